@@ -1,0 +1,213 @@
+package cluster
+
+import "time"
+
+// URLs are where a host's member listens, as it advertises them.
+type URLs struct {
+	Peer       []string `json:"peer,omitempty"`
+	Client     []string `json:"client,omitempty"`
+	Quarantine []string `json:"quarantine,omitempty"`
+}
+
+// MemberState is how far a host has come with carrying a member. It is
+// durable on the host and decides what the host may start (SAFETY.md, rule 8).
+type MemberState string
+
+const (
+	// MemberNone: the host carries no member and holds no data of one.
+	MemberNone MemberState = ""
+	// MemberPrepared: the host has written which member IDs existed before
+	// its own was added, or that the intent names its disk as a founder.
+	MemberPrepared MemberState = "prepared"
+	// MemberStarting: the start is journaled, but the write-ahead log of the
+	// member was not seen yet.
+	MemberStarting MemberState = "starting"
+	// MemberStarted: the member ran, and its write-ahead log was seen.
+	MemberStarted MemberState = "started"
+	// MemberRemoved: the member was stopped for good; its data is to be set
+	// aside before the host can be used again.
+	MemberRemoved MemberState = "removed"
+)
+
+// LocalMember is a host's durable record of the member that it carries.
+type LocalMember struct {
+	State      MemberState `json:"state,omitempty"`
+	Generation uint64      `json:"generation,omitempty"`
+	Nonce      string      `json:"nonce,omitempty"`
+	Token      string      `json:"token,omitempty"`
+	Cluster    ClusterID   `json:"cluster,omitempty"`
+	Member     MemberID    `json:"member,omitempty"`
+	// Known are the member IDs that existed when the host was prepared. A
+	// member ID that is among them is not this disk's (SAFETY.md, rule 8b).
+	Known       []MemberID `json:"known,omitempty"`
+	Run         bool       `json:"run,omitempty"`
+	Version     Version    `json:"version,omitempty"`
+	URLs        URLs       `json:"urls,omitzero"`
+	Options     []string   `json:"options,omitempty"` // etcd arguments beyond ours, sorted
+	Quarantined bool       `json:"quarantined,omitempty"`
+	// HasData tells whether the write-ahead log is on the disk, as observed.
+	HasData bool `json:"hasData,omitempty"`
+}
+
+// ProcessState is what the runtime knows of the member's process.
+type ProcessState string
+
+const (
+	ProcessStopped ProcessState = "" // not running and not wanted to
+	ProcessRunning ProcessState = "running"
+	ProcessBackoff ProcessState = "backoff" // died; the next start waits
+	// ProcessSilent: a process that matches the record in all but the answer.
+	// It is held, not counted as up and never doubled (SAFETY.md, rule 10).
+	ProcessSilent ProcessState = "silent"
+	// ProcessForeign: something that is not ours holds the data or the ports.
+	ProcessForeign ProcessState = "foreign"
+)
+
+// Process is the member's process on a host.
+type Process struct {
+	State    ProcessState `json:"state,omitempty"`
+	PID      int          `json:"pid,omitempty"`
+	Adopted  bool         `json:"adopted,omitempty"`
+	Restarts int          `json:"restarts,omitempty"` // since the daemon started
+	// LastExit says in words how and why the process ended last.
+	LastExit string `json:"lastExit,omitempty"`
+}
+
+// MemberStatus is what a member answered to its own host.
+type MemberStatus struct {
+	Member  MemberID  `json:"member"`
+	Cluster ClusterID `json:"cluster"`
+	Version Version   `json:"version,omitzero"`
+	Leader  MemberID  `json:"leader,omitempty"` // raft leader as this member sees it; zero: none
+	Term    uint64    `json:"term,omitempty"`
+	Index   uint64    `json:"index,omitempty"`   // raft index committed
+	Applied uint64    `json:"applied,omitempty"` // raft index applied
+	// Revision is the store's revision; what clients may have seen.
+	Revision int64    `json:"revision,omitempty"`
+	Learner  bool     `json:"learner,omitempty"`
+	DBSize   int64    `json:"dbSize,omitempty"`  // bytes on disk
+	DBInUse  int64    `json:"dbInUse,omitempty"` // bytes in use
+	Alarms   []string `json:"alarms,omitempty"`  // as "NOSPACE 8e9e05c52164694d"
+	Errors   []string `json:"errors,omitempty"`  // as etcd reports them
+	Auth     bool     `json:"auth,omitempty"`    // auth is on and the daemon has no credential for it
+	// Healthy: a quorum read through this very member succeeded just now. A
+	// learner is healthy when it serves its own status and sees a leader.
+	Healthy bool `json:"healthy,omitempty"`
+}
+
+// Member is a member as etcd lists it.
+type Member struct {
+	ID         MemberID `json:"id"`
+	Name       string   `json:"name,omitempty"` // empty: never started
+	PeerURLs   []string `json:"peerURLs,omitempty"`
+	ClientURLs []string `json:"clientURLs,omitempty"`
+	Learner    bool     `json:"learner,omitempty"`
+}
+
+// MemberView is a member list and whether it went through raft.
+type MemberView struct {
+	Cluster ClusterID `json:"cluster"`
+	Members []Member  `json:"members"` // sorted by ID
+	// Linearizable: the list is as new as any acknowledged change of it.
+	Linearizable bool `json:"linearizable,omitempty"`
+}
+
+// Reach is what a host found when it tried to reach another host's member.
+type Reach struct {
+	Member  MemberID `json:"member"`
+	Answers bool     `json:"answers"` // something accepted a connection at a peer URL of it
+}
+
+// SetAside is a data directory that was moved away under a name of its own.
+type SetAside struct {
+	Dir     string    `json:"dir"`
+	Cluster ClusterID `json:"cluster,omitempty"`
+	Member  MemberID  `json:"member,omitempty"`
+	Reason  string    `json:"reason"`
+	Bytes   int64     `json:"bytes,omitempty"`
+}
+
+// Problem is something about one host that a person should know: a code that
+// names a page of docs/operations, a sentence, and the way out.
+type Problem struct {
+	Code     string `json:"code"`
+	Sentence string `json:"sentence"`
+	Hint     string `json:"hint,omitempty"`
+	// Unfit: the host cannot carry a new member while the problem lasts.
+	Unfit bool `json:"unfit,omitempty"`
+}
+
+// HostState is what a host says about itself.
+type HostState struct {
+	Host    HostID `json:"host"`
+	Disk    DiskID `json:"disk"`
+	Beat    uint64 `json:"beat,omitempty"`
+	Cluster string `json:"cluster"` // the cluster's name, as the daemon was told
+	Address string `json:"address,omitempty"`
+	// Clock is the host's wall clock when it answered.
+	Clock time.Time `json:"clock,omitzero"`
+
+	Promised         Fence  `json:"promised"`
+	LowestGeneration uint64 `json:"lowestGeneration,omitempty"`
+	// Intent is the highest intent that the host has seen and keeps.
+	Intent *Intent `json:"intent,omitempty"`
+
+	URLs     URLs      `json:"urls"`     // where a member of it would listen
+	Releases []Version `json:"releases"` // what it can run, sorted
+	// Options are the etcd arguments that a member started now would get, so
+	// that a difference to LocalMember.Options asks for a restart.
+	Options []string `json:"options,omitempty"`
+
+	Local   LocalMember   `json:"local,omitzero"`
+	Process Process       `json:"process,omitzero"`
+	Status  *MemberStatus `json:"status,omitempty"`
+	View    *MemberView   `json:"view,omitempty"`
+	Reaches []Reach       `json:"reaches,omitempty"`
+
+	// Highest is the highest (revision, term, index) that the host remembers.
+	Highest  Progress   `json:"highest,omitzero"`
+	SetAside []SetAside `json:"setAside,omitempty"`
+	// Foreign names data on the disk that this host cannot account for.
+	Foreign  []SetAside `json:"foreign,omitempty"`
+	Problems []Problem  `json:"problems,omitempty"`
+}
+
+// Progress is how far a store's history went, in raft's order and in etcd's
+// revisions. It is a lower bound wherever it is kept.
+type Progress struct {
+	Revision int64  `json:"revision,omitempty"`
+	Term     uint64 `json:"term,omitempty"`
+	Index    uint64 `json:"index,omitempty"`
+}
+
+// Carries reports whether the host's disk holds, or may hold, member data.
+func (h HostState) Carries() bool {
+	switch h.Local.State {
+	case MemberStarting, MemberStarted, MemberRemoved:
+		return true
+	}
+	return h.Local.HasData
+}
+
+// Free reports whether the host could be made ready for a new member.
+func (h HostState) Free() bool {
+	if h.Carries() || len(h.Foreign) > 0 || h.Process.State != ProcessStopped {
+		return false
+	}
+	for _, p := range h.Problems {
+		if p.Unfit {
+			return false
+		}
+	}
+	return true
+}
+
+// CanRun reports whether the host has the release.
+func (h HostState) CanRun(v Version) bool {
+	for _, r := range h.Releases {
+		if r == v {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+)
+
+// IntentState tells whether a generation is still being made.
+type IntentState string
+
+const (
+	// IntentFounding: founders may start; only this state is ever resumed.
+	IntentFounding IntentState = "founding"
+	// IntentFounded: the members served; a cluster whose members are all gone
+	// waits for a person's command.
+	IntentFounded IntentState = "founded"
+)
+
+// Founder is a host and disk that a founding intent names, with everything
+// that shapes the bytes of its first start.
+type Founder struct {
+	Host   HostID   `json:"host"`
+	Disk   DiskID   `json:"disk"`
+	Member MemberID `json:"member"`
+	URLs   URLs     `json:"urls"`
+}
+
+// Voter is a voter as the intent records it.
+type Voter struct {
+	Host     HostID   `json:"host,omitempty"`
+	Disk     DiskID   `json:"disk,omitempty"`
+	Member   MemberID `json:"member"`
+	PeerURLs []string `json:"peerURLs,omitempty"`
+}
+
+// Source says what a generation was made from.
+type Source struct {
+	Kind           string `json:"kind"` // nothing, backup, survivor, set-aside
+	Backup         string `json:"backup,omitempty"`
+	SHA256         string `json:"sha256,omitempty"`
+	Tool           string `json:"tool,omitempty"`
+	RevisionTarget int64  `json:"revisionTarget,omitempty"`
+}
+
+// PastGeneration is an entry of an intent's history.
+type PastGeneration struct {
+	Generation uint64    `json:"generation"`
+	Cluster    ClusterID `json:"cluster,omitempty"`
+	Voters     [][]Voter `json:"voters,omitempty"` // each voter set that it had
+	Closed     bool      `json:"closed,omitempty"`
+}
+
+// Intent is the one control object of a cluster: what a generation was made
+// of, which never changes, and its running record, which changes only by
+// compare-and-swap (SAFETY.md, C). It is kept in the object whose existence
+// the predecessor takes as "this cluster was created".
+type Intent struct {
+	// Fixed by the founding of the generation.
+	Timestamp  int64     `json:"timestamp"` // unix nanoseconds
+	Name       string    `json:"name"`      // the cluster's name
+	Generation uint64    `json:"generation"`
+	Nonce      string    `json:"nonce"`
+	Token      string    `json:"token"`
+	Version    Version   `json:"version,omitzero"`
+	Founders   []Founder `json:"founders,omitempty"`
+	Source     Source    `json:"source,omitzero"`
+	CommandID  string    `json:"commandID,omitempty"`
+
+	// Changed by compare-and-swap only. Write counts the changes, so that no
+	// two contents are equal, whatever a store makes its ETag from.
+	Write       uint64           `json:"write"`
+	State       IntentState      `json:"state,omitempty"`
+	Cluster     ClusterID        `json:"cluster,omitempty"`
+	Voters      []Voter          `json:"voters,omitempty"`
+	Next        []Voter          `json:"next,omitempty"`
+	Lost        []HostID         `json:"lost,omitempty"`
+	CommandsRun []string         `json:"commandsRun,omitempty"`
+	History     []PastGeneration `json:"history,omitempty"`
+}
+
+// Order compares intents by generation, then by write: the higher one is the
+// newer record.
+func (in *Intent) Order(o *Intent) int {
+	switch {
+	case in == nil && o == nil:
+		return 0
+	case in == nil:
+		return -1
+	case o == nil:
+		return 1
+	}
+	return cmp.Or(cmp.Compare(in.Generation, o.Generation), cmp.Compare(in.Write, o.Write))
+}
+
+// Adopted reports whether the marker holds no intent of ours: it was written
+// by the predecessor, and counts as generation 0, founded.
+func (in *Intent) Adopted() bool { return in != nil && in.Generation == 0 }
+
+// Clone copies the intent so that the copy can be changed.
+func (in *Intent) Clone() *Intent {
+	if in == nil {
+		return nil
+	}
+	c := *in
+	c.Founders = slices.Clone(in.Founders)
+	c.Voters = slices.Clone(in.Voters)
+	c.Next = slices.Clone(in.Next)
+	c.Lost = slices.Clone(in.Lost)
+	c.CommandsRun = slices.Clone(in.CommandsRun)
+	c.History = slices.Clone(in.History)
+	return &c
+}
+
+// Founder returns the founder entry of a host and disk.
+func (in *Intent) Founder(h HostID, d DiskID) (Founder, bool) {
+	if in == nil {
+		return Founder{}, false
+	}
+	for _, f := range in.Founders {
+		if f.Host == h && f.Disk == d {
+			return f, true
+		}
+	}
+	return Founder{}, false
+}
+
+// ClosedCluster reports whether the history lists the cluster ID as closed:
+// data of it may be set aside without asking (SAFETY.md, rule 21).
+func (in *Intent) ClosedCluster(id ClusterID) bool {
+	if in == nil || id == 0 {
+		return false
+	}
+	for _, g := range in.History {
+		if g.Closed && g.Cluster == id {
+			return true
+		}
+	}
+	return false
+}
+
+// SameVoters reports whether both sets hold the same member IDs.
+func SameVoters(a, b []Voter) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, v := range a {
+		if !slices.ContainsFunc(b, func(w Voter) bool { return w.Member == v.Member }) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import "time"
+
+// Contact is how a daemon is reached.
+type Contact struct {
+	Host     HostID `json:"host"`
+	Endpoint string `json:"endpoint"` // host:port of its daemon
+}
+
+// Ping is what daemons tell each other all the time; the reply is one too.
+type Ping struct {
+	Cluster    string `json:"cluster"`
+	Host       HostID `json:"host"`
+	Disk       DiskID `json:"disk,omitempty"`
+	Beat       uint64 `json:"beat,omitempty"`
+	Endpoint   string `json:"endpoint"`
+	Generation uint64 `json:"generation,omitempty"`
+	Promised   Fence  `json:"promised,omitzero"`
+	// View is every daemon that the sender has heard from lately.
+	View []Contact `json:"view,omitempty"`
+	// Leader is who the sender thinks leads.
+	Leader HostID `json:"leader,omitempty"`
+	// Leaving: the sender is shutting down and will not lead.
+	Leaving bool `json:"leaving,omitempty"`
+	// Unfit says why the sender must not lead; empty: it may.
+	Unfit string `json:"unfit,omitempty"`
+	// Changes counts what happened on the sender's host, so that a leader
+	// looks at once when it grows.
+	Changes uint64 `json:"changes,omitempty"`
+	// Remembered is the beat that the sender remembers of the receiver.
+	Remembered uint64 `json:"remembered,omitempty"`
+	// RememberedDisk is the disk that Remembered belongs to.
+	RememberedDisk DiskID `json:"rememberedDisk,omitempty"`
+	// Clock is the sender's wall clock.
+	Clock time.Time `json:"clock,omitzero"`
+}
+
+// ObserveRequest asks a host for its facts. With a fence it is also the
+// request for a promise: the host makes the fence durable, refuses lower ones
+// from then on, and only then looks.
+type ObserveRequest struct {
+	Fence Fence `json:"fence"` // zero: facts only, no promise
+	// Intent is the newest intent that the leader knows; a host keeps it.
+	Intent *Intent `json:"intent,omitempty"`
+	// Reach asks the host to try the peer URLs of these members.
+	Reach []Member `json:"reach,omitempty"`
+}
+
+// Busy says that a host is carrying out an op and gives no promise.
+type Busy struct {
+	Op    Op            `json:"op"`
+	Fence Fence         `json:"fence"`
+	For   time.Duration `json:"for"` // how long the op has been running
+}
+
+// Refused says that a host has promised a higher fence.
+type Refused struct {
+	Promised Fence         `json:"promised"`
+	Age      time.Duration `json:"age"` // since that fence was used last
+}
+
+// ObserveReply holds exactly one of State, Busy and Refused.
+type ObserveReply struct {
+	State   *HostState `json:"state,omitempty"`
+	Busy    *Busy      `json:"busy,omitempty"`
+	Refused *Refused   `json:"refused,omitempty"`
+	// Stamp names this very observation. An op quotes it, and the host refuses
+	// an op whose observation is older than MaxStampAge by its own clock, so
+	// that a leader that was paused between looking and acting acts no more.
+	Stamp string `json:"stamp,omitempty"`
+}
+
+// MaxStampAge bounds the time between a host's observation and an op that
+// relies on it, measured by that host alone.
+const MaxStampAge = 5 * time.Second
+
+// ApplyRequest asks a host to carry out one op.
+type ApplyRequest struct {
+	Fence Fence  `json:"fence"`
+	Disk  DiskID `json:"disk"`
+	Stamp string `json:"stamp"`
+	Guard Guard  `json:"guard,omitzero"`
+	Op    Op     `json:"op"`
+}
+
+// Outcome is how an op ended.
+type Outcome string
+
+const (
+	// OutcomeDone: the op has taken effect.
+	OutcomeDone Outcome = "done"
+	// OutcomeRefused: nothing was done; Reason says why.
+	OutcomeRefused Outcome = "refused"
+	// OutcomeFailed: the op was tried and did not take effect.
+	OutcomeFailed Outcome = "failed"
+	// OutcomeUnknown: the op may or may not have taken effect; nothing else
+	// is changed until a linearizable member list settles it.
+	OutcomeUnknown Outcome = "unknown"
+)
+
+// ApplyReply is a host's answer to an op.
+type ApplyReply struct {
+	Outcome Outcome  `json:"outcome"`
+	Reason  string   `json:"reason,omitempty"`
+	Hint    string   `json:"hint,omitempty"`
+	Member  MemberID `json:"member,omitempty"` // add-learner: the new member
+	Refused *Refused `json:"refused,omitempty"`
+}

@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// GapKind says what could not be seen.
+type GapKind string
+
+const (
+	GapUnreachable GapKind = "unreachable" // the host's daemon did not answer
+	GapBusy        GapKind = "busy"        // the host is carrying out an op
+	GapRefused     GapKind = "refused"     // the host has promised a higher fence
+	GapStore       GapKind = "store"       // the backup store did not answer
+	GapSpec        GapKind = "spec"        // the spec could not be read or makes no sense
+)
+
+// Gap is something that could not be seen. It is never an absence.
+type Gap struct {
+	Kind   GapKind `json:"kind"`
+	Host   HostID  `json:"host,omitempty"`
+	Detail string  `json:"detail,omitempty"`
+}
+
+// HostReport is one host's answer, as the leader took it.
+type HostReport struct {
+	HostState
+	// UnderFence: the host promised the fence of this very observation before
+	// it looked, so that what it says holds against every other leader.
+	UnderFence bool   `json:"underFence,omitempty"`
+	Stamp      string `json:"stamp,omitempty"`
+}
+
+// StoreView is what the leader saw in the backup store.
+type StoreView struct {
+	// Read: the control objects were read just now. When it is false, Intent
+	// is the last one seen and nothing may be concluded from its absence.
+	Read   bool    `json:"read"`
+	Intent *Intent `json:"intent,omitempty"`
+	// Marker: the created marker exists (with or without an intent in it).
+	Marker bool `json:"marker,omitempty"`
+	// Conditional: the store can write on a condition (SAFETY.md, rule 19).
+	Conditional bool `json:"conditional"`
+	// Specified: there is a spec.
+	Specified bool `json:"specified,omitempty"`
+}
+
+// Memory is what has to be remembered between observations. It is folded by
+// [Fold] from one observation to the next and is plain data.
+type Memory struct {
+	Hosts   []HostMemory   `json:"hosts,omitempty"`   // sorted by host
+	Members []MemberMemory `json:"members,omitempty"` // sorted by member
+	// QuorumSince: since when enough hosts for a founding by majority have
+	// been in sight together.
+	EnoughSince time.Time `json:"enoughSince,omitzero"`
+}
+
+// HostMemory remembers a host that was seen at least once.
+type HostMemory struct {
+	Host     HostID    `json:"host"`
+	LastSeen time.Time `json:"lastSeen"`
+	// GapSince is when the host stopped answering; zero while it answers.
+	GapSince time.Time `json:"gapSince,omitzero"`
+}
+
+// MemberMemory remembers what was wrong with a member, and since when.
+type MemberMemory struct {
+	Member MemberID `json:"member"`
+	// SilentSince: since when every host that could be asked says that the
+	// member does not answer; zero: at least one of them can reach it.
+	SilentSince time.Time `json:"silentSince,omitzero"`
+	// CaughtUpSince: since when a learner reports no lag.
+	HealthySince time.Time `json:"healthySince,omitzero"`
+}
+
+// Observation is everything that a decision is made from.
+type Observation struct {
+	At      time.Time    `json:"at"`
+	Cluster string       `json:"cluster"` // the cluster's name
+	Leader  HostID       `json:"leader"`  // who looked
+	Fence   Fence        `json:"fence"`
+	Spec    *Spec        `json:"spec,omitempty"`
+	Store   StoreView    `json:"store"`
+	Hosts   []HostReport `json:"hosts,omitempty"` // sorted by host
+	Gaps    []Gap        `json:"gaps,omitempty"`  // sorted by kind, host
+	Memory  Memory       `json:"memory,omitzero"`
+}
+
+// Sort puts every list into its canonical order.
+func (o *Observation) Sort() {
+	slices.SortFunc(o.Hosts, func(a, b HostReport) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortFunc(o.Gaps, func(a, b Gap) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Host, b.Host))
+	})
+	for i := range o.Hosts {
+		if v := o.Hosts[i].View; v != nil {
+			slices.SortFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+		}
+	}
+}
+
+// Host returns the report of a host.
+func (o *Observation) Host(id HostID) (*HostReport, bool) {
+	i, ok := slices.BinarySearchFunc(o.Hosts, id, func(h HostReport, id HostID) int { return cmp.Compare(h.Host, id) })
+	if !ok {
+		return nil, false
+	}
+	return &o.Hosts[i], true
+}
+
+// HostGap returns what kept a host from being seen.
+func (o *Observation) HostGap(id HostID) (Gap, bool) {
+	for _, g := range o.Gaps {
+		if g.Host == id {
+			return g, true
+		}
+	}
+	return Gap{}, false
+}
+
+// Intent is the newest intent in sight: the store's, or the highest that a
+// host keeps when the store's is older or missing.
+func (o *Observation) Intent() *Intent {
+	best := o.Store.Intent
+	for i := range o.Hosts {
+		if in := o.Hosts[i].Intent; in != nil && in.Order(best) > 0 {
+			best = in
+		}
+	}
+	return best
+}
+
+// Members is the best member list in sight: of the newest generation, a
+// linearizable one before one that is not, then of the furthest member.
+func (o *Observation) Members() (*MemberView, bool) {
+	var best *HostReport
+	better := func(a, b *HostReport) bool {
+		if a.View.Linearizable != b.View.Linearizable {
+			return a.View.Linearizable
+		}
+		if a.Local.Generation != b.Local.Generation {
+			return a.Local.Generation > b.Local.Generation
+		}
+		return index(a) > index(b)
+	}
+	for i := range o.Hosts {
+		if h := &o.Hosts[i]; h.View != nil && (best == nil || better(h, best)) {
+			best = h
+		}
+	}
+	if best == nil {
+		return nil, false
+	}
+	return best.View, true
+}
+
+func index(h *HostReport) uint64 {
+	if h.Status == nil {
+		return 0
+	}
+	return h.Status.Applied
+}

@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+)
+
+// OpKind names what one host is asked to carry out.
+type OpKind string
+
+const (
+	// OpPrepare writes down, durably, which member IDs exist before the one
+	// that this host will carry is added.
+	OpPrepare OpKind = "prepare"
+	// OpStart starts a member that this disk never started, on evidence.
+	OpStart OpKind = "start"
+	// OpRestart restarts the host's own member with other settings.
+	OpRestart OpKind = "restart"
+	// OpStop stops the host's own member and keeps it stopped.
+	OpStop OpKind = "stop"
+	// OpRefuse promises never to run a member of a lower generation.
+	OpRefuse OpKind = "refuse"
+	// OpSetAside stops a member that was removed and moves its data away.
+	OpSetAside OpKind = "set-aside"
+	// OpForget drops a preparation that was never started.
+	OpForget OpKind = "forget"
+
+	// These are made by a voter's host through its own member.
+
+	OpAddLearner OpKind = "add-learner"
+	OpAddVoter   OpKind = "add-voter" // releases before learners
+	OpPromote    OpKind = "promote"
+	OpRemove     OpKind = "remove"
+	OpUpdateURL  OpKind = "update-url"
+	OpMoveLeader OpKind = "move-leader"
+)
+
+// Membership reports whether the op changes or leads the membership through
+// a voter, rather than the host it runs on.
+func (k OpKind) Membership() bool {
+	switch k {
+	case OpAddLearner, OpAddVoter, OpPromote, OpRemove, OpUpdateURL, OpMoveLeader:
+		return true
+	}
+	return false
+}
+
+// Op is the part of an action that one host carries out. Which fields are
+// set depends on Kind.
+type Op struct {
+	Kind OpKind `json:"kind"`
+
+	Generation uint64     `json:"generation,omitempty"` // prepare, start, refuse
+	Nonce      string     `json:"nonce,omitempty"`      // prepare, start
+	Token      string     `json:"token,omitempty"`      // prepare
+	Cluster    ClusterID  `json:"cluster,omitempty"`    // prepare, start of a joiner, set-aside
+	Known      []MemberID `json:"known,omitempty"`      // prepare
+	Member     MemberID   `json:"member,omitempty"`     // start, set-aside; the target of a membership op
+	Founding   bool       `json:"founding,omitempty"`   // start: as the intent's founder
+	// Members is the membership that a joining member is started with.
+	Members     []Member `json:"members,omitempty"`
+	Version     Version  `json:"version,omitzero"`      // start, restart
+	PeerURLs    []string `json:"peerURLs,omitempty"`    // add-learner, update-url
+	Host        HostID   `json:"host,omitempty"`        // whom a membership op is about
+	Quarantined bool     `json:"quarantined,omitempty"` // start, restart
+	Reason      string   `json:"reason,omitempty"`      // set-aside, stop
+}
+
+func (o Op) String() string {
+	var b strings.Builder
+	b.WriteString(string(o.Kind))
+	if o.Host != "" {
+		fmt.Fprintf(&b, " %s", o.Host)
+	}
+	if o.Member != 0 {
+		fmt.Fprintf(&b, " (member %s)", o.Member)
+	}
+	return b.String()
+}
+
+// Guard is the set of facts that an op relies on. The host compares them
+// with what its own member says, immediately before it acts.
+type Guard struct {
+	Cluster ClusterID  `json:"cluster,omitempty"`
+	Members []MemberID `json:"members,omitempty"` // every member, sorted
+	Voters  []MemberID `json:"voters,omitempty"`  // those that vote, sorted
+	// NotLeader: the host's own member must not be the raft leader.
+	NotLeader bool `json:"notLeader,omitempty"`
+}

@@ -1,0 +1,359 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Seat is one listed member together with what is known of its host.
+type Seat struct {
+	Member
+	// Host is the host that carries the member by its own durable record; nil
+	// when no host in sight does.
+	Host *HostReport
+	// Owner is the host in sight that has the member's name or one of its
+	// peer URLs, whether it carries the member or not.
+	Owner *HostReport
+	// HostID is who carries or would carry it: from Host, Owner, the intent's
+	// voter sets or the member's name, in this order; it may be empty.
+	HostID HostID
+	// Up: the host promised this observation's fence, and after that its
+	// member answered, healthy and under the listed ID.
+	Up bool
+	// Why says in words why the member does not count as up.
+	Why string
+	// RaftLeader: the members in sight name this one as raft leader.
+	RaftLeader bool
+}
+
+// Wiped reports whether the member's owner says that it neither runs the
+// member nor holds data of it: the disk is not the one that voted, so the
+// member is gone for good, and no waiting brings it back. Any other claim to
+// the member, or a process that answers, makes this false (SAFETY.md, rule 4).
+func (s Seat) Wiped() bool {
+	return s.Host == nil && s.Owner != nil && s.Owner.UnderFence &&
+		!s.Owner.Carries() && len(s.Owner.Foreign) == 0 && s.Owner.Process.State == ProcessStopped
+}
+
+// Roster is the membership of an observation, seat by seat, sorted by member
+// ID. The bool is false when no member list is in sight.
+func (o *Observation) Roster() (Roster, bool) {
+	view, ok := o.Members()
+	if !ok {
+		return Roster{}, false
+	}
+	r := Roster{Cluster: view.Cluster, Linearizable: view.Linearizable}
+	leader := o.raftLeader(view.Cluster)
+	for _, m := range view.Members {
+		s := Seat{Member: m, RaftLeader: leader != 0 && leader == m.ID}
+		s.Host = o.carrier(view.Cluster, m.ID)
+		s.Owner = o.owner(m)
+		s.HostID = o.hostOf(s)
+		s.Up, s.Why = o.up(s, view.Cluster)
+		r.Seats = append(r.Seats, s)
+	}
+	return r, true
+}
+
+func (o *Observation) carrier(c ClusterID, id MemberID) *HostReport {
+	for i := range o.Hosts {
+		h := &o.Hosts[i]
+		if h.Local.Member == id && (h.Local.Cluster == c || h.Local.Cluster == 0) && h.Local.State != MemberNone {
+			return h
+		}
+	}
+	return nil
+}
+
+// owner prefers the address over the name: a host that came back under
+// another name at the same address owns what was there.
+func (o *Observation) owner(m Member) *HostReport {
+	for i := range o.Hosts {
+		if h := &o.Hosts[i]; overlap(h.URLs.Peer, m.PeerURLs) {
+			return h
+		}
+	}
+	if m.Name == "" {
+		return nil
+	}
+	for i := range o.Hosts {
+		if h := &o.Hosts[i]; string(h.Host) == m.Name {
+			return h
+		}
+	}
+	return nil
+}
+
+func (o *Observation) hostOf(s Seat) HostID {
+	if s.Host != nil {
+		return s.Host.Host
+	}
+	if in := o.Intent(); in != nil {
+		for _, v := range slices.Concat(in.Voters, in.Next) {
+			if v.Member == s.ID && v.Host != "" {
+				return v.Host
+			}
+		}
+	}
+	if s.Name != "" {
+		return HostID(s.Name)
+	}
+	if s.Owner != nil {
+		return s.Owner.Host
+	}
+	return ""
+}
+
+func (o *Observation) up(s Seat, c ClusterID) (bool, string) {
+	h := s.Host
+	switch {
+	case h == nil && s.Owner != nil:
+		return false, fmt.Sprintf("host %s does not carry it", s.Owner.Host)
+	case h == nil:
+		if g, ok := o.HostGap(s.HostID); ok && g.Detail != "" {
+			return false, fmt.Sprintf("host %s is %s: %s", s.HostID, g.Kind, g.Detail)
+		}
+		return false, "its host is not in sight"
+	case !h.UnderFence:
+		return false, fmt.Sprintf("host %s has not promised fence %s", h.Host, o.Fence)
+	case h.Process.State != ProcessRunning:
+		return false, "its process is " + describeProcess(h.Process)
+	case h.Status == nil:
+		return false, "it does not answer its host"
+	case h.Status.Member != s.ID || h.Status.Cluster != c:
+		return false, fmt.Sprintf("member %s of cluster %s answers in its place", h.Status.Member, h.Status.Cluster)
+	case !h.Status.Healthy:
+		return false, "it serves no quorum reads"
+	}
+	return true, ""
+}
+
+func describeProcess(p Process) string {
+	if p.State == ProcessStopped {
+		return "not running"
+	}
+	if p.LastExit != "" {
+		return fmt.Sprintf("in %s (%s)", p.State, p.LastExit)
+	}
+	return string(p.State)
+}
+
+// raftLeader is the leader that the member with the highest term names.
+func (o *Observation) raftLeader(c ClusterID) MemberID {
+	var term uint64
+	var leader MemberID
+	for i := range o.Hosts {
+		if st := o.Hosts[i].Status; st != nil && st.Cluster == c && st.Leader != 0 && st.Term > term {
+			term, leader = st.Term, st.Leader
+		}
+	}
+	return leader
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+// Roster is a member list with its hosts.
+type Roster struct {
+	Cluster      ClusterID
+	Linearizable bool
+	Seats        []Seat
+}
+
+// Voters are the seats that vote.
+func (r Roster) Voters() []Seat { return r.filter(func(s Seat) bool { return !s.Learner }) }
+
+// Learners are the seats that do not vote yet.
+func (r Roster) Learners() []Seat { return r.filter(func(s Seat) bool { return s.Learner }) }
+
+// Up are the voters that are up.
+func (r Roster) Up() []Seat { return r.filter(func(s Seat) bool { return !s.Learner && s.Up }) }
+
+// HasQuorum reports whether the voters that are up are a quorum.
+func (r Roster) HasQuorum() bool {
+	n := len(r.Voters())
+	return n > 0 && len(r.Up()) >= Quorum(n)
+}
+
+// Seat finds a member.
+func (r Roster) Seat(id MemberID) (Seat, bool) {
+	for _, s := range r.Seats {
+		if s.ID == id {
+			return s, true
+		}
+	}
+	return Seat{}, false
+}
+
+// Seated reports whether a host carries or owns a listed member.
+func (r Roster) Seated(h HostID) bool {
+	return slices.ContainsFunc(r.Seats, func(s Seat) bool {
+		return s.HostID == h || s.Host != nil && s.Host.Host == h || s.Owner != nil && s.Owner.Host == h
+	})
+}
+
+// Guard is the guard of an op that relies on this membership.
+func (r Roster) Guard() Guard {
+	g := Guard{Cluster: r.Cluster}
+	for _, s := range r.Seats {
+		g.Members = append(g.Members, s.ID)
+		if !s.Learner {
+			g.Voters = append(g.Voters, s.ID)
+		}
+	}
+	return g
+}
+
+func (r Roster) filter(keep func(Seat) bool) []Seat {
+	var out []Seat
+	for _, s := range r.Seats {
+		if keep(s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// AsVoter is the seat as the intent records it.
+func (s Seat) AsVoter() Voter {
+	v := Voter{Host: s.HostID, Member: s.ID, PeerURLs: s.PeerURLs}
+	if s.Host != nil {
+		v.Disk = s.Host.Disk
+	}
+	return v
+}
+
+// Fold carries the memory of the observation before into a new one. It is a
+// pure function: "unhealthy since" lives in data and not in a loop, so that a
+// decision can be replayed from its observation (DESIGN.md, law 5).
+func Fold(before Memory, o *Observation) Memory {
+	var m Memory
+	m.Hosts = foldHosts(before.Hosts, o)
+	m.Members = foldMembers(before.Members, o)
+	m.EnoughSince = foldEnough(before.EnoughSince, o)
+	return m
+}
+
+func foldHosts(before []HostMemory, o *Observation) []HostMemory {
+	out := make([]HostMemory, 0, len(before)+len(o.Hosts))
+	for _, h := range o.Hosts {
+		out = append(out, HostMemory{Host: h.Host, LastSeen: o.At})
+	}
+	for _, b := range before {
+		if slices.ContainsFunc(out, func(h HostMemory) bool { return h.Host == b.Host }) {
+			continue
+		}
+		if b.GapSince.IsZero() {
+			b.GapSince = o.At
+		}
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b HostMemory) int { return compareHosts(a.Host, b.Host) })
+	return out
+}
+
+func compareHosts(a, b HostID) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func foldMembers(before []MemberMemory, o *Observation) []MemberMemory {
+	r, ok := o.Roster()
+	if !ok {
+		return before
+	}
+	out := make([]MemberMemory, 0, len(r.Seats))
+	for _, s := range r.Seats {
+		var prev MemberMemory
+		if i := slices.IndexFunc(before, func(m MemberMemory) bool { return m.Member == s.ID }); i >= 0 {
+			prev = before[i]
+		}
+		out = append(out, MemberMemory{
+			Member:       s.ID,
+			SilentSince:  since(prev.SilentSince, o.silent(s), o.At),
+			HealthySince: since(prev.HealthySince, s.Up, o.At),
+		})
+	}
+	return out
+}
+
+func since(before time.Time, holds bool, now time.Time) time.Time {
+	switch {
+	case !holds:
+		return time.Time{}
+	case before.IsZero():
+		return now
+	}
+	return before
+}
+
+// silent reports whether every host that could be asked says that the member
+// does not answer, and at least a quorum of the voters' hosts could be asked.
+// A host that carries the member speaks by its own observation.
+func (o *Observation) silent(s Seat) bool {
+	if s.Up || s.Host != nil && s.Host.Status != nil {
+		return false
+	}
+	asked := 0
+	for i := range o.Hosts {
+		for _, r := range o.Hosts[i].Reaches {
+			if r.Member != s.ID {
+				continue
+			}
+			if r.Answers {
+				return false
+			}
+			asked++
+		}
+	}
+	view, _ := o.Members()
+	voters := 0
+	for _, m := range view.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
+	return asked >= min(Quorum(voters), max(1, voters-1))
+}
+
+// foldEnough notes since when a majority of the wanted members could be
+// founded on the hosts in sight.
+func foldEnough(before time.Time, o *Observation) time.Time {
+	if o.Spec == nil {
+		return time.Time{}
+	}
+	free := 0
+	for i := range o.Hosts {
+		if h := &o.Hosts[i]; h.UnderFence && h.Free() {
+			free++
+		}
+	}
+	return since(before, free >= Quorum(o.Spec.MemberCount), o.At)
+}
+
+// MemberMemory returns what is remembered of a member.
+func (m Memory) Member(id MemberID) MemberMemory {
+	for _, x := range m.Members {
+		if x.Member == id {
+			return x
+		}
+	}
+	return MemberMemory{Member: id}
+}
+
+// HostMemory returns what is remembered of a host.
+func (m Memory) Host(id HostID) (HostMemory, bool) {
+	for _, x := range m.Hosts {
+		if x.Host == id {
+			return x, true
+		}
+	}
+	return HostMemory{}, false
+}

@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// MaxMembers is the largest member count that a spec may ask for. etcd's own
+// guidance ends at seven; nine leaves room for a cluster in transition.
+const MaxMembers = 9
+
+// DefaultDeadAfter is how long every reachable host has to say that a member
+// does not answer before its voter counts as dead and is replaced.
+const DefaultDeadAfter = 2 * time.Minute
+
+// Spec is what is wanted. MemberCount and EtcdVersion are in the store in the
+// predecessor's format; the rest is in a file of ours beside it.
+type Spec struct {
+	MemberCount int     `json:"memberCount"`
+	EtcdVersion Version `json:"etcdVersion"`
+
+	// Hosts, when not empty, names the hosts that may carry members, and then
+	// founding waits for a majority of them by name (static configuration).
+	Hosts []HostID `json:"hosts,omitempty"`
+	// Hold keeps the planner from growing or shrinking towards MemberCount,
+	// because a person changed the membership by hand.
+	Hold bool `json:"hold,omitempty"`
+	// DeadAfter overrides DefaultDeadAfter when positive.
+	DeadAfter time.Duration `json:"deadAfter,omitempty"`
+	// Options are etcd settings beyond what the daemon sets by itself, as flag
+	// names without dashes.
+	Options map[string]string `json:"options,omitempty"`
+}
+
+// DeadAfterOrDefault is the time after which a silent member counts as dead.
+func (s Spec) DeadAfterOrDefault() time.Duration {
+	if s.DeadAfter > 0 {
+		return s.DeadAfter
+	}
+	return DefaultDeadAfter
+}
+
+// Equal reports whether both ask for the same.
+func (s Spec) Equal(o Spec) bool {
+	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold &&
+		s.DeadAfter == o.DeadAfter && slices.Equal(s.Hosts, o.Hosts) && maps.Equal(s.Options, o.Options)
+}
+
+// ErrSpec is in the chain of every error of [Spec.Validate].
+var ErrSpec = errors.New("refused spec")
+
+// Validate refuses what can never be right, in a sentence for people. Even
+// counts are refused: one more member than the odd number below raises the
+// quorum, not the number of failures that the cluster survives.
+func (s Spec) Validate() error {
+	n := s.MemberCount
+	switch {
+	case n == 0:
+		return fmt.Errorf("%w: the member count is missing or zero; a cluster has 1, 3, 5, 7 or 9 members", ErrSpec)
+	case n < 0:
+		return fmt.Errorf("%w: a member count of %d is negative; a cluster has 1, 3, 5, 7 or 9 members", ErrSpec, n)
+	case n > MaxMembers:
+		return fmt.Errorf("%w: a member count of %d is beyond the largest supported, %d; every write waits for a majority, so more members make etcd slower, not safer", ErrSpec, n, MaxMembers)
+	case n%2 == 0:
+		return fmt.Errorf("%w: a member count of %d is even; it survives no more failures than %d, ask for %d or %d", ErrSpec, n, n-1, n-1, n+1)
+	}
+	if s.EtcdVersion.IsZero() {
+		return fmt.Errorf("%w: the etcd version is missing; name one, such as 3.6.16", ErrSpec)
+	}
+	if s.EtcdVersion.Major == 3 && s.EtcdVersion.Minor == 5 && s.EtcdVersion.Patch <= 2 {
+		return fmt.Errorf("%w: etcd %s can lose data after a crash (3.5.0 to 3.5.2); use a later 3.5", ErrSpec, s.EtcdVersion)
+	}
+	if s.DeadAfter < 0 {
+		return fmt.Errorf("%w: a dead-after time of %s is negative", ErrSpec, s.DeadAfter)
+	}
+	for i, h := range s.Hosts {
+		if h == "" || slices.Contains(s.Hosts[:i], h) {
+			return fmt.Errorf("%w: the list of hosts names %q twice or not at all", ErrSpec, h)
+		}
+	}
+	if len(s.Hosts) > 0 && len(s.Hosts) < n {
+		return fmt.Errorf("%w: %d members on %d named hosts; one host carries one member", ErrSpec, n, len(s.Hosts))
+	}
+	return nil
+}
