@@ -1,0 +1,177 @@
+package file
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"etcdadm.io/internal/blob"
+)
+
+const (
+	// tempPrefix begins the names of files in the root that are being written.
+	tempPrefix = ".tmp-"
+	// abandoned is the age at which a temporary file is removed, if no process holds it any more.
+	abandoned = time.Hour
+)
+
+// temporary is a file in the root that becomes an object by being renamed. While its writer lives, the file is locked: that
+// tells it from one that a crashed process left.
+type temporary struct {
+	root *os.Root
+	name string
+	file *os.File
+	size int64
+	hash hash.Hash // of the first bytes, up to hashedSize
+}
+
+func newTemporary(root *os.Root) (*temporary, error) {
+	name := tempPrefix + strings.ToLower(rand.Text())
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return nil, &blob.Error{Op: "write to", Object: "store " + URL(root.Name()), Err: bare(err), Advice: "run as the owner of the directory, or change its owner or its mode"}
+	} else if err != nil {
+		return nil, fmt.Errorf("create temporary file: %w", bare(err))
+	}
+	t := &temporary{root: root, name: name, file: f, hash: sha256.New()}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.discard()
+		return nil, fmt.Errorf("lock temporary file: %w", err)
+	}
+	return t, nil
+}
+
+// fill writes the body, and makes a large one durable, so that commit need not take long over it.
+func (t *temporary) fill(ctx context.Context, r io.Reader) error {
+	body := body{ctx, io.NopCloser(r)}
+	n, err := io.Copy(io.MultiWriter(t.file, t.hash), io.LimitReader(body, hashedSize+1))
+	if err == nil && n > hashedSize {
+		var more int64
+		more, err = io.Copy(t.file, body)
+		n += more
+	}
+	if err != nil {
+		return fmt.Errorf("write temporary file: %w", err)
+	}
+	t.size = n
+	if n <= hashedSize {
+		return nil // commit syncs it in no time
+	}
+	if err := t.file.Sync(); err != nil {
+		return fmt.Errorf("sync temporary file: %w", bare(err))
+	}
+	return nil
+}
+
+// commit makes the file the object of that key. The caller holds the store's lock.
+func (t *temporary) commit(key string) (blob.ETag, error) {
+	before, err := modifiedBefore(t.root, key)
+	if err != nil {
+		return "", err
+	}
+	modified := time.Now()
+	if !modified.After(before) {
+		modified = before.Add(time.Nanosecond) // the clock stood still or went back
+	}
+	if err := t.root.Chtimes(t.name, modified, modified); err != nil {
+		return "", fmt.Errorf("set time of temporary file: %w", bare(err))
+	}
+	if err := t.file.Sync(); err != nil { // content and time: the ETag is made of both
+		return "", fmt.Errorf("sync temporary file: %w", bare(err))
+	}
+	info, err := t.file.Stat() // the time as the file system keeps it
+	if err != nil {
+		return "", bare(err)
+	}
+	if err := makeParents(t.root, key); err != nil {
+		return "", fmt.Errorf("make directory: %w", bare(err))
+	}
+	if err := t.root.Rename(t.name, key); err != nil {
+		return "", fmt.Errorf("rename temporary file: %w", bare(err))
+	}
+	t.name = ""
+	if err := syncDirectory(t.root, parent(key)); err != nil {
+		return "", err
+	}
+	if t.size > hashedSize {
+		return largeTag(t.size, info.ModTime()), nil
+	}
+	return smallTag(info.ModTime(), t.hash.Sum(nil)), nil
+}
+
+// discard closes the file, and removes it unless it became an object.
+func (t *temporary) discard() {
+	if t.name != "" {
+		t.root.Remove(t.name) // if this fails, sweep finds it one day
+	}
+	t.file.Close()
+}
+
+// sweep removes temporary files that a crashed process left. The caller holds the store's lock. It is about tidiness only, so it
+// passes over what it cannot do.
+func sweep(root *os.Root) {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), tempPrefix) || !entry.Type().IsRegular() {
+			continue
+		}
+		if info, err := entry.Info(); err != nil || time.Since(info.ModTime()) < abandoned {
+			continue
+		}
+		f, err := root.OpenFile(entry.Name(), os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			root.Remove(entry.Name())
+		}
+		f.Close()
+	}
+}
+
+// makeParents makes the directories of a key, and syncs each directory that it makes an entry in.
+func makeParents(root *os.Root, key string) error {
+	dir := parent(key)
+	if dir == "." {
+		return nil
+	}
+	if info, err := root.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := makeParents(root, dir); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDirectory(root, parent(dir))
+}
+
+func syncDirectory(root *os.Root, dir string) error {
+	d, err := root.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open directory: %w", bare(err))
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync directory: %w", bare(err))
+	}
+	return nil
+}
+
+func parent(path string) string { return filepath.Dir(path) }

@@ -1,0 +1,141 @@
+// Package open opens an object store by its URL. It is the one place that knows which drivers this build has.
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/file"
+	"etcdadm.io/internal/blob/memory"
+)
+
+// Options say how a store is opened.
+type Options struct {
+	// Create makes the directory of a file store that is not there. See file.Options.
+	Create bool
+	// ReadOnly accepts a store that can only be read.
+	ReadOnly bool
+}
+
+// later lists the schemes in use that this build has no driver for.
+var later = map[string]string{
+	"s3": "Amazon S3", "gs": "Google Cloud Storage", "azureblob": "Azure Blob Storage", "do": "DigitalOcean Spaces",
+	"linode": "Linode Object Storage", "hos": "Hetzner Object Storage", "scw": "Scaleway Object Storage", "swift": "OpenStack Swift",
+}
+
+// known names all schemes, for an error about one that is not among them.
+const known = "file://, mem://, and in builds with their drivers s3://, gs://, azureblob://, do://, linode://, hos://, scw://, swift://"
+
+// Open opens the store of a URL:
+//
+//	file:///absolute/path   a directory; %20 and the like are decoded
+//	mem://                  a new empty store in this process, gone with it; for trying things out
+//
+// Errors are *blob.Error, with a hint where there is one, and repeat nothing of a URL that could be a secret.
+func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l, err := parse(storeURL)
+	if err != nil {
+		return nil, err
+	}
+	switch l.scheme {
+	case "file":
+		store, err := file.Open(l.path, file.Options{Create: opts.Create, ReadOnly: opts.ReadOnly})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
+	case "mem":
+		return memory.New(), nil
+	}
+	return nil, refuse(l.scheme+"://…", errors.New("no driver"), "")
+}
+
+// Check tells whether Open would understand the URL, without touching the store.
+func Check(storeURL string) error {
+	_, err := parse(storeURL)
+	return err
+}
+
+// location is a URL that this build has a driver for.
+type location struct {
+	scheme string
+	path   string // of a file store: absolute and clean
+}
+
+func parse(storeURL string) (location, error) {
+	const example = "write it like file:///var/backups/etcd or s3://bucket/folder"
+	if storeURL == "" {
+		return location{}, refuse("without a URL", errors.New("the URL is empty"), example)
+	}
+	scheme, rest, ok := strings.Cut(storeURL, "://")
+	if !ok {
+		if strings.HasPrefix(storeURL, "/") && !strings.ContainsFunc(storeURL, unprintable) {
+			return location{}, refuse(quote(storeURL), errors.New("this is a path, and a URL is needed"), "write file://"+storeURL)
+		}
+		return location{}, refuse("of this URL", errors.New("it has no scheme"), example)
+	}
+	scheme = strings.ToLower(scheme)
+	switch {
+	case scheme == "file":
+		return parseFile(rest)
+	case scheme == "mem":
+		if strings.Trim(rest, "/") != "" {
+			return location{}, refuse("mem://…", errors.New("a store in memory has no name: it is a new one each time"), "write mem://")
+		}
+		return location{scheme: scheme}, nil
+	case later[scheme] != "":
+		return location{}, refuse(scheme+"://…", fmt.Errorf("the driver for %s is not in this build yet", later[scheme]),
+			"use a file:// store, on a shared file system if the cluster has more than one host")
+	}
+	if scheme == "" || strings.ContainsFunc(scheme, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789+-.", r) }) {
+		return location{}, refuse("of this URL", errors.New("it has no valid scheme"), example)
+	}
+	return location{}, refuse(quote(scheme+"://")+"…", errors.New("unknown scheme"), "the schemes are "+known)
+}
+
+func parseFile(rest string) (location, error) {
+	if strings.ContainsFunc(rest, unprintable) {
+		return location{}, refuse("file://…", errors.New("the path has characters that can not be printed"), "write them as %XX")
+	}
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		return location{}, refuse(quote("file://"+rest[:i]+"…"), fmt.Errorf("a directory takes no %q part", rest[i]), "write %3F for a question mark in a path and %23 for a hash")
+	}
+	if local, ok := strings.CutPrefix(rest, "localhost/"); ok {
+		rest = "/" + local
+	}
+	if !strings.HasPrefix(rest, "/") {
+		advice := "write three slashes, as file:///var/backups/etcd"
+		if rest != "" {
+			advice = "write file:///" + strings.TrimLeft(rest, "./") + " if that is the absolute path"
+		}
+		return location{}, refuse(quote("file://"+rest), errors.New("the path is not absolute"), advice)
+	}
+	decoded, err := url.PathUnescape(rest)
+	if err != nil {
+		return location{}, refuse(quote("file://"+rest), errors.New("a % in the path is not followed by two hexadecimal digits"), "write %25 for a percent sign")
+	}
+	if strings.ContainsRune(decoded, 0) {
+		return location{}, refuse("file://…", errors.New("the path has a NUL character"), "")
+	}
+	clean := path.Clean(decoded)
+	if clean == "/" {
+		return location{}, refuse("file:///", errors.New("the root directory can not be a store"), "name a directory of its own, as file:///var/backups/etcd")
+	}
+	return location{scheme: "file", path: clean}, nil
+}
+
+func unprintable(r rune) bool { return r < 0x20 || r == 0x7f }
+
+func quote(s string) string { return fmt.Sprintf("%q", s) }
+
+func refuse(object string, err error, advice string) error {
+	return &blob.Error{Op: "open", Object: "store " + object, Err: err, Advice: advice}
+}
