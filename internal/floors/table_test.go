@@ -1,0 +1,211 @@
+package floors
+
+// Floors. A package may import packages of lower floors.
+const (
+	pure     = 0 // nouns and decisions: values in, values out
+	driver   = 1 // wraps one outside thing, knows no policy
+	service  = 2 // combines drivers, still no policy
+	face     = 3 // loops and faces
+	command  = 4 // main packages: flags to options, signals, exit code
+	scaffold = 9 // for tests only: may import anything, is imported by no product code
+)
+
+// room is one row: a package (or with "/..." a tree of packages that may import
+// one another freely), its floor, and what it may do beyond its floor's rules.
+type room struct {
+	path  string // below the module path
+	floor int
+	// beside lists packages of the same floor that it may import, with the reason.
+	beside map[string]string
+	// never lists packages and package trees that it may not import although
+	// they are on a lower floor or outside, with the reason.
+	never map[string]string
+}
+
+const (
+	noPolicy  = "a driver knows no policy"
+	noNetwork = "it works on files under a directory that it was given"
+)
+
+// Shared "never" lists.
+var (
+	knowsNoPolicy = map[string]string{
+		"plan":     noPolicy,
+		"election": noPolicy,
+	}
+	filesOnly = map[string]string{
+		"plan":                   noPolicy,
+		"election":               noPolicy,
+		"net":                    noNetwork,
+		"net/http":               noNetwork,
+		"google.golang.org/grpc": noNetwork,
+	}
+	knowsNoCluster = map[string]string{
+		"cluster":  "it knows processes, not clusters or peers",
+		"plan":     noPolicy,
+		"election": noPolicy,
+	}
+	storeOnly = map[string]string{
+		"plan":             "policy is the manager's",
+		"election":         "policy is the manager's",
+		"internal/etcd":    "it talks to a backup store, never to etcd",
+		"internal/host":    "it talks to a backup store, never to hosts",
+		"internal/peer":    "it talks to a backup store, never to hosts",
+		"internal/runtime": "it talks to a backup store, never to hosts",
+	}
+)
+
+// table is DESIGN's "Floors" and "may / may not", one row a package.
+var table = []room{
+	// Floor 0.
+	{path: "cluster", floor: pure},
+	{path: "plan", floor: pure, beside: map[string]string{
+		"cluster": "decisions are about its nouns",
+	}},
+	{path: "election", floor: pure, beside: map[string]string{
+		"cluster": "the view is made of its nouns",
+	}},
+	{path: "backup", floor: pure, beside: map[string]string{
+		"cluster": "a manifest names a version and a spec",
+	}},
+
+	// Floor 1.
+	{path: "internal/etcd", floor: driver, never: knowsNoPolicy},
+	{path: "internal/snapshot", floor: driver, never: filesOnly, beside: map[string]string{
+		"internal/release": "restores with the tool of the backup's own release",
+	}},
+	{path: "internal/blob", floor: driver, never: knowsNoPolicy},
+	{path: "internal/blob/file", floor: driver, never: filesOnly, beside: isAStore},
+	{path: "internal/blob/memory", floor: driver, never: filesOnly, beside: isAStore},
+	{path: "internal/blob/s3", floor: driver, never: knowsNoPolicy, beside: isAStore},
+	{path: "internal/blob/gs", floor: driver, never: knowsNoPolicy, beside: isAStore},
+	{path: "internal/blob/azure", floor: driver, never: knowsNoPolicy, beside: isAStore},
+	{path: "internal/blob/open", floor: driver, never: knowsNoPolicy, beside: map[string]string{
+		"internal/blob":        "returns its Store",
+		"internal/blob/file":   "opens file://",
+		"internal/blob/memory": "opens memory://",
+		"internal/blob/s3":     "opens s3:// and its relatives",
+		"internal/blob/gs":     "opens gs://",
+		"internal/blob/azure":  "opens azureblob://",
+	}},
+	{path: "internal/lock", floor: driver, never: knowsNoPolicy, beside: map[string]string{
+		"internal/blob": "the lease is one object, changed by compare-and-swap",
+	}},
+	{path: "internal/discovery", floor: driver, never: knowsNoPolicy, beside: map[string]string{
+		"internal/blob": "seeds may lie in the backup store",
+	}},
+	{path: "internal/pki", floor: driver, never: knowsNoPolicy, beside: map[string]string{
+		"internal/duration": "certificate lifetimes are given in days and years",
+	}},
+	{path: "internal/release", floor: driver, never: knowsNoPolicy, beside: map[string]string{
+		"internal/builtin": "the built-in release is one of the places",
+	}},
+	{path: "internal/builtin", floor: driver, never: knowsNoPolicy},
+	{path: "internal/runtime", floor: driver, never: knowsNoCluster},
+	{path: "internal/dirlock", floor: driver, never: filesOnly},
+	{path: "internal/journal", floor: driver, never: filesOnly},
+	{path: "internal/hostsfile", floor: driver, never: filesOnly},
+	{path: "internal/envfile", floor: driver, never: filesOnly},
+	{path: "internal/duration", floor: driver, never: filesOnly},
+
+	// Floor 2.
+	{path: "internal/host", floor: service, never: map[string]string{
+		"plan":     "membership policy is not the host's",
+		"election": "a host does not know who leads, only the fence it promised",
+	}},
+	{path: "internal/peer", floor: service, never: map[string]string{
+		"plan": "a peer carries decisions, it makes none",
+	}, beside: map[string]string{
+		"internal/host":        "serves this host's Observe and Apply, and speaks for a remote one's",
+		"internal/peer/peerpb": "the wire format",
+	}},
+	{path: "internal/peer/peerpb", floor: service, never: knowsNoCluster},
+	{path: "internal/control", floor: service, never: storeOnly},
+	{path: "internal/backupstore", floor: service, never: storeOnly},
+
+	// Floor 3.
+	{path: "internal/manager", floor: face, never: map[string]string{
+		"os/exec":                      "the manager calls interfaces",
+		"go.etcd.io/etcd":              "the manager calls interfaces",
+		"google.golang.org/grpc":       "the manager calls interfaces",
+		"github.com/aws":               "the manager calls interfaces",
+		"cloud.google.com/go":          "the manager calls interfaces",
+		"github.com/Azure":             "the manager calls interfaces",
+		"internal/builtin":             "which releases there are is the host's matter",
+		"internal/runtime":             "processes are the host's matter",
+		"github.com/spf13/cobra":       "flags are the cli's matter",
+		"github.com/fsnotify":          "files are the drivers' matter",
+		"internal/blob/open":           "which store it is was decided before",
+		"internal/peer/peerpb":         "the wire is the peer's matter",
+		"google.golang.org/protobuf":   "the wire is the peer's matter",
+		"github.com/coreos/go-systemd": "processes are the host's matter",
+	}},
+	{path: "internal/operator", floor: face, beside: map[string]string{
+		"internal/manager": "runs the same loop",
+	}},
+	{path: "internal/playground", floor: face, beside: map[string]string{
+		"internal/manager": "runs several of them on this machine",
+	}},
+	{path: "internal/cli/...", floor: face, beside: map[string]string{
+		"internal/manager":    "a step by hand is its loop, run once",
+		"internal/playground": "etcdadm playground",
+		"internal/operator":   "its command tree",
+	}},
+
+	// Commands.
+	{path: "cmd/etcdadm", floor: command},
+	{path: "cmd/etcd-manager", floor: command},
+	{path: "cmd/etcd-manager-ctl", floor: command},
+	{path: "cmd/etcd-operator", floor: command},
+
+	// For tests only.
+	{path: "internal/floors", floor: scaffold},
+	{path: "internal/pins", floor: scaffold},
+	{path: "internal/testetcd/...", floor: scaffold},
+	{path: "internal/blob/blobtest", floor: scaffold},
+	{path: "internal/sim/...", floor: scaffold},
+	{path: "bench/...", floor: scaffold},
+	{path: "e2e/...", floor: scaffold},
+	{path: "tools/...", floor: scaffold},
+}
+
+var isAStore = map[string]string{"internal/blob": "implements its Store"}
+
+// guarded outside packages: only the rooms named may import them (product code;
+// scaffolds are free). It says where an outside thing comes into the building.
+var guarded = []struct {
+	path  string
+	rooms []string
+	why   string
+}{
+	{"os/exec", []string{"internal/runtime", "internal/snapshot", "internal/release", "internal/playground"},
+		"processes are started by the drivers that are about processes"},
+	{"go.etcd.io/etcd/client/v3", []string{"internal/etcd"},
+		"etcd is spoken to through internal/etcd"},
+	{"go.etcd.io/etcd/server/v3", []string{"internal/builtin", "internal/snapshot"},
+		"etcd's server is inside internal/builtin"},
+	{"google.golang.org/grpc", []string{"internal/etcd", "internal/peer", "internal/peer/peerpb"},
+		"the wire is the peer's matter"},
+	{"github.com/spf13/cobra", []string{"internal/cli/..."},
+		"flags are the cli's matter"},
+	{"github.com/aws", []string{"internal/blob/s3", "internal/discovery"}, "one SDK a store"},
+	{"cloud.google.com/go", []string{"internal/blob/gs", "internal/discovery"}, "one SDK a store"},
+	{"github.com/Azure", []string{"internal/blob/azure", "internal/discovery"}, "one SDK a store"},
+	{"testing", nil, "product code does not know that it is tested"},
+}
+
+// pureStd is what floor 0 may import of the standard library: computation on
+// values. time is there for its types; purity_test.go forbids its clock.
+var pureStd = []string{
+	"bytes", "cmp", "container/heap", "container/list", "crypto/sha256", "encoding",
+	"encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt",
+	"hash", "hash/fnv", "io", "iter", "maps", "math", "math/big", "math/bits", "net/netip",
+	"net/url", "path", "reflect", "regexp", "slices", "sort", "strconv", "strings",
+	"text/tabwriter", "text/template", "time", "unicode", "unicode/utf8",
+}
+
+// commandStd is what a command may import of the standard library.
+var commandStd = []string{"context", "errors", "fmt", "log/slog", "os", "os/signal", "syscall"}
+
+// commandLines is the size from which a command is suspected of logic.
+const commandLines = 100
