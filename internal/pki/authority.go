@@ -1,0 +1,174 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+)
+
+// Authority is one certificate authority as its files were at one moment; it never changes.
+// A rotated one is a new Authority, loaded again.
+type Authority struct {
+	name    string
+	file    string              // the certificate bundle
+	keyFile string              // may not exist
+	bundle  []*x509.Certificate // all are trusted
+	signing *x509.Certificate   // the one of bundle that key signs for; nil without key
+	key     crypto.Signer       // nil: this host can verify, not issue
+}
+
+// Authorities are the three of a PKI directory.
+type Authorities struct {
+	Manager, Peers, Clients *Authority
+}
+
+// All lists the three in the order of their names' constants.
+func (a *Authorities) All() []*Authority { return []*Authority{a.Manager, a.Peers, a.Clients} }
+
+// Load reads the three authorities from dir and refuses what could not work at the time now.
+// A missing .key is no error: such an authority verifies but does not issue.
+func Load(dir string, now time.Time) (*Authorities, error) {
+	var all Authorities
+	for _, one := range []struct {
+		name string
+		into **Authority
+	}{{ManagerCA, &all.Manager}, {PeersCA, &all.Peers}, {ClientsCA, &all.Clients}} {
+		a, err := LoadAuthority(dir, one.name, now)
+		if err != nil {
+			return nil, err
+		}
+		*one.into = a
+	}
+	return &all, nil
+}
+
+// LoadAuthority reads dir/name.crt and, if it is there, dir/name.key.
+func LoadAuthority(dir, name string, now time.Time) (*Authority, error) {
+	return LoadAuthorityFiles(name, filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"), now)
+}
+
+// LoadAuthorityFiles reads an authority from files of any name. An empty keyFile, or one that does not
+// exist, gives an authority that only verifies. Errors are an *Error around one of the sentinels or the
+// file system's own error.
+func LoadAuthorityFiles(name, certFile, keyFile string, now time.Time) (*Authority, error) {
+	a := &Authority{name: name, file: certFile, keyFile: keyFile}
+	data, err := readFile(certFile)
+	if err != nil {
+		return nil, a.failed(certFile, err, "put the certificate of "+name+" there, or name another PKI directory")
+	}
+	if a.bundle, err = parseCertificates(data); err != nil {
+		return nil, a.failed(certFile, err, "the file must hold nothing but PEM certificates")
+	}
+	for i, c := range a.bundle {
+		if !signsCertificates(c) {
+			return nil, a.failed(certFile, fmt.Errorf("certificate %d (%s) %w", i+1, c.Subject, ErrNotCA),
+				"use one made with basic constraints CA:TRUE and key usage certSign")
+		}
+	}
+	if err := a.loadKey(now); err != nil {
+		return nil, err
+	}
+	if err := a.Check(now); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *Authority) loadKey(now time.Time) error {
+	if a.keyFile == "" {
+		return nil
+	}
+	data, err := readFile(a.keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return a.failed(a.keyFile, err, "make the key readable for this user, or move it away to run without issuing")
+	}
+	if a.key, err = parseKey(data); err != nil {
+		return a.failed(a.keyFile, err, "use an unencrypted PEM key (PKCS 8, PKCS 1 or SEC 1)")
+	}
+	for _, c := range a.bundle {
+		// An authority renewed with its old key is in the bundle twice: sign with the one that lasts.
+		if sameKey(a.key.Public(), c.PublicKey) && (a.signing == nil || better(c, a.signing, now)) {
+			a.signing = c
+		}
+	}
+	if a.signing == nil {
+		return a.failed(a.keyFile, fmt.Errorf("the key %w in %s", ErrMismatch, a.file), "put back the key and certificate that were made together")
+	}
+	return nil
+}
+
+// better says whether c serves longer than than, of those that are valid now.
+func better(c, than *x509.Certificate, now time.Time) bool {
+	if cNow, thanNow := validAt(c, now) == nil, validAt(than, now) == nil; cNow != thanNow {
+		return cNow
+	}
+	return c.NotAfter.After(than.NotAfter)
+}
+
+// Check refuses an authority that cannot work at the time now: the signing certificate, or without
+// a key every certificate of the bundle, has expired or is not valid yet.
+func (a *Authority) Check(now time.Time) error {
+	if a.signing != nil {
+		if err := validAt(a.signing, now); err != nil {
+			return a.failed(a.file, err, "check this host's clock, then replace the authority and keep the old certificate in the bundle")
+		}
+		return nil
+	}
+	var last error
+	for _, c := range a.bundle {
+		if last = validAt(c, now); last == nil {
+			return nil
+		}
+	}
+	return a.failed(a.file, last, "check this host's clock, then put a valid certificate into the bundle")
+}
+
+func validAt(c *x509.Certificate, now time.Time) error {
+	switch {
+	case now.After(c.NotAfter):
+		return fmt.Errorf("certificate of %q %w: valid until %s, now %s", c.Subject, ErrExpired, stamp(c.NotAfter), stamp(now))
+	case now.Before(c.NotBefore):
+		return fmt.Errorf("certificate of %q %w: valid from %s, now %s", c.Subject, ErrNotYetValid, stamp(c.NotBefore), stamp(now))
+	}
+	return nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// signsCertificates mirrors what x509 asks of a parent.
+func signsCertificates(c *x509.Certificate) bool {
+	return c.BasicConstraintsValid && c.IsCA && (c.KeyUsage == 0 || c.KeyUsage&x509.KeyUsageCertSign != 0)
+}
+
+func (a *Authority) failed(file string, err error, advice string) error {
+	return &Error{Op: "load authority " + a.name, File: file, Err: err, Advice: advice}
+}
+
+// Name is the authority's name, such as ManagerCA.
+func (a *Authority) Name() string { return a.name }
+
+// CanIssue says whether the private key is here.
+func (a *Authority) CanIssue() bool { return a.key != nil }
+
+// Pool is a new pool of every certificate that is trusted.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, c := range a.bundle {
+		pool.AddCert(c)
+	}
+	return pool
+}
+
+// BundlePEM is the bundle as etcd reads it: certificates only.
+func (a *Authority) BundlePEM() []byte { return encodeCertificates(a.bundle...) }
+
+// String names the authority and never shows its key, whatever the verb.
+func (a *Authority) String() string   { return fmt.Sprintf("authority %s (%s)", a.name, a.file) }
+func (a *Authority) GoString() string { return a.String() }
