@@ -1,0 +1,135 @@
+package runtime
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// procStat is what is needed of /proc/PID/stat.
+type procStat struct {
+	comm  string
+	state byte   // R, S, D, T (stopped), t (traced), Z (ended, not reaped), X
+	start uint64 // clock ticks since boot
+}
+
+func (s procStat) paused() bool { return s.state == 'T' || s.state == 't' }
+
+func (s procStat) ended() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
+
+func procPath(pid int, name string) string {
+	return filepath.Join("/proc", strconv.Itoa(pid), name)
+}
+
+func readStat(pid int) (procStat, error) {
+	data, err := os.ReadFile(procPath(pid, "stat"))
+	if err != nil {
+		return procStat{}, err
+	}
+	return parseStat(data)
+}
+
+// parseStat reads "PID (COMM) STATE … STARTTIME …"; the command may itself hold
+// blanks and parentheses, so fields are counted from the last one.
+func parseStat(data []byte) (procStat, error) {
+	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
+	if open < 0 || end < open {
+		return procStat{}, fmt.Errorf("parse process status %q: no command", data)
+	}
+	const startTime = 22 - 3 // proc(5) counts from 1, and state is field 3
+	fields := strings.Fields(string(data[end+1:]))
+	if len(fields) <= startTime {
+		return procStat{}, fmt.Errorf("parse process status %q: too short", data)
+	}
+	start, err := strconv.ParseUint(fields[startTime], 10, 64)
+	if err != nil {
+		return procStat{}, fmt.Errorf("parse process start time: %w", err)
+	}
+	return procStat{comm: string(data[open+1 : end]), state: fields[0][0], start: start}, nil
+}
+
+// readStrings reads a file of strings that end in NUL, such as cmdline.
+func readStrings(path string) ([]string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) == 0 {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
+}
+
+// BootID names this boot of the machine; containers see their machine's.
+func BootID() (string, error) {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read boot ID: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// pids lists the processes that can be seen, in no order.
+func pids() ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var list []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list, nil
+}
+
+// clockTick is the unit of start times: USER_HZ is 100 on every architecture
+// that Go and etcd run on.
+const clockTick = 10 * time.Millisecond
+
+// startedAt turns a start time into a time of day, near enough to show.
+func startedAt(ticks uint64, now time.Time) time.Time {
+	data, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return now
+	}
+	text, _, _ := strings.Cut(string(data), " ")
+	up, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return now
+	}
+	age := time.Duration(up*float64(time.Second)) - time.Duration(ticks)*clockTick
+	return now.Add(-max(age, 0))
+}
+
+// inode identifies a file or directory while it exists.
+type inode struct{ dev, ino uint64 }
+
+func inodeOf(path string) (inode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return inode{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return inode{}, fmt.Errorf("stat %s: no inode", path)
+	}
+	return inode{dev: uint64(st.Dev), ino: st.Ino}, nil
+}
+
+// isNoProcess says that a process has ended, as system calls and /proc tell it.
+func isNoProcess(err error) bool {
+	return errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,124 @@
+package runtime
+
+import (
+	"crypto/rand"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// spawned is a process that was just started, and what is wrong with its record.
+type spawned struct {
+	proc      *process
+	logStart  int64 // the log's size before
+	recordErr error
+}
+
+// spawn starts spec's process and journals it, as the package comment says.
+func spawn(spec Spec, record func(ProcessRecord) error) (spawned, error) {
+	node, err := inodeOf(spec.DataDir)
+	if err != nil {
+		return spawned{}, fmt.Errorf("look at data directory: %w", err)
+	}
+	boot, err := BootID()
+	if err != nil {
+		return spawned{}, err
+	}
+	rec := ProcessRecord{
+		BootID: boot, Nonce: rand.Text(),
+		DataDir: spec.DataDir, DataDirInode: node.ino,
+		Argv: spec.argv(), SpecHash: spec.Hash(), LogFile: spec.LogFile,
+	}
+	logFile, logStart, err := openLog(spec.LogFile)
+	if err != nil {
+		return spawned{}, err
+	}
+	defer logFile.Close()
+
+	if err := record(rec); err != nil {
+		return spawned{}, fmt.Errorf("record the start that is about to happen: %w", err)
+	}
+	proc, err := forkExec(spec, rec, logFile)
+	if err != nil {
+		return spawned{}, err
+	}
+	rec.PID, rec.StartTime = proc.pid, proc.start
+	proc.record = rec
+	// The process runs, and the first record is enough to find it again: a
+	// failure here is told, and no reason to end it.
+	return spawned{proc: proc, logStart: logStart, recordErr: record(rec)}, nil
+}
+
+func forkExec(spec Spec, rec ProcessRecord, logFile *os.File) (*process, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+	}
+	defer null.Close()
+	dir := spec.Dir
+	if dir == "" {
+		dir = spec.DataDir
+	}
+	closeInherited()
+
+	pidfd := -1
+	pid, err := syscall.ForkExec(spec.Path, rec.Argv, &syscall.ProcAttr{
+		Dir:   dir,
+		Env:   append(spec.clone().Env, SpawnEnv+"="+rec.Nonce),
+		Files: []uintptr{null.Fd(), logFile.Fd(), logFile.Fd()},
+		// A session of its own: neither ctrl-C nor the end of the login
+		// session that started the daemon is meant for the member.
+		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+	}
+	if pidfd < 0 { // an older kernel; a child of ours keeps its number until we reap it
+		if pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
+			kill(pid)
+			return nil, fmt.Errorf("start %s: this kernel cannot hold a process by a pidfd: %w", spec.Path, err)
+		}
+	}
+	proc := newProcess(pid, pidfd)
+	proc.since = time.Now()
+	// It cannot vanish before it is reaped, so this reads the right process.
+	stat, err := readStat(pid)
+	if err != nil {
+		kill(pid)
+		proc.close()
+		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+	}
+	proc.start = stat.start
+	return proc, nil
+}
+
+// kill ends a child that was just born and cannot be kept track of.
+func kill(pid int) {
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	_, _ = syscall.Wait4(pid, nil, 0, nil)
+}
+
+// closeInherited marks descriptors that we were given by whoever started us,
+// so that the member does not keep a stranger's pipe or socket open. What we
+// open ourselves is marked from the beginning.
+func closeInherited() {
+	const firstFD = 3
+	if unix.CloseRange(firstFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		return
+	}
+	for _, path := range fds {
+		if fd, err := strconv.Atoi(filepath.Base(path)); err == nil && fd >= firstFD {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
