@@ -1,0 +1,117 @@
+package open_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/open"
+)
+
+func TestOpenFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a b", "store")
+	url := "file://" + strings.ReplaceAll(dir, " ", "%20")
+	if _, err := open.Open(t.Context(), url, open.Options{}); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Fatalf("a store that is not there: %v", err)
+	}
+	store, err := open.Open(t.Context(), url, open.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := blob.PutBytes(t.Context(), store, "k", []byte("v"), blob.IfAbsent); err != nil {
+		t.Fatal(err)
+	}
+	again, err := open.Open(t.Context(), "FILE://localhost"+strings.ReplaceAll(dir, " ", "%20")+"/", open.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, _, err := blob.ReadAll(t.Context(), again, "k", 10); err != nil || string(data) != "v" {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
+func TestOpenMemory(t *testing.T) {
+	store, err := open.Open(t.Context(), "mem://", open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if caps, err := blob.Probe(t.Context(), store, ""); err != nil || !caps.Conditional {
+		t.Errorf("%+v, %v", caps, err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                         "the URL is empty",
+		"/var/backups":             "a URL is needed",
+		"backups":                  "no scheme",
+		"file://":                  "not absolute",
+		"file://backups/etcd":      "not absolute",
+		"file://./backups":         "not absolute",
+		"file://../backups":        "not absolute",
+		"file:///":                 "root directory",
+		"file:///a/../..":          "root directory",
+		"file:///a%zz":             "hexadecimal",
+		"file:///a%00b":            "NUL",
+		"file:///a\x00b":           "can not be printed",
+		"file:///a?region=x":       "takes no '?'",
+		"file:///a#b":              "takes no '#'",
+		"mem://name":               "no name",
+		"s3://bucket/folder":       "driver for Amazon S3 is not in this build yet",
+		"gs://bucket/folder":       "driver for Google Cloud Storage is not in this build yet",
+		"azureblob://container/x":  "driver for Azure Blob Storage is not in this build yet",
+		"do://space/x":             "not in this build yet",
+		"linode://bucket/x":        "not in this build yet",
+		"hos://bucket/x":           "not in this build yet",
+		"scw://bucket/x":           "not in this build yet",
+		"swift://container/x":      "not in this build yet",
+		"ftp://host/x":             "unknown scheme",
+		"://x":                     "no valid scheme",
+		"s3 ://x":                  "no valid scheme",
+		"http://me:secret@host/up": "unknown scheme",
+		"s3://me:secret@bucket/up": "not in this build yet",
+	} {
+		_, err := open.Open(t.Context(), url, open.Options{Create: true})
+		var e *blob.Error
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", url, err, want)
+			continue
+		}
+		if strings.Contains(err.Error()+e.Hint(), "secret") {
+			t.Errorf("%q: the error repeats a secret: %v", url, err)
+		}
+	}
+	if _, err := open.Open(t.Context(), "ftp://x", open.Options{}); err != nil {
+		var e *blob.Error
+		if errors.As(err, &e); !strings.Contains(e.Hint(), "file://") || !strings.Contains(e.Hint(), "swift://") {
+			t.Errorf("the hint does not list the schemes: %q", e.Hint())
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := open.Open(ctx, "mem://", open.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("an ended context: %v", err)
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, url := range []string{"", "file:///a", "file://a", "file:///%", "s3://b", "mem://", "x://", "://", "file:///\x00", "/a\nb"} {
+		f.Add(url)
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		err := open.Check(url)
+		if err == nil {
+			return
+		}
+		var e *blob.Error
+		if !errors.As(err, &e) {
+			t.Fatalf("%q: %v", url, err)
+		}
+		if strings.ContainsAny(err.Error()+e.Hint(), "\n\x00") {
+			t.Fatalf("%q: not one line: %q, %q", url, err, e.Hint())
+		}
+	})
+}
