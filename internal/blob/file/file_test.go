@@ -245,13 +245,21 @@ func TestETagNeverReturns(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "a"), future, future); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[blob.ETag]bool{}
+	seen, last := map[blob.ETag]bool{}, future
 	for range 20 {
 		tag := put(t, store, "a", "same", blob.Any)
 		if seen[tag] {
 			t.Fatalf("ETag %q came twice", tag)
 		}
 		seen[tag] = true
+		info, err := os.Stat(filepath.Join(dir, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !info.ModTime().After(last) {
+			t.Fatalf("modified at %v, and again at %v", last, info.ModTime())
+		}
+		last = info.ModTime()
 	}
 }
 
