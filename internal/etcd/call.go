@@ -1,0 +1,105 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+)
+
+// kind tells what it means when no answer comes.
+type kind bool
+
+const (
+	reads   kind = false
+	mutates kind = true
+)
+
+// call makes one call under a deadline and says how it ended. fn gets the
+// context to call with and is run a second time only after a refusal for the
+// auth token, which etcd gives before it does anything.
+func (c *Client) call(ctx context.Context, op string, k kind, fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	token := c.currentToken()
+	err := c.once(ctx, op, k, token, fn)
+	if c.credential == nil || !errors.Is(err, ErrAuthRequired) {
+		return err
+	}
+	token, authErr := c.authenticate(ctx, token)
+	if authErr != nil {
+		return fmt.Errorf("%s: %w", op, authErr)
+	}
+	return c.once(ctx, op, k, token, fn)
+}
+
+func (c *Client) once(ctx context.Context, op string, k kind, token string, fn func(ctx context.Context) error) error {
+	if err := c.connect(ctx); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	var sent atomic.Bool
+	ctx = context.WithValue(ctx, sentKey{}, &sent)
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
+	}
+	err := fn(ctx)
+	return wrap(op, bool(k), sent.Load(), err)
+}
+
+func (c *Client) currentToken() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.token
+}
+
+// authenticate gets a token in place of a refused one, unless another call
+// already has.
+func (c *Client) authenticate(ctx context.Context, refused string) (string, error) {
+	if t := c.currentToken(); t != refused {
+		return t, nil
+	}
+	user, password, err := c.credential(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%w: get credential: %w", ErrAuthRequired, err)
+	}
+	var reply *pb.AuthenticateResponse
+	// A lost reply costs a token and changes nothing, so this counts as a read.
+	err = c.once(ctx, "authenticate", reads, "", func(ctx context.Context) error {
+		var err error
+		reply, err = c.auth.Authenticate(ctx, &pb.AuthenticateRequest{Name: user, Password: password})
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token = reply.Token
+	return reply.Token, nil
+}
+
+// sentKey carries the *atomic.Bool that sentStats sets.
+type sentKey struct{}
+
+// sentStats notes, for each call, that its request was handed to a connection.
+// Before that it cannot have reached the member.
+type sentStats struct{}
+
+func (sentStats) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+func (sentStats) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	switch s.(type) {
+	case *stats.OutHeader, *stats.OutPayload:
+		if sent, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
+			sent.Store(true)
+		}
+	}
+}
+
+func (sentStats) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (sentStats) HandleConn(context.Context, stats.ConnStats)                       {}

@@ -1,0 +1,123 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"etcdadm.io/cluster"
+)
+
+// View lists the members. A linearizable list is as new as any acknowledged
+// change; it needs a quorum and a voter. Before 3.5 MemberList answers from the
+// member's own memory, so there a quorum read goes before it, after which this
+// member has applied all that was acknowledged (SAFETY.md, rule 3). The
+// Linearizable flag of the answer is set only when one of both was done.
+func (c *Client) View(ctx context.Context, linearizable bool) (cluster.MemberView, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	if linearizable {
+		s, err := c.LocalStatus(ctx)
+		if err != nil {
+			return cluster.MemberView{}, err
+		}
+		if !s.Version.LinearizableMemberList() {
+			if _, err := c.quorumRead(ctx); err != nil {
+				return cluster.MemberView{}, err
+			}
+		}
+	}
+	var reply *pb.MemberListResponse
+	err := c.call(ctx, "list members", reads, func(ctx context.Context) error {
+		var err error
+		reply, err = c.cluster.MemberList(ctx, &pb.MemberListRequest{Linearizable: linearizable})
+		return err
+	})
+	if err != nil {
+		return cluster.MemberView{}, err
+	}
+	return cluster.MemberView{
+		Cluster:      cluster.ClusterID(reply.Header.GetClusterId()),
+		Members:      members(reply.Members),
+		Linearizable: linearizable,
+	}, nil
+}
+
+// AddMember adds a member that is yet to be started. etcd computes its ID from
+// the peer URLs and the current second.
+func (c *Client) AddMember(ctx context.Context, peerURLs []string, learner bool) (cluster.Member, error) {
+	op := "add member"
+	if learner {
+		op = "add learner"
+	}
+	var reply *pb.MemberAddResponse
+	err := c.call(ctx, op, mutates, func(ctx context.Context) error {
+		var err error
+		reply, err = c.cluster.MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: peerURLs, IsLearner: learner})
+		return err
+	})
+	if err != nil {
+		return cluster.Member{}, err
+	}
+	return member(reply.Member), nil
+}
+
+// Promote makes a learner a voter. A follower passes the call on to the leader.
+func (c *Client) Promote(ctx context.Context, id cluster.MemberID) error {
+	return c.call(ctx, "promote member", mutates, func(ctx context.Context) error {
+		_, err := c.cluster.MemberPromote(ctx, &pb.MemberPromoteRequest{ID: uint64(id)})
+		return err
+	})
+}
+
+// Remove removes a member for ever: its ID is never accepted again.
+func (c *Client) Remove(ctx context.Context, id cluster.MemberID) error {
+	return c.call(ctx, "remove member", mutates, func(ctx context.Context) error {
+		_, err := c.cluster.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: uint64(id)})
+		return err
+	})
+}
+
+// UpdatePeerURLs changes where a voter is reached by its peers. It must not be
+// used on a learner: releases before 3.5.31 and 3.6.12 silently promote it.
+func (c *Client) UpdatePeerURLs(ctx context.Context, id cluster.MemberID, peerURLs []string) error {
+	return c.call(ctx, "update peer URLs", mutates, func(ctx context.Context) error {
+		_, err := c.cluster.MemberUpdate(ctx, &pb.MemberUpdateRequest{ID: uint64(id), PeerURLs: peerURLs})
+		return err
+	})
+}
+
+// MoveLeader hands raft leadership to a voter. Only the leader takes the call.
+func (c *Client) MoveLeader(ctx context.Context, to cluster.MemberID) error {
+	return c.call(ctx, "move leader", mutates, func(ctx context.Context) error {
+		_, err := c.maintenance.MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: uint64(to)})
+		return err
+	})
+}
+
+func members(listed []*pb.Member) []cluster.Member {
+	out := make([]cluster.Member, 0, len(listed))
+	for _, m := range listed {
+		out = append(out, member(m))
+	}
+	slices.SortFunc(out, func(a, b cluster.Member) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func member(m *pb.Member) cluster.Member {
+	return cluster.Member{
+		ID:         cluster.MemberID(m.GetID()),
+		Name:       m.GetName(),
+		PeerURLs:   sorted(m.GetPeerURLs()),
+		ClientURLs: sorted(m.GetClientURLs()),
+		Learner:    m.GetIsLearner(),
+	}
+}
+
+func sorted(urls []string) []string {
+	out := slices.Clone(urls)
+	slices.Sort(out)
+	return out
+}
