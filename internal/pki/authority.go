@@ -117,7 +117,7 @@ func better(c, than *x509.Certificate, now time.Time) bool {
 func (a *Authority) Check(now time.Time) error {
 	if a.signing != nil {
 		if err := validAt(a.signing, now); err != nil {
-			return a.failed(a.file, err, "check this host's clock, then replace the authority and keep the old certificate in the bundle")
+			return a.failed(a.file, err, adviceOn(err))
 		}
 		return nil
 	}
@@ -127,7 +127,14 @@ func (a *Authority) Check(now time.Time) error {
 			return nil
 		}
 	}
-	return a.failed(a.file, last, "check this host's clock, then put a valid certificate into the bundle")
+	return a.failed(a.file, last, adviceOn(last))
+}
+
+func adviceOn(invalid error) string {
+	if errors.Is(invalid, ErrNotYetValid) {
+		return "check this host's clock, which is behind the one that made the certificate"
+	}
+	return "check this host's clock; if it is right, make a new authority and put it into the bundle"
 }
 
 func validAt(c *x509.Certificate, now time.Time) error {
