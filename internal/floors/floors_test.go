@@ -113,6 +113,32 @@ func TestCommandsAreShort(t *testing.T) {
 	}
 }
 
+// Every module that is required directly has its line in docs/dependencies.md.
+func TestDependenciesAreExplained(t *testing.T) {
+	requirements, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained, err := os.ReadFile(filepath.Join("..", "..", "docs", "dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := 0
+	for line := range strings.Lines(string(requirements)) {
+		path, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "require "), " ")
+		if !isOutside(path) || !strings.HasPrefix(rest, "v") || strings.Contains(rest, "// indirect") {
+			continue
+		}
+		direct++
+		if !bytes.Contains(explained, []byte("| "+path+" |")) {
+			t.Errorf("%s has no line in docs/dependencies.md: what for, why this one, who keeps it", path)
+		}
+	}
+	if direct == 0 {
+		t.Error("found no requirement in go.mod")
+	}
+}
+
 // complaints is every breach of the table, as sentences.
 func complaints(packages []pkg) []string {
 	var found []string

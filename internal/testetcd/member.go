@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -32,11 +33,10 @@ type Member struct {
 	process *process
 }
 
-// process is one run of a member. ended is closed after wait has been set.
+// process is one run of a member. ended is closed once cmd has been waited for.
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	wait  error
 }
 
 // Endpoint is the client address as host:port.
@@ -128,8 +128,8 @@ func (m *Member) start() error {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	m.process = p
 	go func() {
-		p.wait = cmd.Wait()
-		close(p.ended)
+		defer close(p.ended)
+		_ = cmd.Wait() // how it ended stays in cmd.ProcessState
 	}()
 	return nil
 }
@@ -184,7 +184,7 @@ func (m *Member) waitFor(ctx context.Context, path string) error {
 		}
 		select {
 		case <-m.Ended():
-			return fmt.Errorf("the process ended (%v); the end of its log:\n%s", m.process.wait, m.LogTail(20))
+			return fmt.Errorf("the process ended (%s); the end of its log:\n%s", m.process.cmd.ProcessState, m.LogTail(20))
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), last)
 		case <-tick.C:
@@ -203,9 +203,8 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		var body bytes.Buffer
-		body.ReadFrom(http.MaxBytesReader(nil, response.Body, 512))
-		return fmt.Errorf("%s: %s: %s", url, response.Status, bytes.TrimSpace(body.Bytes()))
+		body, err := io.ReadAll(io.LimitReader(response.Body, 512))
+		return errors.Join(fmt.Errorf("%s: %s: %s", url, response.Status, bytes.TrimSpace(body)), err)
 	}
 	return nil
 }

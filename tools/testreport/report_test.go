@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const plain = `{"Action":"start","Package":"p"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"pass","Package":"p","Test":"TestGood","Elapsed":0.1}
+{"Action":"output","Package":"p","Test":"TestRoot","Output":"    p_test.go:9: needs root,\n"}
+{"Action":"output","Package":"p","Test":"TestRoot","Output":"        and this is not\n"}
+{"Action":"output","Package":"p","Test":"TestRoot","Output":"--- SKIP: TestRoot (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestRoot","Elapsed":0}
+{"Action":"skip","Package":"p","Test":"TestLater","Elapsed":0}
+{"Action":"output","Package":"p","Test":"TestBad","Output":"    p_test.go:3: broken\n"}
+{"Action":"fail","Package":"p","Test":"TestBad","Elapsed":0}
+{"Action":"fail","Package":"p","Elapsed":1.5}
+{"Action":"skip","Package":"without-tests","Elapsed":0}
+{"ImportPath":"q","Action":"build-output","Output":"q.go:1: no such thing\n"}
+{"ImportPath":"q","Action":"build-fail"}
+{"Action":"fail","Package":"q","Elapsed":0,"FailedBuild":"q"}
+{"Action":"output","Package":"hangs","Test":"TestHang","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"hangs","Elapsed":600}
+go: a line of its own
+`
+
+// In the second run the skipped test could be done.
+const second = `{"Action":"pass","Package":"p","Test":"TestLater","Elapsed":0}
+{"Action":"pass","Package":"p","Test":"TestBad","Elapsed":0}
+`
+
+func TestReport(t *testing.T) {
+	r := newReport()
+	var live strings.Builder
+	r.live = &live
+	for _, run := range []string{plain, second} {
+		if err := r.read(strings.NewReader(run)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"p_test.go:3: broken", "q.go:1: no such thing", "panic: test timed out", "go: a line of its own", "fail      1.5 s  p\n"} {
+		if !strings.Contains(live.String(), want) {
+			t.Errorf("the live report lacks %q:\n%s", want, &live)
+		}
+	}
+	var sum strings.Builder
+	r.summary(&sum)
+	const want = `FAILED  hangs
+FAILED  p TestBad
+FAILED  q
+SKIPPED needs root, and this is not
+        p TestRoot
+2 passed, 3 failed, 1 skipped
+`
+	if sum.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &sum, want)
+	}
+}
