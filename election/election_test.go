@@ -1,0 +1,275 @@
+package election_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/election"
+)
+
+var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) time.Time { return epoch.Add(d) }
+
+// script runs events against one state and returns the effects in words.
+type script struct {
+	t *testing.T
+	s election.State
+}
+
+func (x *script) step(d time.Duration, e election.Event, want ...string) {
+	x.t.Helper()
+	var effects []election.Effect
+	x.s, effects = election.Step(x.s, e, at(d))
+	var got []string
+	for _, e := range effects {
+		got = append(got, strings.TrimSpace(string(e.Kind)+" "+string(e.Leader)))
+	}
+	if !slices.Equal(got, want) {
+		x.t.Fatalf("at %s after %T%+v: effects %q, want %q", d, e, e, got, want)
+	}
+}
+
+func heard(host, leader cluster.HostID) election.Heard {
+	return election.Heard{Ping: cluster.Ping{Host: host, Leader: leader}}
+}
+
+func TestAlone(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(10*time.Millisecond, election.Seeds{Missing: 0})
+	x.step(299*time.Millisecond, election.Tick{})
+	x.step(300*time.Millisecond, election.Tick{}, "leader-changed b", "start-leading")
+}
+
+func TestSettlesLaterWhileSeedsAreMissing(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(500*time.Millisecond, election.Seeds{Missing: 1})
+	if want := at(time.Second); !x.s.Next().Equal(want) {
+		t.Fatalf("next %s, want %s", x.s.Next(), want)
+	}
+	x.step(999*time.Millisecond, election.Tick{})
+	x.step(time.Second, election.Tick{}, "leader-changed b", "start-leading")
+}
+
+func TestFollowsTheLowestAndTakesOverWhenItIsSilent(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(0, heard("a", "a"))
+	x.step(time.Second, election.Tick{}, "leader-changed a")
+	x.step(2999*time.Millisecond, election.Tick{})
+	x.step(3*time.Second, election.Tick{}, "leader-changed b", "start-leading")
+	x.step(4*time.Second, heard("a", "a"), "stop-leading", "leader-changed a")
+}
+
+func TestLeaderGoesOnWhileALowerOneSettles(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(time.Second, election.Tick{}, "leader-changed b", "start-leading")
+	x.step(2*time.Second, heard("a", ""))
+	x.step(2100*time.Millisecond, heard("c", "b"))
+	x.step(2200*time.Millisecond, heard("a", "a"), "stop-leading", "leader-changed a")
+}
+
+func TestHandsOver(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(time.Second, heard("a", "a"), "leader-changed a")
+	gone := heard("a", "")
+	gone.Ping.Leaving = true
+	x.step(1100*time.Millisecond, gone, "leader-changed b", "start-leading")
+	x.step(1200*time.Millisecond, heard("c", "b"))
+	x.step(1300*time.Millisecond, election.Leave{}, "stop-leading", "leader-changed c")
+}
+
+func TestUnfit(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(time.Second, heard("c", "c"), "leader-changed b", "start-leading")
+	x.step(1100*time.Millisecond, election.Fit{Unfit: "disk full"}, "stop-leading", "leader-changed c")
+	sick := heard("c", "c")
+	sick.Ping.Unfit = "disk full too"
+	x.step(1200*time.Millisecond, sick, "leader-changed")
+	x.step(1300*time.Millisecond, election.Fit{}, "leader-changed b", "start-leading")
+}
+
+// A host whose store lacks the intent leads only when nobody has it.
+func TestUnfitStore(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(time.Second, heard("c", "c"), "leader-changed b", "start-leading")
+	x.step(1100*time.Millisecond, election.Fit{Unfit: election.UnfitStore}, "stop-leading", "leader-changed c")
+	lacking := heard("c", "c")
+	lacking.Ping.Unfit = election.UnfitStore
+	x.step(1200*time.Millisecond, lacking, "leader-changed b", "start-leading")
+}
+
+func TestStepLeavesItsInputAlone(t *testing.T) {
+	s, _ := election.Step(election.New("b", epoch), heard("a", ""), at(0))
+	before := slices.Clone(s.Peers)
+	election.Step(s, heard("a", "a"), at(time.Second))
+	election.Step(s, election.Tick{}, at(time.Hour))
+	if !slices.Equal(before, s.Peers) {
+		t.Fatalf("the state changed to %v", s.Peers)
+	}
+}
+
+// world is a few daemons that ping each other over links that can be cut.
+type world struct {
+	now   time.Duration
+	hosts []cluster.HostID
+	up    map[cluster.HostID]*election.State
+	cut   map[[2]cluster.HostID]bool
+}
+
+func (w *world) step(h cluster.HostID, e election.Event) {
+	s, _ := election.Step(*w.up[h], e, at(w.now))
+	w.up[h] = &s
+}
+
+func (w *world) ping(h cluster.HostID) cluster.Ping {
+	p := cluster.Ping{Host: h}
+	w.up[h].Stand(&p)
+	return p
+}
+
+// round has every daemon ping every other one that it can reach.
+func (w *world) round() {
+	for _, a := range w.hosts {
+		if w.up[a] == nil {
+			continue
+		}
+		w.step(a, election.Tick{})
+		for _, b := range w.hosts {
+			if a == b || w.up[b] == nil || w.cut[[2]cluster.HostID{a, b}] || w.cut[[2]cluster.HostID{b, a}] {
+				continue
+			}
+			w.step(b, election.Heard{Ping: w.ping(a)})
+			w.step(a, election.Heard{Ping: w.ping(b)})
+		}
+	}
+}
+
+func (w *world) leading() []cluster.HostID {
+	var out []cluster.HostID
+	for _, h := range w.hosts {
+		if s := w.up[h]; s != nil && s.Leading() {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// Whatever happened, once the daemons are in sight of each other they agree
+// on one leader within five seconds, and it is the lowest fit one.
+func TestAgreement(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{hosts: []cluster.HostID{"a", "b", "c", "d"}, up: map[cluster.HostID]*election.State{}, cut: map[[2]cluster.HostID]bool{}}
+		host := rapid.SampledFrom(w.hosts)
+		begin := func(h cluster.HostID) {
+			s := election.New(h, at(w.now))
+			w.up[h] = &s
+		}
+		begin(host.Draw(t, "first"))
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			h := host.Draw(t, "host")
+			switch what := rapid.IntRange(0, 8).Draw(t, "what"); {
+			case what == 0:
+				begin(h)
+			case what == 1:
+				delete(w.up, h)
+			case what == 2:
+				w.cut[[2]cluster.HostID{h, host.Draw(t, "to")}] = true
+			case what == 3:
+				w.cut = map[[2]cluster.HostID]bool{}
+			case w.up[h] == nil:
+			case what == 4:
+				w.step(h, election.Fit{Unfit: rapid.SampledFrom([]string{"", "sick", election.UnfitStore}).Draw(t, "unfit")})
+			case what == 5:
+				w.step(h, election.Seeds{Missing: rapid.IntRange(-1, 3).Draw(t, "missing")})
+			case what == 6 && rapid.IntRange(0, 3).Draw(t, "really") == 0:
+				w.step(h, election.Leave{})
+			default:
+				w.round()
+			}
+			w.now += time.Duration(rapid.IntRange(0, 1500).Draw(t, "ms")) * time.Millisecond
+		}
+		w.cut = map[[2]cluster.HostID]bool{}
+		for end := w.now + 5*time.Second; w.now < end; w.now += 100 * time.Millisecond {
+			w.round()
+		}
+		want := w.shouldLead()
+		for _, h := range w.hosts {
+			if s := w.up[h]; s != nil && s.Leader != want {
+				t.Fatalf("%s follows %q, want %q", h, s.Leader, want)
+			}
+		}
+		if got := w.leading(); want == "" && len(got) != 0 || want != "" && !slices.Equal(got, []cluster.HostID{want}) {
+			t.Fatalf("%v lead, want %q", got, want)
+		}
+	})
+}
+
+func (w *world) shouldLead() cluster.HostID {
+	for _, excuse := range []string{"", election.UnfitStore} {
+		for _, h := range w.hosts {
+			if s := w.up[h]; s != nil && !s.Leaving && s.Unfit == excuse {
+				return h
+			}
+		}
+	}
+	return ""
+}
+
+// Three daemons that start within the settle time lead one and the same from
+// the beginning: nobody leads for a moment in between.
+func TestStartingTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{hosts: []cluster.HostID{"a", "b", "c"}, up: map[cluster.HostID]*election.State{}}
+		starts := map[cluster.HostID]time.Duration{}
+		for _, h := range w.hosts {
+			starts[h] = time.Duration(rapid.IntRange(0, 250).Draw(t, "start "+string(h))) * time.Millisecond
+		}
+		for ; w.now < 3*time.Second; w.now += 10 * time.Millisecond {
+			for _, h := range w.hosts {
+				if starts[h] == w.now.Round(10*time.Millisecond) || w.up[h] == nil && starts[h] <= w.now {
+					s := election.New(h, at(w.now))
+					w.up[h] = &s
+					w.step(h, election.Seeds{Missing: 0})
+				}
+			}
+			if w.now%(100*time.Millisecond) < 20*time.Millisecond {
+				w.round()
+			}
+			if got := w.leading(); len(got) > 0 && !slices.Equal(got, []cluster.HostID{"a"}) {
+				t.Fatalf("at %s %v lead (starts %v)", w.now, got, starts)
+			}
+		}
+		if got := w.leading(); !slices.Equal(got, []cluster.HostID{"a"}) {
+			t.Fatalf("%v lead in the end", got)
+		}
+	})
+}
+
+// The daemon that leads is killed: another leads within five seconds.
+func TestKilledLeader(t *testing.T) {
+	w := &world{hosts: []cluster.HostID{"a", "b", "c"}, up: map[cluster.HostID]*election.State{}}
+	for _, h := range w.hosts {
+		s := election.New(h, at(0))
+		w.up[h] = &s
+	}
+	for ; w.now < 10*time.Second; w.now += time.Second { // the idle cadence
+		w.round()
+	}
+	delete(w.up, "a")
+	killed := w.now
+	for len(w.leading()) == 0 {
+		w.round()
+		w.now += 100 * time.Millisecond
+		if w.now > killed+5*time.Second {
+			t.Fatal("nobody leads after five seconds")
+		}
+	}
+	if got := w.leading(); !slices.Equal(got, []cluster.HostID{"b"}) {
+		t.Fatalf("%v lead", got)
+	}
+}

@@ -1,0 +1,167 @@
+package election
+
+import (
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Event is something that happened: [Heard], [Seeds], [Fit], [Leave] or [Tick].
+type Event interface{ apply(*State, time.Time) }
+
+// Heard is a ping, or the reply to one.
+type Heard struct{ Ping cluster.Ping }
+
+// Seeds says how many of the daemons that this one was told of have not been
+// heard yet.
+type Seeds struct{ Missing int }
+
+// Fit says whether this host may lead: an empty reason means that it may.
+type Fit struct{ Unfit string }
+
+// Leave says that this daemon is shutting down.
+type Leave struct{}
+
+// Tick says that time has passed.
+type Tick struct{}
+
+// Effect is what a step changed, in the order in which it is to be acted on.
+type Effect struct {
+	Kind   EffectKind
+	Leader cluster.HostID // LeaderChanged: who leads now; empty: nobody
+}
+
+// EffectKind names an effect.
+type EffectKind string
+
+const (
+	// LeaderChanged: this host's view of who leads changed.
+	LeaderChanged EffectKind = "leader-changed"
+	// StartLeading: this host leads from now on.
+	StartLeading EffectKind = "start-leading"
+	// StopLeading: this host leads no more, and begins nothing new.
+	StopLeading EffectKind = "stop-leading"
+)
+
+// Step takes one event. The state that it was given stays as it was.
+func Step(s State, e Event, now time.Time) (State, []Effect) {
+	before := s.Leader
+	s.Peers = slices.Clone(s.Peers)
+	e.apply(&s, now)
+	s.expire(now)
+	if !s.Settled && !now.Before(s.settles()) {
+		s.Settled = true
+	}
+	s.Leader = s.leader(now)
+	return s, effects(s.Self, before, s.Leader)
+}
+
+func effects(self, before, after cluster.HostID) []Effect {
+	if before == after {
+		return nil
+	}
+	var out []Effect
+	if before == self {
+		out = append(out, Effect{Kind: StopLeading})
+	}
+	out = append(out, Effect{Kind: LeaderChanged, Leader: after})
+	if after == self {
+		out = append(out, Effect{Kind: StartLeading})
+	}
+	return out
+}
+
+func (e Heard) apply(s *State, now time.Time) {
+	p := e.Ping
+	if p.Host == "" || p.Host == s.Self {
+		return
+	}
+	peer := Peer{Host: p.Host, Heard: now, Leader: p.Leader, Unfit: p.Unfit, Leaving: p.Leaving}
+	i, ok := s.find(p.Host)
+	if ok {
+		s.Peers[i] = peer
+		return
+	}
+	s.Peers = slices.Insert(s.Peers, i, peer)
+}
+
+func (e Seeds) apply(s *State, _ time.Time) { s.Missing = e.Missing }
+func (e Fit) apply(s *State, _ time.Time)   { s.Unfit = e.Unfit }
+func (Leave) apply(s *State, _ time.Time)   { s.Leaving = true }
+func (Tick) apply(*State, time.Time)        {}
+
+// expire forgets when silent peers were heard, so that Next does not name
+// times that have passed. That they exist is kept.
+func (s *State) expire(now time.Time) {
+	for i := range s.Peers {
+		if !s.Peers[i].live(now) {
+			s.Peers[i].Heard = time.Time{}
+		}
+	}
+}
+
+// stand is one host that could lead, as far as this view knows.
+type stand struct {
+	host     cluster.HostID
+	unfit    string
+	settling bool
+	leads    bool // it says of itself that it leads
+}
+
+// leader applies the rule to the hosts in sight.
+func (s *State) leader(now time.Time) cluster.HostID {
+	if !s.Settled {
+		return ""
+	}
+	in := s.standing(now)
+	fit := only(in, func(c stand) bool { return c.unfit == "" })
+	if len(fit) == 0 {
+		fit = only(in, func(c stand) bool { return c.unfit == UnfitStore })
+	}
+	if len(fit) == 0 {
+		return ""
+	}
+	if fit[0].settling {
+		if i := slices.IndexFunc(fit, func(c stand) bool { return c.leads }); i >= 0 {
+			return fit[i].host
+		}
+	}
+	return fit[0].host
+}
+
+// standing lists this host and its live peers that do not leave, lowest first.
+func (s *State) standing(now time.Time) []stand {
+	var out []stand
+	add := func(c stand) { out = append(out, c) }
+	self := func() {
+		if !s.Leaving {
+			add(stand{host: s.Self, unfit: s.Unfit, leads: s.Leading()})
+		}
+	}
+	told := false
+	for _, p := range s.Peers {
+		if !told && p.Host > s.Self {
+			self()
+			told = true
+		}
+		if p.live(now) && !p.Leaving {
+			// A fit host that has settled always names somebody, itself at least.
+			add(stand{host: p.Host, unfit: p.Unfit, settling: p.Leader == "", leads: p.Leader == p.Host})
+		}
+	}
+	if !told {
+		self()
+	}
+	return out
+}
+
+func only(in []stand, keep func(stand) bool) []stand {
+	var out []stand
+	for _, c := range in {
+		if keep(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
