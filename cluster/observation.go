@@ -52,7 +52,7 @@ type StoreView struct {
 type Memory struct {
 	Hosts   []HostMemory   `json:"hosts,omitempty"`   // sorted by host
 	Members []MemberMemory `json:"members,omitempty"` // sorted by member
-	// QuorumSince: since when enough hosts for a founding by majority have
+	// EnoughSince: since when enough hosts for a founding by majority have
 	// been in sight together.
 	EnoughSince time.Time `json:"enoughSince,omitzero"`
 }
@@ -63,6 +63,10 @@ type HostMemory struct {
 	LastSeen time.Time `json:"lastSeen"`
 	// GapSince is when the host stopped answering; zero while it answers.
 	GapSince time.Time `json:"gapSince,omitzero"`
+	// Fence is the one that the host promised last, and FenceSince the
+	// observation in which it first did.
+	Fence      Fence     `json:"fence,omitzero"`
+	FenceSince time.Time `json:"fenceSince,omitzero"`
 }
 
 // MemberMemory remembers what was wrong with a member, and since when.
@@ -71,8 +75,17 @@ type MemberMemory struct {
 	// SilentSince: since when every host that could be asked says that the
 	// member does not answer; zero: at least one of them can reach it.
 	SilentSince time.Time `json:"silentSince,omitzero"`
-	// CaughtUpSince: since when a learner reports no lag.
+	// HealthySince: since when the member counts as up.
 	HealthySince time.Time `json:"healthySince,omitzero"`
+	// LeaderlessSince: since when the member answers its host and sees no
+	// raft leader. It starts anew with each process.
+	LeaderlessSince time.Time `json:"leaderlessSince,omitzero"`
+	// Revived counts the processes that the member has had while leaderless.
+	Revived int `json:"revived,omitempty"`
+	// PID is the process that LeaderlessSince is about.
+	PID int `json:"pid,omitempty"`
+	// JoiningSince: since when a learner has been listed.
+	JoiningSince time.Time `json:"joiningSince,omitzero"`
 }
 
 // Observation is everything that a decision is made from.

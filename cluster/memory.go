@@ -1,0 +1,192 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Fold carries the memory of the observation before into a new one. It is a
+// pure function: "unhealthy since" lives in data and not in a loop, so that a
+// decision can be replayed from its observation (DESIGN.md, law 5).
+func Fold(before Memory, o *Observation) Memory {
+	var m Memory
+	m.Hosts = foldHosts(before.Hosts, o)
+	m.Members = foldMembers(before.Members, o)
+	m.EnoughSince = foldEnough(before.EnoughSince, o)
+	return m
+}
+
+func foldHosts(before []HostMemory, o *Observation) []HostMemory {
+	out := make([]HostMemory, 0, len(before)+len(o.Hosts))
+	for _, h := range o.Hosts {
+		seen := HostMemory{Host: h.Host, LastSeen: o.At}
+		if h.UnderFence {
+			seen.Fence, seen.FenceSince = o.Fence, o.At
+			if i := slices.IndexFunc(before, func(b HostMemory) bool { return b.Host == h.Host }); i >= 0 && before[i].Fence == o.Fence {
+				seen.FenceSince = before[i].FenceSince
+			}
+		}
+		out = append(out, seen)
+	}
+	for _, b := range before {
+		if slices.ContainsFunc(out, func(h HostMemory) bool { return h.Host == b.Host }) {
+			continue
+		}
+		if b.GapSince.IsZero() {
+			b.GapSince = o.At
+		}
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b HostMemory) int { return strings.Compare(string(a.Host), string(b.Host)) })
+	return out
+}
+
+func foldMembers(before []MemberMemory, o *Observation) []MemberMemory {
+	r, ok := o.Roster()
+	if !ok {
+		return foldUnlisted(before, o)
+	}
+	out := make([]MemberMemory, 0, len(r.Seats))
+	for _, s := range r.Seats {
+		var prev MemberMemory
+		if i := slices.IndexFunc(before, func(m MemberMemory) bool { return m.Member == s.ID }); i >= 0 {
+			prev = before[i]
+		}
+		now := MemberMemory{
+			Member:       s.ID,
+			SilentSince:  since(prev.SilentSince, o.silent(s), o.At),
+			HealthySince: since(prev.HealthySince, s.Up, o.At),
+			JoiningSince: since(prev.JoiningSince, s.Learner, o.At),
+		}
+		foldLeaderless(&now, prev, s.Host, o.At)
+		out = append(out, now)
+	}
+	return out
+}
+
+// foldUnlisted keeps what is known while no member list is in sight.
+func foldUnlisted(before []MemberMemory, o *Observation) []MemberMemory {
+	out := slices.Clone(before)
+	for i := range o.Hosts {
+		h := &o.Hosts[i]
+		if h.Local.Member == 0 {
+			continue
+		}
+		at := slices.IndexFunc(out, func(m MemberMemory) bool { return m.Member == h.Local.Member })
+		if at < 0 {
+			out = append(out, MemberMemory{Member: h.Local.Member})
+			at = len(out) - 1
+		}
+		out[at].SilentSince, out[at].HealthySince = time.Time{}, time.Time{}
+		foldLeaderless(&out[at], out[at], h, o.At)
+	}
+	slices.SortFunc(out, func(a, b MemberMemory) int { return cmp.Compare(a.Member, b.Member) })
+	return out
+}
+
+// foldLeaderless notes since when a member answers and sees no raft leader.
+// One that does not answer at all counts too as long as its process runs: a
+// member restarted without a quorum answers nothing.
+func foldLeaderless(now *MemberMemory, prev MemberMemory, h *HostReport, at time.Time) {
+	if h == nil || h.Process.State != ProcessRunning || h.Status != nil && h.Status.Leader != 0 {
+		now.LeaderlessSince, now.Revived, now.PID = time.Time{}, 0, 0
+		return
+	}
+	now.PID, now.Revived, now.LeaderlessSince = h.Process.PID, prev.Revived, prev.LeaderlessSince
+	switch {
+	case prev.LeaderlessSince.IsZero():
+		now.LeaderlessSince = at
+	case prev.PID != h.Process.PID:
+		now.LeaderlessSince, now.Revived = at, prev.Revived+1
+	}
+}
+
+func since(before time.Time, holds bool, now time.Time) time.Time {
+	switch {
+	case !holds:
+		return time.Time{}
+	case before.IsZero():
+		return now
+	}
+	return before
+}
+
+// silent reports whether every host that could be asked says that the member
+// does not answer, and at least a quorum of the voters' hosts could be asked.
+// A host that carries the member speaks by its own observation.
+func (o *Observation) silent(s Seat) bool {
+	if s.Up || s.Host != nil && s.Host.Status != nil {
+		return false
+	}
+	asked := 0
+	for i := range o.Hosts {
+		for _, r := range o.Hosts[i].Reaches {
+			if r.Member != s.ID {
+				continue
+			}
+			if r.Answers {
+				return false
+			}
+			asked++
+		}
+	}
+	view, _ := o.Members()
+	voters := 0
+	for _, m := range view.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
+	return asked >= min(Quorum(voters), max(1, voters-1))
+}
+
+// foldEnough notes since when a majority of the wanted members could be
+// founded on the hosts in sight.
+func foldEnough(before time.Time, o *Observation) time.Time {
+	if o.Spec == nil {
+		return time.Time{}
+	}
+	free := 0
+	for i := range o.Hosts {
+		if h := &o.Hosts[i]; h.UnderFence && h.Free() {
+			free++
+		}
+	}
+	return since(before, free >= Quorum(o.Spec.MemberCount), o.At)
+}
+
+// MemberMemory returns what is remembered of a member.
+func (m Memory) Member(id MemberID) MemberMemory {
+	for _, x := range m.Members {
+		if x.Member == id {
+			return x
+		}
+	}
+	return MemberMemory{Member: id}
+}
+
+// HostMemory returns what is remembered of a host.
+func (m Memory) Host(id HostID) (HostMemory, bool) {
+	for _, x := range m.Hosts {
+		if x.Host == id {
+			return x, true
+		}
+	}
+	return HostMemory{}, false
+}
+
+// Suspects are the listed members that do not count as up: hosts are asked to
+// try their peer URLs in the next observation, so that a member is called
+// silent on every host's word and not on one gap.
+func (o *Observation) Suspects() []Member {
+	r, _ := o.Roster()
+	var out []Member
+	for _, s := range r.Seats {
+		if !s.Up {
+			out = append(out, s.Member)
+		}
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// readdress tells the cluster where a member is whose host came back with
+// another peer address. It comes before every repair, since such a member
+// looks silent to the others. A learner is removed and added again instead,
+// because an update of its URL makes a voter of it in many releases.
+func readdress(v *view) *Decision {
+	for _, s := range v.roster.Seats {
+		if s.Host == nil || !s.Host.UnderFence || len(s.Host.URLs.Peer) == 0 || slices.Equal(sorted(s.Host.URLs.Peer), sorted(s.PeerURLs)) {
+			continue
+		}
+		if s.Learner {
+			return v.removeLearner(s, fmt.Sprintf("learner %s came back at another address: remove it and add it again", seatName(s)))
+		}
+		p := v.projection(0, 0)
+		op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: s.Host.URLs.Peer}
+		return v.membership(p, op, s.ID, "", fmt.Sprintf("host %s is now at %v: tell the cluster", s.HostID, s.Host.URLs.Peer))
+	}
+	return nil
+}
+
+func sorted(s []string) []string {
+	c := slices.Clone(s)
+	slices.Sort(c)
+	return c
+}
+
+// convergeOptions restarts members whose settings are not those that they
+// would be started with now: one at a time, every other voter up, raft's
+// leader moved away first.
+func convergeOptions(v *view) *Decision {
+	if v.spec == nil {
+		return nil
+	}
+	if run := v.version(); !run.IsZero() && run != v.spec.EtcdVersion {
+		v.aside("version", "", "the members run etcd %s and the spec asks for %s; this release does not change the version of a running cluster", run, v.spec.EtcdVersion)
+	}
+	for _, s := range v.roster.Seats {
+		if s.Host == nil || !s.Up || !s.Host.UnderFence {
+			continue
+		}
+		if why := differs(s.Host); why != "" {
+			return v.restartOne(s, why)
+		}
+	}
+	return nil
+}
+
+func differs(h *cluster.HostReport) string {
+	switch {
+	case h.Local.State != cluster.MemberStarted:
+		return ""
+	case !slices.Equal(h.Local.Options, h.Options):
+		return "its etcd options changed"
+	case !slices.Equal(sorted(h.Local.URLs.Client), sorted(h.URLs.Client)) && len(h.Local.URLs.Client) > 0:
+		return "its client URLs changed"
+	case !slices.Equal(sorted(h.Local.URLs.Peer), sorted(h.URLs.Peer)) && len(h.Local.URLs.Peer) > 0:
+		return "its peer URLs changed"
+	}
+	return ""
+}
+
+// restartOne restarts a member in place. With one or two voters there is no
+// way to do that without an interruption, and it is done all the same.
+func (v *view) restartOne(s cluster.Seat, why string) *Decision {
+	reason := fmt.Sprintf("restart the member of %s: %s", seatName(s), why)
+	p := v.projection(0, 0)
+	if !s.Learner {
+		p = v.projection(0, -1)
+		for _, o := range v.roster.Voters() {
+			if o.ID != s.ID && !o.Up {
+				return wait(false, "waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
+			}
+		}
+		if s.RaftLeader && p.Voters > 1 {
+			return v.handOver(s, reason)
+		}
+	}
+	g := v.roster.Guard()
+	g.NotLeader = p.Voters > 1
+	return &Decision{
+		Reason: reason,
+		Again:  soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(s.Host, g, restart(s.Host, why))}},
+	}
+}

@@ -1,0 +1,184 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+const (
+	// joinPatience is how long a learner may be listed without a host that
+	// carries it before it is removed again.
+	joinPatience = 20 * time.Second
+	// catchUpPatience is how long a learner may catch up before a person is told.
+	catchUpPatience = 5 * time.Minute
+)
+
+// finishJoining starts members that were added and not started, and takes out
+// learners that nobody can start. A learner has no vote: removing one is
+// always safe, and one that never started blocks the next add.
+func finishJoining(v *view) *Decision {
+	if d := v.startFounder(); d != nil {
+		return d
+	}
+	waiting := v.startingLearner()
+	for _, s := range v.roster.Learners() {
+		if s.Host != nil {
+			v.noteLag(s)
+			continue
+		}
+		h := s.Owner
+		if h != nil && h.UnderFence && v.ready(h, s.Member) {
+			if waiting != "" {
+				// Two joiners that start together wait for each other's answers.
+				return &Decision{Reason: fmt.Sprintf("start the member of %s once that of %s serves", h.Host, waiting), Again: soon}
+			}
+			return v.startJoiner(h, s.Member)
+		}
+		if d := v.dropLearner(s); d != nil {
+			return d
+		}
+	}
+	return v.superfluous()
+}
+
+// startFounder starts a founder that the running cluster still waits for.
+func (v *view) startFounder() *Decision {
+	if len(v.intent.Founders) == 0 {
+		return nil
+	}
+	var listed []cluster.Member
+	for _, s := range v.roster.Voters() {
+		if s.Host == nil {
+			listed = append(listed, s.Member)
+		}
+	}
+	if len(listed) == 0 {
+		return nil
+	}
+	ops, _ := v.unstartedFounders(v.members())
+	if len(ops) == 0 {
+		return nil
+	}
+	p := v.projection(0, len(ops))
+	return &Decision{
+		Reason: fmt.Sprintf("founder %s has not started yet, and the cluster lists it", ops[0].Host),
+		Again:  soon,
+		Action: &Action{Kind: ActHosts, Ops: ops[:1], Projection: &p},
+	}
+}
+
+func (v *view) members() []cluster.Member {
+	var out []cluster.Member
+	for _, s := range v.roster.Seats {
+		out = append(out, s.Member)
+	}
+	return out
+}
+
+// ready reports whether the host holds a preparation, written before the
+// member was added, that lets it start that member (SAFETY.md, rule 8b).
+func (v *view) ready(h *cluster.HostReport, m cluster.Member) bool {
+	return h.Local.State == cluster.MemberPrepared && h.Local.Cluster == v.roster.Cluster &&
+		h.Local.Generation == v.intent.Generation && !slices.Contains(h.Local.Known, m.ID) && !h.Carries()
+}
+
+// startingLearner names the host of a learner that was started and does not
+// serve yet.
+func (v *view) startingLearner() cluster.HostID {
+	for _, s := range v.roster.Learners() {
+		if s.Host != nil && s.Host.Process.State == cluster.ProcessRunning && s.Host.Status == nil {
+			return s.Host.Host
+		}
+	}
+	return ""
+}
+
+func (v *view) startJoiner(h *cluster.HostReport, m cluster.Member) *Decision {
+	release, ok := v.versionFor(h)
+	if !ok {
+		return wait(false, "no-release", "", "host %s has no etcd %s, which the cluster runs", h.Host, release)
+	}
+	p := v.projection(0, 0)
+	m.Name = string(h.Host)
+	members := v.members()
+	for i := range members {
+		if members[i].ID == m.ID {
+			members[i] = m
+		}
+	}
+	return &Decision{
+		Reason: fmt.Sprintf("member %s was added for %s: start it there", m.ID, h.Host),
+		Again:  soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Command: "etcdadm member add " + string(h.Host), Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpStart, Host: h.Host, Member: m.ID, Cluster: v.roster.Cluster, Generation: v.intent.Generation, Nonce: v.intent.Nonce,
+			Token: v.intent.Token, Members: members, Version: release,
+		})}},
+	}
+}
+
+// dropLearner removes a learner whose host has no right to start it, or is
+// gone for longer than joinPatience.
+func (v *view) dropLearner(s cluster.Seat) *Decision {
+	reason := ""
+	since := v.obs.Memory.Member(s.ID).JoiningSince
+	switch {
+	case s.Wiped():
+		reason = fmt.Sprintf("host %s does not hold what it needs to start learner %s", s.Owner.Host, s.ID)
+	case !since.IsZero() && v.obs.At.Sub(since) >= joinPatience:
+		reason = fmt.Sprintf("learner %s has no host that carries it since %s", s.ID, v.obs.At.Sub(since).Round(time.Second))
+	default:
+		return nil
+	}
+	return v.removeLearner(s, reason+": remove it, so that another can be added")
+}
+
+func (v *view) removeLearner(s cluster.Seat, reason string) *Decision {
+	op := cluster.Op{Kind: cluster.OpRemove, Member: s.ID, Host: s.HostID}
+	return v.membership(v.projection(0, 0), op, s.ID, "etcdadm member remove "+s.ID.String(), reason)
+}
+
+// superfluous takes out learners that would make more voters than are wanted.
+func (v *view) superfluous() *Decision {
+	room := v.wanted() - len(v.roster.Voters())
+	for _, s := range v.roster.Voters() {
+		if dead, _ := v.dead(s); dead {
+			room++
+		}
+	}
+	learners := v.roster.Learners()
+	if v.goal.Kind != Converge || v.spec == nil || v.spec.Hold || len(learners) <= max(room, 0) {
+		return nil
+	}
+	s := learners[len(learners)-1]
+	return v.removeLearner(s, fmt.Sprintf("the spec asks for %d voters, so learner %s is not needed any more: remove it", v.wanted(), seatName(s)))
+}
+
+// noteLag tells a person of a learner that does not get there.
+func (v *view) noteLag(s cluster.Seat) {
+	since := v.obs.Memory.Member(s.ID).JoiningSince
+	if since.IsZero() || v.obs.At.Sub(since) < catchUpPatience {
+		return
+	}
+	v.aside("learner-lags", "etcdadm member remove "+s.ID.String(), "learner %s has not caught up for %s: %s", seatName(s), v.obs.At.Sub(since).Round(time.Second), lag(v, s))
+}
+
+func lag(v *view, s cluster.Seat) string {
+	if s.Host.Status == nil {
+		return "its process is " + processWords(s.Host.Process)
+	}
+	return fmt.Sprintf("it is at index %d of %d", s.Host.Status.Applied, v.furthest())
+}
+
+// furthest is the highest raft index that a member in sight reports.
+func (v *view) furthest() uint64 {
+	var top uint64
+	for _, s := range v.roster.Seats {
+		if s.Host != nil && s.Host.Status != nil {
+			top = max(top, s.Host.Status.Index)
+		}
+	}
+	return top
+}

@@ -1,0 +1,310 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+const (
+	// foundingPatience is how long a majority of the wanted hosts waits for
+	// the rest before it founds the cluster without them.
+	foundingPatience = 5 * time.Second
+	// foundingStalled is how long a founding may stay without a quorum before
+	// it is superseded by one of hosts that promise that they never started.
+	foundingStalled = 30 * time.Second
+)
+
+// found makes the first generation, or finishes one that somebody began.
+// Joining always comes first: where an intent or a member is in sight, nobody
+// founds (SAFETY.md, rule 12).
+func found(v *view) *Decision {
+	switch {
+	case v.intent != nil && v.intent.State == cluster.IntentFounding:
+		return v.finishFounding()
+	case v.intent != nil || v.seen:
+		return nil
+	case !v.obs.Store.Read:
+		return wait(false, "store-silent", "", "waiting for the backup store: without it nobody knows whether this cluster exists already")
+	}
+	if d := v.needSpec(); d != nil {
+		return d
+	}
+	if d := v.mayFound(); d != nil {
+		return d
+	}
+	hosts, d := v.founders(v.spec.MemberCount)
+	if d != nil {
+		return d
+	}
+	in := &cluster.Intent{
+		Name: v.obs.Cluster, Generation: 1, Version: v.spec.EtcdVersion,
+		Source: cluster.Source{Kind: "nothing"}, State: cluster.IntentFounding,
+		Founders: asFounders(hosts),
+	}
+	return &Decision{
+		Reason: fmt.Sprintf("no cluster exists and %d hosts are ready (%s): write the intent to found one with etcd %s", len(hosts), hostNames(hosts), in.Version),
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Create: in}, Command: v.seedCommand()},
+	}
+}
+
+// needSpec blocks what cannot be done without a spec that makes sense.
+func (v *view) needSpec() *Decision {
+	switch {
+	case v.spec != nil:
+		return nil
+	case v.obs.Spec != nil:
+		return wait(false, "spec-refused", "", "%s", v.obs.Spec.Validate().Error())
+	}
+	for _, g := range v.obs.Gaps {
+		if g.Kind == cluster.GapSpec {
+			return wait(false, "spec-refused", "", "%s", g.Detail)
+		}
+	}
+	return wait(false, "no-spec", "etcdadm seed STORE --version VERSION --nodes 3", "no spec in the store yet: say how many members and which etcd version are wanted")
+}
+
+func (v *view) seedCommand() string {
+	return fmt.Sprintf("etcdadm seed STORE --version %s --nodes %d", v.spec.EtcdVersion, v.spec.MemberCount)
+}
+
+// mayFound blocks a founding that the store cannot keep unique.
+func (v *view) mayFound() *Decision {
+	if v.obs.Store.Conditional || len(v.spec.Hosts) > 0 {
+		return nil
+	}
+	return wait(false, "store-unconditional", "", "the backup store cannot write on a condition, so two halves of the hosts could found two clusters; name the hosts in a static configuration")
+}
+
+// founders picks the hosts of a founding: all that are wanted, or after some
+// patience a majority of them. With a store that cannot write on a condition
+// the majority is of the hosts that the spec names.
+func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
+	free, why := v.candidates()
+	var ready []*cluster.HostReport
+	for _, h := range free {
+		switch {
+		case !h.CanRun(v.spec.EtcdVersion):
+			why = append(why, fmt.Sprintf("%s has no etcd %s, only %s", h.Host, v.spec.EtcdVersion, versions(h.Releases)))
+		case slices.ContainsFunc(ready, func(o *cluster.HostReport) bool { return sharesURL(o, h) }):
+			why = append(why, fmt.Sprintf("%s has a peer URL of another host", h.Host))
+		default:
+			ready = append(ready, h)
+		}
+	}
+	need := cluster.Quorum(n)
+	if !v.obs.Store.Conditional {
+		need = max(need, cluster.Quorum(len(v.spec.Hosts)))
+	}
+	if len(ready) >= n {
+		return ready[:n], nil
+	}
+	if len(ready) < need {
+		return nil, wait(false, "waiting-for-hosts", "", "%d members are wanted and %d hosts are ready%s; a cluster is founded once %d are%s",
+			n, len(ready), named(ready), need, because(why))
+	}
+	left := foundingPatience
+	if s := v.obs.Memory.EnoughSince; !s.IsZero() {
+		left -= v.obs.At.Sub(s)
+	}
+	if left > 0 {
+		d := wait(false, "waiting-for-hosts", "", "%d of %d wanted hosts are ready%s; founding without the others after %s%s", len(ready), n, named(ready), foundingPatience, because(why))
+		d.Again = left
+		return nil, d
+	}
+	return ready, nil
+}
+
+func named(hosts []*cluster.HostReport) string {
+	if len(hosts) == 0 {
+		return ""
+	}
+	return " (" + hostNames(hosts) + ")"
+}
+
+func versions(vs []cluster.Version) string {
+	if len(vs) == 0 {
+		return "none"
+	}
+	var s []string
+	for _, v := range vs {
+		s = append(s, v.String())
+	}
+	return strings.Join(s, ", ")
+}
+
+func sharesURL(a, b *cluster.HostReport) bool {
+	return slices.ContainsFunc(a.URLs.Peer, func(u string) bool { return slices.Contains(b.URLs.Peer, u) })
+}
+
+func asFounders(hosts []*cluster.HostReport) []cluster.Founder {
+	var out []cluster.Founder
+	for _, h := range hosts {
+		out = append(out, cluster.Founder{Host: h.Host, Disk: h.Disk, URLs: h.URLs})
+	}
+	return out
+}
+
+// finishFounding starts the founders that have not started, and writes down
+// that the cluster is founded once its members serve.
+func (v *view) finishFounding() *Decision {
+	if v.seen && v.roster.Linearizable && v.roster.HasQuorum() {
+		in := v.intent.Clone()
+		in.State, in.Cluster, in.Voters = cluster.IntentFounded, v.roster.Cluster, v.votersNow()
+		if !v.obs.Store.Read {
+			return wait(false, "store-silent", "", "the cluster serves; waiting for the backup store to write that down")
+		}
+		return &Decision{
+			Reason: fmt.Sprintf("the founded cluster serves with %d of %d members: write down that it exists", len(v.roster.Up()), len(v.intent.Founders)),
+			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+		}
+	}
+	ops, waiting := v.unstartedFounders(nil)
+	if len(ops) > 0 {
+		return &Decision{
+			Reason: fmt.Sprintf("found generation %d: start its members that have not started", v.intent.Generation),
+			Again:  soon,
+			Action: &Action{Kind: ActHosts, Ops: ops, Projection: &cluster.Projection{
+				Voters: len(v.intent.Founders), Up: len(v.roster.Up()), VotersAfter: len(v.intent.Founders), UpAfter: len(v.roster.Up()) + len(ops)}},
+		}
+	}
+	if d := v.refound(); d != nil {
+		return d
+	}
+	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
+}
+
+// unstartedFounders are start ops for founders in sight that never started.
+// Once a member list is in sight it must still list them: listed.
+func (v *view) unstartedFounders(listed []cluster.Member) (ops []HostOp, waiting []string) {
+	all := founderMembers(v.intent)
+	for _, f := range v.intent.Founders {
+		h, ok := v.obs.Host(f.Host)
+		switch {
+		case !ok:
+			waiting = append(waiting, fmt.Sprintf("host %s is not in sight", f.Host))
+		case h.Disk != f.Disk:
+			waiting = append(waiting, fmt.Sprintf("host %s has another disk than the one that was to found", f.Host))
+		case !h.UnderFence:
+			waiting = append(waiting, fmt.Sprintf("host %s has not promised this leader's fence", f.Host))
+		case h.LowestGeneration > v.intent.Generation:
+			waiting = append(waiting, fmt.Sprintf("host %s refuses generation %d", f.Host, v.intent.Generation))
+		case h.Local.State == cluster.MemberNone || h.Local.State == cluster.MemberPrepared:
+			if listed != nil && !slices.ContainsFunc(listed, func(m cluster.Member) bool { return m.ID == f.Member }) {
+				continue
+			}
+			if p := problem(h); p != "" {
+				waiting = append(waiting, fmt.Sprintf("host %s: %s", f.Host, p))
+				continue
+			}
+			members := all
+			if listed != nil {
+				members = listed
+			}
+			ops = append(ops, onHost(h, cluster.Guard{}, cluster.Op{
+				Kind: cluster.OpStart, Host: f.Host, Founding: true, Generation: v.intent.Generation, Nonce: v.intent.Nonce,
+				Token: v.intent.Token, Cluster: v.intent.Cluster, Member: f.Member, Members: members, Version: v.intent.Version,
+			}))
+		case h.Status == nil || !h.Status.Healthy:
+			waiting = append(waiting, fmt.Sprintf("the member of host %s does not serve yet: its process is %s", f.Host, processWords(h.Process)))
+		}
+	}
+	return ops, waiting
+}
+
+func problem(h *cluster.HostReport) string {
+	for _, p := range h.Problems {
+		if p.Unfit {
+			return p.Sentence
+		}
+	}
+	return ""
+}
+
+func processWords(p cluster.Process) string {
+	switch {
+	case p.State == cluster.ProcessStopped:
+		return "not running"
+	case p.LastExit != "":
+		return fmt.Sprintf("%s (%s)", p.State, p.LastExit)
+	}
+	return string(p.State)
+}
+
+func founderMembers(in *cluster.Intent) []cluster.Member {
+	var out []cluster.Member
+	for _, f := range in.Founders {
+		out = append(out, cluster.Member{ID: f.Member, Name: string(f.Host), PeerURLs: f.URLs.Peer, ClientURLs: f.URLs.Client})
+	}
+	return out
+}
+
+// refound supersedes a founding that cannot come to a quorum: so many of its
+// founders promise never to start it that the rest are no quorum (SAFETY.md,
+// rule 13). No write can have been acknowledged by it.
+func (v *view) refound() *Decision {
+	if v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) < foundingStalled || v.spec == nil || !v.obs.Store.Read {
+		return nil
+	}
+	next := v.intent.Generation + 1
+	var ops []HostOp
+	promised := 0
+	for _, f := range v.intent.Founders {
+		h := v.promiser(f)
+		switch {
+		case h == nil:
+		case h.LowestGeneration >= next:
+			promised++
+		default:
+			ops = append(ops, onHost(h, cluster.Guard{}, cluster.Op{Kind: cluster.OpRefuse, Host: h.Host, Generation: next}))
+		}
+	}
+	n := len(v.intent.Founders)
+	if promised+len(ops) < cluster.Blocking(n) {
+		return nil
+	}
+	fresh, d := v.founders(v.spec.MemberCount)
+	if d != nil {
+		return d
+	}
+	if promised < cluster.Blocking(n) {
+		return &Decision{
+			Reason: fmt.Sprintf("generation %d never served and cannot: ask its founders in sight to promise that they never start it", v.intent.Generation),
+			Again:  soon,
+			Action: &Action{Kind: ActHosts, Ops: ops, Projection: &cluster.Projection{Voters: n, VotersAfter: n}},
+		}
+	}
+	in := &cluster.Intent{
+		Name: v.obs.Cluster, Generation: next, Version: v.spec.EtcdVersion,
+		Source: cluster.Source{Kind: "nothing"}, State: cluster.IntentFounding, Founders: asFounders(fresh),
+		History: append(slices.Clone(v.intent.History), cluster.PastGeneration{
+			Generation: v.intent.Generation, Cluster: v.intent.Cluster, Voters: [][]cluster.Voter{founderVoters(v.intent)}, Closed: true,
+		}),
+	}
+	return &Decision{
+		Reason: fmt.Sprintf("generation %d never served, and %d of its %d founders promised never to start it: found generation %d on %s", v.intent.Generation, promised, n, next, hostNames(fresh)),
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}, Command: v.seedCommand()},
+	}
+}
+
+// promiser is the founder's host if its very disk never started the founding.
+// A wiped founder is no promiser: it cannot know whether it served before, so
+// that case is left to a person.
+func (v *view) promiser(f cluster.Founder) *cluster.HostReport {
+	h, ok := v.obs.Host(f.Host)
+	if !ok || h.Disk != f.Disk || !h.UnderFence || h.Carries() || len(h.Foreign) > 0 || h.Process.State != cluster.ProcessStopped {
+		return nil
+	}
+	return h
+}
+
+func founderVoters(in *cluster.Intent) []cluster.Voter {
+	var out []cluster.Voter
+	for _, f := range in.Founders {
+		out = append(out, cluster.Voter{Host: f.Host, Disk: f.Disk, Member: f.Member, PeerURLs: f.URLs.Peer})
+	}
+	return out
+}

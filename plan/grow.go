@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// grow adds learners, as many at a time as etcd takes, until the voters and
+// learners are as many as the spec asks for.
+func grow(v *view) *Decision {
+	if v.spec == nil {
+		return nil
+	}
+	have := len(v.roster.Seats)
+	switch {
+	case len(v.roster.Voters()) >= v.wanted():
+		return nil
+	case have >= v.wanted():
+		return v.catchingUp()
+	case !v.acceptsAdd():
+		d := wait(false, "waiting-for-voters", "", "%d voters are wanted and %d members are there; etcd accepts no new one until more voters are up%s", v.wanted(), have, because(v.downVoters()))
+		d.Again = later
+		return d
+	}
+	free, why := v.candidates()
+	if len(free) == 0 {
+		if len(v.roster.Learners()) > 0 {
+			return v.catchingUp()
+		}
+		return wait(false, "no-host", "", "%d voters are wanted, %d are there, and no host is free%s; start another daemon", v.wanted(), len(v.roster.Voters()), because(why))
+	}
+	return v.add(free[0], fmt.Sprintf("%d voters are wanted and %d members are there: add %s", v.wanted(), have, free[0].Host))
+}
+
+// catchingUp waits for learners that are on their way.
+func (v *view) catchingUp() *Decision {
+	s := v.roster.Learners()[0]
+	if s.Host == nil {
+		return &Decision{Reason: fmt.Sprintf("learner %s waits for its host", seatName(s)), Again: later}
+	}
+	return &Decision{Reason: fmt.Sprintf("learner %s is catching up: %s", seatName(s), lag(v, s)), Again: soon}
+}
+
+// add takes a host one step towards being a learner: prepare it, then add it.
+// Its start is finish-joining's.
+func (v *view) add(h *cluster.HostReport, reason string) *Decision {
+	if len(v.roster.Learners()) >= v.version().MaxLearners() {
+		return v.catchingUp()
+	}
+	if starting := v.startingLearner(); starting != "" {
+		// Two joiners that start together wait for each other's answers.
+		return &Decision{Reason: fmt.Sprintf("%s; once the member of %s serves", reason, starting), Again: soon}
+	}
+	command := "etcdadm member add " + string(h.Host)
+	if !v.preparedNow(h) {
+		p := v.projection(0, 0)
+		return &Decision{
+			Reason: reason + ", which first writes down the members that are",
+			Action: &Action{Kind: ActHosts, Projection: &p, Command: command, Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
+				Kind: cluster.OpPrepare, Host: h.Host, Known: v.roster.Guard().Members, Cluster: v.roster.Cluster,
+				Generation: v.intent.Generation, Nonce: v.intent.Nonce, Token: v.intent.Token,
+			})}},
+		}
+	}
+	op := cluster.Op{Kind: cluster.OpAddLearner, Host: h.Host, PeerURLs: h.URLs.Peer}
+	return v.membership(v.projection(0, 0), op, 0, command, reason)
+}
+
+// preparedNow: the host has written down exactly the members that are listed
+// now, so that the one to be added is the only one that it may start.
+func (v *view) preparedNow(h *cluster.HostReport) bool {
+	return h.Local.State == cluster.MemberPrepared && h.Local.Cluster == v.roster.Cluster &&
+		h.Local.Generation == v.intent.Generation && slices.Equal(h.Local.Known, v.roster.Guard().Members)
+}

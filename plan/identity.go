@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// maxSkew is the clock skew beyond which a person is told.
+const maxSkew = 10 * time.Second
+
+// identity refuses to decide anything about a store, an intent or hosts that
+// are not this cluster's, and mends an intent that the store lost
+// (SAFETY.md, rules 11, 18 and 19).
+func identity(v *view) *Decision {
+	for i := range v.obs.Hosts {
+		v.notes(&v.obs.Hosts[i])
+	}
+	for _, g := range v.obs.Gaps {
+		if g.Kind == cluster.GapStore {
+			v.aside("store-silent", "", "the backup store does not answer: %s", g.Detail)
+		}
+	}
+	if in := v.intent; in != nil && in.Name != "" && in.Name != v.obs.Cluster {
+		return wait(false, "other-cluster", "", "the store belongs to cluster %q, and this is cluster %q; nothing is written or run", in.Name, v.obs.Cluster)
+	}
+	if d := v.mendIntent(); d != nil {
+		return d
+	}
+	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() {
+		return wait(false, "predecessor", "", "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed")
+	}
+	return nil
+}
+
+// notes makes blockers of what hosts report about themselves.
+func (v *view) notes(h *cluster.HostReport) {
+	for _, p := range h.Problems {
+		v.aside(p.Code, p.Hint, "host %s: %s", h.Host, p.Sentence)
+	}
+	for _, f := range h.Foreign {
+		v.aside("foreign-data", "", "host %s: %s holds data that nothing accounts for (%s); it is left alone", h.Host, f.Dir, f.Reason)
+	}
+	if h.Status != nil && h.Status.Auth {
+		v.aside("auth", "", "etcd's authentication is on and host %s has no credential of the root role; give the daemon one before anything is changed", h.Host)
+	}
+	if !h.Clock.IsZero() {
+		if skew := h.Clock.Sub(v.obs.At); skew > maxSkew || skew < -maxSkew {
+			v.aside("clock-skew", "", "the clock of host %s is %s away from that of %s; leases, certificates and backup times rely on clocks", h.Host, skew.Round(time.Second), v.obs.Leader)
+		}
+	}
+}
+
+// mendIntent rewrites a marker that is missing or older than what hosts keep.
+func (v *view) mendIntent() *Decision {
+	st := v.obs.Store
+	for i := range v.obs.Hosts {
+		kept := v.obs.Hosts[i].Intent
+		if kept == nil || v.intent == nil || kept.Generation != v.intent.Generation {
+			continue
+		}
+		if kept.Nonce != v.intent.Nonce {
+			return wait(false, "two-foundings", "", "host %s remembers generation %d of this cluster with another nonce than %s does: two clusters were founded under one name; nothing is changed",
+				v.obs.Hosts[i].Host, kept.Generation, v.keeperOfIntent())
+		}
+	}
+	if !st.Read || v.intent == nil || v.intent.Order(st.Intent) <= 0 {
+		return nil
+	}
+	change := &IntentChange{Replace: v.intent}
+	if !st.Marker {
+		change = &IntentChange{Create: v.intent}
+	}
+	return &Decision{
+		Reason: "the store's record of this cluster is missing or older than what its hosts keep; write theirs back",
+		Action: &Action{Kind: ActIntent, Intent: change},
+	}
+}
+
+func (v *view) keeperOfIntent() string {
+	if v.obs.Store.Intent != nil && v.intent.Order(v.obs.Store.Intent) == 0 {
+		return "the store"
+	}
+	for i := range v.obs.Hosts {
+		if v.intent.Order(v.obs.Hosts[i].Intent) == 0 {
+			return "host " + string(v.obs.Hosts[i].Host)
+		}
+	}
+	return "the store"
+}

@@ -1,0 +1,62 @@
+package plan
+
+import (
+	"fmt"
+
+	"etcdadm.io/cluster"
+)
+
+// handOver moves raft's leadership away from a member that is about to be
+// touched, to the voter that is furthest.
+func (v *view) handOver(from cluster.Seat, reason string) *Decision {
+	var to cluster.Seat
+	for _, s := range v.roster.Up() {
+		if s.ID == from.ID {
+			continue
+		}
+		if to.ID == 0 || s.Host.Status.Applied > to.Host.Status.Applied {
+			to = s
+		}
+	}
+	if to.ID == 0 {
+		return wait(true, "no-successor", "", "%s; no other voter is up to lead raft meanwhile", reason)
+	}
+	return v.moveTo(from, to, reason+"; it leads raft, so "+seatName(to)+" takes over first")
+}
+
+func (v *view) moveTo(from, to cluster.Seat, reason string) *Decision {
+	p := v.projection(0, 0)
+	return &Decision{
+		Reason: reason,
+		Again:  soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Command: "etcdadm member move-leader " + to.ID.String(), Ops: []HostOp{
+			onHost(from.Host, v.roster.Guard(), cluster.Op{Kind: cluster.OpMoveLeader, Member: to.ID, Host: to.HostID})}},
+	}
+}
+
+// moveLeader is a person's step.
+func moveLeader(v *view) *Decision {
+	to, d := v.target()
+	if d != nil {
+		return d
+	}
+	if to.RaftLeader {
+		return &Decision{Reason: fmt.Sprintf("member %s leads raft", seatName(to)), Done: true}
+	}
+	if to.Learner || !to.Up {
+		return refuse("not-a-voter", "", "member %s cannot lead raft: it %s", seatName(to), voterWords(to))
+	}
+	for _, s := range v.roster.Up() {
+		if s.RaftLeader {
+			return v.moveTo(s, to, fmt.Sprintf("move raft's leadership from %s to %s, as asked", seatName(s), seatName(to)))
+		}
+	}
+	return wait(true, "no-leader", "", "no raft leader is in sight that could hand over")
+}
+
+func voterWords(s cluster.Seat) string {
+	if s.Learner {
+		return "is a learner"
+	}
+	return "is not up: " + s.Why
+}

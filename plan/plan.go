@@ -1,0 +1,170 @@
+// Package plan decides what to do next. [Next] is a pure function from a goal
+// and an observation to a decision: at most one action, why, and what blocks
+// the rest. It reads no clock, does no I/O, keeps nothing between calls and
+// returns no error; what it cannot know is a blocker with a sentence.
+//
+// The loop around it is always the same:
+//
+//	for {
+//		obs := observe()                  // every host, under this leader's fence
+//		obs.Memory = cluster.Fold(before, obs)
+//		d := plan.Next(goal, obs)
+//		act(d.Action)                     // one step, its guard re-checked by who carries it out
+//	}
+//
+// Rules are tried in a fixed order (see rules.go), each in a file of its own;
+// the first that has something to say decides. The scenario files in testdata
+// are the specification.
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// GoalKind names what is wanted.
+type GoalKind string
+
+const (
+	// Converge brings the cluster to its spec. It is the daemon's goal.
+	Converge GoalKind = "converge"
+	// Join makes one named host a voter.
+	Join GoalKind = "join"
+	// Leave takes one host or member out of the cluster.
+	Leave GoalKind = "leave"
+	// Promote makes a learner a voter.
+	Promote GoalKind = "promote"
+	// MoveLeader gives raft's leadership to a member.
+	MoveLeader GoalKind = "move-leader"
+)
+
+// Goal is what the decision works towards. Everything but Converge is a
+// person's step, taken by the same rules.
+type Goal struct {
+	Kind   GoalKind         `json:"kind"`
+	Host   cluster.HostID   `json:"host,omitempty"`
+	Member cluster.MemberID `json:"member,omitempty"`
+	// Hold allows a step against the spec: the spec's member count is put on
+	// hold by the caller before.
+	Hold bool `json:"hold,omitempty"`
+	// Acted: a step was already taken for this goal, so that a member that is
+	// not listed any more is one that the goal removed.
+	Acted bool `json:"acted,omitempty"`
+}
+
+func (g Goal) String() string {
+	switch {
+	case g.Host != "":
+		return fmt.Sprintf("%s %s", g.Kind, g.Host)
+	case g.Member != 0:
+		return fmt.Sprintf("%s %s", g.Kind, g.Member)
+	}
+	return string(g.Kind)
+}
+
+// ActionKind says who carries an action out.
+type ActionKind string
+
+const (
+	// ActIntent is one conditional write of the intent.
+	ActIntent ActionKind = "intent"
+	// ActHosts are ops, each carried out by one host. There are several only
+	// when they may run side by side.
+	ActHosts ActionKind = "hosts"
+)
+
+// IntentChange is one compare-and-swap of the intent.
+type IntentChange struct {
+	// Create is put if absent. When its Nonce is empty it is a new generation:
+	// the executor mints nonce, token and timestamp, and works out the
+	// founders' member IDs from the token. Otherwise it is written as it is.
+	Create *cluster.Intent `json:"create,omitempty"`
+	// Replace is written over the store's intent of the same observation, if
+	// that is unchanged. A new generation has an empty Nonce, as above.
+	Replace *cluster.Intent `json:"replace,omitempty"`
+}
+
+// HostOp is the part of an action that one host carries out.
+type HostOp struct {
+	Host  cluster.HostID `json:"host"`
+	Disk  cluster.DiskID `json:"disk"`
+	Stamp string         `json:"stamp,omitempty"` // of the observation that the op relies on
+	Guard cluster.Guard  `json:"guard,omitzero"`
+	Op    cluster.Op     `json:"op"`
+}
+
+// Action is one step. It is the same value wherever it appears: planned,
+// logged, sent, journaled, shown.
+type Action struct {
+	Kind   ActionKind    `json:"kind"`
+	Intent *IntentChange `json:"intent,omitempty"`
+	Ops    []HostOp      `json:"ops,omitempty"`
+	// Projection is what the step does to the voters; every membership or
+	// stop action has one.
+	Projection *cluster.Projection `json:"projection,omitempty"`
+	// Command is what a person would have typed for the work that this step
+	// belongs to.
+	Command string `json:"command,omitempty"`
+}
+
+func (a *Action) String() string {
+	if a == nil {
+		return "nothing"
+	}
+	if a.Kind == ActIntent {
+		return "write the intent"
+	}
+	var parts []string
+	for _, o := range a.Ops {
+		parts = append(parts, fmt.Sprintf("%s: %s", o.Host, o.Op))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Blocker is something that keeps the goal from being reached, with the way
+// out where there is one.
+type Blocker struct {
+	// Code names the page of docs/operations.
+	Code     string `json:"code"`
+	Sentence string `json:"sentence"`
+	Command  string `json:"command,omitempty"` // lifts it
+}
+
+// Decision is the planner's answer.
+type Decision struct {
+	Rule     string    `json:"rule"`
+	Reason   string    `json:"reason"`
+	Action   *Action   `json:"action,omitempty"`
+	Blockers []Blocker `json:"blockers,omitempty"`
+	// Again is when to look again if nothing wakes the loop before; zero
+	// leaves it to the loop.
+	Again time.Duration `json:"again,omitempty"`
+	// Done: the goal is reached.
+	Done bool `json:"done,omitempty"`
+	// Refused: the goal cannot be reached by waiting; Blockers say why.
+	Refused bool `json:"refused,omitempty"`
+}
+
+// soon is when to look again at something that is on its way, such as a
+// member that was started and does not serve yet.
+const soon = 100 * time.Millisecond
+
+// later is when to look again at something that needs time, such as a member
+// that has to be connected for five seconds.
+const later = 500 * time.Millisecond
+
+// Next decides. Equal inputs give equal decisions.
+func Next(goal Goal, o *cluster.Observation) Decision {
+	v := newView(goal, o)
+	for _, r := range rulesFor(goal.Kind) {
+		if d := r.decide(v); d != nil {
+			d.Rule = r.name
+			d.Blockers = append(d.Blockers, v.asides...)
+			return *d
+		}
+	}
+	return Decision{Rule: "none", Reason: "nothing to do", Done: true, Blockers: v.asides}
+}

@@ -1,0 +1,127 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+const (
+	// reviveAfter is how long a member may run without seeing a raft leader
+	// before it is restarted in place; the time doubles with each restart.
+	reviveAfter = time.Minute
+	reviveMost  = time.Hour
+)
+
+// quorum stops everything that needs a quorum while there is none. What is
+// left is waiting, and restarting a member in place that sees no raft leader
+// (SAFETY.md, rule 2).
+func quorum(v *view) *Decision {
+	if v.intent == nil {
+		// A member list without any record of the cluster's founding.
+		if v.seen {
+			return wait(false, "no-intent", "", "members answer, and neither the store nor a host has the record of their founding; nothing is changed")
+		}
+		return nil
+	}
+	if v.seen && v.roster.Linearizable && v.roster.HasQuorum() {
+		return nil
+	}
+	if d := v.revive(); d != nil {
+		return d
+	}
+	if !v.seen {
+		return v.noMembers()
+	}
+	n, up := len(v.roster.Voters()), len(v.roster.Up())
+	if v.roster.HasQuorum() {
+		return wait(true, "settling", "", "the voters answer, but none gave a member list that is surely current; looking again")
+	}
+	d := wait(true, "no-quorum", "", "%d of %d voters are up and a quorum is %d: nothing is changed until more are back%s",
+		up, n, cluster.Quorum(n), because(v.downVoters()))
+	d.Again = later
+	return d
+}
+
+func (v *view) downVoters() []string {
+	var out []string
+	for _, s := range v.roster.Voters() {
+		if !s.Up {
+			out = append(out, fmt.Sprintf("%s: %s", seatName(s), s.Why))
+		}
+	}
+	return out
+}
+
+func seatName(s cluster.Seat) string {
+	if s.HostID != "" {
+		return string(s.HostID)
+	}
+	return s.ID.String()
+}
+
+// noMembers tells a cluster whose members are all silent from one whose
+// members are all gone.
+func (v *view) noMembers() *Decision {
+	var carry, quiet []string
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if h.Carries() {
+			carry = append(carry, fmt.Sprintf("%s: %s", h.Host, processWords(h.Process)))
+		}
+	}
+	for _, vo := range v.intent.Voters {
+		if h, ok := v.obs.Host(vo.Host); !ok || h.Disk == vo.Disk && h.Carries() {
+			quiet = append(quiet, string(vo.Host))
+		}
+	}
+	if len(carry) > 0 || len(quiet) > 0 {
+		d := wait(true, "no-quorum", "", "no member answers; waiting for the members to serve%s", because(carry))
+		if len(carry) == 0 {
+			d = wait(false, "no-quorum", "", "no member answers, and the hosts that carry them are not in sight: %s", strings.Join(quiet, ", "))
+		}
+		d.Again = later
+		return d
+	}
+	return wait(false, "no-members", "", "etcd has 0 members registered; must issue restore-backup command to proceed")
+}
+
+// revive restarts in place one member that runs and sees no raft leader for
+// long. Nothing else is done to members without a quorum.
+func (v *view) revive() *Decision {
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if !h.UnderFence || h.Process.State != cluster.ProcessRunning || h.Local.State != cluster.MemberStarted {
+			continue
+		}
+		m := v.obs.Memory.Member(h.Local.Member)
+		if m.LeaderlessSince.IsZero() || v.obs.At.Sub(m.LeaderlessSince) < patience(m.Revived) {
+			continue
+		}
+		p := v.projection(0, 0)
+		return &Decision{
+			Reason: fmt.Sprintf("the member of %s sees no raft leader for %s: restart it in place", h.Host, v.obs.At.Sub(m.LeaderlessSince).Round(time.Second)),
+			Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, restart(h, "it saw no raft leader"))}},
+		}
+	}
+	return nil
+}
+
+func patience(revived int) time.Duration {
+	d := reviveAfter
+	for range revived {
+		if d *= 2; d >= reviveMost {
+			return reviveMost
+		}
+	}
+	return d
+}
+
+func restart(h *cluster.HostReport, reason string) cluster.Op {
+	return cluster.Op{
+		Kind: cluster.OpRestart, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster,
+		Version: h.Local.Version, Quarantined: h.Local.Quarantined, Reason: reason,
+	}
+}

@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// dead reports whether a voter is gone for good, and why (SAFETY.md, rule 4):
+// its host came back without the member and without its data, which is known
+// at once; or every host that could be asked has said for the stated time
+// that the member does not answer. A daemon out of sight is not a dead member.
+func (v *view) dead(s cluster.Seat) (bool, string) {
+	silent := v.obs.Memory.Member(s.ID).SilentSince
+	if silent.IsZero() || s.Up {
+		return false, ""
+	}
+	if s.Wiped() && !v.unstartedFounder(s) {
+		return true, fmt.Sprintf("host %s does not hold its data any more", s.Owner.Host)
+	}
+	limit := cluster.DefaultDeadAfter
+	if v.spec != nil {
+		limit = v.spec.DeadAfterOrDefault()
+	}
+	if gone := v.obs.At.Sub(silent); gone >= limit {
+		return true, fmt.Sprintf("it has not answered any host for %s", gone.Round(time.Second))
+	}
+	return false, ""
+}
+
+// unstartedFounder: the very disk that the intent names has not started the
+// member yet. It may start late, and is not a wiped one.
+func (v *view) unstartedFounder(s cluster.Seat) bool {
+	if s.Owner == nil || v.intent == nil {
+		return false
+	}
+	f, ok := v.intent.Founder(s.Owner.Host, s.Owner.Disk)
+	return ok && f.Member == s.ID
+}
+
+// replaceDead replaces one dead voter. Where etcd accepts a learner the
+// successor is added and catches up first, then the dead voter is removed;
+// where it refuses, or the successor needs the dead one's address, the dead
+// voter goes first. Promotion follows by the next rule, since a voter is then
+// missing. The fault tolerance never falls below what it already is.
+func replaceDead(v *view) *Decision {
+	if v.spec == nil {
+		return nil
+	}
+	for _, s := range v.roster.Voters() {
+		dead, why := v.dead(s)
+		if !dead {
+			v.notePatience(s)
+			continue
+		}
+		if len(v.roster.Voters()) > v.wanted() {
+			return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s, and %d are wanted: remove it", seatName(s), why, v.wanted()))
+		}
+		return v.replace(s, why)
+	}
+	return nil
+}
+
+func (v *view) notePatience(s cluster.Seat) {
+	since := v.obs.Memory.Member(s.ID).SilentSince
+	if s.Up || since.IsZero() {
+		return
+	}
+	limit := v.spec.DeadAfterOrDefault()
+	v.aside("member-silent", "", "voter %s does not answer (%s); it counts as dead after %s, at %s", seatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
+}
+
+func (v *view) replace(s cluster.Seat, why string) *Decision {
+	if own := v.comesBack(s); own != "" {
+		return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s: remove it, so that host %s can join again", seatName(s), why, own))
+	}
+	for _, l := range v.roster.Learners() {
+		if v.caughtUp(l) {
+			return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s, and learner %s has caught up to take its place: remove it", seatName(s), why, seatName(l)))
+		}
+		if l.Host != nil {
+			return &Decision{Reason: fmt.Sprintf("voter %s is dead, %s; its successor %s is catching up: %s", seatName(s), why, seatName(l), lag(v, l)), Again: soon}
+		}
+	}
+	free, reasons := v.candidates()
+	if len(free) == 0 {
+		return wait(false, "no-host", "", "voter %s is dead, %s, and no host is free to take its place%s; start another daemon, or bring the host back", seatName(s), why, because(reasons))
+	}
+	if v.acceptsAdd() {
+		return v.add(free[0], fmt.Sprintf("voter %s is dead, %s: add %s, which will take its place", seatName(s), why, free[0].Host))
+	}
+	return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s, and etcd accepts no new member while it is listed: remove it; host %s is ready to take its place", seatName(s), why, free[0].Host))
+}
+
+// comesBack names the host in sight that will join again once the dead
+// voter's address is free: the wiped host itself, or the host whose member
+// cannot start any more.
+func (v *view) comesBack(s cluster.Seat) cluster.HostID {
+	switch {
+	case s.Host != nil && s.Host.UnderFence && len(s.Host.Foreign) == 0 && problem(s.Host) == "":
+		return s.Host.Host
+	case s.Owner != nil && v.unfit(s.Owner) == "":
+		return s.Owner.Host
+	}
+	return ""
+}
+
+// removeDead removes a voter that is dead, if the voters that are up are a
+// quorum of the remaining.
+func (v *view) removeDead(s cluster.Seat, reason string) *Decision {
+	p := v.projection(-1, 0)
+	if !p.Keeps(v.wanted()) {
+		return wait(true, "waiting-for-voters", "", "voter %s is dead and cannot be removed now: %s", seatName(s), p)
+	}
+	return v.removeVoter(s, p, reason)
+}
+
+func (v *view) removeVoter(s cluster.Seat, p cluster.Projection, reason string) *Decision {
+	next := v.voters(func(x cluster.Seat) bool { return !x.Learner && x.ID != s.ID })
+	op := cluster.Op{Kind: cluster.OpRemove, Member: s.ID, Host: s.HostID}
+	return v.changeVoters(next, p, op, s.ID, "etcdadm member remove "+s.ID.String(), reason)
+}
+
+// acceptsAdd predicts etcd's answer to an add: with one voter always yes,
+// otherwise a quorum of one more has to be connected.
+func (v *view) acceptsAdd() bool {
+	n := len(v.roster.Voters())
+	return n == 1 || len(v.roster.Up()) >= cluster.Quorum(n+1)
+}

@@ -1,0 +1,49 @@
+package plan
+
+// rule looks at the view and returns its decision, or nil to let the next
+// rule look.
+type rule struct {
+	name   string
+	decide func(*view) *Decision
+}
+
+// The order is policy:
+//
+//  1. what makes every decision unsafe comes first (wrong cluster, no spec,
+//     an intent that does not fit what hosts remember);
+//  2. a cluster is founded, or its founding finished;
+//  3. without a quorum only restarts in place are left;
+//  4. work that somebody began is finished before anything new is begun;
+//  5. repair comes before growth, growth before shrinking, because a repaired
+//     and larger cluster bears more;
+//  6. what only makes the cluster nicer comes last.
+func rulesFor(k GoalKind) []rule {
+	base := []rule{
+		{"identity", identity},
+		{"found", found},
+		{"quorum", quorum},
+		{"settle", settle},
+		{"set-aside", setAside},
+	}
+	switch k {
+	case Join:
+		return append(base, rule{"readdress", readdress}, rule{"join", join})
+	case Leave:
+		return append(base, rule{"leave", leave})
+	case Promote:
+		return append(base, rule{"promote-one", promoteOne})
+	case MoveLeader:
+		return append(base, rule{"move-leader", moveLeader})
+	}
+	return append(base,
+		rule{"readdress", readdress},
+		rule{"finish-joining", finishJoining},
+		rule{"replace-dead", replaceDead},
+		rule{"promote", promote},
+		rule{"grow", grow},
+		rule{"shrink", shrink},
+		rule{"converge-options", convergeOptions},
+		rule{"tidy", tidy},
+		rule{"steady", steady},
+	)
+}

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// setAside has a host stop a member that cannot come back, and move its data
+// away, so that the host can be used again. That is a member that the
+// cluster's own quorum removed, or one of a generation that the intent's
+// history lists as closed (SAFETY.md, rule 21). Any other data is left alone.
+func setAside(v *view) *Decision {
+	if v.intent == nil {
+		return nil
+	}
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if !h.UnderFence || !h.Carries() || h.Local.Member == 0 {
+			continue
+		}
+		switch {
+		case v.superseded(h):
+			return v.setAsideOp(h, "superseded", fmt.Sprintf("host %s carries a member of generation %d, which generation %d superseded", h.Host, h.Local.Generation, v.intent.Generation))
+		case v.removed(h):
+			if !v.surelyPromisedBefore(h) {
+				return &Decision{Reason: fmt.Sprintf("host %s carries member %s, which is not listed: look once more", h.Host, h.Local.Member), Again: soon}
+			}
+			return v.setAsideOp(h, "removed", fmt.Sprintf("member %s of host %s was removed from the cluster", h.Local.Member, h.Host))
+		}
+	}
+	return nil
+}
+
+func (v *view) setAsideOp(h *cluster.HostReport, reason, sentence string) *Decision {
+	p := v.projection(0, 0)
+	op := cluster.Op{Kind: cluster.OpSetAside, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster, Generation: h.Local.Generation, Reason: reason}
+	return &Decision{
+		Reason: sentence + ": stop it and set its data aside",
+		Again:  soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, op)}},
+	}
+}
+
+func (v *view) superseded(h *cluster.HostReport) bool {
+	return h.Local.Generation < v.intent.Generation && slices.ContainsFunc(v.intent.History, func(g cluster.PastGeneration) bool {
+		return g.Closed && g.Generation == h.Local.Generation
+	})
+}
+
+// removed reports whether a current list of the host's own cluster does not
+// hold the member that the host carries.
+func (v *view) removed(h *cluster.HostReport) bool {
+	if !v.seen || !v.roster.Linearizable || h.Local.Generation != v.intent.Generation {
+		return false
+	}
+	if h.Local.Cluster != 0 && h.Local.Cluster != v.roster.Cluster {
+		return false
+	}
+	_, listed := v.roster.Seat(h.Local.Member)
+	return !listed
+}
+
+// surelyPromisedBefore: the list that does not hold the member was read after
+// the host could no longer start it for anybody else. The host promised this
+// fence in an observation before this one, so whatever other leaders had it
+// start was added before this list was read.
+func (v *view) surelyPromisedBefore(h *cluster.HostReport) bool {
+	m, _ := v.obs.Memory.Host(h.Host)
+	return m.Fence == v.obs.Fence && m.FenceSince.Before(v.obs.At)
+}

@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// shrink removes one healthy voter too many. All others have to be up,
+// because etcd lets a removal through when the victim happens to be inactive,
+// and the quorum could be gone for good (SAFETY.md, rule 3).
+func shrink(v *view) *Decision {
+	voters := v.roster.Voters()
+	if v.spec == nil || len(voters) <= v.wanted() {
+		return nil
+	}
+	s := v.leastWanted(voters)
+	return v.takeOut(s, fmt.Sprintf("%d voters are wanted and %d are there: remove %s", v.wanted(), len(voters), seatName(s)))
+}
+
+// leastWanted picks who goes: a member that is down, then hosts that the spec
+// does not name, then members that do not lead raft, then the last by name.
+func (v *view) leastWanted(voters []cluster.Seat) cluster.Seat {
+	rank := func(s cluster.Seat) int {
+		r := 0
+		if !s.Up {
+			r += 4
+		}
+		if len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, s.HostID) {
+			r += 2
+		}
+		if !s.RaftLeader {
+			r++
+		}
+		return r
+	}
+	best := voters[0]
+	for _, s := range voters[1:] {
+		if rank(s) > rank(best) || rank(s) == rank(best) && s.HostID > best.HostID {
+			best = s
+		}
+	}
+	return best
+}
+
+// takeOut removes a voter that is up; raft's leadership is moved away first.
+func (v *view) takeOut(s cluster.Seat, reason string) *Decision {
+	up := 0
+	if s.Up {
+		up = -1
+	}
+	p := v.projection(-1, up)
+	for _, o := range v.roster.Voters() {
+		if o.ID != s.ID && !o.Up {
+			return wait(false, "waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
+		}
+	}
+	if !p.Keeps(v.wanted()) {
+		return wait(false, "waiting-for-voters", "", "%s; it would leave too little: %s", reason, p)
+	}
+	if s.RaftLeader {
+		return v.handOver(s, reason)
+	}
+	return v.removeVoter(s, p, reason)
+}

@@ -1,0 +1,26 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// steady says that everything is as it should be, or what is not.
+func steady(v *view) *Decision {
+	n, up := len(v.roster.Voters()), len(v.roster.Up())
+	if down := v.downVoters(); len(down) > 0 {
+		d := wait(false, "member-down", "", "%d of %d voters are up: %s", up, n, strings.Join(down, "; "))
+		d.Again = later
+		return d
+	}
+	if d := v.needSpec(); d != nil {
+		return d
+	}
+	d := &Decision{Reason: fmt.Sprintf("%d of %d voters are up, as the spec asks", up, n), Done: true}
+	if v.spec.Hold && n != v.spec.MemberCount {
+		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold", up, n, v.spec.MemberCount)
+	}
+	slices.SortFunc(d.Blockers, func(a, b Blocker) int { return strings.Compare(a.Code, b.Code) })
+	return d
+}

@@ -1,0 +1,253 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"etcdadm.io/cluster"
+)
+
+// view is an observation made ready for the rules: sorted, matched, and with
+// the questions that several of them ask.
+type view struct {
+	goal   Goal
+	obs    *cluster.Observation
+	spec   *cluster.Spec // nil: none, or one that is refused
+	intent *cluster.Intent
+	roster cluster.Roster
+	seen   bool // a member list is in sight
+
+	// asides are blockers that do not stop the rule that found them.
+	asides []Blocker
+}
+
+func newView(goal Goal, o *cluster.Observation) *view {
+	v := &view{goal: goal, obs: o, intent: o.Intent()}
+	if o.Spec != nil && o.Spec.Validate() == nil {
+		v.spec = o.Spec
+	}
+	v.roster, v.seen = o.Roster()
+	return v
+}
+
+// aside notes a blocker and lets the rules go on.
+func (v *view) aside(code, command, format string, args ...any) {
+	v.asides = append(v.asides, Blocker{Code: code, Sentence: fmt.Sprintf(format, args...), Command: command})
+}
+
+// wait is a decision to do nothing until something changes.
+func wait(again bool, code, command, format string, args ...any) *Decision {
+	s := fmt.Sprintf(format, args...)
+	d := &Decision{Reason: s, Blockers: []Blocker{{Code: code, Sentence: s, Command: command}}}
+	if again {
+		d.Again = soon
+	}
+	return d
+}
+
+// refuse is a decision that a person's step is not taken.
+func refuse(code, command, format string, args ...any) *Decision {
+	d := wait(false, code, command, format, args...)
+	d.Refused = true
+	return d
+}
+
+// wanted is the number of voters that the goal asks for. Without a usable
+// spec, or when it is on hold, it is what is there.
+func (v *view) wanted() int {
+	if v.spec == nil || v.spec.Hold || v.goal.Hold {
+		return len(v.roster.Voters())
+	}
+	return v.spec.MemberCount
+}
+
+// projection is what a change of the voters does.
+func (v *view) projection(voters, up int) cluster.Projection {
+	n, u := len(v.roster.Voters()), len(v.roster.Up())
+	return cluster.Projection{Voters: n, Up: u, VotersAfter: n + voters, UpAfter: u + up}
+}
+
+// speaker is the host through whose member membership calls are made: the
+// raft leader's when it is up, because it knows who is connected, else the
+// first voter's that is up. except is not asked to act on itself.
+func (v *view) speaker(except cluster.MemberID) (cluster.Seat, bool) {
+	var first cluster.Seat
+	found := false
+	for _, s := range v.roster.Up() {
+		if s.ID == except {
+			continue
+		}
+		if s.RaftLeader {
+			return s, true
+		}
+		if !found {
+			first, found = s, true
+		}
+	}
+	return first, found
+}
+
+// onHost is an op for one host, with the stamp of its observation.
+func onHost(h *cluster.HostReport, g cluster.Guard, op cluster.Op) HostOp {
+	return HostOp{Host: h.Host, Disk: h.Disk, Stamp: h.Stamp, Guard: g, Op: op}
+}
+
+// membership is a decision to make one membership call.
+func (v *view) membership(p cluster.Projection, op cluster.Op, except cluster.MemberID, command, reason string) *Decision {
+	s, ok := v.speaker(except)
+	if !ok {
+		return wait(true, "no-speaker", "", "no voter that is up could make the change: %s", reason)
+	}
+	return &Decision{
+		Reason: reason,
+		Again:  later,
+		Action: &Action{
+			Kind:       ActHosts,
+			Ops:        []HostOp{onHost(s.Host, v.roster.Guard(), op)},
+			Projection: &p,
+			Command:    command,
+		},
+	}
+}
+
+// changeVoters makes sure that the intent lists the old and the new voters
+// before the change is made (SAFETY.md, rule 11), then makes it.
+func (v *view) changeVoters(next []cluster.Voter, p cluster.Projection, op cluster.Op, except cluster.MemberID, command, reason string) *Decision {
+	if !v.obs.Store.Read {
+		return wait(false, "store-silent", "", "waiting for the backup store, in which a change of the voters is written down first: %s", reason)
+	}
+	if cluster.SameVoters(v.intent.Next, next) {
+		return v.membership(p, op, except, command, reason)
+	}
+	in := v.intent.Clone()
+	in.Next = next
+	return &Decision{
+		Reason: "write down the new voters first: " + reason,
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}, Projection: &p, Command: command},
+	}
+}
+
+// voters is the membership as the intent records it, with what it already
+// knew of members whose hosts are out of sight now.
+func (v *view) voters(keep func(cluster.Seat) bool) []cluster.Voter {
+	var out []cluster.Voter
+	for _, s := range v.roster.Seats {
+		if !keep(s) {
+			continue
+		}
+		w := s.AsVoter()
+		if s.Host == nil && v.intent != nil {
+			for _, old := range slices.Concat(v.intent.Voters, v.intent.Next) {
+				if old.Member == s.ID {
+					w = old
+					break
+				}
+			}
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func (v *view) votersNow() []cluster.Voter {
+	return v.voters(func(s cluster.Seat) bool { return !s.Learner })
+}
+
+// version is the release that a joining member is started with: the one that
+// the voters run. When voters differ it is the lowest, which every one of
+// them can talk to.
+func (v *view) version() cluster.Version {
+	var low cluster.Version
+	for _, s := range v.roster.Voters() {
+		if s.Host == nil {
+			continue
+		}
+		r := s.Host.Local.Version
+		if r.IsZero() && s.Host.Status != nil {
+			r = s.Host.Status.Version
+		}
+		if !r.IsZero() && (low.IsZero() || r.Compare(low) < 0) {
+			low = r
+		}
+	}
+	if low.IsZero() && v.intent != nil {
+		low = v.intent.Version
+	}
+	return low
+}
+
+// versionFor is the release that a given host would join with: the voters'
+// own, or the spec's when that is a patch of the same minor.
+func (v *view) versionFor(h *cluster.HostReport) (cluster.Version, bool) {
+	run := v.version()
+	if h.CanRun(run) {
+		return run, true
+	}
+	if v.spec != nil && v.spec.EtcdVersion.SameMinor(run) && h.CanRun(v.spec.EtcdVersion) {
+		return v.spec.EtcdVersion, true
+	}
+	return run, false
+}
+
+// candidates are hosts that could carry a new member now, sorted, and in
+// words why the others could not.
+func (v *view) candidates() (free []*cluster.HostReport, why []string) {
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if v.roster.Seated(h.Host) {
+			continue
+		}
+		if reason := v.unfit(h); reason != "" {
+			why = append(why, fmt.Sprintf("%s %s", h.Host, reason))
+			continue
+		}
+		free = append(free, h)
+	}
+	return free, why
+}
+
+// unfit says why a host cannot be given a member; empty: it can.
+func (v *view) unfit(h *cluster.HostReport) string {
+	switch {
+	case !h.UnderFence:
+		return "has not promised this leader's fence"
+	case v.spec != nil && len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, h.Host):
+		return "is not among the hosts that the spec names"
+	case len(h.Foreign) > 0:
+		return "holds data that nothing accounts for: " + h.Foreign[0].Dir
+	case h.Carries():
+		return fmt.Sprintf("still holds data of member %s", h.Local.Member)
+	case len(h.URLs.Peer) == 0:
+		return "has no peer URL"
+	}
+	for _, p := range h.Problems {
+		if p.Unfit {
+			return p.Sentence
+		}
+	}
+	if !h.Free() {
+		return "is not free: its process is " + string(h.Process.State)
+	}
+	if v.seen {
+		if want, ok := v.versionFor(h); !ok {
+			return fmt.Sprintf("has no etcd %s", want)
+		}
+	}
+	return ""
+}
+
+func hostNames(hosts []*cluster.HostReport) string {
+	var names []string
+	for _, h := range hosts {
+		names = append(names, string(h.Host))
+	}
+	return strings.Join(names, ", ")
+}
+
+func because(why []string) string {
+	if len(why) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(why, "; ") + ")"
+}
