@@ -2,15 +2,24 @@ package host
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"etcdadm.io/cluster"
 )
 
+// ErrUnknownOutcome is wrapped by the error of a membership call that may or
+// may not have taken effect. A context that ended counts as that too, and so
+// does any error in the chain with a method UnknownOutcome() bool that says so.
+var ErrUnknownOutcome = errors.New("the outcome of the call is unknown")
+
 // Member is the host's own etcd member, asked at its own client URL. The
 // driver internal/etcd implements it, and so does the simulator's etcd. Every
 // call ends by its context or after five seconds, whichever comes first.
-// A membership call that timed out returns an error that wraps
-// etcd.ErrUnknownOutcome.
+// A membership call that timed out returns an error that says so, see
+// [ErrUnknownOutcome]; every other error of it means that nothing was changed.
+//
+// A Member that also is an io.Closer is closed when the host is done with it.
 type Member interface {
 	Status(ctx context.Context) (cluster.MemberStatus, error)
 	View(ctx context.Context, linearizable bool) (cluster.MemberView, error)
@@ -22,20 +31,41 @@ type Member interface {
 }
 
 // Launch is everything that shapes the member's process. The adapter of the
-// runtime turns it into arguments for the release at hand.
+// runtime turns it into arguments for the release at hand (see [Args]).
 type Launch struct {
-	Version cluster.Version
-	Name    cluster.HostID
-	Token   string
-	Nonce   string // names this very start in the process's environment, for adoption
-	URLs    cluster.URLs
+	Version cluster.Version `json:"version"`
+	Name    cluster.HostID  `json:"name"`
+	Token   string          `json:"token"` // also the name of the data directory
+	// Nonce names these settings: it is new with every Launch that the host
+	// journals, so equal nonces are equal launches.
+	Nonce string       `json:"nonce"`
+	URLs  cluster.URLs `json:"urls"`
 	// InitialCluster is set at the first start only: the founders, or the
-	// members of the cluster that is joined.
-	InitialCluster []cluster.Member
-	Founding       bool // initial-cluster-state new rather than existing
-	Quarantined    bool // listen on the quarantine client URLs only
-	Options        []string
+	// members of the cluster that is joined. Every entry has a name.
+	InitialCluster []cluster.Member `json:"initialCluster,omitempty"`
+	Founding       bool             `json:"founding,omitempty"` // initial-cluster-state new rather than existing
+	// Quarantined: listen on the quarantine client URLs only.
+	Quarantined bool     `json:"quarantined,omitempty"`
+	Options     []string `json:"options,omitempty"` // etcd arguments beyond ours, sorted
 }
+
+// Same reports whether a process of l need not be restarted to be one of o.
+// The nonce and what only the first start reads (InitialCluster, Founding) are
+// no settings.
+func (l Launch) Same(o Launch) bool {
+	return l.Version == o.Version && l.Name == o.Name && l.Token == o.Token && l.Quarantined == o.Quarantined &&
+		sameURLs(l.URLs, o.URLs) && slices.Equal(l.Options, o.Options)
+}
+
+func sameURLs(a, b cluster.URLs) bool {
+	return slices.Equal(a.Peer, b.Peer) && slices.Equal(a.Client, b.Client) && slices.Equal(a.Quarantine, b.Quarantine)
+}
+
+// Permit is asked immediately before every start of the process, the automatic
+// ones after a crash included; its error refuses that start. It is where the
+// host looks whether the evidence of SAFETY.md, rule 8, is still on the disk.
+// It does not call back into Process.
+type Permit func() error
 
 // Process keeps the member's process running: it restarts one that died by
 // its own policy and never starts a second. internal/runtime is behind the
@@ -43,13 +73,17 @@ type Launch struct {
 type Process interface {
 	// Ensure has the member run with these settings. It returns once the
 	// process was started (not once it serves), and does nothing when one
-	// with the same settings runs. The data directory must exist.
-	Ensure(ctx context.Context, l Launch) error
+	// with the [Launch.Same] settings runs. One with other settings, adopted
+	// ones included, is stopped first. The data directory must exist.
+	Ensure(ctx context.Context, l Launch, permit Permit) error
 	// Adopt looks for a process left running by an earlier daemon on this
 	// host's record of it; found is false when there is none. It holds what
-	// it found; a process that is not ours is an error with the reason.
+	// it found, whose settings may be of an earlier Launch than l; a process
+	// that is not ours is an error with the reason. Nothing is restarted
+	// before the first Ensure.
 	Adopt(ctx context.Context, l Launch) (found bool, err error)
 	// Stop ends the process, gracefully first, and returns when it is gone.
+	// It is not started again until the next Ensure.
 	Stop(ctx context.Context) error
 	Status() cluster.Process
 	// Changes receives a value after anything in Status changed.
@@ -57,21 +91,25 @@ type Process interface {
 }
 
 // Disk is the host's state directory. Every method is atomic and durable when
-// it returns without error.
+// it returns without error. One that failed may have taken effect or not.
 type Disk interface {
-	// Load reads the state; a directory without one returns ok == false.
+	// Load reads the state; a directory without one returns ok == false. A
+	// state that is there and cannot be read is an error.
 	Load() (s State, ok bool, err error)
 	Save(s State) error
 	// CreateData makes the member's data directory with a mark of this disk in
-	// it. It succeeds when the directory exists with this disk's mark.
+	// it. It succeeds when the directory exists with this disk's mark, and
+	// fails when it holds anything else.
 	CreateData(token string, disk cluster.DiskID) error
 	// Data tells what is there: whether the mark of this disk is in the
 	// directory, and whether a write-ahead log is.
 	Data(token string, disk cluster.DiskID) (marked, wal bool, err error)
 	// SetAside moves the data directory away under a name that says what it
-	// was, and returns that name. Nothing to move is no error and no name.
+	// was, and returns that name. Nothing to move is no error and no name. A
+	// directory that a process holds is an error.
 	SetAside(token, reason string, c cluster.ClusterID, m cluster.MemberID) (cluster.SetAside, error)
-	// Inventory lists what was set aside, and data that no state accounts for.
+	// Inventory lists what was set aside, and data that no state accounts for:
+	// what is neither the data directory of token nor an empty one of ours.
 	Inventory(token string) (aside, foreign []cluster.SetAside, err error)
 }
 

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// StateFormat is the version of the state's layout. A state with a higher one
+// was written by a later release and is refused, not guessed at.
+const StateFormat = 1
+
+// State is what a host keeps on its disk: the table "durable, per host" of
+// SAFETY.md. A State is a value: what it points to is replaced, never changed.
+type State struct {
+	Format  int    `json:"format"`
+	Cluster string `json:"cluster"` // the cluster's name, as the daemon was told
+
+	// Identity.
+	Host cluster.HostID `json:"host"`
+	Disk cluster.DiskID `json:"disk"`
+	// Beat only grows, and is durable before it is told. A disk that is behind
+	// what its peers remember went back in time (SAFETY.md, rule 9).
+	Beat uint64 `json:"beat"`
+
+	// Promise.
+	Promised         cluster.Fence `json:"promised"`
+	LowestGeneration uint64        `json:"lowestGeneration,omitempty"`
+
+	// Intent is the highest one seen.
+	Intent *cluster.Intent `json:"intent,omitempty"`
+
+	Local cluster.LocalMember `json:"local,omitzero"`
+	// Launch is how the member is run. It is there from MemberStarting on.
+	Launch *Launch `json:"launch,omitempty"`
+
+	// Journal is an op that takes several steps and has not been finished.
+	Journal *Entry `json:"journal,omitempty"`
+
+	// Carried are the members that this disk carried and gave up: none of them
+	// is ever started here again.
+	Carried []cluster.MemberID `json:"carried,omitempty"`
+	// PastDisks are the IDs that this directory had before it forgot something.
+	PastDisks []cluster.DiskID `json:"pastDisks,omitempty"`
+
+	// Memory: lower bounds, written along with the beat.
+	Peers   []Peer           `json:"peers,omitempty"` // sorted by host
+	Spec    *cluster.Spec    `json:"spec,omitempty"`  // the last one seen; for repairs only
+	Highest cluster.Progress `json:"highest,omitzero"`
+}
+
+// Entry is an op that was begun. Only setting data aside takes more than one
+// step that the rest of the state does not show by itself.
+type Entry struct {
+	Op    cluster.Op    `json:"op"`
+	Fence cluster.Fence `json:"fence,omitzero"`
+	Step  string        `json:"step"`
+}
+
+// stepMove is the step of an Entry: stop the process, then move the data.
+const stepMove = "move"
+
+// Peer is what is remembered of another host.
+type Peer struct {
+	Host    cluster.HostID `json:"host"`
+	Disk    cluster.DiskID `json:"disk"`
+	Address string         `json:"address,omitempty"`
+	Beat    uint64         `json:"beat"`
+}
+
+// ErrState is in the chain of every error about a state that makes no sense.
+var ErrState = errors.New("refused state")
+
+// Validate refuses a state that no host wrote, or a later release did.
+func (s State) Validate() error {
+	switch {
+	case s.Format > StateFormat:
+		return fmt.Errorf("%w: its format is %d, this release knows %d", ErrState, s.Format, StateFormat)
+	case s.Format < 1:
+		return fmt.Errorf("%w: it has no format number", ErrState)
+	case s.Host == "" || s.Disk == "":
+		return fmt.Errorf("%w: it names no host or no disk", ErrState)
+	}
+	switch l := s.Local; l.State {
+	case cluster.MemberNone:
+	case cluster.MemberPrepared:
+		if l.Token == "" {
+			return fmt.Errorf("%w: a prepared member without a token", ErrState)
+		}
+	case cluster.MemberStarting, cluster.MemberStarted, cluster.MemberRemoved:
+		if l.Token == "" || l.Member == 0 || s.Launch == nil {
+			return fmt.Errorf("%w: a %s member without token, ID or launch", ErrState, l.State)
+		}
+	default:
+		return fmt.Errorf("%w: unknown member state %q", ErrState, l.State)
+	}
+	return nil
+}
+
+func (s State) equal(o State) bool { return reflect.DeepEqual(s, o) }
+
+// floor is the lowest generation that may run here: what was promised, and
+// never one below the newest intent that the host has learned of (rule 13).
+func (s State) floor() uint64 {
+	if s.Intent == nil {
+		return s.LowestGeneration
+	}
+	return max(s.LowestGeneration, s.Intent.Generation)
+}
+
+// wantsRun reports whether the record says that the member is to run.
+func (s State) wantsRun() bool {
+	l := s.Local
+	return s.Launch != nil && l.Run && l.Generation >= s.floor() && s.Journal == nil &&
+		(l.State == cluster.MemberStarting || l.State == cluster.MemberStarted)
+}
+
+// carried reports whether this disk gave up the member before.
+func (s State) carried(id cluster.MemberID) bool { return slices.Contains(s.Carried, id) }
+
+// verdict is what the disk says about the recorded member.
+type verdict int
+
+const (
+	evident verdict = iota // it may be started
+	amnesia                // the disk forgot: it must not be
+)
+
+// judge compares the record with what is on the disk (SAFETY.md, rule 8).
+// etcd writes its write-ahead log before it takes part in raft, so a member
+// whose log was never there has promised nothing to its peers; and the mark
+// dies with a wiped directory, so an empty directory with our mark was never
+// anything else.
+func judge(l cluster.LocalMember, marked, wal bool) verdict {
+	switch l.State {
+	case cluster.MemberStarting:
+		if marked {
+			return evident
+		}
+	case cluster.MemberStarted:
+		if marked && wal {
+			return evident
+		}
+	}
+	return amnesia
+}
