@@ -1,0 +1,268 @@
+package runtime_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"etcdadm.io/internal/builtin"
+	"etcdadm.io/internal/runtime"
+	"etcdadm.io/internal/runtime/runtimetest"
+)
+
+// The test program is also the member (etcd, or a small stand-in) and the
+// daemon of the tests that kill one.
+func TestMain(m *testing.M) {
+	builtin.RunIfChild()
+	if kind := os.Getenv("TEST_CHILD"); kind != "" {
+		childMain(kind)
+	}
+	if mode := os.Getenv("TEST_DAEMON"); mode != "" {
+		if err := daemonMain(mode); err != nil {
+			fmt.Println("daemon:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// childMain is a member's stand-in.
+func childMain(kind string) {
+	switch kind {
+	case "fail":
+		fmt.Println(`{"level":"info","msg":"starting"}`)
+		fmt.Println(`{"level":"fatal","msg":"discovery failed","error":"wal: crc mismatch"}`)
+		os.Exit(3)
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("ignoring")
+		select {}
+	}
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM)
+	fmt.Println("serving")
+	<-terminate
+	os.Exit(0)
+}
+
+// standIn is the spec of a stand-in in a new directory.
+func standIn(t *testing.T, kind string) runtime.Spec {
+	t.Helper()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return runtime.Spec{
+		Path:    "/proc/self/exe",
+		Args:    []string{"--data-dir=" + data},
+		Env:     []string{"TEST_CHILD=" + kind},
+		DataDir: data,
+		LogFile: filepath.Join(dir, "member.log"),
+	}
+}
+
+// daemon is a Child with its Run, and the last record.
+type daemon struct {
+	*runtime.Child
+	end     func()
+	records func() []runtime.ProcessRecord
+}
+
+// last is the newest record.
+func (d *daemon) last() runtime.ProcessRecord {
+	all := d.records()
+	return all[len(all)-1]
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// startDaemon runs a Child until the test ends, or until its end is called; what
+// it left running then is ended.
+func startDaemon(t *testing.T, opts runtime.Options) *daemon {
+	t.Helper()
+	var lock = make(chan struct{}, 1)
+	var list []runtime.ProcessRecord
+	record := opts.Record
+	opts.Record = func(r runtime.ProcessRecord) error {
+		lock <- struct{}{}
+		defer func() { <-lock }()
+		list = append(list, r)
+		if record != nil {
+			return record(r)
+		}
+		return nil
+	}
+	if opts.Logger == nil {
+		opts.Logger = quiet()
+	}
+	c := runtime.NewChild(opts)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	ended := false
+	d := &daemon{Child: c}
+	d.end = func() {
+		if ended {
+			return
+		}
+		ended = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}
+	d.records = func() []runtime.ProcessRecord {
+		lock <- struct{}{}
+		defer func() { <-lock }()
+		return append([]runtime.ProcessRecord(nil), list...)
+	}
+	t.Cleanup(func() {
+		if !ended {
+			runtimetest.Stop(t, c, time.Second)
+		}
+		d.end()
+	})
+	return d
+}
+
+// reapOnCleanup ends and collects a process of ours that no daemon looks after.
+func reapOnCleanup(t *testing.T, pid int) {
+	t.Cleanup(func() {
+		if unix.Kill(pid, unix.SIGKILL) == nil {
+			_, _ = unix.Wait4(pid, nil, 0, nil)
+		}
+	})
+}
+
+// awaitLog waits until the log holds text. Files tell nobody of their growth
+// without a watch that would be larger than the test.
+func awaitLog(t *testing.T, file, text string) {
+	t.Helper()
+	deadline := time.Now().Add(runtimetest.Patience)
+	for {
+		data, _ := os.ReadFile(file)
+		if strings.Contains(string(data), text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not say %q; it says %s", file, text, data)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// The daemon's process: state directory in TEST_STATE, with spec.json.
+
+func daemonMain(mode string) error {
+	dir := os.Getenv("TEST_STATE")
+	ctx, cancel := context.WithTimeout(context.Background(), 2*runtimetest.Patience)
+	defer cancel()
+	lock, err := runtime.LockStateDir(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	var spec runtime.Spec
+	if err := readJSON(filepath.Join(dir, "spec.json"), &spec); err != nil {
+		return err
+	}
+	recordFile := filepath.Join(dir, "record.json")
+	c := runtime.NewChild(runtime.Options{Logger: quiet(), Record: func(r runtime.ProcessRecord) error {
+		if mode == "die-before-pid" && r.PID != 0 {
+			die()
+		}
+		err := writeJSON(recordFile, r)
+		if mode == "die-before-fork" {
+			die()
+		}
+		return err
+	}})
+	defer c.Close()
+	var record runtime.ProcessRecord
+	switch err := readJSON(recordFile, &record); {
+	case err == nil:
+		if err := c.Adopt(ctx, record, spec.DataDir); err != nil {
+			return err
+		}
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	if err := c.Ensure(ctx, spec); err != nil {
+		return err
+	}
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("pid", s.PID, "adopted", s.Adopted)
+	if mode == "stop" {
+		return c.Stop(ctx, runtimetest.Patience/2)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// die is a kill -9 at this very instruction.
+func die() {
+	_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	select {}
+}
+
+func writeJSON(file string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+func readJSON(file string, v any) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, v)
+}
+
+// launchDaemon starts a daemon's process and returns it with its first line;
+// the line is empty when it ended before saying anything.
+func launchDaemon(t *testing.T, mode, state string, uid int) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = []string{"TEST_DAEMON=" + mode, "TEST_STATE=" + state}
+	cmd.Dir = state
+	if uid != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	lines.Scan() // ends with the process at the latest, and that one has a deadline
+	return cmd, lines.Text()
+}
