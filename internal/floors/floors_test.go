@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,18 +226,27 @@ func (r room) refusesOutside(imported string) string {
 }
 
 // roomOf finds the row of a package: an exact one before a tree.
-func roomOf(path string) (room, bool) {
+func roomOf(p string) (room, bool) {
 	for _, r := range table {
-		if r.path == path {
+		if r.path == p {
 			return r, true
 		}
 	}
 	for _, r := range table {
-		if r.covers(path) {
+		if r.covers(p) {
 			return r, true
 		}
+	}
+	if isConformanceSuite(p) {
+		return room{path: p, floor: scaffold}, true
 	}
 	return room{}, false
+}
+
+// isConformanceSuite reports whether the package is x/xtest, as httptest is to
+// http: what every implementation of x's interface has to pass.
+func isConformanceSuite(p string) bool {
+	return path.Base(p) == path.Base(path.Dir(p))+"test"
 }
 
 func (r room) covers(path string) bool {
@@ -314,6 +324,8 @@ func TestRulesRefuse(t *testing.T) {
 		{"cmd/etcdadm", "etcdadm.io/internal/cli", ""},
 		{"cmd/etcdadm", "github.com/spf13/cobra", "little else"},
 		{"cmd/etcdadm", "net/http", "little else"},
+		{"internal/runtime/runtimetest", "testing", ""},
+		{"internal/runtime", "etcdadm.io/internal/runtime/runtimetest", "tests only"},
 		{"internal/nobody", "time", "has no row"},
 	}
 	for _, test := range tests {

@@ -158,11 +158,10 @@ var table = []room{
 	{path: "cmd/etcd-manager-ctl", floor: command},
 	{path: "cmd/etcd-operator", floor: command},
 
-	// For tests only.
+	// For tests only; conformance suites (x/xtest) belong here without a row.
 	{path: "internal/floors", floor: scaffold},
 	{path: "internal/pins", floor: scaffold},
 	{path: "internal/testetcd/...", floor: scaffold},
-	{path: "internal/blob/blobtest", floor: scaffold},
 	{path: "internal/sim/...", floor: scaffold},
 	{path: "bench/...", floor: scaffold},
 	{path: "e2e/...", floor: scaffold},
