@@ -1,0 +1,276 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+)
+
+const (
+	fileCommand = "_command.json"
+	fileExtra   = "_etcdadm.json" // what the predecessor's format has no place for
+
+	// namesASecond is how many commands can be queued within one second.
+	namesASecond = 1000
+)
+
+// ErrNoCommand says that there is no command of that name.
+var ErrNoCommand = errors.New("no such command")
+
+// RestoreBackup asks for a new generation, made from a backup.
+type RestoreBackup struct {
+	// Spec is what the restored cluster is to be; the predecessor's ctl
+	// writes one only sometimes, so it may be zero.
+	Spec   cluster.Spec
+	Backup string // its name in the store
+	// Lost names hosts that a person has given up, Flags what else was said.
+	// Both lie in an object of ours beside the command.
+	Lost  []cluster.HostID
+	Flags []string
+}
+
+// Command is an entry of the queue.
+type Command struct {
+	Name      string // of its folder; what delete-command takes
+	Timestamp time.Time
+	Restore   *RestoreBackup
+	// Err says why the command cannot be run. It stays in the queue, where
+	// list-commands shows it, and keeps nothing else from running.
+	Err error
+}
+
+type extra struct {
+	Lost  []cluster.HostID `json:"lost,omitempty"`
+	Flags []string         `json:"flags,omitempty"`
+}
+
+// commandName is the shape of a command's folder. Other writers' suffixes
+// are accepted as long as they cannot lead out of the folder.
+var commandName = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z-[0-9A-Za-z]{1,64}$`)
+
+// Commands lists the queue, oldest first by the time in the command, then by
+// name. Malformed ones are listed last, with their Err; only a store that
+// does not answer is an error.
+func (f *Folder) Commands(ctx context.Context) ([]Command, error) {
+	infos, err := f.store.List(ctx, Prefix)
+	if err != nil {
+		return nil, fmt.Errorf("list commands: %w", err)
+	}
+	has := func(key string) bool {
+		return slices.ContainsFunc(infos, func(i blob.Info) bool { return i.Key == key })
+	}
+	var out []Command
+	for _, i := range infos {
+		name, ok := strings.CutSuffix(strings.TrimPrefix(i.Key, Prefix), "/"+fileCommand)
+		if !ok || strings.Contains(name, "/") {
+			continue
+		}
+		c, err := f.command(ctx, name, has(Prefix+name+"/"+fileExtra))
+		if errors.Is(err, blob.ErrNotFound) {
+			continue // deleted since it was listed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read command %q: %w", name, err)
+		}
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b Command) int {
+		if (a.Err == nil) != (b.Err == nil) {
+			if a.Err == nil {
+				return -1
+			}
+			return 1
+		}
+		if c := a.Timestamp.Compare(b.Timestamp); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return out, nil
+}
+
+// command reads one command. Its error is the store's; what is wrong with the
+// command is in it.
+func (f *Folder) command(ctx context.Context, name string, hasExtra bool) (Command, error) {
+	c := Command{Name: name}
+	data, _, err := blob.ReadAll(ctx, f.store, Prefix+name+"/"+fileCommand, maxObject)
+	switch {
+	case errors.Is(err, blob.ErrTooLarge):
+		c.Err = fmt.Errorf("%w: %w", ErrMalformed, err)
+		return c, nil
+	case err != nil:
+		return Command{}, err
+	}
+	if err := parseCommand(data, &c); err != nil {
+		c.Err = fmt.Errorf("%w: %w", ErrMalformed, err)
+		return c, nil
+	}
+	if !hasExtra {
+		return c, nil
+	}
+	data, _, err = blob.ReadAll(ctx, f.store, Prefix+name+"/"+fileExtra, maxObject)
+	if err != nil {
+		return Command{}, err
+	}
+	var x extra
+	if err := parseStrict(data, &x); err != nil {
+		c.Err = fmt.Errorf("%w: %s: %w", ErrMalformed, fileExtra, err)
+		return c, nil
+	}
+	c.Restore.Lost, c.Restore.Flags = x.Lost, x.Flags
+	return c, nil
+}
+
+func parseCommand(data []byte, c *Command) error {
+	l, err := parseLoose(data)
+	if err != nil {
+		return err
+	}
+	ns, err := l.integer("timestamp")
+	if err != nil {
+		return err
+	}
+	c.Timestamp = time.Unix(0, ns).UTC()
+	o, err := l.object("restoreBackup")
+	switch {
+	case err != nil:
+		return err
+	case o == nil:
+		return errors.New("it is of no kind that is known: only restoreBackup is")
+	}
+	r := &RestoreBackup{}
+	if r.Backup, err = o.text("backup"); err != nil {
+		return err
+	}
+	if err := checkBackupName(r.Backup); err != nil {
+		return err
+	}
+	s, err := o.object("clusterSpec")
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		if r.Spec, err = specOf(s); err != nil {
+			return fmt.Errorf("clusterSpec: %w", err)
+		}
+	}
+	c.Restore = r
+	return nil
+}
+
+// checkBackupName refuses a name that is a path: it is joined to the store's
+// base, and must not lead out of it.
+func checkBackupName(name string) error {
+	if name == "" {
+		return errors.New("it names no backup")
+	}
+	if strings.ContainsAny(name, "/\\") || blob.ValidateKey(name) != nil {
+		return fmt.Errorf("the backup name %q is not a name as list-backups prints it", name)
+	}
+	return nil
+}
+
+// AddRestore puts a restore command into the queue and returns its name.
+// Whether the backup exists is for the caller to check.
+func (f *Folder) AddRestore(ctx context.Context, r RestoreBackup) (string, error) {
+	if err := checkBackupName(r.Backup); err != nil {
+		return "", fmt.Errorf("add command: %w", err)
+	}
+	at := time.Now().UTC()
+	data := formatRestore(at, r)
+	for i := range namesASecond {
+		name := fmt.Sprintf("%s-%06d", at.Format(time.RFC3339), i)
+		ok, err := f.addCommand(ctx, name, data, r)
+		if ok || err != nil {
+			return name, err
+		}
+	}
+	return "", fmt.Errorf("add command: %d commands were queued in this second", namesASecond)
+}
+
+// addCommand writes a command under a name that is free; false: it is taken.
+// The command itself comes last, because it is what a reader looks for.
+func (f *Folder) addCommand(ctx context.Context, name string, data []byte, r RestoreBackup) (bool, error) {
+	dir := Prefix + name + "/"
+	there, err := f.store.List(ctx, dir)
+	if err != nil {
+		return false, fmt.Errorf("add command: %w", err)
+	}
+	if len(there) > 0 {
+		return false, nil
+	}
+	if len(r.Lost) > 0 || len(r.Flags) > 0 {
+		more, err := json.Marshal(extra{Lost: r.Lost, Flags: r.Flags})
+		if err != nil {
+			return false, fmt.Errorf("add command: %w", err)
+		}
+		if _, err := f.putOnCondition(ctx, dir+fileExtra, more, blob.IfAbsent); err != nil {
+			return taken(err)
+		}
+	}
+	if _, err := f.putOnCondition(ctx, dir+fileCommand, data, blob.IfAbsent); err != nil {
+		return taken(err)
+	}
+	return true, nil
+}
+
+func taken(err error) (bool, error) {
+	if errors.Is(err, blob.ErrPreconditionFailed) {
+		return false, nil
+	}
+	return false, fmt.Errorf("add command: %w", err)
+}
+
+// formatRestore writes the keys that the predecessor accepts, and no others.
+func formatRestore(at time.Time, r RestoreBackup) []byte {
+	type spec struct {
+		MemberCount int    `json:"memberCount,omitempty"`
+		EtcdVersion string `json:"etcdVersion,omitempty"`
+	}
+	type restore struct {
+		ClusterSpec *spec  `json:"clusterSpec,omitempty"`
+		Backup      string `json:"backup"`
+	}
+	v := struct {
+		Timestamp     string  `json:"timestamp"`
+		RestoreBackup restore `json:"restoreBackup"`
+	}{strconv.FormatInt(at.UnixNano(), 10), restore{Backup: r.Backup}}
+	if r.Spec.MemberCount != 0 || !r.Spec.EtcdVersion.IsZero() {
+		v.RestoreBackup.ClusterSpec = &spec{r.Spec.MemberCount, r.Spec.EtcdVersion.String()}
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("strings and numbers have a JSON form: " + err.Error())
+	}
+	return data
+}
+
+// DeleteCommand takes a command out of the queue. ErrNoCommand: it is not in.
+func (f *Folder) DeleteCommand(ctx context.Context, name string) error {
+	if !commandName.MatchString(name) {
+		return fmt.Errorf("delete command %q: %w: names look like 2026-11-20T23:17:07Z-000000, see list-commands", name, ErrNoCommand)
+	}
+	dir := Prefix + name + "/"
+	there, err := f.store.List(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("delete command %q: %w", name, err)
+	}
+	if !slices.ContainsFunc(there, func(i blob.Info) bool { return i.Key == dir+fileCommand }) {
+		return fmt.Errorf("delete command %q: %w", name, ErrNoCommand)
+	}
+	for _, file := range []string{fileCommand, fileExtra} {
+		if err := f.store.Delete(ctx, dir+file); err != nil {
+			return fmt.Errorf("delete command %q: %w", name, err)
+		}
+	}
+	return nil
+}

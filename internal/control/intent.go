@@ -1,0 +1,171 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+)
+
+const adviceIntent = "nothing is changed while the created marker cannot be understood; if it was damaged, restore it from the store's own history, " +
+	"or move control/etcd-cluster-created away while the cluster runs: the hosts keep its content and write it back"
+
+// ReadIntent reads the created marker. marker says whether it exists. One
+// that the predecessor wrote, with no intent in it, gives an intent of
+// generation 0 (SAFETY.md, rule 18). No marker is no error.
+//
+// Errors: ErrMalformed; ErrOtherCluster, with the intent; what the store says.
+func (f *Folder) ReadIntent(ctx context.Context) (in *cluster.Intent, marker bool, tag blob.ETag, err error) {
+	c, err := f.read(ctx, keyIntent, &f.intent)
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return nil, false, "", nil
+	case err != nil:
+		return nil, false, "", fmt.Errorf("read the created marker: %w", err)
+	}
+	in, err = parseIntent(c.data)
+	if err != nil {
+		return nil, true, c.tag, malformed(keyIntent, adviceIntent, err)
+	}
+	if !in.Adopted() && in.Name != f.cluster {
+		return in, true, c.tag, &blob.Error{
+			Op: "read", Object: keyIntent,
+			Err:    fmt.Errorf("%w: it is of cluster %q, and this daemon is of cluster %q", ErrOtherCluster, in.Name, f.cluster),
+			Advice: "give every cluster a backup store of its own, or start the daemon with the cluster name that the store belongs to",
+		}
+	}
+	return in, true, c.tag, nil
+}
+
+func parseIntent(data []byte) (*cluster.Intent, error) {
+	if len(data) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	l, err := parseLoose(data)
+	if err != nil {
+		return nil, err
+	}
+	generation, err := l.integer("generation")
+	if err != nil {
+		return nil, err
+	}
+	if _, ours := l.fields["nonce"]; !ours && generation == 0 {
+		at, err := l.integer("timestamp")
+		if err != nil {
+			return nil, err
+		}
+		return &cluster.Intent{Timestamp: at, State: cluster.IntentFounded}, nil
+	}
+	var in cluster.Intent
+	if err := parseStrict(data, &in); err != nil {
+		return nil, fmt.Errorf("%w (an etcdadm newer than this one may have written it)", err)
+	}
+	return &in, checkIntent(&in)
+}
+
+// checkIntent refuses what no writer of ours can have meant.
+func checkIntent(in *cluster.Intent) error {
+	switch {
+	case in.Generation == 0:
+		return errors.New("its generation is 0")
+	case in.Nonce == "" || in.Token == "":
+		return errors.New("it has no nonce or no token")
+	case in.Name == "":
+		return errors.New("it names no cluster")
+	case in.State != cluster.IntentFounding && in.State != cluster.IntentFounded:
+		return fmt.Errorf("its state %q is not known", in.State)
+	}
+	return nil
+}
+
+// CreateIntent writes the marker if there is none. When there is one already
+// that is this very intent, an earlier try had succeeded, and that is no error.
+//
+// Errors: ErrConflict (another one is there), ErrUnknownOutcome.
+func (f *Folder) CreateIntent(ctx context.Context, in *cluster.Intent) (blob.ETag, error) {
+	return f.writeIntent(ctx, in, blob.IfAbsent)
+}
+
+// ReplaceIntent writes the intent over the one that was read with this ETag.
+// Errors as for CreateIntent.
+func (f *Folder) ReplaceIntent(ctx context.Context, tag blob.ETag, in *cluster.Intent) (blob.ETag, error) {
+	return f.writeIntent(ctx, in, blob.IfMatch(tag))
+}
+
+func (f *Folder) writeIntent(ctx context.Context, in *cluster.Intent, cond blob.Condition) (blob.ETag, error) {
+	if err := checkIntent(in); err != nil {
+		return "", fmt.Errorf("write the intent: refused: %w", err)
+	}
+	if in.Name != f.cluster {
+		return "", fmt.Errorf("write the intent of cluster %q: %w", in.Name, ErrOtherCluster)
+	}
+	data, err := json.MarshalIndent(in, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("write the intent: %w", err)
+	}
+	tag, err := f.putOnCondition(ctx, keyIntent, data, cond)
+	if err != nil {
+		return f.settleIntent(ctx, in, err)
+	}
+	f.remember(&f.intent, data, tag)
+	return tag, nil
+}
+
+// settleIntent finds out by reading back what became of a write that ended
+// with an error.
+func (f *Folder) settleIntent(ctx context.Context, in *cluster.Intent, cause error) (blob.ETag, error) {
+	there, marker, tag, err := f.ReadIntent(ctx)
+	refused := errors.Is(cause, blob.ErrPreconditionFailed)
+	switch {
+	case err == nil && marker && there.Generation == in.Generation && there.Nonce == in.Nonce && there.Write == in.Write:
+		return tag, nil
+	case refused:
+		return "", fmt.Errorf("write the intent: %w: %w", ErrConflict, cause)
+	case errors.Is(cause, blob.ErrUnsupported):
+		return "", fmt.Errorf("write the intent: %w", cause)
+	}
+	return "", fmt.Errorf("write the intent: %w: %w", ErrUnknownOutcome, cause)
+}
+
+// putOnCondition writes conditionally. In a store that was seen not to keep
+// conditions it looks first and then writes; that leaves a gap between the
+// two, which is why founding through such a store asks for more (SAFETY.md,
+// rule 19).
+func (f *Folder) putOnCondition(ctx context.Context, key string, data []byte, cond blob.Condition) (blob.ETag, error) {
+	f.mu.Lock()
+	blind := f.probed && !f.can.Conditional
+	f.mu.Unlock()
+	if !blind {
+		return blob.PutBytes(ctx, f.store, key, data, cond)
+	}
+	_, tag, err := blob.ReadAll(ctx, f.store, key, maxObject)
+	if err != nil && !errors.Is(err, blob.ErrNotFound) {
+		return "", err
+	}
+	if !cond.Holds(err == nil, tag) {
+		return "", blob.ErrPreconditionFailed
+	}
+	return blob.PutBytes(ctx, f.store, key, data, blob.Any)
+}
+
+func (f *Folder) remember(c *cached, data []byte, tag blob.ETag) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*c = cached{data: data, tag: tag}
+}
+
+// Intents is a host's own access to the intent; it implements host.Intents.
+type Intents struct{ Folder *Folder }
+
+// ReadIntent gives the intent, or nil without an error when the store holds
+// none of ours.
+func (i Intents) ReadIntent(ctx context.Context) (*cluster.Intent, error) {
+	in, _, _, err := i.Folder.ReadIntent(ctx)
+	if err != nil || in.Adopted() {
+		return nil, err
+	}
+	return in, nil
+}

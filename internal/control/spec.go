@@ -1,0 +1,210 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/duration"
+)
+
+const adviceSpec = "correct it with `etcd-manager-ctl --member-count N --etcd-version VERSION configure-cluster`, or write it anew with `etcdadm seed`"
+
+// SpecRead is the spec as the store holds it.
+type SpecRead struct {
+	// Spec is nil when there is none.
+	Spec *cluster.Spec
+	// Warnings are sentences about what was tolerated.
+	Warnings []string
+}
+
+// settings is the part of a spec that the predecessor does not know, kept in
+// an object beside its own. Durations are written as people write them.
+type settings struct {
+	Hosts     []cluster.HostID  `json:"hosts,omitempty"`
+	Hold      bool              `json:"hold,omitempty"`
+	DeadAfter string            `json:"deadAfter,omitempty"` // Go's notation, and d for days
+	Options   map[string]string `json:"options,omitempty"`
+}
+
+// ReadSpec reads the spec and our settings beside it. No spec is no error.
+//
+// Errors: ErrMalformed; cluster.ErrSpec when it asks for what cannot be right;
+// what the store says. Unknown keys are tolerated with a warning.
+func (f *Folder) ReadSpec(ctx context.Context) (SpecRead, error) {
+	c, err := f.read(ctx, keySpec, &f.spec)
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return SpecRead{}, nil
+	case err != nil:
+		return SpecRead{}, fmt.Errorf("read the spec: %w", err)
+	}
+	out, err := parseSpec(c.data)
+	if err != nil {
+		return SpecRead{}, err
+	}
+	more, err := f.read(ctx, keySettings, &f.settings)
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+	case err != nil:
+		return SpecRead{}, fmt.Errorf("read the settings: %w", err)
+	default:
+		warnings, err := applySettings(out.Spec, more.data)
+		if err != nil {
+			return SpecRead{}, err
+		}
+		out.Warnings = append(out.Warnings, warnings...)
+	}
+	if err := out.Spec.Validate(); err != nil {
+		return SpecRead{}, &blob.Error{Op: "read", Object: keySpec, Err: err, Advice: adviceSpec}
+	}
+	return out, nil
+}
+
+func parseSpec(data []byte) (SpecRead, error) {
+	l, err := parseLoose(data)
+	if err != nil {
+		return SpecRead{}, malformed(keySpec, adviceSpec, err)
+	}
+	spec, err := specOf(l)
+	if err != nil {
+		return SpecRead{}, malformed(keySpec, adviceSpec, err)
+	}
+	return SpecRead{Spec: &spec, Warnings: unknownKeys(keySpec, l)}, nil
+}
+
+// specOf reads the two keys that the predecessor knows. What is missing is
+// left zero, which Validate has a sentence for.
+func specOf(l *loose) (cluster.Spec, error) {
+	n, err := l.integer("memberCount")
+	if err != nil {
+		return cluster.Spec{}, err
+	}
+	if n != int64(int32(n)) {
+		return cluster.Spec{}, fmt.Errorf("memberCount is %d", n)
+	}
+	s, err := l.text("etcdVersion")
+	if err != nil || s == "" {
+		return cluster.Spec{MemberCount: int(n)}, err
+	}
+	v, err := cluster.ParseVersion(s)
+	return cluster.Spec{MemberCount: int(n), EtcdVersion: v}, err
+}
+
+func unknownKeys(key string, l *loose) []string {
+	var out []string
+	for _, name := range l.rest() {
+		out = append(out, fmt.Sprintf("%s has the key %q, which means nothing and is ignored", key, name))
+	}
+	return out
+}
+
+func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err error) {
+	l, err := parseLoose(data)
+	if err != nil {
+		return nil, malformed(keySettings, adviceSpec, err)
+	}
+	var s settings
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, malformed(keySettings, adviceSpec, err)
+	}
+	spec.Hosts, spec.Hold, spec.Options = s.Hosts, s.Hold, s.Options
+	if s.DeadAfter != "" {
+		if spec.DeadAfter, err = duration.Parse(s.DeadAfter); err != nil {
+			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("deadAfter: %w", err))
+		}
+	}
+	for _, name := range []string{"hosts", "hold", "deadAfter", "options"} {
+		l.raw(name)
+	}
+	return unknownKeys(keySettings, l), nil
+}
+
+// WriteSpec writes the whole spec: the two keys that the predecessor reads,
+// and our settings beside them when there are any or were any before. The
+// settings are written first, so that a reader in between sees the old count
+// with the new settings and never the new count without them.
+func (f *Folder) WriteSpec(ctx context.Context, spec cluster.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return fmt.Errorf("write the spec: %w", err)
+	}
+	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, Options: spec.Options}
+	if spec.DeadAfter > 0 {
+		s.DeadAfter = spec.DeadAfter.String()
+	}
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the settings: %w", err)
+	}
+	_, err = f.read(ctx, keySettings, &f.settings)
+	if err != nil && !errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("write the settings: look first: %w", err)
+	}
+	plain := spec.Equal(cluster.Spec{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion})
+	if !plain || err == nil {
+		if _, err := blob.PutBytes(ctx, f.store, keySettings, data, blob.Any); err != nil {
+			return fmt.Errorf("write the settings: %w", err)
+		}
+	}
+	return f.putSpec(ctx, spec)
+}
+
+// ConfigureCluster is what `etcd-manager-ctl configure-cluster` does: it
+// writes the member count and the version, and leaves our settings alone. The
+// spec is refused in words if it cannot be right.
+func (f *Folder) ConfigureCluster(ctx context.Context, memberCount int, version cluster.Version) error {
+	spec := cluster.Spec{MemberCount: memberCount, EtcdVersion: version}
+	if err := spec.Validate(); err != nil {
+		return fmt.Errorf("write the spec: %w", err)
+	}
+	return f.putSpec(ctx, spec)
+}
+
+func (f *Folder) putSpec(ctx context.Context, spec cluster.Spec) error {
+	if _, err := blob.PutBytes(ctx, f.store, keySpec, formatSpec(spec), blob.Any); err != nil {
+		return fmt.Errorf("write the spec: %w", err)
+	}
+	return nil
+}
+
+// formatSpec writes exactly the two keys that the predecessor accepts.
+func formatSpec(spec cluster.Spec) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "{\n  \"memberCount\": %d,\n  \"etcdVersion\": %q\n}\n", spec.MemberCount, spec.EtcdVersion)
+	return b.Bytes()
+}
+
+// Hold sets or lifts the hold on the spec's member count, and leaves the rest
+// of the settings as they are.
+func (f *Folder) Hold(ctx context.Context, hold bool) error {
+	var s settings
+	c, err := f.read(ctx, keySettings, &f.settings)
+	cond := blob.IfAbsent
+	if err == nil {
+		cond = blob.IfMatch(c.tag)
+		if err := json.Unmarshal(c.data, &s); err != nil {
+			return malformed(keySettings, adviceSpec, err)
+		}
+	} else if !errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("read the settings: %w", err)
+	}
+	if s.Hold == hold {
+		return nil
+	}
+	s.Hold = hold
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the settings: %w", err)
+	}
+	if _, err := f.putOnCondition(ctx, keySettings, data, cond); err != nil {
+		if errors.Is(err, blob.ErrPreconditionFailed) {
+			err = fmt.Errorf("%w: %w", ErrConflict, err)
+		}
+		return fmt.Errorf("write the settings: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+)
+
+// Status is what the leader tells whoever looks into the store: `etcdadm
+// status --store`, a person, a dashboard. It is advisory; nothing is decided
+// by it.
+type Status struct {
+	Cluster  string          `json:"cluster"`
+	Leader   cluster.HostID  `json:"leader"` // of the daemons
+	At       time.Time       `json:"at"`     // when it was written, by the leader's clock
+	Since    time.Time       `json:"since"`  // since when the decision has been this one
+	Rule     string          `json:"rule"`
+	Reason   string          `json:"reason"`
+	Command  string          `json:"command,omitempty"`
+	Spec     *cluster.Spec   `json:"spec,omitempty"`
+	Members  []MemberStatus  `json:"members,omitempty"`
+	Blockers []BlockerStatus `json:"blockers,omitempty"`
+}
+
+// MemberStatus is a member as the leader sees it.
+type MemberStatus struct {
+	Member  cluster.MemberID `json:"member"`
+	Host    cluster.HostID   `json:"host,omitempty"`
+	Learner bool             `json:"learner,omitempty"`
+	Up      bool             `json:"up"`
+	Why     string           `json:"why,omitempty"` // why it is not up
+}
+
+// BlockerStatus is something that a person should know of.
+type BlockerStatus struct {
+	Code     string `json:"code"`
+	Sentence string `json:"sentence"`
+	Command  string `json:"command,omitempty"` // lifts it
+}
+
+// WriteStatus replaces the status.
+func (f *Folder) WriteStatus(ctx context.Context, s Status) error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	if _, err := blob.PutBytes(ctx, f.store, keyStatus, data, blob.Any); err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// ReadStatus reads the status; ok is false when there is none.
+func (f *Folder) ReadStatus(ctx context.Context) (s Status, ok bool, err error) {
+	data, _, err := blob.ReadAll(ctx, f.store, keyStatus, maxObject)
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return Status{}, false, nil
+	case err != nil:
+		return Status{}, false, fmt.Errorf("read the status: %w", err)
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return Status{}, false, malformed(keyStatus, "", err)
+	}
+	return s, true, nil
+}
