@@ -1,0 +1,64 @@
+// Package cli is the command lines of etcdadm, etcd-manager and
+// etcd-manager-ctl: flags, output formats and exit codes. What a command does
+// is done by the packages below; a command here reads flags, calls one of
+// them and prints.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Exit codes. They are the same for all commands and part of the interface.
+const (
+	ExitOK          = 0
+	ExitError       = 1
+	ExitUsage       = 2
+	ExitNoCluster   = 10
+	ExitNotLeader   = 11
+	ExitUnsafe      = 12
+	ExitInterrupted = 130
+)
+
+// Failure is an error for people: a sentence, what to do, and the exit code.
+type Failure struct {
+	Code   int
+	Err    error
+	Advice string
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Hint is the way out, or empty.
+func (f *Failure) Hint() string { return f.Advice }
+
+// usage is a mistake in how a command was called.
+func usage(hint, format string, args ...any) error {
+	return &Failure{Code: ExitUsage, Err: fmt.Errorf(format, args...), Advice: hint}
+}
+
+// hinted is implemented by the errors of packages that know a way out.
+type hinted interface{ Hint() string }
+
+// Report prints an error for people and returns the exit code.
+func Report(w io.Writer, program string, err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	fmt.Fprintf(w, "%s: %v\n", program, err)
+	var h hinted
+	if errors.As(err, &h) && h.Hint() != "" {
+		fmt.Fprintf(w, "  hint: %s\n", h.Hint())
+	}
+	var f *Failure
+	switch {
+	case errors.As(err, &f):
+		return f.Code
+	case errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	}
+	return ExitError
+}

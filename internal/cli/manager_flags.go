@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"time"
+
+	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/duration"
+)
+
+// klogFlags are accepted because deployments pass them; -v is the only one
+// that says something to us.
+var klogFlags = []string{
+	"add_dir_header", "alsologtostderr", "log_backtrace_at", "log_dir", "log_file", "log_file_max_size", "logtostderr",
+	"one_output", "skip_headers", "skip_log_headers", "stderrthreshold", "vmodule", "legacy_stderr_threshold_behavior",
+}
+
+// anything is a flag that takes any value, or none, and does nothing.
+type anything struct{}
+
+func (anything) String() string   { return "" }
+func (anything) Set(string) error { return nil }
+func (anything) IsBoolFlag() bool { return true }
+
+// ManagerFlags defines etcd-manager's flags over a configuration.
+func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
+	list := func(p *[]string, name, usage string) { fs.Var(&listFlag{values: p}, name, usage) }
+	fs.StringVar(&c.Address, "address", c.Address, "this host's own address")
+	fs.Func("backup-interval", "how often a backup is made", durationInto(&c.BackupInterval))
+	fs.StringVar(&c.BackupStore, "backup-store", c.BackupStore, "URL of the store that holds backups and the cluster's spec")
+	list(&c.ClientURLs, "client-urls", "where clients reach the member")
+	list(&c.QuarantineURLs, "quarantine-client-urls", "where clients reach the member in quarantine")
+	list(&c.PeerURLs, "peer-urls", "where other members reach the member")
+	fs.StringVar(&c.ClusterName, "cluster-name", c.ClusterName, "name of the cluster")
+	fs.BoolFunc("containerized", "the host's root is mounted at /rootfs", func(s string) error {
+		c.Root = ""
+		if s == "true" || s == "1" || s == "t" {
+			c.Root = "/rootfs"
+		}
+		return nil
+	})
+	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "directory of this host's state and etcd's data")
+	fs.Func("discovery-poll-interval", "how often other daemons are looked for", durationInto(&c.DiscoveryPollInterval))
+	fs.StringVar(&c.DNSSuffix, "dns-suffix", c.DNSSuffix, "suffix of host names; turns on the managed block in the hosts file")
+	fs.StringVar(&c.EnvFile, "env-file", c.EnvFile, "file of KEY=VALUE lines, taken as environment")
+	fs.StringVar(&c.EtcdAddress, "etcd-address", c.EtcdAddress, "address that etcd's listeners bind to")
+	fs.BoolVar(&c.EtcdInsecure, "etcd-insecure", c.EtcdInsecure, "no TLS for etcd")
+	fs.BoolVar(&c.Insecure, "insecure", c.Insecure, "no TLS between daemons")
+	fs.IntVar(&c.MetricsPort, "etcd-manager-metrics-port", c.MetricsPort, "port of metrics, health and status; 0 is off")
+	fs.IntVar(&c.GRPCPort, "grpc-port", c.GRPCPort, "port on which daemons talk to each other")
+	fs.StringVar(&c.ListenMetricsURLs, "listen-metrics-urls", c.ListenMetricsURLs, "passed to etcd")
+	fs.StringVar(&c.NetworkCIDR, "network-cidr", c.NetworkCIDR, "network of the hosts, for openstack")
+	fs.StringVar(&c.PKIDir, "pki-dir", c.PKIDir, "directory of the three certificate authorities")
+	fs.StringVar(&c.StaticConfig, "static-config", c.StaticConfig, "JSON that names the hosts and the version, in place of discovery and spec")
+	fs.StringVar(&c.VolumeProvider, "volume-provider", c.VolumeProvider, "where the data volume comes from: external")
+	list(&c.VolumeTags, "volume-tag", "tag of the data volume; may be repeated")
+	fs.StringVar(&c.VolumeNameTag, "volume-name-tag", c.VolumeNameTag, "tag that holds the volume's name")
+
+	list(&c.ReleaseDirs, "release-dir", "directories that hold etcd releases; also $ETCDADM_RELEASES")
+	list(&c.Discovery, "discovery", "further daemons: host:port, file:///directory, dns://name")
+	fs.Func("on-sigterm", "what SIGTERM does to etcd: stop or leave", func(s string) error {
+		c.OnSigterm = daemon.SigtermAction(s)
+		return nil
+	})
+	fs.Func("dead-after", "how long a member may be silent before it is replaced", durationInto(&c.DeadAfter))
+	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
+	fs.StringVar(&c.HostsFile, "hosts-file", c.HostsFile, "the hosts file that --dns-suffix manages a block in")
+	fs.IntVar(&c.LogLevel, "v", c.LogLevel, "how much is logged; 4 and more is for debugging")
+	for _, name := range klogFlags {
+		fs.Var(anything{}, name, "accepted, without effect")
+	}
+}
+
+func durationInto(d *time.Duration) func(string) error {
+	return func(s string) (err error) {
+		*d, err = duration.Parse(s)
+		return err
+	}
+}
+
+// ParseManager reads etcd-manager's command line. The warnings are for the log.
+func ParseManager(args []string) (daemon.Config, []string, error) {
+	c := daemon.Default()
+	fs := flag.NewFlagSet("etcd-manager", flag.ContinueOnError)
+	ManagerFlags(fs, &c)
+	words, warnings, err := parseGoFlags(fs, args, false)
+	if err != nil {
+		return c, nil, err
+	}
+	for _, w := range words {
+		warnings = append(warnings, "the word "+w+" is ignored: etcd-manager takes flags only")
+	}
+	if c.Root == "/rootfs" && c.HostsFile == "/etc/hosts" {
+		c.HostsFile = filepath.Join(c.Root, "etc/hosts")
+	}
+	if dirs := os.Getenv("ETCDADM_RELEASES"); dirs != "" {
+		c.ReleaseDirs = append(c.ReleaseDirs, filepath.SplitList(dirs)...)
+	}
+	return c, warnings, c.Validate()
+}

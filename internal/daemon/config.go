@@ -1,0 +1,202 @@
+// Package daemon assembles one daemon out of its parts and runs it: the state
+// directory's lock, certificates, the backup store, the host, the peers'
+// port, the manager and the metrics port, in this order, and down again in
+// the reverse one. It decides nothing about clusters; that is plan's.
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// SigtermAction says what becomes of etcd when the daemon gets SIGTERM.
+type SigtermAction string
+
+const (
+	// SigtermStop ends etcd with the daemon, as SIGINT does.
+	SigtermStop SigtermAction = "stop"
+	// SigtermLeave lets etcd run on; the next daemon adopts it.
+	SigtermLeave SigtermAction = "leave"
+)
+
+// Config is a daemon's configuration, as its flags give it.
+type Config struct {
+	ClusterName string
+	HostID      cluster.HostID // empty: what is in the data directory, or a new one
+	Address     string         // own address, as the other daemons reach it
+	GRPCPort    int
+	DataDir     string
+	BackupStore string // URL
+
+	EtcdAddress       string // bind address of etcd's listeners
+	PeerURLs          []string
+	ClientURLs        []string
+	QuarantineURLs    []string
+	ListenMetricsURLs string
+	EtcdInsecure      bool
+
+	Insecure bool   // no TLS between daemons
+	PKIDir   string // holds the three authorities
+
+	DiscoveryPollInterval time.Duration
+	Discovery             []string // further seeds: host:port, file:///dir, dns://name
+	DNSSuffix             string
+	HostsFile             string
+	NetworkCIDR           string
+
+	EnvFile      string
+	StaticConfig string // JSON
+	ReleaseDirs  []string
+	Root         string // where the host's root is mounted; /rootfs when containerized
+
+	VolumeProvider string
+	VolumeTags     []string
+	VolumeNameTag  string
+
+	MetricsPort    int // 0: off
+	BackupInterval time.Duration
+	OnSigterm      SigtermAction
+	DeadAfter      time.Duration // 0: the spec's, or the default
+	LogFormat      string        // text, json
+	LogLevel       int           // klog's -v; 0 says decisions and changes
+}
+
+// Default is the configuration that the flags start from.
+func Default() Config {
+	return Config{
+		Address: "127.0.0.1", GRPCPort: 8000, EtcdAddress: "0.0.0.0",
+		PeerURLs:              []string{"https://__address__:2380"},
+		ClientURLs:            []string{"https://__address__:4001"},
+		QuarantineURLs:        []string{"https://__address__:8001"},
+		PKIDir:                "/etc/kubernetes/pki/etcd-manager",
+		DiscoveryPollInterval: time.Minute,
+		BackupInterval:        15 * time.Minute,
+		HostsFile:             "/etc/hosts",
+		OnSigterm:             SigtermStop,
+		LogFormat:             "text",
+	}
+}
+
+// Error is a mistake in the configuration or the surroundings, for people.
+type Error struct {
+	Problem string
+	Advice  string
+	Err     error
+}
+
+func (e *Error) Error() string {
+	s := e.Problem
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint is the way out, or empty.
+func (e *Error) Hint() string { return e.Advice }
+
+func mistake(hint, format string, args ...any) error {
+	return &Error{Problem: fmt.Sprintf(format, args...), Advice: hint}
+}
+
+// Validate checks what can be checked without touching anything.
+func (c *Config) Validate() error {
+	switch {
+	case c.ClusterName == "":
+		return mistake("it names the cluster in every call between daemons, such as --cluster-name=etcd", "--cluster-name is required")
+	case c.BackupStore == "" && c.StaticConfig == "":
+		return mistake("name a directory or object store, such as --backup-store=file:///var/backups/etcd", "--backup-store is required")
+	case c.BackupStore == "":
+		return mistake("the record of the cluster's founding is kept in it, with a static configuration too", "--backup-store is required")
+	case c.DataDir == "" && c.VolumeProvider == "":
+		return mistake("name a directory of this host's own disk, such as --data-dir=/var/lib/etcdadm", "--data-dir is required")
+	case c.DataDir != "" && !filepath.IsAbs(c.DataDir):
+		return mistake("a daemon outlives the directory that it was started in", "--data-dir=%s is not an absolute path", c.DataDir)
+	case c.OnSigterm != SigtermStop && c.OnSigterm != SigtermLeave:
+		return mistake("", "--on-sigterm=%s: want stop or leave", c.OnSigterm)
+	case c.DeadAfter < 0:
+		return mistake("", "--dead-after=%s is negative", c.DeadAfter)
+	}
+	for name, port := range map[string]int{"--grpc-port": c.GRPCPort, "--etcd-manager-metrics-port": c.MetricsPort} {
+		if port < 0 || port > 65535 || port == 0 && name == "--grpc-port" {
+			return mistake("", "%s=%d is no port", name, port)
+		}
+	}
+	if ip := net.ParseIP(c.EtcdAddress); ip == nil {
+		return mistake("it is the address that etcd listens on, such as 0.0.0.0", "--etcd-address=%s is no IP address", c.EtcdAddress)
+	}
+	if c.Address == "" || strings.ContainsAny(c.Address, " /") {
+		return mistake("give this host's own IP address or name", "--address=%q is no address", c.Address)
+	}
+	return c.validateURLs()
+}
+
+func (c *Config) validateURLs() error {
+	seen := map[string]string{}
+	for _, set := range []struct {
+		flag string
+		urls []string
+	}{{"--peer-urls", c.PeerURLs}, {"--client-urls", c.ClientURLs}, {"--quarantine-client-urls", c.QuarantineURLs}} {
+		if len(set.urls) == 0 {
+			return mistake("", "%s is empty", set.flag)
+		}
+		for _, raw := range set.urls {
+			u, err := url.Parse(raw)
+			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
+				return mistake("such as https://__address__:2380", "%s: %q is no URL of a listener", set.flag, raw)
+			}
+			if p, err := strconv.Atoi(u.Port()); err != nil || p < 1 || p > 65535 {
+				return mistake("such as https://__address__:2380", "%s: %q has no port", set.flag, raw)
+			}
+			if other, taken := seen[u.Host]; taken {
+				return mistake("peers, clients and quarantined clients each need a port of their own", "%s and %s both name %s", other, set.flag, u.Host)
+			}
+			seen[u.Host] = set.flag
+		}
+	}
+	return nil
+}
+
+// Endpoint is where the daemon's own port is reached.
+func (c *Config) Endpoint() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.GRPCPort)) }
+
+// HostName is the host's name in URLs: its ID with the DNS suffix.
+func (c *Config) HostName(id cluster.HostID) string { return string(id) + c.DNSSuffix }
+
+// URLs are the member's URLs of this host, with __address__ and __name__
+// filled in, and without TLS when etcd runs insecure.
+func (c *Config) URLs(id cluster.HostID) cluster.URLs {
+	fill := func(in []string) []string {
+		out := make([]string, 0, len(in))
+		for _, u := range in {
+			u = strings.ReplaceAll(u, "__address__", bracket(c.Address))
+			u = strings.ReplaceAll(u, "__name__", c.HostName(id))
+			u = strings.TrimSuffix(u, "/")
+			if c.EtcdInsecure {
+				u = "http" + strings.TrimPrefix(strings.TrimPrefix(u, "https"), "http")
+			}
+			out = append(out, u)
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	return cluster.URLs{Peer: fill(c.PeerURLs), Client: fill(c.ClientURLs), Quarantine: fill(c.QuarantineURLs)}
+}
+
+// bracket puts an IPv6 address into the brackets that a URL wants.
+func bracket(address string) string {
+	if ip := net.ParseIP(address); ip != nil && ip.To4() == nil {
+		return "[" + address + "]"
+	}
+	return address
+}
