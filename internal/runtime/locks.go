@@ -66,11 +66,16 @@ func CheckUnlocked(dataDir string) error {
 	if hasDB && err != nil {
 		return err
 	}
-	wal, err := filepath.Glob(filepath.Join(escapeGlob(dataDir), "member", "wal", "*.wal"))
-	if err != nil {
-		return fmt.Errorf("list write-ahead log: %w", err)
+	wal := filepath.Join(dataDir, "member", "wal")
+	files, err := os.ReadDir(wal)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("test lock: %w", err)
 	}
-	for _, file := range wal {
+	for _, entry := range files {
+		if filepath.Ext(entry.Name()) != ".wal" {
+			continue
+		}
+		file := filepath.Join(wal, entry.Name())
 		err := checkOFD(file)
 		if err == nil && !hasDB {
 			err = checkFlock(file)
@@ -80,10 +85,6 @@ func CheckUnlocked(dataDir string) error {
 		}
 	}
 	return nil
-}
-
-func escapeGlob(dir string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
 func checkFlock(path string) error {
