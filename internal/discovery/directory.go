@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,7 +120,7 @@ type Addresses struct {
 func (a Addresses) Seeds(ctx context.Context) ([]Seed, error) {
 	var seeds []Seed
 	err := eachFile(ctx, a.Path, func(file fs.DirEntry) error {
-		if _, err := netip.ParseAddr(file.Name()); err != nil {
+		if _, err := parseIP(file.Name()); err != nil {
 			return errors.New("its name is not an IP address")
 		}
 		joined, err := endpoint(file.Name(), a.Port)

@@ -52,22 +52,27 @@ func ParseEndpoint(s string, defaultPort int) (string, error) {
 	if strings.Contains(s, "://") {
 		return "", fmt.Errorf("endpoint %q is a URL: write host:port", s)
 	}
-	if ip, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")); err == nil {
-		return endpoint(ip.Unmap().String(), defaultPort)
+	bare := s
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
+		bare = s[1 : len(s)-1]
 	}
-	host, port, found := s, defaultPort, false
+	if _, err := parseIP(bare); err == nil {
+		return endpoint(bare, defaultPort)
+	}
+	host, port := s, defaultPort
 	if i := strings.LastIndexByte(s, ':'); i >= 0 {
 		n, err := strconv.ParseUint(s[i+1:], 10, 16)
 		if err != nil || n == 0 {
 			return "", fmt.Errorf("endpoint %q: the port is not a number from 1 to 65535", s)
 		}
-		host, port, found = s[:i], int(n), true
+		host, port = s[:i], int(n)
 	}
-	if inner, ok := strings.CutPrefix(host, "["); ok && found {
-		host = strings.TrimSuffix(inner, "]")
-		if ip, err := netip.ParseAddr(host); err != nil || !strings.HasSuffix(s[:len(host)+2], "]") || !ip.Is6() {
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, closed := strings.CutSuffix(inner, "]")
+		if ip, err := parseIP(inner); err != nil || !closed || !ip.Is6() {
 			return "", fmt.Errorf("endpoint %q: what stands in brackets is not an IPv6 address", s)
 		}
+		host = inner
 	}
 	return endpoint(host, port)
 }
@@ -80,8 +85,7 @@ func endpoint(host string, port int) (string, error) {
 		}
 		return "", fmt.Errorf("endpoint %q: port %d is not from 1 to 65535", host, port)
 	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		ip = ip.Unmap()
+	if ip, err := parseIP(host); err == nil {
 		if ip.IsUnspecified() || ip.IsMulticast() {
 			return "", fmt.Errorf("endpoint %q is no address of one host", host)
 		}
@@ -91,6 +95,23 @@ func endpoint(host string, port int) (string, error) {
 		return "", err
 	}
 	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(host, ".")), strconv.Itoa(port)), nil
+}
+
+// parseIP is netip.ParseAddr without addresses of the kind ::ffff:10.0.0.1, which it unwraps, and with zones that are interface names
+// only.
+func parseIP(s string) (netip.Addr, error) {
+	ip, err := netip.ParseAddr(s)
+	if err != nil {
+		return ip, err
+	}
+	if strings.ContainsFunc(ip.Zone(), func(r rune) bool { return r >= 0x80 || !isNameByte(byte(r)) && r != '.' }) {
+		return netip.Addr{}, fmt.Errorf("address %q: the zone is not an interface's name", s)
+	}
+	return ip.Unmap(), nil
+}
+
+func isNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
 // checkHostName is liberal: underscores are in use although the standard forbids them.
@@ -107,7 +128,7 @@ func checkHostName(name string) error {
 			return fmt.Errorf("endpoint %q is neither an IP address nor a host name", name)
 		}
 		for _, c := range []byte(label) {
-			if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			if !isNameByte(c) {
 				return fmt.Errorf("endpoint %q is neither an IP address nor a host name", name)
 			}
 		}

@@ -33,6 +33,7 @@ type directoryWatch struct {
 	path    string
 	changes chan struct{}
 
+	deaf    bool              // go without events, as on a system that gives none
 	events  *fsnotify.Watcher // nil when the system has no more of them
 	watched os.FileInfo       // the directory that events come for, or nil
 	parent  bool              // events come for the parent, as the directory is not there
@@ -42,9 +43,11 @@ type directoryWatch struct {
 func (w *directoryWatch) run(ctx context.Context, poll time.Duration) {
 	var events <-chan fsnotify.Event
 	var errors <-chan error
-	if watcher, err := fsnotify.NewWatcher(); err == nil {
-		w.events, events, errors = watcher, watcher.Events, watcher.Errors
-		defer watcher.Close()
+	if !w.deaf {
+		if watcher, err := fsnotify.NewWatcher(); err == nil {
+			w.events, events, errors = watcher, watcher.Events, watcher.Errors
+			defer watcher.Close()
+		}
 	}
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
