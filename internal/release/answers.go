@@ -1,0 +1,101 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// answerDeadline is how long a binary may take to tell its version: it has to
+// be read from disk, and a slow one may hold the largest part of 100 MB.
+const answerDeadline = 20 * time.Second
+
+// answers are the versions that binaries have told. A binary is asked again
+// when its file is another one by time or size. Errors are not kept.
+type answers struct {
+	mu    sync.Mutex // guards known; not held while a binary runs
+	known map[file]string
+}
+
+type file struct {
+	path  string // with links resolved: kops has many names for one binary
+	mtime time.Time
+	size  int64
+}
+
+// version runs "etcd --version".
+func (a *answers) version(ctx context.Context, path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return "", err
+	}
+	key := file{path: real, mtime: info.ModTime(), size: info.Size()}
+	a.mu.Lock()
+	version, ok := a.known[key]
+	a.mu.Unlock()
+	if ok {
+		return version, nil
+	}
+	if version, err = ask(ctx, path); err != nil {
+		return "", err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil {
+		a.known = make(map[file]string)
+	}
+	a.known[key] = version
+	return version, nil
+}
+
+func ask(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	// etcd reads ETCD_* as flags and some of them make it fail. Nothing else of
+	// our environment is its business either.
+	// On some processors releases run only when told that this is known.
+	cmd.Env = []string{"ETCD_UNSUPPORTED_ARCH=" + goruntime.GOARCH}
+	cmd.Dir = "/"
+	// A child of the binary that keeps its output open must not hold us up.
+	cmd.WaitDelay = time.Second
+	var out bytes.Buffer
+	cmd.Stdout = &limited{buf: &out, left: 4096} // some releases warn on stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return "", fmt.Errorf("ask for its version: %w", err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if version, ok := strings.CutPrefix(strings.TrimSpace(line), "etcd Version: "); ok && versionForm.MatchString(version) {
+			return version, nil
+		}
+	}
+	return "", errors.New("ask for its version: the answer is not etcd's")
+}
+
+// limited keeps the beginning of what is written.
+type limited struct {
+	buf  *bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.buf.Write(p[:n])
+	l.left -= n
+	return len(p), nil
+}

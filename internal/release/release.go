@@ -1,0 +1,241 @@
+// Package release finds etcd binaries on this machine by version. It looks,
+// asks each binary what it is, and tells; which version is wanted, and whether
+// the found one will do, is decided above.
+//
+// Places, in this order (<N> is etcd-v<version>-<os>-<arch>, etcd-v<version>,
+// v<version> or <version>):
+//
+//  1. directories that a person named: those of ETCDADM_RELEASES, then those of
+//     --release-dir: DIR/<N>/
+//  2. /opt/etcd-v<version>-<os>-<arch>/, /opt/etcd-v<version>/,
+//     /opt/etcd-v<version>/usr/local/bin/
+//  3. the cache: DIR/<N>/
+//  4. the release that is built into this program
+//
+// Places 2 and 3 are looked up below each of the roots, in their order.
+//
+// The directory's name is what was asked for, the binary's own answer is what
+// it is: with kops the directory of an older patch holds the newest one of its
+// minor. So a release tells both. A binary of another minor, or of an older
+// patch than its directory says, is passed over, and the error says so.
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Env names further directories of releases, in a list with colons.
+const Env = "ETCDADM_RELEASES"
+
+// CacheDir is where etcdadm keeps the releases that it has fetched.
+const CacheDir = "/var/cache/etcdadm/etcd"
+
+// Builtin is the release that this program carries.
+type Builtin struct {
+	Version string
+	Path    string   // program to execute
+	Args    []string // that come before etcd's own
+}
+
+// Release is an etcd that can be run.
+type Release struct {
+	Asked   string // the version by whose name it was found
+	Version string // what the binary says that it is
+	Dir     string // where it lies; empty for the built-in one
+	Etcd    string // path of the server program
+	Args    []string
+	Etcdctl string // path; empty when there is none beside the server
+	Etcdutl string // path; empty when there is none; exists since 3.5
+	Builtin bool
+}
+
+// Finder looks for releases. The zero value looks below / only.
+type Finder struct {
+	Dirs    []string // named by a person; see [Dirs]
+	Caches  []string // nil means CacheDir
+	Roots   []string // prefixes such as "/rootfs"; nil means "/"
+	Builtin *Builtin // nil when this program carries none
+
+	answers answers
+}
+
+// Dirs joins the directories of the environment's [Env] and of --release-dir,
+// in the order in which they are searched.
+func Dirs(env string, flags []string) []string {
+	var dirs []string
+	for _, dir := range append(filepath.SplitList(env), flags...) {
+		if dir != "" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// Passed is a place that was looked at and did not do.
+type Passed struct {
+	Path   string
+	Reason error
+}
+
+// NotFoundError says that a version is not here, what is, and what to do.
+type NotFoundError struct {
+	Version string
+	Have    []string // names of other versions that are here, oldest first
+	Passed  []Passed
+	dirs    []string
+}
+
+func (e *NotFoundError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "find etcd %s: it is not on this machine", e.Version)
+	if len(e.Have) > 0 {
+		fmt.Fprintf(&b, "; here are %s", strings.Join(e.Have, ", "))
+	}
+	for _, p := range e.Passed {
+		fmt.Fprintf(&b, "; %s will not do: %v", p.Path, p.Reason)
+	}
+	return b.String()
+}
+
+// Hint says how to get the version.
+func (e *NotFoundError) Hint() string {
+	dir := "DIR"
+	if len(e.dirs) > 0 {
+		dir = e.dirs[0]
+	}
+	return fmt.Sprintf("nothing is downloaded; unpack the release into %s and name %s with --release-dir or in %s",
+		filepath.Join(dir, fullName(e.Version)), dir, Env)
+}
+
+// Is makes errors.Is(err, fs.ErrNotExist) true.
+func (e *NotFoundError) Is(target error) bool { return target == fs.ErrNotExist }
+
+// ErrVersion says that a text is no etcd version.
+var ErrVersion = errors.New("not an etcd version such as 3.6.16")
+
+var versionForm = regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)(?:-[0-9A-Za-z.-]+)?$`)
+
+// Find returns the first release of a version; a leading "v" is allowed. A
+// version that is nowhere is a [*NotFoundError]. Each binary that is asked for
+// its version has a deadline of its own within ctx.
+func (f *Finder) Find(ctx context.Context, version string) (Release, error) {
+	version = strings.TrimPrefix(version, "v")
+	if !versionForm.MatchString(version) {
+		return Release{}, fmt.Errorf("find etcd %q: %w", version, ErrVersion)
+	}
+	var passed []Passed
+	for _, dir := range f.places(version) {
+		path := filepath.Join(dir, "etcd")
+		found, err := findProgram(path)
+		if !found && err == nil {
+			continue
+		}
+		var r Release
+		if err == nil {
+			r, err = f.look(ctx, version, dir)
+		}
+		if err == nil {
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			return Release{}, fmt.Errorf("find etcd %s: %w", version, ctx.Err())
+		}
+		passed = append(passed, Passed{Path: path, Reason: err})
+	}
+	if f.Builtin != nil && f.Builtin.Version == version {
+		return f.builtin(), nil
+	}
+	have := slices.DeleteFunc(f.labels(), func(v string) bool { return v == version }) // only by name
+	return Release{}, &NotFoundError{Version: version, Have: have, Passed: passed, dirs: f.Dirs}
+}
+
+// List returns every release that can be found by a name, oldest name first; of
+// one name the release that Find returns. What will not do is in passed.
+func (f *Finder) List(ctx context.Context) (releases []Release, passed []Passed, err error) {
+	for _, version := range f.labels() {
+		r, err := f.Find(ctx, version)
+		var missing *NotFoundError
+		switch {
+		case err == nil:
+			releases = append(releases, r)
+		case errors.As(err, &missing):
+			passed = append(passed, missing.Passed...)
+		default:
+			return nil, nil, err
+		}
+	}
+	return releases, passed, nil
+}
+
+func (f *Finder) builtin() Release {
+	b := f.Builtin
+	return Release{
+		Asked: b.Version, Version: b.Version, Builtin: true,
+		Etcd: b.Path, Args: slices.Clone(b.Args),
+	}
+}
+
+// look asks the release in dir, whose name says asked.
+func (f *Finder) look(ctx context.Context, asked, dir string) (Release, error) {
+	r := Release{Asked: asked, Dir: dir, Etcd: filepath.Join(dir, "etcd")}
+	actual, err := f.answers.version(ctx, r.Etcd)
+	if err != nil {
+		return Release{}, err
+	}
+	if !stands(asked, actual) {
+		return Release{}, fmt.Errorf("it is etcd %s", actual)
+	}
+	r.Version = actual
+	for name, to := range map[string]*string{"etcdctl": &r.Etcdctl, "etcdutl": &r.Etcdutl} {
+		path := filepath.Join(dir, name)
+		if found, err := findProgram(path); found && err == nil {
+			*to = path
+		}
+	}
+	return r, nil
+}
+
+// stands says whether a binary of one version may lie under the name of
+// another: the same, or a newer patch of the same minor.
+func stands(name, actual string) bool {
+	n, a := parse(name), parse(actual)
+	return name == actual || n[0] == a[0] && n[1] == a[1] && a[2] > n[2]
+}
+
+// findProgram says whether there is a program. Something there that cannot be
+// run, or a place that cannot be looked at, is an error.
+func findProgram(path string) (found bool, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return false, nil
+	case err != nil:
+		return false, err
+	case info.IsDir():
+		return false, nil // DIR/etcd is as good a name for a directory
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		return false, errors.New("it is no program that can be run")
+	}
+	return true, nil
+}
+
+// fullName is the name under which etcd publishes a release.
+func fullName(version string) string {
+	return "etcd-v" + version + "-" + goruntime.GOOS + "-" + goruntime.GOARCH
+}
+
+// names are the directory names that a version may have in a directory of
+// releases, best first.
+func names(version string) []string {
+	return []string{fullName(version), "etcd-v" + version, "v" + version, version}
+}
