@@ -381,3 +381,38 @@ func TestDeleteTidies(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A directory that this user may not write to is told at once, and can still be read.
+func TestNotWritable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("needs a user other than root, whom modes do not stop")
+	}
+	dir := t.TempDir()
+	put(t, openStore(t, dir), "a", "1", blob.Any)
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o700)
+	_, err := file.Open(dir, file.Options{Create: true})
+	hinted(t, err, "may not write to the directory: permission denied")
+	store, err := file.Open(dir, file.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, _, err := blob.ReadAll(t.Context(), store, "a", 10); err != nil || string(data) != "1" {
+		t.Errorf("%q, %v", data, err)
+	}
+	_, err = blob.PutBytes(t.Context(), store, "a", []byte("2"), blob.Any)
+	hinted(t, err, "permission denied")
+	_, err = blob.Probe(t.Context(), store, "")
+	hinted(t, err, "permission denied")
+	_, err = file.Open(filepath.Join(dir, "below"), file.Options{Create: true})
+	hinted(t, err, "create the directory: permission denied")
+	if err := os.Chmod(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.Open(dir, file.Options{ReadOnly: true})
+	hinted(t, err, "may not read the directory: permission denied")
+	_, err = store.List(t.Context(), "")
+	hinted(t, err, "permission denied")
+}
