@@ -143,10 +143,15 @@ var table = []room{
 	{path: "internal/operator", floor: face, beside: map[string]string{
 		"internal/manager": "runs the same loop",
 	}},
+	{path: "internal/daemon", floor: face, beside: map[string]string{
+		"internal/manager": "assembles its parts and runs it",
+	}},
 	{path: "internal/playground", floor: face, beside: map[string]string{
-		"internal/manager": "runs several of them on this machine",
+		"internal/daemon":  "runs several of them on this machine",
+		"internal/manager": "looks at what they decide",
 	}},
 	{path: "internal/cli/...", floor: face, beside: map[string]string{
+		"internal/daemon":     "etcd-manager's flags become its configuration",
 		"internal/manager":    "a step by hand is its loop, run once",
 		"internal/playground": "etcdadm playground",
 		"internal/operator":   "its command tree",
