@@ -28,7 +28,12 @@ type Identity struct {
 }
 
 // ErrIdentity is wrapped by every error about who somebody is, as opposed to whether the certificate is valid.
-var ErrIdentity = errors.New("wrong identity")
+// The other two tell apart what CheckServer found; both are ErrIdentity too.
+var (
+	ErrIdentity     = errors.New("wrong identity")
+	ErrOtherCluster = fmt.Errorf("%w: another cluster", ErrIdentity)
+	ErrOtherHost    = fmt.Errorf("%w: another host", ErrIdentity)
+)
 
 const (
 	identityScheme = "etcdadm"
@@ -122,9 +127,9 @@ func CheckServer(id Identity, cluster, host string) error {
 	case id.Role != RoleHost:
 		return fmt.Errorf("%w: dialled a host, but %s answered", ErrIdentity, id)
 	case cluster != "" && id.Cluster != cluster:
-		return fmt.Errorf("%w: dialled a host of cluster %q, but it belongs to cluster %q", ErrIdentity, cluster, id.Cluster)
+		return fmt.Errorf("%w: dialled a host of cluster %q, but it belongs to cluster %q", ErrOtherCluster, cluster, id.Cluster)
 	case host != "" && id.ID != host:
-		return fmt.Errorf("%w: dialled host %q, but host %q answered", ErrIdentity, host, id.ID)
+		return fmt.Errorf("%w: dialled host %q, but host %q answered", ErrOtherHost, host, id.ID)
 	}
 	return nil
 }

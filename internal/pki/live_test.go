@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -39,8 +40,7 @@ func issued(t *testing.T, a *Authority, r Request, now time.Time) *Keypair {
 // echo serves lines back over TLS on loopback until the test ends.
 func echo(t *testing.T, cfg *tls.Config) string {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
-	must(t, err)
+	l := tls.NewListener(listen(t), cfg)
 	var wg sync.WaitGroup
 	t.Cleanup(func() { l.Close(); wg.Wait() })
 	wg.Go(func() {
@@ -59,6 +59,19 @@ func echo(t *testing.T, cfg *tls.Config) string {
 		}
 	})
 	return l.Addr().String()
+}
+
+// listen opens a free port below the ephemeral range, where no outgoing connection can be in the way of listening
+// on it again.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	for range 200 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))); err == nil {
+			return l
+		}
+	}
+	t.Fatal("no free port")
+	return nil
 }
 
 // dial completes the handshake on both sides: with TLS 1.3 a server's refusal shows only at the first read.

@@ -1,0 +1,128 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/peer/peerpb"
+	"etcdadm.io/internal/pki"
+)
+
+// Client calls one daemon. It connects at the first call, and again after a broken connection at
+// the next call that comes 50 ms to 1 s later. Safe for concurrent use. Get one from a Pool.
+type Client struct {
+	to   cluster.Contact // Host may be empty
+	self pki.Identity
+	conn *grpc.ClientConn
+	rpc  peerpb.PeerClient
+	seen *sight
+}
+
+// Hello is what a daemon says of itself. Without TLS nothing proves it.
+type Hello struct {
+	Protocol uint32
+	Cluster  string
+	Host     cluster.HostID
+}
+
+// Contact is whom this client calls.
+func (c *Client) Contact() cluster.Contact { return c.to }
+
+// Hello asks which cluster and host answers.
+func (c *Client) Hello(ctx context.Context) (Hello, error) {
+	reply, err := invoke(ctx, c, hello, func(ctx context.Context) (*peerpb.HelloReply, error) {
+		return c.rpc.Hello(ctx, &peerpb.HelloRequest{Protocol: Protocol})
+	})
+	if err != nil {
+		return Hello{}, err
+	}
+	return Hello{Protocol: reply.GetProtocol(), Cluster: reply.GetCluster(), Host: cluster.HostID(reply.GetHost())}, nil
+}
+
+// Ping exchanges gossip. The answer is by the host that answered, and says so.
+func (c *Client) Ping(ctx context.Context, p cluster.Ping) (cluster.Ping, error) {
+	reply, from, err := call[cluster.Ping](ctx, c, ping, c.rpc.Ping, p)
+	if err == nil && (string(reply.Host) != from || reply.Cluster != c.self.Cluster) {
+		err = c.failed(ping, true, fmt.Errorf("%w: host %q answered as host %q of cluster %q", ErrIdentity, from, reply.Host, reply.Cluster), "")
+	}
+	if err != nil {
+		return cluster.Ping{}, err
+	}
+	return reply, nil
+}
+
+// Observe asks for facts and, with a fence, for a promise.
+func (c *Client) Observe(ctx context.Context, r cluster.ObserveRequest) (cluster.ObserveReply, error) {
+	reply, _, err := call[cluster.ObserveReply](ctx, c, observe, c.rpc.Observe, r)
+	return reply, err
+}
+
+// Apply asks for one op. An *Error with Delivered means that the op's outcome is unknown.
+func (c *Client) Apply(ctx context.Context, r cluster.ApplyRequest) (cluster.ApplyReply, error) {
+	reply, _, err := call[cluster.ApplyReply](ctx, c, apply, c.rpc.Apply, r)
+	return reply, err
+}
+
+// Goal hands over a person's wish, as JSON.
+func (c *Client) Goal(ctx context.Context, wish json.RawMessage) (json.RawMessage, error) {
+	reply, _, err := call[json.RawMessage](ctx, c, goal, c.rpc.Goal, wish)
+	return reply, err
+}
+
+// Report asks a person's question, as JSON.
+func (c *Client) Report(ctx context.Context, question json.RawMessage) (json.RawMessage, error) {
+	reply, _, err := call[json.RawMessage](ctx, c, report, c.rpc.Report, question)
+	return reply, err
+}
+
+// rpc is the signature that the generated client gives to every call with an envelope.
+type rpc func(context.Context, *peerpb.Call, ...grpc.CallOption) (*peerpb.Answer, error)
+
+// call makes one call with an envelope, and says which host answered.
+func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request any) (reply Reply, from string, err error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return reply, "", c.failed(m, false, fmt.Errorf("%w: write the body: %w", ErrBody, err), "")
+	}
+	envelope := &peerpb.Call{Body: body, Header: &peerpb.Header{
+		Protocol: Protocol, Cluster: c.self.Cluster, Role: string(c.self.Role), Caller: c.self.ID, To: string(c.to.Host),
+	}}
+	answer, err := invoke(ctx, c, m, func(ctx context.Context) (*peerpb.Answer, error) { return do(ctx, envelope) })
+	if err != nil {
+		return reply, "", err
+	}
+	from = answer.GetHost()
+	if c.to.Host != "" && from != string(c.to.Host) { // without TLS nothing else has shown it
+		return reply, from, c.failed(m, true, fmt.Errorf("%w: host %q answered", ErrWrongHost, from), "")
+	}
+	if err := json.Unmarshal(answer.GetBody(), &reply); err != nil {
+		var none Reply
+		return none, from, c.failed(m, true, fmt.Errorf("%w: read the answer: %w", ErrBody, err), "run the same release of etcdadm on both hosts")
+	}
+	return reply, from, nil
+}
+
+// invoke makes one RPC with a deadline and explains its failure.
+func invoke[Reply any](ctx context.Context, c *Client, m method, do func(context.Context) (Reply, error)) (Reply, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.timeout)
+		defer cancel()
+	}
+	sent := new(atomic.Bool)
+	reply, err := do(context.WithValue(ctx, sentKey{}, sent))
+	if err != nil {
+		var none Reply
+		return none, c.explain(ctx, m, sent.Load(), err)
+	}
+	return reply, nil
+}
+
+func (c *Client) failed(m method, delivered bool, err error, advice string) error {
+	return &Error{Op: m.name, Endpoint: c.to.Endpoint, Host: string(c.to.Host), Err: err, Advice: advice, Delivered: delivered}
+}

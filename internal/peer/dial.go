@@ -1,0 +1,91 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/stats"
+)
+
+// sight is what the last attempt to connect ran into. gRPC reports it as text only; the errors
+// themselves are kept here, because callers decide by them.
+type sight struct {
+	mu  sync.Mutex
+	err error // guarded by mu; nil after a connection that worked
+}
+
+func (s *sight) note(err error) {
+	s.mu.Lock()
+	s.err = err
+	s.mu.Unlock()
+}
+
+func (s *sight) explain() (cause error, advice string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		return nil, ""
+	}
+	return explainHandshake(s.err)
+}
+
+// watchedCredentials note how handshakes end.
+type watchedCredentials struct {
+	credentials.TransportCredentials
+	seen *sight
+}
+
+func (w *watchedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	w.seen.note(err)
+	if err != nil {
+		return conn, info, err
+	}
+	return &watchedConn{Conn: conn, seen: w.seen}, info, nil
+}
+
+func (w *watchedCredentials) Clone() credentials.TransportCredentials {
+	return &watchedCredentials{w.TransportCredentials.Clone(), w.seen}
+}
+
+// watchedConn notes an alert that comes after the handshake: with TLS 1.3 that is how a server refuses the
+// client's certificate.
+type watchedConn struct {
+	net.Conn
+	seen *sight
+}
+
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil && isAlert(err) {
+		c.seen.note(err)
+	}
+	return n, err
+}
+
+// isAlert says whether the other side ended the connection with a TLS alert.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
+// sentKey finds a call's *atomic.Bool in its context.
+type sentKey struct{}
+
+// sentMarker marks calls whose body was handed to a connection: from then on the other side may have it.
+type sentMarker struct{}
+
+func (sentMarker) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (sentMarker) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	if _, ok := s.(*stats.OutPayload); ok {
+		if sent, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
+			sent.Store(true)
+		}
+	}
+}
+func (sentMarker) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (sentMarker) HandleConn(context.Context, stats.ConnStats)                       {}

@@ -1,0 +1,55 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinels that callers decide by. They arrive wrapped in an *Error.
+var (
+	ErrUnreachable  = errors.New("no connection")
+	ErrDeadline     = errors.New("no answer in time")
+	ErrClearText    = errors.New("the other side does not speak TLS")
+	ErrCertificate  = errors.New("the other side's certificate is not valid")
+	ErrNotTrusted   = errors.New("the other side does not accept our certificate")
+	ErrWrongCluster = errors.New("another cluster")
+	ErrWrongHost    = errors.New("another host")
+	ErrIdentity     = errors.New("the certificate is somebody else's")
+	ErrRole         = errors.New("not allowed")
+	ErrProtocol     = errors.New("the releases do not understand each other")
+	ErrBody         = errors.New("the message cannot be understood")
+	ErrTooLarge     = errors.New("the message is too large")
+	ErrOverload     = errors.New("the host is busy with too many calls")
+	ErrRemote       = errors.New("the host could not do it") // its handler said why
+	ErrClosed       = errors.New("the pool is closed")
+)
+
+// Error is a call that did not succeed.
+type Error struct {
+	Op       string // such as "observe"
+	Endpoint string
+	Host     string // who was meant; empty: whoever answers
+	Err      error  // wraps one of the sentinels, where the cause is known
+	Advice   string // what a person can do about it; may be empty
+	// Delivered says that the other side may have seen the call, so that its effect is unknown. When it is
+	// false the call has certainly had none.
+	Delivered bool
+}
+
+func (e *Error) Error() string {
+	to := e.Endpoint
+	if e.Host != "" {
+		to = fmt.Sprintf("host %s at %s", e.Host, e.Endpoint)
+	}
+	s := fmt.Sprintf("%s %s: %v", e.Op, to, e.Err)
+	if e.Advice != "" {
+		s += ": " + e.Advice
+	}
+	return s
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint is the advice alone.
+func (e *Error) Hint() string { return e.Advice }

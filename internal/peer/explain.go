@@ -1,0 +1,84 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"etcdadm.io/internal/peer/peerpb"
+	"etcdadm.io/internal/pki"
+)
+
+// kinds are the sentinels of what a server refuses on purpose.
+var kinds = map[peerpb.Refusal_Kind]error{
+	peerpb.Refusal_KIND_CLUSTER:  ErrWrongCluster,
+	peerpb.Refusal_KIND_HOST:     ErrWrongHost,
+	peerpb.Refusal_KIND_IDENTITY: ErrIdentity,
+	peerpb.Refusal_KIND_ROLE:     ErrRole,
+	peerpb.Refusal_KIND_PROTOCOL: ErrProtocol,
+	peerpb.Refusal_KIND_BODY:     ErrBody,
+	peerpb.Refusal_KIND_OVERLOAD: ErrOverload,
+	peerpb.Refusal_KIND_HANDLER:  ErrRemote,
+}
+
+// explain turns what gRPC reports into an *Error. sent says that the body was given to a connection.
+func (c *Client) explain(ctx context.Context, m method, sent bool, err error) error {
+	st := status.Convert(err)
+	if r := refusalOf(err); r != nil {
+		kind, ok := kinds[r.GetKind()]
+		if !ok {
+			kind = ErrRemote // a newer server has a reason that we do not know
+		}
+		// Only a handler, or a reason that we do not know, may have had an effect.
+		return c.failed(m, kind == ErrRemote, fmt.Errorf("%w: %s", kind, st.Message()), r.GetHint())
+	}
+	switch {
+	case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
+		return c.failed(m, sent, context.Canceled, "")
+	case st.Code() == codes.ResourceExhausted && strings.Contains(st.Message(), "larger than max"):
+		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrTooLarge, st.Message()), "")
+	case st.Code() == codes.Unimplemented:
+		return c.failed(m, false, fmt.Errorf("%w: the host does not know this call", ErrProtocol), "run the same release of etcdadm on both hosts")
+	case !sent && (st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded):
+		if cause, advice := c.seen.explain(); cause != nil {
+			return c.failed(m, false, cause, advice)
+		}
+	}
+	switch st.Code() {
+	case codes.DeadlineExceeded:
+		return c.failed(m, sent, fmt.Errorf("%w: %w", ErrDeadline, context.DeadlineExceeded), "")
+	case codes.Unavailable:
+		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrUnreachable, st.Message()), "")
+	}
+	return c.failed(m, sent, fmt.Errorf("%s: %s", st.Code(), st.Message()), "")
+}
+
+// explainHandshake says what the error of a TLS handshake, or of the first read after it, means.
+// It returns nil for what is no matter of TLS.
+func explainHandshake(err error) (cause error, advice string) {
+	var clear tls.RecordHeaderError
+	var verify *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &clear):
+		return ErrClearText, "start both sides with --insecure, or neither"
+	case errors.Is(err, pki.ErrOtherCluster):
+		return fmt.Errorf("%w: %w", ErrWrongCluster, err), "compare --cluster-name on both hosts"
+	case errors.Is(err, pki.ErrOtherHost):
+		return fmt.Errorf("%w: %w", ErrWrongHost, err), "the address has changed hands, or a seed is out of date"
+	case errors.Is(err, pki.ErrIdentity):
+		return fmt.Errorf("%w: %w", ErrIdentity, err), "issue a host certificate for that host"
+	case errors.Is(err, pki.ErrExpired), errors.Is(err, pki.ErrNotYetValid):
+		return fmt.Errorf("%w: %w", ErrCertificate, err), "compare the clocks of both hosts, then renew that host's certificate"
+	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, &verify), errors.As(err, new(x509.CertificateInvalidError)):
+		return fmt.Errorf("%w: %w", ErrCertificate, err), "both hosts need the same " + pki.ManagerCA + ".crt"
+	case isAlert(err):
+		return fmt.Errorf("%w: %w", ErrNotTrusted, err), "compare the clocks and the " + pki.ManagerCA + ".crt of both hosts, and see the other daemon's log"
+	}
+	return nil, ""
+}

@@ -1,0 +1,64 @@
+// Package peer carries calls between daemons, and from people to daemons: gRPC over mutual TLS on one
+// port. A call goes
+//
+//	Client: dial → the server's certificate names the host that was meant → header and body
+//	Server: certificate valid now → header says cluster, receiver and caller, and the certificate says
+//	        the same → the caller's role may make this call → body → Handler
+//
+// The package refuses by identity and decides nothing else. A call that a Handler saw was made by who its Caller says
+// (without TLS: by somebody who claims so), for this host and this cluster. No call is repeated by itself once its
+// body may have reached the other side.
+package peer
+
+import (
+	"time"
+
+	"etcdadm.io/internal/pki"
+)
+
+// Protocol is the version of the messages. It grows when an old daemon would misunderstand a new one; fields
+// that may be ignored do not change it.
+const Protocol = 1
+
+// Bounds of both sides.
+const (
+	maxMessageBytes = 4 << 20
+	maxConnections  = 512 // of a server; a cluster has few hosts
+	maxStreams      = 64  // calls at once on one connection
+	maxCalls        = 256 // calls at once in a server
+
+	handshakeTimeout = 5 * time.Second
+	shutdownGrace    = 5 * time.Second // for calls to finish, and again for broken-off ones to return
+
+	// Connections are renewed once in a while, so that none rests for ever on a certificate of last year.
+	maxConnectionAge = time.Hour
+	keepaliveEvery   = 10 * time.Second // gRPC's least
+	keepaliveTimeout = 3 * time.Second
+
+	// A host that comes back is found within a second: 0.8 s and gRPC's jitter of a fifth.
+	reconnectFirst = 50 * time.Millisecond
+	reconnectMost  = 800 * time.Millisecond
+	dialTimeout    = 3 * time.Second
+	idleAfter      = 5 * time.Minute
+)
+
+// method is what both sides know of an RPC.
+type method struct {
+	name    string
+	roles   []pki.Role    // who may call it
+	timeout time.Duration // when the caller set no deadline
+	// strict bodies are refused when they hold a field that this release does not know: an op must
+	// not be carried out without a guard that its sender relies on.
+	strict bool
+}
+
+var (
+	everybody = []pki.Role{pki.RoleHost, pki.RoleOperator, pki.RoleReader}
+
+	hello   = method{name: "Hello", roles: everybody, timeout: 2 * time.Second}
+	ping    = method{name: "Ping", roles: []pki.Role{pki.RoleHost}, timeout: 2 * time.Second}
+	observe = method{name: "Observe", roles: []pki.Role{pki.RoleHost}, timeout: 10 * time.Second}
+	apply   = method{name: "Apply", roles: []pki.Role{pki.RoleHost}, timeout: time.Minute, strict: true}
+	goal    = method{name: "Goal", roles: []pki.Role{pki.RoleHost, pki.RoleOperator}, timeout: time.Minute, strict: true}
+	report  = method{name: "Report", roles: everybody, timeout: 10 * time.Second}
+)

@@ -1,0 +1,261 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/peer/peerpb"
+	"etcdadm.io/internal/pki"
+)
+
+// Caller is who made a call.
+type Caller struct {
+	Identity pki.Identity
+	Remote   string // the address that it came from
+	// Verified says that a certificate proves the identity. Without TLS it is what the caller claims.
+	Verified bool
+}
+
+// Handler answers the calls that the server let through. It is called from many goroutines at once. An error
+// reaches the caller as its text, so it must not hold a secret; one with a method Hint() string keeps its hint.
+type Handler interface {
+	Ping(context.Context, Caller, cluster.Ping) (cluster.Ping, error)
+	Observe(context.Context, Caller, cluster.ObserveRequest) (cluster.ObserveReply, error)
+	Apply(context.Context, Caller, cluster.ApplyRequest) (cluster.ApplyReply, error)
+	// Goal and Report carry JSON that only the floors above know the types of.
+	Goal(context.Context, Caller, json.RawMessage) (json.RawMessage, error)
+	Report(context.Context, Caller, json.RawMessage) (json.RawMessage, error)
+}
+
+// ServerOptions say whom a server answers for. All but Log and Live are required.
+type ServerOptions struct {
+	Cluster string
+	Host    cluster.HostID
+	Handler Handler
+	Live    *pki.Live    // nil: no TLS, and callers are believed (--insecure)
+	Log     *slog.Logger // nil: slog.Default
+}
+
+// Server answers calls until its context ends.
+type Server struct {
+	peerpb.UnimplementedPeerServer
+	opt   ServerOptions
+	log   *slog.Logger
+	once  *onceLog
+	calls chan struct{} // one token for each call that is running
+	used  atomic.Bool
+}
+
+// NewServer starts nothing.
+func NewServer(opt ServerOptions) (*Server, error) {
+	if opt.Handler == nil {
+		return nil, errors.New("new peer server: no handler")
+	}
+	if err := (pki.Identity{Cluster: opt.Cluster, Role: pki.RoleHost, ID: string(opt.Host)}).Validate(); err != nil {
+		return nil, fmt.Errorf("new peer server: %w", err)
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	return &Server{opt: opt, log: opt.Log, once: newOnceLog(opt.Log), calls: make(chan struct{}, maxCalls)}, nil
+}
+
+// Serve answers on l, which it closes, until ctx ends. Then it accepts no more, gives running calls
+// five seconds, breaks off the rest, and waits another five for their handlers to return. It can be called once. The
+// error is nil after an orderly end.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if s.used.Swap(true) {
+		return errors.New("serve peers: a server serves once")
+	}
+	creds := insecure.NewCredentials()
+	if s.opt.Live != nil {
+		creds = serverCredentials(s.opt.Live, s.once)
+	}
+	g := grpc.NewServer(
+		grpc.Creds(creds),
+		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: keepaliveEvery, Timeout: keepaliveTimeout, MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: apply.timeout,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveEvery / 2, PermitWithoutStream: true}),
+	)
+	peerpb.RegisterPeerServer(g, s)
+
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(&boundedListener{Listener: l, log: s.once, free: maxConnections}) }()
+	var err error
+	select {
+	case err = <-served:
+		g.Stop()
+	case <-ctx.Done():
+		stopGracefully(g)
+		if err = <-served; errors.Is(err, grpc.ErrServerStopped) {
+			err = nil // it was stopped before it had begun
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("serve peers on %s: %w", l.Addr(), err)
+	}
+	return errors.Join(err, s.join())
+}
+
+// stopGracefully lets calls finish for a while, then breaks them off.
+func stopGracefully(g *grpc.Server) {
+	done := make(chan struct{})
+	go func() { g.GracefulStop(); close(done) }()
+	timer := time.NewTimer(shutdownGrace)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		g.Stop() // ends GracefulStop too
+		<-done
+	}
+}
+
+// join waits until every handler has returned, by taking every token.
+func (s *Server) join() error {
+	timer := time.NewTimer(shutdownGrace)
+	defer timer.Stop()
+	for n := range maxCalls {
+		select {
+		case s.calls <- struct{}{}:
+		case <-timer.C:
+			return fmt.Errorf("serve peers: %d calls still run", maxCalls-n)
+		}
+	}
+	return nil
+}
+
+// Hello is the one call that names no cluster, since it asks for the name.
+func (s *Server) Hello(ctx context.Context, _ *peerpb.HelloRequest) (*peerpb.HelloReply, error) {
+	if _, err := s.certified(ctx); err != nil {
+		return nil, err
+	}
+	return &peerpb.HelloReply{Protocol: Protocol, Cluster: s.opt.Cluster, Host: string(s.opt.Host)}, nil
+}
+
+// Ping answers gossip. A host speaks for itself only, so the body has to name the caller.
+func (s *Server) Ping(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, error) {
+	return answer(ctx, s, ping, c, func(ctx context.Context, from Caller, p cluster.Ping) (cluster.Ping, error) {
+		if string(p.Host) != from.Identity.ID || p.Cluster != from.Identity.Cluster {
+			return cluster.Ping{}, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_IDENTITY, "", "%s pings as host %q of cluster %q", from.Identity, p.Host, p.Cluster)
+		}
+		return s.opt.Handler.Ping(ctx, from, p)
+	})
+}
+
+// Observe asks this host for facts and a promise.
+func (s *Server) Observe(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, error) {
+	return answer(ctx, s, observe, c, s.opt.Handler.Observe)
+}
+
+// Apply asks this host for one op.
+func (s *Server) Apply(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, error) {
+	return answer(ctx, s, apply, c, s.opt.Handler.Apply)
+}
+
+// Goal hands over a person's wish.
+func (s *Server) Goal(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, error) {
+	return answer(ctx, s, goal, c, s.opt.Handler.Goal)
+}
+
+// Report answers a person's question.
+func (s *Server) Report(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, error) {
+	return answer(ctx, s, report, c, s.opt.Handler.Report)
+}
+
+// answer is one call from its envelope to its answer.
+func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *peerpb.Call,
+	do func(context.Context, Caller, Request) (Reply, error)) (*peerpb.Answer, error) {
+	from, err := s.admit(ctx, m, c.GetHeader())
+	if err != nil {
+		s.once.warn("call refused", "call", m.name, "remote", remoteHost(from.Remote), "reason", status.Convert(err).Message())
+		return nil, err
+	}
+	select {
+	case s.calls <- struct{}{}:
+		defer func() { <-s.calls }()
+	default:
+		return nil, refuse(codes.ResourceExhausted, peerpb.Refusal_KIND_OVERLOAD, "try again a little later", "%d calls are running", maxCalls)
+	}
+	var request Request
+	if err := decode(c.GetBody(), m.strict, &request); err != nil {
+		return nil, refuse(codes.InvalidArgument, peerpb.Refusal_KIND_BODY, "run the same release of etcdadm on both hosts", "read the body of %s: %v", m.name, err)
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.timeout)
+		defer cancel()
+	}
+	reply, err := do(ctx, from, request)
+	if err != nil {
+		return nil, handlerStatus(err)
+	}
+	body, err := json.Marshal(reply)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "write the answer of %s: %v", m.name, err)
+	}
+	return &peerpb.Answer{Host: string(s.opt.Host), Body: body}, nil
+}
+
+// decode reads exactly one JSON value.
+func decode(body []byte, strict bool, into any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if strict {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows it")
+	}
+	return nil
+}
+
+// admit says who calls, or refuses. The order goes from what would confuse most to what is finest.
+func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller, error) {
+	from, err := s.certified(ctx)
+	if err != nil {
+		return from, err
+	}
+	claimed := pki.Identity{Cluster: h.GetCluster(), Role: pki.Role(h.GetRole()), ID: h.GetCaller()}
+	switch {
+	case h.GetProtocol() != Protocol:
+		return from, refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_PROTOCOL, "run the same release of etcdadm on both hosts",
+			"the caller speaks protocol %d, this host %d", h.GetProtocol(), Protocol)
+	case claimed.Cluster != s.opt.Cluster:
+		return from, refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_CLUSTER, "compare --cluster-name on both hosts",
+			"the call is for cluster %q, this host belongs to %q", claimed.Cluster, s.opt.Cluster)
+	case h.GetTo() != "" && h.GetTo() != string(s.opt.Host):
+		return from, refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_HOST, "", "the call is for host %q, this is %q", h.GetTo(), s.opt.Host)
+	}
+	if !from.Verified {
+		from.Identity = claimed
+	}
+	if err := errors.Join(claimed.Validate(), pki.CheckCaller(from.Identity, claimed)); err != nil {
+		return from, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_IDENTITY, "issue a certificate for this caller", "%v", err)
+	}
+	if !slices.Contains(m.roles, from.Identity.Role) {
+		return from, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_ROLE, "", "%s may not call %s, which is for the roles %v", from.Identity, m.name, m.roles)
+	}
+	return from, nil
+}

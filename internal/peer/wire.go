@@ -1,0 +1,72 @@
+package peer
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"etcdadm.io/internal/peer/peerpb"
+)
+
+// certified reads the caller from the connection. With TLS its certificate is verified again at each call, so
+// that one that has expired since, or an authority that was withdrawn, ends an open connection's rights.
+func (s *Server) certified(ctx context.Context) (Caller, error) {
+	p, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return Caller{}, status.Error(codes.Internal, "the call has no connection")
+	}
+	from := Caller{Remote: p.Addr.String()}
+	if s.opt.Live == nil {
+		return from, nil
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return from, status.Error(codes.Unauthenticated, "the connection is not TLS")
+	}
+	id, err := s.opt.Live.Verify(info.State.PeerCertificates, x509.ExtKeyUsageClientAuth)
+	if err != nil {
+		return from, refuse(codes.Unauthenticated, peerpb.Refusal_KIND_IDENTITY, "connect again with a valid certificate", "%v", err)
+	}
+	from.Identity, from.Verified = id, true
+	return from, nil
+}
+
+// refuse is a status with the reason as data, for the client to tell apart.
+func refuse(code codes.Code, kind peerpb.Refusal_Kind, hint, format string, args ...any) error {
+	st := status.New(code, fmt.Sprintf(format, args...))
+	if detailed, err := st.WithDetails(&peerpb.Refusal{Kind: kind, Hint: hint}); err == nil {
+		st = detailed
+	}
+	return st.Err()
+}
+
+// handlerStatus passes on what a handler said. A status of our own goes as it is.
+func handlerStatus(err error) error {
+	if refusalOf(err) != nil {
+		return err
+	}
+	hint := ""
+	if h, ok := err.(interface{ Hint() string }); ok { //nolint:errorlint // the outermost error knows best what to do about it
+		hint = h.Hint()
+	}
+	return refuse(codes.Unknown, peerpb.Refusal_KIND_HANDLER, hint, "%v", err)
+}
+
+// refusalOf is the refusal that a status carries, or nil.
+func refusalOf(err error) *peerpb.Refusal {
+	st, ok := status.FromError(err)
+	if !ok {
+		return nil
+	}
+	for _, d := range st.Details() {
+		if r, ok := d.(*peerpb.Refusal); ok {
+			return r
+		}
+	}
+	return nil
+}
