@@ -195,6 +195,9 @@ func (r room) refusesOwn(importer, imported string) string {
 	case to.floor < r.floor:
 		return ""
 	}
+	if to.ground && !r.ground {
+		return ""
+	}
 	for path := range r.beside {
 		if path == imported || path == to.path {
 			return ""
@@ -308,6 +311,8 @@ func TestRulesRefuse(t *testing.T) {
 		{"internal/etcd", "go.etcd.io/etcd/client/v3", ""},
 		{"internal/blob/file", "etcdadm.io/internal/blob", ""},
 		{"internal/etcd", "etcdadm.io/plan/sub", noPolicy},
+		{"internal/pki", "etcdadm.io/internal/duration", ""},
+		{"internal/dirlock", "etcdadm.io/internal/duration", "both are on floor 1"},
 		{"internal/journal", "net", noNetwork},
 		{"internal/journal", "net/url", ""},
 		{"internal/runtime", "etcdadm.io/cluster", "not clusters"},

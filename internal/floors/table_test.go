@@ -15,6 +15,9 @@ const (
 type room struct {
 	path  string // below the module path
 	floor int
+	// ground marks a driver that stands under the others: all of its floor may
+	// import it, and it imports none of them.
+	ground bool
 	// beside lists packages of the same floor that it may import, with the reason.
 	beside map[string]string
 	// never lists packages and package trees that it may not import although
@@ -94,19 +97,18 @@ var table = []room{
 	{path: "internal/discovery", floor: driver, never: knowsNoPolicy, beside: map[string]string{
 		"internal/blob": "seeds may lie in the backup store",
 	}},
-	{path: "internal/pki", floor: driver, never: knowsNoPolicy, beside: map[string]string{
-		"internal/duration": "certificate lifetimes are given in days and years",
-	}},
+	{path: "internal/pki", floor: driver, never: knowsNoPolicy},
 	{path: "internal/release", floor: driver, never: knowsNoPolicy, beside: map[string]string{
 		"internal/builtin": "the built-in release is one of the places",
 	}},
 	{path: "internal/builtin", floor: driver, never: knowsNoPolicy},
 	{path: "internal/runtime", floor: driver, never: knowsNoCluster},
-	{path: "internal/dirlock", floor: driver, never: filesOnly},
+	{path: "internal/dirlock", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/durable", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/journal", floor: driver, never: filesOnly},
 	{path: "internal/hostsfile", floor: driver, never: filesOnly},
 	{path: "internal/envfile", floor: driver, never: filesOnly},
-	{path: "internal/duration", floor: driver, never: filesOnly},
+	{path: "internal/duration", floor: driver, ground: true, never: filesOnly},
 
 	// Floor 2.
 	{path: "internal/host", floor: service, never: map[string]string{
