@@ -70,6 +70,9 @@ func (s Spec) Validate() error {
 	if s.EtcdVersion.IsZero() {
 		return fmt.Errorf("%w: the etcd version is missing; name one, such as 3.6.16", ErrSpec)
 	}
+	if !s.EtcdVersion.Known() {
+		return fmt.Errorf("%w: etcd %s is of no release line that this release knows (%s)", ErrSpec, s.EtcdVersion, KnownLines)
+	}
 	if s.EtcdVersion.Major == 3 && s.EtcdVersion.Minor == 5 && s.EtcdVersion.Patch <= 2 {
 		return fmt.Errorf("%w: etcd %s can lose data after a crash (3.5.0 to 3.5.2); use a later 3.5", ErrSpec, s.EtcdVersion)
 	}

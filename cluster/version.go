@@ -66,6 +66,12 @@ func (v Version) AtLeast(major, minor int) bool {
 	return cmp.Or(cmp.Compare(v.Major, major), cmp.Compare(v.Minor, minor)) >= 0
 }
 
+// KnownLines are the release lines of etcd whose rules this release knows.
+const KnownLines = "3.4 to 3.7"
+
+// Known reports whether the version is of one of the KnownLines.
+func (v Version) Known() bool { return v.Major == 3 && v.Minor >= 4 && v.Minor <= 7 }
+
 // HasLearners reports whether members can join without a vote. Source: etcd
 // introduced learners in 3.4.
 func (v Version) HasLearners() bool { return v.AtLeast(3, 4) }
