@@ -1,0 +1,263 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// start brings the machine in line with its record: it loads or makes the
+// state, finishes what was begun, and adopts or starts the member. It asks
+// neither leader nor store (SAFETY.md, rule 2).
+func (h *Host) start(ctx context.Context) {
+	fresh := h.load(ctx)
+	h.mu.Lock()
+	h.fenceUsed = time.Now() // unknown; as late as it can have been
+	broken := h.broken != nil
+	h.mu.Unlock()
+	h.takeInventory()
+	if broken {
+		return
+	}
+	t := h.beginWait(ctx, cluster.Op{Kind: opBoot})
+	if t == nil {
+		return
+	}
+	defer h.end(t)
+	h.resume(ctx)
+	s := h.snapshot()
+	found, ok := h.adopt(ctx, s)
+	if !ok || s.Journal != nil {
+		h.beat(ctx)
+		return
+	}
+	if !found && !fresh && h.wentBack(ctx, s) {
+		h.forgetDisk(ctx, "disk went back in time")
+		h.beat(ctx)
+		return
+	}
+	h.beat(ctx)
+	h.converge(ctx, found)
+}
+
+// opBoot is how a host that is starting names what keeps it busy.
+const opBoot cluster.OpKind = "boot"
+
+// load reads the state, or makes one, in which case fresh is true: a disk ID
+// that was minted just now is remembered by nobody.
+func (h *Host) load(ctx context.Context) (fresh bool) {
+	s, ok, err := h.o.Disk.Load()
+	if err == nil && ok {
+		err = s.Validate()
+	}
+	switch {
+	case err != nil:
+		h.break_(cluster.Problem{
+			Code:     "state-unreadable",
+			Sentence: fmt.Sprintf("the state of host %s cannot be read, so its member is not started: %v", h.o.ID, err),
+			Hint:     "repair the disk, or move the state directory away to make this a new, empty host",
+			Unfit:    true,
+		})
+		return false
+	case ok && s.Host != h.o.ID:
+		h.break_(cluster.Problem{
+			Code:     "state-of-another-host",
+			Sentence: fmt.Sprintf("the data directory belongs to host %s, and this daemon is host %s", s.Host, h.o.ID),
+			Hint:     "give the daemon its own data directory, or the ID that the directory has",
+			Unfit:    true,
+		})
+		return false
+	case ok && s.Cluster != h.o.ClusterName:
+		h.break_(cluster.Problem{
+			Code:     "state-of-another-cluster",
+			Sentence: fmt.Sprintf("the data directory belongs to the cluster %q, and this daemon was started for %q", s.Cluster, h.o.ClusterName),
+			Hint:     "give each cluster a data directory of its own",
+			Unfit:    true,
+		})
+		return false
+	case ok:
+		h.mu.Lock()
+		h.state, h.peers, h.highest, h.spec = s, s.Peers, s.Highest, s.Spec
+		h.mu.Unlock()
+		return false
+	}
+	err = h.save(ctx, func(s *State) {
+		*s = State{Format: StateFormat, Cluster: h.o.ClusterName, Host: h.o.ID, Disk: h.mintDisk()}
+	})
+	if err != nil {
+		h.break_(cluster.Problem{
+			Code:     "state-not-writable",
+			Sentence: fmt.Sprintf("host %s cannot make its state: %v", h.o.ID, err),
+			Hint:     "make room on the disk, or make the data directory writable, and start the daemon again",
+			Unfit:    true,
+		})
+	}
+	return true
+}
+
+func (h *Host) mintDisk() cluster.DiskID { return cluster.DiskID(h.o.Mint()) }
+
+// break_ makes the host useless for anything but saying why. Nothing is
+// written any more: what is on the disk is left for a person.
+func (h *Host) break_(p cluster.Problem) {
+	h.mu.Lock()
+	h.broken = &p
+	h.mu.Unlock()
+	h.o.Log.Error(p.Sentence, "problem", p.Code, "hint", p.Hint)
+}
+
+// bootProblem keeps what was found at the start until the next one.
+func (h *Host) bootProblem(p cluster.Problem) {
+	h.mu.Lock()
+	h.boot = append(h.boot, p)
+	h.mu.Unlock()
+	h.o.Log.Warn(p.Sentence, "problem", p.Code, "hint", p.Hint)
+}
+
+// adopt takes over a process that an earlier daemon left. It returns ok ==
+// false when something is there that is not ours: then nothing is started.
+func (h *Host) adopt(ctx context.Context, s State) (found, ok bool) {
+	if s.Launch == nil {
+		return false, true
+	}
+	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
+	defer cancel()
+	found, err := h.o.Process.Adopt(ctx, *s.Launch)
+	if err != nil {
+		h.bootProblem(cluster.Problem{
+			Code:     "process-foreign",
+			Sentence: fmt.Sprintf("host %s does not start its member, because a process is in the way that is not known to be ours: %v", s.Host, err),
+			Hint:     "end that process and start the daemon again",
+			Unfit:    true,
+		})
+		return false, false
+	}
+	return found, true
+}
+
+// wentBack asks the peers whether one of them remembers a later beat of this
+// disk than the disk itself. Silence is consent (SAFETY.md, rule 9).
+func (h *Host) wentBack(ctx context.Context, s State) bool {
+	if h.o.AskPeers == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	for _, p := range h.o.AskPeers(ctx) {
+		if p.Cluster == s.Cluster && p.RememberedDisk == s.Disk && p.Remembered > s.Beat {
+			h.o.Log.Error("a peer remembers a later beat of this disk than the disk itself: it went back in time",
+				"peer", p.Host, "remembered", p.Remembered, "beat", s.Beat)
+			return true
+		}
+	}
+	return false
+}
+
+// beat advances the beat, and writes the memory along with it. A beat that
+// could not be written is not told: the old one is.
+func (h *Host) beat(ctx context.Context) {
+	h.mu.Lock()
+	peers, spec, highest := slices.Clone(h.peers), h.spec, h.highest
+	h.mu.Unlock()
+	h.save(ctx, func(s *State) { // reported by save itself, and in the facts
+		s.Beat++
+		s.Peers, s.Spec, s.Highest = peers, spec, highest
+	})
+}
+
+// tick is what happens every ten seconds, whoever leads.
+func (h *Host) tick(ctx context.Context) {
+	h.mu.Lock()
+	broken, boot := h.broken != nil, len(h.boot) > 0
+	h.mu.Unlock()
+	h.takeInventory()
+	if broken {
+		return
+	}
+	h.beat(ctx)
+	h.noticeLog()
+	s := h.snapshot()
+	p := h.o.Process.Status()
+	stray := p.State != cluster.ProcessStopped && p.State != cluster.ProcessForeign && s.Launch != nil && !s.wantsRun()
+	absent := p.State == cluster.ProcessStopped && s.wantsRun()
+	h.mu.Lock()
+	stale := h.rolledBack && p.State == cluster.ProcessStopped && s.Launch == nil
+	h.mu.Unlock()
+	if boot || s.Journal == nil && !stray && !absent && !stale {
+		return // boot problems are a person's, and end with a start of the daemon
+	}
+	if h.takeTurn(ctx) != nil {
+		return
+	}
+	t := h.begin(cluster.Op{Kind: opBoot}, cluster.Fence{})
+	h.endTurn()
+	if t == nil {
+		return
+	}
+	defer h.end(t)
+	if stale { // nothing of it ran since: it can be a new disk at once
+		h.forgetDisk(ctx, "disk went back in time")
+		return
+	}
+	if h.resume(ctx) == nil {
+		h.converge(ctx, false)
+	}
+}
+
+// converge brings the process in line with the record; the caller runs a task.
+// Adopted says that a process of the record was found running.
+func (h *Host) converge(ctx context.Context, adopted bool) {
+	s := h.snapshot()
+	if s.Launch == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopDeadline+startDeadline)
+	defer cancel()
+	if !s.wantsRun() {
+		if err := h.o.Process.Stop(ctx); err != nil {
+			h.o.Log.Error("cannot stop the member", "err", err)
+		}
+		return
+	}
+	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
+	if err != nil {
+		h.note(cluster.Problem{
+			Code:     "data-unreadable",
+			Sentence: fmt.Sprintf("host %s does not start its member, because its data directory cannot be read: %v", s.Host, err),
+			Hint:     "repair the disk; the host tries again every ten seconds",
+			Unfit:    true,
+		})
+		return
+	}
+	h.clear("data-unreadable")
+	if judge(s.Local, marked, wal) == amnesia {
+		if adopted { // it serves still; there will be no next start
+			h.noteVanished(s)
+			return
+		}
+		h.forgetDisk(ctx, "its data was gone")
+		return
+	}
+	h.noticeLog()
+	s = h.snapshot()
+	if err := h.o.Process.Ensure(ctx, *s.Launch, h.permit(s.Launch.Nonce)); err != nil {
+		h.note(cluster.Problem{
+			Code:     "member-not-started",
+			Sentence: fmt.Sprintf("host %s cannot start its member: %v", s.Host, err),
+			Hint:     "the host tries again every ten seconds; the member's log says more",
+		})
+		return
+	}
+	h.clear("member-not-started")
+}
+
+func (h *Host) noteVanished(s State) {
+	h.note(cluster.Problem{
+		Code:     "data-vanished",
+		Sentence: fmt.Sprintf("the data directory of the running member %s is gone or not its own any more; once it ends it cannot be started again", s.Local.Member),
+		Hint:     "replace the member while it still serves",
+	})
+}

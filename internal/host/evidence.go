@@ -1,0 +1,202 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Reasons for which Permit refuses a start.
+var (
+	errNotWanted = errors.New("the host's record does not want this member to run")
+	errForgot    = errors.New("the evidence that this disk holds the member's log is gone")
+)
+
+// saveTimeout bounds the wait for a turn to write, where no caller does.
+const saveTimeout = 5 * time.Second
+
+// permit is asked before every start of the process. What it reads may have
+// changed since the start was ordered, so it reads everything again.
+func (h *Host) permit(nonce string) Permit {
+	return func() error {
+		s := h.snapshot()
+		if s.Launch == nil || s.Launch.Nonce != nonce || !s.wantsRun() {
+			return errNotWanted
+		}
+		marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
+		if err != nil {
+			return fmt.Errorf("look for the member's log: %w", err)
+		}
+		if judge(s.Local, marked, wal) == amnesia {
+			select {
+			case h.lost <- struct{}{}:
+			default:
+			}
+			return errForgot
+		}
+		// A log that was seen has to be there at every later start, so what
+		// was seen is written down before the process runs again.
+		return h.recordLog(s, marked, wal)
+	}
+}
+
+// recordLog moves a starting member whose log was seen on to started.
+func (h *Host) recordLog(s State, marked, wal bool) error {
+	if s.Local.State != cluster.MemberStarting || !marked || !wal {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	return h.save(ctx, func(now *State) {
+		if now.Local.State == cluster.MemberStarting && now.Local.Member == s.Local.Member && now.Disk == s.Disk {
+			now.Local.State = cluster.MemberStarted
+			if now.Launch != nil { // what only a first start reads, no later one shall
+				l := *now.Launch
+				l.InitialCluster, l.Founding = nil, false
+				now.Launch = &l
+			}
+		}
+	})
+}
+
+// noticeLog looks whether a starting member has written its log.
+func (h *Host) noticeLog() {
+	s := h.snapshot()
+	if s.Local.State != cluster.MemberStarting {
+		return
+	}
+	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
+	if err == nil {
+		h.recordLog(s, marked, wal)
+	}
+}
+
+// becomeNewDisk is called by Run when a start was refused because the evidence
+// was gone.
+func (h *Host) becomeNewDisk(ctx context.Context) {
+	t := h.beginWait(ctx, cluster.Op{Kind: opBoot})
+	if t == nil {
+		return
+	}
+	defer h.end(t)
+	s := h.snapshot()
+	if s.Local.State != cluster.MemberStarting && s.Local.State != cluster.MemberStarted {
+		return
+	}
+	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
+	if err != nil || judge(s.Local, marked, wal) == evident {
+		return
+	}
+	if h.o.Process.Status().State == cluster.ProcessRunning {
+		h.noteVanished(s)
+		return
+	}
+	h.forgetDisk(ctx, "its data was gone")
+}
+
+// forgetDisk makes this a new disk: the host ID stays, the disk ID is new, no
+// member is recorded, and what is left of its data is set aside. The caller
+// runs a task, and no process runs that could be kept.
+func (h *Host) forgetDisk(ctx context.Context, reason string) {
+	fresh := h.mintDisk()
+	err := h.save(ctx, func(s *State) {
+		if l := s.Local; l.Token != "" {
+			s.Journal = &Entry{
+				Op:   cluster.Op{Kind: cluster.OpSetAside, Token: l.Token, Cluster: l.Cluster, Member: l.Member, Reason: reason},
+				Step: stepMove,
+			}
+			if l.Member != 0 {
+				s.Carried = append(s.Carried, l.Member)
+			}
+		}
+		s.PastDisks = append(s.PastDisks, s.Disk)
+		s.Disk, s.Beat = fresh, 0
+		s.Local = cluster.LocalMember{}
+	})
+	if err != nil {
+		h.note(cluster.Problem{
+			Code:     "disk-forgot",
+			Sentence: fmt.Sprintf("the disk of host %s has forgotten its member, and that cannot be written down: %v", h.o.ID, err),
+			Hint:     "make the data directory writable; the member is not started",
+			Unfit:    true,
+		})
+		return
+	}
+	h.o.Log.Warn("the disk forgot its member: the host goes on as a new disk", "reason", reason, "disk", fresh)
+	h.mu.Lock()
+	h.rolledBack = false
+	h.stamps = nil
+	h.mu.Unlock()
+	h.clear("disk-went-back")
+	h.resume(ctx)
+	h.changed()
+}
+
+// resume finishes setting data aside; the caller runs a task. Every step may
+// have been taken before.
+func (h *Host) resume(ctx context.Context) error {
+	s := h.snapshot()
+	if s.Journal == nil {
+		return nil
+	}
+	err := h.moveData(ctx, s)
+	if err != nil {
+		h.note(cluster.Problem{
+			Code:     "data-not-set-aside",
+			Sentence: fmt.Sprintf("host %s could not set the data of its former member aside: %v", s.Host, err),
+			Hint:     "the host tries again every ten seconds",
+			Unfit:    true,
+		})
+		return err
+	}
+	h.clear("data-not-set-aside")
+	h.clear("data-vanished")
+	h.takeInventory()
+	return nil
+}
+
+func (h *Host) moveData(ctx context.Context, s State) error {
+	op := s.Journal.Op
+	if s.Launch != nil {
+		// A process of an earlier daemon may be there, if this is a restart.
+		if h.o.Process.Status().State == cluster.ProcessStopped {
+			adoptCtx, cancel := context.WithTimeout(ctx, adoptTimeout)
+			_, err := h.o.Process.Adopt(adoptCtx, *s.Launch)
+			cancel()
+			if err != nil {
+				return fmt.Errorf("look for a running process: %w", err)
+			}
+		}
+		stopCtx, cancel := context.WithTimeout(ctx, stopDeadline)
+		err := h.o.Process.Stop(stopCtx)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("stop member: %w", err)
+		}
+	}
+	if _, err := h.o.Disk.SetAside(op.Token, op.Reason, op.Cluster, op.Member); err != nil {
+		return fmt.Errorf("set data aside: %w", err)
+	}
+	return h.save(ctx, func(s *State) {
+		if op.Member != 0 && !slices.Contains(s.Carried, op.Member) {
+			s.Carried = append(s.Carried, op.Member)
+		}
+		s.Local, s.Launch, s.Journal = cluster.LocalMember{}, nil, nil
+	})
+}
+
+// takeInventory lists what lies on the disk beside the member's data.
+func (h *Host) takeInventory() {
+	token := h.snapshot().Local.Token
+	aside, foreign, err := h.o.Disk.Inventory(token)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inventErr = err
+	if err == nil {
+		h.aside, h.foreign = aside, foreign
+	}
+}

@@ -1,0 +1,369 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Options are what a host is made of.
+type Options struct {
+	ID          cluster.HostID
+	ClusterName string
+	Address     string       // as shown to others
+	URLs        cluster.URLs // where a member of this host listens, as it advertises them
+
+	// Releases lists what the host can run now.
+	Releases func() []cluster.Version
+	// Options lists the etcd arguments beyond ours for a release.
+	Options func(cluster.Version) []string
+
+	Disk    Disk
+	Process Process
+	// Member is the client of a member launched like this.
+	Member  func(Launch) Member
+	Intents Intents
+	Reacher Reacher
+	// AskPeers asks the other hosts what they remember of this one, and
+	// returns the answers that came by the end of the context, or sooner when
+	// no more are to be expected. Nil: there is nobody to ask.
+	AskPeers func(context.Context) []cluster.Ping
+
+	Mint func() string // random and never the same; nil: 128 bits from crypto/rand
+	Log  *slog.Logger  // nil: slog.Default
+}
+
+// Host is this machine. Make one with New, run it with Run; every method may
+// be called at any time and from any goroutine.
+type Host struct {
+	o       Options
+	booted  chan struct{} // closed when Run has brought the machine in line with the record
+	turn    chan struct{} // held to admit an op or to make a promise; short
+	writer  chan struct{} // held to change the state; as long as the disk takes
+	changes chan struct{}
+	lost    chan struct{} // the evidence for the member was found gone
+
+	mu         sync.Mutex // guards what follows; never held across a call to a port
+	state      State      // what is durable
+	broken     *cluster.Problem
+	saveErr    error
+	running    *task // the op being carried out; nil: none
+	closing    bool
+	tasks      sync.WaitGroup
+	fenceUsed  time.Time
+	stamps     []stamp
+	changeNo   uint64
+	highest    cluster.Progress // newer than the state's until the next beat
+	peers      []Peer           // newer than the state's until the next beat
+	spec       *cluster.Spec    // newer than the state's until the next beat
+	aside      []cluster.SetAside
+	foreign    []cluster.SetAside
+	inventErr  error
+	boot       []cluster.Problem          // found while starting; they last until the next start
+	noted      map[string]cluster.Problem // found later, by code
+	answered   int                        // PID of the process whose member answered with its ID
+	client     Member
+	clientOf   string // the nonce of the launch that client is for
+	rolledBack bool   // a peer remembers a later beat of this disk
+}
+
+// New makes a host that does nothing yet.
+func New(o Options) *Host {
+	if o.Mint == nil {
+		o.Mint = Mint
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Options == nil {
+		o.Options = func(cluster.Version) []string { return nil }
+	}
+	return &Host{
+		o:      o,
+		booted: make(chan struct{}), turn: make(chan struct{}, 1), writer: make(chan struct{}, 1),
+		changes: make(chan struct{}, 1), lost: make(chan struct{}, 1),
+		noted: map[string]cluster.Problem{},
+	}
+}
+
+// Mint returns 128 random bits as 22 characters that are safe in URLs and
+// file names; it never begins with a dash.
+func Mint() string {
+	for {
+		var b [16]byte
+		rand.Read(b[:]) // never fails
+		if s := base64.RawURLEncoding.EncodeToString(b[:]); s[0] != '-' {
+			return s
+		}
+	}
+}
+
+const (
+	beatEvery  = 10 * time.Second
+	askTimeout = 2 * time.Second
+	// adoptTimeout bounds the look for a process left by an earlier daemon.
+	adoptTimeout = 20 * time.Second
+)
+
+// Run brings the member in line with the record, and then keeps the beat and
+// notices changes until ctx ends. The member's process goes on after it: who
+// wants it stopped calls Process.Stop after Run has returned. An op that was
+// begun is finished before Run returns.
+func (h *Host) Run(ctx context.Context) error {
+	defer h.finish()
+	h.start(ctx)
+	close(h.booted)
+	h.changed()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.o.Process.Changes():
+			h.noticeLog()
+			h.changed()
+		case <-h.lost:
+			h.becomeNewDisk(ctx)
+		case <-beat.C:
+			h.tick(ctx)
+		}
+	}
+}
+
+// finish joins what was begun.
+func (h *Host) finish() {
+	h.mu.Lock()
+	h.closing = true
+	h.mu.Unlock()
+	h.tasks.Wait()
+	h.mu.Lock()
+	c := h.client
+	h.client, h.clientOf = nil, ""
+	h.mu.Unlock()
+	closeMember(c)
+}
+
+// Changes receives a value after something happened on this host that a leader
+// should look at. There is one receiver.
+func (h *Host) Changes() <-chan struct{} { return h.changes }
+
+func (h *Host) changed() {
+	h.mu.Lock()
+	h.changeNo++
+	h.mu.Unlock()
+	select {
+	case h.changes <- struct{}{}:
+	default: // not yet read: it tells of this change as well
+	}
+}
+
+// Identity is what a host tells of itself in a ping.
+type Identity struct {
+	Host       cluster.HostID
+	Disk       cluster.DiskID // empty: not known yet, or not readable
+	Beat       uint64         // durable
+	Generation uint64         // the highest that the host has heard of
+	Promised   cluster.Fence
+	Changes    uint64 // counts what Changes tells
+	Unfit      string // why this host's daemon must not lead; empty: it may
+}
+
+// Identity never waits, not even for the disk.
+func (h *Host) Identity() Identity {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.state
+	id := Identity{
+		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Promised: s.Promised, Changes: h.changeNo,
+		Generation: max(s.floor(), s.Local.Generation),
+	}
+	if h.broken != nil {
+		id.Unfit = h.broken.Sentence
+	}
+	return id
+}
+
+// snapshot is the durable state.
+func (h *Host) snapshot() State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state
+}
+
+// errBroken says that there is no state that could be changed.
+var errBroken = errors.New("the host's state cannot be used")
+
+// save changes the state durably. A change that changes nothing writes nothing.
+func (h *Host) save(ctx context.Context, change func(*State)) error {
+	select {
+	case h.writer <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("save state: the disk is busy: %w", ctx.Err())
+	}
+	defer func() { <-h.writer }()
+	h.mu.Lock()
+	before, broken := h.state, h.broken
+	h.mu.Unlock()
+	if broken != nil {
+		return fmt.Errorf("save state: %w: %s", errBroken, broken.Sentence)
+	}
+	next := before
+	next.PastDisks, next.Carried = slices.Clip(next.PastDisks), slices.Clip(next.Carried)
+	change(&next)
+	if next.equal(before) {
+		return nil
+	}
+	err := h.o.Disk.Save(next)
+	h.mu.Lock()
+	h.saveErr = err
+	if err == nil {
+		h.state = next
+	}
+	h.mu.Unlock()
+	if err != nil {
+		h.o.Log.Error("cannot write the host's state", "err", err)
+		return fmt.Errorf("save state: %w", err)
+	}
+	return nil
+}
+
+// task is an op, or one of the host's own, while it is carried out.
+type task struct {
+	op    cluster.Op
+	fence cluster.Fence
+	since time.Time
+	done  chan struct{}
+}
+
+// takeTurn excludes others from admitting an op and from promising.
+func (h *Host) takeTurn(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *Host) endTurn() { <-h.turn }
+
+// begin registers a task; the caller holds the turn. It returns nil when one
+// is running already, or the host is shutting down.
+func (h *Host) begin(op cluster.Op, fence cluster.Fence) *task {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running != nil || h.closing {
+		return nil
+	}
+	t := &task{op: op, fence: fence, since: time.Now(), done: make(chan struct{})}
+	h.running = t
+	h.tasks.Add(1)
+	return t
+}
+
+func (h *Host) end(t *task) {
+	h.mu.Lock()
+	h.running = nil
+	h.mu.Unlock()
+	close(t.done)
+	h.tasks.Done()
+	h.changed()
+}
+
+// beginWait is begin for the host's own tasks: it waits for the running one.
+func (h *Host) beginWait(ctx context.Context, op cluster.Op) *task {
+	for {
+		if h.takeTurn(ctx) != nil {
+			return nil
+		}
+		t := h.begin(op, cluster.Fence{})
+		h.mu.Lock()
+		running, closing := h.running, h.closing
+		h.mu.Unlock()
+		h.endTurn()
+		if t != nil || closing {
+			return t
+		}
+		if running == nil {
+			continue // it ended in between
+		}
+		select {
+		case <-running.done:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// busy describes the running task, nil when there is none.
+func (h *Host) busy() *cluster.Busy {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running == nil {
+		return nil
+	}
+	return &cluster.Busy{Op: h.running.op, Fence: h.running.fence, For: time.Since(h.running.since)}
+}
+
+// member is the client of the member as it was launched last; nil when there
+// is no launch.
+func (h *Host) member() Member {
+	h.mu.Lock()
+	l, have, of := h.state.Launch, h.client, h.clientOf
+	h.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	if have != nil && of == l.Nonce {
+		return have
+	}
+	fresh := h.o.Member(*l)
+	h.mu.Lock()
+	if h.client != nil && h.clientOf == l.Nonce { // somebody else was faster
+		have, of := h.client, fresh
+		h.mu.Unlock()
+		closeMember(of)
+		return have
+	}
+	old := h.client
+	h.client, h.clientOf = fresh, l.Nonce
+	h.mu.Unlock()
+	closeMember(old)
+	return fresh
+}
+
+func closeMember(m Member) {
+	if c, ok := m.(io.Closer); ok {
+		c.Close()
+	}
+}
+
+// note keeps a problem until it is cleared.
+func (h *Host) note(p cluster.Problem) {
+	h.mu.Lock()
+	_, known := h.noted[p.Code]
+	h.noted[p.Code] = p
+	h.mu.Unlock()
+	if !known {
+		h.o.Log.Warn(p.Sentence, "problem", p.Code, "hint", p.Hint)
+	}
+}
+
+func (h *Host) clear(code string) {
+	h.mu.Lock()
+	delete(h.noted, code)
+	h.mu.Unlock()
+}

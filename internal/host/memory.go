@@ -1,0 +1,108 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// Remember takes in what other hosts told in their pings: their beats, to be
+// told back to them, and what they remember of this one. It is durable with
+// the next beat; a memory is a lower bound.
+func (h *Host) Remember(pings []cluster.Ping) {
+	h.mu.Lock()
+	s := h.state
+	behind := cluster.Ping{}
+	for _, p := range pings {
+		if p.Cluster != s.Cluster || p.Host == "" || p.Host == s.Host {
+			continue
+		}
+		if p.RememberedDisk == s.Disk && s.Disk != "" && p.Remembered > s.Beat {
+			behind = p
+		}
+		if p.Disk != "" {
+			h.peers = remember(h.peers, Peer{Host: p.Host, Disk: p.Disk, Address: p.Endpoint, Beat: p.Beat})
+		}
+	}
+	known := h.rolledBack
+	if behind.Host != "" {
+		h.rolledBack = true
+	}
+	h.mu.Unlock()
+	if behind.Host != "" && !known {
+		h.note(cluster.Problem{
+			Code: "disk-went-back",
+			Sentence: fmt.Sprintf("host %s remembers beat %d of this disk, and the disk itself only %d: it went back in time, and its member may have forgotten what it acknowledged",
+				behind.Host, behind.Remembered, s.Beat),
+			Hint:  "remove the member, reset this host and let it join anew",
+			Unfit: true,
+		})
+	}
+}
+
+// remember returns peers with p in it. The highest beat of a disk is kept, so
+// that a disk which went back does not make its peers forget.
+func remember(peers []Peer, p Peer) []Peer {
+	i, found := slices.BinarySearchFunc(peers, p, func(a, b Peer) int { return cmp.Compare(a.Host, b.Host) })
+	if !found {
+		return slices.Insert(slices.Clone(peers), i, p)
+	}
+	if peers[i].Disk == p.Disk {
+		p.Beat = max(p.Beat, peers[i].Beat)
+	}
+	if peers[i] == p {
+		return peers
+	}
+	peers = slices.Clone(peers)
+	peers[i] = p
+	return peers
+}
+
+// Remembered is what this host remembers of another one, to be told to it.
+func (h *Host) Remembered(id cluster.HostID) (cluster.DiskID, uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.peers {
+		if p.Host == id {
+			return p.Disk, p.Beat
+		}
+	}
+	return "", 0
+}
+
+// Peers are the hosts that were heard of last, sorted; where to look for them
+// when discovery finds nobody.
+func (h *Host) Peers() []Peer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.peers)
+}
+
+// RememberSpec keeps the last spec that was seen. It is durable with the next
+// beat, and used for repairs only.
+func (h *Host) RememberSpec(s cluster.Spec) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.spec == nil || !h.spec.Equal(s) {
+		h.spec = &s
+	}
+}
+
+// Spec is the last spec that was seen; nil: none ever.
+func (h *Host) Spec() *cluster.Spec {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.spec
+}
+
+// reached folds how far the own member got into what is remembered.
+func (h *Host) reached(st cluster.MemberStatus) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.highest.Revision = max(h.highest.Revision, st.Revision)
+	if c := cmp.Or(cmp.Compare(st.Term, h.highest.Term), cmp.Compare(st.Index, h.highest.Index)); c > 0 {
+		h.highest.Term, h.highest.Index = st.Term, st.Index
+	}
+}

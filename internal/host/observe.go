@@ -1,0 +1,391 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Bounds of an observation: what does not answer in time is not in the facts.
+const (
+	statusTimeout = time.Second
+	viewTimeout   = time.Second
+	reachTimeout  = time.Second
+)
+
+// stamp remembers one observation under a fence.
+type stamp struct {
+	id    string
+	fence cluster.Fence
+	at    time.Time // with the monotonic clock; taken before anything was looked at
+}
+
+// keptStamps is how many observations an op may still quote.
+const keptStamps = 8
+
+// Observe gives a promise, if a fence asks for one, and the facts. They were
+// gathered after the promise became durable, exactly if the reply's
+// State.Promised is the fence that was sent; when the promise could not be made
+// durable the facts say so, carry the old promise, and no stamp.
+//
+// Without a fence the reply is facts only: no promise, no stamp, and an op that
+// is being carried out does not matter.
+func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.ObserveReply {
+	select {
+	case <-h.booted:
+	case <-ctx.Done():
+		return cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opBoot}}}
+	}
+	var st stamp
+	if h.usable() {
+		promised, reply := h.promise(ctx, req)
+		if reply != nil {
+			return *reply
+		}
+		if promised {
+			st = stamp{id: h.o.Mint(), fence: req.Fence, at: time.Now()}
+		}
+	}
+	state := h.facts(ctx, req.Reach)
+	if st.id != "" {
+		h.mu.Lock()
+		h.stamps = append(h.stamps, st)
+		h.stamps = slices.Clone(h.stamps[max(0, len(h.stamps)-keptStamps):])
+		h.mu.Unlock()
+	}
+	return cluster.ObserveReply{State: &state, Stamp: st.id}
+}
+
+func (h *Host) usable() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.broken == nil
+}
+
+// promise makes the fence and a newer intent durable. A reply means that the
+// observation ends here; promised is false when the facts are given without.
+func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promised bool, reply *cluster.ObserveReply) {
+	if h.takeTurn(ctx) != nil {
+		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opBoot}}}
+	}
+	defer h.endTurn()
+	fenced := !req.Fence.IsZero()
+	if busy := h.busy(); busy != nil {
+		if fenced {
+			return false, &cluster.ObserveReply{Busy: busy}
+		}
+		return false, nil // the intent is kept another time: the op relies on the record
+	}
+	if fenced && req.Fence.Less(h.snapshot().Promised) {
+		return false, &cluster.ObserveReply{Refused: h.refusal()}
+	}
+	intent := h.acceptable(req.Intent)
+	err := h.save(ctx, func(s *State) {
+		if fenced {
+			s.Promised = req.Fence
+		}
+		if intent != nil {
+			s.Intent = intent
+			if s.Local.State != cluster.MemberNone && s.Local.Generation < intent.Generation {
+				s.Local.Run = false
+			}
+		}
+	})
+	if err != nil {
+		return false, nil
+	}
+	if fenced {
+		h.useFence()
+	}
+	h.stopSuperseded()
+	return fenced, nil
+}
+
+// acceptable returns the intent if it is to be kept: it names this cluster and
+// is newer than the kept one. The same generation under another nonce is a
+// second founding, which a person has to look at (SAFETY.md, rule 18).
+func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
+	if in == nil || in.Name != h.o.ClusterName {
+		return nil
+	}
+	kept := h.snapshot().Intent
+	if kept != nil && kept.Generation == in.Generation && kept.Nonce != in.Nonce {
+		h.note(cluster.Problem{
+			Code: "two-intents",
+			Sentence: fmt.Sprintf("generation %d was written twice: this host keeps the intent with nonce %s and was shown one with nonce %s",
+				in.Generation, kept.Nonce, in.Nonce),
+			Hint: "find out which of the two stores or markers is the cluster's, then run etcdadm init --supersede",
+		})
+		return nil
+	}
+	if in.Order(kept) <= 0 {
+		return nil
+	}
+	h.clear("two-intents")
+	return in.Clone()
+}
+
+// stopSuperseded stops a member of a generation that was superseded (rule 13).
+// It is done beside the observation, which says that the process still runs.
+// The caller holds the turn.
+func (h *Host) stopSuperseded() {
+	s := h.snapshot()
+	if s.Launch == nil || s.wantsRun() || s.Local.Generation >= s.floor() ||
+		h.o.Process.Status().State == cluster.ProcessStopped {
+		return
+	}
+	t := h.begin(cluster.Op{Kind: cluster.OpStop, Generation: s.Local.Generation, Reason: "superseded"}, s.Promised)
+	if t == nil {
+		return
+	}
+	h.o.Log.Warn("a higher generation was written: the member is stopped", "generation", s.Local.Generation, "higher", s.floor())
+	go func() {
+		defer h.end(t)
+		h.converge(context.Background(), false)
+	}()
+}
+
+func (h *Host) useFence() {
+	h.mu.Lock()
+	h.fenceUsed = time.Now()
+	h.mu.Unlock()
+}
+
+func (h *Host) refusal() *cluster.Refused {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return &cluster.Refused{Promised: h.state.Promised, Age: time.Since(h.fenceUsed)}
+}
+
+// seen is what was gathered from outside of the state.
+type seen struct {
+	status      *cluster.MemberStatus
+	view        *cluster.MemberView
+	reaches     []cluster.Reach
+	marked, wal bool
+	dataErr     error
+}
+
+// facts looks at everything at the same time, each with its bound.
+func (h *Host) facts(ctx context.Context, reach []cluster.Member) cluster.HostState {
+	s := h.snapshot()
+	process := h.o.Process.Status()
+	var f seen
+	var all sync.WaitGroup
+	if asks(s, process) {
+		m := h.member()
+		all.Go(func() { f.status = askStatus(ctx, m) })
+		all.Go(func() { f.view = askView(ctx, m) })
+	}
+	if s.Local.Token != "" {
+		all.Go(func() { f.marked, f.wal, f.dataErr = h.o.Disk.Data(s.Local.Token, s.Disk) })
+	}
+	f.reaches = make([]cluster.Reach, len(reach))
+	for i, m := range reach {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+			defer cancel()
+			f.reaches[i] = cluster.Reach{Member: m.ID, Answers: h.o.Reacher.Reach(ctx, m.PeerURLs)}
+		})
+	}
+	all.Wait()
+	slices.SortFunc(f.reaches, func(a, b cluster.Reach) int { return cmp.Compare(a.Member, b.Member) })
+	if f.dataErr == nil {
+		h.recordLog(s, f.marked, f.wal)
+	}
+	process = h.identify(s, process, &f)
+	return h.describe(process, f)
+}
+
+// asks reports whether there is a member that could answer.
+func asks(s State, p cluster.Process) bool {
+	if s.Launch == nil || p.State == cluster.ProcessStopped {
+		return false
+	}
+	return s.Local.State == cluster.MemberStarting || s.Local.State == cluster.MemberStarted
+}
+
+func askStatus(ctx context.Context, m Member) *cluster.MemberStatus {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	st, err := m.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	return &st
+}
+
+// askView prefers a list that went through raft; without a quorum it is what
+// the member itself knows. Both are asked for at once, to be done in one bound.
+func askView(ctx context.Context, m Member) *cluster.MemberView {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	var own *cluster.MemberView
+	var asking sync.WaitGroup
+	asking.Go(func() { own = viewOf(ctx, m, false) })
+	agreed := viewOf(ctx, m, true)
+	asking.Wait()
+	if agreed != nil {
+		return agreed
+	}
+	return own
+}
+
+// viewOf returns nil when there is no answer.
+func viewOf(ctx context.Context, m Member, linearizable bool) *cluster.MemberView {
+	v, err := m.View(ctx, linearizable)
+	if err != nil {
+		return nil
+	}
+	v.Linearizable = linearizable
+	v.Members = slices.Clone(v.Members)
+	slices.SortFunc(v.Members, func(a, b cluster.Member) int { return cmp.Compare(a.ID, b.ID) })
+	return &v
+}
+
+// identify holds what answers against the record. An adopted process whose
+// member has not answered with the recorded ID yet is silent; one that answers
+// with another is not ours, and its list says nothing about our cluster.
+func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
+	own := f.status != nil && f.status.Member == s.Local.Member &&
+		(s.Local.Cluster == 0 || f.status.Cluster == s.Local.Cluster)
+	switch {
+	case own:
+		h.clear("wrong-member")
+		h.reached(*f.status)
+		h.mu.Lock()
+		h.answered = p.PID
+		h.mu.Unlock()
+		if s.Local.Cluster == 0 && f.status.Cluster != 0 {
+			h.learnCluster(s.Local.Member, f.status.Cluster)
+		}
+	case f.status != nil:
+		f.view = nil
+		h.note(cluster.Problem{
+			Code: "wrong-member",
+			Sentence: fmt.Sprintf("member %s of cluster %s answers on host %s, which carries member %s of cluster %s",
+				f.status.Member, f.status.Cluster, s.Host, s.Local.Member, s.Local.Cluster),
+			Hint: "look what listens at the client URL of this host",
+		})
+		if p.Adopted {
+			p.State = cluster.ProcessForeign
+		}
+		return p
+	}
+	h.mu.Lock()
+	known := h.answered == p.PID && p.PID != 0 || own
+	h.mu.Unlock()
+	if p.Adopted && !known && p.State == cluster.ProcessRunning {
+		p.State = cluster.ProcessSilent
+	}
+	return p
+}
+
+// learnCluster records the cluster ID of a founder, which nobody knows before
+// the first one serves.
+func (h *Host) learnCluster(m cluster.MemberID, c cluster.ClusterID) {
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	h.save(ctx, func(s *State) {
+		if s.Local.Member == m && s.Local.Cluster == 0 && s.Local.State != cluster.MemberNone {
+			s.Local.Cluster = c
+		}
+	})
+}
+
+// describe puts the facts together.
+func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
+	releases := slices.Clone(h.o.Releases())
+	slices.SortFunc(releases, cluster.Version.Compare)
+	h.mu.Lock()
+	s := h.state
+	out := cluster.HostState{
+		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Cluster: h.o.ClusterName, Address: h.o.Address, Clock: time.Now(),
+		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: s.Intent.Clone(),
+		URLs: h.o.URLs, Releases: releases,
+		Local: s.Local, Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
+		Highest: h.highest, SetAside: slices.Clone(h.aside), Foreign: slices.Clone(h.foreign),
+	}
+	out.Problems = h.problems(s)
+	if h.broken != nil {
+		// What could not be read may be anything; a host like this must not
+		// look like one that holds no member's data.
+		out.Foreign = append(out.Foreign, cluster.SetAside{Reason: h.broken.Code})
+	}
+	h.mu.Unlock()
+	out.Local.HasData = f.wal
+	if f.dataErr != nil {
+		out.Local.HasData = s.Local.State != cluster.MemberPrepared // unknown is not absent
+		out.Problems = append(out.Problems, cluster.Problem{
+			Code:     "data-unreadable",
+			Sentence: fmt.Sprintf("host %s cannot read its member's data directory: %v", s.Host, f.dataErr),
+			Hint:     "repair the disk", Unfit: true,
+		})
+	} else if s.Local.State == cluster.MemberStarted && !(f.marked && f.wal) && s.Journal == nil {
+		h.noteVanished(s)
+	}
+	out.Options = slices.Sorted(slices.Values(h.o.Options(launchVersion(s, releases))))
+	return out
+}
+
+// Reasons of foreign data, as a Disk reports them.
+const (
+	// ForeignPredecessor: the state file and data of etcd-manager.
+	ForeignPredecessor = "state or data that etcd-manager wrote"
+	// ForeignData: a data directory without this disk's mark.
+	ForeignData = "a data directory that this host did not make"
+)
+
+func foreignHint(f cluster.SetAside) string {
+	if f.Reason == ForeignPredecessor {
+		return "keep etcd-manager running on it, or restore its last backup into a new cluster; this release does not take its data over in place yet"
+	}
+	return "move it out of the data directory if it is not needed; nothing is started beside it"
+}
+
+// launchVersion is the release that a member started now would be of.
+func launchVersion(s State, releases []cluster.Version) cluster.Version {
+	if !s.Local.Version.IsZero() || len(releases) == 0 {
+		return s.Local.Version
+	}
+	return releases[len(releases)-1]
+}
+
+// problems lists what a person should know; the caller holds the mutex.
+func (h *Host) problems(s State) []cluster.Problem {
+	out := slices.Clone(h.boot)
+	if h.broken != nil {
+		out = append(out, *h.broken)
+	}
+	for _, code := range slices.Sorted(maps.Keys(h.noted)) {
+		out = append(out, h.noted[code])
+	}
+	if h.saveErr != nil {
+		out = append(out, cluster.Problem{
+			Code:     "state-not-written",
+			Sentence: fmt.Sprintf("host %s cannot write its state, so it promises nothing and carries out nothing: %v", h.o.ID, h.saveErr),
+			Hint:     "make room on the disk", Unfit: true,
+		})
+	}
+	if h.inventErr != nil {
+		out = append(out, cluster.Problem{
+			Code:     "disk-unreadable",
+			Sentence: fmt.Sprintf("host %s cannot list what lies in its data directory: %v", h.o.ID, h.inventErr),
+			Hint:     "repair the disk", Unfit: true,
+		})
+	}
+	for _, f := range h.foreign {
+		out = append(out, cluster.Problem{
+			Code:     "foreign-data",
+			Sentence: fmt.Sprintf("%s on host %s is not accounted for: %s", f.Dir, h.o.ID, f.Reason),
+			Hint:     foreignHint(f), Unfit: true,
+		})
+	}
+	return out
+}

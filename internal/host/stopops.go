@@ -1,0 +1,163 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// mismatch says that an op is about another member than the host's; "" when it
+// is about this one, or names none.
+func mismatch(op cluster.Op, l cluster.LocalMember) string {
+	if op.Member != 0 && op.Member != l.Member || op.Cluster != 0 && l.Cluster != 0 && op.Cluster != l.Cluster {
+		return "the op is about member " + op.Member.String() + " of cluster " + op.Cluster.String() +
+			", the host carries member " + l.Member.String() + " of cluster " + l.Cluster.String()
+	}
+	return ""
+}
+
+// restart restarts the own member with other settings; with the same ones it
+// is restarted as it is.
+func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
+	s := h.snapshot()
+	l := s.Local
+	switch {
+	case l.State != cluster.MemberStarting && l.State != cluster.MemberStarted:
+		return refused("host %s has no member to restart", s.Host)
+	case mismatch(op, l) != "":
+		return refused("%s", mismatch(op, l))
+	case l.Generation < s.floor():
+		return refused("generation %d is refused: this host accepts %d and higher", l.Generation, s.floor())
+	}
+	if reason, hint := h.obstacle(s); reason != "" && h.o.Process.Status().State == cluster.ProcessStopped {
+		return refusedWithHint(hint, "%s", reason)
+	}
+	launch := *s.Launch
+	if !op.Version.IsZero() {
+		launch.Version = op.Version
+	}
+	if !slices.Contains(h.o.Releases(), launch.Version) {
+		return refusedWithHint("install the release", "host %s does not have etcd %s", s.Host, launch.Version)
+	}
+	launch.Quarantined, launch.URLs, launch.Options = op.Quarantined, h.o.URLs, h.options(launch.Version)
+	// A process that is stopped without its log there is lost for good.
+	marked, wal, err := h.o.Disk.Data(l.Token, s.Disk)
+	switch {
+	case err != nil:
+		return failed("look at the data directory: %v", err)
+	case judge(l, marked, wal) == amnesia:
+		return refused("the data of member %s is not there: it could not be started again", l.Member)
+	}
+	if wal { // only the first start reads these, and no later one shall
+		launch.InitialCluster, launch.Founding = nil, false
+	}
+	return h.relaunch(ctx, s, launch)
+}
+
+func (h *Host) relaunch(ctx context.Context, s State, launch Launch) cluster.ApplyReply {
+	same := launch.Same(*s.Launch)
+	launch.Nonce = h.o.Mint()
+	err := h.save(ctx, func(now *State) {
+		now.Launch = &launch
+		now.Local.Run, now.Local.Version, now.Local.URLs = true, launch.Version, launch.URLs
+		now.Local.Options, now.Local.Quarantined = launch.Options, launch.Quarantined
+	})
+	if err != nil {
+		return failed("%v", err)
+	}
+	if same && h.o.Process.Status().State != cluster.ProcessStopped {
+		if err := h.halt(ctx); err != nil {
+			return failed("stop member: %v", err)
+		}
+	}
+	return h.ensure(ctx, launch)
+}
+
+// halt stops the process, within its bound.
+func (h *Host) halt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopDeadline)
+	defer cancel()
+	return h.o.Process.Stop(ctx)
+}
+
+// stop keeps the own member stopped, also over restarts of the daemon.
+func (h *Host) stop(ctx context.Context, op cluster.Op) cluster.ApplyReply {
+	s := h.snapshot()
+	if reason := mismatch(op, s.Local); reason != "" {
+		return refused("%s", reason)
+	}
+	if s.Launch == nil {
+		return done("it was so already")
+	}
+	if err := h.save(ctx, func(s *State) { s.Local.Run = false }); err != nil {
+		return failed("%v", err)
+	}
+	if err := h.halt(ctx); err != nil {
+		return failed("stop member: %v", err)
+	}
+	return done("")
+}
+
+// refuse promises never to run a member of a lower generation (rule 13).
+func (h *Host) refuse(ctx context.Context, op cluster.Op) cluster.ApplyReply {
+	err := h.save(ctx, func(s *State) {
+		s.LowestGeneration = max(s.LowestGeneration, op.Generation)
+		if s.Local.State != cluster.MemberNone && s.Local.Generation < s.LowestGeneration {
+			s.Local.Run = false
+		}
+	})
+	if err != nil {
+		return failed("%v", err)
+	}
+	s := h.snapshot()
+	if s.Launch != nil && s.Local.Generation < s.LowestGeneration {
+		if err := h.halt(ctx); err != nil {
+			return failed("stop member: %v", err)
+		}
+	}
+	return done("")
+}
+
+// setAside stops a member for good and moves its data away. That it may be
+// (rule 21) was decided by who asks; that it is this member's data, and nobody
+// holds it, is looked at here.
+func (h *Host) setAside(ctx context.Context, op cluster.Op, fence cluster.Fence) cluster.ApplyReply {
+	s := h.snapshot()
+	l := s.Local
+	if s.Journal == nil {
+		switch {
+		case op.Member == 0:
+			return refused("a set-aside that names no member")
+		case l.State == cluster.MemberNone && s.carried(op.Member):
+			return done("it was so already")
+		case l.State != cluster.MemberStarting && l.State != cluster.MemberStarted && l.State != cluster.MemberRemoved:
+			return refused("host %s carries no member", s.Host)
+		case op.Member != l.Member || op.Cluster != knownCluster(s):
+			return refused("the op is about member %s of cluster %s, host %s carries member %s of cluster %s", op.Member, op.Cluster, s.Host, l.Member, l.Cluster)
+		}
+		op.Token = l.Token
+		err := h.save(ctx, func(s *State) {
+			s.Local.State, s.Local.Run, s.Local.Cluster = cluster.MemberRemoved, false, op.Cluster
+			s.Journal = &Entry{Op: op, Fence: fence, Step: stepMove}
+		})
+		if err != nil {
+			return failed("%v", err)
+		}
+	} else if s.Journal.Op.Member != op.Member {
+		return refused("the data of member %s is being set aside", s.Journal.Op.Member)
+	}
+	if err := h.resume(ctx); err != nil {
+		return failed("%v", err)
+	}
+	return done("")
+}
+
+// knownCluster is the cluster ID of the host's member. A founder that never
+// answered has it from the intent that it was founded by.
+func knownCluster(s State) cluster.ClusterID {
+	if s.Local.Cluster == 0 && s.Intent != nil && s.Intent.Generation == s.Local.Generation && s.Intent.Nonce == s.Local.Nonce {
+		return s.Intent.Cluster
+	}
+	return s.Local.Cluster
+}
