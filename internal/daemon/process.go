@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/runtime"
+)
+
+// Process is host.Process over a child process: it turns launches into
+// programs with arguments, and keeps the runtime's record of the process
+// beside the host's state.
+type Process struct {
+	child *runtime.Child
+	path  string // of the record
+	spec  func(host.Launch) (runtime.Spec, error)
+	log   *slog.Logger
+
+	mu      sync.Mutex // guards what follows
+	record  processRecord
+	permit  host.Permit
+	problem string // why the last Ensure could not start
+	starts  int
+	changes chan struct{}
+}
+
+// processRecord is durable: what an adopting daemon needs to know.
+type processRecord struct {
+	Launch  host.Launch           `json:"launch"`
+	Spec    runtime.Spec          `json:"spec"`
+	Process runtime.ProcessRecord `json:"process"`
+}
+
+// NewProcess reads the record of an earlier daemon, if there is one. The
+// caller holds the lock of the state directory until the end of the program.
+// spec turns a launch into a program with arguments.
+func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runtime.Spec, error)) (*Process, error) {
+	p := &Process{path: filepath.Join(stateDir, "process.json"), spec: spec, log: log, changes: make(chan struct{}, 1)}
+	data, err := os.ReadFile(p.path)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(data, &p.record); err != nil {
+			return nil, &Error{Problem: fmt.Sprintf("read the record of etcd's process in %s", p.path), Err: err, Advice: "when no etcd of this host runs, move the file away"}
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, &Error{Problem: "read the record of etcd's process", Err: err}
+	}
+	p.child = runtime.NewChild(runtime.Options{Record: p.save, Permit: p.permitted, Logger: log})
+	return p, nil
+}
+
+func (p *Process) save(r runtime.ProcessRecord) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record.Process = r
+	if r.PID == 0 {
+		p.starts++
+	}
+	data, err := json.MarshalIndent(p.record, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.Replace(p.path, data, 0o600)
+}
+
+func (p *Process) permitted(runtime.Spec) error {
+	p.mu.Lock()
+	permit := p.permit
+	p.mu.Unlock()
+	if permit == nil {
+		return errors.New("the host has not said that its member may run")
+	}
+	return permit()
+}
+
+// Run restarts a process that ended, and passes its events on, until ctx
+// ends. The process goes on after it.
+func (p *Process) Run(ctx context.Context) error {
+	ran := make(chan error, 1)
+	go func() { ran <- p.child.Run(ctx) }()
+	for {
+		select {
+		case err := <-ran:
+			return err
+		case <-p.child.Events():
+			p.changed()
+		}
+	}
+}
+
+func (p *Process) changed() {
+	select {
+	case p.changes <- struct{}{}:
+	default:
+	}
+}
+
+// Ensure implements host.Process.
+func (p *Process) Ensure(ctx context.Context, l host.Launch, permit host.Permit) error {
+	err := p.ensure(ctx, l, permit)
+	p.mu.Lock()
+	p.problem = ""
+	if err != nil {
+		p.problem = err.Error()
+	}
+	p.mu.Unlock()
+	p.changed()
+	return err
+}
+
+func (p *Process) ensure(ctx context.Context, l host.Launch, permit host.Permit) error {
+	p.mu.Lock()
+	same := p.record.Launch.Same(l) && p.record.Launch.Token != ""
+	spec := p.record.Spec
+	p.permit = permit
+	p.mu.Unlock()
+	st, err := p.child.Status(ctx)
+	if err != nil {
+		return err
+	}
+	running := st.State == runtime.Running || st.State == runtime.Paused
+	if !same || !running {
+		// What runs keeps its arguments: a newer daemon may word them
+		// differently, and that is no reason to restart a member.
+		if spec, err = p.spec(l); err != nil {
+			return err
+		}
+		if st.State != runtime.Absent && st.SpecHash != spec.Hash() {
+			if err := p.child.Stop(ctx, 0); err != nil {
+				return fmt.Errorf("stop etcd, to start it with other settings: %w", err)
+			}
+		}
+		p.mu.Lock()
+		p.record.Launch, p.record.Spec = l, spec
+		p.mu.Unlock()
+	}
+	return p.child.Ensure(ctx, spec)
+}
+
+// Adopt implements host.Process.
+func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
+	p.mu.Lock()
+	record := p.record
+	p.mu.Unlock()
+	var dataDir string
+	if record.Process.DataDir != "" {
+		dataDir = record.Process.DataDir
+		err := p.child.Adopt(ctx, record.Process, dataDir)
+		if err == nil {
+			return true, nil
+		}
+		var refused *runtime.RefusedError
+		if !errors.As(err, &refused) || !refused.Gone() {
+			return false, fmt.Errorf("adopt the running etcd: %w", err)
+		}
+	}
+	// No record, or its process is gone: what holds the data is not ours.
+	spec, err := p.spec(l)
+	if err != nil {
+		return false, nil // it cannot be started either, and Ensure will say why
+	}
+	if err := runtime.CheckUnlocked(spec.DataDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("the data directory %s is in use by a process that this host did not start: %w", spec.DataDir, err)
+	}
+	return false, nil
+}
+
+// Stop implements host.Process.
+func (p *Process) Stop(ctx context.Context) error {
+	err := p.child.Stop(ctx, runtime.DefaultGrace)
+	p.changed()
+	return err
+}
+
+// Changes implements host.Process.
+func (p *Process) Changes() <-chan struct{} { return p.changes }
+
+// Status implements host.Process.
+func (p *Process) Status() cluster.Process {
+	st, err := p.child.Status(context.Background()) // does not block
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := cluster.Process{PID: st.PID, Adopted: st.Adopted, Restarts: max(0, p.starts-1)}
+	if st.LastExit != nil && !st.LastExit.Asked {
+		out.LastExit = st.LastExit.Reason
+	}
+	switch st.State {
+	case runtime.Running, runtime.Stopping:
+		out.State = cluster.ProcessRunning
+	case runtime.Paused:
+		out.State, out.LastExit = cluster.ProcessSilent, "it is stopped by a signal or a debugger"
+	case runtime.Waiting:
+		out.State = cluster.ProcessBackoff
+		if st.LastError != "" {
+			out.LastExit = st.LastError
+		}
+	case runtime.Absent:
+		if p.problem != "" {
+			out.State, out.LastExit = cluster.ProcessBackoff, p.problem
+		}
+	}
+	if err != nil {
+		out.LastExit = err.Error()
+	}
+	return out
+}
