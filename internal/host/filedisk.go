@@ -1,0 +1,324 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/journal"
+)
+
+// Layout of a data directory.
+const (
+	fileMyID    = "myid"          // the host ID
+	dirState    = "etcdadm"       // ours
+	fileState   = "state.json"    // below dirState
+	fileJournal = "journal.json"  // below dirState
+	dirData     = "data"          // etcd's, one directory a token
+	dirAside    = "data-trashcan" // what was set aside
+	fileNote    = ".json"         // suffix of the note beside it
+
+	// fileMark lies inside of etcd's member directory, where etcd looks at
+	// names that it knows only; beside it, etcd would warn about it at each
+	// start. It is gone when somebody clears the member directory.
+	fileMark = "etcdadm-disk.json"
+
+	// filePredecessor is the state of etcd-manager.
+	filePredecessor = "state"
+)
+
+// FileDisk is the Disk on files of one data directory:
+//
+//	myid                                    host ID
+//	etcdadm/state.json                      the State, with a checksum
+//	etcdadm/journal.json                    file operations that were begun
+//	data/<token>/                           etcd's data directory
+//	data/<token>/member/etcdadm-disk.json   the mark
+//	data-trashcan/<token>-<time>-<reason>/  set aside, with a note in .json beside it
+//
+// The caller holds the lock of the state directory ([FileDisk.StateDir]).
+type FileDisk struct {
+	root string
+	held func(dataDir string) error
+	now  func() time.Time
+
+	mu      sync.Mutex // guards the journal: one list of file operations at a time
+	journal *journal.Journal
+}
+
+// OpenFileDisk makes the directories that are missing. Held returns an error
+// when a process holds etcd's locks in a data directory; now gives the time
+// for the names of what is set aside, nil means time.Now.
+func OpenFileDisk(dataDir string, held func(dataDir string) error, now func() time.Time) (*FileDisk, error) {
+	root, err := filepath.Abs(dataDir)
+	if err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	if now == nil {
+		now = time.Now
+	}
+	d := &FileDisk{root: root, held: held, now: now}
+	if err := os.MkdirAll(d.StateDir(), 0o700); err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	if err := journal.SyncDir(root); err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	return d, nil
+}
+
+// StateDir is where the host's own files lie. It exists.
+func (d *FileDisk) StateDir() string { return filepath.Join(d.root, dirState) }
+
+// DataDir is etcd's data directory for a token.
+func (d *FileDisk) DataDir(token string) string { return filepath.Join(d.root, dirData, token) }
+
+// HostID reads the host ID of a data directory, or mints and keeps one.
+func HostID(dataDir string, mint func() string) (cluster.HostID, error) {
+	path := filepath.Join(dataDir, fileMyID)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		id := strings.TrimSpace(string(b))
+		if id == "" {
+			return "", fmt.Errorf("read host ID: %s is empty; write the host's ID into it, or move it away for a new one", path)
+		}
+		return cluster.HostID(id), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read host ID: %w", err)
+	}
+	if err := os.MkdirAll(dataDir, 0o755); err != nil {
+		return "", fmt.Errorf("keep host ID: %w", err)
+	}
+	id := mint()
+	if err := journal.Replace(path, []byte(id), 0o644); err != nil {
+		return "", fmt.Errorf("keep host ID: %w", err)
+	}
+	return cluster.HostID(id), nil
+}
+
+// ErrCorruptState is in the chain of an error about a state file that was
+// damaged.
+var ErrCorruptState = errors.New("the state file is damaged")
+
+// stateFile is a State and its checksum, so that a flipped bit is not taken for
+// a promise.
+type stateFile struct {
+	State  json.RawMessage `json:"state"`
+	SHA256 string          `json:"sha256"` // of the state without insignificant space
+}
+
+// Load finishes the file operations that a crash left, and reads the state.
+func (d *FileDisk) Load() (s State, ok bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.openJournal(); err != nil {
+		return State{}, false, fmt.Errorf("load state: %w", err)
+	}
+	path := filepath.Join(d.StateDir(), fileState)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, false, nil
+	}
+	if err != nil {
+		return State{}, false, fmt.Errorf("load state: %w", err)
+	}
+	s, err = decodeState(b)
+	if err != nil {
+		return State{}, false, fmt.Errorf("load state %s: %w", path, err)
+	}
+	return s, true, nil
+}
+
+func decodeState(b []byte) (State, error) {
+	var f stateFile
+	if err := json.Unmarshal(b, &f); err != nil {
+		return State{}, fmt.Errorf("%w: %w", ErrCorruptState, err)
+	}
+	if sum, err := checksum(f.State); err != nil || sum != f.SHA256 {
+		return State{}, fmt.Errorf("%w: the checksum does not match", ErrCorruptState)
+	}
+	var s State
+	if err := json.Unmarshal(f.State, &s); err != nil {
+		return State{}, fmt.Errorf("%w: %w", ErrCorruptState, err)
+	}
+	return s, nil
+}
+
+func checksum(state json.RawMessage) (string, error) {
+	b, err := json.Marshal(state) // compacts
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// openJournal opens the journal once; the caller holds the mutex.
+func (d *FileDisk) openJournal() error {
+	if d.journal != nil {
+		return nil
+	}
+	j, err := journal.Open(d.root, filepath.Join(dirState, fileJournal))
+	if err != nil {
+		return err
+	}
+	d.journal = j
+	return nil
+}
+
+// Save replaces the state.
+func (d *FileDisk) Save(s State) error {
+	state, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	sum, err := checksum(state)
+	if err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	b, err := json.MarshalIndent(stateFile{State: state, SHA256: sum}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	return journal.Replace(filepath.Join(d.StateDir(), fileState), append(b, '\n'), 0o600)
+}
+
+// WriteRecord keeps a small file of a driver of this host durably beside the
+// state, such as the runtime's record of its process.
+func (d *FileDisk) WriteRecord(name string, data []byte) error {
+	if err := plainName(name); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	return journal.Replace(filepath.Join(d.StateDir(), name), data, 0o600)
+}
+
+// ReadRecord reads what WriteRecord kept; nil without error when there is none.
+func (d *FileDisk) ReadRecord(name string) ([]byte, error) {
+	if err := plainName(name); err != nil {
+		return nil, fmt.Errorf("read record: %w", err)
+	}
+	b, err := os.ReadFile(filepath.Join(d.StateDir(), name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+// plainName refuses what is not the name of one thing in a directory.
+func plainName(name string) error {
+	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || strings.HasPrefix(name, ".") || len(name) > 128 {
+		return fmt.Errorf("%q cannot be a name in a directory", name)
+	}
+	return nil
+}
+
+// mark is what lies in a data directory to say whose it is.
+type mark struct {
+	Disk  cluster.DiskID `json:"disk"`
+	Token string         `json:"token"`
+}
+
+func memberDir(token string) string { return filepath.Join(dirData, token, "member") }
+
+// CreateData is as Disk says.
+func (d *FileDisk) CreateData(token string, disk cluster.DiskID) error {
+	if err := plainName(token); err != nil {
+		return fmt.Errorf("create data directory: token %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.openJournal(); err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	marked, _, err := d.Data(token, disk)
+	if err != nil || marked {
+		return err
+	}
+	empty, err := d.isEmpty(token)
+	if err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	if !empty {
+		return fmt.Errorf("create data directory: %s holds something already", d.DataDir(token))
+	}
+	content, err := json.Marshal(mark{Disk: disk, Token: token})
+	if err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	err = d.journal.Run([]journal.Step{
+		{Kind: journal.Mkdir, Path: dirData},
+		{Kind: journal.Mkdir, Path: filepath.Join(dirData, token)},
+		{Kind: journal.Mkdir, Path: memberDir(token)},
+		{Kind: journal.Write, Path: filepath.Join(memberDir(token), fileMark), Data: content},
+	})
+	if err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	return nil
+}
+
+// isEmpty reports whether a data directory is missing, or holds nothing but
+// what CreateData puts there, without a mark or with any.
+func (d *FileDisk) isEmpty(token string) (bool, error) {
+	outer, err := names(d.DataDir(token))
+	if err != nil {
+		return false, err
+	}
+	inner, err := names(filepath.Join(d.root, memberDir(token)))
+	if err != nil {
+		return false, err
+	}
+	outer = slices.DeleteFunc(outer, func(n string) bool { return n == "member" })
+	inner = slices.DeleteFunc(inner, func(n string) bool { return n == fileMark || n == fileMark+".new" })
+	return len(outer) == 0 && len(inner) == 0, nil
+}
+
+// names lists a directory; one that is not there is empty.
+func names(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out, nil
+}
+
+// Data is as Disk says.
+func (d *FileDisk) Data(token string, disk cluster.DiskID) (marked, wal bool, err error) {
+	if err := plainName(token); err != nil {
+		return false, false, fmt.Errorf("look at data directory: token %w", err)
+	}
+	dir := filepath.Join(d.root, memberDir(token))
+	b, err := os.ReadFile(filepath.Join(dir, fileMark))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, false, fmt.Errorf("look at data directory: %w", err)
+	}
+	if err == nil {
+		var m mark
+		marked = json.Unmarshal(b, &m) == nil && m.Disk == disk && m.Token == token
+	}
+	logs, err := names(filepath.Join(dir, "wal"))
+	if err != nil {
+		return false, false, fmt.Errorf("look at data directory: %w", err)
+	}
+	// As etcd itself decides it.
+	wal = slices.ContainsFunc(logs, func(n string) bool { return filepath.Ext(n) == ".wal" })
+	return marked, wal, nil
+}
