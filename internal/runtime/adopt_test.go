@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -253,4 +254,77 @@ func processesOn(t *testing.T, dataDir string) int {
 		}
 	}
 	return n
+}
+
+// Wherever the kill hits, one of three things is true for the next daemon: it
+// has no record and nothing runs; it has one and nothing runs; or it finds the
+// one process that runs.
+func TestKilledAnywhere(t *testing.T) {
+	rounds := 25
+	if testing.Short() {
+		rounds = 3
+	}
+	begin := time.Now()
+	calm := t.TempDir()
+	daemonState(t, calm, standIn(t, "serve"))
+	cmd, line := launchDaemon(t, "run-slowly", calm, 0)
+	pid := pidOf(t, line)
+	full := time.Since(begin)
+	kill9(t, cmd.Process)
+	_ = cmd.Wait()
+	endLeftover(pid)
+
+	outcomes := map[string]int{}
+	for range rounds {
+		state := t.TempDir()
+		spec := daemonState(t, state, standIn(t, "serve"))
+		cmd := daemonCommand("run-slowly", state, 0)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rand.N(full * 5 / 4)) // the instant is what is being tested
+		kill9(t, cmd.Process)
+		_ = cmd.Wait()
+		outcomes[findAfterKill(t, state, spec)]++
+	}
+	t.Logf("in %s: %v", full, outcomes)
+}
+
+// findAfterKill does what the next daemon does, checks the outcome, and ends
+// what it found.
+func findAfterKill(t *testing.T, state string, spec runtime.Spec) string {
+	t.Helper()
+	lock := awaitStateLock(t, state)
+	defer lock.Unlock()
+	count := processesOn(t, spec.DataDir)
+	var record runtime.ProcessRecord
+	err := readJSON(filepath.Join(state, "record.json"), &record)
+	if errors.Is(err, os.ErrNotExist) {
+		if count != 0 {
+			t.Errorf("%d processes run without a record", count)
+		}
+		return "no record"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := startDaemon(t, runtime.Options{})
+	var refused *runtime.RefusedError
+	switch err := d.Adopt(t.Context(), record, spec.DataDir); {
+	case err == nil:
+		if count != 1 {
+			t.Errorf("%d processes run, one was adopted", count)
+		}
+	case !errors.As(err, &refused) || !refused.Gone():
+		t.Errorf("adopt %+v: %v", record, err)
+	default:
+		if count != 0 {
+			t.Errorf("%d processes run, and the next daemon says: %v", count, err)
+		}
+		return "nothing started"
+	}
+	if record.PID == 0 {
+		return "found by nonce"
+	}
+	return "found by pid"
 }

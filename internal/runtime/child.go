@@ -176,7 +176,8 @@ func (c *Child) Status(context.Context) (Status, error) {
 	return s, nil
 }
 
-// Ensure is as [Runtime] says.
+// Ensure is as [Runtime] says. It starts the process itself; to start it again
+// when it ends is Run's part.
 func (c *Child) Ensure(ctx context.Context, spec Spec) error {
 	if err := spec.validate(); err != nil {
 		return err
@@ -349,7 +350,7 @@ func (c *Child) Stop(ctx context.Context, grace time.Duration) error {
 
 // finish ends proc: politely, then not.
 func (c *Child) finish(ctx context.Context, proc *process, grace time.Duration) error {
-	if err := proc.signal(unix.SIGTERM); err != nil {
+	if err := proc.signal(unix.SIGTERM); err != nil && !proc.gone() {
 		return fmt.Errorf("stop process: %w", err)
 	}
 	timer := time.NewTimer(grace)
@@ -360,7 +361,7 @@ func (c *Child) finish(ctx context.Context, proc *process, grace time.Duration) 
 			return nil
 		case <-timer.C:
 			c.opts.Logger.Warn("the member's process did not end in time and is killed", "pid", proc.pid, "grace", grace)
-			if err := proc.signal(unix.SIGKILL); err != nil {
+			if err := proc.signal(unix.SIGKILL); err != nil && !proc.gone() {
 				return fmt.Errorf("stop process: %w", err)
 			}
 		case <-c.closing:

@@ -36,11 +36,12 @@ func TestSpecIsChecked(t *testing.T) {
 	good := standIn(t, "serve")
 	d := startDaemon(t, runtime.Options{})
 	for name, change := range map[string]func(*runtime.Spec){
-		"relative program":        func(s *runtime.Spec) { s.Path = "etcd" },
-		"relative data directory": func(s *runtime.Spec) { s.DataDir = "data" },
-		"no log":                  func(s *runtime.Spec) { s.LogFile = "" },
-		"no data-dir argument":    func(s *runtime.Spec) { s.Args = []string{"--name=a"} },
-		"other data-dir argument": func(s *runtime.Spec) { s.Args = append(s.Args, "--data-dir", "/elsewhere") },
+		"relative program":           func(s *runtime.Spec) { s.Path = "etcd" },
+		"relative data directory":    func(s *runtime.Spec) { s.DataDir = "data" },
+		"relative working directory": func(s *runtime.Spec) { s.Dir = "." },
+		"no log":                     func(s *runtime.Spec) { s.LogFile = "" },
+		"no data-dir argument":       func(s *runtime.Spec) { s.Args = []string{"--name=a"} },
+		"other data-dir argument":    func(s *runtime.Spec) { s.Args = append(s.Args, "--data-dir", "/elsewhere") },
 		"absent data directory": func(s *runtime.Spec) {
 			s.DataDir += "x"
 			s.Args = []string{"--data-dir=" + s.DataDir}
@@ -253,7 +254,7 @@ func TestChildInheritsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(env), "\x00"); n != 2 {
+	if n := strings.Count(string(env), "\x00"); n != len(spec.Env)+1 {
 		t.Errorf("the environment has %d variables: %q", n, env)
 	}
 	if err := lock.Unlock(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -330,4 +331,52 @@ func TestWaitOnThread(t *testing.T) {
 		}
 		proc.close()
 	}
+}
+
+// A pidfd enters the Go poller on the kernels that we know, so that neither a
+// thread nor a second is spent on letting go.
+func TestPidfdIsPolled(t *testing.T) {
+	proc, err := openProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proc.close()
+	if err := proc.pidfd.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Errorf("set deadline: %v", err)
+	}
+	done := make(chan bool, 1)
+	go func() { done <- proc.wait() }()
+	proc.release()
+	if <-done {
+		t.Error("this process has ended")
+	}
+}
+
+// The spawn journal relies on it: whoever shares the open lock file, as a child
+// does from fork to exec, keeps the lock when the daemon is gone.
+func TestStateLockLastsUntilTheLastSharer(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := LockStateDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sharer := exec.Command("sleep", "1000")
+	sharer.ExtraFiles = []*os.File{lock.file}
+	if err := sharer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	_, early := LockStateDir(dir)
+	_ = sharer.Process.Kill()
+	_ = sharer.Wait()
+	if !errors.Is(early, ErrLocked) {
+		t.Errorf("lock while it is shared: %v", early)
+	}
+	lock, err = LockStateDir(dir)
+	if err != nil {
+		t.Fatalf("lock after the last sharer: %v", err)
+	}
+	_ = lock.Unlock()
 }

@@ -60,6 +60,9 @@ func childMain(kind string) {
 	os.Exit(0)
 }
 
+// endAtOnce keeps a program with the race detector from waiting a second at its end.
+const endAtOnce = "GORACE=atexit_sleep_ms=0"
+
 // standIn is the spec of a stand-in in a new directory.
 func standIn(t *testing.T, kind string) runtime.Spec {
 	t.Helper()
@@ -71,7 +74,7 @@ func standIn(t *testing.T, kind string) runtime.Spec {
 	return runtime.Spec{
 		Path:    "/proc/self/exe",
 		Args:    []string{"--data-dir=" + data},
-		Env:     []string{"TEST_CHILD=" + kind},
+		Env:     []string{"TEST_CHILD=" + kind, endAtOnce},
 		DataDir: data,
 		LogFile: filepath.Join(dir, "member.log"),
 	}
@@ -184,8 +187,11 @@ func daemonMain(mode string) error {
 	}
 	recordFile := filepath.Join(dir, "record.json")
 	c := runtime.NewChild(runtime.Options{Logger: quiet(), Record: func(r runtime.ProcessRecord) error {
-		if mode == "die-before-pid" && r.PID != 0 {
+		switch {
+		case mode == "die-before-pid" && r.PID != 0:
 			die()
+		case mode == "run-slowly": // a slow disk: makes the instants of interest wide
+			time.Sleep(20 * time.Millisecond)
 		}
 		err := writeJSON(recordFile, r)
 		if mode == "die-before-fork" {
@@ -243,16 +249,21 @@ func readJSON(file string, v any) error {
 	return json.Unmarshal(data, v)
 }
 
-// launchDaemon starts a daemon's process and returns it with its first line;
-// the line is empty when it ended before saying anything.
-func launchDaemon(t *testing.T, mode, state string, uid int) (*exec.Cmd, string) {
-	t.Helper()
+func daemonCommand(mode, state string, uid int) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = []string{"TEST_DAEMON=" + mode, "TEST_STATE=" + state}
+	cmd.Env = []string{"TEST_DAEMON=" + mode, "TEST_STATE=" + state, endAtOnce}
 	cmd.Dir = state
 	if uid != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	}
+	return cmd
+}
+
+// launchDaemon starts a daemon's process and returns it with its first line;
+// the line is empty when it ended before saying anything.
+func launchDaemon(t *testing.T, mode, state string, uid int) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := daemonCommand(mode, state, uid)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

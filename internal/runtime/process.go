@@ -73,6 +73,17 @@ func (p *process) ended() bool {
 	return ended
 }
 
+// gone says whether done is closed; the pidfd is closed after that, so a signal
+// that fails for it has come too late.
+func (p *process) gone() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // pollReadable waits up to timeout for a pidfd to tell the end of its process.
 func pollReadable(fd int, timeout time.Duration) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

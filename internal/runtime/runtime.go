@@ -76,6 +76,7 @@ type Runtime interface {
 
 	// Events yields a value after something in Status has changed by itself or
 	// by a call. Several changes may be told as one; the caller looks again.
+	// There is one channel, for one reader.
 	Events() <-chan struct{}
 }
 
@@ -101,7 +102,7 @@ type Spec struct {
 	Env     []string
 	DataDir string // absolute; has to exist
 	LogFile string // absolute; standard output and error are appended to it
-	Dir     string // working directory; empty means DataDir
+	Dir     string // working directory, absolute; empty means DataDir
 }
 
 // Hash identifies the spec. It is kept beside the process, to know a changed
@@ -127,6 +128,9 @@ func (s Spec) validate() error {
 		if !filepath.IsAbs(p[1]) {
 			return fmt.Errorf("check spec: %s %q is no absolute path", p[0], p[1])
 		}
+	}
+	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
+		return fmt.Errorf("check spec: working directory %q is no absolute path", s.Dir)
 	}
 	// etcd may take the directory from its environment or a file, but then the
 	// next daemon could not know the process again.
