@@ -14,9 +14,12 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/testetcd"
 )
 
+
+var _ host.Member = (*etcd.Client)(nil)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
