@@ -12,10 +12,21 @@ import (
 )
 
 // sight is what the last attempt to connect ran into. gRPC reports it as text only; the errors
-// themselves are kept here, because callers decide by them.
+// themselves are kept here, because callers decide by them. It is cleared by the server's first bytes, not by
+// the end of the handshake: with TLS 1.3 the server looks at the client's certificate after that, and gRPC may
+// be trying once more while a call still fails for the first refusal.
 type sight struct {
 	mu  sync.Mutex
 	err error // guarded by mu; nil after a connection that worked
+}
+
+// dial notes how a connection failed that did not come to a handshake.
+func (s *sight) dial(ctx context.Context, endpoint string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", endpoint)
+	if err != nil {
+		s.note(err)
+	}
+	return conn, err
 }
 
 func (s *sight) note(err error) {
@@ -41,8 +52,8 @@ type watchedCredentials struct {
 
 func (w *watchedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
-	w.seen.note(err)
 	if err != nil {
+		w.seen.note(err)
 		return conn, info, err
 	}
 	return &watchedConn{Conn: conn, seen: w.seen}, info, nil
@@ -56,12 +67,16 @@ func (w *watchedCredentials) Clone() credentials.TransportCredentials {
 // client's certificate.
 type watchedConn struct {
 	net.Conn
-	seen *sight
+	seen    *sight
+	answers atomic.Bool
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err != nil && isAlert(err) {
+	switch {
+	case n > 0 && !c.answers.Swap(true):
+		c.seen.note(nil)
+	case err != nil && isAlert(err):
 		c.seen.note(err)
 	}
 	return n, err

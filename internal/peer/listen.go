@@ -26,16 +26,45 @@ func serverCredentials(live *pki.Live, log *onceLog) credentials.TransportCreden
 }
 
 func (c *reportingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
+	held := &heldConn{Conn: raw, hold: true}
+	conn, info, err := c.TransportCredentials.ServerHandshake(held)
+	held.hold = false
+	if err == nil {
+		return conn, info, nil
+	}
+	linger(raw)
+	remote := remoteHost(raw.RemoteAddr().String())
 	var clear tls.RecordHeaderError
 	switch {
-	case err == nil || errors.Is(err, io.EOF): // a probe that only connects is no news
+	case errors.Is(err, io.EOF): // a probe that only connects is no news
 	case errors.As(err, &clear):
-		c.log.warn("connection refused", "remote", remoteHost(raw.RemoteAddr().String()), "reason", "it does not speak TLS: is that side started with --insecure?")
+		c.log.warn("connection refused", "remote", remote, "reason", "it does not speak TLS: is that side started with --insecure?")
 	default:
-		c.log.warn("connection refused", "remote", remoteHost(raw.RemoteAddr().String()), "reason", err.Error())
+		c.log.warn("connection refused", "remote", remote, "reason", err.Error())
 	}
-	return conn, info, err
+	return nil, nil, err
+}
+
+// heldConn stays open over a failed handshake, which would close it before linger.
+type heldConn struct {
+	net.Conn
+	hold bool // only the handshake's goroutine has the connection while this changes
+}
+
+func (c *heldConn) Close() error {
+	if c.hold {
+		return nil
+	}
+	return c.Conn.Close()
+}
+
+// linger reads on for a moment after a refusal, and closes. Closing at once would reset the connection under what
+// the caller has sent meanwhile, and the alert that tells it why could be lost with it.
+func linger(raw net.Conn) {
+	if raw.SetDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.CopyN(io.Discard, raw, lingerBytes)
+	}
+	_ = raw.Close()
 }
 
 func (c *reportingCredentials) Clone() credentials.TransportCredentials {
@@ -101,6 +130,11 @@ type onceLog struct {
 	mu   sync.Mutex
 	said map[string]time.Time // guarded by mu
 }
+
+const (
+	lingerTime  = 250 * time.Millisecond
+	lingerBytes = 64 << 10
+)
 
 const (
 	sayAgainAfter = 10 * time.Minute

@@ -99,7 +99,7 @@ func (p *Pool) dial(contact cluster.Contact, name string) (*Client, error) {
 	conn, err := grpc.NewClient("passthrough:///"+contact.Endpoint, // the name is resolved at each dial: addresses change
 		grpc.WithTransportCredentials(&watchedCredentials{creds, seen}),
 		grpc.WithStatsHandler(sentMarker{}),
-		grpc.WithNoProxy(), // a proxy for the world outside is no way to a neighbour
+		grpc.WithContextDialer(seen.dial), // and through no proxy: one for the world outside is no way to a neighbour
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithIdleTimeout(idleAfter),

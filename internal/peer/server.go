@@ -206,7 +206,10 @@ func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *pee
 		defer cancel()
 	}
 	reply, err := do(ctx, from, request)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return nil, status.FromContextError(ctx.Err()).Err() // not the handler's fault
+	case err != nil:
 		return nil, handlerStatus(err)
 	}
 	body, err := json.Marshal(reply)
