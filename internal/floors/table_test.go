@@ -145,14 +145,18 @@ var table = []room{
 	{path: "internal/operator", floor: face, beside: map[string]string{
 		"internal/manager": "runs the same loop",
 	}},
+	{path: "internal/console", floor: face},
 	{path: "internal/daemon", floor: face, beside: map[string]string{
+		"internal/console": "answers a person's questions and takes their goals",
 		"internal/manager": "assembles its parts and runs it",
 	}},
 	{path: "internal/playground", floor: face, beside: map[string]string{
+		"internal/console": "asks them",
 		"internal/daemon":  "runs several of them on this machine",
 		"internal/manager": "looks at what they decide",
 	}},
 	{path: "internal/cli/...", floor: face, beside: map[string]string{
+		"internal/console":    "asks the daemons",
 		"internal/daemon":     "etcd-manager's flags become its configuration",
 		"internal/manager":    "a step by hand is its loop, run once",
 		"internal/playground": "etcdadm playground",
