@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/etcd"
 )
 
 // Deadlines of what an op does. The op has them, whatever its caller has.
@@ -274,9 +275,8 @@ func unknown(format string, args ...any) cluster.ApplyReply {
 
 // outcomeUnknown reports whether a membership call may have taken effect.
 func outcomeUnknown(err error) bool {
-	var says interface{ UnknownOutcome() bool }
-	if errors.As(err, &says) && says.UnknownOutcome() {
-		return true
+	if errors.Is(err, etcd.ErrUnreachable) { // nothing was sent
+		return false
 	}
-	return errors.Is(err, ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return errors.Is(err, etcd.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

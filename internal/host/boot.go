@@ -182,7 +182,7 @@ func (h *Host) tick(ctx context.Context) {
 	s := h.snapshot()
 	p := h.o.Process.Status()
 	stray := p.State != cluster.ProcessStopped && p.State != cluster.ProcessForeign && s.Launch != nil && !s.wantsRun()
-	absent := p.State == cluster.ProcessStopped && s.wantsRun()
+	absent := (p.State == cluster.ProcessStopped || p.State == cluster.ProcessBackoff) && s.wantsRun()
 	h.mu.Lock()
 	stale := h.rolledBack && p.State == cluster.ProcessStopped && s.Launch == nil
 	h.mu.Unlock()

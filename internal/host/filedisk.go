@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/journal"
 )
 
@@ -71,7 +72,7 @@ func OpenFileDisk(dataDir string, held func(dataDir string) error, now func() ti
 	if err := os.MkdirAll(d.StateDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
-	if err := journal.SyncDir(root); err != nil {
+	if err := durable.SyncDir(root); err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
 	return d, nil
@@ -101,7 +102,7 @@ func HostID(dataDir string, mint func() string) (cluster.HostID, error) {
 		return "", fmt.Errorf("keep host ID: %w", err)
 	}
 	id := mint()
-	if err := journal.Replace(path, []byte(id), 0o644); err != nil {
+	if err := durable.Replace(path, []byte(id), 0o644); err != nil {
 		return "", fmt.Errorf("keep host ID: %w", err)
 	}
 	return cluster.HostID(id), nil
@@ -191,7 +192,7 @@ func (d *FileDisk) Save(s State) error {
 	if err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	return journal.Replace(filepath.Join(d.StateDir(), fileState), append(b, '\n'), 0o600)
+	return durable.Replace(filepath.Join(d.StateDir(), fileState), append(b, '\n'), 0o600)
 }
 
 // WriteRecord keeps a small file of a driver of this host durably beside the
@@ -200,7 +201,7 @@ func (d *FileDisk) WriteRecord(name string, data []byte) error {
 	if err := plainName(name); err != nil {
 		return fmt.Errorf("write record: %w", err)
 	}
-	return journal.Replace(filepath.Join(d.StateDir(), name), data, 0o600)
+	return durable.Replace(filepath.Join(d.StateDir(), name), data, 0o600)
 }
 
 // ReadRecord reads what WriteRecord kept; nil without error when there is none.
@@ -280,7 +281,7 @@ func (d *FileDisk) isEmpty(token string) (bool, error) {
 		return false, err
 	}
 	outer = slices.DeleteFunc(outer, func(n string) bool { return n == "member" })
-	inner = slices.DeleteFunc(inner, func(n string) bool { return n == fileMark || n == fileMark+".new" })
+	inner = slices.DeleteFunc(inner, func(n string) bool { return n == fileMark || strings.HasPrefix(n, "."+fileMark) })
 	return len(outer) == 0 && len(inner) == 0, nil
 }
 

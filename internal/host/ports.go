@@ -2,22 +2,17 @@ package host
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"etcdadm.io/cluster"
 )
 
-// ErrUnknownOutcome is wrapped by the error of a membership call that may or
-// may not have taken effect. A context that ended counts as that too, and so
-// does any error in the chain with a method UnknownOutcome() bool that says so.
-var ErrUnknownOutcome = errors.New("the outcome of the call is unknown")
-
 // Member is the host's own etcd member, asked at its own client URL. The
 // driver internal/etcd implements it, and so does the simulator's etcd. Every
 // call ends by its context or after five seconds, whichever comes first.
-// A membership call that timed out returns an error that says so, see
-// [ErrUnknownOutcome]; every other error of it means that nothing was changed.
+// The error of a membership call wraps etcd.ErrUnknownOutcome or that of the
+// context when the call may have taken effect; every other error, also
+// etcd.ErrUnreachable whatever it wraps, means that nothing was changed.
 //
 // A Member that also is an io.Closer is closed when the host is done with it.
 type Member interface {
@@ -74,7 +69,9 @@ type Process interface {
 	// Ensure has the member run with these settings. It returns once the
 	// process was started (not once it serves), and does nothing when one
 	// with the [Launch.Same] settings runs. One with other settings, adopted
-	// ones included, is stopped first. The data directory must exist.
+	// ones included, is stopped first; one that waits for its next start goes
+	// on waiting. The data directory must exist. The host calls it again every
+	// ten seconds while a member that is to run does not.
 	Ensure(ctx context.Context, l Launch, permit Permit) error
 	// Adopt looks for a process left running by an earlier daemon on this
 	// host's record of it; found is false when there is none. It holds what

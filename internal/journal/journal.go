@@ -24,6 +24,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"etcdadm.io/internal/durable"
 )
 
 // Kind names a step.
@@ -151,7 +153,7 @@ func (j *Journal) save(steps []Step) error {
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	if err := Replace(j.path(j.file), append(b, '\n'), 0o600); err != nil {
+	if err := durable.Replace(j.path(j.file), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil
@@ -165,21 +167,14 @@ func local(s Step) error {
 	return nil
 }
 
-// check refuses a step that a crash-free run could not take, as far as that
-// can be known before the earlier ones are taken.
+// check refuses a step that could not be taken as things are before the first
+// one. So what a Rename moves has to be there already.
 func (j *Journal) check(s Step) error {
 	if err := local(s); err != nil {
 		return err
 	}
-	switch s.Kind {
-	case Mkdir, Write:
-		_, err := j.taken(s)
-		return err
-	case Rename:
-		_, err := j.taken(s)
-		return err
-	}
-	return fmt.Errorf("unknown kind of step %q", s.Kind)
+	_, err := j.taken(s)
+	return err
 }
 
 // taken tells whether the step was taken, or that it can never be.
@@ -238,12 +233,12 @@ func (j *Journal) take(s Step) error {
 				return err
 			}
 		}
-		if err := SyncDir(j.path(s.Path)); err != nil {
+		if err := durable.SyncDir(j.path(s.Path)); err != nil {
 			return err
 		}
 	case Write:
 		if !was {
-			return Replace(j.path(s.Path), s.Data, orMode(s.Mode, 0o600))
+			return durable.Replace(j.path(s.Path), s.Data, orMode(s.Mode, 0o600))
 		}
 	case Rename:
 		if !was {
@@ -251,11 +246,11 @@ func (j *Journal) take(s Step) error {
 				return err
 			}
 		}
-		if err := SyncDir(filepath.Dir(j.path(s.From))); err != nil {
+		if err := durable.SyncDir(filepath.Dir(j.path(s.From))); err != nil {
 			return err
 		}
 	}
-	return SyncDir(filepath.Dir(j.path(s.Path)))
+	return durable.SyncDir(filepath.Dir(j.path(s.Path)))
 }
 
 func orMode(m, otherwise fs.FileMode) fs.FileMode {
