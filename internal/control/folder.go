@@ -113,6 +113,13 @@ func (f *Folder) Conditional() bool {
 	return f.probed && f.can.Conditional
 }
 
+// Probed reports whether it is known what the store can do.
+func (f *Folder) Probed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.probed
+}
+
 // Notify tells of changes in the folder, where the store can do that; the
 // error wraps blob.ErrUnsupported where it cannot.
 func (f *Folder) Notify(ctx context.Context) (<-chan struct{}, error) {

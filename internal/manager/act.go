@@ -1,0 +1,189 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan"
+)
+
+const (
+	// A step that is taken again and again without effect is taken ever more
+	// seldom.
+	paceFree  = 3 // times that the same step may follow on itself at once
+	paceFirst = 100 * time.Millisecond
+	paceMost  = 10 * time.Second
+)
+
+// pace slows down a loop that repeats one step.
+type pace struct {
+	step  string
+	times int
+}
+
+// after is how long to wait after a step before the next look.
+func (p *pace) after(a *plan.Action, took bool) time.Duration {
+	step := a.String()
+	if step != p.step {
+		p.step, p.times = step, 0
+	}
+	p.times++
+	free := paceFree
+	if !took {
+		free = 0
+	}
+	if p.times <= free {
+		return 0
+	}
+	return min(paceFirst<<min(p.times-free-1, 10), paceMost)
+}
+
+// act takes the step of a decision. took tells whether all of it was done, as
+// far as is known; what really happened shows when the loop looks again.
+func (t *term) act(ctx context.Context, a *plan.Action, l look) (took bool) {
+	if ctx.Err() != nil {
+		return false
+	}
+	switch {
+	case a.Kind == plan.ActIntent && a.Intent != nil:
+		return t.writeIntent(ctx, a.Intent, l)
+	case a.Kind == plan.ActHosts:
+		return t.applyAll(ctx, a.Ops)
+	}
+	t.m.log.Error("the planner asked for a step that this release does not know", "kind", a.Kind)
+	return false
+}
+
+// applyAll has the hosts carry out their ops side by side.
+func (t *term) applyAll(ctx context.Context, ops []plan.HostOp) bool {
+	m := t.m
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.ApplyTimeout)
+	defer cancel()
+	replies := make([]cluster.ApplyReply, len(ops))
+	var all sync.WaitGroup
+	for i, op := range ops {
+		all.Go(func() { replies[i] = m.apply(ctx, op, t.fence.mine) })
+	}
+	all.Wait()
+	took := true
+	for i, r := range replies {
+		took = took && r.Outcome == cluster.OutcomeDone
+		m.tell(ops[i], r)
+	}
+	return took
+}
+
+// apply sends one op to its host. A call that failed on the way may have
+// taken effect.
+func (m *Manager) apply(ctx context.Context, op plan.HostOp, fence cluster.Fence) cluster.ApplyReply {
+	r := cluster.ApplyRequest{Fence: fence, Disk: op.Disk, Stamp: op.Stamp, Guard: op.Guard, Op: op.Op}
+	if op.Host == m.self {
+		return m.o.Local.Apply(ctx, r)
+	}
+	m.mu.Lock()
+	p, ok := m.peers[op.Host]
+	var to cluster.Contact
+	if ok {
+		to = p.contact
+	}
+	m.mu.Unlock()
+	if !ok {
+		return cluster.ApplyReply{Outcome: cluster.OutcomeRefused, Reason: "nobody knows how to reach the host"}
+	}
+	reply, err := m.o.Network.Apply(ctx, to, r)
+	if err != nil {
+		return cluster.ApplyReply{Outcome: cluster.OutcomeUnknown, Reason: err.Error()}
+	}
+	return reply
+}
+
+// tell says how an op ended; the same ending of the same op is said once.
+func (m *Manager) tell(op plan.HostOp, r cluster.ApplyReply) {
+	topic := fmt.Sprintf("op %s", op.Host)
+	if r.Outcome == cluster.OutcomeDone {
+		m.mu.Lock()
+		delete(m.said, topic)
+		m.mu.Unlock()
+		m.log.Info("op done", "host", op.Host, "op", op.Op.String())
+		return
+	}
+	text := r.Reason
+	if r.Hint != "" {
+		text += "; " + r.Hint
+	}
+	m.sayOnce(topic, "op not done", fmt.Errorf("host %s: %s: %s: %s", op.Host, op.Op, r.Outcome, text))
+}
+
+// writeIntent makes one conditional write of the intent.
+func (t *term) writeIntent(ctx context.Context, c *plan.IntentChange, l look) bool {
+	m := t.m
+	in, err := m.prepareIntent(c, l)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+		defer cancel()
+		if c.Create != nil {
+			_, err = m.o.Control.CreateIntent(ctx, in)
+		} else {
+			_, err = m.o.Control.ReplaceIntent(ctx, l.tag, in)
+		}
+	}
+	m.sayOnce("intent", "cannot write the intent", err)
+	if err != nil {
+		return false
+	}
+	m.log.Info("intent written", "generation", in.Generation, "write", in.Write, "state", in.State)
+	if in.Order(t.intent) > 0 {
+		t.intent = in
+	}
+	return true
+}
+
+// prepareIntent fills in what the planner leaves to the executor. A new
+// generation gets a nonce and a token that never were before, and its
+// founders the member IDs that follow from the token; any other change counts
+// the write, so that no two contents are equal.
+func (m *Manager) prepareIntent(c *plan.IntentChange, l look) (*cluster.Intent, error) {
+	if m.o.Control == nil {
+		return nil, errors.New("there is no backup store")
+	}
+	in := c.Replace.Clone()
+	if c.Create != nil {
+		in = c.Create.Clone()
+	}
+	if in == nil {
+		return nil, errors.New("the change is empty")
+	}
+	if in.Nonce == "" {
+		return in, m.mintGeneration(in)
+	}
+	if c.Create == nil {
+		if base := l.ours(); base != nil && base.Generation == in.Generation {
+			in.Write = max(in.Write, base.Write)
+		}
+		in.Write++
+	}
+	return in, nil
+}
+
+func (m *Manager) mintGeneration(in *cluster.Intent) error {
+	if m.o.MemberIDs == nil {
+		return errors.New("nobody here can work out member IDs")
+	}
+	in.Nonce, in.Token, in.Timestamp, in.Write = m.o.Mint(), m.o.Mint(), time.Now().UnixNano(), 1
+	ids, id, err := m.o.MemberIDs(in.Token, in.Founders)
+	if err != nil {
+		return fmt.Errorf("work out the founders' member IDs: %w", err)
+	}
+	if len(ids) != len(in.Founders) {
+		return fmt.Errorf("work out the founders' member IDs: %d IDs for %d founders", len(ids), len(in.Founders))
+	}
+	for i := range in.Founders {
+		in.Founders[i].Member = ids[i]
+	}
+	in.Cluster = id
+	return nil
+}

@@ -1,0 +1,68 @@
+package manager
+
+import (
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+const (
+	// higherUnused is how long a higher fence must not have been used before
+	// this leader raises its own (SAFETY.md, rule 6).
+	higherUnused = 10 * time.Second
+	// raiseWithin bounds the random wait after that.
+	raiseWithin = 5 * time.Second
+	// duelLook is how often a refused leader looks again.
+	duelLook = time.Second
+)
+
+// fencing is the fence of one leadership.
+type fencing struct {
+	self  cluster.HostID
+	mine  cluster.Fence
+	seen  cluster.Fence // the highest of all
+	raise time.Time     // when to pick a higher one; zero: not waiting for that
+}
+
+// newFencing picks a fence above every one that was heard of.
+func newFencing(self cluster.HostID, seen cluster.Fence) *fencing {
+	f := &fencing{self: self, seen: seen}
+	f.pick()
+	return f
+}
+
+func (f *fencing) pick() {
+	f.mine = cluster.Fence{Number: f.seen.Number + 1, Host: f.self}
+	f.seen, f.raise = f.mine, time.Time{}
+}
+
+// refused takes in what the hosts that refused this fence said, all of one
+// observation. It returns when to look again; zero: nobody refused. The fence
+// is raised only when none of them reports a use of the higher one within
+// higherUnused, and then after a random wait, so that two leaders that lost
+// sight of each other do not chase each other's fences upwards.
+func (f *fencing) refused(by []cluster.Refused, now time.Time, random func(time.Duration) time.Duration) time.Duration {
+	if len(by) == 0 {
+		f.raise = time.Time{}
+		return 0
+	}
+	unused := true
+	for _, r := range by {
+		if f.seen.Less(r.Promised) {
+			f.seen = r.Promised
+		}
+		unused = unused && r.Age >= higherUnused
+	}
+	switch {
+	case !unused:
+		f.raise = time.Time{}
+		return duelLook
+	case f.raise.IsZero():
+		f.raise = now.Add(random(raiseWithin))
+	}
+	if wait := f.raise.Sub(now); wait > 0 {
+		return min(wait, duelLook)
+	}
+	f.pick()
+	return time.Nanosecond // at once, under the new fence
+}

@@ -1,0 +1,246 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan"
+)
+
+// ErrNoLeader says that no daemon led while a person's step waited for one.
+var ErrNoLeader = errors.New("no daemon leads")
+
+// goalRetry is how long to wait before a step is handed over again.
+const goalRetry = 200 * time.Millisecond
+
+// GoalRequest is a person's step as it is handed to the leading daemon.
+type GoalRequest struct {
+	Goal plan.Goal `json:"goal"`
+	// DryRun stops after planning: the result holds the first decision.
+	DryRun bool `json:"dryRun,omitempty"`
+	// Within bounds the whole, beside the caller's deadline; zero: a minute.
+	Within time.Duration `json:"within,omitempty"`
+	// Handed: a daemon handed it over. It is carried out by who gets it, or
+	// comes back, so that daemons that disagree do not pass it around.
+	Handed bool `json:"handed,omitempty"`
+}
+
+// GoalOutcome is how a person's step ended.
+type GoalOutcome string
+
+const (
+	GoalDone    GoalOutcome = "done"
+	GoalPlanned GoalOutcome = "planned" // a dry run
+	GoalRefused GoalOutcome = "refused" // waiting would not help
+	GoalExpired GoalOutcome = "expired" // not done in time; what was begun goes on as the spec asks
+	// GoalTurned: leadership ended meanwhile. Only daemons see it.
+	GoalTurned GoalOutcome = "turned"
+)
+
+// GoalStep is a step that was taken on the way.
+type GoalStep struct {
+	Rule       string              `json:"rule"`
+	Reason     string              `json:"reason"`
+	Action     string              `json:"action"`
+	Projection *cluster.Projection `json:"projection,omitempty"`
+}
+
+// GoalResult is what became of a person's step.
+type GoalResult struct {
+	Outcome  GoalOutcome    `json:"outcome"`
+	Leader   cluster.HostID `json:"leader"`   // who carried it out
+	Decision plan.Decision  `json:"decision"` // the last one
+	Steps    []GoalStep     `json:"steps,omitempty"`
+}
+
+// errand is a person's step in the leader's loop.
+type errand struct {
+	request  GoalRequest
+	deadline time.Time
+	over     context.Context // ends when nobody waits for it any more
+	result   GoalResult
+	done     chan GoalResult // takes one value
+}
+
+// Goal carries out a person's step: here if this host leads, else by handing
+// it to the daemon that does. When leadership moves meanwhile, the next leader
+// goes on; every step is planned anew, so nothing is done twice.
+//
+// Errors: ErrNoLeader; ctx's; what kept the leader from being reached last.
+func (m *Manager) Goal(ctx context.Context, r GoalRequest) (GoalResult, error) {
+	if r.Within <= 0 {
+		r.Within = m.o.Intervals.GoalTimeout
+	}
+	deadline := time.Now().Add(r.Within)
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(m.o.Intervals.ObserveTimeout)) // for the answer that says how far it got
+	defer cancel()
+	failed := ErrNoLeader
+	for {
+		m.mu.Lock()
+		leader, turned := m.election.Leader, m.turned
+		m.mu.Unlock()
+		if leader != "" {
+			r.Within = time.Until(deadline)
+			result, err := m.goalBy(ctx, leader, r)
+			if err == nil && result.Outcome != GoalTurned {
+				return result, nil
+			}
+			if failed = err; err == nil {
+				failed = fmt.Errorf("%w for long enough: host %s did until now", ErrNoLeader, leader)
+			}
+		}
+		if err := waitFor(ctx, turned, goalRetry); err != nil || !time.Now().Before(deadline) {
+			return GoalResult{}, fmt.Errorf("%s: %w", r.Goal, errors.Join(failed, err))
+		}
+	}
+}
+
+func waitFor(ctx context.Context, turned <-chan struct{}, most time.Duration) error {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-turned:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// goalBy has a leader carry out the step.
+func (m *Manager) goalBy(ctx context.Context, leader cluster.HostID, r GoalRequest) (GoalResult, error) {
+	if leader == m.self {
+		return m.goalHere(ctx, r)
+	}
+	r.Handed = true
+	m.mu.Lock()
+	p, ok := m.peers[leader]
+	var to cluster.Contact
+	if ok {
+		to = p.contact
+	}
+	m.mu.Unlock()
+	if !ok {
+		return GoalResult{}, ErrNoLeader
+	}
+	wish, err := json.Marshal(r)
+	if err != nil {
+		return GoalResult{}, fmt.Errorf("hand over %s: %w", r.Goal, err)
+	}
+	reply, err := m.o.Network.Goal(ctx, to, wish)
+	if err != nil {
+		return GoalResult{}, fmt.Errorf("hand over %s: %w", r.Goal, err)
+	}
+	var result GoalResult
+	if err := json.Unmarshal(reply, &result); err != nil {
+		return GoalResult{}, fmt.Errorf("hand over %s: read the answer: %w", r.Goal, err)
+	}
+	return result, nil
+}
+
+// goalHere puts the step into this host's loop and waits for its end.
+func (m *Manager) goalHere(ctx context.Context, r GoalRequest) (GoalResult, error) {
+	e := &errand{request: r, deadline: time.Now().Add(r.Within), over: ctx, done: make(chan GoalResult, 1)}
+	m.mu.Lock()
+	turned, leading := m.turned, m.election.Leading()
+	m.mu.Unlock()
+	if !leading {
+		return GoalResult{Outcome: GoalTurned}, nil
+	}
+	select {
+	case m.goals <- e:
+	case <-turned:
+		return GoalResult{Outcome: GoalTurned}, nil
+	case <-ctx.Done():
+		return GoalResult{}, ctx.Err()
+	}
+	select {
+	case result := <-e.done:
+		return result, nil
+	case <-ctx.Done():
+		return GoalResult{}, ctx.Err()
+	}
+}
+
+// HandleGoal is Goal for the wire: another daemon, or a person's command,
+// hands over a GoalRequest and gets a GoalResult.
+func (m *Manager) HandleGoal(ctx context.Context, wish json.RawMessage) (json.RawMessage, error) {
+	var r GoalRequest
+	if err := json.Unmarshal(wish, &r); err != nil {
+		return nil, fmt.Errorf("read the goal: %w", err)
+	}
+	carryOut := m.Goal
+	if r.Handed {
+		carryOut = m.goalHere
+	}
+	result, err := carryOut(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+// accepts is where the next step comes from: nowhere while one is under way.
+func (t *term) accepts() <-chan *errand {
+	if t.errand != nil {
+		return nil
+	}
+	return t.m.goals
+}
+
+// overdue tells when nobody waits for the step under way any more.
+func (t *term) overdue() <-chan struct{} {
+	if t.errand == nil {
+		return nil
+	}
+	return t.errand.over.Done()
+}
+
+// serve gives the step under way its share of a decision, and reports whether
+// the decision's action is to be taken.
+func (t *term) serve(d plan.Decision) bool {
+	e := t.errand
+	if e == nil {
+		return true
+	}
+	e.result.Leader, e.result.Decision = t.m.self, d
+	late := e.over.Err() != nil || !time.Now().Before(e.deadline)
+	switch {
+	case e.request.DryRun:
+		t.finish(GoalPlanned)
+	case d.Refused:
+		t.finish(GoalRefused)
+	case d.Done:
+		t.finish(GoalDone)
+	case late:
+		t.finish(GoalExpired)
+	default:
+		if a := d.Action; a != nil {
+			step := GoalStep{Rule: d.Rule, Reason: d.Reason, Action: a.String(), Projection: a.Projection}
+			if n := len(e.result.Steps); n == 0 || e.result.Steps[n-1].Action != step.Action {
+				e.result.Steps = append(slices.Clip(e.result.Steps), step)
+			}
+		}
+		return true
+	}
+	poke(t.m.wake) // to converge again, and for the next step
+	return false
+}
+
+func (t *term) finish(o GoalOutcome) {
+	t.errand.result.Outcome = o
+	t.errand.done <- t.errand.result
+	t.errand = nil
+}
+
+// drop gives the step under way back when leadership ends.
+func (t *term) drop() {
+	if t.errand != nil {
+		t.finish(GoalTurned)
+	}
+}

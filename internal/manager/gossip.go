@@ -1,0 +1,307 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/election"
+	"etcdadm.io/internal/discovery"
+)
+
+const (
+	// quickFor is how long pings come quickly after a start or a change.
+	quickFor = 3 * time.Second
+	// silentAfter is when a target that does not answer is asked seldom, and
+	// one that nobody names any more is dropped.
+	silentAfter = 30 * time.Second
+	// maxTargets bounds what others' views can make this daemon talk to.
+	maxTargets = 128
+)
+
+// target is an endpoint that is pinged.
+type target struct {
+	endpoint string
+	host     cluster.HostID // who answered there last, or is said to; may be empty
+	seed     bool           // discovery names it
+	answered bool
+	since    time.Time // of the last answer, or of the first ping
+	due      time.Time
+	busy     bool // a ping is under way
+	again    bool // it was hastened while busy
+}
+
+// gossip pings every daemon that is known of until ctx ends.
+func (m *Manager) gossip(ctx context.Context) {
+	var pings sync.WaitGroup
+	defer pings.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-m.pingNow:
+		}
+		m.judgeFitness()
+		due, pause := m.round()
+		for _, t := range due {
+			pings.Go(func() { m.ping(ctx, t) })
+		}
+		timer.Reset(pause)
+	}
+}
+
+// round lets time pass for the election, and returns the targets that are due,
+// marked busy, and how long until something is due again.
+func (m *Manager) round() (due []*target, pause time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stepLocked(election.Tick{})
+	now := time.Now()
+	pause = m.o.Intervals.Idle
+	for endpoint, t := range m.targets {
+		if m.forgottenLocked(t, now) {
+			delete(m.targets, endpoint)
+			continue
+		}
+		if !t.busy && !t.due.After(now) {
+			t.busy, t.again, t.due = true, false, now.Add(m.cadenceLocked(t, now))
+			due = append(due, t)
+		}
+		if !t.busy {
+			pause = min(pause, t.due.Sub(now))
+		}
+	}
+	slices.SortFunc(due, func(a, b *target) int { return cmp.Compare(a.endpoint, b.endpoint) })
+	if next := m.election.Next(); !next.IsZero() {
+		pause = min(pause, next.Sub(now))
+	}
+	return due, max(pause, time.Millisecond)
+}
+
+func (m *Manager) cadenceLocked(t *target, now time.Time) time.Duration {
+	switch {
+	case t.host == m.self || !t.since.IsZero() && now.Sub(t.since) > silentAfter:
+		return m.o.Intervals.Silent
+	case now.Before(m.quick):
+		return m.o.Intervals.Quick
+	}
+	return m.o.Intervals.Idle
+}
+
+// forgottenLocked reports whether a target is silent and nobody names it.
+func (m *Manager) forgottenLocked(t *target, now time.Time) bool {
+	if t.seed || t.busy || t.since.IsZero() || now.Sub(t.since) <= silentAfter {
+		return false
+	}
+	p, ok := m.peers[t.host]
+	return t.host != "" && (!ok || p.contact.Endpoint != t.endpoint) || t.host == "" && now.Sub(t.since) > 10*silentAfter
+}
+
+// ping exchanges one ping with a target.
+func (m *Manager) ping(ctx context.Context, t *target) {
+	m.mu.Lock()
+	to, endpoint := t.host, t.endpoint
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
+	m.mu.Unlock()
+	mine := m.say(to)
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.PingTimeout)
+	defer cancel()
+	sent := time.Now()
+	reply, err := m.o.Network.Ping(ctx, endpoint, mine)
+	trip := time.Since(sent)
+	if err == nil {
+		m.skew(reply, sent, trip)
+		m.hear(reply)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t.busy = false
+	if err == nil {
+		t.answered, t.since, t.host = true, time.Now(), reply.Host
+		m.countSeedsLocked()
+	}
+	if t.again {
+		t.due = time.Now()
+	}
+	poke(m.pingNow) // its next ping has to be timed
+}
+
+// say is what this daemon tells another one.
+func (m *Manager) say(to cluster.HostID) cluster.Ping {
+	id := m.o.Local.Identity()
+	p := cluster.Ping{
+		Cluster: m.o.ClusterName, Host: m.self, Endpoint: m.o.Contact.Endpoint, Disk: id.Disk, Beat: id.Beat,
+		Generation: id.Generation, Promised: id.Promised, Changes: id.Changes, Clock: time.Now().UTC().Round(0),
+	}
+	if to != "" {
+		p.RememberedDisk, p.Remembered = m.o.Local.Remembered(to)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.election.Stand(&p)
+	now := time.Now()
+	for _, q := range m.peers {
+		if m.election.Live(q.contact.Host, now) {
+			p.View = append(p.View, q.contact)
+		}
+	}
+	slices.SortFunc(p.View, func(a, b cluster.Contact) int { return cmp.Compare(a.Host, b.Host) })
+	return p
+}
+
+// hasten pings one host at once.
+func (m *Manager) hasten(h cluster.HostID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.peers[h]
+	if !ok {
+		return
+	}
+	if t := m.targets[p.contact.Endpoint]; t != nil {
+		t.due, t.again = time.Now(), true
+		poke(m.pingNow)
+	}
+}
+
+func (m *Manager) hastenAllLocked(now time.Time) {
+	for _, t := range m.targets {
+		t.due, t.again = now, true
+	}
+	poke(m.pingNow)
+}
+
+// learn takes in an endpoint that somebody named.
+func (m *Manager) learn(endpoint string, h cluster.HostID, seed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learnLocked(endpoint, h, seed)
+}
+
+func (m *Manager) learnLocked(endpoint string, h cluster.HostID, seed bool) {
+	if endpoint == "" || endpoint == m.o.Contact.Endpoint || h == m.self {
+		return
+	}
+	t, ok := m.targets[endpoint]
+	if !ok {
+		if len(m.targets) >= maxTargets && !seed {
+			return
+		}
+		t = &target{endpoint: endpoint}
+		m.targets[endpoint] = t
+		poke(m.pingNow)
+	}
+	t.seed = t.seed || seed
+	if t.host == "" {
+		t.host = h
+	}
+}
+
+// discover looks for seeds until ctx ends.
+func (m *Manager) discover(ctx context.Context) {
+	if m.o.Seeds == nil {
+		m.seedsFound(nil)
+		return
+	}
+	var changed <-chan struct{}
+	if w, ok := m.o.Seeds.(discovery.Watcher); ok {
+		changed = w.Watch(ctx)
+	}
+	began := time.Now()
+	for {
+		m.findSeeds(ctx)
+		pause := m.o.Intervals.Discovery
+		if time.Since(began) < pause {
+			pause = min(pause, m.o.Intervals.Idle) // others are starting now as well
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			drain(changed)
+			return
+		case _, ok := <-changed:
+			if !ok {
+				changed = nil
+			}
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// drain waits for a watcher to be gone; its context has ended.
+func drain(c <-chan struct{}) {
+	if c == nil {
+		return
+	}
+	for range c {
+	}
+}
+
+func (m *Manager) findSeeds(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	if a, ok := m.o.Seeds.(discovery.Announcer); ok {
+		err := a.Announce(ctx, discovery.Seed{ID: string(m.self), Endpoint: m.o.Contact.Endpoint})
+		m.sayOnce("announce", "cannot announce this host to others", err)
+	}
+	seeds, err := m.o.Seeds.Seeds(ctx)
+	m.sayOnce("discovery", "cannot look for other daemons", err)
+	m.seedsFound(seeds)
+}
+
+const discoveryTimeout = 10 * time.Second
+
+func (m *Manager) seedsFound(seeds []discovery.Seed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.targets {
+		t.seed = false
+	}
+	for _, s := range seeds {
+		m.learnLocked(s.Endpoint, cluster.HostID(s.ID), true)
+	}
+	m.seeded = true
+	m.countSeedsLocked()
+}
+
+// countSeedsLocked tells the election how many seeds were not heard yet.
+func (m *Manager) countSeedsLocked() {
+	missing := election.Unheard
+	if m.seeded {
+		missing = 0
+		for _, t := range m.targets {
+			if t.seed && !t.answered {
+				missing++
+			}
+		}
+	}
+	if missing != m.election.Missing {
+		m.stepLocked(election.Seeds{Missing: missing})
+		m.ringLocked()
+	}
+}
+
+// leave hands leadership over, and tells everybody who listens.
+func (m *Manager) leave(ctx context.Context) {
+	m.step(election.Leave{})
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.PingTimeout)
+	defer cancel()
+	var pings sync.WaitGroup
+	for _, p := range m.known() {
+		if p.live {
+			pings.Go(func() {
+				_, _ = m.o.Network.Ping(ctx, p.contact.Endpoint, m.say(p.contact.Host)) // who does not hear it will miss us
+			})
+		}
+	}
+	pings.Wait()
+}

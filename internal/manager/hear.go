@@ -1,0 +1,163 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/election"
+)
+
+// maxSkew is the difference between two clocks that a person is told of.
+const maxSkew = 10 * time.Second
+
+// ErrNotOurs is returned for a ping that is not from another daemon of this
+// cluster.
+var ErrNotOurs = errors.New("the ping is not from another daemon of this cluster")
+
+// peer is another daemon.
+type peer struct {
+	contact cluster.Contact
+	changes uint64
+	heard   time.Time
+	last    cluster.Ping
+	skew    time.Duration
+}
+
+// known is a peer in a moment.
+type known struct {
+	contact cluster.Contact
+	live    bool
+	heard   time.Time
+	skew    time.Duration
+}
+
+// Ping takes in a ping from another daemon and answers with this one's.
+func (m *Manager) Ping(_ context.Context, p cluster.Ping) (cluster.Ping, error) {
+	if p.Cluster != m.o.ClusterName || p.Host == "" || p.Host == m.self && !m.echo(p) {
+		return cluster.Ping{}, fmt.Errorf("answer ping of host %q of cluster %q: %w", p.Host, p.Cluster, ErrNotOurs)
+	}
+	m.hear(p)
+	return m.say(p.Host), nil
+}
+
+// hear takes in what another daemon says, asked or not.
+func (m *Manager) hear(p cluster.Ping) {
+	if p.Cluster != m.o.ClusterName || p.Host == "" {
+		return
+	}
+	if p.Host == m.self {
+		return
+	}
+	m.o.Local.Remember([]cluster.Ping{p})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q, ok := m.peers[p.Host]
+	if !ok {
+		q = &peer{}
+		m.peers[p.Host] = q
+	}
+	was, now := q.last, time.Now()
+	fresh := !ok || !m.election.Live(p.Host, now)
+	q.contact, q.heard, q.last = cluster.Contact{Host: p.Host, Endpoint: p.Endpoint}, now, p
+	q.last.View = nil
+	if p.RememberedDisk == "" { // it did not know whom it talked to
+		q.last.RememberedDisk, q.last.Remembered = was.RememberedDisk, was.Remembered
+	}
+	if m.topFence.Less(p.Promised) {
+		m.topFence = p.Promised
+	}
+	m.learnLocked(p.Endpoint, p.Host, false)
+	for _, c := range p.View {
+		if _, known := m.peers[c.Host]; !known {
+			m.learnLocked(c.Endpoint, c.Host, false)
+		}
+	}
+	m.stepLocked(election.Heard{Ping: p})
+	if fresh {
+		m.quick = now.Add(quickFor)
+	}
+	// What happened over there is looked at now; a daemon that started anew
+	// counts from the beginning, and is another reason to look.
+	if m.election.Leading() && (fresh || p.Changes != was.Changes || p.Disk != was.Disk || p.Leaving != was.Leaving) {
+		poke(m.wake)
+	}
+	m.ringLocked()
+}
+
+// ringLocked tells who waits that something was heard.
+func (m *Manager) ringLocked() {
+	close(m.heard)
+	m.heard = make(chan struct{})
+}
+
+// echo tells this daemon's own ping, which it hears when discovery names it
+// under another address, from that of a second daemon under its name.
+func (m *Manager) echo(p cluster.Ping) bool {
+	own := m.o.Local.Identity().Disk
+	if own == "" || p.Disk == "" || p.Disk == own {
+		return true
+	}
+	m.sayOnce("twin", "another daemon has this host's ID; give each host an ID of its own", fmt.Errorf("host %s answers at %s too", p.Host, p.Endpoint))
+	return false
+}
+
+// known lists the peers, sorted.
+func (m *Manager) known() []known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	out := make([]known, 0, len(m.peers))
+	for id, p := range m.peers {
+		out = append(out, known{contact: p.contact, live: m.election.Live(id, now), heard: p.heard, skew: p.skew})
+	}
+	slices.SortFunc(out, func(a, b known) int { return cmp.Compare(a.contact.Host, b.contact.Host) })
+	return out
+}
+
+// skew compares a peer's clock with this host's. The answer was written at
+// some time of the round trip, so half of it is the error of the comparison.
+func (m *Manager) skew(p cluster.Ping, sent time.Time, trip time.Duration) {
+	if p.Clock.IsZero() || p.Host == m.self {
+		return
+	}
+	d := p.Clock.Sub(sent.Round(0).Add(trip / 2))
+	m.mu.Lock()
+	if q := m.peers[p.Host]; q != nil {
+		q.skew = d
+	}
+	m.mu.Unlock()
+	var err error
+	if d.Abs()-trip/2 > maxSkew {
+		err = fmt.Errorf("the clocks of host %s and host %s are more than %s apart; set them by NTP", p.Host, m.self, maxSkew)
+	}
+	m.sayOnce("clock "+string(p.Host), "clocks differ: leases, certificates and backup times rely on them", err)
+}
+
+// AskPeers collects what the other daemons remember of this host, until ctx
+// ends or every seed has answered. It is what a host asks before it starts
+// its member for the first time after a boot (SAFETY.md, rule 9).
+func (m *Manager) AskPeers(ctx context.Context) []cluster.Ping {
+	for {
+		m.mu.Lock()
+		heard, all := m.heard, m.election.Missing == 0
+		var out []cluster.Ping
+		for _, p := range m.peers {
+			out = append(out, p.last)
+		}
+		m.mu.Unlock()
+		slices.SortFunc(out, func(a, b cluster.Ping) int { return cmp.Compare(a.Host, b.Host) })
+		if all {
+			return out
+		}
+		select {
+		case <-ctx.Done():
+			return out
+		case <-heard:
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/election"
+)
+
+// Manager is the loop of one daemon. Make one with New; its methods may be
+// called from several goroutines at once, also before and after Run.
+type Manager struct {
+	o    Options
+	log  *slog.Logger
+	self cluster.HostID
+
+	wake     chan struct{} // look again, if leading
+	pingNow  chan struct{} // some target is due sooner than it was
+	leads    chan struct{} // this host began to lead
+	storeNow chan struct{} // look at the control folder
+	goals    chan *errand  // a person's steps, for the leader's loop
+
+	mu        sync.Mutex // guards what follows; never held across a call outside
+	election  election.State
+	stop      context.CancelFunc // ends this host's leadership; nil: it does not lead
+	turned    chan struct{}      // closed and replaced when the leader changes
+	heard     chan struct{}      // closed and replaced when a ping was heard
+	peers     map[cluster.HostID]*peer
+	targets   map[string]*target
+	seeded    bool // discovery has answered once
+	quick     time.Time
+	topFence  cluster.Fence // the highest that was heard of
+	lacking   *cluster.Intent
+	store     look
+	status    Status
+	said      map[string]string // by topic; what was said last
+	recording recording
+}
+
+// New makes a manager that does nothing yet. It fails on missing options.
+func New(o Options) (*Manager, error) {
+	switch {
+	case o.Local == nil || o.Network == nil:
+		return nil, errors.New("new manager: Local and Network are required")
+	case o.ClusterName == "" || o.Contact.Host == "":
+		return nil, errors.New("new manager: the cluster's name and this host's ID are required")
+	}
+	o = o.withDefaults()
+	m := &Manager{
+		o: o, log: o.Log, self: o.Contact.Host,
+		wake: make(chan struct{}, 1), pingNow: make(chan struct{}, 1), leads: make(chan struct{}, 1),
+		storeNow: make(chan struct{}, 1), goals: make(chan *errand),
+		turned: make(chan struct{}), heard: make(chan struct{}),
+		peers: map[cluster.HostID]*peer{}, targets: map[string]*target{}, said: map[string]string{},
+	}
+	m.election = election.New(m.self, time.Now())
+	return m, nil
+}
+
+// Run gossips, and leads when it is this host's turn, until ctx ends. It then
+// tells the others that it leaves, and returns once all is joined.
+func (m *Manager) Run(ctx context.Context) error {
+	now := time.Now()
+	m.mu.Lock()
+	m.election = election.New(m.self, now)
+	m.quick = now.Add(quickFor)
+	m.mu.Unlock()
+	for _, p := range m.o.Local.Peers() {
+		m.learn(p.Address, p.Host, false)
+	}
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context){m.gossip, m.discover, m.listen, m.watchStore, m.lead} {
+		loops.Go(func() { loop(inner) })
+	}
+	<-ctx.Done()
+	m.leave(inner)
+	cancel()
+	loops.Wait()
+	return ctx.Err()
+}
+
+// listen passes on what happens on this host.
+func (m *Manager) listen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.o.Local.Changes():
+		}
+		m.judgeFitness()
+		if leader, leading := m.leader(); leading {
+			poke(m.wake)
+		} else {
+			m.hasten(leader)
+		}
+	}
+}
+
+// leader names the leading host as seen from here, and whether it is this one.
+func (m *Manager) leader() (cluster.HostID, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.election.Leader, m.election.Leading()
+}
+
+// step feeds the election one event and carries out what it changed.
+func (m *Manager) step(e election.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stepLocked(e)
+}
+
+func (m *Manager) stepLocked(e election.Event) {
+	now := time.Now()
+	next, effects := election.Step(m.election, e, now)
+	m.election = next
+	for _, effect := range effects {
+		switch effect.Kind {
+		case election.StopLeading:
+			if m.stop != nil {
+				m.stop()
+				m.stop = nil
+			}
+		case election.StartLeading:
+			poke(m.leads)
+		case election.LeaderChanged:
+			close(m.turned)
+			m.turned = make(chan struct{})
+			m.quick = now.Add(quickFor)
+			m.hastenAllLocked(now)
+		}
+	}
+}
+
+// judgeFitness tells the election whether this host may lead.
+func (m *Manager) judgeFitness() {
+	id := m.o.Local.Identity()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	unfit := id.Unfit
+	switch {
+	case unfit != "":
+	case id.Disk == "":
+		unfit = "its host is starting"
+	case m.lacking != nil:
+		unfit = election.UnfitStore
+	}
+	if m.topFence.Less(id.Promised) {
+		m.topFence = id.Promised
+	}
+	if unfit != m.election.Unfit {
+		m.stepLocked(election.Fit{Unfit: unfit})
+	}
+}
+
+// poke leaves a value in a channel that holds one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,138 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// memoryLasts is the longest pause between two observations after which what
+// was remembered still counts. A leader that was paused for longer has not
+// seen that something was wrong "since" then.
+const memoryLasts = time.Minute
+
+// term is one leadership of this host. Only the goroutine that leads has it.
+type term struct {
+	m       *Manager
+	fence   *fencing
+	memory  cluster.Memory
+	last    *cluster.Observation // of this term
+	intent  *cluster.Intent      // the newest of ours that was seen
+	refused []cluster.Refused    // in the observation under way
+	pace    pace
+	speaker speaker
+	errand  *errand // a person's step under way
+}
+
+// observe looks at the store and at every host at the same time, and gives
+// the observation with its memory folded in.
+func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
+	m := t.m
+	o := &cluster.Observation{At: time.Now().UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
+	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight()}
+	var l look
+	var both sync.WaitGroup
+	both.Go(func() { l = m.storeNowOrLately(ctx) })
+	t.observeHosts(ctx, o, request)
+	both.Wait()
+	o.Store, o.Spec = l.view, l.spec
+	o.Gaps = append(o.Gaps, l.gaps...)
+	o.Sort()
+	if t.last != nil && o.At.Sub(t.last.At) > memoryLasts {
+		t.memory = cluster.Memory{}
+	}
+	t.memory = cluster.Fold(t.memory, o)
+	o.Memory = t.memory
+	t.last = o
+	t.keepIntent(o, l)
+	return o, l
+}
+
+// observeHosts asks all hosts at once. One that gossip has not heard from
+// lately is not waited for: it is a gap until it is heard again.
+func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request cluster.ObserveRequest) {
+	m := t.m
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.ObserveTimeout)
+	defer cancel()
+	peers := m.known()
+	answers := make([]answer, len(peers)+1)
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		answers[0] = answer{host: m.self, reply: m.o.Local.Observe(ctx, request)}
+	})
+	for i, p := range peers {
+		a := &answers[i+1]
+		a.host = p.contact.Host
+		if !p.live {
+			a.err = fmt.Errorf("no sign of its daemon since %s", p.heard.UTC().Format(time.RFC3339))
+			continue
+		}
+		asked.Go(func() { a.reply, a.err = m.o.Network.Observe(ctx, p.contact, request) })
+	}
+	asked.Wait()
+	t.refused = nil
+	for _, a := range answers {
+		t.take(o, request, a)
+	}
+}
+
+// answer is one host's answer, or why there is none.
+type answer struct {
+	host  cluster.HostID
+	reply cluster.ObserveReply
+	err   error
+}
+
+// take adds a host's answer to the observation: facts, or a gap.
+func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a answer) {
+	gap := func(kind cluster.GapKind, detail string) {
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: kind, Host: a.host, Detail: detail})
+	}
+	switch r := a.reply; {
+	case a.err != nil:
+		gap(cluster.GapUnreachable, a.err.Error())
+	case r.Refused != nil:
+		t.refused = append(t.refused, *r.Refused)
+		gap(cluster.GapRefused, fmt.Sprintf("it promised fence %s", r.Refused.Promised))
+	case r.Busy != nil:
+		gap(cluster.GapBusy, fmt.Sprintf("it carries out %s", r.Busy.Op))
+	case r.State == nil:
+		gap(cluster.GapUnreachable, "its answer is empty")
+	case r.State.Host != a.host || r.State.Cluster != o.Cluster:
+		gap(cluster.GapUnreachable, fmt.Sprintf("host %q of cluster %q answered", r.State.Host, r.State.Cluster))
+	default:
+		o.Hosts = append(o.Hosts, cluster.HostReport{
+			HostState: *r.State, Stamp: r.Stamp,
+			UnderFence: r.Stamp != "" && r.State.Promised == request.Fence,
+		})
+	}
+}
+
+// outOfSight lists the members, as of the last observation, whose host gave
+// no facts: the others are asked whether they can reach them.
+func (t *term) outOfSight() []cluster.Member {
+	if t.last == nil {
+		return nil
+	}
+	roster, _ := t.last.Roster()
+	var out []cluster.Member
+	for _, s := range roster.Seats {
+		if s.Host == nil {
+			out = append(out, s.Member)
+		}
+	}
+	return out
+}
+
+// keepIntent remembers the newest intent of ours, to be handed to the hosts.
+func (t *term) keepIntent(o *cluster.Observation, l look) {
+	if l.foreign {
+		return
+	}
+	if in := o.Intent(); in != nil && !in.Adopted() && in.Name == o.Cluster && in.Order(t.intent) > 0 {
+		t.intent = in
+	}
+}

@@ -1,0 +1,121 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/discovery"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/plan"
+)
+
+// Local is this machine; *host.Host is it.
+type Local interface {
+	Identity() host.Identity
+	// Changes receives a value after something happened that a leader should
+	// look at. The manager is its one receiver.
+	Changes() <-chan struct{}
+	Observe(ctx context.Context, r cluster.ObserveRequest) cluster.ObserveReply
+	Apply(ctx context.Context, r cluster.ApplyRequest) cluster.ApplyReply
+	Remember(pings []cluster.Ping)
+	Remembered(id cluster.HostID) (cluster.DiskID, uint64)
+	Peers() []host.Peer
+	RememberSpec(s cluster.Spec)
+	Spec() *cluster.Spec
+}
+
+// Network reaches the other daemons. Every call ends soon after its context.
+type Network interface {
+	// Ping talks to whoever answers at the endpoint.
+	Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error)
+	Observe(ctx context.Context, to cluster.Contact, r cluster.ObserveRequest) (cluster.ObserveReply, error)
+	Apply(ctx context.Context, to cluster.Contact, r cluster.ApplyRequest) (cluster.ApplyReply, error)
+	// Goal hands a GoalRequest to another daemon's manager as JSON, and brings
+	// back its GoalResult.
+	Goal(ctx context.Context, to cluster.Contact, wish json.RawMessage) (json.RawMessage, error)
+}
+
+// Planner decides; plan.Next is the one.
+type Planner func(plan.Goal, *cluster.Observation) plan.Decision
+
+// MemberIDs works out the IDs that etcd will give to the founders of a
+// cluster with this token, in their order, and to the cluster.
+type MemberIDs func(token string, founders []cluster.Founder) ([]cluster.MemberID, cluster.ClusterID, error)
+
+// Intervals are how often and how long. Zero fields get their default.
+type Intervals struct {
+	Quick     time.Duration // 100 ms: between pings after a start or a change
+	Idle      time.Duration // 1 s: between pings otherwise
+	Silent    time.Duration // 5 s: between pings to who has not answered for long
+	Tick      time.Duration // 10 s: between looks when nothing happens
+	Store     time.Duration // 2 s: between looks at the control folder
+	Record    time.Duration // 10 s: between writes of the record
+	Discovery time.Duration // 60 s: between looks for seeds
+
+	PingTimeout    time.Duration // 1 s
+	ObserveTimeout time.Duration // 2 s
+	StoreTimeout   time.Duration // 2 s: to read
+	WriteTimeout   time.Duration // 5 s: to write to the store
+	ApplyTimeout   time.Duration // 15 s: for one op
+	GoalTimeout    time.Duration // 60 s: for a person's step that names no time
+}
+
+// Options are what a manager is made of. Local, Contact, ClusterName and
+// Network are required.
+type Options struct {
+	Local       Local
+	Contact     cluster.Contact // how others reach this daemon
+	ClusterName string
+	Network     Network
+	Seeds       discovery.Seeds // nil: others have to come to us
+	Control     *control.Folder // nil: there is no store
+	// Spec, when set, takes the place of the spec in the store.
+	Spec      *cluster.Spec
+	Planner   Planner // nil: plan.Next
+	MemberIDs MemberIDs
+	Mint      func() string                     // nil: host.Mint
+	Rand      func(time.Duration) time.Duration // uniform in [0, d); nil: math/rand
+	Log       *slog.Logger                      // nil: slog.Default
+	// Decided is told every decision, said or not, with what it was made from
+	// (metrics, recordings). It must not block. Neither value may be changed.
+	Decided   func(*cluster.Observation, plan.Decision)
+	Intervals Intervals
+}
+
+func (o Options) withDefaults() Options {
+	if o.Planner == nil {
+		o.Planner = plan.Next
+	}
+	if o.Mint == nil {
+		o.Mint = host.Mint
+	}
+	if o.Rand == nil {
+		o.Rand = func(d time.Duration) time.Duration { return rand.N(d) }
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Decided == nil {
+		o.Decided = func(*cluster.Observation, plan.Decision) {}
+	}
+	i := &o.Intervals
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&i.Quick, 100 * time.Millisecond}, {&i.Idle, time.Second}, {&i.Silent, 5 * time.Second},
+		{&i.Tick, 10 * time.Second}, {&i.Store, 2 * time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
+		{&i.PingTimeout, time.Second}, {&i.ObserveTimeout, 2 * time.Second}, {&i.StoreTimeout, 2 * time.Second},
+		{&i.WriteTimeout, 5 * time.Second}, {&i.ApplyTimeout, 15 * time.Second}, {&i.GoalTimeout, time.Minute},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	return o
+}

@@ -1,0 +1,176 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
+)
+
+// Status is what this daemon knows at a moment. Values that it points to are
+// not changed any more.
+type Status struct {
+	Cluster string         `json:"cluster"`
+	Self    cluster.HostID `json:"self"`
+	Leader  cluster.HostID `json:"leader,omitempty"` // of the daemons; empty: none in sight
+	Leading bool           `json:"leading"`
+	Unfit   string         `json:"unfit,omitempty"` // why this daemon must not lead
+	Peers   []PeerStatus   `json:"peers,omitempty"` // sorted by host
+
+	// While this daemon leads: what it saw last, and what follows from it.
+	At          time.Time            `json:"at,omitzero"`
+	Observation *cluster.Observation `json:"observation,omitempty"`
+	Decision    *plan.Decision       `json:"decision,omitempty"`
+	Since       time.Time            `json:"since,omitzero"` // since when the decision has been this one
+}
+
+// PeerStatus is another daemon.
+type PeerStatus struct {
+	cluster.Contact
+	Live  bool          `json:"live"`
+	Heard time.Time     `json:"heard"`
+	Skew  time.Duration `json:"skew,omitempty"` // its clock minus ours
+}
+
+// recording is what is to be written into the store.
+type recording struct {
+	news     bool // the decision changed
+	cluster  cluster.ClusterID
+	progress cluster.Progress
+}
+
+// Status gives a snapshot.
+func (m *Manager) Status() Status {
+	peers := m.known()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.status
+	s.Cluster, s.Self = m.o.ClusterName, m.self
+	s.Leader, s.Leading, s.Unfit = m.election.Leader, m.election.Leading(), m.election.Unfit
+	for _, p := range peers {
+		s.Peers = append(s.Peers, PeerStatus{Contact: p.contact, Live: p.live, Heard: p.heard.Round(0), Skew: p.skew})
+	}
+	return s
+}
+
+// publish makes a tick's result visible.
+func (m *Manager) publish(o *cluster.Observation, d plan.Decision, since time.Time, news bool) {
+	id, p := progress(o)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status = Status{At: o.At, Observation: o, Decision: &d, Since: since.Round(0)}
+	m.recording = recording{news: m.recording.news || news, cluster: id, progress: p}
+}
+
+// ended forgets what only a leader knows.
+func (m *Manager) ended() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status, m.recording = Status{}, recording{}
+}
+
+// progress is the highest that any host tells of.
+func progress(o *cluster.Observation) (cluster.ClusterID, cluster.Progress) {
+	var id cluster.ClusterID
+	var best cluster.Progress
+	if view, ok := o.Members(); ok {
+		id = view.Cluster
+	}
+	for i := range o.Hosts {
+		h := &o.Hosts[i]
+		best.Revision = max(best.Revision, h.Highest.Revision)
+		if s := h.Status; s != nil && s.Cluster == id {
+			best.Revision = max(best.Revision, s.Revision)
+			if cmp.Or(cmp.Compare(s.Term, best.Term), cmp.Compare(s.Index, best.Index)) > 0 {
+				best.Term, best.Index = s.Term, s.Index
+			}
+		}
+	}
+	return id, best
+}
+
+// scribe writes status and record into the store while this host leads: the
+// status when the decision changed, the record when something grew. Neither
+// holds up the loop, and both are advisory.
+func (m *Manager) scribe(ctx context.Context) {
+	if m.o.Control == nil {
+		return
+	}
+	ticker := time.NewTicker(m.o.Intervals.Record)
+	defer ticker.Stop()
+	statuses := time.NewTicker(statusEvery)
+	defer statuses.Stop()
+	var written recording
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-statuses.C:
+			m.writeStatus(ctx)
+		case <-ticker.C:
+			m.writeRecord(ctx, &written)
+		}
+	}
+}
+
+// statusEvery is the shortest time between two writes of the status.
+const statusEvery = 2 * time.Second
+
+func (m *Manager) writeStatus(ctx context.Context) {
+	m.mu.Lock()
+	news, s, foreign := m.recording.news, m.status, m.store.foreign
+	m.recording.news = false
+	m.mu.Unlock()
+	if !news || s.Decision == nil || foreign {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+	defer cancel()
+	err := m.o.Control.WriteStatus(ctx, storeStatus(s))
+	if err != nil {
+		m.mu.Lock()
+		m.recording.news = true
+		m.mu.Unlock()
+	}
+	m.sayOnce("status", "cannot write the status into the store", err)
+}
+
+func (m *Manager) writeRecord(ctx context.Context, written *recording) {
+	m.mu.Lock()
+	r, foreign := m.recording, m.store.foreign
+	m.mu.Unlock()
+	r.news = false
+	if r == *written || r.cluster == 0 || foreign {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+	defer cancel()
+	_, err := m.o.Control.RaiseRecord(ctx, r.cluster, r.progress)
+	if err == nil {
+		*written = r
+	}
+	m.sayOnce("record", "cannot write the record of progress into the store", err)
+}
+
+// storeStatus is the status as the store shows it.
+func storeStatus(s Status) control.Status {
+	o, d := s.Observation, s.Decision
+	out := control.Status{
+		Cluster: o.Cluster, Leader: o.Leader, At: o.At, Since: s.Since,
+		Rule: d.Rule, Reason: d.Reason, Spec: o.Spec,
+	}
+	if d.Action != nil {
+		out.Command = d.Action.Command
+	}
+	roster, _ := o.Roster()
+	for _, seat := range roster.Seats {
+		out.Members = append(out.Members, control.MemberStatus{Member: seat.ID, Host: seat.HostID, Learner: seat.Learner, Up: seat.Up, Why: seat.Why})
+	}
+	for _, b := range d.Blockers {
+		out.Blockers = append(out.Blockers, control.BlockerStatus(b))
+	}
+	return out
+}

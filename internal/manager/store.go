@@ -1,0 +1,244 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/control"
+)
+
+const (
+	// storeRest is how long a tick goes by the last look at a store that did
+	// not answer, so that each tick does not wait for its deadline anew.
+	storeRest = 5 * time.Second
+	// probeTimeout bounds the trial of what the store can do.
+	probeTimeout = 10 * time.Second
+)
+
+// look is what was seen in the control folder.
+type look struct {
+	at      time.Time
+	view    cluster.StoreView
+	tag     blob.ETag // of the intent
+	spec    *cluster.Spec
+	gaps    []cluster.Gap
+	failed  bool // the store did not answer
+	foreign bool // the intent is another cluster's
+}
+
+// same reports whether both looks saw the same, whenever that was.
+func (l look) same(o look) bool {
+	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
+	return specs && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Marker == o.view.Marker &&
+		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
+}
+
+// watchStore looks at the control folder until ctx ends: while this host leads
+// it wakes the loop when something changed there, and while the host's own
+// store lacked the intent it finds out whether it still does.
+func (m *Manager) watchStore(ctx context.Context) {
+	if m.o.Control == nil {
+		return
+	}
+	notified, err := m.o.Control.Notify(ctx)
+	if err != nil {
+		notified = nil // not every store can; it is polled anyway
+	}
+	defer drain(notified)
+	ticker := time.NewTicker(m.o.Intervals.Store)
+	defer ticker.Stop()
+	m.probe(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-m.storeNow:
+		case _, ok := <-notified:
+			if !ok {
+				notified = nil
+			}
+		}
+		if !m.caresForStore() {
+			continue
+		}
+		m.probe(ctx)
+		if now := m.lookAtStore(ctx); ctx.Err() == nil && !m.keepLook(now) {
+			poke(m.wake)
+		}
+		m.judgeStore()
+	}
+}
+
+func (m *Manager) caresForStore() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.election.Leading() || m.lacking != nil
+}
+
+// probe finds out what the store can do; once that is known it costs nothing.
+func (m *Manager) probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	can, err := m.o.Control.Probe(ctx)
+	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
+	m.sayOnce("probe", "the backup store cannot be tried out", err)
+	for _, p := range can.Problems {
+		m.sayOnce("store "+p, "the backup store has a limitation", errors.New(p))
+	}
+}
+
+// keepLook remembers a look and reports whether it shows what was known.
+func (m *Manager) keepLook(l look) (same bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	same = l.same(m.store)
+	m.store = l
+	return same
+}
+
+// storeNowOrLately is the look of a tick: a fresh one, unless the store did
+// not answer a moment ago.
+func (m *Manager) storeNowOrLately(ctx context.Context) look {
+	m.mu.Lock()
+	last := m.store
+	m.mu.Unlock()
+	if last.failed && time.Since(last.at) < storeRest {
+		return last
+	}
+	l := m.lookAtStore(ctx)
+	if ctx.Err() == nil {
+		m.keepLook(l)
+	}
+	return l
+}
+
+// lookAtStore reads intent and spec. What the store does not give is filled
+// from the last look and said to be a gap.
+func (m *Manager) lookAtStore(ctx context.Context) look {
+	m.mu.Lock()
+	last := m.store
+	m.mu.Unlock()
+	l := look{at: time.Now()}
+	if m.o.Control == nil {
+		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "no backup store is configured"})
+		l.spec = m.o.Spec
+		return l
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.StoreTimeout)
+	defer cancel()
+	l.readIntent(ctx, m.o.Control, last)
+	l.readSpec(ctx, m, last)
+	return l
+}
+
+func (l *look) readIntent(ctx context.Context, f *control.Folder, last look) {
+	in, marker, tag, err := f.ReadIntent(ctx)
+	l.foreign = errors.Is(err, control.ErrOtherCluster)
+	if err == nil || l.foreign { // plan says what follows from another cluster's name
+		l.tag = tag
+		l.view = cluster.StoreView{Read: true, Intent: in, Marker: marker, Conditional: f.Conditional()}
+		if !f.Probed() {
+			l.view.Read = false
+			l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "the store was not tried out yet"})
+		}
+		return
+	}
+	l.failed = !errors.Is(err, control.ErrMalformed)
+	l.tag, l.view, l.foreign = last.tag, last.view, last.foreign
+	l.view.Read = false
+	l.view.Marker = l.view.Marker || marker
+	l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: explain(err)})
+}
+
+func (l *look) readSpec(ctx context.Context, m *Manager, last look) {
+	if m.o.Spec != nil {
+		l.spec, l.view.Specified = m.o.Spec, true
+		return
+	}
+	l.spec = last.spec
+	if l.spec == nil {
+		l.spec = m.o.Local.Spec() // for repairs, while there is a gap
+	}
+	if l.failed {
+		return // one deadline is enough
+	}
+	read, err := m.o.Control.ReadSpec(ctx)
+	switch {
+	case err == nil:
+		l.spec, l.view.Specified = read.Spec, read.Spec != nil
+	case errors.Is(err, control.ErrMalformed) || errors.Is(err, cluster.ErrSpec):
+		l.view.Specified = true
+		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: explain(err)})
+	default:
+		l.failed, l.view.Read = true, false
+		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: explain(err)})
+	}
+	for _, w := range read.Warnings {
+		m.sayOnce("spec "+w, "the spec has something unexpected", errors.New(w))
+	}
+	if err == nil && read.Spec != nil {
+		m.o.Local.RememberSpec(*read.Spec)
+	}
+}
+
+// explain is an error for people with its hint, where it has one.
+func explain(err error) string {
+	var hint interface{ Hint() string }
+	if errors.As(err, &hint) && hint.Hint() != "" {
+		return err.Error() + "; " + hint.Hint()
+	}
+	return err.Error()
+}
+
+// ours is the intent of a look, if it is one of ours and of this cluster.
+func (l look) ours() *cluster.Intent {
+	if l.foreign || l.view.Intent.Adopted() {
+		return nil
+	}
+	return l.view.Intent
+}
+
+// remembered notes which intent the hosts keep: a host whose own store lacks
+// it should not lead (SAFETY.md, rule 19).
+func (m *Manager) remembered(o *cluster.Observation, l look) {
+	var kept *cluster.Intent
+	for i := range o.Hosts {
+		if in := o.Hosts[i].Intent; in.Order(kept) > 0 {
+			kept = in
+		}
+	}
+	m.mu.Lock()
+	m.lacking = nil
+	if l.lacks(kept) {
+		m.lacking = kept
+	}
+	m.mu.Unlock()
+	m.judgeFitness()
+}
+
+// judgeStore forgets that the store lacked an intent once it has it.
+func (m *Manager) judgeStore() {
+	m.mu.Lock()
+	if m.lacking != nil && !m.store.lacks(m.lacking) && m.store.view.Read {
+		m.lacking = nil
+	}
+	m.mu.Unlock()
+	m.judgeFitness()
+}
+
+// lacks reports whether the store was read and does not have the generation
+// and nonce of an intent, or a later one.
+func (l look) lacks(in *cluster.Intent) bool {
+	if in == nil || !l.view.Read || l.foreign {
+		return false
+	}
+	own := l.ours()
+	return own == nil || own.Generation < in.Generation || own.Generation == in.Generation && own.Nonce != in.Nonce
+}

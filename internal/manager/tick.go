@@ -1,0 +1,121 @@
+package manager
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan"
+)
+
+// lead leads whenever it is this host's turn, until ctx ends.
+func (m *Manager) lead(ctx context.Context) {
+	var before cluster.HostID
+	for {
+		m.mu.Lock()
+		turned, leader := m.turned, m.election.Leader
+		m.mu.Unlock()
+		if leader != before {
+			m.log.Info("leader of the daemons changed", "leader", leader, "self", m.self)
+			before = leader
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-turned:
+			continue
+		case <-m.leads:
+		}
+		if term, stop := m.begin(ctx); term != nil {
+			m.reign(term)
+			stop()
+		}
+	}
+}
+
+// begin makes the context of this host's leadership; nil if that is over.
+func (m *Manager) begin(ctx context.Context) (context.Context, context.CancelFunc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.election.Leading() {
+		return nil, nil
+	}
+	term, stop := context.WithCancel(ctx)
+	m.stop = stop
+	return term, stop
+}
+
+// reign ticks until ctx, which is this host's leadership, ends.
+func (m *Manager) reign(ctx context.Context) {
+	m.mu.Lock()
+	seen := m.topFence
+	m.mu.Unlock()
+	if own := m.o.Local.Identity().Promised; seen.Less(own) {
+		seen = own
+	}
+	t := &term{m: m, fence: newFencing(m.self, seen), speaker: speaker{log: m.log}}
+	var scribe sync.WaitGroup
+	scribe.Go(func() { m.scribe(ctx) })
+	defer scribe.Wait()
+	defer t.drop()
+	defer m.ended()
+	poke(m.storeNow)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-t.accepts():
+			t.errand = e
+		case <-t.overdue():
+		case <-m.wake:
+		case <-timer.C:
+		}
+		timer.Reset(t.tick(ctx))
+	}
+}
+
+// tick looks once, decides, says so, and takes at most one step. It returns
+// when to look again if nothing happens before.
+func (t *term) tick(ctx context.Context) time.Duration {
+	m := t.m
+	o, l := t.observe(ctx)
+	if ctx.Err() != nil {
+		return m.o.Intervals.Tick
+	}
+	duel := t.fence.refused(t.refused, time.Now(), m.o.Rand)
+	m.remembered(o, l)
+	goal := t.goal()
+	d := m.o.Planner(goal, o)
+	now := time.Now()
+	news := t.speaker.say(d, now)
+	m.publish(o, d, t.speaker.since, news)
+	m.o.Decided(o, d)
+	again := m.o.Intervals.Tick
+	if d.Again > 0 {
+		again = min(again, d.Again)
+	}
+	if duel > 0 {
+		again = min(again, duel)
+	}
+	if t.serve(d) && d.Action != nil && ctx.Err() == nil {
+		took := t.act(ctx, d.Action, l)
+		again = min(again, max(t.pace.after(d.Action, took), time.Nanosecond))
+	} else if d.Action == nil {
+		t.pace = pace{}
+	}
+	if t.errand != nil { // it is told in time that its time is up
+		again = min(again, max(time.Until(t.errand.deadline), time.Nanosecond))
+	}
+	return again
+}
+
+// goal is a person's step, or to converge.
+func (t *term) goal() plan.Goal {
+	if t.errand != nil {
+		return t.errand.request.Goal
+	}
+	return plan.Goal{Kind: plan.Converge}
+}
