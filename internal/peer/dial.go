@@ -35,11 +35,11 @@ func (s *sight) note(err error) {
 	s.mu.Unlock()
 }
 
-func (s *sight) explain() (cause error, advice string) {
+func (s *sight) explain() (advice string, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
-		return nil, ""
+		return "", nil
 	}
 	return explainHandshake(s.err)
 }

@@ -36,7 +36,7 @@ func (c *Client) explain(ctx context.Context, m method, sent bool, err error) er
 			kind = ErrRemote // a newer server has a reason that we do not know
 		}
 		// Only a handler, or a reason that we do not know, may have had an effect.
-		return c.failed(m, kind == ErrRemote, fmt.Errorf("%w: %s", kind, st.Message()), r.GetHint())
+		return c.failed(m, errors.Is(kind, ErrRemote), fmt.Errorf("%w: %s", kind, st.Message()), r.GetHint())
 	}
 	switch {
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
@@ -46,7 +46,7 @@ func (c *Client) explain(ctx context.Context, m method, sent bool, err error) er
 	case st.Code() == codes.Unimplemented:
 		return c.failed(m, false, fmt.Errorf("%w: the host does not know this call", ErrProtocol), "run the same release of etcdadm on both hosts")
 	case !sent && (st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded):
-		if cause, advice := c.seen.explain(); cause != nil {
+		if advice, cause := c.seen.explain(); cause != nil {
 			return c.failed(m, false, cause, advice)
 		}
 	}
@@ -61,24 +61,24 @@ func (c *Client) explain(ctx context.Context, m method, sent bool, err error) er
 
 // explainHandshake says what the error of a TLS handshake, or of the first read after it, means.
 // It returns nil for what is no matter of TLS.
-func explainHandshake(err error) (cause error, advice string) {
+func explainHandshake(err error) (advice string, cause error) {
 	var clear tls.RecordHeaderError
 	var verify *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &clear):
-		return ErrClearText, "start both sides with --insecure, or neither"
+		return "start both sides with --insecure, or neither", ErrClearText
 	case errors.Is(err, pki.ErrOtherCluster):
-		return fmt.Errorf("%w: %w", ErrWrongCluster, err), "compare --cluster-name on both hosts"
+		return "compare --cluster-name on both hosts", fmt.Errorf("%w: %w", ErrWrongCluster, err)
 	case errors.Is(err, pki.ErrOtherHost):
-		return fmt.Errorf("%w: %w", ErrWrongHost, err), "the address has changed hands, or a seed is out of date"
+		return "the address has changed hands, or a seed is out of date", fmt.Errorf("%w: %w", ErrWrongHost, err)
 	case errors.Is(err, pki.ErrIdentity):
-		return fmt.Errorf("%w: %w", ErrIdentity, err), "issue a host certificate for that host"
+		return "issue a host certificate for that host", fmt.Errorf("%w: %w", ErrIdentity, err)
 	case errors.Is(err, pki.ErrExpired), errors.Is(err, pki.ErrNotYetValid):
-		return fmt.Errorf("%w: %w", ErrCertificate, err), "compare the clocks of both hosts, then renew that host's certificate"
+		return "compare the clocks of both hosts, then renew that host's certificate", fmt.Errorf("%w: %w", ErrCertificate, err)
 	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, &verify), errors.As(err, new(x509.CertificateInvalidError)):
-		return fmt.Errorf("%w: %w", ErrCertificate, err), "both hosts need the same " + pki.ManagerCA + ".crt"
+		return "both hosts need the same " + pki.ManagerCA + ".crt", fmt.Errorf("%w: %w", ErrCertificate, err)
 	case isAlert(err):
-		return fmt.Errorf("%w: %w", ErrNotTrusted, err), "compare the clocks and the " + pki.ManagerCA + ".crt of both hosts, and see the other daemon's log"
+		return "compare the clocks and the " + pki.ManagerCA + ".crt of both hosts, and see the other daemon's log", fmt.Errorf("%w: %w", ErrNotTrusted, err)
 	}
-	return nil, ""
+	return "", nil
 }

@@ -92,7 +92,7 @@ func (p *Pool) dial(contact cluster.Contact, name string) (*Client, error) {
 		return failed(errors.New("it is no endpoint"))
 	}
 	seen := new(sight)
-	var creds credentials.TransportCredentials = insecure.NewCredentials()
+	creds := insecure.NewCredentials()
 	if p.live != nil {
 		creds = credentials.NewTLS(p.live.ClientConfig(name, string(contact.Host)))
 	}
