@@ -99,12 +99,12 @@ func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
 	if !v.obs.Store.Conditional {
 		need = max(need, cluster.Quorum(len(v.spec.Hosts)))
 	}
-	if len(ready) >= n {
+	if len(ready) >= max(n, need) {
 		return ready[:n], nil
 	}
 	if len(ready) < need {
-		return nil, wait(false, "waiting-for-hosts", "", "%d members are wanted and %d hosts are ready%s; a cluster is founded once %d are%s",
-			n, len(ready), named(ready), need, because(why))
+		return nil, wait(false, "waiting-for-hosts", "", "%d members are wanted and %s ready%s; a cluster is founded once %d are%s",
+			n, hostsAre(len(ready)), named(ready), need, because(why))
 	}
 	left := foundingPatience
 	if s := v.obs.Memory.EnoughSince; !s.IsZero() {
@@ -123,6 +123,13 @@ func named(hosts []*cluster.HostReport) string {
 		return ""
 	}
 	return " (" + hostNames(hosts) + ")"
+}
+
+func hostsAre(n int) string {
+	if n == 1 {
+		return "1 host is"
+	}
+	return fmt.Sprintf("%d hosts are", n)
 }
 
 func versions(vs []cluster.Version) string {
