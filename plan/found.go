@@ -30,6 +30,9 @@ func found(v *view) *Decision {
 	case !v.obs.Store.Read:
 		return wait(false, "store-silent", "", "waiting for the backup store: without it nobody knows whether this cluster exists already")
 	}
+	if d := v.carried(); d != nil {
+		return d
+	}
 	if d := v.needSpec(); d != nil {
 		return d
 	}
@@ -49,6 +52,21 @@ func found(v *view) *Decision {
 		Reason: fmt.Sprintf("no cluster exists and %d hosts are ready (%s): write the intent to found one with etcd %s", len(hosts), hostNames(hosts), in.Version),
 		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Create: in}, Command: v.seedCommand()},
 	}
+}
+
+// carried blocks a founding beside members whose record was lost: their data
+// may be this cluster's, and the new one would take its place unasked.
+func (v *view) carried() *Decision {
+	var carry []string
+	for i := range v.obs.Hosts {
+		if h := &v.obs.Hosts[i]; h.Carries() {
+			carry = append(carry, fmt.Sprintf("%s: member %s of cluster %s", h.Host, h.Local.Member, h.Local.Cluster))
+		}
+	}
+	if len(carry) == 0 {
+		return nil
+	}
+	return wait(false, "no-intent", "", "hosts hold the data of members, and neither the store nor a host has the record of their founding; no cluster is founded beside them%s", because(carry))
 }
 
 // needSpec blocks what cannot be done without a spec that makes sense.
