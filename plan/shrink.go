@@ -19,13 +19,13 @@ func shrink(v *view) *Decision {
 	return v.takeOut(s, fmt.Sprintf("%d voters are wanted and %d are there: remove %s", v.wanted(), len(voters), seatName(s)))
 }
 
-// leastWanted picks who goes: a member that is down, then hosts that the spec
+// leastWanted picks who goes: a member that is down and does not lead raft, then hosts that the spec
 // does not name, then members that do not lead raft, then the last by name.
 func (v *view) leastWanted(voters []cluster.Seat) cluster.Seat {
 	rank := func(s cluster.Seat) int {
 		r := 0
-		if !s.Up {
-			r += 4
+		if !s.Up && !s.RaftLeader {
+			r += 4 // one that leads raft cannot be asked to hand over
 		}
 		if len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, s.HostID) {
 			r += 2
@@ -44,7 +44,8 @@ func (v *view) leastWanted(voters []cluster.Seat) cluster.Seat {
 	return best
 }
 
-// takeOut removes a voter that is up; raft's leadership is moved away first.
+// takeOut removes a voter that is up, or of which nothing is known; raft's
+// leadership is moved away first.
 func (v *view) takeOut(s cluster.Seat, reason string) *Decision {
 	up := 0
 	if s.Up {
@@ -59,7 +60,10 @@ func (v *view) takeOut(s cluster.Seat, reason string) *Decision {
 	if !p.Keeps(v.wanted()) {
 		return wait(false, "waiting-for-voters", "", "%s; it would leave too little: %s", reason, p)
 	}
-	if s.RaftLeader {
+	switch {
+	case s.RaftLeader && !s.Up:
+		return wait(false, "waiting-for-voters", "", "%s; it leads raft and cannot be asked to hand over: %s", reason, s.Why)
+	case s.RaftLeader:
 		return v.handOver(s, reason)
 	}
 	return v.removeVoter(s, p, reason)
