@@ -20,9 +20,7 @@ func grow(v *view) *Decision {
 	case have >= v.wanted():
 		return v.catchingUp()
 	case !v.acceptsAdd():
-		d := wait(false, "waiting-for-voters", "", "%d voters are wanted and %d members are there; etcd accepts no new one until more voters are up%s", v.wanted(), have, because(v.downVoters()))
-		d.Again = later
-		return d
+		return v.noAdd(fmt.Sprintf("%d voters are wanted and %d members are there", v.wanted(), have))
 	}
 	free, why := v.candidates()
 	if len(free) == 0 {
@@ -32,6 +30,20 @@ func grow(v *view) *Decision {
 		return wait(false, "no-host", "", "%d voters are wanted, %d are there, and no host is free%s; start another daemon", v.wanted(), len(v.roster.Voters()), because(why))
 	}
 	return v.add(free[0], fmt.Sprintf("%d voters are wanted and %d members are there: add %s", v.wanted(), have, free[0].Host))
+}
+
+// noAdd waits until etcd would accept a new member.
+func (v *view) noAdd(reason string) *Decision {
+	d := wait(false, "waiting-for-voters", "", "%s; etcd accepts no new member until more voters are up%s", reason, because(v.downVoters()))
+	d.Again = later
+	return d
+}
+
+func versionWords(r cluster.Version) string {
+	if r.IsZero() {
+		return "of an unknown version"
+	}
+	return r.String()
 }
 
 // catchingUp waits for learners that are on their way.
@@ -46,8 +58,13 @@ func (v *view) catchingUp() *Decision {
 // add takes a host one step towards being a learner: prepare it, then add it.
 // Its start is finish-joining's.
 func (v *view) add(h *cluster.HostReport, reason string) *Decision {
-	if len(v.roster.Learners()) >= v.version().MaxLearners() {
+	switch run := v.version(); {
+	case !run.HasLearners():
+		return wait(false, "no-learners", "", "%s; but the members run etcd %s, and members are added as learners only, which etcd has from 3.4 on", reason, versionWords(run))
+	case len(v.roster.Learners()) >= run.MaxLearners():
 		return v.catchingUp()
+	case !v.acceptsAdd():
+		return v.noAdd(reason)
 	}
 	if starting := v.startingLearner(); starting != "" {
 		// Two joiners that start together wait for each other's answers.
