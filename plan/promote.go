@@ -25,7 +25,8 @@ func promote(v *view) *Decision {
 // etcd refuses a promotion below 90 % of the leader's index; we ask for that
 // of what the learner itself has applied.
 func (v *view) caughtUp(s cluster.Seat) bool {
-	return s.Up && s.Host.Status.Learner && s.Host.Status.Applied*10 >= v.furthest()*9
+	top := v.furthest()
+	return s.Up && s.Host.Status.Learner && s.Host.Status.Applied >= top-top/10
 }
 
 func (v *view) promoteSeat(s cluster.Seat) *Decision {
