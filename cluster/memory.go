@@ -59,6 +59,8 @@ func foldMembers(before []MemberMemory, o *Observation) []MemberMemory {
 			SilentSince:  since(prev.SilentSince, o.silent(s), o.At),
 			HealthySince: since(prev.HealthySince, s.Up, o.At),
 			JoiningSince: since(prev.JoiningSince, s.Learner, o.At),
+
+			HostlessSince: since(prev.HostlessSince, s.Host == nil, o.At),
 		}
 		foldLeaderless(&now, prev, s.Host, o.At)
 		out = append(out, now)

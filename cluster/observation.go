@@ -86,6 +86,8 @@ type MemberMemory struct {
 	PID int `json:"pid,omitempty"`
 	// JoiningSince: since when a learner has been listed.
 	JoiningSince time.Time `json:"joiningSince,omitzero"`
+	// HostlessSince: since when no host in sight carries the member.
+	HostlessSince time.Time `json:"hostlessSince,omitzero"`
 }
 
 // Observation is everything that a decision is made from.

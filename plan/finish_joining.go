@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// joinPatience is how long a learner may be listed without a host that
+	// joinPatience is how long a learner may be without a host in sight that
 	// carries it before it is removed again.
 	joinPatience = 20 * time.Second
 	// catchUpPatience is how long a learner may catch up before a person is told.
@@ -123,12 +123,12 @@ func (v *view) startJoiner(h *cluster.HostReport, m cluster.Member) *Decision {
 // gone for longer than joinPatience.
 func (v *view) dropLearner(s cluster.Seat) *Decision {
 	reason := ""
-	since := v.obs.Memory.Member(s.ID).JoiningSince
+	since := v.obs.Memory.Member(s.ID).HostlessSince
 	switch {
 	case s.Wiped():
 		reason = fmt.Sprintf("host %s does not hold what it needs to start learner %s", s.Owner.Host, s.ID)
 	case !since.IsZero() && v.obs.At.Sub(since) >= joinPatience:
-		reason = fmt.Sprintf("learner %s has no host that carries it since %s", s.ID, v.obs.At.Sub(since).Round(time.Second))
+		reason = fmt.Sprintf("learner %s has no host that carries it for %s", s.ID, v.obs.At.Sub(since).Round(time.Second))
 	default:
 		return nil
 	}
