@@ -144,8 +144,8 @@ func (v *view) removeLearner(s cluster.Seat, reason string) *Decision {
 func (v *view) superfluous() *Decision {
 	room := v.wanted() - len(v.roster.Voters())
 	for _, s := range v.roster.Voters() {
-		if dead, _ := v.dead(s); dead {
-			room++
+		if !s.Up {
+			room++ // it may be dead, and the learner its successor
 		}
 	}
 	learners := v.roster.Learners()

@@ -79,9 +79,12 @@ func (v *view) replace(s cluster.Seat, why string) *Decision {
 		if v.caughtUp(l) {
 			return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s, and learner %s has caught up to take its place: remove it", seatName(s), why, seatName(l)))
 		}
-		if l.Host != nil {
-			return &Decision{Reason: fmt.Sprintf("voter %s is dead, %s; its successor %s is catching up: %s", seatName(s), why, seatName(l), lag(v, l)), Again: soon}
-		}
+	}
+	if len(v.roster.Learners()) > 0 {
+		// One successor at a time: a second one would be one too many.
+		d := v.catchingUp()
+		d.Reason = fmt.Sprintf("voter %s is dead, %s; %s", seatName(s), why, d.Reason)
+		return d
 	}
 	free, reasons := v.candidates()
 	if len(free) == 0 {
