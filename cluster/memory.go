@@ -10,21 +10,41 @@ import (
 // Fold carries the memory of the observation before into a new one. It is a
 // pure function: "unhealthy since" lives in data and not in a loop, so that a
 // decision can be replayed from its observation (DESIGN.md, law 5).
+//
+// What lasted is only what was watched: after a pause longer than
+// [MaxUnwatched], or when the clock went back, every duration begins anew, so
+// that a leader that slept, or whose clock jumped, does not take a member for
+// dead that was silent just before and just after.
 func Fold(before Memory, o *Observation) Memory {
-	var m Memory
+	if passed := o.At.Sub(before.At); passed < 0 || passed > MaxUnwatched {
+		before = Memory{Hosts: forgetFences(before.Hosts)}
+	}
+	m := Memory{At: o.At}
 	m.Hosts = foldHosts(before.Hosts, o)
 	m.Members = foldMembers(before.Members, o)
 	m.EnoughSince = foldEnough(before.EnoughSince, o)
 	return m
 }
 
+// MaxUnwatched is the longest time between two observations over which what
+// both show is taken to have lasted. A leader looks several times as often.
+const MaxUnwatched = time.Minute
+
+func forgetFences(before []HostMemory) []HostMemory {
+	out := slices.Clone(before)
+	for i := range out {
+		out[i].Fence, out[i].FenceSince, out[i].GapSince = Fence{}, time.Time{}, time.Time{}
+	}
+	return out
+}
+
 func foldHosts(before []HostMemory, o *Observation) []HostMemory {
 	out := make([]HostMemory, 0, len(before)+len(o.Hosts))
 	for _, h := range o.Hosts {
-		seen := HostMemory{Host: h.Host, LastSeen: o.At}
+		seen := HostMemory{Host: h.Host, Disk: h.Disk, LastSeen: o.At}
 		if h.UnderFence {
 			seen.Fence, seen.FenceSince = o.Fence, o.At
-			if i := slices.IndexFunc(before, func(b HostMemory) bool { return b.Host == h.Host }); i >= 0 && before[i].Fence == o.Fence {
+			if i := slices.IndexFunc(before, func(b HostMemory) bool { return b.Host == h.Host && b.Disk == h.Disk }); i >= 0 && before[i].Fence == o.Fence {
 				seen.FenceSince = before[i].FenceSince
 			}
 		}
@@ -68,9 +88,13 @@ func foldMembers(before []MemberMemory, o *Observation) []MemberMemory {
 	return out
 }
 
-// foldUnlisted keeps what is known while no member list is in sight.
+// foldUnlisted keeps what is known while no member list is in sight. Nobody
+// is asked about anybody then, so no silence lasts.
 func foldUnlisted(before []MemberMemory, o *Observation) []MemberMemory {
 	out := slices.Clone(before)
+	for i := range out {
+		out[i].SilentSince, out[i].HealthySince = time.Time{}, time.Time{}
+	}
 	for i := range o.Hosts {
 		h := &o.Hosts[i]
 		if h.Local.Member == 0 {
@@ -81,7 +105,6 @@ func foldUnlisted(before []MemberMemory, o *Observation) []MemberMemory {
 			out = append(out, MemberMemory{Member: h.Local.Member})
 			at = len(out) - 1
 		}
-		out[at].SilentSince, out[at].HealthySince = time.Time{}, time.Time{}
 		foldLeaderless(&out[at], out[at], h, o.At)
 	}
 	slices.SortFunc(out, func(a, b MemberMemory) int { return cmp.Compare(a.Member, b.Member) })

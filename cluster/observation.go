@@ -50,6 +50,7 @@ type StoreView struct {
 // Memory is what has to be remembered between observations. It is folded by
 // [Fold] from one observation to the next and is plain data.
 type Memory struct {
+	At      time.Time      `json:"at,omitzero"`       // of the observation that was folded last
 	Hosts   []HostMemory   `json:"hosts,omitempty"`   // sorted by host
 	Members []MemberMemory `json:"members,omitempty"` // sorted by member
 	// EnoughSince: since when enough hosts for a founding by majority have
@@ -60,6 +61,7 @@ type Memory struct {
 // HostMemory remembers a host that was seen at least once.
 type HostMemory struct {
 	Host     HostID    `json:"host"`
+	Disk     DiskID    `json:"disk,omitempty"`
 	LastSeen time.Time `json:"lastSeen"`
 	// GapSince is when the host stopped answering; zero while it answers.
 	GapSince time.Time `json:"gapSince,omitzero"`
