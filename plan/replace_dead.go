@@ -54,6 +54,11 @@ func replaceDead(v *view) *Decision {
 			v.notePatience(s)
 			continue
 		}
+		if v.spec.Hold {
+			// Once it is removed nothing would tell that a voter is missing.
+			v.aside("dead-on-hold", "etcdadm member remove --hold "+s.ID.String(), "voter %s is dead, %s; it is not replaced while the spec is on hold", seatName(s), why)
+			continue
+		}
 		if len(v.roster.Voters()) > v.wanted() {
 			return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s, and %d are wanted: remove it", seatName(s), why, v.wanted()))
 		}
