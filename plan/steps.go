@@ -31,7 +31,11 @@ func (v *view) against(voters int) *Decision {
 	if !over && !under || over && voters <= len(v.roster.Voters()) || under && voters >= len(v.roster.Voters()) {
 		return nil
 	}
-	return refuse("against-spec", fmt.Sprintf("etcdadm seed STORE --version %s --nodes %d", v.spec.EtcdVersion, voters|1),
+	odd := voters | 1
+	if under {
+		odd = (voters - 1) | 1
+	}
+	return refuse("against-spec", fmt.Sprintf("etcdadm seed STORE --version %s --nodes %d", v.spec.EtcdVersion, odd),
 		"the spec asks for %d members and this step leads to %d, which would be undone at once; change the spec, or take the step with --hold", v.spec.MemberCount, voters)
 }
 
@@ -45,7 +49,10 @@ func join(v *view) *Decision {
 		case !s.Learner:
 			return &Decision{Reason: fmt.Sprintf("host %s carries voter %s", s.HostID, s.ID), Done: true}
 		case s.Host == nil:
-			return finishJoining(v)
+			if d := finishJoining(v); d != nil {
+				return d
+			}
+			return &Decision{Reason: fmt.Sprintf("learner %s waits for its host", seatName(s)), Again: later}
 		case v.caughtUp(s):
 			return v.promoteSeat(s)
 		default:
@@ -78,26 +85,19 @@ func leave(v *view) *Decision {
 		return v.removeLearner(s, fmt.Sprintf("remove learner %s, as asked", seatName(s)))
 	}
 	reason := fmt.Sprintf("remove %s, as asked", seatName(s))
+	if len(v.roster.Voters()) == 1 {
+		return refuse("last-voter", "", "%s is the only voter; removing it would end the cluster", seatName(s))
+	}
 	dead, _ := v.dead(s)
 	if !dead {
 		if d := v.against(len(v.roster.Voters()) - 1); d != nil {
 			return d
 		}
 	}
-	if len(v.roster.Voters()) == 1 {
-		return refuse("last-voter", "", "%s is the only voter; removing it would end the cluster", seatName(s))
-	}
 	if dead {
 		return v.removeDead(s, reason)
 	}
-	if s.Up {
-		return v.takeOut(s, reason)
-	}
-	p := v.projection(-1, 0)
-	if !p.Keeps(v.wanted()) {
-		return refuse("unsafe", "", "%s cannot be removed now: %s", seatName(s), p)
-	}
-	return v.removeVoter(s, p, reason+"; it is down: "+s.Why)
+	return v.takeOut(s, reason)
 }
 
 // promoteOne makes the named learner a voter.

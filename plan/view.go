@@ -54,12 +54,17 @@ func refuse(code, command, format string, args ...any) *Decision {
 }
 
 // wanted is the number of voters that the goal asks for. Without a usable
-// spec, or when it is on hold, it is what is there.
+// spec, or when it is on hold, it is what is there; a person who takes a
+// voter out then asks for one less.
 func (v *view) wanted() int {
-	if v.spec == nil || v.spec.Hold || v.goal.Hold {
-		return len(v.roster.Voters())
+	switch n := len(v.roster.Voters()); {
+	case v.spec != nil && !v.spec.Hold && !v.goal.Hold:
+		return v.spec.MemberCount
+	case v.goal.Kind == Leave:
+		return n - 1
+	default:
+		return n
 	}
-	return v.spec.MemberCount
 }
 
 // projection is what a change of the voters does.
