@@ -149,16 +149,22 @@ func (o *Observation) Intent() *Intent {
 	return best
 }
 
-// Members is the best member list in sight: of the newest generation, a
-// linearizable one before one that is not, then of the furthest member.
+// Members is the best member list in sight: of the cluster that the intent
+// names, of the newest generation, a linearizable one before one that is not,
+// then of the furthest member. A host that runs a member of another cluster
+// must not hide ours.
 func (o *Observation) Members() (*MemberView, bool) {
 	var best *HostReport
+	in := o.Intent()
 	better := func(a, b *HostReport) bool {
-		if a.View.Linearizable != b.View.Linearizable {
-			return a.View.Linearizable
+		if x, y := in.names(a), in.names(b); x != y {
+			return x
 		}
 		if a.Local.Generation != b.Local.Generation {
 			return a.Local.Generation > b.Local.Generation
+		}
+		if a.View.Linearizable != b.View.Linearizable {
+			return a.View.Linearizable
 		}
 		return index(a) > index(b)
 	}
@@ -178,4 +184,15 @@ func index(h *HostReport) uint64 {
 		return 0
 	}
 	return h.Status.Applied
+}
+
+// names reports whether the host's member list is of the intent's cluster or,
+// while that is being founded, of its founders.
+func (in *Intent) names(h *HostReport) bool {
+	if in == nil || in.Cluster != 0 {
+		return in != nil && in.Cluster == h.View.Cluster
+	}
+	return slices.ContainsFunc(in.Founders, func(f Founder) bool {
+		return f.Member != 0 && slices.ContainsFunc(h.View.Members, func(m Member) bool { return m.ID == f.Member })
+	})
 }

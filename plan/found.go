@@ -176,6 +176,9 @@ func asFounders(hosts []*cluster.HostReport) []cluster.Founder {
 // finishFounding starts the founders that have not started, and writes down
 // that the cluster is founded once its members serve.
 func (v *view) finishFounding() *Decision {
+	if v.seen && !v.foundersListed() {
+		return wait(false, "foreign-cluster", "", "the members in sight are of cluster %s, in which none of this cluster's founders is listed; nothing is changed", v.roster.Cluster)
+	}
 	if v.seen && v.roster.Linearizable && v.roster.HasQuorum() {
 		in := v.intent.Clone()
 		in.State, in.Cluster, in.Voters = cluster.IntentFounded, v.roster.Cluster, v.votersNow()
@@ -200,6 +203,15 @@ func (v *view) finishFounding() *Decision {
 		return d
 	}
 	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
+}
+
+// foundersListed: the member list in sight is that of this founding. Member
+// IDs come from the token, so that no other cluster has them.
+func (v *view) foundersListed() bool {
+	return slices.ContainsFunc(v.intent.Founders, func(f cluster.Founder) bool {
+		_, ok := v.roster.Seat(f.Member)
+		return ok
+	})
 }
 
 // unstartedFounders are start ops for founders in sight that never started.

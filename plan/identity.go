@@ -41,6 +41,9 @@ func (v *view) notes(h *cluster.HostReport) {
 	for _, f := range h.Foreign {
 		v.aside("foreign-data", "", "host %s: %s holds data that nothing accounts for (%s); it is left alone", h.Host, f.Dir, f.Reason)
 	}
+	if in := v.intent; in != nil && in.Cluster != 0 && h.Status != nil && h.Status.Cluster != in.Cluster && h.Local.Generation >= in.Generation {
+		v.aside("foreign-cluster", "", "host %s runs a member of cluster %s, and this cluster is %s; it is left alone", h.Host, h.Status.Cluster, in.Cluster)
+	}
 	if h.Status != nil && h.Status.Auth {
 		v.aside("auth", "", "etcd's authentication is on and host %s has no credential of the root role; give the daemon one before anything is changed", h.Host)
 	}
