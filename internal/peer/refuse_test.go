@@ -291,3 +291,30 @@ func TestOnceLog(t *testing.T) {
 		t.Errorf("remembers %d", len(o.said))
 	}
 }
+
+// liar answers every op in another host's name.
+type liar struct {
+	peerpb.UnimplementedPeerServer
+}
+
+func (liar) Apply(context.Context, *peerpb.Call) (*peerpb.Answer, error) {
+	return &peerpb.Answer{Host: "h9", Body: []byte(`{"outcome":"done"}`)}, nil
+}
+
+// Without TLS the client still notices an answer by another host than the one it meant, and an older one that lacks a call.
+func TestAnswersByAnotherHost(t *testing.T) {
+	l := listen(t)
+	g := grpc.NewServer()
+	peerpb.RegisterPeerServer(g, liar{})
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(l) }()
+	defer func() { g.Stop(); must(t, <-done) }()
+	c := pool(t, as(pki.RoleHost, "h2"), nil).at(t, l.Addr().String(), "h1")
+	reply, err := c.Apply(within(t, 10*time.Second), cluster.ApplyRequest{})
+	wantFailure(t, err, ErrWrongHost, true)
+	if reply.Outcome != "" {
+		t.Errorf("its word was passed on: %+v", reply)
+	}
+	_, err = c.Observe(within(t, 10*time.Second), cluster.ObserveRequest{})
+	wantFailure(t, err, ErrProtocol, false)
+}
