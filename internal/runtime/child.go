@@ -262,11 +262,12 @@ func (c *Child) hold(proc *process, spec *Spec, node inode, log logPosition, rec
 
 // watch waits for the end of proc and tells what became of it.
 func (c *Child) watch(proc *process) {
-	defer proc.close()
 	if !proc.wait() {
+		proc.close()
 		return // released
 	}
 	exit := c.describeEnd(proc)
+	proc.close()
 	c.mu.Lock()
 	c.proc, c.lastExit = nil, &exit
 	if exit.Asked {
@@ -350,7 +351,7 @@ func (c *Child) Stop(ctx context.Context, grace time.Duration) error {
 
 // finish ends proc: politely, then not.
 func (c *Child) finish(ctx context.Context, proc *process, grace time.Duration) error {
-	if err := proc.signal(unix.SIGTERM); err != nil && !proc.gone() {
+	if err := proc.signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("stop process: %w", err)
 	}
 	timer := time.NewTimer(grace)
@@ -361,7 +362,7 @@ func (c *Child) finish(ctx context.Context, proc *process, grace time.Duration) 
 			return nil
 		case <-timer.C:
 			c.opts.Logger.Warn("the member's process did not end in time and is killed", "pid", proc.pid, "grace", grace)
-			if err := proc.signal(unix.SIGKILL); err != nil && !proc.gone() {
+			if err := proc.signal(unix.SIGKILL); err != nil {
 				return fmt.Errorf("stop process: %w", err)
 			}
 		case <-c.closing:

@@ -53,10 +53,11 @@ func (p *process) control(f func(fd int) error) error {
 	return inner
 }
 
-// signal sends sig to this very process. A process that has ended is no error.
+// signal sends sig to this very process. A process that has ended, or that was let
+// go of, is no error: done or its owner tell which.
 func (p *process) signal(sig unix.Signal) error {
 	err := p.control(func(fd int) error { return unix.PidfdSendSignal(fd, sig, nil, 0) })
-	if errors.Is(err, unix.ESRCH) {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrClosed) {
 		return nil
 	}
 	if err != nil {
@@ -71,17 +72,6 @@ func (p *process) ended() bool {
 	var ended bool
 	_ = p.control(func(fd int) error { ended = pollReadable(fd, 0); return nil })
 	return ended
-}
-
-// gone says whether done is closed; the pidfd is closed after that, so a signal
-// that fails for it has come too late.
-func (p *process) gone() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // pollReadable waits up to timeout for a pidfd to tell the end of its process.
