@@ -71,7 +71,7 @@ var graduated = map[string]int{
 	"enable-distributed-tracing":           5,
 	"memory-mlock":                         5,
 	"peer-skip-client-san-verification":    4,
-	"snapshot-catchup-entries":             6,
+	"snapshot-catchup-entries":             5,
 	"warning-apply-duration":               5,
 	"warning-unary-request-duration":       6,
 	"watch-progress-notify-interval":       4,

@@ -303,6 +303,7 @@ func (h *Host) learnCluster(m cluster.MemberID, c cluster.ClusterID) {
 func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	releases := slices.Clone(h.o.Releases())
 	slices.SortFunc(releases, cluster.Version.Compare)
+	h.noteData(f)
 	h.mu.Lock()
 	s := h.state
 	out := cluster.HostState{
@@ -327,11 +328,20 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 			Sentence: fmt.Sprintf("host %s cannot read its member's data directory: %v", s.Host, f.dataErr),
 			Hint:     "repair the disk", Unfit: true,
 		})
-	} else if s.Local.State == cluster.MemberStarted && !(f.marked && f.wal) && s.Journal == nil {
-		h.noteVanished(s)
 	}
 	out.Options = slices.Sorted(slices.Values(h.o.Options(launchVersion(s, releases))))
 	return out
+}
+
+// noteData notes that a running member's data is gone, while it still serves.
+func (h *Host) noteData(f seen) {
+	if s := h.snapshot(); s.Local.State != cluster.MemberStarted || s.Journal != nil || f.dataErr != nil {
+		return
+	} else if !f.marked || !f.wal {
+		h.noteVanished(s)
+		return
+	}
+	h.clear("data-vanished")
 }
 
 // Reasons of foreign data, as a Disk reports them.
