@@ -101,7 +101,7 @@ func (v *view) mayFound() *Decision {
 // patience a majority of them. With a store that cannot write on a condition
 // the majority is of the hosts that the spec names.
 func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
-	free, why := v.candidates()
+	free, why := v.candidatesBeside(cluster.Roster{}) // members of a founding that is superseded are no reason
 	var ready []*cluster.HostReport
 	for _, h := range free {
 		switch {
@@ -176,9 +176,6 @@ func asFounders(hosts []*cluster.HostReport) []cluster.Founder {
 // finishFounding starts the founders that have not started, and writes down
 // that the cluster is founded once its members serve.
 func (v *view) finishFounding() *Decision {
-	if v.seen && !v.foundersListed() {
-		return wait(false, "foreign-cluster", "", "the members in sight are of cluster %s, in which none of this cluster's founders is listed; nothing is changed", v.roster.Cluster)
-	}
 	if v.seen && v.roster.Linearizable && v.roster.HasQuorum() {
 		in := v.intent.Clone()
 		in.State, in.Cluster, in.Voters = cluster.IntentFounded, v.roster.Cluster, v.votersNow()
@@ -202,16 +199,16 @@ func (v *view) finishFounding() *Decision {
 	if d := v.refound(); d != nil {
 		return d
 	}
-	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
+	command := ""
+	if v.stalled() {
+		command = "etcdadm init --supersede"
+	}
+	return wait(true, "founding", command, "waiting for the founded members to serve%s", because(waiting))
 }
 
-// foundersListed: the member list in sight is that of this founding. Member
-// IDs come from the token, so that no other cluster has them.
-func (v *view) foundersListed() bool {
-	return slices.ContainsFunc(v.intent.Founders, func(f cluster.Founder) bool {
-		_, ok := v.roster.Seat(f.Member)
-		return ok
-	})
+// stalled: the founding has had its time.
+func (v *view) stalled() bool {
+	return v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) >= foundingStalled
 }
 
 // unstartedFounders are start ops for founders in sight that never started.
@@ -283,7 +280,7 @@ func founderMembers(in *cluster.Intent) []cluster.Member {
 // founders promise never to start it that the rest are no quorum (SAFETY.md,
 // rule 13). No write can have been acknowledged by it.
 func (v *view) refound() *Decision {
-	if v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) < foundingStalled || v.spec == nil || !v.obs.Store.Read {
+	if !v.stalled() || v.spec == nil || !v.obs.Store.Read {
 		return nil
 	}
 	next := v.intent.Generation + 1

@@ -28,7 +28,20 @@ func newView(goal Goal, o *cluster.Observation) *view {
 		v.spec = o.Spec
 	}
 	v.roster, v.seen = o.Roster()
+	if v.seen && v.intent != nil && v.intent.State == cluster.IntentFounding && !v.foundersListed() {
+		v.aside("foreign-cluster", "", "the members in sight are of cluster %s, in which none of the founders of generation %d is listed; they are left alone", v.roster.Cluster, v.intent.Generation)
+		v.roster, v.seen = cluster.Roster{}, false
+	}
 	return v
+}
+
+// foundersListed: the member list in sight is that of the founding. Member
+// IDs come from its token, so that no other cluster has them.
+func (v *view) foundersListed() bool {
+	return slices.ContainsFunc(v.intent.Founders, func(f cluster.Founder) bool {
+		_, ok := v.roster.Seat(f.Member)
+		return ok
+	})
 }
 
 // aside notes a blocker and lets the rules go on.
@@ -198,9 +211,13 @@ func (v *view) versionFor(h *cluster.HostReport) (cluster.Version, bool) {
 // candidates are hosts that could carry a new member now, sorted, and in
 // words why the others could not.
 func (v *view) candidates() (free []*cluster.HostReport, why []string) {
+	return v.candidatesBeside(v.roster)
+}
+
+func (v *view) candidatesBeside(r cluster.Roster) (free []*cluster.HostReport, why []string) {
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
-		if v.roster.Seated(h.Host) {
+		if r.Seated(h.Host) {
 			continue
 		}
 		if reason := v.unfit(h); reason != "" {
