@@ -14,8 +14,9 @@ type Seat struct {
 	// Owner is the host in sight that has the member's name or one of its
 	// peer URLs, whether it carries the member or not.
 	Owner *HostReport
-	// HostID is who carries or would carry it: from Host, Owner, the intent's
-	// voter sets or the member's name, in this order; it may be empty.
+	// HostID is who carries or would carry it: from Host, the intent's voter
+	// sets, the member's name, the intent's founders or Owner, in this order;
+	// it may be empty.
 	HostID HostID
 	// Up: the host promised this observation's fence, and after that its
 	// member answered, healthy and under the listed ID.
@@ -97,6 +98,13 @@ func (o *Observation) hostOf(s Seat) HostID {
 	}
 	if s.Name != "" {
 		return HostID(s.Name)
+	}
+	if in := o.Intent(); in != nil {
+		for _, f := range in.Founders {
+			if f.Member == s.ID && f.Member != 0 {
+				return f.Host
+			}
+		}
 	}
 	if s.Owner != nil {
 		return s.Owner.Host

@@ -156,16 +156,28 @@ func (v *view) voters(keep func(cluster.Seat) bool) []cluster.Voter {
 		}
 		w := s.AsVoter()
 		if s.Host == nil && v.intent != nil {
-			for _, old := range slices.Concat(v.intent.Voters, v.intent.Next) {
-				if old.Member == s.ID {
-					w = old
-					break
-				}
-			}
+			w = v.recorded(w)
 		}
 		out = append(out, w)
 	}
 	return out
+}
+
+// recorded is what the intent knows of a member whose host is out of sight:
+// the disk of an unstarted founder too, since it may start late.
+func (v *view) recorded(w cluster.Voter) cluster.Voter {
+	for _, old := range slices.Concat(v.intent.Voters, v.intent.Next) {
+		if old.Member == w.Member {
+			old.PeerURLs = w.PeerURLs
+			return old
+		}
+	}
+	for _, f := range v.intent.Founders {
+		if f.Member == w.Member {
+			w.Host, w.Disk = f.Host, f.Disk
+		}
+	}
+	return w
 }
 
 func (v *view) votersNow() []cluster.Voter {
