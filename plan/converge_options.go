@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"etcdadm.io/cluster"
 )
@@ -20,10 +21,24 @@ func readdress(v *view) *Decision {
 			return v.removeLearner(s, fmt.Sprintf("learner %s came back at another address: remove it and add it again", seatName(s)))
 		}
 		p := v.projection(0, 0)
+		if taken := v.addressTaken(s); taken != "" {
+			v.aside("address-taken", "", "host %s is now at %s, which the cluster has for %s; etcd takes no address twice", s.HostID, strings.Join(s.Host.URLs.Peer, ", "), taken)
+			continue
+		}
 		op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: s.Host.URLs.Peer}
-		return v.membership(p, op, s.ID, "", fmt.Sprintf("host %s is now at %v: tell the cluster", s.HostID, s.Host.URLs.Peer))
+		return v.membership(p, op, 0, "", fmt.Sprintf("host %s is now at %s: tell the cluster", s.HostID, strings.Join(s.Host.URLs.Peer, ", ")))
 	}
 	return nil
+}
+
+// addressTaken names the other member that is listed at an address of the host.
+func (v *view) addressTaken(s cluster.Seat) string {
+	for _, o := range v.roster.Seats {
+		if o.ID != s.ID && slices.ContainsFunc(o.PeerURLs, func(u string) bool { return slices.Contains(s.Host.URLs.Peer, u) }) {
+			return seatName(o)
+		}
+	}
+	return ""
 }
 
 func sorted(s []string) []string {
