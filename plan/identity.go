@@ -24,6 +24,9 @@ func identity(v *view) *Decision {
 	if in := v.intent; in != nil && in.Name != "" && in.Name != v.obs.Cluster {
 		return wait(false, "other-cluster", "", "the store belongs to cluster %q, and this is cluster %q; nothing is written or run", in.Name, v.obs.Cluster)
 	}
+	if d := v.locked(); d != nil {
+		return d
+	}
 	if d := v.mendIntent(); d != nil {
 		return d
 	}
@@ -44,14 +47,28 @@ func (v *view) notes(h *cluster.HostReport) {
 	if in := v.intent; in != nil && in.State == cluster.IntentFounded && in.Cluster != 0 && h.Status != nil && h.Status.Cluster != in.Cluster && h.Local.Generation >= in.Generation {
 		v.aside("foreign-cluster", "", "host %s runs a member of cluster %s, and this cluster is %s; it is left alone", h.Host, h.Status.Cluster, in.Cluster)
 	}
-	if h.Status != nil && h.Status.Auth {
-		v.aside("auth", "", "etcd's authentication is on and host %s has no credential of the root role; give the daemon one before anything is changed", h.Host)
-	}
 	if !h.Clock.IsZero() {
 		if skew := h.Clock.Sub(v.obs.At); skew > maxSkew || skew < -maxSkew {
 			v.aside("clock-skew", "", "the clock of host %s is %s away from that of %s; leases, certificates and backup times rely on clocks", h.Host, skew.Round(time.Second), v.obs.Leader)
 		}
 	}
+}
+
+// locked: etcd asks for a credential that the daemons have not. What they see
+// is then too little to stop or change anything (SAFETY.md, rule 25).
+func (v *view) locked() *Decision {
+	var hosts []*cluster.HostReport
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		foreign := v.intent != nil && v.intent.Cluster != 0 && h.Status != nil && h.Status.Cluster != 0 && h.Status.Cluster != v.intent.Cluster
+		if h.Status != nil && h.Status.Auth && !foreign {
+			hosts = append(hosts, h)
+		}
+	}
+	if len(hosts) == 0 {
+		return nil
+	}
+	return wait(false, "auth", "", "etcd's authentication is on and the daemon has no credential of the root role (%s); nothing is changed until it is given one", hostNames(hosts))
 }
 
 // mendIntent rewrites a marker that is missing or older than what hosts keep.
