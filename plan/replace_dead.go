@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -106,12 +107,20 @@ func (v *view) replace(s cluster.Seat, why string) *Decision {
 // cannot start any more.
 func (v *view) comesBack(s cluster.Seat) cluster.HostID {
 	switch {
-	case s.Host != nil && s.Host.UnderFence && len(s.Host.Foreign) == 0 && problem(s.Host) == "":
+	case s.Host != nil && v.reusable(s.Host):
 		return s.Host.Host
 	case s.Owner != nil && v.unfit(s.Owner) == "":
 		return s.Owner.Host
 	}
 	return ""
+}
+
+// reusable: the host whose member is dead could carry another one, once its
+// data is set aside.
+func (v *view) reusable(h *cluster.HostReport) bool {
+	named := v.spec == nil || len(v.spec.Hosts) == 0 || slices.Contains(v.spec.Hosts, h.Host)
+	_, runs := v.versionFor(h)
+	return named && runs && h.UnderFence && len(h.Foreign) == 0 && h.Process.State != cluster.ProcessForeign && problem(h) == ""
 }
 
 // removeDead removes a voter that is dead, if the voters that are up are a
