@@ -105,17 +105,35 @@ type Observation struct {
 	Memory  Memory       `json:"memory,omitzero"`
 }
 
-// Sort puts every list into its canonical order.
+// Sort puts every list into its canonical order. Lists whose order is a
+// meaning of its own, such as an intent's founders, stay as they are.
 func (o *Observation) Sort() {
-	slices.SortFunc(o.Hosts, func(a, b HostReport) int { return cmp.Compare(a.Host, b.Host) })
-	slices.SortFunc(o.Gaps, func(a, b Gap) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Host, b.Host))
+	slices.SortStableFunc(o.Hosts, func(a, b HostReport) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortStableFunc(o.Gaps, func(a, b Gap) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Detail, b.Detail))
 	})
 	for i := range o.Hosts {
-		if v := o.Hosts[i].View; v != nil {
-			slices.SortFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
-		}
+		o.Hosts[i].sort()
 	}
+	slices.SortStableFunc(o.Memory.Hosts, func(a, b HostMemory) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortStableFunc(o.Memory.Members, func(a, b MemberMemory) int { return cmp.Compare(a.Member, b.Member) })
+}
+
+func (h *HostReport) sort() {
+	if v := h.View; v != nil {
+		slices.SortStableFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	asides := func(a, b SetAside) int { return cmp.Or(cmp.Compare(a.Dir, b.Dir), cmp.Compare(a.Reason, b.Reason)) }
+	slices.SortStableFunc(h.SetAside, asides)
+	slices.SortStableFunc(h.Foreign, asides)
+	slices.SortStableFunc(h.Reaches, func(a, b Reach) int { return cmp.Compare(a.Member, b.Member) })
+	slices.SortStableFunc(h.Releases, Version.Compare)
+	slices.SortStableFunc(h.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Sentence, b.Sentence), cmp.Compare(a.Hint, b.Hint))
+	})
+	slices.Sort(h.Local.Known)
+	slices.Sort(h.Options)
+	slices.Sort(h.Local.Options)
 }
 
 // Host returns the report of a host.

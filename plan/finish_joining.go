@@ -62,7 +62,7 @@ func (v *view) startFounder() *Decision {
 	if len(ops) == 0 {
 		return nil
 	}
-	p := v.projection(0, len(ops))
+	p := v.projection(0, 1)
 	return &Decision{
 		Reason: fmt.Sprintf("founder %s has not started yet, and the cluster lists it", ops[0].Host),
 		Again:  soon,

@@ -21,7 +21,10 @@ const (
 func quorum(v *view) *Decision {
 	if v.intent == nil {
 		// A member list without any record of the cluster's founding.
-		if v.seen {
+		switch {
+		case v.seen && !v.obs.Store.Read:
+			return wait(false, "store-silent", "", "members answer, and no host keeps the record of their founding; waiting for the backup store, which may have it")
+		case v.seen:
 			return wait(false, "no-intent", "", "members answer, and neither the store nor a host has the record of their founding; nothing is changed")
 		}
 		return nil
@@ -85,7 +88,7 @@ func (v *view) noMembers() *Decision {
 		d.Again = later
 		return d
 	}
-	return wait(false, "no-members", "", "etcd has 0 members registered; must issue restore-backup command to proceed")
+	return wait(false, "no-members", "etcdadm restore BACKUP", "none of the hosts that carried this cluster holds data of it any more; restore a backup to go on")
 }
 
 // revive restarts in place one member that runs and sees no raft leader for
@@ -93,7 +96,7 @@ func (v *view) noMembers() *Decision {
 func (v *view) revive() *Decision {
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
-		if !h.UnderFence || h.Process.State != cluster.ProcessRunning || h.Local.State != cluster.MemberStarted {
+		if !h.UnderFence || h.Process.State != cluster.ProcessRunning || h.Local.State != cluster.MemberStarted || h.Local.Generation != v.intent.Generation {
 			continue
 		}
 		m := v.obs.Memory.Member(h.Local.Member)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -21,6 +20,5 @@ func steady(v *view) *Decision {
 	if v.spec.Hold && n != v.spec.MemberCount {
 		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold", up, n, v.spec.MemberCount)
 	}
-	slices.SortFunc(d.Blockers, func(a, b Blocker) int { return strings.Compare(a.Code, b.Code) })
 	return d
 }

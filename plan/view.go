@@ -257,7 +257,7 @@ func (v *view) unfit(h *cluster.HostReport) string {
 	}
 	for _, p := range h.Problems {
 		if p.Unfit {
-			return p.Sentence
+			return "says: " + p.Sentence
 		}
 	}
 	if !h.Free() {
