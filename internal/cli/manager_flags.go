@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/duration"
 )
@@ -66,6 +67,12 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	})
 	fs.Func("dead-after", "how long a member may be silent before it is replaced", durationInto(&c.DeadAfter))
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
+	fs.Func("host-id", "this host's ID; the default is kept in the data directory", func(s string) error {
+		c.HostID = cluster.HostID(s)
+		return nil
+	})
+	fs.StringVar(&c.EtcdUser, "etcd-user", c.EtcdUser, "user with the root role, when etcd's authentication is on and no certificate says who the daemon is")
+	fs.StringVar(&c.EtcdPasswordFile, "etcd-password-file", c.EtcdPasswordFile, "file with that user's password")
 	fs.StringVar(&c.HostsFile, "hosts-file", c.HostsFile, "the hosts file that --dns-suffix manages a block in")
 	fs.IntVar(&c.LogLevel, "v", c.LogLevel, "how much is logged; 4 and more is for debugging")
 	for _, name := range klogFlags {

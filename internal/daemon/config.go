@@ -42,6 +42,8 @@ type Config struct {
 	QuarantineURLs    []string
 	ListenMetricsURLs string
 	EtcdInsecure      bool
+	EtcdUser          string // with EtcdPasswordFile, for an etcd with auth on and no TLS
+	EtcdPasswordFile  string
 
 	Insecure bool   // no TLS between daemons
 	PKIDir   string // holds the three authorities

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/release"
+)
+
+// Build is this release, for people.
+const Build = "0.1.0-dev"
+
+// Program describes the program that we are in: the etcd that it carries, and
+// how to start it.
+func Program(version string, command func() (string, []string)) daemon.Program {
+	path, args := command()
+	return daemon.Program{Build: Build, Builtin: &release.Builtin{Version: version, Path: path, Args: args}}
+}
+
+// ManagerMain is etcd-manager. It returns the exit code.
+func ManagerMain(args []string, program daemon.Program, stdout, stderr io.Writer) int {
+	return runDaemon("etcd-manager", args, program, stdout, stderr)
+}
+
+func runDaemon(name string, args []string, program daemon.Program, stdout, stderr io.Writer) int {
+	cfg, warnings, err := ParseManager(args)
+	if errors.Is(err, flag.ErrHelp) {
+		c := daemon.Default()
+		fs := flag.NewFlagSet(name, flag.ContinueOnError)
+		ManagerFlags(fs, &c)
+		fs.SetOutput(stdout)
+		fmt.Fprintf(stdout, "%s runs and supervises one member of an etcd cluster on this host.\n\nFlags:\n", name)
+		fs.PrintDefaults()
+		return ExitOK
+	}
+	if err != nil {
+		Report(stderr, name, err)
+		return ExitUsage
+	}
+	log := newLog(cfg, stderr)
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	ctx, stop := signalContext(cfg.OnSigterm)
+	defer stop()
+	if err := daemon.Run(ctx, cfg, program, log); err != nil && ctx.Err() == nil {
+		return Report(stderr, name, err)
+	}
+	return ExitOK
+}
+
+// signalContext ends with SIGINT or SIGTERM; its cause says whether etcd is
+// to go on. A second signal ends the program at once.
+func signalContext(onSigterm daemon.SigtermAction) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		cause := context.Canceled
+		if s == syscall.SIGTERM && onSigterm == daemon.SigtermLeave {
+			cause = daemon.ErrLeaveEtcd
+		}
+		cancel(cause)
+		<-signals
+		os.Exit(ExitInterrupted)
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(context.Canceled) }
+}
+
+func newLog(cfg daemon.Config, w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if cfg.LogLevel >= 8 {
+		opts.Level = slog.LevelDebug
+	}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// autoCommand is the daemon under its new name.
+func autoCommand(program daemon.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:                "auto STORE [flags of etcd-manager]",
+		Short:              "Run the daemon that forms and keeps a cluster by itself",
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "-h" || args[0] == "--help" {
+				runDaemon("etcdadm auto STORE", []string{"--help"}, program, c.OutOrStdout(), c.ErrOrStderr())
+				return nil
+			}
+			code := runDaemon("etcdadm auto", append([]string{"--backup-store=" + args[0]}, args[1:]...), program, c.OutOrStdout(), c.ErrOrStderr())
+			if code != ExitOK {
+				return exitCode(code)
+			}
+			return nil
+		},
+	}
+}
+
+// exitCode is an error that was reported already.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/manager"
+	"etcdadm.io/plan"
+)
+
+// memberCommand is a person's steps. Each is a goal that is handed to the
+// leading daemon, which takes it by the same rules as its own.
+func memberCommand() *cobra.Command {
+	var r reach
+	c := &cobra.Command{Use: "member", Short: "List, add, remove and promote members, and move raft's leadership"}
+	r.flags(c)
+	c.AddCommand(
+		&cobra.Command{
+			Use: "list", Short: "List the members", Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error {
+				o, err := r.observation(c.Context(), "")
+				if err != nil {
+					return err
+				}
+				roster, _ := o.Roster()
+				return r.print(c.OutOrStdout(), roster.Seats, func(w io.Writer) { printMembers(w, o) })
+			},
+		},
+		r.step("add HOST", "Make a host that runs a daemon a voter", plan.Join, true),
+		r.step("remove HOST|MEMBER", "Take a member out; its host sets the data aside", plan.Leave, true),
+		r.step("promote HOST|MEMBER", "Make a learner that has caught up a voter", plan.Promote, true),
+		r.step("move-leader HOST|MEMBER", "Give raft's leadership to a member", plan.MoveLeader, false),
+	)
+	return c
+}
+
+// step is one command that hands a goal over.
+func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobra.Command {
+	var hold, dryRun, yes bool
+	var within time.Duration
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			goal, err := r.goal(c.Context(), kind, args[0])
+			if err != nil {
+				return err
+			}
+			goal.Hold = hold
+			if kind == plan.Leave && !dryRun && !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), fmt.Sprintf("Remove the member of %s? Its data is set aside, not deleted.", args[0])) {
+				return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
+			}
+			result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within})
+			if err != nil {
+				return err
+			}
+			if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { printResult(w, result) }); err != nil {
+				return err
+			}
+			return outcome(result)
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done first, and do nothing")
+	c.Flags().DurationVar(&within, "timeout", time.Minute, "how long to wait for the end")
+	if holdable {
+		c.Flags().BoolVar(&hold, "hold", false, "take the step against the spec, and put the spec's member count on hold")
+	}
+	if kind == plan.Leave {
+		c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	}
+	return c
+}
+
+// goal names the member by host, or by ID where that is what was typed.
+func (r *reach) goal(ctx context.Context, kind plan.GoalKind, word string) (plan.Goal, error) {
+	g := plan.Goal{Kind: kind}
+	o, err := r.observation(ctx, "")
+	if err != nil {
+		return g, err
+	}
+	roster, _ := o.Roster()
+	for _, s := range roster.Seats {
+		if string(s.HostID) == word {
+			g.Host = s.HostID
+			return g, nil
+		}
+		if s.ID.String() == word {
+			g.Member = s.ID
+			return g, nil
+		}
+	}
+	if id, err := cluster.ParseMemberID(word); err == nil && kind != plan.Join {
+		if _, isHost := o.Host(cluster.HostID(word)); !isHost {
+			g.Member = id
+			return g, nil
+		}
+	}
+	g.Host = cluster.HostID(word)
+	return g, nil
+}
+
+func (r *reach) carryOut(ctx context.Context, request manager.GoalRequest) (manager.GoalResult, error) {
+	c, err := r.open()
+	if err != nil {
+		return manager.GoalResult{}, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, request.Within+askTimeout)
+	defer cancel()
+	return noCluster(c.Goal(ctx, request))
+}
+
+func printResult(w io.Writer, r manager.GoalResult) {
+	for _, s := range r.Steps {
+		fmt.Fprintf(w, "%s\n", s.Reason)
+	}
+	printDecision(w, r.Decision)
+}
+
+func outcome(r manager.GoalResult) error {
+	switch r.Outcome {
+	case manager.GoalRefused:
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s", r.Decision.Reason)}
+	case manager.GoalExpired:
+		return &Failure{Code: ExitError, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "what was begun goes on as the spec asks; see etcdadm status"}
+	}
+	return nil
+}
+
+// confirmed asks a person.
+func confirmed(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	var answer string
+	fmt.Fscanln(in, &answer)
+	return answer == "y" || answer == "yes"
+}

@@ -1,0 +1,304 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/plan"
+)
+
+// askTimeout bounds a question to the daemons.
+const askTimeout = 10 * time.Second
+
+// reach is the flags by which a command finds the daemons.
+type reach struct {
+	dataDir     string
+	endpoints   []string
+	clusterName string
+	credentials string
+	output      string
+}
+
+func (r *reach) flags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringVar(&r.dataDir, "data-dir", os.Getenv("ETCDADM_DATA_DIR"), "data directory of a daemon on this host, where the rest is read from ($ETCDADM_DATA_DIR)")
+	f.StringSliceVar(&r.endpoints, "endpoint", nil, "host:port of daemons")
+	f.StringVar(&r.clusterName, "cluster-name", "", "name of the cluster, with --endpoint")
+	f.StringVar(&r.credentials, "credentials", "", "directory with the operator's me.crt, me.key and ca.crt, with --endpoint; none: no TLS")
+	f.StringVarP(&r.output, "output", "o", "table", "table, json or yaml")
+}
+
+func (r *reach) open() (*console.Console, error) {
+	switch r.output {
+	case "table", "json", "yaml":
+	default:
+		return nil, usage("table, json or yaml", "--output=%s is unknown", r.output)
+	}
+	if len(r.endpoints) > 0 {
+		if r.clusterName == "" {
+			return nil, usage("a daemon answers only to its cluster's name", "--endpoint needs --cluster-name")
+		}
+		return console.Open(console.Access{Cluster: r.clusterName, Endpoints: r.endpoints, Credentials: r.credentials})
+	}
+	if r.dataDir == "" {
+		return nil, usage("--data-dir names a daemon's data directory on this host, --endpoint a daemon anywhere", "say which cluster: --data-dir or --endpoint")
+	}
+	a, err := console.ReadAccess(r.dataDir)
+	if err != nil {
+		return nil, &Failure{Code: ExitNoCluster, Err: err, Advice: "is it the --data-dir of a daemon that has run?"}
+	}
+	return console.Open(a)
+}
+
+// status asks the daemons.
+func (r *reach) status(ctx context.Context) (console.Report, error) {
+	c, err := r.open()
+	if err != nil {
+		return console.Report{}, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return noCluster(c.Status(ctx))
+}
+
+func noCluster[T any](v T, err error) (T, error) {
+	if errors.Is(err, console.ErrNoDaemon) {
+		return v, &Failure{Code: ExitNoCluster, Err: err, Advice: "is the daemon running? etcdadm auto, or systemctl status etcd-manager"}
+	}
+	return v, err
+}
+
+// print writes a value as the output flag says; table is what people read.
+func (r *reach) print(w io.Writer, v any, table func(io.Writer)) error {
+	switch r.output {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	case "yaml":
+		data, err := yaml.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	}
+	table(w)
+	return nil
+}
+
+func statusCommand() *cobra.Command {
+	var r reach
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show hosts, members, the leader and what is being done",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			report, err := r.status(c.Context())
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), report, func(w io.Writer) { printReport(w, report) })
+		},
+	}
+	r.flags(c)
+	return c
+}
+
+func printReport(w io.Writer, r console.Report) {
+	fmt.Fprintf(w, "cluster %s, led by host %s\n", r.Cluster, orNone(string(r.Leader)))
+	if r.Observation == nil {
+		fmt.Fprintf(w, "host %s does not lead and cannot reach the daemon that does; it knows of:\n", r.Host)
+		for _, c := range r.Contacts {
+			fmt.Fprintf(w, "  %s at %s\n", c.Host, c.Endpoint)
+		}
+		return
+	}
+	o := r.Observation
+	if o.Spec != nil {
+		hold := ""
+		if o.Spec.Hold {
+			hold = " (on hold)"
+		}
+		fmt.Fprintf(w, "wanted: %d members of etcd %s%s\n", o.Spec.MemberCount, o.Spec.EtcdVersion, hold)
+	}
+	fmt.Fprintln(w)
+	printMembers(w, o)
+	if d := r.Decision; d != nil {
+		fmt.Fprintf(w, "\n%s\n", d.Reason)
+		printBlockers(w, *d)
+	}
+	for _, h := range o.Hosts {
+		for _, a := range h.SetAside {
+			fmt.Fprintf(w, "set aside on %s: %s (%s, %d bytes)\n", h.Host, a.Dir, a.Reason, a.Bytes)
+		}
+	}
+}
+
+func printMembers(w io.Writer, o *cluster.Observation) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "HOST\tMEMBER\tROLE\tSTATE\tVERSION\tDB\tCLIENT URL")
+	roster, _ := o.Roster()
+	seen := map[cluster.HostID]bool{}
+	for _, s := range roster.Seats {
+		seen[s.HostID] = true
+		role := "voter"
+		switch {
+		case s.Learner:
+			role = "learner"
+		case s.RaftLeader:
+			role = "voter, leads"
+		}
+		state, version, size := "healthy", "", ""
+		if !s.Up {
+			state = s.Why
+		}
+		if s.Host != nil && s.Host.Status != nil {
+			version, size = s.Host.Status.Version.String(), bytesOf(s.Host.Status.DBSize)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orNone(string(s.HostID)), s.ID, role, state, version, size, first(s.ClientURLs))
+	}
+	for _, h := range o.Hosts {
+		if !seen[h.Host] {
+			state := "free"
+			if !h.Free() {
+				state = "not free"
+			}
+			fmt.Fprintf(t, "%s\t-\t-\t%s\t\t\t%s\n", h.Host, state, first(h.URLs.Client))
+		}
+	}
+	for _, g := range o.Gaps {
+		if g.Host != "" && !seen[g.Host] {
+			fmt.Fprintf(t, "%s\t-\t-\t%s: %s\t\t\t\n", g.Host, g.Kind, g.Detail)
+		}
+	}
+	t.Flush()
+}
+
+func printBlockers(w io.Writer, d plan.Decision) {
+	for _, b := range d.Blockers {
+		if b.Sentence != d.Reason {
+			fmt.Fprintf(w, "  ! %s\n", b.Sentence)
+		}
+		if b.Command != "" {
+			fmt.Fprintf(w, "    → %s\n", b.Command)
+		}
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func first(s []string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0]
+}
+
+func bytesOf(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+func planCommand() *cobra.Command {
+	var r reach
+	var from string
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what would be done next, why, and what blocks it",
+		Long: `plan asks the leading daemon what it sees and prints the decision that follows
+from it, as the command that a person would type. With --from it decides on an
+observation that was saved, for example from "etcdadm status -o json".`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o, err := r.observation(c.Context(), from)
+			if err != nil {
+				return err
+			}
+			d := plan.Next(plan.Goal{Kind: plan.Converge}, o)
+			return r.print(c.OutOrStdout(), d, func(w io.Writer) { printDecision(w, d) })
+		},
+	}
+	r.flags(c)
+	c.Flags().StringVar(&from, "from", "", "file with an observation or a status as JSON, - for standard input")
+	return c
+}
+
+// observation is the leader's newest, or the one in a file.
+func (r *reach) observation(ctx context.Context, from string) (*cluster.Observation, error) {
+	if from == "" {
+		report, err := r.status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if report.Observation == nil {
+			return nil, &Failure{Code: ExitNotLeader, Err: fmt.Errorf("host %s does not lead, and the daemon that does is not in reach", report.Host)}
+		}
+		return report.Observation, nil
+	}
+	data, err := readInput(from)
+	if err != nil {
+		return nil, err
+	}
+	var report struct {
+		Observation *cluster.Observation `json:"observation"`
+	}
+	if err := json.Unmarshal(data, &report); err != nil {
+		return nil, usage("save one with etcdadm status -o json", "read the observation in %s: %w", from, err)
+	}
+	if report.Observation != nil {
+		return report.Observation, nil
+	}
+	var o cluster.Observation
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil, usage("save one with etcdadm status -o json", "read the observation in %s: %w", from, err)
+	}
+	if o.Cluster == "" {
+		return nil, usage("save one with etcdadm status -o json", "%s holds no observation", from)
+	}
+	o.Sort()
+	return &o, nil
+}
+
+func readInput(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(os.Stdin, 64<<20))
+	}
+	return os.ReadFile(name)
+}
+
+func printDecision(w io.Writer, d plan.Decision) {
+	fmt.Fprintf(w, "%s  (rule %s)\n", d.Reason, d.Rule)
+	if a := d.Action; a != nil {
+		fmt.Fprintf(w, "  step: %s\n", a)
+		if a.Projection != nil {
+			fmt.Fprintf(w, "  voters: %s\n", a.Projection)
+		}
+		if a.Command != "" {
+			fmt.Fprintf(w, "  command: %s\n", a.Command)
+		}
+	}
+	printBlockers(w, d)
+}

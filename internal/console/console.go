@@ -1,0 +1,196 @@
+// Package console is a person's connection to the daemons: it finds one, with
+// the operator's certificate that every daemon leaves beside its state, asks
+// it, and follows it to the one that leads.
+package console
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/manager"
+	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/pki"
+)
+
+// Access is how the daemons of a cluster are reached.
+type Access struct {
+	Cluster   string   `json:"cluster"`
+	Endpoints []string `json:"endpoints"` // host:port, tried in this order
+	// Credentials is the directory of the operator's key pair; empty: no TLS.
+	Credentials string `json:"credentials,omitempty"`
+	// Etcd is how to reach etcd itself, for people.
+	Etcd EtcdAccess `json:"etcd,omitzero"`
+}
+
+// EtcdAccess is what etcdctl needs.
+type EtcdAccess struct {
+	Endpoints []string `json:"endpoints,omitempty"`
+	CA        string   `json:"ca,omitempty"`
+	Cert      string   `json:"cert,omitempty"`
+	Key       string   `json:"key,omitempty"`
+}
+
+const accessFile = "access.json"
+
+// Operator is the name in the certificate that a daemon leaves for people.
+const Operator = "operator"
+
+// ErrNoDaemon says that no daemon answered.
+var ErrNoDaemon = errors.New("no daemon answers")
+
+// Write leaves the access beside a daemon's state.
+func (a Access) Write(stateDir string) error {
+	data, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.Replace(filepath.Join(stateDir, accessFile), append(data, '\n'), 0o644)
+}
+
+// ReadAccess reads what the daemon of a data directory left.
+func ReadAccess(dataDir string) (Access, error) {
+	var a Access
+	path := filepath.Join(dataDir, "etcdadm", accessFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return a, fmt.Errorf("find the daemon of %s: %w", dataDir, err)
+	}
+	if err := json.Unmarshal(data, &a); err != nil {
+		return a, fmt.Errorf("read %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// Console asks daemons. Close it.
+type Console struct {
+	access Access
+	pool   *peer.Pool
+}
+
+// Open prepares a console; nothing is dialled yet.
+func Open(a Access) (*Console, error) {
+	self := pki.Identity{Cluster: a.Cluster, Role: pki.RoleOperator, ID: Operator}
+	var live *pki.Live
+	if a.Credentials != "" {
+		pair, err := pki.LoadKeypair(a.Credentials, pki.PeerNames)
+		if err != nil {
+			return nil, fmt.Errorf("read the operator's certificate: %w", err)
+		}
+		if self, err = pki.IdentityOf(pair.Leaf()); err != nil {
+			return nil, fmt.Errorf("read the operator's certificate: %w", err)
+		}
+		ca, err := pki.LoadAuthorityFiles("etcd-manager-ca", filepath.Join(a.Credentials, pki.PeerNames.CA), "", time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("read the authority of the daemons: %w", err)
+		}
+		live = pki.NewLive(nil)
+		live.Swap(pair, ca)
+	}
+	pool, err := peer.NewPool(self, live)
+	if err != nil {
+		return nil, err
+	}
+	return &Console{access: a, pool: pool}, nil
+}
+
+// Close ends the connections.
+func (c *Console) Close() error { return c.pool.Close() }
+
+// Access is what the console was opened with.
+func (c *Console) Access() Access { return c.access }
+
+// Status asks the leading daemon, or any that answers when none leads.
+func (c *Console) Status(ctx context.Context) (Report, error) {
+	var report Report
+	err := c.each(ctx, func(client *peer.Client) error {
+		r, err := ask(ctx, client)
+		if err == nil {
+			report = r
+		}
+		return err
+	})
+	if err != nil || report.Leading || report.LeaderEndpoint == "" {
+		return report, err
+	}
+	leader, err := c.pool.To(cluster.Contact{Host: report.Leader, Endpoint: report.LeaderEndpoint})
+	if err != nil {
+		return report, nil
+	}
+	if led, err := ask(ctx, leader); err == nil {
+		return led, nil
+	}
+	return report, nil // what a daemon knows that does not lead
+}
+
+func ask(ctx context.Context, client *peer.Client) (Report, error) {
+	var r Report
+	question, err := json.Marshal(Question{Kind: "status"})
+	if err != nil {
+		return r, err
+	}
+	answer, err := client.Report(ctx, question)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(answer, &r); err != nil {
+		return r, fmt.Errorf("read the daemon's answer: %w", err)
+	}
+	return r, nil
+}
+
+// Goal hands a person's step to a daemon, which forwards it to the leading one.
+func (c *Console) Goal(ctx context.Context, goal manager.GoalRequest) (manager.GoalResult, error) {
+	var out manager.GoalResult
+	body, err := json.Marshal(goal)
+	if err != nil {
+		return out, err
+	}
+	err = c.each(ctx, func(client *peer.Client) error {
+		answer, err := client.Goal(ctx, body)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(answer, &out)
+	})
+	return out, err
+}
+
+// each tries the endpoints until one answers.
+func (c *Console) each(ctx context.Context, do func(*peer.Client) error) error {
+	var failed []error
+	for _, e := range c.access.Endpoints {
+		client, err := c.pool.To(cluster.Contact{Endpoint: e})
+		if err == nil {
+			err = do(client)
+		}
+		if err == nil {
+			return nil
+		}
+		failed = append(failed, err)
+	}
+	return fmt.Errorf("%w: %w", ErrNoDaemon, errors.Join(failed...))
+}
+
+// TLS is the client configuration for etcd itself; nil without TLS.
+func (e EtcdAccess) TLS() (*tls.Config, error) {
+	if e.Cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := pki.LoadAuthorityFiles("etcd-clients-ca", e.CA, "", time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: ca.Pool(), MinVersion: tls.VersionTLS12}, nil
+}

@@ -1,0 +1,245 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/pki"
+)
+
+// renewEvery is how often certificates are looked at; a look writes nothing
+// unless one is due, at two thirds of its life.
+const renewEvery = 10 * time.Minute
+
+// certs issues the leaves of this host and keeps them fresh. Without TLS on
+// either side it has nothing to do there, and says so by nil configurations.
+type certs struct {
+	cluster   string
+	host      cluster.HostID
+	addresses []string
+	dataDir   string
+	life      pki.Lifetime
+	cas       *pki.Authorities // nil: neither side uses TLS
+	daemons   *pki.Live        // nil: no TLS between daemons
+	etcdTLS   bool
+	pkiDir    string
+	log       *slog.Logger
+
+	mu       sync.Mutex // guards what follows
+	launch   host.Launch
+	expiries map[string]time.Time
+}
+
+func newCerts(c *Config, id cluster.HostID, log *slog.Logger) (*certs, error) {
+	life, err := pki.LifetimeFromEnv(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	k := &certs{
+		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
+		pkiDir: c.PKIDir, log: log, expiries: map[string]time.Time{},
+		addresses: []string{c.Address, c.HostName(id)},
+	}
+	if net.ParseIP(string(id)) == nil && c.DNSSuffix == "" {
+		k.addresses = []string{c.Address}
+	}
+	if c.Insecure && c.EtcdInsecure {
+		return k, nil
+	}
+	if k.cas, err = pki.Load(c.PKIDir, time.Now()); err != nil {
+		return nil, err
+	}
+	if !c.Insecure {
+		k.daemons = pki.NewLive(nil)
+	}
+	return k, k.renew()
+}
+
+func (k *certs) stateDir(name string) string { return filepath.Join(k.dataDir, "etcdadm", "pki", name) }
+
+// peersDir and clientsDir are where the predecessor keeps them too.
+func (k *certs) peersDir(token string) string {
+	return filepath.Join(k.dataDir, "pki", token, "peers")
+}
+
+func (k *certs) clientsDir(token string) string {
+	return filepath.Join(k.dataDir, "pki", token, "clients")
+}
+
+// renew makes what is missing and renews what is due.
+func (k *certs) renew() error {
+	if k.cas == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, a := range k.cas.Expiries() {
+		k.expiries[a.Name] = a.NotAfter
+	}
+	if k.daemons != nil {
+		if err := k.renewDaemons(); err != nil {
+			return err
+		}
+	}
+	if !k.etcdTLS {
+		return nil
+	}
+	person, err := pki.ClientRequest("root", k.life)
+	if err != nil {
+		return err
+	}
+	if _, err := k.ensure("etcdctl", k.stateDir("etcdctl"), pki.ClientNames, k.cas.Clients, person); err != nil {
+		return err
+	}
+	if k.launch.Token == "" {
+		return nil
+	}
+	return k.renewEtcd(k.launch)
+}
+
+func (k *certs) renewDaemons() error {
+	self, err := pki.HostRequest(pki.Identity{Cluster: k.cluster, Role: pki.RoleHost, ID: string(k.host)}, k.addresses, k.life)
+	if err != nil {
+		return err
+	}
+	pair, err := k.ensure("daemon", k.stateDir("daemon"), pki.PeerNames, k.cas.Manager, self)
+	if err != nil {
+		return err
+	}
+	k.daemons.Swap(pair, k.cas.Manager)
+	operator, err := pki.CallerRequest(pki.Identity{Cluster: k.cluster, Role: pki.RoleOperator, ID: console.Operator}, k.life)
+	if err != nil {
+		return err
+	}
+	_, err = k.ensure("operator", k.stateDir("operator"), pki.PeerNames, k.cas.Manager, operator)
+	return err
+}
+
+// renewEtcd is about the files that the member reads at each handshake.
+func (k *certs) renewEtcd(l host.Launch) error {
+	peer, err := pki.PeerRequest(string(k.host), l.URLs.Peer, k.addresses, k.life)
+	if err != nil {
+		return err
+	}
+	if _, err := k.ensure("etcd-peer", k.peersDir(l.Token), pki.PeerNames, k.cas.Peers, peer); err != nil {
+		return err
+	}
+	urls := append(append([]string{}, l.URLs.Client...), l.URLs.Quarantine...)
+	server, err := pki.ServerRequest(string(k.host), urls, k.addresses, k.life)
+	if err != nil {
+		return err
+	}
+	if _, err := k.ensure("etcd-server", k.clientsDir(l.Token), pki.ServerNames, k.cas.Clients, server); err != nil {
+		return err
+	}
+	client, err := pki.ClientRequest("root", k.life)
+	if err != nil {
+		return err
+	}
+	_, err = k.ensure("etcd-client", k.clientsDir(l.Token), pki.ClientNames, k.cas.Clients, client)
+	return err
+}
+
+func (k *certs) ensure(name, dir string, names pki.Names, a *pki.Authority, r pki.Request) (*pki.Keypair, error) {
+	done, err := pki.Ensure(dir, names, a, r, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case done.Overdue != nil:
+		k.log.Warn("a certificate is due and could not be renewed", "certificate", name, "error", done.Overdue)
+	case done.Issued != "":
+		k.log.Info("issued a certificate", "certificate", name, "because", done.Issued)
+	}
+	k.expiries[name] = done.Pair.Leaf().NotAfter
+	return done.Pair, nil
+}
+
+// forLaunch makes the files that a member launched like this reads.
+func (k *certs) forLaunch(l host.Launch) error {
+	if !k.etcdTLS {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.launch = l
+	return k.renewEtcd(l)
+}
+
+// etcdClient is the daemon's own way to its member.
+func (k *certs) etcdClient(token string) *tls.Config {
+	if !k.etcdTLS {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		RootCAs:    k.cas.Clients.Pool(),
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := pki.LoadKeypair(k.clientsDir(token), pki.ClientNames)
+			if err != nil {
+				return nil, err
+			}
+			return pair.TLS(), nil
+		},
+	}
+}
+
+// run looks after the certificates until ctx ends.
+func (k *certs) run(ctx context.Context) error {
+	t := time.NewTicker(renewEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+		if k.cas == nil {
+			continue
+		}
+		// The authorities may have been rotated on disk.
+		if cas, err := pki.Load(k.pkiDir, time.Now()); err != nil {
+			k.log.Warn("could not read the authorities again; those that are known stay in use", "error", err)
+		} else {
+			k.mu.Lock()
+			k.cas = cas
+			k.mu.Unlock()
+		}
+		if err := k.renew(); err != nil {
+			k.log.Warn("could not renew certificates", "error", err)
+		}
+	}
+}
+
+// list is every certificate that this host knows of, with its end.
+func (k *certs) list() []console.Certificate {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []console.Certificate
+	for name, end := range k.expiries {
+		out = append(out, console.Certificate{Name: name, NotAfter: end})
+	}
+	return out
+}
+
+// access is what a person's tool needs to reach this daemon and its etcd.
+func (k *certs) access(c *Config, urls cluster.URLs) console.Access {
+	a := console.Access{Cluster: c.ClusterName, Endpoints: []string{c.Endpoint()}, Etcd: console.EtcdAccess{Endpoints: urls.Client}}
+	if k.daemons != nil {
+		a.Credentials = k.stateDir("operator")
+	}
+	if k.etcdTLS {
+		dir := k.stateDir("etcdctl")
+		a.Etcd.CA, a.Etcd.Cert, a.Etcd.Key = filepath.Join(dir, pki.ClientNames.CA), filepath.Join(dir, pki.ClientNames.Cert), filepath.Join(dir, pki.ClientNames.Key)
+	}
+	return a
+}

@@ -1,0 +1,245 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/runtime"
+)
+
+// etcdEnvironment is what the daemon's environment and the environment file
+// pass on to etcd. A dangerous variable is an error with its sentence.
+func etcdEnvironment(file string) ([]string, error) {
+	environ := os.Environ()
+	if file != "" {
+		vars, err := envfile.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range vars {
+			environ = append(environ, v.String())
+		}
+	}
+	return envfile.PassThrough(environ)
+}
+
+// inventory is the releases that were found, looked for again now and then.
+type inventory struct {
+	finder *release.Finder
+
+	mu    sync.Mutex // guards what follows
+	found []cluster.Version
+	at    time.Time
+}
+
+// relook is how long a list of releases is believed.
+const relook = 30 * time.Second
+
+func (d *daemon) findReleases(ctx context.Context) error {
+	roots := []string{"/"}
+	if d.cfg.Root != "" {
+		roots = []string{d.cfg.Root, "/"}
+	}
+	d.releases = &inventory{finder: &release.Finder{Dirs: d.cfg.ReleaseDirs, Roots: roots, Builtin: d.program.Builtin}}
+	d.releases.look(ctx)
+	return nil
+}
+
+func (i *inventory) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	list, _, err := i.finder.List(ctx)
+	if err != nil {
+		return // what was found before stays; a start says what is wrong
+	}
+	var found []cluster.Version
+	for _, r := range list {
+		if v, err := cluster.ParseVersion(r.Asked); err == nil {
+			found = append(found, v)
+		}
+	}
+	i.mu.Lock()
+	i.found, i.at = found, time.Now()
+	i.mu.Unlock()
+}
+
+func (i *inventory) versions() []cluster.Version {
+	i.mu.Lock()
+	stale := time.Since(i.at) > relook
+	i.mu.Unlock()
+	if stale {
+		i.look(context.Background())
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.found
+}
+
+// spec turns a launch into a program with arguments.
+func (d *daemon) spec(l host.Launch) (runtime.Spec, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r, err := d.releases.finder.Find(ctx, l.Version.String())
+	if err != nil {
+		return runtime.Spec{}, err
+	}
+	if err := d.certs.forLaunch(l); err != nil {
+		return runtime.Spec{}, err
+	}
+	actual, err := cluster.ParseVersion(r.Version)
+	if err != nil {
+		return runtime.Spec{}, err
+	}
+	dataDir := d.disk.DataDir(l.Token)
+	run := l
+	run.Version = actual // a directory of a lower patch may hold a newer one
+	args, err := host.Args(run, d.paths(l.Token, dataDir))
+	if err != nil {
+		return runtime.Spec{}, err
+	}
+	logs := filepath.Join(d.cfg.DataDir, "logs")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return runtime.Spec{}, err
+	}
+	return runtime.Spec{
+		Path: r.Etcd, Args: append(append([]string{}, r.Args...), args...), DataDir: dataDir,
+		Env:     append([]string{"PATH=" + os.Getenv("PATH")}, d.etcdEnv...),
+		LogFile: filepath.Join(logs, "etcd.log"), Dir: d.cfg.DataDir,
+	}, nil
+}
+
+// paths are where etcd finds its files on this machine.
+func (d *daemon) paths(token, dataDir string) host.Paths {
+	p := host.Paths{DataDir: dataDir, BindAddress: d.cfg.EtcdAddress}
+	if d.cfg.ListenMetricsURLs != "" {
+		p.MetricsURLs = strings.Split(d.cfg.ListenMetricsURLs, ",")
+	}
+	if d.certs.etcdTLS {
+		peers, clients := d.certs.peersDir(token), d.certs.clientsDir(token)
+		p.Peer = tlsFiles(peers, pki.PeerNames)
+		p.Client = tlsFiles(clients, pki.ServerNames)
+	}
+	return p
+}
+
+func tlsFiles(dir string, n pki.Names) host.TLSFiles {
+	return host.TLSFiles{Cert: filepath.Join(dir, n.Cert), Key: filepath.Join(dir, n.Key), CA: filepath.Join(dir, n.CA)}
+}
+
+// etcdOptions are the arguments beyond ours that a member of a release gets.
+func (d *daemon) etcdOptions(v cluster.Version) []string {
+	spec := d.host.Spec()
+	if spec == nil || len(spec.Options) == 0 {
+		return nil
+	}
+	args, err := host.OptionArgs(spec.Options, v)
+	if err != nil {
+		d.log.Warn("the spec's etcd options are refused; the member keeps those that it has", "error", err)
+		return nil
+	}
+	return args
+}
+
+// member is the driver of the member that is launched like this.
+func (d *daemon) member(l host.Launch) host.Member {
+	urls := l.URLs.Client
+	if l.Quarantined {
+		urls = l.URLs.Quarantine
+	}
+	c, err := etcd.New(etcd.Config{Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential()})
+	if err != nil {
+		return unreachable{fmt.Errorf("reach the own member: %w", err)}
+	}
+	d.own.Store(c)
+	return c
+}
+
+// nearby are the URLs as this host reaches its own listeners: names need not
+// resolve here, and the certificate names loopback.
+func (d *daemon) nearby(urls []string) []string {
+	address := d.cfg.EtcdAddress
+	if ip := net.ParseIP(address); ip == nil || ip.IsUnspecified() {
+		address = "127.0.0.1"
+	}
+	var out []string
+	for _, raw := range urls {
+		if u, err := url.Parse(raw); err == nil {
+			u.Host = net.JoinHostPort(address, u.Port())
+			out = append(out, u.String())
+		}
+	}
+	return out
+}
+
+// credential reads user and password from files, when auth is on and no
+// certificate says who we are.
+func (d *daemon) credential() func(context.Context) (string, string, error) {
+	if d.cfg.EtcdPasswordFile == "" {
+		return nil
+	}
+	return func(context.Context) (string, string, error) {
+		data, err := os.ReadFile(d.cfg.EtcdPasswordFile)
+		if err != nil {
+			return "", "", fmt.Errorf("read etcd's password: %w", err)
+		}
+		return d.cfg.EtcdUser, strings.TrimRight(string(data), "\r\n"), nil
+	}
+}
+
+// unreachable is a member that cannot be asked.
+type unreachable struct{ err error }
+
+func (u unreachable) Status(context.Context) (cluster.MemberStatus, error) {
+	return cluster.MemberStatus{}, u.err
+}
+func (u unreachable) View(context.Context, bool) (cluster.MemberView, error) {
+	return cluster.MemberView{}, u.err
+}
+func (u unreachable) AddMember(context.Context, []string, bool) (cluster.Member, error) {
+	return cluster.Member{}, u.err
+}
+func (u unreachable) Promote(context.Context, cluster.MemberID) error                  { return u.err }
+func (u unreachable) Remove(context.Context, cluster.MemberID) error                   { return u.err }
+func (u unreachable) UpdatePeerURLs(context.Context, cluster.MemberID, []string) error { return u.err }
+func (u unreachable) MoveLeader(context.Context, cluster.MemberID) error               { return u.err }
+
+// memberIDs works out what etcd will call the founders.
+func memberIDs(token string, founders []cluster.Founder) ([]cluster.MemberID, cluster.ClusterID, error) {
+	var members []cluster.Member
+	for _, f := range founders {
+		members = append(members, cluster.Member{Name: string(f.Host), PeerURLs: f.URLs.Peer})
+	}
+	ids, id := etcd.MemberIDs(token, members)
+	return ids, id, nil
+}
+
+// reacher finds out whether something listens at a peer URL.
+type reacher struct{}
+
+func (reacher) Reach(ctx context.Context, peerURLs []string) bool {
+	var dialer net.Dialer
+	for _, raw := range peerURLs {
+		u, err := url.Parse(raw)
+		if err != nil {
+			continue
+		}
+		if c, err := dialer.DialContext(ctx, "tcp", u.Host); err == nil {
+			c.Close()
+			return true
+		}
+	}
+	return false
+}

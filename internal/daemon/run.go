@@ -1,0 +1,333 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/manager"
+	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/runtime"
+)
+
+// ErrLeaveEtcd is the cause of a context whose end shall leave etcd running,
+// for the next daemon to adopt.
+var ErrLeaveEtcd = errors.New("the daemon ends and etcd goes on")
+
+// Program is what the daemon needs to know of the program that it is in.
+type Program struct {
+	Build   string           // its version, for people
+	Builtin *release.Builtin // the etcd that it carries; nil: none
+}
+
+// daemon is one assembled daemon.
+type daemon struct {
+	cfg      Config
+	program  Program
+	log      *slog.Logger
+	id       cluster.HostID
+	urls     cluster.URLs
+	certs    *certs
+	store    blob.Store
+	folder   *control.Folder
+	releases *inventory
+	etcdEnv  []string
+	disk     *host.FileDisk
+	process  *Process
+	host     *host.Host
+	own      atomic.Pointer[etcd.Client] // of the own member, as it was launched last
+	pool     *peer.Pool
+	manager  *manager.Manager
+	watch    *watch
+}
+
+// Run runs a daemon until ctx ends; then etcd is stopped as well, gracefully,
+// unless the context's cause is ErrLeaveEtcd. What keeps it from starting is
+// an error with one sentence and a hint, and nothing was changed.
+func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) error {
+	d := &daemon{cfg: cfg, program: program, log: log}
+	seedDir, err := d.cfg.applyVolume()
+	if err != nil {
+		return err
+	}
+	static, err := d.configure(ctx)
+	if err != nil {
+		return err
+	}
+	// The lock comes before anything that another daemon could be doing, and
+	// is kept until the program ends (see package runtime).
+	lock, err := d.lockState()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	listener, err := d.listen()
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	for _, step := range []func(context.Context) error{d.identify, d.trust, d.openStore, d.findReleases, d.makeHost} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	server, err := d.makeManager(static, seedDir)
+	if err != nil {
+		return err
+	}
+	return d.serve(ctx, server, listener)
+}
+
+// configure reads what the configuration names: environment, static hosts.
+func (d *daemon) configure(ctx context.Context) (*Static, error) {
+	if err := d.cfg.Validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.etcdEnv, err = etcdEnvironment(d.cfg.EnvFile); err != nil {
+		return nil, err
+	}
+	if d.cfg.NetworkCIDR != "" {
+		d.log.Warn("--network-cidr is for openstack and has no effect here")
+	}
+	if d.cfg.StaticConfig == "" {
+		return nil, nil
+	}
+	static, err := ParseStatic(d.cfg.StaticConfig)
+	if err != nil {
+		return nil, err
+	}
+	if d.cfg.HostID == "" {
+		lookCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if d.cfg.HostID, err = static.Self(lookCtx, d.cfg.Address); err != nil {
+			return nil, err
+		}
+	}
+	return static, nil
+}
+
+func (d *daemon) lockState() (*runtime.DirLock, error) {
+	dir := filepath.Join(d.cfg.DataDir, "etcdadm")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, &Error{Problem: "make the data directory", Err: err, Advice: "--data-dir names a directory that this user can write"}
+	}
+	lock, err := runtime.LockStateDir(dir)
+	if errors.Is(err, runtime.ErrLocked) {
+		return nil, &Error{Problem: "the data directory " + d.cfg.DataDir + " is another daemon's", Err: err, Advice: "one daemon a data directory; stop that one first"}
+	}
+	if err != nil {
+		return nil, &Error{Problem: "lock the data directory", Err: err, Advice: "--data-dir names a directory that this user can write"}
+	}
+	return lock, nil
+}
+
+// listen takes the daemons' port: on the own address where this machine has
+// it, so that several hosts can share a machine, else on all.
+func (d *daemon) listen() (net.Listener, error) {
+	port := strconv.Itoa(d.cfg.GRPCPort)
+	l, err := net.Listen("tcp", net.JoinHostPort(d.cfg.Address, port))
+	if err != nil && !isInUse(err) {
+		l, err = net.Listen("tcp", net.JoinHostPort("", port))
+	}
+	if err != nil {
+		return nil, &Error{Problem: fmt.Sprintf("listen on port %s of %s for other daemons", port, d.cfg.Address), Err: err, Advice: "another program has the port; stop it, or choose another --grpc-port"}
+	}
+	return l, nil
+}
+
+func (d *daemon) identify(context.Context) error {
+	var err error
+	if d.disk, err = host.OpenFileDisk(d.cfg.DataDir, runtime.CheckUnlocked, nil); err != nil {
+		return &Error{Problem: "open the data directory", Err: err}
+	}
+	d.id = d.cfg.HostID
+	if d.id == "" {
+		if d.id, err = host.HostID(d.cfg.DataDir, host.Mint); err != nil {
+			return &Error{Problem: "find out this host's ID", Err: err}
+		}
+	}
+	d.urls = d.cfg.URLs(d.id)
+	return nil
+}
+
+func (d *daemon) trust(context.Context) error {
+	var err error
+	if d.certs, err = newCerts(&d.cfg, d.id, d.log); err != nil {
+		var missing *pki.Error
+		if errors.Is(err, fs.ErrNotExist) && !errors.As(err, &missing) {
+			return &Error{Problem: "read the certificate authorities", Err: err, Advice: "put them into --pki-dir, or run without TLS: --insecure --etcd-insecure"}
+		}
+		return err
+	}
+	return d.certs.access(&d.cfg, d.urls).Write(d.disk.StateDir())
+}
+
+// openStore opens the backup store and looks whether it belongs to us. A
+// store that does not answer now is no reason to keep the own member down.
+func (d *daemon) openStore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	store, err := open.Open(ctx, d.cfg.BackupStore, open.Options{Create: true})
+	if err != nil {
+		return err
+	}
+	d.store, d.folder = store, control.New(store, d.cfg.ClusterName)
+	caps, err := d.folder.Probe(ctx)
+	switch {
+	case err != nil:
+		d.log.Warn("the backup store does not answer; going on without it until it does", "store", d.cfg.BackupStore, "error", err)
+	default:
+		for _, p := range caps.Problems {
+			d.log.Warn("the backup store cannot do everything", "problem", p)
+		}
+	}
+	if _, _, _, err := d.folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
+		return &Error{Problem: "the backup store " + d.cfg.BackupStore, Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
+	}
+	return nil
+}
+
+func (d *daemon) makeHost(context.Context) error {
+	var err error
+	if d.process, err = NewProcess(d.disk.StateDir(), d.log, d.spec); err != nil {
+		return err
+	}
+	d.host = host.New(host.Options{
+		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
+		Releases: d.releases.versions, Options: d.etcdOptions,
+		Disk: d.disk, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder},
+		Reacher: reacher{}, AskPeers: d.askPeers, Log: d.log,
+	})
+	return nil
+}
+
+func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, error) {
+	self := pki.Identity{Cluster: d.cfg.ClusterName, Role: pki.RoleHost, ID: string(d.id)}
+	var err error
+	if d.pool, err = peer.NewPool(self, d.certs.daemons); err != nil {
+		return nil, err
+	}
+	seeds, err := d.seeds(static, seedDir)
+	if err != nil {
+		return nil, err
+	}
+	d.watch = newWatch(d.report)
+	opts := manager.Options{
+		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
+		Network: network{d.pool}, Seeds: seeds, Control: d.folder, MemberIDs: memberIDs,
+		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.DiscoveryPollInterval},
+	}
+	if static != nil {
+		spec, err := static.Spec()
+		if err != nil {
+			return nil, err
+		}
+		spec.DeadAfter = d.cfg.DeadAfter
+		opts.Spec = &spec
+	}
+	if d.manager, err = manager.New(opts); err != nil {
+		return nil, err
+	}
+	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Live: d.certs.daemons, Log: d.log})
+}
+
+// serve runs the parts, and takes them down in the reverse order: first
+// nothing new is decided, then nothing is answered, then etcd is stopped.
+func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener) error {
+	var g group
+	g.start(ctx, "process", d.process.Run)
+	g.start(ctx, "certificates", d.certs.run)
+	g.start(ctx, "peers", func(ctx context.Context) error { return server.Serve(ctx, l) })
+	g.start(ctx, "host", d.host.Run)
+	g.start(ctx, "hosts file", d.keepHostsFile)
+	g.start(ctx, "announcement", d.announce)
+	g.start(ctx, "manager", d.manager.Run)
+	if d.cfg.MetricsPort > 0 {
+		g.start(ctx, "metrics", func(ctx context.Context) error { return d.watch.serve(ctx, d.cfg.Address, d.cfg.MetricsPort, d.ready) })
+	}
+	d.log.Info("daemon is up", "host", d.id, "cluster", d.cfg.ClusterName, "address", d.cfg.Endpoint(), "data", d.cfg.DataDir, "store", d.cfg.BackupStore)
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-g.failed():
+	}
+	g.stop("metrics", "manager", "announcement", "hosts file")
+	if failure == nil && !errors.Is(context.Cause(ctx), ErrLeaveEtcd) {
+		d.handOver(context.WithoutCancel(ctx))
+		g.stop("host")
+		d.stopEtcd(context.WithoutCancel(ctx))
+	}
+	g.stop("host", "peers", "certificates", "process")
+	d.pool.Close()
+	return failure
+}
+
+// group runs parts that are stopped one by one.
+type group struct {
+	mu    sync.Mutex // guards parts
+	parts map[string]*part
+	fail  chan error
+}
+
+type part struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (g *group) failed() <-chan error { return g.fail }
+
+// start runs a part under a context of its own, which the end of ctx does not
+// end: the order of stopping is serve's.
+func (g *group) start(ctx context.Context, name string, run func(context.Context) error) {
+	if g.fail == nil {
+		g.fail, g.parts = make(chan error, 16), map[string]*part{}
+	}
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := &part{cancel: cancel, done: make(chan struct{})}
+	g.mu.Lock()
+	g.parts[name] = p
+	g.mu.Unlock()
+	go func() {
+		defer close(p.done)
+		if err := run(inner); err != nil && inner.Err() == nil {
+			select {
+			case g.fail <- fmt.Errorf("%s: %w", name, err):
+			default:
+			}
+		}
+	}()
+}
+
+// stop ends parts, one after the other, and waits for each.
+func (g *group) stop(names ...string) {
+	for _, name := range names {
+		g.mu.Lock()
+		p := g.parts[name]
+		g.mu.Unlock()
+		if p != nil {
+			p.cancel()
+			<-p.done
+		}
+	}
+}
+
+func isInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

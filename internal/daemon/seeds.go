@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/discovery"
+	"etcdadm.io/internal/hostsfile"
+)
+
+// seeds are where other daemons may be: named ones, and those that announced
+// themselves in the backup store.
+func (d *daemon) seeds(static *Static, seedDir string) (discovery.Seeds, error) {
+	var sources []discovery.Source
+	add := func(name string, s discovery.Seeds) {
+		sources = append(sources, discovery.Source{Name: name, Seeds: s})
+	}
+	if static != nil {
+		s, err := static.Seeds(d.cfg.GRPCPort)
+		if err != nil {
+			return nil, &Error{Problem: "--static-config", Err: err}
+		}
+		add("static configuration", s)
+	}
+	if seedDir != "" {
+		add("seed files", discovery.Addresses{Path: seedDir, Port: d.cfg.GRPCPort})
+	}
+	var named []string
+	for _, text := range d.cfg.Discovery {
+		u, err := url.Parse(text)
+		switch {
+		case err == nil && u.Scheme == "file":
+			add(text, discovery.Directory{Path: u.Path, DefaultPort: d.cfg.GRPCPort})
+		case err == nil && u.Scheme == "dns":
+			add(text, discovery.DNS{Names: []string{u.Host}, Port: d.cfg.GRPCPort})
+		default:
+			named = append(named, text)
+		}
+	}
+	if len(named) > 0 {
+		s, err := discovery.ParseStatic(named, d.cfg.GRPCPort)
+		if err != nil {
+			return nil, &Error{Problem: "--discovery", Err: err, Advice: "host:port, file:///directory or dns://name"}
+		}
+		add("--discovery", s)
+	}
+	if dir, ok := strings.CutPrefix(d.cfg.BackupStore, "file://"); ok {
+		// A directory can be watched, so newcomers are seen at once.
+		add("backup store", discovery.Directory{Path: strings.TrimSuffix(dir, "/") + "/" + strings.TrimSuffix(discovery.StoreFolder, "/"), DefaultPort: d.cfg.GRPCPort})
+	} else {
+		add("backup store", discovery.NewStore(d.store, d.cfg.GRPCPort))
+	}
+	return discovery.Merge(d.seedTrouble, sources...), nil
+}
+
+func (d *daemon) seedTrouble(source string, err error) {
+	if err != nil {
+		d.log.Debug("a source of other daemons does not answer", "source", source, "error", err)
+	}
+}
+
+// announce puts this host where the others look.
+func (d *daemon) announce(ctx context.Context) error {
+	self := discovery.Seed{ID: string(d.id), Endpoint: d.cfg.Endpoint()}
+	places := []discovery.Announcer{discovery.NewStore(d.store, d.cfg.GRPCPort)}
+	for _, text := range d.cfg.Discovery {
+		if u, err := url.Parse(text); err == nil && u.Scheme == "file" {
+			places = append(places, discovery.Directory{Path: u.Path})
+		}
+	}
+	t := time.NewTicker(max(d.cfg.DiscoveryPollInterval, time.Second))
+	defer t.Stop()
+	said := false
+	for {
+		for _, p := range places {
+			callCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			err := p.Announce(callCtx, self)
+			cancel()
+			if err != nil && !said && ctx.Err() == nil {
+				d.log.Warn("could not tell other daemons where this one is; they find it by other ways if there are any", "error", err)
+				said = true
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+// keepHostsFile keeps the names of all hosts in the hosts file, when there is
+// a DNS suffix.
+func (d *daemon) keepHostsFile(ctx context.Context) error {
+	if d.cfg.DNSSuffix == "" {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	file := hostsfile.File{Path: d.cfg.HostsFile, Cluster: d.cfg.ClusterName}
+	var before string
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		setCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		_, err := file.Set(setCtx, d.hostEntries())
+		cancel()
+		if err != nil && err.Error() != before && ctx.Err() == nil {
+			d.log.Warn("could not keep the hosts file", "file", file.Path, "error", err)
+			before = err.Error()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+func (d *daemon) hostEntries() []hostsfile.Entry {
+	var out []hostsfile.Entry
+	for _, c := range d.contacts() {
+		at := strings.LastIndex(c.Endpoint, ":")
+		if at < 0 {
+			continue
+		}
+		if a, err := netip.ParseAddr(strings.Trim(c.Endpoint[:at], "[]")); err == nil {
+			out = append(out, hostsfile.Entry{Addr: a, Names: []string{d.cfg.HostName(c.Host)}})
+		}
+	}
+	return out
+}
+
+// contacts are all daemons that were heard from, this one among them, sorted.
+func (d *daemon) contacts() []cluster.Contact {
+	out := []cluster.Contact{{Host: d.id, Endpoint: d.cfg.Endpoint()}}
+	for _, p := range d.host.Peers() {
+		if p.Address != "" && !slices.ContainsFunc(out, func(c cluster.Contact) bool { return c.Host == p.Host }) {
+			out = append(out, cluster.Contact{Host: p.Host, Endpoint: p.Address})
+		}
+	}
+	slices.SortFunc(out, func(a, b cluster.Contact) int { return strings.Compare(string(a.Host), string(b.Host)) })
+	return out
+}

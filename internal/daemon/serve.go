@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/peer"
+)
+
+// handler answers what arrives on the daemons' port.
+type handler struct{ d *daemon }
+
+func (h handler) Ping(ctx context.Context, _ peer.Caller, p cluster.Ping) (cluster.Ping, error) {
+	return h.d.manager.Ping(ctx, p)
+}
+
+func (h handler) Observe(ctx context.Context, c peer.Caller, r cluster.ObserveRequest) (cluster.ObserveReply, error) {
+	if !r.Fence.IsZero() && string(r.Fence.Host) != c.Identity.ID {
+		return cluster.ObserveReply{}, fmt.Errorf("the fence of host %s was brought by host %s", r.Fence.Host, c.Identity.ID)
+	}
+	return h.d.host.Observe(ctx, r), nil
+}
+
+func (h handler) Apply(ctx context.Context, c peer.Caller, r cluster.ApplyRequest) (cluster.ApplyReply, error) {
+	if string(r.Fence.Host) != c.Identity.ID {
+		return cluster.ApplyReply{}, fmt.Errorf("the fence of host %s was brought by host %s", r.Fence.Host, c.Identity.ID)
+	}
+	return h.d.host.Apply(ctx, r), nil
+}
+
+func (h handler) Goal(ctx context.Context, _ peer.Caller, wish json.RawMessage) (json.RawMessage, error) {
+	return h.d.manager.HandleGoal(ctx, wish)
+}
+
+func (h handler) Report(_ context.Context, _ peer.Caller, question json.RawMessage) (json.RawMessage, error) {
+	var q console.Question
+	if err := json.Unmarshal(question, &q); err != nil {
+		return nil, fmt.Errorf("read the question: %w", err)
+	}
+	if q.Kind != "status" {
+		return nil, fmt.Errorf("this daemon does not know what %q asks", q.Kind)
+	}
+	return json.Marshal(h.d.report())
+}
+
+// report is what this daemon knows, for people.
+func (d *daemon) report() console.Report {
+	s := d.manager.Status()
+	r := console.Report{
+		Cluster: s.Cluster, Host: s.Self, Build: d.program.Build, Leader: s.Leader, Leading: s.Leading,
+		Contacts: d.contacts(), Observation: s.Observation, Decision: s.Decision, Certificates: d.certs.list(),
+		Recent: d.watch.recent(),
+	}
+	for _, c := range r.Contacts {
+		if c.Host == s.Leader {
+			r.LeaderEndpoint = c.Endpoint
+		}
+	}
+	return r
+}
+
+// ready: the daemon is ready when the own member serves, or carries none.
+func (d *daemon) ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	reply := d.host.Observe(ctx, cluster.ObserveRequest{})
+	switch {
+	case reply.State == nil:
+		return errors.New("the host is starting")
+	case reply.State.Local.Run && (reply.State.Status == nil || !reply.State.Status.Healthy):
+		return errors.New("the member of this host does not serve")
+	}
+	return nil
+}
+
+// network reaches the other daemons.
+type network struct{ pool *peer.Pool }
+
+func (n network) Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error) {
+	c, err := n.pool.To(cluster.Contact{Endpoint: endpoint})
+	if err != nil {
+		return cluster.Ping{}, err
+	}
+	return c.Ping(ctx, p)
+}
+
+func (n network) Observe(ctx context.Context, to cluster.Contact, r cluster.ObserveRequest) (cluster.ObserveReply, error) {
+	c, err := n.pool.To(to)
+	if err != nil {
+		return cluster.ObserveReply{}, err
+	}
+	return c.Observe(ctx, r)
+}
+
+func (n network) Apply(ctx context.Context, to cluster.Contact, r cluster.ApplyRequest) (cluster.ApplyReply, error) {
+	c, err := n.pool.To(to)
+	if err != nil {
+		return cluster.ApplyReply{}, err
+	}
+	return c.Apply(ctx, r)
+}
+
+func (n network) Goal(ctx context.Context, to cluster.Contact, wish json.RawMessage) (json.RawMessage, error) {
+	c, err := n.pool.To(to)
+	if err != nil {
+		return nil, err
+	}
+	return c.Goal(ctx, wish)
+}
+
+// askPeers asks the other daemons what they remember of this host, before its
+// member is started for the first time after a boot.
+func (d *daemon) askPeers(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }
+
+var _ host.Disk = (*host.FileDisk)(nil)

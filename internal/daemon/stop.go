@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/runtime"
+)
+
+// handOver moves raft's leadership away from the own member before it is
+// stopped, so that the cluster needs no election. It is a courtesy: bounded,
+// and the stop goes on whatever comes of it.
+func (d *daemon) handOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	state := d.host.Observe(ctx, cluster.ObserveRequest{}).State
+	if state == nil || state.Status == nil || state.View == nil || state.Status.Leader != state.Status.Member {
+		return
+	}
+	client := d.own.Load()
+	if client == nil {
+		return
+	}
+	for _, m := range state.View.Members {
+		if m.Learner || m.ID == state.Status.Member || m.Name == "" {
+			continue
+		}
+		if err := client.MoveLeader(ctx, m.ID); err == nil {
+			d.log.Info("moved raft's leadership before stopping the own member", "to", m.Name)
+			return
+		}
+	}
+}
+
+func (d *daemon) stopEtcd(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, runtime.DefaultGrace+5*time.Second)
+	defer cancel()
+	if err := d.process.Stop(ctx); err != nil {
+		d.log.Warn("could not stop etcd", "error", err)
+	}
+}
