@@ -135,8 +135,16 @@ func startDaemon(t *testing.T, opts runtime.Options) *daemon {
 		defer func() { <-lock }()
 		return append([]runtime.ProcessRecord(nil), list...)
 	}
+	t.Cleanup(func() { // of a test that failed
+		for _, r := range d.records() {
+			if t.Failed() && r.PID != 0 {
+				endLeftover(r.PID)
+			}
+		}
+	})
 	t.Cleanup(func() {
 		if !ended {
+			defer d.end()
 			runtimetest.Stop(t, c, time.Second)
 		}
 		d.end()
