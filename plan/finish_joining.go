@@ -32,8 +32,7 @@ func finishJoining(v *view) *Decision {
 		h := s.Owner
 		if h != nil && h.UnderFence && v.ready(h, s.Member) {
 			if waiting != "" {
-				// Two joiners that start together wait for each other's answers.
-				return &Decision{Reason: fmt.Sprintf("start the member of %s once that of %s serves", h.Host, waiting), Again: soon}
+				continue // two joiners that start together wait for each other's answers
 			}
 			return v.startJoiner(h, s.Member)
 		}

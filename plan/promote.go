@@ -16,9 +16,26 @@ func promote(v *view) *Decision {
 		if len(v.roster.Voters()) >= v.wanted() || !v.caughtUp(s) {
 			continue
 		}
+		if d := v.addBeforePromoting(); d != nil {
+			return d
+		}
 		return v.promoteSeat(s)
 	}
 	return nil
+}
+
+// addBeforePromoting adds the second learner while there is one voter. Source:
+// etcd accepts any add from a single voter, and with two voters asks that both
+// have been connected for five seconds.
+func (v *view) addBeforePromoting() *Decision {
+	if len(v.roster.Voters()) != 1 || len(v.roster.Seats) >= v.wanted() || len(v.roster.Learners()) >= v.version().MaxLearners() {
+		return nil
+	}
+	free, _ := v.candidates()
+	if len(free) == 0 || v.startingLearner() != "" {
+		return nil
+	}
+	return v.add(free[0], fmt.Sprintf("%d voters are wanted and %d members are there: add %s before the learner becomes a voter", v.wanted(), len(v.roster.Seats), free[0].Host))
 }
 
 // caughtUp: the learner answers and is within a tenth of the log. Source:
