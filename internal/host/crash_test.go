@@ -186,3 +186,51 @@ func crashes(t *testing.T, life []step, after, reboot, slow bool) int {
 		}
 	}
 }
+
+// TestCrashesWhileForgetting kills the daemon at each call of finding out that
+// its disk was wiped, or that only the log is gone.
+func TestCrashesWhileForgetting(t *testing.T) {
+	for name, wipe := range map[string]func(*machine){
+		"wiped":   func(m *machine) { delete(m.disk.data, "t1") },
+		"no log":  func(m *machine) { m.disk.data["t1"].wal = false },
+		"no mark": func(m *machine) { m.disk.data["t1"].mark = "" },
+	} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/after=%v", name, after), func(t *testing.T) {
+				n := 1
+				for died := true; died && !t.Failed(); n++ {
+					bubble(t, func(t *testing.T) { died = forgets(t, wipe, n, after) })
+				}
+				if n < 8 {
+					t.Fatalf("only %d crashes", n)
+				}
+			})
+		}
+	}
+}
+
+func forgets(t *testing.T, wipe func(*machine), n int, after bool) (died bool) {
+	m, d := started(t)
+	disk := d.look(1).Disk
+	d.end()
+	m.die()
+	wipe(m)
+	d = m.boot(crashing(n, after))
+	d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(1)})
+	select {
+	case <-d.dead:
+		died = true
+	default:
+	}
+	d.end()
+	d = m.boot()
+	defer d.end()
+	st := d.look(1)
+	if st.Disk == disk || !st.Free() || len(m.starts) != 1 {
+		t.Errorf("crash at call %d: %+v", n, st)
+	}
+	if r := d.do(1, joinOp(9), cluster.Guard{}); r.Outcome != cluster.OutcomeRefused {
+		t.Errorf("crash at call %d: the forgotten member starts: %+v", n, r)
+	}
+	return died
+}

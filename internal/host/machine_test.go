@@ -94,10 +94,17 @@ func (m *machine) writes() int {
 
 // edit changes the state on the disk behind the host's back.
 func (m *machine) edit(change func(*host.State)) {
-	s := m.state()
-	change(&s)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.editLocked(change)
+}
+
+func (m *machine) editLocked(change func(*host.State)) {
+	var s host.State
+	if err := json.Unmarshal(m.disk.state, &s); err != nil {
+		m.t.Fatal(err)
+	}
+	change(&s)
 	m.disk.state, _ = json.Marshal(s)
 }
 
