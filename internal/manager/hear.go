@@ -19,8 +19,8 @@ const maxSkew = 10 * time.Second
 // cluster.
 var ErrNotOurs = errors.New("the ping is not from another daemon of this cluster")
 
-// peer is another daemon.
-type peer struct {
+// peerState is another daemon, as it was heard last.
+type peerState struct {
 	contact cluster.Contact
 	changes uint64
 	heard   time.Time
@@ -58,7 +58,7 @@ func (m *Manager) hear(p cluster.Ping) {
 	defer m.mu.Unlock()
 	q, ok := m.peers[p.Host]
 	if !ok {
-		q = &peer{}
+		q = &peerState{}
 		m.peers[p.Host] = q
 	}
 	was, now := q.last, time.Now()

@@ -29,7 +29,7 @@ type Manager struct {
 	stop      context.CancelFunc // ends this host's leadership; nil: it does not lead
 	turned    chan struct{}      // closed and replaced when the leader changes
 	heard     chan struct{}      // closed and replaced when a ping was heard
-	peers     map[cluster.HostID]*peer
+	peers     map[cluster.HostID]*peerState
 	targets   map[string]*target
 	seeded    bool // discovery has answered once
 	quick     time.Time
@@ -55,7 +55,7 @@ func New(o Options) (*Manager, error) {
 		wake: make(chan struct{}, 1), pingNow: make(chan struct{}, 1), leads: make(chan struct{}, 1),
 		storeNow: make(chan struct{}, 1), goals: make(chan *errand),
 		turned: make(chan struct{}), heard: make(chan struct{}),
-		peers: map[cluster.HostID]*peer{}, targets: map[string]*target{}, said: map[string]string{},
+		peers: map[cluster.HostID]*peerState{}, targets: map[string]*target{}, said: map[string]string{},
 	}
 	m.election = election.New(m.self, time.Now())
 	return m, nil

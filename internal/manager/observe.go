@@ -9,10 +9,21 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// memoryLasts is the longest pause between two observations after which what
-// was remembered still counts. A leader that was paused for longer has not
-// seen that something was wrong "since" then.
-const memoryLasts = time.Minute
+const (
+	// memoryLasts is the longest pause between two observations after which
+	// what was remembered still counts. A leader that was paused for longer has
+	// not seen that something was wrong "since" then.
+	memoryLasts = time.Minute
+	// memorySkews is how far the wall clock may have been set in between: what
+	// is remembered is times of it.
+	memorySkews = time.Second
+)
+
+// memoryHolds judges the time between two observations by the wall clock and
+// by the monotonic one (which on Linux stops while a machine is suspended).
+func memoryHolds(wall, monotonic time.Duration) bool {
+	return monotonic <= memoryLasts && (wall-monotonic).Abs() <= memorySkews
+}
 
 // term is one leadership of this host. Only the goroutine that leads has it.
 type term struct {
@@ -20,6 +31,7 @@ type term struct {
 	fence   *fencing
 	memory  cluster.Memory
 	last    *cluster.Observation // of this term
+	looked  time.Time            // when that was made, with the monotonic clock
 	intent  *cluster.Intent      // the newest of ours that was seen
 	refused []cluster.Refused    // in the observation under way
 	pace    pace
@@ -31,7 +43,8 @@ type term struct {
 // the observation with its memory folded in.
 func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m := t.m
-	o := &cluster.Observation{At: time.Now().UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
+	began := time.Now()
+	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
 	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight()}
 	var l look
 	var both sync.WaitGroup
@@ -41,12 +54,12 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Store, o.Spec = l.view, l.spec
 	o.Gaps = append(o.Gaps, l.gaps...)
 	o.Sort()
-	if t.last != nil && o.At.Sub(t.last.At) > memoryLasts {
+	if t.last != nil && !memoryHolds(o.At.Sub(t.last.At), began.Sub(t.looked)) {
 		t.memory = cluster.Memory{}
 	}
 	t.memory = cluster.Fold(t.memory, o)
 	o.Memory = t.memory
-	t.last = o
+	t.last, t.looked = o, began
 	t.keepIntent(o, l)
 	return o, l
 }

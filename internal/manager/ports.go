@@ -29,6 +29,8 @@ type Local interface {
 	Spec() *cluster.Spec
 }
 
+var _ Local = (*host.Host)(nil)
+
 // Network reaches the other daemons. Every call ends soon after its context.
 type Network interface {
 	// Ping talks to whoever answers at the endpoint.
@@ -49,10 +51,13 @@ type MemberIDs func(token string, founders []cluster.Founder) ([]cluster.MemberI
 
 // Intervals are how often and how long. Zero fields get their default.
 type Intervals struct {
-	Quick     time.Duration // 100 ms: between pings after a start or a change
-	Idle      time.Duration // 1 s: between pings otherwise
-	Silent    time.Duration // 5 s: between pings to who has not answered for long
-	Tick      time.Duration // 10 s: between looks when nothing happens
+	Quick  time.Duration // 100 ms: between pings after a start or a change
+	Idle   time.Duration // 1 s: between pings otherwise
+	Silent time.Duration // 5 s: between pings to who has not answered for long
+	// Tick is 7 s: between looks when nothing happens. With the deadline of a
+	// look it stays below the 10 s after which another leader may take the
+	// fence for unused (SAFETY.md, rule 6).
+	Tick      time.Duration
 	Store     time.Duration // 2 s: between looks at the control folder
 	Record    time.Duration // 10 s: between writes of the record
 	Discovery time.Duration // 60 s: between looks for seeds
@@ -109,7 +114,7 @@ func (o Options) withDefaults() Options {
 		value time.Duration
 	}{
 		{&i.Quick, 100 * time.Millisecond}, {&i.Idle, time.Second}, {&i.Silent, 5 * time.Second},
-		{&i.Tick, 10 * time.Second}, {&i.Store, 2 * time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
+		{&i.Tick, 7 * time.Second}, {&i.Store, 2 * time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
 		{&i.PingTimeout, time.Second}, {&i.ObserveTimeout, 2 * time.Second}, {&i.StoreTimeout, 2 * time.Second},
 		{&i.WriteTimeout, 5 * time.Second}, {&i.ApplyTimeout, 15 * time.Second}, {&i.GoalTimeout, time.Minute},
 	} {

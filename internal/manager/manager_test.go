@@ -1,0 +1,466 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
+)
+
+// bubble runs a test in virtual time and ends its daemons.
+func bubble(t *testing.T, test func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.stop()
+		test(t, w)
+	})
+}
+
+func (w *world) three(change ...func(*Options)) (a, b, c *node) {
+	a, b, c = w.add("a", change...), w.add("b", change...), w.add("c", change...)
+	w.run(a, b, c)
+	return a, b, c
+}
+
+// The real planner founds a cluster on three hosts, with one store.
+func TestFounds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.put("control/etcd-cluster-spec", `{"memberCount":3,"etcdVersion":"3.6.16"}`)
+		a, _, _ := w.three(func(o *Options) { o.Planner = plan.Next })
+		took := w.until(5*time.Second, "founded and steady", func() bool {
+			s := a.Status()
+			return s.Decision != nil && s.Decision.Done && s.Decision.Rule == "steady"
+		})
+		t.Logf("took %s", took)
+		if took > 1500*time.Millisecond {
+			t.Errorf("founding took %s", took)
+		}
+		in, _, _, err := control.New(w.store, clusterName).ReadIntent(t.Context())
+		if err != nil || in.State != cluster.IntentFounded || len(in.Founders) != 3 || in.Nonce != "a-1" || in.Token != "a-2" || in.Cluster != 99 || in.Write < 2 {
+			t.Errorf("intent %+v, %v", in, err)
+		}
+		for _, n := range w.nodes {
+			if starts := get(n.host, func() int { return len(n.host.applied) }); starts != 1 {
+				t.Errorf("%s got %d ops", n.self, starts)
+			}
+			if f := get(n.host, func() []cluster.Fence { return n.host.fences }); len(f) != 1 {
+				t.Errorf("%s promised %v", n.self, f)
+			}
+		}
+		w.until(15*time.Second, "status and record in the store", func() bool {
+			s, ok, err := a.o.Control.ReadStatus(t.Context())
+			r, rerr := a.o.Control.ReadRecord(t.Context())
+			return ok && err == nil && s.Rule == "steady" && len(s.Members) == 3 && rerr == nil && r.Revision == 7
+		})
+	})
+}
+
+// Nothing happens for an hour: nothing is said and nothing is written.
+func TestSaysThingsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var planned, puts times
+		a, b, c := w.three(func(o *Options) {
+			o.Planner = func(plan.Goal, *cluster.Observation) plan.Decision {
+				return plan.Decision{Rule: "wait", Reason: fmt.Sprintf("waiting for %ds", planned.note()), Blockers: []plan.Blocker{{Code: "x", Sentence: "something is missing", Command: "etcdadm fix"}}}
+			}
+		})
+		w.untilLeads(2*time.Second, "a")
+		time.Sleep(30 * time.Second)
+		before := a.logs.lines() + b.logs.lines() + c.logs.lines()
+		w.store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+			if c.Op == memory.Put {
+				puts.note()
+			}
+			return memory.Fault{}
+		})
+		time.Sleep(time.Hour)
+		if n := a.logs.lines() + b.logs.lines() + c.logs.lines() - before; n != 0 {
+			t.Errorf("%d lines in an idle hour:\n%s", n, a.logs.text())
+		}
+		if n := len(puts.all()); n != 0 {
+			t.Errorf("%d writes in an idle hour", n)
+		}
+		if n := strings.Count(a.logs.text(), "etcdadm fix"); n != 1 {
+			t.Errorf("the blocker's command was said %d times", n)
+		}
+		if n := get(c.host, func() int { return c.host.observed }); n > 3600/5 {
+			t.Errorf("%d observations in an idle hour", n)
+		}
+	})
+}
+
+func TestAnotherLeads(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, c := w.three()
+		w.untilLeads(time.Second, "a")
+		first := get(c.host, func() cluster.Fence { return c.host.promised })
+		w.crash(a)
+		took := w.until(5*time.Second, "b leads and c promised its fence", func() bool {
+			return get(c.host, func() bool { return c.host.promised.Host == "b" })
+		})
+		t.Logf("killed: another leads after %s", took)
+		if f := get(c.host, func() cluster.Fence { return c.host.promised }); !first.Less(f) {
+			t.Errorf("fence %s after %s", f, first)
+		}
+		w.until(time.Second, "a is a gap", func() bool {
+			o := b.Status().Observation
+			g, ok := o.HostGap("a")
+			return ok && g.Kind == cluster.GapUnreachable && len(o.Hosts) == 2
+		})
+		b.kill()
+		if took := w.untilLeads(time.Second, "c"); took > 50*time.Millisecond {
+			t.Errorf("a daemon that left was followed by the next after %s", took)
+		}
+	})
+}
+
+// A host that does not answer costs a tick its deadline and no more, and
+// every other host is in the observation.
+func TestSlowHostDoesNotStall(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var ticks times
+		a, _, c := w.three(func(o *Options) {
+			o.Planner = func(_ plan.Goal, o *cluster.Observation) plan.Decision {
+				ticks.note()
+				return plan.Decision{Rule: "test", Again: 100 * time.Millisecond}
+			}
+		})
+		w.untilLeads(time.Second, "a")
+		c.host.mu.Lock()
+		c.host.hang = true
+		c.host.mu.Unlock()
+		time.Sleep(30 * time.Second)
+		o := a.Status().Observation
+		if g, ok := o.HostGap("c"); !ok || g.Kind != cluster.GapUnreachable || len(o.Hosts) != 2 {
+			t.Errorf("observed %+v", o)
+		}
+		at := ticks.all()
+		for i := 1; i < len(at); i++ {
+			if d := at[i].Sub(at[i-1]); d > 2200*time.Millisecond {
+				t.Errorf("a tick took %s", d)
+			}
+		}
+		if len(at) < 13 {
+			t.Errorf("%d ticks in half a minute", len(at))
+		}
+	})
+}
+
+func TestStoreOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.put("control/etcd-cluster-spec", `{"memberCount":3,"etcdVersion":"3.6.16"}`)
+		var ticks times
+		a, _, _ := w.three(func(o *Options) {
+			o.Decided = func(*cluster.Observation, plan.Decision) { ticks.note() }
+		})
+		in := intent()
+		if _, err := a.o.Control.CreateIntent(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		w.until(3*time.Second, "the store is seen", func() bool {
+			o := a.Status().Observation
+			return o != nil && o.Store.Read && o.Store.Intent != nil && o.Spec != nil
+		})
+		lines := a.logs.lines()
+		w.store.Inject(func(context.Context, memory.Call) memory.Fault { return memory.Fault{Delay: time.Hour} })
+		w.until(15*time.Second, "the store is a gap", func() bool { return !a.Status().Observation.Store.Read })
+		n := len(ticks.all())
+		time.Sleep(time.Minute)
+		o := a.Status().Observation
+		if o.Store.Read || o.Store.Intent == nil || o.Spec == nil || o.Store.Intent.Nonce != in.Nonce || !o.Store.Marker {
+			t.Errorf("observed %+v", o.Store)
+		}
+		if len(o.Gaps) != 1 || o.Gaps[0].Kind != cluster.GapStore {
+			t.Errorf("gaps %+v", o.Gaps)
+		}
+		if n := len(ticks.all()) - n; n < 7 || n > 20 {
+			t.Errorf("%d ticks in a minute without a store", n)
+		}
+		w.store.Inject(nil)
+		w.put("control/etcd-cluster-spec", `{"memberCount":5,"etcdVersion":"3.6.16"}`)
+		if took := w.until(5*time.Second, "the store is back", func() bool {
+			o := a.Status().Observation
+			return o.Store.Read && o.Spec.MemberCount == 5
+		}); took > 4500*time.Millisecond {
+			t.Errorf("seen after %s", took)
+		}
+		if n := a.logs.lines() - lines; n > 4 {
+			t.Errorf("%d lines about an outage:\n%s", n, a.logs.text())
+		}
+	})
+}
+
+func intent() *cluster.Intent {
+	return &cluster.Intent{Name: clusterName, Generation: 1, Nonce: "n", Token: "t", Write: 1, State: cluster.IntentFounded, Cluster: 99}
+}
+
+func TestWakesUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, _ := w.three()
+		w.untilLeads(time.Second, "a")
+		time.Sleep(time.Minute)
+		seen := func() int { return get(b.host, func() int { return b.host.observed }) }
+		for what, change := range map[string]func(){
+			"a peer's change": b.host.change,
+			"an own change":   a.host.change,
+			"a new host":      func() { w.run(w.add("d")) },
+		} {
+			before := seen()
+			change()
+			if took := w.until(time.Second, "looked after "+what, func() bool { return seen() > before }); took > 400*time.Millisecond {
+				t.Errorf("looked %s after %s", took, what)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		before := seen()
+		w.put("control/etcd-cluster-spec", `{"memberCount":3,"etcdVersion":"3.6.16"}`)
+		w.until(2100*time.Millisecond, "looked after a change of the spec", func() bool { return seen() > before })
+	})
+}
+
+// Two leaders that cannot see each other share one host. Neither raises its
+// fence while the other's is in use, and once one is gone the other goes on.
+func TestNoDuel(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, c := w.three()
+		w.untilLeads(time.Second, "a")
+		w.sever("a", "b", true)
+		w.until(10*time.Second, "both lead", func() bool { return len(w.leaders()) == 2 })
+		time.Sleep(10 * time.Minute)
+		if f := get(c.host, func() []cluster.Fence { return c.host.fences }); len(f) != 2 {
+			t.Errorf("c promised %v", f)
+		}
+		o := a.Status().Observation
+		if g, ok := o.HostGap("c"); !ok || g.Kind != cluster.GapRefused {
+			t.Errorf("a observed %+v", o.Gaps)
+		}
+		w.crash(b)
+		took := w.until(20*time.Second, "c promised a's fence", func() bool {
+			return get(c.host, func() bool { return c.host.promised.Host == "a" })
+		})
+		t.Logf("took over after %s", took)
+		if took < 5*time.Second {
+			t.Errorf("the fence was raised %s after the other one was used", took)
+		}
+	})
+}
+
+// The host whose own store lacks the intent that the others keep does not
+// lead, until it is there; when nobody has it, the lowest leads after all.
+func TestStoreThatLacksTheIntent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		own := memory.New()
+		a := w.add("a", func(o *Options) { o.Control = control.New(own, clusterName) })
+		b, c := w.add("b"), w.add("c")
+		b.host.intent, c.host.intent = intent(), intent()
+		if _, err := b.o.Control.CreateIntent(t.Context(), intent()); err != nil {
+			t.Fatal(err)
+		}
+		w.run(a, b, c)
+		w.untilLeads(5*time.Second, "b")
+		if s := a.Status(); s.Unfit == "" {
+			t.Error("a does not say why it does not lead")
+		}
+		time.Sleep(time.Minute)
+		w.untilLeads(time.Millisecond, "b")
+		if _, err := control.New(own, clusterName).CreateIntent(t.Context(), intent()); err != nil {
+			t.Fatal(err)
+		}
+		w.untilLeads(5*time.Second, "a")
+		for _, s := range []*memory.Store{own, w.store} {
+			if err := s.Delete(t.Context(), "control/etcd-cluster-created"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.until(time.Minute, "all lack it and a leads", func() bool {
+			return a.Status().Unfit != "" && b.Status().Unfit != "" && c.Status().Unfit != "" && slices.Equal(w.leaders(), []cluster.HostID{"a"})
+		})
+	})
+}
+
+func TestPingRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a")
+		for _, p := range []cluster.Ping{
+			{Cluster: "events", Host: "b"}, {Cluster: clusterName}, {Cluster: clusterName, Host: "a", Disk: "another"},
+		} {
+			if _, err := a.Ping(t.Context(), p); !errors.Is(err, ErrNotOurs) {
+				t.Errorf("%+v gave %v", p, err)
+			}
+		}
+		if !strings.Contains(a.logs.text(), "another daemon has this host's ID") {
+			t.Error("the twin was not told of")
+		}
+		if _, err := a.Ping(t.Context(), cluster.Ping{Cluster: clusterName, Host: "a", Disk: "disk-a"}); err != nil {
+			t.Error("its own ping:", err)
+		}
+	})
+}
+
+func TestClockSkew(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a")
+		told := func() int { return strings.Count(a.logs.text(), "clocks differ") }
+		skewed := func(by time.Duration) {
+			p := cluster.Ping{Cluster: clusterName, Host: "b", Endpoint: endpoint("b"), Clock: time.Now().Add(by)}
+			a.hear(p)
+			a.skew(p, time.Now().Add(-100*time.Millisecond), 100*time.Millisecond)
+		}
+		skewed(9 * time.Second)
+		if told() != 0 {
+			t.Error("told too early")
+		}
+		skewed(-time.Hour)
+		skewed(-time.Hour - time.Second)
+		if told() != 1 {
+			t.Errorf("told %d times", told())
+		}
+	})
+}
+
+func TestAskPeers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		b, c := w.add("b"), w.add("c")
+		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Beat: 7}
+		w.run(b, c)
+		a := w.add("a")
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		w.run(a)
+		pings := a.AskPeers(ctx)
+		if len(pings) != 2 || pings[0].Remembered != 7 || pings[0].RememberedDisk != "disk-a" {
+			t.Errorf("got %+v", pings)
+		}
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("asking took %s", took)
+		}
+		w.crash(b)
+		d := w.add("d", func(o *Options) { o.Seeds = seeds{"b"} })
+		w.run(d)
+		if got := d.AskPeers(ctx); len(got) != 0 || ctx.Err() == nil {
+			t.Errorf("silence gave %+v", got)
+		}
+	})
+}
+
+func TestNewRefusesWhatIsMissing(t *testing.T) {
+	if _, err := New(Options{}); err == nil {
+		t.Error("no options were accepted")
+	}
+}
+
+// What the planner leaves open is minted; what it does not is counted.
+func TestPrepareIntent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a")
+		fresh := &cluster.Intent{Name: clusterName, Generation: 2, Founders: []cluster.Founder{{Host: "a"}, {Host: "b"}}}
+		in, err := a.prepareIntent(&plan.IntentChange{Replace: fresh}, look{view: cluster.StoreView{Intent: intent()}})
+		if err != nil || in.Nonce == "" || in.Token == "" || in.Nonce == in.Token || in.Write != 1 || in.Timestamp == 0 || in.Founders[1].Member != 'b' || in.Cluster != 99 {
+			t.Errorf("minted %+v, %v", in, err)
+		}
+		if fresh.Nonce != "" || fresh.Founders[0].Member != 0 {
+			t.Error("the planner's value was changed")
+		}
+		base := intent()
+		base.Write = 8
+		if in, err = a.prepareIntent(&plan.IntentChange{Replace: intent()}, look{view: cluster.StoreView{Intent: base}}); err != nil || in.Write != 9 {
+			t.Errorf("counted %+v, %v", in, err)
+		}
+		if in, err = a.prepareIntent(&plan.IntentChange{Create: base}, look{}); err != nil || in.Write != 8 || in.Nonce != "n" {
+			t.Errorf("written back %+v, %v", in, err)
+		}
+		if _, err := a.prepareIntent(&plan.IntentChange{}, look{}); err == nil {
+			t.Error("an empty change was accepted")
+		}
+	})
+}
+
+// The fence rule by itself.
+func TestFencing(t *testing.T) {
+	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	half := func(d time.Duration) time.Duration { return d / 2 }
+	f := newFencing("a", cluster.Fence{Number: 4, Host: "c"})
+	if want := (cluster.Fence{Number: 5, Host: "a"}); f.mine != want {
+		t.Fatalf("picked %s", f.mine)
+	}
+	higher := cluster.Fence{Number: 9, Host: "b"}
+	by := func(ages ...time.Duration) (out []cluster.Refused) {
+		for _, age := range ages {
+			out = append(out, cluster.Refused{Promised: higher, Age: age})
+		}
+		return out
+	}
+	if d := f.refused(by(time.Hour, 9*time.Second), now, half); d != duelLook || f.mine.Number != 5 {
+		t.Fatalf("while it is used: %s, %s", d, f.mine)
+	}
+	if d := f.refused(by(time.Hour, 10*time.Second), now, half); d != duelLook || f.mine.Number != 5 {
+		t.Fatalf("without waiting: %s, %s", d, f.mine)
+	}
+	if d := f.refused(by(time.Hour, 12*time.Second), now.Add(2*time.Second), half); d != 500*time.Millisecond {
+		t.Fatalf("wait %s", d)
+	}
+	if f.refused(by(0), now.Add(2400*time.Millisecond), half); !f.raise.IsZero() {
+		t.Fatal("it was used meanwhile, and the wait goes on")
+	}
+	f.refused(by(11*time.Second), now, half)
+	if d := f.refused(by(14*time.Second), now.Add(2500*time.Millisecond), half); d <= 0 || f.mine != (cluster.Fence{Number: 10, Host: "a"}) {
+		t.Fatalf("raised to %s", f.mine)
+	}
+	if d := f.refused(nil, now, half); d != 0 {
+		t.Fatalf("nobody refuses: %s", d)
+	}
+}
+
+// A leader that was paused, or whose clock was set, has not seen anything
+// "since" before that.
+func TestMemoryHolds(t *testing.T) {
+	for _, test := range []struct {
+		wall, monotonic time.Duration
+		want            bool
+	}{
+		{10 * time.Second, 10 * time.Second, true},
+		{10*time.Second + 500*time.Millisecond, 10 * time.Second, true},
+		{2 * time.Minute, 2 * time.Minute, false},
+		{time.Hour, 10 * time.Second, false}, // the clock jumped, or the machine slept
+		{-time.Hour, 10 * time.Second, false},
+	} {
+		if got := memoryHolds(test.wall, test.monotonic); got != test.want {
+			t.Errorf("wall %s, monotonic %s: %t", test.wall, test.monotonic, got)
+		}
+	}
+}
+
+// A paused leader starts to remember anew.
+func TestMemoryAfterAPause(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _, c := w.three()
+		w.until(5*time.Second, "a saw all", func() bool { o := a.Status().Observation; return o != nil && len(o.Hosts) == 3 })
+		w.crash(c)
+		since := func() time.Time {
+			h, _ := a.Status().Observation.Memory.Host("c")
+			return h.GapSince
+		}
+		w.until(20*time.Second, "c is remembered as silent", func() bool { return !since().IsZero() })
+		first := since()
+		stuck := make(chan struct{})
+		a.host.mu.Lock()
+		a.host.stuck = stuck
+		a.host.mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		a.host.mu.Lock()
+		a.host.stuck = nil
+		a.host.mu.Unlock()
+		close(stuck)
+		w.until(20*time.Second, "it remembers anew", func() bool { return since().After(first) || since().IsZero() })
+	})
+}
