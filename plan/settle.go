@@ -44,9 +44,10 @@ func sameRecord(a, b cluster.Voter) bool {
 }
 
 // tidy drops a change of the voters that was written down, not made, and is
-// not wanted any more.
+// not wanted any more. While a voter is down the change may be its removal,
+// which a new leader comes to only after it has watched the silence itself.
 func tidy(v *view) *Decision {
-	if v.intent == nil || len(v.intent.Next) == 0 || !v.obs.Store.Read || !v.seen {
+	if v.intent == nil || len(v.intent.Next) == 0 || !v.obs.Store.Read || !v.seen || len(v.downVoters()) > 0 {
 		return nil
 	}
 	in := v.intent.Clone()
