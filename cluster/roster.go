@@ -119,7 +119,7 @@ func (o *Observation) up(s Seat, c ClusterID) (bool, string) {
 		return false, fmt.Sprintf("host %s does not carry it", s.Owner.Host)
 	case h == nil:
 		if g, ok := o.HostGap(s.HostID); ok && g.Detail != "" {
-			return false, fmt.Sprintf("host %s is %s: %s", s.HostID, g.Kind, g.Detail)
+			return false, fmt.Sprintf("host %s is %s: %s%s", s.HostID, g.Kind, g.Detail, o.answersElse(s.ID))
 		}
 		return false, "its host is not in sight"
 	case !h.UnderFence:
@@ -134,6 +134,18 @@ func (o *Observation) up(s Seat, c ClusterID) (bool, string) {
 		return false, "it serves no quorum reads"
 	}
 	return true, ""
+}
+
+// answersElse says that a member whose daemon is silent is reached by others.
+func (o *Observation) answersElse(id MemberID) string {
+	for i := range o.Hosts {
+		for _, r := range o.Hosts[i].Reaches {
+			if r.Member == id && r.Answers {
+				return "; its member answers, only its daemon is silent"
+			}
+		}
+	}
+	return ""
 }
 
 func describeProcess(p Process) string {

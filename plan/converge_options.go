@@ -22,7 +22,7 @@ func readdress(v *view) *Decision {
 		}
 		p := v.projection(0, 0)
 		if taken := v.addressTaken(s); taken != "" {
-			v.aside("address-taken", "", "host %s is now at %s, which the cluster has for %s; etcd takes no address twice", s.HostID, strings.Join(s.Host.URLs.Peer, ", "), taken)
+			v.aside("address-taken", "etcdadm member remove "+s.ID.String(), "host %s is now at %s, which the cluster has for %s; etcd takes no address twice", s.HostID, strings.Join(s.Host.URLs.Peer, ", "), taken)
 			continue
 		}
 		op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: s.Host.URLs.Peer}

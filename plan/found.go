@@ -49,7 +49,7 @@ func found(v *view) *Decision {
 		Founders: asFounders(hosts),
 	}
 	return &Decision{
-		Reason: fmt.Sprintf("no cluster exists and %d hosts are ready (%s): write the intent to found one with etcd %s", len(hosts), hostNames(hosts), in.Version),
+		Reason: fmt.Sprintf("no cluster exists and %s ready (%s): write the intent to found one with etcd %s", are(len(hosts), "host"), hostNames(hosts), in.Version),
 		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Create: in}, Command: v.seedCommand()},
 	}
 }
@@ -66,7 +66,7 @@ func (v *view) carried() *Decision {
 	if len(carry) == 0 {
 		return nil
 	}
-	return wait(false, "no-intent", "", "hosts hold the data of members, and neither the store nor a host has the record of their founding; no cluster is founded beside them%s", because(carry))
+	return wait(false, "no-intent", "etcdadm reset", "hosts hold the data of members, and neither the store nor a host has the record of their founding; no cluster is founded beside them%s", because(carry))
 }
 
 // needSpec blocks what cannot be done without a spec that makes sense.
@@ -122,7 +122,7 @@ func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
 	}
 	if len(ready) < need {
 		return nil, wait(false, "waiting-for-hosts", "", "%d members are wanted and %s ready%s; a cluster is founded once %d are%s",
-			n, hostsAre(len(ready)), named(ready), need, because(why))
+			n, are(len(ready), "host"), named(ready), need, because(why))
 	}
 	left := foundingPatience
 	if s := v.obs.Memory.EnoughSince; !s.IsZero() {
@@ -143,11 +143,12 @@ func named(hosts []*cluster.HostReport) string {
 	return " (" + hostNames(hosts) + ")"
 }
 
-func hostsAre(n int) string {
+// are counts in words: "1 host is", "3 hosts are".
+func are(n int, what string) string {
 	if n == 1 {
-		return "1 host is"
+		return "1 " + what + " is"
 	}
-	return fmt.Sprintf("%d hosts are", n)
+	return fmt.Sprintf("%d %ss are", n, what)
 }
 
 func versions(vs []cluster.Version) string {

@@ -20,16 +20,16 @@ func grow(v *view) *Decision {
 	case have >= v.wanted():
 		return v.catchingUp()
 	case !v.acceptsAdd():
-		return v.noAdd(fmt.Sprintf("%d voters are wanted and %d members are there", v.wanted(), have))
+		return v.noAdd(fmt.Sprintf("%d voters are wanted and %s there", v.wanted(), are(have, "member")))
 	}
 	free, why := v.candidates()
 	if len(free) == 0 {
 		if len(v.roster.Learners()) > 0 {
 			return v.catchingUp()
 		}
-		return wait(false, "no-host", "", "%d voters are wanted, %d are there, and no host is free%s; start another daemon", v.wanted(), len(v.roster.Voters()), because(why))
+		return wait(false, "no-host", "", "%d voters are wanted, %s there, and no host is free%s; start another daemon", v.wanted(), are(len(v.roster.Voters()), "voter"), because(why))
 	}
-	return v.add(free[0], fmt.Sprintf("%d voters are wanted and %d members are there: add %s", v.wanted(), have, free[0].Host))
+	return v.add(free[0], fmt.Sprintf("%d voters are wanted and %s there: add %s", v.wanted(), are(have, "member"), free[0].Host))
 }
 
 // noAdd waits until etcd would accept a new member.

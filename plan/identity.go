@@ -49,7 +49,11 @@ func (v *view) notes(h *cluster.HostReport) {
 	}
 	if !h.Clock.IsZero() {
 		if skew := h.Clock.Sub(v.obs.At); skew > maxSkew || skew < -maxSkew {
-			v.aside("clock-skew", "", "the clock of host %s is %s away from that of %s; leases, certificates and backup times rely on clocks", h.Host, skew.Round(time.Second), v.obs.Leader)
+			way := "ahead of"
+			if skew < 0 {
+				skew, way = -skew, "behind"
+			}
+			v.aside("clock-skew", "", "the clock of host %s is %s %s that of %s; leases, certificates and backup times rely on clocks", h.Host, skew.Round(time.Second), way, v.obs.Leader)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (v *view) dead(s cluster.Seat) (bool, string) {
 		return false, ""
 	}
 	if s.Wiped() && !v.unstartedFounder(s) {
-		return true, fmt.Sprintf("host %s does not hold its data any more", s.Owner.Host)
+		return true, fmt.Sprintf("host %s holds no data of it any more", s.Owner.Host)
 	}
 	limit := cluster.DefaultDeadAfter
 	if v.spec != nil {
@@ -57,11 +57,11 @@ func replaceDead(v *view) *Decision {
 		}
 		if v.spec.Hold {
 			// Once it is removed nothing would tell that a voter is missing.
-			v.aside("dead-on-hold", "etcdadm member remove --hold "+s.ID.String(), "voter %s is dead, %s; it is not replaced while the spec is on hold", seatName(s), why)
+			v.aside("dead-on-hold", "etcdadm member remove --hold "+s.ID.String(), "voter %s is dead (%s); it is not replaced while the spec is on hold", seatName(s), why)
 			continue
 		}
 		if len(v.roster.Voters()) > v.wanted() {
-			return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s, and %d are wanted: remove it", seatName(s), why, v.wanted()))
+			return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s), and %d are wanted: remove it", seatName(s), why, v.wanted()))
 		}
 		return v.replace(s, why)
 	}
@@ -79,27 +79,27 @@ func (v *view) notePatience(s cluster.Seat) {
 
 func (v *view) replace(s cluster.Seat, why string) *Decision {
 	if own := v.comesBack(s); own != "" {
-		return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s: remove it, so that host %s can join again", seatName(s), why, own))
+		return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s): remove it, so that host %s can join again", seatName(s), why, own))
 	}
 	for _, l := range v.roster.Learners() {
 		if v.caughtUp(l) {
-			return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s, and learner %s has caught up to take its place: remove it", seatName(s), why, seatName(l)))
+			return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s), and learner %s has caught up to take its place: remove it", seatName(s), why, seatName(l)))
 		}
 	}
 	if len(v.roster.Learners()) > 0 {
 		// One successor at a time: a second one would be one too many.
 		d := v.catchingUp()
-		d.Reason = fmt.Sprintf("voter %s is dead, %s; %s", seatName(s), why, d.Reason)
+		d.Reason = fmt.Sprintf("voter %s is dead (%s); %s", seatName(s), why, d.Reason)
 		return d
 	}
 	free, reasons := v.candidates()
 	if len(free) == 0 {
-		return wait(false, "no-host", "", "voter %s is dead, %s, and no host is free to take its place%s; start another daemon, or bring the host back", seatName(s), why, because(reasons))
+		return wait(false, "no-host", "", "voter %s is dead (%s), and no host is free to take its place%s; start another daemon, or bring the host back", seatName(s), why, because(reasons))
 	}
 	if v.acceptsAdd() {
-		return v.add(free[0], fmt.Sprintf("voter %s is dead, %s: add %s, which will take its place", seatName(s), why, free[0].Host))
+		return v.add(free[0], fmt.Sprintf("voter %s is dead (%s): add %s, which will take its place", seatName(s), why, free[0].Host))
 	}
-	return v.removeDead(s, fmt.Sprintf("voter %s is dead, %s, and etcd accepts no new member while it is listed: remove it; host %s is ready to take its place", seatName(s), why, free[0].Host))
+	return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s), and etcd accepts no new member while it is listed: remove it; host %s is ready to take its place", seatName(s), why, free[0].Host))
 }
 
 // comesBack names the host in sight that will join again once the dead

@@ -16,7 +16,7 @@ func shrink(v *view) *Decision {
 		return nil
 	}
 	s := v.leastWanted(voters)
-	return v.takeOut(s, fmt.Sprintf("%d voters are wanted and %d are there: remove %s", v.wanted(), len(voters), seatName(s)))
+	return v.takeOut(s, fmt.Sprintf("%s wanted and %d are there: remove %s", are(v.wanted(), "voter"), len(voters), seatName(s)))
 }
 
 // leastWanted picks who goes: a member that is down and does not lead raft, then hosts that the spec
