@@ -27,7 +27,8 @@ func grow(v *view) *Decision {
 		if len(v.roster.Learners()) > 0 {
 			return v.catchingUp()
 		}
-		return wait(false, "no-host", "", "%d voters are wanted, %s there, and no host is free%s; start another daemon", v.wanted(), are(len(v.roster.Voters()), "voter"), because(why))
+		v.aside("no-host", "", "%d voters are wanted, %s there, and no host is free%s; start another daemon", v.wanted(), are(len(v.roster.Voters()), "voter"), because(why))
+		return nil // the rest can go on without
 	}
 	return v.add(free[0], fmt.Sprintf("%d voters are wanted and %s there: add %s", v.wanted(), are(have, "member"), free[0].Host))
 }

@@ -16,6 +16,9 @@ func steady(v *view) *Decision {
 	if d := v.needSpec(); d != nil {
 		return d
 	}
+	if n < v.wanted() {
+		return &Decision{Reason: fmt.Sprintf("%d of %d voters are up, and the spec asks for %d", up, n, v.wanted())}
+	}
 	d := &Decision{Reason: fmt.Sprintf("%d of %d voters are up, as the spec asks", up, n), Done: true}
 	if v.spec.Hold && n != v.spec.MemberCount {
 		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold", up, n, v.spec.MemberCount)
