@@ -57,12 +57,14 @@ func convergeOptions(v *view) *Decision {
 	if run := v.version(); !run.IsZero() && run != v.spec.EtcdVersion {
 		v.aside("version", "", "the members run etcd %s and the spec asks for %s; this release does not change the version of a running cluster", run, v.spec.EtcdVersion)
 	}
-	for _, s := range v.roster.Seats {
-		if s.Host == nil || !s.Up || !s.Host.UnderFence {
-			continue
-		}
-		if why := differs(s.Host); why != "" {
-			return v.restartOne(s, why)
+	for _, leading := range []bool{false, true} { // raft's leader last, so that it moves once
+		for _, s := range v.roster.Seats {
+			if s.RaftLeader != leading || s.Host == nil || !s.Up || !s.Host.UnderFence {
+				continue
+			}
+			if why := differs(s.Host); why != "" {
+				return v.restartOne(s, why)
+			}
 		}
 	}
 	return nil
