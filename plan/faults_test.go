@@ -1,0 +1,279 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"etcdadm.io/cluster"
+)
+
+// fault changes the world:
+//
+//	hosts H… [releases=(V,…)]     new machines with empty disks
+//	spec N V [hosts=(H,…)] [dead-after=D] [hold] | none | unreadable
+//	advance D                     time passes, looks are taken
+//	sleep D                       time passes unwatched, or the clock jumps
+//	leader H                      another host leads
+//	store silent|answers|lost|unconditional|predecessor|older|of-another-cluster
+//	down|up H…                    the machine is off, on
+//	gap [busy|refused] H…         the daemon does not answer, the member runs on
+//	unpromised H…                 the daemon answers and gives no promise
+//	mend H…                       undoes gap, unpromised, dead, stuck, auth, problem, skew
+//	dead H…                       the process does not run any more
+//	stuck H…                      the member does not catch up
+//	wipe H [as=NEW]               the disk is empty again; as: under a new identity at the old address
+//	lose-data H                   the member's data is gone, the rest of the disk is not
+//	readdress H                   the host comes back at another address
+//	swap H1 H2                    two hosts come back with each other's address
+//	same-url H1 H2                the first says that it listens where the second does
+//	options H… [value]            members started now would get other options
+//	problem H…                    the host says that it is unfit
+//	foreign H…                    data that nothing accounts for lies on the host
+//	stranger H                    the host runs a member of another cluster
+//	skew H D                      its clock is off
+//	auth H…                       etcd's authentication is on, without a credential
+//	raft H                        the member of H leads raft
+//	by-hand remove H              a person removed a member with etcdctl
+//	forget-intent H…              the host keeps no intent
+func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	var args []string
+	for _, a := range d.CmdArgs {
+		if len(a.Vals) == 0 {
+			args = append(args, a.Key)
+		}
+	}
+	switch d.Cmd {
+	case "hosts":
+		releases := values(d, "releases", "3.5.35", "3.6.16", "3.7.3")
+		for _, id := range args {
+			w.addHost(cluster.HostID(id), releases...)
+		}
+		return ""
+	case "spec":
+		return w.setSpec(t, d, args)
+	case "advance":
+		return w.pass(t, d, args[0])
+	case "sleep":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(d)
+		return ""
+	case "leader":
+		w.lead(cluster.HostID(args[0]))
+		return ""
+	case "store":
+		return w.setStore(t, d, args[0])
+	case "gap":
+		kind := string(cluster.GapUnreachable)
+		if args[0] == "busy" || args[0] == "refused" {
+			kind, args = args[0], args[1:]
+		}
+		for _, id := range args {
+			w.host(cluster.HostID(id)).gap = kind
+		}
+		return ""
+	case "by-hand":
+		return w.byHand(t, d, args)
+	}
+	return w.hostFault(t, d, args)
+}
+
+// values are the versions of an argument, or the default.
+func values(d *datadriven.TestData, key string, def ...string) []cluster.Version {
+	if a, ok := d.Arg(key); ok {
+		def = a.Vals
+	}
+	var out []cluster.Version
+	for _, s := range def {
+		out = append(out, cluster.MustVersion(s))
+	}
+	return out
+}
+
+func (w *world) setSpec(t *testing.T, d *datadriven.TestData, args []string) string {
+	w.specGap = ""
+	switch args[0] {
+	case "none":
+		w.spec = nil
+		return ""
+	case "unreadable":
+		w.spec, w.specGap = nil, "the spec in the store is not JSON: unexpected end of input"
+		return ""
+	}
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	s := &cluster.Spec{MemberCount: n, EtcdVersion: cluster.MustVersion(args[1]), Hold: d.HasArg("hold")}
+	if a, ok := d.Arg("hosts"); ok {
+		for _, h := range a.Vals {
+			s.Hosts = append(s.Hosts, cluster.HostID(h))
+		}
+	}
+	if a, ok := d.Arg("dead-after"); ok {
+		s.DeadAfter, _ = time.ParseDuration(a.Vals[0])
+	}
+	w.spec = s
+	return ""
+}
+
+func (w *world) pass(t *testing.T, d *datadriven.TestData, s string) string {
+	step, err := time.ParseDuration(s)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	w.advance(step)
+	return ""
+}
+
+func (w *world) setStore(t *testing.T, d *datadriven.TestData, what string) string {
+	switch what {
+	case "silent":
+		w.store.silent = true
+	case "answers":
+		w.store.silent = false
+	case "lost":
+		w.store.intent, w.store.marker = nil, false
+	case "unconditional":
+		w.store.unconditional = true
+	case "predecessor":
+		w.store.intent, w.store.marker = nil, true
+	case "older":
+		w.store.intent.Write--
+		w.store.intent.Voters = nil
+	case "of-another-cluster":
+		w.store.intent.Name = "other"
+	case "another-nonce":
+		w.store.intent.Nonce = "another"
+	default:
+		d.Fatalf(t, "unknown: store %s", what)
+	}
+	return ""
+}
+
+func (w *world) byHand(t *testing.T, d *datadriven.TestData, args []string) string {
+	h := w.host(cluster.HostID(args[1]))
+	c := w.clusterOf(h)
+	switch args[0] {
+	case "remove":
+		for i, m := range c.members {
+			if m.ID == h.Local.Member {
+				c.members = append(c.members[:i:i], c.members[i+1:]...)
+				return ""
+			}
+		}
+	}
+	d.Fatalf(t, "by-hand %s failed", strings.Join(args, " "))
+	return ""
+}
+
+func (w *world) hostFault(t *testing.T, d *datadriven.TestData, args []string) string {
+	t.Helper()
+	var hosts []*worldHost
+	for _, id := range args {
+		h := w.host(cluster.HostID(id))
+		if h == nil {
+			break
+		}
+		hosts = append(hosts, h)
+	}
+	if len(hosts) == 0 {
+		d.Fatalf(t, "%s names no host", d.Cmd)
+	}
+	rest := args[len(hosts):]
+	if d.Cmd == "same-url" {
+		hosts[0].URLs = hosts[1].URLs
+		return ""
+	}
+	if d.Cmd == "swap" {
+		a, b := hosts[0], hosts[1]
+		a.URLs, b.URLs = b.URLs, a.URLs
+		a.Local.URLs, b.Local.URLs = a.URLs, b.URLs
+		return ""
+	}
+	for _, h := range hosts {
+		if !w.one(h, d, rest) {
+			d.Fatalf(t, "unknown command %s", d.Cmd)
+		}
+	}
+	return ""
+}
+
+func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
+	switch d.Cmd {
+	case "down":
+		h.down = true
+	case "up":
+		h.down = false
+	case "unpromised":
+		h.unpromised = true
+	case "mend":
+		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew = "", false, false, false, false, nil, 0
+	case "dead":
+		h.dead = true
+	case "stuck":
+		h.stuck = true
+	case "wipe":
+		as := ""
+		if a, ok := d.Arg("as"); ok {
+			as = a.Vals[0]
+		}
+		w.wipe(h, cluster.HostID(as))
+	case "lose-data":
+		h.Local.HasData = false
+	case "readdress":
+		h.address++
+		h.setURLs()
+		h.Local.URLs = h.URLs
+	case "options":
+		h.Options = rest
+	case "problem":
+		h.Problems = []cluster.Problem{{Code: "disk-full", Sentence: "the disk is full", Hint: "make room on it", Unfit: true}}
+	case "foreign":
+		h.Foreign = []cluster.SetAside{{Dir: "/var/lib/etcd/old", Reason: "no record names it"}}
+	case "stranger":
+		w.stranger(h)
+	case "skew":
+		h.skew, _ = time.ParseDuration(rest[0])
+	case "auth":
+		h.auth = true
+	case "raft":
+		w.clusterOf(h).leader = h.Local.Member
+	case "forget-intent":
+		h.Intent = nil
+	default:
+		return false
+	}
+	return true
+}
+
+// wipe empties the disk: member, promise and memory are gone.
+func (w *world) wipe(h *worldHost, as cluster.HostID) {
+	w.minted++
+	fresh := cluster.HostState{
+		Host: h.Host, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: h.Cluster, Releases: h.Releases, URLs: h.URLs, Address: h.Address,
+	}
+	if as != "" {
+		fresh.Host = as
+	}
+	*h = worldHost{HostState: fresh, address: h.address, down: h.down}
+	if w.leader == "" || as != "" && w.host(w.leader) == nil {
+		w.lead(h.Host)
+	}
+}
+
+// stranger has the host run the only member of a cluster that is not ours.
+func (w *world) stranger(h *worldHost) {
+	c := &worldCluster{id: 0xdead, generation: 1, term: 9, index: 1000, members: []cluster.Member{{ID: 0xbad, Name: string(h.Host), PeerURLs: h.URLs.Peer}}}
+	w.clusters = append(w.clusters, c)
+	h.Local = cluster.LocalMember{State: cluster.MemberStarted, Generation: 1, Nonce: "theirs", Cluster: c.id, Member: 0xbad, Run: true, Version: h.Releases[0], URLs: h.URLs, HasData: true}
+	h.Process = cluster.Process{State: cluster.ProcessRunning, PID: 77}
+}

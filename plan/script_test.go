@@ -1,0 +1,299 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"etcdadm.io/cluster"
+)
+
+// TestScenarios runs the scenario files, which are the planner's
+// specification. Regenerate them with -rewrite and read the difference.
+//
+// Commands that print:
+//
+//	plan [goal=KIND host=H member=ID hold acted]   the decision on the world as it is
+//	run [N] [goal…] [handover]                     decide and act until nothing happens any more, or N actions;
+//	                                               handover: another leader takes over after every action
+//	show                                           what the members, hosts and intent are
+//
+// A block may hold several commands, one a line.
+//
+// The others change the world; see faults in faults_test.go. Every decision
+// on the way is checked against the laws, too.
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		w := newWorld()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			out := w.command(t, d)
+			for line := range strings.Lines(d.Input) {
+				more := &datadriven.TestData{Pos: d.Pos, Rewrite: d.Rewrite}
+				var err error
+				if more.Cmd, more.CmdArgs, err = datadriven.ParseLine(strings.TrimSpace(line)); err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				if more.Cmd != "" {
+					out += w.command(t, more)
+				}
+			}
+			return out
+		})
+	})
+}
+
+func (w *world) command(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	switch d.Cmd {
+	case "reset":
+		*w = *newWorld()
+		return ""
+	case "plan":
+		o := w.observe()
+		dec := Next(goalOf(t, d), o)
+		return describe(dec) + lawsKept(t, d, goalOf(t, d), o, dec)
+	case "run":
+		return w.script(t, d)
+	case "show":
+		return w.show()
+	}
+	return w.fault(t, d)
+}
+
+// lawsKept fails the test for every broken law; while rewriting, it only
+// says so in the file.
+func lawsKept(t *testing.T, d *datadriven.TestData, g Goal, o *cluster.Observation, dec Decision) string {
+	t.Helper()
+	var b strings.Builder
+	for _, broken := range brokenLaws(g, o, dec) {
+		fmt.Fprintf(&b, "  LAW BROKEN: %s\n", broken)
+		if !d.Rewrite {
+			t.Errorf("%s: %s", d.Pos, broken)
+		}
+	}
+	return b.String()
+}
+
+func goalOf(t *testing.T, d *datadriven.TestData) Goal {
+	t.Helper()
+	g := Goal{Kind: Converge, Hold: d.HasArg("hold"), Acted: d.HasArg("acted")}
+	var kind, host, member string
+	d.MaybeScanArgs(t, "goal", &kind)
+	d.MaybeScanArgs(t, "host", &host)
+	if d.MaybeScanArgs(t, "member", &member) {
+		id, err := cluster.ParseMemberID(member)
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		g.Member = id
+	}
+	if kind != "" {
+		g.Kind = GoalKind(kind)
+	}
+	g.Host = cluster.HostID(host)
+	return g
+}
+
+// describe prints a decision for people who review the scenario files.
+func describe(d Decision) string {
+	var b strings.Builder
+	state := ""
+	switch {
+	case d.Refused:
+		state = " (refused)"
+	case d.Done:
+		state = " (done)"
+	case d.Again > 0:
+		state = fmt.Sprintf(" (again in %s)", d.Again)
+	}
+	fmt.Fprintf(&b, "%s%s: %s\n", d.Rule, state, d.Reason)
+	if a := d.Action; a != nil {
+		fmt.Fprintf(&b, "  action: %s\n", describeAction(a))
+		if a.Projection != nil {
+			fmt.Fprintf(&b, "  voters: %s\n", a.Projection)
+		}
+		if a.Command != "" {
+			fmt.Fprintf(&b, "  command: %s\n", a.Command)
+		}
+	}
+	for _, x := range d.Blockers {
+		sentence := ": " + x.Sentence
+		if x.Sentence == d.Reason {
+			sentence = ""
+		}
+		fmt.Fprintf(&b, "  blocker %s%s\n", x.Code, sentence)
+		if x.Command != "" {
+			fmt.Fprintf(&b, "    lifted by: %s\n", x.Command)
+		}
+	}
+	return b.String()
+}
+
+func describeAction(a *Action) string {
+	if a.Kind != ActIntent {
+		return a.String()
+	}
+	in, verb := a.Intent.Replace, "replace"
+	if in == nil {
+		in, verb = a.Intent.Create, "create"
+	}
+	return fmt.Sprintf("%s the intent: %s", verb, describeIntent(in))
+}
+
+func describeIntent(in *cluster.Intent) string {
+	if in == nil {
+		return "none"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "generation %d", in.Generation)
+	if in.Nonce == "" {
+		b.WriteString(" new")
+	}
+	fmt.Fprintf(&b, " %s", in.State)
+	if in.State == cluster.IntentFounding {
+		b.WriteString(" founders")
+		for _, f := range in.Founders {
+			fmt.Fprintf(&b, " %s/%s", f.Host, f.Disk)
+		}
+	}
+	fmt.Fprintf(&b, " voters [%s]", voterNames(in.Voters))
+	if in.Next != nil {
+		fmt.Fprintf(&b, " next [%s]", voterNames(in.Next))
+	}
+	return b.String()
+}
+
+func voterNames(vs []cluster.Voter) string {
+	var names []string
+	for _, v := range vs {
+		names = append(names, fmt.Sprintf("%s=%s", v.Host, v.Member))
+	}
+	return strings.Join(names, " ")
+}
+
+const (
+	mostActions = 120              // more in one run is oscillation
+	quietFor    = 20 * time.Second // nothing happened for so long: steady
+)
+
+func (w *world) script(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	goal, limit, handover := goalOf(t, d), mostActions, d.HasArg("handover")
+	for _, a := range d.CmdArgs {
+		if n, err := strconv.Atoi(a.Key); err == nil {
+			limit = n
+		}
+	}
+	var b strings.Builder
+	last, err := w.run(goal, limit, handover, func(o *cluster.Observation, dec Decision, err error) {
+		b.WriteString(lawsKept(t, d, goal, o, dec))
+		if dec.Action == nil {
+			return
+		}
+		fmt.Fprintf(&b, "%-16s %s\n", dec.Rule, describeAction(dec.Action))
+		if err != nil {
+			fmt.Fprintf(&b, "  FAILED %v\n", err)
+		}
+	})
+	if err != nil {
+		fmt.Fprintf(&b, "%v\n", err)
+	}
+	if last.Action == nil {
+		b.WriteString(describe(last))
+	}
+	return b.String()
+}
+
+// run decides and acts until nothing happens any more or limit actions were
+// taken, and gives the last decision. Time passes as the decisions ask.
+func (w *world) run(goal Goal, limit int, handover bool, each func(*cluster.Observation, Decision, error)) (Decision, error) {
+	acted, quiet := 0, time.Duration(0)
+	most := quietFor
+	if handover {
+		most = 5 * time.Minute // every leader has to watch a silence for itself
+	}
+	for {
+		o := w.observe()
+		dec := Next(goal, o)
+		var err error
+		if dec.Action != nil {
+			err = w.act(dec.Action)
+			goal.Acted = true
+			quiet = 0
+		}
+		each(o, dec, err)
+		wait := time.Second
+		if dec.Action != nil {
+			wait = soon
+			if acted++; acted >= limit {
+				if limit == mostActions {
+					return dec, fmt.Errorf("no end after %d actions", acted)
+				}
+				return dec, err
+			}
+			if handover {
+				w.handover()
+			}
+		} else {
+			wait = max(wait, dec.Again)
+		}
+		w.advance(wait)
+		if quiet += wait; quiet > most || dec.Done || dec.Refused {
+			return dec, nil
+		}
+	}
+}
+
+// handover lets the next host that answers lead.
+func (w *world) handover() {
+	at := 0
+	for i, h := range w.hosts {
+		if h.Host == w.leader {
+			at = i
+		}
+	}
+	for i := range w.hosts {
+		h := w.hosts[(at+1+i)%len(w.hosts)]
+		if !h.down && h.gap == "" && !h.unpromised {
+			w.lead(h.Host)
+			return
+		}
+	}
+}
+
+func (w *world) show() string {
+	var b strings.Builder
+	for _, c := range w.clusters {
+		fmt.Fprintf(&b, "cluster %s:", c.id)
+		for _, m := range c.members {
+			words := []string{"voter"}
+			if m.Learner {
+				words[0] = "learner"
+			}
+			if m.ID == c.leader {
+				words = append(words, "leads raft")
+			}
+			if !w.alive(c, m.ID) {
+				words = append(words, "not alive")
+			}
+			fmt.Fprintf(&b, " %s=%s (%s)", m.Name, m.ID, strings.Join(words, ", "))
+		}
+		b.WriteString("\n")
+	}
+	for _, h := range w.hosts {
+		if len(h.SetAside) > 0 {
+			fmt.Fprintf(&b, "host %s has set aside:", h.Host)
+			for _, s := range h.SetAside {
+				fmt.Fprintf(&b, " %s", s.Dir)
+			}
+			b.WriteString("\n")
+		}
+	}
+	fmt.Fprintf(&b, "intent: %s\n", describeIntent(w.store.intent))
+	return b.String()
+}

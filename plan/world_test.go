@@ -1,0 +1,310 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// world is a small ideal world for the planner: hosts, one etcd cluster per
+// generation, and a backup store. It turns itself into an Observation and
+// carries actions out at once and without fail, but as strictly as the real
+// ones: a host starts only on evidence, a membership call needs its guard, and
+// etcd's own checks refuse what etcd would refuse. Time passes only by
+// [world.advance].
+type world struct {
+	now      time.Time
+	spec     *cluster.Spec
+	specGap  string // why the spec cannot be read; empty: it can
+	store    worldStore
+	hosts    []*worldHost // sorted by ID
+	clusters []*worldCluster
+	leader   cluster.HostID
+	fence    cluster.Fence
+	memory   cluster.Memory
+	minted   int
+}
+
+type worldStore struct {
+	silent        bool
+	unconditional bool
+	marker        bool
+	intent        *cluster.Intent
+}
+
+// worldHost is a host as it is. The embedded state holds what is durable; the
+// flags say what is wrong with it.
+type worldHost struct {
+	cluster.HostState
+	down       bool   // machine off: neither daemon nor member answers
+	gap        string // kind of the gap when the daemon does not answer; the member runs on
+	unpromised bool   // the daemon answers without a promise
+	dead       bool   // the member's process does not run, whatever the daemon does
+	stuck      bool   // the member never catches up
+	auth       bool   // etcd asks for a credential that the daemon has not
+	behind     int    // looks until it has caught up
+	quiet      int    // looks until a member that was just started serves
+	skew       time.Duration
+	address    int // how often it moved
+}
+
+// worldCluster is etcd: the members of one cluster ID.
+type worldCluster struct {
+	id         cluster.ClusterID
+	generation uint64
+	members    []cluster.Member
+	leader     cluster.MemberID
+	term       uint64
+	index      uint64
+	minted     int
+}
+
+var worldEpoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newWorld() *world {
+	return &world{now: worldEpoch}
+}
+
+func (w *world) host(id cluster.HostID) *worldHost {
+	for _, h := range w.hosts {
+		if h.Host == id {
+			return h
+		}
+	}
+	return nil
+}
+
+// addHost brings a new machine with an empty disk.
+func (w *world) addHost(id cluster.HostID, releases ...cluster.Version) *worldHost {
+	w.minted++
+	h := &worldHost{HostState: cluster.HostState{
+		Host: id, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: "test", Releases: releases,
+	}}
+	h.setURLs()
+	w.hosts = append(w.hosts, h)
+	slices.SortFunc(w.hosts, func(a, b *worldHost) int { return cmp.Compare(a.Host, b.Host) })
+	if w.leader == "" {
+		w.lead(id)
+	}
+	return h
+}
+
+func (h *worldHost) setURLs() {
+	at := string(h.Host)
+	if h.address > 0 {
+		at = fmt.Sprintf("%s-%d", h.Host, h.address)
+	}
+	h.Address = at
+	h.URLs = cluster.URLs{
+		Peer:   []string{fmt.Sprintf("https://%s:2380", at)},
+		Client: []string{fmt.Sprintf("https://%s:4001", at)},
+	}
+}
+
+// lead lets another host lead: a higher fence, and nothing remembered.
+func (w *world) lead(id cluster.HostID) {
+	w.leader = id
+	w.fence = cluster.Fence{Number: w.fence.Number + 1, Host: id}
+	w.memory = cluster.Memory{}
+}
+
+// advance lets time pass, with a look at least every ten seconds, as a leader
+// would take one.
+func (w *world) advance(d time.Duration) {
+	for d > 0 {
+		step := min(d, 10*time.Second)
+		d -= step
+		w.now = w.now.Add(step)
+		w.elect()
+		if d > 0 {
+			w.observe()
+		}
+	}
+}
+
+// runs reports whether the member's process runs on the host.
+func (h *worldHost) runs() bool {
+	return h.Local.State == cluster.MemberStarted && h.Local.HasData && !h.down && !h.dead
+}
+
+func (w *world) clusterOf(h *worldHost) *worldCluster {
+	for _, c := range w.clusters {
+		if h.Local.Member != 0 && c.id == h.Local.Cluster {
+			return c
+		}
+	}
+	return nil
+}
+
+// carrier is the host whose disk is that of the member.
+func (w *world) carrier(c *worldCluster, id cluster.MemberID) *worldHost {
+	for _, h := range w.hosts {
+		if h.Local.Member == id && h.Local.Cluster == c.id && h.Local.HasData {
+			return h
+		}
+	}
+	return nil
+}
+
+func (w *world) alive(c *worldCluster, id cluster.MemberID) bool {
+	h := w.carrier(c, id)
+	return h != nil && h.runs() && h.quiet == 0
+}
+
+func (c *worldCluster) member(id cluster.MemberID) (*cluster.Member, bool) {
+	for i := range c.members {
+		if c.members[i].ID == id {
+			return &c.members[i], true
+		}
+	}
+	return nil, false
+}
+
+func (w *world) voters(c *worldCluster) (n, alive int) {
+	for _, m := range c.members {
+		if m.Learner {
+			continue
+		}
+		n++
+		if w.alive(c, m.ID) {
+			alive++
+		}
+	}
+	return n, alive
+}
+
+func (w *world) hasQuorum(c *worldCluster) bool {
+	n, alive := w.voters(c)
+	return n > 0 && alive >= cluster.Quorum(n)
+}
+
+// elect gives every cluster with a quorum a raft leader that is alive.
+func (w *world) elect() {
+	for _, c := range w.clusters {
+		if !w.hasQuorum(c) {
+			c.leader = 0
+			continue
+		}
+		if m, ok := c.member(c.leader); ok && !m.Learner && w.alive(c, c.leader) {
+			continue
+		}
+		for _, m := range c.members {
+			if !m.Learner && w.alive(c, m.ID) {
+				c.leader = m.ID
+				c.term++
+				break
+			}
+		}
+	}
+}
+
+// observe looks at the world as the leader does, and folds its memory.
+func (w *world) observe() *cluster.Observation {
+	w.elect()
+	o := &cluster.Observation{At: w.now, Cluster: "test", Leader: w.leader, Fence: w.fence, Spec: w.spec}
+	o.Store = cluster.StoreView{Read: !w.store.silent, Conditional: !w.store.unconditional, Specified: w.spec != nil}
+	if w.store.silent {
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "connection refused"})
+	} else {
+		o.Store.Intent, o.Store.Marker = w.store.intent.Clone(), w.store.marker
+	}
+	if w.specGap != "" {
+		o.Spec = nil
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: w.specGap})
+	}
+	for _, h := range w.hosts {
+		if h.down || h.gap != "" {
+			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s"}
+			if h.down {
+				g.Kind = cluster.GapUnreachable
+			}
+			o.Gaps = append(o.Gaps, g)
+			continue
+		}
+		o.Hosts = append(o.Hosts, w.report(h, o))
+	}
+	o.Sort()
+	w.reach(o)
+	o.Memory = cluster.Fold(w.memory, o)
+	w.memory = o.Memory
+	return o
+}
+
+// report is what a host that is reached says.
+func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport {
+	if !h.unpromised {
+		h.Promised = w.fence
+		if in := o.Intent(); in.Order(h.Intent) > 0 {
+			h.Intent = in.Clone()
+		}
+	}
+	if in := o.Store.Intent; in.Order(h.Intent) > 0 {
+		h.Intent = in.Clone()
+	}
+	r := cluster.HostReport{HostState: h.HostState, UnderFence: !h.unpromised, Stamp: fmt.Sprintf("%s@%s", h.Host, w.now.Format(time.TimeOnly))}
+	r.Intent = h.Intent.Clone()
+	r.Clock = w.now.Add(h.skew)
+	c := w.clusterOf(h)
+	switch {
+	case h.Local.State != cluster.MemberStarted:
+		return r
+	case h.dead:
+		r.Process = cluster.Process{State: cluster.ProcessBackoff, PID: h.Process.PID, LastExit: "exit status 1"}
+		return r
+	case !h.Local.HasData || c == nil:
+		r.Process = cluster.Process{}
+		return r
+	}
+	m, listed := c.member(h.Local.Member)
+	if !listed && w.hasQuorum(c) {
+		r.Process = cluster.Process{LastExit: "the member has been permanently removed from the cluster"}
+		return r
+	}
+	r.Process.State = cluster.ProcessRunning
+	if h.quiet > 0 {
+		h.quiet--
+		return r
+	}
+	r.Status = w.status(h, c, m)
+	if h.auth {
+		return r
+	}
+	r.View = &cluster.MemberView{Cluster: c.id, Members: slices.Clone(c.members), Linearizable: w.hasQuorum(c) && !r.Status.Learner}
+	return r
+}
+
+func (w *world) status(h *worldHost, c *worldCluster, m *cluster.Member) *cluster.MemberStatus {
+	st := &cluster.MemberStatus{
+		Member: h.Local.Member, Cluster: c.id, Version: h.Local.Version, Term: c.term,
+		Index: c.index, Applied: c.index, Revision: int64(c.index), Learner: m != nil && m.Learner,
+	}
+	if h.auth {
+		return &cluster.MemberStatus{Member: st.Member, Cluster: st.Cluster, Auth: true}
+	}
+	if w.hasQuorum(c) {
+		st.Leader, st.Healthy = c.leader, true
+	}
+	if h.behind > 0 || h.stuck {
+		st.Index, st.Applied = c.index/2, c.index/2
+		if !h.stuck {
+			h.behind--
+		}
+	}
+	return st
+}
+
+// reach lets every host that answers try the peer URLs of the suspects.
+func (w *world) reach(o *cluster.Observation) {
+	for _, m := range o.Suspects() {
+		answers := false
+		for _, h := range w.hosts {
+			answers = answers || h.runs() && slices.ContainsFunc(h.Local.URLs.Peer, func(u string) bool { return slices.Contains(m.PeerURLs, u) })
+		}
+		for i := range o.Hosts {
+			o.Hosts[i].Reaches = append(o.Hosts[i].Reaches, cluster.Reach{Member: m.ID, Answers: answers})
+		}
+	}
+}
