@@ -1,0 +1,311 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/sim/fakeetcd"
+)
+
+// excuse is how long a fault counts as the reason for a voter that is missing:
+// an op may rely on an observation that is five seconds old, takes five
+// seconds, and its reply as long.
+const excuse = 15 * time.Second
+
+// checker holds what the invariants are about.
+type checker struct {
+	mu      sync.Mutex // guards the rest
+	served  []cluster.ClusterID
+	applied uint64
+	list    []cluster.Member // the membership, as the furthest member has applied it
+	version cluster.Version
+	origin  map[cluster.MemberID]*fakeetcd.Data
+	harmed  map[cluster.MemberID]time.Time // by a fault
+	dirs    []*dir
+	changes int
+}
+
+func (c *checker) init() {
+	c.origin, c.harmed = map[cluster.MemberID]*fakeetcd.Data{}, map[cluster.MemberID]time.Time{}
+}
+
+func (w *World) keepTrack(d *dir) {
+	w.check.mu.Lock()
+	defer w.check.mu.Unlock()
+	w.check.dirs = append(w.check.dirs, d)
+}
+
+// step looks at the world after a call that changed it.
+func (w *World) step() {
+	seen := w.etcd.Look()
+	c := &w.check
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range seen {
+		if s.Member == 0 {
+			continue
+		}
+		if s.Serving && !slices.Contains(c.served, s.Cluster) {
+			c.served = append(c.served, s.Cluster)
+			if len(c.served) > 1 {
+				w.violate("a second cluster serves: %v", c.served)
+			}
+		}
+		switch was := c.origin[s.Member]; {
+		case was == nil:
+			c.origin[s.Member] = s.WithData
+		case was != s.WithData:
+			w.violate("member %s runs on %s with data that is not its own: its disk forgot it", s.Member, s.Host)
+			c.origin[s.Member] = s.WithData
+		}
+	}
+	w.follow(seen)
+}
+
+// follow keeps the membership as the furthest member has it, and checks each
+// change of the voters; c.mu is held.
+func (w *World) follow(seen []fakeetcd.Seen) {
+	c := &w.check
+	var best *fakeetcd.Seen
+	for i := range seen {
+		s := &seen[i]
+		if len(c.served) > 0 && s.Cluster == c.served[0] && s.Applied > c.applied && (best == nil || s.Applied > best.Applied) {
+			best = s
+		}
+	}
+	if best == nil {
+		return
+	}
+	before := c.list
+	c.applied, c.list = best.Applied, best.Members
+	if before == nil || sameVoters(before, c.list) {
+		return
+	}
+	c.changes++
+	now := time.Now()
+	sound := func(ms []cluster.Member) (n, up int) {
+		for _, m := range ms {
+			if m.Learner {
+				continue
+			}
+			n++
+			harmed, ok := c.harmed[m.ID]
+			if runs(seen, m.ID) || ok && now.Sub(harmed) < excuse {
+				up++
+			}
+		}
+		return n, up
+	}
+	n, up := sound(before)
+	m, left := sound(c.list)
+	if up >= cluster.Quorum(n) && left < cluster.Quorum(m) {
+		w.violate("a membership change took the quorum: %d of %d voters were up, %d of %d are now", up, n, left, m)
+	}
+	w.checkRecorded(c.list)
+}
+
+// checkRecorded: a change of the voters is in the intent before it is made
+// (SAFETY.md, rule 11).
+func (w *World) checkRecorded(list []cluster.Member) {
+	w.mu.Lock()
+	in := w.intent
+	w.mu.Unlock()
+	if in == nil {
+		w.violate("the voters changed, and the store has no intent")
+		return
+	}
+	var now []cluster.Voter
+	for _, m := range list {
+		if !m.Learner {
+			now = append(now, cluster.Voter{Member: m.ID})
+		}
+	}
+	if !cluster.SameVoters(in.Voters, now) && !cluster.SameVoters(in.Next, now) {
+		w.violate("the voters are %s, and the intent knows only %s and %s", names(now), names(in.Voters), names(in.Next))
+	}
+}
+
+func runs(seen []fakeetcd.Seen, id cluster.MemberID) bool {
+	return slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Member == id && !s.Paused })
+}
+
+func sameVoters(a, b []cluster.Member) bool {
+	ids := func(ms []cluster.Member) (out []cluster.MemberID) {
+		for _, m := range ms {
+			if !m.Learner {
+				out = append(out, m.ID)
+			}
+		}
+		return out
+	}
+	return slices.Equal(ids(a), ids(b))
+}
+
+// checkStop: a stop by us leaves a quorum if there was one, and there are more
+// than two voters (rule 1).
+func (w *World) checkStop(d *daemon) {
+	seen := w.etcd.Look()
+	c := &w.check
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.IndexFunc(seen, func(s fakeetcd.Seen) bool { return s.Host == d.m.id })
+	if at < 0 {
+		return
+	}
+	own := seen[at]
+	n, up, listed := 0, 0, false
+	for _, m := range c.list {
+		if m.Learner {
+			continue
+		}
+		n++
+		harmed, ok := c.harmed[m.ID]
+		switch {
+		case m.ID == own.Member:
+			listed = true
+		case runs(seen, m.ID) || ok && time.Since(harmed) < excuse:
+			up++
+		}
+	}
+	led := slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Leader != 0 })
+	if listed && led && n > 2 && up+1 >= cluster.Quorum(n) && up < cluster.Quorum(n) {
+		w.violate("%s stops voter %s, and %d of %d voters are left", d.m.id, own.Member, up, n)
+	}
+}
+
+// checkSaved: what a host promised does not go down while the disk is the same.
+func (w *World) checkSaved(d *daemon, before, now host.State, had bool) {
+	if !had || before.Disk != now.Disk {
+		return
+	}
+	switch {
+	case now.Promised.Less(before.Promised):
+		w.violate("%s takes back promise %s for %s", d.m.id, before.Promised, now.Promised)
+	case now.LowestGeneration < before.LowestGeneration:
+		w.violate("%s accepts generation %d again after %d", d.m.id, now.LowestGeneration, before.LowestGeneration)
+	case now.Beat < before.Beat:
+		w.violate("%s goes back from beat %d to %d", d.m.id, before.Beat, now.Beat)
+	case now.Intent.Order(before.Intent) < 0:
+		w.violate("%s forgets a newer intent", d.m.id)
+	}
+}
+
+// checkSetAside: data of a listed member is set aside only where the disk lost
+// or forgot something (rule 21); m.mu is held.
+func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.MemberID) {
+	if !w.etcd.HasWAL(have.data) || d.m.disk.rolledBack {
+		return
+	}
+	c := &w.check
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	member, _ := have.data.Member()
+	if slices.ContainsFunc(c.list, func(m cluster.Member) bool { return m.ID == member }) {
+		w.violate("%s sets the data of the listed member %s aside (%s): %s", d.m.id, member, id, reason)
+	}
+}
+
+// checkDirs: every data directory that was made is in place or set aside,
+// unless a fault took it.
+func (w *World) checkDirs() {
+	there := map[*dir]bool{}
+	for _, m := range w.hosts() {
+		m.mu.Lock()
+		for _, d := range m.disk.dirs {
+			there[d] = true
+		}
+		for _, d := range m.disk.aside {
+			there[d] = true
+		}
+		m.mu.Unlock()
+	}
+	w.check.mu.Lock()
+	defer w.check.mu.Unlock()
+	for _, d := range w.check.dirs {
+		if !there[d] && !d.lost {
+			w.violate("the data directory %s is gone", d.token)
+		}
+	}
+}
+
+// voters are the members that vote, and the learners, as far as is known.
+func (w *World) voters() (voters, learners []cluster.Member) {
+	w.check.mu.Lock()
+	defer w.check.mu.Unlock()
+	for _, m := range w.check.list {
+		if m.Learner {
+			learners = append(learners, m)
+		} else {
+			voters = append(voters, m)
+		}
+	}
+	return voters, learners
+}
+
+// carrier is the machine that has a member's data.
+func (w *World) carrier(id cluster.MemberID) *machine {
+	for _, m := range w.hosts() {
+		if s, ok := m.state(); ok && s.Local.Member == id && s.Local.State != cluster.MemberNone {
+			return m
+		}
+	}
+	return nil
+}
+
+// unconverged says what is not as the spec asks; empty: all is.
+func (w *World) unconverged(count int) string {
+	w.step()
+	var why []string
+	voters, learners := w.voters()
+	seen := w.etcd.Look()
+	if len(voters) != count {
+		why = append(why, "there are "+itoa(len(voters))+" voters, "+itoa(count)+" are wanted")
+	}
+	if len(learners) > 0 {
+		why = append(why, itoa(len(learners))+" learners are left")
+	}
+	for _, v := range voters {
+		if !slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Member == v.ID && s.Serving && s.Leader != 0 }) {
+			why = append(why, "voter "+v.Name+" "+v.ID.String()+" does not serve")
+		}
+	}
+	w.mu.Lock()
+	in := w.intent
+	w.mu.Unlock()
+	if in == nil || in.State != cluster.IntentFounded || in.Next != nil || len(in.Voters) != len(voters) {
+		why = append(why, "the intent is not settled")
+	}
+	led := false
+	for _, m := range w.hosts() {
+		d := m.daemon.Load()
+		switch s, _ := m.state(); {
+		case m.gone.Load():
+			continue
+		case d == nil:
+			why = append(why, "the daemon of "+m.name+" is down")
+			continue
+		case s.Local.State != cluster.MemberNone && !slices.ContainsFunc(voters, func(v cluster.Member) bool { return v.ID == s.Local.Member }) && s.Local.State != cluster.MemberPrepared:
+			why = append(why, m.name+" carries member "+s.Local.Member.String()+", which is not listed")
+		}
+		d.mu.Lock()
+		p, at := d.decision, d.decided
+		d.mu.Unlock()
+		if d.manager.Status().Leading && time.Since(at) < time.Minute {
+			led = true
+			if !p.Done {
+				why = append(why, m.name+" leads and says: "+p.Rule+": "+p.Reason)
+			}
+		}
+	}
+	if !led {
+		why = append(why, "no daemon leads")
+	}
+	return strings.Join(why, "; ")
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

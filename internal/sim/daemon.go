@@ -1,0 +1,432 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/discovery"
+	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/manager"
+	"etcdadm.io/plan"
+)
+
+// kind names a call of a daemon to the outside.
+type kind string
+
+const (
+	kindLoad       kind = "load"
+	kindSave       kind = "save"
+	kindCreateData kind = "create-data"
+	kindData       kind = "data"
+	kindSetAside   kind = "set-aside"
+	kindInventory  kind = "inventory"
+	kindSpawn      kind = "spawn"
+	kindStop       kind = "stop"
+	kindAdopt      kind = "adopt"
+	kindMember     kind = "member"      // a call that changes or leads the membership
+	kindMemberRead kind = "member-read" // any other
+	kindReach      kind = "reach"
+	kindStorePut   kind = "store-put"
+	kindStoreRead  kind = "store-read"
+	kindPing       kind = "ping"
+	kindObserve    kind = "observe"
+	kindApply      kind = "apply"
+	kindGoal       kind = "goal"
+)
+
+// writes tells the calls that change the world, or begin something that does:
+// these are the points at which a schedule may strike.
+func (k kind) writes() bool {
+	switch k {
+	case kindSave, kindCreateData, kindSetAside, kindSpawn, kindStop, kindMember, kindStorePut, kindObserve, kindApply:
+		return true
+	}
+	return false
+}
+
+// Point is a place in a daemon's life at which a schedule may strike: just
+// before or just after a call that changes the world.
+type Point struct {
+	Host   cluster.HostID
+	Kind   kind
+	Detail string
+	After  bool
+	N      int // counts the points of the world
+}
+
+func (p Point) String() string {
+	when := "before"
+	if p.After {
+		when = "after"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", when, p.Kind, p.Detail))
+}
+
+// Strike is what a schedule does at a point.
+type Strike struct {
+	Crash bool
+	Pause time.Duration
+	Err   error // of a point before: the call fails with it and does nothing
+}
+
+var errDead = errors.New("this daemon has crashed")
+
+// daemon is one incarnation: from its start to its crash or stop.
+type daemon struct {
+	w   *World
+	m   *machine
+	n   int // counts the machine's daemons
+	ctx context.Context
+	end context.CancelFunc
+
+	host    *host.Host
+	manager *manager.Manager
+	process *process
+	done    chan struct{} // closed when Run of everything has returned
+
+	mu       sync.Mutex // guards what follows
+	dead     bool
+	resume   chan struct{} // closed when the pause ends; nil: not paused
+	minted   uint64
+	rolls    uint64
+	decision plan.Decision
+	decided  time.Time
+}
+
+// start boots a machine's daemon.
+func (w *World) start(m *machine) *daemon {
+	m.mu.Lock()
+	m.daemons++
+	n := m.daemons
+	m.mu.Unlock()
+	d := &daemon{w: w, m: m, n: n, done: make(chan struct{})}
+	d.ctx, d.end = context.WithCancel(w.ctx)
+	log := slog.New(&logHandler{d: d})
+	d.process = newProcess(d)
+	folder := control.New(storeView{d}, clusterName)
+	d.host = host.New(host.Options{
+		ID: m.id, ClusterName: clusterName, Address: m.address, URLs: m.urls(),
+		Releases: func() []cluster.Version { return m.releases },
+		Disk:     simDisk{d}, Process: d.process,
+		Member:   func(host.Launch) host.Member { return simMember{d} },
+		Intents:  control.Intents{Folder: control.New(storeView{d}, clusterName)},
+		Reacher:  simReacher{d},
+		AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },
+		Mint:     d.mint, Log: log,
+	})
+	var err error
+	d.manager, err = manager.New(manager.Options{
+		Local: d.host, Contact: cluster.Contact{Host: m.id, Endpoint: m.endpoint()}, ClusterName: clusterName,
+		Network: network{d}, Seeds: seeds{w}, Control: folder, Spec: w.static,
+		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log,
+		Decided: func(_ *cluster.Observation, p plan.Decision) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.decision, d.decided = p, time.Now()
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	m.daemon.Store(d)
+	d.tracef("daemon %d starts", d.n)
+	var loops sync.WaitGroup
+	loops.Go(func() { d.process.run(d.ctx) })
+	loops.Go(func() { d.host.Run(d.ctx) })
+	loops.Go(func() { d.manager.Run(d.ctx) })
+	w.loops.Go(func() {
+		loops.Wait()
+		close(d.done)
+	})
+	return d
+}
+
+func memberIDs(token string, founders []cluster.Founder) ([]cluster.MemberID, cluster.ClusterID, error) {
+	var ms []cluster.Member
+	for _, f := range founders {
+		ms = append(ms, cluster.Member{Name: string(f.Host), PeerURLs: f.URLs.Peer})
+	}
+	ids, id := etcd.MemberIDs(token, ms)
+	return ids, id, nil
+}
+
+// mint is random and never the same, by the seed.
+func (d *daemon) mint() string {
+	d.mu.Lock()
+	d.minted++
+	n := d.minted
+	d.mu.Unlock()
+	return fmt.Sprintf("%013x", mix(mix(d.w.seed^uint64(len(d.m.name)))^hashOf(d.m.name)^uint64(d.n)<<40^n)>>12)
+}
+
+func hashOf(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+func (d *daemon) rand(most time.Duration) time.Duration {
+	d.mu.Lock()
+	d.rolls++
+	n := d.rolls
+	d.mu.Unlock()
+	return dice(mix(d.w.seed^hashOf(d.m.name)^uint64(d.n)<<32^n)).within(0, most)
+}
+
+// crash ends the incarnation at this very instant: nothing that it still does
+// reaches the world.
+func (d *daemon) crash() {
+	d.mu.Lock()
+	was := d.dead
+	d.dead = true
+	if d.resume != nil {
+		close(d.resume)
+		d.resume = nil
+	}
+	d.mu.Unlock()
+	if was {
+		return
+	}
+	d.m.daemon.CompareAndSwap(d, nil)
+	d.end()
+	d.tracef("daemon %d crashes", d.n)
+}
+
+// stop ends the incarnation as a signal does; its etcd stays.
+func (d *daemon) stop() {
+	d.tracef("daemon %d is asked to end", d.n)
+	d.end()
+	<-d.done
+	d.mu.Lock()
+	d.dead = true
+	d.mu.Unlock()
+	d.m.daemon.CompareAndSwap(d, nil)
+	d.tracef("daemon %d has ended", d.n)
+}
+
+// pause holds every call of the daemon until unpause; what its timers do in
+// between ends at its next call.
+func (d *daemon) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.resume == nil && !d.dead {
+		d.resume = make(chan struct{})
+	}
+}
+
+func (d *daemon) unpause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.resume != nil {
+		close(d.resume)
+		d.resume = nil
+	}
+}
+
+// alive waits out a pause and reports whether the daemon still lives.
+func (d *daemon) alive() bool {
+	for {
+		d.mu.Lock()
+		dead, resume := d.dead, d.resume
+		d.mu.Unlock()
+		if dead || resume == nil {
+			return !dead
+		}
+		select {
+		case <-resume:
+		case <-d.w.ctx.Done():
+			return false
+		}
+	}
+}
+
+func (d *daemon) lives() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.dead && d.resume == nil
+}
+
+// pass is a point: the schedule may strike here.
+func (d *daemon) pass(k kind, detail string, after bool) error {
+	if !d.alive() {
+		return errDead
+	}
+	if !k.writes() {
+		return nil
+	}
+	s := d.w.strike(Point{Host: d.m.id, Kind: k, Detail: detail, After: after})
+	switch {
+	case s.Crash:
+		d.tracef("crash %s", Point{Kind: k, Detail: detail, After: after})
+		d.crash()
+		return errDead
+	case s.Pause > 0:
+		d.tracef("paused for %s %s", s.Pause, Point{Kind: k, Detail: detail, After: after})
+		d.pause()
+		d.w.later(s.Pause, func() {
+			d.tracef("goes on")
+			d.unpause()
+		})
+		if !d.alive() {
+			return errDead
+		}
+	case s.Err != nil && !after:
+		return s.Err
+	}
+	return nil
+}
+
+// do makes one call to the world.
+func (d *daemon) do(k kind, detail string, f func() error) error {
+	if slow := d.m.slowness(); slow > 0 && (k == kindSave || k == kindSetAside || k == kindCreateData) {
+		d.w.sleep(d.ctx, slow)
+	}
+	if err := d.pass(k, detail, false); err != nil {
+		return err
+	}
+	err := f()
+	if k.writes() {
+		d.w.step()
+	}
+	if dead := d.pass(k, detail, true); dead != nil {
+		return dead
+	}
+	return err
+}
+
+func (d *daemon) tracef(format string, args ...any) { d.w.tracef(d.m.id, format, args...) }
+
+// seeds is discovery: every machine that was ever put up.
+type seeds struct{ w *World }
+
+var _ discovery.Seeds = seeds{}
+
+// Seeds implements discovery.Seeds.
+func (s seeds) Seeds(context.Context) ([]discovery.Seed, error) {
+	var out []discovery.Seed
+	for _, m := range s.w.hosts() {
+		if !m.gone.Load() {
+			out = append(out, discovery.Seed{Endpoint: m.endpoint()})
+		}
+	}
+	return out, nil
+}
+
+// logHandler puts a daemon's log lines into the timeline.
+type logHandler struct {
+	d     *daemon
+	attrs string
+}
+
+func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	h.d.mu.Lock()
+	dead := h.d.dead
+	h.d.mu.Unlock()
+	if dead {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString(r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	h.d.tracef("%s%s", b.String(), h.attrs)
+	return nil
+}
+
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	c := *h
+	for _, a := range attrs {
+		c.attrs += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+	}
+	return &c
+}
+
+func (h *logHandler) WithGroup(string) slog.Handler { return h }
+
+// simReacher is a daemon's host.Reacher.
+type simReacher struct{ d *daemon }
+
+// Reach implements host.Reacher.
+func (r simReacher) Reach(_ context.Context, urls []string) (ok bool) {
+	err := r.d.do(kindReach, "", func() error {
+		ok = r.d.w.etcd.Reach(r.d.m.id, urls)
+		return nil
+	})
+	return ok && err == nil
+}
+
+// simMember is the driver of a daemon's own member.
+type simMember struct{ d *daemon }
+
+var _ host.Member = simMember{}
+
+func (m simMember) change(what string, f func(host.Member) error) error {
+	return m.d.do(kindMember, what, func() error {
+		err := f(m.d.w.etcd.Member(m.d.m.id))
+		if err != nil {
+			m.d.tracef("%s: %v", what, err)
+		}
+		return err
+	})
+}
+
+func (m simMember) read(f func(host.Member) error) error {
+	return m.d.do(kindMemberRead, "", func() error { return f(m.d.w.etcd.Member(m.d.m.id)) })
+}
+
+func (m simMember) Status(ctx context.Context) (s cluster.MemberStatus, err error) {
+	err = m.read(func(h host.Member) error {
+		s, err = h.Status(ctx)
+		return err
+	})
+	return s, err
+}
+
+func (m simMember) View(ctx context.Context, linearizable bool) (v cluster.MemberView, err error) {
+	err = m.read(func(h host.Member) error {
+		v, err = h.View(ctx, linearizable)
+		return err
+	})
+	return v, err
+}
+
+func (m simMember) AddMember(ctx context.Context, urls []string, learner bool) (added cluster.Member, err error) {
+	err = m.change("add "+strings.Join(urls, ","), func(h host.Member) error {
+		added, err = h.AddMember(ctx, urls, learner)
+		return err
+	})
+	return added, err
+}
+
+func (m simMember) Promote(ctx context.Context, id cluster.MemberID) error {
+	return m.change("promote "+id.String(), func(h host.Member) error { return h.Promote(ctx, id) })
+}
+
+func (m simMember) Remove(ctx context.Context, id cluster.MemberID) error {
+	return m.change("remove "+id.String(), func(h host.Member) error { return h.Remove(ctx, id) })
+}
+
+func (m simMember) UpdatePeerURLs(ctx context.Context, id cluster.MemberID, urls []string) error {
+	return m.change("update "+id.String(), func(h host.Member) error { return h.UpdatePeerURLs(ctx, id, urls) })
+}
+
+func (m simMember) MoveLeader(ctx context.Context, to cluster.MemberID) error {
+	return m.change("move leader to "+to.String(), func(h host.Member) error { return h.MoveLeader(ctx, to) })
+}
+
+var _ blob.Store = storeView{}

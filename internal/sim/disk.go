@@ -1,0 +1,178 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/sim/fakeetcd"
+)
+
+// disk is what of a machine survives everything but a fault of the disk.
+type disk struct {
+	state []byte // JSON; nil: none
+	dirs  map[string]*dir
+	aside []*dir
+	// rolledBack: a fault put an older content here, and no daemon has made
+	// another disk of it since.
+	rolledBack bool
+}
+
+// dir is a data directory. One that a fault took away is marked as lost.
+type dir struct {
+	token string
+	mark  cluster.DiskID
+	data  *fakeetcd.Data
+	note  cluster.SetAside // once set aside
+	lost  bool
+}
+
+func newDisk() *disk { return &disk{dirs: map[string]*dir{}} }
+
+// snapshot copies the disk as a file-system snapshot would; m.mu is held.
+func (m *machine) snapshot() *disk {
+	d := m.disk
+	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside)}
+	for token, x := range d.dirs {
+		y := *x
+		y.data = m.w.etcd.CloneData(x.data)
+		c.dirs[token] = &y
+	}
+	return c
+}
+
+// decoded is the state on the disk.
+func (d *disk) decoded() (s host.State, ok bool) {
+	if d.state == nil {
+		return s, false
+	}
+	if err := json.Unmarshal(d.state, &s); err != nil {
+		panic("a state that was saved cannot be read: " + err.Error())
+	}
+	return s, true
+}
+
+// simDisk is a daemon's host.Disk.
+type simDisk struct{ d *daemon }
+
+var _ host.Disk = simDisk{}
+
+// Load implements host.Disk.
+func (x simDisk) Load() (s host.State, ok bool, err error) {
+	err = x.d.do(kindLoad, "", func() error {
+		x.d.m.mu.Lock()
+		defer x.d.m.mu.Unlock()
+		s, ok = x.d.m.disk.decoded()
+		return nil
+	})
+	return s, ok, err
+}
+
+// Save implements host.Disk.
+func (x simDisk) Save(s host.State) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return x.d.do(kindSave, describeSave(s), func() error {
+		x.d.m.mu.Lock()
+		defer x.d.m.mu.Unlock()
+		before, had := x.d.m.disk.decoded()
+		if had && before.Disk != s.Disk {
+			x.d.m.disk.rolledBack = false
+			x.d.tracef("goes on as disk %s", s.Disk)
+		}
+		x.d.m.disk.state = b
+		x.d.w.checkSaved(x.d, before, s, had)
+		return nil
+	})
+}
+
+func describeSave(s host.State) string {
+	return fmt.Sprintf("promise %s, member %s %s, run %t, journal %t", s.Promised, s.Local.Member, s.Local.State, s.Local.Run, s.Journal != nil)
+}
+
+// CreateData implements host.Disk.
+func (x simDisk) CreateData(token string, id cluster.DiskID) error {
+	return x.d.do(kindCreateData, token, func() error {
+		m := x.d.m
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		have := m.disk.dirs[token]
+		switch {
+		case have != nil && have.mark == id:
+			return nil
+		case have != nil && m.w.etcd.HasWAL(have.data):
+			return fmt.Errorf("create data directory: %s holds something already", token)
+		}
+		// An empty directory of an earlier disk gets the new mark; etcd's own
+		// files are elsewhere then.
+		fresh := &dir{token: token, mark: id, data: &fakeetcd.Data{}}
+		m.disk.dirs[token] = fresh
+		m.w.keepTrack(fresh)
+		if have != nil {
+			have.lost = true // it was empty
+		}
+		return nil
+	})
+}
+
+// Data implements host.Disk.
+func (x simDisk) Data(token string, id cluster.DiskID) (marked, wal bool, err error) {
+	err = x.d.do(kindData, "", func() error {
+		x.d.m.mu.Lock()
+		defer x.d.m.mu.Unlock()
+		if have := x.d.m.disk.dirs[token]; have != nil {
+			marked, wal = have.mark == id, x.d.w.etcd.HasWAL(have.data)
+		}
+		return nil
+	})
+	return marked, wal, err
+}
+
+// SetAside implements host.Disk.
+func (x simDisk) SetAside(token, reason string, c cluster.ClusterID, id cluster.MemberID) (out cluster.SetAside, err error) {
+	err = x.d.do(kindSetAside, reason, func() error {
+		m := x.d.m
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		have := m.disk.dirs[token]
+		if have == nil {
+			return nil
+		}
+		if p := m.proc; p != nil && p.Exit() == "" && m.procDir == have {
+			return errors.New("set data aside: a process holds the directory")
+		}
+		x.d.w.checkSetAside(x.d, have, reason, id)
+		out = cluster.SetAside{Dir: fmt.Sprintf("%s-%d-%s", token, len(m.disk.aside)+1, reason), Cluster: c, Member: id, Reason: reason}
+		have.note = out
+		m.disk.aside = append(m.disk.aside, have)
+		delete(m.disk.dirs, token)
+		x.d.tracef("sets the data of member %s aside: %s", id, reason)
+		return nil
+	})
+	return out, err
+}
+
+// Inventory implements host.Disk.
+func (x simDisk) Inventory(token string) (aside, foreign []cluster.SetAside, err error) {
+	err = x.d.do(kindInventory, "", func() error {
+		m := x.d.m
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, a := range m.disk.aside {
+			aside = append(aside, a.note)
+		}
+		for _, t := range slices.Sorted(maps.Keys(m.disk.dirs)) {
+			if t != token && m.w.etcd.HasWAL(m.disk.dirs[t].data) {
+				foreign = append(foreign, cluster.SetAside{Dir: t, Reason: host.ForeignData})
+			}
+		}
+		return nil
+	})
+	return aside, foreign, err
+}

@@ -1,0 +1,43 @@
+package fakeetcd
+
+import "etcdadm.io/cluster"
+
+// Seen is what an onlooker sees of a running process, without a call to it.
+type Seen struct {
+	Host     cluster.HostID
+	Member   cluster.MemberID
+	Cluster  cluster.ClusterID
+	Leader   cluster.MemberID // zero: it knows of none
+	Applied  uint64
+	Serving  bool
+	Paused   bool
+	Learner  bool
+	Members  []cluster.Member // as it has applied them, sorted by ID
+	WithData *Data
+}
+
+// Look lists the running processes, in the order of their start. One that has
+// not found out what it is yet has no member ID.
+func (n *Net) Look() []Seen {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make([]Seen, 0, len(n.procs))
+	for _, p := range n.procs {
+		s := Seen{
+			Host: p.host, Member: p.member, Cluster: p.cluster, Leader: p.lead, Applied: p.st.applied,
+			Serving: p.serving, Paused: p.paused, Members: p.st.list(), WithData: p.data,
+		}
+		if m := p.st.members[p.member]; m != nil {
+			s.Learner = m.Learner
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// HasWAL is Data.HasWAL while a process may be running on it.
+func (n *Net) HasWAL(d *Data) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return d.HasWAL()
+}

@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/etcd"
+)
+
+// load is a client that writes all the time, and knows what was acknowledged.
+type load struct {
+	w    *World
+	end  context.CancelFunc
+	done chan struct{}
+
+	mu    sync.Mutex // guards acked
+	acked []string
+	tried int
+}
+
+// Load begins to write, a key of its own each time.
+func (w *World) Load(every time.Duration) {
+	ctx, end := context.WithCancel(w.ctx)
+	l := &load{w: w, end: end, done: make(chan struct{})}
+	w.load = l
+	w.loops.Go(func() {
+		defer close(l.done)
+		for l.w.sleep(ctx, every+w.links.next("client").within(0, every/8)) {
+			l.write(ctx)
+		}
+	})
+}
+
+func (l *load) hosts() []cluster.HostID {
+	var out []cluster.HostID
+	for _, m := range l.w.hosts() {
+		out = append(out, m.id)
+	}
+	return out
+}
+
+func (l *load) write(ctx context.Context) {
+	hosts := l.hosts()
+	if len(hosts) == 0 {
+		return
+	}
+	l.tried++
+	first := l.tried % len(hosts)
+	hosts = append(hosts[first:], hosts[:first]...)
+	key := fmt.Sprintf("k%05d", l.tried)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	// A learner refuses, and the next host is asked.
+	for _, h := range hosts {
+		_, err := l.w.etcd.Client(h).Put(ctx, key, string(h))
+		if err == nil {
+			l.mu.Lock()
+			l.acked = append(l.acked, key)
+			l.mu.Unlock()
+			return
+		}
+		if !errors.Is(err, etcd.ErrUnreachable) && !errors.Is(err, etcd.ErrLearner) || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (l *load) stop() {
+	l.end()
+	<-l.done
+}
+
+// Acked is how many writes were acknowledged.
+func (w *World) Acked() int {
+	w.load.mu.Lock()
+	defer w.load.mu.Unlock()
+	return len(w.load.acked)
+}
+
+// verifyWrites reads every acknowledged write back through a quorum.
+func (w *World) verifyWrites() {
+	w.load.mu.Lock()
+	acked := slices.Clone(w.load.acked)
+	w.load.mu.Unlock()
+	hosts := w.load.hosts()
+	var lost []string
+	for _, key := range acked {
+		found := false
+		var last error
+		for try := 0; try < 20 && !found; try++ {
+			for _, h := range hosts {
+				ctx, cancel := context.WithTimeout(w.ctx, 2*time.Second)
+				v, err := w.etcd.Client(h).Get(ctx, key)
+				cancel()
+				last = err
+				if err == nil {
+					if !v.Found {
+						lost = append(lost, key)
+					}
+					found = true
+					break
+				}
+			}
+			if !found && !w.sleep(w.ctx, 500*time.Millisecond) {
+				return
+			}
+		}
+		if !found {
+			w.violate("acknowledged write %s cannot be read: %v", key, last)
+			return
+		}
+	}
+	if len(lost) > 0 {
+		w.violate("%d of %d acknowledged writes are lost: %v", len(lost), len(acked), lost[:min(8, len(lost))])
+	}
+}

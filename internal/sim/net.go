@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/manager"
+)
+
+// network is a daemon's manager.Network.
+type network struct{ d *daemon }
+
+var _ manager.Network = network{}
+
+var (
+	errRefused   = errors.New("connection refused")
+	errReset     = errors.New("connection reset by peer")
+	errOtherHost = errors.New("another host answers there")
+)
+
+// Letter is a message as a schedule sees it, just before it is sent.
+type Letter struct {
+	Kind     kind
+	From, To cluster.HostID
+	Observe  *cluster.ObserveRequest
+	Apply    *cluster.ApplyRequest
+}
+
+// Post is what a schedule does to a message.
+type Post struct {
+	Lose      bool
+	LoseReply bool
+	Delay     time.Duration // before it arrives
+	Again     time.Duration // a second copy arrives so much after the first; zero: none
+}
+
+// fate is the way of one message.
+type fate struct {
+	Post
+	there, back time.Duration
+}
+
+func (w *World) fateOf(k kind, from, to string, l Letter) fate {
+	d := w.links.next(string(k) + " " + from + ">" + to)
+	f := fate{there: d.roll(1).within(100*time.Microsecond, time.Millisecond), back: d.roll(2).within(100*time.Microsecond, time.Millisecond)}
+	if c := w.chaosNow(); c != nil {
+		f.Lose, f.LoseReply = d.roll(3).chance(c.Loss), d.roll(4).chance(c.Loss)
+		if d.roll(5).chance(c.Slow) {
+			f.Delay = d.roll(6).within(0, c.SlowMost)
+		}
+		if d.roll(7).chance(c.Duplicate) {
+			f.Again = d.roll(8).within(time.Millisecond, c.LateMost)
+		}
+	}
+	if p := w.post(l); p != nil {
+		f.Post = *p
+	}
+	return f
+}
+
+type reply[R any] struct {
+	value R
+	err   error
+}
+
+// exchange carries a request to the machine at an endpoint and its answer back.
+func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail string, serve func(context.Context, *daemon) (R, error)) (R, error) {
+	var zero R
+	if err := d.pass(l.Kind, detail, false); err != nil {
+		return zero, err
+	}
+	w := d.w
+	to := w.at(endpoint)
+	name := endpoint
+	if to != nil {
+		name = to.name
+	}
+	f := w.fateOf(l.Kind, d.m.name, name, l)
+	answer := make(chan reply[R], 1)
+	deadline, bounded := ctx.Deadline()
+	from := d.m.id
+	deliver := func(wait time.Duration, tell bool) {
+		if !w.sleep(w.ctx, wait) || to == nil || f.Lose || !w.cuts.open(daemons, from, to.id) {
+			return
+		}
+		var r reply[R]
+		target := to.daemon.Load()
+		switch {
+		case target == nil:
+			r.err = errRefused
+		case l.To != "" && to.id != l.To:
+			r.err = errOtherHost
+		default:
+			r = serveAt(target, deadline, bounded && tell, serve)
+		}
+		if !tell || f.LoseReply || !w.sleep(w.ctx, f.back) || !w.cuts.open(daemons, to.id, from) {
+			return
+		}
+		answer <- r
+	}
+	w.loops.Go(func() { deliver(f.there+f.Delay, true) })
+	if f.Again > 0 {
+		w.loops.Go(func() { deliver(f.there+f.Delay+f.Again, false) })
+	}
+	var r reply[R]
+	select {
+	case r = <-answer:
+	case <-ctx.Done():
+		r.err = ctx.Err()
+	case <-d.ctx.Done():
+		r.err = d.ctx.Err()
+	}
+	if err := d.pass(l.Kind, detail, true); err != nil {
+		return zero, err
+	}
+	if r.err != nil {
+		return zero, fmt.Errorf("call %s at %s: %w", l.Kind, endpoint, r.err)
+	}
+	return r.value, nil
+}
+
+// serveAt runs the handler in the target; what is sent to a paused daemon
+// waits for it to go on.
+func serveAt[R any](target *daemon, deadline time.Time, bounded bool, serve func(context.Context, *daemon) (R, error)) (r reply[R]) {
+	if !target.alive() {
+		r.err = errReset
+		return r
+	}
+	if !bounded {
+		deadline = time.Now().Add(10 * time.Second)
+	}
+	ctx, cancel := context.WithDeadline(target.ctx, deadline)
+	defer cancel()
+	r.value, r.err = serve(ctx, target)
+	if !target.lives() && !target.alive() {
+		r.err = errReset
+	}
+	return r
+}
+
+// Ping implements manager.Network.
+func (n network) Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error) {
+	p.Clock = p.Clock.Add(n.d.m.skew)
+	r, err := exchange(ctx, n.d, Letter{Kind: kindPing, From: n.d.m.id}, endpoint, "", func(ctx context.Context, t *daemon) (cluster.Ping, error) {
+		r, err := t.manager.Ping(ctx, p)
+		r.Clock = r.Clock.Add(t.m.skew)
+		return r, err
+	})
+	return r, err
+}
+
+// Observe implements manager.Network.
+func (n network) Observe(ctx context.Context, to cluster.Contact, q cluster.ObserveRequest) (cluster.ObserveReply, error) {
+	l := Letter{Kind: kindObserve, From: n.d.m.id, To: to.Host, Observe: &q}
+	return exchange(ctx, n.d, l, to.Endpoint, string(to.Host), func(ctx context.Context, t *daemon) (cluster.ObserveReply, error) {
+		r := t.host.Observe(ctx, q)
+		if r.State != nil {
+			r.State.Clock = r.State.Clock.Add(t.m.skew)
+		}
+		return r, nil
+	})
+}
+
+// Apply implements manager.Network.
+func (n network) Apply(ctx context.Context, to cluster.Contact, q cluster.ApplyRequest) (cluster.ApplyReply, error) {
+	l := Letter{Kind: kindApply, From: n.d.m.id, To: to.Host, Apply: &q}
+	return exchange(ctx, n.d, l, to.Endpoint, string(to.Host)+": "+q.Op.String(), func(ctx context.Context, t *daemon) (cluster.ApplyReply, error) {
+		return t.host.Apply(ctx, q), nil
+	})
+}
+
+// Goal implements manager.Network.
+func (n network) Goal(ctx context.Context, to cluster.Contact, wish json.RawMessage) (json.RawMessage, error) {
+	return exchange(ctx, n.d, Letter{Kind: kindGoal, From: n.d.m.id, To: to.Host}, to.Endpoint, "", func(ctx context.Context, t *daemon) (json.RawMessage, error) {
+		return t.manager.HandleGoal(ctx, wish)
+	})
+}

@@ -1,0 +1,373 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+)
+
+// ConvergeWithin bounds the time from the end of all faults to a cluster that
+// is as its spec asks, in virtual time; the time after which silence is death
+// is part of it.
+const ConvergeWithin = 10 * time.Minute
+
+// Report is what a seed did.
+type Report struct {
+	Seed      uint64
+	Failures  []string
+	Timeline  string
+	Virtual   time.Duration
+	Points    int // calls that changed the world
+	Changes   int // of the voters
+	Acked     int
+	Converged time.Duration // after the faults
+}
+
+// RunSeed lives through the world of one seed; it is called in a bubble.
+func RunSeed(seed uint64) Report {
+	w := New(Options{Seed: seed, Conditions: memory.Keep})
+	g := &generator{w: w, seed: dice(mix(seed))}
+	g.run()
+	w.checkDirs()
+	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged}
+	w.Close()
+	r.Failures, r.Timeline = w.Broken(), w.Timeline(4000)
+	return r
+}
+
+// generator makes the world of a seed and its faults.
+type generator struct {
+	w         *World
+	seed      dice
+	n         uint64
+	spec      cluster.Spec
+	converged time.Duration
+	renamed   int
+}
+
+func (g *generator) next() dice {
+	g.n++
+	return g.seed.roll(g.n)
+}
+
+func (g *generator) pick(ms []*machine) *machine { return ms[g.next().below(len(ms))] }
+
+// run is the life of the world.
+func (g *generator) run() {
+	w := g.w
+	sizes := [...]int{1, 3, 3, 3, 5}
+	lines := releases()
+	g.spec = cluster.Spec{
+		MemberCount: sizes[g.next().below(len(sizes))], EtcdVersion: lines[g.next().below(len(lines))],
+		DeadAfter: g.next().within(15*time.Second, time.Minute).Round(time.Second),
+	}
+	hosts := cluster.Quorum(g.spec.MemberCount) + g.next().below(7-cluster.Quorum(g.spec.MemberCount)+1)
+	w.tracef("", "seed %d: %d hosts, %d members of etcd %s, dead after %s", w.seed, hosts, g.spec.MemberCount, g.spec.EtcdVersion, g.spec.DeadAfter)
+	if g.next().chance(0.8) {
+		w.chaos.Store(g.chaos())
+	}
+	specFirst := g.next().chance(0.5)
+	if specFirst {
+		w.Spec(g.spec)
+	}
+	for i := range hosts {
+		m := w.Place(string(rune('a' + i)))
+		if g.next().chance(0.2) {
+			m.skew = g.next().within(-time.Hour, time.Hour)
+		}
+		w.later(g.next().within(0, 3*time.Second), func() { w.Start(m) })
+	}
+	if !specFirst {
+		w.sleep(w.ctx, g.next().within(0, 5*time.Second))
+		w.Spec(g.spec)
+	}
+	w.Load(g.next().within(150*time.Millisecond, 600*time.Millisecond))
+	g.faults(g.next().within(time.Minute, 5*time.Minute))
+	g.calm()
+}
+
+func (g *generator) chaos() *Chaos {
+	c := &Chaos{SlowMost: g.next().within(10*time.Millisecond, 3*time.Second), LateMost: g.next().within(time.Second, 12*time.Second)}
+	for _, p := range []*float64{&c.Loss, &c.Duplicate, &c.Slow, &c.StoreError, &c.StoreLost, &c.StoreLate} {
+		if g.next().chance(0.6) {
+			*p = float64(g.next().below(120)) / 1000
+		}
+	}
+	return c
+}
+
+// faults strikes for a while.
+func (g *generator) faults(most time.Duration) {
+	w := g.w
+	w.tracef("", "faults for %s", most)
+	until := time.Now().Add(most)
+	for time.Now().Before(until) && len(w.Broken()) == 0 {
+		if !w.sleep(w.ctx, g.next().within(200*time.Millisecond, 20*time.Second)) {
+			return
+		}
+		for _, m := range g.up() {
+			if g.next().chance(0.1) {
+				w.Snapshot(m)
+			}
+		}
+		g.strike()
+	}
+}
+
+// up are the machines that are not gone.
+func (g *generator) up() []*machine {
+	return slices.DeleteFunc(g.w.hosts(), func(m *machine) bool { return m.gone.Load() })
+}
+
+// strike is one fault.
+func (g *generator) strike() {
+	w := g.w
+	m := g.pick(g.up())
+	short := g.next().within(50*time.Millisecond, 5*time.Second)
+	long := g.next().within(time.Second, 50*time.Second)
+	switch g.next().below(22) {
+	case 0, 1:
+		w.KillDaemon(m)
+		w.later(short, func() { w.Start(m) })
+	case 2, 3:
+		w.KillEtcd(m)
+	case 4:
+		w.Halt(m)
+		w.later(long, func() { w.Start(m) })
+	case 5:
+		d := m.daemon.Load()
+		if d != nil {
+			w.loops.Go(func() {
+				w.StopDaemon(m)
+				if w.sleep(w.ctx, short) {
+					w.Start(m)
+				}
+			})
+		}
+	case 6, 7:
+		g.crashAtPoint(m)
+	case 8, 9:
+		g.lose(m, short)
+	case 10:
+		g.goBack(m, short)
+	case 11, 12, 13:
+		g.cut(long)
+	case 14:
+		w.CutStore(m)
+		w.later(long, func() { w.cuts.set(false, way{stores, m.id, ""}) })
+	case 15:
+		for _, x := range g.up() {
+			w.CutStore(x)
+			w.later(long, func() { w.cuts.set(false, way{stores, x.id, ""}) })
+		}
+	case 16, 17:
+		g.respec()
+	case 18:
+		w.Pause(m, g.next().within(time.Second, 30*time.Second))
+	case 19:
+		g.pauseLeader()
+	case 20:
+		m.slow.Store(int64(g.next().within(10*time.Millisecond, 2*time.Second)))
+		w.later(long, func() { m.slow.Store(0) })
+	case 21:
+		if g.next().chance(0.5) {
+			w.PauseEtcd(m, short)
+		} else {
+			g.newMachine()
+		}
+	}
+}
+
+// crashAtPoint crashes a daemon at one of its next calls.
+func (g *generator) crashAtPoint(m *machine) {
+	w := g.w
+	left := g.next().below(12) + 1
+	short := g.next().within(20*time.Millisecond, 3*time.Second)
+	w.OnPoint(func(p Point) Strike {
+		if p.Host != m.id {
+			return Strike{}
+		}
+		if left--; left > 0 {
+			return Strike{}
+		}
+		w.OnPoint(nil)
+		w.later(short, func() { w.Start(m) })
+		return Strike{Crash: true}
+	})
+}
+
+// pauseLeader pauses a leading daemon at one of its next calls.
+func (g *generator) pauseLeader() {
+	w := g.w
+	left := g.next().below(8) + 1
+	long := g.next().within(time.Second, 25*time.Second)
+	w.OnPoint(func(p Point) Strike {
+		if p.Kind != kindApply && p.Kind != kindStorePut && p.Kind != kindMember {
+			return Strike{}
+		}
+		if left--; left > 0 {
+			return Strike{}
+		}
+		w.OnPoint(nil)
+		return Strike{Pause: long}
+	})
+}
+
+// mayLose reports whether a machine's data can be lost, and the cluster come
+// to its spec by itself: the voters that keep theirs are a quorum, and the
+// cluster has been written down as founded.
+func (g *generator) mayLose(m *machine) bool {
+	w := g.w
+	w.step()
+	w.mu.Lock()
+	in := w.intent
+	w.mu.Unlock()
+	s, ok := m.state()
+	if ok && s.Local.State == cluster.MemberNone && in != nil && in.State == cluster.IntentFounded {
+		return true
+	}
+	voters, learners := w.voters()
+	if in == nil || in.State != cluster.IntentFounded || len(voters) < 3 || len(learners) > 0 || in.Next != nil {
+		return false
+	}
+	whole := 0
+	for _, v := range voters {
+		c := w.carrier(v.ID)
+		if c == nil || c == m || c.gone.Load() {
+			continue
+		}
+		if seen, ok := w.seenOn(c); ok && seen.Serving && seen.Leader != 0 {
+			whole++
+		}
+	}
+	return whole >= cluster.Quorum(len(voters))
+}
+
+// lose destroys a disk in one of several ways.
+func (g *generator) lose(m *machine, short time.Duration) {
+	w := g.w
+	if !g.mayLose(m) {
+		return
+	}
+	how := g.next().below(5)
+	if how == 4 && len(g.up()) <= g.spec.MemberCount {
+		how = 0
+	}
+	w.Halt(m)
+	switch how {
+	case 0, 1:
+		w.Wipe(m)
+	case 2:
+		w.WipeData(m)
+	case 3:
+		g.renamed++
+		w.Rename(m, cluster.HostID(fmt.Sprintf("%s%d", m.name, g.renamed)))
+	case 4:
+		w.Leave(m)
+		if g.next().chance(0.7) {
+			g.newMachine()
+		}
+		return
+	}
+	w.later(short, func() { w.Start(m) })
+}
+
+// goBack rolls a disk back. Its peers can be asked when it boots, since their
+// silence would be consent.
+func (g *generator) goBack(m *machine, short time.Duration) {
+	w := g.w
+	if !g.mayLose(m) {
+		return
+	}
+	w.Heal()
+	w.Halt(m)
+	w.RollBack(m, 25*time.Second)
+	w.sleep(w.ctx, short)
+	for _, x := range g.up() {
+		if d := x.daemon.Load(); d != nil {
+			d.unpause()
+		}
+	}
+	w.Start(m)
+	w.sleep(w.ctx, 4*time.Second)
+}
+
+// cut partitions the network for a while.
+func (g *generator) cut(long time.Duration) {
+	w := g.w
+	var a, b []*machine
+	for _, m := range g.up() {
+		if g.next().chance(0.4) {
+			a = append(a, m)
+		} else {
+			b = append(b, m)
+		}
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return
+	}
+	planes := [][]plane{{daemons}, {members}, {daemons, members}}[g.next().below(3)]
+	if g.next().chance(0.3) {
+		w.tracef("", "cut one way from %s to %s: %v", machineNames(a), machineNames(b), planes)
+		for _, x := range a {
+			for _, y := range b {
+				w.Cut(x, y, planes...)
+			}
+		}
+	} else {
+		w.Split(a, b, planes...)
+	}
+	w.later(long, w.Heal)
+}
+
+// respec asks for another size.
+func (g *generator) respec() {
+	sizes := []int{1, 3, 5}
+	n := sizes[g.next().below(len(sizes))]
+	if n > len(g.up()) {
+		return
+	}
+	g.spec.MemberCount = n
+	g.w.Spec(g.spec)
+}
+
+func (g *generator) newMachine() {
+	n := len(g.w.hosts())
+	if n >= 12 {
+		return
+	}
+	g.w.Start(g.w.Place(string(rune('a' + n))))
+}
+
+// calm ends all faults and demands convergence.
+func (g *generator) calm() {
+	w := g.w
+	if len(w.Broken()) > 0 {
+		return
+	}
+	w.tracef("", "the faults end")
+	w.chaos.Store(nil)
+	w.OnPoint(nil)
+	w.Heal()
+	// What was scheduled to come back has come back by then.
+	if !w.sleep(w.ctx, time.Minute) {
+		return
+	}
+	w.Heal()
+	for _, m := range g.up() {
+		m.slow.Store(0)
+		if d := m.daemon.Load(); d != nil {
+			d.unpause()
+		}
+		w.Start(m)
+	}
+	began := time.Now()
+	if !w.Await(min(g.spec.MemberCount, len(g.up())), ConvergeWithin) {
+		return
+	}
+	g.converged = time.Since(began)
+	w.verifyWrites()
+}

@@ -1,0 +1,75 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"etcdadm.io/internal/sim"
+)
+
+var (
+	oneSeed   = flag.Uint64("seed", 0, "run this seed only, and show its timeline with -v")
+	manySeeds = flag.Int("seeds", 100, "how many seeds to run")
+	firstSeed = flag.Uint64("first-seed", 1, "the first of them")
+)
+
+func TestSeeds(t *testing.T) {
+	if *oneSeed != 0 {
+		r := inBubble(t, *oneSeed)
+		if testing.Verbose() {
+			fmt.Println(r.Timeline)
+		}
+		report(t, r)
+		return
+	}
+	began := time.Now()
+	var virtual, points, changes, acked, worst atomic.Int64
+	seeds := make(chan uint64)
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() {
+			for seed := range seeds {
+				r := inBubble(t, seed)
+				virtual.Add(int64(r.Virtual))
+				points.Add(int64(r.Points))
+				changes.Add(int64(r.Changes))
+				acked.Add(int64(r.Acked))
+				for w := worst.Load(); int64(r.Converged) > w && !worst.CompareAndSwap(w, int64(r.Converged)); w = worst.Load() {
+				}
+				report(t, r)
+			}
+		})
+	}
+	for i := range *manySeeds {
+		seeds <- *firstSeed + uint64(i)
+	}
+	close(seeds)
+	workers.Wait()
+	took := time.Since(began)
+	t.Logf("%d seeds in %s (%.1f a second): %s of virtual time, %d changes of the world, %d changes of voters, %d writes acknowledged; the slowest took %s to converge",
+		*manySeeds, took.Round(time.Millisecond), float64(*manySeeds)/took.Seconds(), time.Duration(virtual.Load()).Round(time.Minute), points.Load(), changes.Load(), acked.Load(), time.Duration(worst.Load()).Round(time.Second))
+}
+
+// inBubble runs a seed in a bubble of its own.
+func inBubble(t *testing.T, seed uint64) (r sim.Report) {
+	t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		synctest.Test(t, func(*testing.T) { r = sim.RunSeed(seed) })
+	})
+	return r
+}
+
+func report(t *testing.T, r sim.Report) {
+	t.Helper()
+	if len(r.Failures) == 0 {
+		return
+	}
+	for _, f := range r.Failures {
+		t.Errorf("seed %d: %s", r.Seed, f)
+	}
+	t.Logf("replay with: go test ./internal/sim -run TestSeeds -v -seed=%d", r.Seed)
+}

@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+)
+
+// storeView is the backup store as one daemon reaches it.
+type storeView struct{ d *daemon }
+
+var (
+	errStoreDown = errors.New("503 service unavailable")
+	errStoreLost = errors.New("connection lost before the answer")
+)
+
+const intentKey = "control/etcd-cluster-created"
+
+// call carries one request to the store and back.
+func (s storeView) call(ctx context.Context, k kind, key string, f func(context.Context) error) error {
+	d, w := s.d, s.d.w
+	detail := ""
+	if k == kindStorePut {
+		detail = key
+		if strings.Contains(key, blob.ProbePrefix) {
+			k, key = kindStoreRead, "probe"
+		}
+	}
+	if err := d.pass(k, detail, false); err != nil {
+		return err
+	}
+	dice := w.links.next("store " + string(k) + " " + key + " " + d.m.name)
+	if !w.sleep(ctx, dice.roll(1).within(time.Millisecond, 3*time.Millisecond)) {
+		return ctx.Err()
+	}
+	if !w.cuts.open(stores, d.m.id, "") {
+		if dice.roll(2).chance(0.5) {
+			return errStoreDown
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if c := w.chaosNow(); c != nil {
+		switch {
+		case dice.roll(3).chance(c.StoreError):
+			return errStoreDown
+		case k == kindStorePut && dice.roll(4).chance(c.StoreLate):
+			// The write arrives when nobody waits for it any more.
+			w.later(dice.roll(5).within(0, c.LateMost), func() { _ = f(w.ctx) })
+			<-ctx.Done()
+			return ctx.Err()
+		case dice.roll(6).chance(c.Slow) && !w.sleep(ctx, dice.roll(7).within(0, c.SlowMost)):
+			return ctx.Err()
+		}
+	}
+	if !d.alive() {
+		return errDead
+	}
+	err := f(ctx)
+	if k == kindStorePut {
+		w.step()
+	}
+	if dead := d.pass(k, detail, true); dead != nil {
+		return dead
+	}
+	if c := w.chaosNow(); c != nil && err == nil && dice.roll(8).chance(c.StoreLost) {
+		return errStoreLost
+	}
+	return err
+}
+
+// Get implements blob.Store.
+func (s storeView) Get(ctx context.Context, key string, o blob.GetOptions) (out *blob.Object, err error) {
+	err = s.call(ctx, kindStoreRead, key, func(ctx context.Context) error {
+		out, err = s.d.w.store.Get(ctx, key, o)
+		return err
+	})
+	return out, err
+}
+
+// Put implements blob.Store.
+func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (tag blob.ETag, err error) {
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return "", err
+	}
+	err = s.call(ctx, kindStorePut, key, func(ctx context.Context) error {
+		t, err := s.d.w.store.Put(ctx, key, bytes.NewReader(data), cond)
+		if err == nil {
+			tag = t
+			if key == intentKey {
+				s.d.w.wrote(s.d, data)
+			}
+		}
+		return err
+	})
+	return tag, err
+}
+
+// List implements blob.Store.
+func (s storeView) List(ctx context.Context, prefix string) (out []blob.Info, err error) {
+	err = s.call(ctx, kindStoreRead, "list", func(ctx context.Context) error {
+		out, err = s.d.w.store.List(ctx, prefix)
+		return err
+	})
+	return out, err
+}
+
+// Delete implements blob.Store.
+func (s storeView) Delete(ctx context.Context, key string) error {
+	return s.call(ctx, kindStoreRead, "delete", func(ctx context.Context) error { return s.d.w.store.Delete(ctx, key) })
+}
+
+// wrote notes an intent that took effect in the store.
+func (w *World) wrote(d *daemon, data []byte) {
+	var in cluster.Intent
+	if err := json.Unmarshal(data, &in); err != nil {
+		w.violate("%s wrote an intent that cannot be read: %v", d.m.id, err)
+		return
+	}
+	w.mu.Lock()
+	w.intent = &in
+	w.mu.Unlock()
+	d.tracef("intent in the store: generation %d write %d %s, voters %s, next %s", in.Generation, in.Write, in.State, names(in.Voters), names(in.Next))
+}
+
+func names(vs []cluster.Voter) string {
+	var out []string
+	for _, v := range vs {
+		out = append(out, string(v.Host)+"="+v.Member.String())
+	}
+	return "[" + strings.Join(out, " ") + "]"
+}

@@ -1,0 +1,352 @@
+// Package sim runs whole clusters in memory: the planner, the election, the
+// manager, the host and the control folder that ship, over a fake etcd, fake
+// machines, a fake network and a fake store, in virtual time.
+//
+// One world is one testing/synctest bubble. A world is made, machines are put
+// into it, and a schedule or a seed makes things go wrong; after every call
+// that changes the world the invariants are checked:
+//
+//	at most one cluster ever serves · no step of ours takes a quorum away ·
+//	no data directory is gone · no promise goes down · one process a directory ·
+//	no member is started by a disk that forgot it · every acknowledged write stays
+//
+// and when the faults stop, the cluster reaches its spec within a bound.
+//
+// Every delay, loss and fault is a hash of the seed, a link and a number on
+// that link (docs/adr/001), so that a seed is a reproduction.
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/sim/fakeetcd"
+)
+
+const clusterName = "sim"
+
+// machine is a place that can run one member. Its identity can change; its
+// name and address do not.
+type machine struct {
+	w       *World
+	name    string
+	address string
+	daemon  atomic.Pointer[daemon]
+	gone    atomic.Bool // for good
+	skew    time.Duration
+	slow    atomic.Int64 // nanoseconds that each write to the disk takes
+
+	id       cluster.HostID
+	releases []cluster.Version
+
+	mu      sync.Mutex // guards what follows
+	daemons int
+	disk    *disk
+	proc    *fakeetcd.Proc // the process that was started last
+	procDir *dir
+	asked   bool // its end was asked for
+	pids    int
+	kept    []kept
+}
+
+// kept is a snapshot of a disk.
+type kept struct {
+	at   time.Time
+	disk *disk
+}
+
+func (m *machine) endpoint() string { return m.address + ":8000" }
+
+func (m *machine) urls() cluster.URLs {
+	return cluster.URLs{
+		Peer:       []string{"https://" + m.address + ":2380"},
+		Client:     []string{"https://" + m.address + ":4001"},
+		Quarantine: []string{"https://" + m.address + ":8001"},
+	}
+}
+
+func (m *machine) slowness() time.Duration { return time.Duration(m.slow.Load()) }
+
+func (m *machine) dir(token string) *dir {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.disk.dirs[token]
+}
+
+// running is the machine's etcd process, if one runs.
+func (m *machine) running() *fakeetcd.Proc {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc != nil && m.proc.Exit() == "" {
+		return m.proc
+	}
+	return nil
+}
+
+// Chaos is how unreliable network and store are, each a probability.
+type Chaos struct {
+	Loss, Duplicate, Slow            float64
+	StoreError, StoreLost, StoreLate float64
+	SlowMost, LateMost               time.Duration
+}
+
+// Options shape a world.
+type Options struct {
+	Seed       uint64
+	Conditions memory.Conditions
+	// Static, when set, is the spec of every daemon; else it is in the store.
+	Static *cluster.Spec
+}
+
+// World is one simulation.
+type World struct {
+	seed   uint64
+	ctx    context.Context
+	end    context.CancelFunc
+	loops  sync.WaitGroup
+	links  *links
+	cuts   *cuts
+	etcd   *fakeetcd.Net
+	store  *memory.Store
+	static *cluster.Spec
+	began  time.Time
+	chaos  atomic.Pointer[Chaos]
+
+	mu       sync.Mutex // guards what follows
+	machines []*machine
+	onPoint  func(Point) Strike
+	onLetter func(Letter) *Post
+	points   int
+	intent   *cluster.Intent // in the store
+	failures []string
+
+	lines timeline
+	check checker
+	load  *load
+}
+
+// New makes an empty world; it is called in a bubble.
+func New(o Options) *World {
+	w := &World{
+		seed: o.Seed, links: newLinks(o.Seed), cuts: &cuts{cut: map[way]bool{}},
+		store: memory.NewWith(o.Conditions), static: o.Static, began: time.Now(),
+	}
+	w.ctx, w.end = context.WithCancel(context.Background())
+	w.check.init()
+	w.etcd = fakeetcd.New(fakeetcd.Options{
+		Seed: o.Seed, Link: w.memberLink,
+		Trace: func(_ time.Time, h cluster.HostID, what string) { w.tracef(h, "etcd: %s", what) },
+	})
+	w.loops.Go(func() { _ = w.etcd.Run(w.ctx) }) // ends with the world
+	return w
+}
+
+// memberLink is the network of the members. It is asked in etcd's own loop.
+func (w *World) memberLink(from, to cluster.HostID) (time.Duration, bool) {
+	if !w.cuts.open(members, from, to) {
+		return 0, false
+	}
+	d := w.links.next("m " + string(from) + ">" + string(to))
+	return d.within(150*time.Microsecond, 600*time.Microsecond), true
+}
+
+// Close ends everything and waits for it.
+func (w *World) Close() {
+	if w.load != nil {
+		w.load.stop()
+	}
+	for _, m := range w.hosts() {
+		if d := m.daemon.Load(); d != nil {
+			d.crash()
+		}
+	}
+	w.end()
+	w.loops.Wait()
+}
+
+// Add puts up a machine with the releases given, and starts its daemon.
+func (w *World) Add(name string) *machine {
+	m := w.Place(name)
+	w.start(m)
+	return m
+}
+
+// Place puts up a machine without a daemon.
+func (w *World) Place(name string) *machine {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := &machine{
+		w: w, name: name, id: cluster.HostID(name), address: fmt.Sprintf("10.0.0.%d", len(w.machines)+1),
+		releases: releases(), disk: newDisk(),
+	}
+	w.machines = append(w.machines, m)
+	return m
+}
+
+func releases() []cluster.Version {
+	return []cluster.Version{cluster.MustVersion("3.5.26"), cluster.MustVersion("3.6.16"), cluster.MustVersion("3.7.3")}
+}
+
+func (w *World) hosts() []*machine {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.machines)
+}
+
+// Host finds a machine by the name it was put up with.
+func (w *World) Host(name string) *machine {
+	for _, m := range w.hosts() {
+		if m.name == name {
+			return m
+		}
+	}
+	panic("no machine " + name)
+}
+
+func (w *World) at(endpoint string) *machine {
+	for _, m := range w.hosts() {
+		if m.endpoint() == endpoint && !m.gone.Load() {
+			return m
+		}
+	}
+	return nil
+}
+
+// Spec writes a spec into the store, as a person does.
+func (w *World) Spec(s cluster.Spec) {
+	w.tracef("", "spec: %d members of etcd %s", s.MemberCount, s.EtcdVersion)
+	if err := control.New(w.store, clusterName).WriteSpec(w.ctx, s); err != nil {
+		w.violate("write spec: %v", err)
+	}
+}
+
+func (w *World) chaosNow() *Chaos { return w.chaos.Load() }
+
+func (w *World) strike(p Point) Strike {
+	w.mu.Lock()
+	w.points++
+	p.N = w.points
+	f := w.onPoint
+	w.mu.Unlock()
+	if f == nil {
+		return Strike{}
+	}
+	return f(p)
+}
+
+func (w *World) post(l Letter) *Post {
+	w.mu.Lock()
+	f := w.onLetter
+	w.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f(l)
+}
+
+// OnPoint has f decide what happens at every point from now on; nil ends that.
+func (w *World) OnPoint(f func(Point) Strike) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.onPoint = f
+}
+
+// OnLetter has f decide over the messages from now on.
+func (w *World) OnLetter(f func(Letter) *Post) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.onLetter = f
+}
+
+// sleep waits; false: ctx or the world ended before.
+func (w *World) sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-w.ctx.Done():
+	}
+	return false
+}
+
+// later does f after a while, if the world is still there.
+func (w *World) later(d time.Duration, f func()) {
+	w.loops.Go(func() {
+		if w.sleep(w.ctx, d) {
+			f()
+		}
+	})
+}
+
+// violate notes that an invariant was broken.
+func (w *World) violate(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.tracef("", "VIOLATION: %s", text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, text)
+}
+
+// Broken lists the violations so far.
+func (w *World) Broken() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.failures)
+}
+
+// timeline is what happened, for people.
+type timeline struct {
+	mu    sync.Mutex // guards lines
+	lines []line
+}
+
+type line struct {
+	at   time.Duration
+	host cluster.HostID
+	text string
+}
+
+func (w *World) tracef(h cluster.HostID, format string, args ...any) {
+	l := line{at: time.Since(w.began), host: h, text: fmt.Sprintf(format, args...)}
+	w.lines.mu.Lock()
+	defer w.lines.mu.Unlock()
+	w.lines.lines = append(w.lines.lines, l)
+}
+
+// Timeline renders what happened, the last lines only if there are many.
+func (w *World) Timeline(most int) string {
+	w.lines.mu.Lock()
+	defer w.lines.mu.Unlock()
+	var b strings.Builder
+	ls := w.lines.lines
+	if len(ls) > most {
+		fmt.Fprintf(&b, "… %d lines before\n", len(ls)-most)
+		ls = ls[len(ls)-most:]
+	}
+	for _, l := range ls {
+		who := string(l.host)
+		if who == "" {
+			who = "-"
+		}
+		fmt.Fprintf(&b, "%12.6f %-4s %s\n", l.at.Seconds(), who, l.text)
+	}
+	return b.String()
+}
+
+// decodedState is the state on a machine's disk.
+func (m *machine) state() (host.State, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.disk.decoded()
+}
