@@ -464,3 +464,30 @@ func TestMemoryAfterAPause(t *testing.T) {
 		w.until(20*time.Second, "it remembers anew", func() bool { return since().After(first) || since().IsZero() })
 	})
 }
+
+// A voter's host that this daemon never heard of is a gap, not an absence,
+// and the others are asked whether they reach its member.
+func TestNeverHeardOfIsAGap(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.add("a"), w.add("b")
+		in := intent()
+		for _, id := range []cluster.HostID{"a", "b", "c"} {
+			in.Voters = append(in.Voters, cluster.Voter{Host: id, Member: cluster.MemberID(id[0])})
+			in.Founders = append(in.Founders, cluster.Founder{Host: id, Member: cluster.MemberID(id[0]), URLs: cluster.URLs{Peer: []string{"http://" + string(id) + ":2380"}}})
+		}
+		for _, n := range []*node{a, b} {
+			n.host.intent = in
+			n.host.local = cluster.LocalMember{State: cluster.MemberStarted, Member: cluster.MemberID(n.self[0])}
+			w.start(n.self)
+		}
+		w.run(a, b)
+		w.until(2*time.Second, "a has looked", func() bool { return a.Status().Observation != nil })
+		o := a.Status().Observation
+		if g, ok := o.HostGap("c"); !ok || g.Kind != cluster.GapUnreachable || !slices.IsSortedFunc(o.Gaps, func(a, b cluster.Gap) int { return strings.Compare(string(a.Host), string(b.Host)) }) {
+			t.Errorf("gaps of the first look %+v", o.Gaps)
+		}
+		w.until(10*time.Second, "b was asked to reach c's member", func() bool {
+			return get(b.host, func() bool { return len(b.host.reached) == 1 && b.host.reached[0].ID == 'c' })
+		})
+	})
+}

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,8 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	both.Wait()
 	o.Store, o.Spec = l.view, l.spec
 	o.Gaps = append(o.Gaps, l.gaps...)
+	t.keepIntent(o, l)
+	t.addUnheard(o)
 	o.Sort()
 	if t.last != nil && !memoryHolds(o.At.Sub(t.last.At), began.Sub(t.looked)) {
 		t.memory = cluster.Memory{}
@@ -60,7 +63,6 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	t.memory = cluster.Fold(t.memory, o)
 	o.Memory = t.memory
 	t.last, t.looked = o, began
-	t.keepIntent(o, l)
 	return o, l
 }
 
@@ -90,6 +92,36 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 	for _, a := range answers {
 		t.take(o, request, a)
 	}
+}
+
+// addUnheard makes gaps of the hosts that the intent counts on and that this
+// daemon never heard of: they are no absence either.
+func (t *term) addUnheard(o *cluster.Observation) {
+	for _, id := range t.named() {
+		_, gap := o.HostGap(id)
+		if gap || slices.ContainsFunc(o.Hosts, func(h cluster.HostReport) bool { return h.Host == id }) {
+			continue
+		}
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: id, Detail: "its daemon was not heard since this one started"})
+	}
+}
+
+// named lists the hosts that the intent counts on, sorted.
+func (t *term) named() []cluster.HostID {
+	if t.intent == nil {
+		return nil
+	}
+	var out []cluster.HostID
+	for _, v := range slices.Concat(t.intent.Voters, t.intent.Next) {
+		out = append(out, v.Host)
+	}
+	for _, f := range t.intent.Founders {
+		if t.intent.State == cluster.IntentFounding {
+			out = append(out, f.Host)
+		}
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(h cluster.HostID) bool { return h == "" })
 }
 
 // answer is one host's answer, or why there is none.
