@@ -27,13 +27,10 @@ func identity(v *view) *Decision {
 	if d := v.locked(); d != nil {
 		return d
 	}
-	if d := v.mendIntent(); d != nil {
-		return d
-	}
 	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() {
 		return wait(false, "predecessor", "", "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed")
 	}
-	return nil
+	return v.mendIntent()
 }
 
 // notes makes blockers of what hosts report about themselves.
