@@ -30,6 +30,10 @@ func identity(v *view) *Decision {
 	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() {
 		return wait(false, "predecessor", "", "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed")
 	}
+	if v.intent != nil && (v.intent.Nonce == "" || v.intent.Token == "") {
+		// Written back, it would be taken for a new generation.
+		return wait(false, "no-intent", "", "the record of this cluster's founding that %s keeps has no nonce or no token, which no founding leaves out; nothing is changed", v.keeperOfIntent())
+	}
 	return v.mendIntent()
 }
 
