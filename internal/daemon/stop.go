@@ -12,7 +12,7 @@ import (
 // stopped, so that the cluster needs no election. It is a courtesy: bounded,
 // and the stop goes on whatever comes of it.
 func (d *daemon) handOver(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
 	defer cancel()
 	state := d.host.Observe(ctx, cluster.ObserveRequest{}).State
 	if state == nil || state.Status == nil || state.View == nil || state.Status.Leader != state.Status.Member {
