@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	long = flag.Bool("e2e.long", false, "run the tests that take long, too")
+	keep = flag.Bool("e2e.keep", false, "keep the directories of the clusters")
+)
+
+// programs is where the binaries under test are.
+var programs string
+
+// watchdogEnv marks the copy of this program that outlives it.
+const watchdogEnv = "ETCDADM_E2E_WATCHDOG"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(watchdogEnv) != "" {
+		watchdog(os.Stdin)
+		return
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); !given("test.parallel") {
+		// Most of a test is waiting for time-outs, not computing.
+		f.Value.Set("4")
+	}
+	os.Exit(run(m))
+}
+
+func given(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "etcdadm-e2e-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "build the programs under test:", err)
+		return 1
+	}
+	programs = dir
+	stop, err := startWatchdog()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the watchdog:", err)
+		return 1
+	}
+	defer stop()
+	return m.Run()
+}
+
+func build(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", dir+string(filepath.Separator), "./cmd/...")
+	cmd.Dir = ".."
+	cmd.WaitDelay = 5 * time.Second
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, said)
+	}
+	return nil
+}
+
+// watched is the pipe to the watchdog: one directory a line.
+var watched struct {
+	sync.Mutex
+	pipe io.Writer
+}
+
+// watch has the processes of a directory ended when this program ends, however
+// that comes.
+func watch(dir string) {
+	watched.Lock()
+	defer watched.Unlock()
+	fmt.Fprintln(watched.pipe, dir)
+}
+
+// startWatchdog runs a copy of this program that ends what a test process that
+// was killed leaves behind: etcd does not end with the daemon, on purpose.
+func startWatchdog() (stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), watchdogEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of the terminal's reach
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	watched.pipe = pipe
+	return func() {
+		pipe.Close()
+		cmd.Wait()
+	}, nil
+}
+
+// watchdog reads directories until the other end is gone, then ends every
+// process that was started for one of them.
+func watchdog(in io.Reader) {
+	var dirs []string
+	for s := bufio.NewScanner(in); s.Scan(); {
+		dirs = append(dirs, s.Text())
+	}
+	for _, dir := range dirs {
+		endAll(dir)
+	}
+}
+
+// endAll kills what was started for a directory, until nothing is left: a
+// daemon may start an etcd while this looks.
+func endAll(dir string) error {
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		pids := processesOf(dir)
+		if len(pids) == 0 {
+			return nil
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill %d: %w", pid, err)
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes %v of %s do not end", pids, dir)
+		}
+		time.Sleep(20 * time.Millisecond) // the end of a process that is not our child is no event
+	}
+}

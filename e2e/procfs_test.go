@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// arguments are the arguments of a running process; nil when it is gone or is
+// a zombie.
+func arguments(pid int) []string {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	return strings.Split(string(bytes.TrimRight(data, "\x00")), "\x00")
+}
+
+// find returns the pids of the processes whose arguments fit.
+func find(fits func([]string) bool) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if args := arguments(pid); args != nil && fits(args) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// processesOf are the processes whose data directory is dir or lies below it.
+func processesOf(dir string) []int {
+	return find(func(args []string) bool {
+		for _, a := range args {
+			if value, ok := strings.CutPrefix(a, "--data-dir="); ok && (value == dir || strings.HasPrefix(value, dir+"/")) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// state is the letter that the kernel gives a process: R, S, D, T, Z; 0 when
+// it is gone.
+func state(pid int) byte {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	at := bytes.LastIndexByte(data, ')')
+	if at < 0 || at+2 >= len(data) {
+		return 0
+	}
+	return data[at+2]
+}
