@@ -99,7 +99,11 @@ func (j *Journal) Run(steps []Step) error {
 	// What could not even begin is refused before it is written down: a list
 	// that is written has to be finished before anything else can be run.
 	for i, s := range steps {
-		if err := j.check(s); err != nil {
+		err := j.check(s)
+		if err == nil {
+			err = remade(s, steps[:i])
+		}
+		if err != nil {
 			return fmt.Errorf("step %d, %s %s: %w", i+1, s.Kind, s.Path, err)
 		}
 	}
@@ -175,6 +179,17 @@ func (j *Journal) check(s Step) error {
 	}
 	_, err := j.taken(s)
 	return err
+}
+
+// remade refuses a step that makes what an earlier one moved away: after a
+// crash nobody could tell whether the earlier one was taken.
+func remade(s Step, earlier []Step) error {
+	for _, e := range earlier {
+		if e.Kind == Rename && filepath.Clean(e.From) == filepath.Clean(s.Path) {
+			return fmt.Errorf("an earlier step moves %s away", s.Path)
+		}
+	}
+	return nil
 }
 
 // taken tells whether the step was taken, or that it can never be.
