@@ -17,13 +17,20 @@ const (
 	paceFree  = 3 // times that the same step may follow on itself at once
 	paceFirst = 100 * time.Millisecond
 	paceMost  = 10 * time.Second
+	// paceWoken is the longest that a wake-up waits for a step's pace.
+	paceWoken = 500 * time.Millisecond
 )
 
 // pace slows down a loop that repeats one step.
 type pace struct {
 	step  string
 	times int
+	woken time.Time // when a wake-up counts again
 }
+
+// hold is how long a wake-up has to wait, because it may be an effect of the
+// very step that is paced.
+func (p *pace) hold(now time.Time) time.Duration { return p.woken.Sub(now) }
 
 // after is how long to wait after a step before the next look.
 func (p *pace) after(a *plan.Action, took bool) time.Duration {
@@ -39,7 +46,9 @@ func (p *pace) after(a *plan.Action, took bool) time.Duration {
 	if p.times <= free {
 		return 0
 	}
-	return min(paceFirst<<min(p.times-free-1, 10), paceMost)
+	wait := min(paceFirst<<min(p.times-free-1, 10), paceMost)
+	p.woken = time.Now().Add(min(wait, paceWoken))
+	return wait
 }
 
 // act takes the step of a decision. took tells whether all of it was done, as

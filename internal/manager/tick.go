@@ -71,6 +71,11 @@ func (m *Manager) reign(ctx context.Context) {
 			t.errand = e
 		case <-t.overdue():
 		case <-m.wake:
+			// The end of an op wakes the loop too, the op just paced included.
+			if wait := t.pace.hold(time.Now()); wait > 0 {
+				timer.Reset(wait)
+				continue
+			}
 		case <-timer.C:
 		}
 		timer.Reset(t.tick(ctx))
