@@ -198,7 +198,7 @@ func (w *World) checkSaved(d *daemon, before, now host.State, had bool) {
 // checkSetAside: data of a listed member is set aside only where the disk lost
 // or forgot something (rule 21); m.mu is held.
 func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.MemberID) {
-	if !w.etcd.HasWAL(have.data) || d.m.disk.rolledBack {
+	if !w.etcd.HasWAL(have.data) || have.stale {
 		return
 	}
 	c := &w.check
@@ -257,8 +257,9 @@ func (w *World) carrier(id cluster.MemberID) *machine {
 	return nil
 }
 
-// unconverged says what is not as the spec asks; empty: all is.
-func (w *World) unconverged(count int) string {
+// unconverged says what is not as it should be with so many voters, when the
+// spec wants that many or more; empty: all is well.
+func (w *World) unconverged(count, wanted int) string {
 	w.step()
 	var why []string
 	voters, learners := w.voters()
@@ -297,7 +298,8 @@ func (w *World) unconverged(count int) string {
 		d.mu.Unlock()
 		if d.manager.Status().Leading && time.Since(at) < time.Minute {
 			led = true
-			if !p.Done {
+			// With fewer hosts than members are wanted there is nothing left to do.
+			if !p.Done && !(count < wanted && p.Action == nil) {
 				why = append(why, m.name+" leads and says: "+p.Rule+": "+p.Reason)
 			}
 		}

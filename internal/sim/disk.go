@@ -17,9 +17,6 @@ type disk struct {
 	state []byte // JSON; nil: none
 	dirs  map[string]*dir
 	aside []*dir
-	// rolledBack: a fault put an older content here, and no daemon has made
-	// another disk of it since.
-	rolledBack bool
 }
 
 // dir is a data directory. One that a fault took away is marked as lost.
@@ -28,7 +25,8 @@ type dir struct {
 	mark  cluster.DiskID
 	data  *fakeetcd.Data
 	note  cluster.SetAside // once set aside
-	lost  bool
+	lost  bool              // a fault took it
+	stale bool              // a fault put an older content here
 }
 
 func newDisk() *disk { return &disk{dirs: map[string]*dir{}} }
@@ -83,7 +81,6 @@ func (x simDisk) Save(s host.State) error {
 		defer x.d.m.mu.Unlock()
 		before, had := x.d.m.disk.decoded()
 		if had && before.Disk != s.Disk {
-			x.d.m.disk.rolledBack = false
 			x.d.tracef("goes on as disk %s", s.Disk)
 		}
 		x.d.m.disk.state = b

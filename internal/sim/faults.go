@@ -125,9 +125,9 @@ func (w *World) RollBack(m *machine, age time.Duration) bool {
 		}
 		w.loseDirs(m)
 		m.disk = k.disk
-		m.disk.rolledBack = true
 		w.check.mu.Lock()
 		for _, d := range m.disk.dirs {
+			d.stale = true
 			w.check.dirs = append(w.check.dirs, d)
 			if id, _ := d.data.Member(); id != 0 {
 				w.check.origin[id] = d.data
@@ -219,14 +219,16 @@ func (w *World) seenOn(m *machine) (fakeetcd.Seen, bool) {
 
 // Await waits until the cluster has so many voters and is as its spec asks;
 // false: it was not within the bound.
-func (w *World) Await(count int, bound time.Duration) bool {
+func (w *World) Await(count int, bound time.Duration) bool { return w.await(count, count, bound) }
+
+func (w *World) await(count, wanted int, bound time.Duration) bool {
 	began := time.Now()
 	why := ""
 	for time.Since(began) < bound {
 		if len(w.Broken()) > 0 {
 			return false
 		}
-		if why = w.unconverged(count); why == "" {
+		if why = w.unconverged(count, wanted); why == "" {
 			w.tracef("", "converged after %s", time.Since(began).Round(time.Millisecond))
 			return true
 		}

@@ -352,11 +352,6 @@ func (g *generator) calm() {
 	w.chaos.Store(nil)
 	w.OnPoint(nil)
 	w.Heal()
-	// What was scheduled to come back has come back by then.
-	if !w.sleep(w.ctx, time.Minute) {
-		return
-	}
-	w.Heal()
 	for _, m := range g.up() {
 		m.slow.Store(0)
 		if d := m.daemon.Load(); d != nil {
@@ -365,7 +360,7 @@ func (g *generator) calm() {
 		w.Start(m)
 	}
 	began := time.Now()
-	if !w.Await(min(g.spec.MemberCount, len(g.up())), ConvergeWithin) {
+	if !w.await(min(g.spec.MemberCount, len(g.up())), g.spec.MemberCount, ConvergeWithin) {
 		return
 	}
 	g.converged = time.Since(began)

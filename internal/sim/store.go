@@ -24,7 +24,7 @@ var (
 const intentKey = "control/etcd-cluster-created"
 
 // call carries one request to the store and back.
-func (s storeView) call(ctx context.Context, k kind, key string, f func(context.Context) error) error {
+func (s storeView) call(ctx context.Context, k kind, key string, f func(context.Context) error, late func()) error {
 	d, w := s.d, s.d.w
 	detail := ""
 	if k == kindStorePut {
@@ -38,7 +38,7 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 	}
 	dice := w.links.next("store " + string(k) + " " + key + " " + d.m.name)
 	if !w.sleep(ctx, dice.roll(1).within(time.Millisecond, 3*time.Millisecond)) {
-		return ctx.Err()
+		return errStoreLost
 	}
 	if !w.cuts.open(stores, d.m.id, "") {
 		if dice.roll(2).chance(0.5) {
@@ -53,11 +53,11 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 			return errStoreDown
 		case k == kindStorePut && dice.roll(4).chance(c.StoreLate):
 			// The write arrives when nobody waits for it any more.
-			w.later(dice.roll(5).within(0, c.LateMost), func() { _ = f(w.ctx) })
+			w.later(dice.roll(5).within(0, c.LateMost), func() { late() })
 			<-ctx.Done()
 			return ctx.Err()
 		case dice.roll(6).chance(c.Slow) && !w.sleep(ctx, dice.roll(7).within(0, c.SlowMost)):
-			return ctx.Err()
+			return errStoreLost
 		}
 	}
 	if !d.alive() {
@@ -81,7 +81,7 @@ func (s storeView) Get(ctx context.Context, key string, o blob.GetOptions) (out 
 	err = s.call(ctx, kindStoreRead, key, func(ctx context.Context) error {
 		out, err = s.d.w.store.Get(ctx, key, o)
 		return err
-	})
+	}, nil)
 	return out, err
 }
 
@@ -91,16 +91,18 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 	if err != nil {
 		return "", err
 	}
-	err = s.call(ctx, kindStorePut, key, func(ctx context.Context) error {
+	put := func(ctx context.Context) (blob.ETag, error) {
 		t, err := s.d.w.store.Put(ctx, key, bytes.NewReader(data), cond)
-		if err == nil {
-			tag = t
-			if key == intentKey {
-				s.d.w.wrote(s.d, data)
-			}
+		if err == nil && key == intentKey {
+			s.d.w.wrote(s.d, data)
 		}
+		return t, err
+	}
+	err = s.call(ctx, kindStorePut, key, func(ctx context.Context) error {
+		var err error
+		tag, err = put(ctx)
 		return err
-	})
+	}, func() { _, _ = put(s.d.w.ctx) })
 	return tag, err
 }
 
@@ -109,13 +111,13 @@ func (s storeView) List(ctx context.Context, prefix string) (out []blob.Info, er
 	err = s.call(ctx, kindStoreRead, "list", func(ctx context.Context) error {
 		out, err = s.d.w.store.List(ctx, prefix)
 		return err
-	})
+	}, nil)
 	return out, err
 }
 
 // Delete implements blob.Store.
 func (s storeView) Delete(ctx context.Context, key string) error {
-	return s.call(ctx, kindStoreRead, "delete", func(ctx context.Context) error { return s.d.w.store.Delete(ctx, key) })
+	return s.call(ctx, kindStoreRead, "delete", func(ctx context.Context) error { return s.d.w.store.Delete(ctx, key) }, nil)
 }
 
 // wrote notes an intent that took effect in the store.
