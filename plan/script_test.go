@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,23 +28,31 @@ import (
 // The others change the world; see faults in faults_test.go. Every decision
 // on the way is checked against the laws, too.
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		w := newWorld()
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			t.Helper()
-			out := w.command(t, d)
-			for line := range strings.Lines(d.Input) {
-				more := &datadriven.TestData{Pos: d.Pos, Rewrite: d.Rewrite}
-				var err error
-				if more.Cmd, more.CmdArgs, err = datadriven.ParseLine(strings.TrimSpace(line)); err != nil {
-					d.Fatalf(t, "%v", err)
-				}
-				if more.Cmd != "" {
-					out += w.command(t, more)
-				}
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { runScenario(t, path) })
+	}
+}
+
+func runScenario(t *testing.T, path string) {
+	w := newWorld()
+	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		t.Helper()
+		out := w.command(t, d)
+		for line := range strings.Lines(d.Input) {
+			more := &datadriven.TestData{Pos: d.Pos, Rewrite: d.Rewrite}
+			var err error
+			if more.Cmd, more.CmdArgs, err = datadriven.ParseLine(strings.TrimSpace(line)); err != nil {
+				d.Fatalf(t, "%v", err)
 			}
-			return out
-		})
+			if more.Cmd != "" {
+				out += w.command(t, more)
+			}
+		}
+		return out
 	})
 }
 

@@ -254,6 +254,8 @@ func (v *view) unfit(h *cluster.HostReport) string {
 		return fmt.Sprintf("still holds data of member %s", h.Local.Member)
 	case len(h.URLs.Peer) == 0:
 		return "has no peer URL"
+	case v.intent != nil && v.intent.State == cluster.IntentFounded && h.LowestGeneration > v.intent.Generation:
+		return fmt.Sprintf("refuses generation %d", v.intent.Generation)
 	}
 	for _, p := range h.Problems {
 		if p.Unfit {
