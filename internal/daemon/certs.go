@@ -126,7 +126,9 @@ func (k *certs) renewDaemons() error {
 
 // renewEtcd is about the files that the member reads at each handshake.
 func (k *certs) renewEtcd(l host.Launch) error {
-	peer, err := pki.PeerRequest(string(k.host), l.URLs.Peer, k.addresses, k.life)
+	// etcd holds a caller's certificate against the address that the call came
+	// from, and between loopback addresses that is 127.0.0.1.
+	peer, err := pki.PeerRequest(string(k.host), l.URLs.Peer, append([]string{"127.0.0.1"}, k.addresses...), k.life)
 	if err != nil {
 		return err
 	}

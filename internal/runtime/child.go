@@ -218,15 +218,17 @@ func (c *Child) Ensure(ctx context.Context, spec Spec) error {
 // start starts a process that does not run, in the directory that was there
 // when it was asked for; the caller holds the token.
 func (c *Child) start(spec Spec, node inode) error {
-	if now, err := inodeOf(spec.DataDir); err != nil {
-		return fmt.Errorf("start process: look at data directory: %w", err)
-	} else if now != node {
-		return fmt.Errorf("start process: the directory %s was replaced by another", spec.DataDir)
-	}
+	// First whoever knows what is to be in the directory is asked, so that it
+	// learns of a directory that is gone.
 	if c.opts.Permit != nil {
 		if err := c.opts.Permit(spec); err != nil {
 			return fmt.Errorf("start process: %w", err)
 		}
+	}
+	if now, err := inodeOf(spec.DataDir); err != nil {
+		return fmt.Errorf("start process: look at data directory: %w", err)
+	} else if now != node {
+		return fmt.Errorf("start process: the directory %s was replaced by another", spec.DataDir)
 	}
 	if err := CheckUnlocked(spec.DataDir); err != nil {
 		return fmt.Errorf("start process: %w", err)
