@@ -133,6 +133,8 @@ func exitClass(said string) string {
 		{"permanently removed from this cluster", "removed from the cluster"},
 		{"is out of range [lastIndex", "panic: the log was lost"},
 		{"incompatible with current running cluster", "incompatible with the cluster"},
+		{"find local name", "not in the initial cluster"},
+		{"address already in use", "address in use"},
 		{"killed", "killed"},
 	} {
 		if strings.Contains(said, c.words) {

@@ -160,7 +160,7 @@ func (p *Proc) admit() {
 func (p *Proc) submit(r *request, o op) {
 	o.Request = p.id()
 	p.requests[o.Request] = r
-	p.guard(func() { p.propose(o.marshal()) })
+	p.guard(func() { p.propose(proposal{request: r, data: o.marshal()}) })
 	p.expire(r, o.Request, reqTimeout)
 }
 

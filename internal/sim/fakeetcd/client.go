@@ -49,7 +49,7 @@ func (c *Client) PutWithLease(ctx context.Context, key, value string, lease int6
 	return c.number(c.do(ctx, "put", true, false, func(p *Proc, r *request) {
 		if p.st.size+putCost(key, value) > p.quota {
 			// The member that would go beyond its quota raises the alarm.
-			p.guard(func() { p.propose(op{Request: p.id(), Kind: opAlarm, Alarm: "NOSPACE", Member: p.member}.marshal()) })
+			p.proposeOwn(op{Kind: opAlarm, Alarm: "NOSPACE", Member: p.member})
 			r.finish(nil, etcd.ErrNoSpace)
 			return
 		}

@@ -55,7 +55,7 @@ func (p *Proc) expireLeases() {
 	slices.Sort(due)
 	for _, id := range due {
 		p.lessor.asked[id] = now.Add(3 * time.Second)
-		p.guard(func() { p.propose(op{Request: p.id(), Kind: opLeaseRevoke, Lease: id}.marshal()) })
+		p.proposeOwn(op{Kind: opLeaseRevoke, Lease: id})
 	}
 }
 
@@ -95,15 +95,15 @@ func (p *Proc) renew(r *request, id int64, until time.Time) {
 	if r.over {
 		return
 	}
+	if !time.Now().Before(until) {
+		r.finish(nil, errTimeout)
+		return
+	}
 	leader := p
 	if p.lead != p.member {
 		leader = p.peer(p.lead)
 	}
 	if p.lead == 0 || leader == nil || leader.paused || leader.lead != leader.member || !p.net.linked(p.host, leader.host) {
-		if !time.Now().Before(until) {
-			r.finish(nil, errTimeout)
-			return
-		}
 		p.later(p.net.opt.Tick/2, func() { p.renew(r, id, until) })
 		return
 	}
@@ -112,11 +112,12 @@ func (p *Proc) renew(r *request, id int64, until time.Time) {
 		r.finish(nil, ErrLeaseNotFound)
 		return
 	}
-	if _, dying := leader.lessor.asked[id]; dying && !leader.st.alarmed("CORRUPT") {
-		r.finish(nil, ErrLeaseNotFound)
+	if !time.Now().Before(leader.lessor.expiry[id]) {
+		// It has run out and is about to be revoked, or, under CORRUPT, never
+		// is; the call waits. Source: lessor.Renew.
+		p.later(p.net.opt.Tick, func() { p.renew(r, id, until) })
 		return
 	}
 	leader.lessor.expiry[id] = time.Now().Add(time.Duration(l.ttl) * time.Second)
-	delete(leader.lessor.asked, id)
 	r.finish(l.ttl, nil)
 }

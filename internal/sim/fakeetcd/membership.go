@@ -24,10 +24,10 @@ func (p *Proc) configure(r *request, kind raftpb.ConfChangeType, id cluster.Memb
 	if err != nil {
 		panic(fmt.Sprintf("fakeetcd: marshal a configuration change: %v", err))
 	}
-	request := p.id()
-	p.requests[request] = r
-	cc := &raftpb.ConfChange{Id: new(request), Type: kind.Enum(), NodeId: new(uint64(id)), Context: context}
-	p.guard(func() { p.proposeChange(confProposal{request: request, change: cc}) })
+	n := p.id()
+	p.requests[n] = r
+	cc := &raftpb.ConfChange{Id: new(n), Type: kind.Enum(), NodeId: new(uint64(id)), Context: context}
+	p.guard(func() { p.propose(proposal{request: r, change: cc}) })
 }
 
 // addMember. Source: ClusterServer.MemberAdd and EtcdServer.mayAddMember.

@@ -17,14 +17,22 @@ const (
 	defaultTick     = 100 * time.Millisecond // heartbeat interval; embed.DefaultName… TickMs
 	electionTicks   = 10                     // election timeout 1 s
 	healthInterval  = 5 * time.Second        // etcdserver.HealthInterval
-	connReadTimeout = 5 * time.Second        // rafthttp.ConnReadTimeout
+	noticeDelay     = 5 * time.Millisecond   // from a peer's end to the closed connection being known
 	reqTimeout      = 7 * time.Second        // config.ReqTimeout with default ticks
 	readRetry       = 500 * time.Millisecond // etcdserver/read readIndexRetryTime
-	versionInterval = 5 * time.Second        // monitorVersionInterval
+	versionInterval = 4 * time.Second        // monitorVersionInterval
 	leaseInterval   = 500 * time.Millisecond // lease.runLoop
 	removedDelay    = time.Second            // stopWithDelay after the own removal
 	bootstrapWait   = time.Second            // BootstrapTimeoutEffective, for one unreachable peer URL
 	joinWait        = 10 * time.Second       // GetClusterFromRemotePeers, likewise
+
+	// silentTimeout is how long a peer counts as connected whose packets are
+	// lost. etcd means to notice after ConnReadTimeout, 5 s, but 3.5.35, 3.6.16
+	// and 3.7.3 do not: NewTimeoutTransport sets http.Transport.Dial, and
+	// DialContext, which NewTransport has set, goes before it, so the timeouts
+	// reach no connection. What is left is TCP's keep-alive, 30 s and nine
+	// probes 30 s apart.
+	silentTimeout = 300 * time.Second
 
 	linkDelay   = 200 * time.Microsecond // one way between members when Options.Link is nil
 	clientDelay = 100 * time.Microsecond // one way between a client and its member

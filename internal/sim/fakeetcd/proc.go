@@ -54,8 +54,7 @@ type Proc struct {
 
 	conns    map[cluster.MemberID]*conn
 	requests map[uint64]*request // proposed here and not applied yet
-	queue    [][]byte            // ordinary proposals that wait for a leader
-	confs    []confProposal      // likewise
+	queue    []proposal          // what waits for a leader
 	reads    []*read
 	waiting  []*request // calls that wait until the member serves
 	nextID   uint64
@@ -208,7 +207,7 @@ func (p *Proc) end(why string) {
 	p.data.owner = nil
 	for _, o := range p.net.procs {
 		if p.net.linked(o.host, p.host) {
-			o.disconnected(p.member)
+			o.later(noticeDelay, func() { o.disconnected(p.member) })
 		}
 	}
 	for _, r := range p.waiting {
@@ -220,7 +219,7 @@ func (p *Proc) end(why string) {
 	for _, rd := range p.reads {
 		rd.finish(errLost)
 	}
-	p.requests, p.reads, p.waiting, p.frozen, p.queue, p.confs = nil, nil, nil, nil, nil, nil
+	p.requests, p.reads, p.waiting, p.frozen, p.queue = nil, nil, nil, nil, nil
 	close(p.done)
 }
 

@@ -13,9 +13,10 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// confProposal is a configuration change that waits for a leader.
-type confProposal struct {
-	request uint64
+// proposal is an entry on its way into the log: data or a change.
+type proposal struct {
+	request *request // nil: the process's own
+	data    []byte
 	change  *raftpb.ConfChange
 }
 
@@ -132,34 +133,43 @@ func (p *Proc) observe() {
 
 // flush proposes again what raft dropped while leadership was being moved.
 func (p *Proc) flush() {
-	if p.lead != 0 && len(p.queue)+len(p.confs) > 0 {
+	if p.lead != 0 && len(p.queue) > 0 {
 		p.guard(p.repropose)
 	}
 }
 
 func (p *Proc) repropose() {
-	queue, confs := p.queue, p.confs
-	p.queue, p.confs = nil, nil
-	for _, b := range queue {
-		p.propose(b)
-	}
-	for _, c := range confs {
-		p.proposeChange(c)
+	queue := p.queue
+	p.queue = nil
+	for _, q := range queue {
+		p.propose(q)
 	}
 }
 
-// propose hands an entry to raft, or keeps it until there is a leader, as etcd's
-// node does.
-func (p *Proc) propose(b []byte) {
-	if p.lead == 0 || p.rn.Propose(b) != nil {
-		p.queue = append(p.queue, b)
+// propose hands an entry to raft, or keeps it until there is a leader or its
+// caller has given up, as etcd's node does.
+func (p *Proc) propose(q proposal) {
+	if q.request != nil && q.request.over {
+		return
 	}
+	if p.lead != 0 {
+		var err error
+		if q.change != nil {
+			err = p.rn.ProposeConfChange(q.change)
+		} else {
+			err = p.rn.Propose(q.data)
+		}
+		if err == nil {
+			return
+		}
+	}
+	p.queue = append(p.queue, q)
 }
 
-func (p *Proc) proposeChange(c confProposal) {
-	if p.lead == 0 || p.rn.ProposeConfChange(c.change) != nil {
-		p.confs = append(p.confs, c)
-	}
+// proposeOwn is propose for what the process wants by itself.
+func (p *Proc) proposeOwn(o op) {
+	o.Request = p.id()
+	p.guard(func() { p.propose(proposal{data: o.marshal()}) })
 }
 
 func (p *Proc) apply(e *raftpb.Entry) {
@@ -241,8 +251,7 @@ func (p *Proc) publish() {
 	if p.launch.Quarantined {
 		urls = p.launch.URLs.Quarantine
 	}
-	o := op{Request: p.id(), Kind: opPublish, Member: p.member, Name: string(p.launch.Name), URLs: urls}
-	p.guard(func() { p.propose(o.marshal()) })
+	p.proposeOwn(op{Kind: opPublish, Member: p.member, Name: string(p.launch.Name), URLs: urls})
 }
 
 // settleVersion raises the cluster version to the lowest release of all
@@ -274,7 +283,7 @@ func (p *Proc) settleVersion() {
 	if p.st.version.Compare(lowest) >= 0 {
 		return
 	}
-	p.guard(func() { p.propose(op{Request: p.id(), Kind: opVersion, Version: lowest}.marshal()) })
+	p.proposeOwn(op{Kind: opVersion, Version: lowest})
 }
 
 // id mints a request ID that no other process has.
