@@ -73,7 +73,7 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 			t.busy, t.again, t.due = true, false, now.Add(m.cadenceLocked(t, now))
 			due = append(due, t)
 		}
-		if !t.busy {
+		if t.due.After(now) { // one that is busy and due again is seen to when its ping ends
 			pause = min(pause, t.due.Sub(now))
 		}
 	}
@@ -85,8 +85,10 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 }
 
 func (m *Manager) cadenceLocked(t *target, now time.Time) time.Duration {
+	p, known := m.peers[t.host]
+	alias := known && p.contact.Endpoint != t.endpoint && m.election.Live(t.host, now)
 	switch {
-	case t.host == m.self || !t.since.IsZero() && now.Sub(t.since) > silentAfter:
+	case alias || t.host == m.self || !t.since.IsZero() && now.Sub(t.since) > silentAfter:
 		return m.o.Intervals.Silent
 	case now.Before(m.quick):
 		return m.o.Intervals.Quick
@@ -131,7 +133,33 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 	if t.again {
 		t.due = time.Now()
 	}
-	poke(m.pingNow) // its next ping has to be timed
+	if !t.due.After(time.Now()) {
+		poke(m.pingNow)
+	}
+}
+
+// pinged notes that another daemon has just talked to this one: both know what
+// they would learn by a ping the other way, so that one is put off. Who of the
+// two pings is settled by chance, and by their IDs when they ping at once.
+func (m *Manager) pinged(p cluster.Ping) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.targets[p.Endpoint]
+	if t == nil || t.host != "" && t.host != p.Host {
+		return
+	}
+	now := time.Now()
+	t.answered, t.since, t.host = true, now, p.Host
+	m.countSeedsLocked()
+	put := m.cadenceLocked(t, now)
+	if m.self < p.Host {
+		put += put / 4
+	} else {
+		put += put / 4 * 3
+	}
+	if due := now.Add(put); !t.again && t.due.Before(due) {
+		t.due = due
+	}
 }
 
 // say is what this daemon tells another one.

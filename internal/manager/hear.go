@@ -42,6 +42,7 @@ func (m *Manager) Ping(_ context.Context, p cluster.Ping) (cluster.Ping, error) 
 		return cluster.Ping{}, fmt.Errorf("answer ping of host %q of cluster %q: %w", p.Host, p.Cluster, ErrNotOurs)
 	}
 	m.hear(p)
+	m.pinged(p)
 	return m.say(p.Host), nil
 }
 
