@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -421,6 +422,94 @@ func TestPromiseBeatsTheRecord(t *testing.T) {
 		defer d.end()
 		if d.look(1); m.running != nil {
 			t.Fatal("it was started")
+		}
+	})
+}
+
+// A stalled disk holds up what needs the disk: not pings, and not facts.
+func TestStalledDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		var stall *stalledDisk
+		d := m.boot(func(s *session, o *host.Options) { stall = &stalledDisk{Disk: s}; o.Disk = stall })
+		defer d.end()
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		gate := make(chan struct{})
+		stall.gate.Store(&gate)
+		for range 3 {
+			at := time.Now()
+			st := d.look(1) // nothing is to be written
+			if took := time.Since(at); took > time.Second || st.Status == nil || !hasProblem(st, "data-unreadable") || !st.Local.HasData {
+				t.Fatalf("after %s: %+v", took, st)
+			}
+		}
+		if d.Identity().Promised != fence(1) {
+			t.Fatal("no identity")
+		}
+		go func() { later(10 * time.Second); stall.gate.Store(nil); close(gate) }()
+		r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(2)})
+		if r.State == nil || r.State.Promised != fence(2) || hasProblem(r.State, "data-unreadable") {
+			t.Fatalf("afterwards: %+v", r)
+		}
+	})
+}
+
+type stalledDisk struct {
+	host.Disk
+	gate atomic.Pointer[chan struct{}]
+}
+
+func (s *stalledDisk) wait() {
+	if g := s.gate.Load(); g != nil {
+		<-*g
+	}
+}
+
+func (s *stalledDisk) Save(st host.State) error { s.wait(); return s.Disk.Save(st) }
+
+func (s *stalledDisk) Data(token string, disk cluster.DiskID) (bool, bool, error) {
+	s.wait()
+	return s.Disk.Data(token, disk)
+}
+
+// What is in the way may go away.
+func TestForeignProcessEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		d.end()
+		m.die()
+		m.adoptErr = errors.New("the lock is held by process 7")
+		d = m.boot()
+		defer d.end()
+		d.look(1)
+		m.mu.Lock()
+		m.adoptErr = nil
+		m.mu.Unlock()
+		later(11 * time.Second)
+		if st := d.look(1); m.running == nil || hasProblem(st, "process-foreign") {
+			t.Fatalf("%+v", st.Problems)
+		}
+	})
+}
+
+// The log is recorded soon after it was written, without anybody looking.
+func TestLogIsNoticed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		m.slowLog = true
+		d := m.boot()
+		defer d.end()
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		later(time.Second)
+		m.writeLog()
+		later(time.Second)
+		synctest.Wait()
+		if s := m.state(); s.Local.State != cluster.MemberStarted {
+			t.Fatalf("it is %s", s.Local.State)
 		}
 	})
 }

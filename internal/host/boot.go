@@ -27,7 +27,13 @@ func (h *Host) start(ctx context.Context) {
 		return
 	}
 	defer h.end(t)
-	h.resume(ctx)
+	h.bring(ctx, fresh)
+}
+
+// bring brings process and data in line with the record for the first time; the
+// caller runs a task. It is repeated while something foreign is in the way.
+func (h *Host) bring(ctx context.Context, fresh bool) {
+	_ = h.resume(ctx) // noted, and tried again by tick
 	s := h.snapshot()
 	found, ok := h.adopt(ctx, s)
 	if !ok || s.Journal != nil {
@@ -43,8 +49,11 @@ func (h *Host) start(ctx context.Context) {
 	h.converge(ctx, found)
 }
 
-// opBoot is how a host that is starting names what keeps it busy.
-const opBoot cluster.OpKind = "boot"
+// What keeps a host busy beside the ops of leaders.
+const (
+	opBoot    cluster.OpKind = "boot"    // bringing the machine in line with the record
+	opPromise cluster.OpKind = "promise" // writing another promise
+)
 
 // load reads the state, or makes one, in which case fresh is true: a disk ID
 // that was minted just now is remembered by nobody.
@@ -109,14 +118,6 @@ func (h *Host) break_(p cluster.Problem) {
 	h.o.Log.Error(p.Sentence, "problem", p.Code, "hint", p.Hint)
 }
 
-// bootProblem keeps what was found at the start until the next one.
-func (h *Host) bootProblem(p cluster.Problem) {
-	h.mu.Lock()
-	h.boot = append(h.boot, p)
-	h.mu.Unlock()
-	h.o.Log.Warn(p.Sentence, "problem", p.Code, "hint", p.Hint)
-}
-
 // adopt takes over a process that an earlier daemon left. It returns ok ==
 // false when something is there that is not ours: then nothing is started.
 func (h *Host) adopt(ctx context.Context, s State) (found, ok bool) {
@@ -126,16 +127,28 @@ func (h *Host) adopt(ctx context.Context, s State) (found, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
 	found, err := h.o.Process.Adopt(ctx, *s.Launch)
+	h.block(err)
 	if err != nil {
-		h.bootProblem(cluster.Problem{
+		h.note(cluster.Problem{
 			Code:     "process-foreign",
 			Sentence: fmt.Sprintf("host %s does not start its member, because a process is in the way that is not known to be ours: %v", s.Host, err),
-			Hint:     "end that process and start the daemon again",
+			Hint:     "end that process; the host looks again every ten seconds",
 			Unfit:    true,
 		})
 		return false, false
 	}
+	h.clear("process-foreign")
 	return found, true
+}
+
+// block keeps ops from starting anything while a foreign process is in the way.
+func (h *Host) block(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.blocked = ""
+	if err != nil {
+		h.blocked = err.Error()
+	}
 }
 
 // wentBack asks the peers whether one of them remembers a later beat of this
@@ -162,7 +175,7 @@ func (h *Host) beat(ctx context.Context) {
 	h.mu.Lock()
 	peers, spec, highest := slices.Clone(h.peers), h.spec, h.highest
 	h.mu.Unlock()
-	h.save(ctx, func(s *State) { // reported by save itself, and in the facts
+	_ = h.save(ctx, func(s *State) { // reported by save itself, and in the facts
 		s.Beat++
 		s.Peers, s.Spec, s.Highest = peers, spec, highest
 	})
@@ -171,7 +184,7 @@ func (h *Host) beat(ctx context.Context) {
 // tick is what happens every ten seconds, whoever leads.
 func (h *Host) tick(ctx context.Context) {
 	h.mu.Lock()
-	broken, boot := h.broken != nil, len(h.boot) > 0
+	broken, blocked := h.broken != nil, h.blocked != ""
 	h.mu.Unlock()
 	h.takeInventory()
 	if broken {
@@ -186,8 +199,8 @@ func (h *Host) tick(ctx context.Context) {
 	h.mu.Lock()
 	stale := h.rolledBack && p.State == cluster.ProcessStopped && s.Launch == nil
 	h.mu.Unlock()
-	if boot || s.Journal == nil && !stray && !absent && !stale {
-		return // boot problems are a person's, and end with a start of the daemon
+	if !blocked && s.Journal == nil && !stray && !absent && !stale {
+		return
 	}
 	if h.takeTurn(ctx) != nil {
 		return
@@ -198,6 +211,10 @@ func (h *Host) tick(ctx context.Context) {
 		return
 	}
 	defer h.end(t)
+	if blocked {
+		h.bring(ctx, false)
+		return
+	}
 	if stale { // nothing of it ran since: it can be a new disk at once
 		h.forgetDisk(ctx, "disk went back in time")
 		return

@@ -71,7 +71,7 @@ func (h *Host) noticeLog() {
 	}
 	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
 	if err == nil {
-		h.recordLog(s, marked, wal)
+		_ = h.recordLog(s, marked, wal) // tried again at the next look
 	}
 }
 
@@ -132,7 +132,7 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	h.stamps = nil
 	h.mu.Unlock()
 	h.clear("disk-went-back")
-	h.resume(ctx)
+	_ = h.resume(ctx) // noted, and tried again by tick
 	h.changed()
 }
 

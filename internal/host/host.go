@@ -49,6 +49,7 @@ type Host struct {
 	booted  chan struct{} // closed when Run has brought the machine in line with the record
 	turn    chan struct{} // held to admit an op or to make a promise; short
 	writer  chan struct{} // held to change the state; as long as the disk takes
+	looking chan struct{} // held to look at the data directory for an observation
 	changes chan struct{}
 	lost    chan struct{} // the evidence for the member was found gone
 
@@ -68,8 +69,8 @@ type Host struct {
 	aside      []cluster.SetAside
 	foreign    []cluster.SetAside
 	inventErr  error
-	boot       []cluster.Problem          // found while starting; they last until the next start
-	noted      map[string]cluster.Problem // found later, by code
+	blocked    string                     // why nothing is started beside what was found at the start
+	noted      map[string]cluster.Problem // by code
 	answered   int                        // PID of the process whose member answered with its ID
 	client     Member
 	clientOf   string // the nonce of the launch that client is for
@@ -90,7 +91,7 @@ func New(o Options) *Host {
 	return &Host{
 		o:      o,
 		booted: make(chan struct{}), turn: make(chan struct{}, 1), writer: make(chan struct{}, 1),
-		changes: make(chan struct{}, 1), lost: make(chan struct{}, 1),
+		looking: make(chan struct{}, 1), changes: make(chan struct{}, 1), lost: make(chan struct{}, 1),
 		noted: map[string]cluster.Problem{},
 	}
 }
@@ -109,6 +110,7 @@ func Mint() string {
 
 const (
 	beatEvery  = 10 * time.Second
+	logEvery   = 250 * time.Millisecond
 	askTimeout = 2 * time.Second
 	// adoptTimeout bounds the look for a process left by an earlier daemon.
 	adoptTimeout = 20 * time.Second
@@ -135,12 +137,23 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-h.o.Process.Changes():
 			h.noticeLog()
 			h.changed()
+		case <-h.awaitLog():
+			h.noticeLog()
 		case <-h.lost:
 			h.becomeNewDisk(ctx)
 		case <-beat.C:
 			h.tick(ctx)
 		}
 	}
+}
+
+// awaitLog fires soon while a member is starting: no event tells that its log
+// was written, and until that is recorded, a lost log is not missed.
+func (h *Host) awaitLog() <-chan time.Time {
+	if h.snapshot().Local.State != cluster.MemberStarting || h.o.Process.Status().State == cluster.ProcessStopped {
+		return nil
+	}
+	return time.After(logEvery)
 }
 
 // finish joins what was begun.

@@ -308,7 +308,9 @@ func (p process) Ensure(_ context.Context, l host.Launch, permit host.Permit) er
 	if err != nil {
 		return err
 	}
-	p.permit = permit
+	p.m.mu.Lock()
+	p.session.permit = permit
+	p.m.mu.Unlock()
 	if running != nil && running.Same(l) {
 		return nil
 	}
@@ -356,10 +358,37 @@ func (p process) changed() {
 }
 
 // die ends the process by itself; revive is the automatic restart.
-func (m *machine) die() { m.mu.Lock(); m.running = nil; m.mu.Unlock() }
+func (m *machine) die() *host.Launch {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.running
+	m.running = nil
+	return l
+}
+
+func (s *session) callsNow() int {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.calls
+}
+
+func (s *session) isDead() bool {
+	select {
+	case <-s.dead:
+		return true
+	default:
+		return false
+	}
+}
 
 func (p process) revive(l host.Launch) error {
-	err := p.spawn(l, p.permit)
+	p.m.mu.Lock()
+	permit := p.permit
+	p.m.mu.Unlock()
+	if permit == nil {
+		return errors.New("nobody said that it may run")
+	}
+	err := p.spawn(l, permit)
 	p.changed()
 	return err
 }

@@ -8,18 +8,31 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// obstacle says what keeps this host from starting or preparing a member, ""
-// when nothing does.
+// obstacle says what keeps this host from running a member, "" when nothing
+// does.
 func (h *Host) obstacle(s State) (reason, hint string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case len(h.boot) > 0:
-		return h.boot[0].Sentence, h.boot[0].Hint
+	case h.blocked != "":
+		return "a process is in the way that is not known to be ours: " + h.blocked, "end that process"
 	case s.Journal != nil:
 		return "the data of a former member is still being set aside", ""
 	case h.rolledBack:
 		return "a peer remembers a later beat of this disk: it went back in time", "reset this host and let it join anew"
+	}
+	return "", ""
+}
+
+// unfit is obstacle for a member that this host has not carried before: what
+// else lies on the disk matters, too.
+func (h *Host) unfit(s State) (reason, hint string) {
+	if reason, hint := h.obstacle(s); reason != "" {
+		return reason, hint
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
 	case h.inventErr != nil:
 		return fmt.Sprintf("what lies on the disk cannot be listed: %v", h.inventErr), "repair the disk"
 	case len(h.foreign) > 0:
@@ -40,7 +53,7 @@ func (h *Host) prepare(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if s.Local.State == cluster.MemberPrepared && samePreparation(s.Local, want) {
 		return done("it was so already")
 	}
-	if reason, hint := h.obstacle(s); reason != "" {
+	if reason, hint := h.unfit(s); reason != "" {
 		return refusedWithHint(hint, "%s", reason)
 	}
 	switch {
@@ -92,7 +105,7 @@ func (h *Host) startMember(ctx context.Context, op cluster.Op) cluster.ApplyRepl
 		return refused("member %s of this host was removed, its data is to be set aside first", s.Local.Member)
 	}
 	h.takeInventory()
-	if reason, hint := h.obstacle(s); reason != "" {
+	if reason, hint := h.unfit(s); reason != "" {
 		return refusedWithHint(hint, "%s", reason)
 	}
 	switch {

@@ -3,8 +3,8 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -71,8 +71,8 @@ func (h *Host) usable() bool {
 // promise makes the fence and a newer intent durable. A reply means that the
 // observation ends here; promised is false when the facts are given without.
 func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promised bool, reply *cluster.ObserveReply) {
-	if h.takeTurn(ctx) != nil {
-		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opBoot}}}
+	if h.takeTurn(ctx) != nil { // the disk takes its time with another promise
+		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opPromise}}}
 	}
 	defer h.endTurn()
 	fenced := !req.Fence.IsZero()
@@ -124,10 +124,10 @@ func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 		})
 		return nil
 	}
+	h.clear("two-intents")
 	if in.Order(kept) <= 0 {
 		return nil
 	}
-	h.clear("two-intents")
 	return in.Clone()
 }
 
@@ -184,7 +184,7 @@ func (h *Host) facts(ctx context.Context, reach []cluster.Member) cluster.HostSt
 		all.Go(func() { f.view = askView(ctx, m) })
 	}
 	if s.Local.Token != "" {
-		all.Go(func() { f.marked, f.wal, f.dataErr = h.o.Disk.Data(s.Local.Token, s.Disk) })
+		all.Go(func() { f.marked, f.wal, f.dataErr = h.lookAtData(s) })
 	}
 	f.reaches = make([]cluster.Reach, len(reach))
 	for i, m := range reach {
@@ -197,11 +197,42 @@ func (h *Host) facts(ctx context.Context, reach []cluster.Member) cluster.HostSt
 	all.Wait()
 	slices.SortFunc(f.reaches, func(a, b cluster.Reach) int { return cmp.Compare(a.Member, b.Member) })
 	if f.dataErr == nil {
-		h.recordLog(s, f.marked, f.wal)
+		_ = h.recordLog(s, f.marked, f.wal) // tried again at the next look
 	}
 	process = h.identify(s, process, &f)
 	return h.describe(process, f)
 }
+
+// lookAtData looks at the member's data directory and does not wait longer for
+// the disk than for the member. Looks take turns, so a stalled disk holds up
+// one of them, however often the host is observed meanwhile; and none is shared,
+// since facts are not older than the promise that they come with.
+func (h *Host) lookAtData(s State) (marked, wal bool, err error) {
+	bound := time.NewTimer(statusTimeout)
+	defer bound.Stop()
+	select {
+	case h.looking <- struct{}{}:
+	case <-bound.C:
+		return false, false, errDiskStalls
+	}
+	ended := make(chan struct{})
+	var m, w bool
+	var lookErr error
+	go func() {
+		defer func() { <-h.looking }()
+		m, w, lookErr = h.o.Disk.Data(s.Local.Token, s.Disk)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return m, w, lookErr
+	case <-bound.C:
+		return false, false, errDiskStalls
+	}
+}
+
+// errDiskStalls: unlike an error of the disk, it may be over at any time.
+var errDiskStalls = errors.New("the disk does not answer")
 
 // asks reports whether there is a member that could answer.
 func asks(s State, p cluster.Process) bool {
@@ -292,110 +323,9 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 func (h *Host) learnCluster(m cluster.MemberID, c cluster.ClusterID) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	h.save(ctx, func(s *State) {
+	_ = h.save(ctx, func(s *State) { // learned again from the next answer
 		if s.Local.Member == m && s.Local.Cluster == 0 && s.Local.State != cluster.MemberNone {
 			s.Local.Cluster = c
 		}
 	})
-}
-
-// describe puts the facts together.
-func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
-	releases := slices.Clone(h.o.Releases())
-	slices.SortFunc(releases, cluster.Version.Compare)
-	h.noteData(f)
-	h.mu.Lock()
-	s := h.state
-	out := cluster.HostState{
-		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Cluster: h.o.ClusterName, Address: h.o.Address, Clock: time.Now(),
-		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: s.Intent.Clone(),
-		URLs: h.o.URLs, Releases: releases,
-		Local: s.Local, Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
-		Highest: h.highest, SetAside: slices.Clone(h.aside), Foreign: slices.Clone(h.foreign),
-	}
-	out.Problems = h.problems(s)
-	if h.broken != nil {
-		// What could not be read may be anything; a host like this must not
-		// look like one that holds no member's data.
-		out.Foreign = append(out.Foreign, cluster.SetAside{Reason: h.broken.Code})
-	}
-	h.mu.Unlock()
-	out.Local.HasData = f.wal
-	if f.dataErr != nil {
-		out.Local.HasData = s.Local.State != cluster.MemberPrepared // unknown is not absent
-		out.Problems = append(out.Problems, cluster.Problem{
-			Code:     "data-unreadable",
-			Sentence: fmt.Sprintf("host %s cannot read its member's data directory: %v", s.Host, f.dataErr),
-			Hint:     "repair the disk", Unfit: true,
-		})
-	}
-	out.Options = slices.Sorted(slices.Values(h.o.Options(launchVersion(s, releases))))
-	return out
-}
-
-// noteData notes that a running member's data is gone, while it still serves.
-func (h *Host) noteData(f seen) {
-	if s := h.snapshot(); s.Local.State != cluster.MemberStarted || s.Journal != nil || f.dataErr != nil {
-		return
-	} else if !f.marked || !f.wal {
-		h.noteVanished(s)
-		return
-	}
-	h.clear("data-vanished")
-}
-
-// Reasons of foreign data, as a Disk reports them.
-const (
-	// ForeignPredecessor: the state file and data of etcd-manager.
-	ForeignPredecessor = "state or data that etcd-manager wrote"
-	// ForeignData: a data directory without this disk's mark.
-	ForeignData = "a data directory that this host did not make"
-)
-
-func foreignHint(f cluster.SetAside) string {
-	if f.Reason == ForeignPredecessor {
-		return "keep etcd-manager running on it, or restore its last backup into a new cluster; this release does not take its data over in place yet"
-	}
-	return "move it out of the data directory if it is not needed; nothing is started beside it"
-}
-
-// launchVersion is the release that a member started now would be of.
-func launchVersion(s State, releases []cluster.Version) cluster.Version {
-	if !s.Local.Version.IsZero() || len(releases) == 0 {
-		return s.Local.Version
-	}
-	return releases[len(releases)-1]
-}
-
-// problems lists what a person should know; the caller holds the mutex.
-func (h *Host) problems(s State) []cluster.Problem {
-	out := slices.Clone(h.boot)
-	if h.broken != nil {
-		out = append(out, *h.broken)
-	}
-	for _, code := range slices.Sorted(maps.Keys(h.noted)) {
-		out = append(out, h.noted[code])
-	}
-	if h.saveErr != nil {
-		out = append(out, cluster.Problem{
-			Code:     "state-not-written",
-			Sentence: fmt.Sprintf("host %s cannot write its state, so it promises nothing and carries out nothing: %v", h.o.ID, h.saveErr),
-			Hint:     "make room on the disk", Unfit: true,
-		})
-	}
-	if h.inventErr != nil {
-		out = append(out, cluster.Problem{
-			Code:     "disk-unreadable",
-			Sentence: fmt.Sprintf("host %s cannot list what lies in its data directory: %v", h.o.ID, h.inventErr),
-			Hint:     "repair the disk", Unfit: true,
-		})
-	}
-	for _, f := range h.foreign {
-		out = append(out, cluster.Problem{
-			Code:     "foreign-data",
-			Sentence: fmt.Sprintf("%s on host %s is not accounted for: %s", f.Dir, h.o.ID, f.Reason),
-			Hint:     foreignHint(f), Unfit: true,
-		})
-	}
-	return out
 }

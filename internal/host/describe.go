@@ -1,0 +1,111 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// describe puts the facts together.
+func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
+	releases := slices.Clone(h.o.Releases())
+	slices.SortFunc(releases, cluster.Version.Compare)
+	h.noteData(f)
+	h.mu.Lock()
+	s := h.state
+	out := cluster.HostState{
+		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Cluster: h.o.ClusterName, Address: h.o.Address, Clock: time.Now(),
+		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: s.Intent.Clone(),
+		URLs: h.o.URLs, Releases: releases,
+		Local: s.Local, Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
+		Highest: h.highest, SetAside: slices.Clone(h.aside), Foreign: slices.Clone(h.foreign),
+	}
+	out.Problems = h.problems(s)
+	if h.broken != nil {
+		// What could not be read may be anything; a host like this must not
+		// look like one that holds no member's data.
+		out.Foreign = append(out.Foreign, cluster.SetAside{Reason: h.broken.Code})
+	}
+	h.mu.Unlock()
+	out.Local.HasData = f.wal
+	if f.dataErr != nil {
+		out.Local.HasData = s.Local.State != cluster.MemberPrepared // unknown is not absent
+		out.Problems = append(out.Problems, cluster.Problem{
+			Code:     "data-unreadable",
+			Sentence: fmt.Sprintf("host %s cannot read its member's data directory: %v", s.Host, f.dataErr),
+			Hint:     "repair the disk", Unfit: true,
+		})
+	}
+	out.Options = slices.Sorted(slices.Values(h.o.Options(launchVersion(s, releases))))
+	return out
+}
+
+// noteData notes that a running member's data is gone, while it still serves.
+func (h *Host) noteData(f seen) {
+	if s := h.snapshot(); s.Local.State != cluster.MemberStarted || s.Journal != nil || f.dataErr != nil {
+		return
+	} else if !f.marked || !f.wal {
+		h.noteVanished(s)
+		return
+	}
+	h.clear("data-vanished")
+}
+
+// Reasons of foreign data, as a Disk reports them.
+const (
+	// ForeignPredecessor: the state file and data of etcd-manager.
+	ForeignPredecessor = "state or data that etcd-manager wrote"
+	// ForeignData: a data directory without this disk's mark.
+	ForeignData = "a data directory that this host did not make"
+)
+
+func foreignHint(f cluster.SetAside) string {
+	if f.Reason == ForeignPredecessor {
+		return "keep etcd-manager running on it, or restore its last backup into a new cluster; this release does not take its data over in place yet"
+	}
+	return "move it out of the data directory if it is not needed; nothing is started beside it"
+}
+
+// launchVersion is the release that a member started now would be of.
+func launchVersion(s State, releases []cluster.Version) cluster.Version {
+	if !s.Local.Version.IsZero() || len(releases) == 0 {
+		return s.Local.Version
+	}
+	return releases[len(releases)-1]
+}
+
+// problems lists what a person should know; the caller holds the mutex.
+func (h *Host) problems(s State) []cluster.Problem {
+	var out []cluster.Problem
+	if h.broken != nil {
+		out = append(out, *h.broken)
+	}
+	for _, code := range slices.Sorted(maps.Keys(h.noted)) {
+		out = append(out, h.noted[code])
+	}
+	if h.saveErr != nil {
+		out = append(out, cluster.Problem{
+			Code:     "state-not-written",
+			Sentence: fmt.Sprintf("host %s cannot write its state, so it promises nothing and carries out nothing: %v", h.o.ID, h.saveErr),
+			Hint:     "make room on the disk", Unfit: true,
+		})
+	}
+	if h.inventErr != nil {
+		out = append(out, cluster.Problem{
+			Code:     "disk-unreadable",
+			Sentence: fmt.Sprintf("host %s cannot list what lies in its data directory: %v", h.o.ID, h.inventErr),
+			Hint:     "repair the disk", Unfit: true,
+		})
+	}
+	for _, f := range h.foreign {
+		out = append(out, cluster.Problem{
+			Code:     "foreign-data",
+			Sentence: fmt.Sprintf("%s on host %s is not accounted for: %s", f.Dir, h.o.ID, f.Reason),
+			Hint:     foreignHint(f), Unfit: true,
+		})
+	}
+	return out
+}
