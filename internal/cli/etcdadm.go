@@ -20,7 +20,7 @@ import (
 
 // Main is etcdadm. It returns the exit code.
 func Main(args []string, program daemon.Program, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	root := &cobra.Command{
 		Use:           "etcdadm",

@@ -103,7 +103,6 @@ var table = []room{
 	}},
 	{path: "internal/builtin", floor: driver, never: knowsNoPolicy},
 	{path: "internal/runtime", floor: driver, never: knowsNoCluster},
-	{path: "internal/dirlock", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/durable", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/journal", floor: driver, never: filesOnly},
 	{path: "internal/hostsfile", floor: driver, never: filesOnly},
@@ -145,7 +144,9 @@ var table = []room{
 	{path: "internal/operator", floor: face, beside: map[string]string{
 		"internal/manager": "runs the same loop",
 	}},
-	{path: "internal/console", floor: face},
+	{path: "internal/console", floor: face, beside: map[string]string{
+		"internal/manager": "hands it a person's goals, in its own types",
+	}},
 	{path: "internal/daemon", floor: face, beside: map[string]string{
 		"internal/console": "answers a person's questions and takes their goals",
 		"internal/manager": "assembles its parts and runs it",
@@ -171,7 +172,6 @@ var table = []room{
 
 	// For tests only; conformance suites (x/xtest) belong here without a row.
 	{path: "internal/floors", floor: scaffold},
-	{path: "internal/pins", floor: scaffold},
 	{path: "internal/testetcd/...", floor: scaffold},
 	{path: "internal/sim/...", floor: scaffold},
 	{path: "bench/...", floor: scaffold},
