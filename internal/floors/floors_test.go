@@ -312,7 +312,7 @@ func TestRulesRefuse(t *testing.T) {
 		{"internal/blob/file", "etcdadm.io/internal/blob", ""},
 		{"internal/etcd", "etcdadm.io/plan/sub", noPolicy},
 		{"internal/pki", "etcdadm.io/internal/duration", ""},
-		{"internal/dirlock", "etcdadm.io/internal/duration", "both are on floor 1"},
+		{"internal/durable", "etcdadm.io/internal/duration", "both are on floor 1"},
 		{"internal/journal", "net", noNetwork},
 		{"internal/journal", "net/url", ""},
 		{"internal/runtime", "etcdadm.io/cluster", "not clusters"},
