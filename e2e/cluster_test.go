@@ -373,3 +373,16 @@ func (c *testCluster) raftLeader(hosts ...int) *host {
 	})
 	return led
 }
+
+// said waits for words in the log of any of the daemons: the one that leads.
+func (c *testCluster) said(within time.Duration, words string) {
+	c.t.Helper()
+	eventually(c.t, within, fmt.Sprintf("a daemon says %q", words), func(context.Context) error {
+		for _, h := range c.hosts {
+			if data, err := os.ReadFile(h.log); err == nil && strings.Contains(string(data), words) {
+				return nil
+			}
+		}
+		return errors.New("not in any log")
+	})
+}

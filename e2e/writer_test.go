@@ -17,7 +17,7 @@ type writer struct {
 	client *clientv3.Client
 	prefix string
 	stop   context.CancelFunc
-	done   chan struct{}
+	done   sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	acked   map[string]string
@@ -31,8 +31,10 @@ func (c *testCluster) write() *writer {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &writer{t: c.t, client: c.newClient(), prefix: "written/" + c.block.prefix + time.Now().Format("150405.000000") + "/",
-		stop: cancel, done: make(chan struct{}), acked: map[string]string{}}
-	go w.run(ctx)
+		stop: cancel, acked: map[string]string{}}
+	for i := range writers {
+		w.done.Go(func() { w.run(ctx, i) })
+	}
 	c.t.Cleanup(func() { // before the cluster ends
 		w.end()
 		w.client.Close()
@@ -41,10 +43,13 @@ func (c *testCluster) write() *writer {
 	return w
 }
 
-func (w *writer) run(ctx context.Context) {
-	defer close(w.done)
+// writers is how many puts are under way at a time: one that hangs in a member
+// without a leader does not hold up the others.
+const writers = 3
+
+func (w *writer) run(ctx context.Context, series int) {
 	for n := 0; ctx.Err() == nil; n++ {
-		key, value := fmt.Sprintf("%s%08d", w.prefix, n), fmt.Sprint(time.Now().UnixNano())
+		key, value := fmt.Sprintf("%s%d/%08d", w.prefix, series, n), fmt.Sprint(time.Now().UnixNano())
 		callCtx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		_, err := w.client.Put(callCtx, key, value)
 		cancel()
@@ -59,7 +64,7 @@ func (w *writer) run(ctx context.Context) {
 			w.failed++
 		}
 		w.mu.Unlock()
-		pause := 5 * time.Millisecond // a load, not a benchmark
+		pause := 10 * time.Millisecond // a load, not a benchmark
 		if err != nil {
 			pause = 50 * time.Millisecond
 		}
@@ -90,7 +95,7 @@ func (w *writer) waitFor(more int) {
 
 func (w *writer) end() {
 	w.stop()
-	<-w.done
+	w.done.Wait()
 }
 
 // check ends the writing and looks for every acknowledged write.
