@@ -233,7 +233,8 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	d.watch = newWatch(d.report)
 	opts := manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
-		Network: network{d.pool}, Seeds: seeds, Control: d.folder, MemberIDs: memberIDs,
+		DeadAfter: d.cfg.DeadAfter,
+		Network:   network{d.pool}, Seeds: seeds, Control: d.folder, MemberIDs: memberIDs,
 		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.DiscoveryPollInterval},
 	}
 	if static != nil {

@@ -145,6 +145,12 @@ func (m *Manager) goalBy(ctx context.Context, leader cluster.HostID, r GoalReque
 
 // goalHere puts the step into this host's loop and waits for its end.
 func (m *Manager) goalHere(ctx context.Context, r GoalRequest) (GoalResult, error) {
+	if r.Goal.Hold && !r.DryRun && m.o.Control != nil {
+		// Before the first step: a leader that comes next must not undo it.
+		if err := m.o.Control.Hold(ctx, true); err != nil {
+			return GoalResult{}, fmt.Errorf("put the spec on hold: %w", err)
+		}
+	}
 	e := &errand{request: r, deadline: time.Now().Add(r.Within), over: ctx, done: make(chan GoalResult, 1)}
 	m.mu.Lock()
 	turned, leading := m.turned, m.election.Leading()
@@ -222,6 +228,7 @@ func (t *term) serve(d plan.Decision) bool {
 	default:
 		if a := d.Action; a != nil {
 			step := GoalStep{Rule: d.Rule, Reason: d.Reason, Action: a.String(), Projection: a.Projection}
+			e.request.Goal.Acted = true
 			if n := len(e.result.Steps); n == 0 || e.result.Steps[n-1].Action != step.Action {
 				e.result.Steps = append(slices.Clip(e.result.Steps), step)
 			}

@@ -52,7 +52,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	both.Go(func() { l = m.storeNowOrLately(ctx) })
 	t.observeHosts(ctx, o, request)
 	both.Wait()
-	o.Store, o.Spec = l.view, l.spec
+	o.Store, o.Spec = l.view, m.completed(l.spec)
 	o.Gaps = append(o.Gaps, l.gaps...)
 	t.keepIntent(o, l)
 	t.addUnheard(o)
@@ -64,6 +64,16 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Memory = t.memory
 	t.last, t.looked = o, began
 	return o, l
+}
+
+// completed is the spec with what this daemon was told for what it leaves open.
+func (m *Manager) completed(s *cluster.Spec) *cluster.Spec {
+	if s == nil || s.DeadAfter > 0 || m.o.DeadAfter <= 0 {
+		return s
+	}
+	c := *s
+	c.DeadAfter = m.o.DeadAfter
+	return &c
 }
 
 // observeHosts asks all hosts at once. One that gossip has not heard from

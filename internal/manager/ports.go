@@ -80,7 +80,9 @@ type Options struct {
 	Seeds       discovery.Seeds // nil: others have to come to us
 	Control     *control.Folder // nil: there is no store
 	// Spec, when set, takes the place of the spec in the store.
-	Spec      *cluster.Spec
+	Spec *cluster.Spec
+	// DeadAfter, when positive, goes for a spec that names none.
+	DeadAfter time.Duration
 	Planner   Planner // nil: plan.Next
 	MemberIDs MemberIDs
 	Mint      func() string                     // nil: host.Mint
