@@ -115,7 +115,10 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, _ io
 	if err := (cluster.Spec{MemberCount: c.members, EtcdVersion: v}).Validate(); err != nil {
 		return usage("", "%w", err)
 	}
-	return f.ConfigureCluster(ctx, c.members, v)
+	if err := f.ConfigureCluster(ctx, c.members, v); err != nil {
+		return err
+	}
+	return f.Hold(ctx, false) // who asks for a count means it
 }
 
 func listCommands(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {

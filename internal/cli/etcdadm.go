@@ -123,6 +123,9 @@ func seed(ctx context.Context, out io.Writer, url, version string, nodes int, dr
 	if err := folder.ConfigureCluster(ctx, want.MemberCount, want.EtcdVersion); err != nil {
 		return fmt.Errorf("write the spec: %w", err)
 	}
+	if err := folder.Hold(ctx, false); err != nil { // who asks for a count means it
+		return fmt.Errorf("lift the hold on the spec: %w", err)
+	}
 	fmt.Fprintf(out, "the cluster is to have %d members of etcd %s\n", want.MemberCount, want.EtcdVersion)
 	return nil
 }
