@@ -16,8 +16,9 @@ import (
 	"etcdadm.io/internal/pki"
 )
 
-// renewEvery is how often certificates are looked at; a look writes nothing
-// unless one is due, at two thirds of its life.
+// renewEvery is how often certificates are looked at, at least; short-lived
+// ones are looked at twelve times in their life. A look writes nothing unless
+// one is due, at two thirds of its life.
 const renewEvery = 10 * time.Minute
 
 // certs issues the leaves of this host and keeps them fresh. Without TLS on
@@ -197,7 +198,7 @@ func (k *certs) etcdClient(token string) *tls.Config {
 
 // run looks after the certificates until ctx ends.
 func (k *certs) run(ctx context.Context) error {
-	t := time.NewTicker(renewEvery)
+	t := time.NewTicker(max(min(renewEvery, k.life.Duration/12), time.Second))
 	defer t.Stop()
 	for {
 		select {
