@@ -131,28 +131,44 @@ func parseEndpoints(endpoints []string) (addresses []resolver.Address, secure bo
 	return addresses, secure, nil
 }
 
-// WaitReady returns once the member accepts calls, or with ErrUnreachable when
-// ctx ends before. It is woken by the connection and polls nothing. A member
-// that was restarted accepts calls only once it has seen a quorum; it may be
-// alive and silent long before.
+// WaitReady returns once the member answers, or with ErrUnreachable when ctx
+// ends before. It is woken by the connection and polls nothing. A member that
+// was restarted answers only once it has seen a quorum; it may be alive and
+// silent long before.
 func (c *Client) WaitReady(ctx context.Context) error {
+	for {
+		if err := c.waitConnection(ctx); err != nil {
+			return fmt.Errorf("wait for member: %w", err)
+		}
+		// The connection may be that of a process that has just died, whose end
+		// has not been read yet: an answer is what counts.
+		if _, err := c.LocalStatus(ctx); err == nil {
+			return nil
+		} else if ctx.Err() != nil {
+			return fmt.Errorf("wait for member: %w", err)
+		}
+	}
+}
+
+// waitConnection returns once there is a connection.
+func (c *Client) waitConnection(ctx context.Context) error {
 	for {
 		state := c.conn.GetState()
 		switch state {
 		case connectivity.Ready:
 			return nil
 		case connectivity.Shutdown:
-			return fmt.Errorf("wait for member: %w", ErrClosed)
+			return ErrClosed
 		case connectivity.Idle:
 			c.conn.Connect()
 		}
 		if !c.conn.WaitForStateChange(ctx, state) {
-			return fmt.Errorf("wait for member: %w: %w", ErrUnreachable, context.Cause(ctx))
+			return fmt.Errorf("%w: %w", ErrUnreachable, context.Cause(ctx))
 		}
 	}
 }
 
-// connect is WaitReady for a call: where the member refused connections just
+// connect is waitConnection for a call: where the member refused connections just
 // now it tries once more and gives up soon, so that a member that is down
 // costs its host no time.
 func (c *Client) connect(ctx context.Context) error {
@@ -164,7 +180,7 @@ func (c *Client) connect(ctx context.Context) error {
 		c.conn.ResetConnectBackoff()
 		grace, cancel := context.WithTimeout(ctx, refusedGrace)
 		defer cancel()
-		return c.WaitReady(grace)
+		return c.waitConnection(grace)
 	}
 	// Idle or connecting: wait for what comes of it.
 	for {

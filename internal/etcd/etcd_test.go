@@ -18,7 +18,6 @@ import (
 	"etcdadm.io/internal/testetcd"
 )
 
-
 var _ host.Member = (*etcd.Client)(nil)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

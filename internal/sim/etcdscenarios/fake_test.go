@@ -131,6 +131,8 @@ func exitClass(said string) string {
 		{"cannot fetch cluster info from peer urls", "no peer answers"},
 		{"permanently removed from the cluster", "removed from the cluster"},
 		{"permanently removed from this cluster", "removed from the cluster"},
+		// Asked for its Status between its removal and its end, a member panics.
+		{"failed to find local ID in cluster members", "removed from the cluster"},
 		{"is out of range [lastIndex", "panic: the log was lost"},
 		{"incompatible with current running cluster", "incompatible with the cluster"},
 		{"find local name", "not in the initial cluster"},

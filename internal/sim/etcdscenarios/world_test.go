@@ -131,14 +131,14 @@ func (c *command) duration(key string, otherwise time.Duration) time.Duration {
 
 func (c *command) via() string { return c.value("via", "h1") }
 
-// try makes a call. With until=DURATION it is repeated until it succeeds.
+// try makes a call. With until=DURATION it is repeated while it is refused.
 func (c *command) try(call func(ctx context.Context) error) string {
 	answer := ""
 	once := func() bool {
 		ctx, cancel := context.WithTimeout(c.ctx, c.duration("timeout", callTime))
 		defer cancel()
 		answer = class(call(ctx))
-		return answer == "ok"
+		return answer == "ok" || answer == "unknown outcome"
 	}
 	c.until(once)
 	return answer
