@@ -26,6 +26,9 @@ func finishJoining(v *view) *Decision {
 	waiting := v.startingLearner()
 	for _, s := range v.roster.Learners() {
 		if s.Host != nil {
+			if d := v.dropStuck(s); d != nil {
+				return d
+			}
 			v.noteLag(s)
 			continue
 		}
@@ -132,6 +135,19 @@ func (v *view) dropLearner(s cluster.Seat) *Decision {
 		return nil
 	}
 	return v.removeLearner(s, reason+": remove it, so that another can be added")
+}
+
+// dropStuck removes a learner that its host started and that never wrote a log,
+// because etcd refuses to start it: the members that it was to join with are
+// not those that are any more. Its host joins anew afterwards.
+func (v *view) dropStuck(s cluster.Seat) *Decision {
+	h := s.Host
+	since := v.obs.Memory.Member(s.ID).JoiningSince
+	if !h.UnderFence || h.Local.State != cluster.MemberStarting || h.Local.HasData || h.Process.State != cluster.ProcessBackoff ||
+		since.IsZero() || v.obs.At.Sub(since) < joinPatience {
+		return nil
+	}
+	return v.removeLearner(s, fmt.Sprintf("learner %s does not start (%s)", seatName(s), processWords(h.Process)))
 }
 
 func (v *view) removeLearner(s cluster.Seat, reason string) *Decision {
