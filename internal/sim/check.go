@@ -195,6 +195,16 @@ func (w *World) checkSaved(d *daemon, before, now host.State, had bool) {
 	}
 }
 
+// checkPromise: a promise that is told is on the disk.
+func (w *World) checkPromise(d *daemon, q cluster.ObserveRequest, r cluster.ObserveReply) {
+	if r.Stamp == "" || !d.lives() {
+		return
+	}
+	if s, _ := d.m.state(); s.Promised.Less(q.Fence) {
+		w.violate("%s told promise %s, and its disk has %s", d.m.id, q.Fence, s.Promised)
+	}
+}
+
 // checkSetAside: data of a listed member is set aside only where the disk lost
 // or forgot something (rule 21); m.mu is held.
 func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.MemberID) {

@@ -116,6 +116,7 @@ func (w *World) start(m *machine) *daemon {
 	d.host = host.New(host.Options{
 		ID: m.id, ClusterName: clusterName, Address: m.address, URLs: m.urls(),
 		Releases: func() []cluster.Version { return m.releases },
+		Options:  w.optionsNow,
 		Disk:     simDisk{d}, Process: d.process,
 		Member:   func(host.Launch) host.Member { return simMember{d} },
 		Intents:  control.Intents{Folder: control.New(storeView{d}, clusterName)},

@@ -25,8 +25,8 @@ type dir struct {
 	mark  cluster.DiskID
 	data  *fakeetcd.Data
 	note  cluster.SetAside // once set aside
-	lost  bool              // a fault took it
-	stale bool              // a fault put an older content here
+	lost  bool             // a fault took it
+	stale bool             // a fault put an older content here
 }
 
 func newDisk() *disk { return &disk{dirs: map[string]*dir{}} }

@@ -158,6 +158,7 @@ func (n network) Observe(ctx context.Context, to cluster.Contact, q cluster.Obse
 	l := Letter{Kind: kindObserve, From: n.d.m.id, To: to.Host, Observe: &q}
 	return exchange(ctx, n.d, l, to.Endpoint, string(to.Host), func(ctx context.Context, t *daemon) (cluster.ObserveReply, error) {
 		r := t.host.Observe(ctx, q)
+		t.w.checkPromise(t, q, r)
 		if r.State != nil {
 			r.State.Clock = r.State.Clock.Add(t.m.skew)
 		}

@@ -3,6 +3,8 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -72,4 +74,10 @@ func report(t *testing.T, r sim.Report) {
 		t.Errorf("seed %d: %s", r.Seed, f)
 	}
 	t.Logf("replay with: go test ./internal/sim -run TestSeeds -v -seed=%d", r.Seed)
+}
+
+// TestMain trades memory for time: worlds are small and die young.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
 }

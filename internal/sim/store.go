@@ -11,10 +11,18 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/memory"
 )
 
 // storeView is the backup store as one daemon reaches it.
 type storeView struct{ d *daemon }
+
+func (s storeView) store() *memory.Store {
+	if s.d.m.store != nil {
+		return s.d.m.store
+	}
+	return s.d.w.store
+}
 
 var (
 	errStoreDown = errors.New("503 service unavailable")
@@ -79,7 +87,7 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 // Get implements blob.Store.
 func (s storeView) Get(ctx context.Context, key string, o blob.GetOptions) (out *blob.Object, err error) {
 	err = s.call(ctx, kindStoreRead, key, func(ctx context.Context) error {
-		out, err = s.d.w.store.Get(ctx, key, o)
+		out, err = s.store().Get(ctx, key, o)
 		return err
 	}, nil)
 	return out, err
@@ -92,7 +100,7 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 		return "", err
 	}
 	put := func(ctx context.Context) (blob.ETag, error) {
-		t, err := s.d.w.store.Put(ctx, key, bytes.NewReader(data), cond)
+		t, err := s.store().Put(ctx, key, bytes.NewReader(data), cond)
 		if err == nil && key == intentKey {
 			s.d.w.wrote(s.d, data)
 		}
@@ -109,7 +117,7 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 // List implements blob.Store.
 func (s storeView) List(ctx context.Context, prefix string) (out []blob.Info, err error) {
 	err = s.call(ctx, kindStoreRead, "list", func(ctx context.Context) error {
-		out, err = s.d.w.store.List(ctx, prefix)
+		out, err = s.store().List(ctx, prefix)
 		return err
 	}, nil)
 	return out, err
@@ -117,7 +125,7 @@ func (s storeView) List(ctx context.Context, prefix string) (out []blob.Info, er
 
 // Delete implements blob.Store.
 func (s storeView) Delete(ctx context.Context, key string) error {
-	return s.call(ctx, kindStoreRead, "delete", func(ctx context.Context) error { return s.d.w.store.Delete(ctx, key) }, nil)
+	return s.call(ctx, kindStoreRead, "delete", func(ctx context.Context) error { return s.store().Delete(ctx, key) }, nil)
 }
 
 // wrote notes an intent that took effect in the store.

@@ -47,6 +47,7 @@ type machine struct {
 
 	id       cluster.HostID
 	releases []cluster.Version
+	store    *memory.Store // nil: the world's
 
 	mu      sync.Mutex // guards what follows
 	daemons int
@@ -123,6 +124,7 @@ type World struct {
 
 	mu       sync.Mutex // guards what follows
 	machines []*machine
+	options  []string // etcd arguments that a member started now would get
 	onPoint  func(Point) Strike
 	onLetter func(Letter) *Post
 	points   int
@@ -227,6 +229,19 @@ func (w *World) Spec(s cluster.Spec) {
 	if err := control.New(w.store, clusterName).WriteSpec(w.ctx, s); err != nil {
 		w.violate("write spec: %v", err)
 	}
+}
+
+// Options sets the etcd arguments that members are to have, on every host.
+func (w *World) Options(args ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.options = args
+}
+
+func (w *World) optionsNow(cluster.Version) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.options)
 }
 
 func (w *World) chaosNow() *Chaos { return w.chaos.Load() }
