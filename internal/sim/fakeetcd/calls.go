@@ -29,6 +29,7 @@ type request struct {
 	from     cluster.HostID
 	run      func(p *Proc, r *request)
 	done     chan outcome
+	at       *Proc // where it was accepted
 	accepted bool
 	over     bool
 	result   func(n int64) any // makes the reply of a proposal; nil: the number itself
@@ -45,6 +46,9 @@ func (r *request) finish(value any, err error) {
 		return
 	}
 	r.over = true
+	if err == nil && r.at != nil && r.at.exit != "" {
+		err = errLost // done by the leader, for a process that has died
+	}
 	if n, ok := value.(int64); ok && err == nil && r.result != nil {
 		value = r.result(n)
 	}
@@ -138,7 +142,7 @@ func (p *Proc) accept(r *request) {
 		p.waiting = append(p.waiting, r)
 		return
 	}
-	r.accepted = true
+	r.accepted, r.at = true, p
 	if m := p.st.members[p.member]; m != nil && m.Learner && !r.learner {
 		r.finish(nil, etcd.ErrLearner)
 		return
