@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -20,7 +21,21 @@ type Live struct {
 type credentials struct {
 	pair  *tls.Certificate
 	roots *x509.CertPool
+	// verified remembers, by the certificate of a connection, what a full
+	// check found: one costs as much as the rest of a call.
+	verified sync.Map // *x509.Certificate → verification
 }
+
+// verification is the outcome of a full check.
+type verification struct {
+	usage    x509.ExtKeyUsage
+	identity Identity
+	at       time.Time
+}
+
+// reverify is how long a full check holds for a connection, while the leaf's
+// own dates and the trusted authorities stay as they are.
+const reverify = time.Minute
 
 var errNoCredentials = errors.New("no certificate is loaded yet")
 
@@ -79,10 +94,19 @@ func (l *Live) Verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) (Identi
 	if err := validAt(chain[0], now); err != nil { // x509 says the same with less detail
 		return Identity{}, err
 	}
+	if v, ok := c.verified.Load(chain[0]); ok {
+		if v := v.(verification); v.usage == usage && now.Sub(v.at).Abs() < reverify {
+			return v.identity, nil
+		}
+	}
 	if err := verifyLeaf(chain[0], chain[1:], c.roots, usage, now); err != nil {
 		return Identity{}, fmt.Errorf("verify certificate of %q: %w", chain[0].Subject, err)
 	}
-	return IdentityOf(chain[0])
+	id, err := IdentityOf(chain[0])
+	if err == nil {
+		c.verified.Store(chain[0], verification{usage: usage, identity: id, at: now})
+	}
+	return id, err
 }
 
 func (l *Live) config() *tls.Config {
