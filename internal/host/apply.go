@@ -34,6 +34,8 @@ func (h *Host) Apply(ctx context.Context, req cluster.ApplyRequest) cluster.Appl
 	case <-ctx.Done():
 		return refused("host %s is starting", h.o.ID)
 	}
+	req.Op = copyOp(req.Op)
+	req.Guard.Members, req.Guard.Voters = slices.Clone(req.Guard.Members), slices.Clone(req.Guard.Voters)
 	t, reply := h.admit(ctx, req)
 	if t == nil {
 		return reply

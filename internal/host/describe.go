@@ -18,9 +18,9 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	s := h.state
 	out := cluster.HostState{
 		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Cluster: h.o.ClusterName, Address: h.o.Address, Clock: time.Now(),
-		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: s.Intent.Clone(),
-		URLs: h.o.URLs, Releases: releases,
-		Local: s.Local, Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
+		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: copyIntent(s.Intent),
+		URLs: copyURLs(h.o.URLs), Releases: releases,
+		Local: copyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
 		Highest: h.highest, SetAside: slices.Clone(h.aside), Foreign: slices.Clone(h.foreign),
 	}
 	out.Problems = h.problems(s)

@@ -328,7 +328,7 @@ func (h *Host) busy() *cluster.Busy {
 	if h.running == nil {
 		return nil
 	}
-	return &cluster.Busy{Op: h.running.op, Fence: h.running.fence, For: time.Since(h.running.since)}
+	return &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since)}
 }
 
 // member is the client of the member as it was launched last; nil when there

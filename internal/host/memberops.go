@@ -235,7 +235,7 @@ func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s State) (l La
 		l.Version = op.Version
 	}
 	for _, f := range in.Founders {
-		l.InitialCluster = append(l.InitialCluster, cluster.Member{ID: f.Member, Name: string(f.Host), PeerURLs: f.URLs.Peer})
+		l.InitialCluster = append(l.InitialCluster, cluster.Member{ID: f.Member, Name: string(f.Host), PeerURLs: slices.Clone(f.URLs.Peer)})
 	}
 	m = cluster.LocalMember{Generation: in.Generation, Nonce: in.Nonce, Token: in.Token, Cluster: in.Cluster, Member: f.Member}
 	return l, m, nil

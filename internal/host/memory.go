@@ -86,7 +86,7 @@ func (h *Host) RememberSpec(s cluster.Spec) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.spec == nil || !h.spec.Equal(s) {
-		h.spec = &s
+		h.spec = copySpec(s)
 	}
 }
 
@@ -94,7 +94,10 @@ func (h *Host) RememberSpec(s cluster.Spec) {
 func (h *Host) Spec() *cluster.Spec {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.spec
+	if h.spec == nil {
+		return nil
+	}
+	return copySpec(*h.spec)
 }
 
 // reached folds how far the own member got into what is remembered.

@@ -128,7 +128,7 @@ func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 	if in.Order(kept) <= 0 {
 		return nil
 	}
-	return in.Clone()
+	return copyIntent(in)
 }
 
 // stopSuperseded stops a member of a generation that was superseded (rule 13).
@@ -249,6 +249,7 @@ func askStatus(ctx context.Context, m Member) *cluster.MemberStatus {
 	if err != nil {
 		return nil
 	}
+	st.Alarms, st.Errors = slices.Clone(st.Alarms), slices.Clone(st.Errors)
 	return &st
 }
 
@@ -275,7 +276,7 @@ func viewOf(ctx context.Context, m Member, linearizable bool) *cluster.MemberVie
 		return nil
 	}
 	v.Linearizable = linearizable
-	v.Members = slices.Clone(v.Members)
+	v.Members = copyMembers(v.Members)
 	slices.SortFunc(v.Members, func(a, b cluster.Member) int { return cmp.Compare(a.ID, b.ID) })
 	return &v
 }
