@@ -178,6 +178,11 @@ func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
 // Stop implements host.Process.
 func (p *Process) Stop(ctx context.Context) error {
 	err := p.child.Stop(ctx, runtime.DefaultGrace)
+	if err == nil {
+		p.mu.Lock()
+		p.problem = "" // what is not wanted has no trouble starting
+		p.mu.Unlock()
+	}
 	p.changed()
 	return err
 }
