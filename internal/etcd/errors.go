@@ -34,7 +34,9 @@ var (
 	ErrPeerURLExists = errors.New("peer URL exists")
 	// ErrBadPeerURLs: etcd cannot use the peer URLs.
 	ErrBadPeerURLs = errors.New("bad peer URLs")
-	// ErrNotLearner: the member to promote votes already.
+	// ErrNotLearner: the member to promote votes already. A follower passes a
+	// promotion on to the leader and tries again when that fails, so it can be
+	// this very call that promoted it.
 	ErrNotLearner = errors.New("member is not a learner")
 	// ErrBadTransferee: leadership cannot go to a learner or a stranger.
 	ErrBadTransferee = errors.New("bad leader transferee")
@@ -103,8 +105,6 @@ var refusals = func() map[string]error {
 	} {
 		m[status.Convert(r.theirs).Message()] = r.ours
 	}
-	// 3.5.0 to 3.5.4 and 3.4 said it with other words for a learner's reads.
-	m["etcdserver: rpc not supported for learner"] = ErrLearner
 	return m
 }()
 
@@ -115,6 +115,11 @@ func wrap(op string, mutating, sent bool, err error) error {
 	}
 	st := status.Convert(err)
 	if ours, ok := refusals[st.Message()]; ok {
+		if mutating && ours == ErrNoLeader {
+			// Promotion through a follower ends so when an earlier try of it
+			// may have reached the leader. Source: EtcdServer.PromoteMember.
+			return fmt.Errorf("%s: %w: %w", op, ErrUnknownOutcome, ours)
+		}
 		return fmt.Errorf("%s: %w", op, ours)
 	}
 	if st.Code() == codes.Unimplemented {
