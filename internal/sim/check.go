@@ -112,9 +112,7 @@ func (w *World) follow(seen []fakeetcd.Seen) {
 // checkRecorded: a change of the voters is in the intent before it is made
 // (SAFETY.md, rule 11).
 func (w *World) checkRecorded(list []cluster.Member) {
-	w.mu.Lock()
-	in := w.intent
-	w.mu.Unlock()
+	in := w.recorded()
 	if in == nil {
 		w.violate("the voters changed, and the store has no intent")
 		return
@@ -243,6 +241,29 @@ func (w *World) checkDirs() {
 	}
 }
 
+// serves reports whether a cluster was ever seen to serve.
+func (w *World) serves() bool {
+	w.step()
+	w.check.mu.Lock()
+	defer w.check.mu.Unlock()
+	return len(w.check.served) > 0
+}
+
+// recorded is the intent in the store, as it was written last; nil: none.
+func (w *World) recorded() *cluster.Intent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.intent
+}
+
+// changed counts the changes of the voters so far.
+func (w *World) changed() int {
+	w.step()
+	w.check.mu.Lock()
+	defer w.check.mu.Unlock()
+	return w.check.changes
+}
+
 // voters are the members that vote, and the learners, as far as is known.
 func (w *World) voters() (voters, learners []cluster.Member) {
 	w.check.mu.Lock()
@@ -285,9 +306,7 @@ func (w *World) unconverged(count, wanted int) string {
 			why = append(why, "voter "+v.Name+" "+v.ID.String()+" does not serve")
 		}
 	}
-	w.mu.Lock()
-	in := w.intent
-	w.mu.Unlock()
+	in := w.recorded()
 	if in == nil || in.State != cluster.IntentFounded || in.Next != nil || len(in.Voters) != len(voters) {
 		why = append(why, "the intent is not settled")
 	}

@@ -222,9 +222,7 @@ func (g *generator) pauseLeader() {
 func (g *generator) mayLose(m *machine) bool {
 	w := g.w
 	w.step()
-	w.mu.Lock()
-	in := w.intent
-	w.mu.Unlock()
+	in := w.recorded()
 	s, ok := m.state()
 	if ok && s.Local.State == cluster.MemberNone && in != nil && in.State == cluster.IntentFounded {
 		return true

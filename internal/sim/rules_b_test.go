@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Schedules of SAFETY.md, B: identity and amnesia.
+
+// TestRule8FounderWipedRightAfterFounding: it must not "finish the intent" and
+// get its old member ID back; the others hold acknowledged writes.
+func TestRule8FounderWipedRightAfterFounding(t *testing.T) {
+	for _, state := range []cluster.IntentState{cluster.IntentFounding, cluster.IntentFounded} {
+		t.Run(string(state), func(t *testing.T) {
+			inWorld(t, Options{}, func(w *World) {
+				for _, n := range []string{"a", "b", "c"} {
+					w.Add(n)
+				}
+				w.Load(20 * time.Millisecond)
+				w.run(2 * time.Second)
+				if state == cluster.IntentFounding { // and stays in that state
+					w.OnPoint(func(p Point) Strike {
+						if p.Kind == kindStorePut && p.Detail == intentKey && w.serves() {
+							return Strike{Err: errors.New("held up")}
+						}
+						return Strike{}
+					})
+				}
+				w.Spec(spec(3))
+				c := w.Host("c")
+				w.Until("c votes", soonEnough, func() bool {
+					in := w.recorded()
+					return in != nil && in.State == state && w.serves() && w.votes(c) && w.Acked() > 5
+				})
+				w.Halt(c)
+				w.Wipe(c)
+				w.Start(c)
+				w.run(10 * time.Second)
+				w.OnPoint(nil)
+				w.Await(3, soonEnough)
+			})
+		})
+	}
+}
+
+// TestRule8DataWipedUnderTheState: the state says started, and the log is gone.
+func TestRule8DataWipedUnderTheState(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(3, "a", "b", "c")
+		c := w.Host("c")
+		w.Halt(c)
+		w.WipeData(c)
+		w.Start(c)
+		w.Await(3, soonEnough)
+		// And while the daemon runs and has only to restart its member.
+		b := w.Host("b")
+		w.WipeData(b)
+		w.KillEtcd(b)
+		w.Await(3, soonEnough)
+	})
+}
+
+// TestRule8PreparationOfALaterDisk: a learner's host is wiped after the add
+// and prepared anew; the member that was added before is not its own.
+func TestRule8PreparationOfALaterDisk(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(1, "a", "b")
+		struck := 0
+		w.OnPoint(func(p Point) Strike {
+			if p.Host == "b" && p.Kind == kindSave && p.After && strings.Contains(p.Detail, "starting") && struck < 3 {
+				struck++
+				w.later(time.Millisecond, func() {
+					w.Halt(w.Host("b"))
+					w.Wipe(w.Host("b"))
+					w.Start(w.Host("b"))
+				})
+			}
+			return Strike{}
+		})
+		w.Spec(spec(3))
+		w.await(2, 3, soonEnough)
+		if struck == 0 {
+			w.violate("the schedule never struck")
+		}
+	})
+}
+
+// TestRule9RolledBackDisk: c was part of the quorum of writes that its older
+// disk does not have; with b, which does not have them either, it would be a
+// majority without them.
+func TestRule9RolledBackDisk(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(3, "a", "b", "c")
+		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
+		w.Snapshot(c)
+		w.Split([]*machine{b}, []*machine{a, c}, members)
+		w.run(40 * time.Second)
+		w.Halt(c)
+		if !w.RollBack(c, 30*time.Second) {
+			w.violate("there was no snapshot")
+		}
+		w.Heal()
+		w.Split([]*machine{a}, []*machine{b, c}, members)
+		w.Start(c)
+		w.run(20 * time.Second)
+		w.Heal()
+		w.Await(3, soonEnough)
+	})
+}
+
+// TestRule10DaemonKilledAroundSpawn: the process is found, whether the daemon
+// died before or after it.
+func TestRule10DaemonKilledAroundSpawn(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		inWorld(t, Options{}, func(w *World) {
+			w.formed(1, "a", "b", "c")
+			w.OnPoint(func(p Point) Strike {
+				if p.Kind != kindSpawn || p.After != after {
+					return Strike{}
+				}
+				w.OnPoint(nil)
+				m := w.Host(string(p.Host))
+				w.later(300*time.Millisecond, func() { w.Start(m) })
+				return Strike{Crash: true}
+			})
+			w.Spec(spec(3))
+			w.Await(3, soonEnough)
+		})
+	}
+}
+
+// TestRule10EtcdOutlivesItsDaemon: no restart of a daemon restarts a member.
+func TestRule10EtcdOutlivesItsDaemon(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(3, "a", "b", "c")
+		for _, m := range w.hosts() {
+			pids := m.pids
+			w.KillDaemon(m)
+			w.run(2 * time.Second)
+			w.Start(m)
+			w.Await(3, time.Minute)
+			w.StopDaemon(m)
+			w.run(2 * time.Second)
+			w.Start(m)
+			w.Await(3, time.Minute)
+			if m.pids != pids {
+				w.violate("the member of %s was restarted with its daemon", m.name)
+			}
+		}
+	})
+}
+
+// TestRule10SilentAfterTheWholeClusterRestarts: daemons come back to members
+// that run without a quorum and answer nothing; none is doubled.
+func TestRule10SilentMembers(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(3, "a", "b", "c")
+		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
+		w.Halt(b)
+		w.Halt(c)
+		w.KillEtcd(a)
+		w.run(10 * time.Second) // a's member runs again, without a quorum
+		w.KillDaemon(a)
+		w.Start(a)
+		w.run(10 * time.Second)
+		w.Start(b)
+		w.Start(c)
+		w.Await(3, soonEnough)
+	})
+}
