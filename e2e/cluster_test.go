@@ -386,3 +386,8 @@ func (c *testCluster) said(within time.Duration, words string) {
 		return errors.New("not in any log")
 	})
 }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // arguments are the arguments of a running process; nil when it is gone or is
@@ -62,3 +63,6 @@ func state(pid int) byte {
 	}
 	return data[at+2]
 }
+
+func stopProcess(pid int) error     { return syscall.Kill(pid, syscall.SIGSTOP) }
+func continueProcess(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }

