@@ -14,7 +14,7 @@ import (
 // Timings of etcd that the model keeps. Sources are in etcd 3.7.3's server
 // directory.
 const (
-	defaultTick     = 100 * time.Millisecond // heartbeat interval; embed.DefaultName… TickMs
+	defaultTick     = 100 * time.Millisecond // heartbeat interval; TickMs of embed.NewConfig
 	electionTicks   = 10                     // election timeout 1 s
 	healthInterval  = 5 * time.Second        // etcdserver.HealthInterval
 	noticeDelay     = 5 * time.Millisecond   // from a peer's end to the closed connection being known
