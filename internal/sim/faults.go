@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -94,8 +96,11 @@ func (w *World) WipeData(m *machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w.loseDirs(m)
-	m.disk.dirs, m.kept = map[string]*dir{}, nil
-	w.tracef(m.id, "the data directory is wiped")
+	for _, token := range slices.Sorted(maps.Keys(m.disk.dirs)) {
+		m.disk.dirs[token] = &dir{token: token, data: &fakeetcd.Data{}, lost: true}
+	}
+	m.kept = nil
+	w.tracef(m.id, "the data directory is emptied")
 }
 
 // Rename wipes the disk, and the host comes back under another ID.

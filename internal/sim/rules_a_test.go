@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/manager"
+	"etcdadm.io/plan"
 )
 
 // Schedules of SAFETY.md, A: acting.
@@ -367,5 +370,71 @@ func TestRule7AnOpBegunIsFinished(t *testing.T) {
 		if crashes == 0 {
 			w.violate("the schedule never struck")
 		}
+	})
+}
+
+// TestRule3LateRemovalWhileItsVictimRestarts: the removal of healthy c waits on
+// its way from a to b until a is gone and c happens to be inactive. etcd would
+// let it through, and the quorum would be gone for good.
+func TestRule3LateRemovalWhileItsVictimRestarts(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		patient := func(n int) cluster.Spec {
+			s := spec(n)
+			s.DeadAfter = 10 * time.Minute
+			return s
+		}
+		w.Spec(patient(3))
+		a, b, c := w.Add("a"), w.Add("b"), w.Add("c")
+		w.Load(100 * time.Millisecond)
+		w.Await(3, soonEnough)
+		for w.raftLeader() != b {
+			if l := w.raftLeader(); l != nil {
+				w.KillEtcd(l)
+			}
+			w.run(5 * time.Second)
+		}
+		w.Await(3, soonEnough)
+		const hold = 40 * time.Second
+		held := false
+		w.OnLetter(func(l Letter) *Post {
+			if l.Kind == kindApply && l.Apply.Op.Kind == cluster.OpRemove && l.To == "b" && !held {
+				held = true
+				return &Post{Delay: hold}
+			}
+			return nil
+		})
+		w.Spec(patient(1))
+		w.Until("the removal is on its way", soonEnough, func() bool { return held })
+		w.Halt(a)
+		w.Spec(patient(3))
+		w.once(func(p Point) bool { return p.Host == "b" && p.Kind == kindMember && strings.HasPrefix(p.Detail, "remove") }, Strike{}, func() { w.KillEtcd(c) })
+		w.run(hold + 10*time.Second)
+		w.Start(a)
+		w.Await(3, soonEnough)
+	})
+}
+
+// TestRule3LeaveWhileAnotherIsDown: a person asks for the removal of a healthy
+// voter while another is down.
+func TestRule3LeaveWhileAnotherIsDown(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(3, "a", "b", "c")
+		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
+		w.Halt(c)
+		w.run(10 * time.Second)
+		changes := w.changed()
+		for _, m := range []*machine{b, a} {
+			ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+			r, err := a.daemon.Load().manager.Goal(ctx, manager.GoalRequest{Goal: plan.Goal{Kind: plan.Leave, Host: m.id, Hold: true}, Within: 5 * time.Second})
+			cancel()
+			if err == nil && r.Outcome == manager.GoalDone {
+				w.violate("%s left while another voter was down", m.name)
+			}
+		}
+		if w.changed() != changes {
+			w.violate("the voters were changed")
+		}
+		w.Start(c)
+		w.Await(3, soonEnough)
 	})
 }

@@ -38,9 +38,13 @@ func TestRule8FounderWipedRightAfterFounding(t *testing.T) {
 				})
 				w.Halt(c)
 				w.Wipe(c)
+				// etcd's own check of a founder asks the others, if it reaches them.
+				w.Split([]*machine{c}, []*machine{w.Host("a"), w.Host("b")}, members)
 				w.Start(c)
 				w.run(10 * time.Second)
 				w.OnPoint(nil)
+				w.run(10 * time.Second)
+				w.Heal()
 				w.Await(3, soonEnough)
 			})
 		})
