@@ -48,7 +48,9 @@ func TestUp(t *testing.T) {
 	}{
 		{"no promise", func(_ *Observation, c *HostReport) { c.UnderFence = false }, "has not promised fence 1/a"},
 		{"no process", func(_ *Observation, c *HostReport) { c.Process = Process{} }, "not running"},
-		{"a process that dies", func(_ *Observation, c *HostReport) { c.Process = Process{State: ProcessBackoff, LastExit: "signal: killed"} }, "in backoff (signal: killed)"},
+		{"a process that dies", func(_ *Observation, c *HostReport) {
+			c.Process = Process{State: ProcessBackoff, LastExit: "signal: killed"}
+		}, "in backoff (signal: killed)"},
 		{"a silent process", func(_ *Observation, c *HostReport) { c.Process.State = ProcessSilent }, "its process is silent"},
 		{"no answer", func(_ *Observation, c *HostReport) { c.Status = nil }, "does not answer its host"},
 		{"another member's answer", func(_ *Observation, c *HostReport) { c.Status.Member = 9 }, "member 9 of cluster 7 answers in its place"},

@@ -28,6 +28,7 @@ import (
 //	stuck H…                      the member does not catch up
 //	wipe H [as=NEW]               the disk is empty again; as: under a new identity at the old address
 //	lose-data H                   the member's data is gone, the rest of the disk is not
+//	refused H                     etcd ends at the member's first start, before it writes a log
 //	readdress H                   the host comes back at another address
 //	swap H1 H2                    two hosts come back with each other's address
 //	same-url H1 H2                the first says that it listens where the second does
@@ -227,6 +228,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 			as = a.Vals[0]
 		}
 		w.wipe(h, cluster.HostID(as))
+	case "refused":
+		h.Local.State, h.Local.HasData = cluster.MemberStarting, false
 	case "lose-data":
 		h.Local.HasData = false
 	case "readdress":

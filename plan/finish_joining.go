@@ -147,7 +147,7 @@ func (v *view) dropStuck(s cluster.Seat) *Decision {
 		since.IsZero() || v.obs.At.Sub(since) < joinPatience {
 		return nil
 	}
-	return v.removeLearner(s, fmt.Sprintf("learner %s does not start (%s)", seatName(s), processWords(h.Process)))
+	return v.removeLearner(s, fmt.Sprintf("learner %s was started and wrote no log, its process is %s: remove it, and let its host join anew", seatName(s), processWords(h.Process)))
 }
 
 func (v *view) removeLearner(s cluster.Seat, reason string) *Decision {

@@ -249,6 +249,9 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	r.Clock = w.now.Add(h.skew)
 	c := w.clusterOf(h)
 	switch {
+	case h.Local.State == cluster.MemberStarting:
+		r.Process = cluster.Process{State: cluster.ProcessBackoff, LastExit: "exit status 1"}
+		return r
 	case h.Local.State != cluster.MemberStarted:
 		return r
 	case h.dead:
