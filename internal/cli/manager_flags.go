@@ -94,7 +94,7 @@ func ParseManager(args []string) (daemon.Config, []string, error) {
 	ManagerFlags(fs, &c)
 	words, warnings, err := parseGoFlags(fs, args, false)
 	if err != nil {
-		return c, nil, err
+		return c, nil, usage("see --help", "%w", err)
 	}
 	for _, w := range words {
 		warnings = append(warnings, "the word "+w+" is ignored: etcd-manager takes flags only")

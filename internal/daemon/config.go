@@ -125,13 +125,13 @@ func (c *Config) Validate() error {
 	case c.DataDir != "" && !filepath.IsAbs(c.DataDir):
 		return mistake("a daemon outlives the directory that it was started in", "--data-dir=%s is not an absolute path", c.DataDir)
 	case c.OnSigterm != SigtermStop && c.OnSigterm != SigtermLeave:
-		return mistake("", "--on-sigterm=%s: want stop or leave", c.OnSigterm)
+		return mistake("stop ends etcd with the daemon, leave lets it run on for the next daemon", "--on-sigterm=%s: want stop or leave", c.OnSigterm)
 	case c.DeadAfter < 0:
-		return mistake("", "--dead-after=%s is negative", c.DeadAfter)
+		return mistake("such as --dead-after=2m", "--dead-after=%s is negative", c.DeadAfter)
 	}
 	for name, port := range map[string]int{"--grpc-port": c.GRPCPort, "--etcd-manager-metrics-port": c.MetricsPort} {
 		if port < 0 || port > 65535 || port == 0 && name == "--grpc-port" {
-			return mistake("", "%s=%d is no port", name, port)
+			return mistake("a port is a number from 1 to 65535", "%s=%d is no port", name, port)
 		}
 	}
 	if ip := net.ParseIP(c.EtcdAddress); ip == nil {
@@ -150,7 +150,7 @@ func (c *Config) validateURLs() error {
 		urls []string
 	}{{"--peer-urls", c.PeerURLs}, {"--client-urls", c.ClientURLs}, {"--quarantine-client-urls", c.QuarantineURLs}} {
 		if len(set.urls) == 0 {
-			return mistake("", "%s is empty", set.flag)
+			return mistake("such as https://__address__:2380; leave the flag out for the default", "%s is empty", set.flag)
 		}
 		for _, raw := range set.urls {
 			u, err := url.Parse(raw)

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -26,6 +28,10 @@ func etcdEnvironment(file string) ([]string, error) {
 	environ := os.Environ()
 	if file != "" {
 		vars, err := envfile.Read(file)
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			return nil, &Error{Problem: "--env-file", Err: err, Advice: "name a file of NAME=VALUE lines that this user can read"}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) err
 		return err
 	}
 	defer listener.Close()
-	for _, step := range []func(context.Context) error{d.identify, d.trust, d.openStore, d.findReleases, d.makeHost} {
+	for _, step := range []func(context.Context) error{d.openDisk, d.checkAuthorities, d.openStore, d.identify, d.trust, d.findReleases, d.makeHost} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -154,11 +154,41 @@ func (d *daemon) listen() (net.Listener, error) {
 	return l, nil
 }
 
-func (d *daemon) identify(context.Context) error {
+// openDisk opens the data directory, unless it is another cluster's. A state
+// that cannot be read is the host's to tell of, while the daemon answers.
+func (d *daemon) openDisk(context.Context) error {
 	var err error
 	if d.disk, err = host.OpenFileDisk(d.cfg.DataDir, runtime.CheckUnlocked, nil); err != nil {
-		return &Error{Problem: "open the data directory", Err: err}
+		return &Error{Problem: "open the data directory", Err: err, Advice: "--data-dir names a directory that this user can write"}
 	}
+	state, ok, err := d.disk.Load()
+	if err == nil && ok && state.Cluster != d.cfg.ClusterName {
+		return mistake("give each cluster a data directory of its own, or correct --cluster-name",
+			"the data directory %s belongs to the cluster %q, and this daemon was started for %q", d.cfg.DataDir, state.Cluster, d.cfg.ClusterName)
+	}
+	return nil
+}
+
+// checkAuthorities reads the authorities before anything is written.
+func (d *daemon) checkAuthorities(context.Context) error {
+	if d.cfg.Insecure && d.cfg.EtcdInsecure {
+		return nil
+	}
+	_, err := pki.Load(d.cfg.PKIDir, time.Now())
+	return authorityError(err)
+}
+
+// authorityError adds the way out to an error that has none.
+func authorityError(err error) error {
+	var told *pki.Error
+	if errors.Is(err, fs.ErrNotExist) && !errors.As(err, &told) {
+		return &Error{Problem: "read the certificate authorities", Err: err, Advice: "put them into --pki-dir, or run without TLS: --insecure --etcd-insecure"}
+	}
+	return err
+}
+
+func (d *daemon) identify(context.Context) error {
+	var err error
 	d.id = d.cfg.HostID
 	if d.id == "" {
 		if d.id, err = host.HostID(d.cfg.DataDir, host.Mint); err != nil {
@@ -172,11 +202,7 @@ func (d *daemon) identify(context.Context) error {
 func (d *daemon) trust(context.Context) error {
 	var err error
 	if d.certs, err = newCerts(&d.cfg, d.id, d.log); err != nil {
-		var missing *pki.Error
-		if errors.Is(err, fs.ErrNotExist) && !errors.As(err, &missing) {
-			return &Error{Problem: "read the certificate authorities", Err: err, Advice: "put them into --pki-dir, or run without TLS: --insecure --etcd-insecure"}
-		}
-		return err
+		return authorityError(err)
 	}
 	return d.certs.access(&d.cfg, d.urls).Write(d.disk.StateDir())
 }
@@ -191,6 +217,10 @@ func (d *daemon) openStore(ctx context.Context) error {
 		return err
 	}
 	d.store, d.folder = store, control.New(store, d.cfg.ClusterName)
+	// Whose it is comes first: trying it out writes.
+	if _, _, _, err := d.folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
+		return &Error{Problem: "the backup store " + d.cfg.BackupStore, Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
+	}
 	caps, err := d.folder.Probe(ctx)
 	switch {
 	case err != nil:
@@ -199,9 +229,6 @@ func (d *daemon) openStore(ctx context.Context) error {
 		for _, p := range caps.Problems {
 			d.log.Warn("the backup store cannot do everything", "problem", p)
 		}
-	}
-	if _, _, _, err := d.folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
-		return &Error{Problem: "the backup store " + d.cfg.BackupStore, Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func ParseStatic(text string) (*Static, error) {
 		return nil, err
 	}
 	if err := spec.Validate(); err != nil {
-		return nil, &Error{Problem: "--static-config", Err: err}
+		return nil, &Error{Problem: "--static-config", Err: err, Advice: example}
 	}
 	return &s, nil
 }
@@ -60,7 +60,7 @@ func ParseStatic(text string) (*Static, error) {
 func (s *Static) Spec() (cluster.Spec, error) {
 	v, err := cluster.ParseVersion(s.EtcdVersion)
 	if err != nil {
-		return cluster.Spec{}, &Error{Problem: "--static-config", Err: err}
+		return cluster.Spec{}, &Error{Problem: "--static-config", Err: err, Advice: `such as "etcdVersion":"3.6.16"`}
 	}
 	spec := cluster.Spec{MemberCount: len(s.Nodes), EtcdVersion: v}
 	for _, n := range s.Nodes {
