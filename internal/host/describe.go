@@ -13,7 +13,6 @@ import (
 func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	releases := slices.Clone(h.o.Releases())
 	slices.SortFunc(releases, cluster.Version.Compare)
-	h.noteData(f)
 	h.mu.Lock()
 	s := h.state
 	out := cluster.HostState{
@@ -44,8 +43,10 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 }
 
 // noteData notes that a running member's data is gone, while it still serves.
-func (h *Host) noteData(f seen) {
-	if s := h.snapshot(); s.Local.State != cluster.MemberStarted || s.Journal != nil || f.dataErr != nil {
+// s is the state from before the look: a member that was found started since
+// may have had no log yet when it was looked for.
+func (h *Host) noteData(s State, f seen) {
+	if s.Local.State != cluster.MemberStarted || s.Journal != nil || f.dataErr != nil {
 		return
 	} else if !f.marked || !f.wal {
 		h.noteVanished(s)

@@ -199,6 +199,7 @@ func (h *Host) facts(ctx context.Context, reach []cluster.Member) cluster.HostSt
 	if f.dataErr == nil {
 		_ = h.recordLog(s, f.marked, f.wal) // tried again at the next look
 	}
+	h.noteData(s, f)
 	process = h.identify(s, process, &f)
 	return h.describe(process, f)
 }
