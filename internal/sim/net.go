@@ -81,7 +81,10 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 	}
 	f := w.fateOf(l.Kind, d.m.name, name, l)
 	answer := make(chan reply[R], 1)
-	deadline, bounded := ctx.Deadline()
+	budget := 10 * time.Second // without a deadline of its own
+	if deadline, bounded := ctx.Deadline(); bounded {
+		budget = time.Until(deadline) // it travels as a duration, as gRPC's does
+	}
 	from := d.m.id
 	deliver := func(wait time.Duration, tell bool) {
 		if !w.sleep(w.ctx, wait) || to == nil || f.Lose || !w.cuts.open(daemons, from, to.id) {
@@ -95,7 +98,7 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 		case l.To != "" && to.id != l.To:
 			r.err = errOtherHost
 		default:
-			r = serveAt(target, deadline, bounded && tell, serve)
+			r = serveAt(target, budget, serve)
 		}
 		if !tell || f.LoseReply || !w.sleep(w.ctx, f.back) || !w.cuts.open(daemons, to.id, from) {
 			return
@@ -125,15 +128,12 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 
 // serveAt runs the handler in the target; what is sent to a paused daemon
 // waits for it to go on.
-func serveAt[R any](target *daemon, deadline time.Time, bounded bool, serve func(context.Context, *daemon) (R, error)) (r reply[R]) {
+func serveAt[R any](target *daemon, budget time.Duration, serve func(context.Context, *daemon) (R, error)) (r reply[R]) {
 	if !target.alive() {
 		r.err = errReset
 		return r
 	}
-	if !bounded {
-		deadline = time.Now().Add(10 * time.Second)
-	}
-	ctx, cancel := context.WithDeadline(target.ctx, deadline)
+	ctx, cancel := context.WithTimeout(target.ctx, budget)
 	defer cancel()
 	r.value, r.err = serve(ctx, target)
 	if !target.lives() && !target.alive() {

@@ -407,7 +407,9 @@ func TestRule3LateRemovalWhileItsVictimRestarts(t *testing.T) {
 		w.Until("the removal is on its way", soonEnough, func() bool { return held })
 		w.Halt(a)
 		w.Spec(patient(3))
-		w.once(func(p Point) bool { return p.Host == "b" && p.Kind == kindMember && strings.HasPrefix(p.Detail, "remove") }, Strike{}, func() { w.KillEtcd(c) })
+		w.once(func(p Point) bool {
+			return p.Host == "b" && p.Kind == kindMember && strings.HasPrefix(p.Detail, "remove")
+		}, Strike{}, func() { w.KillEtcd(c) })
 		w.run(hold + 10*time.Second)
 		w.Start(a)
 		w.Await(3, soonEnough)
