@@ -3,7 +3,6 @@ package discovery
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"etcdadm.io/internal/durable"
 )
 
 // Directory is a directory in which every host has a file named by its ID, with the content
@@ -72,35 +73,7 @@ func (d Directory) announce(ctx context.Context, self Seed) error {
 	if err := os.MkdirAll(d.Path, 0o755); err != nil {
 		return err
 	}
-	return replaceFile(path, data)
-}
-
-// replaceFile writes a file beside the path and renames it, so that a reader sees all or nothing.
-func replaceFile(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	temporary := filepath.Join(dir, ".tmp-"+strings.ToLower(rand.Text()))
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		os.Remove(temporary)
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return durable.Replace(path, data, 0o644)
 }
 
 // Watch implements Watcher, by events where the system gives them, and by a look every Poll.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"etcdadm.io/internal/durable"
 )
 
 // lockPoll is how often a lock that another daemon holds is asked for again.
@@ -168,7 +170,7 @@ func (f File) renameOver(held *os.File, target string, content []byte) (err erro
 	if err := rename(fresh, target); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(target))
+	return durable.SyncDir(filepath.Dir(target))
 }
 
 // writeInPlace overwrites the file. A crash can leave a part of the old content
@@ -203,13 +205,4 @@ func sameOwner(f *os.File, like os.FileInfo) error {
 		return nil
 	}
 	return f.Chown(int(old.Uid), int(old.Gid))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"etcdadm.io/internal/duration"
+
+	"etcdadm.io/internal/durable"
 )
 
 // AuthorityLifetime is how long an authority made by Create is valid.
@@ -57,7 +59,7 @@ func createAuthority(dir, name string, now time.Time) error {
 		return failed(certFile, err)
 	}
 	// A process that was faster made its certificate for the same key file, so either one will do.
-	if err := createFile(certFile, encodeCertificates(cert), modePublic); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := durable.Create(certFile, encodeCertificates(cert), modePublic); err != nil && !errors.Is(err, fs.ErrExist) {
 		return failed(certFile, err)
 	}
 	return nil
@@ -73,7 +75,7 @@ func keyAt(file string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = createFile(file, data, modeKey)
+	err = durable.Create(file, data, modeKey)
 	if !errors.Is(err, fs.ErrExist) {
 		return key, err
 	}

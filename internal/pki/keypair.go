@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"etcdadm.io/internal/durable"
 )
 
 // Names are the file names of one key pair and of the authorities that its holder trusts.
@@ -174,7 +176,7 @@ func (p pairFiles) trust(a *Authority) (changed bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	return true, replaceFile(p.ca(), want, modePublic)
+	return true, durable.Replace(p.ca(), want, modePublic)
 }
 
 // issue writes a certificate for the key that is there, or for a new one that is written first.
@@ -197,7 +199,7 @@ func (p pairFiles) issue(a *Authority, r Request, had *Keypair, why string, keyE
 	} else if err := p.tightenKey(); err != nil {
 		return nil, err
 	}
-	if err := replaceFile(p.cert(), encodeCertificates(pair.leaf), modePublic); err != nil {
+	if err := durable.Replace(p.cert(), encodeCertificates(pair.leaf), modePublic); err != nil {
 		return nil, p.failed(p.cert(), err, "")
 	}
 	return pair, nil
@@ -213,7 +215,7 @@ func (p pairFiles) writeKey(key crypto.Signer, readErr error, now time.Time) err
 	if err != nil {
 		return err
 	}
-	return createFile(p.key(), data, modeKey)
+	return durable.Create(p.key(), data, modeKey)
 }
 
 // tightenKey takes a key's permissions for group and others away, should somebody have given them.
