@@ -182,7 +182,7 @@ func foldEnough(before time.Time, o *Observation) time.Time {
 	return since(before, free >= Quorum(o.Spec.MemberCount), o.At)
 }
 
-// MemberMemory returns what is remembered of a member.
+// Member returns what is remembered of a member.
 func (m Memory) Member(id MemberID) MemberMemory {
 	for _, x := range m.Members {
 		if x.Member == id {
@@ -192,7 +192,7 @@ func (m Memory) Member(id MemberID) MemberMemory {
 	return MemberMemory{Member: id}
 }
 
-// HostMemory returns what is remembered of a host.
+// Host returns what is remembered of a host.
 func (m Memory) Host(id HostID) (HostMemory, bool) {
 	for _, x := range m.Hosts {
 		if x.Host == id {

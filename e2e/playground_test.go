@@ -109,9 +109,7 @@ func TestPlayground(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), etcdctl, args...)
 		cmd.Env = os.Environ()
-		for _, e := range playgroundEnvironment(dir, ready.Endpoints) {
-			cmd.Env = append(cmd.Env, e)
-		}
+		cmd.Env = append(cmd.Env, playgroundEnvironment(dir, ready.Endpoints)...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("etcdctl %v: %v\n%s", args, err, out)

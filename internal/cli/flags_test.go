@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"flag"
 	"slices"
 	"strings"
@@ -86,7 +87,7 @@ func TestMistakesAreSentences(t *testing.T) {
 
 func TestHelpIsHelp(t *testing.T) {
 	fs := flag.NewFlagSet("x", flag.ContinueOnError)
-	if _, _, err := parseGoFlags(fs, []string{"-h"}, true); err != flag.ErrHelp {
+	if _, _, err := parseGoFlags(fs, []string{"-h"}, true); !errors.Is(err, flag.ErrHelp) {
 		t.Fatal(err)
 	}
 }

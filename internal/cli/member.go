@@ -135,6 +135,6 @@ func outcome(r manager.GoalResult) error {
 func confirmed(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprintf(out, "%s [y/N] ", question)
 	var answer string
-	fmt.Fscanln(in, &answer)
+	_, _ = fmt.Fscanln(in, &answer) // no answer is a no
 	return answer == "y" || answer == "yes"
 }

@@ -130,21 +130,21 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 func (w *watch) serve(ctx context.Context, address string, port int, ready func() error) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { rw.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
 		if err := ready(); err != nil {
 			http.Error(rw, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		rw.Write([]byte("ok\n"))
+		_, _ = rw.Write([]byte("ok\n"))
 	})
 	mux.HandleFunc("GET /status", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(rw)
 		e.SetIndent("", "  ")
-		e.Encode(w.report()) // a reader that went away is no error of ours
+		_ = e.Encode(w.report()) // a reader that went away is no error of ours
 	})
-	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 	if err != nil {
 		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
 	}
@@ -152,7 +152,9 @@ func (w *watch) serve(ctx context.Context, address string, port int, ready func(
 	stopped := context.AfterFunc(ctx, func() {
 		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		s.Shutdown(stopCtx)
+		if err := s.Shutdown(stopCtx); err != nil {
+			s.Close()
+		}
 	})
 	defer stopped()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -78,8 +78,8 @@ func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock()
-	listener, err := d.listen()
+	defer func() { _ = lock.Unlock() }() // it ends with the program anyway
+	listener, err := d.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,11 +142,12 @@ func (d *daemon) lockState() (*runtime.DirLock, error) {
 
 // listen takes the daemons' port: on the own address where this machine has
 // it, so that several hosts can share a machine, else on all.
-func (d *daemon) listen() (net.Listener, error) {
+func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 	port := strconv.Itoa(d.cfg.GRPCPort)
-	l, err := net.Listen("tcp", net.JoinHostPort(d.cfg.Address, port))
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(d.cfg.Address, port))
 	if err != nil && !isInUse(err) {
-		l, err = net.Listen("tcp", net.JoinHostPort("", port))
+		l, err = config.Listen(ctx, "tcp", net.JoinHostPort("", port))
 	}
 	if err != nil {
 		return nil, &Error{Problem: fmt.Sprintf("listen on port %s of %s for other daemons", port, d.cfg.Address), Err: err, Advice: "another program has the port; stop it, or choose another --grpc-port"}

@@ -115,7 +115,7 @@ func wrap(op string, mutating, sent bool, err error) error {
 	}
 	st := status.Convert(err)
 	if ours, ok := refusals[st.Message()]; ok {
-		if mutating && ours == ErrNoLeader {
+		if mutating && errors.Is(ours, ErrNoLeader) {
 			// Promotion through a follower ends so when an earlier try of it
 			// may have reached the leader. Source: EtcdServer.PromoteMember.
 			return fmt.Errorf("%s: %w: %w", op, ErrUnknownOutcome, ours)

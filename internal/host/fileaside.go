@@ -105,7 +105,7 @@ func slug(reason string) string {
 
 // bytesIn is the size of the files of a directory, as far as they can be seen.
 func bytesIn(dir string) (n int64) {
-	filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // a size is only told
 		}

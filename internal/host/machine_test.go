@@ -137,7 +137,6 @@ type session struct {
 	changes chan struct{}
 	adopted bool
 	permit  host.Permit
-	asked   []cluster.Ping // what peers answer
 	askedN  int
 }
 

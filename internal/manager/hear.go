@@ -22,7 +22,6 @@ var ErrNotOurs = errors.New("the ping is not from another daemon of this cluster
 // peerState is another daemon, as it was heard last.
 type peerState struct {
 	contact cluster.Contact
-	changes uint64
 	heard   time.Time
 	last    cluster.Ping
 	skew    time.Duration

@@ -222,7 +222,7 @@ func (k *keeper) signal(s syscall.Signal) {
 	k.mu.Unlock()
 	for _, h := range hosts {
 		if pid := h.PID(); pid > 0 {
-			syscall.Kill(pid, s) // our own child, not yet waited for
+			_ = syscall.Kill(pid, s) // our own child, not yet waited for
 		}
 	}
 }

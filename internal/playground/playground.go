@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return &Mistake{fmt.Sprintf("another playground runs in %s: %v", p.dir, err), "end it, or give this one another --dir"}
 	}
-	defer lock.Unlock()
+	defer func() { _ = lock.Unlock() }() // it ends with the program anyway
 	if err := p.prepare(ctx, spec); err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ type line struct {
 
 func (v *JSON) write(l line) {
 	l.Time = time.Now().UTC()
-	v.w.Encode(l) // a reader that went away is no error of ours
+	_ = v.w.Encode(l) // a reader that went away is no error of ours
 }
 
 // Begin implements View.

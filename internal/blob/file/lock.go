@@ -59,7 +59,7 @@ func (s *Store) lock(ctx context.Context, root *os.Root) (unlock func(), err err
 		if f != nil {
 			return func() {
 				// Closing alone would leave the lock with a child that was forked just now, until it executes its program.
-				unix.Flock(int(f.Fd()), unix.LOCK_UN)
+				_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 				f.Close()
 				<-s.turn
 			}, nil

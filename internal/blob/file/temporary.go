@@ -114,7 +114,7 @@ func (t *temporary) commit(key string) (blob.ETag, error) {
 // discard closes the file, and removes it unless it became an object.
 func (t *temporary) discard() {
 	if t.name != "" {
-		t.root.Remove(t.name) // if this fails, sweep finds it one day
+		_ = t.root.Remove(t.name) // if this fails, sweep finds it one day
 	}
 	t.file.Close()
 }
@@ -138,7 +138,7 @@ func sweep(root *os.Root) {
 			continue
 		}
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			root.Remove(entry.Name())
+			_ = root.Remove(entry.Name()) // the next sweep tries again
 		}
 		f.Close()
 	}

@@ -52,7 +52,7 @@ func (r *request) finish(value any, err error) {
 	if n, ok := value.(int64); ok && err == nil && r.result != nil {
 		value = r.result(n)
 	}
-	if err != errNotSent && r.net.opt.LoseReply != nil && r.net.opt.LoseReply(r.call) {
+	if !errors.Is(err, errNotSent) && r.net.opt.LoseReply != nil && r.net.opt.LoseReply(r.call) {
 		err = errLost
 	}
 	delay, ok := r.net.link(r.call.Host, r.from)
