@@ -66,7 +66,7 @@ func (v *view) carried() *Decision {
 	if len(carry) == 0 {
 		return nil
 	}
-	return wait(false, "no-intent", "etcdadm reset", "hosts hold the data of members, and neither the store nor a host has the record of their founding; no cluster is founded beside them%s", because(carry))
+	return wait(false, "no-intent", "", "hosts hold the data of members, and neither the store nor a host has the record of their founding; no cluster is founded beside them until the store is back or their data directories were moved away%s", because(carry))
 }
 
 // needSpec blocks what cannot be done without a spec that makes sense.
@@ -200,11 +200,7 @@ func (v *view) finishFounding() *Decision {
 	if d := v.refound(); d != nil {
 		return d
 	}
-	command := ""
-	if v.stalled() {
-		command = "etcdadm init --supersede"
-	}
-	return wait(true, "founding", command, "waiting for the founded members to serve%s", because(waiting))
+	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
 }
 
 // stalled: the founding has had its time.

@@ -88,7 +88,7 @@ func (v *view) noMembers() *Decision {
 		d.Again = later
 		return d
 	}
-	return wait(false, "no-members", "etcdadm restore BACKUP", "none of the hosts that carried this cluster holds data of it any more; restore a backup to go on")
+	return wait(false, "no-members", "", "none of the hosts that carried this cluster holds data of it any more; a backup has to be restored to go on")
 }
 
 // revive restarts in place one member that runs and sees no raft leader for

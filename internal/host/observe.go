@@ -120,7 +120,7 @@ func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 			Code: "two-intents",
 			Sentence: fmt.Sprintf("generation %d was written twice: this host keeps the intent with nonce %s and was shown one with nonce %s",
 				in.Generation, kept.Nonce, in.Nonce),
-			Hint: "find out which of the two stores or markers is the cluster's, then run etcdadm init --supersede",
+			Hint: "find out which of the two stores or markers is the cluster's, and give every daemon that one",
 		})
 		return nil
 	}
