@@ -318,6 +318,7 @@ func TestRule5LearnerWipedBeforePromotion(t *testing.T) {
 		was, _ := wiped.state()
 		w.Halt(wiped)
 		w.Wipe(wiped)
+		w.run(8 * time.Second) // out of sight, and listed
 		w.Start(wiped)
 		w.run(15 * time.Second)
 		voters, _ := w.voters()
@@ -424,6 +425,12 @@ func TestRule3LeaveWhileAnotherIsDown(t *testing.T) {
 		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
 		w.Halt(c)
 		w.run(10 * time.Second)
+		w.OnPoint(func(p Point) Strike {
+			if p.Kind == kindMember && strings.HasPrefix(p.Detail, "remove") {
+				w.violate("etcd is asked to %s while another voter is down", p.Detail)
+			}
+			return Strike{}
+		})
 		changes := w.changed()
 		for _, m := range []*machine{b, a} {
 			ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
@@ -436,6 +443,7 @@ func TestRule3LeaveWhileAnotherIsDown(t *testing.T) {
 		if w.changed() != changes {
 			w.violate("the voters were changed")
 		}
+		w.OnPoint(nil)
 		w.Start(c)
 		w.Await(3, soonEnough)
 	})
