@@ -298,6 +298,7 @@ func TestRule4ReplacesWithoutLosingTolerance(t *testing.T) {
 func TestRule5LearnerWipedBeforePromotion(t *testing.T) {
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(1, "a", "b", "c")
+		w.run(time.Minute) // a log long enough for a tenth of it to matter
 		var wiped *machine
 		w.once(func(p Point) bool {
 			_, learners := w.voters()
