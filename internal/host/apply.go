@@ -45,7 +45,11 @@ func (h *Host) Apply(ctx context.Context, req cluster.ApplyRequest) cluster.Appl
 		opCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), opDeadline)
 		defer cancel()
 		r := h.carryOut(opCtx, req)
-		h.o.Log.Info("op ended", "op", req.Op.String(), "fence", req.Fence.String(), "outcome", r.Outcome, "reason", r.Reason)
+		if r.Outcome == cluster.OutcomeDone {
+			h.o.Log.Info("carried out", "op", req.Op.String(), "for", req.Fence.Host)
+		} else { // who asked for it says so once, and asks again
+			h.o.Log.Debug("not carried out", "op", req.Op.String(), "for", req.Fence.Host, "outcome", r.Outcome, "reason", r.Reason)
+		}
 		h.end(t)
 		result <- r
 	}()

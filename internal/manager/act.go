@@ -117,7 +117,7 @@ func (m *Manager) tell(op plan.HostOp, r cluster.ApplyReply) {
 		m.mu.Lock()
 		delete(m.said, topic)
 		m.mu.Unlock()
-		m.log.Info("op done", "host", op.Host, "op", op.Op.String())
+		m.log.Debug("op done", "host", op.Host, "op", op.Op.String())
 		return
 	}
 	text := r.Reason
@@ -144,7 +144,7 @@ func (t *term) writeIntent(ctx context.Context, c *plan.IntentChange, l look) bo
 	if err != nil {
 		return false
 	}
-	m.log.Info("intent written", "generation", in.Generation, "write", in.Write, "state", in.State)
+	m.log.Debug("intent written", "generation", in.Generation, "write", in.Write, "state", in.State)
 	if in.Order(t.intent) > 0 {
 		t.intent = in
 	}
