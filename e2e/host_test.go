@@ -67,7 +67,21 @@ func (h *host) arguments() []string {
 	if c.block.shift != 0 {
 		args = append(args, fmt.Sprintf("--grpc-port=%d", portGRPC+c.block.shift))
 	}
-	return append(append(args, c.options.flags...), h.flags...)
+	return lastWins(append(append(args, c.options.flags...), h.flags...))
+}
+
+// lastWins drops every flag --name=value that a later one repeats: some flags
+// make a list of what is repeated.
+func lastWins(args []string) []string {
+	var out []string
+	for i, a := range args {
+		name, _, hasValue := strings.Cut(a, "=")
+		again := func(b string) bool { return strings.HasPrefix(b, name+"=") }
+		if !hasValue || !slices.ContainsFunc(args[i+1:], again) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // start runs the daemon.

@@ -23,7 +23,9 @@ import (
 )
 
 // etcdEnvironment is what the daemon's environment and the environment file
-// pass on to etcd. A dangerous variable is an error with its sentence.
+// pass on to etcd. A dangerous variable is an error with its sentence. The
+// file's variables become the daemon's own, too: some are for it, such as
+// those of certificates and stores.
 func etcdEnvironment(file string) ([]string, error) {
 	environ := os.Environ()
 	if file != "" {
@@ -36,8 +38,11 @@ func etcdEnvironment(file string) ([]string, error) {
 			return nil, err
 		}
 		for _, v := range vars {
-			environ = append(environ, v.String())
+			if err := os.Setenv(v.Name, v.Value); err != nil {
+				return nil, &Error{Problem: "--env-file: " + v.Name, Err: err, Advice: "name a file of NAME=VALUE lines"}
+			}
 		}
+		environ = os.Environ()
 	}
 	return envfile.PassThrough(environ)
 }
