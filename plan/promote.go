@@ -40,10 +40,12 @@ func (v *view) addBeforePromoting() *Decision {
 
 // caughtUp: the learner answers and is within a tenth of the log. Source:
 // etcd refuses a promotion below 90 % of the leader's index; we ask for that
-// of what the learner itself has applied.
+// of what the learner itself has applied. One entry of grace keeps the answer
+// of a young cluster from flickering, where one entry is more than a tenth;
+// hosts are not looked at in the same instant.
 func (v *view) caughtUp(s cluster.Seat) bool {
 	top := v.furthest()
-	return s.Up && s.Host.Status.Learner && s.Host.Status.Applied >= top-top/10
+	return s.Up && s.Host.Status.Learner && s.Host.Status.Applied >= top-max(top/10, min(top, 1))
 }
 
 func (v *view) promoteSeat(s cluster.Seat) *Decision {
