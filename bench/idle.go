@@ -26,7 +26,7 @@ func idleDaemon() measure {
 }
 
 const (
-	idleSettle = 20 * time.Second // what follows a start has to have ended
+	idleSettle = 65 * time.Second // daemons look around more often in their first minute
 	idleFor    = time.Minute
 	idleQuick  = 20 * time.Second
 )
