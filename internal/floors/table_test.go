@@ -176,6 +176,7 @@ var table = []room{
 	{path: "internal/sim/...", floor: scaffold},
 	{path: "bench/...", floor: scaffold},
 	{path: "e2e/...", floor: scaffold},
+	{path: "docs", floor: scaffold}, // holds the documents against the code
 	{path: "tools/...", floor: scaffold},
 }
 

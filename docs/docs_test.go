@@ -1,0 +1,212 @@
+// Package docs_test keeps the documents true to the code: every code that can
+// block has its page and no page is left over, links lead somewhere, and the
+// flags, commands, metrics, files, tests and words that are named exist.
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// root is the checkout.
+const root = ".."
+
+// document is a Markdown file.
+type document struct {
+	path  string // below root, with slashes
+	lines []line
+}
+
+// line is a line of a document. Code is what stands in it between backquotes,
+// or all of it inside of a fence.
+type line struct {
+	text   string
+	code   []string
+	prose  string // without code
+	fenced bool
+}
+
+var span = regexp.MustCompile("`([^`]+)`")
+
+func documents(t *testing.T) []document {
+	t.Helper()
+	paths := []string{"README.md", "CHANGELOG.md"}
+	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".md" {
+			paths = append(paths, "docs/"+filepath.ToSlash(path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []document
+	for _, path := range paths {
+		out = append(out, document{path, linesOf(read(t, path))})
+	}
+	return out
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func linesOf(text string) []line {
+	var out []line
+	fenced := false
+	for s := range strings.Lines(text) {
+		l := line{text: strings.TrimRight(s, "\n"), fenced: fenced}
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(s), "```"):
+			fenced = !fenced
+		case fenced:
+			l.code = []string{l.text}
+		default:
+			for _, m := range span.FindAllStringSubmatch(s, -1) {
+				l.code = append(l.code, m[1])
+			}
+			l.prose = span.ReplaceAllString(l.text, "")
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// guides are the pages of docs/operations that are about no single code.
+var guides = []string{"README", "install-and-run", "replace-a-host", "change-size", "tls", "metrics", "troubleshooting"}
+
+func TestEveryCodeHasAPage(t *testing.T) {
+	used := codes(t)
+	if len(used) < 30 {
+		t.Fatalf("found only %d codes: %q", len(used), used)
+	}
+	files, err := filepath.Glob("operations/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages []string
+	for _, f := range files {
+		if name := strings.TrimSuffix(filepath.Base(f), ".md"); !slices.Contains(guides, name) {
+			pages = append(pages, name)
+		}
+	}
+	index := read(t, "docs/operations/README.md")
+	for _, code := range used {
+		if !slices.Contains(pages, code) {
+			t.Errorf("the code %s is used and has no page docs/operations/%s.md", code, code)
+		}
+		if !strings.Contains(index, "["+code+"]("+code+".md)") {
+			t.Errorf("docs/operations/README.md does not list %s", code)
+		}
+	}
+	for _, page := range pages {
+		if !slices.Contains(used, page) {
+			t.Errorf("docs/operations/%s.md is about a code that nothing uses", page)
+		}
+		text := read(t, "docs/operations/"+page+".md")
+		if !strings.Contains(text, page) || !strings.Contains(text, "**What it means.**") {
+			t.Errorf("docs/operations/%s.md does not say what %s means", page, page)
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, d := range documents(t) {
+		for i, l := range d.lines {
+			if l.fenced {
+				continue
+			}
+			for _, m := range link.FindAllStringSubmatch(l.text, -1) {
+				if !strings.Contains(m[1], "://") {
+					checkLink(t, d, i+1, m[1])
+				}
+			}
+		}
+	}
+}
+
+func checkLink(t *testing.T, from document, number int, target string) {
+	t.Helper()
+	file, anchor, _ := strings.Cut(target, "#")
+	path := from.path
+	if file != "" {
+		path = filepath.ToSlash(filepath.Join(filepath.Dir(from.path), file))
+	}
+	if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+		t.Errorf("%s:%d: %s leads nowhere", from.path, number, target)
+		return
+	}
+	if anchor == "" {
+		return
+	}
+	for _, l := range linesOf(read(t, path)) {
+		if title, ok := strings.CutPrefix(strings.TrimLeft(l.text, "#"), " "); ok && !l.fenced && strings.HasPrefix(l.text, "#") && slug(title) == anchor {
+			return
+		}
+	}
+	t.Errorf("%s:%d: %s has no heading #%s", from.path, number, path, anchor)
+}
+
+// slug is the anchor of a heading, as GitHub makes it.
+func slug(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, title)
+}
+
+// avoided are words that vocabulary.md replaces.
+var avoided = regexp.MustCompile(`(?i)\b(nodes?|masters?|instances?)\b`)
+
+func TestVocabulary(t *testing.T) {
+	for _, d := range documents(t) {
+		if d.path == "docs/vocabulary.md" {
+			continue
+		}
+		for i, l := range d.lines {
+			if m := avoided.FindString(l.prose); m != "" {
+				t.Errorf("%s:%d: %q is no word of ours, see docs/vocabulary.md: %s", d.path, i+1, m, l.text)
+			}
+		}
+	}
+	for i, l := range linesOf(read(t, "docs/vocabulary.md")) {
+		for _, c := range l.code {
+			if !existsInCode(t, c) {
+				t.Errorf("docs/vocabulary.md:%d: there is no %s", i+1, c)
+			}
+		}
+	}
+}
+
+var qualified = regexp.MustCompile(`^([A-Za-z]+)\.([A-Z]\w*)$`)
+
+// existsInCode finds `package.Name` and `Type.Member` in the Go sources, and
+// `path/` and `path` as directories.
+func existsInCode(t *testing.T, word string) bool {
+	t.Helper()
+	m := qualified.FindStringSubmatch(word)
+	if m == nil {
+		_, err := os.Stat(filepath.Join(root, word))
+		return err == nil || word == "control/" || strings.Contains(sources(t), `"`+strings.TrimSuffix(word, "/")+`"`)
+	}
+	declared := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |\t)` + m[2] + `\b`)
+	return declared.MatchString(sources(t)) && strings.Contains(sources(t), m[1])
+}
