@@ -126,7 +126,7 @@ func (c *testCluster) storeURL() string { return "file://" + c.store }
 // addHost prepares one more host.
 func (c *testCluster) addHost() *host {
 	n := len(c.hosts) + 1
-	h := &host{c: c, n: n, address: c.block.host(n), dir: filepath.Join(c.dir, fmt.Sprint(n)), log: filepath.Join(c.dir, fmt.Sprintf("%d.log", n))}
+	h := &host{c: c, n: n, place: n, address: c.block.host(n), dir: filepath.Join(c.dir, fmt.Sprint(n)), log: filepath.Join(c.dir, fmt.Sprintf("%d.log", n))}
 	c.hosts = append(c.hosts, h)
 	return h
 }

@@ -23,6 +23,7 @@ import (
 type host struct {
 	c       *testCluster
 	n       int
+	place   int // whose address it has: n's, unless it moved
 	address string
 	dir     string // data directory
 	log     string // of the daemon, all its runs
@@ -41,8 +42,8 @@ func (h *host) scheme() string {
 	return "http"
 }
 
-func (h *host) clientURL() string { return h.scheme() + "://" + h.c.block.at(h.n, portClient) }
-func (h *host) endpoint() string  { return h.c.block.at(h.n, portGRPC) }
+func (h *host) clientURL() string { return h.scheme() + "://" + h.c.block.at(h.place, portClient) }
+func (h *host) endpoint() string  { return h.c.block.at(h.place, portGRPC) }
 
 // arguments are the daemon's, as the walkthrough has them.
 func (h *host) arguments() []string {
@@ -61,8 +62,8 @@ func (h *host) arguments() []string {
 		"--address", h.address, "--etcd-address", h.address,
 		"--cluster-name="+c.name, "--backup-store="+c.storeURL(), "--data-dir="+h.dir,
 		"--client-urls="+h.clientURL(),
-		"--quarantine-client-urls="+h.scheme()+"://"+c.block.at(h.n, portQuarantine),
-		"--peer-urls="+h.scheme()+"://"+c.block.at(h.n, portPeer),
+		"--quarantine-client-urls="+h.scheme()+"://"+c.block.at(h.place, portQuarantine),
+		"--peer-urls="+h.scheme()+"://"+c.block.at(h.place, portPeer),
 		"--release-dir="+cache)
 	if c.block.shift != 0 {
 		args = append(args, fmt.Sprintf("--grpc-port=%d", portGRPC+c.block.shift))
@@ -83,6 +84,9 @@ func lastWins(args []string) []string {
 	}
 	return out
 }
+
+// move gives the host the address that number n would have.
+func (h *host) move(n int) { h.place, h.address = n, h.c.block.host(n) }
 
 // start runs the daemon.
 func (h *host) start() {

@@ -14,7 +14,7 @@ import (
 
 // fetch reads a page of a host's metrics port.
 func (h *host) fetch(ctx context.Context, path string) (int, string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.c.block.at(h.n, portMetrics)+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.c.block.at(h.place, portMetrics)+path, nil)
 	if err != nil {
 		return 0, "", err
 	}

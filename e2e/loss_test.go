@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A host that is gone for longer than --dead-after is replaced by one that is
+// free. When it comes back after all, it sets its data aside and is free.
+func TestDeadHostIsReplaced(t *testing.T) {
+	t.Parallel()
+	c := formed(t, 3, options{hosts: 4, flags: []string{"--dead-after=5s"}})
+	w := c.write()
+	c.start(4)
+	c.leader(soon, c.host(4))
+	c.host(2).crash()
+	c.voters(90*time.Second, 1, 3, 4)
+	c.host(2).start()
+	c.free(soon, c.host(2), c.host(1))
+	c.voters(soon, 1, 3, 4)
+	w.check()
+}
+
+// A host that comes back with another address is the same member.
+func TestHostMovesToAnotherAddress(t *testing.T) {
+	t.Parallel()
+	c := formed(t, 3, options{})
+	w := c.write()
+	before := c.voters(soon, 1, 2, 3)
+	for i, h := range []*host{c.host(2), c.leader(soon, c.host(1))} {
+		h.interrupt()
+		w.waitFor(10)
+		h.move(11 + i)
+		h.start()
+		c.voters(soon, 1, 2, 3)
+	}
+	after := c.voters(soon, 1, 2, 3)
+	for i := range before {
+		if before[i].ID != after[i].ID {
+			t.Errorf("host %d had member %x and has %x", i+1, before[i].ID, after[i].ID)
+		}
+	}
+	w.check()
+}
+
+// Without a quorum nothing is changed, however long it lasts: two of three
+// hosts are gone for longer than --dead-after, and the third waits for them.
+func TestTwoOfThreeAreGoneForAWhile(t *testing.T) {
+	t.Parallel()
+	c := formed(t, 3, options{hosts: 4, flags: []string{"--dead-after=3s"}})
+	w := c.write()
+	c.start(4)
+	c.leader(soon, c.host(4))
+	before := c.voters(soon, 1, 2, 3)
+	pid := c.host(3).etcdPID()
+	c.host(1).crash()
+	c.host(2).crash()
+	c.blocked(c.host(3), "quorum")
+	deadline := time.Now().Add(8 * time.Second)
+	eventually(t, soon, "time passes", func(context.Context) error {
+		if left := time.Until(deadline); left > 0 {
+			return fmt.Errorf("%s left", left)
+		}
+		return nil
+	})
+	if now := c.host(3).etcdPID(); now != pid {
+		t.Errorf("the etcd that was left had pid %d and has %d", pid, now)
+	}
+	c.start(1, 2)
+	after := c.voters(soon, 1, 2, 3)
+	for i := range before {
+		if before[i].ID != after[i].ID {
+			t.Errorf("host %d had member %x and has %x", i+1, before[i].ID, after[i].ID)
+		}
+	}
+	w.check()
+}
+
+// Whatever comes, in a random order: sizes, kills, stops, wiped disks (one at
+// a time, and only while every other voter is there). The cluster finds its
+// way back each time, and no acknowledged write is lost.
+func TestStorm(t *testing.T) {
+	if !*long {
+		t.Skip("takes minutes: -e2e.long")
+	}
+	t.Parallel()
+	for range 2 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			storm(t, rand.New(rand.NewPCG(seed, 0)), 3*time.Minute)
+		})
+	}
+}
+
+func storm(t *testing.T, random *rand.Rand, lasts time.Duration) {
+	c := newCluster(t, options{hosts: 5})
+	c.configure(3)
+	c.start(1, 2, 3, 4, 5)
+	c.members(soon, 3)
+	w := c.write()
+	size := 3
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		if random.IntN(2) == 0 {
+			size = []int{1, 3, 5}[random.IntN(3)]
+			t.Logf("%s: %d members are wanted", time.Now().Format(time.TimeOnly), size)
+			c.configure(size)
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond) // somewhere on the way
+		}
+		for range 1 + random.IntN(2) {
+			c.harm(random, c.hosts[random.IntN(len(c.hosts))])
+		}
+		time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+		for _, h := range c.hosts {
+			if !h.running() {
+				h.start()
+			}
+		}
+		on := c.members(3*time.Minute, size)
+		if size > 1 && random.IntN(3) == 0 {
+			h := c.host(on[random.IntN(len(on))])
+			t.Logf("%s: host %d loses its disk", time.Now().Format(time.TimeOnly), h.n)
+			h.crash()
+			h.wipe(random.IntN(2) == 0)
+			h.start()
+			c.members(3*time.Minute, size)
+		}
+	}
+	w.check()
+}
+
+// harm does something to a host that it has to survive.
+func (c *testCluster) harm(random *rand.Rand, h *host) {
+	if !h.running() {
+		return
+	}
+	pids := h.etcdPIDs()
+	does := []string{"etcd killed", "daemon killed", "crashed", "interrupted", "daemon paused", "etcd paused"}[random.IntN(6)]
+	c.t.Logf("%s: host %d: %s", time.Now().Format(time.TimeOnly), h.n, does)
+	paused := func(pids ...int) {
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		time.Sleep(time.Duration(random.IntN(6000)) * time.Millisecond)
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGCONT)
+		}
+	}
+	switch does {
+	case "etcd killed":
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	case "daemon killed":
+		h.kill()
+	case "crashed":
+		h.crash()
+	case "interrupted":
+		h.interrupt()
+	case "daemon paused":
+		paused(h.cmd.Process.Pid)
+	case "etcd paused":
+		paused(slices.Clone(pids)...)
+	}
+}
