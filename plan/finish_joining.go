@@ -37,6 +37,9 @@ func finishJoining(v *view) *Decision {
 			if waiting != "" {
 				continue // two joiners that start together wait for each other's answers
 			}
+			if d := v.oldListAt(h, s); d != nil {
+				return d
+			}
 			return v.startJoiner(h, s.Member)
 		}
 		if d := v.dropLearner(s); d != nil {
@@ -96,6 +99,38 @@ func (v *view) startingLearner() cluster.HostID {
 		}
 	}
 	return ""
+}
+
+// oldListAt waits while a voter answers that does not keep up. Source: a
+// joining etcd takes its member ID from the list of whichever member answers
+// first, by peer URL. A list from before a former member at this address was
+// removed would give it that member's ID, and an empty disk its vote.
+func (v *view) oldListAt(h *cluster.HostReport, joiner cluster.Seat) *Decision {
+	for _, s := range v.roster.Voters() {
+		if s.Up || !v.mayAnswer(s) {
+			continue
+		}
+		d := wait(false, "voter-behind", "", "member %s was added for %s; it is started once voter %s keeps up or is gone, because its list may be old (%s)",
+			joiner.ID, h.Host, seatName(s), s.Why)
+		d.Again = later
+		return d
+	}
+	return nil
+}
+
+// mayAnswer: a process of the member runs as far as anybody can tell.
+func (v *view) mayAnswer(s cluster.Seat) bool {
+	if s.Host != nil {
+		return s.Host.Process.State != cluster.ProcessStopped && s.Host.Process.State != cluster.ProcessBackoff
+	}
+	for i := range v.obs.Hosts {
+		for _, r := range v.obs.Hosts[i].Reaches {
+			if r.Member == s.ID && r.Answers {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (v *view) startJoiner(h *cluster.HostReport, m cluster.Member) *Decision {

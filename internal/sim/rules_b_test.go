@@ -176,3 +176,21 @@ func TestRule10SilentMembers(t *testing.T) {
 		w.Await(3, soonEnough)
 	})
 }
+
+// TestRule8OldListGivesAnOldMemberID: etcd takes a joiner's member ID from the
+// list of whoever answers first. A voter that is cut from the rest, and that
+// the joiner reaches, still lists the joiner's former self.
+func TestRule8OldListGivesAnOldMemberID(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(5, "a", "b", "c", "d", "e")
+		a, b := w.Host("a"), w.Host("b")
+		w.Split([]*machine{a}, []*machine{w.Host("c"), w.Host("d"), w.Host("e")}, members)
+		w.run(3 * time.Second)
+		w.Halt(b)
+		w.Wipe(b)
+		w.Start(b)
+		w.run(2 * time.Minute)
+		w.Heal()
+		w.Await(5, soonEnough)
+	})
+}
