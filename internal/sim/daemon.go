@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -128,7 +129,7 @@ func (w *World) start(m *machine) *daemon {
 	d.manager, err = manager.New(manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: m.id, Endpoint: m.endpoint()}, ClusterName: clusterName,
 		Network: network{d}, Seeds: seeds{w}, Control: folder, Spec: w.static,
-		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log,
+		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log, Intervals: intervals,
 		Decided: func(_ *cluster.Observation, p plan.Decision) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -149,6 +150,19 @@ func (w *World) start(m *machine) *daemon {
 		close(d.done)
 	})
 	return d
+}
+
+// intervals are the usual ones but for some microseconds, so that what a
+// daemon does by the clock does not fall on one instant, where Go picks an
+// order by a chance that is not the seed's.
+var intervals = manager.Intervals{
+	Quick: 100*time.Millisecond + 17*time.Microsecond, Idle: time.Second + 31*time.Microsecond,
+	Silent: 5*time.Second + 53*time.Microsecond, Tick: 10*time.Second + 77*time.Microsecond,
+	Store: 2*time.Second + 113*time.Microsecond, Record: 10*time.Second + 191*time.Microsecond,
+	Discovery:   time.Minute + 331*time.Microsecond,
+	PingTimeout: time.Second + 7*time.Microsecond, ObserveTimeout: 2*time.Second + 11*time.Microsecond,
+	StoreTimeout: 2*time.Second + 13*time.Microsecond, WriteTimeout: 5*time.Second + 19*time.Microsecond,
+	ApplyTimeout: 15*time.Second + 23*time.Microsecond,
 }
 
 func memberIDs(token string, founders []cluster.Founder) ([]cluster.MemberID, cluster.ClusterID, error) {
@@ -324,6 +338,9 @@ func (s seeds) Seeds(context.Context) ([]discovery.Seed, error) {
 	return out, nil
 }
 
+// probeName is random in each run.
+var probeName = regexp.MustCompile(`\.etcdadm-probe-[0-9a-z]+`)
+
 // logHandler puts a daemon's log lines into the timeline.
 type logHandler struct {
 	d     *daemon
@@ -345,7 +362,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
 		return true
 	})
-	h.d.tracef("%s%s", b.String(), h.attrs)
+	h.d.tracef("%s%s", probeName.ReplaceAllString(b.String(), "probe"), h.attrs)
 	return nil
 }
 

@@ -47,11 +47,13 @@ type links struct {
 type link struct {
 	hash uint64
 	n    uint64
+	at   time.Time // of the n-th event
 }
 
 func newLinks(seed uint64) *links { return &links{seed: seed, seq: map[string]*link{}} }
 
-// next is the fate of the next event on a link.
+// next is the fate of the next event on a link. Events of one instant share
+// theirs: which of them asks first is not the seed's to say.
 func (l *links) next(name string) dice {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +64,10 @@ func (l *links) next(name string) dice {
 		k = &link{hash: mix(l.seed ^ h.Sum64())}
 		l.seq[name] = k
 	}
-	k.n++
+	if now := time.Now(); !now.Equal(k.at) {
+		k.n++
+		k.at = now
+	}
 	return dice(mix(k.hash ^ mix(k.n)))
 }
 

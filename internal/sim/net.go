@@ -70,6 +70,11 @@ type reply[R any] struct {
 // exchange carries a request to the machine at an endpoint and its answer back.
 func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail string, serve func(context.Context, *daemon) (R, error)) (R, error) {
 	var zero R
+	if l.Kind != kindPing {
+		// Messages that are sent at once leave one after the other, so that
+		// the points of a schedule have an order.
+		d.w.sleep(d.ctx, d.w.links.next("send "+string(l.Kind)+" "+d.m.name+">"+endpoint).within(time.Microsecond, 50*time.Microsecond))
+	}
 	if err := d.pass(l.Kind, detail, false); err != nil {
 		return zero, err
 	}
@@ -114,6 +119,7 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 	case r = <-answer:
 	case <-ctx.Done():
 		r.err = ctx.Err()
+		d.w.sleep(d.ctx, d.w.links.next("late "+string(l.Kind)+" "+d.m.name+">"+endpoint).within(time.Microsecond, 50*time.Microsecond))
 	case <-d.ctx.Done():
 		r.err = d.ctx.Err()
 	}

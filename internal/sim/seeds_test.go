@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,16 +19,21 @@ import (
 var (
 	oneSeed   = flag.Uint64("seed", 0, "run this seed only, and show its timeline with -v")
 	manySeeds = flag.Int("seeds", 100, "how many seeds to run")
+	tries     = flag.Int("tries", 1, "how often to run the one seed, until it fails")
 	firstSeed = flag.Uint64("first-seed", 1, "the first of them")
 )
 
 func TestSeeds(t *testing.T) {
 	if *oneSeed != 0 {
-		r := inBubble(t, *oneSeed)
-		if testing.Verbose() {
-			fmt.Println(r.Timeline)
+		for range *tries {
+			r := inBubble(t, *oneSeed)
+			if testing.Verbose() && *tries == 1 {
+				fmt.Println(r.Timeline)
+			}
+			if report(t, r); t.Failed() {
+				return
+			}
 		}
-		report(t, r)
 		return
 	}
 	began := time.Now()
@@ -73,7 +80,15 @@ func report(t *testing.T, r sim.Report) {
 	for _, f := range r.Failures {
 		t.Errorf("seed %d: %s", r.Seed, f)
 	}
-	t.Logf("replay with: go test ./internal/sim -run TestSeeds -v -seed=%d", r.Seed)
+	// Go's scheduler has a say in the order of what happens at one instant, so
+	// the timeline of this very run is kept, and a replay may take some tries.
+	kept := filepath.Join(t.ArtifactDir(), fmt.Sprintf("seed-%d.txt", r.Seed))
+	if err := os.WriteFile(kept, []byte(r.Timeline), 0o644); err != nil {
+		t.Error(err)
+	}
+	lines := strings.Split(r.Timeline, "\n")
+	t.Logf("the end of its timeline:\n%s", strings.Join(lines[max(0, len(lines)-80):], "\n"))
+	t.Logf("replay with: go test ./internal/sim -run TestSeeds -v -seed=%d -tries=20; for whole timelines add -artifacts -outputdir=DIR", r.Seed)
 }
 
 // TestMain trades memory for time: worlds are small and die young.

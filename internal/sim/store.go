@@ -37,9 +37,12 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 	detail := ""
 	if k == kindStorePut {
 		detail = key
-		if strings.Contains(key, blob.ProbePrefix) {
-			k, key = kindStoreRead, "probe"
+	}
+	if strings.Contains(key, blob.ProbePrefix) { // its name is random
+		if k == kindStorePut {
+			k, detail = kindStoreRead, ""
 		}
+		key = "probe"
 	}
 	if err := d.pass(k, detail, false); err != nil {
 		return err
