@@ -30,6 +30,7 @@ type host struct {
 
 	flags []string // of this host's daemon, after all others
 	env   []string
+	auto  bool // the daemon is etcdadm auto
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the daemon of cmd has ended
@@ -100,6 +101,9 @@ func (h *host) start() {
 	}
 	defer out.Close()
 	cmd := exec.Command(filepath.Join(programs, "etcd-manager"), h.arguments()...)
+	if h.auto {
+		cmd = exec.Command(filepath.Join(programs, "etcdadm"), append([]string{"auto", h.c.storeURL()}, h.arguments()...)...)
+	}
 	cmd.Env = append(os.Environ(), h.env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals for the test are not for it

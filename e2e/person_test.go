@@ -44,6 +44,15 @@ func TestPersonsSteps(t *testing.T) {
 		}
 		c.voters(soon, 1, 2, 3)
 	})
+	t.Run("a refusal holds nothing", func(t *testing.T) {
+		t.Skip("the hold is written before the step is planned, and stays when it is refused")
+		if r := member("add", "nobody", "--hold"); r.code != cli.ExitUnsafe {
+			t.Errorf("%s", r)
+		}
+		if r := c.etcdadm("status", "--data-dir", c.host(1).dir); strings.Contains(r.stdout, "on hold") {
+			t.Errorf("a refused step leaves the spec on hold: %s", r)
+		}
+	})
 	t.Run("not confirmed", func(t *testing.T) {
 		if r := member("remove", one, "--hold"); r.code != cli.ExitUsage {
 			t.Errorf("a removal that nobody confirms: %s", r)

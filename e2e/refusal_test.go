@@ -449,3 +449,47 @@ func TestAuthoritiesAreRefused(t *testing.T) {
 	}
 	w.check()
 }
+
+// A leaf that expired, or that is another host's, is replaced by one of its
+// own; nobody is let in by it meanwhile.
+func TestWrongLeavesAreReplaced(t *testing.T) {
+	t.Parallel()
+	c := formed(t, 3, options{tls: true})
+	w := c.write()
+	authorities, err := pki.Load(c.pkiDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, dir := c.host(2), filepath.Join(c.host(2).dir, "etcdadm", "pki", "daemon")
+	for _, wrong := range []struct {
+		host *host
+		at   time.Time
+		life pki.Lifetime
+	}{{h, time.Now().Add(-4 * time.Minute), pki.Lifetime{Duration: 2 * time.Minute}}, {c.host(1), time.Now(), pki.DefaultLifetime()}} {
+		h.interrupt()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		request, err := pki.HostRequest(pki.Identity{Cluster: c.name, Role: pki.RoleHost, ID: string(wrong.host.id())}, []string{wrong.host.address}, wrong.life)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pki.Ensure(dir, pki.PeerNames, authorities.Manager, request, wrong.at); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(h.log, 0); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		h.said(soon, "issued a certificate")
+		c.voters(soon, 1, 2, 3)
+		pair, err := pki.LoadKeypair(dir, pki.PeerNames)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, err := pki.IdentityOf(pair.Leaf()); err != nil || id.ID != string(h.id()) || time.Now().After(pair.Leaf().NotAfter) {
+			t.Errorf("host 2 uses the certificate of %+v, good until %s (%v)", id, pair.Leaf().NotAfter, err)
+		}
+	}
+	w.check()
+}

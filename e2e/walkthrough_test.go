@@ -59,6 +59,30 @@ func TestWalkthrough(t *testing.T) {
 	w.check()
 }
 
+// The same in the words of etcdadm: seed and auto, and hosts under either
+// program are one cluster.
+func TestSeedAndAuto(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{hosts: 3})
+	if r := c.etcdadm("seed", c.storeURL(), "version="+c.options.version, "nodes=3"); r.code != 0 {
+		t.Fatal(r)
+	}
+	c.host(1).auto, c.host(2).auto = true, true
+	c.start(1, 2, 3)
+	c.voters(soon, 1, 2, 3)
+	w := c.write()
+	pid := c.host(1).etcdPID()
+	c.host(1).kill()
+	c.host(1).auto = false
+	c.host(1).start()
+	c.leader(soon, c.host(1))
+	c.voters(soon, 1, 2, 3)
+	if now := c.host(1).etcdPID(); now != pid {
+		t.Errorf("the other program's daemon did not adopt etcd: its pid was %d and is %d", pid, now)
+	}
+	w.check()
+}
+
 // The same with the spec first: it waits in the store for the daemons.
 func TestSpecBeforeDaemons(t *testing.T) {
 	t.Parallel()
