@@ -45,6 +45,9 @@ type ObserveRequest struct {
 	Intent *Intent `json:"intent,omitempty"`
 	// Reach asks the host to try the peer URLs of these members.
 	Reach []Member `json:"reach,omitempty"`
+	// Spec is the newest one that the leader knows: a host works out from it
+	// with which options it would start its member now.
+	Spec *Spec `json:"spec,omitempty"`
 }
 
 // Busy says that a host is carrying out an op and gives no promise.

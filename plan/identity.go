@@ -45,7 +45,7 @@ func (v *view) notes(h *cluster.HostReport) {
 	for _, f := range h.Foreign {
 		v.aside("foreign-data", "", "host %s: %s holds data that nothing accounts for (%s); it is left alone", h.Host, f.Dir, f.Reason)
 	}
-	if in := v.intent; in != nil && in.State == cluster.IntentFounded && in.Cluster != 0 && h.Status != nil && h.Status.Cluster != in.Cluster && h.Local.Generation >= in.Generation {
+	if in := v.intent; in != nil && in.State == cluster.IntentFounded && in.Cluster != 0 && h.Status != nil && !h.Status.Auth && h.Status.Cluster != in.Cluster && h.Local.Generation >= in.Generation {
 		v.aside("foreign-cluster", "", "host %s runs a member of cluster %s, and this cluster is %s; it is left alone", h.Host, h.Status.Cluster, in.Cluster)
 	}
 	if !h.Clock.IsZero() {

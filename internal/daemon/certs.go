@@ -178,6 +178,14 @@ func (k *certs) forLaunch(l host.Launch) error {
 	return k.renewEtcd(l)
 }
 
+// adopted goes on renewing the files of a member that an earlier daemon
+// started; it serves with those that are there if that fails.
+func (k *certs) adopted(l host.Launch) {
+	if err := k.forLaunch(l); err != nil {
+		k.log.Warn("could not renew the certificates of the adopted etcd", "error", err)
+	}
+}
+
 // etcdClient is the daemon's own way to its member.
 func (k *certs) etcdClient(token string) *tls.Config {
 	if !k.etcdTLS {

@@ -24,7 +24,9 @@ type Process struct {
 	child *runtime.Child
 	path  string // of the record
 	spec  func(host.Launch) (runtime.Spec, error)
-	log   *slog.Logger
+	// adopted is told of a launch whose process an earlier daemon started.
+	adopted func(host.Launch)
+	log     *slog.Logger
 
 	mu      sync.Mutex // guards what follows
 	record  processRecord
@@ -43,9 +45,10 @@ type processRecord struct {
 
 // NewProcess reads the record of an earlier daemon, if there is one. The
 // caller holds the lock of the state directory until the end of the program.
-// spec turns a launch into a program with arguments.
-func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runtime.Spec, error)) (*Process, error) {
-	p := &Process{path: filepath.Join(stateDir, "process.json"), spec: spec, log: log, changes: make(chan struct{}, 1)}
+// spec turns a launch into a program with arguments; adopted is told of a
+// launch whose process was found running.
+func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runtime.Spec, error), adopted func(host.Launch)) (*Process, error) {
+	p := &Process{path: filepath.Join(stateDir, "process.json"), spec: spec, adopted: adopted, log: log, changes: make(chan struct{}, 1)}
 	data, err := os.ReadFile(p.path)
 	switch {
 	case err == nil:
@@ -157,6 +160,7 @@ func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
 		dataDir = record.Process.DataDir
 		err := p.child.Adopt(ctx, record.Process, dataDir)
 		if err == nil {
+			p.adopted(l)
 			return true, nil
 		}
 		var refused *runtime.RefusedError

@@ -17,7 +17,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
-	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
@@ -51,12 +50,14 @@ type daemon struct {
 	releases *inventory
 	etcdEnv  []string
 	disk     *host.FileDisk
-	process  *Process
-	host     *host.Host
-	own      atomic.Pointer[etcd.Client] // of the own member, as it was launched last
-	pool     *peer.Pool
-	manager  *manager.Manager
-	watch    *watch
+	// experienced: this host has been part of the cluster before.
+	experienced bool
+	process     *Process
+	host        *host.Host
+	own         atomic.Pointer[etcd.Client] // of the own member, as it was launched last
+	pool        *peer.Pool
+	manager     *manager.Manager
+	watch       *watch
 }
 
 // Run runs a daemon until ctx ends; then etcd is stopped as well, gracefully,
@@ -167,6 +168,8 @@ func (d *daemon) openDisk(context.Context) error {
 		return mistake("give each cluster a data directory of its own, or correct --cluster-name",
 			"the data directory %s belongs to the cluster %q, and this daemon was started for %q", d.cfg.DataDir, state.Cluster, d.cfg.ClusterName)
 	}
+	// What cannot be read is no sign of a first start.
+	d.experienced = err != nil || ok && (state.Intent != nil || state.Local.State != cluster.MemberNone)
 	return nil
 }
 
@@ -208,35 +211,9 @@ func (d *daemon) trust(context.Context) error {
 	return d.certs.access(&d.cfg, d.urls).Write(d.disk.StateDir())
 }
 
-// openStore opens the backup store and looks whether it belongs to us. A
-// store that does not answer now is no reason to keep the own member down.
-func (d *daemon) openStore(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	store, err := open.Open(ctx, d.cfg.BackupStore, open.Options{Create: true})
-	if err != nil {
-		return err
-	}
-	d.store, d.folder = store, control.New(store, d.cfg.ClusterName)
-	// Whose it is comes first: trying it out writes.
-	if _, _, _, err := d.folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
-		return &Error{Problem: "the backup store " + d.cfg.BackupStore, Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
-	}
-	caps, err := d.folder.Probe(ctx)
-	switch {
-	case err != nil:
-		d.log.Warn("the backup store does not answer; going on without it until it does", "store", d.cfg.BackupStore, "error", err)
-	default:
-		for _, p := range caps.Problems {
-			d.log.Warn("the backup store cannot do everything", "problem", p)
-		}
-	}
-	return nil
-}
-
 func (d *daemon) makeHost(context.Context) error {
 	var err error
-	if d.process, err = NewProcess(d.disk.StateDir(), d.log, d.spec); err != nil {
+	if d.process, err = NewProcess(d.disk.StateDir(), d.log, d.spec, d.certs.adopted); err != nil {
 		return err
 	}
 	d.host = host.New(host.Options{

@@ -42,6 +42,9 @@ func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 	case <-ctx.Done():
 		return cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opBoot}}}
 	}
+	if req.Spec != nil {
+		h.RememberSpec(*req.Spec)
+	}
 	var st stamp
 	if h.usable() {
 		promised, reply := h.promise(ctx, req)
@@ -298,6 +301,10 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 		if s.Local.Cluster == 0 && f.status.Cluster != 0 {
 			h.learnCluster(s.Local.Member, f.status.Cluster)
 		}
+	case f.status != nil && f.status.Auth:
+		// Nobody can tell who it is before it is asked with a credential.
+		h.clear("wrong-member")
+		f.view = nil
 	case f.status != nil:
 		f.view = nil
 		h.note(cluster.Problem{

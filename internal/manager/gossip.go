@@ -63,6 +63,7 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 	defer m.mu.Unlock()
 	m.stepLocked(election.Tick{})
 	now := time.Now()
+	m.noticeSilenceLocked(now)
 	pause = m.o.Intervals.Idle
 	for endpoint, t := range m.targets {
 		if m.forgottenLocked(t, now) {
@@ -82,6 +83,18 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 		pause = min(pause, next.Sub(now))
 	}
 	return due, max(pause, time.Millisecond)
+}
+
+// noticeSilenceLocked wakes the leader's loop when a daemon has just stopped
+// counting as live: its host is a gap from then on.
+func (m *Manager) noticeSilenceLocked(now time.Time) {
+	for id, p := range m.peers {
+		silent := !m.election.Live(id, now)
+		if silent && !p.silent {
+			poke(m.wake)
+		}
+		p.silent = silent
+	}
 }
 
 func (m *Manager) cadenceLocked(t *target, now time.Time) time.Duration {

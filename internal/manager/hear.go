@@ -25,6 +25,7 @@ type peerState struct {
 	heard   time.Time
 	last    cluster.Ping
 	skew    time.Duration
+	silent  bool // it has not been heard for so long that it does not count as live
 }
 
 // known is a peer in a moment.

@@ -46,7 +46,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m := t.m
 	began := time.Now()
 	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
-	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight()}
+	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Spec: m.knownSpec()}
 	var l look
 	var both sync.WaitGroup
 	both.Go(func() { l = m.storeNowOrLately(ctx) })
@@ -54,6 +54,9 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	both.Wait()
 	o.Store, o.Spec = l.view, m.completed(l.spec)
 	o.Gaps = append(o.Gaps, l.gaps...)
+	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) {
+		poke(m.wake) // the hosts have not heard of this spec
+	}
 	t.keepIntent(o, l)
 	t.addUnheard(o)
 	o.Sort()
@@ -64,6 +67,13 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Memory = t.memory
 	t.last, t.looked = o, began
 	return o, l
+}
+
+// knownSpec is the spec of the last look at the store.
+func (m *Manager) knownSpec() *cluster.Spec {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.store.spec
 }
 
 // completed is the spec with what this daemon was told for what it leaves open.

@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/control"
+)
+
+// openStore opens the backup store and looks whether it belongs to us. On a
+// host that was never part of a cluster a store that cannot be opened is a
+// mistake, and a missing one is made. On any other it may be a disk that is
+// not mounted or a network that is away: nothing is made in its place, and it
+// is no reason to keep the own member down.
+func (d *daemon) openStore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	store, err := open.Open(ctx, d.cfg.BackupStore, open.Options{Create: !d.experienced})
+	switch {
+	case err == nil:
+	case !d.experienced:
+		return err
+	default:
+		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", d.cfg.BackupStore, "error", err)
+		store = &absentStore{url: d.cfg.BackupStore}
+	}
+	d.store, d.folder = store, control.New(store, d.cfg.ClusterName)
+	// Whose it is comes first: trying it out writes.
+	if _, _, _, err := d.folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
+		return &Error{Problem: "the backup store " + d.cfg.BackupStore, Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
+	}
+	if _, absent := store.(*absentStore); absent {
+		return nil
+	}
+	caps, err := d.folder.Probe(ctx)
+	if err != nil {
+		d.log.Warn("the backup store does not answer; going on without it until it does", "store", d.cfg.BackupStore, "error", err)
+		return nil
+	}
+	for _, p := range caps.Problems {
+		d.log.Warn("the backup store cannot do everything", "problem", p)
+	}
+	return nil
+}
+
+// absentStore is a store that could not be opened yet. Every call tries again.
+type absentStore struct {
+	url string
+
+	mu   sync.Mutex // guards what follows
+	real blob.Store
+}
+
+func (a *absentStore) store(ctx context.Context) (blob.Store, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.real == nil {
+		s, err := open.Open(ctx, a.url, open.Options{})
+		if err != nil {
+			return nil, err
+		}
+		a.real = s
+	}
+	return a.real, nil
+}
+
+// Get implements blob.Store.
+func (a *absentStore) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
+	s, err := a.store(ctx)
+	if err != nil {
+		return nil, a.away(err)
+	}
+	return s.Get(ctx, key, o)
+}
+
+// Put implements blob.Store.
+func (a *absentStore) Put(ctx context.Context, key string, body io.Reader, c blob.Condition) (blob.ETag, error) {
+	s, err := a.store(ctx)
+	if err != nil {
+		return "", a.away(err)
+	}
+	return s.Put(ctx, key, body, c)
+}
+
+// List implements blob.Store.
+func (a *absentStore) List(ctx context.Context, prefix string) ([]blob.Info, error) {
+	s, err := a.store(ctx)
+	if err != nil {
+		return nil, a.away(err)
+	}
+	return s.List(ctx, prefix)
+}
+
+// Delete implements blob.Store.
+func (a *absentStore) Delete(ctx context.Context, key string) error {
+	s, err := a.store(ctx)
+	if err != nil {
+		return a.away(err)
+	}
+	return s.Delete(ctx, key)
+}
+
+// away hides what the error is about the store as a whole from callers that
+// ask for one object: that the store is not there says nothing of the object.
+func (a *absentStore) away(err error) error {
+	if errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("the store is away: %s", err.Error())
+	}
+	return err
+}

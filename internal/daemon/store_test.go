@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/file"
+)
+
+func TestMissingStoreIsMadeOnceAndNeverAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	d := &daemon{cfg: Config{ClusterName: "c", BackupStore: file.URL(dir)}, log: slog.New(slog.DiscardHandler)}
+	if err := d.openStore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Fatal("the store of a first start was not made:", err)
+	}
+
+	if err := os.Rename(dir, dir+"-unmounted"); err != nil {
+		t.Fatal(err)
+	}
+	d.experienced = true
+	if err := d.openStore(t.Context()); err != nil {
+		t.Fatal("a store that is away keeps the daemon down:", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Fatal("an empty store was made in the place of one that is away")
+	}
+	if _, err := d.store.Get(t.Context(), "control/x", blob.GetOptions{}); err == nil || errors.Is(err, blob.ErrNotFound) {
+		t.Fatalf("a store that is away says %v; an object that is not found would be a lie", err)
+	}
+	if err := os.Rename(dir+"-unmounted", dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.store.Get(t.Context(), "control/x", blob.GetOptions{}); !errors.Is(err, blob.ErrNotFound) {
+		t.Fatalf("the store that came back says %v", err)
+	}
+}
+
+func TestUnusableStoreKeepsAFirstStartDown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{cfg: Config{ClusterName: "c", BackupStore: file.URL(path)}, log: slog.New(slog.DiscardHandler)}
+	err := d.openStore(context.Background())
+	var hinted interface{ Hint() string }
+	if !errors.As(err, &hinted) || hinted.Hint() == "" {
+		t.Fatalf("%v, want an error with a hint", err)
+	}
+}
