@@ -59,16 +59,16 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 	return ExitOK
 }
 
-// signalContext ends with SIGINT or SIGTERM; its cause says whether etcd is
+// signalContext ends with SIGINT, SIGTERM or SIGHUP; its cause says whether etcd is
 // to go on. A second signal ends the program at once.
 func signalContext(onSigterm daemon.SigtermAction) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		s := <-signals
 		cause := context.Canceled
-		if s == syscall.SIGTERM && onSigterm == daemon.SigtermLeave {
+		if s != os.Interrupt && onSigterm == daemon.SigtermLeave {
 			cause = daemon.ErrLeaveEtcd
 		}
 		cancel(cause)

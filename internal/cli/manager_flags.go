@@ -29,7 +29,7 @@ func (anything) IsBoolFlag() bool { return true }
 func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	list := func(p *[]string, name, usage string) { fs.Var(&listFlag{values: p}, name, usage) }
 	fs.StringVar(&c.Address, "address", c.Address, "this host's own address")
-	fs.Func("backup-interval", "how often a backup is made", durationInto(&c.BackupInterval))
+	fs.Func("backup-interval", "how often a backup is made; backups are not in this release (default 15m)", durationInto(&c.BackupInterval))
 	fs.StringVar(&c.BackupStore, "backup-store", c.BackupStore, "URL of the store that holds backups and the cluster's spec")
 	list(&c.ClientURLs, "client-urls", "where clients reach the member")
 	list(&c.QuarantineURLs, "quarantine-client-urls", "where clients reach the member in quarantine")
@@ -43,7 +43,7 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 		return nil
 	})
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "directory of this host's state and etcd's data")
-	fs.Func("discovery-poll-interval", "how often other daemons are looked for", durationInto(&c.DiscoveryPollInterval))
+	fs.Func("discovery-poll-interval", "how often other daemons are looked for (default 60s)", durationInto(&c.DiscoveryPollInterval))
 	fs.StringVar(&c.DNSSuffix, "dns-suffix", c.DNSSuffix, "suffix of host names; turns on the managed block in the hosts file")
 	fs.StringVar(&c.EnvFile, "env-file", c.EnvFile, "file of KEY=VALUE lines, taken as environment")
 	fs.StringVar(&c.EtcdAddress, "etcd-address", c.EtcdAddress, "address that etcd's listeners bind to")
@@ -61,11 +61,11 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 
 	list(&c.ReleaseDirs, "release-dir", "directories that hold etcd releases; also $ETCDADM_RELEASES")
 	list(&c.Discovery, "discovery", "further daemons: host:port, file:///directory, dns://name")
-	fs.Func("on-sigterm", "what SIGTERM does to etcd: stop or leave", func(s string) error {
+	fs.Func("on-sigterm", "what SIGTERM does to etcd: stop or leave (default stop)", func(s string) error {
 		c.OnSigterm = daemon.SigtermAction(s)
 		return nil
 	})
-	fs.Func("dead-after", "how long a member may be silent before it is replaced", durationInto(&c.DeadAfter))
+	fs.Func("dead-after", "how long a member may be silent before it is replaced (default 2m)", durationInto(&c.DeadAfter))
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 	fs.Func("host-id", "this host's ID; the default is kept in the data directory", func(s string) error {
 		c.HostID = cluster.HostID(s)
@@ -74,7 +74,7 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	fs.StringVar(&c.EtcdUser, "etcd-user", c.EtcdUser, "user with the root role, when etcd's authentication is on and no certificate says who the daemon is")
 	fs.StringVar(&c.EtcdPasswordFile, "etcd-password-file", c.EtcdPasswordFile, "file with that user's password")
 	fs.StringVar(&c.HostsFile, "hosts-file", c.HostsFile, "the hosts file that --dns-suffix manages a block in")
-	fs.IntVar(&c.LogLevel, "v", c.LogLevel, "how much is logged; 4 and more is for debugging")
+	fs.IntVar(&c.LogLevel, "v", c.LogLevel, "how much is logged; 8 and more is for debugging")
 	for _, name := range klogFlags {
 		fs.Var(anything{}, name, "accepted, without effect")
 	}

@@ -122,10 +122,10 @@ func printResult(w io.Writer, r manager.GoalResult) {
 }
 
 func outcome(r manager.GoalResult) error {
-	switch r.Outcome {
-	case manager.GoalRefused:
+	switch {
+	case r.Outcome == manager.GoalRefused, r.Decision.Refused:
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s", r.Decision.Reason)}
-	case manager.GoalExpired:
+	case r.Outcome == manager.GoalExpired:
 		return &Failure{Code: ExitError, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "what was begun goes on as the spec asks; see etcdadm status"}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -239,6 +241,7 @@ func (k *certs) list() []console.Certificate {
 	for name, end := range k.expiries {
 		out = append(out, console.Certificate{Name: name, NotAfter: end})
 	}
+	slices.SortFunc(out, func(a, b console.Certificate) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -52,13 +52,9 @@ type Error struct {
 	Advice string // what to do next; may be empty
 }
 
-// Error is one sentence with the file's name, the cause and the advice.
+// Error is one sentence with the file's name and the cause; the advice is apart, see Hint.
 func (e *Error) Error() string {
-	s := fmt.Sprintf("%s: %s: %v", e.Op, e.File, e.Err)
-	if e.Advice != "" {
-		s += ": " + e.Advice
-	}
-	return s
+	return fmt.Sprintf("%s: %s: %v", e.Op, e.File, e.Err)
 }
 
 // Unwrap gives the cause.
