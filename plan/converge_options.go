@@ -93,7 +93,7 @@ func (v *view) restartOne(s cluster.Seat, why string) *Decision {
 		p = v.projection(0, -1)
 		for _, o := range v.roster.Voters() {
 			if o.ID != s.ID && !o.Up {
-				return wait(false, "waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
+				return waitLater("waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
 			}
 		}
 		if s.RaftLeader && p.Voters > 1 {

@@ -54,15 +54,15 @@ func (v *view) takeOut(s cluster.Seat, reason string) *Decision {
 	p := v.projection(-1, up)
 	for _, o := range v.roster.Voters() {
 		if o.ID != s.ID && !o.Up {
-			return wait(false, "waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
+			return waitLater("waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
 		}
 	}
 	if !p.Keeps(v.wanted()) {
-		return wait(false, "waiting-for-voters", "", "%s; it would leave too little: %s", reason, p)
+		return waitLater("waiting-for-voters", "", "%s; it would leave too little: %s", reason, p)
 	}
 	switch {
 	case s.RaftLeader && !s.Up:
-		return wait(false, "waiting-for-voters", "", "%s; it leads raft and cannot be asked to hand over: %s", reason, s.Why)
+		return waitLater("waiting-for-voters", "", "%s; it leads raft and cannot be asked to hand over: %s", reason, s.Why)
 	case s.RaftLeader:
 		return v.handOver(s, reason)
 	}

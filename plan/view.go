@@ -59,6 +59,14 @@ func wait(again bool, code, command, format string, args ...any) *Decision {
 	return d
 }
 
+// waitLater is wait for something that no event tells of, such as a member
+// that serves again, and that may take its time.
+func waitLater(code, command, format string, args ...any) *Decision {
+	d := wait(false, code, command, format, args...)
+	d.Again = later
+	return d
+}
+
 // refuse is a decision that a person's step is not taken.
 func refuse(code, command, format string, args ...any) *Decision {
 	d := wait(false, code, command, format, args...)
