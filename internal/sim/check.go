@@ -151,7 +151,7 @@ func (w *World) checkStop(d *daemon) {
 	c := &w.check
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := slices.IndexFunc(seen, func(s fakeetcd.Seen) bool { return s.Host == d.m.id })
+	at := slices.IndexFunc(seen, func(s fakeetcd.Seen) bool { return s.Host == d.id })
 	if at < 0 {
 		return
 	}
@@ -172,7 +172,7 @@ func (w *World) checkStop(d *daemon) {
 	}
 	led := slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Leader != 0 })
 	if listed && led && n > 2 && up+1 >= cluster.Quorum(n) && up < cluster.Quorum(n) {
-		w.violate("%s stops voter %s, and %d of %d voters are left", d.m.id, own.Member, up, n)
+		w.violate("%s stops voter %s, and %d of %d voters are left", d.id, own.Member, up, n)
 	}
 }
 
@@ -183,13 +183,13 @@ func (w *World) checkSaved(d *daemon, before, now host.State, had bool) {
 	}
 	switch {
 	case now.Promised.Less(before.Promised):
-		w.violate("%s takes back promise %s for %s", d.m.id, before.Promised, now.Promised)
+		w.violate("%s takes back promise %s for %s", d.id, before.Promised, now.Promised)
 	case now.LowestGeneration < before.LowestGeneration:
-		w.violate("%s accepts generation %d again after %d", d.m.id, now.LowestGeneration, before.LowestGeneration)
+		w.violate("%s accepts generation %d again after %d", d.id, now.LowestGeneration, before.LowestGeneration)
 	case now.Beat < before.Beat:
-		w.violate("%s goes back from beat %d to %d", d.m.id, before.Beat, now.Beat)
+		w.violate("%s goes back from beat %d to %d", d.id, before.Beat, now.Beat)
 	case now.Intent.Order(before.Intent) < 0:
-		w.violate("%s forgets a newer intent", d.m.id)
+		w.violate("%s forgets a newer intent", d.id)
 	}
 }
 
@@ -199,7 +199,7 @@ func (w *World) checkPromise(d *daemon, q cluster.ObserveRequest, r cluster.Obse
 		return
 	}
 	if s, _ := d.m.state(); s.Promised.Less(q.Fence) {
-		w.violate("%s told promise %s, and its disk has %s", d.m.id, q.Fence, s.Promised)
+		w.violate("%s told promise %s, and its disk has %s", d.id, q.Fence, s.Promised)
 	}
 }
 
@@ -214,7 +214,7 @@ func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.Me
 	defer c.mu.Unlock()
 	member, _ := have.data.Member()
 	if slices.ContainsFunc(c.list, func(m cluster.Member) bool { return m.ID == member }) {
-		w.violate("%s sets the data of the listed member %s aside (%s): %s", d.m.id, member, id, reason)
+		w.violate("%s sets the data of the listed member %s aside (%s): %s", d.id, member, id, reason)
 	}
 }
 

@@ -85,6 +85,7 @@ var errDead = errors.New("this daemon has crashed")
 type daemon struct {
 	w   *World
 	m   *machine
+	id  cluster.HostID
 	n   int // counts the machine's daemons
 	ctx context.Context
 	end context.CancelFunc
@@ -109,13 +110,13 @@ func (w *World) start(m *machine) *daemon {
 	m.daemons++
 	n := m.daemons
 	m.mu.Unlock()
-	d := &daemon{w: w, m: m, n: n, done: make(chan struct{})}
+	d := &daemon{w: w, m: m, id: m.ID(), n: n, done: make(chan struct{})}
 	d.ctx, d.end = context.WithCancel(w.ctx)
 	log := slog.New(&logHandler{d: d})
 	d.process = newProcess(d)
 	folder := control.New(storeView{d}, clusterName)
 	d.host = host.New(host.Options{
-		ID: m.id, ClusterName: clusterName, Address: m.address, URLs: m.urls(),
+		ID: m.ID(), ClusterName: clusterName, Address: m.address, URLs: m.urls(),
 		Releases: func() []cluster.Version { return m.releases },
 		Options:  w.optionsNow,
 		Disk:     simDisk{d}, Process: d.process,
@@ -127,7 +128,7 @@ func (w *World) start(m *machine) *daemon {
 	})
 	var err error
 	d.manager, err = manager.New(manager.Options{
-		Local: d.host, Contact: cluster.Contact{Host: m.id, Endpoint: m.endpoint()}, ClusterName: clusterName,
+		Local: d.host, Contact: cluster.Contact{Host: m.ID(), Endpoint: m.endpoint()}, ClusterName: clusterName,
 		Network: network{d}, Seeds: seeds{w}, Control: folder, Spec: w.static,
 		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log, Intervals: intervals,
 		Decided: func(_ *cluster.Observation, p plan.Decision) {
@@ -280,7 +281,7 @@ func (d *daemon) pass(k kind, detail string, after bool) error {
 	if !k.writes() {
 		return nil
 	}
-	s := d.w.strike(Point{Host: d.m.id, Kind: k, Detail: detail, After: after})
+	s := d.w.strike(Point{Host: d.id, Kind: k, Detail: detail, After: after})
 	switch {
 	case s.Crash:
 		d.tracef("crash %s", Point{Kind: k, Detail: detail, After: after})
@@ -320,7 +321,7 @@ func (d *daemon) do(k kind, detail string, f func() error) error {
 	return err
 }
 
-func (d *daemon) tracef(format string, args ...any) { d.w.tracef(d.m.id, format, args...) }
+func (d *daemon) tracef(format string, args ...any) { d.w.tracef(d.id, format, args...) }
 
 // seeds is discovery: every machine that was ever put up.
 type seeds struct{ w *World }
@@ -382,7 +383,7 @@ type simReacher struct{ d *daemon }
 // Reach implements host.Reacher.
 func (r simReacher) Reach(_ context.Context, urls []string) (ok bool) {
 	err := r.d.do(kindReach, "", func() error {
-		ok = r.d.w.etcd.Reach(r.d.m.id, urls)
+		ok = r.d.w.etcd.Reach(r.d.id, urls)
 		return nil
 	})
 	return ok && err == nil
@@ -395,7 +396,7 @@ var _ host.Member = simMember{}
 
 func (m simMember) change(what string, f func(host.Member) error) error {
 	return m.d.do(kindMember, what, func() error {
-		err := f(m.d.w.etcd.Member(m.d.m.id))
+		err := f(m.d.w.etcd.Member(m.d.id))
 		if err != nil {
 			m.d.tracef("%s: %v", what, err)
 		}
@@ -404,7 +405,7 @@ func (m simMember) change(what string, f func(host.Member) error) error {
 }
 
 func (m simMember) read(f func(host.Member) error) error {
-	return m.d.do(kindMemberRead, "", func() error { return f(m.d.w.etcd.Member(m.d.m.id)) })
+	return m.d.do(kindMemberRead, "", func() error { return f(m.d.w.etcd.Member(m.d.id)) })
 }
 
 func (m simMember) Status(ctx context.Context) (s cluster.MemberStatus, err error) {

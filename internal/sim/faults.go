@@ -46,7 +46,7 @@ func (w *World) StopDaemon(m *machine) {
 func (w *World) KillEtcd(m *machine) {
 	if p := m.running(); p != nil {
 		w.harm(m)
-		w.tracef(m.id, "etcd is killed")
+		w.tracef(m.ID(), "etcd is killed")
 		p.Kill()
 	}
 }
@@ -65,7 +65,7 @@ func (w *World) Leave(m *machine) {
 	m.mu.Lock()
 	w.loseDirs(m)
 	m.mu.Unlock()
-	w.tracef(m.id, "the machine is gone for good")
+	w.tracef(m.ID(), "the machine is gone for good")
 }
 
 // loseDirs notes that a fault takes the machine's directories; m.mu is held.
@@ -87,7 +87,7 @@ func (w *World) Wipe(m *machine) {
 	defer m.mu.Unlock()
 	w.loseDirs(m)
 	m.disk, m.kept = newDisk(), nil
-	w.tracef(m.id, "the disk is wiped")
+	w.tracef(m.ID(), "the disk is wiped")
 }
 
 // WipeData empties the member's data directories and leaves the state.
@@ -100,14 +100,14 @@ func (w *World) WipeData(m *machine) {
 		m.disk.dirs[token] = &dir{token: token, data: &fakeetcd.Data{}, lost: true}
 	}
 	m.kept = nil
-	w.tracef(m.id, "the data directory is emptied")
+	w.tracef(m.ID(), "the data directory is emptied")
 }
 
 // Rename wipes the disk, and the host comes back under another ID.
 func (w *World) Rename(m *machine, id cluster.HostID) {
 	w.Wipe(m)
-	w.tracef(m.id, "comes back as host %s", id)
-	m.id = id
+	w.tracef(m.ID(), "comes back as host %s", id)
+	m.become(id)
 }
 
 // Snapshot keeps a copy of the disk.
@@ -140,7 +140,7 @@ func (w *World) RollBack(m *machine, age time.Duration) bool {
 		}
 		w.check.mu.Unlock()
 		m.kept = m.kept[:i]
-		w.tracef(m.id, "the disk goes back by %s", time.Since(k.at).Round(time.Second))
+		w.tracef(m.ID(), "the disk goes back by %s", time.Since(k.at).Round(time.Second))
 		return true
 	}
 	return false
@@ -167,7 +167,7 @@ func (w *World) PauseEtcd(m *machine, d time.Duration) {
 		return
 	}
 	w.harm(m)
-	w.tracef(m.id, "etcd is paused for %s", d)
+	w.tracef(m.ID(), "etcd is paused for %s", d)
 	p.Pause()
 	w.later(d, func() {
 		w.harm(m)
@@ -178,7 +178,7 @@ func (w *World) PauseEtcd(m *machine, d time.Duration) {
 // Cut cuts the ways from one machine to another in the given planes.
 func (w *World) Cut(from, to *machine, planes ...plane) {
 	for _, p := range planes {
-		w.cuts.set(true, way{p, from.id, to.id})
+		w.cuts.set(true, way{p, from.ID(), to.ID()})
 	}
 }
 
@@ -195,8 +195,8 @@ func (w *World) Split(a, b []*machine, planes ...plane) {
 
 // CutStore cuts a machine from the backup store.
 func (w *World) CutStore(m *machine) {
-	w.tracef(m.id, "cannot reach the store")
-	w.cuts.set(true, way{stores, m.id, ""})
+	w.tracef(m.ID(), "cannot reach the store")
+	w.cuts.set(true, way{stores, m.ID(), ""})
 }
 
 // Heal ends every cut.
@@ -215,7 +215,7 @@ func machineNames(ms []*machine) (out []string) {
 // seenOn is the process of a machine, as an onlooker sees it.
 func (w *World) seenOn(m *machine) (fakeetcd.Seen, bool) {
 	for _, s := range w.etcd.Look() {
-		if s.Host == m.id {
+		if s.Host == m.ID() {
 			return s, true
 		}
 	}
@@ -245,11 +245,15 @@ func (w *World) await(count, wanted int, bound time.Duration) bool {
 	return false
 }
 
-// Until waits for a condition, looking every 50 ms.
+// Until waits for a condition, looking every 50 ms, never while a schedule
+// decides.
 func (w *World) Until(what string, bound time.Duration, ok func() bool) bool {
 	began := time.Now()
 	for time.Since(began) < bound {
-		if ok() {
+		w.hooks.Lock()
+		done := ok()
+		w.hooks.Unlock()
+		if done {
 			return true
 		}
 		if !w.sleep(w.ctx, 50*time.Millisecond) {

@@ -143,8 +143,8 @@ func (f flow) live(t *testing.T, n int, strike func(w *World, m *machine) Strike
 				return Strike{}
 			}
 			for _, m := range w.hosts() {
-				if m.id == p.Host {
-					w.tracef(m.id, "strike at point %d: %s", n, p)
+				if m.ID() == p.Host {
+					w.tracef(m.ID(), "strike at point %d: %s", n, p)
 					return strike(w, m)
 				}
 			}

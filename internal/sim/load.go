@@ -39,7 +39,7 @@ func (w *World) Load(every time.Duration) {
 func (l *load) hosts() []cluster.HostID {
 	var out []cluster.HostID
 	for _, m := range l.w.hosts() {
-		out = append(out, m.id)
+		out = append(out, m.ID())
 	}
 	return out
 }

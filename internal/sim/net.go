@@ -90,9 +90,9 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 	if deadline, bounded := ctx.Deadline(); bounded {
 		budget = time.Until(deadline) // it travels as a duration, as gRPC's does
 	}
-	from := d.m.id
+	from := d.id
 	deliver := func(wait time.Duration, tell bool) {
-		if !w.sleep(w.ctx, wait) || to == nil || f.Lose || !w.cuts.open(daemons, from, to.id) {
+		if !w.sleep(w.ctx, wait) || to == nil || f.Lose || !w.cuts.open(daemons, from, to.ID()) {
 			return
 		}
 		var r reply[R]
@@ -100,12 +100,12 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 		switch {
 		case target == nil:
 			r.err = errRefused
-		case l.To != "" && to.id != l.To:
+		case l.To != "" && to.ID() != l.To:
 			r.err = errOtherHost
 		default:
 			r = serveAt(target, budget, serve)
 		}
-		if !tell || f.LoseReply || !w.sleep(w.ctx, f.back) || !w.cuts.open(daemons, to.id, from) {
+		if !tell || f.LoseReply || !w.sleep(w.ctx, f.back) || !w.cuts.open(daemons, to.ID(), from) {
 			return
 		}
 		answer <- r
@@ -151,7 +151,7 @@ func serveAt[R any](target *daemon, budget time.Duration, serve func(context.Con
 // Ping implements manager.Network.
 func (n network) Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error) {
 	p.Clock = p.Clock.Add(n.d.m.skew)
-	r, err := exchange(ctx, n.d, Letter{Kind: kindPing, From: n.d.m.id}, endpoint, "", func(ctx context.Context, t *daemon) (cluster.Ping, error) {
+	r, err := exchange(ctx, n.d, Letter{Kind: kindPing, From: n.d.id}, endpoint, "", func(ctx context.Context, t *daemon) (cluster.Ping, error) {
 		r, err := t.manager.Ping(ctx, p)
 		r.Clock = r.Clock.Add(t.m.skew)
 		return r, err
@@ -161,7 +161,7 @@ func (n network) Ping(ctx context.Context, endpoint string, p cluster.Ping) (clu
 
 // Observe implements manager.Network.
 func (n network) Observe(ctx context.Context, to cluster.Contact, q cluster.ObserveRequest) (cluster.ObserveReply, error) {
-	l := Letter{Kind: kindObserve, From: n.d.m.id, To: to.Host, Observe: &q}
+	l := Letter{Kind: kindObserve, From: n.d.id, To: to.Host, Observe: &q}
 	return exchange(ctx, n.d, l, to.Endpoint, string(to.Host), func(ctx context.Context, t *daemon) (cluster.ObserveReply, error) {
 		r := t.host.Observe(ctx, q)
 		t.w.checkPromise(t, q, r)
@@ -174,7 +174,7 @@ func (n network) Observe(ctx context.Context, to cluster.Contact, q cluster.Obse
 
 // Apply implements manager.Network.
 func (n network) Apply(ctx context.Context, to cluster.Contact, q cluster.ApplyRequest) (cluster.ApplyReply, error) {
-	l := Letter{Kind: kindApply, From: n.d.m.id, To: to.Host, Apply: &q}
+	l := Letter{Kind: kindApply, From: n.d.id, To: to.Host, Apply: &q}
 	return exchange(ctx, n.d, l, to.Endpoint, string(to.Host)+": "+q.Op.String(), func(ctx context.Context, t *daemon) (cluster.ApplyReply, error) {
 		return t.host.Apply(ctx, q), nil
 	})
@@ -182,7 +182,7 @@ func (n network) Apply(ctx context.Context, to cluster.Contact, q cluster.ApplyR
 
 // Goal implements manager.Network.
 func (n network) Goal(ctx context.Context, to cluster.Contact, wish json.RawMessage) (json.RawMessage, error) {
-	return exchange(ctx, n.d, Letter{Kind: kindGoal, From: n.d.m.id, To: to.Host}, to.Endpoint, "", func(ctx context.Context, t *daemon) (json.RawMessage, error) {
+	return exchange(ctx, n.d, Letter{Kind: kindGoal, From: n.d.id, To: to.Host}, to.Endpoint, "", func(ctx context.Context, t *daemon) (json.RawMessage, error) {
 		return t.manager.HandleGoal(ctx, wish)
 	})
 }

@@ -169,12 +169,12 @@ func (p *process) spawn(l host.Launch, node *dir) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.proc != nil && m.proc.Exit() == "" {
-			p.d.w.violate("%s starts a second process beside the running one", m.id)
+			p.d.w.violate("%s starts a second process beside the running one", m.ID())
 			return errors.New("a process is running")
 		}
-		proc, err := m.w.etcd.Start(m.id, l, node.data)
+		proc, err := m.w.etcd.Start(m.ID(), l, node.data)
 		if err != nil {
-			p.d.w.violate("%s: %v", m.id, err)
+			p.d.w.violate("%s: %v", m.ID(), err)
 			return err
 		}
 		m.proc, m.procDir, m.asked = proc, node, false

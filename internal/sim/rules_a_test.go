@@ -23,12 +23,12 @@ func TestRule1RestartsOneWhenAllOthersAreUp(t *testing.T) {
 		w.Halt(c)
 		w.run(12 * time.Second)
 		for _, m := range w.hosts() {
-			before[m.name] = m.pids
+			before[m.name] = m.starts()
 		}
 		w.Options("--snapshot-count=5000")
 		w.run(15 * time.Second) // less than it takes to be dead
 		for _, m := range w.hosts() {
-			if m.pids != before[m.name] {
+			if m.starts() != before[m.name] {
 				w.violate("%s was restarted while a voter was down", m.name)
 			}
 		}
@@ -102,13 +102,13 @@ func TestRule2RevivesSeldom(t *testing.T) {
 		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
 		w.Split([]*machine{a}, []*machine{b, c}, members, daemons)
 		w.Split([]*machine{b}, []*machine{c}, members, daemons)
-		before := a.pids
+		before := a.starts()
 		w.run(50 * time.Second)
-		if a.pids != before {
+		if a.starts() != before {
 			w.violate("a was restarted within a minute")
 		}
 		w.run(10 * time.Minute)
-		if n := a.pids - before; n < 2 || n > 4 {
+		if n := a.starts() - before; n < 2 || n > 4 {
 			w.violate("a was restarted %d times in 11 minutes without a quorum", n)
 		}
 		w.Heal()
@@ -435,7 +435,7 @@ func TestRule3LeaveWhileAnotherIsDown(t *testing.T) {
 		changes := w.changed()
 		for _, m := range []*machine{b, a} {
 			ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
-			r, err := a.daemon.Load().manager.Goal(ctx, manager.GoalRequest{Goal: plan.Goal{Kind: plan.Leave, Host: m.id, Hold: true}, Within: 5 * time.Second})
+			r, err := a.daemon.Load().manager.Goal(ctx, manager.GoalRequest{Goal: plan.Goal{Kind: plan.Leave, Host: m.ID(), Hold: true}, Within: 5 * time.Second})
 			cancel()
 			if err == nil && r.Outcome == manager.GoalDone {
 				w.violate("%s left while another voter was down", m.name)

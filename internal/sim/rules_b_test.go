@@ -142,7 +142,7 @@ func TestRule10EtcdOutlivesItsDaemon(t *testing.T) {
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		for _, m := range w.hosts() {
-			pids := m.pids
+			pids := m.starts()
 			w.KillDaemon(m)
 			w.run(2 * time.Second)
 			w.Start(m)
@@ -151,7 +151,7 @@ func TestRule10EtcdOutlivesItsDaemon(t *testing.T) {
 			w.run(2 * time.Second)
 			w.Start(m)
 			w.Await(3, time.Minute)
-			if m.pids != pids {
+			if m.starts() != pids {
 				w.violate("the member of %s was restarted with its daemon", m.name)
 			}
 		}

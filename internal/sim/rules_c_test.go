@@ -243,13 +243,13 @@ func TestRule19AStoreOfItsOwn(t *testing.T) {
 		w.Load(100 * time.Millisecond)
 		w.Await(3, soonEnough)
 		a := w.Place("a") // the lowest, so it would lead
-		a.store = memory.New()
+		a.store.Store(memory.New())
 		w.Start(a)
 		w.run(time.Minute)
 		if l := w.leader(); l == a {
 			w.violate("a host leads whose store lacks the intent")
 		}
-		a.store = nil
+		a.store.Store(nil)
 		w.Await(3, soonEnough)
 	})
 }
@@ -287,7 +287,7 @@ func TestRule23FullDisk(t *testing.T) {
 		w.formed(3, "a", "b", "c", "d")
 		full := w.raftLeader()
 		w.OnPoint(func(p Point) Strike {
-			if p.Host == full.id && (p.Kind == kindSave || p.Kind == kindCreateData) {
+			if p.Host == full.ID() && (p.Kind == kindSave || p.Kind == kindCreateData) {
 				return Strike{Err: errors.New("no space left on device")}
 			}
 			return Strike{}

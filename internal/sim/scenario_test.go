@@ -73,7 +73,7 @@ func (w *World) raftLeader() *machine {
 	for _, s := range w.etcd.Look() {
 		if s.Leader == s.Member && s.Member != 0 {
 			for _, m := range w.hosts() {
-				if m.id == s.Host {
+				if m.ID() == s.Host {
 					return m
 				}
 			}

@@ -157,11 +157,11 @@ func (g *generator) strike() {
 		g.cut(long)
 	case 14:
 		w.CutStore(m)
-		w.later(long, func() { w.cuts.set(false, way{stores, m.id, ""}) })
+		w.later(long, func() { w.cuts.set(false, way{stores, m.ID(), ""}) })
 	case 15:
 		for _, x := range g.up() {
 			w.CutStore(x)
-			w.later(long, func() { w.cuts.set(false, way{stores, x.id, ""}) })
+			w.later(long, func() { w.cuts.set(false, way{stores, x.ID(), ""}) })
 		}
 	case 16, 17:
 		g.respec()
@@ -187,7 +187,7 @@ func (g *generator) crashAtPoint(m *machine) {
 	left := g.next().below(12) + 1
 	short := g.next().within(20*time.Millisecond, 3*time.Second)
 	w.OnPoint(func(p Point) Strike {
-		if p.Host != m.id {
+		if p.Host != m.ID() {
 			return Strike{}
 		}
 		if left--; left > 0 {

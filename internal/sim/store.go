@@ -18,8 +18,8 @@ import (
 type storeView struct{ d *daemon }
 
 func (s storeView) store() *memory.Store {
-	if s.d.m.store != nil {
-		return s.d.m.store
+	if own := s.d.m.store.Load(); own != nil {
+		return own
 	}
 	return s.d.w.store
 }
@@ -51,7 +51,7 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 	if !w.sleep(ctx, dice.roll(1).within(time.Millisecond, 3*time.Millisecond)) {
 		return errStoreLost
 	}
-	if !w.cuts.open(stores, d.m.id, "") {
+	if !w.cuts.open(stores, d.id, "") {
 		if dice.roll(2).chance(0.5) {
 			return errStoreDown
 		}
@@ -135,7 +135,7 @@ func (s storeView) Delete(ctx context.Context, key string) error {
 func (w *World) wrote(d *daemon, data []byte) {
 	var in cluster.Intent
 	if err := json.Unmarshal(data, &in); err != nil {
-		w.violate("%s wrote an intent that cannot be read: %v", d.m.id, err)
+		w.violate("%s wrote an intent that cannot be read: %v", d.id, err)
 		return
 	}
 	w.mu.Lock()

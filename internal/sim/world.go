@@ -45,9 +45,9 @@ type machine struct {
 	skew    time.Duration
 	slow    atomic.Int64 // nanoseconds that each write to the disk takes
 
-	id       cluster.HostID
+	ident    atomic.Pointer[cluster.HostID]
 	releases []cluster.Version
-	store    *memory.Store // nil: the world's
+	store    atomic.Pointer[memory.Store] // nil: the world's
 
 	mu      sync.Mutex // guards what follows
 	daemons int
@@ -65,6 +65,11 @@ type kept struct {
 	disk *disk
 }
 
+// ID is the host's ID now.
+func (m *machine) ID() cluster.HostID { return *m.ident.Load() }
+
+func (m *machine) become(id cluster.HostID) { m.ident.Store(&id) }
+
 func (m *machine) endpoint() string { return m.address + ":8000" }
 
 func (m *machine) urls() cluster.URLs {
@@ -73,6 +78,13 @@ func (m *machine) urls() cluster.URLs {
 		Client:     []string{"https://" + m.address + ":4001"},
 		Quarantine: []string{"https://" + m.address + ":8001"},
 	}
+}
+
+// starts counts the processes that were started on the machine.
+func (m *machine) starts() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pids
 }
 
 func (m *machine) slowness() time.Duration { return time.Duration(m.slow.Load()) }
@@ -131,6 +143,7 @@ type World struct {
 	intent   *cluster.Intent // in the store
 	failures []string
 
+	hooks sync.Mutex // held while a schedule decides
 	lines timeline
 	check checker
 	load  *load
@@ -187,9 +200,10 @@ func (w *World) Place(name string) *machine {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := &machine{
-		w: w, name: name, id: cluster.HostID(name), address: fmt.Sprintf("10.0.0.%d", len(w.machines)+1),
+		w: w, name: name, address: fmt.Sprintf("10.0.0.%d", len(w.machines)+1),
 		releases: releases(), disk: newDisk(),
 	}
+	m.become(cluster.HostID(name))
 	w.machines = append(w.machines, m)
 	return m
 }
@@ -255,6 +269,8 @@ func (w *World) strike(p Point) Strike {
 	if f == nil {
 		return Strike{}
 	}
+	w.hooks.Lock()
+	defer w.hooks.Unlock()
 	return f(p)
 }
 
@@ -265,6 +281,8 @@ func (w *World) post(l Letter) *Post {
 	if f == nil {
 		return nil
 	}
+	w.hooks.Lock()
+	defer w.hooks.Unlock()
 	return f(l)
 }
 
