@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -90,4 +91,14 @@ func TestSpecBeforeDaemons(t *testing.T) {
 	c.configure(1)
 	c.start(1)
 	c.voters(soon, 1)
+	// A start without any trouble warns of nothing.
+	data, err := os.ReadFile(c.host(1).log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+			t.Errorf("a plain start says: %s", line)
+		}
+	}
 }

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -51,11 +53,23 @@ func (d *daemon) seeds(static *Static, seedDir string) (discovery.Seeds, error) 
 	}
 	if dir, ok := strings.CutPrefix(d.cfg.BackupStore, "file://"); ok {
 		// A directory can be watched, so newcomers are seen at once.
-		add("backup store", discovery.Directory{Path: strings.TrimSuffix(dir, "/") + "/" + strings.TrimSuffix(discovery.StoreFolder, "/"), DefaultPort: d.cfg.GRPCPort})
+		add("backup store", storeDirectory{discovery.Directory{Path: strings.TrimSuffix(dir, "/") + "/" + strings.TrimSuffix(discovery.StoreFolder, "/"), DefaultPort: d.cfg.GRPCPort}})
 	} else {
 		add("backup store", discovery.NewStore(d.store, d.cfg.GRPCPort))
 	}
 	return discovery.Merge(d.seedTrouble, sources...), nil
+}
+
+// storeDirectory is a store's folder of announcements. Until the first daemon
+// announces itself it is not there, which is no trouble.
+type storeDirectory struct{ discovery.Directory }
+
+func (s storeDirectory) Seeds(ctx context.Context) ([]discovery.Seed, error) {
+	seeds, err := s.Directory.Seeds(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return seeds, nil
+	}
+	return seeds, err
 }
 
 func (d *daemon) seedTrouble(source string, err error) {
