@@ -184,7 +184,7 @@ func TestPauseAtEveryPoint(t *testing.T) {
 
 // mostPoints bounds the points of a flow that are struck; where there are
 // more, they are spread over the flow.
-const mostPoints = 60
+const mostPoints = 40
 
 func strikeEverywhere(t *testing.T, strike func(w *World, m *machine) Strike) {
 	for _, f := range flows {

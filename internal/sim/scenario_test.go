@@ -34,8 +34,8 @@ func liveThrough(t *testing.T, o Options, schedule func(w *World)) (r Report) {
 			w.verifyWrites()
 		}
 		w.checkDirs()
-		r.Points = w.points
 		w.Close()
+		r.Points = w.points
 		r.Failures, r.Timeline = w.Broken(), w.Timeline(400)
 	})
 	return r

@@ -32,8 +32,8 @@ func RunSeed(seed uint64) Report {
 	g := &generator{w: w, seed: dice(mix(seed))}
 	g.run()
 	w.checkDirs()
-	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged}
 	w.Close()
+	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged}
 	r.Failures, r.Timeline = w.Broken(), w.Timeline(4000)
 	return r
 }
