@@ -3,7 +3,6 @@ package cli
 import (
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -40,7 +39,7 @@ is there again at the next start.`,
 			default:
 				return usage("text or json", "--output=%s is unknown", output)
 			}
-			o.Path, o.Args, o.Shown = program.Builtin.Path, []string{"auto"}, shownName()
+			o.Path, o.Args, o.Shown = program.Builtin.Path, []string{"auto"}, playground.ShownName()
 			if dirs := os.Getenv("ETCDADM_RELEASES"); dirs != "" {
 				o.ReleaseDirs = append(o.ReleaseDirs, filepath.SplitList(dirs)...)
 			}
@@ -72,12 +71,4 @@ func terminalSize() func() (int, int) {
 		}
 		return w, h
 	}
-}
-
-// shownName is how people call this program: go run has no lasting name.
-func shownName() string {
-	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
-		return "go run ./cmd/etcdadm"
-	}
-	return "etcdadm"
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -170,13 +171,20 @@ func (p *playground) prepare(ctx context.Context, spec cluster.Spec) error {
 	return nil
 }
 
-// found counts the hosts of an earlier playground in the directory.
+// found is the highest number of a host of an earlier playground in the
+// directory: all up to it are started, since any may hold a member.
 func (p *playground) found() int {
-	entries, err := filepath.Glob(filepath.Join(p.dir, "hosts", "*", "myid"))
+	entries, err := os.ReadDir(filepath.Join(p.dir, "hosts"))
 	if err != nil {
 		return 0
 	}
-	return len(entries)
+	highest := 0
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil && e.IsDir() && n <= MaxHosts {
+			highest = max(highest, n)
+		}
+	}
+	return highest
 }
 
 // play starts the daemons, shows what happens, and starts more of them when
@@ -193,6 +201,9 @@ func (p *playground) play(ctx context.Context) error {
 	}
 	p.scene = Scene{Dir: p.dir, Store: p.store, Shown: p.o.Shown, Started: started, Hosts: p.hosts}
 	p.scene.Access = p.access()
+	if err := writeEnvironment(p.scene); err != nil {
+		return fmt.Errorf("write the environment for shells: %w", err)
+	}
 	p.o.View.Begin(p.scene)
 	defer func() {
 		if p.live != nil {
@@ -247,7 +258,10 @@ func (p *playground) grow(k *keeper) error {
 		if err := k.start(h); err != nil {
 			return err
 		}
-		p.scene.Access = p.access()
+		p.scene.Access, p.scene.Hosts = p.access(), p.hosts
+		if err := writeEnvironment(p.scene); err != nil {
+			return fmt.Errorf("write the environment for shells: %w", err)
+		}
 		if p.live != nil {
 			p.live.Close()
 			p.live = nil

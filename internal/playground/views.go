@@ -141,7 +141,7 @@ func (v *Screen) Begin(s Scene) {
 		fmt.Fprint(v.w, "\x1b[?1049h\x1b[?25l") // another screen, no cursor
 		return
 	}
-	fmt.Fprintf(v.w, "a cluster of %d in %s\n%s", len(s.Hosts), s.Dir, reachIt(s))
+	fmt.Fprintf(v.w, "a cluster of %d in %s\n%s\n", len(s.Hosts), s.Dir, strings.Join(append(reachIt(s, true), whereIs(s)...), "\n"))
 }
 
 // Show implements View.
@@ -162,7 +162,7 @@ func (v *Screen) Show(s Scene) {
 	if v.f.complete(s.Report) {
 		v.note(time.Now(), "ready", fmt.Sprintf("%d of %d voters are up after %.1f s", s.Report.Observation.Spec.MemberCount, s.Report.Observation.Spec.MemberCount, time.Since(s.Started).Seconds()))
 		if !v.terminal {
-			fmt.Fprint(v.w, hurtIt(s))
+			fmt.Fprintln(v.w, strings.Join(hurtIt(s), "\n"))
 		}
 	}
 	if v.terminal {
@@ -200,34 +200,12 @@ func (v *Screen) End() {
 // draw writes the picture if it is another one than the last.
 func (v *Screen) draw(s Scene) {
 	width, height := v.size()
-	var top, bottom strings.Builder
-	fmt.Fprintf(&top, "etcdadm playground   %s\n\n", summary(s))
-	top.WriteString(table(s))
-	top.WriteString("\n")
-	fmt.Fprintf(&bottom, "\n%s%sCtrl-C ends everything.", reachIt(s), hurtIt(s))
-	room := height - strings.Count(top.String(), "\n") - strings.Count(bottom.String(), "\n") - 1
-	said := v.said[max(0, len(v.said)-max(room, 3)):]
-	frame := clip(top.String()+strings.Join(said, "\n")+bottom.String(), width, height)
+	frame := picture(s, v.said, width, height)
 	if frame == v.frame {
 		return
 	}
 	v.frame = frame
 	fmt.Fprint(v.w, "\x1b[H\x1b[J"+strings.ReplaceAll(frame, "\n", "\r\n"))
-}
-
-// clip cuts lines and their number to the terminal. Lines that people copy
-// are left whole as long as there is room below.
-func clip(text string, width, height int) string {
-	lines := strings.Split(text, "\n")
-	if len(lines) > height {
-		lines = lines[:height]
-	}
-	for i, l := range lines {
-		if r := []rune(l); len(r) > width && !strings.HasPrefix(l, "  export ") && !strings.HasPrefix(l, "  rm ") && width > 1 {
-			lines[i] = string(r[:width-1]) + "…"
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 func summary(s Scene) string {
@@ -292,36 +270,4 @@ func report(o *cluster.Observation, h *Host) *cluster.HostReport {
 	}
 	r, _ := o.Host(cluster.HostID(h.Name))
 	return r
-}
-
-func reachIt(s Scene) string {
-	var b strings.Builder
-	b.WriteString("reach it:\n")
-	for _, e := range s.Environment() {
-		fmt.Fprintf(&b, "  export %s\n", e)
-	}
-	return b.String()
-}
-
-func hurtIt(s Scene) string {
-	var o *cluster.Observation
-	if s.Report != nil {
-		o = s.Report.Observation
-	}
-	h := s.Hosts[len(s.Hosts)-1]
-	for _, x := range s.Hosts {
-		if r := report(o, x); r != nil && r.Process.PID > 0 && r.Status != nil && !r.Status.Learner {
-			h = x
-		}
-	}
-	pid := "PID"
-	if r := report(o, h); r != nil && r.Process.PID > 0 {
-		pid = fmt.Sprint(r.Process.PID)
-	}
-	return fmt.Sprintf(`hurt it:
-  kill -9 %s   # etcd of %s dies
-  kill -9 %d   # its daemon dies; etcd goes on and is adopted
-  rm -rf %s/data; kill -9 %s   # its disk is wiped
-  %s seed %s --nodes 5   # more members
-`, pid, h.Name, h.PID(), h.Dir, pid, s.Shown, s.Store)
 }

@@ -1,0 +1,95 @@
+package playground
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sceneOf is a scene of n hosts in a directory; nothing runs.
+func sceneOf(dir string, n int) Scene {
+	p := &playground{dir: dir, store: "file://" + dir + "/store", o: Options{BasePort: 2379}}
+	for i := range n {
+		p.hosts = append(p.hosts, p.newHost(i+1))
+	}
+	return Scene{Dir: dir, Store: p.store, Shown: "/opt/bin/etcdadm", Hosts: p.hosts, Access: p.access()}
+}
+
+func TestPictureFitsTheTerminal(t *testing.T) {
+	var said []string
+	for i := range 40 {
+		said = append(said, fmt.Sprintf("12:00:00  rule             decision %d %s", i, strings.Repeat("because ", 20)))
+	}
+	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 60}, {40, 12}, {80, 5}, {1, 1}} {
+		for _, hosts := range []int{1, 3, 5} {
+			s := sceneOf("/tmp/etcdadm-playground-901761923", hosts)
+			lines := strings.Split(picture(s, said, size[0], size[1]), "\n")
+			if n := rows(lines, size[0]); n > size[1] && len(lines) > 1 {
+				t.Errorf("%v, %d hosts: %d rows", size, hosts, n)
+			}
+			if !strings.HasPrefix(lines[0], "e") || size[1] < 24 {
+				continue
+			}
+			text := strings.Join(lines, "\n")
+			for _, want := range []string{"host-1", fmt.Sprintf("host-%d", hosts), "decision 39", "etcdadm-playground-901761923/env", "kill -9", "--member-count", "Ctrl-C"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("%v, %d hosts: %q is not shown:\n%s", size, hosts, want, text)
+				}
+			}
+		}
+	}
+}
+
+// What is printed is pasted into a shell, whatever the directory's name is.
+func TestGuideIsShell(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "it's a $HOME; rm")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := sceneOf(dir, 3)
+	if err := writeEnvironment(s); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{
+		"lines": strings.Join(reachIt(s, true)[2:], "\n"),
+		"file":  strings.TrimSpace(reachIt(s, false)[1]),
+	} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-ec", script+"\nprintf '%s|%s' \"$ETCDADM_DATA_DIR\" \"$ETCDCTL_KEY\"")
+		cmd.Dir = "/"
+		out, err := cmd.CombinedOutput()
+		want := s.Hosts[0].Dir + "|" + s.Access.Etcd.Key
+		if err != nil || string(out) != want {
+			t.Errorf("%s: %q, %v; want %q", name, out, err, want)
+		}
+	}
+	data := filepath.Join(s.Hosts[2].Dir, "data")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	wipe := hurtIt(s)[3]
+	wipe = wipe[:strings.LastIndex(wipe, "; kill")]
+	if out, err := exec.CommandContext(t.Context(), "sh", "-ec", wipe).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v %s", wipe, err, out)
+	}
+	if _, err := os.Stat(data); !os.IsNotExist(err) {
+		t.Fatalf("%s left %s", wipe, data)
+	}
+}
+
+func TestFoundIsTheHighestHost(t *testing.T) {
+	p := &playground{dir: t.TempDir()}
+	if n := p.found(); n != 0 {
+		t.Fatalf("%d hosts in an empty directory", n)
+	}
+	for _, n := range []string{"1", "3", "x", "99"} {
+		if err := os.MkdirAll(filepath.Join(p.dir, "hosts", n), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := p.found(); n != 3 {
+		t.Fatalf("%d hosts found, want all up to 3", n)
+	}
+}
