@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -10,7 +11,7 @@ import (
 )
 
 // idleDaemon: what three daemons cost while nothing happens, the worst of the
-// three. Memory is what cannot be dropped and read again: the program's own
+// three; by hand it is three plain members, for scale. Memory is what cannot be dropped and read again: the program's own
 // pages are shared with whatever else runs it.
 func idleDaemon() measure {
 	return measure{
@@ -21,7 +22,8 @@ func idleDaemon() measure {
 			{name: "idle daemon, of a core", unit: "%", digits: 2, target: atMost(0.1)},
 			{name: "idle daemon, log lines in that time", unit: "lines", target: atMost(0)},
 		},
-		ours: idle,
+		hand: idleByHand,
+		ours: idleOurs,
 	}
 }
 
@@ -31,51 +33,45 @@ const (
 	idleQuick  = 20 * time.Second
 )
 
-func idle(ctx context.Context, b *bench, dir string) (sample, error) {
+func idleByHand(ctx context.Context, b *bench, dir string) (sample, error) {
+	c, err := settledByHand(ctx, dir, testetcd.V37, 3)
+	if err != nil {
+		return sample{}, err
+	}
+	defer c.Close()
+	var all []idler
+	for _, m := range c.Members {
+		all = append(all, idler{name: m.Name, pid: m.PID(), log: m.LogFile})
+	}
+	return b.idle(ctx, all)
+}
+
+func idleOurs(ctx context.Context, b *bench, dir string) (sample, error) {
 	f, err := b.settledFleet(ctx, dir, testetcd.V37, 3, 3)
 	if err != nil {
 		return sample{}, err
 	}
 	defer f.close()
-	if err := pause(ctx, idleSettle); err != nil {
-		return sample{}, err
-	}
-	span := idleFor
-	if b.quick {
-		span = idleQuick
-	}
-	before, err := f.costs()
-	if err != nil {
-		return sample{}, err
-	}
-	if err := pause(ctx, span); err != nil {
-		return sample{}, err
-	}
-	after, err := f.costs()
-	if err != nil {
-		return sample{}, err
-	}
 	leader, err := f.leader(ctx)
 	if err != nil {
 		return sample{}, err
 	}
-	out := sample{Values: make([]float64, 3)}
-	for i, h := range f.hosts {
-		values := []float64{
-			float64(after[i].rssKiB) / 1024,
-			100 * (after[i].cpu - before[i].cpu).Seconds() / span.Seconds(),
-			float64(after[i].lines - before[i].lines),
-		}
-		who := h.id
+	var all []idler
+	for _, h := range f.hosts {
+		who := idler{name: h.id, pid: h.pid(), log: h.log}
 		if h == leader {
-			who += ", which leads"
+			who.name += ", which leads"
 		}
-		out.Events = append(out.Events, event{At: span.Seconds(), What: fmt.Sprintf("%s: %.1f MiB, %.2f %% of a core, %.0f lines", who, values[0], values[1], values[2])})
-		for k, v := range values {
-			out.Values[k] = max(out.Values[k], v)
-		}
+		all = append(all, who)
 	}
-	return out, nil
+	return b.idle(ctx, all)
+}
+
+// idler is a process that should do nothing, and its log.
+type idler struct {
+	name string
+	pid  int
+	log  string
 }
 
 type cost struct {
@@ -83,22 +79,56 @@ type cost struct {
 	lines int
 }
 
-func (f *fleet) costs() ([]cost, error) {
+func (i idler) cost() (cost, error) {
+	u, err := usageOf(i.pid)
+	if err != nil {
+		return cost{}, err
+	}
+	log, err := os.ReadFile(i.log)
+	return cost{usage: u, lines: bytes.Count(log, []byte("\n"))}, err
+}
+
+// idle watches processes do nothing and gives the highest of each cost.
+func (b *bench) idle(ctx context.Context, all []idler) (sample, error) {
+	if err := pause(ctx, idleSettle); err != nil {
+		return sample{}, err
+	}
+	span := idleFor
+	if b.quick {
+		span = idleQuick
+	}
+	before, err := costs(all)
+	if err != nil {
+		return sample{}, err
+	}
+	if err := pause(ctx, span); err != nil {
+		return sample{}, err
+	}
+	after, err := costs(all)
+	if err != nil {
+		return sample{}, err
+	}
+	out := sample{Values: make([]float64, 3)}
+	for i, who := range all {
+		values := []float64{
+			float64(after[i].rssKiB) / 1024,
+			100 * (after[i].cpu - before[i].cpu).Seconds() / span.Seconds(),
+			float64(after[i].lines - before[i].lines),
+		}
+		out.Events = append(out.Events, event{At: span.Seconds(), What: fmt.Sprintf("%s: %.1f MiB, %.2f %% of a core, %.0f lines", who.name, values[0], values[1], values[2])})
+		for k, v := range values {
+			out.Values[k] = max(out.Values[k], v)
+		}
+	}
+	return out, nil
+}
+
+func costs(all []idler) ([]cost, error) {
 	var out []cost
-	for _, h := range f.hosts {
-		u, err := usageOf(h.pid())
+	for _, who := range all {
+		c, err := who.cost()
 		if err != nil {
 			return nil, err
-		}
-		log, err := os.ReadFile(h.log)
-		if err != nil {
-			return nil, err
-		}
-		c := cost{usage: u}
-		for _, b := range log {
-			if b == '\n' {
-				c.lines++
-			}
 		}
 		out = append(out, c)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -85,7 +86,7 @@ func run(ctx context.Context, s settings) (missed bool, err error) {
 		}
 		rows := b.measure(ctx, m)
 		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
+			break // what was measured before is shown
 		}
 		results = append(results, rows...)
 		printProgress(os.Stdout, rows)
@@ -96,5 +97,5 @@ func run(ctx context.Context, s settings) (missed bool, err error) {
 			return false, err
 		}
 	}
-	return anyMissed(results), anyFailed(results)
+	return anyMissed(results), errors.Join(context.Cause(ctx), anyFailed(results))
 }

@@ -14,7 +14,9 @@ func printTable(w io.Writer, results []result) {
 	for _, r := range results {
 		ratio, more := "–", "–"
 		if len(r.hand) > 0 && len(r.ours) > 0 {
-			ratio = fmt.Sprintf("%.1f×", median(r.ours)/median(r.hand))
+			if median(r.hand) > 0 {
+				ratio = fmt.Sprintf("%.1f×", median(r.ours)/median(r.hand))
+			}
 			more = fmt.Sprintf("%+.*f", r.row.digits, median(r.ours)-median(r.hand))
 		}
 		verdict := r.verdict()

@@ -132,7 +132,10 @@ func replaceOurs(ctx context.Context, b *bench, dir string, newIdentity bool) (s
 	if err != nil {
 		return sample{}, err
 	}
-	number := (leader + 1) % 3
+	number, err := f.neither(ctx, leader)
+	if err != nil {
+		return sample{}, err
+	}
 	if err := f.hosts[number].wipe(ctx); err != nil {
 		return sample{}, err
 	}
@@ -150,4 +153,19 @@ func replaceOurs(ctx context.Context, b *bench, dir string, newIdentity bool) (s
 		return sample{Events: events}, errors.Join(err, fmt.Errorf("of host %s", h.id))
 	}
 	return took(done.Sub(began), events...), nil
+}
+
+// neither names a host whose member does not lead and whose daemon does not
+// either: that another daemon leads has a measure of its own.
+func (f *fleet) neither(ctx context.Context, raftLeader int) (int, error) {
+	leader, err := f.leader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for i, h := range f.hosts {
+		if i != raftLeader && h != leader {
+			return i, nil
+		}
+	}
+	return 0, errors.New("every host leads something")
 }
