@@ -60,7 +60,7 @@ func reachIt(s Scene, whole bool) []string {
 func whereIs(s Scene) []string {
 	return []string{
 		"find it in " + quote(s.Dir) + ":",
-		"  store/, hosts/N.log of the daemons, hosts/N/logs/etcd.log of etcd, hosts/N/data",
+		"  store/, hosts/N.log (daemons), hosts/N/logs/etcd.log, hosts/N/data",
 	}
 }
 
@@ -104,7 +104,11 @@ const leastSaid = 3
 // paste is never cut; where it would leave no room for the hosts and the last
 // decisions, it gives way to its short form, and the end of it at last.
 func picture(s Scene, said []string, width, height int) string {
-	top := append([]string{"etcdadm playground   " + summary(s), ""}, strings.Split(table(s), "\n")...)
+	hosts := strings.Split(table(s, false), "\n")
+	if rows(hosts, width) > len(hosts) {
+		hosts = strings.Split(table(s, true), "\n")
+	}
+	top := append([]string{"etcdadm playground   " + summary(s), ""}, hosts...)
 	for i, l := range top {
 		top[i] = cut(l, width)
 	}

@@ -225,7 +225,9 @@ func summary(s Scene) string {
 	return fmt.Sprintf("%s, %d of %d voters up   daemons led by %s   %s", wanted, len(roster.Up()), len(roster.Voters()), s.Report.Leader, up)
 }
 
-func table(s Scene) string {
+// table is a row for each host; a narrow one leaves out what the environment
+// says as well.
+func table(s Scene, narrow bool) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  HOST\tCLIENT URL\tDAEMON\tETCD\tMEMBER\tROLE\tSTATE")
@@ -258,7 +260,11 @@ func table(s Scene) string {
 				state = seat.Why
 			}
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.Name, h.Client, daemon, etcd, member, role, state)
+		client := h.Client
+		if narrow {
+			_, client, _ = strings.Cut(client, "://")
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.Name, client, daemon, etcd, member, role, state)
 	}
 	t.Flush()
 	return b.String()
