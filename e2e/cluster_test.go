@@ -311,6 +311,14 @@ func (c *testCluster) voters(within time.Duration, hosts ...int) []*etcdserverpb
 				return err
 			}
 		}
+		// A member may have been replaced while this waited for its health.
+		again, err := client.MemberList(ctx)
+		if err != nil {
+			return fmt.Errorf("list members again: %w", err)
+		}
+		if !slices.EqualFunc(list.Members, again.Members, func(a, b *etcdserverpb.Member) bool { return a.ID == b.ID }) {
+			return fmt.Errorf("the members changed meanwhile: %v", again.Members)
+		}
 		return nil
 	})
 	return found

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // members waits until the cluster has n voters, no learner, all healthy, on
@@ -35,6 +38,13 @@ func (c *testCluster) members(within time.Duration, n int) []int {
 			if err := c.host(i).healthy(ctx); err != nil {
 				return err
 			}
+		}
+		again, err := c.etcd().MemberList(ctx)
+		if err != nil {
+			return fmt.Errorf("list members again: %w", err)
+		}
+		if !slices.EqualFunc(list.Members, again.Members, func(a, b *etcdserverpb.Member) bool { return a.ID == b.ID }) {
+			return fmt.Errorf("the members changed meanwhile: %v", again.Members)
 		}
 		return nil
 	})
