@@ -2,7 +2,6 @@ package cli
 
 import (
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -10,11 +9,13 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/playground"
+	"etcdadm.io/internal/release"
 )
 
 func playgroundCommand(program daemon.Program) *cobra.Command {
 	o := playground.Options{}
 	var version, output string
+	var releaseDirs []string
 	c := &cobra.Command{
 		Use:   "playground",
 		Short: "Run a whole cluster on this machine, to watch and to hurt",
@@ -31,6 +32,9 @@ is there again at the next start.`,
 			if o.Version, err = cluster.ParseVersion(version); err != nil {
 				return usage("such as --etcd-version 3.6.16", "%w", err)
 			}
+			if err := (cluster.Spec{MemberCount: o.Members, EtcdVersion: o.Version}).Validate(); err != nil {
+				return usage("see etcdadm playground --help", "%w", err)
+			}
 			switch output {
 			case "json":
 				o.View = playground.NewJSON(c.OutOrStdout())
@@ -40,9 +44,9 @@ is there again at the next start.`,
 				return usage("text or json", "--output=%s is unknown", output)
 			}
 			o.Path, o.Args, o.Shown = program.Builtin.Path, []string{"auto"}, playground.ShownName()
-			if dirs := os.Getenv("ETCDADM_RELEASES"); dirs != "" {
-				o.ReleaseDirs = append(o.ReleaseDirs, filepath.SplitList(dirs)...)
-			}
+			dirs := release.Dirs(os.Getenv(release.Env), releaseDirs)
+			o.Releases = &release.Finder{Dirs: dirs, Builtin: program.Builtin}
+			o.Asked = c.Flags().Changed("members") || c.Flags().Changed("etcd-version")
 			return playground.Run(c.Context(), o)
 		},
 	}
@@ -53,7 +57,7 @@ is there again at the next start.`,
 	f.IntVar(&o.BasePort, "base-port", 2379, "first of the five ports of each host")
 	f.BoolVar(&o.Insecure, "insecure", false, "no TLS")
 	f.BoolVar(&o.Keep, "keep", false, "leave the temporary directory behind")
-	f.StringSliceVar(&o.ReleaseDirs, "release-dir", nil, "directories with further etcd releases ($ETCDADM_RELEASES)")
+	f.StringSliceVar(&releaseDirs, "release-dir", nil, "directories with further etcd releases ($ETCDADM_RELEASES)")
 	f.StringVarP(&output, "output", "o", "text", "text, or json with one object a line")
 	return c
 }

@@ -1,12 +1,17 @@
 package playground
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/release"
 )
 
 // sceneOf is a scene of n hosts in a directory; nothing runs.
@@ -91,5 +96,21 @@ func TestFoundIsTheHighestHost(t *testing.T) {
 	}
 	if n := p.found(); n != 3 {
 		t.Fatalf("%d hosts found, want all up to 3", n)
+	}
+}
+
+// What keeps a first start from succeeding leaves nothing behind.
+func TestRefusedStartMakesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pg")
+	err := Run(t.Context(), Options{
+		Members: 3, Version: cluster.MustVersion("3.6.99"), Dir: dir, BasePort: 2379,
+		Releases: &release.Finder{Roots: []string{t.TempDir()}}, View: NewJSON(io.Discard),
+	})
+	var missing *release.NotFoundError
+	if !errors.As(err, &missing) || missing.Hint() == "" {
+		t.Fatalf("%v, want that the release is not there and how to get it", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Fatalf("%s was made: %v", dir, err)
 	}
 }

@@ -79,8 +79,8 @@ func (p *playground) newHost(n int) *Host {
 	if p.o.Insecure {
 		h.args = append(h.args, "--insecure", "--etcd-insecure")
 	}
-	if len(p.o.ReleaseDirs) > 0 {
-		h.args = append(h.args, "--release-dir="+strings.Join(p.o.ReleaseDirs, ","))
+	if r := p.o.Releases; r != nil && len(r.Dirs) > 0 {
+		h.args = append(h.args, "--release-dir="+strings.Join(r.Dirs, ","))
 	}
 	return h
 }

@@ -21,6 +21,7 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -28,6 +29,7 @@ import (
 type Options struct {
 	Members  int
 	Version  cluster.Version
+	Asked    bool   // whether a person named one of these two
 	Dir      string // empty: a temporary one
 	BasePort int
 	Insecure bool
@@ -35,11 +37,12 @@ type Options struct {
 	// Path and Args start a daemon: etcdadm auto, by this very program.
 	Path string
 	Args []string
+	// Releases is where the daemons will find etcd.
+	Releases *release.Finder
 	// Shown is how people call etcdadm here.
-	Shown       string
-	ReleaseDirs []string
-	View        View
-	Log         io.Writer // trouble of the playground itself
+	Shown string
+	View  View
+	Log   io.Writer // trouble of the playground itself
 }
 
 // MaxHosts is how many daemons a playground starts at most.
@@ -97,9 +100,20 @@ type playground struct {
 func Run(ctx context.Context, o Options) error {
 	spec := cluster.Spec{MemberCount: o.Members, EtcdVersion: o.Version}
 	if err := spec.Validate(); err != nil {
-		return err
+		return &Mistake{err.Error(), "see etcdadm playground --help"}
 	}
 	p := &playground{o: o, dir: o.Dir}
+	before := p.found()
+	if before == 0 {
+		// What keeps a first start from succeeding is found out before
+		// anything is made for it.
+		if _, err := o.Releases.Find(ctx, o.Version.String()); err != nil {
+			return err
+		}
+		if err := p.checkPorts(o.Members, false); err != nil {
+			return err
+		}
+	}
 	if err := p.makeDir(); err != nil {
 		return err
 	}
@@ -111,7 +125,12 @@ func Run(ctx context.Context, o Options) error {
 		return &Mistake{fmt.Sprintf("another playground runs in %s: %v", p.dir, err), "end it, or give this one another --dir"}
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the program anyway
-	if err := p.prepare(ctx, spec); err != nil {
+	if before > 0 {
+		if err := p.checkPorts(max(o.Members, before), true); err != nil {
+			return err
+		}
+	}
+	if err := p.prepare(ctx, spec, max(o.Members, before)); err != nil {
 		return err
 	}
 	return p.play(ctx)
@@ -136,13 +155,8 @@ func (p *playground) makeDir() error {
 	return os.Remove(probe.Name())
 }
 
-// prepare makes what the daemons find: ports, authorities, store and spec.
-func (p *playground) prepare(ctx context.Context, spec cluster.Spec) error {
-	before := p.found()
-	n := max(spec.MemberCount, before)
-	if err := p.checkPorts(n, before > 0); err != nil {
-		return err
-	}
+// prepare makes what n daemons find: authorities, store and spec.
+func (p *playground) prepare(ctx context.Context, spec cluster.Spec, n int) error {
 	pkiDir := filepath.Join(p.dir, "pki")
 	if _, err := os.Stat(pkiDir); errors.Is(err, os.ErrNotExist) && !p.o.Insecure {
 		if _, err := pki.Create(pkiDir, time.Now()); err != nil {
@@ -160,10 +174,14 @@ func (p *playground) prepare(ctx context.Context, spec cluster.Spec) error {
 	if err != nil {
 		return fmt.Errorf("read the spec of %s: %w", p.dir, err)
 	}
-	if read.Spec == nil {
+	switch {
+	case read.Spec == nil:
 		if err := folder.ConfigureCluster(ctx, spec.MemberCount, spec.EtcdVersion); err != nil {
 			return fmt.Errorf("write the spec: %w", err)
 		}
+	case p.o.Asked && (read.Spec.MemberCount != spec.MemberCount || read.Spec.EtcdVersion != spec.EtcdVersion):
+		p.o.View.Say("spec", fmt.Sprintf("the cluster in %s was asked to have %d members of etcd %s, and a start does not change that",
+			p.dir, read.Spec.MemberCount, read.Spec.EtcdVersion))
 	}
 	for i := range n {
 		p.hosts = append(p.hosts, p.newHost(i+1))
@@ -175,7 +193,7 @@ func (p *playground) prepare(ctx context.Context, spec cluster.Spec) error {
 // directory: all up to it are started, since any may hold a member.
 func (p *playground) found() int {
 	entries, err := os.ReadDir(filepath.Join(p.dir, "hosts"))
-	if err != nil {
+	if p.dir == "" || err != nil {
 		return 0
 	}
 	highest := 0

@@ -157,6 +157,9 @@ func (v *Screen) Show(s Scene) {
 			if b.Sentence != d.Decision.Reason {
 				v.note(d.At, "!", b.Sentence)
 			}
+			if b.Command != "" {
+				v.note(d.At, "", "→ "+b.Command)
+			}
 		}
 	}
 	if v.f.complete(s.Report) {
