@@ -50,19 +50,5 @@ func processesOf(dir string) []int {
 	})
 }
 
-// state is the letter that the kernel gives a process: R, S, D, T, Z; 0 when
-// it is gone.
-func state(pid int) byte {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0
-	}
-	at := bytes.LastIndexByte(data, ')')
-	if at < 0 || at+2 >= len(data) {
-		return 0
-	}
-	return data[at+2]
-}
-
 func stopProcess(pid int) error     { return syscall.Kill(pid, syscall.SIGSTOP) }
 func continueProcess(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }
