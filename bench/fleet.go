@@ -68,7 +68,7 @@ func (f *fleet) port() (*testetcd.Port, error) {
 		if err != nil {
 			return nil, err
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf("%s.1:%d", f.network, p.Number))
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", fmt.Sprintf("%s.1:%d", f.network, p.Number))
 		if err == nil {
 			return p, l.Close()
 		}

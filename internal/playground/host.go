@@ -1,6 +1,7 @@
 package playground
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -97,7 +98,7 @@ func (p *playground) checkPorts(hosts int, again bool) error {
 				continue
 			}
 			at := net.JoinHostPort(fmt.Sprintf("127.0.0.%d", n), strconv.Itoa(p.o.BasePort+port))
-			l, err := net.Listen("tcp", at)
+			l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", at)
 			switch {
 			case errors.Is(err, syscall.EADDRINUSE):
 				return &Mistake{"another program listens on " + at, fmt.Sprintf("end it, or choose other ports: --base-port %d", (p.o.BasePort+10000)%50000+2000)}

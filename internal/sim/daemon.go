@@ -144,8 +144,8 @@ func (w *World) start(m *machine) *daemon {
 	d.tracef("daemon %d starts", d.n)
 	var loops sync.WaitGroup
 	loops.Go(func() { d.process.run(d.ctx) })
-	loops.Go(func() { d.host.Run(d.ctx) })
-	loops.Go(func() { d.manager.Run(d.ctx) })
+	loops.Go(func() { _ = d.host.Run(d.ctx) })
+	loops.Go(func() { _ = d.manager.Run(d.ctx) })
 	w.loops.Go(func() {
 		loops.Wait()
 		close(d.done)

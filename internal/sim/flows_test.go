@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -198,7 +197,7 @@ func strikeEverywhere(t *testing.T, strike func(w *World, m *machine) Strike) {
 			for n := 1; n <= points; n += step {
 				if _, r := f.live(t, n, strike); len(r.Failures) > 0 {
 					t.Errorf("strike at point %d of %d: %v", n, points, r.Failures)
-					t.Log(fmt.Sprintf("timeline:\n%s", r.Timeline))
+					t.Logf("timeline:\n%s", r.Timeline)
 					return
 				}
 			}

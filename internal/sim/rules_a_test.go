@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -447,5 +448,18 @@ func TestRule3LeaveWhileAnotherIsDown(t *testing.T) {
 		w.OnPoint(nil)
 		w.Start(c)
 		w.Await(3, soonEnough)
+	})
+}
+
+// TestRule2AFailedStartIsTriedAgain: the first start after a boot fails for a
+// reason that passes.
+func TestRule2AFailedStartIsTriedAgain(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(3, "a", "b", "c")
+		c := w.Host("c")
+		w.Halt(c)
+		w.once(func(p Point) bool { return p.Host == "c" && p.Kind == kindSpawn && !p.After }, Strike{Err: errors.New("fork: resource temporarily unavailable")}, nil)
+		w.Start(c)
+		w.Await(3, 25*time.Second) // before it would count as dead
 	})
 }

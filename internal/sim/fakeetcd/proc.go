@@ -15,7 +15,7 @@ import (
 	"etcdadm.io/internal/host"
 )
 
-// ErrDataInUse: another process runs on the data; etcd would wait for the lock.
+// ErrDataInUse says that another process runs on the data; etcd would wait for the lock.
 var ErrDataInUse = errors.New("data directory is in use")
 
 // Proc is one run of an etcd process on a host.
