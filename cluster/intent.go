@@ -138,6 +138,33 @@ func (in *Intent) ClosedCluster(id ClusterID) bool {
 	return false
 }
 
+// Follows reports whether in belongs to the history that kept belongs to: it
+// is of kept's founding, or lists kept's generation among those before its own.
+// One that does not was founded beside it, under the same name, and says
+// nothing about kept's members, however high its generation is.
+func (in *Intent) Follows(kept *Intent) bool {
+	switch {
+	case in == nil || kept == nil || kept.Generation == 0 || kept.Generation > in.Generation:
+		return true // nothing to compare, or kept is the one that has to follow
+	case kept.Generation == in.Generation:
+		return kept.Nonce == in.Nonce
+	}
+	return in.lists(kept.Generation, kept.Cluster)
+}
+
+// lists reports whether the history has a generation, by its cluster ID where
+// both are known.
+func (in *Intent) lists(generation uint64, id ClusterID) bool {
+	return slices.ContainsFunc(in.History, func(g PastGeneration) bool {
+		return g.Generation == generation && (g.Cluster == id || g.Cluster == 0 || id == 0)
+	})
+}
+
+// FollowsMember is Follows for the member that a host carries.
+func (in *Intent) FollowsMember(l LocalMember) bool {
+	return in == nil || l.Generation == 0 || l.Generation >= in.Generation || in.lists(l.Generation, l.Cluster)
+}
+
 // SameVoters reports whether both sets hold the same member IDs.
 func SameVoters(a, b []Voter) bool {
 	if len(a) != len(b) {

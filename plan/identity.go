@@ -76,18 +76,35 @@ func (v *view) locked() *Decision {
 	return wait(false, "auth", "", "etcd's authentication is on and the daemon has no credential of the root role (%s); nothing is changed until it is given one", hostNames(hosts))
 }
 
+// twoFoundings blocks everything when what a host keeps or carries, or what the
+// store holds, is of another founding under the same name than the newest
+// intent: of the same generation with another nonce, or of one that the newest
+// intent's history does not have (SAFETY.md, rule 18).
+func (v *view) twoFoundings() *Decision {
+	const both = "two clusters were founded under one name; nothing is changed"
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		switch {
+		case !v.intent.Follows(h.Intent):
+			if h.Intent.Generation == v.intent.Generation {
+				return wait(false, "two-foundings", "", "host %s remembers generation %d of this cluster with another nonce than %s does: %s", h.Host, h.Intent.Generation, v.keeperOfIntent(), both)
+			}
+			return wait(false, "two-foundings", "", "host %s remembers generation %d of this cluster, which is not in the history of generation %d that %s has: %s", h.Host, h.Intent.Generation, v.intent.Generation, v.keeperOfIntent(), both)
+		case h.Carries() && !v.intent.FollowsMember(h.Local):
+			return wait(false, "two-foundings", "", "host %s carries a member of generation %d of cluster %s, which is not in the history of generation %d that %s has: %s", h.Host, h.Local.Generation, h.Local.Cluster, v.intent.Generation, v.keeperOfIntent(), both)
+		}
+	}
+	if in := v.obs.Store.Intent; !v.intent.Follows(in) {
+		return wait(false, "two-foundings", "", "the store's record of generation %d is of another founding than the one that %s remembers: %s", in.Generation, v.keeperOfIntent(), both)
+	}
+	return nil
+}
+
 // mendIntent rewrites a marker that is missing or older than what hosts keep.
 func (v *view) mendIntent() *Decision {
 	st := v.obs.Store
-	for i := range v.obs.Hosts {
-		kept := v.obs.Hosts[i].Intent
-		if kept == nil || v.intent == nil || kept.Generation != v.intent.Generation {
-			continue
-		}
-		if kept.Nonce != v.intent.Nonce {
-			return wait(false, "two-foundings", "", "host %s remembers generation %d of this cluster with another nonce than %s does: two clusters were founded under one name; nothing is changed",
-				v.obs.Hosts[i].Host, kept.Generation, v.keeperOfIntent())
-		}
+	if d := v.twoFoundings(); d != nil {
+		return d
 	}
 	if !st.Read || v.intent == nil || v.intent.Order(st.Intent) <= 0 {
 		return nil

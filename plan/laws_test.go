@@ -93,11 +93,19 @@ func (l *laws) calm() {
 		if l.in != nil && h.Intent != nil && h.Intent.Generation == l.in.Generation {
 			l.must(h.Intent.Nonce == l.in.Nonce, "an action between two foundings")
 		}
+		if l.in != nil && h.Carries() && h.Local.Generation < l.in.Generation && h.Local.Cluster != 0 && h.Local.Generation != 0 {
+			l.must(slices.ContainsFunc(l.in.History, func(g cluster.PastGeneration) bool {
+				return g.Generation == h.Local.Generation && (g.Cluster == h.Local.Cluster || g.Cluster == 0)
+			}), "an action beside a member of another founding")
+		}
 		if l.in != nil && h.Status != nil && h.Status.Cluster == l.in.Cluster {
 			l.must(!h.Status.Auth, "an action without a credential")
 		}
 	}
-	if l.seen && l.in != nil && l.in.Cluster != 0 && l.in.Cluster != l.roster.Cluster {
+	if st := l.o.Store.Intent; st != nil && l.in != nil && st.Generation == l.in.Generation {
+		l.must(st.Nonce == l.in.Nonce, "an action between two foundings, one of them the store's")
+	}
+	if l.seen && l.in != nil && l.in.State == cluster.IntentFounded && l.in.Cluster != 0 && l.in.Cluster != l.roster.Cluster {
 		restart := l.d.Action.Kind == ActHosts && l.d.Action.Ops[0].Op.Kind == cluster.OpRestart
 		l.must(restart || l.d.Rule == "identity", "an action on the members of a foreign cluster")
 	}
@@ -236,7 +244,9 @@ func (l *laws) restart(x HostOp, h *cluster.HostReport) {
 // setAside: SAFETY.md, rule 21.
 func (l *laws) setAside(h *cluster.HostReport) {
 	if h.Local.Generation < l.in.Generation {
-		l.must(slices.ContainsFunc(l.in.History, func(g cluster.PastGeneration) bool { return g.Closed && g.Generation == h.Local.Generation }), "data of a generation that is not closed set aside")
+		l.must(slices.ContainsFunc(l.in.History, func(g cluster.PastGeneration) bool {
+			return g.Closed && g.Cluster != 0 && g.Cluster == h.Local.Cluster
+		}), "data of a cluster that is not closed set aside")
 		return
 	}
 	_, listed := l.roster.Seat(h.Local.Member)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"etcdadm.io/cluster"
 )
@@ -43,10 +42,11 @@ func (v *view) setAsideOp(h *cluster.HostReport, reason, sentence string) *Decis
 	}
 }
 
+// superseded: the history lists the very cluster of the host's member as
+// closed. Its generation alone says nothing, since another founding under the
+// same name counts from one as well.
 func (v *view) superseded(h *cluster.HostReport) bool {
-	return h.Local.Generation < v.intent.Generation && slices.ContainsFunc(v.intent.History, func(g cluster.PastGeneration) bool {
-		return g.Closed && g.Generation == h.Local.Generation
-	})
+	return h.Local.Generation < v.intent.Generation && v.intent.ClosedCluster(h.Local.Cluster)
 }
 
 // removed reports whether a current list of the host's own cluster does not

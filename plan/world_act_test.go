@@ -37,6 +37,7 @@ func (w *world) writeIntent(ch *IntentChange) error {
 	if in.Nonce == "" {
 		w.minted++
 		in.Nonce, in.Token, in.Timestamp = fmt.Sprintf("nonce-%d", w.minted), fmt.Sprintf("token-%d", w.minted), w.now.UnixNano()
+		in.Cluster = clusterOfGeneration(in.Generation)
 		for i := range in.Founders {
 			in.Founders[i].Member = cluster.MemberID(in.Generation*0x100 + uint64(i) + 1)
 		}
@@ -163,8 +164,10 @@ func (w *world) byID(id cluster.ClusterID) *worldCluster {
 }
 
 // founded is the cluster of a generation; the first founder to start makes it.
+func clusterOfGeneration(g uint64) cluster.ClusterID { return cluster.ClusterID(0xc0 + g) }
+
 func (w *world) founded(in *cluster.Intent, op cluster.Op) *worldCluster {
-	id := cluster.ClusterID(0xc0 + in.Generation)
+	id := clusterOfGeneration(in.Generation)
 	if c := w.byID(id); c != nil {
 		return c
 	}

@@ -426,13 +426,23 @@ func TestRefuseGeneration(t *testing.T) {
 func TestHigherIntentStopsTheMember(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m, d := started(t)
-		in := &cluster.Intent{Name: "test", Generation: 2, Nonce: "n2", Write: 1}
+		in := &cluster.Intent{
+			Name: "test", Generation: 2, Nonce: "n2", Write: 1,
+			History: []cluster.PastGeneration{{Generation: 1, Cluster: 0xc, Closed: true}},
+		}
 		other := in.Clone()
 		other.Name = "other"
-		d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(1), Intent: other})
-		synctest.Wait()
-		if m.running == nil || m.state().Intent != nil {
-			t.Fatal("an intent of another cluster was taken")
+		beside := in.Clone() // of another founding under the same name
+		beside.History = []cluster.PastGeneration{{Generation: 1, Cluster: 0xd, Closed: true}}
+		for _, in := range []*cluster.Intent{other, beside} {
+			d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(1), Intent: in})
+			synctest.Wait()
+			if m.running == nil || m.state().Intent != nil {
+				t.Fatal("an intent of another cluster was taken")
+			}
+		}
+		if !hasProblem(d.look(1), "two-intents") {
+			t.Fatal("nobody is told of the other founding")
 		}
 		d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(1), Intent: in})
 		synctest.Wait()

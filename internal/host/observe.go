@@ -112,26 +112,37 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 
 // acceptable returns the intent if it is to be kept: it names this cluster and
 // is newer than the kept one. The same generation under another nonce is a
-// second founding, which a person has to look at (SAFETY.md, rule 18).
+// second founding, and so is a higher generation whose history does not have
+// the kept one, or that of the member that is carried here: a person has to
+// look at it, and nothing is stopped for its sake (SAFETY.md, rules 18 and 21).
 func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 	if in == nil || in.Name != h.o.ClusterName {
 		return nil
 	}
-	kept := h.snapshot().Intent
-	if kept != nil && kept.Generation == in.Generation && kept.Nonce != in.Nonce {
+	s := h.snapshot()
+	carries := s.Local.State != cluster.MemberNone && s.Local.State != cluster.MemberPrepared
+	if !in.Follows(s.Intent) || carries && !in.FollowsMember(s.Local) {
 		h.note(cluster.Problem{
-			Code: "two-intents",
-			Sentence: fmt.Sprintf("generation %d was written twice: this host keeps the intent with nonce %s and was shown one with nonce %s",
-				in.Generation, kept.Nonce, in.Nonce),
-			Hint: "find out which of the two stores or markers is the cluster's, and give every daemon that one",
+			Code:     "two-intents",
+			Sentence: "two clusters were founded under one name: " + h.foundings(s, in),
+			Hint:     "find out which of the two stores or markers is the cluster's, and give every daemon that one",
 		})
 		return nil
 	}
 	h.clear("two-intents")
-	if in.Order(kept) <= 0 {
+	if in.Order(s.Intent) <= 0 {
 		return nil
 	}
 	return copyIntent(in)
+}
+
+// foundings says what this host has and what it was shown.
+func (h *Host) foundings(s State, in *cluster.Intent) string {
+	shown := fmt.Sprintf("this host was shown generation %d with nonce %s", in.Generation, in.Nonce)
+	if kept := s.Intent; kept != nil {
+		return fmt.Sprintf("%s, and keeps generation %d with nonce %s, which is not in its history", shown, kept.Generation, kept.Nonce)
+	}
+	return fmt.Sprintf("%s, and carries a member of generation %d of cluster %s, which is not in its history", shown, s.Local.Generation, s.Local.Cluster)
 }
 
 // stopSuperseded stops a member of a generation that was superseded (rule 13).
