@@ -43,6 +43,7 @@ type fakeHost struct {
 	local    cluster.LocalMember
 	stamp    int
 	memory   map[cluster.HostID]cluster.Ping
+	peers    []host.Peer   // from an earlier run
 	hang     bool          // does not answer until the context ends
 	stuck    chan struct{} // does not answer until this is closed, whatever the context
 	observed int
@@ -141,7 +142,7 @@ func (h *fakeHost) Remembered(id cluster.HostID) (cluster.DiskID, uint64) {
 	return h.memory[id].Disk, h.memory[id].Beat
 }
 
-func (h *fakeHost) Peers() []host.Peer        { return nil }
+func (h *fakeHost) Peers() []host.Peer        { return get(h, func() []host.Peer { return h.peers }) }
 func (h *fakeHost) RememberSpec(cluster.Spec) {}
 func (h *fakeHost) Spec() *cluster.Spec       { return nil }
 

@@ -142,12 +142,23 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 	if err == nil {
 		t.answered, t.since, t.host = true, time.Now(), reply.Host
 		m.countSeedsLocked()
+		m.toldLocked(reply)
 	}
 	if t.again {
 		t.due = time.Now()
 	}
 	if !t.due.After(time.Now()) {
 		poke(m.pingNow)
+	}
+}
+
+// toldLocked notes that a daemon has answered a ping of this host: an answer is
+// for who asked, so it has what its daemon remembers of this host, unless that
+// one has not read its own state yet.
+func (m *Manager) toldLocked(reply cluster.Ping) {
+	if q := m.peers[reply.Host]; q != nil && !q.told && reply.Disk != "" {
+		q.told = true
+		m.ringLocked()
 	}
 }
 
@@ -164,6 +175,9 @@ func (m *Manager) pinged(p cluster.Ping) {
 	now := time.Now()
 	t.answered, t.since, t.host = true, now, p.Host
 	m.countSeedsLocked()
+	if q := m.peers[p.Host]; q == nil || !q.told {
+		return // an answer says more: what is remembered of this host
+	}
 	put := m.cadenceLocked(t, now)
 	if m.self < p.Host {
 		put += put / 4

@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/election"
+	"etcdadm.io/internal/host"
 )
 
 // maxSkew is the difference between two clocks that a person is told of.
@@ -26,6 +27,7 @@ type peerState struct {
 	last    cluster.Ping
 	skew    time.Duration
 	silent  bool // it has not been heard for so long that it does not count as live
+	told    bool // it has said what it remembers of this host, be it nothing
 }
 
 // known is a peer in a moment.
@@ -69,6 +71,7 @@ func (m *Manager) hear(p cluster.Ping) {
 	if p.RememberedDisk == "" { // it did not know whom it talked to
 		q.last.RememberedDisk, q.last.Remembered = was.RememberedDisk, was.Remembered
 	}
+	q.told = q.told || p.RememberedDisk != ""
 	if m.topFence.Less(p.Promised) {
 		m.topFence = p.Promised
 	}
@@ -140,18 +143,17 @@ func (m *Manager) skew(p cluster.Ping, sent time.Time, trip time.Duration) {
 }
 
 // AskPeers collects what the other daemons remember of this host, until ctx
-// ends or every seed has answered. It is what a host asks before it starts
-// its member for the first time after a boot (SAFETY.md, rule 9).
+// ends or all have told: every seed, every host that this one remembers, and
+// whoever else was heard. It is what a host asks before it starts its member
+// for the first time after a boot (SAFETY.md, rule 9). That a daemon was heard
+// is not enough: its ping need not have known whom it reached.
 func (m *Manager) AskPeers(ctx context.Context) []cluster.Ping {
+	remembered := m.o.Local.Peers()
+	for _, p := range remembered { // the state was read only now
+		m.learn(p.Address, p.Host, false)
+	}
 	for {
-		m.mu.Lock()
-		heard, all := m.heard, m.election.Missing == 0
-		var out []cluster.Ping
-		for _, p := range m.peers {
-			out = append(out, p.last)
-		}
-		m.mu.Unlock()
-		slices.SortFunc(out, func(a, b cluster.Ping) int { return cmp.Compare(a.Host, b.Host) })
+		out, heard, all := m.toldBy(remembered)
 		if all {
 			return out
 		}
@@ -161,4 +163,21 @@ func (m *Manager) AskPeers(ctx context.Context) []cluster.Ping {
 		case <-heard:
 		}
 	}
+}
+
+// toldBy is what the other daemons said last, whether that is all there is to
+// wait for, and otherwise what tells that another one was heard.
+func (m *Manager) toldBy(remembered []host.Peer) (out []cluster.Ping, heard <-chan struct{}, all bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all = m.election.Missing == 0
+	for _, p := range m.peers {
+		out = append(out, p.last)
+		all = all && p.told
+	}
+	for _, p := range remembered {
+		all = all && (p.Host == m.self || m.peers[p.Host] != nil)
+	}
+	slices.SortFunc(out, func(a, b cluster.Ping) int { return cmp.Compare(a.Host, b.Host) })
+	return out, m.heard, all
 }

@@ -13,6 +13,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/host"
 	"etcdadm.io/plan"
 )
 
@@ -351,6 +352,61 @@ func TestAskPeers(t *testing.T) {
 			t.Errorf("silence gave %+v", got)
 		}
 	})
+}
+
+// A host that nobody names, because discovery finds nobody, asks those whom it
+// remembers itself; and it learns of them only once its state was read.
+func TestAskPeersThatAreRemembered(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		b := w.add("b", func(o *Options) { o.Seeds = seeds{} })
+		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Beat: 7}
+		w.run(b)
+		a := w.add("a", func(o *Options) { o.Seeds = seeds{} })
+		w.run(a)
+		w.until(time.Second, "discovery has found nobody", func() bool { return a.seededNow() })
+		a.host.mu.Lock()
+		a.host.peers = []host.Peer{{Host: "b", Disk: "disk-b", Address: endpoint("b"), Beat: 3}}
+		a.host.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if pings := a.AskPeers(ctx); len(pings) != 1 || pings[0].Remembered != 7 {
+			t.Errorf("got %+v", pings)
+		}
+	})
+}
+
+// A ping that did not know whom it reached tells nothing of what its sender
+// remembers, and does not put off the ping that asks for it.
+func TestAskPeersNotBeforeTheyTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		b := w.add("b", func(o *Options) { o.Seeds = seeds{} })
+		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Beat: 7}
+		w.run(b)
+		a := w.add("a", func(o *Options) { o.Seeds = seeds{"b"} })
+		w.sever("a", "b", true)
+		w.run(a)
+		w.until(time.Second, "discovery has named b", func() bool { return a.seededNow() })
+		unaddressed := b.say("") // on its way since before the cut
+		if _, err := a.Ping(t.Context(), unaddressed); err != nil || unaddressed.RememberedDisk != "" {
+			t.Fatalf("%+v, %v", unaddressed, err)
+		}
+		w.sever("a", "b", false)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		if pings := a.AskPeers(ctx); len(pings) != 1 || pings[0].Remembered != 7 {
+			t.Errorf("got %+v", pings)
+		}
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("asking took %s", took)
+		}
+	})
+}
+
+func (n *node) seededNow() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seeded
 }
 
 func TestNewRefusesWhatIsMissing(t *testing.T) {
