@@ -145,6 +145,10 @@ func (o *Observation) silent(s Seat) bool {
 	if s.Up || s.Host != nil && s.Host.Status != nil {
 		return false
 	}
+	if s.Host != nil && s.Host.Process.State == ProcessBackoff && s.Host.Process.Restarts > 0 {
+		// It dies again and again. In between it may open its port for a moment.
+		return true
+	}
 	asked := 0
 	for i := range o.Hosts {
 		for _, r := range o.Hosts[i].Reaches {

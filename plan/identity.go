@@ -17,6 +17,9 @@ func identity(v *view) *Decision {
 		v.notes(&v.obs.Hosts[i])
 	}
 	for _, g := range v.obs.Gaps {
+		if g.Kind == cluster.GapSpec && v.spec != nil {
+			v.aside("spec-refused", "", "the spec in the store cannot be followed, and the last good one stays in force: %s", g.Detail)
+		}
 		if g.Kind == cluster.GapStore {
 			v.aside("store-silent", "", "the backup store does not answer: %s", g.Detail)
 		}

@@ -63,6 +63,7 @@ type errand struct {
 	request  GoalRequest
 	deadline time.Time
 	over     context.Context // ends when nobody waits for it any more
+	held     bool            // the spec was put on hold for it
 	result   GoalResult
 	done     chan GoalResult // takes one value
 }
@@ -145,12 +146,6 @@ func (m *Manager) goalBy(ctx context.Context, leader cluster.HostID, r GoalReque
 
 // goalHere puts the step into this host's loop and waits for its end.
 func (m *Manager) goalHere(ctx context.Context, r GoalRequest) (GoalResult, error) {
-	if r.Goal.Hold && !r.DryRun && m.o.Control != nil {
-		// Before the first step: a leader that comes next must not undo it.
-		if err := m.o.Control.Hold(ctx, true); err != nil {
-			return GoalResult{}, fmt.Errorf("put the spec on hold: %w", err)
-		}
-	}
 	e := &errand{request: r, deadline: time.Now().Add(r.Within), over: ctx, done: make(chan GoalResult, 1)}
 	m.mu.Lock()
 	turned, leading := m.turned, m.election.Leading()
@@ -237,6 +232,23 @@ func (t *term) serve(d plan.Decision) bool {
 	}
 	poke(t.m.wake) // to converge again, and for the next step
 	return false
+}
+
+// holdFirst puts the spec on hold before the first step that is taken against
+// it: a leader that comes next must not undo it. A step that is refused holds
+// nothing.
+func (t *term) holdFirst(ctx context.Context) error {
+	e := t.errand
+	if e == nil || !e.request.Goal.Hold || e.held || t.m.o.Control == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.m.o.Intervals.WriteTimeout)
+	defer cancel()
+	if err := t.m.o.Control.Hold(ctx, true); err != nil {
+		return fmt.Errorf("put the spec on hold: %w", err)
+	}
+	e.held = true
+	return nil
 }
 
 func (t *term) finish(o GoalOutcome) {

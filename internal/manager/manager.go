@@ -18,11 +18,12 @@ type Manager struct {
 	log  *slog.Logger
 	self cluster.HostID
 
-	wake     chan struct{} // look again, if leading
-	pingNow  chan struct{} // some target is due sooner than it was
-	leads    chan struct{} // this host began to lead
-	storeNow chan struct{} // look at the control folder
-	goals    chan *errand  // a person's steps, for the leader's loop
+	wake      chan struct{} // look again, if leading
+	pingNow   chan struct{} // some target is due sooner than it was
+	leads     chan struct{} // this host began to lead
+	storeNow  chan struct{} // look at the control folder
+	statusNow chan struct{} // there is news for the status in the store
+	goals     chan *errand  // a person's steps, for the leader's loop
 
 	mu        sync.Mutex // guards what follows; never held across a call outside
 	election  election.State
@@ -53,7 +54,7 @@ func New(o Options) (*Manager, error) {
 	m := &Manager{
 		o: o, log: o.Log, self: o.Contact.Host,
 		wake: make(chan struct{}, 1), pingNow: make(chan struct{}, 1), leads: make(chan struct{}, 1),
-		storeNow: make(chan struct{}, 1), goals: make(chan *errand),
+		storeNow: make(chan struct{}, 1), statusNow: make(chan struct{}, 1), goals: make(chan *errand),
 		turned: make(chan struct{}), heard: make(chan struct{}),
 		peers: map[cluster.HostID]*peerState{}, targets: map[string]*target{}, said: map[string]string{},
 	}

@@ -176,8 +176,8 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 	}
 }
 
-// outOfSight lists the members, as of the last observation, whose host gave
-// no facts: the others are asked whether they can reach them.
+// outOfSight lists the members, as of the last observation, that nobody heard
+// from: the hosts are asked whether they can reach them.
 func (t *term) outOfSight() []cluster.Member {
 	if t.last == nil {
 		return nil
@@ -185,7 +185,7 @@ func (t *term) outOfSight() []cluster.Member {
 	roster, _ := t.last.Roster()
 	var out []cluster.Member
 	for _, s := range roster.Seats {
-		if s.Host == nil {
+		if s.Host == nil || !s.Up && s.Host.Status == nil {
 			out = append(out, s.Member)
 		}
 	}

@@ -57,10 +57,12 @@ type Intervals struct {
 	// Tick is 7 s: between looks when nothing happens. With the deadline of a
 	// look it stays below the 10 s after which another leader may take the
 	// fence for unused (SAFETY.md, rule 6).
-	Tick      time.Duration
-	Store     time.Duration // 2 s: between looks at the control folder
-	Record    time.Duration // 10 s: between writes of the record
-	Discovery time.Duration // 60 s: between looks for seeds
+	Tick  time.Duration
+	Store time.Duration // 2 s: between looks at the control folder
+	// StoreNotified is the same where the store tells of changes by itself; 10 s.
+	StoreNotified time.Duration
+	Record        time.Duration // 10 s: between writes of the record
+	Discovery     time.Duration // 60 s: between looks for seeds
 
 	PingTimeout    time.Duration // 1 s
 	ObserveTimeout time.Duration // 2 s
@@ -116,7 +118,7 @@ func (o Options) withDefaults() Options {
 		value time.Duration
 	}{
 		{&i.Quick, 100 * time.Millisecond}, {&i.Idle, time.Second}, {&i.Silent, 5 * time.Second},
-		{&i.Tick, 7 * time.Second}, {&i.Store, 2 * time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
+		{&i.Tick, 7 * time.Second}, {&i.Store, 2 * time.Second}, {&i.StoreNotified, 10 * time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
 		{&i.PingTimeout, time.Second}, {&i.ObserveTimeout, 2 * time.Second}, {&i.StoreTimeout, 2 * time.Second},
 		{&i.WriteTimeout, 5 * time.Second}, {&i.ApplyTimeout, 15 * time.Second}, {&i.GoalTimeout, time.Minute},
 	} {

@@ -63,6 +63,9 @@ func (m *Manager) publish(o *cluster.Observation, d plan.Decision, since time.Ti
 	defer m.mu.Unlock()
 	m.status = Status{At: o.At, Observation: o, Decision: &d, Since: since.Round(0)}
 	m.recording = recording{news: m.recording.news || news, cluster: id, progress: p}
+	if m.recording.news {
+		poke(m.statusNow)
+	}
 }
 
 // ended forgets what only a leader knows.
@@ -101,15 +104,24 @@ func (m *Manager) scribe(ctx context.Context) {
 	}
 	ticker := time.NewTicker(m.o.Intervals.Record)
 	defer ticker.Stop()
-	statuses := time.NewTicker(statusEvery)
-	defer statuses.Stop()
+	quiet := time.NewTimer(0) // the time between two writes of the status
+	defer quiet.Stop()
+	resting := true
 	var written recording
 	for {
+		news := m.statusNow
+		if resting {
+			news = nil
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-statuses.C:
+		case <-quiet.C:
+			resting = false
+		case <-news:
 			m.writeStatus(ctx)
+			quiet.Reset(statusEvery)
+			resting = true
 		case <-ticker.C:
 			m.writeRecord(ctx, &written)
 		}
@@ -134,6 +146,7 @@ func (m *Manager) writeStatus(ctx context.Context) {
 		m.mu.Lock()
 		m.recording.news = true
 		m.mu.Unlock()
+		poke(m.statusNow)
 	}
 	m.sayOnce("status", "cannot write the status into the store", err)
 }

@@ -49,20 +49,25 @@ func (m *Manager) watchStore(ctx context.Context) {
 		notified = nil // not every store can; it is polled anyway
 	}
 	defer drain(notified)
-	ticker := time.NewTicker(m.o.Intervals.Store)
-	defer ticker.Stop()
+	timer := time.NewTimer(m.o.Intervals.Store)
+	defer timer.Stop()
 	m.probe(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		case <-m.storeNow:
 		case _, ok := <-notified:
 			if !ok {
 				notified = nil
 			}
 		}
+		pause := m.o.Intervals.Store
+		if notified != nil {
+			pause = m.o.Intervals.StoreNotified
+		}
+		timer.Reset(pause)
 		if !m.caresForStore() {
 			continue
 		}

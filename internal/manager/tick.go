@@ -106,7 +106,9 @@ func (t *term) tick(ctx context.Context) time.Duration {
 		again = min(again, duel)
 	}
 	if t.serve(d) && d.Action != nil && ctx.Err() == nil {
-		took := t.act(ctx, d.Action, l)
+		err := t.holdFirst(ctx)
+		m.sayOnce("hold", "a person's step waits", err)
+		took := err == nil && t.act(ctx, d.Action, l)
 		again = min(again, max(t.pace.after(d.Action, took), time.Nanosecond))
 	} else if d.Action == nil {
 		t.pace = pace{}
