@@ -412,7 +412,7 @@ func TestRule3LateRemovalWhileItsVictimRestarts(t *testing.T) {
 		w.Spec(patient(3))
 		w.once(func(p Point) bool {
 			return p.Host == "b" && p.Kind == kindMember && strings.HasPrefix(p.Detail, "remove")
-		}, Strike{}, func() { w.KillEtcd(c) })
+		}, Strike{Pause: 10 * time.Millisecond}, func() { w.KillEtcd(c) })
 		w.run(hold + 10*time.Second)
 		w.Start(a)
 		w.Await(3, soonEnough)

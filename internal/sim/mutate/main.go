@@ -217,7 +217,7 @@ func (m mutation) try(ctx context.Context, dir string) (verdict, said string, er
 		return "", out, ctx.Err()
 	case err == nil:
 		return notCaught, out, nil
-	case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
+	case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"), strings.Contains(out, "no space left on device\n"):
 		return broken, out, nil
 	}
 	return caught, out, nil
