@@ -60,9 +60,9 @@ func TestFollowsTheLowestAndTakesOverWhenItIsSilent(t *testing.T) {
 	x := &script{t: t, s: election.New("b", epoch)}
 	x.step(0, heard("a", "a"))
 	x.step(time.Second, election.Tick{}, "leader-changed a")
-	x.step(2999*time.Millisecond, election.Tick{})
-	x.step(3*time.Second, election.Tick{}, "leader-changed b", "start-leading")
-	x.step(4*time.Second, heard("a", "a"), "stop-leading", "leader-changed a")
+	x.step(election.PeerTimeout-time.Millisecond, election.Tick{})
+	x.step(election.PeerTimeout, election.Tick{}, "leader-changed b", "start-leading")
+	x.step(election.PeerTimeout+time.Second, heard("a", "a"), "stop-leading", "leader-changed a")
 }
 
 func TestLeaderGoesOnWhileALowerOneSettles(t *testing.T) {

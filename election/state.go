@@ -10,7 +10,7 @@ import (
 
 const (
 	// PeerTimeout is how long a peer counts as live after it was heard.
-	PeerTimeout = 3 * time.Second
+	PeerTimeout = 4500 * time.Millisecond
 	// SettleSoon is how long a daemon listens after its start when it has
 	// heard every daemon that it was told of.
 	SettleSoon = 300 * time.Millisecond

@@ -144,6 +144,13 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 		m.countSeedsLocked()
 		m.toldLocked(reply)
 	}
+	if err != nil && t.host != "" && m.election.Live(t.host, time.Now()) {
+		// One lost ping is no silence: ask again before it counts as one.
+		if soon := time.Now().Add(m.o.Intervals.Quick); soon.Before(t.due) {
+			t.due = soon
+			poke(m.pingNow)
+		}
+	}
 	if t.again {
 		t.due = time.Now()
 	}
