@@ -65,6 +65,9 @@ func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runti
 func (p *Process) save(r runtime.ProcessRecord) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if r.PID != 0 && r.PID != p.record.Process.PID {
+		p.log.Info("etcd runs", "pid", r.PID, "version", p.record.Launch.Version, "log", p.record.Spec.LogFile)
+	}
 	p.record.Process = r
 	if r.PID == 0 {
 		p.starts++
@@ -160,6 +163,7 @@ func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
 		dataDir = record.Process.DataDir
 		err := p.child.Adopt(ctx, record.Process, dataDir)
 		if err == nil {
+			p.log.Info("adopted the running etcd", "pid", record.Process.PID, "version", record.Launch.Version, "log", record.Spec.LogFile)
 			p.adopted(l)
 			return true, nil
 		}

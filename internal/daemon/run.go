@@ -62,8 +62,19 @@ type daemon struct {
 
 // Run runs a daemon until ctx ends; then etcd is stopped as well, gracefully,
 // unless the context's cause is ErrLeaveEtcd. What keeps it from starting is
-// an error with one sentence and a hint, and nothing was changed.
+// an error with one sentence and a hint, and nothing was changed. A host whose
+// state is wiped under the running daemon begins anew, as after a restart.
 func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) error {
+	for {
+		err := runOnce(ctx, cfg, program, log)
+		if !errors.Is(err, errStateGone) {
+			return err
+		}
+		log.Warn("begin anew as a new disk", "because", err)
+	}
+}
+
+func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger) error {
 	d := &daemon{cfg: cfg, program: program, log: log}
 	seedDir, err := d.cfg.applyVolume()
 	if err != nil {
@@ -267,6 +278,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "hosts file", d.keepHostsFile)
 	g.start(ctx, "announcement", d.announce)
 	g.start(ctx, "manager", d.manager.Run)
+	g.start(ctx, "state", d.watchState)
 	if d.cfg.MetricsPort > 0 {
 		g.start(ctx, "metrics", func(ctx context.Context) error { return d.watch.serve(ctx, d.cfg.Address, d.cfg.MetricsPort, d.ready) })
 	}
@@ -276,14 +288,17 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	case <-ctx.Done():
 	case failure = <-g.failed():
 	}
-	g.stop("metrics", "manager", "announcement", "hosts file")
-	if failure == nil && !errors.Is(context.Cause(ctx), ErrLeaveEtcd) {
+	stopEtcd := failure == nil && !errors.Is(context.Cause(ctx), ErrLeaveEtcd)
+	d.log.Info("daemon ends", "with etcd", stopEtcd)
+	g.stop("state", "metrics", "manager", "announcement", "hosts file")
+	if stopEtcd {
 		d.handOver(context.WithoutCancel(ctx))
 		g.stop("host")
 		d.stopEtcd(context.WithoutCancel(ctx))
 	}
 	g.stop("host", "peers", "certificates", "process")
 	d.pool.Close()
+	d.log.Info("daemon has ended")
 	return failure
 }
 
