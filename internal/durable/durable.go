@@ -35,17 +35,27 @@ func publish(path string, data []byte, mode fs.FileMode, expose func(from, to st
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return err
+		return named(err, path)
 	}
 	// After a link it is a second name, after an error our own half-written
 	// file, after a rename it is gone.
 	defer os.Remove(f.Name())
 	_, werr := f.Write(data)
 	if err := errors.Join(werr, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
+		return named(err, path)
 	}
 	if err := expose(f.Name(), path); err != nil {
 		return err
 	}
 	return SyncDir(dir)
+}
+
+// named says the error of the file that is to be written: the name of the new
+// one is another each time, and would make one and the same trouble look new.
+func named(err error, path string) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return &fs.PathError{Op: "write", Path: path, Err: failed.Err}
+	}
+	return err
 }

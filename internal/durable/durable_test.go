@@ -38,3 +38,11 @@ func TestReplaceInMissingDirectoryFails(t *testing.T) {
 		t.Fatalf("%v, want fs.ErrNotExist", err)
 	}
 }
+
+func TestSameTroubleSoundsTheSame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "no", "f")
+	first, second := Replace(path, nil, 0o600), Replace(path, nil, 0o600)
+	if first.Error() != second.Error() || first.Error() != "write "+path+": no such file or directory" {
+		t.Fatalf("%q, then %q", first, second)
+	}
+}
