@@ -67,22 +67,41 @@ func (o *Observation) carrier(c ClusterID, id MemberID) *HostReport {
 }
 
 // owner prefers the address over the name: a host that came back under
-// another name at the same address owns what was there.
+// another name at the same address owns what was there. A member that never
+// started has no name; the host that was to start it is in the intent.
 func (o *Observation) owner(m Member) *HostReport {
 	for i := range o.Hosts {
 		if h := &o.Hosts[i]; overlap(h.URLs.Peer, m.PeerURLs) {
 			return h
 		}
 	}
-	if m.Name == "" {
-		return nil
+	name := HostID(m.Name)
+	if name == "" {
+		name = o.recordedHost(m.ID)
 	}
-	for i := range o.Hosts {
-		if h := &o.Hosts[i]; string(h.Host) == m.Name {
-			return h
-		}
+	if h, ok := o.Host(name); ok && name != "" {
+		return h
 	}
 	return nil
+}
+
+// recordedHost is who carries or is to start a member by the intent.
+func (o *Observation) recordedHost(id MemberID) HostID {
+	in := o.Intent()
+	if in == nil || id == 0 {
+		return ""
+	}
+	for _, v := range slices.Concat(in.Voters, in.Next) {
+		if v.Member == id && v.Host != "" {
+			return v.Host
+		}
+	}
+	for _, f := range in.Founders {
+		if f.Member == id {
+			return f.Host
+		}
+	}
+	return ""
 }
 
 func (o *Observation) hostOf(s Seat) HostID {

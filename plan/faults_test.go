@@ -238,6 +238,11 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.Local.URLs = h.URLs
 	case "options":
 		h.Options = rest
+	case "releases":
+		h.Releases = nil
+		for _, r := range rest {
+			h.Releases = append(h.Releases, cluster.MustVersion(r))
+		}
 	case "problem":
 		h.Problems = []cluster.Problem{{Code: "disk-full", Sentence: "the disk is full", Hint: "make room on it", Unfit: true}}
 	case "foreign":

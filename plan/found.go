@@ -227,8 +227,8 @@ func (v *view) unstartedFounders(listed []cluster.Member) (ops []HostOp, waiting
 			if listed != nil && !slices.ContainsFunc(listed, func(m cluster.Member) bool { return m.ID == f.Member }) {
 				continue
 			}
-			if p := problem(h); p != "" {
-				waiting = append(waiting, fmt.Sprintf("host %s: %s", f.Host, p))
+			if why := v.cannotFound(f, h); why != "" {
+				waiting = append(waiting, fmt.Sprintf("host %s %s", f.Host, why))
 				continue
 			}
 			members := all
@@ -244,6 +244,23 @@ func (v *view) unstartedFounders(listed []cluster.Member) (ops []HostOp, waiting
 		}
 	}
 	return ops, waiting
+}
+
+// cannotFound says why the host would refuse to start as the founder that it
+// is; empty: it would start. What it refuses is not asked of it again and again:
+// in a cluster that runs already, its place is taken by another one.
+func (v *view) cannotFound(f cluster.Founder, h *cluster.HostReport) string {
+	switch p := problem(h); {
+	case p != "":
+		return "says: " + p
+	case len(h.Foreign) > 0:
+		return "holds data that nothing accounts for: " + h.Foreign[0].Dir
+	case !slices.Equal(sorted(f.URLs.Peer), sorted(h.URLs.Peer)):
+		return fmt.Sprintf("is now at %s, and was to found at %s", strings.Join(h.URLs.Peer, ", "), strings.Join(f.URLs.Peer, ", "))
+	case !v.intent.Version.IsZero() && !h.CanRun(v.intent.Version):
+		return fmt.Sprintf("has no etcd %s, only %s", v.intent.Version, versions(h.Releases))
+	}
+	return ""
 }
 
 func problem(h *cluster.HostReport) string {

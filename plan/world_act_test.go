@@ -119,6 +119,13 @@ func (w *world) start(h *worldHost, op cluster.Op) error {
 	if op.Generation < h.LowestGeneration {
 		return fmt.Errorf("refuses generation %d", op.Generation)
 	}
+	if len(h.Foreign) > 0 || !h.CanRun(op.Version) {
+		return fmt.Errorf("foreign data, or no etcd %s", op.Version)
+	}
+	at := slices.IndexFunc(op.Members, func(m cluster.Member) bool { return m.ID == op.Member })
+	if at < 0 || !slices.Equal(op.Members[at].PeerURLs, h.URLs.Peer) {
+		return fmt.Errorf("listed at another address")
+	}
 	var c *worldCluster
 	if op.Founding {
 		in := w.store.intent
@@ -163,9 +170,9 @@ func (w *world) byID(id cluster.ClusterID) *worldCluster {
 	return nil
 }
 
-// founded is the cluster of a generation; the first founder to start makes it.
 func clusterOfGeneration(g uint64) cluster.ClusterID { return cluster.ClusterID(0xc0 + g) }
 
+// founded is the cluster of a generation; the first founder to start makes it.
 func (w *world) founded(in *cluster.Intent, op cluster.Op) *worldCluster {
 	id := clusterOfGeneration(in.Generation)
 	if c := w.byID(id); c != nil {
