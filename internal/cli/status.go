@@ -120,6 +120,9 @@ func statusCommand() *cobra.Command {
 func printReport(w io.Writer, r console.Report) {
 	fmt.Fprintf(w, "cluster %s, led by host %s\n", r.Cluster, orNone(string(r.Leader)))
 	if r.Observation == nil {
+		if r.Unfit != "" {
+			fmt.Fprintf(w, "host %s must not lead: %s\n", r.Host, r.Unfit)
+		}
 		fmt.Fprintf(w, "host %s does not lead and cannot reach the daemon that does; it knows of:\n", r.Host)
 		for _, c := range r.Contacts {
 			fmt.Fprintf(w, "  %s at %s\n", c.Host, c.Endpoint)

@@ -20,9 +20,11 @@ type Report struct {
 	Build   string         `json:"build"`
 	Leader  cluster.HostID `json:"leader,omitempty"`
 	// LeaderEndpoint is where the leading daemon is reached.
-	LeaderEndpoint string            `json:"leaderEndpoint,omitempty"`
-	Leading        bool              `json:"leading,omitempty"`
-	Contacts       []cluster.Contact `json:"contacts,omitempty"`
+	LeaderEndpoint string `json:"leaderEndpoint,omitempty"`
+	Leading        bool   `json:"leading,omitempty"`
+	// Unfit says why the daemon that answers must not lead.
+	Unfit    string            `json:"unfit,omitempty"`
+	Contacts []cluster.Contact `json:"contacts,omitempty"`
 	// Observation and Decision are the leader's newest.
 	Observation *cluster.Observation `json:"observation,omitempty"`
 	Decision    *plan.Decision       `json:"decision,omitempty"`

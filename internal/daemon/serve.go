@@ -53,7 +53,7 @@ func (h handler) Report(_ context.Context, _ peer.Caller, question json.RawMessa
 func (d *daemon) report() console.Report {
 	s := d.manager.Status()
 	r := console.Report{
-		Cluster: s.Cluster, Host: s.Self, Build: d.program.Build, Leader: s.Leader, Leading: s.Leading,
+		Cluster: s.Cluster, Host: s.Self, Build: d.program.Build, Leader: s.Leader, Leading: s.Leading, Unfit: s.Unfit,
 		Contacts: d.contacts(), Observation: s.Observation, Decision: s.Decision, Certificates: d.certs.list(),
 		Recent: d.watch.recent(),
 	}
