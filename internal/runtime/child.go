@@ -319,8 +319,10 @@ func (c *Child) restart(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	c.opts.Logger.Warn("cannot restart the member's process", "err", err)
 	c.mu.Lock()
+	if c.lastError == nil || c.lastError.Error() != err.Error() {
+		c.opts.Logger.Warn("cannot restart the member's process; it is tried again and again", "err", err)
+	}
 	c.lastError = err
 	c.failures++
 	c.nextStart = time.Now().Add(c.opts.Backoff.Delay(c.failures))

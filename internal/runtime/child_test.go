@@ -3,11 +3,13 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +136,46 @@ func TestPermitIsAskedBeforeEveryStart(t *testing.T) {
 	if s.State != runtime.Waiting || !strings.Contains(s.LastError, refusal.Error()) || s.NextStart.IsZero() {
 		t.Errorf("status is %+v", s)
 	}
+}
+
+// What keeps a process from starting is tried again and again, and said once.
+func TestSameRefusalIsSaidOnce(t *testing.T) {
+	spec := standIn(t, "serve")
+	var said, asked atomic.Int32
+	d := startDaemon(t, runtime.Options{
+		Backoff: runtime.Backoff{Delays: []time.Duration{0, time.Millisecond}, Healthy: time.Hour},
+		Logger:  slog.New(countingHandler{Handler: slog.DiscardHandler, text: "cannot restart", n: &said}),
+		Permit: func(runtime.Spec) error {
+			if asked.Add(1) == 1 {
+				return nil
+			}
+			return errors.New("the write-ahead log is not there")
+		},
+	})
+	s := runtimetest.Ensure(t, d, spec)
+	if err := unix.Kill(s.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	runtimetest.Await(t, d, "five refusals", func(s runtime.Status) bool { return asked.Load() > 6 })
+	if n := said.Load(); n != 1 {
+		t.Errorf("it was said %d times", n)
+	}
+}
+
+// countingHandler counts the records whose message begins with a text.
+type countingHandler struct {
+	slog.Handler
+	text string
+	n    *atomic.Int32
+}
+
+func (h countingHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h countingHandler) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, h.text) {
+		h.n.Add(1)
+	}
+	return nil
 }
 
 func TestReplacedDirectoryIsNotStartedIn(t *testing.T) {
