@@ -65,10 +65,12 @@ const (
 
 // Process is the member's process on a host.
 type Process struct {
-	State    ProcessState `json:"state,omitempty"`
-	PID      int          `json:"pid,omitempty"`
-	Adopted  bool         `json:"adopted,omitempty"`
-	Restarts int          `json:"restarts,omitempty"` // since the daemon started
+	State   ProcessState `json:"state,omitempty"`
+	PID     int          `json:"pid,omitempty"`
+	Adopted bool         `json:"adopted,omitempty"`
+	// Uptime is how long the process has been running; zero: unknown.
+	Uptime   time.Duration `json:"uptime,omitempty"`
+	Restarts int           `json:"restarts,omitempty"` // since the daemon started
 	// LastExit says in words how and why the process ended last.
 	LastExit string `json:"lastExit,omitempty"`
 }

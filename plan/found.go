@@ -16,6 +16,11 @@ const (
 	// foundingStalled is how long a founding may stay without a quorum before
 	// it is superseded by one of hosts that promise that they never started.
 	foundingStalled = 30 * time.Second
+	// founderStep is the pause between the starts of two founders, in the
+	// first moments of a founding; after founderHaste all that are left are
+	// started at once, so that one that cannot start holds nobody up.
+	founderStep  = 150 * time.Millisecond
+	founderHaste = 2 * time.Second
 )
 
 // found makes the first generation, or finishes one that somebody began.
@@ -190,6 +195,12 @@ func (v *view) finishFounding() *Decision {
 	}
 	ops, waiting := v.unstartedFounders(nil)
 	if len(ops) > 0 {
+		if v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) < founderHaste {
+			if left := v.founderPause(); left > 0 {
+				return &Decision{Reason: fmt.Sprintf("found generation %d: start %s a moment after the one before", v.intent.Generation, ops[0].Host), Again: left}
+			}
+			ops = ops[:1]
+		}
 		return &Decision{
 			Reason: fmt.Sprintf("found generation %d: start its members that have not started", v.intent.Generation),
 			Again:  soon,
@@ -201,6 +212,21 @@ func (v *view) finishFounding() *Decision {
 		return d
 	}
 	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
+}
+
+// founderPause is how long the next founder has to wait for the one that was
+// started last. Source: a founder of etcd asks the others at its start who the
+// members are, and gives each a second to answer; one that listens already and
+// does not serve yet costs that second, one that does not listen costs nothing.
+func (v *view) founderPause() time.Duration {
+	var left time.Duration
+	for _, f := range v.intent.Founders {
+		h, ok := v.obs.Host(f.Host)
+		if ok && h.Process.State == cluster.ProcessRunning && h.Status == nil && h.Process.Uptime > 0 {
+			left = max(left, founderStep-h.Process.Uptime)
+		}
+	}
+	return left
 }
 
 // stalled: the founding has had its time.

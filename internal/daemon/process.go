@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
@@ -204,6 +205,9 @@ func (p *Process) Status() cluster.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := cluster.Process{PID: st.PID, Adopted: st.Adopted, Restarts: max(0, p.starts-1)}
+	if st.PID > 0 && !st.Since.IsZero() {
+		out.Uptime = max(time.Since(st.Since), 1)
+	}
 	if st.LastExit != nil && !st.LastExit.Asked {
 		out.LastExit = st.LastExit.Reason
 	}
