@@ -85,6 +85,9 @@ func TestSeed(t *testing.T) {
 		want string
 	}{
 		{[]string{"--version", "3.6.16", "--nodes", "3", "--dry-run"}, ExitError, "does not exist"},
+		{[]string{"--version", "3.6.16", "--nodes", "4"}, ExitUsage, "is even"},
+		{[]string{"--version", "new", "--nodes", "3"}, ExitUsage, "three numbers"},
+		{[]string{"--version", "3.6.16", "--nodes", "3", "--dry-run"}, ExitError, "does not exist"}, // refusals made nothing
 		{[]string{"version=3.6.16", "nodes=3"}, ExitOK, "3 members of etcd 3.6.16"},
 		{[]string{"--nodes", "5"}, ExitOK, "5 members of etcd 3.6.16"},
 		{[]string{"--member-count", "4"}, ExitUsage, "is even"},
@@ -92,6 +95,8 @@ func TestSeed(t *testing.T) {
 		{[]string{"what=ever"}, ExitUsage, "do not know"},
 		{[]string{"--nodes", "7", "--dry-run"}, ExitOK, "would ask for 7"},
 		{[]string{"--unknown"}, ExitUsage, "unknown flag"},
+		{[]string{"--nodes", "7", "--dry-run", "-o", "json"}, ExitOK, `"memberCount": 7`},
+		{[]string{"--nodes", "7", "-o", "xml"}, ExitUsage, "is unknown"},
 	} {
 		if code, out := run(c.args...); code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("%v: %d %q, want %d with %q", c.args, code, out, c.code, c.want)

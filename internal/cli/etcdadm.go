@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,11 +49,22 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	return Report(stderr, "etcdadm", err)
 }
 
+// words makes a wrong number of arguments a mistake in the usage.
+func words(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usage("it is called as: "+c.UseLine(), "%s: %w", c.CommandPath(), err)
+		}
+		return nil
+	}
+}
+
 // seedCommand writes the spec that begins a cluster, or changes it.
 func seedCommand() *cobra.Command {
 	var version string
 	var nodes int
 	var dryRun bool
+	var r reach
 	c := &cobra.Command{
 		Use:   "seed STORE --version V --nodes N",
 		Short: "Write into the store how many members and which etcd are wanted",
@@ -60,7 +72,7 @@ func seedCommand() *cobra.Command {
 daemon finds it within seconds: how many members are wanted, and which version
 of etcd. On a running cluster it changes the spec. The short form
 "seed STORE version=3.6.16 nodes=3" does the same.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: words(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, word := range args[1:] {
 				key, value, ok := strings.Cut(word, "=")
@@ -76,54 +88,74 @@ of etcd. On a running cluster it changes the spec. The short form
 					return usage("such as etcdadm seed STORE version=3.6.16 nodes=3", "do not know what %q means", word)
 				}
 			}
-			return seed(c.Context(), c.OutOrStdout(), args[0], version, nodes, dryRun)
+			if err := r.checkOutput(); err != nil {
+				return err
+			}
+			want, err := seed(c.Context(), args[0], version, nodes, dryRun)
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), want, func(w io.Writer) {
+				verb := "the cluster is to have"
+				if dryRun {
+					verb = "would ask for"
+				}
+				fmt.Fprintf(w, "%s %d members of etcd %s\n", verb, want.MemberCount, want.EtcdVersion)
+			})
 		},
 	}
 	c.Flags().StringVar(&version, "version", "", "etcd version wanted, such as 3.6.16")
 	c.Flags().IntVar(&nodes, "nodes", 0, "number of members wanted")
 	c.Flags().IntVar(&nodes, "member-count", 0, "the same as --nodes")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be written, and write nothing")
+	r.outputFlag(c)
 	return c
 }
 
-func seed(ctx context.Context, out io.Writer, url, version string, nodes int, dryRun bool) error {
+// seed writes the spec, and returns what is wanted.
+func seed(ctx context.Context, url, version string, nodes int, dryRun bool) (cluster.Spec, error) {
+	var want cluster.Spec
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	store, err := openForWords(ctx, url, !dryRun)
+	const example = "such as etcdadm seed STORE --version 3.6.16 --nodes 3"
+	var err error
+	if version != "" {
+		if want.EtcdVersion, err = cluster.ParseVersion(version); err != nil {
+			return want, usage(example, "%w", err)
+		}
+	}
+	want.MemberCount = nodes
+	// Only what would be enough for a new cluster, and holds, makes a store.
+	whole := version != "" && nodes != 0
+	if err := want.Validate(); whole && err != nil {
+		return want, usage(example, "%w", err)
+	}
+	store, err := openForWords(ctx, url, whole && !dryRun)
 	if err != nil {
-		return err
+		return want, err
 	}
 	folder := control.New(store, "")
 	read, err := folder.ReadSpec(ctx)
 	if err != nil && !errors.Is(err, cluster.ErrSpec) && !errors.Is(err, control.ErrMalformed) {
-		return fmt.Errorf("read the spec that is there: %w", err)
+		return want, fmt.Errorf("read the spec that is there: %w", err)
 	}
-	want := cluster.Spec{MemberCount: nodes}
-	if read.Spec != nil {
-		// What is not said stays as it is.
-		want.EtcdVersion = read.Spec.EtcdVersion
-		if nodes == 0 {
-			want.MemberCount = read.Spec.MemberCount
-		}
-	}
-	if version != "" {
-		if want.EtcdVersion, err = cluster.ParseVersion(version); err != nil {
-			return usage("such as --version 3.6.16", "%w", err)
+	if read.Spec != nil { // what is not said stays as it is
+		want.MemberCount = cmp.Or(nodes, read.Spec.MemberCount)
+		if version == "" {
+			want.EtcdVersion = read.Spec.EtcdVersion
 		}
 	}
 	if err := want.Validate(); err != nil {
-		return &Failure{Code: ExitUsage, Err: err}
+		return want, usage(example, "%w", err)
 	}
 	if dryRun {
-		fmt.Fprintf(out, "would ask for %d members of etcd %s\n", want.MemberCount, want.EtcdVersion)
-		return nil
+		return want, nil
 	}
 	if err := folder.ConfigureCluster(ctx, want.MemberCount, want.EtcdVersion); err != nil {
-		return fmt.Errorf("write the spec: %w", err)
+		return want, fmt.Errorf("write the spec: %w", err)
 	}
 	if err := folder.Hold(ctx, false); err != nil { // who asks for a count means it
-		return fmt.Errorf("lift the hold on the spec: %w", err)
+		return want, fmt.Errorf("lift the hold on the spec: %w", err)
 	}
-	fmt.Fprintf(out, "the cluster is to have %d members of etcd %s\n", want.MemberCount, want.EtcdVersion)
-	return nil
+	return want, nil
 }

@@ -17,18 +17,21 @@ import (
 // leading daemon, which takes it by the same rules as its own.
 func memberCommand() *cobra.Command {
 	var r reach
-	c := &cobra.Command{Use: "member", Short: "List, add, remove and promote members, and move raft's leadership"}
+	c := &cobra.Command{
+		Use: "member", Short: "List, add, remove and promote members, and move raft's leadership",
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	r.flags(c)
 	c.AddCommand(
 		&cobra.Command{
-			Use: "list", Short: "List the members", Args: cobra.NoArgs,
+			Use: "list", Short: "List the members", Args: words(cobra.NoArgs),
 			RunE: func(c *cobra.Command, _ []string) error {
 				o, err := r.observation(c.Context(), "")
 				if err != nil {
 					return err
 				}
 				roster, _ := o.Roster()
-				return r.print(c.OutOrStdout(), roster.Seats, func(w io.Writer) { printMembers(w, o) })
+				return r.print(c.OutOrStdout(), listed(roster), func(w io.Writer) { printMembers(w, o) })
 			},
 		},
 		r.step("add HOST", "Make a host that runs a daemon a voter", plan.Join, true),
@@ -39,12 +42,42 @@ func memberCommand() *cobra.Command {
 	return c
 }
 
+// listedMember is a member as member list prints it for programs.
+type listedMember struct {
+	ID         cluster.MemberID `json:"id"`
+	Host       cluster.HostID   `json:"host,omitempty"`
+	Name       string           `json:"name,omitempty"`
+	Learner    bool             `json:"learner,omitempty"`
+	Leader     bool             `json:"leader,omitempty"` // of raft
+	Up         bool             `json:"up"`
+	Why        string           `json:"why,omitempty"` // it is not up
+	Version    string           `json:"version,omitempty"`
+	DBSize     int64            `json:"dbSize,omitempty"` // bytes
+	PeerURLs   []string         `json:"peerURLs"`
+	ClientURLs []string         `json:"clientURLs"`
+}
+
+func listed(roster cluster.Roster) []listedMember {
+	out := []listedMember{}
+	for _, s := range roster.Seats {
+		m := listedMember{
+			ID: s.ID, Host: s.HostID, Name: s.Name, Learner: s.Learner, Leader: s.RaftLeader,
+			Up: s.Up, Why: s.Why, PeerURLs: s.PeerURLs, ClientURLs: s.ClientURLs,
+		}
+		if s.Host != nil && s.Host.Status != nil {
+			m.Version, m.DBSize = s.Host.Status.Version.String(), s.Host.Status.DBSize
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
 // step is one command that hands a goal over.
 func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobra.Command {
 	var hold, dryRun, yes bool
 	var within time.Duration
 	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		Use: use, Short: short, Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			goal, err := r.goal(c.Context(), kind, args[0])
 			if err != nil {

@@ -23,7 +23,7 @@ func playgroundCommand(program daemon.Program) *cobra.Command {
 three machines, with TLS, a backup store in a directory, and a view of what is
 decided and why. Ctrl-C ends everything that it started. With --dir the cluster
 is there again at the next start.`,
-		Args: cobra.NoArgs,
+		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if version == "" {
 				version = program.Builtin.Version

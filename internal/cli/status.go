@@ -36,14 +36,24 @@ func (r *reach) flags(c *cobra.Command) {
 	f.StringSliceVar(&r.endpoints, "endpoint", nil, "host:port of daemons")
 	f.StringVar(&r.clusterName, "cluster-name", "", "name of the cluster, with --endpoint")
 	f.StringVar(&r.credentials, "credentials", "", "directory with the operator's me.crt, me.key and ca.crt, with --endpoint; none: no TLS")
-	f.StringVarP(&r.output, "output", "o", "table", "table, json or yaml")
+	r.outputFlag(c)
+}
+
+func (r *reach) outputFlag(c *cobra.Command) {
+	c.PersistentFlags().StringVarP(&r.output, "output", "o", "table", "table, json or yaml")
+}
+
+func (r *reach) checkOutput() error {
+	switch r.output {
+	case "table", "json", "yaml":
+		return nil
+	}
+	return usage("table, json or yaml", "--output=%s is unknown", r.output)
 }
 
 func (r *reach) open() (*console.Console, error) {
-	switch r.output {
-	case "table", "json", "yaml":
-	default:
-		return nil, usage("table, json or yaml", "--output=%s is unknown", r.output)
+	if err := r.checkOutput(); err != nil {
+		return nil, err
 	}
 	if len(r.endpoints) > 0 {
 		if r.clusterName == "" {
@@ -104,7 +114,7 @@ func statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show hosts, members, the leader and what is being done",
-		Args:  cobra.NoArgs,
+		Args:  words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			report, err := r.status(c.Context())
 			if err != nil {
@@ -234,7 +244,7 @@ func planCommand() *cobra.Command {
 		Long: `plan asks the leading daemon what it sees and prints the decision that follows
 from it, as the command that a person would type. With --from it decides on an
 observation that was saved, for example from "etcdadm status -o json".`,
-		Args: cobra.NoArgs,
+		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := r.observation(c.Context(), from)
 			if err != nil {
@@ -261,9 +271,12 @@ func (r *reach) observation(ctx context.Context, from string) (*cluster.Observat
 		}
 		return report.Observation, nil
 	}
+	if err := r.checkOutput(); err != nil {
+		return nil, err
+	}
 	data, err := readInput(from)
 	if err != nil {
-		return nil, err
+		return nil, usage("save one with etcdadm status -o json", "read the observation: %w", err)
 	}
 	var report struct {
 		Observation *cluster.Observation `json:"observation"`
