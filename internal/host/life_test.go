@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -591,11 +592,52 @@ func TestBeatAndMemory(t *testing.T) {
 		if d.Identity().Beat != last+1 {
 			t.Errorf("beat %d after %d", d.Identity().Beat, last)
 		}
-		if disk, beat := d.Remembered("h2"); disk != "d2" || beat != 7 {
+		if disk, beat := d.Remembered("h2", ""); disk != "d2" || beat != 7 {
 			t.Errorf("remembered %s %d", disk, beat)
 		}
 		if s := d.Spec(); s == nil || s.MemberCount != 3 || len(d.Peers()) != 1 {
 			t.Errorf("spec %v peers %v", s, d.Peers())
+		}
+	})
+}
+
+// A disk that was away, with another one in its place, is remembered as well:
+// it may come back from an image, behind what it told.
+func TestPastDisksAreRemembered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		d := m.boot()
+		synctest.Wait()
+		told := func(disk cluster.DiskID, beat uint64) {
+			d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: disk, Beat: beat, Endpoint: "h2:1"}})
+		}
+		want := func(disk cluster.DiskID, beat uint64) {
+			t.Helper()
+			if got, at := d.Remembered("h2", disk); at != beat || got != disk && beat != 0 {
+				t.Errorf("of disk %s: %s at %d, want %d", disk, got, at, beat)
+			}
+		}
+		told("first", 100)
+		told("second", 3)
+		want("first", 100)
+		want("second", 3)
+		told("first", 50) // from an image
+		want("first", 100)
+		want("second", 3)
+		want("third", 0)
+		later(11 * time.Second)
+		d.end()
+		d = m.boot()
+		defer d.end()
+		synctest.Wait()
+		want("first", 100)
+		want("second", 3)
+		for i := range 50 {
+			told(cluster.DiskID(fmt.Sprint("wiped-", i)), 1)
+		}
+		want("wiped-49", 1)
+		if n := len(d.Peers()[0].Past); n != 8 {
+			t.Errorf("%d disks are remembered", n)
 		}
 	})
 }

@@ -42,17 +42,22 @@ func (h *Host) Remember(pings []cluster.Ping) {
 	}
 }
 
-// remember returns peers with p in it. The highest beat of a disk is kept, so
-// that a disk which went back does not make its peers forget.
+// remember returns peers with p in it. The highest beat of each disk is kept,
+// so that a disk which went back, or was away meanwhile, does not make its
+// peers forget.
 func remember(peers []Peer, p Peer) []Peer {
 	i, found := slices.BinarySearchFunc(peers, p, func(a, b Peer) int { return cmp.Compare(a.Host, b.Host) })
 	if !found {
 		return slices.Insert(slices.Clone(peers), i, p)
 	}
-	if peers[i].Disk == p.Disk {
-		p.Beat = max(p.Beat, peers[i].Beat)
+	was := peers[i]
+	p.Beat, p.Past = max(p.Beat, was.beat(p.Disk)), was.Past
+	if was.Disk != p.Disk {
+		past := slices.DeleteFunc(slices.Clone(was.Past), func(d PastDisk) bool { return d.Disk == p.Disk })
+		past = slices.Insert(past, 0, PastDisk{Disk: was.Disk, Beat: was.Beat})
+		p.Past = past[:min(len(past), keptDisks)]
 	}
-	if peers[i] == p {
+	if was.Disk == p.Disk && was.Beat == p.Beat && was.Address == p.Address {
 		return peers
 	}
 	peers = slices.Clone(peers)
@@ -60,13 +65,32 @@ func remember(peers []Peer, p Peer) []Peer {
 	return peers
 }
 
-// Remembered is what this host remembers of another one, to be told to it.
-func (h *Host) Remembered(id cluster.HostID) (cluster.DiskID, uint64) {
+// beat is the highest that is remembered of a disk of the host; 0: none.
+func (p Peer) beat(disk cluster.DiskID) uint64 {
+	if p.Disk == disk {
+		return p.Beat
+	}
+	for _, d := range p.Past {
+		if d.Disk == disk {
+			return d.Beat
+		}
+	}
+	return 0
+}
+
+// Remembered is the beat that this host remembers of a disk of another one, to
+// be told to it; of the one that it had last, where disk is empty. Nothing is
+// remembered of a disk where the beat is 0.
+func (h *Host) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskID, uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.peers {
-		if p.Host == id {
+		switch {
+		case p.Host != id:
+		case disk == "":
 			return p.Disk, p.Beat
+		default:
+			return disk, p.beat(disk)
 		}
 	}
 	return "", 0
@@ -77,7 +101,11 @@ func (h *Host) Remembered(id cluster.HostID) (cluster.DiskID, uint64) {
 func (h *Host) Peers() []Peer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.peers)
+	out := slices.Clone(h.peers)
+	for i := range out {
+		out[i].Past = slices.Clone(out[i].Past)
+	}
+	return out
 }
 
 // RememberSpec keeps the last spec that was seen. It is durable with the next

@@ -69,7 +69,19 @@ type Peer struct {
 	Disk    cluster.DiskID `json:"disk"`
 	Address string         `json:"address,omitempty"`
 	Beat    uint64         `json:"beat"`
+	// Past are the disks that the host had before, the last one first: a disk
+	// may come back, as from an image, after another one was in its place.
+	Past []PastDisk `json:"past,omitempty"`
 }
+
+// PastDisk is what is remembered of a disk that a host had before.
+type PastDisk struct {
+	Disk cluster.DiskID `json:"disk"`
+	Beat uint64         `json:"beat"`
+}
+
+// keptDisks is how many past disks of a host are remembered.
+const keptDisks = 8
 
 // ErrState is in the chain of every error about a state that makes no sense.
 var ErrState = errors.New("refused state")

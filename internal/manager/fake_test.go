@@ -43,9 +43,10 @@ type fakeHost struct {
 	local    cluster.LocalMember
 	stamp    int
 	memory   map[cluster.HostID]cluster.Ping
-	peers    []host.Peer   // from an earlier run
-	hang     bool          // does not answer until the context ends
-	stuck    chan struct{} // does not answer until this is closed, whatever the context
+	peers    []host.Peer      // from an earlier run
+	askedOf  []cluster.DiskID // what others showed when they asked
+	hang     bool             // does not answer until the context ends
+	stuck    chan struct{}    // does not answer until this is closed, whatever the context
 	observed int
 	fences   []cluster.Fence
 	reached  []cluster.Member
@@ -136,7 +137,10 @@ func (h *fakeHost) Remember(pings []cluster.Ping) {
 	}
 }
 
-func (h *fakeHost) Remembered(id cluster.HostID) (cluster.DiskID, uint64) {
+func (h *fakeHost) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskID, uint64) {
+	if disk != "" {
+		get(h, func() int { h.askedOf = append(h.askedOf, disk); return 0 })
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.memory[id].Disk, h.memory[id].Beat

@@ -126,7 +126,7 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 		t.since = time.Now()
 	}
 	m.mu.Unlock()
-	mine := m.say(to)
+	mine := m.say(to, "")
 	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.PingTimeout)
 	defer cancel()
 	sent := time.Now()
@@ -196,15 +196,16 @@ func (m *Manager) pinged(p cluster.Ping) {
 	}
 }
 
-// say is what this daemon tells another one.
-func (m *Manager) say(to cluster.HostID) cluster.Ping {
+// say is what this daemon tells another one: of the disk that it has shown, or
+// of the one that it had last.
+func (m *Manager) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
 	id := m.o.Local.Identity()
 	p := cluster.Ping{
 		Cluster: m.o.ClusterName, Host: m.self, Endpoint: m.o.Contact.Endpoint, Disk: id.Disk, Beat: id.Beat,
 		Generation: id.Generation, Promised: id.Promised, Changes: id.Changes, Clock: time.Now().UTC().Round(0),
 	}
 	if to != "" {
-		p.RememberedDisk, p.Remembered = m.o.Local.Remembered(to)
+		p.RememberedDisk, p.Remembered = m.o.Local.Remembered(to, disk)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -361,7 +362,7 @@ func (m *Manager) leave(ctx context.Context) {
 	for _, p := range m.known() {
 		if p.live {
 			pings.Go(func() {
-				_, _ = m.o.Network.Ping(ctx, p.contact.Endpoint, m.say(p.contact.Host)) // who does not hear it will miss us
+				_, _ = m.o.Network.Ping(ctx, p.contact.Endpoint, m.say(p.contact.Host, "")) // who does not hear it will miss us
 			})
 		}
 	}

@@ -45,7 +45,7 @@ func (m *Manager) Ping(_ context.Context, p cluster.Ping) (cluster.Ping, error) 
 	}
 	m.hear(p)
 	m.pinged(p)
-	return m.say(p.Host), nil
+	return m.say(p.Host, p.Disk), nil
 }
 
 // hear takes in what another daemon says, asked or not.
@@ -57,6 +57,7 @@ func (m *Manager) hear(p cluster.Ping) {
 		return
 	}
 	m.o.Local.Remember([]cluster.Ping{p})
+	own := m.o.Local.Identity().Disk
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q, ok := m.peers[p.Host]
@@ -68,10 +69,10 @@ func (m *Manager) hear(p cluster.Ping) {
 	fresh := !ok || !m.election.Live(p.Host, now)
 	q.contact, q.heard, q.last = cluster.Contact{Host: p.Host, Endpoint: p.Endpoint}, now, p
 	q.last.View = nil
-	if p.RememberedDisk == "" { // it did not know whom it talked to
+	// It did not know whom it talked to, or with which disk.
+	if p.RememberedDisk == "" || p.RememberedDisk != own && was.RememberedDisk == own {
 		q.last.RememberedDisk, q.last.Remembered = was.RememberedDisk, was.Remembered
 	}
-	q.told = q.told || p.RememberedDisk != ""
 	if m.topFence.Less(p.Promised) {
 		m.topFence = p.Promised
 	}

@@ -345,6 +345,16 @@ func TestAskPeers(t *testing.T) {
 		if took := time.Since(began); took > 500*time.Millisecond {
 			t.Errorf("asking took %s", took)
 		}
+		if asked := get(b.host, func() []cluster.DiskID { return b.host.askedOf }); !slices.Contains(asked, "disk-a") {
+			t.Errorf("it told of the disk that it knew last, and not of the one that asks: %v", asked)
+		}
+		late := cluster.Ping{Cluster: clusterName, Host: "b", Endpoint: endpoint("b"), Disk: "disk-b", RememberedDisk: "before", Remembered: 1}
+		if _, err := a.Ping(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		if pings := a.AskPeers(ctx); len(pings) != 2 || pings[0].RememberedDisk != "disk-a" {
+			t.Errorf("what b told of another disk hides what it told of this one: %+v", pings)
+		}
 		w.crash(b)
 		d := w.add("d", func(o *Options) { o.Seeds = seeds{"b"} })
 		w.run(d)
@@ -386,7 +396,7 @@ func TestAskPeersNotBeforeTheyTold(t *testing.T) {
 		w.sever("a", "b", true)
 		w.run(a)
 		w.until(time.Second, "discovery has named b", func() bool { return a.seededNow() })
-		unaddressed := b.say("") // on its way since before the cut
+		unaddressed := b.say("", "") // on its way since before the cut
 		if _, err := a.Ping(t.Context(), unaddressed); err != nil || unaddressed.RememberedDisk != "" {
 			t.Fatalf("%+v, %v", unaddressed, err)
 		}

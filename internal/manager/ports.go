@@ -23,7 +23,7 @@ type Local interface {
 	Observe(ctx context.Context, r cluster.ObserveRequest) cluster.ObserveReply
 	Apply(ctx context.Context, r cluster.ApplyRequest) cluster.ApplyReply
 	Remember(pings []cluster.Ping)
-	Remembered(id cluster.HostID) (cluster.DiskID, uint64)
+	Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskID, uint64)
 	Peers() []host.Peer
 	RememberSpec(s cluster.Spec)
 	Spec() *cluster.Spec
