@@ -15,7 +15,10 @@ const (
 	// A step that is taken again and again without effect is taken ever more
 	// seldom.
 	paceFree  = 3 // times that the same step may follow on itself at once
-	paceFirst = 100 * time.Millisecond
+	paceFirst = 200 * time.Millisecond
+	// paceSteady is how often it is tried at an even pace before that: etcd
+	// refuses an add until its voters have been connected for five seconds.
+	paceSteady = 30
 	paceMost  = 10 * time.Second
 	// paceWoken is the longest that a wake-up waits for a step's pace.
 	paceWoken = 500 * time.Millisecond
@@ -46,7 +49,10 @@ func (p *pace) after(a *plan.Action, took bool) time.Duration {
 	if p.times <= free {
 		return 0
 	}
-	wait := min(paceFirst<<min(p.times-free-1, 10), paceMost)
+	wait := paceFirst
+	if slow := p.times - free - paceSteady; slow > 0 {
+		wait = min(paceFirst<<min(slow, 10), paceMost)
+	}
 	p.woken = time.Now().Add(min(wait, paceWoken))
 	return wait
 }

@@ -109,7 +109,10 @@ func (t *term) tick(ctx context.Context) time.Duration {
 		err := t.holdFirst(ctx)
 		m.sayOnce("hold", "a person's step waits", err)
 		took := err == nil && t.act(ctx, d.Action, l)
-		again = min(again, max(t.pace.after(d.Action, took), time.Nanosecond))
+		pace := max(t.pace.after(d.Action, took), time.Nanosecond)
+		if again = min(again, pace); !took {
+			again = pace // whatever the planner expected, it did not happen
+		}
 	} else if d.Action == nil {
 		t.pace = pace{}
 	}
