@@ -183,6 +183,15 @@ func asFounders(hosts []*cluster.HostReport) []cluster.Founder {
 // that the cluster is founded once its members serve.
 func (v *view) finishFounding() *Decision {
 	if v.seen && v.roster.Linearizable && v.roster.HasQuorum() {
+		// A store that takes its time does not keep the last founders down.
+		if ops, _ := v.unstartedFounders(v.members()); len(ops) > 0 && !v.stalled() {
+			p := v.projection(0, len(ops))
+			return &Decision{
+				Reason: fmt.Sprintf("the founded cluster serves with %d of %d members: start the others", len(v.roster.Up()), len(v.intent.Founders)),
+				Again:  soon,
+				Action: &Action{Kind: ActHosts, Ops: ops, Projection: &p},
+			}
+		}
 		in := v.intent.Clone()
 		in.State, in.Cluster, in.Voters = cluster.IntentFounded, v.roster.Cluster, v.votersNow()
 		if !v.obs.Store.Read {
