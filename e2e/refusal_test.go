@@ -237,9 +237,9 @@ func TestOthersPropertyIsLeftAlone(t *testing.T) {
 	w.check()
 }
 
-// Ports that others have: the daemons' own port is refused at start; with
-// etcd's client port the daemon comes up and says what is wrong, and all is
-// well when the port is free.
+// Ports that others have: the daemons' own port is refused at start, and so is
+// one of etcd's before the host has been part of a cluster; after that the
+// daemon comes up and says what is wrong, and all is well when the port is free.
 func TestPortsInUse(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{hosts: 1})
@@ -251,11 +251,23 @@ func TestPortsInUse(t *testing.T) {
 	h.refused("listen on port", c.dir)
 	taken.Close()
 
-	taken, err = net.Listen("tcp", c.block.at(1, portClient))
-	if err != nil {
-		t.Fatal(err)
+	take := func() net.Listener {
+		t.Helper()
+		l, err := net.Listen("tcp", c.block.at(1, portClient))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
 	}
+	taken = take()
+	h.refused("in use by another program", c.dir)
+	taken.Close()
+
 	c.configure(1)
+	h.start()
+	c.voters(soon, 1)
+	h.interrupt()
+	taken = take()
 	h.start()
 	eventually(t, soon, "status names the port", func(ctx context.Context) error {
 		r, err := c.report(ctx, h)

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -86,17 +84,23 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 	}
 	// The lock comes before anything that another daemon could be doing, and
 	// is kept until the program ends (see package runtime).
-	lock, err := d.lockState()
+	lock, made, err := d.lockState()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the program anyway
+	served := false
+	defer func() {
+		if !served {
+			unmake(made)
+		}
+	}()
 	listener, err := d.listen(ctx)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	for _, step := range []func(context.Context) error{d.openDisk, d.checkAuthorities, d.openStore, d.identify, d.trust, d.findReleases, d.makeHost} {
+	for _, step := range []func(context.Context) error{d.openDisk, d.checkPorts, d.checkAuthorities, d.openStore, d.identify, d.trust, d.findReleases, d.makeHost} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -105,6 +109,7 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 	if err != nil {
 		return err
 	}
+	served = true
 	return d.serve(ctx, server, listener)
 }
 
@@ -135,21 +140,6 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 		}
 	}
 	return static, nil
-}
-
-func (d *daemon) lockState() (*runtime.DirLock, error) {
-	dir := filepath.Join(d.cfg.DataDir, "etcdadm")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, &Error{Problem: "make the data directory", Err: err, Advice: "--data-dir names a directory that this user can write"}
-	}
-	lock, err := runtime.LockStateDir(dir)
-	if errors.Is(err, runtime.ErrLocked) {
-		return nil, &Error{Problem: "the data directory " + d.cfg.DataDir + " is another daemon's", Err: err, Advice: "one daemon a data directory; stop that one first"}
-	}
-	if err != nil {
-		return nil, &Error{Problem: "lock the data directory", Err: err, Advice: "--data-dir names a directory that this user can write"}
-	}
-	return lock, nil
 }
 
 // listen takes the daemons' port: on the own address where this machine has

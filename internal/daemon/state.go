@@ -7,7 +7,47 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"etcdadm.io/internal/runtime"
 )
+
+// lockState makes the state directory where it is not there yet, and takes its
+// lock. It returns what it made, the innermost first.
+func (d *daemon) lockState() (lock *runtime.DirLock, made []string, err error) {
+	const advice = "--data-dir names a directory that this user can write"
+	dir := filepath.Join(d.cfg.DataDir, "etcdadm")
+	for p := dir; p != filepath.Dir(p); p = filepath.Dir(p) {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, p)
+	}
+	if len(made) > 0 {
+		made = append([]string{filepath.Join(dir, "lock")}, made...)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		unmake(made)
+		return nil, nil, &Error{Problem: "make the data directory", Err: err, Advice: advice}
+	}
+	lock, err = runtime.LockStateDir(dir)
+	if errors.Is(err, runtime.ErrLocked) {
+		return nil, nil, &Error{Problem: "the data directory " + d.cfg.DataDir + " is another daemon's", Err: err, Advice: "one daemon a data directory; stop that one first"}
+	}
+	if err != nil {
+		return nil, nil, &Error{Problem: "lock the data directory", Err: err, Advice: advice}
+	}
+	return lock, made, nil
+}
+
+// unmake takes back what a start made that was refused: the lock, which is
+// still held, and the directories that are empty after it.
+func unmake(made []string) {
+	for _, path := range made {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return // there is something in it by now
+		}
+	}
+}
 
 // errStateGone says that the state directory was wiped, or replaced by another
 // one, while the daemon ran and no etcd of its did any more.

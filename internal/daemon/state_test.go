@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -15,13 +16,21 @@ import (
 	"etcdadm.io/internal/testetcd"
 )
 
+// configOf is a configuration below dir, with ports that are free.
+func configOf(t *testing.T, dir string) Config {
+	url := func() []string { return []string{"http://127.0.0.1:" + strconv.Itoa(testetcd.FreePort(t))} }
+	c := Default()
+	c.ClusterName, c.DataDir, c.BackupStore = "c", filepath.Join(dir, "a", "data"), file.URL(filepath.Join(dir, "store"))
+	c.Insecure, c.EtcdInsecure, c.EtcdAddress, c.GRPCPort = true, true, "127.0.0.1", testetcd.FreePort(t)
+	c.PeerURLs, c.ClientURLs, c.QuarantineURLs = url(), url(), url()
+	return c
+}
+
 // A host whose whole data directory is wiped under the running daemon comes
 // back by itself, as another disk.
 func TestWipedStateBeginsAnew(t *testing.T) {
 	dir := t.TempDir()
-	cfg := Default()
-	cfg.ClusterName, cfg.DataDir, cfg.BackupStore = "c", filepath.Join(dir, "data"), file.URL(filepath.Join(dir, "store"))
-	cfg.Insecure, cfg.EtcdInsecure, cfg.GRPCPort = true, true, testetcd.FreePort(t)
+	cfg := configOf(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, cfg, Program{}, slog.New(slog.DiscardHandler)) }()
@@ -42,6 +51,38 @@ func TestWipedStateBeginsAnew(t *testing.T) {
 		t.Fatal("the daemon that began anew does not listen:", err)
 	}
 	conn.Close()
+}
+
+// What a start is refused for leaves the disk as it was.
+func TestRefusedStartLeavesNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).Port
+	for name, change := range map[string]func(*Config){
+		"daemons' port": func(c *Config) { c.GRPCPort = taken },
+		"metrics port":  func(c *Config) { c.MetricsPort = taken },
+		"peers' port":   func(c *Config) { c.PeerURLs = []string{"http://127.0.0.1:" + strconv.Itoa(taken)} },
+		"clients' port": func(c *Config) { c.ClientURLs = []string{"http://127.0.0.1:" + strconv.Itoa(taken)} },
+		"authorities":   func(c *Config) { c.Insecure, c.PKIDir = false, "/nowhere" },
+		"store":         func(c *Config) { c.BackupStore = "ftp://x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			cfg := configOf(t, dir)
+			change(&cfg)
+			err := Run(t.Context(), cfg, Program{}, slog.New(slog.DiscardHandler))
+			var hinted interface{ Hint() string }
+			if !errors.As(err, &hinted) || hinted.Hint() == "" {
+				t.Fatalf("%v, want a refusal with a hint", err)
+			}
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+				t.Fatalf("left %v, %v", entries, err)
+			}
+		})
+	}
 }
 
 // awaitDisk waits until the state names a disk other than the given one.

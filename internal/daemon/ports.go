@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+)
+
+// checkPorts finds out, before anything is written, whether the ports can be
+// had that will be listened on later. On a host that has been part of a cluster
+// etcd's own may be held by the etcd that is to be adopted.
+func (d *daemon) checkPorts(ctx context.Context) error {
+	if d.cfg.MetricsPort > 0 {
+		if err := tryPort(ctx, "--etcd-manager-metrics-port", d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort)); err != nil {
+			return err
+		}
+	}
+	if d.experienced {
+		return nil
+	}
+	for _, set := range []struct {
+		flag string
+		urls []string
+	}{{"--peer-urls", d.cfg.PeerURLs}, {"--client-urls", d.cfg.ClientURLs}, {"--quarantine-client-urls", d.cfg.QuarantineURLs}} {
+		for _, raw := range set.urls {
+			u, err := url.Parse(raw)
+			if err != nil {
+				continue // Validate has said so
+			}
+			if err := tryPort(ctx, set.flag, d.cfg.EtcdAddress, u.Port()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tryPort listens for a moment. Only that a port is taken counts: an address
+// that is not there yet may come, and is told by whoever listens on it.
+func tryPort(ctx context.Context, flag, address, port string) error {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(address, port))
+	if isInUse(err) {
+		return &Error{
+			Problem: fmt.Sprintf("port %s of %s, which %s names, is in use by another program", port, address, flag),
+			Advice:  "stop it, or choose another port",
+		}
+	}
+	if err == nil {
+		l.Close()
+	}
+	return nil
+}
