@@ -14,6 +14,8 @@ const (
 	raiseWithin = 5 * time.Second
 	// duelLook is how often a refused leader looks again.
 	duelLook = time.Second
+	// fenceSpread is out of how many numbers a fence is drawn.
+	fenceSpread = 1 << 20
 )
 
 // fencing is the fence of one leadership.
@@ -25,14 +27,17 @@ type fencing struct {
 }
 
 // newFencing picks a fence above every one that was heard of.
-func newFencing(self cluster.HostID, seen cluster.Fence) *fencing {
+func newFencing(self cluster.HostID, seen cluster.Fence, random func(time.Duration) time.Duration) *fencing {
 	f := &fencing{self: self, seen: seen}
-	f.pick()
+	f.pick(random)
 	return f
 }
 
-func (f *fencing) pick() {
-	f.mine = cluster.Fence{Number: f.seen.Number + 1, Host: f.self}
+// pick leaves out a random number of numbers, so that a daemon which was killed
+// before its own fence was durable, or a second one under the same host ID,
+// does not come to the very fence that others have promised already.
+func (f *fencing) pick(random func(time.Duration) time.Duration) {
+	f.mine = cluster.Fence{Number: f.seen.Number + 1 + uint64(random(fenceSpread)), Host: f.self}
 	f.seen, f.raise = f.mine, time.Time{}
 }
 
@@ -63,6 +68,6 @@ func (f *fencing) refused(by []cluster.Refused, now time.Time, random func(time.
 	if wait := f.raise.Sub(now); wait > 0 {
 		return min(wait, duelLook)
 	}
-	f.pick()
+	f.pick(random)
 	return time.Nanosecond // at once, under the new fence
 }

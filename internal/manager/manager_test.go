@@ -451,11 +451,30 @@ func TestPrepareIntent(t *testing.T) {
 	})
 }
 
+// Two daemons under one host ID, or one that was killed before it wrote its
+// fence down, do not come to the same fence.
+func TestFencesAreTheirOwn(t *testing.T) {
+	seen := cluster.Fence{Number: 4, Host: "c"}
+	had := map[cluster.Fence]bool{}
+	for range 20 {
+		f := newFencing("a", seen, Options{}.withDefaults().Rand)
+		if !seen.Less(f.mine) || had[f.mine] {
+			t.Fatalf("picked %s after %v", f.mine, had)
+		}
+		had[f.mine] = true
+	}
+}
+
 // The fence rule by itself.
 func TestFencing(t *testing.T) {
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	half := func(d time.Duration) time.Duration { return d / 2 }
-	f := newFencing("a", cluster.Fence{Number: 4, Host: "c"})
+	half := func(d time.Duration) time.Duration {
+		if d == fenceSpread {
+			return 0
+		}
+		return d / 2
+	}
+	f := newFencing("a", cluster.Fence{Number: 4, Host: "c"}, half)
 	if want := (cluster.Fence{Number: 5, Host: "a"}); f.mine != want {
 		t.Fatalf("picked %s", f.mine)
 	}

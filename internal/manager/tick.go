@@ -54,7 +54,7 @@ func (m *Manager) reign(ctx context.Context) {
 	if own := m.o.Local.Identity().Promised; seen.Less(own) {
 		seen = own
 	}
-	t := &term{m: m, fence: newFencing(m.self, seen), speaker: speaker{log: m.log}}
+	t := &term{m: m, fence: newFencing(m.self, seen, m.o.Rand), speaker: speaker{log: m.log}}
 	var scribe sync.WaitGroup
 	scribe.Go(func() { m.scribe(ctx) })
 	defer scribe.Wait()
