@@ -27,6 +27,10 @@ func TestMistakesOfUsage(t *testing.T) {
 		{"status --data-dir /nowhere", ExitNoCluster, "hint:"},
 		{"plan --from /nowhere/at/all", ExitUsage, "etcdadm status -o json"},
 		{"playground --members 4", ExitUsage, "is even"},
+		{"auto", ExitUsage, "name the STORE first"},
+		{"auto --cluster-name=c file:///s", ExitUsage, "name the STORE first"},
+		{"auto --help", ExitOK, "-cluster-name"},
+		{"auto file:///s --help", ExitOK, "-cluster-name"},
 		{"member", ExitOK, "Available Commands"},
 	} {
 		var out, errs bytes.Buffer

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -122,7 +124,10 @@ func autoCommand(program daemon.Program) *cobra.Command {
 		Short:              "Run the daemon that forms and keeps a cluster by itself",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || args[0] == "-h" || args[0] == "--help" {
+			if len(args) == 0 || strings.HasPrefix(args[0], "-") && !slices.ContainsFunc(args, asksHelp) {
+				return usage("such as etcdadm auto file:///var/backups/etcd --cluster-name=etcd --data-dir=/var/lib/etcdadm; see etcdadm auto --help", "etcdadm auto: name the STORE first")
+			}
+			if slices.ContainsFunc(args, asksHelp) {
 				runDaemon("etcdadm auto STORE", []string{"--help"}, program, c.OutOrStdout(), c.ErrOrStderr())
 				return nil
 			}
@@ -134,6 +139,8 @@ func autoCommand(program daemon.Program) *cobra.Command {
 		},
 	}
 }
+
+func asksHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
 
 // exitCode is an error that was reported already.
 type exitCode int
