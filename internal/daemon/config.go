@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/discovery"
 )
 
 // SigtermAction says what becomes of etcd when the daemon gets SIGTERM.
@@ -140,7 +141,32 @@ func (c *Config) Validate() error {
 	if c.Address == "" || strings.ContainsAny(c.Address, " /") {
 		return mistake("give this host's own IP address or name", "--address=%q is no address", c.Address)
 	}
+	if err := c.validateDiscovery(); err != nil {
+		return err
+	}
 	return c.validateURLs()
+}
+
+func (c *Config) validateDiscovery() error {
+	const advice = "host:port, file:///directory or dns://name"
+	for _, text := range c.Discovery {
+		u, err := url.Parse(text)
+		switch {
+		case err == nil && u.Scheme == "file":
+			if u.Host != "" || !filepath.IsAbs(u.Path) {
+				return mistake("such as file:///var/lib/etcd-seeds", "--discovery=%s names no absolute directory", text)
+			}
+		case err == nil && u.Scheme == "dns":
+			if u.Host == "" {
+				return mistake("such as dns://etcd.example.com", "--discovery=%s names no host", text)
+			}
+		default:
+			if _, err := discovery.ParseStatic([]string{text}, c.GRPCPort); err != nil {
+				return &Error{Problem: "--discovery", Err: err, Advice: advice}
+			}
+		}
+	}
+	return nil
 }
 
 func (c *Config) validateURLs() error {

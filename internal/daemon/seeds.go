@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -14,6 +15,9 @@ import (
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/hostsfile"
 )
+
+// seedFiles is the source that the external volume provider has.
+const seedFiles = "seed files"
 
 // seeds are where other daemons may be: named ones, and those that announced
 // themselves in the backup store.
@@ -30,7 +34,7 @@ func (d *daemon) seeds(static *Static, seedDir string) (discovery.Seeds, error) 
 		add("static configuration", s)
 	}
 	if seedDir != "" {
-		add("seed files", discovery.Addresses{Path: seedDir, Port: d.cfg.GRPCPort})
+		add(seedFiles, discovery.Addresses{Path: seedDir, Port: d.cfg.GRPCPort})
 	}
 	var named []string
 	for _, text := range d.cfg.Discovery {
@@ -72,9 +76,17 @@ func (s storeDirectory) Seeds(ctx context.Context) ([]discovery.Seed, error) {
 	return seeds, err
 }
 
+// seedTrouble tells of a source that a person has named. Those that are there
+// by themselves come late at times, and the store's troubles are told elsewhere.
 func (d *daemon) seedTrouble(source string, err error) {
+	level := slog.LevelDebug
+	if strings.HasPrefix(source, "file:") || strings.HasPrefix(source, "dns:") || source == seedFiles {
+		level = slog.LevelWarn
+	}
 	if err != nil {
-		d.log.Debug("a source of other daemons does not answer", "source", source, "error", err)
+		d.log.Log(context.Background(), level, "a source of other daemons does not answer", "source", source, "error", err)
+	} else {
+		d.log.Log(context.Background(), level, "a source of other daemons answers again", "source", source)
 	}
 }
 

@@ -67,6 +67,9 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 		"peers' port":   func(c *Config) { c.PeerURLs = []string{"http://127.0.0.1:" + strconv.Itoa(taken)} },
 		"clients' port": func(c *Config) { c.ClientURLs = []string{"http://127.0.0.1:" + strconv.Itoa(taken)} },
 		"authorities":   func(c *Config) { c.Insecure, c.PKIDir = false, "/nowhere" },
+		"discovery":     func(c *Config) { c.Discovery = []string{"http://x"} },
+		"dns discovery": func(c *Config) { c.Discovery = []string{"dns://"} },
+		"seed folder":   func(c *Config) { c.Discovery = []string{"file://relative/x"} },
 		"store":         func(c *Config) { c.BackupStore = "ftp://x" },
 	} {
 		t.Run(name, func(t *testing.T) {
