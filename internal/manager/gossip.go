@@ -214,9 +214,14 @@ func (m *Manager) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
 	for _, q := range m.peers {
 		if m.election.Live(q.contact.Host, now) {
 			p.View = append(p.View, q.contact)
+			if other := q.twin(now); other != "" && now.Sub(q.proved) < disputedFor { // so that both of the two hear of it
+				p.View = append(p.View, cluster.Contact{Host: q.contact.Host, Endpoint: other})
+			}
 		}
 	}
-	slices.SortFunc(p.View, func(a, b cluster.Contact) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortFunc(p.View, func(a, b cluster.Contact) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Endpoint, b.Endpoint))
+	})
 	return p
 }
 

@@ -28,6 +28,11 @@ type peerState struct {
 	skew    time.Duration
 	silent  bool // it has not been heard for so long that it does not count as live
 	told    bool // it has said what it remembers of this host, be it nothing
+	// disputed is when another endpoint spoke for this host last while the
+	// first was live, which is the other one of two.
+	disputed time.Time
+	other    string
+	proved   time.Time // when the other one was heard again, so that it did not just move
 }
 
 // known is a peer in a moment.
@@ -36,6 +41,19 @@ type known struct {
 	live    bool
 	heard   time.Time
 	skew    time.Duration
+	other   string // the endpoint of a second daemon under the same host ID; empty: none
+}
+
+// disputedFor is how long a host is left alone after two endpoints spoke for
+// it: longer than the former of them can count as live after it is gone.
+const disputedFor = election.PeerTimeout + 2*time.Second
+
+// twin is the endpoint of a second daemon under the same host ID; empty: none.
+func (p *peerState) twin(now time.Time) string {
+	if p.disputed.IsZero() || now.Sub(p.disputed) >= disputedFor {
+		return ""
+	}
+	return p.other
 }
 
 // Ping takes in a ping from another daemon and answers with this one's.
@@ -67,6 +85,12 @@ func (m *Manager) hear(p cluster.Ping) {
 	}
 	was, now := q.last, time.Now()
 	fresh := !ok || !m.election.Live(p.Host, now)
+	if ok && !fresh && q.contact.Endpoint != p.Endpoint {
+		if q.twin(now) == p.Endpoint {
+			q.proved = now
+		}
+		q.disputed, q.other = now, q.contact.Endpoint
+	}
 	q.contact, q.heard, q.last = cluster.Contact{Host: p.Host, Endpoint: p.Endpoint}, now, p
 	q.last.View = nil
 	// It did not know whom it talked to, or with which disk.
@@ -77,10 +101,14 @@ func (m *Manager) hear(p cluster.Ping) {
 		m.topFence = p.Promised
 	}
 	m.learnLocked(p.Endpoint, p.Host, false)
+	m.lookForTwinLocked(p.View, now)
 	for _, c := range p.View {
 		if _, known := m.peers[c.Host]; !known {
 			m.learnLocked(c.Endpoint, c.Host, false)
 		}
+	}
+	if other := q.twin(now); other != "" && p.Unfit == "" {
+		p.Unfit = "two daemons have its host ID" // whichever of them this is
 	}
 	m.stepLocked(election.Heard{Ping: p})
 	if fresh {
@@ -101,14 +129,50 @@ func (m *Manager) ringLocked() {
 }
 
 // echo tells this daemon's own ping, which it hears when discovery names it
-// under another address, from that of a second daemon under its name.
+// under another address, from that of a second daemon under its name. That one
+// may have a copy of the disk, but it says that it is reached elsewhere.
 func (m *Manager) echo(p cluster.Ping) bool {
 	own := m.o.Local.Identity().Disk
-	if own == "" || p.Disk == "" || p.Disk == own {
+	if (p.Endpoint == "" || p.Endpoint == m.o.Contact.Endpoint) && (own == "" || p.Disk == "" || p.Disk == own) {
 		return true
 	}
-	m.sayOnce("twin", "another daemon has this host's ID; give each host an ID of its own", fmt.Errorf("host %s answers at %s too", p.Host, p.Endpoint))
+	m.mu.Lock()
+	m.twinLocked(p.Endpoint)
+	m.mu.Unlock()
 	return false
+}
+
+// twinLocked notes that another daemon has this host's ID. Neither of the two
+// leads: their fences would be of one host.
+func (m *Manager) twinLocked(endpoint string) {
+	fresh := m.twin.IsZero() || time.Since(m.twin) >= disputedFor
+	m.twin, m.twinAt = time.Now(), endpoint
+	if fresh {
+		m.log.Warn("another daemon has this host's ID; give each host an ID and a data directory of its own, none of them copied", "here", m.o.Contact.Endpoint, "there", endpoint)
+		poke(m.pingNow) // to be judged
+	}
+}
+
+// twinSettle is how long others may still name an earlier address of this host,
+// and no later one.
+const twinSettle = 10 * time.Second
+
+// lookForTwinLocked looks whether another daemon, which names who it has heard
+// from, has heard from two that say that they are this host.
+func (m *Manager) lookForTwinLocked(view []cluster.Contact, now time.Time) {
+	own, other := false, ""
+	for _, c := range view {
+		switch {
+		case c.Host != m.self:
+		case c.Endpoint == m.o.Contact.Endpoint:
+			own = true
+		default:
+			other = c.Endpoint
+		}
+	}
+	if other != "" && (own || now.Sub(m.election.Started) >= twinSettle) {
+		m.twinLocked(other)
+	}
 }
 
 // known lists the peers, sorted.
@@ -118,7 +182,7 @@ func (m *Manager) known() []known {
 	now := time.Now()
 	out := make([]known, 0, len(m.peers))
 	for id, p := range m.peers {
-		out = append(out, known{contact: p.contact, live: m.election.Live(id, now), heard: p.heard, skew: p.skew})
+		out = append(out, known{contact: p.contact, live: m.election.Live(id, now), heard: p.heard, skew: p.skew, other: p.twin(now)})
 	}
 	slices.SortFunc(out, func(a, b known) int { return cmp.Compare(a.contact.Host, b.contact.Host) })
 	return out

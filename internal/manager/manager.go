@@ -36,6 +36,8 @@ type Manager struct {
 	quick     time.Time
 	topFence  cluster.Fence // the highest that was heard of
 	lacking   *cluster.Intent
+	twin      time.Time // when another daemon under this host's ID was noticed last
+	twinAt    string    // its endpoint
 	store     look
 	status    Status
 	said      map[string]string // by topic; what was said last
@@ -148,6 +150,8 @@ func (m *Manager) judgeFitness() {
 	case unfit != "":
 	case id.Disk == "":
 		unfit = "its host is starting"
+	case !m.twin.IsZero() && time.Since(m.twin) < disputedFor:
+		unfit = "another daemon, at " + m.twinAt + ", has its host ID"
 	case m.lacking != nil:
 		unfit = election.UnfitStore
 	}

@@ -413,6 +413,74 @@ func TestAskPeersNotBeforeTheyTold(t *testing.T) {
 	})
 }
 
+// Two daemons with one host ID and one disk, as from a copied data directory:
+// the host is a gap to others, neither of the two leads, and when one of them
+// is gone the other is a host again.
+func TestTwins(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, _ := w.three()
+		twin := w.add("z", func(o *Options) { o.Contact.Host = "a" })
+		twin.host.disk = a.host.disk
+		w.untilLeads(2*time.Second, "a")
+		time.Sleep(time.Minute)
+		w.run(twin)
+		w.until(15*time.Second, "b leads instead of either", func() bool {
+			_, first := a.leader()
+			_, second := twin.leader()
+			_, other := b.leader()
+			return !first && !second && other
+		})
+		for range 600 {
+			time.Sleep(time.Second)
+			o := b.Status().Observation
+			g, ok := o.HostGap("a")
+			if !ok || !strings.Contains(g.Detail, endpoint("a")) || !strings.Contains(g.Detail, endpoint("z")) {
+				t.Fatalf("b observed hosts %v, gaps %+v", len(o.Hosts), o.Gaps)
+			}
+			if _, leads := a.leader(); leads {
+				t.Fatal("a leads beside its twin")
+			}
+			if _, leads := twin.leader(); leads {
+				t.Fatal("the twin leads")
+			}
+		}
+		if n := strings.Count(a.logs.text(), "another daemon has this host's ID"); n != 1 {
+			t.Errorf("said %d times", n)
+		}
+		w.mu.Lock()
+		w.dead["z"] = true
+		w.mu.Unlock()
+		twin.kill()
+		<-twin.done
+		w.until(20*time.Second, "a is seen and leads again", func() bool {
+			o := a.Status().Observation
+			_, leads := a.leader()
+			return leads && o != nil && len(o.Hosts) == 3
+		})
+	})
+}
+
+// A host that comes back at another address at once is looked at again soon.
+func TestMovedHost(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _, c := w.three()
+		w.untilLeads(2*time.Second, "a")
+		time.Sleep(time.Minute)
+		w.crash(c)
+		moved := w.add("z", func(o *Options) { o.Contact.Host = "c" })
+		moved.host.id = "c"
+		w.run(moved)
+		took := w.until(10*time.Second, "c is seen at its new address", func() bool {
+			o := a.Status().Observation
+			_, ok := o.Host("c")
+			return ok && get(moved.host, func() int { return moved.host.observed }) > 0
+		})
+		if took > disputedFor+time.Second {
+			t.Errorf("seen after %s", took)
+		}
+	})
+}
+
 func (n *node) seededNow() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -101,6 +101,10 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 	for i, p := range peers {
 		a := &answers[i+1]
 		a.host = p.contact.Host
+		if p.other != "" {
+			a.err = fmt.Errorf("two daemons say that they are this host, at %s and at %s; give each host an ID and a data directory of its own", p.contact.Endpoint, p.other)
+			continue
+		}
 		if !p.live {
 			a.err = fmt.Errorf("no sign of its daemon since %s", p.heard.UTC().Format(time.RFC3339))
 			continue
