@@ -363,8 +363,11 @@ func TestRule7AnOpBegunIsFinished(t *testing.T) {
 		crashes := 0
 		w.OnPoint(func(p Point) Strike {
 			if p.Host == "c" && p.Kind == kindSave && !p.After && strings.Contains(p.Detail, "prepared") && crashes < 3 {
-				crashes++
 				l := w.leader()
+				if l == nil {
+					return Strike{} // another is about to lead
+				}
+				crashes++
 				w.later(0, func() { w.KillDaemon(l) })
 				w.later(3*time.Second, func() { w.Start(l) })
 			}
