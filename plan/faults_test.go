@@ -222,6 +222,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.dead = true
 	case "stuck":
 		h.stuck = true
+	case "held":
+		h.held = true
 	case "wipe":
 		as := ""
 		if a, ok := d.Arg("as"); ok {

@@ -16,7 +16,7 @@ func setAside(v *view) *Decision {
 	}
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
-		if !h.UnderFence || !h.Carries() || h.Local.Member == 0 {
+		if !h.UnderFence || !h.Carries() || h.Local.Member == 0 || v.cannotMove(h) {
 			continue
 		}
 		switch {
@@ -30,6 +30,12 @@ func setAside(v *view) *Decision {
 		}
 	}
 	return nil
+}
+
+// cannotMove: the host has begun to set its data aside, cannot finish for now,
+// and says so. It tries again by itself, and nothing else waits for it.
+func (v *view) cannotMove(h *cluster.HostReport) bool {
+	return h.Local.State == cluster.MemberRemoved && problem(h) != ""
 }
 
 func (v *view) setAsideOp(h *cluster.HostReport, reason, sentence string) *Decision {

@@ -196,6 +196,11 @@ func (w *world) setAside(h *worldHost, op cluster.Op) error {
 			return fmt.Errorf("the member is listed")
 		}
 	}
+	if h.held {
+		h.Local.State, h.Local.Run = cluster.MemberRemoved, false
+		h.Problems = []cluster.Problem{{Code: "data-not-set-aside", Sentence: "the data is held", Unfit: true}}
+		return fmt.Errorf("the data is held")
+	}
 	h.SetAside = append(h.SetAside, cluster.SetAside{Dir: fmt.Sprintf("%s-%s", op.Member, op.Reason), Cluster: op.Cluster, Member: op.Member, Reason: op.Reason})
 	h.Local, h.Process, h.dead, h.stuck, h.behind, h.quiet = cluster.LocalMember{}, cluster.Process{}, false, false, 0, 0
 	return nil

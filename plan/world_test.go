@@ -44,6 +44,7 @@ type worldHost struct {
 	unpromised bool   // the daemon answers without a promise
 	dead       bool   // the member's process does not run, whatever the daemon does
 	stuck      bool   // the member never catches up
+	held       bool   // something holds the data: it cannot be moved
 	auth       bool   // etcd asks for a credential that the daemon has not
 	behind     int    // looks until it has caught up
 	quiet      int    // looks until a member that was just started serves
