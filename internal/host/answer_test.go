@@ -160,7 +160,7 @@ func TestAdmission(t *testing.T) {
 			"another disk": func(r *cluster.ApplyRequest) { r.Disk = "x" },
 			"no stamp":     func(r *cluster.ApplyRequest) { r.Stamp = "" },
 			"other stamp":  func(r *cluster.ApplyRequest) { r.Stamp = "x" },
-			"unknown op":   func(r *cluster.ApplyRequest) { r.Op.Kind = "dance" },
+			"unknown op":   func(r *cluster.ApplyRequest) { r.Op.Kind = "dance"; d.look(5); r.Stamp = d.stamp },
 		} {
 			r := good
 			spoil(&r)
@@ -172,7 +172,12 @@ func TestAdmission(t *testing.T) {
 		if a := d.Apply(ctx, good); a.Outcome != cluster.OutcomeDone {
 			t.Errorf("just in time: %+v", a)
 		}
-		later(time.Millisecond)
+		if a := d.Apply(ctx, good); a.Outcome != cluster.OutcomeRefused {
+			t.Errorf("a second copy of it: %+v", a)
+		}
+		d.look(5)
+		good.Stamp = d.stamp
+		later(cluster.MaxStampAge + time.Millisecond)
 		if a := d.Apply(ctx, good); a.Outcome != cluster.OutcomeRefused {
 			t.Errorf("too late: %+v", a)
 		}

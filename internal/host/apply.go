@@ -96,6 +96,9 @@ func (h *Host) admit(ctx context.Context, req cluster.ApplyRequest) (*task, clus
 	}
 	h.mu.Lock()
 	h.fenceUsed = time.Now()
+	// One observation is good for one op: a second copy of the request, late on
+	// its way, would act on what the first one has changed.
+	h.stamps = slices.DeleteFunc(slices.Clone(h.stamps), func(st stamp) bool { return st.id == req.Stamp })
 	h.mu.Unlock()
 	return t, cluster.ApplyReply{}
 }
