@@ -114,3 +114,24 @@ func TestRefusedStartMakesNothing(t *testing.T) {
 		t.Fatalf("%s was made: %v", dir, err)
 	}
 }
+
+// A cluster with TLS is not started without, nor the other way round.
+func TestOtherTLSIsRefused(t *testing.T) {
+	for _, insecure := range []bool{true, false} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, "hosts", "1"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if insecure { // the cluster that is there has TLS
+			if err := os.Mkdir(filepath.Join(dir, "pki"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := &playground{dir: dir, o: Options{Insecure: insecure}}
+		err := p.prepare(t.Context(), cluster.Spec{}, 1)
+		var mistake *Mistake
+		if !errors.As(err, &mistake) || !strings.Contains(err.Error(), "TLS") {
+			t.Errorf("insecure %v: %v", insecure, err)
+		}
+	}
+}

@@ -158,7 +158,15 @@ func (p *playground) makeDir() error {
 // prepare makes what n daemons find: authorities, store and spec.
 func (p *playground) prepare(ctx context.Context, spec cluster.Spec, n int) error {
 	pkiDir := filepath.Join(p.dir, "pki")
-	if _, err := os.Stat(pkiDir); errors.Is(err, os.ErrNotExist) && !p.o.Insecure {
+	_, err := os.Stat(pkiDir)
+	if tls := err == nil; p.found() > 0 && tls == p.o.Insecure {
+		kind, advice := "with TLS", "leave --insecure out, or give another --dir"
+		if !tls {
+			kind, advice = "without TLS", "start it with --insecure, or give another --dir"
+		}
+		return &Mistake{fmt.Sprintf("the cluster in %s was made %s", p.dir, kind), advice}
+	}
+	if errors.Is(err, os.ErrNotExist) && !p.o.Insecure {
 		if _, err := pki.Create(pkiDir, time.Now()); err != nil {
 			return err
 		}
