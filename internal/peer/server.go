@@ -90,6 +90,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	g := grpc.NewServer(
 		grpc.Creds(creds),
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: keepaliveEvery, Timeout: keepaliveTimeout, MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: apply.timeout,
