@@ -19,7 +19,7 @@ const (
 	// paceSteady is how often it is tried at an even pace before that: etcd
 	// refuses an add until its voters have been connected for five seconds.
 	paceSteady = 30
-	paceMost  = 10 * time.Second
+	paceMost   = 10 * time.Second
 	// paceWoken is the longest that a wake-up waits for a step's pace.
 	paceWoken = 500 * time.Millisecond
 )

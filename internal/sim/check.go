@@ -23,7 +23,6 @@ type checker struct {
 	served  []cluster.ClusterID
 	applied uint64
 	list    []cluster.Member // the membership, as the furthest member has applied it
-	version cluster.Version
 	origin  map[cluster.MemberID]*fakeetcd.Data
 	harmed  map[cluster.MemberID]time.Time // by a fault
 	dirs    []*dir
