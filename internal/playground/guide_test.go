@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,6 +110,22 @@ func TestRefusedStartMakesNothing(t *testing.T) {
 	var missing *release.NotFoundError
 	if !errors.As(err, &missing) || missing.Hint() == "" {
 		t.Fatalf("%v, want that the release is not there and how to get it", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Fatalf("%s was made: %v", dir, err)
+	}
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	err = Run(t.Context(), Options{
+		Members: 1, Version: cluster.MustVersion("3.7.3"), Dir: dir, BasePort: l.Addr().(*net.TCPAddr).Port,
+		Releases: &release.Finder{Roots: []string{t.TempDir()}, Builtin: &release.Builtin{Version: "3.7.3", Path: "/proc/self/exe"}}, View: NewJSON(io.Discard),
+	})
+	if err == nil || !strings.Contains(err.Error(), "listens on") {
+		t.Fatalf("%v, want that the port is taken", err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Fatalf("%s was made: %v", dir, err)

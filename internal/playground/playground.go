@@ -104,21 +104,25 @@ func Run(ctx context.Context, o Options) error {
 	}
 	p := &playground{o: o, dir: o.Dir}
 	before := p.found()
-	if before == 0 {
-		// What keeps a first start from succeeding is found out before
-		// anything is made for it.
+	if before == 0 { // what keeps a first start from succeeding makes nothing
 		if _, err := o.Releases.Find(ctx, o.Version.String()); err != nil {
 			return err
 		}
-		if err := p.checkPorts(o.Members, false); err != nil {
-			return err
-		}
 	}
+	_, statErr := os.Stat(p.dir)
 	if err := p.makeDir(); err != nil {
 		return err
 	}
 	if o.Dir == "" && !o.Keep {
 		defer os.RemoveAll(p.dir) // it was made by makeDir, for this run only
+	}
+	if before == 0 {
+		if err := p.checkPorts(o.Members, false); err != nil {
+			if errors.Is(statErr, os.ErrNotExist) {
+				_ = os.Remove(p.dir) // it is empty, and was made just now
+			}
+			return err
+		}
 	}
 	lock, err := runtime.LockStateDir(p.dir)
 	if err != nil {
