@@ -86,14 +86,15 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 }
 
 // noticeSilenceLocked wakes the leader's loop when a daemon has just stopped
-// counting as live: its host is a gap from then on.
+// counting as live, or a host as one that two daemons say they are: what is a
+// gap has changed.
 func (m *Manager) noticeSilenceLocked(now time.Time) {
 	for id, p := range m.peers {
-		silent := !m.election.Live(id, now)
-		if silent && !p.silent {
+		silent, two := !m.election.Live(id, now), p.twin(now) != ""
+		if silent && !p.silent || two != p.two {
 			poke(m.wake)
 		}
-		p.silent = silent
+		p.silent, p.two = silent, two
 	}
 }
 

@@ -33,6 +33,7 @@ type peerState struct {
 	disputed time.Time
 	other    string
 	proved   time.Time // when the other one was heard again, so that it did not just move
+	two      bool      // there were two of them at the last round
 }
 
 // known is a peer in a moment.
