@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/pki"
@@ -33,6 +35,7 @@ type options struct {
 	tls     bool
 	version string   // of etcd; empty: 3.6.16
 	flags   []string // of every daemon, after the usual ones
+	network bool     // each host in a network namespace of its own
 }
 
 // testCluster is a backup store and the hosts that share it.
@@ -43,7 +46,8 @@ type testCluster struct {
 	store   string // directory of the backup store
 	options options
 	block   block
-	hosts   []*host // hosts[0] is host 1
+	net     *network // nil: all on loopback
+	hosts   []*host  // hosts[0] is host 1
 
 	client *clientv3.Client
 }
@@ -64,7 +68,12 @@ func newCluster(t *testing.T, o options) *testCluster {
 		}
 		t.Logf("kept in %s", dir)
 	}
-	c := &testCluster{t: t, dir: dir, name: "test", store: filepath.Join(dir, "backups", "test"), options: o, block: reserve(t)}
+	c := &testCluster{t: t, dir: dir, name: "test", store: filepath.Join(dir, "backups", "test"), options: o}
+	if o.network {
+		c.net, c.block = newNetwork(t), block{prefix: networkPrefix}
+	} else {
+		c.block = reserve(t)
+	}
 	watch(dir)
 	if o.tls {
 		if _, err := pki.Create(c.pkiDir(), time.Now()); err != nil {
@@ -128,6 +137,9 @@ func (c *testCluster) addHost() *host {
 	n := len(c.hosts) + 1
 	h := &host{c: c, n: n, place: n, address: c.block.host(n), dir: filepath.Join(c.dir, fmt.Sprint(n)), log: filepath.Join(c.dir, fmt.Sprintf("%d.log", n))}
 	c.hosts = append(c.hosts, h)
+	if c.net != nil {
+		c.net.add(c.t, h.address)
+	}
 	return h
 }
 
@@ -170,12 +182,23 @@ func (c *testCluster) run(env []string, program string, args ...string) result {
 	cmd.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
+	err := c.runHere(cmd)
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		c.t.Fatalf("run %s: %v", program, err)
 	}
 	return result{filepath.Base(program) + " " + strings.Join(args, " "), stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// runHere runs a program where the test's own clients are.
+func (c *testCluster) runHere(cmd *exec.Cmd) error {
+	if c.net == nil {
+		return cmd.Run()
+	}
+	if err := c.net.wire.do(cmd.Start); err != nil {
+		return err
+	}
+	return cmd.Wait()
 }
 
 // ctl runs etcd-manager-ctl.
@@ -232,11 +255,19 @@ func (c *testCluster) newClient(hosts ...int) *clientv3.Client {
 	for _, n := range hosts {
 		endpoints = append(endpoints, c.host(n).clientURL())
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, TLS: c.clientTLS(), DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	client, err := c.dial(endpoints...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return client
+}
+
+func (c *testCluster) dial(endpoints ...string) (*clientv3.Client, error) {
+	config := clientv3.Config{Endpoints: endpoints, TLS: c.clientTLS(), DialTimeout: 5 * time.Second, Logger: zap.NewNop()}
+	if c.net != nil {
+		config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(c.net.dial)}
+	}
+	return clientv3.New(config)
 }
 
 // clientTLS is made of the authorities, so that it needs no daemon.
@@ -326,6 +357,9 @@ func (c *testCluster) voters(within time.Duration, hosts ...int) []*etcdserverpb
 
 // report asks the daemons, through the one of a host.
 func (c *testCluster) report(ctx context.Context, h *host) (console.Report, error) {
+	if c.net != nil {
+		return c.reportByTool(ctx, h)
+	}
 	a, err := console.ReadAccess(h.dir)
 	if err != nil {
 		return console.Report{}, err
@@ -336,6 +370,19 @@ func (c *testCluster) report(ctx context.Context, h *host) (console.Report, erro
 	}
 	defer k.Close()
 	return k.Status(ctx)
+}
+
+// reportByTool is report for hosts that this process cannot dial.
+func (c *testCluster) reportByTool(ctx context.Context, h *host) (console.Report, error) {
+	var report console.Report
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, "etcdadm"), "status", "-o", "json", "--data-dir", h.dir)
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := c.runHere(cmd); err != nil {
+		return report, fmt.Errorf("etcdadm status: %w: %s", err, stderr.String())
+	}
+	return report, json.Unmarshal(stdout.Bytes(), &report)
 }
 
 // leader waits until a daemon other than the excluded ones leads and answers,

@@ -12,9 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/testetcd"
 )
@@ -87,7 +84,16 @@ func lastWins(args []string) []string {
 }
 
 // move gives the host the address that number n would have.
-func (h *host) move(n int) { h.place, h.address = n, h.c.block.host(n) }
+func (h *host) move(n int) {
+	h.c.t.Helper()
+	to := h.c.block.host(n)
+	if h.c.net != nil {
+		if err := h.c.net.move(h.address, to); err != nil {
+			h.c.t.Fatal(err)
+		}
+	}
+	h.place, h.address = n, to
+}
 
 // start runs the daemon.
 func (h *host) start() {
@@ -107,7 +113,7 @@ func (h *host) start() {
 	cmd.Env = append(os.Environ(), h.env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals for the test are not for it
-	if err := cmd.Start(); err != nil {
+	if err := h.spawn(cmd); err != nil {
 		h.c.t.Fatal(err)
 	}
 	h.cmd, h.done = cmd, make(chan struct{})
@@ -249,7 +255,7 @@ func (h *host) killEtcd() int {
 
 // healthy asks the host's member for a linearizable read.
 func (h *host) healthy(ctx context.Context) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{h.clientURL()}, TLS: h.c.clientTLS(), DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	client, err := h.c.dial(h.clientURL())
 	if err != nil {
 		return err
 	}
