@@ -68,7 +68,11 @@ type Intent struct {
 
 	// Changed by compare-and-swap only. Write counts the changes, so that no
 	// two contents are equal, whatever a store makes its ETag from.
-	Write       uint64           `json:"write"`
+	Write uint64 `json:"write"`
+	// Unstored is the fence of the leader that made this write while the store
+	// did not answer: a person allowed that, and the hosts alone have it. Zero
+	// in every write that went to the store.
+	Unstored    Fence            `json:"unstored,omitzero"`
 	State       IntentState      `json:"state,omitempty"`
 	Cluster     ClusterID        `json:"cluster,omitempty"`
 	Voters      []Voter          `json:"voters,omitempty"`
@@ -78,8 +82,10 @@ type Intent struct {
 	History     []PastGeneration `json:"history,omitempty"`
 }
 
-// Order compares intents by generation, then by write: the higher one is the
-// newer record.
+// Order compares intents by generation, then by write, then by the fence of a
+// write without the store: the higher one is the newer record. Two leaders may
+// count the same write without the store; the one that more hosts promised to
+// has the higher fence, and it has seen whatever enough hosts kept of the other.
 func (in *Intent) Order(o *Intent) int {
 	switch {
 	case in == nil && o == nil:
@@ -89,7 +95,7 @@ func (in *Intent) Order(o *Intent) int {
 	case o == nil:
 		return 1
 	}
-	return cmp.Or(cmp.Compare(in.Generation, o.Generation), cmp.Compare(in.Write, o.Write))
+	return cmp.Or(cmp.Compare(in.Generation, o.Generation), cmp.Compare(in.Write, o.Write), in.Unstored.Compare(o.Unstored))
 }
 
 // Adopted reports whether the marker holds no intent of ours: it was written

@@ -223,7 +223,7 @@ var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
 	} else {
 		g.Host = anyHost.Draw(t, "goal host")
 	}
-	g.Hold, g.Acted = seldom.Draw(t, "goal hold"), seldom.Draw(t, "acted")
+	g.Hold, g.NoStore, g.Acted = seldom.Draw(t, "goal hold"), rapid.Bool().Draw(t, "goal no store"), seldom.Draw(t, "acted")
 	return g
 })
 

@@ -258,6 +258,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 	case "raft":
 		w.clusterOf(h).leader = h.Local.Member
 	case "forget-intent":
+		w.handed = nil
 		h.Intent = nil
 	default:
 		return false

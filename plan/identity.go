@@ -21,7 +21,7 @@ func identity(v *view) *Decision {
 			v.aside("spec-refused", "", "the spec in the store cannot be followed, and the last good one stays in force: %s", g.Detail)
 		}
 		if g.Kind == cluster.GapStore {
-			v.aside("store-silent", "", "the backup store does not answer: %s", g.Detail)
+			v.aside("store-silent", "", "the backup store does not answer: %s%s", g.Detail, v.unstoredWords())
 		}
 	}
 	if in := v.intent; in != nil && in.Name != "" && in.Name != v.obs.Cluster {

@@ -72,7 +72,13 @@ func (l *laws) shape() {
 	a := l.d.Action
 	switch a.Kind {
 	case ActIntent:
-		l.must(a.Intent != nil && (a.Intent.Create == nil) != (a.Intent.Replace == nil) && len(a.Ops) == 0, "an intent action that is not one write")
+		writes := 0
+		for _, in := range []*cluster.Intent{a.Intent.Create, a.Intent.Replace, a.Intent.Keep} {
+			if in != nil {
+				writes++
+			}
+		}
+		l.must(writes == 1 && len(a.Ops) == 0, "an intent action that is not one write")
 	case ActHosts:
 		l.must(a.Intent == nil && len(a.Ops) > 0, "a host action without ops")
 		for _, op := range a.Ops[min(1, len(a.Ops)):] {
@@ -112,6 +118,10 @@ func (l *laws) calm() {
 }
 
 func (l *laws) intent(c *IntentChange) {
+	if c.Keep != nil {
+		l.keep(c.Keep)
+		return
+	}
 	l.must(l.o.Store.Read, "a write of the intent without having read the store")
 	switch {
 	case c.Create != nil && c.Create.Nonce == "":
@@ -124,6 +134,19 @@ func (l *laws) intent(c *IntentChange) {
 		l.must(l.o.Store.Marker, "a marker replaced that does not exist")
 		l.must(c.Replace.Order(l.o.Store.Intent) >= 0 && c.Replace.Nonce == l.in.Nonce, "an intent replaced by an older one")
 	}
+}
+
+// keep: only for a person who allowed it, only while the store is silent, and
+// nothing is left out of the record that may still be acted on.
+func (l *laws) keep(in *cluster.Intent) {
+	l.must(l.goal.NoStore && !l.o.Store.Read, "an intent for the hosts alone that nobody allowed")
+	l.must(l.seen && l.roster.Linearizable && l.roster.HasQuorum(), "an intent for the hosts alone without a quorum's list")
+	var now []cluster.Voter
+	for _, s := range l.roster.Voters() {
+		now = append(now, cluster.Voter{Member: s.ID})
+	}
+	l.must(cluster.SameVoters(in.Voters, now) && (cluster.SameVoters(l.in.Voters, now) || cluster.SameVoters(l.in.Next, now)), "an intent for the hosts alone that does not begin with the voters that are, as they were written down")
+	l.must(in.Nonce == l.in.Nonce && in.Generation == l.in.Generation && in.Order(l.in) >= 0, "an intent for the hosts alone that is not the newest")
 }
 
 func (l *laws) founding(in *cluster.Intent) {
@@ -370,5 +393,22 @@ func (l *laws) voters(s cluster.Seat, p cluster.Projection, joins bool) {
 			next = append(next, cluster.Voter{Member: x.ID})
 		}
 	}
-	l.must(l.o.Store.Read && l.o.Store.Intent != nil && cluster.SameVoters(l.o.Store.Intent.Next, next), "a change of the voters that is not written down")
+	if !l.o.Store.Read {
+		l.kept(next)
+		return
+	}
+	l.must(l.o.Store.Intent != nil && cluster.SameVoters(l.o.Store.Intent.Next, next), "a change of the voters that is not written down")
+}
+
+// kept: a quorum of the voters' hosts keeps the change durably, so that no set
+// of hosts that could prove the old voters gone leaves all of them out.
+func (l *laws) kept(next []cluster.Voter) {
+	l.must(l.goal.NoStore, "a change of the voters without the store that nobody allowed")
+	keep := 0
+	for _, s := range l.roster.Voters() {
+		if s.Host != nil && s.Host.UnderFence && s.Host.Intent != nil && s.Host.Intent.Order(l.in) == 0 && cluster.SameVoters(s.Host.Intent.Next, next) {
+			keep++
+		}
+	}
+	l.must(keep >= cluster.Quorum(len(l.roster.Voters())), "a change of the voters that %d hosts keep", keep)
 }

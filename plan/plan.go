@@ -50,6 +50,9 @@ type Goal struct {
 	// Hold allows a step against the spec: the spec's member count is put on
 	// hold by the caller before.
 	Hold bool `json:"hold,omitempty"`
+	// NoStore allows a change of the voters while the store does not answer:
+	// enough hosts write it down first instead (SAFETY.md, rule 11).
+	NoStore bool `json:"noStore,omitempty"`
 	// Acted: a step was already taken for this goal, so that a member that is
 	// not listed any more is one that the goal removed.
 	Acted bool `json:"acted,omitempty"`
@@ -69,7 +72,8 @@ func (g Goal) String() string {
 type ActionKind string
 
 const (
-	// ActIntent is one conditional write of the intent.
+	// ActIntent is one conditional write of the intent, or one that the hosts
+	// keep while there is no store.
 	ActIntent ActionKind = "intent"
 	// ActHosts are ops, each carried out by one host. There are several only
 	// when they may run side by side.
@@ -85,6 +89,10 @@ type IntentChange struct {
 	// Replace is written over the store's intent of the same observation, if
 	// that is unchanged. A new generation has an empty Nonce, as above.
 	Replace *cluster.Intent `json:"replace,omitempty"`
+	// Keep is no write to the store, which does not answer: the executor
+	// counts the write, notes its fence in it, and hands it to the hosts, which
+	// make it durable, with the next observation.
+	Keep *cluster.Intent `json:"keep,omitempty"`
 }
 
 // HostOp is the part of an action that one host carries out.
@@ -114,7 +122,10 @@ func (a *Action) String() string {
 	if a == nil {
 		return "nothing"
 	}
-	if a.Kind == ActIntent {
+	switch {
+	case a.Kind == ActIntent && a.Intent != nil && a.Intent.Keep != nil:
+		return "have the hosts keep the intent"
+	case a.Kind == ActIntent:
 		return "write the intent"
 	}
 	var parts []string

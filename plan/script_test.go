@@ -18,7 +18,7 @@ import (
 //
 // Commands that print:
 //
-//	plan [goal=KIND host=H member=ID hold acted]   the decision on the world as it is
+//	plan [goal=KIND host=H member=ID hold no-store acted]   the decision on the world as it is
 //	run [N] [goal…] [handover]                     decide and act until nothing happens any more, or N actions;
 //	                                               handover: another leader takes over after every action
 //	show                                           what the members, hosts and intent are
@@ -90,7 +90,7 @@ func lawsKept(t *testing.T, d *datadriven.TestData, g Goal, o *cluster.Observati
 
 func goalOf(t *testing.T, d *datadriven.TestData) Goal {
 	t.Helper()
-	g := Goal{Kind: Converge, Hold: d.HasArg("hold"), Acted: d.HasArg("acted")}
+	g := Goal{Kind: Converge, Hold: d.HasArg("hold"), NoStore: d.HasArg("no-store"), Acted: d.HasArg("acted")}
 	var kind, host, member string
 	d.MaybeScanArgs(t, "goal", &kind)
 	d.MaybeScanArgs(t, "host", &host)
@@ -150,6 +150,9 @@ func describeAction(a *Action) string {
 	in, verb := a.Intent.Replace, "replace"
 	if in == nil {
 		in, verb = a.Intent.Create, "create"
+	}
+	if a.Intent.Keep != nil {
+		in, verb = a.Intent.Keep, "hosts keep"
 	}
 	return fmt.Sprintf("%s the intent: %s", verb, describeIntent(in))
 }

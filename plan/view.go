@@ -141,7 +141,7 @@ func (v *view) membership(p cluster.Projection, op cluster.Op, except cluster.Me
 // before the change is made (SAFETY.md, rule 11), then makes it.
 func (v *view) changeVoters(next []cluster.Voter, p cluster.Projection, op cluster.Op, except cluster.MemberID, command, reason string) *Decision {
 	if !v.obs.Store.Read {
-		return wait(false, "store-silent", "", "waiting for the backup store, in which a change of the voters is written down first: %s", reason)
+		return v.changeUnstored(next, p, op, except, command, reason)
 	}
 	if cluster.SameVoters(v.intent.Next, next) {
 		return v.membership(p, op, except, command, reason)

@@ -25,6 +25,13 @@ func (w *world) act(a *Action) error {
 }
 
 func (w *world) writeIntent(ch *IntentChange) error {
+	if ch.Keep != nil {
+		w.handed = ch.Keep.Clone()
+		w.handed.Write++
+		w.handed.Unstored = w.fence
+		w.observe() // by which the hosts get it
+		return nil
+	}
 	in := cmp.Or(ch.Create, ch.Replace).Clone()
 	switch {
 	case w.store.silent:
@@ -42,9 +49,10 @@ func (w *world) writeIntent(ch *IntentChange) error {
 			in.Founders[i].Member = cluster.MemberID(in.Generation*0x100 + uint64(i) + 1)
 		}
 	}
-	if ch.Replace != nil {
+	if ch.Replace != nil || !in.Unstored.IsZero() {
 		in.Write++
 	}
+	in.Unstored = cluster.Fence{}
 	w.store.intent, w.store.marker = in, true
 	return nil
 }

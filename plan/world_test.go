@@ -25,6 +25,7 @@ type world struct {
 	leader   cluster.HostID
 	fence    cluster.Fence
 	memory   cluster.Memory
+	handed   *cluster.Intent // what the leader hands to the hosts, beside what it sees
 	minted   int
 }
 
@@ -109,7 +110,7 @@ func (h *worldHost) setURLs() {
 func (w *world) lead(id cluster.HostID) {
 	w.leader = id
 	w.fence = cluster.Fence{Number: w.fence.Number + 1, Host: id}
-	w.memory = cluster.Memory{}
+	w.memory, w.handed = cluster.Memory{}, nil
 }
 
 // advance lets time pass, with a look at least every ten seconds, as a leader
@@ -231,6 +232,9 @@ func (w *world) observe() *cluster.Observation {
 	w.reach(o)
 	o.Memory = cluster.Fold(w.memory, o)
 	w.memory = o.Memory
+	if in := o.Intent(); in.Order(w.handed) > 0 {
+		w.handed = in
+	}
 	return o
 }
 
@@ -238,8 +242,10 @@ func (w *world) observe() *cluster.Observation {
 func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport {
 	if !h.unpromised {
 		h.Promised = w.fence
-		if in := o.Intent(); in.Order(h.Intent) > 0 {
-			h.Intent = in.Clone()
+		for _, in := range []*cluster.Intent{o.Intent(), w.handed} {
+			if in.Order(h.Intent) > 0 {
+				h.Intent = in.Clone()
+			}
 		}
 	}
 	if in := o.Store.Intent; in.Order(h.Intent) > 0 {

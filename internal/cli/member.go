@@ -74,7 +74,7 @@ func listed(roster cluster.Roster) []listedMember {
 
 // step is one command that hands a goal over.
 func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobra.Command {
-	var hold, dryRun, yes bool
+	var hold, dryRun, yes, noStore bool
 	var within time.Duration
 	c := &cobra.Command{
 		Use: use, Short: short, Args: words(cobra.ExactArgs(1)),
@@ -83,8 +83,8 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 			if err != nil {
 				return err
 			}
-			goal.Hold = hold
-			if kind == plan.Leave && !dryRun && !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), fmt.Sprintf("Remove the member of %s? Its data is set aside, not deleted.", args[0])) {
+			goal.Hold, goal.NoStore = hold, noStore
+			if question := question(goal, args[0]); question != "" && !dryRun && !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), question) {
 				return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
 			}
 			result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within})
@@ -101,11 +101,32 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 	c.Flags().DurationVar(&within, "timeout", time.Minute, "how long to wait for the end")
 	if holdable {
 		c.Flags().BoolVar(&hold, "hold", false, "take the step against the spec, and put the spec's member count on hold")
-	}
-	if kind == plan.Leave {
+		c.Flags().BoolVar(&noStore, "no-store", false, "take the step even while the backup store does not answer: the hosts keep the record of the voters until it does")
 		c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	}
 	return c
+}
+
+// unstoredPrice is what a person gives up with --no-store.
+const unstoredPrice = `While the backup store does not answer, the hosts alone keep the record of who
+votes. Until it answers again, lose none of their disks, found or recover nothing
+from hosts that are out of sight, and call none of them lost: a store that is
+behind would let those who have not heard of this change go on beside the cluster.
+`
+
+// question is what to ask before a step; empty: nothing.
+func question(g plan.Goal, word string) string {
+	ask, price := "", ""
+	if g.NoStore {
+		price = unstoredPrice
+	}
+	switch {
+	case g.Kind == plan.Leave:
+		ask = fmt.Sprintf("Remove the member of %s? Its data is set aside, not deleted.", word)
+	case g.NoStore:
+		ask = "Go on?"
+	}
+	return price + ask
 }
 
 // goal names the member by host, or by ID where that is what was typed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,6 +65,9 @@ func (t *term) act(ctx context.Context, a *plan.Action, l look) (took bool) {
 		return false
 	}
 	switch {
+	case a.Kind == plan.ActIntent && a.Intent != nil && a.Intent.Keep != nil:
+		t.keepUnstored(a.Intent.Keep)
+		return true
 	case a.Kind == plan.ActIntent && a.Intent != nil:
 		return t.writeIntent(ctx, a.Intent, l)
 	case a.Kind == plan.ActHosts:
@@ -157,6 +161,19 @@ func (t *term) writeIntent(ctx context.Context, c *plan.IntentChange, l look) bo
 	return true
 }
 
+// keepUnstored makes a write of the intent that goes to the hosts alone: they
+// are handed it with the next observation, and make it durable together with
+// their promise.
+func (t *term) keepUnstored(keep *cluster.Intent) {
+	in := keep.Clone()
+	in.Write++
+	in.Unstored = t.fence.mine
+	if in.Order(t.intent) > 0 {
+		t.intent = in
+	}
+	t.m.log.Warn("the store does not answer, and a person allowed a change without it: the hosts keep the record of the voters", "generation", in.Generation, "write", in.Write)
+}
+
 // prepareIntent fills in what the planner leaves to the executor. A new
 // generation gets a nonce and a token that never were before, and its
 // founders the member IDs that follow from the token; any other change counts
@@ -175,13 +192,29 @@ func (m *Manager) prepareIntent(c *plan.IntentChange, l look) (*cluster.Intent, 
 	if in.Nonce == "" {
 		return in, m.mintGeneration(in)
 	}
-	if c.Create == nil {
-		if base := l.ours(); base != nil && base.Generation == in.Generation {
-			in.Write = max(in.Write, base.Write)
+	unstored := !in.Unstored.IsZero()
+	if base := l.ours(); c.Create == nil && base != nil && base.Generation == in.Generation {
+		in.Write = max(in.Write, base.Write)
+		if unstored {
+			in.Lost, in.CommandsRun = union(base.Lost, in.Lost), union(base.CommandsRun, in.CommandsRun)
 		}
+	}
+	if c.Create == nil || unstored {
 		in.Write++
 	}
+	in.Unstored = cluster.Fence{}
 	return in, nil
+}
+
+// union is what the store and the hosts have each noted while they were apart.
+func union[T comparable](a, b []T) []T {
+	out := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func (m *Manager) mintGeneration(in *cluster.Intent) error {

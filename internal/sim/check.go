@@ -27,10 +27,14 @@ type checker struct {
 	harmed  map[cluster.MemberID]time.Time // by a fault
 	dirs    []*dir
 	changes int
+	before  []cluster.Member // as list was before its last change
+	// keeps is the intent on the disk that carries a member.
+	keeps map[cluster.MemberID]*cluster.Intent
 }
 
 func (c *checker) init() {
 	c.origin, c.harmed = map[cluster.MemberID]*fakeetcd.Data{}, map[cluster.MemberID]time.Time{}
+	c.keeps = map[cluster.MemberID]*cluster.Intent{}
 }
 
 func (w *World) keepTrack(d *dir) {
@@ -86,6 +90,7 @@ func (w *World) follow(seen []fakeetcd.Seen) {
 		return
 	}
 	c.changes++
+	c.before = before
 	now := time.Now()
 	sound := func(ms []cluster.Member) (n, up int) {
 		for _, m := range ms {
@@ -116,15 +121,32 @@ func (w *World) checkRecorded(list []cluster.Member) {
 		w.violate("the voters changed, and the store has no intent")
 		return
 	}
+	before := w.check.before
 	var now []cluster.Voter
 	for _, m := range list {
 		if !m.Learner {
 			now = append(now, cluster.Voter{Member: m.ID})
 		}
 	}
-	if !cluster.SameVoters(in.Voters, now) && !cluster.SameVoters(in.Next, now) {
+	if !cluster.SameVoters(in.Voters, now) && !cluster.SameVoters(in.Next, now) && !w.kept(before, now) {
 		w.violate("the voters are %s, and the intent knows only %s and %s", names(now), names(in.Voters), names(in.Next))
 	}
+}
+
+// kept: where a person allowed a change without the store, the disks of a
+// quorum of the voters before it have it; c.mu is held.
+func (w *World) kept(before []cluster.Member, now []cluster.Voter) bool {
+	voters, keep := 0, 0
+	for _, m := range before {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if in := w.check.keeps[m.ID]; in != nil && !in.Unstored.IsZero() && cluster.SameVoters(in.Next, now) {
+			keep++
+		}
+	}
+	return voters > 0 && keep >= cluster.Quorum(voters)
 }
 
 func runs(seen []fakeetcd.Seen, id cluster.MemberID) bool {
@@ -177,6 +199,11 @@ func (w *World) checkStop(d *daemon) {
 
 // checkSaved: what a host promised does not go down while the disk is the same.
 func (w *World) checkSaved(d *daemon, before, now host.State, had bool) {
+	if now.Local.Member != 0 {
+		w.check.mu.Lock()
+		w.check.keeps[now.Local.Member] = now.Intent
+		w.check.mu.Unlock()
+	}
 	if !had || before.Disk != now.Disk {
 		return
 	}
