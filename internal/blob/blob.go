@@ -31,6 +31,12 @@ var (
 	ErrTooLarge = errors.New("object too large")
 	// ErrUnsupported says that this store cannot do what was asked, and will not be able to on a retry either.
 	ErrUnsupported = errors.New("not supported by this store")
+	// ErrForbidden says that the store knows who is asking, or asks who it is, and does not allow it. A person has to change
+	// that; for an object this may be the answer about one that is not there.
+	ErrForbidden = errors.New("not allowed by the store")
+	// ErrRetained says that nothing was deleted or overwritten because a lock, hold or retention period of the store keeps the
+	// object. It may be allowed later.
+	ErrRetained = errors.New("kept by the store's retention")
 )
 
 // Store keeps objects under keys. All methods may be called from several goroutines at once, and end soon after ctx does.
@@ -43,11 +49,14 @@ type Store interface {
 	// Put writes an object whole, or not at all, and returns the new ETag. When it returns without an error the object is as
 	// durable as the store can make it. Errors: ErrPreconditionFailed, and ErrUnsupported when the store cannot keep the
 	// condition. The body is read to its end at most once; an error from it is returned, and nothing is written.
+	//
+	// A driver may try again after an answer was lost. It then never says ErrPreconditionFailed of a condition that its own
+	// first try may have ended: that is an error which leaves the outcome open.
 	Put(ctx context.Context, key string, body io.Reader, cond Condition) (ETag, error)
 	// List returns every object whose key begins with prefix, in ascending byte order of the keys. The prefix is a plain
 	// string: end it with a slash to mean a folder. No match is an empty list.
 	List(ctx context.Context, prefix string) ([]Info, error)
-	// Delete removes an object. One that is not there is no error.
+	// Delete removes an object. One that is not there is no error. Errors: ErrRetained.
 	Delete(ctx context.Context, key string) error
 }
 

@@ -80,9 +80,12 @@ var table = []room{
 	{path: "internal/blob", floor: driver, never: knowsNoPolicy},
 	{path: "internal/blob/file", floor: driver, never: filesOnly, beside: isAStore},
 	{path: "internal/blob/memory", floor: driver, never: filesOnly, beside: isAStore},
-	{path: "internal/blob/s3", floor: driver, never: knowsNoPolicy, beside: isAStore},
-	{path: "internal/blob/gs", floor: driver, never: knowsNoPolicy, beside: isAStore},
-	{path: "internal/blob/azure", floor: driver, never: knowsNoPolicy, beside: isAStore},
+	{path: "internal/blob/remote", floor: driver, never: knowsNoPolicy, beside: map[string]string{
+		"internal/blob": "its errors and its rules for keys",
+	}},
+	{path: "internal/blob/s3", floor: driver, never: knowsNoPolicy, beside: isARemoteStore},
+	{path: "internal/blob/gs", floor: driver, never: knowsNoPolicy, beside: isARemoteStore},
+	{path: "internal/blob/azure", floor: driver, never: knowsNoPolicy, beside: isARemoteStore},
 	{path: "internal/blob/open", floor: driver, never: knowsNoPolicy, beside: map[string]string{
 		"internal/blob":        "returns its Store",
 		"internal/blob/file":   "opens file://",
@@ -173,6 +176,7 @@ var table = []room{
 	// For tests only; conformance suites (x/xtest) belong here without a row.
 	{path: "internal/floors", floor: scaffold},
 	{path: "internal/testetcd/...", floor: scaffold},
+	{path: "internal/teststore/...", floor: scaffold},
 	{path: "internal/sim/...", floor: scaffold},
 	{path: "bench/...", floor: scaffold},
 	{path: "e2e/...", floor: scaffold},
@@ -181,6 +185,11 @@ var table = []room{
 }
 
 var isAStore = map[string]string{"internal/blob": "implements its Store"}
+
+var isARemoteStore = map[string]string{
+	"internal/blob":        "implements its Store",
+	"internal/blob/remote": "requests, retries and parts are the same for all of them",
+}
 
 // guarded outside packages: only the rooms named may import them (product code;
 // scaffolds are free). It says where an outside thing comes into the building.

@@ -18,8 +18,17 @@ import (
 // testTimeout bounds every test of the suite, generously: the machine may be busy.
 const testTimeout = 2 * time.Minute
 
+// Traits are what blob.Store leaves open and a driver's store has its own way with.
+type Traits struct {
+	// ContentTags: the ETag is made of the bytes, so that writing them again gives the same one.
+	ContentTags bool
+}
+
 // Run runs the suite. The function gives an empty store; it is called once for each test.
-func Run(t *testing.T, empty func(t *testing.T) blob.Store) {
+func Run(t *testing.T, empty func(t *testing.T) blob.Store) { RunWith(t, Traits{}, empty) }
+
+// RunWith is Run for a store with traits.
+func RunWith(t *testing.T, traits Traits, empty func(t *testing.T) blob.Store) {
 	tests := []struct {
 		name string
 		run  func(*suite)
@@ -51,15 +60,16 @@ func Run(t *testing.T, empty func(t *testing.T) blob.Store) {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 			defer cancel()
-			test.run(&suite{T: t, ctx: ctx, store: empty(t)})
+			test.run(&suite{T: t, ctx: ctx, store: empty(t), traits: traits})
 		})
 	}
 }
 
 type suite struct {
 	*testing.T
-	ctx   context.Context
-	store blob.Store
+	ctx    context.Context
+	store  blob.Store
+	traits Traits
 }
 
 func (s *suite) put(key, data string, cond blob.Condition) blob.ETag {

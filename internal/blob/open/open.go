@@ -12,6 +12,7 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/blob/s3"
 )
 
 // Options say how a store is opened.
@@ -23,18 +24,16 @@ type Options struct {
 }
 
 // later lists the schemes in use that this build has no driver for.
-var later = map[string]string{
-	"s3": "Amazon S3", "gs": "Google Cloud Storage", "azureblob": "Azure Blob Storage", "do": "DigitalOcean Spaces",
-	"linode": "Linode Object Storage", "hos": "Hetzner Object Storage", "scw": "Scaleway Object Storage", "swift": "OpenStack Swift",
-}
+var later = map[string]string{"gs": "Google Cloud Storage", "azureblob": "Azure Blob Storage"}
 
 // known names all schemes, for an error about one that is not among them.
-const known = "file://, mem://, and in builds with their drivers s3://, gs://, azureblob://, do://, linode://, hos://, scw://, swift://"
+const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, hos:// and scw://"
 
 // Open opens the store of a URL:
 //
 //	file:///absolute/path   a directory; %20 and the like are decoded
 //	mem://                  a new empty store in this process, gone with it; for trying things out
+//	s3://bucket/folder      Amazon S3, or an S3-compatible server; also do://, linode://, hos:// and scw:// (package s3)
 //
 // Errors are *blob.Error, with a hint where there is one, and repeat nothing of a URL that could be a secret.
 func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error) {
@@ -54,6 +53,12 @@ func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error
 		return store, nil
 	case "mem":
 		return memory.New(), nil
+	case "s3":
+		store, err := s3.Open(ctx, storeURL, s3.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
 	}
 	return nil, refuse(l.scheme+"://…", errors.New("no driver"), "")
 }
@@ -66,7 +71,7 @@ func Check(storeURL string) error {
 
 // location is a URL that this build has a driver for.
 type location struct {
-	scheme string
+	scheme string // s3 for all that are like it
 	path   string // of a file store: absolute and clean
 }
 
@@ -91,6 +96,11 @@ func parse(storeURL string) (location, error) {
 			return location{}, refuse("mem://…", errors.New("a store in memory has no name: it is a new one each time"), "write mem://")
 		}
 		return location{scheme: scheme}, nil
+	case s3.Services[scheme].Name != "":
+		return location{scheme: "s3"}, s3.Check(storeURL)
+	case scheme == "swift":
+		return location{}, refuse("swift://…", errors.New("OpenStack Swift is not supported by its own protocol"),
+			"use the S3 API of the same object store: s3:// with S3_ENDPOINT, and EC2 credentials of the project")
 	case later[scheme] != "":
 		return location{}, refuse(scheme+"://…", fmt.Errorf("the driver for %s is not in this build yet", later[scheme]),
 			"use a file:// store, on a shared file system if the cluster has more than one host")

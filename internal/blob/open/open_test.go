@@ -44,35 +44,48 @@ func TestOpenMemory(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	for _, name := range []string{"S3_ENDPOINT", "S3_REGION", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY"} {
+		t.Setenv(name, "")
+	}
 	for url, want := range map[string]string{
-		"":                         "the URL is empty",
-		"/var/backups":             "a URL is needed",
-		"backups":                  "no scheme",
-		"file://":                  "not absolute",
-		"file://backups/etcd":      "not absolute",
-		"file://./backups":         "not absolute",
-		"file://../backups":        "not absolute",
-		"file:///":                 "root directory",
-		"file:///a/../..":          "root directory",
-		"file:///a%zz":             "hexadecimal",
-		"file:///a%00b":            "NUL",
-		"file:///a\x00b":           "can not be printed",
-		"file:///a?region=x":       "takes no '?'",
-		"file:///a#b":              "takes no '#'",
-		"mem://name":               "no name",
-		"s3://bucket/folder":       "driver for Amazon S3 is not in this build yet",
-		"gs://bucket/folder":       "driver for Google Cloud Storage is not in this build yet",
-		"azureblob://container/x":  "driver for Azure Blob Storage is not in this build yet",
-		"do://space/x":             "not in this build yet",
-		"linode://bucket/x":        "not in this build yet",
-		"hos://bucket/x":           "not in this build yet",
-		"scw://bucket/x":           "not in this build yet",
-		"swift://container/x":      "not in this build yet",
-		"ftp://host/x":             "unknown scheme",
-		"://x":                     "no valid scheme",
-		"s3 ://x":                  "no valid scheme",
-		"http://me:secret@host/up": "unknown scheme",
-		"s3://me:secret@bucket/up": "not in this build yet",
+		"":                                      "the URL is empty",
+		"/var/backups":                          "a URL is needed",
+		"backups":                               "no scheme",
+		"file://":                               "not absolute",
+		"file://backups/etcd":                   "not absolute",
+		"file://./backups":                      "not absolute",
+		"file://../backups":                     "not absolute",
+		"file:///":                              "root directory",
+		"file:///a/../..":                       "root directory",
+		"file:///a%zz":                          "hexadecimal",
+		"file:///a%00b":                         "NUL",
+		"file:///a\x00b":                        "can not be printed",
+		"file:///a?region=x":                    "takes no '?'",
+		"file:///a#b":                           "takes no '#'",
+		"mem://name":                            "no name",
+		"s3://":                                 "names no bucket",
+		"s3:///folder":                          "names no bucket",
+		"s3://bucket/a//b":                      "the folder can not be used",
+		"s3://bucket/../b":                      "the folder can not be used",
+		"s3://bucket:80/x":                      "can not be the name of a bucket",
+		"s3://bucket/x?colour=1":                "not a parameter",
+		"s3://bucket/x?region=":                 "takes one value",
+		"s3://bucket/x#y":                       "# part",
+		"s3://bucket/%zz":                       "hexadecimal",
+		"s3://b/x?endpoint=ftp://x":             "http://",
+		"s3://b/x?endpoint=https://me:secret@x": "credentials do not belong",
+		"gs://bucket/folder":                    "driver for Google Cloud Storage is not in this build yet",
+		"azureblob://container/x":               "driver for Azure Blob Storage is not in this build yet",
+		"do://space/x":                          "where in DigitalOcean Spaces",
+		"linode://bucket/x":                     "where in Linode",
+		"hos://bucket/x":                        "where in Hetzner",
+		"scw://bucket/x":                        "where in Scaleway",
+		"swift://container/x":                   "not supported by its own protocol",
+		"ftp://host/x":                          "unknown scheme",
+		"://x":                                  "no valid scheme",
+		"s3 ://x":                               "no valid scheme",
+		"http://me:secret@host/up":              "unknown scheme",
+		"s3://me:secret@bucket/up":              "credentials do not belong",
 	} {
 		_, err := open.Open(t.Context(), url, open.Options{Create: true})
 		var e *blob.Error
@@ -86,7 +99,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := open.Open(t.Context(), "ftp://x", open.Options{}); err != nil {
 		var e *blob.Error
-		if errors.As(err, &e); !strings.Contains(e.Hint(), "file://") || !strings.Contains(e.Hint(), "swift://") {
+		if errors.As(err, &e); !strings.Contains(e.Hint(), "file://") || !strings.Contains(e.Hint(), "scw://") {
 			t.Errorf("the hint does not list the schemes: %q", e.Hint())
 		}
 	}

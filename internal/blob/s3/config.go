@@ -1,0 +1,218 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/remote"
+)
+
+// Environment variables that kops and etcd-manager use for S3-compatible stores.
+const (
+	envEndpoint = "S3_ENDPOINT"
+	envRegion   = "S3_REGION"
+	envKey      = "S3_ACCESS_KEY_ID"
+	envSecret   = "S3_SECRET_ACCESS_KEY"
+)
+
+// defaultRegion signs requests to servers that have no regions.
+const defaultRegion = "us-east-1"
+
+// Service is one of the schemes that name an S3-compatible service.
+type Service struct {
+	Name string
+	// endpoint is the URL of the service in a region, with %s for the region; empty for S3 itself, which the SDK knows.
+	endpoint string
+}
+
+// Services by their schemes.
+var Services = map[string]Service{
+	"s3":     {Name: "Amazon S3"},
+	"do":     {"DigitalOcean Spaces", "https://%s.digitaloceanspaces.com"},
+	"linode": {"Linode Object Storage", "https://%s.linodeobjects.com"},
+	"hos":    {"Hetzner Object Storage", "https://%s.your-objectstorage.com"},
+	"scw":    {"Scaleway Object Storage", "https://s3.%s.scw.cloud"},
+}
+
+// Options say how a store is used. The zero value is right outside of tests.
+type Options struct {
+	// Stall is the time after which a connection on which nothing moves is cut; 0: remote.Stall.
+	Stall time.Duration
+}
+
+// config is what URL and environment say.
+type config struct {
+	endpoint string // empty: Amazon's, or what the SDK's configuration names
+	region   string // empty: to be found out
+	ca       string
+	key      string // with secret; empty: the SDK's chain
+	secret   string
+}
+
+// Check tells whether Open would understand the URL in this environment.
+func Check(storeURL string) error {
+	place, err := remote.Parse(storeURL, "endpoint", "region", "ca")
+	if err == nil {
+		_, err = configure(place)
+	}
+	return err
+}
+
+// Open prepares a store by its URL, s3://bucket/folder or that of one of Services. Nothing is sent yet, and it need not be closed.
+//
+// The URL's parameters endpoint, region and ca come before S3_ENDPOINT, S3_REGION and AWS_CA_BUNDLE. Credentials are those of
+// S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, or what the AWS SDK finds. Without a region, Amazon is asked for the bucket's.
+func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
+	place, err := remote.Parse(storeURL, "endpoint", "region", "ca")
+	if err != nil {
+		return nil, err
+	}
+	c, err := configure(place)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{place: place, config: c}
+	if s.aws, err = load(ctx, c, opts); err != nil {
+		return nil, &blob.Error{Op: "open", Object: "store " + s.String(), Err: err, Advice: "check the AWS_ variables and the files that they name"}
+	}
+	return s, nil
+}
+
+func configure(place remote.Location) (config, error) {
+	refuse := func(err error, advice string) (config, error) {
+		return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: advice}
+	}
+	c := config{
+		endpoint: first(place.Params["endpoint"], os.Getenv(envEndpoint)),
+		region:   first(place.Params["region"], os.Getenv(envRegion)),
+		ca:       place.Params["ca"],
+		key:      os.Getenv(envKey),
+		secret:   os.Getenv(envSecret),
+	}
+	service := Services[place.Scheme]
+	if c.endpoint == "" && service.endpoint != "" {
+		if c.region == "" {
+			return refuse(fmt.Errorf("where in %s the bucket is was not said", service.Name),
+				"set S3_ENDPOINT, or S3_REGION, or write region=REGION in the store's URL")
+		}
+		c.endpoint = fmt.Sprintf(service.endpoint, c.region)
+	}
+	if c.endpoint != "" {
+		u, err := remote.Endpoint(c.endpoint)
+		if err != nil {
+			return refuse(err, "write it like S3_ENDPOINT=https://s3.example.com")
+		}
+		c.endpoint = u.String()
+	}
+	if (c.key == "") != (c.secret == "") {
+		return refuse(errors.New("of S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY only one is set"), "set both, or neither")
+	}
+	return c, nil
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// load reads the SDK's configuration: environment and files. Credentials are got when they are needed.
+func load(ctx context.Context, c config, opts Options) (aws.Config, error) {
+	var trust error
+	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		remote.Tune(t, opts.Stall)
+		if c.ca != "" {
+			trust = remote.Trust(t, c.ca)
+		}
+	})
+	if trust != nil {
+		return aws.Config{}, trust
+	}
+	choices := []func(*awsconfig.LoadOptions) error{
+		awsconfig.WithHTTPClient(client),
+		awsconfig.WithLogger(logging.Nop{}),
+	}
+	if c.key != "" {
+		choices = append(choices, awsconfig.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.key, c.secret, "")))
+	}
+	loaded, err := awsconfig.LoadDefaultConfig(ctx, choices...)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	loaded.Credentials = named{loaded.Credentials}
+	loaded.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+	return loaded, nil
+}
+
+// named gives the lack of credentials a name: the SDK's errors tell it only by their text.
+type named struct{ aws.CredentialsProvider }
+
+// Retrieve implements aws.CredentialsProvider.
+func (n named) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	if n.CredentialsProvider == nil {
+		return aws.Credentials{}, errCredentials
+	}
+	c, err := n.CredentialsProvider.Retrieve(ctx)
+	if err != nil && ctx.Err() == nil {
+		return aws.Credentials{}, fmt.Errorf("%w: %w", errCredentials, err)
+	}
+	return c, err
+}
+
+// connect gives the client, once it is known where the bucket is.
+func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
+	s.mu.Lock()
+	client := s.client
+	s.mu.Unlock()
+	if client != nil {
+		return client, nil
+	}
+	probe := s.newClient(first(s.config.region, s.aws.Region, defaultRegion))
+	if s.config.region == "" && !custom(probe) {
+		region, err := s.findRegion(ctx, probe.Options().HTTPClient)
+		if err != nil {
+			return nil, err
+		}
+		probe = s.newClient(region)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client == nil {
+		s.client = probe
+	}
+	return s.client, nil
+}
+
+// custom tells whether a client talks to another server than Amazon's.
+func custom(client *s3.Client) bool { return client.Options().BaseEndpoint != nil }
+
+func (s *Store) newClient(region string) *s3.Client {
+	return s3.NewFromConfig(s.aws, func(o *s3.Options) {
+		o.Region = region
+		if s.config.endpoint != "" {
+			o.BaseEndpoint = aws.String(s.config.endpoint)
+		}
+		if o.BaseEndpoint != nil {
+			// Servers of others have seldom a name for each bucket, and do not know all of S3's checksums.
+			o.UsePathStyle = true
+			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		}
+		o.DisableLogOutputChecksumValidationSkipped = true
+	})
+}
