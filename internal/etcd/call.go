@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -24,7 +25,12 @@ const (
 // context to call with and is run a second time only after a refusal for the
 // auth token, which etcd gives before it does anything.
 func (c *Client) call(ctx context.Context, op string, k kind, fn func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	return c.callWithin(ctx, CallTimeout, op, k, fn)
+}
+
+// callWithin is call with another deadline.
+func (c *Client) callWithin(ctx context.Context, d time.Duration, op string, k kind, fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	token := c.currentToken()
 	err := c.once(ctx, op, k, token, fn)

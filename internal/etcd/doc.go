@@ -3,7 +3,8 @@
 // Invariants:
 //
 //   - every call ends by its context or after [CallTimeout], whichever is
-//     first;
+//     first; only [Client.HashKV] has longer, and [Client.Snapshot] as long as
+//     bytes come;
 //   - a call is sent at most once. Nothing is retried behind the caller's back;
 //     the only repetition is after a refusal for a stale auth token, which etcd
 //     gives before it does anything. This is why the raw gRPC stubs are used and

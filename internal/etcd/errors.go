@@ -57,6 +57,10 @@ var (
 	ErrNoSpace = errors.New("database space exceeded")
 	// ErrCorrupt: the cluster has a CORRUPT alarm.
 	ErrCorrupt = errors.New("corrupt cluster")
+	// ErrCompacted: that revision is not kept any more.
+	ErrCompacted = errors.New("revision was compacted")
+	// ErrFutureRevision: the member has not come to that revision yet.
+	ErrFutureRevision = errors.New("revision is yet to come")
 
 	// ErrUnreachable: there was no connection to the member, so the call was
 	// not sent.
@@ -97,11 +101,14 @@ var refusals = func() map[string]error {
 		{rpctypes.ErrGRPCNotCapable, ErrNotCapable},
 		{rpctypes.ErrGRPCUserEmpty, ErrAuthRequired},
 		{rpctypes.ErrGRPCAuthFailed, ErrAuthRequired},
+		{rpctypes.ErrGRPCUserNotFound, ErrAuthRequired}, // a client certificate's name that is no user's
 		{rpctypes.ErrGRPCInvalidAuthToken, ErrAuthRequired},
 		{rpctypes.ErrGRPCAuthOldRevision, ErrAuthRequired},
 		{rpctypes.ErrGRPCPermissionDenied, ErrPermission},
 		{rpctypes.ErrGRPCNoSpace, ErrNoSpace},
 		{rpctypes.ErrGRPCCorrupt, ErrCorrupt},
+		{rpctypes.ErrGRPCCompacted, ErrCompacted},
+		{rpctypes.ErrGRPCFutureRev, ErrFutureRevision},
 	} {
 		m[status.Convert(r.theirs).Message()] = r.ours
 	}

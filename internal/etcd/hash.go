@@ -1,0 +1,52 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"etcdadm.io/cluster"
+)
+
+// HashTimeout ends HashKV, which reads every key of the database: about a
+// second a gigabyte from memory, much more from a slow disk.
+const HashTimeout = 2 * time.Minute
+
+// KVHash is a hash over all keys and their revisions, up to Revision.
+type KVHash struct {
+	Cluster cluster.ClusterID
+	Member  cluster.MemberID
+	Hash    uint32
+	// Revision is up to which it was computed.
+	Revision int64
+	// Compacted is the compaction that the member had seen. Hashes of different
+	// compactions say nothing about each other.
+	Compacted int64
+	// Current is the member's revision at the time.
+	Current int64
+}
+
+// HashKV asks for the hash up to a revision; zero is the newest. Two members
+// whose hashes differ at one Revision and one Compacted have diverged. With auth
+// on it needs the root role. Errors: ErrCompacted, ErrFutureRevision.
+func (c *Client) HashKV(ctx context.Context, revision int64) (KVHash, error) {
+	var reply *pb.HashKVResponse
+	err := c.callWithin(ctx, HashTimeout, "hash keys", reads, func(ctx context.Context) error {
+		var err error
+		reply, err = c.maintenance.HashKV(ctx, &pb.HashKVRequest{Revision: revision})
+		return err
+	})
+	if err != nil {
+		return KVHash{}, err
+	}
+	h := KVHash{
+		Cluster: cluster.ClusterID(reply.Header.GetClusterId()), Member: cluster.MemberID(reply.Header.GetMemberId()),
+		Hash: reply.Hash, Revision: reply.HashRevision, Compacted: reply.CompactRevision, Current: reply.Header.GetRevision(),
+	}
+	if h.Revision == 0 { // releases before 3.6 do not say it
+		h.Revision = cmp.Or(revision, h.Current)
+	}
+	return h, nil
+}
