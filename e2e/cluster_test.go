@@ -63,7 +63,7 @@ func newCluster(t *testing.T, o options) *testCluster {
 	dir := t.TempDir()
 	if *keep {
 		var err error
-		if dir, err = os.MkdirTemp("", "etcdadm-e2e-"+t.Name()+"-"); err != nil {
+		if dir, err = os.MkdirTemp("", "etcdadm-e2e-"+strings.ReplaceAll(t.Name(), "/", "-")+"-"); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("kept in %s", dir)

@@ -177,9 +177,13 @@ func (h *host) spawn(cmd *exec.Cmd) error {
 	return h.c.net.hosts[h.address].do(cmd.Start)
 }
 
+// logTime is how the daemons' logs have the time of day, for comparison.
+const logTime = "15:04:05.000"
+
 // partition splits the hosts into groups that do not hear each other.
 func (c *testCluster) partition(groups ...[]int) {
 	c.t.Helper()
+	defer func() { c.t.Logf("%s: partitioned into %v", time.Now().UTC().Format(logTime), groups) }()
 	for i, group := range groups {
 		for j, other := range groups {
 			if i == j {
@@ -208,6 +212,7 @@ func (c *testCluster) heal() {
 	if err := c.net.heal(); err != nil {
 		c.t.Fatal(err)
 	}
+	c.t.Logf("%s: healed", time.Now().UTC().Format(logTime))
 }
 
 // A network of a test is what the tests take it for: what is cut is lost in one

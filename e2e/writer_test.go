@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -32,12 +33,22 @@ func (c *testCluster) write() *writer {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &writer{t: c.t, client: c.newClient(), prefix: "written/" + c.block.prefix + time.Now().Format("150405.000000") + "/",
 		stop: cancel, acked: map[string]string{}}
-	for i := range writers {
-		w.done.Go(func() { w.run(ctx, i) })
+	clients := slices.Repeat([]*clientv3.Client{w.client}, writers)
+	if c.net != nil {
+		// One for each host: the one whose member cannot write holds up no other.
+		clients = nil
+		for _, h := range c.hosts {
+			clients = append(clients, c.newClient(h.n))
+		}
+	}
+	for i, client := range clients {
+		w.done.Go(func() { w.run(ctx, i, client) })
 	}
 	c.t.Cleanup(func() { // before the cluster ends
 		w.end()
-		w.client.Close()
+		for _, client := range append(clients, w.client) {
+			client.Close()
+		}
 	})
 	w.waitFor(1)
 	return w
@@ -47,11 +58,11 @@ func (c *testCluster) write() *writer {
 // without a leader does not hold up the others.
 const writers = 3
 
-func (w *writer) run(ctx context.Context, series int) {
+func (w *writer) run(ctx context.Context, series int, client *clientv3.Client) {
 	for n := 0; ctx.Err() == nil; n++ {
 		key, value := fmt.Sprintf("%s%d/%08d", w.prefix, series, n), fmt.Sprint(time.Now().UnixNano())
 		callCtx, cancel := context.WithTimeout(ctx, 3*time.Second)
-		_, err := w.client.Put(callCtx, key, value)
+		_, err := client.Put(callCtx, key, value)
 		cancel()
 		now := time.Now()
 		w.mu.Lock()
@@ -103,9 +114,15 @@ func (w *writer) check() {
 	w.t.Helper()
 	w.waitFor(1)
 	w.end()
+	w.compare(w.client)
+}
+
+// compare looks for every acknowledged write through a client.
+func (w *writer) compare(client *clientv3.Client) {
+	w.t.Helper()
 	found := map[string]string{}
 	eventually(w.t, soon, "reading back", func(ctx context.Context) error {
-		got, err := w.client.Get(ctx, w.prefix, clientv3.WithPrefix())
+		got, err := client.Get(ctx, w.prefix, clientv3.WithPrefix())
 		if err != nil {
 			return err
 		}
