@@ -35,6 +35,9 @@ type HostReport struct {
 
 // StoreView is what the leader saw in the backup store.
 type StoreView struct {
+	// URL is the store's, for the commands that people are shown; it holds no
+	// secret. It may be empty.
+	URL string `json:"url,omitempty"`
 	// Read: the control objects were read just now. When it is false, Intent
 	// is the last one seen and nothing may be concluded from its absence.
 	Read   bool    `json:"read"`

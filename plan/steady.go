@@ -21,7 +21,7 @@ func steady(v *view) *Decision {
 	}
 	d := &Decision{Reason: fmt.Sprintf("%d of %d voters are up, as the spec asks", up, n), Done: true}
 	if v.spec.Hold && n != v.spec.MemberCount {
-		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold", up, n, v.spec.MemberCount)
+		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold (etcdadm seed %s --nodes N lifts it)", up, n, v.spec.MemberCount, v.store())
 	}
 	return d
 }

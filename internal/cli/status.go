@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -143,7 +144,7 @@ func printReport(w io.Writer, r console.Report) {
 	if o.Spec != nil {
 		hold := ""
 		if o.Spec.Hold {
-			hold = " (on hold)"
+			hold = fmt.Sprintf(" (on hold; etcdadm seed %s --nodes N, or configure-cluster, lifts it)", cmp.Or(o.Store.URL, "STORE"))
 		}
 		fmt.Fprintf(w, "wanted: %d members of etcd %s%s\n", o.Spec.MemberCount, o.Spec.EtcdVersion, hold)
 	}

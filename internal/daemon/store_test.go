@@ -55,3 +55,18 @@ func TestUnusableStoreKeepsAFirstStartDown(t *testing.T) {
 		t.Fatalf("%v, want an error with a hint", err)
 	}
 }
+
+// What people are shown of a store's URL holds no credential.
+func TestShownURL(t *testing.T) {
+	for raw, want := range map[string]string{
+		"file:///var/backups/etcd":                       "file:///var/backups/etcd",
+		"s3://bucket/prefix?region=eu-1":                 "s3://bucket/prefix?region=eu-1",
+		"s3://me:hunter2@bucket/p?access_key=a&region=x": "s3://bucket/p?region=x",
+		"azblob://c/p?sig=abc&SessionToken=d":            "azblob://c/p",
+		":":                                              "",
+	} {
+		if got := shownURL(raw); got != want {
+			t.Errorf("%s is shown as %s, not %s", raw, got, want)
+		}
+	}
+}

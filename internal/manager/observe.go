@@ -53,6 +53,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	t.observeHosts(ctx, o, request)
 	both.Wait()
 	o.Store, o.Spec = l.view, m.completed(l.spec)
+	o.Store.URL = m.o.StoreURL
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) {
 		poke(m.wake) // the hosts have not heard of this spec

@@ -81,6 +81,7 @@ type Options struct {
 	Network     Network
 	Seeds       discovery.Seeds // nil: others have to come to us
 	Control     *control.Folder // nil: there is no store
+	StoreURL    string          // as people are shown it; without secrets
 	// Spec, when set, takes the place of the spec in the store.
 	Spec *cluster.Spec
 	// DeadAfter, when positive, goes for a spec that names none.

@@ -3,7 +3,9 @@ package manager
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +24,13 @@ var (
 	numbers   = regexp.MustCompile(`\d+`)
 )
 
-// speaker says a decision when it changes. Time that passes is no change.
+// speaker says a decision when it changes, and of its blockers those that are
+// new and those that are gone. Time that passes is no change.
 type speaker struct {
 	log   *slog.Logger
-	text  string // what was said last, without durations
+	main  string            // the decision that was said last, without durations
+	told  map[string]string // the code of each blocker that was said, by its words
+	text  string            // both, as of the last time that something was said
 	shape string // and without numbers
 	at    time.Time
 	quiet time.Duration
@@ -47,20 +52,30 @@ func (s *speaker) say(d plan.Decision, now time.Time) bool {
 		s.quiet = min(2*s.quiet, quietMost)
 	}
 	s.text, s.shape, s.at = text, shape, now
-	s.line(d)
+	if main := durations.ReplaceAllString(mainWords(d), ""); main != s.main {
+		s.main = main
+		s.decision(d)
+	}
+	s.blockers(d)
 	return true
 }
 
 func words(d plan.Decision) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n%t\n%s\n", d.Rule, d.Reason, d.Done, d.Action)
+	b.WriteString(mainWords(d))
 	for _, x := range d.Blockers {
-		fmt.Fprintf(&b, "%s %s\n", x.Code, x.Sentence)
+		b.WriteString(blockerWords(x) + "\n")
 	}
 	return b.String()
 }
 
-func (s *speaker) line(d plan.Decision) {
+func mainWords(d plan.Decision) string {
+	return fmt.Sprintf("%s\n%s\n%t\n%s\n", d.Rule, d.Reason, d.Done, d.Action)
+}
+
+func blockerWords(b plan.Blocker) string { return b.Code + " " + b.Sentence }
+
+func (s *speaker) decision(d plan.Decision) {
 	args := []any{"rule", d.Rule, "reason", d.Reason}
 	if a := d.Action; a != nil {
 		args = append(args, "action", a.String())
@@ -72,15 +87,28 @@ func (s *speaker) line(d plan.Decision) {
 		}
 	}
 	s.log.Info("decision", args...)
+}
+
+func (s *speaker) blockers(d plan.Decision) {
+	before := s.told
+	s.told = map[string]string{}
+	still := map[string]bool{}
 	for _, b := range d.Blockers {
-		if b.Sentence == d.Reason && b.Command == "" {
-			continue // said already
+		key := durations.ReplaceAllString(blockerWords(b), "")
+		s.told[key], still[b.Code] = b.Code, true
+		if _, said := before[key]; said || b.Sentence == d.Reason && b.Command == "" {
+			continue // with the decision, or before it
 		}
 		args := []any{"code", b.Code, "blocker", b.Sentence}
 		if b.Command != "" {
 			args = append(args, "command", b.Command)
 		}
 		s.log.Warn("blocked", args...)
+	}
+	for _, code := range slices.Compact(slices.Sorted(maps.Values(before))) {
+		if !still[code] {
+			s.log.Info("no longer blocked", "code", code)
+		}
 	}
 }
 

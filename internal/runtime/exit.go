@@ -39,7 +39,10 @@ func (c *Child) describeEnd(proc *process) Exit {
 	c.mu.Lock()
 	log := c.log
 	c.mu.Unlock()
-	if lines := causeLines(readTail(log)); len(lines) > 0 {
+	if exit.Signal == "SIGKILL" {
+		return exit // whoever is killed says nothing about it
+	}
+	if lines := causeLines(readTail(log), known && exit.Signal == ""); len(lines) > 0 {
 		exit.Reason += ": " + strings.Join(lines, "; ")
 	}
 	return exit
@@ -76,16 +79,17 @@ const (
 )
 
 // causeLines picks the lines of a log that look like the cause of its end: the
-// last fatal ones; else the last errors; else the last lines.
-func causeLines(log string) []string {
+// last fatal ones; else the last errors; else, where any line is wanted since
+// the process ended by itself, the last lines.
+func causeLines(log string, any bool) []string {
 	var byRank [3][]string
 	for line := range strings.Lines(log) {
 		if text, rank := readLine(strings.TrimSpace(line)); text != "" {
 			byRank[rank] = append(byRank[rank], shorten(redact(text)))
 		}
 	}
-	for _, lines := range byRank {
-		if len(lines) > 0 {
+	for rank, lines := range byRank {
+		if len(lines) > 0 && (rank != rankOther || any) {
 			return lines[max(0, len(lines)-causeMost):]
 		}
 	}

@@ -128,9 +128,19 @@ func TestCauseLines(t *testing.T) {
 		{"broken structure", `{"level":"fatal","msg":`, []string{`{"level":"fatal","msg":`}},
 		{"long", strings.Repeat("é", 400), []string{strings.Repeat("é", causeLength/2) + "…"}},
 	} {
-		if diff := cmp.Diff(c.want, causeLines(c.log)); diff != "" {
+		if diff := cmp.Diff(c.want, causeLines(c.log, true)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
+	}
+}
+
+// What a process wrote before somebody ended it is no cause, unless it was an error.
+func TestCauseLinesOfAnEndFromOutside(t *testing.T) {
+	if got := causeLines(`{"level":"info","msg":"serving"}`+"\n", false); got != nil {
+		t.Errorf("%q is no cause", got)
+	}
+	if diff := cmp.Diff([]string{"disk full"}, causeLines(`{"level":"error","msg":"disk full"}`+"\n", false)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,0 +1,60 @@
+package manager
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/plan"
+)
+
+// What is said is what changed: a decision is not said again because one of its
+// blockers came, changed or went.
+func TestSpeakerSaysWhatChanged(t *testing.T) {
+	var out bytes.Buffer
+	s := speaker{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))}
+	now := time.Unix(0, 0)
+	silent := plan.Blocker{Code: "store-silent", Sentence: "the store is away"}
+	skew := plan.Blocker{Code: "clock-skew", Sentence: "12s ahead", Command: "fix it"}
+	steady := plan.Decision{Rule: "steady", Reason: "all is well", Done: true}
+	with := func(d plan.Decision, b ...plan.Blocker) plan.Decision {
+		d.Blockers = b
+		return d
+	}
+	for _, step := range []struct {
+		d    plan.Decision
+		want []string
+	}{
+		{steady, []string{"msg=decision"}},
+		{steady, nil},
+		{with(steady, silent), []string{"msg=blocked code=store-silent"}},
+		{with(steady, silent, skew), []string{"msg=blocked code=clock-skew"}},
+		{with(steady, silent, plan.Blocker{Code: "clock-skew", Sentence: "13s ahead", Command: "fix it"}), nil},
+		{with(steady, skew), []string{`msg="no longer blocked" code=store-silent`}},
+		{with(plan.Decision{Rule: "grow", Reason: "more"}, skew), []string{"msg=decision rule=grow"}},
+		{steady, []string{"msg=decision rule=steady", `msg="no longer blocked" code=clock-skew`}},
+		{plan.Decision{Rule: "quorum", Reason: "the store is away", Blockers: []plan.Blocker{silent}}, []string{"msg=decision rule=quorum"}},
+	} {
+		out.Reset()
+		now = now.Add(time.Minute)
+		s.say(step.d, now)
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if out.Len() == 0 {
+			lines = nil
+		}
+		ok := len(lines) == len(step.want)
+		for i := range step.want {
+			ok = ok && strings.HasPrefix(lines[i], step.want[i])
+		}
+		if !ok {
+			t.Fatalf("%+v: said %q, want %q", step.d, lines, step.want)
+		}
+	}
+}
