@@ -30,6 +30,9 @@ const (
 // defaultRegion signs requests to servers that have no regions.
 const defaultRegion = "us-east-1"
 
+// patience is how many times longer than others the request may take that makes one object of all parts.
+const patience = 10
+
 // Service is one of the schemes that name an S3-compatible service.
 type Service struct {
 	Name string
@@ -84,7 +87,15 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{place: place, config: c}
-	if s.aws, err = load(ctx, c, opts); err != nil {
+	if opts.Stall <= 0 {
+		opts.Stall = remote.Stall
+	}
+	slow, err := load(ctx, c, patience*opts.Stall)
+	if err == nil {
+		s.patient = slow.HTTPClient
+		s.aws, err = load(ctx, c, opts.Stall)
+	}
+	if err != nil {
 		return nil, &blob.Error{Op: "open", Object: "store " + s.String(), Err: err, Advice: "check the AWS_ variables and the files that they name"}
 	}
 	return s, nil
@@ -132,10 +143,10 @@ func first(values ...string) string {
 }
 
 // load reads the SDK's configuration: environment and files. Credentials are got when they are needed.
-func load(ctx context.Context, c config, opts Options) (aws.Config, error) {
+func load(ctx context.Context, c config, stall time.Duration) (aws.Config, error) {
 	var trust error
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		remote.Tune(t, opts.Stall)
+		remote.Tune(t, stall)
 		if c.ca != "" {
 			trust = remote.Trust(t, c.ca)
 		}

@@ -98,7 +98,7 @@ func (s *Store) explain(err error) error {
 		f.Advice = "create the bucket, or correct its name in the store's URL"
 	case r.code == "RequestTimeTooSkewed":
 		f.Advice = "set this host's clock: it differs from the store's by more than 15 minutes"
-	case r.code == "SignatureDoesNotMatch" || r.code == "InvalidAccessKeyId":
+	case r.code == "SignatureDoesNotMatch" || r.code == "InvalidAccessKeyId" || r.code == "XAdminUserNotFound": // the last is versitygw's
 		sentinel, f.Advice = blob.ErrForbidden, "check the access key and its secret, and that they are for this store"
 	case r.code == "ExpiredToken" || r.code == "InvalidToken" || r.code == "TokenRefreshRequired":
 		sentinel, f.Advice = blob.ErrForbidden, "get a new session token"

@@ -34,6 +34,8 @@ type Store struct {
 	place  remote.Location
 	config config
 	aws    aws.Config
+	// patient waits longer: a server may copy a large object together before it says anything.
+	patient s3.HTTPClient
 
 	mu     sync.Mutex // guards client
 	client *s3.Client // nil until the bucket's region is known

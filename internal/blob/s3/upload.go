@@ -46,7 +46,7 @@ func (s *Store) upload(ctx context.Context, name string, first []byte, body io.R
 		out, err := client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 			Bucket: &s.place.Bucket, Key: &name, UploadId: id, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
 			IfMatch: ifMatch, IfNoneMatch: ifNoneMatch,
-		})
+		}, func(o *s3.Options) { o.HTTPClient = s.patient })
 		if err == nil {
 			tag = out.ETag
 		}
