@@ -45,6 +45,10 @@ type LocalMember struct {
 	URLs        URLs       `json:"urls,omitzero"`
 	Options     []string   `json:"options,omitempty"` // etcd arguments beyond ours, sorted
 	Quarantined bool       `json:"quarantined,omitempty"`
+	// Took is the member ID in the head of the write-ahead log where that is
+	// another than Member: etcd took it from an old member list at its first
+	// start. The member was stopped for good then.
+	Took MemberID `json:"took,omitempty"`
 	// HasData tells whether the write-ahead log is on the disk, as observed.
 	HasData bool `json:"hasData,omitempty"`
 }

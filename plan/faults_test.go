@@ -29,6 +29,7 @@ import (
 //	wipe H [as=NEW]               the disk is empty again; as: under a new identity at the old address
 //	lose-data H                   the member's data is gone, the rest of the disk is not
 //	refused H                     etcd ends at the member's first start, before it writes a log
+//	took H                        etcd took another ID than the host started it for, and the host gave it up
 //	readdress H                   the host comes back at another address
 //	swap H1 H2                    two hosts come back with each other's address
 //	same-url H1 H2                the first says that it listens where the second does
@@ -232,6 +233,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		w.wipe(h, cluster.HostID(as))
 	case "refused":
 		h.Local.State, h.Local.HasData = cluster.MemberStarting, false
+	case "took":
+		h.Local.State, h.Local.Run, h.Local.Took = cluster.MemberRemoved, false, cluster.MemberID(0xdead)
 	case "lose-data":
 		h.Local.HasData = false
 	case "readdress":

@@ -102,21 +102,61 @@ func (v *view) startingLearner() cluster.HostID {
 	return ""
 }
 
-// oldListAt waits while a voter answers that does not keep up. Source: a
+// oldListAt waits while a member answers that does not keep up. Source: a
 // joining etcd takes its member ID from the list of whichever member answers
 // first, by peer URL. A list from before a former member at this address was
-// removed would give it that member's ID, and an empty disk its vote.
+// removed would give it that member's ID, and an empty disk its vote. A
+// learner that is catching up goes through every old list on its way, since it
+// applies the log from the beginning.
+//
+// This is a look at what was; what answers when the member starts may be
+// another one. So its host looks at the ID that it took.
 func (v *view) oldListAt(h *cluster.HostReport, joiner cluster.Seat) *Decision {
-	for _, s := range v.roster.Voters() {
-		if s.Up || !v.mayAnswer(s) {
+	for _, s := range v.roster.Seats {
+		what, why := "voter", s.Why
+		if s.Learner {
+			what, why = "learner", orElse(s.Why, "it is catching up")
+		}
+		if s.ID == joiner.ID || v.keepsUp(s) || !v.mayAnswer(s) {
 			continue
 		}
-		d := wait(false, "voter-behind", "", "member %s was added for %s; it is started once voter %s keeps up or is gone, because its list may be old (%s)",
-			joiner.ID, h.Host, seatName(s), s.Why)
+		d := wait(false, "voter-behind", "", "member %s was added for %s; it is started once %s %s keeps up or is gone, because its list may be old (%s)",
+			joiner.ID, h.Host, what, seatName(s), why)
 		d.Again = later
 		return d
 	}
 	return nil
+}
+
+// keepsUp: a voter that is up served a quorum read, so that its list is
+// current; of a learner, which serves no list, its index tells. Hosts are not
+// looked at in the same instant, so a little is allowed for what was written
+// in between.
+func (v *view) keepsUp(s cluster.Seat) bool {
+	if !s.Learner || !s.Up {
+		return s.Up
+	}
+	top := v.listIndex()
+	return s.Host.Status.Applied >= top-min(top/100, 1000)
+}
+
+// listIndex is a raft index at which the present member list was applied: the
+// lowest that a voter has which is up.
+func (v *view) listIndex() uint64 {
+	var low uint64
+	for i, s := range v.roster.Up() {
+		if a := s.Host.Status.Applied; i == 0 || a < low {
+			low = a
+		}
+	}
+	return low
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
 }
 
 // mayAnswer: a process of the member runs as far as anybody can tell.
@@ -175,15 +215,26 @@ func (v *view) dropLearner(s cluster.Seat) *Decision {
 
 // dropStuck removes a learner that its host started and that never wrote a log,
 // because etcd refuses to start it: the members that it was to join with are
-// not those that are any more. Its host joins anew afterwards.
+// not those that are any more. So is one that its host gave up, because etcd
+// took another ID for it. The host joins anew afterwards.
 func (v *view) dropStuck(s cluster.Seat) *Decision {
 	h := s.Host
+	if h.UnderFence && h.Local.State == cluster.MemberRemoved {
+		return v.removeLearner(s, fmt.Sprintf("host %s gave learner %s up%s: remove it, and let its host join anew", h.Host, s.ID, tookWords(h.Local)))
+	}
 	since := v.obs.Memory.Member(s.ID).JoiningSince
 	if !h.UnderFence || h.Local.State != cluster.MemberStarting || h.Local.HasData || h.Process.State != cluster.ProcessBackoff ||
 		since.IsZero() || v.obs.At.Sub(since) < joinPatience {
 		return nil
 	}
 	return v.removeLearner(s, fmt.Sprintf("learner %s was started and wrote no log, its process is %s: remove it, and let its host join anew", seatName(s), processWords(h.Process)))
+}
+
+func tookWords(l cluster.LocalMember) string {
+	if l.Took == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", because etcd took the ID %s for it from an old member list", l.Took)
 }
 
 func (v *view) removeLearner(s cluster.Seat, reason string) *Decision {

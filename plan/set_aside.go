@@ -23,6 +23,11 @@ func setAside(v *view) *Decision {
 		case v.superseded(h):
 			return v.setAsideOp(h, "superseded", fmt.Sprintf("host %s carries a member of generation %d, which generation %d superseded", h.Host, h.Local.Generation, v.intent.Generation))
 		case v.removed(h):
+			if took, listed := v.roster.Seat(h.Local.Took); listed {
+				// What ran as a member that is listed is looked at by a person.
+				v.aside("other-member-id", "", "host %s holds what etcd wrote as member %s of host %s, which it took for its own: it is not set aside while that member is listed", h.Host, took.ID, seatName(took))
+				continue
+			}
 			if !v.surelyPromisedBefore(h) {
 				return &Decision{Reason: fmt.Sprintf("host %s carries member %s, which is not listed: look once more", h.Host, h.Local.Member), Again: soon}
 			}

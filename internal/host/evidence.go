@@ -14,6 +14,7 @@ import (
 var (
 	errNotWanted = errors.New("the host's record does not want this member to run")
 	errForgot    = errors.New("the evidence that this disk holds the member's log is gone")
+	errOtherLog  = errors.New("the write-ahead log is another member's")
 )
 
 // saveTimeout bounds the wait for a turn to write, where no caller does.
@@ -38,16 +39,27 @@ func (h *Host) permit(nonce string) Permit {
 			}
 			return errForgot
 		}
+		if err := h.checkOwner(s); err != nil {
+			return err
+		}
 		// A log that was seen has to be there at every later start, so what
 		// was seen is written down before the process runs again.
 		return h.recordLog(s, marked, wal)
 	}
 }
 
-// recordLog moves a starting member whose log was seen on to started.
+// recordLog moves a starting member whose log was seen on to started, if it is
+// the log of that member.
 func (h *Host) recordLog(s State, marked, wal bool) error {
 	if s.Local.State != cluster.MemberStarting || !marked || !wal {
 		return nil
+	}
+	c, m, err := h.o.Disk.Owner(s.Local.Token)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look whose log it is: %w", err)
+	case !isLogOf(s.Local, c, m):
+		return h.disown(s, c, m)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
@@ -155,6 +167,7 @@ func (h *Host) resume(ctx context.Context) error {
 	}
 	h.clear("data-not-set-aside")
 	h.clear("data-vanished")
+	h.clear(codeOtherLog)
 	h.takeInventory()
 	return nil
 }

@@ -52,6 +52,7 @@ type Host struct {
 	looking chan struct{} // held to look at the data directory for an observation
 	changes chan struct{}
 	lost    chan struct{} // the evidence for the member was found gone
+	stray   chan struct{} // the process took another member's ID
 
 	mu         sync.Mutex // guards what follows; never held across a call to a port
 	state      State      // what is durable
@@ -92,6 +93,7 @@ func New(o Options) *Host {
 		o:      o,
 		booted: make(chan struct{}), turn: make(chan struct{}, 1), writer: make(chan struct{}, 1),
 		looking: make(chan struct{}, 1), changes: make(chan struct{}, 1), lost: make(chan struct{}, 1),
+		stray: make(chan struct{}, 1),
 		noted: map[string]cluster.Problem{},
 	}
 }
@@ -109,9 +111,12 @@ func Mint() string {
 }
 
 const (
-	beatEvery  = 10 * time.Second
-	logEvery   = 250 * time.Millisecond
-	askTimeout = 2 * time.Second
+	beatEvery = 10 * time.Second
+	logEvery  = 250 * time.Millisecond
+	// joinerLogEvery is shorter, because a joiner's log may turn out to be
+	// another member's, and until that is seen, it takes part in raft.
+	joinerLogEvery = 20 * time.Millisecond
+	askTimeout     = 2 * time.Second
 	// adoptTimeout bounds the look for a process left by an earlier daemon.
 	adoptTimeout = 20 * time.Second
 )
@@ -141,6 +146,8 @@ func (h *Host) Run(ctx context.Context) error {
 			h.noticeLog()
 		case <-h.lost:
 			h.becomeNewDisk(ctx)
+		case <-h.stray:
+			h.stopStray(ctx)
 		case <-beat.C:
 			h.tick(ctx)
 		}
@@ -152,6 +159,9 @@ func (h *Host) Run(ctx context.Context) error {
 func (h *Host) awaitLog() <-chan time.Time {
 	if h.snapshot().Local.State != cluster.MemberStarting || h.o.Process.Status().State == cluster.ProcessStopped {
 		return nil
+	}
+	if l := h.snapshot().Launch; l != nil && !l.Founding {
+		return time.After(joinerLogEvery)
 	}
 	return time.After(logEvery)
 }

@@ -52,6 +52,7 @@ type machine struct {
 	took map[cluster.MemberID]bool
 	// slowLog: the process writes its log only when it is told to.
 	slowLog   bool
+	takes     cluster.MemberID // by an old list, whatever it is started for
 	adoptErr  error
 	ensureErr error
 	heldBy    error // why SetAside cannot move the data
@@ -230,6 +231,18 @@ func (s *session) Data(token string, disk cluster.DiskID) (marked, wal bool, err
 	return marked, wal, err
 }
 
+func (s *session) Owner(token string) (c cluster.ClusterID, id cluster.MemberID, err error) {
+	err = s.call("owner", func() error {
+		d := s.m.disk.data[token]
+		if d == nil || !d.wal {
+			return errors.New("there is no log")
+		}
+		id = d.owner
+		return nil
+	})
+	return c, id, err
+}
+
 func (s *session) SetAside(token, reason string, c cluster.ClusterID, id cluster.MemberID) (aside cluster.SetAside, err error) {
 	err = s.call("set-aside", func() error {
 		d := s.m.disk.data[token]
@@ -292,7 +305,10 @@ func (p process) spawn(l host.Launch, permit host.Permit) error {
 		m.running, m.member = &l, id
 		m.pid++
 		m.starts = append(m.starts, l)
-		m.etcd.reset(id)
+		if m.takes != 0 {
+			m.member = m.takes
+		}
+		m.etcd.reset(m.member)
 		if !m.slowLog {
 			m.writeLogLocked()
 		}

@@ -101,6 +101,10 @@ type Disk interface {
 	// Data tells what is there: whether the mark of this disk is in the
 	// directory, and whether a write-ahead log is.
 	Data(token string, disk cluster.DiskID) (marked, wal bool, err error)
+	// Owner tells whose write-ahead log it is, by the head of the log itself.
+	// It is asked only where there is a log; one whose head cannot be read is
+	// an error.
+	Owner(token string) (cluster.ClusterID, cluster.MemberID, error)
 	// SetAside moves the data directory away under a name that says what it
 	// was, and returns that name. Nothing to move is no error and no name. A
 	// directory that a process holds is an error.

@@ -131,6 +131,21 @@ func (x simDisk) Data(token string, id cluster.DiskID) (marked, wal bool, err er
 	return marked, wal, err
 }
 
+// Owner implements host.Disk.
+func (x simDisk) Owner(token string) (c cluster.ClusterID, id cluster.MemberID, err error) {
+	err = x.d.do(kindData, "", func() error {
+		x.d.m.mu.Lock()
+		defer x.d.m.mu.Unlock()
+		have := x.d.m.disk.dirs[token]
+		if have == nil {
+			return errors.New("look at the log: there is no data directory")
+		}
+		id, c = x.d.w.etcd.CloneData(have.data).Member()
+		return nil
+	})
+	return c, id, err
+}
+
 // SetAside implements host.Disk.
 func (x simDisk) SetAside(token, reason string, c cluster.ClusterID, id cluster.MemberID) (out cluster.SetAside, err error) {
 	err = x.d.do(kindSetAside, reason, func() error {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +194,61 @@ func TestRule8OldListGivesAnOldMemberID(t *testing.T) {
 		w.Heal()
 		w.Await(5, soonEnough)
 	})
+}
+
+// TestRule8OldListAfterTheLook: a voter that was off when the joiner's start was
+// decided comes back before the joiner asks it, still without what happened
+// meanwhile: it lists a learner that was added for the joiner's host, never
+// started, and removed. The joiner's etcd takes that one's ID. Its host must not
+// leave it running or record it as started, and it joins in the end.
+func TestRule8OldListAfterTheLook(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(5, "a", "b", "c", "d", "e", "f")
+		a, f := w.Host("a"), w.Host("f")
+		rest := []*machine{w.Host("b"), w.Host("c"), w.Host("d"), w.Host("e")}
+		lose := true
+		w.OnLetter(func(l Letter) *Post {
+			if lose && l.Kind == kindApply && l.Apply.Op.Kind == cluster.OpStart && l.To == "f" {
+				return &Post{Lose: true}
+			}
+			return nil
+		})
+		w.once(func(p Point) bool { return lose && p.Host == "f" && p.Kind == kindSpawn }, Strike{Err: errors.New("held up")}, nil)
+		w.Spec(spec(7))
+		w.Until("a lists the learner", soonEnough, func() bool { _, l := w.voters(); return len(l) == 1 && w.lists(a, l[0].ID) })
+		_, l := w.voters()
+		former := l[0].ID
+		w.Halt(a)
+		w.Split([]*machine{a}, rest, members)
+		w.Halt(f)
+		w.Wipe(f)
+		lose = false
+		took := false
+		w.OnPoint(func(p Point) Strike {
+			if p.Host != "f" || p.Kind != kindSpawn || p.After || took {
+				return Strike{}
+			}
+			took = true
+			w.Start(a)
+			return Strike{Pause: 3 * time.Second}
+		})
+		w.Start(f)
+		w.Until("f takes the former ID", soonEnough, func() bool {
+			s, _ := f.state()
+			return s.Local.Took == former && s.Local.State == cluster.MemberRemoved
+		})
+		w.run(time.Second)
+		if p := f.running(); p != nil {
+			w.violate("f runs on as member %s", former)
+		}
+		w.Heal()
+		w.await(6, 7, soonEnough)
+	})
+}
+
+// lists reports whether the member of a machine lists another one, as far as it
+// has come.
+func (w *World) lists(m *machine, id cluster.MemberID) bool {
+	s, ok := w.seenOn(m)
+	return ok && slices.ContainsFunc(s.Members, func(x cluster.Member) bool { return x.ID == id })
 }

@@ -1,0 +1,219 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/testetcd"
+)
+
+// TestJoinerThatTakesAnotherIDIsStopped: etcd took its ID from an old list. The
+// member is never recorded as started, its process does not stay, and its data
+// is set aside once the quorum removed it.
+func TestJoinerThatTakesAnotherIDIsStopped(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			m := newMachine(t)
+			d := m.boot()
+			defer func() { d.end() }()
+			m.joined()
+			d.must(1, prepareOp)
+			m.slowLog, m.takes = slow, 3
+			d.do(1, joinOp(9), cluster.Guard{})
+			if slow {
+				time.Sleep(time.Second)
+				m.writeLog()
+			}
+			time.Sleep(100 * time.Millisecond)
+			if m.running != nil {
+				t.Fatal("it still runs")
+			}
+			l := m.state().Local
+			if l.State != cluster.MemberRemoved || l.Run || l.Member != 9 || l.Took != 3 {
+				t.Fatalf("recorded as %+v", l)
+			}
+			st := d.look(1)
+			if p := problemOf(st, "other-member-id"); p == nil || p.Unfit {
+				t.Fatalf("problems %+v", st.Problems)
+			}
+			if len(m.starts) != 1 {
+				t.Fatalf("%d starts", len(m.starts))
+			}
+			// The next daemon leaves it, too.
+			d.end()
+			d = m.boot()
+			time.Sleep(time.Minute)
+			if m.running != nil || len(m.starts) != 1 {
+				t.Fatal("a later daemon started it")
+			}
+			d.must(1, cluster.Op{Kind: cluster.OpSetAside, Host: "h1", Member: 9, Cluster: 0xc, Generation: 1, Reason: "removed"})
+			if st := d.look(1); !st.Free() || problemOf(st, "other-member-id") != nil || len(m.disk.moved) != 1 {
+				t.Fatalf("after it was set aside: %+v", st)
+			}
+		})
+	}
+}
+
+// TestOtherMembersLogIsNotStarted: somebody put another member's files there.
+func TestOtherMembersLogIsNotStarted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		d.end()
+		m.die()
+		m.mu.Lock()
+		for _, x := range m.disk.data {
+			x.owner = 77
+		}
+		m.mu.Unlock()
+		n := len(m.starts)
+		d = m.boot()
+		defer d.end()
+		time.Sleep(time.Minute)
+		if m.running != nil || len(m.starts) != n {
+			t.Fatal("it was started")
+		}
+		st := d.look(1)
+		if problemOf(st, "other-member-id") == nil || st.Local.State != cluster.MemberStarted || len(m.disk.moved) != 0 {
+			t.Fatalf("%+v", st)
+		}
+	})
+}
+
+func problemOf(st *cluster.HostState, code string) *cluster.Problem {
+	for i := range st.Problems {
+		if st.Problems[i].Code == code {
+			return &st.Problems[i]
+		}
+	}
+	return nil
+}
+
+// TestOldListGivesAJoinerAnotherID shows the danger on real etcd, and that the
+// head of the log tells it: a voter that was down while a member was removed
+// and another one added at its address answers alone, and the joiner takes the
+// former member's ID on an empty disk.
+func TestOldListGivesAJoinerAnotherID(t *testing.T) {
+	for _, version := range testetcd.Versions() {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+			defer cancel()
+			root := t.TempDir()
+			disk, err := host.OpenFileDisk(root, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := testetcd.Start(t, testetcd.Config{Version: version, Members: 5})
+			client := c.Client(t, 1)
+			list, err := client.MemberList(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := c.Members[4]
+			var former uint64
+			for _, m := range list.Members {
+				if m.Name == old.Name {
+					former = m.ID
+				}
+			}
+			signal := func(i int, s syscall.Signal) {
+				if err := c.Kill(ctx, i, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// etcd refuses to be joined by way of a member that does not know
+			// the cluster's version, which it does once it has applied it.
+			settle(ctx, t, c)
+			signal(0, syscall.SIGTERM)
+			// etcd refuses a removal while it counts less than a quorum as
+			// connected for long enough.
+			for {
+				if _, err = client.MemberRemove(ctx, former); err == nil {
+					break
+				}
+				if ctx.Err() != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			select { // a removed member ends by itself
+			case <-old.Ended():
+			case <-ctx.Done():
+				t.Fatal("the removed member runs on")
+			}
+			added, err := client.MemberAddAsLearner(ctx, []string{old.PeerURL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range []int{1, 2, 3} {
+				signal(i, syscall.SIGKILL)
+			}
+			if err := c.Launch(ctx, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := disk.CreateData("joiner", "disk"); err != nil {
+				t.Fatal(err)
+			}
+			old.DataDir = disk.DataDir("joiner")
+			old.Args = append(old.Args, "--initial-cluster-state=existing")
+			took := awaitOwner(ctx, t, c, disk)
+			if took == cluster.MemberID(added.Member.ID) || took != cluster.MemberID(former) {
+				t.Fatalf("it took %s; the former member is %x, the new one %x", took, former, added.Member.ID)
+			}
+		})
+	}
+}
+
+// settle returns once member 0 knows the cluster's version, and keeps it over a
+// restart.
+func settle(ctx context.Context, t *testing.T, c *testetcd.Cluster) {
+	t.Helper()
+	for {
+		var v struct{ EtcdCluster string }
+		r, err := http.Get(c.Members[0].ClientURL + "/version")
+		if err == nil {
+			err = json.NewDecoder(r.Body).Decode(&v)
+			r.Body.Close()
+		}
+		if err == nil && strings.HasPrefix(v.EtcdCluster, "3.") {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("member 0 does not learn the cluster's version: %q, %v", v.EtcdCluster, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if _, err := c.Client(t, 0).Put(ctx, "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitOwner starts the joiner until it finds its peer, and returns whose log
+// it wrote.
+func awaitOwner(ctx context.Context, t *testing.T, c *testetcd.Cluster, disk *host.FileDisk) cluster.MemberID {
+	t.Helper()
+	for ctx.Err() == nil {
+		if !c.Members[4].Running() {
+			if err := c.Launch(ctx, 4); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, wal, err := disk.Data("joiner", "disk"); err == nil && wal {
+			_, took, err := disk.Owner("joiner")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return took
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("the joiner wrote no log")
+	return 0
+}
