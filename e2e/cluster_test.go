@@ -49,7 +49,8 @@ type testCluster struct {
 	net     *network // nil: all on loopback
 	hosts   []*host  // hosts[0] is host 1
 
-	client *clientv3.Client
+	password string // of etcd's root, once it is asked for one
+	client   *clientv3.Client
 }
 
 // newCluster prepares hosts. At the end of the test every process of them is
@@ -221,6 +222,9 @@ func (c *testCluster) etcdctl(h *host, version string, args ...string) result {
 	if access.Etcd.Cert != "" {
 		flags = append(flags, "--cacert="+access.Etcd.CA, "--cert="+access.Etcd.Cert, "--key="+access.Etcd.Key)
 	}
+	if c.password != "" {
+		flags = append(flags, "--user=root:"+c.password)
+	}
 	return c.run([]string{"ETCDCTL_API=3"}, testetcd.Binary(c.t, version).Etcdctl, append(flags, args...)...)
 }
 
@@ -264,6 +268,9 @@ func (c *testCluster) newClient(hosts ...int) *clientv3.Client {
 
 func (c *testCluster) dial(endpoints ...string) (*clientv3.Client, error) {
 	config := clientv3.Config{Endpoints: endpoints, TLS: c.clientTLS(), DialTimeout: 5 * time.Second, Logger: zap.NewNop()}
+	if c.password != "" {
+		config.Username, config.Password = "root", c.password
+	}
 	if c.net != nil {
 		config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(c.net.dial)}
 	}

@@ -193,11 +193,26 @@ func (k *certs) etcdClient(token string) *tls.Config {
 	if !k.etcdTLS {
 		return nil
 	}
+	return inTheNameOf(k.clientsDir(token), pki.ClientNames, k.cas.Clients)
+}
+
+// etcdPeer is the way to the member's peer port, where it is a member that asks.
+func (k *certs) etcdPeer(token string) *tls.Config {
+	if !k.etcdTLS {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return inTheNameOf(k.peersDir(token), pki.PeerNames, k.cas.Peers)
+}
+
+// inTheNameOf shows the certificate that is in a directory by then.
+func inTheNameOf(dir string, names pki.Names, a *pki.Authority) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		RootCAs:    k.cas.Clients.Pool(),
+		RootCAs:    a.Pool(),
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := pki.LoadKeypair(k.clientsDir(token), pki.ClientNames)
+			pair, err := pki.LoadKeypair(dir, names)
 			if err != nil {
 				return nil, err
 			}

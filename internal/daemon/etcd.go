@@ -170,7 +170,12 @@ func (d *daemon) member(l host.Launch) host.Member {
 	if l.Quarantined {
 		urls = l.URLs.Quarantine
 	}
-	c, err := etcd.New(etcd.Config{Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential()})
+	c, err := etcd.New(etcd.Config{
+		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential(),
+		Voters: func(ctx context.Context) ([]string, error) {
+			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l.Token))
+		},
+	})
 	if err != nil {
 		return unreachable{fmt.Errorf("reach the own member: %w", err)}
 	}

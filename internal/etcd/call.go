@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
@@ -55,38 +54,6 @@ func (c *Client) once(ctx context.Context, op string, k kind, token string, fn f
 	}
 	err := fn(ctx)
 	return wrap(op, bool(k), sent.Load(), err)
-}
-
-func (c *Client) currentToken() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.token
-}
-
-// authenticate gets a token in place of a refused one, unless another call
-// already has.
-func (c *Client) authenticate(ctx context.Context, refused string) (string, error) {
-	if t := c.currentToken(); t != refused {
-		return t, nil
-	}
-	user, password, err := c.credential(ctx)
-	if err != nil {
-		return "", fmt.Errorf("%w: get credential: %w", ErrAuthRequired, err)
-	}
-	var reply *pb.AuthenticateResponse
-	// A lost reply costs a token and changes nothing, so this counts as a read.
-	err = c.once(ctx, "authenticate", reads, "", func(ctx context.Context) error {
-		var err error
-		reply, err = c.auth.Authenticate(ctx, &pb.AuthenticateRequest{Name: user, Password: password})
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.token = reply.Token
-	return reply.Token, nil
 }
 
 // sentKey carries the *atomic.Bool that sentStats sets.

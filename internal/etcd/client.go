@@ -46,6 +46,11 @@ type Config struct {
 	// Credential, when not nil, gives the user and password to show once the
 	// member asks for one. It is called again when etcd refuses the last.
 	Credential func(ctx context.Context) (user, password string, err error)
+	// Voters, when not nil, says where clients reach the voters, in the order
+	// to ask them: while the member is a learner, the driver shows the
+	// credential to one of them, because a learner takes tokens and gives none.
+	// See VoterURLs.
+	Voters func(ctx context.Context) ([]string, error)
 }
 
 // Client is the driver of one member. It is safe for concurrent use.
@@ -56,6 +61,9 @@ type Client struct {
 	maintenance pb.MaintenanceClient
 	auth        pb.AuthClient
 	credential  func(ctx context.Context) (user, password string, err error)
+	voters      func(ctx context.Context) ([]string, error)
+	tls         bool        // the endpoints are https
+	config      *tls.Config // for a voter, as it was given
 
 	mu    sync.Mutex
 	token string // guarded by mu; empty: none yet
@@ -105,6 +113,9 @@ func New(cfg Config) (*Client, error) {
 		maintenance: pb.NewMaintenanceClient(conn),
 		auth:        pb.NewAuthClient(conn),
 		credential:  cfg.Credential,
+		voters:      cfg.Voters,
+		tls:         secure,
+		config:      cfg.TLS,
 	}, nil
 }
 

@@ -1,4 +1,5 @@
-// Package etcd asks one etcd member: the host's own, at its own client URLs.
+// Package etcd asks one etcd member: the host's own, at its own client URLs. The
+// one thing it asks of another is an auth token, while the own one is a learner.
 //
 // Invariants:
 //

@@ -1,0 +1,163 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// voterTimeout bounds what one voter may take to give a learner's driver a
+// token, so that one that is down leaves time for the next.
+const voterTimeout = 1500 * time.Millisecond
+
+func (c *Client) currentToken() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.token
+}
+
+// authenticate gets a token in place of a refused one, unless another call
+// already has.
+//
+// A learner gives out no tokens, but asks for one, even for its status (source:
+// isRPCSupportedForLearner and authMaintenanceServer.Status of 3.5.35, 3.6.16
+// and 3.7.3). It takes a voter's: a simple token is assigned to its user by a
+// raft entry, on every member that applies it, and its name has the entry's
+// index, for which a member that is behind waits (tokenSimple.info); a JWT needs
+// only the keys, which are the same everywhere. An entry that reached the learner
+// inside a snapshot leaves no simple token behind: then the token is refused, and
+// the next one is younger than the snapshot.
+func (c *Client) authenticate(ctx context.Context, refused string) (string, error) {
+	if t := c.currentToken(); t != refused {
+		return t, nil
+	}
+	user, password, err := c.credential(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%w: get credential: %w", ErrAuthRequired, err)
+	}
+	token, err := c.newToken(ctx, user, password)
+	if errors.Is(err, ErrLearner) && c.voters != nil {
+		token, err = c.voterToken(ctx, user, password)
+	}
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token = token
+	return token, nil
+}
+
+// newToken asks the member itself.
+func (c *Client) newToken(ctx context.Context, user, password string) (string, error) {
+	var reply *pb.AuthenticateResponse
+	// A lost reply costs a token and changes nothing, so this counts as a read.
+	err := c.once(ctx, "authenticate", reads, "", func(ctx context.Context) error {
+		var err error
+		reply, err = c.auth.Authenticate(ctx, &pb.AuthenticateRequest{Name: user, Password: password})
+		return err
+	})
+	return reply.GetToken(), err
+}
+
+// voterToken asks the voters, one after the other. One that refuses the
+// credential speaks for all of them.
+func (c *Client) voterToken(ctx context.Context, user, password string) (string, error) {
+	voters, err := c.voters(ctx)
+	if err != nil {
+		return "", fmt.Errorf("find a voter to authenticate at: %w", err)
+	}
+	failed := []error{fmt.Errorf("authenticate at a voter: %w", ErrUnreachable)}
+	for _, endpoint := range voters {
+		token, err := c.tokenAt(ctx, endpoint, user, password)
+		if err == nil || errors.Is(err, ErrAuthRequired) || errors.Is(err, ErrPermission) {
+			return token, err
+		}
+		failed = append(failed, err)
+	}
+	return "", errors.Join(failed...)
+}
+
+func (c *Client) tokenAt(ctx context.Context, endpoint, user, password string) (string, error) {
+	if c.tls != strings.HasPrefix(endpoint, "https:") {
+		// A password that travels encrypted to the own member goes nowhere else
+		// in clear text.
+		return "", fmt.Errorf("authenticate at %s: it does not speak TLS as the own member does, or the other way round", endpoint)
+	}
+	ctx, cancel := context.WithTimeout(ctx, voterTimeout)
+	defer cancel()
+	voter, err := New(Config{Endpoints: []string{endpoint}, TLS: c.config})
+	if err != nil {
+		return "", err
+	}
+	defer voter.Close()
+	token, err := voter.newToken(ctx, user, password)
+	if err != nil {
+		return "", fmt.Errorf("at %s: %w", endpoint, err)
+	}
+	return token, nil
+}
+
+// maxMembers bounds the answer of a peer port, in bytes.
+const maxMembers = 1 << 20
+
+// VoterURLs asks a member's peer port, at its peer URLs, where clients reach the
+// voters that it knows of. A learner says it too, and no user is asked for: the
+// port is the members' own (source: peerMembersHandler of 3.5.35, 3.6.16 and
+// 3.7.3). tls has to hold a member's certificate where the port wants one.
+func VoterURLs(ctx context.Context, peerURLs []string, tls *tls.Config) ([]string, error) {
+	transport := &http.Transport{TLSClientConfig: tls, DisableKeepAlives: true} // and no proxy
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: voterTimeout}
+	var failed []error
+	for _, peer := range peerURLs {
+		voters, err := votersAt(ctx, client, peer)
+		if err == nil {
+			return voters, nil
+		}
+		failed = append(failed, err)
+	}
+	return nil, fmt.Errorf("ask the peer port for the voters: %w", errors.Join(failed...))
+}
+
+func votersAt(ctx context.Context, client *http.Client, peer string) ([]string, error) {
+	u, err := url.Parse(peer)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath("members").String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", peer, reply.Status)
+	}
+	var members []struct {
+		ClientURLs []string `json:"clientURLs"`
+		IsLearner  bool     `json:"isLearner"`
+	}
+	if err := json.NewDecoder(io.LimitReader(reply.Body, maxMembers)).Decode(&members); err != nil {
+		return nil, fmt.Errorf("read the members of %s: %w", peer, err)
+	}
+	var voters []string
+	for _, m := range members {
+		if !m.IsLearner {
+			voters = append(voters, m.ClientURLs...)
+		}
+	}
+	return voters, nil
+}
