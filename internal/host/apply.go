@@ -29,9 +29,7 @@ const (
 // An op whose effect is there already is done. One that is refused has changed
 // nothing.
 func (h *Host) Apply(ctx context.Context, req cluster.ApplyRequest) cluster.ApplyReply {
-	select {
-	case <-h.booted:
-	case <-ctx.Done():
+	if !h.awaitBoot(ctx) {
 		return refused("host %s is starting", h.o.ID)
 	}
 	req.Op = copyOp(req.Op)

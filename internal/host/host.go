@@ -130,27 +130,52 @@ func (h *Host) Run(ctx context.Context) error {
 	h.start(ctx)
 	close(h.booted)
 	h.changed()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var changed, lost, stray, due bool
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.o.Process.Changes():
-			h.noticeLog()
-			h.changed()
+			changed = true
 		case <-h.awaitLog():
 			h.noticeLog()
 		case <-h.lost:
-			h.becomeNewDisk(ctx)
+			lost = true
 		case <-h.stray:
-			h.stopStray(ctx)
+			stray = true
 		case <-beat.C:
+			due = true
+		}
+		// What came at the same time is seen to in this order, not in one
+		// that select draws, which a replayed simulation would draw anew.
+		if changed || ready(h.o.Process.Changes()) {
+			h.noticeLog()
+			h.changed()
+		}
+		if lost || ready(h.lost) {
+			h.becomeNewDisk(ctx)
+		}
+		if stray || ready(h.stray) {
+			h.stopStray(ctx)
+		}
+		if due || ready(beat.C) {
 			h.tick(ctx)
 		}
+	}
+}
+
+// ready takes a value from a channel, if there is one.
+func ready[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -164,6 +189,17 @@ func (h *Host) awaitLog() <-chan time.Time {
 		return time.After(joinerLogEvery)
 	}
 	return time.After(logEvery)
+}
+
+// awaitBoot reports whether Run has brought the machine in line with the
+// record, and waits for it until ctx ends.
+func (h *Host) awaitBoot(ctx context.Context) bool {
+	select {
+	case <-h.booted:
+	case <-ctx.Done():
+		return ready(h.booted)
+	}
+	return true
 }
 
 // finish joins what was begun.
@@ -231,6 +267,9 @@ var errBroken = errors.New("the host's state cannot be used")
 
 // save changes the state durably. A change that changes nothing writes nothing.
 func (h *Host) save(ctx context.Context, change func(*State)) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
 	select {
 	case h.writer <- struct{}{}:
 	case <-ctx.Done():
@@ -273,6 +312,9 @@ type task struct {
 
 // takeTurn excludes others from admitting an op and from promising.
 func (h *Host) takeTurn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case h.turn <- struct{}{}:
 		return nil

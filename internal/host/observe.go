@@ -37,9 +37,7 @@ const keptStamps = 8
 // Without a fence the reply is facts only: no promise, no stamp, and an op that
 // is being carried out does not matter.
 func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.ObserveReply {
-	select {
-	case <-h.booted:
-	case <-ctx.Done():
+	if !h.awaitBoot(ctx) {
 		return cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opBoot}}}
 	}
 	if req.Spec != nil {

@@ -40,11 +40,12 @@ func (m *Manager) gossip(ctx context.Context) {
 	defer pings.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+			ready(m.pingNow) // one round is for both
 		case <-m.pingNow:
 		}
 		m.judgeFitness()

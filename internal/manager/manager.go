@@ -89,7 +89,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // listen passes on what happens on this host.
 func (m *Manager) listen(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return
@@ -160,6 +160,18 @@ func (m *Manager) judgeFitness() {
 	}
 	if unfit != m.election.Unfit {
 		m.stepLocked(election.Fit{Unfit: unfit})
+	}
+}
+
+// ready takes a value from a channel, if there is one. By it a loop that waits
+// for several things says which of them goes first: select draws one of those
+// that are ready, and another one when a simulation is replayed.
+func ready[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -108,21 +108,29 @@ func (m *Manager) scribe(ctx context.Context) {
 	defer quiet.Stop()
 	resting := true
 	var written recording
-	for {
+	for ctx.Err() == nil {
 		news := m.statusNow
 		if resting {
 			news = nil
 		}
+		told, due := false, false
 		select {
 		case <-ctx.Done():
 			return
 		case <-quiet.C:
 			resting = false
 		case <-news:
+			told = true
+		case <-ticker.C:
+			due = true
+		}
+		resting = resting && !ready(quiet.C)
+		if told || !resting && ready(m.statusNow) {
 			m.writeStatus(ctx)
 			quiet.Reset(statusEvery)
 			resting = true
-		case <-ticker.C:
+		}
+		if due || ready(ticker.C) {
 			m.writeRecord(ctx, &written)
 		}
 	}

@@ -52,11 +52,12 @@ func (m *Manager) watchStore(ctx context.Context) {
 	timer := time.NewTimer(m.o.Intervals.Store)
 	defer timer.Stop()
 	m.probe(ctx)
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+			ready(m.storeNow) // one look is for both
 		case <-m.storeNow:
 		case _, ok := <-notified:
 			if !ok {

@@ -12,7 +12,7 @@ import (
 // lead leads whenever it is this host's turn, until ctx ends.
 func (m *Manager) lead(ctx context.Context) {
 	var before cluster.HostID
-	for {
+	for ctx.Err() == nil {
 		m.mu.Lock()
 		turned, leader := m.turned, m.election.Leader
 		m.mu.Unlock()
@@ -26,6 +26,10 @@ func (m *Manager) lead(ctx context.Context) {
 		case <-turned:
 			continue
 		case <-m.leads:
+			if ready(turned) { // it is said before it is done
+				poke(m.leads)
+				continue
+			}
 		}
 		if term, stop := m.begin(ctx); term != nil {
 			m.reign(term)
@@ -61,9 +65,10 @@ func (m *Manager) reign(ctx context.Context) {
 	defer t.drop()
 	defer m.ended()
 	poke(m.storeNow)
+	ready(m.wake) // by what the first look sees as well
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return

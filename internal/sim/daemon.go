@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/manager"
@@ -54,6 +51,15 @@ func (k kind) writes() bool {
 	return false
 }
 
+// disk tells the calls that go to the host's disk.
+func (k kind) disk() bool {
+	switch k {
+	case kindLoad, kindSave, kindCreateData, kindData, kindSetAside, kindInventory:
+		return true
+	}
+	return false
+}
+
 // Point is a place in a daemon's life at which a schedule may strike: just
 // before or just after a call that changes the world.
 type Point struct {
@@ -83,12 +89,15 @@ var errDead = errors.New("this daemon has crashed")
 
 // daemon is one incarnation: from its start to its crash or stop.
 type daemon struct {
-	w   *World
-	m   *machine
-	id  cluster.HostID
-	n   int // counts the machine's daemons
-	ctx context.Context
-	end context.CancelFunc
+	w  *World
+	m  *machine
+	id cluster.HostID
+	n  int // counts the machine's daemons
+	// link names the incarnation: what a dead one still asks for takes nothing
+	// from the next one's sequences.
+	link string
+	ctx  context.Context
+	end  context.CancelFunc
 
 	host    *host.Host
 	manager *manager.Manager
@@ -110,7 +119,7 @@ func (w *World) start(m *machine) *daemon {
 	m.daemons++
 	n := m.daemons
 	m.mu.Unlock()
-	d := &daemon{w: w, m: m, id: m.ID(), n: n, done: make(chan struct{})}
+	d := &daemon{w: w, m: m, id: m.ID(), n: n, link: fmt.Sprintf("%s#%d", m.name, n), done: make(chan struct{})}
 	d.ctx, d.end = context.WithCancel(w.ctx)
 	log := slog.New(&logHandler{d: d})
 	d.process = newProcess(d)
@@ -278,6 +287,11 @@ func (d *daemon) pass(k kind, detail string, after bool) error {
 	if !d.alive() {
 		return errDead
 	}
+	when := "before"
+	if after {
+		when = "after"
+	}
+	d.w.event(d.id, when+" "+string(k), detail)
 	if !k.writes() {
 		return nil
 	}
@@ -305,8 +319,13 @@ func (d *daemon) pass(k kind, detail string, after bool) error {
 
 // do makes one call to the world.
 func (d *daemon) do(k kind, detail string, f func() error) error {
-	if slow := d.m.slowness(); slow > 0 && (k == kindSave || k == kindSetAside || k == kindCreateData) {
-		d.w.sleep(d.ctx, slow)
+	if k.disk() {
+		dice := d.w.links.next("disk " + string(k) + " " + d.link)
+		wait := dice.wait()
+		if k.writes() {
+			wait += d.m.slowness()
+		}
+		d.w.pause(d.ctx, wait, dice)
 	}
 	if err := d.pass(k, detail, false); err != nil {
 		return err
@@ -322,130 +341,3 @@ func (d *daemon) do(k kind, detail string, f func() error) error {
 }
 
 func (d *daemon) tracef(format string, args ...any) { d.w.tracef(d.id, format, args...) }
-
-// seeds is discovery: every machine that was ever put up.
-type seeds struct{ w *World }
-
-var _ discovery.Seeds = seeds{}
-
-// Seeds implements discovery.Seeds.
-func (s seeds) Seeds(context.Context) ([]discovery.Seed, error) {
-	var out []discovery.Seed
-	for _, m := range s.w.hosts() {
-		if !m.gone.Load() {
-			out = append(out, discovery.Seed{Endpoint: m.endpoint()})
-		}
-	}
-	return out, nil
-}
-
-// probeName is random in each run.
-var probeName = regexp.MustCompile(`\.etcdadm-probe-[0-9a-z]+`)
-
-// logHandler puts a daemon's log lines into the timeline.
-type logHandler struct {
-	d     *daemon
-	attrs string
-}
-
-func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
-
-func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
-	h.d.mu.Lock()
-	dead := h.d.dead
-	h.d.mu.Unlock()
-	if dead {
-		return nil
-	}
-	var b strings.Builder
-	b.WriteString(r.Message)
-	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
-		return true
-	})
-	h.d.tracef("%s%s", probeName.ReplaceAllString(b.String(), "probe"), h.attrs)
-	return nil
-}
-
-func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	c := *h
-	for _, a := range attrs {
-		c.attrs += fmt.Sprintf(" %s=%v", a.Key, a.Value)
-	}
-	return &c
-}
-
-func (h *logHandler) WithGroup(string) slog.Handler { return h }
-
-// simReacher is a daemon's host.Reacher.
-type simReacher struct{ d *daemon }
-
-// Reach implements host.Reacher.
-func (r simReacher) Reach(_ context.Context, urls []string) (ok bool) {
-	err := r.d.do(kindReach, "", func() error {
-		ok = r.d.w.etcd.Reach(r.d.id, urls)
-		return nil
-	})
-	return ok && err == nil
-}
-
-// simMember is the driver of a daemon's own member.
-type simMember struct{ d *daemon }
-
-var _ host.Member = simMember{}
-
-func (m simMember) change(what string, f func(host.Member) error) error {
-	return m.d.do(kindMember, what, func() error {
-		err := f(m.d.w.etcd.Member(m.d.id))
-		if err != nil {
-			m.d.tracef("%s: %v", what, err)
-		}
-		return err
-	})
-}
-
-func (m simMember) read(f func(host.Member) error) error {
-	return m.d.do(kindMemberRead, "", func() error { return f(m.d.w.etcd.Member(m.d.id)) })
-}
-
-func (m simMember) Status(ctx context.Context) (s cluster.MemberStatus, err error) {
-	err = m.read(func(h host.Member) error {
-		s, err = h.Status(ctx)
-		return err
-	})
-	return s, err
-}
-
-func (m simMember) View(ctx context.Context, linearizable bool) (v cluster.MemberView, err error) {
-	err = m.read(func(h host.Member) error {
-		v, err = h.View(ctx, linearizable)
-		return err
-	})
-	return v, err
-}
-
-func (m simMember) AddMember(ctx context.Context, urls []string, learner bool) (added cluster.Member, err error) {
-	err = m.change("add "+strings.Join(urls, ","), func(h host.Member) error {
-		added, err = h.AddMember(ctx, urls, learner)
-		return err
-	})
-	return added, err
-}
-
-func (m simMember) Promote(ctx context.Context, id cluster.MemberID) error {
-	return m.change("promote "+id.String(), func(h host.Member) error { return h.Promote(ctx, id) })
-}
-
-func (m simMember) Remove(ctx context.Context, id cluster.MemberID) error {
-	return m.change("remove "+id.String(), func(h host.Member) error { return h.Remove(ctx, id) })
-}
-
-func (m simMember) UpdatePeerURLs(ctx context.Context, id cluster.MemberID, urls []string) error {
-	return m.change("update "+id.String(), func(h host.Member) error { return h.UpdatePeerURLs(ctx, id, urls) })
-}
-
-func (m simMember) MoveLeader(ctx context.Context, to cluster.MemberID) error {
-	return m.change("move leader to "+to.String(), func(h host.Member) error { return h.MoveLeader(ctx, to) })
-}
-
-var _ blob.Store = storeView{}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"hash/fnv"
+	"maps"
 	"sync"
 	"time"
 
@@ -36,6 +37,11 @@ func (d dice) within(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(uint64(d)%uint64(hi-lo))
 }
 
+// wait is a small wait that keeps what begins or ends at one instant apart.
+func (d dice) wait() time.Duration {
+	return d.within(time.Microsecond, 50*time.Microsecond)
+}
+
 // links gives every link its own sequence of dice.
 type links struct {
 	seed uint64
@@ -47,13 +53,11 @@ type links struct {
 type link struct {
 	hash uint64
 	n    uint64
-	at   time.Time // of the n-th event
 }
 
 func newLinks(seed uint64) *links { return &links{seed: seed, seq: map[string]*link{}} }
 
-// next is the fate of the next event on a link. Events of one instant share
-// theirs: which of them asks first is not the seed's to say.
+// next is the fate of the next event on a link.
 func (l *links) next(name string) dice {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,10 +68,7 @@ func (l *links) next(name string) dice {
 		k = &link{hash: mix(l.seed ^ h.Sum64())}
 		l.seq[name] = k
 	}
-	if now := time.Now(); !now.Equal(k.at) {
-		k.n++
-		k.at = now
-	}
+	k.n++
 	return dice(mix(k.hash ^ mix(k.n)))
 }
 
@@ -114,3 +115,34 @@ func (c *cuts) heal() {
 	defer c.mu.Unlock()
 	clear(c.cut)
 }
+
+// moments are the instants at which something of the simulator's is to happen.
+// No two are the same, so that nothing is left to the runtime, which draws the
+// order of timers that fire at one instant.
+type moments struct {
+	mu    sync.Mutex // guards taken
+	taken map[int64]bool
+}
+
+// claim is the time until a free instant, d or little more from now. It is
+// positive: whoever waits for it lets everything else of this instant happen.
+func (m *moments) claim(d time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now().UnixNano()
+	if len(m.taken) >= mostMoments {
+		maps.DeleteFunc(m.taken, func(at int64, _ bool) bool { return at <= now })
+	}
+	if m.taken == nil {
+		m.taken = map[int64]bool{}
+	}
+	at := now + max(1, int64(d))
+	for m.taken[at] {
+		at++
+	}
+	m.taken[at] = true
+	return time.Duration(at - now)
+}
+
+// mostMoments is when instants that are over are forgotten.
+const mostMoments = 4096

@@ -42,11 +42,12 @@ type Post struct {
 type fate struct {
 	Post
 	there, back time.Duration
+	dice        dice
 }
 
 func (w *World) fateOf(k kind, from, to string, l Letter) fate {
 	d := w.links.next(string(k) + " " + from + ">" + to)
-	f := fate{there: d.roll(1).within(100*time.Microsecond, time.Millisecond), back: d.roll(2).within(100*time.Microsecond, time.Millisecond)}
+	f := fate{dice: d, there: d.roll(1).within(100*time.Microsecond, time.Millisecond), back: d.roll(2).within(100*time.Microsecond, time.Millisecond)}
 	if c := w.chaosNow(); c != nil {
 		f.Lose, f.LoseReply = d.roll(3).chance(c.Loss), d.roll(4).chance(c.Loss)
 		if d.roll(5).chance(c.Slow) {
@@ -73,10 +74,14 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 	if l.Kind != kindPing {
 		// Messages that are sent at once leave one after the other, so that
 		// the points of a schedule have an order.
-		d.w.sleep(d.ctx, d.w.links.next("send "+string(l.Kind)+" "+d.m.name+">"+endpoint).within(time.Microsecond, 50*time.Microsecond))
+		send := d.w.links.next("send " + string(l.Kind) + " " + d.link + ">" + endpoint)
+		d.w.pause(d.ctx, send.wait(), send)
 	}
 	if err := d.pass(l.Kind, detail, false); err != nil {
 		return zero, err
+	}
+	if err := ctx.Err(); err != nil { // nothing is sent then
+		return zero, fmt.Errorf("call %s at %s: %w", l.Kind, endpoint, err)
 	}
 	w := d.w
 	to := w.at(endpoint)
@@ -84,7 +89,7 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 	if to != nil {
 		name = to.name
 	}
-	f := w.fateOf(l.Kind, d.m.name, name, l)
+	f := w.fateOf(l.Kind, d.link, name, l)
 	answer := make(chan reply[R], 1)
 	budget := 10 * time.Second // without a deadline of its own
 	if deadline, bounded := ctx.Deadline(); bounded {
@@ -97,6 +102,7 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 		}
 		var r reply[R]
 		target := to.daemon.Load()
+		w.event(to.ID(), "gets "+string(l.Kind), string(from))
 		switch {
 		case target == nil:
 			r.err = errRefused
@@ -119,9 +125,10 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 	case r = <-answer:
 	case <-ctx.Done():
 		r.err = ctx.Err()
-		d.w.sleep(d.ctx, d.w.links.next("late "+string(l.Kind)+" "+d.m.name+">"+endpoint).within(time.Microsecond, 50*time.Microsecond))
+		w.interrupted(f.dice)
 	case <-d.ctx.Done():
 		r.err = d.ctx.Err()
+		w.interrupted(f.dice)
 	}
 	if err := d.pass(l.Kind, detail, true); err != nil {
 		return zero, err

@@ -24,17 +24,26 @@ type Report struct {
 	Changes   int // of the voters
 	Acked     int
 	Converged time.Duration // after the faults
+	Trace     uint64        // hash of the trace
+	Events    int           // of the trace
 }
 
 // RunSeed lives through the world of one seed; it is called in a bubble.
-func RunSeed(seed uint64) Report {
-	w := New(Options{Seed: seed, Conditions: memory.Keep})
+//
+// With full, the timeline is the whole trace.
+func RunSeed(seed uint64, full bool) Report {
+	w := New(Options{Seed: seed, Conditions: memory.Keep, Full: full})
+	most := 4000
+	if full {
+		most = 1 << 30
+	}
 	g := &generator{w: w, seed: dice(mix(seed))}
 	g.run()
 	w.checkDirs()
 	w.Close()
 	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged}
-	r.Failures, r.Timeline = w.Broken(), w.Timeline(4000)
+	r.Failures, r.Timeline = w.Broken(), w.Timeline(most)
+	r.Trace, r.Events = w.Trace()
 	return r
 }
 
@@ -286,9 +295,11 @@ func (g *generator) goBack(m *machine, short time.Duration) {
 	w.sleep(w.ctx, short)
 	for _, x := range g.up() {
 		if d := x.daemon.Load(); d != nil {
+			w.apart()
 			d.unpause()
 		}
 	}
+	w.apart()
 	w.Start(m)
 	w.sleep(w.ctx, 4*time.Second)
 }
@@ -351,6 +362,7 @@ func (g *generator) calm() {
 	w.OnPoint(nil)
 	w.Heal()
 	for _, m := range g.up() {
+		w.apart()
 		m.slow.Store(0)
 		if d := m.daemon.Load(); d != nil {
 			d.unpause()

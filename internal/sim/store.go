@@ -44,11 +44,12 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 		}
 		key = "probe"
 	}
+	dice := w.links.next("store " + string(k) + " " + key + " " + d.link)
+	w.pause(ctx, dice.wait(), dice)
 	if err := d.pass(k, detail, false); err != nil {
 		return err
 	}
-	dice := w.links.next("store " + string(k) + " " + key + " " + d.m.name)
-	if !w.sleep(ctx, dice.roll(1).within(time.Millisecond, 3*time.Millisecond)) {
+	if !w.pause(ctx, dice.roll(1).within(time.Millisecond, 3*time.Millisecond), dice) {
 		return errStoreLost
 	}
 	if !w.cuts.open(stores, d.id, "") {
@@ -56,6 +57,7 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 			return errStoreDown
 		}
 		<-ctx.Done()
+		w.interrupted(dice)
 		return ctx.Err()
 	}
 	if c := w.chaosNow(); c != nil {
@@ -66,8 +68,9 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 			// The write arrives when nobody waits for it any more.
 			w.later(dice.roll(5).within(0, c.LateMost), func() { late() })
 			<-ctx.Done()
+			w.interrupted(dice)
 			return ctx.Err()
-		case dice.roll(6).chance(c.Slow) && !w.sleep(ctx, dice.roll(7).within(0, c.SlowMost)):
+		case dice.roll(6).chance(c.Slow) && !w.pause(ctx, dice.roll(7).within(0, c.SlowMost), dice):
 			return errStoreLost
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,6 +117,8 @@ type Options struct {
 	Conditions memory.Conditions
 	// Static, when set, is the spec of every daemon; else it is in the store.
 	Static *cluster.Spec
+	// Full makes the timeline show the whole trace.
+	Full bool
 }
 
 // World is one simulation.
@@ -133,6 +134,8 @@ type World struct {
 	static *cluster.Spec
 	began  time.Time
 	chaos  atomic.Pointer[Chaos]
+
+	moments moments
 
 	mu       sync.Mutex // guards what follows
 	machines []*machine
@@ -156,9 +159,10 @@ func New(o Options) *World {
 		store: memory.NewWith(o.Conditions), static: o.Static, began: time.Now(),
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())
+	w.lines.full = o.Full
 	w.check.init()
 	w.etcd = fakeetcd.New(fakeetcd.Options{
-		Seed: o.Seed, Link: w.memberLink,
+		Seed: o.Seed, Link: w.memberLink, Claim: w.moments.claim,
 		Trace: func(_ time.Time, h cluster.HostID, what string) { w.tracef(h, "etcd: %s", what) },
 	})
 	w.loops.Go(func() { _ = w.etcd.Run(w.ctx) }) // ends with the world
@@ -167,6 +171,7 @@ func New(o Options) *World {
 
 // memberLink is the network of the members. It is asked in etcd's own loop.
 func (w *World) memberLink(from, to cluster.HostID) (time.Duration, bool) {
+	w.event(from, "member to", string(to))
 	if !w.cuts.open(members, from, to) {
 		return 0, false
 	}
@@ -302,7 +307,7 @@ func (w *World) OnLetter(f func(Letter) *Post) {
 
 // sleep waits; false: ctx or the world ended before.
 func (w *World) sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
+	t := time.NewTimer(w.moments.claim(d))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -312,6 +317,27 @@ func (w *World) sleep(ctx context.Context, d time.Duration) bool {
 	}
 	return false
 }
+
+// pause is sleep of a daemon's call. A context ends for all that wait for it at
+// once, and they are woken in an order that the runtime draws; so each goes on
+// after a wait of its own.
+func (w *World) pause(ctx context.Context, d time.Duration, call dice) bool {
+	return w.sleep(ctx, d) || w.interrupted(call)
+}
+
+// interrupted keeps a call whose context has ended apart from others; it is
+// always false.
+func (w *World) interrupted(call dice) bool {
+	w.sleep(w.ctx, call.roll(interruption).wait())
+	return false
+}
+
+// interruption is the roll of a call that its end by a context takes.
+const interruption = 100
+
+// apart goes on at an instant of its own: daemons that started at one would do
+// all that they do by the clock at one.
+func (w *World) apart() { w.sleep(w.ctx, time.Microsecond) }
 
 // later does f after a while, if the world is still there.
 func (w *World) later(d time.Duration, f func()) {
@@ -338,46 +364,7 @@ func (w *World) Broken() []string {
 	return slices.Clone(w.failures)
 }
 
-// timeline is what happened, for people.
-type timeline struct {
-	mu    sync.Mutex // guards lines
-	lines []line
-}
-
-type line struct {
-	at   time.Duration
-	host cluster.HostID
-	text string
-}
-
-func (w *World) tracef(h cluster.HostID, format string, args ...any) {
-	l := line{at: time.Since(w.began), host: h, text: fmt.Sprintf(format, args...)}
-	w.lines.mu.Lock()
-	defer w.lines.mu.Unlock()
-	w.lines.lines = append(w.lines.lines, l)
-}
-
-// Timeline renders what happened, the last lines only if there are many.
-func (w *World) Timeline(most int) string {
-	w.lines.mu.Lock()
-	defer w.lines.mu.Unlock()
-	var b strings.Builder
-	ls := w.lines.lines
-	if len(ls) > most {
-		fmt.Fprintf(&b, "… %d lines before\n", len(ls)-most)
-		ls = ls[len(ls)-most:]
-	}
-	for _, l := range ls {
-		who := string(l.host)
-		if who == "" {
-			who = "-"
-		}
-		fmt.Fprintf(&b, "%12.6f %-4s %s\n", l.at.Seconds(), who, l.text)
-	}
-	return b.String()
-}
-
-// decodedState is the state on a machine's disk.
+// state is what is on the machine's disk.
 func (m *machine) state() (host.State, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -63,6 +63,9 @@ type Options struct {
 	// arrives at all. A client that is on none of the hosts is the empty host.
 	// Both directions are asked separately. nil: everything arrives.
 	Link func(from, to cluster.HostID) (delay time.Duration, ok bool)
+	// Claim, when not nil, gives an event that is due after d an instant at
+	// which nothing else of the simulation happens, and returns when that is.
+	Claim func(d time.Duration) time.Duration
 	// OnWrite is asked before and after each durable write; true kills the
 	// process at that point.
 	OnWrite func(Write) bool
@@ -166,6 +169,9 @@ func (n *Net) due() (next time.Time, any bool) {
 
 // after has fn run in the loop after d. n.mu is held.
 func (n *Net) after(d time.Duration, fn func()) {
+	if n.opt.Claim != nil {
+		d = n.opt.Claim(d)
+	}
 	n.seq++
 	heap.Push(&n.events, event{at: time.Now().Add(d), seq: n.seq, fn: fn})
 	if n.events[0].seq == n.seq {
