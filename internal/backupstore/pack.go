@@ -1,0 +1,186 @@
+package backupstore
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+
+	"filippo.io/age"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/pgzip"
+
+	"etcdadm.io/backup"
+)
+
+// Compression is set for speed: a snapshot holds back etcd's compaction while
+// it is read. Blocks bound the memory, some three megabytes each.
+const (
+	gzipLevel     = pgzip.BestSpeed
+	gzipBlock     = 1 << 20 // bytes
+	mostBlocks    = 8
+	zstdWindow    = 1 << 20 // bytes
+	mostZstd      = 4       // goroutines
+	mostZstdInput = 64 << 20
+	copyBuffer    = 256 << 10 // bytes
+)
+
+// packed is a snapshot on its way into the store. It is read as the object is
+// to be; reading it fails unless the source was whole.
+type packed struct {
+	io.Reader
+	pipe    *io.PipeReader // nil when nothing has to be done to the source
+	done    chan struct{}  // closed when the source is no longer read
+	content backup.Content // of the source; once done
+}
+
+// pack begins to read the source. The caller calls end.
+func pack(source io.Reader, e backup.Encoding, r Recipients, progress func(int64)) *packed {
+	p := &packed{done: make(chan struct{})}
+	if e == (backup.Encoding{Compression: backup.None}) {
+		p.Reader = &inspected{source: source, inspector: newInspector(), into: p, progress: progress}
+		return p
+	}
+	var w *io.PipeWriter
+	p.pipe, w = io.Pipe()
+	p.Reader = p.pipe
+	go func() {
+		defer close(p.done)
+		var err error
+		p.content, err = fill(w, source, e, r, progress)
+		w.CloseWithError(err)
+	}()
+	return p
+}
+
+// end stops the work and waits for it. A Read of the source that is under way
+// is waited for.
+func (p *packed) end() {
+	if p.pipe != nil {
+		p.pipe.CloseWithError(io.ErrClosedPipe)
+		<-p.done
+	}
+}
+
+// fill compresses, encrypts and inspects. Nothing reaches w's reader as an end
+// but a nil error.
+func fill(w *io.PipeWriter, source io.Reader, e backup.Encoding, r Recipients, progress func(int64)) (content backup.Content, err error) {
+	var out io.WriteCloser = keepOpen{w}
+	if e.Encrypted {
+		if out, err = age.Encrypt(w, r.keys...); err != nil {
+			return content, fmt.Errorf("encrypt: %w", err)
+		}
+	}
+	compressor, err := newCompressor(out, e.Compression)
+	if err != nil {
+		return content, err
+	}
+	i := newInspector()
+	buf := make([]byte, copyBuffer)
+	for err == nil {
+		var n int
+		n, err = source.Read(buf)
+		i.Write(buf[:n])
+		if _, werr := compressor.Write(buf[:n]); werr != nil {
+			err = fmt.Errorf("compress: %w", werr)
+		}
+		if n > 0 && progress != nil {
+			progress(i.size)
+		}
+	}
+	if err == io.EOF { //nolint:errorlint // a wrapped one is no end
+		content, err = i.finish()
+	}
+	if err != nil {
+		// Closing ends the compressor's goroutines; what it still writes must
+		// not reach the store, and does not once the pipe has an error.
+		w.CloseWithError(err)
+		compressor.Close()
+		return content, err
+	}
+	if err := compressor.Close(); err != nil {
+		return content, fmt.Errorf("compress: %w", err)
+	}
+	if err := out.Close(); err != nil {
+		return content, fmt.Errorf("encrypt: %w", err)
+	}
+	return content, nil
+}
+
+func newCompressor(w io.Writer, c backup.Compression) (io.WriteCloser, error) {
+	switch c {
+	case backup.Gzip:
+		z, err := pgzip.NewWriterLevel(w, gzipLevel)
+		if err == nil {
+			err = z.SetConcurrency(gzipBlock, min(mostBlocks, runtime.GOMAXPROCS(0)))
+		}
+		return z, err
+	case backup.Zstd:
+		return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(zstdWindow),
+			zstd.WithEncoderConcurrency(min(mostZstd, runtime.GOMAXPROCS(0))))
+	case backup.None:
+		return keepOpen{w}, nil
+	}
+	return nil, fmt.Errorf("compress: no compression %q", c)
+}
+
+// keepOpen is a writer whose end is somebody else's matter.
+type keepOpen struct{ io.Writer }
+
+func (keepOpen) Close() error { return nil }
+
+// inspected passes a source on as it is. Its end is told only when the source
+// was whole.
+type inspected struct {
+	source    io.Reader
+	inspector *inspector
+	into      *packed
+	progress  func(int64)
+	err       error
+}
+
+func (s *inspected) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.source.Read(p)
+	s.inspector.Write(p[:n])
+	if n > 0 && s.progress != nil {
+		s.progress(s.inspector.size)
+	}
+	if err == io.EOF { //nolint:errorlint // a wrapped one is no end
+		if s.into.content, s.err = s.inspector.finish(); s.err == nil {
+			s.err = io.EOF
+		}
+		return n, s.err
+	}
+	s.err = err
+	return n, err
+}
+
+// unpack undoes pack. The reader has to be closed.
+func unpack(r io.Reader, e backup.Encoding, ids Identities) (io.ReadCloser, error) {
+	if e.Encrypted {
+		if len(ids.keys) == 0 {
+			return nil, fmt.Errorf("%w: it takes the secret key of one of its recipients", ErrEncrypted)
+		}
+		plain, err := age.Decrypt(r, ids.keys...)
+		if err != nil {
+			return nil, decryption(err)
+		}
+		r = plain
+	}
+	switch e.Compression {
+	case backup.Gzip:
+		return gzip.NewReader(r)
+	case backup.Zstd:
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostZstdInput))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	case backup.None:
+		return io.NopCloser(r), nil
+	}
+	return nil, fmt.Errorf("unpack: no compression %q", e.Compression)
+}

@@ -1,0 +1,235 @@
+package backupstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"etcdadm.io/backup"
+)
+
+// MinUnfinishedAge is the least age at which CleanUp takes a folder without a
+// meta for abandoned.
+const MinUnfinishedAge = time.Hour
+
+// Expire says for every backup whether the policy keeps it. Used are those that
+// something refers to, with what does. It removes nothing.
+//
+// It costs one listing, and the manifests of what would be removed: whether a
+// backup is pinned or proven matters only where it could go.
+func (c *Catalogue) Expire(ctx context.Context, p backup.Policy, used map[backup.Name]string, now time.Time) ([]backup.Verdict, error) {
+	verdicts, err := c.expire(ctx, p, used, now)
+	if err != nil {
+		return nil, fmt.Errorf("expire backups: %w", err)
+	}
+	return verdicts, nil
+}
+
+func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup.Name]string, now time.Time) ([]backup.Verdict, error) {
+	entries, err := c.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]backup.Candidate, len(entries))
+	at := make(map[backup.Name]int, len(entries))
+	for i, e := range entries {
+		all[i] = backup.Candidate{Name: e.Name, Used: used[e.Name]}
+		at[e.Name] = i
+	}
+	// Another reason to keep one backup never removes a different one, so only
+	// those that would go by their names have to be looked at.
+	var leaving []Entry
+	for _, v := range backup.Expire(p, all, now) {
+		if e := entries[at[v.Name]]; !v.Keep && e.HasManifest {
+			leaving = append(leaving, e)
+		}
+	}
+	newestProven := -1
+	if err := c.look(ctx, leaving, func(e Entry, m *backup.Manifest) {
+		i := at[e.Name]
+		all[i].Pinned, all[i].Proven = m.Pinned, m.Proven()
+		if all[i].Proven && (newestProven < 0 || i < newestProven) {
+			newestProven = i
+		}
+	}); err != nil {
+		return nil, err
+	}
+	// A proven one may go only if a newer one is proven as well. Entries are
+	// sorted newest first, and it is seldom far from there.
+	for i, done := 0, false; i < newestProven && !done; i += together {
+		err := c.look(ctx, entries[i:min(i+together, newestProven)], func(e Entry, m *backup.Manifest) {
+			all[at[e.Name]].Proven = m.Proven()
+			done = done || m.Proven() && !e.Name.Time().After(now)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return backup.Expire(p, all, now), nil
+}
+
+// look reads the manifests of entries that have one, and then calls a function
+// with each. A backup whose manifest cannot be understood counts as pinned: it
+// may be of a later release, and say so itself.
+func (c *Catalogue) look(ctx context.Context, entries []Entry, found func(Entry, *backup.Manifest)) error {
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return !e.HasManifest })
+	backups, err := c.Describe(ctx, entries)
+	if err != nil {
+		return err
+	}
+	for _, b := range backups {
+		m := b.Manifest
+		if m == nil {
+			m = &backup.Manifest{Pinned: "its manifest cannot be read"}
+		}
+		found(b.Entry, m)
+	}
+	return nil
+}
+
+// RemoveError says that a store refused to remove backups, as one with object
+// lock does. It is one error for all of them.
+type RemoveError struct {
+	// Refused are the backups that are listed or whose files are there still.
+	Refused []backup.Name
+	Err     error // about the first of them
+}
+
+func (e *RemoveError) Error() string {
+	return fmt.Sprintf("remove %d backups, the first of them %s: %v", len(e.Refused), e.Refused[0], e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *RemoveError) Unwrap() error { return e.Err }
+
+// Prune removes what the policy does not keep. The verdicts are on all
+// backups; the error is a *RemoveError when a part of them could not be
+// removed.
+func (c *Catalogue) Prune(ctx context.Context, p backup.Policy, used map[backup.Name]string, now time.Time) ([]backup.Verdict, error) {
+	verdicts, err := c.Expire(ctx, p, used, now)
+	if err != nil {
+		return nil, err
+	}
+	var names []backup.Name
+	for _, v := range verdicts {
+		if !v.Keep {
+			names = append(names, v.Name)
+		}
+	}
+	return verdicts, c.Remove(ctx, names...)
+}
+
+// Remove removes backups, each one's meta first, so that none is ever listed of
+// which a part is gone. A name that is not there is no error.
+func (c *Catalogue) Remove(ctx context.Context, names ...backup.Name) error {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, n := range names {
+		if _, err := backup.ParseName(string(n)); err != nil {
+			return fmt.Errorf("remove backups: %w", err)
+		}
+	}
+	folders, err := c.folders(ctx, "")
+	if err != nil {
+		return fmt.Errorf("remove backups: %w", err)
+	}
+	folders = slices.DeleteFunc(folders, func(f folder) bool { return !slices.Contains(names, backup.Name(f.name)) })
+	return c.removeAll(ctx, folders)
+}
+
+// removeAll removes folders, several at a time, the oldest first.
+func (c *Catalogue) removeAll(ctx context.Context, folders []folder) error {
+	var mu sync.Mutex // guards refused
+	refused := map[backup.Name]error{}
+	err := each(ctx, len(folders), func(ctx context.Context, i int) error {
+		err := c.removeFolder(ctx, folders[i])
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			refused[backup.Name(folders[i].name)] = err
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove backups: %w", err)
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	names := slices.SortedFunc(maps.Keys(refused), backup.Name.Compare)
+	return &RemoveError{Refused: names, Err: refused[names[0]]}
+}
+
+// removal is the order in which a folder's files go. The claim goes before the
+// snapshot, so that its writer, should it come back, finds that it has lost.
+var removal = []string{backup.FileMeta, fileClaim}
+
+// removeFolder removes the files that are a backup's, and stops at the first
+// that stays: before the meta is gone nothing else may go.
+func (c *Catalogue) removeFolder(ctx context.Context, f folder) error {
+	rank := func(file string) int {
+		if i := slices.Index(removal, file); i >= 0 {
+			return i
+		}
+		return len(removal)
+	}
+	files := f.names()
+	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, file := range files {
+		if !isBackupFile(file) {
+			continue // somebody put it there
+		}
+		if err := c.deleteFile(ctx, backup.Name(f.name), file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isBackupFile(file string) bool {
+	_, snapshot := backup.EncodingOf(file)
+	return snapshot || file == backup.FileMeta || file == backup.FileManifest || file == fileClaim
+}
+
+func (c *Catalogue) deleteFile(ctx context.Context, name backup.Name, file string) error {
+	ctx, cancel := context.WithTimeout(ctx, ObjectTimeout)
+	defer cancel()
+	return c.store.Delete(ctx, key(name, file))
+}
+
+// CleanUp removes what writers left that did not come to an end: folders
+// without a meta, by their names and by the store's clock older than the given
+// age (at least MinUnfinishedAge). It says which ones, also with an error.
+func (c *Catalogue) CleanUp(ctx context.Context, age time.Duration, now time.Time) ([]backup.Name, error) {
+	before := now.Add(-max(age, MinUnfinishedAge))
+	folders, err := c.folders(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("clean up backups: %w", err)
+	}
+	var left []backup.Name
+	folders = slices.DeleteFunc(folders, func(f folder) bool {
+		name, err := backup.ParseName(f.name)
+		if err != nil || f.has(backup.FileMeta) || !slices.ContainsFunc(f.names(), isBackupFile) {
+			return true
+		}
+		if name.Time().After(before) || f.unfinished(name).Modified.After(before) {
+			return true
+		}
+		left = append(left, name)
+		return false
+	})
+	err = c.removeAll(ctx, folders)
+	if refused := (*RemoveError)(nil); errors.As(err, &refused) {
+		left = slices.DeleteFunc(left, func(n backup.Name) bool { return slices.Contains(refused.Refused, n) })
+	}
+	return left, err
+}

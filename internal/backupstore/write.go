@@ -1,0 +1,272 @@
+package backupstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"time"
+
+	"etcdadm.io/backup"
+	"etcdadm.io/internal/blob"
+)
+
+const (
+	// mostNames bounds how many names are tried for one backup. Their counters
+	// are random, so the second try is rare and the third a sign of trouble.
+	mostNames = 5
+	// tidyTimeout bounds what is done after a failure or a cancellation.
+	tidyTimeout = 10 * time.Second
+)
+
+// Request says what a backup is of, and how it is to be stored.
+type Request struct {
+	// Meta is written as it is, but for a missing timestamp. Its EtcdVersion
+	// must be there.
+	Meta backup.Meta
+	// Manifest has what the caller knows: cluster and member, host, reason,
+	// position. What the writing itself shows is filled in.
+	Manifest backup.Manifest
+	// Compression is Gzip if empty.
+	Compression backup.Compression
+	Recipients  Recipients
+	// Progress, if not nil, is called with the bytes of the snapshot so far, by
+	// one goroutine at a time.
+	Progress func(bytes int64)
+}
+
+// Write makes a backup of a snapshot, as etcd's Snapshot call streams it. It
+// returns without an error only when the backup is whole and listed.
+//
+// A source that fails, ends early or does not agree with its checksum gives an
+// error, and so does the end of ctx; nothing is listed then. The source's Read
+// must end soon after ctx does. Errors: ErrDamaged about the source, ErrStalled,
+// and what the source or the store says.
+func (c *Catalogue) Write(ctx context.Context, req Request, source io.Reader) (Backup, error) {
+	began := time.Now()
+	w, err := c.newWriting(ctx, req, began)
+	if err != nil {
+		return Backup{}, fmt.Errorf("write backup: %w", err)
+	}
+	b, err := w.run(ctx, req, source, began)
+	if err != nil {
+		w.tidy(ctx)
+		return Backup{}, fmt.Errorf("write backup %s: %w", w.name, err)
+	}
+	return b, nil
+}
+
+// writing is a backup that is under way, in a folder that is claimed.
+type writing struct {
+	c     *Catalogue
+	name  backup.Name
+	claim []byte
+	// condition is that of all files: IfAbsent where the store can keep it.
+	condition blob.Condition
+	file      string
+	// keep says that nothing is to be removed after a failure: the meta was sent
+	// and may still arrive, or the folder may be another's.
+	keep bool
+}
+
+func (c *Catalogue) newWriting(ctx context.Context, req Request, at time.Time) (*writing, error) {
+	e, err := encoding(req)
+	if err != nil {
+		return nil, err
+	}
+	if req.Meta.EtcdVersion.IsZero() {
+		return nil, errors.New("the version of etcd is missing")
+	}
+	for range mostNames {
+		name, err := drawName(at)
+		if err != nil {
+			return nil, err
+		}
+		w, err := c.take(ctx, name, e.File())
+		if !errors.Is(err, ErrExists) {
+			return w, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %d names of one second were taken", ErrExists, mostNames)
+}
+
+func encoding(req Request) (backup.Encoding, error) {
+	compression, err := backup.ParseCompression(string(req.Compression))
+	return backup.Encoding{Compression: compression, Encrypted: len(req.Recipients.keys) > 0}, err
+}
+
+func drawName(at time.Time) (backup.Name, error) {
+	n, err := rand.Int(rand.Reader, big.NewInt(backup.MaxCounter+1))
+	if err != nil {
+		return "", err
+	}
+	return backup.NewName(at, int(n.Int64()))
+}
+
+// take claims the folder of a name; ErrExists when it is not free. The claim
+// alone is not enough: who had it before may have finished, and dropped it.
+func (c *Catalogue) take(ctx context.Context, name backup.Name, file string) (*writing, error) {
+	claim, err := json.Marshal(map[string]string{"nonce": rand.Text()})
+	if err != nil {
+		return nil, err
+	}
+	w := &writing{c: c, name: name, claim: claim, condition: blob.IfAbsent, file: file}
+	_, err = w.put(ctx, fileClaim, claim)
+	if errors.Is(err, blob.ErrUnsupported) {
+		// The random counter has to do.
+		w.condition = blob.Any
+		_, err = w.put(ctx, fileClaim, claim)
+	}
+	switch {
+	case errors.Is(err, blob.ErrPreconditionFailed):
+		return nil, ErrExists
+	case err != nil:
+		return nil, fmt.Errorf("claim the name: %w", err)
+	}
+	f, err := c.folder(ctx, name)
+	if err == nil && len(f.files) > 1 {
+		err = ErrExists
+	}
+	if err != nil {
+		w.file = "" // whose it is
+		w.tidy(ctx)
+		return nil, err
+	}
+	return w, nil
+}
+
+// put writes a small file of the folder. When the reply was lost, or refused
+// because the first of two tries got through, what is there decides.
+func (w *writing) put(ctx context.Context, file string, data []byte) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, ObjectTimeout)
+	defer cancel()
+	_, err := blob.PutBytes(ctx, w.c.store, key(w.name, file), data, w.condition)
+	if err == nil || errors.Is(err, blob.ErrUnsupported) || ctx.Err() != nil {
+		return err == nil, err
+	}
+	got, _, readErr := w.c.read(ctx, key(w.name, file))
+	if readErr == nil && bytes.Equal(got, data) {
+		return true, nil
+	}
+	return false, err
+}
+
+func (w *writing) run(ctx context.Context, req Request, source io.Reader, began time.Time) (Backup, error) {
+	e, err := encoding(req)
+	if err != nil {
+		return Backup{}, err
+	}
+	m := req.Manifest
+	m.Format, m.File, m.Encoding, m.Recipients = backup.ManifestFormat, w.file, e, req.Recipients.names
+	m.EtcdVersion, m.Started = req.Meta.EtcdVersion, began.UTC().Truncate(time.Millisecond)
+	m.Snapshot, m.Stored, err = w.store(ctx, req, e, source)
+	if err != nil {
+		return Backup{}, err
+	}
+	// Sub-second figures of a duration tell nothing but how it was measured.
+	m.Duration = time.Since(began).Round(time.Millisecond)
+	meta := req.Meta
+	if meta.Timestamp.IsZero() {
+		meta.Timestamp = began.UTC().Truncate(time.Second)
+	}
+	if err := w.publish(ctx, m.Encode(), meta.Format()); err != nil {
+		return Backup{}, err
+	}
+	entry := Entry{Name: w.name, File: w.file, Encoding: e, Size: m.Stored.Size, Modified: time.Now(), HasManifest: true}
+	return Backup{Entry: entry, Meta: meta, Manifest: &m}, nil
+}
+
+// store streams the snapshot into its object.
+func (w *writing) store(ctx context.Context, req Request, e backup.Encoding, source io.Reader) (snapshot, stored backup.Content, err error) {
+	watch := newWatch(ctx)
+	defer watch.end()
+	p := pack(source, e, req.Recipients, req.Progress)
+	var body io.Reader = p
+	through := newCounted(p)
+	if p.pipe != nil {
+		body = through
+	}
+	_, err = w.c.store.Put(watch.ctx, key(w.name, w.file), uploaded{body, watch}, w.condition)
+	p.end()
+	if errors.Is(err, blob.ErrPreconditionFailed) {
+		w.keep = true
+	}
+	if err == nil && p.content.IsZero() {
+		err = errors.New("the store did not read the snapshot to its end")
+	}
+	if err != nil {
+		return snapshot, stored, watch.explain(err)
+	}
+	if p.pipe == nil {
+		return p.content, p.content, nil
+	}
+	return p.content, through.content(), nil
+}
+
+// publish writes the manifest, and the meta last. The claim shows that nobody
+// has cleaned up in between, after a pause that was long enough to be taken for
+// a crash.
+func (w *writing) publish(ctx context.Context, manifest, meta []byte) error {
+	if _, err := w.put(ctx, backup.FileManifest, manifest); err != nil {
+		return err
+	}
+	claim, _, err := w.c.read(ctx, key(w.name, fileClaim))
+	if err != nil {
+		return fmt.Errorf("look at the claim: %w", err)
+	}
+	if !bytes.Equal(claim, w.claim) {
+		w.keep = true
+		return errors.New("another has claimed the name since")
+	}
+	w.keep = true
+	if _, err := w.put(ctx, backup.FileMeta, meta); err != nil {
+		return w.settle(ctx, meta, err)
+	}
+	// It has served; whoever claims the name from now on finds the meta.
+	w.delete(ctx, fileClaim)
+	return nil
+}
+
+// settle finds out what became of the meta when its writing gave an error. A
+// write whose reply was lost, or that came through while ctx ended, counts.
+func (w *writing) settle(ctx context.Context, meta []byte, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
+	defer cancel()
+	got, _, err := w.c.read(ctx, key(w.name, backup.FileMeta))
+	switch {
+	case err == nil && bytes.Equal(got, meta):
+		w.delete(ctx, fileClaim)
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: there is another meta", cause)
+	case errors.Is(err, blob.ErrNotFound):
+		return cause
+	}
+	return fmt.Errorf("%w (whether it is listed is not known: %w)", cause, err)
+}
+
+// tidy removes what was written, as far as the store lets it; the rest is
+// CleanUp's.
+func (w *writing) tidy(ctx context.Context) {
+	if w.keep {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
+	defer cancel()
+	if w.file != "" {
+		w.delete(ctx, w.file)
+		w.delete(ctx, backup.FileManifest)
+	}
+	w.delete(ctx, fileClaim)
+}
+
+// delete is about tidiness only, so its error is nobody's.
+func (w *writing) delete(ctx context.Context, file string) {
+	ctx, cancel := context.WithTimeout(ctx, ObjectTimeout)
+	defer cancel()
+	_ = w.c.store.Delete(ctx, key(w.name, file))
+}
