@@ -170,6 +170,17 @@ type HostState struct {
 	View    *MemberView   `json:"view,omitempty"`
 	Reaches []Reach       `json:"reaches,omitempty"`
 
+	// Staged is a source that the host has made ready, or tries to.
+	Staged *Staged `json:"staged,omitempty"`
+	// Taken is the last backup that the host was asked for since it started.
+	Taken *Taken `json:"taken,omitempty"`
+	// Room is the free space of the data directory's file system, in bytes;
+	// zero: unknown.
+	Room int64 `json:"room,omitempty"`
+	// Log is the end of the log of the member that the host carries, as read
+	// from the disk; only there when the observation asked for it.
+	Log *Progress `json:"log,omitempty"`
+
 	// Highest is the highest (revision, term, index) that the host remembers.
 	Highest  Progress   `json:"highest,omitzero"`
 	SetAside []SetAside `json:"setAside,omitempty"`
@@ -184,6 +195,11 @@ type Progress struct {
 	Revision int64  `json:"revision,omitempty"`
 	Term     uint64 `json:"term,omitempty"`
 	Index    uint64 `json:"index,omitempty"`
+}
+
+// Before reports whether p is behind o in raft's order.
+func (p Progress) Before(o Progress) bool {
+	return p.Term < o.Term || p.Term == o.Term && p.Index < o.Index
 }
 
 // Carries reports whether the host's disk holds, or may hold, member data.
@@ -206,6 +222,15 @@ func (h HostState) Free() bool {
 		}
 	}
 	return true
+}
+
+// Floor is the lowest generation that the host would run: what it promised,
+// and never one below the intent that it keeps.
+func (h HostState) Floor() uint64 {
+	if h.Intent == nil {
+		return h.LowestGeneration
+	}
+	return max(h.LowestGeneration, h.Intent.Generation)
 }
 
 // CanRun reports whether the host has the release.

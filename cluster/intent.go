@@ -33,14 +33,32 @@ type Voter struct {
 	PeerURLs []string `json:"peerURLs,omitempty"`
 }
 
+// Kinds of sources of a generation.
+const (
+	SourceNothing  = "nothing"
+	SourceBackup   = "backup"
+	SourceSurvivor = "survivor"  // the data of a stopped member
+	SourceSetAside = "set-aside" // data that was moved away
+)
+
 // Source says what a generation was made from.
 type Source struct {
-	Kind           string `json:"kind"` // nothing, backup, survivor, set-aside
-	Backup         string `json:"backup,omitempty"`
-	SHA256         string `json:"sha256,omitempty"`
-	Tool           string `json:"tool,omitempty"`
-	RevisionTarget int64  `json:"revisionTarget,omitempty"`
+	Kind   string `json:"kind"`
+	Backup string `json:"backup,omitempty"`
+	// Dir is the name of the directory that was set aside.
+	Dir    string  `json:"dir,omitempty"`
+	SHA256 string  `json:"sha256,omitempty"` // of the plain snapshot that was restored
+	Tool   string  `json:"tool,omitempty"`   // the release whose tool restored it
+	Wrote  Version `json:"wrote,omitzero"`   // the release that wrote it
+	// Revision is the one that the source ends with, and RevisionTarget the
+	// one that the generation begins above (SAFETY.md, rule 16).
+	Revision       int64 `json:"revision,omitempty"`
+	RevisionTarget int64 `json:"revisionTarget,omitempty"`
 }
+
+// FromData reports whether the generation was made from data, so that it has
+// one founder, which must not be started from anything else.
+func (s Source) FromData() bool { return s.Kind != "" && s.Kind != SourceNothing }
 
 // PastGeneration is an entry of an intent's history.
 type PastGeneration struct {
@@ -72,8 +90,11 @@ type Intent struct {
 	// Unstored is the fence of the leader that made this write while the store
 	// did not answer: a person allowed that, and the hosts alone have it. Zero
 	// in every write that went to the store.
-	Unstored    Fence            `json:"unstored,omitzero"`
-	State       IntentState      `json:"state,omitempty"`
+	Unstored Fence       `json:"unstored,omitzero"`
+	State    IntentState `json:"state,omitempty"`
+	// Quarantined: members listen on their quarantine client URLs only, so
+	// that ordinary clients cannot write yet (SAFETY.md, rule 14).
+	Quarantined bool             `json:"quarantined,omitempty"`
 	Cluster     ClusterID        `json:"cluster,omitempty"`
 	Voters      []Voter          `json:"voters,omitempty"`
 	Next        []Voter          `json:"next,omitempty"`

@@ -45,6 +45,8 @@ type ObserveRequest struct {
 	Intent *Intent `json:"intent,omitempty"`
 	// Reach asks the host to try the peer URLs of these members.
 	Reach []Member `json:"reach,omitempty"`
+	// Log asks for the end of the member's log, as read from the disk.
+	Log bool `json:"log,omitempty"`
 	// Spec is the newest one that the leader knows: a host works out from it
 	// with which options it would start its member now.
 	Spec *Spec `json:"spec,omitempty"`

@@ -105,7 +105,13 @@ type Observation struct {
 	Store   StoreView    `json:"store"`
 	Hosts   []HostReport `json:"hosts,omitempty"` // sorted by host
 	Gaps    []Gap        `json:"gaps,omitempty"`  // sorted by kind, host
-	Memory  Memory       `json:"memory,omitzero"`
+	// Commands is the store's queue, in the order in which they are run.
+	Commands []Command   `json:"commands,omitempty"`
+	Backups  BackupsView `json:"backups,omitzero"`
+	// Recorded is the highest progress that the store's record has: a lower
+	// bound of what clients may have seen.
+	Recorded Progress `json:"recorded,omitzero"`
+	Memory   Memory   `json:"memory,omitzero"`
 }
 
 // Sort puts every list into its canonical order. Lists whose order is a

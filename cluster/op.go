@@ -25,6 +25,13 @@ const (
 	// OpForget drops a preparation that was never started.
 	OpForget OpKind = "forget"
 
+	// OpStage makes the source of a new generation ready beside everything
+	// else. It returns when that was begun; HostState.Staged tells the rest.
+	OpStage OpKind = "stage"
+	// OpBackup takes a backup through the host's own member. It returns when
+	// that was begun; HostState.Taken tells the rest.
+	OpBackup OpKind = "backup"
+
 	// These are made by a voter's host through its own member.
 
 	OpAddLearner OpKind = "add-learner"
@@ -63,7 +70,9 @@ type Op struct {
 	PeerURLs    []string `json:"peerURLs,omitempty"`    // add-learner, update-url
 	Host        HostID   `json:"host,omitempty"`        // whom a membership op is about
 	Quarantined bool     `json:"quarantined,omitempty"` // start, restart
-	Reason      string   `json:"reason,omitempty"`      // set-aside, stop
+	Reason      string   `json:"reason,omitempty"`      // set-aside, stop, backup
+	Command     string   `json:"command,omitempty"`     // stage: the command that it is for
+	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one
 }
 
 func (o Op) String() string {

@@ -105,6 +105,6 @@ func (v *view) restartOne(s cluster.Seat, why string) *Decision {
 	return &Decision{
 		Reason: reason,
 		Again:  soon,
-		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(s.Host, g, restart(s.Host, why))}},
+		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(s.Host, g, v.restart(s.Host, why))}},
 	}
 }

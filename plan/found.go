@@ -51,7 +51,7 @@ func found(v *view) *Decision {
 	}
 	in := &cluster.Intent{
 		Name: v.obs.Cluster, Generation: 1, Version: v.spec.EtcdVersion,
-		Source: cluster.Source{Kind: "nothing"}, State: cluster.IntentFounding,
+		Source: cluster.Source{Kind: cluster.SourceNothing}, State: cluster.IntentFounding,
 		Founders: asFounders(hosts),
 	}
 	return &Decision{
@@ -217,15 +217,7 @@ func (v *view) finishFounding() *Decision {
 				Action: &Action{Kind: ActHosts, Ops: ops, Projection: &p},
 			}
 		}
-		in := v.intent.Clone()
-		in.State, in.Cluster, in.Voters = cluster.IntentFounded, v.roster.Cluster, v.votersNow()
-		if !v.obs.Store.Read {
-			return wait(false, "store-silent", "", "the cluster serves; waiting for the backup store to write that down")
-		}
-		return &Decision{
-			Reason: fmt.Sprintf("the founded cluster serves with %d of %d members: write down that it exists", len(v.roster.Up()), len(v.intent.Founders)),
-			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
-		}
+		return v.writeFounded()
 	}
 	ops, waiting := v.unstartedFounders(nil)
 	if len(ops) > 0 {
@@ -246,6 +238,19 @@ func (v *view) finishFounding() *Decision {
 		return d
 	}
 	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
+}
+
+// writeFounded writes down that the members of a founding serve.
+func (v *view) writeFounded() *Decision {
+	if !v.obs.Store.Read {
+		return wait(false, "store-silent", "", "the cluster serves; waiting for the backup store to write that down")
+	}
+	in := v.intent.Clone()
+	in.State, in.Cluster, in.Voters = cluster.IntentFounded, v.roster.Cluster, v.votersNow()
+	return &Decision{
+		Reason: fmt.Sprintf("the founded cluster serves with %d of %d members: write down that it exists", len(v.roster.Up()), len(v.intent.Founders)),
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+	}
 }
 
 // founderPause is how long the next founder has to wait for the one that was
@@ -271,6 +276,9 @@ func (v *view) stalled() bool {
 // unstartedFounders are start ops for founders in sight that never started.
 // Once a member list is in sight it must still list them: listed.
 func (v *view) unstartedFounders(listed []cluster.Member) (ops []HostOp, waiting []string) {
+	if v.intent.Source.FromData() {
+		return nil, nil // its one founder was started before it was called founded, or never
+	}
 	all := founderMembers(v.intent)
 	for _, f := range v.intent.Founders {
 		h, ok := v.obs.Host(f.Host)
@@ -387,7 +395,7 @@ func (v *view) refound() *Decision {
 	}
 	in := &cluster.Intent{
 		Name: v.obs.Cluster, Generation: next, Version: v.spec.EtcdVersion,
-		Source: cluster.Source{Kind: "nothing"}, State: cluster.IntentFounding, Founders: asFounders(fresh),
+		Source: cluster.Source{Kind: cluster.SourceNothing}, State: cluster.IntentFounding, Founders: asFounders(fresh),
 		History: append(slices.Clone(v.intent.History), cluster.PastGeneration{
 			Generation: v.intent.Generation, Cluster: v.intent.Cluster, Voters: [][]cluster.Voter{founderVoters(v.intent)}, Closed: true,
 		}),

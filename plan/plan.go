@@ -78,7 +78,26 @@ const (
 	// ActHosts are ops, each carried out by one host. There are several only
 	// when they may run side by side.
 	ActHosts ActionKind = "hosts"
+	// ActCommand ends a command of the store's queue: its outcome is kept, and
+	// it is taken out.
+	ActCommand ActionKind = "command"
 )
+
+// CommandResult is how a command of the queue ended.
+type CommandResult string
+
+const (
+	CommandDone     CommandResult = "done"
+	CommandRejected CommandResult = "rejected" // nothing was changed for it
+	CommandFailed   CommandResult = "failed"
+)
+
+// CommandEnd is the end of a command of the queue.
+type CommandEnd struct {
+	Name   string        `json:"name"`
+	Result CommandResult `json:"result"`
+	Reason string        `json:"reason"`
+}
 
 // IntentChange is one compare-and-swap of the intent.
 type IntentChange struct {
@@ -87,7 +106,8 @@ type IntentChange struct {
 	// founders' member IDs from the token. Otherwise it is written as it is.
 	Create *cluster.Intent `json:"create,omitempty"`
 	// Replace is written over the store's intent of the same observation, if
-	// that is unchanged. A new generation has an empty Nonce, as above.
+	// that is unchanged. A new generation has an empty Nonce, as above; it has
+	// a token when a host staged its source under one.
 	Replace *cluster.Intent `json:"replace,omitempty"`
 	// Keep is no write to the store, which does not answer: the executor
 	// counts the write, notes its fence in it, and hands it to the hosts, which
@@ -110,6 +130,7 @@ type Action struct {
 	Kind   ActionKind    `json:"kind"`
 	Intent *IntentChange `json:"intent,omitempty"`
 	Ops    []HostOp      `json:"ops,omitempty"`
+	End    *CommandEnd   `json:"end,omitempty"`
 	// Projection is what the step does to the voters; every membership or
 	// stop action has one.
 	Projection *cluster.Projection `json:"projection,omitempty"`
@@ -127,6 +148,9 @@ func (a *Action) String() string {
 		return "have the hosts keep the intent"
 	case a.Kind == ActIntent:
 		return "write the intent"
+	}
+	if a.Kind == ActCommand {
+		return fmt.Sprintf("end command %s", a.End.Name)
 	}
 	var parts []string
 	for _, o := range a.Ops {

@@ -88,7 +88,12 @@ func (v *view) noMembers() *Decision {
 		d.Again = later
 		return d
 	}
-	return wait(false, "no-members", "", "none of the hosts that carried this cluster holds data of it any more; a backup has to be restored to go on")
+	command, newest := "etcdadm backup list", "; no backup was found in the store"
+	if b := v.obs.Backups.Newest; len(b) > 0 {
+		command = "etcdadm restore " + b[0].Name
+		newest = fmt.Sprintf("; the newest backup is %s, of revision %d, taken at %s", b[0].Name, b[0].Revision, b[0].At.UTC().Format(time.RFC3339))
+	}
+	return wait(false, "no-members", command, "etcd has 0 members registered; must issue restore-backup command to proceed (none of the hosts that carried this cluster holds data of it any more%s)", newest)
 }
 
 // revive restarts in place one member that runs and sees no raft leader for
@@ -106,7 +111,7 @@ func (v *view) revive() *Decision {
 		p := v.projection(0, 0)
 		return &Decision{
 			Reason: fmt.Sprintf("the member of %s sees no raft leader for %s: restart it in place", h.Host, v.obs.At.Sub(m.LeaderlessSince).Round(time.Second)),
-			Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, restart(h, "it saw no raft leader"))}},
+			Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, v.restart(h, "it saw no raft leader"))}},
 		}
 	}
 	return nil
@@ -122,9 +127,10 @@ func patience(revived int) time.Duration {
 	return d
 }
 
-func restart(h *cluster.HostReport, reason string) cluster.Op {
+// restart restarts a member as it is, but quarantined as the intent has it.
+func (v *view) restart(h *cluster.HostReport, reason string) cluster.Op {
 	return cluster.Op{
 		Kind: cluster.OpRestart, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster,
-		Version: h.Local.Version, Quarantined: h.Local.Quarantined, Reason: reason,
+		Version: h.Local.Version, Quarantined: v.intent.Quarantined && h.Local.Generation == v.intent.Generation, Reason: reason,
 	}
 }

@@ -11,7 +11,8 @@ type rule struct {
 //
 //  1. what makes every decision unsafe comes first (wrong cluster, no spec,
 //     an intent that does not fit what hosts remember);
-//  2. a cluster is founded, or its founding finished;
+//  2. a generation is made or finished: from data when a command asks for it,
+//     from nothing when there is no cluster yet;
 //  3. without a quorum only restarts in place are left;
 //  4. work that somebody began is finished before anything new is begun;
 //  5. repair comes before growth, growth before shrinking, because a repaired
@@ -20,10 +21,13 @@ type rule struct {
 func rulesFor(k GoalKind) []rule {
 	base := []rule{
 		{"identity", identity},
+		{"generation", generation},
 		{"found", found},
 		{"quorum", quorum},
 		{"settle", settle},
+		{"backup", backUp},
 		{"set-aside", setAside},
+		{"lift", lift},
 	}
 	switch k {
 	case Join:

@@ -1,0 +1,103 @@
+package cluster
+
+import "time"
+
+// CommandKind says what a command in the store's queue asks for.
+type CommandKind string
+
+const (
+	// CommandRestore asks for a new generation made from a backup.
+	CommandRestore CommandKind = "restore"
+	// CommandRecover asks for one made from the data of a survivor.
+	CommandRecover CommandKind = "recover"
+	// CommandUndo asks for one made from data that was set aside.
+	CommandUndo CommandKind = "undo"
+	// CommandBackup asks for a backup of the running cluster.
+	CommandBackup CommandKind = "backup"
+)
+
+// Command is an entry of the store's queue, with what the store says of the
+// backup that it names. Commands are run once each, in the order of their
+// time (SAFETY.md, rule 17).
+type Command struct {
+	Name   string      `json:"name"` // of its folder in the queue; its ID
+	At     time.Time   `json:"at"`
+	Kind   CommandKind `json:"kind"`
+	Backup string      `json:"backup,omitempty"` // restore: its name in the store
+	Host   HostID      `json:"host,omitempty"`   // recover, undo: whose data
+	Dir    string      `json:"dir,omitempty"`    // undo: which set-aside directory, by its name
+	// Version, when given, is the release that the new generation runs.
+	Version Version `json:"version,omitzero"`
+	// Lost are hosts that a person has given up: nothing of them is waited for.
+	Lost []HostID `json:"lost,omitempty"`
+	// NoBackup: do not wait for a backup of the running cluster.
+	NoBackup bool `json:"noBackup,omitempty"`
+	// Found is what the store says of the backup; nil with Missing: it was
+	// looked for and is not there; nil without: it could not be looked for.
+	Found   *Backup `json:"found,omitempty"`
+	Missing bool    `json:"missing,omitempty"`
+	// Malformed says why the command cannot be understood.
+	Malformed string `json:"malformed,omitempty"`
+}
+
+// Backup is what is known of a backup in the store without reading it.
+type Backup struct {
+	Name     string    `json:"name"`
+	At       time.Time `json:"at,omitzero"`
+	Version  Version   `json:"version,omitzero"`   // of the etcd that wrote it
+	Revision int64     `json:"revision,omitempty"` // zero: not recorded
+	SHA256   string    `json:"sha256,omitempty"`   // of the plain snapshot; empty: not recorded
+	Bytes    int64     `json:"bytes,omitempty"`    // of the plain snapshot; zero: not recorded
+	Reason   string    `json:"reason,omitempty"`
+	Proven   bool      `json:"proven,omitempty"` // verified in the store, or restored in a drill
+}
+
+// BackupsView is what the leader knows of the backups in the store.
+type BackupsView struct {
+	// At is when the store was last listed; zero: never by this leader.
+	At time.Time `json:"at,omitzero"`
+	// Newest are the newest backups, the newest first; at most a few.
+	Newest []Backup `json:"newest,omitempty"`
+	// Interval is how often one is wanted; zero: never by itself.
+	Interval time.Duration `json:"interval,omitempty"`
+}
+
+// StageState is how far a host has come with staging a source.
+type StageState string
+
+const (
+	StageFetching StageState = "fetching" // or extracting, for data of this host
+	StageBuilding StageState = "building"
+	StageReady    StageState = "ready"
+	// StageFailed: it was given up; Reason says why.
+	StageFailed StageState = "failed"
+)
+
+// Staged is a host's record of a source that it made ready for a new
+// generation: a data directory of one voter, built beside everything else,
+// that has never run (docs/adr/009-generations.md).
+type Staged struct {
+	Command string     `json:"command"`
+	Source  Source     `json:"source"` // with the digest and revision target of what was built
+	State   StageState `json:"state"`
+	Since   time.Time  `json:"since"`
+	Token   string     `json:"token"`
+	Version Version    `json:"version"` // the release that it was built for
+	Cluster ClusterID  `json:"cluster,omitempty"`
+	Member  MemberID   `json:"member,omitempty"`
+	Bytes   int64      `json:"bytes,omitempty"` // done so far, of what is being done
+	Reason  string     `json:"reason,omitempty"`
+	// Hopeless: the source itself is bad; no other host would succeed.
+	Hopeless bool `json:"hopeless,omitempty"`
+}
+
+// Taken is a host's record of the last backup that it was asked to take.
+type Taken struct {
+	Running bool      `json:"running,omitempty"`
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Reason  string    `json:"reason"`
+	Command string    `json:"command,omitempty"` // for which it was taken
+	Backup  *Backup   `json:"backup,omitempty"`  // when it succeeded
+	Error   string    `json:"error,omitempty"`
+}

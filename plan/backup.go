@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// backupRetry is the pause after a backup that failed.
+const backupRetry = time.Minute
+
+// backUp has a backup taken when a command asks for one, or when the last one
+// is older than the interval. It takes no time from other work: the host does
+// it beside everything else.
+func backUp(v *view) *Decision {
+	if !v.obs.Store.Read {
+		return nil
+	}
+	for i := range v.obs.Commands {
+		c := &v.obs.Commands[i]
+		if c.Kind != cluster.CommandBackup {
+			continue
+		}
+		switch t := v.lastTaken(c.Name); {
+		case c.Malformed != "":
+			return endCommand(c.Name, CommandRejected, c.Malformed)
+		case t == nil:
+			return v.takeBackup(c.Name, "asked for")
+		case t.Running:
+			return nil
+		case t.Error != "":
+			return endCommand(c.Name, CommandFailed, t.Error)
+		default:
+			return endCommand(c.Name, CommandDone, "backup "+t.Backup.Name)
+		}
+	}
+	every := v.obs.Backups.Interval
+	if every <= 0 || v.obs.Backups.At.IsZero() {
+		return nil
+	}
+	var last time.Time
+	if n := v.obs.Backups.Newest; len(n) > 0 {
+		last = n[0].At
+	}
+	for i := range v.obs.Hosts {
+		t := v.obs.Hosts[i].Taken
+		switch {
+		case t == nil:
+		case t.Running:
+			return nil
+		case t.Backup != nil && t.Backup.At.After(last):
+			last = t.Backup.At
+		case t.Error != "" && v.obs.At.Sub(t.Ended) < min(backupRetry, every):
+			v.aside("backup-failed", "", "the last backup, by host %s, failed; it is tried again: %s", v.obs.Hosts[i].Host, t.Error)
+			return nil
+		}
+	}
+	if age := v.obs.At.Sub(last); age < every {
+		return nil
+	}
+	return v.takeBackup("", "periodic")
+}
+
+// lastTaken is the newest try of a backup for a command, on any host in sight.
+func (v *view) lastTaken(command string) *cluster.Taken {
+	var best *cluster.Taken
+	for i := range v.obs.Hosts {
+		if t := v.obs.Hosts[i].Taken; t != nil && t.Command == command && (best == nil || t.Began.After(best.Began)) {
+			best = t
+		}
+	}
+	return best
+}
+
+// takeBackup has the follower that is closest to raft's leader take a backup;
+// the leader itself only when no follower is up.
+func (v *view) takeBackup(command, reason string) *Decision {
+	var best *cluster.Seat
+	for _, s := range v.roster.Up() {
+		if s.Host == nil || s.Host.Status == nil || s.Host.Taken != nil && s.Host.Taken.Running {
+			continue
+		}
+		if best == nil || best.RaftLeader && !s.RaftLeader ||
+			s.RaftLeader == best.RaftLeader && s.Host.Status.Applied > best.Host.Status.Applied {
+			best = &s
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	p := v.projection(0, 0)
+	return &Decision{
+		Reason: fmt.Sprintf("take a backup (%s) on host %s", reason, best.HostID), Again: soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Command: "etcdadm backup create", Ops: []HostOp{onHost(best.Host, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpBackup, Host: best.HostID, Member: best.ID, Cluster: v.roster.Cluster, Command: command, Reason: reason,
+		})}},
+	}
+}

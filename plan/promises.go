@@ -1,0 +1,140 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// A generation may start once so many voters of every voter set of each open
+// generation before it refuse theirs, or are named lost, that the rest is no
+// quorum (SAFETY.md, rule 13).
+
+// open lists the generations before the one that would be next, which are not
+// closed.
+func (v *view) open(intents bool) []cluster.PastGeneration {
+	if v.intent == nil {
+		return nil
+	}
+	past := slices.Clone(v.intent.History)
+	if intents {
+		past = append(past, v.past())
+	}
+	return slices.DeleteFunc(past, func(g cluster.PastGeneration) bool { return g.Closed })
+}
+
+// voice is the host in sight that can promise for a voter: the one that the
+// record names, whatever its disk; where that one is not in sight, one at
+// the voter's peer address.
+func (v *view) voice(w cluster.Voter) *cluster.HostReport {
+	if w.Host != "" {
+		if h, ok := v.obs.Host(w.Host); ok {
+			return h
+		}
+	}
+	for i := range v.obs.Hosts {
+		if h := &v.obs.Hosts[i]; slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return slices.Contains(w.PeerURLs, u) }) {
+			return h
+		}
+	}
+	return nil
+}
+
+func lost(w cluster.Voter, named []cluster.HostID) bool {
+	return slices.Contains(named, w.Host) && w.Host != "" || slices.Contains(named, cluster.HostID(w.Member.String()))
+}
+
+// promisersInSight blocks a command for which not enough hosts could promise.
+// They are asked only after the intent was written, so they are counted before.
+func (v *view) promisersInSight(c *cluster.Command) *Decision {
+	for _, g := range v.open(true) {
+		for _, set := range g.Voters {
+			can, missing := 0, []cluster.HostID(nil)
+			for _, w := range set {
+				h := v.voice(w)
+				switch {
+				case lost(w, c.Lost), h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign:
+					can++
+				default:
+					missing = append(missing, nameOf(w))
+				}
+			}
+			if need := cluster.Blocking(len(set)); can < need {
+				all := *c
+				all.Lost = append(slices.Clone(c.Lost), missing...)
+				return wait(true, "promises", v.generationCommand(&all),
+					"%s is to supersede generation %d, which %d of its %d voters have to give up, and only %d of them can be asked (not %v); bring their hosts back, or name those that are gone for good",
+					commandWords(c), g.Generation, need, len(set), can, missing)
+			}
+		}
+	}
+	return nil
+}
+
+func nameOf(w cluster.Voter) cluster.HostID {
+	if w.Host != "" {
+		return w.Host
+	}
+	return cluster.HostID(w.Member.String())
+}
+
+// collectPromises asks for what is missing, and closes the generations before
+// this one once enough have promised.
+func (v *view) collectPromises() *Decision {
+	in := v.intent
+	var ask []HostOp
+	closed := in.Clone()
+	open := 0
+	for i, g := range in.History {
+		if g.Closed {
+			continue
+		}
+		open++
+		for _, set := range g.Voters {
+			promised, asking, missing := 0, 0, []cluster.HostID(nil)
+			for _, w := range set {
+				h := v.voice(w)
+				switch {
+				case lost(w, in.Lost) || h != nil && v.promised(h):
+					promised++
+				case h != nil && h.UnderFence:
+					asking++
+					if !slices.ContainsFunc(ask, func(o HostOp) bool { return o.Host == h.Host }) {
+						ask = append(ask, onHost(h, cluster.Guard{}, cluster.Op{Kind: cluster.OpRefuse, Host: h.Host, Generation: in.Generation}))
+					}
+				default:
+					missing = append(missing, nameOf(w))
+				}
+			}
+			if need := cluster.Blocking(len(set)); promised+asking < need {
+				return wait(true, "promises", "",
+					"generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and %v are not in sight: bring them back, or queue the command again and name those that are gone for good with --lost",
+					in.Generation, need, len(set), g.Generation, promised, missing)
+			} else if promised >= need {
+				continue
+			}
+			return &Decision{
+				Reason: fmt.Sprintf("generation %d supersedes generation %d: its hosts stop their members and promise never to run them again", in.Generation, g.Generation), Again: soon,
+				Action: &Action{Kind: ActHosts, Ops: ask, Projection: &cluster.Projection{Voters: len(set), VotersAfter: len(set)}},
+			}
+		}
+		closed.History[i].Closed = true
+	}
+	if open == 0 {
+		return nil
+	}
+	if !v.obs.Store.Read {
+		return wait(false, "store-silent", "", "enough hosts have given up the generations before %d; waiting for the backup store to write that down", in.Generation)
+	}
+	return &Decision{
+		Reason: fmt.Sprintf("enough voters of every generation before %d have stopped and refuse it: write that down", in.Generation),
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: closed}},
+	}
+}
+
+// promised: the host runs no member below this generation, and never will.
+func (v *view) promised(h *cluster.HostReport) bool {
+	stopped := h.Process.State == cluster.ProcessStopped || h.Local.Generation >= v.intent.Generation
+	return h.UnderFence && stopped && h.Floor() >= v.intent.Generation
+}
