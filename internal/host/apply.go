@@ -147,6 +147,10 @@ func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest) cluster.A
 		return h.setAside(ctx, op, req.Fence)
 	case cluster.OpForget:
 		return h.forget(ctx)
+	case cluster.OpStage:
+		return h.stage(ctx, op)
+	case cluster.OpBackup:
+		return h.takeBackup(ctx, op)
 	}
 	return refused("host %s does not know the op %q", h.o.ID, op.Kind)
 }

@@ -34,6 +34,7 @@ func (h *Host) start(ctx context.Context) {
 // caller runs a task. It is repeated while something foreign is in the way.
 func (h *Host) bring(ctx context.Context, fresh bool) {
 	_ = h.resume(ctx) // noted, and tried again by tick
+	h.dropUnfinished(ctx)
 	s := h.snapshot()
 	found, ok := h.adopt(ctx, s)
 	if !ok || s.Journal != nil {

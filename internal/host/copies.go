@@ -64,5 +64,9 @@ func copySpec(s cluster.Spec) *cluster.Spec {
 // copyOp copies what a record may keep of an op after its caller has left.
 func copyOp(op cluster.Op) cluster.Op {
 	op.Known, op.PeerURLs, op.Members = slices.Clone(op.Known), slices.Clone(op.PeerURLs), copyMembers(op.Members)
+	if op.Source != nil {
+		src := *op.Source
+		op.Source = &src
+	}
 	return op
 }

@@ -28,7 +28,15 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		// look like one that holds no member's data.
 		out.Foreign = append(out.Foreign, cluster.SetAside{Reason: h.broken.Code})
 	}
+	if h.taken != nil {
+		t := *h.taken
+		out.Taken = &t
+	}
 	h.mu.Unlock()
+	out.Staged = h.staged(s)
+	if h.o.Sources != nil {
+		out.Room = h.o.Sources.Room()
+	}
 	out.Local.HasData = f.wal
 	if f.dataErr != nil {
 		out.Local.HasData = s.Local.State != cluster.MemberPrepared // unknown is not absent

@@ -127,7 +127,7 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 		}
 		s.PastDisks = append(s.PastDisks, s.Disk)
 		s.Disk, s.Beat = fresh, 0
-		s.Local = cluster.LocalMember{}
+		s.Local, s.Staged = cluster.LocalMember{}, nil
 	})
 	if err != nil {
 		h.note(cluster.Problem{
@@ -204,8 +204,9 @@ func (h *Host) moveData(ctx context.Context, s State) error {
 
 // takeInventory lists what lies on the disk beside the member's data.
 func (h *Host) takeInventory() {
-	token := h.snapshot().Local.Token
-	aside, foreign, err := h.o.Disk.Inventory(token)
+	s := h.snapshot()
+	aside, foreign, err := h.o.Disk.Inventory(s.Local.Token)
+	foreign = accounted(foreign, s)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.inventErr = err

@@ -33,6 +33,9 @@ type Options struct {
 	Member  func(Launch) Member
 	Intents Intents
 	Reacher Reacher
+	// Sources makes sources of generations ready and takes backups; nil: this
+	// host does neither.
+	Sources Sources
 	// AskPeers asks the other hosts what they remember of this one, and
 	// returns the answers that came by the end of the context, or sooner when
 	// no more are to be expected. Nil: there is nobody to ask.
@@ -54,6 +57,9 @@ type Host struct {
 	lost    chan struct{} // the evidence for the member was found gone
 	stray   chan struct{} // the process took another member's ID
 
+	background context.Context // of what goes on beside the ops; ends with the host
+	stopWork   context.CancelFunc
+
 	mu         sync.Mutex // guards what follows; never held across a call to a port
 	state      State      // what is durable
 	broken     *cluster.Problem
@@ -74,8 +80,10 @@ type Host struct {
 	noted      map[string]cluster.Problem // by code
 	answered   int                        // PID of the process whose member answered with its ID
 	client     Member
-	clientOf   string // the nonce of the launch that client is for
-	rolledBack bool   // a peer remembers a later beat of this disk
+	clientOf   string          // the nonce of the launch that client is for
+	rolledBack bool            // a peer remembers a later beat of this disk
+	stageNow   *cluster.Staged // how far staging is; nil: nothing is being staged
+	taken      *cluster.Taken
 }
 
 // New makes a host that does nothing yet.
@@ -89,8 +97,9 @@ func New(o Options) *Host {
 	if o.Options == nil {
 		o.Options = func(cluster.Version) []string { return nil }
 	}
+	background, stop := context.WithCancel(context.Background())
 	return &Host{
-		o:      o,
+		o: o, background: background, stopWork: stop,
 		booted: make(chan struct{}), turn: make(chan struct{}, 1), writer: make(chan struct{}, 1),
 		looking: make(chan struct{}, 1), changes: make(chan struct{}, 1), lost: make(chan struct{}, 1),
 		stray: make(chan struct{}, 1),
@@ -207,6 +216,7 @@ func (h *Host) finish() {
 	h.mu.Lock()
 	h.closing = true
 	h.mu.Unlock()
+	h.stopWork()
 	h.tasks.Wait()
 	h.mu.Lock()
 	c := h.client

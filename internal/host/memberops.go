@@ -130,24 +130,35 @@ func (h *Host) startMember(ctx context.Context, op cluster.Op) cluster.ApplyRepl
 	if !slices.Contains(h.o.Releases(), launch.Version) {
 		return refusedWithHint("install the release", "host %s does not have etcd %s", s.Host, launch.Version)
 	}
-	return h.firstStart(ctx, s, launch, local)
+	return h.firstStart(ctx, s, launch, local, op.Founding && op.Source != nil && op.Source.FromData())
 }
 
 // firstStart makes the directory, then the record, then the process. A crash
 // after the directory leaves an empty directory of ours; one after the record
 // is finished by the next Run.
-func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local cluster.LocalMember) cluster.ApplyReply {
-	if r := h.requireEmpty(s, launch.Token); r != nil {
-		return *r
-	}
-	if err := h.o.Disk.CreateData(launch.Token, s.Disk); err != nil {
-		return failed("make data directory: %v", err)
+func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local cluster.LocalMember, fromData bool) cluster.ApplyReply {
+	if fromData {
+		if err := h.o.Sources.Install(launch.Token, s.Disk); err != nil {
+			return failed("move what was made ready into place: %v", err)
+		}
+	} else {
+		if r := h.requireEmpty(s, launch.Token); r != nil {
+			return *r
+		}
+		if err := h.o.Disk.CreateData(launch.Token, s.Disk); err != nil {
+			return failed("make data directory: %v", err)
+		}
 	}
 	launch.Name, launch.Nonce = s.Host, h.o.Mint()
 	launch.Options = h.options(launch.Version)
 	local.State, local.Run, local.Known = cluster.MemberStarting, true, nil
 	local.Version, local.URLs, local.Options, local.Quarantined = launch.Version, launch.URLs, launch.Options, launch.Quarantined
-	err := h.save(ctx, func(now *State) { now.Local, now.Launch = local, &launch })
+	err := h.save(ctx, func(now *State) {
+		now.Local, now.Launch = local, &launch
+		if fromData {
+			now.Staged = nil
+		}
+	})
 	if err != nil {
 		return failed("%v", err)
 	}
@@ -221,6 +232,15 @@ func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s State) (l La
 	case !op.Version.IsZero() && !in.Version.IsZero() && op.Version != in.Version:
 		return no("the intent founds with etcd %s, the op with %s", in.Version, op.Version)
 	}
+	fromData := op.Source != nil && op.Source.FromData()
+	if in.Source.FromData() != fromData || fromData && (*op.Source != in.Source || h.o.Sources == nil) {
+		return no("the intent makes generation %d from another source than the op", in.Generation)
+	}
+	if fromData {
+		if why := h.sourceLaunch(in, f, s); why != "" {
+			return no("%s", why)
+		}
+	}
 	switch in.State {
 	case cluster.IntentFounding:
 	case cluster.IntentFounded:
@@ -230,7 +250,7 @@ func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s State) (l La
 	default:
 		return no("the intent is in the state %q", in.State)
 	}
-	l = Launch{Version: in.Version, Token: in.Token, URLs: h.o.URLs, Founding: true, Quarantined: op.Quarantined}
+	l = Launch{Version: in.Version, Token: in.Token, URLs: h.o.URLs, Founding: true, Quarantined: op.Quarantined || in.Quarantined}
 	if l.Version.IsZero() {
 		l.Version = op.Version
 	}

@@ -37,6 +37,9 @@ type State struct {
 	// Launch is how the member is run. It is there from MemberStarting on.
 	Launch *Launch `json:"launch,omitempty"`
 
+	// Staged is the source of a new generation that was made ready here, or is.
+	Staged *cluster.Staged `json:"staged,omitempty"`
+
 	// Journal is an op that takes several steps and has not been finished.
 	Journal *Entry `json:"journal,omitempty"`
 

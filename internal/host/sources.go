@@ -1,0 +1,65 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"etcdadm.io/cluster"
+)
+
+// Sources does the long work with data: it makes the source of a new generation
+// ready on this host's disk, and takes backups. Nothing of it touches what a
+// member runs on, except Install.
+type Sources interface {
+	// Stage brings the source of an order to this disk, verifies it, and builds
+	// a data directory of one voter from it beside everything else, with the
+	// mark of this disk. It returns what was built, durable. ErrBadSource is in
+	// the chain when no other host could do better. What an earlier try under
+	// this token left is overwritten.
+	Stage(ctx context.Context, o StageOrder, progress func(cluster.StageState, int64)) (Built, error)
+	// Install moves what was staged under a token into the place of the
+	// member's data directory. Done already is no error.
+	Install(token string, disk cluster.DiskID) error
+	// DropStaged takes away what was staged under a token and never ran.
+	DropStaged(token string) error
+	// LogEnd reads the end of the log of the member's data directory. It
+	// changes nothing, and may be called while the member runs.
+	LogEnd(ctx context.Context, token string) (cluster.Progress, error)
+	// Backup takes a backup through the member that runs like l, and then
+	// takes away those that are not kept any longer.
+	Backup(ctx context.Context, l Launch, o BackupOrder) (cluster.Backup, error)
+	// Room is the free space of the disk in bytes; zero: unknown.
+	Room() int64
+}
+
+// ErrBadSource: the source itself cannot be used, on this host or another.
+var ErrBadSource = errors.New("the source cannot be used")
+
+// StageOrder is what is to be staged, and as what.
+type StageOrder struct {
+	Source   cluster.Source
+	Version  cluster.Version // the release that will run it
+	Token    string
+	Disk     cluster.DiskID
+	Name     cluster.HostID
+	PeerURLs []string
+	// From is the token of this host's own data directory that a survivor's
+	// source is read from, and Wrote the release that wrote it.
+	From string
+}
+
+// Built is what lies ready.
+type Built struct {
+	Source  cluster.Source // with digest, revision, tool and the target that was reached
+	Cluster cluster.ClusterID
+	Member  cluster.MemberID
+}
+
+// BackupOrder says what a backup is taken for.
+type BackupOrder struct {
+	Reason  string
+	Member  cluster.MemberID
+	Cluster cluster.ClusterID
+	Spec    *cluster.Spec // as the predecessor's readers expect it beside a backup
+	Highest cluster.Progress
+}

@@ -1,0 +1,252 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Bounds of what is done in the background.
+const (
+	stageDeadline  = 2 * time.Hour
+	backupDeadline = 2 * time.Hour
+	logEndDeadline = 5 * time.Second
+)
+
+// stage begins to make the source of a new generation ready, beside what runs.
+// The token is minted here and durable before anything is built under it.
+func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
+	s := h.snapshot()
+	switch {
+	case h.o.Sources == nil:
+		return refused("host %s has no backup store to make a source ready from", s.Host)
+	case op.Source == nil || op.Command == "" || op.Version.IsZero():
+		return refused("a stage without source, command or version")
+	case op.Generation < s.floor():
+		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.floor())
+	case !slices.Contains(h.o.Releases(), op.Version):
+		return refusedWithHint("install the release", "host %s does not have etcd %s", s.Host, op.Version)
+	case h.staging():
+		return refused("host %s is making another source ready", s.Host)
+	case op.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.State != cluster.MemberStarted):
+		return refused("host %s does not hold a stopped member whose data could be read", s.Host)
+	}
+	if reason, hint := h.obstacle(s); reason != "" {
+		return refusedWithHint(hint, "%s", reason)
+	}
+	if old := s.Staged; old != nil {
+		if in := s.Intent; in != nil && in.State == cluster.IntentFounding && in.Token == old.Token && in.Generation >= op.Generation {
+			return refused("what lies ready on host %s is what generation %d begins with", s.Host, in.Generation)
+		}
+		if err := h.o.Sources.DropStaged(old.Token); err != nil {
+			return failed("take away what was staged before: %v", err)
+		}
+	}
+	fresh := cluster.Staged{
+		Command: op.Command, Source: *op.Source, State: cluster.StageFetching, Since: time.Now().UTC().Round(0),
+		Token: h.o.Mint(), Version: op.Version,
+	}
+	order := StageOrder{
+		Source: *op.Source, Version: op.Version, Token: fresh.Token, Disk: s.Disk, Name: s.Host, PeerURLs: slices.Clone(h.o.URLs.Peer), From: s.Local.Token,
+	}
+	if err := h.save(ctx, func(s *State) { s.Staged = &fresh }); err != nil {
+		return failed("%v", err)
+	}
+	if !h.inBackground(stageDeadline, func(ctx context.Context) { h.runStage(ctx, order, fresh) }) {
+		return refused("host %s is shutting down", s.Host)
+	}
+	return done("begun")
+}
+
+// runStage does the work and records how it ended.
+func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged) {
+	h.mu.Lock()
+	h.stageNow = &begun
+	h.mu.Unlock()
+	progress := func(state cluster.StageState, bytes int64) {
+		h.mu.Lock()
+		now := begun
+		now.State, now.Bytes = state, bytes
+		h.stageNow = &now
+		h.mu.Unlock()
+	}
+	built, err := h.o.Sources.Stage(ctx, o, progress)
+	end := begun
+	switch s := h.snapshot(); {
+	case err != nil:
+		end.State, end.Reason, end.Hopeless = cluster.StageFailed, err.Error(), errors.Is(err, ErrBadSource)
+	case o.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.Token != o.From):
+		end.State, end.Reason = cluster.StageFailed, "the member whose data was read was started meanwhile"
+	default:
+		end.State, end.Source, end.Cluster, end.Member = cluster.StageReady, built.Source, built.Cluster, built.Member
+	}
+	if ctx.Err() == nil || err == nil { // shutting down is no failure: it is begun anew
+		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+		saveErr := h.save(saveCtx, func(s *State) {
+			if s.Staged != nil && s.Staged.Token == o.Token && s.Disk == o.Disk {
+				s.Staged = &end
+			}
+		})
+		cancel()
+		if saveErr != nil {
+			end.State, end.Reason = cluster.StageFailed, saveErr.Error()
+		}
+	}
+	if end.State == cluster.StageFailed && ctx.Err() == nil {
+		h.o.Log.Warn("a source could not be made ready", "source", o.Source.Kind, "backup", o.Source.Backup, "reason", end.Reason)
+	}
+	h.mu.Lock()
+	h.stageNow = nil
+	h.mu.Unlock()
+	h.changed()
+}
+
+// staging reports whether a source is being made ready now.
+func (h *Host) staging() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stageNow != nil
+}
+
+// staged is what a leader is told: the record, or how far it is.
+func (h *Host) staged(s State) *cluster.Staged {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := s.Staged
+	if h.stageNow != nil && now != nil && h.stageNow.Token == now.Token && now.State != cluster.StageReady && now.State != cluster.StageFailed {
+		now = h.stageNow
+	}
+	if now == nil {
+		return nil
+	}
+	c := *now
+	return &c
+}
+
+// dropUnfinished forgets a stage that a restart cut short: it is ordered anew.
+func (h *Host) dropUnfinished(ctx context.Context) {
+	s := h.snapshot()
+	if s.Staged == nil || s.Staged.State == cluster.StageReady || s.Staged.State == cluster.StageFailed || h.o.Sources == nil {
+		return
+	}
+	if err := h.o.Sources.DropStaged(s.Staged.Token); err != nil {
+		h.o.Log.Warn("cannot take away what was staged before", "err", err)
+		return
+	}
+	_ = h.save(ctx, func(s *State) { s.Staged = nil }) // tried again at the next start
+}
+
+// sourceLaunch is the first start of the founder of a generation that was made
+// from data: the intent, as this host reads it by itself, is being founded with
+// what lies ready here, and every generation before it is closed.
+func (h *Host) sourceLaunch(in *cluster.Intent, f cluster.Founder, s State) string {
+	switch st := s.Staged; {
+	case in.State != cluster.IntentFounding:
+		return fmt.Sprintf("generation %d is %s: its founder ran already, and this disk does not know of it", in.Generation, in.State)
+	case len(in.Founders) != 1:
+		return fmt.Sprintf("generation %d was made from data and has %d founders; it can have only one", in.Generation, len(in.Founders))
+	case slices.ContainsFunc(in.History, func(g cluster.PastGeneration) bool { return !g.Closed }):
+		return fmt.Sprintf("a generation before %d is not closed yet", in.Generation)
+	case st == nil || st.State != cluster.StageReady || st.Token != in.Token:
+		return fmt.Sprintf("what generation %d begins with does not lie ready on this disk", in.Generation)
+	case st.Source != in.Source:
+		return fmt.Sprintf("what lies ready on this disk was made from another source than generation %d", in.Generation)
+	case st.Member != f.Member || st.Cluster != in.Cluster:
+		return fmt.Sprintf("what lies ready is member %s of cluster %s, and generation %d begins with member %s of cluster %s", st.Member, st.Cluster, in.Generation, f.Member, in.Cluster)
+	}
+	return ""
+}
+
+// takeBackup begins a backup through the own member.
+func (h *Host) takeBackup(ctx context.Context, op cluster.Op) cluster.ApplyReply {
+	if h.o.Sources == nil {
+		return refused("host %s has no backup store", h.o.ID)
+	}
+	if _, r := h.ownStatus(ctx); r != nil {
+		return *r
+	}
+	s := h.snapshot()
+	if reason := mismatch(op, s.Local); reason != "" {
+		return refused("%s", reason)
+	}
+	h.mu.Lock()
+	if t := h.taken; t != nil && t.Running {
+		same := t.Command == op.Command && t.Reason == op.Reason
+		h.mu.Unlock()
+		if same {
+			return done("it was so already")
+		}
+		return refused("host %s is taking another backup", s.Host)
+	}
+	begun := cluster.Taken{Running: true, Began: time.Now().UTC().Round(0), Reason: op.Reason, Command: op.Command}
+	h.taken = &begun
+	order := BackupOrder{Reason: op.Reason, Member: s.Local.Member, Cluster: s.Local.Cluster, Spec: h.spec, Highest: h.highest}
+	h.mu.Unlock()
+	launch := *s.Launch
+	if !h.inBackground(backupDeadline, func(ctx context.Context) { h.runBackup(ctx, launch, order, begun) }) {
+		return refused("host %s is shutting down", s.Host)
+	}
+	return done("begun")
+}
+
+func (h *Host) runBackup(ctx context.Context, l Launch, o BackupOrder, begun cluster.Taken) {
+	b, err := h.o.Sources.Backup(ctx, l, o)
+	end := begun
+	end.Running, end.Ended = false, time.Now().UTC().Round(0)
+	if err != nil {
+		end.Error = err.Error()
+		h.o.Log.Warn("a backup failed", "reason", o.Reason, "err", err)
+	} else {
+		end.Backup = &b
+		h.o.Log.Info("backup taken", "backup", b.Name, "reason", o.Reason, "revision", b.Revision, "bytes", b.Bytes, "took", end.Ended.Sub(end.Began).Round(time.Millisecond))
+	}
+	h.mu.Lock()
+	h.taken = &end
+	h.mu.Unlock()
+	h.changed()
+}
+
+// inBackground runs work beside the ops, until it ends or the host does; false
+// when the host is shutting down.
+func (h *Host) inBackground(limit time.Duration, work func(context.Context)) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(h.background, limit)
+	h.tasks.Go(func() {
+		defer cancel()
+		work(ctx)
+	})
+	return true
+}
+
+// logEnd is the end of the member's log, nil when it cannot be read.
+func (h *Host) logEnd(ctx context.Context, s State) *cluster.Progress {
+	if h.o.Sources == nil || s.Local.Token == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, logEndDeadline)
+	defer cancel()
+	p, err := h.o.Sources.LogEnd(ctx, s.Local.Token)
+	if err != nil {
+		h.o.Log.Warn("cannot read the end of the member's log", "err", err)
+		return nil
+	}
+	return &p
+}
+
+// accounted leaves out what was staged here and moved into place just before
+// the record of it could be written.
+func accounted(foreign []cluster.SetAside, s State) []cluster.SetAside {
+	if s.Staged == nil {
+		return foreign
+	}
+	return slices.DeleteFunc(foreign, func(f cluster.SetAside) bool { return strings.HasSuffix(f.Dir, s.Staged.Token) })
+}
