@@ -147,7 +147,7 @@ func (w *world) setStore(t *testing.T, d *datadriven.TestData, what string) stri
 	case "unconditional":
 		w.store.unconditional = true
 	case "predecessor":
-		w.store.intent, w.store.marker = nil, true
+		w.store.intent, w.store.marker = &cluster.Intent{State: cluster.IntentFounded, Timestamp: 1}, true
 	case "older":
 		w.store.intent.Write--
 		w.store.intent.Voters = nil

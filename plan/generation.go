@@ -37,13 +37,37 @@ func generation(v *view) *Decision {
 		d := v.finishGeneration()
 		if len(d.Blockers) > 0 && d.Blockers[0].Code == "promises" {
 			if c := v.nextCommand(); c != nil { // it names hosts that are lost, perhaps
-				return v.beginGeneration(c, c.Name)
+				return v.beginGeneration(c)
 			}
 		}
 		return d
 	}
-	if c := v.nextCommand(); c != nil {
-		return v.beginGeneration(c, c.Name)
+	c := v.nextCommand()
+	if c == nil {
+		return nil
+	}
+	if d := v.replaced(c); d != nil {
+		return d
+	}
+	d := v.beginGeneration(c)
+	if v.intent != nil && d.Action == nil && len(d.Blockers) > 0 {
+		// Nothing was touched for it yet, and the cluster that is goes on being
+		// looked after. Without any cluster, none is founded beside it.
+		v.asides = append(v.asides, d.Blockers...)
+		return nil
+	}
+	return d
+}
+
+// replaced ends a command that a later one says again, with more hosts named
+// as lost: a person answers a blocker that way.
+func (v *view) replaced(c *cluster.Command) *Decision {
+	for i := range v.obs.Commands {
+		o := &v.obs.Commands[i]
+		again := o.Name != c.Name && !o.At.Before(c.At) && o.Kind == c.Kind && o.Backup == c.Backup && o.Host == c.Host && o.Dir == c.Dir
+		if again && o.Malformed == "" && len(o.Lost) > len(c.Lost) && !v.wasRun(o.Name) {
+			return endCommand(c.Name, CommandRejected, fmt.Sprintf("command %s asks for the same and names more hosts as lost", o.Name))
+		}
 	}
 	return nil
 }
@@ -105,7 +129,8 @@ func sourceWords(s cluster.Source) string {
 
 // beginGeneration takes a command up to the write of its intent. Nothing that
 // runs is touched before that.
-func (v *view) beginGeneration(c *cluster.Command, name string) *Decision {
+func (v *view) beginGeneration(c *cluster.Command) *Decision {
+	name := c.Name
 	switch {
 	case c.Malformed != "":
 		return endCommand(name, CommandRejected, c.Malformed)
@@ -140,7 +165,7 @@ func (v *view) mayRecover(c *cluster.Command) *Decision {
 		return nil
 	}
 	if v.seen && v.roster.HasQuorum() {
-		return endCommand(c.Name, CommandRejected, "the cluster has a quorum, and nothing has to be recovered: a member that is lost is replaced by itself")
+		return v.reviveAfter(c, endCommand(c.Name, CommandRejected, "the cluster has a quorum, and nothing has to be recovered: a member that is lost is replaced by itself"))
 	}
 	h, ok := v.obs.Host(c.Host)
 	switch {
@@ -495,7 +520,7 @@ func (v *view) finishGeneration() *Decision {
 func (v *view) beginAgain(h *cluster.HostReport) *Decision {
 	for i := range v.obs.Commands {
 		if c := &v.obs.Commands[i]; c.Name == v.intent.CommandID {
-			return v.beginGeneration(c, c.Name)
+			return v.beginGeneration(c)
 		}
 	}
 	return wait(true, "founder-forgot", "", "host %s does not have what generation %d was to be made from any more, and its command is not in the queue; queue it again%s",

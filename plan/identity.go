@@ -30,14 +30,29 @@ func identity(v *view) *Decision {
 	if d := v.locked(); d != nil {
 		return d
 	}
-	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() {
+	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() && !v.restoresOver() {
 		return wait(false, "predecessor", "", "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed")
 	}
-	if v.intent != nil && (v.intent.Nonce == "" || v.intent.Token == "") {
+	if v.intent != nil && !v.intent.Adopted() && (v.intent.Nonce == "" || v.intent.Token == "") {
 		// Written back, it would be taken for a new generation.
 		return wait(false, "no-intent", "", "the record of this cluster's founding that %s keeps has no nonce or no token, which no founding leaves out; nothing is changed", v.keeperOfIntent())
 	}
 	return v.mendIntent()
+}
+
+// restoresOver: a command asks for a generation over a marker of the
+// predecessor, and no host in sight has anything of its cluster. The command is
+// the person's word for hosts that nobody can name.
+func (v *view) restoresOver() bool {
+	if v.nextCommand() == nil {
+		return false
+	}
+	for i := range v.obs.Hosts {
+		if h := &v.obs.Hosts[i]; h.Carries() || len(h.Foreign) > 0 || h.Process.State != cluster.ProcessStopped {
+			return false
+		}
+	}
+	return true
 }
 
 // notes makes blockers of what hosts report about themselves.

@@ -85,6 +85,8 @@ func (l *laws) shape() {
 			l.must(op.Op.Kind == a.Ops[0].Op.Kind && (op.Op.Kind == cluster.OpStart && op.Op.Founding || op.Op.Kind == cluster.OpRefuse), "ops that may not run side by side")
 		}
 		l.must(a.Projection != nil, "a host action without a projection")
+	case ActCommand:
+		l.must(a.End != nil && a.Intent == nil && len(a.Ops) == 0 && a.End.Name != "" && a.End.Reason != "", "the end of a command without its name or a reason")
 	default:
 		l.must(false, "an action of kind %q", a.Kind)
 	}
@@ -94,7 +96,7 @@ func (l *laws) shape() {
 // foundings, or without a credential.
 func (l *laws) calm() {
 	l.must(l.in == nil || l.in.Name == "" || l.in.Name == l.o.Cluster, "an action under another cluster's name")
-	l.must(!l.in.Adopted(), "an action in a cluster that was not taken over")
+	l.must(!l.in.Adopted() || l.d.Rule == "generation", "an action in a cluster that was not taken over")
 	for _, h := range l.o.Hosts {
 		if l.in != nil && h.Intent != nil && h.Intent.Generation == l.in.Generation {
 			l.must(h.Intent.Nonce == l.in.Nonce, "an action between two foundings")
@@ -124,6 +126,10 @@ func (l *laws) intent(c *IntentChange) {
 	}
 	l.must(l.o.Store.Read, "a write of the intent without having read the store")
 	switch {
+	case c.Create != nil && c.Create.Source.FromData() && c.Create.Nonce == "":
+		l.renewal(c.Create)
+	case c.Replace != nil && c.Replace.Source.FromData() && c.Replace.Nonce == "":
+		l.renewal(c.Replace)
 	case c.Create != nil && c.Create.Nonce == "":
 		l.founding(c.Create)
 	case c.Replace != nil && c.Replace.Nonce == "":
@@ -133,6 +139,7 @@ func (l *laws) intent(c *IntentChange) {
 	default:
 		l.must(l.o.Store.Marker, "a marker replaced that does not exist")
 		l.must(c.Replace.Order(l.o.Store.Intent) >= 0 && c.Replace.Nonce == l.in.Nonce, "an intent replaced by an older one")
+		l.closing(c.Replace)
 	}
 }
 
@@ -214,6 +221,9 @@ func (l *laws) op(x HostOp) {
 		l.membership(x, h)
 		return
 	}
+	if l.generationOp(x, h) {
+		return
+	}
 	switch x.Op.Kind {
 	case cluster.OpPrepare:
 		l.must(!h.Carries() && len(h.Foreign) == 0, "host %s is prepared and holds data", h.Host)
@@ -223,7 +233,7 @@ func (l *laws) op(x HostOp) {
 	case cluster.OpRestart:
 		l.restart(x, h)
 	case cluster.OpRefuse:
-		l.must(!h.Carries() && l.in.State == cluster.IntentFounding, "host %s is to refuse a generation that it may have started", h.Host)
+		l.must(l.in.Source.FromData() && x.Op.Generation == l.in.Generation || !h.Carries() && l.in.State == cluster.IntentFounding, "host %s is to refuse a generation that it may have started", h.Host)
 	case cluster.OpSetAside:
 		l.setAside(h)
 	default:
@@ -235,6 +245,7 @@ func (l *laws) start(op cluster.Op, h *cluster.HostReport) {
 	l.must(!h.Carries(), "host %s is to start a member over data", h.Host)
 	l.must(op.Generation == l.in.Generation && op.Nonce == l.in.Nonce && op.Generation >= h.LowestGeneration, "a start of another generation")
 	if op.Founding {
+		l.source(op, h)
 		f, ok := l.in.Founder(h.Host, h.Disk)
 		l.must(ok && f.Member == op.Member, "host %s is to start as a founder and is not that founder", h.Host)
 		if l.seen && l.in.State == cluster.IntentFounded {
@@ -254,7 +265,7 @@ func (l *laws) restart(x HostOp, h *cluster.HostReport) {
 	s, listed := l.roster.Seat(h.Local.Member)
 	if !l.seen || !l.roster.Linearizable || !l.roster.HasQuorum() {
 		m := l.o.Memory.Member(h.Local.Member)
-		l.must(!m.LeaderlessSince.IsZero() && l.o.At.Sub(m.LeaderlessSince) >= time.Minute, "a restart without a quorum before its time")
+		l.must(!h.Local.Run || !m.LeaderlessSince.IsZero() && l.o.At.Sub(m.LeaderlessSince) >= time.Minute, "a restart without a quorum before its time")
 		return
 	}
 	if !l.must(listed, "a restart of a member that is not listed") || s.Learner || !s.Up {

@@ -150,7 +150,7 @@ func (a *Action) String() string {
 		return "write the intent"
 	}
 	if a.Kind == ActCommand {
-		return fmt.Sprintf("end command %s", a.End.Name)
+		return fmt.Sprintf("end command %s as %s", a.End.Name, a.End.Result)
 	}
 	var parts []string
 	for _, o := range a.Ops {

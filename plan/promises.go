@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"etcdadm.io/cluster"
 )
@@ -64,12 +65,20 @@ func (v *view) promisersInSight(c *cluster.Command) *Decision {
 				all := *c
 				all.Lost = append(slices.Clone(c.Lost), missing...)
 				return wait(true, "promises", v.generationCommand(&all),
-					"%s is to supersede generation %d, which %d of its %d voters have to give up, and only %d of them can be asked (not %v); bring their hosts back, or name those that are gone for good",
-					commandWords(c), g.Generation, need, len(set), can, missing)
+					"a new generation from %s cannot begin: %d of the %d voters of generation %d have to stop and promise never to run it again, and the hosts of only %d can be asked; out of sight: %s. Bring those back, or name the ones that are gone for good",
+					commandWords(c), need, len(set), g.Generation, can, idList(missing))
 			}
 		}
 	}
 	return nil
+}
+
+func idList(ids []cluster.HostID) string {
+	var s []string
+	for _, id := range ids {
+		s = append(s, string(id))
+	}
+	return strings.Join(s, ", ")
 }
 
 func nameOf(w cluster.Voter) cluster.HostID {
@@ -109,8 +118,8 @@ func (v *view) collectPromises() *Decision {
 			}
 			if need := cluster.Blocking(len(set)); promised+asking < need {
 				return wait(true, "promises", "",
-					"generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and %v are not in sight: bring them back, or queue the command again and name those that are gone for good with --lost",
-					in.Generation, need, len(set), g.Generation, promised, missing)
+					"generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and out of sight are %s: bring them back, or queue the command again and name those that are gone for good with --lost",
+					in.Generation, need, len(set), g.Generation, promised, idList(missing))
 			} else if promised >= need {
 				continue
 			}

@@ -16,7 +16,8 @@ func lift(v *view) *Decision {
 	if v.intent.Quarantined {
 		need := cluster.Quorum(v.wanted())
 		if up := len(v.roster.Up()); up < need {
-			v.aside("quarantine", "", "generation %d is quarantined: ordinary clients are not served until %d of its members are up (%d are)", v.intent.Generation, need, up)
+			v.aside("quarantine", fmt.Sprintf("etcdadm seed STORE --version %s --nodes 1", v.spec.EtcdVersion),
+				"generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; start more daemons, or ask for fewer members", v.intent.Generation, need, up, verb(up))
 			return nil
 		}
 		if !v.obs.Store.Read {
@@ -37,4 +38,11 @@ func lift(v *view) *Decision {
 		}
 	}
 	return nil
+}
+
+func verb(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }

@@ -70,6 +70,18 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return w.script(t, d)
 	case "show":
 		return w.show()
+	case "queue":
+		return w.queueCommand(t, d)
+	case "backup":
+		return w.addBackup(d)
+	case "interval":
+		w.queue.interval, _ = time.ParseDuration(d.CmdArgs[0].Key)
+		return ""
+	case "broken":
+		w.queue.broken = map[cluster.HostID]string{cluster.HostID(d.CmdArgs[0].Key): "it could not be built"}
+		return ""
+	case "ended":
+		return strings.Join(w.queue.ended, "\n") + "\n"
 	}
 	return w.fault(t, d)
 }
@@ -165,6 +177,17 @@ func describeIntent(in *cluster.Intent) string {
 	fmt.Fprintf(&b, "generation %d", in.Generation)
 	if in.Nonce == "" {
 		b.WriteString(" new")
+	}
+	if in.Source.FromData() {
+		fmt.Fprintf(&b, " from %s", sourceWords(in.Source))
+	}
+	for _, g := range in.History {
+		if !g.Closed {
+			fmt.Fprintf(&b, " open %d", g.Generation)
+		}
+	}
+	if in.Quarantined {
+		b.WriteString(" quarantined")
 	}
 	fmt.Fprintf(&b, " %s", in.State)
 	if in.State == cluster.IntentFounding {

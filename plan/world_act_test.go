@@ -12,8 +12,11 @@ import (
 // when it refuses; the planner must never ask for such a thing in an
 // undisturbed world.
 func (w *world) act(a *Action) error {
-	if a.Kind == ActIntent {
+	switch a.Kind {
+	case ActIntent:
 		return w.writeIntent(a.Intent)
+	case ActCommand:
+		return w.endCommand(a.End)
 	}
 	for _, o := range a.Ops {
 		if err := w.apply(o); err != nil {
@@ -43,7 +46,7 @@ func (w *world) writeIntent(ch *IntentChange) error {
 	}
 	if in.Nonce == "" {
 		w.minted++
-		in.Nonce, in.Token, in.Timestamp = fmt.Sprintf("nonce-%d", w.minted), fmt.Sprintf("token-%d", w.minted), w.now.UnixNano()
+		in.Nonce, in.Token, in.Timestamp = fmt.Sprintf("nonce-%d", w.minted), cmp.Or(in.Token, fmt.Sprintf("token-%d", w.minted)), w.now.UnixNano()
 		in.Cluster = clusterOfGeneration(in.Generation)
 		for i := range in.Founders {
 			in.Founders[i].Member = cluster.MemberID(in.Generation*0x100 + uint64(i) + 1)
@@ -83,9 +86,17 @@ func (w *world) apply(o HostOp) error {
 		return w.start(h, o.Op)
 	case cluster.OpRestart:
 		h.Process.PID++
+		h.Local.Run, h.Local.Quarantined = true, o.Op.Quarantined
 		h.Local.Options, h.Local.URLs, h.Local.Version = h.Options, h.URLs, o.Op.Version
 	case cluster.OpRefuse:
 		h.LowestGeneration = max(h.LowestGeneration, o.Op.Generation)
+		h.Local.Run = h.Local.Run && h.Local.Generation >= h.LowestGeneration
+	case cluster.OpStop:
+		h.Local.Run = false
+	case cluster.OpStage:
+		return w.stage(h, o.Op)
+	case cluster.OpBackup:
+		return w.takeBackup(h, o.Op)
 	case cluster.OpSetAside:
 		return w.setAside(h, o.Op)
 	default:
@@ -144,6 +155,13 @@ func (w *world) start(h *worldHost, op cluster.Op) error {
 		if !named || f.Member != op.Member || in.Generation != op.Generation || in.Nonce != op.Nonce {
 			return fmt.Errorf("no evidence as a founder")
 		}
+		if in.Source.FromData() {
+			open := slices.ContainsFunc(in.History, func(g cluster.PastGeneration) bool { return !g.Closed })
+			if open || in.State != cluster.IntentFounding || h.Staged == nil || h.Staged.Token != in.Token || h.Staged.Source != in.Source {
+				return fmt.Errorf("nothing lies ready for generation %d, or one before it is open", in.Generation)
+			}
+			h.Staged = nil
+		}
 		c = w.founded(in, op)
 	} else {
 		l := h.Local
@@ -159,7 +177,7 @@ func (w *world) start(h *worldHost, op cluster.Op) error {
 	m.Name, m.ClientURLs = string(h.Host), h.URLs.Client
 	h.Local = cluster.LocalMember{
 		State: cluster.MemberStarted, Generation: op.Generation, Nonce: op.Nonce, Token: op.Token, Cluster: c.id, Member: op.Member,
-		Run: true, Version: op.Version, URLs: h.URLs, Options: h.Options, HasData: true,
+		Run: true, Version: op.Version, URLs: h.URLs, Options: h.Options, HasData: true, Quarantined: op.Quarantined,
 	}
 	h.Process = cluster.Process{State: cluster.ProcessRunning, PID: h.Process.PID + 1}
 	h.quiet, h.behind, h.dead = 1, 2, false

@@ -27,6 +27,7 @@ type world struct {
 	memory   cluster.Memory
 	handed   *cluster.Intent // what the leader hands to the hosts, beside what it sees
 	minted   int
+	queue    worldQueue
 }
 
 type worldStore struct {
@@ -129,7 +130,7 @@ func (w *world) advance(d time.Duration) {
 
 // runs reports whether the member's process runs on the host.
 func (h *worldHost) runs() bool {
-	return h.Local.State == cluster.MemberStarted && h.Local.HasData && !h.down && !h.dead
+	return h.Local.State == cluster.MemberStarted && h.Local.Run && h.Local.HasData && !h.down && !h.dead
 }
 
 func (w *world) clusterOf(h *worldHost) *worldCluster {
@@ -228,6 +229,7 @@ func (w *world) observe() *cluster.Observation {
 		}
 		o.Hosts = append(o.Hosts, w.report(h, o))
 	}
+	w.see(o)
 	o.Sort()
 	w.reach(o)
 	o.Memory = cluster.Fold(w.memory, o)
@@ -251,6 +253,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	if in := o.Store.Intent; in.Order(h.Intent) > 0 {
 		h.Intent = in.Clone()
 	}
+	h.supersede()
 	r := cluster.HostReport{HostState: h.HostState, UnderFence: !h.unpromised, Stamp: fmt.Sprintf("%s@%s", h.Host, w.now.Format(time.TimeOnly))}
 	r.Intent = h.Intent.Clone()
 	r.Clock = w.now.Add(h.skew)
@@ -261,8 +264,13 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 		return r
 	case h.Local.State != cluster.MemberStarted:
 		return r
+	case !h.Local.Run:
+		r.Process = cluster.Process{}
+		w.readLog(h, &r)
+		return r
 	case h.dead:
 		r.Process = cluster.Process{State: cluster.ProcessBackoff, PID: h.Process.PID, LastExit: "exit status 1"}
+		w.readLog(h, &r)
 		return r
 	case !h.Local.HasData || c == nil:
 		r.Process = cluster.Process{}
@@ -274,6 +282,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 		return r
 	}
 	r.Process.State = cluster.ProcessRunning
+	w.readLog(h, &r)
 	if h.quiet > 0 {
 		h.quiet--
 		return r

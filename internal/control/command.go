@@ -42,7 +42,9 @@ type RestoreBackup struct {
 type Command struct {
 	Name      string // of its folder; what delete-command takes
 	Timestamp time.Time
-	Restore   *RestoreBackup
+	// Restore is the predecessor's kind, Wish any of ours; one of them is set.
+	Restore *RestoreBackup
+	Wish    *Wish
 	// Err says why the command cannot be run. It stays in the queue, where
 	// list-commands shows it, and keeps nothing else from running.
 	Err error
@@ -70,11 +72,18 @@ func (f *Folder) Commands(ctx context.Context) ([]Command, error) {
 	}
 	var out []Command
 	for _, i := range infos {
-		name, ok := strings.CutSuffix(strings.TrimPrefix(i.Key, Prefix), "/"+fileCommand)
-		if !ok || strings.Contains(name, "/") {
+		name, ours := strings.CutSuffix(strings.TrimPrefix(i.Key, Prefix), "/"+fileWish)
+		name, theirs := strings.CutSuffix(name, "/"+fileCommand)
+		if !ours && !theirs || strings.Contains(name, "/") {
 			continue
 		}
-		c, err := f.command(ctx, name, has(Prefix+name+"/"+fileExtra))
+		read := f.wish
+		if theirs {
+			read = func(ctx context.Context, name string) (Command, error) {
+				return f.command(ctx, name, has(Prefix+name+"/"+fileExtra))
+			}
+		}
+		c, err := read(ctx, name)
 		if errors.Is(err, blob.ErrNotFound) {
 			continue // deleted since it was listed
 		}
@@ -264,10 +273,10 @@ func (f *Folder) DeleteCommand(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("delete command %q: %w", name, err)
 	}
-	if !slices.ContainsFunc(there, func(i blob.Info) bool { return i.Key == dir+fileCommand }) {
+	if !slices.ContainsFunc(there, func(i blob.Info) bool { return i.Key == dir+fileCommand || i.Key == dir+fileWish }) {
 		return fmt.Errorf("delete command %q: %w", name, ErrNoCommand)
 	}
-	for _, file := range []string{fileCommand, fileExtra} {
+	for _, file := range []string{fileCommand, fileWish, fileExtra} {
 		if err := f.store.Delete(ctx, dir+file); err != nil {
 			return fmt.Errorf("delete command %q: %w", name, err)
 		}

@@ -33,6 +33,7 @@ const (
 	keySettings = Prefix + "etcd-cluster-spec-etcdadm.json"
 	keyRecord   = Prefix + "etcdadm-record.json"
 	keyStatus   = Prefix + "etcdadm-status.json"
+	keyEnded    = Prefix + "etcdadm-commands-ended.json"
 )
 
 // maxObject bounds every object that is read, in bytes. A control object is a

@@ -72,6 +72,8 @@ func (t *term) act(ctx context.Context, a *plan.Action, l look) (took bool) {
 		return t.writeIntent(ctx, a.Intent, l)
 	case a.Kind == plan.ActHosts:
 		return t.applyAll(ctx, a.Ops)
+	case a.Kind == plan.ActCommand && a.End != nil:
+		return t.endCommand(ctx, a.End)
 	}
 	t.m.log.Error("the planner asked for a step that this release does not know", "kind", a.Kind)
 	return false
@@ -221,7 +223,10 @@ func (m *Manager) mintGeneration(in *cluster.Intent) error {
 	if m.o.MemberIDs == nil {
 		return errors.New("nobody here can work out member IDs")
 	}
-	in.Nonce, in.Token, in.Timestamp, in.Write = m.o.Mint(), m.o.Mint(), time.Now().UnixNano(), 1
+	in.Nonce, in.Timestamp, in.Write = m.o.Mint(), time.Now().UnixNano(), 1
+	if in.Token == "" { // else a host has built data under it
+		in.Token = m.o.Mint()
+	}
 	ids, id, err := m.o.MemberIDs(in.Token, in.Founders)
 	if err != nil {
 		return fmt.Errorf("work out the founders' member IDs: %w", err)

@@ -46,7 +46,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m := t.m
 	began := time.Now()
 	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
-	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Spec: m.knownSpec()}
+	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Spec: m.knownSpec(), Log: m.recovering()}
 	var l look
 	var both sync.WaitGroup
 	both.Go(func() { l = m.storeNowOrLately(ctx) })
@@ -54,6 +54,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	both.Wait()
 	o.Store, o.Spec = l.view, m.completed(l.spec)
 	o.Store.URL = m.o.StoreURL
+	o.Commands, o.Backups, o.Recorded = l.queue.commands, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) {
 		poke(m.wake) // the hosts have not heard of this spec
@@ -75,6 +76,13 @@ func (m *Manager) knownSpec() *cluster.Spec {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.store.spec
+}
+
+// recovering reports whether the ends of the hosts' logs are asked for.
+func (m *Manager) recovering() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.store.queue.recovering()
 }
 
 // completed is the spec with what this daemon was told for what it leaves open.

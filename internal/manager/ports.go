@@ -82,6 +82,9 @@ type Options struct {
 	Seeds       discovery.Seeds // nil: others have to come to us
 	Control     *control.Folder // nil: there is no store
 	StoreURL    string          // as people are shown it; without secrets
+	Catalogue   Catalogue       // nil: nothing is known of backups
+	// BackupInterval is how often a backup is taken by itself; zero: never.
+	BackupInterval time.Duration
 	// Spec, when set, takes the place of the spec in the store.
 	Spec *cluster.Spec
 	// DeadAfter, when positive, goes for a spec that names none.

@@ -28,12 +28,13 @@ type look struct {
 	gaps    []cluster.Gap
 	failed  bool // the store did not answer
 	foreign bool // the intent is another cluster's
+	queue   queue
 }
 
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Marker == o.view.Marker &&
+	return specs && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Marker == o.view.Marker &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -73,7 +74,7 @@ func (m *Manager) watchStore(ctx context.Context) {
 			continue
 		}
 		m.probe(ctx)
-		if now := m.lookAtStore(ctx); ctx.Err() == nil && !m.keepLook(now) {
+		if now := m.lookAtStore(ctx, true); ctx.Err() == nil && !m.keepLook(now) {
 			poke(m.wake)
 		}
 		m.judgeStore()
@@ -118,7 +119,7 @@ func (m *Manager) storeNowOrLately(ctx context.Context) look {
 	if last.failed && time.Since(last.at) < storeRest {
 		return last
 	}
-	l := m.lookAtStore(ctx)
+	l := m.lookAtStore(ctx, false)
 	if ctx.Err() == nil {
 		m.keepLook(l)
 	}
@@ -127,7 +128,7 @@ func (m *Manager) storeNowOrLately(ctx context.Context) look {
 
 // lookAtStore reads intent and spec. What the store does not give is filled
 // from the last look and said to be a gap.
-func (m *Manager) lookAtStore(ctx context.Context) look {
+func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	m.mu.Lock()
 	last := m.store
 	m.mu.Unlock()
@@ -141,6 +142,7 @@ func (m *Manager) lookAtStore(ctx context.Context) look {
 	defer cancel()
 	l.readIntent(ctx, m.o.Control, last)
 	l.readSpec(ctx, m, last)
+	l.readQueue(ctx, m, last, told)
 	return l
 }
 

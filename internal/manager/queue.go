@@ -1,0 +1,164 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
+)
+
+const (
+	// queueEvery is how often the queue of commands is listed while it is
+	// empty and nothing tells of a change.
+	queueEvery = 4 * time.Second
+	// backupsEvery is how often the backups are listed while nothing asks for
+	// more: the hosts tell of those that they take.
+	backupsEvery = 5 * time.Minute
+	// newestShown is how many of the newest backups an observation names.
+	newestShown = 3
+)
+
+// Catalogue is what is known of the backups in the store.
+type Catalogue interface {
+	// List gives all of them, the newest first.
+	List(ctx context.Context) ([]cluster.Backup, error)
+	// Find gives one with everything that is recorded beside it; false without
+	// an error: there is none of that name.
+	Find(ctx context.Context, name string) (cluster.Backup, bool, error)
+}
+
+// queue is what was seen of the commands and of the backups.
+type queue struct {
+	at       time.Time // of the list of commands
+	commands []cluster.Command
+	backups  cluster.BackupsView
+	recorded cluster.Progress
+}
+
+func (q queue) same(o queue) bool {
+	return slices.EqualFunc(q.commands, o.commands, func(a, b cluster.Command) bool {
+		return a.Name == b.Name && a.Missing == b.Missing && (a.Found == nil) == (b.Found == nil) && a.Malformed == b.Malformed
+	})
+}
+
+// recovering reports whether a command asks for the ends of the hosts' logs.
+func (q queue) recovering() bool {
+	return slices.ContainsFunc(q.commands, func(c cluster.Command) bool { return c.Kind == cluster.CommandRecover })
+}
+
+// readQueue lists commands and backups, not more often than is of use: asked
+// is set when something told of a change.
+func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool) {
+	l.queue = last.queue
+	l.queue.backups.Interval = m.o.BackupInterval
+	if l.failed || l.foreign {
+		return
+	}
+	if asked || len(last.queue.commands) > 0 || time.Since(last.queue.at) >= queueEvery {
+		commands, err := m.o.Control.Commands(ctx)
+		m.sayOnce("queue", "cannot list the commands in the store", err)
+		if err != nil {
+			return
+		}
+		l.queue.at, l.queue.commands = l.at, l.queue.commands[:0:0]
+		for _, c := range commands {
+			l.queue.commands = append(l.queue.commands, m.lookUp(ctx, asCommand(c)))
+		}
+	}
+	if len(l.queue.commands) > 0 {
+		if r, err := m.o.Control.ReadRecord(ctx); err == nil {
+			l.queue.recorded = cluster.Progress{Revision: r.Revision}
+		}
+	}
+	l.listBackups(ctx, m)
+}
+
+func (l *look) listBackups(ctx context.Context, m *Manager) {
+	b := &l.queue.backups
+	if m.o.Catalogue == nil || !b.At.IsZero() && l.at.Sub(b.At) < backupsEvery {
+		return
+	}
+	all, err := m.o.Catalogue.List(ctx)
+	m.sayOnce("backups", "cannot list the backups in the store", err)
+	if err != nil {
+		return
+	}
+	b.At, b.Newest = l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)])
+}
+
+// lookUp adds what the store says of the backup that a command names.
+func (m *Manager) lookUp(ctx context.Context, c cluster.Command) cluster.Command {
+	if c.Kind != cluster.CommandRestore || c.Malformed != "" || m.o.Catalogue == nil {
+		return c
+	}
+	b, ok, err := m.o.Catalogue.Find(ctx, c.Backup)
+	m.sayOnce("backup "+c.Backup, "cannot look at a backup", err)
+	switch {
+	case err != nil:
+	case ok:
+		c.Found = &b
+	default:
+		c.Missing = true
+	}
+	return c
+}
+
+// asCommand is a command of the queue as the planner knows it.
+func asCommand(c control.Command) cluster.Command {
+	out := cluster.Command{Name: c.Name, At: c.Timestamp}
+	switch {
+	case c.Err != nil:
+		out.Malformed = c.Err.Error()
+	case c.Restore != nil:
+		out.Kind, out.Backup, out.Lost = cluster.CommandRestore, c.Restore.Backup, slices.Clone(c.Restore.Lost)
+		for _, f := range c.Restore.Flags {
+			out.Malformed = readFlag(&out, f)
+		}
+	case c.Wish != nil:
+		out.Kind, out.Host, out.Dir, out.Lost = c.Wish.Kind, c.Wish.Host, c.Wish.Dir, slices.Clone(c.Wish.Lost)
+	}
+	return out
+}
+
+// readFlag takes what a person said beside a restore; what is not known may
+// be a condition, so the command is not run.
+func readFlag(c *cluster.Command, flag string) string {
+	if flag == control.FlagNoBackup {
+		c.NoBackup = true
+		return c.Malformed
+	}
+	if v, ok := control.FlagVersion(flag); ok {
+		c.Version = v
+		return c.Malformed
+	}
+	return fmt.Sprintf("it says %q, which this release does not know", flag)
+}
+
+// endCommand keeps how a command ended, and takes it out of the queue.
+func (t *term) endCommand(ctx context.Context, e *plan.CommandEnd) bool {
+	m := t.m
+	if m.o.Control == nil {
+		return false
+	}
+	end := control.Ended{Name: e.Name, Result: string(e.Result), Reason: e.Reason, At: time.Now().UTC().Round(time.Second)}
+	if t.last != nil {
+		for _, c := range t.last.Commands {
+			if c.Name == e.Name {
+				end.Kind, end.Backup = c.Kind, c.Backup
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+	defer cancel()
+	err := m.o.Control.EndCommand(ctx, end)
+	m.sayOnce("end "+e.Name, "cannot take a command out of the queue", err)
+	m.mu.Lock()
+	m.store.queue.at = time.Time{}
+	m.store.queue.backups.At = time.Time{} // a backup may have come
+	m.mu.Unlock()
+	return err == nil
+}

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"etcdadm.io/cluster"
+)
+
+// worldQueue is the part of the backup store that new generations are made of.
+type worldQueue struct {
+	commands []cluster.Command
+	backups  []cluster.Backup // the newest first
+	ended    []string
+	interval time.Duration
+	broken   map[cluster.HostID]string // why staging fails on a host; "*": the source itself
+}
+
+// queueCommand reads a line like "restore NAME lost=c,d", "recover HOST",
+// "undo HOST dir=X", "backup-now" into the queue.
+func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	w.minted++
+	c := cluster.Command{Name: fmt.Sprintf("cmd-%d", w.minted), At: w.now, Kind: cluster.CommandKind(d.CmdArgs[0].Key)}
+	if len(d.CmdArgs) > 1 && len(d.CmdArgs[1].Vals) == 0 {
+		if c.Kind == cluster.CommandRestore {
+			c.Backup = d.CmdArgs[1].Key
+		} else {
+			c.Host = cluster.HostID(d.CmdArgs[1].Key)
+		}
+	}
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "lost":
+			for _, v := range a.Vals {
+				c.Lost = append(c.Lost, cluster.HostID(v))
+			}
+		case "dir":
+			c.Dir = a.Vals[0]
+		case "version":
+			c.Version = cluster.MustVersion(a.Vals[0])
+		case "no-backup":
+			c.NoBackup = true
+		}
+	}
+	w.queue.commands = append(w.queue.commands, c)
+	return ""
+}
+
+// addBackup reads "backup NAME 3.6.16".
+func (w *world) addBackup(d *datadriven.TestData) string {
+	b := cluster.Backup{Name: d.CmdArgs[0].Key, At: w.now, Version: cluster.MustVersion(d.CmdArgs[1].Key), Revision: 1000, SHA256: "digest-" + d.CmdArgs[0].Key}
+	w.queue.backups = append([]cluster.Backup{b}, w.queue.backups...)
+	return ""
+}
+
+// see puts queue and catalogue into an observation.
+func (w *world) see(o *cluster.Observation) {
+	o.Backups = cluster.BackupsView{At: w.now, Interval: w.queue.interval, Newest: w.queue.backups[:min(len(w.queue.backups), 3)]}
+	if w.store.silent {
+		return
+	}
+	for _, c := range w.queue.commands {
+		if c.Kind == cluster.CommandRestore {
+			c.Missing = true
+			for _, b := range w.queue.backups {
+				if b.Name == c.Backup {
+					c.Missing, c.Found = false, &b
+				}
+			}
+		}
+		o.Commands = append(o.Commands, c)
+	}
+}
+
+// stage makes a source ready at once.
+func (w *world) stage(h *worldHost, op cluster.Op) error {
+	if op.Source.Kind == cluster.SourceSurvivor && h.Local.Run {
+		return fmt.Errorf("its member is not stopped")
+	}
+	w.minted++
+	s := &cluster.Staged{
+		Command: op.Command, Source: *op.Source, State: cluster.StageReady, Since: w.now, Token: fmt.Sprintf("staged-%d", w.minted),
+		Version: op.Version, Cluster: clusterOfGeneration(op.Generation), Member: cluster.MemberID(op.Generation*0x100 + 1),
+	}
+	s.Source.Tool = op.Version.String()
+	if why := w.queue.broken[h.Host]; why != "" {
+		s.State, s.Reason = cluster.StageFailed, why
+	}
+	if why := w.queue.broken["*"]; why != "" {
+		s.State, s.Reason, s.Hopeless = cluster.StageFailed, why, true
+	}
+	h.Staged = s
+	return nil
+}
+
+func (w *world) takeBackup(h *worldHost, op cluster.Op) error {
+	w.minted++
+	b := cluster.Backup{Name: fmt.Sprintf("b-%d", w.minted), At: w.now, Version: h.Local.Version, Revision: int64(w.minted), Reason: op.Reason}
+	h.Taken = &cluster.Taken{Began: w.now, Ended: w.now, Reason: op.Reason, Command: op.Command, Backup: &b}
+	w.queue.backups = append([]cluster.Backup{b}, w.queue.backups...)
+	return nil
+}
+
+func (w *world) endCommand(e *CommandEnd) error {
+	for i, c := range w.queue.commands {
+		if c.Name == e.Name {
+			w.queue.commands = append(w.queue.commands[:i:i], w.queue.commands[i+1:]...)
+			w.queue.ended = append(w.queue.ended, fmt.Sprintf("%s %s: %s", e.Name, e.Result, e.Reason))
+			return nil
+		}
+	}
+	return fmt.Errorf("no command %s", e.Name)
+}
+
+// readLog adds the end of the member's log when a recovery asks for it.
+func (w *world) readLog(h *worldHost, r *cluster.HostReport) {
+	c := w.clusterOf(h)
+	for _, q := range w.queue.commands {
+		if c == nil || q.Kind != cluster.CommandRecover {
+			continue
+		}
+		r.Log = &cluster.Progress{Term: c.term, Index: c.index}
+		if h.stuck {
+			r.Log.Index /= 2
+		}
+	}
+}
+
+// supersede stops what an intent that the host keeps has superseded.
+func (h *worldHost) supersede() {
+	if h.Intent != nil && h.Local.Generation != 0 && h.Local.Generation < h.Intent.Generation {
+		h.Local.Run = false
+	}
+}
