@@ -16,7 +16,7 @@ func lift(v *view) *Decision {
 	if v.intent.Quarantined {
 		need := cluster.Quorum(v.wanted())
 		if up := len(v.roster.Up()); up < need {
-			v.aside("quarantine", fmt.Sprintf("etcdadm seed STORE --version %s --nodes 1", v.spec.EtcdVersion),
+			v.aside("quarantine", fmt.Sprintf("etcdadm seed %s --version %s --nodes 1", v.store(), v.spec.EtcdVersion),
 				"generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; start more daemons, or ask for fewer members", v.intent.Generation, need, up, verb(up))
 			return nil
 		}

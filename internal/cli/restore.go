@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+)
+
+// queue is how a command finds the store's queue, and the daemons that take
+// from it: a command is written into the store, and the leading daemon runs it.
+type queue struct {
+	reach
+	store string
+	lost  []string
+	yes   bool
+	wait  time.Duration
+}
+
+// queueEvery is how often a command that waits looks whether it was run.
+const queueEvery = 500 * time.Millisecond
+
+func (q *queue) queueFlags(c *cobra.Command) {
+	q.flags(c)
+	f := c.Flags()
+	f.StringVar(&q.store, "store", os.Getenv("ETCDADM_STORE"), "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
+	f.DurationVar(&q.wait, "wait", 0, "wait so long for the command to be run")
+}
+
+func (q *queue) lostFlag(c *cobra.Command) {
+	c.Flags().StringSliceVar(&q.lost, "lost", nil, "a host that is gone for good (repeatable): nothing of it is waited for. What only it had is given up")
+	c.Flags().BoolVar(&q.yes, "yes", false, "do it; without it, what would happen is shown")
+}
+
+func (q *queue) lostHosts() []cluster.HostID {
+	var out []cluster.HostID
+	for _, l := range q.lost {
+		out = append(out, cluster.HostID(l))
+	}
+	return out
+}
+
+// look is the leader's observation, nil when no daemon is named.
+func (q *queue) look(ctx context.Context) (*cluster.Observation, error) {
+	if q.dataDir == "" && len(q.endpoints) == 0 {
+		return nil, nil
+	}
+	return q.observation(ctx, "")
+}
+
+// folder opens the control folder of the store that was named, or that the
+// daemons have.
+func (q *queue) folder(ctx context.Context, o *cluster.Observation) (*control.Folder, error) {
+	url := q.store
+	if url == "" && o != nil {
+		url = o.Store.URL
+	}
+	if url == "" {
+		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
+	}
+	store, err := openForWords(ctx, url, false)
+	if err != nil {
+		return nil, err
+	}
+	return control.New(store, ""), nil
+}
+
+// await waits for the end of a command, and says it.
+func (q *queue) await(ctx context.Context, f *control.Folder, name string, out io.Writer) error {
+	if q.wait <= 0 {
+		return nil
+	}
+	deadline := time.After(q.wait)
+	for {
+		ended, err := f.EndedCommands(ctx)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(ended, func(e control.Ended) bool { return e.Name == name }); i >= 0 {
+			fmt.Fprintf(out, "%s: %s\n", ended[i].Result, ended[i].Reason)
+			if ended[i].Result != "done" {
+				return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("command %s was %s", name, ended[i].Result)}
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline:
+			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("command %s was not run within %s", name, q.wait), Advice: "etcdadm status says what it waits for; it stays in the queue"}
+		case <-time.After(queueEvery):
+		}
+	}
+}
+
+// restoreCommand makes a new generation of the cluster from a backup, or from
+// data that was set aside.
+func restoreCommand() *cobra.Command {
+	var q queue
+	var members int
+	var version, from, dir string
+	var noBackup, undo bool
+	c := &cobra.Command{
+		Use:   "restore NAME | restore --undo --from HOST --dir DIRECTORY",
+		Short: "Make the cluster what it was in a backup, or before it was restored",
+		Long: `restore queues a command in the backup store. The leading daemon looks whether
+everything is there before it touches anything, backs up the running cluster,
+stops it, begins a new generation on one host, and lets the others join it.
+Revisions go on above what clients have seen; leases and users are kept. What
+was written since the backup is not in it. Data is set aside, and
+"restore --undo" makes a generation from that again.`,
+		Args: words(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if undo == (len(args) == 1) || undo && (from == "" || dir == "") {
+				return usage("etcdadm backup list prints the names of backups, etcdadm status what was set aside", "name a backup, or what to go back to: --undo --from HOST --dir DIRECTORY")
+			}
+			ctx, out := c.Context(), c.OutOrStdout()
+			o, err := q.look(ctx)
+			if err != nil && q.store == "" {
+				return err
+			}
+			f, err := q.folder(ctx, o)
+			if err != nil {
+				return err
+			}
+			what := "the backup " + firstOf(args)
+			if undo {
+				what = fmt.Sprintf("what host %s set aside as %s", from, dir)
+			}
+			if !q.yes {
+				warnRestore(c.ErrOrStderr(), o, what)
+				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
+			}
+			if undo {
+				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: dir, Lost: q.lostHosts()}, out)
+			}
+			r := control.RestoreBackup{Backup: args[0], Lost: q.lostHosts()}
+			if noBackup {
+				r.Flags = append(r.Flags, control.FlagNoBackup)
+			}
+			if version != "" {
+				v, err := cluster.ParseVersion(version)
+				if err != nil {
+					return usage("such as --to-version 3.6.16", "%w", err)
+				}
+				r.Flags = append(r.Flags, control.VersionFlag(v))
+			}
+			if members > 0 {
+				if err := askForMembers(ctx, f, members); err != nil {
+					return err
+				}
+			}
+			name, err := f.AddRestore(ctx, r)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "added restore-backup command: %s\n", name)
+			return q.await(ctx, f, name, out)
+		},
+	}
+	q.queueFlags(c)
+	q.lostFlag(c)
+	c.Flags().IntVar(&members, "members", 0, "number of members wanted from now on")
+	c.Flags().StringVar(&version, "to-version", "", "etcd version of the restored cluster")
+	c.Flags().BoolVar(&noBackup, "no-backup", false, "do not back up the running cluster before")
+	c.Flags().BoolVar(&undo, "undo", false, "go back to data that was set aside; what was written since is not in it")
+	c.Flags().StringVar(&from, "from", "", "with --undo: the host that set it aside")
+	c.Flags().StringVar(&dir, "dir", "", "with --undo: the name of the directory, as etcdadm status shows it")
+	return c
+}
+
+func firstOf(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// askForMembers changes the count of the spec.
+func askForMembers(ctx context.Context, f *control.Folder, n int) error {
+	read, err := f.ReadSpec(ctx)
+	if err != nil {
+		return err
+	}
+	if read.Spec == nil {
+		return usage("etcdadm seed STORE --version V --nodes N", "there is no spec in this store whose member count could be changed")
+	}
+	if err := (cluster.Spec{MemberCount: n, EtcdVersion: read.Spec.EtcdVersion}).Validate(); err != nil {
+		return usage("", "%w", err)
+	}
+	return f.ConfigureCluster(ctx, n, read.Spec.EtcdVersion)
+}
+
+// warnRestore says what is given up.
+func warnRestore(w io.Writer, o *cluster.Observation, what string) {
+	fmt.Fprintf(w, "restoring makes the cluster what it was in %s: whatever was written since is lost to clients\n", what)
+	if o == nil {
+		return
+	}
+	roster, _ := o.Roster()
+	if !roster.HasQuorum() {
+		return
+	}
+	var revision int64
+	for _, s := range roster.Up() {
+		if s.Host != nil && s.Host.Status != nil {
+			revision = max(revision, s.Host.Status.Revision)
+		}
+	}
+	fmt.Fprintf(w, "the cluster serves now, at revision %d, with %d of %d voters up; a single bad member is better replaced: wipe it, or etcdadm member remove it\n",
+		revision, len(roster.Up()), len(roster.Voters()))
+}
+
+// wish queues a command of ours.
+func (q *queue) wish(ctx context.Context, f *control.Folder, w control.Wish, out io.Writer) error {
+	name, err := f.AddWish(ctx, w)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "added %s command: %s\n", w.Kind, name)
+	return q.await(ctx, f, name, out)
+}
+
+// recoverCommand makes a new generation from a survivor, without a backup.
+func recoverCommand() *cobra.Command {
+	var q queue
+	var from string
+	c := &cobra.Command{
+		Use:   "recover --from HOST [--lost HOST]…",
+		Short: "Go on from one survivor when a majority is gone for good",
+		Long: `recover makes a new generation of the cluster from the data of one host, after
+a majority of the voters was lost for good. Without --yes it only shows what each
+host in sight holds. The host that is furthest in raft's order is the right one,
+and another one is refused. What only the lost hosts had is lost. Hosts that are
+gone are named with --lost; one that still runs must not be.`,
+		Args: words(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, out := c.Context(), c.OutOrStdout()
+			o, err := q.look(ctx)
+			if err != nil {
+				return err
+			}
+			if o != nil {
+				printSurvivors(out, o)
+			}
+			if !q.yes || from == "" {
+				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "name the furthest host with --from, those that are gone with --lost, and say --yes"}
+			}
+			f, err := q.folder(ctx, o)
+			if err != nil {
+				return err
+			}
+			return q.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(from), Lost: q.lostHosts()}, out)
+		},
+	}
+	q.queueFlags(c)
+	q.lostFlag(c)
+	c.Flags().StringVar(&from, "from", "", "the host whose data the cluster goes on from")
+	return c
+}
+
+// printSurvivors shows how far each host in sight came.
+func printSurvivors(w io.Writer, o *cluster.Observation) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "HOST\tMEMBER\tTERM\tINDEX\tREVISION\tDATA")
+	for _, h := range o.Hosts {
+		p, data := h.Highest, "none"
+		if h.Log != nil {
+			p.Term, p.Index = h.Log.Term, h.Log.Index
+		}
+		if h.Local.HasData {
+			data = "yes"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", h.Host, h.Local.Member, p.Term, p.Index, p.Revision, data)
+	}
+	for _, g := range o.Gaps {
+		if g.Host != "" {
+			fmt.Fprintf(t, "%s\t\t\t\t\tout of sight\n", g.Host)
+		}
+	}
+	_ = t.Flush()
+}
