@@ -31,13 +31,14 @@ or, with "auto", by itself.
 
 Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	}
+	root.AddCommand(restoreCommand(), recoverCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage("see "+c.CommandPath()+" --help", "%w", err)
 	})
-	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), restoreCommand(), recoverCommand(), seedCommand(), autoCommand(program))
+	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), seedCommand(), autoCommand(program))
 	err := root.ExecuteContext(ctx)
 	var code exitCode
 	if errors.As(err, &code) {
