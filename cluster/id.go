@@ -78,6 +78,15 @@ func (f Fence) Compare(o Fence) int {
 // Less reports whether f is lower than o.
 func (f Fence) Less(o Fence) bool { return f.Compare(o) < 0 }
 
+// MaxFence is the highest number that a leader may bring. Leaders pick theirs
+// less than 2²¹ above what they have seen, so none ever comes near it: a number
+// beyond is damage, and whoever promised it refuses every leader until a person
+// resets it.
+const MaxFence uint64 = 1 << 62
+
+// OutOfReach reports whether no leader may bring the fence.
+func (f Fence) OutOfReach() bool { return f.Number > MaxFence }
+
 // IsZero reports whether no fence was ever picked.
 func (f Fence) IsZero() bool { return f == Fence{} }
 

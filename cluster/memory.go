@@ -30,6 +30,10 @@ func Fold(before Memory, o *Observation) Memory {
 // both show is taken to have lasted. A leader looks several times as often.
 const MaxUnwatched = time.Minute
 
+// MaxUnseen is how long a host that nobody counts on is remembered without a
+// sign of it.
+const MaxUnseen = 24 * time.Hour
+
 func forgetFences(before []HostMemory) []HostMemory {
 	out := slices.Clone(before)
 	for i := range out {
@@ -57,7 +61,9 @@ func foldHosts(before []HostMemory, o *Observation) []HostMemory {
 		if b.GapSince.IsZero() {
 			b.GapSince = o.At
 		}
-		out = append(out, b)
+		if o.At.Sub(b.GapSince) <= MaxUnseen {
+			out = append(out, b)
+		}
 	}
 	slices.SortFunc(out, func(a, b HostMemory) int { return strings.Compare(string(a.Host), string(b.Host)) })
 	return out

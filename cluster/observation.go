@@ -22,6 +22,8 @@ type Gap struct {
 	Kind   GapKind `json:"kind"`
 	Host   HostID  `json:"host,omitempty"`
 	Detail string  `json:"detail,omitempty"`
+	// Promised is the fence that a host which refused has promised.
+	Promised Fence `json:"promised,omitzero"`
 }
 
 // HostReport is one host's answer, as the leader took it.

@@ -22,6 +22,7 @@ import (
 //	store silent|answers|lost|unconditional|predecessor|older|of-another-cluster
 //	down|up H…                    the machine is off, on
 //	gap [busy|refused] H…         the daemon does not answer, the member runs on
+//	damaged H…                    its promise is one that no leader may bring
 //	unpromised H…                 the daemon answers and gives no promise
 //	mend H…                       undoes gap, unpromised, dead, stuck, auth, problem, skew
 //	dead H…                       the process does not run any more
@@ -260,6 +261,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.auth = true
 	case "raft":
 		w.clusterOf(h).leader = h.Local.Member
+	case "damaged":
+		h.gap, h.promised = string(cluster.GapRefused), cluster.Fence{Number: cluster.MaxFence + 1, Host: "x"}
 	case "forget-intent":
 		w.handed = nil
 		h.Intent = nil

@@ -17,6 +17,9 @@ func identity(v *view) *Decision {
 		v.notes(&v.obs.Hosts[i])
 	}
 	for _, g := range v.obs.Gaps {
+		if g.Promised.OutOfReach() {
+			v.aside("fence-out-of-reach", "etcdadm host reset-fence "+string(g.Host), "host %s promised fence %s, which no leader may bring, so it refuses every one; its state is damaged, and a person has to reset the promise", g.Host, g.Promised)
+		}
 		if g.Kind == cluster.GapSpec && v.spec != nil {
 			v.aside("spec-refused", "", "the spec in the store cannot be followed, and the last good one stays in force: %s", g.Detail)
 		}

@@ -41,15 +41,16 @@ type worldStore struct {
 // flags say what is wrong with it.
 type worldHost struct {
 	cluster.HostState
-	down       bool   // machine off: neither daemon nor member answers
-	gap        string // kind of the gap when the daemon does not answer; the member runs on
-	unpromised bool   // the daemon answers without a promise
-	dead       bool   // the member's process does not run, whatever the daemon does
-	stuck      bool   // the member never catches up
-	held       bool   // something holds the data: it cannot be moved
-	auth       bool   // etcd asks for a credential that the daemon has not
-	behind     int    // looks until it has caught up
-	quiet      int    // looks until a member that was just started serves
+	down       bool          // machine off: neither daemon nor member answers
+	promised   cluster.Fence // what it says that it promised, when it refuses
+	gap        string        // kind of the gap when the daemon does not answer; the member runs on
+	unpromised bool          // the daemon answers without a promise
+	dead       bool          // the member's process does not run, whatever the daemon does
+	stuck      bool          // the member never catches up
+	held       bool          // something holds the data: it cannot be moved
+	auth       bool          // etcd asks for a credential that the daemon has not
+	behind     int           // looks until it has caught up
+	quiet      int           // looks until a member that was just started serves
 	skew       time.Duration
 	address    int // how often it moved
 }
@@ -220,7 +221,7 @@ func (w *world) observe() *cluster.Observation {
 	}
 	for _, h := range w.hosts {
 		if h.down || h.gap != "" {
-			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s"}
+			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s", Promised: h.promised}
 			if h.down {
 				g.Kind = cluster.GapUnreachable
 			}

@@ -131,19 +131,43 @@ func (c *Console) Status(ctx context.Context) (Report, error) {
 }
 
 func ask(ctx context.Context, client *peer.Client) (Report, error) {
-	var r Report
-	question, err := json.Marshal(Question{Kind: "status"})
+	return put[Report](ctx, client, Question{Kind: AskStatus})
+}
+
+// put puts a question to one daemon.
+func put[A any](ctx context.Context, client *peer.Client, q Question) (A, error) {
+	var out A
+	question, err := json.Marshal(q)
 	if err != nil {
-		return r, err
+		return out, err
 	}
 	answer, err := client.Report(ctx, question)
 	if err != nil {
-		return r, err
+		return out, err
 	}
-	if err := json.Unmarshal(answer, &r); err != nil {
-		return r, fmt.Errorf("read the daemon's answer: %w", err)
+	if err := json.Unmarshal(answer, &out); err != nil {
+		return out, fmt.Errorf("read the daemon's answer: %w", err)
 	}
-	return r, nil
+	return out, nil
+}
+
+// Forget has one daemon forget a host.
+func (c *Console) Forget(ctx context.Context, by cluster.Contact, id cluster.HostID) (Forgot, error) {
+	client, err := c.pool.To(by)
+	if err != nil {
+		return Forgot{}, err
+	}
+	return put[Forgot](ctx, client, Question{Kind: AskForget, Host: id})
+}
+
+// ResetFence asks a host's own daemon what a reset of its promise would do, and
+// does it where do says so.
+func (c *Console) ResetFence(ctx context.Context, at cluster.Contact, do bool) (FenceReset, error) {
+	client, err := c.pool.To(at)
+	if err != nil {
+		return FenceReset{}, err
+	}
+	return put[FenceReset](ctx, client, Question{Kind: AskFence, Host: at.Host, Do: do})
 }
 
 // Goal hands a person's step to a daemon, which forwards it to the leading one.

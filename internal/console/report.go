@@ -7,9 +7,42 @@ import (
 	"etcdadm.io/plan"
 )
 
-// Question is what a person's tool asks a daemon.
+// Kinds of questions.
+const (
+	AskStatus = "status"
+	// AskForget asks the daemon that answers to forget Host.
+	AskForget = "forget"
+	// AskFence asks what a reset of this host's promise would do; with Do it is done.
+	AskFence = "reset-fence"
+)
+
+// Question is what a person's tool asks a daemon. Whatever changes something
+// is for the operator's certificate only.
 type Question struct {
-	Kind string `json:"kind"` // status
+	Kind string         `json:"kind"`
+	Host cluster.HostID `json:"host,omitempty"`
+	Do   bool           `json:"do,omitempty"`
+}
+
+// Forgot is what became of a host that a daemon was asked to forget.
+type Forgot struct {
+	By     cluster.HostID `json:"by"`
+	Host   cluster.HostID `json:"host"`
+	Refuse string         `json:"refused,omitempty"` // why it is not forgotten; empty: it is
+}
+
+// FenceReset is what a reset of a host's promise does, or has done.
+type FenceReset struct {
+	Host cluster.HostID `json:"host"`
+	Was  cluster.Fence  `json:"was"`
+	// To is the highest that anybody else has promised, as far as is known.
+	To    cluster.Fence    `json:"to"`
+	Heard []cluster.HostID `json:"heard,omitempty"` // on whose word To rests
+	// Unheard are hosts of the cluster that are out of sight: one of them may
+	// have promised more.
+	Unheard []cluster.HostID `json:"unheard,omitempty"`
+	Refuse  string           `json:"refused,omitempty"` // why nothing is reset
+	Done    bool             `json:"done,omitempty"`
 }
 
 // Report is a daemon's answer: what it knows, which is everything when it

@@ -101,12 +101,15 @@ func (d *daemon) announce(ctx context.Context) error {
 	}
 	t := time.NewTicker(max(d.cfg.DiscoveryPollInterval, time.Second))
 	defer t.Stop()
-	said := false
+	said, replaced := false, false
 	for {
 		for _, p := range places {
 			callCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
 			err := p.Announce(callCtx, self)
 			cancel()
+			if err == nil && !replaced {
+				replaced = d.retractFormer(ctx, self)
+			}
 			if err != nil && !said && ctx.Err() == nil {
 				d.log.Warn("could not tell other daemons where this one is; they find it by other ways if there are any", "error", err)
 				said = true

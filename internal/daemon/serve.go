@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/pki"
 )
 
 // handler answers what arrives on the daemons' port.
@@ -38,15 +39,23 @@ func (h handler) Goal(ctx context.Context, _ peer.Caller, wish json.RawMessage) 
 	return h.d.manager.HandleGoal(ctx, wish)
 }
 
-func (h handler) Report(_ context.Context, _ peer.Caller, question json.RawMessage) (json.RawMessage, error) {
+func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMessage) (json.RawMessage, error) {
 	var q console.Question
 	if err := json.Unmarshal(question, &q); err != nil {
 		return nil, fmt.Errorf("read the question: %w", err)
 	}
-	if q.Kind != "status" {
-		return nil, fmt.Errorf("this daemon does not know what %q asks", q.Kind)
+	if q.Kind != console.AskStatus && c.Identity.Role != pki.RoleOperator {
+		return nil, fmt.Errorf("%q is for the operator's certificate, and this is one of role %q", q.Kind, c.Identity.Role)
 	}
-	return json.Marshal(h.d.report())
+	switch q.Kind {
+	case console.AskStatus:
+		return json.Marshal(h.d.report())
+	case console.AskForget:
+		return json.Marshal(h.d.forget(ctx, q.Host))
+	case console.AskFence:
+		return json.Marshal(h.d.resetFence(ctx, q))
+	}
+	return nil, fmt.Errorf("this daemon does not know what %q asks", q.Kind)
 }
 
 // report is what this daemon knows, for people.

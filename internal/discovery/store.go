@@ -111,6 +111,16 @@ func (s *Store) Announce(ctx context.Context, self Seed) error {
 	return nil
 }
 
+// Retract takes back the announcement of a host that is gone for good. One that
+// is not there is no error.
+func (s *Store) Retract(ctx context.Context, id string) error {
+	err := s.store.Delete(ctx, StoreFolder+nameOf(id))
+	if err != nil && !errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("take back the announcement of %s: %w", id, err)
+	}
+	return nil
+}
+
 func (s *Store) announce(ctx context.Context, self Seed) error {
 	now := time.Now()
 	data, err := formatEntry(self, now)

@@ -193,7 +193,7 @@ func (s *session) Save(st host.State) error {
 		if s.m.disk.state != nil {
 			var old host.State
 			if json.Unmarshal(s.m.disk.state, &old) == nil {
-				if st.Promised.Less(old.Promised) || st.LowestGeneration < old.LowestGeneration {
+				if st.Promised.Less(old.Promised) && !old.Promised.OutOfReach() || st.LowestGeneration < old.LowestGeneration {
 					s.m.broken("the promise goes from %v/%d down to %v/%d", old.Promised, old.LowestGeneration, st.Promised, st.LowestGeneration)
 				}
 				if st.Disk == old.Disk && st.Beat < old.Beat {

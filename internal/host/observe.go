@@ -54,9 +54,6 @@ func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 		}
 	}
 	state := h.facts(ctx, req.Reach)
-	if s := h.snapshot(); req.Log {
-		state.Log = h.logEnd(ctx, s)
-	}
 	if st.id != "" {
 		h.mu.Lock()
 		h.stamps = append(h.stamps, st)
@@ -86,7 +83,7 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 		}
 		return false, nil // the intent is kept another time: the op relies on the record
 	}
-	if fenced && req.Fence.Less(h.snapshot().Promised) {
+	if fenced && (req.Fence.Less(h.snapshot().Promised) || req.Fence.OutOfReach()) {
 		return false, &cluster.ObserveReply{Refused: h.refusal()}
 	}
 	intent := h.acceptable(req.Intent)

@@ -45,8 +45,9 @@ type fakeHost struct {
 	memory   map[cluster.HostID]cluster.Ping
 	peers    []host.Peer      // from an earlier run
 	askedOf  []cluster.DiskID // what others showed when they asked
-	hang     bool             // does not answer until the context ends
-	stuck    chan struct{}    // does not answer until this is closed, whatever the context
+	forgot   []cluster.HostID
+	hang     bool          // does not answer until the context ends
+	stuck    chan struct{} // does not answer until this is closed, whatever the context
 	observed int
 	fences   []cluster.Fence
 	reached  []cluster.Member
@@ -146,7 +147,13 @@ func (h *fakeHost) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.D
 	return h.memory[id].Disk, h.memory[id].Beat
 }
 
-func (h *fakeHost) Peers() []host.Peer        { return get(h, func() []host.Peer { return h.peers }) }
+func (h *fakeHost) Peers() []host.Peer { return get(h, func() []host.Peer { return h.peers }) }
+func (h *fakeHost) Forget(id cluster.HostID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgot = append(h.forgot, id)
+	return nil
+}
 func (h *fakeHost) RememberSpec(cluster.Spec) {}
 func (h *fakeHost) Spec() *cluster.Spec       { return nil }
 

@@ -26,6 +26,15 @@ type fencing struct {
 	raise time.Time     // when to pick a higher one; zero: not waiting for that
 }
 
+// higher is the higher fence of those that a leader may bring: a damaged promise
+// of one host must not carry away what all leaders pick.
+func higher(seen, heard cluster.Fence) cluster.Fence {
+	if !heard.OutOfReach() && seen.Less(heard) {
+		return heard
+	}
+	return seen
+}
+
 // newFencing picks a fence above every one that was heard of.
 func newFencing(self cluster.HostID, seen cluster.Fence, random func(time.Duration) time.Duration) *fencing {
 	f := &fencing{self: self, seen: seen}
@@ -47,16 +56,18 @@ func (f *fencing) pick(random func(time.Duration) time.Duration) {
 // higherUnused, and then after a random wait, so that two leaders that lost
 // sight of each other do not chase each other's fences upwards.
 func (f *fencing) refused(by []cluster.Refused, now time.Time, random func(time.Duration) time.Duration) time.Duration {
-	if len(by) == 0 {
+	rivals, unused := 0, true
+	for _, r := range by {
+		if r.Promised.OutOfReach() {
+			continue // no fence would do
+		}
+		rivals++
+		f.seen = higher(f.seen, r.Promised)
+		unused = unused && r.Age >= higherUnused
+	}
+	if rivals == 0 {
 		f.raise = time.Time{}
 		return 0
-	}
-	unused := true
-	for _, r := range by {
-		if f.seen.Less(r.Promised) {
-			f.seen = r.Promised
-		}
-		unused = unused && r.Age >= higherUnused
 	}
 	switch {
 	case !unused:

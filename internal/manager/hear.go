@@ -98,9 +98,7 @@ func (m *Manager) hear(p cluster.Ping) {
 	if p.RememberedDisk == "" || p.RememberedDisk != own && was.RememberedDisk == own {
 		q.last.RememberedDisk, q.last.Remembered = was.RememberedDisk, was.Remembered
 	}
-	if m.topFence.Less(p.Promised) {
-		m.topFence = p.Promised
-	}
+	m.topFence = higher(m.topFence, p.Promised)
 	m.learnLocked(p.Endpoint, p.Host, false)
 	m.lookForTwinLocked(p.View, now)
 	for _, c := range p.View {

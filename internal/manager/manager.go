@@ -77,7 +77,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){m.gossip, m.discover, m.listen, m.watchStore, m.lead} {
+	for _, loop := range []func(context.Context){m.gossip, m.discover, m.listen, m.watchStore, m.lead, m.forgetUnseen} {
 		loops.Go(func() { loop(inner) })
 	}
 	<-ctx.Done()
@@ -155,9 +155,7 @@ func (m *Manager) judgeFitness() {
 	case m.lacking != nil:
 		unfit = election.UnfitStore
 	}
-	if m.topFence.Less(id.Promised) {
-		m.topFence = id.Promised
-	}
+	m.topFence = higher(m.topFence, id.Promised)
 	if unfit != m.election.Unfit {
 		m.stepLocked(election.Fit{Unfit: unfit})
 	}

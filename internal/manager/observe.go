@@ -174,7 +174,9 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 		gap(cluster.GapUnreachable, a.err.Error())
 	case r.Refused != nil:
 		t.refused = append(t.refused, *r.Refused)
-		gap(cluster.GapRefused, fmt.Sprintf("it promised fence %s", r.Refused.Promised))
+		o.Gaps = append(o.Gaps, cluster.Gap{
+			Kind: cluster.GapRefused, Host: a.host, Detail: fmt.Sprintf("it promised fence %s", r.Refused.Promised), Promised: r.Refused.Promised,
+		})
 	case r.Busy != nil:
 		gap(cluster.GapBusy, fmt.Sprintf("it carries out %s", r.Busy.Op))
 	case r.State == nil:

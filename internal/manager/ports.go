@@ -25,6 +25,8 @@ type Local interface {
 	Remember(pings []cluster.Ping)
 	Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskID, uint64)
 	Peers() []host.Peer
+	// Forget drops what is remembered of a host that nothing counts on.
+	Forget(id cluster.HostID) error
 	RememberSpec(s cluster.Spec)
 	Spec() *cluster.Spec
 }

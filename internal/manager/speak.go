@@ -31,7 +31,7 @@ type speaker struct {
 	main  string            // the decision that was said last, without durations
 	told  map[string]string // the code of each blocker that was said, by its words
 	text  string            // both, as of the last time that something was said
-	shape string // and without numbers
+	shape string            // and without numbers
 	at    time.Time
 	quiet time.Duration
 	since time.Time // when the shape became this one

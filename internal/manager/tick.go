@@ -55,9 +55,7 @@ func (m *Manager) reign(ctx context.Context) {
 	m.mu.Lock()
 	seen := m.topFence
 	m.mu.Unlock()
-	if own := m.o.Local.Identity().Promised; seen.Less(own) {
-		seen = own
-	}
+	seen = higher(seen, m.o.Local.Identity().Promised)
 	t := &term{m: m, fence: newFencing(m.self, seen, m.o.Rand), speaker: speaker{log: m.log}}
 	var scribe sync.WaitGroup
 	scribe.Go(func() { m.scribe(ctx) })

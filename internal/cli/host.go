@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+)
+
+// hostCommand is a person's ways out of what hosts remember.
+func hostCommand() *cobra.Command {
+	var r reach
+	c := &cobra.Command{
+		Use: "host", Short: "Forget a host that is gone, or reset a damaged promise",
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	r.flags(c)
+	c.AddCommand(r.forgetCommand(), r.resetFenceCommand())
+	return c
+}
+
+func (r *reach) forgetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "forget HOST", Short: "Drop a host out of sight that is gone for good and carries no member",
+		Long: `forget has every daemon in sight forget a host that was wiped, replaced or taken
+away, and takes its announcement out of the store. It is refused while the host's
+daemon answers, and while a member or the spec names the host. Without it a host
+is forgotten after 24 hours without a sign of it.`,
+		Args: words(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			told, err := r.forget(c.Context(), cluster.HostID(args[0]))
+			if err != nil {
+				return err
+			}
+			if err := r.print(c.OutOrStdout(), told, func(w io.Writer) { printForgot(w, told) }); err != nil {
+				return err
+			}
+			for _, f := range told {
+				if f.Refuse != "" {
+					return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused by host %s: %s", f.By, f.Refuse)}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// forget asks the leading daemon first, which knows best what counts on the
+// host, and then every other one that it has heard from.
+func (r *reach) forget(ctx context.Context, id cluster.HostID) ([]console.Forgot, error) {
+	report, err := r.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var told []console.Forgot
+	var failed []error
+	for _, first := range []bool{true, false} {
+		for _, at := range report.Contacts {
+			if at.Host == id || (at.Host == report.Host) != first {
+				continue
+			}
+			f, err := c.Forget(ctx, at, id)
+			switch {
+			case err == nil:
+				told = append(told, f)
+			case seen(report.Observation, at.Host):
+				failed = append(failed, fmt.Errorf("host %s: %w", at.Host, err))
+			}
+			if first && f.Refuse != "" {
+				return told, nil
+			}
+		}
+	}
+	if len(failed) > 0 {
+		return nil, &Failure{Code: ExitError, Err: fmt.Errorf("not every daemon was told: %w", errors.Join(failed...)), Advice: "ask again; who has forgotten already has nothing to do"}
+	}
+	return told, nil
+}
+
+func seen(o *cluster.Observation, id cluster.HostID) bool {
+	if o == nil {
+		return true
+	}
+	_, ok := o.Host(id)
+	return ok
+}
+
+func printForgot(w io.Writer, told []console.Forgot) {
+	var by []string
+	for _, f := range told {
+		if f.Refuse == "" {
+			by = append(by, string(f.By))
+		}
+	}
+	if len(by) > 0 {
+		fmt.Fprintf(w, "host %s is forgotten by %s\n", told[0].Host, strings.Join(by, ", "))
+	}
+}
+
+func (r *reach) resetFenceCommand() *cobra.Command {
+	var dryRun, yes bool
+	c := &cobra.Command{
+		Use: "reset-fence [HOST]", Short: "Take back a promise that no leader can come up to",
+		Long: `reset-fence takes back the promise of a host whose state is damaged in such a way
+that it refuses every leader. HOST is the one of --data-dir or of the first
+--endpoint where it is left out. It shows what it gives up and asks. It is
+refused where leaders get the promise by themselves.`,
+		Args: words(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			var id cluster.HostID
+			if len(args) > 0 {
+				id = cluster.HostID(args[0])
+			}
+			return r.resetFence(c, id, dryRun, yes)
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be given up, and do nothing")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func (r *reach) resetFence(c *cobra.Command, id cluster.HostID, dryRun, yes bool) error {
+	conn, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+	defer cancel()
+	at := cluster.Contact{Endpoint: first(conn.Access().Endpoints)}
+	if id != "" {
+		if at, err = r.contact(ctx, conn, id); err != nil {
+			return err
+		}
+	}
+	reset, err := noCluster(conn.ResetFence(ctx, at, false))
+	if err != nil {
+		return err
+	}
+	if reset.Refuse == "" && !dryRun {
+		if r.output == "table" || !yes {
+			printFencePrice(c.ErrOrStderr(), reset)
+		}
+		if !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), "Reset it?") {
+			return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
+		}
+		doing, done := context.WithTimeout(c.Context(), askTimeout) // the question took its time
+		defer done()
+		if reset, err = conn.ResetFence(doing, cluster.Contact{Host: reset.Host, Endpoint: at.Endpoint}, true); err != nil {
+			return err
+		}
+	}
+	if reset.Refuse != "" {
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: host %s: %s", reset.Host, reset.Refuse)}
+	}
+	return r.print(c.OutOrStdout(), reset, func(w io.Writer) {
+		if !reset.Done {
+			printFencePrice(w, reset)
+			return
+		}
+		fmt.Fprintf(w, "host %s promised %s and now %s\n", reset.Host, reset.Was, reset.To)
+	})
+}
+
+// contact is where a host's daemon is, by what any daemon knows.
+func (r *reach) contact(ctx context.Context, c *console.Console, id cluster.HostID) (cluster.Contact, error) {
+	report, err := noCluster(c.Status(ctx))
+	if err != nil {
+		return cluster.Contact{}, err
+	}
+	for _, at := range report.Contacts {
+		if at.Host == id {
+			return at, nil
+		}
+	}
+	return cluster.Contact{}, &Failure{Code: ExitNoCluster, Err: fmt.Errorf("no daemon knows where host %s is", id), Advice: "run it on that host, with its --data-dir"}
+}
+
+func printFencePrice(w io.Writer, r console.FenceReset) {
+	fmt.Fprintf(w, "Host %s promised fence %s, which no leader may bring: it refuses every leader.\n", r.Host, r.Was)
+	fmt.Fprintf(w, "It would promise %s instead, the highest that is known of the other hosts (%s).\n", r.To, orNone(join(r.Heard)))
+	fmt.Fprintln(w, "What that gives up: the memory of whom this host promised itself to last. A leader")
+	fmt.Fprintln(w, "with a fence of that or more, older than one that this host had obeyed, could act on")
+	fmt.Fprintln(w, "it again until a newer leader looks at it.")
+	if len(r.Unheard) > 0 {
+		fmt.Fprintf(w, "Out of sight, and perhaps bound to a higher fence: %s.\n", join(r.Unheard))
+	}
+}
+
+func join(ids []cluster.HostID) string {
+	var out []string
+	for _, id := range ids {
+		out = append(out, string(id))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,123 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+const (
+	// unseenLook is how often this daemon looks for hosts to forget.
+	unseenLook = time.Minute
+	// replacedAfter is how long a host is unseen whose address another one has,
+	// before it is forgotten: the machine was wiped, and has a new identity.
+	replacedAfter = time.Minute
+)
+
+// ErrStillThere is returned for a host that is not to be forgotten yet.
+var ErrStillThere = errors.New("the host is not forgotten")
+
+// Forget drops a host out of what this daemon knows and remembers: one that
+// was wiped, replaced or taken away. It is refused while its daemon is heard,
+// and while the cluster counts on it. A host that comes back is simply new.
+//
+// Errors: ErrStillThere.
+func (m *Manager) Forget(id cluster.HostID) error {
+	m.mu.Lock()
+	live := id == m.self || m.election.Live(id, time.Now())
+	m.mu.Unlock()
+	switch {
+	case live:
+		return fmt.Errorf("%w: the daemon of host %s answers; stop it first", ErrStillThere, id)
+	case m.o.Spec != nil && slices.Contains(m.o.Spec.Hosts, id):
+		return fmt.Errorf("%w: the static configuration names host %s", ErrStillThere, id)
+	}
+	if err := m.o.Local.Forget(id); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.peers, id)
+	for endpoint, t := range m.targets {
+		switch {
+		case t.host != id:
+		case t.seed || t.busy:
+			t.host = "" // whoever answers there is heard anew
+		default:
+			delete(m.targets, endpoint)
+		}
+	}
+	if m.election.Leading() {
+		poke(m.wake)
+	}
+	return nil
+}
+
+// forgetUnseen forgets hosts that nothing counts on and that were not heard
+// for cluster.MaxUnseen while this daemon ran, or whose address another host
+// has, until ctx ends.
+func (m *Manager) forgetUnseen(ctx context.Context) {
+	began := time.Now()
+	ticker := time.NewTicker(unseenLook)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, id := range m.unseen(began) {
+			if m.Forget(id) == nil {
+				m.log.Info("a host is forgotten that was not seen for long and that nothing counts on", "host", id)
+			}
+		}
+	}
+}
+
+// unseen lists the hosts to be forgotten, if nothing counts on them.
+func (m *Manager) unseen(began time.Time) []cluster.HostID {
+	remembered := m.o.Local.Peers()
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	heard := map[cluster.HostID]time.Time{}
+	at := map[cluster.HostID]string{}
+	for _, p := range remembered {
+		heard[p.Host], at[p.Host] = began, p.Address
+	}
+	taken := map[string]bool{m.o.Contact.Endpoint: true}
+	for id, p := range m.peers {
+		heard[id], at[id] = p.heard, p.contact.Endpoint
+		taken[p.contact.Endpoint] = taken[p.contact.Endpoint] || m.election.Live(id, now)
+	}
+	var out []cluster.HostID
+	for id, last := range heard {
+		gone := now.Sub(last)
+		if id != m.self && !m.election.Live(id, now) && (gone >= cluster.MaxUnseen || gone >= replacedAfter && taken[at[id]]) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Fences are the highest fence that a leader may bring of those that this
+// daemon has heard of, and which hosts it hears now.
+func (m *Manager) Fences() (top cluster.Fence, live []cluster.HostID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	top = m.topFence
+	for id, p := range m.peers {
+		if m.election.Live(id, now) {
+			live = append(live, id)
+			top = higher(top, p.last.Promised)
+		}
+	}
+	slices.Sort(live)
+	return top, live
+}
