@@ -54,6 +54,9 @@ func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 		}
 	}
 	state := h.facts(ctx, req.Reach)
+	if s := h.snapshot(); req.Log {
+		state.Log = h.logEnd(ctx, s)
+	}
 	if st.id != "" {
 		h.mu.Lock()
 		h.stamps = append(h.stamps, st)
