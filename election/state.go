@@ -11,7 +11,7 @@ import (
 const (
 	// PeerTimeout is how long a peer counts as live after it was heard: one
 	// pause between pings, a second for one that is lost, and the next one.
-	PeerTimeout = 3 * time.Second
+	PeerTimeout = 3500 * time.Millisecond
 	// SettleSoon is how long a daemon listens after its start when it has
 	// heard every daemon that it was told of.
 	SettleSoon = 300 * time.Millisecond

@@ -56,6 +56,7 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 	}
 	ctx, stop := signalContext(cfg.OnSigterm)
 	defer stop()
+	daemon.KeepToOneCore()
 	if err := daemon.Run(ctx, cfg, program, log); err != nil && ctx.Err() == nil {
 		return Report(stderr, name, err)
 	}

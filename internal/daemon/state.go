@@ -53,8 +53,12 @@ func unmake(made []string) {
 // one, while the daemon ran and no etcd of its did any more.
 var errStateGone = errors.New("the data directory was wiped while the daemon ran")
 
-// stateLook is how often the state directory is looked at.
-const stateLook = time.Second
+const (
+	// stateLook is how often the state directory is looked at.
+	stateLook = time.Second
+	// stateRest is the same while etcd runs, which nothing is done about then.
+	stateRest = 10 * time.Second
+)
 
 // watchState ends with errStateGone when what this daemon has locked is no
 // longer what lies in the data directory: it could neither promise nor write
@@ -63,7 +67,7 @@ const stateLook = time.Second
 func (d *daemon) watchState(ctx context.Context) error {
 	path := filepath.Join(d.cfg.DataDir, "etcdadm", "lock")
 	held, err := os.Stat(path)
-	t := time.NewTicker(stateLook)
+	t := time.NewTimer(stateLook)
 	defer t.Stop()
 	for missed := 0; ; {
 		select {
@@ -78,9 +82,14 @@ func (d *daemon) watchState(ctx context.Context) error {
 		default:
 			missed = 0
 		}
+		if d.process.Status().PID != 0 {
+			t.Reset(stateRest)
+			continue
+		}
 		// Twice: whoever wipes may not be done yet.
-		if missed >= 2 && d.process.Status().PID == 0 {
+		if missed >= 2 {
 			return errStateGone
 		}
+		t.Reset(stateLook)
 	}
 }

@@ -30,8 +30,11 @@ type target struct {
 	answered bool
 	since    time.Time // of the last answer, or of the first ping
 	due      time.Time
-	busy     bool // a ping is under way
-	again    bool // it was hastened while busy
+	end      context.CancelFunc // of the ping under way; nil before it begins
+	mine     bool               // the last ping was this daemon's, not the other's
+	asked    time.Time          // when this daemon pinged it last
+	busy     bool               // a ping is under way
+	again    bool               // it was hastened while busy
 }
 
 // gossip pings every daemon that is known of until ctx ends.
@@ -65,18 +68,29 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 	m.stepLocked(election.Tick{})
 	now := time.Now()
 	m.noticeSilenceLocked(now)
-	pause = m.o.Intervals.Idle
+	pause = 2 * m.o.Intervals.Idle // a ping is due, or comes, well before
+	beat := false
 	for endpoint, t := range m.targets {
 		if m.forgottenLocked(t, now) {
 			delete(m.targets, endpoint)
 			continue
 		}
+		beat = beat || !t.busy && !t.due.After(now)
+	}
+	if beat {
+		m.inStepLocked(now)
+	}
+	for _, t := range m.targets {
 		if !t.busy && !t.due.After(now) {
 			t.busy, t.again, t.due = true, false, now.Add(m.cadenceLocked(t, now))
+			t.mine, t.asked = true, now
 			due = append(due, t)
 		}
 		if t.due.After(now) { // one that is busy and due again is seen to when its ping ends
 			pause = min(pause, t.due.Sub(now))
+		}
+		if t.busy {
+			pause = min(pause, m.boundLocked(t, now))
 		}
 	}
 	slices.SortFunc(due, func(a, b *target) int { return cmp.Compare(a.endpoint, b.endpoint) })
@@ -122,15 +136,16 @@ func (m *Manager) forgottenLocked(t *target, now time.Time) bool {
 
 // ping exchanges one ping with a target.
 func (m *Manager) ping(ctx context.Context, t *target) {
+	ctx, cancel := context.WithCancel(ctx) // at its bound a round ends it
+	defer cancel()
 	m.mu.Lock()
 	to, endpoint := t.host, t.endpoint
 	if t.since.IsZero() {
 		t.since = time.Now()
 	}
+	t.end = cancel
 	m.mu.Unlock()
 	mine := m.say(to, "")
-	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.PingTimeout)
-	defer cancel()
 	sent := time.Now()
 	reply, err := m.o.Network.Ping(ctx, endpoint, mine)
 	trip := time.Since(sent)
@@ -140,7 +155,7 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t.busy = false
+	t.busy, t.end = false, nil
 	if err == nil {
 		t.answered, t.since, t.host = true, time.Now(), reply.Host
 		m.countSeedsLocked()
@@ -150,15 +165,12 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 		// One lost ping is no silence: ask again before it counts as one.
 		if soon := time.Now().Add(m.o.Intervals.Quick); soon.Before(t.due) {
 			t.due = soon
-			poke(m.pingNow)
 		}
 	}
 	if t.again {
 		t.due = time.Now()
 	}
-	if !t.due.After(time.Now()) {
-		poke(m.pingNow)
-	}
+	poke(m.pingNow) // it is due at another time now, and has no bound any more
 }
 
 // toldLocked notes that a daemon has answered a ping of this host: an answer is
@@ -187,6 +199,9 @@ func (m *Manager) pinged(p cluster.Ping) {
 	if q := m.peers[p.Host]; q == nil || !q.told {
 		return // an answer says more: what is remembered of this host
 	}
+	t.mine = false
+	m.inStepLocked(now)
+	poke(m.pingNow)
 	put := m.cadenceLocked(t, now)
 	if m.self < p.Host {
 		put += put / 4

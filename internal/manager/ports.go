@@ -54,7 +54,7 @@ type MemberIDs func(token string, founders []cluster.Founder) ([]cluster.MemberI
 // Intervals are how often and how long. Zero fields get their default.
 type Intervals struct {
 	Quick  time.Duration // 100 ms: between pings after a start or a change
-	Idle   time.Duration // 1.5 s: between pings otherwise
+	Idle   time.Duration // 2 s: between pings otherwise
 	Silent time.Duration // 5 s: between pings to who has not answered for long
 	// Tick is 7 s: between looks when nothing happens. With the deadline of a
 	// look it stays below the 10 s after which another leader may take the
@@ -123,7 +123,7 @@ func (o Options) withDefaults() Options {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&i.Quick, 100 * time.Millisecond}, {&i.Idle, 1500 * time.Millisecond}, {&i.Silent, 5 * time.Second},
+		{&i.Quick, 100 * time.Millisecond}, {&i.Idle, 2 * time.Second}, {&i.Silent, 5 * time.Second},
 		{&i.Tick, 7 * time.Second}, {&i.Store, 2 * time.Second}, {&i.StoreNotified, 10 * time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
 		{&i.PingTimeout, time.Second}, {&i.ObserveTimeout, 2 * time.Second}, {&i.StoreTimeout, 2 * time.Second},
 		{&i.WriteTimeout, 5 * time.Second}, {&i.ApplyTimeout, 15 * time.Second}, {&i.GoalTimeout, time.Minute},

@@ -54,11 +54,12 @@ func (m *Manager) watchStore(ctx context.Context) {
 	defer timer.Stop()
 	m.probe(ctx)
 	for ctx.Err() == nil {
+		told := true
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			ready(m.storeNow) // one look is for both
+			told = ready(m.storeNow) // one look is for both
 		case <-m.storeNow:
 		case _, ok := <-notified:
 			if !ok {
@@ -73,12 +74,24 @@ func (m *Manager) watchStore(ctx context.Context) {
 		if !m.caresForStore() {
 			continue
 		}
+		// The leader's loop looks, too, and not only here.
+		if rest := pause - m.sinceLook(); !told && rest > 0 {
+			timer.Reset(rest)
+			continue
+		}
 		m.probe(ctx)
 		if now := m.lookAtStore(ctx, true); ctx.Err() == nil && !m.keepLook(now) {
 			poke(m.wake)
 		}
 		m.judgeStore()
 	}
+}
+
+// sinceLook is how long ago the control folder was looked at last.
+func (m *Manager) sinceLook() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.store.at)
 }
 
 func (m *Manager) caresForStore() bool {

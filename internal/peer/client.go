@@ -44,7 +44,7 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	return Hello{Protocol: reply.GetProtocol(), Cluster: reply.GetCluster(), Host: cluster.HostID(reply.GetHost())}, nil
 }
 
-// Ping exchanges gossip. The answer is by the host that answered, and says so.
+// Ping exchanges gossip. It ends with ctx, and by itself only when the connection does. The answer is by the host that answered, and says so.
 func (c *Client) Ping(ctx context.Context, p cluster.Ping) (cluster.Ping, error) {
 	reply, from, err := call[cluster.Ping](ctx, c, ping, c.rpc.Ping, p)
 	if err == nil && (string(reply.Host) != from || reply.Cluster != c.self.Cluster) {
@@ -107,9 +107,9 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 	return reply, from, nil
 }
 
-// invoke makes one RPC with a deadline and explains its failure.
+// invoke makes one RPC, with a deadline unless it is a ping, and explains its failure.
 func invoke[Reply any](ctx context.Context, c *Client, m method, do func(context.Context) (Reply, error)) (Reply, error) {
-	if _, ok := ctx.Deadline(); !ok {
+	if _, ok := ctx.Deadline(); !ok && m.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, m.timeout)
 		defer cancel()

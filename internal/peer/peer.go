@@ -36,8 +36,12 @@ const (
 
 	// Connections are renewed once in a while, so that none rests for ever on a certificate of last year.
 	maxConnectionAge = time.Hour
+	// A client looks after a connection while it waits for an answer on it: then
+	// a dead one is given up. What rests is not asked whether it lives.
 	keepaliveEvery   = 10 * time.Second // gRPC's least
 	keepaliveTimeout = 3 * time.Second
+	// A server only clears away what callers left behind who are gone.
+	keepaliveServer = 5 * time.Minute
 
 	// A host that comes back is found within a second: 0.8 s and gRPC's jitter of a fifth.
 	reconnectFirst = 50 * time.Millisecond
@@ -50,7 +54,7 @@ const (
 type method struct {
 	name    string
 	roles   []pki.Role    // who may call it
-	timeout time.Duration // when the caller set no deadline
+	timeout time.Duration // when the caller set no deadline; 0: none, the caller's context ends the call
 	// strict bodies are refused when they hold a field that this release does not know: an op must
 	// not be carried out without a guard that its sender relies on.
 	strict bool
@@ -59,8 +63,10 @@ type method struct {
 var (
 	everybody = []pki.Role{pki.RoleHost, pki.RoleOperator, pki.RoleReader}
 
-	hello   = method{name: "Hello", roles: everybody, timeout: 2 * time.Second}
-	ping    = method{name: "Ping", roles: []pki.Role{pki.RoleHost}, timeout: 2 * time.Second}
+	hello = method{name: "Hello", roles: everybody, timeout: 2 * time.Second}
+	// A ping is answered without waiting, and an idle daemon does little else:
+	// timers that are stopped again cost it more than the ping.
+	ping    = method{name: "Ping", roles: []pki.Role{pki.RoleHost}}
 	observe = method{name: "Observe", roles: []pki.Role{pki.RoleHost}, timeout: 10 * time.Second}
 	apply   = method{name: "Apply", roles: []pki.Role{pki.RoleHost}, timeout: time.Minute, strict: true}
 	goal    = method{name: "Goal", roles: []pki.Role{pki.RoleHost, pki.RoleOperator}, timeout: time.Minute, strict: true}

@@ -93,7 +93,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: keepaliveEvery, Timeout: keepaliveTimeout, MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: apply.timeout,
+			Time: keepaliveServer, Timeout: keepaliveTimeout, MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: apply.timeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveEvery / 2, PermitWithoutStream: true}),
 	)
@@ -201,7 +201,7 @@ func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *pee
 	if err := decode(c.GetBody(), m.strict, &request); err != nil {
 		return nil, refuse(codes.InvalidArgument, peerpb.Refusal_KIND_BODY, "run the same release of etcdadm on both hosts", "read the body of %s: %v", m.name, err)
 	}
-	if _, ok := ctx.Deadline(); !ok {
+	if _, ok := ctx.Deadline(); !ok && m.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, m.timeout)
 		defer cancel()
