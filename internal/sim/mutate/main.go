@@ -212,15 +212,30 @@ func (m mutation) try(ctx context.Context, dir string) (verdict, said string, er
 		return broken, out, ctx.Err()
 	}
 	out, err := goCommand(ctx, dir, append([]string{"test", "-failfast", "-p", "2"}, m.test...)...)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return "", out, ctx.Err()
-	case err == nil:
-		return notCaught, out, nil
-	case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"), strings.Contains(out, "no space left on device\n"):
-		return broken, out, nil
 	}
-	return caught, out, nil
+	return judge(out, err), out, nil
+}
+
+var (
+	// failed is what go test says of a package whose tests ran and failed: with
+	// the time that they took.
+	failed = regexp.MustCompile(`(?m)^FAIL\t\S+\t[0-9.]+s$`)
+	// unbuilt is what it says of one whose tests did not run.
+	unbuilt = regexp.MustCompile(`(?m)^FAIL\t\S+ \[\w+ failed\]$`)
+)
+
+// judge reads how a run of go test ended. It looks at what the go command says
+// and not at what tests say, who may speak of full disks of their own.
+func judge(out string, err error) string {
+	switch {
+	case err == nil:
+		return notCaught
+	case failed.MatchString(out) && !unbuilt.MatchString(out):
+		return caught
+	}
+	return broken
 }
 
 func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
