@@ -77,6 +77,9 @@ type Process struct {
 	Restarts int           `json:"restarts,omitempty"` // since the daemon started
 	// LastExit says in words how and why the process ended last.
 	LastExit string `json:"lastExit,omitempty"`
+	// Differs names the settings, by flag or environment variable, with which
+	// it runs and would not be started now; their values may be secrets.
+	Differs []string `json:"differs,omitempty"`
 }
 
 // MemberStatus is what a member answered to its own host.

@@ -35,6 +35,7 @@ import (
 //	swap H1 H2                    two hosts come back with each other's address
 //	same-url H1 H2                the first says that it listens where the second does
 //	options H… [value]            members started now would get other options
+//	settings H…                   its etcd was adopted and runs with other settings
 //	problem H…                    the host says that it is unfit
 //	foreign H…                    data that nothing accounts for lies on the host
 //	stranger H                    the host runs a member of another cluster
@@ -261,6 +262,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.auth = true
 	case "raft":
 		w.clusterOf(h).leader = h.Local.Member
+	case "settings":
+		h.Process.Differs = []string{"ETCD_QUOTA_BACKEND_BYTES"}
 	case "damaged":
 		h.gap, h.promised = string(cluster.GapRefused), cluster.Fence{Number: cluster.MaxFence + 1, Host: "x"}
 	case "forget-intent":

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -62,6 +63,9 @@ func (v *view) restoresOver() bool {
 func (v *view) notes(h *cluster.HostReport) {
 	for _, p := range h.Problems {
 		v.aside(p.Code, p.Hint, "host %s: %s", h.Host, p.Sentence)
+	}
+	if len(h.Process.Differs) > 0 {
+		v.aside("settings-not-applied", "stop the daemon of this host by SIGINT, which stops its etcd too, and start it again; one host at a time", "host %s: its etcd runs with other settings than it would be started with now: %s", h.Host, strings.Join(h.Process.Differs, ", "))
 	}
 	for _, f := range h.Foreign {
 		v.aside("foreign-data", "", "host %s: %s holds data that nothing accounts for (%s); it is left alone", h.Host, f.Dir, f.Reason)

@@ -32,7 +32,8 @@ type Process struct {
 	mu      sync.Mutex // guards what follows
 	record  processRecord
 	permit  host.Permit
-	problem string // why the last Ensure could not start
+	problem string   // why the last Ensure could not start
+	differs []string // settings that an adopted process has not got as it would now
 	starts  int
 	changes chan struct{}
 }
@@ -148,7 +149,7 @@ func (p *Process) ensure(ctx context.Context, l host.Launch, permit host.Permit)
 			}
 		}
 		p.mu.Lock()
-		p.record.Launch, p.record.Spec = l, spec
+		p.record.Launch, p.record.Spec, p.differs = l, spec, nil
 		p.mu.Unlock()
 	}
 	return p.child.Ensure(ctx, spec)
@@ -166,6 +167,7 @@ func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
 		if err == nil {
 			p.log.Info("adopted the running etcd", "pid", record.Process.PID, "version", record.Launch.Version, "log", record.Spec.LogFile)
 			p.adopted(l)
+			p.compare(l, record.Spec)
 			return true, nil
 		}
 		var refused *runtime.RefusedError
@@ -204,7 +206,7 @@ func (p *Process) Status() cluster.Process {
 	st, err := p.child.Status(context.Background()) // does not block
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := cluster.Process{PID: st.PID, Adopted: st.Adopted, Restarts: max(0, p.starts-1)}
+	out := cluster.Process{PID: st.PID, Adopted: st.Adopted, Restarts: max(0, p.starts-1), Differs: p.differs}
 	if st.PID > 0 && !st.Since.IsZero() {
 		out.Uptime = max(time.Since(st.Since), 1)
 	}

@@ -269,6 +269,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "announcement", d.announce)
 	g.start(ctx, "manager", d.manager.Run)
 	g.start(ctx, "state", d.watchState)
+	g.start(ctx, "etcd's log", d.followLog)
 	if d.cfg.MetricsPort > 0 {
 		g.start(ctx, "metrics", func(ctx context.Context) error { return d.watch.serve(ctx, d.cfg.Address, d.cfg.MetricsPort, d.ready) })
 	}
@@ -280,7 +281,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	}
 	stopEtcd := failure == nil && !errors.Is(context.Cause(ctx), ErrLeaveEtcd)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
-	g.stop("state", "metrics", "manager", "announcement", "hosts file")
+	g.stop("etcd's log", "state", "metrics", "manager", "announcement", "hosts file")
 	if stopEtcd {
 		d.handOver(context.WithoutCancel(ctx))
 		g.stop("host")

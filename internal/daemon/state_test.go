@@ -42,7 +42,11 @@ func TestWipedStateBeginsAnew(t *testing.T) {
 	}()
 
 	before := awaitDisk(t, cfg.DataDir, "")
-	if err := os.RemoveAll(cfg.DataDir); err != nil {
+	err := os.RemoveAll(cfg.DataDir)
+	for tries := 0; err != nil && tries < 10; tries++ { // the daemon may write into it meanwhile
+		err = os.RemoveAll(cfg.DataDir)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	awaitDisk(t, cfg.DataDir, before)

@@ -132,6 +132,29 @@ func readLine(line string) (text string, rank int) {
 	return line, rankOther
 }
 
+// levelled takes a line of etcd's log apart whose level is warn or above; other
+// lines have no text.
+func levelled(line string) (text, level string) {
+	line = strings.TrimSpace(line)
+	var entry struct{ Level, Msg, Error string }
+	if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &entry) == nil {
+		level = entry.Level
+	} else if m := plainLevel.FindStringSubmatch(line); m != nil {
+		level = m[1]
+	} else if plainFatal.MatchString(line) {
+		level = "fatal"
+	}
+	switch text, rank := readLine(line); {
+	case rank == rankFatal:
+		return text, "fatal"
+	case rank == rankError:
+		return text, "error"
+	case level == "warn", level == "W":
+		return text, "warn"
+	}
+	return "", ""
+}
+
 func levelRank(level string) int {
 	switch level {
 	case "fatal", "panic", "dpanic", "C":

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/runtime"
+)
+
+// compare notes which settings an adopted process has not got as it would get
+// them now: nothing but a start applies an environment.
+func (p *Process) compare(l host.Launch, ran runtime.Spec) {
+	would, err := p.spec(l)
+	if err != nil {
+		return // a start would say why
+	}
+	names := differing(ran, would)
+	if len(names) > 0 {
+		p.log.Warn("the adopted etcd runs with other settings than it would be started with now; they apply when it is started again", "settings", names)
+	}
+	p.mu.Lock()
+	p.differs = names
+	p.mu.Unlock()
+}
+
+// differing names the flags and the variables for etcd that two specs do not
+// have in common. The program may have moved, and a daemon's PATH is no setting.
+func differing(a, b runtime.Spec) []string {
+	var out []string
+	note := func(word string) {
+		name, _, _ := strings.Cut(word, "=")
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	words := func(s runtime.Spec) []string {
+		env := slices.DeleteFunc(slices.Clone(s.Env), func(v string) bool { return !strings.HasPrefix(v, "ETCD_") })
+		flags := slices.DeleteFunc(slices.Clone(s.Args), func(v string) bool { return !strings.HasPrefix(v, "-") })
+		return append(env, flags...)
+	}
+	for _, pair := range [][2][]string{{words(a), words(b)}, {words(b), words(a)}} {
+		for _, w := range pair[0] {
+			if !slices.Contains(pair[1], w) {
+				note(w)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// logFile is where etcd writes.
+func (d *daemon) logFile() string { return filepath.Join(d.cfg.DataDir, "logs", "etcd.log") }
+
+// logLook is how often the size of etcd's log is looked at.
+const logLook = 2 * time.Second
+
+// followLog tells what etcd warns of, until ctx ends.
+func (d *daemon) followLog(ctx context.Context) error {
+	follower := runtime.Follow(d.logFile())
+	ticker := time.NewTicker(logLook)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case now := <-ticker.C:
+			for _, l := range follower.Next(now) {
+				level := slog.LevelInfo // etcd warns of much that passes
+				if l.Level != "warn" {
+					level = slog.LevelWarn
+				}
+				d.log.Log(ctx, level, "etcd's log", "etcd", l.Text, "level", l.Level, "file", d.logFile())
+			}
+			if follower.Left > 0 {
+				d.log.Info("etcd's log has more than is told here", "lines", follower.Left, "file", d.logFile())
+				follower.Left = 0
+			}
+		}
+	}
+}
