@@ -10,5 +10,5 @@ import (
 
 func main() {
 	builtin.RunIfChild() // this program is also the etcd that it starts
-	os.Exit(cli.Main(os.Args[1:], cli.Program(builtin.Version, builtin.Command), os.Stdout, os.Stderr))
+	os.Exit(cli.Main(os.Args[1:], cli.Program(builtin.Version, builtin.Command, builtin.UtlCommand), os.Stdout, os.Stderr))
 }

@@ -13,6 +13,9 @@
 // follow it unchanged, so the command line names the data directory, which is
 // what an adopting daemon looks for.
 //
+// With etcdutl in the place of etcd it is the tool of the same release that
+// restores snapshots.
+//
 // The invariant: this package brings the whole server into a binary, so only
 // cmd/* and tests may import it. Others take the command as data (see
 // [Command]).
@@ -21,12 +24,18 @@ package builtin
 import (
 	"os"
 
+	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/version"
+	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 )
 
-// Arg is the first argument that turns the program into etcd.
-const Arg = "etcd"
+// Arg is the first argument that turns the program into etcd, and UtlArg into
+// etcdutl.
+const (
+	Arg    = "etcd"
+	UtlArg = "etcdutl"
+)
 
 // Version is the etcd release that is linked in, without a leading "v". It is
 // what the module's own API package says; a test holds go.mod to it.
@@ -45,19 +54,41 @@ func Command() (path string, args []string) {
 	return selfExe, []string{Arg}
 }
 
+// UtlCommand says how to start the built-in etcdutl, as [Command] does for etcd.
+func UtlCommand() (path string, args []string) {
+	return selfExe, []string{UtlArg}
+}
+
 // IsEtcd says whether a program started with args (args[0] is its name) was
 // asked to be etcd.
 func IsEtcd(args []string) bool {
 	return len(args) > 1 && args[1] == Arg
 }
 
-// RunIfChild turns the process into etcd, and does not return, when its first
-// argument asks for that. Call it before anything that parses flags, opens
-// files or starts goroutines.
+// RunIfChild turns the process into etcd or etcdutl, and does not return, when
+// its first argument asks for that. Call it before anything that parses flags,
+// opens files or starts goroutines.
 func RunIfChild() {
-	if IsEtcd(os.Args) {
+	switch {
+	case IsEtcd(os.Args):
 		Main()
+	case len(os.Args) > 1 && os.Args[1] == UtlArg:
+		os.Exit(utl(os.Args[2:]))
 	}
+}
+
+// utl is etcdutl as far as it is about snapshots. Its other commands work on
+// data directories, which is not for a person to do beside a daemon.
+func utl(args []string) int {
+	root := &cobra.Command{Use: UtlArg, Short: "etcd's tool for snapshots, as of etcd " + Version}
+	// The status command reads it as a flag of the root.
+	root.PersistentFlags().StringVarP(&etcdutl.OutputFormat, "write-out", "w", "simple", "fields, json, protobuf, simple or table")
+	root.AddCommand(etcdutl.NewSnapshotCommand(), etcdutl.NewVersionCommand())
+	root.SetArgs(args)
+	if err := root.Execute(); err != nil {
+		return 1 // cobra has said it
+	}
+	return 0
 }
 
 // Main runs etcd with the arguments after [Arg] and ends the process. etcd

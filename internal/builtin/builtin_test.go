@@ -41,7 +41,7 @@ func TestVersionIsGoMods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, module := range []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/server/v3"} {
+	for _, module := range []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdutl/v3"} {
 		if line := module + " v" + Version; !slices.ContainsFunc(
 			strings.Split(string(mod), "\n"),
 			func(l string) bool { return strings.TrimPrefix(strings.TrimSpace(l), "require ") == line },
@@ -63,5 +63,21 @@ func TestReExecutesAsEtcd(t *testing.T) {
 	}
 	if want := "etcd Version: " + Version + "\n"; !strings.HasPrefix(string(out), want) {
 		t.Errorf("the built-in etcd says %q, want it to begin with %q", out, want)
+	}
+}
+
+// So does the tool that restores snapshots, and it knows the flags that a
+// restore uses.
+func TestReExecutesAsEtcdutl(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	path, args := UtlCommand()
+	out, err := exec.CommandContext(ctx, path, append(args, "version")...).Output()
+	if err != nil || !strings.HasPrefix(string(out), "etcdutl version: "+Version+"\n") {
+		t.Errorf("the built-in etcdutl says %q, %v", out, err)
+	}
+	out, err = exec.CommandContext(ctx, path, append(args, "snapshot", "restore", "--help")...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--bump-revision") || !strings.Contains(string(out), "--mark-compacted") {
+		t.Errorf("its help says %q, %v", out, err)
 	}
 }

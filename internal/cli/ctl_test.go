@@ -76,7 +76,8 @@ func TestSeed(t *testing.T) {
 	store := "file://" + filepath.Join(t.TempDir(), "s")
 	run := func(args ...string) (int, string) {
 		var out, errs bytes.Buffer
-		code := Main(append([]string{"seed", store}, args...), Program("3.7.3", func() (string, []string) { return "/proc/self/exe", nil }), &out, &errs)
+		self := func() (string, []string) { return "/proc/self/exe", nil }
+		code := Main(append([]string{"seed", store}, args...), Program("3.7.3", self, self), &out, &errs)
 		return code, out.String() + errs.String()
 	}
 	for _, c := range []struct {

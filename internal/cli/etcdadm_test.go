@@ -34,7 +34,8 @@ func TestMistakesOfUsage(t *testing.T) {
 		{"member", ExitOK, "Available Commands"},
 	} {
 		var out, errs bytes.Buffer
-		code := Main(strings.Fields(c.args), Program("3.7.3", func() (string, []string) { return "/proc/self/exe", nil }), &out, &errs)
+		self := func() (string, []string) { return "/proc/self/exe", nil }
+		code := Main(strings.Fields(c.args), Program("3.7.3", self, self), &out, &errs)
 		said := out.String() + errs.String()
 		if code != c.code || !strings.Contains(said, c.want) || code != ExitOK && !strings.Contains(said, "hint:") {
 			t.Errorf("%s: %d %q, want %d with %q and a hint", c.args, code, said, c.code, c.want)

@@ -25,9 +25,10 @@ const Build = "0.1.0-dev"
 
 // Program describes the program that we are in: the etcd that it carries, and
 // how to start it.
-func Program(version string, command func() (string, []string)) daemon.Program {
-	path, args := command()
-	return daemon.Program{Build: Build, Builtin: &release.Builtin{Version: version, Path: path, Args: args}}
+func Program(version string, etcd, etcdutl func() (string, []string)) daemon.Program {
+	path, args := etcd()
+	_, utl := etcdutl() // the same program
+	return daemon.Program{Build: Build, Builtin: &release.Builtin{Version: version, Path: path, Args: args, UtlArgs: utl}}
 }
 
 // ManagerMain is etcd-manager. It returns the exit code.

@@ -74,7 +74,12 @@ var table = []room{
 
 	// Floor 1.
 	{path: "internal/etcd", floor: driver, never: knowsNoPolicy},
-	{path: "internal/snapshot", floor: driver, never: filesOnly, beside: map[string]string{
+	{path: "internal/snapshot", floor: driver, never: map[string]string{
+		"plan":                      noPolicy,
+		"election":                  noPolicy,
+		"google.golang.org/grpc":    "it asks its throw-away etcd over a socket in a directory of its own, and nobody else",
+		"go.etcd.io/etcd/client/v3": "it asks its throw-away etcd over a socket in a directory of its own, and nobody else",
+	}, beside: map[string]string{
 		"internal/release": "restores with the tool of the backup's own release",
 	}},
 	{path: "internal/blob", floor: driver, never: knowsNoPolicy},
@@ -206,8 +211,8 @@ var guarded = []struct {
 		"etcd's server is inside internal/builtin"},
 	{"google.golang.org/grpc", []string{"internal/etcd", "internal/peer", "internal/peer/peerpb"},
 		"the wire is the peer's matter"},
-	{"github.com/spf13/cobra", []string{"internal/cli/..."},
-		"flags are the cli's matter"},
+	{"github.com/spf13/cobra", []string{"internal/cli/...", "internal/builtin"},
+		"flags are the cli's matter; etcdutl brings its own"},
 	{"github.com/aws", []string{"internal/blob/s3", "internal/discovery"}, "one SDK a store"},
 	{"cloud.google.com/go", []string{"internal/blob/gs", "internal/discovery"}, "one SDK a store"},
 	{"github.com/Azure", []string{"internal/blob/azure", "internal/discovery"}, "one SDK a store"},

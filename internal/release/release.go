@@ -45,6 +45,7 @@ type Builtin struct {
 	Version string
 	Path    string   // program to execute
 	Args    []string // that come before etcd's own
+	UtlArgs []string // that make the same program etcdutl; nil when it is none
 }
 
 // Release is an etcd that can be run.
@@ -56,6 +57,8 @@ type Release struct {
 	Args    []string
 	Etcdctl string // path; empty when there is none beside the server
 	Etcdutl string // path; empty when there is none; exists since 3.5
+	// EtcdutlArgs come before the own ones of etcdutl.
+	EtcdutlArgs []string
 	Builtin bool
 }
 
@@ -179,10 +182,14 @@ func (f *Finder) List(ctx context.Context) (releases []Release, passed []Passed,
 
 func (f *Finder) builtin() Release {
 	b := f.Builtin
-	return Release{
+	r := Release{
 		Asked: b.Version, Version: b.Version, Builtin: true,
 		Etcd: b.Path, Args: slices.Clone(b.Args),
 	}
+	if len(b.UtlArgs) > 0 {
+		r.Etcdutl, r.EtcdutlArgs = b.Path, slices.Clone(b.UtlArgs)
+	}
+	return r
 }
 
 // look asks the release in dir, whose name says asked.

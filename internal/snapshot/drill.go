@@ -1,0 +1,120 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"etcdadm.io/internal/release"
+)
+
+// Hash is an answer to HashKV. Two are of the same data only if revision and
+// compact revision are the same, too.
+type Hash struct {
+	Revision        int64  `json:"revision"`
+	CompactRevision int64  `json:"compactRevision"` // -1: never compacted
+	Hash            uint32 `json:"hash"`
+}
+
+// ErrDiffers says that what a snapshot restores to is not what was backed up.
+var ErrDiffers = errors.New("the restored data differ")
+
+// DrillOptions say what to prove.
+type DrillOptions struct {
+	Snapshot string
+	Verified string          // as in RestoreOptions
+	Site     string          // a directory of ours for the time of the drill, on a disk with room; its parent is there
+	Release  release.Release // of the version that wrote the backup
+	Expect   *Hash           // what a member answered when the backup was taken; nil: the snapshot's own contents
+}
+
+// Drilled is what a real etcd served.
+type Drilled struct {
+	Hash   Hash          `json:"hash"`
+	Info   Info          `json:"info"`           // of the database after etcd has had it
+	Took   time.Duration `json:"took"`           // from the restore to the answer
+	Proven bool          `json:"proven"`         // the hash was compared
+	Note   string        `json:"note,omitempty"` // why it was not
+}
+
+// Drill restores a snapshot into an etcd of its version that is thrown away,
+// and compares what that serves. Nothing is left of it.
+func Drill(ctx context.Context, o DrillOptions) (Drilled, error) {
+	d, err := drill(ctx, o)
+	if err != nil {
+		return d, fmt.Errorf("drill with %s: %w", o.Snapshot, err)
+	}
+	return d, nil
+}
+
+func drill(ctx context.Context, o DrillOptions) (d Drilled, err error) {
+	o.Site, err = filepath.Abs(o.Site)
+	if err != nil {
+		return Drilled{}, err
+	}
+	s, err := openSite(ctx, o.Site)
+	if err != nil {
+		return Drilled{}, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	began := time.Now()
+	data := s.path("data")
+	restored, err := restore(ctx, RestoreOptions{
+		Snapshot: o.Snapshot, Verified: o.Verified, DataDir: data, Release: o.Release,
+		Name: "throw-away", PeerURLs: []string{"http://127.0.0.1:1"}, Token: "throw-away",
+	})
+	if err != nil {
+		return Drilled{}, err
+	}
+	if d.Hash, err = serve(ctx, o.Release, s, data, restored.Revision); err != nil {
+		return Drilled{}, err
+	}
+	d.Took = time.Since(began)
+	if d.Info, err = examine(ctx, filepath.Join(data, "member", "snap", "db")); err != nil {
+		return Drilled{}, err
+	}
+	return d, d.compare(ctx, o)
+}
+
+// serve runs an etcd until it has told the hash.
+func serve(ctx context.Context, r release.Release, s *site, data string, revision int64) (h Hash, err error) {
+	// One member that elects itself has nobody to wait for.
+	srv, err := startServer(r, s, data, "--heartbeat-interval=10", "--election-timeout=100")
+	if err != nil {
+		return Hash{}, err
+	}
+	defer srv.abort()
+	if err := srv.until(ctx, "is healthy", srv.healthy); err != nil {
+		return Hash{}, err
+	}
+	if h, err = srv.hashKV(ctx, revision); err != nil {
+		return Hash{}, err
+	}
+	return h, srv.stop(ctx)
+}
+
+// compare holds the answer against what was expected.
+func (d *Drilled) compare(ctx context.Context, o DrillOptions) error {
+	want := o.Expect
+	if want == nil {
+		info, err := examine(ctx, o.Snapshot)
+		if err != nil {
+			return err
+		}
+		if !info.HashKVTold {
+			d.Note = "too many keys to compute their hash without an etcd, and none was given to compare with"
+			return nil
+		}
+		want = &Hash{Revision: info.Revision, CompactRevision: info.CompactRevision, Hash: info.HashKV}
+		if info.Keys >= 0 && d.Info.Keys >= 0 && info.Keys != d.Info.Keys {
+			return fmt.Errorf("%w: %d keys instead of %d", ErrDiffers, d.Info.Keys, info.Keys)
+		}
+	}
+	if d.Hash != *want {
+		return fmt.Errorf("%w: %+v instead of %+v", ErrDiffers, d.Hash, *want)
+	}
+	d.Proven = true
+	return nil
+}

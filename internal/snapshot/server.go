@@ -1,0 +1,242 @@
+package snapshot
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	goruntime "runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"etcdadm.io/internal/release"
+)
+
+// A server is an etcd that will be thrown away. It listens on sockets in its
+// working directory, which is the site that only this user can enter: a port on
+// loopback would let every user of the machine read the database, and could be
+// taken by somebody else. Sockets also need no credentials for the little that
+// is asked: health, metrics and the hash are the same with auth on.
+type server struct {
+	site   *site
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when the process is over and err is set
+	err    error
+	logged string // file
+}
+
+// Names of the sockets. etcd wants the form of host and port.
+const (
+	clientSocket  = "client:1"
+	peerSocket    = "peer:1"
+	metricsSocket = "metrics:1"
+)
+
+const (
+	// askEvery is how often a starting etcd is asked whether it is there; there
+	// is no event to wait for.
+	askEvery  = 20 * time.Millisecond
+	askWithin = 30 * time.Second // one answer; a hash reads the whole database
+	stopGrace = 60 * time.Second // until SIGKILL: it writes what it has
+)
+
+// startServer starts an etcd on a data directory within the site. It dies with
+// us at the latest.
+func startServer(r release.Release, s *site, dataDir string, flags ...string) (*server, error) {
+	logged := s.path("etcd.log")
+	log, err := os.OpenFile(logged, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	const nobody = "http://127.0.0.1:1" // nobody is to come back by this address
+	args := slices.Concat(r.Args, []string{
+		"--name=throw-away",
+		"--data-dir=" + dataDir,
+		"--listen-client-urls=unix://" + clientSocket,
+		"--listen-peer-urls=unix://" + peerSocket,
+		"--listen-metrics-urls=unix://" + metricsSocket,
+		"--advertise-client-urls=" + nobody,
+		"--initial-advertise-peer-urls=" + nobody,
+		"--initial-cluster=throw-away=" + nobody,
+		"--quota-backend-bytes=-1", // what the cluster accepted fits here, too
+	}, flags)
+	srv := &server{site: s, ended: make(chan struct{}), logged: logged}
+	srv.cmd = exec.Command(r.Etcd, args...)
+	srv.cmd.Dir, srv.cmd.Env = s.dir, bareEnvironment()
+	srv.cmd.Stdout, srv.cmd.Stderr = log, log
+	srv.cmd.ExtraFiles = []*os.File{s.lock}
+	srv.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		// The kernel ends the child with the thread that started it.
+		goruntime.LockOSThread()
+		defer goruntime.UnlockOSThread()
+		defer close(srv.ended)
+		err := srv.cmd.Start()
+		started <- err
+		if err == nil {
+			srv.err = srv.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start a throw-away etcd: %w", err)
+	}
+	return srv, nil
+}
+
+// until asks until the answer is yes, the process is over, or ctx ends.
+func (s *server) until(ctx context.Context, what string, ask func(context.Context) (bool, error)) error {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	var last error
+	for {
+		yes, err := ask(ctx)
+		if yes {
+			return nil
+		}
+		last = err
+		select {
+		case <-s.ended:
+			return fmt.Errorf("wait until the throw-away etcd %s: it ended (%w): %s", what, s.err, s.lastWords())
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("wait until the throw-away etcd %s: %w", what, ctx.Err()), last)
+		case <-tick.C:
+		}
+	}
+}
+
+// lastWords is the last line of etcd's log that tells of a failure.
+func (s *server) lastWords() string {
+	f, err := os.Open(s.logged)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > 1<<20 {
+		_, _ = f.Seek(-1<<20, io.SeekEnd)
+	}
+	words := "it said nothing"
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if line := lines.Text(); strings.Contains(line, `"fatal"`) || strings.Contains(line, `"panic"`) ||
+			strings.Contains(line, "panic:") || strings.Contains(line, `"error"`) {
+			words = line
+		}
+	}
+	return words[:min(len(words), 600)]
+}
+
+// ask sends one request to one of the sockets.
+func (s *server) ask(ctx context.Context, socket, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	dir, err := os.Open(s.site.dir) // a socket's path may not be long; this one never is
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	address := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socket)
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", address)
+		},
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://throw-away"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 4<<20))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", path, response.Status, bytes.TrimSpace(answer))
+	}
+	return answer, err
+}
+
+// healthy says whether it has a leader and answers reads.
+func (s *server) healthy(ctx context.Context) (bool, error) {
+	_, err := s.ask(ctx, clientSocket, "/health", nil)
+	return err == nil, err
+}
+
+// applied is the index of the last entry that it has applied since its start;
+// 0: none yet.
+func (s *server) applied(ctx context.Context) (uint64, error) {
+	const metric = "etcd_server_proposals_applied_total "
+	answer, err := s.ask(ctx, metricsSocket, "/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(answer)) {
+		if value, ok := strings.CutPrefix(line, metric); ok {
+			f, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return uint64(f), err
+		}
+	}
+	return 0, errors.New("the throw-away etcd does not tell how far it has applied")
+}
+
+// hashKV asks as its peers would. Source: etcdserver.HashKVHandler, since 3.5.
+func (s *server) hashKV(ctx context.Context, revision int64) (Hash, error) {
+	body, err := json.Marshal(map[string]int64{"revision": revision})
+	if err != nil {
+		return Hash{}, err
+	}
+	answer, err := s.ask(ctx, peerSocket, "/members/hashkv", body)
+	if err != nil {
+		return Hash{}, err
+	}
+	var said struct {
+		Hash            uint32 `json:"hash"`
+		CompactRevision int64  `json:"compact_revision"`
+	}
+	err = json.Unmarshal(answer, &said)
+	return Hash{Revision: revision, CompactRevision: said.CompactRevision, Hash: said.Hash}, err
+}
+
+// stop ends it gracefully, so that its database is whole, and by force when it
+// does not end in time or ctx is over. It returns after the process is gone.
+func (s *server) stop(ctx context.Context) error {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // an ended process is what we want
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	select {
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+	case <-grace.C:
+	}
+	s.kill()
+	return errors.New("the throw-away etcd had to be killed")
+}
+
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	<-s.ended
+}
+
+// abort is for a defer: it ends what a stop has not ended.
+func (s *server) abort() {
+	select {
+	case <-s.ended:
+	default:
+		s.kill()
+	}
+}
