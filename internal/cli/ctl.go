@@ -6,9 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
+	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
@@ -24,10 +27,11 @@ const ctlUsage = `etcd-manager-ctl writes what a cluster should be into its back
 Commands:
   get                 print the spec (the default)
   configure-cluster   write the spec: --member-count and --etcd-version
-  list-commands       print the queue of commands
+  list-commands       print the queue of commands; --all those that ended, too
   delete-command NAME take a command out of the queue
-  list-backups        (with backups, not in this release)
-  restore-backup NAME (with backups, not in this release)
+  list-backups        print the names of the backups, oldest first
+  restore-backup NAME make the cluster what it was in a backup
+  create-backup       have the leading daemon take a backup
 
 Flags:
 `
@@ -39,6 +43,7 @@ func CtlMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&c.store, "backup-store", "", "URL of the backup store")
 	fs.IntVar(&c.members, "member-count", 0, "number of members wanted")
 	fs.StringVar(&c.version, "etcd-version", "", "etcd version wanted, such as 3.6.16")
+	fs.BoolVar(&c.all, "all", false, "with list-commands: also those that ended, and how")
 	words, warnings, err := parseGoFlags(fs, args, true)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, ctlUsage)
@@ -61,6 +66,9 @@ type ctl struct {
 	store   string
 	members int
 	version string
+	all     bool
+
+	catalogue *backupstore.Catalogue
 }
 
 func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
@@ -72,8 +80,8 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 		return usage("name the store, such as --backup-store=file:///var/backups/etcd", "--backup-store is required")
 	}
 	run, ok := map[string]func(context.Context, *control.Folder, []string, io.Writer) error{
-		"get": c.get, "configure-cluster": c.configure, "list-commands": listCommands, "delete-command": deleteCommand,
-		"list-backups": notYet("list-backups"), "restore-backup": notYet("restore-backup"),
+		"get": c.get, "configure-cluster": c.configure, "list-commands": c.listCommands, "delete-command": deleteCommand,
+		"list-backups": c.listBackups, "restore-backup": c.restoreBackup, "create-backup": createBackup,
 	}[command]
 	if !ok {
 		return usage("see --help", "unknown command %q", command)
@@ -83,6 +91,7 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	c.catalogue = backupstore.New(store)
 	return run(ctx, control.New(store, ""), words, out)
 }
 
@@ -121,21 +130,91 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, _ io
 	return f.Hold(ctx, false) // who asks for a count means it
 }
 
-func listCommands(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {
+func (c *ctl) listCommands(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {
 	commands, err := f.Commands(ctx)
 	if err != nil {
 		return fmt.Errorf("list the commands: %w", err)
 	}
+	in, _, _, err := f.ReadIntent(ctx)
+	if err != nil && !errors.Is(err, control.ErrOtherCluster) {
+		in = nil // the queue is shown all the same
+	}
 	for _, c := range commands {
+		state := ""
+		if in != nil && slices.Contains(in.CommandsRun, c.Name) {
+			state = "\trunning"
+		}
 		switch {
 		case c.Err != nil:
 			fmt.Fprintf(out, "%s\tcannot be run: %v\n", c.Name, c.Err)
 		case c.Restore != nil:
-			fmt.Fprintf(out, "%s\trestore-backup %s\n", c.Name, c.Restore.Backup)
+			fmt.Fprintf(out, "%s\trestore-backup %s%s\n", c.Name, c.Restore.Backup, state)
+		case c.Wish != nil:
+			fmt.Fprintf(out, "%s\t%s %s%s\n", c.Name, c.Wish.Kind, c.Wish.Host, state)
 		default:
 			fmt.Fprintf(out, "%s\n", c.Name)
 		}
 	}
+	if !c.all {
+		return nil
+	}
+	ended, err := f.EndedCommands(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range ended {
+		fmt.Fprintf(out, "%s\t%s %s\t%s at %s: %s\n", e.Name, e.Kind, e.Backup, e.Result, e.At.Format(time.RFC3339), e.Reason)
+	}
+	return nil
+}
+
+func (c *ctl) listBackups(ctx context.Context, _ *control.Folder, _ []string, out io.Writer) error {
+	entries, err := c.catalogue.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range slices.Backward(entries) {
+		fmt.Fprintln(out, e.Name)
+	}
+	return nil
+}
+
+// restoreBackup queues a restore. The command is its own consent, as its users
+// know it, so what is given up is said.
+func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []string, out io.Writer) error {
+	if len(words) != 1 {
+		return usage("list-backups prints the names", "restore-backup takes the name of one backup")
+	}
+	name, err := backup.ParseName(words[0])
+	if err != nil {
+		return usage("list-backups prints the names", "%w", err)
+	}
+	b, err := c.catalogue.Get(ctx, name)
+	if errors.Is(err, backupstore.ErrNoBackup) {
+		return &Failure{Code: ExitError, Err: err, Advice: "list-backups prints those that are there"}
+	}
+	if err != nil {
+		return err
+	}
+	r := control.RestoreBackup{Backup: name.String(), Spec: cluster.Spec{MemberCount: b.Meta.MemberCount, EtcdVersion: b.Meta.SpecVersion}}
+	if r.Spec.EtcdVersion.IsZero() {
+		r.Spec.EtcdVersion = b.Meta.EtcdVersion
+	}
+	added, err := f.AddRestore(ctx, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "added restore-backup command: %s\n", added)
+	fmt.Fprintf(out, "the leading daemon makes the cluster what it was at %s; what was written since is lost to clients\n", name.Time().Format(time.RFC3339))
+	return nil
+}
+
+func createBackup(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {
+	name, err := f.AddWish(ctx, control.Wish{Kind: cluster.CommandBackup})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "added backup command: %s\n", name)
 	return nil
 }
 
@@ -148,10 +227,4 @@ func deleteCommand(ctx context.Context, f *control.Folder, words []string, out i
 	}
 	fmt.Fprintf(out, "deleted command %s\n", words[0])
 	return nil
-}
-
-func notYet(command string) func(context.Context, *control.Folder, []string, io.Writer) error {
-	return func(context.Context, *control.Folder, []string, io.Writer) error {
-		return fmt.Errorf("%s comes with backups, which this release does not have yet", command)
-	}
 }

@@ -166,21 +166,26 @@ func (d *daemon) etcdOptions(v cluster.Version) []string {
 
 // member is the driver of the member that is launched like this.
 func (d *daemon) member(l host.Launch) host.Member {
-	urls := l.URLs.Client
-	if l.Quarantined {
-		urls = l.URLs.Quarantine
-	}
-	c, err := etcd.New(etcd.Config{
-		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential(),
-		Voters: func(ctx context.Context) ([]string, error) {
-			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l.Token))
-		},
-	})
+	c, err := d.etcdClient(l)
 	if err != nil {
 		return unreachable{fmt.Errorf("reach the own member: %w", err)}
 	}
 	d.own.Store(c)
 	return c
+}
+
+// etcdClient reaches the member that is launched like this. The caller closes it.
+func (d *daemon) etcdClient(l host.Launch) (*etcd.Client, error) {
+	urls := l.URLs.Client
+	if l.Quarantined {
+		urls = l.URLs.Quarantine
+	}
+	return etcd.New(etcd.Config{
+		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential(),
+		Voters: func(ctx context.Context) ([]string, error) {
+			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l.Token))
+		},
+	})
 }
 
 // nearby are the URLs as this host reaches its own listeners: names need not

@@ -56,6 +56,7 @@ type daemon struct {
 	pool        *peer.Pool
 	manager     *manager.Manager
 	watch       *watch
+	sources     *sources
 }
 
 // Run runs a daemon until ctx ends; then etcd is stopped as well, gracefully,
@@ -214,6 +215,9 @@ func (d *daemon) trust(context.Context) error {
 
 func (d *daemon) makeHost(context.Context) error {
 	var err error
+	if d.sources, err = newSources(d); err != nil {
+		return err
+	}
 	if d.process, err = NewProcess(d.disk.StateDir(), d.log, d.spec, d.certs.adopted); err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions, Options: d.etcdOptions,
 		Disk: d.disk, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder},
-		Reacher: reacher{}, AskPeers: d.askPeers, Log: d.log,
+		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Log: d.log,
 	})
 	return nil
 }
@@ -240,7 +244,8 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	opts := manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
 		DeadAfter: d.cfg.DeadAfter,
-		Network:   network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: shownURL(d.cfg.BackupStore), MemberIDs: memberIDs,
+		Network:   network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: shownURL(d.cfg.BackupStore),
+		Catalogue: catalogueView{d.sources.catalogue}, BackupInterval: d.cfg.BackupInterval, MemberIDs: memberIDs,
 		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.DiscoveryPollInterval},
 	}
 	if static != nil {

@@ -1,0 +1,400 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/backup"
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/snapshot"
+)
+
+// backups is how a command finds the backups of a store.
+type backups struct {
+	queue
+	identity string
+}
+
+func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error) {
+	url := b.store
+	if url == "" {
+		o, err := b.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if o != nil {
+			url = o.Store.URL
+		}
+	}
+	if url == "" {
+		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
+	}
+	store, err := openForWords(ctx, url, false)
+	if err != nil {
+		return nil, err
+	}
+	return backupstore.New(store), nil
+}
+
+func (b *backups) identities() (backupstore.Identities, error) {
+	if b.identity == "" {
+		return backupstore.Identities{}, nil
+	}
+	f, err := os.Open(b.identity)
+	if err != nil {
+		return backupstore.Identities{}, fmt.Errorf("read the identity: %w", err)
+	}
+	defer f.Close()
+	return backupstore.ParseIdentities(f)
+}
+
+// named is a command on one backup.
+func (b *backups) named(use, short string, do func(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, out io.Writer) error, more int) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: words(cobra.ExactArgs(1 + more)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := backup.ParseName(args[0])
+			if err != nil {
+				return usage("etcdadm backup list prints the names", "%w", err)
+			}
+			c, err := b.catalogue(cmd.Context())
+			if err != nil {
+				return err
+			}
+			err = do(cmd.Context(), c, name, args[1:], cmd.OutOrStdout())
+			if errors.Is(err, backupstore.ErrNoBackup) {
+				return &Failure{Code: ExitError, Err: err, Advice: "etcdadm backup list prints those that are there"}
+			}
+			return err
+		},
+	}
+}
+
+// backupCommand is about the backups in a store.
+func backupCommand(program daemon.Program) *cobra.Command {
+	var b backups
+	c := &cobra.Command{
+		Use: "backup", Short: "Take, list, prove and prune backups",
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	b.flags(c)
+	f := c.PersistentFlags()
+	f.StringVar(&b.store, "store", os.Getenv("ETCDADM_STORE"), "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
+	f.StringVar(&b.identity, "identity", "", "file with the secret keys of encrypted backups")
+	c.AddCommand(
+		b.create(), b.list(),
+		b.named("show NAME", "Show everything that is known of a backup", b.show, 0),
+		b.named("verify NAME", "Read a backup anew from the store and check all of it", b.verify, 0),
+		b.drill(program), b.prune(),
+		b.named("download NAME FILE", "Write a backup's snapshot into a file, unpacked and checked", b.download, 1),
+		b.named("copy NAME STORE", "Copy a backup into another store", b.copy, 1),
+		b.named("pin NAME REASON", "Keep a backup from being pruned; an empty reason ends that", func(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, _ io.Writer) error {
+			return c.Pin(ctx, name, args[0])
+		}, 1),
+	)
+	return c
+}
+
+func (b *backups) create() *cobra.Command {
+	c := &cobra.Command{
+		Use: "create", Short: "Have the leading daemon take a backup now", Args: words(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := b.look(cmd.Context())
+			if err != nil && b.store == "" {
+				return err
+			}
+			f, err := b.folder(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return b.wish(cmd.Context(), f, control.Wish{Kind: cluster.CommandBackup}, cmd.OutOrStdout())
+		},
+	}
+	c.Flags().DurationVar(&b.wait, "wait", 0, "wait so long for the backup; --wait alone waits five minutes")
+	c.Flags().Lookup("wait").NoOptDefVal = "5m"
+	return c
+}
+
+// listedBackup is a backup as list prints it for programs.
+type listedBackup struct {
+	Name     string          `json:"name"`
+	At       time.Time       `json:"at"`
+	Size     int64           `json:"size"` // bytes in the store
+	Version  cluster.Version `json:"etcdVersion,omitzero"`
+	Revision int64           `json:"revision,omitempty"`
+	Keys     *int64          `json:"keys,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	Proven   string          `json:"proven,omitempty"` // how deep the last verification went
+	Problem  string          `json:"problem,omitempty"`
+}
+
+func (b *backups) list() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the backups, newest first", Args: words(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := b.catalogue(cmd.Context())
+			if err != nil {
+				return err
+			}
+			entries, err := c.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all, err := c.Describe(cmd.Context(), entries)
+			if err != nil {
+				return err
+			}
+			rows := []listedBackup{}
+			for _, x := range all {
+				rows = append(rows, listedAs(x))
+			}
+			return b.print(cmd.OutOrStdout(), rows, func(w io.Writer) { printBackups(w, rows) })
+		},
+	}
+}
+
+func listedAs(x backupstore.Backup) listedBackup {
+	row := listedBackup{Name: x.Name.String(), At: x.Name.Time(), Size: x.Size, Version: x.Meta.EtcdVersion}
+	if m := x.Manifest; m != nil {
+		row.Revision, row.Keys, row.Reason = m.Position.Revision, m.Position.Keys, string(m.Reason)
+		if n := len(m.Verifications); n > 0 {
+			v := m.Verifications[n-1]
+			if v.OK {
+				row.Proven = string(v.Depth)
+			} else {
+				row.Problem = v.Problem
+			}
+			if row.Keys == nil {
+				row.Keys = v.Keys
+			}
+		}
+	}
+	if x.Err != nil {
+		row.Problem = x.Err.Error()
+	}
+	return row
+}
+
+func printBackups(w io.Writer, rows []listedBackup) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tAGE\tSIZE\tETCD\tREVISION\tKEYS\tREASON\tPROVEN")
+	for _, r := range rows {
+		revision, keys, proven := "-", "-", "no"
+		if r.Revision > 0 {
+			revision = fmt.Sprint(r.Revision)
+		}
+		if r.Keys != nil {
+			keys = fmt.Sprint(*r.Keys)
+		}
+		switch {
+		case r.Problem != "":
+			proven = "BAD: " + r.Problem
+		case r.Proven != "":
+			proven = r.Proven
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, time.Since(r.At).Round(time.Second), sizeWords(r.Size), r.Version, revision, keys, r.Reason, proven)
+	}
+	_ = t.Flush()
+}
+
+func sizeWords(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 10<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 10<<10:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func (b *backups) show(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {
+	x, err := c.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	shown := struct {
+		listedBackup
+		File     string           `json:"file"`
+		Meta     backup.Meta      `json:"meta"`
+		Manifest *backup.Manifest `json:"manifest,omitempty"`
+	}{listedAs(x), x.File, x.Meta, x.Manifest}
+	if b.output == "table" {
+		b.output = "yaml"
+	}
+	return b.print(out, shown, nil)
+}
+
+func (b *backups) verify(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {
+	ids, err := b.identities()
+	if err != nil {
+		return err
+	}
+	v, err := c.Verify(ctx, name, ids)
+	if err != nil && !errors.Is(err, backupstore.ErrDamaged) {
+		return err
+	}
+	v.Host = ""
+	if recordErr := c.Record(ctx, name, v); recordErr != nil {
+		fmt.Fprintf(out, "the result could not be kept beside the backup: %v\n", recordErr)
+	}
+	if err != nil {
+		return &Failure{Code: ExitUnsafe, Err: err, Advice: "do not rely on it; take another: etcdadm backup create"}
+	}
+	fmt.Fprintf(out, "%s is good (%s)\n", name, v.Depth)
+	return nil
+}
+
+func (b *backups) download(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, out io.Writer) error {
+	ids, err := b.identities()
+	if err != nil {
+		return err
+	}
+	x, err := c.Download(ctx, name, args[0], ids, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "wrote %s, a snapshot of etcd %s\n", args[0], x.Meta.EtcdVersion)
+	return nil
+}
+
+func (b *backups) copy(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, out io.Writer) error {
+	ids, err := b.identities()
+	if err != nil {
+		return err
+	}
+	store, err := openForWords(ctx, args[0], true)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Copy(ctx, name, backupstore.New(store), ids); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "copied %s\n", name)
+	return nil
+}
+
+func (b *backups) prune() *cobra.Command {
+	var dryRun bool
+	policy := backup.DefaultPolicy()
+	c := &cobra.Command{
+		Use: "prune", Short: "Remove the backups that need not be kept any longer, with the reason for each", Args: words(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := b.catalogue(cmd.Context())
+			if err != nil {
+				return err
+			}
+			do := c.Prune
+			if dryRun {
+				do = c.Expire
+			}
+			verdicts, err := do(cmd.Context(), policy, nil, time.Now())
+			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, v := range verdicts {
+				word := "keep"
+				if !v.Keep {
+					word = "remove"
+				}
+				fmt.Fprintf(t, "%s\t%s\t%v\n", word, v.Name, v.Rules)
+			}
+			_ = t.Flush()
+			return err
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be removed")
+	for _, w := range []struct {
+		name, text string
+		field      *time.Duration
+	}{{"keep-all", "keep every backup for so long", &policy.All}, {"keep-hourly", "keep the first of each hour for so long", &policy.Hourly}, {"keep-daily", "keep the first of each day for so long", &policy.Daily}} {
+		c.Flags().Var(dayDuration{w.field}, w.name, w.text)
+	}
+	c.Flags().IntVar(&policy.Last, "keep-last", policy.Last, "keep the newest so many, however old")
+	return c
+}
+
+// dayDuration is a flag's duration with days and years.
+type dayDuration struct{ to *time.Duration }
+
+func (d dayDuration) String() string {
+	if d.to == nil {
+		return ""
+	}
+	return duration.Format(*d.to)
+}
+
+func (d dayDuration) Set(s string) (err error) {
+	*d.to, err = duration.Parse(s)
+	return err
+}
+
+func (dayDuration) Type() string { return "duration" }
+
+// drill restores a backup into an etcd that is thrown away.
+func (b *backups) drill(program daemon.Program) *cobra.Command {
+	var dirs []string
+	c := b.named("drill NAME", "Restore a backup into an etcd that is thrown away, and compare what it serves", func(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {
+		return b.runDrill(ctx, c, name, &release.Finder{Dirs: dirs, Roots: []string{"/"}, Builtin: program.Builtin}, out)
+	}, 0)
+	c.Flags().StringSliceVar(&dirs, "release-dir", release.Dirs(os.Getenv(release.Env), nil), "directory with etcd releases (repeatable)")
+	return c
+}
+
+func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name backup.Name, finder *release.Finder, out io.Writer) error {
+	ids, err := b.identities()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "etcdadm-drill-")
+	if err != nil {
+		return fmt.Errorf("make room for the drill: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "snapshot.db")
+	x, err := c.Download(ctx, name, file, ids, nil)
+	if err != nil {
+		return err
+	}
+	r, err := finder.Find(ctx, x.Meta.EtcdVersion.String())
+	if err != nil {
+		return fmt.Errorf("find the etcd that wrote the backup: %w", err)
+	}
+	o := snapshot.DrillOptions{Snapshot: file, Site: filepath.Join(dir, "site"), Release: r}
+	if m := x.Manifest; m != nil && m.Position.Hash != nil {
+		h := m.Position.Hash
+		o.Expect = &snapshot.Hash{Revision: h.Revision, CompactRevision: h.Compacted, Hash: h.Hash}
+	}
+	began := time.Now()
+	d, err := snapshot.Drill(ctx, o)
+	v := backup.Verification{At: began.UTC(), Depth: backup.DepthDrilled, OK: err == nil, Duration: time.Since(began)}
+	if err == nil {
+		v.Revision, v.Keys = d.Info.Revision, &d.Info.Keys
+	} else if v.Problem = err.Error(); !errors.Is(err, snapshot.ErrDiffers) && !errors.Is(err, snapshot.ErrDamaged) {
+		return err // it says nothing about the backup
+	}
+	if recordErr := c.Record(ctx, name, v); recordErr != nil {
+		fmt.Fprintf(out, "the result could not be kept beside the backup: %v\n", recordErr)
+	}
+	if err != nil {
+		return &Failure{Code: ExitUnsafe, Err: err, Advice: "do not rely on it; take another: etcdadm backup create"}
+	}
+	fmt.Fprintf(out, "%s is good: etcd %s served it after %s, at revision %d with %d keys", name, r.Version, d.Took.Round(time.Millisecond), d.Info.Revision, d.Info.Keys)
+	if d.Note != "" {
+		fmt.Fprintf(out, " (%s)", d.Note)
+	}
+	fmt.Fprintln(out)
+	return nil
+}

@@ -1,0 +1,77 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/journal"
+)
+
+// MarkData puts the mark of this disk into a data directory that was built
+// aside and is to be installed under a token.
+func (d *FileDisk) MarkData(dir, token string, disk cluster.DiskID) error {
+	content, err := json.Marshal(mark{Disk: disk, Token: token})
+	if err != nil {
+		return fmt.Errorf("mark what was built: %w", err)
+	}
+	if err := durable.Replace(filepath.Join(dir, "member", fileMark), content, 0o600); err != nil {
+		return fmt.Errorf("mark what was built: %w", err)
+	}
+	return nil
+}
+
+// Install moves a marked data directory from below this disk's root into the
+// place of the token's. It is done already when that place has this disk's mark
+// and a log.
+func (d *FileDisk) Install(from, token string, disk cluster.DiskID) error {
+	if err := plainName(token); err != nil {
+		return fmt.Errorf("install data: token %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.openJournal(); err != nil {
+		return fmt.Errorf("install data: %w", err)
+	}
+	marked, wal, err := d.Data(token, disk)
+	switch {
+	case err != nil:
+		return fmt.Errorf("install data: %w", err)
+	case marked && wal:
+		return nil
+	}
+	if _, err := os.Lstat(d.DataDir(token)); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("install data: %s is there already", d.DataDir(token))
+	}
+	rel, err := filepath.Rel(d.root, from)
+	if err != nil {
+		return fmt.Errorf("install data: %w", err)
+	}
+	err = d.journal.Run([]journal.Step{
+		{Kind: journal.Mkdir, Path: dirData},
+		{Kind: journal.Rename, Path: filepath.Join(dirData, token), From: rel},
+	})
+	if err != nil {
+		return fmt.Errorf("install data: %w", err)
+	}
+	return nil
+}
+
+// AsideDir is the path of a directory that was set aside, by its name.
+func (d *FileDisk) AsideDir(name string) (string, error) {
+	if err := plainName(name); err != nil {
+		return "", fmt.Errorf("find what was set aside: %w", err)
+	}
+	path := filepath.Join(d.root, dirAside, name)
+	if info, err := os.Lstat(path); err != nil {
+		return "", fmt.Errorf("find what was set aside: %w", err)
+	} else if !info.IsDir() {
+		return "", fmt.Errorf("find what was set aside: %s is no directory", path)
+	}
+	return path, nil
+}
