@@ -83,11 +83,7 @@ func request(t testing.TB, e backup.Encoding) (Request, Identities) {
 
 func fileStore(t testing.TB) *file.Store {
 	t.Helper()
-	s, err := file.Open(t.TempDir(), file.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return openFile(t, t.TempDir())
 }
 
 func write(t testing.TB, c *Catalogue, req Request, data []byte) Backup {
@@ -404,4 +400,13 @@ func change(t testing.TB, s blob.Store, b Backup, how func([]byte) []byte) {
 		t.Fatal(err)
 	}
 	put(t, s, k, how(slices.Clone(data)))
+}
+
+func openFile(t testing.TB, dir string) *file.Store {
+	t.Helper()
+	s, err := file.Open(dir, file.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

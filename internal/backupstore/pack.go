@@ -8,17 +8,13 @@ import (
 	"filippo.io/age"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/klauspost/pgzip"
 
 	"etcdadm.io/backup"
 )
 
-// Compression is set for speed: a snapshot holds back etcd's compaction while
-// it is read. Blocks bound the memory, some three megabytes each.
+// Compression is set for speed: etcd's database cannot free pages while it is
+// read. Windows, blocks and goroutines bound the memory.
 const (
-	gzipLevel     = pgzip.BestSpeed
-	gzipBlock     = 1 << 20 // bytes
-	mostBlocks    = 8
 	zstdWindow    = 1 << 20 // bytes
 	mostZstd      = 4       // goroutines
 	mostZstdInput = 64 << 20
@@ -110,14 +106,10 @@ func fill(w *io.PipeWriter, source io.Reader, e backup.Encoding, r Recipients, p
 func newCompressor(w io.Writer, c backup.Compression) (io.WriteCloser, error) {
 	switch c {
 	case backup.Gzip:
-		z, err := pgzip.NewWriterLevel(w, gzipLevel)
-		if err == nil {
-			err = z.SetConcurrency(gzipBlock, min(mostBlocks, runtime.GOMAXPROCS(0)))
-		}
-		return z, err
+		return newGzipWriter(w), nil
 	case backup.Zstd:
 		return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(zstdWindow),
-			zstd.WithEncoderConcurrency(min(mostZstd, runtime.GOMAXPROCS(0))))
+			zstd.WithAllLitEntropyCompression(true), zstd.WithEncoderConcurrency(min(mostZstd, runtime.GOMAXPROCS(0))))
 	case backup.None:
 		return keepOpen{w}, nil
 	}
