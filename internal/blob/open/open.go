@@ -11,6 +11,7 @@ import (
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/file"
+	"etcdadm.io/internal/blob/gs"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/blob/s3"
 )
@@ -24,7 +25,7 @@ type Options struct {
 }
 
 // later lists the schemes in use that this build has no driver for.
-var later = map[string]string{"gs": "Google Cloud Storage", "azureblob": "Azure Blob Storage"}
+var later = map[string]string{"azureblob": "Azure Blob Storage"}
 
 // known names all schemes, for an error about one that is not among them.
 const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, hos:// and scw://"
@@ -33,6 +34,7 @@ const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, ho
 //
 //	file:///absolute/path   a directory; %20 and the like are decoded
 //	mem://                  a new empty store in this process, gone with it; for trying things out
+//	gs://bucket/folder      Google Cloud Storage (package gs)
 //	s3://bucket/folder      Amazon S3, or an S3-compatible server; also do://, linode://, hos:// and scw:// (package s3)
 //
 // Errors are *blob.Error, with a hint where there is one, and repeat nothing of a URL that could be a secret.
@@ -53,6 +55,12 @@ func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error
 		return store, nil
 	case "mem":
 		return memory.New(), nil
+	case "gs":
+		store, err := gs.Open(ctx, storeURL, gs.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
 	case "s3":
 		store, err := s3.Open(ctx, storeURL, s3.Options{})
 		if err != nil {
@@ -98,6 +106,8 @@ func parse(storeURL string) (location, error) {
 		return location{scheme: scheme}, nil
 	case s3.Services[scheme].Name != "":
 		return location{scheme: "s3"}, s3.Check(storeURL)
+	case scheme == "gs":
+		return location{scheme: scheme}, gs.Check(storeURL)
 	case scheme == "swift":
 		return location{}, refuse("swift://…", errors.New("OpenStack Swift is not supported by its own protocol"),
 			"use the S3 API of the same object store: s3:// with S3_ENDPOINT, and EC2 credentials of the project")

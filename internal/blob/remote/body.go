@@ -46,6 +46,8 @@ func (b *Body) Read(p []byte) (int, error) {
 			return n, fmt.Errorf("the store sent more than the %d bytes that it had announced", b.size)
 		case b.ctx.Err() != nil:
 			return n, Ended(b.ctx, err)
+		case b.offset >= b.size:
+			return n, err // all bytes came, and something is wrong with them: a checksum
 		case errors.Is(err, io.EOF):
 			err = io.ErrUnexpectedEOF
 		}
@@ -64,10 +66,6 @@ func (b *Body) resume(cause error) error {
 	}
 	b.tries++
 	b.from.Close() // it failed, and nothing more is expected of it
-	if b.offset == b.size {
-		b.from = io.NopCloser(eof{})
-		return nil
-	}
 	from, err := b.reopen(b.ctx, b.offset)
 	if err != nil {
 		b.from, b.tries = io.NopCloser(eof{}), resumptions

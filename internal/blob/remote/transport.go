@@ -51,6 +51,7 @@ func Tune(t *http.Transport, stall time.Duration) {
 	t.IdleConnTimeout = min(keepIdle, stall/2)
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = maxIdle, maxIdle
 	t.ExpectContinueTimeout = time.Second
+	t.DisableCompression = true // an object is what was written, and its size is told
 	t.ForceAttemptHTTP2 = false
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)

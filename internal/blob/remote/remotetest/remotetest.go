@@ -46,10 +46,12 @@ type Driver struct {
 }
 
 const (
-	// stall is what connections are cut after here.
-	stall = 500 * time.Millisecond
+	// patient is what connections are cut after where that is not what is tested.
+	patient = 30 * time.Second
+	// stall is what connections are cut after where it is.
+	stall = time.Second
 	// soon bounds a call on which a server hangs: some attempts of a stall each, with their pauses, on a busy machine.
-	soon = 20 * time.Second
+	soon = 30 * time.Second
 	// large is several parts, and not a whole number of them.
 	large = 20<<20 + 17
 )
@@ -84,7 +86,7 @@ func Run(t *testing.T, d Driver) {
 			defer cancel()
 			defer proxy.Inject(nil)
 			folder := fmt.Sprintf("faults-%d", n.Add(1))
-			test.run(&suite{T: t, Driver: d, ctx: ctx, proxy: proxy, folder: folder, store: d.Open(t, proxy.URL, folder, stall)})
+			test.run(&suite{T: t, Driver: d, ctx: ctx, proxy: proxy, folder: folder, store: d.Open(t, proxy.URL, folder, patient)})
 		})
 	}
 }
@@ -256,6 +258,7 @@ func (s *suite) calls() map[string]func(context.Context) error {
 
 func (s *suite) hanging() {
 	s.put("object", []byte("content"), blob.Any)
+	s.store = s.Open(s.T, s.proxy.URL, s.folder, stall)
 	s.proxy.Inject(func(*http.Request) teststore.Fault { return teststore.Hang })
 	var all sync.WaitGroup
 	for name, call := range s.calls() {
@@ -298,7 +301,8 @@ func (s *suite) hangingInTime() {
 
 func (s *suite) slowBody() {
 	data := pattern(large)
-	body := io.MultiReader(bytes.NewReader(data[:10<<20]), pause(3*stall), bytes.NewReader(data[10<<20:]), pause(3*stall))
+	s.store = s.Open(s.T, s.proxy.URL, s.folder, stall)
+	body := io.MultiReader(bytes.NewReader(data[:10<<20]), pause(2*stall), bytes.NewReader(data[10<<20:]), pause(2*stall))
 	if _, err := s.store.Put(s.ctx, "object", body, blob.IfAbsent); err != nil {
 		s.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (s *suite) memory() {
 		runtime.ReadMemStats(&now)
 		peak = max(peak, now.HeapAlloc-min(before.HeapAlloc, now.HeapAlloc))
 	}}
-	direct := s.Open(s.T, s.Server.URL, s.folder, soon) // the proxy is in this process, and is not what is looked at
+	direct := s.Open(s.T, s.Server.URL, s.folder, patient) // the proxy is in this process, and is not what is looked at
 	if _, err := direct.Put(s.ctx, "object", body, blob.IfAbsent); err != nil {
 		s.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func (s *suite) pages() {
 	const objects, writers = 1005, 16
 	var all sync.WaitGroup
 	var failed atomic.Pointer[error]
-	direct := s.Open(s.T, s.Server.URL, s.folder, stall)
+	direct := s.Open(s.T, s.Server.URL, s.folder, patient)
 	for w := range writers {
 		all.Go(func() {
 			for i := w; i < objects; i += writers {

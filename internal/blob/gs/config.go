@@ -1,0 +1,193 @@
+package gs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/option"
+	transport "google.golang.org/api/transport/http"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/remote"
+)
+
+// envEmulator names a server for tests, as in every client of this service; nothing that authenticates is sent to it.
+const envEmulator = "STORAGE_EMULATOR_HOST"
+
+// Options say how a store is used. The zero value is right outside of tests.
+type Options struct {
+	// Stall is the time after which a connection on which nothing moves is cut; 0: remote.Stall.
+	Stall time.Duration
+}
+
+// config is what URL and environment say.
+type config struct {
+	endpoint *url.URL // nil: Google's
+	// open: nothing that authenticates is sent; so it is over plain HTTP.
+	open bool
+	ca   string
+}
+
+// Check tells whether Open would understand the URL in this environment.
+func Check(storeURL string) error {
+	place, err := remote.Parse(storeURL, "endpoint", "ca")
+	if err == nil {
+		_, err = configure(place)
+	}
+	return err
+}
+
+// Open prepares a store by its URL, gs://bucket/folder. Nothing is sent yet, and it need not be closed.
+//
+// The URL's parameters are endpoint, for another address of the service (without credentials if it is http://), and ca, a file
+// with more authorities to trust. STORAGE_EMULATOR_HOST names a server for tests. Credentials are found as by Google's other
+// clients: GOOGLE_APPLICATION_CREDENTIALS, gcloud's, or the machine's service account.
+func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	place, err := remote.Parse(storeURL, "endpoint", "ca")
+	if err != nil {
+		return nil, err
+	}
+	c, err := configure(place)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Stall <= 0 {
+		opts.Stall = remote.Stall
+	}
+	return &Store{place: place, config: c, stall: opts.Stall}, nil
+}
+
+func configure(place remote.Location) (config, error) {
+	c := config{ca: place.Params["ca"]}
+	raw := place.Params["endpoint"]
+	if emulator := os.Getenv(envEmulator); raw == "" && emulator != "" {
+		if !strings.Contains(emulator, "://") {
+			emulator = "http://" + emulator
+		}
+		raw, c.open = emulator, true
+	}
+	if raw != "" {
+		u, err := remote.Endpoint(raw)
+		if err != nil {
+			return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: "write it like endpoint=https://storage.example.com"}
+		}
+		if u.Path == "" || u.Path == "/" {
+			u.Path = "/storage/v1/"
+		}
+		c.endpoint, c.open = u, c.open || u.Scheme == "http"
+	}
+	if c.ca != "" {
+		if _, err := remote.Transport(0, c.ca); err != nil {
+			return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: "name a file with PEM certificates"}
+		}
+	}
+	return c, nil
+}
+
+// errCredentials says that nothing was sent because there is nothing to authenticate with.
+var errCredentials = errors.New("there are no usable credentials")
+
+// opening is a client that is made when it is first needed: looking for credentials can mean asking the machine's metadata
+// service, which takes seconds where there is none, and no context ends it.
+type opening struct {
+	mu     sync.Mutex // guards what follows
+	client *storage.Client
+	busy   chan struct{} // closed when the attempt that is under way has ended; nil without one
+	err    error         // of the last attempt
+}
+
+// bucket waits for the client until ctx ends; the attempt goes on, for the next call.
+func (s *Store) bucket(ctx context.Context) (*storage.BucketHandle, error) {
+	o := &s.client
+	o.mu.Lock()
+	if o.client == nil && o.busy == nil {
+		busy := make(chan struct{})
+		o.busy = busy
+		go func() {
+			client, err := s.connect(context.WithoutCancel(ctx))
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.client, o.err, o.busy = client, err, nil
+			close(busy)
+		}()
+	}
+	busy := o.busy
+	o.mu.Unlock()
+	if busy != nil {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-busy:
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.client != nil {
+		return o.client.Bucket(s.place.Bucket), nil
+	}
+	if o.err == nil {
+		return nil, errCredentials // a later attempt than the one that was waited for is under way
+	}
+	return nil, o.err
+}
+
+// whole makes a download that breaks off look ended. The SDK's reader would else take it up again by itself, without a pause and
+// for as long as a server goes on breaking off; remote.Body counts, and knows how much there should be.
+type whole struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (w whole) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := w.RoundTripper.RoundTrip(r)
+	if err == nil && r.Method == http.MethodGet && r.URL.Query().Get("alt") == "media" && response.StatusCode/100 == 2 {
+		response.Body = ending{response.Body}
+	}
+	return response, err
+}
+
+type ending struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (e ending) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	if err != nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (s *Store) connect(ctx context.Context) (*storage.Client, error) {
+	base, err := remote.Transport(s.stall, s.config.ca)
+	if err != nil {
+		return nil, err
+	}
+	var options []option.ClientOption
+	if s.config.endpoint != nil {
+		options = append(options, option.WithEndpoint(s.config.endpoint.String()))
+	}
+	carrier := http.RoundTripper(whole{base})
+	if !s.config.open {
+		carrier, err = transport.NewTransport(ctx, carrier, option.WithScopes(storage.ScopeReadWrite), option.WithTelemetryDisabled())
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errCredentials, err)
+		}
+	}
+	client, err := storage.NewClient(ctx, append(options, option.WithHTTPClient(&http.Client{Transport: carrier}), storage.WithJSONReads())...)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	// This package tries again itself, because it has to know which attempt may have taken effect.
+	client.SetRetry(storage.WithPolicy(storage.RetryNever))
+	return client, nil
+}

@@ -1,0 +1,107 @@
+package gs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"google.golang.org/api/googleapi"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/remote"
+)
+
+const (
+	caHow = "ca=FILE in the store's URL, or SSL_CERT_FILE=FILE"
+
+	adviceCredentials = "set GOOGLE_APPLICATION_CREDENTIALS to a file of a service account, or run where the machine has one"
+	adviceForbidden   = "grant this account roles/storage.objectAdmin on the bucket (storage.objects.get, list, create and delete), and on a machine of Google's the scope devstorage.read_write"
+)
+
+// judge tells whether another attempt can help, and whether this one may have taken effect.
+func judge(err error) remote.Verdict {
+	if errors.Is(err, errCredentials) {
+		return remote.Final
+	}
+	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
+		if answer.Code >= 500 && answer.Code != http.StatusNotImplemented || answer.Code == http.StatusTooManyRequests || answer.Code == http.StatusRequestTimeout {
+			return remote.Unsure
+		}
+		return remote.Final
+	}
+	if remote.NotSent(err) {
+		return remote.Again
+	}
+	if remote.Silent(err) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return remote.Unsure
+	}
+	return remote.Final
+}
+
+// explain makes a sentinel or an error for people of an SDK's error.
+func (s *Store) explain(err error) error {
+	answer, answered := errors.AsType[*googleapi.Error](err)
+	if !answered {
+		return s.unanswered(err)
+	}
+	reason := ""
+	if len(answer.Errors) > 0 {
+		reason = answer.Errors[0].Reason
+	}
+	message := answer.Message
+	if message == "" {
+		message = answer.Body
+	}
+	f := remote.Answer(answer.Code, reason, message, err)
+	noBucket := strings.Contains(strings.ToLower(message), "bucket")
+	switch {
+	case answer.Code == http.StatusNotModified:
+		return blob.ErrNotModified
+	case answer.Code == http.StatusNotFound && noBucket:
+		f.Advice = "create the bucket, or correct its name in the store's URL"
+	case answer.Code == http.StatusNotFound:
+		return blob.ErrNotFound
+	case answer.Code == http.StatusPreconditionFailed:
+		return blob.ErrPreconditionFailed
+	case answer.Code == http.StatusForbidden && retained(reason, message):
+		return fmt.Errorf("%w: %w", blob.ErrRetained, f)
+	case answer.Code == http.StatusForbidden:
+		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), adviceForbidden)
+	case answer.Code == http.StatusUnauthorized:
+		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), "check the credentials, and this host's clock; "+adviceCredentials)
+	case answer.Code == http.StatusServiceUnavailable || answer.Code == http.StatusTooManyRequests:
+		f.Advice = "the store is overloaded; it is asked again later"
+	}
+	return s.error(f, f.Advice)
+}
+
+func (s *Store) unanswered(err error) error {
+	switch {
+	case errors.Is(err, errCredentials):
+		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, errCredentials), adviceCredentials)
+	case strings.Contains(err.Error(), "cannot fetch token"), strings.Contains(err.Error(), "auth: "):
+		f := &remote.Failure{Words: "no access token was given for the credentials", Cause: err}
+		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), "check the credentials, that this host reaches Google's token service, and its clock; "+adviceCredentials)
+	case remote.Silent(err), errors.Is(err, io.ErrUnexpectedEOF):
+		f := remote.Network(err, caHow)
+		return s.error(f, f.Advice)
+	}
+	return s.failed(err)
+}
+
+// retained tells whether a refusal is about a hold, a lock or a retention period.
+func retained(reason, message string) bool {
+	if reason == "retentionPolicyNotMet" || reason == "objectUnderActiveHold" {
+		return true
+	}
+	message = strings.ToLower(message)
+	return strings.Contains(message, "retention") || strings.Contains(message, "active temporary hold") || strings.Contains(message, "event-based hold")
+}
+
+func (s *Store) failed(err error) error { return s.error(err, "") }
+
+func (s *Store) error(err error, advice string) error {
+	return &blob.Error{Op: "use", Object: "store " + s.String(), Err: err, Advice: advice}
+}
