@@ -107,6 +107,10 @@ func (c *Console) Close() error { return c.pool.Close() }
 // Access is what the console was opened with.
 func (c *Console) Access() Access { return c.access }
 
+// leaderTimeout is what the leading daemon has to answer in. One that stands
+// still would be waited for until the others call it silent, and longer.
+const leaderTimeout = time.Second
+
 // Status asks the leading daemon, or any that answers when none leads.
 func (c *Console) Status(ctx context.Context) (Report, error) {
 	var report Report
@@ -124,6 +128,8 @@ func (c *Console) Status(ctx context.Context) (Report, error) {
 	if err != nil {
 		return report, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
+	defer cancel()
 	if led, err := ask(ctx, leader); err == nil {
 		return led, nil
 	}
