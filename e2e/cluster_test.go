@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -362,60 +361,6 @@ func (c *testCluster) voters(within time.Duration, hosts ...int) []*etcdserverpb
 	return found
 }
 
-// report asks the daemons, through the one of a host.
-func (c *testCluster) report(ctx context.Context, h *host) (console.Report, error) {
-	if c.net != nil {
-		return c.reportByTool(ctx, h)
-	}
-	a, err := console.ReadAccess(h.dir)
-	if err != nil {
-		return console.Report{}, err
-	}
-	k, err := console.Open(a)
-	if err != nil {
-		return console.Report{}, err
-	}
-	defer k.Close()
-	return k.Status(ctx)
-}
-
-// reportByTool is report for hosts that this process cannot dial.
-func (c *testCluster) reportByTool(ctx context.Context, h *host) (console.Report, error) {
-	var report console.Report
-	cmd := exec.CommandContext(ctx, filepath.Join(programs, "etcdadm"), "status", "-o", "json", "--data-dir", h.dir)
-	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := c.runHere(cmd); err != nil {
-		return report, fmt.Errorf("etcdadm status: %w: %s", err, stderr.String())
-	}
-	return report, json.Unmarshal(stdout.Bytes(), &report)
-}
-
-// leader waits until a daemon other than the excluded ones leads and answers,
-// as seen by a host, and returns its host.
-func (c *testCluster) leader(within time.Duration, seenBy *host, except ...*host) *host {
-	c.t.Helper()
-	var led *host
-	eventually(c.t, within, "a daemon that leads", func(ctx context.Context) error {
-		r, err := c.report(ctx, seenBy)
-		if err != nil {
-			return err
-		}
-		if !r.Leading || r.Observation == nil {
-			return fmt.Errorf("host %s answers and does not lead, it believes in %q", r.Host, r.Leader)
-		}
-		for _, h := range c.hosts {
-			if h.endpoint() == r.LeaderEndpoint && !slices.Contains(except, h) {
-				led = h
-				return nil
-			}
-		}
-		return fmt.Errorf("the daemon at %q leads", r.LeaderEndpoint)
-	})
-	return led
-}
-
 // raftLeader is the host whose member leads raft.
 func (c *testCluster) raftLeader(hosts ...int) *host {
 	c.t.Helper()
@@ -434,19 +379,6 @@ func (c *testCluster) raftLeader(hosts ...int) *host {
 		return errors.New("no member says that it leads")
 	})
 	return led
-}
-
-// said waits for words in the log of any of the daemons: the one that leads.
-func (c *testCluster) said(within time.Duration, words string) {
-	c.t.Helper()
-	eventually(c.t, within, fmt.Sprintf("a daemon says %q", words), func(context.Context) error {
-		for _, h := range c.hosts {
-			if data, err := os.ReadFile(h.log); err == nil && strings.Contains(string(data), words) {
-				return nil
-			}
-		}
-		return errors.New("not in any log")
-	})
 }
 
 func exists(path string) bool {

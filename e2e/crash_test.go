@@ -87,11 +87,7 @@ func TestEtcdIsKilled(t *testing.T) {
 		}
 	}
 	after := c.voters(soon, 1, 2, 3)
-	for i := range before {
-		if before[i].ID != after[i].ID {
-			t.Errorf("host %d had member %x and has %x", i+1, before[i].ID, after[i].ID)
-		}
-	}
+	same(t, before, after)
 	w.check()
 }
 
@@ -219,11 +215,7 @@ func TestPowerCut(t *testing.T) {
 		}
 		c.start(3, 1, 2)
 		after := c.voters(soon, 1, 2, 3)
-		for i := range before {
-			if before[i].ID != after[i].ID {
-				t.Errorf("host %d had member %x and has %x", i+1, before[i].ID, after[i].ID)
-			}
-		}
+		same(t, before, after)
 	}
 	w.check()
 }

@@ -7,6 +7,10 @@
 // process is ended by its pid, also an etcd that outlives its daemon, and also
 // when the test process itself is killed (see watchdog).
 //
+// Where the network between the hosts matters, a host is a network namespace
+// with an address of its own, on a wire that the test can cut (network). That
+// needs root and iproute2; without them these tests are skipped, and say so.
+//
 // What must hold in every test: a write that was acknowledged is there at the
 // end (writer).
 //

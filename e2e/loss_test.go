@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -43,11 +42,7 @@ func TestHostMovesToAnotherAddress(t *testing.T) {
 		c.voters(soon, 1, 2, 3)
 	}
 	after := c.voters(soon, 1, 2, 3)
-	for i := range before {
-		if before[i].ID != after[i].ID {
-			t.Errorf("host %d had member %x and has %x", i+1, before[i].ID, after[i].ID)
-		}
-	}
+	same(t, before, after)
 	w.check()
 }
 
@@ -64,23 +59,13 @@ func TestTwoOfThreeAreGoneForAWhile(t *testing.T) {
 	c.host(1).crash()
 	c.host(2).crash()
 	c.blocked(c.host(3), "quorum")
-	deadline := time.Now().Add(8 * time.Second)
-	eventually(t, soon, "time passes", func(context.Context) error {
-		if left := time.Until(deadline); left > 0 {
-			return fmt.Errorf("%s left", left)
-		}
-		return nil
-	})
+	c.passes(8 * time.Second)
 	if now := c.host(3).etcdPID(); now != pid {
 		t.Errorf("the etcd that was left had pid %d and has %d", pid, now)
 	}
 	c.start(1, 2)
 	after := c.voters(soon, 1, 2, 3)
-	for i := range before {
-		if before[i].ID != after[i].ID {
-			t.Errorf("host %d had member %x and has %x", i+1, before[i].ID, after[i].ID)
-		}
-	}
+	same(t, before, after)
 	w.check()
 }
 
@@ -171,6 +156,44 @@ func (c *testCluster) harm(random *rand.Rand, h *host) {
 		paused(h.cmd.Process.Pid)
 	case "etcd paused":
 		paused(slices.Clone(pids)...)
+	}
+}
+
+// A member's data is gone: with the whole disk, with all of it but the host's
+// ID, or without the daemon's own state, which remembers a member that has no
+// log any more. It must not vote as the member that it was, and nothing is lost.
+func TestDataIsWiped(t *testing.T) {
+	t.Parallel()
+	wipes := map[string]func(*host){
+		"identity kept": func(h *host) { h.wipe(true) },
+		"all":           func(h *host) { h.wipe(false) },
+		"etcd's only": func(h *host) {
+			if err := os.RemoveAll(filepath.Join(h.dir, "data")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for what, wipe := range wipes {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			if what != "etcd's only" && !*long {
+				t.Skip("TestWalkthrough does so, too: -e2e.long")
+			}
+			c := formed(t, 3, options{})
+			w := c.write()
+			w.waitFor(100)
+			before := c.voters(soon, 1, 2, 3)
+			h := c.raftLeader(1, 2, 3)
+			h.crash()
+			wipe(h)
+			w.waitFor(10)
+			h.start()
+			after := c.voters(90*time.Second, 1, 2, 3)
+			if before[h.n-1].ID == after[h.n-1].ID {
+				t.Errorf("the wiped host %d is member %x again", h.n, before[h.n-1].ID)
+			}
+			w.check()
+		})
 	}
 }
 

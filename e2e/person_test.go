@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"etcdadm.io/internal/cli"
 )
@@ -101,7 +105,85 @@ func TestPersonsSteps(t *testing.T) {
 	w.check()
 }
 
-// A learner that a person added by etcdctl can be promoted by a person too.
+// A learner that a person wanted, and that did not catch up in the person's time,
+// stays a learner while the spec is on hold: nobody promotes it but a person.
+func TestPersonPromotes(t *testing.T) {
+	t.Parallel()
+	c := formed(t, 3, options{hosts: 4})
+	w := c.write()
+	c.start(4)
+	c.leader(soon, c.host(4))
+	four := string(c.host(4).id())
+	member := func(words ...string) result {
+		t.Helper()
+		return c.etcdadm(append([]string{"member", "--data-dir", c.host(1).dir}, words...)...)
+	}
+	added := make(chan result, 1)
+	go func() {
+		added <- c.etcdadm("member", "add", four, "--hold", "--timeout=6s", "--data-dir", c.host(1).dir)
+	}()
+	learner := c.stopsAsLearner(c.host(4))
+	if r := <-added; r.code == cli.ExitOK {
+		t.Fatalf("a host whose etcd stands still is a voter: %s", r)
+	}
+	if r := member("promote", four, "--timeout=5s"); r.code != cli.ExitUnsafe || !strings.Contains(r.stdout+r.stderr, "not up") {
+		t.Errorf("a learner that does not answer: %s", r)
+	}
+	if err := continueProcess(c.host(4).etcdPID()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, "a dry run that finds the learner ready", func(context.Context) error {
+		if r := member("promote", four, "--dry-run"); r.code != cli.ExitOK {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
+	w.waitFor(100)
+	list, err := c.etcd().MemberList(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(list.Members, func(m *etcdserverpb.Member) bool { return m.ID == learner && m.IsLearner }) {
+		t.Errorf("without a person learner %x became a voter, or nothing: %v", learner, list.Members)
+	}
+	// By its member's ID, as member list prints it; the other way is the host's.
+	if r := member("promote", fmt.Sprintf("%x", learner)); r.code != cli.ExitOK {
+		t.Fatalf("%s", r)
+	}
+	c.voters(soon, 1, 2, 3, 4)
+	if r := member("move-leader", fmt.Sprintf("%x", learner)); r.code != cli.ExitOK {
+		t.Fatalf("%s", r)
+	}
+	if now := c.raftLeader(1, 2, 3, 4); now.n != 4 {
+		t.Errorf("host %d leads raft, want host 4", now.n)
+	}
+	w.check()
+}
+
+// stopsAsLearner waits for the first etcd of a host and has it stand still
+// before it has caught up, and returns the learner that it is.
+func (c *testCluster) stopsAsLearner(h *host) uint64 {
+	c.t.Helper()
+	for deadline := time.Now().Add(soon); h.etcdPID() == 0; time.Sleep(2 * time.Millisecond) { // it would be a voter soon
+		if time.Now().After(deadline) {
+			c.t.Fatalf("host %d runs no etcd", h.n)
+		}
+	}
+	if err := stopProcess(h.etcdPID()); err != nil {
+		c.t.Fatal(err)
+	}
+	list, err := c.etcd().MemberList(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	at := slices.IndexFunc(list.Members, func(m *etcdserverpb.Member) bool { return m.IsLearner })
+	if at < 0 {
+		c.t.Fatalf("there is no learner: %v", list.Members)
+	}
+	return list.Members[at].ID
+}
+
+// Nobody who answers: one sentence, a hint, an exit code.
 func TestPersonTalksToNoCluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{hosts: 1})

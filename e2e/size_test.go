@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -51,6 +53,18 @@ func (c *testCluster) members(within time.Duration, n int) []int {
 	return on
 }
 
+// changes waits until there is another number of members than n.
+func (c *testCluster) changes(n int) {
+	c.t.Helper()
+	eventually(c.t, soon, "the change begins", func(ctx context.Context) error {
+		list, err := c.etcd().MemberList(ctx)
+		if err == nil && len(list.Members) == n {
+			err = fmt.Errorf("there are still %d members", n)
+		}
+		return err
+	})
+}
+
 // free waits until a host that was taken out runs no etcd, has its data set
 // aside, and could be used again.
 func (c *testCluster) free(within time.Duration, h *host, seenBy *host) {
@@ -95,6 +109,16 @@ func (c *testCluster) others(some []int) []*host {
 	return out
 }
 
+// oneOfFive is a cluster of one member among five hosts.
+func oneOfFive(t *testing.T) *testCluster {
+	t.Helper()
+	c := newCluster(t, options{hosts: 5})
+	c.configure(1)
+	c.start(1, 2, 3, 4, 5)
+	c.members(soon, 1)
+	return c
+}
+
 // A cluster grows and shrinks through 1, 3, 5, 3, 1 and back to 3 while clients
 // write; a host that is taken out stops its etcd, sets the data aside and can
 // be used again.
@@ -106,14 +130,15 @@ func TestGrowAndShrink(t *testing.T) {
 	c.voters(soon, 1)
 	w := c.write()
 	c.start(2, 3, 4, 5)
+	on := []int{1}
 	for _, n := range []int{3, 5, 3, 1, 3} {
+		was := on
 		c.configure(n)
-		on := c.members(90*time.Second, n)
-		if n == 3 && len(on) == 3 {
-			continue
-		}
+		on = c.members(90*time.Second, n)
 		for _, h := range c.others(on) {
-			c.free(soon, h, c.host(on[0]))
+			if slices.Contains(was, h.n) {
+				c.free(soon, h, c.host(on[0]))
+			}
 		}
 	}
 	w.check()
@@ -123,33 +148,20 @@ func TestGrowAndShrink(t *testing.T) {
 // shrinks; whatever was begun is finished or undone, and the last word counts.
 func TestSpecChangesHalfWay(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, options{hosts: 5})
-	c.configure(1)
-	c.start(1, 2, 3, 4, 5)
-	c.members(soon, 1)
+	c := oneOfFive(t)
 	w := c.write()
-	at := func(n int) { // has begun: there is more, or less, than n
-		t.Helper()
-		eventually(t, soon, "the change begins", func(ctx context.Context) error {
-			list, err := c.etcd().MemberList(ctx)
-			if err == nil && len(list.Members) == n {
-				err = fmt.Errorf("there are still %d members", n)
-			}
-			return err
-		})
-	}
 	c.configure(5)
-	at(1)
+	c.changes(1)
 	c.configure(1)
 	c.members(90*time.Second, 1)
 	c.configure(3)
 	c.members(90*time.Second, 3)
 	c.configure(5)
-	at(3)
+	c.changes(3)
 	c.configure(3)
 	c.members(90*time.Second, 3)
 	c.configure(1)
-	at(3)
+	c.changes(3)
 	c.configure(3)
 	c.members(90*time.Second, 3)
 	w.check()
@@ -159,22 +171,13 @@ func TestSpecChangesHalfWay(t *testing.T) {
 // the next one goes on where it was.
 func TestLeadingDaemonDiesWhileSizeChanges(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, options{hosts: 5})
-	c.configure(1)
-	c.start(1, 2, 3, 4, 5)
-	c.members(soon, 1)
+	c := oneOfFive(t)
 	w := c.write()
 	size := 1
 	for i, n := range []int{5, 3, 5, 1} {
 		leader := c.leader(soon, c.host(1))
 		c.configure(n)
-		eventually(t, soon, "the change begins", func(ctx context.Context) error {
-			list, err := c.etcd().MemberList(ctx)
-			if err == nil && len(list.Members) == size {
-				err = fmt.Errorf("there are still %d members", size)
-			}
-			return err
-		})
+		c.changes(size)
 		if i%2 == 0 {
 			leader.kill()
 		} else {
@@ -192,10 +195,7 @@ func TestLeadingDaemonDiesWhileSizeChanges(t *testing.T) {
 // it; then the first goes on, and what it still wants to do is refused.
 func TestPausedLeaderActsLate(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, options{hosts: 5})
-	c.configure(1)
-	c.start(1, 2, 3, 4, 5)
-	c.members(soon, 1)
+	c := oneOfFive(t)
 	w := c.write()
 	rounds := []int{3, 1, 3}
 	if *long {
@@ -205,13 +205,7 @@ func TestPausedLeaderActsLate(t *testing.T) {
 	for _, n := range rounds {
 		leader := c.leader(soon, c.host(1))
 		c.configure(n)
-		eventually(t, soon, "the change begins", func(ctx context.Context) error {
-			list, err := c.etcd().MemberList(ctx)
-			if err == nil && len(list.Members) == size {
-				err = fmt.Errorf("there are still %d members", size)
-			}
-			return err
-		})
+		c.changes(size)
 		leader.signal(syscall.SIGSTOP)
 		// The others cannot do all without that host's promise if it carries a
 		// voter; give them the time to take the lead.
@@ -223,6 +217,84 @@ func TestPausedLeaderActsLate(t *testing.T) {
 	time.Sleep(2 * time.Second) // a late action would come now
 	c.members(soon, size)
 	w.check()
+}
+
+// The leading daemon stands still when it has decided on a removal, somewhere
+// between its last look and the call; the others take over and the spec is
+// changed meanwhile; then it goes on. Nothing is removed that would take the
+// quorum, and the last word of the spec counts.
+func TestLeaderPausedBeforeRemoval(t *testing.T) {
+	t.Parallel()
+	if !*long {
+		t.Skip("takes a minute: -e2e.long")
+	}
+	c := oneOfFive(t)
+	w := c.write()
+	late := 0
+	for range 3 {
+		c.configure(3)
+		on := c.members(90*time.Second, 3)
+		leader := c.leader(soon, c.host(on[0]))
+		mark := leader.mark()
+		c.configure(1)
+		leader.pausesAt(mark, removal)
+		before := c.listed()
+		c.leader(10*time.Second, c.host(without(5, leader)[0]), leader)
+		c.configure(3)
+		victim := c.host(on[0])
+		if victim == leader {
+			victim = c.host(on[1])
+		}
+		for _, pid := range victim.etcdPIDs() { // one that the late removal may count on, if it is still a member
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		leader.signal(syscall.SIGCONT)
+		if len(before) == 3 {
+			late++
+		}
+		c.members(2*time.Minute, 3)
+	}
+	t.Logf("the leading daemon stood still before the removal was done in %d of 3 rounds", late)
+	w.check()
+}
+
+// removal is what a daemon says before it removes a member.
+var removal = regexp.MustCompile(`msg=decision .* action="[^"]*: remove `)
+
+// pausesAt stops the daemon when its log has a text after a mark.
+func (h *host) pausesAt(mark int, text *regexp.Regexp) {
+	h.c.t.Helper()
+	for deadline := time.Now().Add(soon); ; time.Sleep(time.Millisecond) { // what follows in the daemon takes a few
+		if time.Now().After(deadline) {
+			h.c.t.Fatalf("host %d does not say %s", h.n, text)
+		}
+		data, err := os.ReadFile(h.log)
+		if err != nil {
+			h.c.t.Fatal(err)
+		}
+		if text.Match(data[mark:]) {
+			h.signal(syscall.SIGSTOP)
+			return
+		}
+	}
+}
+
+// listed are the IDs of the members.
+func (c *testCluster) listed() []uint64 {
+	c.t.Helper()
+	var ids []uint64
+	eventually(c.t, soon, "a member list", func(ctx context.Context) error {
+		list, err := c.etcd().MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		ids = nil
+		for _, m := range list.Members {
+			ids = append(ids, m.ID)
+		}
+		return nil
+	})
+	return ids
 }
 
 // A founder loses its disk right after the founding. It comes back as another
