@@ -94,10 +94,14 @@ type Intent struct {
 	State    IntentState `json:"state,omitempty"`
 	// Quarantined: members listen on their quarantine client URLs only, so
 	// that ordinary clients cannot write yet (SAFETY.md, rule 14).
-	Quarantined bool             `json:"quarantined,omitempty"`
-	Cluster     ClusterID        `json:"cluster,omitempty"`
-	Voters      []Voter          `json:"voters,omitempty"`
-	Next        []Voter          `json:"next,omitempty"`
+	Quarantined bool      `json:"quarantined,omitempty"`
+	Cluster     ClusterID `json:"cluster,omitempty"`
+	Voters      []Voter   `json:"voters,omitempty"`
+	Next        []Voter   `json:"next,omitempty"`
+	// Pending are the changes of the voters that were written down before Next,
+	// that nobody wants any more or that another one came in between of, and
+	// whose call may still be on its way.
+	Pending     []VoterChange    `json:"pending,omitempty"`
 	Lost        []HostID         `json:"lost,omitempty"`
 	CommandsRun []string         `json:"commandsRun,omitempty"`
 	History     []PastGeneration `json:"history,omitempty"`
@@ -132,6 +136,7 @@ func (in *Intent) Clone() *Intent {
 	c.Founders = slices.Clone(in.Founders)
 	c.Voters = slices.Clone(in.Voters)
 	c.Next = slices.Clone(in.Next)
+	c.Pending = slices.Clone(in.Pending)
 	c.Lost = slices.Clone(in.Lost)
 	c.CommandsRun = slices.Clone(in.CommandsRun)
 	c.History = slices.Clone(in.History)
@@ -190,6 +195,94 @@ func (in *Intent) lists(generation uint64, id ClusterID) bool {
 // FollowsMember is Follows for the member that a host carries.
 func (in *Intent) FollowsMember(l LocalMember) bool {
 	return in == nil || l.Generation == 0 || l.Generation >= in.Generation || in.lists(l.Generation, l.Cluster)
+}
+
+// VoterChange is one change of the voters.
+type VoterChange struct {
+	Voter  Voter `json:"voter"`
+	Remove bool  `json:"remove,omitempty"`
+}
+
+// MostPending is how many changes may be pending before no other is begun.
+const MostPending = 4
+
+// VoterSets are the sets that the voters of this generation are or may be by
+// now, the one that was seen first: a later one asks for the promises of each
+// (SAFETY.md, rule 13). A change that is pending may be made or not, alone or
+// together with any of the others.
+func (in *Intent) VoterSets() [][]Voter {
+	if in == nil || len(in.Voters) == 0 {
+		return nil
+	}
+	sets := [][]Voter{in.Voters}
+	for _, c := range slices.Concat(changes(in.Voters, in.Next), in.Pending) {
+		for _, s := range slices.Clone(sets) {
+			changed := c.made(s)
+			if !slices.ContainsFunc(sets, func(o []Voter) bool { return SameVoters(o, changed) }) {
+				sets = append(sets, changed)
+			}
+		}
+	}
+	return slices.DeleteFunc(sets, func(s []Voter) bool { return len(s) == 0 })
+}
+
+// Supersede puts another set in the place of Next (nil: none). The change that
+// was written down there stays pending.
+func (in *Intent) Supersede(next []Voter) {
+	in.pend(changes(in.Voters, in.Next))
+	in.Next = next
+}
+
+// Settle writes down what the voters are. What was to be, and is not seen in
+// them, may still come on top of what happened in its place.
+func (in *Intent) Settle(now []Voter) {
+	in.pend(changes(in.Voters, in.Next))
+	in.Voters, in.Next = now, nil
+	pending := in.Pending
+	in.Pending = nil
+	in.pend(slices.DeleteFunc(slices.Clone(pending), func(c VoterChange) bool { return has(now, c.Voter) != c.Remove }))
+}
+
+func (in *Intent) pend(open []VoterChange) {
+	for _, c := range open {
+		if !slices.ContainsFunc(in.Pending, func(o VoterChange) bool { return o.Voter.Member == c.Voter.Member && o.Remove == c.Remove }) {
+			in.Pending = append(slices.Clip(in.Pending), c)
+		}
+	}
+}
+
+// changes are what makes next of the voters; nothing when next is nothing.
+func changes(from, next []Voter) (out []VoterChange) {
+	if len(next) == 0 {
+		return nil
+	}
+	for _, v := range next {
+		if !has(from, v) {
+			out = append(out, VoterChange{Voter: v})
+		}
+	}
+	for _, v := range from {
+		if !has(next, v) {
+			out = append(out, VoterChange{Voter: v, Remove: true})
+		}
+	}
+	return out
+}
+
+// made is what the change makes of the voters. Member IDs are never given
+// twice, so what is there already, or gone already, stays so.
+func (c VoterChange) made(voters []Voter) []Voter {
+	switch {
+	case has(voters, c.Voter) != c.Remove:
+		return voters
+	case c.Remove:
+		return slices.DeleteFunc(slices.Clone(voters), func(v Voter) bool { return v.Member == c.Voter.Member })
+	}
+	return append(slices.Clone(voters), c.Voter)
+}
+
+func has(voters []Voter, v Voter) bool {
+	return slices.ContainsFunc(voters, func(o Voter) bool { return o.Member == v.Member })
 }
 
 // SameVoters reports whether both sets hold the same member IDs.

@@ -23,6 +23,7 @@ func Fold(before Memory, o *Observation) Memory {
 	m.Hosts = foldHosts(before.Hosts, o)
 	m.Members = foldMembers(before.Members, o)
 	m.EnoughSince = foldEnough(before.EnoughSince, o)
+	m.Quiet = foldQuiet(before.Quiet, o)
 	return m
 }
 
@@ -190,6 +191,22 @@ func foldEnough(before time.Time, o *Observation) time.Time {
 		}
 	}
 	return since(before, free >= Quorum(o.Spec.MemberCount), o.At)
+}
+
+// foldQuiet notes since when no voter's host carries out an op of anybody else
+// and nobody has written the intent. A host is not under a fence while it is
+// busy, and takes no op of a lower one afterwards.
+func foldQuiet(before Quiet, o *Observation) Quiet {
+	r, ok := o.Roster()
+	in := o.Intent()
+	if !ok || in == nil || slices.ContainsFunc(r.Voters(), func(s Seat) bool { return s.Host == nil || !s.Host.UnderFence }) {
+		return Quiet{}
+	}
+	now := Quiet{Since: o.At, Fence: o.Fence, Generation: in.Generation, Write: in.Write}
+	if before.Fence == now.Fence && before.Generation == now.Generation && before.Write == now.Write && !before.Since.IsZero() {
+		now.Since = before.Since
+	}
+	return now
 }
 
 // Member returns what is remembered of a member.

@@ -61,6 +61,17 @@ type Memory struct {
 	// EnoughSince: since when enough hosts for a founding by majority have
 	// been in sight together.
 	EnoughSince time.Time `json:"enoughSince,omitzero"`
+	// Quiet: since when every voter's host has been under this fence while the
+	// intent stayed as it was.
+	Quiet Quiet `json:"quiet,omitzero"`
+}
+
+// Quiet is a time in which nobody else can have begun a change of the voters.
+type Quiet struct {
+	Since      time.Time `json:"since,omitzero"` // zero: not quiet
+	Fence      Fence     `json:"fence,omitzero"`
+	Generation uint64    `json:"generation,omitempty"`
+	Write      uint64    `json:"write,omitempty"`
 }
 
 // HostMemory remembers a host that was seen at least once.

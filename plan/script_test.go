@@ -200,6 +200,13 @@ func describeIntent(in *cluster.Intent) string {
 	if in.Next != nil {
 		fmt.Fprintf(&b, " next [%s]", voterNames(in.Next))
 	}
+	for _, c := range in.Pending {
+		sign := "+"
+		if c.Remove {
+			sign = "-"
+		}
+		fmt.Fprintf(&b, " pending %s%s=%s", sign, c.Voter.Host, c.Voter.Member)
+	}
 	return b.String()
 }
 

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -33,7 +35,7 @@ func settle(v *view) *Decision {
 	if !cluster.SameVoters(in.Next, now) {
 		reason = "the voters are not those that were written down; somebody changed them by hand: write down those that are"
 	}
-	in.Voters, in.Next = now, nil
+	in.Settle(now)
 	return &Decision{Reason: reason, Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}}}
 }
 
@@ -46,14 +48,53 @@ func sameRecord(a, b cluster.Voter) bool {
 // tidy drops a change of the voters that was written down, not made, and is
 // not wanted any more. While a voter is down the change may be its removal,
 // which a new leader comes to only after it has watched the silence itself.
+//
+// Its call may still be on its way, and so it stays pending until no such call
+// can be left. So do the changes that another one came in between of.
 func tidy(v *view) *Decision {
-	if v.intent == nil || len(v.intent.Next) == 0 || !v.obs.Store.Read || !v.seen || len(v.downVoters()) > 0 {
+	if v.intent == nil || !v.obs.Store.Read || !v.seen || len(v.downVoters()) > 0 {
 		return nil
 	}
 	in := v.intent.Clone()
-	in.Next = nil
-	return &Decision{
-		Reason: "a change of the voters was written down and is not wanted any more: strike it out",
-		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+	switch {
+	case len(in.Next) > 0:
+		in.Supersede(nil)
+		return &Decision{
+			Reason: "a change of the voters was written down and is not wanted any more: strike it out",
+			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+		}
+	case len(in.Pending) > 0 && v.quietFor() >= callsEnd:
+		in.Pending = nil
+		return &Decision{
+			Reason: fmt.Sprintf("nothing came of the changes of the voters that were written down and not made for %s: strike them out", v.quietFor().Round(time.Second)),
+			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+		}
 	}
+	return nil
+}
+
+// callsEnd is how long after the last write of the intent a membership call
+// that was decided on before it can still take effect, while every voter's host
+// is under this leader's fence: the op may rely on an observation of five
+// seconds, looks for two, calls for five, and etcd's raft may take as long again
+// to tell the loss of a proposal.
+const callsEnd = 20 * time.Second
+
+// quietFor is how long nobody else can have begun a change of the voters.
+func (v *view) quietFor() time.Duration {
+	q := v.obs.Memory.Quiet
+	if q.Since.IsZero() || q.Fence != v.obs.Fence || q.Generation != v.intent.Generation || q.Write != v.intent.Write {
+		return 0
+	}
+	return v.obs.At.Sub(q.Since)
+}
+
+// tooManyPending waits when changes came in between of each other again and
+// again: a later generation has to ask for the promises of every set that they
+// can lead to.
+func (v *view) tooManyPending(reason string) *Decision {
+	if len(v.intent.Pending) < cluster.MostPending {
+		return nil
+	}
+	return waitLater("settling", "", "%d changes of the voters were begun and not seen to end; waiting until they are: %s", len(v.intent.Pending), reason)
 }

@@ -35,8 +35,15 @@ func (v *view) changeUnstored(next []cluster.Voter, p cluster.Projection, op clu
 		}
 		return v.membership(p, op, except, command, reason)
 	}
+	if d := v.tooManyPending(reason); d != nil {
+		return d
+	}
 	keep := in.Clone()
-	keep.Voters, keep.Next = now, next
+	if !cluster.SameVoters(keep.Voters, now) {
+		keep.Settle(now)
+	}
+	keep.Voters = now
+	keep.Supersede(next)
 	return &Decision{
 		Reason: "the store does not answer; have the hosts write down the new voters first: " + reason,
 		Again:  soon,

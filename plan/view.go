@@ -146,8 +146,11 @@ func (v *view) changeVoters(next []cluster.Voter, p cluster.Projection, op clust
 	if cluster.SameVoters(v.intent.Next, next) {
 		return v.membership(p, op, except, command, reason)
 	}
+	if d := v.tooManyPending(reason); d != nil {
+		return d
+	}
 	in := v.intent.Clone()
-	in.Next = next
+	in.Supersede(next)
 	return &Decision{
 		Reason: "write down the new voters first: " + reason,
 		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}, Projection: &p, Command: command},

@@ -38,6 +38,9 @@ func copyIntent(in *cluster.Intent) *cluster.Intent {
 		out.Founders[i].URLs = copyURLs(out.Founders[i].URLs)
 	}
 	out.Voters, out.Next = copyVoters(out.Voters), copyVoters(out.Next)
+	for i := range out.Pending {
+		out.Pending[i].Voter.PeerURLs = slices.Clone(out.Pending[i].Voter.PeerURLs)
+	}
 	for i := range out.History {
 		sets := slices.Clone(out.History[i].Voters)
 		for j := range sets {
