@@ -215,9 +215,15 @@ func (in *Intent) VoterSets() [][]Voter {
 		return nil
 	}
 	sets := [][]Voter{in.Voters}
-	for _, c := range slices.Concat(changes(in.Voters, in.Next), in.Pending) {
-		for _, s := range slices.Clone(sets) {
-			changed := c.made(s)
+	steps := [][]VoterChange{changes(in.Voters, in.Next)} // one call, whatever it changes
+	for _, c := range in.Pending {
+		steps = append(steps, []VoterChange{c})
+	}
+	for _, step := range steps {
+		for _, changed := range slices.Clone(sets) {
+			for _, c := range step {
+				changed = c.made(changed)
+			}
 			if !slices.ContainsFunc(sets, func(o []Voter) bool { return SameVoters(o, changed) }) {
 				sets = append(sets, changed)
 			}

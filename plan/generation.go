@@ -464,16 +464,10 @@ func (v *view) writeGeneration(c *cluster.Command, h *cluster.HostReport) *Decis
 func (v *view) past() cluster.PastGeneration {
 	in := v.intent
 	g := cluster.PastGeneration{Generation: in.Generation, Cluster: in.Cluster, Closed: in.Generation == 0}
-	voters := in.Voters
-	if len(voters) == 0 {
-		voters = founderVoters(in)
+	if in = in.Clone(); len(in.Voters) == 0 {
+		in.Voters = founderVoters(in)
 	}
-	if len(voters) > 0 {
-		g.Voters = append(g.Voters, voters)
-	}
-	if len(in.Next) > 0 {
-		g.Voters = append(g.Voters, in.Next)
-	}
+	g.Voters = in.VoterSets()
 	return g
 }
 
