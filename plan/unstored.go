@@ -25,7 +25,7 @@ func (v *view) changeUnstored(next []cluster.Voter, p cluster.Projection, op clu
 	in, now := v.intent, v.votersNow()
 	switch {
 	case !v.goal.NoStore:
-		return wait(false, "store-silent", unstoredCommand(command), "waiting for the backup store, in which a change of the voters is written down first: %s", reason)
+		return wait(false, "store-silent", v.unstoredCommand(command), "waiting for the backup store, in which a change of the voters is written down first: %s", reason)
 	case !cluster.SameVoters(in.Voters, now) && !cluster.SameVoters(in.Next, now):
 		// A quorum of these voters is no quorum of those that were written down.
 		return refuse("store-silent", "", "the voters are not those that were written down, so that the backup store has to come first: %s", reason)
@@ -47,7 +47,7 @@ func (v *view) changeUnstored(next []cluster.Voter, p cluster.Projection, op clu
 	return &Decision{
 		Reason: "the store does not answer; have the hosts write down the new voters first: " + reason,
 		Again:  soon,
-		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Keep: keep}, Projection: &p, Command: unstoredCommand(command)},
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Keep: keep}, Projection: &p, Command: v.unstoredCommand(command)},
 	}
 }
 
@@ -79,9 +79,12 @@ func notYet(hosts []string) []string {
 	return []string{"not yet: " + strings.Join(hosts, ", ")}
 }
 
-func unstoredCommand(command string) string {
-	if command == "" {
+func (v *view) unstoredCommand(command string) string {
+	switch {
+	case command == "":
 		return ""
+	case v.goal.Hold:
+		return command + " --hold --no-store"
 	}
 	return command + " --no-store"
 }

@@ -29,7 +29,8 @@ func (p *Process) compare(l host.Launch, ran runtime.Spec) {
 }
 
 // differing names the flags and the variables for etcd that two specs do not
-// have in common. The program may have moved, and a daemon's PATH is no setting.
+// have in common. The program may have moved, a daemon's PATH is no setting,
+// and what only a first start heeds is left out of a later one.
 func differing(a, b runtime.Spec) []string {
 	var out []string
 	note := func(word string) {
@@ -40,7 +41,7 @@ func differing(a, b runtime.Spec) []string {
 	}
 	words := func(s runtime.Spec) []string {
 		env := slices.DeleteFunc(slices.Clone(s.Env), func(v string) bool { return !strings.HasPrefix(v, "ETCD_") })
-		flags := slices.DeleteFunc(slices.Clone(s.Args), func(v string) bool { return !strings.HasPrefix(v, "-") })
+		flags := slices.DeleteFunc(slices.Clone(s.Args), func(v string) bool { return !strings.HasPrefix(v, "-") || strings.HasPrefix(v, "--initial-") })
 		return append(env, flags...)
 	}
 	for _, pair := range [][2][]string{{words(a), words(b)}, {words(b), words(a)}} {
@@ -57,6 +58,9 @@ func differing(a, b runtime.Spec) []string {
 // logFile is where etcd writes.
 func (d *daemon) logFile() string { return filepath.Join(d.cfg.DataDir, "logs", "etcd.log") }
 
+// chosen begin the warnings that follow from how we run etcd, at every start.
+var chosen = []string{"Running http and grpc server on single port", "simple token is not cryptographically signed"}
+
 // logLook is how often the size of etcd's log is looked at.
 const logLook = 2 * time.Second
 
@@ -71,11 +75,14 @@ func (d *daemon) followLog(ctx context.Context) error {
 			return ctx.Err()
 		case now := <-ticker.C:
 			for _, l := range follower.Next(now) {
+				if slices.ContainsFunc(chosen, func(s string) bool { return strings.HasPrefix(l.Text, s) }) {
+					continue
+				}
 				level := slog.LevelInfo // etcd warns of much that passes
 				if l.Level != "warn" {
 					level = slog.LevelWarn
 				}
-				d.log.Log(ctx, level, "etcd's log", "etcd", l.Text, "level", l.Level, "file", d.logFile())
+				d.log.Log(ctx, level, "etcd's log", "etcd", l.Text, "severity", l.Level, "file", d.logFile())
 			}
 			if follower.Left > 0 {
 				d.log.Info("etcd's log has more than is told here", "lines", follower.Left, "file", d.logFile())

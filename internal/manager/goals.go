@@ -250,6 +250,7 @@ func (t *term) holdFirst(ctx context.Context) error {
 		e.held = true
 	case e.request.Goal.NoStore:
 		// Nobody undoes the step before the store answers; then it has to be asked for again.
+		e.held = true // as far as can be
 		t.m.log.Warn("the spec is not on hold: without the store that cannot be written", "err", err)
 	default:
 		return fmt.Errorf("put the spec on hold: %w", err)

@@ -95,9 +95,14 @@ func (s *speaker) blockers(d plan.Decision) {
 	still := map[string]bool{}
 	for _, b := range d.Blockers {
 		key := durations.ReplaceAllString(blockerWords(b), "")
-		s.told[key], still[b.Code] = b.Code, true
-		if _, said := before[key]; said || b.Sentence == d.Reason && b.Command == "" {
-			continue // with the decision, or before it
+		still[b.Code] = true
+		_, said := before[key]
+		if !said && b.Sentence == d.Reason && b.Command == "" {
+			continue // it is the decision
+		}
+		s.told[key] = b.Code
+		if said {
+			continue
 		}
 		args := []any{"code", b.Code, "blocker", b.Sentence}
 		if b.Command != "" {
