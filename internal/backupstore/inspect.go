@@ -23,21 +23,26 @@ type inspector struct {
 
 func newInspector() *inspector { return &inspector{sum: sha256.New()} }
 
-// Write takes the next bytes. It never fails.
+// Write is see for io.Copy; it never fails.
 func (i *inspector) Write(p []byte) (int, error) {
+	i.see(p)
+	return len(p), nil
+}
+
+// see takes the next bytes.
+func (i *inspector) see(p []byte) {
 	i.size += int64(len(p))
 	if len(p) >= len(i.tail) {
 		i.sum.Write(i.tail[:i.held])
 		i.sum.Write(p[:len(p)-len(i.tail)])
 		i.held = copy(i.tail[:], p[len(p)-len(i.tail):])
-		return len(p), nil
+		return
 	}
 	if over := i.held + len(p) - len(i.tail); over > 0 {
 		i.sum.Write(i.tail[:over])
 		i.held = copy(i.tail[:], i.tail[over:i.held])
 	}
 	i.held += copy(i.tail[i.held:], p)
-	return len(p), nil
 }
 
 // finish tells what has passed, and whether it was a whole snapshot; the error

@@ -69,7 +69,7 @@ func (s *Snapshot) Read(p []byte) (int, error) {
 		return 0, s.err
 	}
 	n, err := s.plain.Read(p)
-	s.inspector.Write(p[:n])
+	s.inspector.see(p[:n])
 	switch {
 	case err == io.EOF: //nolint:errorlint // a wrapped one is no end
 		if s.err = s.check(); s.err == nil {
@@ -166,6 +166,12 @@ func (c *Catalogue) verify(ctx context.Context, name backup.Name, ids Identities
 		return backup.DepthStored, c.verifyStored(ctx, b)
 	}
 	s, err := c.open(ctx, b, ids)
+	if errors.Is(err, ErrEncrypted) && b.Manifest != nil && !b.Manifest.Stored.IsZero() {
+		// A damaged header looks as if it were for other keys.
+		if damage := c.verifyStored(ctx, b); damage != nil {
+			return backup.DepthStored, damage
+		}
+	}
 	if err != nil {
 		return backup.DepthContent, err
 	}

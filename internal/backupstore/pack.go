@@ -76,7 +76,7 @@ func fill(w *io.PipeWriter, source io.Reader, e backup.Encoding, r Recipients, p
 	for err == nil {
 		var n int
 		n, err = source.Read(buf)
-		i.Write(buf[:n])
+		i.see(buf[:n])
 		if _, werr := compressor.Write(buf[:n]); werr != nil {
 			err = fmt.Errorf("compress: %w", werr)
 		}
@@ -136,7 +136,7 @@ func (s *inspected) Read(p []byte) (int, error) {
 		return 0, s.err
 	}
 	n, err := s.source.Read(p)
-	s.inspector.Write(p[:n])
+	s.inspector.see(p[:n])
 	if n > 0 && s.progress != nil {
 		s.progress(s.inspector.size)
 	}
