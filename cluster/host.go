@@ -180,6 +180,9 @@ type HostState struct {
 	// Room is the free space of the data directory's file system, in bytes;
 	// zero: unknown.
 	Room int64 `json:"room,omitempty"`
+	// Received is how long ago the member finished receiving a snapshot from
+	// raft's leader; only while it runs and does not answer.
+	Received time.Duration `json:"received,omitempty"`
 	// Log is the end of the log of the member that the host carries, as read
 	// from the disk; only there when the observation asked for it.
 	Log *Progress `json:"log,omitempty"`

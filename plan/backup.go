@@ -7,6 +7,13 @@ import (
 	"etcdadm.io/cluster"
 )
 
+// Reasons of backups, as the format names them.
+const (
+	backupPeriodic      = "periodic"
+	backupRequested     = "requested"
+	backupBeforeRestore = "before-restore"
+)
+
 // backupRetry is the pause after a backup that failed.
 const backupRetry = time.Minute
 
@@ -26,7 +33,7 @@ func backUp(v *view) *Decision {
 		case c.Malformed != "":
 			return endCommand(c.Name, CommandRejected, c.Malformed)
 		case t == nil:
-			return v.takeBackup(c.Name, "asked for")
+			return v.takeBackup(c.Name, backupRequested)
 		case t.Running:
 			return nil
 		case t.Error != "":
@@ -59,7 +66,7 @@ func backUp(v *view) *Decision {
 	if age := v.obs.At.Sub(last); age < every {
 		return nil
 	}
-	return v.takeBackup("", "periodic")
+	return v.takeBackup("", backupPeriodic)
 }
 
 // lastTaken is the newest try of a backup for a command, on any host in sight.

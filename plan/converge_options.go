@@ -102,6 +102,9 @@ func (v *view) restartOne(s cluster.Seat, why string) *Decision {
 	}
 	g := v.roster.Guard()
 	g.NotLeader = p.Voters > 1
+	if s.Learner { // it gives no list that went through raft, and nothing depends on it
+		g = cluster.Guard{}
+	}
 	return &Decision{
 		Reason: reason,
 		Again:  soon,

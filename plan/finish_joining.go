@@ -23,6 +23,9 @@ func finishJoining(v *view) *Decision {
 	if d := v.startFounder(); d != nil {
 		return d
 	}
+	if d := v.nudge(); d != nil {
+		return d
+	}
 	waiting := v.startingLearner()
 	for _, s := range v.roster.Learners() {
 		if s.Host != nil {
@@ -195,6 +198,36 @@ func (v *view) startJoiner(h *cluster.HostReport, m cluster.Member) *Decision {
 			Token: v.intent.Token, Members: members, Version: release, Quarantined: v.intent.Quarantined,
 		})}},
 	}
+}
+
+// nudgeAfter is how long a learner may take to serve after it has received
+// raft's snapshot.
+const nudgeAfter = 400 * time.Millisecond
+
+// nudge restarts a learner that has received raft's snapshot and does not
+// serve. Source: a starting member proposes its name and client URLs, and
+// serves once it has applied that. When the proposal is in the snapshot that it
+// receives, nothing is left to apply, and it waits out etcd's request time-out
+// of seven seconds; always so after a restore, whose log begins with a
+// snapshot. A process that began after the snapshot came is left alone.
+func (v *view) nudge() *Decision {
+	for _, s := range v.roster.Learners() {
+		h := s.Host
+		if h == nil || !h.UnderFence || h.Status != nil || h.Process.State != cluster.ProcessRunning || h.Local.State != cluster.MemberStarted ||
+			h.Received == 0 || h.Process.Uptime <= h.Received {
+			continue
+		}
+		if left := nudgeAfter - h.Received; left > 0 {
+			return &Decision{Reason: fmt.Sprintf("learner %s has received the snapshot, and is about to serve", seatName(s)), Again: left}
+		}
+		p := v.projection(0, 0)
+		return &Decision{
+			Reason: fmt.Sprintf("learner %s has received the snapshot and waits for its own name to be applied, which is in it: restart it", seatName(s)),
+			Again:  soon,
+			Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, v.restart(h, "it waits for what it has already"))}},
+		}
+	}
+	return nil
 }
 
 // dropLearner removes a learner whose host has no right to start it, or is

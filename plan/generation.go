@@ -197,7 +197,7 @@ func (v *view) backupBefore(c *cluster.Command) *Decision {
 	t := v.lastTaken(c.Name)
 	switch {
 	case t == nil:
-		return v.takeBackup(c.Name, "before "+string(c.Kind))
+		return v.takeBackup(c.Name, backupBeforeRestore)
 	case t.Running && v.obs.At.Sub(t.Began) < backupTry:
 		return &Decision{Reason: "the running cluster is backed up before it is replaced", Again: soon}
 	case t.Error != "":
@@ -483,6 +483,8 @@ func (v *view) finishGeneration() *Decision {
 	f := in.Founders[0]
 	h, ok := v.obs.Host(f.Host)
 	switch {
+	case !ok && v.busy(f.Host):
+		return &Decision{Reason: fmt.Sprintf("generation %d begins on host %s, which is busy", in.Generation, f.Host), Again: soon}
 	case !ok || !h.UnderFence:
 		return wait(true, "founder-silent", "", "generation %d is founded by host %s, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost %s", in.Generation, f.Host, f.Host)
 	case h.Carries() && h.Local.Generation < in.Generation:

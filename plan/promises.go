@@ -107,6 +107,8 @@ func (v *view) collectPromises() *Decision {
 				switch {
 				case lost(w, in.Lost) || h != nil && v.promised(h):
 					promised++
+				case h != nil && h.UnderFence && h.Floor() >= in.Generation, h == nil && v.busy(w.Host):
+					asking++ // it keeps this intent, and is stopping its member
 				case h != nil && h.UnderFence:
 					asking++
 					if !slices.ContainsFunc(ask, func(o HostOp) bool { return o.Host == h.Host }) {
@@ -122,6 +124,8 @@ func (v *view) collectPromises() *Decision {
 					in.Generation, need, len(set), g.Generation, promised, idList(missing))
 			} else if promised >= need {
 				continue
+			} else if len(ask) == 0 {
+				return &Decision{Reason: fmt.Sprintf("generation %d supersedes generation %d, whose members are being stopped", in.Generation, g.Generation), Again: soon}
 			}
 			return &Decision{
 				Reason: fmt.Sprintf("generation %d supersedes generation %d: its hosts stop their members and promise never to run them again", in.Generation, g.Generation), Again: soon,
@@ -140,6 +144,12 @@ func (v *view) collectPromises() *Decision {
 		Reason: fmt.Sprintf("enough voters of every generation before %d have stopped and refuse it: write that down", in.Generation),
 		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: closed}},
 	}
+}
+
+// busy: the host answers, and carries out an op.
+func (v *view) busy(id cluster.HostID) bool {
+	g, ok := v.obs.HostGap(id)
+	return ok && g.Kind == cluster.GapBusy
 }
 
 // promised: the host runs no member below this generation, and never will.

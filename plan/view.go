@@ -29,10 +29,19 @@ func newView(goal Goal, o *cluster.Observation) *view {
 	}
 	v.roster, v.seen = o.Roster()
 	if v.seen && v.intent != nil && v.intent.State == cluster.IntentFounding && !v.foundersListed() {
+		if v.supersededCluster(v.roster.Cluster) {
+			v.roster, v.seen = cluster.Roster{}, false // its hosts are about to stop it
+			return v
+		}
 		v.aside("foreign-cluster", "", "the members in sight are of cluster %s, in which none of the founders of generation %d is listed; they are left alone", v.roster.Cluster, v.intent.Generation)
 		v.roster, v.seen = cluster.Roster{}, false
 	}
 	return v
+}
+
+// supersededCluster: the history of the intent has the cluster.
+func (v *view) supersededCluster(id cluster.ClusterID) bool {
+	return id != 0 && slices.ContainsFunc(v.intent.History, func(g cluster.PastGeneration) bool { return g.Cluster == id })
 }
 
 // foundersListed: the member list in sight is that of the founding. Member

@@ -186,9 +186,17 @@ func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
 	return false, nil
 }
 
+// givenUp is how long a member that was given up may take to end.
+const givenUp = time.Second
+
 // Stop implements host.Process.
-func (p *Process) Stop(ctx context.Context) error {
-	err := p.child.Stop(ctx, runtime.DefaultGrace)
+func (p *Process) Stop(ctx context.Context) error { return p.stop(ctx, runtime.DefaultGrace) }
+
+// Kill implements host.Process.
+func (p *Process) Kill(ctx context.Context) error { return p.stop(ctx, givenUp) }
+
+func (p *Process) stop(ctx context.Context, grace time.Duration) error {
+	err := p.child.Stop(ctx, grace)
 	if err == nil {
 		p.mu.Lock()
 		p.problem = "" // what is not wanted has no trouble starting

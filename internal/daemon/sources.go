@@ -231,6 +231,25 @@ func (s *sources) LogEnd(_ context.Context, token string) (cluster.Progress, err
 	return cluster.Progress{Term: last.Term, Index: last.Index}, err
 }
 
+// Received implements host.Sources: etcd writes raft's snapshot last, when the
+// database that came with it is complete.
+func (s *sources) Received(token string) time.Duration {
+	files, err := filepath.Glob(filepath.Join(s.d.disk.DataDir(token), "member", "snap", "*.snap"))
+	if err != nil {
+		return 0
+	}
+	var newest time.Time
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil && info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+	}
+	if newest.IsZero() {
+		return 0
+	}
+	return max(time.Since(newest), 0)
+}
+
 // Room implements host.Sources.
 func (s *sources) Room() int64 {
 	var st unix.Statfs_t

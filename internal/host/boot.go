@@ -235,7 +235,11 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 	ctx, cancel := context.WithTimeout(ctx, stopDeadline+startDeadline)
 	defer cancel()
 	if !s.wantsRun() {
-		if err := h.o.Process.Stop(ctx); err != nil {
+		end := h.o.Process.Stop
+		if s.Local.Generation < s.floor() {
+			end = h.o.Process.Kill
+		}
+		if err := end(ctx); err != nil {
 			h.o.Log.Error("cannot stop the member", "err", err)
 		}
 		return

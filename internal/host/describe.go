@@ -36,6 +36,9 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	out.Staged = h.staged(s)
 	if h.o.Sources != nil {
 		out.Room = h.o.Sources.Room()
+		if f.status == nil && p.State == cluster.ProcessRunning && s.Local.Token != "" {
+			out.Received = h.o.Sources.Received(s.Local.Token)
+		}
 	}
 	out.Local.HasData = f.wal
 	if f.dataErr != nil {

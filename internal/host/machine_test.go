@@ -354,6 +354,8 @@ func (p process) Stop(context.Context) error {
 	return err
 }
 
+func (p process) Kill(ctx context.Context) error { return p.Stop(ctx) }
+
 func (p process) Status() cluster.Process {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()

@@ -82,6 +82,10 @@ type Process interface {
 	// Stop ends the process, gracefully first, and returns when it is gone.
 	// It is not started again until the next Ensure.
 	Stop(ctx context.Context) error
+	// Kill is Stop for a member that was given up, and whose data are going to
+	// be set aside: etcd would hand over raft's leadership first, and wait for
+	// seconds for others that are being stopped, too.
+	Kill(ctx context.Context) error
 	Status() cluster.Process
 	// Changes receives a value after anything in Status changed.
 	Changes() <-chan struct{}

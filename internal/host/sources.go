@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -28,6 +29,9 @@ type Sources interface {
 	// Backup takes a backup through the member that runs like l, and then
 	// takes away those that are not kept any longer.
 	Backup(ctx context.Context, l Launch, o BackupOrder) (cluster.Backup, error)
+	// Received tells how long ago the member of a token finished receiving a
+	// snapshot from raft's leader; zero: it did not, or that cannot be seen.
+	Received(token string) time.Duration
 	// Room is the free space of the disk in bytes; zero: unknown.
 	Room() int64
 }

@@ -112,7 +112,9 @@ func (h *Host) refuse(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	}
 	s := h.snapshot()
 	if s.Launch != nil && s.Local.Generation < s.LowestGeneration {
-		if err := h.halt(ctx); err != nil {
+		ctx, cancel := context.WithTimeout(ctx, stopDeadline)
+		defer cancel()
+		if err := h.o.Process.Kill(ctx); err != nil {
 			return failed("stop member: %v", err)
 		}
 	}

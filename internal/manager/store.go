@@ -15,6 +15,9 @@ const (
 	// storeRest is how long a tick goes by the last look at a store that did
 	// not answer, so that each tick does not wait for its deadline anew.
 	storeRest = 5 * time.Second
+	// notifiedAgain is when the control folder is looked at again after something
+	// told of a change in it: more writes of the same change may follow.
+	notifiedAgain = 300 * time.Millisecond
 	// probeTimeout bounds the trial of what the store can do.
 	probeTimeout = 10 * time.Second
 )
@@ -53,21 +56,27 @@ func (m *Manager) watchStore(ctx context.Context) {
 	timer := time.NewTimer(m.o.Intervals.Store)
 	defer timer.Stop()
 	m.probe(ctx)
+	again := false // look once more soon
 	for ctx.Err() == nil {
 		told := true
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			told = ready(m.storeNow) // one look is for both
+			told = ready(m.storeNow) || again // one look is for both
+			again = false
 		case <-m.storeNow:
 		case _, ok := <-notified:
+			again = ok // a command is a folder first, and what is in it comes after
 			if !ok {
 				notified = nil
 			}
 		}
 		pause := m.o.Intervals.Store
-		if notified != nil {
+		switch {
+		case again:
+			pause = notifiedAgain
+		case notified != nil:
 			pause = m.o.Intervals.StoreNotified
 		}
 		timer.Reset(pause)

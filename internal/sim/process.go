@@ -315,6 +315,9 @@ func (p *process) Stop(ctx context.Context) error {
 	}
 }
 
+// Kill implements host.Process.
+func (p *process) Kill(ctx context.Context) error { return p.Stop(ctx) }
+
 // stopGrace is how long a process has to end before it is killed.
 const stopGrace = 30 * time.Second
 
