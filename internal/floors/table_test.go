@@ -215,6 +215,7 @@ var guarded = []struct {
 		"flags are the cli's matter; etcdutl brings its own"},
 	{"github.com/aws", []string{"internal/blob/s3", "internal/discovery"}, "one SDK a store"},
 	{"cloud.google.com/go", []string{"internal/blob/gs", "internal/discovery"}, "one SDK a store"},
+	{"google.golang.org/api", []string{"internal/blob/gs", "internal/discovery"}, "one SDK a store"},
 	{"github.com/Azure", []string{"internal/blob/azure", "internal/discovery"}, "one SDK a store"},
 	{"testing", nil, "product code does not know that it is tested"},
 }

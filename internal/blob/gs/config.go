@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -12,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"cloud.google.com/go/storage"
 	"google.golang.org/api/option"
+	"google.golang.org/api/storage/v1"
 	transport "google.golang.org/api/transport/http"
 
 	"etcdadm.io/internal/blob"
@@ -103,13 +102,13 @@ var errCredentials = errors.New("there are no usable credentials")
 // service, which takes seconds where there is none, and no context ends it.
 type opening struct {
 	mu     sync.Mutex // guards what follows
-	client *storage.Client
+	client *storage.ObjectsService
 	busy   chan struct{} // closed when the attempt that is under way has ended; nil without one
 	err    error         // of the last attempt
 }
 
-// bucket waits for the client until ctx ends; the attempt goes on, for the next call.
-func (s *Store) bucket(ctx context.Context) (*storage.BucketHandle, error) {
+// objects waits for the client until ctx ends; the attempt goes on, for the next call.
+func (s *Store) objects(ctx context.Context) (*storage.ObjectsService, error) {
 	o := &s.client
 	o.mu.Lock()
 	if o.client == nil && o.busy == nil {
@@ -135,7 +134,7 @@ func (s *Store) bucket(ctx context.Context) (*storage.BucketHandle, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.client != nil {
-		return o.client.Bucket(s.place.Bucket), nil
+		return o.client, nil
 	}
 	if o.err == nil {
 		return nil, errCredentials // a later attempt than the one that was waited for is under way
@@ -143,31 +142,7 @@ func (s *Store) bucket(ctx context.Context) (*storage.BucketHandle, error) {
 	return nil, o.err
 }
 
-// whole makes a download that breaks off look ended. The SDK's reader would else take it up again by itself, without a pause and
-// for as long as a server goes on breaking off; remote.Body counts, and knows how much there should be.
-type whole struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (w whole) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := w.RoundTripper.RoundTrip(r)
-	if err == nil && r.Method == http.MethodGet && r.URL.Query().Get("alt") == "media" && response.StatusCode/100 == 2 {
-		response.Body = ending{response.Body}
-	}
-	return response, err
-}
-
-type ending struct{ io.ReadCloser }
-
-// Read implements io.Reader.
-func (e ending) Read(p []byte) (int, error) {
-	n, err := e.ReadCloser.Read(p)
-	if err != nil {
-		err = io.EOF
-	}
-	return n, err
-}
-
-func (s *Store) connect(ctx context.Context) (*storage.Client, error) {
+func (s *Store) connect(ctx context.Context) (*storage.ObjectsService, error) {
 	base, err := remote.Transport(s.stall, s.config.ca)
 	if err != nil {
 		return nil, err
@@ -176,18 +151,16 @@ func (s *Store) connect(ctx context.Context) (*storage.Client, error) {
 	if s.config.endpoint != nil {
 		options = append(options, option.WithEndpoint(s.config.endpoint.String()))
 	}
-	carrier := http.RoundTripper(whole{base})
+	carrier := http.RoundTripper(base)
 	if !s.config.open {
-		carrier, err = transport.NewTransport(ctx, carrier, option.WithScopes(storage.ScopeReadWrite), option.WithTelemetryDisabled())
+		carrier, err = transport.NewTransport(ctx, carrier, option.WithScopes(storage.DevstorageReadWriteScope), option.WithTelemetryDisabled())
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errCredentials, err)
 		}
 	}
-	client, err := storage.NewClient(ctx, append(options, option.WithHTTPClient(&http.Client{Transport: carrier}), storage.WithJSONReads())...)
+	service, err := storage.NewService(ctx, append(options, option.WithHTTPClient(&http.Client{Transport: carrier}))...)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	// This package tries again itself, because it has to know which attempt may have taken effect.
-	client.SetRetry(storage.WithPolicy(storage.RetryNever))
-	return client, nil
+	return service.Objects, nil
 }

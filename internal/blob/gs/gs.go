@@ -3,6 +3,9 @@
 // The invariant: an object appears with the one request that completes it, under the condition that was given (a generation, which
 // never comes again, is the ETag). A body of up to 8 MiB is one request; a longer one is a resumable upload in chunks of that
 // size, of which one is in memory at a time. An upload that is not completed is no object; the service forgets it after a week.
+//
+// The client is the one of the service's JSON protocol that Google generates, and not the larger one built on it: that one brings a
+// second protocol, takes up broken downloads without end, and makes the binary 5 MB larger.
 package gs
 
 import (
@@ -10,16 +13,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/storage"
-	"google.golang.org/api/iterator"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/storage/v1"
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/remote"
@@ -53,34 +55,52 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 	if err != nil {
 		return nil, err
 	}
-	unless := storage.Conditions{}
-	if g, ok := generation(opts.IfNoneMatch); ok {
-		unless.GenerationNotMatch = g
-	}
-	var reader *storage.Reader
-	if _, err = s.try(ctx, func(ctx context.Context, bucket *storage.BucketHandle) error {
-		object := bucket.Object(name)
-		if unless != (storage.Conditions{}) {
-			object = object.If(unless)
+	seen, _ := generation(opts.IfNoneMatch)
+	answer, err := s.open(ctx, func(objects *storage.ObjectsService) *storage.ObjectsGetCall {
+		call := objects.Get(s.place.Bucket, name)
+		if seen != 0 {
+			call.IfGenerationNotMatch(seen)
 		}
-		reader, err = object.NewReader(ctx)
-		return err
-	}); err != nil {
+		return call
+	})
+	if err != nil {
 		return nil, err
 	}
-	attrs := reader.Attrs
-	if unless.GenerationNotMatch == attrs.Generation { // a server that does not keep the condition
-		reader.Close()
+	current, err := strconv.ParseInt(answer.Header.Get("X-Goog-Generation"), 10, 64)
+	if err != nil || answer.ContentLength < 0 {
+		answer.Body.Close()
+		return nil, s.failed(errors.New("the store tells no generation or no size"))
+	}
+	if current == seen { // a server that does not keep the condition
+		answer.Body.Close()
 		return nil, blob.ErrNotModified
 	}
-	body := remote.NewBody(ctx, reader, attrs.Size, func(ctx context.Context, offset int64) (rest io.ReadCloser, err error) {
-		_, err = s.try(ctx, func(ctx context.Context, bucket *storage.BucketHandle) error {
-			rest, err = bucket.Object(name).Generation(attrs.Generation).NewRangeReader(ctx, offset, -1)
-			return err
+	size := answer.ContentLength
+	body := remote.NewBody(ctx, answer.Body, size, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
+		rest, err := s.open(ctx, func(objects *storage.ObjectsService) *storage.ObjectsGetCall {
+			call := objects.Get(s.place.Bucket, name).Generation(current)
+			call.Header().Set("Range", fmt.Sprintf("bytes=%d-", offset))
+			return call
 		})
-		return rest, err
+		if err != nil {
+			return nil, err
+		}
+		if !strings.HasPrefix(rest.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", offset)) {
+			rest.Body.Close()
+			return nil, s.failed(errors.New("the store sends another part than the one that was asked for"))
+		}
+		return rest.Body, nil
 	})
-	return &blob.Object{Body: body, ETag: tagOf(attrs.Generation), Size: attrs.Size, Modified: attrs.LastModified}, nil
+	modified, _ := http.ParseTime(answer.Header.Get("Last-Modified")) // a server that does not tell it leaves it zero
+	return &blob.Object{Body: checked(body, answer.Header), ETag: tagOf(current), Size: size, Modified: modified}, nil
+}
+
+func (s *Store) open(ctx context.Context, get func(*storage.ObjectsService) *storage.ObjectsGetCall) (answer *http.Response, err error) {
+	_, err = s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
+		answer, err = get(objects).Context(ctx).Download()
+		return err
+	})
+	return answer, err
 }
 
 func tagOf(generation int64) blob.ETag { return blob.ETag(strconv.FormatInt(generation, 10)) }
@@ -105,17 +125,9 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.C
 	if err != nil {
 		return "", err
 	}
-	var on storage.Conditions
-	if tag, match := cond.Match(); match {
-		g, ok := generation(tag)
-		if !ok {
-			return "", blob.ErrPreconditionFailed // as Condition.Holds has it
-		}
-		on.GenerationMatch = g
-	} else if cond == blob.IfAbsent {
-		on.DoesNotExist = true
-	} else if cond != blob.Any {
-		return "", blob.ErrPreconditionFailed
+	on, err := conditionOf(cond)
+	if err != nil {
+		return "", err
 	}
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -127,8 +139,12 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.C
 	var g int64
 	var unsure bool
 	if whole {
-		unsure, err = s.try(ctx, func(ctx context.Context, bucket *storage.BucketHandle) error {
-			g, err = write(ctx, handle(bucket, name, on), data)
+		unsure, err = s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
+			call := s.insert(objects, name, on, checksum(data))
+			made, err := call.Media(bytes.NewReader(data), googleapi.ChunkSize(0), googleapi.ContentType(contentType)).Context(ctx).Do()
+			if err == nil {
+				g = made.Generation
+			}
 			return err
 		})
 	} else {
@@ -146,72 +162,62 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.C
 	return tagOf(g), nil
 }
 
-func handle(bucket *storage.BucketHandle, name string, on storage.Conditions) *storage.ObjectHandle {
-	object := bucket.Object(name)
-	if on != (storage.Conditions{}) {
-		object = object.If(on)
+// conditionOf gives the generation that an object must have: 0 for none, nil for any.
+func conditionOf(cond blob.Condition) (*int64, error) {
+	tag, match := cond.Match()
+	g, ok := generation(tag)
+	switch {
+	case cond == blob.Any:
+		return nil, nil
+	case cond == blob.IfAbsent:
+		return new(int64), nil
+	case match && ok:
+		return &g, nil
 	}
-	return object
+	return nil, blob.ErrPreconditionFailed // as Condition.Holds has it
 }
 
-// write makes an object in one request.
-func write(ctx context.Context, object *storage.ObjectHandle, data []byte) (int64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	w := object.NewWriter(ctx)
-	w.ChunkSize = 0
-	w.ContentType = contentType
-	w.CRC32C, w.SendCRC32C = crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)), true
-	if _, err := w.Write(data); err != nil {
-		cancel()
-		_ = w.Close() // says the same
-		return 0, err
-	}
-	if err := w.Close(); err != nil {
-		return 0, err
-	}
-	return w.Attrs().Generation, nil
-}
-
-// contentType keeps the SDK from guessing one by looking at the content.
+// contentType keeps the client from guessing one by looking at the content.
 const contentType = "application/octet-stream"
 
-// upload makes an object of a body of any length. The SDK sends a chunk again when that can help, and never the whole.
-func (s *Store) upload(ctx context.Context, name string, on storage.Conditions, body io.Reader) (g int64, unsure bool, err error) {
-	bucket, err := s.bucket(ctx)
+func (s *Store) insert(objects *storage.ObjectsService, name string, on *int64, crc32c string) *storage.ObjectsInsertCall {
+	call := objects.Insert(s.place.Bucket, &storage.Object{Name: name, ContentType: contentType, Crc32c: crc32c}).Fields("generation")
+	if on != nil {
+		call.IfGenerationMatch(*on)
+	}
+	return call
+}
+
+// upload makes an object of a body of any length. The client sends a chunk again when that can help, and never the whole.
+func (s *Store) upload(ctx context.Context, name string, on *int64, body io.Reader) (g int64, unsure bool, err error) {
+	objects, err := s.objects(ctx)
 	if err != nil {
 		return 0, false, remote.Ended(ctx, s.explain(err))
 	}
-	var again atomic.Bool     // some request was sent twice
-	var failures atomic.Int64 // since the last chunk that came through
-	object := handle(bucket, name, on).Retryer(storage.WithPolicy(storage.RetryAlways), storage.WithErrorFunc(func(err error) bool {
-		if judge(err) == remote.Final || failures.Add(1) > tries {
-			return false
-		}
-		again.Store(true)
-		return true
-	}))
-	ending, cancel := context.WithCancel(ctx)
-	defer cancel()
-	w := object.NewWriter(ending)
-	w.ChunkSize = remote.PartSize
-	w.ChunkRetryDeadline = (tries + 1) * s.stall
-	w.ProgressFunc = func(int64) { failures.Store(0) }
-	w.ContentType = contentType
+	var failures int // since the last chunk that came through
 	source := &remembering{Reader: body}
-	if _, err := io.Copy(w, source); err != nil {
-		// Closing without this would make an object of what was sent so far.
-		cancel()
-		_ = w.Close() // says the same
-		if source.err != nil {
-			return 0, false, fmt.Errorf("read body: %w", source.err)
-		}
-		return 0, again.Load(), remote.Ended(ctx, s.explain(err))
+	made, err := s.insert(objects, name, on, "").
+		Media(source, googleapi.ChunkSize(remote.PartSize), googleapi.ContentType(contentType),
+			googleapi.ChunkRetryDeadline((tries+1)*s.stall), googleapi.EnableAutoChecksum()).
+		ProgressUpdater(func(int64, int64) { failures = 0 }).
+		WithRetry(nil, func(err error) bool {
+			if err == nil || ctx.Err() != nil || judge(err) == remote.Final {
+				return false
+			}
+			if failures++; failures > tries {
+				return false
+			}
+			unsure = true
+			return true
+		}).
+		Context(ctx).Do()
+	switch {
+	case source.err != nil:
+		return 0, false, fmt.Errorf("read body: %w", source.err)
+	case err != nil:
+		return 0, unsure, remote.Ended(ctx, s.explain(err))
 	}
-	if err := w.Close(); err != nil {
-		return 0, again.Load(), remote.Ended(ctx, s.explain(err))
-	}
-	return w.Attrs().Generation, again.Load(), nil
+	return made.Generation, unsure, nil
 }
 
 // tries is how often one request of an upload is sent again.
@@ -245,31 +251,30 @@ func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	query := &storage.Query{Prefix: whole, Projection: storage.ProjectionNoACL}
-	if err := query.SetAttrSelection([]string{"Name", "Size", "Updated"}); err != nil {
-		return nil, err
-	}
 	var infos []blob.Info
-	for token, first := "", true; first || token != ""; first = false {
-		var page []*storage.ObjectAttrs
-		var next string
-		if _, err := s.try(ctx, func(ctx context.Context, bucket *storage.BucketHandle) error {
-			page = nil
-			next, err = iterator.NewPager(bucket.Objects(ctx, query), pageSize, token).NextPage(&page)
+	for token := ""; ; {
+		var page *storage.Objects
+		if _, err := s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
+			page, err = objects.List(s.place.Bucket).Prefix(whole).PageToken(token).MaxResults(pageSize).
+				Fields("items(name,size,updated)", "nextPageToken").Context(ctx).Do()
 			return err
 		}); err != nil {
 			return nil, err
 		}
-		for _, o := range page {
+		for _, o := range page.Items {
 			// What cannot be a key is not ours: a console makes an object "folder/" of a folder.
 			if key, ok := s.place.Own(o.Name); ok && strings.HasPrefix(key, prefix) {
-				infos = append(infos, blob.Info{Key: key, Size: o.Size, Modified: o.Updated})
+				modified, _ := time.Parse(time.RFC3339, o.Updated)
+				infos = append(infos, blob.Info{Key: key, Size: int64(o.Size), Modified: modified})
 			}
 		}
-		if next != "" && next == token {
+		if page.NextPageToken == "" {
+			break
+		}
+		if page.NextPageToken == token {
 			return nil, s.failed(errors.New("the store does not say how its listing goes on"))
 		}
-		token = next
+		token = page.NextPageToken
 	}
 	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
 	return infos, nil
@@ -279,8 +284,8 @@ func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
 func (s *Store) Delete(ctx context.Context, key string) error {
 	name, err := s.place.Key(key)
 	if err == nil {
-		_, err = s.try(ctx, func(ctx context.Context, bucket *storage.BucketHandle) error {
-			return bucket.Object(name).Delete(ctx)
+		_, err = s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
+			return objects.Delete(s.place.Bucket, name).Context(ctx).Do()
 		})
 	}
 	if err != nil && !errors.Is(err, blob.ErrNotFound) {
@@ -290,13 +295,13 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 }
 
 // try makes one request, and again as long as that can help. Errors are explained.
-func (s *Store) try(ctx context.Context, do func(context.Context, *storage.BucketHandle) error) (unsure bool, err error) {
+func (s *Store) try(ctx context.Context, do func(context.Context, *storage.ObjectsService) error) (unsure bool, err error) {
 	unsure, err = remote.Try(ctx, judge, func(ctx context.Context) error {
-		bucket, err := s.bucket(ctx)
+		objects, err := s.objects(ctx)
 		if err != nil {
 			return err
 		}
-		return do(ctx, bucket)
+		return do(ctx, objects)
 	})
 	if err != nil {
 		err = remote.Ended(ctx, s.explain(err))
