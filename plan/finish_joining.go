@@ -195,7 +195,7 @@ func (v *view) startJoiner(h *cluster.HostReport, m cluster.Member) *Decision {
 		Again:  soon,
 		Action: &Action{Kind: ActHosts, Projection: &p, Command: "etcdadm member add " + string(h.Host), Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpStart, Host: h.Host, Member: m.ID, Cluster: v.roster.Cluster, Generation: v.intent.Generation, Nonce: v.intent.Nonce,
-			Token: v.intent.Token, Members: members, Version: release, Quarantined: v.intent.Quarantined,
+			Token: v.intent.Token, Members: members, Version: release, Quarantined: v.joinsQuarantined(m.ID),
 		})}},
 	}
 }

@@ -40,6 +40,22 @@ func lift(v *view) *Decision {
 	return nil
 }
 
+// joinsQuarantined: the learner is to be started in quarantine. The one that
+// completes the majority of the spec when it is promoted is not: the quarantine
+// is lifted at that moment, and until then a learner takes no writes.
+func (v *view) joinsQuarantined(id cluster.MemberID) bool {
+	if !v.intent.Quarantined || v.spec == nil {
+		return v.intent.Quarantined
+	}
+	n := len(v.roster.Voters())
+	for _, s := range v.roster.Learners() {
+		if n++; s.ID == id {
+			break
+		}
+	}
+	return n < cluster.Quorum(v.wanted())
+}
+
 func verb(n int) string {
 	if n == 1 {
 		return "is"

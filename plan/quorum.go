@@ -127,10 +127,11 @@ func patience(revived int) time.Duration {
 	return d
 }
 
-// restart restarts a member as it is, but quarantined as the intent has it.
+// restart restarts a member as it is, and out of the quarantine once that was
+// lifted.
 func (v *view) restart(h *cluster.HostReport, reason string) cluster.Op {
 	return cluster.Op{
 		Kind: cluster.OpRestart, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster,
-		Version: h.Local.Version, Quarantined: v.intent.Quarantined && h.Local.Generation == v.intent.Generation, Reason: reason,
+		Version: h.Local.Version, Quarantined: v.intent.Quarantined && h.Local.Quarantined && h.Local.Generation == v.intent.Generation, Reason: reason,
 	}
 }
