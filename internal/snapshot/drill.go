@@ -85,7 +85,7 @@ func serve(ctx context.Context, r release.Release, s *site, data string, revisio
 	if err != nil {
 		return Hash{}, err
 	}
-	defer srv.abort()
+	defer srv.kill()
 	if err := srv.until(ctx, "is healthy", srv.healthy); err != nil {
 		return Hash{}, err
 	}

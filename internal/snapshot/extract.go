@@ -45,9 +45,10 @@ type Extracted struct {
 // raised to its last entry. That log names a cluster ID that was never used, so
 // members of the old cluster that are still alive somewhere refuse the copy, and
 // it cannot acknowledge anything in the survivor's name. As everything is
-// committed already, no election is needed, nothing is added, and no lease
-// ends. Once the last entry is applied etcd is stopped, and the database, with its hash behind it, is the
-// snapshot.
+// committed already, no election is needed, nothing is decided, and no lease
+// ends. When etcd has cut a raft snapshot behind the last entry, its database
+// has all of them on disk (it says so in EtcdServer.snapshot); it is killed, and the
+// database with its hash behind it is the snapshot.
 func Extract(ctx context.Context, o ExtractOptions) (Extracted, error) {
 	e, err := extract(ctx, o)
 	if err != nil {
@@ -132,22 +133,21 @@ func applyRest(ctx context.Context, r *remains, s *site, rel release.Release) (s
 	}
 	// It is to apply what it has, not to look for others: the first election
 	// lies beyond the time that this takes.
-	srv, err := startServer(rel, s, data, "--heartbeat-interval=500", "--election-timeout=50000", "--snapshot-count=1000000000")
+	srv, err := startServer(rel, s, data, "--heartbeat-interval=500", "--election-timeout=50000", "--snapshot-count=1")
 	if err != nil {
 		return "", err
 	}
-	defer srv.abort()
-	err = srv.until(ctx, fmt.Sprintf("has applied entry %d", r.Last.Index), func(ctx context.Context) (bool, error) {
-		index, err := srv.applied(ctx)
+	defer srv.kill()
+	snap := filepath.Join(data, "member", "snap")
+	err = srv.until(ctx, fmt.Sprintf("has applied entry %d", r.Last.Index), func(context.Context) (bool, error) {
+		index, err := newestSnapshot(snap)
 		return index >= r.Last.Index, err
 	})
 	if err != nil {
 		return "", err
 	}
-	if err := srv.stop(ctx); err != nil {
-		return "", err
-	}
-	db := filepath.Join(data, "member", "snap", "db")
+	srv.kill()
+	db := filepath.Join(snap, "db")
 	h, err := peek(db)
 	if err != nil {
 		return "", err
@@ -156,6 +156,18 @@ func applyRest(ctx context.Context, r *remains, s *site, rel release.Release) (s
 		return "", fmt.Errorf("the throw-away etcd stopped at entry %d before %d", h.consistentIndex, r.Last.Index)
 	}
 	return db, nil
+}
+
+// newestSnapshot is the highest index of raft's snapshots in a directory.
+func newestSnapshot(dir string) (newest uint64, err error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.snap"))
+	for _, name := range names {
+		var term, index uint64
+		if _, err := fmt.Sscanf(filepath.Base(name), "%016x-%016x.snap", &term, &index); err == nil {
+			newest = max(newest, index)
+		}
+	}
+	return newest, err
 }
 
 // copyRemains copies what etcd reads at its start, except for the log.
@@ -191,6 +203,11 @@ func copyRemains(ctx context.Context, r *remains, data string) error {
 	}
 	return nil
 }
+
+// padding is the number of empty entries behind the last one. etcd cuts a raft
+// snapshot when it has applied more than --snapshot-count entries since the last,
+// and that is at least 1: two more make sure that one is cut behind the last.
+const padding = 2
 
 // Entries are written to the new log in batches of about this size.
 const (
@@ -249,8 +266,13 @@ func writeEntries(ctx context.Context, r *remains, w *wal.WAL) error {
 	}); err != nil {
 		return err
 	}
+	for n := range uint64(padding) {
+		c.batch = append(c.batch, &raftpb.Entry{
+			Type: raftpb.EntryNormal.Enum(), Term: new(r.Last.Term), Index: new(r.Last.Index + 1 + n),
+		})
+	}
 	return w.Save(&raftpb.HardState{
-		Term: new(max(r.Term, r.Last.Term)), Vote: new(r.log.state.GetVote()), Commit: new(r.Last.Index),
+		Term: new(max(r.Term, r.Last.Term)), Vote: new(r.log.state.GetVote()), Commit: new(r.Last.Index + padding),
 	}, c.batch)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ type raftLog struct {
 	cluster cluster.ClusterID
 	last    Position
 	state   *raftpb.HardState // the last recorded
-	torn    bool              // the last record was being written when the writer died
+	torn    int64             // bytes at the end that are no whole record
 	start   position          // the newest raft snapshot that the log records as valid
 	fresh   int               // records before this one hold no entry of the present log
 	changes []change          // of the configuration, above the index that was asked for
@@ -117,37 +118,73 @@ func readLog(dir string, above uint64) (*raftLog, error) {
 	return &r.raftLog, nil
 }
 
-// eachRecord calls visit for every record; torn says that the last one was cut.
-func eachRecord(dir string, names []string, visit func(*walpb.Record) error) (torn bool, err error) {
+// eachRecord calls visit for every record; torn is how much stands behind the
+// last whole one. etcd cuts that off at its next start, and does the same after
+// damage in the length of an earlier record of the last file.
+func eachRecord(dir string, names []string, visit func(*walpb.Record) error) (torn int64, err error) {
+	files := make([]*logFile, len(names))
 	readers := make([]fileutil.FileReader, len(names))
 	for i, name := range names {
 		f, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		defer f.Close()
-		readers[i] = fileutil.NewFileReader(f)
+		files[i] = &logFile{File: f}
+		readers[i] = files[i]
 	}
 	decoder := wal.NewDecoder(readers...)
 	for rec := new(walpb.Record); ; {
 		err := decoder.Decode(rec)
-		switch {
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return true, nil
+		switch last := files[len(files)-1]; {
+		case errors.Is(err, io.ErrUnexpectedEOF) && last.read:
+			return last.used(decoder.LastOffset())
 		case errors.Is(err, io.EOF):
-			return false, nil
+			return 0, nil
 		case err != nil:
-			return false, fmt.Errorf("%w: %w", ErrDamaged, err)
+			return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		if rec.GetType() == wal.CrcType {
 			if crc := decoder.LastCRC(); crc != 0 && rec.Validate(crc) != nil {
-				return false, fmt.Errorf("%w: its files do not follow one another", ErrDamaged)
+				return 0, fmt.Errorf("%w: its files do not follow one another", ErrDamaged)
 			}
 			decoder.UpdateCRC(rec.GetCrc())
 			continue
 		}
 		if err := visit(rec); err != nil {
-			return false, err
+			return 0, err
+		}
+	}
+}
+
+// logFile knows whether the decoder has come to it.
+type logFile struct {
+	*os.File
+	read bool
+}
+
+func (f *logFile) FileInfo() (fs.FileInfo, error) { return f.Stat() }
+
+func (f *logFile) Read(p []byte) (int, error) {
+	f.read = true
+	return f.File.Read(p)
+}
+
+// used is how many bytes there are from an offset to the last that is not zero:
+// etcd makes its files longer in advance.
+func (f *logFile) used(offset int64) (n int64, err error) {
+	buffer := make([]byte, 1<<16)
+	for at := offset; ; {
+		got, err := f.ReadAt(buffer, at)
+		if whole := bytes.TrimRight(buffer[:got], "\x00"); len(whole) > 0 {
+			n = at + int64(len(whole)) - offset
+		}
+		at += int64(got)
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
 		}
 	}
 }

@@ -186,13 +186,13 @@ func enableAuth(t testing.TB, c *clientv3.Client) {
 }
 
 // snapshotOf makes a snapshot of a filled one-member cluster that has ended.
-func snapshotOf(t testing.TB, version string, more ...func(*clientv3.Client)) string {
+func snapshotOf(t testing.TB, version string, more ...func(*testetcd.Cluster, *clientv3.Client) *clientv3.Client) string {
 	t.Helper()
 	c := testetcd.Start(t, testetcd.Config{Version: version})
 	client := c.Client(t)
 	fill(t, client)
 	for _, m := range more {
-		m(client)
+		client = m(c, client)
 	}
 	file := filepath.Join(t.TempDir(), "snapshot")
 	save(t, client, file)
@@ -290,10 +290,11 @@ func restoreAsChild(order string) int {
 // what the directory then holds serves.
 func TestKilledRestore(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
-	file := snapshotOf(t, testetcd.V37, func(c *clientv3.Client) {
+	file := snapshotOf(t, testetcd.V37, func(_ *testetcd.Cluster, c *clientv3.Client) *clientv3.Client {
 		for i := range 60 {
 			put(t, c, fmt.Sprintf("big%d", i), big)
 		}
+		return c
 	})
 	dir := t.TempDir()
 	o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V37))

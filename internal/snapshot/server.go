@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	goruntime "runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -25,8 +24,8 @@ import (
 // A server is an etcd that will be thrown away. It listens on sockets in its
 // working directory, which is the site that only this user can enter: a port on
 // loopback would let every user of the machine read the database, and could be
-// taken by somebody else. Sockets also need no credentials for the little that
-// is asked: health, metrics and the hash are the same with auth on.
+// taken by somebody else. Nothing that is asked needs
+// credentials: health and the hash are told without them.
 type server struct {
 	site   *site
 	cmd    *exec.Cmd
@@ -37,9 +36,8 @@ type server struct {
 
 // Names of the sockets. etcd wants the form of host and port.
 const (
-	clientSocket  = "client:1"
-	peerSocket    = "peer:1"
-	metricsSocket = "metrics:1"
+	clientSocket = "client:1"
+	peerSocket   = "peer:1"
 )
 
 const (
@@ -65,7 +63,6 @@ func startServer(r release.Release, s *site, dataDir string, flags ...string) (*
 		"--data-dir=" + dataDir,
 		"--listen-client-urls=unix://" + clientSocket,
 		"--listen-peer-urls=unix://" + peerSocket,
-		"--listen-metrics-urls=unix://" + metricsSocket,
 		"--advertise-client-urls=" + nobody,
 		"--initial-advertise-peer-urls=" + nobody,
 		"--initial-cluster=throw-away=" + nobody,
@@ -176,23 +173,6 @@ func (s *server) healthy(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// applied is the index of the last entry that it has applied since its start;
-// 0: none yet.
-func (s *server) applied(ctx context.Context) (uint64, error) {
-	const metric = "etcd_server_proposals_applied_total "
-	answer, err := s.ask(ctx, metricsSocket, "/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(answer)) {
-		if value, ok := strings.CutPrefix(line, metric); ok {
-			f, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return uint64(f), err
-		}
-	}
-	return 0, errors.New("the throw-away etcd does not tell how far it has applied")
-}
-
 // hashKV asks as its peers would. Source: etcdserver.HashKVHandler, since 3.5.
 func (s *server) hashKV(ctx context.Context, revision int64) (Hash, error) {
 	body, err := json.Marshal(map[string]int64{"revision": revision})
@@ -227,16 +207,8 @@ func (s *server) stop(ctx context.Context) error {
 	return errors.New("the throw-away etcd had to be killed")
 }
 
+// kill ends it if it has not ended, and returns after it is gone.
 func (s *server) kill() {
-	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Process.Kill() // does nothing to a process that was waited for
 	<-s.ended
-}
-
-// abort is for a defer: it ends what a stop has not ended.
-func (s *server) abort() {
-	select {
-	case <-s.ended:
-	default:
-		s.kill()
-	}
 }

@@ -23,7 +23,9 @@ type Survivor struct {
 	Last   Position `json:"last"`
 	Term   uint64   `json:"term"`   // the highest that it has seen or voted in
 	Commit uint64   `json:"commit"` // as recorded; the truth may be higher
-	Torn   bool     `json:"torn,omitempty"`
+	// Torn is how many bytes follow the last whole record of the log: what was
+	// being written when it died, or else damage that etcd itself would cut off.
+	Torn int64 `json:"torn,omitempty"`
 
 	ConsistentIndex uint64 `json:"consistentIndex"` // the last entry that its database has
 	Revision        int64  `json:"revision"`        // of its database; entries after ConsistentIndex may raise it
@@ -109,6 +111,10 @@ func (r *remains) read() error {
 		ConsistentIndex: h.consistentIndex, Revision: h.revision,
 		StorageVersion: h.storageVersion, ClusterVersion: h.clusterVersion, AuthEnabled: h.authEnabled,
 		Removed: slices.Contains(h.removed, l.member),
+	}
+	// etcd can apply what others have committed before its own log is on disk.
+	if applied := (Position{Term: h.term, Index: h.consistentIndex}); applied.Compare(r.Last) > 0 && applied.Index > r.Last.Index {
+		r.Last = applied
 	}
 	return r.membership()
 }

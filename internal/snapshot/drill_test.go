@@ -1,0 +1,82 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"etcdadm.io/internal/testetcd"
+)
+
+// A real etcd serves what the snapshot holds, with users on and without
+// credentials; nothing is left, and what differs is told.
+func TestDrill(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		file := snapshotOf(t, version, func(c *testetcd.Cluster, client *clientv3.Client) *clientv3.Client {
+			enableAuth(t, client)
+			return asRoot(t, c)
+		})
+		info, err := Verify(within(t), file)
+		must(t, err)
+		dir := t.TempDir()
+		o := DrillOptions{Snapshot: file, Verified: info.SHA256, Site: filepath.Join(dir, "drill"), Release: theRelease(t, version)}
+		d, err := Drill(within(t), o)
+		must(t, err)
+		want := Hash{info.Revision, info.CompactRevision, info.HashKV}
+		if !d.Proven || d.Hash != want || d.Info.Keys != info.Keys {
+			t.Errorf("drilled %+v, want %+v and %d keys", d, want, info.Keys)
+		}
+		t.Logf("took %v", d.Took)
+		o.Expect = &want
+		if d, err := Drill(within(t), o); err != nil || !d.Proven {
+			t.Errorf("with the hash given: %+v %v", d, err)
+		}
+		o.Expect = &Hash{want.Revision, want.CompactRevision, want.Hash + 1}
+		if _, err := Drill(within(t), o); !errors.Is(err, ErrDiffers) {
+			t.Errorf("with another hash: %v", err)
+		}
+		if names := left(t, dir); len(names) != 0 {
+			t.Errorf("the drill left %v", names)
+		}
+	})
+}
+
+// A drill that is called off ends its etcd and leaves nothing.
+func TestCancelledDrill(t *testing.T) {
+	file, dir := snapshotOf(t, testetcd.V37), t.TempDir()
+	o := DrillOptions{Snapshot: file, Site: filepath.Join(dir, "drill"), Release: theRelease(t, testetcd.V37)}
+	for _, after := range []time.Duration{time.Millisecond, 80 * time.Millisecond, 150 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(within(t), after)
+		_, err := Drill(ctx, o)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after %v: %v", after, err)
+		}
+		if names := left(t, dir); len(names) != 0 {
+			t.Errorf("after %v the drill left %v", after, names)
+		}
+	}
+	if running := processesIn(t, dir); len(running) != 0 {
+		t.Errorf("processes %v are left", running)
+	}
+}
+
+// processesIn lists the processes whose working directory is below dir.
+func processesIn(t testing.TB, dir string) (pids []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cwd")
+	must(t, err)
+	for _, link := range all {
+		if at, err := os.Readlink(link); err == nil && len(at) > len(dir) && at[:len(dir)] == dir {
+			pids = append(pids, link)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}

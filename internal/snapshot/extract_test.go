@@ -1,0 +1,578 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/testetcd"
+)
+
+// content is everything that can be seen of a directory.
+func content(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	seen := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		must(t, err)
+		seen[path] = fmt.Sprint(info.Mode(), info.ModTime())
+		if info.Mode().IsRegular() {
+			b, err := os.ReadFile(path)
+			must(t, err)
+			seen[path] += fmt.Sprintf("%x", sha256.Sum256(b))
+		}
+		return nil
+	}))
+	return seen
+}
+
+// extracted makes a snapshot of a stopped member, sees that its directory was
+// not touched, and returns what is in the snapshot.
+func extracted(t testing.TB, dataDir, version string) (Extracted, map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	file, before := filepath.Join(dir, "snapshot"), content(t, dataDir)
+	e, err := Extract(within(t), ExtractOptions{DataDir: dataDir, File: file, Release: theRelease(t, version)})
+	must(t, err)
+	if after := content(t, dataDir); !reflect.DeepEqual(before, after) {
+		t.Errorf("the survivor's directory was changed: %v and then %v", before, after)
+	}
+	if names := left(t, dir); !slices.Equal(names, []string{"snapshot"}) {
+		t.Errorf("beside the snapshot there is %v", names)
+	}
+	if e.Info.ConsistentIndex < e.Survivor.Last.Index {
+		t.Errorf("the snapshot ends at %d, the survivor's log at %v", e.Info.ConsistentIndex, e.Survivor.Last)
+	}
+	return e, keysIn(t, file)
+}
+
+// keysIn reads the present keys out of a snapshot without any etcd.
+func keysIn(t testing.TB, file string) map[string]string {
+	t.Helper()
+	db, err := openDatabase(file)
+	must(t, err)
+	defer db.Close()
+	keys := map[string]string{}
+	must(t, db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(bucketKey)).ForEach(func(k, v []byte) error {
+			rev, err := parseRevision(k)
+			must(t, err)
+			rec, err := parseRecord(v)
+			must(t, err)
+			if rev.tombstone {
+				delete(keys, string(rec.key))
+			} else {
+				keys[string(rec.key)] = fmt.Sprintf("%x", sha256.Sum256(v))
+			}
+			return nil
+		})
+	}))
+	return keys
+}
+
+func leaderOf(t testing.TB, c *testetcd.Cluster) int {
+	t.Helper()
+	for i, m := range c.Members {
+		s, err := c.Client(t, i).Status(within(t), m.Endpoint())
+		must(t, err)
+		if s.Leader == s.Header.MemberId {
+			return i
+		}
+	}
+	t.Fatal("there is no leader")
+	return -1
+}
+
+// An entry in the survivor's log that was not known to be committed when
+// everything died is in the snapshot, and serves after the restore. Forcing the
+// directory, which is what etcd offers, loses it.
+func TestUncommittedEntrySurvives(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		ctx := within(t)
+		c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3})
+		leader := leaderOf(t, c)
+		client := c.Client(t, leader)
+		lease := fill(t, client)
+		followers := []int{(leader + 1) % 3, (leader + 2) % 3}
+		for _, i := range followers {
+			must(t, c.Kill(ctx, i, syscall.SIGSTOP))
+		}
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := client.Put(short, "unacknowledged", "v")
+		cancel()
+		if err == nil {
+			t.Fatal("a write was acknowledged without a quorum")
+		}
+		for i := range c.Members {
+			must(t, c.Kill(ctx, i, syscall.SIGKILL))
+		}
+
+		m := c.Members[leader]
+		before, err := Inspect(m.DataDir)
+		must(t, err)
+		if before.Commit >= before.Last.Index || len(before.Members) != 3 || before.Removed || before.Learner {
+			t.Fatalf("the survivor is %+v: nothing of its log is uncommitted", before)
+		}
+		if forced := forcedCopy(t, m); forced["unacknowledged"] != "" {
+			t.Error("forcing the directory keeps the entry, so this test shows nothing")
+		}
+		e, keys := extracted(t, m.DataDir, version)
+		if keys["unacknowledged"] == "" || e.Applied == 0 || e.Info.Leases != 1 || !reflect.DeepEqual(e.Survivor, before) {
+			t.Errorf("extracted %+v with %d keys", e, len(keys))
+		}
+
+		file, dir := filepath.Join(t.TempDir(), "snapshot"), filepath.Join(t.TempDir(), "data")
+		_, err = Extract(ctx, ExtractOptions{DataDir: m.DataDir, File: file, Release: theRelease(t, version)})
+		must(t, err)
+		o := newFounder(m.PeerURL).options(file, dir, theRelease(t, version))
+		o.Revision = e.Info.Revision + 1000
+		_, err = Restore(ctx, o)
+		must(t, err)
+		m.DataDir = dir
+		must(t, c.Restart(ctx, leader))
+		got, err := client.Get(ctx, "unacknowledged")
+		if err != nil || len(got.Kvs) != 1 || got.Header.Revision <= o.Revision-1 {
+			t.Errorf("after the restore: %v %v", got, err)
+		}
+		if l, err := client.TimeToLive(ctx, lease); err != nil || l.TTL < 500 {
+			t.Errorf("the lease is %+v, %v", l, err)
+		}
+		if list, err := client.MemberList(ctx); err != nil || len(list.Members) != 1 {
+			t.Errorf("members are %v, %v", list, err)
+		}
+	})
+}
+
+// forcedCopy is what --force-new-cluster makes of a copy of a member's data.
+func forcedCopy(t testing.TB, m *testetcd.Member) map[string]string {
+	t.Helper()
+	s, err := openSite(within(t), filepath.Join(t.TempDir(), "forced"))
+	must(t, err)
+	defer s.close()
+	must(t, os.CopyFS(s.path("data"), os.DirFS(m.DataDir)))
+	srv, err := startServer(theRelease(t, m.Release.Version), s, s.path("data"), "--force-new-cluster")
+	must(t, err)
+	defer srv.kill()
+	must(t, srv.until(within(t), "is healthy", srv.healthy))
+	must(t, srv.stop(within(t)))
+	return keysIn(t, dbOf(s.path("data")))
+}
+
+// Every write that was acknowledged before everything was killed is in the
+// snapshot of the best survivor, also where raft snapshots were cut and sent.
+func TestAcknowledgedWritesSurvive(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		ctx := within(t)
+		catchUp := "--snapshot-catchup-entries=5"
+		if version == testetcd.V35 {
+			catchUp = "--experimental-" + catchUp[2:]
+		}
+		c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3, Args: []string{"--snapshot-count=40", catchUp}})
+		leader := leaderOf(t, c)
+		lagging := (leader + 1) % 3
+		client := c.Client(t, leader, (leader+2)%3)
+		write := func(from, to int) {
+			for i := from; i < to; i++ {
+				put(t, client, fmt.Sprintf("k%d", i), "v")
+			}
+		}
+		write(0, 50)
+		must(t, c.Kill(ctx, lagging, syscall.SIGKILL))
+		write(50, 300)
+		must(t, c.Restart(ctx, lagging)) // is sent a snapshot
+		acknowledged := writeUntilKilled(t, c, client)
+		best, last := -1, Position{}
+		for i, m := range c.Members {
+			s, err := Inspect(m.DataDir)
+			must(t, err)
+			t.Logf("m%d: last %v, commit %d, database %d, torn %d", i, s.Last, s.Commit, s.ConsistentIndex, s.Torn)
+			if best < 0 || s.Last.Compare(last) > 0 {
+				best, last = i, s.Last
+			}
+		}
+		for i, m := range c.Members {
+			e, keys := extracted(t, m.DataDir, version)
+			t.Logf("m%d: %d entries applied, %d keys", i, e.Applied, len(keys))
+			if i != best {
+				continue
+			}
+			for n := range 300 {
+				acknowledged = append(acknowledged, fmt.Sprintf("k%d", n))
+			}
+			for _, key := range acknowledged {
+				if keys[key] == "" {
+					t.Errorf("the acknowledged %s is lost", key)
+				}
+			}
+			t.Logf("of %d acknowledged writes none is lost", len(acknowledged))
+		}
+	})
+}
+
+// writeUntilKilled writes from several clients, kills all members at once, and
+// returns the keys whose write was acknowledged.
+func writeUntilKilled(t testing.TB, c *testetcd.Cluster, client *clientv3.Client) (acknowledged []string) {
+	ctx, cancel := context.WithCancel(within(t))
+	var mu sync.Mutex
+	var writers sync.WaitGroup
+	for w := range 8 {
+		writers.Go(func() {
+			for n := 0; ; n++ {
+				key := fmt.Sprintf("w%d-%d", w, n)
+				if _, err := client.Put(ctx, key, strings.Repeat("v", 500)); err != nil {
+					return
+				}
+				mu.Lock()
+				acknowledged = append(acknowledged, key)
+				mu.Unlock()
+			}
+		})
+	}
+	for enough := false; !enough; time.Sleep(time.Millisecond) {
+		mu.Lock()
+		enough = len(acknowledged) >= 1000
+		mu.Unlock()
+	}
+	for _, m := range c.Members {
+		must(t, syscall.Kill(m.PID(), syscall.SIGKILL))
+	}
+	for _, m := range c.Members {
+		<-m.Ended()
+	}
+	cancel()
+	writers.Wait()
+	return acknowledged
+}
+
+// appendToLog adds entries to a stopped member's log as its etcd would have.
+func appendToLog(t testing.TB, dataDir string, entries func(after Position) []*raftpb.Entry) {
+	t.Helper()
+	s, err := Inspect(dataDir)
+	must(t, err)
+	dir := filepath.Join(dataDir, "member", "wal")
+	snaps, err := wal.ValidSnapshotEntries(nil, dir)
+	must(t, err)
+	w, err := wal.Open(nil, dir, snaps[len(snaps)-1])
+	must(t, err)
+	_, _, _, err = w.ReadAll()
+	must(t, err)
+	must(t, w.Save(&raftpb.HardState{}, entries(s.Last)))
+	must(t, w.Close())
+}
+
+func putEntry(t testing.TB, at Position, key string) *raftpb.Entry {
+	t.Helper()
+	data, err := proto.Marshal(&etcdserverpb.InternalRaftRequest{
+		Header: &etcdserverpb.RequestHeader{ID: at.Index}, Put: &etcdserverpb.PutRequest{Key: []byte(key), Value: []byte("v")},
+	})
+	must(t, err)
+	return &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Term: &at.Term, Index: &at.Index, Data: data}
+}
+
+func confEntry(t testing.TB, at Position, kind raftpb.ConfChangeType, member cluster.MemberID, m *storedMember) *raftpb.Entry {
+	t.Helper()
+	conf := &raftpb.ConfChange{Type: kind.Enum(), NodeId: new(uint64(member))}
+	if m != nil {
+		var err error
+		conf.Context, err = json.Marshal(struct {
+			ID uint64 `json:"id"`
+			*storedMember
+		}{uint64(member), m})
+		must(t, err)
+	}
+	data, err := proto.Marshal(conf)
+	must(t, err)
+	return &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Term: &at.Term, Index: &at.Index, Data: data}
+}
+
+func next(p *Position) Position { p.Index++; return *p }
+
+// Changes of the membership in the uncommitted end of the log do not matter,
+// not even the survivor's own removal.
+func TestUncommittedMembershipChange(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		ctx := within(t)
+		c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3})
+		fill(t, c.Client(t))
+		for i := range c.Members {
+			must(t, c.Kill(ctx, i, syscall.SIGKILL))
+		}
+		dir := c.Members[1].DataDir
+		before, err := Inspect(dir)
+		must(t, err)
+		const stranger = 0x5eed
+		other := before.Members[0].ID
+		if other == before.Member {
+			other = before.Members[1].ID
+		}
+		appendToLog(t, dir, func(p Position) []*raftpb.Entry {
+			return []*raftpb.Entry{
+				confEntry(t, next(&p), raftpb.ConfChangeAddNode, stranger, &storedMember{PeerURLs: []string{"http://127.0.0.1:9"}}),
+				confEntry(t, next(&p), raftpb.ConfChangeRemoveNode, other, nil),
+				confEntry(t, next(&p), raftpb.ConfChangeRemoveNode, before.Member, nil),
+				putEntry(t, next(&p), "after all that"),
+			}
+		})
+		s, err := Inspect(dir)
+		must(t, err)
+		ids := []cluster.MemberID{}
+		for _, m := range s.Members {
+			ids = append(ids, m.ID)
+		}
+		if !s.Leaving || s.Removed || len(ids) != 2 || !slices.Contains(ids, stranger) || slices.Contains(ids, other) {
+			t.Errorf("the survivor is %+v", s)
+		}
+		if s.Last.Index != before.Last.Index+4 {
+			t.Errorf("last is %v after %v", s.Last, before.Last)
+		}
+		if _, keys := extracted(t, dir, version); keys["after all that"] == "" {
+			t.Error("the entry after the removal is lost")
+		}
+	})
+}
+
+// A learner has the data, too.
+func TestLearnerSurvives(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		ctx := within(t)
+		c := testetcd.Start(t, testetcd.Config{Version: version})
+		fill(t, c.Client(t))
+		i, err := c.Join(ctx)
+		must(t, err)
+		rev := put(t, c.Client(t, 0), "last", "v")
+		learner := c.Client(t, i)
+		for {
+			s, err := learner.Status(ctx, c.Members[i].Endpoint())
+			must(t, err)
+			if s.Header.Revision >= rev {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		for _, n := range []int{0, i} {
+			must(t, c.Kill(ctx, n, syscall.SIGKILL))
+		}
+		e, keys := extracted(t, c.Members[i].DataDir, version)
+		if !e.Survivor.Learner || len(e.Survivor.Members) != 2 || keys["last"] == "" || keys["new"] == "" {
+			t.Errorf("extracted %+v with %d keys", e, len(keys))
+		}
+	})
+}
+
+// Others of the cluster that are still alive do not take the copy for the
+// member: it could acknowledge writes to them that nobody keeps.
+func TestCopyIsNoMember(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		ctx := within(t)
+		c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3})
+		leader := leaderOf(t, c)
+		dead, stopped := (leader+1)%3, (leader+2)%3
+		client := c.Client(t, leader)
+		fill(t, client)
+		must(t, c.Kill(ctx, dead, syscall.SIGKILL))
+		r, err := openRemains(c.Members[dead].DataDir)
+		must(t, err)
+		defer r.close()
+		s, err := openSite(ctx, filepath.Join(t.TempDir(), "site"))
+		must(t, err)
+		defer s.close()
+		must(t, copyRemains(ctx, r, s.path("data")))
+		must(t, rewriteLog(ctx, r, filepath.Join(s.path("data"), "member", "wal")))
+		srv, err := startServer(theRelease(t, version), s, s.path("data"), "--snapshot-count=1")
+		must(t, err)
+		defer srv.kill()
+		snap := filepath.Join(s.path("data"), "member", "snap")
+		must(t, srv.until(ctx, "has applied all", func(context.Context) (bool, error) {
+			n, err := newestSnapshot(snap)
+			return n > r.Last.Index, err
+		}))
+		must(t, c.Kill(ctx, stopped, syscall.SIGSTOP))
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		if _, err := client.Put(short, "x", "v"); err == nil {
+			t.Error("the copy acknowledged a write")
+		}
+		must(t, c.Kill(ctx, stopped, syscall.SIGCONT))
+		put(t, client, "y", "v")
+		if n, err := newestSnapshot(snap); err != nil || n > r.Last.Index+padding {
+			t.Errorf("the copy has applied %d (%v), its log ended at %d", n, err, r.Last.Index)
+		}
+	})
+}
+
+// A last record that was being written is the end of the log; damage anywhere
+// else is told.
+func TestTornAndDamagedLog(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		c := testetcd.Start(t, testetcd.Config{Version: version})
+		client := c.Client(t)
+		fill(t, client)
+		put(t, client, "whole", "v")
+		must(t, c.Kill(within(t), 0, syscall.SIGKILL))
+		dir := c.Members[0].DataDir
+		whole, err := Inspect(dir)
+		must(t, err)
+		appendToLog(t, dir, func(p Position) []*raftpb.Entry {
+			e := putEntry(t, next(&p), "torn")
+			e.Data = append(e.Data, strings.Repeat("x", 4096)...)
+			return []*raftpb.Entry{e}
+		})
+		file := filepath.Join(dir, "member", "wal", "0000000000000000-0000000000000000.wal")
+		b, err := os.ReadFile(file)
+		must(t, err)
+		end := len(strings.TrimRight(string(b), "\x00"))
+		at := strings.LastIndex(string(b[:end]), "torn")
+		for i := at/512*512 + 512; i < len(b); i++ { // these sectors did not reach the disk
+			b[i] = 0
+		}
+		must(t, os.WriteFile(file, b, 0o600))
+		e, keys := extracted(t, dir, version)
+		if e.Survivor.Torn < 1 || e.Survivor.Torn > 8192 || e.Survivor.Last != whole.Last || keys["whole"] == "" || keys["torn"] != "" {
+			t.Errorf("extracted %+v, want the end at %v", e.Survivor, whole.Last)
+		}
+		b[strings.Index(string(b), "k13")] ^= 1
+		must(t, os.WriteFile(file, b, 0o600))
+		if _, err := Inspect(dir); !errors.Is(err, ErrDamaged) {
+			t.Errorf("a damaged log: %v", err)
+		}
+	})
+}
+
+// The reader's idea of a log, on logs that are hard to come by.
+func TestReadLog(t *testing.T) {
+	type at = Position
+	for _, test := range []struct {
+		name  string
+		write func(w *wal.WAL)
+		last  Position
+		start uint64
+		keys  []uint64 // indices that the copied log has
+	}{
+		{"entries that a later leader replaced", func(w *wal.WAL) {
+			saveLog(t, w, 3, at{1, 1}, at{1, 2}, at{1, 3}, at{1, 4}, at{1, 5})
+			saveLog(t, w, 3, at{2, 4})
+		}, at{2, 4}, 0, []uint64{1, 2, 3, 4}},
+		{"a snapshot of its own", func(w *wal.WAL) {
+			saveLog(t, w, 4, at{1, 1}, at{1, 2}, at{1, 3}, at{1, 4}, at{1, 5})
+			saveSnap(t, w, at{1, 3})
+		}, at{1, 5}, 3, []uint64{4, 5}},
+		{"a snapshot that was sent, beyond the log", func(w *wal.WAL) {
+			saveLog(t, w, 2, at{1, 1}, at{1, 2})
+			saveSnap(t, w, at{3, 50})
+			saveLog(t, w, 50)
+			saveLog(t, w, 51, at{3, 51})
+		}, at{3, 51}, 50, []uint64{51}},
+		{"a snapshot that was sent, into entries that nobody else had", func(w *wal.WAL) {
+			saveLog(t, w, 2, at{1, 1}, at{1, 2}, at{1, 3}, at{1, 4}, at{1, 5}, at{1, 6})
+			saveSnap(t, w, at{2, 4})
+			saveLog(t, w, 4)
+		}, at{2, 4}, 4, nil},
+		{"the same, and then more", func(w *wal.WAL) {
+			saveLog(t, w, 2, at{1, 1}, at{1, 2}, at{1, 3}, at{1, 4}, at{1, 5}, at{1, 6})
+			saveSnap(t, w, at{2, 4})
+			saveLog(t, w, 4)
+			saveLog(t, w, 4, at{2, 5})
+		}, at{2, 5}, 4, []uint64{5}},
+		{"a snapshot that was announced and not taken over", func(w *wal.WAL) {
+			saveLog(t, w, 2, at{1, 1}, at{1, 2}, at{1, 3})
+			saveSnap(t, w, at{2, 9})
+		}, at{1, 3}, 0, []uint64{1, 2, 3}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "wal")
+			owner, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: new(uint64(7)), ClusterID: new(uint64(9))})
+			must(t, err)
+			w, err := wal.Create(nil, dir, owner)
+			must(t, err)
+			test.write(w)
+			must(t, w.Close())
+			l, err := readLog(dir, 0)
+			must(t, err)
+			if l.last != test.last || l.start.Index != test.start || l.member != 7 || l.cluster != 9 {
+				t.Errorf("last %v, start %d of %s in %s; want %v and %d", l.last, l.start.Index, l.member, l.cluster, test.last, test.start)
+			}
+			r := &remains{log: l, walDir: dir, Survivor: Survivor{Member: l.member, Cluster: l.cluster, Last: l.last, Term: l.state.GetTerm()}}
+			copied := filepath.Join(t.TempDir(), "wal")
+			must(t, rewriteLog(within(t), r, copied))
+			checkRewritten(t, copied, l, test.keys)
+		})
+	}
+}
+
+// checkRewritten reads the copied log with etcd's own reader.
+func checkRewritten(t *testing.T, dir string, l *raftLog, indices []uint64) {
+	t.Helper()
+	snaps, err := wal.ValidSnapshotEntries(nil, dir)
+	must(t, err)
+	newest := snaps[len(snaps)-1]
+	if newest.GetIndex() != l.start.Index {
+		t.Errorf("the copied log begins at %d, want %d", newest.GetIndex(), l.start.Index)
+	}
+	w, err := wal.OpenForRead(nil, dir, newest)
+	must(t, err)
+	metadata, state, entries, err := w.ReadAll()
+	must(t, err)
+	var owner etcdserverpb.Metadata
+	must(t, proto.Unmarshal(metadata, &owner))
+	if owner.GetNodeID() != uint64(l.member) || owner.GetClusterID() == uint64(l.cluster) {
+		t.Errorf("the copied log is of %v", &owner)
+	}
+	if state.GetCommit() != l.last.Index+padding || state.GetTerm() < l.last.Term {
+		t.Errorf("its state is %v, want all committed up to %v", state, l.last)
+	}
+	var have []uint64
+	for _, e := range entries[len(entries)-padding:] {
+		if len(e.GetData()) != 0 || e.GetType() != raftpb.EntryNormal {
+			t.Errorf("%v is not empty", e)
+		}
+	}
+	entries = entries[:len(entries)-padding]
+	for _, e := range entries {
+		have = append(have, e.GetIndex())
+	}
+	if !slices.Equal(have, indices) {
+		t.Errorf("it has the entries %v, want %v", have, indices)
+	}
+	if n := len(entries); n > 0 && (Position{entries[n-1].GetTerm(), entries[n-1].GetIndex()}) != l.last {
+		t.Errorf("it ends with %v", entries[n-1])
+	}
+}
+
+func saveLog(t testing.TB, w *wal.WAL, commit uint64, at ...Position) {
+	t.Helper()
+	var entries []*raftpb.Entry
+	term := uint64(1)
+	for _, p := range at {
+		entries, term = append(entries, putEntry(t, p, "k")), p.Term
+	}
+	must(t, w.Save(&raftpb.HardState{Term: &term, Vote: new(uint64(7)), Commit: &commit}, entries))
+}
+
+func saveSnap(t testing.TB, w *wal.WAL, at Position) {
+	t.Helper()
+	must(t, w.SaveSnapshot(&walpb.Snapshot{Term: &at.Term, Index: &at.Index, ConfState: &raftpb.ConfState{Voters: []uint64{7}}}))
+}
