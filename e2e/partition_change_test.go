@@ -63,25 +63,38 @@ func TestTwoHalvesFoundOneCluster(t *testing.T) {
 }
 
 // oneCluster complains when the members of the hosts are of more than one
-// founding, ever.
+// founding, ever: a data directory is named after its token, and one that was
+// set aside begins with it.
 func (c *testCluster) oneCluster() {
 	c.t.Helper()
-	tokens := map[string]bool{}
+	var tokens, aside []string
 	for _, h := range c.hosts {
-		for _, dir := range []string{"data", "data-trashcan"} {
-			entries, err := os.ReadDir(filepath.Join(h.dir, dir))
-			if err != nil && !errors.Is(err, os.ErrNotExist) {
-				c.t.Fatal(err)
-			}
-			for _, e := range entries {
-				token, _, _ := strings.Cut(e.Name(), ".")
-				tokens[token] = true
-			}
+		tokens = append(tokens, c.entries(filepath.Join(h.dir, "data"))...)
+		aside = append(aside, c.entries(filepath.Join(h.dir, "data-trashcan"))...)
+	}
+	slices.Sort(tokens)
+	if tokens = slices.Compact(tokens); len(tokens) != 1 {
+		c.t.Fatalf("the hosts hold the data of %d clusters: %v", len(tokens), tokens)
+	}
+	for _, name := range aside {
+		if !strings.HasPrefix(name, tokens[0]) {
+			c.t.Errorf("%s was set aside, which is not of cluster %s", name, tokens[0])
 		}
 	}
-	if len(tokens) != 1 {
-		c.t.Errorf("the hosts hold the data of %d clusters: %v", len(tokens), tokens)
+}
+
+// entries are the names in a directory, which need not be there.
+func (c *testCluster) entries(dir string) []string {
+	c.t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		c.t.Fatal(err)
 	}
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 // A host comes back at another address, and nobody answers at the old one: it
