@@ -101,12 +101,14 @@ func seen(o *cluster.Observation, id cluster.HostID) bool {
 func printForgot(w io.Writer, told []console.Forgot) {
 	var by []string
 	for _, f := range told {
-		if f.Refuse == "" {
+		if f.Refuse == "" && f.Knew {
 			by = append(by, string(f.By))
 		}
 	}
 	if len(by) > 0 {
 		fmt.Fprintf(w, "host %s is forgotten by %s\n", told[0].Host, strings.Join(by, ", "))
+	} else if len(told) > 0 && told[0].Refuse == "" {
+		fmt.Fprintf(w, "no daemon in sight knew of a host %s\n", told[0].Host)
 	}
 }
 

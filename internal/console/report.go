@@ -28,6 +28,7 @@ type Question struct {
 type Forgot struct {
 	By     cluster.HostID `json:"by"`
 	Host   cluster.HostID `json:"host"`
+	Knew   bool           `json:"knew"`              // By had heard of the host
 	Refuse string         `json:"refused,omitempty"` // why it is not forgotten; empty: it is
 }
 

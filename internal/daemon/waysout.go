@@ -8,12 +8,15 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/discovery"
+	"etcdadm.io/internal/manager"
 )
 
 // forget drops a host out of what this daemon knows, and out of the store's
 // announcements.
 func (d *daemon) forget(ctx context.Context, id cluster.HostID) console.Forgot {
 	out := console.Forgot{By: d.id, Host: id}
+	out.Knew = slices.ContainsFunc(d.contacts(), func(c cluster.Contact) bool { return c.Host == id }) ||
+		slices.ContainsFunc(d.manager.Status().Peers, func(p manager.PeerStatus) bool { return p.Host == id })
 	if err := d.manager.Forget(id); err != nil {
 		out.Refuse = err.Error()
 		return out
