@@ -82,6 +82,10 @@ type Process struct {
 	Differs []string `json:"differs,omitempty"`
 }
 
+// Runs reports whether there is a process that is the member's, whether it
+// answers or not.
+func (p Process) Runs() bool { return p.State == ProcessRunning || p.State == ProcessSilent }
+
 // MemberStatus is what a member answered to its own host.
 type MemberStatus struct {
 	Member  MemberID  `json:"member"`

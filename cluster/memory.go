@@ -81,9 +81,13 @@ func foldMembers(before []MemberMemory, o *Observation) []MemberMemory {
 		if i := slices.IndexFunc(before, func(m MemberMemory) bool { return m.Member == s.ID }); i >= 0 {
 			prev = before[i]
 		}
+		if s.Host != nil && (prev.Member == 0 || !prev.HostlessSince.IsZero()) {
+			prev.Answered = s.Host.Process.Restarts // what died before it was watched does not count
+		}
 		now := MemberMemory{
 			Member:       s.ID,
-			SilentSince:  since(prev.SilentSince, o.silent(s), o.At),
+			SilentSince:  since(prev.SilentSince, o.silent(s, prev), o.At),
+			Answered:     answered(prev, s.Host),
 			HealthySince: since(prev.HealthySince, s.Up, o.At),
 			JoiningSince: since(prev.JoiningSince, s.Learner, o.At),
 
@@ -119,10 +123,11 @@ func foldUnlisted(before []MemberMemory, o *Observation) []MemberMemory {
 }
 
 // foldLeaderless notes since when a member answers and sees no raft leader.
-// One that does not answer at all counts too as long as its process runs: a
-// member restarted without a quorum answers nothing.
+// One that does not answer at all counts too as long as its process runs, also
+// one that was adopted and is silent: a member restarted without a quorum
+// answers nothing.
 func foldLeaderless(now *MemberMemory, prev MemberMemory, h *HostReport, at time.Time) {
-	if h == nil || h.Process.State != ProcessRunning || h.Status != nil && h.Status.Leader != 0 {
+	if h == nil || !h.Process.Runs() || h.Status != nil && h.Status.Leader != 0 {
 		now.LeaderlessSince, now.Revived, now.PID = time.Time{}, 0, 0
 		return
 	}
@@ -145,16 +150,51 @@ func since(before time.Time, holds bool, now time.Time) time.Time {
 	return before
 }
 
+const (
+	// CrashLoop is how many restarts without an answer make a process one that
+	// dies again and again.
+	CrashLoop = 3
+	// SettlingIn is how long a process that was just restarted is not taken
+	// for alive because its port is open.
+	SettlingIn = 10 * time.Second
+)
+
+// answered is how often the process had been restarted when the member
+// answered last. A daemon counts from its own start, and so do we then.
+func answered(prev MemberMemory, h *HostReport) int {
+	switch {
+	case h == nil:
+		return prev.Answered
+	case h.Status != nil:
+		return h.Process.Restarts
+	}
+	return min(prev.Answered, h.Process.Restarts)
+}
+
+// CrashLoops reports whether the member's process died again and again without
+// an answer in between, by its own host's word.
+func (m MemberMemory) CrashLoops(p Process) bool {
+	return (p.State == ProcessBackoff || p.State == ProcessRunning) && p.Restarts-m.Answered >= CrashLoop
+}
+
 // silent reports whether every host that could be asked says that the member
 // does not answer, and at least a quorum of the voters' hosts could be asked.
-// A host that carries the member speaks by its own observation.
-func (o *Observation) silent(s Seat) bool {
+// A host that carries the member speaks by its own observation, and better
+// than an open port: a process that dies again and again opens it each time,
+// and so the silence lasts until the member answers. One that was restarted
+// once may need its time, and counts as alive again while its port is open.
+func (o *Observation) silent(s Seat, prev MemberMemory) bool {
 	if s.Up || s.Host != nil && s.Host.Status != nil {
 		return false
 	}
-	if s.Host != nil && s.Host.Process.State == ProcessBackoff && s.Host.Process.Restarts > 0 {
-		// It dies again and again. In between it may open its port for a moment.
-		return true
+	if s.Host != nil {
+		p := s.Host.Process
+		switch {
+		case p.State == ProcessBackoff && p.Restarts > 0, prev.CrashLoops(p):
+			return true
+		case p.State == ProcessRunning && p.Restarts > prev.Answered && p.Uptime > 0 && p.Uptime < SettlingIn && !prev.SilentSince.IsZero():
+			return true
+		}
 	}
 	asked := 0
 	for i := range o.Hosts {

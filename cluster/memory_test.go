@@ -268,3 +268,49 @@ func mustBeAsked(t *rapid.T, o *Observation, m Memory) {
 		}
 	}
 }
+
+// TestFoldCrashLoop: a process dies again and again and opens its port each
+// time; the silence lasts until the member answers. A process that was
+// restarted once and takes its time is alive while its port is open.
+func TestFoldCrashLoop(t *testing.T) {
+	at := func(s int, p Process, port bool) *Observation {
+		o := three(s)
+		c := &o.Hosts[2]
+		c.Status, c.View, c.Process = nil, nil, p
+		for i := range o.Hosts {
+			o.Hosts[i].Reaches = append(o.Hosts[i].Reaches, Reach{Member: 3, Answers: port})
+		}
+		return o
+	}
+	healthy := func(s, restarts int) *Observation {
+		o := three(s)
+		o.Hosts[2].Process.Restarts = restarts
+		return o
+	}
+	waits := func(n int) Process { return Process{State: ProcessBackoff, Restarts: n, LastExit: "exit status 1"} }
+	runs := func(n int, up time.Duration) Process {
+		return Process{State: ProcessRunning, PID: 100 + n, Restarts: n, Uptime: up}
+	}
+
+	m := folded(Memory{}, healthy(0, 7)) // of before; they do not count
+	m = folded(m, at(10, waits(7), false))
+	for i, p := range []Process{runs(8, 2*time.Second), waits(8), runs(9, 3*time.Second), waits(9), runs(10, 15*time.Second), waits(10), runs(11, time.Minute)} {
+		m = folded(m, at(20+10*i, p, p.State == ProcessRunning))
+		if got := m.Member(3).SilentSince; got != epoch.Add(10*time.Second) {
+			t.Fatalf("after %+v it is silent since %s", p, got)
+		}
+	}
+	if m = folded(m, healthy(100, 11)); !m.Member(3).SilentSince.IsZero() {
+		t.Error("it answers, and is silent")
+	}
+	m = folded(m, at(110, waits(11), false))
+	m = folded(m, at(120, runs(12, 11*time.Second), true))
+	if !m.Member(3).SilentSince.IsZero() {
+		t.Error("restarted once with its port open, and silent")
+	}
+	// Another leader has not seen the restarts.
+	m = folded(Memory{}, at(130, runs(12, 21*time.Second), true))
+	if !m.Member(3).SilentSince.IsZero() {
+		t.Error("silent for restarts that nobody watched")
+	}
+}

@@ -93,6 +93,9 @@ type MemberMemory struct {
 	// SilentSince: since when every host that could be asked says that the
 	// member does not answer; zero: at least one of them can reach it.
 	SilentSince time.Time `json:"silentSince,omitzero"`
+	// Answered is how often its process had been restarted when it answered
+	// its host last; what was restarted since then died without an answer.
+	Answered int `json:"answered,omitempty"`
 	// HealthySince: since when the member counts as up.
 	HealthySince time.Time `json:"healthySince,omitzero"`
 	// LeaderlessSince: since when the member answers its host and sees no

@@ -26,6 +26,7 @@ import (
 //	unpromised H…                 the daemon answers and gives no promise
 //	mend H…                       undoes gap, unpromised, dead, stuck, auth, problem, skew
 //	dead H…                       the process does not run any more
+//	hung H…                       the process runs and answers nothing; a restart helps
 //	stuck H…                      the member does not catch up
 //	wipe H [as=NEW]               the disk is empty again; as: under a new identity at the old address
 //	lose-data H                   the member's data is gone, the rest of the disk is not
@@ -223,6 +224,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew = "", false, false, false, false, nil, 0
 	case "dead":
 		h.dead = true
+	case "hung":
+		h.hung = true
 	case "stuck":
 		h.stuck = true
 	case "held":

@@ -100,21 +100,44 @@ func (v *view) noMembers() *Decision {
 // long. Nothing else is done to members without a quorum.
 func (v *view) revive() *Decision {
 	for i := range v.obs.Hosts {
-		h := &v.obs.Hosts[i]
-		if !h.UnderFence || h.Process.State != cluster.ProcessRunning || h.Local.State != cluster.MemberStarted || h.Local.Generation != v.intent.Generation {
-			continue
-		}
-		m := v.obs.Memory.Member(h.Local.Member)
-		if m.LeaderlessSince.IsZero() || v.obs.At.Sub(m.LeaderlessSince) < patience(m.Revived) {
-			continue
-		}
-		p := v.projection(0, 0)
-		return &Decision{
-			Reason: fmt.Sprintf("the member of %s sees no raft leader for %s: restart it in place", h.Host, v.obs.At.Sub(m.LeaderlessSince).Round(time.Second)),
-			Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, v.restart(h, "it saw no raft leader"))}},
+		if h := &v.obs.Hosts[i]; v.leaderless(h) {
+			return v.reviveOne(h)
 		}
 	}
 	return nil
+}
+
+// reviveHung is revive for one that answers nothing while the others are a
+// quorum: a restart, when every other voter is up (SAFETY.md, rule 1). It is
+// not counted up, so nothing is taken down by it.
+func reviveHung(v *view) *Decision {
+	down := v.downVoters()
+	for _, s := range v.roster.Voters() {
+		if s.Up || s.Host == nil || s.Host.Status != nil || !s.Host.Local.HasData || len(down) != 1 || !v.leaderless(s.Host) {
+			continue
+		}
+		return v.reviveOne(s.Host)
+	}
+	return nil
+}
+
+// leaderless: the member runs and has seen no raft leader, or not answered,
+// for as long as its turn is.
+func (v *view) leaderless(h *cluster.HostReport) bool {
+	if !h.UnderFence || !h.Process.Runs() || h.Local.State != cluster.MemberStarted || h.Local.Generation != v.intent.Generation {
+		return false
+	}
+	m := v.obs.Memory.Member(h.Local.Member)
+	return !m.LeaderlessSince.IsZero() && v.obs.At.Sub(m.LeaderlessSince) >= patience(m.Revived)
+}
+
+func (v *view) reviveOne(h *cluster.HostReport) *Decision {
+	since := v.obs.Memory.Member(h.Local.Member).LeaderlessSince
+	p := v.projection(0, 0)
+	return &Decision{
+		Reason: fmt.Sprintf("the member of %s sees no raft leader for %s: restart it in place", h.Host, v.obs.At.Sub(since).Round(time.Second)),
+		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, v.restart(h, "it saw no raft leader"))}},
+	}
 }
 
 func patience(revived int) time.Duration {

@@ -42,6 +42,7 @@ func rulesFor(k GoalKind) []rule {
 	return append(base,
 		rule{"readdress", readdress},
 		rule{"finish-joining", finishJoining},
+		rule{"revive", reviveHung},
 		rule{"replace-dead", replaceDead},
 		rule{"promote", promote},
 		rule{"grow", grow},

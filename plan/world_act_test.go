@@ -86,6 +86,7 @@ func (w *world) apply(o HostOp) error {
 		return w.start(h, o.Op)
 	case cluster.OpRestart:
 		h.Process.PID++
+		h.hung = false
 		h.Local.Run, h.Local.Quarantined = true, o.Op.Quarantined
 		h.Local.Options, h.Local.URLs, h.Local.Version = h.Options, h.URLs, o.Op.Version
 	case cluster.OpRefuse:

@@ -47,6 +47,7 @@ type worldHost struct {
 	unpromised bool          // the daemon answers without a promise
 	dead       bool          // the member's process does not run, whatever the daemon does
 	stuck      bool          // the member never catches up
+	hung       bool          // the process runs and answers nothing
 	held       bool          // something holds the data: it cannot be moved
 	auth       bool          // etcd asks for a credential that the daemon has not
 	behind     int           // looks until it has caught up
@@ -155,7 +156,7 @@ func (w *world) carrier(c *worldCluster, id cluster.MemberID) *worldHost {
 
 func (w *world) alive(c *worldCluster, id cluster.MemberID) bool {
 	h := w.carrier(c, id)
-	return h != nil && h.runs() && h.quiet == 0
+	return h != nil && h.runs() && h.quiet == 0 && !h.hung
 }
 
 func (c *worldCluster) member(id cluster.MemberID) (*cluster.Member, bool) {
@@ -284,6 +285,10 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	}
 	r.Process.State = cluster.ProcessRunning
 	w.readLog(h, &r)
+	if h.hung {
+		r.Process.State = cluster.ProcessSilent
+		return r
+	}
 	if h.quiet > 0 {
 		h.quiet--
 		return r

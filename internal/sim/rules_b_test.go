@@ -171,7 +171,16 @@ func TestRule10SilentMembers(t *testing.T) {
 		w.run(10 * time.Second) // a's member runs again, without a quorum
 		w.KillDaemon(a)
 		w.Start(a)
+		before := a.starts()
 		w.run(10 * time.Second)
+		if a.starts() != before {
+			w.violate("a silent member was restarted at once")
+		}
+		// Rule 2: without a quorum it is restarted in place, after a minute.
+		w.run(80 * time.Second)
+		if a.starts() != before+1 {
+			w.violate("a silent member was restarted %d times in a minute and a half", a.starts()-before)
+		}
 		w.Start(b)
 		w.Start(c)
 		w.Await(3, soonEnough)
