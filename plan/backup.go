@@ -12,6 +12,7 @@ const (
 	backupPeriodic      = "periodic"
 	backupRequested     = "requested"
 	backupBeforeRestore = "before-restore"
+	backupBeforeChange  = "before-change"
 )
 
 // backupRetry is the pause after a backup that failed.
@@ -67,6 +68,51 @@ func backUp(v *view) *Decision {
 		return nil
 	}
 	return v.takeBackup("", backupPeriodic)
+}
+
+// backupFresh is how old the newest backup may be when the membership is
+// changed on purpose.
+const backupFresh = 5 * time.Minute
+
+// backupFirst has a backup taken before a change of the membership that is made
+// on purpose; nil: there is a fresh one, or none is wanted. A change that takes
+// something away waits until one could be taken; one that adds does not.
+func (v *view) backupFirst(takesAway bool, reason string) *Decision {
+	if v.obs.Backups.Interval <= 0 || v.obs.Backups.At.IsZero() || v.goal.NoBackup || v.goal.NoStore || v.intent.Quarantined {
+		return nil
+	}
+	var last time.Time
+	if n := v.obs.Backups.Newest; len(n) > 0 {
+		last = n[0].At
+	}
+	failure := ""
+	for i := range v.obs.Hosts {
+		t := v.obs.Hosts[i].Taken
+		switch {
+		case t == nil:
+		case t.Running:
+			return &Decision{Reason: "a backup is taken first: " + reason, Again: soon}
+		case t.Backup != nil && t.Backup.At.After(last):
+			last = t.Backup.At
+		case t.Error != "" && v.obs.At.Sub(t.Ended) < backupRetry:
+			failure = t.Error
+		}
+	}
+	switch {
+	case v.obs.At.Sub(last) < backupFresh:
+		return nil
+	case failure != "" && takesAway:
+		return waitLater("backup-wanted", "etcdadm member remove HOST --no-backup", "%s; a backup is wanted first, and the last try failed: %s", reason, failure)
+	case failure != "" || !v.obs.Store.Read && !takesAway:
+		return nil
+	case !v.obs.Store.Read:
+		return waitLater("backup-wanted", "etcdadm member remove HOST --no-backup", "%s; a backup is wanted first, and the backup store does not answer", reason)
+	}
+	if d := v.takeBackup("", backupBeforeChange); d != nil {
+		d.Reason += ": " + reason
+		return d
+	}
+	return nil
 }
 
 // lastTaken is the newest try of a backup for a command, on any host in sight.

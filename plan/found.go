@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,34 +88,6 @@ func (v *view) needSpec() *Decision {
 		}
 	}
 	return wait(false, "no-spec", fmt.Sprintf("etcdadm seed %s --version %s --nodes 3", v.store(), v.commonRelease()), "no spec in the store yet: say how many members and which etcd version are wanted")
-}
-
-func (v *view) seedCommand() string {
-	return fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), v.spec.EtcdVersion, v.spec.MemberCount)
-}
-
-// store is the store as a person names it in a command.
-func (v *view) store() string { return cmp.Or(v.obs.Store.URL, "STORE") }
-
-// commonRelease is the release that the members run or else the newest that
-// every host in sight can run, or the word for it.
-func (v *view) commonRelease() string {
-	if run := v.version(); !run.IsZero() {
-		return run.String()
-	}
-	var best cluster.Version
-	for i := range v.obs.Hosts {
-		for _, r := range v.obs.Hosts[i].Releases {
-			lacks := slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool { return !h.CanRun(r) })
-			if !lacks && r.Compare(best) > 0 {
-				best = r
-			}
-		}
-	}
-	if best.IsZero() {
-		return "VERSION"
-	}
-	return best.String()
 }
 
 // mayFound blocks a founding that the store cannot keep unique.

@@ -30,7 +30,13 @@ func grow(v *view) *Decision {
 		v.aside("no-host", "", "%d voters are wanted, %s there, and no host is free%s; start another daemon", v.wanted(), are(len(v.roster.Voters()), "voter"), because(why))
 		return nil // the rest can go on without
 	}
-	return v.add(free[0], fmt.Sprintf("%d voters are wanted and %s there: add %s", v.wanted(), are(have, "member"), free[0].Host))
+	reason := fmt.Sprintf("%d voters are wanted and %s there: add %s", v.wanted(), are(have, "member"), free[0].Host)
+	if len(v.roster.Learners()) == 0 {
+		if d := v.backupFirst(false, reason); d != nil {
+			return d
+		}
+	}
+	return v.add(free[0], reason)
 }
 
 // noAdd waits until etcd would accept a new member.

@@ -53,6 +53,8 @@ type Goal struct {
 	// NoStore allows a change of the voters while the store does not answer:
 	// enough hosts write it down first instead (SAFETY.md, rule 11).
 	NoStore bool `json:"noStore,omitempty"`
+	// NoBackup: the change is not to wait for a backup.
+	NoBackup bool `json:"noBackup,omitempty"`
 	// Acted: a step was already taken for this goal, so that a member that is
 	// not listed any more is one that the goal removed.
 	Acted bool `json:"acted,omitempty"`

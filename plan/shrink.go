@@ -16,7 +16,11 @@ func shrink(v *view) *Decision {
 		return nil
 	}
 	s := v.leastWanted(voters)
-	return v.takeOut(s, fmt.Sprintf("%s wanted and %d are there: remove %s", are(v.wanted(), "voter"), len(voters), seatName(s)))
+	reason := fmt.Sprintf("%s wanted and %d are there: remove %s", are(v.wanted(), "voter"), len(voters), seatName(s))
+	if d := v.backupFirst(true, reason); d != nil {
+		return d
+	}
+	return v.takeOut(s, reason)
 }
 
 // leastWanted picks who goes: a member that is down and does not lead raft, then hosts that the spec

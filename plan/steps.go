@@ -97,6 +97,9 @@ func leave(v *view) *Decision {
 	if dead {
 		return v.removeDead(s, reason)
 	}
+	if d := v.backupFirst(true, reason); d != nil {
+		return d
+	}
 	return v.takeOut(s, reason)
 }
 

@@ -74,7 +74,7 @@ func listed(roster cluster.Roster) []listedMember {
 
 // step is one command that hands a goal over.
 func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobra.Command {
-	var hold, dryRun, yes, noStore bool
+	var hold, dryRun, yes, noStore, noBackup bool
 	var within time.Duration
 	c := &cobra.Command{
 		Use: use, Short: short, Args: words(cobra.ExactArgs(1)),
@@ -83,7 +83,7 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 			if err != nil {
 				return err
 			}
-			goal.Hold, goal.NoStore = hold, noStore
+			goal.Hold, goal.NoStore, goal.NoBackup = hold, noStore, noBackup
 			if question := question(goal, args[0]); question != "" && !dryRun && !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), question) {
 				return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
 			}
@@ -102,6 +102,7 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 	if holdable {
 		c.Flags().BoolVar(&hold, "hold", false, "take the step against the spec, and put the spec's member count on hold")
 		c.Flags().BoolVar(&noStore, "no-store", false, "take the step even while the backup store does not answer: the hosts keep the record of the voters until it does")
+		c.Flags().BoolVar(&noBackup, "no-backup", false, "do not wait for a backup before a member is taken out")
 		c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	}
 	return c
