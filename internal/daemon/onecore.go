@@ -3,16 +3,45 @@ package daemon
 import (
 	"os"
 	"runtime"
+	"sync"
 )
+
+// cores is how many cores the program was given, and who asks for all of them.
+var cores struct {
+	mu   sync.Mutex
+	kept bool // to one
+	busy int  // how many are at work that is worth more
+}
 
 // KeepToOneCore lets Go run this program's goroutines on one core at a time,
 // unless the environment says how many (GOMAXPROCS). A daemon waits nearly all
 // the time, and each time that it wakes up, idle cores that look for work cost
-// about a fifth of what it costs in all; when it has much to do, the other
-// cores are etcd's. It is for the whole process, so programs call it and this
+// about a fifth of what it costs in all. Backups and restores take all cores
+// while they last. It is for the whole process, so programs call it and this
 // package does not; the etcd that they start is not affected.
 func KeepToOneCore() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(1)
+	if os.Getenv("GOMAXPROCS") != "" {
+		return
 	}
+	cores.mu.Lock()
+	defer cores.mu.Unlock()
+	cores.kept = true
+	runtime.GOMAXPROCS(1)
+}
+
+// takeAllCores is for work that compresses or hashes; the function that it
+// returns ends it. Without KeepToOneCore it changes nothing.
+func takeAllCores() (done func()) {
+	cores.mu.Lock()
+	defer cores.mu.Unlock()
+	if cores.busy++; cores.kept && cores.busy == 1 {
+		runtime.GOMAXPROCS(runtime.NumCPU())
+	}
+	return sync.OnceFunc(func() {
+		cores.mu.Lock()
+		defer cores.mu.Unlock()
+		if cores.busy--; cores.kept && cores.busy == 0 {
+			runtime.GOMAXPROCS(1)
+		}
+	})
 }

@@ -88,6 +88,7 @@ func (s *sources) staging(token string) string {
 
 // Stage implements host.Sources.
 func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cluster.StageState, int64)) (host.Built, error) {
+	defer takeAllCores()()
 	dir := s.staging(o.Token)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return host.Built{}, fmt.Errorf("make room for what is staged: %w", err)
@@ -265,6 +266,7 @@ const hashTimeout = 30 * time.Second
 
 // Backup implements host.Sources.
 func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
+	defer takeAllCores()()
 	c, err := s.d.etcdClient(l)
 	if err != nil {
 		return cluster.Backup{}, fmt.Errorf("reach the own member: %w", err)
