@@ -22,6 +22,8 @@ const testTimeout = 2 * time.Minute
 type Traits struct {
 	// ContentTags: the ETag is made of the bytes, so that writing them again gives the same one.
 	ContentTags bool
+	// Refused are valid keys that the store cannot keep apart from others, and refuses with blob.ErrInvalidKey.
+	Refused []string
 }
 
 // Run runs the suite. The function gives an empty store; it is called once for each test.
@@ -328,6 +330,12 @@ func (s *suite) unusualKeys() {
 	keys := []string{
 		"...", ".hidden", "a b", "a%20b", "a+b", "a&b=c", "a?b", "a#b", `a\b`, "a'b\"c", "~", "*", "A", "ä", "2026-11-20T23:08:18Z-000005/x",
 		strings.Repeat("y", blob.MaxSegment),
+	}
+	for _, key := range s.traits.Refused {
+		if _, err := blob.PutBytes(s.ctx, s.store, key, nil, blob.Any); !errors.Is(err, blob.ErrInvalidKey) {
+			s.Errorf("put %q: %v, want it refused", key, err)
+		}
+		keys = slices.DeleteFunc(keys, func(k string) bool { return k == key })
 	}
 	for _, key := range keys {
 		s.put(key, "content of "+key, blob.IfAbsent)

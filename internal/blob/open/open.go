@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/azure"
 	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/gs"
 	"etcdadm.io/internal/blob/memory"
@@ -24,9 +25,6 @@ type Options struct {
 	ReadOnly bool
 }
 
-// later lists the schemes in use that this build has no driver for.
-var later = map[string]string{"azureblob": "Azure Blob Storage"}
-
 // known names all schemes, for an error about one that is not among them.
 const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, hos:// and scw://"
 
@@ -34,6 +32,7 @@ const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, ho
 //
 //	file:///absolute/path   a directory; %20 and the like are decoded
 //	mem://                  a new empty store in this process, gone with it; for trying things out
+//	azureblob://…           Azure Blob Storage: container/folder, or account/container/folder (package azure)
 //	gs://bucket/folder      Google Cloud Storage (package gs)
 //	s3://bucket/folder      Amazon S3, or an S3-compatible server; also do://, linode://, hos:// and scw:// (package s3)
 //
@@ -55,6 +54,12 @@ func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error
 		return store, nil
 	case "mem":
 		return memory.New(), nil
+	case "azureblob":
+		store, err := azure.Open(ctx, storeURL, azure.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
 	case "gs":
 		store, err := gs.Open(ctx, storeURL, gs.Options{})
 		if err != nil {
@@ -106,14 +111,13 @@ func parse(storeURL string) (location, error) {
 		return location{scheme: scheme}, nil
 	case s3.Services[scheme].Name != "":
 		return location{scheme: "s3"}, s3.Check(storeURL)
+	case scheme == "azureblob":
+		return location{scheme: scheme}, azure.Check(storeURL)
 	case scheme == "gs":
 		return location{scheme: scheme}, gs.Check(storeURL)
 	case scheme == "swift":
 		return location{}, refuse("swift://…", errors.New("OpenStack Swift is not supported by its own protocol"),
 			"use the S3 API of the same object store: s3:// with S3_ENDPOINT, and EC2 credentials of the project")
-	case later[scheme] != "":
-		return location{}, refuse(scheme+"://…", fmt.Errorf("the driver for %s is not in this build yet", later[scheme]),
-			"use a file:// store, on a shared file system if the cluster has more than one host")
 	}
 	if scheme == "" || strings.ContainsFunc(scheme, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789+-.", r) }) {
 		return location{}, refuse("of this URL", errors.New("it has no valid scheme"), example)

@@ -44,7 +44,7 @@ func TestOpenMemory(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	for _, name := range []string{"S3_ENDPOINT", "S3_REGION", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY"} {
+	for _, name := range []string{"S3_ENDPOINT", "S3_REGION", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_ENDPOINT", "STORAGE_EMULATOR_HOST"} {
 		t.Setenv(name, "")
 	}
 	for url, want := range map[string]string{
@@ -77,7 +77,9 @@ func TestOpenRefuses(t *testing.T) {
 		"gs://":                                 "names no bucket",
 		"gs://b/x?region=y":                     "not a parameter",
 		"gs://b/x?ca=/does/not/exist":           "CA bundle",
-		"azureblob://container/x":               "driver for Azure Blob Storage is not in this build yet",
+		"azureblob://":                          "names no bucket",
+		"azureblob://only/":                     "storage account or the container was not said",
+		"azureblob://a/c?endpoint=http://x":     "tokens are not sent over http",
 		"do://space/x":                          "where in DigitalOcean Spaces",
 		"linode://bucket/x":                     "where in Linode",
 		"hos://bucket/x":                        "where in Hetzner",

@@ -1,0 +1,283 @@
+// Package azure is an object store in a container of Azure Blob Storage.
+//
+// The invariant: a blob appears with the one request that completes it, under the condition that was given; its ETag is another
+// with every write. A body of up to 8 MiB is one request; a longer one is staged in blocks of that size, a few in memory at a
+// time, and committed by the list of them. Blocks of an upload that was given up are nobody's blob and in no listing; the
+// service has no request to remove them, and does so after a week.
+//
+// Of two long uploads to one key the service drops the blocks of the one that is committed later, which then fails.
+package azure
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	sdk "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/remote"
+)
+
+// Store is an object store in one folder of a container. Use Open.
+type Store struct {
+	place  remote.Location
+	url    string // for people
+	client *container.Client
+}
+
+// String gives the store's URL, without parameters.
+func (s *Store) String() string { return s.url }
+
+// Get implements blob.Store. A transfer that breaks off is taken up again, of the same version.
+func (s *Store) Get(ctx context.Context, key string, opts blob.GetOptions) (*blob.Object, error) {
+	object, err := s.get(ctx, key, opts)
+	if err != nil {
+		return nil, fmt.Errorf("get %q: %w", key, err)
+	}
+	return object, nil
+}
+
+func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blob.Object, error) {
+	name, err := s.name(key)
+	if err != nil {
+		return nil, err
+	}
+	var unless *azcore.ETag
+	if valid(opts.IfNoneMatch) {
+		unless = to.Ptr(azcore.ETag(opts.IfNoneMatch))
+	}
+	out, err := s.open(ctx, name, &sdk.DownloadStreamOptions{AccessConditions: access(nil, unless)})
+	if err != nil {
+		return nil, err
+	}
+	if out.ErrorCode != nil && bloberror.Code(*out.ErrorCode) == bloberror.ConditionNotMet { // the SDK takes a 304 for a success
+		out.Body.Close()
+		return nil, blob.ErrNotModified
+	}
+	if out.ETag == nil || out.ContentLength == nil || out.LastModified == nil {
+		out.Body.Close()
+		return nil, s.failed(errors.New("the store tells no ETag, size or time"))
+	}
+	body := remote.NewBody(ctx, out.Body, *out.ContentLength, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
+		rest, err := s.open(ctx, name, &sdk.DownloadStreamOptions{AccessConditions: access(out.ETag, nil), Range: sdk.HTTPRange{Offset: offset}})
+		if err != nil {
+			return nil, err
+		}
+		if rest.ContentRange == nil || !strings.HasPrefix(*rest.ContentRange, fmt.Sprintf("bytes %d-", offset)) {
+			rest.Body.Close()
+			return nil, s.failed(errors.New("the store sends another part than the one that was asked for"))
+		}
+		return rest.Body, nil
+	})
+	return &blob.Object{Body: body, ETag: blob.ETag(*out.ETag), Size: *out.ContentLength, Modified: *out.LastModified}, nil
+}
+
+func (s *Store) open(ctx context.Context, name string, opts *sdk.DownloadStreamOptions) (out sdk.DownloadStreamResponse, err error) {
+	_, err = s.try(ctx, func(ctx context.Context) error {
+		out, err = s.client.NewBlobClient(name).DownloadStream(ctx, opts)
+		return err
+	})
+	return out, err
+}
+
+// name is a blob's name. The service makes a slash of a backslash and may drop a dot before a slash or at the end, so that two
+// keys would be one.
+func (s *Store) name(key string) (string, error) {
+	if strings.Contains(key, `\`) || strings.Contains(key+"/", "./") {
+		return "", fmt.Errorf("%w %q: Azure keeps no backslash, and no dot at the end of a segment", blob.ErrInvalidKey, key)
+	}
+	return s.place.Key(key)
+}
+
+// valid tells whether an ETag can be one of this store: the service refuses others as malformed.
+func valid(tag blob.ETag) bool {
+	return len(tag) > 2 && tag[0] == '"' && tag[len(tag)-1] == '"' && !strings.ContainsAny(string(tag[1:len(tag)-1]), "\"\r\n")
+}
+
+func access(match, noneMatch *azcore.ETag) *sdk.AccessConditions {
+	if match == nil && noneMatch == nil {
+		return nil
+	}
+	return &sdk.AccessConditions{ModifiedAccessConditions: &sdk.ModifiedAccessConditions{IfMatch: match, IfNoneMatch: noneMatch}}
+}
+
+// conditionOf is a condition in the service's words.
+func conditionOf(cond blob.Condition) (*sdk.AccessConditions, error) {
+	tag, match := cond.Match()
+	switch {
+	case cond == blob.Any:
+		return nil, nil
+	case cond == blob.IfAbsent:
+		return access(nil, to.Ptr(azcore.ETagAny)), nil
+	case match && valid(tag):
+		return access(to.Ptr(azcore.ETag(tag)), nil), nil
+	}
+	return nil, blob.ErrPreconditionFailed // as Condition.Holds has it
+}
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
+	tag, err := s.put(ctx, key, body, cond)
+	if err != nil {
+		return "", fmt.Errorf("put %q: %w", key, err)
+	}
+	return tag, nil
+}
+
+func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
+	name, err := s.name(key)
+	if err != nil {
+		return "", err
+	}
+	on, err := conditionOf(cond)
+	if err != nil {
+		return "", err
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	data, whole, err := remote.First(ctx, body)
+	if err != nil {
+		return "", err
+	}
+	client := s.client.NewBlockBlobClient(name)
+	var tag *azcore.ETag
+	var unsure bool
+	if whole {
+		unsure, err = s.try(ctx, func(ctx context.Context) error {
+			out, err := client.Upload(ctx, streaming.NopCloser(bytes.NewReader(data)), &blockblob.UploadOptions{AccessConditions: on})
+			tag = out.ETag
+			return err
+		})
+	} else {
+		tag, unsure, err = s.upload(ctx, client, data, body, on)
+	}
+	if _, match := cond.Match(); match && errors.Is(err, blob.ErrNotFound) {
+		err = fmt.Errorf("%w: there is no object", blob.ErrPreconditionFailed)
+	}
+	switch {
+	case unsure && (errors.Is(err, blob.ErrPreconditionFailed) || superseded(err)):
+		return "", s.failed(errors.New("the answer to the write was lost, and it may have taken effect: read the object to find out"))
+	case err != nil:
+		return "", err
+	case tag == nil:
+		return "", s.failed(errors.New("the store confirms the write, but tells no ETag"))
+	}
+	return blob.ETag(*tag), nil
+}
+
+// upload writes a body that is longer than one block. unsure is that of the last request, the only one that makes a blob.
+func (s *Store) upload(ctx context.Context, client *blockblob.Client, first []byte, body io.Reader, on *sdk.AccessConditions) (tag *azcore.ETag, unsure bool, err error) {
+	// Blocks have names in one space for all uploads to a key. All names of a blob must be of one length.
+	mine := rand.Text()
+	id := func(number int) string {
+		return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s-%06d", mine, number))
+	}
+	var mu sync.Mutex // guards ids
+	var ids []string
+	if _, err := remote.Parts(ctx, first, body, func(ctx context.Context, number int, data []byte) error {
+		_, err := s.try(ctx, func(ctx context.Context) error {
+			_, err := client.StageBlock(ctx, id(number), streaming.NopCloser(bytes.NewReader(data)), nil)
+			return err
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		for len(ids) < number {
+			ids = append(ids, id(len(ids)+1))
+		}
+		return err
+	}); err != nil {
+		return nil, false, err
+	}
+	unsure, err = s.try(ctx, func(ctx context.Context) error {
+		out, err := client.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{AccessConditions: on})
+		tag = out.ETag
+		return err
+	})
+	return tag, unsure, err
+}
+
+// List implements blob.Store.
+func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
+	infos, err := s.list(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("list %q: %w", prefix, err)
+	}
+	return infos, nil
+}
+
+func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
+	whole, err := s.place.KeyPrefix(prefix)
+	if err != nil {
+		return nil, err
+	}
+	var infos []blob.Info
+	opts := container.ListBlobsFlatOptions{Prefix: &whole}
+	for {
+		var page container.ListBlobsFlatResponse
+		if _, err := s.try(ctx, func(ctx context.Context) error {
+			page, err = s.client.NewListBlobsFlatPager(&opts).NextPage(ctx)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		if page.Segment == nil {
+			return nil, s.failed(errors.New("the store's listing is not one"))
+		}
+		for _, b := range page.Segment.BlobItems {
+			if b.Name == nil || b.Properties == nil || b.Properties.ContentLength == nil || b.Properties.LastModified == nil {
+				continue
+			}
+			if key, ok := s.place.Own(*b.Name); ok && strings.HasPrefix(key, prefix) {
+				infos = append(infos, blob.Info{Key: key, Size: *b.Properties.ContentLength, Modified: *b.Properties.LastModified})
+			}
+		}
+		if page.NextMarker == nil || *page.NextMarker == "" {
+			break
+		}
+		if opts.Marker != nil && *opts.Marker == *page.NextMarker {
+			return nil, s.failed(errors.New("the store does not say how its listing goes on"))
+		}
+		opts.Marker = page.NextMarker
+	}
+	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
+	return infos, nil
+}
+
+// Delete implements blob.Store. Where the account keeps versions or deleted blobs, those stay.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	name, err := s.name(key)
+	if err == nil {
+		_, err = s.try(ctx, func(ctx context.Context) error {
+			_, err := s.client.NewBlobClient(name).Delete(ctx, nil)
+			return err
+		})
+	}
+	if err != nil && !errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("delete %q: %w", key, err)
+	}
+	return nil
+}
+
+// try makes one request, and again as long as that can help. Errors are explained.
+func (s *Store) try(ctx context.Context, do func(context.Context) error) (unsure bool, err error) {
+	unsure, err = remote.Try(ctx, judge, do)
+	if err != nil {
+		err = remote.Ended(ctx, s.explain(err))
+	}
+	return unsure, err
+}

@@ -1,0 +1,157 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/remote"
+)
+
+// Environment variables, most of them those of Azure's own command line.
+const (
+	envAccount  = "AZURE_STORAGE_ACCOUNT"
+	envKey      = "AZURE_STORAGE_KEY"
+	envSAS      = "AZURE_STORAGE_SAS_TOKEN"
+	envEndpoint = "AZURE_STORAGE_ENDPOINT"
+)
+
+// Options say how a store is used. The zero value is right outside of tests.
+type Options struct {
+	// Stall is the time after which a connection on which nothing moves is cut; 0: remote.Stall.
+	Stall time.Duration
+}
+
+// config is what URL and environment say.
+type config struct {
+	place    remote.Location // of the container
+	account  string
+	endpoint string // of the account, without a slash at its end
+	ca       string
+	key      string
+	sas      string // without a question mark
+}
+
+// Check tells whether Open would understand the URL in this environment.
+func Check(storeURL string) error {
+	_, err := configure(storeURL)
+	return err
+}
+
+// Open prepares a store by its URL: azureblob://container/folder with the account in AZURE_STORAGE_ACCOUNT, or
+// azureblob://account/container/folder where that is not set, or is the same account. Nothing is sent yet, and it need not be
+// closed.
+//
+// The URL's parameters are endpoint, for the address of the account (or AZURE_STORAGE_ENDPOINT), and ca, a file with more
+// authorities to trust. Credentials are AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or what Azure's other clients find: a
+// service principal in the environment, a workload identity, the machine's managed identity, the user of az.
+func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c, err := configure(storeURL)
+	if err != nil {
+		return nil, err
+	}
+	shown, _ := remote.Parse(storeURL, parameters...)
+	s := &Store{place: c.place, url: shown.String()}
+	if s.client, err = connect(c, opts); err != nil {
+		return nil, &blob.Error{Op: "open", Object: "store " + s.url, Err: err, Advice: "check the AZURE_ variables"}
+	}
+	return s, nil
+}
+
+var parameters = []string{"endpoint", "ca"}
+
+func configure(storeURL string) (config, error) {
+	place, err := remote.Parse(storeURL, parameters...)
+	if err != nil {
+		return config{}, err
+	}
+	refuse := func(err error, advice string) (config, error) {
+		return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: advice}
+	}
+	c := config{place: place, account: os.Getenv(envAccount), ca: place.Params["ca"], key: os.Getenv(envKey), sas: strings.TrimPrefix(os.Getenv(envSAS), "?")}
+	if c.account == "" || c.account == place.Bucket {
+		c.account = place.Bucket
+		var folder string
+		c.place.Bucket, folder, _ = strings.Cut(place.Prefix, "/")
+		c.place.Prefix = folder
+		if c.place.Bucket == "" {
+			return refuse(errors.New("the storage account or the container was not said"),
+				"set AZURE_STORAGE_ACCOUNT, or write azureblob://account/container/folder")
+		}
+	}
+	endpoint := place.Params["endpoint"]
+	if endpoint == "" {
+		endpoint = os.Getenv(envEndpoint)
+	}
+	if endpoint == "" {
+		endpoint = "https://" + c.account + ".blob.core.windows.net"
+	}
+	u, err := remote.Endpoint(endpoint)
+	if err != nil {
+		return refuse(err, "write it like AZURE_STORAGE_ENDPOINT=https://account.blob.core.windows.net")
+	}
+	c.endpoint = strings.TrimSuffix(u.String(), "/")
+	if c.key == "" && c.sas == "" && u.Scheme == "http" {
+		return refuse(errors.New("tokens are not sent over http://"), "set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or use https://")
+	}
+	return c, nil
+}
+
+func connect(c config, opts Options) (*container.Client, error) {
+	transport, err := remote.Transport(opts.Stall, c.ca)
+	if err != nil {
+		return nil, err
+	}
+	options := policy.ClientOptions{
+		Transport: &http.Client{Transport: transport},
+		// This package tries again itself, because it has to know which attempt may have taken effect.
+		Retry:     policy.RetryOptions{MaxRetries: -1},
+		Telemetry: policy.TelemetryOptions{Disabled: true},
+	}
+	url := c.endpoint + "/" + c.place.Bucket
+	switch {
+	case c.key != "":
+		shared, err := container.NewSharedKeyCredential(c.account, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("%s is not a key", envKey) // the cause repeats it
+		}
+		return container.NewClientWithSharedKeyCredential(url, shared, &container.ClientOptions{ClientOptions: options})
+	case c.sas != "":
+		return container.NewClientWithNoCredential(url+"?"+c.sas, &container.ClientOptions{ClientOptions: options})
+	}
+	chain, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
+		ClientOptions: azcore.ClientOptions{Transport: options.Transport, Telemetry: options.Telemetry},
+	})
+	if err != nil {
+		return nil, errCredentials
+	}
+	return container.NewClient(url, named{chain}, &container.ClientOptions{ClientOptions: options})
+}
+
+// errCredentials says that nothing was sent because there is nothing to authenticate with.
+var errCredentials = errors.New("there are no usable credentials")
+
+// named gives the lack of credentials a name.
+type named struct{ azcore.TokenCredential }
+
+// GetToken implements azcore.TokenCredential.
+func (n named) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	token, err := n.TokenCredential.GetToken(ctx, options)
+	if err != nil && ctx.Err() == nil {
+		return azcore.AccessToken{}, fmt.Errorf("%w: %w", errCredentials, err)
+	}
+	return token, err
+}
