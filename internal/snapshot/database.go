@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"etcdadm.io/cluster"
@@ -62,7 +63,7 @@ func openDatabase(path string) (*bbolt.DB, error) {
 	switch {
 	case err == nil:
 		return db, nil
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, ErrRunning
 	case isFileError(err):
 		return nil, err

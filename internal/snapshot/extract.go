@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -33,6 +34,7 @@ type Extracted struct {
 	Info     Info     `json:"info"`     // of the snapshot
 	// Applied is the number of entries that the log had and the database had not.
 	Applied uint64 `json:"applied"`
+	Again   bool   `json:"again,omitempty"` // the file was there, from the same survivor
 }
 
 // Extract makes a snapshot of all that a survivor has: every entry of its log
@@ -61,14 +63,14 @@ func extract(ctx context.Context, o ExtractOptions) (e Extracted, err error) {
 	if o.File, err = filepath.Abs(o.File); err != nil {
 		return Extracted{}, err
 	}
-	if _, err := os.Lstat(o.File); !errors.Is(err, fs.ErrNotExist) {
-		return Extracted{}, errors.Join(ErrExists, err)
-	}
 	r, err := openRemains(o.DataDir)
 	if err != nil {
 		return Extracted{}, err
 	}
 	defer r.close()
+	if _, err := os.Lstat(o.File); !errors.Is(err, fs.ErrNotExist) {
+		return extractedBefore(ctx, r, o.File)
+	}
 	s, err := openSite(ctx, o.File+".extracting")
 	if err != nil {
 		return Extracted{}, err
@@ -94,6 +96,21 @@ func extract(ctx context.Context, o ExtractOptions) (e Extracted, err error) {
 		return Extracted{}, err
 	}
 	return e, publish(db, o.File)
+}
+
+// extractedBefore looks whether a file that is there is what would be made. It
+// appears whole only, so an earlier call may have got that far.
+func extractedBefore(ctx context.Context, r *remains, file string) (Extracted, error) {
+	info, err := Verify(ctx, file)
+	if err != nil {
+		return Extracted{}, errors.Join(ErrExists, err)
+	}
+	own := slices.ContainsFunc(info.Members, func(m cluster.Member) bool { return m.ID == r.Member })
+	end := max(r.Last.Index, r.ConsistentIndex)
+	if !own && !r.Removed || info.ConsistentIndex < end || info.ConsistentIndex > end+padding || info.Revision < r.Revision {
+		return Extracted{}, fmt.Errorf("%w: a snapshot that was not made of this member's data", ErrExists)
+	}
+	return Extracted{Survivor: r.Survivor, Info: info, Again: true}, nil
 }
 
 func copyDatabase(ctx context.Context, r *remains, to string) error {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/builtin"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/testetcd"
@@ -22,6 +23,7 @@ import (
 const envChild = "ETCDADM_TEST_RESTORE"
 
 func TestMain(m *testing.M) {
+	builtin.RunIfChild()
 	if order := os.Getenv(envChild); order != "" {
 		os.Exit(restoreAsChild(order))
 	}
