@@ -94,8 +94,9 @@ type passing struct {
 	b        Backup
 	body     *download
 	tee      *io.PipeWriter // nil when it cannot be unpacked
-	verdict  chan error     // of what was unpacked
-	unpacked backup.Content // once there is a verdict
+	judged   chan struct{}  // closed when the two below are there
+	verdict  error          // on what was unpacked
+	unpacked backup.Content
 	passed   bool
 	err      error
 }
@@ -117,12 +118,12 @@ func (c *Catalogue) passing(ctx context.Context, b Backup, ids Identities) (*pas
 	}
 	var r *io.PipeReader
 	r, p.tee = io.Pipe()
-	p.verdict = make(chan error, 1)
+	p.judged = make(chan struct{})
 	go func() {
-		err := p.unpack(r, ids)
+		defer close(p.judged)
+		p.verdict = p.unpack(r, ids)
 		// Whatever follows is not looked at, but must not wait for it.
 		r.CloseWithError(errLooked)
-		p.verdict <- err
 	}()
 	return p, nil
 }
@@ -171,8 +172,8 @@ func (p *passing) Read(buf []byte) (int, error) {
 func (p *passing) judge() error {
 	if p.tee != nil {
 		p.tee.Close()
-		err := <-p.verdict
-		p.verdict = nil
+		<-p.judged
+		err := p.verdict
 		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrEncrypted) {
 			err = fmt.Errorf("%w: unpack %s: %w", ErrDamaged, p.b.File, err)
 		}
@@ -188,10 +189,9 @@ func (p *passing) judge() error {
 
 // end stops the unpacking, if it was not judged, and waits for it.
 func (p *passing) end() {
-	if p.verdict != nil {
+	if p.tee != nil {
 		p.tee.CloseWithError(io.ErrClosedPipe)
-		_ = <-p.verdict // the copy has failed for another reason
-		p.verdict = nil
+		<-p.judged
 	}
 	p.body.Close()
 }
