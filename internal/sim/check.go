@@ -290,6 +290,13 @@ func (w *World) changed() int {
 	return w.check.changes
 }
 
+// applied is what the furthest member has applied.
+func (w *World) applied() uint64 {
+	w.check.mu.Lock()
+	defer w.check.mu.Unlock()
+	return w.check.applied
+}
+
 // voters are the members that vote, and the learners, as far as is known.
 func (w *World) voters() (voters, learners []cluster.Member) {
 	w.check.mu.Lock()

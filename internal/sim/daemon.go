@@ -276,6 +276,12 @@ func (d *daemon) alive() bool {
 	}
 }
 
+func (d *daemon) paused() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.resume != nil
+}
+
 func (d *daemon) lives() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,12 +290,19 @@ func (d *daemon) lives() bool {
 
 // pass is a point: the schedule may strike here.
 func (d *daemon) pass(k kind, detail string, after bool) error {
+	if d.paused() {
+		if !d.alive() {
+			return errDead
+		}
+		// All calls go on at once, and each begins to at an instant of its own.
+		d.w.sleep(d.w.ctx, d.w.links.next("resume "+string(k)+" "+detail+" "+d.link).wait())
+	}
 	if !d.alive() {
 		return errDead
 	}
-	when := "before"
+	when := "begins"
 	if after {
-		when = "after"
+		when = "ends"
 	}
 	d.w.event(d.id, when+" "+string(k), detail)
 	if !k.writes() {

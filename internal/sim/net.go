@@ -71,12 +71,10 @@ type reply[R any] struct {
 // exchange carries a request to the machine at an endpoint and its answer back.
 func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail string, serve func(context.Context, *daemon) (R, error)) (R, error) {
 	var zero R
-	if l.Kind != kindPing {
-		// Messages that are sent at once leave one after the other, so that
-		// the points of a schedule have an order.
-		send := d.w.links.next("send " + string(l.Kind) + " " + d.link + ">" + endpoint)
-		d.w.pause(d.ctx, send.wait(), send)
-	}
+	// Messages that are sent at once leave one after the other, so that the
+	// points of a schedule have an order.
+	send := d.w.links.next("send " + string(l.Kind) + " " + d.link + ">" + string(l.To) + "@" + endpoint)
+	d.w.pause(d.ctx, send.wait(), send)
 	if err := d.pass(l.Kind, detail, false); err != nil {
 		return zero, err
 	}
@@ -89,7 +87,7 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 	if to != nil {
 		name = to.name
 	}
-	f := w.fateOf(l.Kind, d.link, name, l)
+	f := w.fateOf(l.Kind, d.link, string(l.To)+"@"+name, l)
 	answer := make(chan reply[R], 1)
 	budget := 10 * time.Second // without a deadline of its own
 	if deadline, bounded := ctx.Deadline(); bounded {

@@ -310,7 +310,11 @@ func TestRule5LearnerWipedBeforePromotion(t *testing.T) {
 			w.step()
 			_, learners := w.voters()
 			for _, l := range learners {
-				if m := w.carrier(l.ID); m != nil && m.daemon.Load() == nil {
+				m := w.carrier(l.ID)
+				if m == nil || m.daemon.Load() != nil {
+					continue
+				}
+				if seen, runs := w.seenOn(m); runs && seen.Applied >= w.applied() {
 					wiped = m
 					return true
 				}
