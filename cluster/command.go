@@ -50,6 +50,9 @@ type Backup struct {
 	Bytes    int64     `json:"bytes,omitempty"`    // of the plain snapshot; zero: not recorded
 	Reason   string    `json:"reason,omitempty"`
 	Proven   bool      `json:"proven,omitempty"` // verified in the store, or restored in a drill
+	// Drilled is when it was last restored into an etcd that was thrown away,
+	// and was good; zero: never.
+	Drilled time.Time `json:"drilled,omitzero"`
 }
 
 // BackupsView is what the leader knows of the backups in the store.
@@ -60,6 +63,9 @@ type BackupsView struct {
 	Newest []Backup `json:"newest,omitempty"`
 	// Interval is how often one is wanted; zero: never by itself.
 	Interval time.Duration `json:"interval,omitempty"`
+	// DrillInterval is how often one is to be restored into an etcd that is
+	// thrown away; zero: never by itself.
+	DrillInterval time.Duration `json:"drillInterval,omitempty"`
 }
 
 // StageState is how far a host has come with staging a source.
@@ -91,7 +97,8 @@ type Staged struct {
 	Hopeless bool `json:"hopeless,omitempty"`
 }
 
-// Taken is a host's record of the last backup that it was asked to take.
+// Taken is a host's record of the last backup that it was asked to take, or to
+// drill.
 type Taken struct {
 	Running bool      `json:"running,omitempty"`
 	Began   time.Time `json:"began"`

@@ -181,6 +181,8 @@ type HostState struct {
 	Staged *Staged `json:"staged,omitempty"`
 	// Taken is the last backup that the host was asked for since it started.
 	Taken *Taken `json:"taken,omitempty"`
+	// Drill is the last drill that the host was asked for since it started.
+	Drill *Taken `json:"drill,omitempty"`
 	// Room is the free space of the data directory's file system, in bytes;
 	// zero: unknown.
 	Room int64 `json:"room,omitempty"`

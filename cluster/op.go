@@ -32,6 +32,10 @@ const (
 	// that was begun; HostState.Taken tells the rest.
 	OpBackup OpKind = "backup"
 
+	// OpDrill restores a backup into an etcd that is thrown away, and compares
+	// what it serves. It returns when that was begun; HostState.Drill tells the rest.
+	OpDrill OpKind = "drill"
+
 	// These are made by a voter's host through its own member.
 
 	OpAddLearner OpKind = "add-learner"
@@ -71,7 +75,8 @@ type Op struct {
 	Host        HostID   `json:"host,omitempty"`        // whom a membership op is about
 	Quarantined bool     `json:"quarantined,omitempty"` // start, restart
 	Reason      string   `json:"reason,omitempty"`      // set-aside, stop, backup
-	Command     string   `json:"command,omitempty"`     // stage: the command that it is for
+	Backup      string   `json:"backup,omitempty"`      // drill: its name
+	Command     string   `json:"command,omitempty"`     // stage, backup: the command that it is for
 	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one
 }
 

@@ -65,9 +65,63 @@ func backUp(v *view) *Decision {
 		}
 	}
 	if age := v.obs.At.Sub(last); age < every {
-		return nil
+		return v.tryOut()
 	}
 	return v.takeBackup("", backupPeriodic)
+}
+
+// tryOut has the newest backup restored into an etcd that is thrown away, when
+// the last such drill is older than the interval. A host that carries no voter
+// does it before one that does, and raft's leader last.
+func (v *view) tryOut() *Decision {
+	every, newest := v.obs.Backups.DrillInterval, v.obs.Backups.Newest
+	if every <= 0 || len(newest) == 0 {
+		return nil
+	}
+	last := time.Time{}
+	for _, b := range newest {
+		if b.Drilled.After(last) {
+			last = b.Drilled
+		}
+	}
+	var best *cluster.HostReport
+	rank := 0
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if t := h.Drill; t != nil {
+			if t.Running {
+				return nil
+			}
+			if t.Ended.After(last) {
+				last = t.Ended
+			}
+			if t.Error != "" {
+				v.aside("backup-drill", "etcdadm backup create", "host %s tried the backup out, and it cannot be relied on, or could not be tried: %s", h.Host, t.Error)
+			}
+		}
+		if !h.UnderFence || !h.CanRun(newest[0].Version) {
+			continue
+		}
+		r := 3
+		if s, ok := v.roster.Seat(h.Local.Member); ok && !s.Learner {
+			if r = 2; s.RaftLeader {
+				r = 1
+			}
+		}
+		if r > rank {
+			best, rank = h, r
+		}
+	}
+	if best == nil || v.obs.At.Sub(last) < every {
+		return nil
+	}
+	p := v.projection(0, 0)
+	return &Decision{
+		Reason: fmt.Sprintf("try backup %s out on host %s, in an etcd that is thrown away", newest[0].Name, best.Host), Again: soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Command: "etcdadm backup drill " + newest[0].Name, Ops: []HostOp{onHost(best, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpDrill, Host: best.Host, Backup: newest[0].Name,
+		})}},
+	}
 }
 
 // backupFresh is how old the newest backup may be when the membership is

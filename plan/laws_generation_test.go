@@ -91,6 +91,8 @@ func (l *laws) generationOp(x HostOp, h *cluster.HostReport) bool {
 	case cluster.OpBackup:
 		s, listed := l.roster.Seat(h.Local.Member)
 		l.must(listed && s.Up && !s.Learner, "a backup through a member that is no voter that is up")
+	case cluster.OpDrill:
+		l.must(x.Op.Backup != "", "a drill of no backup")
 	case cluster.OpStop:
 		l.must(!l.seen || !l.roster.HasQuorum(), "a member stopped that may be part of a quorum")
 	default:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/release"
-	"etcdadm.io/internal/snapshot"
 )
 
 // backups is how a command finds the backups of a store.
@@ -358,42 +356,16 @@ func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name b
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "etcdadm-drill-")
-	if err != nil {
-		return fmt.Errorf("make room for the drill: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "snapshot.db")
-	x, err := c.Download(ctx, name, file, ids, nil)
-	if err != nil {
+	x, d, note, err := daemon.Drill{Catalogue: c, Identities: ids, Finder: finder}.Run(ctx, name)
+	switch {
+	case errors.Is(err, daemon.ErrBadBackup):
+		return &Failure{Code: ExitUnsafe, Err: err, Advice: "take another: etcdadm backup create"}
+	case err != nil:
 		return err
 	}
-	r, err := finder.Find(ctx, x.Meta.EtcdVersion.String())
-	if err != nil {
-		return fmt.Errorf("find the etcd that wrote the backup: %w", err)
-	}
-	o := snapshot.DrillOptions{Snapshot: file, Site: filepath.Join(dir, "site"), Release: r}
-	if m := x.Manifest; m != nil && m.Position.Hash != nil {
-		h := m.Position.Hash
-		o.Expect = &snapshot.Hash{Revision: h.Revision, CompactRevision: h.Compacted, Hash: h.Hash}
-	}
-	began := time.Now()
-	d, err := snapshot.Drill(ctx, o)
-	v := backup.Verification{At: began.UTC(), Depth: backup.DepthDrilled, OK: err == nil, Duration: time.Since(began)}
-	if err == nil {
-		v.Revision, v.Keys = d.Info.Revision, &d.Info.Keys
-	} else if v.Problem = err.Error(); !errors.Is(err, snapshot.ErrDiffers) && !errors.Is(err, snapshot.ErrDamaged) {
-		return err // it says nothing about the backup
-	}
-	if recordErr := c.Record(ctx, name, v); recordErr != nil {
-		fmt.Fprintf(out, "the result could not be kept beside the backup: %v\n", recordErr)
-	}
-	if err != nil {
-		return &Failure{Code: ExitUnsafe, Err: err, Advice: "do not rely on it; take another: etcdadm backup create"}
-	}
-	fmt.Fprintf(out, "%s is good: etcd %s served it after %s, at revision %d with %d keys", name, r.Version, d.Took.Round(time.Millisecond), d.Info.Revision, d.Info.Keys)
-	if d.Note != "" {
-		fmt.Fprintf(out, " (%s)", d.Note)
+	fmt.Fprintf(out, "%s is good: etcd %s served it after %s, at revision %d with %d keys", name, x.Meta.EtcdVersion, d.Took.Round(time.Millisecond), d.Info.Revision, d.Info.Keys)
+	if note != "" {
+		fmt.Fprintf(out, " (%s)", note)
 	}
 	fmt.Fprintln(out)
 	return nil

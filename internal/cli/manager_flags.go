@@ -29,7 +29,8 @@ func (anything) IsBoolFlag() bool { return true }
 func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	list := func(p *[]string, name, usage string) { fs.Var(&listFlag{values: p}, name, usage) }
 	fs.StringVar(&c.Address, "address", c.Address, "this host's own address")
-	fs.Func("backup-interval", "how often a backup is made; backups are not in this release (default 15m)", durationInto(&c.BackupInterval))
+	fs.Func("backup-interval", "how often a backup is taken; 0 takes none by itself (default 15m)", durationInto(&c.BackupInterval))
+	fs.Func("backup-drill-interval", "how often the newest backup is restored into an etcd that is thrown away and compared, on one host; 0: never (default 0)", durationInto(&c.DrillInterval))
 	fs.StringVar(&c.BackupStore, "backup-store", c.BackupStore, "URL of the store that holds backups and the cluster's spec")
 	list(&c.ClientURLs, "client-urls", "where clients reach the member")
 	list(&c.QuarantineURLs, "quarantine-client-urls", "where clients reach the member in quarantine")

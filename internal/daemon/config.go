@@ -66,6 +66,7 @@ type Config struct {
 
 	MetricsPort    int // 0: off
 	BackupInterval time.Duration
+	DrillInterval  time.Duration // between tries of the newest backup; 0: none by itself
 	OnSigterm      SigtermAction
 	DeadAfter      time.Duration // 0: the spec's, or the default
 	LogFormat      string        // text, json

@@ -371,6 +371,11 @@ func asBackup(b backupstore.Backup) cluster.Backup {
 	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Meta.EtcdVersion}
 	if m := b.Manifest; m != nil {
 		out.Revision, out.Bytes, out.Reason, out.Proven = m.Position.Revision, m.Snapshot.Size, string(m.Reason), m.Proven()
+		for _, v := range m.Verifications {
+			if v.Depth == backup.DepthDrilled && v.OK {
+				out.Drilled = v.At
+			}
+		}
 	}
 	return out
 }

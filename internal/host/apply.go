@@ -151,6 +151,8 @@ func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest) cluster.A
 		return h.stage(ctx, op)
 	case cluster.OpBackup:
 		return h.takeBackup(ctx, op)
+	case cluster.OpDrill:
+		return h.takeDrill(op)
 	}
 	return refused("host %s does not know the op %q", h.o.ID, op.Kind)
 }

@@ -32,6 +32,10 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		t := *h.taken
 		out.Taken = &t
 	}
+	if h.drill != nil {
+		t := *h.drill
+		out.Drill = &t
+	}
 	h.mu.Unlock()
 	out.Staged = h.staged(s)
 	if h.o.Sources != nil {

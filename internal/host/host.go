@@ -84,6 +84,7 @@ type Host struct {
 	rolledBack bool            // a peer remembers a later beat of this disk
 	stageNow   *cluster.Staged // how far staging is; nil: nothing is being staged
 	taken      *cluster.Taken
+	drill      *cluster.Taken
 }
 
 // New makes a host that does nothing yet.

@@ -211,6 +211,41 @@ func (h *Host) runBackup(ctx context.Context, l Launch, o BackupOrder, begun clu
 	h.changed()
 }
 
+// takeDrill begins to try a backup out.
+func (h *Host) takeDrill(op cluster.Op) cluster.ApplyReply {
+	if h.o.Sources == nil || op.Backup == "" {
+		return refused("host %s has no backup store, or the drill names no backup", h.o.ID)
+	}
+	h.mu.Lock()
+	if h.drill != nil && h.drill.Running {
+		h.mu.Unlock()
+		return done("it was so already")
+	}
+	begun := cluster.Taken{Running: true, Began: time.Now().UTC().Round(0), Reason: "drill"}
+	h.drill = &begun
+	h.mu.Unlock()
+	ok := h.inBackground(stageDeadline, func(ctx context.Context) {
+		b, err := h.o.Sources.Drill(ctx, op.Backup)
+		end := begun
+		end.Running, end.Ended = false, time.Now().UTC().Round(0)
+		if err != nil {
+			end.Error = err.Error()
+			h.o.Log.Error("a backup was tried out and cannot be relied on, or could not be tried out", "backup", op.Backup, "err", err)
+		} else {
+			end.Backup = &b
+			h.o.Log.Info("backup tried out in an etcd that was thrown away: it is good", "backup", op.Backup, "took", end.Ended.Sub(end.Began).Round(time.Millisecond))
+		}
+		h.mu.Lock()
+		h.drill = &end
+		h.mu.Unlock()
+		h.changed()
+	})
+	if !ok {
+		return refused("host %s is shutting down", h.o.ID)
+	}
+	return done("begun")
+}
+
 // inBackground runs work beside the ops, until it ends or the host does; false
 // when the host is shutting down.
 func (h *Host) inBackground(limit time.Duration, work func(context.Context)) bool {

@@ -87,6 +87,8 @@ type Options struct {
 	Catalogue   Catalogue       // nil: nothing is known of backups
 	// BackupInterval is how often a backup is taken by itself; zero: never.
 	BackupInterval time.Duration
+	// DrillInterval is how often a backup is tried out; zero: never by itself.
+	DrillInterval time.Duration
 	// Spec, when set, takes the place of the spec in the store.
 	Spec *cluster.Spec
 	// DeadAfter, when positive, goes for a spec that names none.

@@ -54,7 +54,7 @@ func (q queue) recovering() bool {
 // is set when something told of a change.
 func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool) {
 	l.queue = last.queue
-	l.queue.backups.Interval = m.o.BackupInterval
+	l.queue.backups.Interval, l.queue.backups.DrillInterval = m.o.BackupInterval, m.o.DrillInterval
 	if l.failed || l.foreign {
 		return
 	}

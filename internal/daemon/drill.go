@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"etcdadm.io/backup"
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/snapshot"
+)
+
+// Drill is what is needed to try a backup out.
+type Drill struct {
+	Catalogue  *backupstore.Catalogue
+	Identities backupstore.Identities
+	Finder     *release.Finder
+	Parent     string         // a directory with room for the snapshot twice; empty: the system's
+	Host       cluster.HostID // who does it; may be empty
+}
+
+// ErrBadBackup is in the chain of a drill's error when the backup is what was
+// bad, and not the drill.
+var ErrBadBackup = errors.New("the backup cannot be relied on")
+
+// Run restores a backup into an etcd that is thrown away, compares what that
+// serves, and keeps the result beside the backup. note says what could not be
+// compared or kept.
+func (d Drill) Run(ctx context.Context, name backup.Name) (b backupstore.Backup, drilled snapshot.Drilled, note string, err error) {
+	dir, err := os.MkdirTemp(d.Parent, "etcdadm-drill-")
+	if err != nil {
+		return b, drilled, "", fmt.Errorf("make room for the drill: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, fileSnapshot)
+	began := time.Now()
+	b, err = d.Catalogue.Download(ctx, name, file, d.Identities, nil)
+	if err == nil {
+		drilled, err = d.restore(ctx, b, file, filepath.Join(dir, "site"))
+	}
+	bad := errors.Is(err, backupstore.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) || errors.Is(err, snapshot.ErrNoHash) || errors.Is(err, snapshot.ErrDiffers)
+	if err != nil && !bad {
+		return b, drilled, "", err // it says nothing about the backup
+	}
+	v := backup.Verification{At: began.UTC(), Host: d.Host, Depth: backup.DepthDrilled, OK: err == nil, Duration: time.Since(began)}
+	if err != nil {
+		v.Problem = err.Error()
+		err = fmt.Errorf("%w: %w", ErrBadBackup, err)
+	} else {
+		v.Revision, v.Keys = drilled.Info.Revision, &drilled.Info.Keys
+	}
+	note = drilled.Note
+	if recordErr := d.Catalogue.Record(ctx, name, v); recordErr != nil {
+		note = fmt.Sprintf("the result could not be kept beside the backup: %v", recordErr)
+	}
+	return b, drilled, note, err
+}
+
+func (d Drill) restore(ctx context.Context, b backupstore.Backup, file, site string) (snapshot.Drilled, error) {
+	r, err := d.Finder.Find(ctx, b.Meta.EtcdVersion.String())
+	if err != nil {
+		return snapshot.Drilled{}, fmt.Errorf("find the etcd that wrote the backup: %w", err)
+	}
+	sum, err := trailer(file)
+	if err != nil {
+		return snapshot.Drilled{}, err
+	}
+	o := snapshot.DrillOptions{Snapshot: file, Verified: sum, Site: site, Release: r}
+	if m := b.Manifest; m != nil && m.Position.Hash != nil {
+		h := m.Position.Hash
+		o.Expect = &snapshot.Hash{Revision: h.Revision, CompactRevision: h.Compacted, Hash: h.Hash}
+	}
+	return snapshot.Drill(ctx, o)
+}
+
+// Drill implements host.Sources.
+func (s *sources) Drill(ctx context.Context, name string) (cluster.Backup, error) {
+	n, err := backup.ParseName(name)
+	if err != nil {
+		return cluster.Backup{}, err
+	}
+	d := Drill{Catalogue: s.catalogue, Finder: s.d.releases.finder, Parent: s.d.disk.StateDir(), Host: s.d.id}
+	b, _, note, err := d.Run(ctx, n)
+	if err != nil {
+		return cluster.Backup{}, err
+	}
+	if note != "" {
+		s.d.log.Info("drill", "backup", n, "note", note)
+	}
+	return asBackup(b), nil
+}
