@@ -35,6 +35,8 @@ type options struct {
 	version string   // of etcd; empty: 3.6.16
 	flags   []string // of every daemon, after the usual ones
 	network bool     // each host in a network namespace of its own
+	store   string   // URL of the backup store; empty: a directory
+	env     []string // of every program
 }
 
 // testCluster is a backup store and the hosts that share it.
@@ -130,7 +132,12 @@ func tail(path string, n int) string {
 
 func (c *testCluster) pkiDir() string { return filepath.Join(c.dir, "pki") }
 
-func (c *testCluster) storeURL() string { return "file://" + c.store }
+func (c *testCluster) storeURL() string {
+	if c.options.store != "" {
+		return c.options.store
+	}
+	return "file://" + c.store
+}
 
 // addHost prepares one more host.
 func (c *testCluster) addHost() *host {
@@ -178,7 +185,7 @@ func (c *testCluster) run(env []string, program string, args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = slices.Concat(os.Environ(), c.options.env, env)
 	cmd.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -110,7 +110,7 @@ func (h *host) start() {
 	if h.auto {
 		cmd = exec.Command(filepath.Join(programs, "etcdadm"), append([]string{"auto", h.c.storeURL()}, h.arguments()...)...)
 	}
-	cmd.Env = append(os.Environ(), h.env...)
+	cmd.Env = slices.Concat(os.Environ(), h.c.options.env, h.env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals for the test are not for it
 	if err := h.spawn(cmd); err != nil {
