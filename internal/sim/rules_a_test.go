@@ -324,15 +324,20 @@ func TestRule5LearnerWipedBeforePromotion(t *testing.T) {
 		was, _ := wiped.state()
 		w.Halt(wiped)
 		w.Wipe(wiped)
-		w.run(8 * time.Second) // out of sight, and listed
-		w.Start(wiped)
-		w.run(15 * time.Second)
-		voters, _ := w.voters()
-		for _, v := range voters {
-			if v.ID == was.Local.Member {
-				w.violate("learner %s was promoted after its disk was wiped", v.ID)
+		unpromoted := func() {
+			w.step()
+			voters, _ := w.voters()
+			for _, v := range voters {
+				if v.ID == was.Local.Member {
+					w.violate("learner %s was promoted after its disk was wiped", v.ID)
+				}
 			}
 		}
+		w.run(8 * time.Second) // out of sight, and listed
+		unpromoted()           // before it is seen to be wiped, and replaced
+		w.Start(wiped)
+		w.run(15 * time.Second)
+		unpromoted()
 		w.Await(3, soonEnough)
 	})
 }
