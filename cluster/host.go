@@ -49,7 +49,8 @@ type LocalMember struct {
 	// another than Member: etcd took it from an old member list at its first
 	// start. The member was stopped for good then.
 	Took MemberID `json:"took,omitempty"`
-	// HasData tells whether the write-ahead log is on the disk, as observed.
+	// HasData tells whether the write-ahead log is on the disk, as observed; of
+	// a member that started, in a directory that is this disk's.
 	HasData bool `json:"hasData,omitempty"`
 }
 
@@ -212,6 +213,13 @@ type Progress struct {
 // Before reports whether p is behind o in raft's order.
 func (p Progress) Before(o Progress) bool {
 	return p.Term < o.Term || p.Term == o.Term && p.Index < o.Index
+}
+
+// Vanished reports whether the data of the host's member is gone while its
+// process still runs, from memory and open files. It is another disk at the
+// next start.
+func (h HostState) Vanished() bool {
+	return h.Local.State == MemberStarted && !h.Local.HasData && h.Process.Runs()
 }
 
 // Carries reports whether the host's disk holds, or may hold, member data.

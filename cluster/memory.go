@@ -92,6 +92,7 @@ func foldMembers(before []MemberMemory, o *Observation) []MemberMemory {
 			JoiningSince: since(prev.JoiningSince, s.Learner, o.At),
 
 			HostlessSince: since(prev.HostlessSince, s.Host == nil, o.At),
+			VanishedSince: since(prev.VanishedSince, s.Host != nil && s.Host.Vanished(), o.At),
 		}
 		foldLeaderless(&now, prev, s.Host, o.At)
 		out = append(out, now)

@@ -93,6 +93,9 @@ type MemberMemory struct {
 	// SilentSince: since when every host that could be asked says that the
 	// member does not answer; zero: at least one of them can reach it.
 	SilentSince time.Time `json:"silentSince,omitzero"`
+	// VanishedSince: since when its host says that its data is gone from the
+	// disk while it runs.
+	VanishedSince time.Time `json:"vanishedSince,omitzero"`
 	// Answered is how often its process had been restarted when it answered
 	// its host last; what was restarted since then died without an answer.
 	Answered int `json:"answered,omitempty"`

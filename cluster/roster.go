@@ -50,7 +50,7 @@ func (o *Observation) Roster() (Roster, bool) {
 		s.Host = o.carrier(view.Cluster, m.ID)
 		s.Owner = o.owner(m)
 		s.HostID = o.hostOf(s)
-		s.Up, s.Why = o.up(s, view.Cluster)
+		s.Up, s.Why = o.up(s, view)
 		r.Seats = append(r.Seats, s)
 	}
 	return r, true
@@ -131,8 +131,11 @@ func (o *Observation) hostOf(s Seat) HostID {
 	return ""
 }
 
-func (o *Observation) up(s Seat, c ClusterID) (bool, string) {
-	h := s.Host
+// up is of a voter whose data is gone, too, while nobody else has any: then it
+// is all that there is.
+func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
+	h, c := s.Host, view.Cluster
+	alone := !slices.ContainsFunc(view.Members, func(m Member) bool { return m.ID != s.ID && !m.Learner })
 	switch {
 	case h == nil && s.Owner != nil:
 		return false, fmt.Sprintf("host %s does not carry it", s.Owner.Host)
@@ -149,6 +152,8 @@ func (o *Observation) up(s Seat, c ClusterID) (bool, string) {
 		return false, "it does not answer its host"
 	case h.Status.Member != s.ID || h.Status.Cluster != c:
 		return false, fmt.Sprintf("member %s of cluster %s answers in its place", h.Status.Member, h.Status.Cluster)
+	case h.Vanished() && !alone:
+		return false, "it serves from memory only: its data is gone from the disk"
 	case !h.Status.Healthy:
 		return false, "it serves no quorum reads"
 	}

@@ -302,7 +302,8 @@ func (l *laws) membership(x HostOp, h *cluster.HostReport) {
 	}
 	l.must(p.Voters == len(l.roster.Voters()) && p.Up == len(l.roster.Up()), "a projection that does not begin with what is")
 	speaker, ok := l.roster.Seat(h.Local.Member)
-	l.must(ok && speaker.Up && !speaker.Learner, "a membership call through a member that is no voter that is up")
+	handsOver := x.Op.Kind == cluster.OpMoveLeader && h.UnderFence && h.Vanished() // it leads raft from memory
+	l.must(ok && (speaker.Up || handsOver) && !speaker.Learner, "a membership call through a member that is no voter that is up")
 	s, listed := l.roster.Seat(x.Op.Member)
 	switch x.Op.Kind {
 	case cluster.OpAddLearner:

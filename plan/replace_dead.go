@@ -52,6 +52,9 @@ func replaceDead(v *view) *Decision {
 	for _, s := range v.roster.Voters() {
 		dead, why := v.dead(s)
 		if !dead {
+			dead, why = v.vanished(s)
+		}
+		if !dead {
 			v.notePatience(s)
 			continue
 		}
@@ -66,6 +69,22 @@ func replaceDead(v *view) *Decision {
 		return v.replace(s, why)
 	}
 	return nil
+}
+
+// vanishedFor is how long a member's data has to be seen gone before it is
+// replaced while it serves.
+const vanishedFor = 10 * time.Second
+
+// vanished reports whether a voter that still serves has to be replaced,
+// because its data is gone from its disk: it would come back with nothing. It
+// is counted down, and taken out like a healthy one, when every other voter is
+// up (SAFETY.md, rule 3); its host then joins anew.
+func (v *view) vanished(s cluster.Seat) (bool, string) {
+	since := v.obs.Memory.Member(s.ID).VanishedSince
+	if since.IsZero() || s.Host == nil || !s.Host.Vanished() || v.obs.At.Sub(since) < vanishedFor || len(v.downVoters()) != 1 {
+		return false, ""
+	}
+	return true, "its data is gone from the disk of host " + string(s.Host.Host) + ", and it serves from memory only"
 }
 
 func (v *view) notePatience(s cluster.Seat) {
@@ -127,6 +146,9 @@ func (v *view) reusable(h *cluster.HostReport) bool {
 // quorum of the remaining.
 func (v *view) removeDead(s cluster.Seat, reason string) *Decision {
 	p := v.projection(-1, 0)
+	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil {
+		return v.handOver(s, reason) // it still leads raft from memory
+	}
 	if !p.Keeps(v.wanted()) {
 		return wait(true, "waiting-for-voters", "", "voter %s is dead and cannot be removed now: %s", seatName(s), p)
 	}

@@ -229,6 +229,7 @@ func (w *world) setAside(h *worldHost, op cluster.Op) error {
 		return fmt.Errorf("the data is held")
 	}
 	h.SetAside = append(h.SetAside, cluster.SetAside{Dir: fmt.Sprintf("%s-%s", op.Member, op.Reason), Cluster: op.Cluster, Member: op.Member, Reason: op.Reason})
+	h.vanished = false
 	h.Local, h.Process, h.dead, h.stuck, h.behind, h.quiet = cluster.LocalMember{}, cluster.Process{}, false, false, 0, 0
 	return nil
 }

@@ -47,6 +47,7 @@ type worldHost struct {
 	unpromised bool          // the daemon answers without a promise
 	dead       bool          // the member's process does not run, whatever the daemon does
 	stuck      bool          // the member never catches up
+	vanished   bool          // the files are gone under the running process
 	hung       bool          // the process runs and answers nothing
 	held       bool          // something holds the data: it cannot be moved
 	auth       bool          // etcd asks for a credential that the daemon has not
@@ -285,6 +286,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	}
 	r.Process.State = cluster.ProcessRunning
 	w.readLog(h, &r)
+	r.Local.HasData = !h.vanished
 	if h.hung {
 		r.Process.State = cluster.ProcessSilent
 		return r

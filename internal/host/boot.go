@@ -280,6 +280,6 @@ func (h *Host) noteVanished(s State) {
 	h.note(cluster.Problem{
 		Code:     "data-vanished",
 		Sentence: fmt.Sprintf("the data directory of the running member %s is gone or not its own any more; once it ends it cannot be started again", s.Local.Member),
-		Hint:     "replace the member while it still serves",
+		Hint:     "with three or more voters it is taken out while it serves, once every other one is up, and this host joins anew; a single one is all that is left: take a backup now, and add members on other hosts",
 	})
 }

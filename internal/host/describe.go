@@ -1,7 +1,9 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -44,7 +46,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 			out.Received = h.o.Sources.Received(s.Local.Token)
 		}
 	}
-	out.Local.HasData = f.wal
+	out.Local.HasData = f.wal && (f.marked || s.Local.State != cluster.MemberStarted)
 	if f.dataErr != nil {
 		out.Local.HasData = s.Local.State != cluster.MemberPrepared // unknown is not absent
 		out.Problems = append(out.Problems, cluster.Problem{
@@ -102,7 +104,14 @@ func (h *Host) problems(s State) []cluster.Problem {
 	for _, code := range slices.Sorted(maps.Keys(h.noted)) {
 		out = append(out, h.noted[code])
 	}
-	if h.saveErr != nil {
+	switch {
+	case errors.Is(h.saveErr, fs.ErrNotExist):
+		out = append(out, cluster.Problem{
+			Code:     "state-vanished",
+			Sentence: fmt.Sprintf("the state directory of host %s is gone under the running daemon, so it promises nothing and carries out nothing: %v", h.o.ID, h.saveErr),
+			Hint:     "once every other voter is up, stop this daemon with its etcd and start it again: the host joins anew with an empty disk", Unfit: true,
+		})
+	case h.saveErr != nil:
 		out = append(out, cluster.Problem{
 			Code:     "state-not-written",
 			Sentence: fmt.Sprintf("host %s cannot write its state, so it promises nothing and carries out nothing: %v", h.o.ID, h.saveErr),

@@ -3,6 +3,8 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
 	"syscall"
@@ -216,4 +218,19 @@ func awaitOwner(ctx context.Context, t *testing.T, c *testetcd.Cluster, disk *ho
 	}
 	t.Fatal("the joiner wrote no log")
 	return 0
+}
+
+// TestStateDirectoryGone: the host says what happened, and not that the disk is full.
+func TestStateDirectoryGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		defer d.end()
+		m.mu.Lock()
+		m.saveErr = fmt.Errorf("replace state: %w", fs.ErrNotExist)
+		m.mu.Unlock()
+		st := d.look(2)
+		if problemOf(st, "state-vanished") == nil || problemOf(st, "state-not-written") != nil {
+			t.Fatalf("problems %+v", st.Problems)
+		}
+	})
 }

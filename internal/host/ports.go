@@ -97,6 +97,7 @@ type Disk interface {
 	// Load reads the state; a directory without one returns ok == false. A
 	// state that is there and cannot be read is an error.
 	Load() (s State, ok bool, err error)
+	// Save's error wraps fs.ErrNotExist where the directory itself is gone.
 	Save(s State) error
 	// CreateData makes the member's data directory with a mark of this disk in
 	// it. It succeeds when the directory exists with this disk's mark, and

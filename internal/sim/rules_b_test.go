@@ -69,6 +69,30 @@ func TestRule8DataWipedUnderTheState(t *testing.T) {
 	})
 }
 
+// TestRule8DataWipedUnderTheMember: the member serves on from memory. It is
+// replaced before it ends, and its host joins anew, without anybody's help.
+func TestRule8DataWipedUnderTheMember(t *testing.T) {
+	for _, leads := range []bool{false, true} {
+		inWorld(t, Options{}, func(w *World) {
+			w.formed(3, "a", "b", "c")
+			m := w.raftLeader()
+			if !leads {
+				m = w.Host("a")
+				if m == w.raftLeader() {
+					m = w.Host("b")
+				}
+			}
+			before, _ := m.state()
+			w.WipeData(m)
+			w.Until("it was replaced", soonEnough, func() bool {
+				s, _ := m.state()
+				return s.Local.Member != before.Local.Member && s.Local.State == cluster.MemberStarted
+			})
+			w.Await(3, soonEnough)
+		})
+	}
+}
+
 // TestRule8PreparationOfALaterDisk: a learner's host is wiped after the add
 // and prepared anew; the member that was added before is not its own.
 func TestRule8PreparationOfALaterDisk(t *testing.T) {
