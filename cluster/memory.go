@@ -23,8 +23,20 @@ func Fold(before Memory, o *Observation) Memory {
 	m.Hosts = foldHosts(before.Hosts, o)
 	m.Members = foldMembers(before.Members, o)
 	m.EnoughSince = foldEnough(before.EnoughSince, o)
+	m.QuorumlessSince = since(before.QuorumlessSince, o.quorumless(), o.At)
 	m.Quiet = foldQuiet(before.Quiet, o)
 	return m
+}
+
+// quorumless: the intent says that there is a cluster, and no quorum of it is
+// in sight.
+func (o *Observation) quorumless() bool {
+	in := o.Intent()
+	if in == nil || in.State != IntentFounded {
+		return false
+	}
+	r, ok := o.Roster()
+	return !ok || !r.HasQuorum()
 }
 
 // MaxUnwatched is the longest time between two observations over which what

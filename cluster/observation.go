@@ -61,6 +61,8 @@ type Memory struct {
 	// EnoughSince: since when enough hosts for a founding by majority have
 	// been in sight together.
 	EnoughSince time.Time `json:"enoughSince,omitzero"`
+	// QuorumlessSince: since when a cluster that is founded has no quorum.
+	QuorumlessSince time.Time `json:"quorumlessSince,omitzero"`
 	// Quiet: since when every voter's host has been under this fence while the
 	// intent stayed as it was.
 	Quiet Quiet `json:"quiet,omitzero"`

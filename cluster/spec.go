@@ -30,6 +30,10 @@ type Spec struct {
 	Hold bool `json:"hold,omitempty"`
 	// DeadAfter overrides DefaultDeadAfter when positive.
 	DeadAfter time.Duration `json:"deadAfter,omitempty"`
+	// AutoRecoverAfter, when positive, is how long the quorum has to be gone
+	// before the cluster is recovered from the furthest survivor without a
+	// person. It may lose writes.
+	AutoRecoverAfter time.Duration `json:"autoRecoverAfter,omitempty"`
 	// Options are etcd settings beyond what the daemon sets by itself, as flag
 	// names without dashes.
 	Options map[string]string `json:"options,omitempty"`
@@ -46,7 +50,7 @@ func (s Spec) DeadAfterOrDefault() time.Duration {
 // Equal reports whether both ask for the same.
 func (s Spec) Equal(o Spec) bool {
 	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold &&
-		s.DeadAfter == o.DeadAfter && slices.Equal(s.Hosts, o.Hosts) && maps.Equal(s.Options, o.Options)
+		s.DeadAfter == o.DeadAfter && s.AutoRecoverAfter == o.AutoRecoverAfter && slices.Equal(s.Hosts, o.Hosts) && maps.Equal(s.Options, o.Options)
 }
 
 // ErrSpec is in the chain of every error of [Spec.Validate].
@@ -75,6 +79,9 @@ func (s Spec) Validate() error {
 	}
 	if s.EtcdVersion.Major == 3 && s.EtcdVersion.Minor == 5 && s.EtcdVersion.Patch <= 2 {
 		return fmt.Errorf("%w: etcd %s can lose data after a crash (3.5.0 to 3.5.2); use a later 3.5", ErrSpec, s.EtcdVersion)
+	}
+	if s.AutoRecoverAfter < 0 {
+		return fmt.Errorf("%w: a time of %s before recovering by itself is negative", ErrSpec, s.AutoRecoverAfter)
 	}
 	if s.DeadAfter < 0 {
 		return fmt.Errorf("%w: a dead-after time of %s is negative", ErrSpec, s.DeadAfter)

@@ -15,7 +15,7 @@ import (
 // fault changes the world:
 //
 //	hosts H… [releases=(V,…)]     new machines with empty disks
-//	spec N V [hosts=(H,…)] [dead-after=D] [hold] | none | unreadable
+//	spec N V [hosts=(H,…)] [dead-after=D] [auto-recover-after=D] [hold] | none | unreadable
 //	advance D                     time passes, looks are taken
 //	sleep D                       time passes unwatched, or the clock jumps
 //	leader H                      another host leads
@@ -126,6 +126,9 @@ func (w *world) setSpec(t *testing.T, d *datadriven.TestData, args []string) str
 	}
 	if a, ok := d.Arg("dead-after"); ok {
 		s.DeadAfter, _ = time.ParseDuration(a.Vals[0])
+	}
+	if a, ok := d.Arg("auto-recover-after"); ok {
+		s.AutoRecoverAfter, _ = time.ParseDuration(a.Vals[0])
 	}
 	w.spec = s
 	return ""

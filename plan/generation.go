@@ -44,7 +44,7 @@ func generation(v *view) *Decision {
 	}
 	c := v.nextCommand()
 	if c == nil {
-		return nil
+		return autoRecover(v)
 	}
 	if d := v.replaced(c); d != nil {
 		return d

@@ -85,6 +85,8 @@ func (l *laws) shape() {
 			l.must(op.Op.Kind == a.Ops[0].Op.Kind && (op.Op.Kind == cluster.OpStart && op.Op.Founding || op.Op.Kind == cluster.OpRefuse), "ops that may not run side by side")
 		}
 		l.must(a.Projection != nil, "a host action without a projection")
+	case ActQueue:
+		l.must(a.Queue != nil && a.Intent == nil && len(a.Ops) == 0 && l.spec.AutoRecoverAfter > 0 && (!l.seen || !l.roster.HasQuorum()), "a recovery by itself that nobody asked for")
 	case ActCommand:
 		l.must(a.End != nil && a.Intent == nil && len(a.Ops) == 0 && a.End.Name != "" && a.End.Reason != "", "the end of a command without its name or a reason")
 	default:

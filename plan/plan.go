@@ -83,6 +83,8 @@ const (
 	// ActCommand ends a command of the store's queue: its outcome is kept, and
 	// it is taken out.
 	ActCommand ActionKind = "command"
+	// ActQueue puts a command into the store's queue.
+	ActQueue ActionKind = "queue"
 )
 
 // CommandResult is how a command of the queue ended.
@@ -133,6 +135,9 @@ type Action struct {
 	Intent *IntentChange `json:"intent,omitempty"`
 	Ops    []HostOp      `json:"ops,omitempty"`
 	End    *CommandEnd   `json:"end,omitempty"`
+	// Queue is a command that is to be queued; its name and time are made up by
+	// whoever does it.
+	Queue *cluster.Command `json:"queue,omitempty"`
 	// Projection is what the step does to the voters; every membership or
 	// stop action has one.
 	Projection *cluster.Projection `json:"projection,omitempty"`
@@ -150,6 +155,9 @@ func (a *Action) String() string {
 		return "have the hosts keep the intent"
 	case a.Kind == ActIntent:
 		return "write the intent"
+	}
+	if a.Kind == ActQueue {
+		return fmt.Sprintf("queue %s from %s", a.Queue.Kind, a.Queue.Host)
 	}
 	if a.Kind == ActCommand {
 		return fmt.Sprintf("end command %s as %s", a.End.Name, a.End.Result)

@@ -17,6 +17,12 @@ func (w *world) act(a *Action) error {
 		return w.writeIntent(a.Intent)
 	case ActCommand:
 		return w.endCommand(a.End)
+	case ActQueue:
+		w.minted++
+		c := *a.Queue
+		c.Name, c.At = fmt.Sprintf("cmd-%d", w.minted), w.now
+		w.queue.commands = append(w.queue.commands, c)
+		return nil
 	}
 	for _, o := range a.Ops {
 		if err := w.apply(o); err != nil {

@@ -119,6 +119,9 @@ func (w *world) endCommand(e *CommandEnd) error {
 // readLog adds the end of the member's log when a recovery asks for it.
 func (w *world) readLog(h *worldHost, r *cluster.HostReport) {
 	c := w.clusterOf(h)
+	if c != nil && w.spec != nil && w.spec.AutoRecoverAfter > 0 {
+		r.Log = &cluster.Progress{Term: c.term, Index: c.index}
+	}
 	for _, q := range w.queue.commands {
 		if c == nil || q.Kind != cluster.CommandRecover {
 			continue

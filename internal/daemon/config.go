@@ -69,8 +69,11 @@ type Config struct {
 	DrillInterval  time.Duration // between tries of the newest backup; 0: none by itself
 	OnSigterm      SigtermAction
 	DeadAfter      time.Duration // 0: the spec's, or the default
-	LogFormat      string        // text, json
-	LogLevel       int           // klog's -v; 0 says decisions and changes
+	// AutoRecoverAfter: recover from a survivor without a person after the
+	// quorum was gone for so long; 0: never.
+	AutoRecoverAfter time.Duration
+	LogFormat        string // text, json
+	LogLevel         int    // klog's -v; 0 says decisions and changes
 }
 
 // Default is the configuration that the flags start from.

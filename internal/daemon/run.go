@@ -243,8 +243,8 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	d.watch = newWatch(d.report)
 	opts := manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
-		DeadAfter: d.cfg.DeadAfter,
-		Network:   network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: shownURL(d.cfg.BackupStore),
+		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
+		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: shownURL(d.cfg.BackupStore),
 		Catalogue: catalogueView{d.sources.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, MemberIDs: memberIDs,
 		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.DiscoveryPollInterval},
 	}
@@ -253,7 +253,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 		if err != nil {
 			return nil, err
 		}
-		spec.DeadAfter = d.cfg.DeadAfter
+		spec.DeadAfter, spec.AutoRecoverAfter = d.cfg.DeadAfter, d.cfg.AutoRecoverAfter
 		opts.Spec = &spec
 	}
 	if d.manager, err = manager.New(opts); err != nil {

@@ -42,6 +42,8 @@ type Manager struct {
 	status    Status
 	said      map[string]string // by topic; what was said last
 	recording recording
+	// quorumless: the last look found no quorum of a cluster that was founded.
+	quorumless bool
 }
 
 // New makes a manager that does nothing yet. It fails on missing options.

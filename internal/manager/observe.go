@@ -68,6 +68,9 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	t.memory = cluster.Fold(t.memory, o)
 	o.Memory = t.memory
 	t.last, t.looked = o, began
+	m.mu.Lock()
+	m.quorumless = !t.memory.QuorumlessSince.IsZero()
+	m.mu.Unlock()
 	return o, l
 }
 
@@ -80,6 +83,9 @@ func (m *Manager) knownSpec() *cluster.Spec {
 
 // recovering reports whether the ends of the hosts' logs are asked for.
 func (m *Manager) recovering() bool {
+	if m.mayRecover() {
+		return true
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.store.queue.recovering()
@@ -87,11 +93,16 @@ func (m *Manager) recovering() bool {
 
 // completed is the spec with what this daemon was told for what it leaves open.
 func (m *Manager) completed(s *cluster.Spec) *cluster.Spec {
-	if s == nil || s.DeadAfter > 0 || m.o.DeadAfter <= 0 {
-		return s
+	if s == nil {
+		return nil
 	}
 	c := *s
-	c.DeadAfter = m.o.DeadAfter
+	if c.DeadAfter <= 0 {
+		c.DeadAfter = m.o.DeadAfter
+	}
+	if c.AutoRecoverAfter <= 0 {
+		c.AutoRecoverAfter = m.o.AutoRecoverAfter
+	}
 	return &c
 }
 

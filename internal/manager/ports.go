@@ -93,11 +93,13 @@ type Options struct {
 	Spec *cluster.Spec
 	// DeadAfter, when positive, goes for a spec that names none.
 	DeadAfter time.Duration
-	Planner   Planner // nil: plan.Next
-	MemberIDs MemberIDs
-	Mint      func() string                     // nil: host.Mint
-	Rand      func(time.Duration) time.Duration // uniform in [0, d); nil: math/rand
-	Log       *slog.Logger                      // nil: slog.Default
+	// AutoRecoverAfter, when positive, goes for a spec that names none.
+	AutoRecoverAfter time.Duration
+	Planner          Planner // nil: plan.Next
+	MemberIDs        MemberIDs
+	Mint             func() string                     // nil: host.Mint
+	Rand             func(time.Duration) time.Duration // uniform in [0, d); nil: math/rand
+	Log              *slog.Logger                      // nil: slog.Default
 	// Decided is told every decision, said or not, with what it was made from
 	// (metrics, recordings). It must not block. Neither value may be changed.
 	Decided   func(*cluster.Observation, plan.Decision)

@@ -69,12 +69,30 @@ func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool)
 			l.queue.commands = append(l.queue.commands, m.lookUp(ctx, asCommand(c)))
 		}
 	}
-	if len(l.queue.commands) > 0 {
+	if len(l.queue.commands) > 0 || m.mayRecover() {
 		if r, err := m.o.Control.ReadRecord(ctx); err == nil {
-			l.queue.recorded = cluster.Progress{Revision: r.Revision}
+			l.queue.recorded = recordedOf(r, l.ours())
 		}
 	}
 	l.listBackups(ctx, m)
+}
+
+// recordedOf is what the record says of the intent's cluster.
+func recordedOf(r control.Record, in *cluster.Intent) cluster.Progress {
+	p := cluster.Progress{Revision: r.Revision}
+	for _, c := range r.Clusters {
+		if in != nil && c.Cluster == in.Cluster && in.Cluster != 0 {
+			p.Term, p.Index = c.Term, c.Index
+		}
+	}
+	return p
+}
+
+// mayRecover: the cluster is to be recovered by itself, and the quorum is gone.
+func (m *Manager) mayRecover() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.quorumless && m.store.spec != nil && m.completed(m.store.spec).AutoRecoverAfter > 0
 }
 
 func (l *look) listBackups(ctx context.Context, m *Manager) {
@@ -136,6 +154,22 @@ func readFlag(c *cluster.Command, flag string) string {
 		return c.Malformed
 	}
 	return fmt.Sprintf("it says %q, which this release does not know", flag)
+}
+
+// queueCommand puts a command into the queue, as a person would.
+func (t *term) queueCommand(ctx context.Context, c *cluster.Command) bool {
+	m := t.m
+	if m.o.Control == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+	defer cancel()
+	_, err := m.o.Control.AddWish(ctx, control.Wish{Kind: c.Kind, Host: c.Host, Dir: c.Dir, Lost: c.Lost})
+	m.sayOnce("queue a command", "cannot queue a command", err)
+	m.mu.Lock()
+	m.store.queue.at = time.Time{}
+	m.mu.Unlock()
+	return err == nil
 }
 
 // endCommand keeps how a command ended, and takes it out of the queue.
