@@ -270,8 +270,8 @@ func TestSpec(t *testing.T) {
 		{name: "version", spec: `{"memberCount":3,"etcdVersion":"latest"}`, err: control.ErrMalformed},
 		{name: "not an object", spec: `[]`, err: control.ErrMalformed},
 		{name: "null", spec: `null`, err: control.ErrMalformed},
-		{name: "settings", spec: `{"memberCount":3,"etcdVersion":"3.6.16"}`, more: `{"hold":true,"deadAfter":"1d","hosts":["a","b","c"],"options":{"quota-backend-bytes":"1"}}`,
-			want: &cluster.Spec{MemberCount: 3, EtcdVersion: plain.EtcdVersion, Hold: true, DeadAfter: 24 * time.Hour, Hosts: []cluster.HostID{"a", "b", "c"}, Options: map[string]string{"quota-backend-bytes": "1"}}},
+		{name: "settings", spec: `{"memberCount":3,"etcdVersion":"3.6.16"}`, more: `{"hold":true,"deadAfter":"1d","autoRecoverAfter":"2h","hosts":["a","b","c"],"options":{"quota-backend-bytes":"1"}}`,
+			want: &cluster.Spec{MemberCount: 3, EtcdVersion: plain.EtcdVersion, Hold: true, DeadAfter: 24 * time.Hour, AutoRecoverAfter: 2 * time.Hour, Hosts: []cluster.HostID{"a", "b", "c"}, Options: map[string]string{"quota-backend-bytes": "1"}}},
 		{name: "settings malformed", spec: `{"memberCount":3,"etcdVersion":"3.6.16"}`, more: `{"hold":"perhaps"}`, err: control.ErrMalformed},
 		{name: "settings unknown key", spec: `{"memberCount":3,"etcdVersion":"3.6.16"}`, more: `{"x":1}`, want: &plain, warnings: 1},
 	}
@@ -298,7 +298,7 @@ func TestSpec(t *testing.T) {
 func TestWriteSpec(t *testing.T) {
 	ctx, s := t.Context(), memory.New()
 	f := control.New(s, "etcd")
-	full := cluster.Spec{MemberCount: 5, EtcdVersion: cluster.MustVersion("3.6.16"), Hold: true, DeadAfter: time.Minute}
+	full := cluster.Spec{MemberCount: 5, EtcdVersion: cluster.MustVersion("3.6.16"), Hold: true, DeadAfter: time.Minute, AutoRecoverAfter: time.Hour}
 	if err := f.WriteSpec(ctx, full); err != nil {
 		t.Fatal(err)
 	}

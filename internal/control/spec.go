@@ -25,10 +25,12 @@ type SpecRead struct {
 // settings is the part of a spec that the predecessor does not know, kept in
 // an object beside its own. Durations are written as people write them.
 type settings struct {
-	Hosts     []cluster.HostID  `json:"hosts,omitempty"`
-	Hold      bool              `json:"hold,omitempty"`
-	DeadAfter string            `json:"deadAfter,omitempty"` // Go's notation, and d for days
-	Options   map[string]string `json:"options,omitempty"`
+	Hosts     []cluster.HostID `json:"hosts,omitempty"`
+	Hold      bool             `json:"hold,omitempty"`
+	DeadAfter string           `json:"deadAfter,omitempty"` // Go's notation, and d for days
+	// AutoRecoverAfter is in the same notation.
+	AutoRecoverAfter string            `json:"autoRecoverAfter,omitempty"`
+	Options          map[string]string `json:"options,omitempty"`
 }
 
 // ReadSpec reads the spec and our settings beside it. No spec is no error.
@@ -118,7 +120,12 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("deadAfter: %w", err))
 		}
 	}
-	for _, name := range []string{"hosts", "hold", "deadAfter", "options"} {
+	if s.AutoRecoverAfter != "" {
+		if spec.AutoRecoverAfter, err = duration.Parse(s.AutoRecoverAfter); err != nil {
+			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("autoRecoverAfter: %w", err))
+		}
+	}
+	for _, name := range []string{"hosts", "hold", "deadAfter", "autoRecoverAfter", "options"} {
 		l.raw(name)
 	}
 	return unknownKeys(keySettings, l), nil
@@ -133,6 +140,9 @@ func (f *Folder) WriteSpec(ctx context.Context, spec cluster.Spec) error {
 		return fmt.Errorf("write the spec: %w", err)
 	}
 	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, Options: spec.Options}
+	if spec.AutoRecoverAfter > 0 {
+		s.AutoRecoverAfter = spec.AutoRecoverAfter.String()
+	}
 	if spec.DeadAfter > 0 {
 		s.DeadAfter = spec.DeadAfter.String()
 	}
