@@ -69,6 +69,7 @@ func TestTornStreamIsNoBackup(t *testing.T) {
 		for _, n := range []int{1, 31, 32, 33, 480, 512, 4096} {
 			refuse(fmt.Sprintf("%d bytes more", n), bytes.NewReader(append(slices.Clone(whole), make([]byte, n)...)), ErrDamaged)
 		}
+		refuse("a checksum of nothing", bytes.NewReader(snapshotOf(0, 1)), ErrDamaged)
 		refuse("an end wrapped in an error", io.MultiReader(bytes.NewReader(whole), iotest.ErrReader(fmt.Errorf("%w", io.EOF))), io.EOF)
 		if k := keys(t, store); len(k) != 0 {
 			t.Errorf("left behind: %q", k)
@@ -365,6 +366,12 @@ func TestDownload(t *testing.T) {
 	if _, err := c.Download(t.Context(), b.Name, out, ids, nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("again: %v", err)
 	}
+	meanwhile := out + "-meanwhile"
+	_, err = c.Download(t.Context(), b.Name, meanwhile, ids, func(int64) { os.WriteFile(meanwhile, []byte("another's"), 0o600) })
+	if got, _ := os.ReadFile(meanwhile); !errors.Is(err, fs.ErrExist) || string(got) != "another's" {
+		t.Errorf("a file that turns up meanwhile: %.20q, %v", got, err)
+	}
+	os.Remove(meanwhile)
 	if _, err := c.Download(t.Context(), b.Name, filepath.Join(out, "x"), ids, nil); err == nil {
 		t.Error("below a file")
 	}

@@ -63,10 +63,12 @@ func TestEveryFaultOfWriting(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var calls atomic.Int64
-				store.Inject(func(context.Context, memory.Call) memory.Fault {
+				var struck memory.Call
+				store.Inject(func(_ context.Context, call memory.Call) memory.Fault {
 					i := int(calls.Add(1) - 1)
 					switch {
 					case i == n:
+						struck = call
 						if w.cancel {
 							cancel()
 						}
@@ -81,6 +83,9 @@ func TestEveryFaultOfWriting(t *testing.T) {
 				names := list(t, c)
 				if err != nil && !errors.Is(err, gone) && !errors.Is(err, context.Canceled) {
 					t.Errorf("the error is %v", err)
+				}
+				if small := struck.Op == memory.Put && !strings.Contains(struck.Key, "/etcd.backup"); w.name == "lost" && small && err != nil {
+					t.Errorf("the lost reply to %s was not read back: %v", struck.Key, err)
 				}
 				switch {
 				case err == nil && !slices.Equal(names, []backup.Name{b.Name}):
@@ -106,6 +111,46 @@ func TestEveryFaultOfWriting(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A caller who gives up while the meta is under way gets a backup if it came
+// through, and an error if not.
+func TestCancelledAtTheMeta(t *testing.T) {
+	for _, lands := range []bool{true, false} {
+		store := memory.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		req, ids := request(t, encodings[0])
+		b, err := New(&lastMoment{Store: store, lands: lands, cancel: cancel}).Write(ctx, req, bytes.NewReader(snapshotOf(4096, 1)))
+		names := list(t, New(store))
+		if lands != (err == nil) || lands != slices.Equal(names, []backup.Name{b.Name}) {
+			t.Errorf("lands %v: %v, and listed are %q", lands, err, names)
+		}
+		if lands {
+			if v, err := New(store).Verify(t.Context(), b.Name, ids); err != nil || !v.OK {
+				t.Errorf("%+v, %v", v, err)
+			}
+		}
+	}
+}
+
+// lastMoment cancels while a meta is written, which takes effect or not.
+type lastMoment struct {
+	blob.Store
+	lands  bool
+	cancel func()
+}
+
+func (s *lastMoment) Put(ctx context.Context, key string, r io.Reader, cond blob.Condition) (blob.ETag, error) {
+	if !strings.HasSuffix(key, backup.FileMeta) {
+		return s.Store.Put(ctx, key, r, cond)
+	}
+	if s.lands {
+		if _, err := s.Store.Put(ctx, key, r, cond); err != nil {
+			return "", err
+		}
+	}
+	s.cancel()
+	return "", ctx.Err()
 }
 
 // A caller who gives up in the middle of the stream leaves nothing.
