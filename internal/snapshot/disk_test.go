@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -102,12 +103,30 @@ func TestLarge(t *testing.T) {
 	info, err := Verify(within(t), file)
 	must(t, err)
 	t.Logf("verified %d MiB, %d records in %v", info.Size>>20, info.Records, time.Since(began))
-	for _, verified := range []string{"", info.SHA256} {
-		o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(t.TempDir(), "data"), theRelease(t, testetcd.V37))
-		o.Verified, o.Revision = verified, info.Revision+1000
-		began = time.Now()
-		_, err = Restore(within(t), o)
-		must(t, err)
-		t.Logf("restored in %v, verified before: %v", time.Since(began), verified != "")
+	rel, best := theRelease(t, testetcd.V37), map[string]time.Duration{}
+	took := func(how string, run func(dir string) error) {
+		dir, began := filepath.Join(t.TempDir(), "data"), time.Now()
+		must(t, run(dir))
+		d := time.Since(began)
+		t.Logf("%s: %v", how, d)
+		if b := best[how]; b == 0 || d < b {
+			best[how] = d
+		}
+		must(t, os.RemoveAll(dir))
 	}
+	for range 5 {
+		took("etcdutl by hand", func(dir string) error {
+			return exec.CommandContext(within(t), rel.Etcdutl, "snapshot", "restore", file, "--data-dir="+dir,
+				"--bump-revision=1000", "--mark-compacted").Run()
+		})
+		for how, verified := range map[string]string{"ours, hash included": "", "ours, after a verification": info.SHA256} {
+			took(how, func(dir string) error {
+				o := newFounder("http://127.0.0.1:1").options(file, dir, rel)
+				o.Verified, o.Revision = verified, info.Revision+1000
+				_, err := Restore(within(t), o)
+				return err
+			})
+		}
+	}
+	t.Logf("best of each: %v", best)
 }

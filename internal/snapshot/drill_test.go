@@ -11,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -47,24 +48,33 @@ func TestDrill(t *testing.T) {
 	})
 }
 
-// A drill that is called off ends its etcd and leaves nothing.
+// A drill that is called off ends its etcd and leaves nothing, wherever it was.
 func TestCancelledDrill(t *testing.T) {
 	file, dir := snapshotOf(t, testetcd.V37), t.TempDir()
-	o := DrillOptions{Snapshot: file, Site: filepath.Join(dir, "drill"), Release: theRelease(t, testetcd.V37)}
-	for _, after := range []time.Duration{time.Millisecond, 80 * time.Millisecond, 150 * time.Millisecond} {
-		ctx, cancel := context.WithTimeout(within(t), after)
+	slowTool, slowEtcd := theRelease(t, testetcd.V37), theRelease(t, testetcd.V37)
+	slowTool.Etcdutl, slowEtcd.Etcd = hangs(t), hangs(t)
+	o := DrillOptions{Snapshot: file, Site: filepath.Join(dir, "drill")}
+	for _, o.Release = range []release.Release{slowTool, slowEtcd} {
+		ctx, cancel := context.WithTimeout(within(t), 500*time.Millisecond)
 		_, err := Drill(ctx, o)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("after %v: %v", after, err)
+			t.Errorf("called off: %v", err)
 		}
 		if names := left(t, dir); len(names) != 0 {
-			t.Errorf("after %v the drill left %v", after, names)
+			t.Errorf("the drill left %v", names)
 		}
 	}
 	if running := processesIn(t, dir); len(running) != 0 {
 		t.Errorf("processes %v are left", running)
 	}
+}
+
+// hangs is a program that does nothing for long.
+func hangs(t testing.TB) string {
+	path := filepath.Join(t.TempDir(), "hangs")
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 100\n"), 0o700))
+	return path
 }
 
 // processesIn lists the processes whose working directory is below dir.

@@ -117,6 +117,46 @@ func TestReadLog(t *testing.T) {
 	}
 }
 
+// A log of many files, of which etcd has removed the first ones.
+func TestReadLogOfManyFiles(t *testing.T) {
+	defer func(was int64) { wal.SegmentSizeBytes = was }(wal.SegmentSizeBytes)
+	wal.SegmentSizeBytes = 4 << 10
+	dir := filepath.Join(t.TempDir(), "wal")
+	owner, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: new(uint64(7)), ClusterID: new(uint64(9))})
+	must(t, err)
+	w, err := wal.Create(nil, dir, owner)
+	must(t, err)
+	for i := range uint64(600) {
+		saveLog(t, w, i, Position{1 + i/200, i + 1})
+		if n := i + 1; n%100 == 0 {
+			saveSnap(t, w, Position{1 + (n-50-1)/200, n - 50})
+		}
+	}
+	must(t, w.Close())
+	names, _, err := logFiles(dir)
+	must(t, err)
+	for i := range len(names) / 2 {
+		must(t, os.Remove(filepath.Join(dir, names[i])))
+	}
+	l, err := readLog(dir, 0)
+	must(t, err)
+	if want := (Position{3, 600}); l.last != want || l.start.Index != 550 || l.fresh != 0 {
+		t.Errorf("%d files: last %v, start %d, entries from record %d on", len(names), l.last, l.start.Index, l.fresh)
+	}
+	copied := filepath.Join(t.TempDir(), "wal")
+	must(t, rewriteLog(within(t), &remains{log: l, walDir: dir, Survivor: Survivor{Last: l.last, Term: 3}}, copied))
+	l.member = 0
+	var indices []uint64
+	for i := range uint64(50) {
+		indices = append(indices, 551+i)
+	}
+	checkRewritten(t, copied, l, indices)
+	must(t, os.Remove(filepath.Join(dir, names[len(names)-2])))
+	if _, err := readLog(dir, 0); !errors.Is(err, ErrDamaged) {
+		t.Errorf("with a file missing between: %v", err)
+	}
+}
+
 // checkRewritten reads the copied log with etcd's own reader.
 func checkRewritten(t *testing.T, dir string, l *raftLog, indices []uint64) {
 	t.Helper()

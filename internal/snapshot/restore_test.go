@@ -373,7 +373,8 @@ func TestConcurrentRestores(t *testing.T) {
 func TestCancelledRestore(t *testing.T) {
 	file, dir := snapshotOf(t, testetcd.V37), t.TempDir()
 	o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V37))
-	ctx, cancel := context.WithTimeout(within(t), 15*time.Millisecond)
+	o.Release.Etcdutl = hangs(t)
+	ctx, cancel := context.WithTimeout(within(t), 200*time.Millisecond)
 	defer cancel()
 	if _, err := Restore(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
