@@ -19,8 +19,8 @@ const (
 	fileCommand = "_command.json"
 	fileExtra   = "_etcdadm.json" // what the predecessor's format has no place for
 
-	// namesASecond is how many commands can be queued within one second.
-	namesASecond = 1000
+	// mostTries bounds the search for a name that is free.
+	mostTries = 1000
 )
 
 // ErrNoCommand says that there is no command of that name.
@@ -195,28 +195,44 @@ func (f *Folder) AddRestore(ctx context.Context, r RestoreBackup) (string, error
 		return "", fmt.Errorf("add command: %w", err)
 	}
 	at := time.Now().UTC()
-	data := formatRestore(at, r)
-	for i := range namesASecond {
-		name := fmt.Sprintf("%s-%06d", at.Format(time.RFC3339), i)
-		ok, err := f.addCommand(ctx, name, data, r)
-		if ok || err != nil {
+	return f.addCommand(ctx, at, func(dir string) (bool, error) {
+		return f.putRestore(ctx, dir, formatRestore(at, r), r)
+	})
+}
+
+// addCommand writes a command under a name that no command has or had; put
+// tells whether the folder was free. The name is the command's ID, by which
+// the intent and the hosts know what they do it for (SAFETY.md, rule 17), and
+// one that ended leaves its folder free: so the digits tell the moment, and
+// what has ended is looked at.
+func (f *Folder) addCommand(ctx context.Context, at time.Time, put func(dir string) (bool, error)) (string, error) {
+	ended, err := f.EndedCommands(ctx)
+	if err != nil {
+		return "", fmt.Errorf("add command: %w", err)
+	}
+	for i := range mostTries {
+		name := fmt.Sprintf("%s-%06d", at.Format(time.RFC3339), (at.Nanosecond()/int(time.Microsecond)+i)%1_000_000)
+		if slices.ContainsFunc(ended, func(e Ended) bool { return e.Name == name }) {
+			continue
+		}
+		dir := Prefix + name + "/"
+		there, err := f.store.List(ctx, dir)
+		if err != nil {
+			return "", fmt.Errorf("add command: %w", err)
+		}
+		if len(there) > 0 {
+			continue
+		}
+		if ok, err := put(dir); ok || err != nil {
 			return name, err
 		}
 	}
-	return "", fmt.Errorf("add command: %d commands were queued in this second", namesASecond)
+	return "", fmt.Errorf("add command: %d names of this second are taken", mostTries)
 }
 
-// addCommand writes a command under a name that is free; false: it is taken.
-// The command itself comes last, because it is what a reader looks for.
-func (f *Folder) addCommand(ctx context.Context, name string, data []byte, r RestoreBackup) (bool, error) {
-	dir := Prefix + name + "/"
-	there, err := f.store.List(ctx, dir)
-	if err != nil {
-		return false, fmt.Errorf("add command: %w", err)
-	}
-	if len(there) > 0 {
-		return false, nil
-	}
+// putRestore writes a restore command into a folder; false: it was taken. The
+// command itself comes last, because it is what a reader looks for.
+func (f *Folder) putRestore(ctx context.Context, dir string, data []byte, r RestoreBackup) (bool, error) {
 	if len(r.Lost) > 0 || len(r.Flags) > 0 {
 		more, err := json.Marshal(extra{Lost: r.Lost, Flags: r.Flags})
 		if err != nil {

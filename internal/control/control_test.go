@@ -392,6 +392,36 @@ func TestCommands(t *testing.T) {
 	})
 }
 
+// A command's name is its ID: one that ended leaves its folder, and its name
+// is given to no other, of whichever kind, in the same second or moment.
+func TestCommandNamesAreUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		f := control.New(memory.New(), "etcd")
+		used := map[string]bool{}
+		for i := range 6 {
+			add := func() (string, error) { return f.AddRestore(ctx, control.RestoreBackup{Backup: "x"}) }
+			if i%2 == 0 {
+				add = func() (string, error) { return f.AddWish(ctx, control.Wish{Kind: cluster.CommandBackup}) }
+			}
+			name, err := add()
+			if err != nil || used[name] {
+				t.Fatalf("the name %q, used before: %t (%v)", name, used[name], err)
+			}
+			used[name] = true
+			if err := f.EndCommand(ctx, control.Ended{Name: name, Result: "done"}); err != nil {
+				t.Fatal(err)
+			}
+			if i > 2 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		if ended, err := f.EndedCommands(ctx); err != nil || len(ended) != len(used) {
+			t.Errorf("%d commands ended, %d are remembered (%v)", len(used), len(ended), err)
+		}
+	})
+}
+
 func TestRecord(t *testing.T) {
 	ctx, s := t.Context(), memory.New()
 	f := control.New(s, "etcd")

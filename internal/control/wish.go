@@ -57,24 +57,12 @@ func (f *Folder) AddWish(ctx context.Context, w Wish) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("add command: %w", err)
 	}
-	for i := range namesASecond {
-		name := fmt.Sprintf("%s-%06d", at.Format(time.RFC3339), i)
-		there, err := f.store.List(ctx, Prefix+name+"/")
-		if err != nil {
-			return "", fmt.Errorf("add command: %w", err)
+	return f.addCommand(ctx, at, func(dir string) (bool, error) {
+		if _, err := f.putOnCondition(ctx, dir+fileWish, data, blob.IfAbsent); err != nil {
+			return taken(err)
 		}
-		if len(there) > 0 {
-			continue
-		}
-		switch _, err = f.putOnCondition(ctx, Prefix+name+"/"+fileWish, data, blob.IfAbsent); {
-		case errors.Is(err, blob.ErrPreconditionFailed):
-			continue
-		case err != nil:
-			return "", fmt.Errorf("add command: %w", err)
-		}
-		return name, nil
-	}
-	return "", fmt.Errorf("add command: %d commands were queued in this second", namesASecond)
+		return true, nil
+	})
 }
 
 // wish reads a command of ours. Its error is the store's.
