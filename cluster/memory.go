@@ -25,6 +25,7 @@ func Fold(before Memory, o *Observation) Memory {
 	m.EnoughSince = foldEnough(before.EnoughSince, o)
 	m.QuorumlessSince = since(before.QuorumlessSince, o.quorumless(), o.At)
 	m.Quiet = foldQuiet(before.Quiet, o)
+	m.Founding = foldFounding(before.Founding, o)
 	return m
 }
 
@@ -244,6 +245,21 @@ func foldEnough(before time.Time, o *Observation) time.Time {
 		}
 	}
 	return since(before, free >= Quorum(o.Spec.MemberCount), o.At)
+}
+
+// foldFounding notes since when a founding has been watched that has no quorum.
+func foldFounding(before Founding, o *Observation) Founding {
+	in := o.Intent()
+	if in == nil || in.State != IntentFounding {
+		return Founding{}
+	}
+	if r, ok := o.Roster(); ok && r.Linearizable && r.HasQuorum() {
+		return Founding{}
+	}
+	if before.Generation == in.Generation && !before.Since.IsZero() {
+		return before
+	}
+	return Founding{Since: o.At, Generation: in.Generation}
 }
 
 // foldQuiet notes since when no voter's host carries out an op of anybody else

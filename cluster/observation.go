@@ -63,9 +63,17 @@ type Memory struct {
 	EnoughSince time.Time `json:"enoughSince,omitzero"`
 	// QuorumlessSince: since when a cluster that is founded has no quorum.
 	QuorumlessSince time.Time `json:"quorumlessSince,omitzero"`
+	// Founding: since when a founding has been watched that does not serve.
+	Founding Founding `json:"founding,omitzero"`
 	// Quiet: since when every voter's host has been under this fence while the
 	// intent stayed as it was.
 	Quiet Quiet `json:"quiet,omitzero"`
+}
+
+// Founding is a generation that is being founded.
+type Founding struct {
+	Since      time.Time `json:"since,omitzero"` // zero: none is
+	Generation uint64    `json:"generation,omitempty"`
 }
 
 // Quiet is a time in which nobody else can have begun a change of the voters.

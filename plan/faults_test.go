@@ -28,6 +28,7 @@ import (
 //	dead H…                       the process does not run any more
 //	hung H…                       the process runs and answers nothing; a restart helps
 //	vanish H…                     the member's data is gone under its process, which serves from memory
+//	balks H…                      the host refuses every start, and says nothing of it before
 //	stuck H…                      the member does not catch up
 //	wipe H [as=NEW]               the disk is empty again; as: under a new identity at the old address
 //	lose-data H                   the member's data is gone, the rest of the disk is not
@@ -232,6 +233,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.hung = true
 	case "vanish":
 		h.vanished = true
+	case "balks":
+		h.balks = true
 	case "stuck":
 		h.stuck = true
 	case "held":

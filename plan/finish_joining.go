@@ -59,7 +59,7 @@ func (v *view) startFounder() *Decision {
 	}
 	var listed []cluster.Member
 	for _, s := range v.roster.Voters() {
-		if s.Host == nil {
+		if dead, _ := v.dead(s); s.Host == nil && !dead { // one that refused for so long is replaced
 			listed = append(listed, s.Member)
 		}
 	}

@@ -119,7 +119,7 @@ func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
 		need = max(need, cluster.Quorum(len(v.spec.Hosts)))
 	}
 	if len(ready) >= max(n, need) {
-		return ready[:n], nil
+		return v.untriedFirst(ready)[:n], nil
 	}
 	if len(ready) < need {
 		return nil, wait(false, "waiting-for-hosts", "", "%d members are wanted and %s ready%s; a cluster is founded once %d are%s",
@@ -135,6 +135,23 @@ func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
 		return nil, d
 	}
 	return ready, nil
+}
+
+// untriedFirst puts the hosts of a founding that came to nothing last, so that
+// one of them which cannot start, and does not say so, is not chosen again and
+// again while others are there.
+func (v *view) untriedFirst(hosts []*cluster.HostReport) []*cluster.HostReport {
+	if v.intent == nil || v.intent.State != cluster.IntentFounding {
+		return hosts
+	}
+	tried := func(h *cluster.HostReport) int {
+		if _, was := v.intent.Founder(h.Host, h.Disk); was {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(hosts, func(a, b *cluster.HostReport) int { return tried(a) - tried(b) })
+	return hosts
 }
 
 func named(hosts []*cluster.HostReport) string {
@@ -192,6 +209,9 @@ func (v *view) finishFounding() *Decision {
 	}
 	ops, waiting := v.unstartedFounders(nil)
 	if len(ops) > 0 {
+		if d := v.refoundUntried(ops, waiting); d != nil {
+			return d
+		}
 		if v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) < founderHaste {
 			if left := v.founderPause(); left > 0 {
 				return &Decision{Reason: fmt.Sprintf("found generation %d: start %s a moment after the one before", v.intent.Generation, ops[0].Host), Again: left}
@@ -209,6 +229,32 @@ func (v *view) finishFounding() *Decision {
 		return d
 	}
 	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
+}
+
+// refoundUntried supersedes a founding whose founders look as if they could
+// start, and do not although they were asked for as long as a founding has. It
+// is watched for that time, so that founders which come back long after the
+// intent was written are started. Where no other founding is possible they are
+// asked on, and a person is told.
+func (v *view) refoundUntried(ops []HostOp, waiting []string) *Decision {
+	f := v.obs.Memory.Founding
+	if f.Since.IsZero() || f.Generation != v.intent.Generation || v.obs.At.Sub(f.Since) < foundingStalled {
+		return nil
+	}
+	for _, o := range ops {
+		if m, ok := v.obs.Memory.Host(o.Host); !ok || m.FenceSince.IsZero() || v.obs.At.Sub(m.FenceSince) < foundingStalled {
+			return nil // it has just come
+		}
+	}
+	if d := v.refound(); d != nil && d.Action != nil {
+		return d
+	}
+	var asked []string
+	for _, o := range ops {
+		asked = append(asked, fmt.Sprintf("host %s is asked again and again to start, and does not", o.Host))
+	}
+	v.aside("founding", "", "generation %d has not come to a quorum for %s%s", v.intent.Generation, v.obs.At.Sub(f.Since).Round(time.Second), because(append(asked, waiting...)))
+	return nil
 }
 
 // writeFounded writes down that the members of a founding serve.

@@ -142,6 +142,9 @@ func (w *world) start(h *worldHost, op cluster.Op) error {
 	if h.Carries() {
 		return fmt.Errorf("holds data")
 	}
+	if h.balks {
+		return fmt.Errorf("cannot read the intent by itself")
+	}
 	if op.Generation < h.LowestGeneration {
 		return fmt.Errorf("refuses generation %d", op.Generation)
 	}

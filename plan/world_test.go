@@ -48,6 +48,7 @@ type worldHost struct {
 	dead       bool          // the member's process does not run, whatever the daemon does
 	stuck      bool          // the member never catches up
 	vanished   bool          // the files are gone under the running process
+	balks      bool          // it refuses to start a member, and does not say why before
 	hung       bool          // the process runs and answers nothing
 	held       bool          // something holds the data: it cannot be moved
 	auth       bool          // etcd asks for a credential that the daemon has not
