@@ -55,7 +55,7 @@ func (s *Store) explain(err error) error {
 		message = answer.Body
 	}
 	f := remote.Answer(answer.Code, reason, message, err)
-	noBucket := strings.Contains(strings.ToLower(message), "bucket")
+	noBucket := strings.Contains(message, "bucket does not exist") // else the name is a bucket's, in a sentence about an object
 	switch {
 	case answer.Code == http.StatusNotModified:
 		return blob.ErrNotModified

@@ -97,7 +97,7 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 
 func (s *Store) open(ctx context.Context, get func(*storage.ObjectsService) *storage.ObjectsGetCall) (answer *http.Response, err error) {
 	_, err = s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
-		answer, err = get(objects).Context(ctx).Download()
+		answer, err = get(objects).Context(ctx).Download() //nolint:bodyclose // it is the reader's
 		return err
 	})
 	return answer, err

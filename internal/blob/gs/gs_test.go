@@ -1,8 +1,10 @@
 package gs_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,4 +62,73 @@ func TestFaults(t *testing.T) {
 			return open(t, "gs://"+teststore.Bucket+"/"+folder+"?endpoint="+endpoint, gs.Options{Stall: stall})
 		},
 	})
+}
+
+// canned gives one answer to every request.
+func canned(t *testing.T, status int, header map[string]string, body string) *gs.Store {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for name, value := range header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	return open(t, "gs://bucket/folder?endpoint="+server.URL, gs.Options{})
+}
+
+func answer(code int, reason, message string) string {
+	return fmt.Sprintf(`{"error":{"code":%d,"message":%q,"errors":[{"reason":%q,"message":%q}]}}`, code, message, reason, message)
+}
+
+func TestAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		status          int
+		reason, message string
+		sentinel        error
+		hint            string
+	}{
+		"retention": {403, "retentionPolicyNotMet", "Object 'bucket/x' is subject to bucket's retention policy and cannot be deleted.", blob.ErrRetained, ""},
+		"hold":      {403, "forbidden", "Object 'bucket/x' is under active Temporary hold and cannot be deleted, overwritten or archived until hold is removed.", blob.ErrRetained, ""},
+		"denied":    {403, "forbidden", "someone does not have storage.objects.delete access to the Google Cloud Storage object.", blob.ErrForbidden, "roles/storage.objectAdmin"},
+		"who":       {401, "authError", "Invalid Credentials", blob.ErrForbidden, "GOOGLE_APPLICATION_CREDENTIALS"},
+		"no bucket": {404, "notFound", "The specified bucket does not exist.", nil, "create the bucket"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := canned(t, test.status, nil, answer(test.status, test.reason, test.message)).Delete(t.Context(), "x")
+			if err == nil || test.sentinel != nil && !errors.Is(err, test.sentinel) || !strings.Contains(err.Error(), test.message) {
+				t.Fatalf("%v, want %v", err, test.sentinel)
+			}
+			if told, ok := errors.AsType[*blob.Error](err); test.hint != "" && (!ok || !strings.Contains(told.Hint(), test.hint)) {
+				t.Errorf("the hint of %v has not %q", err, test.hint)
+			}
+		})
+	}
+	if err := canned(t, 404, nil, answer(404, "notFound", "No such object: my-bucket/x")).Delete(t.Context(), "x"); err != nil {
+		t.Errorf("delete of what is not there: %v", err)
+	}
+}
+
+func TestDamage(t *testing.T) {
+	for sum, ok := range map[string]bool{"NT3Yvg==": false, "4waSgw==": false, "": true} {
+		header := map[string]string{"X-Goog-Generation": "7"}
+		if sum != "" {
+			header["X-Goog-Hash"] = "md5=x,crc32c=" + sum
+		}
+		_, tag, err := blob.ReadAll(t.Context(), canned(t, 200, header, "content"), "x", 100)
+		if (err == nil) != ok || ok && tag != "7" {
+			t.Errorf("checksum %q: %q, %v", sum, tag, err)
+		}
+	}
+}
+
+func TestNoCredentials(t *testing.T) {
+	t.Setenv("STORAGE_EMULATOR_HOST", "")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/does/not/exist")
+	_, _, err := blob.ReadAll(t.Context(), open(t, "gs://bucket", gs.Options{}), "x", 10)
+	told, ok := errors.AsType[*blob.Error](err)
+	if !ok || !errors.Is(err, blob.ErrForbidden) || !strings.Contains(told.Hint(), "GOOGLE_APPLICATION_CREDENTIALS") {
+		t.Error(err)
+	}
 }

@@ -55,7 +55,10 @@ func (l Location) Own(name string) (string, bool) {
 // Parse reads a store URL. params lists the parameters that the driver knows. Errors are *blob.Error, and repeat nothing that
 // could be a secret.
 func Parse(storeURL string, params ...string) (Location, error) {
-	scheme, rest, _ := strings.Cut(storeURL, "://")
+	scheme, rest, ok := strings.Cut(storeURL, "://")
+	if !ok || strings.ContainsFunc(scheme, notInBucket) {
+		return Location{}, &blob.Error{Op: "open", Object: "store of this URL", Err: errors.New("it has no valid scheme"), Advice: "write it like s3://bucket/folder"}
+	}
 	l := Location{Scheme: strings.ToLower(scheme), Params: map[string]string{}}
 	refuse := func(err error, advice string) (Location, error) {
 		return Location{}, &blob.Error{Op: "open", Object: "store " + l.Scheme + "://…", Err: err, Advice: advice}

@@ -1,0 +1,220 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/remote"
+)
+
+var (
+	errFinal  = errors.New("final")
+	errAgain  = errors.New("again")
+	errUnsure = errors.New("unsure")
+)
+
+func judge(err error) remote.Verdict {
+	switch {
+	case errors.Is(err, errAgain):
+		return remote.Again
+	case errors.Is(err, errUnsure):
+		return remote.Unsure
+	}
+	return remote.Final
+}
+
+func TestTry(t *testing.T) {
+	for _, test := range []struct {
+		errs   []error // of the attempts; the last one counts from then on
+		want   error
+		unsure bool
+		asked  int
+	}{
+		{[]error{nil}, nil, false, 1},
+		{[]error{errFinal}, errFinal, false, 1},
+		{[]error{errAgain, errFinal}, errFinal, false, 2},
+		{[]error{errUnsure, errFinal}, errFinal, true, 2},
+		{[]error{errUnsure, errAgain, nil}, nil, true, 3},
+		{[]error{errAgain}, errAgain, false, 4},
+		{[]error{errUnsure}, errUnsure, true, 4},
+	} {
+		t.Run(fmt.Sprint(test.errs), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				began := time.Now()
+				unsure, err := remote.Try(t.Context(), judge, func(context.Context) error {
+					asked++
+					return test.errs[min(asked, len(test.errs))-1]
+				})
+				if !errors.Is(err, test.want) || unsure != test.unsure || asked != test.asked {
+					t.Errorf("%v, unsure %v, %d attempts", err, unsure, asked)
+				}
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A context that ends ends the wait between attempts, and an attempt that could only begin after its deadline is not made.
+func TestTryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
+		defer cancel()
+		asked := 0
+		_, err := remote.Try(ctx, judge, func(context.Context) error { asked++; return errAgain })
+		if !errors.Is(err, errAgain) || asked > 2 {
+			t.Errorf("%v after %d attempts", err, asked)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		_, err = remote.Try(ctx, judge, func(context.Context) error { stop(); return errAgain })
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, errAgain) {
+			t.Error(err)
+		}
+	})
+}
+
+// Parts are whole, in order by their numbers, as large as they should be, and never more of them in hand than allowed.
+func TestParts(t *testing.T) {
+	for _, size := range []int{remote.PartSize, remote.PartSize + 1, 3 * remote.PartSize, 5*remote.PartSize + 7} {
+		data := bytes.Repeat([]byte("0123456789abcdef0"), size/17+1)[:size]
+		body := io.Reader(iotest.HalfReader(bytes.NewReader(data)))
+		first, whole, err := remote.First(t.Context(), body)
+		if err != nil || whole || len(first) != remote.PartSize {
+			t.Fatalf("size %d: first has %d bytes, whole %v, %v", size, len(first), whole, err)
+		}
+		var mu sync.Mutex
+		got := map[int][]byte{}
+		inHand, most := 0, 0
+		n, err := remote.Parts(t.Context(), first, body, func(_ context.Context, number int, part []byte) error {
+			mu.Lock()
+			inHand++
+			most = max(most, inHand)
+			got[number] = bytes.Clone(part)
+			mu.Unlock()
+			mu.Lock()
+			inHand--
+			mu.Unlock()
+			return nil
+		})
+		if want := (size + remote.PartSize - 1) / remote.PartSize; err != nil || n != want || len(got) != want || most > 3 {
+			t.Fatalf("size %d: %d parts, %d sent, %d at a time, %v", size, n, len(got), most, err)
+		}
+		var joined []byte
+		for i := range n {
+			if i < n-1 && len(got[i+1]) != remote.PartSize {
+				t.Errorf("size %d: part %d has %d bytes", size, i+1, len(got[i+1]))
+			}
+			joined = append(joined, got[i+1]...)
+		}
+		if !bytes.Equal(joined, data) {
+			t.Errorf("size %d: other bytes", size)
+		}
+	}
+}
+
+func TestFirstOfAShortBody(t *testing.T) {
+	for _, size := range []int{0, 1, 64 << 10, 64<<10 + 1, remote.PartSize - 1} {
+		data := bytes.Repeat([]byte("x"), size)
+		got, whole, err := remote.First(t.Context(), iotest.DataErrReader(bytes.NewReader(data)))
+		if err != nil || !whole || !bytes.Equal(got, data) {
+			t.Errorf("size %d: %d bytes, whole %v, %v", size, len(got), whole, err)
+		}
+	}
+}
+
+// The first error of a part is the upload's, and a body without an end is read no further.
+func TestPartsEnd(t *testing.T) {
+	broken := errors.New("refused")
+	_, err := remote.Parts(t.Context(), make([]byte, remote.PartSize), zeros{}, func(_ context.Context, number int, _ []byte) error {
+		if number == 2 {
+			return broken
+		}
+		return nil
+	})
+	if !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestBody(t *testing.T) {
+	const content = "the whole content"
+	broken := errors.New("reset")
+	damaged := errors.New("checksum")
+	part := func(from, to int, then error) io.ReadCloser {
+		return io.NopCloser(io.MultiReader(strings.NewReader(content[from:to]), iotest.ErrReader(then)))
+	}
+	for name, test := range map[string]struct {
+		first  io.ReadCloser
+		reopen func(offset int64) (io.ReadCloser, error)
+		want   string // part of the error
+	}{
+		"whole":                {part(0, len(content), io.EOF), nil, ""},
+		"damaged":              {part(0, len(content), damaged), nil, "checksum"},
+		"too long":             {io.NopCloser(strings.NewReader(content + "!")), nil, "more than"},
+		"ended early, resumed": {part(0, 5, io.EOF), func(o int64) (io.ReadCloser, error) { return part(int(o), len(content), io.EOF), nil }, ""},
+		"broken, resumed": {part(0, 5, broken), func(o int64) (io.ReadCloser, error) {
+			if o == int64(len(content)-1) {
+				return part(int(o), len(content), io.EOF), nil
+			}
+			return part(int(o), int(o)+1, broken), nil
+		}, ""},
+		"broken, gone":    {part(0, 5, broken), func(int64) (io.ReadCloser, error) { return nil, blob.ErrPreconditionFailed }, "precondition failed"},
+		"broken for ever": {part(0, 5, broken), func(o int64) (io.ReadCloser, error) { return part(int(o), int(o), broken), nil }, "broke off after 5 of 17"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := remote.NewBody(t.Context(), test.first, int64(len(content)), func(_ context.Context, o int64) (io.ReadCloser, error) {
+				if test.reopen == nil {
+					t.Error("it was opened again")
+					return nil, errFinal
+				}
+				return test.reopen(o)
+			})
+			got, err := io.ReadAll(body)
+			if test.want == "" && (err != nil || string(got) != content) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, url := range []string{"s3://b", "s3://b/f/g", "gs://b/%2e%2e", "s3://u:p@b", "s3://b?endpoint=x", "s3://b/a//c", "S3://b/ä", "s3://", "x"} {
+		f.Add(url)
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		l, err := remote.Parse(url, "endpoint")
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\x00") {
+				t.Fatalf("%q: %q", url, err)
+			}
+			return
+		}
+		if l.Prefix != "" && blob.ValidateKey(strings.TrimSuffix(l.Prefix, "/")) != nil || strings.ContainsAny(l.Bucket, "/?#@:%") {
+			t.Fatalf("%q: %+v", url, l)
+		}
+		if name, err := l.Key("a/b"); err == nil {
+			if key, ok := l.Own(name); !ok || key != "a/b" {
+				t.Fatalf("%q: %q is %q, %v", url, name, key, ok)
+			}
+		}
+		if len(l.Params) > 1 {
+			t.Fatalf("%q: %q", url, l.Params)
+		}
+	})
+}

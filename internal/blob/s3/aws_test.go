@@ -1,0 +1,140 @@
+package s3
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"etcdadm.io/internal/blob"
+)
+
+// answers is a client for Amazon's addresses: it gives canned answers, by host and path.
+type answers struct {
+	t     *testing.T
+	asked []string
+	say   func(*http.Request) (status int, header map[string]string, body string)
+}
+
+func (a *answers) Do(r *http.Request) (*http.Response, error) {
+	a.asked = append(a.asked, r.Method+" "+r.URL.Host+r.URL.Path)
+	status, header, body := a.say(r)
+	response := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r, ContentLength: int64(len(body))}
+	for name, value := range header {
+		response.Header.Set(name, value)
+	}
+	return response, nil
+}
+
+func amazon(t *testing.T, url string, a *answers) *Store {
+	t.Helper()
+	for _, name := range []string{"S3_ENDPOINT", "S3_REGION", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+	t.Setenv("S3_ACCESS_KEY_ID", "id")
+	t.Setenv("S3_SECRET_ACCESS_KEY", "secret")
+	s, err := Open(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.aws.HTTPClient, s.patient = a, a
+	return s
+}
+
+const noSuchKey = `<Error><Code>NoSuchKey</Code><Message>no</Message></Error>`
+
+// Without a region, S3 is asked once where the bucket is, and then the bucket's own region.
+func TestRegionIsFound(t *testing.T) {
+	a := &answers{t: t, say: func(r *http.Request) (int, map[string]string, string) {
+		if r.Method == http.MethodHead {
+			if r.Header.Get("Authorization") != "" {
+				t.Error("credentials are sent where it is only asked for the region")
+			}
+			return http.StatusForbidden, map[string]string{regionHeader: "eu-central-1"}, ""
+		}
+		return http.StatusNotFound, nil, noSuchKey
+	}}
+	s := amazon(t, "s3://my.bucket/folder", a)
+	for range 2 {
+		if _, _, err := blob.ReadAll(t.Context(), s, "x", 10); !errors.Is(err, blob.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	want := "HEAD s3.amazonaws.com/my.bucket, GET s3.eu-central-1.amazonaws.com/my.bucket/folder/x, GET s3.eu-central-1.amazonaws.com/my.bucket/folder/x"
+	if got := strings.Join(a.asked, ", "); got != want {
+		t.Errorf("asked %s\nwant  %s", got, want)
+	}
+}
+
+func TestRegionIsSaid(t *testing.T) {
+	a := &answers{t: t, say: func(*http.Request) (int, map[string]string, string) { return http.StatusNotFound, nil, noSuchKey }}
+	s := amazon(t, "s3://bucket?region=cn-north-1", a)
+	if _, _, err := blob.ReadAll(t.Context(), s, "x", 10); !errors.Is(err, blob.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if got := strings.Join(a.asked, ", "); got != "GET bucket.s3.cn-north-1.amazonaws.com.cn/x" {
+		t.Errorf("asked %s", got)
+	}
+}
+
+// What S3 answers, and what becomes of it.
+func TestAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		status   int
+		header   map[string]string
+		body     string
+		sentinel error
+		words    string
+		hint     string
+	}{
+		"object lock": {403, nil, `<Error><Code>AccessDenied</Code><Message>Access Denied because object protected by object lock.</Message></Error>`, blob.ErrRetained, "object lock", ""},
+		"worm":        {400, nil, `<Error><Code>InvalidRequest</Code><Message>Object is WORM protected and cannot be overwritten</Message></Error>`, blob.ErrRetained, "WORM", ""},
+		"denied":      {403, nil, `<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`, blob.ErrForbidden, "AccessDenied", "s3:ListBucket"},
+		"skewed":      {403, nil, `<Error><Code>RequestTimeTooSkewed</Code><Message>The difference is too large.</Message></Error>`, nil, "RequestTimeTooSkewed", "clock"},
+		"expired":     {400, nil, `<Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>`, blob.ErrForbidden, "ExpiredToken", "session token"},
+		"elsewhere":   {301, map[string]string{regionHeader: "us-west-2"}, `<Error><Code>PermanentRedirect</Code><Message>Elsewhere.</Message></Error>`, nil, "PermanentRedirect", "region=us-west-2"},
+		"no bucket":   {404, nil, `<Error><Code>NoSuchBucket</Code><Message>no</Message></Error>`, nil, "NoSuchBucket", "create the bucket"},
+		"no XML":      {403, nil, "<html>\n<body>a proxy's page", blob.ErrForbidden, "403", "s3:GetObject"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &answers{t: t, say: func(*http.Request) (int, map[string]string, string) { return test.status, test.header, test.body }}
+			err := amazon(t, "s3://bucket?region=us-east-1", a).Delete(t.Context(), "x")
+			if err == nil || !strings.Contains(err.Error(), test.words) || test.sentinel != nil && !errors.Is(err, test.sentinel) {
+				t.Fatalf("%v, want %v with %q", err, test.sentinel, test.words)
+			}
+			if strings.Contains(err.Error(), "\n") || len(a.asked) != 1 {
+				t.Errorf("%q after %d requests", err, len(a.asked))
+			}
+			if told, ok := errors.AsType[*blob.Error](err); test.hint != "" && (!ok || !strings.Contains(told.Hint(), test.hint)) {
+				t.Errorf("the hint of %v has not %q", err, test.hint)
+			}
+		})
+	}
+}
+
+// A store that does not know conditions says so, and one that is busy with another write is asked again.
+func TestConditionalAnswers(t *testing.T) {
+	a := &answers{t: t, say: func(*http.Request) (int, map[string]string, string) {
+		return 501, nil, `<Error><Code>NotImplemented</Code><Message>A header you provided implies functionality that is not implemented</Message></Error>`
+	}}
+	s := amazon(t, "s3://bucket?region=us-east-1", a)
+	if _, err := blob.PutBytes(t.Context(), s, "x", nil, blob.IfAbsent); !errors.Is(err, blob.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := blob.PutBytes(t.Context(), s, "x", nil, blob.Any); err == nil || errors.Is(err, blob.ErrUnsupported) {
+		t.Error(err)
+	}
+	n := 0
+	a.say = func(*http.Request) (int, map[string]string, string) {
+		if n++; n == 1 {
+			return 409, nil, `<Error><Code>ConditionalRequestConflict</Code><Message>conflict</Message></Error>`
+		}
+		return 412, nil, `<Error><Code>PreconditionFailed</Code><Message>no</Message></Error>`
+	}
+	if _, err := blob.PutBytes(t.Context(), s, "x", nil, blob.IfAbsent); !errors.Is(err, blob.ErrPreconditionFailed) {
+		t.Errorf("a conflict, and then a refusal: %v", err)
+	}
+}
