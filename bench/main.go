@@ -15,6 +15,7 @@ import (
 // settings are the flags.
 type settings struct {
 	n        int
+	size     int // MB
 	quick    bool
 	only     string
 	json     string
@@ -28,6 +29,7 @@ type settings struct {
 func main() {
 	var s settings
 	flag.IntVar(&s.n, "n", 5, "runs of each side of a measure")
+	flag.IntVar(&s.size, "size", 900, "size in MB of the database that is backed up and restored")
 	flag.BoolVar(&s.quick, "quick", false, "two runs of each, and a short look at the idle daemon")
 	flag.StringVar(&s.only, "only", "", "measure only what matches this regular expression")
 	flag.StringVar(&s.json, "json", "", "write every sample to this file as well")

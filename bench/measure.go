@@ -9,7 +9,7 @@ import (
 )
 
 // runDeadline bounds one run of one side, with its preparations.
-const runDeadline = 3 * time.Minute
+const runDeadline = 5 * time.Minute
 
 // measure is one thing that is measured: one or more rows of the table.
 type measure struct {
@@ -31,14 +31,19 @@ type row struct {
 	target target
 }
 
-// target is what ours must keep: a bound, or the median by hand and some more.
+// target is what ours must keep: a bound, the median by hand and some more, or
+// so many times the median by hand.
 type target struct {
 	bound  float64
 	byHand bool
+	times  bool
 }
 
 func (t target) limit(hand float64) float64 {
-	if t.byHand {
+	switch {
+	case t.times:
+		return hand * t.bound
+	case t.byHand:
 		return hand + t.bound
 	}
 	return t.bound
@@ -46,6 +51,9 @@ func (t target) limit(hand float64) float64 {
 
 func atMost(v float64) target     { return target{bound: v} }
 func overByHand(v float64) target { return target{bound: v, byHand: true} }
+func timesByHand(v float64) target {
+	return target{bound: v, byHand: true, times: true}
+}
 
 func seconds(name string, t target) row { return row{name: name, unit: "s", digits: 2, target: t} }
 

@@ -14,6 +14,9 @@ func measures() []measure {
 		growing("grow-3.6", testetcd.V36),
 		growing("grow-3.5", testetcd.V35),
 		killedDaemon(),
+		backupTaken(),
+		restored(),
+		allLost(),
 		idleDaemon(),
 	}
 }

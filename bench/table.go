@@ -39,6 +39,9 @@ func (r row) spread(v []float64) string {
 }
 
 func (r row) bound(hand []float64) string {
+	if r.target.times {
+		return fmt.Sprintf("≤ %.*f (%.0f × by hand)", r.digits, r.target.limit(median(hand)), r.target.bound)
+	}
 	if !r.target.byHand {
 		return fmt.Sprintf("≤ %.*f", r.digits, r.target.bound)
 	}
