@@ -21,8 +21,12 @@ func readdress(v *view) *Decision {
 			return v.removeLearner(s, fmt.Sprintf("learner %s came back at another address: remove it and add it again", seatName(s)))
 		}
 		p := v.projection(0, 0)
-		if taken := v.addressTaken(s); taken != "" {
-			v.aside("address-taken", "etcdadm member remove "+s.ID.String(), "host %s is now at %s, which the cluster has for %s; etcd takes no address twice", s.HostID, strings.Join(s.Host.URLs.Peer, ", "), taken)
+		if taken, is := v.addressTaken(s); is {
+			if d := v.makeWay(s); d != nil {
+				return d
+			}
+			v.aside("address-taken", "etcdadm member remove "+taken.ID.String(), "host %s is now at %s, which the cluster has for %s; etcd takes no address twice, so %s has to be told another one or be removed first",
+				s.HostID, strings.Join(s.Host.URLs.Peer, ", "), seatName(taken), seatName(taken))
 			continue
 		}
 		op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: s.Host.URLs.Peer}
@@ -31,14 +35,44 @@ func readdress(v *view) *Decision {
 	return nil
 }
 
-// addressTaken names the other member that is listed at an address of the host.
-func (v *view) addressTaken(s cluster.Seat) string {
+// addressTaken is the other member that is listed at an address of the host.
+func (v *view) addressTaken(s cluster.Seat) (cluster.Seat, bool) {
 	for _, o := range v.roster.Seats {
 		if o.ID != s.ID && slices.ContainsFunc(o.PeerURLs, func(u string) bool { return slices.Contains(s.Host.URLs.Peer, u) }) {
-			return seatName(o)
+			return o, true
 		}
 	}
-	return ""
+	return cluster.Seat{}, false
+}
+
+// makeWay begins to untie voters whose hosts have each other's addresses. etcd
+// refuses each of the updates, because the other member is still listed there;
+// so one of them is first listed where nobody is, at a name that the reserved
+// top-level domain .invalid (RFC 2606) keeps from ever being one. Nothing is
+// lost by that: at the address that it is listed at now, nobody finds it either.
+func (v *view) makeWay(s cluster.Seat) *Decision {
+	next := s
+	for range v.roster.Seats {
+		taken, is := v.addressTaken(next)
+		switch {
+		case !is, taken.Learner, taken.Host == nil, !taken.Host.UnderFence, len(taken.Host.URLs.Peer) == 0:
+			return nil // it moves by itself, or nobody knows where it is
+		case taken.ID == s.ID:
+			op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: []string{nowhere(s)}}
+			return v.membership(v.projection(0, 0), op, 0, "", fmt.Sprintf("hosts %s and %s have each other's address: list %s nowhere, so that %s can be told first", s.HostID, next.HostID, s.HostID, next.HostID))
+		}
+		next = taken
+	}
+	return nil
+}
+
+// nowhere is a peer URL that no other member has and that leads to nobody.
+func nowhere(s cluster.Seat) string {
+	scheme := "https"
+	if len(s.PeerURLs) > 0 {
+		scheme, _, _ = strings.Cut(s.PeerURLs[0], "://")
+	}
+	return fmt.Sprintf("%s://%s.moving.invalid:2380", scheme, s.ID)
 }
 
 func sorted(s []string) []string {
