@@ -264,7 +264,7 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 		return
 	}
 	h.noticeLog()
-	s = h.snapshot()
+	s = h.renewed(ctx, h.snapshot())
 	if err := h.o.Process.Ensure(ctx, *s.Launch, h.permit(s.Launch.Nonce)); err != nil {
 		h.note(cluster.Problem{
 			Code:     "member-not-started",

@@ -60,31 +60,33 @@ type Host struct {
 	background context.Context // of what goes on beside the ops; ends with the host
 	stopWork   context.CancelFunc
 
-	mu         sync.Mutex // guards what follows; never held across a call to a port
-	state      State      // what is durable
-	broken     *cluster.Problem
-	saveErr    error
-	running    *task // the op being carried out; nil: none
-	closing    bool
-	tasks      sync.WaitGroup
-	fenceUsed  time.Time
-	stamps     []stamp
-	changeNo   uint64
-	highest    cluster.Progress // newer than the state's until the next beat
-	peers      []Peer           // newer than the state's until the next beat
-	spec       *cluster.Spec    // newer than the state's until the next beat
-	aside      []cluster.SetAside
-	foreign    []cluster.SetAside
-	inventErr  error
-	blocked    string                     // why nothing is started beside what was found at the start
-	noted      map[string]cluster.Problem // by code
-	answered   int                        // PID of the process whose member answered with its ID
-	client     Member
-	clientOf   string          // the nonce of the launch that client is for
-	rolledBack bool            // a peer remembers a later beat of this disk
-	stageNow   *cluster.Staged // how far staging is; nil: nothing is being staged
-	taken      *cluster.Taken
-	drill      *cluster.Taken
+	mu        sync.Mutex // guards what follows; never held across a call to a port
+	state     State      // what is durable
+	broken    *cluster.Problem
+	saveErr   error
+	running   *task // the op being carried out; nil: none
+	closing   bool
+	tasks     sync.WaitGroup
+	fenceUsed time.Time
+	stamps    []stamp
+	changeNo  uint64
+	highest   cluster.Progress // newer than the state's until the next beat
+	peers     []Peer           // newer than the state's until the next beat
+	spec      *cluster.Spec    // newer than the state's until the next beat
+	aside     []cluster.SetAside
+	foreign   []cluster.SetAside
+	inventErr error
+	blocked   string                     // why nothing is started beside what was found at the start
+	noted     map[string]cluster.Problem // by code
+	answered  int                        // PID of the process whose member answered with its ID
+	// answeredRestarts is how often it had been restarted then.
+	answeredRestarts int
+	client           Member
+	clientOf         string          // the nonce of the launch that client is for
+	rolledBack       bool            // a peer remembers a later beat of this disk
+	stageNow         *cluster.Staged // how far staging is; nil: nothing is being staged
+	taken            *cluster.Taken
+	drill            *cluster.Taken
 }
 
 // New makes a host that does nothing yet.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -644,4 +645,51 @@ func TestPastDisksAreRemembered(t *testing.T) {
 
 func hasProblem(st *cluster.HostState, code string) bool {
 	return slices.ContainsFunc(st.Problems, func(p cluster.Problem) bool { return p.Code == code && p.Sentence != "" })
+}
+
+// TestCrashLoopTakesTheNewestSettings: a member that dies again and again gets
+// new options from its own host; one that ended once goes on as it was.
+func TestCrashLoopTakesTheNewestSettings(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		var option atomic.Value
+		option.Store("--snapshot-count=bad")
+		d := m.boot(func(_ *session, o *host.Options) {
+			o.Options = func(cluster.Version) []string { return []string{option.Load().(string)} }
+		})
+		defer d.end()
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		d.look(1)
+		option.Store("--snapshot-count=5000")
+		dies := func(restarts int) []string {
+			m.die()
+			m.mu.Lock()
+			m.restarts = restarts
+			m.mu.Unlock()
+			time.Sleep(15 * time.Second) // past the next beat
+			if m.running == nil {
+				t.Fatal("it was not started again")
+			}
+			return m.starts[len(m.starts)-1].Options
+		}
+		for n := 1; n < cluster.CrashLoop; n++ {
+			if got := dies(n); got[0] != "--snapshot-count=bad" {
+				t.Fatalf("after %d ends it has %v", n, got)
+			}
+		}
+		if got := dies(cluster.CrashLoop); got[0] != "--snapshot-count=5000" {
+			t.Fatalf("in a crash loop it has %v", got)
+		}
+		if l := m.state().Local; l.Options[0] != "--snapshot-count=5000" || l.Version != v35 || m.state().Launch.InitialCluster != nil {
+			t.Fatalf("recorded %+v", l)
+		}
+		// It answers, and ends once: new options are the leader's matter again.
+		d.look(1)
+		option.Store("--snapshot-count=6000")
+		if got := dies(cluster.CrashLoop + 1); got[0] != "--snapshot-count=5000" {
+			t.Fatalf("after it answered it has %v", got)
+		}
+	})
 }

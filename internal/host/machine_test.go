@@ -52,6 +52,7 @@ type machine struct {
 	took map[cluster.MemberID]bool
 	// slowLog: the process writes its log only when it is told to.
 	slowLog   bool
+	restarts  int              // of a process that died
 	takes     cluster.MemberID // by an old list, whatever it is started for
 	adoptErr  error
 	ensureErr error
@@ -359,10 +360,13 @@ func (p process) Kill(ctx context.Context) error { return p.Stop(ctx) }
 func (p process) Status() cluster.Process {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
-	if p.m.running == nil {
-		return cluster.Process{}
+	switch {
+	case p.m.running != nil:
+		return cluster.Process{State: cluster.ProcessRunning, PID: p.m.pid, Adopted: p.adopted, Restarts: p.m.restarts}
+	case p.m.restarts > 0:
+		return cluster.Process{State: cluster.ProcessBackoff, Restarts: p.m.restarts, LastExit: "exit status 1"}
 	}
-	return cluster.Process{State: cluster.ProcessRunning, PID: p.m.pid, Adopted: p.adopted}
+	return cluster.Process{}
 }
 
 func (p process) Changes() <-chan struct{} { return p.changes }

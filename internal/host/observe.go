@@ -308,7 +308,7 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 		h.clear("wrong-member")
 		h.reached(*f.status)
 		h.mu.Lock()
-		h.answered = p.PID
+		h.answered, h.answeredRestarts = p.PID, p.Restarts
 		h.mu.Unlock()
 		if s.Local.Cluster == 0 && f.status.Cluster != 0 {
 			h.learnCluster(s.Local.Member, f.status.Cluster)

@@ -83,7 +83,9 @@ func (h *Host) stopStray(ctx context.Context) {
 	if s.Launch == nil || s.Local.State == cluster.MemberStarted {
 		return
 	}
-	if err := h.halt(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, stopDeadline)
+	defer cancel()
+	if err := h.o.Process.Kill(ctx); err != nil { // it must not vote while it ends
 		h.o.Log.Error("cannot stop the member", "err", err)
 	}
 }

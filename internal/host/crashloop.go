@@ -1,0 +1,46 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// renewed gives a member that dies again and again the settings that it would
+// be started with now: the newest options that this host knows and the
+// addresses that it has. A leader restarts members with new settings one at a
+// time, and only those that are up (SAFETY.md, rule 1); this one is not up and
+// cannot come to be, so nothing is taken down by it, whatever the new settings
+// are, and no leader would ever get to it. A member that merely ended once goes
+// on as it was: after a power cut all of them are restarted together, and new
+// settings that nobody has tried must not reach all of them at once.
+//
+// Release and quarantine stay, since data and other members depend on them.
+func (h *Host) renewed(ctx context.Context, s State) State {
+	p := h.o.Process.Status()
+	h.mu.Lock()
+	loops := p.Restarts - h.answeredRestarts
+	h.mu.Unlock()
+	if p.State != cluster.ProcessBackoff || loops < cluster.CrashLoop {
+		return s
+	}
+	launch := *s.Launch
+	launch.Options = h.options(launch.Version)
+	if s.Local.State == cluster.MemberStarted { // a first start is at the address that the others were told
+		launch.URLs = copyURLs(h.o.URLs)
+	}
+	if launch.Same(*s.Launch) {
+		return s
+	}
+	launch.Nonce = h.o.Mint()
+	err := h.save(ctx, func(now *State) {
+		now.Launch = &launch
+		now.Local.Options, now.Local.URLs = slices.Clone(launch.Options), launch.URLs
+	})
+	if err != nil {
+		return s // tried again in ten seconds
+	}
+	h.o.Log.Warn("the member dies again and again: it gets the settings that it would be started with now", "restarts", loops, "last", p.LastExit)
+	return h.snapshot()
+}
