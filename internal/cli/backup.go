@@ -72,13 +72,21 @@ func (b *backups) named(use, short string, do func(ctx context.Context, c *backu
 			if err != nil {
 				return err
 			}
-			err = do(cmd.Context(), c, name, args[1:], cmd.OutOrStdout())
-			if errors.Is(err, backupstore.ErrNoBackup) {
-				return &Failure{Code: ExitError, Err: err, Advice: "etcdadm backup list prints those that are there"}
-			}
-			return err
+			return noBackup(do(cmd.Context(), c, name, args[1:], cmd.OutOrStdout()))
 		},
 	}
+}
+
+// noBackup adds the way out where the store has no such backup, or its key is
+// missing.
+func noBackup(err error) error {
+	switch {
+	case errors.Is(err, backupstore.ErrNoBackup):
+		return &Failure{Code: ExitError, Err: err, Advice: "etcdadm backup list prints those that are there"}
+	case errors.Is(err, backupstore.ErrEncrypted):
+		return &Failure{Code: ExitError, Err: err, Advice: "--identity names the file with the secret key"}
+	}
+	return err
 }
 
 // backupCommand is about the backups in a store.

@@ -31,7 +31,7 @@ or, with "auto", by itself.
 
 Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	}
-	root.AddCommand(restoreCommand(), recoverCommand(), backupCommand(program))
+	root.AddCommand(restoreCommand(), recoverCommand(), backupCommand(program), snapshotCommand(program))
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

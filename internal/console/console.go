@@ -209,18 +209,25 @@ func (c *Console) each(ctx context.Context, do func(*peer.Client) error) error {
 	return fmt.Errorf("%w: %w", ErrNoDaemon, errors.Join(failed...))
 }
 
-// TLS is the client configuration for etcd itself; nil without TLS.
+// TLS is the client configuration for etcd itself; nil where nothing is named.
 func (e EtcdAccess) TLS() (*tls.Config, error) {
-	if e.Cert == "" {
+	if e.Cert == "" && e.CA == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
-	if err != nil {
-		return nil, err
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if e.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
 	}
-	ca, err := pki.LoadAuthorityFiles("etcd-clients-ca", e.CA, "", time.Now())
-	if err != nil {
-		return nil, err
+	if e.CA != "" { // else the system's
+		ca, err := pki.LoadAuthorityFiles("etcd-clients-ca", e.CA, "", time.Now())
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = ca.Pool()
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: ca.Pool(), MinVersion: tls.VersionTLS12}, nil
+	return c, nil
 }

@@ -176,6 +176,9 @@ var table = []room{
 	{path: "cmd/etcdadm", floor: command},
 	{path: "cmd/etcd-manager", floor: command},
 	{path: "cmd/etcd-manager-ctl", floor: command},
+	{path: "cmd/etcd-backup", floor: command},
+	{path: "cmd/etcd-backup-ctl", floor: command},
+	{path: "cmd/etcd-dump", floor: command},
 	{path: "cmd/etcd-operator", floor: command},
 
 	// For tests only; conformance suites (x/xtest) belong here without a row.

@@ -5,6 +5,7 @@
 //	Restore  file → a data directory of one founding voter, put in place by one rename
 //	Inspect  data directory → who that was and how far its log went
 //	Extract  data directory → a snapshot with every entry of its log applied
+//	Dump     file → its keys and values, one after the other
 //	Drill    file → a real etcd has served it, with this hash
 //
 // The invariants:

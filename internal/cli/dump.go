@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/backup"
+	"etcdadm.io/internal/snapshot"
+)
+
+// dump writes the keys and values of a snapshot.
+type dump struct {
+	prefix   string
+	keysOnly bool
+	out      string // a file that is not there yet; empty: standard output. *.tar.gz: an archive
+}
+
+func dumpCommand() *cobra.Command {
+	var d dump
+	c := &cobra.Command{
+		Use: "dump FILE", Short: "Write the keys and values of a snapshot as lines of JSON, or into a tar.gz",
+		Long: `dump writes every key that has a value at the snapshot's newest revision. A line is
+a JSON object; key and value that are no text come as key64 and value64, in base64.
+With --out NAME.tar.gz each key is a file of its own, under a path that is made
+from the key and its revision. Memory does not grow with the snapshot.`,
+		Args: words(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error { return d.run(c.Context(), args[0], c.OutOrStdout()) },
+	}
+	c.Flags().StringVar(&d.prefix, "prefix", "", "only keys that begin so")
+	c.Flags().BoolVar(&d.keysOnly, "keys-only", false, "no values")
+	c.Flags().StringVar(&d.out, "out", "", "file to make; with .tar.gz at its end an archive. The default is standard output")
+	return c
+}
+
+const dumpUsage = `etcd-dump writes the keys and values of a backup.
+
+  etcd-dump [flags] FILE                                a snapshot in a file
+  etcd-dump --backup-store=URL [flags] BACKUP           a backup in a store
+
+Flags:
+`
+
+// DumpMain is etcd-dump. It returns the exit code.
+func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	const name = "etcd-dump"
+	var d dump
+	var b backups
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.StringVar(&b.store, "backup-store", "", "URL of the backup store that the backup is in")
+	fs.StringVar(&b.identity, "identity", "", "file with the secret keys of encrypted backups")
+	fs.StringVar(&d.prefix, "prefix", "", "only keys that begin so")
+	fs.BoolVar(&d.keysOnly, "keys-only", false, "no values")
+	fs.StringVar(&d.out, "out", "", "file to make; with .tar.gz at its end an archive. The default is standard output")
+	given, warnings, err := parseGoFlags(fs, args, true)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		printUsage(stdout, dumpUsage, fs)
+		return ExitOK
+	case err != nil:
+		return Report(stderr, name, usage("see --help", "%w", err))
+	case len(given) != 1:
+		return Report(stderr, name, usage("see --help", "name one file, or with --backup-store one backup"))
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(stderr, "warning: %s\n", w)
+	}
+	if b.store == "" {
+		return Report(stderr, name, d.run(ctx, given[0], stdout))
+	}
+	return Report(stderr, name, b.dump(ctx, d, given[0], stdout))
+}
+
+func printUsage(w io.Writer, text string, fs *flag.FlagSet) {
+	fmt.Fprint(w, text)
+	fs.SetOutput(w)
+	fs.PrintDefaults()
+}
+
+// dump downloads a backup into a file of its own for the time of a dump.
+func (b *backups) dump(ctx context.Context, d dump, word string, out io.Writer) error {
+	name, err := backup.ParseName(word)
+	if err != nil {
+		return usage("etcdadm backup list prints the names", "%w", err)
+	}
+	c, err := b.catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	ids, err := b.identities()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "etcd-dump-") // $TMPDIR names another disk
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "snapshot.db")
+	if _, err := c.Download(ctx, name, file, ids, nil); err != nil {
+		return noBackup(err)
+	}
+	return d.run(ctx, file, out)
+}
+
+func (d *dump) run(ctx context.Context, file string, stdout io.Writer) error {
+	if d.out == "" {
+		w := bufio.NewWriterSize(stdout, 64<<10)
+		return errors.Join(d.lines(ctx, file, w), w.Flush())
+	}
+	f, err := os.OpenFile(d.out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // values may be secrets
+	if err != nil {
+		return usage("name a file that is not there yet", "%w", err)
+	}
+	defer f.Close()
+	write := d.lines
+	if strings.HasSuffix(d.out, ".tar.gz") || strings.HasSuffix(d.out, ".tgz") {
+		write = d.archive
+	}
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err := errors.Join(write(ctx, file, w), w.Flush(), f.Close()); err != nil {
+		_ = os.Remove(d.out) // half of one would look like all
+		return err
+	}
+	return nil
+}
+
+// dumpedKey is a line.
+type dumpedKey struct {
+	Key     *string `json:"key,omitempty"`
+	Key64   []byte  `json:"key64,omitempty"`
+	Value   *string `json:"value,omitempty"`
+	Value64 []byte  `json:"value64,omitempty"`
+	Create  int64   `json:"createRevision"`
+	Mod     int64   `json:"modRevision"`
+	Version int64   `json:"version"`
+	Lease   string  `json:"lease,omitempty"` // hexadecimal, as etcdctl prints it
+}
+
+func (d *dump) each(ctx context.Context, file string, visit func(snapshot.KeyValue) error) error {
+	prefix := []byte(d.prefix)
+	err := snapshot.Dump(ctx, file, func(kv snapshot.KeyValue) error {
+		if !bytes.HasPrefix(kv.Key, prefix) {
+			return nil
+		}
+		if d.keysOnly {
+			kv.Value = nil
+		}
+		return visit(kv)
+	})
+	if errors.Is(err, snapshot.ErrDamaged) {
+		return &Failure{Code: ExitUnsafe, Err: err, Advice: "etcdadm snapshot status FILE checks all of it"}
+	}
+	return err
+}
+
+func (d *dump) lines(ctx context.Context, file string, w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return d.each(ctx, file, func(kv snapshot.KeyValue) error {
+		l := dumpedKey{Create: kv.CreateRevision, Mod: kv.ModRevision, Version: kv.Version}
+		l.Key, l.Key64 = textOr64(kv.Key)
+		if !d.keysOnly {
+			l.Value, l.Value64 = textOr64(kv.Value)
+		}
+		if kv.Lease != 0 {
+			l.Lease = fmt.Sprintf("%016x", uint64(kv.Lease))
+		}
+		return e.Encode(l)
+	})
+}
+
+func textOr64(b []byte) (*string, []byte) {
+	if utf8.Valid(b) {
+		s := string(b)
+		return &s, nil
+	}
+	return nil, b
+}
+
+func (d *dump) archive(ctx context.Context, file string, w io.Writer) error {
+	z := gzip.NewWriter(w)
+	t := tar.NewWriter(z)
+	at := time.Now().Truncate(time.Second)
+	if info, err := os.Stat(file); err == nil {
+		at = info.ModTime().Truncate(time.Second)
+	}
+	err := d.each(ctx, file, func(kv snapshot.KeyValue) error {
+		name := fmt.Sprintf("%s@%d", pathOf(kv.Key), kv.ModRevision)
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(kv.Value)), Mode: 0o600, ModTime: at}); err != nil {
+			return err
+		}
+		_, err := t.Write(kv.Value)
+		return err
+	})
+	return errors.Join(err, t.Close(), z.Close())
+}
+
+// pathOf makes a path of a key, each of another one, and none that leads out of
+// where it is unpacked: what is not a letter, a digit or one of -._~:, and the
+// names . and .., are written as %XX; nothing between two slashes is "_", and
+// "_" itself %5F. The @ before the revision is in no such name, so no file has
+// the name of a directory.
+func pathOf(key []byte) string {
+	segments := strings.Split(string(key), "/")
+	for i, s := range segments {
+		switch s {
+		case "":
+			segments[i] = "_"
+		case ".", "..":
+			segments[i] = strings.ReplaceAll(s, ".", "%2E")
+		case "_":
+			segments[i] = "%5F"
+		default:
+			segments[i] = escaped(s)
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+func escaped(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~:", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,341 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/snapshot"
+)
+
+// snapshotCommand is about a snapshot in a file, without a store.
+func snapshotCommand(program daemon.Program) *cobra.Command {
+	var r reach
+	c := &cobra.Command{
+		Use: "snapshot", Short: "Save, look into and restore a snapshot in a file",
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	r.outputFlag(c)
+	c.AddCommand(saveCommand(&r), snapshotStatusCommand(&r), snapshotRestoreCommand(&r, program), dumpCommand())
+	return c
+}
+
+// savedSnapshot is what save prints for programs.
+type savedSnapshot struct {
+	File string `json:"file"`
+	// From is the client URL of the member that was read.
+	From    string          `json:"from"`
+	Version cluster.Version `json:"etcdVersion"`
+	// Stale: the member had no quorum, and others may have had more.
+	Stale bool `json:"stale,omitempty"`
+	snapshot.Info
+}
+
+func saveCommand(r *reach) *cobra.Command {
+	e := etcdFlags{reach: r}
+	c := &cobra.Command{
+		Use: "save FILE", Short: "Save a snapshot of a running etcd into a file, and check all of it",
+		Long: `save reads the database of one member, a follower where there is one, and writes
+it into a new file as etcd's own tools take it. The file appears once it is whole
+and was checked. The member is found by a daemon's --data-dir, or named with
+--etcd-endpoints.`,
+		Args: words(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := r.checkOutput(); err != nil {
+				return err
+			}
+			saved, err := e.save(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), saved, func(w io.Writer) {
+				fmt.Fprintf(w, "saved %s of %s: etcd %s, revision %d, %s, %s\n", saved.File, saved.From, saved.Version, saved.Revision, keysWords(saved.Keys), sizeWords(saved.Size))
+				if saved.Stale {
+					fmt.Fprintln(w, "that member has no quorum: what the others acknowledged without it is missing")
+				}
+			})
+		},
+	}
+	e.flags(c)
+	return c
+}
+
+func (e *etcdFlags) save(ctx context.Context, file string) (savedSnapshot, error) {
+	var out savedSnapshot
+	if _, err := os.Lstat(file); err == nil {
+		return out, usage("name a file that is not there yet", "%s is there already", file)
+	}
+	m, err := e.pick(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer m.client.Close()
+	s, err := m.client.Snapshot(ctx)
+	if err != nil {
+		return out, fmt.Errorf("read the database of %s: %w", m.url, err)
+	}
+	defer s.Close()
+	out = savedSnapshot{File: file, From: m.url, Version: m.status.Version, Stale: !m.status.Healthy && !m.status.Auth}
+	out.Info, err = saveNew(ctx, file, s)
+	return out, err
+}
+
+// saveNew makes a file of a snapshot's stream, once all of it was checked.
+func saveNew(ctx context.Context, file string, s io.Reader) (snapshot.Info, error) {
+	dir := filepath.Dir(file)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(file)+".*") // for its owner only
+	if err != nil {
+		return snapshot.Info{}, fmt.Errorf("save the snapshot: %w", err)
+	}
+	defer os.Remove(f.Name()) // what is left of a failure, and the second name of what was saved
+	defer f.Close()
+	if _, err := io.Copy(f, s); err != nil {
+		return snapshot.Info{}, fmt.Errorf("save the snapshot: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return snapshot.Info{}, fmt.Errorf("save the snapshot: %w", err)
+	}
+	info, err := snapshot.Verify(ctx, f.Name())
+	if err != nil {
+		return snapshot.Info{}, err
+	}
+	// A link, unlike a rename, never replaces what is there.
+	if err := os.Link(f.Name(), file); err != nil {
+		return snapshot.Info{}, fmt.Errorf("save the snapshot: %w", err)
+	}
+	return info, durable.SyncDir(dir)
+}
+
+func snapshotStatusCommand(r *reach) *cobra.Command {
+	return &cobra.Command{
+		Use: "status FILE", Short: "Check a snapshot, and show what is in it",
+		Args: words(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := r.checkOutput(); err != nil {
+				return err
+			}
+			info, err := lookInto(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), info, func(w io.Writer) { printInfo(w, info) })
+		},
+	}
+}
+
+// lookInto verifies a file; what cannot be relied on is refused with its own
+// exit code.
+func lookInto(ctx context.Context, file string) (snapshot.Info, error) {
+	info, err := snapshot.Verify(ctx, file)
+	switch {
+	case errors.Is(err, snapshot.ErrNoHash):
+		return info, &Failure{Code: ExitUnsafe, Err: err, Advice: "a file of a data directory is none; take a snapshot: etcdadm snapshot save FILE"}
+	case errors.Is(err, snapshot.ErrDamaged):
+		return info, &Failure{Code: ExitUnsafe, Err: err, Advice: "do not rely on it; etcdadm backup list shows others"}
+	}
+	return info, err
+}
+
+func printInfo(w io.Writer, i snapshot.Info) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("verified", "the database agrees with its SHA-256, and every record was read")
+	row("sha256", "%s", i.SHA256)
+	row("size", "%d bytes (%s)", i.Size, sizeWords(i.Size))
+	row("revision", "%d", i.Revision)
+	if i.CompactRevision >= 0 {
+		row("compacted", "%d", i.CompactRevision)
+	}
+	row("keys", "%s", keysWords(i.Keys))
+	row("records", "%d", i.Records)
+	if i.HashKVTold {
+		row("hashkv", "%d (as etcdctl endpoint hashkv prints it)", i.HashKV)
+	}
+	row("version", "cluster %s, storage %s", orNone(i.ClusterVersion), cmp.Or(i.StorageVersion, "before 3.6"))
+	auth := "off"
+	if i.AuthEnabled {
+		auth = "on"
+	}
+	row("auth", "%s, %d users, %d roles", auth, i.Users, i.Roles)
+	row("leases", "%d", i.Leases)
+	if i.Alarms > 0 {
+		row("alarms", "%d: a restored member has them, too", i.Alarms)
+	}
+	for _, m := range i.Members {
+		row("member", "%s %s %s", m.ID, m.Name, first(m.PeerURLs))
+	}
+}
+
+func keysWords(n int64) string {
+	if n < 0 {
+		return "more keys than can be counted"
+	}
+	return fmt.Sprintf("%d keys", n)
+}
+
+// fileRestore is a restore of a file into a directory.
+type fileRestore struct {
+	dir, name, token, version string
+	peers, releases           []string
+	bump                      int64
+	dryRun                    bool
+}
+
+// restoredFile is what it prints for programs.
+type restoredFile struct {
+	snapshot.Restored
+	DataDir  string   `json:"dataDir"`
+	Name     string   `json:"name"`
+	PeerURLs []string `json:"peerURLs"`
+	Token    string   `json:"token"`
+	Tool     string   `json:"tool"` // the release whose tool restores
+	DryRun   bool     `json:"dryRun,omitempty"`
+}
+
+func snapshotRestoreCommand(r *reach, program daemon.Program) *cobra.Command {
+	var o fileRestore
+	c := &cobra.Command{
+		Use: "restore FILE --data-dir-out DIR --name NAME --peer-url URL", Short: "Make the data directory of a new cluster with one member from a snapshot",
+		Long: `restore makes a data directory for an etcd that is run by hand. For a cluster
+that daemons keep, "etcdadm restore NAME" restores a backup with all that belongs
+to it. The new cluster has one member; others are added to it as learners.
+Revisions go on above those of the snapshot, so that clients which have seen
+higher ones notice: by 1000000000, or by --bump-revision.`,
+		Args: words(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := r.checkOutput(); err != nil {
+				return err
+			}
+			finder := &release.Finder{Dirs: release.Dirs(os.Getenv(release.Env), o.releases), Roots: []string{"/"}, Builtin: program.Builtin}
+			done, err := o.run(c.Context(), args[0], finder)
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), done, func(w io.Writer) { printRestored(w, done) })
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.dir, "data-dir-out", "", "the data directory to make; nothing may be there")
+	f.StringVar(&o.name, "name", "", "name of the member")
+	f.StringSliceVar(&o.peers, "peer-url", nil, "where other members will reach it, such as https://192.0.2.1:2380 (repeatable)")
+	f.StringVar(&o.token, "token", "", "token of the new cluster; the default is random, so that it has a cluster ID of its own")
+	f.Int64Var(&o.bump, "bump-revision", 1_000_000_000, "by how much revisions are raised; 0 leaves them")
+	f.StringVar(&o.version, "etcd-version", "", "the release whose tool restores; the default is the newest at hand that is of the snapshot's minor release")
+	f.StringSliceVar(&o.releases, "release-dir", nil, "directory with etcd releases (repeatable)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check everything, say what would be made, and make nothing")
+	return c
+}
+
+func (o *fileRestore) run(ctx context.Context, file string, finder *release.Finder) (restoredFile, error) {
+	var out restoredFile
+	switch {
+	case o.dir == "" || o.name == "" || len(o.peers) == 0:
+		return out, usage("such as --data-dir-out /var/lib/etcd --name a --peer-url https://192.0.2.1:2380", "say where to and who it is: --data-dir-out, --name and --peer-url")
+	case o.bump < 0:
+		return out, usage("revisions never go back", "--bump-revision=%d is negative", o.bump)
+	}
+	info, err := lookInto(ctx, file)
+	if err != nil {
+		return out, err
+	}
+	tool, err := o.tool(ctx, finder, info)
+	if err != nil {
+		return out, err
+	}
+	if o.token == "" {
+		o.token = "etcdadm-" + host.Mint()
+	}
+	out = restoredFile{DataDir: o.dir, Name: o.name, PeerURLs: o.peers, Token: o.token, Tool: tool.Version, DryRun: o.dryRun}
+	if o.dryRun {
+		out.From, out.Revision = info.Revision, info.Revision+o.bump
+		_, err := snapshot.RestoreTool(tool)
+		return out, err
+	}
+	options := snapshot.RestoreOptions{
+		Snapshot: file, Verified: info.SHA256, DataDir: o.dir, Release: tool, Name: o.name, PeerURLs: o.peers, Token: o.token,
+	}
+	if o.bump > 0 {
+		options.Revision = info.Revision + o.bump
+	}
+	out.Restored, err = snapshot.Restore(ctx, options)
+	if errors.Is(err, snapshot.ErrExists) {
+		return out, usage("name a directory that is not there yet; nothing is overwritten", "%w", err)
+	}
+	return out, err
+}
+
+// tool is the release that restores: the one that was named, or the newest at
+// hand of the minor release that the database is of.
+func (o *fileRestore) tool(ctx context.Context, finder *release.Finder, info snapshot.Info) (release.Release, error) {
+	if o.version != "" {
+		if _, err := cluster.ParseVersion(o.version); err != nil {
+			return release.Release{}, usage("such as --etcd-version 3.6.16", "%w", err)
+		}
+		return finder.Find(ctx, o.version)
+	}
+	wrote, err := cluster.ParseVersion(cmp.Or(info.StorageVersion, info.ClusterVersion))
+	if err != nil {
+		return release.Release{}, usage("name the release that wrote it: --etcd-version", "the snapshot does not say which etcd wrote it")
+	}
+	look, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	list, _, err := finder.List(look)
+	if err != nil {
+		return release.Release{}, err
+	}
+	var best cluster.Version
+	for _, r := range list {
+		if v, err := cluster.ParseVersion(r.Asked); err == nil && v.SameMinor(wrote) && v.Compare(best) > 0 {
+			best = v
+		}
+	}
+	if best.IsZero() {
+		return release.Release{}, &Failure{Code: ExitError, Err: fmt.Errorf("there is no etcd %d.%d at hand, which wrote the snapshot", wrote.Major, wrote.Minor), Advice: "name a directory that has it with --release-dir, or another release with --etcd-version"}
+	}
+	return finder.Find(ctx, best.String())
+}
+
+func printRestored(w io.Writer, r restoredFile) {
+	verb := "made"
+	if r.DryRun {
+		verb = "would make"
+	}
+	fmt.Fprintf(w, "%s %s with etcd %s's tool: revision %d becomes %d\n", verb, r.DataDir, r.Tool, r.From, r.Revision)
+	if r.RevisionsGoBack {
+		fmt.Fprintln(w, "this release cannot raise revisions: restart every client that watches or caches")
+	}
+	if r.DryRun {
+		return
+	}
+	fmt.Fprintf(w, "member %s of cluster %s\n", r.Member, r.Cluster)
+	fmt.Fprintf(w, "start it: etcd --name %s --data-dir %s --initial-advertise-peer-urls %s --listen-peer-urls … --advertise-client-urls … --listen-client-urls …\n", r.Name, r.DataDir, r.PeerURLs[0])
+}
+
+// tookWords is a duration as people read it.
+func tookWords(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return d.Round(time.Minute).String()
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}

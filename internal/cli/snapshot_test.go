@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"etcdadm.io/internal/testetcd"
+)
+
+// said is what a command printed, and how it ended.
+type said struct {
+	code      int
+	out, errs string
+}
+
+func etcdadm(t *testing.T, args ...string) said {
+	t.Helper()
+	var out, errs bytes.Buffer
+	self := func() (string, []string) { return "/nowhere", nil }
+	code := Main(args, Program("0.0.0", self, self), &out, &errs)
+	return said{code, out.String(), errs.String()}
+}
+
+func (s said) must(t *testing.T) string {
+	t.Helper()
+	if s.code != ExitOK {
+		t.Fatalf("exit code %d: %s%s", s.code, s.out, s.errs)
+	}
+	return s.out
+}
+
+// releaseDirs is where the real releases lie that tests use.
+func releaseDirs(t *testing.T, version string) string {
+	t.Helper()
+	testetcd.Binary(t, version)
+	dir, err := testetcd.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func put(t *testing.T, c *clientv3.Client, key, value string) {
+	t.Helper()
+	if _, err := c.Put(within(t), key, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSnapshotInAFile(t *testing.T) {
+	t.Setenv("ETCDADM_DATA_DIR", "")
+	dirs := releaseDirs(t, testetcd.V36)
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Members: 3, TLS: true})
+	client := c.Client(t)
+	put(t, client, "/registry/a", "1")
+	put(t, client, "/registry/a/b", "2")
+	put(t, client, "../up\x00", "\xff")
+	put(t, client, "other", "3")
+	file := filepath.Join(t.TempDir(), "s.db")
+	var urls []string
+	for _, m := range c.Members {
+		urls = append(urls, m.ClientURL)
+	}
+	reach := []string{"--etcd-endpoints", strings.Join(urls, ","), "--cacert", c.Certs().CA, "--cert", c.Certs().Cert, "--key", c.Certs().Key}
+	save := append([]string{"snapshot", "save", file, "-o", "json"}, reach...)
+
+	var saved savedSnapshot
+	decode(t, etcdadm(t, save...).must(t), &saved)
+	if saved.Revision != 5 || saved.Keys != 4 || saved.Stale || saved.Version.String() != testetcd.V36 || saved.SHA256 == "" {
+		t.Fatalf("%+v", saved)
+	}
+	if again := etcdadm(t, save...); again.code != ExitUsage || !strings.Contains(again.errs, "there already") {
+		t.Fatalf("a file that is there: %+v", again)
+	}
+	if words := etcdadm(t, "snapshot", "status", file).must(t); !strings.Contains(words, "4 keys") || !strings.Contains(words, "verified") || !strings.Contains(words, "3.6.0") {
+		t.Fatal(words)
+	}
+	t.Run("dump", func(t *testing.T) { dumps(t, file) })
+	t.Run("restore", func(t *testing.T) { restores(t, file, dirs) })
+	t.Run("damaged", func(t *testing.T) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/2] ^= 1
+		bad := filepath.Join(t.TempDir(), "bad.db")
+		if err := os.WriteFile(bad, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), "data")
+		for _, args := range [][]string{{"status", bad}, {"restore", bad, "--data-dir-out", out, "--name", "a", "--peer-url", "http://127.0.0.1:1", "--release-dir", dirs}} {
+			if s := etcdadm(t, append([]string{"snapshot"}, args...)...); s.code != ExitUnsafe || !strings.Contains(s.errs, "hint:") {
+				t.Errorf("%v: %+v", args, s)
+			}
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Error("a directory was made of a damaged snapshot")
+		}
+	})
+	t.Run("without a quorum", func(t *testing.T) {
+		for _, i := range []int{0, 1} {
+			if err := c.Kill(within(t), i, 9); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stale := append([]string{"snapshot", "save", filepath.Join(t.TempDir(), "s.db")}, reach...)
+		if s := etcdadm(t, stale...).must(t); !strings.Contains(s, "no quorum") {
+			t.Fatal(s)
+		}
+	})
+}
+
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
+
+func dumps(t *testing.T, file string) {
+	lines := strings.Split(strings.TrimSpace(etcdadm(t, "snapshot", "dump", file, "--prefix", "/registry").must(t)), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], `{"key":"/registry/a","value":"1","createRevision":2,`) {
+		t.Fatalf("%q", lines)
+	}
+	out := filepath.Join(t.TempDir(), "all.tar.gz")
+	var stdout, stderr bytes.Buffer
+	if code := DumpMain(t.Context(), []string{"--out=" + out, file}, &stdout, &stderr); code != ExitOK {
+		t.Fatal(code, stderr.String())
+	}
+	got := map[string]string{}
+	f, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[h.Name] = string(value)
+	}
+	for name, value := range map[string]string{"_/registry/a@2": "1", "_/registry/a/b@3": "2", "%2E%2E/up%00@4": "\xff", "other@5": "3"} {
+		if got[name] != value {
+			t.Errorf("%s holds %q, want %q; there are %q", name, got[name], value, got)
+		}
+	}
+	if code := DumpMain(t.Context(), []string{"--out=" + out, file}, &stdout, &stderr); code != ExitUsage {
+		t.Errorf("a file that is there: %d %s", code, stderr.String())
+	}
+}
+
+func restores(t *testing.T, file, dirs string) {
+	dir := filepath.Join(t.TempDir(), "data")
+	args := []string{"snapshot", "restore", file, "--data-dir-out", dir, "--name", "a", "--peer-url", "http://127.0.0.1:1", "--release-dir", dirs, "-o", "json", "--token", "t"}
+	var planned, done restoredFile
+	decode(t, etcdadm(t, append(args, "--dry-run")...).must(t), &planned)
+	if _, err := os.Stat(dir); err == nil || !planned.DryRun || planned.Revision != 1_000_000_005 {
+		t.Fatalf("%+v %v", planned, err)
+	}
+	decode(t, etcdadm(t, args...).must(t), &done)
+	if done.From != 5 || done.Revision != 1_000_000_005 || done.Member == 0 || !strings.HasPrefix(done.Tool, "3.6.") {
+		t.Fatalf("%+v", done)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "member", "wal")); err != nil {
+		t.Fatal(err)
+	}
+	args[len(args)-1] = "another"
+	if s := etcdadm(t, args...); s.code != ExitUsage {
+		t.Fatalf("over another one: %+v", s)
+	}
+	if s := etcdadm(t, "snapshot", "restore", file); s.code != ExitUsage || !strings.Contains(s.errs, "--data-dir-out") {
+		t.Fatalf("%+v", s)
+	}
+}
