@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,10 +44,50 @@ func quorum(v *view) *Decision {
 	if v.roster.HasQuorum() {
 		return wait(true, "settling", "", "the voters answer, but none gave a member list that is surely current; looking again")
 	}
-	d := wait(true, "no-quorum", "", "%d of %d voters are up and a quorum is %d: nothing is changed until more are back%s",
-		up, n, cluster.Quorum(n), because(v.downVoters()))
+	command := v.recoverCommand()
+	wayOut := ""
+	if command != "" {
+		wayOut = "; if what is missing is gone for good, the cluster can go on from what is left"
+	}
+	d := wait(true, "no-quorum", command, "%d of %d voters are up and a quorum is %d: nothing is changed until more are back%s%s",
+		up, n, cluster.Quorum(n), because(v.downVoters()), wayOut)
 	d.Again = later
 	return d
+}
+
+// recoverCommand is what a person may do when the voters whose data is in sight
+// are no quorum; empty while they are one. Whether the others are gone for good
+// cannot be seen from here.
+func (v *view) recoverCommand() string {
+	if v.intent.Generation == 0 || v.intent.State != cluster.IntentFounded {
+		return ""
+	}
+	var best *cluster.HostReport
+	var gone []cluster.HostID
+	voters := v.roster.Voters()
+	for _, s := range voters {
+		h := s.Host
+		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
+			if v.answersOthers(s.ID) {
+				return "" // only a daemon is silent: nobody may give that host up
+			}
+			gone = append(gone, cmp.Or(s.HostID, cluster.HostID(s.ID.String())))
+			continue
+		}
+		if best == nil || best.Highest.Before(h.Highest) {
+			best = h
+		}
+	}
+	if best == nil || len(voters)-len(gone) >= cluster.Quorum(len(voters)) {
+		return ""
+	}
+	return v.generationCommand(&cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: gone})
+}
+
+func (v *view) answersOthers(id cluster.MemberID) bool {
+	return slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool {
+		return slices.ContainsFunc(h.Reaches, func(r cluster.Reach) bool { return r.Member == id && r.Answers })
+	})
 }
 
 func (v *view) downVoters() []string {

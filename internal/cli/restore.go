@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -141,7 +142,8 @@ was written since the backup is not in it. Data is set aside, and
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
 			}
 			if undo {
-				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: dir, Lost: q.lostHosts()}, out)
+				// status shows the path; the host knows the directory by its name.
+				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: filepath.Base(dir), Lost: q.lostHosts()}, out)
 			}
 			r := control.RestoreBackup{Backup: args[0], Lost: q.lostHosts()}
 			if noBackup {
@@ -174,7 +176,7 @@ was written since the backup is not in it. Data is set aside, and
 	c.Flags().BoolVar(&noBackup, "no-backup", false, "do not back up the running cluster before")
 	c.Flags().BoolVar(&undo, "undo", false, "go back to data that was set aside; what was written since is not in it")
 	c.Flags().StringVar(&from, "from", "", "with --undo: the host that set it aside")
-	c.Flags().StringVar(&dir, "dir", "", "with --undo: the name of the directory, as etcdadm status shows it")
+	c.Flags().StringVar(&dir, "dir", "", "with --undo: the directory, as etcdadm status shows it")
 	return c
 }
 
