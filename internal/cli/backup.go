@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/duration"
@@ -27,6 +28,15 @@ type backups struct {
 }
 
 func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error) {
+	store, err := b.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return backupstore.New(store), nil
+}
+
+// open opens the store that was named, or that the daemons have.
+func (b *backups) open(ctx context.Context) (blob.Store, error) {
 	url := b.store
 	if url == "" {
 		o, err := b.look(ctx)
@@ -40,23 +50,11 @@ func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error)
 	if url == "" {
 		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
 	}
-	store, err := openForWords(ctx, url, false)
-	if err != nil {
-		return nil, err
-	}
-	return backupstore.New(store), nil
+	return openForWords(ctx, url, false)
 }
 
 func (b *backups) identities() (backupstore.Identities, error) {
-	if b.identity == "" {
-		return backupstore.Identities{}, nil
-	}
-	f, err := os.Open(b.identity)
-	if err != nil {
-		return backupstore.Identities{}, fmt.Errorf("read the identity: %w", err)
-	}
-	defer f.Close()
-	return backupstore.ParseIdentities(f)
+	return backupstore.Choices{IdentityFile: b.identity}.Identities()
 }
 
 // named is a command on one backup.
@@ -101,7 +99,7 @@ func backupCommand(program daemon.Program) *cobra.Command {
 	f.StringVar(&b.store, "store", os.Getenv("ETCDADM_STORE"), "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
 	f.StringVar(&b.identity, "identity", "", "file with the secret keys of encrypted backups")
 	c.AddCommand(
-		b.create(), b.list(),
+		b.create(), b.run(), b.list(),
 		b.named("show NAME", "Show everything that is known of a backup", b.show, 0),
 		b.named("verify NAME", "Read a backup anew from the store and check all of it", b.verify, 0),
 		b.drill(program), b.prune(),
@@ -300,15 +298,20 @@ func (b *backups) prune() *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove the backups that need not be kept any longer, with the reason for each", Args: words(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := b.catalogue(cmd.Context())
+			store, err := b.open(cmd.Context())
 			if err != nil {
 				return err
 			}
+			used, err := daemon.UsedBackups(cmd.Context(), control.New(store, ""))
+			if err != nil && !errors.Is(err, control.ErrOtherCluster) { // a person's command names no cluster
+				return fmt.Errorf("see which backups are used: %w", err)
+			}
+			c := backupstore.New(store)
 			do := c.Prune
 			if dryRun {
 				do = c.Expire
 			}
-			verdicts, err := do(cmd.Context(), policy, nil, time.Now())
+			verdicts, err := do(cmd.Context(), policy, used, time.Now())
 			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, v := range verdicts {
 				word := "keep"
@@ -353,10 +356,15 @@ func (dayDuration) Type() string { return "duration" }
 func (b *backups) drill(program daemon.Program) *cobra.Command {
 	var dirs []string
 	c := b.named("drill NAME", "Restore a backup into an etcd that is thrown away, and compare what it serves", func(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {
-		return b.runDrill(ctx, c, name, &release.Finder{Dirs: dirs, Roots: []string{"/"}, Builtin: program.Builtin}, out)
+		return b.runDrill(ctx, c, name, finderOf(program, dirs), out)
 	}, 0)
-	c.Flags().StringSliceVar(&dirs, "release-dir", release.Dirs(os.Getenv(release.Env), nil), "directory with etcd releases (repeatable)")
+	c.Flags().StringSliceVar(&dirs, "release-dir", nil, "directory with etcd releases (repeatable)")
 	return c
+}
+
+// finderOf finds releases on this machine.
+func finderOf(program daemon.Program, dirs []string) *release.Finder {
+	return &release.Finder{Dirs: release.Dirs(os.Getenv(release.Env), dirs), Roots: []string{"/"}, Builtin: program.Builtin}
 }
 
 func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name backup.Name, finder *release.Finder, out io.Writer) error {

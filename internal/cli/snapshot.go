@@ -222,8 +222,7 @@ higher ones notice: by 1000000000, or by --bump-revision.`,
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			finder := &release.Finder{Dirs: release.Dirs(os.Getenv(release.Env), o.releases), Roots: []string{"/"}, Builtin: program.Builtin}
-			done, err := o.run(c.Context(), args[0], finder)
+			done, err := o.run(c.Context(), args[0], finderOf(program, o.releases))
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/discovery"
 )
 
@@ -67,6 +68,7 @@ type Config struct {
 	MetricsPort    int // 0: off
 	BackupInterval time.Duration
 	DrillInterval  time.Duration // between tries of the newest backup; 0: none by itself
+	Backups        backupstore.Choices
 	OnSigterm      SigtermAction
 	DeadAfter      time.Duration // 0: the spec's, or the default
 	// AutoRecoverAfter: recover from a survivor without a person after the
@@ -148,7 +150,20 @@ func (c *Config) Validate() error {
 	if err := c.validateDiscovery(); err != nil {
 		return err
 	}
+	if err := validateBackups(c.Backups); err != nil {
+		return err
+	}
 	return c.validateURLs()
+}
+
+func validateBackups(c backupstore.Choices) error {
+	if _, err := c.Packing(); err != nil {
+		return &Error{Problem: "how backups are packed", Err: err, Advice: "--backup-compression is gzip, zstd or none; --backup-recipient a public key of age, which begins with age1"}
+	}
+	if c.KeepLast < 0 {
+		return mistake("such as --backup-keep-last=10", "--backup-keep-last=%d is negative", c.KeepLast)
+	}
+	return nil
 }
 
 func (c *Config) validateDiscovery() error {

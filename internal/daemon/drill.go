@@ -84,10 +84,14 @@ func (s *sources) Drill(ctx context.Context, name string) (cluster.Backup, error
 	if err != nil {
 		return cluster.Backup{}, err
 	}
-	d := Drill{Catalogue: s.catalogue, Finder: s.d.releases.finder, Parent: s.d.disk.StateDir(), Host: s.d.id}
-	b, _, note, err := d.Run(ctx, n)
+	ids, err := s.identities()
 	if err != nil {
 		return cluster.Backup{}, err
+	}
+	d := Drill{Catalogue: s.catalogue, Identities: ids, Finder: s.d.releases.finder, Parent: s.d.disk.StateDir(), Host: s.d.id}
+	b, _, note, err := d.Run(ctx, n)
+	if err != nil {
+		return cluster.Backup{}, withKeyHint(err)
 	}
 	if note != "" {
 		s.d.log.Info("drill", "backup", n, "note", note)

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +17,7 @@ import (
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
-	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/release"
@@ -29,49 +29,23 @@ import (
 type sources struct {
 	d         *daemon
 	catalogue *backupstore.Catalogue
+	packing   backupstore.Packing
 	policy    backup.Policy
-
-	mu   sync.Mutex // guards said
-	said map[string]string
+	said      once
 }
 
 var _ host.Sources = (*sources)(nil)
 
-// Environment of how long backups are kept, as the predecessor has it.
-const (
-	envHourly = "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION"
-	envDaily  = "ETCD_MANAGER_DAILY_BACKUPS_RETENTION"
-)
-
 func newSources(d *daemon) (*sources, error) {
-	s := &sources{d: d, catalogue: backupstore.New(d.store), policy: backup.DefaultPolicy(), said: map[string]string{}}
-	for name, field := range map[string]*time.Duration{envHourly: &s.policy.Hourly, envDaily: &s.policy.Daily} {
-		text := os.Getenv(name)
-		if text == "" {
-			continue
-		}
-		keep, err := duration.Parse(text)
-		if err != nil {
-			return nil, mistake("a duration such as 7d or 2y", "%s=%q: %v", name, text, err)
-		}
-		*field = keep
+	s := &sources{d: d, catalogue: backupstore.New(d.store), said: once{log: d.log}}
+	var err error
+	if s.packing, err = d.cfg.Backups.Packing(); err != nil {
+		return nil, err
+	}
+	if s.policy, err = d.cfg.Backups.Policy(os.Getenv); err != nil {
+		return nil, &Error{Problem: "how long backups are kept", Err: err, Advice: "a duration such as 7d or 2y"}
 	}
 	return s, nil
-}
-
-// sayOnce logs an error when it is another than the last one on its topic.
-func (s *sources) sayOnce(topic, what string, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	s.mu.Lock()
-	news := s.said[topic] != text
-	s.said[topic] = text
-	s.mu.Unlock()
-	if news && err != nil {
-		s.d.log.Warn(what, "error", err)
-	}
 }
 
 // dirStaging lies below the state directory: one directory a token, gone once
@@ -133,7 +107,7 @@ func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cl
 
 // hopeless marks what another host could not do better either.
 func hopeless(err error) error {
-	for _, bad := range []error{backupstore.ErrNoBackup, backupstore.ErrDamaged, backupstore.ErrEncrypted, snapshot.ErrDamaged, snapshot.ErrNoHash} {
+	for _, bad := range []error{backupstore.ErrNoBackup, backupstore.ErrDamaged, snapshot.ErrDamaged, snapshot.ErrNoHash} {
 		if errors.Is(err, bad) {
 			return fmt.Errorf("%w: %w", host.ErrBadSource, err)
 		}
@@ -150,9 +124,12 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 		if err != nil {
 			return src, fmt.Errorf("%w: %w", host.ErrBadSource, err)
 		}
-		_, err = s.catalogue.Download(ctx, name, file, backupstore.Identities{}, progress)
+		ids, err := s.identities()
 		if err != nil {
-			return src, fmt.Errorf("fetch backup %s: %w", name, err)
+			return src, err
+		}
+		if _, err = s.catalogue.Download(ctx, name, file, ids, progress); err != nil {
+			return src, fmt.Errorf("fetch backup %s: %w", name, withKeyHint(err))
 		}
 		return src, nil
 	case cluster.SourceSurvivor, cluster.SourceSetAside:
@@ -171,6 +148,24 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 		return src, err
 	}
 	return src, fmt.Errorf("%w: no release of etcdadm knows the kind %q", host.ErrBadSource, src.Kind)
+}
+
+// identities are this host's secret keys of backups, read anew each time: they
+// may be put there just for a restore.
+func (s *sources) identities() (backupstore.Identities, error) {
+	ids, err := s.d.cfg.Backups.Identities()
+	if errors.Is(err, os.ErrNotExist) {
+		return backupstore.Identities{}, nil // then only encrypted ones cannot be read
+	}
+	return ids, err
+}
+
+// withKeyHint says what is missing where a backup is encrypted.
+func withKeyHint(err error) error {
+	if errors.Is(err, backupstore.ErrEncrypted) {
+		return fmt.Errorf("%w; put the secret key on this host, where --backup-identity-file of its daemon names it", err)
+	}
+	return err
 }
 
 // trailer is the SHA-256 that a snapshot ends with. Whoever wrote the file has
@@ -272,33 +267,42 @@ func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder)
 		return cluster.Backup{}, fmt.Errorf("reach the own member: %w", err)
 	}
 	defer c.Close()
-	st, err := c.Status(ctx)
-	if err != nil {
-		return cluster.Backup{}, fmt.Errorf("look at the own member: %w", err)
-	}
-	req := backupstore.Request{
-		Meta: backup.Meta{EtcdVersion: st.Version},
-		Manifest: backup.Manifest{
-			Cluster: s.d.cfg.ClusterName, ClusterID: st.Cluster, MemberID: st.Member, Host: s.d.id, Reason: backup.Reason(o.Reason), EtcdVersion: st.Version,
-			Position: backup.Position{Revision: st.Revision, Term: st.Term, Index: st.Applied},
-		},
-	}
-	if o.Spec != nil {
-		req.Meta.MemberCount, req.Meta.SpecVersion = o.Spec.MemberCount, o.Spec.EtcdVersion
-	}
-	req.Manifest.Position.Hash = hash(ctx, c, st.Revision)
-	snap, err := c.Snapshot(ctx)
-	if err != nil {
-		return cluster.Backup{}, fmt.Errorf("read the own member's database: %w", err)
-	}
-	defer snap.Close()
-	req.Manifest.StorageVersion = snap.StorageVersion
-	b, err := s.catalogue.Write(ctx, req, snap)
+	b, err := snapshotInto(ctx, c, s.catalogue, s.packing, backupstore.Request{
+		Meta:     metaOf(o.Spec),
+		Manifest: backup.Manifest{Cluster: s.d.cfg.ClusterName, Host: s.d.id, Reason: backup.Reason(o.Reason)},
+	})
 	if err != nil {
 		return cluster.Backup{}, err
 	}
 	s.tidy(ctx)
 	return asBackup(b), nil
+}
+
+func metaOf(spec *cluster.Spec) (m backup.Meta) {
+	if spec != nil {
+		m.MemberCount, m.SpecVersion = spec.MemberCount, spec.EtcdVersion
+	}
+	return m
+}
+
+// snapshotInto backs a member up. What it says of itself is added to the request.
+func snapshotInto(ctx context.Context, c *etcd.Client, to *backupstore.Catalogue, packing backupstore.Packing, req backupstore.Request) (backupstore.Backup, error) {
+	st, err := c.Status(ctx)
+	if err != nil {
+		return backupstore.Backup{}, fmt.Errorf("look at the own member: %w", err)
+	}
+	req.Compression, req.Recipients = packing.Compression, packing.Recipients
+	req.Meta.EtcdVersion = st.Version
+	m := &req.Manifest
+	m.ClusterID, m.MemberID, m.EtcdVersion = st.Cluster, st.Member, st.Version
+	m.Position = backup.Position{Revision: st.Revision, Term: st.Term, Index: st.Applied, Hash: hash(ctx, c, st.Revision)}
+	snap, err := c.Snapshot(ctx)
+	if err != nil {
+		return backupstore.Backup{}, fmt.Errorf("read the own member's database: %w", err)
+	}
+	defer snap.Close()
+	m.StorageVersion = snap.StorageVersion
+	return to.Write(ctx, req, snap)
 }
 
 // hash is what a drill compares with; nil when the member does not say it soon.
@@ -315,20 +319,35 @@ func hash(ctx context.Context, c *etcd.Client, revision int64) *backup.Hash {
 // tidy removes the backups that the policy does not keep, and what writers left
 // unfinished. That it failed takes nothing from the backup just taken.
 func (s *sources) tidy(ctx context.Context) {
+	tidy(ctx, s.catalogue, s.d.folder, s.policy, s.d.log, s.said.error)
+}
+
+func tidy(ctx context.Context, c *backupstore.Catalogue, f *control.Folder, policy backup.Policy, log *slog.Logger, sayOnce func(topic, what string, err error)) {
+	used, err := UsedBackups(ctx, f)
+	if sayOnce("used", "cannot see which backups are used, and removes none", err); err != nil {
+		return
+	}
+	now := time.Now()
+	verdicts, err := c.Prune(ctx, policy, used, now)
+	sayOnce("prune", "cannot remove backups that are not kept any longer", err)
+	if removed := slices.DeleteFunc(slices.Clone(verdicts), func(v backup.Verdict) bool { return v.Keep }); len(removed) > 0 && err == nil {
+		log.Info("backups removed that are not kept any longer", "count", len(removed), "oldest", removed[len(removed)-1].Name)
+	}
+	_, err = c.CleanUp(ctx, backupstore.MinUnfinishedAge, now)
+	sayOnce("clean up", "cannot remove what unfinished backups left", err)
+}
+
+// UsedBackups are those that must not be removed, with what refers to them;
+// together with control.ErrOtherCluster, those of that cluster.
+func UsedBackups(ctx context.Context, f *control.Folder) (map[backup.Name]string, error) {
+	in, _, _, err := f.ReadIntent(ctx)
 	used := map[backup.Name]string{}
-	if in, _, _, err := s.d.folder.ReadIntent(ctx); err == nil && in != nil {
+	if in != nil {
 		if name, err := backup.ParseName(in.Source.Backup); err == nil {
 			used[name] = fmt.Sprintf("generation %d was made from it", in.Generation)
 		}
 	}
-	now := time.Now()
-	verdicts, err := s.catalogue.Prune(ctx, s.policy, used, now)
-	s.sayOnce("prune", "cannot remove backups that are not kept any longer", err)
-	if removed := slices.DeleteFunc(slices.Clone(verdicts), func(v backup.Verdict) bool { return v.Keep }); len(removed) > 0 && err == nil {
-		s.d.log.Info("backups removed that are not kept any longer", "count", len(removed), "oldest", removed[len(removed)-1].Name)
-	}
-	_, err = s.catalogue.CleanUp(ctx, backupstore.MinUnfinishedAge, now)
-	s.sayOnce("clean up", "cannot remove what unfinished backups left", err)
+	return used, err
 }
 
 // catalogueView is what the leader is told of the backups.

@@ -1,0 +1,20 @@
+// Command etcd-backup-ctl looks into a store of backups, and tries them out.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"etcdadm.io/internal/builtin"
+	"etcdadm.io/internal/cli"
+)
+
+func main() {
+	builtin.RunIfChild() // this program is also the etcd that a drill starts
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	program := cli.Program(builtin.Version, builtin.Command, builtin.UtlCommand)
+	os.Exit(cli.BackupCtlMain(ctx, os.Args[1:], program, os.Stdout, os.Stderr))
+}
