@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"etcdadm.io/backup"
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -42,16 +47,8 @@ func allLost() measure {
 }
 
 func restoreByHand(ctx context.Context, b *bench, dir string) (sample, error) {
-	c, err := settledByHand(ctx, dir, testetcd.V37, 1)
+	file, err := b.saved(ctx)
 	if err != nil {
-		return sample{}, err
-	}
-	defer c.Close()
-	if err := fill(ctx, seatByHand(c, 0), b.size); err != nil {
-		return sample{}, err
-	}
-	file := filepath.Join(dir, "saved.db")
-	if _, err := save(ctx, c, file); err != nil {
 		return sample{}, err
 	}
 	release, err := testetcd.Fetch(ctx, testetcd.V37)
@@ -68,15 +65,64 @@ func restoreByHand(ctx context.Context, b *bench, dir string) (sample, error) {
 }
 
 func restoreOurs(ctx context.Context, b *bench, dir string) (sample, error) {
+	file, err := b.saved(ctx)
+	if err != nil {
+		return sample{}, err
+	}
 	f, err := b.settledFleet(ctx, dir, testetcd.V37, 3, 3)
 	if err != nil {
 		return sample{}, err
 	}
 	defer f.close()
-	if err := fill(ctx, f.hosts[0].seat(), b.size); err != nil {
+	name, err := f.put(ctx, file)
+	if err != nil {
 		return sample{}, err
 	}
-	return f.restore(ctx, true)
+	old, err := f.clusterID(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	stop := f.peak()
+	s, err := f.restoreBackup(ctx, name, old)
+	s.Values = append(s.Values, stop())
+	return s, err
+}
+
+// saved is a snapshot of a database of the size that is asked for, made once.
+func (b *bench) saved(ctx context.Context) (string, error) {
+	dir := filepath.Join(b.dir, "saved")
+	file := filepath.Join(dir, "saved.db")
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	c, err := settledByHand(ctx, dir, testetcd.V37, 1)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := fill(ctx, seatByHand(c, 0), b.size); err != nil {
+		return "", err
+	}
+	_, err = save(ctx, c, file)
+	return file, err
+}
+
+// put writes a snapshot into the fleet's store, as a backup of it.
+func (f *fleet) put(ctx context.Context, file string) (string, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	store, err := open.Open(ctx, f.store(), open.Options{})
+	if err != nil {
+		return "", err
+	}
+	b, err := backupstore.New(store).Write(ctx, backupstore.Request{Meta: backup.Meta{EtcdVersion: cluster.MustVersion(f.version)}}, in)
+	return b.Name.String(), err
 }
 
 func lostOurs(ctx context.Context, b *bench, dir string) (sample, error) {
@@ -104,24 +150,6 @@ func lostOurs(ctx context.Context, b *bench, dir string) (sample, error) {
 		return sample{}, err
 	}
 	return f.restoreBackup(ctx, name, 0)
-}
-
-// restore takes a backup and restores it.
-func (f *fleet) restore(ctx context.Context, memory bool) (sample, error) {
-	name, err := f.backup(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	old, err := f.clusterID(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	stop := f.peak()
-	s, err := f.restoreBackup(ctx, name, old)
-	if memory {
-		s.Values = append(s.Values, stop())
-	}
-	return s, err
 }
 
 func (f *fleet) clusterID(ctx context.Context) (id uint64, err error) {
