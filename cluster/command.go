@@ -38,6 +38,9 @@ type Command struct {
 	Missing bool    `json:"missing,omitempty"`
 	// Malformed says why the command cannot be understood.
 	Malformed string `json:"malformed,omitempty"`
+	// Ended is how the command ended, where that is on record already: it has
+	// only to be taken out of the queue.
+	Ended string `json:"ended,omitempty"`
 }
 
 // Backup is what is known of a backup in the store without reading it.
@@ -75,6 +78,8 @@ const (
 	StageFetching StageState = "fetching" // or extracting, for data of this host
 	StageBuilding StageState = "building"
 	StageReady    StageState = "ready"
+	// StageCut: the daemon ended while it was at it; it is to be begun anew.
+	StageCut StageState = "cut"
 	// StageFailed: it was given up; Reason says why.
 	StageFailed StageState = "failed"
 )
@@ -86,13 +91,17 @@ type Staged struct {
 	Command string     `json:"command"`
 	Source  Source     `json:"source"` // with the digest and revision target of what was built
 	State   StageState `json:"state"`
-	Since   time.Time  `json:"since"`
+	Since   time.Time  `json:"since"` // by this host's clock: when it was begun, or became ready
 	Token   string     `json:"token"`
 	Version Version    `json:"version"` // the release that it was built for
 	Cluster ClusterID  `json:"cluster,omitempty"`
 	Member  MemberID   `json:"member,omitempty"`
-	Bytes   int64      `json:"bytes,omitempty"` // done so far, of what is being done
-	Reason  string     `json:"reason,omitempty"`
+	// PeerURLs are those that the data directory was built for.
+	PeerURLs []string `json:"peerURLs,omitempty"`
+	Bytes    int64    `json:"bytes,omitempty"` // done so far, of what is being done
+	Reason   string   `json:"reason,omitempty"`
+	// Cuts is how often the daemon ended while it was at it.
+	Cuts int `json:"cuts,omitempty"`
 	// Hopeless: the source itself is bad; no other host would succeed.
 	Hopeless bool `json:"hopeless,omitempty"`
 }

@@ -65,7 +65,9 @@ type PastGeneration struct {
 	Generation uint64    `json:"generation"`
 	Cluster    ClusterID `json:"cluster,omitempty"`
 	Voters     [][]Voter `json:"voters,omitempty"` // each voter set that it had
-	Closed     bool      `json:"closed,omitempty"`
+	// Write is the last write of its intent that Voters take account of.
+	Write  uint64 `json:"write,omitempty"`
+	Closed bool   `json:"closed,omitempty"`
 }
 
 // Intent is the one control object of a cluster: what a generation was made
@@ -182,6 +184,52 @@ func (in *Intent) Follows(kept *Intent) bool {
 		return kept.Nonce == in.Nonce
 	}
 	return in.lists(kept.Generation, kept.Cluster)
+}
+
+// Covers reports whether the history asks for the promises of every voter set
+// that kept tells of: an intent of an earlier generation that is still open may
+// have been written further without the store, by a leader that did not see the
+// later generation being written. A host keeps such an intent until the history
+// has what it tells of (SAFETY.md, rule 13).
+func (in *Intent) Covers(kept *Intent) bool {
+	if in == nil || kept == nil {
+		return true
+	}
+	for _, g := range in.History {
+		if g.Generation == kept.Generation && !g.Closed {
+			return len(g.lacks(kept)) == 0
+		}
+	}
+	return true
+}
+
+// Cover adds to the history what it lacks of the voter sets that kept tells of,
+// and reports whether that was anything.
+func (in *Intent) Cover(kept *Intent) bool {
+	if in.Covers(kept) {
+		return false
+	}
+	in.History = slices.Clone(in.History)
+	for i, g := range in.History {
+		if g.Generation == kept.Generation {
+			in.History[i].Voters = slices.Concat(g.Voters, g.lacks(kept))
+		}
+	}
+	return true
+}
+
+// lacks are the voter sets of a later write than the one that was superseded,
+// which the entry does not have.
+func (g PastGeneration) lacks(kept *Intent) (out [][]Voter) {
+	if kept.Write < g.Write || kept.Write == g.Write && kept.Unstored.IsZero() {
+		return nil
+	}
+	for _, set := range kept.VoterSets() {
+		if !slices.ContainsFunc(g.Voters, func(o []Voter) bool { return SameVoters(o, set) }) {
+			out = append(out, set)
+		}
+	}
+	return out
 }
 
 // lists reports whether the history has a generation, by its cluster ID where

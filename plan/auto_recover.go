@@ -32,6 +32,7 @@ func autoRecover(v *view) *Decision {
 		return nil
 	}
 	c := cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: v.outOfSight()}
+	c.Lost = slices.Sorted(slices.Values(union(c.Lost, v.logless(&c, best)))) // wiped disks too
 	return &Decision{
 		Reason: fmt.Sprintf("the quorum is gone for %s: recover from host %s, the furthest survivor, as --auto-recover-after says", v.obs.At.Sub(gone).Round(time.Second), best.Host),
 		Again:  soon,
@@ -77,7 +78,7 @@ func (v *view) outOfSight() []cluster.HostID {
 	for _, g := range v.open(true) {
 		for _, set := range g.Voters {
 			for _, w := range set {
-				if v.voice(w) == nil && !v.busy(w.Host) {
+				if v.voice(w, set) == nil && !v.busy(w.Host) {
 					out = append(out, nameOf(w))
 				}
 			}

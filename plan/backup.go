@@ -180,6 +180,16 @@ func (v *view) lastTaken(command string) *cluster.Taken {
 	return best
 }
 
+// backingUp: a host takes a backup, and has not been at it for too long.
+func (v *view) backingUp() bool {
+	for i := range v.obs.Hosts {
+		if t := v.obs.Hosts[i].Taken; t != nil && t.Running && v.obs.At.Sub(t.Began) < backupTry {
+			return true
+		}
+	}
+	return false
+}
+
 // takeBackup has the follower that is closest to raft's leader take a backup;
 // the leader itself only when no follower is up.
 func (v *view) takeBackup(command, reason string) *Decision {

@@ -67,7 +67,7 @@ func (w *world) step(t *rapid.T) {
 
 // misfortune is anything that can happen to a host, a leader or the store.
 func (w *world) misfortune(t *rapid.T, h *worldHost) {
-	switch rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}).Draw(t, "which") {
+	switch rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}).Draw(t, "which") {
 	case 0:
 		h.down = !h.down
 	case 1:
@@ -98,7 +98,36 @@ func (w *world) misfortune(t *rapid.T, h *worldHost) {
 		h.Local.URLs = h.URLs
 	case 14:
 		h.Local.HasData = false
+	case 15, 16:
+		w.drawCommand(t, h)
 	}
+}
+
+// drawCommand puts a wish for a new generation into the queue, or takes all out.
+func (w *world) drawCommand(t *rapid.T, h *worldHost) {
+	w.minted++
+	c := cluster.Command{Name: fmt.Sprintf("cmd-%d", w.minted), At: w.now, Host: h.Host, NoBackup: rapid.Bool().Draw(t, "no backup")}
+	switch rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3}).Draw(t, "command") {
+	case 0:
+		c.Kind, c.Backup, c.Host = cluster.CommandRestore, fmt.Sprintf("B-%d", w.minted), ""
+		w.queue.backups = append([]cluster.Backup{{Name: c.Backup, At: w.now, Version: cluster.MustVersion("3.5.35"), Revision: 9}}, w.queue.backups...)
+	case 1:
+		c.Kind = cluster.CommandRecover
+	case 2:
+		if len(h.SetAside) == 0 {
+			return
+		}
+		c.Kind, c.Dir = cluster.CommandUndo, h.SetAside[0].Dir
+	default:
+		w.queue.commands = nil
+		return
+	}
+	for _, o := range w.hosts {
+		if (o.down || o.gap != "") && rapid.Bool().Draw(t, "lost") {
+			c.Lost = append(c.Lost, o.Host)
+		}
+	}
+	w.queue.commands = append(w.queue.commands, c)
 }
 
 // twist changes one fact of an observation.

@@ -24,8 +24,9 @@ const (
 // generation makes a new generation from data when a command asks for one,
 // and finishes one that somebody began (docs/adr/009-generations.md).
 func generation(v *view) *Decision {
+	founding := v.intent != nil && v.intent.State == cluster.IntentFounding && v.intent.Source.FromData()
 	if !v.obs.Store.Read {
-		if v.intent != nil && v.intent.State == cluster.IntentFounding && v.intent.Source.FromData() {
+		if founding {
 			return v.finishGeneration()
 		}
 		return nil
@@ -33,16 +34,13 @@ func generation(v *view) *Decision {
 	if d := v.endCommands(); d != nil {
 		return d
 	}
-	if v.intent != nil && v.intent.State == cluster.IntentFounding && v.intent.Source.FromData() {
-		d := v.finishGeneration()
-		if len(d.Blockers) > 0 && d.Blockers[0].Code == "promises" {
-			if c := v.nextCommand(); c != nil { // it names hosts that are lost, perhaps
-				return v.beginGeneration(c)
-			}
-		}
+	c := v.nextCommand()
+	if founding {
+		return v.finishOrSupersede(c)
+	}
+	if d := v.reviveStopped(); d != nil {
 		return d
 	}
-	c := v.nextCommand()
 	if c == nil {
 		return autoRecover(v)
 	}
@@ -59,17 +57,58 @@ func generation(v *view) *Decision {
 	return d
 }
 
+// finishOrSupersede finishes the generation that is being founded. Where that
+// cannot be done, the next command in the queue is a person's way out: it makes
+// a further generation, which supersedes this one.
+func (v *view) finishOrSupersede(c *cluster.Command) *Decision {
+	d := v.finishGeneration()
+	if c == nil || !v.stuck(d) {
+		return d
+	}
+	next := v.beginGeneration(c)
+	if next.Action != nil || len(next.Blockers) == 0 {
+		return next
+	}
+	v.asides = append(v.asides, next.Blockers...)
+	return d
+}
+
+// wayOut tells a person how to go on from a founding that has had its time.
+func (v *view) wayOut() string {
+	if !v.stalled() {
+		return ""
+	}
+	return "; a further restore, recover or undo command makes a generation in its place"
+}
+
+// stuck: the generation needs something that does not come by itself; or it has
+// had its time, whatever it seems to be doing.
+func (v *view) stuck(d *Decision) bool {
+	if len(d.Blockers) > 0 {
+		switch d.Blockers[0].Code {
+		case "promises", "founder-silent", "founder-forgot", "foreign-data":
+			return true
+		}
+	}
+	return v.stalled() && (d.Action == nil || d.Action.Kind == ActHosts)
+}
+
 // replaced ends a command that a later one says again, with more hosts named
 // as lost: a person answers a blocker that way.
 func (v *view) replaced(c *cluster.Command) *Decision {
 	for i := range v.obs.Commands {
 		o := &v.obs.Commands[i]
-		again := o.Name != c.Name && !o.At.Before(c.At) && o.Kind == c.Kind && o.Backup == c.Backup && o.Host == c.Host && o.Dir == c.Dir
-		if again && o.Malformed == "" && len(o.Lost) > len(c.Lost) && !v.wasRun(o.Name) {
+		if v.saysAgain(o, c) && !o.At.Before(c.At) && len(o.Lost) > len(c.Lost) {
 			return endCommand(c.Name, CommandRejected, fmt.Sprintf("command %s asks for the same and names more hosts as lost", o.Name))
 		}
 	}
 	return nil
+}
+
+// saysAgain: o is a command that was not run, and asks for what c asks for.
+func (v *view) saysAgain(o, c *cluster.Command) bool {
+	return o.Name != c.Name && o.Malformed == "" && !v.wasRun(o.Name) &&
+		o.Kind == c.Kind && o.Backup == c.Backup && o.Host == c.Host && o.Dir == c.Dir && o.Version == c.Version
 }
 
 // nextCommand is the first of the queue that asks for a generation and was
@@ -89,22 +128,33 @@ func (v *view) wasRun(name string) bool {
 }
 
 // endCommands takes a command that was run out of the queue, once its
-// generation is founded.
+// generation is founded, and every one whose end is on record already.
 func (v *view) endCommands() *Decision {
-	if v.intent == nil || v.intent.State != cluster.IntentFounded {
-		return nil
-	}
-	for _, c := range v.obs.Commands {
-		if !v.wasRun(c.Name) {
-			continue
+	for i := range v.obs.Commands {
+		c := &v.obs.Commands[i]
+		switch {
+		case c.Ended != "":
+			return endCommand(c.Name, CommandResult(c.Ended), "that is on record already")
+		case v.intent == nil || v.intent.State != cluster.IntentFounded || !v.wasRun(c.Name):
+		case v.intent.CommandID != c.Name:
+			return endCommand(c.Name, CommandDone, fmt.Sprintf("it was run in an earlier generation than %d, which is the present one", v.intent.Generation))
+		default:
+			return v.endServed(c)
 		}
-		result := fmt.Sprintf("it was run in an earlier generation than %d, which is the present one", v.intent.Generation)
-		if v.intent.CommandID == c.Name {
-			result = fmt.Sprintf("generation %d serves, made from %s", v.intent.Generation, sourceWords(v.intent.Source))
-		}
-		return endCommand(c.Name, CommandDone, result)
 	}
 	return nil
+}
+
+// endServed ends the command of the present generation. One that was queued
+// again while it was being carried out, as a blocker asks for, ends with it: run
+// once more, it would take back what clients have written since.
+func (v *view) endServed(c *cluster.Command) *Decision {
+	for i := range v.obs.Commands {
+		if o := &v.obs.Commands[i]; v.saysAgain(o, c) {
+			return endCommand(o.Name, CommandDone, fmt.Sprintf("command %s asked for the same, and generation %d serves", c.Name, v.intent.Generation))
+		}
+	}
+	return endCommand(c.Name, CommandDone, fmt.Sprintf("generation %d serves, made from %s", v.intent.Generation, sourceWords(v.intent.Source)))
 }
 
 func endCommand(name string, how CommandResult, why string) *Decision {
@@ -142,11 +192,15 @@ func (v *view) beginGeneration(c *cluster.Command) *Decision {
 	if d := v.needSpec(); d != nil {
 		return d
 	}
-	if d := v.mayRecover(c); d != nil {
-		return d
+	if v.intent == nil {
+		if d := v.carried(); d != nil {
+			return d
+		}
 	}
-	if d := v.promisersInSight(c); d != nil {
-		return d
+	for _, look := range []func(*cluster.Command) *Decision{v.mayRecover, v.lostAndAlive, v.promisersInSight, v.logsInSight} {
+		if d := look(c); d != nil {
+			return d
+		}
 	}
 	if d := v.backupBefore(c); d != nil {
 		return d
@@ -158,36 +212,6 @@ func (v *view) beginGeneration(c *cluster.Command) *Decision {
 	return v.writeGeneration(c, h)
 }
 
-// mayRecover refuses a recovery where it is not called for: while a quorum
-// serves, or from a member that is not the furthest in raft's order.
-func (v *view) mayRecover(c *cluster.Command) *Decision {
-	if c.Kind != cluster.CommandRecover {
-		return nil
-	}
-	if v.seen && v.roster.HasQuorum() {
-		return v.reviveAfter(c, endCommand(c.Name, CommandRejected, "the cluster has a quorum, and nothing has to be recovered: a member that is lost is replaced by itself"))
-	}
-	h, ok := v.obs.Host(c.Host)
-	switch {
-	case !ok:
-		return wait(true, "recovering", "", "waiting for host %s, from whose data the cluster is to be recovered", c.Host)
-	case v.stagedHere(h, c) != nil:
-		return nil // it was judged before, and stopped since
-	case !h.Local.HasData || h.Local.State != cluster.MemberStarted:
-		return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s holds no data of a member that could be recovered from", c.Host))
-	case h.Log == nil:
-		return wait(true, "recovering", "", "reading the end of the log of host %s", c.Host)
-	}
-	for i := range v.obs.Hosts {
-		o := &v.obs.Hosts[i]
-		if o.Host != h.Host && o.Log != nil && o.Local.Generation == h.Local.Generation && o.Local.Cluster == h.Local.Cluster && h.Log.Before(*o.Log) {
-			return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s is further than %s (term %d, index %d against term %d, index %d), and recovering from %s would lose what it has: etcdadm recover --from %s",
-				o.Host, h.Host, o.Log.Term, o.Log.Index, h.Log.Term, h.Log.Index, h.Host, o.Host))
-		}
-	}
-	return nil
-}
-
 // backupBefore has the running cluster backed up before it is replaced, if
 // that can be done.
 func (v *view) backupBefore(c *cluster.Command) *Decision {
@@ -197,68 +221,16 @@ func (v *view) backupBefore(c *cluster.Command) *Decision {
 	t := v.lastTaken(c.Name)
 	switch {
 	case t == nil:
-		return v.takeBackup(c.Name, backupBeforeRestore)
+		if d := v.takeBackup(c.Name, backupBeforeRestore); d != nil || !v.backingUp() {
+			return d
+		}
+		return &Decision{Reason: "another backup is being taken, and then one before the cluster is replaced", Again: soon}
 	case t.Running && v.obs.At.Sub(t.Began) < backupTry:
 		return &Decision{Reason: "the running cluster is backed up before it is replaced", Again: soon}
 	case t.Error != "":
 		v.aside("backup-failed", "", "the backup of the running cluster before it is replaced failed, and the command goes on: %s", t.Error)
 	}
 	return nil
-}
-
-// stage has a host make the source ready, and gives the host once it is.
-func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
-	var failed, unfit []string
-	var free []*cluster.HostReport
-	for i := range v.obs.Hosts {
-		h := &v.obs.Hosts[i]
-		if c.Kind != cluster.CommandRestore && h.Host != c.Host {
-			continue
-		}
-		run, why := v.generationVersion(c, v.wrote(c, h), h)
-		s := v.stagedHere(h, c)
-		switch {
-		case s != nil && s.State == cluster.StageReady && why == "" && s.Version == run && v.obs.At.Sub(s.Since) < stagedFor:
-			return h, nil
-		case s != nil && s.State == cluster.StageFailed && s.Hopeless:
-			return nil, endCommand(c.Name, CommandRejected, s.Reason)
-		case s != nil && s.State == cluster.StageFailed:
-			failed = append(failed, fmt.Sprintf("%s: %s", h.Host, s.Reason))
-		case s != nil && (s.State == cluster.StageFetching || s.State == cluster.StageBuilding):
-			return nil, &Decision{Reason: fmt.Sprintf("host %s makes %s ready: %s, %d bytes so far", h.Host, commandWords(c), s.State, s.Bytes), Again: soon}
-		case why == "":
-			why = v.cannotStage(c, h)
-			fallthrough
-		default:
-			if why != "" {
-				unfit = append(unfit, fmt.Sprintf("%s %s", h.Host, why))
-				continue
-			}
-			free = append(free, h)
-		}
-	}
-	switch {
-	case len(free) > 0 && len(failed) < 2:
-		return nil, v.stageOn(c, free[0])
-	case len(failed) > 0:
-		d := endCommand(c.Name, CommandRejected, "it could not be made ready"+because(failed))
-		return nil, v.reviveAfter(c, d)
-	}
-	return nil, wait(true, "no-founder", "", "no host in sight can begin the new generation%s", because(unfit))
-}
-
-// reviveAfter restarts a survivor that was stopped for a recovery which is
-// given up, before the command is ended.
-func (v *view) reviveAfter(c *cluster.Command, d *Decision) *Decision {
-	h, ok := v.obs.Host(c.Host)
-	if c.Kind != cluster.CommandRecover || !ok || !h.UnderFence || h.Local.Run || h.Local.State != cluster.MemberStarted {
-		return d
-	}
-	p := v.projection(0, 0)
-	return &Decision{
-		Reason: fmt.Sprintf("the recovery from %s is given up: start its member again", h.Host), Again: soon,
-		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, v.restart(h, "the recovery was given up"))}},
-	}
 }
 
 func commandWords(c *cluster.Command) string {
@@ -269,123 +241,6 @@ func commandWords(c *cluster.Command) string {
 		return "what host " + string(c.Host) + " set aside as " + c.Dir
 	}
 	return "backup " + c.Backup
-}
-
-// stagedHere is the host's stage for this command, of this generation to be:
-// a token that an intent ever named is used up.
-func (v *view) stagedHere(h *cluster.HostReport, c *cluster.Command) *cluster.Staged {
-	s := h.Staged
-	if s == nil || s.Command != c.Name || v.intent != nil && (v.intent.Token == s.Token || v.intent.ClosedCluster(s.Cluster)) {
-		return nil
-	}
-	return s
-}
-
-// cannotStage says why a host is not asked; empty: it is.
-func (v *view) cannotStage(c *cluster.Command, h *cluster.HostReport) string {
-	switch {
-	case !h.UnderFence:
-		return "has not promised this leader's fence"
-	case v.spec != nil && len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, h.Host):
-		return "is not among the hosts that the spec names"
-	case len(h.Foreign) > 0:
-		return "holds data that nothing accounts for: " + h.Foreign[0].Dir
-	case len(h.URLs.Peer) == 0:
-		return "has no peer URL"
-	case h.Floor() > v.nextGeneration():
-		return fmt.Sprintf("refuses generation %d", v.nextGeneration())
-	case h.Process.State == cluster.ProcessForeign:
-		return "has a process in the way that is not known to be ours"
-	}
-	if need := v.roomFor(c, h); h.Room > 0 && need > h.Room {
-		return fmt.Sprintf("has %d MiB free and needs about %d MiB", h.Room>>20, need>>20)
-	}
-	return ""
-}
-
-// roomFor is about what staging needs: the snapshot and the directory built
-// from it.
-func (v *view) roomFor(c *cluster.Command, h *cluster.HostReport) int64 {
-	if c.Found != nil && c.Found.Bytes > 0 {
-		return 2*c.Found.Bytes + 64<<20
-	}
-	if h.Status != nil && c.Kind != cluster.CommandRestore {
-		return 3*h.Status.DBSize + 64<<20
-	}
-	return 0
-}
-
-// wrote is the release that wrote the data.
-func (v *view) wrote(c *cluster.Command, h *cluster.HostReport) cluster.Version {
-	if c.Kind == cluster.CommandRestore {
-		return c.Found.Version
-	}
-	if !h.Local.Version.IsZero() {
-		return h.Local.Version
-	}
-	if v.intent != nil {
-		return v.intent.Version
-	}
-	return cluster.Version{}
-}
-
-// generationVersion is the release that a host would run the new generation
-// with: the one that was asked for, when it can read the data (the same minor
-// or the next), else the newest of the data's own minor.
-func (v *view) generationVersion(c *cluster.Command, wrote cluster.Version, h *cluster.HostReport) (cluster.Version, string) {
-	want := c.Version
-	if want.IsZero() && v.spec != nil {
-		want = v.spec.EtcdVersion
-	}
-	reads := wrote.IsZero() || want.SameMinor(wrote) || want.Major == wrote.Major && want.Minor == wrote.Minor+1
-	switch {
-	case reads && h.CanRun(want):
-		return want, ""
-	case reads && !c.Version.IsZero():
-		return want, fmt.Sprintf("has no etcd %s, only %s", want, versions(h.Releases))
-	case !c.Version.IsZero():
-		return want, fmt.Sprintf("cannot restore data of etcd %s with etcd %s: etcd reads data of its own minor release and of the one before", wrote, want)
-	}
-	var best cluster.Version
-	for _, r := range h.Releases {
-		if r.SameMinor(wrote) && r.Compare(best) > 0 {
-			best = r
-		}
-	}
-	if best.IsZero() {
-		return best, fmt.Sprintf("has no etcd that reads data of %s (it has %s)", wrote, versions(h.Releases))
-	}
-	return best, ""
-}
-
-func (v *view) stageOn(c *cluster.Command, h *cluster.HostReport) *Decision {
-	command := v.generationCommand(c)
-	if c.Kind == cluster.CommandRecover && (h.Local.Run || h.Process.State != cluster.ProcessStopped) {
-		p := v.projection(0, 0) // without a quorum it is not up
-		return &Decision{
-			Reason: fmt.Sprintf("recover from host %s: stop its member, which has no quorum, to read its log to the end", h.Host), Again: soon,
-			Action: &Action{Kind: ActHosts, Projection: &p, Command: command, Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
-				Kind: cluster.OpStop, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster, Reason: "the cluster is recovered from its data",
-			})}},
-		}
-	}
-	run, _ := v.generationVersion(c, v.wrote(c, h), h)
-	src := cluster.Source{Kind: cluster.SourceBackup, Backup: c.Backup, Dir: c.Dir, Wrote: v.wrote(c, h), RevisionTarget: v.revisionTarget(c)}
-	switch c.Kind {
-	case cluster.CommandRecover:
-		src.Kind = cluster.SourceSurvivor
-	case cluster.CommandUndo:
-		src.Kind = cluster.SourceSetAside
-	default:
-		src.SHA256, src.Revision = c.Found.SHA256, c.Found.Revision
-	}
-	p := v.projection(0, 0)
-	return &Decision{
-		Reason: fmt.Sprintf("%s is to be the new generation %d: host %s makes it ready beside what runs", commandWords(c), v.nextGeneration(), h.Host), Again: soon,
-		Action: &Action{Kind: ActHosts, Projection: &p, Command: command, Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
-			Kind: cluster.OpStage, Host: h.Host, Command: c.Name, Generation: v.nextGeneration(), Version: run, Source: &src,
-		})}},
-	}
 }
 
 // generationCommand is what a person would have typed.
@@ -401,28 +256,6 @@ func (v *view) generationCommand(c *cluster.Command) string {
 		b += " --lost " + string(l)
 	}
 	return b
-}
-
-// revisionTarget is above everything that clients may have seen: of whatever
-// anybody recorded, and of the last target.
-func (v *view) revisionTarget(c *cluster.Command) int64 {
-	top := v.obs.Recorded.Revision
-	if v.intent != nil {
-		top = max(top, v.intent.Source.RevisionTarget)
-	}
-	if c.Found != nil {
-		top = max(top, c.Found.Revision)
-	}
-	for _, b := range v.obs.Backups.Newest {
-		top = max(top, b.Revision)
-	}
-	for i := range v.obs.Hosts {
-		top = max(top, v.obs.Hosts[i].Highest.Revision)
-		if s := v.obs.Hosts[i].Status; s != nil {
-			top = max(top, s.Revision)
-		}
-	}
-	return top + revisionMargin
 }
 
 // nextGeneration is above the present one and above what any host promised.
@@ -460,14 +293,21 @@ func (v *view) writeGeneration(c *cluster.Command, h *cluster.HostReport) *Decis
 
 // past is the present generation as an entry of the history: open, until
 // enough of its voters have promised to refuse it. The predecessor's, which
-// names no voters, is closed by the command itself.
+// names no voters, is closed by the command itself. Voters that somebody made by
+// hand and that are not written down yet count as well.
 func (v *view) past() cluster.PastGeneration {
-	in := v.intent
-	g := cluster.PastGeneration{Generation: in.Generation, Cluster: in.Cluster, Closed: in.Generation == 0}
-	if in = in.Clone(); len(in.Voters) == 0 {
+	in := v.intent.Clone()
+	g := cluster.PastGeneration{Generation: in.Generation, Cluster: in.Cluster, Write: in.Write, Closed: in.Generation == 0}
+	if len(in.Voters) == 0 {
 		in.Voters = founderVoters(in)
 	}
 	g.Voters = in.VoterSets()
+	if v.seen && v.roster.Cluster == in.Cluster && in.Cluster != 0 {
+		now := v.votersNow()
+		if len(now) > 0 && !slices.ContainsFunc(g.Voters, func(set []cluster.Voter) bool { return cluster.SameVoters(set, now) }) {
+			g.Voters = append(g.Voters, now)
+		}
+	}
 	return g
 }
 
@@ -493,13 +333,12 @@ func (v *view) finishGeneration() *Decision {
 		}
 		return v.setAsideOp(h, "superseded", fmt.Sprintf("host %s carries a member of generation %d, which generation %d supersedes", h.Host, h.Local.Generation, in.Generation))
 	case h.Carries():
-		d := wait(true, "founding", "", "waiting for the first member of generation %d to serve on host %s: its process is %s", in.Generation, h.Host, processWords(h.Process))
-		return d
+		return wait(true, "founding", "", "waiting for the first member of generation %d to serve on host %s: its process is %s%s", in.Generation, h.Host, processWords(h.Process), v.wayOut())
 	case h.Disk != f.Disk || h.Staged == nil || h.Staged.Token != in.Token || h.Staged.State != cluster.StageReady:
 		return v.beginAgain(h)
 	}
 	if why := v.cannotFound(f, h); why != "" {
-		return wait(true, "founding", "", "generation %d cannot begin on host %s: it %s", in.Generation, h.Host, why)
+		return wait(true, "founding", "", "generation %d cannot begin on host %s: it %s%s", in.Generation, h.Host, why, v.wayOut())
 	}
 	src := in.Source
 	return &Decision{

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,8 +36,10 @@ func identity(v *view) *Decision {
 	if d := v.locked(); d != nil {
 		return d
 	}
-	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() && !v.restoresOver() {
-		return wait(false, "predecessor", "", "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed")
+	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() {
+		if stays, why := v.staysAdopted(); stays {
+			return wait(false, "predecessor", "", "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed%s", why)
+		}
 	}
 	if v.intent != nil && !v.intent.Adopted() && (v.intent.Nonce == "" || v.intent.Token == "") {
 		// Written back, it would be taken for a new generation.
@@ -44,19 +48,36 @@ func identity(v *view) *Decision {
 	return v.mendIntent()
 }
 
-// restoresOver: a command asks for a generation over a marker of the
-// predecessor, and no host in sight has anything of its cluster. The command is
-// the person's word for hosts that nobody can name.
-func (v *view) restoresOver() bool {
-	if v.nextCommand() == nil {
-		return false
+// staysAdopted: a marker of the predecessor stays as it is, and why a command
+// does not change that. It does where a command asks for a generation over it, no
+// host has anything of its cluster or is out of sight, and a majority of the wanted
+// hosts says so. The command is the person's word for hosts that nobody can name;
+// but the predecessor's own daemons read the same queue, and may be running
+// beside a single one of ours.
+func (v *view) staysAdopted() (stays bool, why string) {
+	c := v.nextCommand()
+	if c == nil || v.intent == nil {
+		return true, ""
 	}
+	empty := 0
 	for i := range v.obs.Hosts {
-		if h := &v.obs.Hosts[i]; h.Carries() || len(h.Foreign) > 0 || h.Process.State != cluster.ProcessStopped {
-			return false
+		h := &v.obs.Hosts[i]
+		if h.Carries() || len(h.Foreign) > 0 || h.Process.State != cluster.ProcessStopped {
+			return true, fmt.Sprintf("; command %s is not run, since host %s holds data or runs something", c.Name, h.Host)
+		}
+		if h.UnderFence {
+			empty++
 		}
 	}
-	return true
+	for _, g := range v.obs.Gaps {
+		if g.Host != "" && !slices.Contains(c.Lost, g.Host) {
+			return true, fmt.Sprintf("; command %s waits for host %s, which may run a member of the predecessor: bring it back, or queue the command again with --lost %s", c.Name, g.Host, g.Host)
+		}
+	}
+	if v.spec != nil && empty < cluster.Quorum(v.spec.MemberCount) {
+		return true, fmt.Sprintf("; command %s waits for daemons on %d empty hosts, a majority of the %d that are wanted, and %s there: the predecessor's may still run on the others", c.Name, cluster.Quorum(v.spec.MemberCount), v.spec.MemberCount, are(empty, "host"))
+	}
+	return false, ""
 }
 
 // notes makes blockers of what hosts report about themselves.

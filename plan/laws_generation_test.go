@@ -37,13 +37,76 @@ func (l *laws) renewal(in *cluster.Intent) {
 	last := in.History[len(in.History)-1]
 	l.must(last.Generation == old.Generation && last.Cluster == old.Cluster && (!last.Closed || old.Generation == 0), "what is superseded is not in the history, open")
 	l.must(old.Generation == 0 || len(last.Voters) > 0, "what is superseded has no voters in the history")
-	if len(old.Next) > 0 && len(last.Voters) > 0 {
-		l.must(cluster.SameVoters(last.Voters[len(last.Voters)-1], old.Next), "a voter set that was about to be is not in the history")
+	has := func(set []cluster.Voter) bool {
+		return len(set) == 0 || len(last.Voters) == 0 || slices.ContainsFunc(last.Voters, func(o []cluster.Voter) bool { return cluster.SameVoters(o, set) })
 	}
+	l.must(has(old.Next), "a voter set that was about to be is not in the history")
+	var now []cluster.Voter
+	for _, s := range l.roster.Voters() {
+		now = append(now, cluster.Voter{Member: s.ID})
+	}
+	l.must(!l.seen || old.Cluster == 0 || l.roster.Cluster != old.Cluster || has(now), "the voters in sight are not in the history")
+	l.founderFit(h, s)
+	l.survivor(in, h)
+	l.consent(in)
+}
+
+// founderFit: what would keep the founder from being started is known before
+// anything is stopped, and its quarantine can be lifted.
+func (l *laws) founderFit(h *cluster.HostReport, s *cluster.Staged) {
+	l.must(len(h.Foreign) == 0 && h.Process.State != cluster.ProcessForeign && !slices.ContainsFunc(h.Problems, func(p cluster.Problem) bool { return p.Unfit }), "a founder that cannot be started")
+	l.must(slices.Equal(s.PeerURLs, h.URLs.Peer), "a founder that listens elsewhere than its data was built for")
+	able := 0
+	for _, o := range l.o.Hosts {
+		if o.CanRun(s.Version) || l.spec.EtcdVersion.SameMinor(s.Version) && o.CanRun(l.spec.EtcdVersion) {
+			able++
+		}
+	}
+	l.must(able >= min(cluster.Quorum(l.spec.MemberCount), len(l.o.Hosts)), "a generation of etcd %s, which %d hosts in sight have", s.Version, able)
+}
+
+// survivor: its member is stopped, and the furthest of so many logs that none
+// with an acknowledged write can be missing, but for those a person called lost.
+func (l *laws) survivor(in *cluster.Intent, h *cluster.HostReport) {
+	if in.Source.Kind != cluster.SourceSurvivor {
+		return
+	}
+	l.must(!h.Local.Run && h.Process.State == cluster.ProcessStopped && h.Log != nil, "a survivor that may have written since its log was read")
+	if h.Log == nil || in.CommandID == l.in.CommandID || h.Local.Generation != l.in.Generation {
+		return
+	}
+	known := 0
+	for _, w := range l.in.Voters {
+		i := slices.IndexFunc(l.o.Hosts, func(o cluster.HostReport) bool { return o.Local.Member == w.Member && o.Log != nil })
+		if i >= 0 {
+			l.must(!h.Log.Before(*l.o.Hosts[i].Log), "a survivor behind host %s", l.o.Hosts[i].Host)
+		}
+		if i >= 0 || slices.Contains(in.Lost, w.Host) {
+			known++
+		}
+	}
+	l.must(known >= cluster.Blocking(len(l.in.Voters)), "a survivor of which nobody knows whether it is the furthest: %d logs of %d", known, len(l.in.Voters))
+}
+
+// consent: whom a person calls lost is not alive as far as can be known.
+func (l *laws) consent(in *cluster.Intent) {
+	if !l.seen || !l.roster.Linearizable || l.roster.Cluster != l.in.Cluster {
+		return
+	}
+	rest := 0
+	for _, s := range l.roster.Voters() {
+		if s.Host != nil || !slices.Contains(in.Lost, s.HostID) {
+			rest++
+		}
+	}
+	l.must(rest >= cluster.Quorum(len(l.roster.Voters())), "hosts named lost of which some just took part in a read")
 }
 
 // closing: a generation is closed only on promises.
 func (l *laws) closing(in *cluster.Intent) {
+	for _, h := range l.o.Hosts {
+		l.must(l.in.Covers(h.Intent) || !l.closes(in), "a generation closed while host %s keeps voters of it that nobody asked", h.Host)
+	}
 	for i, g := range in.History {
 		if !g.Closed || i >= len(l.in.History) || l.in.History[i].Closed {
 			continue
@@ -53,7 +116,8 @@ func (l *laws) closing(in *cluster.Intent) {
 			for _, w := range set {
 				gone := slices.Contains(in.Lost, w.Host)
 				for _, h := range l.o.Hosts {
-					speaks := h.Host == w.Host || slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return slices.Contains(w.PeerURLs, u) })
+					speaks := h.Host == w.Host || !slices.ContainsFunc(set, func(o cluster.Voter) bool { return o.Host == h.Host }) &&
+						slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return slices.Contains(w.PeerURLs, u) })
 					floor := h.LowestGeneration
 					if h.Intent != nil {
 						floor = max(floor, h.Intent.Generation)
@@ -70,6 +134,16 @@ func (l *laws) closing(in *cluster.Intent) {
 	if l.in.Quarantined && !in.Quarantined && l.in.Generation == in.Generation {
 		l.must(len(l.roster.Up()) >= cluster.Quorum(l.spec.MemberCount) || l.spec.Hold, "a quarantine lifted before a majority of the spec is up")
 	}
+}
+
+// closes: the write closes a generation that was open.
+func (l *laws) closes(in *cluster.Intent) bool {
+	for i, g := range in.History {
+		if g.Closed && i < len(l.in.History) && !l.in.History[i].Closed {
+			return true
+		}
+	}
+	return false
 }
 
 // source: the founder of a generation from data starts only what lies ready,

@@ -345,6 +345,9 @@ func (l *laws) add(op cluster.Op) {
 
 func (l *laws) promote(s cluster.Seat, p cluster.Projection) {
 	l.voters(s, p, true)
+	if l.in.Quarantined && s.Host != nil && l.spec != nil && !l.spec.Hold {
+		l.must(s.Host.Local.Quarantined || p.VotersAfter >= cluster.Quorum(l.spec.MemberCount), "a voter outside of the quarantine before there is a majority of the spec")
+	}
 	if !l.must(s.Up && s.Host.Status.Learner, "a promotion of a learner that is not up") {
 		return
 	}

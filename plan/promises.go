@@ -25,17 +25,22 @@ func (v *view) open(intents bool) []cluster.PastGeneration {
 	return slices.DeleteFunc(past, func(g cluster.PastGeneration) bool { return g.Closed })
 }
 
-// voice is the host in sight that can promise for a voter: the one that the
-// record names, whatever its disk; where that one is not in sight, one at
-// the voter's peer address.
-func (v *view) voice(w cluster.Voter) *cluster.HostReport {
+// voice is the host in sight that can promise for a voter of a set: the one
+// that the record names, whatever its disk; where that one is out of reach, one
+// at the voter's peer address, unless the record names it for another voter.
+func (v *view) voice(w cluster.Voter, set []cluster.Voter) *cluster.HostReport {
 	if w.Host != "" {
 		if h, ok := v.obs.Host(w.Host); ok {
 			return h
 		}
+		if g, ok := v.obs.HostGap(w.Host); ok && g.Kind != cluster.GapUnreachable {
+			return nil // it answers, and speaks for itself
+		}
 	}
 	for i := range v.obs.Hosts {
-		if h := &v.obs.Hosts[i]; slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return slices.Contains(w.PeerURLs, u) }) {
+		h := &v.obs.Hosts[i]
+		named := slices.ContainsFunc(set, func(o cluster.Voter) bool { return o.Host == h.Host })
+		if !named && slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return slices.Contains(w.PeerURLs, u) }) {
 			return h
 		}
 	}
@@ -53,7 +58,7 @@ func (v *view) promisersInSight(c *cluster.Command) *Decision {
 		for _, set := range g.Voters {
 			can, missing := 0, []cluster.HostID(nil)
 			for _, w := range set {
-				h := v.voice(w)
+				h := v.voice(w, set)
 				switch {
 				case lost(w, c.Lost), h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign:
 					can++
@@ -63,7 +68,7 @@ func (v *view) promisersInSight(c *cluster.Command) *Decision {
 			}
 			if need := cluster.Blocking(len(set)); can < need {
 				all := *c
-				all.Lost = append(slices.Clone(c.Lost), missing...)
+				all.Lost = union(c.Lost, missing)
 				return wait(true, "promises", v.generationCommand(&all),
 					"a new generation from %s cannot begin: %d of the %d voters of generation %d have to stop and promise never to run it again, and the hosts of only %d can be asked; out of sight: %s. Bring those back, or name the ones that are gone for good",
 					commandWords(c), need, len(set), g.Generation, can, idList(missing))
@@ -92,6 +97,9 @@ func nameOf(w cluster.Voter) cluster.HostID {
 // this one once enough have promised.
 func (v *view) collectPromises() *Decision {
 	in := v.intent
+	if d := v.coverHistory(); d != nil {
+		return d
+	}
 	var ask []HostOp
 	closed := in.Clone()
 	open := 0
@@ -103,10 +111,12 @@ func (v *view) collectPromises() *Decision {
 		for _, set := range g.Voters {
 			promised, asking, missing := 0, 0, []cluster.HostID(nil)
 			for _, w := range set {
-				h := v.voice(w)
+				h := v.voice(w, set)
 				switch {
 				case lost(w, in.Lost) || h != nil && v.promised(h):
 					promised++
+				case h != nil && h.Process.State == cluster.ProcessForeign: // nothing of ours can stop that
+					missing = append(missing, nameOf(w))
 				case h != nil && h.UnderFence && h.Floor() >= in.Generation, h == nil && v.busy(w.Host):
 					asking++ // it keeps this intent, and is stopping its member
 				case h != nil && h.UnderFence:
@@ -144,6 +154,37 @@ func (v *view) collectPromises() *Decision {
 		Reason: fmt.Sprintf("enough voters of every generation before %d have stopped and refuse it: write that down", in.Generation),
 		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: closed}},
 	}
+}
+
+// coverHistory adds voter sets to the history that were written down without
+// the store, by a leader that did not see this generation being written. The
+// hosts that keep them do not keep this intent before that is done.
+func (v *view) coverHistory() *Decision {
+	in, news := v.intent.Clone(), false
+	for i := range v.obs.Hosts {
+		news = in.Cover(v.obs.Hosts[i].Intent) || news
+	}
+	switch {
+	case !news:
+		return nil
+	case !v.obs.Store.Read:
+		return wait(false, "store-silent", "", "hosts keep a change of the voters of a generation before %d that was made without the store; waiting for the backup store to write it down", in.Generation)
+	}
+	return &Decision{
+		Reason: fmt.Sprintf("hosts keep a change of the voters of a generation before %d that was made without the store: write it down, so that those voters are asked as well", in.Generation),
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+	}
+}
+
+// union is a with what of b it lacks, in their order.
+func union(a, b []cluster.HostID) []cluster.HostID {
+	out := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // busy: the host answers, and carries out an op.

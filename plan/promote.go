@@ -53,6 +53,9 @@ func (v *view) promoteSeat(s cluster.Seat) *Decision {
 	if !p.Keeps(v.wanted()) {
 		return wait(true, "waiting-for-voters", "", "learner %s has caught up and waits for a voter to come back: %s", seatName(s), p)
 	}
+	if d := v.closeFirst(s); d != nil {
+		return d
+	}
 	next := v.voters(func(x cluster.Seat) bool { return !x.Learner || x.ID == s.ID })
 	op := cluster.Op{Kind: cluster.OpPromote, Member: s.ID, Host: s.HostID}
 	return v.changeVoters(next, p, op, s.ID, "etcdadm member promote "+s.ID.String(),

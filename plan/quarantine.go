@@ -14,7 +14,7 @@ func lift(v *view) *Decision {
 		return nil
 	}
 	if v.intent.Quarantined {
-		need := cluster.Quorum(v.wanted())
+		need := v.enoughForClients()
 		if up := len(v.roster.Up()); up < need {
 			v.aside("quarantine", fmt.Sprintf("etcdadm seed %s --version %s --nodes 1", v.store(), v.spec.EtcdVersion),
 				"generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; start more daemons, or ask for fewer members", v.intent.Generation, need, up, verb(up))
@@ -26,7 +26,7 @@ func lift(v *view) *Decision {
 		in := v.intent.Clone()
 		in.Quarantined = false
 		return &Decision{
-			Reason: fmt.Sprintf("%d of %d wanted members of generation %d are up: lift the quarantine", len(v.roster.Up()), v.wanted(), in.Generation),
+			Reason: fmt.Sprintf("%d members of generation %d are up, and %d are enough: lift the quarantine", len(v.roster.Up()), in.Generation, need),
 			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
 		}
 	}
@@ -53,7 +53,33 @@ func (v *view) joinsQuarantined(id cluster.MemberID) bool {
 			break
 		}
 	}
-	return n < cluster.Quorum(v.wanted())
+	return n < v.enoughForClients()
+}
+
+// enoughForClients is a majority of the spec. Only a spec that is on hold, so
+// that the cluster will not grow to it, makes it one of the voters that there
+// are: a person's step with --hold does not.
+func (v *view) enoughForClients() int {
+	if v.spec.Hold {
+		return cluster.Quorum(len(v.roster.Voters()))
+	}
+	return cluster.Quorum(v.spec.MemberCount)
+}
+
+// closeFirst puts a learner back into quarantine that was started outside of it,
+// to complete the majority, and becomes a voter before another one after all; nil:
+// there is no need to.
+func (v *view) closeFirst(s cluster.Seat) *Decision {
+	if !v.intent.Quarantined || v.spec == nil || s.Host == nil || s.Host.Local.Quarantined || len(v.roster.Voters())+1 >= v.enoughForClients() {
+		return nil
+	}
+	op := v.restart(s.Host, "it is not the member that completes the majority")
+	op.Quarantined = true
+	p := v.projection(0, 0)
+	return &Decision{
+		Reason: fmt.Sprintf("learner %s is ready before those that were to complete the majority with it: restart it in quarantine", seatName(s)), Again: soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(s.Host, cluster.Guard{}, op)}},
+	}
 }
 
 func verb(n int) string {

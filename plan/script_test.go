@@ -21,6 +21,7 @@ import (
 //	plan [goal=KIND host=H member=ID hold no-store acted]   the decision on the world as it is
 //	run [N] [goal…] [handover]                     decide and act until nothing happens any more, or N actions;
 //	                                               handover: another leader takes over after every action
+//	slow                                           decide on an action that is under way until: lands
 //	show                                           what the members, hosts and intent are
 //
 // A block may hold several commands, one a line.
@@ -79,6 +80,18 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "broken":
 		w.queue.broken = map[cluster.HostID]string{cluster.HostID(d.CmdArgs[0].Key): "it could not be built"}
+		return ""
+	case "unqueue":
+		w.queue.commands = nil
+		return ""
+	case "slow":
+		dec := Next(goalOf(t, d), w.observe())
+		w.underWay = dec.Action
+		return describe(dec)
+	case "lands":
+		if err := w.act(w.underWay); err != nil {
+			d.Fatalf(t, "%v", err)
+		}
 		return ""
 	case "ended":
 		return strings.Join(w.queue.ended, "\n") + "\n"

@@ -83,8 +83,8 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 	}
 	w.minted++
 	s := &cluster.Staged{
-		Command: op.Command, Source: *op.Source, State: cluster.StageReady, Since: w.now, Token: fmt.Sprintf("staged-%d", w.minted),
-		Version: op.Version, Cluster: clusterOfGeneration(op.Generation), Member: cluster.MemberID(op.Generation*0x100 + 1),
+		Command: op.Command, Source: *op.Source, State: cluster.StageReady, Since: w.now.Add(h.skew), Token: fmt.Sprintf("staged-%d", w.minted),
+		Version: op.Version, PeerURLs: h.URLs.Peer, Cluster: clusterOfGeneration(op.Generation), Member: cluster.MemberID(op.Generation*0x100 + 1),
 	}
 	s.Source.Tool = op.Version.String()
 	if why := w.queue.broken[h.Host]; why != "" {

@@ -28,6 +28,7 @@ type world struct {
 	handed   *cluster.Intent // what the leader hands to the hosts, beside what it sees
 	minted   int
 	queue    worldQueue
+	underWay *Action // decided on, and not carried out yet
 }
 
 type worldStore struct {
@@ -249,14 +250,10 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	if !h.unpromised {
 		h.Promised = w.fence
 		for _, in := range []*cluster.Intent{o.Intent(), w.handed} {
-			if in.Order(h.Intent) > 0 {
-				h.Intent = in.Clone()
-			}
+			h.keep(in)
 		}
 	}
-	if in := o.Store.Intent; in.Order(h.Intent) > 0 {
-		h.Intent = in.Clone()
-	}
+	h.keep(o.Store.Intent)
 	h.supersede()
 	r := cluster.HostReport{HostState: h.HostState, UnderFence: !h.unpromised, Stamp: fmt.Sprintf("%s@%s", h.Host, w.now.Format(time.TimeOnly))}
 	r.Intent = h.Intent.Clone()
@@ -302,6 +299,13 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	}
 	r.View = &cluster.MemberView{Cluster: c.id, Members: slices.Clone(c.members), Linearizable: w.hasQuorum(c) && !r.Status.Learner}
 	return r
+}
+
+// keep is what a host does with an intent that it is shown.
+func (h *worldHost) keep(in *cluster.Intent) {
+	if in.Order(h.Intent) > 0 && in.Covers(h.Intent) {
+		h.Intent = in.Clone()
+	}
 }
 
 func (w *world) status(h *worldHost, c *worldCluster, m *cluster.Member) *cluster.MemberStatus {

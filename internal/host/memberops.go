@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"etcdadm.io/cluster"
@@ -139,6 +141,9 @@ func (h *Host) startMember(ctx context.Context, op cluster.Op) cluster.ApplyRepl
 func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local cluster.LocalMember, fromData bool) cluster.ApplyReply {
 	if fromData {
 		if err := h.o.Sources.Install(launch.Token, s.Disk); err != nil {
+			if errors.Is(err, fs.ErrNotExist) { // somebody took it away: the leader is to know
+				_ = h.save(ctx, func(s *State) { s.Staged = nil })
+			}
 			return failed("move what was made ready into place: %v", err)
 		}
 	} else {
@@ -192,9 +197,14 @@ func (h *Host) startAgain(ctx context.Context, op cluster.Op, s State) cluster.A
 	if reason, hint := h.obstacle(s); reason != "" {
 		return refusedWithHint(hint, "%s", reason)
 	}
-	if err := h.save(ctx, func(s *State) { s.Local.Run = true }); err != nil {
+	err := h.save(ctx, func(s *State) {
+		s.Local.Run = true
+		s.unstage()
+	})
+	if err != nil {
 		return failed("%v", err)
 	}
+	h.dropUnstaged(s)
 	return h.ensure(ctx, *s.Launch)
 }
 

@@ -131,8 +131,8 @@ func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 		return nil
 	}
 	h.clear("two-intents")
-	if in.Order(s.Intent) <= 0 {
-		return nil
+	if in.Order(s.Intent) <= 0 || !in.Covers(s.Intent) {
+		return nil // a leader who sees what is kept here adds it to the history first
 	}
 	return copyIntent(in)
 }

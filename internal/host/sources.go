@@ -19,7 +19,8 @@ type Sources interface {
 	// this token left is overwritten.
 	Stage(ctx context.Context, o StageOrder, progress func(cluster.StageState, int64)) (Built, error)
 	// Install moves what was staged under a token into the place of the
-	// member's data directory. Done already is no error.
+	// member's data directory. Done already is no error; one that wraps
+	// fs.ErrNotExist says that it is gone.
 	Install(token string, disk cluster.DiskID) error
 	// DropStaged takes away what was staged under a token and never ran.
 	DropStaged(token string) error

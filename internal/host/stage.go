@@ -39,7 +39,11 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if reason, hint := h.obstacle(s); reason != "" {
 		return refusedWithHint(hint, "%s", reason)
 	}
+	cuts := 0
 	if old := s.Staged; old != nil {
+		if old.Command == op.Command {
+			cuts = old.Cuts
+		}
 		if in := s.Intent; in != nil && in.State == cluster.IntentFounding && in.Token == old.Token && in.Generation >= op.Generation {
 			return refused("what lies ready on host %s is what generation %d begins with", s.Host, in.Generation)
 		}
@@ -49,7 +53,7 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	}
 	fresh := cluster.Staged{
 		Command: op.Command, Source: *op.Source, State: cluster.StageFetching, Since: time.Now().UTC().Round(0),
-		Token: h.o.Mint(), Version: op.Version,
+		Token: h.o.Mint(), Version: op.Version, PeerURLs: slices.Clone(h.o.URLs.Peer), Cuts: cuts,
 	}
 	order := StageOrder{
 		Source: *op.Source, Version: op.Version, Token: fresh.Token, Disk: s.Disk, Name: s.Host, PeerURLs: slices.Clone(h.o.URLs.Peer), From: s.Local.Token,
@@ -57,26 +61,30 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if err := h.save(ctx, func(s *State) { s.Staged = &fresh }); err != nil {
 		return failed("%v", err)
 	}
+	h.setStageNow(&fresh)
 	if !h.inBackground(stageDeadline, func(ctx context.Context) { h.runStage(ctx, order, fresh) }) {
+		h.setStageNow(nil)
 		return refused("host %s is shutting down", s.Host)
 	}
 	return done("begun")
 }
 
+func (h *Host) setStageNow(s *cluster.Staged) {
+	h.mu.Lock()
+	h.stageNow = s
+	h.mu.Unlock()
+}
+
 // runStage does the work and records how it ended.
 func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged) {
-	h.mu.Lock()
-	h.stageNow = &begun
-	h.mu.Unlock()
 	progress := func(state cluster.StageState, bytes int64) {
-		h.mu.Lock()
 		now := begun
 		now.State, now.Bytes = state, bytes
-		h.stageNow = &now
-		h.mu.Unlock()
+		h.setStageNow(&now)
 	}
 	built, err := h.o.Sources.Stage(ctx, o, progress)
 	end := begun
+	end.Since = time.Now().UTC().Round(0) // what it took does not make it old
 	switch s := h.snapshot(); {
 	case err != nil:
 		end.State, end.Reason, end.Hopeless = cluster.StageFailed, err.Error(), errors.Is(err, ErrBadSource)
@@ -100,9 +108,7 @@ func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged)
 	if end.State == cluster.StageFailed && ctx.Err() == nil {
 		h.o.Log.Warn("a source could not be made ready", "source", o.Source.Kind, "backup", o.Source.Backup, "reason", end.Reason)
 	}
-	h.mu.Lock()
-	h.stageNow = nil
-	h.mu.Unlock()
+	h.setStageNow(nil)
 	h.changed()
 }
 
@@ -128,17 +134,45 @@ func (h *Host) staged(s State) *cluster.Staged {
 	return &c
 }
 
-// dropUnfinished forgets a stage that a restart cut short: it is ordered anew.
+// mostCuts is how often a stage may be cut short by the end of the daemon. One
+// that always is, as where memory runs out, must not be begun for ever.
+const mostCuts = 3
+
+// dropUnfinished notes that a restart cut a stage short: it is ordered anew.
 func (h *Host) dropUnfinished(ctx context.Context) {
 	s := h.snapshot()
-	if s.Staged == nil || s.Staged.State == cluster.StageReady || s.Staged.State == cluster.StageFailed || h.o.Sources == nil {
+	if s.Staged == nil || s.Staged.State != cluster.StageFetching && s.Staged.State != cluster.StageBuilding || h.o.Sources == nil {
 		return
 	}
 	if err := h.o.Sources.DropStaged(s.Staged.Token); err != nil {
 		h.o.Log.Warn("cannot take away what was staged before", "err", err)
 		return
 	}
-	_ = h.save(ctx, func(s *State) { s.Staged = nil }) // tried again at the next start
+	cut := *s.Staged
+	cut.State, cut.Cuts = cluster.StageCut, cut.Cuts+1
+	if cut.Cuts >= mostCuts {
+		cut.State, cut.Reason = cluster.StageFailed, fmt.Sprintf("the daemon ended %d times while it was at it", cut.Cuts)
+	}
+	_ = h.save(ctx, func(s *State) { s.Staged = &cut }) // tried again at the next start
+}
+
+// unstage drops what was made of the log of a member that is to run again: it
+// may write more (SAFETY.md, rule 15). Part of the change that has it run.
+func (s *State) unstage() {
+	if s.Staged != nil && s.Staged.Source.Kind == cluster.SourceSurvivor {
+		s.Staged = nil
+	}
+}
+
+// dropUnstaged takes away what unstage dropped.
+func (h *Host) dropUnstaged(before State) {
+	old, now := before.Staged, h.snapshot().Staged
+	if old == nil || h.o.Sources == nil || now != nil && now.Token == old.Token {
+		return
+	}
+	if err := h.o.Sources.DropStaged(old.Token); err != nil {
+		h.o.Log.Warn("cannot take away what was staged before", "err", err)
+	}
 }
 
 // sourceLaunch is the first start of the founder of a generation that was made

@@ -62,10 +62,12 @@ func (h *Host) relaunch(ctx context.Context, s State, launch Launch) cluster.App
 		now.Launch = &launch
 		now.Local.Run, now.Local.Version, now.Local.URLs = true, launch.Version, launch.URLs
 		now.Local.Options, now.Local.Quarantined = launch.Options, launch.Quarantined
+		now.unstage()
 	})
 	if err != nil {
 		return failed("%v", err)
 	}
+	h.dropUnstaged(s)
 	if same && h.o.Process.Status().State != cluster.ProcessStopped {
 		if err := h.halt(ctx); err != nil {
 			return failed("stop member: %v", err)

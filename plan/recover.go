@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"etcdadm.io/cluster"
+)
+
+// mayRecover refuses a recovery where it is not called for: while a quorum
+// serves, or from a member that is not the furthest in raft's order. It is asked
+// until the intent is written, because a host that is further may come back
+// until then. What was stopped for a recovery that is refused is started again
+// by reviveStopped.
+func (v *view) mayRecover(c *cluster.Command) *Decision {
+	if c.Kind != cluster.CommandRecover {
+		return nil
+	}
+	if v.seen && v.roster.HasQuorum() {
+		return endCommand(c.Name, CommandRejected, "the cluster has a quorum, and nothing has to be recovered: a member that is lost is replaced by itself")
+	}
+	h, ok := v.obs.Host(c.Host)
+	switch {
+	case !ok:
+		return wait(true, "recovering", "", "waiting for host %s, from whose data the cluster is to be recovered", c.Host)
+	case !h.Local.HasData || h.Local.State != cluster.MemberStarted:
+		return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s holds no data of a member that could be recovered from", c.Host))
+	case h.Log == nil:
+		return wait(true, "recovering", "", "reading the end of the log of host %s", c.Host)
+	}
+	for i := range v.obs.Hosts {
+		o := &v.obs.Hosts[i]
+		if o.Host != h.Host && o.Log != nil && o.Local.Generation == h.Local.Generation && o.Local.Cluster == h.Local.Cluster && h.Log.Before(*o.Log) {
+			return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s is further than %s (term %d, index %d against term %d, index %d), and recovering from %s would lose what it has: etcdadm recover --from %s",
+				o.Host, h.Host, o.Log.Term, o.Log.Index, h.Log.Term, h.Log.Index, h.Host, o.Host))
+		}
+	}
+	return nil
+}
+
+// logsInSight blocks a recovery while the logs in sight may leave out a write
+// that was acknowledged: what a quorum has is in one of any n−⌊n/2⌋ logs, and
+// the furthest of those has all of it. A disk that was wiped can promise for its
+// voter and has no log, so it is named lost like one that is out of sight.
+func (v *view) logsInSight(c *cluster.Command) *Decision {
+	h, ok := v.obs.Host(c.Host)
+	if c.Kind != cluster.CommandRecover || !ok {
+		return nil
+	}
+	missing := v.logless(c, h)
+	if len(missing) == 0 {
+		return nil
+	}
+	all := *c
+	all.Lost = union(c.Lost, missing)
+	return wait(true, "recovering", v.generationCommand(&all),
+		"a recovery from host %s may lose writes that were acknowledged: the logs of too few voters can be read to know that it is the furthest, and those of %s cannot. Bring those back, or name the ones that are gone for good", c.Host, idList(missing))
+}
+
+// logless are voters without a log in sight, where those that have one are too
+// few; nil: they are enough.
+func (v *view) logless(c *cluster.Command, from *cluster.HostReport) (out []cluster.HostID) {
+	var sets [][]cluster.Voter
+	if c.Name == "" || v.intent == nil || v.intent.CommandID != c.Name { // of a generation of this very command there is nothing to lose
+		if v.intent != nil {
+			sets = v.past().Voters
+		}
+	}
+	if v.intent != nil && from.Local.Generation < v.intent.Generation {
+		for _, g := range v.intent.History {
+			if g.Generation == from.Local.Generation {
+				sets = append(sets, g.Voters...)
+			}
+		}
+	}
+	for _, set := range sets {
+		known, missing := 0, []cluster.HostID(nil)
+		for _, w := range set {
+			if lost(w, c.Lost) || v.logOf(w) {
+				known++
+			} else {
+				missing = append(missing, nameOf(w))
+			}
+		}
+		if known < cluster.Blocking(len(set)) {
+			out = union(out, missing)
+		}
+	}
+	return out
+}
+
+// logOf: the end of the voter's log is in sight.
+func (v *view) logOf(w cluster.Voter) bool {
+	for i := range v.obs.Hosts {
+		if h := &v.obs.Hosts[i]; h.Local.Member == w.Member && h.Log != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lostAndAlive blocks a command that names hosts as lost of which some are alive
+// for sure: a read went through raft just now, and without them those that read
+// it are no quorum. Beside them a second generation would serve.
+func (v *view) lostAndAlive(c *cluster.Command) *Decision {
+	if v.intent == nil || !v.seen || !v.roster.Linearizable || v.roster.Cluster != v.intent.Cluster {
+		return nil
+	}
+	rest, named := 0, []string(nil)
+	for _, s := range v.roster.Voters() {
+		if s.Host == nil && lost(s.AsVoter(), c.Lost) {
+			named = append(named, seatName(s))
+			continue
+		}
+		rest++
+	}
+	switch n := len(v.roster.Voters()); {
+	case rest < cluster.Quorum(n):
+		return wait(true, "promises", "", "of the hosts that are named as lost (%s) at least %d run etcd: a member in sight just read through a quorum of the %d voters. Bring their daemons back, or stop their etcd first", strings.Join(named, ", "), cluster.Quorum(n)-rest, n)
+	case c.Kind == cluster.CommandRecover:
+		return wait(true, "recovering", "", "a quorum of the %d voters serves, though the daemons of some are silent (%s): nothing has to be recovered", n, strings.Join(v.downVoters(), "; "))
+	}
+	return nil
+}
+
+// reviveStopped starts a member again that was stopped for a recovery which
+// nobody asks for any more: it was refused, taken out of the queue, or its
+// leader ended in between.
+func (v *view) reviveStopped() *Decision {
+	if v.intent == nil || v.intent.State != cluster.IntentFounded {
+		return nil
+	}
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if !h.UnderFence || h.Local.Run || h.Local.State != cluster.MemberStarted || !h.Local.HasData || h.Process.State != cluster.ProcessStopped ||
+			h.Local.Generation != v.intent.Generation || h.Floor() > h.Local.Generation || problem(h) != "" || v.recoveredFrom(h.Host) {
+			continue
+		}
+		p := v.projection(0, 0)
+		return &Decision{
+			Reason: fmt.Sprintf("no recovery from host %s is asked for any more: start its member again", h.Host), Again: soon,
+			Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, v.restart(h, "the recovery was given up"))}},
+		}
+	}
+	return nil
+}
+
+// recoveredFrom: a command in the queue asks for a recovery from the host.
+func (v *view) recoveredFrom(id cluster.HostID) bool {
+	for _, c := range v.obs.Commands {
+		if c.Kind == cluster.CommandRecover && c.Host == id && c.Ended == "" && c.Malformed == "" && !v.wasRun(c.Name) {
+			return true
+		}
+	}
+	return false
+}

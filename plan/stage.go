@@ -1,0 +1,249 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// stage has a host make the source ready, and gives the host once it is.
+func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
+	var failed, unfit []string
+	var free []*cluster.HostReport
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if c.Kind != cluster.CommandRestore && h.Host != c.Host {
+			continue
+		}
+		run, why := v.generationVersion(c, v.wrote(c, h), h)
+		if why == "" {
+			why = v.cannotBegin(h)
+		}
+		s := v.stagedHere(h, c)
+		switch {
+		case s != nil && s.State == cluster.StageReady && why == "" && s.Version == run && v.fresh(h, s):
+			return h, v.tooFewRun(run)
+		case s != nil && s.State == cluster.StageFailed && s.Hopeless:
+			return nil, endCommand(c.Name, CommandRejected, s.Reason)
+		case s != nil && s.State == cluster.StageFailed:
+			failed = append(failed, fmt.Sprintf("%s: %s", h.Host, s.Reason))
+		case s != nil && (s.State == cluster.StageFetching || s.State == cluster.StageBuilding):
+			return nil, &Decision{Reason: fmt.Sprintf("host %s makes %s ready: %s, %d bytes so far", h.Host, commandWords(c), s.State, s.Bytes), Again: soon}
+		case why == "":
+			why = v.lacksRoom(c, h)
+			fallthrough
+		default:
+			if why != "" {
+				unfit = append(unfit, fmt.Sprintf("%s %s", h.Host, why))
+				continue
+			}
+			free = append(free, h)
+		}
+	}
+	switch {
+	case len(free) > 0 && len(failed) < 2:
+		run, _ := v.generationVersion(c, v.wrote(c, free[0]), free[0])
+		if d := v.tooFewRun(run); d != nil {
+			return nil, d
+		}
+		return nil, v.stageOn(c, free[0], run)
+	case len(failed) > 0:
+		return nil, endCommand(c.Name, CommandRejected, "it could not be made ready"+because(failed))
+	}
+	return nil, wait(true, "no-founder", "", "no host in sight can begin the new generation%s", because(unfit))
+}
+
+// fresh: what lies ready is for where the host listens, and it is not so old
+// that the margin of its revision target could be used up. The host's own clock
+// tells, since the leader's may be another.
+func (v *view) fresh(h *cluster.HostReport, s *cluster.Staged) bool {
+	now := h.Clock
+	if now.IsZero() {
+		now = v.obs.At
+	}
+	return now.Sub(s.Since) < stagedFor && slices.Equal(sorted(s.PeerURLs), sorted(h.URLs.Peer))
+}
+
+// tooFewRun blocks a generation whose release so few of the hosts in sight have
+// that its quarantine could not be lifted. Nothing that runs is stopped for that.
+func (v *view) tooFewRun(run cluster.Version) *Decision {
+	able, without := 0, []string(nil)
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		switch {
+		case len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, h.Host):
+		case h.CanRun(run) || v.spec.EtcdVersion.SameMinor(run) && h.CanRun(v.spec.EtcdVersion):
+			able++
+		default:
+			without = append(without, fmt.Sprintf("%s has %s", h.Host, versions(h.Releases)))
+		}
+	}
+	switch {
+	case len(without) == 0 || able >= v.spec.MemberCount:
+	case able >= cluster.Quorum(v.spec.MemberCount):
+		v.aside("no-release", "", "the new generation runs etcd %s, and not every host in sight has it%s", run, because(without))
+	default:
+		return wait(true, "no-release", "", "the new generation would run etcd %s, and %s it, of %d that are needed to serve clients%s; install it on more of them", run, have(able), cluster.Quorum(v.spec.MemberCount), because(without))
+	}
+	return nil
+}
+
+func have(hosts int) string {
+	if hosts == 1 {
+		return "1 host has"
+	}
+	return fmt.Sprintf("%d hosts have", hosts)
+}
+
+// stagedHere is the host's stage for this command, of this generation to be: a
+// token that an intent ever named is used up, and what a survivor's log held
+// says nothing once its member is to run again.
+func (v *view) stagedHere(h *cluster.HostReport, c *cluster.Command) *cluster.Staged {
+	s := h.Staged
+	switch {
+	case s == nil || s.Command != c.Name:
+		return nil
+	case v.intent != nil && (v.intent.Token == s.Token || v.supersededCluster(s.Cluster)):
+		return nil
+	case c.Kind == cluster.CommandRecover && (h.Local.Run || h.Process.State != cluster.ProcessStopped):
+		return nil
+	}
+	return s
+}
+
+// cannotBegin says why a host cannot be the founder; empty: it can. What would
+// keep it from being started later is looked at before anything is stopped.
+func (v *view) cannotBegin(h *cluster.HostReport) string {
+	switch p := problem(h); {
+	case !h.UnderFence:
+		return "has not promised this leader's fence"
+	case v.spec != nil && len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, h.Host):
+		return "is not among the hosts that the spec names"
+	case p != "":
+		return "says: " + p
+	case len(h.Foreign) > 0:
+		return "holds data that nothing accounts for: " + h.Foreign[0].Dir
+	case len(h.URLs.Peer) == 0:
+		return "has no peer URL"
+	case h.Floor() > v.nextGeneration():
+		return fmt.Sprintf("refuses generation %d", v.nextGeneration())
+	case h.Process.State == cluster.ProcessForeign:
+		return "has a process in the way that is not known to be ours"
+	}
+	return ""
+}
+
+// lacksRoom says that a host has not got the room; empty: it has.
+func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport) string {
+	if need := v.roomFor(c, h); h.Room > 0 && need > h.Room {
+		return fmt.Sprintf("has %d MiB free and needs about %d MiB", h.Room>>20, need>>20)
+	}
+	return ""
+}
+
+// roomFor is about what staging needs: the snapshot and the directory built
+// from it.
+func (v *view) roomFor(c *cluster.Command, h *cluster.HostReport) int64 {
+	if c.Found != nil && c.Found.Bytes > 0 {
+		return 2*c.Found.Bytes + 64<<20
+	}
+	if h.Status != nil && c.Kind != cluster.CommandRestore {
+		return 3*h.Status.DBSize + 64<<20
+	}
+	return 0
+}
+
+// wrote is the release that wrote the data.
+func (v *view) wrote(c *cluster.Command, h *cluster.HostReport) cluster.Version {
+	if c.Kind == cluster.CommandRestore {
+		return c.Found.Version
+	}
+	if !h.Local.Version.IsZero() {
+		return h.Local.Version
+	}
+	if v.intent != nil {
+		return v.intent.Version
+	}
+	return cluster.Version{}
+}
+
+// generationVersion is the release that a host would run the new generation
+// with: the one that was asked for, when it can read the data (the same minor
+// or the next), else the newest of the data's own minor.
+func (v *view) generationVersion(c *cluster.Command, wrote cluster.Version, h *cluster.HostReport) (cluster.Version, string) {
+	want := c.Version
+	if want.IsZero() && v.spec != nil {
+		want = v.spec.EtcdVersion
+	}
+	reads := wrote.IsZero() || want.SameMinor(wrote) || want.Major == wrote.Major && want.Minor == wrote.Minor+1
+	switch {
+	case reads && h.CanRun(want):
+		return want, ""
+	case reads && !c.Version.IsZero():
+		return want, fmt.Sprintf("has no etcd %s, only %s", want, versions(h.Releases))
+	case !c.Version.IsZero():
+		return want, fmt.Sprintf("cannot restore data of etcd %s with etcd %s: etcd reads data of its own minor release and of the one before", wrote, want)
+	}
+	var best cluster.Version
+	for _, r := range h.Releases {
+		if r.SameMinor(wrote) && r.Compare(best) > 0 {
+			best = r
+		}
+	}
+	if best.IsZero() {
+		return best, fmt.Sprintf("has no etcd that reads data of %s (it has %s)", wrote, versions(h.Releases))
+	}
+	return best, ""
+}
+
+func (v *view) stageOn(c *cluster.Command, h *cluster.HostReport, run cluster.Version) *Decision {
+	command := v.generationCommand(c)
+	if c.Kind == cluster.CommandRecover && (h.Local.Run || h.Process.State != cluster.ProcessStopped) {
+		p := v.projection(0, 0) // without a quorum it is not up
+		return &Decision{
+			Reason: fmt.Sprintf("recover from host %s: stop its member, which has no quorum, to read its log to the end", h.Host), Again: soon,
+			Action: &Action{Kind: ActHosts, Projection: &p, Command: command, Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
+				Kind: cluster.OpStop, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster, Reason: "the cluster is recovered from its data",
+			})}},
+		}
+	}
+	src := cluster.Source{Kind: cluster.SourceBackup, Backup: c.Backup, Dir: c.Dir, Wrote: v.wrote(c, h), RevisionTarget: v.revisionTarget(c)}
+	switch c.Kind {
+	case cluster.CommandRecover:
+		src.Kind = cluster.SourceSurvivor
+	case cluster.CommandUndo:
+		src.Kind = cluster.SourceSetAside
+	default:
+		src.SHA256, src.Revision = c.Found.SHA256, c.Found.Revision
+	}
+	p := v.projection(0, 0)
+	return &Decision{
+		Reason: fmt.Sprintf("%s is to be the new generation %d: host %s makes it ready beside what runs", commandWords(c), v.nextGeneration(), h.Host), Again: soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Command: command, Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpStage, Host: h.Host, Command: c.Name, Generation: v.nextGeneration(), Version: run, Source: &src,
+		})}},
+	}
+}
+
+// revisionTarget is above everything that clients may have seen: of whatever
+// anybody recorded, and of the last target.
+func (v *view) revisionTarget(c *cluster.Command) int64 {
+	top := v.obs.Recorded.Revision
+	if v.intent != nil {
+		top = max(top, v.intent.Source.RevisionTarget)
+	}
+	if c.Found != nil {
+		top = max(top, c.Found.Revision)
+	}
+	for _, b := range v.obs.Backups.Newest {
+		top = max(top, b.Revision)
+	}
+	for i := range v.obs.Hosts {
+		top = max(top, v.obs.Hosts[i].Highest.Revision)
+		if s := v.obs.Hosts[i].Status; s != nil {
+			top = max(top, s.Revision)
+		}
+	}
+	return top + revisionMargin
+}
