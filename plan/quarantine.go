@@ -6,29 +6,36 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// lift ends the quarantine of a new generation at a majority of the spec, and
-// then restarts the members that still listen on the quarantine URLs, one at a
-// time and raft's leader last (SAFETY.md, rule 14).
+// lift ends the quarantine of a new generation at a majority of the spec
+// (SAFETY.md, rule 14). The member that completed it serves clients already.
 func lift(v *view) *Decision {
-	if v.intent == nil || v.spec == nil || !v.seen {
+	if v.intent == nil || v.spec == nil || !v.seen || !v.intent.Quarantined {
 		return nil
 	}
-	if v.intent.Quarantined {
-		need := v.enoughForClients()
-		if up := len(v.roster.Up()); up < need {
-			v.aside("quarantine", fmt.Sprintf("etcdadm seed %s --version %s --nodes 1", v.store(), v.spec.EtcdVersion),
-				"generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; start more daemons, or ask for fewer members", v.intent.Generation, need, up, verb(up))
-			return nil
-		}
-		if !v.obs.Store.Read {
-			return nil
-		}
-		in := v.intent.Clone()
-		in.Quarantined = false
-		return &Decision{
-			Reason: fmt.Sprintf("%d members of generation %d are up, and %d are enough: lift the quarantine", len(v.roster.Up()), in.Generation, need),
-			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
-		}
+	need := v.enoughForClients()
+	if up := len(v.roster.Up()); up < need {
+		v.aside("quarantine", fmt.Sprintf("etcdadm seed %s --version %s --nodes 1", v.store(), v.spec.EtcdVersion),
+			"generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; start more daemons, or ask for fewer members", v.intent.Generation, need, up, verb(up))
+		return nil
+	}
+	if !v.obs.Store.Read {
+		return nil
+	}
+	in := v.intent.Clone()
+	in.Quarantined = false
+	return &Decision{
+		Reason: fmt.Sprintf("%d members of generation %d are up, and %d are enough: lift the quarantine", len(v.roster.Up()), in.Generation, need),
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+	}
+}
+
+// openUp restarts the members that still listen on the quarantine URLs after
+// the quarantine was lifted, one at a time and raft's leader last. It comes
+// after growing: with all voters there it interrupts no client, and a learner
+// that receives its snapshot from raft's leader is not cut off.
+func openUp(v *view) *Decision {
+	if v.intent == nil || v.intent.Quarantined {
+		return nil
 	}
 	for _, leading := range []bool{false, true} {
 		for _, s := range v.roster.Seats {

@@ -46,6 +46,7 @@ func rulesFor(k GoalKind) []rule {
 		rule{"replace-dead", replaceDead},
 		rule{"promote", promote},
 		rule{"grow", grow},
+		rule{"open-up", openUp},
 		rule{"shrink", shrink},
 		rule{"converge-options", convergeOptions},
 		rule{"tidy", tidy},
