@@ -20,21 +20,31 @@ const excuse = 15 * time.Second
 // checker holds what the invariants are about.
 type checker struct {
 	mu      sync.Mutex // guards the rest
-	served  []cluster.ClusterID
-	applied uint64
-	list    []cluster.Member // the membership, as the furthest member has applied it
+	lines   map[cluster.ClusterID]*lineage
+	now     *lineage // the highest generation that was seen to serve; nil: none
 	origin  map[cluster.MemberID]*fakeetcd.Data
 	harmed  map[cluster.MemberID]time.Time // by a fault
 	dirs    []*dir
 	changes int
-	before  []cluster.Member // as list was before its last change
 	// keeps is the intent on the disk that carries a member.
 	keeps map[cluster.MemberID]*cluster.Intent
+	generations
+}
+
+// lineage is one cluster, as etcd knows it: a generation of ours.
+type lineage struct {
+	id      cluster.ClusterID
+	number  uint64 // of the generation; zero: the store never had its intent
+	applied uint64
+	list    []cluster.Member // the membership, as the furthest member has applied it
+	before  []cluster.Member // as list was before its last change
 }
 
 func (c *checker) init() {
+	c.lines = map[cluster.ClusterID]*lineage{}
 	c.origin, c.harmed = map[cluster.MemberID]*fakeetcd.Data{}, map[cluster.MemberID]time.Time{}
 	c.keeps = map[cluster.MemberID]*cluster.Intent{}
+	c.generations.init()
 }
 
 func (w *World) keepTrack(d *dir) {
@@ -53,11 +63,8 @@ func (w *World) step() {
 		if s.Member == 0 {
 			continue
 		}
-		if s.Serving && !slices.Contains(c.served, s.Cluster) {
-			c.served = append(c.served, s.Cluster)
-			if len(c.served) > 1 {
-				w.violate("a second cluster serves: %v", c.served)
-			}
+		if s.Serving && c.lines[s.Cluster] == nil {
+			w.firstServed(s.Cluster)
 		}
 		switch was := c.origin[s.Member]; {
 		case was == nil:
@@ -67,30 +74,33 @@ func (w *World) step() {
 			c.origin[s.Member] = s.WithData
 		}
 	}
-	w.follow(seen)
+	for _, l := range c.sorted() {
+		w.follow(l, seen)
+	}
+	w.checkExclusive(seen)
 }
 
 // follow keeps the membership as the furthest member has it, and checks each
 // change of the voters; c.mu is held.
-func (w *World) follow(seen []fakeetcd.Seen) {
+func (w *World) follow(l *lineage, seen []fakeetcd.Seen) {
 	c := &w.check
 	var best *fakeetcd.Seen
 	for i := range seen {
 		s := &seen[i]
-		if len(c.served) > 0 && s.Cluster == c.served[0] && s.Applied > c.applied && (best == nil || s.Applied > best.Applied) {
+		if s.Cluster == l.id && s.Applied > l.applied && (best == nil || s.Applied > best.Applied) {
 			best = s
 		}
 	}
 	if best == nil {
 		return
 	}
-	before := c.list
-	c.applied, c.list = best.Applied, best.Members
-	if before == nil || sameVoters(before, c.list) {
+	before := l.list
+	l.applied, l.list = best.Applied, best.Members
+	if before == nil || sameVoters(before, l.list) {
 		return
 	}
 	c.changes++
-	c.before = before
+	l.before = before
 	now := time.Now()
 	sound := func(ms []cluster.Member) (n, up int) {
 		for _, m := range ms {
@@ -106,30 +116,36 @@ func (w *World) follow(seen []fakeetcd.Seen) {
 		return n, up
 	}
 	n, up := sound(before)
-	m, left := sound(c.list)
+	m, left := sound(l.list)
 	if up >= cluster.Quorum(n) && left < cluster.Quorum(m) {
 		w.violate("a membership change took the quorum: %d of %d voters were up, %d of %d are now", up, n, left, m)
 	}
-	w.checkRecorded(c.list)
+	w.checkRecorded(l)
 }
 
 // checkRecorded: a change of the voters is in the intent before it is made
 // (SAFETY.md, rule 11).
-func (w *World) checkRecorded(list []cluster.Member) {
+func (w *World) checkRecorded(l *lineage) {
 	in := w.recorded()
 	if in == nil {
 		w.violate("the voters changed, and the store has no intent")
 		return
 	}
-	before := w.check.before
+	before := l.before
 	var now []cluster.Voter
-	for _, m := range list {
+	for _, m := range l.list {
 		if !m.Learner {
 			now = append(now, cluster.Voter{Member: m.ID})
 		}
 	}
-	if !slices.ContainsFunc(in.VoterSets(), func(s []cluster.Voter) bool { return cluster.SameVoters(s, now) }) && !w.kept(before, now) {
-		w.violate("the voters are %s, and the intent knows only %s and %s", names(now), names(in.Voters), names(in.Next))
+	sets := in.VoterSets()
+	for _, g := range in.History {
+		if g.Cluster == l.id && in.Cluster != l.id {
+			sets = g.Voters
+		}
+	}
+	if !slices.ContainsFunc(sets, func(s []cluster.Voter) bool { return cluster.SameVoters(s, now) }) && !w.kept(before, now) {
+		w.violate("the voters are %s, and the intent knows only %s", names(now), setNames(sets))
 	}
 }
 
@@ -149,6 +165,14 @@ func (w *World) kept(before []cluster.Member, now []cluster.Voter) bool {
 	return voters > 0 && keep >= cluster.Quorum(voters)
 }
 
+func setNames(sets [][]cluster.Voter) string {
+	var out []string
+	for _, s := range sets {
+		out = append(out, names(s))
+	}
+	return strings.Join(out, " and ")
+}
+
 func runs(seen []fakeetcd.Seen, id cluster.MemberID) bool {
 	return slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Member == id && !s.Paused })
 }
@@ -166,7 +190,7 @@ func sameVoters(a, b []cluster.Member) bool {
 }
 
 // checkStop: a stop by us leaves a quorum if there was one, and there are more
-// than two voters (rule 1).
+// than two voters (rule 1). A stop for a higher generation is exempt.
 func (w *World) checkStop(d *daemon) {
 	seen := w.etcd.Look()
 	c := &w.check
@@ -177,8 +201,12 @@ func (w *World) checkStop(d *daemon) {
 		return
 	}
 	own := seen[at]
+	l := c.lines[own.Cluster]
+	if in := w.recorded(); l == nil || in != nil && in.Generation > l.number {
+		return
+	}
 	n, up, listed := 0, 0, false
-	for _, m := range c.list {
+	for _, m := range l.list {
 		if m.Learner {
 			continue
 		}
@@ -191,7 +219,7 @@ func (w *World) checkStop(d *daemon) {
 			up++
 		}
 	}
-	led := slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Leader != 0 })
+	led := slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Leader != 0 && s.Cluster == own.Cluster })
 	if listed && led && n > 2 && up+1 >= cluster.Quorum(n) && up < cluster.Quorum(n) {
 		w.violate("%s stops voter %s, and %d of %d voters are left", d.id, own.Member, up, n)
 	}
@@ -230,7 +258,7 @@ func (w *World) checkPromise(d *daemon, q cluster.ObserveRequest, r cluster.Obse
 }
 
 // checkSetAside: data of a listed member is set aside only where the disk lost
-// or forgot something (rule 21); m.mu is held.
+// or forgot something, or its generation is closed (rule 21); m.mu is held.
 func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.MemberID) {
 	if !w.etcd.HasWAL(have.data) || have.stale {
 		return
@@ -238,8 +266,12 @@ func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.Me
 	c := &w.check
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	member, _ := have.data.Member()
-	if slices.ContainsFunc(c.list, func(m cluster.Member) bool { return m.ID == member }) {
+	member, own := have.data.Member()
+	l := c.lines[own]
+	if in := w.recorded(); l == nil || in != nil && in.ClosedCluster(own) {
+		return
+	}
+	if slices.ContainsFunc(l.list, func(m cluster.Member) bool { return m.ID == member }) {
 		w.violate("%s sets the data of the listed member %s aside (%s): %s", d.id, member, id, reason)
 	}
 }
@@ -272,7 +304,7 @@ func (w *World) serves() bool {
 	w.step()
 	w.check.mu.Lock()
 	defer w.check.mu.Unlock()
-	return len(w.check.served) > 0
+	return w.check.now != nil
 }
 
 // recorded is the intent in the store, as it was written last; nil: none.
@@ -294,14 +326,20 @@ func (w *World) changed() int {
 func (w *World) applied() uint64 {
 	w.check.mu.Lock()
 	defer w.check.mu.Unlock()
-	return w.check.applied
+	if w.check.now == nil {
+		return 0
+	}
+	return w.check.now.applied
 }
 
 // voters are the members that vote, and the learners, as far as is known.
 func (w *World) voters() (voters, learners []cluster.Member) {
 	w.check.mu.Lock()
 	defer w.check.mu.Unlock()
-	for _, m := range w.check.list {
+	if w.check.now == nil {
+		return nil, nil
+	}
+	for _, m := range w.check.now.list {
 		if m.Learner {
 			learners = append(learners, m)
 		} else {
@@ -339,6 +377,7 @@ func (w *World) unconverged(count, wanted int) string {
 			why = append(why, "voter "+v.Name+" "+v.ID.String()+" does not serve")
 		}
 	}
+	why = append(why, w.ungenerated(seen)...)
 	in := w.recorded()
 	if in == nil || in.State != cluster.IntentFounded || in.Next != nil || len(in.Voters) != len(voters) {
 		why = append(why, "the intent is not settled")

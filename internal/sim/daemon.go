@@ -39,13 +39,18 @@ const (
 	kindObserve    kind = "observe"
 	kindApply      kind = "apply"
 	kindGoal       kind = "goal"
+	kindBuild      kind = "build"       // a data directory, from a source
+	kindExtract    kind = "extract"     // a database, from data
+	kindInstall    kind = "install"     // what was built
+	kindDropStaged kind = "drop-staged" // what was built
 )
 
 // writes tells the calls that change the world, or begin something that does:
 // these are the points at which a schedule may strike.
 func (k kind) writes() bool {
 	switch k {
-	case kindSave, kindCreateData, kindSetAside, kindSpawn, kindStop, kindMember, kindStorePut, kindObserve, kindApply:
+	case kindSave, kindCreateData, kindSetAside, kindSpawn, kindStop, kindMember, kindStorePut, kindObserve, kindApply,
+		kindBuild, kindInstall, kindDropStaged:
 		return true
 	}
 	return false
@@ -54,7 +59,7 @@ func (k kind) writes() bool {
 // disk tells the calls that go to the host's disk.
 func (k kind) disk() bool {
 	switch k {
-	case kindLoad, kindSave, kindCreateData, kindData, kindSetAside, kindInventory:
+	case kindLoad, kindSave, kindCreateData, kindData, kindSetAside, kindInventory, kindBuild, kindExtract, kindInstall, kindDropStaged:
 		return true
 	}
 	return false
@@ -132,6 +137,7 @@ func (w *World) start(m *machine) *daemon {
 		Member:   func(host.Launch) host.Member { return simMember{d} },
 		Intents:  control.Intents{Folder: control.New(storeView{d}, clusterName)},
 		Reacher:  simReacher{d},
+		Sources:  simSources{d},
 		AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },
 		Mint:     d.mint, Log: log,
 	})
@@ -139,6 +145,7 @@ func (w *World) start(m *machine) *daemon {
 	d.manager, err = manager.New(manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: m.ID(), Endpoint: m.endpoint()}, ClusterName: clusterName,
 		Network: network{d}, Seeds: seeds{w}, Control: folder, Spec: w.static,
+		Catalogue: simCatalogue{d}, BackupInterval: w.every,
 		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log, Intervals: intervals,
 		Decided: func(_ *cluster.Observation, p plan.Decision) {
 			d.mu.Lock()

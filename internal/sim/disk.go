@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
@@ -17,6 +18,9 @@ type disk struct {
 	state []byte // JSON; nil: none
 	dirs  map[string]*dir
 	aside []*dir
+	// staged is what was made ready for generations to come, by token. None of
+	// it ever ran.
+	staged map[string]*dir
 }
 
 // dir is a data directory. One that a fault took away is marked as lost.
@@ -29,12 +33,17 @@ type dir struct {
 	stale bool             // a fault put an older content here
 }
 
-func newDisk() *disk { return &disk{dirs: map[string]*dir{}} }
+func newDisk() *disk { return &disk{dirs: map[string]*dir{}, staged: map[string]*dir{}} }
 
 // snapshot copies the disk as a file-system snapshot would; m.mu is held.
 func (m *machine) snapshot() *disk {
 	d := m.disk
-	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside)}
+	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside), staged: map[string]*dir{}}
+	for token, x := range d.staged {
+		y := *x
+		y.data = m.w.etcd.CloneData(x.data)
+		c.staged[token] = &y
+	}
 	for token, x := range d.dirs {
 		y := *x
 		y.data = m.w.etcd.CloneData(x.data)
@@ -160,7 +169,7 @@ func (x simDisk) SetAside(token, reason string, c cluster.ClusterID, id cluster.
 			return errors.New("set data aside: a process holds the directory")
 		}
 		x.d.w.checkSetAside(x.d, have, reason, id)
-		out = cluster.SetAside{Dir: fmt.Sprintf("%s-%d-%s", token, len(m.disk.aside)+1, reason), Cluster: c, Member: id, Reason: reason}
+		out = cluster.SetAside{Dir: fmt.Sprintf("%s-%d-%s", token, len(m.disk.aside)+1, strings.ReplaceAll(reason, " ", "-")), Cluster: c, Member: id, Reason: reason}
 		have.note = out
 		m.disk.aside = append(m.disk.aside, have)
 		delete(m.disk.dirs, token)

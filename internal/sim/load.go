@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/sim/fakeetcd"
 )
 
 // load is a client that writes all the time, and knows what was acknowledged.
@@ -19,8 +20,14 @@ type load struct {
 	done chan struct{}
 
 	mu    sync.Mutex // guards acked
-	acked []string
+	acked []ack
 	tried int
+}
+
+// ack is a write that a client was told of.
+type ack struct {
+	key string
+	fakeetcd.Written
 }
 
 // Load begins to write, a key of its own each time.
@@ -57,11 +64,13 @@ func (l *load) write(ctx context.Context) {
 	defer cancel()
 	// A learner refuses, and the next host is asked.
 	for _, h := range hosts {
-		_, err := l.w.etcd.Client(h).Put(ctx, key, string(h))
+		written, err := l.w.etcd.Client(h).Write(ctx, key, string(h))
 		if err == nil {
+			a := ack{key, written}
 			l.mu.Lock()
-			l.acked = append(l.acked, key)
+			l.acked = append(l.acked, a)
 			l.mu.Unlock()
+			l.w.acknowledged(a)
 			return
 		}
 		if !errors.Is(err, etcd.ErrUnreachable) && !errors.Is(err, etcd.ErrLearner) || ctx.Err() != nil {
@@ -82,14 +91,15 @@ func (w *World) Acked() int {
 	return len(w.load.acked)
 }
 
-// verifyWrites reads every acknowledged write back through a quorum.
+// verifyWrites reads every write that has to be there back through a quorum.
 func (w *World) verifyWrites() {
 	w.load.mu.Lock()
 	acked := slices.Clone(w.load.acked)
 	w.load.mu.Unlock()
 	hosts := w.load.hosts()
 	var lost []string
-	for _, key := range acked {
+	required := w.required(acked)
+	for _, key := range required {
 		found := false
 		var last error
 		for try := 0; try < 20 && !found; try++ {
@@ -116,6 +126,6 @@ func (w *World) verifyWrites() {
 		}
 	}
 	if len(lost) > 0 {
-		w.violate("%d of %d acknowledged writes are lost: %v", len(lost), len(acked), lost[:min(8, len(lost))])
+		w.violate("%d of %d acknowledged writes are lost: %v", len(lost), len(required), lost[:min(8, len(lost))])
 	}
 }

@@ -14,34 +14,46 @@ import (
 // is part of it.
 const ConvergeWithin = 10 * time.Minute
 
+// WithAPersonWithin bounds the same where a person has to answer blockers.
+const WithAPersonWithin = 2 * ConvergeWithin
+
 // Report is what a seed did.
 type Report struct {
-	Seed      uint64
-	Failures  []string
-	Timeline  string
-	Virtual   time.Duration
-	Points    int // calls that changed the world
-	Changes   int // of the voters
-	Acked     int
-	Converged time.Duration // after the faults
-	Trace     uint64        // hash of the trace
-	Events    int           // of the trace
+	Seed     uint64
+	Failures []string
+	Timeline string
+	Virtual  time.Duration
+	Points   int // calls that changed the world
+	Changes  int // of the voters
+	// Generations were written that were made from data, and so often a person
+	// had to do something before the end.
+	Generations, Persons int
+	Acked                int
+	Converged            time.Duration // after the faults
+	Trace                uint64        // hash of the trace
+	Events               int           // of the trace
 }
 
 // RunSeed lives through the world of one seed; it is called in a bubble.
 //
 // With full, the timeline is the whole trace.
 func RunSeed(seed uint64, full bool) Report {
-	w := New(Options{Seed: seed, Conditions: memory.Keep, Full: full})
+	o := Options{Seed: seed, Conditions: memory.Keep, Full: full}
+	luck := dice(mix(seed)).roll(luckBegins)
+	generations := luck.chance(withGenerations)
+	if generations && luck.roll(1).chance(0.4) {
+		o.BackupEvery = luck.roll(2).within(time.Minute, 4*time.Minute).Round(time.Second)
+	}
+	w := New(o)
 	most := 4000
 	if full {
 		most = 1 << 30
 	}
-	g := &generator{w: w, seed: dice(mix(seed))}
+	g := &generator{w: w, seed: dice(mix(seed)), generations: generations, lucky: luckBegins}
 	g.run()
 	w.checkDirs()
 	w.Close()
-	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged}
+	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged, Generations: w.check.dropped, Persons: g.persons}
 	r.Failures, r.Timeline = w.Broken(), w.Timeline(most)
 	r.Trace, r.Events = w.Trace()
 	return r
@@ -55,6 +67,11 @@ type generator struct {
 	spec      cluster.Spec
 	converged time.Duration
 	renamed   int
+	// What is done about generations has numbers of its own, so that the seeds
+	// without it keep theirs.
+	generations bool
+	lucky       uint64
+	persons     int // times that a person answered a blocker
 }
 
 func (g *generator) next() dice {
@@ -123,6 +140,9 @@ func (g *generator) faults(most time.Duration) {
 			}
 		}
 		g.strike()
+		if g.generations && g.luck().chance(0.5) {
+			g.order()
+		}
 	}
 }
 
@@ -370,7 +390,11 @@ func (g *generator) calm() {
 		w.Start(m)
 	}
 	began := time.Now()
-	if !w.await(min(g.spec.MemberCount, len(g.up())), g.spec.MemberCount, ConvergeWithin) {
+	bound := ConvergeWithin
+	if g.generations {
+		bound = WithAPersonWithin
+	}
+	if !w.awaitWith(func() int { return min(g.spec.MemberCount, len(g.up())) }, g.spec.MemberCount, bound, g.person) {
 		return
 	}
 	g.converged = time.Since(began)

@@ -142,8 +142,10 @@ func (w *World) wrote(d *daemon, data []byte) {
 		return
 	}
 	w.mu.Lock()
+	before := w.intent
 	w.intent = &in
 	w.mu.Unlock()
+	w.checkIntent(d, &in, before)
 	d.tracef("intent in the store: generation %d write %d %s, voters %s, next %s", in.Generation, in.Write, in.State, names(in.Voters), names(in.Next))
 }
 

@@ -6,9 +6,12 @@
 // into it, and a schedule or a seed makes things go wrong; after every call
 // that changes the world the invariants are checked:
 //
-//	at most one cluster ever serves · no step of ours takes a quorum away ·
-//	no data directory is gone · no promise goes down · one process a directory ·
-//	no member is started by a disk that forgot it · every acknowledged write stays
+//	at most one generation can serve, and a lower one never again after a higher ·
+//	one token, one generation · one command, one generation that serves ·
+//	no step of ours takes a quorum away · no data directory is gone ·
+//	no promise goes down · one process a directory · no member is started by a
+//	disk that forgot it · revisions do not go back · every acknowledged write
+//	stays, but for those that a restore was asked to drop
 //
 // and when the faults stop, the cluster reaches its spec within a bound.
 //
@@ -117,6 +120,8 @@ type Options struct {
 	Conditions memory.Conditions
 	// Static, when set, is the spec of every daemon; else it is in the store.
 	Static *cluster.Spec
+	// BackupEvery is how often a backup is taken by itself; zero: never.
+	BackupEvery time.Duration
 	// Full makes the timeline show the whole trace.
 	Full bool
 }
@@ -132,6 +137,7 @@ type World struct {
 	etcd   *fakeetcd.Net
 	store  *memory.Store
 	static *cluster.Spec
+	every  time.Duration // between backups; zero: none by itself
 	began  time.Time
 	chaos  atomic.Pointer[Chaos]
 
@@ -145,6 +151,13 @@ type World struct {
 	points   int
 	intent   *cluster.Intent // in the store
 	failures []string
+	// What is in the backups, which of them are damaged, and what was built under
+	// each token.
+	backups     map[string]*fakeetcd.Snapshot
+	backupNames []string
+	damaged     map[string]bool
+	origins     map[string]*fakeetcd.Snapshot
+	orders      map[string]order // that a person queued, by the command's name
 
 	hooks sync.Mutex // held while a schedule decides
 	lines timeline
@@ -156,7 +169,8 @@ type World struct {
 func New(o Options) *World {
 	w := &World{
 		seed: o.Seed, links: newLinks(o.Seed), cuts: &cuts{cut: map[way]bool{}},
-		store: memory.NewWith(o.Conditions), static: o.Static, began: time.Now(),
+		store: memory.NewWith(o.Conditions), static: o.Static, every: o.BackupEvery, began: time.Now(),
+		backups: map[string]*fakeetcd.Snapshot{}, damaged: map[string]bool{}, origins: map[string]*fakeetcd.Snapshot{}, orders: map[string]order{},
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.lines.full = o.Full

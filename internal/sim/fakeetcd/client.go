@@ -46,7 +46,24 @@ func (c *Client) Put(ctx context.Context, key, value string) (revision int64, er
 
 // PutWithLease is Put of a key that goes with its lease.
 func (c *Client) PutWithLease(ctx context.Context, key, value string, lease int64) (revision int64, err error) {
-	return c.number(c.do(ctx, "put", true, false, func(p *Proc, r *request) {
+	w, err := c.write(ctx, key, value, lease)
+	return w.Revision, err
+}
+
+// Written is an acknowledged write.
+type Written struct {
+	Revision int64
+	Cluster  cluster.ClusterID // whose member acknowledged it
+}
+
+// Write is Put that tells who took the write.
+func (c *Client) Write(ctx context.Context, key, value string) (Written, error) {
+	return c.write(ctx, key, value, 0)
+}
+
+func (c *Client) write(ctx context.Context, key, value string, lease int64) (Written, error) {
+	v, err := c.do(ctx, "put", true, false, func(p *Proc, r *request) {
+		r.result = func(revision int64) any { return Written{revision, p.cluster} }
 		if p.st.size+putCost(key, value) > p.quota {
 			// The member that would go beyond its quota raises the alarm.
 			p.proposeOwn(op{Kind: opAlarm, Alarm: "NOSPACE", Member: p.member})
@@ -54,7 +71,11 @@ func (c *Client) PutWithLease(ctx context.Context, key, value string, lease int6
 			return
 		}
 		p.submit(r, op{Kind: opPut, Key: key, Value: value, Lease: lease})
-	}))
+	})
+	if err != nil {
+		return Written{}, err
+	}
+	return v.(Written), nil
 }
 
 // Value is what a read found.

@@ -4,16 +4,18 @@ import "etcdadm.io/cluster"
 
 // Seen is what an onlooker sees of a running process, without a call to it.
 type Seen struct {
-	Host     cluster.HostID
-	Member   cluster.MemberID
-	Cluster  cluster.ClusterID
-	Leader   cluster.MemberID // zero: it knows of none
-	Applied  uint64
-	Serving  bool
-	Paused   bool
-	Learner  bool
-	Members  []cluster.Member // as it has applied them, sorted by ID
-	WithData *Data
+	Host    cluster.HostID
+	Member  cluster.MemberID
+	Cluster cluster.ClusterID
+	Leader  cluster.MemberID // zero: it knows of none
+	Applied uint64
+	Serving bool
+	Paused  bool
+	Learner bool
+	// Quarantined: ordinary clients do not reach it.
+	Quarantined bool
+	Members     []cluster.Member // as it has applied them, sorted by ID
+	WithData    *Data
 }
 
 // Look lists the running processes, in the order of their start. One that has
@@ -26,6 +28,7 @@ func (n *Net) Look() []Seen {
 		s := Seen{
 			Host: p.host, Member: p.member, Cluster: p.cluster, Leader: p.lead, Applied: p.st.applied,
 			Serving: p.serving, Paused: p.paused, Members: p.st.list(), WithData: p.data,
+			Quarantined: p.launch.Quarantined,
 		}
 		if m := p.st.members[p.member]; m != nil {
 			s.Learner = m.Learner

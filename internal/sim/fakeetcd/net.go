@@ -88,6 +88,8 @@ type Net struct {
 	starts int
 	writes int
 	rng    *rand.Rand
+	// snapshots are all that were taken: entries of logs name them.
+	snapshots []*Snapshot
 }
 
 // New makes a Net; nothing happens in it until Run.

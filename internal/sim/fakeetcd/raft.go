@@ -194,6 +194,10 @@ func (p *Proc) applyEntry(e *raftpb.Entry) {
 	if err := json.Unmarshal(e.Data, &o); err != nil {
 		panic(fmt.Sprintf("fakeetcd: read an entry: %v", err))
 	}
+	if o.Kind == opRestore {
+		p.st.load(p.net.snapshots[o.Snapshot], o.Revision)
+		return
+	}
 	result, err := p.st.apply(o)
 	switch o.Kind {
 	case opLeaseGrant, opLeaseRevoke:

@@ -29,6 +29,7 @@ const (
 	opDisarm      opKind = "disarm"
 	opLeaseGrant  opKind = "lease grant"
 	opLeaseRevoke opKind = "lease revoke"
+	opRestore     opKind = "restore"
 )
 
 // op is the payload of an ordinary log entry.
@@ -44,6 +45,9 @@ type op struct {
 	URLs    []string         `json:"u,omitempty"`
 	Alarm   string           `json:"a,omitempty"`
 	Version cluster.Version  `json:"ver,omitzero"`
+	// Of what a restored cluster begins with.
+	Snapshot int   `json:"snap,omitempty"`
+	Revision int64 `json:"rev,omitempty"`
 }
 
 func (o op) marshal() []byte {

@@ -1,0 +1,292 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/manager"
+	"etcdadm.io/internal/sim/fakeetcd"
+)
+
+// backupPrefix is where backups lie in the store. An object has what is
+// recorded beside a backup; what is in it, the world keeps under its name.
+const backupPrefix = "backups/"
+
+// stalled is when the store's drivers give up a transfer that does not move.
+const stalled = 30*time.Second + 37*time.Microsecond
+
+// simSources is a daemon's host.Sources.
+type simSources struct{ d *daemon }
+
+var _ host.Sources = simSources{}
+
+// Stage implements host.Sources.
+func (x simSources) Stage(ctx context.Context, o host.StageOrder, progress func(cluster.StageState, int64)) (host.Built, error) {
+	w, src := x.d.w, o.Source
+	progress(cluster.StageFetching, 0)
+	snap, err := x.fetch(ctx, o)
+	if err != nil {
+		return host.Built{}, err
+	}
+	progress(cluster.StageBuilding, 1)
+	work := w.links.next("build " + x.d.link)
+	if !w.pause(ctx, work.within(20*time.Millisecond, 2*time.Second), work) {
+		return host.Built{}, fmt.Errorf("build a data directory: %w", context.Cause(ctx))
+	}
+	built := host.Built{Source: src}
+	built.Source.Revision, built.Source.Tool = snap.Revision, o.Version.String()
+	if o.Source.Kind != cluster.SourceBackup {
+		built.Source.SHA256 = fmt.Sprintf("%064x", mix(uint64(snap.Index)^uint64(snap.Cluster)))
+	}
+	err = x.d.do(kindBuild, o.Token, func() error {
+		data := w.etcd.Restore(snap, o.Token, string(o.Name), o.PeerURLs, src.RevisionTarget)
+		built.Member, built.Cluster = data.Member()
+		x.d.m.mu.Lock()
+		defer x.d.m.mu.Unlock()
+		x.d.m.disk.staged[o.Token] = &dir{token: o.Token, mark: o.Disk, data: data}
+		w.staged(o.Token, snap)
+		return nil
+	})
+	return built, err
+}
+
+// fetch brings the source to this host.
+func (x simSources) fetch(ctx context.Context, o host.StageOrder) (*fakeetcd.Snapshot, error) {
+	w := x.d.w
+	ctx, cancel := context.WithTimeout(ctx, stalled)
+	defer cancel()
+	way := w.links.next("fetch " + x.d.link)
+	if !w.pause(ctx, way.within(10*time.Millisecond, 3*time.Second), way) {
+		return nil, fmt.Errorf("fetch the source: %w", context.Cause(ctx))
+	}
+	switch o.Source.Kind {
+	case cluster.SourceBackup:
+		b, ok, err := simCatalogue(x).Find(ctx, o.Source.Backup)
+		snap, damaged := w.backup(o.Source.Backup)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("fetch backup %s: %w", o.Source.Backup, err)
+		case !ok || snap == nil:
+			return nil, fmt.Errorf("fetch backup %s: %w: it is gone", o.Source.Backup, host.ErrBadSource)
+		case damaged || b.SHA256 != o.Source.SHA256:
+			return nil, fmt.Errorf("fetch backup %s: %w: its SHA-256 is another", o.Source.Backup, host.ErrBadSource)
+		}
+		return snap, nil
+	case cluster.SourceSurvivor, cluster.SourceSetAside:
+		return x.extract(o)
+	}
+	return nil, fmt.Errorf("%w: what is %q", host.ErrBadSource, o.Source.Kind)
+}
+
+// extract reads the database out of this host's own data.
+func (x simSources) extract(o host.StageOrder) (snap *fakeetcd.Snapshot, err error) {
+	err = x.d.do(kindExtract, "", func() error {
+		m := x.d.m
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		from := m.disk.dirs[o.From]
+		if o.Source.Kind == cluster.SourceSetAside {
+			from = nil
+			for _, a := range m.disk.aside {
+				if a.note.Dir == o.Source.Dir {
+					from = a
+				}
+			}
+		}
+		switch {
+		case from == nil || !m.w.etcd.HasWAL(from.data):
+			return fmt.Errorf("%w: there is no log of a member", host.ErrBadSource)
+		case m.proc != nil && m.proc.Exit() == "" && m.procDir == from:
+			return errors.New("read the data: a process holds the directory")
+		}
+		snap = m.w.etcd.Extract(from.data)
+		return nil
+	})
+	return snap, err
+}
+
+// Install implements host.Sources.
+func (x simSources) Install(token string, disk cluster.DiskID) error {
+	return x.d.do(kindInstall, token, func() error {
+		m := x.d.m
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if have := m.disk.dirs[token]; have != nil {
+			if have.mark == disk && m.w.etcd.HasWAL(have.data) {
+				delete(m.disk.staged, token)
+				return nil
+			}
+			return fmt.Errorf("install data: %s is there already", token)
+		}
+		built := m.disk.staged[token]
+		if built == nil {
+			return fmt.Errorf("install data: nothing lies ready under %s", token)
+		}
+		m.disk.dirs[token] = built
+		delete(m.disk.staged, token)
+		m.w.keepTrack(built)
+		return nil
+	})
+}
+
+// DropStaged implements host.Sources.
+func (x simSources) DropStaged(token string) error {
+	return x.d.do(kindDropStaged, token, func() error {
+		x.d.m.mu.Lock()
+		defer x.d.m.mu.Unlock()
+		delete(x.d.m.disk.staged, token)
+		return nil
+	})
+}
+
+// LogEnd implements host.Sources.
+func (x simSources) LogEnd(_ context.Context, token string) (p cluster.Progress, err error) {
+	err = x.d.do(kindData, "", func() error {
+		have := x.d.m.dir(token)
+		if have == nil || !x.d.w.etcd.HasWAL(have.data) {
+			return errors.New("read the end of the log: there is none")
+		}
+		p.Term, p.Index, _ = x.d.w.etcd.End(have.data)
+		return nil
+	})
+	return p, err
+}
+
+// Backup implements host.Sources.
+func (x simSources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
+	w := x.d.w
+	dice := w.links.next("backup " + x.d.link)
+	if !w.pause(ctx, dice.within(10*time.Millisecond, time.Second), dice) {
+		return cluster.Backup{}, fmt.Errorf("take a backup: %w", context.Cause(ctx))
+	}
+	var snap *fakeetcd.Snapshot
+	err := x.d.do(kindMemberRead, "snapshot", func() (err error) {
+		snap, err = w.etcd.Member(x.d.id).Snapshot(ctx)
+		return err
+	})
+	if err != nil {
+		return cluster.Backup{}, fmt.Errorf("read the own member's database: %w", err)
+	}
+	at := time.Now().UTC().Truncate(time.Second)
+	b := cluster.Backup{
+		Name: fmt.Sprintf("%s-%06d", at.Format(time.RFC3339), uint64(dice.roll(1))%1_000_000), At: at, Version: l.Version,
+		Revision: snap.Revision, SHA256: fmt.Sprintf("%064x", mix(snap.Index^uint64(snap.Cluster))), Bytes: 1 << 20, Reason: o.Reason,
+	}
+	w.keepBackup(b.Name, snap)
+	data, err := json.Marshal(b)
+	if err != nil {
+		return cluster.Backup{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stalled)
+	defer cancel()
+	if _, err := storeView(x).Put(ctx, backupPrefix+b.Name, bytes.NewReader(data), blob.IfAbsent); err != nil {
+		return cluster.Backup{}, fmt.Errorf("write backup %s: %w", b.Name, err)
+	}
+	x.d.tracef("backup %s of cluster %s at revision %d, %d keys", b.Name, snap.Cluster, snap.Revision, len(snap.Keys()))
+	return b, nil
+}
+
+// Drill implements host.Sources.
+func (x simSources) Drill(ctx context.Context, name string) (cluster.Backup, error) {
+	b, ok, err := simCatalogue(x).Find(ctx, name)
+	if _, damaged := x.d.w.backup(name); err == nil && (!ok || damaged) {
+		err = host.ErrBadSource
+	}
+	return b, err
+}
+
+// Received implements host.Sources.
+func (simSources) Received(string) time.Duration { return 0 }
+
+// Room implements host.Sources.
+func (simSources) Room() int64 { return 0 }
+
+// simCatalogue is a daemon's manager.Catalogue.
+type simCatalogue struct{ d *daemon }
+
+var _ manager.Catalogue = simCatalogue{}
+
+// List implements manager.Catalogue.
+func (c simCatalogue) List(ctx context.Context) ([]cluster.Backup, error) {
+	infos, err := storeView(c).List(ctx, backupPrefix)
+	if err != nil {
+		return nil, err
+	}
+	var out []cluster.Backup
+	for _, i := range slices.Backward(infos) {
+		name := strings.TrimPrefix(i.Key, backupPrefix)
+		at, err := time.Parse(time.RFC3339, name[:len("2006-01-02T15:04:05Z")])
+		if err != nil {
+			return nil, fmt.Errorf("read the name of backup %s: %w", name, err)
+		}
+		out = append(out, cluster.Backup{Name: name, At: at})
+	}
+	return out, nil
+}
+
+// Find implements manager.Catalogue.
+func (c simCatalogue) Find(ctx context.Context, name string) (b cluster.Backup, ok bool, err error) {
+	o, err := storeView(c).Get(ctx, backupPrefix+name, blob.GetOptions{})
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return b, false, nil
+	case err != nil:
+		return b, false, err
+	}
+	defer o.Body.Close()
+	data, err := io.ReadAll(o.Body)
+	if err != nil {
+		return b, false, err
+	}
+	if err := json.Unmarshal(data, &b); err != nil {
+		return b, false, err
+	}
+	return b, true, nil
+}
+
+// keepBackup remembers what is in a backup.
+func (w *World) keepBackup(name string, s *fakeetcd.Snapshot) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.backups[name] = s
+	w.backupNames = append(w.backupNames, name)
+}
+
+// backup is what is in a backup; nil: there is none.
+func (w *World) backup(name string) (s *fakeetcd.Snapshot, damaged bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.backups[name], w.damaged[name]
+}
+
+// Damage has a backup's content be other than its hash says.
+func (w *World) Damage(name string) {
+	w.tracef("", "backup %s is damaged", name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.damaged[name] = true
+}
+
+// staged notes what was built under a token.
+func (w *World) staged(token string, s *fakeetcd.Snapshot) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.origins[token] = s
+}
+
+// origin is what a generation with this token was made from; nil: nothing.
+func (w *World) origin(token string) *fakeetcd.Snapshot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.origins[token]
+}
