@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -247,15 +246,19 @@ gone are named with --lost; one that still runs must not be.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, out := c.Context(), c.OutOrStdout()
-			o, err := q.look(ctx)
-			if err != nil {
-				return err
-			}
-			if o != nil {
-				printSurvivors(out, o)
-			}
 			if !q.yes || from == "" {
+				s, err := q.survivors(ctx)
+				if err != nil {
+					return err
+				}
+				if err := q.print(out, s, s.print); err != nil {
+					return err
+				}
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "name the furthest host with --from, those that are gone with --lost, and say --yes"}
+			}
+			o, err := q.look(ctx)
+			if err != nil && q.store == "" {
+				return err
 			}
 			f, err := q.folder(ctx, o)
 			if err != nil {
@@ -268,26 +271,4 @@ gone are named with --lost; one that still runs must not be.`,
 	q.lostFlag(c)
 	c.Flags().StringVar(&from, "from", "", "the host whose data the cluster goes on from")
 	return c
-}
-
-// printSurvivors shows how far each host in sight came.
-func printSurvivors(w io.Writer, o *cluster.Observation) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "HOST\tMEMBER\tTERM\tINDEX\tREVISION\tDATA")
-	for _, h := range o.Hosts {
-		p, data := h.Highest, "none"
-		if h.Log != nil {
-			p.Term, p.Index = h.Log.Term, h.Log.Index
-		}
-		if h.Local.HasData {
-			data = "yes"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", h.Host, h.Local.Member, p.Term, p.Index, p.Revision, data)
-	}
-	for _, g := range o.Gaps {
-		if g.Host != "" {
-			fmt.Fprintf(t, "%s\t\t\t\t\tout of sight\n", g.Host)
-		}
-	}
-	_ = t.Flush()
 }

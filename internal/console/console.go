@@ -176,6 +176,24 @@ func (c *Console) ResetFence(ctx context.Context, at cluster.Contact, do bool) (
 	return put[FenceReset](ctx, client, Question{Kind: AskFence, Host: at.Host, Do: do})
 }
 
+// Prune asks a host what it has set aside, or with do has it remove what dir names.
+func (c *Console) Prune(ctx context.Context, at cluster.Contact, dir string, do bool) (Pruned, error) {
+	client, err := c.pool.To(at)
+	if err != nil {
+		return Pruned{}, err
+	}
+	return put[Pruned](ctx, client, Question{Kind: AskPrune, Host: at.Host, Dir: dir, Do: do})
+}
+
+// LogEnd asks a host how far the log of its member goes.
+func (c *Console) LogEnd(ctx context.Context, at cluster.Contact) (LogEnd, error) {
+	client, err := c.pool.To(at)
+	if err != nil {
+		return LogEnd{}, err
+	}
+	return put[LogEnd](ctx, client, Question{Kind: AskLog, Host: at.Host})
+}
+
 // Goal hands a person's step to a daemon, which forwards it to the leading one.
 func (c *Console) Goal(ctx context.Context, goal manager.GoalRequest) (manager.GoalResult, error) {
 	var out manager.GoalResult

@@ -14,6 +14,11 @@ const (
 	AskForget = "forget"
 	// AskFence asks what a reset of this host's promise would do; with Do it is done.
 	AskFence = "reset-fence"
+	// AskPrune asks what this host has set aside, or what of it Dir is; with Do
+	// that is removed.
+	AskPrune = "prune"
+	// AskLog asks how far the log of the host's member goes, as read from the disk.
+	AskLog = "log"
 )
 
 // Question is what a person's tool asks a daemon. Whatever changes something
@@ -22,6 +27,31 @@ type Question struct {
 	Kind string         `json:"kind"`
 	Host cluster.HostID `json:"host,omitempty"`
 	Do   bool           `json:"do,omitempty"`
+	Dir  string         `json:"dir,omitempty"` // by its name
+}
+
+// Pruned is what a host has set aside, or has had removed of it.
+type Pruned struct {
+	Host   cluster.HostID     `json:"host"`
+	Aside  []cluster.SetAside `json:"setAside"`
+	Refuse string             `json:"refused,omitempty"` // why nothing was removed
+	Done   bool               `json:"done,omitempty"`    // Aside was removed
+}
+
+// LogEnd is what a host holds of its member.
+type LogEnd struct {
+	Host       cluster.HostID      `json:"host"`
+	Generation uint64              `json:"generation,omitempty"`
+	Cluster    cluster.ClusterID   `json:"cluster,omitempty"`
+	Member     cluster.MemberID    `json:"member,omitempty"`
+	State      cluster.MemberState `json:"state,omitempty"`
+	Runs       bool                `json:"runs,omitempty"`
+	HasData    bool                `json:"hasData,omitempty"`
+	// Log is the end of its log; nil: there is none, or it cannot be read.
+	Log *cluster.Progress `json:"log,omitempty"`
+	// Highest is what the host remembers, of whatever member it had.
+	Highest cluster.Progress `json:"highest,omitzero"`
+	Intent  *cluster.Intent  `json:"intent,omitempty"`
 }
 
 // Forgot is what became of a host that a daemon was asked to forget.

@@ -54,6 +54,10 @@ func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMes
 		return json.Marshal(h.d.forget(ctx, q.Host))
 	case console.AskFence:
 		return json.Marshal(h.d.resetFence(ctx, q))
+	case console.AskPrune:
+		return json.Marshal(h.d.prune(ctx, q))
+	case console.AskLog:
+		return json.Marshal(h.d.logEnd(ctx))
 	}
 	return nil, fmt.Errorf("this daemon does not know what %q asks", q.Kind)
 }

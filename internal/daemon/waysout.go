@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -81,5 +82,57 @@ func (d *daemon) resetFence(ctx context.Context, q console.Question) console.Fen
 		return out
 	}
 	out.Done = true
+	return out
+}
+
+// pruneTimeout bounds what a person waits for a directory to be gone; it is out
+// of its place long before.
+const pruneTimeout = time.Minute
+
+// prune tells what is set aside on this host, and has removed of it what a
+// person has confirmed.
+func (d *daemon) prune(ctx context.Context, q console.Question) console.Pruned {
+	out := console.Pruned{Host: d.id}
+	if q.Host != "" && q.Host != d.id {
+		out.Refuse = "this is the daemon of host " + string(d.id)
+		return out
+	}
+	if q.Do {
+		ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
+		defer cancel()
+		was, err := d.host.PruneAside(ctx, q.Dir)
+		if err != nil {
+			out.Refuse = err.Error()
+			return out
+		}
+		out.Aside, out.Done = []cluster.SetAside{was}, true
+		return out
+	}
+	s := d.host.Observe(ctx, cluster.ObserveRequest{}).State
+	if s == nil {
+		out.Refuse = "the host is starting"
+		return out
+	}
+	for _, a := range s.SetAside {
+		if q.Dir == "" || filepath.Base(a.Dir) == q.Dir {
+			out.Aside = append(out.Aside, a)
+		}
+	}
+	if q.Dir != "" && len(out.Aside) == 0 {
+		out.Refuse = "nothing was set aside there as " + q.Dir
+	}
+	return out
+}
+
+// logEnd is what this host holds of its member. The promise is not touched.
+func (d *daemon) logEnd(ctx context.Context) console.LogEnd {
+	out := console.LogEnd{Host: d.id}
+	s := d.host.Observe(ctx, cluster.ObserveRequest{Log: true}).State
+	if s == nil {
+		return out
+	}
+	l := s.Local
+	out.Generation, out.Cluster, out.Member, out.State, out.HasData = l.Generation, l.Cluster, l.Member, l.State, l.HasData
+	out.Runs, out.Log, out.Highest, out.Intent = s.Process.Runs(), s.Log, s.Highest, s.Intent
 	return out
 }

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+)
+
+// prunedAside is what host prune prints for programs.
+type prunedAside struct {
+	console.Pruned
+	// Proven is the newest backup that was verified, of those that the leading
+	// daemon names; nil: none, or no daemon leads.
+	Proven *cluster.Backup `json:"proven,omitempty"`
+	DryRun bool            `json:"dryRun,omitempty"`
+}
+
+func (r *reach) pruneCommand() *cobra.Command {
+	var dir string
+	var dryRun, yes bool
+	c := &cobra.Command{
+		Use: "prune [HOST] --dir NAME", Short: "Remove a data directory that was set aside",
+		Long: `prune removes what a host has set aside, one directory at a time. Without --dir it
+lists them. HOST is the one of --data-dir or of the first --endpoint where it is
+left out. It shows what is given up and asks: with the directory goes the way back
+by "etcdadm restore --undo".`,
+		Args: words(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return r.prune(c, cluster.HostID(firstOf(args)), dir, dryRun, yes)
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", "", "name of the directory, as the list and etcdadm status show it")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be given up, and remove nothing")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, yes bool) error {
+	conn, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+	defer cancel()
+	at := cluster.Contact{Endpoint: first(conn.Access().Endpoints)}
+	if id != "" {
+		if at, err = r.contact(ctx, conn, id); err != nil {
+			return err
+		}
+	}
+	if dir != "" {
+		dir = filepath.Base(dir)
+	}
+	told, err := noCluster(conn.Prune(ctx, at, dir, false))
+	if err != nil {
+		return err
+	}
+	out := prunedAside{Pruned: told, Proven: newestProven(ctx, conn), DryRun: dryRun}
+	if told.Refuse != "" {
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: host %s: %s", told.Host, told.Refuse), Advice: "without --dir the directories are listed"}
+	}
+	if dir != "" && !dryRun {
+		if r.output == "table" || !yes {
+			printAsidePrice(c.ErrOrStderr(), out)
+		}
+		if !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), "Remove it?") {
+			return usage("--yes takes the step without asking", "not confirmed; nothing was removed")
+		}
+		doing, done := context.WithTimeout(c.Context(), pruneTimeout) // the question took its time
+		defer done()
+		if out.Pruned, err = conn.Prune(doing, cluster.Contact{Host: told.Host, Endpoint: at.Endpoint}, dir, true); err != nil {
+			return err
+		}
+		if out.Refuse != "" {
+			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: host %s: %s", out.Host, out.Refuse)}
+		}
+	}
+	return r.print(c.OutOrStdout(), out, func(w io.Writer) {
+		switch {
+		case out.Done:
+			fmt.Fprintf(w, "removed %s on host %s\n", out.Aside[0].Dir, out.Host)
+		case dir != "":
+			printAsidePrice(w, out)
+		default:
+			printAside(w, out)
+		}
+	})
+}
+
+// pruneTimeout is longer than what the daemon gives the removal.
+const pruneTimeout = 90 * time.Second
+
+// newestProven is the newest backup that was verified, as far as the leading
+// daemon knows; nil without one, and without a backup store.
+func newestProven(ctx context.Context, conn *console.Console) *cluster.Backup {
+	report, err := conn.Status(ctx)
+	if err != nil || report.Observation == nil {
+		return nil
+	}
+	for _, b := range report.Observation.Backups.Newest {
+		if b.Proven {
+			return &b
+		}
+	}
+	return nil
+}
+
+func printAside(w io.Writer, p prunedAside) {
+	if len(p.Aside) == 0 {
+		fmt.Fprintf(w, "nothing is set aside on host %s\n", p.Host)
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "DIRECTORY\tSIZE\tREASON\tMEMBER\tCLUSTER")
+	for _, a := range p.Aside {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", filepath.Base(a.Dir), sizeWords(a.Bytes), a.Reason, a.Member, a.Cluster)
+	}
+	_ = t.Flush()
+}
+
+func printAsidePrice(w io.Writer, p prunedAside) {
+	for _, a := range p.Aside {
+		fmt.Fprintf(w, "Host %s set %s aside: %s, %s, of member %s of cluster %s.\n", p.Host, filepath.Base(a.Dir), a.Reason, sizeWords(a.Bytes), a.Member, a.Cluster)
+		fmt.Fprintln(w, "What its removal gives up: whatever was written there and is in no backup, and the way")
+		fmt.Fprintf(w, "back: etcdadm restore --undo --from %s --dir %s\n", p.Host, filepath.Base(a.Dir))
+	}
+	if b := p.Proven; b != nil {
+		fmt.Fprintf(w, "The newest backup that was verified is %s, %s old.\n", b.Name, tookWords(time.Since(b.At)))
+	} else {
+		fmt.Fprintln(w, "None of the newest backups is known to be good: etcdadm backup verify or drill tells.")
+	}
+}

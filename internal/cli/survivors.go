@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/control"
+)
+
+// survivors is what is known before a recovery.
+type survivors struct {
+	Hosts []console.LogEnd `json:"hosts"`
+	// Unseen are the hosts whose daemons did not answer.
+	Unseen []cluster.HostID `json:"unseen,omitempty"`
+	// Furthest is the one to recover from; empty: none holds data of a member.
+	Furthest cluster.HostID `json:"furthest,omitempty"`
+	// Voters are those of the newest record of the cluster.
+	Voters []cluster.Voter `json:"voters,omitempty"`
+	// Gone are the voters' hosts whose data nobody has seen.
+	Gone []cluster.HostID `json:"gone,omitempty"`
+	// Quorum: the leading daemon sees one, and nothing is to be recovered.
+	Quorum bool `json:"quorum,omitempty"`
+	// Recorded is how far the store's record, or any host, says that the
+	// cluster came, at least.
+	Recorded cluster.Progress `json:"recorded,omitzero"`
+	// Command is the recovery that this asks for.
+	Command string `json:"command,omitempty"`
+}
+
+// survivors asks every daemon that is known how far its member's log goes.
+// Nothing is promised or stopped for it.
+func (q *queue) survivors(ctx context.Context) (survivors, error) {
+	var out survivors
+	conn, err := q.open()
+	if err != nil {
+		return out, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	report, err := noCluster(conn.Status(ctx))
+	if err != nil {
+		return out, err
+	}
+	var mu sync.Mutex // guards out
+	var all sync.WaitGroup
+	for _, at := range report.Contacts {
+		all.Go(func() {
+			end, err := conn.LogEnd(ctx, at)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				out.Unseen = append(out.Unseen, at.Host)
+				return
+			}
+			out.Hosts = append(out.Hosts, end)
+		})
+	}
+	all.Wait()
+	out.judge()
+	if o := report.Observation; o != nil {
+		roster, ok := o.Roster()
+		out.Quorum = ok && roster.HasQuorum()
+	}
+	if f, err := q.folder(ctx, report.Observation); err == nil {
+		if r, err := f.ReadRecord(ctx); err == nil {
+			out.hold(r)
+		}
+	}
+	return out, nil
+}
+
+// judge finds who is furthest, and who is missing.
+func (s *survivors) judge() {
+	slices.SortFunc(s.Hosts, func(a, b console.LogEnd) int { return cmp.Compare(a.Host, b.Host) })
+	slices.Sort(s.Unseen)
+	var intent *cluster.Intent
+	var best *console.LogEnd
+	for i := range s.Hosts {
+		h := &s.Hosts[i]
+		if h.Intent.Order(intent) > 0 {
+			intent = h.Intent
+		}
+		s.Recorded.Revision = max(s.Recorded.Revision, h.Highest.Revision)
+		if h.Log == nil || !h.HasData || h.State != cluster.MemberStarted {
+			continue
+		}
+		if best == nil || h.Generation > best.Generation || h.Generation == best.Generation && best.Log.Before(*h.Log) {
+			best = h
+		}
+	}
+	if intent != nil {
+		s.Voters = intent.Voters
+		for _, v := range slices.Concat(intent.Voters, intent.Next) {
+			seen := slices.ContainsFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == v.Host })
+			if v.Host != "" && !seen && !slices.Contains(s.Unseen, v.Host) {
+				s.Unseen = append(s.Unseen, v.Host)
+			}
+			there := slices.ContainsFunc(s.Hosts, func(h console.LogEnd) bool { return h.Member == v.Member && h.HasData })
+			if !there && !slices.Contains(s.Gone, v.Host) {
+				s.Gone = append(s.Gone, v.Host)
+			}
+		}
+	}
+	if best == nil {
+		return
+	}
+	s.Furthest = best.Host
+	s.Recorded.Term, s.Recorded.Index = best.Highest.Term, best.Highest.Index
+	var b strings.Builder
+	fmt.Fprintf(&b, "etcdadm recover --from %s", best.Host)
+	for _, id := range s.Unseen {
+		if slices.ContainsFunc(s.Voters, func(v cluster.Voter) bool { return v.Host == id }) {
+			fmt.Fprintf(&b, " --lost %s", id)
+		}
+	}
+	s.Command = b.String() + " --yes"
+}
+
+// hold raises what is recorded to what the store says of the survivor's cluster.
+func (s *survivors) hold(r control.Record) {
+	s.Recorded.Revision = max(s.Recorded.Revision, r.Revision)
+	for _, h := range s.Hosts {
+		for _, c := range r.Clusters {
+			if p := (cluster.Progress{Term: c.Term, Index: c.Index}); h.Host == s.Furthest && c.Cluster == h.Cluster && s.Recorded.Before(p) {
+				s.Recorded.Term, s.Recorded.Index = p.Term, p.Index
+			}
+		}
+	}
+}
+
+func (s *survivors) print(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "HOST\tMEMBER\tGENERATION\tLOG TERM\tLOG INDEX\tREVISION\tDATA")
+	for _, h := range s.Hosts {
+		member, term, index, data := "-", "-", "-", "none"
+		if h.Member != 0 {
+			member = h.Member.String()
+		}
+		if h.Log != nil {
+			term, index = fmt.Sprint(h.Log.Term), fmt.Sprint(h.Log.Index)
+		}
+		if h.HasData {
+			data = "yes"
+			if h.Log == nil {
+				data = "its log cannot be read"
+			} else if h.Runs {
+				data = "yes, its member runs"
+			}
+		}
+		if h.Host == s.Furthest {
+			data += "  ← furthest"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%d\t%s\n", h.Host, member, h.Generation, term, index, h.Highest.Revision, data)
+	}
+	for _, id := range s.Unseen {
+		fmt.Fprintf(t, "%s\t-\t-\t-\t-\t-\tout of sight\n", id)
+	}
+	_ = t.Flush()
+	s.printPrice(w)
+}
+
+// printPrice says what a recovery keeps and what it may lose.
+func (s *survivors) printPrice(w io.Writer) {
+	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == s.Furthest })
+	if i < 0 {
+		fmt.Fprintln(w, "\nnone of the hosts in sight holds the data of a member; a backup is the way: etcdadm backup list")
+		return
+	}
+	best := s.Hosts[i]
+	fmt.Fprintf(w, "\nA recovery from host %s keeps everything in its log, up to term %d, index %d, also what\nwas not known there to be acknowledged.\n", best.Host, best.Log.Term, best.Log.Index)
+	switch recorded := s.Recorded; {
+	case best.Log.Before(recorded):
+		fmt.Fprintf(w, "IT LOSES WRITES: the cluster is on record with term %d, index %d, and revision %d. Look for a\nhost that has them before going on.\n", recorded.Term, recorded.Index, recorded.Revision)
+	case len(s.Gone) > 0:
+		fmt.Fprintf(w, "The record of the cluster goes to term %d, index %d, revision %d, and it has all of that\nlog. What only %s had since then, and acknowledged, is lost.\n", recorded.Term, recorded.Index, recorded.Revision, join(s.Gone))
+	default:
+		fmt.Fprintln(w, "The data of every voter is in sight, so nothing that was acknowledged is lost by it.")
+	}
+	if s.Quorum {
+		fmt.Fprintln(w, "\nThe cluster has a quorum: nothing has to be recovered, and a recovery is refused.")
+		return
+	}
+	fmt.Fprintf(w, "\n  %s\n", s.Command)
+}

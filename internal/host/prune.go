@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
+)
+
+// ErrAsideInUse is returned for a directory that a new generation is made from.
+var ErrAsideInUse = errors.New("a new generation is made from it")
+
+// asideRemover is a Disk that can remove what was set aside. Nothing else ever is.
+type asideRemover interface {
+	RemoveAside(name string) (remove func() error, err error)
+}
+
+// PruneAside removes a directory that was set aside, by its name, and says what
+// it was. Only a person's word leads here (SAFETY.md, rule 22).
+//
+// Errors: fs.ErrNotExist, ErrAsideInUse, and what the disk says; then the
+// directory is there as it was, or counts as removed.
+func (h *Host) PruneAside(ctx context.Context, name string) (cluster.SetAside, error) {
+	disk, ok := h.o.Disk.(asideRemover)
+	if !ok {
+		return cluster.SetAside{}, errors.New("prune what was set aside: this disk removes nothing")
+	}
+	select {
+	case <-h.booted:
+	case <-ctx.Done():
+		return cluster.SetAside{}, ctx.Err()
+	}
+	if err := h.takeTurn(ctx); err != nil { // no op begins to read it meanwhile
+		return cluster.SetAside{}, fmt.Errorf("prune what was set aside: %w", err)
+	}
+	was, remove, err := h.takeAside(disk, name)
+	h.endTurn()
+	if err != nil {
+		return was, fmt.Errorf("prune what was set aside: %w", err)
+	}
+	h.o.Log.Warn("a person had a directory removed that was set aside", "directory", was.Dir, "bytes", was.Bytes, "reason", was.Reason, "cluster", was.Cluster)
+	h.takeInventory()
+	h.changed()
+	if err := remove(); err != nil {
+		return was, fmt.Errorf("prune what was set aside: %s is not in its place any more, and not all of it could be removed: %w", was.Dir, err)
+	}
+	return was, nil
+}
+
+// takeAside takes the directory out of what is set aside; the caller has the turn.
+func (h *Host) takeAside(disk asideRemover, name string) (cluster.SetAside, func() error, error) {
+	h.takeInventory()
+	h.mu.Lock()
+	i := slices.IndexFunc(h.aside, func(a cluster.SetAside) bool { return filepath.Base(a.Dir) == name })
+	var was cluster.SetAside
+	if i >= 0 {
+		was = h.aside[i]
+	}
+	h.mu.Unlock()
+	s := h.snapshot()
+	uses := func(src cluster.Source) bool {
+		return src.Kind == cluster.SourceSetAside && filepath.Base(src.Dir) == name
+	}
+	switch {
+	case i < 0:
+		return was, nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	case h.staging() && s.Staged != nil && uses(s.Staged.Source):
+		return was, nil, ErrAsideInUse
+	case s.Intent != nil && s.Intent.State == cluster.IntentFounding && uses(s.Intent.Source):
+		return was, nil, ErrAsideInUse
+	}
+	remove, err := disk.RemoveAside(name)
+	return was, remove, err
+}
+
+// dirPruning lies in the state directory. What is in it is being removed: no
+// half of a directory is ever taken for one that was set aside.
+const dirPruning = "pruning"
+
+// RemoveAside takes a directory out of what is set aside, and then gives what
+// removes it for good.
+func (d *FileDisk) RemoveAside(name string) (remove func() error, err error) {
+	from, err := d.AsideDir(name)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.held != nil {
+		if err := d.held(from); err != nil {
+			return nil, err
+		}
+	}
+	pruning := filepath.Join(d.StateDir(), dirPruning)
+	if err := os.RemoveAll(pruning); err != nil { // what an earlier one left
+		return nil, err
+	}
+	if err := os.Mkdir(pruning, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(from, filepath.Join(pruning, name)); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(durable.SyncDir(pruning), durable.SyncDir(filepath.Dir(from))); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if err := os.Remove(from + fileNote); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return os.RemoveAll(pruning)
+	}, nil
+}
