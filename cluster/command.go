@@ -53,6 +53,8 @@ type Backup struct {
 	Bytes    int64     `json:"bytes,omitempty"`    // of the plain snapshot; zero: not recorded
 	Reason   string    `json:"reason,omitempty"`
 	Proven   bool      `json:"proven,omitempty"` // verified in the store, or restored in a drill
+	// Encrypted: a host needs the secret key to make anything of it.
+	Encrypted bool `json:"encrypted,omitempty"`
 	// Drilled is when it was last restored into an etcd that was thrown away,
 	// and was good; zero: never.
 	Drilled time.Time `json:"drilled,omitzero"`

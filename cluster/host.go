@@ -187,6 +187,8 @@ type HostState struct {
 	// Room is the free space of the data directory's file system, in bytes;
 	// zero: unknown.
 	Room int64 `json:"room,omitempty"`
+	// Decrypts: the host has a secret key for encrypted backups.
+	Decrypts bool `json:"decrypts,omitempty"`
 	// Received is how long ago the member finished receiving a snapshot from
 	// raft's leader; only while it runs and does not answer.
 	Received time.Duration `json:"received,omitempty"`

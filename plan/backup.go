@@ -99,7 +99,7 @@ func (v *view) tryOut() *Decision {
 				v.aside("backup-drill", "etcdadm backup create", "host %s tried the backup out, and it cannot be relied on, or could not be tried: %s", h.Host, t.Error)
 			}
 		}
-		if !h.UnderFence || !h.CanRun(newest[0].Version) {
+		if !h.UnderFence || !h.CanRun(newest[0].Version) || newest[0].Encrypted && !h.Decrypts {
 			continue
 		}
 		r := 3
@@ -112,7 +112,13 @@ func (v *view) tryOut() *Decision {
 			best, rank = h, r
 		}
 	}
-	if best == nil || v.obs.At.Sub(last) < every {
+	switch {
+	case v.obs.At.Sub(last) < every:
+		return nil
+	case best == nil && newest[0].Encrypted:
+		v.aside("backup-drill", "", "backup %s is to be tried out, it is encrypted, and no host in sight that could do it has a secret key: put it where --backup-identity-file of a daemon names it", newest[0].Name)
+		return nil
+	case best == nil:
 		return nil
 	}
 	p := v.projection(0, 0)

@@ -22,6 +22,7 @@ import (
 //	run [N] [goal…] [handover]                     decide and act until nothing happens any more, or N actions;
 //	                                               handover: another leader takes over after every action
 //	slow                                           decide on an action that is under way until: lands
+//	waits                                          what each command of the queue waits for
 //	show                                           what the members, hosts and intent are
 //
 // A block may hold several commands, one a line.
@@ -75,6 +76,16 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return w.queueCommand(t, d)
 	case "backup":
 		return w.addBackup(d)
+	case "key":
+		w.host(cluster.HostID(d.CmdArgs[0].Key)).Decrypts = true
+		return ""
+	case "waits":
+		o := w.observe()
+		var out strings.Builder
+		for _, q := range Queue(o, Next(goalOf(t, d), o)) {
+			fmt.Fprintf(&out, "%s (%s): %s; running: %t; waits for: %s\n", q.Command, q.Kind, q.What, q.Running, q.For)
+		}
+		return out.String()
 	case "interval":
 		w.queue.interval, _ = time.ParseDuration(d.CmdArgs[0].Key)
 		return ""

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -31,7 +32,7 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 		case s != nil && (s.State == cluster.StageFetching || s.State == cluster.StageBuilding):
 			return nil, &Decision{Reason: fmt.Sprintf("host %s makes %s ready: %s, %d bytes so far", h.Host, commandWords(c), s.State, s.Bytes), Again: soon}
 		case why == "":
-			why = v.lacksRoom(c, h)
+			why = cmp.Or(lacksKey(c, h), v.lacksRoom(c, h))
 			fallthrough
 		default:
 			if why != "" {
@@ -130,6 +131,14 @@ func (v *view) cannotBegin(h *cluster.HostReport) string {
 		return fmt.Sprintf("refuses generation %d", v.nextGeneration())
 	case h.Process.State == cluster.ProcessForeign:
 		return "has a process in the way that is not known to be ours"
+	}
+	return ""
+}
+
+// lacksKey says that a host cannot read an encrypted backup; empty: it can.
+func lacksKey(c *cluster.Command, h *cluster.HostReport) string {
+	if c.Found != nil && c.Found.Encrypted && !h.Decrypts {
+		return "has no secret key for the encrypted backup (--backup-identity-file of its daemon names it)"
 	}
 	return ""
 }

@@ -50,10 +50,11 @@ func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// addBackup reads "backup NAME 3.6.16".
+// addBackup reads "backup NAME 3.6.16", and "encrypted" after it.
 func (w *world) addBackup(d *datadriven.TestData) string {
 	b := cluster.Backup{Name: d.CmdArgs[0].Key, At: w.now, Version: cluster.MustVersion(d.CmdArgs[1].Key), Revision: 1000, SHA256: "digest-" + d.CmdArgs[0].Key}
 	w.queue.backups = append([]cluster.Backup{b}, w.queue.backups...)
+	b.Encrypted = d.HasArg("encrypted")
 	return ""
 }
 

@@ -160,6 +160,13 @@ func (s *sources) identities() (backupstore.Identities, error) {
 	return ids, err
 }
 
+// decrypts reports whether there is a secret key on this host now.
+func (s *sources) decrypts() bool {
+	ok, err := s.d.cfg.Backups.Decrypts()
+	s.said.error("identities", "the secret keys of backups cannot be read", err)
+	return ok
+}
+
 // withKeyHint says what is missing where a backup is encrypted.
 func withKeyHint(err error) error {
 	if errors.Is(err, backupstore.ErrEncrypted) {
@@ -387,7 +394,7 @@ func (v catalogueView) Find(ctx context.Context, name string) (cluster.Backup, b
 }
 
 func asBackup(b backupstore.Backup) cluster.Backup {
-	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Meta.EtcdVersion}
+	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Meta.EtcdVersion, Encrypted: b.Encoding.Encrypted}
 	if m := b.Manifest; m != nil {
 		out.Revision, out.Bytes, out.Reason, out.Proven = m.Position.Revision, m.Snapshot.Size, string(m.Reason), m.Proven()
 		for _, v := range m.Verifications {

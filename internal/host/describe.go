@@ -42,6 +42,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	out.Staged = h.staged(s)
 	if h.o.Sources != nil {
 		out.Room = h.o.Sources.Room()
+		out.Decrypts = h.o.Decrypts != nil && h.o.Decrypts()
 		if f.status == nil && p.State == cluster.ProcessRunning && s.Local.Token != "" {
 			out.Received = h.o.Sources.Received(s.Local.Token)
 		}

@@ -36,6 +36,9 @@ type Options struct {
 	// Sources makes sources of generations ready and takes backups; nil: this
 	// host does neither.
 	Sources Sources
+	// Decrypts reports whether this host has a secret key for encrypted backups
+	// now; nil: it has none.
+	Decrypts func() bool
 	// AskPeers asks the other hosts what they remember of this one, and
 	// returns the answers that came by the end of the context, or sooner when
 	// no more are to be expected. Nil: there is nobody to ask.
