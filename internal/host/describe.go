@@ -45,6 +45,11 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		out.Decrypts = h.o.Decrypts != nil && h.o.Decrypts()
 		if f.status == nil && p.State == cluster.ProcessRunning && s.Local.Token != "" {
 			out.Received = h.o.Sources.Received(s.Local.Token)
+			// The process was looked at before the member was asked, which can take
+			// up to its time-out; the two are compared, so they tell of one moment.
+			if now := h.o.Process.Status(); now.PID == p.PID {
+				out.Process.Uptime = now.Uptime
+			}
 		}
 	}
 	out.Local.HasData = f.wal && (f.marked || s.Local.State != cluster.MemberStarted)

@@ -1,0 +1,59 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
+)
+
+// A learner that has received raft's snapshot and does not serve is told from
+// one that was started after that by two ages. A member that does not answer
+// takes its look the whole time-out, and they are of one moment all the same.
+func TestAgesAreOfOneMoment(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		var began time.Time
+		d := m.boot(func(_ *session, o *host.Options) {
+			o.Process = timedProcess{o.Process, &began}
+			o.Sources = received{at: &began, after: 80 * time.Millisecond}
+		})
+		defer d.end()
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		began = time.Now()
+		m.etcd.mu.Lock()
+		m.etcd.silent = true
+		m.etcd.mu.Unlock()
+		time.Sleep(200 * time.Millisecond)
+		st := d.look(1)
+		if st.Status != nil || st.Process.Uptime-st.Received != 80*time.Millisecond {
+			t.Errorf("the process runs for %s, and received its snapshot %s ago, 80ms after its start", st.Process.Uptime, st.Received)
+		}
+	})
+}
+
+type timedProcess struct {
+	host.Process
+	began *time.Time
+}
+
+func (p timedProcess) Status() cluster.Process {
+	out := p.Process.Status()
+	if out.State == cluster.ProcessRunning {
+		out.Uptime = time.Since(*p.began)
+	}
+	return out
+}
+
+// received is a source of one fact.
+type received struct {
+	host.Sources
+	at    *time.Time
+	after time.Duration
+}
+
+func (r received) Received(string) time.Duration { return time.Since(*r.at) - r.after }
+func (received) Room() int64                     { return 0 }
