@@ -41,6 +41,10 @@ const (
 	SourceSetAside = "set-aside" // data that was moved away
 )
 
+// RevisionMargin is how far a generation begins above the highest revision that
+// is known of, which is only a lower bound of what clients saw (SAFETY.md, rule 16).
+const RevisionMargin = 1_000_000_000
+
 // Source says what a generation was made from.
 type Source struct {
 	Kind   string `json:"kind"`

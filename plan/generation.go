@@ -10,11 +10,8 @@ import (
 )
 
 const (
-	// revisionMargin is what a generation's revision target is above the
-	// highest that clients may have seen (SAFETY.md, rule 16).
-	revisionMargin = 1_000_000_000
-	// stagedFor is how long a staged source may be used. What clients may have
-	// seen since it was built has to stay within the margin.
+	// stagedFor is how long a source that lies ready may be used. What clients may
+	// have seen since its target was chosen has to stay within the margin.
 	stagedFor = time.Hour
 	// backupTry is how long a new generation waits for the backup of the
 	// running cluster before it.

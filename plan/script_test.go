@@ -92,6 +92,9 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 	case "broken":
 		w.queue.broken = map[cluster.HostID]string{cluster.HostID(d.CmdArgs[0].Key): "it could not be built"}
 		return ""
+	case "queue-keeps":
+		w.queue.keeps = true
+		return ""
 	case "unqueue":
 		w.queue.commands = nil
 		return ""

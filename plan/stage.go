@@ -254,5 +254,5 @@ func (v *view) revisionTarget(c *cluster.Command) int64 {
 			top = max(top, s.Revision)
 		}
 	}
-	return top + revisionMargin
+	return top + cluster.RevisionMargin
 }

@@ -16,6 +16,7 @@ type worldQueue struct {
 	backups  []cluster.Backup // the newest first
 	ended    []string
 	interval time.Duration
+	keeps    bool                      // the end of a command is recorded, and it is not taken out
 	broken   map[cluster.HostID]string // why staging fails on a host; "*": the source itself
 }
 
@@ -53,8 +54,8 @@ func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 // addBackup reads "backup NAME 3.6.16", and "encrypted" after it.
 func (w *world) addBackup(d *datadriven.TestData) string {
 	b := cluster.Backup{Name: d.CmdArgs[0].Key, At: w.now, Version: cluster.MustVersion(d.CmdArgs[1].Key), Revision: 1000, SHA256: "digest-" + d.CmdArgs[0].Key}
-	w.queue.backups = append([]cluster.Backup{b}, w.queue.backups...)
 	b.Encrypted = d.HasArg("encrypted")
+	w.queue.backups = append([]cluster.Backup{b}, w.queue.backups...)
 	return ""
 }
 
@@ -108,6 +109,10 @@ func (w *world) takeBackup(h *worldHost, op cluster.Op) error {
 
 func (w *world) endCommand(e *CommandEnd) error {
 	for i, c := range w.queue.commands {
+		if c.Name == e.Name && w.queue.keeps {
+			w.queue.commands[i].Ended, w.queue.keeps = string(e.Result), false
+			return nil
+		}
 		if c.Name == e.Name {
 			w.queue.commands = append(w.queue.commands[:i:i], w.queue.commands[i+1:]...)
 			w.queue.ended = append(w.queue.ended, fmt.Sprintf("%s %s: %s", e.Name, e.Result, e.Reason))

@@ -86,7 +86,7 @@ func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cl
 	}
 	restored, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
 		Snapshot: file, Verified: sum, DataDir: filepath.Join(dir, dirBuilt), Release: tool, Name: string(o.Name), PeerURLs: o.PeerURLs,
-		Token: o.Token, Revision: src.RevisionTarget,
+		Token: o.Token, Revision: src.RevisionTarget, Above: cluster.RevisionMargin,
 		Progress: func(done, _ int64) { progress(cluster.StageBuilding, done) },
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cl
 	if err := os.Remove(file); err != nil { // its content is in what was built
 		return host.Built{}, fmt.Errorf("make room after staging: %w", err)
 	}
-	src.Revision = restored.From
+	src.Revision, src.RevisionTarget = restored.From, max(src.RevisionTarget, restored.Revision)
 	if !restored.RevisionsGoBack {
 		src.Tool = tool.Version
 	}

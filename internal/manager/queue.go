@@ -41,7 +41,7 @@ type queue struct {
 
 func (q queue) same(o queue) bool {
 	return slices.EqualFunc(q.commands, o.commands, func(a, b cluster.Command) bool {
-		return a.Name == b.Name && a.Missing == b.Missing && (a.Found == nil) == (b.Found == nil) && a.Malformed == b.Malformed
+		return a.Name == b.Name && a.Missing == b.Missing && (a.Found == nil) == (b.Found == nil) && a.Malformed == b.Malformed && a.Ended == b.Ended
 	})
 }
 
@@ -64,9 +64,17 @@ func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool)
 		if err != nil {
 			return
 		}
+		var ended []control.Ended
+		if len(commands) > 0 {
+			ended, err = m.o.Control.EndedCommands(ctx)
+			m.sayOnce("ended", "cannot read how commands ended", err)
+			if err != nil {
+				return
+			}
+		}
 		l.queue.at, l.queue.commands = l.at, l.queue.commands[:0:0]
 		for _, c := range commands {
-			l.queue.commands = append(l.queue.commands, m.lookUp(ctx, asCommand(c)))
+			l.queue.commands = append(l.queue.commands, m.lookUp(ctx, asCommand(c, ended)))
 		}
 	}
 	if len(l.queue.commands) > 0 || m.mayRecover() {
@@ -125,9 +133,16 @@ func (m *Manager) lookUp(ctx context.Context, c cluster.Command) cluster.Command
 	return c
 }
 
-// asCommand is a command of the queue as the planner knows it.
-func asCommand(c control.Command) cluster.Command {
+// asCommand is a command of the queue as the planner knows it. One that ended,
+// and was not taken out of the queue because the store or the leader failed just
+// then, is never run, whatever has become of the cluster since.
+func asCommand(c control.Command, ended []control.Ended) cluster.Command {
 	out := cluster.Command{Name: c.Name, At: c.Timestamp}
+	for _, e := range ended {
+		if e.Name == c.Name {
+			out.Ended = e.Result
+		}
+	}
 	switch {
 	case c.Err != nil:
 		out.Malformed = c.Err.Error()

@@ -49,6 +49,7 @@ type RestoreOptions struct {
 	PeerURLs []string        // spelled as etcd will be told
 	Token    string          // of the new generation
 	Revision int64           // to reach at least; 0: leave the snapshot's
+	Above    int64           // and to be above the snapshot's at least
 	Member   cluster.MemberID
 	Cluster  cluster.ClusterID // expected of the result; 0: any
 	// Progress is told, from another goroutine, how many bytes there are.
@@ -207,7 +208,7 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	if done, err = inspectRestored(data, h.revision+bump); err != nil {
 		return Restored{}, err
 	}
-	done.From, done.RevisionsGoBack = h.revision, o.Revision > done.Revision
+	done.From, done.RevisionsGoBack = h.revision, o.target(h) > done.Revision
 	if err := done.check(o); err != nil {
 		return Restored{}, err
 	}
@@ -222,12 +223,17 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	return done, publish(data, o.DataDir)
 }
 
+// target is the revision to reach.
+func (o RestoreOptions) target(h *header) int64 {
+	return max(o.Revision, h.revision+o.Above)
+}
+
 // bumpBy is what etcd's flag wants: the difference to the snapshot's revision.
 func bumpBy(o RestoreOptions, tool Tool, h *header) int64 {
-	if o.Revision <= h.revision || !tool.Bumps() {
+	if !tool.Bumps() {
 		return 0
 	}
-	return o.Revision - h.revision
+	return o.target(h) - h.revision
 }
 
 func restoreArgs(o RestoreOptions, data string, bump int64) []string {

@@ -19,6 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/testetcd"
 )
@@ -391,6 +392,24 @@ func TestBumps(t *testing.T) {
 		tool, err := RestoreTool(release.Release{Version: version, Etcdctl: "x", Etcdutl: "x"})
 		if err != nil || tool.Bumps() != want {
 			t.Errorf("%s: %v %v", version, tool.Bumps(), err)
+		}
+	}
+}
+
+// Nobody may have recorded how far clients had come: the snapshot itself tells,
+// and is exceeded, whatever the target was.
+func TestBumpIsAboveTheSnapshot(t *testing.T) {
+	tool := func(v string) Tool { return Tool{Name: "etcdutl", Version: cluster.MustVersion(v)} }
+	h := &header{revision: 5_000}
+	for _, c := range []struct {
+		revision, above, want int64
+		tool                  string
+	}{
+		{0, 0, 0, "3.6.16"}, {7_000, 0, 2_000, "3.6.16"}, {7_000, 1_000, 2_000, "3.6.16"}, {1_000, 0, 0, "3.6.16"},
+		{1_000, 1_000, 1_000, "3.6.16"}, {0, 1_000, 1_000, "3.6.16"}, {7_000, 1_000, 0, "3.4.20"},
+	} {
+		if got := bumpBy(RestoreOptions{Revision: c.revision, Above: c.above}, tool(c.tool), h); got != c.want {
+			t.Errorf("to %d and %d above %d, by %s: a bump of %d, want %d", c.revision, c.above, h.revision, c.tool, got, c.want)
 		}
 	}
 }
