@@ -249,14 +249,32 @@ func (w *World) aside(m *machine) string {
 	return ""
 }
 
-// goneHosts are the hosts that will never be back.
-func (w *World) goneHosts() (out []cluster.HostID) {
+// lost are the hosts that a person may name as lost, sorted: those that will
+// never be back, and those of voters whose disk has nothing of the member.
+func (w *World) lost() []cluster.HostID {
+	out := []cluster.HostID{}
 	for _, m := range w.hosts() {
 		if m.gone.Load() {
 			out = append(out, m.ID())
 		}
 	}
-	return out
+	in := w.recorded()
+	if in == nil {
+		return out
+	}
+	sets := in.VoterSets()
+	for _, g := range in.History {
+		if !g.Closed {
+			sets = append(sets, g.Voters...)
+		}
+	}
+	for _, v := range slices.Concat(sets...) {
+		if w.carrier(v.Member) == nil {
+			out = append(out, v.Host)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // quorumLeft reports whether the present voters that keep their data are a

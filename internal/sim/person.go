@@ -117,7 +117,7 @@ func (g *generator) recover() {
 	if w.quorumLeft() {
 		return
 	}
-	o := order{kind: cluster.CommandRecover, lost: w.goneHosts()}
+	o := order{kind: cluster.CommandRecover, lost: w.lost()}
 	if from := w.survivors(); len(from) > 0 {
 		o.host = from[0].ID()
 	} else if o.kind, o.backup = cluster.CommandRestore, g.goodBackup(); o.backup == "" {
@@ -227,13 +227,13 @@ func (g *generator) person() {
 	case in == nil:
 	case in.State == cluster.IntentFounding && in.Source.FromData():
 		o, ok := w.ordered(in.CommandID)
-		if f := w.hostNow(in.Founders[0].Host); !ok || f != nil && len(w.goneHosts()) <= len(in.Lost) {
+		if f := w.hostNow(in.Founders[0].Host); !ok || f != nil && len(w.lost()) <= len(in.Lost) {
 			return // it needs time, and nobody
 		}
 		if o.host != "" && w.hostNow(o.host) == nil {
 			o = order{kind: cluster.CommandRestore, backup: g.goodBackup()}
 		}
-		if o.lost = w.goneHosts(); o.kind == cluster.CommandRestore && o.backup == "" {
+		if o.lost = w.lost(); o.kind == cluster.CommandRestore && o.backup == "" {
 			w.violate("the generator destroyed everything")
 			return
 		}
@@ -251,10 +251,10 @@ func (g *generator) nameLost() bool {
 	}
 	for _, name := range g.w.queued() {
 		if o, ok := g.w.ordered(name); ok && o.kind != cluster.CommandBackup {
-			if len(o.lost) >= len(g.w.goneHosts()) {
+			if len(o.lost) >= len(g.w.lost()) {
 				return false
 			}
-			o.lost = g.w.goneHosts()
+			o.lost = g.w.lost()
 			g.ask(o)
 			return true
 		}

@@ -85,7 +85,7 @@ func TestRecover(t *testing.T) {
 		}
 		w.run(20 * time.Second)
 		from := w.survivors()
-		w.Queue(recoverFrom(from[0], w.goneHosts()...))
+		w.Queue(recoverFrom(from[0], w.lost()...))
 		w.generation(2, cluster.IntentFounded)
 		w.run(20 * time.Second)
 		if in := w.recorded(); !in.Quarantined {
