@@ -324,6 +324,8 @@ func (v *view) finishGeneration() *Decision {
 		return &Decision{Reason: fmt.Sprintf("generation %d begins on host %s, which is busy", in.Generation, f.Host), Again: soon}
 	case !ok || !h.UnderFence:
 		return wait(true, "founder-silent", "", "generation %d is founded by host %s, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost %s", in.Generation, f.Host, f.Host)
+	case h.LowestGeneration > in.Generation:
+		return wait(true, "founding", "", "generation %d cannot begin on host %s: it refuses generations below %d%s", in.Generation, h.Host, h.LowestGeneration, v.wayOut())
 	case h.Carries() && h.Local.Generation < in.Generation:
 		if !v.superseded(h) {
 			return wait(true, "foreign-data", "", "host %s holds the data of member %s of cluster %s, which is not among the generations that were closed; move it away so that generation %d can begin there", h.Host, h.Local.Member, h.Local.Cluster, in.Generation)
