@@ -23,11 +23,14 @@ var ofGenerations = []string{"promises", "no-founder", "founder-silent", "founde
 // run. The decision is the one that was made from the observation.
 func Queue(o *cluster.Observation, d Decision) []Waiting {
 	var out []Waiting
-	before := ""
+	before := "" // what has to end before the next generation begins
+	in := o.Intent()
+	if in != nil && in.State == cluster.IntentFounding && in.Source.FromData() {
+		before = in.CommandID
+	}
 	for i := range o.Commands {
 		c := &o.Commands[i]
 		w := Waiting{Command: c.Name, Kind: c.Kind, What: commandWords(c)}
-		in := o.Intent()
 		switch {
 		case c.Malformed != "":
 			w.For = c.Malformed

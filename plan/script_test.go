@@ -85,6 +85,9 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		for _, q := range Queue(o, Next(goalOf(t, d), o)) {
 			fmt.Fprintf(&out, "%s (%s): %s; running: %t; waits for: %s\n", q.Command, q.Kind, q.What, q.Running, q.For)
 		}
+		for _, s := range Progress(o) {
+			fmt.Fprintf(&out, "  %-4s  %s\n", s.State, s.What)
+		}
 		return out.String()
 	case "interval":
 		w.queue.interval, _ = time.ParseDuration(d.CmdArgs[0].Key)

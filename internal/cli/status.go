@@ -154,11 +154,7 @@ func printReport(w io.Writer, r console.Report) {
 		fmt.Fprintf(w, "\n%s\n", d.Reason)
 		printBlockers(w, *d)
 	}
-	for _, h := range o.Hosts {
-		for _, a := range h.SetAside {
-			fmt.Fprintf(w, "set aside on %s: %s (%s, %d bytes)\n", h.Host, a.Dir, a.Reason, a.Bytes)
-		}
-	}
+	printData(w, r)
 }
 
 func printMembers(w io.Writer, o *cluster.Observation) {
@@ -252,7 +248,10 @@ observation that was saved, for example from "etcdadm status -o json".`,
 				return err
 			}
 			d := plan.Next(plan.Goal{Kind: plan.Converge}, o)
-			return r.print(c.OutOrStdout(), d, func(w io.Writer) { printDecision(w, d) })
+			return r.print(c.OutOrStdout(), d, func(w io.Writer) {
+				printDecision(w, d)
+				printSteps(w, plan.Progress(o))
+			})
 		},
 	}
 	r.flags(c)

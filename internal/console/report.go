@@ -92,6 +92,12 @@ type Report struct {
 	// Observation and Decision are the leader's newest.
 	Observation *cluster.Observation `json:"observation,omitempty"`
 	Decision    *plan.Decision       `json:"decision,omitempty"`
+	// Backups, Queue and Steps say in short what the observation has in full: the
+	// newest backup, what each queued command waits for, and how far a new
+	// generation is.
+	Backups *Backups       `json:"backups,omitempty"`
+	Queue   []plan.Waiting `json:"queue,omitempty"`
+	Steps   []plan.Step    `json:"steps,omitempty"`
 	// Recent are the last decisions that were said, oldest first.
 	Recent       []Said        `json:"recent,omitempty"`
 	Certificates []Certificate `json:"certificates,omitempty"`

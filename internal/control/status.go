@@ -25,6 +25,19 @@ type Status struct {
 	Spec     *cluster.Spec   `json:"spec,omitempty"`
 	Members  []MemberStatus  `json:"members,omitempty"`
 	Blockers []BlockerStatus `json:"blockers,omitempty"`
+	// Backup is the newest backup that the leader knows of.
+	Backup *cluster.Backup `json:"backup,omitempty"`
+	// Commands are those in the queue, and what each waits for.
+	Commands []CommandStatus `json:"commands,omitempty"`
+}
+
+// CommandStatus is a command of the queue.
+type CommandStatus struct {
+	Command string              `json:"command"`
+	Kind    cluster.CommandKind `json:"kind"`
+	What    string              `json:"what"`
+	Running bool                `json:"running"`
+	For     string              `json:"for"`
 }
 
 // MemberStatus is a member as the leader sees it.

@@ -90,6 +90,7 @@ func (s *sources) Drill(ctx context.Context, name string) (cluster.Backup, error
 	}
 	d := Drill{Catalogue: s.catalogue, Identities: ids, Finder: s.d.releases.finder, Parent: s.d.disk.StateDir(), Host: s.d.id}
 	b, _, note, err := d.Run(ctx, n)
+	s.d.watch.drills.WithLabelValues(resultOf(err)).Inc()
 	if err != nil {
 		return cluster.Backup{}, withKeyHint(err)
 	}

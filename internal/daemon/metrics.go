@@ -28,6 +28,9 @@ type watch struct {
 
 	decisions *prometheus.CounterVec
 	actions   *prometheus.CounterVec
+	backups   *prometheus.CounterVec
+	drills    *prometheus.CounterVec
+	restores  prometheus.Counter
 
 	mu     sync.Mutex // guards what follows
 	number int
@@ -42,10 +45,30 @@ func newWatch(report func() console.Report) *watch {
 		report: report, registry: prometheus.NewRegistry(),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_decisions_total", Help: "Decisions made while leading, by rule."}, []string{"rule"}),
 		actions:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_actions_total", Help: "Steps taken while leading, by rule."}, []string{"rule"}),
+		backups:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_backups_total", Help: "Backups that this daemon tried to take, by result."}, []string{"result"}),
+		drills:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_backup_drills_total", Help: "Backups that this daemon tried out, by result."}, []string{"result"}),
+		restores:  prometheus.NewCounter(prometheus.CounterOpts{Name: "etcdadm_restores_total", Help: "New generations that this host began from a backup, a survivor or data that was set aside."}),
 	}
-	w.registry.MustRegister(w.decisions, w.actions, collectors.NewGoCollector(),
+	for _, result := range []string{resultOK, resultFailed} { // so that a rate of the first one is seen
+		w.backups.WithLabelValues(result)
+		w.drills.WithLabelValues(result)
+	}
+	w.registry.MustRegister(w.decisions, w.actions, w.backups, w.drills, w.restores, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gauges{w})
 	return w
+}
+
+// Results of what is counted.
+const (
+	resultOK     = "ok"
+	resultFailed = "failed"
+)
+
+func resultOf(err error) string {
+	if err != nil {
+		return resultFailed
+	}
+	return resultOK
 }
 
 // decided is told every decision.
@@ -79,15 +102,28 @@ func (w *watch) recent() []console.Said {
 type gauges struct{ w *watch }
 
 var (
-	leadingDesc = prometheus.NewDesc("etcdadm_leading", "1 while this daemon leads.", nil, nil)
-	votersDesc  = prometheus.NewDesc("etcdadm_voters", "Voters that the leading daemon sees, by whether they are up.", []string{"up"}, nil)
-	wantedDesc  = prometheus.NewDesc("etcdadm_voters_wanted", "Voters that the spec asks for.", nil, nil)
-	blockedDesc = prometheus.NewDesc("etcdadm_blocked", "1 for each reason that keeps the cluster from its spec.", []string{"code"}, nil)
-	expiryDesc  = prometheus.NewDesc("etcdadm_certificate_not_after_seconds", "When a certificate ends, in seconds since 1970.", []string{"certificate"}, nil)
+	leadingDesc    = prometheus.NewDesc("etcdadm_leading", "1 while this daemon leads.", nil, nil)
+	votersDesc     = prometheus.NewDesc("etcdadm_voters", "Voters that the leading daemon sees, by whether they are up.", []string{"up"}, nil)
+	wantedDesc     = prometheus.NewDesc("etcdadm_voters_wanted", "Voters that the spec asks for.", nil, nil)
+	blockedDesc    = prometheus.NewDesc("etcdadm_blocked", "1 for each reason that keeps the cluster from its spec.", []string{"code"}, nil)
+	generationDesc = prometheus.NewDesc("etcdadm_generation", "The cluster's generation; 1 is its founding.", nil, nil)
+	quarantineDesc = prometheus.NewDesc("etcdadm_quarantined", "1 while a new generation does not serve ordinary clients yet.", nil, nil)
+	queueDesc      = prometheus.NewDesc("etcdadm_commands_queued", "Commands in the store's queue.", nil, nil)
+	lastBackupDesc = prometheus.NewDesc("etcdadm_backup_last_success_timestamp_seconds", "When the newest backup in the store began, in seconds since 1970; 0: there is none.", nil, nil)
+	ageDesc        = prometheus.NewDesc("etcdadm_backup_age_seconds", "How old the newest backup in the store is.", nil, nil)
+	sizeDesc       = prometheus.NewDesc("etcdadm_backup_size_bytes", "Size of the newest backup's snapshot, before it was packed.", nil, nil)
+	tookDesc       = prometheus.NewDesc("etcdadm_backup_duration_seconds", "How long the newest backup took.", nil, nil)
+	provenDesc     = prometheus.NewDesc("etcdadm_backup_proven_timestamp_seconds", "When the newest backup began that was verified; 0: none of the newest few was.", nil, nil)
+	drillDesc      = prometheus.NewDesc("etcdadm_backup_drill_age_seconds", "How long ago a backup was last tried out.", nil, nil)
+	drillOKDesc    = prometheus.NewDesc("etcdadm_backup_drill_ok", "1 if the last drill found the backup good, 0 if not.", nil, nil)
+	asideDesc      = prometheus.NewDesc("etcdadm_set_aside_bytes", "Size of the data directories that a host has set aside.", []string{"host"}, nil)
+
+	expiryDesc = prometheus.NewDesc("etcdadm_certificate_not_after_seconds", "When a certificate ends, in seconds since 1970.", []string{"certificate"}, nil)
 )
 
 func (g gauges) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{leadingDesc, votersDesc, wantedDesc, blockedDesc, expiryDesc} {
+	for _, d := range []*prometheus.Desc{leadingDesc, votersDesc, wantedDesc, blockedDesc, expiryDesc, generationDesc, quarantineDesc, queueDesc,
+		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc} {
 		c <- d
 	}
 }
@@ -114,6 +150,7 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 		if o.Spec != nil {
 			gauge(wantedDesc, float64(o.Spec.MemberCount))
 		}
+		collectData(gauge, o, r.Backups)
 	}
 	if r.Decision != nil {
 		seen := map[string]bool{}
@@ -123,6 +160,52 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 				seen[b.Code] = true
 			}
 		}
+	}
+}
+
+// collectData tells of backups, generations, and what lies beside them.
+func collectData(gauge func(*prometheus.Desc, float64, ...string), o *cluster.Observation, b *console.Backups) {
+	truth := func(d *prometheus.Desc, is bool) {
+		v := 0.0
+		if is {
+			v = 1
+		}
+		gauge(d, v)
+	}
+	if in := o.Intent(); in != nil {
+		gauge(generationDesc, float64(in.Generation))
+		truth(quarantineDesc, in.Quarantined)
+	}
+	gauge(queueDesc, float64(len(o.Commands)))
+	for i := range o.Hosts {
+		bytes := int64(0)
+		for _, a := range o.Hosts[i].SetAside {
+			bytes += a.Bytes
+		}
+		gauge(asideDesc, float64(bytes), string(o.Hosts[i].Host))
+	}
+	if b == nil {
+		return
+	}
+	stamp := func(d *prometheus.Desc, of *cluster.Backup) {
+		if of == nil {
+			gauge(d, 0)
+			return
+		}
+		gauge(d, float64(of.At.Unix()))
+	}
+	stamp(lastBackupDesc, b.Last)
+	stamp(provenDesc, b.Proven)
+	if b.Last != nil {
+		gauge(ageDesc, time.Since(b.Last.At).Seconds())
+		gauge(sizeDesc, float64(b.Last.Bytes))
+	}
+	if b.Took > 0 {
+		gauge(tookDesc, b.Took.Seconds())
+	}
+	if !b.Drilled.IsZero() {
+		gauge(drillDesc, time.Since(b.Drilled).Seconds())
+		truth(drillOKDesc, b.DrillFailed == "")
 	}
 }
 

@@ -214,6 +214,7 @@ func (d *daemon) trust(context.Context) error {
 }
 
 func (d *daemon) makeHost(context.Context) error {
+	d.watch = newWatch(d.report)
 	var err error
 	if d.sources, err = newSources(d); err != nil {
 		return err
@@ -240,7 +241,6 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	d.watch = newWatch(d.report)
 	opts := manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,

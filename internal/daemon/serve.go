@@ -12,6 +12,7 @@ import (
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/plan"
 )
 
 // handler answers what arrives on the daemons' port.
@@ -69,6 +70,9 @@ func (d *daemon) report() console.Report {
 		Cluster: s.Cluster, Host: s.Self, Build: d.program.Build, Leader: s.Leader, Leading: s.Leading, Unfit: s.Unfit,
 		Contacts: d.contacts(), Observation: s.Observation, Decision: s.Decision, Certificates: d.certs.list(),
 		Recent: d.watch.recent(),
+	}
+	if o := s.Observation; o != nil && s.Decision != nil {
+		r.Backups, r.Queue, r.Steps = console.BackupsOf(o), plan.Queue(o, *s.Decision), plan.Progress(o)
 	}
 	for _, c := range r.Contacts {
 		if c.Host == s.Leader {

@@ -217,6 +217,7 @@ func (s *sources) Install(token string, disk cluster.DiskID) error {
 	if err := s.d.disk.Install(filepath.Join(s.staging(token), dirBuilt), token, disk); err != nil {
 		return err
 	}
+	s.d.watch.restores.Inc()
 	return s.DropStaged(token)
 }
 
@@ -278,6 +279,7 @@ func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder)
 		Meta:     metaOf(o.Spec),
 		Manifest: backup.Manifest{Cluster: s.d.cfg.ClusterName, Host: s.d.id, Reason: backup.Reason(o.Reason)},
 	})
+	s.d.watch.backups.WithLabelValues(resultOf(err)).Inc()
 	if err != nil {
 		return cluster.Backup{}, err
 	}

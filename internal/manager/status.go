@@ -190,6 +190,12 @@ func storeStatus(s Status) control.Status {
 	for _, seat := range roster.Seats {
 		out.Members = append(out.Members, control.MemberStatus{Member: seat.ID, Host: seat.HostID, Learner: seat.Learner, Up: seat.Up, Why: seat.Why})
 	}
+	if n := o.Backups.Newest; len(n) > 0 {
+		out.Backup = &n[0]
+	}
+	for _, q := range plan.Queue(o, *d) {
+		out.Commands = append(out.Commands, control.CommandStatus(q))
+	}
 	for _, b := range d.Blockers {
 		out.Blockers = append(out.Blockers, control.BlockerStatus(b))
 	}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/plan"
+)
+
+// printData says what there is beside the members: backups, the queue, a new
+// generation on its way, quarantine, and what was set aside.
+func printData(w io.Writer, r console.Report) {
+	o := r.Observation
+	fmt.Fprintln(w)
+	printLastBackup(w, r.Backups, o)
+	if in := o.Intent(); in != nil && in.Source.FromData() {
+		fmt.Fprintf(w, "generation: %d, made from %s\n", in.Generation, madeFrom(in.Source))
+	}
+	printQuarantine(w, o)
+	if len(r.Queue) > 0 {
+		fmt.Fprintln(w, "queue:")
+		for _, q := range r.Queue {
+			state := "waits for"
+			if q.Running {
+				state = "runs"
+			}
+			fmt.Fprintf(w, "  %s  %s %s\n    %s: %s\n", q.Command, q.Kind, q.What, state, q.For)
+		}
+	}
+	printSteps(w, r.Steps)
+	for _, h := range o.Hosts {
+		for _, a := range h.SetAside {
+			fmt.Fprintf(w, "set aside on %s: %s (%s, %s)\n", h.Host, filepath.Base(a.Dir), a.Reason, sizeWords(a.Bytes))
+		}
+	}
+}
+
+func madeFrom(s cluster.Source) string {
+	switch s.Kind {
+	case cluster.SourceBackup:
+		return "backup " + s.Backup
+	case cluster.SourceSetAside:
+		return "what was set aside as " + filepath.Base(s.Dir)
+	case cluster.SourceSurvivor:
+		return "the data of a survivor"
+	}
+	return s.Kind
+}
+
+func printLastBackup(w io.Writer, b *console.Backups, o *cluster.Observation) {
+	switch {
+	case b == nil:
+		fmt.Fprintln(w, "last backup: not known, the store was not listed yet")
+		return
+	case b.Last == nil && o.Backups.Interval <= 0:
+		fmt.Fprintln(w, "last backup: none, and none is taken by itself (--backup-interval is 0)")
+	case b.Last == nil:
+		fmt.Fprintln(w, "last backup: none")
+	default:
+		fmt.Fprintf(w, "last backup: %s, %s old, %s, %s\n", b.Last.Name, tookWords(b.Age), sizeWords(b.Last.Bytes), provenWords(*b, o.At))
+	}
+	if b.On != "" {
+		fmt.Fprintf(w, "  host %s takes one now\n", b.On)
+	}
+	if b.Failed != "" {
+		fmt.Fprintf(w, "  ! the last try failed: %s\n", b.Failed)
+	}
+	if b.DrillFailed != "" {
+		fmt.Fprintf(w, "  ! the last drill did not end well: %s\n", b.DrillFailed)
+	}
+}
+
+func provenWords(b console.Backups, now time.Time) string {
+	words := ""
+	if b.Last.Encrypted {
+		words = "encrypted, "
+	}
+	switch p := b.Proven; {
+	case p == nil:
+		words += "not proven"
+	case p.Name == b.Last.Name:
+		words += "proven"
+	default:
+		words += fmt.Sprintf("not proven; %s is, %s old", p.Name, tookWords(now.Sub(p.At)))
+	}
+	if !b.Drilled.IsZero() {
+		words += fmt.Sprintf(", last drill %s ago", tookWords(now.Sub(b.Drilled)))
+	}
+	return words
+}
+
+func printQuarantine(w io.Writer, o *cluster.Observation) {
+	if in := o.Intent(); in != nil && in.Quarantined {
+		fmt.Fprintln(w, "quarantine: members serve on their quarantine client URLs only, until a majority of the spec has joined")
+		return
+	}
+	for _, h := range o.Hosts {
+		if h.Local.Quarantined && h.Process.Runs() {
+			fmt.Fprintf(w, "quarantine: the member of host %s still listens on its quarantine client URLs only\n", h.Host)
+		}
+	}
+}
+
+// printSteps shows how far a new generation is.
+func printSteps(w io.Writer, steps []plan.Step) {
+	if len(steps) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "new generation:")
+	for _, s := range steps {
+		fmt.Fprintf(w, "  %s %s\n", map[plan.StepState]string{plan.StepDone: "✓", plan.StepNow: "→", plan.StepNext: " "}[s.State], s.What)
+	}
+}
