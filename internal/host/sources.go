@@ -40,7 +40,8 @@ type Sources interface {
 	Room() int64
 }
 
-// ErrBadSource: the source itself cannot be used, on this host or another.
+// ErrBadSource is in the chain of an error about a source that cannot be used on
+// any host.
 var ErrBadSource = errors.New("the source cannot be used")
 
 // StageOrder is what is to be staged, and as what.

@@ -175,7 +175,9 @@ func TestIntentThatLeavesOutVotersIsNotKept(t *testing.T) {
 		m := newMachine(t)
 		d := m.boot()
 		defer d.end()
-		voter := func(id cluster.MemberID) cluster.Voter { return cluster.Voter{Host: cluster.HostID(fmt.Sprint("h", id)), Member: id} }
+		voter := func(id cluster.MemberID) cluster.Voter {
+			return cluster.Voter{Host: cluster.HostID(fmt.Sprint("h", id)), Member: id}
+		}
 		three, one := []cluster.Voter{voter(1), voter(2), voter(3)}, []cluster.Voter{voter(1)}
 		kept := &cluster.Intent{
 			Name: "test", Generation: 1, Nonce: "n1", Token: "t1", State: cluster.IntentFounded, Write: 6, Unstored: fence(1),

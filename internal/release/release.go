@@ -59,7 +59,7 @@ type Release struct {
 	Etcdutl string // path; empty when there is none; exists since 3.5
 	// EtcdutlArgs come before the own ones of etcdutl.
 	EtcdutlArgs []string
-	Builtin bool
+	Builtin     bool
 }
 
 // Finder looks for releases. The zero value looks below / only.
