@@ -118,8 +118,9 @@ func (v *view) noMembers() *Decision {
 		}
 	}
 	for _, vo := range v.intent.Voters {
-		if h, ok := v.obs.Host(vo.Host); !ok || h.Disk == vo.Disk && h.Carries() {
-			quiet = append(quiet, string(vo.Host))
+		// A machine that lost its disk and its name speaks for what was at its address.
+		if h := v.voice(vo, v.intent.Voters); h == nil || h.Disk == vo.Disk && h.Carries() {
+			quiet = append(quiet, string(nameOf(vo)))
 		}
 	}
 	if len(carry) > 0 || len(quiet) > 0 {

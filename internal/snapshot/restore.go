@@ -205,7 +205,7 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	if err != nil {
 		return Restored{}, err
 	}
-	if done, err = inspectRestored(data, h.revision+bump); err != nil {
+	if done, err = inspectRestored(data, max(h.revision, h.counted()+bump)); err != nil {
 		return Restored{}, err
 	}
 	done.From, done.RevisionsGoBack = h.revision, o.target(h) > done.Revision
@@ -230,10 +230,20 @@ func (o RestoreOptions) target(h *header) int64 {
 
 // bumpBy is what etcd's flag wants: the difference to the snapshot's revision.
 func bumpBy(o RestoreOptions, tool Tool, h *header) int64 {
-	if !tool.Bumps() {
+	if !tool.Bumps() || o.target(h) == h.revision {
 		return 0
 	}
-	return o.target(h) - h.revision
+	return o.target(h) - h.counted()
+}
+
+// counted is the revision that the tool counts from, which is the newest
+// record's. The first record ever has revision 2; etcd counts a database
+// without any as revision 1, and its tool as 0.
+func (h *header) counted() int64 {
+	if h.revision == 1 {
+		return 0
+	}
+	return h.revision
 }
 
 func restoreArgs(o RestoreOptions, data string, bump int64) []string {

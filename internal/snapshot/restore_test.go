@@ -396,6 +396,23 @@ func TestBumps(t *testing.T) {
 	}
 }
 
+// A cluster that nobody has written to can be backed up and restored as well.
+func TestRestoreOfAnEmptyDatabase(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		c := testetcd.Start(t, testetcd.Config{Version: version})
+		ctx, dir := within(t), t.TempDir()
+		file := filepath.Join(dir, "snapshot")
+		save(t, c.Client(t), file)
+		for name, target := range map[string]int64{"raised": 1_000_000_001, "as it is": 0} {
+			o := newFounder(c.Members[0].PeerURL).options(file, filepath.Join(dir, name), theRelease(t, version))
+			o.Revision = target
+			if r, err := Restore(ctx, o); err != nil || r.Revision != max(target, 1) || r.From != 1 {
+				t.Errorf("%s: %+v %v", name, r, err)
+			}
+		}
+	})
+}
+
 // Nobody may have recorded how far clients had come: the snapshot itself tells,
 // and is exceeded, whatever the target was.
 func TestBumpIsAboveTheSnapshot(t *testing.T) {
