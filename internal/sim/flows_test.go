@@ -126,10 +126,33 @@ var flows = []flow{
 		w.Wipe(b)
 		w.Start(b)
 	}, 3},
+	{"restore", func(w *World) {
+		w.formed(3, "a", "b", "c")
+		w.run(time.Second)
+		w.Backup()
+		w.run(2 * time.Second)
+	}, func(w *World) { w.Queue(order{kind: cluster.CommandRestore, backup: w.backupsTaken()[0]}) }, 3},
+	{"recover", func(w *World) {
+		w.formed(3, "a", "b", "c", "d", "e")
+		for _, v := range w.lastVoters(2) {
+			w.Leave(v)
+		}
+		w.run(15 * time.Second)
+	}, func(w *World) { w.Queue(order{kind: cluster.CommandRecover, host: w.survivors()[0].ID(), lost: w.lost()}) }, 3},
 	{"restart", func(w *World) { w.formed(3, "a", "b", "c") }, func(w *World) {
 		w.Options("--snapshot-count=5000")
 		w.run(11 * time.Second) // until the next look
 	}, 3},
+}
+
+// lastVoters are so many machines that carry voters and do not lead the daemons.
+func (w *World) lastVoters(n int) (out []*machine) {
+	for _, m := range w.hosts() {
+		if w.votes(m) && m != w.leader() {
+			out = append(out, m)
+		}
+	}
+	return out[:n]
 }
 
 // live runs the flow and strikes at its n-th point; zero: nowhere. It tells
