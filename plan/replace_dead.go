@@ -146,7 +146,7 @@ func (v *view) reusable(h *cluster.HostReport) bool {
 // quorum of the remaining.
 func (v *view) removeDead(s cluster.Seat, reason string) *Decision {
 	p := v.projection(-1, 0)
-	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil {
+	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && s.Host.Vanished() {
 		return v.handOver(s, reason) // it still leads raft from memory
 	}
 	if !p.Keeps(v.wanted()) {
