@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -162,7 +163,7 @@ func printInfo(w io.Writer, i snapshot.Info) {
 	if i.CompactRevision >= 0 {
 		row("compacted", "%d", i.CompactRevision)
 	}
-	row("keys", "%s", keysWords(i.Keys))
+	row("keys", "%s", strings.TrimSuffix(keysWords(i.Keys), " keys"))
 	row("records", "%d", i.Records)
 	if i.HashKVTold {
 		row("hashkv", "%d (as etcdctl endpoint hashkv prints it)", i.HashKV)

@@ -28,8 +28,9 @@ type survivors struct {
 	Gone []cluster.HostID `json:"gone,omitempty"`
 	// Quorum: the leading daemon sees one, and nothing is to be recovered.
 	Quorum bool `json:"quorum,omitempty"`
-	// Recorded is how far the store's record, or any host, says that the
-	// cluster came, at least.
+	// Recorded is how far the cluster came, at least: its revision by the store's
+	// record and by what hosts remember, term and index by the store's record of
+	// the survivor's cluster ID alone, since they compare only within one.
 	Recorded cluster.Progress `json:"recorded,omitzero"`
 	// Command is the recovery that this asks for.
 	Command string `json:"command,omitempty"`
@@ -114,7 +115,6 @@ func (s *survivors) judge() {
 		return
 	}
 	s.Furthest = best.Host
-	s.Recorded.Term, s.Recorded.Index = best.Highest.Term, best.Highest.Index
 	var b strings.Builder
 	fmt.Fprintf(&b, "etcdadm recover --from %s", best.Host)
 	for _, id := range s.Unseen {
@@ -180,6 +180,8 @@ func (s *survivors) printPrice(w io.Writer) {
 	switch recorded := s.Recorded; {
 	case best.Log.Before(recorded):
 		fmt.Fprintf(w, "IT LOSES WRITES: the cluster is on record with term %d, index %d, and revision %d. Look for a\nhost that has them before going on.\n", recorded.Term, recorded.Index, recorded.Revision)
+	case len(s.Gone) > 0 && recorded.Term == 0:
+		fmt.Fprintf(w, "The store has no record to hold it against. What only %s had and acknowledged is lost.\n", join(s.Gone))
 	case len(s.Gone) > 0:
 		fmt.Fprintf(w, "The record of the cluster goes to term %d, index %d, revision %d, and it has all of that\nlog. What only %s had since then, and acknowledged, is lost.\n", recorded.Term, recorded.Index, recorded.Revision, join(s.Gone))
 	default:

@@ -16,7 +16,7 @@ func TestSurvivors(t *testing.T) {
 	end := func(host cluster.HostID, member cluster.MemberID, term, index uint64) console.LogEnd {
 		return console.LogEnd{
 			Host: host, Generation: 1, Cluster: 7, Member: member, State: cluster.MemberStarted, HasData: true, Intent: in,
-			Log: &cluster.Progress{Term: term, Index: index}, Highest: cluster.Progress{Revision: 40, Term: term, Index: index},
+			Log: &cluster.Progress{Term: term, Index: index}, Highest: cluster.Progress{Revision: 40, Term: term, Index: 900}, // of an earlier cluster, perhaps
 		}
 	}
 	record := control.Record{Revision: 50, Clusters: []control.ClusterRecord{{Cluster: 7, Term: 3, Index: 90}}}
@@ -24,6 +24,7 @@ func TestSurvivors(t *testing.T) {
 		hosts  []console.LogEnd
 		unseen []cluster.HostID
 		quorum bool
+		none   bool // no record
 		from   cluster.HostID
 		want   []string
 	}{
@@ -38,6 +39,9 @@ func TestSurvivors(t *testing.T) {
 		"behind the record": {
 			hosts: []console.LogEnd{end("b", 2, 3, 80)}, from: "b", want: []string{"IT LOSES WRITES", "index 90"},
 		},
+		"without a record": {
+			hosts: []console.LogEnd{end("b", 2, 3, 80)}, none: true, from: "b", want: []string{"no record to hold it against", "a, c had and acknowledged"},
+		},
 		"all there": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, from: "b", want: []string{"nothing that was acknowledged is lost"},
 		},
@@ -50,7 +54,9 @@ func TestSurvivors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := survivors{Hosts: c.hosts, Unseen: c.unseen, Quorum: c.quorum}
 			s.judge()
-			s.hold(record)
+			if !c.none {
+				s.hold(record)
+			}
 			var out bytes.Buffer
 			s.print(&out)
 			if s.Furthest != c.from {
