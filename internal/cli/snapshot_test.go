@@ -90,7 +90,7 @@ func TestSnapshotInAFile(t *testing.T) {
 	if again := etcdadm(t, save...); again.code != ExitUsage || !strings.Contains(again.errs, "there already") {
 		t.Fatalf("a file that is there: %+v", again)
 	}
-	if words := etcdadm(t, "snapshot", "status", file).must(t); !strings.Contains(words, "4 keys") || !strings.Contains(words, "verified") || !strings.Contains(words, "3.6.0") {
+	if words := etcdadm(t, "snapshot", "status", file).must(t); !strings.Contains(words, "keys      4") || !strings.Contains(words, "verified") || !strings.Contains(words, "3.6.0") {
 		t.Fatal(words)
 	}
 	t.Run("dump", func(t *testing.T) { dumps(t, file) })
