@@ -38,7 +38,11 @@ func identity(v *view) *Decision {
 	}
 	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() {
 		if stays, why := v.staysAdopted(); stays {
-			return wait(false, "predecessor", "", "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed%s", why)
+			command := v.restoreAdopted()
+			if command != "" {
+				why = "; once its daemons are stopped on every host, a cluster can be made from one of its backups"
+			}
+			return wait(false, "predecessor", command, "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed%s", why)
 		}
 	}
 	if v.intent != nil && !v.intent.Adopted() && (v.intent.Nonce == "" || v.intent.Token == "") {
@@ -78,6 +82,21 @@ func (v *view) staysAdopted() (stays bool, why string) {
 		return true, fmt.Sprintf("; command %s waits for daemons on %d empty hosts, a majority of the %d that are wanted, and %s there: the predecessor's may still run on the others", c.Name, cluster.Quorum(v.spec.MemberCount), v.spec.MemberCount, are(empty, "host"))
 	}
 	return false, ""
+}
+
+// restoreAdopted is how a person goes on from the predecessor's newest backup;
+// empty while a host in sight holds anything, or a command waits already.
+func (v *view) restoreAdopted() string {
+	b := v.obs.Backups.Newest
+	if len(b) == 0 || v.nextCommand() != nil {
+		return ""
+	}
+	for i := range v.obs.Hosts {
+		if h := &v.obs.Hosts[i]; h.Carries() || len(h.Foreign) > 0 || h.Process.State != cluster.ProcessStopped {
+			return ""
+		}
+	}
+	return "etcdadm restore " + b[0].Name
 }
 
 // notes makes blockers of what hosts report about themselves.
