@@ -93,8 +93,22 @@ type poller struct {
 	t    *testing.T
 	stop context.CancelFunc
 	done sync.WaitGroup
-	seen int
+
+	mu   sync.Mutex // guards last
 	last int64
+}
+
+// reaches waits until a revision was seen that is at least so high.
+func (p *poller) reaches(revision int64) {
+	p.t.Helper()
+	eventually(p.t, soon, fmt.Sprintf("revision %d seen", revision), func(context.Context) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.last < revision {
+			return fmt.Errorf("the last one was %d", p.last)
+		}
+		return nil
+	})
 }
 
 func (c *testCluster) poll() *poller {
@@ -109,10 +123,12 @@ func (c *testCluster) poll() *poller {
 			got, err := client.Get(callCtx, "any")
 			cancel()
 			if err == nil {
+				p.mu.Lock()
 				if got.Header.Revision < p.last {
 					c.t.Errorf("the revision went back from %d to %d", p.last, got.Header.Revision)
 				}
-				p.last, p.seen = got.Header.Revision, p.seen+1
+				p.last = got.Header.Revision
+				p.mu.Unlock()
 			}
 			select {
 			case <-ctx.Done():
@@ -154,6 +170,7 @@ func TestRestore(t *testing.T) {
 	}
 	relist := c.watch("k/", before.Header.Revision)
 	p := c.poll()
+	p.reaches(before.Header.Revision)
 
 	began := time.Now()
 	if r := c.restore(name); r.code != cli.ExitOK || !strings.Contains(r.stdout, "done: generation 2 serves") {
@@ -185,10 +202,8 @@ func TestRestore(t *testing.T) {
 			t.Errorf("host %d set nothing aside", h.n)
 		}
 	}
+	p.reaches(before.Header.Revision + 1_000_000_000)
 	p.end()
-	if p.seen == 0 || p.last < before.Header.Revision+1_000_000_000 {
-		t.Errorf("after %d answers the revision is %d; it was %d", p.seen, p.last, before.Header.Revision)
-	}
 	reasons := c.listBackups()
 	if !slices.ContainsFunc(reasons, func(b listed) bool { return b.Reason == "before-restore" }) {
 		t.Errorf("no backup was taken before the restore: %+v", reasons)
