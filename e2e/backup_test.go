@@ -293,6 +293,9 @@ func TestBadBackupsAreRejected(t *testing.T) {
 	if r := c.ctl("--backup-store="+c.storeURL(), "restore-backup", missing); r.code != cli.ExitError || !strings.Contains(r.stderr, "list-backups") {
 		t.Errorf("the ctl takes a name that does not exist: %s", r)
 	}
+	if r := c.restore(missing, "--members", "1"); r.code != cli.ExitError || !strings.Contains(r.stderr, "backup list") {
+		t.Errorf("etcdadm takes a name that does not exist: %s", r)
+	}
 	queued, err := c.folder().AddRestore(t.Context(), control.RestoreBackup{Backup: missing}) // as another program may
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +305,7 @@ func TestBadBackupsAreRejected(t *testing.T) {
 		if r := c.ctl("--backup-store="+c.storeURL(), "restore-backup", path); r.code != cli.ExitUsage {
 			t.Errorf("a path as a backup's name: %s", r)
 		}
-		if r := c.restore(path); r.code == cli.ExitOK {
+		if r := c.restore(path); r.code != cli.ExitUsage {
 			t.Errorf("a path as a backup's name: %s", r)
 		}
 	}

@@ -105,6 +105,9 @@ func TestHostIsAwayDuringARestore(t *testing.T) {
 // What a restore dropped is there again after its undo, which is made from what
 // a host set aside.
 func TestRestoreIsUndone(t *testing.T) {
+	if !*long {
+		t.Skip("takes two restores: -e2e.long")
+	}
 	t.Parallel()
 	c := formed(t, 3, options{})
 	c.fill("k/", 200)

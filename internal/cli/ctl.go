@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
@@ -185,18 +184,11 @@ func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []stri
 	if len(words) != 1 {
 		return usage("list-backups prints the names", "restore-backup takes the name of one backup")
 	}
-	name, err := backup.ParseName(words[0])
-	if err != nil {
-		return usage("list-backups prints the names", "%w", err)
-	}
-	b, err := c.catalogue.Get(ctx, name)
-	if errors.Is(err, backupstore.ErrNoBackup) {
-		return &Failure{Code: ExitError, Err: err, Advice: "list-backups prints those that are there"}
-	}
+	b, err := findBackup(ctx, c.catalogue, words[0])
 	if err != nil {
 		return err
 	}
-	r := control.RestoreBackup{Backup: name.String(), Spec: cluster.Spec{MemberCount: b.Meta.MemberCount, EtcdVersion: b.Meta.SpecVersion}}
+	r := control.RestoreBackup{Backup: b.Name.String(), Spec: cluster.Spec{MemberCount: b.Meta.MemberCount, EtcdVersion: b.Meta.SpecVersion}}
 	if r.Spec.EtcdVersion.IsZero() {
 		r.Spec.EtcdVersion = b.Meta.EtcdVersion
 	}
@@ -205,7 +197,7 @@ func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []stri
 		return err
 	}
 	fmt.Fprintf(out, "added restore-backup command: %s\n", added)
-	fmt.Fprintf(out, "the leading daemon makes the cluster what it was at %s; what was written since is lost to clients\n", name.Time().Format(time.RFC3339))
+	fmt.Fprintf(out, "the leading daemon makes the cluster what it was at %s; what was written since is lost to clients\n", b.Name.Time().Format(time.RFC3339))
 	return nil
 }
 

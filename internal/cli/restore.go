@@ -12,7 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
 )
 
@@ -57,9 +60,8 @@ func (q *queue) look(ctx context.Context) (*cluster.Observation, error) {
 	return q.observation(ctx, "")
 }
 
-// folder opens the control folder of the store that was named, or that the
-// daemons have.
-func (q *queue) folder(ctx context.Context, o *cluster.Observation) (*control.Folder, error) {
+// openStore opens the store that was named, or that the daemons have.
+func (q *queue) openStore(ctx context.Context, o *cluster.Observation) (blob.Store, error) {
 	url := q.store
 	if url == "" && o != nil {
 		url = o.Store.URL
@@ -67,11 +69,30 @@ func (q *queue) folder(ctx context.Context, o *cluster.Observation) (*control.Fo
 	if url == "" {
 		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
 	}
-	store, err := openForWords(ctx, url, false)
+	return openForWords(ctx, url, false)
+}
+
+// folder is the control folder of that store.
+func (q *queue) folder(ctx context.Context, o *cluster.Observation) (*control.Folder, error) {
+	store, err := q.openStore(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	return control.New(store, ""), nil
+}
+
+// findBackup looks for a backup that a person named, before anything is asked
+// for in its name.
+func findBackup(ctx context.Context, c *backupstore.Catalogue, words string) (backupstore.Backup, error) {
+	name, err := backup.ParseName(words)
+	if err != nil {
+		return backupstore.Backup{}, usage("list the backups: their names are printed", "%w", err)
+	}
+	b, err := c.Get(ctx, name)
+	if errors.Is(err, backupstore.ErrNoBackup) {
+		return b, &Failure{Code: ExitError, Err: err, Advice: "list-backups, or etcdadm backup list, prints those that are there"}
+	}
+	return b, err
 }
 
 // await waits for the end of a command, and says it.
@@ -128,9 +149,15 @@ was written since the backup is not in it. Data is set aside, and
 			if err != nil && q.store == "" {
 				return err
 			}
-			f, err := q.folder(ctx, o)
+			store, err := q.openStore(ctx, o)
 			if err != nil {
 				return err
+			}
+			f := control.New(store, "")
+			if !undo {
+				if _, err := findBackup(ctx, backupstore.New(store), args[0]); err != nil {
+					return err
+				}
 			}
 			what := "the backup " + firstOf(args)
 			if undo {
