@@ -47,19 +47,16 @@ func backUp(v *view) *Decision {
 	if every <= 0 || v.obs.Backups.At.IsZero() {
 		return nil
 	}
-	var last time.Time
-	if n := v.obs.Backups.Newest; len(n) > 0 {
-		last = n[0].At
-	}
+	last := v.newestBackup()
 	for i := range v.obs.Hosts {
 		t := v.obs.Hosts[i].Taken
 		switch {
 		case t == nil:
 		case t.Running:
 			return nil
-		case t.Backup != nil && t.Backup.At.After(last):
-			last = t.Backup.At
-		case t.Error != "" && v.obs.At.Sub(t.Ended) < min(backupRetry, every):
+		case t.Backup != nil:
+			last = v.newer(last, v.leadersTime(&v.obs.Hosts[i], t.Began))
+		case t.Error != "" && v.obs.At.Sub(v.leadersTime(&v.obs.Hosts[i], t.Ended)) < min(backupRetry, every):
 			v.aside("backup-failed", "", "the last backup, by host %s, failed; it is tried again: %s", v.obs.Hosts[i].Host, t.Error)
 			return nil
 		}
@@ -78,11 +75,9 @@ func (v *view) tryOut() *Decision {
 	if every <= 0 || len(newest) == 0 {
 		return nil
 	}
-	last := time.Time{}
+	var last time.Time
 	for _, b := range newest {
-		if b.Drilled.After(last) {
-			last = b.Drilled
-		}
+		last = v.newer(last, b.Drilled)
 	}
 	var best *cluster.HostReport
 	rank := 0
@@ -92,9 +87,7 @@ func (v *view) tryOut() *Decision {
 			if t.Running {
 				return nil
 			}
-			if t.Ended.After(last) {
-				last = t.Ended
-			}
+			last = v.newer(last, v.leadersTime(h, t.Ended))
 			if t.Error != "" {
 				v.aside("backup-drill", "etcdadm backup create", "host %s tried the backup out, and it cannot be relied on, or could not be tried: %s", h.Host, t.Error)
 			}
@@ -141,10 +134,7 @@ func (v *view) backupFirst(takesAway bool, reason string) *Decision {
 	if v.obs.Backups.Interval <= 0 || v.obs.Backups.At.IsZero() || v.goal.NoBackup || v.goal.NoStore || v.intent.Quarantined {
 		return nil
 	}
-	var last time.Time
-	if n := v.obs.Backups.Newest; len(n) > 0 {
-		last = n[0].At
-	}
+	last := v.newestBackup()
 	failure := ""
 	for i := range v.obs.Hosts {
 		t := v.obs.Hosts[i].Taken
@@ -152,9 +142,9 @@ func (v *view) backupFirst(takesAway bool, reason string) *Decision {
 		case t == nil:
 		case t.Running:
 			return &Decision{Reason: "a backup is taken first: " + reason, Again: soon}
-		case t.Backup != nil && t.Backup.At.After(last):
-			last = t.Backup.At
-		case t.Error != "" && v.obs.At.Sub(t.Ended) < backupRetry:
+		case t.Backup != nil:
+			last = v.newer(last, v.leadersTime(&v.obs.Hosts[i], t.Began))
+		case t.Error != "" && v.obs.At.Sub(v.leadersTime(&v.obs.Hosts[i], t.Ended)) < backupRetry:
 			failure = t.Error
 		}
 	}
@@ -175,6 +165,34 @@ func (v *view) backupFirst(takesAway bool, reason string) *Decision {
 	return nil
 }
 
+// newestBackup is when the newest backup in the store was taken, by the clock of
+// the host that took it.
+func (v *view) newestBackup() (last time.Time) {
+	for _, b := range v.obs.Backups.Newest {
+		last = v.newer(last, b.At)
+	}
+	return last
+}
+
+// leadersTime is a time of a host's clock by the leader's. A backup that was
+// taken just now by a host whose clock is behind would be too old at once, and
+// so be taken again and again, before anything else that is to be done.
+func (v *view) leadersTime(h *cluster.HostReport, t time.Time) time.Time {
+	if h.Clock.IsZero() {
+		return t
+	}
+	return t.Add(v.obs.At.Sub(h.Clock))
+}
+
+// newer leaves out what lies in the future, which says nothing of any age: a
+// clock went back since.
+func (v *view) newer(a, b time.Time) time.Time {
+	if b.After(a) && b.Sub(v.obs.At) <= maxSkew {
+		return b
+	}
+	return a
+}
+
 // lastTaken is the newest try of a backup for a command, on any host in sight.
 func (v *view) lastTaken(command string) *cluster.Taken {
 	var best *cluster.Taken
@@ -189,7 +207,8 @@ func (v *view) lastTaken(command string) *cluster.Taken {
 // backingUp: a host takes a backup, and has not been at it for too long.
 func (v *view) backingUp() bool {
 	for i := range v.obs.Hosts {
-		if t := v.obs.Hosts[i].Taken; t != nil && t.Running && v.obs.At.Sub(t.Began) < backupTry {
+		h := &v.obs.Hosts[i]
+		if t := h.Taken; t != nil && t.Running && v.obs.At.Sub(v.leadersTime(h, t.Began)) < backupTry {
 			return true
 		}
 	}

@@ -101,8 +101,9 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 
 func (w *world) takeBackup(h *worldHost, op cluster.Op) error {
 	w.minted++
-	b := cluster.Backup{Name: fmt.Sprintf("b-%d", w.minted), At: w.now, Version: h.Local.Version, Revision: int64(w.minted), Reason: op.Reason}
-	h.Taken = &cluster.Taken{Began: w.now, Ended: w.now, Reason: op.Reason, Command: op.Command, Backup: &b}
+	now := w.now.Add(h.skew)
+	b := cluster.Backup{Name: fmt.Sprintf("b-%d", w.minted), At: now, Version: h.Local.Version, Revision: int64(w.minted), Reason: op.Reason}
+	h.Taken = &cluster.Taken{Began: now, Ended: now, Reason: op.Reason, Command: op.Command, Backup: &b}
 	w.queue.backups = append([]cluster.Backup{b}, w.queue.backups...)
 	return nil
 }
