@@ -114,8 +114,18 @@ func backupCommand(program daemon.Program) *cobra.Command {
 
 func (b *backups) create() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create", Short: "Have the leading daemon take a backup now", Args: words(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "create", Short: "Have the leading daemon take a backup now", Args: words(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// Where --wait may stand alone, "--wait 1m" comes as a flag and a word.
+			if len(args) > 0 {
+				if !cmd.Flags().Changed("wait") {
+					return usage("it is called as: "+cmd.UseLine(), "do not know what %q means", args[0])
+				}
+				var err error
+				if b.wait, err = duration.Parse(args[0]); err != nil {
+					return usage("such as --wait=5m", "%w", err)
+				}
+			}
 			o, err := b.look(cmd.Context())
 			if err != nil && b.store == "" {
 				return err

@@ -335,7 +335,7 @@ func tookWords(d time.Duration) string {
 	case d < time.Hour:
 		return d.Round(time.Second).String()
 	case d < 48*time.Hour:
-		return d.Round(time.Minute).String()
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }

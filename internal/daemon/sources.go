@@ -342,9 +342,13 @@ func tidy(ctx context.Context, c *backupstore.Catalogue, f *control.Folder, poli
 	if removed := slices.DeleteFunc(slices.Clone(verdicts), func(v backup.Verdict) bool { return v.Keep }); len(removed) > 0 && err == nil {
 		log.Info("backups removed that are not kept any longer", "count", len(removed), "oldest", removed[len(removed)-1].Name)
 	}
-	_, err = c.CleanUp(ctx, backupstore.MinUnfinishedAge, now)
+	_, err = c.CleanUp(ctx, unfinishedAge, now)
 	sayOnce("clean up", "cannot remove what unfinished backups left", err)
 }
+
+// unfinishedAge is longer than anybody's backup may take (host's and
+// coprocess's two hours): what is half done after it, nobody is at work on.
+const unfinishedAge = 3 * time.Hour
 
 // UsedBackups are those that must not be removed, with what refers to them;
 // together with control.ErrOtherCluster, those of that cluster.

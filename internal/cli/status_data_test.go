@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/plan"
+)
+
+func TestStatusOfData(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	last := cluster.Backup{Name: "n2", At: now.Add(-90 * time.Minute), Bytes: 3 << 20, Encrypted: true}
+	proven := cluster.Backup{Name: "n1", At: now.Add(-72 * time.Hour), Proven: true, Drilled: now.Add(-70 * time.Hour)}
+	command := cluster.Command{Name: "2026-11-21T11:00:00Z-000000", Kind: cluster.CommandUndo, Host: "a", Dir: "old"}
+	o := &cluster.Observation{
+		At: now, Cluster: "c", Backups: cluster.BackupsView{At: now, Newest: []cluster.Backup{last, proven}}, Commands: []cluster.Command{command},
+		Store: cluster.StoreView{Intent: &cluster.Intent{Generation: 3, State: cluster.IntentFounded, Source: cluster.Source{Kind: cluster.SourceBackup, Backup: "n1"}}},
+		Hosts: []cluster.HostReport{{HostState: cluster.HostState{
+			Host:     "a",
+			SetAside: []cluster.SetAside{{Dir: "/d/data-trashcan/old", Reason: "superseded", Bytes: 12 << 20}},
+			Staged:   &cluster.Staged{Command: command.Name, State: cluster.StageFetching, Bytes: 77},
+			Local:    cluster.LocalMember{Quarantined: true}, Process: cluster.Process{State: cluster.ProcessRunning},
+		}}},
+	}
+	d := plan.Decision{Rule: "generation", Reason: "host a makes it ready"}
+	r := console.Report{Observation: o, Decision: &d, Backups: console.BackupsOf(o), Queue: plan.Queue(o, d), Steps: plan.Progress(o)}
+	var out bytes.Buffer
+	printData(&out, r)
+	for _, want := range []string{
+		"last backup: n2, 1h30m old, 3072 KiB, encrypted, not proven; n1 is, 3 days old, last drill 2 days ago",
+		"generation: 3, made from backup n1",
+		"quarantine: the member of host a still listens",
+		"2026-11-21T11:00:00Z-000000  undo what host a set aside as old",
+		"runs: host a makes it ready: fetching, 77 bytes so far",
+		"→ make what host a set aside as old ready on host a",
+		"set aside on a: old (superseded, 12 MiB)",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	printData(&out, console.Report{Observation: &cluster.Observation{At: now}, Backups: &console.Backups{Failed: "host a: no room"}})
+	if !strings.Contains(out.String(), "last backup: none, and none is taken by itself") || !strings.Contains(out.String(), "no room") {
+		t.Error(out.String())
+	}
+}

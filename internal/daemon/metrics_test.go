@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+)
+
+// metrics are the values that a report gives, by name and, where there is one,
+// by the value of the first label.
+func metrics(t *testing.T, w *watch) map[string]float64 {
+	t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			if l := m.GetLabel(); len(l) > 0 {
+				name += "/" + l[0].GetValue()
+			}
+			out[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return out
+}
+
+func TestMetricsOfBackups(t *testing.T) {
+	now := time.Now()
+	last := cluster.Backup{Name: "n2", At: now.Add(-time.Hour), Bytes: 4096}
+	proven := cluster.Backup{Name: "n1", At: now.Add(-2 * time.Hour), Proven: true}
+	r := console.Report{Leading: true, Observation: &cluster.Observation{
+		At: now, Backups: cluster.BackupsView{At: now, Newest: []cluster.Backup{last, proven}}, Commands: []cluster.Command{{Name: "c"}},
+		Store: cluster.StoreView{Intent: &cluster.Intent{Generation: 2, Quarantined: true}},
+		Hosts: []cluster.HostReport{{HostState: cluster.HostState{
+			Host: "a", SetAside: []cluster.SetAside{{Bytes: 5}, {Bytes: 6}},
+			Taken: &cluster.Taken{Began: last.At, Ended: last.At.Add(3 * time.Second), Backup: &last},
+			Drill: &cluster.Taken{Began: now.Add(-time.Minute), Ended: now.Add(-time.Minute), Error: "it differs"},
+		}}},
+	}}
+	r.Backups = console.BackupsOf(r.Observation)
+	w := newWatch(func() console.Report { return r })
+	w.backups.WithLabelValues(resultOf(nil)).Inc()
+	w.backups.WithLabelValues(resultOf(errors.New("no room"))).Inc()
+	got := metrics(t, w)
+	for name, want := range map[string]float64{
+		"etcdadm_backup_last_success_timestamp_seconds": float64(last.At.Unix()),
+		"etcdadm_backup_proven_timestamp_seconds":       float64(proven.At.Unix()),
+		"etcdadm_backup_size_bytes":                     4096,
+		"etcdadm_backup_duration_seconds":               3,
+		"etcdadm_backup_drill_ok":                       0,
+		"etcdadm_backups_total/ok":                      1,
+		"etcdadm_backups_total/failed":                  1,
+		"etcdadm_backup_drills_total/failed":            0,
+		"etcdadm_restores_total":                        0,
+		"etcdadm_generation":                            2,
+		"etcdadm_quarantined":                           1,
+		"etcdadm_commands_queued":                       1,
+		"etcdadm_set_aside_bytes/a":                     11,
+	} {
+		if is, ok := got[name]; !ok || is != want {
+			t.Errorf("%s is %v (there: %t), want %v", name, is, ok, want)
+		}
+	}
+	if age := got["etcdadm_backup_age_seconds"]; age < 3600 || age > 3700 {
+		t.Errorf("the backup is %v s old", age)
+	}
+	if age := got["etcdadm_backup_drill_age_seconds"]; age < 60 || age > 160 {
+		t.Errorf("the drill was %v s ago", age)
+	}
+	// A daemon that does not lead knows none of it, and an empty store is no zero age.
+	r = console.Report{}
+	if _, ok := metrics(t, w)["etcdadm_backup_age_seconds"]; ok {
+		t.Error("an age from a daemon that does not lead")
+	}
+	r = console.Report{Leading: true, Observation: &cluster.Observation{At: now}, Backups: &console.Backups{}}
+	got = metrics(t, w)
+	if _, ok := got["etcdadm_backup_age_seconds"]; ok || got["etcdadm_backup_last_success_timestamp_seconds"] != 0 {
+		t.Error("an age of no backup")
+	}
+}
