@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// mostNames bounds how many names are tried for one backup. Their counters
-	// are random, so the second try is rare and the third a sign of trouble.
+	// mostNames bounds how many names are tried for one backup. Half of their
+	// digits are random, so the second try is rare and the third a sign of trouble.
 	mostNames = 5
 	// tidyTimeout bounds what is done after a failure or a cancellation.
 	tidyTimeout = 10 * time.Second
@@ -99,12 +99,15 @@ func encoding(req Request) (backup.Encoding, error) {
 	return backup.Encoding{Compression: compression, Encrypted: len(req.Recipients.keys) > 0}, err
 }
 
+// drawName has the digits begin with the milliseconds, so that the newest of one
+// second is the last by name, too; the rest is random.
 func drawName(at time.Time) (backup.Name, error) {
-	n, err := rand.Int(rand.Reader, big.NewInt(backup.MaxCounter+1))
+	const amongOthers = 1000
+	n, err := rand.Int(rand.Reader, big.NewInt(amongOthers))
 	if err != nil {
 		return "", err
 	}
-	return backup.NewName(at, int(n.Int64()))
+	return backup.NewName(at, at.Nanosecond()/int(time.Millisecond)*amongOthers+int(n.Int64()))
 }
 
 // take claims the folder of a name; ErrExists when it is not free. The claim
@@ -117,7 +120,7 @@ func (c *Catalogue) take(ctx context.Context, name backup.Name, file string) (*w
 	w := &writing{c: c, name: name, claim: claim, condition: blob.IfAbsent, file: file}
 	_, err = w.put(ctx, fileClaim, claim)
 	if errors.Is(err, blob.ErrUnsupported) {
-		// The random counter has to do.
+		// The random digits have to do.
 		w.condition = blob.Any
 		_, err = w.put(ctx, fileClaim, claim)
 	}
