@@ -83,8 +83,9 @@ func (m *Manager) watchStore(ctx context.Context) {
 		if !m.caresForStore() {
 			continue
 		}
-		// The leader's loop looks, too, and not only here.
-		if rest := pause - m.sinceLook(); !told && rest > 0 {
+		// The leader's loop looks, too, and not only here; but it is here that the
+		// store is tried out.
+		if rest := pause - m.sinceLook(); !told && rest > 0 && m.o.Control.Probed() {
 			timer.Reset(rest)
 			continue
 		}

@@ -402,6 +402,9 @@ func (w *World) unconverged(count, wanted int) string {
 			// With fewer hosts than members are wanted there is nothing left to do.
 			if !p.Done && !(count < wanted && p.Action == nil) {
 				why = append(why, m.name+" leads and says: "+p.Rule+": "+p.Reason)
+				for _, b := range p.Blockers {
+					why = append(why, "blocked by "+b.Code+": "+b.Sentence)
+				}
 			}
 		}
 	}

@@ -42,6 +42,9 @@ func (g *generator) order() {
 		w.Queue(order{kind: cluster.CommandRestore, backup: "2000-01-01T00:00:00Z-000000"})
 	case 5:
 		name := any()
+		if in := w.recorded(); in != nil && in.State == cluster.IntentFounding {
+			return // it may be needed to make that generation anew
+		}
 		w.Damage(name)
 		w.Queue(order{kind: cluster.CommandRestore, backup: name})
 	case 6:

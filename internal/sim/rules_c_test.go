@@ -12,9 +12,9 @@ import (
 	"etcdadm.io/internal/blob/memory"
 )
 
-// Schedules of SAFETY.md, C, D and E, as far as founding and membership go.
-// Not modelled: 14–17, 20 and 22 (restore and backups), 24 (arguments are the
-// runtime's), 25 (authentication).
+// Schedules of SAFETY.md, C, D and E, as far as founding and membership go; new
+// generations are in rules_generation_test.go. Not modelled: 22 (pruning), 24
+// (arguments are the runtime's), 25 (authentication).
 
 // TestRule11IntentFirst: without the store nothing changes the voters; the
 // check of every world looks that each change was written down before.

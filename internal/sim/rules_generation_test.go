@@ -343,6 +343,9 @@ func TestRule14Quarantine(t *testing.T) {
 		w.run(time.Second)
 		before := w.Acked()
 		w.run(time.Minute)
+		if !w.recorded().Quarantined {
+			w.violate("the quarantine is lifted with one member of three")
+		}
 		if w.Acked() != before {
 			w.violate("%d writes were acknowledged by one member of three", w.Acked()-before)
 		}
@@ -413,6 +416,16 @@ func TestRule17CommandTwice(t *testing.T) {
 		w.run(30 * time.Second)
 		w.Await(3, soonEnough)
 		w.only(2)
+		w.Queue(restore(b))
+		w.generation(3, cluster.IntentFounded)
+		w.Await(3, soonEnough)
+		if err := w.store.Delete(w.ctx, "control/etcdadm-commands-ended.json"); err != nil { // the intent alone tells
+			w.violate("lose how commands ended: %v", err)
+		}
+		w.putBack(w.ctx, objects)
+		w.run(30 * time.Second)
+		w.Await(3, soonEnough)
+		w.only(3)
 	})
 }
 
@@ -476,4 +489,25 @@ func TestRule18MarkerGoesBack(t *testing.T) {
 			w.only(2)
 		})
 	}
+}
+
+// TestRule19TriedOutLate: the store answers nobody when the one daemon that is
+// left starts, and later does. Without a quorum it looks at the store often.
+func TestRule19TriedOutLate(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formed(3, "a", "b", "c")
+		for _, v := range w.lastVoters(2) {
+			w.Leave(v)
+		}
+		left := w.survivors()[0]
+		w.KillDaemon(left)
+		w.CutStore(left)
+		w.Start(left)
+		w.run(30 * time.Second)
+		w.Heal()
+		w.Queue(recoverFrom(left, w.lost()...))
+		w.Add("d")
+		w.Add("e")
+		w.Await(3, soonEnough)
+	})
 }
