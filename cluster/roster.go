@@ -141,7 +141,7 @@ func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
 		return false, fmt.Sprintf("host %s does not carry it", s.Owner.Host)
 	case h == nil:
 		if g, ok := o.HostGap(s.HostID); ok && g.Detail != "" {
-			return false, fmt.Sprintf("host %s is %s: %s%s", s.HostID, g.Kind, g.Detail, o.answersElse(s.ID))
+			return false, gapWords(g) + o.answersElse(s.ID, g.Kind)
 		}
 		return false, "its host is not in sight"
 	case !h.UnderFence:
@@ -160,12 +160,23 @@ func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
 	return true, ""
 }
 
-// answersElse says that a member whose daemon is silent is reached by others.
-func (o *Observation) answersElse(id MemberID) string {
+func gapWords(g Gap) string {
+	if g.Kind == GapRefused {
+		return fmt.Sprintf("host %s refuses this leader: %s", g.Host, g.Detail)
+	}
+	return fmt.Sprintf("host %s is %s: %s", g.Host, g.Kind, g.Detail)
+}
+
+// answersElse says that a member whose host is a gap is reached by others.
+func (o *Observation) answersElse(id MemberID, gap GapKind) string {
 	for i := range o.Hosts {
 		for _, r := range o.Hosts[i].Reaches {
-			if r.Member == id && r.Answers {
+			switch {
+			case r.Member != id || !r.Answers:
+			case gap == GapUnreachable:
 				return "; its member answers, only its daemon is silent"
+			default:
+				return "; its member answers"
 			}
 		}
 	}

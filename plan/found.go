@@ -339,7 +339,7 @@ func (v *view) cannotFound(f cluster.Founder, h *cluster.HostReport) string {
 	case p != "":
 		return "says: " + p
 	case len(h.Foreign) > 0:
-		return "holds data that nothing accounts for: " + h.Foreign[0].Dir
+		return holdsForeign(h)
 	case !slices.Equal(sorted(f.URLs.Peer), sorted(h.URLs.Peer)):
 		return fmt.Sprintf("is now at %s, and was to found at %s", strings.Join(h.URLs.Peer, ", "), strings.Join(f.URLs.Peer, ", "))
 	case !v.intent.Version.IsZero() && !h.CanRun(v.intent.Version):

@@ -108,6 +108,9 @@ func (v *view) notes(h *cluster.HostReport) {
 		v.aside("settings-not-applied", "stop the daemon of this host by SIGINT, which stops its etcd too, and start it again; one host at a time", "host %s: its etcd runs with other settings than it would be started with now: %s", h.Host, strings.Join(h.Process.Differs, ", "))
 	}
 	for _, f := range h.Foreign {
+		if f.Dir == "" {
+			continue // all of it: the host's own state cannot be used, and a problem says so
+		}
 		v.aside("foreign-data", "", "host %s: %s holds data that nothing accounts for (%s); it is left alone", h.Host, f.Dir, f.Reason)
 	}
 	if in := v.intent; in != nil && in.State == cluster.IntentFounded && in.Cluster != 0 && h.Status != nil && !h.Status.Auth && h.Status.Cluster != in.Cluster && h.Local.Generation >= in.Generation {

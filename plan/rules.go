@@ -14,7 +14,8 @@ type rule struct {
 //  2. a generation is made or finished: from data when a command asks for it,
 //     from nothing when there is no cluster yet;
 //  3. without a quorum only restarts in place are left;
-//  4. work that somebody began is finished before anything new is begun;
+//  4. work that somebody began is finished before anything new is begun; a
+//     backup that is due is begun before that, since it goes on beside it;
 //  5. repair comes before growth, growth before shrinking, because a repaired
 //     and larger cluster bears more;
 //  6. what only makes the cluster nicer comes last.

@@ -124,7 +124,7 @@ func (v *view) cannotBegin(h *cluster.HostReport) string {
 	case p != "":
 		return "says: " + p
 	case len(h.Foreign) > 0:
-		return "holds data that nothing accounts for: " + h.Foreign[0].Dir
+		return holdsForeign(h)
 	case len(h.URLs.Peer) == 0:
 		return "has no peer URL"
 	case h.Floor() > v.nextGeneration():

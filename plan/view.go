@@ -269,7 +269,7 @@ func (v *view) unfit(h *cluster.HostReport) string {
 	case v.spec != nil && len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, h.Host):
 		return "is not among the hosts that the spec names"
 	case len(h.Foreign) > 0:
-		return "holds data that nothing accounts for: " + h.Foreign[0].Dir
+		return holdsForeign(h)
 	case h.Carries():
 		return fmt.Sprintf("still holds data of member %s", h.Local.Member)
 	case len(h.URLs.Peer) == 0:
@@ -291,6 +291,16 @@ func (v *view) unfit(h *cluster.HostReport) string {
 		}
 	}
 	return ""
+}
+
+// holdsForeign names what a host holds that is not this cluster's. A host whose
+// own state cannot be used names no directory.
+func holdsForeign(h *cluster.HostReport) string {
+	f := h.Foreign[0]
+	if f.Dir == "" {
+		return "cannot use what its data directory holds: " + f.Reason
+	}
+	return "holds data that nothing accounts for: " + f.Dir
 }
 
 func hostNames(hosts []*cluster.HostReport) string {
