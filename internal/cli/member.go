@@ -102,8 +102,10 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 	if holdable {
 		c.Flags().BoolVar(&hold, "hold", false, "take the step against the spec, and put the spec's member count on hold")
 		c.Flags().BoolVar(&noStore, "no-store", false, "take the step even while the backup store does not answer: the hosts keep the record of the voters until it does")
-		c.Flags().BoolVar(&noBackup, "no-backup", false, "do not wait for a backup before a member is taken out")
 		c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	}
+	if kind == plan.Leave {
+		c.Flags().BoolVar(&noBackup, "no-backup", false, "do not wait for a backup before the member is taken out")
 	}
 	return c
 }
