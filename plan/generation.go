@@ -59,7 +59,7 @@ func generation(v *view) *Decision {
 // a further generation, which supersedes this one.
 func (v *view) finishOrSupersede(c *cluster.Command) *Decision {
 	d := v.finishGeneration()
-	if c == nil || !v.stuck(d) {
+	if c == nil || !v.stuck(d) || len(d.Blockers) == 0 && v.repeats(c) && v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) < repeatPatience {
 		return d
 	}
 	next := v.beginGeneration(c)
@@ -68,6 +68,22 @@ func (v *view) finishOrSupersede(c *cluster.Command) *Decision {
 	}
 	v.asides = append(v.asides, next.Blockers...)
 	return d
+}
+
+// repeatPatience is how long a founding that seems to go on is left alone when
+// the next command asks for the very same: to begin it again would take its
+// source away, which may lie ready on that founder alone.
+const repeatPatience = 10 * time.Minute
+
+// repeats: the command asks for what the generation that is being founded was
+// made from, and names no more hosts as lost.
+func (v *view) repeats(c *cluster.Command) bool {
+	for i := range v.obs.Commands {
+		if o := &v.obs.Commands[i]; o.Name == v.intent.CommandID {
+			return v.saysAgain(c, o) && len(c.Lost) <= len(v.intent.Lost)
+		}
+	}
+	return c.Kind == cluster.CommandRestore && c.Backup == v.intent.Source.Backup && len(c.Lost) <= len(v.intent.Lost)
 }
 
 // wayOut tells a person how to go on from a founding that has had its time.

@@ -44,6 +44,9 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 	}
 	switch {
 	case len(free) > 0 && len(failed) < 2:
+		if len(free) > 1 && v.isFounder(free[0]) { // what lies ready there is kept as long as it can be
+			free = free[1:]
+		}
 		run, _ := v.generationVersion(c, v.wrote(c, free[0]), free[0])
 		if d := v.tooFewRun(run); d != nil {
 			return nil, d
@@ -255,4 +258,10 @@ func (v *view) revisionTarget(c *cluster.Command) int64 {
 		}
 	}
 	return top + cluster.RevisionMargin
+}
+
+// isFounder: the generation that is being founded from data begins on the host.
+func (v *view) isFounder(h *cluster.HostReport) bool {
+	in := v.intent
+	return in != nil && in.State == cluster.IntentFounding && in.Source.FromData() && len(in.Founders) == 1 && in.Founders[0].Host == h.Host
 }
