@@ -138,7 +138,9 @@ var flows = []flow{
 			w.Leave(v)
 		}
 		w.run(15 * time.Second)
-	}, func(w *World) { w.Queue(order{kind: cluster.CommandRecover, host: w.survivors()[0].ID(), lost: w.lost()}) }, 3},
+	}, func(w *World) {
+		w.Queue(order{kind: cluster.CommandRecover, host: w.survivors()[0].ID(), lost: w.lost()})
+	}, 3},
 	{"restart", func(w *World) { w.formed(3, "a", "b", "c") }, func(w *World) {
 		w.Options("--snapshot-count=5000")
 		w.run(11 * time.Second) // until the next look
