@@ -139,9 +139,21 @@ func TestHighestIsRemembered(t *testing.T) {
 		later(11 * time.Second)
 		d.end()
 		d = m.boot()
-		defer d.end()
 		if got, want := d.look(1).Highest, (cluster.Progress{Revision: 70, Term: 4, Index: 10}); got != want {
 			t.Fatalf("%+v", got)
+		}
+		// A member of another cluster ID begins with low terms and indexes anew,
+		// and only the revision is compared with what was before.
+		m.etcd.mu.Lock()
+		m.etcd.status.Cluster++
+		m.etcd.status.Revision, m.etcd.status.Term, m.etcd.status.Index = 65, 2, 5
+		m.etcd.mu.Unlock()
+		d.end()
+		m.edit(func(s *host.State) { s.Local.Cluster = m.etcd.status.Cluster })
+		d = m.boot()
+		defer d.end()
+		if got, want := d.look(1).Highest, (cluster.Progress{Revision: 70, Term: 2, Index: 5}); got != want {
+			t.Fatalf("after another cluster's member: %+v", got)
 		}
 	})
 }

@@ -90,7 +90,8 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 		return false
 	case ok:
 		h.mu.Lock()
-		h.state, h.peers, h.highest, h.spec = s, s.Peers, s.Highest, s.Spec
+		h.state, h.peers, h.spec = s, s.Peers, s.Spec
+		h.highest, h.highestOf = s.Highest, s.HighestOf
 		h.mu.Unlock()
 		return false
 	}
@@ -174,11 +175,11 @@ func (h *Host) wentBack(ctx context.Context, s State) bool {
 // could not be written is not told: the old one is.
 func (h *Host) beat(ctx context.Context) {
 	h.mu.Lock()
-	peers, spec, highest := slices.Clone(h.peers), h.spec, h.highest
+	peers, spec, highest, of := slices.Clone(h.peers), h.spec, h.highest, h.highestOf
 	h.mu.Unlock()
 	_ = h.save(ctx, func(s *State) { // reported by save itself, and in the facts
 		s.Beat++
-		s.Peers, s.Spec, s.Highest = peers, spec, highest
+		s.Peers, s.Spec, s.Highest, s.HighestOf = peers, spec, highest, of
 	})
 }
 

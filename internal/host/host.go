@@ -74,8 +74,9 @@ type Host struct {
 	stamps    []stamp
 	changeNo  uint64
 	highest   cluster.Progress // newer than the state's until the next beat
-	peers     []Peer           // newer than the state's until the next beat
-	spec      *cluster.Spec    // newer than the state's until the next beat
+	highestOf cluster.ClusterID
+	peers     []Peer        // newer than the state's until the next beat
+	spec      *cluster.Spec // newer than the state's until the next beat
 	aside     []cluster.SetAside
 	foreign   []cluster.SetAside
 	inventErr error

@@ -133,6 +133,14 @@ func (h *Host) reached(st cluster.MemberStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.highest.Revision = max(h.highest.Revision, st.Revision)
+	if st.Cluster != 0 && st.Cluster != h.highestOf {
+		// Terms and indexes compare only within one cluster ID; after a restore
+		// those of the generation before would stand above every later one.
+		if h.highestOf != 0 {
+			h.highest.Term, h.highest.Index = 0, 0
+		}
+		h.highestOf = st.Cluster
+	}
 	if c := cmp.Or(cmp.Compare(st.Term, h.highest.Term), cmp.Compare(st.Index, h.highest.Index)); c > 0 {
 		h.highest.Term, h.highest.Index = st.Term, st.Index
 	}

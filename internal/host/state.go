@@ -53,6 +53,8 @@ type State struct {
 	Peers   []Peer           `json:"peers,omitempty"` // sorted by host
 	Spec    *cluster.Spec    `json:"spec,omitempty"`  // the last one seen; for repairs only
 	Highest cluster.Progress `json:"highest,omitzero"`
+	// HighestOf is the cluster ID that Highest's term and index are of.
+	HighestOf cluster.ClusterID `json:"highestOf,omitempty"`
 }
 
 // Entry is an op that was begun. Only setting data aside takes more than one
