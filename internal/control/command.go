@@ -45,8 +45,8 @@ type Command struct {
 	// Restore is the predecessor's kind, Wish any of ours; one of them is set.
 	Restore *RestoreBackup
 	Wish    *Wish
-	// Err says why the command cannot be run. It stays in the queue, where
-	// list-commands shows it, and keeps nothing else from running.
+	// Err says why the command cannot be run. It keeps nothing else from
+	// running; the leading daemon rejects it.
 	Err error
 }
 
