@@ -370,33 +370,3 @@ func (g *generator) newMachine() {
 	}
 	g.w.Start(g.w.Place(string(rune('a' + n))))
 }
-
-// calm ends all faults and demands convergence.
-func (g *generator) calm() {
-	w := g.w
-	if len(w.Broken()) > 0 {
-		return
-	}
-	w.tracef("", "the faults end")
-	w.chaos.Store(nil)
-	w.OnPoint(nil)
-	w.Heal()
-	for _, m := range g.up() {
-		w.apart()
-		m.slow.Store(0)
-		if d := m.daemon.Load(); d != nil {
-			d.unpause()
-		}
-		w.Start(m)
-	}
-	began := time.Now()
-	bound := ConvergeWithin
-	if g.generations {
-		bound = WithAPersonWithin
-	}
-	if !w.awaitWith(func() int { return min(g.spec.MemberCount, len(g.up())) }, g.spec.MemberCount, bound, g.person) {
-		return
-	}
-	g.converged = time.Since(began)
-	w.verifyWrites()
-}
