@@ -669,10 +669,11 @@ func TestCrashLoopTakesTheNewestSettings(t *testing.T) {
 			m.restarts = restarts
 			m.mu.Unlock()
 			time.Sleep(15 * time.Second) // past the next beat
-			if m.running == nil {
+			runs, starts := m.process()
+			if !runs {
 				t.Fatal("it was not started again")
 			}
-			return m.starts[len(m.starts)-1].Options
+			return starts[len(starts)-1].Options
 		}
 		for n := 1; n < cluster.CrashLoop; n++ {
 			if got := dies(n); got[0] != "--snapshot-count=bad" {

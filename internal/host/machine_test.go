@@ -110,6 +110,13 @@ func (m *machine) editLocked(change func(*host.State)) {
 	m.disk.state, _ = json.Marshal(s)
 }
 
+// process tells whether a process runs, and with what it was started, each time.
+func (m *machine) process() (runs bool, starts []host.Launch) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running != nil, slices.Clone(m.starts)
+}
+
 // writeLog has the running process write its log, as etcd does before it takes
 // part in raft.
 func (m *machine) writeLog() {

@@ -34,7 +34,7 @@ func TestJoinerThatTakesAnotherIDIsStopped(t *testing.T) {
 				m.writeLog()
 			}
 			time.Sleep(100 * time.Millisecond)
-			if m.running != nil {
+			if runs, _ := m.process(); runs {
 				t.Fatal("it still runs")
 			}
 			l := m.state().Local
@@ -45,14 +45,14 @@ func TestJoinerThatTakesAnotherIDIsStopped(t *testing.T) {
 			if p := problemOf(st, "other-member-id"); p == nil || p.Unfit {
 				t.Fatalf("problems %+v", st.Problems)
 			}
-			if len(m.starts) != 1 {
-				t.Fatalf("%d starts", len(m.starts))
+			if _, starts := m.process(); len(starts) != 1 {
+				t.Fatalf("%d starts", len(starts))
 			}
 			// The next daemon leaves it, too.
 			d.end()
 			d = m.boot()
 			time.Sleep(time.Minute)
-			if m.running != nil || len(m.starts) != 1 {
+			if runs, starts := m.process(); runs || len(starts) != 1 {
 				t.Fatal("a later daemon started it")
 			}
 			d.must(1, cluster.Op{Kind: cluster.OpSetAside, Host: "h1", Member: 9, Cluster: 0xc, Generation: 1, Reason: "removed"})
@@ -74,11 +74,11 @@ func TestOtherMembersLogIsNotStarted(t *testing.T) {
 			x.owner = 77
 		}
 		m.mu.Unlock()
-		n := len(m.starts)
+		_, before := m.process()
 		d = m.boot()
 		defer d.end()
 		time.Sleep(time.Minute)
-		if m.running != nil || len(m.starts) != n {
+		if runs, starts := m.process(); runs || len(starts) != len(before) {
 			t.Fatal("it was started")
 		}
 		st := d.look(1)
