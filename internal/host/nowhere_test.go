@@ -17,7 +17,7 @@ func TestVotersSwapTheirURLs(t *testing.T) {
 	for _, version := range testetcd.Versions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3})
 			client := c.Client(t)
@@ -51,7 +51,7 @@ func TestVotersSwapTheirURLs(t *testing.T) {
 
 func update(ctx context.Context, t *testing.T, client *clientv3.Client, id uint64, url string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if _, err := client.MemberUpdate(ctx, id, []string{url}); err != nil {
 		t.Fatalf("update %x to %s: %v", id, url, err)
