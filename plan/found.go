@@ -98,62 +98,6 @@ func (v *view) mayFound() *Decision {
 	return wait(false, "store-unconditional", "", "the backup store cannot write on a condition, so two halves of the hosts could found two clusters; name the hosts in a static configuration")
 }
 
-// founders picks the hosts of a founding: all that are wanted, or after some
-// patience a majority of them. With a store that cannot write on a condition
-// the majority is of the hosts that the spec names.
-func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
-	free, why := v.candidatesBeside(cluster.Roster{}) // members of a founding that is superseded are no reason
-	var ready []*cluster.HostReport
-	for _, h := range free {
-		switch {
-		case !h.CanRun(v.spec.EtcdVersion):
-			why = append(why, fmt.Sprintf("%s has no etcd %s, only %s", h.Host, v.spec.EtcdVersion, versions(h.Releases)))
-		case slices.ContainsFunc(ready, func(o *cluster.HostReport) bool { return sharesURL(o, h) }):
-			why = append(why, fmt.Sprintf("%s has a peer URL of another host", h.Host))
-		default:
-			ready = append(ready, h)
-		}
-	}
-	need := cluster.Quorum(n)
-	if !v.obs.Store.Conditional {
-		need = max(need, cluster.Quorum(len(v.spec.Hosts)))
-	}
-	if len(ready) >= max(n, need) {
-		return v.untriedFirst(ready)[:n], nil
-	}
-	if len(ready) < need {
-		return nil, wait(false, "waiting-for-hosts", "", "%d members are wanted and %s ready%s; a cluster is founded once %d are%s",
-			n, are(len(ready), "host"), named(ready), need, because(why))
-	}
-	left := foundingPatience
-	if s := v.obs.Memory.EnoughSince; !s.IsZero() {
-		left -= v.obs.At.Sub(s)
-	}
-	if left > 0 {
-		d := wait(false, "waiting-for-hosts", "", "%d of %d wanted hosts are ready%s; founding without the others after %s%s", len(ready), n, named(ready), foundingPatience, because(why))
-		d.Again = left
-		return nil, d
-	}
-	return ready, nil
-}
-
-// untriedFirst puts the hosts of a founding that came to nothing last, so that
-// one of them which cannot start, and does not say so, is not chosen again and
-// again while others are there.
-func (v *view) untriedFirst(hosts []*cluster.HostReport) []*cluster.HostReport {
-	if v.intent == nil || v.intent.State != cluster.IntentFounding {
-		return hosts
-	}
-	tried := func(h *cluster.HostReport) int {
-		if _, was := v.intent.Founder(h.Host, h.Disk); was {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(hosts, func(a, b *cluster.HostReport) int { return tried(a) - tried(b) })
-	return hosts
-}
-
 func named(hosts []*cluster.HostReport) string {
 	if len(hosts) == 0 {
 		return ""
@@ -373,65 +317,6 @@ func founderMembers(in *cluster.Intent) []cluster.Member {
 		out = append(out, cluster.Member{ID: f.Member, Name: string(f.Host), PeerURLs: f.URLs.Peer, ClientURLs: f.URLs.Client})
 	}
 	return out
-}
-
-// refound supersedes a founding that cannot come to a quorum: so many of its
-// founders promise never to start it that the rest are no quorum (SAFETY.md,
-// rule 13). No write can have been acknowledged by it.
-func (v *view) refound() *Decision {
-	if !v.stalled() || v.spec == nil || !v.obs.Store.Read {
-		return nil
-	}
-	next := v.intent.Generation + 1
-	var ops []HostOp
-	promised := 0
-	for _, f := range v.intent.Founders {
-		h := v.promiser(f)
-		switch {
-		case h == nil:
-		case h.LowestGeneration >= next:
-			promised++
-		default:
-			ops = append(ops, onHost(h, cluster.Guard{}, cluster.Op{Kind: cluster.OpRefuse, Host: h.Host, Generation: next}))
-		}
-	}
-	n := len(v.intent.Founders)
-	if promised+len(ops) < cluster.Blocking(n) {
-		return nil
-	}
-	fresh, d := v.founders(v.spec.MemberCount)
-	if d != nil {
-		return d
-	}
-	if promised < cluster.Blocking(n) {
-		return &Decision{
-			Reason: fmt.Sprintf("generation %d never served and cannot: ask its founders in sight to promise that they never start it", v.intent.Generation),
-			Again:  soon,
-			Action: &Action{Kind: ActHosts, Ops: ops, Projection: &cluster.Projection{Voters: n, VotersAfter: n}},
-		}
-	}
-	in := &cluster.Intent{
-		Name: v.obs.Cluster, Generation: next, Version: v.spec.EtcdVersion,
-		Source: cluster.Source{Kind: cluster.SourceNothing}, State: cluster.IntentFounding, Founders: asFounders(fresh),
-		History: append(slices.Clone(v.intent.History), cluster.PastGeneration{
-			Generation: v.intent.Generation, Cluster: v.intent.Cluster, Voters: [][]cluster.Voter{founderVoters(v.intent)}, Closed: true,
-		}),
-	}
-	return &Decision{
-		Reason: fmt.Sprintf("generation %d never served, and %d of its %d founders promised never to start it: found generation %d on %s", v.intent.Generation, promised, n, next, hostNames(fresh)),
-		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}, Command: v.seedCommand()},
-	}
-}
-
-// promiser is the founder's host if its very disk never started the founding.
-// A wiped founder is no promiser: it cannot know whether it served before, so
-// that case is left to a person.
-func (v *view) promiser(f cluster.Founder) *cluster.HostReport {
-	h, ok := v.obs.Host(f.Host)
-	if !ok || h.Disk != f.Disk || !h.UnderFence || h.Carries() || len(h.Foreign) > 0 || h.Process.State != cluster.ProcessStopped {
-		return nil
-	}
-	return h
 }
 
 func founderVoters(in *cluster.Intent) []cluster.Voter {

@@ -167,7 +167,11 @@ func (v *view) endServed(c *cluster.Command) *Decision {
 			return endCommand(o.Name, CommandDone, fmt.Sprintf("command %s asked for the same, and generation %d serves", c.Name, v.intent.Generation))
 		}
 	}
-	return endCommand(c.Name, CommandDone, fmt.Sprintf("generation %d serves, made from %s", v.intent.Generation, sourceWords(v.intent.Source)))
+	result := fmt.Sprintf("generation %d serves, made from %s", v.intent.Generation, sourceWords(v.intent.Source))
+	if v.intent.Quarantined {
+		result += "; ordinary clients are let in once a majority of the members that the spec asks for is up"
+	}
+	return endCommand(c.Name, CommandDone, result)
 }
 
 func endCommand(name string, how CommandResult, why string) *Decision {

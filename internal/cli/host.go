@@ -134,20 +134,32 @@ refused where leaders get the promise by themselves.`,
 	return c
 }
 
-func (r *reach) resetFence(c *cobra.Command, id cluster.HostID, dryRun, yes bool) error {
+// meant is the connection, and where the daemon of a host is reached; without a
+// host it is the one that the flags name. The caller closes the connection.
+func (r *reach) meant(ctx context.Context, id cluster.HostID) (*console.Console, cluster.Contact, error) {
 	conn, err := r.open()
+	if err != nil {
+		return nil, cluster.Contact{}, err
+	}
+	if id == "" {
+		return conn, cluster.Contact{Endpoint: first(conn.Access().Endpoints)}, nil
+	}
+	at, err := r.contact(ctx, conn, id)
+	if err != nil {
+		conn.Close()
+		return nil, cluster.Contact{}, err
+	}
+	return conn, at, nil
+}
+
+func (r *reach) resetFence(c *cobra.Command, id cluster.HostID, dryRun, yes bool) error {
+	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+	defer cancel()
+	conn, at, err := r.meant(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
-	defer cancel()
-	at := cluster.Contact{Endpoint: first(conn.Access().Endpoints)}
-	if id != "" {
-		if at, err = r.contact(ctx, conn, id); err != nil {
-			return err
-		}
-	}
 	reset, err := noCluster(conn.ResetFence(ctx, at, false))
 	if err != nil {
 		return err

@@ -44,19 +44,13 @@ by "etcdadm restore --undo".`,
 }
 
 func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, yes bool) error {
-	conn, err := r.open()
+	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+	defer cancel()
+	conn, at, err := r.meant(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
-	defer cancel()
-	at := cluster.Contact{Endpoint: first(conn.Access().Endpoints)}
-	if id != "" {
-		if at, err = r.contact(ctx, conn, id); err != nil {
-			return err
-		}
-	}
 	if dir != "" {
 		dir = filepath.Base(dir)
 	}

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,8 +15,6 @@ import (
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
-	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
@@ -261,153 +257,4 @@ func (s *sources) Room() int64 {
 		return 0
 	}
 	return int64(min(st.Bavail, 1<<40)) * st.Bsize
-}
-
-// hashTimeout bounds the hash of all keys that is kept with a backup; without
-// it a drill compares the contents only.
-const hashTimeout = 30 * time.Second
-
-// Backup implements host.Sources.
-func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
-	defer takeAllCores()()
-	c, err := s.d.etcdClient(l)
-	if err != nil {
-		return cluster.Backup{}, fmt.Errorf("reach the own member: %w", err)
-	}
-	defer c.Close()
-	b, err := snapshotInto(ctx, c, s.catalogue, s.packing, backupstore.Request{
-		Meta:     metaOf(o.Spec),
-		Manifest: backup.Manifest{Cluster: s.d.cfg.ClusterName, Host: s.d.id, Reason: backup.Reason(o.Reason)},
-	})
-	s.d.watch.backups.WithLabelValues(resultOf(err)).Inc()
-	if err != nil {
-		return cluster.Backup{}, err
-	}
-	s.tidy(ctx)
-	return asBackup(b), nil
-}
-
-func metaOf(spec *cluster.Spec) (m backup.Meta) {
-	if spec != nil {
-		m.MemberCount, m.SpecVersion = spec.MemberCount, spec.EtcdVersion
-	}
-	return m
-}
-
-// snapshotInto backs a member up. What it says of itself is added to the request.
-func snapshotInto(ctx context.Context, c *etcd.Client, to *backupstore.Catalogue, packing backupstore.Packing, req backupstore.Request) (backupstore.Backup, error) {
-	st, err := c.Status(ctx)
-	if err != nil {
-		return backupstore.Backup{}, fmt.Errorf("look at the own member: %w", err)
-	}
-	req.Compression, req.Recipients = packing.Compression, packing.Recipients
-	req.Meta.EtcdVersion = st.Version
-	m := &req.Manifest
-	m.ClusterID, m.MemberID, m.EtcdVersion = st.Cluster, st.Member, st.Version
-	m.Position = backup.Position{Revision: st.Revision, Term: st.Term, Index: st.Applied, Hash: hash(ctx, c, st.Revision)}
-	snap, err := c.Snapshot(ctx)
-	if err != nil {
-		return backupstore.Backup{}, fmt.Errorf("read the own member's database: %w", err)
-	}
-	defer snap.Close()
-	m.StorageVersion = snap.StorageVersion
-	return to.Write(ctx, req, snap)
-}
-
-// hash is what a drill compares with; nil when the member does not say it soon.
-func hash(ctx context.Context, c *etcd.Client, revision int64) *backup.Hash {
-	ctx, cancel := context.WithTimeout(ctx, hashTimeout)
-	defer cancel()
-	h, err := c.HashKV(ctx, revision)
-	if err != nil {
-		return nil
-	}
-	return &backup.Hash{Hash: h.Hash, Revision: h.Revision, Compacted: h.Compacted}
-}
-
-// tidy removes the backups that the policy does not keep, and what writers left
-// unfinished. That it failed takes nothing from the backup just taken.
-func (s *sources) tidy(ctx context.Context) {
-	tidy(ctx, s.catalogue, s.d.folder, s.policy, s.d.log, s.said.error)
-}
-
-func tidy(ctx context.Context, c *backupstore.Catalogue, f *control.Folder, policy backup.Policy, log *slog.Logger, sayOnce func(topic, what string, err error)) {
-	used, err := UsedBackups(ctx, f)
-	if sayOnce("used", "cannot see which backups are used, and removes none", err); err != nil {
-		return
-	}
-	now := time.Now()
-	verdicts, err := c.Prune(ctx, policy, used, now)
-	sayOnce("prune", "cannot remove backups that are not kept any longer", err)
-	if removed := slices.DeleteFunc(slices.Clone(verdicts), func(v backup.Verdict) bool { return v.Keep }); len(removed) > 0 && err == nil {
-		log.Info("backups removed that are not kept any longer", "count", len(removed), "oldest", removed[len(removed)-1].Name)
-	}
-	_, err = c.CleanUp(ctx, unfinishedAge, now)
-	sayOnce("clean up", "cannot remove what unfinished backups left", err)
-}
-
-// unfinishedAge is longer than anybody's backup may take (host's and
-// coprocess's two hours): what is half done after it, nobody is at work on.
-const unfinishedAge = 3 * time.Hour
-
-// UsedBackups are those that must not be removed, with what refers to them;
-// together with control.ErrOtherCluster, those of that cluster.
-func UsedBackups(ctx context.Context, f *control.Folder) (map[backup.Name]string, error) {
-	in, _, _, err := f.ReadIntent(ctx)
-	used := map[backup.Name]string{}
-	if in != nil {
-		if name, err := backup.ParseName(in.Source.Backup); err == nil {
-			used[name] = fmt.Sprintf("generation %d was made from it", in.Generation)
-		}
-	}
-	return used, err
-}
-
-// catalogueView is what the leader is told of the backups.
-type catalogueView struct{ catalogue *backupstore.Catalogue }
-
-// List implements manager.Catalogue: the newest few are described.
-func (v catalogueView) List(ctx context.Context) ([]cluster.Backup, error) {
-	entries, err := v.catalogue.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	described, err := v.catalogue.Describe(ctx, entries[:min(len(entries), 3)])
-	if err != nil {
-		return nil, err
-	}
-	var out []cluster.Backup
-	for _, b := range described {
-		out = append(out, asBackup(b))
-	}
-	return out, nil
-}
-
-// Find implements manager.Catalogue.
-func (v catalogueView) Find(ctx context.Context, name string) (cluster.Backup, bool, error) {
-	n, err := backup.ParseName(name)
-	if err != nil {
-		return cluster.Backup{}, false, nil //nolint:nilerr // there is no backup of a name that is none
-	}
-	b, err := v.catalogue.Get(ctx, n)
-	switch {
-	case errors.Is(err, backupstore.ErrNoBackup):
-		return cluster.Backup{}, false, nil
-	case err != nil:
-		return cluster.Backup{}, false, err
-	}
-	return asBackup(b), true, nil
-}
-
-func asBackup(b backupstore.Backup) cluster.Backup {
-	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Meta.EtcdVersion, Encrypted: b.Encoding.Encrypted}
-	if m := b.Manifest; m != nil {
-		out.Revision, out.Bytes, out.Reason, out.Proven = m.Position.Revision, m.Snapshot.Size, string(m.Reason), m.Proven()
-		for _, v := range m.Verifications {
-			if v.Depth == backup.DepthDrilled && v.OK {
-				out.Drilled = v.At
-			}
-		}
-	}
-	return out
 }

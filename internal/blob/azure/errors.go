@@ -30,21 +30,9 @@ func judge(err error) remote.Verdict {
 		return remote.Final
 	}
 	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		switch {
-		case answer.StatusCode == http.StatusNotImplemented:
-			return remote.Final
-		case answer.StatusCode >= 500, answer.StatusCode == http.StatusTooManyRequests, answer.StatusCode == http.StatusRequestTimeout:
-			return remote.Unsure
-		}
-		return remote.Final
+		return remote.JudgeStatus(answer.StatusCode)
 	}
-	if remote.NotSent(err) {
-		return remote.Again
-	}
-	if remote.Silent(err) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return remote.Unsure
-	}
-	return remote.Final
+	return remote.JudgeSilence(err)
 }
 
 // explain makes a sentinel or an error for people of an SDK's error.

@@ -26,18 +26,9 @@ func judge(err error) remote.Verdict {
 		return remote.Final
 	}
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
-		if answer.Code >= 500 && answer.Code != http.StatusNotImplemented || answer.Code == http.StatusTooManyRequests || answer.Code == http.StatusRequestTimeout {
-			return remote.Unsure
-		}
-		return remote.Final
+		return remote.JudgeStatus(answer.Code)
 	}
-	if remote.NotSent(err) {
-		return remote.Again
-	}
-	if remote.Silent(err) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return remote.Unsure
-	}
-	return remote.Final
+	return remote.JudgeSilence(err)
 }
 
 // explain makes a sentinel or an error for people of an SDK's error.

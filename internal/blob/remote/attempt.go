@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -88,4 +90,27 @@ func NotSent(err error) bool {
 	}
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// JudgeSilence is the verdict on an error without an answer of the server.
+func JudgeSilence(err error) Verdict {
+	switch {
+	case NotSent(err):
+		return Again
+	case Silent(err) || errors.Is(err, io.ErrUnexpectedEOF):
+		return Unsure
+	}
+	return Final
+}
+
+// JudgeStatus is the verdict on an HTTP status of a request that failed: a server
+// that is overloaded or broken may have carried it out all the same.
+func JudgeStatus(status int) Verdict {
+	switch {
+	case status == http.StatusNotImplemented:
+		return Final
+	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
+		return Unsure
+	}
+	return Final
 }

@@ -55,22 +55,14 @@ func judge(err error) remote.Verdict {
 		switch {
 		case r.code == "ConditionalRequestConflict" || r.code == "OperationAborted":
 			return remote.Again // another write was under way, and this one was not made
-		case r.code == "NotImplemented" || r.status == http.StatusNotImplemented:
+		case r.code == "NotImplemented":
 			return remote.Final
-		case r.status >= 500, r.status == http.StatusTooManyRequests, r.code == "RequestTimeout", r.code == "SlowDown":
-			return remote.Unsure
-		case r.status/100 == 2: // an answer that broke off
+		case r.code == "RequestTimeout", r.code == "SlowDown", r.status/100 == 2: // the last is an answer that broke off
 			return remote.Unsure
 		}
-		return remote.Final
+		return remote.JudgeStatus(r.status)
 	}
-	if remote.NotSent(err) {
-		return remote.Again
-	}
-	if remote.Silent(err) {
-		return remote.Unsure
-	}
-	return remote.Final
+	return remote.JudgeSilence(err)
 }
 
 // explain makes a sentinel or an error for people of an SDK's error.

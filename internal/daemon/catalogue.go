@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"etcdadm.io/backup"
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
+)
+
+// catalogueView is what the leader is told of the backups.
+type catalogueView struct{ catalogue *backupstore.Catalogue }
+
+// List implements manager.Catalogue: the newest few are described.
+func (v catalogueView) List(ctx context.Context) ([]cluster.Backup, error) {
+	entries, err := v.catalogue.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	described, err := v.catalogue.Describe(ctx, entries[:min(len(entries), 3)])
+	if err != nil {
+		return nil, err
+	}
+	var out []cluster.Backup
+	for _, b := range described {
+		out = append(out, asBackup(b))
+	}
+	return out, nil
+}
+
+// Find implements manager.Catalogue.
+func (v catalogueView) Find(ctx context.Context, name string) (cluster.Backup, bool, error) {
+	n, err := backup.ParseName(name)
+	if err != nil {
+		return cluster.Backup{}, false, nil //nolint:nilerr // there is no backup of a name that is none
+	}
+	b, err := v.catalogue.Get(ctx, n)
+	switch {
+	case errors.Is(err, backupstore.ErrNoBackup):
+		return cluster.Backup{}, false, nil
+	case err != nil:
+		return cluster.Backup{}, false, err
+	}
+	return asBackup(b), true, nil
+}
+
+func asBackup(b backupstore.Backup) cluster.Backup {
+	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Meta.EtcdVersion, Encrypted: b.Encoding.Encrypted}
+	if m := b.Manifest; m != nil {
+		out.Revision, out.Bytes, out.Reason, out.Proven = m.Position.Revision, m.Snapshot.Size, string(m.Reason), m.Proven()
+		for _, v := range m.Verifications {
+			if v.Depth == backup.DepthDrilled && v.OK {
+				out.Drilled = v.At
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// task is an op, or one of the host's own, while it is carried out.
+type task struct {
+	op    cluster.Op
+	fence cluster.Fence
+	since time.Time
+	done  chan struct{}
+}
+
+// takeTurn excludes others from admitting an op and from promising.
+func (h *Host) takeTurn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *Host) endTurn() { <-h.turn }
+
+// begin registers a task; the caller holds the turn. It returns nil when one
+// is running already, or the host is shutting down.
+func (h *Host) begin(op cluster.Op, fence cluster.Fence) *task {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running != nil || h.closing {
+		return nil
+	}
+	t := &task{op: op, fence: fence, since: time.Now(), done: make(chan struct{})}
+	h.running = t
+	h.tasks.Add(1)
+	return t
+}
+
+func (h *Host) end(t *task) {
+	h.mu.Lock()
+	h.running = nil
+	h.mu.Unlock()
+	close(t.done)
+	h.tasks.Done()
+	h.changed()
+}
+
+// beginWait is begin for the host's own tasks: it waits for the running one.
+func (h *Host) beginWait(ctx context.Context, op cluster.Op) *task {
+	for {
+		if h.takeTurn(ctx) != nil {
+			return nil
+		}
+		t := h.begin(op, cluster.Fence{})
+		h.mu.Lock()
+		running, closing := h.running, h.closing
+		h.mu.Unlock()
+		h.endTurn()
+		if t != nil || closing {
+			return t
+		}
+		if running == nil {
+			continue // it ended in between
+		}
+		select {
+		case <-running.done:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// busy describes the running task, nil when there is none.
+func (h *Host) busy() *cluster.Busy {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running == nil {
+		return nil
+	}
+	return &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since)}
+}
