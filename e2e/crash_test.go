@@ -23,6 +23,14 @@ func formed(t *testing.T, n int, o options) *testCluster {
 	hosts := numbers(n)
 	c.start(hosts...)
 	c.voters(soon, hosts...)
+	// The members serve a moment before the leader has written that down; what a
+	// test does to the cluster is done to one that is on record.
+	eventually(t, soon, "the founding is on record", func(context.Context) error {
+		if in := c.intent(); in.State != cluster.IntentFounded {
+			return fmt.Errorf("generation %d is %s", in.Generation, in.State)
+		}
+		return nil
+	})
 	return c
 }
 

@@ -172,7 +172,34 @@ func (v *view) finishFounding() *Decision {
 	if d := v.refound(); d != nil {
 		return d
 	}
+	if command := v.foundersLost(); command != "" {
+		n := len(v.intent.Founders)
+		return wait(true, "founding", command, "the founders of generation %d have no quorum, and it may have served before that was written down: waiting until %d of the %d are back%s; if what is missing is gone for good, the cluster can go on from what is left",
+			v.intent.Generation, cluster.Quorum(n), n, because(waiting))
+	}
 	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
+}
+
+// foundersLost is a person's way on when so many founders are out of sight that
+// the founding cannot come to a quorum, and so many have started that nobody can
+// promise that it never served: its leader may have ended in the moment between.
+func (v *view) foundersLost() string {
+	if !v.stalled() || v.intent.Source.FromData() {
+		return ""
+	}
+	var seats []cluster.Seat
+	there := 0
+	for _, f := range v.intent.Founders {
+		s := cluster.Seat{Member: cluster.Member{ID: f.Member}, HostID: f.Host}
+		if h, ok := v.obs.Host(f.Host); ok && h.Disk == f.Disk {
+			s.Host, there = h, there+1 // with data of the member, or still able to start it
+		}
+		seats = append(seats, s)
+	}
+	if there >= cluster.Quorum(len(seats)) {
+		return ""
+	}
+	return v.survivorCommand(seats)
 }
 
 // refoundUntried supersedes a founding whose founders look as if they could

@@ -62,9 +62,15 @@ func (v *view) recoverCommand() string {
 	if v.intent.Generation == 0 || v.intent.State != cluster.IntentFounded {
 		return ""
 	}
+	return v.survivorCommand(v.roster.Voters())
+}
+
+// survivorCommand asks for a recovery from the furthest of the seats whose data
+// is in sight, and names the others as lost; empty: those in sight are a quorum,
+// or there is none.
+func (v *view) survivorCommand(voters []cluster.Seat) string {
 	var best *cluster.HostReport
 	var gone []cluster.HostID
-	voters := v.roster.Voters()
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {

@@ -127,7 +127,7 @@ func (v *view) lostAndAlive(c *cluster.Command) *Decision {
 // nobody asks for any more: it was refused, taken out of the queue, or its
 // leader ended in between.
 func (v *view) reviveStopped() *Decision {
-	if v.intent == nil || v.intent.State != cluster.IntentFounded {
+	if v.intent == nil {
 		return nil
 	}
 	for i := range v.obs.Hosts {
