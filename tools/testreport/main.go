@@ -1,10 +1,12 @@
 // Command testreport reads what "go test -json" prints and says it in few lines.
 //
 //	go test -json ./... | testreport -save FILE    follow a run: a line per package, and the words of what failed
-//	testreport -total FILE...                      sum up: failures, skipped tests and why, a closing line
+//	testreport -failed FILE -of PATTERN            the tests to try again, "PACKAGE ARGUMENT" a line, if any may be
+//	testreport -total FILE... [-again FILE...]     sum up: failures, skipped tests and why, a closing line
 //
 // A test that several runs had (plain, race detector) counts once: failed if it
-// failed in one of them, skipped if no run could do it, else passed.
+// failed in one of them, skipped if no run could do it, else passed. One that
+// failed, and passed when it was tried again, is listed as unsteady.
 package main
 
 import (
@@ -12,23 +14,30 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 )
 
 func main() {
 	save := flag.String("save", "", "follow standard input and write it to this file too")
+	retry := flag.String("failed", "", "say which tests of this run may be tried again")
+	of := flag.String("of", "", "with -failed: the packages whose tests may, as a regular expression")
 	total := flag.Bool("total", false, "sum up the files")
 	flag.Parse()
-	if err := run(*save, *total, flag.Args()); err != nil {
+	if err := run(*save, *retry, *of, *total, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
 	}
 }
 
-func run(save string, total bool, files []string) error {
+func run(save, retry, of string, total bool, files []string) error {
 	switch {
 	case total && len(files) > 0:
 		return sumUp(files)
+	case retry != "" && of != "":
+		return tryAgain(retry, of)
 	case save != "":
 		return follow(save)
 	}
@@ -50,9 +59,44 @@ func follow(save string) error {
 	return out.Close()
 }
 
-func sumUp(files []string) error {
+func tryAgain(file, of string) error {
+	pkgs, err := regexp.Compile(of)
+	if err != nil {
+		return err
+	}
 	r := newReport()
-	for _, name := range files {
+	if err := r.readFiles(file); err != nil {
+		return err
+	}
+	tests := r.worthAnother(pkgs)
+	for _, pkg := range slices.Sorted(maps.Keys(tests)) {
+		fmt.Println(pkg, tests[pkg])
+	}
+	return nil
+}
+
+func sumUp(files []string) error {
+	first, second := files, []string(nil)
+	if i := slices.Index(files, "-again"); i >= 0 {
+		first, second = files[:i], files[i+1:]
+	}
+	r := newReport()
+	if err := r.readFiles(first...); err != nil {
+		return err
+	}
+	r.again = newReport()
+	if err := r.again.readFiles(second...); err != nil {
+		return err
+	}
+	r.summary(os.Stdout)
+	if n := r.standing(); n > 0 {
+		return fmt.Errorf("%d tests failed", n)
+	}
+	return nil
+}
+
+func (r *report) readFiles(names ...string) error {
+	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {
 			return err
@@ -62,10 +106,6 @@ func sumUp(files []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-	}
-	r.summary(os.Stdout)
-	if r.count(failed) > 0 {
-		return fmt.Errorf("%d tests failed", r.count(failed))
 	}
 	return nil
 }

@@ -33,6 +33,10 @@ const (
 	failed
 )
 
+// mostAgain is how many tests of one run may be tried again: where more fail, it
+// is not for the moment that they failed in.
+const mostAgain = 2
+
 // name of a test; Test is empty for what a package does outside of its tests
 // (it does not build, TestMain fails, it is killed by a time-out).
 type name struct{ Package, Test string }
@@ -50,6 +54,8 @@ type report struct {
 	reasons  map[name]string   // of skipped tests
 	output   map[name][]string // of tests that run, and after that of those that failed
 	failures map[string]int    // of tests, by package and run
+	certain  map[name]bool     // failed by a data race or a panic, which no second try takes back
+	again    *report           // what became of tests that were tried again; nil: nothing was
 }
 
 func newReport() *report {
@@ -58,6 +64,7 @@ func newReport() *report {
 		reasons:  map[name]string{},
 		output:   map[name][]string{},
 		failures: map[string]int{},
+		certain:  map[name]bool{},
 	}
 }
 
@@ -109,6 +116,8 @@ func (r *report) end(n name, e event) {
 	case e.Action == "fail" && n.Test != "":
 		r.settle(n, failed)
 		r.failures[n.Package]++
+		said := strings.Join(r.output[n], "")
+		r.certain[n] = strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic:")
 		r.print("--- FAIL: %s\n%s", n, strings.Join(r.output[n], ""))
 	case e.Action == "fail" && e.FailedBuild != "":
 		r.settle(name{Package: e.FailedBuild}, failed)
@@ -165,18 +174,75 @@ func (r *report) count(v verdict) int {
 	return n
 }
 
+// top is the test that a subtest belongs to.
+func (n name) top() name {
+	n.Test, _, _ = strings.Cut(n.Test, "/")
+	return n
+}
+
+// worthAnother is what failed in packages whose tests wait for real processes,
+// as arguments of go test by package; nil where anything failed that a second try
+// cannot take back, or too much.
+func (r *report) worthAnother(pkgs *regexp.Regexp) map[string]string {
+	tests := map[string][]string{}
+	count := 0
+	for n, v := range r.verdicts {
+		switch {
+		case v != failed:
+		case n.Test == "" || r.certain[n] || !pkgs.MatchString(n.Package):
+			return nil
+		case !slices.Contains(tests[n.Package], n.top().Test):
+			tests[n.Package] = append(tests[n.Package], n.top().Test)
+			count++
+		}
+	}
+	if count > mostAgain {
+		return nil
+	}
+	out := map[string]string{}
+	for pkg, of := range tests {
+		slices.Sort(of)
+		out[pkg] = "^(" + strings.Join(of, "|") + ")$"
+	}
+	return out
+}
+
+// unsteady are the failed tests that passed when they were tried again.
+func (r *report) unsteady() []name {
+	var out []name
+	for n, v := range r.verdicts {
+		if v == failed && n.Test != "" && !r.certain[n] && r.again != nil && r.again.verdicts[n.top()] == passed {
+			out = append(out, n)
+		}
+	}
+	return order(out)
+}
+
+// failures that stand.
+func (r *report) standing() int { return r.count(failed) - len(r.unsteady()) }
+
 func (r *report) closingLine() string {
-	return fmt.Sprintf("%d passed, %d failed, %d skipped", r.count(passed), r.count(failed), r.count(skipped))
+	line := fmt.Sprintf("%d passed, %d failed, %d skipped", r.count(passed), r.standing(), r.count(skipped))
+	if n := len(r.unsteady()); n > 0 {
+		line += fmt.Sprintf(", %d failed and passed when tried again", n)
+	}
+	return line
 }
 
 // summary lists what failed and, by reason, what was skipped.
 func (r *report) summary(w io.Writer) {
 	var broken []name
+	unsteady := r.unsteady()
+	for _, n := range unsteady {
+		fmt.Fprintf(w, "UNSTEADY %s (failed, and passed when tried again: look at what it said)\n", n)
+	}
 	byReason := map[string][]name{}
 	for n, v := range r.verdicts {
 		switch v {
 		case failed:
-			broken = append(broken, n)
+			if !slices.Contains(unsteady, n) {
+				broken = append(broken, n)
+			}
 		case skipped:
 			byReason[r.reasons[n]] = append(byReason[r.reasons[n]], n)
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,6 +56,56 @@ SKIPPED needs root, and this is not
 2 passed, 3 failed, 1 skipped
 `
 	if sum.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &sum, want)
+	}
+}
+
+// Only what waits for real processes is tried again, only a little of it, and
+// nothing that no second try takes back; what passed then is listed all the same.
+func TestAgain(t *testing.T) {
+	fail := func(pkg, test, said string) string {
+		return fmt.Sprintf(`{"Action":"output","Package":%q,"Test":%q,"Output":%q}`+"\n", pkg, test, said) +
+			fmt.Sprintf(`{"Action":"fail","Package":%q,"Test":%q}`+"\n", pkg, test)
+	}
+	slow := fail("m/e2e", "TestSlow/one", "not within 1m0s\n") + fail("m/e2e", "TestSlow", "")
+	for what, c := range map[string]struct {
+		run  string
+		want map[string]string
+	}{
+		"one":       {slow, map[string]string{"m/e2e": "^(TestSlow)$"}},
+		"two":       {slow + fail("m/e2e", "TestOther", ""), map[string]string{"m/e2e": "^(TestOther|TestSlow)$"}},
+		"three":     {slow + fail("m/e2e", "TestOther", "") + fail("m/e2e", "TestThird", ""), nil},
+		"logic too": {slow + fail("m/plan", "TestLaws", ""), nil},
+		"a race":    {fail("m/e2e", "TestSlow", "WARNING: DATA RACE\n"), nil},
+		"a time-out": {`{"Action":"output","Package":"m/e2e","Test":"TestSlow","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"m/e2e"}
+`, nil},
+	} {
+		r := newReport()
+		if err := r.read(strings.NewReader(c.run)); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.worthAnother(regexp.MustCompile("/e2e$")); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: %v, want %v", what, got, c.want)
+		}
+	}
+	r := newReport()
+	r.again = newReport()
+	if err := r.read(strings.NewReader(slow + fail("m/e2e", "TestBroken", ""))); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.again.read(strings.NewReader(`{"Action":"pass","Package":"m/e2e","Test":"TestSlow"}
+` + fail("m/e2e", "TestBroken", ""))); err != nil {
+		t.Fatal(err)
+	}
+	var sum strings.Builder
+	r.summary(&sum)
+	const want = `UNSTEADY m/e2e TestSlow (failed, and passed when tried again: look at what it said)
+UNSTEADY m/e2e TestSlow/one (failed, and passed when tried again: look at what it said)
+FAILED  m/e2e TestBroken
+0 passed, 1 failed, 0 skipped, 2 failed and passed when tried again
+`
+	if sum.String() != want || r.standing() != 1 {
 		t.Errorf("got\n%s\nwant\n%s", &sum, want)
 	}
 }
