@@ -48,6 +48,42 @@ func TestDrill(t *testing.T) {
 	})
 }
 
+// Etcd 3.4 restores with etcdctl, and tells no hash without credentials: its
+// backups are proven all the same, by what it leaves in its database.
+func TestDrillWithoutHash(t *testing.T) {
+	var live Hash
+	file := snapshotOf(t, testetcd.V34, func(c *testetcd.Cluster, client *clientv3.Client) *clientv3.Client {
+		enableAuth(t, client)
+		root := asRoot(t, c)
+		said, err := root.HashKV(within(t), c.Endpoints()[0], 0)
+		must(t, err)
+		live = Hash{Revision: said.Header.Revision, CompactRevision: said.CompactRevision, Hash: said.Hash}
+		return root
+	})
+	info, err := Verify(within(t), file)
+	must(t, err)
+	o := DrillOptions{Snapshot: file, Site: filepath.Join(t.TempDir(), "drill"), Release: theRelease(t, testetcd.V34)}
+	for what, expect := range map[string]*Hash{
+		"the snapshot's contents": nil, "the live member's hash": &live,
+		"a member that counts tombstones otherwise": {live.Revision, live.CompactRevision, live.Hash + 1},
+	} {
+		o.Expect = expect
+		if d, err := Drill(within(t), o); err != nil || !d.Proven || d.Hash != info.asHash() || d.Info.Keys != info.Keys {
+			t.Errorf("%s: drilled %+v, %v; the snapshot has %+v", what, d, err, info)
+		}
+	}
+	other := snapshotOf(t, testetcd.V34, func(_ *testetcd.Cluster, client *clientv3.Client) *clientv3.Client {
+		put(t, client, "k10", "another value")
+		return client
+	})
+	served, err := Verify(within(t), other)
+	must(t, err)
+	d := Drilled{Hash: served.asHash(), Info: served}
+	if err := d.compare(within(t), DrillOptions{Snapshot: file, Expect: &live}, false); !errors.Is(err, ErrDiffers) || d.Proven {
+		t.Errorf("with another database: %+v, %v", d, err)
+	}
+}
+
 // A drill that is called off ends its etcd and leaves nothing, wherever it was.
 func TestCancelledDrill(t *testing.T) {
 	file, dir := snapshotOf(t, testetcd.V37), t.TempDir()

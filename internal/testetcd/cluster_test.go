@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Every release serves, with and without TLS, and keeps what was acknowledged
 // over a kill -9 of a member.
 func TestClusterOfEachRelease(t *testing.T) {
-	for i, version := range testetcd.Versions() {
+	for i, version := range append(testetcd.Versions(), testetcd.V34) {
 		t.Run(version, func(t *testing.T) {
 			c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3, TLS: i%2 == 0})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -31,6 +31,9 @@ const (
 	V37 = "3.7.3"
 	V36 = "3.6.16"
 	V35 = "3.5.35"
+	// V34 is not among Versions: it is too old for most of what a test asks for,
+	// so a test names it. It has no etcdutl.
+	V34 = "3.4.25"
 )
 
 // buildDeadline bounds the build of one release, from a cold build cache.
@@ -47,13 +50,22 @@ var releases = map[string]string{
 	V37: "v3.7",
 	V36: "v3.6",
 	V35: "v3.5",
+	V34: "v3.4",
 }
 
-// programs are the files of a release, with the package that each is built from.
-var programs = []struct{ name, pkg string }{
-	{"etcd", "go.etcd.io/etcd/server/v3"},
-	{"etcdctl", "go.etcd.io/etcd/etcdctl/v3"},
-	{"etcdutl", "go.etcd.io/etcd/etcdutl/v3"},
+// program is a file of a release, with the package that it is built from.
+type program struct{ name, pkg string }
+
+// programsOf lists the files of a release.
+func programsOf(version string) []program {
+	if version == V34 { // one module, in which etcdctl still restored
+		return []program{{"etcd", "go.etcd.io/etcd"}, {"etcdctl", "go.etcd.io/etcd/etcdctl"}}
+	}
+	return []program{
+		{"etcd", "go.etcd.io/etcd/server/v3"},
+		{"etcdctl", "go.etcd.io/etcd/etcdctl/v3"},
+		{"etcdutl", "go.etcd.io/etcd/etcdutl/v3"},
+	}
 }
 
 // Release is one etcd release on disk. All paths are absolute.
@@ -62,10 +74,11 @@ type Release struct {
 	Dir     string // <cache>/etcd-vV-<os>-<arch>
 	Etcd    string
 	Etcdctl string
-	Etcdutl string
+	Etcdutl string // empty before 3.5
 }
 
-// Versions lists the releases that can be built, newest first.
+// Versions lists the releases that every test of all releases runs with, newest
+// first.
 func Versions() []string { return []string{V37, V36, V35} }
 
 // Binary returns the release, building it when this machine does not have it
@@ -102,7 +115,7 @@ func Fetch(ctx context.Context, version string) (Release, error) {
 	module, known := releases[version]
 	if !known {
 		return Release{}, fmt.Errorf("fetch etcd %s: no such test release; there are %s, and a new one needs a directory in internal/testetcd/modules and a line in release.go",
-			version, strings.Join(Versions(), ", "))
+			version, strings.Join(append(Versions(), V34), ", "))
 	}
 	cache, err := CacheDir()
 	if err != nil {
@@ -133,20 +146,19 @@ func Fetch(ctx context.Context, version string) (Release, error) {
 
 func releaseIn(cache, version string) Release {
 	dir := filepath.Join(cache, fmt.Sprintf("etcd-v%s-%s-%s", version, runtime.GOOS, runtime.GOARCH))
-	return Release{
-		Version: version,
-		Dir:     dir,
-		Etcd:    filepath.Join(dir, "etcd"),
-		Etcdctl: filepath.Join(dir, "etcdctl"),
-		Etcdutl: filepath.Join(dir, "etcdutl"),
+	r := Release{Version: version, Dir: dir}
+	places := map[string]*string{"etcd": &r.Etcd, "etcdctl": &r.Etcdctl, "etcdutl": &r.Etcdutl}
+	for _, p := range programsOf(version) {
+		*places[p.name] = filepath.Join(dir, p.name)
 	}
+	return r
 }
 
 // complete reports whether every program is there. The directory appears by one
 // rename, so this is all or nothing unless somebody tidied by hand.
 func (r Release) complete() bool {
-	for _, p := range []string{r.Etcd, r.Etcdctl, r.Etcdutl} {
-		if info, err := os.Stat(p); err != nil || !info.Mode().IsRegular() {
+	for _, p := range programsOf(r.Version) {
+		if info, err := os.Stat(filepath.Join(r.Dir, p.name)); err != nil || !info.Mode().IsRegular() {
 			return false
 		}
 	}
@@ -164,7 +176,7 @@ func build(ctx context.Context, r Release, module string) error {
 		return err
 	}
 	defer os.RemoveAll(fresh)
-	for _, p := range programs {
+	for _, p := range programsOf(r.Version) {
 		out := filepath.Join(fresh, p.name)
 		if err := goBuild(ctx, source, out, p.pkg); err != nil {
 			return err

@@ -1,8 +1,8 @@
 // Command fetch fills the cache of etcd releases that the tests use, so that no
 // test has to wait for a build, and prints the directory for --release-dir.
 //
-//	go run ./internal/testetcd/cmd/fetch            # all of them
-//	go run ./internal/testetcd/cmd/fetch 3.6.16
+//	go run ./internal/testetcd/cmd/fetch            # those that most tests use
+//	go run ./internal/testetcd/cmd/fetch 3.4.25
 package main
 
 import (
