@@ -29,7 +29,7 @@ Flags:
 func coprocessFlags(fs *flag.FlagSet, c *daemon.Coprocess) {
 	fs.StringVar(&c.ClusterName, "cluster-name", c.ClusterName, "name of the cluster")
 	fs.StringVar(&c.BackupStore, "backup-store", c.BackupStore, "URL of the store that holds the backups")
-	fs.Var(anything{}, "data-dir", "accepted, without effect: nothing is written but into the store")
+	fs.Var(ignored{}, "data-dir", "accepted, without effect: nothing is written but into the store")
 	fs.Var(&listFlag{values: &c.ClientURLs}, "client-url", "client URLs of the member beside which it stands")
 	fs.Func("interval", "how often a backup is taken (default 15m)", durationInto(&c.Interval))
 	fs.StringVar(&c.Etcd.CA, "client-ca-file", "", "certificate of the authority that etcd's is checked against")
@@ -41,9 +41,7 @@ func coprocessFlags(fs *flag.FlagSet, c *daemon.Coprocess) {
 	fs.Var(&listFlag{values: &c.Backups.Recipients}, "backup-recipient", "public key of age that backups are encrypted to; may be repeated")
 	fs.IntVar(&c.Backups.KeepLast, "backup-keep-last", 0, "keep the newest so many backups, however old")
 	fs.BoolVar(&c.Once, "once", false, "take one backup now, whoever leads raft, and end")
-	for _, name := range append([]string{"v"}, klogFlags...) {
-		fs.Var(anything{}, name, "accepted, without effect")
-	}
+	ignoreLogging(fs)
 }
 
 // BackupMain is etcd-backup. It returns the exit code.
@@ -118,6 +116,7 @@ func BackupCtlMain(ctx context.Context, args []string, program daemon.Program, s
 	fs.StringVar(&b.identity, "identity", "", "file with the secret keys of encrypted backups")
 	fs.StringVar(&b.output, "output", "table", "of show: json or yaml")
 	fs.Var(&listFlag{values: &dirs}, "release-dir", "directories with etcd releases, for drills")
+	ignoreLogging(fs)
 	given, warnings, err := parseGoFlags(fs, args, true)
 	if errors.Is(err, flag.ErrHelp) {
 		printUsage(stdout, backupCtlUsage, fs)
@@ -180,6 +179,7 @@ func (b *backups) names(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(out, "etcd-backup-ctl") // as the predecessor's begins
 	for _, e := range slices.Backward(entries) {
 		fmt.Fprintln(out, e.Name)
 	}

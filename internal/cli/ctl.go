@@ -25,9 +25,11 @@ const ctlUsage = `etcd-manager-ctl writes what a cluster should be into its back
 
 Commands:
   get                 print the spec (the default)
-  configure-cluster   write the spec: --member-count and --etcd-version
-  list-commands       print the queue of commands; --all those that ended, too
-  delete-command NAME take a command out of the queue
+  configure-cluster   write the spec: --member-count, --etcd-version or both
+  list-commands       print the queue of commands; --all with their names, and those that ended
+  delete-command BACKUP
+                      take the restores of a backup out of the queue; also by a
+                      command's name or timestamp
   list-backups        print the names of the backups, oldest first
   restore-backup NAME make the cluster what it was in a backup
   create-backup       have the leading daemon take a backup
@@ -42,20 +44,23 @@ func CtlMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&c.store, "backup-store", "", "URL of the backup store")
 	fs.IntVar(&c.members, "member-count", 0, "number of members wanted")
 	fs.StringVar(&c.version, "etcd-version", "", "etcd version wanted, such as 3.6.16")
-	fs.BoolVar(&c.all, "all", false, "with list-commands: also those that ended, and how")
+	fs.BoolVar(&c.all, "all", false, "with list-commands: their names, and also those that ended, and how")
+	ignoreLogging(fs)
 	words, warnings, err := parseGoFlags(fs, args, true)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, ctlUsage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		printUsage(stdout, ctlUsage, fs)
 		return ExitOK
 	}
 	if err != nil {
 		return Report(stderr, "etcd-manager-ctl", usage("see --help", "%w", err))
 	}
-	for _, w := range warnings {
-		fmt.Fprintf(stderr, "warning: %s\n", w)
+	c.warn = func(warnings ...string) {
+		for _, w := range warnings {
+			fmt.Fprintf(stderr, "warning: %s\n", w)
+		}
 	}
+	c.warn(warnings...)
+	fs.Visit(func(f *flag.Flag) { c.given = append(c.given, f.Name) })
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return Report(stderr, "etcd-manager-ctl", c.run(ctx, words, stdout))
@@ -66,6 +71,8 @@ type ctl struct {
 	members int
 	version string
 	all     bool
+	given   []string // the flags that were given
+	warn    func(...string)
 
 	catalogue *backupstore.Catalogue
 }
@@ -79,7 +86,7 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 		return usage("name the store, such as --backup-store=file:///var/backups/etcd", "--backup-store is required")
 	}
 	run, ok := map[string]func(context.Context, *control.Folder, []string, io.Writer) error{
-		"get": c.get, "configure-cluster": c.configure, "list-commands": c.listCommands, "delete-command": deleteCommand,
+		"get": c.get, "configure-cluster": c.configure, "list-commands": c.listCommands, "delete-command": c.deleteCommand,
 		"list-backups": c.listBackups, "restore-backup": c.restoreBackup, "create-backup": createBackup,
 	}[command]
 	if !ok {
@@ -108,27 +115,52 @@ func (c *ctl) get(ctx context.Context, f *control.Folder, _ []string, out io.Wri
 	if read.Spec == nil {
 		return &Failure{Code: ExitNoCluster, Err: errors.New("there is no spec in this store"), Advice: "write one: etcd-manager-ctl --backup-store=… --member-count=3 --etcd-version=… configure-cluster"}
 	}
-	fmt.Fprintf(out, "member_count:%d etcd_version:%q\n", read.Spec.MemberCount, read.Spec.EtcdVersion)
+	c.warn(read.Warnings...)
+	fmt.Fprintln(out, specText(*read.Spec))
 	return nil
 }
 
-func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, _ io.Writer) error {
-	v, err := cluster.ParseVersion(c.version)
-	if c.version == "" {
-		return usage("such as --etcd-version=3.6.16", "--etcd-version is required")
+// configure changes what was given and leaves the rest of the spec as it is. A
+// new cluster takes both: a count or a version that nobody named would be found
+// out only when it runs.
+func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {
+	var a control.Amend
+	if slices.Contains(c.given, "member-count") {
+		// Zero is no way to say nothing: it is refused as the count that it is.
+		if a.MemberCount = c.members; c.members == 0 {
+			return usage("such as --member-count=3", "%w", cluster.Spec{}.Validate())
+		}
 	}
-	if err != nil {
-		return usage("such as --etcd-version=3.6.16", "%w", err)
+	if c.version != "" {
+		v, err := cluster.ParseVersion(c.version)
+		if err != nil {
+			return usage("such as --etcd-version=3.6.16", "%w", err)
+		}
+		a.EtcdVersion = v
+	} else if a.MemberCount == 0 || slices.Contains(c.given, "etcd-version") {
+		return usage("such as --etcd-version=3.6.16", "--etcd-version is required where no --member-count is given, and is not empty")
 	}
-	if err := (cluster.Spec{MemberCount: c.members, EtcdVersion: v}).Validate(); err != nil {
-		return usage("", "%w", err)
-	}
-	if err := f.ConfigureCluster(ctx, c.members, v); err != nil {
+	spec, warnings, err := f.AmendSpec(ctx, a)
+	switch {
+	case errors.Is(err, cluster.ErrSpec) && spec.EtcdVersion.IsZero():
+		return usage("such as --etcd-version=3.6.16", "--etcd-version is required: this store has no spec that names one")
+	case errors.Is(err, cluster.ErrSpec):
+		return usage("configure-cluster takes --member-count and --etcd-version; what is not given stays as the store has it", "%w", err)
+	case err != nil:
 		return err
 	}
-	return f.Hold(ctx, false) // who asks for a count means it
+	c.warn(warnings...)
+	if a.MemberCount != 0 { // who asks for a count means it
+		if err := f.Hold(ctx, false); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "set cluster spec to %s\n", specText(spec))
+	return nil
 }
 
+// listCommands prints the commands that the predecessor has, too, as its own
+// program does, and what it has no words for in words of ours.
 func (c *ctl) listCommands(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {
 	commands, err := f.Commands(ctx)
 	if err != nil {
@@ -138,20 +170,24 @@ func (c *ctl) listCommands(ctx context.Context, f *control.Folder, _ []string, o
 	if err != nil && !errors.Is(err, control.ErrOtherCluster) {
 		in = nil // the queue is shown all the same
 	}
-	for _, c := range commands {
+	for _, q := range commands {
+		if line := commandText(q); line != "" && !c.all {
+			fmt.Fprintln(out, line)
+			continue
+		}
 		state := ""
-		if in != nil && slices.Contains(in.CommandsRun, c.Name) {
+		if in != nil && slices.Contains(in.CommandsRun, q.Name) {
 			state = "\trunning"
 		}
 		switch {
-		case c.Err != nil:
-			fmt.Fprintf(out, "%s\tcannot be run: %v\n", c.Name, c.Err)
-		case c.Restore != nil:
-			fmt.Fprintf(out, "%s\trestore-backup %s%s\n", c.Name, c.Restore.Backup, state)
-		case c.Wish != nil:
-			fmt.Fprintf(out, "%s\t%s %s%s\n", c.Name, c.Wish.Kind, c.Wish.Host, state)
+		case q.Err != nil:
+			fmt.Fprintf(out, "%s\tcannot be run: %v\n", q.Name, q.Err)
+		case q.Restore != nil:
+			fmt.Fprintf(out, "%s\trestore-backup %s%s\n", q.Name, q.Restore.Backup, state)
+		case q.Wish != nil:
+			fmt.Fprintf(out, "%s\t%s %s%s\n", q.Name, q.Wish.Kind, q.Wish.Host, state)
 		default:
-			fmt.Fprintf(out, "%s\n", c.Name)
+			fmt.Fprintf(out, "%s\n", q.Name)
 		}
 	}
 	if !c.all {
@@ -168,12 +204,15 @@ func (c *ctl) listCommands(ctx context.Context, f *control.Folder, _ []string, o
 }
 
 func (c *ctl) listBackups(ctx context.Context, _ *control.Folder, _ []string, out io.Writer) error {
-	entries, err := c.catalogue.List(ctx)
+	l, err := c.catalogue.Scan(ctx)
 	if err != nil {
 		return err
 	}
-	for _, e := range slices.Backward(entries) {
+	for _, e := range slices.Backward(l.Backups) {
 		fmt.Fprintln(out, e.Name)
+	}
+	for _, odd := range l.Odd {
+		c.warn(fmt.Sprintf("%q holds a backup's meta, and its name is no backup's: it is not listed, and not restored from", odd))
 	}
 	return nil
 }
@@ -186,12 +225,16 @@ func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []stri
 	}
 	b, err := findBackup(ctx, c.catalogue, words[0])
 	if err != nil {
+		return insteadOfPath(words[0], err)
+	}
+	if b.Meta.EtcdVersion.IsZero() || b.File == "" {
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("backup %s cannot be restored from: %w", b.Name, b.Err), Advice: "list-backups prints the others"}
+	}
+	spec, err := c.restoredSpec(ctx, f, b)
+	if err != nil {
 		return err
 	}
-	r := control.RestoreBackup{Backup: b.Name.String(), Spec: cluster.Spec{MemberCount: b.Meta.MemberCount, EtcdVersion: b.Meta.SpecVersion}}
-	if r.Spec.EtcdVersion.IsZero() {
-		r.Spec.EtcdVersion = b.Meta.EtcdVersion
-	}
+	r := control.RestoreBackup{Backup: b.Name.String(), Spec: spec}
 	added, err := f.AddRestore(ctx, r)
 	if err != nil {
 		return err
@@ -201,22 +244,29 @@ func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []stri
 	return nil
 }
 
+// restoredSpec is what a command says of the cluster that it makes: what the
+// store asks for, as the predecessor's ctl writes it, since its daemon puts
+// that in force; where nothing is asked for, what the backup was of.
+func (c *ctl) restoredSpec(ctx context.Context, f *control.Folder, b backupstore.Backup) (cluster.Spec, error) {
+	read, err := f.ReadSpec(ctx)
+	switch {
+	case err != nil:
+		return cluster.Spec{}, err
+	case read.Spec != nil:
+		return cluster.Spec{MemberCount: read.Spec.MemberCount, EtcdVersion: read.Spec.EtcdVersion}, nil
+	}
+	spec := cluster.Spec{MemberCount: b.Meta.MemberCount, EtcdVersion: b.Meta.SpecVersion}
+	if spec.EtcdVersion.IsZero() {
+		spec.EtcdVersion = b.Meta.EtcdVersion
+	}
+	return spec, nil
+}
+
 func createBackup(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {
 	name, err := f.AddWish(ctx, control.Wish{Kind: cluster.CommandBackup})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "added backup command: %s\n", name)
-	return nil
-}
-
-func deleteCommand(ctx context.Context, f *control.Folder, words []string, out io.Writer) error {
-	if len(words) != 1 {
-		return usage("list-commands prints the names", "delete-command takes the name of one command")
-	}
-	if err := f.DeleteCommand(ctx, words[0]); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "deleted command %s\n", words[0])
 	return nil
 }

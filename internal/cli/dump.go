@@ -27,6 +27,7 @@ import (
 type dump struct {
 	prefix   string
 	keysOnly bool
+	packed   bool   // into an archive, whatever the file is called
 	out      string // a file that is not there yet; empty: standard output. *.tar.gz: an archive
 }
 
@@ -51,6 +52,7 @@ const dumpUsage = `etcd-dump writes the keys and values of a backup.
 
   etcd-dump [flags] FILE                                a snapshot in a file
   etcd-dump --backup-store=URL [flags] BACKUP           a backup in a store
+  etcd-dump --data-dir=URL/BACKUP [--out=FILE.tar.gz]   the same, as its users know it
 
 Flags:
 `
@@ -66,6 +68,9 @@ func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	fs.StringVar(&d.prefix, "prefix", "", "only keys that begin so")
 	fs.BoolVar(&d.keysOnly, "keys-only", false, "no values")
 	fs.StringVar(&d.out, "out", "", "file to make; with .tar.gz at its end an archive. The default is standard output")
+	var whole string
+	fs.StringVar(&whole, "data-dir", "", "URL of a store, a slash and the name of a backup in it; --out is an archive then")
+	ignoreLogging(fs)
 	given, warnings, err := parseGoFlags(fs, args, true)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -73,6 +78,15 @@ func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return ExitOK
 	case err != nil:
 		return Report(stderr, name, usage("see --help", "%w", err))
+	case whole != "" && (b.store != "" || len(given) > 0):
+		return Report(stderr, name, usage("see --help", "--data-dir names store and backup; nothing else can be named beside it"))
+	case whole != "":
+		d.packed = true
+		var word string
+		if b.store, word, err = splitBackupURL(whole); err != nil {
+			return Report(stderr, name, err)
+		}
+		given = []string{word}
 	case len(given) != 1:
 		return Report(stderr, name, usage("see --help", "name one file, or with --backup-store one backup"))
 	}
@@ -85,10 +99,33 @@ func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	return Report(stderr, name, b.dump(ctx, d, given[0], stdout))
 }
 
+// splitBackupURL parts a store from the backup in it. A plain path is taken as
+// a file store's.
+func splitBackupURL(whole string) (store, name string, err error) {
+	whole = strings.TrimRight(whole, "/")
+	i := strings.LastIndexByte(whole, '/')
+	if i <= 0 || strings.HasSuffix(whole[:i], "/") {
+		return "", "", usage("such as --data-dir=file:///var/backups/etcd/2026-11-20T23:08:18Z-000005", "--data-dir does not name a store and a backup in it")
+	}
+	if store = whole[:i]; strings.HasPrefix(store, "/") {
+		store = "file://" + store
+	}
+	return store, whole[i+1:], nil
+}
+
 func printUsage(w io.Writer, text string, fs *flag.FlagSet) {
 	fmt.Fprint(w, text)
-	fs.SetOutput(w)
-	fs.PrintDefaults()
+	shown := flag.NewFlagSet("", flag.ContinueOnError)
+	shown.SetOutput(w)
+	fs.VisitAll(func(f *flag.Flag) {
+		switch f.Value.(type) {
+		case ignored, anything: // they only get in the reader's way
+		default:
+			shown.Var(f.Value, f.Name, f.Usage)
+			shown.Lookup(f.Name).DefValue = f.DefValue
+		}
+	})
+	shown.PrintDefaults()
 }
 
 // dump downloads a backup into a file of its own for the time of a dump.
@@ -128,7 +165,7 @@ func (d *dump) run(ctx context.Context, file string, stdout io.Writer) error {
 	}
 	defer f.Close()
 	write := d.lines
-	if strings.HasSuffix(d.out, ".tar.gz") || strings.HasSuffix(d.out, ".tgz") {
+	if d.packed || strings.HasSuffix(d.out, ".tar.gz") || strings.HasSuffix(d.out, ".tgz") {
 		write = d.archive
 	}
 	w := bufio.NewWriterSize(f, 64<<10)

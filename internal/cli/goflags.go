@@ -74,3 +74,34 @@ func (l *listFlag) Set(s string) error {
 	}
 	return nil
 }
+
+// ignored is a flag that takes one value and does nothing with it. It is not
+// a switch: the word behind "-x value" is the value, and no command.
+type ignored struct{}
+
+func (ignored) String() string   { return "" }
+func (ignored) Set(string) error { return nil }
+
+// klogValues are klog's flags that take a value, klogSwitches those that need
+// none. They are accepted because deployments and scripts pass them.
+var (
+	klogValues   = []string{"log_backtrace_at", "log_dir", "log_file", "log_file_max_size", "stderrthreshold", "vmodule"}
+	klogSwitches = []string{"add_dir_header", "alsologtostderr", "legacy_stderr_threshold_behavior", "logtostderr", "one_output", "skip_headers", "skip_log_headers"}
+)
+
+// ignoreKlog defines klog's flags but for -v, which says something to a daemon.
+func ignoreKlog(fs *flag.FlagSet) {
+	const usage = "accepted, without effect"
+	for _, name := range klogValues {
+		fs.Var(ignored{}, name, usage)
+	}
+	for _, name := range klogSwitches {
+		fs.Var(anything{}, name, usage)
+	}
+}
+
+// ignoreLogging defines all of klog's flags, for a program that has no log.
+func ignoreLogging(fs *flag.FlagSet) {
+	ignoreKlog(fs)
+	fs.Var(ignored{}, "v", "accepted, without effect")
+}

@@ -11,13 +11,6 @@ import (
 	"etcdadm.io/internal/duration"
 )
 
-// klogFlags are accepted because deployments pass them; -v is the only one
-// that says something to us.
-var klogFlags = []string{
-	"add_dir_header", "alsologtostderr", "log_backtrace_at", "log_dir", "log_file", "log_file_max_size", "logtostderr",
-	"one_output", "skip_headers", "skip_log_headers", "stderrthreshold", "vmodule", "legacy_stderr_threshold_behavior",
-}
-
 // anything is a flag that takes any value, or none, and does nothing.
 type anything struct{}
 
@@ -81,9 +74,7 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	fs.StringVar(&c.EtcdPasswordFile, "etcd-password-file", c.EtcdPasswordFile, "file with that user's password")
 	fs.StringVar(&c.HostsFile, "hosts-file", c.HostsFile, "the hosts file that --dns-suffix manages a block in")
 	fs.IntVar(&c.LogLevel, "v", c.LogLevel, "how much is logged; 8 and more is for debugging")
-	for _, name := range klogFlags {
-		fs.Var(anything{}, name, "accepted, without effect")
-	}
+	ignoreKlog(fs)
 }
 
 func durationInto(d *time.Duration) func(string) error {
