@@ -1,0 +1,183 @@
+package cluster
+
+import "math"
+
+// Reasons for options that a spec cannot set.
+const (
+	ownURLs   = "the host sets it from its URLs"
+	ownTLS    = "the host issues the certificates and names them"
+	ownLog    = "the log goes where the daemon follows it, in the form that it reads"
+	noFinding = "etcd's own discovery is not used: the intent or the member list says who is in the cluster"
+	noProxy   = "a member is no proxy"
+	lockOut   = "it could lock the members or the daemons out"
+	perMember = "it differs from member to member, and a spec is for all of them"
+	goneV2    = "it is about keys of version 2 of the API, which no release from 3.6 on starts with"
+)
+
+// gate is a switch that 3.4 or 3.5 bring as --experimental-NAME and 3.6 and
+// later as a feature gate; 3.6 knows both.
+func gate(name, gate string, first int) Option {
+	return Option{Name: name, Kind: KindSwitch, Prefixed: Minors{first, 6}, Gate: gate}
+}
+
+// graduated is a flag that 3.4 and 3.5 know by its experimental name only, 3.6
+// by both, and 3.7 without the prefix only.
+func graduated(o Option, first int) Option {
+	o.Plain, o.Prefixed = onward(6), Minors{first, 6}
+	return o
+}
+
+// refused is a flag that a spec cannot set.
+func refused(name string, lines Minors, why string) Option {
+	return Option{Name: name, Kind: KindText, Plain: lines, Refused: why}
+}
+
+const (
+	maxUint32 = math.MaxUint32
+	maxInt64  = math.MaxInt64
+	second    = 1e9 // nanoseconds
+	mixedTime = "members with a shorter election time-out stand for election earlier than the others"
+)
+
+// options is sorted by name. It has every flag that etcd --help names in the
+// releases below, and flags that only the source names. Flags that etcd takes
+// and ignores are not in it, so they are refused as unknown.
+//
+// Source: etcd --help, and the flags that the binary itself takes, of 3.4.25,
+// 3.5.35, 3.6.16 and 3.7.3; bounds from Validate in embed/config.go and from
+// where the value is used. Older patches of a line may lack a flag that was
+// brought to the line later. Held against real releases by
+// TestOptionsAreEtcds.
+var options = []Option{
+	refused("advertise-client-urls", onward(4), ownURLs),
+	{Name: "auth-token", Kind: KindText, Plain: onward(4), Mixed: "a token of one member is not taken by a member of the other kind; clients log in again"},
+	{Name: "auth-token-ttl", Kind: KindNumber, Min: 1, Max: maxUint32, Plain: onward(4)},
+	{Name: "auto-compaction-mode", Kind: KindChoice, Choices: []string{"periodic", "revision"}, Plain: onward(4)},
+	{Name: "auto-compaction-retention", Kind: KindText, Plain: onward(4)},
+	refused("auto-tls", onward(4), ownTLS),
+	{Name: "backend-batch-interval", Kind: KindDuration, Plain: onward(4)},
+	{Name: "backend-batch-limit", Kind: KindNumber, Max: maxInt64, Plain: onward(4)},
+	{Name: "backend-bbolt-freelist-type", Kind: KindChoice, Choices: []string{"array", "map"}, Plain: onward(5), Prefixed: Minors{4, 4}},
+	{Name: "bcrypt-cost", Kind: KindNumber, Min: 4, Max: 31, Plain: onward(4)},
+	graduated(Option{Name: "bootstrap-defrag-threshold-megabytes", Kind: KindNumber, Max: maxUint32}, 5),
+	refused("cert-file", onward(4), ownTLS),
+	{Name: "cipher-suites", Kind: KindText, Plain: onward(4)},
+	refused("client-cert-allowed-hostname", onward(4), lockOut),
+	refused("client-cert-auth", onward(4), ownTLS),
+	refused("client-cert-file", onward(5), ownTLS),
+	refused("client-crl-file", onward(4), ownTLS),
+	refused("client-key-file", onward(5), ownTLS),
+	gate("compact-hash-check-enabled", "CompactHashCheck", 5),
+	graduated(Option{Name: "compact-hash-check-time", Kind: KindDuration, Min: 1}, 5),
+	graduated(Option{Name: "compaction-batch-limit", Kind: KindNumber, Min: 1, Max: maxInt64}, 4),
+	graduated(Option{Name: "compaction-sleep-interval", Kind: KindDuration}, 5),
+	refused("config-file", onward(4), "it would take the place of every other flag"),
+	graduated(Option{Name: "corrupt-check-time", Kind: KindDuration}, 4),
+	{Name: "cors", Kind: KindText, Plain: onward(4)},
+	refused("data-dir", onward(4), "the host chooses the data directory"),
+	refused("debug", Minors{4, 4}, "log-level says it, also in later releases"),
+	refused("discovery", Minors{4, 6}, noFinding),
+	refused("discovery-cacert", onward(6), noFinding),
+	refused("discovery-cert", onward(6), noFinding),
+	refused("discovery-dial-timeout", onward(6), noFinding),
+	refused("discovery-endpoints", onward(6), noFinding),
+	refused("discovery-fallback", onward(4), noFinding),
+	refused("discovery-insecure-skip-tls-verify", onward(6), noFinding),
+	refused("discovery-insecure-transport", onward(6), noFinding),
+	refused("discovery-keepalive-time", onward(6), noFinding),
+	refused("discovery-keepalive-timeout", onward(6), noFinding),
+	refused("discovery-key", onward(6), noFinding),
+	refused("discovery-password", onward(6), noFinding),
+	refused("discovery-proxy", Minors{4, 6}, noFinding),
+	refused("discovery-request-timeout", onward(6), noFinding),
+	refused("discovery-srv", onward(4), noFinding),
+	refused("discovery-srv-name", onward(4), noFinding),
+	refused("discovery-token", onward(6), noFinding),
+	refused("discovery-user", onward(6), noFinding),
+	graduated(Option{Name: "distributed-tracing-address", Kind: KindText}, 5),
+	graduated(Option{Name: "distributed-tracing-instance-id", Kind: KindText, Refused: perMember}, 5),
+	graduated(Option{Name: "distributed-tracing-sampling-rate", Kind: KindNumber, Max: 1_000_000}, 5),
+	graduated(Option{Name: "distributed-tracing-service-name", Kind: KindText}, 5),
+	graduated(Option{Name: "downgrade-check-time", Kind: KindDuration, Min: 1}, 5),
+	{Name: "election-timeout", Kind: KindMillis, Min: 1, Max: 50_000, Plain: onward(4), Mixed: mixedTime},
+	graduated(Option{Name: "enable-distributed-tracing", Kind: KindSwitch}, 5),
+	{Name: "enable-grpc-gateway", Kind: KindSwitch, Plain: onward(4)},
+	gate("enable-lease-checkpoint", "LeaseCheckpoint", 4),
+	gate("enable-lease-checkpoint-persist", "LeaseCheckpointPersist", 4),
+	refused("enable-log-rotation", onward(5), ownLog),
+	{Name: "enable-pprof", Kind: KindSwitch, Plain: onward(4)},
+	refused("enable-v2", Minors{4, 5}, goneV2),
+	{Name: "enable-v2v3", Kind: KindText, Prefixed: Minors{4, 5}, Refused: goneV2},
+	{Name: gatesFlag, Kind: KindGates, Plain: onward(6)},
+	refused("force-new-cluster", onward(4), "it drops acknowledged writes; etcdadm recover is the way back from a lost quorum"),
+	{Name: "grpc-keepalive-interval", Kind: KindDuration, Plain: onward(4)},
+	{Name: "grpc-keepalive-min-time", Kind: KindDuration, Plain: onward(4)},
+	{Name: "grpc-keepalive-timeout", Kind: KindDuration, Plain: onward(4)},
+	{Name: "heartbeat-interval", Kind: KindMillis, Min: 1, Max: 10_000, Plain: onward(4), Mixed: mixedTime},
+	{Name: "host-whitelist", Kind: KindText, Plain: onward(4)},
+	refused("initial-advertise-peer-urls", onward(4), ownURLs),
+	refused("initial-cluster", onward(4), "the intent or the member list says who is in it"),
+	refused("initial-cluster-state", onward(4), "the host sets it"),
+	refused("initial-cluster-token", onward(4), "the intent fixes it"),
+	gate("initial-corrupt-check", "InitialCorruptCheck", 4),
+	{Name: "initial-election-tick-advance", Kind: KindSwitch, Plain: onward(4)},
+	refused("key-file", onward(4), ownTLS),
+	refused("listen-client-http-urls", onward(4), "it would open a door that quarantine does not close"),
+	refused("listen-client-urls", onward(4), ownURLs),
+	refused("listen-metrics-urls", onward(4), "the daemon's own --listen-metrics-urls sets it"),
+	refused("listen-peer-urls", onward(4), ownURLs),
+	refused("log-format", onward(6), ownLog),
+	{Name: "log-level", Kind: KindChoice, Choices: []string{"debug", "info", "warn", "error"}, Plain: onward(4)},
+	refused("log-output", Minors{4, 4}, ownLog),
+	refused("log-outputs", onward(4), ownLog),
+	refused("log-package-levels", Minors{4, 4}, ownLog),
+	refused("log-rotation-config-json", onward(5), ownLog),
+	refused("logger", onward(4), ownLog),
+	{Name: "max-concurrent-streams", Kind: KindNumber, Min: 1, Max: maxUint32, Plain: onward(4)},
+	refused("max-learners", onward(6), "it has to be equal on all members; the host sets it"),
+	{Name: "max-request-bytes", Kind: KindBytes, Min: 1, Max: maxUint32, Plain: onward(4), Mixed: "a large request is taken or refused depending on the member that it is sent to"},
+	{Name: "max-snapshots", Kind: KindNumber, Max: maxUint32, Plain: onward(4)},
+	{Name: "max-txn-ops", Kind: KindNumber, Min: 1, Max: maxUint32, Plain: onward(4), Mixed: "a large transaction is taken or refused depending on the member that it is sent to"},
+	{Name: "max-wals", Kind: KindNumber, Max: maxUint32, Plain: onward(4)},
+	graduated(Option{Name: "memory-mlock", Kind: KindSwitch}, 5),
+	{Name: "metrics", Kind: KindChoice, Choices: []string{"basic", "extensive"}, Plain: onward(4)},
+	refused("name", onward(4), "a member is named after its host"),
+	refused("peer-auto-tls", onward(4), ownTLS),
+	refused("peer-cert-allowed-cn", onward(4), lockOut),
+	refused("peer-cert-allowed-hostname", onward(4), lockOut),
+	refused("peer-cert-file", onward(4), ownTLS),
+	refused("peer-client-cert-auth", onward(4), ownTLS),
+	refused("peer-client-cert-file", onward(5), ownTLS),
+	refused("peer-client-key-file", onward(5), ownTLS),
+	refused("peer-crl-file", onward(4), ownTLS),
+	refused("peer-key-file", onward(4), ownTLS),
+	graduated(Option{Name: "peer-skip-client-san-verification", Kind: KindSwitch}, 4),
+	refused("peer-trusted-ca-file", onward(4), ownTLS),
+	refused("pre-vote", onward(4), "the host turns it on: without it a member that comes back ends the leader's term"),
+	refused("proxy", Minors{4, 5}, noProxy),
+	refused("proxy-dial-timeout", Minors{4, 5}, noProxy),
+	refused("proxy-failure-wait", Minors{4, 5}, noProxy),
+	refused("proxy-read-timeout", Minors{4, 5}, noProxy),
+	refused("proxy-refresh-interval", Minors{4, 5}, noProxy),
+	refused("proxy-write-timeout", Minors{4, 5}, noProxy),
+	{Name: "quota-backend-bytes", Kind: KindBytes, Max: maxInt64, Plain: onward(4), Mixed: "the smallest quota of all members raises the alarm NOSPACE for all of them"},
+	{Name: "raft-read-timeout", Kind: KindDuration, Min: second, Plain: onward(5)},
+	{Name: "raft-write-timeout", Kind: KindDuration, Min: second, Plain: onward(5)},
+	refused("self-signed-cert-validity", onward(5), ownTLS),
+	graduated(Option{Name: "snapshot-catchup-entries", Kind: KindNumber, Min: 1, Max: maxInt64}, 5),
+	{Name: "snapshot-count", Kind: KindNumber, Min: 1, Max: maxInt64, Plain: onward(4)},
+	{Name: "socket-reuse-address", Kind: KindSwitch, Plain: onward(5)},
+	refused("socket-reuse-port", onward(5), "two processes could serve at one address"),
+	gate("stop-grpc-service-on-defrag", "StopGRPCServiceOnDefrag", 5),
+	refused("strict-reconfig-check", onward(4), "membership changes rely on it"),
+	{Name: "tls-max-version", Kind: KindChoice, Choices: []string{"TLS1.2", "TLS1.3"}, Plain: onward(4)},
+	{Name: "tls-min-version", Kind: KindChoice, Choices: []string{"TLS1.2", "TLS1.3"}, Plain: onward(4)},
+	refused("trusted-ca-file", onward(4), ownTLS),
+	gate("txn-mode-write-with-shared-buffer", "TxnModeWriteWithSharedBuffer", 5),
+	refused("unsafe-no-fsync", onward(4), "it loses acknowledged writes in a power cut"),
+	refused("v2-deprecation", onward(5), "what becomes of data of version 2 of the API is decided when the version changes"),
+	refused("wal-dir", onward(4), "the log lies in the data directory, where the host looks for it"),
+	graduated(Option{Name: "warning-apply-duration", Kind: KindDuration}, 4),
+	graduated(Option{Name: "warning-unary-request-duration", Kind: KindDuration}, 6),
+	graduated(Option{Name: "watch-progress-notify-interval", Kind: KindDuration, Min: 1}, 4),
+}
