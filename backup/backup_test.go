@@ -276,6 +276,8 @@ func expireScenario(t *testing.T, d *datadriven.TestData) string {
 				c.Pinned = w
 			case "used":
 				c.Used = w
+			case "retained":
+				c.Retained = true
 			default:
 				t.Fatalf("%s: %q", d.Pos, w)
 			}

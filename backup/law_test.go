@@ -36,6 +36,7 @@ func drawBackups(t *rapid.T) []Candidate {
 		if rapid.IntRange(0, 20).Draw(t, "used") == 0 {
 			c.Used = "drawn"
 		}
+		c.Retained = rapid.IntRange(0, 20).Draw(t, "retained") == 0
 		return c
 	}), 0, 60, func(c Candidate) Name { return c.Name }).Draw(t, "backups")
 }
@@ -79,7 +80,7 @@ func TestExpireLaws(t *testing.T) {
 		}
 		newest, proven := Name(""), Name("")
 		for _, c := range all {
-			if c.Name.Time().After(now) || c.Pinned != "" || c.Used != "" || now.Sub(c.Name.Time()) < p.All {
+			if c.Name.Time().After(now) || c.Pinned != "" || c.Used != "" || c.Retained || now.Sub(c.Name.Time()) < p.All {
 				if !slices.Contains(left, c) {
 					t.Fatalf("%+v is removed", c)
 				}
@@ -123,11 +124,13 @@ func TestMoreProtectionNeverRemoves(t *testing.T) {
 		left := names(kept(p, all, now))
 		more := slices.Clone(all)
 		c := &more[rapid.IntRange(0, len(more)-1).Draw(t, "which")]
-		switch rapid.IntRange(0, 1).Draw(t, "how") {
+		switch rapid.IntRange(0, 2).Draw(t, "how") {
 		case 0:
 			c.Pinned = "more"
 		case 1:
 			c.Used = "more"
+		case 2:
+			c.Retained = true
 		}
 		now2 := names(kept(p, more, now))
 		for _, n := range left {

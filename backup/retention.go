@@ -27,6 +27,8 @@ type Candidate struct {
 	Proven bool   // its last verification found it good
 	Pinned string // why a person wants it kept
 	Used   string // what refers to it, such as the intent of a generation made from it
+	// Retained: the store has refused to remove it, and need not be asked again yet.
+	Retained bool
 }
 
 // Rule is why a backup is kept or removed.
@@ -42,6 +44,7 @@ const (
 	KeptNewestProven Rule = "newest-proven" // no newer one was found good
 	KeptPinned       Rule = "pinned"
 	KeptUsed         Rule = "used"
+	KeptRetained     Rule = "retained" // by the store, against the policy
 
 	RemovedSuperseded Rule = "superseded" // an earlier one stands for its hour or day
 	RemovedOld        Rule = "old"        // beyond every window
@@ -96,6 +99,7 @@ func Expire(p Policy, backups []Candidate, now time.Time) []Verdict {
 		keep(c.Name == newestProven, KeptNewestProven)
 		keep(c.Pinned != "", KeptPinned)
 		keep(c.Used != "", KeptUsed)
+		keep(c.Retained, KeptRetained)
 		if !v.Keep {
 			v.Rules = []Rule{RemovedOld}
 			if within(at, time.Hour, p.Hourly, now) || within(at, day, p.Daily, now) {
@@ -152,6 +156,7 @@ func merge(backups []Candidate) []Candidate {
 			if last.Used == "" {
 				last.Used = c.Used
 			}
+			last.Retained = last.Retained || c.Retained
 			continue
 		}
 		out = append(out, c)

@@ -48,7 +48,8 @@ var (
 // Catalogue is the backups of one store. Its methods may be called from several
 // goroutines at once.
 type Catalogue struct {
-	store blob.Store
+	store    blob.Store
+	retained retained
 }
 
 // New gives the catalogue of a store. It reads nothing.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"etcdadm.io/backup"
+	"etcdadm.io/internal/blob"
 )
 
 // MinUnfinishedAge is the least age at which CleanUp takes a folder without a
@@ -38,7 +39,7 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 	all := make([]backup.Candidate, len(entries))
 	at := make(map[backup.Name]int, len(entries))
 	for i, e := range entries {
-		all[i] = backup.Candidate{Name: e.Name, Used: used[e.Name]}
+		all[i] = backup.Candidate{Name: e.Name, Used: used[e.Name], Retained: c.retained.has(e.Name, now)}
 		at[e.Name] = i
 	}
 	// Another reason to keep one backup never removes a different one, so only
@@ -97,11 +98,24 @@ func (c *Catalogue) look(ctx context.Context, entries []Entry, found func(Entry,
 type RemoveError struct {
 	// Refused are the backups that are listed or whose files are there still.
 	Refused []backup.Name
-	Err     error // about the first of them
+	// Retained are those of them that a lock, a hold or a retention period of
+	// the store keeps. Prune and CleanUp try them again after RetainedAgain.
+	Retained []backup.Name
+	Err      error // about the first of those that nothing of that kind keeps, if there is one
 }
 
+// OnlyRetained says that the store did nothing but what somebody wants of it.
+func (e *RemoveError) OnlyRetained() bool { return len(e.Retained) == len(e.Refused) }
+
 func (e *RemoveError) Error() string {
-	return fmt.Sprintf("remove %d backups, the first of them %s: %v", len(e.Refused), e.Refused[0], e.Err)
+	first := e.Refused[0]
+	for _, n := range e.Refused {
+		if !slices.Contains(e.Retained, n) {
+			first = n
+			break
+		}
+	}
+	return fmt.Sprintf("remove %d backups, the first of them %s: %v", len(e.Refused), first, e.Err)
 }
 
 // Unwrap gives the cause.
@@ -121,12 +135,16 @@ func (c *Catalogue) Prune(ctx context.Context, p backup.Policy, used map[backup.
 			names = append(names, v.Name)
 		}
 	}
-	return verdicts, c.Remove(ctx, names...)
+	return verdicts, c.remove(ctx, names, now)
 }
 
 // Remove removes backups, each one's meta first, so that none is ever listed of
 // which a part is gone. A name that is not there is no error.
 func (c *Catalogue) Remove(ctx context.Context, names ...backup.Name) error {
+	return c.remove(ctx, names, time.Now())
+}
+
+func (c *Catalogue) remove(ctx context.Context, names []backup.Name, now time.Time) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -140,11 +158,11 @@ func (c *Catalogue) Remove(ctx context.Context, names ...backup.Name) error {
 		return fmt.Errorf("remove backups: %w", err)
 	}
 	folders = slices.DeleteFunc(folders, func(f folder) bool { return !slices.Contains(names, backup.Name(f.name)) })
-	return c.removeAll(ctx, folders)
+	return c.removeAll(ctx, folders, now)
 }
 
 // removeAll removes folders, several at a time, the oldest first.
-func (c *Catalogue) removeAll(ctx context.Context, folders []folder) error {
+func (c *Catalogue) removeAll(ctx context.Context, folders []folder, now time.Time) error {
 	var mu sync.Mutex // guards refused
 	refused := map[backup.Name]error{}
 	err := each(ctx, len(folders), func(ctx context.Context, i int) error {
@@ -165,8 +183,20 @@ func (c *Catalogue) removeAll(ctx context.Context, folders []folder) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	names := slices.SortedFunc(maps.Keys(refused), backup.Name.Compare)
-	return &RemoveError{Refused: names, Err: refused[names[0]]}
+	failed := &RemoveError{Refused: slices.SortedFunc(maps.Keys(refused), backup.Name.Compare)}
+	for _, n := range failed.Refused {
+		switch err := refused[n]; {
+		case errors.Is(err, blob.ErrRetained):
+			c.retained.add(n, now)
+			failed.Retained = append(failed.Retained, n)
+		case failed.Err == nil:
+			failed.Err = err
+		}
+	}
+	if failed.Err == nil {
+		failed.Err = refused[failed.Refused[0]]
+	}
+	return failed
 }
 
 // removal is the order in which a folder's files go. The claim goes before the
@@ -221,13 +251,13 @@ func (c *Catalogue) CleanUp(ctx context.Context, age time.Duration, now time.Tim
 		if err != nil || f.has(backup.FileMeta) || !slices.ContainsFunc(f.names(), isBackupFile) {
 			return true
 		}
-		if name.Time().After(before) || f.unfinished(name).Modified.After(before) {
+		if name.Time().After(before) || f.unfinished(name).Modified.After(before) || c.retained.has(name, now) {
 			return true
 		}
 		left = append(left, name)
 		return false
 	})
-	err = c.removeAll(ctx, folders)
+	err = c.removeAll(ctx, folders, now)
 	if refused := (*RemoveError)(nil); errors.As(err, &refused) {
 		left = slices.DeleteFunc(left, func(n backup.Name) bool { return slices.Contains(refused.Refused, n) })
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
@@ -90,12 +92,35 @@ func tidy(ctx context.Context, c *backupstore.Catalogue, f *control.Folder, poli
 	}
 	now := time.Now()
 	verdicts, err := c.Prune(ctx, policy, used, now)
+	removed := slices.DeleteFunc(slices.Clone(verdicts), func(v backup.Verdict) bool { return v.Keep || stays(err, v.Name) })
+	err = allowRetained(err, sayOnce)
 	sayOnce("prune", "cannot remove backups that are not kept any longer", err)
-	if removed := slices.DeleteFunc(slices.Clone(verdicts), func(v backup.Verdict) bool { return v.Keep }); len(removed) > 0 && err == nil {
+	if len(removed) > 0 && err == nil {
 		log.Info("backups removed that are not kept any longer", "count", len(removed), "oldest", removed[len(removed)-1].Name)
 	}
 	_, err = c.CleanUp(ctx, unfinishedAge, now)
-	sayOnce("clean up", "cannot remove what unfinished backups left", err)
+	sayOnce("clean up", "cannot remove what unfinished backups left", allowRetained(err, sayOnce))
+}
+
+// stays says whether a removal was refused.
+func stays(err error, name backup.Name) bool {
+	var refused *backupstore.RemoveError
+	return errors.As(err, &refused) && slices.Contains(refused.Refused, name)
+}
+
+// allowRetained says once that the store keeps what is to go, which is somebody's
+// wish and no failure, and gives what else went wrong. The words are always the
+// same: there is another such backup every hour.
+func allowRetained(err error, sayOnce func(topic, what string, err error)) error {
+	var refused *backupstore.RemoveError
+	if !errors.As(err, &refused) || len(refused.Retained) == 0 {
+		return err
+	}
+	sayOnce("retained", "the store keeps backups that the policy would remove; each is tried again after "+backupstore.RetainedAgain.String(), blob.ErrRetained)
+	if refused.OnlyRetained() {
+		return nil
+	}
+	return err
 }
 
 // unfinishedAge is longer than anybody's backup may take (host's and
