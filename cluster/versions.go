@@ -161,7 +161,7 @@ const (
 	// NeedCleanWAL: no entry of version 2 of the API is left in a log that
 	// would be replayed. Source: 3.6 and 3.7 panic on them; members that come
 	// from 3.4 or 3.5 have them until a raft snapshot is cut behind them.
-	NeedCleanWAL Need = "no member's log holds entries of version 2 of the API behind its newest raft snapshot"
+	NeedCleanWAL Need = "no member's log holds entries of version 2 of the API after its newest raft snapshot"
 	// NeedStorageVersion: every member's storage version is the cluster's.
 	// Source: server/storage/schema of 3.6; a member of the line above starts
 	// on data of the line below only.

@@ -1,0 +1,235 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"pgregory.net/rapid"
+
+	"etcdadm.io/cluster"
+)
+
+// TestPaths runs the scenarios of ways from one version to another. Regenerate
+// with -rewrite and read the difference. Each block is one change:
+//
+//	path from=V to=V [servers=(V,…)] [installed=(V,…)] [a=(V,…)] [b=(V,…)] …
+//
+// Members run from, or servers where they differ. Three hosts a, b and c have
+// what is installed, and from; a, b and c say it of one host.
+func TestPaths(t *testing.T) {
+	datadriven.RunTest(t, "testdata/paths/paths.txt", func(t *testing.T, d *datadriven.TestData) string {
+		return FindPath(changeOf(t, d)).String()
+	})
+}
+
+func changeOf(t *testing.T, d *datadriven.TestData) Change {
+	t.Helper()
+	versions := map[string][]cluster.Version{}
+	var c Change
+	for _, arg := range d.CmdArgs {
+		for i, v := range arg.Vals {
+			switch arg.Key {
+			case "auth":
+				c.Auth = Answer(v)
+			case "v2data":
+				c.V2Data = Answer(v)
+			case "unportable":
+				c.Unportable = Answer(v)
+			case "accept-loss":
+				c.AcceptLoss = v == "yes"
+			default:
+				var parsed cluster.Version
+				if v != "unknown" {
+					var err error
+					if parsed, err = cluster.ParseVersion(v); err != nil {
+						d.Fatalf(t, "%s: value %d: %v", arg.Key, i, err)
+					}
+				}
+				versions[arg.Key] = append(versions[arg.Key], parsed)
+			}
+		}
+	}
+	one := func(key string) (v cluster.Version) {
+		if len(versions[key]) == 1 {
+			v = versions[key][0]
+		}
+		return v
+	}
+	c.Target, c.Cluster, c.Storage, c.Downgrade = one("to"), one("cluster"), one("storage"), one("downgrade")
+	if c.Servers = versions["servers"]; len(c.Servers) == 0 {
+		c.Servers = []cluster.Version{one("from"), one("from"), one("from")}
+	}
+	for _, host := range []string{"a", "b", "c"} {
+		has := append(slices.Clone(versions["installed"]), c.Servers...)
+		if own, given := versions[host]; given {
+			has = own
+		}
+		c.Hosts = append(c.Hosts, HostReleases{Host: cluster.HostID(host), Releases: has})
+	}
+	return c
+}
+
+// anyRelease is near the edges of the rules.
+var anyRelease = rapid.Custom(func(t *rapid.T) cluster.Version {
+	return cluster.MustVersion(rapid.SampledFrom([]string{
+		"2.3.8", "3.0.17", "3.1.20", "3.2.24", "3.3.27", "3.4.25", "3.5.1", "3.5.20", "3.5.26", "3.5.35", "3.6.0", "3.6.10", "3.6.11", "3.6.16", "3.7.0", "3.7.3",
+	}).Draw(t, "version"))
+})
+
+func anyChange(t *rapid.T) Change {
+	c := Change{Target: anyRelease.Draw(t, "target")}
+	from := anyRelease.Draw(t, "from")
+	c.Servers = []cluster.Version{from, from, from}
+	answer := rapid.SampledFrom([]Answer{"", Yes, No})
+	c.Auth, c.V2Data = answer.Draw(t, "auth"), answer.Draw(t, "v2 data")
+	c.Unportable = answer.Draw(t, "unportable")
+	c.AcceptLoss = rapid.Bool().Draw(t, "accept loss")
+	if rapid.Bool().Draw(t, "mixed") {
+		c.Servers[1] = anyRelease.Draw(t, "other server")
+	}
+	if rapid.Bool().Draw(t, "downgrade") {
+		c.Downgrade = anyRelease.Draw(t, "downgrade to")
+	}
+	installed := rapid.SliceOfN(anyRelease, 0, 6).Draw(t, "installed")
+	for _, h := range []cluster.HostID{"a", "b", "c"} {
+		has := append(slices.Clone(installed), c.Servers...)
+		if rapid.Bool().Draw(t, "lacks one") && len(has) > 1 {
+			has = has[1:]
+		}
+		c.Hosts = append(c.Hosts, HostReleases{Host: h, Releases: has})
+	}
+	return c
+}
+
+// legal says again, in other words than the tables, what etcd takes.
+func legal(h Hop, c Change) bool {
+	if v := h.To; v.Major == 3 && v.Minor == 5 && v.Patch < 3 {
+		return h.Kind == CancelDowngrade
+	}
+	step := h.To.Minor - h.From.Minor
+	three := h.From.Major == 3 && h.To.Major == 3
+	switch h.Kind {
+	case RollPatch:
+		return h.From.Major == h.To.Major && step == 0 && h.From != h.To
+	case RollBack:
+		return three && (step == -1 || step == 0)
+	case RollDown:
+		return three && step == -1 && h.From.Minor >= 6
+	case RollUp:
+		floor := map[int]int{6: 26, 7: 11}[h.To.Minor]
+		stopped := h.To.Minor == 5 && c.Auth == Yes || h.To.Minor == 6 && c.V2Data == Yes
+		return three && step == 1 && h.From.Patch >= floor && !stopped
+	case Physical:
+		return three && step != 0 && h.From.Minor >= 4 && h.To.Minor >= 4 && h.From.Minor != 7
+	case Logical:
+		return (h.From.Major != h.To.Major || step != 0)
+	case CancelDowngrade:
+		return h.From == h.To && !c.Downgrade.IsZero()
+	}
+	return false
+}
+
+func TestPathsAreLegal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyChange(t)
+		p := FindPath(c)
+		mixed := slices.ContainsFunc(c.Servers, func(v cluster.Version) bool { return v != c.Servers[0] })
+		if len(p.Hops) == 0 {
+			if p.Ready() && (mixed || c.Servers[0] != c.Target) {
+				t.Fatalf("no way and no reason: %+v", c)
+			}
+			return
+		}
+		for i, h := range p.Hops {
+			if !legal(h, c) {
+				t.Fatalf("etcd does not take %s %s → %s in\n%s", h.Kind, h.From, h.To, p)
+			}
+			if i > 0 && p.Hops[i-1].To != h.From && p.Hops[i-1].Kind != CancelDowngrade {
+				t.Fatalf("hop %d does not begin where the one before ends:\n%s", i+1, p)
+			}
+			if len(c.lacking(h.To).Hosts) > 0 && p.Ready() {
+				t.Fatalf("%s is not everywhere, and the way is ready:\n%s", h.To, p)
+			}
+			if h.Why == "" || h.Clients == "" || h.Backup == "" && h.Kind != CancelDowngrade {
+				t.Fatalf("hop %d says too little:\n%s", i+1, p)
+			}
+		}
+		if last := p.Hops[len(p.Hops)-1]; last.To != c.Target && last.Kind != CancelDowngrade {
+			t.Fatalf("it ends at %s, not at %s:\n%s", last.To, c.Target, p)
+		}
+		if p.Ready() && len(p.loss(c.Unportable)) > 0 && !c.AcceptLoss {
+			t.Fatalf("losses that nobody accepted:\n%s", p)
+		}
+	})
+}
+
+// priceOf a hop, by what a user gives up.
+func priceOf(h Hop, c Change) int {
+	switch {
+	case h.Kind.Rolls():
+		return 1
+	case h.Kind == Physical && c.V2Data != Yes:
+		return 100
+	case h.Kind == Physical:
+		return 10_000
+	}
+	return 100_000
+}
+
+// No other way over the same releases is better: all of them are tried.
+func TestPathsAreMinimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyChange(t)
+		c.Servers, c.Downgrade = c.Servers[:1], cluster.Version{}
+		p := FindPath(c)
+		nodes := append(c.everywhere(), c.Servers[0])
+		if len(p.Hops) == 0 || !slices.Contains(nodes, c.Target) {
+			return
+		}
+		got := 0
+		for _, h := range p.Hops {
+			got += priceOf(h, c)
+		}
+		best := got
+		var walk func(at cluster.Version, seen []cluster.Version, price int)
+		walk = func(at cluster.Version, seen []cluster.Version, price int) {
+			if at == c.Target {
+				best = min(best, price)
+			}
+			if price >= best || len(seen) > 5 {
+				return
+			}
+			for _, to := range nodes {
+				for _, kind := range []HopKind{RollPatch, RollUp, RollDown, Physical, Logical} {
+					h := Hop{Kind: kind, From: at, To: to}
+					if legal(h, c) && !slices.Contains(seen, to) {
+						walk(to, append(slices.Clone(seen), to), price+priceOf(h, c))
+					}
+				}
+			}
+		}
+		walk(c.Servers[0], c.Servers, 0)
+		if best < got {
+			t.Fatalf("there is a way for %d, and this is for %d:\n%s", best, got, p)
+		}
+	})
+}
+
+// The order in which hosts, releases and members are told does not matter, and
+// nothing that was given is changed.
+func TestPathsDoNotDependOnOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyChange(t)
+		first := FindPath(c).String()
+		slices.Reverse(c.Hosts)
+		slices.Reverse(c.Servers)
+		for i := range c.Hosts {
+			c.Hosts[i].Releases = slices.Clone(c.Hosts[i].Releases)
+			slices.Reverse(c.Hosts[i].Releases)
+		}
+		if second := FindPath(c).String(); second != first {
+			t.Fatalf("%s\nand in another order\n%s", first, second)
+		}
+	})
+}
