@@ -230,7 +230,7 @@ func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []stri
 	if b.Meta.EtcdVersion.IsZero() || b.File == "" {
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("backup %s cannot be restored from: %w", b.Name, b.Err), Advice: "list-backups prints the others"}
 	}
-	spec, err := c.restoredSpec(ctx, f, b)
+	spec, err := restoredSpec(ctx, f, b)
 	if err != nil {
 		return err
 	}
@@ -242,24 +242,6 @@ func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []stri
 	fmt.Fprintf(out, "added restore-backup command: %s\n", added)
 	fmt.Fprintf(out, "the leading daemon makes the cluster what it was at %s; what was written since is lost to clients\n", b.Name.Time().Format(time.RFC3339))
 	return nil
-}
-
-// restoredSpec is what a command says of the cluster that it makes: what the
-// store asks for, as the predecessor's ctl writes it, since its daemon puts
-// that in force; where nothing is asked for, what the backup was of.
-func (c *ctl) restoredSpec(ctx context.Context, f *control.Folder, b backupstore.Backup) (cluster.Spec, error) {
-	read, err := f.ReadSpec(ctx)
-	switch {
-	case err != nil:
-		return cluster.Spec{}, err
-	case read.Spec != nil:
-		return cluster.Spec{MemberCount: read.Spec.MemberCount, EtcdVersion: read.Spec.EtcdVersion}, nil
-	}
-	spec := cluster.Spec{MemberCount: b.Meta.MemberCount, EtcdVersion: b.Meta.SpecVersion}
-	if spec.EtcdVersion.IsZero() {
-		spec.EtcdVersion = b.Meta.EtcdVersion
-	}
-	return spec, nil
 }
 
 func createBackup(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {

@@ -230,12 +230,27 @@ func TestCtlRestoreCommandHasTheSpecOfTheStore(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	ctlOut(t, store, "delete-command", fixtureBackup)
-	if err := os.Remove(filepath.Join(dir, "control", "etcd-cluster-spec")); err != nil {
-		t.Fatal(err)
+	if r := etcdadm(t, "restore", fixtureBackup, "--store", strings.TrimPrefix(store, "--backup-store="), "--yes"); r.code != ExitOK {
+		t.Fatalf("%+v", r)
 	}
-	ctlOut(t, store, "restore-backup", fixtureBackup)
-	if got := ctlOut(t, store, "list-commands"); !strings.Contains(got, `cluster_spec:<member_count:3 etcd_version:"3.5.35" >`) {
-		t.Errorf("without a spec in the store: %q", got)
+	if got := ctlOut(t, store, "list-commands"); !strings.Contains(got, ` restore_backup:<cluster_spec:<member_count:5 etcd_version:"3.6.16" > backup:`) {
+		t.Errorf("by etcdadm: %q", got)
+	}
+	spec := filepath.Join(dir, "control", "etcd-cluster-spec")
+	for _, content := range []string{"{", `{"memberCount":2,"etcdVersion":"3.6.16"}`, ""} {
+		ctlOut(t, store, "delete-command", fixtureBackup)
+		if err := os.WriteFile(spec, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if content == "" {
+			if err := os.Remove(spec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctlOut(t, store, "restore-backup", fixtureBackup)
+		if got := ctlOut(t, store, "list-commands"); !strings.Contains(got, `cluster_spec:<member_count:3 etcd_version:"3.5.35" >`) {
+			t.Errorf("with the spec %q in the store: %q", content, got)
+		}
 	}
 }
 

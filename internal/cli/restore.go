@@ -154,8 +154,13 @@ was written since the backup is not in it. Data is set aside, and
 				return err
 			}
 			f := control.New(store, "")
+			var spec cluster.Spec
 			if !undo {
-				if _, err := findBackup(ctx, backupstore.New(store), args[0]); err != nil {
+				b, err := findBackup(ctx, backupstore.New(store), args[0])
+				if err != nil {
+					return err
+				}
+				if spec, err = restoredSpec(ctx, f, b); err != nil {
 					return err
 				}
 			}
@@ -171,7 +176,7 @@ was written since the backup is not in it. Data is set aside, and
 				// status shows the path; the host knows the directory by its name.
 				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: filepath.Base(dir), Lost: q.lostHosts()}, out)
 			}
-			r := control.RestoreBackup{Backup: args[0], Lost: q.lostHosts()}
+			r := control.RestoreBackup{Backup: args[0], Spec: spec, Lost: q.lostHosts()}
 			if noBackup {
 				r.Flags = append(r.Flags, control.FlagNoBackup)
 			}
