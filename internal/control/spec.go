@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
@@ -189,14 +191,16 @@ func formatSpec(spec cluster.Spec) []byte {
 }
 
 // Hold sets or lifts the hold on the spec's member count, and leaves the rest
-// of the settings as they are.
+// of the settings as they are, also what a later release may have written.
 func (f *Folder) Hold(ctx context.Context, hold bool) error {
 	var s settings
+	rest := map[string]json.RawMessage{}
 	c, err := f.read(ctx, keySettings, &f.settings)
 	cond := blob.IfAbsent
 	if err == nil {
 		cond = blob.IfMatch(c.tag)
-		if err := json.Unmarshal(c.data, &s); err != nil {
+		_, err := parseLoose(c.data)
+		if err := errors.Join(err, json.Unmarshal(c.data, &s), json.Unmarshal(c.data, &rest)); err != nil {
 			return malformed(keySettings, adviceSpec, err)
 		}
 	} else if !errors.Is(err, blob.ErrNotFound) {
@@ -205,8 +209,11 @@ func (f *Folder) Hold(ctx context.Context, hold bool) error {
 	if s.Hold == hold {
 		return nil
 	}
-	s.Hold = hold
-	data, err := json.MarshalIndent(s, "", "  ")
+	maps.DeleteFunc(rest, func(key string, _ json.RawMessage) bool { return strings.EqualFold(key, "hold") }) // as it is read
+	if hold {
+		rest["hold"] = json.RawMessage("true")
+	}
+	data, err := json.MarshalIndent(rest, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the settings: %w", err)
 	}
