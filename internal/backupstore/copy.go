@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/durable"
@@ -200,6 +202,21 @@ func (p *passing) end() {
 // etcd's tools take it. The file is there only once it is whole; one that was
 // there before is not touched, and gives fs.ErrExist.
 func (c *Catalogue) Download(ctx context.Context, name backup.Name, file string, ids Identities, progress func(bytes int64)) (Backup, error) {
+	return c.Fetch(ctx, name, file, ids, Durable, progress)
+}
+
+// Keeping says how durable a file is to be.
+type Keeping int
+
+// How durable a file is to be.
+const (
+	Durable     Keeping = iota // when it is there
+	SyncedLater                // its owner syncs it; the disk begins to write at once
+	ThrownAway                 // nobody looks for it after a crash
+)
+
+// Fetch is Download for those who need the file for a while only.
+func (c *Catalogue) Fetch(ctx context.Context, name backup.Name, file string, ids Identities, keep Keeping, progress func(bytes int64)) (Backup, error) {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
 			err = fs.ErrExist
@@ -211,14 +228,14 @@ func (c *Catalogue) Download(ctx context.Context, name backup.Name, file string,
 		return Backup{}, err
 	}
 	defer s.Close()
-	if err := writeNew(file, s, progress); err != nil {
+	if err := writeNew(file, s, keep, progress); err != nil {
 		return Backup{}, fmt.Errorf("download backup %s to %s: %w", name, file, err)
 	}
 	return s.Backup, nil
 }
 
 // writeNew makes a file of a stream's bytes, whole or not at all.
-func writeNew(file string, r io.Reader, progress func(int64)) error {
+func writeNew(file string, r io.Reader, keep Keeping, progress func(int64)) error {
 	dir := filepath.Dir(file)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(file)+".*") // for its owner only
 	if err != nil {
@@ -227,13 +244,17 @@ func writeNew(file string, r io.Reader, progress func(int64)) error {
 	defer os.Remove(f.Name()) // gone by now, or left by a failure
 	defer f.Close()
 	buf := make([]byte, copyBuffer)
-	var size int64
+	var size, begun int64
 	for {
 		n, err := r.Read(buf)
 		if _, werr := f.Write(buf[:n]); werr != nil {
 			return werr
 		}
 		size += int64(n)
+		if keep == SyncedLater && size-begun >= writeBack {
+			beginToWrite(f, begun, size-begun)
+			begun = size
+		}
 		if n > 0 && progress != nil {
 			progress(size)
 		}
@@ -243,12 +264,24 @@ func writeNew(file string, r io.Reader, progress func(int64)) error {
 			return err
 		}
 	}
-	if err := f.Sync(); err != nil {
-		return err
+	if keep == Durable {
+		if err := f.Sync(); err != nil {
+			return err
+		}
 	}
 	// A link, unlike a rename, never replaces what is there.
-	if err := os.Link(f.Name(), file); err != nil {
+	if err := os.Link(f.Name(), file); err != nil || keep != Durable {
 		return err
 	}
 	return durable.SyncDir(dir)
+}
+
+// writeBack is how much is written before the disk is told to begin with it, so
+// that the sync at the end finds little to wait for.
+const writeBack = 32 << 20 // bytes
+
+// beginToWrite waits for nothing. Where the file system cannot do that, the sync
+// does it all.
+func beginToWrite(f *os.File, from, bytes int64) {
+	_ = unix.SyncFileRange(int(f.Fd()), from, bytes, unix.SYNC_FILE_RANGE_WRITE)
 }

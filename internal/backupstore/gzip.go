@@ -15,12 +15,14 @@ const (
 	mostBlocks = 8         // under way at a time, beside the one that is filled
 )
 
-// gzipWriter compresses the blocks of a stream side by side, into one member as
-// RFC 1952 has it. Each block stands for itself and is compressed in the better
-// of two ways: by repetitions, or, where there are none, by the frequency of its
-// bytes alone. The fast levels of the flate package leave such blocks as they
-// are, and base64 of what is compressed already (as Helm's releases are) would
-// keep a third too much.
+// gzipWriter compresses the blocks of a stream side by side. Each is a member of
+// its own, as RFC 1952 allows and every gunzip reads, and says in an extra field how
+// long it is, so that a reader can find them and unpack them side by side as well.
+//
+// A block is compressed in the better of two ways: by repetitions, or, where
+// there are none, by the frequency of its bytes alone. The fast levels of the
+// flate package leave such blocks as they are, and base64 of what is compressed
+// already (as Helm's releases are) would keep a third too much.
 //
 // Close has to be called, also after an error, and the writer is for one
 // goroutine.
@@ -30,8 +32,7 @@ type gzipWriter struct {
 	free    chan *gzipPart
 	queue   chan *gzipPart // in the order of the stream
 	written chan error     // how the writing of all parts ended
-	crc     uint32
-	size    uint32 // modulo 2^32, as the trailer wants it
+	begun   bool           // there is a member
 	closed  bool
 }
 
@@ -46,12 +47,19 @@ func newGzipWriter(w io.Writer) *gzipWriter {
 	return z
 }
 
-// gzipHeader: deflate, no name, no time, fastest, from an unknown system.
-var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
+// gzipHeader: deflate, with an extra field, no time, fastest, from an unknown
+// system; the extra field has eight bytes, which are our two letters, four more,
+// and these: the length of the whole member. The length is left out here.
+var gzipHeader = []byte{0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 4, 255, 8, 0, 'e', 'a', 4, 0}
+
+const (
+	gzipHead = 20 // bytes, with the length
+	gzipTail = 8  // bytes: CRC-32 and size of what was compressed
+)
 
 // drain writes the parts as they get done.
 func (z *gzipWriter) drain() {
-	_, err := z.w.Write(gzipHeader)
+	var err error
 	for p := range z.queue {
 		if perr := <-p.done; err == nil {
 			err = perr
@@ -70,7 +78,7 @@ func (z *gzipWriter) Write(data []byte) (int, error) {
 		n := copy(z.current.in[len(z.current.in):gzipBlock], rest)
 		z.current.in, rest = z.current.in[:len(z.current.in)+n], rest[n:]
 		if len(z.current.in) == gzipBlock {
-			z.submit(false)
+			z.submit()
 			z.current = <-z.free
 			z.current.in = z.current.in[:0]
 		}
@@ -78,28 +86,24 @@ func (z *gzipWriter) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-func (z *gzipWriter) submit(last bool) {
+func (z *gzipWriter) submit() {
 	p := z.current
-	z.crc = crc32.Update(z.crc, crc32.IEEETable, p.in)
-	z.size += uint32(len(p.in)) //nolint:gosec // modulo is what is wanted
-	go func() { p.done <- p.compress(last) }()
+	z.begun = true
+	go func() { p.done <- p.compress() }()
 	z.queue <- p
 }
 
-// Close ends the member and the work.
+// Close ends the last member and the work.
 func (z *gzipWriter) Close() error {
 	if z.closed {
 		return nil
 	}
 	z.closed = true
-	z.submit(true)
-	close(z.queue)
-	if err := <-z.written; err != nil {
-		return err
+	if len(z.current.in) > 0 || !z.begun {
+		z.submit()
 	}
-	trailer := binary.LittleEndian.AppendUint32(nil, z.crc)
-	_, err := z.w.Write(binary.LittleEndian.AppendUint32(trailer, z.size))
-	return err
+	close(z.queue)
+	return <-z.written
 }
 
 // gzipPart is a block with all that it takes to compress it.
@@ -112,9 +116,9 @@ type gzipPart struct {
 
 // compress makes out of in. The first way is good enough if it saves a quarter:
 // by frequencies alone, text saves about as much.
-func (p *gzipPart) compress(last bool) error {
+func (p *gzipPart) compress() error {
 	for i, level := range [...]int{flate.BestSpeed, flate.HuffmanOnly} {
-		if err := p.attempt(i, level, last); err != nil {
+		if err := p.attempt(i, level); err != nil {
 			return err
 		}
 		if got := p.attempts[i].Bytes(); i == 0 || len(got) < len(p.out) {
@@ -124,14 +128,18 @@ func (p *gzipPart) compress(last bool) error {
 			break
 		}
 	}
+	p.out = binary.LittleEndian.AppendUint32(p.out, crc32.ChecksumIEEE(p.in))
+	p.out = binary.LittleEndian.AppendUint32(p.out, uint32(len(p.in)))            //nolint:gosec // at most a block
+	binary.LittleEndian.PutUint32(p.out[gzipHead-4:gzipHead], uint32(len(p.out))) //nolint:gosec // see above
 	return nil
 }
 
-// attempt compresses the block in one way. A block that is not the last ends at
-// a whole byte, so that others can follow.
-func (p *gzipPart) attempt(i, level int, last bool) error {
+// attempt compresses the block in one way, behind room for the length.
+func (p *gzipPart) attempt(i, level int) error {
 	buf := &p.attempts[i]
 	buf.Reset()
+	buf.Write(gzipHeader)
+	buf.Write(make([]byte, gzipHead-len(gzipHeader)))
 	w := p.ways[i]
 	if w == nil {
 		var err error
@@ -145,8 +153,5 @@ func (p *gzipPart) attempt(i, level int, last bool) error {
 	if _, err := w.Write(p.in); err != nil {
 		return err
 	}
-	if last {
-		return w.Close()
-	}
-	return w.Flush()
+	return w.Close()
 }

@@ -125,7 +125,8 @@ func (s *Snapshot) Close() error {
 	if s.err == nil {
 		s.err = errors.New("read snapshot: closed")
 	}
-	return errors.Join(s.plain.Close(), s.body.Close())
+	err := s.body.Close() // first, so that nothing waits for more of it
+	return errors.Join(s.plain.Close(), err)
 }
 
 // decryption tells a key that does not fit from a file that is no encrypted one.

@@ -6,7 +6,6 @@ import (
 	"runtime"
 
 	"filippo.io/age"
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"etcdadm.io/backup"
@@ -164,7 +163,7 @@ func unpack(r io.Reader, e backup.Encoding, ids Identities) (io.ReadCloser, erro
 	}
 	switch e.Compression {
 	case backup.Gzip:
-		return gzip.NewReader(r)
+		return newGunzip(r)
 	case backup.Zstd:
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostZstdInput))
 		if err != nil {

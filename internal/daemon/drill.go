@@ -39,7 +39,7 @@ func (d Drill) Run(ctx context.Context, name backup.Name) (b backupstore.Backup,
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, fileSnapshot)
 	began := time.Now()
-	b, err = d.Catalogue.Download(ctx, name, file, d.Identities, nil)
+	b, err = d.Catalogue.Fetch(ctx, name, file, d.Identities, backupstore.ThrownAway, nil)
 	if err == nil {
 		drilled, err = d.restore(ctx, b, file, filepath.Join(dir, "site"))
 	}

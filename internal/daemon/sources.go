@@ -81,7 +81,7 @@ func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cl
 		return host.Built{}, err
 	}
 	restored, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
-		Snapshot: file, Verified: sum, DataDir: filepath.Join(dir, dirBuilt), Release: tool, Name: string(o.Name), PeerURLs: o.PeerURLs,
+		Snapshot: file, Verified: sum, UseUp: true, DataDir: filepath.Join(dir, dirBuilt), Release: tool, Name: string(o.Name), PeerURLs: o.PeerURLs,
 		Token: o.Token, Revision: src.RevisionTarget, Above: cluster.RevisionMargin,
 		Progress: func(done, _ int64) { progress(cluster.StageBuilding, done) },
 	})
@@ -91,7 +91,7 @@ func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cl
 	if err := s.d.disk.MarkData(filepath.Join(dir, dirBuilt), o.Token, o.Disk); err != nil {
 		return host.Built{}, err
 	}
-	if err := os.Remove(file); err != nil { // its content is in what was built
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) { // its content is in what was built
 		return host.Built{}, fmt.Errorf("make room after staging: %w", err)
 	}
 	src.Revision, src.RevisionTarget = restored.From, max(src.RevisionTarget, restored.Revision)
@@ -124,7 +124,7 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 		if err != nil {
 			return src, err
 		}
-		if _, err = s.catalogue.Download(ctx, name, file, ids, progress); err != nil {
+		if _, err = s.catalogue.Fetch(ctx, name, file, ids, backupstore.SyncedLater, progress); err != nil {
 			return src, fmt.Errorf("fetch backup %s: %w", name, withKeyHint(err))
 		}
 		return src, nil

@@ -43,6 +43,10 @@ type RestoreOptions struct {
 	// Verified is the SHA-256 (hexadecimal) that the caller has computed over
 	// this very file. If it is empty the file is read and checked here.
 	Verified string
+	// UseUp lets the file itself become the database, where the release's tool
+	// does not insist on a copy. Then it is gone afterwards, also after an error.
+	// It has to be on the disk of DataDir.
+	UseUp    bool
 	DataDir  string          // to be made; its parent is there and nothing has its name
 	Release  release.Release // of the version that wrote the backup
 	Name     string          // of the one founding voter
@@ -52,8 +56,10 @@ type RestoreOptions struct {
 	Above    int64           // and to be above the snapshot's at least
 	Member   cluster.MemberID
 	Cluster  cluster.ClusterID // expected of the result; 0: any
-	// Progress is told, from another goroutine, how many bytes there are.
+	// Progress is told, maybe from another goroutine, how many bytes there are.
 	Progress func(done, total int64) `json:"-"`
+
+	whole bool // the tool is to see all of the database, whatever its release
 }
 
 // Restored is what came out.
@@ -190,7 +196,12 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	} else if before != nil {
 		return *before, nil
 	}
-	if err := needSpace(s.dir, size+spareSpace); err != nil {
+	onExcerpt := tool.OnExcerpt() && !o.whole
+	need := size + spareSpace
+	if onExcerpt && o.UseUp {
+		need = spareSpace
+	}
+	if err := needSpace(s.dir, need); err != nil {
 		return Restored{}, err
 	}
 	h, err := peek(o.Snapshot)
@@ -199,9 +210,13 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	}
 	data := s.path("data")
 	bump := bumpBy(o, tool, h)
-	stop := reportGrowth(filepath.Join(data, "member", "snap", "db"), size, o.Progress)
-	err = tool.run(ctx, s, restoreArgs(o, data, bump)...)
-	stop()
+	if onExcerpt {
+		err = restoreOnExcerpt(ctx, o, s, tool, data, bump, size)
+	} else {
+		stop := reportGrowth(filepath.Join(data, "member", "snap", "db"), size, o.Progress)
+		err = tool.run(ctx, s, restoreArgs(o, data, bump)...)
+		stop()
+	}
 	if err != nil {
 		return Restored{}, err
 	}

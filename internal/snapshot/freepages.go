@@ -1,0 +1,104 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"os"
+)
+
+// A bbolt file begins with two pages that hold the same facts, in the byte order
+// of the machine; the newer of them counts. Source: bbolt's internal/common,
+// page.go and meta.go, format version 2.
+const (
+	boltMagic  = 0xED0CDAED
+	boltFormat = 2
+
+	pageHead     = 16 // bytes: number 8, flags 2, count 2, overflow 4
+	pageFlagsAt  = 8
+	pageFreeList = 0x10 // the flag of a page that lists free ones
+
+	metaSize   = 64 // bytes: magic 4, format 4, page size 4, flags 4, root 16, and
+	metaListAt = 32 // which page lists the free ones
+	metaNextAt = 40 // how many pages there are
+	metaTxAt   = 48 // the transaction that wrote it
+	metaSumAt  = 56 // FNV-1a of all before
+
+	// metaNoList is how etcd has it: the free pages are looked for at each start.
+	metaNoList = ^uint64(0)
+)
+
+// skipFreePages lets bbolt open a database for writing without looking for its
+// free pages, which takes memory for each page that there is. It adds a list
+// that names none, so that what is written next is appended; etcd finds the free
+// ones at its start, as ever.
+func skipFreePages(path string) error {
+	pageSize, err := pageSizeOf(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	at, meta, err := newestMeta(f, pageSize)
+	if err != nil || meta == nil || binary.NativeEndian.Uint64(meta[metaListAt:]) != metaNoList {
+		return err
+	}
+	list := binary.NativeEndian.Uint64(meta[metaNextAt:])
+	page := make([]byte, pageSize)
+	binary.NativeEndian.PutUint64(page, list)
+	binary.NativeEndian.PutUint16(page[pageFlagsAt:], pageFreeList)
+	if _, err := f.WriteAt(page, int64(list)*pageSize); err != nil { //nolint:gosec // newestMeta has held it against the size
+		return err
+	}
+	binary.NativeEndian.PutUint64(meta[metaListAt:], list)
+	binary.NativeEndian.PutUint64(meta[metaNextAt:], list+1)
+	binary.NativeEndian.PutUint64(meta[metaSumAt:], metaSum(meta))
+	_, err = f.WriteAt(meta, at)
+	return err
+}
+
+func pageSizeOf(path string) (int64, error) {
+	db, err := openDatabase(path)
+	if err != nil {
+		return 0, err
+	}
+	return int64(db.Info().PageSize), db.Close()
+}
+
+// newestMeta reads the facts that count, and tells where they are. Nil: they are
+// in a form that is not known here.
+func newestMeta(f *os.File, pageSize int64) (at int64, newest []byte, err error) {
+	for _, place := range []int64{pageHead, pageSize + pageHead} {
+		meta := make([]byte, metaSize)
+		if _, err := f.ReadAt(meta, place); err != nil {
+			return 0, nil, err
+		}
+		if binary.NativeEndian.Uint32(meta) != boltMagic || binary.NativeEndian.Uint32(meta[4:]) != boltFormat ||
+			binary.NativeEndian.Uint64(meta[metaSumAt:]) != metaSum(meta) {
+			continue
+		}
+		if newest == nil || binary.NativeEndian.Uint64(meta[metaTxAt:]) > binary.NativeEndian.Uint64(newest[metaTxAt:]) {
+			at, newest = place, meta
+		}
+	}
+	if newest == nil {
+		return 0, nil, nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, nil, err
+	}
+	if pages := binary.NativeEndian.Uint64(newest[metaNextAt:]); pages > uint64(info.Size()/pageSize) { //nolint:gosec // a size is not negative
+		return 0, nil, fmt.Errorf("%w: it has %d bytes of its %d pages", ErrDamaged, info.Size(), pages)
+	}
+	return at, newest, nil
+}
+
+func metaSum(meta []byte) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(meta[:metaSumAt]) // never fails
+	return h.Sum64()
+}
