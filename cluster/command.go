@@ -55,6 +55,11 @@ type Backup struct {
 	Proven   bool      `json:"proven,omitempty"` // verified in the store, or restored in a drill
 	// Encrypted: a host needs the secret key to make anything of it.
 	Encrypted bool `json:"encrypted,omitempty"`
+	// Cluster, Term and Index say how far the member had come that it was taken
+	// from, in raft's order; zero: not recorded.
+	Cluster ClusterID `json:"cluster,omitempty"`
+	Term    uint64    `json:"term,omitempty"`
+	Index   uint64    `json:"index,omitempty"`
 	// Drilled is when it was last restored into an etcd that was thrown away,
 	// and was good; zero: never.
 	Drilled time.Time `json:"drilled,omitzero"`
@@ -66,6 +71,9 @@ type BackupsView struct {
 	At time.Time `json:"at,omitzero"`
 	// Newest are the newest backups, the newest first; at most a few.
 	Newest []Backup `json:"newest,omitempty"`
+	// Proven is the newest that is known to be proven, which may be older than
+	// those; nil: none is known.
+	Proven *Backup `json:"proven,omitempty"`
 	// Interval is how often one is wanted; zero: never by itself.
 	Interval time.Duration `json:"interval,omitempty"`
 	// DrillInterval is how often one is to be restored into an etcd that is

@@ -132,15 +132,6 @@ type Reach struct {
 	Answers bool     `json:"answers"` // something accepted a connection at a peer URL of it
 }
 
-// SetAside is a data directory that was moved away under a name of its own.
-type SetAside struct {
-	Dir     string    `json:"dir"`
-	Cluster ClusterID `json:"cluster,omitempty"`
-	Member  MemberID  `json:"member,omitempty"`
-	Reason  string    `json:"reason"`
-	Bytes   int64     `json:"bytes,omitempty"`
-}
-
 // Problem is something about one host that a person should know: a code that
 // names a page of docs/operations, a sentence, and the way out.
 type Problem struct {
@@ -199,6 +190,9 @@ type HostState struct {
 	// Highest is the highest (revision, term, index) that the host remembers.
 	Highest  Progress   `json:"highest,omitzero"`
 	SetAside []SetAside `json:"setAside,omitempty"`
+	// PruneAfter is how long the host keeps what it set aside of a member that
+	// was removed, before it may be pruned by itself; zero: for ever.
+	PruneAfter time.Duration `json:"pruneAfter,omitempty"`
 	// Foreign names data on the disk that this host cannot account for.
 	Foreign  []SetAside `json:"foreign,omitempty"`
 	Problems []Problem  `json:"problems,omitempty"`

@@ -22,6 +22,9 @@ const (
 	OpRefuse OpKind = "refuse"
 	// OpSetAside stops a member that was removed and moves its data away.
 	OpSetAside OpKind = "set-aside"
+	// OpPrune removes what was set aside of a member that a quorum removed
+	// (SAFETY.md, rule 22). It returns when the directory is out of its place.
+	OpPrune OpKind = "prune"
 	// OpForget drops a preparation that was never started.
 	OpForget OpKind = "forget"
 
@@ -64,9 +67,9 @@ type Op struct {
 	Generation uint64     `json:"generation,omitempty"` // prepare, start, refuse
 	Nonce      string     `json:"nonce,omitempty"`      // prepare, start
 	Token      string     `json:"token,omitempty"`      // prepare
-	Cluster    ClusterID  `json:"cluster,omitempty"`    // prepare, start of a joiner, set-aside
+	Cluster    ClusterID  `json:"cluster,omitempty"`    // prepare, start of a joiner, set-aside, prune
 	Known      []MemberID `json:"known,omitempty"`      // prepare
-	Member     MemberID   `json:"member,omitempty"`     // start, set-aside; the target of a membership op
+	Member     MemberID   `json:"member,omitempty"`     // start, set-aside, prune; the target of a membership op
 	Founding   bool       `json:"founding,omitempty"`   // start: as the intent's founder
 	// Members is the membership that a joining member is started with.
 	Members     []Member `json:"members,omitempty"`
@@ -75,7 +78,8 @@ type Op struct {
 	Host        HostID   `json:"host,omitempty"`        // whom a membership op is about
 	Quarantined bool     `json:"quarantined,omitempty"` // start, restart
 	Reason      string   `json:"reason,omitempty"`      // set-aside, stop, backup
-	Backup      string   `json:"backup,omitempty"`      // drill: its name
+	Backup      string   `json:"backup,omitempty"`      // drill: its name; prune: the one that stands above
+	Dir         string   `json:"dir,omitempty"`         // prune: the directory, by its name
 	Command     string   `json:"command,omitempty"`     // stage, backup: the command that it is for
 	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one
 }
@@ -88,6 +92,9 @@ func (o Op) String() string {
 	}
 	if o.Member != 0 {
 		fmt.Fprintf(&b, " (member %s)", o.Member)
+	}
+	if o.Dir != "" {
+		fmt.Fprintf(&b, " %s", o.Dir)
 	}
 	return b.String()
 }

@@ -90,6 +90,9 @@ func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
 	case "by-hand":
 		return w.byHand(t, d, args)
 	}
+	if w.pruneFault(d, args) {
+		return ""
+	}
 	return w.hostFault(t, d, args)
 }
 
@@ -220,13 +223,13 @@ func (w *world) hostFault(t *testing.T, d *datadriven.TestData, args []string) s
 func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 	switch d.Cmd {
 	case "down":
-		h.down = true
+		h.down, h.ended = true, w.logOf(h)
 	case "up":
 		h.down = false
 	case "unpromised":
 		h.unpromised = true
 	case "mend":
-		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew = "", false, false, false, false, nil, 0
+		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew, h.alarm, h.jammed = "", false, false, false, false, nil, 0, false, false
 	case "dead":
 		h.dead = true
 	case "hung":
@@ -291,7 +294,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 func (w *world) wipe(h *worldHost, as cluster.HostID) {
 	w.minted++
 	fresh := cluster.HostState{
-		Host: h.Host, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: h.Cluster, Releases: h.Releases, URLs: h.URLs, Address: h.Address,
+		Host: h.Host, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: h.Cluster, Releases: h.Releases, URLs: h.URLs, Address: h.Address, PruneAfter: h.PruneAfter,
 	}
 	if as != "" {
 		fresh.Host = as

@@ -167,6 +167,8 @@ func (l *laws) generationOp(x HostOp, h *cluster.HostReport) bool {
 		l.must(listed && s.Up && !s.Learner, "a backup through a member that is no voter that is up")
 	case cluster.OpDrill:
 		l.must(x.Op.Backup != "", "a drill of no backup")
+	case cluster.OpPrune:
+		l.prune(x, h)
 	case cluster.OpStop:
 		l.must(!l.seen || !l.roster.HasQuorum(), "a member stopped that may be part of a quorum")
 	default:

@@ -51,6 +51,7 @@ func rulesFor(k GoalKind) []rule {
 		rule{"shrink", shrink},
 		rule{"converge-options", convergeOptions},
 		rule{"tidy", tidy},
+		rule{"prune", prune},
 		rule{"steady", steady},
 	)
 }

@@ -23,6 +23,7 @@ import (
 //	                                               handover: another leader takes over after every action
 //	slow                                           decide on an action that is under way until: lands
 //	waits                                          what each command of the queue waits for
+//	asides                                         what becomes of everything that is set aside
 //	show                                           what the members, hosts and intent are
 //
 // A block may hold several commands, one a line.
@@ -110,6 +111,8 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 			d.Fatalf(t, "%v", err)
 		}
 		return ""
+	case "asides":
+		return w.asides()
 	case "ended":
 		return strings.Join(w.queue.ended, "\n") + "\n"
 	}
@@ -361,7 +364,7 @@ func (w *world) show() string {
 		if len(h.SetAside) > 0 {
 			fmt.Fprintf(&b, "host %s has set aside:", h.Host)
 			for _, s := range h.SetAside {
-				fmt.Fprintf(&b, " %s", s.Dir)
+				fmt.Fprintf(&b, " %s", s.Name())
 			}
 			b.WriteString("\n")
 		}

@@ -21,7 +21,7 @@ func setAside(v *view) *Decision {
 		}
 		switch {
 		case v.superseded(h):
-			return v.setAsideOp(h, "superseded", fmt.Sprintf("host %s carries a member of generation %d, which generation %d superseded", h.Host, h.Local.Generation, v.intent.Generation))
+			return v.setAsideOp(h, cluster.AsideSuperseded, fmt.Sprintf("host %s carries a member of generation %d, which generation %d superseded", h.Host, h.Local.Generation, v.intent.Generation))
 		case v.removed(h):
 			if took, listed := v.roster.Seat(h.Local.Took); listed {
 				// What ran as a member that is listed is looked at by a person.
@@ -31,7 +31,7 @@ func setAside(v *view) *Decision {
 			if !v.surelyPromisedBefore(h) {
 				return &Decision{Reason: fmt.Sprintf("host %s carries member %s, which is not listed: look once more", h.Host, h.Local.Member), Again: soon}
 			}
-			return v.setAsideOp(h, "removed", fmt.Sprintf("member %s of host %s was removed from the cluster", h.Local.Member, h.Host))
+			return v.setAsideOp(h, cluster.AsideRemoved, fmt.Sprintf("member %s of host %s was removed from the cluster", h.Local.Member, h.Host))
 		}
 	}
 	return nil

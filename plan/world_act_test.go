@@ -106,6 +106,8 @@ func (w *world) apply(o HostOp) error {
 		return w.takeBackup(h, o.Op)
 	case cluster.OpSetAside:
 		return w.setAside(h, o.Op)
+	case cluster.OpPrune:
+		return w.pruneAside(h, o.Op)
 	default:
 		return fmt.Errorf("an op that this world does not know")
 	}
@@ -237,7 +239,10 @@ func (w *world) setAside(h *worldHost, op cluster.Op) error {
 		h.Problems = []cluster.Problem{{Code: "data-not-set-aside", Sentence: "the data is held", Unfit: true}}
 		return fmt.Errorf("the data is held")
 	}
-	h.SetAside = append(h.SetAside, cluster.SetAside{Dir: fmt.Sprintf("%s-%s", op.Member, op.Reason), Cluster: op.Cluster, Member: op.Member, Reason: op.Reason})
+	h.SetAside = append(h.SetAside, cluster.SetAside{
+		Dir: fmt.Sprintf("/data-trashcan/%s-%s", op.Member, op.Reason), Cluster: op.Cluster, Generation: op.Generation, Member: op.Member, Reason: op.Reason,
+		At: w.now.Add(h.skew), Log: w.logOf(h), Version: h.Local.Version,
+	})
 	h.vanished = false
 	h.Local, h.Process, h.dead, h.stuck, h.behind, h.quiet = cluster.LocalMember{}, cluster.Process{}, false, false, 0, 0
 	return nil

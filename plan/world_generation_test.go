@@ -103,6 +103,9 @@ func (w *world) takeBackup(h *worldHost, op cluster.Op) error {
 	w.minted++
 	now := w.now.Add(h.skew)
 	b := cluster.Backup{Name: fmt.Sprintf("b-%d", w.minted), At: now, Version: h.Local.Version, Revision: int64(w.minted), Reason: op.Reason}
+	if c := w.clusterOf(h); c != nil {
+		b.Cluster, b.Term, b.Index = c.id, c.term, c.index
+	}
 	h.Taken = &cluster.Taken{Began: now, Ended: now, Reason: op.Reason, Command: op.Command, Backup: &b}
 	w.queue.backups = append([]cluster.Backup{b}, w.queue.backups...)
 	return nil

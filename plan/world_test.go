@@ -42,19 +42,22 @@ type worldStore struct {
 // flags say what is wrong with it.
 type worldHost struct {
 	cluster.HostState
-	down       bool          // machine off: neither daemon nor member answers
-	promised   cluster.Fence // what it says that it promised, when it refuses
-	gap        string        // kind of the gap when the daemon does not answer; the member runs on
-	unpromised bool          // the daemon answers without a promise
-	dead       bool          // the member's process does not run, whatever the daemon does
-	stuck      bool          // the member never catches up
-	vanished   bool          // the files are gone under the running process
-	balks      bool          // it refuses to start a member, and does not say why before
-	hung       bool          // the process runs and answers nothing
-	held       bool          // something holds the data: it cannot be moved
-	auth       bool          // etcd asks for a credential that the daemon has not
-	behind     int           // looks until it has caught up
-	quiet      int           // looks until a member that was just started serves
+	down       bool             // machine off: neither daemon nor member answers
+	promised   cluster.Fence    // what it says that it promised, when it refuses
+	gap        string           // kind of the gap when the daemon does not answer; the member runs on
+	unpromised bool             // the daemon answers without a promise
+	dead       bool             // the member's process does not run, whatever the daemon does
+	stuck      bool             // the member never catches up
+	vanished   bool             // the files are gone under the running process
+	balks      bool             // it refuses to start a member, and does not say why before
+	hung       bool             // the process runs and answers nothing
+	held       bool             // something holds the data: it cannot be moved
+	auth       bool             // etcd asks for a credential that the daemon has not
+	behind     int              // looks until it has caught up
+	quiet      int              // looks until a member that was just started serves
+	alarm      bool             // its member has raised one
+	ended      cluster.Progress // the end of its log, when the machine went off
+	jammed     bool             // what was set aside cannot be removed
 	skew       time.Duration
 	address    int // how often it moved
 }
@@ -89,7 +92,7 @@ func (w *world) host(id cluster.HostID) *worldHost {
 func (w *world) addHost(id cluster.HostID, releases ...cluster.Version) *worldHost {
 	w.minted++
 	h := &worldHost{HostState: cluster.HostState{
-		Host: id, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: "test", Releases: releases,
+		Host: id, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: "test", Releases: releases, PruneAfter: 24 * time.Hour,
 	}}
 	h.setURLs()
 	w.hosts = append(w.hosts, h)
@@ -318,6 +321,9 @@ func (w *world) status(h *worldHost, c *worldCluster, m *cluster.Member) *cluste
 	}
 	if w.hasQuorum(c) {
 		st.Leader, st.Healthy = c.leader, true
+	}
+	if h.alarm {
+		st.Alarms = []string{"CORRUPT " + st.Member.String()}
 	}
 	if h.behind > 0 || h.stuck {
 		st.Index, st.Applied = c.index/2, c.index/2

@@ -65,6 +65,7 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	})
 	fs.Func("auto-recover-after", "recover from the furthest survivor without a person once the quorum was gone for so long, with the hosts out of sight given up; it may lose writes that only those had. 0: never (default 0)", durationInto(&c.AutoRecoverAfter))
 	fs.Func("dead-after", "how long a member may be silent before it is replaced (default 2m)", durationInto(&c.DeadAfter))
+	fs.Func("prune-after", "how long what was set aside of a removed member is kept at least, before it is removed by itself; that takes a whole cluster and a newer proven backup as well. 0: until a person removes it (default 1d)", durationInto(&c.PruneAfter))
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 	fs.Func("host-id", "this host's ID; the default is kept in the data directory", func(s string) error {
 		c.HostID = cluster.HostID(s)

@@ -100,10 +100,8 @@ func newestProven(ctx context.Context, conn *console.Console) *cluster.Backup {
 	if err != nil || report.Observation == nil {
 		return nil
 	}
-	for _, b := range report.Observation.Backups.Newest {
-		if b.Proven {
-			return &b
-		}
+	if b := console.BackupsOf(report.Observation); b != nil {
+		return b.Proven
 	}
 	return nil
 }

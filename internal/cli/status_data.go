@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -32,10 +33,28 @@ func printData(w io.Writer, r console.Report) {
 		}
 	}
 	printSteps(w, r.Steps)
-	for _, h := range o.Hosts {
-		for _, a := range h.SetAside {
-			fmt.Fprintf(w, "set aside on %s: %s (%s, %s)\n", h.Host, filepath.Base(a.Dir), a.Reason, sizeWords(a.Bytes))
-		}
+	for _, a := range r.Aside {
+		printOneAside(w, a, o.At)
+	}
+}
+
+// printOneAside says what a directory is that was set aside, and whether it goes
+// by itself.
+func printOneAside(w io.Writer, a plan.Aside, now time.Time) {
+	facts := []string{a.Reason, sizeWords(a.Bytes)}
+	if !a.At.IsZero() {
+		facts = append(facts, tookWords(a.Age)+" old")
+	}
+	fmt.Fprintf(w, "set aside on %s: %s (%s)\n", a.Host, a.Name(), strings.Join(facts, ", "))
+	switch {
+	case a.ByHand != "":
+		fmt.Fprintf(w, "  stays until a person removes it, as %s: %s\n", a.ByHand, a.Command)
+	case !a.After.IsZero():
+		fmt.Fprintf(w, "  is removed by itself in %s at the earliest, once a newer backup is proven\n", tookWords(a.After.Sub(now)))
+	case a.Waits != "":
+		fmt.Fprintf(w, "  is removed by itself, and waits: %s\n", a.Waits)
+	default:
+		fmt.Fprintln(w, "  is removed by itself now")
 	}
 }
 

@@ -27,7 +27,7 @@ func TestStatusOfData(t *testing.T) {
 		}}},
 	}
 	d := plan.Decision{Rule: "generation", Reason: "host a makes it ready"}
-	r := console.Report{Observation: o, Decision: &d, Backups: console.BackupsOf(o), Queue: plan.Queue(o, d), Steps: plan.Progress(o)}
+	r := console.Report{Observation: o, Decision: &d, Backups: console.BackupsOf(o), Queue: plan.Queue(o, d), Steps: plan.Progress(o), Aside: plan.Asides(o)}
 	var out bytes.Buffer
 	printData(&out, r)
 	for _, want := range []string{
@@ -37,7 +37,7 @@ func TestStatusOfData(t *testing.T) {
 		"2026-11-21T11:00:00Z-000000  undo what host a set aside as old",
 		"runs: host a makes it ready: fetching, 77 bytes so far",
 		"→ make what host a set aside as old ready on host a",
-		"set aside on a: old (superseded, 12 MiB)",
+		"set aside on a: old (superseded, 12 MiB)\n  stays until a person removes it, as no quorum removed its member: etcdadm host prune a --dir old\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
@@ -47,5 +47,23 @@ func TestStatusOfData(t *testing.T) {
 	printData(&out, console.Report{Observation: &cluster.Observation{At: now}, Backups: &console.Backups{Failed: "host a: no room"}})
 	if !strings.Contains(out.String(), "last backup: none, and none is taken by itself") || !strings.Contains(out.String(), "no room") {
 		t.Error(out.String())
+	}
+}
+
+func TestStatusOfSetAside(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	aside := cluster.SetAside{Dir: "/d/data-trashcan/x", Reason: cluster.AsideRemoved, Bytes: 3 << 20, At: now.Add(-5 * time.Hour)}
+	for want, a := range map[string]plan.Aside{
+		"stays until a person removes it, as it is of another generation: etcdadm host prune c --dir x": {ByHand: "it is of another generation", Command: "etcdadm host prune c --dir x"},
+		"is removed by itself in 19h0m at the earliest, once a newer backup is proven":                  {Waits: "it is kept for 24h", After: now.Add(19 * time.Hour)},
+		"is removed by itself, and waits: not every voter is up":                                        {Waits: "not every voter is up"},
+		"is removed by itself now": {},
+	} {
+		a.Host, a.SetAside, a.Age = "c", aside, 5*time.Hour
+		var out bytes.Buffer
+		printOneAside(&out, a, now)
+		if got := out.String(); got != "set aside on c: x (removed, 3072 KiB, 5h0m old)\n  "+want+"\n" {
+			t.Errorf("want %q:\n%s", want, got)
+		}
 	}
 }

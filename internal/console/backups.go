@@ -14,7 +14,7 @@ type Backups struct {
 	Age time.Duration `json:"age,omitempty"`
 	// Took is how long it took; zero when it was not taken by a daemon of now.
 	Took time.Duration `json:"took,omitempty"`
-	// Proven is the newest of the newest few that was verified.
+	// Proven is the newest that is known to have been verified, and was good.
 	Proven *cluster.Backup `json:"proven,omitempty"`
 	// On is the host that takes one now.
 	On cluster.HostID `json:"on,omitempty"`
@@ -41,6 +41,9 @@ func BackupsOf(o *cluster.Observation) *Backups {
 		if b.Drilled.After(out.Drilled) {
 			out.Drilled = b.Drilled
 		}
+	}
+	if out.Proven == nil {
+		out.Proven = o.Backups.Proven
 	}
 	for i := range o.Hosts {
 		h := &o.Hosts[i]

@@ -98,6 +98,8 @@ type Report struct {
 	Backups *Backups       `json:"backups,omitempty"`
 	Queue   []plan.Waiting `json:"queue,omitempty"`
 	Steps   []plan.Step    `json:"steps,omitempty"`
+	// Aside is what becomes of everything that is set aside.
+	Aside []plan.Aside `json:"aside,omitempty"`
 	// Recent are the last decisions that were said, oldest first.
 	Recent       []Said        `json:"recent,omitempty"`
 	Certificates []Certificate `json:"certificates,omitempty"`

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
@@ -29,6 +30,29 @@ func (v catalogueView) List(ctx context.Context) ([]cluster.Backup, error) {
 	return out, nil
 }
 
+// provenAmong is how many of the newest backups are looked at for a proven one.
+const provenAmong = 24
+
+// Proven implements manager.Catalogue.
+func (v catalogueView) Proven(ctx context.Context) (cluster.Backup, bool, error) {
+	entries, err := v.catalogue.List(ctx)
+	if err != nil {
+		return cluster.Backup{}, false, err
+	}
+	for some := range slices.Chunk(entries[:min(len(entries), provenAmong)], 8) {
+		described, err := v.catalogue.Describe(ctx, some)
+		if err != nil {
+			return cluster.Backup{}, false, err
+		}
+		for _, b := range described {
+			if b.Manifest.Proven() {
+				return asBackup(b), true, nil
+			}
+		}
+	}
+	return cluster.Backup{}, false, nil
+}
+
 // Find implements manager.Catalogue.
 func (v catalogueView) Find(ctx context.Context, name string) (cluster.Backup, bool, error) {
 	n, err := backup.ParseName(name)
@@ -48,6 +72,7 @@ func (v catalogueView) Find(ctx context.Context, name string) (cluster.Backup, b
 func asBackup(b backupstore.Backup) cluster.Backup {
 	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Meta.EtcdVersion, Encrypted: b.Encoding.Encrypted}
 	if m := b.Manifest; m != nil {
+		out.Cluster, out.Term, out.Index = m.ClusterID, m.Position.Term, m.Position.Index
 		out.Revision, out.Bytes, out.Reason, out.Proven = m.Position.Revision, m.Snapshot.Size, string(m.Reason), m.Proven()
 		for _, v := range m.Verifications {
 			if v.Depth == backup.DepthDrilled && v.OK {

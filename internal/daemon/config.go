@@ -71,6 +71,9 @@ type Config struct {
 	Backups        backupstore.Choices
 	OnSigterm      SigtermAction
 	DeadAfter      time.Duration // 0: the spec's, or the default
+	// PruneAfter is how long what was set aside of a removed member is kept at
+	// least (SAFETY.md, rule 22); 0: until a person removes it.
+	PruneAfter time.Duration
 	// AutoRecoverAfter: recover from a survivor without a person after the
 	// quorum was gone for so long; 0: never.
 	AutoRecoverAfter time.Duration
@@ -88,6 +91,7 @@ func Default() Config {
 		PKIDir:                "/etc/kubernetes/pki/etcd-manager",
 		DiscoveryPollInterval: time.Minute,
 		BackupInterval:        15 * time.Minute,
+		PruneAfter:            24 * time.Hour, // so that a person who looks the next day still finds it
 		HostsFile:             "/etc/hosts",
 		OnSigterm:             SigtermStop,
 		LogFormat:             "text",

@@ -73,6 +73,7 @@ func (d *daemon) report() console.Report {
 	}
 	if o := s.Observation; o != nil && s.Decision != nil {
 		r.Backups, r.Queue, r.Steps = console.BackupsOf(o), plan.Queue(o, *s.Decision), plan.Progress(o)
+		r.Aside = plan.Asides(o)
 	}
 	for _, c := range r.Contacts {
 		if c.Host == s.Leader {

@@ -145,6 +145,8 @@ func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest) cluster.A
 		return h.refuse(ctx, op)
 	case cluster.OpSetAside:
 		return h.setAside(ctx, op, req.Fence)
+	case cluster.OpPrune:
+		return h.pruneRemoved(ctx, req)
 	case cluster.OpForget:
 		return h.forget(ctx)
 	case cluster.OpStage:

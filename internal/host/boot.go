@@ -22,6 +22,7 @@ func (h *Host) start(ctx context.Context) {
 	if broken {
 		return
 	}
+	h.finishRemovals()
 	t := h.beginWait(ctx, cluster.Op{Kind: opBoot})
 	if t == nil {
 		return
@@ -193,6 +194,7 @@ func (h *Host) tick(ctx context.Context) {
 		return
 	}
 	h.beat(ctx)
+	h.forgivePruning()
 	h.noticeLog()
 	s := h.snapshot()
 	p := h.o.Process.Status()

@@ -185,7 +185,7 @@ func TestRealMember(t *testing.T) {
 			if m, w, err := disk.Data("t1", "d1"); !m || !w || err != nil {
 				t.Fatalf("marked %v, log %v, %v", m, w, err)
 			}
-			if _, err := disk.SetAside("t1", "x", 0, 0); !errors.Is(err, runtime.ErrLocked) {
+			if _, err := disk.SetAside("t1", cluster.SetAside{Reason: "x"}); !errors.Is(err, runtime.ErrLocked) {
 				t.Fatalf("data in use was moved: %v", err)
 			}
 			e.stop()
@@ -199,7 +199,7 @@ func TestRealMember(t *testing.T) {
 			}
 			e.stop()
 
-			if a, err := disk.SetAside("t1", "x", 0, 0); err != nil || a.Bytes == 0 {
+			if a, err := disk.SetAside("t1", cluster.SetAside{Reason: "x"}); err != nil || a.Bytes == 0 {
 				t.Fatalf("%+v %v", a, err)
 			}
 			// The arguments of a restart found nothing on an empty directory.

@@ -118,7 +118,7 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	err := h.save(ctx, func(s *State) {
 		if l := s.Local; l.Token != "" {
 			s.Journal = &Entry{
-				Op:   cluster.Op{Kind: cluster.OpSetAside, Token: l.Token, Cluster: l.Cluster, Member: l.Member, Reason: reason},
+				Op:   cluster.Op{Kind: cluster.OpSetAside, Token: l.Token, Cluster: l.Cluster, Member: l.Member, Generation: l.Generation, Reason: reason},
 				Step: stepMove,
 			}
 			if l.Member != 0 {
@@ -191,7 +191,14 @@ func (h *Host) moveData(ctx context.Context, s State) error {
 			return fmt.Errorf("stop member: %w", err)
 		}
 	}
-	if _, err := h.o.Disk.SetAside(op.Token, op.Reason, op.Cluster, op.Member); err != nil {
+	what := cluster.SetAside{Cluster: op.Cluster, Generation: op.Generation, Member: op.Member, Reason: op.Reason}
+	if s.Launch != nil && s.Launch.Token == op.Token {
+		what.Version = s.Launch.Version
+	}
+	if op.Reason == cluster.AsideRemoved {
+		what.Log = h.asideLog(ctx, op)
+	}
+	if _, err := h.o.Disk.SetAside(op.Token, what); err != nil {
 		return fmt.Errorf("set data aside: %w", err)
 	}
 	return h.save(ctx, func(s *State) {
@@ -200,6 +207,20 @@ func (h *Host) moveData(ctx context.Context, s State) error {
 		}
 		s.Local, s.Launch, s.Journal = cluster.LocalMember{}, nil, nil
 	})
+}
+
+// asideLog is how far the log goes that is about to be set aside; zero when that
+// cannot be read, or when it is not the member's own. Without it nothing can show
+// later that what serves has gone further, and the data is kept (SAFETY.md, rule 22).
+func (h *Host) asideLog(ctx context.Context, op cluster.Op) (end cluster.Progress) {
+	c, m, err := h.o.Disk.Owner(op.Token)
+	if err != nil || !isLogOf(cluster.LocalMember{Cluster: op.Cluster, Member: op.Member}, c, m) {
+		return end
+	}
+	if p := h.logEnd(ctx, op.Token, asideLogDeadline); p != nil {
+		end = *p
+	}
+	return end
 }
 
 // takeInventory lists what lies on the disk beside the member's data.

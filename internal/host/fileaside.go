@@ -17,12 +17,11 @@ import (
 // note lies beside what was set aside and says what it was.
 type note struct {
 	cluster.SetAside
-	Token string    `json:"token"`
-	At    time.Time `json:"at"`
+	Token string `json:"token"`
 }
 
 // SetAside is as Disk says.
-func (d *FileDisk) SetAside(token, reason string, c cluster.ClusterID, m cluster.MemberID) (cluster.SetAside, error) {
+func (d *FileDisk) SetAside(token string, aside cluster.SetAside) (cluster.SetAside, error) {
 	if err := plainName(token); err != nil {
 		return cluster.SetAside{}, fmt.Errorf("set data aside: token %w", err)
 	}
@@ -42,14 +41,14 @@ func (d *FileDisk) SetAside(token, reason string, c cluster.ClusterID, m cluster
 			return cluster.SetAside{}, fmt.Errorf("set data aside: %w", err)
 		}
 	}
-	at := d.now().UTC().Truncate(time.Second)
-	name, err := d.freeName(token + "-" + at.Format("20060102T150405Z") + "-" + slug(reason))
+	aside.At = d.now().UTC().Truncate(time.Second)
+	name, err := d.freeName(token + "-" + aside.At.Format("20060102T150405Z") + "-" + slug(aside.Reason))
 	if err != nil {
 		return cluster.SetAside{}, fmt.Errorf("set data aside: %w", err)
 	}
 	to := filepath.Join(dirAside, name)
-	aside := cluster.SetAside{Dir: filepath.Join(d.root, to), Cluster: c, Member: m, Reason: reason, Bytes: bytesIn(from)}
-	content, err := json.MarshalIndent(note{SetAside: aside, Token: token, At: at}, "", "  ")
+	aside.Dir, aside.Bytes = filepath.Join(d.root, to), bytesIn(from)
+	content, err := json.MarshalIndent(note{SetAside: aside, Token: token}, "", "  ")
 	if err != nil {
 		return cluster.SetAside{}, fmt.Errorf("set data aside: %w", err)
 	}
@@ -128,9 +127,9 @@ func (d *FileDisk) Inventory(token string) (aside, foreign []cluster.SetAside, e
 		if info, err := os.Lstat(path); err != nil || !info.IsDir() {
 			continue
 		}
-		n := note{SetAside: cluster.SetAside{Reason: "unknown"}}
+		n := note{SetAside: cluster.SetAside{Reason: cluster.AsideUnknown}}
 		if b, err := os.ReadFile(path + fileNote); err == nil && json.Unmarshal(b, &n) != nil {
-			n.SetAside = cluster.SetAside{Reason: "unknown"}
+			n.SetAside = cluster.SetAside{Reason: cluster.AsideUnknown}
 		}
 		n.Dir = path
 		aside = append(aside, n.SetAside)

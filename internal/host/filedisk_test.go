@@ -157,7 +157,7 @@ func TestFileDiskData(t *testing.T) {
 		if err := d.CreateData(token, "d1"); err == nil {
 			t.Errorf("token %q was accepted", token)
 		}
-		if _, err := d.SetAside(token, "", 0, 0); err == nil {
+		if _, err := d.SetAside(token, cluster.SetAside{}); err == nil {
 			t.Errorf("token %q was accepted", token)
 		}
 	}
@@ -167,7 +167,7 @@ func TestFileDiskSetAside(t *testing.T) {
 	dir := t.TempDir()
 	var held error
 	d := openDisk(t, dir, func(string) error { return held })
-	if a, err := d.SetAside("t1", "removed", 1, 2); err != nil || a.Dir != "" {
+	if a, err := d.SetAside("t1", cluster.SetAside{Reason: "removed"}); err != nil || a.Dir != "" {
 		t.Fatalf("nothing to move: %+v %v", a, err)
 	}
 	for i, wantName := range []string{"t1-20261120T120000Z-disk-went-back-in-time", "t1-20261120T120000Z-disk-went-back-in-time-2"} {
@@ -176,13 +176,15 @@ func TestFileDiskSetAside(t *testing.T) {
 		}
 		write(t, filepath.Join(d.DataDir("t1"), "member", "wal", "0-0.wal"), "precious")
 		held = errors.New("held")
-		if _, err := d.SetAside("t1", "x", 1, 2); !errors.Is(err, held) {
+		if _, err := d.SetAside("t1", cluster.SetAside{Reason: "x"}); !errors.Is(err, held) {
 			t.Fatal(err)
 		}
 		held = nil
-		a, err := d.SetAside("t1", "Disk went back, in time!", 0xc, 9)
+		what := cluster.SetAside{Cluster: 0xc, Generation: 3, Member: 9, Reason: "Disk went back, in time!", Log: cluster.Progress{Term: 4, Index: 50}}
+		a, err := d.SetAside("t1", what)
 		wantName = strings.Replace(wantName, "back-in", "back--in", 1)
-		want := cluster.SetAside{Dir: filepath.Join(dir, "data-trashcan", wantName), Cluster: 0xc, Member: 9, Reason: "Disk went back, in time!", Bytes: a.Bytes}
+		want := what
+		want.Dir, want.Bytes, want.At = filepath.Join(dir, "data-trashcan", wantName), a.Bytes, time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		if err != nil || a != want || a.Bytes < 8 {
 			t.Fatalf("%+v %v", a, err)
 		}
@@ -213,7 +215,7 @@ func TestFileDiskFinishesSetAside(t *testing.T) {
 	if m, _, err := d.Data("t1", "d1"); m || err != nil {
 		t.Fatal("the directory is still there")
 	}
-	if a, err := d.SetAside("t1", "again", 0, 0); err != nil || a.Dir != "" {
+	if a, err := d.SetAside("t1", cluster.SetAside{Reason: "again"}); err != nil || a.Dir != "" {
 		t.Fatalf("%+v %v", a, err)
 	}
 	write(t, filepath.Join(dir, "etcdadm", "journal.json"), "{")

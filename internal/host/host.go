@@ -39,6 +39,9 @@ type Options struct {
 	// Decrypts reports whether this host has a secret key for encrypted backups
 	// now; nil: it has none.
 	Decrypts func() bool
+	// PruneAfter is how long what was set aside of a removed member is kept at
+	// least, before a leader may have it pruned (SAFETY.md, rule 22); zero: for ever.
+	PruneAfter time.Duration
 	// AskPeers asks the other hosts what they remember of this one, and
 	// returns the answers that came by the end of the context, or sooner when
 	// no more are to be expected. Nil: there is nobody to ask.
@@ -87,6 +90,7 @@ type Host struct {
 	answeredRestarts int
 	client           Member
 	clientOf         string          // the nonce of the launch that client is for
+	pruneFailed      time.Time       // when a directory could not be pruned
 	rolledBack       bool            // a peer remembers a later beat of this disk
 	stageNow         *cluster.Staged // how far staging is; nil: nothing is being staged
 	taken            *cluster.Taken

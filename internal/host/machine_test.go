@@ -251,7 +251,7 @@ func (s *session) Owner(token string) (c cluster.ClusterID, id cluster.MemberID,
 	return c, id, err
 }
 
-func (s *session) SetAside(token, reason string, c cluster.ClusterID, id cluster.MemberID) (aside cluster.SetAside, err error) {
+func (s *session) SetAside(token string, what cluster.SetAside) (aside cluster.SetAside, err error) {
 	err = s.call("set-aside", func() error {
 		d := s.m.disk.data[token]
 		if d == nil {
@@ -263,7 +263,8 @@ func (s *session) SetAside(token, reason string, c cluster.ClusterID, id cluster
 		if s.m.running != nil && s.m.running.Token == token {
 			s.m.broken("data is moved away under a running process")
 		}
-		aside = cluster.SetAside{Dir: fmt.Sprintf("%s-%d", token, len(s.m.disk.aside)), Cluster: c, Member: id, Reason: reason}
+		aside = what
+		aside.Dir, aside.At = fmt.Sprintf("%s-%d", token, len(s.m.disk.aside)), time.Now().UTC()
 		s.m.disk.aside = append(s.m.disk.aside, aside)
 		s.m.disk.moved = append(s.m.disk.moved, d)
 		delete(s.m.disk.data, token)

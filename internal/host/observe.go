@@ -55,7 +55,7 @@ func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 	}
 	state := h.facts(ctx, req.Reach)
 	if s := h.snapshot(); req.Log {
-		state.Log = h.logEnd(ctx, s)
+		state.Log = h.logEnd(ctx, s.Local.Token, logEndDeadline)
 	}
 	if st.id != "" {
 		h.mu.Lock()

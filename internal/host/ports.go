@@ -111,9 +111,10 @@ type Disk interface {
 	// an error.
 	Owner(token string) (cluster.ClusterID, cluster.MemberID, error)
 	// SetAside moves the data directory away under a name that says what it
-	// was, and returns that name. Nothing to move is no error and no name. A
-	// directory that a process holds is an error.
-	SetAside(token, reason string, c cluster.ClusterID, m cluster.MemberID) (cluster.SetAside, error)
+	// was, with what is to be remembered of it durable beside it, and returns
+	// that with the name, the time and the size filled in. Nothing to move is no
+	// error and no name. A directory that a process holds is an error.
+	SetAside(token string, what cluster.SetAside) (cluster.SetAside, error)
 	// Inventory lists what was set aside, and data that no state accounts for:
 	// what is neither the data directory of token nor an empty one of ours.
 	Inventory(token string) (aside, foreign []cluster.SetAside, err error)

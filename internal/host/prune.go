@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/durable"
 )
 
 // ErrAsideInUse is returned for a directory that a new generation is made from.
@@ -18,11 +16,17 @@ var ErrAsideInUse = errors.New("a new generation is made from it")
 
 // asideRemover is a Disk that can remove what was set aside. Nothing else ever is.
 type asideRemover interface {
+	// RemoveAside takes a directory out of what is set aside, and gives what
+	// removes it for good.
 	RemoveAside(name string) (remove func() error, err error)
+	// FinishRemovals removes what an earlier daemon had taken out and did not
+	// come to the end of.
+	FinishRemovals() error
 }
 
 // PruneAside removes a directory that was set aside, by its name, and says what
-// it was. Only a person's word leads here (SAFETY.md, rule 22).
+// it was. Only a person's word leads here; what a leader may have removed goes
+// by pruneRemoved (SAFETY.md, rule 22).
 //
 // Errors: fs.ErrNotExist, ErrAsideInUse, and what the disk says; then the
 // directory is there as it was, or counts as removed.
@@ -77,43 +81,4 @@ func (h *Host) takeAside(disk asideRemover, name string) (cluster.SetAside, func
 	}
 	remove, err := disk.RemoveAside(name)
 	return was, remove, err
-}
-
-// dirPruning lies in the state directory. What is in it is being removed: no
-// half of a directory is ever taken for one that was set aside.
-const dirPruning = "pruning"
-
-// RemoveAside takes a directory out of what is set aside, and then gives what
-// removes it for good.
-func (d *FileDisk) RemoveAside(name string) (remove func() error, err error) {
-	from, err := d.AsideDir(name)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.held != nil {
-		if err := d.held(from); err != nil {
-			return nil, err
-		}
-	}
-	pruning := filepath.Join(d.StateDir(), dirPruning)
-	if err := os.RemoveAll(pruning); err != nil { // what an earlier one left
-		return nil, err
-	}
-	if err := os.Mkdir(pruning, 0o700); err != nil {
-		return nil, err
-	}
-	if err := os.Rename(from, filepath.Join(pruning, name)); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(durable.SyncDir(pruning), durable.SyncDir(filepath.Dir(from))); err != nil {
-		return nil, err
-	}
-	return func() error {
-		if err := os.Remove(from + fileNote); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return os.RemoveAll(pruning)
-	}, nil
 }

@@ -16,10 +16,16 @@ import (
 // RemoveAside makes the session's disk one that can remove what was set aside.
 func (s *session) RemoveAside(name string) (func() error, error) {
 	return func() error { return nil }, s.call("remove-aside", func() error {
+		if s.m.heldBy != nil {
+			return s.m.heldBy
+		}
 		s.m.disk.aside = slices.DeleteFunc(s.m.disk.aside, func(a cluster.SetAside) bool { return filepath.Base(a.Dir) == name })
 		return nil
 	})
 }
+
+// FinishRemovals has nothing to do: the session removes at once.
+func (s *session) FinishRemovals() error { return nil }
 
 // What was set aside is removed by a person's word, and not while a generation
 // is made from it.
@@ -60,7 +66,7 @@ func TestFileDiskRemovesAside(t *testing.T) {
 	if err := d.CreateData("t", "d1"); err != nil {
 		t.Fatal(err)
 	}
-	aside, err := d.SetAside("t", "removed", 1, 2)
+	aside, err := d.SetAside("t", cluster.SetAside{Reason: cluster.AsideRemoved})
 	if err != nil {
 		t.Fatal(err)
 	}

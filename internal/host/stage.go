@@ -16,6 +16,8 @@ const (
 	stageDeadline  = 2 * time.Hour
 	backupDeadline = 2 * time.Hour
 	logEndDeadline = 5 * time.Second
+	// asideLogDeadline is longer: nothing waits for it but the host's own next member.
+	asideLogDeadline = 20 * time.Second
 )
 
 // stage begins to make the source of a new generation ready, beside what runs.
@@ -297,13 +299,13 @@ func (h *Host) inBackground(limit time.Duration, work func(context.Context)) boo
 }
 
 // logEnd is the end of the member's log, nil when it cannot be read.
-func (h *Host) logEnd(ctx context.Context, s State) *cluster.Progress {
-	if h.o.Sources == nil || s.Local.Token == "" {
+func (h *Host) logEnd(ctx context.Context, token string, limit time.Duration) *cluster.Progress {
+	if h.o.Sources == nil || token == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, logEndDeadline)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	p, err := h.o.Sources.LogEnd(ctx, s.Local.Token)
+	p, err := h.o.Sources.LogEnd(ctx, token)
 	if err != nil {
 		h.o.Log.Warn("cannot read the end of the member's log", "err", err)
 		return nil

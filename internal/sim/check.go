@@ -276,7 +276,7 @@ func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.Me
 }
 
 // checkDirs: every data directory that was made is in place or set aside,
-// unless a fault took it.
+// unless a fault took it, or it was pruned, which is looked at when that is done.
 func (w *World) checkDirs() {
 	there := map[*dir]bool{}
 	for _, m := range w.hosts() {

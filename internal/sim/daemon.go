@@ -27,6 +27,7 @@ const (
 	kindData       kind = "data"
 	kindSetAside   kind = "set-aside"
 	kindInventory  kind = "inventory"
+	kindPrune      kind = "prune" // what was set aside
 	kindSpawn      kind = "spawn"
 	kindStop       kind = "stop"
 	kindAdopt      kind = "adopt"
@@ -50,7 +51,7 @@ const (
 func (k kind) writes() bool {
 	switch k {
 	case kindSave, kindCreateData, kindSetAside, kindSpawn, kindStop, kindMember, kindStorePut, kindObserve, kindApply,
-		kindBuild, kindInstall, kindDropStaged:
+		kindPrune, kindBuild, kindInstall, kindDropStaged:
 		return true
 	}
 	return false
@@ -59,7 +60,7 @@ func (k kind) writes() bool {
 // disk tells the calls that go to the host's disk.
 func (k kind) disk() bool {
 	switch k {
-	case kindLoad, kindSave, kindCreateData, kindData, kindSetAside, kindInventory, kindBuild, kindExtract, kindInstall, kindDropStaged:
+	case kindLoad, kindSave, kindCreateData, kindData, kindSetAside, kindInventory, kindPrune, kindBuild, kindExtract, kindInstall, kindDropStaged:
 		return true
 	}
 	return false
@@ -134,10 +135,10 @@ func (w *World) start(m *machine) *daemon {
 		Releases: func() []cluster.Version { return m.releases },
 		Options:  w.optionsNow,
 		Disk:     simDisk{d}, Process: d.process,
-		Member:   func(host.Launch) host.Member { return simMember{d} },
-		Intents:  control.Intents{Folder: control.New(storeView{d}, clusterName)},
-		Reacher:  simReacher{d},
-		Sources:  simSources{d},
+		Member:  func(host.Launch) host.Member { return simMember{d} },
+		Intents: control.Intents{Folder: control.New(storeView{d}, clusterName)},
+		Reacher: simReacher{d},
+		Sources: simSources{d}, PruneAfter: w.pruning.after,
 		AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },
 		Mint:     d.mint, Log: log,
 	})
@@ -145,7 +146,7 @@ func (w *World) start(m *machine) *daemon {
 	d.manager, err = manager.New(manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: m.ID(), Endpoint: m.endpoint()}, ClusterName: clusterName,
 		Network: network{d}, Seeds: seeds{w}, Control: folder, Spec: w.static,
-		Catalogue: simCatalogue{d}, BackupInterval: w.every,
+		Catalogue: simCatalogue{d}, BackupInterval: w.every, DrillInterval: w.drills,
 		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log, Intervals: intervals,
 		Decided: func(_ *cluster.Observation, p plan.Decision) {
 			d.mu.Lock()

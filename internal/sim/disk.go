@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
@@ -18,6 +20,7 @@ type disk struct {
 	state []byte // JSON; nil: none
 	dirs  map[string]*dir
 	aside []*dir
+	moved int // counts what was set aside
 	// staged is what was made ready for generations to come, by token. None of
 	// it ever ran.
 	staged map[string]*dir
@@ -38,7 +41,7 @@ func newDisk() *disk { return &disk{dirs: map[string]*dir{}, staged: map[string]
 // snapshot copies the disk as a file-system snapshot would; m.mu is held.
 func (m *machine) snapshot() *disk {
 	d := m.disk
-	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside), staged: map[string]*dir{}}
+	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside), moved: d.moved, staged: map[string]*dir{}}
 	for token, x := range d.staged {
 		y := *x
 		y.data = m.w.etcd.CloneData(x.data)
@@ -156,8 +159,8 @@ func (x simDisk) Owner(token string) (c cluster.ClusterID, id cluster.MemberID, 
 }
 
 // SetAside implements host.Disk.
-func (x simDisk) SetAside(token, reason string, c cluster.ClusterID, id cluster.MemberID) (out cluster.SetAside, err error) {
-	err = x.d.do(kindSetAside, reason, func() error {
+func (x simDisk) SetAside(token string, what cluster.SetAside) (out cluster.SetAside, err error) {
+	err = x.d.do(kindSetAside, what.Reason, func() error {
 		m := x.d.m
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -168,16 +171,39 @@ func (x simDisk) SetAside(token, reason string, c cluster.ClusterID, id cluster.
 		if p := m.proc; p != nil && p.Exit() == "" && m.procDir == have {
 			return errors.New("set data aside: a process holds the directory")
 		}
-		x.d.w.checkSetAside(x.d, have, reason, id)
-		out = cluster.SetAside{Dir: fmt.Sprintf("%s-%d-%s", token, len(m.disk.aside)+1, strings.ReplaceAll(reason, " ", "-")), Cluster: c, Member: id, Reason: reason}
+		x.d.w.checkSetAside(x.d, have, what.Reason, what.Member)
+		m.disk.moved++
+		out = what
+		out.Dir, out.At = fmt.Sprintf("%s-%d-%s", token, m.disk.moved, strings.ReplaceAll(what.Reason, " ", "-")), time.Now().UTC()
 		have.note = out
 		m.disk.aside = append(m.disk.aside, have)
 		delete(m.disk.dirs, token)
-		x.d.tracef("sets the data of member %s aside: %s", id, reason)
+		x.d.tracef("sets the data of member %s aside: %s", what.Member, what.Reason)
 		return nil
 	})
 	return out, err
 }
+
+// RemoveAside makes the disk one that can remove what was set aside.
+func (x simDisk) RemoveAside(name string) (remove func() error, err error) {
+	return func() error { return nil }, x.d.do(kindPrune, name, func() error {
+		m := x.d.m
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		i := slices.IndexFunc(m.disk.aside, func(a *dir) bool { return a.note.Dir == name })
+		if i < 0 {
+			return fmt.Errorf("remove %s: %w", name, fs.ErrNotExist)
+		}
+		have := m.disk.aside[i]
+		x.d.w.checkPrune(x.d, have)
+		m.disk.aside = slices.Delete(slices.Clone(m.disk.aside), i, i+1)
+		x.d.tracef("prunes %s, of member %s", name, have.note.Member)
+		return nil
+	})
+}
+
+// FinishRemovals has nothing to do: removing takes no time here.
+func (simDisk) FinishRemovals() error { return nil }
 
 // Inventory implements host.Disk.
 func (x simDisk) Inventory(token string) (aside, foreign []cluster.SetAside, err error) {

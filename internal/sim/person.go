@@ -28,7 +28,7 @@ func (g *generator) luck() dice {
 func (g *generator) order() {
 	w := g.w
 	names := w.backupsTaken()
-	if len(names) == 0 {
+	if len(names) == 0 || g.prunes {
 		w.Queue(order{kind: cluster.CommandBackup})
 		return
 	}
@@ -317,4 +317,16 @@ func (g *generator) calm() {
 	}
 	g.converged = time.Since(began)
 	w.verifyWrites()
+}
+
+// pruneAll lets what is set aside come of age after the faults, and has the
+// backups listed now and then, which the end of a command does.
+func (g *generator) pruneAll() {
+	for range 4 {
+		if !g.prunes || len(g.w.Broken()) > 0 {
+			return
+		}
+		g.w.Queue(order{kind: cluster.CommandBackup})
+		g.w.sleep(g.w.ctx, 45*time.Second)
+	}
 }

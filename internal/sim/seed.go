@@ -23,6 +23,7 @@ type Report struct {
 	Failures []string
 	Timeline string
 	Virtual  time.Duration
+	Pruned   int // directories
 	Points   int // calls that changed the world
 	Changes  int // of the voters
 	// Generations were written that were made from data, and so often a person
@@ -43,6 +44,10 @@ func RunSeed(seed uint64, full bool) Report {
 	generations := luck.chance(withGenerations)
 	if generations && luck.roll(1).chance(0.4) {
 		o.BackupEvery = luck.roll(2).within(time.Minute, 4*time.Minute).Round(time.Second)
+		if luck.roll(3).chance(0.5) {
+			o.DrillEvery = luck.roll(4).within(time.Minute, 4*time.Minute).Round(time.Second)
+		}
+		o.PruneAfter = luck.roll(6).within(5*time.Second, time.Minute).Round(time.Second)
 	}
 	w := New(o)
 	most := 4000
@@ -50,12 +55,15 @@ func RunSeed(seed uint64, full bool) Report {
 		most = 1 << 30
 	}
 	g := &generator{w: w, seed: dice(mix(seed)), generations: generations, lucky: luckBegins}
+	g.prunes = o.DrillEvery > 0 && luck.roll(7).chance(0.7)
 	g.run()
+	g.pruneAll()
 	w.checkDirs()
 	w.Close()
 	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged, Generations: w.check.dropped, Persons: g.persons}
 	r.Failures, r.Timeline = w.Broken(), w.Timeline(most)
 	r.Trace, r.Events = w.Trace()
+	r.Pruned = w.prunedSoFar()
 	return r
 }
 
@@ -67,6 +75,9 @@ type generator struct {
 	spec      cluster.Spec
 	converged time.Duration
 	renamed   int
+	// prunes: nothing but backups is asked for, so that what is set aside
+	// comes of age.
+	prunes bool
 	// What is done about generations has numbers of its own, so that the seeds
 	// without it keep theirs.
 	generations bool

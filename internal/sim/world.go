@@ -122,6 +122,11 @@ type Options struct {
 	Static *cluster.Spec
 	// BackupEvery is how often a backup is taken by itself; zero: never.
 	BackupEvery time.Duration
+	// DrillEvery is how often a backup is tried out by itself; zero: never.
+	DrillEvery time.Duration
+	// PruneAfter is how long hosts keep what they set aside of removed members
+	// at least; zero: for ever.
+	PruneAfter time.Duration
 	// Full makes the timeline show the whole trace.
 	Full bool
 }
@@ -138,6 +143,7 @@ type World struct {
 	store  *memory.Store
 	static *cluster.Spec
 	every  time.Duration // between backups; zero: none by itself
+	drills time.Duration // between drills; zero: none by itself
 	began  time.Time
 	chaos  atomic.Pointer[Chaos]
 
@@ -163,17 +169,20 @@ type World struct {
 	lines timeline
 	check checker
 	load  *load
+
+	pruning pruning
 }
 
 // New makes an empty world; it is called in a bubble.
 func New(o Options) *World {
 	w := &World{
 		seed: o.Seed, links: newLinks(o.Seed), cuts: &cuts{cut: map[way]bool{}},
-		store: memory.NewWith(o.Conditions), static: o.Static, every: o.BackupEvery, began: time.Now(),
+		store: memory.NewWith(o.Conditions), static: o.Static, every: o.BackupEvery, drills: o.DrillEvery, began: time.Now(),
 		backups: map[string]*fakeetcd.Snapshot{}, damaged: map[string]bool{}, origins: map[string]*fakeetcd.Snapshot{}, orders: map[string]order{},
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.lines.full = o.Full
+	w.pruning = pruning{after: o.PruneAfter, proven: map[string]bool{}}
 	w.check.init()
 	w.etcd = fakeetcd.New(fakeetcd.Options{
 		Seed: o.Seed, Link: w.memberLink, Claim: w.moments.claim,

@@ -1,0 +1,69 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"etcdadm.io/internal/durable"
+)
+
+// dirPruning lies in the state directory. What is in it is being removed: no
+// half of a directory is ever taken for one that was set aside.
+const dirPruning = "pruning"
+
+// RemoveAside takes a directory out of what is set aside, and then gives what
+// removes it for good.
+func (d *FileDisk) RemoveAside(name string) (remove func() error, err error) {
+	from, err := d.AsideDir(name)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.held != nil {
+		if err := d.held(from); err != nil {
+			return nil, err
+		}
+	}
+	pruning := filepath.Join(d.StateDir(), dirPruning)
+	if err := os.MkdirAll(pruning, 0o700); err != nil {
+		return nil, err
+	}
+	to := filepath.Join(pruning, name)
+	if err := os.RemoveAll(to); err != nil { // what an earlier one of this name left
+		return nil, err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(durable.SyncDir(pruning), durable.SyncDir(filepath.Dir(from))); err != nil {
+		return nil, err
+	}
+	return func() error { return d.removeTaken(name) }, nil
+}
+
+// removeTaken removes what was taken out under a name, and the note beside
+// where it was.
+func (d *FileDisk) removeTaken(name string) error {
+	pruning := filepath.Join(d.StateDir(), dirPruning)
+	if err := os.Remove(filepath.Join(d.root, dirAside, name+fileNote)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(pruning, name)); err != nil {
+		return err
+	}
+	_ = os.Remove(pruning) // the last one does
+	return nil
+}
+
+// FinishRemovals removes what an earlier daemon had taken out, and did not come
+// to the end of.
+func (d *FileDisk) FinishRemovals() error {
+	left, err := names(filepath.Join(d.StateDir(), dirPruning))
+	for _, name := range left {
+		err = errors.Join(err, d.removeTaken(name))
+	}
+	return err
+}
