@@ -20,9 +20,13 @@ const answerDeadline = 20 * time.Second
 
 // answers are the versions that binaries have told. A binary is asked again
 // when its file is another one by time or size. Errors are not kept.
+//
+// Before that a downloaded program is held against the sum that was written
+// with it: what lies in a cache may have been changed, or have rotted.
 type answers struct {
-	mu    sync.Mutex // guards known; not held while a binary runs
-	known map[file]string
+	mu      sync.Mutex // guards known and genuine; not held while a binary runs
+	known   map[file]string
+	genuine map[file]bool
 }
 
 type file struct {
@@ -31,17 +35,51 @@ type file struct {
 	size  int64
 }
 
-// version runs "etcd --version".
-func (a *answers) version(ctx context.Context, path string) (string, error) {
+func identify(path string) (file, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return "", err
+		return file{}, err
 	}
 	info, err := os.Stat(real)
 	if err != nil {
+		return file{}, err
+	}
+	return file{path: real, mtime: info.ModTime(), size: info.Size()}, nil
+}
+
+// verify holds a program against the sum of its download, if it is one.
+func (a *answers) verify(path string) error {
+	key, err := identify(path)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	genuine := a.genuine[key]
+	a.mu.Unlock()
+	if genuine {
+		return nil
+	}
+	if err := verify(key.path); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.genuine == nil {
+		a.genuine = make(map[file]bool)
+	}
+	a.genuine[key] = true
+	return nil
+}
+
+// version runs "etcd --version".
+func (a *answers) version(ctx context.Context, path string) (string, error) {
+	key, err := identify(path)
+	if err != nil {
 		return "", err
 	}
-	key := file{path: real, mtime: info.ModTime(), size: info.Size()}
+	if err := a.verify(path); err != nil {
+		return "", err
+	}
 	a.mu.Lock()
 	version, ok := a.known[key]
 	a.mu.Unlock()

@@ -1,6 +1,7 @@
-// Package release finds etcd binaries on this machine by version. It looks,
-// asks each binary what it is, and tells; which version is wanted, and whether
-// the found one will do, is decided above.
+// Package release finds etcd binaries on this machine by version, and fetches
+// them into its cache ([Downloader]). It looks, asks each binary what it is, and
+// tells; which version is wanted, and whether the found one will do, is decided
+// above. Nothing is fetched unless somebody asks for it.
 //
 // Places, in this order (<N> is etcd-v<version>-<os>-<arch>, etcd-v<version>,
 // v<version> or <version>):
@@ -116,8 +117,8 @@ func (e *NotFoundError) Hint() string {
 	if len(e.dirs) > 0 {
 		dir = e.dirs[0]
 	}
-	return fmt.Sprintf("nothing is downloaded; unpack the release into %s and name %s with --release-dir or in %s",
-		filepath.Join(dir, fullName(e.Version)), dir, Env)
+	return fmt.Sprintf("etcdadm download %s fetches it; or unpack the release into %s and name %s with --release-dir or in %s",
+		e.Version, filepath.Join(dir, fullName(e.Version)), dir, Env)
 }
 
 // Is makes errors.Is(err, fs.ErrNotExist) true.
@@ -206,6 +207,9 @@ func (f *Finder) look(ctx context.Context, asked, dir string) (Release, error) {
 	for name, to := range map[string]*string{"etcdctl": &r.Etcdctl, "etcdutl": &r.Etcdutl} {
 		path := filepath.Join(dir, name)
 		if found, err := findProgram(path); found && err == nil {
+			if err := f.answers.verify(path); err != nil {
+				return Release{}, fmt.Errorf("%s: %w", name, err)
+			}
 			*to = path
 		}
 	}

@@ -141,7 +141,7 @@ func TestWrongBinariesArePassedOver(t *testing.T) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
-	if want := "nothing is downloaded; unpack the release into " + root + "/a/etcd-v3.5.9-" + platform +
+	if want := "etcdadm download 3.5.9 fetches it; or unpack the release into " + root + "/a/etcd-v3.5.9-" + platform +
 		" and name " + root + "/a with --release-dir or in ETCDADM_RELEASES"; missing.Hint() != want {
 		t.Errorf("hint is %q, want %q", missing.Hint(), want)
 	}
