@@ -57,6 +57,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	programs = dir
+	objectStoreKeys()
 	stop, err := startWatchdog()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the watchdog:", err)

@@ -26,9 +26,6 @@ const (
 type Catalogue interface {
 	// List gives all of them, the newest first.
 	List(ctx context.Context) ([]cluster.Backup, error)
-	// Proven gives the newest that was found good, as far back as is cheap to
-	// look; false without an error: none of those was.
-	Proven(ctx context.Context) (cluster.Backup, bool, error)
 	// Find gives one with everything that is recorded beside it; false without
 	// an error: there is none of that name.
 	Find(ctx context.Context, name string) (cluster.Backup, bool, error)
@@ -39,7 +36,6 @@ type queue struct {
 	at       time.Time // of the list of commands
 	commands []cluster.Command
 	backups  cluster.BackupsView
-	sought   bool // a proven backup was looked for further back than the newest few
 	recorded cluster.Progress
 }
 
@@ -47,6 +43,16 @@ func (q queue) same(o queue) bool {
 	return slices.EqualFunc(q.commands, o.commands, func(a, b cluster.Command) bool {
 		return a.Name == b.Name && a.Missing == b.Missing && (a.Found == nil) == (b.Found == nil) && a.Malformed == b.Malformed && a.Ended == b.Ended
 	})
+}
+
+// found is what was seen of the backup that a command names; nil: nothing yet.
+func (q queue) found(c cluster.Command) *cluster.Backup {
+	for _, o := range q.commands {
+		if o.Name == c.Name && o.Backup == c.Backup {
+			return o.Found
+		}
+	}
+	return nil
 }
 
 // recovering reports whether a command asks for the ends of the hosts' logs.
@@ -78,7 +84,7 @@ func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool)
 		}
 		l.queue.at, l.queue.commands = l.at, l.queue.commands[:0:0]
 		for _, c := range commands {
-			l.queue.commands = append(l.queue.commands, m.lookUp(ctx, asCommand(c, ended)))
+			l.queue.commands = append(l.queue.commands, m.lookUp(ctx, asCommand(c, ended), last.queue))
 		}
 	}
 	if len(l.queue.commands) > 0 || m.mayRecover() {
@@ -118,67 +124,15 @@ func (l *look) listBackups(ctx context.Context, m *Manager) {
 		return
 	}
 	b.At, b.Newest = l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)])
-	b.Proven = l.newestProven(ctx, m, b.Proven)
-}
-
-// newestProven looks for the newest backup that is known to be proven: among
-// the newest few, the ones that hosts have tried out, and the one that was known
-// before. Further back it is looked once. What cannot be looked at is not known.
-func (l *look) newestProven(ctx context.Context, m *Manager, known *cluster.Backup) *cluster.Backup {
-	var best *cluster.Backup
-	better := func(b cluster.Backup) {
-		if b.Proven && (best == nil || b.At.After(best.At)) {
-			best = &b
-		}
-	}
-	for _, b := range l.queue.backups.Newest {
-		better(b)
-	}
-	if best == nil && known == nil && !l.queue.sought {
-		b, ok, err := m.o.Catalogue.Proven(ctx)
-		if l.queue.sought = err == nil; ok && err == nil {
-			better(b)
-		}
-	}
-	names := m.triedOut()
-	if known != nil {
-		names = append(names, known.Name)
-	}
-	for _, name := range names {
-		if slices.ContainsFunc(l.queue.backups.Newest, func(b cluster.Backup) bool { return b.Name == name }) {
-			continue
-		}
-		b, ok, err := m.o.Catalogue.Find(ctx, name)
-		switch {
-		case err != nil:
-			l.queue.sought = false // so that it is not forgotten for good
-		case ok:
-			better(b)
-		}
-	}
-	return best
-}
-
-// triedOut are the backups that hosts in sight have tried out and found good.
-func (m *Manager) triedOut() (names []string) {
-	m.mu.Lock()
-	o := m.status.Observation
-	m.mu.Unlock()
-	if o == nil {
-		return nil
-	}
-	for i := range o.Hosts {
-		if t := o.Hosts[i].Drill; t != nil && !t.Running && t.Error == "" && t.Backup != nil && !slices.Contains(names, t.Backup.Name) {
-			names = append(names, t.Backup.Name)
-		}
-	}
-	return names
 }
 
 // lookUp adds what the store says of the backup that a command names.
-func (m *Manager) lookUp(ctx context.Context, c cluster.Command) cluster.Command {
+func (m *Manager) lookUp(ctx context.Context, c cluster.Command, last queue) cluster.Command {
 	if c.Kind != cluster.CommandRestore || c.Malformed != "" || m.o.Catalogue == nil {
 		return c
+	}
+	if c.Found = last.found(c); c.Found != nil {
+		return c // what is recorded of a backup does not change; whether it is still there its reader sees
 	}
 	b, ok, err := m.o.Catalogue.Find(ctx, c.Backup)
 	m.sayOnce("backup "+c.Backup, "cannot look at a backup", err)

@@ -18,6 +18,9 @@ const (
 	// notifiedAgain is when the control folder is looked at again after something
 	// told of a change in it: more writes of the same change may follow.
 	notifiedAgain = 300 * time.Millisecond
+	// queuePatience is how much longer than a single object commands and backups
+	// may take, where nothing else waits for them.
+	queuePatience = 5
 	// probeTimeout bounds the trial of what the store can do.
 	probeTimeout = 10 * time.Second
 )
@@ -90,7 +93,11 @@ func (m *Manager) watchStore(ctx context.Context) {
 			continue
 		}
 		m.probe(ctx)
-		if now := m.lookAtStore(ctx, true); ctx.Err() == nil && !m.keepLook(now) {
+		now := m.lookAtStore(ctx, true)
+		if ctx.Err() != nil {
+			return
+		}
+		if _, same := m.keepLook(now); !same {
 			poke(m.wake)
 		}
 		m.judgeStore()
@@ -124,13 +131,21 @@ func (m *Manager) probe(ctx context.Context) {
 	}
 }
 
-// keepLook remembers a look and reports whether it shows what was known.
-func (m *Manager) keepLook(l look) (same bool) {
+// keepLook remembers a look and reports whether it shows what was known. Two
+// may be under way; what one of them found out about the backups that commands
+// name, the other does not take away.
+func (m *Manager) keepLook(l look) (kept look, same bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	l.queue.commands = slices.Clone(l.queue.commands)
+	for i := range l.queue.commands {
+		if c := &l.queue.commands[i]; c.Found == nil && !c.Missing {
+			c.Found = m.store.queue.found(*c)
+		}
+	}
 	same = l.same(m.store)
 	m.store = l
-	return same
+	return l, same
 }
 
 // storeNowOrLately is the look of a tick: a fresh one, unless the store did
@@ -144,7 +159,7 @@ func (m *Manager) storeNowOrLately(ctx context.Context) look {
 	}
 	l := m.lookAtStore(ctx, false)
 	if ctx.Err() == nil {
-		m.keepLook(l)
+		l, _ = m.keepLook(l)
 	}
 	return l
 }
@@ -161,12 +176,23 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 		l.spec = m.o.Spec
 		return l
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.StoreTimeout)
-	defer cancel()
-	l.readIntent(ctx, m.o.Control, last)
-	l.readSpec(ctx, m, last)
-	l.readQueue(ctx, m, last, told)
+	// Each has a deadline of its own: a slow store is no silent one. The queue is
+	// many objects, and a tick does with what was read of it before.
+	patience := m.o.Intervals.StoreTimeout
+	within(ctx, patience, func(ctx context.Context) { l.readIntent(ctx, m.o.Control, last) })
+	within(ctx, patience, func(ctx context.Context) { l.readSpec(ctx, m, last) })
+	if told {
+		patience *= queuePatience
+	}
+	within(ctx, patience, func(ctx context.Context) { l.readQueue(ctx, m, last, told) })
 	return l
+}
+
+// within calls do with a deadline.
+func within(ctx context.Context, d time.Duration, do func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	do(ctx)
 }
 
 func (l *look) readIntent(ctx context.Context, f *control.Folder, last look) {

@@ -23,6 +23,7 @@ const (
 	Lose         // the server does what was asked, and the connection ends without an answer
 	Drop         // the connection ends, and the server never sees the request
 	Refuse       // 503, and the server never sees the request
+	Fail         // 500, likewise
 	Hang         // nothing is answered until the client gives up
 	Cut          // the connection ends after half of the answer's body
 )
@@ -89,6 +90,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Refuse:
 		_, _ = io.Copy(io.Discard, r.Body) // a client that breaks off is no matter
 		http.Error(w, "slow down", http.StatusServiceUnavailable)
+		return
+	case Fail:
+		_, _ = io.Copy(io.Discard, r.Body)
+		http.Error(w, "something is wrong with the store", http.StatusInternalServerError)
 		return
 	case Hang:
 		_, _ = io.Copy(io.Discard, r.Body)
