@@ -26,6 +26,9 @@ const (
 type Catalogue interface {
 	// List gives all of them, the newest first.
 	List(ctx context.Context) ([]cluster.Backup, error)
+	// Proven gives the newest that was found good, as far back as is cheap to
+	// look; false without an error: none of those was.
+	Proven(ctx context.Context) (cluster.Backup, bool, error)
 	// Find gives one with everything that is recorded beside it; false without
 	// an error: there is none of that name.
 	Find(ctx context.Context, name string) (cluster.Backup, bool, error)
@@ -36,6 +39,7 @@ type queue struct {
 	at       time.Time // of the list of commands
 	commands []cluster.Command
 	backups  cluster.BackupsView
+	sought   bool // a proven backup was looked for further back than the newest few
 	recorded cluster.Progress
 }
 
@@ -124,6 +128,61 @@ func (l *look) listBackups(ctx context.Context, m *Manager) {
 		return
 	}
 	b.At, b.Newest = l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)])
+	b.Proven = l.newestProven(ctx, m, b.Proven)
+}
+
+// newestProven looks for the newest backup that is known to be proven: among
+// the newest few, the ones that hosts have tried out, and the one that was known
+// before. Further back it is looked once. What cannot be looked at is not known.
+func (l *look) newestProven(ctx context.Context, m *Manager, known *cluster.Backup) *cluster.Backup {
+	var best *cluster.Backup
+	better := func(b cluster.Backup) {
+		if b.Proven && (best == nil || b.At.After(best.At)) {
+			best = &b
+		}
+	}
+	for _, b := range l.queue.backups.Newest {
+		better(b)
+	}
+	if best == nil && known == nil && !l.queue.sought {
+		b, ok, err := m.o.Catalogue.Proven(ctx)
+		if l.queue.sought = err == nil; ok && err == nil {
+			better(b)
+		}
+	}
+	names := m.triedOut()
+	if known != nil {
+		names = append(names, known.Name)
+	}
+	for _, name := range names {
+		if slices.ContainsFunc(l.queue.backups.Newest, func(b cluster.Backup) bool { return b.Name == name }) {
+			continue
+		}
+		b, ok, err := m.o.Catalogue.Find(ctx, name)
+		switch {
+		case err != nil:
+			l.queue.sought = false // so that it is not forgotten for good
+		case ok:
+			better(b)
+		}
+	}
+	return best
+}
+
+// triedOut are the backups that hosts in sight have tried out and found good.
+func (m *Manager) triedOut() (names []string) {
+	m.mu.Lock()
+	o := m.status.Observation
+	m.mu.Unlock()
+	if o == nil {
+		return nil
+	}
+	for i := range o.Hosts {
+		if t := o.Hosts[i].Drill; t != nil && !t.Running && t.Error == "" && t.Backup != nil && !slices.Contains(names, t.Backup.Name) {
+			names = append(names, t.Backup.Name)
+		}
+	}
+	return names
 }
 
 // lookUp adds what the store says of the backup that a command names.
