@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -39,12 +38,12 @@ func say(t *testing.T, etcd string, args ...string) (string, bool) {
 	return out.String(), err == nil
 }
 
-// realReleases are those that tests can build, and whatever else of a line of
-// the table lies beside them.
+// realReleases are one of each line of the table, and whatever else of these
+// lines lies in the cache.
 func realReleases(t *testing.T) map[cluster.Version]string {
 	t.Helper()
 	found := map[cluster.Version]string{}
-	for _, v := range testetcd.Versions() {
+	for _, v := range append(testetcd.Versions(), testetcd.V34) {
 		found[cluster.MustVersion(v)] = testetcd.Binary(t, v).Etcd
 	}
 	cache, err := testetcd.CacheDir()
@@ -58,10 +57,6 @@ func realReleases(t *testing.T) map[cluster.Version]string {
 		if v, err := cluster.ParseVersion(name); err == nil && v.Known() {
 			found[v] = path
 		}
-	}
-	if extra := os.Getenv("ETCDADM_TEST_ETCD"); extra != "" { // VERSION=PATH of one more
-		name, path, _ := strings.Cut(extra, "=")
-		found[cluster.MustVersion(name)] = path
 	}
 	return found
 }

@@ -83,27 +83,29 @@ func become(t *testing.T, c *testetcd.Cluster, version string) bool {
 	return err == nil
 }
 
-// TestRollsAreEtcds walks from 3.5 to 3.7 and back, as Rolls and RollNeeds say,
-// and tries what they refuse.
+// TestRollsAreEtcds walks from 3.4 to 3.7 and back to 3.5, as Rolls and
+// RollNeeds say, and tries what they refuse.
 func TestRollsAreEtcds(t *testing.T) {
 	t.Parallel()
-	v35, v36, v37 := testetcd.V35, testetcd.V36, testetcd.V37
+	v34, v35, v36, v37 := testetcd.V34, testetcd.V35, testetcd.V36, testetcd.V37
 	may := func(from, to string) {
 		t.Helper()
 		if err := cluster.Rolls(cluster.MustVersion(from), cluster.MustVersion(to)); err != nil {
 			t.Error(err)
 		}
 	}
-	c := testetcd.Start(t, testetcd.Config{Version: v35, Args: often})
-	put(t, c, "3.5")
-	for _, up := range [][2]string{{v35, v36}, {v36, v37}} {
+	c := testetcd.Start(t, testetcd.Config{Version: v34, Args: often})
+	put(t, c, "3.4")
+	for _, up := range [][2]string{{v34, v35}, {v35, v36}, {v36, v37}} {
 		may(up[0], up[1])
 		if !become(t, c, up[1]) {
 			t.Fatalf("%s does not start on data of %s", up[1], up[0])
 		}
 		expect(t, c, line(up[0]))
 		put(t, c, line(up[1]))
-		settled(t, c, line(up[1]))
+		if cluster.MustVersion(up[1]).Has(cluster.StorageVersion) {
+			settled(t, c, line(up[1]))
+		}
 	}
 	for _, down := range [][2]string{{v37, v36}, {v36, v35}} {
 		may(down[0], down[1])
@@ -124,12 +126,36 @@ func TestRollsAreEtcds(t *testing.T) {
 		expect(t, c, line(down[0]))
 		put(t, c, line(down[1]))
 	}
+	// 3.5 validates a downgrade, and nothing comes of enabling it.
+	if err := cluster.Rolls(cluster.MustVersion(v35), cluster.MustVersion(v34)); err == nil {
+		t.Errorf("%s to %s rolls", v35, v34)
+	}
+	validate(t, c, line(v34))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := c.Client(t).Downgrade(ctx, clientv3.DowngradeEnable, line(v34)+".0"); err == nil {
+		t.Errorf("%s enables a downgrade", v35)
+	}
+	if become(t, c, v34) {
+		t.Errorf("%s starts on data of %s", v34, v35)
+	}
 }
 
-// downgrade validates and enables a downgrade. The one before ends by itself,
-// a few seconds after its last member was restarted; until then VALIDATE says
-// that one is in progress.
+// downgrade validates and enables a downgrade.
 func downgrade(t *testing.T, c *testetcd.Cluster, line string) {
+	t.Helper()
+	validate(t, c, line)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if _, err := c.Client(t).Downgrade(ctx, clientv3.DowngradeEnable, line+".0"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// validate waits until a downgrade is taken. The one before ends by itself, a
+// few seconds after its last member was restarted; until then VALIDATE says
+// that one is in progress.
+func validate(t *testing.T, c *testetcd.Cluster, line string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -138,16 +164,13 @@ func downgrade(t *testing.T, c *testetcd.Cluster, line string) {
 	for {
 		_, err := c.Client(t).Downgrade(ctx, clientv3.DowngradeValidate, line+".0")
 		if err == nil {
-			break
+			return
 		}
 		select {
 		case <-ctx.Done():
 			t.Fatal(err)
 		case <-tick.C:
 		}
-	}
-	if _, err := c.Client(t).Downgrade(ctx, clientv3.DowngradeEnable, line+".0"); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -161,7 +184,7 @@ func line(version string) string {
 // readable: then that has to work. What it refuses fails sooner or later.
 func TestSnapshotsOfOtherLines(t *testing.T) {
 	t.Parallel()
-	order := []string{testetcd.V35, testetcd.V36, testetcd.V37}
+	order := []string{testetcd.V34, testetcd.V35, testetcd.V36, testetcd.V37}
 	for _, writer := range order {
 		c := testetcd.Start(t, testetcd.Config{Version: writer, Args: often})
 		put(t, c, writer)
@@ -171,7 +194,12 @@ func TestSnapshotsOfOtherLines(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "snapshot")
 		run(t, c.Members[0].Release.Etcdctl, "--endpoints", c.Members[0].Endpoint(), "snapshot", "save", file)
 		for i, reader := range order {
-			works := restored(t, c, file, reader) && (i+1 == len(order) || become(t, c, order[i+1]))
+			works := restored(t, c, file, reader)
+			for _, next := range order[i+1:] {
+				if works = works && become(t, c, next); works { // more to look at for the one after
+					put(t, c, writer)
+				}
+			}
 			if works {
 				expect(t, c, writer)
 			}
@@ -195,7 +223,11 @@ func restored(t *testing.T, c *testetcd.Cluster, file, reader string) bool {
 	}
 	m.Release = testetcd.Binary(t, reader)
 	m.DataDir = filepath.Join(t.TempDir(), "data")
-	run(t, m.Release.Etcdutl, "snapshot", "restore", file, "--data-dir", m.DataDir, "--name", m.Name,
+	tool := m.Release.Etcdutl
+	if !cluster.MustVersion(reader).Has(cluster.Etcdutl) {
+		tool = m.Release.Etcdctl
+	}
+	run(t, tool, "snapshot", "restore", file, "--data-dir", m.DataDir, "--name", m.Name,
 		"--initial-cluster", m.Name+"="+m.PeerURL, "--initial-advertise-peer-urls", m.PeerURL)
 	if c.Restart(ctx, 0) != nil {
 		return false
@@ -212,7 +244,9 @@ func run(t *testing.T, program string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = []string{"ETCDCTL_API=3"} // which was 2 by default up to 3.3
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s %q: %v\n%s", program, args, err, out)
 	}
 }

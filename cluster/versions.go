@@ -110,8 +110,8 @@ func (v Version) Warnings() []string {
 //
 // Source: patches of a line mix freely; up by one minor at a time, since a
 // member raises the cluster version only by that; down by one minor from 3.6
-// on by the Downgrade API. 3.5 has that API, too, and its members refuse to
-// start under 3.4 all the same ("invalid downgrade").
+// on by the Downgrade API. 3.5 has that API, too, but ENABLE times out there,
+// and 3.4 refuses to start on its data ("invalid downgrade").
 func Rolls(from, to Version) error {
 	if err := errors.Join(from.known(), to.Runnable()); err != nil {
 		return err
