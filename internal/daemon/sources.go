@@ -28,6 +28,7 @@ type sources struct {
 	packing   backupstore.Packing
 	policy    backup.Policy
 	said      once
+	ends      snapshot.LogEnds
 }
 
 var _ host.Sources = (*sources)(nil)
@@ -226,8 +227,8 @@ func (s *sources) DropStaged(token string) error {
 }
 
 // LogEnd implements host.Sources.
-func (s *sources) LogEnd(_ context.Context, token string) (cluster.Progress, error) {
-	last, err := snapshot.LogEnd(s.d.disk.DataDir(token))
+func (s *sources) LogEnd(ctx context.Context, token string) (cluster.Progress, error) {
+	last, err := s.ends.Of(ctx, s.d.disk.DataDir(token))
 	return cluster.Progress{Term: last.Term, Index: last.Index}, err
 }
 

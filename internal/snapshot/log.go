@@ -81,18 +81,38 @@ type run struct{ first, term uint64 }
 // record is taken for the end, as etcd does. Changes of the configuration are
 // told above an index.
 func readLog(dir string, above uint64) (*raftLog, error) {
-	r := &logReader{above: above, raftLog: raftLog{state: &raftpb.HardState{}}}
 	names, first, err := logFiles(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the log in %s: %w", dir, err)
 	}
-	r.floor = max(first, 1) - 1
+	r := newLogReader(first, above)
 	torn, err := eachRecord(dir, names, r.record)
 	if err != nil {
 		return nil, fmt.Errorf("read the log in %s: %w", dir, err)
 	}
+	log, err := r.end(torn)
+	if err != nil {
+		return nil, fmt.Errorf("read the log in %s: %w", dir, err)
+	}
+	return log, nil
+}
+
+// newLogReader reads a log whose first file begins with an index.
+func newLogReader(first, above uint64) *logReader {
+	return &logReader{above: above, floor: max(first, 1) - 1, raftLog: raftLog{state: &raftpb.HardState{}}}
+}
+
+// clone can be read on, and leaves what it was made of as it is.
+func (r *logReader) clone() *logReader {
+	c := *r
+	c.runs, c.snaps, c.changes = slices.Clone(r.runs), slices.Clone(r.snaps), slices.Clone(r.changes)
+	return &c
+}
+
+// end judges what all the records said.
+func (r *logReader) end(torn int64) (*raftLog, error) {
 	if r.metadata == nil {
-		return nil, fmt.Errorf("read the log in %s: %w: it names no member", dir, ErrDamaged)
+		return nil, fmt.Errorf("%w: it names no member", ErrDamaged)
 	}
 	if r.before != nil && r.state.GetCommit() < r.sent {
 		// The snapshot was announced, and never taken over: etcd passes it over.
@@ -112,7 +132,7 @@ func readLog(dir string, above uint64) (*raftLog, error) {
 	}
 	var owner etcdserverpb.Metadata
 	if err := proto.Unmarshal(r.metadata, &owner); err != nil {
-		return nil, fmt.Errorf("read the log in %s: %w: %w", dir, ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	r.member, r.cluster = cluster.MemberID(owner.GetNodeID()), cluster.ClusterID(owner.GetClusterID())
 	return &r.raftLog, nil
@@ -122,37 +142,46 @@ func readLog(dir string, above uint64) (*raftLog, error) {
 // last whole one. etcd cuts that off at its next start, and does the same after
 // damage in the length of an earlier record of the last file.
 func eachRecord(dir string, names []string, visit func(*walpb.Record) error) (torn int64, err error) {
+	torn, _, err = eachRecordFrom(dir, names, 0, true, visit)
+	return torn, err
+}
+
+// eachRecordFrom begins after files whose records have a checksum, and gives the
+// one after these. Only the last file of a log may end within a record.
+func eachRecordFrom(dir string, names []string, before uint32, last bool, visit func(*walpb.Record) error) (torn int64, crc uint32, err error) {
 	files := make([]*logFile, len(names))
 	readers := make([]fileutil.FileReader, len(names))
 	for i, name := range names {
 		f, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		defer f.Close()
 		files[i] = &logFile{File: f}
 		readers[i] = files[i]
 	}
 	decoder := wal.NewDecoder(readers...)
+	decoder.UpdateCRC(before)
 	for rec := new(walpb.Record); ; {
 		err := decoder.Decode(rec)
-		switch last := files[len(files)-1]; {
-		case errors.Is(err, io.ErrUnexpectedEOF) && last.read:
-			return last.used(decoder.LastOffset())
+		switch newest := files[len(files)-1]; {
+		case errors.Is(err, io.ErrUnexpectedEOF) && newest.read && last:
+			torn, err = newest.used(decoder.LastOffset())
+			return torn, decoder.LastCRC(), err
 		case errors.Is(err, io.EOF):
-			return 0, nil
+			return 0, decoder.LastCRC(), nil
 		case err != nil:
-			return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+			return 0, 0, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		if rec.GetType() == wal.CrcType {
 			if crc := decoder.LastCRC(); crc != 0 && rec.Validate(crc) != nil {
-				return 0, fmt.Errorf("%w: its files do not follow one another", ErrDamaged)
+				return 0, 0, fmt.Errorf("%w: its files do not follow one another", ErrDamaged)
 			}
 			decoder.UpdateCRC(rec.GetCrc())
 			continue
 		}
 		if err := visit(rec); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 }
