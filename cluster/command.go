@@ -32,6 +32,8 @@ type Command struct {
 	Lost []HostID `json:"lost,omitempty"`
 	// NoBackup: do not wait for a backup of the running cluster.
 	NoBackup bool `json:"noBackup,omitempty"`
+	// Count, when given, is the member count that is wanted from then on.
+	Count *CountChange `json:"count,omitempty"`
 	// Found is what the store says of the backup; nil with Missing: it was
 	// looked for and is not there; nil without: it could not be looked for.
 	Found   *Backup `json:"found,omitempty"`

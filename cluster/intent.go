@@ -100,10 +100,13 @@ type Intent struct {
 	State    IntentState `json:"state,omitempty"`
 	// Quarantined: members listen on their quarantine client URLs only, so
 	// that ordinary clients cannot write yet (SAFETY.md, rule 14).
-	Quarantined bool      `json:"quarantined,omitempty"`
-	Cluster     ClusterID `json:"cluster,omitempty"`
-	Voters      []Voter   `json:"voters,omitempty"`
-	Next        []Voter   `json:"next,omitempty"`
+	Quarantined bool `json:"quarantined,omitempty"`
+	// Count is the member count that the command asked for. It is replaced, never
+	// changed in place.
+	Count   *CountChange `json:"count,omitempty"`
+	Cluster ClusterID    `json:"cluster,omitempty"`
+	Voters  []Voter      `json:"voters,omitempty"`
+	Next    []Voter      `json:"next,omitempty"`
 	// Pending are the changes of the voters that were written down before Next,
 	// that nobody wants any more or that another one came in between of, and
 	// whose call may still be on its way.

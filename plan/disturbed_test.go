@@ -67,7 +67,7 @@ func (w *world) step(t *rapid.T) {
 
 // misfortune is anything that can happen to a host, a leader or the store.
 func (w *world) misfortune(t *rapid.T, h *worldHost) {
-	switch rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}).Draw(t, "which") {
+	switch rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}).Draw(t, "which") {
 	case 0:
 		h.down = !h.down
 	case 1:
@@ -100,6 +100,8 @@ func (w *world) misfortune(t *rapid.T, h *worldHost) {
 		h.Local.HasData = false
 	case 15, 16:
 		w.drawCommand(t, h)
+	case 17:
+		w.stagesEnd()
 	}
 }
 
@@ -117,10 +119,14 @@ func (w *world) drawCommand(t *rapid.T, h *worldHost) {
 		if len(h.SetAside) == 0 {
 			return
 		}
-		c.Kind, c.Dir = cluster.CommandUndo, h.SetAside[0].Dir
+		c.Kind, c.Dir = cluster.CommandUndo, h.SetAside[0].Name()
 	default:
 		w.queue.commands = nil
 		return
+	}
+	w.queue.slow = rapid.IntRange(0, 3).Draw(t, "slow") == 0
+	if rapid.IntRange(0, 3).Draw(t, "count") == 0 && w.spec != nil {
+		c.Count = &cluster.CountChange{Members: rapid.SampledFrom([]int{1, 3, 5, 4}).Draw(t, "members"), Was: w.spec.MemberCount, Version: w.spec.EtcdVersion}
 	}
 	for _, o := range w.hosts {
 		if (o.down || o.gap != "") && rapid.Bool().Draw(t, "lost") {

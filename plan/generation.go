@@ -1,9 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -44,14 +44,29 @@ func generation(v *view) *Decision {
 	if d := v.replaced(c); d != nil {
 		return d
 	}
-	d := v.beginGeneration(c)
-	if v.intent != nil && d.Action == nil && len(d.Blockers) > 0 {
-		// Nothing was touched for it yet, and the cluster that is goes on being
-		// looked after. Without any cluster, none is founded beside it.
+	return v.beside(c, v.beginGeneration(c))
+}
+
+// beside lets the other rules go on while a command waits for something: the
+// cluster that is goes on being looked after, because nothing of it is touched
+// for the command yet. What they change is no matter for it: all that it relies
+// on is looked at again by the very decision that writes its intent, over the
+// intent that has every voter set (docs/adr/009-generations.md). Without any
+// cluster, none is founded beside it.
+func (v *view) beside(c *cluster.Command, d *Decision) *Decision {
+	switch {
+	case v.intent == nil || d.Action != nil:
+		return d
+	case len(d.Blockers) > 0:
 		v.asides = append(v.asides, d.Blockers...)
 		return nil
+	case c.Kind == cluster.CommandRecover:
+		return d // its survivor was stopped for it, and there is no quorum to do anything
+	case v.seen && v.roster.Linearizable && v.roster.HasQuorum():
+		v.meanwhile = d
+		return nil
 	}
-	return d
+	return cmp.Or(v.revive(), d) // all that is left without a quorum
 }
 
 // finishOrSupersede finishes the generation that is being founded. Where that
@@ -121,7 +136,7 @@ func (v *view) replaced(c *cluster.Command) *Decision {
 // saysAgain: o is a command that was not run, and asks for what c asks for.
 func (v *view) saysAgain(o, c *cluster.Command) bool {
 	return o.Name != c.Name && o.Malformed == "" && !v.wasRun(o.Name) &&
-		o.Kind == c.Kind && o.Backup == c.Backup && o.Host == c.Host && o.Dir == c.Dir && o.Version == c.Version
+		o.Kind == c.Kind && o.Backup == c.Backup && o.Host == c.Host && o.Dir == c.Dir && o.Version == c.Version && sameCount(o, c)
 }
 
 // nextCommand is the first of the queue that asks for a generation and was
@@ -167,7 +182,7 @@ func (v *view) endServed(c *cluster.Command) *Decision {
 			return endCommand(o.Name, CommandDone, fmt.Sprintf("command %s asked for the same, and generation %d serves", c.Name, v.intent.Generation))
 		}
 	}
-	result := fmt.Sprintf("generation %d serves, made from %s", v.intent.Generation, sourceWords(v.intent.Source))
+	result := fmt.Sprintf("generation %d serves, made from %s%s", v.intent.Generation, sourceWords(v.intent.Source), v.countWords(c))
 	if v.intent.Quarantined {
 		result += "; ordinary clients are let in once a majority of the members that the spec asks for is up"
 	}
@@ -195,8 +210,15 @@ func sourceWords(s cluster.Source) string {
 }
 
 // beginGeneration takes a command up to the write of its intent. Nothing that
-// runs is touched before that.
+// runs is touched before that, but the member that a recovery reads.
 func (v *view) beginGeneration(c *cluster.Command) *Decision {
+	w := v.judgedWith(c)
+	d := w.begin(c)
+	v.asides = w.asides
+	return d
+}
+
+func (v *view) begin(c *cluster.Command) *Decision {
 	name := c.Name
 	switch {
 	case c.Malformed != "":
@@ -214,16 +236,16 @@ func (v *view) beginGeneration(c *cluster.Command) *Decision {
 			return d
 		}
 	}
-	for _, look := range []func(*cluster.Command) *Decision{v.mayRecover, v.lostAndAlive, v.promisersInSight, v.logsInSight} {
+	for _, look := range []func(*cluster.Command) *Decision{v.wrongCount, v.mayRecover, v.lostAndAlive, v.promisersInSight, v.logsInSight} {
 		if d := look(c); d != nil {
 			return d
 		}
 	}
-	if d := v.backupBefore(c); d != nil {
-		return d
-	}
 	h, d := v.stage(c)
 	if d != nil {
+		return d
+	}
+	if d := v.backupBefore(c); d != nil { // as late as can be: staging may take hours
 		return d
 	}
 	return v.writeGeneration(c, h)
@@ -269,6 +291,15 @@ func (v *view) generationCommand(c *cluster.Command) string {
 	case cluster.CommandUndo:
 		b = fmt.Sprintf("etcdadm restore --undo --from %s --dir %s", c.Host, c.Dir)
 	}
+	if !c.Version.IsZero() {
+		b += " --to-version " + c.Version.String()
+	}
+	if c.Count != nil {
+		b += fmt.Sprintf(" --members %d", c.Count.Members)
+	}
+	if c.NoBackup {
+		b += " --no-backup"
+	}
 	for _, l := range c.Lost {
 		b += " --lost " + string(l)
 	}
@@ -293,7 +324,7 @@ func (v *view) writeGeneration(c *cluster.Command, h *cluster.HostReport) *Decis
 	in := &cluster.Intent{
 		Name: v.obs.Cluster, Generation: v.nextGeneration(), Token: s.Token, Version: s.Version, Source: s.Source, State: cluster.IntentFounding,
 		Quarantined: v.spec.MemberCount > 1, Founders: asFounders([]*cluster.HostReport{h}), CommandID: c.Name, Lost: slices.Clone(c.Lost),
-		CommandsRun: []string{c.Name},
+		CommandsRun: []string{c.Name}, Count: v.countFor(c),
 	}
 	change := &IntentChange{Create: in}
 	if v.intent != nil {
@@ -367,16 +398,4 @@ func (v *view) finishGeneration() *Decision {
 			Member: f.Member, Members: founderMembers(in), Version: in.Version, Quarantined: in.Quarantined, Source: &src,
 		})}},
 	}
-}
-
-// beginAgain makes a further generation of the same command, because what was
-// staged for this one is gone with its disk.
-func (v *view) beginAgain(h *cluster.HostReport) *Decision {
-	for i := range v.obs.Commands {
-		if c := &v.obs.Commands[i]; c.Name == v.intent.CommandID {
-			return v.beginGeneration(c)
-		}
-	}
-	return wait(true, "founder-forgot", "", "host %s does not have what generation %d was to be made from any more, and its command is not in the queue; queue it again%s",
-		h.Host, v.intent.Generation, because([]string{strings.TrimSpace(sourceWords(v.intent.Source))}))
 }

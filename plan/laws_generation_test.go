@@ -23,6 +23,7 @@ func (l *laws) renewal(in *cluster.Intent) {
 	l.must(s.State == cluster.StageReady && s.Token == in.Token && s.Source == in.Source && s.Version == in.Version && s.Command == in.CommandID, "an intent that does not name what lies ready")
 	l.must(slices.Contains(in.CommandsRun, in.CommandID), "a generation whose command may be run again")
 	l.must(in.Source.RevisionTarget > l.o.Recorded.Revision, "a revision target below what was recorded")
+	l.count(in)
 	for _, g := range l.o.Hosts {
 		l.must(in.Generation >= g.LowestGeneration, "a generation that host %s refuses", g.Host)
 	}
@@ -56,13 +57,13 @@ func (l *laws) renewal(in *cluster.Intent) {
 func (l *laws) founderFit(h *cluster.HostReport, s *cluster.Staged) {
 	l.must(len(h.Foreign) == 0 && h.Process.State != cluster.ProcessForeign && !slices.ContainsFunc(h.Problems, func(p cluster.Problem) bool { return p.Unfit }), "a founder that cannot be started")
 	l.must(slices.Equal(s.PeerURLs, h.URLs.Peer), "a founder that listens elsewhere than its data was built for")
-	able := 0
+	able, spec := 0, wanted(l.o, l.d.Action.Intent.written())
 	for _, o := range l.o.Hosts {
-		if o.CanRun(s.Version) || l.spec.EtcdVersion.SameMinor(s.Version) && o.CanRun(l.spec.EtcdVersion) {
+		if o.CanRun(s.Version) || spec.EtcdVersion.SameMinor(s.Version) && o.CanRun(spec.EtcdVersion) {
 			able++
 		}
 	}
-	l.must(able >= min(cluster.Quorum(l.spec.MemberCount), len(l.o.Hosts)), "a generation of etcd %s, which %d hosts in sight have", s.Version, able)
+	l.must(able >= min(cluster.Quorum(spec.MemberCount), len(l.o.Hosts)), "a generation of etcd %s, which %d hosts in sight have", s.Version, able)
 }
 
 // survivor: its member is stopped, and the furthest of so many logs that none

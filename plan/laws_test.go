@@ -16,8 +16,8 @@ func brokenLaws(g Goal, o *cluster.Observation, d Decision) []string {
 	l := &laws{goal: g, o: o, d: d}
 	l.in = o.Intent()
 	l.roster, l.seen = o.Roster()
-	if o.Spec != nil && o.Spec.Validate() == nil {
-		l.spec = o.Spec
+	if s := wanted(o, l.in); s != nil && s.Validate() == nil {
+		l.spec = s
 	}
 	l.words()
 	if d.Action == nil {
@@ -85,6 +85,8 @@ func (l *laws) shape() {
 			l.must(op.Op.Kind == a.Ops[0].Op.Kind && (op.Op.Kind == cluster.OpStart && op.Op.Founding || op.Op.Kind == cluster.OpRefuse), "ops that may not run side by side")
 		}
 		l.must(a.Projection != nil, "a host action without a projection")
+	case ActSpec:
+		l.putCount(a)
 	case ActQueue:
 		l.must(a.Queue != nil && a.Intent == nil && len(a.Ops) == 0 && l.spec.AutoRecoverAfter > 0 && (!l.seen || !l.roster.HasQuorum()), "a recovery by itself that nobody asked for")
 	case ActCommand:

@@ -85,6 +85,9 @@ const (
 	ActCommand ActionKind = "command"
 	// ActQueue puts a command into the store's queue.
 	ActQueue ActionKind = "queue"
+	// ActSpec writes a member count into the spec, if that is still the one
+	// which the count was to change.
+	ActSpec ActionKind = "spec"
 )
 
 // CommandResult is how a command of the queue ended.
@@ -138,6 +141,8 @@ type Action struct {
 	// Queue is a command that is to be queued; its name and time are made up by
 	// whoever does it.
 	Queue *cluster.Command `json:"queue,omitempty"`
+	// Count is a member count that a command asked for.
+	Count *cluster.CountChange `json:"count,omitempty"`
 	// Projection is what the step does to the voters; every membership or
 	// stop action has one.
 	Projection *cluster.Projection `json:"projection,omitempty"`
@@ -158,6 +163,9 @@ func (a *Action) String() string {
 	}
 	if a.Kind == ActQueue {
 		return fmt.Sprintf("queue %s from %s", a.Queue.Kind, a.Queue.Host)
+	}
+	if a.Kind == ActSpec {
+		return "have the spec ask for " + membersWords(a.Count.Members)
 	}
 	if a.Kind == ActCommand {
 		return fmt.Sprintf("end command %s as %s", a.End.Name, a.End.Result)
@@ -207,9 +215,25 @@ func Next(goal Goal, o *cluster.Observation) Decision {
 	for _, r := range rulesFor(goal.Kind) {
 		if d := r.decide(v); d != nil {
 			d.Rule = r.name
+			d = v.whileWaiting(d)
 			d.Blockers = append(d.Blockers, v.asides...)
 			return *d
 		}
 	}
 	return Decision{Rule: "none", Reason: "nothing to do", Done: true, Blockers: v.asides}
+}
+
+// whileWaiting is the decision with what is being done beside everything else:
+// that is said where there is nothing else to say, and is looked at again soon.
+func (v *view) whileWaiting(d *Decision) *Decision {
+	switch {
+	case v.meanwhile == nil || d.Action != nil:
+		return d
+	case d.Done && v.goal.Kind == Converge:
+		v.meanwhile.Rule = "generation"
+		return v.meanwhile
+	case d.Again == 0 || d.Again > v.meanwhile.Again:
+		d.Again = v.meanwhile.Again
+	}
+	return d
 }

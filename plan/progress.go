@@ -51,8 +51,8 @@ func Progress(o *cluster.Observation) []Step {
 		now, founder = stepOfCommand(o, c)
 	}
 	what := []string{
-		"back up the running cluster, if it has a quorum",
 		fmt.Sprintf("make %s ready%s, beside what runs: fetch, verify, build", source, founder),
+		"back up the running cluster, if it has a quorum",
 		fmt.Sprintf("write generation %d down", number),
 		"every voter's host promises to refuse the old generation, and stops its member",
 		"close the old generation",
@@ -68,7 +68,7 @@ func Progress(o *cluster.Observation) []Step {
 		} else if i > now {
 			s.State = StepNext
 		}
-		if i > 0 || backed {
+		if i != 1 || backed {
 			out = append(out, s)
 		}
 	}
@@ -98,23 +98,27 @@ func stepOfIntent(in *cluster.Intent) int {
 }
 
 func stepOfCommand(o *cluster.Observation, c *cluster.Command) (now int, founder string) {
-	roster, ok := o.Roster()
-	if ok && roster.HasQuorum() && c.Kind != cluster.CommandRecover && !c.NoBackup {
-		now = 0
-	} else {
-		now = 1
-	}
 	for i := range o.Hosts {
 		h := &o.Hosts[i]
-		if t := h.Taken; t != nil && t.Command == c.Name && !t.Running {
-			now = max(now, 1)
+		s := h.Staged
+		if s == nil || s.Command != c.Name || !asAsked(s, c) || s.State == cluster.StageFailed {
+			continue
 		}
-		if s := h.Staged; s != nil && s.Command == c.Name && s.State != cluster.StageFailed {
-			now, founder = 1, " on host "+string(h.Host)
-			if s.State == cluster.StageReady {
-				return 2, founder
-			}
+		founder = " on host " + string(h.Host)
+		if s.State != cluster.StageReady {
+			return 0, founder
 		}
+		if roster, ok := o.Roster(); !ok || !roster.HasQuorum() || c.Kind == cluster.CommandRecover || c.NoBackup || backedUp(o, c) {
+			return 2, founder
+		}
+		now = 1
 	}
 	return now, founder
+}
+
+// backedUp: the try of a backup for the command has ended.
+func backedUp(o *cluster.Observation, c *cluster.Command) bool {
+	return slices.ContainsFunc(o.Hosts, func(h cluster.HostReport) bool {
+		return h.Taken != nil && h.Taken.Command == c.Name && !h.Taken.Running
+	})
 }

@@ -68,7 +68,7 @@ func generationWaits(o *cluster.Observation, d Decision, c *cluster.Command) (ru
 	for i := range o.Hosts {
 		h := &o.Hosts[i]
 		s := h.Staged
-		if s == nil || s.Command != c.Name {
+		if s == nil || s.Command != c.Name || !asAsked(s, c) {
 			continue
 		}
 		switch s.State {

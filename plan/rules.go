@@ -26,6 +26,7 @@ func rulesFor(k GoalKind) []rule {
 		{"found", found},
 		{"quorum", quorum},
 		{"settle", settle},
+		{"count", putCount},
 		{"backup", backUp},
 		{"set-aside", setAside},
 		{"lift", lift},

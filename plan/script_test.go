@@ -96,6 +96,15 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 	case "broken":
 		w.queue.broken = map[cluster.HostID]string{cluster.HostID(d.CmdArgs[0].Key): "it could not be built"}
 		return ""
+	case "mended":
+		w.queue.broken = nil
+		return ""
+	case "slow-stages":
+		w.queue.slow = true
+		return ""
+	case "stages-end":
+		w.stagesEnd()
+		return ""
 	case "queue-keeps":
 		w.queue.keeps = true
 		return ""
@@ -370,5 +379,8 @@ func (w *world) show() string {
 		}
 	}
 	fmt.Fprintf(&b, "intent: %s\n", describeIntent(w.store.intent))
+	if in := w.store.intent; in != nil && in.Count != nil {
+		fmt.Fprintf(&b, "members: the spec says %d, the command said %d, in force: %t\n", w.spec.MemberCount, in.Count.Members, in.Count.InForce(w.spec))
+	}
 	return b.String()
 }

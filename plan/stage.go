@@ -11,7 +11,7 @@ import (
 // stage has a host make the source ready, and gives the host once it is.
 func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 	var failed, unfit []string
-	var free []*cluster.HostReport
+	var free, engaged []*cluster.HostReport
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		if c.Kind != cluster.CommandRestore && h.Host != c.Host {
@@ -26,22 +26,20 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 		case s != nil && s.State == cluster.StageReady && why == "" && s.Version == run && v.fresh(h, s):
 			return h, v.tooFewRun(run)
 		case s != nil && s.State == cluster.StageFailed && s.Hopeless:
-			return nil, endCommand(c.Name, CommandRejected, s.Reason)
+			return nil, v.giveUp(c, s.Reason)
 		case s != nil && s.State == cluster.StageFailed:
 			failed = append(failed, fmt.Sprintf("%s: %s", h.Host, s.Reason))
-		case s != nil && (s.State == cluster.StageFetching || s.State == cluster.StageBuilding):
+		case underWay(s):
 			return nil, &Decision{Reason: fmt.Sprintf("host %s makes %s ready: %s, %d bytes so far", h.Host, commandWords(c), s.State, s.Bytes), Again: soon}
-		case why == "":
-			why = cmp.Or(lacksKey(c, h), v.lacksRoom(c, h))
-			fallthrough
+		case cmp.Or(why, lacksKey(c, h), v.lacksRoom(c, h)) != "":
+			unfit = append(unfit, fmt.Sprintf("%s %s", h.Host, cmp.Or(why, lacksKey(c, h), v.lacksRoom(c, h))))
+		case s == nil && underWay(h.Staged):
+			engaged = append(engaged, h)
 		default:
-			if why != "" {
-				unfit = append(unfit, fmt.Sprintf("%s %s", h.Host, why))
-				continue
-			}
 			free = append(free, h)
 		}
 	}
+	free = append(free, engaged...) // what they are at, nobody asks for any more
 	switch {
 	case len(free) > 0 && len(failed) < 2:
 		if len(free) > 1 && v.isFounder(free[0]) { // what lies ready there is kept as long as it can be
@@ -53,7 +51,7 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 		}
 		return nil, v.stageOn(c, free[0], run)
 	case len(failed) > 0:
-		return nil, endCommand(c.Name, CommandRejected, "it could not be made ready"+because(failed))
+		return nil, v.giveUp(c, "it could not be made ready"+because(failed))
 	}
 	return nil, wait(true, "no-founder", "", "no host in sight can begin the new generation%s", because(unfit))
 }
@@ -100,13 +98,18 @@ func have(hosts int) string {
 	return fmt.Sprintf("%d hosts have", hosts)
 }
 
+// underWay: the host is making something ready now.
+func underWay(s *cluster.Staged) bool {
+	return s != nil && (s.State == cluster.StageFetching || s.State == cluster.StageBuilding)
+}
+
 // stagedHere is the host's stage for this command, of this generation to be: a
 // token that an intent ever named is used up, and what a survivor's log held
 // says nothing once its member is to run again.
 func (v *view) stagedHere(h *cluster.HostReport, c *cluster.Command) *cluster.Staged {
 	s := h.Staged
 	switch {
-	case s == nil || s.Command != c.Name:
+	case s == nil || s.Command != c.Name || !asAsked(s, c):
 		return nil
 	case v.intent != nil && (v.intent.Token == s.Token || v.supersededCluster(s.Cluster)):
 		return nil
@@ -114,6 +117,23 @@ func (v *view) stagedHere(h *cluster.HostReport, c *cluster.Command) *cluster.St
 		return nil
 	}
 	return s
+}
+
+// asAsked: what was staged is what the command asks for. Its name alone does not
+// tell: it can be deleted, and another one put under the same name by whoever
+// writes into the queue; and a backup can be copied over one of its name.
+func asAsked(s *cluster.Staged, c *cluster.Command) bool {
+	if !c.Version.IsZero() && s.Version != c.Version {
+		return false
+	}
+	switch c.Kind {
+	case cluster.CommandRecover:
+		return s.Source.Kind == cluster.SourceSurvivor
+	case cluster.CommandUndo:
+		return s.Source.Kind == cluster.SourceSetAside && s.Source.Dir == c.Dir
+	}
+	known := c.Found != nil && c.Found.SHA256 != "" && s.Source.SHA256 != ""
+	return s.Source.Kind == cluster.SourceBackup && s.Source.Backup == c.Backup && (!known || s.Source.SHA256 == c.Found.SHA256)
 }
 
 // cannotBegin says why a host cannot be the founder; empty: it can. What would
@@ -168,8 +188,15 @@ func (v *view) roomFor(c *cluster.Command, h *cluster.HostReport) int64 {
 
 // wrote is the release that wrote the data.
 func (v *view) wrote(c *cluster.Command, h *cluster.HostReport) cluster.Version {
-	if c.Kind == cluster.CommandRestore {
+	switch c.Kind {
+	case cluster.CommandRestore:
 		return c.Found.Version
+	case cluster.CommandUndo: // what runs now may be another one
+		for _, a := range h.SetAside {
+			if a.Name() == c.Dir && !a.Version.IsZero() {
+				return a.Version
+			}
+		}
 	}
 	if !h.Local.Version.IsZero() {
 		return h.Local.Version

@@ -18,14 +18,17 @@ type view struct {
 	roster cluster.Roster
 	seen   bool // a member list is in sight
 
+	// meanwhile is what is being done beside everything else; nil: nothing.
+	meanwhile *Decision
+
 	// asides are blockers that do not stop the rule that found them.
 	asides []Blocker
 }
 
 func newView(goal Goal, o *cluster.Observation) *view {
 	v := &view{goal: goal, obs: o, intent: o.Intent()}
-	if o.Spec != nil && o.Spec.Validate() == nil {
-		v.spec = o.Spec
+	if s := o.Wanted(); s != nil && s.Validate() == nil {
+		v.spec = s
 	}
 	v.roster, v.seen = o.Roster()
 	if v.seen && v.intent != nil && v.intent.State == cluster.IntentFounding && !v.foundersListed() {

@@ -17,6 +17,8 @@ func (w *world) act(a *Action) error {
 		return w.writeIntent(a.Intent)
 	case ActCommand:
 		return w.endCommand(a.End)
+	case ActSpec:
+		return w.putCount(a.Count)
 	case ActQueue:
 		w.minted++
 		c := *a.Queue

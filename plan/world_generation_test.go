@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ type worldQueue struct {
 	interval time.Duration
 	keeps    bool                      // the end of a command is recorded, and it is not taken out
 	broken   map[cluster.HostID]string // why staging fails on a host; "*": the source itself
+	slow     bool                      // staging goes on until it is told to end
 }
 
 // queueCommand reads a line like "restore NAME lost=c,d", "recover HOST",
@@ -45,6 +47,11 @@ func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 			c.Version = cluster.MustVersion(a.Vals[0])
 		case "no-backup":
 			c.NoBackup = true
+		case "members":
+			c.Count = &cluster.CountChange{Was: w.spec.MemberCount, Version: w.spec.EtcdVersion}
+			c.Count.Members, _ = strconv.Atoi(a.Vals[0])
+		case "name":
+			c.Name = a.Vals[0]
 		}
 	}
 	w.queue.commands = append(w.queue.commands, c)
@@ -95,7 +102,35 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 	if why := w.queue.broken["*"]; why != "" {
 		s.State, s.Reason, s.Hopeless = cluster.StageFailed, why, true
 	}
+	if w.queue.slow && s.State == cluster.StageReady {
+		s.State = cluster.StageBuilding
+	}
 	h.Staged = s
+	return nil
+}
+
+// stagesEnd makes ready what is being made ready.
+func (w *world) stagesEnd() {
+	w.queue.slow = false
+	for _, h := range w.hosts {
+		if underWay(h.Staged) {
+			s := *h.Staged
+			s.State, s.Since = cluster.StageReady, w.now.Add(h.skew)
+			h.Staged = &s
+		}
+	}
+}
+
+// putCount writes a member count into the spec.
+func (w *world) putCount(c *cluster.CountChange) error {
+	switch {
+	case w.store.silent:
+		return fmt.Errorf("the store does not answer")
+	case !c.Over(w.spec):
+		return fmt.Errorf("somebody changed the spec")
+	}
+	s := c.Apply(*w.spec)
+	w.spec = &s
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,7 @@ func (q *queue) queueFlags(c *cobra.Command) {
 	q.flags(c)
 	f := c.Flags()
 	f.StringVar(&q.store, "store", os.Getenv("ETCDADM_STORE"), "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
-	f.DurationVar(&q.wait, "wait", 0, "wait so long for the command to be run")
+	f.DurationVar(&q.wait, "wait", 0, "wait so long for the command to be run, and for clients to be let in")
 }
 
 func (q *queue) lostFlag(c *cobra.Command) {
@@ -95,34 +94,6 @@ func findBackup(ctx context.Context, c *backupstore.Catalogue, words string) (ba
 	return b, err
 }
 
-// await waits for the end of a command, and says it.
-func (q *queue) await(ctx context.Context, f *control.Folder, name string, out io.Writer) error {
-	if q.wait <= 0 {
-		return nil
-	}
-	deadline := time.After(q.wait)
-	for {
-		ended, err := f.EndedCommands(ctx)
-		if err != nil {
-			return err
-		}
-		if i := slices.IndexFunc(ended, func(e control.Ended) bool { return e.Name == name }); i >= 0 {
-			fmt.Fprintf(out, "%s: %s\n", ended[i].Result, ended[i].Reason)
-			if ended[i].Result != "done" {
-				return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("command %s was %s", name, ended[i].Result)}
-			}
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline:
-			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("command %s was not run within %s", name, q.wait), Advice: "etcdadm status says what it waits for; it stays in the queue"}
-		case <-time.After(queueEvery):
-		}
-	}
-}
-
 // restoreCommand makes a new generation of the cluster from a backup, or from
 // data that was set aside.
 func restoreCommand() *cobra.Command {
@@ -172,11 +143,15 @@ was written since the backup is not in it. Data is set aside, and
 				warnRestore(c.ErrOrStderr(), o, what)
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
 			}
+			count, err := askForMembers(ctx, f, members)
+			if err != nil {
+				return err
+			}
 			if undo {
 				// status shows the path; the host knows the directory by its name.
-				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: filepath.Base(dir), Lost: q.lostHosts()}, out)
+				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: filepath.Base(dir), Lost: q.lostHosts(), Count: count}, out, c.ErrOrStderr())
 			}
-			r := control.RestoreBackup{Backup: args[0], Spec: spec, Lost: q.lostHosts()}
+			r := control.RestoreBackup{Backup: args[0], Spec: spec, Lost: q.lostHosts(), Count: count}
 			if noBackup {
 				r.Flags = append(r.Flags, control.FlagNoBackup)
 			}
@@ -187,22 +162,17 @@ was written since the backup is not in it. Data is set aside, and
 				}
 				r.Flags = append(r.Flags, control.VersionFlag(v))
 			}
-			if members > 0 {
-				if err := askForMembers(ctx, f, members); err != nil {
-					return err
-				}
-			}
 			name, err := f.AddRestore(ctx, r)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(out, "added restore-backup command: %s\n", name)
-			return q.await(ctx, f, name, out)
+			return q.await(ctx, f, name, out, c.ErrOrStderr())
 		},
 	}
 	q.queueFlags(c)
 	q.lostFlag(c)
-	c.Flags().IntVar(&members, "members", 0, "number of members wanted from now on")
+	c.Flags().IntVar(&members, "members", 0, "number of members wanted from then on; it is changed together with the data, and not when the command is refused")
 	c.Flags().StringVar(&version, "to-version", "", "etcd version of the restored cluster")
 	c.Flags().BoolVar(&noBackup, "no-backup", false, "do not back up the running cluster before")
 	c.Flags().BoolVar(&undo, "undo", false, "go back to data that was set aside; what was written since is not in it")
@@ -218,19 +188,20 @@ func firstOf(args []string) string {
 	return args[0]
 }
 
-// askForMembers changes the count of the spec.
-func askForMembers(ctx context.Context, f *control.Folder, n int) error {
-	read, err := f.ReadSpec(ctx)
-	if err != nil {
-		return err
+// askForMembers is a member count for the command to carry; nothing is changed
+// before its generation is.
+func askForMembers(ctx context.Context, f *control.Folder, n int) (*cluster.CountChange, error) {
+	if n == 0 {
+		return nil, nil
 	}
-	if read.Spec == nil {
-		return usage("etcdadm seed STORE --version V --nodes N", "there is no spec in this store whose member count could be changed")
+	c, err := f.AskForMembers(ctx, n)
+	switch {
+	case errors.Is(err, control.ErrNoSpec):
+		return nil, usage("etcdadm seed STORE --version V --nodes N", "%w", err)
+	case errors.Is(err, cluster.ErrSpec):
+		return nil, usage("a cluster has 1, 3, 5, 7 or 9 members", "%w", err)
 	}
-	if err := (cluster.Spec{MemberCount: n, EtcdVersion: read.Spec.EtcdVersion}).Validate(); err != nil {
-		return usage("", "%w", err)
-	}
-	return f.ConfigureCluster(ctx, n, read.Spec.EtcdVersion)
+	return c, err
 }
 
 // warnRestore says what is given up.
@@ -254,19 +225,20 @@ func warnRestore(w io.Writer, o *cluster.Observation, what string) {
 }
 
 // wish queues a command of ours.
-func (q *queue) wish(ctx context.Context, f *control.Folder, w control.Wish, out io.Writer) error {
+func (q *queue) wish(ctx context.Context, f *control.Folder, w control.Wish, out, say io.Writer) error {
 	name, err := f.AddWish(ctx, w)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "added %s command: %s\n", w.Kind, name)
-	return q.await(ctx, f, name, out)
+	return q.await(ctx, f, name, out, say)
 }
 
 // recoverCommand makes a new generation from a survivor, without a backup.
 func recoverCommand() *cobra.Command {
 	var q queue
 	var from string
+	var members int
 	c := &cobra.Command{
 		Use:   "recover --from HOST [--lost HOST]…",
 		Short: "Go on from one survivor when a majority is gone for good",
@@ -296,11 +268,16 @@ gone are named with --lost; one that still runs must not be.`,
 			if err != nil {
 				return err
 			}
-			return q.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(from), Lost: q.lostHosts()}, out)
+			count, err := askForMembers(ctx, f, members)
+			if err != nil {
+				return err
+			}
+			return q.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(from), Lost: q.lostHosts(), Count: count}, out, c.ErrOrStderr())
 		},
 	}
 	q.queueFlags(c)
 	q.lostFlag(c)
 	c.Flags().StringVar(&from, "from", "", "the host whose data the cluster goes on from")
+	c.Flags().IntVar(&members, "members", 0, "number of members wanted from then on")
 	return c
 }

@@ -141,12 +141,12 @@ func printReport(w io.Writer, r console.Report) {
 		return
 	}
 	o := r.Observation
-	if o.Spec != nil {
+	if spec := o.Wanted(); spec != nil {
 		hold := ""
-		if o.Spec.Hold {
+		if spec.Hold {
 			hold = fmt.Sprintf(" (on hold; etcdadm seed %s --nodes N, or configure-cluster, lifts it)", cmp.Or(o.Store.URL, "STORE"))
 		}
-		fmt.Fprintf(w, "wanted: %d members of etcd %s%s\n", o.Spec.MemberCount, o.Spec.EtcdVersion, hold)
+		fmt.Fprintf(w, "wanted: %d members of etcd %s%s\n", spec.MemberCount, spec.EtcdVersion, hold)
 	}
 	fmt.Fprintln(w)
 	printMembers(w, o)

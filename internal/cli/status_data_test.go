@@ -22,7 +22,7 @@ func TestStatusOfData(t *testing.T) {
 		Hosts: []cluster.HostReport{{HostState: cluster.HostState{
 			Host:     "a",
 			SetAside: []cluster.SetAside{{Dir: "/d/data-trashcan/old", Reason: "superseded", Bytes: 12 << 20}},
-			Staged:   &cluster.Staged{Command: command.Name, State: cluster.StageFetching, Bytes: 77},
+			Staged:   &cluster.Staged{Command: command.Name, Source: cluster.Source{Kind: cluster.SourceSetAside, Dir: "old"}, State: cluster.StageFetching, Bytes: 77},
 			Local:    cluster.LocalMember{Quarantined: true}, Process: cluster.Process{State: cluster.ProcessRunning},
 		}}},
 	}

@@ -33,9 +33,11 @@ type RestoreBackup struct {
 	Spec   cluster.Spec
 	Backup string // its name in the store
 	// Lost names hosts that a person has given up, Flags what else was said.
-	// Both lie in an object of ours beside the command.
+	// They and Count lie in an object of ours beside the command.
 	Lost  []cluster.HostID
 	Flags []string
+	// Count, when given, is the member count that is wanted from then on.
+	Count *cluster.CountChange
 }
 
 // Command is an entry of the queue.
@@ -51,8 +53,9 @@ type Command struct {
 }
 
 type extra struct {
-	Lost  []cluster.HostID `json:"lost,omitempty"`
-	Flags []string         `json:"flags,omitempty"`
+	Lost  []cluster.HostID     `json:"lost,omitempty"`
+	Flags []string             `json:"flags,omitempty"`
+	Count *cluster.CountChange `json:"count,omitempty"`
 }
 
 // commandName is the shape of a command's folder. Other writers' suffixes
@@ -135,7 +138,7 @@ func (f *Folder) command(ctx context.Context, name string, hasExtra bool) (Comma
 		c.Err = fmt.Errorf("%w: %s: %w", ErrMalformed, fileExtra, err)
 		return c, nil
 	}
-	c.Restore.Lost, c.Restore.Flags = x.Lost, x.Flags
+	c.Restore.Lost, c.Restore.Flags, c.Restore.Count = x.Lost, x.Flags, x.Count
 	return c, nil
 }
 
@@ -233,8 +236,8 @@ func (f *Folder) addCommand(ctx context.Context, at time.Time, put func(dir stri
 // putRestore writes a restore command into a folder; false: it was taken. The
 // command itself comes last, because it is what a reader looks for.
 func (f *Folder) putRestore(ctx context.Context, dir string, data []byte, r RestoreBackup) (bool, error) {
-	if len(r.Lost) > 0 || len(r.Flags) > 0 {
-		more, err := json.Marshal(extra{Lost: r.Lost, Flags: r.Flags})
+	if len(r.Lost) > 0 || len(r.Flags) > 0 || r.Count != nil {
+		more, err := json.Marshal(extra{Lost: r.Lost, Flags: r.Flags, Count: r.Count})
 		if err != nil {
 			return false, fmt.Errorf("add command: %w", err)
 		}

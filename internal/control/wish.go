@@ -23,6 +23,8 @@ type Wish struct {
 	Host cluster.HostID      `json:"host,omitempty"`
 	Dir  string              `json:"dir,omitempty"`
 	Lost []cluster.HostID    `json:"lost,omitempty"`
+	// Count, when given, is the member count that is wanted from then on.
+	Count *cluster.CountChange `json:"count,omitempty"`
 }
 
 type wishFile struct {

@@ -147,8 +147,8 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 			gauge(votersDesc, float64(up), "true")
 			gauge(votersDesc, float64(len(roster.Voters())-up), "false")
 		}
-		if o.Spec != nil {
-			gauge(wantedDesc, float64(o.Spec.MemberCount))
+		if spec := o.Wanted(); spec != nil {
+			gauge(wantedDesc, float64(spec.MemberCount))
 		}
 		collectData(gauge, o, r.Backups)
 	}

@@ -187,6 +187,9 @@ func (m *Manager) triedOut() (names []string) {
 
 // lookUp adds what the store says of the backup that a command names.
 func (m *Manager) lookUp(ctx context.Context, c cluster.Command, last queue) cluster.Command {
+	if c.Malformed == "" {
+		c.Malformed = m.countable(c)
+	}
 	if c.Kind != cluster.CommandRestore || c.Malformed != "" || m.o.Catalogue == nil {
 		return c
 	}
@@ -220,11 +223,13 @@ func asCommand(c control.Command, ended []control.Ended) cluster.Command {
 		out.Malformed = c.Err.Error()
 	case c.Restore != nil:
 		out.Kind, out.Backup, out.Lost = cluster.CommandRestore, c.Restore.Backup, slices.Clone(c.Restore.Lost)
+		out.Count = c.Restore.Count
 		for _, f := range c.Restore.Flags {
 			out.Malformed = readFlag(&out, f)
 		}
 	case c.Wish != nil:
 		out.Kind, out.Host, out.Dir, out.Lost = c.Wish.Kind, c.Wish.Host, c.Wish.Dir, slices.Clone(c.Wish.Lost)
+		out.Count = c.Wish.Count
 	}
 	return out
 }

@@ -181,7 +181,7 @@ func storeStatus(s Status) control.Status {
 	o, d := s.Observation, s.Decision
 	out := control.Status{
 		Cluster: o.Cluster, Leader: o.Leader, At: o.At, Since: s.Since,
-		Rule: d.Rule, Reason: d.Reason, Spec: o.Spec,
+		Rule: d.Rule, Reason: d.Reason, Spec: o.Wanted(),
 	}
 	if d.Action != nil {
 		out.Command = d.Action.Command

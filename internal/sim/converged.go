@@ -29,6 +29,9 @@ func (w *World) unconverged(count, wanted int) string {
 		}
 	}
 	why = append(why, w.ungenerated(seen)...)
+	if lost := w.uncounted(); lost != "" {
+		why = append(why, lost)
+	}
 	in := w.recorded()
 	if in == nil || in.State != cluster.IntentFounded || in.Next != nil || len(in.Voters) != len(voters) {
 		why = append(why, "the intent is not settled")

@@ -227,11 +227,11 @@ func (w *World) seenOn(m *machine) (fakeetcd.Seen, bool) {
 func (w *World) Await(count int, bound time.Duration) bool { return w.await(count, count, bound) }
 
 func (w *World) await(count, wanted int, bound time.Duration) bool {
-	return w.awaitWith(func() int { return count }, wanted, bound, func() {})
+	return w.awaitWith(func() (int, int) { return count, wanted }, bound, func() {})
 }
 
 // awaitWith is await with a person who looks every now and then.
-func (w *World) awaitWith(count func() int, wanted int, bound time.Duration, person func()) bool {
+func (w *World) awaitWith(counts func() (count, wanted int), bound time.Duration, person func()) bool {
 	began := time.Now()
 	looked := began
 	why := ""
@@ -243,7 +243,7 @@ func (w *World) awaitWith(count func() int, wanted int, bound time.Duration, per
 		if len(w.Broken()) > 0 {
 			return false
 		}
-		if why = w.unconverged(count(), wanted); why == "" {
+		if why = w.unconverged(counts()); why == "" {
 			w.tracef("", "converged after %s", time.Since(began).Round(time.Millisecond))
 			return true
 		}

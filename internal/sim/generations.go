@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/sim/fakeetcd"
@@ -18,8 +19,11 @@ type generations struct {
 	run     map[string]cluster.ClusterID // the founded generation of a command
 	acked   uint64                       // the highest generation that acknowledged a write
 	top     int64                        // the highest revision that a client was given
+	lastAck time.Time
 	source  map[cluster.ClusterID]string // the token of one that was made from data
 	dropped int                          // restores and recoveries that were written
+	// recovered counts the recoveries that daemons queued by themselves.
+	recovered int
 }
 
 func (g *generations) init() {
@@ -156,7 +160,7 @@ func (w *World) acknowledged(a ack) {
 	if a.Revision <= c.top {
 		w.violate("write %s of generation %d got revision %d after a client has seen %d", a.key, n, a.Revision, c.top)
 	}
-	c.acked, c.top = max(c.acked, n), max(c.top, a.Revision)
+	c.acked, c.top, c.lastAck = max(c.acked, n), max(c.top, a.Revision), time.Now()
 }
 
 // required are the keys that have to be there now: what the present generation
@@ -195,6 +199,9 @@ func (w *World) ungenerated(seen []fakeetcd.Seen) (why []string) {
 	w.check.mu.Unlock()
 	if now == nil || in == nil {
 		return append(why, "no generation serves")
+	}
+	if in.Count != nil && !in.Count.Done {
+		why = append(why, fmt.Sprintf("the spec does not have the count of the command: %+v", *in.Count))
 	}
 	if in.Cluster != now.id || in.Quarantined {
 		why = append(why, fmt.Sprintf("the intent is of generation %d (quarantined: %t), and generation %d serves", in.Generation, in.Quarantined, now.number))

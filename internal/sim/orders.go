@@ -19,12 +19,21 @@ type order struct {
 	host   cluster.HostID
 	dir    string
 	lost   []cluster.HostID
+	// members, when not zero, is the member count that is wanted from then on. It
+	// was queued when the spec had the count over, and a person had written it so
+	// often.
+	members, over, specs int
+	// byItself: a daemon queued it.
+	byItself bool
 }
 
 func (o order) String() string {
 	s := string(o.kind) + " " + o.backup + string(o.host)
 	if o.dir != "" {
 		s += " " + o.dir
+	}
+	if o.members != 0 {
+		s += fmt.Sprintf(" --members %d", o.members)
 	}
 	for _, l := range o.lost {
 		s += " --lost " + string(l)
@@ -37,11 +46,21 @@ func (o order) String() string {
 func (w *World) Queue(o order) string {
 	f := control.New(w.store, clusterName)
 	var name string
+	var count *cluster.CountChange
 	var err error
+	if o.members != 0 {
+		if count, err = f.AskForMembers(w.ctx, o.members); err != nil {
+			w.violate("ask for %d members: %v", o.members, err)
+			return ""
+		}
+	}
+	w.mu.Lock()
+	o.over, o.specs = w.asked, w.persons
+	w.mu.Unlock()
 	if o.kind == cluster.CommandRestore {
-		name, err = f.AddRestore(w.ctx, control.RestoreBackup{Backup: o.backup, Lost: o.lost})
+		name, err = f.AddRestore(w.ctx, control.RestoreBackup{Backup: o.backup, Lost: o.lost, Count: count})
 	} else {
-		name, err = f.AddWish(w.ctx, control.Wish{Kind: o.kind, Host: o.host, Dir: o.dir, Lost: o.lost})
+		name, err = f.AddWish(w.ctx, control.Wish{Kind: o.kind, Host: o.host, Dir: o.dir, Lost: o.lost, Count: count})
 	}
 	if err != nil {
 		w.violate("queue %s: %v", o, err)

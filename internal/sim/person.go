@@ -16,6 +16,9 @@ const (
 	// patience is how long the person waits between two looks at a cluster that
 	// does not come to rest.
 	patience = 45 * time.Second
+	// autoRecoverAfter is longer than any fault of a seed keeps voters apart that
+	// are alive: a recovery by itself takes those that it cannot see for lost.
+	autoRecoverAfter = 4 * time.Minute
 )
 
 // luck is a number of the seed for what is done about generations.
@@ -37,7 +40,7 @@ func (g *generator) order() {
 	case 0, 1:
 		w.Queue(order{kind: cluster.CommandBackup})
 	case 2, 3:
-		w.Queue(order{kind: cluster.CommandRestore, backup: any()})
+		w.Queue(order{kind: cluster.CommandRestore, backup: any(), members: g.members()})
 	case 4:
 		w.Queue(order{kind: cluster.CommandRestore, backup: "2000-01-01T00:00:00Z-000000"})
 	case 5:
@@ -48,9 +51,9 @@ func (g *generator) order() {
 		w.Damage(name)
 		w.Queue(order{kind: cluster.CommandRestore, backup: name})
 	case 6:
-		w.Queue(order{kind: cluster.CommandRestore, backup: any()})
+		w.Queue(order{kind: cluster.CommandRestore, backup: any(), members: g.members()})
 		w.apart()
-		w.Queue(order{kind: cluster.CommandRestore, backup: any()})
+		w.Queue(order{kind: cluster.CommandRestore, backup: any(), members: g.members()})
 	case 7:
 		g.undo()
 	case 8:
@@ -58,9 +61,18 @@ func (g *generator) order() {
 	case 9, 10:
 		g.loseQuorum()
 	default:
-		w.Queue(order{kind: cluster.CommandRestore, backup: any()})
+		w.Queue(order{kind: cluster.CommandRestore, backup: any(), members: g.members()})
 		g.strikeGeneration()
 	}
+}
+
+// members is a count that a command may ask for; zero: it asks for none.
+func (g *generator) members() int {
+	n := []int{1, 3, 5}[g.luck().below(3)]
+	if n > len(g.up()) || !g.luck().chance(0.4) {
+		return 0
+	}
+	return n
 }
 
 // undo goes back to what some host set aside.
@@ -70,7 +82,7 @@ func (g *generator) undo() {
 	for i := range ms {
 		m := ms[(first+i)%len(ms)]
 		if dir := g.w.aside(m); dir != "" {
-			g.w.Queue(order{kind: cluster.CommandUndo, host: m.ID(), dir: dir})
+			g.w.Queue(order{kind: cluster.CommandUndo, host: m.ID(), dir: dir, members: g.members()})
 			return
 		}
 	}
@@ -110,14 +122,21 @@ func (g *generator) loseQuorum() {
 		w.Wipe(m)
 		w.later(g.luck().within(time.Second, 20*time.Second), func() { w.Start(m) })
 	}
+	g.struck = time.Now()
 	w.later(g.luck().within(0, 30*time.Second), g.recover)
+}
+
+// leavesIt: the person has asked for a recovery by itself, and gives it its time.
+func (g *generator) leavesIt() bool {
+	after := g.spec.AutoRecoverAfter
+	return after > 0 && time.Since(g.struck) < after+3*time.Minute
 }
 
 // recover is a person's answer to a quorum that is gone for good: from the
 // furthest survivor, and hosts are named lost that really are.
 func (g *generator) recover() {
 	w := g.w
-	if w.quorumLeft() {
+	if w.quorumLeft() || g.leavesIt() {
 		return
 	}
 	o := order{kind: cluster.CommandRecover, lost: w.lost()}
@@ -133,7 +152,7 @@ func (g *generator) recover() {
 // ask queues a command unless it is in the queue like that.
 func (g *generator) ask(o order) {
 	for _, name := range g.w.queued() {
-		if have, _ := g.w.ordered(name); have.kind == o.kind && have.host == o.host && have.backup == o.backup && slices.Equal(have.lost, o.lost) {
+		if have, _ := g.w.ordered(name); have.kind == o.kind && have.host == o.host && have.backup == o.backup && have.members == o.members && slices.Equal(have.lost, o.lost) {
 			return
 		}
 	}
@@ -257,7 +276,7 @@ func (g *generator) nameLost() bool {
 			if len(o.lost) >= len(g.w.lost()) {
 				return false
 			}
-			o.lost = g.w.lost()
+			o.lost, o.byItself = g.w.lost(), false
 			g.ask(o)
 			return true
 		}
@@ -312,11 +331,16 @@ func (g *generator) calm() {
 	if g.generations {
 		bound = WithAPersonWithin
 	}
-	if !w.awaitWith(func() int { return min(g.spec.MemberCount, len(g.up())) }, g.spec.MemberCount, bound, g.person) {
+	counts := func() (count, wanted int) {
+		n := w.wanted().MemberCount
+		return min(n, len(g.up())), n
+	}
+	if !w.awaitWith(counts, bound, g.person) {
 		return
 	}
 	g.converged = time.Since(began)
 	w.verifyWrites()
+	w.checkRegular()
 }
 
 // pruneAll lets what is set aside come of age after the faults, and has the

@@ -29,10 +29,12 @@ type Report struct {
 	// Generations were written that were made from data, and so often a person
 	// had to do something before the end.
 	Generations, Persons int
-	Acked                int
-	Converged            time.Duration // after the faults
-	Trace                uint64        // hash of the trace
-	Events               int           // of the trace
+	// Recovered are the recoveries that daemons queued by themselves.
+	Recovered int
+	Acked     int
+	Converged time.Duration // after the faults
+	Trace     uint64        // hash of the trace
+	Events    int           // of the trace
 }
 
 // RunSeed lives through the world of one seed; it is called in a bubble.
@@ -55,12 +57,15 @@ func RunSeed(seed uint64, full bool) Report {
 		most = 1 << 30
 	}
 	g := &generator{w: w, seed: dice(mix(seed)), generations: generations, lucky: luckBegins}
+	if generations && luck.roll(5).chance(0.35) {
+		g.spec.AutoRecoverAfter = autoRecoverAfter
+	}
 	g.prunes = o.DrillEvery > 0 && luck.roll(7).chance(0.7)
 	g.run()
 	g.pruneAll()
 	w.checkDirs()
 	w.Close()
-	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged, Generations: w.check.dropped, Persons: g.persons}
+	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged, Generations: w.check.dropped, Recovered: w.check.recovered, Persons: g.persons}
 	r.Failures, r.Timeline = w.Broken(), w.Timeline(most)
 	r.Trace, r.Events = w.Trace()
 	r.Pruned = w.prunedSoFar()
@@ -82,7 +87,8 @@ type generator struct {
 	// without it keep theirs.
 	generations bool
 	lucky       uint64
-	persons     int // times that a person answered a blocker
+	persons     int       // times that a person answered a blocker
+	struck      time.Time // when a quorum was destroyed last
 }
 
 func (g *generator) next() dice {
@@ -97,10 +103,8 @@ func (g *generator) run() {
 	w := g.w
 	sizes := [...]int{1, 3, 3, 3, 5}
 	lines := releases()
-	g.spec = cluster.Spec{
-		MemberCount: sizes[g.next().below(len(sizes))], EtcdVersion: lines[g.next().below(len(lines))],
-		DeadAfter: g.next().within(15*time.Second, time.Minute).Round(time.Second),
-	}
+	g.spec.MemberCount, g.spec.EtcdVersion = sizes[g.next().below(len(sizes))], lines[g.next().below(len(lines))]
+	g.spec.DeadAfter = g.next().within(15*time.Second, time.Minute).Round(time.Second)
 	hosts := cluster.Quorum(g.spec.MemberCount) + g.next().below(7-cluster.Quorum(g.spec.MemberCount)+1)
 	w.tracef("", "seed %d: %d hosts, %d members of etcd %s, dead after %s", w.seed, hosts, g.spec.MemberCount, g.spec.EtcdVersion, g.spec.DeadAfter)
 	if g.next().chance(0.8) {

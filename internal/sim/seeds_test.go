@@ -43,13 +43,14 @@ func TestSeeds(t *testing.T) {
 	}
 	var pruned atomic.Int64
 	began := time.Now()
-	var virtual, points, changes, acked, worst, generations, persons atomic.Int64
+	var virtual, points, changes, acked, worst, generations, persons, recovered atomic.Int64
 	inProcesses(t, *firstSeed, *manySeeds, func(r sim.Report) {
 		virtual.Add(int64(r.Virtual))
 		points.Add(int64(r.Points))
 		changes.Add(int64(r.Changes))
 		generations.Add(int64(r.Generations))
 		persons.Add(int64(r.Persons))
+		recovered.Add(int64(r.Recovered))
 		acked.Add(int64(r.Acked))
 		for w := worst.Load(); int64(r.Converged) > w && !worst.CompareAndSwap(w, int64(r.Converged)); w = worst.Load() {
 		}
@@ -57,8 +58,8 @@ func TestSeeds(t *testing.T) {
 		report(t, r)
 	})
 	took := time.Since(began)
-	t.Logf("%d seeds in %s (%.1f a second): %s of virtual time, %d changes of the world, %d changes of voters, %d generations from data (with %d answers of a person), %d writes acknowledged; the slowest took %s to converge",
-		*manySeeds, took.Round(time.Millisecond), float64(*manySeeds)/took.Seconds(), time.Duration(virtual.Load()).Round(time.Minute), points.Load(), changes.Load(), generations.Load(), persons.Load(), acked.Load(), time.Duration(worst.Load()).Round(time.Second))
+	t.Logf("%d seeds in %s (%.1f a second): %s of virtual time, %d changes of the world, %d changes of voters, %d generations from data (with %d answers of a person, and %d recoveries by themselves), %d writes acknowledged; the slowest took %s to converge",
+		*manySeeds, took.Round(time.Millisecond), float64(*manySeeds)/took.Seconds(), time.Duration(virtual.Load()).Round(time.Minute), points.Load(), changes.Load(), generations.Load(), persons.Load(), recovered.Load(), acked.Load(), time.Duration(worst.Load()).Round(time.Second))
 	t.Logf("%d directories were pruned", pruned.Load())
 }
 

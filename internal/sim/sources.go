@@ -208,6 +208,11 @@ func (x simSources) Drill(ctx context.Context, name string) (out cluster.Backup,
 	if _, damaged := x.d.w.backup(name); err == nil && (!ok || damaged) {
 		err = host.ErrBadSource
 	}
+	if err == nil {
+		x.d.w.mu.Lock()
+		x.d.w.drilled = time.Now()
+		x.d.w.mu.Unlock()
+	}
 	return b, err
 }
 

@@ -29,7 +29,12 @@ var (
 	errStoreLost = errors.New("connection lost before the answer")
 )
 
-const intentKey = "control/etcd-cluster-created"
+// Objects of which every write is looked at.
+const (
+	intentKey = "control/etcd-cluster-created"
+	specKey   = "control/etcd-cluster-spec"
+	wishFile  = "/_etcdadm_command.json"
+)
 
 // call carries one request to the store and back.
 func (s storeView) call(ctx context.Context, k kind, key string, f func(context.Context) error, late func()) error {
@@ -107,8 +112,14 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 	}
 	put := func(ctx context.Context) (blob.ETag, error) {
 		t, err := s.store().Put(ctx, key, bytes.NewReader(data), cond)
-		if err == nil && key == intentKey {
+		switch {
+		case err != nil:
+		case key == intentKey:
 			s.d.w.wrote(s.d, data)
+		case key == specKey:
+			s.d.w.wroteSpec(s.d)
+		case strings.HasSuffix(key, wishFile):
+			s.d.w.queuedByItself(s.d, key)
 		}
 		return t, err
 	}

@@ -163,7 +163,11 @@ type World struct {
 	backupNames []string
 	damaged     map[string]bool
 	origins     map[string]*fakeetcd.Snapshot
-	orders      map[string]order // that a person queued, by the command's name
+	orders      map[string]order // by the command's name
+	persons     int              // times that a person wrote the spec
+	asked       int              // the count that the spec has
+	askedBy     cluster.HostID   // who wrote it; empty: a person
+	drilled     time.Time        // when a backup was last found good in a drill
 
 	hooks sync.Mutex // held while a schedule decides
 	lines timeline
@@ -268,6 +272,10 @@ func (w *World) at(endpoint string) *machine {
 // Spec writes a spec into the store, as a person does.
 func (w *World) Spec(s cluster.Spec) {
 	w.tracef("", "spec: %d members of etcd %s", s.MemberCount, s.EtcdVersion)
+	w.mu.Lock()
+	w.persons++
+	w.asked, w.askedBy = s.MemberCount, ""
+	w.mu.Unlock()
 	if err := control.New(w.store, clusterName).WriteSpec(w.ctx, s); err != nil {
 		w.violate("write spec: %v", err)
 	}

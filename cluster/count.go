@@ -1,0 +1,57 @@
+package cluster
+
+// CountChange is a member count that a command asks for together with what the
+// new generation is made from. It is in force from the write of that
+// generation's intent on, and until the spec was written: so it does not matter
+// who ends before the spec has it. Whoever writes another spec after the command
+// was queued has the last word.
+type CountChange struct {
+	Members int `json:"members"`
+	// Was and Version are what the spec asked for when the command was queued.
+	Was     int     `json:"was"`
+	Version Version `json:"version"`
+	// Done: the spec was written so. It is kept to tell a spec that a command wrote
+	// from one that a person wrote.
+	Done bool `json:"done,omitempty"`
+}
+
+// Over reports whether the spec still is the one that the count was to change.
+func (c *CountChange) Over(s *Spec) bool {
+	return c != nil && s != nil && s.MemberCount == c.Was && s.EtcdVersion == c.Version
+}
+
+// InForce reports whether the count goes for that of the spec.
+func (c *CountChange) InForce(s *Spec) bool { return c.Over(s) && !c.Done }
+
+// On is the count for a spec as it is now; nil: a person changed that since the
+// command was queued. One that is as the command before this one left it counts
+// as unchanged, since both were queued before.
+func (c *CountChange) On(s *Spec, before *CountChange) *CountChange {
+	if c == nil || s == nil {
+		return nil
+	}
+	left := before != nil && before.Done && s.MemberCount == before.Members && s.EtcdVersion == before.Version && c.Version == before.Version
+	if !c.Over(s) && !left {
+		return nil
+	}
+	return &CountChange{Members: c.Members, Was: s.MemberCount, Version: s.EtcdVersion}
+}
+
+// Apply is the spec with the count. Who asks for a count does not want the
+// voters to stay as they are.
+func (c *CountChange) Apply(s Spec) Spec {
+	s.MemberCount, s.Hold = c.Members, false
+	return s
+}
+
+// Wanted is the spec that is in force: the one that was read, but for a member
+// count that the present generation's command asked for and that the spec does
+// not have yet. Nil: there is none.
+func (o *Observation) Wanted() *Spec {
+	in := o.Intent()
+	if in == nil || !in.Count.InForce(o.Spec) {
+		return o.Spec
+	}
+	s := in.Count.Apply(*o.Spec)
+	return &s
+}
