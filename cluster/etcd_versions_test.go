@@ -179,6 +179,48 @@ func line(version string) string {
 	return l.String()
 }
 
+// TestOldEntriesInLogs: a young member of 3.5, whose log begins with entries of
+// version 2 of the API, gets to 3.6 and not to 3.7, unless a raft snapshot was
+// cut behind them by the last start of 3.5, or by 3.6.
+func TestOldEntriesInLogs(t *testing.T) {
+	t.Parallel()
+	seldom := []string(nil) // as etcd does by itself
+	for _, way := range []struct {
+		name   string
+		starts [][]string // arguments: of 3.5 once or several times, then of 3.6, then of 3.7
+		works  bool
+	}{
+		{"never", [][]string{seldom, seldom, seldom}, false},
+		{"by the last start of 3.5", [][]string{seldom, often, seldom, seldom}, true},
+		{"by a start of 3.5 before the last", [][]string{often, seldom, seldom, seldom}, false},
+		{"by 3.6", [][]string{seldom, often, seldom}, true},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			c := testetcd.Start(t, testetcd.Config{Version: testetcd.V35, Args: way.starts[0]})
+			put(t, c, "value")
+			for i, args := range way.starts[1:] {
+				version := testetcd.V35
+				switch i + 2 {
+				case len(way.starts):
+					version = testetcd.V37
+				case len(way.starts) - 1:
+					version = testetcd.V36
+				}
+				c.Members[0].Args = args
+				works := become(t, c, version)
+				if expected := way.works || version != testetcd.V37; works != expected {
+					t.Fatalf("etcd %s starts: %v", version, works)
+				}
+				if works {
+					expect(t, c, "value")
+					put(t, c, "value")
+				}
+			}
+		})
+	}
+}
+
 // TestSnapshotsOfOtherLines restores snapshots of each release with the tool
 // of each, and takes it to the next line where ReadsSnapshot says that it is
 // readable: then that has to work. What it refuses fails sooner or later.

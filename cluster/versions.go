@@ -158,9 +158,16 @@ const (
 	// NeedNoV2Data: nobody has written keys by version 2 of the API. Source:
 	// etcd 3.6 and later refuse to start with them.
 	NeedNoV2Data Need = "there are no keys of version 2 of the API"
-	// NeedCleanWAL: no entry of version 2 of the API is left in a log that
-	// would be replayed. Source: 3.6 and 3.7 panic on them; members that come
-	// from 3.4 or 3.5 have them until a raft snapshot is cut behind them.
+	// NeedNoV2Requests: what clients asked for by version 2 of the API would be
+	// replayed. Source: v2ToV3Request in etcdserver/apply_v2.go of 3.6, which
+	// panics on all but etcd's own two kinds of entries, a member's attributes
+	// and the cluster version.
+	NeedNoV2Requests Need = "no member's log holds requests of clients by version 2 of the API after its newest raft snapshot"
+	// NeedCleanWAL: no entry of version 2 of the API would be replayed, not even
+	// etcd's own. Source: 3.7 panics on them ("unmarshal should never fail").
+	// 3.4 and 3.5 write one at every start, 3.6 writes none; so a raft snapshot
+	// that 3.6 cuts ends it, and one that 3.5 cuts only until 3.5 is started
+	// again. Tried with real releases; held by TestOldEntriesInLogs.
 	NeedCleanWAL Need = "no member's log holds entries of version 2 of the API after its newest raft snapshot"
 	// NeedStorageVersion: every member's storage version is the cluster's.
 	// Source: server/storage/schema of 3.6; a member of the line above starts
@@ -181,7 +188,7 @@ func RollNeeds(from, to Version) []Need {
 	case to.SameMinor(Version{3, 5, 0}):
 		return []Need{NeedNoAuth}
 	case to.SameMinor(Version{3, 6, 0}):
-		return []Need{NeedNoV2Data, NeedCleanWAL}
+		return []Need{NeedNoV2Data, NeedNoV2Requests}
 	case to.AtLeast(3, 7):
 		return []Need{NeedStorageVersion, NeedCleanWAL}
 	}
