@@ -72,7 +72,7 @@ var graduated = map[string]int{
 	"memory-mlock":                         5,
 	"peer-skip-client-san-verification":    4,
 	"snapshot-catchup-entries":             5,
-	"warning-apply-duration":               5,
+	"warning-apply-duration":               4,
 	"warning-unary-request-duration":       6,
 	"watch-progress-notify-interval":       4,
 }
@@ -85,7 +85,7 @@ var gates = map[string]struct {
 }{
 	"compact-hash-check-enabled":        {"CompactHashCheck", 5},
 	"enable-lease-checkpoint":           {"LeaseCheckpoint", 4},
-	"enable-lease-checkpoint-persist":   {"LeaseCheckpointPersist", 5},
+	"enable-lease-checkpoint-persist":   {"LeaseCheckpointPersist", 4},
 	"initial-corrupt-check":             {"InitialCorruptCheck", 4},
 	"stop-grpc-service-on-defrag":       {"StopGRPCServiceOnDefrag", 5},
 	"txn-mode-write-with-shared-buffer": {"TxnModeWriteWithSharedBuffer", 5},
@@ -116,7 +116,7 @@ func OptionArgs(options map[string]string, v cluster.Version) ([]string, error) 
 			return nil, fmt.Errorf("%w: etcd %s has no --%s", ErrArgs, v, name)
 		case isGate && v.AtLeast(3, 6):
 			features = append(features, gate.gate+"="+value)
-		case (isGate || moved) && !v.AtLeast(3, 6):
+		case (isGate || moved) && !v.AtLeast(3, 6), name == "backend-bbolt-freelist-type" && !v.AtLeast(3, 5):
 			args = append(args, "--"+experimental+name+"="+value)
 		case isGate || moved:
 			args = append(args, "--"+name+"="+value)
