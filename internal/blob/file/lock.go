@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,12 +35,17 @@ func (s *Store) lock(ctx context.Context, root *os.Root) (unlock func(), err err
 	patient, cancel := context.WithTimeoutCause(ctx, lockPatience, errHeld)
 	defer cancel()
 	fail := func() (func(), error) {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("wait for the store's lock: %w", ctx.Err())
+		held := fmt.Errorf("%w for %v", errHeld, lockPatience)
+		switch err := ctx.Err(); {
+		case errors.Is(err, context.Canceled):
+			return nil, fmt.Errorf("wait for the store's lock: %w", err)
+		case err != nil:
+			held = fmt.Errorf("%w: %w", errHeld, err)
 		}
+		who := holder(root)
 		return nil, &blob.Error{
-			Op: "lock", Object: "store " + s.String(), Err: fmt.Errorf("%w for %v", errHeld, lockPatience),
-			Advice: "find it with `fuser " + s.dir + "/" + lockName + "`; the lock goes with the process, the file may stay",
+			Op: "lock", Object: "store " + s.String(), Err: held,
+			Advice: "the last to take it was " + who + "; let it go on or end it: the lock goes with the process, and the file " + s.dir + "/" + lockName + " may stay",
 		}
 	}
 	select {
@@ -57,6 +64,7 @@ func (s *Store) lock(ctx context.Context, root *os.Root) (unlock func(), err err
 			return nil, fmt.Errorf("lock the store: %w", bare(err))
 		}
 		if f != nil {
+			sign(f)
 			return func() {
 				// Closing alone would leave the lock with a child that was forked just now, until it executes its program.
 				_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
@@ -75,6 +83,33 @@ func (s *Store) lock(ctx context.Context, root *os.Root) (unlock func(), err err
 			return fail()
 		}
 	}
+}
+
+// sign writes into the lock's file who has it, for those who wait in vain. It
+// need not be on the disk, and whether it works is no matter.
+func sign(f *os.File) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	_, _ = f.WriteAt(fmt.Appendf(nil, "process %d (%s) on host %s\n", os.Getpid(), filepath.Base(os.Args[0]), host), 0)
+}
+
+// holder is who signed last.
+func holder(root *os.Root) string {
+	const nobody = "a process that did not sign"
+	f, err := root.Open(lockName)
+	if err != nil {
+		return nobody
+	}
+	defer f.Close()
+	signed := make([]byte, 512)
+	n, _ := f.ReadAt(signed, 0) // its end comes first
+	line, _, whole := strings.Cut(string(signed[:n]), "\n")
+	if !whole || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return nobody
+	}
+	return line
 }
 
 // tryLock gives the locked file, or nil when somebody else has it.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,6 +194,42 @@ func TestProcessKilled(t *testing.T) {
 		}
 		put(t, store, "counter", string(after), blob.IfMatch(tag))
 	}
+}
+
+// A process that stands still with the lock is named, with its host.
+func TestLockIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	store := openStore(t, dir)
+	put(t, store, "counter", "0", blob.IfAbsent)
+	c := start(t, dir)
+	c.expect(t, "ready")
+	c.say(t, "count 1000000")
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 { // it stands still with the lock, or between two times that it has it
+		if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := blob.PutBytes(ctx, store, "other", []byte("x"), blob.Any)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			told, ok := errors.AsType[*blob.Error](err)
+			if !ok || !strings.Contains(told.Hint(), fmt.Sprintf("process %d ", c.cmd.Process.Pid)) || !strings.Contains(told.Hint(), "on host "+host+";") {
+				t.Errorf("%v, and no hint who has it: %+v", err, told)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("it was never seen with the lock")
 }
 
 type process struct {
