@@ -18,7 +18,8 @@ type rule struct {
 //     backup that is due is begun before that, since it goes on beside it;
 //  5. repair comes before growth, growth before shrinking, because a repaired
 //     and larger cluster bears more;
-//  6. what only makes the cluster nicer comes last.
+//  6. what only makes the cluster nicer comes last, and what nobody needs any
+//     more goes when nothing else is to be done.
 func rulesFor(k GoalKind) []rule {
 	base := []rule{
 		{"identity", identity},

@@ -13,7 +13,7 @@ import (
 )
 
 // Schedules of SAFETY.md, C, D and E, as far as founding and membership go; new
-// generations are in rules_generation_test.go and rules_sources_test.go. Not modelled: 22 (pruning), 24
+// generations are in rules_generation_test.go and rules_sources_test.go. 22 is in rules_prune_test.go. Not modelled: 24
 // (arguments are the runtime's), 25 (authentication).
 
 // TestRule11IntentFirst: without the store nothing changes the voters; the
