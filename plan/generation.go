@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -45,28 +44,6 @@ func generation(v *view) *Decision {
 		return d
 	}
 	return v.beside(c, v.beginGeneration(c))
-}
-
-// beside lets the other rules go on while a command waits for something: the
-// cluster that is goes on being looked after, because nothing of it is touched
-// for the command yet. What they change is no matter for it: all that it relies
-// on is looked at again by the very decision that writes its intent, over the
-// intent that has every voter set (docs/adr/009-generations.md). Without any
-// cluster, none is founded beside it.
-func (v *view) beside(c *cluster.Command, d *Decision) *Decision {
-	switch {
-	case v.intent == nil || d.Action != nil:
-		return d
-	case len(d.Blockers) > 0:
-		v.asides = append(v.asides, d.Blockers...)
-		return nil
-	case c.Kind == cluster.CommandRecover:
-		return d // its survivor was stopped for it, and there is no quorum to do anything
-	case v.seen && v.roster.Linearizable && v.roster.HasQuorum():
-		v.meanwhile = d
-		return nil
-	}
-	return cmp.Or(v.revive(), d) // all that is left without a quorum
 }
 
 // finishOrSupersede finishes the generation that is being founded. Where that
@@ -249,27 +226,6 @@ func (v *view) begin(c *cluster.Command) *Decision {
 		return d
 	}
 	return v.writeGeneration(c, h)
-}
-
-// backupBefore has the running cluster backed up before it is replaced, if
-// that can be done.
-func (v *view) backupBefore(c *cluster.Command) *Decision {
-	if c.NoBackup || c.Kind == cluster.CommandRecover || !v.seen || !v.roster.Linearizable || !v.roster.HasQuorum() {
-		return nil
-	}
-	t := v.lastTaken(c.Name)
-	switch {
-	case t == nil:
-		if d := v.takeBackup(c.Name, backupBeforeRestore); d != nil || !v.backingUp() {
-			return d
-		}
-		return &Decision{Reason: "another backup is being taken, and then one before the cluster is replaced", Again: soon}
-	case t.Running && v.obs.At.Sub(t.Began) < backupTry:
-		return &Decision{Reason: "the running cluster is backed up before it is replaced", Again: soon}
-	case t.Error != "":
-		v.aside("backup-failed", "", "the backup of the running cluster before it is replaced failed, and the command goes on: %s", t.Error)
-	}
-	return nil
 }
 
 func commandWords(c *cluster.Command) string {

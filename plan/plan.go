@@ -222,18 +222,3 @@ func Next(goal Goal, o *cluster.Observation) Decision {
 	}
 	return Decision{Rule: "none", Reason: "nothing to do", Done: true, Blockers: v.asides}
 }
-
-// whileWaiting is the decision with what is being done beside everything else:
-// that is said where there is nothing else to say, and is looked at again soon.
-func (v *view) whileWaiting(d *Decision) *Decision {
-	switch {
-	case v.meanwhile == nil || d.Action != nil:
-		return d
-	case d.Done && v.goal.Kind == Converge:
-		v.meanwhile.Rule = "generation"
-		return v.meanwhile
-	case d.Again == 0 || d.Again > v.meanwhile.Again:
-		d.Again = v.meanwhile.Again
-	}
-	return d
-}

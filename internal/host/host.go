@@ -93,6 +93,7 @@ type Host struct {
 	pruneFailed      time.Time       // when a directory could not be pruned
 	rolledBack       bool            // a peer remembers a later beat of this disk
 	stageNow         *cluster.Staged // how far staging is; nil: nothing is being staged
+	stageGiveUp      context.CancelCauseFunc
 	taken            *cluster.Taken
 	drill            *cluster.Taken
 }

@@ -34,7 +34,7 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	case !slices.Contains(h.o.Releases(), op.Version):
 		return refusedWithHint("install the release", "host %s does not have etcd %s", s.Host, op.Version)
 	case h.staging():
-		return refused("host %s is making another source ready", s.Host)
+		return h.stageInstead(op)
 	case op.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.State != cluster.MemberStarted):
 		return refused("host %s does not hold a stopped member whose data could be read", s.Host)
 	}
@@ -64,11 +64,38 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		return failed("%v", err)
 	}
 	h.setStageNow(&fresh)
-	if !h.inBackground(stageDeadline, func(ctx context.Context) { h.runStage(ctx, order, fresh) }) {
+	begun := h.inBackground(stageDeadline, func(ctx context.Context) {
+		ctx, giveUp := context.WithCancelCause(ctx)
+		defer giveUp(nil)
+		h.mu.Lock()
+		h.stageGiveUp = giveUp
+		h.mu.Unlock()
+		h.runStage(ctx, order, fresh)
+	})
+	if !begun {
 		h.setStageNow(nil)
 		return refused("host %s is shutting down", s.Host)
 	}
 	return done("begun")
+}
+
+// errUnwanted is why a stage ends for which nobody asks any more.
+var errUnwanted = errors.New("something else is to be made ready")
+
+// stageInstead gives up what is being made ready for something else: its command
+// was deleted, or another one has its name. The leader asks again until it is so.
+func (h *Host) stageInstead(op cluster.Op) cluster.ApplyReply {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.stageNow
+	if now == nil || now.Command == op.Command && now.Version == op.Version && now.Source.Kind == op.Source.Kind &&
+		now.Source.Backup == op.Source.Backup && now.Source.Dir == op.Source.Dir && now.Source.SHA256 == op.Source.SHA256 {
+		return refused("host %s is making it ready", h.o.ID)
+	}
+	if h.stageGiveUp != nil {
+		h.stageGiveUp(errUnwanted)
+	}
+	return refused("host %s gives up making something else ready", h.o.ID)
 }
 
 func (h *Host) setStageNow(s *cluster.Staged) {
@@ -87,7 +114,10 @@ func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged)
 	built, err := h.o.Sources.Stage(ctx, o, progress)
 	end := begun
 	end.Since = time.Now().UTC().Round(0) // what it took does not make it old
+	unwanted := err != nil && errors.Is(context.Cause(ctx), errUnwanted)
 	switch s := h.snapshot(); {
+	case unwanted:
+		end.State = cluster.StageCut
 	case err != nil:
 		end.State, end.Reason, end.Hopeless = cluster.StageFailed, err.Error(), errors.Is(err, ErrBadSource)
 	case o.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.Token != o.From):
@@ -95,7 +125,7 @@ func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged)
 	default:
 		end.State, end.Source, end.Cluster, end.Member = cluster.StageReady, built.Source, built.Cluster, built.Member
 	}
-	if ctx.Err() == nil || err == nil { // shutting down is no failure: it is begun anew
+	if ctx.Err() == nil || err == nil || unwanted { // shutting down is no failure: it is begun anew
 		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 		saveErr := h.save(saveCtx, func(s *State) {
 			if s.Staged != nil && s.Staged.Token == o.Token && s.Disk == o.Disk {

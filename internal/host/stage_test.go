@@ -210,3 +210,34 @@ func TestIntentThatLeavesOutVotersIsNotKept(t *testing.T) {
 		}
 	})
 }
+
+// TestStageOfSomethingElse: what nobody asks for any more gives way to what is
+// asked for now, under whatever name; the same asked for again does not.
+func TestStageOfSomethingElse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		x, with := staging(m)
+		d := m.boot(with)
+		defer d.end()
+		d.must(1, stageOp(cluster.SourceBackup))
+		first := d.look(1).Staged
+		d.mustRefuse(1, stageOp(cluster.SourceBackup))
+		synctest.Wait()
+		if s := d.look(1).Staged; s == nil || s.State != cluster.StageFetching || s.Token != first.Token {
+			t.Errorf("asked for the same it goes on with: %+v", s)
+		}
+		other := stageOp(cluster.SourceBackup)
+		other.Source.Backup = "B2"
+		d.mustRefuse(1, other)
+		synctest.Wait()
+		if s := d.look(1).Staged; s == nil || s.State != cluster.StageCut || s.Cuts != 0 {
+			t.Errorf("what was given up is: %+v", s)
+		}
+		d.must(1, other)
+		x.proceed <- nil
+		synctest.Wait()
+		if s := d.look(1).Staged; s == nil || s.State != cluster.StageReady || s.Source.Backup != "B2" || s.Token == first.Token {
+			t.Errorf("what lies ready is: %+v", s)
+		}
+	})
+}

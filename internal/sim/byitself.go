@@ -10,7 +10,20 @@ import (
 )
 
 // What daemons write into the control folder beside the intent: a count that a
-// command asked for, and a recovery that was asked for in advance.
+// command asked for, over the spec that a person wrote, and a recovery that was
+// asked for in advance.
+
+// Spec writes a spec into the store, as a person does.
+func (w *World) Spec(s cluster.Spec) {
+	w.tracef("", "spec: %d members of etcd %s", s.MemberCount, s.EtcdVersion)
+	w.mu.Lock()
+	w.persons++
+	w.asked, w.askedBy = s.MemberCount, ""
+	w.mu.Unlock()
+	if err := control.New(w.store, clusterName).WriteSpec(w.ctx, s); err != nil {
+		w.violate("write spec: %v", err)
+	}
+}
 
 // wanted is the spec as the store has it.
 func (w *World) wanted() *cluster.Spec {

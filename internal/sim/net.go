@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -171,10 +172,40 @@ func (n network) Observe(ctx context.Context, to cluster.Contact, q cluster.Obse
 		r := t.host.Observe(ctx, q)
 		t.w.checkPromise(t, q, r)
 		if r.State != nil {
-			r.State.Clock = r.State.Clock.Add(t.m.skew)
+			t.m.skewed(r.State)
 		}
 		return r, nil
 	})
+}
+
+// skewed puts what a host says into the time of its clock.
+func (m *machine) skewed(s *cluster.HostState) {
+	if m.skew == 0 {
+		return
+	}
+	shift := func(t *time.Time) {
+		if !t.IsZero() {
+			*t = t.Add(m.skew)
+		}
+	}
+	shift(&s.Clock)
+	for _, t := range []**cluster.Taken{&s.Taken, &s.Drill} {
+		if *t != nil {
+			c := **t
+			shift(&c.Began)
+			shift(&c.Ended)
+			*t = &c
+		}
+	}
+	if s.Staged != nil {
+		c := *s.Staged
+		shift(&c.Since)
+		s.Staged = &c
+	}
+	s.SetAside = slices.Clone(s.SetAside)
+	for i := range s.SetAside {
+		shift(&s.SetAside[i].At)
+	}
 }
 
 // Apply implements manager.Network.

@@ -60,6 +60,9 @@ func (g *generator) order() {
 		g.repeat(any())
 	case 9, 10:
 		g.loseQuorum()
+	case 11:
+		w.staging.Store(int64(g.luck().within(10*time.Second, 2*time.Minute)))
+		w.Queue(order{kind: cluster.CommandRestore, backup: any(), members: g.members()})
 	default:
 		w.Queue(order{kind: cluster.CommandRestore, backup: any(), members: g.members()})
 		g.strikeGeneration()
@@ -317,6 +320,7 @@ func (g *generator) calm() {
 	w.tracef("", "the faults end")
 	w.chaos.Store(nil)
 	w.OnPoint(nil)
+	w.staging.Store(0)
 	w.Heal()
 	for _, m := range g.up() {
 		w.apart()

@@ -40,7 +40,7 @@ func (x simSources) Stage(ctx context.Context, o host.StageOrder, progress func(
 	}
 	progress(cluster.StageBuilding, 1)
 	work := w.links.next("build " + x.d.link)
-	if !w.pause(ctx, work.within(20*time.Millisecond, 2*time.Second), work) {
+	if !w.pause(ctx, work.within(20*time.Millisecond, 2*time.Second)+time.Duration(w.staging.Load()), work) {
 		return host.Built{}, fmt.Errorf("build a data directory: %w", context.Cause(ctx))
 	}
 	built := host.Built{Source: src}

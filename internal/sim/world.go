@@ -29,7 +29,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
-	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
@@ -146,6 +145,8 @@ type World struct {
 	drills time.Duration // between drills; zero: none by itself
 	began  time.Time
 	chaos  atomic.Pointer[Chaos]
+	// staging is how much longer it takes to make a source ready, in nanoseconds.
+	staging atomic.Int64
 
 	moments moments
 
@@ -267,18 +268,6 @@ func (w *World) at(endpoint string) *machine {
 		}
 	}
 	return nil
-}
-
-// Spec writes a spec into the store, as a person does.
-func (w *World) Spec(s cluster.Spec) {
-	w.tracef("", "spec: %d members of etcd %s", s.MemberCount, s.EtcdVersion)
-	w.mu.Lock()
-	w.persons++
-	w.asked, w.askedBy = s.MemberCount, ""
-	w.mu.Unlock()
-	if err := control.New(w.store, clusterName).WriteSpec(w.ctx, s); err != nil {
-		w.violate("write spec: %v", err)
-	}
 }
 
 // Options sets the etcd arguments that members are to have, on every host.
