@@ -198,22 +198,21 @@ func (x simSources) Backup(ctx context.Context, l host.Launch, o host.BackupOrde
 }
 
 // Drill implements host.Sources.
-func (x simSources) Drill(ctx context.Context, name string) (out cluster.Backup, err error) {
-	defer func() {
-		if err == nil {
-			out, err = x.d.w.prove(ctx, storeView(x), out)
-		}
-	}()
+func (x simSources) Drill(ctx context.Context, name string) (cluster.Backup, error) {
+	w := x.d.w
+	ctx, cancel := context.WithTimeout(ctx, stalled)
+	defer cancel()
 	b, ok, err := simCatalogue(x).Find(ctx, name)
-	if _, damaged := x.d.w.backup(name); err == nil && (!ok || damaged) {
+	if _, damaged := w.backup(name); err == nil && (!ok || damaged) {
 		err = host.ErrBadSource
 	}
-	if err == nil {
-		x.d.w.mu.Lock()
-		x.d.w.drilled = time.Now()
-		x.d.w.mu.Unlock()
+	if err != nil {
+		return b, err
 	}
-	return b, err
+	w.mu.Lock()
+	w.drilled = time.Now()
+	w.mu.Unlock()
+	return w.prove(ctx, storeView(x), b)
 }
 
 // prove keeps beside a backup that it was found good.
