@@ -33,6 +33,9 @@ type SetAside struct {
 	// Log is the end of the member's log, as it was read from the disk when
 	// the member was stopped for good; zero: it could not be read.
 	Log Progress `json:"log,omitzero"`
+	// Foreign: the host's own record does not know of having given that member
+	// up, so that what lies beside the directory is not its word.
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 // Name is the directory's own, by which people and commands call it.
@@ -42,5 +45,5 @@ func (a SetAside) Name() string { return path.Base(a.Dir) }
 // on (SAFETY.md, rule 22): a quorum removed the member, and everything that
 // has to be compared with what serves now is known.
 func (a SetAside) Prunable() bool {
-	return a.Reason == AsideRemoved && a.Cluster != 0 && a.Generation != 0 && a.Member != 0 && !a.At.IsZero() && a.Log.Index != 0
+	return a.Reason == AsideRemoved && !a.Foreign && a.Cluster != 0 && a.Generation != 0 && a.Member != 0 && !a.At.IsZero() && a.Log.Index != 0
 }

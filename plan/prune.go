@@ -56,6 +56,8 @@ func (v *view) byHand(h *cluster.HostReport, a cluster.SetAside) string {
 	switch {
 	case a.Reason != cluster.AsideRemoved:
 		return "no quorum removed its member"
+	case a.Foreign:
+		return "host " + string(h.Host) + " does not know of having given its member up"
 	case !a.Prunable():
 		return "it is not recorded how far its member had come"
 	case h.PruneAfter <= 0:

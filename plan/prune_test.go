@@ -104,6 +104,7 @@ func TestEveryFactOfPruningCounts(t *testing.T) {
 		"a backup of no lower term":            proof(func(b *cluster.Backup) { b.Term = log.Term - 1 }),
 		"a backup that is younger":             proof(func(b *cluster.Backup) { b.At = b.At.Add(-26 * time.Hour) }),
 		"a backup that is not from the future": proof(func(b *cluster.Backup) { b.At = b.At.Add(26 * time.Hour) }),
+		"its host's own record":                aside(func(a *cluster.SetAside) { a.Foreign = true }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := prunable(t)

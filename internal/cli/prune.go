@@ -112,9 +112,13 @@ func printAside(w io.Writer, p prunedAside) {
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DIRECTORY\tSIZE\tREASON\tMEMBER\tCLUSTER")
+	fmt.Fprintln(t, "DIRECTORY\tSIZE\tAGE\tREASON\tMEMBER\tCLUSTER")
 	for _, a := range p.Aside {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", filepath.Base(a.Dir), sizeWords(a.Bytes), a.Reason, a.Member, a.Cluster)
+		age := "-"
+		if !a.At.IsZero() {
+			age = tookWords(max(time.Since(a.At), 0))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name(), sizeWords(a.Bytes), age, a.Reason, a.Member, a.Cluster)
 	}
 	_ = t.Flush()
 }

@@ -228,6 +228,9 @@ func (h *Host) takeInventory() {
 	s := h.snapshot()
 	aside, foreign, err := h.o.Disk.Inventory(s.Local.Token)
 	foreign = accounted(foreign, s)
+	for i := range aside {
+		aside[i].Foreign = aside[i].Member != 0 && !s.carried(aside[i].Member)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.inventErr = err

@@ -93,6 +93,15 @@ func TestPruneRemovedKeeps(t *testing.T) {
 		"no time":           aside(func(a *cluster.SetAside) { a.At = time.Time{} }),
 		"no cluster":        aside(func(a *cluster.SetAside) { a.Cluster = 0 }),
 		"no generation":     aside(func(a *cluster.SetAside) { a.Generation = 0 }),
+		"a disk that gave it up": func(m *machine, d *daemon) {
+			d.end()
+			m.edit(func(s *host.State) { s.Carried = nil })
+			_, sources := staging(m)
+			*d = *m.boot(sources, func(_ *session, o *host.Options) { o.PruneAfter = time.Hour })
+			if st := d.look(1); len(st.SetAside) != 1 || !st.SetAside[0].Foreign {
+				m.t.Errorf("%+v", st.SetAside)
+			}
+		},
 		"a voter on record": func(m *machine, d *daemon) { in := m.served(1, "n1", 0xc, 2); in.Voters[0].Member = 9; d.told(in) },
 		"a voter to be": func(m *machine, d *daemon) {
 			in := m.served(1, "n1", 0xc, 2)
@@ -172,6 +181,30 @@ func TestPruneRemovedBesideAMember(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	})
+}
+
+// What another member's ID is in the head of, or nothing can be read of, is set
+// aside without the end of its log, and so it is never pruned by itself.
+func TestSetAsideOfAnotherLog(t *testing.T) {
+	for _, owner := range []cluster.MemberID{77, 9} {
+		bubble(t, func(t *testing.T) {
+			m := newMachine(t)
+			_, sources := staging(m)
+			d := m.boot(sources)
+			defer d.end()
+			m.joined()
+			d.must(1, prepareOp)
+			d.must(1, joinOp(9))
+			d.look(1)
+			m.mu.Lock()
+			m.disk.data["t1"].owner = owner
+			m.mu.Unlock()
+			d.must(1, cluster.Op{Kind: cluster.OpSetAside, Member: 9, Cluster: 0xc, Generation: 1, Reason: cluster.AsideRemoved})
+			if st := d.look(1); len(st.SetAside) != 1 || st.SetAside[0].Prunable() != (owner == 9) {
+				t.Errorf("a log of %s: %+v", owner, st.SetAside)
+			}
+		})
+	}
 }
 
 // A directory that cannot be removed is a problem for a while, and then asked

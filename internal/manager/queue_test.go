@@ -1,0 +1,104 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// shelf is a Catalogue; like the real one it describes the newest few only.
+type shelf struct {
+	all    []cluster.Backup // the newest first
+	err    error            // of Find and Proven
+	walked int
+}
+
+func (s *shelf) List(context.Context) ([]cluster.Backup, error) {
+	return s.all[:min(len(s.all), newestShown)], nil
+}
+
+func (s *shelf) Proven(context.Context) (cluster.Backup, bool, error) {
+	s.walked++
+	i := slices.IndexFunc(s.all, func(b cluster.Backup) bool { return b.Proven })
+	if i < 0 || s.err != nil {
+		return cluster.Backup{}, false, s.err
+	}
+	return s.all[i], true, nil
+}
+
+func (s *shelf) Find(_ context.Context, name string) (cluster.Backup, bool, error) {
+	i := slices.IndexFunc(s.all, func(b cluster.Backup) bool { return b.Name == name })
+	if i < 0 || s.err != nil {
+		return cluster.Backup{}, false, s.err
+	}
+	return s.all[i], true, nil
+}
+
+// The newest proven backup is known as long as it is there and good, however
+// many came after it; the store is looked through for it only once.
+func TestNewestProven(t *testing.T) {
+	s := &shelf{}
+	m := &Manager{o: Options{Catalogue: s}, said: map[string]string{}}
+	now := time.Now()
+	put := func(name string, proven bool) {
+		now = now.Add(time.Minute)
+		s.all = append([]cluster.Backup{{Name: name, At: now, Proven: proven}}, s.all...)
+	}
+	var l look
+	known := func(want string) {
+		t.Helper()
+		now = now.Add(time.Hour)
+		l.at = now
+		l.listBackups(t.Context(), m)
+		got := ""
+		if p := l.queue.backups.Proven; p != nil {
+			got = p.Name
+		}
+		if got != want {
+			t.Fatalf("the newest proven one is %q, want %q", got, want)
+		}
+	}
+	known("")
+	put("b1", true)
+	known("b1")
+	for _, name := range []string{"b2", "b3", "b4", "b5"} {
+		put(name, false)
+	}
+	known("b1")
+	if s.walked != 1 {
+		t.Errorf("looked through the store %d times", s.walked)
+	}
+	s.all[1].Proven = true // b4, among the newest few
+	known("b4")
+	put("b6", false)
+	put("b7", false)
+	put("b8", false)
+	known("b4")
+
+	// A host has tried out one that was the newest then.
+	s.all[2].Proven = true // b6
+	put("b9", false)
+	known("b4")
+	m.status.Observation = &cluster.Observation{Hosts: []cluster.HostReport{{HostState: cluster.HostState{Drill: &cluster.Taken{Backup: &cluster.Backup{Name: "b6"}}}}}}
+	known("b6")
+
+	// What cannot be looked at is not known, and is looked for again.
+	m.status.Observation = nil
+	s.err = errors.New("the store is gone")
+	known("")
+	s.err = nil
+	known("b6")
+
+	// It went bad, or was removed.
+	i := slices.IndexFunc(s.all, func(b cluster.Backup) bool { return b.Name == "b6" })
+	s.all[i].Proven = false
+	known("")
+
+	// Another leader sees what this one has not.
+	l = look{}
+	known("b4")
+}
