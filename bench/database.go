@@ -19,8 +19,11 @@ import (
 // that etcd takes, of random bytes, the worst for compression.
 const valueBytes = 900_000
 
-// fill writes so many MB through a member.
+// fill writes so many MB through a member, or the objects that were asked for.
 func fill(ctx context.Context, s seat, megabytes int) error {
+	if *objects > 0 {
+		return fillObjects(ctx, s, *objects)
+	}
 	v, err := s.open()
 	if err != nil {
 		return err
