@@ -59,7 +59,7 @@ func (h *daemonHost) start() error {
 	if !f.b.builtin || f.version != testetcd.V37 {
 		args = append(args, "--release-dir="+f.b.cache)
 	}
-	cmd := exec.Command(filepath.Join(f.b.bin, "etcd-manager"), args...)
+	cmd := exec.Command(filepath.Join(f.b.bin, "etcd-manager"), append(args, f.flags...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// Should this program be killed, the daemon ends and takes etcd with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}

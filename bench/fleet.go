@@ -21,6 +21,7 @@ type fleet struct {
 	version string
 	network string // the first three numbers of the hosts' addresses
 	ports   []*testetcd.Port
+	flags   []string // of the daemons, beside those that all have
 	tls     *tls.Config
 	hosts   []*daemonHost
 }
@@ -36,8 +37,8 @@ const (
 )
 
 // newFleet prepares hosts and authorities, and writes the spec; nothing runs yet.
-func (b *bench) newFleet(ctx context.Context, dir, version string, hosts, members int) (*fleet, error) {
-	f := &fleet{b: b, dir: dir, version: version, network: fmt.Sprintf("127.%d.%d", 1+rand.IntN(250), rand.IntN(250))}
+func (b *bench) newFleet(ctx context.Context, dir, version string, hosts, members int, flags ...string) (*fleet, error) {
+	f := &fleet{b: b, dir: dir, version: version, flags: flags, network: fmt.Sprintf("127.%d.%d", 1+rand.IntN(250), rand.IntN(250))}
 	for range portCount {
 		p, err := f.port()
 		if err != nil {
@@ -111,8 +112,8 @@ func (f *fleet) start() error {
 
 // settled makes a fleet, and leaves it alone until its voters are healthy and
 // everything may be done to them.
-func (b *bench) settledFleet(ctx context.Context, dir, version string, hosts, members int) (*fleet, error) {
-	f, err := b.newFleet(ctx, dir, version, hosts, members)
+func (b *bench) settledFleet(ctx context.Context, dir, version string, hosts, members int, flags ...string) (*fleet, error) {
+	f, err := b.newFleet(ctx, dir, version, hosts, members, flags...)
 	if err != nil {
 		return nil, err
 	}

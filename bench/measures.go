@@ -15,6 +15,7 @@ func measures() []measure {
 		growing("grow-3.5", testetcd.V35),
 		killedDaemon(),
 		backupTaken(),
+		backupPlain(),
 		writeStall(),
 		restored(),
 		allLost(),

@@ -366,6 +366,15 @@ func TestDownload(t *testing.T) {
 	if _, err := c.Download(t.Context(), b.Name, out, ids, nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("again: %v", err)
 	}
+	large := snapshotOf(writeBack+3<<20, 2)
+	b2 := write(t, c, req, large)
+	for _, keep := range []Keeping{Durable, SyncedLater, ThrownAway} {
+		file := filepath.Join(t.TempDir(), "kept")
+		_, err := c.Fetch(t.Context(), b2.Name, file, ids, keep, nil)
+		if got, _ := os.ReadFile(file); err != nil || !bytes.Equal(got, large) {
+			t.Errorf("kept in way %d: %d bytes of %d, %v", keep, len(got), len(large), err)
+		}
+	}
 	meanwhile := out + "-meanwhile"
 	_, err = c.Download(t.Context(), b.Name, meanwhile, ids, func(int64) { os.WriteFile(meanwhile, []byte("another's"), 0o600) })
 	if got, _ := os.ReadFile(meanwhile); !errors.Is(err, fs.ErrExist) || string(got) != "another's" {

@@ -135,21 +135,21 @@ func TestLogEndsReadsOnlyWhatChanged(t *testing.T) {
 	must(t, err)
 	settle()
 	read(3001)
-	first := filepath.Join(dir, names[0])
-	good, err := os.ReadFile(first)
-	must(t, err)
-	bad := append([]byte(nil), good...)
-	bad[len(bad)/2] ^= 1
-	must(t, os.WriteFile(first, bad, 0o600))
-	if p, err := ends.Of(within(t), data); !errors.Is(err, ErrDamaged) {
-		t.Errorf("with an earlier file damaged: %v %v", p, err)
+	for _, name := range []string{names[0], names[len(names)-2]} {
+		file := filepath.Join(dir, name)
+		good, err := os.ReadFile(file)
+		must(t, err)
+		bad := append([]byte(nil), good...)
+		bad[len(bad)/2] ^= 1
+		for what, content := range map[string][]byte{"damaged": bad, "cut": good[:len(good)-3]} {
+			must(t, os.WriteFile(file, content, 0o600))
+			if p, err := ends.Of(within(t), data); !errors.Is(err, ErrDamaged) {
+				t.Errorf("with %s %s: %v %v", name, what, p, err)
+			}
+		}
+		must(t, os.WriteFile(file, good, 0o600))
+		read(3001)
 	}
-	must(t, os.WriteFile(first, good[:len(good)-3], 0o600))
-	if p, err := ends.Of(within(t), data); !errors.Is(err, ErrDamaged) {
-		t.Errorf("with an earlier file cut: %v %v", p, err)
-	}
-	must(t, os.WriteFile(first, good, 0o600))
-	read(3001)
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
