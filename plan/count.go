@@ -68,7 +68,7 @@ func putCount(v *view) *Decision {
 	}
 	in := v.intent.Clone()
 	in.Count = nil // a person had the last word
-	if v.obs.Spec.MemberCount == n.Members && v.obs.Spec.EtcdVersion == n.Version {
+	if n.Members != n.Was && v.obs.Spec.MemberCount == n.Members && v.obs.Spec.EtcdVersion == n.Version {
 		n.Done = true
 		in.Count = &n
 	}

@@ -32,6 +32,7 @@ func (l *laws) renewal(in *cluster.Intent) {
 	}
 	l.must(in.Token != old.Token && !old.ClosedCluster(s.Cluster), "a token that an intent named before")
 	l.must(in.Generation > old.Generation, "a generation that is not higher")
+	l.must(in.Source.RevisionTarget >= old.Source.RevisionTarget+cluster.RevisionMargin, "a revision target that the generation before may have reached")
 	for _, c := range old.CommandsRun {
 		l.must(slices.Contains(in.CommandsRun, c), "a command that was run is forgotten")
 	}

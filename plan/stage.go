@@ -56,10 +56,14 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 	return nil, wait(true, "no-founder", "", "no host in sight can begin the new generation%s", because(unfit))
 }
 
-// fresh: what lies ready is for where the host listens, and it is not so old
-// that the margin of its revision target could be used up. The host's own clock
+// fresh: what lies ready is for where the host listens, its revision target is
+// above that of the present generation, which may have begun since it was chosen,
+// and it is not so old that the margin could be used up. The host's own clock
 // tells, since the leader's may be another.
 func (v *view) fresh(h *cluster.HostReport, s *cluster.Staged) bool {
+	if v.intent != nil && s.Source.RevisionTarget < v.intent.Source.RevisionTarget+cluster.RevisionMargin {
+		return false
+	}
 	now := h.Clock
 	if now.IsZero() {
 		now = v.obs.At

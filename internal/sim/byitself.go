@@ -18,7 +18,9 @@ func (w *World) Spec(s cluster.Spec) {
 	w.tracef("", "spec: %d members of etcd %s", s.MemberCount, s.EtcdVersion)
 	w.mu.Lock()
 	w.persons++
-	w.asked, w.askedBy = s.MemberCount, ""
+	if s.MemberCount != w.asked { // the same once more is no change
+		w.asked, w.askedBy = s.MemberCount, ""
+	}
 	w.mu.Unlock()
 	if err := control.New(w.store, clusterName).WriteSpec(w.ctx, s); err != nil {
 		w.violate("write spec: %v", err)
