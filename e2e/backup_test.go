@@ -311,6 +311,7 @@ func TestBadBackupsAreRejected(t *testing.T) {
 	}
 	c.queueByHand("2026-01-01T00:00:00Z-000000", `{"timestamp":"1","restoreBackup":{"clusterSpec":{"memberCount":3,"etcdVersion":"3.6.16"},"backup":"../../x"}}`)
 	c.ended("2026-01-01T00:00:00Z-000000", "rejected")
+	c.waitsForARelease(name)
 	same(t, members, c.voters(soon, 1, 2, 3))
 	if now := c.pids(); !slices.Equal(pids, now) {
 		t.Errorf("a backup that cannot be used touched what runs: the etcds had the pids %v and have %v", pids, now)
@@ -319,6 +320,25 @@ func TestBadBackupsAreRejected(t *testing.T) {
 		t.Errorf("%s", r)
 	}
 	w.check()
+}
+
+// waitsForARelease restores a backup of a release that nobody has: it may be
+// installed, so the command waits, says for what, and can be taken back.
+func (c *testCluster) waitsForARelease(of string) {
+	c.t.Helper()
+	const unknown = "2026-01-01T00:00:00Z-000077"
+	c.copyBackup(of, unknown, func(file string, data []byte) []byte {
+		if file == backupFile {
+			return data
+		}
+		return bytes.ReplaceAll(data, []byte(c.options.version), []byte("3.99.0"))
+	})
+	command := c.restoreByCtl(unknown)
+	c.blocked(c.agree(), "no etcd that reads data of 3.99.0")
+	c.passes(3 * time.Second)
+	if r := c.ctl("--backup-store="+c.storeURL(), "delete-command", command); r.code != cli.ExitOK {
+		c.t.Errorf("%s", r)
+	}
 }
 
 // queueByHand writes a command into the store's directory.

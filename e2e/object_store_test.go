@@ -13,6 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 
+	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/cli"
 	"etcdadm.io/internal/teststore"
 )
@@ -205,6 +206,63 @@ func TestObjectStoreIsSlow(t *testing.T) {
 		t.Errorf("there are %d keys of before the backup and %d of after it", kept, dropped)
 	}
 	c.write().check()
+}
+
+// The upload of a backup is cut off in the middle, by the end of the daemon that
+// sends it. What is there of it is listed nowhere and restored by nobody, the next
+// one is whole, and what was left behind goes when it is old.
+func TestUploadIsCutOff(t *testing.T) {
+	if !*long {
+		t.Skip("takes half a minute: -e2e.long")
+	}
+	t.Parallel()
+	server := teststore.Start(t, teststore.Versitygw)
+	proxy := teststore.NewProxy(t, server)
+	begun := make(chan struct{}, 100)
+	proxy.Inject(func(r *http.Request) teststore.Fault {
+		if uploads(r) {
+			begun <- struct{}{}
+			return teststore.Hang
+		}
+		return teststore.Pass
+	})
+	c := formed(t, 1, options{store: objectStore(t, server, teststore.Versitygw, proxy.URL)})
+	w := c.write()
+	c.fill("k/", 500)
+	select {
+	case <-begun: // the first one is due at once
+	case <-time.After(soon):
+		t.Fatal("no backup is uploaded")
+	}
+	c.host(1).kill()
+	if all := c.listBackups(); len(all) != 0 {
+		t.Errorf("what was cut off is listed: %+v", all)
+	}
+	proxy.Inject(nil)
+	c.host(1).start()
+	name := c.takeBackup()
+	if r := c.backups("verify", name); r.code != cli.ExitOK {
+		t.Errorf("%s", r)
+	}
+	catalogue := backupstore.New(c.openStore())
+	l, err := catalogue.Scan(t.Context())
+	if err != nil || len(l.Unfinished) != 1 {
+		t.Fatalf("left behind is %+v (%v), want what was cut off", l.Unfinished, err)
+	}
+	left := l.Unfinished[0].Name
+	if r := c.ctl("--backup-store="+c.storeURL(), "restore-backup", string(left)); r.code == cli.ExitOK {
+		t.Errorf("a backup that was cut off can be restored: %s", r)
+	}
+	for age, want := range map[time.Duration]int{0: 0, 4 * time.Hour: 1} {
+		gone, err := catalogue.CleanUp(t.Context(), 3*time.Hour, time.Now().Add(age))
+		if err != nil || len(gone) != want {
+			t.Errorf("%s later %q is cleaned up (%v)", age, gone, err)
+		}
+	}
+	if l, err := catalogue.Scan(t.Context()); err != nil || len(l.Unfinished) != 0 || len(l.Backups) == 0 {
+		t.Errorf("at the end there is %+v (%v)", l, err)
+	}
+	w.check()
 }
 
 // newerBackup waits for a backup that is newer than a given one.
