@@ -62,16 +62,21 @@ func TestRestoreOntoAnotherCount(t *testing.T) {
 	}
 	on := c.members(restoreWithin, 1)
 	c.generation(2, on...)
+	c.asksFor(1)
 	w := c.write()
 	for _, h := range c.others(on) {
 		c.free(soon, h, c.host(on[0]))
 	}
 	w.check()
 	name = c.takeBackup()
-	if r := c.restore(name, "--members", "3"); r.code != cli.ExitOK {
+	if r := c.restore(name, "--members", "3"); r.code != cli.ExitOK || !strings.Contains(r.stdout, "opened") {
 		t.Fatalf("%s", r)
 	}
+	if c.intent().Quarantined {
+		t.Error("the wait has ended, and clients are not let in")
+	}
 	c.generation(3, 1, 2, 3)
+	c.asksFor(3)
 	w.compare(c.etcd())
 	if n := c.countKeys("k/"); n != 200 {
 		t.Errorf("there are %d keys, want 200", n)
