@@ -45,6 +45,11 @@ type LocalMember struct {
 	URLs        URLs       `json:"urls,omitzero"`
 	Options     []string   `json:"options,omitempty"` // etcd arguments beyond ours, sorted
 	Quarantined bool       `json:"quarantined,omitempty"`
+	// Cut: it was started to cut a raft snapshot at once, and does so all the time.
+	Cut bool `json:"cut,omitempty"`
+	// Previous is the release that it ran before Version, until it has answered
+	// with Version; zero: it has.
+	Previous Version `json:"previous,omitzero"`
 	// Took is the member ID in the head of the write-ahead log where that is
 	// another than Member: etcd took it from an old member list at its first
 	// start. The member was stopped for good then.
@@ -104,6 +109,18 @@ type MemberStatus struct {
 	Alarms   []string `json:"alarms,omitempty"`  // as "NOSPACE 8e9e05c52164694d"
 	Errors   []string `json:"errors,omitempty"`  // as etcd reports them
 	Auth     bool     `json:"auth,omitempty"`    // auth is on and the daemon has no credential for it
+	// ClusterVersion is the release line that the members have agreed on, as
+	// this member knows it; only there when the observation asked for it.
+	ClusterVersion Version `json:"clusterVersion,omitzero"`
+	// StorageVersion is the release line whose format the member's data has; zero:
+	// unknown, as always before etcd 3.6.
+	StorageVersion Version `json:"storageVersion,omitzero"`
+	// Downgrading is the release line that the cluster is being downgraded to, as
+	// etcd itself keeps it; zero: none, or a member before 3.6, which does not say.
+	Downgrading Version `json:"downgrading,omitzero"`
+	// Downgrade: one is under way, as every release from 3.5 on says when it is asked
+	// for it; only there when the observation asked.
+	Downgrade bool `json:"downgrade,omitempty"`
 	// Healthy: a quorum read through this very member succeeded just now. A
 	// learner is healthy when it serves its own status and sees a leader.
 	Healthy bool `json:"healthy,omitempty"`
@@ -186,6 +203,13 @@ type HostState struct {
 	// Log is the end of the log of the member that the host carries, as read
 	// from the disk; only there when the observation asked for it.
 	Log *Progress `json:"log,omitempty"`
+
+	// V2InLog tells whether the member's log holds requests of version 2 of the API
+	// behind its newest raft snapshot; nil: not known, or not asked for.
+	V2InLog *bool `json:"v2InLog,omitempty"`
+	// FailedRelease is one that the member's process did not start with, since the
+	// daemon started; zero: none. It is not tried again by itself.
+	FailedRelease Version `json:"failedRelease,omitzero"`
 
 	// Highest is the highest (revision, term, index) that the host remembers.
 	Highest  Progress   `json:"highest,omitzero"`

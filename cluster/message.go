@@ -47,6 +47,8 @@ type ObserveRequest struct {
 	Reach []Member `json:"reach,omitempty"`
 	// Log asks for the end of the member's log, as read from the disk.
 	Log bool `json:"log,omitempty"`
+	// Versions asks for the version that the members have agreed on.
+	Versions bool `json:"versions,omitempty"`
 	// Spec is the newest one that the leader knows: a host works out from it
 	// with which options it would start its member now.
 	Spec *Spec `json:"spec,omitempty"`

@@ -47,13 +47,17 @@ const (
 	OpRemove     OpKind = "remove"
 	OpUpdateURL  OpKind = "update-url"
 	OpMoveLeader OpKind = "move-leader"
+	// OpDowngrade has etcd make ready for members of the release line before, and
+	// OpCancelDowngrade takes that back.
+	OpDowngrade       OpKind = "downgrade"
+	OpCancelDowngrade OpKind = "cancel-downgrade"
 )
 
 // Membership reports whether the op changes or leads the membership through
 // a voter, rather than the host it runs on.
 func (k OpKind) Membership() bool {
 	switch k {
-	case OpAddLearner, OpAddVoter, OpPromote, OpRemove, OpUpdateURL, OpMoveLeader:
+	case OpAddLearner, OpAddVoter, OpPromote, OpRemove, OpUpdateURL, OpMoveLeader, OpDowngrade, OpCancelDowngrade:
 		return true
 	}
 	return false
@@ -73,7 +77,10 @@ type Op struct {
 	Founding   bool       `json:"founding,omitempty"`   // start: as the intent's founder
 	// Members is the membership that a joining member is started with.
 	Members     []Member `json:"members,omitempty"`
-	Version     Version  `json:"version,omitzero"`      // start, restart
+	Version     Version  `json:"version,omitzero"`      // start, restart, downgrade
+	Changes     bool     `json:"changes,omitempty"`     // restart: Version is another one than it runs
+	Cut         bool     `json:"cut,omitempty"`         // restart: cut a raft snapshot at once
+	Failed      bool     `json:"failed,omitempty"`      // restart: what it runs does not start, and is not to be tried again
 	PeerURLs    []string `json:"peerURLs,omitempty"`    // add-learner, update-url
 	Host        HostID   `json:"host,omitempty"`        // whom a membership op is about
 	Quarantined bool     `json:"quarantined,omitempty"` // start, restart
@@ -95,6 +102,9 @@ func (o Op) String() string {
 	}
 	if o.Dir != "" {
 		fmt.Fprintf(&b, " %s", o.Dir)
+	}
+	if o.Changes {
+		fmt.Fprintf(&b, " with etcd %s", o.Version)
 	}
 	return b.String()
 }

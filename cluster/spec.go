@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -34,6 +35,9 @@ type Spec struct {
 	// before the cluster is recovered from the furthest survivor without a
 	// person. It may lose writes.
 	AutoRecoverAfter time.Duration `json:"autoRecoverAfter,omitempty"`
+	// PauseBeforeLast keeps one voter on the release line that the cluster comes
+	// from, as a way back, until a person goes on.
+	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
 	// Options are etcd settings beyond what the daemon sets by itself, as flag
 	// names without dashes.
 	Options map[string]string `json:"options,omitempty"`
@@ -49,7 +53,7 @@ func (s Spec) DeadAfterOrDefault() time.Duration {
 
 // Equal reports whether both ask for the same.
 func (s Spec) Equal(o Spec) bool {
-	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold &&
+	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold && s.PauseBeforeLast == o.PauseBeforeLast &&
 		s.DeadAfter == o.DeadAfter && s.AutoRecoverAfter == o.AutoRecoverAfter && slices.Equal(s.Hosts, o.Hosts) && maps.Equal(s.Options, o.Options)
 }
 
@@ -77,8 +81,8 @@ func (s Spec) Validate() error {
 	if !s.EtcdVersion.Known() {
 		return fmt.Errorf("%w: etcd %s is of no release line that this release knows (%s)", ErrSpec, s.EtcdVersion, KnownLines)
 	}
-	if s.EtcdVersion.Major == 3 && s.EtcdVersion.Minor == 5 && s.EtcdVersion.Patch <= 2 {
-		return fmt.Errorf("%w: etcd %s can lose data after a crash (3.5.0 to 3.5.2); use a later 3.5", ErrSpec, s.EtcdVersion)
+	if err := s.EtcdVersion.Runnable(); err != nil {
+		return fmt.Errorf("%w: %s", ErrSpec, strings.TrimPrefix(err.Error(), ErrVersionRefused.Error()+": "))
 	}
 	if s.AutoRecoverAfter < 0 {
 		return fmt.Errorf("%w: a time of %s before recovering by itself is negative", ErrSpec, s.AutoRecoverAfter)

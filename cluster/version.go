@@ -66,6 +66,15 @@ func (v Version) AtLeast(major, minor int) bool {
 	return cmp.Or(cmp.Compare(v.Major, major), cmp.Compare(v.Minor, minor)) >= 0
 }
 
+// Base is the first release of the version's line: 3.6.0 for 3.6.16. etcd writes
+// lines that way.
+func (v Version) Base() Version { return Version{v.Major, v.Minor, 0} }
+
+// Neighbours reports whether one of the lines comes right after the other.
+func (v Version) Neighbours(o Version) bool {
+	return v.Major == o.Major && (v.Minor == o.Minor+1 || o.Minor == v.Minor+1)
+}
+
 // KnownLines are the release lines of etcd whose rules this release knows.
 const KnownLines = "3.4 to 3.7"
 

@@ -27,9 +27,12 @@ type SpecRead struct {
 // settings is the part of a spec that the predecessor does not know, kept in
 // an object beside its own. Durations are written as people write them.
 type settings struct {
-	Hosts     []cluster.HostID `json:"hosts,omitempty"`
-	Hold      bool             `json:"hold,omitempty"`
-	DeadAfter string           `json:"deadAfter,omitempty"` // Go's notation, and d for days
+	Hosts []cluster.HostID `json:"hosts,omitempty"`
+	Hold  bool             `json:"hold,omitempty"`
+	// PauseBeforeLast keeps one voter on the release line that a change of version
+	// comes from.
+	PauseBeforeLast bool   `json:"pauseBeforeLast,omitempty"`
+	DeadAfter       string `json:"deadAfter,omitempty"` // Go's notation, and d for days
 	// AutoRecoverAfter is in the same notation.
 	AutoRecoverAfter string            `json:"autoRecoverAfter,omitempty"`
 	Options          map[string]string `json:"options,omitempty"`
@@ -116,7 +119,7 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, malformed(keySettings, adviceSpec, err)
 	}
-	spec.Hosts, spec.Hold, spec.Options = s.Hosts, s.Hold, s.Options
+	spec.Hosts, spec.Hold, spec.PauseBeforeLast, spec.Options = s.Hosts, s.Hold, s.PauseBeforeLast, s.Options
 	if s.DeadAfter != "" {
 		if spec.DeadAfter, err = duration.Parse(s.DeadAfter); err != nil {
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("deadAfter: %w", err))
@@ -127,7 +130,7 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("autoRecoverAfter: %w", err))
 		}
 	}
-	for _, name := range []string{"hosts", "hold", "deadAfter", "autoRecoverAfter", "options"} {
+	for _, name := range []string{"hosts", "hold", "pauseBeforeLast", "deadAfter", "autoRecoverAfter", "options"} {
 		l.raw(name)
 	}
 	return unknownKeys(keySettings, l), nil
@@ -141,7 +144,7 @@ func (f *Folder) WriteSpec(ctx context.Context, spec cluster.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("write the spec: %w", err)
 	}
-	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, Options: spec.Options}
+	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, PauseBeforeLast: spec.PauseBeforeLast, Options: spec.Options}
 	if spec.AutoRecoverAfter > 0 {
 		s.AutoRecoverAfter = spec.AutoRecoverAfter.String()
 	}
@@ -193,6 +196,16 @@ func formatSpec(spec cluster.Spec) []byte {
 // Hold sets or lifts the hold on the spec's member count, and leaves the rest
 // of the settings as they are, also what a later release may have written.
 func (f *Folder) Hold(ctx context.Context, hold bool) error {
+	return f.setSwitch(ctx, "hold", hold, func(s settings) bool { return s.Hold })
+}
+
+// PauseBeforeLast sets or lifts the pause before the last voter of a change of
+// version, and leaves the rest of the settings as they are.
+func (f *Folder) PauseBeforeLast(ctx context.Context, pause bool) error {
+	return f.setSwitch(ctx, "pauseBeforeLast", pause, func(s settings) bool { return s.PauseBeforeLast })
+}
+
+func (f *Folder) setSwitch(ctx context.Context, name string, on bool, is func(settings) bool) error {
 	var s settings
 	rest := map[string]json.RawMessage{}
 	c, err := f.read(ctx, keySettings, &f.settings)
@@ -206,12 +219,12 @@ func (f *Folder) Hold(ctx context.Context, hold bool) error {
 	} else if !errors.Is(err, blob.ErrNotFound) {
 		return fmt.Errorf("read the settings: %w", err)
 	}
-	if s.Hold == hold {
+	if is(s) == on {
 		return nil
 	}
-	maps.DeleteFunc(rest, func(key string, _ json.RawMessage) bool { return strings.EqualFold(key, "hold") }) // as it is read
-	if hold {
-		rest["hold"] = json.RawMessage("true")
+	maps.DeleteFunc(rest, func(key string, _ json.RawMessage) bool { return strings.EqualFold(key, name) }) // as it is read
+	if on {
+		rest[name] = json.RawMessage("true")
 	}
 	data, err := json.MarshalIndent(rest, "", "  ")
 	if err != nil {

@@ -182,6 +182,7 @@ func (d *daemon) etcdClient(l host.Launch) (*etcd.Client, error) {
 	}
 	return etcd.New(etcd.Config{
 		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential(),
+		Peer: d.nearby(l.URLs.Peer), PeerTLS: d.certs.etcdPeer(l.Token),
 		Voters: func(ctx context.Context) ([]string, error) {
 			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l.Token))
 		},
@@ -236,6 +237,11 @@ func (u unreachable) Promote(context.Context, cluster.MemberID) error           
 func (u unreachable) Remove(context.Context, cluster.MemberID) error                   { return u.err }
 func (u unreachable) UpdatePeerURLs(context.Context, cluster.MemberID, []string) error { return u.err }
 func (u unreachable) MoveLeader(context.Context, cluster.MemberID) error               { return u.err }
+func (u unreachable) Agreed(context.Context) (cluster.Agreement, error) {
+	return cluster.Agreement{}, u.err
+}
+func (u unreachable) Downgrade(context.Context, cluster.Version) error { return u.err }
+func (u unreachable) CancelDowngrade(context.Context) error            { return u.err }
 
 // memberIDs works out what etcd will call the founders.
 func memberIDs(token string, founders []cluster.Founder) ([]cluster.MemberID, cluster.ClusterID, error) {

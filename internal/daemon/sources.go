@@ -226,6 +226,11 @@ func (s *sources) DropStaged(token string) error {
 	return os.RemoveAll(s.staging(token))
 }
 
+// V2InLog implements host.Sources.
+func (s *sources) V2InLog(_ context.Context, token string) (bool, error) {
+	return snapshot.V2InLog(s.d.disk.DataDir(token))
+}
+
 // LogEnd implements host.Sources.
 func (s *sources) LogEnd(ctx context.Context, token string) (cluster.Progress, error) {
 	last, err := s.ends.Of(ctx, s.d.disk.DataDir(token))

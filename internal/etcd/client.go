@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -43,6 +44,10 @@ type Config struct {
 	Endpoints []string
 	// TLS is used for https endpoints; nil means the system's roots.
 	TLS *tls.Config
+	// Peer are peer URLs of the same member, at which it tells what the members
+	// have agreed on; none: that cannot be asked. PeerTLS is used for https.
+	Peer    []string
+	PeerTLS *tls.Config
 	// Credential, when not nil, gives the user and password to show once the
 	// member asks for one. It is called again when etcd refuses the last.
 	Credential func(ctx context.Context) (user, password string, err error)
@@ -64,6 +69,8 @@ type Client struct {
 	voters      func(ctx context.Context) ([]string, error)
 	tls         bool        // the endpoints are https
 	config      *tls.Config // for a voter, as it was given
+	peer        string      // a peer URL of the member; empty: not known
+	http        *http.Client
 
 	mu    sync.Mutex
 	token string // guarded by mu; empty: none yet
@@ -116,7 +123,16 @@ func New(cfg Config) (*Client, error) {
 		voters:      cfg.Voters,
 		tls:         secure,
 		config:      cfg.TLS,
+		peer:        first(cfg.Peer),
+		http:        plainHTTP(cfg),
 	}, nil
+}
+
+func first(of []string) string {
+	if len(of) == 0 {
+		return ""
+	}
+	return of[0]
 }
 
 // Close ends the connection; calls under way fail.

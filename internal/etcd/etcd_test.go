@@ -43,7 +43,7 @@ func start(t *testing.T, cfg testetcd.Config) (c *testetcd.Cluster, token string
 
 func drive(t *testing.T, c *testetcd.Cluster, i int, credential ...string) *etcd.Client {
 	t.Helper()
-	cfg := etcd.Config{Endpoints: []string{c.Members[i].ClientURL}, TLS: c.ClientTLS()}
+	cfg := etcd.Config{Endpoints: []string{c.Members[i].ClientURL}, TLS: c.ClientTLS(), Peer: []string{c.Members[i].PeerURL}, PeerTLS: c.ClientTLS()}
 	if len(credential) == 2 {
 		cfg.Credential = func(context.Context) (string, string, error) { return credential[0], credential[1], nil }
 	}

@@ -83,6 +83,10 @@ func (c *Client) LocalStatus(ctx context.Context) (cluster.MemberStatus, error) 
 		DBInUse:  reply.DbSizeInUse,
 	}
 	s.Alarms, s.Errors = splitErrors(reply.Errors)
+	s.StorageVersion = line(reply.StorageVersion)
+	if d := reply.DowngradeInfo; d.GetEnabled() {
+		s.Downgrading = line(d.GetTargetVersion())
+	}
 	return s, nil
 }
 

@@ -26,7 +26,7 @@ func always(op cluster.Op) func(*machine) cluster.Op { return func(*machine) clu
 var lives = map[string][]step{
 	"founder": {
 		{"start", func(m *machine) cluster.Op { return m.found(1) }, local(cluster.MemberStarted, 1)},
-		{"upgrade", always(cluster.Op{Kind: cluster.OpRestart, Version: v36}), func(st *cluster.HostState) bool { return st.Local.Version == v36 }},
+		{"upgrade", always(cluster.Op{Kind: cluster.OpRestart, Changes: true, Version: v36}), func(st *cluster.HostState) bool { return st.Local.Version == v36 }},
 		{"refuse", always(cluster.Op{Kind: cluster.OpRefuse, Generation: 2}), func(st *cluster.HostState) bool { return st.LowestGeneration == 2 && !st.Local.Run }},
 		{"set aside", always(cluster.Op{Kind: cluster.OpSetAside, Member: 1, Cluster: 0xc}), local(cluster.MemberNone, 0)},
 		{"start again", func(m *machine) cluster.Op { return m.found(2) }, local(cluster.MemberStarted, 2)},

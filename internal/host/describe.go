@@ -24,6 +24,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		Local: copyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
 		Highest: h.highest, SetAside: slices.Clone(h.aside), PruneAfter: h.o.PruneAfter, Foreign: slices.Clone(h.foreign),
 	}
+	out.FailedRelease = h.failedRelease
 	out.Problems = h.problems(s)
 	if h.broken != nil {
 		// What could not be read may be anything; a host like this must not

@@ -79,7 +79,11 @@ func Args(l Launch, p Paths) ([]string, error) {
 		args = append(args, "--listen-metrics-urls="+strings.Join(p.MetricsURLs, ","))
 	}
 	args = append(args, releaseArgs(l.Version)...)
-	return append(args, l.Options...), nil
+	args = append(args, l.Options...)
+	if l.Cut {
+		args = append(args, "--snapshot-count=1") // of a flag that is given twice, etcd takes the last
+	}
+	return args, nil
 }
 
 // releaseArgs are ours for one release line. Source: embed/config.go and

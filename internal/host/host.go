@@ -89,8 +89,10 @@ type Host struct {
 	// answeredRestarts is how often it had been restarted then.
 	answeredRestarts int
 	client           Member
-	clientOf         string          // the nonce of the launch that client is for
-	pruneFailed      time.Time       // when a directory could not be pruned
+	clientOf         string    // the nonce of the launch that client is for
+	pruneFailed      time.Time // when a directory could not be pruned
+	v2               v2Look
+	failedRelease    cluster.Version // what a leader gave up on, since this daemon started; zero: nothing
 	rolledBack       bool            // a peer remembers a later beat of this disk
 	stageNow         *cluster.Staged // how far staging is; nil: nothing is being staged
 	stageGiveUp      context.CancelCauseFunc

@@ -319,7 +319,7 @@ func TestWipedWhileRunningIsNotRestarted(t *testing.T) {
 		if st := d.look(1); !hasProblem(st, "data-vanished") || m.running == nil || st.Disk != disk {
 			t.Fatalf("while it runs: %+v", st.Problems)
 		}
-		r := d.mustRefuse(1, cluster.Op{Kind: cluster.OpRestart, Version: v36})
+		r := d.mustRefuse(1, cluster.Op{Kind: cluster.OpRestart, Changes: true, Version: v36})
 		if !strings.Contains(r.Reason, "could not be started again") {
 			t.Fatal(r.Reason)
 		}
@@ -339,7 +339,7 @@ func TestRestartWithOtherSettings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m, d := started(t)
 		defer d.end()
-		op := cluster.Op{Kind: cluster.OpRestart, Version: v36, Member: 9, Cluster: 0xc, Quarantined: true}
+		op := cluster.Op{Kind: cluster.OpRestart, Changes: true, Version: v36, Member: 9, Cluster: 0xc, Quarantined: true}
 		d.must(1, op)
 		st := d.look(1)
 		if l := m.starts[1]; l.Version != v36 || !l.Quarantined || l.InitialCluster != nil || st.Local.Version != v36 || !st.Local.Quarantined {
@@ -415,7 +415,7 @@ func TestRefuseGeneration(t *testing.T) {
 		}
 		d.must(1, cluster.Op{Kind: cluster.OpRefuse, Generation: 1}) // never down
 		d.mustRefuse(1, joinOp(9))
-		d.mustRefuse(1, cluster.Op{Kind: cluster.OpRestart, Version: v36})
+		d.mustRefuse(1, cluster.Op{Kind: cluster.OpRestart, Changes: true, Version: v36})
 		d.end()
 		d = m.boot()
 		defer d.end()

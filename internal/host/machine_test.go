@@ -66,7 +66,7 @@ type machine struct {
 }
 
 func newMachine(t *testing.T) *machine {
-	m := &machine{t: t, took: map[cluster.MemberID]bool{}, etcd: &fakeMember{}}
+	m := &machine{t: t, took: map[cluster.MemberID]bool{}, etcd: &fakeMember{agreed: v35.Base()}}
 	m.disk.data = map[string]*directory{}
 	return m
 }
@@ -445,6 +445,7 @@ type fakeMember struct {
 	noRaft  bool
 	status  cluster.MemberStatus
 	view    cluster.MemberView
+	agreed  cluster.Version
 	callErr error
 	late    func(*cluster.MemberView) // takes effect although the call fails
 	calls   []string
@@ -528,6 +529,20 @@ func (f *fakeMember) UpdatePeerURLs(_ context.Context, id cluster.MemberID, urls
 
 func (f *fakeMember) MoveLeader(_ context.Context, to cluster.MemberID) error {
 	return f.change("move-leader "+to.String(), func(*cluster.MemberView) { f.status.Leader = to })
+}
+
+func (f *fakeMember) Agreed(context.Context) (cluster.Agreement, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return cluster.Agreement{Version: f.agreed, Downgrade: !f.status.Downgrading.IsZero()}, f.callErr
+}
+
+func (f *fakeMember) Downgrade(_ context.Context, to cluster.Version) error {
+	return f.change("downgrade "+to.String(), func(*cluster.MemberView) { f.status.Downgrading = to })
+}
+
+func (f *fakeMember) CancelDowngrade(context.Context) error {
+	return f.change("cancel-downgrade", func(*cluster.MemberView) { f.status.Downgrading = cluster.Version{} })
 }
 
 // daemon is one run of a host on a machine.

@@ -57,6 +57,13 @@ func (h *Host) mayChange(op cluster.Op, v cluster.MemberView) string {
 	}
 	target, listed := find(v, op.Member)
 	switch op.Kind {
+	case cluster.OpDowngrade:
+		if op.Version.IsZero() {
+			return "a downgrade to no version"
+		}
+		return ""
+	case cluster.OpCancelDowngrade:
+		return ""
 	case cluster.OpAddLearner, cluster.OpAddVoter:
 		if len(op.PeerURLs) == 0 {
 			return "an added member needs a peer URL"
@@ -128,6 +135,10 @@ func (h *Host) call(ctx context.Context, op cluster.Op) (added cluster.MemberID,
 		err = m.UpdatePeerURLs(ctx, op.Member, op.PeerURLs)
 	case cluster.OpMoveLeader:
 		err = m.MoveLeader(ctx, op.Member)
+	case cluster.OpDowngrade:
+		err = m.Downgrade(ctx, op.Version)
+	case cluster.OpCancelDowngrade:
+		err = m.CancelDowngrade(ctx)
 	}
 	return added, err
 }

@@ -53,9 +53,12 @@ func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 			st = stamp{id: h.o.Mint(), fence: req.Fence, at: time.Now()}
 		}
 	}
-	state := h.facts(ctx, req.Reach)
+	state := h.facts(ctx, req)
 	if s := h.snapshot(); req.Log {
 		state.Log = h.logEnd(ctx, s.Local.Token, logEndDeadline)
+	}
+	if req.Versions {
+		state.V2InLog = h.v2InLog(state)
 	}
 	if st.id != "" {
 		h.mu.Lock()
@@ -188,14 +191,19 @@ type seen struct {
 }
 
 // facts looks at everything at the same time, each with its bound.
-func (h *Host) facts(ctx context.Context, reach []cluster.Member) cluster.HostState {
+func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.HostState {
+	reach := req.Reach
 	s := h.snapshot()
 	process := h.o.Process.Status()
 	var f seen
 	var all sync.WaitGroup
+	var agreed cluster.Agreement
 	if asks(s, process) {
 		m := h.member()
 		all.Go(func() { f.status = askStatus(ctx, m) })
+		if req.Versions {
+			all.Go(func() { agreed = askAgreed(ctx, m) })
+		}
 		all.Go(func() { f.view = askView(ctx, m) })
 	}
 	if s.Local.Token != "" {
@@ -210,6 +218,9 @@ func (h *Host) facts(ctx context.Context, reach []cluster.Member) cluster.HostSt
 		})
 	}
 	all.Wait()
+	if f.status != nil {
+		f.status.ClusterVersion, f.status.Downgrade = agreed.Version, agreed.Downgrade
+	}
 	slices.SortFunc(f.reaches, func(a, b cluster.Reach) int { return cmp.Compare(a.Member, b.Member) })
 	if f.dataErr == nil {
 		_ = h.recordLog(s, f.marked, f.wal) // tried again at the next look
@@ -269,6 +280,17 @@ func askStatus(ctx context.Context, m Member) *cluster.MemberStatus {
 	return &st
 }
 
+// askAgreed returns the zero agreement when there is no answer.
+func askAgreed(ctx context.Context, m Member) cluster.Agreement {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	a, err := m.Agreed(ctx)
+	if err != nil {
+		return cluster.Agreement{}
+	}
+	return a
+}
+
 // askView prefers a list that went through raft; without a quorum it is what
 // the member itself knows. Both are asked for at once, to be done in one bound.
 func askView(ctx context.Context, m Member) *cluster.MemberView {
@@ -312,6 +334,9 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 		h.mu.Unlock()
 		if s.Local.Cluster == 0 && f.status.Cluster != 0 {
 			h.learnCluster(s.Local.Member, f.status.Cluster)
+		}
+		if !s.Local.Previous.IsZero() && f.status.Version.SameMinor(s.Local.Version) && f.status.Healthy {
+			h.settleRelease(s.Local.Version)
 		}
 	case f.status != nil && f.status.Auth:
 		// Nobody can tell who it is before it is asked with a credential.

@@ -23,6 +23,12 @@ type Member interface {
 	Remove(ctx context.Context, id cluster.MemberID) error
 	UpdatePeerURLs(ctx context.Context, id cluster.MemberID, peerURLs []string) error
 	MoveLeader(ctx context.Context, to cluster.MemberID) error
+	// Agreed is what the members have agreed on.
+	Agreed(ctx context.Context) (cluster.Agreement, error)
+	// Downgrade has etcd make ready for members of the line before, and
+	// CancelDowngrade takes that back.
+	Downgrade(ctx context.Context, to cluster.Version) error
+	CancelDowngrade(ctx context.Context) error
 }
 
 // Launch is everything that shapes the member's process. The adapter of the
@@ -42,13 +48,15 @@ type Launch struct {
 	// Quarantined: listen on the quarantine client URLs only.
 	Quarantined bool     `json:"quarantined,omitempty"`
 	Options     []string `json:"options,omitempty"` // etcd arguments beyond ours, sorted
+	// Cut: cut a raft snapshot at once.
+	Cut bool `json:"cut,omitempty"`
 }
 
 // Same reports whether a process of l need not be restarted to be one of o.
 // The nonce and what only the first start reads (InitialCluster, Founding) are
 // no settings.
 func (l Launch) Same(o Launch) bool {
-	return l.Version == o.Version && l.Name == o.Name && l.Token == o.Token && l.Quarantined == o.Quarantined &&
+	return l.Version == o.Version && l.Name == o.Name && l.Token == o.Token && l.Quarantined == o.Quarantined && l.Cut == o.Cut &&
 		sameURLs(l.URLs, o.URLs) && slices.Equal(l.Options, o.Options)
 }
 

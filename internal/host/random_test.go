@@ -204,7 +204,7 @@ func (x *randomHost) anOp() cluster.Op {
 		}
 		return x.m.found(gen)
 	case 6:
-		return cluster.Op{Kind: cluster.OpRestart, Version: []cluster.Version{v35, v36}[x.r.IntN(2)], Quarantined: x.r.IntN(2) == 0}
+		return cluster.Op{Kind: cluster.OpRestart, Changes: true, Version: []cluster.Version{v35, v36}[x.r.IntN(2)], Quarantined: x.r.IntN(2) == 0}
 	case 7:
 		return cluster.Op{Kind: cluster.OpStop}
 	case 8:

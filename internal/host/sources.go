@@ -27,6 +27,10 @@ type Sources interface {
 	// LogEnd reads the end of the log of the member's data directory. It
 	// changes nothing, and may be called while the member runs.
 	LogEnd(ctx context.Context, token string) (cluster.Progress, error)
+	// V2InLog tells whether the log of the member's data directory holds requests of
+	// version 2 of the API behind its newest raft snapshot. It changes nothing, and
+	// may be called while the member runs.
+	V2InLog(ctx context.Context, token string) (bool, error)
 	// Backup takes a backup through the member that runs like l, and then
 	// takes away those that are not kept any longer.
 	Backup(ctx context.Context, l Launch, o BackupOrder) (cluster.Backup, error)

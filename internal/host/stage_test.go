@@ -48,6 +48,8 @@ func (x *stager) DropStaged(token string) error {
 	return nil
 }
 
+func (x *stager) V2InLog(context.Context, string) (bool, error) { return false, nil }
+
 func (x *stager) LogEnd(context.Context, string) (cluster.Progress, error) {
 	return cluster.Progress{Term: 2, Index: 9}, nil
 }

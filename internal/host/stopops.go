@@ -35,12 +35,15 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	}
 	launch := *s.Launch
 	if !op.Version.IsZero() {
+		if r := h.mayChangeRelease(ctx, op, launch.Version); r != nil {
+			return *r
+		}
 		launch.Version = op.Version
 	}
 	if !slices.Contains(h.o.Releases(), launch.Version) {
 		return refusedWithHint("install the release", "host %s does not have etcd %s", s.Host, launch.Version)
 	}
-	launch.Quarantined, launch.URLs, launch.Options = op.Quarantined, h.o.URLs, h.options(launch.Version)
+	launch.Quarantined, launch.URLs, launch.Options, launch.Cut = op.Quarantined, h.o.URLs, h.options(launch.Version), op.Cut
 	// A process that is stopped without its log there is lost for good.
 	marked, wal, err := h.o.Disk.Data(l.Token, s.Disk)
 	switch {
@@ -55,11 +58,54 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	return h.relaunch(ctx, s, launch)
 }
 
+// mayChangeRelease refuses a release that etcd would not start with beside the
+// others: one below the line that the members have agreed on, or more than one
+// above it. It asks the own member, so that no leader with an old idea of the
+// cluster can put the member down for good. One that does not run has nothing to
+// lose, and only its host's leader knows the others.
+func (h *Host) mayChangeRelease(ctx context.Context, op cluster.Op, runs cluster.Version) *cluster.ApplyReply {
+	if op.Version == runs {
+		return nil
+	}
+	if !op.Changes {
+		r := refused("the op restarts etcd %s, and host %s runs %s", op.Version, h.o.ID, runs)
+		return &r
+	}
+	if op.Failed {
+		h.mu.Lock()
+		h.failedRelease = runs
+		h.mu.Unlock()
+	}
+	if p := h.o.Process.Status().State; op.Version.SameMinor(runs) || p == cluster.ProcessBackoff || p == cluster.ProcessStopped {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkDeadline)
+	defer cancel()
+	a, err := h.member().Agreed(ctx)
+	agreed, line := a.Version, op.Version.Base()
+	var r cluster.ApplyReply
+	switch {
+	case err != nil:
+		r = refused("host %s cannot tell which version the members have agreed on: %v", h.o.ID, err)
+	case a.Downgrade && line != agreed:
+		r = refused("etcd has a downgrade under way that etcd %s has no part in", op.Version)
+	case agreed.IsZero(), line != agreed && !(line.Neighbours(agreed) && line.Compare(agreed) > 0):
+		r = refused("the members have agreed on etcd %s, and etcd %s does not start beside that", agreed, op.Version)
+	default:
+		return nil
+	}
+	return &r
+}
+
 func (h *Host) relaunch(ctx context.Context, s State, launch Launch) cluster.ApplyReply {
 	same := launch.Same(*s.Launch)
 	launch.Nonce = h.o.Mint()
 	err := h.save(ctx, func(now *State) {
+		if launch.Version != now.Launch.Version {
+			now.Local.Previous = now.Launch.Version
+		}
 		now.Launch = &launch
+		now.Local.Cut = launch.Cut
 		now.Local.Run, now.Local.Version, now.Local.URLs = true, launch.Version, launch.URLs
 		now.Local.Options, now.Local.Quarantined = launch.Options, launch.Quarantined
 		now.unstage()

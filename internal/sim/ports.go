@@ -111,3 +111,19 @@ func (m simMember) UpdatePeerURLs(ctx context.Context, id cluster.MemberID, urls
 func (m simMember) MoveLeader(ctx context.Context, to cluster.MemberID) error {
 	return m.change(ctx, "move leader to "+to.String(), func(h host.Member) error { return h.MoveLeader(ctx, to) })
 }
+
+func (m simMember) Agreed(ctx context.Context) (v cluster.Agreement, err error) {
+	err = m.call(ctx, kindMemberRead, "version", func(h host.Member) error {
+		v, err = h.Agreed(ctx)
+		return err
+	})
+	return v, err
+}
+
+func (m simMember) Downgrade(ctx context.Context, to cluster.Version) error {
+	return m.change(ctx, "downgrade to "+to.String(), func(h host.Member) error { return h.Downgrade(ctx, to) })
+}
+
+func (m simMember) CancelDowngrade(ctx context.Context) error {
+	return m.change(ctx, "cancel downgrade", func(h host.Member) error { return h.CancelDowngrade(ctx) })
+}

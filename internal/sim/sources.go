@@ -149,6 +149,9 @@ func (x simSources) DropStaged(token string) error {
 	})
 }
 
+// V2InLog implements host.Sources: the model's log holds none.
+func (x simSources) V2InLog(context.Context, string) (bool, error) { return false, nil }
+
 // LogEnd implements host.Sources.
 func (x simSources) LogEnd(_ context.Context, token string) (p cluster.Progress, err error) {
 	err = x.d.do(kindData, "", func() error {

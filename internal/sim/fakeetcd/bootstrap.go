@@ -209,8 +209,8 @@ func (p *Proc) begin(peers []raft.Peer) {
 	if p.exit != "" {
 		return
 	}
-	if v := p.st.version; !v.IsZero() && older(p.launch.Version, v) {
-		p.end(fmt.Sprintf("panic: invalid downgrade; server version %s is lower than determined cluster version", p.launch.Version))
+	if why := p.unreadable(); why != "" {
+		p.end(why)
 		return
 	}
 	// A lone voter elects itself sooner, and so does one whose peers are there.

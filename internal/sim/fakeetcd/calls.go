@@ -189,6 +189,9 @@ func (p *Proc) status() cluster.MemberStatus {
 	if m := p.st.members[p.member]; m != nil {
 		s.Learner = m.Learner
 	}
+	if p.launch.Version.Has(cluster.StorageVersion) {
+		s.StorageVersion, s.Downgrading = p.data.format, p.st.down
+	}
 	if s.Leader == 0 {
 		s.Errors = append(s.Errors, "etcdserver: no leader")
 	}

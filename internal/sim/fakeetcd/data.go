@@ -18,7 +18,8 @@ type Data struct {
 	cluster cluster.ClusterID
 	entries []*raftpb.Entry // from index 1; never compacted
 	hard    *raftpb.HardState
-	owner   *Proc // nil: free
+	owner   *Proc           // nil: free
+	format  cluster.Version // the storage version; zero: none is written
 }
 
 // HasWAL reports whether a member was ever started on the data.
@@ -40,7 +41,7 @@ func (d *Data) Progress() (term, index, commit uint64) {
 // Clone copies the data as a file-system snapshot would. It must not be called
 // concurrently with Net.Run on a running process's data; use [Net.CloneData].
 func (d *Data) Clone() *Data {
-	return &Data{member: d.member, cluster: d.cluster, entries: slices.Clone(d.entries), hard: d.hard}
+	return &Data{member: d.member, cluster: d.cluster, entries: slices.Clone(d.entries), hard: d.hard, format: d.format}
 }
 
 // CloneData is Data.Clone while a process may be running on it.

@@ -51,6 +51,7 @@ type Proc struct {
 	term, vote       uint64
 	publishAt        time.Time
 	versionAt        time.Time
+	formatAt         time.Time
 
 	conns    map[cluster.MemberID]*conn
 	requests map[uint64]*request // proposed here and not applied yet

@@ -48,6 +48,7 @@ func (p *Proc) tick() {
 		p.settleVersion()
 		p.expireLeases()
 	}
+	p.settleFormat()
 }
 
 func (p *Proc) resetElection() {
@@ -256,38 +257,6 @@ func (p *Proc) publish() {
 		urls = p.launch.URLs.Quarantine
 	}
 	p.proposeOwn(op{Kind: opPublish, Member: p.member, Name: string(p.launch.Name), URLs: urls})
-}
-
-// settleVersion raises the cluster version to the lowest release of all
-// members, once all of them are known. Source: version.Monitor.
-func (p *Proc) settleVersion() {
-	now := time.Now()
-	if now.Before(p.versionAt) || p.st.applied == 0 {
-		return
-	}
-	p.versionAt = now.Add(versionInterval)
-	lowest := p.launch.Version
-	for _, m := range p.st.list() {
-		if m.ID == p.member {
-			continue
-		}
-		o := p.peer(m.ID)
-		if o == nil || o.paused || !p.net.linked(p.host, o.host) {
-			if p.st.version.IsZero() {
-				lowest = cluster.Version{Major: 3}
-				continue
-			}
-			return
-		}
-		if o.launch.Version.Compare(lowest) < 0 {
-			lowest = o.launch.Version
-		}
-	}
-	lowest.Patch = 0
-	if p.st.version.Compare(lowest) >= 0 {
-		return
-	}
-	p.proposeOwn(op{Kind: opVersion, Version: lowest})
 }
 
 // id mints a request ID that no other process has.

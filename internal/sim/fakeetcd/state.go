@@ -30,6 +30,7 @@ const (
 	opLeaseGrant  opKind = "lease grant"
 	opLeaseRevoke opKind = "lease revoke"
 	opRestore     opKind = "restore"
+	opDowngrade   opKind = "downgrade" // to Version; zero: none, or not any more
 )
 
 // op is the payload of an ordinary log entry.
@@ -91,6 +92,7 @@ type state struct {
 	leases  map[int64]lease
 	alarms  []alarm         // sorted
 	version cluster.Version // the cluster's; patch is always 0
+	down    cluster.Version // the target of a downgrade that is enabled; zero: none
 }
 
 func newState() *state {
@@ -217,6 +219,8 @@ func (s *state) apply(o op) (result int64, err error) {
 		}
 	case opVersion:
 		s.version = o.Version
+	case opDowngrade:
+		s.down = o.Version
 	case opAlarm, opDisarm:
 		s.alarm(o)
 	case opLeaseGrant:

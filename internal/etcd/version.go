@@ -1,0 +1,118 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"etcdadm.io/cluster"
+)
+
+// Agreed is what the members have agreed on, as this one knows it. It is asked for
+// by HTTP at the peer port, since no call of the v3 API tells, and since releases
+// before 3.6 tell of a downgrade nowhere else. That answer goes through raft.
+func (c *Client) Agreed(ctx context.Context) (cluster.Agreement, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	data, err := c.fromPeer(ctx, "/version")
+	if err != nil {
+		return cluster.Agreement{}, fmt.Errorf("get cluster version: %w", err)
+	}
+	var said struct {
+		Server  string `json:"etcdserver"`
+		Cluster string `json:"etcdcluster"`
+	}
+	if err := json.Unmarshal(data, &said); err != nil {
+		return cluster.Agreement{}, fmt.Errorf("get cluster version: %w", err)
+	}
+	a := cluster.Agreement{Version: line(said.Cluster)}
+	if server := line(said.Server); !server.AtLeast(3, 5) {
+		return a, nil // it knows of no downgrades
+	}
+	if data, err = c.fromPeer(ctx, "/downgrade/enabled"); err != nil {
+		return cluster.Agreement{}, fmt.Errorf("ask whether a downgrade is under way: %w", err)
+	}
+	if a.Downgrade, err = strconv.ParseBool(strings.TrimSpace(string(data))); err != nil {
+		return cluster.Agreement{}, fmt.Errorf("ask whether a downgrade is under way: %w", err)
+	}
+	return a, nil
+}
+
+func (c *Client) fromPeer(ctx context.Context, path string) ([]byte, error) {
+	if c.peer == "" {
+		return nil, errors.New("no peer URL of the member is known")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.peer, "/")+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(reply.Body, 1<<16))
+	if err == nil && reply.StatusCode != http.StatusOK {
+		err = fmt.Errorf("etcd answers %s", reply.Status)
+	}
+	return data, err
+}
+
+// line reads "3.6.0", "3.6" or nothing; what etcd says while it does not know
+// is unknown, too.
+func line(s string) cluster.Version {
+	if strings.Count(s, ".") == 1 {
+		s += ".0"
+	}
+	v, err := cluster.ParseVersion(s)
+	if err != nil {
+		return cluster.Version{}
+	}
+	return v.Base()
+}
+
+// Downgrade has etcd make ready for members of the release line before, after it
+// has looked whether it can.
+//
+// The answer says little: members before 3.6 carry it out and answer nothing. What
+// became of it, [Client.Agreed] tells.
+func (c *Client) Downgrade(ctx context.Context, to cluster.Version) error {
+	version := fmt.Sprintf("%d.%d", to.Major, to.Minor)
+	err := c.call(ctx, "look whether etcd can be downgraded to "+version, reads, func(ctx context.Context) error {
+		_, err := c.maintenance.Downgrade(ctx, &pb.DowngradeRequest{Action: pb.DowngradeRequest_VALIDATE, Version: version})
+		return err
+	})
+	if err == nil {
+		err = c.call(ctx, "enable the downgrade to "+version, mutates, func(ctx context.Context) error {
+			_, err := c.maintenance.Downgrade(ctx, &pb.DowngradeRequest{Action: pb.DowngradeRequest_ENABLE, Version: version})
+			return err
+		})
+	}
+	return err
+}
+
+// CancelDowngrade takes a downgrade back. Its answer says as little as that of
+// [Client.Downgrade].
+func (c *Client) CancelDowngrade(ctx context.Context) error {
+	return c.call(ctx, "cancel the downgrade", mutates, func(ctx context.Context) error {
+		_, err := c.maintenance.Downgrade(ctx, &pb.DowngradeRequest{Action: pb.DowngradeRequest_CANCEL})
+		return err
+	})
+}
+
+// plainHTTP is the client for what etcd tells by HTTP only. Connections are not
+// kept: it is asked seldom.
+func plainHTTP(cfg Config) *http.Client {
+	t := &http.Transport{DisableKeepAlives: true, Proxy: nil, TLSHandshakeTimeout: CallTimeout}
+	if cfg.PeerTLS != nil {
+		t.TLSClientConfig = cfg.PeerTLS.Clone()
+	}
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("etcd redirects") }}
+}

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// settleRelease drops the memory of the release before, once the member has
+// answered with its new one.
+func (h *Host) settleRelease(v cluster.Version) {
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	_ = h.save(ctx, func(s *State) { // done again at the next answer
+		if s.Local.Version == v {
+			s.Local.Previous = cluster.Version{}
+		}
+	})
+}
+
+// v2Look is what was last found in the member's log. It is read again for
+// another process, and now and then while there is something; a log that is free of
+// it stays so under the releases that it is read for.
+type v2Look struct {
+	pid    int
+	at     time.Time
+	under  bool // being read
+	answer *bool
+}
+
+// v2Again is how long an answer stands that there is something.
+const v2Again = 2 * time.Second
+
+// v2InLog is the answer that is known; nil: not yet. The log is read beside the
+// observation, because that can take longer than one may. Releases up to 3.5 write
+// such requests themselves, so it is asked of later ones only.
+func (h *Host) v2InLog(now cluster.HostState) *bool {
+	if h.o.Sources == nil || now.Status == nil || !now.Status.Version.AtLeast(3, 6) || now.Process.PID == 0 {
+		return nil
+	}
+	answer, read := h.v2Known(now.Process.PID)
+	if read && !h.inBackground(logEndDeadline, func(ctx context.Context) { h.lookForV2(ctx, now.Process.PID, now.Local.Token) }) {
+		h.mu.Lock()
+		h.v2.under = false
+		h.mu.Unlock()
+	}
+	return answer
+}
+
+// v2Known is the last answer about a process, and whether it is to be read again.
+func (h *Host) v2Known(pid int) (answer *bool, read bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	look := &h.v2
+	if look.pid != pid {
+		*look = v2Look{pid: pid, under: look.under}
+	}
+	stale := look.answer == nil || *look.answer && time.Since(look.at) >= v2Again
+	if stale && !look.under {
+		look.under, read = true, true
+	}
+	if look.answer != nil {
+		a := *look.answer
+		answer = &a
+	}
+	return answer, read
+}
+
+func (h *Host) lookForV2(ctx context.Context, pid int, token string) {
+	found, err := h.o.Sources.V2InLog(ctx, token)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.v2.under = false
+	if err != nil {
+		h.o.Log.Warn("cannot look through the member's log", "err", err)
+		return
+	}
+	if h.v2.pid == pid {
+		h.v2.answer, h.v2.at = &found, time.Now()
+	}
+}

@@ -1,0 +1,132 @@
+package fakeetcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// What etcd knows of versions. Source: etcdserver/version of 3.6 and 3.7: the
+// leader's monitor settles the cluster version and ends downgrades; every member's
+// own brings its data to the format of the cluster version.
+
+// ErrDowngrade is how etcd refuses a downgrade.
+var ErrDowngrade = errors.New("etcdserver: invalid downgrade target version")
+
+// settleVersion raises the cluster version to the lowest release of all
+// members, once all of them are known, or takes it to the target of a downgrade,
+// which ends once every member runs that.
+func (p *Proc) settleVersion() {
+	now := time.Now()
+	if now.Before(p.versionAt) || p.st.applied == 0 {
+		return
+	}
+	p.versionAt = now.Add(versionInterval)
+	lowest, highest, all := p.releases()
+	switch down := p.st.down; {
+	case lowest.IsZero():
+	case !down.IsZero() && p.launch.Version.Has(cluster.DowngradeAPI) && p.st.version != down:
+		p.proposeOwn(op{Kind: opVersion, Version: down})
+	case !down.IsZero():
+		if all && lowest == down && highest == down {
+			p.proposeOwn(op{Kind: opDowngrade})
+		}
+	case p.st.version.Compare(lowest) < 0:
+		p.proposeOwn(op{Kind: opVersion, Version: lowest})
+	}
+}
+
+// releases are the lowest and highest lines that members run; all tells whether
+// every one is known. Before there is a cluster version, an unknown one counts as
+// the oldest; later nothing is known then.
+func (p *Proc) releases() (lowest, highest cluster.Version, all bool) {
+	lowest = p.launch.Version.Base()
+	highest, all = lowest, true
+	for _, m := range p.st.list() {
+		if m.ID == p.member {
+			continue
+		}
+		o := p.peer(m.ID)
+		if o == nil || o.paused || !p.net.linked(p.host, o.host) {
+			all = false
+			if !p.st.version.IsZero() {
+				return cluster.Version{}, cluster.Version{}, false
+			}
+			lowest = cluster.Version{Major: 3}
+			continue
+		}
+		if v := o.launch.Version.Base(); v.Compare(lowest) < 0 {
+			lowest = v
+		}
+		if v := o.launch.Version.Base(); v.Compare(highest) > 0 {
+			highest = v
+		}
+	}
+	return lowest, highest, all
+}
+
+// settleFormat brings the data to the format of the cluster version.
+func (p *Proc) settleFormat() {
+	now := time.Now()
+	if now.Before(p.formatAt) || !p.launch.Version.Has(cluster.StorageVersion) || p.st.version.IsZero() || p.st.version.Minor == 0 {
+		return
+	}
+	p.formatAt = now.Add(versionInterval)
+	p.data.format = p.st.version
+}
+
+// unreadable says why a release does not start on the data; empty: it does.
+func (p *Proc) unreadable() string {
+	switch v := p.st.version; {
+	case !v.IsZero() && older(p.launch.Version, v):
+		return fmt.Sprintf("panic: invalid downgrade; server version %s is lower than determined cluster version", p.launch.Version)
+	case p.data.format.AtLeast(3, 6) && older(p.launch.Version, p.data.format):
+		return fmt.Sprintf("panic: data of format %s under etcd %s", p.data.format, p.launch.Version)
+	}
+	return ""
+}
+
+// Agreed implements host.Member.
+func (m Member) Agreed(ctx context.Context) (cluster.Agreement, error) {
+	v, err := m.ask(ctx, "get version", true, func(p *Proc, r *request) {
+		p.linearizable(func() {
+			r.finish(cluster.Agreement{Version: p.st.version, Downgrade: !p.st.down.IsZero()}, nil)
+		}, func(err error) { r.finish(nil, err) })
+	})
+	if err != nil {
+		return cluster.Agreement{}, err
+	}
+	return v.(cluster.Agreement), nil
+}
+
+// Downgrade implements host.Member.
+func (m Member) Downgrade(ctx context.Context, to cluster.Version) error {
+	_, err := m.change(ctx, "downgrade", func(p *Proc, r *request) {
+		p.linearizable(func() {
+			switch v := p.st.version; {
+			case p.st.down == to:
+				r.finish(nil, nil)
+			case !p.st.down.IsZero(), !p.launch.Version.Has(cluster.DowngradeAPI), to.Major != v.Major, to.Minor != v.Minor-1:
+				r.finish(nil, ErrDowngrade)
+			default:
+				p.submit(r, op{Kind: opDowngrade, Version: to})
+			}
+		}, func(err error) { r.finish(nil, err) })
+	})
+	return err
+}
+
+// CancelDowngrade implements host.Member.
+func (m Member) CancelDowngrade(ctx context.Context) error {
+	_, err := m.change(ctx, "cancel downgrade", func(p *Proc, r *request) {
+		if p.st.down.IsZero() {
+			r.finish(nil, nil)
+			return
+		}
+		p.submit(r, op{Kind: opDowngrade})
+	})
+	return err
+}
