@@ -131,6 +131,11 @@ const backupFresh = 5 * time.Minute
 // on purpose; nil: there is a fresh one, or none is wanted. A change that takes
 // something away waits until one could be taken; one that adds does not.
 func (v *view) backupFirst(takesAway bool, reason string) *Decision {
+	return v.backupFirstOr("etcdadm member remove HOST --no-backup", takesAway, reason)
+}
+
+// backupFirstOr is backupFirst with the command that is a person's way on.
+func (v *view) backupFirstOr(command string, takesAway bool, reason string) *Decision {
 	if v.obs.Backups.Interval <= 0 || v.obs.Backups.At.IsZero() || v.goal.NoBackup || v.goal.NoStore || v.intent.Quarantined {
 		return nil
 	}
@@ -152,11 +157,11 @@ func (v *view) backupFirst(takesAway bool, reason string) *Decision {
 	case v.obs.At.Sub(last) < backupFresh:
 		return nil
 	case failure != "" && takesAway:
-		return waitLater("backup-wanted", "etcdadm member remove HOST --no-backup", "%s; a backup is wanted first, and the last try failed: %s", reason, failure)
+		return waitLater("backup-wanted", command, "%s; a backup is wanted first, and the last try failed: %s", reason, failure)
 	case failure != "" || !v.obs.Store.Read && !takesAway:
 		return nil
 	case !v.obs.Store.Read:
-		return waitLater("backup-wanted", "etcdadm member remove HOST --no-backup", "%s; a backup is wanted first, and the backup store does not answer", reason)
+		return waitLater("backup-wanted", command, "%s; a backup is wanted first, and the backup store does not answer", reason)
 	}
 	if d := v.takeBackup("", backupBeforeChange); d != nil {
 		d.Reason += ": " + reason

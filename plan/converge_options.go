@@ -88,9 +88,6 @@ func convergeOptions(v *view) *Decision {
 	if v.spec == nil {
 		return nil
 	}
-	if run := v.version(); !run.IsZero() && run != v.spec.EtcdVersion {
-		v.aside("version", "", "the members run etcd %s and the spec asks for %s; this release does not change the version of a running cluster", run, v.spec.EtcdVersion)
-	}
 	for _, leading := range []bool{false, true} { // raft's leader last, so that it moves once
 		for _, s := range v.roster.Seats {
 			if s.RaftLeader != leading || s.Host == nil || !s.Up || !s.Host.UnderFence {
@@ -108,6 +105,8 @@ func differs(h *cluster.HostReport) string {
 	switch {
 	case h.Local.State != cluster.MemberStarted:
 		return ""
+	case h.Local.Cut:
+		return "it cuts raft snapshots all the time"
 	case !slices.Equal(h.Local.Options, h.Options):
 		return "its etcd options changed"
 	case !slices.Equal(sorted(h.Local.URLs.Client), sorted(h.URLs.Client)) && len(h.Local.URLs.Client) > 0:
@@ -118,12 +117,17 @@ func differs(h *cluster.HostReport) string {
 	return ""
 }
 
-// restartOne restarts a member in place. With one or two voters there is no
-// way to do that without an interruption, and it is done all the same.
+// restartOne restarts a member in place with the release that it runs.
 func (v *view) restartOne(s cluster.Seat, why string) *Decision {
-	reason := fmt.Sprintf("restart the member of %s: %s", seatName(s), why)
+	return v.restartSeat(s, fmt.Sprintf("restart the member of %s: %s", seatName(s), why), v.restart(s.Host, why), nil)
+}
+
+// restartSeat restarts a member in place. With one or two voters there is no
+// way to do that without an interruption, and it is done all the same. Where it
+// leads raft, one of the successors takes over first if they are fit for it.
+func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, successor func(cluster.Seat) bool) *Decision {
 	p := v.projection(0, 0)
-	if !s.Learner {
+	if !s.Learner && s.Up {
 		p = v.projection(0, -1)
 		for _, o := range v.roster.Voters() {
 			if o.ID != s.ID && !o.Up {
@@ -131,17 +135,17 @@ func (v *view) restartOne(s cluster.Seat, why string) *Decision {
 			}
 		}
 		if s.RaftLeader && p.Voters > 1 {
-			return v.handOver(s, reason)
+			return v.handOver(s, reason, successor)
 		}
 	}
 	g := v.roster.Guard()
 	g.NotLeader = p.Voters > 1
-	if s.Learner { // it gives no list that went through raft, and nothing depends on it
+	if s.Learner || !s.Up { // it gives no list that went through raft, and nothing depends on it
 		g = cluster.Guard{}
 	}
 	return &Decision{
 		Reason: reason,
 		Again:  soon,
-		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(s.Host, g, v.restart(s.Host, why))}},
+		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(s.Host, g, op)}},
 	}
 }

@@ -15,7 +15,7 @@ import (
 // fault changes the world:
 //
 //	hosts H… [releases=(V,…)]     new machines with empty disks
-//	spec N V [hosts=(H,…)] [dead-after=D] [auto-recover-after=D] [hold] | none | unreadable
+//	spec N V [hosts=(H,…)] [dead-after=D] [auto-recover-after=D] [hold] [pause] | none | unreadable
 //	advance D                     time passes, looks are taken
 //	sleep D                       time passes unwatched, or the clock jumps
 //	leader H                      another host leads
@@ -47,6 +47,10 @@ import (
 //	raft H                        the member of H leads raft
 //	by-hand remove H              a person removed a member with etcdctl
 //	forget-intent H…              the host keeps no intent
+//	v2-log H…                     the member's log holds requests of version 2 of the API
+//	cannot-run H V                release V ends at its start on the host
+//	installed H V…                the releases that the host has
+//	disagree|agree                the members do not agree on another release line for now
 func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	var args []string
@@ -89,6 +93,11 @@ func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "by-hand":
 		return w.byHand(t, d, args)
+	case "disagree", "agree":
+		for _, c := range w.clusters {
+			c.sticks = d.Cmd == "disagree"
+		}
+		return ""
 	}
 	if w.pruneFault(d, args) {
 		return ""
@@ -134,6 +143,7 @@ func (w *world) setSpec(t *testing.T, d *datadriven.TestData, args []string) str
 	if a, ok := d.Arg("auto-recover-after"); ok {
 		s.AutoRecoverAfter, _ = time.ParseDuration(a.Vals[0])
 	}
+	s.PauseBeforeLast = d.HasArg("pause")
 	w.spec = s
 	return ""
 }
@@ -212,6 +222,17 @@ func (w *world) hostFault(t *testing.T, d *datadriven.TestData, args []string) s
 		a.Local.URLs, b.Local.URLs = a.URLs, b.URLs
 		return ""
 	}
+	switch d.Cmd {
+	case "cannot-run":
+		hosts[0].cannotRun = strings.Join(rest, "")
+		return ""
+	case "installed":
+		hosts[0].Releases = nil
+		for _, r := range rest {
+			hosts[0].Releases = append(hosts[0].Releases, cluster.MustVersion(r))
+		}
+		return ""
+	}
 	for _, h := range hosts {
 		if !w.one(h, d, rest) {
 			d.Fatalf(t, "unknown command %s", d.Cmd)
@@ -222,6 +243,8 @@ func (w *world) hostFault(t *testing.T, d *datadriven.TestData, args []string) s
 
 func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 	switch d.Cmd {
+	case "v2-log":
+		h.v2 = true
 	case "down":
 		h.down, h.ended = true, w.logOf(h)
 	case "up":

@@ -68,7 +68,7 @@ func (v *view) add(h *cluster.HostReport, reason string) *Decision {
 	switch run := v.version(); {
 	case !run.HasLearners():
 		return wait(false, "no-learners", "", "%s; but the members run etcd %s, and members are added as learners only, which etcd has from 3.4 on", reason, versionWords(run))
-	case len(v.roster.Learners()) >= run.MaxLearners():
+	case len(v.roster.Learners()) >= v.mostLearners():
 		return v.catchingUp()
 	case !v.acceptsAdd():
 		return v.noAdd(reason)
@@ -90,6 +90,18 @@ func (v *view) add(h *cluster.HostReport, reason string) *Decision {
 	}
 	op := cluster.Op{Kind: cluster.OpAddLearner, Host: h.Host, PeerURLs: h.URLs.Peer}
 	return v.membership(v.projection(0, 0), op, 0, command, reason)
+}
+
+// mostLearners is how many learners every member accepts at a time. Each applies
+// an add by its own limit, so that members with different ones end up with
+// different lists; where nobody knows what a voter runs, it may have the lowest.
+func (v *view) mostLearners() int {
+	for _, s := range v.roster.Voters() {
+		if s.Release().IsZero() {
+			return 1
+		}
+	}
+	return v.roster.Running().Low.MaxLearners()
 }
 
 // preparedNow: the host has written down exactly the members that are listed

@@ -265,11 +265,14 @@ func (l *laws) start(op cluster.Op, h *cluster.HostReport) {
 }
 
 func (l *laws) restart(x HostOp, h *cluster.HostReport) {
-	l.must(h.Local.State == cluster.MemberStarted && x.Op.Member == h.Local.Member && x.Op.Version == h.Local.Version, "a restart of what host %s does not carry", h.Host)
+	l.must(h.Local.State == cluster.MemberStarted && x.Op.Member == h.Local.Member && x.Op.Changes == (x.Op.Version != h.Local.Version), "a restart of what host %s does not carry", h.Host)
+	if x.Op.Changes {
+		l.release(x, h)
+	}
 	s, listed := l.roster.Seat(h.Local.Member)
 	if !l.seen || !l.roster.Linearizable || !l.roster.HasQuorum() {
 		m := l.o.Memory.Member(h.Local.Member)
-		l.must(!h.Local.Run || !m.LeaderlessSince.IsZero() && l.o.At.Sub(m.LeaderlessSince) >= time.Minute, "a restart without a quorum before its time")
+		l.must(x.Op.Failed && h.Process.State == cluster.ProcessBackoff || !h.Local.Run || !m.LeaderlessSince.IsZero() && l.o.At.Sub(m.LeaderlessSince) >= time.Minute, "a restart without a quorum before its time")
 		return
 	}
 	if !l.must(listed, "a restart of a member that is not listed") || s.Learner || !s.Up {

@@ -7,14 +7,20 @@ import (
 )
 
 // handOver moves raft's leadership away from a member that is about to be
-// touched, to the voter that is furthest.
-func (v *view) handOver(from cluster.Seat, reason string) *Decision {
+// touched, to the voter that is furthest, of those that are preferred if any is.
+func (v *view) handOver(from cluster.Seat, reason string, prefer func(cluster.Seat) bool) *Decision {
+	better := func(s, to cluster.Seat) bool {
+		if prefer != nil && prefer(s) != prefer(to) {
+			return prefer(s)
+		}
+		return s.Host.Status.Applied > to.Host.Status.Applied
+	}
 	var to cluster.Seat
 	for _, s := range v.roster.Up() {
 		if s.ID == from.ID {
 			continue
 		}
-		if to.ID == 0 || s.Host.Status.Applied > to.Host.Status.Applied {
+		if to.ID == 0 || better(s, to) {
 			to = s
 		}
 	}

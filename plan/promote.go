@@ -28,7 +28,7 @@ func promote(v *view) *Decision {
 // etcd accepts any add from a single voter, and with two voters asks that both
 // have been connected for five seconds.
 func (v *view) addBeforePromoting() *Decision {
-	if len(v.roster.Voters()) != 1 || len(v.roster.Seats) >= v.wanted() || len(v.roster.Learners()) >= v.version().MaxLearners() {
+	if len(v.roster.Voters()) != 1 || len(v.roster.Seats) >= v.wanted() || len(v.roster.Learners()) >= v.mostLearners() {
 		return nil
 	}
 	free, _ := v.candidates()

@@ -37,6 +37,9 @@ func quorum(v *view) *Decision {
 	if d := v.revive(); d != nil {
 		return d
 	}
+	if d := v.otherRelease(); d != nil {
+		return d
+	}
 	if !v.seen {
 		return v.noMembers()
 	}

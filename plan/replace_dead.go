@@ -147,7 +147,7 @@ func (v *view) reusable(h *cluster.HostReport) bool {
 func (v *view) removeDead(s cluster.Seat, reason string) *Decision {
 	p := v.projection(-1, 0)
 	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && s.Host.Vanished() {
-		return v.handOver(s, reason) // it still leads raft from memory
+		return v.handOver(s, reason, nil) // it still leads raft from memory
 	}
 	if !p.Keeps(v.wanted()) {
 		return wait(true, "waiting-for-voters", "", "voter %s is dead and cannot be removed now: %s", seatName(s), p)

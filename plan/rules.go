@@ -31,6 +31,7 @@ func rulesFor(k GoalKind) []rule {
 		{"backup", backUp},
 		{"set-aside", setAside},
 		{"lift", lift},
+		{"downgrading", downgrading},
 	}
 	switch k {
 	case Join:
@@ -51,6 +52,7 @@ func rulesFor(k GoalKind) []rule {
 		rule{"grow", grow},
 		rule{"open-up", openUp},
 		rule{"shrink", shrink},
+		rule{"converge-version", convergeVersion},
 		rule{"converge-options", convergeOptions},
 		rule{"tidy", tidy},
 		rule{"prune", prune},

@@ -20,6 +20,10 @@ func steady(v *view) *Decision {
 		return &Decision{Reason: fmt.Sprintf("%d of %d voters are up, and the spec asks for %d", up, n, v.wanted())}
 	}
 	d := &Decision{Reason: fmt.Sprintf("%d of %d voters are up, as the spec asks", up, n), Done: true}
+	if run := v.roster.Running(); run.Low != v.spec.EtcdVersion || run.High != v.spec.EtcdVersion {
+		d.Done, d.Reason = false, fmt.Sprintf("%d of %d voters are up; they run etcd %s, and the spec asks for %s", up, n, v.runningWords(), v.spec.EtcdVersion)
+		d.Again = later
+	}
 	if v.spec.Hold && n != v.spec.MemberCount {
 		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold (etcdadm seed %s --nodes N lifts it)", up, n, v.spec.MemberCount, v.store())
 	}

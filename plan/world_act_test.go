@@ -93,8 +93,20 @@ func (w *world) apply(o HostOp) error {
 	case cluster.OpStart:
 		return w.start(h, o.Op)
 	case cluster.OpRestart:
+		if err := w.mayRun(h, o.Op.Version); err != nil {
+			return err
+		}
+		h.tell(o.Op)
 		h.Process.PID++
-		h.hung = false
+		h.hung, h.Local.Cut = false, o.Op.Cut
+		h.v2 = h.v2 && !o.Op.Cut
+		if h.v2 && o.Op.Version.AtLeast(3, 7) {
+			return fmt.Errorf("panic: unmarshal should never fail")
+		}
+		h.Local.Previous = cluster.Version{}
+		if o.Op.Changes {
+			h.Local.Previous = h.Local.Version
+		}
 		h.Local.Run, h.Local.Quarantined = true, o.Op.Quarantined
 		h.Local.Options, h.Local.URLs, h.Local.Version = h.Options, h.URLs, o.Op.Version
 	case cluster.OpRefuse:
@@ -259,11 +271,16 @@ func (w *world) member(h *worldHost, o HostOp) error {
 	}
 	n, alive := w.voters(c)
 	target, listed := c.member(o.Op.Member)
-	if !listed && o.Op.Kind != cluster.OpAddLearner {
+	if !listed && o.Op.Member != 0 {
 		return fmt.Errorf("etcd: member not found")
 	}
 	c.index += 10
 	switch o.Op.Kind {
+	case cluster.OpDowngrade:
+		return w.downgrade(c, o.Op.Version)
+	case cluster.OpCancelDowngrade:
+		c.downgrading = cluster.Version{}
+		return nil
 	case cluster.OpAddLearner:
 		return w.addLearner(c, h.Local.Version, n, alive, o.Op)
 	case cluster.OpPromote:

@@ -58,6 +58,8 @@ type worldHost struct {
 	alarm      bool             // its member has raised one
 	ended      cluster.Progress // the end of its log, when the machine went off
 	jammed     bool             // what was set aside cannot be removed
+	v2         bool             // its log holds requests of version 2 of the API
+	cannotRun  string           // the release that ends at its start
 	skew       time.Duration
 	address    int // how often it moved
 }
@@ -71,6 +73,11 @@ type worldCluster struct {
 	term       uint64
 	index      uint64
 	minted     int
+
+	agreed      cluster.Version // the line that the members have agreed on
+	downgrading cluster.Version // zero: no downgrade is under way
+	formats     map[cluster.MemberID]cluster.Version
+	sticks      bool // the members do not agree on anything new
 }
 
 var worldEpoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -138,7 +145,7 @@ func (w *world) advance(d time.Duration) {
 
 // runs reports whether the member's process runs on the host.
 func (h *worldHost) runs() bool {
-	return h.Local.State == cluster.MemberStarted && h.Local.Run && h.Local.HasData && !h.down && !h.dead
+	return h.Local.State == cluster.MemberStarted && h.Local.Run && h.Local.HasData && !h.down && !h.dead && h.cannotRun != h.Local.Version.String()
 }
 
 func (w *world) clusterOf(h *worldHost) *worldCluster {
@@ -215,6 +222,9 @@ func (w *world) elect() {
 // observe looks at the world as the leader does, and folds its memory.
 func (w *world) observe() *cluster.Observation {
 	w.elect()
+	for _, c := range w.clusters {
+		w.agree(c)
+	}
 	o := &cluster.Observation{At: w.now, Cluster: "test", Leader: w.leader, Fence: w.fence, Spec: w.spec}
 	o.Store = cluster.StoreView{Read: !w.store.silent, Conditional: !w.store.unconditional, Specified: w.spec != nil}
 	if w.store.silent {
@@ -272,7 +282,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 		r.Process = cluster.Process{}
 		w.readLog(h, &r)
 		return r
-	case h.dead:
+	case h.dead, h.cannotRun == h.Local.Version.String():
 		r.Process = cluster.Process{State: cluster.ProcessBackoff, PID: h.Process.PID, LastExit: "exit status 1"}
 		w.readLog(h, &r)
 		return r
@@ -297,6 +307,8 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 		return r
 	}
 	r.Status = w.status(h, c, m)
+	v2 := h.v2 && !h.Local.Cut
+	r.V2InLog = &v2
 	if h.auth {
 		return r
 	}
@@ -318,6 +330,10 @@ func (w *world) status(h *worldHost, c *worldCluster, m *cluster.Member) *cluste
 	}
 	if h.auth {
 		return &cluster.MemberStatus{Member: st.Member, Cluster: st.Cluster, Auth: true}
+	}
+	st.ClusterVersion, st.Downgrade = c.agreed, !c.downgrading.IsZero()
+	if st.Version.Has(cluster.StorageVersion) {
+		st.StorageVersion, st.Downgrading = c.formats[st.Member], c.downgrading
 	}
 	if w.hasQuorum(c) {
 		st.Leader, st.Healthy = c.leader, true

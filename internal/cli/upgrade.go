@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
+)
+
+// upgrade is what a person asks of the version of a running cluster.
+type upgrade struct {
+	queue
+	dryRun, pause, resume, rollback bool
+}
+
+func upgradeCommand() *cobra.Command {
+	var u upgrade
+	c := &cobra.Command{
+		Use:   "upgrade VERSION | upgrade --resume | upgrade --rollback",
+		Short: "Change the etcd version of a running cluster, up or down",
+		Long: `upgrade asks the daemons for another version of etcd. They restart one member
+after the other, followers first, each only while every other one is up: to
+another patch, up by one release line after another, or from 3.6 on down by
+etcd's own downgrade. --dry-run prints the way: each hop, what is checked, what
+is backed up, what clients notice, and what is missing.
+
+--pause-before-last keeps one voter on the old release line, as a way back:
+--resume goes on, --rollback goes back to the lowest version that a member runs.`,
+		Args: words(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			asked := 0
+			for _, on := range []bool{len(args) == 1, u.resume, u.rollback} {
+				if on {
+					asked++
+				}
+			}
+			if asked != 1 || u.pause && len(args) == 0 || u.dryRun && u.resume {
+				return usage("such as etcdadm upgrade 3.7.3", "say one thing: a version, --resume or --rollback")
+			}
+			if err := u.checkOutput(); err != nil {
+				return err
+			}
+			var to cluster.Version
+			if len(args) == 1 {
+				var err error
+				if to, err = cluster.ParseVersion(args[0]); err != nil {
+					return usage("such as etcdadm upgrade 3.7.3", "%w", err)
+				}
+			}
+			return u.run(c.Context(), to, c.OutOrStdout())
+		},
+	}
+	u.queueFlags(c)
+	c.Flags().Lookup("wait").Usage = "wait so long until every member runs the version, and tell each step"
+	c.Flags().BoolVar(&u.dryRun, "dry-run", false, "print the way, and change nothing")
+	c.Flags().BoolVar(&u.pause, "pause-before-last", false, "keep one voter on the old release line until --resume or --rollback")
+	c.Flags().BoolVar(&u.resume, "resume", false, "go on after a pause")
+	c.Flags().BoolVar(&u.rollback, "rollback", false, "go back to the lowest version that a member runs")
+	return c
+}
+
+func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) error {
+	o, err := u.look(ctx)
+	if err != nil && (u.store == "" || !u.resume) {
+		return err
+	}
+	if o == nil && !u.resume {
+		return usage("--data-dir or --endpoints name a daemon", "the way depends on what the members run, which only a daemon knows")
+	}
+	if u.rollback {
+		if to, err = rollbackTo(o); err != nil {
+			return err
+		}
+	}
+	if !u.resume {
+		path := plan.VersionPath(o, to)
+		if u.dryRun {
+			return u.print(out, path, func(w io.Writer) { fmt.Fprint(w, path.String()) })
+		}
+		if why := unready(path); why != "" {
+			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was changed: %s", why), Advice: fmt.Sprintf("etcdadm upgrade %s --dry-run prints the whole way", to)}
+		}
+	}
+	f, err := u.folder(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := u.write(ctx, f, to, out); err != nil {
+		return err
+	}
+	if u.wait <= 0 || o == nil {
+		return nil
+	}
+	return u.follow(ctx, to, out)
+}
+
+// rollbackTo is the lowest version that a member runs, where several run.
+func rollbackTo(o *cluster.Observation) (cluster.Version, error) {
+	roster, seen := o.Roster()
+	run := roster.Running()
+	switch {
+	case !seen:
+		return cluster.Version{}, &Failure{Code: ExitUnsafe, Err: errors.New("no member answers, so nobody knows what runs")}
+	case !run.Mixed():
+		return cluster.Version{}, &Failure{Code: ExitUnsafe, Err: fmt.Errorf("every member runs etcd %s: there is nothing to go back to at no cost", run.High), Advice: "etcdadm upgrade VERSION goes down by etcd's own downgrade, from 3.6 on"}
+	}
+	return run.Low, nil
+}
+
+// unready says why a way cannot be begun; empty: it can.
+func unready(p plan.Path) string {
+	why := p.Problems
+	for _, m := range p.Missing {
+		why = append(why, m.String())
+	}
+	for _, h := range p.Hops {
+		if !h.Kind.Rolls() {
+			why = append(append(why, "the way goes through an outage, which is not done by itself: "+h.Why), p.Warnings...)
+			break
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+// write puts the wish into the store: the pause before the version, so that no
+// daemon sees the version alone.
+func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Version, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if u.resume {
+		switch read, err := f.ReadSpec(ctx); {
+		case err != nil:
+			return err
+		case read.Spec == nil || !read.Spec.PauseBeforeLast:
+			return &Failure{Code: ExitUnsafe, Err: errors.New("no change of version is paused"), Advice: "etcdadm status tells what runs and what is wanted"}
+		}
+	}
+	if err := f.PauseBeforeLast(ctx, u.pause); err != nil {
+		return err
+	}
+	if u.resume {
+		fmt.Fprintln(out, "the last voter follows")
+		return nil
+	}
+	spec, warnings, err := f.AmendSpec(ctx, control.Amend{EtcdVersion: to})
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(out, "warning:", w)
+	}
+	fmt.Fprintf(out, "the cluster is to have %d members of etcd %s\n", spec.MemberCount, spec.EtcdVersion)
+	return nil
+}
+
+// heard: the leader looked after the wish was written.
+func (u *upgrade) heard(spec *cluster.Spec, to cluster.Version) bool {
+	return spec != nil && spec.PauseBeforeLast == u.pause && (to.IsZero() || spec.EtcdVersion == to)
+}
+
+// follow tells what the leader decides until every member runs the version.
+func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, u.wait)
+	defer cancel()
+	var said, why string
+	for {
+		conn, err := u.open()
+		if err != nil {
+			return err
+		}
+		r, err := conn.Status(ctx)
+		conn.Close()
+		if err == nil && r.Observation != nil && r.Decision != nil && u.heard(r.Observation.Spec, to) {
+			roster, _ := r.Observation.Roster()
+			run := roster.Running()
+			if to.IsZero() && r.Observation.Spec != nil {
+				to = r.Observation.Spec.EtcdVersion
+			}
+			if run.Low == to && run.High == to && !run.Downgrade && len(run.Unseen) == 0 {
+				fmt.Fprintf(out, "every member runs etcd %s\n", to)
+				return nil
+			}
+			why = r.Decision.Reason
+			for _, b := range r.Decision.Blockers {
+				if b.Code == "version-paused" {
+					fmt.Fprintln(out, b.Sentence)
+					return nil
+				}
+				if b.Code == "version" {
+					why = b.Sentence
+				}
+			}
+			if r.Decision.Rule == "converge-version" || r.Decision.Rule == "downgrading" || why != r.Decision.Reason {
+				if why != said {
+					fmt.Fprintln(out, why)
+				}
+				said = why
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return &Failure{Code: ExitError, Err: fmt.Errorf("not every member runs etcd %s after %s: %s", to, u.wait, why), Advice: "it goes on by itself; etcdadm status tells how far it is"}
+		case <-time.After(queueEvery):
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// settled is how long every other voter has to have been up before one is
+// restarted with another release. Source: etcd's HealthInterval, after which a
+// member counts as connected.
+const settled = 5 * time.Second
+
+// convergeVersion changes the release of a running cluster, one member at a time
+// (docs/adr/014-versions.md). Nothing is recorded of it: what comes next is found
+// again at each look from what the members run and what they have agreed on.
+func convergeVersion(v *view) *Decision {
+	run := v.roster.Running()
+	switch {
+	case v.spec == nil || run.High.IsZero(), run.Low == v.spec.EtcdVersion && run.High == v.spec.EtcdVersion:
+		return nil
+	case len(v.roster.Learners()) > 0:
+		return v.versionWaits("learner %s is to become a voter first", seatName(v.roster.Learners()[0]))
+	case v.intent.Quarantined:
+		return v.versionWaits("the cluster is quarantined")
+	case len(v.downVoters()) > 0:
+		if d := v.fallBack(run); d != nil {
+			return d
+		}
+		return v.versionWaits("every voter has to be up%s", because(v.downVoters()))
+	}
+	path := FindPath(v.change(run))
+	if !path.Ready() {
+		for _, m := range path.Missing {
+			path.Problems = append(path.Problems, m.String())
+		}
+		return v.versionWaits("%s", strings.Join(path.Problems, "; "))
+	}
+	if len(path.Hops) == 0 {
+		return nil
+	}
+	next := path.Hops[0]
+	switch next.Kind {
+	case RollPatch:
+		return v.roll(stage{next.To, next.Why, func(r cluster.Version) bool { return r.SameMinor(next.To) && r != next.To }})
+	case RollBack:
+		return v.roll(stage{next.To, next.Why, func(r cluster.Version) bool { return r.Base().Compare(next.To.Base()) > 0 }})
+	case RollUp:
+		return v.rollUp(run, next)
+	case RollDown:
+		return v.beginDown(run, next)
+	case CancelDowngrade:
+		return nil // the rule "downgrading" does that
+	}
+	why := []string{"the way there goes through an outage, which is not done by itself: " + next.Why}
+	return v.versionWaits("%s", strings.Join(append(why, path.Warnings...), "; "))
+}
+
+// VersionPath is the way from what the members in sight run to a version, as the
+// leader would take it.
+func VersionPath(o *cluster.Observation, to cluster.Version) Path {
+	v := newView(Goal{Kind: Converge}, o)
+	if !v.seen {
+		return Path{Problems: []string{"no member answers, so nobody knows what runs"}}
+	}
+	v.spec = &cluster.Spec{EtcdVersion: to}
+	return FindPath(v.change(v.roster.Running()))
+}
+
+// change is the question for [FindPath].
+func (v *view) change(run cluster.Running) Change {
+	c := Change{Target: v.spec.EtcdVersion, Cluster: run.Agreed, Downgrade: run.Downgrading}
+	for _, s := range v.roster.Seats {
+		c.Servers = append(c.Servers, s.Release())
+		if s.Host == nil {
+			continue
+		}
+		c.Hosts = append(c.Hosts, HostReleases{Host: s.Host.Host, Releases: s.Host.Releases})
+		if st := s.Host.Status; st != nil && st.StorageVersion.Compare(c.Storage) > 0 {
+			c.Storage = st.StorageVersion
+		}
+	}
+	return c
+}
+
+// stage is one part of a change: members that run certain releases are
+// restarted with another one, one after the other.
+type stage struct {
+	to   cluster.Version
+	why  string
+	move func(cluster.Version) bool // whether a member that runs this release is restarted
+}
+
+// rollUp restarts the members of the line below. Before the first one the
+// members have agreed on the line that all of them run, and no log holds what the
+// new line cannot read.
+func (v *view) rollUp(run cluster.Running, next Hop) *Decision {
+	if !run.Mixed() {
+		if d := v.agreed(run); d != nil {
+			return d
+		}
+	}
+	s := stage{next.To, next.Why, func(r cluster.Version) bool { return r.Base().Compare(next.To.Base()) < 0 }}
+	if slices.Contains(cluster.RollNeeds(next.From, next.To), cluster.NeedCleanWAL) && next.To.AtLeast(3, 7) {
+		if d := v.cleanLogs(s); d != nil {
+			return d
+		}
+	}
+	return v.roll(s)
+}
+
+// beginDown has etcd make ready for the line below. It goes on by the rule
+// "downgrading".
+func (v *view) beginDown(run cluster.Running, next Hop) *Decision {
+	if n := len(v.roster.Voters()); n != v.wanted() {
+		return v.versionWaits("%d voters are wanted and %s there, and nobody is added or replaced while etcd goes down by a line", v.wanted(), are(n, "voter"))
+	}
+	if d := v.agreed(run); d != nil {
+		return d
+	}
+	if ok, d := v.mayRoll(stage{next.To, next.Why, func(cluster.Version) bool { return true }}); !ok {
+		return d
+	}
+	op := cluster.Op{Kind: cluster.OpDowngrade, Version: next.To.Base()}
+	return v.membership(v.projection(0, 0), op, 0, v.upgradeCommand(),
+		fmt.Sprintf("the spec asks for etcd %s: have etcd make ready for members of %d.%d", v.spec.EtcdVersion, next.To.Major, next.To.Minor))
+}
+
+// agreed waits until the members have agreed on the line that all of them run,
+// and their data has its format. etcd's raft leader looks every five seconds.
+func (v *view) agreed(run cluster.Running) *Decision {
+	line := run.Low.Base()
+	if run.Agreed.IsZero() {
+		return v.versionSoon("asking the members which line they have agreed on")
+	}
+	if run.Agreed != line {
+		return v.versionSoon("the members run etcd %s and have agreed on %s so far", run.Low, run.Agreed)
+	}
+	for _, s := range v.roster.Voters() {
+		if st := s.Host.Status; line.Has(cluster.StorageVersion) && st.StorageVersion != line {
+			return v.versionSoon("the data of %s has the format of %s so far", seatName(s), versionWords(st.StorageVersion))
+		}
+	}
+	return nil
+}
+
+// cleanLogs restarts members so that they cut a raft snapshot, where their log
+// still holds requests of version 2 of the API: etcd 3.7 ends when it reads one.
+func (v *view) cleanLogs(next stage) *Decision {
+	for _, leading := range []bool{false, true} {
+		for _, s := range v.roster.Seats {
+			if s.RaftLeader != leading || !next.move(s.Release()) {
+				continue
+			}
+			if s.Host.V2InLog == nil {
+				return v.versionSoon("looking whether the log of %s holds requests of version 2 of the API, on which etcd %s would end", seatName(s), next.to)
+			}
+			if *s.Host.V2InLog {
+				op := v.restart(s.Host, "its log holds requests of version 2 of the API")
+				op.Cut = true
+				reason := fmt.Sprintf("restart the member of %s so that it cuts a raft snapshot: its log holds requests of version 2 of the API, on which etcd %s would end", seatName(s), next.to)
+				return v.restartSettled(s, reason, op, next)
+			}
+		}
+	}
+	return nil
+}
+
+// roll restarts the next member of a stage: followers first, raft's leader last.
+func (v *view) roll(next stage) *Decision {
+	if ok, d := v.mayRoll(next); !ok {
+		return d
+	}
+	if v.paused(next) {
+		return nil
+	}
+	for _, leading := range []bool{false, true} {
+		for _, s := range v.roster.Seats {
+			if s.RaftLeader == leading && next.move(s.Release()) {
+				return v.restartWith(s, next)
+			}
+		}
+	}
+	return nil
+}
+
+// mayRoll reports whether a stage can go on: the release is on every host that is
+// still to run it, it has not failed to start, and there is a backup of what all
+// of them ran before the first one is touched. If not, the decision is what is to
+// be done before; nil: nothing but wait, as an aside says.
+func (v *view) mayRoll(next stage) (bool, *Decision) {
+	var without []string
+	moved := false
+	for _, s := range v.roster.Seats {
+		switch {
+		case !next.move(s.Release()):
+			moved = true
+		case s.Host == nil || !s.Host.CanRun(next.to):
+			without = append(without, seatName(s))
+		}
+	}
+	if id, failed := v.failedRelease(next.to); failed {
+		return false, v.versionWaits("etcd %s did not start on host %s, which runs what it ran before; its log is there. Once the cause is gone, restart that host's daemon, and it is tried again; or ask for another release", next.to, id)
+	}
+	if len(without) > 0 {
+		slices.Sort(without)
+		return false, v.versionWaits("etcd %s is not installed on %s", next.to, strings.Join(without, ", "))
+	}
+	if moved {
+		return true, nil
+	}
+	d := v.backupFirstOr("etcdadm backup create", true, fmt.Sprintf("restart the members with etcd %s (%s)", next.to, next.why))
+	return d == nil, d
+}
+
+// paused: a person wants one voter kept on the line that the cluster comes from.
+func (v *view) paused(next stage) bool {
+	left := 0
+	for _, s := range v.roster.Voters() {
+		if next.move(s.Release()) {
+			left++
+		}
+	}
+	run := v.roster.Running()
+	if !v.spec.PauseBeforeLast || left != 1 || !run.Mixed() || next.to != v.spec.EtcdVersion {
+		return false
+	}
+	v.aside("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd %s; the last one is kept on %s, as asked, which keeps the way back open (etcdadm upgrade --rollback) as long as it lives", next.to, run.Low)
+	return true
+}
+
+// restartWith restarts one member with another release.
+func (v *view) restartWith(s cluster.Seat, next stage) *Decision {
+	if line := next.to.Base(); line != s.Release().Base() {
+		agreed := v.roster.Running().Agreed
+		switch {
+		case agreed.IsZero() || line.Compare(agreed) < 0 || line != agreed && !line.Neighbours(agreed):
+			return v.versionSoon("the members have agreed on %s, and etcd %s would not start beside that", versionWords(agreed), next.to)
+		case s.Host.Status != nil && s.Host.Status.StorageVersion.Compare(line) > 0:
+			return v.versionSoon("the data of %s has the format of %s, which etcd %s does not read", seatName(s), s.Host.Status.StorageVersion, next.to)
+		}
+	}
+	op := v.restart(s.Host, next.why)
+	op.Version, op.Changes = next.to, true
+	return v.restartSettled(s, fmt.Sprintf("restart the member of %s with etcd %s instead of %s: %s", seatName(s), next.to, s.Release(), next.why), op, next)
+}
+
+// restartSettled restarts a member once every other voter has been up for a
+// while and has applied what raft's leader has.
+func (v *view) restartSettled(s cluster.Seat, reason string, op cluster.Op, next stage) *Decision {
+	for _, o := range v.roster.Voters() {
+		if o.ID == s.ID {
+			continue
+		}
+		if !o.Up {
+			return v.versionSoon("every other voter has to be up (%s: %s)", seatName(o), o.Why)
+		}
+		m := v.obs.Memory.Member(o.ID)
+		since := v.obs.At.Sub(m.HealthySince)
+		if up := o.Host.Process.Uptime; up > 0 {
+			since = min(since, up)
+		}
+		if m.HealthySince.IsZero() || since < settled {
+			return &Decision{Reason: reason + fmt.Sprintf("; once %s has been up for %s", seatName(o), settled), Again: max(soon, min(settled-since, settled))}
+		}
+		if top := v.furthest(); o.Host.Status.Applied+mostBehind < top {
+			return v.versionSoon("%s has applied %d of %d entries", seatName(o), o.Host.Status.Applied, top)
+		}
+	}
+	d := v.restartSeat(s, reason, op, func(to cluster.Seat) bool { return !next.move(to.Release()) })
+	if d.Action != nil {
+		d.Action.Command = v.upgradeCommand()
+	}
+	return d
+}
+
+// mostBehind is how many entries a voter may be behind raft's leader when
+// another one is taken down; hosts are not looked at in the same instant.
+const mostBehind = 5000
+
+func (v *view) upgradeCommand() string { return "etcdadm upgrade " + v.spec.EtcdVersion.String() }
+
+// versionWaits says why the version is not changed, and lets everything else go on.
+func (v *view) versionWaits(format string, args ...any) *Decision {
+	v.aside("version", "", "the members run etcd %s and the spec asks for %s: %s", v.runningWords(), v.spec.EtcdVersion, fmt.Sprintf(format, args...))
+	return nil
+}
+
+// versionSoon waits for something that comes by itself within seconds.
+func (v *view) versionSoon(format string, args ...any) *Decision {
+	return waitLater("version", "", "the members run etcd %s and the spec asks for %s: %s", v.runningWords(), v.spec.EtcdVersion, fmt.Sprintf(format, args...))
+}
+
+func (v *view) runningWords() string {
+	run := v.roster.Running()
+	if run.Low == run.High {
+		return run.Low.String()
+	}
+	return fmt.Sprintf("%s to %s", run.Low, run.High)
+}

@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// startGrace is how long a release may take to start on a member before the
+// member is given back the one that it came from.
+const startGrace = 20 * time.Second
+
+// fallBack gives the only voter that is down the release that the others run,
+// when it does not start with the one that it was given: a new release that needs
+// another flag, or a data file that it cannot read. The host remembers that, and it
+// is not tried again by itself.
+func (v *view) fallBack(run cluster.Running) *Decision {
+	var broken, other cluster.Seat
+	for _, s := range v.roster.Voters() {
+		switch {
+		case !s.Up && broken.ID != 0:
+			return nil
+		case !s.Up:
+			broken = s
+		case other.ID == 0 || s.Release().Compare(other.Release()) < 0:
+			other = s
+		}
+	}
+	to, was := other.Release(), broken.Release()
+	if other.ID == 0 || !v.startsNot(broken) || to == was || to.IsZero() || to.Base().Compare(run.Agreed) < 0 || !broken.Host.CanRun(to) {
+		return nil
+	}
+	why := fmt.Sprintf("etcd %s does not start there", was)
+	op := v.restart(broken.Host, why)
+	op.Version, op.Changes, op.Failed = to, true, true
+	return v.restartSeat(broken, fmt.Sprintf("restart the member of %s with etcd %s, as the others: %s (%s)", seatName(broken), to, why, processWords(broken.Host.Process)), op, nil)
+}
+
+// otherRelease restarts in place a member of a cluster of one or two voters that
+// does not start with the release that it was given: with the one that it ran
+// before, or, where nobody knows that any more, with the one that the spec asks for.
+func (v *view) otherRelease() *Decision {
+	if v.spec == nil || v.intent == nil || len(v.intent.Voters) > 2 {
+		return nil
+	}
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		s := cluster.Seat{Member: cluster.Member{ID: h.Local.Member}, Host: h, HostID: h.Host}
+		to := h.Local.Previous
+		if to.IsZero() {
+			to = v.spec.EtcdVersion
+		}
+		if h.Local.Generation != v.intent.Generation || !h.Local.Version.SameMinor(to) && !h.Local.Version.Neighbours(to) || h.Local.Version == to || !v.startsNot(s) || !h.CanRun(to) {
+			continue
+		}
+		op := v.restart(h, fmt.Sprintf("etcd %s does not start", h.Local.Version))
+		op.Version, op.Changes, op.Failed = to, true, true
+		return v.restartSeat(s, fmt.Sprintf("the member of %s does not start with etcd %s: restart it with %s", h.Host, h.Local.Version, to), op, nil)
+	}
+	return nil
+}
+
+// startsNot: the member's process dies at each start, and has for a while.
+func (v *view) startsNot(s cluster.Seat) bool {
+	h := s.Host
+	if h == nil || !h.UnderFence || h.Process.State != cluster.ProcessBackoff || !h.Local.HasData || h.Local.State != cluster.MemberStarted || !h.Local.Run {
+		return false
+	}
+	m := v.obs.Memory.Member(s.ID)
+	silent := m.SilentSince
+	if silent.IsZero() {
+		silent = v.obs.Memory.QuorumlessSince
+	}
+	return !silent.IsZero() && v.obs.At.Sub(silent) >= startGrace
+}
+
+// failedRelease is a host on which the release did not start.
+func (v *view) failedRelease(r cluster.Version) (cluster.HostID, bool) {
+	for _, s := range v.roster.Seats {
+		if s.Host != nil && s.Host.FailedRelease == r {
+			return s.HostID, true
+		}
+	}
+	return "", false
+}
