@@ -23,6 +23,11 @@ func (c *CountChange) Over(s *Spec) bool {
 // InForce reports whether the count goes for that of the spec.
 func (c *CountChange) InForce(s *Spec) bool { return c.Over(s) && !c.Done }
 
+// Left reports whether the spec is as the command left it.
+func (c *CountChange) Left(s *Spec) bool {
+	return c != nil && s != nil && c.Done && s.MemberCount == c.Members && s.EtcdVersion == c.Version
+}
+
 // On is the count for a spec as it is now; nil: a person changed that since the
 // command was queued. One that is as the command before this one left it counts
 // as unchanged, since both were queued before.
@@ -30,8 +35,7 @@ func (c *CountChange) On(s *Spec, before *CountChange) *CountChange {
 	if c == nil || s == nil {
 		return nil
 	}
-	left := before != nil && before.Done && s.MemberCount == before.Members && s.EtcdVersion == before.Version && c.Version == before.Version
-	if !c.Over(s) && !left {
+	if !c.Over(s) && (!before.Left(s) || c.Version != before.Version) {
 		return nil
 	}
 	return &CountChange{Members: c.Members, Was: s.MemberCount, Version: s.EtcdVersion}

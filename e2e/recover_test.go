@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/cli"
 )
 
@@ -14,6 +15,17 @@ import (
 func (c *testCluster) recovers(through *host, words ...string) result {
 	c.t.Helper()
 	return c.etcdadm(append([]string{"recover", "--data-dir", through.dir}, words...)...)
+}
+
+// founded waits until a generation serves, be it in quarantine.
+func (c *testCluster) founded(n uint64) {
+	c.t.Helper()
+	eventually(c.t, restoreWithin, fmt.Sprintf("generation %d is founded", n), func(context.Context) error {
+		if in := c.intent(); in.Generation != n || in.State != cluster.IntentFounded {
+			return fmt.Errorf("generation %d is %s", in.Generation, in.State)
+		}
+		return nil
+	})
 }
 
 // Two of three machines are gone for good. A command of a person goes on from
@@ -48,13 +60,20 @@ func TestRecover(t *testing.T) {
 		t.Errorf("a recovery that cannot begin stopped the survivor's etcd %d; now it is %d", pid, now)
 	}
 	began := time.Now()
-	r = c.recovers(survivor, "--from", string(survivor.id()), "--lost", ids[0], "--lost", ids[1], "--yes", "--wait", "100s")
-	if r.code != cli.ExitOK {
+	waited := make(chan result, 1)
+	go func() {
+		waited <- c.recovers(survivor, "--from", string(survivor.id()), "--lost", ids[0], "--lost", ids[1], "--yes", "--wait", "100s")
+	}()
+	c.founded(2)
+	t.Logf("recovered after %s", time.Since(began).Round(time.Millisecond))
+	if !c.intent().Quarantined {
+		t.Error("one member of three is open to clients")
+	}
+	c.addHost().start()
+	c.addHost().start()
+	if r := <-waited; r.code != cli.ExitOK || !strings.Contains(r.stdout, "opened") {
 		t.Fatalf("%s", r)
 	}
-	t.Logf("recovered after %s", time.Since(began).Round(time.Millisecond))
-	c.addHost().start()
-	c.addHost().start()
 	c.generation(2, survivor.n, 4, 5)
 	t.Logf("three voters after %s", time.Since(began).Round(time.Millisecond))
 	w.compare(c.etcd())
@@ -107,10 +126,10 @@ func TestRecoverFromTheFurthest(t *testing.T) {
 	if r.code != cli.ExitUnsafe || !strings.Contains(r.stdout, "etcdadm recover --from "+string(ahead.id())) {
 		t.Fatalf("recovering from the host that is behind: %s", r)
 	}
-	r = c.recovers(ahead, append([]string{"--from", string(ahead.id()), "--yes", "--wait", "100s"}, words...)...)
-	if r.code != cli.ExitOK {
+	if r = c.recovers(ahead, append([]string{"--from", string(ahead.id()), "--yes"}, words...)...); r.code != cli.ExitOK {
 		t.Fatalf("%s", r)
 	}
+	c.founded(2)
 	for range 3 {
 		c.addHost().start()
 	}

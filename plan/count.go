@@ -27,7 +27,7 @@ func (v *view) judgedWith(c *cluster.Command) *view {
 
 // countFor is the count that goes into the intent with the command's
 // generation: its own, unless somebody changed the spec since it was queued;
-// else the one that was to be written into the spec before.
+// else the one before, as long as it has a meaning.
 func (v *view) countFor(c *cluster.Command) *cluster.CountChange {
 	var before *cluster.CountChange
 	if v.intent != nil {
@@ -36,7 +36,7 @@ func (v *view) countFor(c *cluster.Command) *cluster.CountChange {
 	if n := c.Count.On(v.obs.Spec, before); n != nil {
 		return n
 	}
-	if before.InForce(v.obs.Spec) {
+	if before.InForce(v.obs.Spec) || before.Left(v.obs.Spec) {
 		return before
 	}
 	return nil

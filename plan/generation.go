@@ -40,6 +40,9 @@ func generation(v *view) *Decision {
 	if c == nil {
 		return autoRecover(v)
 	}
+	if d := putCount(v); d != nil { // so that the next one is over a spec of which it is known who wrote it
+		return d
+	}
 	if d := v.replaced(c); d != nil {
 		return d
 	}

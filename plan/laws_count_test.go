@@ -29,7 +29,7 @@ func (l *laws) count(in *cluster.Intent) {
 		l.must(in.Count != nil && in.Count.Members == asked.Members, "a count that the command asked for is lost")
 	}
 	if in.Count != nil {
-		carried := l.in != nil && l.in.Count != nil && in.Count.Members == l.in.Count.Members && !l.in.Count.Done
+		carried := l.in != nil && l.in.Count != nil && *in.Count == *l.in.Count
 		l.must(carried || asked != nil && asked.Members == in.Count.Members, "a count that nobody asked for")
 	}
 	n := wanted(l.o, in).MemberCount
