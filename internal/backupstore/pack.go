@@ -25,6 +25,7 @@ const (
 type packed struct {
 	io.Reader
 	pipe    *io.PipeReader // nil when nothing has to be done to the source
+	ahead   *readAhead     // then
 	done    chan struct{}  // closed when the source is no longer read
 	content backup.Content // of the source; once done
 }
@@ -33,7 +34,12 @@ type packed struct {
 func pack(source io.Reader, e backup.Encoding, r Recipients, progress func(int64)) *packed {
 	p := &packed{done: make(chan struct{})}
 	if e == (backup.Encoding{Compression: backup.None}) {
-		p.Reader = &inspected{source: source, inspector: newInspector(), into: p, progress: progress}
+		p.ahead = newReadAhead()
+		p.Reader = p.ahead
+		go func() {
+			defer close(p.done)
+			p.content = p.ahead.fill(source, progress)
+		}()
 		return p
 	}
 	var w *io.PipeWriter
@@ -53,7 +59,12 @@ func pack(source io.Reader, e backup.Encoding, r Recipients, progress func(int64
 func (p *packed) end() {
 	if p.pipe != nil {
 		p.pipe.CloseWithError(io.ErrClosedPipe)
-		<-p.done
+	} else {
+		p.ahead.close()
+	}
+	<-p.done
+	if p.ahead != nil && !p.ahead.ended {
+		p.content = backup.Content{} // whatever was read, the store has not seen its end
 	}
 }
 
@@ -119,35 +130,6 @@ func newCompressor(w io.Writer, c backup.Compression) (io.WriteCloser, error) {
 type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }
-
-// inspected passes a source on as it is. Its end is told only when the source
-// was whole.
-type inspected struct {
-	source    io.Reader
-	inspector *inspector
-	into      *packed
-	progress  func(int64)
-	err       error
-}
-
-func (s *inspected) Read(p []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	n, err := s.source.Read(p)
-	s.inspector.see(p[:n])
-	if n > 0 && s.progress != nil {
-		s.progress(s.inspector.size)
-	}
-	if err == io.EOF { //nolint:errorlint // a wrapped one is no end
-		if s.into.content, s.err = s.inspector.finish(); s.err == nil {
-			s.err = io.EOF
-		}
-		return n, s.err
-	}
-	s.err = err
-	return n, err
-}
 
 // unpack undoes pack. The reader has to be closed.
 func unpack(r io.Reader, e backup.Encoding, ids Identities) (io.ReadCloser, error) {
