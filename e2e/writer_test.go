@@ -25,6 +25,7 @@ type writer struct {
 	failed  int
 	longest time.Duration // between two acknowledgements
 	last    time.Time
+	back    []string // acknowledged at a lower revision than one before
 }
 
 // write begins to write until check or the end of the test.
@@ -59,10 +60,11 @@ func (c *testCluster) write() *writer {
 const writers = 3
 
 func (w *writer) run(ctx context.Context, series int, client *clientv3.Client) {
+	var revision int64
 	for n := 0; ctx.Err() == nil; n++ {
 		key, value := fmt.Sprintf("%s%d/%08d", w.prefix, series, n), fmt.Sprint(time.Now().UnixNano())
 		callCtx, cancel := context.WithTimeout(ctx, 3*time.Second)
-		_, err := client.Put(callCtx, key, value)
+		put, err := client.Put(callCtx, key, value)
 		cancel()
 		now := time.Now()
 		w.mu.Lock()
@@ -71,6 +73,11 @@ func (w *writer) run(ctx context.Context, series int, client *clientv3.Client) {
 				w.longest = max(w.longest, now.Sub(w.last))
 			}
 			w.acked[key], w.last = value, now
+			if at := put.Header.Revision; at <= revision {
+				w.back = append(w.back, fmt.Sprintf("%s at %d after %d", key, at, revision))
+			} else {
+				revision = at
+			}
 		} else {
 			w.failed++
 		}
@@ -115,6 +122,16 @@ func (w *writer) check() {
 	w.waitFor(1)
 	w.end()
 	w.compare(w.client)
+}
+
+// neverBack: every write got a higher revision than the one before it.
+func (w *writer) neverBack() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.back) > 0 {
+		w.t.Errorf("revisions went back: %s", w.back[0])
+	}
 }
 
 // compare looks for every acknowledged write through a client.

@@ -34,6 +34,9 @@ const (
 	// V34 is not among Versions: it is too old for most of what a test asks for,
 	// so a test names it. It has no etcdutl.
 	V34 = "3.4.25"
+	// V36Before is an older patch of the line of V36, for changes of patch; it is not
+	// among Versions either.
+	V36Before = "3.6.15"
 )
 
 // buildDeadline bounds the build of one release, from a cold build cache.
@@ -51,6 +54,8 @@ var releases = map[string]string{
 	V36: "v3.6",
 	V35: "v3.5",
 	V34: "v3.4",
+
+	V36Before: "v3.6.15",
 }
 
 // program is a file of a release, with the package that it is built from.
@@ -115,7 +120,7 @@ func Fetch(ctx context.Context, version string) (Release, error) {
 	module, known := releases[version]
 	if !known {
 		return Release{}, fmt.Errorf("fetch etcd %s: no such test release; there are %s, and a new one needs a directory in internal/testetcd/modules and a line in release.go",
-			version, strings.Join(append(Versions(), V34), ", "))
+			version, strings.Join(append(Versions(), V36Before, V34), ", "))
 	}
 	cache, err := CacheDir()
 	if err != nil {
