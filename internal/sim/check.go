@@ -222,6 +222,9 @@ func (w *World) checkStop(d *daemon) {
 	if listed && led && n > 2 && up+1 >= cluster.Quorum(n) && up < cluster.Quorum(n) {
 		w.violate("%s stops voter %s, and %d of %d voters are left", d.id, own.Member, up, n)
 	}
+	if listed && led {
+		w.checkRelease(d, own, l, seen)
+	}
 }
 
 // checkSaved: what a host promised does not go down while the disk is the same.

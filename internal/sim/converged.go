@@ -32,6 +32,7 @@ func (w *World) unconverged(count, wanted int) string {
 	if lost := w.uncounted(); lost != "" {
 		why = append(why, lost)
 	}
+	why = append(why, w.otherReleases(voters, seen, count < wanted)...)
 	in := w.recorded()
 	if in == nil || in.State != cluster.IntentFounded || in.Next != nil || len(in.Voters) != len(voters) {
 		why = append(why, "the intent is not settled")

@@ -132,7 +132,7 @@ func (w *World) start(m *machine) *daemon {
 	folder := control.New(storeView{d}, clusterName)
 	d.host = host.New(host.Options{
 		ID: m.ID(), ClusterName: clusterName, Address: m.address, URLs: m.urls(),
-		Releases: func() []cluster.Version { return m.releases },
+		Releases: m.installed,
 		Options:  w.optionsNow,
 		Disk:     simDisk{d}, Process: d.process,
 		Member:  func(host.Launch) host.Member { return simMember{d} },

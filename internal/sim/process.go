@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,6 +179,9 @@ func (p *process) spawn(l host.Launch, node *dir) error {
 			return err
 		}
 		m.proc, m.procDir, m.asked = proc, node, false
+		if slices.Contains(m.broken, l.Version) {
+			p.d.w.later(10*time.Millisecond, proc.Kill)
+		}
 		m.pids++
 		p.mu.Lock()
 		p.wanted, p.node, p.held, p.since, p.pid, p.adopted, p.asked = &l, node, proc, time.Now(), m.pids, false, false

@@ -149,8 +149,18 @@ func (x simSources) DropStaged(token string) error {
 	})
 }
 
-// V2InLog implements host.Sources: the model's log holds none.
-func (x simSources) V2InLog(context.Context, string) (bool, error) { return false, nil }
+// V2InLog implements host.Sources.
+func (x simSources) V2InLog(_ context.Context, token string) (found bool, err error) {
+	err = x.d.do(kindData, "", func() error {
+		have := x.d.m.dir(token)
+		if have == nil {
+			return errors.New("look through the log: there is none")
+		}
+		found = x.d.w.etcd.V2InLog(have.data)
+		return nil
+	})
+	return found, err
+}
 
 // LogEnd implements host.Sources.
 func (x simSources) LogEnd(_ context.Context, token string) (p cluster.Progress, err error) {

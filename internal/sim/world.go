@@ -46,9 +46,8 @@ type machine struct {
 	skew    time.Duration
 	slow    atomic.Int64 // nanoseconds that each write to the disk takes
 
-	ident    atomic.Pointer[cluster.HostID]
-	releases []cluster.Version
-	store    atomic.Pointer[memory.Store] // nil: the world's
+	ident atomic.Pointer[cluster.HostID]
+	store atomic.Pointer[memory.Store] // nil: the world's
 
 	mu      sync.Mutex // guards what follows
 	daemons int
@@ -58,6 +57,9 @@ type machine struct {
 	asked   bool // its end was asked for
 	pids    int
 	kept    []kept
+	// releases are installed, and those in broken end when they are started.
+	releases []cluster.Version
+	broken   []cluster.Version
 }
 
 // kept is a snapshot of a disk.
@@ -175,7 +177,8 @@ type World struct {
 	check checker
 	load  *load
 
-	pruning pruning
+	pruning  pruning
+	refusals refusals
 }
 
 // New makes an empty world; it is called in a bubble.
@@ -191,7 +194,10 @@ func New(o Options) *World {
 	w.check.init()
 	w.etcd = fakeetcd.New(fakeetcd.Options{
 		Seed: o.Seed, Link: w.memberLink, Claim: w.moments.claim,
-		Trace: func(_ time.Time, h cluster.HostID, what string) { w.tracef(h, "etcd: %s", what) },
+		Trace: func(_ time.Time, h cluster.HostID, what string) {
+			w.tracef(h, "etcd: %s", what)
+			w.refusals.note(h, what)
+		},
 	})
 	w.loops.Go(func() { _ = w.etcd.Run(w.ctx) }) // ends with the world
 	return w

@@ -133,6 +133,10 @@ func (p *Proc) join() {
 			p.end("incompatible with current running cluster")
 			return
 		}
+		if !remote.st.down.IsZero() {
+			p.end("panic: server is not allowed to join when downgrade is enabled")
+			return
+		}
 		p.create(member, remote.cluster, nil)
 	})
 }
@@ -189,7 +193,7 @@ func (p *Proc) create(member cluster.MemberID, id cluster.ClusterID, peers []raf
 
 // begin starts raft on the data.
 func (p *Proc) begin(peers []raft.Peer) {
-	p.listening = true
+	p.listening, p.firstKept = true, p.data.cut
 	p.log = p.data.storage()
 	p.guard(func() {
 		rn, err := raft.NewRawNode(&raft.Config{

@@ -20,6 +20,7 @@ type Data struct {
 	hard    *raftpb.HardState
 	owner   *Proc           // nil: free
 	format  cluster.Version // the storage version; zero: none is written
+	cut     uint64          // the index of the newest raft snapshot; zero: none
 }
 
 // HasWAL reports whether a member was ever started on the data.
@@ -41,7 +42,7 @@ func (d *Data) Progress() (term, index, commit uint64) {
 // Clone copies the data as a file-system snapshot would. It must not be called
 // concurrently with Net.Run on a running process's data; use [Net.CloneData].
 func (d *Data) Clone() *Data {
-	return &Data{member: d.member, cluster: d.cluster, entries: slices.Clone(d.entries), hard: d.hard, format: d.format}
+	return &Data{member: d.member, cluster: d.cluster, entries: slices.Clone(d.entries), hard: d.hard, format: d.format, cut: d.cut}
 }
 
 // CloneData is Data.Clone while a process may be running on it.

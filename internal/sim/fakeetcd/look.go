@@ -11,6 +11,9 @@ type Seen struct {
 	Applied uint64
 	Serving bool
 	Paused  bool
+	Version cluster.Version
+	Agreed  cluster.Version // the cluster version; zero: none yet
+	Down    cluster.Version // the target of a downgrade that is under way; zero: none
 	Learner bool
 	// Quarantined: ordinary clients do not reach it.
 	Quarantined bool
@@ -28,7 +31,7 @@ func (n *Net) Look() []Seen {
 		s := Seen{
 			Host: p.host, Member: p.member, Cluster: p.cluster, Leader: p.lead, Applied: p.st.applied,
 			Serving: p.serving, Paused: p.paused, Members: p.st.list(), WithData: p.data,
-			Quarantined: p.launch.Quarantined,
+			Quarantined: p.launch.Quarantined, Version: p.launch.Version, Agreed: p.st.version, Down: p.st.down,
 		}
 		if m := p.st.members[p.member]; m != nil {
 			s.Learner = m.Learner

@@ -52,6 +52,7 @@ type Proc struct {
 	publishAt        time.Time
 	versionAt        time.Time
 	formatAt         time.Time
+	firstKept        uint64 // what was cut before the start is sent as a snapshot
 
 	conns    map[cluster.MemberID]*conn
 	requests map[uint64]*request // proposed here and not applied yet

@@ -89,7 +89,11 @@ func (p *Proc) pump() {
 		}
 		for _, e := range rd.CommittedEntries {
 			p.apply(e)
+			if p.exit != "" {
+				return
+			}
 		}
+		p.cutLog()
 		for _, rs := range rd.ReadStates {
 			p.readIndex(rs)
 		}
@@ -195,6 +199,10 @@ func (p *Proc) applyEntry(e *raftpb.Entry) {
 	if err := json.Unmarshal(e.Data, &o); err != nil {
 		panic(fmt.Sprintf("fakeetcd: read an entry: %v", err))
 	}
+	if o.V2 && p.unreadV2(e.GetIndex()) {
+		p.end("panic: unmarshal should never fail: a request of version 2 of the API")
+		return
+	}
 	if o.Kind == opRestore {
 		p.st.load(p.net.snapshots[o.Snapshot], o.Revision)
 		return
@@ -256,7 +264,7 @@ func (p *Proc) publish() {
 	if p.launch.Quarantined {
 		urls = p.launch.URLs.Quarantine
 	}
-	p.proposeOwn(op{Kind: opPublish, Member: p.member, Name: string(p.launch.Name), URLs: urls})
+	p.proposeOwn(op{Kind: opPublish, Member: p.member, Name: string(p.launch.Name), URLs: urls, V2: !p.launch.Version.AtLeast(3, 6)})
 }
 
 // id mints a request ID that no other process has.

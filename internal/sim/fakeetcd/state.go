@@ -46,6 +46,7 @@ type op struct {
 	URLs    []string         `json:"u,omitempty"`
 	Alarm   string           `json:"a,omitempty"`
 	Version cluster.Version  `json:"ver,omitzero"`
+	V2      bool             `json:"v2,omitempty"` // a request of version 2 of the API
 	// Of what a restored cluster begins with.
 	Snapshot int   `json:"snap,omitempty"`
 	Revision int64 `json:"rev,omitempty"`

@@ -1,6 +1,7 @@
 package fakeetcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,11 @@ import (
 // leader's monitor settles the cluster version and ends downgrades; every member's
 // own brings its data to the format of the cluster version.
 
-// ErrDowngrade is how etcd refuses a downgrade.
-var ErrDowngrade = errors.New("etcdserver: invalid downgrade target version")
+// How etcd refuses a downgrade, and to take back what is not there.
+var (
+	ErrDowngrade   = errors.New("etcdserver: invalid downgrade target version")
+	ErrNoDowngrade = errors.New("etcdserver: no inflight downgrade job")
+)
 
 // settleVersion raises the cluster version to the lowest release of all
 // members, once all of them are known, or takes it to the target of a downgrade,
@@ -102,17 +106,17 @@ func (m Member) Agreed(ctx context.Context) (cluster.Agreement, error) {
 	return v.(cluster.Agreement), nil
 }
 
-// Downgrade implements host.Member.
+// Downgrade implements host.Member. Source: downgradeEnable of etcdserver. A
+// member of 3.5 carries it out and never answers; held by TestDowngrade of
+// internal/etcd for those that do.
 func (m Member) Downgrade(ctx context.Context, to cluster.Version) error {
 	_, err := m.change(ctx, "downgrade", func(p *Proc, r *request) {
 		p.linearizable(func() {
 			switch v := p.st.version; {
-			case p.st.down == to:
-				r.finish(nil, nil)
-			case !p.st.down.IsZero(), !p.launch.Version.Has(cluster.DowngradeAPI), to.Major != v.Major, to.Minor != v.Minor-1:
+			case !p.st.down.IsZero(), to.Major != v.Major, to.Minor != v.Minor-1:
 				r.finish(nil, ErrDowngrade)
 			default:
-				p.submit(r, op{Kind: opDowngrade, Version: to})
+				p.setDowngrade(r, to)
 			}
 		}, func(err error) { r.finish(nil, err) })
 	})
@@ -122,11 +126,54 @@ func (m Member) Downgrade(ctx context.Context, to cluster.Version) error {
 // CancelDowngrade implements host.Member.
 func (m Member) CancelDowngrade(ctx context.Context) error {
 	_, err := m.change(ctx, "cancel downgrade", func(p *Proc, r *request) {
-		if p.st.down.IsZero() {
-			r.finish(nil, nil)
-			return
-		}
-		p.submit(r, op{Kind: opDowngrade})
+		p.linearizable(func() {
+			if p.st.down.IsZero() {
+				r.finish(nil, ErrNoDowngrade)
+				return
+			}
+			p.setDowngrade(r, cluster.Version{})
+		}, func(err error) { r.finish(nil, err) })
 	})
 	return err
+}
+
+// setDowngrade begins or ends a downgrade.
+func (p *Proc) setDowngrade(r *request, to cluster.Version) {
+	o := op{Kind: opDowngrade, Version: to}
+	if p.launch.Version.Has(cluster.DowngradeAPI) {
+		p.submit(r, o)
+		return
+	}
+	p.proposeOwn(o)
+	p.later(reqTimeout, func() { r.finish(nil, errTimeout) })
+}
+
+// unreadV2 reports whether this release ends on a request of version 2 at an
+// index. What the leader had cut at its start it sends as a raft snapshot, and
+// that is the receiver's from then on. Source: applyEntryNormal of 3.7.
+func (p *Proc) unreadV2(index uint64) bool {
+	if leader := p.peer(p.lead); leader != nil && index <= leader.firstKept {
+		p.data.cut = max(p.data.cut, leader.firstKept)
+	}
+	return p.launch.Version.AtLeast(3, 7) && index > p.data.cut
+}
+
+// cutLog cuts a raft snapshot where the process was told to at each entry.
+func (p *Proc) cutLog() {
+	if p.exit == "" && p.launch.Cut {
+		p.data.cut = p.st.applied
+	}
+}
+
+// V2InLog reports whether a request of version 2 lies behind the newest raft
+// snapshot.
+func (n *Net) V2InLog(d *Data) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range d.entries {
+		if e.GetIndex() > d.cut && bytes.Contains(e.Data, []byte(`"v2":true`)) {
+			return true
+		}
+	}
+	return false
 }
