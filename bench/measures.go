@@ -19,6 +19,9 @@ func measures() []measure {
 		writeStall(),
 		restored(),
 		allLost(),
+		versions("up", testetcd.V35, testetcd.V36),
+		versions("down", testetcd.V36, testetcd.V35),
+		versions("old", testetcd.V34, testetcd.V37),
 		idleDaemon(),
 	}
 }
