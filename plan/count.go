@@ -56,11 +56,11 @@ func (v *view) wrongCount(c *cluster.Command) *Decision {
 // putCount has the spec say what the present generation's command asked for.
 // It comes among the work that a running cluster is not kept waiting for.
 func putCount(v *view) *Decision {
-	if v.intent == nil || v.intent.Count == nil || v.intent.Count.Done || v.intent.State != cluster.IntentFounded || !v.obs.Store.Read || v.obs.Spec == nil || v.specUnread() {
+	if v.intent == nil || v.intent.Count == nil || v.intent.Count.Left(v.obs.Spec) || v.intent.State != cluster.IntentFounded || !v.obs.Store.Read || v.obs.Spec == nil || v.specUnread() {
 		return nil
 	}
 	n := *v.intent.Count
-	if n.Over(v.obs.Spec) && n.Members != n.Was {
+	if n.InForce(v.obs.Spec) && n.Members != n.Was {
 		return &Decision{
 			Reason: fmt.Sprintf("the command of generation %d asked for %s: write that into the spec, which says %d", v.intent.Generation, membersWords(n.Members), n.Was), Again: soon,
 			Action: &Action{Kind: ActSpec, Count: &n, Command: fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), n.Version, n.Members)},
@@ -68,7 +68,7 @@ func putCount(v *view) *Decision {
 	}
 	in := v.intent.Clone()
 	in.Count = nil // a person had the last word
-	if n.Members != n.Was && v.obs.Spec.MemberCount == n.Members && v.obs.Spec.EtcdVersion == n.Version {
+	if !n.Done && n.Members != n.Was && v.obs.Spec.MemberCount == n.Members && v.obs.Spec.EtcdVersion == n.Version {
 		n.Done = true
 		in.Count = &n
 	}
