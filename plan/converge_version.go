@@ -134,7 +134,9 @@ func (v *view) beginDown(run cluster.Running, next Hop) *Decision {
 func (v *view) agreed(run cluster.Running) *Decision {
 	line := run.Low.Base()
 	if run.Agreed.IsZero() {
-		return v.versionSoon("asking the members which line they have agreed on")
+		d := v.versionSoon("asking the members which line they have agreed on")
+		d.Again = soon // the next look asks
+		return d
 	}
 	if run.Agreed != line {
 		return v.versionSoon("the members run etcd %s and have agreed on %s so far", run.Low, run.Agreed)

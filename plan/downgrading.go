@@ -32,7 +32,9 @@ func downgrading(v *view) *Decision {
 		if d := v.fallBack(run); d != nil {
 			return d
 		}
-		return waitLater("downgrading", "", "etcd is being downgraded, which waits until every voter is up%s", because(down))
+		d := waitLater("downgrading", "", "etcd is being downgraded, which waits until every voter is up%s", because(down))
+		d.Again = v.awaited()
+		return d
 	}
 	if line.IsZero() || run.High.SameMinor(line) {
 		return waitLater("downgrading", "", "every member runs etcd %d.%d: waiting for etcd to end the downgrade", run.High.Major, run.High.Minor)
