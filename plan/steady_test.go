@@ -1,0 +1,33 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// A voter that has just been started is looked at often, and one that takes
+// long, or whose process does not run, is not.
+func TestAwaited(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		process cluster.Process
+		up      bool
+		want    time.Duration
+	}{
+		{"just started", cluster.Process{State: cluster.ProcessRunning, Uptime: time.Second}, false, soon},
+		{"started long ago", cluster.Process{State: cluster.ProcessRunning, Uptime: startingFor}, false, later},
+		{"nobody knows when it was started", cluster.Process{State: cluster.ProcessRunning}, false, later},
+		{"dies at each start", cluster.Process{State: cluster.ProcessBackoff, Uptime: time.Second}, false, later},
+		{"up", cluster.Process{State: cluster.ProcessRunning, Uptime: time.Second}, true, later},
+	} {
+		v := &view{roster: cluster.Roster{Seats: []cluster.Seat{
+			{Member: cluster.Member{ID: 1}}, // its host is out of sight
+			{Member: cluster.Member{ID: 2}, Up: c.up, Host: &cluster.HostReport{HostState: cluster.HostState{Process: c.process}}},
+		}}}
+		if got := v.awaited(); got != c.want {
+			t.Errorf("%s: looked at again after %s, want %s", c.what, got, c.want)
+		}
+	}
+}
