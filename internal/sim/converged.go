@@ -55,7 +55,7 @@ func (w *World) unconverged(count, wanted int) string {
 		if d.manager.Status().Leading && time.Since(at) < time.Minute {
 			led = true
 			// With fewer hosts than members are wanted there is nothing left to do.
-			if !p.Done && !(count < wanted && p.Action == nil) {
+			if !p.Done && !(count < wanted && p.Action == nil) && !waitsForVersion(p) {
 				why = append(why, m.name+" leads and says: "+p.Rule+": "+p.Reason)
 				for _, b := range p.Blockers {
 					why = append(why, "blocked by "+b.Code+": "+b.Sentence)

@@ -330,6 +330,7 @@ func (g *generator) calm() {
 		}
 		w.Start(m)
 	}
+	g.lastWish()
 	began := time.Now()
 	bound := ConvergeWithin
 	if g.generations {
@@ -345,6 +346,9 @@ func (g *generator) calm() {
 	g.converged = time.Since(began)
 	w.verifyWrites()
 	w.checkRegular()
+	if refused := w.Refused(); g.wishes.undisturbed && len(refused) > 0 {
+		w.violate("etcd refused to start, and nothing was disturbed: %v", refused)
+	}
 }
 
 // pruneAll lets what is set aside come of age after the faults, and has the

@@ -32,6 +32,8 @@ type Report struct {
 	// Recovered are the recoveries that daemons queued by themselves.
 	Recovered int
 	Acked     int
+	Versions  int           // that a person asked for
+	Refused   []string      // starts that etcd refused because of versions
 	Converged time.Duration // after the faults
 	Trace     uint64        // hash of the trace
 	Events    int           // of the trace
@@ -61,6 +63,7 @@ func RunSeed(seed uint64, full bool) Report {
 		g.spec.AutoRecoverAfter = autoRecoverAfter
 	}
 	g.prunes = o.DrillEvery > 0 && luck.roll(7).chance(0.7)
+	g.wishes.begin(dice(mix(seed)))
 	g.run()
 	g.pruneAll()
 	w.checkDirs()
@@ -68,7 +71,7 @@ func RunSeed(seed uint64, full bool) Report {
 	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged, Generations: w.check.dropped, Recovered: w.check.recovered, Persons: g.persons}
 	r.Failures, r.Timeline = w.Broken(), w.Timeline(most)
 	r.Trace, r.Events = w.Trace()
-	r.Pruned = w.prunedSoFar()
+	r.Pruned, r.Versions, r.Refused = w.prunedSoFar(), g.wishes.asked, w.Refused()
 	return r
 }
 
@@ -87,6 +90,7 @@ type generator struct {
 	// without it keep theirs.
 	generations bool
 	lucky       uint64
+	wishes      wishes
 	persons     int       // times that a person answered a blocker
 	struck      time.Time // when a quorum was destroyed last
 }
@@ -108,14 +112,16 @@ func (g *generator) run() {
 	hosts := cluster.Quorum(g.spec.MemberCount) + g.next().below(7-cluster.Quorum(g.spec.MemberCount)+1)
 	w.tracef("", "seed %d: %d hosts, %d members of etcd %s, dead after %s", w.seed, hosts, g.spec.MemberCount, g.spec.EtcdVersion, g.spec.DeadAfter)
 	if g.next().chance(0.8) {
-		w.chaos.Store(g.chaos())
+		if c := g.chaos(); !g.wishes.undisturbed {
+			w.chaos.Store(c)
+		}
 	}
 	specFirst := g.next().chance(0.5)
 	if specFirst {
 		w.Spec(g.spec)
 	}
 	for i := range hosts {
-		m := w.Place(string(rune('a' + i)))
+		m := g.place(string(rune('a' + i)))
 		if g.next().chance(0.2) {
 			m.skew = g.next().within(-time.Hour, time.Hour)
 		}
@@ -148,6 +154,9 @@ func (g *generator) faults(most time.Duration) {
 	for time.Now().Before(until) && len(w.Broken()) == 0 {
 		if !w.sleep(w.ctx, g.next().within(200*time.Millisecond, 20*time.Second)) {
 			return
+		}
+		if g.wish(); g.wishes.undisturbed {
+			continue
 		}
 		for _, m := range g.up() {
 			if g.next().chance(0.1) {
@@ -383,5 +392,5 @@ func (g *generator) newMachine() {
 	if n >= 12 {
 		return
 	}
-	g.w.Start(g.w.Place(string(rune('a' + n))))
+	g.w.Start(g.place(string(rune('a' + n))))
 }

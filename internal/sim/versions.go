@@ -59,14 +59,27 @@ func (w *World) Break(m *machine, releases ...cluster.Version) {
 	w.tracef(m.ID(), "these releases do not start: %v", releases)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.broken = releases
+	m.broken, m.failing = releases, append(m.failing, releases...)
 }
 
-// lacks reports whether something keeps a release from running on the machine.
+// Repair gives the machine all releases, whole ones, and forgets that some were not:
+// its daemon is restarted.
+func (w *World) Repair(m *machine, releases ...cluster.Version) {
+	w.Install(m, releases...)
+	m.mu.Lock()
+	m.broken, m.failing = nil, nil
+	m.mu.Unlock()
+	w.KillDaemon(m)
+	w.apart()
+	w.Start(m)
+}
+
+// lacks reports whether something keeps a release from running on the machine:
+// one that failed there once is not tried again by the same daemon.
 func (m *machine) lacks(v cluster.Version) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !slices.Contains(m.releases, v) || len(m.broken) > 0
+	return !slices.Contains(m.releases, v) || slices.Contains(m.failing, v)
 }
 
 // checkRelease: a member that serves is stopped for another release only while
@@ -97,7 +110,7 @@ func (w *World) otherReleases(voters []cluster.Member, seen []fakeetcd.Seen, few
 	for _, s := range seen {
 		votes := slices.ContainsFunc(voters, func(m cluster.Member) bool { return m.ID == s.Member })
 		switch {
-		case votes && !s.Down.IsZero():
+		case votes && !s.Down.IsZero() && !spec.PauseBeforeLast:
 			why = append(why, fmt.Sprintf("a downgrade to %s is under way", s.Down))
 		case votes && s.Version != spec.EtcdVersion:
 			behind = append(behind, fmt.Sprintf("%s runs %s", s.Host, s.Version))
@@ -139,3 +152,9 @@ func (w *World) saidOfVersion() (said string) {
 }
 
 func isOfVersion(b plan.Blocker) bool { return b.Code == "version" || b.Code == "version-paused" }
+
+// waitsForVersion: nothing is done because the version cannot be changed, which
+// otherReleases judges.
+func waitsForVersion(p plan.Decision) bool {
+	return p.Action == nil && slices.ContainsFunc(p.Blockers, isOfVersion)
+}

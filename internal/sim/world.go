@@ -60,6 +60,7 @@ type machine struct {
 	// releases are installed, and those in broken end when they are started.
 	releases []cluster.Version
 	broken   []cluster.Version
+	failing  []cluster.Version // were in broken at some time
 }
 
 // kept is a snapshot of a disk.

@@ -1,6 +1,7 @@
 package fakeetcd
 
 import (
+	"maps"
 	"slices"
 
 	"go.etcd.io/raft/v3"
@@ -21,6 +22,9 @@ type Data struct {
 	owner   *Proc           // nil: free
 	format  cluster.Version // the storage version; zero: none is written
 	cut     uint64          // the index of the newest raft snapshot; zero: none
+	// refused are the indices of changes of the membership that were refused when
+	// they were applied; what the newest raft snapshot covers is not judged anew.
+	refused map[uint64]bool
 }
 
 // HasWAL reports whether a member was ever started on the data.
@@ -42,7 +46,7 @@ func (d *Data) Progress() (term, index, commit uint64) {
 // Clone copies the data as a file-system snapshot would. It must not be called
 // concurrently with Net.Run on a running process's data; use [Net.CloneData].
 func (d *Data) Clone() *Data {
-	return &Data{member: d.member, cluster: d.cluster, entries: slices.Clone(d.entries), hard: d.hard, format: d.format, cut: d.cut}
+	return &Data{member: d.member, cluster: d.cluster, entries: slices.Clone(d.entries), hard: d.hard, format: d.format, cut: d.cut, refused: maps.Clone(d.refused)}
 }
 
 // CloneData is Data.Clone while a process may be running on it.

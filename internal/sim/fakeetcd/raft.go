@@ -187,7 +187,7 @@ func (p *Proc) apply(e *raftpb.Entry) {
 		if err := proto.Unmarshal(e.Data, &cc); err != nil {
 			panic(fmt.Sprintf("fakeetcd: read a configuration change: %v", err))
 		}
-		p.applyChange(&cc)
+		p.applyChange(e.GetIndex(), &cc)
 	}
 }
 
@@ -207,6 +207,9 @@ func (p *Proc) applyEntry(e *raftpb.Entry) {
 		p.st.load(p.net.snapshots[o.Snapshot], o.Revision)
 		return
 	}
+	if o.Kind == opVersion && o.Version.Compare(p.st.version) < 0 && p.launch.Version.Has(cluster.DowngradeAPI) {
+		p.data.cut = max(p.data.cut, e.GetIndex()) // etcd forces a raft snapshot when the cluster version falls
+	}
 	result, err := p.st.apply(o)
 	switch o.Kind {
 	case opLeaseGrant, opLeaseRevoke:
@@ -221,7 +224,7 @@ func (p *Proc) applyEntry(e *raftpb.Entry) {
 	p.answer(o.Request, result, err)
 }
 
-func (p *Proc) applyChange(cc *raftpb.ConfChange) {
+func (p *Proc) applyChange(index uint64, cc *raftpb.ConfChange) {
 	var c confContext
 	if len(cc.Context) > 0 {
 		if err := json.Unmarshal(cc.Context, &c); err != nil {
@@ -229,7 +232,7 @@ func (p *Proc) applyChange(cc *raftpb.ConfChange) {
 		}
 	}
 	id := cluster.MemberID(cc.GetNodeId())
-	if err := p.st.validate(cc, c, p.maxL); err != nil {
+	if err := p.judgeChange(index, cc, c); err != nil {
 		p.rn.ApplyConfChange(&raftpb.ConfChange{Type: cc.Type, NodeId: new(uint64(raft.None))})
 		p.answer(cc.GetId(), 0, err)
 		return

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
 
 	"etcdadm.io/cluster"
 )
@@ -152,10 +155,34 @@ func (p *Proc) setDowngrade(r *request, to cluster.Version) {
 // index. What the leader had cut at its start it sends as a raft snapshot, and
 // that is the receiver's from then on. Source: applyEntryNormal of 3.7.
 func (p *Proc) unreadV2(index uint64) bool {
-	if leader := p.peer(p.lead); leader != nil && index <= leader.firstKept {
-		p.data.cut = max(p.data.cut, leader.firstKept)
-	}
+	p.coverBy(index)
 	return p.launch.Version.AtLeast(3, 7) && index > p.data.cut
+}
+
+// coverBy takes over the raft snapshot of the leader where that covers an index.
+func (p *Proc) coverBy(index uint64) {
+	if leader := p.peer(p.lead); leader != nil && leader != p && index <= leader.firstKept && index > p.data.cut {
+		p.data.cut, p.data.refused = leader.firstKept, maps.Clone(leader.data.refused)
+	}
+}
+
+// judgeChange validates a change of the membership, by the limits of this
+// process. What a raft snapshot covers was judged by those of its time.
+func (p *Proc) judgeChange(index uint64, cc *raftpb.ConfChange, c confContext) error {
+	if p.coverBy(index); index <= p.data.cut {
+		if p.data.refused[index] {
+			return errors.New("refused before the raft snapshot")
+		}
+		return nil
+	}
+	err := p.st.validate(cc, c, p.maxL)
+	if p.data.refused == nil {
+		p.data.refused = map[uint64]bool{}
+	}
+	if delete(p.data.refused, index); err != nil {
+		p.data.refused[index] = true
+	}
+	return err
 }
 
 // cutLog cuts a raft snapshot where the process was told to at each entry.
