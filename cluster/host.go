@@ -211,6 +211,10 @@ type HostState struct {
 	// daemon started; zero: none. It is not tried again by itself.
 	FailedRelease Version `json:"failedRelease,omitzero"`
 
+	// FailedOptions are what the spec asks for and the member's process did not
+	// start with, since the daemon started. They are not tried again by themselves.
+	FailedOptions []string `json:"failedOptions,omitempty"`
+
 	// Highest is the highest (revision, term, index) that the host remembers.
 	Highest  Progress   `json:"highest,omitzero"`
 	SetAside []SetAside `json:"setAside,omitempty"`

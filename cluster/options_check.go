@@ -32,25 +32,81 @@ func (s Setting) String() string { return "--" + s.Flag + "=" + s.Value }
 // each other as etcd's own Validate has it; all of it at once, so that a
 // person need not ask again and again.
 func CheckOptions(given map[string]string, v Version) ([]Setting, error) {
+	settings, refusals := spellOptions(given, v)
+	var errs []error
+	for _, r := range refusals {
+		errs = append(errs, r.err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return settings, nil
+}
+
+// FitOptions is CheckOptions for a member that is to run whatever the options
+// say: what is refused is left out, and of feature gates only those that are.
+// The errors say why, one for each.
+func FitOptions(given map[string]string, v Version) (settings []Setting, left []error) {
+	fit := maps.Clone(given)
+	for _, written := range slices.Sorted(maps.Keys(fit)) {
+		if o, _ := FindOption(written); o.Kind == KindGates && o.Plain.Has(v) {
+			var pairs []string
+			for pair := range strings.SplitSeq(fit[written], ",") {
+				if _, err := parseGates(pair, v); err != nil {
+					left = append(left, err)
+					continue
+				}
+				pairs = append(pairs, pair)
+			}
+			if fit[written] = strings.Join(pairs, ","); len(pairs) == 0 {
+				delete(fit, written)
+			}
+		}
+	}
+	for {
+		settings, refusals := spellOptions(fit, v)
+		if len(refusals) == 0 {
+			return settings, left
+		}
+		for _, r := range refusals { // each takes out at least one option
+			left = append(left, r.err)
+			for _, name := range r.names {
+				delete(fit, name)
+			}
+		}
+	}
+}
+
+// refusal is why options are refused; the names are as they were written.
+type refusal struct {
+	names []string
+	err   error
+}
+
+// spellOptions is what CheckOptions and FitOptions share. With refusals the
+// settings are worth nothing.
+func spellOptions(given map[string]string, v Version) ([]Setting, []refusal) {
 	var settings []Setting
 	var switches []string
-	var refusals []error
+	var refusals []refusal
+	var gated []string                             // as written
 	checked := make(map[string]string, len(given)) // by the option's name
+	words := make(map[string]string, len(given))   // as written, by the option's name
 	for _, written := range slices.Sorted(maps.Keys(given)) {
 		o, value, err := checkOption(written, given[written], v)
 		if _, twice := checked[o.Name]; twice && err == nil {
 			err = refuse("--%s is given twice, with and without %q", o.Name, prefix)
 		}
 		if err != nil {
-			refusals = append(refusals, err)
+			refusals = append(refusals, refusal{[]string{written}, err})
 			continue
 		}
-		checked[o.Name] = value
+		checked[o.Name], words[o.Name] = value, written
 		switch flag, _ := o.Flag(v); {
 		case o.Kind == KindGates:
-			switches = append(switches, strings.Split(value, ",")...)
+			switches, gated = append(switches, strings.Split(value, ",")...), append(gated, written)
 		case flag == gatesFlag:
-			switches = append(switches, o.Gate+"="+value)
+			switches, gated = append(switches, o.Gate+"="+value), append(gated, written)
 		default:
 			settings = append(settings, Setting{Flag: flag, Value: value})
 		}
@@ -59,18 +115,23 @@ func CheckOptions(given map[string]string, v Version) ([]Setting, error) {
 	switches = slices.Compact(switches)
 	for i := 1; i < len(switches); i++ {
 		if a, _, _ := strings.Cut(switches[i-1], "="); strings.HasPrefix(switches[i], a+"=") {
-			refusals = append(refusals, refuse("the feature gate %s is both turned on and off", a))
+			refusals = append(refusals, refusal{gated, refuse("the feature gate %s is both turned on and off", a)})
 		}
 	}
 	if len(switches) > 0 {
 		settings = append(settings, Setting{Flag: gatesFlag, Value: strings.Join(switches, ",")})
 	}
-	refusals = append(refusals, contradictions(checked, switches)...)
-	if err := errors.Join(refusals...); err != nil {
-		return nil, err
+	for _, r := range contradictions(checked, switches) {
+		var names []string
+		for _, name := range r.names {
+			if w, is := words[name]; is {
+				names = append(names, w)
+			}
+		}
+		refusals = append(refusals, refusal{names, r.err})
 	}
 	slices.SortFunc(settings, func(a, b Setting) int { return cmp.Compare(a.Flag, b.Flag) })
-	return settings, nil
+	return settings, refusals
 }
 
 // checkOption is CheckOptions for one; the value is as etcd reads it.
@@ -91,16 +152,6 @@ func checkOption(written, value string, v Version) (Option, string, error) {
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrOption, fmt.Errorf(format, args...))
-}
-
-// meant names the option that is likely meant by a name that nobody has.
-func meant(written string) string {
-	for _, o := range options {
-		if o.Settable() && (strings.HasPrefix(o.Name, written) || strings.ReplaceAll(o.Name, "-", "") == strings.NewReplacer("-", "", "_", "").Replace(written)) {
-			return "; is " + o.Name + " meant?"
-		}
-	}
-	return ""
 }
 
 // Parse reads a value as a person writes it and gives it as etcd reads it: a
@@ -226,33 +277,40 @@ func parseGates(value string, v Version) (string, error) {
 // contradictions are the rules between options in etcd's Validate
 // (embed/config.go), on values that are each in bounds. What is not given has
 // etcd's default.
-func contradictions(given map[string]string, gates []string) []error {
-	var out []error
+func contradictions(given map[string]string, gates []string) []refusal {
+	var out []refusal
+	no := func(format string, args []any, names ...string) {
+		out = append(out, refusal{names, refuse(format, args...)})
+	}
 	beat, election := number(given["heartbeat-interval"], 100), number(given["election-timeout"], 1000)
 	if 5*beat > election {
-		out = append(out, refuse("an election-timeout of %d ms is less than five times the heartbeat-interval of %d ms", election, beat))
+		no("an election-timeout of %d ms is less than five times the heartbeat-interval of %d ms", []any{election, beat}, "election-timeout", "heartbeat-interval")
 	}
 	if r, is := given["auto-compaction-retention"]; is {
 		_, err := strconv.ParseUint(r, 10, 31)
 		d, derr := time.ParseDuration(r)
 		switch revision := given["auto-compaction-mode"] == "revision"; {
 		case revision && err != nil:
-			out = append(out, refuse("auto-compaction-retention=%s: by revision it takes a number of revisions", shown(r)))
+			no("auto-compaction-retention=%s: by revision it takes a number of revisions", []any{shown(r)}, "auto-compaction-retention", "auto-compaction-mode")
 		case err != nil && (derr != nil || d < 0):
-			out = append(out, refuse("auto-compaction-retention=%s: it takes a duration such as 1h, or a number of hours", shown(r)))
+			no("auto-compaction-retention=%s: it takes a duration such as 1h, or a number of hours", []any{shown(r)}, "auto-compaction-retention")
 		}
 	}
 	if given["tls-min-version"] == "TLS1.3" {
 		if given["tls-max-version"] == "TLS1.2" {
-			out = append(out, refuse("tls-min-version is above tls-max-version"))
+			no("tls-min-version is above tls-max-version", nil, "tls-min-version", "tls-max-version")
 		}
 		if given["cipher-suites"] != "" {
-			out = append(out, refuse("cipher-suites cannot be chosen for TLS 1.3"))
+			no("cipher-suites cannot be chosen for TLS 1.3", nil, "cipher-suites")
 		}
 	}
 	persist := slices.Contains(gates, "LeaseCheckpointPersist=true") || given["enable-lease-checkpoint-persist"] == "true"
 	if persist && !slices.Contains(gates, "LeaseCheckpoint=true") && given["enable-lease-checkpoint"] != "true" {
-		out = append(out, refuse("enable-lease-checkpoint-persist needs enable-lease-checkpoint"))
+		name := "enable-lease-checkpoint-persist"
+		if given[name] != "true" {
+			name = gatesFlag
+		}
+		no("enable-lease-checkpoint-persist needs enable-lease-checkpoint", nil, name)
 	}
 	return out
 }

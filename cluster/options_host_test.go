@@ -32,8 +32,8 @@ func TestHostsAgreeWithTheTable(t *testing.T) {
 			for _, s := range settings {
 				args = append(args, s.String())
 			}
-			if spelled, err := host.OptionArgs(given, v); err != nil || !slices.Equal(spelled, args) {
-				t.Errorf("etcd %s: the table has %q, hosts have %q, %v", v, args, spelled, err)
+			if spelled, left := host.OptionArgs(given, v); left != nil || !slices.Equal(spelled, args) {
+				t.Errorf("etcd %s: the table has %q, hosts have %q, %v", v, args, spelled, left)
 			}
 		}
 	}

@@ -88,18 +88,54 @@ func convergeOptions(v *view) *Decision {
 	if v.spec == nil {
 		return nil
 	}
+	refused, are := v.refusedOptions()
+	if are {
+		v.aside("options-refused", "etcdadm config unset OPTION", "%s; nobody else gets them. Its log is there. Take back what it refuses, or restart that host's daemon once the cause is gone, and they are tried again", refused)
+	}
 	for _, leading := range []bool{false, true} { // raft's leader last, so that it moves once
 		for _, s := range v.roster.Seats {
 			if s.RaftLeader != leading || s.Host == nil || !s.Up || !s.Host.UnderFence {
 				continue
 			}
-			if why := differs(s.Host); why != "" {
+			why := differs(s.Host)
+			if are && why == optionsChanged {
+				continue
+			}
+			if why != "" {
 				return v.restartOne(s, why)
 			}
 		}
 	}
 	return nil
 }
+
+// refusedOptions names a host whose member did not start with the options that the
+// spec asks for, and runs again with those that it had before.
+func (v *view) refusedOptions() (sentence string, are bool) {
+	for _, s := range v.roster.Seats {
+		if s.Host != nil && len(s.Host.FailedOptions) > 0 {
+			return fmt.Sprintf("the member of host %s did not start with the etcd options that the spec asks for, and runs with what it had before (refused: %s)", s.HostID, newIn(s.Host.FailedOptions, s.Host.Options)), true
+		}
+	}
+	return "", false
+}
+
+// newIn are the arguments of one list that are not in the other, by name; values
+// may be secrets.
+func newIn(args, others []string) string {
+	var names []string
+	for _, a := range args {
+		if name, _, _ := strings.Cut(a, "="); !slices.Contains(others, a) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "that some are missing"
+	}
+	return strings.Join(names, " ")
+}
+
+const optionsChanged = "its etcd options changed"
 
 func differs(h *cluster.HostReport) string {
 	switch {
@@ -108,7 +144,7 @@ func differs(h *cluster.HostReport) string {
 	case h.Local.Cut:
 		return "it cuts raft snapshots all the time"
 	case !slices.Equal(h.Local.Options, h.Options):
-		return "its etcd options changed"
+		return optionsChanged
 	case !slices.Equal(sorted(h.Local.URLs.Client), sorted(h.URLs.Client)) && len(h.Local.URLs.Client) > 0:
 		return "its client URLs changed"
 	case !slices.Equal(sorted(h.Local.URLs.Peer), sorted(h.URLs.Peer)) && len(h.Local.URLs.Peer) > 0:

@@ -32,6 +32,9 @@ func convergeVersion(v *view) *Decision {
 		}
 		return v.versionWaits("every voter has to be up%s", because(v.downVoters()))
 	}
+	if why, are := v.refusedOptions(); are {
+		return v.versionWaits("%s", why)
+	}
 	path := FindPath(v.change(run))
 	if !path.Ready() {
 		for _, m := range path.Missing {

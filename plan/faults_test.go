@@ -49,6 +49,8 @@ import (
 //	forget-intent H…              the host keeps no intent
 //	v2-log H…                     the member's log holds requests of version 2 of the API
 //	cannot-run H V                release V ends at its start on the host
+//	balks-at H OPTION             the member ends at its start with the option; the host goes back by itself
+//	daemon-restarts H             the host's daemon is another one, which does not remember what failed
 //	installed H V…                the releases that the host has
 //	disagree|agree                the members do not agree on another release line for now
 func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
@@ -226,6 +228,14 @@ func (w *world) hostFault(t *testing.T, d *datadriven.TestData, args []string) s
 	case "cannot-run":
 		hosts[0].cannotRun = strings.Join(rest, "")
 		return ""
+	case "balks-at":
+		hosts[0].balksAt = strings.Join(rest, "")
+		return ""
+	case "daemon-restarts": // it forgets what failed, and asks for what the spec says
+		if h := hosts[0]; h.FailedOptions != nil {
+			h.Options, h.FailedOptions = h.FailedOptions, nil
+		}
+		return ""
 	case "installed":
 		hosts[0].Releases = nil
 		for _, r := range rest {
@@ -282,7 +292,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.setURLs()
 		h.Local.URLs = h.URLs
 	case "options":
-		h.Options = rest
+		h.Options, h.FailedOptions = rest, nil
 	case "releases":
 		h.Releases = nil
 		for _, r := range rest {

@@ -108,6 +108,10 @@ func (w *world) apply(o HostOp) error {
 			h.Local.Previous = h.Local.Version
 		}
 		h.Local.Run, h.Local.Quarantined = true, o.Op.Quarantined
+		if h.before == nil && !slices.Equal(h.Local.Options, h.Options) {
+			had := h.Local.Options
+			h.before, h.given = &had, w.now
+		}
 		h.Local.Options, h.Local.URLs, h.Local.Version = h.Options, h.URLs, o.Op.Version
 	case cluster.OpRefuse:
 		h.LowestGeneration = max(h.LowestGeneration, o.Op.Generation)

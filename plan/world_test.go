@@ -60,6 +60,9 @@ type worldHost struct {
 	jammed     bool             // what was set aside cannot be removed
 	v2         bool             // its log holds requests of version 2 of the API
 	cannotRun  string           // the release that ends at its start
+	balksAt    string           // the option with which its member ends at its start
+	before     *[]string        // the options before, until the member served with the new ones
+	given      time.Time        // when it got these
 	skew       time.Duration
 	address    int // how often it moved
 }
@@ -137,15 +140,31 @@ func (w *world) advance(d time.Duration) {
 		d -= step
 		w.now = w.now.Add(step)
 		w.elect()
+		for _, h := range w.hosts {
+			h.giveBack(w.now)
+		}
 		if d > 0 {
 			w.observe()
 		}
 	}
 }
 
+// ends: what the host starts its member with lets it end at once.
+func (h *worldHost) ends() bool {
+	return h.cannotRun == h.Local.Version.String() || h.balksAt != "" && slices.Contains(h.Local.Options, h.balksAt)
+}
+
+// giveBack is what a host does by itself with options that its member does not
+// start with: it has the former ones again, tells of it, and tries no more.
+func (h *worldHost) giveBack(now time.Time) {
+	if h.balksAt != "" && h.before != nil && h.ends() && !h.down && now.Sub(h.given) >= 15*time.Second {
+		h.FailedOptions, h.Options, h.Local.Options, h.before = h.Local.Options, *h.before, *h.before, nil
+	}
+}
+
 // runs reports whether the member's process runs on the host.
 func (h *worldHost) runs() bool {
-	return h.Local.State == cluster.MemberStarted && h.Local.Run && h.Local.HasData && !h.down && !h.dead && h.cannotRun != h.Local.Version.String()
+	return h.Local.State == cluster.MemberStarted && h.Local.Run && h.Local.HasData && !h.down && !h.dead && !h.ends()
 }
 
 func (w *world) clusterOf(h *worldHost) *worldCluster {
@@ -282,7 +301,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 		r.Process = cluster.Process{}
 		w.readLog(h, &r)
 		return r
-	case h.dead, h.cannotRun == h.Local.Version.String():
+	case h.dead, h.ends():
 		r.Process = cluster.Process{State: cluster.ProcessBackoff, PID: h.Process.PID, LastExit: "exit status 1"}
 		w.readLog(h, &r)
 		return r
@@ -307,6 +326,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 		return r
 	}
 	r.Status = w.status(h, c, m)
+	h.before = nil
 	v2 := h.v2 && !h.Local.Cut
 	r.V2InLog = &v2
 	if h.auth {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -168,47 +167,27 @@ func (u *upgrade) heard(spec *cluster.Spec, to cluster.Version) bool {
 
 // follow tells what the leader decides until every member runs the version.
 func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, u.wait)
-	defer cancel()
-	var said, why string
-	for {
-		conn, err := u.open()
-		if err != nil {
-			return err
+	return u.queue.follow(ctx, out, func() string { return "not every member runs etcd " + to.String() }, func(o *cluster.Observation, d *plan.Decision) told {
+		if !u.heard(o.Spec, to) {
+			return told{}
 		}
-		r, err := conn.Status(ctx)
-		conn.Close()
-		if err == nil && r.Observation != nil && r.Decision != nil && u.heard(r.Observation.Spec, to) {
-			roster, _ := r.Observation.Roster()
-			run := roster.Running()
-			if to.IsZero() && r.Observation.Spec != nil {
-				to = r.Observation.Spec.EtcdVersion
-			}
-			if run.Low == to && run.High == to && !run.Downgrade && len(run.Unseen) == 0 {
-				fmt.Fprintf(out, "every member runs etcd %s\n", to)
-				return nil
-			}
-			why = r.Decision.Reason
-			for _, b := range r.Decision.Blockers {
-				if b.Code == "version-paused" {
-					fmt.Fprintln(out, b.Sentence)
-					return nil
-				}
-				if b.Code == "version" {
-					why = b.Sentence
-				}
-			}
-			if r.Decision.Rule == "converge-version" || r.Decision.Rule == "downgrading" || why != r.Decision.Reason {
-				if why != said {
-					fmt.Fprintln(out, why)
-				}
-				said = why
+		roster, _ := o.Roster()
+		run := roster.Running()
+		if to.IsZero() && o.Spec != nil {
+			to = o.Spec.EtcdVersion
+		}
+		if run.Low == to && run.High == to && !run.Downgrade && len(run.Unseen) == 0 {
+			return told{done: true, why: fmt.Sprintf("every member runs etcd %s", to)}
+		}
+		why := d.Reason
+		for _, b := range d.Blockers {
+			switch b.Code {
+			case "version-paused":
+				return told{done: true, why: b.Sentence}
+			case "version":
+				why = b.Sentence
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return &Failure{Code: ExitError, Err: fmt.Errorf("not every member runs etcd %s after %s: %s", to, u.wait, why), Advice: "it goes on by itself; etcdadm status tells how far it is"}
-		case <-time.After(queueEvery):
-		}
-	}
+		return told{why: why, say: d.Rule == "converge-version" || d.Rule == "downgrading" || why != d.Reason}
+	})
 }

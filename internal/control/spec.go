@@ -206,6 +206,48 @@ func (f *Folder) PauseBeforeLast(ctx context.Context, pause bool) error {
 }
 
 func (f *Folder) setSwitch(ctx context.Context, name string, on bool, is func(settings) bool) error {
+	return f.amendSettings(ctx, name, func(s settings) (any, error) {
+		switch {
+		case is(s) == on:
+			return nil, errUnchanged
+		case on:
+			return true, nil
+		}
+		return nil, nil
+	})
+}
+
+// AmendOptions changes the spec's etcd options, and leaves the rest of the
+// settings as they are, also what a later release may have written. It gives what
+// amend made of them. Errors: those of amend; ErrConflict when somebody else
+// changed them meanwhile; ErrMalformed; what the store says.
+func (f *Folder) AmendOptions(ctx context.Context, amend func(map[string]string) (map[string]string, error)) (map[string]string, error) {
+	var after map[string]string
+	err := f.amendSettings(ctx, "options", func(s settings) (any, error) {
+		before := s.Options
+		if before == nil {
+			before = map[string]string{}
+		}
+		var err error
+		switch after, err = amend(maps.Clone(before)); {
+		case err != nil:
+			return nil, err
+		case maps.Equal(before, after):
+			return nil, errUnchanged
+		case len(after) == 0:
+			return nil, nil
+		}
+		return after, nil
+	})
+	return after, err
+}
+
+// errUnchanged: what is wanted is there.
+var errUnchanged = errors.New("unchanged")
+
+// amendSettings writes the settings with another value under one name, nil for
+// none, if nobody else wrote them meanwhile.
+func (f *Folder) amendSettings(ctx context.Context, name string, amend func(settings) (any, error)) error {
 	var s settings
 	rest := map[string]json.RawMessage{}
 	c, err := f.read(ctx, keySettings, &f.settings)
@@ -219,12 +261,17 @@ func (f *Folder) setSwitch(ctx context.Context, name string, on bool, is func(se
 	} else if !errors.Is(err, blob.ErrNotFound) {
 		return fmt.Errorf("read the settings: %w", err)
 	}
-	if is(s) == on {
+	value, err := amend(s)
+	if errors.Is(err, errUnchanged) {
 		return nil
+	} else if err != nil {
+		return err
 	}
 	maps.DeleteFunc(rest, func(key string, _ json.RawMessage) bool { return strings.EqualFold(key, name) }) // as it is read
-	if on {
-		rest[name] = json.RawMessage("true")
+	if value != nil {
+		if rest[name], err = json.Marshal(value); err != nil {
+			return fmt.Errorf("write the settings: %w", err)
+		}
 	}
 	data, err := json.MarshalIndent(rest, "", "  ")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,9 +128,21 @@ func (d *daemon) spec(l host.Launch) (runtime.Spec, error) {
 	}
 	return runtime.Spec{
 		Path: r.Etcd, Args: append(append([]string{}, r.Args...), args...), DataDir: dataDir,
-		Env:     append([]string{"PATH=" + os.Getenv("PATH")}, d.etcdEnv...),
+		Env:     append([]string{"PATH=" + os.Getenv("PATH")}, unshadowed(d.etcdEnv, l.Options)...),
 		LogFile: filepath.Join(logs, "etcd.log"), Dir: d.cfg.DataDir,
 	}, nil
+}
+
+// unshadowed are the variables without those of flags that are given: etcd ends
+// when both are there (pkg/flags of etcd), and the spec is for all hosts.
+func unshadowed(environ, options []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(options, func(o string) bool {
+			flag, _, _ := strings.Cut(strings.TrimLeft(o, "-"), "=")
+			return name == "ETCD_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+		})
+	})
 }
 
 // paths are where etcd finds its files on this machine.
@@ -148,20 +161,6 @@ func (d *daemon) paths(token, dataDir string) host.Paths {
 
 func tlsFiles(dir string, n pki.Names) host.TLSFiles {
 	return host.TLSFiles{Cert: filepath.Join(dir, n.Cert), Key: filepath.Join(dir, n.Key), CA: filepath.Join(dir, n.CA)}
-}
-
-// etcdOptions are the arguments beyond ours that a member of a release gets.
-func (d *daemon) etcdOptions(v cluster.Version) []string {
-	spec := d.host.Spec()
-	if spec == nil || len(spec.Options) == 0 {
-		return nil
-	}
-	args, err := host.OptionArgs(spec.Options, v)
-	if err != nil {
-		d.log.Warn("the spec's etcd options are refused; the member keeps those that it has", "error", err)
-		return nil
-	}
-	return args
 }
 
 // member is the driver of the member that is launched like this.

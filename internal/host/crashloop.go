@@ -16,6 +16,10 @@ import (
 // on as it was: after a power cut all of them are restarted together, and new
 // settings that nobody has tried must not reach all of them at once.
 //
+// With the newest ones and still dying, it goes back to the options with which
+// it ran before, and the others are not tried here again before the spec asks for
+// others, or the daemon is restarted. A leader is told, and rolls them no further.
+//
 // Release and quarantine stay, since data and other members depend on them.
 func (h *Host) renewed(ctx context.Context, s State) State {
 	p := h.o.Process.Status()
@@ -26,10 +30,11 @@ func (h *Host) renewed(ctx context.Context, s State) State {
 		return s
 	}
 	launch := *s.Launch
-	launch.Options = h.options(launch.Version)
+	launch.Options, _ = h.options(launch.Version)
 	if s.Local.State == cluster.MemberStarted { // a first start is at the address that the others were told
 		launch.URLs = copyURLs(h.o.URLs)
 	}
+	back := launch.Same(*s.Launch) && s.Local.State == cluster.MemberStarted && optionsBefore(s, &launch)
 	if launch.Same(*s.Launch) {
 		return s
 	}
@@ -37,9 +42,19 @@ func (h *Host) renewed(ctx context.Context, s State) State {
 	err := h.save(ctx, func(now *State) {
 		now.Launch = &launch
 		now.Local.Options, now.Local.URLs = slices.Clone(launch.Options), launch.URLs
+		if back {
+			now.Before = nil
+		}
 	})
 	if err != nil {
 		return s // tried again in ten seconds
+	}
+	if back {
+		h.mu.Lock()
+		h.failedOptions = &Ran{Version: launch.Version, Options: s.Launch.Options}
+		h.mu.Unlock()
+		h.o.Log.Warn("the member does not start with its new options: it gets back what it ran before", "restarts", loops, "last", p.LastExit)
+		return h.snapshot()
 	}
 	h.o.Log.Warn("the member dies again and again: it gets the settings that it would be started with now", "restarts", loops, "last", p.LastExit)
 	return h.snapshot()

@@ -62,7 +62,11 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 			Hint:     "repair the disk", Unfit: true,
 		})
 	}
-	out.Options = slices.Sorted(slices.Values(h.o.Options(launchVersion(s, releases))))
+	v := launchVersion(s, releases)
+	out.Options, out.FailedOptions = h.options(v)
+	if p, is := h.leftOut(v); is && s.Launch != nil {
+		out.Problems = append(out.Problems, p)
+	}
 	return out
 }
 

@@ -1,42 +1,20 @@
 package host
 
 import (
+	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"etcdadm.io/cluster"
 )
 
-// reserved are the flags that this tool sets by itself, or that break what it
-// promises (SAFETY.md, rule 24), with the reason.
-var reserved = map[string]string{
-	"name":                        "a member is named after its host",
-	"data-dir":                    "the host chooses the data directory",
-	"wal-dir":                     "the log lies in the data directory, where the host looks for it",
-	"config-file":                 "it would take the place of every other flag",
-	"force-new-cluster":           "it drops acknowledged writes; use etcdadm's recovery",
-	"unsafe-no-fsync":             "it loses acknowledged writes in a power cut",
-	"strict-reconfig-check":       "membership changes rely on it",
-	"max-learners":                "it has to be equal on all members; the host sets it",
-	"listen-peer-urls":            "the host sets it from its URLs",
-	"listen-client-urls":          "the host sets it from its URLs",
-	"listen-client-http-urls":     "it would open a door that quarantine does not close",
-	"advertise-client-urls":       "the host sets it from its URLs",
-	"initial-cluster":             "the intent or the member list says who is in it",
-	"initial-cluster-state":       "the host sets it",
-	"initial-cluster-token":       "the intent fixes it",
-	"initial-advertise-peer-urls": "the host sets it from its URLs",
-	"logger":                      "the host sets it",
-	"log-outputs":                 "the log goes where the daemon follows it",
-}
-
 // CheckOption refuses an etcd flag that the host sets by itself or that must
-// not be set, in a sentence. The name is without dashes.
+// not be set (SAFETY.md, rule 24), in a sentence. The name is without dashes. A
+// flag that the table of options does not know is none of these.
 func CheckOption(name string) error {
-	if reason, ok := reserved[name]; ok {
-		return fmt.Errorf("%w: --%s cannot be set: %s", ErrArgs, name, reason)
+	if o, found := cluster.FindOption(name); found && !o.Settable() {
+		return fmt.Errorf("%w: --%s cannot be set: %s", ErrArgs, o.Name, o.Refused)
 	}
 	if strings.HasPrefix(name, "discovery") {
 		return fmt.Errorf("%w: --%s cannot be set: etcd's discovery is not used", ErrArgs, name)
@@ -53,84 +31,101 @@ func optionName(arg string) string {
 	return name
 }
 
-// graduated are flags that 3.4 and 3.5 know as --experimental-NAME only, that
-// 3.6 knows by both names, and 3.7 without the prefix only. The value is the
-// first minor release of 3 that has the flag at all. Source: --help of 3.4.25,
-// 3.5.35, 3.6.16, 3.7.3.
-var graduated = map[string]int{
-	"bootstrap-defrag-threshold-megabytes": 5,
-	"compact-hash-check-time":              5,
-	"compaction-batch-limit":               4,
-	"compaction-sleep-interval":            5,
-	"corrupt-check-time":                   4,
-	"distributed-tracing-address":          5,
-	"distributed-tracing-instance-id":      5,
-	"distributed-tracing-sampling-rate":    5,
-	"distributed-tracing-service-name":     5,
-	"downgrade-check-time":                 5,
-	"enable-distributed-tracing":           5,
-	"memory-mlock":                         5,
-	"peer-skip-client-san-verification":    4,
-	"snapshot-catchup-entries":             5,
-	"warning-apply-duration":               4,
-	"warning-unary-request-duration":       6,
-	"watch-progress-notify-interval":       4,
-}
-
-// gates are switches that 3.4 and 3.5 know as --experimental-NAME and 3.6 and
-// later as a feature gate.
-var gates = map[string]struct {
-	gate  string
-	since int
-}{
-	"compact-hash-check-enabled":        {"CompactHashCheck", 5},
-	"enable-lease-checkpoint":           {"LeaseCheckpoint", 4},
-	"enable-lease-checkpoint-persist":   {"LeaseCheckpointPersist", 4},
-	"initial-corrupt-check":             {"InitialCorruptCheck", 4},
-	"stop-grpc-service-on-defrag":       {"StopGRPCServiceOnDefrag", 5},
-	"txn-mode-write-with-shared-buffer": {"TxnModeWriteWithSharedBuffer", 5},
-}
-
-const experimental = "experimental-"
-
-// OptionArgs turns the options of a spec into arguments for a release, sorted.
-// A name may be written with or without "experimental-"; it is spelled as the
-// release wants it. Flags that are not in these tables are passed as they are.
-func OptionArgs(options map[string]string, v cluster.Version) ([]string, error) {
-	var args, features []string
-	for _, given := range slices.Sorted(maps.Keys(options)) {
-		value := options[given]
-		name := strings.TrimPrefix(given, experimental)
-		if err := CheckOption(name); err != nil {
-			return nil, err
-		}
-		if strings.ContainsAny(value, "\n\x00") {
-			return nil, fmt.Errorf("%w: the value of --%s holds a line break", ErrArgs, name)
-		}
-		since, moved := graduated[name]
-		gate, isGate := gates[name]
-		switch {
-		case name == "feature-gates":
-			features = append(features, strings.Split(value, ",")...)
-		case isGate && !v.AtLeast(3, gate.since), moved && !v.AtLeast(3, since):
-			return nil, fmt.Errorf("%w: etcd %s has no --%s", ErrArgs, v, name)
-		case isGate && v.AtLeast(3, 6):
-			features = append(features, gate.gate+"="+value)
-		case (isGate || moved) && !v.AtLeast(3, 6), name == "backend-bbolt-freelist-type" && !v.AtLeast(3, 5):
-			args = append(args, "--"+experimental+name+"="+value)
-		case isGate || moved:
-			args = append(args, "--"+name+"="+value)
-		default:
-			args = append(args, "--"+given+"="+value)
-		}
-	}
-	if len(features) > 0 {
-		if !v.AtLeast(3, 6) {
-			return nil, fmt.Errorf("%w: etcd %s has no --feature-gates", ErrArgs, v)
-		}
-		slices.Sort(features)
-		args = append(args, "--feature-gates="+strings.Join(slices.Compact(features), ","))
+// OptionArgs turns the options of a spec into arguments for a release, sorted,
+// spelled as cluster.FitOptions has it. What the release has not got, and what
+// must not be set, is left out, since a member runs better without an option
+// than not at all; the errors say what and why.
+func OptionArgs(options map[string]string, v cluster.Version) (args []string, left []error) {
+	settings, left := cluster.FitOptions(options, v)
+	for _, s := range settings {
+		args = append(args, s.String())
 	}
 	slices.Sort(args)
-	return args, nil
+	return args, left
+}
+
+// wanted are the arguments beyond ours that the spec asks for, and why some of
+// what it asks for is not among them.
+func (h *Host) wanted(v cluster.Version) (args []string, left []error) {
+	if h.o.Options != nil {
+		return slices.Sorted(slices.Values(h.o.Options(v))), nil
+	}
+	spec := h.Spec()
+	if spec == nil || v.IsZero() {
+		return nil, nil
+	}
+	return OptionArgs(spec.Options, v)
+}
+
+// options are the arguments beyond ours that a member started now would get:
+// what the spec asks for, but nothing that it was seen not to start with. That
+// is the second value then.
+func (h *Host) options(v cluster.Version) (args, failed []string) {
+	args, _ = h.wanted(v)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, l := h.failedOptions, h.state.Launch
+	if f == nil || l == nil || f.Version != v || l.Version != v || !slices.Equal(f.Options, args) {
+		return args, nil
+	}
+	return slices.Clone(l.Options), args
+}
+
+// leftOut is the problem that a member runs without some of what the spec asks for.
+func (h *Host) leftOut(v cluster.Version) (p cluster.Problem, is bool) {
+	_, left := h.wanted(v)
+	if len(left) == 0 {
+		return cluster.Problem{}, false
+	}
+	var why []string
+	for _, err := range left {
+		why = append(why, strings.TrimPrefix(err.Error(), cluster.ErrOption.Error()+": "))
+	}
+	return cluster.Problem{
+		Code:     "options-left-out",
+		Sentence: fmt.Sprintf("a member of etcd %s on host %s is run without some options of the spec: %s", v, h.o.ID, strings.Join(why, "; ")),
+		Hint:     "etcdadm config unset OPTION, or ask for an etcd version that has it",
+	}, true
+}
+
+// Ran are the options that a member ran with, as arguments of a release.
+type Ran struct {
+	Version cluster.Version `json:"version"`
+	Options []string        `json:"options,omitempty"`
+}
+
+// keepBefore remembers what the member ran before it gets other options. It is
+// there until the member has answered with the new ones; a second change before
+// that leaves it as it is.
+func (s *State) keepBefore(next Launch) {
+	if now := s.Launch; s.Before == nil && now != nil && !slices.Equal(now.Options, next.Options) {
+		s.Before = &Ran{Version: now.Version, Options: slices.Clone(now.Options)}
+	}
+}
+
+// settleOptions drops the memory of the options before, once the process that
+// has the new ones has answered. s and p are from before it was asked; an op that
+// is under way may be putting another process in its place.
+func (h *Host) settleOptions(s State, p cluster.Process) {
+	if s.Before == nil || s.Launch == nil || h.busy() != nil || h.o.Process.Status().PID != p.PID {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	_ = h.save(ctx, func(now *State) { // done again at the next answer
+		if now.Launch != nil && now.Launch.Nonce == s.Launch.Nonce {
+			now.Before = nil
+		}
+	})
+}
+
+// optionsBefore gives a launch that does not start the options back that the
+// member ran before, where they are of the same release; false: there are none.
+func optionsBefore(s State, launch *Launch) bool {
+	b := s.Before
+	if b == nil || b.Version != launch.Version || slices.Equal(b.Options, launch.Options) {
+		return false
+	}
+	launch.Options = slices.Clone(b.Options)
+	return true
 }

@@ -24,7 +24,8 @@ type Options struct {
 
 	// Releases lists what the host can run now.
 	Releases func() []cluster.Version
-	// Options lists the etcd arguments beyond ours for a release.
+	// Options lists the etcd arguments beyond ours for a release; nil: those of
+	// the spec.
 	Options func(cluster.Version) []string
 
 	Disk    Disk
@@ -93,6 +94,7 @@ type Host struct {
 	pruneFailed      time.Time // when a directory could not be pruned
 	v2               v2Look
 	failedRelease    cluster.Version // what a leader gave up on, since this daemon started; zero: nothing
+	failedOptions    *Ran            // what the member did not start with, since this daemon started
 	rolledBack       bool            // a peer remembers a later beat of this disk
 	stageNow         *cluster.Staged // how far staging is; nil: nothing is being staged
 	stageGiveUp      context.CancelCauseFunc
@@ -107,9 +109,6 @@ func New(o Options) *Host {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
-	}
-	if o.Options == nil {
-		o.Options = func(cluster.Version) []string { return nil }
 	}
 	background, stop := context.WithCancel(context.Background())
 	return &Host{

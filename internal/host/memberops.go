@@ -155,11 +155,11 @@ func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local clu
 		}
 	}
 	launch.Name, launch.Nonce = s.Host, h.o.Mint()
-	launch.Options = h.options(launch.Version)
+	launch.Options, _ = h.options(launch.Version)
 	local.State, local.Run, local.Known = cluster.MemberStarting, true, nil
 	local.Version, local.URLs, local.Options, local.Quarantined = launch.Version, launch.URLs, launch.Options, launch.Quarantined
 	err := h.save(ctx, func(now *State) {
-		now.Local, now.Launch = local, &launch
+		now.Local, now.Launch, now.Before = local, &launch, nil
 		if fromData {
 			now.Staged = nil
 		}
@@ -168,10 +168,6 @@ func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local clu
 		return failed("%v", err)
 	}
 	return h.ensure(ctx, launch)
-}
-
-func (h *Host) options(v cluster.Version) []string {
-	return slices.Sorted(slices.Values(h.o.Options(v)))
 }
 
 // ensure has the process run as recorded.

@@ -338,6 +338,9 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 		if !s.Local.Previous.IsZero() && f.status.Version.SameMinor(s.Local.Version) && f.status.Healthy {
 			h.settleRelease(s.Local.Version)
 		}
+		if f.status.Healthy {
+			h.settleOptions(s, p)
+		}
 	case f.status != nil && f.status.Auth:
 		// Nobody can tell who it is before it is asked with a credential.
 		h.clear("wrong-member")

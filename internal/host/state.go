@@ -36,6 +36,9 @@ type State struct {
 	Local cluster.LocalMember `json:"local,omitzero"`
 	// Launch is how the member is run. It is there from MemberStarting on.
 	Launch *Launch `json:"launch,omitempty"`
+	// Before are the options that the member ran before those of Launch, until it
+	// has answered with these.
+	Before *Ran `json:"before,omitempty"`
 
 	// Staged is the source of a new generation that was made ready here, or is.
 	Staged *cluster.Staged `json:"staged,omitempty"`

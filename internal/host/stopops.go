@@ -43,7 +43,8 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if !slices.Contains(h.o.Releases(), launch.Version) {
 		return refusedWithHint("install the release", "host %s does not have etcd %s", s.Host, launch.Version)
 	}
-	launch.Quarantined, launch.URLs, launch.Options, launch.Cut = op.Quarantined, h.o.URLs, h.options(launch.Version), op.Cut
+	launch.Quarantined, launch.URLs, launch.Cut = op.Quarantined, h.o.URLs, op.Cut
+	launch.Options, _ = h.options(launch.Version)
 	// A process that is stopped without its log there is lost for good.
 	marked, wal, err := h.o.Disk.Data(l.Token, s.Disk)
 	switch {
@@ -104,6 +105,7 @@ func (h *Host) relaunch(ctx context.Context, s State, launch Launch) cluster.App
 		if launch.Version != now.Launch.Version {
 			now.Local.Previous = now.Launch.Version
 		}
+		now.keepBefore(launch)
 		now.Launch = &launch
 		now.Local.Cut = launch.Cut
 		now.Local.Run, now.Local.Version, now.Local.URLs = true, launch.Version, launch.URLs

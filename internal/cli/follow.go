@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan"
+)
+
+// told is what a look at what the leader sees and decides says to somebody who
+// waits for a change that rolls through the members.
+type told struct {
+	done bool
+	why  string // what was reached, or is waited for; empty: the leader has not looked yet
+	say  bool   // it is worth a line
+	err  error  // it will not be reached by itself
+}
+
+// follow looks until what was asked for is there, and tells each step once. A
+// daemon that does not answer is asked again. What did not come in time is the
+// first word of the error.
+func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, look func(*cluster.Observation, *plan.Decision) told) error {
+	ctx, cancel := context.WithTimeout(ctx, q.wait)
+	defer cancel()
+	var said, why string
+	for {
+		conn, err := q.open()
+		if err != nil {
+			return err
+		}
+		r, err := conn.Status(ctx)
+		conn.Close()
+		if err == nil && r.Observation != nil && r.Decision != nil {
+			t := look(r.Observation, r.Decision)
+			if t.why != "" {
+				why = t.why
+			}
+			if (t.say || t.done) && t.why != said {
+				fmt.Fprintln(out, t.why)
+				said = t.why
+			}
+			if t.done || t.err != nil {
+				return t.err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return &Failure{Code: ExitError, Err: fmt.Errorf("%s after %s: %s", what(), q.wait, why), Advice: "it goes on by itself; etcdadm status tells how far it is"}
+		case <-time.After(queueEvery):
+		}
+	}
+}
