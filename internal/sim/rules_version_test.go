@@ -113,6 +113,24 @@ func TestVersionPause(t *testing.T) {
 	}
 }
 
+// TestVersionPauseOnTheWayDown: likewise, and the words name the line that is kept.
+func TestVersionPauseOnTheWayDown(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formedWith(sim37, 3, "a", "b", "c")
+		s := specOf(3, sim36)
+		s.PauseBeforeLast = true
+		w.Spec(s)
+		w.Until("two run it", soonEnough, func() bool { return w.running(sim36) == 2 })
+		w.run(time.Minute)
+		if w.running(sim37) != 1 || !strings.Contains(w.saidOfVersion(), "kept on 3.7.3") {
+			w.violate("%d members are left behind: %s", w.running(sim37), w.saidOfVersion())
+		}
+		w.Spec(specOf(3, sim37))
+		w.Await(3, soonEnough)
+		w.noneRefused()
+	})
+}
+
 // TestVersionOnlyHighMemberDies: during 3.6 to 3.5 the only member that would
 // tell of the downgrade is gone for good; its successor joins all the same.
 func TestVersionOnlyHighMemberDies(t *testing.T) {
@@ -129,13 +147,17 @@ func TestVersionOnlyHighMemberDies(t *testing.T) {
 	})
 }
 
-// TestVersionGrowsAmidDowngrade: another count, and a voter that is lost, come
-// before the downgrade goes on.
+// TestVersionGrowsAmidDowngrade: another count comes before a downgrade goes on.
 func TestVersionGrowsAmidDowngrade(t *testing.T) {
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim37, 3, "a", "b", "c", "d", "e")
-		w.Spec(specOf(3, sim36))
-		w.Until("one runs 3.6", soonEnough, func() bool { return w.running(sim36) == 1 })
+		s := specOf(3, sim36)
+		s.PauseBeforeLast = true // so that it does not end before
+		w.Spec(s)
+		w.Until("two run 3.6", soonEnough, func() bool { return w.running(sim36) == 2 })
+		s.MemberCount = 5
+		w.Spec(s)
+		w.Await(5, ConvergeWithin)
 		w.Spec(specOf(5, sim36))
 		w.Await(5, ConvergeWithin)
 		w.noneRefused()

@@ -108,14 +108,21 @@ func (g *generator) spoil(m *machine, v cluster.Version) {
 	}
 }
 
-// lastWish is what a person does at the end: mostly they bring the releases back
-// and have what was given up tried again.
+// lastWish is what a person does at the end: they bring the releases back, since
+// no host could take a member otherwise, and mostly have what was given up tried
+// again.
 func (g *generator) lastWish() {
 	x := &g.wishes
-	if !x.on || x.next().chance(0.2) {
+	if !x.on {
 		return
 	}
+	again := x.next().chance(0.8)
 	for _, m := range g.up() {
-		g.w.Repair(m, allReleases()...)
+		if again {
+			g.w.Repair(m, allReleases()...)
+			continue
+		}
+		g.w.Install(m, allReleases()...)
+		g.w.Break(m)
 	}
 }
