@@ -172,3 +172,68 @@ func TestAcceptedOptionsAreAFixedPoint(t *testing.T) {
 		}
 	})
 }
+
+// What a member cannot have is left out, and the rest is what it would be
+// without it.
+func TestFitOptions(t *testing.T) {
+	for _, c := range []struct {
+		version, given, want string
+		left                 int
+	}{
+		{"3.7.3", "", "", 0},
+		{"3.5.35", "quota-backend-bytes=1GiB nonsense=1 name=x warning-unary-request-duration=1s", "--quota-backend-bytes=1073741824", 3},
+		{"3.6.16", "feature-gates=FastLeaseKeepAlive=true,CompactHashCheck=true", "--feature-gates=CompactHashCheck=true", 1},
+		{"3.6.16", "feature-gates=FastLeaseKeepAlive=true", "", 1},
+		{"3.5.35", "feature-gates=LeaseCheckpoint=true enable-lease-checkpoint-persist=true snapshot-count=5", "--snapshot-count=5", 2},
+		{"3.7.3", "heartbeat-interval=300 snapshot-count=5", "--snapshot-count=5", 1},
+		{"3.7.3", "feature-gates=LeaseCheckpointPersist=true snapshot-count=5", "--snapshot-count=5", 1},
+	} {
+		given := map[string]string{}
+		for pair := range strings.FieldsSeq(c.given) {
+			name, value, _ := strings.Cut(pair, "=")
+			given[name] = value
+		}
+		before := maps.Clone(given)
+		settings, left := FitOptions(given, MustVersion(c.version))
+		var args []string
+		for _, s := range settings {
+			args = append(args, s.String())
+		}
+		if got := strings.Join(args, " "); got != c.want || len(left) != c.left || !maps.Equal(before, given) {
+			t.Errorf("%s with %s: %q, left %v", c.version, c.given, got, left)
+		}
+	}
+}
+
+// Whatever is asked for, something comes of it, and what comes of it is taken.
+func TestWhatFitsIsAccepted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := Version{3, rapid.IntRange(3, 8).Draw(t, "minor"), 5}
+		given := map[string]string{}
+		for _, o := range rapid.SliceOfN(rapid.SampledFrom(options), 0, 6).Draw(t, "options") {
+			given[o.Name] = anyValue(t, o)
+		}
+		settings, left := FitOptions(given, v)
+		again := map[string]string{}
+		for _, s := range settings {
+			again[s.Flag] = s.Value
+		}
+		if second, err := CheckOptions(again, v); err != nil || !slices.Equal(settings, second) {
+			t.Fatalf("%v became %v, %v", settings, second, err)
+		}
+		if _, err := CheckOptions(given, v); (err == nil) != (len(left) == 0) {
+			t.Fatalf("refused: %v, left out: %v", err, left)
+		}
+	})
+}
+
+func TestMeant(t *testing.T) {
+	for written, want := range map[string]string{
+		"snapshot-coumt": "snapshot-count", "quota_backend_bytes": "quota-backend-bytes", "QuotaBackendBytes": "quota-backend-bytes",
+		"electiontimeout": "election-timeout", "heartbeet-intervall": "heartbeat-interval", "xyz": "", "": "",
+	} {
+		if got := meant(written); want == "" && got != "" || want != "" && got != "; is "+want+" meant?" {
+			t.Errorf("%s: %q", written, got)
+		}
+	}
+}
