@@ -190,6 +190,19 @@ func TestVersionYoungCluster(t *testing.T) {
 	})
 }
 
+// TestVersionOldEntriesComeLater: a log of 3.6 that was found clean gets new
+// requests of version 2 from a member that is taken down to 3.5, and back.
+func TestVersionOldEntriesComeLater(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.formedWith(sim36, 3, "a", "b", "c")
+		w.Spec(specOf(3, sim35))
+		w.Until("one runs 3.5", soonEnough, func() bool { return w.running(sim35) == 1 })
+		w.Spec(specOf(3, sim37))
+		w.Await(3, soonEnough)
+		w.noneRefused()
+	})
+}
+
 // TestVersionDoesNotStart: on one host, with one and with three voters: it runs
 // the one before, is not replaced, and the release is not tried again until its
 // daemon is restarted.
@@ -257,14 +270,15 @@ func TestVersionNobodyBesideOneThatIsDown(t *testing.T) {
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim36, 5, "a", "b", "c", "d", "e")
 		down := w.Host("e")
-		w.Halt(down)
+		w.Break(down, sim36)
+		w.KillEtcd(down)
 		w.run(excuse + 5*time.Second)
 		w.Spec(specOf(5, sim37))
 		w.run(time.Minute)
 		if w.running(sim37) > 0 {
 			w.violate("%d members run 3.7", w.running(sim37))
 		}
-		w.Start(down)
+		w.Repair(down, releases()...)
 		w.Await(5, soonEnough)
 		w.noneRefused()
 	})
