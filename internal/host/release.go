@@ -20,8 +20,8 @@ func (h *Host) settleRelease(v cluster.Version) {
 }
 
 // v2Look is what was last found in the member's log. It is read again for
-// another process, and now and then while there is something; a log that is free of
-// it stays so under the releases that it is read for.
+// another process, now and then while there is something, and once the members
+// have agreed on 3.6 again: a log that is free of it stays so only from there on.
 type v2Look struct {
 	pid    int
 	at     time.Time
@@ -37,6 +37,13 @@ const v2Again = 2 * time.Second
 // such requests themselves, so it is asked of later ones only.
 func (h *Host) v2InLog(now cluster.HostState) *bool {
 	if h.o.Sources == nil || now.Status == nil || !now.Status.Version.AtLeast(3, 6) || now.Process.PID == 0 {
+		return nil
+	}
+	if !now.Status.ClusterVersion.AtLeast(3, 6) {
+		// A member of 3.5 can write such requests at any time, into this log too.
+		h.mu.Lock()
+		h.v2.pid, h.v2.answer = 0, nil
+		h.mu.Unlock()
 		return nil
 	}
 	answer, read := h.v2Known(now.Process.PID)

@@ -229,6 +229,12 @@ func TestV2InLogIsLookedAtOnce(t *testing.T) {
 		look("unknown", 3) // another process
 		answer(false)
 		look("clean", 3)
+		m.says(func(f *fakeMember) { f.agreed = v35.Base() })
+		look("unknown", 3) // a member of 3.5 may write any time
+		m.says(func(f *fakeMember) { f.agreed = v36.Base() })
+		look("unknown", 4)
+		answer(true)
+		look("found", 4)
 	})
 }
 
