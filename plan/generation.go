@@ -216,7 +216,7 @@ func (v *view) begin(c *cluster.Command) *Decision {
 			return d
 		}
 	}
-	for _, look := range []func(*cluster.Command) *Decision{v.wrongCount, v.mayRecover, v.lostAndAlive, v.promisersInSight, v.logsInSight} {
+	for _, look := range []func(*cluster.Command) *Decision{v.never, v.wrongCount, v.mayRecover, v.lostAndAlive, v.promisersInSight, v.logsInSight} {
 		if d := look(c); d != nil {
 			return d
 		}

@@ -45,7 +45,7 @@ func Queue(o *cluster.Observation, d Decision) []Waiting {
 				w.For = d.Reason
 			}
 		case before != "":
-			w.For = "command " + before + " comes first"
+			w.For = fmt.Sprintf("command %s comes first (etcd-manager-ctl delete-command %s takes that out of the queue)", before, before)
 		default:
 			w.Running, w.For = generationWaits(o, d, c)
 			before = c.Name

@@ -68,6 +68,23 @@ func (v *view) recoverCommand() string {
 	return v.survivorCommand(v.roster.Voters())
 }
 
+// recordedSurvivor is recoverCommand where no member gives a list: the voters are
+// those of the record. A host that came back without its data counts as gone.
+func (v *view) recordedSurvivor() string {
+	if v.intent.Generation == 0 || v.intent.State != cluster.IntentFounded {
+		return ""
+	}
+	var seats []cluster.Seat
+	for _, w := range v.intent.Voters {
+		s := cluster.Seat{Member: cluster.Member{ID: w.Member, PeerURLs: w.PeerURLs}, HostID: w.Host}
+		if h, ok := v.obs.Host(w.Host); ok && h.Disk == w.Disk {
+			s.Host = h
+		}
+		seats = append(seats, s)
+	}
+	return v.survivorCommand(seats)
+}
+
 // survivorCommand asks for a recovery from the furthest of the seats whose data
 // is in sight, and names the others as lost; empty: those in sight are a quorum,
 // or there is none.
@@ -134,6 +151,9 @@ func (v *view) noMembers() *Decision {
 	}
 	if len(carry) > 0 || len(quiet) > 0 {
 		d := wait(true, "no-quorum", "", "no member answers; waiting for the members to serve%s", because(carry))
+		if command := v.recordedSurvivor(); command != "" {
+			d = wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve%s; if what is missing is gone for good, the cluster can go on from what is left", because(carry))
+		}
 		if len(carry) == 0 {
 			d = wait(false, "no-quorum", "", "no member answers, and the hosts that carry them are not in sight: %s", strings.Join(quiet, ", "))
 		}

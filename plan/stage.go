@@ -219,14 +219,14 @@ func (v *view) generationVersion(c *cluster.Command, wrote cluster.Version, h *c
 	if want.IsZero() && v.spec != nil {
 		want = v.spec.EtcdVersion
 	}
-	reads := wrote.IsZero() || want.SameMinor(wrote) || want.Major == wrote.Major && want.Minor == wrote.Minor+1
+	reads := readsData(want, wrote)
 	switch {
 	case reads && h.CanRun(want):
 		return want, ""
 	case reads && !c.Version.IsZero():
 		return want, fmt.Sprintf("has no etcd %s, only %s", want, versions(h.Releases))
 	case !c.Version.IsZero():
-		return want, fmt.Sprintf("cannot restore data of etcd %s with etcd %s: etcd reads data of its own minor release and of the one before", wrote, want)
+		return want, cannotRead(wrote, want)
 	}
 	var best cluster.Version
 	for _, r := range h.Releases {
@@ -238,6 +238,15 @@ func (v *view) generationVersion(c *cluster.Command, wrote cluster.Version, h *c
 		return best, fmt.Sprintf("has no etcd that reads data of %s (it has %s)", wrote, versions(h.Releases))
 	}
 	return best, ""
+}
+
+// readsData: etcd serves data of its own line and of the one before.
+func readsData(r, wrote cluster.Version) bool {
+	return wrote.IsZero() || r.SameMinor(wrote) || r.Major == wrote.Major && r.Minor == wrote.Minor+1
+}
+
+func cannotRead(wrote, want cluster.Version) string {
+	return fmt.Sprintf("cannot restore data of etcd %s with etcd %s: etcd reads data of its own minor release and of the one before", wrote, want)
 }
 
 func (v *view) stageOn(c *cluster.Command, h *cluster.HostReport, run cluster.Version) *Decision {

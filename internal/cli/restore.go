@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -138,10 +140,16 @@ was written since the backup is not in it. Data is set aside, and
 			what := "the backup " + firstOf(args)
 			if undo {
 				what = fmt.Sprintf("what host %s set aside as %s", from, dir)
+				if strings.ContainsAny(dir, "\\\n") || filepath.Clean(dir) != dir || strings.Contains(dir, "..") {
+					return usage("etcdadm status shows it", "--dir %q is not the name of a directory that was set aside", dir)
+				}
 			}
 			if !q.yes {
 				warnRestore(c.ErrOrStderr(), o, what)
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
+			}
+			if c.Flags().Changed("members") && members < 1 {
+				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", members)
 			}
 			count, err := askForMembers(ctx, f, members)
 			if err != nil {
@@ -260,6 +268,9 @@ gone are named with --lost; one that still runs must not be.`,
 				}
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "name the furthest host with --from, those that are gone with --lost, and say --yes"}
 			}
+			if slices.Contains(q.lost, from) {
+				return usage("name those that are gone with --lost, and another one with --from", "host %s cannot be lost and be what the cluster goes on from", from)
+			}
 			o, err := q.look(ctx)
 			if err != nil && q.store == "" {
 				return err
@@ -267,6 +278,9 @@ gone are named with --lost; one that still runs must not be.`,
 			f, err := q.folder(ctx, o)
 			if err != nil {
 				return err
+			}
+			if c.Flags().Changed("members") && members < 1 {
+				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", members)
 			}
 			count, err := askForMembers(ctx, f, members)
 			if err != nil {

@@ -117,9 +117,9 @@ func (s *survivors) judge() {
 	s.Furthest = best.Host
 	var b strings.Builder
 	fmt.Fprintf(&b, "etcdadm recover --from %s", best.Host)
-	for _, id := range s.Unseen {
-		if slices.ContainsFunc(s.Voters, func(v cluster.Voter) bool { return v.Host == id }) {
-			fmt.Fprintf(&b, " --lost %s", id)
+	for _, v := range s.Voters { // those out of sight, and those that came back without their data
+		if v.Host != "" && v.Host != best.Host && (slices.Contains(s.Unseen, v.Host) || slices.Contains(s.Gone, v.Host)) {
+			fmt.Fprintf(&b, " --lost %s", v.Host)
 		}
 	}
 	s.Command = b.String() + " --yes"

@@ -1,0 +1,55 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// never ends a command that nothing could ever come of: a host that nobody has
+// heard of, a directory that its host has not set aside, a release that does not
+// read the data. Those behind it in the queue would wait for it for ever.
+func (v *view) never(c *cluster.Command) *Decision {
+	reject := func(format string, args ...any) *Decision {
+		return endCommand(c.Name, CommandRejected, fmt.Sprintf(format, args...))
+	}
+	if c.Kind == cluster.CommandRestore && c.Found != nil {
+		if wrote := c.Found.Version; !c.Version.IsZero() && !wrote.IsZero() && !readsData(c.Version, wrote) {
+			return reject("%s", cannotRead(wrote, c.Version))
+		}
+		return nil
+	}
+	if c.Kind != cluster.CommandRecover && c.Kind != cluster.CommandUndo {
+		return nil
+	}
+	h, inSight := v.obs.Host(c.Host)
+	switch {
+	case !inSight && !v.heardOf(c.Host):
+		return reject("no host %s is known; etcdadm status lists those that are", c.Host)
+	case slices.Contains(c.Lost, c.Host):
+		return reject("host %s cannot be lost and be what the cluster goes on from", c.Host)
+	case inSight && c.Kind == cluster.CommandUndo && v.intent != nil && h.UnderFence &&
+		!slices.ContainsFunc(h.SetAside, func(a cluster.SetAside) bool { return a.Name() == c.Dir }):
+		return reject("host %s has set nothing aside as %s; etcdadm status lists what it has", c.Host, c.Dir)
+	}
+	return nil
+}
+
+// heardOf: somebody has a record of the host.
+func (v *view) heardOf(id cluster.HostID) bool {
+	if _, gap := v.obs.HostGap(id); gap {
+		return true
+	}
+	if v.intent == nil {
+		return false
+	}
+	sets := v.intent.VoterSets()
+	for _, g := range v.intent.History {
+		sets = append(sets, g.Voters...)
+	}
+	sets = append(sets, founderVoters(v.intent))
+	return slices.ContainsFunc(sets, func(set []cluster.Voter) bool {
+		return slices.ContainsFunc(set, func(w cluster.Voter) bool { return w.Host == id })
+	})
+}
