@@ -27,8 +27,11 @@ func (w *World) Spec(s cluster.Spec) {
 	}
 }
 
-// wanted is the spec as the store has it.
+// wanted is the spec as the store has it, or every daemon.
 func (w *World) wanted() *cluster.Spec {
+	if w.static != nil {
+		return w.static
+	}
 	read, err := control.New(w.store, clusterName).ReadSpec(w.ctx)
 	if err != nil || read.Spec == nil {
 		w.violate("read the spec: %v", err)
