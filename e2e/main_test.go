@@ -133,15 +133,22 @@ func watchdog(in io.Reader) {
 // daemon may start an etcd while this looks.
 func endAll(dir string) error {
 	deadline := time.Now().Add(20 * time.Second)
+	killed := map[int]bool{}
 	for {
 		pids := processesOf(dir)
-		if len(pids) == 0 {
-			return nil
-		}
 		for _, pid := range pids {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("kill %d: %w", pid, err)
 			}
+			killed[pid] = true
+		}
+		for pid := range killed { // it has no arguments any more before its ports are free
+			if !ended(pid) {
+				pids = append(pids, pid)
+			}
+		}
+		if len(pids) == 0 {
+			return nil
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("processes %v of %s do not end", pids, dir)

@@ -19,6 +19,25 @@ func arguments(pid int) []string {
 	return strings.Split(string(bytes.TrimRight(data, "\x00")), "\x00")
 }
 
+// ended: no thread of the process is left that could hold its files open.
+func ended(pid int) bool {
+	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "stat"))
+	if err != nil {
+		return true
+	}
+	for _, path := range threads {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		_, rest, ok := strings.Cut(string(data), ") ") // behind the name, which may hold anything else
+		if ok && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X") {
+			return false
+		}
+	}
+	return true
+}
+
 // find returns the pids of the processes whose arguments fit.
 func find(fits func([]string) bool) []int {
 	entries, err := os.ReadDir("/proc")
