@@ -38,6 +38,10 @@ func (c *CountChange) On(s *Spec, before *CountChange) *CountChange {
 	if !c.Over(s) && (!before.Left(s) || c.Version != before.Version) {
 		return nil
 	}
+	if before.Left(s) && c.Members == s.MemberCount { // it is so already, and by a command
+		n := *before
+		return &n
+	}
 	return &CountChange{Members: c.Members, Was: s.MemberCount, Version: s.EtcdVersion}
 }
 

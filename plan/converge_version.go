@@ -180,7 +180,8 @@ func (v *view) roll(next stage) *Decision {
 		return d
 	}
 	if v.paused(next) {
-		return nil
+		// The others need not wait: they go to the very patch that is wanted.
+		next.move = func(r cluster.Version) bool { return r.SameMinor(next.to) && r != next.to }
 	}
 	for _, leading := range []bool{false, true} {
 		for _, s := range v.roster.Seats {

@@ -84,3 +84,28 @@ func (v *view) failedRelease(r cluster.Version) (cluster.HostID, bool) {
 	}
 	return "", false
 }
+
+// laterLine restarts the one founder of a generation made from data, whose
+// process dies at each start, with the release line above: the data may be of a
+// later line than anybody had on record, because it was taken from a host in the
+// middle of a change. No older release starts on it, and nothing else serves.
+func (v *view) laterLine(h *cluster.HostReport) *Decision {
+	if !v.stalled() || !h.UnderFence || h.Process.State != cluster.ProcessBackoff || !h.Local.HasData || h.Local.State != cluster.MemberStarted {
+		return nil
+	}
+	var to cluster.Version
+	for _, r := range h.Releases {
+		if r.Neighbours(h.Local.Version) && r.Compare(h.Local.Version) > 0 && r.Runnable() == nil && r.Compare(to) > 0 {
+			to = r
+		}
+	}
+	if to.IsZero() {
+		return nil
+	}
+	op := v.restart(h, fmt.Sprintf("etcd %s does not start on the data", h.Local.Version))
+	op.Version, op.Changes, op.Failed, op.Quarantined = to, true, true, v.intent.Quarantined
+	return &Decision{
+		Reason: fmt.Sprintf("the first member of generation %d does not start with etcd %s: restart it with %s, in case its data is of that line", v.intent.Generation, h.Local.Version, to), Again: later,
+		Action: &Action{Kind: ActHosts, Projection: &cluster.Projection{Voters: 1, VotersAfter: 1}, Ops: []HostOp{onHost(h, cluster.Guard{}, op)}},
+	}
+}

@@ -342,6 +342,9 @@ func (v *view) finishGeneration() *Decision {
 		}
 		return v.setAsideOp(h, "superseded", fmt.Sprintf("host %s carries a member of generation %d, which generation %d supersedes", h.Host, h.Local.Generation, in.Generation))
 	case h.Carries():
+		if d := v.laterLine(h); d != nil {
+			return d
+		}
 		return wait(true, "founding", "", "waiting for the first member of generation %d to serve on host %s: its process is %s%s", in.Generation, h.Host, processWords(h.Process), v.wayOut())
 	case h.Disk != f.Disk || h.Staged == nil || h.Staged.Token != in.Token || h.Staged.State != cluster.StageReady:
 		return v.beginAgain(h)

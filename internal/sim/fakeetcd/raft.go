@@ -66,6 +66,11 @@ func (p *Proc) receive(m *raftpb.Message) {
 				p.elapsed = 0
 			}
 		}
+		if es := m.GetEntries(); m.GetType() == raftpb.MsgApp && len(es) > 0 {
+			// The sender has no entry from before its raft snapshot to send: it would
+			// have sent that, and it is durable here before anything behind it.
+			p.coverFrom(cluster.MemberID(m.GetFrom()), es[0].GetIndex())
+		}
 		_ = p.rn.Step(m) // stale messages are errors, and of no consequence
 	})
 }

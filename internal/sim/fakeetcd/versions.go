@@ -160,9 +160,12 @@ func (p *Proc) unreadV2(index uint64) bool {
 }
 
 // coverBy takes over the raft snapshot of the leader where that covers an index.
-func (p *Proc) coverBy(index uint64) {
-	if leader := p.peer(p.lead); leader != nil && leader != p && index <= leader.firstKept && index > p.data.cut {
+func (p *Proc) coverBy(index uint64) { p.coverFrom(p.lead, index) }
+
+func (p *Proc) coverFrom(from cluster.MemberID, index uint64) {
+	if leader := p.peer(from); leader != nil && leader != p && index <= leader.firstKept && index > p.data.cut {
 		p.data.cut, p.data.refused = leader.firstKept, maps.Clone(leader.data.refused)
+		p.firstKept = leader.firstKept // and it has nothing older to send, should it lead
 	}
 }
 
