@@ -3,3 +3,6 @@
 package sim_test
 
 const raced = false
+
+// ordinary is how many seeds are run when nobody says.
+const ordinary = 100

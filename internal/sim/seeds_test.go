@@ -21,7 +21,7 @@ var (
 	oneSeed   = flag.Uint64("seed", 0, "run this seed only, and show its timeline with -v")
 	wanted    = flag.String("trace", "", "run the one seed until it gives this trace, some times at most")
 	whole     = flag.Bool("whole", false, "show the whole trace of the one seed in its timeline")
-	manySeeds = flag.Int("seeds", 100, "how many seeds to run")
+	manySeeds = flag.Int("seeds", ordinary, "how many seeds to run")
 	firstSeed = flag.Uint64("first-seed", 1, "the first of them")
 )
 
