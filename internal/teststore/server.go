@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -113,15 +114,23 @@ func (s *Server) Launch(ctx context.Context) error {
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = dieWithTest()
-	if err := cmd.Start(); err != nil {
+	ended, started := make(chan struct{}), make(chan error)
+	go func() {
+		// It dies with the thread that started it, so that thread is kept: others may
+		// end in a test, after they were in a network namespace.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended stays in cmd.ProcessState
+			close(ended)
+		}
+	}()
+	if err := <-started; err != nil {
 		return err
 	}
-	ended := make(chan struct{})
 	s.cmd, s.ended = cmd, ended
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // how it ended stays in cmd.ProcessState
-	}()
 	ctx, cancel := context.WithTimeout(ctx, startDeadline)
 	defer cancel()
 	return s.wait(ctx)
