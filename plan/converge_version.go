@@ -182,6 +182,9 @@ func (v *view) roll(next stage) *Decision {
 	if v.paused(next) {
 		// The others need not wait: they go to the very patch that is wanted.
 		next.move = func(r cluster.Version) bool { return r.SameMinor(next.to) && r != next.to }
+		if ok, d := v.mayRoll(next); !ok {
+			return d
+		}
 	}
 	for _, leading := range []bool{false, true} {
 		for _, s := range v.roster.Seats {

@@ -37,19 +37,19 @@ func (v *view) fallBack(run cluster.Running) *Decision {
 	return v.restartSeat(broken, fmt.Sprintf("restart the member of %s with etcd %s, as the others: %s (%s)", seatName(broken), to, why, processWords(broken.Host.Process)), op, nil)
 }
 
-// otherRelease restarts in place a member of a cluster of one or two voters that
-// does not start with the release that it was given: with the one that it ran
-// before, or, where nobody knows that any more, with the one that the spec asks for.
+// otherRelease gives a member of a cluster of one or two voters back the release
+// that it ran before, where it does not start with the one that it was given. Once
+// each: a member that starts with neither is not sent to and fro.
 func (v *view) otherRelease() *Decision {
-	if v.spec == nil || v.intent == nil || len(v.intent.Voters) > 2 {
+	if v.intent == nil || len(v.intent.Voters) > 2 {
 		return nil
 	}
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		s := cluster.Seat{Member: cluster.Member{ID: h.Local.Member}, Host: h, HostID: h.Host}
 		to := h.Local.Previous
-		if to.IsZero() {
-			to = v.spec.EtcdVersion
+		if to.IsZero() || to == h.FailedRelease {
+			continue
 		}
 		if h.Local.Generation != v.intent.Generation || !h.Local.Version.SameMinor(to) && !h.Local.Version.Neighbours(to) || h.Local.Version == to || !v.startsNot(s) || !h.CanRun(to) {
 			continue
@@ -88,9 +88,11 @@ func (v *view) failedRelease(r cluster.Version) (cluster.HostID, bool) {
 // laterLine restarts the one founder of a generation made from data, whose
 // process dies at each start, with the release line above: the data may be of a
 // later line than anybody had on record, because it was taken from a host in the
-// middle of a change. No older release starts on it, and nothing else serves.
+// middle of a change. No older release starts on it, and nothing else serves. A
+// backup says itself which release wrote it.
 func (v *view) laterLine(h *cluster.HostReport) *Decision {
-	if !v.stalled() || !h.UnderFence || h.Process.State != cluster.ProcessBackoff || !h.Local.HasData || h.Local.State != cluster.MemberStarted {
+	fromHost := v.intent.Source.Kind == cluster.SourceSurvivor || v.intent.Source.Kind == cluster.SourceSetAside
+	if !fromHost || !v.stalled() || !h.UnderFence || h.Process.State != cluster.ProcessBackoff || !h.Local.HasData || h.Local.State != cluster.MemberStarted {
 		return nil
 	}
 	var to cluster.Version

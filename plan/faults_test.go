@@ -226,7 +226,7 @@ func (w *world) hostFault(t *testing.T, d *datadriven.TestData, args []string) s
 	}
 	switch d.Cmd {
 	case "cannot-run":
-		hosts[0].cannotRun = strings.Join(rest, "")
+		hosts[0].cannotRun = rest
 		return ""
 	case "balks-at":
 		hosts[0].balksAt = strings.Join(rest, "")

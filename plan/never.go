@@ -29,7 +29,7 @@ func (v *view) never(c *cluster.Command) *Decision {
 		return reject("no host %s is known; etcdadm status lists those that are", c.Host)
 	case slices.Contains(c.Lost, c.Host):
 		return reject("host %s cannot be lost and be what the cluster goes on from", c.Host)
-	case inSight && c.Kind == cluster.CommandUndo && v.intent != nil && h.UnderFence &&
+	case inSight && c.Kind == cluster.CommandUndo && v.intent != nil && h.UnderFence && problem(h) == "" &&
 		!slices.ContainsFunc(h.SetAside, func(a cluster.SetAside) bool { return a.Name() == c.Dir }):
 		return reject("host %s has set nothing aside as %s; etcdadm status lists what it has", c.Host, c.Dir)
 	}

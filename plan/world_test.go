@@ -59,7 +59,7 @@ type worldHost struct {
 	ended      cluster.Progress // the end of its log, when the machine went off
 	jammed     bool             // what was set aside cannot be removed
 	v2         bool             // its log holds requests of version 2 of the API
-	cannotRun  string           // the release that ends at its start
+	cannotRun  []string         // the releases that end at their start
 	balksAt    string           // the option with which its member ends at its start
 	before     *[]string        // the options before, until the member served with the new ones
 	given      time.Time        // when it got these
@@ -151,7 +151,7 @@ func (w *world) advance(d time.Duration) {
 
 // ends: what the host starts its member with lets it end at once.
 func (h *worldHost) ends() bool {
-	return h.cannotRun == h.Local.Version.String() || h.balksAt != "" && slices.Contains(h.Local.Options, h.balksAt)
+	return slices.Contains(h.cannotRun, h.Local.Version.String()) || h.balksAt != "" && slices.Contains(h.Local.Options, h.balksAt)
 }
 
 // giveBack is what a host does by itself with options that its member does not

@@ -29,8 +29,13 @@ type v2Look struct {
 	answer *bool
 }
 
-// v2Again is how long an answer stands that there is something.
-const v2Again = 2 * time.Second
+// v2Again is how long an answer stands that there is something: a minute,
+// because the whole log is read for it, and v2AgainCut in a member that was
+// restarted so that it cuts a raft snapshot, which it does within seconds.
+const (
+	v2Again    = time.Minute
+	v2AgainCut = 2 * time.Second
+)
 
 // v2InLog is the answer that is known; nil: not yet. The log is read beside the
 // observation, because that can take longer than one may. Releases up to 3.5 write
@@ -46,7 +51,7 @@ func (h *Host) v2InLog(now cluster.HostState) *bool {
 		h.mu.Unlock()
 		return nil
 	}
-	answer, read := h.v2Known(now.Process.PID)
+	answer, read := h.v2Known(now.Process.PID, now.Local.Cut)
 	if read && !h.inBackground(logEndDeadline, func(ctx context.Context) { h.lookForV2(ctx, now.Process.PID, now.Local.Token) }) {
 		h.mu.Lock()
 		h.v2.under = false
@@ -56,14 +61,18 @@ func (h *Host) v2InLog(now cluster.HostState) *bool {
 }
 
 // v2Known is the last answer about a process, and whether it is to be read again.
-func (h *Host) v2Known(pid int) (answer *bool, read bool) {
+func (h *Host) v2Known(pid int, cut bool) (answer *bool, read bool) {
+	again := v2Again
+	if cut {
+		again = v2AgainCut
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	look := &h.v2
 	if look.pid != pid {
 		*look = v2Look{pid: pid, under: look.under}
 	}
-	stale := look.answer == nil || *look.answer && time.Since(look.at) >= v2Again
+	stale := look.answer == nil || *look.answer && time.Since(look.at) >= again
 	if stale && !look.under {
 		look.under, read = true, true
 	}

@@ -188,7 +188,8 @@ func (logReader) Received(string) time.Duration { return 0 }
 func (logReader) Room() int64                   { return 0 }
 
 // TestV2InLogIsLookedAtOnce: one look at a time, beside observations, again
-// after two seconds while there is something, and for another process.
+// after a minute while there is something, after two seconds in a member that is
+// to cut a raft snapshot, and for another process.
 func TestV2InLogIsLookedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := logReader{asked: make(chan struct{}, 100), answers: make(chan bool)}
@@ -215,26 +216,34 @@ func TestV2InLogIsLookedAtOnce(t *testing.T) {
 		look("unknown", 1) // not twice at once
 		answer(true)
 		look("found", 1)
-		later(time.Second)
+		later(59 * time.Second)
 		look("found", 1)
 		later(time.Second)
-		look("found", 2) // again after two seconds
+		look("found", 2) // again after a minute
+		answer(true)
+		d.must(1, cluster.Op{Kind: cluster.OpRestart, Cut: true})
+		look("unknown", 3)
+		answer(true)
+		later(time.Second)
+		look("found", 3)
+		later(time.Second)
+		look("found", 4) // again after two seconds
 		answer(false)
-		look("clean", 2)
+		look("clean", 4)
 		later(time.Minute)
-		look("clean", 2) // a clean log stays so
+		look("clean", 4) // a clean log stays so
 		m.mu.Lock()
 		m.pid++
 		m.mu.Unlock()
-		look("unknown", 3) // another process
+		look("unknown", 5) // another process
 		answer(false)
-		look("clean", 3)
+		look("clean", 5)
 		m.says(func(f *fakeMember) { f.agreed = v35.Base() })
-		look("unknown", 3) // a member of 3.5 may write any time
+		look("unknown", 5) // a member of 3.5 may write any time
 		m.says(func(f *fakeMember) { f.agreed = v36.Base() })
-		look("unknown", 4)
+		look("unknown", 6)
 		answer(true)
-		look("found", 4)
+		look("found", 6)
 	})
 }
 

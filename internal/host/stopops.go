@@ -56,6 +56,11 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if wal { // only the first start reads these, and no later one shall
 		launch.InitialCluster, launch.Founding = nil, false
 	}
+	if op.Failed && launch.Version != s.Launch.Version {
+		h.mu.Lock()
+		h.failedRelease = s.Launch.Version
+		h.mu.Unlock()
+	}
 	return h.relaunch(ctx, s, launch)
 }
 
@@ -71,11 +76,6 @@ func (h *Host) mayChangeRelease(ctx context.Context, op cluster.Op, runs cluster
 	if !op.Changes {
 		r := refused("the op restarts etcd %s, and host %s runs %s", op.Version, h.o.ID, runs)
 		return &r
-	}
-	if op.Failed {
-		h.mu.Lock()
-		h.failedRelease = runs
-		h.mu.Unlock()
 	}
 	if p := h.o.Process.Status().State; op.Version.SameMinor(runs) || p == cluster.ProcessBackoff || p == cluster.ProcessStopped {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 
 	"etcdadm.io/internal/blob/remote"
 )
@@ -85,13 +86,34 @@ func (s *Store) sendParts(ctx context.Context, name string, id *string, first []
 	return parts, err
 }
 
+// aborts is how often an upload is given up at most: a part that was on its way
+// can arrive after an abort and stay behind, so it is looked whether any did.
+const aborts = 3
+
 // abort gives up an upload, also when ctx has ended. It may fail, and then the bucket's lifecycle rule is what removes the parts;
-// the caller has an error of its own to tell.
+// the caller has an error of its own to tell. Source of the repetition: the S3 API's page about AbortMultipartUpload.
 func (s *Store) abort(ctx context.Context, name string, id *string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
-	_, _ = s.try(ctx, func(ctx context.Context, client *s3.Client) error {
-		_, err := client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
-		return err
-	})
+	for range aborts {
+		_, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
+			_, err := client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
+			return err
+		})
+		if err != nil && !noUpload(err) {
+			return
+		}
+		if _, err = s.try(ctx, func(ctx context.Context, client *s3.Client) error {
+			_, err := client.ListParts(ctx, &s3.ListPartsInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
+			return err
+		}); err != nil { // it is gone, or nobody can tell
+			return
+		}
+	}
+}
+
+// noUpload: the store knows no such upload, or none any more.
+func noUpload(err error) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && api.ErrorCode() == "NoSuchUpload"
 }
