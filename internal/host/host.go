@@ -100,6 +100,7 @@ type Host struct {
 	stageGiveUp      context.CancelCauseFunc
 	taken            *cluster.Taken
 	drill            *cluster.Taken
+	asking           map[*asking]struct{}
 }
 
 // New makes a host that does nothing yet.
@@ -116,7 +117,7 @@ func New(o Options) *Host {
 		booted: make(chan struct{}), turn: make(chan struct{}, 1), writer: make(chan struct{}, 1),
 		looking: make(chan struct{}, 1), changes: make(chan struct{}, 1), lost: make(chan struct{}, 1),
 		stray: make(chan struct{}, 1),
-		noted: map[string]cluster.Problem{},
+		noted: map[string]cluster.Problem{}, asking: map[*asking]struct{}{},
 	}
 }
 
@@ -176,6 +177,7 @@ func (h *Host) Run(ctx context.Context) error {
 		// What came at the same time is seen to in this order, not in one
 		// that select draws, which a replayed simulation would draw anew.
 		if changed || ready(h.o.Process.Changes()) {
+			h.cutAsking()
 			h.noticeLog()
 			h.changed()
 		}

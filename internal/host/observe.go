@@ -200,6 +200,8 @@ func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.Ho
 	var agreed cluster.Agreement
 	if asks(s, process) {
 		m := h.member()
+		ctx, done := h.whileRuns(ctx, process.PID)
+		defer done()
 		all.Go(func() { f.status = askStatus(ctx, m) })
 		if req.Versions {
 			all.Go(func() { agreed = askAgreed(ctx, m) })
@@ -260,14 +262,6 @@ func (h *Host) lookAtData(s State) (marked, wal bool, err error) {
 
 // errDiskStalls: unlike an error of the disk, it may be over at any time.
 var errDiskStalls = errors.New("the disk does not answer")
-
-// asks reports whether there is a member that could answer.
-func asks(s State, p cluster.Process) bool {
-	if s.Launch == nil || p.State == cluster.ProcessStopped {
-		return false
-	}
-	return s.Local.State == cluster.MemberStarting || s.Local.State == cluster.MemberStarted
-}
 
 func askStatus(ctx context.Context, m Member) *cluster.MemberStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
