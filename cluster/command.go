@@ -12,6 +12,10 @@ const (
 	CommandRecover CommandKind = "recover"
 	// CommandUndo asks for one made from data that was set aside.
 	CommandUndo CommandKind = "undo"
+	// CommandChange is no entry of the queue: it is how a change of version that
+	// halts a generation is carried out, by the same steps as the commands that ask
+	// for a new one.
+	CommandChange CommandKind = "change"
 	// CommandBackup asks for a backup of the running cluster.
 	CommandBackup CommandKind = "backup"
 )

@@ -12,6 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/snapshot"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -221,8 +223,8 @@ func TestOldEntriesInLogs(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfOtherLines restores snapshots of each release with the tool
-// of each, and takes it to the next line where ReadsSnapshot says that it is
+// TestSnapshotsOfOtherLines restores snapshots of each release as our restores
+// do, with the tool of each, and takes it to the next line where ReadsSnapshot says that it is
 // readable: then that has to work. What it refuses fails sooner or later.
 func TestSnapshotsOfOtherLines(t *testing.T) {
 	t.Parallel()
@@ -265,12 +267,13 @@ func restored(t *testing.T, c *testetcd.Cluster, file, reader string) bool {
 	}
 	m.Release = testetcd.Binary(t, reader)
 	m.DataDir = filepath.Join(t.TempDir(), "data")
-	tool := m.Release.Etcdutl
-	if !cluster.MustVersion(reader).Has(cluster.Etcdutl) {
-		tool = m.Release.Etcdctl
+	_, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
+		Snapshot: file, DataDir: m.DataDir, Name: m.Name, PeerURLs: []string{m.PeerURL}, Token: "restored",
+		Release: release.Release{Version: m.Release.Version, Dir: m.Release.Dir, Etcd: m.Release.Etcd, Etcdctl: m.Release.Etcdctl, Etcdutl: m.Release.Etcdutl},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	run(t, tool, "snapshot", "restore", file, "--data-dir", m.DataDir, "--name", m.Name,
-		"--initial-cluster", m.Name+"="+m.PeerURL, "--initial-advertise-peer-urls", m.PeerURL)
 	if c.Restart(ctx, 0) != nil {
 		return false
 	}

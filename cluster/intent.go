@@ -39,6 +39,9 @@ const (
 	SourceBackup   = "backup"
 	SourceSurvivor = "survivor"  // the data of a stopped member
 	SourceSetAside = "set-aside" // data that was moved away
+	// SourceHalted is the data of a member that was stopped together with all
+	// others of its generation.
+	SourceHalted = "halted"
 )
 
 // RevisionMargin is how far a generation begins above the highest revision that
@@ -110,7 +113,10 @@ type Intent struct {
 	// Pending are the changes of the voters that were written down before Next,
 	// that nobody wants any more or that another one came in between of, and
 	// whose call may still be on its way.
-	Pending     []VoterChange    `json:"pending,omitempty"`
+	Pending []VoterChange `json:"pending,omitempty"`
+	// Halt is a change of version that needs every member stopped. It is replaced,
+	// never changed in place.
+	Halt        *Halt            `json:"halt,omitempty"`
 	Lost        []HostID         `json:"lost,omitempty"`
 	CommandsRun []string         `json:"commandsRun,omitempty"`
 	History     []PastGeneration `json:"history,omitempty"`

@@ -77,7 +77,7 @@ type Op struct {
 	Founding   bool       `json:"founding,omitempty"`   // start: as the intent's founder
 	// Members is the membership that a joining member is started with.
 	Members     []Member `json:"members,omitempty"`
-	Version     Version  `json:"version,omitzero"`      // start, restart, downgrade
+	Version     Version  `json:"version,omitzero"`      // start, restart, downgrade; drill: another release than that of the backup
 	Changes     bool     `json:"changes,omitempty"`     // restart: Version is another one than it runs
 	Cut         bool     `json:"cut,omitempty"`         // restart: cut a raft snapshot at once
 	Failed      bool     `json:"failed,omitempty"`      // restart: what it runs does not start, and is not to be tried again
@@ -87,7 +87,7 @@ type Op struct {
 	Reason      string   `json:"reason,omitempty"`      // set-aside, stop, backup
 	Backup      string   `json:"backup,omitempty"`      // drill: its name; prune: the one that stands above
 	Dir         string   `json:"dir,omitempty"`         // prune: the directory, by its name
-	Command     string   `json:"command,omitempty"`     // stage, backup: the command that it is for
+	Command     string   `json:"command,omitempty"`     // stage, backup, drill: the command that it is for
 	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one
 }
 

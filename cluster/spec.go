@@ -38,6 +38,10 @@ type Spec struct {
 	// PauseBeforeLast keeps one voter on the release line that the cluster comes
 	// from, as a way back, until a person goes on.
 	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
+	// AcceptOutage is a person's word that EtcdVersion may be reached with every
+	// member stopped for a while: that version and when it was said, as
+	// [Consent] writes it. Of another version it says nothing.
+	AcceptOutage string `json:"acceptOutage,omitempty"`
 	// Options are etcd settings beyond what the daemon sets by itself, as flag
 	// names without dashes.
 	Options map[string]string `json:"options,omitempty"`
@@ -51,9 +55,24 @@ func (s Spec) DeadAfterOrDefault() time.Duration {
 	return DefaultDeadAfter
 }
 
+// Consent is the word for an outage on the way to a version, said at a time. Said
+// again it is another one, for which is tried again what had failed.
+func Consent(v Version, at time.Time) string {
+	return v.String() + " " + at.UTC().Format(time.RFC3339Nano)
+}
+
+// Consents is the word for the outage that goes for what the spec asks for;
+// empty: nobody gave it.
+func (s Spec) Consents() string {
+	if v, _, said := strings.Cut(s.AcceptOutage, " "); said && v == s.EtcdVersion.String() {
+		return s.AcceptOutage
+	}
+	return ""
+}
+
 // Equal reports whether both ask for the same.
 func (s Spec) Equal(o Spec) bool {
-	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold && s.PauseBeforeLast == o.PauseBeforeLast &&
+	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold && s.PauseBeforeLast == o.PauseBeforeLast && s.AcceptOutage == o.AcceptOutage &&
 		s.DeadAfter == o.DeadAfter && s.AutoRecoverAfter == o.AutoRecoverAfter && slices.Equal(s.Hosts, o.Hosts) && maps.Equal(s.Options, o.Options)
 }
 

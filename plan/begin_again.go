@@ -25,6 +25,9 @@ func (v *view) beginAgain(h *cluster.HostReport) *Decision {
 // giveUp ends a command whose source cannot be made ready. One whose generation
 // is written down already has not left everything as it was.
 func (v *view) giveUp(c *cluster.Command, why string) *Decision {
+	if !v.queued(c.Name) {
+		return wait(true, "no-founder", "", "%s", why)
+	}
 	if !v.wasRun(c.Name) {
 		return endCommand(c.Name, CommandRejected, why)
 	}

@@ -58,8 +58,10 @@ func convergeVersion(v *view) *Decision {
 	case CancelDowngrade:
 		return nil // the rule "downgrading" does that
 	}
-	why := []string{"the way there goes through an outage, which is not done by itself: " + next.Why}
-	return v.versionWaits("%s", strings.Join(append(why, path.Warnings...), "; "))
+	for _, w := range path.Warnings {
+		v.aside("version", "", "%s", w)
+	}
+	return v.beginHalt(run, next)
 }
 
 // VersionPath is the way from what the members in sight run to a version, as the
@@ -84,6 +86,9 @@ func (v *view) change(run cluster.Running) Change {
 		c.Hosts = append(c.Hosts, HostReleases{Host: s.Host.Host, Releases: s.Host.Releases})
 		if st := s.Host.Status; st != nil && st.StorageVersion.Compare(c.Storage) > 0 {
 			c.Storage = st.StorageVersion
+		}
+		if st := s.Host.Status; st != nil {
+			c.Size = max(c.Size, st.DBSize)
 		}
 	}
 	return c

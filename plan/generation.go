@@ -25,7 +25,13 @@ func generation(v *view) *Decision {
 		if founding {
 			return v.finishGeneration()
 		}
+		if halt := v.intent.Halted(); halt != nil {
+			return v.whileHalted(halt)
+		}
 		return nil
+	}
+	if halt := v.intent.Halted(); halt != nil {
+		return v.whileHalted(halt)
 	}
 	if d := v.endCommands(); d != nil {
 		return d
@@ -54,6 +60,9 @@ func generation(v *view) *Decision {
 // a further generation, which supersedes this one.
 func (v *view) finishOrSupersede(c *cluster.Command) *Decision {
 	d := v.finishGeneration()
+	if back := v.goBack(); c == nil && back != nil && d.Action == nil {
+		return back
+	}
 	if c == nil || !v.stuck(d) || len(d.Blockers) == 0 && v.repeats(c) && v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) < repeatPatience {
 		return d
 	}
@@ -185,6 +194,8 @@ func sourceWords(s cluster.Source) string {
 		return "the data of a survivor"
 	case cluster.SourceSetAside:
 		return "the data that was set aside as " + s.Dir
+	case cluster.SourceHalted:
+		return "all that the members had when they were stopped"
 	}
 	return s.Kind
 }
@@ -237,6 +248,8 @@ func commandWords(c *cluster.Command) string {
 		return "the data of host " + string(c.Host)
 	case cluster.CommandUndo:
 		return "what host " + string(c.Host) + " set aside as " + c.Dir
+	case cluster.CommandChange:
+		return "what the members had when they were stopped, of which host " + string(c.Host) + " has all,"
 	}
 	return "backup " + c.Backup
 }
@@ -245,6 +258,8 @@ func commandWords(c *cluster.Command) string {
 func (v *view) generationCommand(c *cluster.Command) string {
 	b := "etcdadm restore " + c.Backup
 	switch c.Kind {
+	case cluster.CommandChange:
+		return fmt.Sprintf("etcdadm upgrade %s --accept-outage", c.Version)
 	case cluster.CommandRecover:
 		b = "etcdadm recover --from " + string(c.Host)
 	case cluster.CommandUndo:
@@ -287,12 +302,15 @@ func (v *view) writeGeneration(c *cluster.Command, h *cluster.HostReport) *Decis
 	}
 	change := &IntentChange{Create: in}
 	if v.intent != nil {
+		in.Halt = v.haltAfter(c)
 		in.CommandsRun = append(slices.DeleteFunc(slices.Clone(v.intent.CommandsRun), func(n string) bool { return n == c.Name }), c.Name)
 		in.History = append(slices.Clone(v.intent.History), v.past())
 		change = &IntentChange{Replace: in}
 	}
 	reason := fmt.Sprintf("%s lies ready on host %s: write down generation %d", commandWords(c), h.Host, in.Generation)
-	if s.Source.Wrote.Compare(cluster.Version{}) > 0 && s.Source.Tool == "" {
+	if c.Kind == cluster.CommandChange { // so that it is known for sure that no client has seen anything of it, if it has to be given up
+		in.Quarantined = true
+	} else if s.Source.Wrote.Compare(cluster.Version{}) > 0 && s.Source.Tool == "" {
 		reason += "; no tool at hand can raise the revisions, so they go back"
 	}
 	return &Decision{Reason: reason, Again: soon, Action: &Action{Kind: ActIntent, Intent: change, Command: v.generationCommand(c)}}

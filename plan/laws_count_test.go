@@ -20,6 +20,10 @@ func wanted(o *cluster.Observation, in *cluster.Intent) *cluster.Spec {
 // count: what a command asked for is in the intent with its generation, unless a
 // person changed the spec since; and nothing else is.
 func (l *laws) count(in *cluster.Intent) {
+	if l.ofHalt(in) {
+		l.must(in.Count == nil || l.in.Count != nil && *in.Count == *l.in.Count, "a count that nobody asked for")
+		return
+	}
 	i := slices.IndexFunc(l.o.Commands, func(c cluster.Command) bool { return c.Name == in.CommandID })
 	if !l.must(i >= 0, "a generation of a command that is not in the queue") || l.o.Spec == nil {
 		return

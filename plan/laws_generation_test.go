@@ -50,6 +50,7 @@ func (l *laws) renewal(in *cluster.Intent) {
 	l.must(!l.seen || old.Cluster == 0 || l.roster.Cluster != old.Cluster || has(now), "the voters in sight are not in the history")
 	l.founderFit(h, s)
 	l.survivor(in, h)
+	l.fromHalted(in, h)
 	l.consent(in)
 }
 

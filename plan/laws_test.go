@@ -25,6 +25,7 @@ func brokenLaws(g Goal, o *cluster.Observation, d Decision) []string {
 	}
 	l.shape()
 	l.calm()
+	l.halted()
 	if d.Action.Kind == ActIntent {
 		l.intent(d.Action.Intent)
 		return l.broken
@@ -143,6 +144,7 @@ func (l *laws) intent(c *IntentChange) {
 	default:
 		l.must(l.o.Store.Marker, "a marker replaced that does not exist")
 		l.must(c.Replace.Order(l.o.Store.Intent) >= 0 && c.Replace.Nonce == l.in.Nonce, "an intent replaced by an older one")
+		l.halting(c.Replace)
 		l.closing(c.Replace)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -33,6 +34,8 @@ type Change struct {
 	// Unportable: a look at the keys found some that cannot be carried over by
 	// a Logical hop. Unknown leaves that look for later.
 	Unportable Answer `json:"unportable,omitempty"`
+	// Size is that of the largest database, in bytes; zero: not known.
+	Size int64 `json:"size,omitempty"`
 	// AcceptLoss: a person has read what cannot be carried over.
 	AcceptLoss bool `json:"acceptLoss,omitempty"`
 }
@@ -81,6 +84,8 @@ type Hop struct {
 	// Backup says which backup is taken; Clients what clients notice.
 	Backup  string `json:"backup,omitempty"`
 	Clients string `json:"clients"`
+	// Outage is about how long clients are not served; zero: they are.
+	Outage time.Duration `json:"outage,omitempty"`
 	// Loss is what is given up for certain; MayLose what is given up if there
 	// is any of it. Words, not sentences.
 	Loss    []string `json:"loss,omitempty"`
@@ -192,6 +197,9 @@ func (p Path) String() string {
 			fmt.Fprintf(&b, "   check: %s\n", check)
 		}
 		fmt.Fprintf(&b, "   backup: %s\n   clients: %s\n", cmp.Or(h.Backup, "none"), h.Clients)
+		if h.Outage > 0 {
+			fmt.Fprintf(&b, "   outage: about %s\n", h.Outage)
+		}
 		for _, loss := range h.Loss {
 			fmt.Fprintf(&b, "   lost: %s\n", loss)
 		}

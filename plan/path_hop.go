@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -13,6 +14,13 @@ const (
 	beforeRoll  = "one before the first restart"
 	// SAFETY.md, rule 20.
 	behindDoors = "the last one once every voter is quarantined or stopped; the new cluster is made from it"
+)
+
+// An outage is about as long as it takes to stop, to make a data directory and to
+// start two members, and grows with the data, which is copied, read and sent.
+const (
+	outageAtLeast = 5 * time.Second
+	outageBytes   = 25 << 20 // in a second
 )
 
 // hop fills a hop in: why, what is checked, what is backed up and what is lost.
@@ -74,6 +82,7 @@ func (c Change) physical(h *Hop) {
 	} else {
 		h.Clients += "; the tool cannot raise revisions, which go on from the last one"
 	}
+	h.Outage = (outageAtLeast + time.Duration(c.Size/outageBytes)*time.Second).Round(time.Second)
 	if c.V2Data == Yes {
 		h.Loss = []string{"keys of version 2 of the API, which are in no snapshot"}
 	}

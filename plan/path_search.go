@@ -158,7 +158,7 @@ func (c Change) edge(start, from, to cluster.Version) (HopKind, int) {
 		return RollDown, priceRoll
 	case from.SameMinor(to):
 		return "", 0
-	case marked || !to.ReadsSnapshot(from):
+	case !to.ReadsSnapshot(from):
 		return Logical, priceLoss
 	case c.V2Data == Yes:
 		return Physical, priceLossOfV2

@@ -121,7 +121,7 @@ func legal(h Hop, c Change) bool {
 		stopped := h.To.Minor == 5 && c.Auth == Yes || h.To.Minor == 6 && c.V2Data == Yes
 		return three && step == 1 && h.From.Patch >= floor && !stopped
 	case Physical:
-		return three && step != 0 && h.From.Minor >= 4 && h.To.Minor >= 4 && h.From.Minor != 7
+		return three && step != 0 && h.From.Minor >= 4 && h.To.Minor >= 4
 	case Logical:
 		return (h.From.Major != h.To.Major || step != 0)
 	case CancelDowngrade:

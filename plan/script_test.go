@@ -108,6 +108,12 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 	case "queue-keeps":
 		w.queue.keeps = true
 		return ""
+	case "unserved":
+		w.queue.unserved = "it does not start on the data"
+		return ""
+	case "served":
+		w.queue.unserved = ""
+		return ""
 	case "unqueue":
 		w.queue.commands = nil
 		return ""
@@ -230,6 +236,11 @@ func describeIntent(in *cluster.Intent) string {
 	}
 	if in.Quarantined {
 		b.WriteString(" quarantined")
+	}
+	if halt := in.Halt; halt != nil && halt.Ended != "" {
+		fmt.Fprintf(&b, " (halt %s ended: %s)", halt.ID, halt.Ended)
+	} else if halt != nil {
+		fmt.Fprintf(&b, " (halt %s)", halt.ID)
 	}
 	fmt.Fprintf(&b, " %s", in.State)
 	if in.State == cluster.IntentFounding {

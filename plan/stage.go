@@ -135,6 +135,8 @@ func asAsked(s *cluster.Staged, c *cluster.Command) bool {
 		return s.Source.Kind == cluster.SourceSurvivor
 	case cluster.CommandUndo:
 		return s.Source.Kind == cluster.SourceSetAside && s.Source.Dir == c.Dir
+	case cluster.CommandChange:
+		return s.Source.Kind == cluster.SourceHalted
 	}
 	known := c.Found != nil && c.Found.SHA256 != "" && s.Source.SHA256 != ""
 	return s.Source.Kind == cluster.SourceBackup && s.Source.Backup == c.Backup && (!known || s.Source.SHA256 == c.Found.SHA256)
@@ -219,7 +221,7 @@ func (v *view) generationVersion(c *cluster.Command, wrote cluster.Version, h *c
 	if want.IsZero() && v.spec != nil {
 		want = v.spec.EtcdVersion
 	}
-	reads := readsData(want, wrote)
+	reads := readsData(want, wrote) || c.Kind == cluster.CommandChange && want.ReadsSnapshot(wrote)
 	switch {
 	case reads && h.CanRun(want):
 		return want, ""
@@ -266,6 +268,8 @@ func (v *view) stageOn(c *cluster.Command, h *cluster.HostReport, run cluster.Ve
 		src.Kind = cluster.SourceSurvivor
 	case cluster.CommandUndo:
 		src.Kind = cluster.SourceSetAside
+	case cluster.CommandChange:
+		src.Kind = cluster.SourceHalted
 	default:
 		src.SHA256, src.Revision = c.Found.SHA256, c.Found.Revision
 	}

@@ -120,6 +120,8 @@ func (w *world) apply(o HostOp) error {
 		h.Local.Run = false
 	case cluster.OpStage:
 		return w.stage(h, o.Op)
+	case cluster.OpDrill:
+		return w.drill(h, o.Op)
 	case cluster.OpBackup:
 		return w.takeBackup(h, o.Op)
 	case cluster.OpSetAside:

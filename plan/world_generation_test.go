@@ -19,6 +19,7 @@ type worldQueue struct {
 	interval time.Duration
 	keeps    bool                      // the end of a command is recorded, and it is not taken out
 	broken   map[cluster.HostID]string // why staging fails on a host; "*": the source itself
+	unserved string                    // why another release does not serve a backup
 	slow     bool                      // staging goes on until it is told to end
 }
 
@@ -89,6 +90,9 @@ func (w *world) see(o *cluster.Observation) {
 func (w *world) stage(h *worldHost, op cluster.Op) error {
 	if op.Source.Kind == cluster.SourceSurvivor && h.Local.Run {
 		return fmt.Errorf("its member is not stopped")
+	}
+	if op.Source.Kind == cluster.SourceHalted && (!h.halted() || h.Intent.Halt.ID != op.Command) {
+		return fmt.Errorf("it is not halted for that")
 	}
 	w.minted++
 	s := &cluster.Staged{
@@ -166,6 +170,12 @@ func (w *world) readLog(h *worldHost, r *cluster.HostReport) {
 	c := w.clusterOf(h)
 	if c != nil && w.spec != nil && w.spec.AutoRecoverAfter > 0 {
 		r.Log = &cluster.Progress{Term: c.term, Index: c.index}
+	}
+	if c != nil && h.halted() {
+		r.Log = &cluster.Progress{Term: c.term, Index: c.index}
+		if h.stuck {
+			r.Log.Index /= 2
+		}
 	}
 	for _, q := range w.queue.commands {
 		if c == nil || q.Kind != cluster.CommandRecover {

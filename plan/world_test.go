@@ -164,7 +164,7 @@ func (h *worldHost) giveBack(now time.Time) {
 
 // runs reports whether the member's process runs on the host.
 func (h *worldHost) runs() bool {
-	return h.Local.State == cluster.MemberStarted && h.Local.Run && h.Local.HasData && !h.down && !h.dead && !h.ends()
+	return h.Local.State == cluster.MemberStarted && h.Local.Run && h.Local.HasData && !h.down && !h.dead && !h.ends() && !h.halted()
 }
 
 func (w *world) clusterOf(h *worldHost) *worldCluster {
@@ -297,7 +297,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 		return r
 	case h.Local.State != cluster.MemberStarted:
 		return r
-	case !h.Local.Run:
+	case !h.Local.Run || h.halted():
 		r.Process = cluster.Process{}
 		w.readLog(h, &r)
 		return r

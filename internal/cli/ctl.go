@@ -140,6 +140,9 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out 
 	} else if a.MemberCount == 0 || slices.Contains(c.given, "etcd-version") {
 		return usage("such as --etcd-version=3.6.16", "--etcd-version is required where no --member-count is given, and is not empty")
 	}
+	if err := c.consent(ctx, f, a.EtcdVersion); err != nil {
+		return err
+	}
 	spec, warnings, err := f.AmendSpec(ctx, a)
 	switch {
 	case errors.Is(err, cluster.ErrSpec) && spec.EtcdVersion.IsZero():
@@ -157,6 +160,20 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out 
 	}
 	fmt.Fprintf(out, "set cluster spec to %s\n", specText(spec))
 	return nil
+}
+
+// consent writes down that another version of a running cluster may take an outage:
+// with the predecessor, whose command this is, most changes do. A spec that cannot be
+// right is refused by the write of it.
+func (c *ctl) consent(ctx context.Context, f *control.Folder, to cluster.Version) error {
+	before, err := f.ReadSpec(ctx)
+	if err != nil || before.Spec == nil || to.Runnable() != nil {
+		return nil //nolint:nilerr // there is no cluster that could be changed, or the spec is what is to be mended
+	}
+	if before.Spec.EtcdVersion == to && before.Spec.AcceptOutage == "" {
+		return nil
+	}
+	return f.AcceptOutage(ctx, to)
 }
 
 // listCommands prints the commands that the predecessor has, too, as its own

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ import (
 // upgrade is what a person asks of the version of a running cluster.
 type upgrade struct {
 	queue
-	dryRun, pause, resume, rollback bool
+	dryRun, pause, resume, rollback, outage bool
 }
 
 func upgradeCommand() *cobra.Command {
@@ -31,6 +32,11 @@ another patch, up by one release line after another, or from 3.6 on down by
 etcd's own downgrade. --dry-run prints the way: each hop, what is checked, what
 is backed up, what clients notice, and what is missing.
 
+Where members cannot be restarted one after the other, such as over several
+release lines of which one is not installed, or down from 3.5, all are stopped, a
+new cluster of the other release is made from what they have, and clients are let
+in again. That takes --accept-outage; --dry-run tells about how long it will be.
+
 --pause-before-last keeps one voter on the old release line, as a way back:
 --resume goes on, --rollback goes back to the lowest version that a member runs.`,
 		Args: words(cobra.MaximumNArgs(1)),
@@ -41,7 +47,7 @@ is backed up, what clients notice, and what is missing.
 					asked++
 				}
 			}
-			if asked != 1 || u.pause && len(args) == 0 || u.dryRun && u.resume {
+			if asked != 1 || (u.pause || u.outage) && len(args) == 0 || u.dryRun && u.resume {
 				return usage("such as etcdadm upgrade 3.7.3", "say one thing: a version, --resume or --rollback")
 			}
 			if err := u.checkOutput(); err != nil {
@@ -61,6 +67,7 @@ is backed up, what clients notice, and what is missing.
 	c.Flags().Lookup("wait").Usage = "wait so long until every member runs the version, and tell each step"
 	c.Flags().BoolVar(&u.dryRun, "dry-run", false, "print the way, and change nothing")
 	c.Flags().BoolVar(&u.pause, "pause-before-last", false, "keep one voter on the old release line until --resume or --rollback")
+	c.Flags().BoolVar(&u.outage, "accept-outage", false, "stop all members for a while, where the version cannot be reached otherwise")
 	c.Flags().BoolVar(&u.resume, "resume", false, "go on after a pause")
 	c.Flags().BoolVar(&u.rollback, "rollback", false, "go back to the lowest version that a member runs")
 	return c
@@ -84,7 +91,7 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 		if u.dryRun {
 			return u.print(out, path, func(w io.Writer) { fmt.Fprint(w, path.String()) })
 		}
-		if why := unready(path); why != "" {
+		if why := unready(path, u.outage); why != "" {
 			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was changed: %s", why), Advice: fmt.Sprintf("etcdadm upgrade %s --dry-run prints the whole way", to)}
 		}
 	}
@@ -115,16 +122,21 @@ func rollbackTo(o *cluster.Observation) (cluster.Version, error) {
 }
 
 // unready says why a way cannot be begun; empty: it can.
-func unready(p plan.Path) string {
+func unready(p plan.Path, outage bool) string {
 	why := p.Problems
 	for _, m := range p.Missing {
 		why = append(why, m.String())
 	}
 	for _, h := range p.Hops {
-		if !h.Kind.Rolls() {
-			why = append(append(why, "the way goes through an outage, which is not done by itself: "+h.Why), p.Warnings...)
-			break
+		switch {
+		case h.Kind.Rolls(), h.Kind == plan.Physical && outage:
+			continue
+		case h.Kind == plan.Physical:
+			why = append(append(why, fmt.Sprintf("the way goes through an outage of about %s, which --accept-outage takes: %s", h.Outage, h.Why)), p.Warnings...)
+		default:
+			why = append(append(why, "the way copies key by key, which is not done by itself: "+h.Why), p.Warnings...)
 		}
+		break
 	}
 	return strings.Join(why, "; ")
 }
@@ -148,6 +160,11 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 	if u.resume {
 		fmt.Fprintln(out, "the last voter follows")
 		return nil
+	}
+	if u.outage {
+		if err := f.AcceptOutage(ctx, to); err != nil {
+			return err
+		}
 	}
 	spec, warnings, err := f.AmendSpec(ctx, control.Amend{EtcdVersion: to})
 	if err != nil {
@@ -179,15 +196,18 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 		if run.Low == to && run.High == to && !run.Downgrade && len(run.Unseen) == 0 {
 			return told{done: true, why: fmt.Sprintf("every member runs etcd %s", to)}
 		}
+		if in := o.Intent(); in != nil && in.Halt != nil && in.Halt.Ended != "" && in.Halt.Wanted == to && in.Halt.Consent == o.Spec.Consents() && len(run.Unseen) == 0 && run.Low == in.Halt.From {
+			return told{why: in.Halt.Ended, err: &Failure{Code: ExitError, Err: fmt.Errorf("the change to etcd %s was taken back, and every member runs %s: %s", to, run.Low, in.Halt.Ended)}}
+		}
 		why := d.Reason
 		for _, b := range d.Blockers {
 			switch b.Code {
 			case "version-paused":
 				return told{done: true, why: b.Sentence}
-			case "version":
+			case "version", "version-outage":
 				why = b.Sentence
 			}
 		}
-		return told{why: why, say: d.Rule == "converge-version" || d.Rule == "downgrading" || why != d.Reason}
+		return told{why: why, say: slices.Contains([]string{"converge-version", "downgrading", "generation", "lift", "open-up"}, d.Rule) || why != d.Reason}
 	})
 }

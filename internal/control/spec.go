@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
@@ -31,8 +32,10 @@ type settings struct {
 	Hold  bool             `json:"hold,omitempty"`
 	// PauseBeforeLast keeps one voter on the release line that a change of version
 	// comes from.
-	PauseBeforeLast bool   `json:"pauseBeforeLast,omitempty"`
-	DeadAfter       string `json:"deadAfter,omitempty"` // Go's notation, and d for days
+	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
+	// AcceptOutage is a person's word for an outage on the way to a version.
+	AcceptOutage string `json:"acceptOutage,omitempty"`
+	DeadAfter    string `json:"deadAfter,omitempty"` // Go's notation, and d for days
 	// AutoRecoverAfter is in the same notation.
 	AutoRecoverAfter string            `json:"autoRecoverAfter,omitempty"`
 	Options          map[string]string `json:"options,omitempty"`
@@ -119,7 +122,7 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, malformed(keySettings, adviceSpec, err)
 	}
-	spec.Hosts, spec.Hold, spec.PauseBeforeLast, spec.Options = s.Hosts, s.Hold, s.PauseBeforeLast, s.Options
+	spec.Hosts, spec.Hold, spec.PauseBeforeLast, spec.AcceptOutage, spec.Options = s.Hosts, s.Hold, s.PauseBeforeLast, s.AcceptOutage, s.Options
 	if s.DeadAfter != "" {
 		if spec.DeadAfter, err = duration.Parse(s.DeadAfter); err != nil {
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("deadAfter: %w", err))
@@ -130,7 +133,7 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("autoRecoverAfter: %w", err))
 		}
 	}
-	for _, name := range []string{"hosts", "hold", "pauseBeforeLast", "deadAfter", "autoRecoverAfter", "options"} {
+	for _, name := range []string{"hosts", "hold", "pauseBeforeLast", "acceptOutage", "deadAfter", "autoRecoverAfter", "options"} {
 		l.raw(name)
 	}
 	return unknownKeys(keySettings, l), nil
@@ -144,7 +147,7 @@ func (f *Folder) WriteSpec(ctx context.Context, spec cluster.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("write the spec: %w", err)
 	}
-	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, PauseBeforeLast: spec.PauseBeforeLast, Options: spec.Options}
+	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, PauseBeforeLast: spec.PauseBeforeLast, AcceptOutage: spec.AcceptOutage, Options: spec.Options}
 	if spec.AutoRecoverAfter > 0 {
 		s.AutoRecoverAfter = spec.AutoRecoverAfter.String()
 	}
@@ -203,6 +206,15 @@ func (f *Folder) Hold(ctx context.Context, hold bool) error {
 // version, and leaves the rest of the settings as they are.
 func (f *Folder) PauseBeforeLast(ctx context.Context, pause bool) error {
 	return f.setSwitch(ctx, "pauseBeforeLast", pause, func(s settings) bool { return s.PauseBeforeLast })
+}
+
+// AcceptOutage writes down a person's word that a version may be reached with every
+// member stopped for a while. It comes before the version is written, so that no
+// daemon sees the version alone. It is another word each time.
+func (f *Folder) AcceptOutage(ctx context.Context, to cluster.Version) error {
+	return f.amendSettings(ctx, "acceptOutage", func(settings) (any, error) {
+		return cluster.Consent(to, time.Now()), nil
+	})
 }
 
 func (f *Folder) setSwitch(ctx context.Context, name string, on bool, is func(settings) bool) error {

@@ -61,6 +61,31 @@ func (d Drill) Run(ctx context.Context, name backup.Name) (b backupstore.Backup,
 	return b, drilled, note, err
 }
 
+// Rehearse restores a backup with the tool of another release, and sees that this
+// release serves the same. Nothing is kept of it: a backup is not proven by that,
+// nor found bad.
+func (d Drill) Rehearse(ctx context.Context, name backup.Name, with cluster.Version) error {
+	dir, err := os.MkdirTemp(d.Parent, "etcdadm-drill-")
+	if err != nil {
+		return fmt.Errorf("make room for the rehearsal: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, fileSnapshot)
+	if _, err := d.Catalogue.Fetch(ctx, name, file, d.Identities, backupstore.ThrownAway, nil); err != nil {
+		return err
+	}
+	r, err := d.Finder.Find(ctx, with.String())
+	if err != nil {
+		return fmt.Errorf("find etcd %s: %w", with, err)
+	}
+	sum, err := trailer(file)
+	if err != nil {
+		return err
+	}
+	_, err = snapshot.Drill(ctx, snapshot.DrillOptions{Snapshot: file, Verified: sum, Site: filepath.Join(dir, "site"), Release: r})
+	return err
+}
+
 func (d Drill) restore(ctx context.Context, b backupstore.Backup, file, site string) (snapshot.Drilled, error) {
 	r, err := d.Finder.Find(ctx, b.Meta.EtcdVersion.String())
 	if err != nil {
@@ -79,7 +104,7 @@ func (d Drill) restore(ctx context.Context, b backupstore.Backup, file, site str
 }
 
 // Drill implements host.Sources.
-func (s *sources) Drill(ctx context.Context, name string) (cluster.Backup, error) {
+func (s *sources) Drill(ctx context.Context, name string, with cluster.Version) (cluster.Backup, error) {
 	n, err := backup.ParseName(name)
 	if err != nil {
 		return cluster.Backup{}, err
@@ -89,6 +114,9 @@ func (s *sources) Drill(ctx context.Context, name string) (cluster.Backup, error
 		return cluster.Backup{}, err
 	}
 	d := Drill{Catalogue: s.catalogue, Identities: ids, Finder: s.d.releases.finder, Parent: s.d.disk.StateDir(), Host: s.d.id}
+	if !with.IsZero() {
+		return cluster.Backup{Name: name}, withKeyHint(d.Rehearse(ctx, n, with))
+	}
 	b, _, note, err := d.Run(ctx, n)
 	s.d.watch.drills.WithLabelValues(resultOf(err)).Inc()
 	if err != nil {

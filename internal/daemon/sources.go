@@ -129,7 +129,7 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 			return src, fmt.Errorf("fetch backup %s: %w", name, withKeyHint(err))
 		}
 		return src, nil
-	case cluster.SourceSurvivor, cluster.SourceSetAside:
+	case cluster.SourceSurvivor, cluster.SourceSetAside, cluster.SourceHalted:
 		from := s.d.disk.DataDir(o.From)
 		if src.Kind == cluster.SourceSetAside {
 			var err error
@@ -191,11 +191,13 @@ func trailer(file string) (string, error) {
 }
 
 // tool is the release whose tool restores: the one that wrote the data, else
-// the newest of its minor, else the one that is to run it.
+// the newest of its minor, else the one that is to run it. Across lines it is the
+// one that is to run it: that is what reads the snapshot.
 func (s *sources) tool(ctx context.Context, o host.StageOrder) (release.Release, error) {
 	best := o.Version
 	for _, v := range s.d.releases.versions() {
 		switch {
+		case o.Source.Kind == cluster.SourceHalted:
 		case v == o.Source.Wrote:
 			best = v
 		case best != o.Source.Wrote && v.SameMinor(o.Source.Wrote) && (!best.SameMinor(o.Source.Wrote) || v.Compare(best) > 0):

@@ -239,7 +239,7 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 	defer cancel()
 	if !s.wantsRun() {
 		end := h.o.Process.Stop
-		if s.Local.Generation < s.floor() {
+		if s.Local.Generation < s.floor() || s.halt() != nil {
 			end = h.o.Process.Kill
 		}
 		if err := end(ctx); err != nil {

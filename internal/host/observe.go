@@ -93,12 +93,14 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 		return false, &cluster.ObserveReply{Refused: h.refusal()}
 	}
 	intent := h.acceptable(req.Intent)
+	before := h.snapshot()
 	err := h.save(ctx, func(s *State) {
 		if fenced {
 			s.Promised = req.Fence
 		}
 		if intent != nil {
 			s.Intent = intent
+			s.unhalt()
 			if s.Local.State != cluster.MemberNone && s.Local.Generation < intent.Generation {
 				s.Local.Run = false
 			}
@@ -110,7 +112,7 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 	if fenced {
 		h.useFence()
 	}
-	h.stopSuperseded()
+	h.followIntent(before)
 	return fenced, nil
 }
 
@@ -149,13 +151,24 @@ func (h *Host) foundings(s State, in *cluster.Intent) string {
 	return fmt.Sprintf("%s, and carries a member of generation %d of cluster %s, which is not in its history", shown, s.Local.Generation, s.Local.Cluster)
 }
 
-// stopSuperseded stops a member of a generation that was superseded (rule 13).
-// It is done beside the observation, which says that the process still runs.
-// The caller holds the turn.
-func (h *Host) stopSuperseded() {
+// followIntent stops a member of a generation that was superseded (rule 13) or is
+// halted, and starts one again whose halt was taken back. It is done beside the
+// observation, which says what was before. The caller holds the turn.
+func (h *Host) followIntent(before State) {
 	s := h.snapshot()
-	if s.Launch == nil || s.wantsRun() || s.Local.Generation >= s.floor() ||
-		h.o.Process.Status().State == cluster.ProcessStopped {
+	stopped := h.o.Process.Status().State == cluster.ProcessStopped
+	switch {
+	case s.Launch == nil:
+		return
+	case stopped && before.halt() != nil && s.wantsRun():
+		h.goOn(before, s)
+		return
+	case stopped || s.wantsRun():
+		return
+	case s.halt() != nil:
+		h.obeyHalt(s)
+		return
+	case s.Local.Generation >= s.floor():
 		return
 	}
 	t := h.begin(cluster.Op{Kind: cluster.OpStop, Generation: s.Local.Generation, Reason: "superseded"}, s.Promised)

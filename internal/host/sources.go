@@ -35,8 +35,10 @@ type Sources interface {
 	// takes away those that are not kept any longer.
 	Backup(ctx context.Context, l Launch, o BackupOrder) (cluster.Backup, error)
 	// Drill restores a backup into an etcd that is thrown away, compares what it
-	// serves with what was recorded, and keeps the result beside the backup.
-	Drill(ctx context.Context, name string) (cluster.Backup, error)
+	// serves with what was recorded, and keeps the result beside the backup. With
+	// another release than that of the backup (zero: the backup's) it tells whether
+	// that serves what the backup holds, and keeps nothing.
+	Drill(ctx context.Context, name string, with cluster.Version) (cluster.Backup, error)
 	// Received tells how long ago the member of a token finished receiving a
 	// snapshot from raft's leader; zero: it did not, or that cannot be seen.
 	Received(token string) time.Duration

@@ -38,6 +38,9 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	case op.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.State != cluster.MemberStarted):
 		return refused("host %s does not hold a stopped member whose data could be read", s.Host)
 	}
+	if why := h.notHalted(op, s); why != "" {
+		return refused("%s", why)
+	}
 	if reason, hint := h.obstacle(s); reason != "" {
 		return refusedWithHint(hint, "%s", reason)
 	}
@@ -120,6 +123,8 @@ func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged)
 		end.State = cluster.StageCut
 	case err != nil:
 		end.State, end.Reason, end.Hopeless = cluster.StageFailed, err.Error(), errors.Is(err, ErrBadSource)
+	case o.Source.Kind == cluster.SourceHalted && (s.halt() == nil || s.halt().ID != begun.Command || s.Local.Token != o.From):
+		end.State, end.Reason = cluster.StageFailed, "the halt was taken back meanwhile"
 	case o.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.Token != o.From):
 		end.State, end.Reason = cluster.StageFailed, "the member whose data was read was started meanwhile"
 	default:
@@ -191,7 +196,7 @@ func (h *Host) dropUnfinished(ctx context.Context) {
 // unstage drops what was made of the log of a member that is to run again: it
 // may write more (SAFETY.md, rule 15). Part of the change that has it run.
 func (s *State) unstage() {
-	if s.Staged != nil && s.Staged.Source.Kind == cluster.SourceSurvivor {
+	if s.Staged != nil && (s.Staged.Source.Kind == cluster.SourceSurvivor || s.Staged.Source.Kind == cluster.SourceHalted) {
 		s.Staged = nil
 	}
 }
@@ -287,16 +292,16 @@ func (h *Host) takeDrill(op cluster.Op) cluster.ApplyReply {
 		h.mu.Unlock()
 		return done("it was so already")
 	}
-	begun := cluster.Taken{Running: true, Began: time.Now().UTC().Round(0), Reason: "drill"}
+	begun := cluster.Taken{Running: true, Began: time.Now().UTC().Round(0), Reason: "drill", Command: op.Command}
 	h.drill = &begun
 	h.mu.Unlock()
 	ok := h.inBackground(stageDeadline, func(ctx context.Context) {
-		b, err := h.o.Sources.Drill(ctx, op.Backup)
+		b, err := h.o.Sources.Drill(ctx, op.Backup, op.Version)
 		end := begun
 		end.Running, end.Ended = false, time.Now().UTC().Round(0)
 		if err != nil {
 			end.Error = err.Error()
-			h.o.Log.Error("a backup was tried out and cannot be relied on, or could not be tried out", "backup", op.Backup, "err", err)
+			h.o.Log.Error("a backup was tried out and cannot be relied on, or could not be tried out", "backup", op.Backup, "with", op.Version, "err", err)
 		} else {
 			end.Backup = &b
 			h.o.Log.Info("backup tried out in an etcd that was thrown away: it is good", "backup", op.Backup, "took", end.Ended.Sub(end.Began).Round(time.Millisecond))

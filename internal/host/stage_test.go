@@ -58,7 +58,7 @@ func (x *stager) Backup(context.Context, host.Launch, host.BackupOrder) (cluster
 	return cluster.Backup{}, errors.New("not here")
 }
 
-func (x *stager) Drill(context.Context, string) (cluster.Backup, error) {
+func (x *stager) Drill(context.Context, string, cluster.Version) (cluster.Backup, error) {
 	return cluster.Backup{}, errors.New("not here")
 }
 func (x *stager) Received(string) time.Duration { return 0 }

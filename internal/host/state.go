@@ -134,8 +134,16 @@ func (s State) floor() uint64 {
 // wantsRun reports whether the record says that the member is to run.
 func (s State) wantsRun() bool {
 	l := s.Local
-	return s.Launch != nil && l.Run && l.Generation >= s.floor() && s.Journal == nil &&
+	return s.Launch != nil && l.Run && l.Generation >= s.floor() && s.Journal == nil && s.halt() == nil &&
 		(l.State == cluster.MemberStarting || l.State == cluster.MemberStarted)
+}
+
+// halt is what stops the member for the time being; nil: nothing does.
+func (s State) halt() *cluster.Halt {
+	if h := s.Intent.Halted(); h != nil && s.Local.Generation == h.Generation {
+		return h
+	}
+	return nil
 }
 
 // carried reports whether this disk gave up the member before.

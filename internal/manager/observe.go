@@ -46,7 +46,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m := t.m
 	began := time.Now()
 	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
-	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Spec: m.knownSpec(), Log: m.recovering(), Versions: t.last.VersionsWanted()}
+	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Spec: m.knownSpec(), Log: m.recovering() || t.intent.Halted() != nil, Versions: t.last.VersionsWanted()}
 	var l look
 	var both sync.WaitGroup
 	both.Go(func() { l = m.storeNowOrLately(ctx) })

@@ -211,7 +211,7 @@ func (x simSources) Backup(ctx context.Context, l host.Launch, o host.BackupOrde
 }
 
 // Drill implements host.Sources.
-func (x simSources) Drill(ctx context.Context, name string) (cluster.Backup, error) {
+func (x simSources) Drill(ctx context.Context, name string, with cluster.Version) (cluster.Backup, error) {
 	w := x.d.w
 	ctx, cancel := context.WithTimeout(ctx, stalled)
 	defer cancel()
@@ -221,6 +221,9 @@ func (x simSources) Drill(ctx context.Context, name string) (cluster.Backup, err
 	}
 	if err != nil {
 		return b, err
+	}
+	if !with.IsZero() {
+		return b, x.rehearse(ctx, with)
 	}
 	w.mu.Lock()
 	w.drilled = time.Now()
@@ -365,4 +368,17 @@ func (w *World) origin(token string) *fakeetcd.Snapshot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.origins[token]
+}
+
+// rehearse tries out whether a release serves the data of another line.
+func (x simSources) rehearse(ctx context.Context, with cluster.Version) error {
+	w := x.d.w
+	way := w.links.next("rehearse " + x.d.link)
+	if !w.pause(ctx, way.within(20*time.Millisecond, 2*time.Second), way) {
+		return fmt.Errorf("try etcd %s out: %w", with, context.Cause(ctx))
+	}
+	if x.d.m.lacks(with) {
+		return fmt.Errorf("etcd %s does not start", with)
+	}
+	return nil
 }

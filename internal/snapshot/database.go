@@ -40,6 +40,7 @@ const (
 	metaFinishedCompact  = "finishedCompactRev"
 
 	clusterVersionKey = "clusterVersion"
+	downgradeKey      = "downgrade" // 3.5
 	authEnabledKey    = "authEnabled"
 )
 

@@ -33,6 +33,17 @@ func restoreOnExcerpt(ctx context.Context, o RestoreOptions, s *site, tool Tool,
 	}
 	args := o
 	args.Snapshot = before
+	if h, err := peek(before); err != nil {
+		return err
+	} else if tool.below(h) {
+		args.Snapshot = s.path("excerpt.unmarked")
+		if err := copyFile(ctx, before, args.Snapshot); err != nil {
+			return err
+		}
+		if err := unmark(args.Snapshot); err != nil {
+			return err
+		}
+	}
 	if err := tool.run(ctx, s, restoreArgs(args, data, bump)...); err != nil {
 		return err
 	}

@@ -216,6 +216,9 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 		stop := reportGrowth(filepath.Join(data, "member", "snap", "db"), size, o.Progress)
 		err = tool.run(ctx, s, restoreArgs(o, data, bump)...)
 		stop()
+		if err == nil && tool.below(h) {
+			err = unmark(filepath.Join(data, "member", "snap", "db"))
+		}
 	}
 	if err != nil {
 		return Restored{}, err

@@ -1,0 +1,370 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// A change of version that members cannot be rolled to is a new generation made
+// from all that the old one has (docs/adr/017-any-version.md): its members are
+// halted, all at once and by a record in the intent; the next generation is made
+// ready from the data of the furthest; and then it is written down, over that very
+// record. Until then the halt can be taken back, and the members go on as they were.
+
+const (
+	// haltPatience is how long the members may take to stop, and a host to come
+	// back, before the halt is taken back.
+	haltPatience = 30 * time.Second
+	// haltMost is how long a halt may last in all. It grows with the data, and
+	// whoever consented was told about how long it takes.
+	haltMost = 15 * time.Minute
+	// rehearsedFor is how long a rehearsal counts.
+	rehearsedFor = time.Hour
+)
+
+// beginHalt stops all members for a hop that cannot be rolled, once everything
+// that can be known before is known to be in order.
+func (v *view) beginHalt(run cluster.Running, next Hop) *Decision {
+	for _, look := range []func(cluster.Running, Hop) string{v.mayNotHalt, v.cannotCarry} {
+		if why := look(run, next); why != "" {
+			return v.versionWaits("%s", why)
+		}
+	}
+	if consent := v.spec.Consents(); consent == "" {
+		v.aside("version-outage", fmt.Sprintf("etcdadm upgrade %s --accept-outage", v.spec.EtcdVersion),
+			"the members run etcd %s and the spec asks for %s: %s; clients are not served for a while, so a person has to accept that", v.runningWords(), v.spec.EtcdVersion, next.Why)
+		return nil
+	}
+	if d := v.tooFewRun(next.To); d != nil {
+		return v.versionWaits("%s", d.Reason)
+	}
+	if d := v.rehearse(run, next); d != nil {
+		return d
+	}
+	if v.unrehearsed(next) { // and nothing to do about it now, as an aside says
+		return nil
+	}
+	in, n := v.intent.Clone(), len(v.roster.Voters())
+	in.Halt = &cluster.Halt{
+		ID: fmt.Sprintf("change-%d-%d", in.Generation, in.Write+1), Generation: in.Generation, // each write is counted once
+		From: run.High, To: next.To, Wanted: v.spec.EtcdVersion, Consent: v.spec.Consents(), At: v.obs.At,
+	}
+	return &Decision{
+		Reason: fmt.Sprintf("%s: stop all members, to make generation %d from what they have", next.Why, v.nextGeneration()), Again: soon,
+		Action: &Action{
+			Kind: ActIntent, Intent: &IntentChange{Replace: in}, Command: v.upgradeCommand() + " --accept-outage",
+			Projection: &cluster.Projection{Voters: n, Up: len(v.roster.Up()), VotersAfter: n},
+		},
+	}
+}
+
+// mayNotHalt says what keeps the members from being stopped for a hop; empty:
+// nothing. None of it has to do with the data.
+func (v *view) mayNotHalt(run cluster.Running, next Hop) string {
+	tried := v.intent.Halt
+	switch {
+	case next.Kind != Physical:
+		return "the way there copies key by key, which is not done by itself: " + next.Why
+	case !v.obs.Store.Read:
+		return "the backup store does not answer"
+	case !v.obs.Store.Conditional:
+		return "the backup store cannot write on a condition, so that two leaders could make two generations of it"
+	case v.intent.Adopted() || v.intent.State != cluster.IntentFounded:
+		return "the cluster's record is not complete"
+	case v.nextCommand() != nil:
+		return "a command in the queue comes first"
+	case len(v.intent.Next) > 0 || !cluster.SameVoters(v.intent.Voters, v.votersNow()) || !v.roster.Linearizable:
+		return "the record of the voters is being brought up to date"
+	case len(v.roster.Voters()) != v.wanted():
+		return fmt.Sprintf("%d voters are wanted and %s there", v.wanted(), are(len(v.roster.Voters()), "voter"))
+	case run.Mixed():
+		return "the members run different release lines, and are brought to one first"
+	case tried != nil && tried.Wanted == v.spec.EtcdVersion && tried.Consent == v.spec.Consents() && tried.Consent != "":
+		if tried.Ended == "" {
+			return fmt.Sprintf("the word for an outage was used for generation %d; etcdadm upgrade %s --accept-outage gives it again", tried.Generation+1, v.spec.EtcdVersion)
+		}
+		return fmt.Sprintf("it was begun and taken back: %s. etcdadm upgrade %s --accept-outage tries it again", tried.Ended, v.spec.EtcdVersion)
+	}
+	if id, failed := v.failedRelease(next.To); failed {
+		return fmt.Sprintf("etcd %s did not start on host %s", next.To, id)
+	}
+	return ""
+}
+
+// cannotCarry says which host could not begin the next generation; empty: each
+// could. Which one is the furthest is only known when all have stopped.
+func (v *view) cannotCarry(_ cluster.Running, next Hop) string {
+	c := cluster.Command{Kind: cluster.CommandChange, Version: next.To}
+	var why []string
+	for _, s := range v.roster.Voters() {
+		if s.Host == nil {
+			return fmt.Sprintf("the host of %s is not in sight", seatName(s))
+		}
+		switch reason := v.cannotBegin(s.Host); {
+		case reason != "":
+			why = append(why, fmt.Sprintf("host %s %s", s.HostID, reason))
+		case v.lacksRoom(&c, s.Host) != "":
+			why = append(why, fmt.Sprintf("host %s %s", s.HostID, v.lacksRoom(&c, s.Host)))
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+// rehearse has a backup of the running cluster restored with the tool of the
+// release that is to come, and served by it, while nothing has happened yet; nil:
+// it was, or it cannot be for now.
+func (v *view) rehearse(run cluster.Running, next Hop) *Decision {
+	if v.rehearsal(next) != nil || v.obs.Backups.Interval <= 0 {
+		return nil
+	}
+	for i := range v.obs.Hosts {
+		if t := v.obs.Hosts[i].Drill; t != nil && t.Running {
+			return &Decision{Reason: fmt.Sprintf("host %s tries out whether etcd %s serves what a backup holds", v.obs.Hosts[i].Host, next.To), Again: soon}
+		}
+	}
+	if d := v.backupFirstOr("etcdadm backup create", true, fmt.Sprintf("stop all members, to go on with etcd %s", next.To)); d != nil {
+		return d
+	}
+	newest, ok := v.lastBackup()
+	if !ok || !newest.Version.SameMinor(run.High) {
+		return v.versionSoon("looking for the backup that is to be tried out with etcd %s", next.To)
+	}
+	best := v.rehearser(next, newest)
+	if best == nil {
+		return nil
+	}
+	p := v.projection(0, 0)
+	return &Decision{
+		Reason: fmt.Sprintf("try out on host %s whether etcd %s serves what backup %s holds, before anything is stopped", best.Host, next.To, newest.Name), Again: soon,
+		Action: &Action{Kind: ActHosts, Projection: &p, Command: v.upgradeCommand(), Ops: []HostOp{onHost(best, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpDrill, Host: best.Host, Backup: newest.Name, Version: next.To, Command: v.rehearsalName(next),
+		})}},
+	}
+}
+
+// lastBackup is the newest that is known of, also before the store was listed again.
+func (v *view) lastBackup() (b cluster.Backup, ok bool) {
+	if len(v.obs.Backups.Newest) > 0 {
+		b, ok = v.obs.Backups.Newest[0], true
+	}
+	for i := range v.obs.Hosts {
+		if t := v.obs.Hosts[i].Taken; t != nil && t.Backup != nil && (!ok || t.Backup.At.After(b.At)) {
+			b, ok = *t.Backup, true
+		}
+	}
+	return b, ok
+}
+
+// rehearser is the host that tries a backup out with another release: one without
+// a voter before one with, and raft's leader last.
+func (v *view) rehearser(next Hop, b cluster.Backup) (best *cluster.HostReport) {
+	rank := 0
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if !h.UnderFence || !h.CanRun(next.To) || b.Encrypted && !h.Decrypts {
+			continue
+		}
+		r := 3
+		if s, ok := v.roster.Seat(h.Local.Member); ok && !s.Learner {
+			if r = 2; s.RaftLeader {
+				r = 1
+			}
+		}
+		if r > rank {
+			best, rank = h, r
+		}
+	}
+	return best
+}
+
+// rehearsalName names the rehearsal for this wish: asked again, it is another one.
+func (v *view) rehearsalName(next Hop) string {
+	return fmt.Sprintf("rehearse %s for %s", next.To, v.spec.Consents())
+}
+
+// rehearsal is the last try for this wish that came to an end; nil: none did.
+func (v *view) rehearsal(next Hop) *cluster.Taken {
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if t := h.Drill; t != nil && !t.Running && t.Command == v.rehearsalName(next) && v.obs.At.Sub(v.leadersTime(h, t.Ended)) < rehearsedFor {
+			return t
+		}
+	}
+	return nil
+}
+
+// unrehearsed: it is not known that the new release serves what there is.
+func (v *view) unrehearsed(next Hop) bool {
+	t := v.rehearsal(next)
+	switch {
+	case t == nil && v.obs.Backups.Interval <= 0:
+		return false // nobody wants backups, so there is none to try
+	case t == nil:
+		_ = v.versionWaits("no host in sight can try out whether etcd %s serves what a backup holds: it has to have the release, and the key of an encrypted backup", next.To)
+		return true
+	case t.Error != "":
+		_ = v.versionWaits("etcd %s does not serve what a backup holds, as was tried: %s. Nothing was stopped; etcdadm upgrade %s --accept-outage tries it again", next.To, t.Error, v.spec.EtcdVersion)
+		return true
+	}
+	return false
+}
+
+// whileHalted brings a change of version on from the halt to the write of the
+// next generation, or takes the halt back.
+func (v *view) whileHalted(halt *cluster.Halt) *Decision {
+	since := v.obs.At.Sub(halt.At)
+	if why := v.haltUnwanted(halt); why != "" {
+		return v.takeBack(halt, why)
+	}
+	hosts, missing := v.haltedHosts(halt)
+	if len(missing) > 0 {
+		if since > haltPatience {
+			return v.takeBack(halt, fmt.Sprintf("after %s not every member was known to have stopped with its log in sight (%s)", since.Round(time.Second), strings.Join(missing, "; ")))
+		}
+		return wait(true, "halted", "", "the members are being stopped, to go on with etcd %s (%s)", halt.To, strings.Join(missing, "; "))
+	}
+	best := hosts[0]
+	for _, h := range hosts[1:] {
+		if best.Log.Before(*h.Log) {
+			best = h
+		}
+	}
+	c := &cluster.Command{Name: halt.ID, At: halt.At, Kind: cluster.CommandChange, Host: best.Host, Version: halt.To}
+	h, d := v.stage(c)
+	switch {
+	case d == nil && !v.obs.Store.Read:
+		return wait(true, "store-silent", "", "%s lies ready on host %s; waiting for the backup store to write generation %d down", commandWords(c), h.Host, v.nextGeneration())
+	case d == nil:
+		return v.writeGeneration(c, h)
+	case since > haltMost:
+		return v.takeBack(halt, fmt.Sprintf("it was not ready after %s", since.Round(time.Second)))
+	case len(d.Blockers) > 0:
+		return v.takeBack(halt, d.Blockers[0].Sentence)
+	}
+	return d
+}
+
+// haltUnwanted says why nobody wants what the halt is for any more; empty:
+// somebody does.
+func (v *view) haltUnwanted(halt *cluster.Halt) string {
+	switch {
+	case v.spec == nil:
+		return "there is no spec that can be followed"
+	case v.spec.EtcdVersion != halt.Wanted:
+		return fmt.Sprintf("the spec asks for etcd %s now", v.spec.EtcdVersion)
+	case v.spec.Consents() == "":
+		return "the word for the outage was taken back"
+	}
+	return ""
+}
+
+// haltedHosts are the hosts of all voters, once each is known to keep the halt,
+// to run nothing, and to have its log; or what is missing. Nothing was
+// acknowledged without the logs of a quorum, and nothing will be: so the furthest of
+// them has all that ever was.
+func (v *view) haltedHosts(halt *cluster.Halt) (hosts []*cluster.HostReport, missing []string) {
+	for _, set := range v.intent.VoterSets() {
+		for _, w := range set {
+			h, why := v.haltedHost(w, halt)
+			switch {
+			case why != "":
+				missing = append(missing, why)
+			case !slices.Contains(hosts, h):
+				hosts = append(hosts, h)
+			}
+		}
+	}
+	slices.Sort(missing)
+	return hosts, slices.Compact(missing)
+}
+
+func (v *view) haltedHost(w cluster.Voter, halt *cluster.Halt) (*cluster.HostReport, string) {
+	i := slices.IndexFunc(v.obs.Hosts, func(h cluster.HostReport) bool {
+		return h.Local.Member == w.Member && h.Local.Generation == halt.Generation
+	})
+	if i < 0 {
+		return nil, fmt.Sprintf("%s is not in sight", nameOf(w))
+	}
+	h := &v.obs.Hosts[i]
+	kept := h.Intent.Halted()
+	switch {
+	case !h.UnderFence || kept == nil || kept.ID != halt.ID:
+		return nil, fmt.Sprintf("%s has not heard of it", h.Host)
+	case h.Process.State != cluster.ProcessStopped:
+		return nil, fmt.Sprintf("%s: its process is %s", h.Host, processWords(h.Process))
+	case h.Local.State != cluster.MemberStarted || !h.Local.HasData:
+		return nil, fmt.Sprintf("%s does not hold its data", h.Host)
+	case h.Log == nil:
+		return nil, fmt.Sprintf("the end of the log of %s was not read yet", h.Host)
+	}
+	return h, ""
+}
+
+// takeBack lets the members go on as they were.
+func (v *view) takeBack(halt *cluster.Halt, why string) *Decision {
+	if !v.obs.Store.Read {
+		return wait(true, "store-silent", "", "the members are stopped for a change of version that is to be taken back (%s); waiting for the backup store to write that down", why)
+	}
+	in, ended := v.intent.Clone(), *halt
+	ended.Ended = why
+	in.Halt = &ended
+	n := len(in.Voters)
+	return &Decision{
+		Reason: fmt.Sprintf("the change to etcd %s is taken back, and the members go on with %s: %s", halt.To, halt.From, why), Again: soon,
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}, Projection: &cluster.Projection{Voters: n, VotersAfter: n, UpAfter: n}},
+	}
+}
+
+// goBack makes a generation of the release before from the data before, where
+// the first member of one that was made by a halt cannot be started: nothing of it
+// served anybody, because its quarantine was never lifted. nil: it need not.
+func (v *view) goBack() *Decision {
+	in, halt := v.intent, v.intent.Halt
+	if in.Source.Kind != cluster.SourceHalted || halt == nil || !in.Quarantined || len(in.Founders) != 1 || !v.stalled() {
+		return nil
+	}
+	f := in.Founders[0]
+	h, ok := v.obs.Host(f.Host)
+	if !ok || !h.UnderFence {
+		return nil
+	}
+	dies := h.Local.Generation == in.Generation && h.Process.State == cluster.ProcessBackoff
+	forgot := h.Local.Generation != in.Generation && (h.Staged == nil || h.Staged.Token != in.Token)
+	if !dies && !forgot {
+		return nil
+	}
+	c := &cluster.Command{Name: fmt.Sprintf("back-%d", in.Generation), Version: halt.From, Host: h.Host, NoBackup: true}
+	was := in.History[len(in.History)-1]
+	i := slices.IndexFunc(h.SetAside, func(a cluster.SetAside) bool { return a.Cluster == was.Cluster && a.Cluster != 0 })
+	switch {
+	case i >= 0:
+		c.Kind, c.Dir = cluster.CommandUndo, h.SetAside[i].Name()
+	case h.Local.Generation == was.Generation && h.Local.HasData:
+		c.Kind = cluster.CommandRecover
+	default:
+		return nil
+	}
+	return v.beginGeneration(c)
+}
+
+// haltAfter is the halt that the next generation's intent tells of: one that was
+// carried out, or that came to nothing, is not begun again on the same word.
+func (v *view) haltAfter(c *cluster.Command) *cluster.Halt {
+	halt := v.intent.Halt
+	if halt == nil || c.Kind == cluster.CommandChange || halt.Ended != "" || v.intent.Source.Kind != cluster.SourceHalted || v.intent.State == cluster.IntentFounded {
+		return halt
+	}
+	ended := *halt
+	ended.Ended = fmt.Sprintf("the first member of generation %d did not start with etcd %s", v.intent.Generation, halt.To)
+	return &ended
+}
+
+// queued: a person, or another program, put the command into the queue, and it is
+// told how it ends.
+func (v *view) queued(name string) bool {
+	return slices.ContainsFunc(v.obs.Commands, func(c cluster.Command) bool { return c.Name == name })
+}
