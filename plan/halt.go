@@ -126,12 +126,9 @@ func (v *view) rehearse(run cluster.Running, next Hop) *Decision {
 			return &Decision{Reason: fmt.Sprintf("host %s tries out whether etcd %s serves what a backup holds", v.obs.Hosts[i].Host, next.To), Again: soon}
 		}
 	}
-	if d := v.backupFirstOr("etcdadm backup create", true, fmt.Sprintf("stop all members, to go on with etcd %s", next.To)); d != nil {
+	newest, d := v.backupOf(run, fmt.Sprintf("stop all members, to go on with etcd %s", next.To))
+	if d != nil {
 		return d
-	}
-	newest, ok := v.lastBackup()
-	if !ok || !newest.Version.SameMinor(run.High) {
-		return v.versionSoon("looking for the backup that is to be tried out with etcd %s", next.To)
 	}
 	best := v.rehearser(next, newest)
 	if best == nil {
@@ -144,6 +141,31 @@ func (v *view) rehearse(run cluster.Running, next Hop) *Decision {
 			Kind: cluster.OpDrill, Host: best.Host, Backup: newest.Name, Version: next.To, Command: v.rehearsalName(next),
 		})}},
 	}
+}
+
+// backupOf is a fresh backup of what the members have now; or what is done to come
+// by one. A backup of the generation before says nothing of what this one holds.
+func (v *view) backupOf(run cluster.Running, reason string) (cluster.Backup, *Decision) {
+	b, ok := v.lastBackup()
+	if ok && b.Version.SameMinor(run.High) && (b.Cluster == 0 || b.Cluster == v.roster.Cluster) && v.obs.At.Sub(v.newer(time.Time{}, b.At)) < backupFresh {
+		return b, nil
+	}
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		switch t := h.Taken; {
+		case t == nil:
+		case t.Running:
+			return b, &Decision{Reason: "a backup is taken first: " + reason, Again: soon}
+		case t.Error != "" && v.obs.At.Sub(v.leadersTime(h, t.Ended)) < backupRetry:
+			return b, waitLater("backup-wanted", "etcdadm backup create", "%s; a backup is wanted first, and the last try failed: %s", reason, t.Error)
+		}
+	}
+	d := v.takeBackup("", backupBeforeChange)
+	if d == nil {
+		return b, v.versionSoon("no member can take the backup that is wanted first")
+	}
+	d.Reason += ": " + reason
+	return b, d
 }
 
 // lastBackup is the newest that is known of, also before the store was listed again.
