@@ -62,8 +62,11 @@ func (t *temporary) fill(ctx context.Context, r io.Reader) error {
 	n, err := io.Copy(io.MultiWriter(t.file, t.hash), io.LimitReader(body, hashedSize+1))
 	if err == nil && n > hashedSize {
 		var more int64
-		more, err = io.CopyBuffer(&durable.Early{File: t.file}, body, make([]byte, copyBuffer))
-		n += more
+		large := durable.NewLarge(t.file, n)
+		more, err = io.CopyBuffer(large, body, make([]byte, copyBuffer))
+		if n += more; err == nil {
+			err = large.Finish()
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write temporary file: %w", err)
