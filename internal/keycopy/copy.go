@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"etcdadm.io/cluster"
 )
@@ -285,10 +286,14 @@ func (s *v3) put(ctx context.Context, batch []pair, t *terms) error {
 			RequestPut: &pb.PutRequest{Key: p.key, Value: p.value, Lease: lease},
 		}})
 	}
-	return s.call(ctx, "write keys from "+show(batch[0].key)+" on", func(ctx context.Context) error {
+	err := s.call(ctx, "write keys from "+show(batch[0].key)+" on", func(ctx context.Context) error {
 		_, err := s.kv.Txn(ctx, txn)
 		return err
 	})
+	if says(errors.Unwrap(err), rpctypes.ErrGRPCLeaseNotFound) {
+		err = fmt.Errorf("%w: a lease ended before its keys were written", ErrSourceChanged)
+	}
+	return err
 }
 
 // Version 2: one key in a request, so many at a time.

@@ -24,7 +24,7 @@ const pageTimeout = 60 * time.Second
 
 // Errors that callers decide on.
 var (
-	// ErrSourceChanged: somebody wrote to the source, or a key of it expired,
+	// ErrSourceChanged: somebody wrote to the source, or a key or lease expired,
 	// while it was copied. Begin again with another target.
 	ErrSourceChanged = errors.New("the source changed meanwhile")
 	// ErrNotEmpty: the target holds keys or leases.

@@ -42,7 +42,7 @@ func (s *server) v2do(method, key string, form url.Values) map[string]any {
 	s.t.Helper()
 	u := url.URL{Scheme: "http", Host: s.cluster.Members[0].Endpoint(), Path: "/v2/keys" + key}
 	body := io.Reader(strings.NewReader(form.Encode()))
-	if method == http.MethodGet {
+	if method != http.MethodPut {
 		u.RawQuery, body = form.Encode(), nil
 	}
 	request, err := http.NewRequestWithContext(s.t.Context(), method, u.String(), body)
