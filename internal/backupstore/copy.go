@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/durable"
@@ -243,18 +241,18 @@ func writeNew(file string, r io.Reader, keep Keeping, progress func(int64)) erro
 	}
 	defer os.Remove(f.Name()) // gone by now, or left by a failure
 	defer f.Close()
+	var out io.Writer = f
+	if keep != ThrownAway {
+		out = &durable.Early{File: f}
+	}
 	buf := make([]byte, copyBuffer)
-	var size, begun int64
+	var size int64
 	for {
 		n, err := r.Read(buf)
-		if _, werr := f.Write(buf[:n]); werr != nil {
+		if _, werr := out.Write(buf[:n]); werr != nil {
 			return werr
 		}
 		size += int64(n)
-		if keep == SyncedLater && size-begun >= writeBack {
-			beginToWrite(f, begun, size-begun)
-			begun = size
-		}
 		if n > 0 && progress != nil {
 			progress(size)
 		}
@@ -274,14 +272,4 @@ func writeNew(file string, r io.Reader, keep Keeping, progress func(int64)) erro
 		return err
 	}
 	return durable.SyncDir(dir)
-}
-
-// writeBack is how much is written before the disk is told to begin with it, so
-// that the sync at the end finds little to wait for.
-const writeBack = 32 << 20 // bytes
-
-// beginToWrite waits for nothing. Where the file system cannot do that, the sync
-// does it all.
-func beginToWrite(f *os.File, from, bytes int64) {
-	_ = unix.SyncFileRange(int(f.Fd()), from, bytes, unix.SYNC_FILE_RANGE_WRITE)
 }

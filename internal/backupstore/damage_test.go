@@ -366,7 +366,7 @@ func TestDownload(t *testing.T) {
 	if _, err := c.Download(t.Context(), b.Name, out, ids, nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("again: %v", err)
 	}
-	large := snapshotOf(writeBack+3<<20, 2)
+	large := snapshotOf(35<<20, 2) // the disk begins before its end
 	b2 := write(t, c, req, large)
 	for _, keep := range []Keeping{Durable, SyncedLater, ThrownAway} {
 		file := filepath.Join(t.TempDir(), "kept")

@@ -74,6 +74,11 @@ var table = []room{
 
 	// Floor 1.
 	{path: "internal/etcd", floor: driver, never: knowsNoPolicy},
+	{path: "internal/keycopy", floor: driver, never: map[string]string{
+		"plan":                      noPolicy,
+		"election":                  noPolicy,
+		"go.etcd.io/etcd/client/v3": "as in internal/etcd, nothing is repeated behind its back",
+	}},
 	{path: "internal/snapshot", floor: driver, never: map[string]string{
 		"plan":                      noPolicy,
 		"election":                  noPolicy,
@@ -212,7 +217,7 @@ var guarded = []struct {
 		"etcd is spoken to through internal/etcd"},
 	{"go.etcd.io/etcd/server/v3", []string{"internal/builtin", "internal/snapshot"},
 		"etcd's server is inside internal/builtin"},
-	{"google.golang.org/grpc", []string{"internal/etcd", "internal/peer", "internal/peer/peerpb"},
+	{"google.golang.org/grpc", []string{"internal/etcd", "internal/keycopy", "internal/peer", "internal/peer/peerpb"},
 		"the wire is the peer's matter"},
 	{"github.com/spf13/cobra", []string{"internal/cli/...", "internal/builtin"},
 		"flags are the cli's matter; etcdutl brings its own"},

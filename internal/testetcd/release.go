@@ -37,6 +37,12 @@ const (
 	// V36Before is an older patch of the line of V36, for changes of patch; it is not
 	// among Versions either.
 	V36Before = "3.6.15"
+	// The releases before 3.4 have no learners; those of version 2 have no API of
+	// version 3, either. A test names them.
+	V33 = "3.3.27"
+	V32 = "3.2.24"
+	V23 = "2.3.8"
+	V22 = "2.2.5"
 )
 
 // buildDeadline bounds the build of one release, from a cold build cache.
@@ -56,6 +62,11 @@ var releases = map[string]string{
 	V34: "v3.4",
 
 	V36Before: "v3.6.15",
+
+	V33: "v3.3",
+	V32: "v3.2",
+	V23: "v2.3",
+	V22: "v2.2",
 }
 
 // program is a file of a release, with the package that it is built from.
@@ -63,8 +74,11 @@ type program struct{ name, pkg string }
 
 // programsOf lists the files of a release.
 func programsOf(version string) []program {
-	if version == V34 { // one module, in which etcdctl still restored
+	switch version { // one module, in which etcdctl still restored
+	case V34:
 		return []program{{"etcd", "go.etcd.io/etcd"}, {"etcdctl", "go.etcd.io/etcd/etcdctl"}}
+	case V33, V32, V23, V22:
+		return []program{{"etcd", "github.com/coreos/etcd"}, {"etcdctl", "github.com/coreos/etcd/etcdctl"}}
 	}
 	return []program{
 		{"etcd", "go.etcd.io/etcd/server/v3"},
@@ -120,7 +134,7 @@ func Fetch(ctx context.Context, version string) (Release, error) {
 	module, known := releases[version]
 	if !known {
 		return Release{}, fmt.Errorf("fetch etcd %s: no such test release; there are %s, and a new one needs a directory in internal/testetcd/modules and a line in release.go",
-			version, strings.Join(append(Versions(), V36Before, V34), ", "))
+			version, strings.Join(append(Versions(), V36Before, V34, V33, V32, V23, V22), ", "))
 	}
 	cache, err := CacheDir()
 	if err != nil {
@@ -181,6 +195,17 @@ func build(ctx context.Context, r Release, module string) error {
 		return err
 	}
 	defer os.RemoveAll(fresh)
+	if a, needed := amendments[r.Version]; needed {
+		copied, err := os.MkdirTemp(filepath.Dir(r.Dir), ".source-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(copied)
+		if err := amended(ctx, source, copied, a); err != nil {
+			return err
+		}
+		source = copied
+	}
 	for _, p := range programsOf(r.Version) {
 		out := filepath.Join(fresh, p.name)
 		if err := goBuild(ctx, source, out, p.pkg); err != nil {
@@ -208,14 +233,17 @@ func goBuild(ctx context.Context, source, out, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w", "-o", out, pkg)
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=",
-		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.Env = buildEnvironment()
 	cmd.WaitDelay = 5 * time.Second
 	said, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", pkg, errors.Join(err, ctx.Err()), bytes.TrimSpace(said))
 	}
 	return nil
+}
+
+func buildEnvironment() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 }
 
 // checkVersion runs the program, so that a pin that names another release than

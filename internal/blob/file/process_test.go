@@ -208,6 +208,7 @@ func TestLockIsHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var unnamed error
 	for range 200 { // it stands still with the lock, or between two times that it has it
 		if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -217,10 +218,11 @@ func TestLockIsHeld(t *testing.T) {
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
 			told, ok := errors.AsType[*blob.Error](err)
-			if !ok || !strings.Contains(told.Hint(), fmt.Sprintf("process %d ", c.cmd.Process.Pid)) || !strings.Contains(told.Hint(), "on host "+host+";") {
-				t.Errorf("%v, and no hint who has it: %+v", err, told)
+			if ok && strings.Contains(told.Hint(), fmt.Sprintf("process %d ", c.cmd.Process.Pid)) && strings.Contains(told.Hint(), "on host "+host+";") {
+				return
 			}
-			return
+			unnamed = err // it may stand between the lock and writing its name
+			err = nil
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +231,7 @@ func TestLockIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Error("it was never seen with the lock")
+	t.Errorf("it was never seen with the lock and its name there; last: %v", unnamed)
 }
 
 type process struct {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/durable"
 )
 
 const (
@@ -25,6 +26,8 @@ const (
 	tempPrefix = ".tmp-"
 	// abandoned is the age at which a temporary file is removed, if no process holds it any more.
 	abandoned = time.Hour
+	// copyBuffer is large enough that a system call costs little.
+	copyBuffer = 256 << 10 // bytes
 )
 
 // temporary is a file in the root that becomes an object by being renamed. While its writer lives, the file is locked: that
@@ -59,8 +62,11 @@ func (t *temporary) fill(ctx context.Context, r io.Reader) error {
 	n, err := io.Copy(io.MultiWriter(t.file, t.hash), io.LimitReader(body, hashedSize+1))
 	if err == nil && n > hashedSize {
 		var more int64
-		more, err = io.Copy(t.file, body)
-		n += more
+		large := durable.NewLarge(t.file, n)
+		more, err = io.CopyBuffer(large, body, make([]byte, copyBuffer))
+		if n += more; err == nil {
+			err = large.Finish()
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write temporary file: %w", err)

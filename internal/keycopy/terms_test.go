@@ -1,0 +1,86 @@
+package keycopy_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"etcdadm.io/internal/keycopy"
+	"etcdadm.io/internal/testetcd"
+)
+
+// Leases that would end while their keys are copied are kept by Renew, and are a
+// source that changed without it.
+func TestShortLeases(t *testing.T) {
+	from, to := start(t, testetcd.V36), start(t, testetcd.V34)
+	lease := from.grant(2)
+	from.put("short", "v", lease)
+	from.load(2000, 100)
+	slow := func(o keycopy.Options) keycopy.Options {
+		until := time.Now().Add(5 * time.Second)
+		o.Progress = func(int64, int64) { time.Sleep(time.Until(until)) } // longer than the lease
+		return o
+	}
+	done, err := keycopy.Copy(t.Context(), from.endpoint(), to.endpoint(), slow(keycopy.Options{Renew: true}))
+	if err != nil || done.Leases != 1 || done.Keys != 2001 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	into := start(t, testetcd.V34)
+	if _, err := keycopy.Copy(t.Context(), from.endpoint(), into.endpoint(), slow(keycopy.Options{})); !errors.Is(err, keycopy.ErrSourceChanged) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The TTL that is left, where it is asked for.
+func TestRemaining(t *testing.T) {
+	from, to := start(t, testetcd.V36), start(t, testetcd.V34)
+	lease := from.grant(100)
+	from.put("k", "v", lease)
+	for {
+		if _, left := from.ttl(int64(lease)); left < 98 {
+			break
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if _, err := keycopy.Copy(t.Context(), from.endpoint(), to.endpoint(), keycopy.Options{Remaining: true}); err != nil {
+		t.Fatal(err)
+	}
+	if granted, _ := to.ttl(int64(lease)); granted > 97 || granted < 60 {
+		t.Errorf("%d s", granted)
+	}
+}
+
+// Both sides by TLS, and by a connection that the caller makes.
+func TestTLSAndDial(t *testing.T) {
+	ends := map[string]*server{}
+	for _, version := range []string{testetcd.V23, testetcd.V32, testetcd.V34, testetcd.V37} {
+		c := testetcd.Start(t, testetcd.Config{Version: version, TLS: true})
+		ends[version] = &server{t: t, cluster: c, url: c.Members[0].ClientURL}
+	}
+	ends[testetcd.V37].put("/dir/key", "v", 0)
+	for _, way := range [][2]string{
+		{testetcd.V37, testetcd.V34}, {testetcd.V34, testetcd.V23}, {testetcd.V23, testetcd.V32},
+	} {
+		from, to := ends[way[0]], ends[way[1]].endpoint()
+		address := ends[way[1]].cluster.Members[0].Endpoint()
+		to.URLs = []string{"https://127.0.0.1:1"}
+		to.Dial = func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+		source := from.endpoint()
+		source.URLs = append([]string{"https://127.0.0.1:1"}, source.URLs...) // one that does not answer
+		if _, err := keycopy.Copy(t.Context(), source, to, keycopy.Options{}); err != nil {
+			t.Fatalf("%s to %s: %v", way[0], way[1], err)
+		}
+	}
+	if diff := cmp.Diff(map[string]held{"/dir/key": {Value: "v"}}, ends[testetcd.V32].read()); diff != "" {
+		t.Error(diff)
+	}
+}

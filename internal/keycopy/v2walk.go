@@ -1,0 +1,194 @@
+package keycopy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// v2Visitor is told of what a listing of version 2 has: each key, and each
+// directory after all that is in it.
+type v2Visitor struct {
+	key func(key, value string, expires int64) error
+	// dir is told how many keys are below it at any depth, and whether it has a
+	// TTL of its own.
+	dir func(key string, keys int64, hasTTL bool) error
+}
+
+// walk reads the whole tree in one answer, which is the state at one index. It
+// is parsed as it comes in; the server has it in memory, as all of its data.
+// expires is that of the key or of the first directory above it to expire, in
+// seconds since 1970, rounded up.
+func (s *v2) walk(ctx context.Context, visit v2Visitor) (index int64, err error) {
+	body, index, err := s.ask(ctx, http.MethodGet, "/", "recursive=true&sorted=true&quorum=true", nil)
+	if err != nil {
+		return 0, fmt.Errorf("list keys: %w", err)
+	}
+	defer body.Close()
+	w := v2Walker{d: json.NewDecoder(body), visit: visit, ctx: ctx}
+	if err := w.answer(); err != nil {
+		return 0, fmt.Errorf("list keys: %w", err)
+	}
+	return index, nil
+}
+
+type v2Walker struct {
+	ctx   context.Context
+	d     *json.Decoder
+	visit v2Visitor
+}
+
+// errShape: the listing is not as etcd writes it.
+var errShape = errors.New("etcd's listing is not of the form that is known")
+
+// answer reads {"action":…,"node":{…}}.
+func (w *v2Walker) answer() error {
+	if err := w.delim('{'); err != nil {
+		return err
+	}
+	for w.d.More() {
+		name, err := w.text()
+		if err != nil {
+			return err
+		}
+		if name == "node" {
+			_, err = w.node(0)
+		} else {
+			_, err = w.d.Token()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.delim('}')
+}
+
+// node reads one key or directory, and returns how many keys it is. etcd writes
+// the fields in the order of its struct, "nodes" after key, dir and expiration.
+// Source: NodeExtern of 2.3.8.
+func (w *v2Walker) node(above int64) (keys int64, err error) {
+	if err := w.delim('{'); err != nil {
+		return 0, err
+	}
+	var (
+		key, value    string
+		own           int64
+		isDir, listed bool
+	)
+	for w.d.More() {
+		name, err := w.text()
+		if err != nil {
+			return 0, err
+		}
+		switch name {
+		case "key":
+			key, err = w.text()
+		case "value":
+			value, err = w.text()
+		case "dir":
+			isDir, err = w.yes()
+		case "expiration":
+			own, err = w.expiration(listed)
+		case "nodes":
+			listed = true
+			keys, err = w.nodes(earlier(above, own))
+		default:
+			_, err = w.d.Token()
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	if err := w.delim('}'); err != nil {
+		return 0, err
+	}
+	switch {
+	case !isDir && listed:
+		// The root has no name, but it has "dir".
+		return 0, errShape
+	case isDir && key == "" || key == "/":
+		return keys, nil
+	case isDir:
+		return keys, w.visit.dir(key, keys, own != 0)
+	}
+	return 1, w.visit.key(key, value, earlier(above, own))
+}
+
+// earlier is the first of two times, of which zero is never.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func (w *v2Walker) nodes(above int64) (keys int64, err error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := w.delim('['); err != nil {
+		return 0, err
+	}
+	for w.d.More() {
+		n, err := w.node(above)
+		if err != nil {
+			return 0, err
+		}
+		keys += n
+	}
+	return keys, w.delim(']')
+}
+
+func (w *v2Walker) delim(want json.Delim) error {
+	t, err := w.d.Token()
+	if err == nil && t != want {
+		err = errShape
+	}
+	return err
+}
+
+func (w *v2Walker) text() (string, error) {
+	t, err := w.d.Token()
+	s, ok := t.(string)
+	if err == nil && !ok {
+		err = errShape
+	}
+	return s, err
+}
+
+func (w *v2Walker) yes() (bool, error) {
+	t, err := w.d.Token()
+	b, ok := t.(bool)
+	if err == nil && !ok {
+		err = errShape
+	}
+	return b, err
+}
+
+func (w *v2Walker) expiration(late bool) (int64, error) {
+	s, err := w.text()
+	if err != nil {
+		return 0, err
+	}
+	if late { // what was below it has been visited
+		return 0, errShape
+	}
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return 0, err
+	}
+	return ceilSecond(at), nil
+}
+
+func ceilSecond(t time.Time) int64 {
+	return t.Add(time.Second - 1).Unix()
+}
+
+// suspect says that a text may stand for bytes that JSON cannot write: etcd
+// writes this character in place of each.
+func suspect(s string) bool { return strings.ContainsRune(s, utf8.RuneError) }
