@@ -193,10 +193,12 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 		if to.IsZero() && o.Spec != nil {
 			to = o.Spec.EtcdVersion
 		}
-		if run.Low == to && run.High == to && !run.Downgrade && len(run.Unseen) == 0 {
+		in := o.Intent()
+		open := in == nil || in.State == cluster.IntentFounded && !in.Quarantined && in.Halted() == nil
+		if open && run.Low == to && run.High == to && !run.Downgrade && len(run.Unseen) == 0 {
 			return told{done: true, why: fmt.Sprintf("every member runs etcd %s", to)}
 		}
-		if in := o.Intent(); in != nil && in.Halt != nil && in.Halt.Ended != "" && in.Halt.Wanted == to && in.Halt.Consent == o.Spec.Consents() && len(run.Unseen) == 0 && run.Low == in.Halt.From {
+		if in != nil && in.Halt != nil && in.Halt.Ended != "" && in.Halt.Wanted == to && in.Halt.Consent == o.Spec.Consents() && len(run.Unseen) == 0 && run.Low == in.Halt.From {
 			return told{why: in.Halt.Ended, err: &Failure{Code: ExitError, Err: fmt.Errorf("the change to etcd %s was taken back, and every member runs %s: %s", to, run.Low, in.Halt.Ended)}}
 		}
 		why := d.Reason

@@ -151,7 +151,9 @@ func (w *World) saidOfVersion() (said string) {
 	return said
 }
 
-func isOfVersion(b plan.Blocker) bool { return b.Code == "version" || b.Code == "version-paused" }
+func isOfVersion(b plan.Blocker) bool {
+	return b.Code == "version" || b.Code == "version-paused" || b.Code == "version-outage"
+}
 
 // waitsForVersion: nothing is done because the version cannot be changed, which
 // otherReleases judges.
