@@ -50,6 +50,9 @@ type Manifest struct {
 	// it, such as 3.6.0.
 	StorageVersion string   `json:"storageVersion,omitempty"`
 	Position       Position `json:"position,omitzero"`
+	// Contents is what the snapshot itself holds; zero: not known, and then
+	// Position is what it holds at least.
+	Contents Contents `json:"contents,omitzero"`
 
 	Snapshot Content  `json:"snapshot,omitzero"` // database and trailer, as etcd sent them
 	Stored   Content  `json:"stored,omitzero"`   // the object in the store
@@ -75,6 +78,14 @@ type Position struct {
 	Keys *int64 `json:"keys,omitempty"`
 	// Hash is of all keys up to Revision; nil when nobody asked for it.
 	Hash *Hash `json:"hash,omitempty"`
+}
+
+// Contents is what a snapshot was found to hold.
+type Contents struct {
+	// Revision is the highest of a record in the database; zero: not found out.
+	Revision int64 `json:"revision,omitempty"`
+	// Keys is how many have a value at that revision; nil when nobody counted.
+	Keys *int64 `json:"keys,omitempty"`
 }
 
 // Hash is etcd's HashKV. Two databases hold the same keys up to Revision if
@@ -116,7 +127,8 @@ type Verification struct {
 	Depth   Depth          `json:"depth"`
 	OK      bool           `json:"ok"`
 	Problem string         `json:"problem,omitempty"` // when not OK, a sentence
-	// Revision and Keys are what a drill found.
+	// Revision and Keys are what a drill found; the first also what a look at the
+	// content did.
 	Revision int64         `json:"revision,omitempty"`
 	Keys     *int64        `json:"keys,omitempty"`
 	Duration time.Duration `json:"duration,omitempty"` // nanoseconds
@@ -138,6 +150,40 @@ func (m *Manifest) Proven() bool {
 		return false
 	}
 	return m.Verifications[len(m.Verifications)-1].OK
+}
+
+// Revision is how far the snapshot goes, as far as it is known: exactly, when it
+// was found in the snapshot itself, as it was written or looked at since; else it
+// is what the snapshot holds at least, or zero. m may be nil.
+func (m *Manifest) Revision() (revision int64, exact bool) {
+	if m == nil {
+		return 0, false
+	}
+	for i := len(m.Verifications) - 1; i >= 0; i-- {
+		if v := &m.Verifications[i]; v.OK && v.Revision > 0 && v.Revision >= m.Position.Revision {
+			return v.Revision, true
+		}
+	}
+	if m.Contents.Revision > 0 {
+		return m.Contents.Revision, true
+	}
+	return m.Position.Revision, false
+}
+
+// Keys is how many keys have a value; nil: nobody counted. m may be nil.
+func (m *Manifest) Keys() *int64 {
+	if m == nil {
+		return nil
+	}
+	for i := len(m.Verifications) - 1; i >= 0; i-- {
+		if v := &m.Verifications[i]; v.OK && v.Keys != nil && *v.Keys >= 0 {
+			return v.Keys
+		}
+	}
+	if m.Contents.Keys != nil {
+		return m.Contents.Keys
+	}
+	return m.Position.Keys
 }
 
 // Encode writes the manifest.

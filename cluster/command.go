@@ -54,11 +54,15 @@ type Backup struct {
 	Name     string    `json:"name"`
 	At       time.Time `json:"at,omitzero"`
 	Version  Version   `json:"version,omitzero"`   // of the etcd that wrote it
-	Revision int64     `json:"revision,omitempty"` // zero: not recorded
+	Revision int64     `json:"revision,omitempty"` // that it holds at least; zero: not recorded
 	SHA256   string    `json:"sha256,omitempty"`   // of the plain snapshot; empty: not recorded
 	Bytes    int64     `json:"bytes,omitempty"`    // of the plain snapshot; zero: not recorded
 	Reason   string    `json:"reason,omitempty"`
 	Proven   bool      `json:"proven,omitempty"` // verified in the store, or restored in a drill
+	// Doubt is what speaks against relying on it, in a line: what is wrong with the
+	// files beside the snapshot, or what the last look at it found. Empty: nothing
+	// that is known. It says nothing of the snapshot itself.
+	Doubt string `json:"doubt,omitempty"`
 	// Encrypted: a host needs the secret key to make anything of it.
 	Encrypted bool `json:"encrypted,omitempty"`
 	// Cluster, Term and Index say how far the member had come that it was taken
@@ -80,6 +84,10 @@ type BackupsView struct {
 	// Proven is the newest that is known to be proven, which may be older than
 	// those; nil: none is known.
 	Proven *Backup `json:"proven,omitempty"`
+	// Drilled is when one was last restored into an etcd that was thrown away and
+	// was good, as far as this leader has seen; it may be older than those. Zero:
+	// none is known.
+	Drilled time.Time `json:"drilled,omitzero"`
 	// Interval is how often one is wanted; zero: never by itself.
 	Interval time.Duration `json:"interval,omitempty"`
 	// DrillInterval is how often one is to be restored into an etcd that is

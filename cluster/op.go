@@ -81,7 +81,7 @@ type Op struct {
 	Changes     bool     `json:"changes,omitempty"`     // restart: Version is another one than it runs
 	Cut         bool     `json:"cut,omitempty"`         // restart: cut a raft snapshot at once
 	Failed      bool     `json:"failed,omitempty"`      // restart: what it runs does not start, and is not to be tried again
-	PeerURLs    []string `json:"peerURLs,omitempty"`    // add-learner, update-url
+	PeerURLs    []string `json:"peerURLs,omitempty"`    // add-learner, update-url; restart: with TLS from here on
 	Host        HostID   `json:"host,omitempty"`        // whom a membership op is about
 	Quarantined bool     `json:"quarantined,omitempty"` // start, restart
 	Reason      string   `json:"reason,omitempty"`      // set-aside, stop, backup

@@ -75,7 +75,7 @@ func (v *view) tryOut() *Decision {
 	if every <= 0 || len(newest) == 0 {
 		return nil
 	}
-	var last time.Time
+	last := v.newer(time.Time{}, v.obs.Backups.Drilled)
 	for _, b := range newest {
 		last = v.newer(last, b.Drilled)
 	}

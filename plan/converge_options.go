@@ -14,8 +14,8 @@ import (
 // because an update of its URL makes a voter of it in many releases.
 func readdress(v *view) *Decision {
 	for _, s := range v.roster.Seats {
-		if s.Host == nil || !s.Host.UnderFence || len(s.Host.URLs.Peer) == 0 || slices.Equal(sorted(s.Host.URLs.Peer), sorted(s.PeerURLs)) {
-			continue
+		if s.Host == nil || !s.Host.UnderFence || len(s.Host.URLs.Peer) == 0 || sameURLs(s.Host.URLs.Peer, s.PeerURLs) || onlyTLS(s.Host.URLs.Peer, s.PeerURLs) {
+			continue // the rule "tls" does the latter
 		}
 		if s.Learner {
 			return v.removeLearner(s, fmt.Sprintf("learner %s came back at another address: remove it and add it again", seatName(s)))
@@ -94,7 +94,7 @@ func convergeOptions(v *view) *Decision {
 	}
 	for _, leading := range []bool{false, true} { // raft's leader last, so that it moves once
 		for _, s := range v.roster.Seats {
-			if s.RaftLeader != leading || s.Host == nil || !s.Up || !s.Host.UnderFence {
+			if s.RaftLeader != leading || s.Host == nil || !s.Up || !s.Host.UnderFence || v.withoutTLS(s.Host) {
 				continue
 			}
 			why := differs(s.Host)
@@ -147,7 +147,7 @@ func differs(h *cluster.HostReport) string {
 		return optionsChanged
 	case !slices.Equal(sorted(h.Local.URLs.Client), sorted(h.URLs.Client)) && len(h.Local.URLs.Client) > 0:
 		return "its client URLs changed"
-	case !slices.Equal(sorted(h.Local.URLs.Peer), sorted(h.URLs.Peer)) && len(h.Local.URLs.Peer) > 0:
+	case !sameURLs(h.Local.URLs.Peer, h.URLs.Peer) && !onlyTLS(h.Local.URLs.Peer, h.URLs.Peer) && len(h.Local.URLs.Peer) > 0:
 		return "its peer URLs changed"
 	}
 	return ""

@@ -124,7 +124,7 @@ func (v *view) rollUp(run cluster.Running, next Hop) *Decision {
 // "downgrading".
 func (v *view) beginDown(run cluster.Running, next Hop) *Decision {
 	if n := len(v.roster.Voters()); n != v.wanted() {
-		return v.versionWaits("%d voters are wanted and %s there, and nobody is added or replaced while etcd goes down by a line", v.wanted(), are(n, "voter"))
+		return v.versionWaits("%s wanted and %s there, and nobody is added or replaced while etcd goes down by a line", are(v.wanted(), "voter"), are(n, "voter"))
 	}
 	if d := v.agreed(run); d != nil {
 		return d

@@ -69,7 +69,7 @@ func (v *view) notDown(run cluster.Running) string {
 	case len(v.roster.Learners()) > 0:
 		return fmt.Sprintf("learner %s is to become a voter first", seatName(v.roster.Learners()[0]))
 	case v.wanted() != len(v.roster.Voters()):
-		return fmt.Sprintf("%d voters are wanted and %s there", v.wanted(), are(len(v.roster.Voters()), "voter"))
+		return fmt.Sprintf("%s wanted and %s there", are(v.wanted(), "voter"), are(len(v.roster.Voters()), "voter"))
 	case v.intent.Quarantined:
 		return "the cluster is quarantined"
 	}

@@ -35,6 +35,7 @@ import (
 //	refused H                     etcd ends at the member's first start, before it writes a log
 //	took H                        etcd took another ID than the host started it for, and the host gave it up
 //	readdress H                   the host comes back at another address
+//	plain H…, secure H…           the daemons are restarted for an etcd without TLS, or with it
 //	swap H1 H2                    two hosts come back with each other's address
 //	same-url H1 H2                the first says that it listens where the second does
 //	options H… [value]            members started now would get other options
@@ -294,6 +295,13 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.address++
 		h.setURLs()
 		h.Local.URLs = h.URLs
+	case "plain": // etcd without TLS, from its next start on
+		h.plain = true
+		h.setURLs()
+	case "secure": // the daemon is restarted so that etcd is to have TLS
+		h.plain = false
+		h.setURLs()
+		h.Process.Differs = []string{"--cert-file", peerAuthority}
 	case "options":
 		h.Options, h.FailedOptions = rest, nil
 	case "releases":

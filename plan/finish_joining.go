@@ -288,7 +288,7 @@ func (v *view) superfluous() *Decision {
 		return nil
 	}
 	s := learners[len(learners)-1]
-	return v.removeLearner(s, fmt.Sprintf("the spec asks for %d voters, so learner %s is not needed any more: remove it", v.wanted(), seatName(s)))
+	return v.removeLearner(s, fmt.Sprintf("%s wanted, so learner %s is not needed any more: remove it", are(v.wanted(), "voter"), seatName(s)))
 }
 
 // noteLag tells a person of a learner that does not get there.

@@ -171,7 +171,7 @@ func (v *view) endServed(c *cluster.Command) *Decision {
 			return endCommand(o.Name, CommandDone, fmt.Sprintf("command %s asked for the same, and generation %d serves", c.Name, v.intent.Generation))
 		}
 	}
-	result := fmt.Sprintf("generation %d serves, made from %s%s", v.intent.Generation, sourceWords(v.intent.Source), v.countWords(c))
+	result := fmt.Sprintf("generation %d serves, made from %s%s", v.intent.Generation, sourceWords(v.intent.Source)+doubtWords(c), v.countWords(c))
 	if v.intent.Quarantined {
 		result += "; ordinary clients are let in once a majority of the members that the spec asks for is up"
 	}
@@ -251,7 +251,17 @@ func commandWords(c *cluster.Command) string {
 	case cluster.CommandChange:
 		return "what the members had when they were stopped, of which host " + string(c.Host) + " has all,"
 	}
-	return "backup " + c.Backup
+	return "backup " + c.Backup + doubtWords(c)
+}
+
+// doubtWords says what speaks against the backup that a command names. It is
+// restored from all the same: that is for who queued the command to weigh, and
+// its snapshot is held against its own checksum before anything is touched.
+func doubtWords(c *cluster.Command) string {
+	if c.Found == nil || c.Found.Doubt == "" {
+		return ""
+	}
+	return " (of which etcdadm backup list says BAD: " + c.Found.Doubt + ")"
 }
 
 // generationCommand is what a person would have typed.
@@ -273,6 +283,9 @@ func (v *view) generationCommand(c *cluster.Command) string {
 	}
 	if c.NoBackup {
 		b += " --no-backup"
+	}
+	if c.Found != nil && c.Found.Doubt != "" {
+		b += " --accept-damage"
 	}
 	for _, l := range c.Lost {
 		b += " --lost " + string(l)

@@ -20,17 +20,17 @@ func grow(v *view) *Decision {
 	case have >= v.wanted():
 		return v.catchingUp()
 	case !v.acceptsAdd():
-		return v.noAdd(fmt.Sprintf("%d voters are wanted and %s there", v.wanted(), are(have, "member")))
+		return v.noAdd(fmt.Sprintf("%s wanted and %s there", are(v.wanted(), "voter"), are(have, "member")))
 	}
 	free, why := v.candidates()
 	if len(free) == 0 {
 		if len(v.roster.Learners()) > 0 {
 			return v.catchingUp()
 		}
-		v.aside("no-host", "", "%d voters are wanted, %s there, and no host is free%s; start another daemon", v.wanted(), are(len(v.roster.Voters()), "voter"), because(why))
+		v.aside("no-host", "", "%s wanted, %s there, and no host is free%s; start another daemon", are(v.wanted(), "voter"), are(len(v.roster.Voters()), "voter"), because(why))
 		return nil // the rest can go on without
 	}
-	reason := fmt.Sprintf("%d voters are wanted and %s there: add %s", v.wanted(), are(have, "member"), free[0].Host)
+	reason := fmt.Sprintf("%s wanted and %s there: add %s", are(v.wanted(), "voter"), are(have, "member"), free[0].Host)
 	if len(v.roster.Learners()) == 0 {
 		if d := v.backupFirst(false, reason); d != nil {
 			return d

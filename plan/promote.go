@@ -35,7 +35,7 @@ func (v *view) addBeforePromoting() *Decision {
 	if len(free) == 0 || v.startingLearner() != "" {
 		return nil
 	}
-	return v.add(free[0], fmt.Sprintf("%d voters are wanted and %d members are there: add %s before the learner becomes a voter", v.wanted(), len(v.roster.Seats), free[0].Host))
+	return v.add(free[0], fmt.Sprintf("%s wanted and %s there: add %s before the learner becomes a voter", are(v.wanted(), "voter"), are(len(v.roster.Seats), "member"), free[0].Host))
 }
 
 // caughtUp: the learner answers and is within a tenth of the log. Source:

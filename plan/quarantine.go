@@ -24,7 +24,7 @@ func lift(v *view) *Decision {
 	in := v.intent.Clone()
 	in.Quarantined = false
 	return &Decision{
-		Reason: fmt.Sprintf("%d members of generation %d are up, and %d are enough: lift the quarantine", len(v.roster.Up()), in.Generation, need),
+		Reason: fmt.Sprintf("%s up in generation %d, and %s enough: lift the quarantine", are(len(v.roster.Up()), "member"), in.Generation, are(need, "member")),
 		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
 	}
 }

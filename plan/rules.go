@@ -44,6 +44,7 @@ func rulesFor(k GoalKind) []rule {
 		return append(base, rule{"move-leader", moveLeader})
 	}
 	return append(base,
+		rule{"tls", convergeTLS},
 		rule{"readdress", readdress},
 		rule{"finish-joining", finishJoining},
 		rule{"revive", reviveHung},

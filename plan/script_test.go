@@ -77,6 +77,10 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return w.queueCommand(t, d)
 	case "backup":
 		return w.addBackup(d)
+	case "room":
+		mib, _ := strconv.ParseInt(d.CmdArgs[1].Key, 10, 64)
+		w.host(cluster.HostID(d.CmdArgs[0].Key)).Room = mib << 20
+		return ""
 	case "key":
 		w.host(cluster.HostID(d.CmdArgs[0].Key)).Decrypts = true
 		return ""

@@ -18,6 +18,7 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 			continue
 		}
 		run, why := v.generationVersion(c, v.wrote(c, h), h)
+		room := v.lacksRoom(c, h, run)
 		if why == "" {
 			why = v.cannotBegin(h)
 		}
@@ -31,8 +32,8 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 			failed = append(failed, fmt.Sprintf("%s: %s", h.Host, s.Reason))
 		case underWay(s):
 			return nil, &Decision{Reason: fmt.Sprintf("host %s makes %s ready: %s, %d bytes so far", h.Host, commandWords(c), s.State, s.Bytes), Again: soon}
-		case cmp.Or(why, lacksKey(c, h), v.lacksRoom(c, h)) != "":
-			unfit = append(unfit, fmt.Sprintf("%s %s", h.Host, cmp.Or(why, lacksKey(c, h), v.lacksRoom(c, h))))
+		case cmp.Or(why, lacksKey(c, h), room) != "":
+			unfit = append(unfit, fmt.Sprintf("%s %s", h.Host, cmp.Or(why, lacksKey(c, h), room)))
 		case s == nil && underWay(h.Staged):
 			engaged = append(engaged, h)
 		default:
@@ -172,24 +173,73 @@ func lacksKey(c *cluster.Command, h *cluster.HostReport) string {
 	return ""
 }
 
-// lacksRoom says that a host has not got the room; empty: it has.
-func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport) string {
-	if need := v.roomFor(c, h); h.Room > 0 && need > h.Room {
-		return fmt.Sprintf("has %d MiB free and needs about %d MiB", h.Room>>20, need>>20)
+// spareRoom is what a new member takes beside its database: the first file of
+// its log, which etcd makes 64 MB long at once, and as much again. The host asks
+// for as much (internal/snapshot).
+const spareRoom = 128 << 20
+
+// lacksRoom says that a host has not got the room; empty: it has, or it is not
+// known what is needed, and the host itself will see.
+func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport, run cluster.Version) string {
+	data := dataBytes(c, h)
+	if data == 0 || h.Room == 0 {
+		return ""
+	}
+	times, why := data, ""
+	if tool := restoringTool(h, v.wrote(c, h), run); !onExcerpt(tool) {
+		times, why = 2*data, fmt.Sprintf(", twice because the tool of etcd %s makes a copy of its own", tool)
+	}
+	if need := times + spareRoom; need > h.Room {
+		return fmt.Sprintf("has %d MiB free and needs %d MiB: the data of %d MiB%s, and %d MiB for the new member's log", h.Room>>20, mebibytes(need), mebibytes(data), why, spareRoom>>20)
 	}
 	return ""
 }
 
-// roomFor is about what staging needs: the snapshot and the directory built
-// from it.
-func (v *view) roomFor(c *cluster.Command, h *cluster.HostReport) int64 {
-	if c.Found != nil && c.Found.Bytes > 0 {
-		return 2*c.Found.Bytes + 64<<20
-	}
-	if h.Status != nil && c.Kind != cluster.CommandRestore {
-		return 3*h.Status.DBSize + 64<<20
+// mebibytes rounds up: what is needed must not look smaller than it is.
+func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
+
+// dataBytes is what staging writes, once: the snapshot that a backup is unpacked
+// to, or that is made of data of this host, becomes the new member's database
+// itself (docs/adr/013-large-restores.md). Zero: not known.
+func dataBytes(c *cluster.Command, h *cluster.HostReport) int64 {
+	switch c.Kind {
+	case cluster.CommandRestore:
+		if c.Found != nil {
+			return c.Found.Bytes
+		}
+	case cluster.CommandUndo: // with its log, which the snapshot is made with
+		for _, a := range h.SetAside {
+			if a.Name() == c.Dir {
+				return a.Bytes
+			}
+		}
+	case cluster.CommandRecover:
+		if h.Status != nil {
+			return h.Status.DBSize
+		}
 	}
 	return 0
+}
+
+// restoringTool is the release whose tool a host restores with: the one that
+// wrote the data, else the newest of its minor, else the one that is to run it.
+func restoringTool(h *cluster.HostReport, wrote, run cluster.Version) cluster.Version {
+	best := run
+	for _, r := range h.Releases {
+		switch {
+		case r == wrote:
+			return r
+		case r.SameMinor(wrote) && (!best.SameMinor(wrote) || r.Compare(best) > 0):
+			best = r
+		}
+	}
+	return best
+}
+
+// onExcerpt: the tool works on an excerpt, and the snapshot is used up. Source:
+// ADR 013; of the tools before 3.5 and after 3.7 that is not so.
+func onExcerpt(tool cluster.Version) bool {
+	return tool.Major == 3 && tool.Minor >= 5 && tool.Minor <= 7
 }
 
 // wrote is the release that wrote the data.

@@ -36,7 +36,7 @@ func (v *view) against(voters int) *Decision {
 		odd = (voters - 1) | 1
 	}
 	return refuse("against-spec", fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), v.spec.EtcdVersion, odd),
-		"the spec asks for %d members and this step leads to %d, which would be undone at once; change the spec, or take the step with --hold", v.spec.MemberCount, voters)
+		"the spec asks for %s and this step leads to %d, which would be undone at once; change the spec, or take the step with --hold", membersWords(v.spec.MemberCount), voters)
 }
 
 // join makes the named host a voter.

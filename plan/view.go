@@ -292,6 +292,7 @@ func (v *view) unfit(h *cluster.HostReport) string {
 		if want, ok := v.versionFor(h); !ok {
 			return fmt.Sprintf("has no etcd %s", want)
 		}
+		return v.tlsBefore(h)
 	}
 	return ""
 }

@@ -112,7 +112,12 @@ func (w *world) apply(o HostOp) error {
 			had := h.Local.Options
 			h.before, h.given = &had, w.now
 		}
+		was := h.Local.URLs.Peer
 		h.Local.Options, h.Local.URLs, h.Local.Version = h.Options, h.URLs, o.Op.Version
+		if onlyTLS(was, h.URLs.Peer) && len(o.Op.PeerURLs) == 0 {
+			h.Local.URLs.Peer = was
+		}
+		h.Process.Differs = nil
 	case cluster.OpRefuse:
 		h.LowestGeneration = max(h.LowestGeneration, o.Op.Generation)
 		h.Local.Run = h.Local.Run && h.Local.Generation >= h.LowestGeneration
@@ -306,6 +311,9 @@ func (w *world) member(h *worldHost, o HostOp) error {
 		}
 		if c.urlTaken(o.Op.PeerURLs, target.ID) {
 			return fmt.Errorf("etcd: peer URLs exists")
+		}
+		if cluster.TurnsTLSOn(target.PeerURLs, o.Op.PeerURLs) && slices.ContainsFunc(w.hosts, func(h *worldHost) bool { return h.runs() && slices.Contains(h.Process.Differs, peerAuthority) }) {
+			return fmt.Errorf("tls: a member without certificates no longer reaches the others")
 		}
 		target.PeerURLs = slices.Clone(o.Op.PeerURLs)
 	case cluster.OpMoveLeader:

@@ -63,6 +63,15 @@ func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 func (w *world) addBackup(d *datadriven.TestData) string {
 	b := cluster.Backup{Name: d.CmdArgs[0].Key, At: w.now, Version: cluster.MustVersion(d.CmdArgs[1].Key), Revision: 1000, SHA256: "digest-" + d.CmdArgs[0].Key}
 	b.Encrypted = d.HasArg("encrypted")
+	for _, a := range d.CmdArgs {
+		if a.Key == "mib" {
+			mib, _ := strconv.ParseInt(a.Vals[0], 10, 64)
+			b.Bytes = mib << 20
+		}
+	}
+	if d.HasArg("doubtful") {
+		b.Doubt = "the manifest is malformed"
+	}
 	w.queue.backups = append([]cluster.Backup{b}, w.queue.backups...)
 	return ""
 }

@@ -59,6 +59,7 @@ type worldHost struct {
 	ended      cluster.Progress // the end of its log, when the machine went off
 	jammed     bool             // what was set aside cannot be removed
 	v2         bool             // its log holds requests of version 2 of the API
+	plain      bool             // it runs etcd without TLS
 	cannotRun  []string         // the releases that end at their start
 	balksAt    string           // the option with which its member ends at its start
 	before     *[]string        // the options before, until the member served with the new ones
@@ -119,9 +120,13 @@ func (h *worldHost) setURLs() {
 		at = fmt.Sprintf("%s-%d", h.Host, h.address)
 	}
 	h.Address = at
+	scheme := "https"
+	if h.plain {
+		scheme = "http"
+	}
 	h.URLs = cluster.URLs{
-		Peer:   []string{fmt.Sprintf("https://%s:2380", at)},
-		Client: []string{fmt.Sprintf("https://%s:4001", at)},
+		Peer:   []string{fmt.Sprintf("%s://%s:2380", scheme, at)},
+		Client: []string{fmt.Sprintf("%s://%s:4001", scheme, at)},
 	}
 }
 

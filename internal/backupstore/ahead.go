@@ -40,8 +40,7 @@ func newReadAhead() *readAhead {
 }
 
 // fill reads the source to its end, or until close, and tells what it was.
-func (a *readAhead) fill(source io.Reader, progress func(int64)) (content backup.Content) {
-	i := newInspector()
+func (a *readAhead) fill(source io.Reader, i *inspector, progress func(int64)) (content backup.Content) {
 	for {
 		var b *aheadBlock
 		select {

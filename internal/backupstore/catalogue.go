@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"etcdadm.io/backup"
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 )
 
@@ -95,6 +96,30 @@ type Backup struct {
 	Manifest *backup.Manifest // nil for backups of other programs
 	// Err says what of it could not be read or understood.
 	Err error
+}
+
+// Version is the release that wrote the database, as any of its files says;
+// zero: none does.
+func (b Backup) Version() cluster.Version {
+	if b.Meta.EtcdVersion.IsZero() && b.Manifest != nil {
+		return b.Manifest.EtcdVersion
+	}
+	return b.Meta.EtcdVersion
+}
+
+// Doubt says, in a line, what speaks against relying on the backup: what is wrong
+// with the files beside the snapshot, or what the last look at it found. Empty:
+// nothing that is known. It may be good all the same.
+func (b Backup) Doubt() string {
+	if b.Err != nil {
+		return OneLine(b.Err.Error())
+	}
+	if m := b.Manifest; m != nil && len(m.Verifications) > 0 {
+		if v := m.Verifications[len(m.Verifications)-1]; !v.OK {
+			return OneLine(fmt.Sprintf("the last look at it, on %s, found: %s", v.At.UTC().Format(time.RFC3339), v.Problem))
+		}
+	}
+	return ""
 }
 
 // List gives the backups, newest first, by one listing of the store.

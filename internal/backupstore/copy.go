@@ -82,6 +82,9 @@ func (c *Catalogue) transfer(ctx context.Context, b Backup, w *writing, ids Iden
 	if m.Snapshot.IsZero() {
 		m.Snapshot = source.unpacked
 	}
+	if m.Contents.Revision == 0 && source.revision >= m.Position.Revision {
+		m.Contents.Revision = source.revision
+	}
 	if m.EtcdVersion.IsZero() {
 		m.EtcdVersion = b.Meta.EtcdVersion
 	}
@@ -97,6 +100,7 @@ type passing struct {
 	judged   chan struct{}  // closed when the two below are there
 	verdict  error          // on what was unpacked
 	unpacked backup.Content
+	revision int64 // that the database goes to; zero: it could not be found
 	passed   bool
 	err      error
 }
@@ -143,6 +147,7 @@ func (p *passing) unpack(r io.Reader, ids Identities) error {
 	if p.unpacked, err = i.finish(); err != nil && !p.b.Meta.V2() {
 		return err
 	}
+	p.revision = i.revision()
 	if p.b.Manifest != nil {
 		return differ("snapshot", p.b.Manifest.Snapshot, p.unpacked)
 	}

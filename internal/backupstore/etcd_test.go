@@ -92,6 +92,13 @@ func TestRealSnapshots(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				req.Count = func(ctx context.Context, revision int64) *int64 {
+					n, err := d.CountKeys(ctx, revision)
+					if err != nil {
+						t.Error(err)
+					}
+					return &n
+				}
 				b, err := catalogue.Write(ctx, req, source)
 				source.Close()
 				if err != nil {
@@ -104,6 +111,12 @@ func TestRealSnapshots(t *testing.T) {
 				got := snapshotStatus(t, release, out)
 				if got.Revision != s.Revision || got.Revision != 201 || got.TotalKey < 200 {
 					t.Errorf("%s: etcdutl says %+v, the member was at %d", e.File(), got, s.Revision)
+				}
+				if c := b.Manifest.Contents; c.Revision != got.Revision || c.Keys == nil || *c.Keys != 200 {
+					t.Errorf("%s: while it was written it was at %d, with %v keys; etcdutl says %+v", e.File(), c.Revision, c.Keys, got)
+				}
+				if v, err := catalogue.Verify(ctx, b.Name, ids); err != nil || v.Revision != got.Revision {
+					t.Errorf("%s: verified at %d, %v, want %d", e.File(), v.Revision, err, got.Revision)
 				}
 				if e == encodings[0] {
 					gunzipIsEnough(t, store, b, out)

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"etcdadm.io/backup"
+	"etcdadm.io/internal/snapshot"
 )
 
 // inspector looks at a snapshot as it passes: a database and then its SHA-256.
@@ -19,6 +20,8 @@ type inspector struct {
 	tail [sha256.Size]byte
 	held int // bytes in tail
 	size int64
+	// newest finds the revision that the database goes to.
+	newest snapshot.Newest
 }
 
 func newInspector() *inspector { return &inspector{sum: sha256.New()} }
@@ -31,6 +34,7 @@ func (i *inspector) Write(p []byte) (int, error) {
 
 // see takes the next bytes.
 func (i *inspector) see(p []byte) {
+	_, _ = i.newest.Write(p) // never fails
 	i.size += int64(len(p))
 	if len(p) >= len(i.tail) {
 		i.sum.Write(i.tail[:i.held])
@@ -63,6 +67,12 @@ func (i *inspector) finish() (backup.Content, error) {
 		return all, fmt.Errorf("%w: after %d bytes it ends without its checksum", ErrDamaged, i.size)
 	}
 	return all, fmt.Errorf("%w: the database does not agree with its checksum", ErrDamaged)
+}
+
+// revision is the highest of what has passed; zero: it could not be found.
+func (i *inspector) revision() int64 {
+	revision, _ := i.newest.Revision()
+	return revision
 }
 
 // counted passes a stream on, hashes it, and counts its bytes.

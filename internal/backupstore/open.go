@@ -144,44 +144,52 @@ func decryption(err error) error {
 // manifest. Nothing is recorded; see Record.
 func (c *Catalogue) Verify(ctx context.Context, name backup.Name, ids Identities) (backup.Verification, error) {
 	began := time.Now()
-	depth, err := c.verify(ctx, name, ids)
-	v := backup.Verification{At: began.UTC().Truncate(time.Second), Depth: depth, OK: err == nil, Duration: time.Since(began)}
+	depth, revision, err := c.verify(ctx, name, ids)
+	v := backup.Verification{At: began.UTC().Truncate(time.Second), Depth: depth, OK: err == nil, Revision: revision, Duration: time.Since(began).Round(time.Millisecond)}
 	switch {
 	case err == nil:
 		return v, nil
 	case errors.Is(err, ErrDamaged):
-		v.Problem = err.Error()
+		v.Problem = OneLine(err.Error())
 		return v, fmt.Errorf("verify backup %s: %w", name, err)
 	}
 	return backup.Verification{}, fmt.Errorf("verify backup %s: %w", name, err)
 }
 
-func (c *Catalogue) verify(ctx context.Context, name backup.Name, ids Identities) (backup.Depth, error) {
+// verify tells how deep it looked, and the revision that the database goes to;
+// zero: it could not be found.
+func (c *Catalogue) verify(ctx context.Context, name backup.Name, ids Identities) (backup.Depth, int64, error) {
 	b, err := c.get(ctx, name)
 	switch {
 	case err != nil:
-		return "", err
+		return "", 0, err
 	case b.Err != nil && !errors.Is(b.Err, ErrDamaged) && !errors.Is(b.Err, backup.ErrNewer):
-		return backup.DepthStored, fmt.Errorf("%w: %w", ErrDamaged, b.Err)
+		return backup.DepthStored, 0, fmt.Errorf("%w: %w", ErrDamaged, b.Err)
 	case b.Encoding.Encrypted && len(ids.keys) == 0 && b.Manifest != nil && !b.Manifest.Stored.IsZero():
-		return backup.DepthStored, c.verifyStored(ctx, b)
+		return backup.DepthStored, 0, c.verifyStored(ctx, b)
 	}
 	s, err := c.open(ctx, b, ids)
 	if errors.Is(err, ErrEncrypted) && b.Manifest != nil && !b.Manifest.Stored.IsZero() {
 		// A damaged header looks as if it were for other keys.
 		if damage := c.verifyStored(ctx, b); damage != nil {
-			return backup.DepthStored, damage
+			return backup.DepthStored, 0, damage
 		}
 	}
 	if err != nil {
-		return backup.DepthContent, err
+		return backup.DepthContent, 0, err
 	}
 	defer s.Close()
 	if b.Meta.V2() {
-		return backup.DepthContent, walkTar(s)
+		return backup.DepthContent, 0, walkTar(s)
 	}
-	_, err = io.Copy(io.Discard, s)
-	return backup.DepthContent, err
+	if _, err = io.Copy(io.Discard, s); err != nil {
+		return backup.DepthContent, 0, err
+	}
+	revision := s.inspector.revision()
+	if b.Manifest != nil && revision < b.Manifest.Position.Revision {
+		revision = 0 // see contentsOf
+	}
+	return backup.DepthContent, revision, nil
 }
 
 // verifyStored compares an object with the manifest without unpacking it.

@@ -28,17 +28,18 @@ type packed struct {
 	ahead   *readAhead     // then
 	done    chan struct{}  // closed when the source is no longer read
 	content backup.Content // of the source; once done
+	seen    *inspector     // likewise
 }
 
 // pack begins to read the source. The caller calls end.
 func pack(source io.Reader, e backup.Encoding, r Recipients, progress func(int64)) *packed {
-	p := &packed{done: make(chan struct{})}
+	p := &packed{done: make(chan struct{}), seen: newInspector()}
 	if e == (backup.Encoding{Compression: backup.None}) {
 		p.ahead = newReadAhead()
 		p.Reader = p.ahead
 		go func() {
 			defer close(p.done)
-			p.content = p.ahead.fill(source, progress)
+			p.content = p.ahead.fill(source, p.seen, progress)
 		}()
 		return p
 	}
@@ -48,7 +49,7 @@ func pack(source io.Reader, e backup.Encoding, r Recipients, progress func(int64
 	go func() {
 		defer close(p.done)
 		var err error
-		p.content, err = fill(w, source, e, r, progress)
+		p.content, err = fill(w, source, e, r, p.seen, progress)
 		w.CloseWithError(err)
 	}()
 	return p
@@ -70,7 +71,7 @@ func (p *packed) end() {
 
 // fill compresses, encrypts and inspects. Nothing reaches w's reader as an end
 // but a nil error.
-func fill(w *io.PipeWriter, source io.Reader, e backup.Encoding, r Recipients, progress func(int64)) (content backup.Content, err error) {
+func fill(w *io.PipeWriter, source io.Reader, e backup.Encoding, r Recipients, i *inspector, progress func(int64)) (content backup.Content, err error) {
 	var out io.WriteCloser = keepOpen{w}
 	if e.Encrypted {
 		if out, err = age.Encrypt(w, r.keys...); err != nil {
@@ -81,7 +82,6 @@ func fill(w *io.PipeWriter, source io.Reader, e backup.Encoding, r Recipients, p
 	if err != nil {
 		return content, err
 	}
-	i := newInspector()
 	buf := make([]byte, copyBuffer)
 	for err == nil {
 		var n int

@@ -37,6 +37,9 @@ type Request struct {
 	// Progress, if not nil, is called with the bytes of the snapshot so far, by
 	// one goroutine at a time.
 	Progress func(bytes int64)
+	// Count, if not nil, is asked for the number of keys at the revision that the
+	// snapshot was found to go to; nil: it could not be told.
+	Count func(ctx context.Context, revision int64) *int64
 }
 
 // Write makes a backup of a snapshot, as etcd's Snapshot call streams it. It
@@ -166,10 +169,12 @@ func (w *writing) run(ctx context.Context, req Request, source io.Reader, began 
 	m := req.Manifest
 	m.Format, m.File, m.Encoding, m.Recipients = backup.ManifestFormat, w.file, e, req.Recipients.names
 	m.EtcdVersion, m.Started = req.Meta.EtcdVersion, began.UTC().Truncate(time.Millisecond)
-	m.Snapshot, m.Stored, err = w.store(ctx, req, e, source)
+	revision := int64(0)
+	m.Snapshot, m.Stored, revision, err = w.store(ctx, req, e, source)
 	if err != nil {
 		return Backup{}, err
 	}
+	m.Contents = contentsOf(ctx, req, revision)
 	// Sub-second figures of a duration tell nothing but how it was measured.
 	m.Duration = time.Since(began).Round(time.Millisecond)
 	meta := req.Meta
@@ -183,8 +188,22 @@ func (w *writing) run(ctx context.Context, req Request, source io.Reader, began 
 	return Backup{Entry: entry, Meta: meta, Manifest: &m}, nil
 }
 
-// store streams the snapshot into its object.
-func (w *writing) store(ctx context.Context, req Request, e backup.Encoding, source io.Reader) (snapshot, stored backup.Content, err error) {
+// contentsOf is what the snapshot that passed holds. A member can have been at a
+// higher revision than that of any record, where a compaction took away the last
+// one, which was a deletion: then only what it said is known.
+func contentsOf(ctx context.Context, req Request, revision int64) (c backup.Contents) {
+	if revision == 0 || revision < req.Manifest.Position.Revision {
+		return c
+	}
+	if c.Revision = revision; req.Count != nil {
+		c.Keys = req.Count(ctx, revision)
+	}
+	return c
+}
+
+// store streams the snapshot into its object, and tells the highest revision in
+// it; zero: it could not be found.
+func (w *writing) store(ctx context.Context, req Request, e backup.Encoding, source io.Reader) (snapshot, stored backup.Content, revision int64, err error) {
 	watch := newWatch(ctx)
 	defer watch.end()
 	p := pack(source, e, req.Recipients, req.Progress)
@@ -202,12 +221,12 @@ func (w *writing) store(ctx context.Context, req Request, e backup.Encoding, sou
 		err = errors.New("the store did not read the snapshot to its end")
 	}
 	if err != nil {
-		return snapshot, stored, watch.explain(err)
+		return snapshot, stored, 0, watch.explain(err)
 	}
 	if p.pipe == nil {
-		return p.content, p.content, nil
+		return p.content, p.content, p.seen.revision(), nil
 	}
-	return p.content, through.content(), nil
+	return p.content, through.content(), p.seen.revision(), nil
 }
 
 // publish writes the manifest, and the meta last. The claim shows that nobody

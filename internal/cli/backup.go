@@ -105,9 +105,7 @@ func backupCommand(program daemon.Program) *cobra.Command {
 		b.drill(program), b.prune(),
 		b.named("download NAME FILE", "Write a backup's snapshot into a file, unpacked and checked", b.download, 1),
 		b.named("copy NAME STORE", "Copy a backup into another store", b.copy, 1),
-		b.named("pin NAME REASON", "Keep a backup from being pruned; an empty reason ends that", func(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, _ io.Writer) error {
-			return c.Pin(ctx, name, args[0])
-		}, 1),
+		b.named("pin NAME REASON", "Keep a backup from being pruned; an empty reason ends that", b.pin, 1),
 	)
 	return c
 }
@@ -142,117 +140,6 @@ func (b *backups) create() *cobra.Command {
 	return c
 }
 
-// listedBackup is a backup as list prints it for programs.
-type listedBackup struct {
-	Name     string          `json:"name"`
-	At       time.Time       `json:"at"`
-	Size     int64           `json:"size"` // bytes in the store
-	Version  cluster.Version `json:"etcdVersion,omitzero"`
-	Revision int64           `json:"revision,omitempty"`
-	Keys     *int64          `json:"keys,omitempty"`
-	Reason   string          `json:"reason,omitempty"`
-	Proven   string          `json:"proven,omitempty"` // how deep the last verification went
-	Problem  string          `json:"problem,omitempty"`
-}
-
-func (b *backups) list() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the backups, newest first", Args: words(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := b.catalogue(cmd.Context())
-			if err != nil {
-				return err
-			}
-			entries, err := c.List(cmd.Context())
-			if err != nil {
-				return err
-			}
-			all, err := c.Describe(cmd.Context(), entries)
-			if err != nil {
-				return err
-			}
-			rows := []listedBackup{}
-			for _, x := range all {
-				rows = append(rows, listedAs(x))
-			}
-			return b.print(cmd.OutOrStdout(), rows, func(w io.Writer) { printBackups(w, rows) })
-		},
-	}
-}
-
-func listedAs(x backupstore.Backup) listedBackup {
-	row := listedBackup{Name: x.Name.String(), At: x.Name.Time(), Size: x.Size, Version: x.Meta.EtcdVersion}
-	if m := x.Manifest; m != nil {
-		row.Revision, row.Keys, row.Reason = m.Position.Revision, m.Position.Keys, string(m.Reason)
-		if n := len(m.Verifications); n > 0 {
-			v := m.Verifications[n-1]
-			if v.OK {
-				row.Proven = string(v.Depth)
-			} else {
-				row.Problem = v.Problem
-			}
-			if row.Keys == nil {
-				row.Keys = v.Keys
-			}
-		}
-	}
-	if x.Err != nil {
-		row.Problem = x.Err.Error()
-	}
-	return row
-}
-
-func printBackups(w io.Writer, rows []listedBackup) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tAGE\tSIZE\tETCD\tREVISION\tKEYS\tREASON\tPROVEN")
-	for _, r := range rows {
-		revision, keys, proven := "-", "-", "no"
-		if r.Revision > 0 {
-			revision = fmt.Sprint(r.Revision)
-		}
-		if r.Keys != nil {
-			keys = fmt.Sprint(*r.Keys)
-		}
-		switch {
-		case r.Problem != "":
-			proven = "BAD: " + r.Problem
-		case r.Proven != "":
-			proven = r.Proven
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, time.Since(r.At).Round(time.Second), sizeWords(r.Size), r.Version, revision, keys, r.Reason, proven)
-	}
-	_ = t.Flush()
-}
-
-func sizeWords(n int64) string {
-	switch {
-	case n >= 10<<30:
-		return fmt.Sprintf("%d GiB", n>>30)
-	case n >= 10<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 10<<10:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
-}
-
-func (b *backups) show(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {
-	x, err := c.Get(ctx, name)
-	if err != nil {
-		return err
-	}
-	shown := struct {
-		listedBackup
-		File     string           `json:"file"`
-		Meta     backup.Meta      `json:"meta"`
-		Manifest *backup.Manifest `json:"manifest,omitempty"`
-	}{listedAs(x), x.File, x.Meta, x.Manifest}
-	if b.output == "table" {
-		b.output = "yaml"
-	}
-	return b.print(out, shown, nil)
-}
-
 func (b *backups) verify(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {
 	ids, err := b.identities()
 	if err != nil {
@@ -269,7 +156,23 @@ func (b *backups) verify(ctx context.Context, c *backupstore.Catalogue, name bac
 	if err != nil {
 		return &Failure{Code: ExitUnsafe, Err: err, Advice: "do not rely on it; take another: etcdadm backup create"}
 	}
-	fmt.Fprintf(out, "%s is good (%s)\n", name, v.Depth)
+	fmt.Fprintf(out, "%s is good (%s)", name, v.Depth)
+	if v.Revision > 0 {
+		fmt.Fprintf(out, ", and goes to revision %d", v.Revision)
+	}
+	fmt.Fprintln(out)
+	return nil
+}
+
+func (b *backups) pin(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, out io.Writer) error {
+	if err := c.Pin(ctx, name, args[0]); err != nil {
+		return err
+	}
+	if args[0] == "" {
+		fmt.Fprintf(out, "%s is not pinned any longer: it goes when the policy says so\n", name)
+	} else {
+		fmt.Fprintf(out, "pinned %s: it is not removed until \"backup pin %s ''\"\n", name, name)
+	}
 	return nil
 }
 
@@ -282,7 +185,10 @@ func (b *backups) download(ctx context.Context, c *backupstore.Catalogue, name b
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "wrote %s, a snapshot of etcd %s\n", args[0], x.Meta.EtcdVersion)
+	fmt.Fprintf(out, "wrote %s, a snapshot of %s\n", args[0], etcdWords(x))
+	if doubt := x.Doubt(); doubt != "" {
+		fmt.Fprintf(out, "the snapshot agrees with its own checksum; but %s\n", doubt)
+	}
 	return nil
 }
 
@@ -389,7 +295,7 @@ func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name b
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(out, "%s is good: etcd %s served it after %s, at revision %d with %d keys", name, x.Meta.EtcdVersion, d.Took.Round(time.Millisecond), d.Info.Revision, d.Info.Keys)
+	fmt.Fprintf(out, "%s is good: etcd %s served it after %s, at revision %d with %s", name, x.Version(), d.Took.Round(time.Millisecond), d.Info.Revision, keysWords(d.Info.Keys))
 	if note != "" {
 		fmt.Fprintf(out, " (%s)", note)
 	}

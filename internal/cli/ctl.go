@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -200,9 +201,9 @@ func (c *ctl) listCommands(ctx context.Context, f *control.Folder, _ []string, o
 		case q.Err != nil:
 			fmt.Fprintf(out, "%s\tcannot be run: %v\n", q.Name, q.Err)
 		case q.Restore != nil:
-			fmt.Fprintf(out, "%s\trestore-backup %s%s\n", q.Name, q.Restore.Backup, state)
+			fmt.Fprintf(out, "%s\trestore-backup %s%s\n", q.Name, strings.Join(append([]string{q.Restore.Backup}, moreWords(q.Restore.Flags, q.Restore.Lost, q.Restore.Count)...), " "), state)
 		case q.Wish != nil:
-			fmt.Fprintf(out, "%s\t%s %s%s\n", q.Name, q.Wish.Kind, q.Wish.Host, state)
+			fmt.Fprintf(out, "%s\t%s%s\n", q.Name, wishWords(q.Wish), state)
 		default:
 			fmt.Fprintf(out, "%s\n", q.Name)
 		}
@@ -215,9 +216,46 @@ func (c *ctl) listCommands(ctx context.Context, f *control.Folder, _ []string, o
 		return err
 	}
 	for _, e := range ended {
-		fmt.Fprintf(out, "%s\t%s %s\t%s at %s: %s\n", e.Name, e.Kind, e.Backup, e.Result, e.At.Format(time.RFC3339), e.Reason)
+		fmt.Fprintf(out, "%s\t%s\t%s at %s: %s\n", e.Name, endedWords(e), e.Result, e.At.Format(time.RFC3339), e.Reason)
 	}
 	return nil
+}
+
+// wishWords is a command of ours as a person would have typed it.
+func wishWords(w *control.Wish) string {
+	words := []string{string(w.Kind)}
+	if w.Host != "" {
+		words = append(words, "--from "+string(w.Host))
+	}
+	if w.Dir != "" {
+		words = append(words, "--dir "+w.Dir)
+	}
+	return strings.Join(append(words, moreWords(nil, w.Lost, w.Count)...), " ")
+}
+
+func moreWords(flags []string, lost []cluster.HostID, count *cluster.CountChange) (words []string) {
+	for _, f := range flags {
+		words = append(words, "--"+strings.Replace(f, "=", " ", 1))
+	}
+	if count != nil {
+		words = append(words, fmt.Sprintf("--members %d", count.Members))
+	}
+	for _, h := range lost {
+		words = append(words, "--lost "+string(h))
+	}
+	return words
+}
+
+// endedWords is a command that ended. What was written by an earlier release
+// names no host and no directory.
+func endedWords(e control.Ended) string {
+	if e.Backup != "" {
+		return fmt.Sprintf("%s-backup %s", e.Kind, e.Backup)
+	}
+	if e.Kind == "" {
+		return "a command that could not be read"
+	}
+	return wishWords(&control.Wish{Kind: e.Kind, Host: e.Host, Dir: e.Dir})
 }
 
 func (c *ctl) listBackups(ctx context.Context, _ *control.Folder, _ []string, out io.Writer) error {
@@ -244,8 +282,15 @@ func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []stri
 	if err != nil {
 		return insteadOfPath(words[0], err)
 	}
-	if b.Meta.EtcdVersion.IsZero() || b.File == "" {
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("backup %s cannot be restored from: %w", b.Name, b.Err), Advice: "list-backups prints the others"}
+	switch refusal := (&Failure{Code: ExitUnsafe, Err: fmt.Errorf("backup %s cannot be restored from: %s", b.Name, b.Doubt()), Advice: "list-backups prints the others"}); {
+	case b.File == "":
+		return refusal
+	case b.Version().IsZero():
+		refusal.Advice += "; etcdadm restore --accept-damage has the daemons read from the snapshot which etcd wrote it"
+		return refusal
+	}
+	if doubt := b.Doubt(); doubt != "" {
+		c.warn(fmt.Sprintf("backup %s is BAD: %s. It is restored from if its snapshot agrees with its own checksum", b.Name, doubt))
 	}
 	spec, err := restoredSpec(ctx, f, b)
 	if err != nil {

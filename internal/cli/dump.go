@@ -27,8 +27,11 @@ import (
 type dump struct {
 	prefix   string
 	keysOnly bool
-	packed   bool   // into an archive, whatever the file is called
-	out      string // a file that is not there yet; empty: standard output. *.tar.gz: an archive
+	packed   bool // into an archive, whatever the file is called
+	// unchecked: what can be read of a file is told though it is not what etcd sent,
+	// or was checked just now.
+	unchecked bool
+	out       string // a file that is not there yet; empty: standard output. *.tar.gz: an archive
 }
 
 func dumpCommand() *cobra.Command {
@@ -38,12 +41,14 @@ func dumpCommand() *cobra.Command {
 		Long: `dump writes every key that has a value at the snapshot's newest revision. A line is
 a JSON object; key and value that are no text come as key64 and value64, in base64.
 With --out NAME.tar.gz each key is a file of its own, under a path that is made
-from the key and its revision. Memory does not grow with the snapshot.`,
+from the key and its revision. Memory does not grow with the snapshot. A snapshot
+that does not agree with the SHA-256 at its end is refused.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error { return d.run(c.Context(), args[0], c.OutOrStdout()) },
 	}
 	c.Flags().StringVar(&d.prefix, "prefix", "", "only keys that begin so")
 	c.Flags().BoolVar(&d.keysOnly, "keys-only", false, "no values")
+	c.Flags().BoolVar(&d.unchecked, "unchecked", false, "also of a snapshot that does not agree with its SHA-256, as far as it can be read")
 	c.Flags().StringVar(&d.out, "out", "", "file to make; with .tar.gz at its end an archive. The default is standard output")
 	return c
 }
@@ -67,6 +72,7 @@ func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	fs.StringVar(&b.identity, "identity", "", "file with the secret keys of encrypted backups")
 	fs.StringVar(&d.prefix, "prefix", "", "only keys that begin so")
 	fs.BoolVar(&d.keysOnly, "keys-only", false, "no values")
+	fs.BoolVar(&d.unchecked, "unchecked", false, "also of a snapshot that does not agree with its SHA-256, as far as it can be read")
 	fs.StringVar(&d.out, "out", "", "file to make; with .tar.gz at its end an archive. The default is standard output")
 	var whole string
 	fs.StringVar(&whole, "data-dir", "", "URL of a store, a slash and the name of a backup in it; --out is an archive then")
@@ -151,10 +157,29 @@ func (b *backups) dump(ctx context.Context, d dump, word string, out io.Writer) 
 	if _, err := c.Download(ctx, name, file, ids, nil); err != nil {
 		return noBackup(err)
 	}
+	d.unchecked = true // the download was
 	return d.run(ctx, file, out)
 }
 
+// checked holds a snapshot against its SHA-256 before anything of it is told. A
+// database of a data directory has none, and is dumped as it is.
+func checked(ctx context.Context, file string) error {
+	_, err := snapshot.VerifyHash(ctx, file)
+	switch {
+	case errors.Is(err, snapshot.ErrNoHash):
+		return nil
+	case errors.Is(err, snapshot.ErrDamaged):
+		return &Failure{Code: ExitUnsafe, Err: err, Advice: "do not rely on it; etcdadm backup list shows others. --unchecked writes what can still be read of it"}
+	}
+	return err
+}
+
 func (d *dump) run(ctx context.Context, file string, stdout io.Writer) error {
+	if !d.unchecked {
+		if err := checked(ctx, file); err != nil {
+			return err
+		}
+	}
 	if d.out == "" {
 		w := bufio.NewWriterSize(stdout, 64<<10)
 		return errors.Join(d.lines(ctx, file, w), w.Flush())

@@ -101,7 +101,7 @@ of etcd. On a running cluster it changes the spec. The short form
 				if dryRun {
 					verb = "would ask for"
 				}
-				fmt.Fprintf(w, "%s %d members of etcd %s\n", verb, want.MemberCount, want.EtcdVersion)
+				fmt.Fprintf(w, "%s %s of etcd %s\n", verb, counted(want.MemberCount, "member"), want.EtcdVersion)
 			})
 		},
 	}

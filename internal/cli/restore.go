@@ -102,7 +102,7 @@ func restoreCommand() *cobra.Command {
 	var q queue
 	var members int
 	var version, from, dir string
-	var noBackup, undo bool
+	var noBackup, undo, acceptDamage bool
 	c := &cobra.Command{
 		Use:   "restore NAME | restore --undo --from HOST --dir DIRECTORY",
 		Short: "Make the cluster what it was in a backup, or before it was restored",
@@ -131,6 +131,9 @@ was written since the backup is not in it. Data is set aside, and
 			if !undo {
 				b, err := findBackup(ctx, backupstore.New(store), args[0])
 				if err != nil {
+					return err
+				}
+				if err := doubts(c.ErrOrStderr(), b, acceptDamage); err != nil {
 					return err
 				}
 				if spec, err = restoredSpec(ctx, f, b); err != nil {
@@ -183,10 +186,35 @@ was written since the backup is not in it. Data is set aside, and
 	c.Flags().IntVar(&members, "members", 0, "number of members wanted from then on; it is changed together with the data, and not when the command is refused")
 	c.Flags().StringVar(&version, "to-version", "", "etcd version of the restored cluster")
 	c.Flags().BoolVar(&noBackup, "no-backup", false, "do not back up the running cluster before")
+	c.Flags().BoolVar(&acceptDamage, "accept-damage", false, "also from a backup that backup list calls BAD; its snapshot is held against its own checksum before anything is touched")
 	c.Flags().BoolVar(&undo, "undo", false, "go back to data that was set aside; what was written since is not in it")
 	c.Flags().StringVar(&from, "from", "", "with --undo: the host that set it aside")
 	c.Flags().StringVar(&dir, "dir", "", "with --undo: the directory, as etcdadm status shows it")
 	return c
+}
+
+// doubts refuses a backup without a snapshot, and says what speaks against one:
+// that has to be accepted in so many words. Whether the snapshot itself is good
+// the daemons see, before they touch anything.
+func doubts(w io.Writer, b backupstore.Backup, accept bool) error {
+	doubt := b.Doubt()
+	switch {
+	case b.File == "":
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("backup %s cannot be restored from: %s", b.Name, doubt), Advice: "etcdadm backup list prints the others"}
+	case doubt == "":
+		return nil
+	case !accept:
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was queued: backup %s is BAD: %s", b.Name, doubt),
+			Advice: "etcdadm backup list prints the others; etcdadm backup drill " + b.Name.String() + " tries this one out; --accept-damage restores from it if its snapshot agrees with its own checksum"}
+	}
+	warnDoubt(w, b)
+	return nil
+}
+
+func warnDoubt(w io.Writer, b backupstore.Backup) {
+	if doubt := b.Doubt(); doubt != "" {
+		fmt.Fprintf(w, "warning: backup %s is BAD: %s. It is restored from if its snapshot agrees with its own checksum\n", b.Name, doubt)
+	}
 }
 
 func firstOf(args []string) string {

@@ -163,7 +163,11 @@ func printInfo(w io.Writer, i snapshot.Info) {
 	if i.CompactRevision >= 0 {
 		row("compacted", "%d", i.CompactRevision)
 	}
-	row("keys", "%s", strings.TrimSuffix(keysWords(i.Keys), " keys"))
+	if i.Keys < 0 {
+		row("keys", "more than can be counted")
+	} else {
+		row("keys", "%d", i.Keys)
+	}
 	row("records", "%d", i.Records)
 	if i.HashKVTold {
 		row("hashkv", "%d (as etcdctl endpoint hashkv prints it)", i.HashKV)
@@ -173,7 +177,7 @@ func printInfo(w io.Writer, i snapshot.Info) {
 	if i.AuthEnabled {
 		auth = "on"
 	}
-	row("auth", "%s, %d users, %d roles", auth, i.Users, i.Roles)
+	row("auth", "%s, %s, %s", auth, counted(i.Users, "user"), counted(i.Roles, "role"))
 	row("leases", "%d", i.Leases)
 	if i.Alarms > 0 {
 		row("alarms", "%d: a restored member has them, too", i.Alarms)
@@ -187,7 +191,15 @@ func keysWords(n int64) string {
 	if n < 0 {
 		return "more keys than can be counted"
 	}
-	return fmt.Sprintf("%d keys", n)
+	return counted(n, "key")
+}
+
+// counted is a number of things whose plural is regular.
+func counted[N int | int64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // fileRestore is a restore of a file into a directory.

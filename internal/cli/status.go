@@ -146,7 +146,7 @@ func printReport(w io.Writer, r console.Report) {
 		if spec.Hold {
 			hold = fmt.Sprintf(" (on hold; etcdadm seed %s --nodes N, or configure-cluster, lifts it)", cmp.Or(o.Store.URL, "STORE"))
 		}
-		fmt.Fprintf(w, "wanted: %d members of etcd %s%s\n", spec.MemberCount, spec.EtcdVersion, hold)
+		fmt.Fprintf(w, "wanted: %s of etcd %s%s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion, hold)
 	}
 	fmt.Fprintln(w)
 	printMembers(w, o)

@@ -173,7 +173,7 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 	for _, w := range warnings {
 		fmt.Fprintln(out, "warning:", w)
 	}
-	fmt.Fprintf(out, "the cluster is to have %d members of etcd %s\n", spec.MemberCount, spec.EtcdVersion)
+	fmt.Fprintf(out, "the cluster is to have %s of etcd %s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion)
 	return nil
 }
 

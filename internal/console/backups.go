@@ -31,7 +31,7 @@ func BackupsOf(o *cluster.Observation) *Backups {
 	if o == nil || o.Backups.At.IsZero() {
 		return nil
 	}
-	var out Backups
+	out := Backups{Drilled: o.Backups.Drilled}
 	for i := range o.Backups.Newest {
 		b := &o.Backups.Newest[i]
 		out.newer(b)

@@ -21,6 +21,9 @@ import (
 // it a drill compares the contents only.
 const hashTimeout = 30 * time.Second
 
+// countTimeout bounds the count of all keys.
+const countTimeout = 10 * time.Second
+
 // Backup implements host.Sources.
 func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
 	defer takeAllCores()()
@@ -65,6 +68,7 @@ func snapshotInto(ctx context.Context, c *etcd.Client, to *backupstore.Catalogue
 	}
 	defer snap.Close()
 	m.StorageVersion = snap.StorageVersion
+	req.Count = func(ctx context.Context, revision int64) *int64 { return count(ctx, c, revision) }
 	return to.Write(ctx, req, snap)
 }
 
@@ -77,6 +81,18 @@ func hash(ctx context.Context, c *etcd.Client, revision int64) *backup.Hash {
 		return nil
 	}
 	return &backup.Hash{Hash: h.Hash, Revision: h.Revision, Compacted: h.Compacted}
+}
+
+// count is the number of keys; nil when the member does not say it soon, or no
+// longer, as after a compaction. It costs the member less than the hash does.
+func count(ctx context.Context, c *etcd.Client, revision int64) *int64 {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	n, err := c.CountKeys(ctx, revision)
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 // tidy removes the backups that the policy does not keep, and what writers left

@@ -4,21 +4,37 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 )
 
-// catalogueView is what the leader is told of the backups.
-type catalogueView struct{ catalogue *backupstore.Catalogue }
+// catalogueView is what the leader is told of the backups. It keeps what the last
+// List found, so that nothing else about it lists the store again.
+type catalogueView struct {
+	catalogue *backupstore.Catalogue
+
+	mu      sync.Mutex
+	entries []backupstore.Entry // of the last List, the newest first
+}
+
+func (v *catalogueView) listed() []backupstore.Entry {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.entries
+}
 
 // List implements manager.Catalogue: the newest few are described.
-func (v catalogueView) List(ctx context.Context) ([]cluster.Backup, error) {
+func (v *catalogueView) List(ctx context.Context) ([]cluster.Backup, error) {
 	entries, err := v.catalogue.List(ctx)
 	if err != nil {
 		return nil, err
 	}
+	v.mu.Lock()
+	v.entries = entries
+	v.mu.Unlock()
 	described, err := v.catalogue.Describe(ctx, entries[:min(len(entries), 3)])
 	if err != nil {
 		return nil, err
@@ -34,11 +50,8 @@ func (v catalogueView) List(ctx context.Context) ([]cluster.Backup, error) {
 const provenAmong = 24
 
 // Proven implements manager.Catalogue.
-func (v catalogueView) Proven(ctx context.Context) (cluster.Backup, bool, error) {
-	entries, err := v.catalogue.List(ctx)
-	if err != nil {
-		return cluster.Backup{}, false, err
-	}
+func (v *catalogueView) Proven(ctx context.Context) (cluster.Backup, bool, error) {
+	entries := v.listed()
 	for some := range slices.Chunk(entries[:min(len(entries), provenAmong)], 8) {
 		described, err := v.catalogue.Describe(ctx, some)
 		if err != nil {
@@ -53,8 +66,22 @@ func (v catalogueView) Proven(ctx context.Context) (cluster.Backup, bool, error)
 	return cluster.Backup{}, false, nil
 }
 
+// Listed implements manager.Catalogue.
+func (v *catalogueView) Listed(ctx context.Context, name string) (cluster.Backup, bool, error) {
+	entries := v.listed()
+	i := slices.IndexFunc(entries, func(e backupstore.Entry) bool { return e.Name.String() == name })
+	if i < 0 {
+		return cluster.Backup{}, false, nil
+	}
+	described, err := v.catalogue.Describe(ctx, entries[i:i+1])
+	if err != nil || len(described) == 0 {
+		return cluster.Backup{}, false, err
+	}
+	return asBackup(described[0]), true, nil
+}
+
 // Find implements manager.Catalogue.
-func (v catalogueView) Find(ctx context.Context, name string) (cluster.Backup, bool, error) {
+func (v *catalogueView) Find(ctx context.Context, name string) (cluster.Backup, bool, error) {
 	n, err := backup.ParseName(name)
 	if err != nil {
 		return cluster.Backup{}, false, nil //nolint:nilerr // there is no backup of a name that is none
@@ -70,10 +97,11 @@ func (v catalogueView) Find(ctx context.Context, name string) (cluster.Backup, b
 }
 
 func asBackup(b backupstore.Backup) cluster.Backup {
-	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Meta.EtcdVersion, Encrypted: b.Encoding.Encrypted}
+	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Version(), Doubt: b.Doubt(), Encrypted: b.Encoding.Encrypted}
 	if m := b.Manifest; m != nil {
 		out.Cluster, out.Term, out.Index = m.ClusterID, m.Position.Term, m.Position.Index
-		out.Revision, out.Bytes, out.Reason, out.Proven = m.Position.Revision, m.Snapshot.Size, string(m.Reason), m.Proven()
+		out.Revision, _ = m.Revision()
+		out.Bytes, out.Reason, out.Proven = m.Snapshot.Size, string(m.Reason), m.Proven()
 		for _, v := range m.Verifications {
 			if v.Depth == backup.DepthDrilled && v.OK {
 				out.Drilled = v.At

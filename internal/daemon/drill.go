@@ -49,7 +49,7 @@ func (d Drill) Run(ctx context.Context, name backup.Name) (b backupstore.Backup,
 	}
 	v := backup.Verification{At: began.UTC(), Host: d.Host, Depth: backup.DepthDrilled, OK: err == nil, Duration: time.Since(began)}
 	if err != nil {
-		v.Problem = err.Error()
+		v.Problem = backupstore.OneLine(err.Error())
 		err = fmt.Errorf("%w: %w", ErrBadBackup, err)
 	} else {
 		v.Revision, v.Keys = drilled.Info.Revision, &drilled.Info.Keys
@@ -87,7 +87,7 @@ func (d Drill) Rehearse(ctx context.Context, name backup.Name, with cluster.Vers
 }
 
 func (d Drill) restore(ctx context.Context, b backupstore.Backup, file, site string) (snapshot.Drilled, error) {
-	r, err := d.Finder.Find(ctx, b.Meta.EtcdVersion.String())
+	r, err := d.Finder.Find(ctx, b.Version().String())
 	if err != nil {
 		return snapshot.Drilled{}, fmt.Errorf("find the etcd that wrote the backup: %w", err)
 	}

@@ -186,8 +186,9 @@ func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
 	return false, nil
 }
 
-// givenUp is how long a member that was given up may take to end.
-const givenUp = time.Second
+// givenUp is how long a member that was given up may take to end. What it has
+// acknowledged is on the disk, and clients wait for what replaces it.
+const givenUp = 100 * time.Millisecond
 
 // Stop implements host.Process.
 func (p *Process) Stop(ctx context.Context) error { return p.stop(ctx, runtime.DefaultGrace) }

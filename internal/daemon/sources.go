@@ -77,6 +77,12 @@ func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cl
 		return host.Built{}, fmt.Errorf("%w: its SHA-256 is %s, and %s was recorded", host.ErrBadSource, sum, src.SHA256)
 	}
 	src.SHA256 = sum
+	if src.Wrote.IsZero() { // nothing beside the backup says it
+		if src.Wrote = snapshot.Wrote(file); !reads(o.Version, src.Wrote) {
+			return host.Built{}, fmt.Errorf("%w: etcd %d.%d wrote it, and etcd %s, which is to run it, does not read that; --to-version names one that does", host.ErrBadSource, src.Wrote.Major, src.Wrote.Minor, o.Version)
+		}
+		o.Source.Wrote = src.Wrote
+	}
 	tool, err := s.tool(ctx, o)
 	if err != nil {
 		return host.Built{}, err
@@ -100,6 +106,11 @@ func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cl
 		src.Tool = tool.Version
 	}
 	return host.Built{Source: src, Cluster: restored.Cluster, Member: restored.Member}, nil
+}
+
+// reads: etcd serves data of its own line and of the one before.
+func reads(run, wrote cluster.Version) bool {
+	return wrote.IsZero() || run.SameMinor(wrote) || run.Major == wrote.Major && run.Minor == wrote.Minor+1
 }
 
 // hopeless marks what another host could not do better either.
@@ -137,7 +148,7 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 				return src, fmt.Errorf("%w: %w", host.ErrBadSource, err)
 			}
 		}
-		r, err := s.d.releases.finder.Find(ctx, src.Wrote.String())
+		r, err := s.ofLine(ctx, src.Wrote)
 		if err != nil {
 			return src, fmt.Errorf("find the etcd that wrote the data: %w", err)
 		}
@@ -145,6 +156,22 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 		return src, err
 	}
 	return src, fmt.Errorf("%w: no release of etcdadm knows the kind %q", host.ErrBadSource, src.Kind)
+}
+
+// ofLine is a release, or where it is not at hand the newest of its minor: data
+// that was set aside may say no more than that.
+func (s *sources) ofLine(ctx context.Context, v cluster.Version) (release.Release, error) {
+	best := v
+	for _, r := range s.d.releases.versions() {
+		if r == v {
+			best = v
+			break
+		}
+		if r.SameMinor(v) && (best == v || r.Compare(best) > 0) {
+			best = r
+		}
+	}
+	return s.d.releases.finder.Find(ctx, best.String())
 }
 
 // identities are this host's secret keys of backups, read anew each time: they

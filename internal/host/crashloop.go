@@ -32,7 +32,7 @@ func (h *Host) renewed(ctx context.Context, s State) State {
 	launch := *s.Launch
 	launch.Options, _ = h.options(launch.Version)
 	if s.Local.State == cluster.MemberStarted { // a first start is at the address that the others were told
-		launch.URLs = copyURLs(h.o.URLs)
+		launch.URLs = h.nextURLs(launch.URLs, false)
 	}
 	back := launch.Same(*s.Launch) && s.Local.State == cluster.MemberStarted && optionsBefore(s, &launch)
 	if launch.Same(*s.Launch) {

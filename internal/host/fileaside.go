@@ -12,6 +12,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/journal"
+	"etcdadm.io/internal/snapshot"
 )
 
 // note lies beside what was set aside and says what it was.
@@ -132,6 +133,9 @@ func (d *FileDisk) Inventory(token string) (aside, foreign []cluster.SetAside, e
 			n.SetAside = cluster.SetAside{Reason: cluster.AsideUnknown}
 		}
 		n.Dir = path
+		if n.Version.IsZero() { // an earlier release, or another program, set it aside
+			n.Version = snapshot.Wrote(filepath.Join(path, "member", "snap", "db"))
+		}
 		aside = append(aside, n.SetAside)
 	}
 	reason := ForeignData

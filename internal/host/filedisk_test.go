@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
 )
@@ -235,8 +237,28 @@ func TestFileDiskInventory(t *testing.T) {
 	write(t, filepath.Join(dir, "data", "own", "member", "wal", "0.wal"), "")
 	write(t, filepath.Join(dir, "data", "other", "member", "wal", "0.wal"), "")
 	write(t, filepath.Join(dir, "data-trashcan", "theirs", "member", "wal", "0.wal"), "")
+	// Beside what an earlier release set aside nothing is written down: the
+	// database tells which line wrote it.
+	db := filepath.Join(dir, "data-trashcan", "theirs", "member", "snap", "db")
+	if err := os.MkdirAll(filepath.Dir(db), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b, err := bbolt.Open(db, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Update(func(tx *bbolt.Tx) error {
+		c, err := tx.CreateBucket([]byte("cluster"))
+		if err != nil {
+			return err
+		}
+		return c.Put([]byte("clusterVersion"), []byte("3.5.0"))
+	})
+	if err := errors.Join(err, b.Close()); err != nil {
+		t.Fatal(err)
+	}
 	aside, foreign, err := d.Inventory("own")
-	if err != nil || len(aside) != 1 || aside[0].Reason != "unknown" {
+	if err != nil || len(aside) != 1 || aside[0].Reason != "unknown" || aside[0].Version != cluster.MustVersion("3.5.0") {
 		t.Fatalf("%+v %v", aside, err)
 	}
 	if len(foreign) != 1 || foreign[0].Dir != filepath.Join(dir, "data", "other") || foreign[0].Reason != host.ForeignData {

@@ -43,7 +43,14 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if !slices.Contains(h.o.Releases(), launch.Version) {
 		return refusedWithHint("install the release", "host %s does not have etcd %s", s.Host, launch.Version)
 	}
-	launch.Quarantined, launch.URLs, launch.Cut = op.Quarantined, h.o.URLs, op.Cut
+	if len(op.PeerURLs) > 0 && !sameSet(op.PeerURLs, h.o.URLs.Peer) {
+		return refused("the op restarts the member at %v, this host listens at %v", op.PeerURLs, h.o.URLs.Peer)
+	}
+	if cluster.TurnsTLSOn(h.o.URLs.Peer, launch.URLs.Peer) {
+		return refusedWithHint("restart its daemon with the URLs that it had", "the member of host %s speaks TLS with its peers, and would be started without certificates now", s.Host)
+	}
+	launch.Quarantined, launch.Cut = op.Quarantined, op.Cut
+	launch.URLs = h.nextURLs(launch.URLs, len(op.PeerURLs) > 0)
 	launch.Options, _ = h.options(launch.Version)
 	// A process that is stopped without its log there is lost for good.
 	marked, wal, err := h.o.Disk.Data(l.Token, s.Disk)
@@ -62,6 +69,17 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		h.mu.Unlock()
 	}
 	return h.relaunch(ctx, s, launch)
+}
+
+// nextURLs are those that a member that listened at was is started with now. TLS
+// for its peers is turned on on a leader's word only, because the others have to be
+// able to follow, and never off.
+func (h *Host) nextURLs(was cluster.URLs, told bool) cluster.URLs {
+	next := copyURLs(h.o.URLs)
+	if !told && (cluster.TurnsTLSOn(was.Peer, next.Peer) || cluster.TurnsTLSOn(next.Peer, was.Peer)) {
+		next.Peer = slices.Clone(was.Peer)
+	}
+	return next
 }
 
 // mayChangeRelease refuses a release that etcd would not start with beside the

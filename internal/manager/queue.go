@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -26,9 +27,13 @@ const (
 type Catalogue interface {
 	// List gives all of them, the newest first.
 	List(ctx context.Context) ([]cluster.Backup, error)
-	// Proven gives the newest that was found good, as far back as is cheap to
-	// look; false without an error: none of those was.
+	// Proven gives the newest that was found good of those that the last List
+	// found, as far back as is cheap to look; false without an error: none was.
 	Proven(ctx context.Context) (cluster.Backup, bool, error)
+	// Listed gives one of those that the last List found, with everything that is
+	// recorded beside it; it does not list anew. False without an error: it was not
+	// among them, or is gone.
+	Listed(ctx context.Context, name string) (cluster.Backup, bool, error)
 	// Find gives one with everything that is recorded beside it; false without
 	// an error: there is none of that name.
 	Find(ctx context.Context, name string) (cluster.Backup, bool, error)
@@ -39,7 +44,8 @@ type queue struct {
 	at       time.Time // of the list of commands
 	commands []cluster.Command
 	backups  cluster.BackupsView
-	sought   bool // a proven backup was looked for further back than the newest few
+	ended    string // what the hosts had said of their backups and drills at the last list of them
+	sought   bool   // a proven backup was looked for further back than the newest few
 	recorded cluster.Progress
 }
 
@@ -119,7 +125,8 @@ func (m *Manager) mayRecover() bool {
 
 func (l *look) listBackups(ctx context.Context, m *Manager) {
 	b := &l.queue.backups
-	if m.o.Catalogue == nil || !b.At.IsZero() && l.at.Sub(b.At) < backupsEvery {
+	ended := m.endedOnHosts()
+	if m.o.Catalogue == nil || !b.At.IsZero() && l.at.Sub(b.At) < backupsEvery && ended == l.queue.ended {
 		return
 	}
 	all, err := m.o.Catalogue.List(ctx)
@@ -127,8 +134,41 @@ func (l *look) listBackups(ctx context.Context, m *Manager) {
 	if err != nil {
 		return
 	}
-	b.At, b.Newest = l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)])
+	b.At, b.Newest, l.queue.ended = l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)]), ended
 	b.Proven = l.newestProven(ctx, m, b.Proven)
+	for _, o := range b.Newest {
+		b.Drilled = later(b.Drilled, o.Drilled)
+	}
+	if b.Proven != nil {
+		b.Drilled = later(b.Drilled, b.Proven.Drilled)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// endedOnHosts changes with every backup and drill that a host in sight ends: the
+// store has something new then.
+func (m *Manager) endedOnHosts() string {
+	m.mu.Lock()
+	o := m.status.Observation
+	m.mu.Unlock()
+	if o == nil {
+		return ""
+	}
+	var b strings.Builder
+	for i := range o.Hosts {
+		for _, t := range []*cluster.Taken{o.Hosts[i].Taken, o.Hosts[i].Drill} {
+			if t != nil && !t.Running {
+				fmt.Fprintf(&b, "%s %d ", o.Hosts[i].Host, t.Ended.UnixNano())
+			}
+		}
+	}
+	return b.String()
 }
 
 // newestProven looks for the newest backup that is known to be proven: among
@@ -158,7 +198,7 @@ func (l *look) newestProven(ctx context.Context, m *Manager, known *cluster.Back
 		if slices.ContainsFunc(l.queue.backups.Newest, func(b cluster.Backup) bool { return b.Name == name }) {
 			continue
 		}
-		b, ok, err := m.o.Catalogue.Find(ctx, name)
+		b, ok, err := m.o.Catalogue.Listed(ctx, name)
 		switch {
 		case err != nil:
 			l.queue.sought = false // so that it is not forgotten for good
@@ -221,6 +261,9 @@ func asCommand(c control.Command, ended []control.Ended) cluster.Command {
 	switch {
 	case c.Err != nil:
 		out.Malformed = c.Err.Error()
+		if c.Restore != nil { // what could be read of it is kept with how it ended
+			out.Kind, out.Backup = cluster.CommandRestore, c.Restore.Backup
+		}
 	case c.Restore != nil:
 		out.Kind, out.Backup, out.Lost = cluster.CommandRestore, c.Restore.Backup, slices.Clone(c.Restore.Lost)
 		out.Count = c.Restore.Count
@@ -274,7 +317,7 @@ func (t *term) endCommand(ctx context.Context, e *plan.CommandEnd) bool {
 	if t.last != nil {
 		for _, c := range t.last.Commands {
 			if c.Name == e.Name {
-				end.Kind, end.Backup = c.Kind, c.Backup
+				end.Kind, end.Backup, end.Host, end.Dir = c.Kind, c.Backup, c.Host, c.Dir
 			}
 		}
 	}

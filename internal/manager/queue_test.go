@@ -15,9 +15,11 @@ type shelf struct {
 	all    []cluster.Backup // the newest first
 	err    error            // of Find and Proven
 	walked int
+	lists  int
 }
 
 func (s *shelf) List(context.Context) ([]cluster.Backup, error) {
+	s.lists++
 	return s.all[:min(len(s.all), newestShown)], nil
 }
 
@@ -28,6 +30,10 @@ func (s *shelf) Proven(context.Context) (cluster.Backup, bool, error) {
 		return cluster.Backup{}, false, s.err
 	}
 	return s.all[i], true, nil
+}
+
+func (s *shelf) Listed(ctx context.Context, name string) (cluster.Backup, bool, error) {
+	return s.Find(ctx, name)
 }
 
 func (s *shelf) Find(_ context.Context, name string) (cluster.Backup, bool, error) {
@@ -101,4 +107,51 @@ func TestNewestProven(t *testing.T) {
 	// Another leader sees what this one has not.
 	l = look{}
 	known("b4")
+}
+
+// What hosts in sight did with backups is seen at once, by one list of the
+// store; otherwise it is listed seldom. When one was last tried out stays known
+// when it is no longer among the newest, and the host has forgotten.
+func TestOwnBackupsAreSeenAtOnce(t *testing.T) {
+	s := &shelf{}
+	m := &Manager{o: Options{Catalogue: s}, said: map[string]string{}}
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	var l look
+	passes := func(want int) {
+		t.Helper()
+		for range 3 { // seconds apart
+			now = now.Add(2 * time.Second)
+			l.at = now
+			l.listBackups(t.Context(), m)
+		}
+		if s.lists != want {
+			t.Fatalf("the store was listed %d times, want %d", s.lists, want)
+		}
+	}
+	says := func(change func(h *cluster.HostState)) {
+		o := &cluster.Observation{Hosts: []cluster.HostReport{{HostState: cluster.HostState{Host: "a"}}}}
+		change(&o.Hosts[0].HostState)
+		m.status.Observation = o
+	}
+	s.all = []cluster.Backup{{Name: "b1", At: now}}
+	passes(1)
+	says(func(h *cluster.HostState) { h.Drill = &cluster.Taken{Running: true, Began: now} })
+	passes(1)
+	drilled := now
+	s.all[0].Proven, s.all[0].Drilled = true, drilled
+	says(func(h *cluster.HostState) { h.Drill = &cluster.Taken{Began: now, Ended: now, Backup: &s.all[0]} })
+	passes(2)
+	if b := l.queue.backups; b.Proven == nil || !b.Newest[0].Drilled.Equal(drilled) || !b.Drilled.Equal(drilled) {
+		t.Fatalf("the drill is not seen: %+v", b)
+	}
+	for i := range 4 {
+		s.all = append([]cluster.Backup{{Name: "later" + string(rune('0'+i)), At: now, Proven: true}}, s.all...)
+	}
+	says(func(h *cluster.HostState) { h.Taken = &cluster.Taken{Began: now, Ended: now, Backup: &s.all[0]} })
+	passes(3)
+	if b := l.queue.backups; b.Newest[0].Name != "later3" || !b.Drilled.Equal(drilled) {
+		t.Fatalf("the new ones are not seen, or the drill is forgotten: %+v", b)
+	}
+	now = now.Add(backupsEvery)
+	passes(4)
 }

@@ -192,8 +192,8 @@ func (p *playground) prepare(ctx context.Context, spec cluster.Spec, n int) erro
 			return fmt.Errorf("write the spec: %w", err)
 		}
 	case p.o.Asked && (read.Spec.MemberCount != spec.MemberCount || read.Spec.EtcdVersion != spec.EtcdVersion):
-		p.o.View.Say("spec", fmt.Sprintf("the cluster in %s was asked to have %d members of etcd %s, and a start does not change that",
-			p.dir, read.Spec.MemberCount, read.Spec.EtcdVersion))
+		p.o.View.Say("spec", fmt.Sprintf("the cluster in %s was asked to have %s of etcd %s, and a start does not change that",
+			p.dir, membersWords(read.Spec.MemberCount), read.Spec.EtcdVersion))
 	}
 	for i := range n {
 		p.hosts = append(p.hosts, p.newHost(i+1))
@@ -284,7 +284,7 @@ func (p *playground) grow(k *keeper) error {
 	for len(p.hosts) < min(r.Observation.Spec.MemberCount, MaxHosts) {
 		h := p.newHost(len(p.hosts) + 1)
 		p.hosts = append(p.hosts, h)
-		p.o.View.Say("host", fmt.Sprintf("%s was started, because the spec asks for %d members", h.Name, r.Observation.Spec.MemberCount))
+		p.o.View.Say("host", fmt.Sprintf("%s was started, because the spec asks for %s", h.Name, membersWords(r.Observation.Spec.MemberCount)))
 		if err := k.start(h); err != nil {
 			return err
 		}

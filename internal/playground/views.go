@@ -222,7 +222,7 @@ func summary(s Scene) string {
 	o := s.Report.Observation
 	wanted := "nothing asked for"
 	if o.Spec != nil {
-		wanted = fmt.Sprintf("%d members of etcd %s wanted", o.Spec.MemberCount, o.Spec.EtcdVersion)
+		wanted = fmt.Sprintf("%s of etcd %s wanted", membersWords(o.Spec.MemberCount), o.Spec.EtcdVersion)
 	}
 	roster, _ := o.Roster()
 	return fmt.Sprintf("%s, %d of %d voters up   daemons led by %s   %s", wanted, len(roster.Up()), len(roster.Voters()), s.Report.Leader, up)
@@ -279,4 +279,11 @@ func report(o *cluster.Observation, h *Host) *cluster.HostReport {
 	}
 	r, _ := o.Host(cluster.HostID(h.Name))
 	return r
+}
+
+func membersWords(n int) string {
+	if n == 1 {
+		return "1 member"
+	}
+	return fmt.Sprintf("%d members", n)
 }

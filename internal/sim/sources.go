@@ -313,6 +313,11 @@ func (c simCatalogue) Proven(ctx context.Context) (b cluster.Backup, ok bool, er
 	return cluster.Backup{}, false, nil
 }
 
+// Listed implements manager.Catalogue.
+func (c simCatalogue) Listed(ctx context.Context, name string) (cluster.Backup, bool, error) {
+	return c.Find(ctx, name)
+}
+
 // Find implements manager.Catalogue.
 func (c simCatalogue) Find(ctx context.Context, name string) (b cluster.Backup, ok bool, err error) {
 	o, err := storeView(c).Get(ctx, backupPrefix+name, blob.GetOptions{})

@@ -16,9 +16,12 @@ const (
 
 	pageHead     = 16 // bytes: number 8, flags 2, count 2, overflow 4
 	pageFlagsAt  = 8
+	pageCountAt  = 10
+	pageOverAt   = 12
 	pageFreeList = 0x10 // the flag of a page that lists free ones
 
 	metaSize   = 64 // bytes: magic 4, format 4, page size 4, flags 4, root 16, and
+	metaRootAt = 16 // where the tree of buckets begins
 	metaListAt = 32 // which page lists the free ones
 	metaNextAt = 40 // how many pages there are
 	metaTxAt   = 48 // the transaction that wrote it

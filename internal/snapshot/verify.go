@@ -181,6 +181,30 @@ func (h *header) info(size int64, c contents) Info {
 	}
 }
 
+// Wrote is the release line that a database, or a snapshot of one, was last used
+// with, as the database itself says it: that of its schema from etcd 3.6 on,
+// before that the cluster's version. Its patch is zero. The zero version: it does
+// not say, or cannot be read.
+func Wrote(path string) (v cluster.Version) {
+	db, err := openDatabase(path)
+	if err != nil {
+		return v
+	}
+	defer db.Close()
+	_ = guarded(func() error { // what cannot be read says nothing
+		return db.View(func(tx *bbolt.Tx) error {
+			for _, said := range [][]byte{get(tx, bucketMeta, metaStorageVersion), get(tx, bucketCluster, clusterVersionKey)} {
+				if p, err := cluster.ParseVersion(string(said)); err == nil {
+					v = p
+					return nil
+				}
+			}
+			return nil
+		})
+	})
+	return v
+}
+
 // peek reads the header only, which takes no longer for a large database.
 func peek(path string) (*header, error) {
 	db, err := openDatabase(path)

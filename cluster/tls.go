@@ -1,0 +1,27 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+)
+
+// TurnsTLSOn reports whether secure is what plain would be with TLS: the same
+// addresses, where some were http and all are https now. A member whose peer URLs
+// change like that does not move; but those that find it at the new URLs have to
+// have certificates first, so that it takes a leader's word (docs/adr/019-tls.md).
+func TurnsTLSOn(plain, secure []string) bool {
+	if len(plain) != len(secure) || slices.Equal(sortedURLs(plain), sortedURLs(secure)) {
+		return false
+	}
+	with := make([]string, 0, len(plain))
+	for _, u := range plain {
+		with = append(with, "https://"+strings.TrimPrefix(strings.TrimPrefix(u, "http://"), "https://"))
+	}
+	return slices.Equal(sortedURLs(with), sortedURLs(secure))
+}
+
+func sortedURLs(urls []string) []string {
+	s := slices.Clone(urls)
+	slices.Sort(s)
+	return s
+}

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"etcdadm.io/internal/testetcd"
+)
+
+// TestTLSTurnedOn: a cluster whose etcd was made without TLS gets it while it is
+// written to: one daemon after the other is restarted without --etcd-insecure. In
+// the middle, with one host still to come, a daemon is killed.
+func TestTLSTurnedOn(t *testing.T) {
+	for _, version := range []string{testetcd.V35, testetcd.V37} {
+		t.Run(version, func(t *testing.T) {
+			if version != testetcd.V37 && !*long {
+				t.Skip("a long test: run with -e2e.long")
+			}
+			c := newCluster(t, options{hosts: 3, tls: true, version: version, flags: []string{"--etcd-insecure"}})
+			c.start(1, 2, 3)
+			c.configure(3)
+			plain, secure := c.plainClient(), c.newClient()
+			defer plain.Close()
+			defer secure.Close()
+			before := c.listedAt(plain, "http://")
+
+			longest, stop := writeBothWays(t, plain, secure)
+			c.options.flags = nil
+			for n := 1; n <= 3; n++ {
+				h := c.host(n)
+				h.kill() // its etcd runs on, and is taken over
+				h.start()
+				eventually(t, soon, "the leader knows what the host is set to", func(context.Context) error {
+					if n < 3 && !strings.Contains(c.etcdadm("status", "--data-dir="+h.dir).stdout, "speak TLS with the other members") {
+						return errors.New("nobody says what it waits for")
+					}
+					return nil
+				})
+			}
+			after := c.listedAt(secure, "https://")
+			for id := range before {
+				if !after[id] {
+					t.Errorf("member %x is gone", id)
+				}
+			}
+			n := stop()
+			got, err := secure.Get(t.Context(), "both/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err != nil || got.Count < int64(n) || n == 0 {
+				t.Errorf("%d of %d acknowledged writes are there, %v", got.Count, n, err)
+			}
+			t.Logf("%d writes, longest stall %s", n, *longest)
+			if r := c.etcdctl(c.host(2), version, "endpoint", "health", "--cluster"); r.code != 0 {
+				t.Errorf("%s", r)
+			}
+			for _, h := range c.hosts { // nobody listens without it any more
+				client, err := clientv3.New(clientv3.Config{Endpoints: []string{strings.Replace(h.clientURL(), "https", "http", 1)}, Logger: zap.NewNop()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				if _, err := client.Get(ctx, "x"); err == nil {
+					t.Errorf("host %d answers without TLS", h.n)
+				}
+				cancel()
+				client.Close()
+			}
+		})
+	}
+}
+
+// plainClient is a client without TLS of all hosts.
+func (c *testCluster) plainClient() *clientv3.Client {
+	c.t.Helper()
+	var endpoints []string
+	for _, h := range c.hosts {
+		endpoints = append(endpoints, strings.Replace(h.clientURL(), "https", "http", 1))
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return client
+}
+
+// listedAt waits for three voters whose URLs all begin so, and returns their IDs.
+func (c *testCluster) listedAt(client *clientv3.Client, scheme string) map[uint64]bool {
+	c.t.Helper()
+	ids := map[uint64]bool{}
+	eventually(c.t, 3*soon, "three voters at "+scheme, func(ctx context.Context) error {
+		list, err := client.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		clear(ids)
+		for _, m := range list.Members {
+			if m.IsLearner || len(m.PeerURLs) != 1 || len(m.ClientURLs) != 1 || !strings.HasPrefix(m.PeerURLs[0], scheme) || !strings.HasPrefix(m.ClientURLs[0], scheme) {
+				return fmt.Errorf("%s", m)
+			}
+			ids[m.ID] = true
+		}
+		if len(ids) != 3 {
+			return fmt.Errorf("%d members", len(ids))
+		}
+		return nil
+	})
+	return ids
+}
+
+// writeBothWays puts keys of its own through whichever client is let in, until
+// the returned function is called, which tells how many were acknowledged.
+func writeBothWays(t *testing.T, clients ...*clientv3.Client) (longest *time.Duration, stop func() int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	n, last := 0, time.Now()
+	longest = new(time.Duration)
+	done.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			for _, client := range clients {
+				callCtx, cancel := context.WithTimeout(ctx, 2*time.Second)
+				_, err := client.Put(callCtx, fmt.Sprintf("both/%08d", i), "x")
+				cancel()
+				if err == nil {
+					n++
+					*longest = max(*longest, time.Since(last))
+					last = time.Now()
+					break
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	})
+	stop = func() int {
+		cancel()
+		done.Wait()
+		return n
+	}
+	t.Cleanup(func() { stop() })
+	return longest, stop
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"etcdadm.io/backup"
+)
+
+// aStore is one that etcd-manager wrote, with two backups of now: one that was
+// looked at, and one that was only written.
+func aStore(t *testing.T) (dir, url string) {
+	dir, flag := predecessorStore(t)
+	t.Setenv("ETCDADM_STORE", "")
+	t.Setenv("ETCDADM_DATA_DIR", "")
+	return dir, strings.TrimPrefix(flag, "--backup-store=")
+}
+
+func inStore(t *testing.T, dir, name, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name, file), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rowOf(t *testing.T, table, name string) []string {
+	t.Helper()
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) > 7 && f[0] == name {
+			return f
+		}
+	}
+	t.Fatalf("%s has no row in\n%s", name, table)
+	return nil
+}
+
+// What is not known is not shown as a figure; a lower bound is shown as one, and
+// a look at the snapshot makes it exact.
+func TestBackupRevisions(t *testing.T) {
+	dir, url := aStore(t)
+	list := func() string { return etcdadm(t, "backup", "list", "--store", url).must(t) }
+	if row := rowOf(t, list(), fixtureBackup); row[len(row)-4] != "–" || row[len(row)-3] != "–" {
+		t.Errorf("nothing is known of it: %q", row)
+	}
+	inStore(t, dir, fixtureBackup, backup.FileManifest, `{"format":1,"etcdVersion":"3.5.35","reason":"periodic","position":{"revision":7},"duration":412000000}`)
+	if out := list(); !strings.Contains(out, "≥ 7 ") || !strings.Contains(out, "≥: what the member said before") {
+		t.Errorf("a lower bound is not shown as one:\n%s", out)
+	}
+	show := etcdadm(t, "backup", "show", fixtureBackup, "--store", url).must(t)
+	for _, want := range []string{"at least 7, where the member was", "– (nobody counted them", "412ms", "never: having been written"} {
+		if !strings.Contains(show, want) {
+			t.Errorf("show lacks %q:\n%s", want, show)
+		}
+	}
+	if strings.Contains(show, "412000000") {
+		t.Errorf("nanoseconds are for programs:\n%s", show)
+	}
+	verified := etcdadm(t, "backup", "verify", fixtureBackup, "--store", url).must(t)
+	var rows []listedBackup
+	decode(t, etcdadm(t, "backup", "list", "--store", url, "-o", "json").must(t), &rows)
+	for _, r := range rows {
+		if r.Name == fixtureBackup && (r.Revision <= 7 || r.AtLeast || r.Proven != "content") {
+			t.Errorf("after %q: %+v", verified, r)
+		}
+	}
+}
+
+func TestBackupPin(t *testing.T) {
+	_, url := aStore(t)
+	if out := etcdadm(t, "backup", "pin", fixtureBackup, "before the\nmove", "--store", url).must(t); !strings.Contains(out, "pinned "+fixtureBackup) {
+		t.Errorf("pin says %q", out)
+	}
+	out := etcdadm(t, "backup", "list", "--store", url).must(t)
+	if !strings.Contains(out, "PINNED") || !strings.Contains(out, "before the; move\n") {
+		t.Errorf("the pin is not listed:\n%s", out)
+	}
+	if out := etcdadm(t, "backup", "pin", fixtureBackup, "", "--store", url).must(t); !strings.Contains(out, "not pinned any longer") {
+		t.Errorf("the end of a pin says %q", out)
+	}
+}
+
+// A problem takes one line below the table, whatever its text is like.
+func TestBackupListOfDamage(t *testing.T) {
+	dir, url := aStore(t)
+	problem, err := json.Marshal("drill with /var/lib/etcd/x/etcdadm-drill-1/snapshot.db: damaged: a block is longer than it says\nunexpected EOF\x1b[2J")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inStore(t, dir, fixtureBackup, backup.FileManifest, `{"format":1,"verifications":[{"at":"2026-11-21T02:00:03Z","depth":"drilled","ok":false,"problem":`+string(problem)+`}]}`)
+	clean := etcdadm(t, "backup", "list", "--store", url).must(t)
+	want := fixtureBackup + " is BAD: the last look at it, on 2026-11-21T02:00:03Z, found: drill with snapshot.db: damaged: a block is longer than it says; unexpected EOF [2J\n"
+	if row := rowOf(t, clean, fixtureBackup); row[len(row)-1] != "BAD" || !strings.HasSuffix(clean, want) {
+		t.Errorf("got\n%s, want at its end\n%s", clean, want)
+	}
+	if lines := strings.Count(clean, "\n"); lines != 1+5+1 {
+		t.Errorf("a heading, five backups and a problem take %d lines:\n%s", lines, clean)
+	}
+}
+
+// What the list calls BAD is restored from only by who accepts that in so many
+// words; a ctl, which has none for it, warns and goes on.
+func TestRestoreOfDamagedMetadata(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, content, words string
+		version              bool // it is still known
+	}{
+		"manifest": {backup.FileManifest, `{"format":`, "unexpected EOF", true},
+		"meta":     {backup.FileMeta, `{"etcdVersion":`, "unexpected EOF", false},
+		"verdict":  {backup.FileManifest, `{"format":1,"verifications":[{"at":"2026-11-21T02:00:03Z","depth":"content","ok":false,"problem":"it was cut"}]}`, "it was cut", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, url := aStore(t)
+			inStore(t, dir, fixtureBackup, c.file, c.content)
+			restore := []string{"restore", fixtureBackup, "--store", url}
+			queued := func() int {
+				return strings.Count(ctlOut(t, "--backup-store="+url, "list-commands"), fixtureBackup)
+			}
+			for _, more := range [][]string{nil, {"--yes"}, {"--accept-damage"}} {
+				s := etcdadm(t, append(restore, more...)...)
+				if s.code != ExitUnsafe || queued() != 0 {
+					t.Errorf("%q: %+v", more, s)
+				}
+				if len(more) == 0 || more[0] == "--yes" {
+					if !strings.Contains(s.errs, "is BAD") || !strings.Contains(s.errs, c.words) || !strings.Contains(s.errs, "--accept-damage") {
+						t.Errorf("%q does not say what is wrong, and the way on: %s", more, s.errs)
+					}
+				}
+			}
+			s := etcdadm(t, append(restore, "--yes", "--accept-damage", "--to-version", "3.5.35", "--no-backup", "--lost", "c")...)
+			if s.must(t); queued() != 1 || !strings.Contains(s.errs, "warning: backup "+fixtureBackup+" is BAD") {
+				t.Errorf("%d queued: %+v", queued(), s)
+			}
+			if all := ctlOut(t, "--backup-store="+url, "list-commands", "--all"); !strings.Contains(all, "\trestore-backup "+fixtureBackup+" --no-backup --to-version 3.5.35 --lost c\n") {
+				t.Errorf("list-commands: %q", all)
+			}
+			code, out, errs := runCtl(t, "--backup-store="+url, "restore-backup", fixtureBackup)
+			switch {
+			case c.version && (code != ExitOK || queued() != 2 || !strings.Contains(errs, "warning: backup "+fixtureBackup+" is BAD") || !strings.Contains(errs, c.words)):
+				t.Errorf("%d %s %s", code, out, errs)
+			case !c.version && (code != ExitUnsafe || queued() != 1 || !strings.Contains(errs, "--accept-damage")): // its command cannot say that it is accepted
+				t.Errorf("%d %s %s", code, out, errs)
+			}
+			file := filepath.Join(t.TempDir(), "s.db")
+			got := etcdadm(t, "backup", "download", fixtureBackup, file, "--store", url).must(t)
+			if c.version != strings.Contains(got, "a snapshot of etcd 3.5.35\n") || strings.Contains(got, "etcd \n") || !strings.Contains(got, c.words) {
+				t.Errorf("download says %q", got)
+			}
+		})
+	}
+}
+
+// Without a snapshot there is nothing to accept.
+func TestRestoreWithoutSnapshot(t *testing.T) {
+	dir, url := aStore(t)
+	if err := os.Remove(filepath.Join(dir, fixtureBackup, "etcd.backup.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if s := etcdadm(t, "restore", fixtureBackup, "--store", url, "--yes", "--accept-damage"); s.code != ExitUnsafe || !strings.Contains(s.errs, "no snapshot in its folder") {
+		t.Errorf("%+v", s)
+	}
+	if code, _, errs := runCtl(t, "--backup-store="+url, "restore-backup", fixtureBackup); code != ExitUnsafe || !strings.Contains(errs, "no snapshot in its folder") {
+		t.Errorf("%d %s", code, errs)
+	}
+}
