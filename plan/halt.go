@@ -107,8 +107,8 @@ func (v *view) cannotCarry(_ cluster.Running, next Hop) string {
 		switch reason := v.cannotBegin(s.Host); {
 		case reason != "":
 			why = append(why, fmt.Sprintf("host %s %s", s.HostID, reason))
-		case v.lacksRoom(&c, s.Host) != "":
-			why = append(why, fmt.Sprintf("host %s %s", s.HostID, v.lacksRoom(&c, s.Host)))
+		case v.lacksRoom(&c, s.Host, next.To) != "":
+			why = append(why, fmt.Sprintf("host %s %s", s.HostID, v.lacksRoom(&c, s.Host, next.To)))
 		}
 	}
 	return strings.Join(why, "; ")
