@@ -186,7 +186,11 @@ func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport, run cluster.
 		return ""
 	}
 	times, why := data, ""
-	if tool := restoringTool(h, v.wrote(c, h), run); !onExcerpt(tool) {
+	tool := restoringTool(h, v.wrote(c, h), run)
+	if c.Kind == cluster.CommandChange { // what reads the data is what restores it
+		tool = run
+	}
+	if !onExcerpt(tool) {
 		times, why = 2*data, fmt.Sprintf(", twice because the tool of etcd %s makes a copy of its own", tool)
 	}
 	if need := times + spareRoom; need > h.Room {
@@ -213,7 +217,7 @@ func dataBytes(c *cluster.Command, h *cluster.HostReport) int64 {
 				return a.Bytes
 			}
 		}
-	case cluster.CommandRecover:
+	case cluster.CommandRecover, cluster.CommandChange:
 		if h.Status != nil {
 			return h.Status.DBSize
 		}
