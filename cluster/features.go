@@ -7,7 +7,13 @@ type Feature string
 const (
 	V3API                  Feature = "version 3 of the API"
 	HashKV                 Feature = "HashKV"
+	MoveLeader             Feature = "MoveLeader"
 	Learners               Feature = "learners"
+	MetricsURLs            Feature = "--listen-metrics-urls"
+	LogOutput              Feature = "--log-output"
+	ZapLogger              Feature = "--logger"
+	StrictByDefault        Feature = "strict reconfiguration by default"
+	AppliedIndex           Feature = "applied index in Status"
 	Etcdutl                Feature = "etcdutl"
 	LinearizableMembers    Feature = "MemberList through raft"
 	DowngradeAPI           Feature = "the Downgrade API, carried out by its members"
@@ -36,11 +42,17 @@ type feature struct {
 
 // features has no entry that is ranged over; lookups only.
 //
-// Sources: CHANGELOGs of etcd, --help of 3.4.25, 3.5.35, 3.6.16 and 3.7.3 and
+// Sources: CHANGELOGs of etcd, --help of 2.3.8, 3.2.24, 3.3.27, 3.4.25, 3.5.35, 3.6.16 and 3.7.3 and
 // of their tools, and the server's source where it is not a flag.
 var features = map[Feature]feature{
 	V3API:                  {from: []Version{{3, 0, 0}}},
 	HashKV:                 {from: []Version{{3, 3, 0}}},
+	MoveLeader:             {from: []Version{{3, 3, 0}}},
+	MetricsURLs:            {from: []Version{{3, 3, 0}}},
+	LogOutput:              {from: []Version{{3, 0, 0}}, until: Version{3, 5, 0}},
+	ZapLogger:              {from: []Version{{3, 4, 0}}},
+	StrictByDefault:        {from: []Version{{3, 0, 0}}},
+	AppliedIndex:           {from: []Version{{3, 4, 0}}},
 	Learners:               {from: []Version{{3, 4, 0}}},
 	Etcdutl:                {from: []Version{{3, 5, 0}}},
 	LinearizableMembers:    {from: []Version{{3, 5, 0}}},
@@ -57,7 +69,7 @@ var features = map[Feature]feature{
 	V2Server:               {from: []Version{{2, 3, 0}}, until: Version{3, 6, 0}},
 	V2Proxy:                {from: []Version{{2, 3, 0}}, until: Version{3, 6, 0}},
 	V2Discovery:            {from: []Version{{2, 3, 0}}, until: Version{3, 7, 0}},
-	ExperimentalFlagPrefix: {from: []Version{{3, 2, 0}}, until: Version{3, 7, 0}},
+	ExperimentalFlagPrefix: {from: []Version{{3, 3, 0}}, until: Version{3, 7, 0}},
 }
 
 // Has reports whether a release has a feature. Of an unknown version and of an

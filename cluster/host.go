@@ -121,6 +121,9 @@ type MemberStatus struct {
 	// Downgrade: one is under way, as every release from 3.5 on says when it is asked
 	// for it; only there when the observation asked.
 	Downgrade bool `json:"downgrade,omitempty"`
+	// AuthOn: authentication is on; nil: unknown. Only there when the observation
+	// asked, and only of releases before 3.5, where it decides how they are left.
+	AuthOn *bool `json:"authOn,omitempty"`
 	// Healthy: a quorum read through this very member succeeded just now. A
 	// learner is healthy when it serves its own status and sees a leader.
 	Healthy bool `json:"healthy,omitempty"`

@@ -312,7 +312,7 @@ func (in *Intent) Settle(now []Voter) {
 
 func (in *Intent) pend(open []VoterChange) {
 	for _, c := range open {
-		if !slices.ContainsFunc(in.Pending, func(o VoterChange) bool { return o.Voter.Member == c.Voter.Member && o.Remove == c.Remove }) {
+		if !slices.ContainsFunc(in.Pending, func(o VoterChange) bool { return o.Voter.is(c.Voter) && o.Remove == c.Remove }) {
 			in.Pending = append(slices.Clip(in.Pending), c)
 		}
 	}
@@ -343,13 +343,36 @@ func (c VoterChange) made(voters []Voter) []Voter {
 	case has(voters, c.Voter) != c.Remove:
 		return voters
 	case c.Remove:
-		return slices.DeleteFunc(slices.Clone(voters), func(v Voter) bool { return v.Member == c.Voter.Member })
+		return slices.DeleteFunc(slices.Clone(voters), func(v Voter) bool { return v.is(c.Voter) })
 	}
 	return append(slices.Clone(voters), c.Voter)
 }
 
 func has(voters []Voter, v Voter) bool {
-	return slices.ContainsFunc(voters, func(o Voter) bool { return o.Member == v.Member })
+	return slices.ContainsFunc(voters, func(o Voter) bool { return o.is(v) })
+}
+
+// is goes by the member ID. One that is yet to be given by an add of a voter
+// stands for the disk that the member is to be on.
+func (v Voter) is(o Voter) bool {
+	return v.Member == o.Member && (v.Member != 0 || v.Host == o.Host && v.Disk == o.Disk)
+}
+
+// Named is the set with the IDs that etcd has given since, by peer URL, to the
+// voters that were written down before they had one.
+func Named(next, now []Voter) []Voter {
+	out := slices.Clone(next)
+	for i, v := range out {
+		if v.Member != 0 {
+			continue
+		}
+		for _, n := range now {
+			if slices.Equal(n.PeerURLs, v.PeerURLs) && !has(next, n) {
+				out[i].Member = n.Member
+			}
+		}
+	}
+	return out
 }
 
 // SameVoters reports whether both sets hold the same member IDs.
@@ -358,7 +381,7 @@ func SameVoters(a, b []Voter) bool {
 		return false
 	}
 	for _, v := range a {
-		if !slices.ContainsFunc(b, func(w Voter) bool { return w.Member == v.Member }) {
+		if !has(b, v) {
 			return false
 		}
 	}

@@ -28,7 +28,7 @@ type Minors struct{ First, Last int }
 // newestMinor is that of the newest line whose options are in the table, and
 // oldestMinor that of the oldest.
 const (
-	oldestMinor = 4
+	oldestMinor = 2
 	newestMinor = 7
 )
 

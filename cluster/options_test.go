@@ -98,7 +98,7 @@ func TestCheckOptions(t *testing.T) {
 		{"3.7.3", "tls-min-version=TLS1.3 tls-max-version=TLS1.2", "!above tls-max-version"},
 		{"3.6.16", "enable-lease-checkpoint-persist=true", "!needs enable-lease-checkpoint"},
 		{"3.6.16", "enable-lease-checkpoint-persist=true enable-lease-checkpoint=true", "--feature-gates=LeaseCheckpoint=true,LeaseCheckpointPersist=true"},
-		{"3.3.27", "quota-backend-bytes=1000", "!etcd 3.3.27 has no --quota-backend-bytes"},
+		{"3.1.20", "quota-backend-bytes=1000", "!etcd 3.1.20 has no --quota-backend-bytes"},
 		{"3.8.0", "quota-backend-bytes=1000", "!etcd 3.8.0 has no --quota-backend-bytes"},
 		{"4.0.0", "initial-corrupt-check=true", "!etcd 4.0.0 has no --initial-corrupt-check"},
 	} {

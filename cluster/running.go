@@ -10,6 +10,8 @@ type Running struct {
 	// zero when no member in sight says which.
 	Downgrade   bool
 	Downgrading Version
+	// Auth: authentication is on; nil: unknown.
+	Auth *bool
 	// Unseen are members of which nobody knows what they run.
 	Unseen []Seat
 }
@@ -40,6 +42,9 @@ func (r Roster) Running() Running {
 		if c := st.ClusterVersion; !c.IsZero() && (out.Agreed.IsZero() || c.Compare(out.Agreed) < 0) {
 			out.Agreed = c
 		}
+		if st.AuthOn != nil && (out.Auth == nil || *st.AuthOn) {
+			out.Auth = st.AuthOn
+		}
 		out.Downgrade = out.Downgrade || st.Downgrade || !st.Downgrading.IsZero()
 		if d := st.Downgrading; !d.IsZero() {
 			out.Downgrading = d
@@ -69,6 +74,7 @@ func (s Seat) Release() Version {
 type Agreement struct {
 	Version   Version // the release line; zero: none yet
 	Downgrade bool    // a downgrade is under way
+	Auth      *bool   // authentication is on; nil: unknown, as always from 3.5 on, where it does not matter
 }
 
 // VersionsWanted reports whether the version that the members have agreed on

@@ -27,7 +27,7 @@ func TestSpecSentences(t *testing.T) {
 		{Spec{MemberCount: 3}, "the etcd version is missing; name one, such as"},
 		{Spec{MemberCount: 3, EtcdVersion: MustVersion("3.5.2")}, "can lose data"},
 		{Spec{MemberCount: 3, EtcdVersion: MustVersion("3.5.0")}, "can lose data"},
-		{Spec{MemberCount: 3, EtcdVersion: MustVersion("3.3.27")}, "3.3.27"},
+		{Spec{MemberCount: 3, EtcdVersion: MustVersion("3.1.20")}, "3.1.20"},
 		{Spec{MemberCount: 3, EtcdVersion: MustVersion("4.0.0")}, "4.0.0"},
 		{Spec{MemberCount: 3, EtcdVersion: v, DeadAfter: -time.Second}, "-1s is negative"},
 		{Spec{MemberCount: 3, EtcdVersion: v, Hosts: []HostID{"a", "b"}}, "3 members on 2 named hosts"},

@@ -14,7 +14,12 @@ func TestBackupsOfOldEtcd(t *testing.T) {
 		t.Skip("TestBackups is enough for every day: -e2e.long")
 	}
 	t.Parallel()
-	c := formed(t, 3, options{version: testetcd.V34})
+	backUpAndRestore(t, testetcd.V34)
+}
+
+func backUpAndRestore(t *testing.T, version string) {
+	t.Helper()
+	c := formed(t, 3, options{version: version})
 	w := c.write()
 	c.fill("k/", 300)
 	w.waitFor(100)

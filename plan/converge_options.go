@@ -170,12 +170,12 @@ func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, success
 				return waitLater("waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
 			}
 		}
-		if s.RaftLeader && p.Voters > 1 {
+		if s.RaftLeader && p.Voters > 1 && handsOver(s) {
 			return v.handOver(s, reason, successor)
 		}
 	}
 	g := v.roster.Guard()
-	g.NotLeader = p.Voters > 1
+	g.NotLeader = p.Voters > 1 && !(s.RaftLeader && !handsOver(s))
 	if s.Learner || !s.Up { // it gives no list that went through raft, and nothing depends on it
 		g = cluster.Guard{}
 	}

@@ -78,6 +78,12 @@ func VersionPath(o *cluster.Observation, to cluster.Version) Path {
 // change is the question for [FindPath].
 func (v *view) change(run cluster.Running) Change {
 	c := Change{Target: v.spec.EtcdVersion, Cluster: run.Agreed, Downgrade: run.Downgrading}
+	if run.Auth != nil {
+		c.Auth = No
+		if *run.Auth {
+			c.Auth = Yes
+		}
+	}
 	for _, s := range v.roster.Seats {
 		c.Servers = append(c.Servers, s.Release())
 		if s.Host == nil {
@@ -108,6 +114,11 @@ type stage struct {
 func (v *view) rollUp(run cluster.Running, next Hop) *Decision {
 	if !run.Mixed() {
 		if d := v.agreed(run); d != nil {
+			return d
+		}
+		if run.Auth == nil && slices.Contains(cluster.RollNeeds(next.From, next.To), cluster.NeedNoAuth) {
+			d := v.versionSoon("asking the members whether authentication is on, with which etcd %s cannot be left by a roll", next.From)
+			d.Again = soon
 			return d
 		}
 	}

@@ -23,6 +23,9 @@ func finishJoining(v *view) *Decision {
 	if d := v.startFounder(); d != nil {
 		return d
 	}
+	if d := v.startAdded(); d != nil {
+		return d
+	}
 	if d := v.nudge(); d != nil {
 		return d
 	}

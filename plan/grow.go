@@ -66,8 +66,10 @@ func (v *view) catchingUp() *Decision {
 // Its start is finish-joining's.
 func (v *view) add(h *cluster.HostReport, reason string) *Decision {
 	switch run := v.version(); {
+	case run.IsZero():
+		return wait(true, "settling", "", "%s; once it is known which release the members run", reason)
 	case !run.HasLearners():
-		return wait(false, "no-learners", "", "%s; but the members run etcd %s, and members are added as learners only, which etcd has from 3.4 on", reason, versionWords(run))
+		return v.addVoter(h, reason)
 	case len(v.roster.Learners()) >= v.mostLearners():
 		return v.catchingUp()
 	case !v.acceptsAdd():
@@ -77,19 +79,26 @@ func (v *view) add(h *cluster.HostReport, reason string) *Decision {
 		// Two joiners that start together wait for each other's answers.
 		return &Decision{Reason: fmt.Sprintf("%s; once the member of %s serves", reason, starting), Again: soon}
 	}
-	command := "etcdadm member add " + string(h.Host)
 	if !v.preparedNow(h) {
-		p := v.projection(0, 0)
-		return &Decision{
-			Reason: reason + ", which first writes down the members that are",
-			Action: &Action{Kind: ActHosts, Projection: &p, Command: command, Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
-				Kind: cluster.OpPrepare, Host: h.Host, Known: v.roster.Guard().Members, Cluster: v.roster.Cluster,
-				Generation: v.intent.Generation, Nonce: v.intent.Nonce, Token: v.intent.Token,
-			})}},
-		}
+		return v.prepare(h, nil, reason)
 	}
 	op := cluster.Op{Kind: cluster.OpAddLearner, Host: h.Host, PeerURLs: h.URLs.Peer}
-	return v.membership(v.projection(0, 0), op, 0, command, reason)
+	return v.membership(v.projection(0, 0), op, 0, addCommand(h), reason)
+}
+
+func addCommand(h *cluster.HostReport) string { return "etcdadm member add " + string(h.Host) }
+
+// prepare has a host write down the members that are, and reach those that it
+// has to before it says that it did.
+func (v *view) prepare(h *cluster.HostReport, reach []cluster.Member, reason string) *Decision {
+	p := v.projection(0, 0)
+	return &Decision{
+		Reason: reason + ", which first writes down the members that are",
+		Action: &Action{Kind: ActHosts, Projection: &p, Command: addCommand(h), Ops: []HostOp{onHost(h, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpPrepare, Host: h.Host, Known: v.roster.Guard().Members, Members: reach, Cluster: v.roster.Cluster,
+			Generation: v.intent.Generation, Nonce: v.intent.Nonce, Token: v.intent.Token,
+		})}},
+	}
 }
 
 // mostLearners is how many learners every member accepts at a time. Each applies

@@ -261,7 +261,11 @@ func (l *laws) start(op cluster.Op, h *cluster.HostReport) {
 		return
 	}
 	s, listed := l.roster.Seat(op.Member)
-	l.must(listed && s.Learner && l.roster.Linearizable, "a joiner is to start that is no listed learner")
+	if op.Version.HasLearners() {
+		l.must(listed && s.Learner && l.roster.Linearizable, "a joiner is to start that is no listed learner")
+	} else if l.must(listed && s.Name == "", "a joiner is to start that is no voter which was added") && !l.roster.HasQuorum() {
+		l.must(len(l.roster.Seats) == 2 && len(h.Local.Known) == 1, "a joiner is to start without a quorum, and is not the second voter")
+	}
 	l.must(h.Local.State == cluster.MemberPrepared && !slices.Contains(h.Local.Known, op.Member), "joiner %s has no preparation older than its member", h.Host)
 	l.must(h.CanRun(op.Version), "joiner %s cannot run %s", h.Host, op.Version)
 }
@@ -281,7 +285,7 @@ func (l *laws) restart(x HostOp, h *cluster.HostReport) {
 		return
 	}
 	l.must(l.othersUp(s.ID), "a planned restart while another voter is not up")
-	l.must(len(l.roster.Voters()) == 1 || !s.RaftLeader && x.Guard.NotLeader, "a planned restart of the raft leader")
+	l.must(len(l.roster.Voters()) == 1 || !s.RaftLeader && x.Guard.NotLeader || s.RaftLeader && !handsOver(s), "a planned restart of the raft leader")
 }
 
 // setAside: SAFETY.md, rule 21.
@@ -317,6 +321,8 @@ func (l *laws) membership(x HostOp, h *cluster.HostReport) {
 	switch x.Op.Kind {
 	case cluster.OpAddLearner:
 		l.add(x.Op)
+	case cluster.OpAddVoter:
+		l.addVoter(x.Op, *p)
 	case cluster.OpPromote:
 		if l.must(listed && s.Learner, "a promotion of what is no learner") {
 			l.promote(s, *p)
@@ -367,6 +373,18 @@ func (l *laws) promote(s cluster.Seat, p cluster.Projection) {
 	ah, al := bits.Mul64(s.Host.Status.Applied, 10)
 	bh, bl := bits.Mul64(top, 9)
 	l.must(ah > bh || ah == bh && al >= bl, "a promotion of a learner at %d of %d", s.Host.Status.Applied, top)
+}
+
+// addVoter: SAFETY.md, rule 3, and what rule 11 wants written down.
+func (l *laws) addVoter(op cluster.Op, p cluster.Projection) {
+	h, ok := l.o.Host(op.Host)
+	if !l.must(ok && h.UnderFence && !h.Carries(), "a voter added for a host that is not there") {
+		return
+	}
+	l.must(!l.roster.Running().Low.HasLearners(), "a voter added where etcd has learners")
+	l.must(l.othersUp(0) && p.VotersAfter == p.Voters+1 && p.UpAfter == p.Up, "a voter added while another one is not up")
+	l.must(h.Local.State == cluster.MemberPrepared && slices.Equal(h.Local.Known, l.roster.Guard().Members), "a voter added for a host that is not prepared")
+	l.must(l.o.Store.Read && slices.ContainsFunc(l.in.Next, func(w cluster.Voter) bool { return w.Host == h.Host && w.Disk == h.Disk }), "a voter added that is not written down")
 }
 
 func (l *laws) othersUp(id cluster.MemberID) bool {

@@ -30,6 +30,13 @@ func (v *view) handOver(from cluster.Seat, reason string, prefer func(cluster.Se
 	return v.moveTo(from, to, reason+"; it leads raft, so "+seatName(to)+" takes over first")
 }
 
+// handsOver reports whether a member can be told to hand raft's leadership over.
+// One of an older release is stopped as it is: 3.2 hands over when it ends, and
+// 2.3 leaves the others to elect.
+func handsOver(s cluster.Seat) bool {
+	return s.Release().IsZero() || s.Release().Has(cluster.MoveLeader)
+}
+
 func (v *view) moveTo(from, to cluster.Seat, reason string) *Decision {
 	p := v.projection(0, 0)
 	return &Decision{
@@ -53,6 +60,9 @@ func moveLeader(v *view) *Decision {
 		return refuse("not-a-voter", "", "member %s cannot lead raft: it %s", seatName(to), voterWords(to))
 	}
 	for _, s := range v.roster.Up() {
+		if s.RaftLeader && !handsOver(s) {
+			return refuse("no-move-leader", "", "member %s leads raft and runs etcd %s, which cannot be told to hand over; etcd can from 3.3 on", seatName(s), s.Release())
+		}
 		if s.RaftLeader {
 			return v.moveTo(s, to, fmt.Sprintf("move raft's leadership from %s to %s, as asked", seatName(s), seatName(to)))
 		}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -73,7 +74,11 @@ func (c Change) needs(from, to cluster.Version) []string {
 }
 
 func (c Change) physical(h *Hop) {
-	h.Why = fmt.Sprintf("etcd %s cannot be rolled to from %s, and serves its snapshots", h.To, h.From)
+	because := ""
+	if c.Auth == Yes && slices.Contains(cluster.RollNeeds(h.From, h.To), cluster.NeedNoAuth) {
+		because = " while authentication is on"
+	}
+	h.Why = fmt.Sprintf("etcd %s cannot be rolled to from %s%s, and serves its snapshots", h.To, h.From, because)
 	h.Backup = behindDoors
 	h.Checks = []string{"a snapshot of the running cluster, restored with the tool of " + h.To.String() + ", is served by it"}
 	h.Clients = "writes are refused and members are away while the new cluster is made; keys, leases, users and roles are those of before, leases begin anew"

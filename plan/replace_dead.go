@@ -146,7 +146,7 @@ func (v *view) reusable(h *cluster.HostReport) bool {
 // quorum of the remaining.
 func (v *view) removeDead(s cluster.Seat, reason string) *Decision {
 	p := v.projection(-1, 0)
-	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && s.Host.Vanished() {
+	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && s.Host.Vanished() && handsOver(s) {
 		return v.handOver(s, reason, nil) // it still leads raft from memory
 	}
 	if !p.Keeps(v.wanted()) {
@@ -165,5 +165,8 @@ func (v *view) removeVoter(s cluster.Seat, p cluster.Projection, reason string) 
 // otherwise a quorum of one more has to be connected.
 func (v *view) acceptsAdd() bool {
 	n := len(v.roster.Voters())
+	if !v.version().HasLearners() { // what is added has a vote at once
+		return len(v.downVoters()) == 0
+	}
 	return n == 1 || len(v.roster.Up()) >= cluster.Quorum(n+1)
 }

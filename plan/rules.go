@@ -25,6 +25,7 @@ func rulesFor(k GoalKind) []rule {
 		{"identity", identity},
 		{"generation", generation},
 		{"found", found},
+		{"start-second", startSecond},
 		{"quorum", quorum},
 		{"settle", settle},
 		{"count", putCount},

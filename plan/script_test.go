@@ -103,6 +103,9 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 	case "mended":
 		w.queue.broken = nil
 		return ""
+	case "auth-on":
+		w.auth = true
+		return ""
 	case "slow-stages":
 		w.queue.slow = true
 		return ""

@@ -17,6 +17,7 @@ func settle(v *view) *Decision {
 	}
 	in := v.intent.Clone()
 	now := v.votersNow()
+	in.Next = cluster.Named(in.Next, now) // of an added voter the ID is known only now
 	switch {
 	case in.Cluster != 0 && in.Cluster != v.roster.Cluster:
 		return wait(false, "foreign-cluster", "", "the members in sight are of cluster %s, and this cluster is %s; nothing is changed", v.roster.Cluster, in.Cluster)

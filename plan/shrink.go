@@ -67,7 +67,7 @@ func (v *view) takeOut(s cluster.Seat, reason string) *Decision {
 	switch {
 	case s.RaftLeader && !s.Up:
 		return waitLater("waiting-for-voters", "", "%s; it leads raft and cannot be asked to hand over: %s", reason, s.Why)
-	case s.RaftLeader:
+	case s.RaftLeader && handsOver(s):
 		return v.handOver(s, reason, nil)
 	}
 	return v.removeVoter(s, p, reason)

@@ -294,6 +294,8 @@ func (w *world) member(h *worldHost, o HostOp) error {
 		return nil
 	case cluster.OpAddLearner:
 		return w.addLearner(c, h.Local.Version, n, alive, o.Op)
+	case cluster.OpAddVoter:
+		return w.addVoter(c, n, alive, o.Op)
 	case cluster.OpPromote:
 		at := w.carrier(c, target.ID)
 		if !target.Learner || at == nil || !w.alive(c, target.ID) || at.behind > 0 || at.stuck {
@@ -342,9 +344,26 @@ func (w *world) addLearner(c *worldCluster, v cluster.Version, voters, alive int
 	case c.urlTaken(op.PeerURLs, 0):
 		return fmt.Errorf("etcd: peer URLs exists")
 	}
+	c.list(op.PeerURLs, true)
+	return nil
+}
+
+func (c *worldCluster) list(urls []string, learner bool) {
 	c.minted++
 	id := cluster.MemberID(uint64(c.id)*0x100 + uint64(c.minted))
-	c.members = append(c.members, cluster.Member{ID: id, PeerURLs: op.PeerURLs, Learner: true})
+	c.members = append(c.members, cluster.Member{ID: id, PeerURLs: urls, Learner: learner})
 	slices.SortFunc(c.members, func(a, b cluster.Member) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// addVoter is what releases without learners do. Source: isReadyToAddNewMember
+// of 3.2 and 3.3.
+func (w *world) addVoter(c *worldCluster, voters, alive int, op cluster.Op) error {
+	switch {
+	case voters > 1 && alive < cluster.Quorum(voters+1):
+		return fmt.Errorf("etcd: re-configuration failed due to not enough started members")
+	case c.urlTaken(op.PeerURLs, 0):
+		return fmt.Errorf("etcd: peer URLs exists")
+	}
+	c.list(op.PeerURLs, false)
 	return nil
 }

@@ -23,6 +23,7 @@ type world struct {
 	hosts    []*worldHost // sorted by ID
 	clusters []*worldCluster
 	leader   cluster.HostID
+	auth     bool // etcd's authentication is on, and the daemons have root's certificate
 	fence    cluster.Fence
 	memory   cluster.Memory
 	handed   *cluster.Intent // what the leader hands to the hosts, beside what it sees
@@ -357,6 +358,10 @@ func (w *world) status(h *worldHost, c *worldCluster, m *cluster.Member) *cluste
 		return &cluster.MemberStatus{Member: st.Member, Cluster: st.Cluster, Auth: true}
 	}
 	st.ClusterVersion, st.Downgrade = c.agreed, !c.downgrading.IsZero()
+	if !st.Version.AtLeast(3, 5) {
+		on := w.auth
+		st.AuthOn = &on
+	}
 	if st.Version.Has(cluster.StorageVersion) {
 		st.StorageVersion, st.Downgrading = c.formats[st.Member], c.downgrading
 	}

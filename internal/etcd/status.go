@@ -82,6 +82,9 @@ func (c *Client) LocalStatus(ctx context.Context) (cluster.MemberStatus, error) 
 		DBSize:   reply.DbSize,
 		DBInUse:  reply.DbSizeInUse,
 	}
+	if !version.Has(cluster.AppliedIndex) {
+		s.Applied = s.Index // it is the applied one there (EtcdServer.apply)
+	}
 	s.Alarms, s.Errors = splitErrors(reply.Errors)
 	s.StorageVersion = line(reply.StorageVersion)
 	if d := reply.DowngradeInfo; d.GetEnabled() {

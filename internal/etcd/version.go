@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"etcdadm.io/cluster"
 )
@@ -34,7 +37,8 @@ func (c *Client) Agreed(ctx context.Context) (cluster.Agreement, error) {
 	}
 	a := cluster.Agreement{Version: line(said.Cluster)}
 	if server := line(said.Server); !server.AtLeast(3, 5) {
-		return a, nil // it knows of no downgrades
+		a.Auth, err = c.authOn(ctx)
+		return a, err // it knows of no downgrades
 	}
 	if data, err = c.fromPeer(ctx, "/downgrade/enabled"); err != nil {
 		return cluster.Agreement{}, fmt.Errorf("ask whether a downgrade is under way: %w", err)
@@ -43,6 +47,18 @@ func (c *Client) Agreed(ctx context.Context) (cluster.Agreement, error) {
 		return cluster.Agreement{}, fmt.Errorf("ask whether a downgrade is under way: %w", err)
 	}
 	return a, nil
+}
+
+// authOn asks whether authentication is on, of a release that has no call for that:
+// with it off etcd says so before it looks at whom the request names, which is
+// nobody. Source: CheckPassword in auth/store.go of 3.4.
+func (c *Client) authOn(ctx context.Context) (*bool, error) {
+	_, err := c.auth.Authenticate(ctx, &pb.AuthenticateRequest{})
+	on := !errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled)
+	if s, ok := status.FromError(err); !ok || on && s.Code() != codes.InvalidArgument {
+		return nil, fmt.Errorf("ask whether authentication is on: %w", err)
+	}
+	return &on, nil
 }
 
 func (c *Client) fromPeer(ctx context.Context, path string) ([]byte, error) {

@@ -77,6 +77,30 @@ func TestDowngrade(t *testing.T) {
 	}
 }
 
+// Whether authentication is on is told of 3.4, which has no call for it, whoever
+// asks: with a certificate that speaks for root, and with one of nobody.
+func TestAuthOn(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
+			c, _ := start(t, testetcd.Config{Version: testetcd.V34, Members: 1, TLS: secure})
+			d := drive(t, c, 0)
+			ask := func(want bool) {
+				t.Helper()
+				until(t, 15*time.Second, fmt.Sprintf("authentication is on: %t", want), func() error {
+					a, err := d.Agreed(within(t, 5*time.Second))
+					if err == nil && (a.Auth == nil || *a.Auth != want) {
+						err = fmt.Errorf("%+v", a)
+					}
+					return err
+				})
+			}
+			ask(false)
+			enableAuth(within(t, 10*time.Second), t, c.Client(t))
+			ask(true)
+		})
+	}
+}
+
 // Without a peer URL nothing is guessed.
 func TestAgreedNeedsThePeerPort(t *testing.T) {
 	d, err := etcd.New(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}})

@@ -40,8 +40,8 @@ var ErrArgs = errors.New("refused etcd arguments")
 // initial cluster, so that etcd on an empty directory finds nobody to join and
 // ends, instead of founding a cluster of its own.
 func Args(l Launch, p Paths) ([]string, error) {
-	if !l.Version.AtLeast(3, 4) || l.Version.AtLeast(4, 0) {
-		return nil, fmt.Errorf("%w: etcd %s is not one of the release lines from 3.4 on", ErrArgs, l.Version)
+	if !l.Version.Known() && !l.Version.AtLeast(3, 8) || l.Version.AtLeast(4, 0) {
+		return nil, fmt.Errorf("%w: etcd %s is not one of the release lines %s", ErrArgs, l.Version, cluster.KnownLines)
 	}
 	clientURLs := l.URLs.Client
 	if l.Quarantined {
@@ -75,7 +75,7 @@ func Args(l Launch, p Paths) ([]string, error) {
 	args = append(args, first...)
 	args = append(args, tlsArgs("", p.Client)...)
 	args = append(args, tlsArgs("peer-", p.Peer)...)
-	if len(p.MetricsURLs) > 0 {
+	if len(p.MetricsURLs) > 0 && l.Version.Has(cluster.MetricsURLs) { // older ones serve them to clients only
 		args = append(args, "--listen-metrics-urls="+strings.Join(p.MetricsURLs, ","))
 	}
 	args = append(args, releaseArgs(l.Version)...)
@@ -87,10 +87,19 @@ func Args(l Launch, p Paths) ([]string, error) {
 }
 
 // releaseArgs are ours for one release line. Source: embed/config.go and
-// etcdmain/help.go of 3.4.25, 3.5.35, 3.6.16 and 3.7.3.
+// etcdmain/help.go of 2.3.8, 3.2.24, 3.3.27, 3.4.25, 3.5.35, 3.6.16 and 3.7.3.
 func releaseArgs(v cluster.Version) []string {
-	args := []string{"--logger=zap", "--log-outputs=stderr"}
-	if !v.AtLeast(3, 5) {
+	var args []string
+	switch {
+	case v.Has(cluster.ZapLogger):
+		args = append(args, "--logger=zap", "--log-outputs=stderr")
+	case v.Has(cluster.LogOutput):
+		args = append(args, "--log-output=stderr") // else the journal, as a child of process 1
+	}
+	if !v.Has(cluster.StrictByDefault) {
+		args = append(args, "--strict-reconfig-check=true")
+	}
+	if v.SameMinor(cluster.Version{Major: 3, Minor: 4}) {
 		args = append(args, "--pre-vote=true") // the default from 3.5 on
 	}
 	if n := v.MaxLearners(); v.AtLeast(3, 6) { // has to be equal on all members

@@ -65,7 +65,7 @@ func TestArgs(t *testing.T) {
 	check(old, p, []string{"--pre-vote=true", "--logger=zap"}, []string{"--max-learners"})
 
 	for name, spoil := range map[string]func(*host.Launch, *host.Paths){
-		"version":      func(l *host.Launch, _ *host.Paths) { l.Version = cluster.MustVersion("3.3.27") },
+		"version":      func(l *host.Launch, _ *host.Paths) { l.Version = cluster.MustVersion("3.1.20") },
 		"no client":    func(l *host.Launch, _ *host.Paths) { l.URLs.Client = nil },
 		"bad URL":      func(l *host.Launch, _ *host.Paths) { l.URLs.Peer = []string{"h1:2380"} },
 		"no port":      func(l *host.Launch, _ *host.Paths) { l.URLs.Peer = []string{"https://h1"} },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"etcdadm.io/cluster"
 )
@@ -52,6 +53,9 @@ func (h *Host) prepare(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		State: cluster.MemberPrepared, Generation: op.Generation, Nonce: op.Nonce, Token: op.Token,
 		Cluster: op.Cluster, Known: slices.Sorted(slices.Values(op.Known)),
 	}
+	if r := h.reachAll(ctx, op.Members); r != nil {
+		return *r
+	}
 	if s.Local.State == cluster.MemberPrepared && samePreparation(s.Local, want) {
 		return done("it was so already")
 	}
@@ -75,6 +79,22 @@ func (h *Host) prepare(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		return failed("%v", err)
 	}
 	return done("")
+}
+
+// reachAll refuses where one of the members cannot be reached at its peer URLs.
+// Before a member is added that votes before it was started, this is what can
+// be found out about whether it will join.
+func (h *Host) reachAll(ctx context.Context, members []cluster.Member) *cluster.ApplyReply {
+	for _, m := range members {
+		look, cancel := context.WithTimeout(ctx, reachTimeout)
+		reached := h.o.Reacher.Reach(look, m.PeerURLs)
+		cancel()
+		if !reached {
+			r := refusedWithHint("let the peer ports through between the hosts", "host %s cannot reach member %s at %s", h.o.ID, m.ID, strings.Join(m.PeerURLs, ", "))
+			return &r
+		}
+	}
+	return nil
 }
 
 func samePreparation(a, b cluster.LocalMember) bool {

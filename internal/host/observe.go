@@ -235,6 +235,7 @@ func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.Ho
 	all.Wait()
 	if f.status != nil {
 		f.status.ClusterVersion, f.status.Downgrade = agreed.Version, agreed.Downgrade
+		f.status.AuthOn = agreed.Auth
 	}
 	slices.SortFunc(f.reaches, func(a, b cluster.Reach) int { return cmp.Compare(a.Member, b.Member) })
 	if f.dataErr == nil {

@@ -100,7 +100,11 @@ func (p *Proc) unreadable() string {
 func (m Member) Agreed(ctx context.Context) (cluster.Agreement, error) {
 	v, err := m.ask(ctx, "get version", true, func(p *Proc, r *request) {
 		p.linearizable(func() {
-			r.finish(cluster.Agreement{Version: p.st.version, Downgrade: !p.st.down.IsZero()}, nil)
+			a := cluster.Agreement{Version: p.st.version, Downgrade: !p.st.down.IsZero()}
+			if !p.launch.Version.AtLeast(3, 5) {
+				a.Auth = new(bool)
+			}
+			r.finish(a, nil)
 		}, func(err error) { r.finish(nil, err) })
 	})
 	if err != nil {
