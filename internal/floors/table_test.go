@@ -134,6 +134,12 @@ var table = []room{
 		"internal/peer/peerpb": "the wire format",
 	}},
 	{path: "internal/peer/peerpb", floor: service, never: knowsNoCluster},
+	{path: "internal/conversion", floor: service, never: map[string]string{
+		"plan":          noPolicy,
+		"election":      noPolicy,
+		"internal/host": "it sees one member's data, and no host",
+		"internal/peer": "it sees one member's data, and no host",
+	}},
 	{path: "internal/control", floor: service, never: storeOnly},
 	{path: "internal/backupstore", floor: service, never: storeOnly},
 

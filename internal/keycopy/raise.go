@@ -15,7 +15,7 @@ import (
 // about 200 bytes of database each until it is compacted and defragmented.
 const MostRaised = 200_000
 
-// ErrGapTooLarge: the revision is to be raised by more than [MostRaised].
+// ErrGapTooLarge says that the revision is to be raised by more than [MostRaised].
 var ErrGapTooLarge = errors.New("the revision is too far away to be raised by writes")
 
 // raiseKeys are the keys that are written to raise the revision, and deleted by

@@ -113,6 +113,18 @@ func (r *Report) Loses() bool {
 	return slices.ContainsFunc(r.Losses, func(l Loss) bool { return !l.Always })
 }
 
+// Add puts things on the list that no etcd could be asked about.
+func (r *Report) Add(kind Kind, names ...string) {
+	l := newLedger()
+	for i := range r.Losses {
+		l.kept[r.Losses[i].Kind] = &r.Losses[i]
+	}
+	for _, name := range names {
+		_ = l.lose(kind, []byte(name))
+	}
+	r.Losses = l.losses()
+}
+
 // Digest stands for the list of losses, with all names and not only the
 // examples: who accepts it accepts this list. What always comes with the way is
 // not part of it, since its count changes with each key.

@@ -29,8 +29,7 @@ const (
 	// to take more.
 	loneBytes = 32 << 20
 	// firstPage is how many keys the first page asks for, and mostKeys how many
-	// any does. etcd counts all that come after a page each time, so few large
-	// ones are cheaper.
+	// any does.
 	firstPage = 64
 	mostKeys  = 1 << 14
 )
@@ -190,26 +189,26 @@ func (s *v3) rangeOnce(ctx context.Context, r *pb.RangeRequest, options ...grpc.
 	return reply, err
 }
 
-// page reads some keys from a key on, at a revision; more says that they are not
-// the last. limit is carried from page to page.
-func (s *v3) page(ctx context.Context, from []byte, at int64, limit *int64) (kvs []*mvccpb.KeyValue, more bool, err error) {
+// page reads some keys of a span, at a revision. limit is carried from page to
+// page.
+func (s *v3) page(ctx context.Context, of span, at int64, limit *int64) (*pb.RangeResponse, error) {
 	for {
 		most := pageBytes
 		if *limit == 1 {
 			most = loneBytes
 		}
 		reply, err := s.rangeOnce(ctx, &pb.RangeRequest{
-			Key: from, RangeEnd: []byte{0}, Limit: *limit, Revision: at, Serializable: true,
+			Key: of.from, RangeEnd: of.end, Limit: *limit, Revision: at, Serializable: true,
 		}, grpc.MaxCallRecvMsgSize(most))
 		if status.Code(errors.Unwrap(err)) == codes.ResourceExhausted && *limit > 1 {
 			*limit = max(*limit/4, 1)
 			continue
 		}
 		if says(errors.Unwrap(err), rpctypes.ErrGRPCCompacted) {
-			return nil, false, fmt.Errorf("%w: revision %d was compacted", ErrSourceChanged, at)
+			return nil, fmt.Errorf("%w: revision %d was compacted", ErrSourceChanged, at)
 		}
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		size := 0
 		for _, kv := range reply.Kvs {
@@ -219,7 +218,7 @@ func (s *v3) page(ctx context.Context, from []byte, at int64, limit *int64) (kvs
 			fit := n * pageBytes * 3 / 4 / int64(max(size, 1))
 			*limit = max(1, min(fit, 4*n, mostKeys))
 		}
-		return reply.Kvs, reply.More, nil
+		return reply, nil
 	}
 }
 
@@ -237,18 +236,18 @@ func (s *v3) walk(ctx context.Context, at int64, visit func(*mvccpb.KeyValue) er
 	go func() {
 		defer close(done)
 		defer close(pages)
-		from, limit := []byte{0}, int64(firstPage)
-		for more := true; more; {
-			kvs, m, err := s.page(ctx, from, at, &limit)
+		limit := int64(firstPage)
+		for next, more := everything(), true; more; {
+			reply, err := s.page(ctx, next, at, &limit)
 			select {
-			case pages <- page{kvs, err}:
+			case pages <- page{reply.GetKvs(), err}:
 			case <-ctx.Done():
 				return
 			}
-			if err != nil || len(kvs) == 0 {
+			if err != nil {
 				return
 			}
-			more, from = m, append(append([]byte(nil), kvs[len(kvs)-1].Key...), 0)
+			next, more = next.after(reply)
 		}
 	}()
 	for p := range pages {

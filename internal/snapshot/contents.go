@@ -154,7 +154,7 @@ func (w *walker) each(tx *bbolt.Tx, from int64, visit func(rev revision, rec rec
 }
 
 func (w *walker) remember(rev revision, rec record, _, _ []byte) {
-	w.nameless = w.nameless || len(rec.key) == 0
+	w.nameless = w.nameless || len(rec.key) == 0 && !rev.tombstone // see raise
 	hash := maphash.Bytes(w.seed, rec.key)
 	if _, known := w.newest[hash]; !known && len(w.newest) >= maxTracked {
 		w.full = true
@@ -188,7 +188,7 @@ func (w *walker) sum(tx *bbolt.Tx, skipping bool) (found contents, kept bool, er
 		found.records++
 		switch named := len(rec.key) > 0; {
 		case !named:
-			nameless = true
+			nameless = nameless || !rev.tombstone
 		case rev.main <= w.compacted && !rev.tombstone, rev.main > w.compacted && rec.version == 1:
 			found.keys++
 		case rev.main > w.compacted && rev.tombstone:

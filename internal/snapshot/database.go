@@ -92,6 +92,7 @@ func guarded(read func() error) (err error) {
 
 // header is what a database says about itself apart from its keys.
 type header struct {
+	recorded        int64 // the revision of the newest record; 0: there is none
 	revision        int64 // of the newest record; 1 when there is none
 	scheduled       int64 // compaction begun up to here; -1 never
 	finished        int64 // and done up to here; -1 never
@@ -126,7 +127,7 @@ func readHeader(tx *bbolt.Tx) (*header, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.revision = rev.main
+		h.revision, h.recorded = rev.main, rev.main
 	}
 	for name, to := range map[string]*int64{metaScheduledCompact: &h.scheduled, metaFinishedCompact: &h.finished} {
 		if v := meta.Get([]byte(name)); v != nil {
@@ -137,6 +138,9 @@ func readHeader(tx *bbolt.Tx) (*header, error) {
 			*to = rev.main
 		}
 	}
+	// What etcd begins with when a compaction took the records above, as that of a
+	// raised revision does. Source: mvcc.store.restore.
+	h.revision = max(h.revision, h.finished)
 	for name, to := range map[string]*uint64{metaConsistentIndex: &h.consistentIndex, metaTerm: &h.term} {
 		if v := meta.Get([]byte(name)); len(v) == 8 {
 			*to = binary.BigEndian.Uint64(v)

@@ -254,15 +254,9 @@ func bumpBy(o RestoreOptions, tool Tool, h *header) int64 {
 	return o.target(h) - h.counted()
 }
 
-// counted is the revision that the tool counts from, which is the newest
-// record's. The first record ever has revision 2; etcd counts a database
-// without any as revision 1, and its tool as 0.
-func (h *header) counted() int64 {
-	if h.revision == 1 {
-		return 0
-	}
-	return h.revision
-}
+// counted is the revision that the tool counts from: the newest record's, and 0
+// without any, also where etcd counts a compaction after it.
+func (h *header) counted() int64 { return h.recorded }
 
 func restoreArgs(o RestoreOptions, data string, bump int64) []string {
 	urls := make([]string, len(o.PeerURLs))

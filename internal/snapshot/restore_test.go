@@ -417,7 +417,7 @@ func TestRestoreOfAnEmptyDatabase(t *testing.T) {
 // and is exceeded, whatever the target was.
 func TestBumpIsAboveTheSnapshot(t *testing.T) {
 	tool := func(v string) Tool { return Tool{Name: "etcdutl", Version: cluster.MustVersion(v)} }
-	h := &header{revision: 5_000}
+	h := &header{recorded: 5_000, revision: 5_000}
 	for _, c := range []struct {
 		revision, above, want int64
 		tool                  string

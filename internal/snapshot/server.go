@@ -51,14 +51,8 @@ const (
 // startServer starts an etcd on a data directory within the site. It dies with
 // us at the latest.
 func startServer(r release.Release, s *site, dataDir string, flags ...string) (*server, error) {
-	logged := s.path("etcd.log")
-	log, err := os.OpenFile(logged, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
 	const nobody = "http://127.0.0.1:1" // nobody is to come back by this address
-	args := slices.Concat(r.Args, []string{
+	return s.launch(r, slices.Concat([]string{
 		"--name=throw-away",
 		"--data-dir=" + dataDir,
 		"--listen-client-urls=unix://" + clientSocket,
@@ -67,9 +61,19 @@ func startServer(r release.Release, s *site, dataDir string, flags ...string) (*
 		"--initial-advertise-peer-urls=" + nobody,
 		"--initial-cluster=throw-away=" + nobody,
 		"--quota-backend-bytes=-1", // what the cluster accepted fits here, too
-	}, flags)
+	}, flags))
+}
+
+// launch starts an etcd with these flags in the site.
+func (s *site) launch(r release.Release, flags []string) (*server, error) {
+	logged := s.path("etcd.log")
+	log, err := os.OpenFile(logged, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
 	srv := &server{site: s, ended: make(chan struct{}), logged: logged}
-	srv.cmd = exec.Command(r.Etcd, args...)
+	srv.cmd = exec.Command(r.Etcd, slices.Concat(r.Args, flags)...)
 	srv.cmd.Dir, srv.cmd.Env = s.dir, bareEnvironment()
 	srv.cmd.Stdout, srv.cmd.Stderr = log, log
 	srv.cmd.ExtraFiles = []*os.File{s.lock}
