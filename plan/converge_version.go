@@ -119,6 +119,9 @@ func (v *view) rollUp(run cluster.Running, next Hop) *Decision {
 	}
 	s := stage{next.To, next.Why, func(r cluster.Version) bool { return r.Base().Compare(next.To.Base()) < 0 }}
 	if slices.Contains(cluster.RollNeeds(next.From, next.To), cluster.NeedCleanWAL) && next.To.AtLeast(3, 7) {
+		if ok, d := v.mayRoll(s); !ok { // the backup comes before the first restart
+			return d
+		}
 		if d := v.cleanLogs(s); d != nil {
 			return d
 		}
@@ -232,7 +235,7 @@ func (v *view) mayRoll(next stage) (bool, *Decision) {
 	if moved {
 		return true, nil
 	}
-	d := v.backupFirstOr("etcdadm backup create", true, fmt.Sprintf("restart the members with etcd %s (%s)", next.to, next.why))
+	d := v.backupFirstOr("etcdadm backup create", backupBeforeVersion, true, fmt.Sprintf("restart the members with etcd %s (%s)", next.to, next.why))
 	return d == nil, d
 }
 
