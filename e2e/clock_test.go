@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +22,7 @@ import (
 // and what was acknowledged stays.
 func TestClockJumps(t *testing.T) {
 	if !*long {
-		t.Skip("takes a minute: -e2e.long")
+		t.Skip("takes minutes: -e2e.long")
 	}
 	t.Parallel()
 	c := formed(t, 3, options{flags: []string{"--backup-interval=4s", "--backup-drill-interval=15s"}})
@@ -132,4 +133,51 @@ func TestClockJumpsWhileAHostIsSilent(t *testing.T) {
 	silent.signal(syscall.SIGCONT)
 	same(t, before, c.voters(soon, 1, 2, 3))
 	w.check()
+}
+
+// With TLS, a daemon whose clock is further behind than a young certificate is
+// old takes nobody's word, and nobody is sure of it. Its member serves on, nobody
+// replaces it, people are told where to look, and all is well once the clock is.
+func TestClockIsBehindCertificates(t *testing.T) {
+	if !*long {
+		t.Skip("TestClockJumpsWhileAHostIsSilent is enough for every day: -e2e.long")
+	}
+	t.Parallel()
+	c := formed(t, 3, options{tls: true})
+	w := c.write()
+	before, pids := c.voters(soon, 1, 2, 3), c.pids()
+	for _, leads := range []bool{true, false} {
+		leader := c.agree()
+		h := leader
+		if !leads {
+			h = c.host(without(3, leader)[0])
+		}
+		mark := h.mark()
+		h.setClock(-time.Hour)
+		other := c.host(without(3, h)[0])
+		c.leader(soon, other, h)
+		c.statusSays(other, h, "unreachable")
+		h.saidSince(mark, "is not valid yet")
+		w.waitFor(100)
+		h.serves(soon)
+		h.setClock(0)
+		c.agree()
+	}
+	same(t, before, c.voters(soon, 1, 2, 3))
+	if now := c.pids(); !slices.Equal(pids, now) {
+		t.Errorf("a clock was behind, and the etcds had the pids %v and have %v", pids, now)
+	}
+	w.check()
+}
+
+// saidSince waits for words in the host's log behind a mark.
+func (h *host) saidSince(mark int, words string) {
+	h.c.t.Helper()
+	eventually(h.c.t, soon, fmt.Sprintf("host %d says %q", h.n, words), func(context.Context) error {
+		data, err := os.ReadFile(h.log)
+		if err == nil && !strings.Contains(string(data[mark:]), words) {
+			err = fmt.Errorf("it says:\n%s", tail(h.log, 5))
+		}
+		return err
+	})
 }
