@@ -69,13 +69,18 @@ func VersionPath(o *cluster.Observation, to cluster.Version) Path {
 	if !v.seen {
 		return Path{Problems: []string{"no member answers, so nobody knows what runs"}}
 	}
-	v.spec = &cluster.Spec{EtcdVersion: to}
+	var spec cluster.Spec
+	if v.spec != nil {
+		spec = *v.spec
+	}
+	spec.EtcdVersion = to
+	v.spec = &spec
 	return FindPath(v.change(v.roster.Running()))
 }
 
 // change is the question for [FindPath].
 func (v *view) change(run cluster.Running) Change {
-	c := Change{Target: v.spec.EtcdVersion, Cluster: run.Agreed, Downgrade: run.Downgrading}
+	c := Change{Target: v.spec.EtcdVersion, Options: v.spec.Options, Cluster: run.Agreed, Downgrade: run.Downgrading}
 	if run.Auth != nil {
 		c.Auth = No
 		if *run.Auth {
