@@ -26,6 +26,7 @@ type Reason string
 const (
 	ReasonPeriodic      Reason = "periodic"       // the schedule asked for it
 	ReasonRequested     Reason = "requested"      // a person did
+	ReasonBeforeChange  Reason = "before-change"  // before the membership is changed on purpose
 	ReasonBeforeVersion Reason = "before-version" // before the version of the cluster changes
 	ReasonBeforeRestore Reason = "before-restore" // the last of a generation that another one replaces
 	ReasonCopied        Reason = "copied"         // found in another store, of a writer that gave no reason

@@ -59,6 +59,8 @@ type Busy struct {
 	Op    Op            `json:"op"`
 	Fence Fence         `json:"fence"`
 	For   time.Duration `json:"for"` // how long the op has been running
+	// Why it takes longer than usual, as far as the host knows.
+	Why string `json:"why,omitempty"`
 }
 
 // Refused says that a host has promised a higher fence.

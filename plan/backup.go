@@ -13,6 +13,7 @@ const (
 	backupRequested     = "requested"
 	backupBeforeRestore = "before-restore"
 	backupBeforeChange  = "before-change"
+	backupBeforeVersion = "before-version"
 )
 
 // backupRetry is the pause after a backup that failed.
@@ -30,7 +31,7 @@ func backUp(v *view) *Decision {
 		if c.Kind != cluster.CommandBackup {
 			continue
 		}
-		switch t := v.lastTaken(c.Name); {
+		switch t, _ := v.lastTaken(c.Name); {
 		case c.Malformed != "":
 			return endCommand(c.Name, CommandRejected, c.Malformed)
 		case t == nil:
@@ -131,11 +132,12 @@ const backupFresh = 5 * time.Minute
 // on purpose; nil: there is a fresh one, or none is wanted. A change that takes
 // something away waits until one could be taken; one that adds does not.
 func (v *view) backupFirst(takesAway bool, reason string) *Decision {
-	return v.backupFirstOr("etcdadm member remove HOST --no-backup", takesAway, reason)
+	return v.backupFirstOr("etcdadm member remove HOST --no-backup", backupBeforeChange, takesAway, reason)
 }
 
-// backupFirstOr is backupFirst with the command that is a person's way on.
-func (v *view) backupFirstOr(command string, takesAway bool, reason string) *Decision {
+// backupFirstOr is backupFirst with the command that is a person's way on, and
+// what the backup is taken for.
+func (v *view) backupFirstOr(command, before string, takesAway bool, reason string) *Decision {
 	if v.obs.Backups.Interval <= 0 || v.obs.Backups.At.IsZero() || v.goal.NoBackup || v.goal.NoStore || v.intent.Quarantined {
 		return nil
 	}
@@ -163,7 +165,7 @@ func (v *view) backupFirstOr(command string, takesAway bool, reason string) *Dec
 	case !v.obs.Store.Read:
 		return waitLater("backup-wanted", command, "%s; a backup is wanted first, and the backup store does not answer", reason)
 	}
-	if d := v.takeBackup("", backupBeforeChange); d != nil {
+	if d := v.takeBackup("", before); d != nil {
 		d.Reason += ": " + reason
 		return d
 	}
@@ -198,15 +200,19 @@ func (v *view) newer(a, b time.Time) time.Time {
 	return a
 }
 
-// lastTaken is the newest try of a backup for a command, on any host in sight.
-func (v *view) lastTaken(command string) *cluster.Taken {
-	var best *cluster.Taken
+// lastTaken is the newest try of a backup for a command, on any host in sight, and
+// when it began by the leader's clock; nil: there is none.
+func (v *view) lastTaken(command string) (best *cluster.Taken, began time.Time) {
 	for i := range v.obs.Hosts {
-		if t := v.obs.Hosts[i].Taken; t != nil && t.Command == command && (best == nil || t.Began.After(best.Began)) {
-			best = t
+		h := &v.obs.Hosts[i]
+		if h.Taken == nil || h.Taken.Command != command {
+			continue
+		}
+		if at := v.leadersTime(h, h.Taken.Began); best == nil || at.After(began) {
+			best, began = h.Taken, at
 		}
 	}
-	return best
+	return best, began
 }
 
 // backingUp: a host takes a backup, and has not been at it for too long.

@@ -49,14 +49,14 @@ func (v *view) backupBefore(c *cluster.Command) *Decision {
 	if c.NoBackup || c.Kind == cluster.CommandRecover || !v.seen || !v.roster.Linearizable || !v.roster.HasQuorum() {
 		return nil
 	}
-	t := v.lastTaken(c.Name)
+	t, began := v.lastTaken(c.Name)
 	switch {
 	case t == nil:
 		if d := v.takeBackup(c.Name, backupBeforeRestore); d != nil || !v.backingUp() {
 			return d
 		}
 		return &Decision{Reason: "another backup is being taken, and then one before the cluster is replaced", Again: soon}
-	case t.Running && v.obs.At.Sub(t.Began) < backupTry:
+	case t.Running && v.obs.At.Sub(began) < backupTry:
 		return &Decision{Reason: "the running cluster is backed up before it is replaced", Again: soon}
 	case t.Error != "":
 		v.aside("backup-failed", "", "the backup of the running cluster before it is replaced failed, and the command goes on: %s", t.Error)

@@ -71,13 +71,18 @@ func VersionPath(o *cluster.Observation, to cluster.Version) Path {
 	if !v.seen {
 		return Path{Problems: []string{"no member answers, so nobody knows what runs"}}
 	}
-	v.spec = &cluster.Spec{EtcdVersion: to}
+	var spec cluster.Spec
+	if v.spec != nil {
+		spec = *v.spec
+	}
+	spec.EtcdVersion = to
+	v.spec = &spec
 	return FindPath(v.change(v.roster.Running()))
 }
 
 // change is the question for [FindPath].
 func (v *view) change(run cluster.Running) Change {
-	c := Change{Target: v.spec.EtcdVersion, Cluster: run.Agreed, Downgrade: run.Downgrading}
+	c := Change{Target: v.spec.EtcdVersion, Options: v.spec.Options, Cluster: run.Agreed, Downgrade: run.Downgrading}
 	if run.Auth != nil {
 		c.Auth = No
 		if *run.Auth {
@@ -124,6 +129,9 @@ func (v *view) rollUp(run cluster.Running, next Hop) *Decision {
 	}
 	s := stage{next.To, next.Why, func(r cluster.Version) bool { return r.Base().Compare(next.To.Base()) < 0 }}
 	if slices.Contains(cluster.RollNeeds(next.From, next.To), cluster.NeedCleanWAL) && next.To.AtLeast(3, 7) {
+		if ok, d := v.mayRoll(s); !ok { // the backup comes before the first restart
+			return d
+		}
 		if d := v.cleanLogs(s); d != nil {
 			return d
 		}
@@ -237,7 +245,7 @@ func (v *view) mayRoll(next stage) (bool, *Decision) {
 	if moved {
 		return true, nil
 	}
-	d := v.backupFirstOr("etcdadm backup create", true, fmt.Sprintf("restart the members with etcd %s (%s)", next.to, next.why))
+	d := v.backupFirstOr("etcdadm backup create", backupBeforeVersion, true, fmt.Sprintf("restart the members with etcd %s (%s)", next.to, next.why))
 	return d == nil, d
 }
 

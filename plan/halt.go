@@ -160,7 +160,7 @@ func (v *view) backupOf(run cluster.Running, reason string) (cluster.Backup, *De
 			return b, waitLater("backup-wanted", "etcdadm backup create", "%s; a backup is wanted first, and the last try failed: %s", reason, t.Error)
 		}
 	}
-	d := v.takeBackup("", backupBeforeChange)
+	d := v.takeBackup("", backupBeforeVersion)
 	if d == nil {
 		return b, v.versionSoon("no member can take the backup that is wanted first")
 	}

@@ -36,6 +36,9 @@ type Change struct {
 	Unportable Answer `json:"unportable,omitempty"`
 	// Size is that of the largest database, in bytes; zero: not known.
 	Size int64 `json:"size,omitempty"`
+	// Options are those of the spec, which every release on the way is run with
+	// as far as it has them.
+	Options map[string]string `json:"options,omitempty"`
 	// AcceptLoss: a person has read what cannot be carried over.
 	AcceptLoss bool `json:"acceptLoss,omitempty"`
 }
@@ -143,11 +146,34 @@ func FindPath(c Change) Path {
 			p.Missing = append(p.Missing, m)
 		}
 	}
+	p.Warnings = append(p.Warnings, c.leftOut(p.Hops)...)
 	p.Warnings = append(p.Warnings, c.Target.Warnings()...)
 	if loss := p.loss(c.Unportable); len(loss) > 0 && !c.AcceptLoss {
 		p.Problems = append(p.Problems, "not everything can be carried over ("+strings.Join(loss, "; ")+"); --accept-loss takes that")
 	}
 	return p
+}
+
+// leftOut are the options that a release on the way is run without, and the one
+// before it was not.
+func (c Change) leftOut(hops []Hop) (warnings []string) {
+	for _, h := range hops {
+		had := optionsWithout(c.Options, h.From)
+		for _, why := range optionsWithout(c.Options, h.To) {
+			if !slices.Contains(had, why) {
+				warnings = append(warnings, fmt.Sprintf("members of etcd %s are run without an option of the spec: %s", h.To, why))
+			}
+		}
+	}
+	return warnings
+}
+
+func optionsWithout(options map[string]string, v cluster.Version) (why []string) {
+	_, left := cluster.FitOptions(options, v)
+	for _, err := range left {
+		why = append(why, strings.TrimPrefix(err.Error(), cluster.ErrOption.Error()+": "))
+	}
+	return why
 }
 
 // loss is what a person has to accept.

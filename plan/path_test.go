@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -30,6 +31,9 @@ func changeOf(t *testing.T, d *datadriven.TestData) Change {
 	for _, arg := range d.CmdArgs {
 		for i, v := range arg.Vals {
 			switch arg.Key {
+			case "option":
+				name, value, _ := strings.Cut(v, ":")
+				c.Options = map[string]string{name: value}
 			case "auth":
 				c.Auth = Answer(v)
 			case "v2data":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -465,9 +466,20 @@ func TestStalledDisk(t *testing.T) {
 		if d.Identity().Promised != fence(1) {
 			t.Fatal("no identity")
 		}
+		go d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(2)}) // its promise is to be written
+		synctest.Wait()
+		for _, told := range []bool{false, true} {
+			at := time.Now()
+			r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(3)})
+			if took := time.Since(at); took > time.Second || r.Busy == nil || strings.Contains(r.Busy.Why, "has not ended a write") != told {
+				t.Fatalf("after %s beside a promise that is being written: %+v", took, r.Busy)
+			}
+			later(6 * time.Second)
+		}
 		go func() { later(10 * time.Second); stall.gate.Store(nil); close(gate) }()
-		r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(2)})
-		if r.State == nil || r.State.Promised != fence(2) || hasProblem(r.State, "data-unreadable") {
+		later(11 * time.Second)
+		r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(3)})
+		if r.State == nil || r.State.Promised != fence(3) || hasProblem(r.State, "state-not-written") || hasProblem(r.State, "data-unreadable") {
 			t.Fatalf("afterwards: %+v", r)
 		}
 	})

@@ -106,6 +106,20 @@ func launchVersion(s State, releases []cluster.Version) cluster.Version {
 	return releases[len(releases)-1]
 }
 
+// stallTold is how long a write of the state takes before people are told. A busy
+// disk takes a second at times.
+const stallTold = 5 * time.Second
+
+// stall says that the disk stands still, if it does; the caller holds the mutex.
+// The moment is told and not how long ago it was, so that nothing new is said at
+// each look.
+func (h *Host) stall() string {
+	if h.saveBegan.IsZero() || time.Since(h.saveBegan) < stallTold {
+		return ""
+	}
+	return fmt.Sprintf("its disk has not ended a write that began at %s", h.saveBegan.UTC().Format(time.RFC3339))
+}
+
 // problems lists what a person should know; the caller holds the mutex.
 func (h *Host) problems(s State) []cluster.Problem {
 	var out []cluster.Problem
@@ -121,6 +135,12 @@ func (h *Host) problems(s State) []cluster.Problem {
 			Code:     "state-vanished",
 			Sentence: fmt.Sprintf("the state directory of host %s is gone under the running daemon, so it promises nothing and carries out nothing: %v", h.o.ID, h.saveErr),
 			Hint:     "once every other voter is up, stop this daemon with its etcd and start it again: the host joins anew with an empty disk", Unfit: true,
+		})
+	case h.stall() != "":
+		out = append(out, cluster.Problem{
+			Code:     "state-not-written",
+			Sentence: fmt.Sprintf("host %s cannot write its state, so it promises nothing and carries out nothing: %s", h.o.ID, h.stall()),
+			Hint:     "look at the disk of the data directory", Unfit: true,
 		})
 	case h.saveErr != nil:
 		out = append(out, cluster.Problem{

@@ -71,7 +71,8 @@ type Host struct {
 	state     State      // what is durable
 	broken    *cluster.Problem
 	saveErr   error
-	running   *task // the op being carried out; nil: none
+	saveBegan time.Time // of the write that is under way; zero: none is
+	running   *task     // the op being carried out; nil: none
 	closing   bool
 	tasks     sync.WaitGroup
 	fenceUsed time.Time
@@ -313,9 +314,12 @@ func (h *Host) save(ctx context.Context, change func(*State)) error {
 	if next.equal(before) {
 		return nil
 	}
+	h.mu.Lock()
+	h.saveBegan = time.Now()
+	h.mu.Unlock()
 	err := h.o.Disk.Save(next)
 	h.mu.Lock()
-	h.saveErr = err
+	h.saveErr, h.saveBegan = err, time.Time{}
 	if err == nil {
 		h.state = next
 	}

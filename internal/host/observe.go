@@ -17,6 +17,10 @@ const (
 	statusTimeout = time.Second
 	viewTimeout   = time.Second
 	reachTimeout  = time.Second
+	// turnTimeout is how long an observation waits for a write that another one
+	// began. It leaves the time to say so: a daemon whose disk stands still is not
+	// a silent one.
+	turnTimeout = 700 * time.Millisecond
 )
 
 // stamp remembers one observation under a fence.
@@ -78,8 +82,12 @@ func (h *Host) usable() bool {
 // promise makes the fence and a newer intent durable. A reply means that the
 // observation ends here; promised is false when the facts are given without.
 func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promised bool, reply *cluster.ObserveReply) {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
 	if h.takeTurn(ctx) != nil { // the disk takes its time with another promise
-		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opPromise}}}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opPromise}, Why: h.stall()}}
 	}
 	defer h.endTurn()
 	fenced := !req.Fence.IsZero()

@@ -85,5 +85,5 @@ func (h *Host) busy() *cluster.Busy {
 	if h.running == nil {
 		return nil
 	}
-	return &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since)}
+	return &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since), Why: h.stall()}
 }

@@ -189,7 +189,11 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 			Kind: cluster.GapRefused, Host: a.host, Detail: fmt.Sprintf("it promised fence %s", r.Refused.Promised), Promised: r.Refused.Promised,
 		})
 	case r.Busy != nil:
-		gap(cluster.GapBusy, fmt.Sprintf("it carries out %s", r.Busy.Op))
+		detail := fmt.Sprintf("it carries out %s", r.Busy.Op)
+		if r.Busy.Why != "" {
+			detail += ": " + r.Busy.Why
+		}
+		gap(cluster.GapBusy, detail)
 	case r.State == nil:
 		gap(cluster.GapUnreachable, "its answer is empty")
 	case r.State.Host != a.host || r.State.Cluster != o.Cluster:

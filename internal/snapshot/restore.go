@@ -68,8 +68,8 @@ type Restored struct {
 	Cluster  cluster.ClusterID `json:"cluster"`
 	From     int64             `json:"from"`     // the snapshot's revision
 	Revision int64             `json:"revision"` // of the restored database
-	// RevisionsGoBack: the tool of this release cannot raise revisions, and
-	// clients may have seen higher ones than Revision.
+	// RevisionsGoBack: clients may have seen higher ones than Revision. No restore of
+	// ours does that any more: where the tool cannot raise revisions, we do.
 	RevisionsGoBack bool `json:"revisionsGoBack,omitempty"`
 	Again           bool `json:"again,omitempty"` // the same restore had been done before
 }
@@ -223,7 +223,14 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	if err != nil {
 		return Restored{}, err
 	}
-	if done, err = inspectRestored(data, max(h.revision, h.counted()+bump)); err != nil {
+	reached := max(h.revision, h.counted()+bump)
+	if target := o.target(h); target > reached { // the tool cannot
+		reached = target
+		if err := raise(databaseOf(data), target); err != nil {
+			return Restored{}, fmt.Errorf("raise the revision to %d: %w", target, err)
+		}
+	}
+	if done, err = inspectRestored(data, reached); err != nil {
 		return Restored{}, err
 	}
 	done.From, done.RevisionsGoBack = h.revision, o.target(h) > done.Revision

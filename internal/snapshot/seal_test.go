@@ -1,10 +1,13 @@
 package snapshot
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"etcdadm.io/internal/testetcd"
@@ -58,5 +61,50 @@ func TestReviveRefusals(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("something is left: %v, %v", entries, err)
+	}
+}
+
+// Where the tool cannot raise revisions we do, and etcd goes on from there: a watch
+// from before is told to begin anew, writes go on above, and a restart, which comes
+// after the compaction, changes nothing.
+func TestRestoreRaisesWhereTheToolCannot(t *testing.T) {
+	for _, version := range []string{testetcd.V32, testetcd.V33, testetcd.V34} {
+		t.Run(version, func(t *testing.T) {
+			c := testetcd.Start(t, testetcd.Config{Version: version})
+			client := c.Client(t)
+			seen := put(t, client, "kept", "v")
+			file := filepath.Join(t.TempDir(), "snapshot.db")
+			save(t, client, file)
+			must(t, c.Kill(within(t), 0, syscall.SIGKILL))
+			m := c.Members[0]
+			must(t, os.Rename(m.DataDir, m.DataDir+".before"))
+			r, err := Restore(within(t), RestoreOptions{
+				Snapshot: file, DataDir: m.DataDir, Release: theRelease(t, version), Name: m.Name,
+				PeerURLs: []string{m.PeerURL}, Token: "new", Revision: 7_000, Above: 1_000_000,
+			})
+			must(t, err)
+			want := seen + 1_000_000
+			if r.Revision != want || r.RevisionsGoBack || r.From != seen {
+				t.Errorf("%+v instead of %d", r, want)
+			}
+			must(t, c.Restart(within(t), 0))
+			for range 2 {
+				client = c.Client(t)
+				got, err := client.Get(within(t), "kept")
+				must(t, err)
+				if len(got.Kvs) != 1 || got.Header.Revision != want {
+					t.Fatalf("%v at %d instead of %d", got.Kvs, got.Header.Revision, want)
+				}
+				answer := <-client.Watch(within(t), "kept", clientv3.WithRev(seen+1))
+				if !errors.Is(answer.Err(), rpctypes.ErrCompacted) {
+					t.Errorf("a watch from before: %v", answer.Err())
+				}
+				want++
+				if at := put(t, client, "new", "v"); at != want {
+					t.Errorf("a write gave revision %d instead of %d", at, want)
+				}
+				must(t, c.Restart(within(t), 0))
+			}
+		})
 	}
 }

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"etcdadm.io/internal/cli"
+	"etcdadm.io/internal/testetcd"
+)
+
+// learners counts the learners that voters list at a time, on whatever port they
+// listen.
+type learners struct {
+	most atomic.Int64
+	end  func()
+}
+
+func (c *testCluster) countLearners() *learners {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var l learners
+	var asking sync.WaitGroup
+	for _, h := range c.hosts {
+		for _, url := range []string{h.clientURL(), h.scheme() + "://" + c.block.at(h.place, portQuarantine)} {
+			client, err := c.dial(url)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			asking.Go(func() {
+				defer client.Close()
+				l.ask(ctx, client)
+			})
+		}
+	}
+	l.end = func() {
+		cancel()
+		asking.Wait()
+	}
+	c.t.Cleanup(l.end)
+	return &l
+}
+
+func (l *learners) ask(ctx context.Context, client *clientv3.Client) {
+	for ctx.Err() == nil {
+		callCtx, cancel := context.WithTimeout(ctx, time.Second)
+		list, err := client.MemberList(callCtx)
+		cancel()
+		if err == nil {
+			n := int64(0)
+			for _, m := range list.Members {
+				if m.IsLearner {
+					n++
+				}
+			}
+			for was := l.most.Load(); n > was && !l.most.CompareAndSwap(was, n); was = l.most.Load() {
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// two waits until two learners were listed at a time.
+func (l *learners) two(c *testCluster) {
+	c.t.Helper()
+	eventually(c.t, restoreWithin, "two learners at a time", func(context.Context) error {
+		if n := l.most.Load(); n < 2 {
+			return fmt.Errorf("at most %d", n)
+		}
+		return nil
+	})
+}
+
+// On 3.6 and later the two that join a restored founder are learners at the same
+// time, and become voters both, also when one of them dies meanwhile and comes
+// back, or comes back with an empty disk.
+func TestTwoLearners(t *testing.T) {
+	longOnly(t)
+	for _, wiped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("wiped %t", wiped), func(t *testing.T) {
+			t.Parallel()
+			c := formed(t, 3, options{})
+			c.fillLarge("large/", 150) // so that it takes some time to catch up
+			w := c.write()
+			w.check()
+			name := c.takeBackup()
+			l := c.countLearners()
+			command := c.restoreByCtl(name)
+			l.two(c)
+			founder := c.intent().Founders[0].Host
+			var dies *host
+			for _, h := range c.hosts {
+				if h.id() != founder {
+					dies = h
+				}
+			}
+			dies.crash()
+			if wiped {
+				dies.wipe(true)
+			}
+			c.ended(command, "done")
+			c.passes(2 * time.Second)
+			dies.start()
+			c.generation(2, 1, 2, 3)
+			l.end()
+			if n := l.most.Load(); n != 2 {
+				t.Errorf("%d learners were listed at a time, want 2", n)
+			}
+			w.compare(c.etcd())
+			c.write().check()
+		})
+	}
+}
+
+// Where a member of 3.5 is among them, which takes one learner only, there is
+// never a second one: in a restore, and in a cluster that is half way to 3.6.
+func TestOneLearnerBeside35(t *testing.T) {
+	longOnly(t)
+	c := formed(t, 3, options{hosts: 5, version: testetcd.V35})
+	c.start(4, 5)
+	c.fillLarge("large/", 100)
+	w := c.write()
+	w.check()
+	name := c.takeBackup()
+	l := c.countLearners()
+	if r := c.restore(name); r.code != cli.ExitOK {
+		t.Fatal(r)
+	}
+	c.members(2*time.Minute, 3)
+	w.compare(c.etcd())
+	if n := l.most.Load(); n > 1 {
+		t.Errorf("%d learners were listed at a time with 3.5", n)
+	}
+	r := c.upgrade(c.host(1), testetcd.V36, "--pause-before-last", "--wait=3m")
+	if r.code != cli.ExitOK || !strings.Contains(r.stdout, "the last one is kept on "+testetcd.V35) {
+		t.Fatal(r)
+	}
+	c.options.version = testetcd.V36
+	if r := c.ctl("-member-count=5", "--backup-store="+c.storeURL(), "configure-cluster"); r.code != cli.ExitOK {
+		t.Fatal(r)
+	}
+	on := c.members(2*time.Minute, 5)
+	if _, left := c.split(testetcd.V36, on...); len(left) == 0 {
+		t.Error("no member of 3.5 was left while the cluster grew")
+	}
+	l.end()
+	if n := l.most.Load(); n != 1 {
+		t.Errorf("%d learners were listed at a time beside a member of 3.5, want 1", n)
+	}
+	if r := c.upgrade(c.host(1), "--resume", "--wait=3m"); r.code != cli.ExitOK {
+		t.Fatal(r)
+	}
+	c.runs(soon, on...)
+	w.compare(c.etcd())
+	c.write().check()
+}
