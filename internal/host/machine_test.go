@@ -63,7 +63,13 @@ type machine struct {
 	intent  *cluster.Intent
 	foreign []cluster.SetAside
 	minted  int
+
+	theirs    *host.Predecessor // what etcd-manager left beside theirToken's data; nil: nothing
+	theirsRun error             // who runs on it
 }
+
+// theirToken names the directory of a member of etcd-manager.
+const theirToken = "theirs"
 
 func newMachine(t *testing.T) *machine {
 	m := &machine{t: t, took: map[cluster.MemberID]bool{}, etcd: &fakeMember{agreed: v35.Base()}}
@@ -271,6 +277,34 @@ func (s *session) SetAside(token string, what cluster.SetAside) (aside cluster.S
 		return nil
 	})
 	return aside, err
+}
+
+func (s *session) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Predecessor, err error) {
+	err = s.call("predecessor", func() error {
+		d := s.m.disk.data[theirToken]
+		if s.m.theirs == nil || d == nil || !d.wal {
+			return nil
+		}
+		copied := *s.m.theirs
+		p = &copied
+		p.Token, p.Member, p.Held = theirToken, d.owner, s.m.theirsRun
+		if d.mark != "" && d.mark != disk {
+			p.Refused = "another disk's mark"
+		}
+		return nil
+	})
+	return p, err
+}
+
+func (s *session) TakeOver(token string, disk cluster.DiskID) error {
+	return s.call("take-over", func() error {
+		d := s.m.disk.data[token]
+		if d == nil || !d.wal || d.mark != "" && d.mark != disk {
+			return errors.New("no log, or another disk's mark")
+		}
+		d.mark = disk
+		return nil
+	})
 }
 
 func (s *session) Inventory(token string) (aside, foreign []cluster.SetAside, err error) {

@@ -238,7 +238,7 @@ func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s State) (l La
 	switch {
 	case err != nil:
 		return no("host %s cannot read the intent by itself: %v", s.Host, err)
-	case in == nil:
+	case in == nil || in.Adopted():
 		return no("there is no intent in the store that host %s reads", s.Host)
 	case in.Name != h.o.ClusterName:
 		return no("the intent is of the cluster %q", in.Name)
