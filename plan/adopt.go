@@ -27,7 +27,7 @@ func (v *view) adopt() *Decision {
 		return nil
 	}
 	if !v.obs.Store.Read {
-		return waitLater("store-silent", "", "the members that were taken over are kept running; waiting for the backup store")
+		return wait(false, "store-silent", "", "the members that were taken over are kept running; waiting for the backup store")
 	}
 	if !v.obs.Store.Marker {
 		return wait(false, "no-intent", "", "%s members of another program's cluster, and the store has no created marker; they are kept running, and nothing is changed: is this the store of that cluster?", hold(taken, waiting))
@@ -44,7 +44,11 @@ func (v *view) adopt() *Decision {
 	if c := v.nextCommand(); c != nil {
 		command = fmt.Sprintf("; command %s waits for that", c.Name)
 	}
-	return waitLater("predecessor", "", "the cluster is being taken over from etcd-manager: %s; until all are, each is only kept running and nothing is changed: %s%s", kept, strings.Join(open, "; "), command)
+	d := wait(false, "predecessor", "", "the cluster is being taken over from etcd-manager: %s; until all are, each is only kept running and nothing is changed: %s%s", kept, strings.Join(open, "; "), command)
+	if len(taken) > 0 && (!v.seen || slices.ContainsFunc(v.roster.Seats, func(s cluster.Seat) bool { return s.Host != nil && !s.Up })) {
+		d.Again = later // no event tells that a member serves
+	}
+	return d
 }
 
 func hold(taken, waiting []*cluster.HostReport) string {
