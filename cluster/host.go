@@ -285,7 +285,7 @@ func (h HostState) TookOver() bool {
 
 // Free reports whether the host could be made ready for a new member.
 func (h HostState) Free() bool {
-	if h.Carries() || len(h.Foreign) > 0 || h.Process.State != ProcessStopped {
+	if h.Carries() || len(h.Foreign) > 0 || h.Predecessor != nil || h.Process.State != ProcessStopped {
 		return false
 	}
 	for _, p := range h.Problems {

@@ -287,7 +287,7 @@ func (s *session) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Pr
 		}
 		copied := *s.m.theirs
 		p = &copied
-		p.Token, p.Member, p.Held = theirToken, d.owner, s.m.theirsRun
+		p.Token, p.Cluster, p.Member, p.Held = theirToken, 0xc, d.owner, s.m.theirsRun
 		if d.mark != "" && d.mark != disk {
 			p.Refused = "another disk's mark"
 		}
@@ -299,6 +299,9 @@ func (s *session) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Pr
 func (s *session) TakeOver(token string, disk cluster.DiskID) error {
 	return s.call("take-over", func() error {
 		d := s.m.disk.data[token]
+		if s.m.theirsRun != nil {
+			s.m.broken("data is marked under a process of another program")
+		}
 		if d == nil || !d.wal || d.mark != "" && d.mark != disk {
 			return errors.New("no log, or another disk's mark")
 		}
@@ -336,6 +339,8 @@ func (p process) spawn(l host.Launch, permit host.Permit) error {
 		}
 		id := rec.Local.Member
 		switch {
+		case m.theirsRun != nil && l.Token == theirToken:
+			m.broken("a second process is started beside another program's")
 		case d == nil:
 			m.broken("member %s is started without a directory", id)
 		case m.took[id] && (!d.wal || d.owner != id):

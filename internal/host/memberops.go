@@ -38,6 +38,8 @@ func (h *Host) unfit(s State) (reason, hint string) {
 	switch {
 	case h.inventErr != nil:
 		return fmt.Sprintf("what lies on the disk cannot be listed: %v", h.inventErr), "repair the disk"
+	case h.theirs != nil:
+		return "a member of etcd-manager lies on it: " + h.theirs.Waits, h.theirs.Hint
 	case len(h.foreign) > 0:
 		return fmt.Sprintf("%s is not accounted for: %s", h.foreign[0].Dir, h.foreign[0].Reason), foreignHint(h.foreign[0])
 	}
