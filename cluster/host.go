@@ -45,6 +45,9 @@ type LocalMember struct {
 	URLs        URLs       `json:"urls,omitzero"`
 	Options     []string   `json:"options,omitempty"` // etcd arguments beyond ours, sorted
 	Quarantined bool       `json:"quarantined,omitempty"`
+	// Adopted: it runs as another program set it up, with one learner at a time;
+	// a restart by an op ends that.
+	Adopted bool `json:"adopted,omitempty"`
 	// Cut: it was started to cut a raft snapshot at once, and does so all the time.
 	Cut bool `json:"cut,omitempty"`
 	// Previous is the release that it ran before Version, until it has answered
@@ -225,8 +228,24 @@ type HostState struct {
 	// was removed, before it may be pruned by itself; zero: for ever.
 	PruneAfter time.Duration `json:"pruneAfter,omitempty"`
 	// Foreign names data on the disk that this host cannot account for.
-	Foreign  []SetAside `json:"foreign,omitempty"`
-	Problems []Problem  `json:"problems,omitempty"`
+	Foreign []SetAside `json:"foreign,omitempty"`
+	// Predecessor is a member of another program's cluster whose data lies here and
+	// which this host does not run yet; nil: none.
+	Predecessor *Predecessor `json:"predecessor,omitempty"`
+	Problems    []Problem    `json:"problems,omitempty"`
+}
+
+// Predecessor is a member that etcd-manager set up, whose data lies in a host's
+// data directory. Once the host runs it, it is in its LocalMember, of generation 0.
+type Predecessor struct {
+	Token   string    `json:"token,omitempty"`
+	Cluster ClusterID `json:"cluster,omitempty"`
+	Member  MemberID  `json:"member,omitempty"`
+	// Held: a process runs on the data that this host did not start.
+	Held bool `json:"held,omitempty"`
+	// Waits says in words what keeps the host from running it; never empty.
+	Waits string `json:"waits"`
+	Hint  string `json:"hint,omitempty"`
 }
 
 // Progress is how far a store's history went, in raft's order and in etcd's
@@ -258,9 +277,15 @@ func (h HostState) Carries() bool {
 	return h.Local.HasData
 }
 
+// TookOver reports whether the host runs, or is to run, a member of a cluster
+// that another program founded and whose record is not ours yet.
+func (h HostState) TookOver() bool {
+	return h.Local.Generation == 0 && h.Local.State == MemberStarted
+}
+
 // Free reports whether the host could be made ready for a new member.
 func (h HostState) Free() bool {
-	if h.Carries() || len(h.Foreign) > 0 || h.Process.State != ProcessStopped {
+	if h.Carries() || len(h.Foreign) > 0 || h.Predecessor != nil || h.Process.State != ProcessStopped {
 		return false
 	}
 	for _, p := range h.Problems {

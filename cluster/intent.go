@@ -42,6 +42,9 @@ const (
 	// SourceHalted is the data of a member that was stopped together with all
 	// others of its generation.
 	SourceHalted = "halted"
+	// SourceAdopted: nothing was made. The members that another program founded
+	// go on, under the IDs that they have.
+	SourceAdopted = "adopted"
 )
 
 // RevisionMargin is how far a generation begins above the highest revision that
@@ -65,7 +68,9 @@ type Source struct {
 
 // FromData reports whether the generation was made from data, so that it has
 // one founder, which must not be started from anything else.
-func (s Source) FromData() bool { return s.Kind != "" && s.Kind != SourceNothing }
+func (s Source) FromData() bool {
+	return s.Kind != "" && s.Kind != SourceNothing && s.Kind != SourceAdopted
+}
 
 // PastGeneration is an entry of an intent's history.
 type PastGeneration struct {
@@ -253,9 +258,23 @@ func (in *Intent) lists(generation uint64, id ClusterID) bool {
 	})
 }
 
-// FollowsMember is Follows for the member that a host carries.
+// FollowsMember is Follows for the member that a host carries. One that was taken
+// over has no generation yet, and goes by its cluster alone.
 func (in *Intent) FollowsMember(l LocalMember) bool {
+	if in != nil && in.Generation > 0 && l.Generation == 0 && l.Cluster != 0 {
+		return in.Cluster == l.Cluster || slices.ContainsFunc(in.History, func(g PastGeneration) bool { return g.Cluster == l.Cluster })
+	}
 	return in == nil || l.Generation == 0 || l.Generation >= in.Generation || in.lists(l.Generation, l.Cluster)
+}
+
+// Adopts reports whether the intent made the member of a host and disk, which was
+// taken over, one of its generation.
+func (in *Intent) Adopts(h HostID, d DiskID, l LocalMember) bool {
+	if in == nil || in.Source.Kind != SourceAdopted || l.Generation != 0 || l.Cluster == 0 || l.Cluster != in.Cluster {
+		return false
+	}
+	f, named := in.Founder(h, d)
+	return named && f.Member == l.Member
 }
 
 // VoterChange is one change of the voters.

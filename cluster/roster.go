@@ -33,7 +33,7 @@ type Seat struct {
 // the member, or a process that answers, makes this false (SAFETY.md, rule 4).
 func (s Seat) Wiped() bool {
 	return s.Host == nil && s.Owner != nil && s.Owner.UnderFence &&
-		!s.Owner.Carries() && len(s.Owner.Foreign) == 0 && s.Owner.Process.State == ProcessStopped
+		!s.Owner.Carries() && len(s.Owner.Foreign) == 0 && s.Owner.Predecessor == nil && s.Owner.Process.State == ProcessStopped
 }
 
 // Roster is the membership of an observation, seat by seat, sorted by member

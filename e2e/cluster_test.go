@@ -35,6 +35,7 @@ type options struct {
 	version string   // of etcd; empty: 3.6.16
 	flags   []string // of every daemon, after the usual ones
 	network bool     // each host in a network namespace of its own
+	fixture bool     // all hosts in one network namespace, at 127.0.0.1 and on
 	store   string   // URL of the backup store; empty: a directory
 	env     []string // of every program
 }
@@ -71,9 +72,12 @@ func newCluster(t *testing.T, o options) *testCluster {
 		t.Logf("kept in %s", dir)
 	}
 	c := &testCluster{t: t, dir: dir, name: "test", store: filepath.Join(dir, "backups", "test"), options: o}
-	if o.network {
+	switch {
+	case o.network:
 		c.net, c.block = newNetwork(t), block{prefix: networkPrefix}
-	} else {
+	case o.fixture:
+		c.net, c.block = newNetwork(t), block{prefix: "127.0.0."}
+	default:
 		c.block = reserve(t)
 	}
 	watch(dir)
@@ -144,7 +148,10 @@ func (c *testCluster) addHost() *host {
 	n := len(c.hosts) + 1
 	h := &host{c: c, n: n, place: n, address: c.block.host(n), dir: filepath.Join(c.dir, fmt.Sprint(n)), log: filepath.Join(c.dir, fmt.Sprintf("%d.log", n))}
 	c.hosts = append(c.hosts, h)
-	if c.net != nil {
+	switch {
+	case c.options.fixture:
+		c.net.hosts[h.address] = c.net.wire
+	case c.net != nil:
 		c.net.add(c.t, h.address)
 	}
 	return h

@@ -275,3 +275,11 @@ func TestNetwork(t *testing.T) {
 	}
 	arrives(one, two, "healed", true)
 }
+
+// enter moves the calling thread to where the host is.
+func (h *host) enter() error {
+	if h.c.net == nil {
+		return nil
+	}
+	return unix.Setns(int(h.c.net.hosts[h.address].handle.Fd()), unix.CLONE_NEWNET)
+}

@@ -42,6 +42,9 @@ import (
 //	settings H…                   its etcd was adopted and runs with other settings
 //	problem H…                    the host says that it is unfit
 //	foreign H…                    data that nothing accounts for lies on the host
+//	taken H…                      its member is one that was taken over from etcd-manager, and is in no intent
+//	theirs H…                     etcd-manager's member lies on the host, and is run by somebody else
+//	theirs-ended H…               the host took it over
 //	stranger H                    the host runs a member of another cluster
 //	skew H D                      its clock is off
 //	auth H…                       etcd's authentication is on, without a credential
@@ -313,6 +316,18 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.Problems = []cluster.Problem{{Code: "disk-full", Sentence: "the disk is full", Hint: "make room on it", Unfit: true}}
 	case "foreign":
 		h.Foreign = []cluster.SetAside{{Dir: "/var/lib/etcd/old", Reason: "no record names it"}}
+	case "taken":
+		h.Local.Generation, h.Local.Nonce, h.Local.Adopted = 0, "", true
+	case "theirs":
+		h.Predecessor = &cluster.Predecessor{Token: h.Local.Token, Cluster: h.Local.Cluster, Member: h.Local.Member, Held: true,
+			Waits: "an etcd that this daemon did not start runs on it", Hint: "stop etcd-manager on this host"}
+		h.Foreign = []cluster.SetAside{{Dir: "/var/lib/etcd/data/" + h.Local.Token, Reason: "etcd-manager wrote it"}}
+		h.Local = cluster.LocalMember{}
+	case "theirs-ended":
+		p := h.Predecessor
+		h.Local = cluster.LocalMember{State: cluster.MemberStarted, Token: p.Token, Cluster: p.Cluster, Member: p.Member, Run: true, Adopted: true,
+			HasData: true, URLs: h.URLs, Version: cluster.MustVersion("3.6.16")}
+		h.Predecessor, h.Foreign = nil, nil
 	case "stranger":
 		w.stranger(h)
 	case "skew":

@@ -106,7 +106,7 @@ func (v *view) prepare(h *cluster.HostReport, reach []cluster.Member, reason str
 // different lists; where nobody knows what a voter runs, it may have the lowest.
 func (v *view) mostLearners() int {
 	for _, s := range v.roster.Voters() {
-		if s.Release().IsZero() {
+		if s.Release().IsZero() || s.Host.Local.Adopted {
 			return 1
 		}
 	}

@@ -36,7 +36,12 @@ func identity(v *view) *Decision {
 	if d := v.locked(); d != nil {
 		return d
 	}
-	if v.obs.Store.Read && v.obs.Store.Marker && v.intent == nil || v.intent.Adopted() {
+	if v.unfounded() {
+		if d := v.adopt(); d != nil {
+			return d
+		}
+	}
+	if v.unfounded() && v.obs.Store.Read && v.obs.Store.Marker || v.intent.Adopted() {
 		if stays, why := v.staysAdopted(); stays {
 			command := v.restoreAdopted()
 			if command != "" {
@@ -51,6 +56,9 @@ func identity(v *view) *Decision {
 	}
 	return v.mendIntent()
 }
+
+// unfounded: there is no record of ours of this cluster.
+func (v *view) unfounded() bool { return v.intent == nil || v.intent.Adopted() }
 
 // staysAdopted: a marker of the predecessor stays as it is, and why a command
 // does not change that. It does where a command asks for a generation over it, no
@@ -110,6 +118,9 @@ func (v *view) notes(h *cluster.HostReport) {
 	for _, f := range h.Foreign {
 		if f.Dir == "" {
 			continue // all of it: the host's own state cannot be used, and a problem says so
+		}
+		if h.Predecessor != nil && v.unfounded() {
+			continue // what it waits for is said once
 		}
 		v.aside("foreign-data", "", "host %s: %s holds data that nothing accounts for (%s); it is left alone", h.Host, f.Dir, f.Reason)
 	}

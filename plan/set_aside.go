@@ -63,7 +63,8 @@ func (v *view) superseded(h *cluster.HostReport) bool {
 // removed reports whether a current list of the host's own cluster does not
 // hold the member that the host carries.
 func (v *view) removed(h *cluster.HostReport) bool {
-	if !v.seen || !v.roster.Linearizable || h.Local.Generation != v.intent.Generation {
+	adopted := h.TookOver() && h.Local.Adopted // whoever ran the others has removed it
+	if !v.seen || !v.roster.Linearizable || h.Local.Generation != v.intent.Generation && !adopted {
 		return false
 	}
 	if h.Local.Cluster != 0 && h.Local.Cluster != v.roster.Cluster {

@@ -273,6 +273,8 @@ func (v *view) unfit(h *cluster.HostReport) string {
 		return "is not among the hosts that the spec names"
 	case len(h.Foreign) > 0:
 		return holdsForeign(h)
+	case h.Predecessor != nil:
+		return "holds a member of etcd-manager: " + h.Predecessor.Waits
 	case h.Carries():
 		return fmt.Sprintf("still holds data of member %s", h.Local.Member)
 	case len(h.URLs.Peer) == 0:

@@ -55,9 +55,11 @@ func (w *world) writeIntent(ch *IntentChange) error {
 	if in.Nonce == "" {
 		w.minted++
 		in.Nonce, in.Token, in.Timestamp = fmt.Sprintf("nonce-%d", w.minted), cmp.Or(in.Token, fmt.Sprintf("token-%d", w.minted)), w.now.UnixNano()
-		in.Cluster = clusterOfGeneration(in.Generation)
-		for i := range in.Founders {
-			in.Founders[i].Member = cluster.MemberID(in.Generation*0x100 + uint64(i) + 1)
+		if in.Source.Kind != cluster.SourceAdopted {
+			in.Cluster = clusterOfGeneration(in.Generation)
+			for i := range in.Founders {
+				in.Founders[i].Member = cluster.MemberID(in.Generation*0x100 + uint64(i) + 1)
+			}
 		}
 	}
 	if ch.Replace != nil || !in.Unstored.IsZero() {

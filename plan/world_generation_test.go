@@ -199,6 +199,9 @@ func (w *world) readLog(h *worldHost, r *cluster.HostReport) {
 
 // supersede stops what an intent that the host keeps has superseded.
 func (h *worldHost) supersede() {
+	if h.Intent.Adopts(h.Host, h.Disk, h.Local) {
+		h.Local.Generation, h.Local.Nonce = h.Intent.Generation, h.Intent.Nonce
+	}
 	if h.Intent != nil && h.Local.Generation != 0 && h.Local.Generation < h.Intent.Generation {
 		h.Local.Run = false
 	}

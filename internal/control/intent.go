@@ -160,11 +160,11 @@ func (f *Folder) remember(c *cached, data []byte, tag blob.ETag) {
 // Intents is a host's own access to the intent; it implements host.Intents.
 type Intents struct{ Folder *Folder }
 
-// ReadIntent gives the intent, or nil without an error when the store holds
-// none of ours.
+// ReadIntent gives the intent, or nil without an error when the store holds no
+// marker. A marker that the predecessor wrote is an intent that is Adopted.
 func (i Intents) ReadIntent(ctx context.Context) (*cluster.Intent, error) {
 	in, _, _, err := i.Folder.ReadIntent(ctx)
-	if err != nil || in.Adopted() {
+	if err != nil {
 		return nil, err
 	}
 	return in, nil

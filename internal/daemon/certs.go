@@ -135,6 +135,7 @@ func (k *certs) renewEtcd(l host.Launch) error {
 	if err != nil {
 		return err
 	}
+	peer.Kept = l.Adopted
 	if _, err := k.ensure("etcd-peer", k.peersDir(l.Token), pki.PeerNames, k.cas.Peers, peer); err != nil {
 		return err
 	}
@@ -143,6 +144,7 @@ func (k *certs) renewEtcd(l host.Launch) error {
 	if err != nil {
 		return err
 	}
+	server.Kept = l.Adopted
 	if _, err := k.ensure("etcd-server", k.clientsDir(l.Token), pki.ServerNames, k.cas.Clients, server); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (d *daemon) checkPorts(ctx context.Context) error {
 			return err
 		}
 	}
-	if d.experienced {
+	if d.experienced || d.besidePredecessor() {
 		return nil
 	}
 	for _, set := range []struct {
@@ -35,6 +35,14 @@ func (d *daemon) checkPorts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// besidePredecessor: an etcd that this daemon did not start runs on a member that
+// etcd-manager left in the data directory. Its ports are those that are wanted
+// later, and the host waits for its end.
+func (d *daemon) besidePredecessor() bool {
+	p, err := d.disk.Predecessor(d.cfg.HostID, "")
+	return err == nil && p != nil && p.Held != nil
 }
 
 // tryPort listens for a moment. Only that a port is taken counts: an address

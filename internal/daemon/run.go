@@ -96,8 +96,11 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 			unmake(made)
 		}
 	}()
-	listener, err := d.listen(ctx)
+	listener, err := d.listenInTurn(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to end while it waited
+		}
 		return err
 	}
 	defer listener.Close()
@@ -156,6 +159,31 @@ func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 		return nil, &Error{Problem: fmt.Sprintf("listen on port %s of %s for other daemons", port, d.cfg.Address), Err: err, Advice: "another program has the port; stop it, or choose another --grpc-port"}
 	}
 	return l, nil
+}
+
+// portLook is how often a port is tried that a daemon of etcd-manager has.
+const portLook = 500 * time.Millisecond
+
+// listenInTurn is listen; where etcd-manager runs on the very data directory, as
+// before its member is taken over, it waits until that has ended.
+func (d *daemon) listenInTurn(ctx context.Context) (net.Listener, error) {
+	t := time.NewTicker(portLook)
+	defer t.Stop()
+	for said := false; ; said = true {
+		l, err := d.listen(ctx)
+		if err == nil || !host.HoldsPredecessor(d.cfg.DataDir) {
+			return l, err
+		}
+		if !said {
+			d.log.Warn("etcd-manager, or another program that has this daemon's port, still runs on this host: waiting for its end, to take its member over",
+				"port", d.cfg.GRPCPort, "data", d.cfg.DataDir, "hint", "stop etcd-manager on this host")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-t.C:
+		}
+	}
 }
 
 // openDisk opens the data directory, unless it is another cluster's. A state

@@ -48,6 +48,10 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 		return
 	}
 	h.beat(ctx)
+	if !found {
+		h.lookAgain(ctx)
+		h.takeOver(ctx)
+	}
 	h.converge(ctx, found)
 }
 

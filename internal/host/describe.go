@@ -24,6 +24,10 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		Local: copyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
 		Highest: h.highest, SetAside: slices.Clone(h.aside), PruneAfter: h.o.PruneAfter, Foreign: slices.Clone(h.foreign),
 	}
+	if h.theirs != nil {
+		t := *h.theirs
+		out.Predecessor = &t
+	}
 	out.FailedRelease = h.failedRelease
 	out.Problems = h.problems(s)
 	if h.broken != nil {
@@ -93,7 +97,7 @@ const (
 
 func foreignHint(f cluster.SetAside) string {
 	if f.Reason == ForeignPredecessor {
-		return "keep etcd-manager running on it, or restore its last backup into a new cluster; this release does not take its data over in place yet"
+		return "docs/operations/predecessor.md tells how it is taken over"
 	}
 	return "move it out of the data directory if it is not needed; nothing is started beside it"
 }
@@ -157,6 +161,9 @@ func (h *Host) problems(s State) []cluster.Problem {
 		})
 	}
 	for _, f := range h.foreign {
+		if h.theirs != nil && f.Reason == ForeignPredecessor {
+			continue // told by itself, with what it waits for
+		}
 		out = append(out, cluster.Problem{
 			Code:     "foreign-data",
 			Sentence: fmt.Sprintf("%s on host %s is not accounted for: %s", f.Dir, h.o.ID, f.Reason),

@@ -78,7 +78,7 @@ func Args(l Launch, p Paths) ([]string, error) {
 	if len(p.MetricsURLs) > 0 && l.Version.Has(cluster.MetricsURLs) { // older ones serve them to clients only
 		args = append(args, "--listen-metrics-urls="+strings.Join(p.MetricsURLs, ","))
 	}
-	args = append(args, releaseArgs(l.Version)...)
+	args = append(args, releaseArgs(l.Version, l.Adopted)...)
 	args = append(args, l.Options...)
 	if l.Cut {
 		args = append(args, "--snapshot-count=1") // of a flag that is given twice, etcd takes the last
@@ -88,7 +88,7 @@ func Args(l Launch, p Paths) ([]string, error) {
 
 // releaseArgs are ours for one release line. Source: embed/config.go and
 // etcdmain/help.go of 2.3.8, 3.2.24, 3.3.27, 3.4.25, 3.5.35, 3.6.16 and 3.7.3.
-func releaseArgs(v cluster.Version) []string {
+func releaseArgs(v cluster.Version, adopted bool) []string {
 	var args []string
 	switch {
 	case v.Has(cluster.ZapLogger):
@@ -103,6 +103,9 @@ func releaseArgs(v cluster.Version) []string {
 		args = append(args, "--pre-vote=true") // the default from 3.5 on
 	}
 	if n := v.MaxLearners(); v.AtLeast(3, 6) { // has to be equal on all members
+		if adopted {
+			n = 1 // etcd's own, with which the others were started
+		}
 		args = append(args, fmt.Sprintf("--max-learners=%d", n))
 	}
 	return args

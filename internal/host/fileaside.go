@@ -140,8 +140,7 @@ func (d *FileDisk) Inventory(token string) (aside, foreign []cluster.SetAside, e
 	}
 	reason := ForeignData
 	if _, err := os.Lstat(filepath.Join(d.root, filePredecessor)); err == nil {
-		reason = ForeignPredecessor
-		foreign = append(foreign, cluster.SetAside{Dir: filepath.Join(d.root, filePredecessor), Reason: reason})
+		reason = ForeignPredecessor // the file alone, without any data, tells of nothing that is there
 	}
 	tokens, err := names(filepath.Join(d.root, dirData))
 	if err != nil {

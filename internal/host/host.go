@@ -84,6 +84,7 @@ type Host struct {
 	spec      *cluster.Spec // newer than the state's until the next beat
 	aside     []cluster.SetAside
 	foreign   []cluster.SetAside
+	theirs    *cluster.Predecessor // not taken over yet; nil: there is nothing to take over
 	inventErr error
 	blocked   string                     // why nothing is started beside what was found at the start
 	noted     map[string]cluster.Problem // by code
@@ -168,6 +169,8 @@ func (h *Host) Run(ctx context.Context) error {
 			changed = true
 		case <-h.awaitLog():
 			h.noticeLog()
+		case <-h.awaitPredecessor():
+			h.tryTakeOver(ctx)
 		case <-h.lost:
 			lost = true
 		case <-h.stray:

@@ -63,7 +63,13 @@ type machine struct {
 	intent  *cluster.Intent
 	foreign []cluster.SetAside
 	minted  int
+
+	theirs    *host.Predecessor // what etcd-manager left beside theirToken's data; nil: nothing
+	theirsRun error             // who runs on it
 }
+
+// theirToken names the directory of a member of etcd-manager.
+const theirToken = "theirs"
 
 func newMachine(t *testing.T) *machine {
 	m := &machine{t: t, took: map[cluster.MemberID]bool{}, etcd: &fakeMember{agreed: v35.Base()}}
@@ -273,6 +279,37 @@ func (s *session) SetAside(token string, what cluster.SetAside) (aside cluster.S
 	return aside, err
 }
 
+func (s *session) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Predecessor, err error) {
+	err = s.call("predecessor", func() error {
+		d := s.m.disk.data[theirToken]
+		if s.m.theirs == nil || d == nil || !d.wal {
+			return nil
+		}
+		copied := *s.m.theirs
+		p = &copied
+		p.Token, p.Cluster, p.Member, p.Held = theirToken, 0xc, d.owner, s.m.theirsRun
+		if d.mark != "" && d.mark != disk {
+			p.Refused = "another disk's mark"
+		}
+		return nil
+	})
+	return p, err
+}
+
+func (s *session) TakeOver(token string, disk cluster.DiskID) error {
+	return s.call("take-over", func() error {
+		d := s.m.disk.data[token]
+		if s.m.theirsRun != nil {
+			s.m.broken("data is marked under a process of another program")
+		}
+		if d == nil || !d.wal || d.mark != "" && d.mark != disk {
+			return errors.New("no log, or another disk's mark")
+		}
+		d.mark = disk
+		return nil
+	})
+}
+
 func (s *session) Inventory(token string) (aside, foreign []cluster.SetAside, err error) {
 	err = s.call("inventory", func() error {
 		aside, foreign = slices.Clone(s.m.disk.aside), slices.Clone(s.m.foreign)
@@ -302,6 +339,8 @@ func (p process) spawn(l host.Launch, permit host.Permit) error {
 		}
 		id := rec.Local.Member
 		switch {
+		case m.theirsRun != nil && l.Token == theirToken:
+			m.broken("a second process is started beside another program's")
 		case d == nil:
 			m.broken("member %s is started without a directory", id)
 		case m.took[id] && (!d.wal || d.owner != id):

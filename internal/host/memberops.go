@@ -38,6 +38,8 @@ func (h *Host) unfit(s State) (reason, hint string) {
 	switch {
 	case h.inventErr != nil:
 		return fmt.Sprintf("what lies on the disk cannot be listed: %v", h.inventErr), "repair the disk"
+	case h.theirs != nil:
+		return "a member of etcd-manager lies on it: " + h.theirs.Waits, h.theirs.Hint
 	case len(h.foreign) > 0:
 		return fmt.Sprintf("%s is not accounted for: %s", h.foreign[0].Dir, h.foreign[0].Reason), foreignHint(h.foreign[0])
 	}
@@ -238,7 +240,7 @@ func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s State) (l La
 	switch {
 	case err != nil:
 		return no("host %s cannot read the intent by itself: %v", s.Host, err)
-	case in == nil:
+	case in == nil || in.Adopted():
 		return no("there is no intent in the store that host %s reads", s.Host)
 	case in.Name != h.o.ClusterName:
 		return no("the intent is of the cluster %q", in.Name)

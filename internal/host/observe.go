@@ -109,7 +109,10 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 		if intent != nil {
 			s.Intent = intent
 			s.unhalt()
-			if s.Local.State != cluster.MemberNone && s.Local.Generation < intent.Generation {
+			switch {
+			case intent.Adopts(s.Host, s.Disk, s.Local):
+				s.Local.Generation, s.Local.Nonce = intent.Generation, intent.Nonce
+			case s.Local.State != cluster.MemberNone && s.Local.Generation < intent.Generation:
 				s.Local.Run = false
 			}
 		}

@@ -50,13 +50,16 @@ type Launch struct {
 	Options     []string `json:"options,omitempty"` // etcd arguments beyond ours, sorted
 	// Cut: cut a raft snapshot at once.
 	Cut bool `json:"cut,omitempty"`
+	// Adopted: as another program ran it. It takes one learner at a time, as the
+	// others do that are still run by that program, and keeps its certificates.
+	Adopted bool `json:"adopted,omitempty"`
 }
 
 // Same reports whether a process of l need not be restarted to be one of o.
 // The nonce and what only the first start reads (InitialCluster, Founding) are
 // no settings.
 func (l Launch) Same(o Launch) bool {
-	return l.Version == o.Version && l.Name == o.Name && l.Token == o.Token && l.Quarantined == o.Quarantined && l.Cut == o.Cut &&
+	return l.Version == o.Version && l.Name == o.Name && l.Token == o.Token && l.Quarantined == o.Quarantined && l.Cut == o.Cut && l.Adopted == o.Adopted &&
 		sameURLs(l.URLs, o.URLs) && slices.Equal(l.Options, o.Options)
 }
 
@@ -123,6 +126,12 @@ type Disk interface {
 	// that with the name, the time and the size filled in. Nothing to move is no
 	// error and no name. A directory that a process holds is an error.
 	SetAside(token string, what cluster.SetAside) (cluster.SetAside, error)
+	// Predecessor reads what etcd-manager left of a member; nil without error when
+	// there is nothing of the kind. disk and host are this host's.
+	Predecessor(host cluster.HostID, disk cluster.DiskID) (*Predecessor, error)
+	// TakeOver puts the mark of this disk beside the log that is in the data
+	// directory of a token. It fails where there is another mark or no log.
+	TakeOver(token string, disk cluster.DiskID) error
 	// Inventory lists what was set aside, and data that no state accounts for:
 	// what is neither the data directory of token nor an empty one of ours.
 	Inventory(token string) (aside, foreign []cluster.SetAside, err error)
@@ -130,7 +139,8 @@ type Disk interface {
 
 // Intents is the host's own access to the intent in the backup store.
 type Intents interface {
-	// ReadIntent returns nil without error when there is none.
+	// ReadIntent returns nil without error when there is none; one that is Adopted
+	// where etcd-manager's marker is in its place.
 	ReadIntent(ctx context.Context) (*cluster.Intent, error)
 }
 

@@ -51,6 +51,7 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	}
 	launch.Quarantined, launch.Cut = op.Quarantined, op.Cut
 	launch.URLs = h.nextURLs(launch.URLs, len(op.PeerURLs) > 0)
+	launch.Adopted = false
 	launch.Options, _ = h.options(launch.Version)
 	// A process that is stopped without its log there is lost for good.
 	marked, wal, err := h.o.Disk.Data(l.Token, s.Disk)
@@ -125,7 +126,7 @@ func (h *Host) relaunch(ctx context.Context, s State, launch Launch) cluster.App
 		}
 		now.keepBefore(launch)
 		now.Launch = &launch
-		now.Local.Cut = launch.Cut
+		now.Local.Cut, now.Local.Adopted = launch.Cut, launch.Adopted
 		now.Local.Run, now.Local.Version, now.Local.URLs = true, launch.Version, launch.URLs
 		now.Local.Options, now.Local.Quarantined = launch.Options, launch.Quarantined
 		now.unstage()

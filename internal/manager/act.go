@@ -231,6 +231,9 @@ func (m *Manager) mintGeneration(in *cluster.Intent) error {
 	if in.Token == "" { // else a host has built data under it
 		in.Token = m.o.Mint()
 	}
+	if in.Source.Kind == cluster.SourceAdopted {
+		return nil // the members have their IDs
+	}
 	ids, id, err := m.o.MemberIDs(in.Token, in.Founders)
 	if err != nil {
 		return fmt.Errorf("work out the founders' member IDs: %w", err)

@@ -110,12 +110,12 @@ func (a *Authority) whyIssue(had *Keypair, r Request, now time.Time) string {
 		return "there is no private key"
 	case !sameKey(had.key.Public(), had.leaf.PublicKey):
 		return "the certificate belongs to another key"
-	case a.key != nil && !a.signed(had.leaf):
+	case !r.Kept && a.key != nil && !a.signed(had.leaf):
 		return "the authority changed"
 	case !a.serves(had, now):
 		return "the certificate is not valid now"
 	}
-	if why := r.differs(had.leaf); why != "" {
+	if why := r.differs(had.leaf); why != "" && !r.Kept {
 		return why
 	}
 	if now.Before(r.Lifetime.RenewAt(had.leaf)) {

@@ -85,6 +85,9 @@ type Request struct {
 	IPs        []net.IP // sorted, without repetition
 	Identity   Identity // zero: none
 	Lifetime   Lifetime
+	// Kept: a pair that another program issued stays as it is while it serves and is
+	// not due, whatever it names.
+	Kept bool
 }
 
 // HostRequest is for a daemon: its identity, and the addresses it is reached at (IPs or DNS names).

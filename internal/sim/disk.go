@@ -205,6 +205,16 @@ func (x simDisk) RemoveAside(name string) (remove func() error, err error) {
 // FinishRemovals has nothing to do: removing takes no time here.
 func (simDisk) FinishRemovals() error { return nil }
 
+// Predecessor implements host.Disk: no disk here was another program's.
+func (x simDisk) Predecessor(cluster.HostID, cluster.DiskID) (*host.Predecessor, error) {
+	return nil, nil
+}
+
+// TakeOver implements host.Disk.
+func (x simDisk) TakeOver(token string, _ cluster.DiskID) error {
+	return fmt.Errorf("take over data: %s is not another program's", token)
+}
+
 // Inventory implements host.Disk.
 func (x simDisk) Inventory(token string) (aside, foreign []cluster.SetAside, err error) {
 	err = x.d.do(kindInventory, "", func() error {

@@ -1,0 +1,130 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"etcdadm.io/cluster"
+)
+
+// Predecessor is what etcd-manager left of a member in a data directory.
+type Predecessor struct {
+	Token   string
+	Cluster cluster.ClusterID // by the head of the log
+	Member  cluster.MemberID  // by the head of the log
+	// State is what its state file says; nil: it says nothing that could be read.
+	// etcd-manager writes it in place, so a power cut can leave it torn or empty.
+	State *PredecessorState
+	// Refused says why the data cannot be taken over; empty: it can.
+	Refused string
+	Hint    string
+	// Held is who runs on the data, or why that cannot be told; nil: nobody.
+	Held error
+}
+
+// PredecessorState is the state file of etcd-manager, as far as it matters.
+type PredecessorState struct {
+	Token       string
+	Version     string
+	Quarantined bool
+	Nodes       []PredecessorNode
+}
+
+// PredecessorNode is a member as that file has it. Its name is its host's ID.
+type PredecessorNode struct {
+	Name string
+	URLs cluster.URLs
+}
+
+// Node finds a host's own entry.
+func (s *PredecessorState) Node(h cluster.HostID) (PredecessorNode, bool) {
+	if s != nil {
+		for _, n := range s.Nodes {
+			if n.Name == string(h) {
+				return n, true
+			}
+		}
+	}
+	return PredecessorNode{}, false
+}
+
+// errNoState says that a state file of etcd-manager names no cluster.
+var errNoState = errors.New("it names no cluster")
+
+// parsePredecessor reads the state file of etcd-manager: a protobuf message
+//
+//	EtcdState{1 new_cluster, 2 EtcdCluster cluster, 3 etcd_version, 4 quarantined}
+//	EtcdCluster{1 desired_cluster_size, 5 cluster_token, 7 repeated EtcdNode nodes}
+//	EtcdNode{1 name, 2 repeated peer_urls, 3 repeated client_urls, 4 repeated quarantined_client_urls, 5 tls_enabled}
+//
+// A message that was cut off is an error, also where the rest would do: nobody
+// knows what is missing.
+func parsePredecessor(data []byte) (*PredecessorState, error) {
+	var s PredecessorState
+	var inner error
+	err := fields(data, func(n protowire.Number, t protowire.Type, v []byte) {
+		switch {
+		case n == 2 && t == protowire.BytesType:
+			b, _ := protowire.ConsumeBytes(v)
+			inner = errors.Join(inner, s.readCluster(b))
+		case n == 3 && t == protowire.BytesType:
+			b, _ := protowire.ConsumeBytes(v)
+			s.Version = string(b)
+		case n == 4 && t == protowire.VarintType:
+			q, _ := protowire.ConsumeVarint(v)
+			s.Quarantined = q != 0
+		}
+	})
+	if err := errors.Join(err, inner); err != nil {
+		return nil, fmt.Errorf("read the state of etcd-manager: %w", err)
+	}
+	if s.Token == "" || len(s.Nodes) == 0 || s.Version == "" {
+		return nil, fmt.Errorf("read the state of etcd-manager: %w", errNoState)
+	}
+	return &s, nil
+}
+
+func (s *PredecessorState) readCluster(data []byte) error {
+	var inner error
+	err := fields(data, func(n protowire.Number, t protowire.Type, v []byte) {
+		if t != protowire.BytesType {
+			return
+		}
+		b, _ := protowire.ConsumeBytes(v)
+		switch n {
+		case 5:
+			s.Token = string(b)
+		case 7:
+			node, err := readNode(b)
+			inner = errors.Join(inner, err)
+			s.Nodes = append(s.Nodes, node)
+		}
+	})
+	return errors.Join(err, inner)
+}
+
+func readNode(data []byte) (node PredecessorNode, err error) {
+	err = fields(data, func(n protowire.Number, t protowire.Type, v []byte) {
+		if t != protowire.BytesType {
+			return
+		}
+		b, _ := protowire.ConsumeBytes(v)
+		switch text := string(b); n {
+		case 1:
+			node.Name = text
+		case 2:
+			node.URLs.Peer = append(node.URLs.Peer, text)
+		case 3:
+			node.URLs.Client = append(node.URLs.Client, text)
+		case 4:
+			node.URLs.Quarantine = append(node.URLs.Quarantine, text)
+		}
+	})
+	for _, urls := range [][]string{node.URLs.Peer, node.URLs.Client, node.URLs.Quarantine} {
+		slices.Sort(urls)
+	}
+	return node, err
+}

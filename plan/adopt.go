@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"etcdadm.io/cluster"
+)
+
+// adopt takes over a cluster that etcd-manager founded (SAFETY.md, rule 18;
+// docs/adr/016-adoption.md). While one of its members is run by somebody else,
+// who promises nothing, the hosts only keep their own running. Once every member
+// is a voter, and up under this leader's fence on a host of ours, its record is
+// written over the marker. Nil: no host in sight holds anything of such a cluster.
+func (v *view) adopt() *Decision {
+	var taken, waiting []*cluster.HostReport
+	for i := range v.obs.Hosts {
+		switch h := &v.obs.Hosts[i]; {
+		case h.TookOver():
+			taken = append(taken, h)
+		case h.Predecessor != nil:
+			waiting = append(waiting, h)
+		}
+	}
+	if len(taken) == 0 && len(waiting) == 0 {
+		return nil
+	}
+	if !v.obs.Store.Read {
+		return wait(false, "store-silent", "", "the members that were taken over are kept running; waiting for the backup store")
+	}
+	if !v.obs.Store.Marker {
+		return wait(false, "no-intent", "", "%s members of another program's cluster, and the store has no created marker; they are kept running, and nothing is changed: is this the store of that cluster?", hold(taken, waiting))
+	}
+	open := v.notOurs(taken, waiting)
+	if len(open) == 0 {
+		return v.writeAdopted(taken)
+	}
+	kept := "none of its members was taken over yet"
+	if len(taken) > 0 {
+		kept = fmt.Sprintf("%s taken over (%s)", are(len(taken), "member"), hostNames(taken))
+	}
+	command := ""
+	if c := v.nextCommand(); c != nil {
+		command = fmt.Sprintf("; command %s waits for that", c.Name)
+	}
+	d := wait(false, "predecessor", "", "the cluster is being taken over from etcd-manager: %s; until all are, each is only kept running and nothing is changed: %s%s", kept, strings.Join(open, "; "), command)
+	if len(taken) > 0 && (!v.seen || slices.ContainsFunc(v.roster.Seats, func(s cluster.Seat) bool { return s.Host != nil && !s.Up })) {
+		d.Again = later // no event tells that a member serves
+	}
+	return d
+}
+
+func hold(taken, waiting []*cluster.HostReport) string {
+	all := slices.Concat(taken, waiting)
+	if len(all) == 1 {
+		return "host " + hostNames(all) + " holds"
+	}
+	return "hosts " + hostNames(all) + " hold"
+}
+
+// notOurs says for which members no daemon of ours answers for under this fence,
+// or why that cannot be told.
+func (v *view) notOurs(taken, waiting []*cluster.HostReport) (open []string) {
+	for _, h := range waiting {
+		open = append(open, fmt.Sprintf("host %s does not run its member: %s", h.Host, hinted(h.Predecessor)))
+	}
+	if !v.seen || !v.roster.Linearizable {
+		return append(open, "no member in sight gives a list that is surely current")
+	}
+	for _, s := range v.roster.Seats {
+		switch {
+		case s.Learner:
+			open = append(open, fmt.Sprintf("member %s is a learner: etcd-manager is to finish or remove it", seatName(s)))
+		case s.Owner != nil && s.Owner.Predecessor != nil: // said above
+		case s.Host == nil && s.Owner == nil:
+			open = append(open, fmt.Sprintf("on host %s, stop etcd-manager and start this daemon in its place (%s)", seatName(s), s.Why))
+		case !s.Up:
+			open = append(open, fmt.Sprintf("member of host %s: %s", seatName(s), s.Why))
+		case !s.Host.TookOver() || s.Host.Local.Cluster != v.roster.Cluster || s.Host.Local.Token != taken[0].Local.Token:
+			open = append(open, fmt.Sprintf("host %s runs its member for another cluster or under another token than host %s", s.Host.Host, taken[0].Host))
+		}
+	}
+	for _, h := range taken {
+		if _, listed := v.roster.Seat(h.Local.Member); !listed {
+			open = append(open, fmt.Sprintf("member %s of host %s is not listed any more: it was removed; give the host an empty data directory", h.Local.Member, h.Host))
+		}
+	}
+	return open
+}
+
+func hinted(p *cluster.Predecessor) string {
+	if p.Hint == "" {
+		return p.Waits
+	}
+	return p.Waits + " (" + p.Hint + ")"
+}
+
+// writeAdopted is the one conditional write over the marker: generation 1 of the
+// very cluster that runs. Its history is empty, since nothing was superseded.
+func (v *view) writeAdopted(taken []*cluster.HostReport) *Decision {
+	in := &cluster.Intent{
+		Name: v.obs.Cluster, Generation: 1, Token: taken[0].Local.Token, Version: v.version(),
+		Source: cluster.Source{Kind: cluster.SourceAdopted}, State: cluster.IntentFounded, Cluster: v.roster.Cluster,
+		Voters: v.votersNow(), Quarantined: slices.ContainsFunc(taken, func(h *cluster.HostReport) bool { return h.Local.Quarantined }),
+	}
+	for _, s := range v.roster.Voters() {
+		in.Founders = append(in.Founders, cluster.Founder{Host: s.Host.Host, Disk: s.Host.Disk, Member: s.ID, URLs: s.Host.Local.URLs})
+	}
+	return &Decision{
+		Reason: fmt.Sprintf("all %d members of cluster %s are run by our daemons now: write down that it is ours", len(in.Voters), in.Cluster),
+		Again:  soon,
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+	}
+}
