@@ -109,19 +109,21 @@ func (r Roster) Alarms(kind string) []Alarm {
 // Source: DefaultQuotaBytes in storage/quota.go of 3.5.35, 3.6.16 and 3.7.3.
 const DefaultQuota = 2 << 30
 
+// Room is the quota in bytes; zero: there is none.
+func (s MemberStatus) Room() int64 {
+	switch {
+	case s.Quota < 0:
+		return 0
+	case s.Quota == 0:
+		return DefaultQuota
+	}
+	return s.Quota
+}
+
 // Limit is how large the database may be, in bytes, so that a member that has
 // just been cured does not raise NOSPACE at the next write: nine tenths of its
 // quota. Zero: there is no quota.
-func (s MemberStatus) Limit() int64 {
-	if s.Quota < 0 {
-		return 0
-	}
-	q := s.Quota
-	if q == 0 {
-		q = DefaultQuota
-	}
-	return q / 10 * 9
-}
+func (s MemberStatus) Limit() int64 { return s.Room() / 10 * 9 }
 
 // Comparison is what the hashes of the voters say about each other.
 type Comparison struct {

@@ -99,6 +99,7 @@ func (v *view) corrupt(s cluster.Seat) (bool, string) {
 // compare has the voters' keys compared when the last comparison is older than the
 // interval.
 func compare(v *view) *Decision {
+	v.noteHistory()
 	every := v.obs.Upkeep.HashInterval
 	if len(v.roster.Voters()) < 2 || every <= 0 || v.restless() != "" {
 		return nil
@@ -109,6 +110,18 @@ func compare(v *view) *Decision {
 		}
 	}
 	return v.compareAgain(every)
+}
+
+// muchHistory is how many revisions of the past are too many to be meant. Source:
+// etcd keeps all of them until somebody compacts; kube-apiserver does every five minutes.
+const muchHistory = 1_000_000
+
+// noteHistory says that nobody compacts etcd's past. The last comparison knows.
+func (v *view) noteHistory() {
+	m := v.obs.Memory.Upkeep
+	if kept := m.Compared - m.Compacted; kept >= muchHistory && !v.compactsItself() {
+		v.aside("not-compacted", "etcdadm config set auto-compaction-retention=1h", "etcd keeps the last %d revisions, because nobody compacts its past, and it grows until the database is full", kept)
+	}
 }
 
 func (v *view) compareAgain(every time.Duration) *Decision {

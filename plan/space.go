@@ -117,7 +117,7 @@ func (v *view) compactFirst(over []cluster.Seat) (d *Decision, goOn bool) {
 		return nil, false
 	case v.obs.Upkeep.KeepHistory, len(crowded) == 0:
 		return nil, true
-	case done < past:
+	case done < past && past > 1: // nothing is before the first
 		return v.compact(past), false
 	}
 	if takes := compactsFor + time.Duration(crowded[0].Host.Status.DBSize/compactsForBytes)*time.Second; v.obs.At.Sub(at) < takes {
@@ -135,13 +135,13 @@ func (v *view) compactFirst(over []cluster.Seat) (d *Decision, goOn bool) {
 
 func (v *view) fullOf(s cluster.Seat, why, command string) {
 	st := s.Host.Status
-	v.aside("no-space", command, "etcd refuses writes (NOSPACE): the database of %s holds %s of a quota of %s; %s", seatName(s), bytesWords(st.DBInUse), bytesWords(st.Limit()/9*10), why)
+	v.aside("no-space", command, "etcd refuses writes (NOSPACE): the database of %s holds %s of a quota of %s; %s", seatName(s), bytesWords(st.DBInUse), bytesWords(st.Room()), why)
 }
 
 // quotaCommand asks for twice of what is in use. Source: etcd's guide advises no
 // more than 8 GiB.
 func (v *view) quotaCommand(s cluster.Seat) string {
-	quota := s.Host.Status.Limit() / 9 * 10
+	quota := s.Host.Status.Room()
 	want := max(quota, s.Host.Status.DBInUse) * 2
 	if want > 8<<30 && quota < 8<<30 {
 		want = 8 << 30

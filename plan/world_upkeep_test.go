@@ -106,7 +106,7 @@ func (w *world) databaseCall(h *worldHost, c *worldCluster, op cluster.Op) error
 		for _, h := range w.hosts { // the next write finds who is still beyond its quota
 			st := cluster.MemberStatus{}
 			w.sizes(h, &st)
-			if w.clusterOf(h) == c && st.DBSize >= st.Limit()/9*10 {
+			if w.clusterOf(h) == c && st.Room() > 0 && st.DBSize >= st.Room() {
 				w.raise(cluster.AlarmNoSpace, h)
 			}
 		}
