@@ -109,6 +109,7 @@ type MemberStatus struct {
 	Learner  bool     `json:"learner,omitempty"`
 	DBSize   int64    `json:"dbSize,omitempty"`  // bytes on disk
 	DBInUse  int64    `json:"dbInUse,omitempty"` // bytes in use
+	Quota    int64    `json:"quota,omitempty"`   // bytes; zero: etcd's default, negative: none
 	Alarms   []string `json:"alarms,omitempty"`  // as "NOSPACE 8e9e05c52164694d"
 	Errors   []string `json:"errors,omitempty"`  // as etcd reports them
 	Auth     bool     `json:"auth,omitempty"`    // auth is on and the daemon has no credential for it
@@ -198,6 +199,11 @@ type HostState struct {
 	Taken *Taken `json:"taken,omitempty"`
 	// Drill is the last drill that the host was asked for since it started.
 	Drill *Taken `json:"drill,omitempty"`
+	// Hash is the last hash over its member's keys that the host was asked for since
+	// it started.
+	Hash *Hash `json:"hash,omitempty"`
+	// Database is what the host did to its member's database since it started.
+	Database *DatabaseWork `json:"database,omitempty"`
 	// Room is the free space of the data directory's file system, in bytes;
 	// zero: unknown.
 	Room int64 `json:"room,omitempty"`

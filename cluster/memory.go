@@ -26,6 +26,7 @@ func Fold(before Memory, o *Observation) Memory {
 	m.QuorumlessSince = since(before.QuorumlessSince, o.quorumless(), o.At)
 	m.Quiet = foldQuiet(before.Quiet, o)
 	m.Founding = foldFounding(before.Founding, o)
+	m.Upkeep = foldUpkeep(before.Upkeep, m.Members, before.Members, o)
 	return m
 }
 

@@ -65,6 +65,8 @@ type Memory struct {
 	QuorumlessSince time.Time `json:"quorumlessSince,omitzero"`
 	// Founding: since when a founding has been watched that does not serve.
 	Founding Founding `json:"founding,omitzero"`
+	// Upkeep is what has to be remembered of etcd's own ills.
+	Upkeep UpkeepMemory `json:"upkeep,omitzero"`
 	// Quiet: since when every voter's host has been under this fence while the
 	// intent stayed as it was.
 	Quiet Quiet `json:"quiet,omitzero"`
@@ -122,6 +124,14 @@ type MemberMemory struct {
 	JoiningSince time.Time `json:"joiningSince,omitzero"`
 	// HostlessSince: since when no host in sight carries the member.
 	HostlessSince time.Time `json:"hostlessSince,omitzero"`
+	// Odd is how many comparisons in a row found that its keys are not those of the
+	// majority of the voters.
+	Odd int `json:"odd,omitempty"`
+	// Hashed is the hash that was counted last, by when it was taken on its host's clock.
+	Hashed time.Time `json:"hashed,omitzero"`
+	// CorruptSince: since when its keys are known not to be those of the others; it
+	// does not count as up any more.
+	CorruptSince time.Time `json:"corruptSince,omitzero"`
 }
 
 // Observation is everything that a decision is made from.
@@ -137,6 +147,8 @@ type Observation struct {
 	// Commands is the store's queue, in the order in which they are run.
 	Commands []Command   `json:"commands,omitempty"`
 	Backups  BackupsView `json:"backups,omitzero"`
+	// Upkeep is what the leader was told about etcd's own ills.
+	Upkeep Upkeep `json:"upkeep,omitzero"`
 	// Recorded is the highest progress that the store's record has: a lower
 	// bound of what clients may have seen.
 	Recorded Progress `json:"recorded,omitzero"`

@@ -39,6 +39,14 @@ const (
 	// what it serves. It returns when that was begun; HostState.Drill tells the rest.
 	OpDrill OpKind = "drill"
 
+	// OpHash has the own member hash its keys. It returns when that was begun;
+	// HostState.Hash tells the rest.
+	OpHash OpKind = "hash"
+	// OpDefragment has the own member write its database anew, during which it
+	// serves nothing. It returns when that was begun; the host is busy until it has
+	// ended, and HostState.Database tells how.
+	OpDefragment OpKind = "defragment"
+
 	// These are made by a voter's host through its own member.
 
 	OpAddLearner OpKind = "add-learner"
@@ -51,13 +59,17 @@ const (
 	// OpCancelDowngrade takes that back.
 	OpDowngrade       OpKind = "downgrade"
 	OpCancelDowngrade OpKind = "cancel-downgrade"
+	// OpCompact has the members forget what was before a revision.
+	OpCompact OpKind = "compact"
+	// OpDisarm takes an alarm back.
+	OpDisarm OpKind = "disarm"
 )
 
 // Membership reports whether the op changes or leads the membership through
 // a voter, rather than the host it runs on.
 func (k OpKind) Membership() bool {
 	switch k {
-	case OpAddLearner, OpAddVoter, OpPromote, OpRemove, OpUpdateURL, OpMoveLeader, OpDowngrade, OpCancelDowngrade:
+	case OpAddLearner, OpAddVoter, OpPromote, OpRemove, OpUpdateURL, OpMoveLeader, OpDowngrade, OpCancelDowngrade, OpCompact, OpDisarm:
 		return true
 	}
 	return false
@@ -88,6 +100,8 @@ type Op struct {
 	Backup      string   `json:"backup,omitempty"`      // drill: its name; prune: the one that stands above
 	Dir         string   `json:"dir,omitempty"`         // prune: the directory, by its name
 	Command     string   `json:"command,omitempty"`     // stage, backup, drill: the command that it is for
+	Revision    int64    `json:"revision,omitempty"`    // hash, compact
+	Alarm       string   `json:"alarm,omitempty"`       // disarm: its kind
 	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one
 }
 
@@ -102,6 +116,12 @@ func (o Op) String() string {
 	}
 	if o.Dir != "" {
 		fmt.Fprintf(&b, " %s", o.Dir)
+	}
+	if o.Alarm != "" {
+		fmt.Fprintf(&b, " %s", o.Alarm)
+	}
+	if o.Revision != 0 {
+		fmt.Fprintf(&b, " at revision %d", o.Revision)
 	}
 	if o.Changes {
 		fmt.Fprintf(&b, " with etcd %s", o.Version)

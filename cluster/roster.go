@@ -154,6 +154,8 @@ func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
 		return false, fmt.Sprintf("member %s of cluster %s answers in its place", h.Status.Member, h.Status.Cluster)
 	case h.Vanished() && !alone:
 		return false, "it serves from memory only: its data is gone from the disk"
+	case !o.Memory.Member(s.ID).CorruptSince.IsZero() && !alone:
+		return false, "its keys are not those of the other voters"
 	case !h.Status.Healthy:
 		return false, "it serves no quorum reads"
 	}

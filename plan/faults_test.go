@@ -105,7 +105,7 @@ func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
 		}
 		return ""
 	}
-	if w.pruneFault(d, args) {
+	if w.upkeepFault(d, args) || w.pruneFault(d, args) {
 		return ""
 	}
 	return w.hostFault(t, d, args)
@@ -269,7 +269,10 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 	case "unpromised":
 		h.unpromised = true
 	case "mend":
-		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew, h.alarm, h.jammed = "", false, false, false, false, nil, 0, false, false
+		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew, h.jammed = "", false, false, false, false, nil, 0, false
+		if c := w.clusterOf(h); c != nil {
+			c.alarms = nil
+		}
 	case "dead":
 		h.dead = true
 	case "hung":

@@ -229,7 +229,7 @@ func (l *laws) op(x HostOp) {
 		l.membership(x, h)
 		return
 	}
-	if l.generationOp(x, h) {
+	if l.generationOp(x, h) || l.upkeepOp(x, h) {
 		return
 	}
 	switch x.Op.Kind {
@@ -317,7 +317,8 @@ func (l *laws) membership(x HostOp, h *cluster.HostReport) {
 	}
 	l.must(p.Voters == len(l.roster.Voters()) && p.Up == len(l.roster.Up()), "a projection that does not begin with what is")
 	speaker, ok := l.roster.Seat(h.Local.Member)
-	handsOver := x.Op.Kind == cluster.OpMoveLeader && h.UnderFence && h.Vanished() // it leads raft from memory
+	handsOver := x.Op.Kind == cluster.OpMoveLeader && h.UnderFence && (h.Vanished() || l.odd(h.Local.Member)) // it leads raft, from memory or with other keys
+	l.databaseOp(x)
 	l.must(ok && (speaker.Up || handsOver) && !speaker.Learner, "a membership call through a member that is no voter that is up")
 	s, listed := l.roster.Seat(x.Op.Member)
 	switch x.Op.Kind {
@@ -391,7 +392,7 @@ func (l *laws) addVoter(op cluster.Op, p cluster.Projection) {
 
 func (l *laws) othersUp(id cluster.MemberID) bool {
 	for _, s := range l.roster.Voters() {
-		if s.ID != id && !s.Up {
+		if s.ID != id && !s.Up && !l.odd(s.ID) {
 			return false
 		}
 	}

@@ -136,6 +136,11 @@ func seatName(s cluster.Seat) string {
 // noMembers tells a cluster whose members are all silent from one whose
 // members are all gone.
 func (v *view) noMembers() *Decision {
+	for _, vo := range v.intent.Voters {
+		if g, is := v.obs.HostGap(vo.Host); is && g.Kind == cluster.GapBusy {
+			return waitLater("no-quorum", "", "no member answers; host %s is busy: %s", vo.Host, g.Detail)
+		}
+	}
 	var carry, quiet []string
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]

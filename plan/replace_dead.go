@@ -55,6 +55,9 @@ func replaceDead(v *view) *Decision {
 			dead, why = v.vanished(s)
 		}
 		if !dead {
+			dead, why = v.corrupt(s)
+		}
+		if !dead {
 			v.notePatience(s)
 			continue
 		}
@@ -146,8 +149,8 @@ func (v *view) reusable(h *cluster.HostReport) bool {
 // quorum of the remaining.
 func (v *view) removeDead(s cluster.Seat, reason string) *Decision {
 	p := v.projection(-1, 0)
-	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && s.Host.Vanished() && handsOver(s) {
-		return v.handOver(s, reason, nil) // it still leads raft from memory
+	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && (s.Host.Vanished() || s.Host.Status.Healthy) && handsOver(s) {
+		return v.handOver(s, reason, nil) // it still leads raft, from memory or with other keys
 	}
 	if !p.Keeps(v.wanted()) {
 		return wait(true, "waiting-for-voters", "", "voter %s is dead and cannot be removed now: %s", seatName(s), p)

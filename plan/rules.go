@@ -18,7 +18,10 @@ type rule struct {
 //     backup that is due is begun before that, since it goes on beside it;
 //  5. repair comes before growth, growth before shrinking, because a repaired
 //     and larger cluster bears more;
-//  6. what only makes the cluster nicer comes last, and what nobody needs any
+//  6. members that refuse writes for want of room are cured before any repair,
+//     since none of it changes who votes; who holds other keys than the others
+//     is found before the dead are replaced, which is how it goes;
+//  7. what only makes the cluster nicer comes last, and what nobody needs any
 //     more goes when nothing else is to be done.
 func rulesFor(k GoalKind) []rule {
 	base := []rule{
@@ -47,8 +50,10 @@ func rulesFor(k GoalKind) []rule {
 	return append(base,
 		rule{"tls", convergeTLS},
 		rule{"readdress", readdress},
+		rule{"space", space},
 		rule{"finish-joining", finishJoining},
 		rule{"revive", reviveHung},
+		rule{"corruption", corruption},
 		rule{"replace-dead", replaceDead},
 		rule{"promote", promote},
 		rule{"grow", grow},
@@ -57,6 +62,8 @@ func rulesFor(k GoalKind) []rule {
 		rule{"converge-version", convergeVersion},
 		rule{"converge-options", convergeOptions},
 		rule{"tidy", tidy},
+		rule{"fragmentation", defragment},
+		rule{"compare", compare},
 		rule{"prune", prune},
 		rule{"steady", steady},
 	)

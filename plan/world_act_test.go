@@ -135,6 +135,8 @@ func (w *world) apply(o HostOp) error {
 		return w.setAside(h, o.Op)
 	case cluster.OpPrune:
 		return w.pruneAside(h, o.Op)
+	case cluster.OpHash, cluster.OpDefragment:
+		return w.upkeep(h, o.Op)
 	default:
 		return fmt.Errorf("an op that this world does not know")
 	}
@@ -219,7 +221,8 @@ func (w *world) start(h *worldHost, op cluster.Op) error {
 		Run: true, Version: op.Version, URLs: h.URLs, Options: h.Options, HasData: true, Quarantined: op.Quarantined,
 	}
 	h.Process = cluster.Process{State: cluster.ProcessRunning, PID: h.Process.PID + 1}
-	h.quiet, h.behind, h.dead = 1, 2, false
+	h.quiet, h.behind, h.dead, h.keys = 1, 2, false, 0
+	h.Hash, h.Database = nil, nil
 	if op.Founding {
 		h.behind = 0
 	}
@@ -283,6 +286,9 @@ func (w *world) member(h *worldHost, o HostOp) error {
 		return fmt.Errorf("its member serves no quorum")
 	}
 	n, alive := w.voters(c)
+	if o.Op.Kind == cluster.OpCompact || o.Op.Kind == cluster.OpDisarm {
+		return w.databaseCall(h, c, o.Op)
+	}
 	target, listed := c.member(o.Op.Member)
 	if !listed && o.Op.Member != 0 {
 		return fmt.Errorf("etcd: member not found")

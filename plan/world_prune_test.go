@@ -30,7 +30,7 @@ func (w *world) pruneFault(d *datadriven.TestData, args []string) bool {
 	case "prove":
 		w.queue.backups[0].Proven = len(args) == 0
 	case "alarm":
-		w.host(cluster.HostID(args[0])).alarm = true
+		w.raise("CORRUPT", w.host(cluster.HostID(args[0])))
 	case "jam":
 		w.host(cluster.HostID(args[0])).jammed = true
 	case "old-record":

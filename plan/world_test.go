@@ -30,6 +30,7 @@ type world struct {
 	minted   int
 	queue    worldQueue
 	underWay *Action // decided on, and not carried out yet
+	told     cluster.Upkeep
 }
 
 type worldStore struct {
@@ -56,7 +57,9 @@ type worldHost struct {
 	auth       bool             // etcd asks for a credential that the daemon has not
 	behind     int              // looks until it has caught up
 	quiet      int              // looks until a member that was just started serves
-	alarm      bool             // its member has raised one
+	db         worldDB          // its member's database
+	keys       uint32           // what a hash of its member's keys gives
+	slowHash   bool             // a hash is begun and does not end
 	ended      cluster.Progress // the end of its log, when the machine went off
 	jammed     bool             // what was set aside cannot be removed
 	v2         bool             // its log holds requests of version 2 of the API
@@ -78,6 +81,10 @@ type worldCluster struct {
 	term       uint64
 	index      uint64
 	minted     int
+
+	alarms    []string
+	compacted int64
+	rehashed  int // hashes that were made
 
 	agreed      cluster.Version // the line that the members have agreed on
 	downgrading cluster.Version // zero: no downgrade is under way
@@ -275,6 +282,7 @@ func (w *world) observe() *cluster.Observation {
 	w.see(o)
 	o.Sort()
 	w.reach(o)
+	o.Upkeep = w.told
 	o.Memory = cluster.Fold(w.memory, o)
 	w.memory = o.Memory
 	if in := o.Intent(); in.Order(w.handed) > 0 {
@@ -368,9 +376,8 @@ func (w *world) status(h *worldHost, c *worldCluster, m *cluster.Member) *cluste
 	if w.hasQuorum(c) {
 		st.Leader, st.Healthy = c.leader, true
 	}
-	if h.alarm {
-		st.Alarms = []string{"CORRUPT " + st.Member.String()}
-	}
+	st.Alarms = slices.Clone(c.alarms)
+	w.sizes(h, st)
 	if h.behind > 0 || h.stuck {
 		st.Index, st.Applied = c.index/2, c.index/2
 		if !h.stuck {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -66,6 +67,13 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	fs.Func("auto-recover-after", "recover from the furthest survivor without a person once the quorum was gone for so long, with the hosts out of sight given up; it may lose writes that only those had. 0: never (default 0)", durationInto(&c.AutoRecoverAfter))
 	fs.Func("dead-after", "how long a member may be silent before it is replaced (default 2m)", durationInto(&c.DeadAfter))
 	fs.Func("prune-after", "how long what was set aside of a removed member is kept at least, before it is removed by itself; that takes a whole cluster and a newer proven backup as well. 0: until a person removes it (default 1d)", durationInto(&c.PruneAfter))
+	fs.IntVar(&c.Upkeep.DefragThreshold, "defrag-threshold", c.Upkeep.DefragThreshold, "defragment a member of which so many percent of the database file are free, and 32 MiB at least; one at a time, with all voters up, which serves nothing meanwhile (seconds a gigabyte). 0: never but to cure NOSPACE")
+	fs.Func("hashkv-interval", "how often the keys of the voters are compared; a member whose keys are not those of the majority is replaced. Each member in turn applies no writes meanwhile (about a second a gigabyte). 0: only when etcd says that they differ (default 6h)", durationInto(&c.Upkeep.HashInterval))
+	fs.BoolFunc("auto-compact-on-nospace", "compact etcd's past when its database is full, first what is older than five minutes, all of it if that is not enough; watchers that are behind must list anew then. Keys are never touched. false: that is left to a person (default true)", func(s string) error {
+		on, err := strconv.ParseBool(s)
+		c.Upkeep.KeepHistory = !on
+		return err
+	})
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 	fs.Func("host-id", "this host's ID; the default is kept in the data directory", func(s string) error {
 		c.HostID = cluster.HostID(s)

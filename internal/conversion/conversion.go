@@ -196,15 +196,7 @@ func (s *stage) close() (err error) {
 func (s *stage) startSource(ctx context.Context) error {
 	from, data := s.o.Source, s.old.Path(dirData)
 	if from.DataDir != "" {
-		if _, err := snapshot.ReviveV2(ctx, from.DataDir, data); err != nil {
-			return err
-		}
-		var err error
-		s.source, err = startV2(ctx, s.old, from.Release, data, Founder{}, "--force-new-cluster")
-		if err == nil {
-			s.source.endpoint.Credential = from.Credential
-		}
-		return err
+		return s.startSourceV2(ctx, data)
 	}
 	info, err := snapshot.Verify(ctx, from.Snapshot)
 	if err != nil {
@@ -223,6 +215,29 @@ func (s *stage) startSource(ctx context.Context) error {
 		}
 	}
 	s.source, err = startV3(ctx, s.old, from.Release, data, 0)
+	return err
+}
+
+// startSourceV2 has the old etcd write its whole store down at once, since it lists
+// hidden keys to nobody.
+func (s *stage) startSourceV2(ctx context.Context, data string) error {
+	from := s.o.Source
+	last, err := snapshot.ReviveV2(ctx, from.DataDir, data)
+	if err != nil {
+		return err
+	}
+	if s.source, err = startV2(ctx, s.old, from.Release, data, Founder{}, "--force-new-cluster", "--snapshot-count=1"); err != nil {
+		return err
+	}
+	hidden := []string{}
+	ctx, cancel := context.WithTimeout(ctx, healthyWithin)
+	defer cancel()
+	err = s.source.etcd.Until(ctx, fmt.Sprintf("has written down entry %d", last.Index), func(context.Context) (bool, error) {
+		paths, index, err := snapshot.HiddenV2(data)
+		hidden = append(hidden[:0], paths...)
+		return err == nil && index > last.Index, err
+	})
+	s.source.endpoint.Credential, s.source.endpoint.Hidden = from.Credential, hidden
 	return err
 }
 

@@ -131,6 +131,10 @@ func TestFromVersion2(t *testing.T) {
 		want[key] = strings.Repeat("x", i)
 		set(t, old.Members[i%3], key, want[key])
 	}
+	for _, key := range []string{"/_hidden", "/_dir/a", "/_dir/_in/b", "/dir-0/_c/d"} {
+		want[key] = "hidden"
+		set(t, old.Members[0], key, "hidden")
+	}
 	best, end := "", snapshot.Position{}
 	for i, m := range old.Members {
 		must(t, old.Kill(within(t), i, syscall.SIGKILL))
@@ -153,7 +157,7 @@ func TestFromVersion2(t *testing.T) {
 			must(t, err)
 			t.Logf("converted in %v, of which the copy %v", time.Since(began), done.Copy.Took)
 			nothingLeft(t, dir, "snapshot.db")
-			if done.Copy.Keys != 130 || done.Snapshot == nil || done.Snapshot.Revision != o.Revision {
+			if int(done.Copy.Keys) != len(want) || len(done.Report.Notes) != 0 || done.Snapshot == nil || done.Snapshot.Revision != o.Revision {
 				t.Errorf("%+v", done)
 			}
 			got, revision := read(t, serve(t, file, version))

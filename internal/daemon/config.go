@@ -77,8 +77,10 @@ type Config struct {
 	// AutoRecoverAfter: recover from a survivor without a person after the
 	// quorum was gone for so long; 0: never.
 	AutoRecoverAfter time.Duration
-	LogFormat        string // text, json
-	LogLevel         int    // klog's -v; 0 says decisions and changes
+	// Upkeep is what is done about etcd's own ills.
+	Upkeep    cluster.Upkeep
+	LogFormat string // text, json
+	LogLevel  int    // klog's -v; 0 says decisions and changes
 }
 
 // Default is the configuration that the flags start from.
@@ -93,6 +95,7 @@ func Default() Config {
 		BackupInterval:        15 * time.Minute,
 		PruneAfter:            24 * time.Hour, // so that a person who looks the next day still finds it
 		HostsFile:             "/etc/hosts",
+		Upkeep:                cluster.Upkeep{DefragThreshold: 50, HashInterval: 6 * time.Hour},
 		OnSigterm:             SigtermStop,
 		LogFormat:             "text",
 	}
@@ -137,6 +140,10 @@ func (c *Config) Validate() error {
 		return mistake("a daemon outlives the directory that it was started in", "--data-dir=%s is not an absolute path", c.DataDir)
 	case c.OnSigterm != SigtermStop && c.OnSigterm != SigtermLeave:
 		return mistake("stop ends etcd with the daemon, leave lets it run on for the next daemon", "--on-sigterm=%s: want stop or leave", c.OnSigterm)
+	case c.Upkeep.DefragThreshold < 0 || c.Upkeep.DefragThreshold > 99:
+		return mistake("such as --defrag-threshold=50, or 0 for never", "--defrag-threshold=%d is no share of a file in percent", c.Upkeep.DefragThreshold)
+	case c.Upkeep.HashInterval < 0:
+		return mistake("such as --hashkv-interval=6h, or 0 for never", "--hashkv-interval=%s is negative", c.Upkeep.HashInterval)
 	case c.DeadAfter < 0:
 		return mistake("such as --dead-after=2m", "--dead-after=%s is negative", c.DeadAfter)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -181,11 +182,29 @@ func (d *daemon) etcdClient(l host.Launch) (*etcd.Client, error) {
 	}
 	return etcd.New(etcd.Config{
 		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential(),
-		Peer: d.nearby(l.URLs.Peer), PeerTLS: d.certs.etcdPeer(l.Token),
+		Peer: d.nearby(l.URLs.Peer), PeerTLS: d.certs.etcdPeer(l.Token), Quota: quotaOf(l.Options, d.etcdEnv),
 		Voters: func(ctx context.Context) ([]string, error) {
 			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l.Token))
 		},
 	})
+}
+
+// quotaOf is the quota of the database that a member is started with, by the
+// launch's options or else by the environment; zero: etcd's default.
+func quotaOf(options, environ []string) int64 {
+	for _, o := range options {
+		if v, ok := strings.CutPrefix(strings.TrimLeft(o, "-"), "quota-backend-bytes="); ok {
+			n, _ := strconv.ParseInt(v, 10, 64)
+			return n
+		}
+	}
+	for _, e := range environ {
+		if v, ok := strings.CutPrefix(e, "ETCD_QUOTA_BACKEND_BYTES="); ok {
+			n, _ := strconv.ParseInt(v, 10, 64)
+			return n
+		}
+	}
+	return 0
 }
 
 // nearby are the URLs as this host reaches its own listeners: names need not
@@ -241,6 +260,12 @@ func (u unreachable) Agreed(context.Context) (cluster.Agreement, error) {
 }
 func (u unreachable) Downgrade(context.Context, cluster.Version) error { return u.err }
 func (u unreachable) CancelDowngrade(context.Context) error            { return u.err }
+func (u unreachable) HashKV(context.Context, int64) (etcd.KVHash, error) {
+	return etcd.KVHash{}, u.err
+}
+func (u unreachable) Defragment(context.Context, time.Duration) error        { return u.err }
+func (u unreachable) Compact(context.Context, int64) error                   { return u.err }
+func (u unreachable) Disarm(context.Context, string, cluster.MemberID) error { return u.err }
 
 // memberIDs works out what etcd will call the founders.
 func memberIDs(token string, founders []cluster.Founder) ([]cluster.MemberID, cluster.ClusterID, error) {

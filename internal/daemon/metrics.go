@@ -118,12 +118,16 @@ var (
 	drillOKDesc    = prometheus.NewDesc("etcdadm_backup_drill_ok", "1 if the last drill found the backup good, 0 if not.", nil, nil)
 	asideDesc      = prometheus.NewDesc("etcdadm_set_aside_bytes", "Size of the data directories that a host has set aside.", []string{"host"}, nil)
 
+	databaseDesc = prometheus.NewDesc("etcdadm_database_bytes", "Size of a member's database file, what of it is in use, and its quota.", []string{"host", "of"}, nil)
+	alarmsDesc   = prometheus.NewDesc("etcdadm_alarms", "How many members an alarm of etcd is about.", []string{"kind"}, nil)
+	comparedDesc = prometheus.NewDesc("etcdadm_keys_compared_timestamp_seconds", "When the voters' keys were compared last, in seconds since 1970; 0: not since this daemon leads.", nil, nil)
+
 	expiryDesc = prometheus.NewDesc("etcdadm_certificate_not_after_seconds", "When a certificate ends, in seconds since 1970.", []string{"certificate"}, nil)
 )
 
 func (g gauges) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{leadingDesc, votersDesc, wantedDesc, blockedDesc, expiryDesc, generationDesc, quarantineDesc, queueDesc,
-		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc} {
+		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc, databaseDesc, alarmsDesc, comparedDesc} {
 		c <- d
 	}
 }
@@ -151,6 +155,7 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 			gauge(wantedDesc, float64(spec.MemberCount))
 		}
 		collectData(gauge, o, r.Backups)
+		collectUpkeep(gauge, o)
 	}
 	if r.Decision != nil {
 		seen := map[string]bool{}
@@ -207,6 +212,30 @@ func collectData(gauge func(*prometheus.Desc, float64, ...string), o *cluster.Ob
 		gauge(drillDesc, time.Since(b.Drilled).Seconds())
 		truth(drillOKDesc, b.DrillFailed == "")
 	}
+}
+
+// collectUpkeep tells of etcd's own ills.
+func collectUpkeep(gauge func(*prometheus.Desc, float64, ...string), o *cluster.Observation) {
+	for i := range o.Hosts {
+		h := &o.Hosts[i]
+		if st := h.Status; st != nil && st.DBSize > 0 {
+			gauge(databaseDesc, float64(st.DBSize), string(h.Host), "file")
+			gauge(databaseDesc, float64(st.DBInUse), string(h.Host), "in-use")
+			if room := st.Room(); room > 0 {
+				gauge(databaseDesc, float64(room), string(h.Host), "quota")
+			}
+		}
+	}
+	if roster, ok := o.Roster(); ok {
+		for _, kind := range []string{cluster.AlarmNoSpace, cluster.AlarmCorrupt} {
+			gauge(alarmsDesc, float64(len(roster.Alarms(kind))), kind)
+		}
+	}
+	at := 0.0
+	if last := o.Memory.Upkeep.ComparedAt; !last.IsZero() {
+		at = float64(last.Unix())
+	}
+	gauge(comparedDesc, at)
 }
 
 // serve answers on the metrics port until ctx ends.

@@ -84,3 +84,24 @@ func TestMetricsOfBackups(t *testing.T) {
 		t.Error("an age of no backup")
 	}
 }
+
+func TestMetricsOfUpkeep(t *testing.T) {
+	compared := time.Now().Add(-time.Hour)
+	o := &cluster.Observation{At: time.Now(), Hosts: []cluster.HostReport{{HostState: cluster.HostState{
+		Host: "a", Local: cluster.LocalMember{State: cluster.MemberStarted, Member: 1, Cluster: 7},
+		Status: &cluster.MemberStatus{Member: 1, Cluster: 7, DBSize: 100, DBInUse: 40, Alarms: []string{"NOSPACE 1"}},
+		View:   &cluster.MemberView{Cluster: 7, Members: []cluster.Member{{ID: 1}}},
+	}}}}
+	o.Memory.Upkeep.ComparedAt = compared
+	w := newWatch(func() console.Report { return console.Report{Leading: true, Observation: o} })
+	got := metrics(t, w)
+	for name, want := range map[string]float64{
+		"etcdadm_alarms/NOSPACE": 1, "etcdadm_alarms/CORRUPT": 0,
+		"etcdadm_keys_compared_timestamp_seconds": float64(compared.Unix()),
+		"etcdadm_database_bytes/a":                cluster.DefaultQuota, // the last of the three, by the name of the second label
+	} {
+		if v, is := got[name]; !is || v != want {
+			t.Errorf("%s = %v (%t), want %v", name, v, is, want)
+		}
+	}
+}

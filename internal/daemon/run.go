@@ -273,7 +273,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
 		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: shownURL(d.cfg.BackupStore),
-		Catalogue: &catalogueView{catalogue: d.sources.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, MemberIDs: memberIDs,
+		Catalogue: &catalogueView{catalogue: d.sources.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs,
 		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.DiscoveryPollInterval},
 	}
 	if static != nil {

@@ -48,6 +48,9 @@ type Config struct {
 	// have agreed on; none: that cannot be asked. PeerTLS is used for https.
 	Peer    []string
 	PeerTLS *tls.Config
+	// Quota is the size in bytes to which the member was told to hold its database,
+	// for releases before 3.6, which do not say it. Zero: etcd's default.
+	Quota int64
 	// Credential, when not nil, gives the user and password to show once the
 	// member asks for one. It is called again when etcd refuses the last.
 	Credential func(ctx context.Context) (user, password string, err error)
@@ -69,7 +72,8 @@ type Client struct {
 	voters      func(ctx context.Context) ([]string, error)
 	tls         bool        // the endpoints are https
 	config      *tls.Config // for a voter, as it was given
-	peer        string      // a peer URL of the member; empty: not known
+	quota       int64
+	peer        string // a peer URL of the member; empty: not known
 	http        *http.Client
 
 	mu    sync.Mutex
@@ -123,6 +127,7 @@ func New(cfg Config) (*Client, error) {
 		voters:      cfg.Voters,
 		tls:         secure,
 		config:      cfg.TLS,
+		quota:       cfg.Quota,
 		peer:        first(cfg.Peer),
 		http:        plainHTTP(cfg),
 	}, nil

@@ -4,7 +4,8 @@
 // Invariants:
 //
 //   - every call ends by its context or after [CallTimeout], whichever is
-//     first; only [Client.HashKV] and [Client.CountKeys] have longer, and [Client.Snapshot] as long as
+//     first; only [Client.HashKV], [Client.CountKeys] and [Client.Defragment] have
+//     longer, and [Client.Snapshot] as long as
 //     bytes come;
 //   - a call is sent at most once. Nothing is retried behind the caller's back;
 //     the only repetition is after a refusal for a stale auth token, which etcd

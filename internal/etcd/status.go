@@ -81,6 +81,10 @@ func (c *Client) LocalStatus(ctx context.Context) (cluster.MemberStatus, error) 
 		Learner:  reply.IsLearner,
 		DBSize:   reply.DbSize,
 		DBInUse:  reply.DbSizeInUse,
+		Quota:    reply.DbSizeQuota,
+	}
+	if !version.AtLeast(3, 6) {
+		s.Quota = c.quota
 	}
 	if !version.Has(cluster.AppliedIndex) {
 		s.Applied = s.Index // it is the applied one there (EtcdServer.apply)

@@ -38,11 +38,12 @@ func (h *Host) Apply(ctx context.Context, req cluster.ApplyRequest) cluster.Appl
 	if t == nil {
 		return reply
 	}
-	result := make(chan cluster.ApplyReply, 1)
+	result := make(chan cluster.ApplyReply, 2) // one of them may come before the end
 	go func() {
 		opCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), opDeadline)
 		defer cancel()
-		r := h.carryOut(opCtx, req)
+		early := func(r cluster.ApplyReply) { result <- r }
+		r := h.carryOut(opCtx, req, early)
 		if r.Outcome == cluster.OutcomeDone {
 			h.o.Log.Info("carried out", "op", req.Op.String(), "for", req.Fence.Host)
 		} else { // who asked for it says so once, and asks again
@@ -119,7 +120,8 @@ func (h *Host) stale(req cluster.ApplyRequest) string {
 	return ""
 }
 
-func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest) cluster.ApplyReply {
+// carryOut calls begun before its end where the caller is not to wait for that.
+func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest, begun func(cluster.ApplyReply)) cluster.ApplyReply {
 	op := req.Op
 	if op.Host != "" && op.Host != h.o.ID && !op.Kind.Membership() {
 		return refused("the op is for host %s, this is host %s", op.Host, h.o.ID)
@@ -127,7 +129,8 @@ func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest) cluster.A
 	if op.Kind.Membership() {
 		return h.changeMembership(ctx, op, req.Guard)
 	}
-	if op.Kind == cluster.OpRestart || op.Kind == cluster.OpStop {
+	switch op.Kind {
+	case cluster.OpRestart, cluster.OpStop, cluster.OpDefragment, cluster.OpHash:
 		if r := h.checkOwnGuard(ctx, req.Guard); r != nil {
 			return *r
 		}
@@ -155,6 +158,10 @@ func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest) cluster.A
 		return h.takeBackup(ctx, op)
 	case cluster.OpDrill:
 		return h.takeDrill(op)
+	case cluster.OpHash:
+		return h.takeHash(ctx, op)
+	case cluster.OpDefragment:
+		return h.defragment(ctx, req, begun)
 	}
 	return refused("host %s does not know the op %q", h.o.ID, op.Kind)
 }

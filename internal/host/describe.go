@@ -43,6 +43,14 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		t := *h.drill
 		out.Drill = &t
 	}
+	if h.hash != nil {
+		t := *h.hash
+		out.Hash = &t
+	}
+	if h.database != nil {
+		t := *h.database
+		out.Database = &t
+	}
 	h.mu.Unlock()
 	out.Staged = h.staged(s)
 	if h.o.Sources != nil {

@@ -103,6 +103,8 @@ type Host struct {
 	taken            *cluster.Taken
 	drill            *cluster.Taken
 	asking           map[*asking]struct{}
+	hash             *cluster.Hash
+	database         *cluster.DatabaseWork
 }
 
 // New makes a host that does nothing yet.

@@ -488,6 +488,7 @@ type fakeMember struct {
 	callErr error
 	late    func(*cluster.MemberView) // takes effect although the call fails
 	calls   []string
+	takes   time.Duration // a defragmentation
 }
 
 func (f *fakeMember) reset(id cluster.MemberID) {

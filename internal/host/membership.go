@@ -64,6 +64,16 @@ func (h *Host) mayChange(op cluster.Op, v cluster.MemberView) string {
 		return ""
 	case cluster.OpCancelDowngrade:
 		return ""
+	case cluster.OpCompact:
+		if op.Revision <= 0 {
+			return "a compaction without a revision"
+		}
+		return ""
+	case cluster.OpDisarm: // also of a member that is not listed any more
+		if op.Alarm == "" {
+			return "no alarm is named"
+		}
+		return ""
 	case cluster.OpAddLearner, cluster.OpAddVoter:
 		if len(op.PeerURLs) == 0 {
 			return "an added member needs a peer URL"
@@ -139,6 +149,12 @@ func (h *Host) call(ctx context.Context, op cluster.Op) (added cluster.MemberID,
 		err = m.Downgrade(ctx, op.Version)
 	case cluster.OpCancelDowngrade:
 		err = m.CancelDowngrade(ctx)
+	case cluster.OpCompact:
+		if err = m.Compact(ctx, op.Revision); err == nil {
+			h.noteCompacted(op.Revision)
+		}
+	case cluster.OpDisarm:
+		err = m.Disarm(ctx, op.Alarm, op.Member)
 	}
 	return added, err
 }

@@ -3,13 +3,15 @@ package host
 import (
 	"context"
 	"slices"
+	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/etcd"
 )
 
 // Member is the host's own etcd member, asked at its own client URL. The
 // driver internal/etcd implements it, and so does the simulator's etcd. Every
-// call ends by its context or after five seconds, whichever comes first.
+// call but the two that say so ends by its context or after five seconds, whichever comes first.
 // The error of a membership call wraps etcd.ErrUnknownOutcome or that of the
 // context when the call may have taken effect; every other error, also
 // etcd.ErrUnreachable whatever it wraps, means that nothing was changed.
@@ -29,6 +31,14 @@ type Member interface {
 	// CancelDowngrade takes that back.
 	Downgrade(ctx context.Context, to cluster.Version) error
 	CancelDowngrade(ctx context.Context) error
+	// HashKV hashes the keys up to a revision, and Defragment writes the database
+	// anew; both take their time.
+	HashKV(ctx context.Context, revision int64) (etcd.KVHash, error)
+	Defragment(ctx context.Context, limit time.Duration) error
+	// Compact has the members forget what was before a revision, and Disarm takes
+	// an alarm of a member back. What was done before is no error.
+	Compact(ctx context.Context, revision int64) error
+	Disarm(ctx context.Context, alarm string, member cluster.MemberID) error
 }
 
 // Launch is everything that shapes the member's process. The adapter of the

@@ -62,6 +62,10 @@ type Endpoint struct {
 	// Credential, when not nil, gives a user and a password that are shown with
 	// every request. Both APIs want root's where authentication is on.
 	Credential func(ctx context.Context) (user, password string, err error)
+	// Hidden are paths of version 2 that it does not list, as far as the caller
+	// knows them otherwise: each is read by its name. Nil: it is not known whether
+	// there are any.
+	Hidden []string
 	// API is which one to use; zero: that of the server's release. Releases up to
 	// 3.5 may serve both, with keys of their own each.
 	API API
@@ -110,7 +114,7 @@ func open(ctx context.Context, e Endpoint) (side, error) {
 	}
 	switch api {
 	case V2:
-		return &v2{web: w, version: version}, nil
+		return &v2{web: w, version: version, hidden: e.Hidden}, nil
 	case V3:
 		return openV3(ctx, e, w, version)
 	}

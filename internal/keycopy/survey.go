@@ -84,7 +84,9 @@ func (s *surveyor) ofV2(ctx context.Context, from *v2, c *carrier) error {
 	s.Keys += s.Carried
 	s.Bytes = s.CarriedBytes
 	s.count(Indexes, s.Keys)
-	s.Notes = append(s.Notes, "etcd does not list hidden keys, whose path has a part that begins with an underscore: if there are any, they are not carried over")
+	if from.hidden == nil {
+		s.Notes = append(s.Notes, "etcd does not list hidden keys, whose path has a part that begins with an underscore: if there are any, they are not carried over")
+	}
 	for _, what := range []struct {
 		kind        Kind
 		path, field string

@@ -31,6 +31,7 @@ const (
 type v2 struct {
 	*web
 	version cluster.Version
+	hidden  []string // see Endpoint
 }
 
 func (s *v2) release() cluster.Version { return s.version }

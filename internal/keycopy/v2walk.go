@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,21 +21,60 @@ type v2Visitor struct {
 	dir func(key string, keys int64, hasTTL bool) error
 }
 
-// walk reads the whole tree in one answer, which is the state at one index. It
-// is parsed as it comes in; the server has it in memory, as all of its data.
+// walk reads the whole tree in one answer, which is the state at one index, and what
+// is known to be hidden in one each. It is parsed as it comes in; the server has it in memory, as all of its data.
 // expires is that of the key or of the first directory above it to expire, in
 // seconds since 1970, rounded up.
 func (s *v2) walk(ctx context.Context, visit v2Visitor) (index int64, err error) {
-	body, index, err := s.ask(ctx, http.MethodGet, "/", "recursive=true&sorted=true&quorum=true", nil)
+	if index, err = s.walkFrom(ctx, "/", 0, visit); err != nil {
+		return 0, err
+	}
+	for _, hidden := range s.hidden {
+		above, err := s.expiryAbove(ctx, hidden)
+		if err != nil {
+			return 0, err
+		}
+		at, err := s.walkFrom(ctx, hidden, above, visit)
+		if err != nil {
+			return 0, err
+		}
+		if at != index {
+			return 0, fmt.Errorf("%w: it went from %d to %d", ErrSourceChanged, index, at)
+		}
+	}
+	return index, nil
+}
+
+// walkFrom reads what is below a path, of which something above expires.
+func (s *v2) walkFrom(ctx context.Context, root string, above int64, visit v2Visitor) (int64, error) {
+	body, index, err := s.ask(ctx, http.MethodGet, root, "recursive=true&sorted=true&quorum=true", nil)
+	var refused *v2Error
+	if errors.As(err, &refused) && refused.Code == codeKeyNotFound {
+		return s.position(ctx) // what was hidden there has expired
+	}
 	if err != nil {
 		return 0, fmt.Errorf("list keys: %w", err)
 	}
 	defer body.Close()
 	w := v2Walker{d: json.NewDecoder(body), visit: visit, ctx: ctx}
-	if err := w.answer(); err != nil {
+	if err := w.answer(above); err != nil {
 		return 0, fmt.Errorf("list keys: %w", err)
 	}
 	return index, nil
+}
+
+// expiryAbove is when the first of the directories above a path expires.
+func (s *v2) expiryAbove(ctx context.Context, below string) (first int64, err error) {
+	for dir := path.Dir(below); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		node, err := s.get(ctx, dir)
+		if err != nil {
+			return 0, fmt.Errorf("look at a directory: %w", err)
+		}
+		if node != nil && node.Expiration != nil {
+			first = earlier(first, ceilSecond(*node.Expiration))
+		}
+	}
+	return first, nil
 }
 
 type v2Walker struct {
@@ -47,7 +87,7 @@ type v2Walker struct {
 var errShape = errors.New("etcd's listing is not of the form that is known")
 
 // answer reads {"action":…,"node":{…}}.
-func (w *v2Walker) answer() error {
+func (w *v2Walker) answer(above int64) error {
 	if err := w.delim('{'); err != nil {
 		return err
 	}
@@ -57,7 +97,7 @@ func (w *v2Walker) answer() error {
 			return err
 		}
 		if name == "node" {
-			_, err = w.node(0)
+			_, err = w.node(above)
 		} else {
 			_, err = w.d.Token()
 		}

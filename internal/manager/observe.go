@@ -54,6 +54,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	both.Wait()
 	o.Store, o.Spec = l.view, m.completed(l.spec)
 	o.Store.URL = m.o.StoreURL
+	o.Upkeep = m.o.Upkeep
 	o.Commands, o.Backups, o.Recorded = l.queue.commands, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) {

@@ -89,6 +89,8 @@ type Options struct {
 	BackupInterval time.Duration
 	// DrillInterval is how often a backup is tried out; zero: never by itself.
 	DrillInterval time.Duration
+	// Upkeep is what is done about etcd's own ills.
+	Upkeep cluster.Upkeep
 	// Spec, when set, takes the place of the spec in the store.
 	Spec *cluster.Spec
 	// DeadAfter, when positive, goes for a spec that names none.

@@ -3,9 +3,11 @@ package sim
 import (
 	"context"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/discovery"
+	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 )
 
@@ -122,6 +124,26 @@ func (m simMember) Agreed(ctx context.Context) (v cluster.Agreement, err error) 
 
 func (m simMember) Downgrade(ctx context.Context, to cluster.Version) error {
 	return m.change(ctx, "downgrade to "+to.String(), func(h host.Member) error { return h.Downgrade(ctx, to) })
+}
+
+func (m simMember) HashKV(ctx context.Context, revision int64) (k etcd.KVHash, err error) {
+	err = m.call(ctx, kindMemberRead, "hash", func(h host.Member) error {
+		k, err = h.HashKV(ctx, revision)
+		return err
+	})
+	return k, err
+}
+
+func (m simMember) Defragment(ctx context.Context, limit time.Duration) error {
+	return m.change(ctx, "defragment", func(h host.Member) error { return h.Defragment(ctx, limit) })
+}
+
+func (m simMember) Compact(ctx context.Context, revision int64) error {
+	return m.change(ctx, "compact", func(h host.Member) error { return h.Compact(ctx, revision) })
+}
+
+func (m simMember) Disarm(ctx context.Context, alarm string, id cluster.MemberID) error {
+	return m.change(ctx, "disarm "+alarm+" "+id.String(), func(h host.Member) error { return h.Disarm(ctx, alarm, id) })
 }
 
 func (m simMember) CancelDowngrade(ctx context.Context) error {

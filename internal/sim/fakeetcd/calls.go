@@ -184,7 +184,7 @@ func (p *Proc) status() cluster.MemberStatus {
 	s := cluster.MemberStatus{
 		Member: p.member, Cluster: p.cluster, Version: p.launch.Version,
 		Leader: p.lead, Term: p.term, Index: b.GetCommit(), Applied: p.st.applied,
-		Revision: p.st.rev, DBSize: p.st.size, DBInUse: p.st.size,
+		Revision: p.st.rev, DBSize: p.data.file, DBInUse: p.st.size, Quota: p.quota,
 	}
 	if m := p.st.members[p.member]; m != nil {
 		s.Learner = m.Learner

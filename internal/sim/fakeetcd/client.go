@@ -64,7 +64,7 @@ func (c *Client) Write(ctx context.Context, key, value string) (Written, error) 
 func (c *Client) write(ctx context.Context, key, value string, lease int64) (Written, error) {
 	v, err := c.do(ctx, "put", true, false, func(p *Proc, r *request) {
 		r.result = func(revision int64) any { return Written{revision, p.cluster} }
-		if p.st.size+putCost(key, value) > p.quota {
+		if p.data.file+putCost(key, value) > p.quota {
 			// The member that would go beyond its quota raises the alarm.
 			p.proposeOwn(op{Kind: opAlarm, Alarm: "NOSPACE", Member: p.member})
 			r.finish(nil, etcd.ErrNoSpace)

@@ -25,6 +25,9 @@ type Data struct {
 	// refused are the indices of changes of the membership that were refused when
 	// they were applied; what the newest raft snapshot covers is not judged anew.
 	refused map[uint64]bool
+	file    int64  // size of the database file
+	filed   uint64 // the index of the last entry that could make it grow
+	rotten  bool   // what lies there is not what was written
 }
 
 // HasWAL reports whether a member was ever started on the data.
@@ -46,7 +49,7 @@ func (d *Data) Progress() (term, index, commit uint64) {
 // Clone copies the data as a file-system snapshot would. It must not be called
 // concurrently with Net.Run on a running process's data; use [Net.CloneData].
 func (d *Data) Clone() *Data {
-	return &Data{member: d.member, cluster: d.cluster, entries: slices.Clone(d.entries), hard: d.hard, format: d.format, cut: d.cut, refused: maps.Clone(d.refused)}
+	return &Data{member: d.member, cluster: d.cluster, entries: slices.Clone(d.entries), hard: d.hard, format: d.format, cut: d.cut, refused: maps.Clone(d.refused), file: d.file, filed: d.filed, rotten: d.rotten}
 }
 
 // CloneData is Data.Clone while a process may be running on it.

@@ -210,12 +210,15 @@ func (p *Proc) applyEntry(e *raftpb.Entry) {
 	}
 	if o.Kind == opRestore {
 		p.st.load(p.net.snapshots[o.Snapshot], o.Revision)
+		p.grow(e.GetIndex())
 		return
 	}
 	if o.Kind == opVersion && o.Version.Compare(p.st.version) < 0 && p.launch.Version.Has(cluster.DowngradeAPI) {
 		p.data.cut = max(p.data.cut, e.GetIndex()) // etcd forces a raft snapshot when the cluster version falls
 	}
 	result, err := p.st.apply(o)
+	p.grow(e.GetIndex())
+	p.overQuota(o)
 	switch o.Kind {
 	case opLeaseGrant, opLeaseRevoke:
 		p.leaseApplied(o, err)

@@ -26,6 +26,7 @@ type Snapshot struct {
 	leases  map[int64]lease
 	alarms  []alarm
 	size    int64
+	history []past
 	version cluster.Version
 	down    cluster.Version
 	number  int // in its Net; an entry of a log names it by that
@@ -44,7 +45,7 @@ func (s *Snapshot) Has(key string) bool {
 func (n *Net) take(id cluster.ClusterID, term uint64, st *state) *Snapshot {
 	s := &Snapshot{
 		Cluster: id, Revision: st.rev, Term: term, Index: st.applied, kv: maps.Clone(st.kv), leases: maps.Clone(st.leases),
-		alarms: slices.Clone(st.alarms), size: st.size, version: st.version, down: st.down, number: len(n.snapshots),
+		alarms: slices.Clone(st.alarms), size: st.size, history: slices.Clone(st.history), version: st.version, down: st.down, number: len(n.snapshots),
 	}
 	n.snapshots = append(n.snapshots, s)
 	return s
@@ -54,6 +55,7 @@ func (n *Net) take(id cluster.ClusterID, term uint64, st *state) *Snapshot {
 // target. What leases there were, there are.
 func (s *state) load(from *Snapshot, target int64) {
 	s.kv, s.leases, s.alarms = maps.Clone(from.kv), maps.Clone(from.leases), slices.Clone(from.alarms)
+	s.history, s.compacted = slices.Clone(from.history), 0
 	s.rev, s.size, s.version, s.down = max(from.Revision, target), from.size, from.version, from.down
 }
 

@@ -30,6 +30,7 @@ const (
 	opLeaseGrant  opKind = "lease grant"
 	opLeaseRevoke opKind = "lease revoke"
 	opRestore     opKind = "restore"
+	opCompact     opKind = "compact"
 	opDowngrade   opKind = "downgrade" // to Version; zero: none, or not any more
 )
 
@@ -84,16 +85,18 @@ type alarm struct {
 
 // state is the applied state of one member, a function of its committed log.
 type state struct {
-	applied uint64
-	members map[cluster.MemberID]*cluster.Member
-	removed map[cluster.MemberID]bool
-	kv      map[string]keyValue
-	rev     int64
-	size    int64
-	leases  map[int64]lease
-	alarms  []alarm         // sorted
-	version cluster.Version // the cluster's; patch is always 0
-	down    cluster.Version // the target of a downgrade that is enabled; zero: none
+	applied   uint64
+	members   map[cluster.MemberID]*cluster.Member
+	removed   map[cluster.MemberID]bool
+	kv        map[string]keyValue
+	rev       int64
+	size      int64  // in use
+	history   []past // by revision
+	compacted int64
+	leases    map[int64]lease
+	alarms    []alarm         // sorted
+	version   cluster.Version // the cluster's; patch is always 0
+	down      cluster.Version // the target of a downgrade that is enabled; zero: none
 }
 
 func newState() *state {
@@ -222,6 +225,10 @@ func (s *state) apply(o op) (result int64, err error) {
 		s.version = o.Version
 	case opDowngrade:
 		s.down = o.Version
+	case opCompact:
+		if err := s.compact(o.Revision); err != nil {
+			return 0, err
+		}
 	case opAlarm, opDisarm:
 		s.alarm(o)
 	case opLeaseGrant:
@@ -268,7 +275,9 @@ func (s *state) put(o op) (int64, error) {
 		}
 	}
 	s.rev++
-	s.size += putCost(o.Key, o.Value)
+	cost := putCost(o.Key, o.Value)
+	s.size += cost
+	s.history = append(s.history, past{o.Key, o.Value, s.rev, cost})
 	s.kv[o.Key] = keyValue{value: o.Value, lease: o.Lease, mod: s.rev}
 	return s.rev, nil
 }

@@ -1,0 +1,320 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Alarms of etcd.
+const (
+	// AlarmNoSpace: a member's database is at its quota, and the members refuse
+	// writes that add something, until it is disarmed.
+	AlarmNoSpace = "NOSPACE"
+	// AlarmCorrupt: members were found to differ, and they refuse writes.
+	AlarmCorrupt = "CORRUPT"
+)
+
+// Upkeep is what the leading daemon was told about what etcd does not cure by
+// itself (docs/adr/018-upkeep.md).
+type Upkeep struct {
+	// DefragThreshold is how many percent of a member's database file may be free
+	// before it is defragmented; zero: that is left to a person.
+	DefragThreshold int `json:"defragThreshold,omitempty"`
+	// HashInterval is how often the members' keys are compared; zero: never by itself.
+	HashInterval time.Duration `json:"hashInterval,omitempty"`
+	// KeepHistory: what etcd keeps of the past is not compacted for the sake of room.
+	KeepHistory bool `json:"keepHistory,omitempty"`
+}
+
+// Hash is a hash over a member's keys and all that it keeps of their past, as its
+// host asked for it.
+type Hash struct {
+	Running bool      `json:"running,omitempty"`
+	Began   time.Time `json:"began,omitzero"` // by the host's clock
+	Ended   time.Time `json:"ended,omitzero"`
+	Member  MemberID  `json:"member,omitempty"`
+	Cluster ClusterID `json:"cluster,omitempty"`
+	// Asked is the revision up to which it was asked for.
+	Asked int64  `json:"asked,omitempty"`
+	Hash  uint32 `json:"hash,omitempty"`
+	// Compacted is the compaction that the member had seen. Hashes of different
+	// compactions say nothing about each other.
+	Compacted int64  `json:"compacted,omitempty"`
+	Error     string `json:"error,omitempty"`
+}
+
+// DatabaseWork is what a host did to its member's database since its daemon started.
+type DatabaseWork struct {
+	Member MemberID `json:"member,omitempty"`
+	// Compacted is the highest revision up to which the members' past was compacted
+	// through this host, and CompactedAt when that was, by its clock.
+	Compacted   int64     `json:"compacted,omitempty"`
+	CompactedAt time.Time `json:"compactedAt,omitzero"`
+	// Defragmented is when the last defragmentation of the member ended, how it
+	// did, and how long it took; Before and After are the file's size in bytes.
+	Defragmented time.Time     `json:"defragmented,omitzero"`
+	Before       int64         `json:"before,omitempty"`
+	After        int64         `json:"after,omitempty"`
+	Took         time.Duration `json:"took,omitempty"`
+	Error        string        `json:"error,omitempty"`
+}
+
+// Alarm is one that a member has raised, or that was raised about it.
+type Alarm struct {
+	Kind   string
+	Member MemberID // zero: about all of them
+}
+
+// ParseAlarm reads an alarm as a [MemberStatus] has it.
+func ParseAlarm(s string) Alarm {
+	kind, id, _ := strings.Cut(s, " ")
+	a := Alarm{Kind: kind}
+	a.Member, _ = ParseMemberID(id) // zero where there is none
+	return a
+}
+
+// Alarms are those of a kind that a voter of the roster tells of, by member.
+// Alarms are part of what raft has members agree on; a member that is behind may
+// tell of one that is over, so one that is well counts for more.
+func (r Roster) Alarms(kind string) []Alarm {
+	var furthest *MemberStatus
+	for _, s := range r.Seats {
+		if s.Host == nil || s.Host.Status == nil || s.Host.Status.Cluster != r.Cluster || s.Learner {
+			continue
+		}
+		if st := s.Host.Status; furthest == nil || st.Applied > furthest.Applied {
+			furthest = st
+		}
+	}
+	var out []Alarm
+	if furthest == nil {
+		return nil
+	}
+	for _, text := range furthest.Alarms {
+		if a := ParseAlarm(text); a.Kind == kind && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b Alarm) int {
+		if a.Member < b.Member {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// DefaultQuota is the size in bytes that etcd holds a database to by itself.
+// Source: DefaultQuotaBytes in storage/quota.go of 3.5.35, 3.6.16 and 3.7.3.
+const DefaultQuota = 2 << 30
+
+// Room is the quota in bytes; zero: there is none.
+func (s MemberStatus) Room() int64 {
+	switch {
+	case s.Quota < 0:
+		return 0
+	case s.Quota == 0:
+		return DefaultQuota
+	}
+	return s.Quota
+}
+
+// Limit is how large the database may be, in bytes, so that a member that has
+// just been cured does not raise NOSPACE at the next write: nine tenths of its
+// quota. Zero: there is no quota.
+func (s MemberStatus) Limit() int64 { return s.Room() / 10 * 9 }
+
+// Comparison is what the hashes of the voters say about each other.
+type Comparison struct {
+	Revision  int64
+	Compacted int64
+	At        time.Time // when the last of the hashes was there, by the leader's clock
+	// Odd are the voters whose keys are not those of the majority, sorted.
+	Odd []MemberID
+	// Undecided: they differ, and there is no majority.
+	Undecided bool
+}
+
+// Compare compares the hashes that the voters' hosts hold; false: not all of them
+// have one of the same revision and the same compaction.
+func (o *Observation) Compare(r Roster) (c Comparison, ok bool) {
+	voters := r.Voters()
+	sets := map[uint32]int{}
+	for i, s := range voters {
+		if s.Host == nil || s.Host.Hash == nil {
+			return Comparison{}, false
+		}
+		h := s.Host.Hash
+		if h.Running || h.Error != "" || h.Member != s.ID || h.Cluster != r.Cluster {
+			return Comparison{}, false
+		}
+		if i == 0 {
+			c.Revision, c.Compacted = h.Asked, h.Compacted
+		} else if h.Asked != c.Revision || h.Compacted != c.Compacted {
+			return Comparison{}, false
+		}
+		if at := o.At.Add(h.Ended.Sub(s.Host.Clock)); at.After(c.At) {
+			c.At = at
+		}
+		sets[h.Hash]++
+	}
+	if len(sets) <= 1 {
+		return c, len(voters) > 0
+	}
+	c.Undecided = true
+	for _, s := range voters {
+		if sets[s.Host.Hash.Hash] >= Quorum(len(voters)) {
+			c.Undecided = false
+		} else {
+			c.Odd = append(c.Odd, s.ID)
+		}
+	}
+	if c.Undecided {
+		c.Odd = nil
+	}
+	return c, true
+}
+
+// UpkeepMemory is what has to be remembered of etcd's own ills.
+type UpkeepMemory struct {
+	// FullSince: since when there is a NOSPACE alarm; FullEnded is when the last
+	// one was seen to be over, and FullTimes how often one began, with less than
+	// [FullAgain] in between.
+	FullSince time.Time `json:"fullSince,omitzero"`
+	FullEnded time.Time `json:"fullEnded,omitzero"`
+	FullTimes int       `json:"fullTimes,omitempty"`
+	// CorruptSince: since when there is a CORRUPT alarm.
+	CorruptSince time.Time `json:"corruptSince,omitzero"`
+	// Revisions are samples of the store's revision, oldest first.
+	Revisions []RevisionAt `json:"revisions,omitempty"`
+	// Compared is the revision of the last comparison that was counted, At when
+	// that was, and Undecided how many of them in a row found a difference and no
+	// majority.
+	Compared   int64     `json:"compared,omitempty"`
+	ComparedAt time.Time `json:"comparedAt,omitzero"`
+	Compacted  int64     `json:"compacted,omitempty"`
+	Undecided  int       `json:"undecided,omitempty"`
+}
+
+// RevisionAt is the store's revision at a time.
+type RevisionAt struct {
+	At       time.Time `json:"at"`
+	Revision int64     `json:"revision"`
+}
+
+const (
+	// FullAgain is how long after a NOSPACE alarm another one counts as the same
+	// trouble again.
+	FullAgain = time.Hour
+	// KeptHistory is how much of the past a first compaction for the sake of room
+	// leaves, as far as it was watched. Source: kube-apiserver compacts every five
+	// minutes to the revision of five minutes before.
+	KeptHistory = 5 * time.Minute
+
+	sampleEvery = 20 * time.Second
+	mostSamples = 16 // one more than KeptHistory needs
+	// OddTimes is how many comparisons in a row, each of hashes of its own, have to
+	// find that a member's keys differ.
+	OddTimes = 2
+)
+
+// Past is the newest revision that is at least KeptHistory old; else the oldest
+// that was watched. Zero: none was.
+func (m UpkeepMemory) Past(now time.Time) int64 {
+	if len(m.Revisions) == 0 {
+		return 0
+	}
+	past := m.Revisions[0].Revision
+	for _, r := range m.Revisions {
+		if now.Sub(r.At) >= KeptHistory {
+			past = r.Revision
+		}
+	}
+	return past
+}
+
+// foldUpkeep carries what is remembered of etcd's own ills, and counts a
+// comparison that was not counted yet against the members.
+func foldUpkeep(before UpkeepMemory, members []MemberMemory, past []MemberMemory, o *Observation) UpkeepMemory {
+	m := before
+	r, ok := o.Roster()
+	if !ok {
+		return m
+	}
+	full := len(r.Alarms(AlarmNoSpace)) > 0
+	switch {
+	case full && m.FullSince.IsZero():
+		if m.FullEnded.IsZero() || o.At.Sub(m.FullEnded) > FullAgain {
+			m.FullTimes = 0
+		}
+		m.FullSince = o.At
+		m.FullTimes++
+	case !full && !m.FullSince.IsZero():
+		m.FullSince, m.FullEnded = time.Time{}, o.At
+	}
+	corrupt := r.Alarms(AlarmCorrupt)
+	m.CorruptSince = since(m.CorruptSince, len(corrupt) > 0, o.At)
+	m.Revisions = foldRevisions(m.Revisions, r, o.At)
+	c, complete := o.Compare(r)
+	for i := range members {
+		x := &members[i]
+		if p := slices.IndexFunc(past, func(b MemberMemory) bool { return b.Member == x.Member }); p >= 0 {
+			x.Odd, x.Hashed, x.CorruptSince = past[p].Odd, past[p].Hashed, past[p].CorruptSince
+		}
+	}
+	fresh := complete && !slices.ContainsFunc(r.Voters(), func(s Seat) bool { return !uncounted(s, members) })
+	if fresh {
+		m.Compared, m.ComparedAt, m.Compacted = c.Revision, c.At, c.Compacted
+		m.Undecided++
+		if !c.Undecided {
+			m.Undecided = 0
+		}
+	}
+	for i := range members {
+		x := &members[i]
+		if s, _ := r.Seat(x.Member); fresh && !s.Learner {
+			x.Odd++
+			x.Hashed = s.Host.Hash.Ended
+			if !slices.Contains(c.Odd, x.Member) {
+				x.Odd = 0
+			}
+		}
+		x.CorruptSince = since(x.CorruptSince, x.Odd >= OddTimes || m.accused(r, corrupt, c, complete, x.Member), o.At)
+	}
+	return m
+}
+
+// uncounted: the voter's hash is another one than the last that was counted, so
+// that each comparison that counts is made of hashes of its own.
+func uncounted(s Seat, members []MemberMemory) bool {
+	at := slices.IndexFunc(members, func(m MemberMemory) bool { return m.Member == s.ID })
+	return at < 0 || s.Host.Hash.Ended != members[at].Hashed
+}
+
+// accused: etcd itself says that the member's keys differ, it says so of a
+// minority that leaves a quorum, and a comparison since then finds no other one
+// that differs. A leader of raft that is itself wrong accuses others (Source:
+// PeriodicCheck in etcdserver/corrupt.go), so the alarm alone is not enough.
+func (m UpkeepMemory) accused(r Roster, alarms []Alarm, c Comparison, complete bool, id MemberID) bool {
+	voters := len(r.Voters())
+	if !complete || m.CorruptSince.IsZero() || c.At.Before(m.CorruptSince) || c.Undecided || voters < 3 || voters-len(alarms) < Quorum(voters) {
+		return false
+	}
+	named := func(id MemberID) bool {
+		return slices.ContainsFunc(alarms, func(a Alarm) bool { return a.Member == id })
+	}
+	return named(id) && !named(0) && !slices.ContainsFunc(c.Odd, func(x MemberID) bool { return !named(x) })
+}
+
+func foldRevisions(before []RevisionAt, r Roster, now time.Time) []RevisionAt {
+	var top int64
+	for _, s := range r.Up() {
+		top = max(top, s.Host.Status.Revision)
+	}
+	if n := len(before); top == 0 || n > 0 && now.Sub(before[n-1].At) < sampleEvery {
+		return before
+	}
+	out := append(slices.Clone(before), RevisionAt{At: now, Revision: top})
+	return out[max(0, len(out)-mostSamples):]
+}

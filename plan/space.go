@@ -1,0 +1,198 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+const (
+	// compactsFor is how long members may take to carry a compaction out before
+	// what they still have in use counts as what they cannot do without: a time, and
+	// as long again for each so many bytes. Source: etcd deletes a thousand revisions
+	// at a time, with pauses of ten milliseconds, in a compaction of 3.5 and later.
+	compactsFor      = 3 * time.Second
+	compactsForBytes = 100 << 20 // a second each
+
+	// Of a NOSPACE alarm that comes again and again, the first few are cured at once,
+	// and each later one after twice the time, up to the longest.
+	fullFree  = 3
+	fullFirst = 10 * time.Second
+	fullMost  = 5 * time.Minute
+)
+
+// space cures NOSPACE: the past is compacted, the members that are beyond their
+// limit are defragmented one at a time, and the alarm is taken back once all of
+// them are below it. What cannot be cured so is said, and left to the other rules:
+// more room comes with a higher quota, which is a person's word.
+func space(v *view) *Decision {
+	alarms := v.roster.Alarms(cluster.AlarmNoSpace)
+	if len(alarms) == 0 {
+		return nil
+	}
+	over := v.overLimit()
+	if len(over) == 0 {
+		a := alarms[0]
+		op := cluster.Op{Kind: cluster.OpDisarm, Alarm: a.Kind, Member: a.Member}
+		return v.membership(v.projection(0, 0), op, 0, "", fmt.Sprintf("every voter's database is below its quota again: take the NOSPACE alarm of member %s back", a.Member))
+	}
+	if d := v.notYetAgain(); d != nil {
+		return d
+	}
+	if d, goOn := v.compactFirst(over); !goOn {
+		return d
+	}
+	return v.makeRoom(over)
+}
+
+// overLimit are the voters in sight whose database is so large that the alarm
+// would be back at once.
+func (v *view) overLimit() (over []cluster.Seat) {
+	for _, s := range v.roster.Voters() {
+		if s.Host == nil || s.Host.Status == nil {
+			continue
+		}
+		if l := s.Host.Status.Limit(); l > 0 && s.Host.Status.DBSize > l {
+			over = append(over, s)
+		}
+	}
+	return over
+}
+
+// notYetAgain slows the cure down of an alarm that comes again and again, and says
+// what would keep it away; nil: it is cured now.
+func (v *view) notYetAgain() *Decision {
+	m := v.obs.Memory.Upkeep
+	if m.FullTimes < 2 {
+		return nil
+	}
+	advice := "something writes faster than etcd's past is compacted"
+	if !v.compactsItself() {
+		advice += ", and auto-compaction is off"
+	}
+	sentence := fmt.Sprintf("NOSPACE has come %d times in an hour: %s", m.FullTimes, advice)
+	v.aside("no-space-again", "etcdadm config set auto-compaction-retention=5m", "%s", sentence)
+	if m.FullTimes <= fullFree {
+		return nil
+	}
+	pause := min(fullFirst<<min(m.FullTimes-fullFree-1, 10), fullMost)
+	if waited := v.obs.At.Sub(m.FullSince); waited < pause {
+		return &Decision{Reason: fmt.Sprintf("%s; it is cured again in %s", sentence, (pause - waited).Round(time.Second)), Again: min(pause-waited, later)}
+	}
+	return nil
+}
+
+// compactsItself: every voter in sight was started with auto-compaction.
+func (v *view) compactsItself() bool {
+	for _, s := range v.roster.Voters() {
+		if s.Host == nil {
+			continue
+		}
+		if r, set := optionOf(s.Host.Local.Options, "auto-compaction-retention"); !set || r == "0" || r == "0s" {
+			return false
+		}
+	}
+	return true
+}
+
+// compactFirst has the past compacted as far as that is needed, where more than half
+// of the limit is in use: at first what is older than kube-apiserver keeps, and all
+// of it when that is not enough, since what is written next would be refused else.
+// goOn: there is nothing to compact, or no need to.
+func (v *view) compactFirst(over []cluster.Seat) (d *Decision, goOn bool) {
+	done, at := v.compacted()
+	past, top := v.obs.Memory.Upkeep.Past(v.obs.At), v.revision()
+	if v.obs.Memory.Upkeep.FullTimes > 1 {
+		past = top
+	}
+	beyond := func(part int64) []cluster.Seat {
+		return slices.DeleteFunc(slices.Clone(over), func(s cluster.Seat) bool { return s.Host.Status.DBInUse <= s.Host.Status.Limit()/part })
+	}
+	full, crowded := beyond(1), beyond(2)
+	switch {
+	case v.obs.Upkeep.KeepHistory && len(full) > 0:
+		v.fullOf(full[0], "its past is not compacted, because --auto-compact-on-nospace is off", "etcdctl compact REVISION")
+		return nil, false
+	case v.obs.Upkeep.KeepHistory, len(crowded) == 0:
+		return nil, true
+	case done < past && past > 1: // nothing is before the first
+		return v.compact(past), false
+	}
+	if takes := compactsFor + time.Duration(crowded[0].Host.Status.DBSize/compactsForBytes)*time.Second; v.obs.At.Sub(at) < takes {
+		return &Decision{Reason: fmt.Sprintf("etcd refuses writes (NOSPACE): the members carry out a compaction; %s has %s in use", seatName(crowded[0]), bytesWords(crowded[0].Host.Status.DBInUse)), Again: later}, false
+	}
+	if len(full) == 0 {
+		return nil, true
+	}
+	if done < top {
+		return v.compact(top), false
+	}
+	v.fullOf(full[0], "nothing of it is of the past, so only a higher quota or fewer keys help", v.quotaCommand(full[0]))
+	return nil, false
+}
+
+func (v *view) fullOf(s cluster.Seat, why, command string) {
+	st := s.Host.Status
+	v.aside("no-space", command, "etcd refuses writes (NOSPACE): the database of %s holds %s of a quota of %s; %s", seatName(s), bytesWords(st.DBInUse), bytesWords(st.Room()), why)
+}
+
+// quotaCommand asks for twice of what is in use. Source: etcd's guide advises no
+// more than 8 GiB.
+func (v *view) quotaCommand(s cluster.Seat) string {
+	quota := s.Host.Status.Room()
+	want := max(quota, s.Host.Status.DBInUse) * 2
+	if want > 8<<30 && quota < 8<<30 {
+		want = 8 << 30
+	}
+	return fmt.Sprintf("etcdadm config set quota-backend-bytes=%d", want)
+}
+
+// compacted is up to where the members' past was compacted through a host in
+// sight, and when; what the daemons have forgotten is done again, without harm.
+func (v *view) compacted() (revision int64, at time.Time) {
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if w := h.Database; w != nil && w.Compacted > revision {
+			revision, at = w.Compacted, v.leadersTime(h, w.CompactedAt)
+		}
+	}
+	return revision, at
+}
+
+// revision is the newest that a voter has.
+func (v *view) revision() (top int64) {
+	for _, s := range v.roster.Up() {
+		top = max(top, s.Host.Status.Revision)
+	}
+	return top
+}
+
+func (v *view) compact(revision int64) *Decision {
+	d := v.membership(v.projection(0, 0), cluster.Op{Kind: cluster.OpCompact, Revision: revision}, 0, fmt.Sprintf("etcdctl compact %d", revision),
+		fmt.Sprintf("etcd refuses writes (NOSPACE): have it forget its past up to revision %d of %d", revision, v.revision()))
+	d.Again = soon
+	return d
+}
+
+// makeRoom has one of the members defragmented that are beyond their limit, raft's
+// leader last. While another voter is not up that would take the quorum away, and
+// whatever brings the voters back comes first.
+func (v *view) makeRoom(over []cluster.Seat) *Decision {
+	slices.SortStableFunc(over, func(a, b cluster.Seat) int { return leadsLast(a) - leadsLast(b) })
+	s := over[0]
+	reason := fmt.Sprintf("etcd refuses writes (NOSPACE): the database of %s has %s of its %s free", seatName(s), bytesWords(s.Host.Status.DBSize-s.Host.Status.DBInUse), bytesWords(s.Host.Status.DBSize))
+	if why := v.mayNotDefragment(s); why != "" {
+		v.aside("no-space", "", "%s; it is defragmented later: %s", reason, why)
+		return nil
+	}
+	return v.defragmentSeat(s, reason)
+}
+
+func leadsLast(s cluster.Seat) int {
+	if s.RaftLeader {
+		return 1
+	}
+	return 0
+}
