@@ -76,11 +76,11 @@ func (v Version) Neighbours(o Version) bool {
 }
 
 // KnownLines are the release lines of etcd whose rules this release knows.
-const KnownLines = "3.2 to 3.7"
+const KnownLines = "2.3, 3.2 to 3.7"
 
 // Known reports whether the version is of one of the KnownLines.
 func (v Version) Known() bool {
-	return v.Major == 3 && v.Minor >= 2 && v.Minor <= 7
+	return v.Major == 3 && v.Minor >= 2 && v.Minor <= 7 || v.Major == 2 && v.Minor == 3
 }
 
 // HasLearners reports whether members can join without a vote. Source: etcd

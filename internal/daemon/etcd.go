@@ -166,6 +166,14 @@ func tlsFiles(dir string, n pki.Names) host.TLSFiles {
 
 // member is the driver of the member that is launched like this.
 func (d *daemon) member(l host.Launch) host.Member {
+	if !l.Version.Has(cluster.V3API) {
+		d.own.Store(nil)
+		c, err := etcd.NewV2(d.etcdConfig(l))
+		if err != nil {
+			return unreachable{fmt.Errorf("reach the own member: %w", err)}
+		}
+		return c
+	}
 	c, err := d.etcdClient(l)
 	if err != nil {
 		return unreachable{fmt.Errorf("reach the own member: %w", err)}
@@ -176,17 +184,24 @@ func (d *daemon) member(l host.Launch) host.Member {
 
 // etcdClient reaches the member that is launched like this. The caller closes it.
 func (d *daemon) etcdClient(l host.Launch) (*etcd.Client, error) {
+	if !l.Version.Has(cluster.V3API) {
+		return nil, fmt.Errorf("etcd %s has no version 3 of the API", l.Version)
+	}
+	return etcd.New(d.etcdConfig(l))
+}
+
+func (d *daemon) etcdConfig(l host.Launch) etcd.Config {
 	urls := l.URLs.Client
 	if l.Quarantined {
 		urls = l.URLs.Quarantine
 	}
-	return etcd.New(etcd.Config{
+	return etcd.Config{
 		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential(),
 		Peer: d.nearby(l.URLs.Peer), PeerTLS: d.certs.etcdPeer(l.Token), Quota: quotaOf(l.Options, d.etcdEnv),
 		Voters: func(ctx context.Context) ([]string, error) {
 			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l.Token))
 		},
-	})
+	}
 }
 
 // quotaOf is the quota of the database that a member is started with, by the

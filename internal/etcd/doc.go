@@ -14,6 +14,7 @@
 //   - the end of a mutating call is one of three: done, refused by a sentinel
 //     that says why, or [ErrUnknownOutcome]. [ErrUnreachable] means that nothing
 //     was sent;
+//   - [V2] keeps the same promises towards a member that has no API of version 3;
 //   - the driver knows no policy: it reports, it does not decide.
 //
 // One connection is kept. It comes back on its own after the member restarted,
