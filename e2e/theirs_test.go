@@ -34,6 +34,7 @@ type theirs struct {
 	version string
 	ids     []string // of the hosts, which are the members' names
 	running map[int]*theirEtcd
+	byHand  bool // etcd has a directory of its own, and nothing is etcd-manager's
 }
 
 type theirEtcd struct {
@@ -135,14 +136,23 @@ func (x *theirs) environment(n int, state string) []string {
 	for i, id := range x.ids {
 		initial = append(initial, id+"="+x.url(i+1, portPeer))
 	}
+	data := filepath.Join(dir, "data", x.token)
+	if x.byHand {
+		data = x.handDir(n)
+	}
 	env := []string{
-		"ETCD_NAME=" + x.ids[n-1], "ETCD_DATA_DIR=" + filepath.Join(dir, "data", x.token),
+		"ETCD_NAME=" + x.ids[n-1], "ETCD_DATA_DIR=" + data,
 		"ETCD_LISTEN_PEER_URLS=" + x.url(n, portPeer), "ETCD_LISTEN_CLIENT_URLS=" + x.url(n, portClient),
 		"ETCD_ADVERTISE_CLIENT_URLS=" + x.url(n, portClient), "ETCD_INITIAL_ADVERTISE_PEER_URLS=" + x.url(n, portPeer),
 		"ETCD_INITIAL_CLUSTER_TOKEN=" + x.token, "ETCD_INITIAL_CLUSTER_STATE=" + state, "ETCD_INITIAL_CLUSTER=" + strings.Join(initial, ","),
 	}
 	if x.c.options.tls {
 		peers, clients := x.pki(n, "peers"), x.pki(n, "clients")
+		if x.byHand {
+			dir := filepath.Join(x.c.dir, fmt.Sprintf("certs%d", n))
+			return append(env, "ETCD_PEER_CLIENT_CERT_AUTH=true", "ETCD_PEER_TRUSTED_CA_FILE="+filepath.Join(dir, "ca.crt"), "ETCD_PEER_CERT_FILE="+filepath.Join(dir, "peer.crt"), "ETCD_PEER_KEY_FILE="+filepath.Join(dir, "peer.key"),
+				"ETCD_CLIENT_CERT_AUTH=true", "ETCD_TRUSTED_CA_FILE="+filepath.Join(dir, "ca.crt"), "ETCD_CERT_FILE="+filepath.Join(dir, "server.crt"), "ETCD_KEY_FILE="+filepath.Join(dir, "server.key"))
+		}
 		env = append(env,
 			"ETCD_PEER_CLIENT_CERT_AUTH=true", "ETCD_PEER_TRUSTED_CA_FILE="+filepath.Join(peers, "ca.crt"), "ETCD_PEER_CERT_FILE="+filepath.Join(peers, "me.crt"), "ETCD_PEER_KEY_FILE="+filepath.Join(peers, "me.key"),
 			"ETCD_CLIENT_CERT_AUTH=true", "ETCD_TRUSTED_CA_FILE="+filepath.Join(clients, "ca.crt"), "ETCD_CERT_FILE="+filepath.Join(clients, "server.crt"), "ETCD_KEY_FILE="+filepath.Join(clients, "server.key"))

@@ -142,6 +142,14 @@ var table = []room{
 	}},
 	{path: "internal/control", floor: service, never: storeOnly},
 	{path: "internal/backupstore", floor: service, never: storeOnly},
+	{path: "internal/adoption", floor: service, never: map[string]string{
+		"plan":          "policy is the manager's",
+		"election":      "policy is the manager's",
+		"internal/etcd": "it is told what was seen of the cluster",
+	}, beside: map[string]string{
+		"internal/host":    "it writes what a host takes over",
+		"internal/control": "it makes the store ready for that",
+	}},
 
 	// Floor 3.
 	{path: "internal/manager", floor: face, never: map[string]string{

@@ -29,7 +29,7 @@ func (d *FileDisk) Predecessor(host cluster.HostID, disk cluster.DiskID) (*Prede
 		return nil, err
 	}
 	var p Predecessor
-	p.State, _ = parsePredecessor(data) // torn or empty: the log says whose it is
+	p.State, _ = ParsePredecessor(data) // torn or empty: the log says whose it is
 	if p.State != nil && slices.Contains(tokens, p.State.Token) {
 		tokens = []string{p.State.Token}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -54,7 +55,7 @@ func (s *PredecessorState) Node(h cluster.HostID) (PredecessorNode, bool) {
 // errNoState says that a state file of etcd-manager names no cluster.
 var errNoState = errors.New("it names no cluster")
 
-// parsePredecessor reads the state file of etcd-manager: a protobuf message
+// ParsePredecessor reads the state file of etcd-manager: a protobuf message
 //
 //	EtcdState{1 new_cluster, 2 EtcdCluster cluster, 3 etcd_version, 4 quarantined}
 //	EtcdCluster{1 desired_cluster_size, 5 cluster_token, 7 repeated EtcdNode nodes}
@@ -62,7 +63,7 @@ var errNoState = errors.New("it names no cluster")
 //
 // A message that was cut off is an error, also where the rest would do: nobody
 // knows what is missing.
-func parsePredecessor(data []byte) (*PredecessorState, error) {
+func ParsePredecessor(data []byte) (*PredecessorState, error) {
 	var s PredecessorState
 	var inner error
 	err := fields(data, func(n protowire.Number, t protowire.Type, v []byte) {
@@ -85,6 +86,31 @@ func parsePredecessor(data []byte) (*PredecessorState, error) {
 		return nil, fmt.Errorf("read the state of etcd-manager: %w", errNoState)
 	}
 	return &s, nil
+}
+
+// FormatPredecessor is the state file of etcd-manager that says this.
+func FormatPredecessor(s PredecessorState) []byte {
+	text := func(b []byte, n protowire.Number, s string) []byte {
+		return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+	}
+	all := text(nil, 5, s.Token)
+	for _, n := range s.Nodes {
+		node := text(nil, 1, n.Name)
+		for i, urls := range [][]string{n.URLs.Peer, n.URLs.Client, n.URLs.Quarantine} {
+			for _, u := range urls {
+				node = text(node, protowire.Number(2+i), u)
+			}
+		}
+		if len(n.URLs.Peer) > 0 && strings.HasPrefix(n.URLs.Peer[0], "https:") {
+			node = protowire.AppendVarint(protowire.AppendTag(node, 5, protowire.VarintType), 1)
+		}
+		all = text(all, 7, string(node))
+	}
+	out := text(text(nil, 2, string(all)), 3, s.Version)
+	if s.Quarantined {
+		out = protowire.AppendVarint(protowire.AppendTag(out, 4, protowire.VarintType), 1)
+	}
+	return out
 }
 
 func (s *PredecessorState) readCluster(data []byte) error {

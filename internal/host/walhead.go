@@ -27,12 +27,17 @@ const (
 // errNoHead says that a file does not begin as a write-ahead log.
 var errNoHead = errors.New("the log has no head that could be read")
 
-// Owner is as Disk says. Every file of a log repeats the head.
+// Owner is as Disk says.
 func (d *FileDisk) Owner(token string) (cluster.ClusterID, cluster.MemberID, error) {
 	if err := plainName(token); err != nil {
 		return 0, 0, fmt.Errorf("look at log: token %w", err)
 	}
-	dir := filepath.Join(d.root, memberDir(token), "wal")
+	return LogOwner(filepath.Join(d.root, memberDir(token), "wal"))
+}
+
+// LogOwner tells whose write-ahead log lies in a directory, by its newest file:
+// every file of a log repeats the head.
+func LogOwner(dir string) (cluster.ClusterID, cluster.MemberID, error) {
 	logs, err := names(dir)
 	if err != nil {
 		return 0, 0, fmt.Errorf("look at log: %w", err)

@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/adoption"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/runtime"
+)
+
+// adoptFlags are what adopt was asked for.
+type adoptFlags struct {
+	endpoints   []string
+	access      console.EtcdAccess
+	store, name string
+	yes         bool
+	request     adoption.Request
+}
+
+func adoptCommand() *cobra.Command {
+	var a adoptFlags
+	c := &cobra.Command{
+		Use: "adopt", Short: "Take over this host's member of an etcd that something else runs",
+		Long: `adopt makes this host's member of a running cluster ready for our daemon: one that
+kubeadm runs as a static pod, one of etcdadm of kubernetes-sigs, a hand-made unit. The
+cluster keeps its data, IDs, addresses and certificates. Host by host:
+
+ 1. without --yes it says what is there, what would be done, and what is missing;
+ 2. with --yes, while etcd runs, it makes everything ready but the data;
+ 3. stop etcd as it says, and run it again: it moves the data, and prints the daemon's
+    command line. Start that, wait until the member is healthy, and go to the next host.
+
+Nothing is stopped and nothing is deleted by it. Once every member is run by our
+daemons, the leading one writes the cluster's record into the store.`,
+		Args: words(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), c.OutOrStdout()) },
+	}
+	f := c.Flags()
+	f.StringSliceVar(&a.endpoints, "endpoints", nil, "client URLs of members of the cluster")
+	f.StringVar(&a.access.CA, "cacert", "", "certificate of the authority that etcd's is checked against")
+	f.StringVar(&a.access.Cert, "cert", "", "client certificate to show to etcd")
+	f.StringVar(&a.access.Key, "key", "", "its key")
+	f.StringVar(&a.store, "store", os.Getenv("ETCDADM_STORE"), "URL of the cluster's backup store, the same on every host ($ETCDADM_STORE)")
+	f.StringVar(&a.name, "cluster-name", "etcd", "name of the cluster among our daemons")
+	f.StringVar(&a.request.From, "etcd-data-dir", "/var/lib/etcd", "etcd's data directory on this host")
+	f.StringVar(&a.request.DataDir, "data-dir", "", "data directory of our daemon, on the same file system; else that of etcd")
+	f.StringVar(&a.request.CertsDir, "certs-dir", "", "directory of ca.crt, server.{crt,key} and peer.{crt,key} (/etc/kubernetes/pki/etcd, /etc/etcd/pki); empty: no TLS")
+	f.StringVar(&a.request.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "directory of the daemons' authorities; made of etcd's where it has none")
+	f.BoolVar(&a.yes, "yes", false, "do it; without it, what would happen is shown")
+	return c
+}
+
+func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
+	switch {
+	case len(a.endpoints) == 0:
+		return usage("--endpoints names client URLs of its members", "say which etcd")
+	case a.store == "":
+		return usage("--store names the URL that all daemons of the cluster will have", "say which store")
+	}
+	var err error
+	r := &a.request
+	if r.From, err = filepath.Abs(r.From); err != nil {
+		return err
+	}
+	if r.DataDir, err = filepath.Abs(cmp.Or(r.DataDir, r.From)); err != nil {
+		return err
+	}
+	r.Held = runtime.CheckUnlocked
+	if err := a.ask(ctx); err != nil {
+		return err
+	}
+	var folder *control.Folder
+	store, err := openForWords(ctx, a.store, a.yes)
+	switch {
+	case err == nil:
+		folder = control.New(store, a.name)
+	case a.yes:
+		return err
+	default: // a directory is made only when something is done
+		fmt.Fprintf(out, "The store cannot be looked into as long as nothing is done: %v\n", err)
+	}
+	p, err := adoption.Look(ctx, *r, folder)
+	if err != nil {
+		return err
+	}
+	show(out, p)
+	if len(p.Missing) > 0 {
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing is done: " + strings.Join(p.Missing, "; ")), Advice: "see above"}
+	}
+	if !a.yes {
+		fmt.Fprintln(out, "\nNothing was changed. With --yes it is done.")
+		return nil
+	}
+	if err := p.Prepare(ctx, folder); err != nil {
+		return err
+	}
+	if p.Stop != nil {
+		fmt.Fprintf(out, "\nReady but for the data, on which etcd runs (%v).\nStop it, so that it stays stopped, and run this again:\n", p.Stop)
+		for _, line := range stopLines(p.Stop) {
+			fmt.Fprintln(out, "  "+line)
+		}
+		return nil
+	}
+	if err := p.Move(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nThe data is in place. Start our daemon now, and keep it running; the member serves again then:\n  %s\n", strings.Join(a.daemonLine(p), " "))
+	fmt.Fprintf(out, "To go back before that: mv %s %s (the file there first moved away), and start etcd as before.\n", filepath.Join(r.DataDir, "data", p.Token, "member"), filepath.Join(r.From, "member"))
+	return nil
+}
+
+func show(out io.Writer, p *adoption.Plan) {
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{{"There is:", p.Facts}, {"To be done:", p.Steps}, {"Missing:", p.Missing}} {
+		if len(part.lines) == 0 {
+			continue
+		}
+		fmt.Fprintln(out, part.title)
+		for _, l := range part.lines {
+			fmt.Fprintln(out, "  "+l)
+		}
+	}
+}
+
+// stopLines are how a person stops the etcd that holds the data for good.
+func stopLines(held error) []string {
+	var locked *runtime.LockedError
+	if errors.As(held, &locked) && locked.PID != 0 {
+		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", locked.PID))
+		if i := strings.LastIndex(string(group), "/"); i >= 0 {
+			if unit := strings.TrimSpace(string(group)[i+1:]); strings.HasSuffix(unit, ".service") {
+				return []string{"systemctl disable --now " + unit}
+			}
+		}
+	}
+	for _, manifest := range []string{"/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/manifests/etcd.manifest"} {
+		if _, err := os.Stat(manifest); err == nil {
+			return []string{"mv " + manifest + " /etc/kubernetes/   # the kubelet ends the pod"}
+		}
+	}
+	if locked != nil && locked.PID != 0 {
+		return []string{fmt.Sprintf("kill %d   # and whatever would start it again", locked.PID)}
+	}
+	return []string{"end the etcd that runs on it, and whatever would start it again"}
+}
+
+// daemonLine is the daemon's command line for this host.
+func (a *adoptFlags) daemonLine(p *adoption.Plan) []string {
+	line := []string{"etcd-manager", "--cluster-name=" + a.name, "--backup-store=" + a.store, "--data-dir=" + a.request.DataDir,
+		"--client-urls=" + strings.Join(p.URLs.Client, ","), "--peer-urls=" + strings.Join(p.URLs.Peer, ","),
+		"--quarantine-client-urls=" + strings.Join(p.URLs.Quarantine, ",")}
+	if len(p.URLs.Peer) > 0 {
+		if u, err := url.Parse(p.URLs.Peer[0]); err == nil {
+			line = append(line, "--address="+u.Hostname())
+		}
+	}
+	if a.request.CertsDir == "" {
+		return append(line, "--insecure", "--etcd-insecure")
+	}
+	return append(line, "--pki-dir="+a.request.PKIDir)
+}
+
+// ask has any of the members that answers give the list, and this host's own its
+// release. Where none answers, an earlier run has to have asked.
+func (a *adoptFlags) ask(ctx context.Context) error {
+	var secure *tls.Config
+	if a.access.CA != "" {
+		var err error
+		if secure, err = a.access.TLS(); err != nil {
+			return fmt.Errorf("read the certificates for etcd: %w", err)
+		}
+	}
+	for _, endpoint := range a.endpoints {
+		view, err := listOf(ctx, endpoint, secure)
+		if err != nil {
+			continue // another may answer; that none did shows in the plan
+		}
+		a.request.Members = &view
+		break
+	}
+	if a.request.Members == nil {
+		return nil
+	}
+	id, err := a.ownMember()
+	if err != nil {
+		return nil //nolint:nilerr // Look says what is wrong with the data
+	}
+	for _, m := range a.request.Members.Members {
+		if m.ID == id {
+			a.request.Version = versionOf(ctx, m, secure)
+		}
+	}
+	return nil
+}
+
+func (a *adoptFlags) ownMember() (cluster.MemberID, error) { return adoption.OwnMember(a.request) }
+
+func listOf(ctx context.Context, endpoint string, secure *tls.Config) (cluster.MemberView, error) {
+	c, err := etcd.New(etcd.Config{Endpoints: []string{endpoint}, TLS: secure})
+	if err != nil {
+		return cluster.MemberView{}, err
+	}
+	defer c.Close()
+	return c.View(ctx, true)
+}
+
+// versionOf is what a member says that it runs; zero: it does not answer.
+func versionOf(ctx context.Context, m cluster.Member, secure *tls.Config) cluster.Version {
+	for _, u := range m.ClientURLs {
+		c, err := etcd.New(etcd.Config{Endpoints: []string{u}, TLS: secure})
+		if err != nil {
+			continue
+		}
+		st, err := c.Status(ctx)
+		c.Close()
+		if err == nil && st.Member == m.ID {
+			return st.Version
+		}
+	}
+	return cluster.Version{}
+}

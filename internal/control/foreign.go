@@ -1,0 +1,39 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+)
+
+// MarkForeign makes the store one of a cluster that another program founded, as
+// etcd-manager leaves it: a spec, where there is none, and then a marker with
+// nothing but a time in it. What is there stays as it is, the marker of etcd-manager
+// included.
+//
+// Errors: ErrConflict (there is a record of ours), what the store says.
+func (f *Folder) MarkForeign(ctx context.Context, spec cluster.Spec, at time.Time) error {
+	if err := spec.Validate(); err != nil {
+		return fmt.Errorf("mark the store: %w", err)
+	}
+	_, err := blob.PutBytes(ctx, f.store, keySpec, formatSpec(spec), blob.IfAbsent)
+	if err != nil && !errors.Is(err, blob.ErrPreconditionFailed) {
+		return fmt.Errorf("mark the store: write the spec: %w", err)
+	}
+	_, err = blob.PutBytes(ctx, f.store, keyIntent, fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano()), blob.IfAbsent)
+	if err == nil {
+		return nil
+	}
+	in, _, _, readErr := f.ReadIntent(ctx)
+	switch {
+	case readErr != nil:
+		return fmt.Errorf("mark the store: %w", errors.Join(err, readErr))
+	case in.Adopted():
+		return nil
+	}
+	return fmt.Errorf("mark the store: %w: %w", ErrConflict, err)
+}
