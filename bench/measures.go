@@ -22,6 +22,7 @@ func measures() []measure {
 		versions("up", testetcd.V35, testetcd.V36),
 		versions("down", testetcd.V36, testetcd.V35),
 		versions("old", testetcd.V34, testetcd.V37),
+		quarantined(testetcd.V35, testetcd.V34),
 		idleDaemon(),
 	}
 }

@@ -46,12 +46,40 @@ func versions(name, from, to string) measure {
 			line("… longest time without a write", "s", 2, 1),
 		},
 		ours: func(ctx context.Context, b *bench, dir string) (sample, error) {
-			return b.changeVersion(ctx, dir, from, to)
+			return b.changeVersion(ctx, dir, from, to, 0)
 		},
 	}
 }
 
-func (b *bench) changeVersion(ctx context.Context, dir, from, to string) (sample, error) {
+// quarantinedKeys is how many keys there are when members cannot be rolled.
+const quarantinedKeys = 5000
+
+// quarantined: a way that etcd does not roll. All members are stopped, and a new
+// cluster is made from what they have.
+func quarantined(from, to string) measure {
+	line := func(what, unit string, digits int, bound float64) row {
+		return row{name: "through quarantine, 5,000 keys: " + what, unit: unit, digits: digits, target: atMost(bound)}
+	}
+	return measure{
+		name: "quarantine",
+		most: 3,
+		rows: []row{
+			line("outage (longest time without a write)", "s", 2, 5),
+			line("asked for → every member runs it and is healthy", "s", 1, 30),
+		},
+		ours: func(ctx context.Context, b *bench, dir string) (sample, error) {
+			s, err := b.changeVersion(ctx, dir, from, to, quarantinedKeys)
+			if err != nil {
+				return sample{}, err
+			}
+			s.Values = []float64{s.Values[4], s.Values[0]}
+			return s, nil
+		},
+	}
+}
+
+// changeVersion gives the values of versions; with so many keys there before.
+func (b *bench) changeVersion(ctx context.Context, dir, from, to string, keys int) (sample, error) {
 	for _, v := range []string{from, to} {
 		if _, err := testetcd.Fetch(ctx, v); err != nil {
 			return sample{}, err
@@ -62,6 +90,11 @@ func (b *bench) changeVersion(ctx context.Context, dir, from, to string) (sample
 		return sample{}, err
 	}
 	defer f.close()
+	if keys > 0 {
+		if err := fillSmall(ctx, f.seats()[0], keys); err != nil {
+			return sample{}, err
+		}
+	}
 	c, err := f.steady()
 	if err != nil {
 		return sample{}, err
