@@ -42,6 +42,10 @@ type Spec struct {
 	// member stopped for a while: that version and when it was said, as
 	// [Consent] writes it. Of another version it says nothing.
 	AcceptOutage string `json:"acceptOutage,omitempty"`
+	// NoBackup is the version for which a person does without the backup that is
+	// wanted before its first restart; empty: for none. Of another version than
+	// EtcdVersion it says nothing.
+	NoBackup string `json:"noBackup,omitempty"`
 	// Options are etcd settings beyond what the daemon sets by itself, as flag
 	// names without dashes.
 	Options map[string]string `json:"options,omitempty"`
@@ -70,9 +74,13 @@ func (s Spec) Consents() string {
 	return ""
 }
 
+// WithoutBackup reports whether a person does without a backup before the version
+// that the spec asks for.
+func (s Spec) WithoutBackup() bool { return s.NoBackup != "" && s.NoBackup == s.EtcdVersion.String() }
+
 // Equal reports whether both ask for the same.
 func (s Spec) Equal(o Spec) bool {
-	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold && s.PauseBeforeLast == o.PauseBeforeLast && s.AcceptOutage == o.AcceptOutage &&
+	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold && s.PauseBeforeLast == o.PauseBeforeLast && s.AcceptOutage == o.AcceptOutage && s.NoBackup == o.NoBackup &&
 		s.DeadAfter == o.DeadAfter && s.AutoRecoverAfter == o.AutoRecoverAfter && slices.Equal(s.Hosts, o.Hosts) && maps.Equal(s.Options, o.Options)
 }
 

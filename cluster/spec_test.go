@@ -57,12 +57,21 @@ func TestSpecEqual(t *testing.T) {
 		"hosts":   func(s *Spec) { s.Hosts = []HostID{"b"} },
 		"hold":    func(s *Spec) { s.Hold = false },
 		"dead":    func(s *Spec) { s.DeadAfter = 0 },
+		"outage":  func(s *Spec) { s.AcceptOutage = "3.6.16 now" },
+		"backup":  func(s *Spec) { s.NoBackup = "3.6.16" },
 		"options": func(s *Spec) { s.Options = map[string]string{"x": "z"} },
 	} {
 		s := base()
 		if change(&s); s.Equal(base()) {
 			t.Errorf("another %s makes no difference", name)
 		}
+	}
+	if s := base(); s.WithoutBackup() {
+		t.Error("nobody does without a backup")
+	} else if s.NoBackup = "3.6.15"; s.WithoutBackup() {
+		t.Error("the word for another version counts")
+	} else if s.NoBackup = "3.6.16"; !s.WithoutBackup() {
+		t.Error("the word does not count")
 	}
 	if (Spec{}).DeadAfterOrDefault() != DefaultDeadAfter || base().DeadAfterOrDefault() != time.Second {
 		t.Error("dead after")

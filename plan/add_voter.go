@@ -52,13 +52,14 @@ func (v *view) added() (out []cluster.Seat) {
 
 // startAdded starts a voter that was added, while the others are a quorum.
 func (v *view) startAdded() *Decision {
-	for _, s := range v.added() {
-		if d := v.oldListAt(s.Owner, s); d != nil {
-			return d
-		}
-		return v.startJoiner(s.Owner, s.Member)
+	added := v.added()
+	if len(added) == 0 {
+		return nil
 	}
-	return nil
+	if d := v.oldListAt(added[0].Owner, added[0]); d != nil {
+		return d
+	}
+	return v.startJoiner(added[0].Owner, added[0].Member)
 }
 
 // startSecond starts the voter that was added to a single one, which has no

@@ -245,7 +245,10 @@ func (v *view) mayRoll(next stage) (bool, *Decision) {
 	if moved {
 		return true, nil
 	}
-	d := v.backupFirstOr("etcdadm backup create", backupBeforeVersion, true, fmt.Sprintf("restart the members with etcd %s (%s)", next.to, next.why))
+	if v.spec.WithoutBackup() {
+		return true, nil
+	}
+	d := v.backupFirstOr(v.upgradeCommand()+" --no-backup", backupBeforeVersion, true, fmt.Sprintf("restart the members with etcd %s (%s)", next.to, next.why))
 	return d == nil, d
 }
 

@@ -142,7 +142,7 @@ func (v *view) askHash(reason string) *Decision {
 		}
 	}
 	revision, ok := v.hashRevision()
-	if !ok || v.roster.Running().Mixed() {
+	if run := v.roster.Running(); !ok || run.Mixed() || !run.Low.Has(cluster.HashKV) {
 		return nil
 	}
 	var next *cluster.Seat

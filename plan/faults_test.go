@@ -150,6 +150,9 @@ func (w *world) setSpec(t *testing.T, d *datadriven.TestData, args []string) str
 		s.AutoRecoverAfter, _ = time.ParseDuration(a.Vals[0])
 	}
 	s.PauseBeforeLast = d.HasArg("pause")
+	if d.HasArg("no-backup") {
+		s.NoBackup = s.EtcdVersion.String()
+	}
 	if d.HasArg("accept-outage") {
 		s.AcceptOutage = cluster.Consent(s.EtcdVersion, w.now)
 	}

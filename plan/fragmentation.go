@@ -48,7 +48,7 @@ func defragment(v *view) *Decision {
 
 // fragmented: so much of the voter's database is free that it is worth it.
 func (v *view) fragmented(s cluster.Seat) bool {
-	if s.Host == nil || s.Host.Status == nil {
+	if s.Host == nil || s.Host.Status == nil || s.Host.Status.DBInUse == 0 { // before 3.4 etcd does not tell
 		return false
 	}
 	st := s.Host.Status

@@ -18,7 +18,7 @@ import (
 // upgrade is what a person asks of the version of a running cluster.
 type upgrade struct {
 	queue
-	dryRun, pause, resume, rollback, outage bool
+	dryRun, pause, resume, rollback, outage, noBackup bool
 }
 
 func upgradeCommand() *cobra.Command {
@@ -47,7 +47,7 @@ in again. That takes --accept-outage; --dry-run tells about how long it will be.
 					asked++
 				}
 			}
-			if asked != 1 || (u.pause || u.outage) && len(args) == 0 || u.dryRun && u.resume {
+			if asked != 1 || (u.pause || u.outage || u.noBackup) && len(args) == 0 || u.dryRun && u.resume {
 				return usage("such as etcdadm upgrade 3.7.3", "say one thing: a version, --resume or --rollback")
 			}
 			if err := u.checkOutput(); err != nil {
@@ -68,6 +68,7 @@ in again. That takes --accept-outage; --dry-run tells about how long it will be.
 	c.Flags().BoolVar(&u.dryRun, "dry-run", false, "print the way, and change nothing")
 	c.Flags().BoolVar(&u.pause, "pause-before-last", false, "keep one voter on the old release line until --resume or --rollback")
 	c.Flags().BoolVar(&u.outage, "accept-outage", false, "stop all members for a while, where the version cannot be reached otherwise")
+	c.Flags().BoolVar(&u.noBackup, "no-backup", false, "do not wait for a backup before the first restart, such as while the store takes none")
 	c.Flags().BoolVar(&u.resume, "resume", false, "go on after a pause")
 	c.Flags().BoolVar(&u.rollback, "rollback", false, "go back to the lowest version that a member runs")
 	return c
@@ -163,6 +164,11 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 	}
 	if u.outage {
 		if err := f.AcceptOutage(ctx, to); err != nil {
+			return err
+		}
+	}
+	if u.noBackup {
+		if err := f.NoBackup(ctx, to); err != nil {
 			return err
 		}
 	}

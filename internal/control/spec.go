@@ -35,7 +35,9 @@ type settings struct {
 	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
 	// AcceptOutage is a person's word for an outage on the way to a version.
 	AcceptOutage string `json:"acceptOutage,omitempty"`
-	DeadAfter    string `json:"deadAfter,omitempty"` // Go's notation, and d for days
+	// NoBackup is the version for which a person does without a backup.
+	NoBackup  string `json:"noBackup,omitempty"`
+	DeadAfter string `json:"deadAfter,omitempty"` // Go's notation, and d for days
 	// AutoRecoverAfter is in the same notation.
 	AutoRecoverAfter string            `json:"autoRecoverAfter,omitempty"`
 	Options          map[string]string `json:"options,omitempty"`
@@ -122,7 +124,7 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, malformed(keySettings, adviceSpec, err)
 	}
-	spec.Hosts, spec.Hold, spec.PauseBeforeLast, spec.AcceptOutage, spec.Options = s.Hosts, s.Hold, s.PauseBeforeLast, s.AcceptOutage, s.Options
+	spec.Hosts, spec.Hold, spec.PauseBeforeLast, spec.AcceptOutage, spec.NoBackup, spec.Options = s.Hosts, s.Hold, s.PauseBeforeLast, s.AcceptOutage, s.NoBackup, s.Options
 	if s.DeadAfter != "" {
 		if spec.DeadAfter, err = duration.Parse(s.DeadAfter); err != nil {
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("deadAfter: %w", err))
@@ -133,7 +135,7 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("autoRecoverAfter: %w", err))
 		}
 	}
-	for _, name := range []string{"hosts", "hold", "pauseBeforeLast", "acceptOutage", "deadAfter", "autoRecoverAfter", "options"} {
+	for _, name := range []string{"hosts", "hold", "pauseBeforeLast", "acceptOutage", "noBackup", "deadAfter", "autoRecoverAfter", "options"} {
 		l.raw(name)
 	}
 	return unknownKeys(keySettings, l), nil
@@ -147,7 +149,7 @@ func (f *Folder) WriteSpec(ctx context.Context, spec cluster.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("write the spec: %w", err)
 	}
-	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, PauseBeforeLast: spec.PauseBeforeLast, AcceptOutage: spec.AcceptOutage, Options: spec.Options}
+	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, PauseBeforeLast: spec.PauseBeforeLast, AcceptOutage: spec.AcceptOutage, NoBackup: spec.NoBackup, Options: spec.Options}
 	if spec.AutoRecoverAfter > 0 {
 		s.AutoRecoverAfter = spec.AutoRecoverAfter.String()
 	}
@@ -214,6 +216,17 @@ func (f *Folder) PauseBeforeLast(ctx context.Context, pause bool) error {
 func (f *Folder) AcceptOutage(ctx context.Context, to cluster.Version) error {
 	return f.amendSettings(ctx, "acceptOutage", func(settings) (any, error) {
 		return cluster.Consent(to, time.Now()), nil
+	})
+}
+
+// NoBackup writes down that a person does without a backup before that version. It
+// comes before the version is written.
+func (f *Folder) NoBackup(ctx context.Context, to cluster.Version) error {
+	return f.amendSettings(ctx, "noBackup", func(s settings) (any, error) {
+		if s.NoBackup == to.String() {
+			return nil, errUnchanged
+		}
+		return to.String(), nil
 	})
 }
 

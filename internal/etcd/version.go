@@ -37,7 +37,9 @@ func (c *Client) Agreed(ctx context.Context) (cluster.Agreement, error) {
 	}
 	a := cluster.Agreement{Version: line(said.Cluster)}
 	if server := line(said.Server); !server.AtLeast(3, 5) {
-		a.Auth, err = c.authOn(ctx)
+		if server.AtLeast(3, 4) { // nobody asks of an older one
+			a.Auth, err = c.authOn(ctx)
+		}
 		return a, err // it knows of no downgrades
 	}
 	if data, err = c.fromPeer(ctx, "/downgrade/enabled"); err != nil {

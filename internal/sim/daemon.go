@@ -146,7 +146,7 @@ func (w *World) start(m *machine) *daemon {
 	d.manager, err = manager.New(manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: m.ID(), Endpoint: m.endpoint()}, ClusterName: clusterName,
 		Network: network{d}, Seeds: seeds{w}, Control: folder, Spec: w.static,
-		Catalogue: simCatalogue{d}, BackupInterval: w.every, DrillInterval: w.drills,
+		Catalogue: simCatalogue{d}, BackupInterval: w.every, DrillInterval: w.drills, Upkeep: w.upkeep,
 		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log, Intervals: intervals,
 		Decided: func(_ *cluster.Observation, p plan.Decision) {
 			d.mu.Lock()

@@ -129,6 +129,8 @@ type Options struct {
 	// PruneAfter is how long hosts keep what they set aside of removed members
 	// at least; zero: for ever.
 	PruneAfter time.Duration
+	// Upkeep is what the daemons are told about etcd's own ills.
+	Upkeep cluster.Upkeep
 	// Full makes the timeline show the whole trace.
 	Full bool
 }
@@ -146,6 +148,7 @@ type World struct {
 	static *cluster.Spec
 	every  time.Duration // between backups; zero: none by itself
 	drills time.Duration // between drills; zero: none by itself
+	upkeep cluster.Upkeep
 	began  time.Time
 	chaos  atomic.Pointer[Chaos]
 	// staging is how much longer it takes to make a source ready, in nanoseconds.
@@ -186,7 +189,7 @@ type World struct {
 func New(o Options) *World {
 	w := &World{
 		seed: o.Seed, links: newLinks(o.Seed), cuts: &cuts{cut: map[way]bool{}},
-		store: memory.NewWith(o.Conditions), static: o.Static, every: o.BackupEvery, drills: o.DrillEvery, began: time.Now(),
+		store: memory.NewWith(o.Conditions), static: o.Static, every: o.BackupEvery, drills: o.DrillEvery, upkeep: o.Upkeep, began: time.Now(),
 		backups: map[string]*fakeetcd.Snapshot{}, damaged: map[string]bool{}, origins: map[string]*fakeetcd.Snapshot{}, orders: map[string]order{},
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())

@@ -21,7 +21,7 @@ var commands = map[string]func(c *command) string{
 	"add": addMember, "readd": readd, "promote": promote, "remove": remove, "update": update,
 	"lead": lead, "move-leader": moveLeader, "members": members, "status": status, "identity": identity,
 	"version": version, "put": put, "get": get, "fill": fill,
-	"grant": grant, "keep-alive": keepAlive, "revoke": revoke, "alarm": setAlarm, "new-leader": newLeader,
+	"grant": grant, "keep-alive": keepAlive, "revoke": revoke, "alarm": setAlarm, "compact": compact, "defragment": defragment, "disarm": disarm, "hash": hash, "new-leader": newLeader,
 }
 
 // foundCluster starts h1 … hn as founders: cluster n=3 [args=--flag=value].

@@ -15,7 +15,7 @@ import (
 // in use and at least.
 const (
 	defragTime    = 200 * time.Millisecond
-	defragPerByte = time.Microsecond
+	defragPerByte = 50 * time.Nanosecond
 )
 
 // past is one revision of one key that etcd keeps.

@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Schedules of docs/adr/018-upkeep.md.
+
+// member is the ID of the member that a machine carries.
+func (m *machine) member() cluster.MemberID {
+	s, _ := m.state()
+	return s.Local.Member
+}
+
+// rot damages the data of a machine's member, which serves on.
+func (w *World) rot(m *machine) {
+	s, ok := w.seenOn(m)
+	if !ok {
+		w.violate("no member runs on %s", m.name)
+		return
+	}
+	w.etcd.Rot(s.WithData)
+}
+
+// alarms are those that the members tell of.
+func (w *World) alarms() (out []string) {
+	for _, m := range w.hosts() {
+		if st, err := w.etcd.Member(m.ID()).LocalStatus(w.ctx); err == nil {
+			for _, a := range st.Alarms {
+				if !slices.Contains(out, a) {
+					out = append(out, a)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// TestOddMemberReplaced: the member whose keys are not those of the others is found
+// and replaced, also when it leads raft, and when the leader of the daemons dies
+// over it; the others stay.
+func TestOddMemberReplaced(t *testing.T) {
+	for name, of := range map[string]struct{ leads, killed bool }{
+		"a follower": {}, "raft's leader": {leads: true}, "a leader of the daemons that dies": {killed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, Options{Upkeep: cluster.Upkeep{HashInterval: 5 * time.Minute}}, func(w *World) {
+				w.formed(3, "a", "b", "c")
+				w.run(2 * time.Second)
+				var odd *machine
+				var others []cluster.MemberID
+				for _, m := range w.hosts() {
+					if (m == w.raftLeader()) == of.leads && odd == nil {
+						odd = m
+					} else {
+						others = append(others, m.member())
+					}
+				}
+				was := odd.member()
+				w.rot(odd)
+				if of.killed {
+					w.run(70 * time.Second) // hashes are being taken
+					l := w.leader()
+					w.KillDaemon(l)
+					w.run(20 * time.Second)
+					w.Start(l)
+				}
+				w.Until("the odd member is replaced", 20*time.Minute, func() bool { return odd.member() != was && w.votes(odd) })
+				w.Await(3, soonEnough)
+				for _, m := range w.hosts() {
+					if m != odd && !slices.Contains(others, m.member()) {
+						w.violate("the member of %s was replaced as well", m.name)
+					}
+				}
+				if w.aside(odd) == "" {
+					w.violate("nothing was set aside on %s", odd.name)
+				}
+			})
+		})
+	}
+}
+
+// TestFullDatabaseCured: a database that is full of its past serves again, also when
+// daemons die meanwhile, and no member is taken away beside another one.
+func TestFullDatabaseCured(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		inWorld(t, Options{}, func(w *World) {
+			w.mu.Lock()
+			w.options = []string{"--quota-backend-bytes=400000"}
+			w.mu.Unlock()
+			w.formed(3, "a", "b", "c")
+			w.run(2 * time.Second)
+			hosts := w.hosts()
+			for n := 0; len(w.alarms()) == 0 && n < 3000; n++ {
+				_, _ = w.etcd.Client(hosts[n%3].ID()).Put(w.ctx, "hot", strings.Repeat("x", 1000)) // it is full at some time
+			}
+			if len(w.alarms()) == 0 {
+				w.violate("the database was not filled")
+			}
+			if killed {
+				w.run(4 * time.Second)
+				l := w.leader()
+				w.KillDaemon(l)
+				w.run(5 * time.Second)
+				w.Start(l)
+			}
+			w.Until("there is no alarm", soonEnough, func() bool { return len(w.alarms()) == 0 })
+			before := w.Acked()
+			w.Until("writes are acknowledged", time.Minute, func() bool { return w.Acked() > before+20 })
+			w.Await(3, soonEnough)
+			defragmented := strings.Count(w.Timeline(1<<20), "etcd: defragments")
+			if defragmented < 3 {
+				w.violate("%d members were defragmented", defragmented)
+			}
+		})
+	}
+}
