@@ -27,6 +27,8 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		return refused("host %s has no member to restart", s.Host)
 	case mismatch(op, l) != "":
 		return refused("%s", mismatch(op, l))
+	case s.halt() != nil:
+		return refused("generation %d is halted, to be taken to etcd %s", l.Generation, s.halt().To)
 	case l.Generation < s.floor():
 		return refused("generation %d is refused: this host accepts %d and higher", l.Generation, s.floor())
 	}
