@@ -189,7 +189,8 @@ func sameVoters(a, b []cluster.Member) bool {
 }
 
 // checkStop: a stop by us leaves a quorum if there was one, and there are more
-// than two voters (rule 1). A stop for a higher generation is exempt.
+// than two voters (rule 1). A stop for a higher generation is exempt, and one by a halt
+// that is written down.
 func (w *World) checkStop(d *daemon) {
 	seen := w.etcd.Look()
 	c := &w.check
@@ -201,7 +202,7 @@ func (w *World) checkStop(d *daemon) {
 	}
 	own := seen[at]
 	l := c.lines[own.Cluster]
-	if in := w.recorded(); l == nil || in != nil && in.Generation > l.number {
+	if in := w.recorded(); l == nil || in != nil && in.Generation > l.number || in.Halted() != nil {
 		return
 	}
 	n, up, listed := 0, 0, false

@@ -133,6 +133,9 @@ func (w *World) checkSource(d *daemon, in *cluster.Intent) {
 	case from == nil:
 		w.violate("%s writes generation %d, and nothing was made ready for it", d.id, in.Generation)
 		return
+	case in.Source.Kind == cluster.SourceHalted && in.Halt != nil && in.Halt.ID == in.CommandID && in.Quarantined,
+		in.Halt != nil && in.Halt.Ended != "" && in.CommandID == fmt.Sprintf("back-%d", in.Generation-1):
+		return // nobody queued that: what it has to hold is what was acknowledged, as acknowledged and required see to
 	case !known:
 		w.violate("%s writes generation %d for a command that nobody queued: %s", d.id, in.Generation, in.CommandID)
 		return

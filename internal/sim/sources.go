@@ -49,7 +49,11 @@ func (x simSources) Stage(ctx context.Context, o host.StageOrder, progress func(
 		built.Source.SHA256 = fmt.Sprintf("%064x", mix(uint64(snap.Index)^uint64(snap.Cluster)))
 	}
 	err = x.d.do(kindBuild, o.Token, func() error {
-		data := w.etcd.Restore(snap, o.Token, string(o.Name), o.PeerURLs, src.RevisionTarget)
+		var reader cluster.Version // else the tool is of the line that wrote it
+		if src.Kind == cluster.SourceHalted {
+			reader = o.Version
+		}
+		data := w.etcd.Restore(snap, o.Token, string(o.Name), o.PeerURLs, src.RevisionTarget, reader)
 		built.Member, built.Cluster = data.Member()
 		x.d.m.mu.Lock()
 		defer x.d.m.mu.Unlock()
@@ -82,7 +86,7 @@ func (x simSources) fetch(ctx context.Context, o host.StageOrder) (*fakeetcd.Sna
 			return nil, fmt.Errorf("fetch backup %s: %w: its SHA-256 is another", o.Source.Backup, host.ErrBadSource)
 		}
 		return snap, nil
-	case cluster.SourceSurvivor, cluster.SourceSetAside:
+	case cluster.SourceSurvivor, cluster.SourceSetAside, cluster.SourceHalted:
 		return x.extract(o)
 	}
 	return nil, fmt.Errorf("%w: what is %q", host.ErrBadSource, o.Source.Kind)

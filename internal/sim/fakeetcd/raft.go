@@ -210,6 +210,7 @@ func (p *Proc) applyEntry(e *raftpb.Entry) {
 	}
 	if o.Kind == opRestore {
 		p.st.load(p.net.snapshots[o.Snapshot], o.Revision)
+		p.st.unmark(o.Version)
 		p.grow(e.GetIndex())
 		return
 	}

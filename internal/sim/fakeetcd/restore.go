@@ -88,6 +88,7 @@ func (n *Net) Extract(d *Data) *Snapshot {
 		}
 		if o.Kind == opRestore {
 			st.load(n.snapshots[o.Snapshot], o.Revision)
+			st.unmark(o.Version)
 			continue
 		}
 		_, _ = st.apply(o) // a refusal was the caller's
@@ -108,7 +109,7 @@ func (n *Net) End(d *Data) (term, index, commit uint64) {
 //
 // What the real tool puts into a raft snapshot is an entry here, so that
 // learners get it with the log.
-func (n *Net) Restore(s *Snapshot, token, name string, peerURLs []string, target int64) *Data {
+func (n *Net) Restore(s *Snapshot, token, name string, peerURLs []string, target int64, reader cluster.Version) *Data {
 	own := cluster.Member{Name: name, PeerURLs: slices.Sorted(slices.Values(peerURLs))}
 	ids, id := etcd.MemberIDs(token, []cluster.Member{own})
 	own.ID = ids[0]
@@ -120,7 +121,7 @@ func (n *Net) Restore(s *Snapshot, token, name string, peerURLs []string, target
 	if err != nil {
 		panic(fmt.Sprintf("fakeetcd: marshal a configuration change: %v", err))
 	}
-	load := op{Kind: opRestore, Snapshot: s.number, Revision: target}
+	load := op{Kind: opRestore, Snapshot: s.number, Revision: target, Version: reader}
 	return &Data{
 		member: own.ID, cluster: id,
 		entries: []*raftpb.Entry{
@@ -128,5 +129,13 @@ func (n *Net) Restore(s *Snapshot, token, name string, peerURLs []string, target
 			{Type: raftpb.EntryNormal.Enum(), Term: new(uint64(1)), Index: new(uint64(2)), Data: load.marshal()},
 		},
 		hard: &raftpb.HardState{Term: new(uint64(1)), Vote: new(uint64(own.ID)), Commit: new(uint64(2))},
+	}
+}
+
+// unmark takes out of restored data what says that it is of a later line than the
+// release that is to read it; zero: it is left as it is.
+func (s *state) unmark(reader cluster.Version) {
+	if !reader.IsZero() && older(reader, s.version) {
+		s.version, s.down = cluster.Version{}, cluster.Version{}
 	}
 }
