@@ -32,7 +32,7 @@ func (c *Client) CountKeys(ctx context.Context, revision int64) (int64, error) {
 }
 
 // DefragTimeout ends Defragment by the size of what is in use: writing it anew
-// takes about ten seconds a gigabyte on a fast disk, and a slow one writes five
+// took 41 seconds for 761 MB on a busy disk (3.6.16), and a slow one writes five
 // megabytes a second. It goes on in the member when nobody waits for it.
 func DefragTimeout(inUse int64) time.Duration {
 	return time.Minute + time.Duration(inUse/(5<<20))*time.Second
