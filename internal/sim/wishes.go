@@ -88,6 +88,9 @@ func (g *generator) askFor(v cluster.Version, pause bool) {
 	}
 	g.wishes.asked++
 	g.spec.EtcdVersion, g.spec.PauseBeforeLast = v, pause
+	if g.wishes.next().chance(0.5) { // and takes an outage for it
+		g.spec.AcceptOutage = cluster.Consent(v, time.Now())
+	}
 	if pause {
 		g.w.tracef("", "the last member is to wait")
 	}
