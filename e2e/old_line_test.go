@@ -113,8 +113,7 @@ func TestOldSecondVoterComesLate(t *testing.T) {
 			}
 			return errors.New("nobody is to be added yet")
 		})
-		c.host(ended).crash()
-		w.waitFor(1)
+		c.host(ended).crash() // no write may be acknowledged from here on
 		c.host(ended).start()
 		c.voters(90*time.Second, 1, 2, 3)
 		w.check()

@@ -122,6 +122,10 @@ func (b Backup) Doubt() string {
 	return ""
 }
 
+// Proven reports whether the last look at the backup ended well, and its snapshot
+// is still there, as long as it was.
+func (b Backup) Proven() bool { return b.Manifest.Proven() && !errors.Is(b.Err, ErrDamaged) }
+
 // List gives the backups, newest first, by one listing of the store.
 func (c *Catalogue) List(ctx context.Context) ([]Entry, error) {
 	l, err := c.Scan(ctx)
@@ -221,8 +225,12 @@ func (c *Catalogue) describe(ctx context.Context, e Entry) (Backup, error) {
 		return Backup{}, err
 	default:
 		b.Manifest = &m
-		if m.File != "" && m.File != b.File {
+		switch {
+		case m.File == "" || b.File == "": // or there is none at all, whatever the manifest says
+		case m.File != b.File:
 			b.File, b.Encoding, b.Size = m.File, m.Encoding, m.Stored.Size // there is another one in its folder
+		case !m.Stored.IsZero() && m.Stored.Size != b.Size:
+			b.Err = errors.Join(b.Err, fmt.Errorf("%w: %s has %d bytes in the store, the manifest says %d", ErrDamaged, b.File, b.Size, m.Stored.Size))
 		}
 	}
 	return b, nil

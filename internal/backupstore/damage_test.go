@@ -391,3 +391,46 @@ func TestDownload(t *testing.T) {
 		t.Errorf("left %v, %v", entries, err)
 	}
 }
+
+// A proof is of what the store had then: of a snapshot that is shorter by now, or
+// gone, the list says so before anybody reads it, and it keeps no other backup from
+// being the newest that is proven.
+func TestProofOfWhatIsGone(t *testing.T) {
+	for what, change := range map[string]func(*memory.Store, string) error{
+		"cut": func(s *memory.Store, key string) error {
+			put(t, s, key, []byte("cut"))
+			return nil
+		},
+		"removed": func(s *memory.Store, key string) error { return s.Delete(t.Context(), key) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			store := memory.New()
+			c := New(store)
+			req, _ := request(t, encodings[0])
+			b := write(t, c, req, snapshotOf(1<<10, 1))
+			if err := c.Record(t.Context(), b.Name, backup.Verification{OK: true}); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := c.Get(t.Context(), b.Name); err != nil || b.Err != nil || !b.Proven() || b.Doubt() != "" {
+				t.Fatalf("whole: %+v, %v", b, err)
+			}
+			if err := change(store, key(b.Name, b.File)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.Get(t.Context(), b.Name)
+			if err != nil || !errors.Is(got.Err, ErrDamaged) || got.Proven() || got.Doubt() == "" || (got.File == "") != (what == "removed") {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if _, err := c.Open(t.Context(), b.Name, Identities{}); what == "removed" && !errors.Is(err, ErrDamaged) {
+				t.Errorf("open: %v", err)
+			}
+			if err := c.look(t.Context(), []Entry{got.Entry}, func(_ Entry, _ string, proven bool) {
+				if proven {
+					t.Error("it is proven when backups are pruned")
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

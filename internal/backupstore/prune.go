@@ -51,9 +51,9 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 		}
 	}
 	newestProven := -1
-	if err := c.look(ctx, leaving, func(e Entry, m *backup.Manifest) {
+	if err := c.look(ctx, leaving, func(e Entry, pinned string, proven bool) {
 		i := at[e.Name]
-		all[i].Pinned, all[i].Proven = m.Pinned, m.Proven()
+		all[i].Pinned, all[i].Proven = pinned, proven
 		if all[i].Proven && (newestProven < 0 || i < newestProven) {
 			newestProven = i
 		}
@@ -63,9 +63,9 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 	// A proven one may go only if a newer one is proven as well. Entries are
 	// sorted newest first, and it is seldom far from there.
 	for i, done := 0, false; i < newestProven && !done; i += together {
-		err := c.look(ctx, entries[i:min(i+together, newestProven)], func(e Entry, m *backup.Manifest) {
-			all[at[e.Name]].Proven = m.Proven()
-			done = done || m.Proven() && !e.Name.Time().After(now)
+		err := c.look(ctx, entries[i:min(i+together, newestProven)], func(e Entry, _ string, proven bool) {
+			all[at[e.Name]].Proven = proven
+			done = done || proven && !e.Name.Time().After(now)
 		})
 		if err != nil {
 			return nil, err
@@ -77,18 +77,18 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 // look reads the manifests of entries that have one, and then calls a function
 // with each. A backup whose manifest cannot be understood counts as pinned: it
 // may be of a later release, and say so itself.
-func (c *Catalogue) look(ctx context.Context, entries []Entry, found func(Entry, *backup.Manifest)) error {
+func (c *Catalogue) look(ctx context.Context, entries []Entry, found func(e Entry, pinned string, proven bool)) error {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return !e.HasManifest })
 	backups, err := c.Describe(ctx, entries)
 	if err != nil {
 		return err
 	}
 	for _, b := range backups {
-		m := b.Manifest
-		if m == nil {
-			m = &backup.Manifest{Pinned: "its manifest cannot be read"}
+		pinned := "its manifest cannot be read"
+		if b.Manifest != nil {
+			pinned = b.Manifest.Pinned
 		}
-		found(b.Entry, m)
+		found(b.Entry, pinned, b.Proven())
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func listedAs(x backupstore.Backup) listedBackup {
 	row.AtLeast = row.Revision > 0 && !exact
 	if m := x.Manifest; m != nil {
 		row.Reason, row.Pinned = string(m.Reason), m.Pinned
-		if m.Proven() {
+		if x.Proven() {
 			row.Proven = string(m.Verifications[len(m.Verifications)-1].Depth)
 		}
 	}

@@ -158,6 +158,7 @@ func TestRestoreWithoutSnapshot(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, fixtureBackup, "etcd.backup.gz")); err != nil {
 		t.Fatal(err)
 	}
+	inStore(t, dir, fixtureBackup, backup.FileManifest, `{"format":1,"file":"etcd.backup.gz","etcdVersion":"3.5.35"}`) // it does not make one
 	if s := etcdadm(t, "restore", fixtureBackup, "--store", url, "--yes", "--accept-damage"); s.code != ExitUnsafe || !strings.Contains(s.errs, "no snapshot in its folder") {
 		t.Errorf("%+v", s)
 	}

@@ -58,7 +58,7 @@ func (v *catalogueView) Proven(ctx context.Context) (cluster.Backup, bool, error
 			return cluster.Backup{}, false, err
 		}
 		for _, b := range described {
-			if b.Manifest.Proven() {
+			if b.Proven() {
 				return asBackup(b), true, nil
 			}
 		}
@@ -101,7 +101,7 @@ func asBackup(b backupstore.Backup) cluster.Backup {
 	if m := b.Manifest; m != nil {
 		out.Cluster, out.Term, out.Index = m.ClusterID, m.Position.Term, m.Position.Index
 		out.Revision, _ = m.Revision()
-		out.Bytes, out.Reason, out.Proven = m.Snapshot.Size, string(m.Reason), m.Proven()
+		out.Bytes, out.Reason, out.Proven = m.Snapshot.Size, string(m.Reason), b.Proven()
 		for _, v := range m.Verifications {
 			if v.Depth == backup.DepthDrilled && v.OK {
 				out.Drilled = v.At

@@ -150,7 +150,8 @@ func applyRest(ctx context.Context, r *remains, s *site, rel release.Release) (s
 	}
 	// It is to apply what it has, not to look for others: the first election
 	// lies beyond the time that this takes.
-	srv, err := startServer(rel, s, data, "--heartbeat-interval=500", "--election-timeout=50000", "--snapshot-count=1")
+	flags := []string{"--heartbeat-interval=500", "--election-timeout=50000", "--snapshot-count=1"}
+	srv, err := startServer(rel, s, data, append(flags, learnersFlag(rel)...)...)
 	if err != nil {
 		return "", err
 	}
@@ -173,6 +174,17 @@ func applyRest(ctx context.Context, r *remains, s *site, rel release.Release) (s
 		return "", fmt.Errorf("the throw-away etcd stopped at entry %d before %d", h.consistentIndex, r.Last.Index)
 	}
 	return db, nil
+}
+
+// learnersFlag has etcd accept as many learners as the member did: it judges the
+// changes of membership in the log anew, and one that it refuses, though members
+// began on it, ends it at the next entry about that member. Source: etcd's
+// RaftCluster.ValidateConfigurationChange, which is asked while entries are applied.
+func learnersFlag(r release.Release) []string {
+	if v, err := cluster.ParseVersion(r.Version); err == nil && v.Has(cluster.MaxLearnersFlag) {
+		return []string{fmt.Sprintf("%s=%d", cluster.MaxLearnersFlag, v.MaxLearners())}
+	}
+	return nil
 }
 
 // newestSnapshot is the highest index of raft's snapshots in a directory.
