@@ -169,6 +169,9 @@ func (v *view) noMembers() *Decision {
 	if b := v.obs.Backups.Newest; len(b) > 0 {
 		command = "etcdadm restore " + b[0].Name
 		newest = fmt.Sprintf("; the newest backup is %s, of revision %d, taken at %s", b[0].Name, b[0].Revision, b[0].At.UTC().Format(time.RFC3339))
+		if b[0].Reason == backupBeforeRestore {
+			newest += ", just before a restore: it holds what was given up then, and etcdadm backup list has the others"
+		}
 	}
 	return wait(false, "no-members", command, "etcd has 0 members registered; must issue restore-backup command to proceed (none of the hosts that carried this cluster holds data of it any more%s)", newest)
 }

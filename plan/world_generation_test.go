@@ -64,6 +64,9 @@ func (w *world) addBackup(d *datadriven.TestData) string {
 	b := cluster.Backup{Name: d.CmdArgs[0].Key, At: w.now, Version: cluster.MustVersion(d.CmdArgs[1].Key), Revision: 1000, SHA256: "digest-" + d.CmdArgs[0].Key}
 	b.Encrypted = d.HasArg("encrypted")
 	for _, a := range d.CmdArgs {
+		if a.Key == "reason" {
+			b.Reason = a.Vals[0]
+		}
 		if a.Key == "mib" {
 			mib, _ := strconv.ParseInt(a.Vals[0], 10, 64)
 			b.Bytes = mib << 20
