@@ -16,7 +16,9 @@ import (
 
 var v36 = cluster.MustVersion(testetcd.V36)
 
-func has(lines []string, words string) bool { return strings.Contains(strings.Join(lines, "\n"), words) }
+func has(lines []string, words string) bool {
+	return strings.Contains(strings.Join(lines, "\n"), words)
+}
 
 // What is missing is said, and nothing is done before it is there.
 func TestLookSaysWhatIsMissing(t *testing.T) {
