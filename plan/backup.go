@@ -62,10 +62,18 @@ func backUp(v *view) *Decision {
 			return nil
 		}
 	}
-	if age := v.obs.At.Sub(last); age < every {
+	if age := v.obs.At.Sub(last); age < every && (age < backupFresh || !v.unsaved(last)) {
 		return v.tryOut()
 	}
 	return v.takeBackup("", backupPeriodic)
+}
+
+// unsaved: the generation was made from data, and no backup has been taken since.
+// The newest one is then of what was given up, and after a loss it is the first
+// that somebody would take.
+func (v *view) unsaved(last time.Time) bool {
+	in := v.intent
+	return in != nil && in.State == cluster.IntentFounded && in.Source.FromData() && !in.Quarantined && last.Before(time.Unix(0, in.Timestamp))
 }
 
 // tryOut has the newest backup restored into an etcd that is thrown away, when

@@ -55,6 +55,10 @@ func judge(err error) remote.Verdict {
 		switch {
 		case r.code == "ConditionalRequestConflict" || r.code == "OperationAborted":
 			return remote.Again // another write was under way, and this one was not made
+		case r.code == "ExistingObjectIsDirectory":
+			// Gateways over directories say so of a key whose folder somebody empties
+			// at the same time. One that is a folder for good is told after the tries.
+			return remote.Again
 		case r.code == "NotImplemented":
 			return remote.Final
 		case r.code == "RequestTimeout", r.code == "SlowDown", r.status/100 == 2: // the last is an answer that broke off
