@@ -259,17 +259,24 @@ func TestVerifyNonsense(t *testing.T) {
 	file := snapshotOf(t, testetcd.V37)
 	good, err := os.ReadFile(file)
 	must(t, err)
-	pages := slices.Clone(good[:len(good)-32])
-	for i := 2 * 4096; i < len(pages); i += 512 {
-		pages[i+rand.IntN(512)] ^= byte(1 + rand.IntN(255))
+	pages, flipped := slices.Clone(good[:len(good)-32]), slices.Clone(good[:len(good)-32])
+	for i := 2 * 4096; i < len(pages); i += 4096 {
+		copy(pages[i+8:], "\xff\xff\xff\xff") // kind and number of entries
+	}
+	for i := 2 * 4096; i < len(flipped); i += 512 {
+		flipped[i+rand.IntN(512)] ^= byte(1 + rand.IntN(255))
 	}
 	for name, db := range map[string][]byte{
-		"zeros": make([]byte, 1<<16), "half": good[:len(good)/2/4096*4096], "pages": pages, "first pages": good[:3*4096],
+		"zeros": make([]byte, 1<<16), "half": good[:len(good)/2/4096*4096], "pages": pages, "flipped": flipped, "first pages": good[:3*4096],
 	} {
 		path := filepath.Join(t.TempDir(), "snapshot")
 		must(t, os.WriteFile(path, db, 0o600))
 		must(t, appendHash(within(t), path))
-		if info, err := Verify(within(t), path); !errors.Is(err, ErrDamaged) {
+		info, err := Verify(within(t), path)
+		if name == "flipped" && err == nil { // what was hit is read by nobody, or is in values
+			continue
+		}
+		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %+v %v", name, info, err)
 		}
 	}
