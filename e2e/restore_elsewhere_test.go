@@ -137,6 +137,9 @@ func TestRestoreIsUndone(t *testing.T) {
 	if len(aside) != 1 {
 		t.Fatalf("host %d shows as set aside: %+v", leader.n, aside)
 	}
+	if r := c.etcdadm("restore", "--undo", "--from", string(leader.id()), "--dir", aside[0].Dir, "--data-dir="+leader.dir); r.code != cli.ExitUnsafe || !strings.Contains(r.stderr, "log ends at term") {
+		t.Errorf("what it drops is not told: %s", r)
+	}
 	if r := c.etcdadm("restore", "--undo", "--from", string(leader.id()), "--dir", aside[0].Dir, "--store", c.storeURL(), "--yes", "--wait", "100s"); r.code != cli.ExitOK {
 		t.Fatalf("%s", r)
 	}

@@ -102,7 +102,7 @@ func restoreCommand() *cobra.Command {
 	var q queue
 	var members int
 	var version, from, dir string
-	var noBackup, undo, acceptDamage bool
+	var noBackup, undo, acceptDamage, acceptOlder bool
 	c := &cobra.Command{
 		Use:   "restore NAME | restore --undo --from HOST --dir DIRECTORY",
 		Short: "Make the cluster what it was in a backup, or before it was restored",
@@ -147,12 +147,20 @@ was written since the backup is not in it. Data is set aside, and
 					return usage("etcdadm status shows it", "--dir %q is not the name of a directory that was set aside", dir)
 				}
 			}
+			var back undoing
+			if undo {
+				back = q.undo(ctx, from, dir)
+				back.tell(c.ErrOrStderr())
+			}
 			if !q.yes {
 				warnRestore(c.ErrOrStderr(), o, what)
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
 			}
 			if c.Flags().Changed("members") && members < 1 {
 				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", members)
+			}
+			if err := back.refuse(); err != nil && !acceptOlder {
+				return err
 			}
 			count, err := askForMembers(ctx, f, members)
 			if err != nil {
@@ -187,6 +195,7 @@ was written since the backup is not in it. Data is set aside, and
 	c.Flags().StringVar(&version, "to-version", "", "etcd version of the restored cluster")
 	c.Flags().BoolVar(&noBackup, "no-backup", false, "do not back up the running cluster before")
 	c.Flags().BoolVar(&acceptDamage, "accept-damage", false, "also from a backup that backup list calls BAD; its snapshot is held against its own checksum before anything is touched")
+	c.Flags().BoolVar(&acceptOlder, "accept-older", false, "with --undo: also where another host set aside data of the same cluster that goes further")
 	c.Flags().BoolVar(&undo, "undo", false, "go back to data that was set aside; what was written since is not in it")
 	c.Flags().StringVar(&from, "from", "", "with --undo: the host that set it aside")
 	c.Flags().StringVar(&dir, "dir", "", "with --undo: the directory, as etcdadm status shows it")

@@ -51,21 +51,7 @@ func (q *queue) survivors(ctx context.Context) (survivors, error) {
 	if err != nil {
 		return out, err
 	}
-	var mu sync.Mutex // guards out
-	var all sync.WaitGroup
-	for _, at := range report.Contacts {
-		all.Go(func() {
-			end, err := conn.LogEnd(ctx, at)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				out.Unseen = append(out.Unseen, at.Host)
-				return
-			}
-			out.Hosts = append(out.Hosts, end)
-		})
-	}
-	all.Wait()
+	out.Hosts, out.Unseen = logEnds(ctx, conn, report.Contacts)
 	out.judge()
 	if o := report.Observation; o != nil {
 		roster, ok := o.Roster()
@@ -77,6 +63,28 @@ func (q *queue) survivors(ctx context.Context) (survivors, error) {
 		}
 	}
 	return out, nil
+}
+
+// logEnds asks daemons what they hold, and names those that do not answer.
+func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Contact) (ends []console.LogEnd, unseen []cluster.HostID) {
+	var mu sync.Mutex // guards the results
+	var all sync.WaitGroup
+	for _, at := range contacts {
+		all.Go(func() {
+			end, err := conn.LogEnd(ctx, at)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				unseen = append(unseen, at.Host)
+				return
+			}
+			ends = append(ends, end)
+		})
+	}
+	all.Wait()
+	slices.SortFunc(ends, func(a, b console.LogEnd) int { return cmp.Compare(a.Host, b.Host) })
+	slices.Sort(unseen)
+	return ends, unseen
 }
 
 // judge finds who is furthest, and who is missing.

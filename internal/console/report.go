@@ -52,6 +52,8 @@ type LogEnd struct {
 	// Highest is what the host remembers, of whatever member it had.
 	Highest cluster.Progress `json:"highest,omitzero"`
 	Intent  *cluster.Intent  `json:"intent,omitempty"`
+	// SetAside is what the host gave up, with the end of each log that can be read.
+	SetAside []cluster.SetAside `json:"setAside,omitempty"`
 }
 
 // Forgot is what became of a host that a daemon was asked to forget.

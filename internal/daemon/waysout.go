@@ -10,6 +10,7 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/manager"
+	"etcdadm.io/internal/snapshot"
 )
 
 // forget drops a host out of what this daemon knows, and out of the store's
@@ -134,5 +135,25 @@ func (d *daemon) logEnd(ctx context.Context) console.LogEnd {
 	l := s.Local
 	out.Generation, out.Cluster, out.Member, out.State, out.HasData = l.Generation, l.Cluster, l.Member, l.State, l.HasData
 	out.Runs, out.Log, out.Highest, out.Intent = s.Process.Runs(), s.Log, s.Highest, s.Intent
+	for _, a := range s.SetAside {
+		if a.Log == (cluster.Progress{}) && a.Cluster != 0 {
+			a.Log = d.asideEnd(ctx, a.Name())
+		}
+		out.SetAside = append(out.SetAside, a)
+	}
 	return out
+}
+
+// asideEnd is how far the log of what was set aside goes; zero: it cannot be read.
+func (d *daemon) asideEnd(ctx context.Context, name string) cluster.Progress {
+	dir, err := d.disk.AsideDir(name)
+	if err != nil {
+		return cluster.Progress{}
+	}
+	at, err := new(snapshot.LogEnds).Of(ctx, dir)
+	if err != nil {
+		d.log.Info("cannot read how far the log of what was set aside goes", "dir", name, "err", err)
+		return cluster.Progress{}
+	}
+	return cluster.Progress{Term: at.Term, Index: at.Index}
 }

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+)
+
+// undoing is what is known of the directory that an undo would go back to.
+type undoing struct {
+	host cluster.HostID
+	aside,
+	// further is of the same cluster and goes furthest of those that go further,
+	// on host at; no Dir: there is none.
+	further cluster.SetAside
+	at cluster.HostID
+	// known: the host told of the directory, and how far its log goes.
+	known  bool
+	unseen []cluster.HostID
+}
+
+// findUndo compares the directory with what every host set aside of that cluster:
+// what members of one cluster have in their logs compares by term and index, and
+// whatever goes further may have been acknowledged (SAFETY.md, rule 26).
+func findUndo(ends []console.LogEnd, unseen []cluster.HostID, from cluster.HostID, dir string) undoing {
+	u := undoing{host: from, unseen: unseen}
+	for _, h := range ends {
+		for _, a := range h.SetAside {
+			if h.Host == from && a.Name() == filepath.Base(dir) {
+				u.aside, u.known = a, a.Log != (cluster.Progress{})
+			}
+		}
+	}
+	if !u.known {
+		return u
+	}
+	best := u.aside.Log
+	for _, h := range ends {
+		for _, a := range h.SetAside {
+			if a.Cluster == u.aside.Cluster && best.Before(a.Log) {
+				best, u.further, u.at = a.Log, a, h.Host
+			}
+		}
+	}
+	return u
+}
+
+// tell says what an undo from there drops.
+func (u undoing) tell(w io.Writer) {
+	switch {
+	case !u.known:
+		fmt.Fprintf(w, "nobody could tell how far the log of that directory goes, so it is not known whether another host set aside data that goes further\n")
+	case u.further.Dir != "":
+		fmt.Fprintf(w, "host %s set aside data of the same cluster that goes further: its log ends at term %d, index %d, and that of host %s at term %d, index %d; writes in between are dropped, and clients may have been told that they are kept\n",
+			u.at, u.further.Log.Term, u.further.Log.Index, u.host, u.aside.Log.Term, u.aside.Log.Index)
+	default:
+		fmt.Fprintf(w, "its log ends at term %d, index %d; no host in sight set aside data of that cluster that goes further\n", u.aside.Log.Term, u.aside.Log.Index)
+	}
+	if len(u.unseen) > 0 {
+		fmt.Fprintf(w, "not heard: %s; what they set aside may go further\n", join(u.unseen))
+	}
+}
+
+// refuse is the error of an undo that would drop what another host has.
+func (u undoing) refuse() error {
+	if u.further.Dir == "" {
+		return nil
+	}
+	return &Failure{
+		Code:   ExitUnsafe,
+		Err:    errors.New("nothing was queued: another host set aside data that goes further"),
+		Advice: fmt.Sprintf("etcdadm restore --undo --from %s --dir %s --yes; --accept-older takes the older one all the same", u.at, u.further.Name()),
+	}
+}
+
+// undo asks every daemon that is known.
+func (q *queue) undo(ctx context.Context, from, dir string) undoing {
+	if q.dataDir == "" && len(q.endpoints) == 0 {
+		return undoing{host: cluster.HostID(from)}
+	}
+	conn, err := q.open()
+	if err != nil {
+		return undoing{host: cluster.HostID(from)}
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	report, err := noCluster(conn.Status(ctx))
+	if err != nil {
+		return undoing{host: cluster.HostID(from)}
+	}
+	ends, unseen := logEnds(ctx, conn, report.Contacts)
+	return findUndo(ends, unseen, cluster.HostID(from), dir)
+}
