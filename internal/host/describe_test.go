@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 func TestAgesAreOfOneMoment(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newMachine(t)
-		var began time.Time
+		var began moment
 		d := m.boot(func(_ *session, o *host.Options) {
 			o.Process = timedProcess{o.Process, &began}
 			o.Sources = received{at: &began, after: 80 * time.Millisecond}
@@ -23,7 +24,7 @@ func TestAgesAreOfOneMoment(t *testing.T) {
 		m.joined()
 		d.must(1, prepareOp)
 		d.must(1, joinOp(9))
-		began = time.Now()
+		began.set(time.Now())
 		m.etcd.mu.Lock()
 		m.etcd.silent = true
 		m.etcd.mu.Unlock()
@@ -35,15 +36,27 @@ func TestAgesAreOfOneMoment(t *testing.T) {
 	})
 }
 
+// moment is a time that the test sets while the daemon runs.
+type moment struct{ at atomic.Pointer[time.Time] }
+
+func (m *moment) set(t time.Time) { m.at.Store(&t) }
+
+func (m *moment) get() (t time.Time) {
+	if at := m.at.Load(); at != nil {
+		t = *at
+	}
+	return t
+}
+
 type timedProcess struct {
 	host.Process
-	began *time.Time
+	began *moment
 }
 
 func (p timedProcess) Status() cluster.Process {
 	out := p.Process.Status()
 	if out.State == cluster.ProcessRunning {
-		out.Uptime = time.Since(*p.began)
+		out.Uptime = time.Since(p.began.get())
 	}
 	return out
 }
@@ -51,9 +64,9 @@ func (p timedProcess) Status() cluster.Process {
 // received is a source of one fact.
 type received struct {
 	host.Sources
-	at    *time.Time
+	at    *moment
 	after time.Duration
 }
 
-func (r received) Received(string) time.Duration { return time.Since(*r.at) - r.after }
+func (r received) Received(string) time.Duration { return time.Since(r.at.get()) - r.after }
 func (received) Room() int64                     { return 0 }

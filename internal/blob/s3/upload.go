@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -86,28 +87,44 @@ func (s *Store) sendParts(ctx context.Context, name string, id *string, first []
 	return parts, err
 }
 
-// aborts is how often an upload is given up at most: a part that was on its way
-// can arrive after an abort and stay behind, so it is looked whether any did.
-const aborts = 3
+// An upload is given up several times: a part that was on its way can arrive after an abort, and bring it back. Source: the S3
+// API's page about AbortMultipartUpload. It is looked whether one did, at once and a moment later.
+const (
+	aborts    = 4
+	partsLand = 250 * time.Millisecond
+)
 
 // abort gives up an upload, also when ctx has ended. It may fail, and then the bucket's lifecycle rule is what removes the parts;
-// the caller has an error of its own to tell. Source of the repetition: the S3 API's page about AbortMultipartUpload.
+// the caller has an error of its own to tell.
 func (s *Store) abort(ctx context.Context, name string, id *string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
-	for range aborts {
-		_, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
-			_, err := client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
-			return err
-		})
-		if err != nil && !noUpload(err) {
-			return
+	gone := 0
+	for try := 0; try < aborts && gone < 2; try++ {
+		if gone == 0 {
+			if _, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
+				_, err := client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
+				return err
+			}); err != nil && !noUpload(err) {
+				return
+			}
+		} else {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(partsLand):
+			}
 		}
-		if _, err = s.try(ctx, func(ctx context.Context, client *s3.Client) error {
+		switch _, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
 			_, err := client.ListParts(ctx, &s3.ListPartsInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
 			return err
-		}); err != nil { // it is gone, or nobody can tell
-			return
+		}); {
+		case err == nil:
+			gone = 0
+		case noUpload(err):
+			gone++
+		default:
+			return // nobody can tell
 		}
 	}
 }
