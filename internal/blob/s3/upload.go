@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/aws/smithy-go"
 
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/remote"
 )
 
@@ -105,7 +105,7 @@ func (s *Store) abort(ctx context.Context, name string, id *string) {
 			if _, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
 				_, err := client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
 				return err
-			}); err != nil && !noUpload(err) {
+			}); err != nil && !errors.Is(err, blob.ErrNotFound) {
 				return
 			}
 		} else {
@@ -121,16 +121,10 @@ func (s *Store) abort(ctx context.Context, name string, id *string) {
 		}); {
 		case err == nil:
 			gone = 0
-		case noUpload(err):
+		case errors.Is(err, blob.ErrNotFound):
 			gone++
 		default:
 			return // nobody can tell
 		}
 	}
-}
-
-// noUpload: the store knows no such upload, or none any more.
-func noUpload(err error) bool {
-	var api smithy.APIError
-	return errors.As(err, &api) && api.ErrorCode() == "NoSuchUpload"
 }
