@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -62,9 +63,7 @@ func authOfLearner(t *testing.T, version string, args []string) {
 		t.Errorf("the learner names the voters %v, %v", voters, err)
 	}
 
-	if _, err := drive(t, c, 1, "root", "secret").Status(ctx); !errors.Is(err, etcd.ErrLearner) {
-		t.Errorf("status of a learner without voters: %v, want %v", err, etcd.ErrLearner)
-	}
+	authReaches(ctx, t, drive(t, c, 1, "root", "secret"))
 	if s, err := driveLearner(t, c, 1, "root", "guess").Status(ctx); err != nil || !s.Auth {
 		t.Errorf("status of a learner with a wrong password: %+v, %v", s, err)
 	}
@@ -101,6 +100,18 @@ func authOfLearner(t *testing.T, version string, args []string) {
 			err = errors.New("it is no healthy voter")
 		}
 		return err
+	})
+}
+
+// authReaches waits until a learner has heard that auth is on, which a driver
+// that knows no voters is refused by: before that it serves anybody.
+func authReaches(ctx context.Context, t *testing.T, learner *etcd.Client) {
+	t.Helper()
+	until(t, 20*time.Second, "auth on the learner", func() error {
+		if _, err := learner.Status(ctx); !errors.Is(err, etcd.ErrLearner) {
+			return fmt.Errorf("status of a learner without voters: %w, want %w", err, etcd.ErrLearner)
+		}
+		return nil
 	})
 }
 
@@ -144,6 +155,16 @@ func TestLearnersPasswordStaysEncrypted(t *testing.T) {
 	anonymous := c.ClientTLS()
 	anonymous.Certificates = nil // its name would say who this is
 	voter := c.Members[0].ClientURL
+	alone, err := etcd.New(etcd.Config{
+		Endpoints:  []string{c.Members[i].ClientURL},
+		TLS:        anonymous,
+		Credential: func(context.Context) (string, string, error) { return "root", "secret", nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	authReaches(ctx, t, alone)
 	d, err := etcd.New(etcd.Config{
 		Endpoints:  []string{c.Members[i].ClientURL},
 		TLS:        anonymous,
