@@ -16,16 +16,16 @@ import (
 	"etcdadm.io/internal/cli"
 )
 
-// history is what all clients of a test have seen of keys that are written one at
+// revisions is what all clients of a test have seen of keys that are written one at
 // a time, by revision. A revision is one write for ever: a client that saw one
 // which a restore dropped must never see another in its place.
-type history struct {
+type revisions struct {
 	t    *testing.T
 	mu   sync.Mutex // guards seen
 	seen map[int64]string
 }
 
-func (h *history) saw(revision int64, key, value string) {
+func (h *revisions) saw(revision int64, key, value string) {
 	is := key + " is " + value
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,7 +40,7 @@ func (h *history) saw(revision int64, key, value string) {
 type mirror struct {
 	client  *clientv3.Client
 	prefix  string
-	history *history
+	history *revisions
 
 	lists     atomic.Int64
 	compacted atomic.Int64 // watches that ended so
@@ -154,7 +154,7 @@ func (c *testCluster) during(run func(ctx context.Context, client *clientv3.Clie
 }
 
 // rewrites writes a few keys again and again, each time with another value.
-func rewrites(h *history, prefix string) func(context.Context, *clientv3.Client) {
+func rewrites(h *revisions, prefix string) func(context.Context, *clientv3.Client) {
 	return func(ctx context.Context, client *clientv3.Client) {
 		for n := 0; ctx.Err() == nil; n++ {
 			key, value := fmt.Sprintf("%s%02d", prefix, n%40), fmt.Sprintf("%d at %d", n, time.Now().UnixNano())
@@ -236,7 +236,7 @@ func TestClientsAcrossARestore(t *testing.T) {
 	t.Parallel()
 	const ttl = 20
 	c := formed(t, 3, options{})
-	h := &history{t: t, seen: map[int64]string{}}
+	h := &revisions{t: t, seen: map[int64]string{}}
 	mirrors := make([]*mirror, 3)
 	for i := range mirrors {
 		mirrors[i] = &mirror{prefix: "m/", history: h}

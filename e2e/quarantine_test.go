@@ -47,7 +47,7 @@ func TestOverALine(t *testing.T) {
 	t.Parallel()
 	c := only(t, 3, options{}, testetcd.V34, testetcd.V36)
 	w := c.write()
-	h := &history{t: t, seen: map[int64]string{}}
+	h := &revisions{t: t, seen: map[int64]string{}}
 	m := &mirror{prefix: "m/", history: h}
 	c.during(func(ctx context.Context, client *clientv3.Client) {
 		m.client = client

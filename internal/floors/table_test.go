@@ -205,6 +205,7 @@ var table = []room{
 	{path: "internal/testetcd/...", floor: scaffold},
 	{path: "internal/teststore/...", floor: scaffold},
 	{path: "internal/sim/...", floor: scaffold},
+	{path: "internal/history", floor: scaffold},
 	{path: "bench/...", floor: scaffold},
 	{path: "e2e/...", floor: scaffold},
 	{path: "docs", floor: scaffold}, // holds the documents against the code
