@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,6 +94,35 @@ func (l *learners) two(c *testCluster, leader *host) {
 	})
 }
 
+// aLearner is a host whose member is a learner by what the founder lists.
+func (c *testCluster) aLearner() (learns *host) {
+	c.t.Helper()
+	at := c.hosts[slices.IndexFunc(c.hosts, func(h *host) bool { return h.id() == c.intent().Founders[0].Host })]
+	client, err := c.dial(at.clientURL(), at.scheme()+"://"+c.block.at(at.place, portQuarantine))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer client.Close()
+	eventually(c.t, soon, "a member that is a learner", func(ctx context.Context) error {
+		list, err := client.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range list.Members {
+			for _, h := range c.hosts {
+				if m.IsLearner && slices.Contains(m.PeerURLs, h.scheme()+"://"+c.block.at(h.place, portPeer)) {
+					learns = h
+				}
+			}
+		}
+		if learns == nil {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+	return learns
+}
+
 // addedLearners: the hosts have added so many, by their daemons' logs.
 func (c *testCluster) addedLearners(want int) bool {
 	n := 0
@@ -118,13 +149,7 @@ func TestTwoLearners(t *testing.T) {
 			l, leader := c.countLearners(), c.agree()
 			command := c.restoreByCtl(name)
 			l.two(c, leader)
-			founder := c.intent().Founders[0].Host
-			var dies *host
-			for _, h := range c.hosts {
-				if h.id() != founder {
-					dies = h
-				}
-			}
+			dies := c.aLearner() // of two voters none can be spared
 			dies.crash()
 			if wiped {
 				dies.wipe(true)

@@ -33,7 +33,7 @@ func TestRestoreIsWaitedFor(t *testing.T) {
 	c.fill("k/", 50)
 	name := c.takeBackup()
 	r := c.etcdadm("restore", "--store", c.storeURL(), "--yes", "--wait", "25s", name, "--members", "3")
-	if r.code != cli.ExitUnsafe || !strings.Contains(r.stdout, "done: generation 2 serves") || !strings.Contains(r.stdout, "3 members are wanted") ||
+	if r.code != cli.ExitWaiting || !strings.Contains(r.stdout, "done: generation 2 serves") || !strings.Contains(r.stdout, "3 members are wanted") ||
 		!strings.Contains(r.stderr, "ordinary clients are not let in after 25s: generation 2 is quarantined") {
 		t.Fatalf("with one host for three members: %s", r)
 	}

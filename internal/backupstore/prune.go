@@ -21,6 +21,10 @@ const MinUnfinishedAge = time.Hour
 // Expire says for every backup whether the policy keeps it. Used are those that
 // something refers to, with what does. It removes nothing.
 //
+// Ages count up to the newest backup's writing, by the store's clock, where now is
+// later: a clock that is ahead removes nothing early, and time in which no backup
+// was taken takes none away.
+//
 // It costs one listing, and the manifests of what would be removed: whether a
 // backup is pinned or proven matters only where it could go.
 func (c *Catalogue) Expire(ctx context.Context, p backup.Policy, used map[backup.Name]string, now time.Time) ([]backup.Verdict, error) {
@@ -36,6 +40,7 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 	if err != nil {
 		return nil, err
 	}
+	now = atMost(now, entries)
 	all := make([]backup.Candidate, len(entries))
 	at := make(map[backup.Name]int, len(entries))
 	for i, e := range entries {
@@ -72,6 +77,20 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 		}
 	}
 	return backup.Expire(p, all, now), nil
+}
+
+// atMost is now, or the store's time of the newest of the backups where that is earlier.
+func atMost(now time.Time, entries []Entry) time.Time {
+	var newest time.Time
+	for _, e := range entries {
+		if e.Modified.After(newest) {
+			newest = e.Modified
+		}
+	}
+	if newest.IsZero() || newest.After(now) {
+		return now
+	}
+	return newest
 }
 
 // look reads the manifests of entries that have one, and then calls a function

@@ -117,6 +117,42 @@ func TestPruneReadsWhatCouldGo(t *testing.T) {
 	}
 }
 
+// A clock that is ahead of the store's makes no backup older than it is.
+func TestPruneByAClockThatIsAhead(t *testing.T) {
+	store := memory.New()
+	c := New(store)
+	names := quarters(t, store, 40, backup.Manifest{})
+	if got, want := prunedTo(t, c, backup.Policy{}, time.Now().Add(100*24*time.Hour)), names[:1]; !slices.Equal(got, want) {
+		t.Fatalf("what nothing keeps: %v, want %v", got, want)
+	}
+	store, now := memory.New(), time.Now()
+	c = New(store)
+	var young []backup.Name
+	for i := range 4 {
+		name, err := backup.NewName(now.Add(-time.Duration(i)*10*time.Minute), i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, store, key(name, "etcd.backup.gz"), []byte("x"))
+		put(t, store, key(name, backup.FileMeta), []byte(`{"etcdVersion":"3.7.3"}`))
+		young = append(young, name)
+	}
+	for _, ahead := range []time.Duration{0, time.Hour, 30 * 24 * time.Hour} {
+		if got := prunedTo(t, c, backup.Policy{All: time.Hour}, now.Add(ahead)); !slices.Equal(got, young) {
+			t.Errorf("%s ahead: %v are left of %v", ahead, got, young)
+		}
+	}
+}
+
+// prunedTo is what a policy leaves.
+func prunedTo(t *testing.T, c *Catalogue, p backup.Policy, now time.Time) []backup.Name {
+	t.Helper()
+	if _, err := c.Prune(t.Context(), p, nil, now); err != nil {
+		t.Fatal(err)
+	}
+	return list(t, c)
+}
+
 // The newest backup that was proven stays, however old, until a newer one is.
 func TestPruneKeepsTheNewestProven(t *testing.T) {
 	store := memory.New()

@@ -157,5 +157,5 @@ func (a *awaited) failure(err error, advice string) error {
 	if a.said != "" {
 		err = fmt.Errorf("%w: %s", err, a.said)
 	}
-	return &Failure{Code: ExitUnsafe, Err: err, Advice: advice}
+	return &Failure{Code: ExitWaiting, Err: err, Advice: advice}
 }

@@ -19,6 +19,7 @@ const (
 	ExitNoCluster   = 10
 	ExitNotLeader   = 11
 	ExitUnsafe      = 12
+	ExitWaiting     = 13 // it goes on; the time that the caller gave it to end is up
 	ExitInterrupted = 130
 )
 

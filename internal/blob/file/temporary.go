@@ -87,19 +87,9 @@ func (t *temporary) commit(key string) (blob.ETag, error) {
 	if err != nil {
 		return "", err
 	}
-	modified := time.Now()
-	if !modified.After(before) {
-		modified = before.Add(time.Nanosecond) // the clock stood still or went back
-	}
-	if err := t.root.Chtimes(t.name, modified, modified); err != nil {
-		return "", fmt.Errorf("set time of temporary file: %w", bare(err))
-	}
-	if err := t.file.Sync(); err != nil { // content and time: the ETag is made of both
-		return "", fmt.Errorf("sync temporary file: %w", bare(err))
-	}
-	info, err := t.file.Stat() // the time as the file system keeps it
+	info, err := t.settle(before)
 	if err != nil {
-		return "", bare(err)
+		return "", err
 	}
 	if err := makeParents(t.root, key); err != nil {
 		return "", fmt.Errorf("make directory: %w", bare(err))
@@ -115,6 +105,28 @@ func (t *temporary) commit(key string) (blob.ETag, error) {
 		return largeTag(t.size, info.ModTime()), nil
 	}
 	return smallTag(info.ModTime(), t.hash.Sum(nil)), nil
+}
+
+// settle syncs content and time, of which the ETag is made. The time is the file
+// system's own, which for a shared one is that of its server and not this host's;
+// where it stood still or went back it is made to grow.
+func (t *temporary) settle(before time.Time) (fs.FileInfo, error) {
+	for again := false; ; again = true {
+		if err := t.file.Sync(); err != nil {
+			return nil, fmt.Errorf("sync temporary file: %w", bare(err))
+		}
+		info, err := t.file.Stat()
+		if err != nil {
+			return nil, bare(err)
+		}
+		if again || info.ModTime().After(before) {
+			return info, nil
+		}
+		modified := before.Add(time.Nanosecond)
+		if err := t.root.Chtimes(t.name, modified, modified); err != nil {
+			return nil, fmt.Errorf("set time of temporary file: %w", bare(err))
+		}
+	}
 }
 
 // discard closes the file, and removes it unless it became an object.
