@@ -14,7 +14,8 @@ func lift(v *view) *Decision {
 	}
 	need := v.enoughForClients()
 	if up := len(v.roster.Up()); up < need {
-		v.aside("quarantine", fmt.Sprintf("etcdadm seed %s --version %s --nodes 1", v.store(), v.spec.EtcdVersion),
+		enough := max(1, 2*up-1) // the most members of which so many are a majority
+		v.aside("quarantine", fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), v.spec.EtcdVersion, enough),
 			"generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; start more daemons, or ask for fewer members", v.intent.Generation, need, up, verb(up))
 		return nil
 	}
