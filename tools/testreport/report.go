@@ -35,7 +35,7 @@ const (
 
 // mostAgain is how many tests of one run may be tried again: where more fail, it
 // is not for the moment that they failed in.
-const mostAgain = 2
+const mostAgain = 4
 
 // name of a test; Test is empty for what a package does outside of its tests
 // (it does not build, TestMain fails, it is killed by a time-out).

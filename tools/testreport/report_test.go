@@ -68,13 +68,17 @@ func TestAgain(t *testing.T) {
 			fmt.Sprintf(`{"Action":"fail","Package":%q,"Test":%q}`+"\n", pkg, test)
 	}
 	slow := fail("m/e2e", "TestSlow/one", "not within 1m0s\n") + fail("m/e2e", "TestSlow", "")
+	var many strings.Builder
+	for i := range mostAgain {
+		many.WriteString(fail("m/e2e", fmt.Sprintf("TestNumber%d", i), ""))
+	}
 	for what, c := range map[string]struct {
 		run  string
 		want map[string]string
 	}{
 		"one":       {slow, map[string]string{"m/e2e": "^(TestSlow)$"}},
 		"two":       {slow + fail("m/e2e", "TestOther", ""), map[string]string{"m/e2e": "^(TestOther|TestSlow)$"}},
-		"three":     {slow + fail("m/e2e", "TestOther", "") + fail("m/e2e", "TestThird", ""), nil},
+		"too many":  {slow + many.String(), nil},
 		"logic too": {slow + fail("m/plan", "TestLaws", ""), nil},
 		"a race":    {fail("m/e2e", "TestSlow", "WARNING: DATA RACE\n"), nil},
 		"a time-out": {`{"Action":"output","Package":"m/e2e","Test":"TestSlow","Output":"panic: test timed out\n"}
