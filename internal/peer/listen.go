@@ -4,10 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
-	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -30,6 +27,9 @@ func (c *reportingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credenti
 	conn, info, err := c.TransportCredentials.ServerHandshake(held)
 	held.hold = false
 	if err == nil {
+		if c, ok := raw.(*countedConn); ok {
+			c.settle()
+		}
 		return conn, info, nil
 	}
 	linger(raw)
@@ -78,92 +78,7 @@ func remoteHost(address string) string {
 	return address
 }
 
-// boundedListener closes connections above its bound at once, so that a flood takes neither all file descriptors nor
-// the accepting loop.
-type boundedListener struct {
-	net.Listener
-	log *onceLog
-
-	mu   sync.Mutex
-	free int // guarded by mu
-}
-
-func (l *boundedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.add(-1) {
-			return &countedConn{Conn: conn, release: func() { l.add(1) }}, nil
-		}
-		l.log.warn("connection refused", "reason", "too many connections are open")
-		_ = conn.Close()
-	}
-}
-
-func (l *boundedListener) add(n int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.free+n < 0 {
-		return false
-	}
-	l.free += n
-	return true
-}
-
-type countedConn struct {
-	net.Conn
-	once    sync.Once
-	release func()
-}
-
-func (c *countedConn) Close() error {
-	c.once.Do(c.release)
-	return c.Conn.Close()
-}
-
-// onceLog says the same thing again only after ten minutes: a caller that is refused tries on for ever.
-type onceLog struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	said map[string]time.Time // guarded by mu
-}
-
 const (
 	lingerTime  = 250 * time.Millisecond
 	lingerBytes = 64 << 10
 )
-
-const (
-	sayAgainAfter = 10 * time.Minute
-	remembered    = 256
-)
-
-func newOnceLog(log *slog.Logger) *onceLog {
-	return &onceLog{log: log, said: make(map[string]time.Time)}
-}
-
-// warn takes pairs of a key and a string.
-func (o *onceLog) warn(message string, pairs ...string) {
-	key := message + "\x00" + strings.Join(pairs, "\x00")
-	o.mu.Lock()
-	last, known := o.said[key]
-	quiet := known && time.Since(last) < sayAgainAfter
-	if !quiet {
-		if len(o.said) >= remembered {
-			clear(o.said)
-		}
-		o.said[key] = time.Now()
-	}
-	o.mu.Unlock()
-	if quiet {
-		return
-	}
-	args := make([]any, len(pairs))
-	for i, p := range pairs {
-		args[i] = p
-	}
-	o.log.Warn(message, args...)
-}

@@ -24,6 +24,8 @@ const Protocol = 1
 const (
 	maxMessageBytes = 4 << 20
 	maxConnections  = 512 // of a server; a cluster has few hosts
+	maxConnectedOf  = 64  // of these from one address
+	maxHeaderBytes  = 16 << 10
 	maxStreams      = 64  // calls at once on one connection
 	maxCalls        = 256 // calls at once in a server
 
@@ -35,7 +37,8 @@ const (
 	shutdownGrace    = 5 * time.Second // for calls to finish, and again for broken-off ones to return
 
 	// Connections are renewed once in a while, so that none rests for ever on a certificate of last year.
-	maxConnectionAge = time.Hour
+	maxConnectionAge  = time.Hour
+	maxConnectionIdle = 10 * time.Minute // beyond what a client of ours rests
 	// A client looks after a connection while it waits for an answer on it: then
 	// a dead one is given up. What rests is not asked whether it lives.
 	keepaliveEvery   = 10 * time.Second // gRPC's least

@@ -110,10 +110,11 @@ type running struct {
 	endpoint string
 	handler  *handler
 	log      *bytes.Buffer // read it after stop only
+	server   *Server
 	stop     func() error
 }
 
-func start(t *testing.T, host string, live *pki.Live, endpoint string) *running {
+func start(t *testing.T, host string, live *pki.Live, endpoint string, adjust ...func(*Server)) *running {
 	t.Helper()
 	var l net.Listener
 	if endpoint == "" {
@@ -130,6 +131,10 @@ func start(t *testing.T, host string, live *pki.Live, endpoint string) *running 
 	}}
 	s, err := NewServer(ServerOptions{Cluster: "c1", Host: cluster.HostID(host), Handler: r.handler, Live: live, Log: slog.New(slog.NewTextHandler(r.log, nil))})
 	must(t, err)
+	r.server = s
+	for _, with := range adjust {
+		with(s)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -221,57 +219,6 @@ func TestNoiseOnThePort(t *testing.T) {
 		_, _ = io.WriteString(conn, noise)
 	}
 	must(t, second(pool(t, as(pki.RoleHost, "h2"), s.host("h2")).at(t, srv.endpoint, "h1").Ping(within(t, 10*time.Second), pingOf("h2"))))
-}
-
-func TestConnectionsAreBounded(t *testing.T) {
-	inner := listen(t)
-	l := &boundedListener{Listener: inner, log: newOnceLog(discard()), free: 2}
-	defer l.Close()
-	var mu sync.Mutex
-	var open []net.Conn
-	accepted := make(chan struct{}, 16)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				close(accepted)
-				return
-			}
-			mu.Lock()
-			open = append(open, conn)
-			mu.Unlock()
-			accepted <- struct{}{}
-		}
-	}()
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", inner.Addr().String())
-		must(t, err)
-		t.Cleanup(func() { conn.Close() })
-		return conn
-	}
-	dial()
-	dial()
-	<-accepted
-	<-accepted
-	third := dial()
-	_ = third.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := third.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the third connection was kept: %v", err)
-	}
-	mu.Lock()
-	open[0].Close()
-	open[0].Close() // counted once
-	mu.Unlock()
-	dial()
-	<-accepted
-	if l.free != 0 {
-		t.Errorf("%d free", l.free)
-	}
-	l.Close()
-	<-accepted
-	for _, c := range open {
-		c.Close()
-	}
 }
 
 func TestOnceLog(t *testing.T) {

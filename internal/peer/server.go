@@ -59,6 +59,8 @@ type Server struct {
 	log   *slog.Logger
 	once  *onceLog
 	calls chan struct{} // one token for each call that is running
+	each  *callers
+	waits *bodies
 	used  atomic.Bool
 }
 
@@ -73,7 +75,9 @@ func NewServer(opt ServerOptions) (*Server, error) {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	return &Server{opt: opt, log: opt.Log, once: newOnceLog(opt.Log), calls: make(chan struct{}, maxCalls)}, nil
+	return &Server{
+		opt: opt, log: opt.Log, once: newOnceLog(opt.Log), calls: make(chan struct{}, maxCalls), each: newCallers(time.Now), waits: newBodies(bodyTimeout),
+	}, nil
 }
 
 // Serve answers on l, which it closes, until ctx ends. Then it accepts no more, gives running calls
@@ -87,20 +91,22 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if s.opt.Live != nil {
 		creds = serverCredentials(s.opt.Live, s.once)
 	}
+	bounded := newBoundedListener(l, s.once, s.opt.Live != nil)
 	g := grpc.NewServer(
 		grpc.Creds(creds),
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeaderBytes), grpc.InTapHandle(s.waits.begun),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: keepaliveServer, Timeout: keepaliveTimeout, MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: apply.timeout,
+			Time: keepaliveServer, Timeout: keepaliveTimeout, MaxConnectionIdle: maxConnectionIdle, MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: apply.timeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveEvery / 2, PermitWithoutStream: true}),
 	)
 	peerpb.RegisterPeerServer(g, s)
 
 	served := make(chan error, 1)
-	go func() { served <- g.Serve(&boundedListener{Listener: l, log: s.once, free: maxConnections}) }()
+	go func() { served <- g.Serve(bounded) }()
 	var err error
 	select {
 	case err = <-served:
@@ -147,9 +153,16 @@ func (s *Server) join() error {
 
 // Hello is the one call that names no cluster, since it asks for the name.
 func (s *Server) Hello(ctx context.Context, _ *peerpb.HelloRequest) (*peerpb.HelloReply, error) {
-	if _, err := s.certified(ctx); err != nil {
+	defer s.waits.came(ctx)()
+	from, err := s.certified(ctx)
+	if err != nil {
 		return nil, err
 	}
+	end, err := s.begin(hello, from)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	return &peerpb.HelloReply{Protocol: Protocol, Cluster: s.opt.Cluster, Host: string(s.opt.Host)}, nil
 }
 
@@ -186,17 +199,17 @@ func (s *Server) Report(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, er
 // answer is one call from its envelope to its answer.
 func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *peerpb.Call,
 	do func(context.Context, Caller, Request) (Reply, error)) (*peerpb.Answer, error) {
+	defer s.waits.came(ctx)()
 	from, err := s.admit(ctx, m, c.GetHeader())
 	if err != nil {
 		s.once.warn("call refused", "call", m.name, "remote", remoteHost(from.Remote), "reason", status.Convert(err).Message())
 		return nil, err
 	}
-	select {
-	case s.calls <- struct{}{}:
-		defer func() { <-s.calls }()
-	default:
-		return nil, refuse(codes.ResourceExhausted, peerpb.Refusal_KIND_OVERLOAD, "try again a little later", "%d calls are running", maxCalls)
+	end, err := s.begin(m, from)
+	if err != nil {
+		return nil, err
 	}
+	defer end()
 	var request Request
 	if err := decode(c.GetBody(), m.strict, &request); err != nil {
 		return nil, refuse(codes.InvalidArgument, peerpb.Refusal_KIND_BODY, "run the same release of etcdadm on both hosts", "read the body of %s: %v", m.name, err)
@@ -218,6 +231,22 @@ func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *pee
 		return nil, status.Errorf(codes.Internal, "write the answer of %s: %v", m.name, err)
 	}
 	return &peerpb.Answer{Host: string(s.opt.Host), Body: body}, nil
+}
+
+// begin takes the place of a call, or refuses it; the place is given back by end.
+func (s *Server) begin(m method, from Caller) (end func(), err error) {
+	ended, why := s.each.begin(from)
+	if why != "" {
+		s.once.warn("call refused", "call", m.name, "caller", from.Identity.String(), "remote", remoteHost(from.Remote), "reason", why)
+		return nil, refuse(codes.ResourceExhausted, peerpb.Refusal_KIND_OVERLOAD, "try again a little later", "%s", why)
+	}
+	select {
+	case s.calls <- struct{}{}:
+		return func() { <-s.calls; ended() }, nil
+	default:
+		ended()
+		return nil, refuse(codes.ResourceExhausted, peerpb.Refusal_KIND_OVERLOAD, "try again a little later", "%d calls are running", maxCalls)
+	}
 }
 
 // decode reads exactly one JSON value.

@@ -1,0 +1,182 @@
+package peer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"etcdadm.io/internal/pki"
+)
+
+// Bounds of one caller, so that none can take what the others need.
+const (
+	maxCallsOf = 64  // calls at once of one caller
+	maxPeople  = 128 // calls at once of all who are no hosts: the rest is kept for those that keep the cluster going
+	callRate   = 100 // calls a second of one caller, for long
+	callBurst  = 256 // calls of one caller beyond that
+	maxCallers = 1024
+
+	// bodyTimeout is for the message of a call that has begun. Ours comes with the call.
+	bodyTimeout = 10 * time.Second
+	maxBodies   = maxStreams * 64 // calls that wait for their message, of all callers
+)
+
+// callers counts what each caller does. A caller is its identity and, where no
+// certificate proves that, the address that it comes from.
+type callers struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	known  map[string]*usage // guarded by mu
+	people int               // guarded by mu
+}
+
+// usage is of one caller.
+type usage struct {
+	running int
+	tokens  float64
+	at      time.Time // of tokens
+}
+
+func newCallers(now func() time.Time) *callers {
+	return &callers{now: now, known: make(map[string]*usage)}
+}
+
+// begin counts a call, or says why it is one too many. The call ends with end.
+func (c *callers) begin(from Caller) (end func(), refused string) {
+	key := from.Identity.String()
+	if !from.Verified {
+		key = remoteHost(from.Remote) + " " + key
+	}
+	person := from.Identity.Role != pki.RoleHost
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	u := c.known[key]
+	if u == nil {
+		if !c.roomLocked(now) {
+			return nil, "too many callers"
+		}
+		u = &usage{tokens: callBurst, at: now}
+		c.known[key] = u
+	}
+	u.refill(now)
+	switch {
+	case u.tokens < 1:
+		return nil, "too many calls a second by this caller"
+	case u.running >= maxCallsOf:
+		return nil, "too many calls at once by this caller"
+	case person && c.people >= maxPeople:
+		return nil, "too many calls at once by people"
+	}
+	u.tokens--
+	u.running++
+	if person {
+		c.people++
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		u.running--
+		if person {
+			c.people--
+		}
+	}, ""
+}
+
+func (u *usage) refill(now time.Time) {
+	u.tokens = min(callBurst, u.tokens+callRate*max(0, now.Sub(u.at).Seconds()))
+	u.at = now
+}
+
+// roomLocked makes room for another caller by forgetting those that are as new.
+func (c *callers) roomLocked(now time.Time) bool {
+	if len(c.known) < maxCallers {
+		return true
+	}
+	for key, u := range c.known {
+		if u.refill(now); u.running == 0 && u.tokens >= callBurst {
+			delete(c.known, key)
+		}
+	}
+	return len(c.known) < maxCallers
+}
+
+// bodies ends calls whose message does not come: gRPC would wait for it as long
+// as the connection lives. One timer is for all of them, and runs only while
+// there are any, because an idle daemon does little else than answer pings.
+type bodies struct {
+	timeout time.Duration
+
+	mu      sync.Mutex
+	waiting map[*body]struct{} // guarded by mu
+	armed   bool               // guarded by mu
+}
+
+type body struct {
+	ctx    context.Context //nolint:containedctx // it is the call
+	cancel context.CancelFunc
+	since  time.Time
+}
+
+type bodyKey struct{}
+
+func newBodies(timeout time.Duration) *bodies {
+	return &bodies{timeout: timeout, waiting: make(map[*body]struct{})}
+}
+
+// begun is told each call when its headers have come.
+func (b *bodies) begun(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &body{ctx: ctx, cancel: cancel, since: time.Now()}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) >= maxBodies {
+		b.sweepLocked(w.since)
+	}
+	if len(b.waiting) >= maxBodies {
+		cancel()
+		return ctx, status.Error(codes.ResourceExhausted, "too many calls wait for their messages")
+	}
+	b.waiting[w] = struct{}{}
+	if !b.armed {
+		b.armed = true
+		time.AfterFunc(b.timeout, b.sweep)
+	}
+	return context.WithValue(ctx, bodyKey{}, w), nil
+}
+
+// came is told that the message is there. What it returns frees the call's context at its end.
+func (b *bodies) came(ctx context.Context) (free func()) {
+	w, ok := ctx.Value(bodyKey{}).(*body)
+	if !ok {
+		return func() {}
+	}
+	b.mu.Lock()
+	delete(b.waiting, w)
+	b.mu.Unlock()
+	return w.cancel
+}
+
+func (b *bodies) sweep() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sweepLocked(time.Now())
+	if b.armed = len(b.waiting) > 0; b.armed {
+		time.AfterFunc(b.timeout, b.sweep)
+	}
+}
+
+// sweepLocked ends what has waited for too long, and forgets what its caller gave up.
+func (b *bodies) sweepLocked(now time.Time) {
+	for w := range b.waiting {
+		if w.ctx.Err() != nil || now.Sub(w.since) >= b.timeout {
+			w.cancel()
+			delete(b.waiting, w)
+		}
+	}
+}
