@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,6 +24,10 @@ var (
 
 // programs is where the binaries under test are.
 var programs string
+
+// programsEnv names a directory with programs that somebody else has built: many
+// runs one after the other, or somebody else's programs.
+const programsEnv = "ETCDADM_E2E_PROGRAMS"
 
 // watchdogEnv marks the copy of this program that outlives it.
 const watchdogEnv = "ETCDADM_E2E_WATCHDOG"
@@ -52,11 +57,14 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if err := build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, "build the programs under test:", err)
-		return 1
+	programs = os.Getenv(programsEnv)
+	if programs == "" {
+		if err := build(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "build the programs under test:", err)
+			return 1
+		}
+		programs = dir
 	}
-	programs = dir
 	objectStoreKeys()
 	stop, err := startWatchdog()
 	if err != nil {
@@ -126,6 +134,21 @@ func watchdog(in io.Reader) {
 	}
 	for _, dir := range dirs {
 		endAll(dir)
+		unmountBelow(dir)
+	}
+}
+
+// unmountBelow takes away the disks of hosts that were mounted below a directory:
+// a test that was killed has not.
+func unmountBelow(dir string) {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], dir+"/") {
+			_ = syscall.Unmount(f[4], syscall.MNT_DETACH) // nobody is left who could be told
+		}
 	}
 }
 

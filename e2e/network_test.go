@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -90,6 +91,25 @@ func (n *network) cut(from, to string) error {
 	return n.hosts[from].ip("neigh replace " + to + " lladdr " + nowhere + " dev eth0 nud permanent")
 }
 
+// uncut ends what cut did on one way.
+func (n *network) uncut(from, to string) error {
+	return n.hosts[from].ip("neigh del " + to + " dev eth0")
+}
+
+// lose has a host lose so many of a hundred packets that arrive, by chance. It is
+// the four instructions that tcpdump would call: load a random number; if it is
+// below the bound, drop; else let pass.
+func (n *network) lose(address string, percent int) error {
+	bound := uint64(percent) << 32 / 100
+	return n.hosts[address].tc("qdisc add dev eth0 clsact", fmt.Sprintf(
+		"filter add dev eth0 ingress bpf direct-action bytecode \"4,32 0 0 %d,53 1 0 %d,6 0 0 2,6 0 0 0\"", uint32(0xfffff000+56), bound))
+}
+
+// loseNothing ends what lose did.
+func (n *network) loseNothing(address string) error {
+	return n.hosts[address].tc("qdisc del dev eth0 clsact")
+}
+
 // heal has everything arrive again.
 func (n *network) heal() error {
 	for _, host := range n.hosts {
@@ -101,15 +121,8 @@ func (n *network) heal() error {
 }
 
 // dial connects from the wire.
-func (n *network) dial(ctx context.Context, address string) (conn net.Conn, err error) {
-	inside := n.wire.do(func() error {
-		conn, err = new(net.Dialer).DialContext(ctx, "tcp", address)
-		return nil
-	})
-	if inside != nil {
-		return nil, inside
-	}
-	return conn, err
+func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
+	return n.wire.dial(ctx, address)
 }
 
 // namespace is a network namespace.
@@ -125,6 +138,18 @@ func newNamespace() (*namespace, error) {
 		return err
 	})
 	return &namespace{handle}, err
+}
+
+// dial connects from the namespace.
+func (n *namespace) dial(ctx context.Context, address string) (conn net.Conn, err error) {
+	inside := n.do(func() error {
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", address)
+		return nil
+	})
+	if inside != nil {
+		return nil, inside
+	}
+	return conn, err
 }
 
 // path is where other programs find the namespace, while this one runs.
@@ -155,15 +180,20 @@ func onThreadOfItsOwn(f func() error) error {
 }
 
 // ip runs commands of ip in the namespace.
-func (n *namespace) ip(commands ...string) error {
+func (n *namespace) ip(commands ...string) error { return n.batch("ip", commands...) }
+
+// tc runs commands of tc, which says how packets queue, in the namespace.
+func (n *namespace) tc(commands ...string) error { return n.batch("tc", commands...) }
+
+func (n *namespace) batch(tool string, commands ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return n.do(func() error {
-		cmd := exec.CommandContext(ctx, "ip", "-batch", "-")
+		cmd := exec.CommandContext(ctx, tool, "-batch", "-")
 		cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
 		cmd.WaitDelay = time.Second
 		if said, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("ip %s: %w: %s", strings.Join(commands, "; "), err, said)
+			return fmt.Errorf("%s %s: %w: %s", tool, strings.Join(commands, "; "), err, said)
 		}
 		return nil
 	})
@@ -274,6 +304,38 @@ func TestNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	arrives(one, two, "healed", true)
+	if err := errors.Join(n.cut(one, two), n.uncut(one, two)); err != nil {
+		t.Fatal(err)
+	}
+	arrives(one, two, "healed alone", true)
+
+	const sent = 200 // as many as a socket holds
+	if err := n.lose(two, 30); err != nil {
+		t.Skipf("SKIPPED, packets cannot be lost by chance here: %v", err)
+	}
+	target, err := net.ResolveUDPAddr("udp", two+":2000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range sent {
+		if _, err := at[one].WriteTo([]byte("some"), target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	came, got := 0, make([]byte, 64)
+	for at[two].SetReadDeadline(time.Now().Add(300*time.Millisecond)) == nil {
+		if _, _, err := at[two].ReadFrom(got); err != nil {
+			break
+		}
+		came++
+	}
+	if came < sent*5/10 || came > sent*9/10 {
+		t.Errorf("%d of %d packets arrive, and 30 %% are to be lost", came, sent)
+	}
+	if err := n.loseNothing(two); err != nil {
+		t.Fatal(err)
+	}
+	arrives(one, two, "without loss", true)
 }
 
 // enter moves the calling thread to where the host is.

@@ -42,16 +42,22 @@ type Proxy struct {
 // NewProxy starts a proxy to a server for the time of a test.
 func NewProxy(t testing.TB, server *Server) *Proxy {
 	t.Helper()
-	target, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
 	address := "127.0.0.1:" + strconv.Itoa(testetcd.FreePort(t))
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{URL: "http://" + address, target: target, client: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+	return NewProxyOn(t, listener, server.URL, nil)
+}
+
+// NewProxyOn is NewProxy where the test listens and, if dial is not nil, dials itself: in a network namespace, for one.
+func NewProxyOn(t testing.TB, listener net.Listener, server string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Proxy {
+	t.Helper()
+	target, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{URL: "http://" + listener.Addr().String(), target: target, client: &http.Transport{DisableCompression: true, DisableKeepAlives: true, DialContext: dial}}
 	serve := &http.Server{Handler: p}
 	served := make(chan struct{})
 	go func() {

@@ -1,0 +1,281 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/internal/testetcd"
+	"etcdadm.io/internal/teststore"
+)
+
+// schedule is what a seed says: a job and the faults that come meanwhile. Real
+// time goes another way each time, so a seed gives the same schedule and not the
+// same history.
+type schedule struct {
+	seed    uint64
+	job     job
+	hosts   int
+	members int // at the start
+	tls     bool
+	version string // at the start
+	rounds  []round
+}
+
+// round are faults at the same time. The next one begins when the cluster is
+// whole again.
+type round struct {
+	after  time.Duration // since the cluster was whole
+	hold   time.Duration
+	faults []planned
+	beyond bool // more than the cluster promises to stand: availability is lost, and nothing else
+}
+
+// planned is a fault whose host is known by its part, and found when the time comes.
+type planned struct {
+	kind *faultKind
+	part part
+	pick uint32 // chooses where there is a choice
+}
+
+// part is what a host does in the cluster.
+type part string
+
+// The parts that a fault may be meant for.
+const (
+	leadingDaemon part = "the leading daemon"
+	raftsLeader   part = "raft's leader"
+	follower      part = "a follower"
+	anyHost       part = "any host"
+	noHost        part = ""
+)
+
+var hostParts = []part{leadingDaemon, raftsLeader, follower, anyHost}
+
+// faultKind is a word of the vocabulary.
+type faultKind struct {
+	name string
+	// costs says that a voter may not be up meanwhile.
+	costs bool
+	// forgets says that a host loses data: then nothing else may be at risk.
+	forgets bool
+	// net and store say what it takes as a whole: one at a time.
+	net, store bool
+	parts      []part
+	make       func(b *faultBench, h *host, pick uint32) fault
+}
+
+// vocabulary are the faults within what a cluster promises to stand.
+var vocabulary = []*faultKind{
+	{name: "kill daemon", parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return daemonKilled{h} }},
+	{name: "kill etcd", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return etcdKilled{h} }},
+	{name: "kill both", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return hostKilled{h} }},
+	{name: "stop daemon", parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return &paused{h: h, daemon: true} }},
+	{name: "stop etcd", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return &paused{h: h, etcd: true} }},
+	{name: "stop both", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault {
+		return &paused{h: h, daemon: true, etcd: true}
+	}},
+	{name: "minority with the leading daemon", costs: true, net: true, parts: []part{leadingDaemon}, make: func(b *faultBench, h *host, _ uint32) fault {
+		return b.apart("minority with the leading daemon", h)
+	}},
+	{name: "minority with raft's leader", costs: true, net: true, parts: []part{raftsLeader}, make: func(b *faultBench, h *host, _ uint32) fault {
+		return b.apart("minority with raft's leader", h)
+	}},
+	{name: "one way", costs: true, net: true, parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
+		return deaf(h, b.other(h, pick))
+	}},
+	{name: "cut off from the store", net: true, parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
+		if pick%3 == 0 {
+			return fromStore(b.hosts...)
+		}
+		return fromStore(h)
+	}},
+	{name: "loss", costs: true, net: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
+		return lossy{h, []int{2, 10, 30}[pick%3]}
+	}},
+	{name: "slow link", costs: true, net: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
+		return slowLink{h, []int{200, 1000, 5000}[pick%3]}
+	}},
+	{name: "disk full", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return diskFull{h} }},
+	{name: "disk stalled", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return &diskStalled{h: h} }},
+	{name: "wipe", costs: true, forgets: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
+		return wiped{h, pick%2 == 0}
+	}},
+	{name: "corrupt a file", costs: true, forgets: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
+		return damaged{h, pick%2 == 0}
+	}},
+	{name: "clock skew", parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
+		by := []time.Duration{time.Hour, -time.Hour, 4 * time.Minute, -4 * time.Minute}
+		if b.options.tls { // what a certificate that was issued just now allows
+			by = by[2:]
+		}
+		return clockAhead{h, by[int(pick)%len(by)]}
+	}},
+	{name: "store errors", store: true, parts: []part{noHost}, make: func(_ *faultBench, _ *host, pick uint32) fault {
+		how := []teststore.Fault{teststore.Lose, teststore.Drop, teststore.Refuse, teststore.Fail, teststore.Hang, teststore.Cut}
+		return storeFails{how[int(pick)%len(how)], []int{1, 2, 5}[pick/8%3]}
+	}},
+	{name: "slow store", store: true, parts: []part{noHost}, make: func(_ *faultBench, _ *host, pick uint32) fault {
+		return storeSlow{[]time.Duration{300 * time.Millisecond, 2 * time.Second}[pick%2]}
+	}},
+}
+
+// beyond are the faults that take the quorum, and leave every disk as it is.
+var beyond = []*faultKind{
+	{name: "full partition", net: true, parts: []part{noHost}, make: func(b *faultBench, _ *host, _ uint32) fault { return b.alone() }},
+	{name: "most hosts without power", parts: []part{anyHost}, make: func(b *faultBench, h *host, _ uint32) fault {
+		var all together
+		for _, x := range b.most(h) {
+			all = append(all, hostKilled{x})
+		}
+		return all
+	}},
+	{name: "most hosts stand still", parts: []part{anyHost}, make: func(b *faultBench, h *host, _ uint32) fault {
+		var all together
+		for _, x := range b.most(h) {
+			all = append(all, &paused{h: x, daemon: true, etcd: true})
+		}
+		return all
+	}},
+}
+
+// most are all hosts but one.
+func (b *faultBench) most(but *host) []*host {
+	return slices.DeleteFunc(slices.Clone(b.hosts), func(h *host) bool { return h == but })
+}
+
+// other is another host.
+func (b *faultBench) other(h *host, pick uint32) *host {
+	others := b.most(h)
+	return others[int(pick)%len(others)]
+}
+
+// plan makes the schedule of a seed, with a job of the seed's own choice if none
+// is given.
+func planFaults(seed uint64, wanted string) schedule {
+	random := rand.New(rand.NewPCG(seed, 0xfa))
+	s := schedule{seed: seed, job: jobs[random.IntN(len(jobs))], members: 3, version: testetcd.V36, tls: random.IntN(2) == 0}
+	if i := slices.IndexFunc(jobs, func(j job) bool { return j.name == wanted }); i >= 0 {
+		s.job = jobs[i]
+	}
+	if random.IntN(3) == 0 {
+		s.members = 5
+	}
+	s.job.shape(&s, random)
+	s.hosts = max(s.hosts, s.members, s.job.members(s))
+	if s.hosts == 3 && random.IntN(2) == 0 {
+		s.hosts = 4 // one is free
+	}
+	for range 2 + random.IntN(3) {
+		s.rounds = append(s.rounds, s.round(random, len(s.rounds) == 0))
+	}
+	return s
+}
+
+// stands is how many voters may be down at any time of the job.
+func (s schedule) stands() int { return (min(s.members, s.job.members(s)) - 1) / 2 }
+
+func (s schedule) round(random *rand.Rand, first bool) round {
+	between := func(least, most int) time.Duration {
+		return time.Duration(least+random.IntN(most-least)) * time.Millisecond
+	}
+	r := round{after: between(0, 3000), hold: between(500, 9000)}
+	if random.IntN(7) == 0 && !s.job.delicate {
+		r.beyond = true
+		kind := beyond[random.IntN(len(beyond))]
+		r.faults = []planned{{kind, kind.parts[random.IntN(len(kind.parts))], random.Uint32()}}
+		return r
+	}
+	if !first && random.IntN(3) == 0 {
+		r.hold += between(3000, 9000) // past --dead-after
+	}
+	for range 1 + random.IntN(2) {
+		kind := vocabulary[random.IntN(len(vocabulary))]
+		if s.allows(r, kind) {
+			r.faults = append(r.faults, planned{kind, kind.parts[random.IntN(len(kind.parts))], random.Uint32()})
+		}
+	}
+	return r
+}
+
+// allows reports whether the cluster promises to stand one more fault.
+func (s schedule) allows(r round, kind *faultKind) bool {
+	costs := 0
+	for _, f := range r.faults {
+		if f.kind.net && kind.net || f.kind.store && kind.store || f.kind.forgets && kind.costs || f.kind.costs && kind.forgets {
+			return false
+		}
+		if f.kind.costs {
+			costs++
+		}
+	}
+	if kind.forgets && s.job.delicate || kind.costs && s.job.restarts {
+		return false
+	}
+	return !kind.costs || costs < s.stands()
+}
+
+func (s schedule) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %s, %d hosts, %d members, etcd %s, TLS: %t", s.seed, s.job.name, s.hosts, s.members, s.version, s.tls)
+	for i, r := range s.rounds {
+		var all []string
+		for _, f := range r.faults {
+			what := f.kind.name
+			if f.part != noHost {
+				what += " of " + string(f.part)
+			}
+			all = append(all, what)
+		}
+		fmt.Fprintf(&b, "\n  round %d, %s after the cluster was whole, for %s: %s", i+1, r.after, r.hold, strings.Join(all, " + "))
+		if r.beyond {
+			b.WriteString(" (no quorum)")
+		}
+	}
+	return b.String()
+}
+
+// Equal seeds give equal schedules, and no schedule asks for more than the
+// cluster promises without saying so.
+func TestFaultSchedules(t *testing.T) {
+	t.Parallel()
+	seen := map[string]int{}
+	for seed := range uint64(5000) {
+		s := planFaults(seed, "")
+		if again := planFaults(seed, ""); again.String() != s.String() {
+			t.Fatalf("seed %d gives two schedules:\n%s\n%s", seed, s, again)
+		}
+		seen["job "+s.job.name]++
+		for _, r := range s.rounds {
+			costs, forgets := 0, 0
+			for _, f := range r.faults {
+				seen[f.kind.name]++
+				if f.kind.costs {
+					costs++
+				}
+				if f.kind.forgets {
+					forgets++
+				}
+			}
+			if !r.beyond && (costs > s.stands() || forgets > 1 || forgets == 1 && costs > 1) {
+				t.Errorf("more than the cluster promises: %s", s)
+			}
+			if r.beyond && forgets > 0 {
+				t.Errorf("data is lost without a quorum: %s", s)
+			}
+		}
+	}
+	for _, kind := range slices.Concat(vocabulary, beyond) {
+		if seen[kind.name] < 20 {
+			t.Errorf("%q is in %d rounds of 5000 schedules", kind.name, seen[kind.name])
+		}
+	}
+	for _, j := range jobs {
+		if seen["job "+j.name] < 200 {
+			t.Errorf("the job %q is in %d of 5000 schedules", j.name, seen["job "+j.name])
+		}
+	}
+}
