@@ -11,6 +11,13 @@
 // with an address of its own, on a wire that the test can cut (network). That
 // needs root and iproute2; without them these tests are skipped, and say so.
 //
+// The fault bench (faultBench) is a cluster of which every part can be hurt alone:
+// beside its network each host has a file system of its own, the store is an S3
+// server behind a proxy on a place of its own, and so are the clients. What can
+// go wrong there is a vocabulary (fault), a seed is a schedule of it over a job
+// that is under way (schedule), and what clients saw is judged afterwards by
+// internal/history. "go run ./e2e/soak" goes on with it, and replays a seed.
+//
 // What must hold in every test: a write that was acknowledged is there at the
 // end (writer).
 //

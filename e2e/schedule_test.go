@@ -153,7 +153,7 @@ func (b *faultBench) other(h *host, pick uint32) *host {
 	return others[int(pick)%len(others)]
 }
 
-// plan makes the schedule of a seed, with a job of the seed's own choice if none
+// planFaults makes the schedule of a seed, with a job of the seed's own choice if none
 // is given.
 func planFaults(seed uint64, wanted string) schedule {
 	random := rand.New(rand.NewPCG(seed, 0xfa))
@@ -193,10 +193,9 @@ func (s schedule) round(random *rand.Rand, first bool) round {
 		r.hold += between(3000, 9000) // past --dead-after
 	}
 	for range 1 + random.IntN(2) {
-		kind := vocabulary[random.IntN(len(vocabulary))]
-		if s.allows(r, kind) {
-			r.faults = append(r.faults, planned{kind, kind.parts[random.IntN(len(kind.parts))], random.Uint32()})
-		}
+		allowed := slices.DeleteFunc(slices.Clone(vocabulary), func(kind *faultKind) bool { return !s.allows(r, kind) })
+		kind := allowed[random.IntN(len(allowed))]
+		r.faults = append(r.faults, planned{kind, kind.parts[random.IntN(len(kind.parts))], random.Uint32()})
 	}
 	return r
 }
