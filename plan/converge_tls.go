@@ -128,3 +128,20 @@ func (v *view) tlsBefore(h *cluster.HostReport) string {
 	}
 	return ""
 }
+
+// tlsFollows: nothing but TLS keeps the host from joining again in the place of its
+// dead voter, and nothing but the dead voter keeps the others from turning TLS on.
+// Each would wait for the other for ever, so the dead one goes first.
+func (v *view) tlsFollows(h *cluster.HostReport, dead cluster.Seat) bool {
+	why := v.tlsBefore(h)
+	secure := slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return strings.HasPrefix(u, "https://") })
+	if !secure || why == "" || v.unfit(h) != why || len(v.roster.Learners()) > 0 {
+		return false
+	}
+	for _, s := range v.roster.Voters() {
+		if s.ID != dead.ID && (!s.Up || isPlain(s) && !cluster.TurnsTLSOn(s.PeerURLs, s.Host.URLs.Peer)) {
+			return false
+		}
+	}
+	return true
+}

@@ -131,7 +131,7 @@ func (v *view) comesBack(s cluster.Seat) cluster.HostID {
 	switch {
 	case s.Host != nil && v.reusable(s.Host):
 		return s.Host.Host
-	case s.Owner != nil && v.unfit(s.Owner) == "":
+	case s.Owner != nil && (v.unfit(s.Owner) == "" || v.tlsFollows(s.Owner, s)):
 		return s.Owner.Host
 	}
 	return ""
