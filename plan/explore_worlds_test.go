@@ -98,7 +98,10 @@ func formedOf(t testing.TB, version string, names ...cluster.HostID) *world {
 }
 
 func TestEveryStateOfSmallWorlds(t *testing.T) {
-	for _, c := range smallWorlds {
+	for i, c := range smallWorlds {
+		if underRace && i > 0 {
+			return // there is nothing concurrent in it
+		}
 		t.Run(c.name, func(t *testing.T) {
 			begin := &smallWorld{world: c.make(t), faults: *exploreFaults, born: map[birth]birthplace{}}
 			if *exploreWay != "" {
