@@ -19,7 +19,17 @@
 // internal/history. "go run ./e2e/soak" goes on with it, and replays a seed.
 //
 // What must hold in every test: a write that was acknowledged is there at the
-// end (writer).
+// end (writer). Where it is about more than writes, clients of internal/history
+// are watched, and what they saw is held against what etcd promises (observe);
+// a failure says where the history and its timeline are.
 //
-// The tests that take long run with -e2e.long only; see .ci/tiers.
+// The tests that take long run with -e2e.long only; see .ci/tiers. What is random
+// is printed as a seed, and -e2e.seed repeats it.
+//
+// Kubernetes' API server on a cluster that changes its version is a test that
+// is run when asked for, since that program takes six minutes of processor time
+// to build, once for each machine:
+//
+//	go run ./internal/testkube/cmd/fetch
+//	go test ./e2e -run TestAPIServerAcrossVersions -v -e2e.apiserver
 package e2e

@@ -100,30 +100,19 @@ func (o *observed) more(n int) {
 	})
 }
 
-// killings kills a daemon or a member at random moments, one host at a time, until it is stopped; then everything runs.
-func (o *observed) killings(random *rand.Rand) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+// killings kills a daemon or a member at n random moments, one host at a time, and starts it again. It returns what waits for
+// the last of them. More than a few in a row, and what waits for five quiet seconds would wait for ever.
+func (o *observed) killings(random *rand.Rand, n int) (wait func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for wait(ctx, time.Second+time.Duration(random.IntN(4000))*time.Millisecond) {
-			h := o.c.hosts[random.IntN(len(o.c.hosts))]
-			o.kill(h, random)
+		for range n {
+			time.Sleep(time.Duration(random.IntN(8000)) * time.Millisecond) // the schedule's, not a wait for anything
+			o.kill(o.c.hosts[random.IntN(len(o.c.hosts))], random)
 		}
 	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
+	o.c.t.Cleanup(func() { <-ended }) // also of a test that gives up
+	return func() { <-ended }
 }
 
 // kill kills a daemon and starts it again after a while, or a member, which its daemon starts again.
@@ -132,7 +121,7 @@ func (o *observed) kill(h *host, random *rand.Rand) {
 	if random.IntN(2) == 0 {
 		healed := o.Fault(fmt.Sprintf("kill the daemon of host %d", h.n))
 		h.kill()
-		time.Sleep(away) // the schedule's, not a wait for anything
+		time.Sleep(away) // as above
 		h.start()
 		healed()
 		return

@@ -39,15 +39,14 @@ func TestRandomVersionPaths(t *testing.T) {
 	c := formed(t, 3, options{version: path[0]})
 	before := c.voters(soon, 1, 2, 3)
 	o := c.observe(chosen)
-	stop := o.killings(random)
-	defer stop()
 	for _, version := range path[1:] {
 		healed := o.Fault("to etcd " + version)
 		c.asks(version, 3)
+		wait := o.killings(random, 4)
 		c.runs(disturbed, 1, 2, 3)
+		wait()
 		healed()
 	}
-	stop()
 	same(t, before, c.voters(soon, 1, 2, 3))
 	o.more(50)
 	o.check()

@@ -204,6 +204,7 @@ var table = []room{
 	{path: "internal/floors", floor: scaffold},
 	{path: "internal/testetcd/...", floor: scaffold},
 	{path: "internal/teststore/...", floor: scaffold},
+	{path: "internal/testkube/...", floor: scaffold},
 	{path: "internal/sim/...", floor: scaffold},
 	{path: "internal/history", floor: scaffold},
 	{path: "bench/...", floor: scaffold},

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes an exclusive lock on path, across processes, and returns what
+// LockFile takes an exclusive lock on path, across processes, and returns what
 // releases it. The kernel releases it too when this process ends. flock cannot
 // wait for a context, and a signal to break a blocking call would be worse than
 // asking again every 100 ms.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+func LockFile(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		unlock, err := tryLock(path)
 		if err == nil {
@@ -30,7 +30,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// tryLock is lockFile without the wait: EWOULDBLOCK when another holds it.
+// tryLock is LockFile without the wait: EWOULDBLOCK when another holds it.
 func tryLock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

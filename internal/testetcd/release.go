@@ -149,7 +149,7 @@ func Fetch(ctx context.Context, version string) (Release, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, buildDeadline)
 	defer cancel()
-	unlock, err := lockFile(ctx, filepath.Join(cache, "."+filepath.Base(r.Dir)+".lock"))
+	unlock, err := LockFile(ctx, filepath.Join(cache, "."+filepath.Base(r.Dir)+".lock"))
 	if err != nil {
 		return Release{}, fmt.Errorf("wait for another build of etcd %s: %w", version, err)
 	}

@@ -1,0 +1,236 @@
+// Package testkube gives tests a real kube-apiserver on loopback, on an etcd that they bring along.
+//
+// As with testetcd, the program is built at most once per machine, into a cache that lies outside of the checkout and changes
+// only by rename; and the server never outlives its test.
+package testkube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"etcdadm.io/internal/testetcd"
+)
+
+// Version of kube-apiserver.
+const Version = "v1.36.3"
+
+const (
+	// buildDeadline bounds the build from cold caches: six minutes of processor time.
+	buildDeadline = 25 * time.Minute
+	// startDeadline bounds the wait for a server to be ready: about ten seconds on an idle machine.
+	startDeadline = 3 * time.Minute
+)
+
+// path is where the program is, once it is built.
+func path() (string, error) {
+	releases, err := testetcd.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(releases), "test-kube", fmt.Sprintf("kube-apiserver-%s-%s-%s", Version, runtime.GOOS, runtime.GOARCH), "kube-apiserver"), nil
+}
+
+// Fetch returns the path of kube-apiserver, building it when this machine does not have it yet.
+func Fetch(ctx context.Context) (string, error) {
+	program, err := path()
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	if err := fetch(ctx, program); err != nil {
+		return "", fmt.Errorf("build kube-apiserver %s: %w", Version, err)
+	}
+	return program, nil
+}
+
+func fetch(ctx context.Context, program string) error {
+	place := filepath.Dir(program)
+	if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, buildDeadline)
+	defer cancel()
+	unlock, err := testetcd.LockFile(ctx, filepath.Join(filepath.Dir(place), "."+filepath.Base(place)+".lock"))
+	if err != nil {
+		return fmt.Errorf("wait for another build: %w", err)
+	}
+	defer unlock()
+	if _, err := os.Stat(program); err == nil { // built by whoever held the lock
+		return nil
+	}
+	source, err := moduleDir(ctx)
+	if err != nil {
+		return err
+	}
+	fresh, err := os.MkdirTemp(filepath.Dir(place), ".build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(fresh)
+	parts := strings.Split(strings.TrimPrefix(Version, "v"), ".")
+	const in = " -X k8s.io/component-base/version."
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w"+in+"gitVersion="+Version+in+"gitMajor="+parts[0]+in+"gitMinor="+parts[1],
+		"-o", filepath.Join(fresh, filepath.Base(program)), "k8s.io/kubernetes/cmd/kube-apiserver")
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.WaitDelay = 5 * time.Second
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", errors.Join(err, ctx.Err()), bytes.TrimSpace(said))
+	}
+	return os.Rename(fresh, place)
+}
+
+// moduleDir finds the directory that pins the program. The path that the compiler recorded is right except under -trimpath; then
+// the go command knows.
+func moduleDir(ctx context.Context) (string, error) {
+	below := filepath.Join("modules", "kube-apiserver")
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		dir := filepath.Join(filepath.Dir(file), below)
+		if _, err := os.Stat(dir); err == nil {
+			return dir, nil
+		}
+	}
+	said, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the checkout: %w", err)
+	}
+	return filepath.Join(filepath.Dir(strings.TrimSpace(string(said))), "internal", "testkube", below), nil
+}
+
+// Config says on which etcd a server runs.
+type Config struct {
+	Endpoints []string        // client URLs
+	Certs     *testetcd.Certs // for etcd; nil: no TLS
+	Dir       string          // for certificates and the log
+}
+
+// Server is a kube-apiserver that trusts whoever shows a certificate of its own authority.
+type Server struct {
+	URL    string
+	Client *http.Client // without a deadline: requests have contexts
+	Log    string
+
+	cmd   *exec.Cmd
+	ended chan struct{}
+	port  *testetcd.Port
+}
+
+// Start runs a server until Close, and returns when it is ready.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	program, err := Fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own, err := testetcd.NewCerts(filepath.Join(cfg.Dir, "apiserver"))
+	if err != nil {
+		return nil, err
+	}
+	port, err := testetcd.ReservePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{URL: fmt.Sprintf("https://127.0.0.1:%d", port.Number), Log: filepath.Join(cfg.Dir, "kube-apiserver.log"), port: port, ended: make(chan struct{}),
+		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: own.Config(), ForceAttemptHTTP2: true}}}
+	if err := s.run(program, arguments(cfg, own, port.Number)); err != nil {
+		port.Release()
+		return nil, fmt.Errorf("start kube-apiserver: %w", err)
+	}
+	if err := s.ready(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("start kube-apiserver: %w; its log is %s", err, s.Log)
+	}
+	return s, nil
+}
+
+func arguments(cfg Config, own *testetcd.Certs, port int) []string {
+	args := []string{
+		"--etcd-servers=" + strings.Join(cfg.Endpoints, ","),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--tls-cert-file=" + own.Cert, "--tls-private-key-file=" + own.Key, "--client-ca-file=" + own.CA,
+		"--cert-dir=" + filepath.Dir(own.Cert),
+		"--authorization-mode=AlwaysAllow", "--disable-admission-plugins=ServiceAccount",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + own.Cert, "--service-account-signing-key-file=" + own.Key,
+		"--service-cluster-ip-range=10.96.0.0/24",
+	}
+	if c := cfg.Certs; c != nil {
+		args = append(args, "--etcd-cafile="+c.CA, "--etcd-certfile="+c.Cert, "--etcd-keyfile="+c.Key)
+	}
+	return args
+}
+
+func (s *Server) run(program string, args []string) error {
+	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd = exec.Command(program, args...)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.SysProcAttr = dieWithTest()
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		defer close(s.ended)
+		_ = s.cmd.Wait() // how it ended stays in cmd.ProcessState
+	}()
+	return nil
+}
+
+// ready waits for the server to be ready.
+func (s *Server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startDeadline)
+	defer cancel()
+	for {
+		err := s.ask(ctx, "/readyz")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("it ended: %s", s.cmd.ProcessState)
+		case <-ctx.Done():
+			return fmt.Errorf("it does not become ready: %w", err)
+		case <-time.After(100 * time.Millisecond): // readiness gives no event
+		}
+	}
+}
+
+func (s *Server) ask(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := s.Client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	return nil
+}
+
+// Close ends the server.
+func (s *Server) Close() {
+	_ = s.cmd.Process.Kill() // it has nothing to finish, and may have ended
+	<-s.ended
+	s.Client.CloseIdleConnections()
+	s.port.Release()
+}
