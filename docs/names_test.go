@@ -255,7 +255,7 @@ func TestMetricsAndRulesAreListed(t *testing.T) {
 
 var (
 	testName = regexp.MustCompile(`\bTest[A-Z]\w+`)
-	goFile   = regexp.MustCompile(`(?:[a-z-]+/)*[a-z_*]+\.go\b`)
+	goFile   = regexp.MustCompile(`(?:[a-z0-9-]+/)*[a-z_*]+\.go\b`)
 )
 
 // Tests and files that a document names exist; a name without a directory is in
