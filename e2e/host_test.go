@@ -27,7 +27,8 @@ type host struct {
 
 	flags []string // of this host's daemon, after all others
 	env   []string
-	auto  bool // the daemon is etcdadm auto
+	auto  bool     // the daemon is etcdadm auto
+	alone []string // a plain etcd in place of the daemon
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the daemon of cmd has ended
@@ -109,6 +110,9 @@ func (h *host) start() {
 	cmd := exec.Command(filepath.Join(programs, "etcd-manager"), h.arguments()...)
 	if h.auto {
 		cmd = exec.Command(filepath.Join(programs, "etcdadm"), append([]string{"auto", h.c.storeURL()}, h.arguments()...)...)
+	}
+	if h.alone != nil {
+		cmd = h.etcdAlone()
 	}
 	cmd.Env = slices.Concat(os.Environ(), h.c.options.env, h.env)
 	cmd.Stdout, cmd.Stderr = out, out
