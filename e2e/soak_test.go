@@ -6,13 +6,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	seen "etcdadm.io/internal/history"
+	"etcdadm.io/internal/testetcd"
 )
 
 var (
@@ -136,9 +140,12 @@ func (r *faultRun) startClients() {
 		r.t.Fatal(err)
 	}
 	r.clients = clients
-	r.t.Cleanup(func() {
+	r.t.Cleanup(func() { // what was seen of a run that did not get to its end is kept as well
 		cancel()
 		clients.Stop()
+		if to := r.evidence(); to != "" && r.t.Failed() && !exists(filepath.Join(to, seen.TimelineFile)) {
+			r.keepReport(clients.Check(), to)
+		}
 	})
 }
 
@@ -319,18 +326,56 @@ func (r *faultRun) check() {
 	if err != nil {
 		r.t.Errorf("what the clients saw: %v", err)
 	}
-	to := r.evidence()
-	if to == "" || err == nil && !r.t.Failed() {
-		return
+	if to := r.evidence(); to != "" && (err != nil || r.t.Failed()) {
+		r.keepReport(report, to)
 	}
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		r.t.Fatal(err)
-	}
-	var logs []seen.Lane
+}
+
+// keepReport writes history and timeline into a directory.
+func (r *faultRun) keepReport(report seen.Report, to string) {
+	r.t.Helper()
+	var lanes []seen.Lane
 	for _, h := range r.hosts {
-		logs = append(logs, seen.Log(fmt.Sprintf("host %d", h.n), h.log))
+		lanes = append(lanes, seen.Log(fmt.Sprintf("host %d", h.n), h.log))
 	}
-	if err := report.Write(to, logs...); err != nil {
-		r.t.Errorf("write the timeline: %v", err)
+	if err := errors.Join(os.MkdirAll(to, 0o700), report.Write(to, lanes...)); err != nil {
+		r.t.Errorf("keep what the clients saw: %v", err)
+	}
+}
+
+// A key is taken away behind the clients' backs in the middle of a run, as a
+// cluster would that loses a write: the run finds that, and leaves a page that a
+// person can read.
+func TestFaultSeedsFindLostWrites(t *testing.T) {
+	if !*faults {
+		t.Skip("with the seeds: -e2e.faults")
+	}
+	t.Parallel()
+	s := planFaults(0, "idle")
+	s.hosts, s.members, s.tls, s.version, s.rounds = 3, 3, false, testetcd.V36, nil
+	r := newFaultRun(t, s)
+	r.configure(3)
+	r.start(1, 2, 3)
+	r.members(2*soon, 3)
+	r.startClients()
+	r.clientsGo(100)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if _, err := r.etcd().Delete(ctx, "history/k", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	r.clientsGo(100)
+	r.clients.Stop()
+	report := r.clients.Check()
+	t.Log(report)
+	if report.Err() == nil {
+		t.Errorf("keys were taken away, and nothing is found: %s", report)
+	}
+	to := t.TempDir()
+	r.keepReport(report, to)
+	for _, name := range []string{seen.TimelineFile, seen.HistoryFile} {
+		if info, err := os.Stat(filepath.Join(to, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s was not left (%v)", name, err)
+		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -103,12 +104,14 @@ func (s settings) run(ctx context.Context) (failed int, err error) {
 		return 0, b.measure(ctx)
 	}
 	began, runs, skipped := time.Now(), 0, 0
+	var all totals
 	for seed := s.seed; ctx.Err() == nil && (runs == 0 || time.Since(began) < s.lasts); seed++ {
 		one := b.seed(ctx, seed)
 		if ctx.Err() != nil {
 			break // it was broken off, and says nothing
 		}
 		runs++
+		all.add(one)
 		fmt.Println(one)
 		if one.skipped != "" {
 			skipped++
@@ -118,13 +121,28 @@ func (s settings) run(ctx context.Context) (failed int, err error) {
 			failed++
 		}
 	}
-	fmt.Printf("%d seeds, %d failed, %d skipped, %s\n", runs, failed, skipped, time.Since(began).Round(time.Second))
+	fmt.Printf("%d seeds, %d failed, %d skipped, %s; %s\n", runs, failed, skipped, time.Since(began).Round(time.Second), all)
 	if failed > 0 {
 		fmt.Printf("logs, histories and timelines: %s\n", s.out)
 	} else {
 		_ = os.Remove(s.out) // only if nothing is in it
 	}
 	return failed, nil
+}
+
+// totals are what all seeds together came to.
+type totals struct{ faults, answered, unknown, events int }
+
+func (t *totals) add(o outcome) {
+	var answered, unknown, keys, events int
+	if n, _ := fmt.Sscanf(o.found, "%d operations answered and %d not on %d keys, %d events", &answered, &unknown, &keys, &events); n == 4 {
+		t.answered, t.unknown, t.events = t.answered+answered, t.unknown+unknown, t.events+events
+	}
+	t.faults += o.faults
+}
+
+func (t totals) String() string {
+	return fmt.Sprintf("%d faults, %d operations answered and %d not, %d events watched", t.faults, t.answered, t.unknown, t.events)
 }
 
 // bench is what all runs share.
@@ -158,6 +176,7 @@ type outcome struct {
 	seed    uint64
 	what    string // the schedule's first line
 	found   string // the clients' summary
+	faults  int    // that were injected
 	skipped string
 	err     error
 	took    time.Duration
@@ -175,10 +194,13 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s  seed %d  %4.0fs  %s\n    %s\n    %s", time.Now().UTC().Format(time.TimeOnly), o.seed, o.took.Seconds(), verdict, o.what, o.found)
 }
 
+// roundOf is the line that tells what a round is about to do.
+var roundOf = regexp.MustCompile(`  round \d+: `)
+
 // seed runs one seed and reads its words.
 func (b bench) seed(ctx context.Context, seed uint64) outcome {
 	o := outcome{seed: seed}
-	began := time.Now()
+	began, injected := time.Now(), 0
 	args := []string{"-test.run=^TestFaultSeeds$", fmt.Sprintf("-e2e.faults.seeds=%d", seed)}
 	if b.job != "" {
 		args = append(args, "-e2e.faults.job="+b.job)
@@ -191,6 +213,10 @@ func (b bench) seed(ctx context.Context, seed uint64) outcome {
 		case strings.Contains(text, fmt.Sprintf("seed %d: ", seed)) && o.what == "":
 			_, after, _ := strings.Cut(text, fmt.Sprintf("seed %d: ", seed))
 			o.what = after
+		case strings.Contains(text, "healed after"):
+			o.faults += injected
+		case roundOf.MatchString(text):
+			injected = 1 + strings.Count(text, " + ")
 		case strings.Contains(text, "operations answered"):
 			_, after, _ := strings.Cut(text, "s  ")
 			o.found = strings.TrimSpace(after)
