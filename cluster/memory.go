@@ -20,25 +20,25 @@ func Fold(before Memory, o *Observation) Memory {
 		before = Memory{Hosts: forgetFences(before.Hosts)}
 	}
 	m := Memory{At: o.At}
+	r, listed := o.Roster()
 	m.Hosts = foldHosts(before.Hosts, o)
-	m.Members = foldMembers(before.Members, o)
+	m.Members = foldMembers(before.Members, o, r, listed)
 	m.EnoughSince = foldEnough(before.EnoughSince, o)
-	m.QuorumlessSince = since(before.QuorumlessSince, o.quorumless(), o.At)
-	m.Quiet = foldQuiet(before.Quiet, o)
-	m.Founding = foldFounding(before.Founding, o)
-	m.Upkeep = foldUpkeep(before.Upkeep, m.Members, before.Members, o)
+	m.QuorumlessSince = since(before.QuorumlessSince, o.quorumless(r, listed), o.At)
+	m.Quiet = foldQuiet(before.Quiet, o, r, listed)
+	m.Founding = foldFounding(before.Founding, o, r, listed)
+	m.Upkeep = foldUpkeep(before.Upkeep, m.Members, before.Members, o, r, listed)
 	return m
 }
 
 // quorumless: the intent says that there is a cluster, and no quorum of it is
 // in sight.
-func (o *Observation) quorumless() bool {
+func (o *Observation) quorumless(r Roster, listed bool) bool {
 	in := o.Intent()
 	if in == nil || in.State != IntentFounded {
 		return false
 	}
-	r, ok := o.Roster()
-	return !ok || !r.HasQuorum()
+	return !listed || !r.HasQuorum()
 }
 
 // MaxUnwatched is the longest time between two observations over which what
@@ -84,9 +84,8 @@ func foldHosts(before []HostMemory, o *Observation) []HostMemory {
 	return out
 }
 
-func foldMembers(before []MemberMemory, o *Observation) []MemberMemory {
-	r, ok := o.Roster()
-	if !ok {
+func foldMembers(before []MemberMemory, o *Observation, r Roster, listed bool) []MemberMemory {
+	if !listed {
 		return foldUnlisted(before, o)
 	}
 	out := make([]MemberMemory, 0, len(r.Seats))
@@ -249,12 +248,12 @@ func foldEnough(before time.Time, o *Observation) time.Time {
 }
 
 // foldFounding notes since when a founding has been watched that has no quorum.
-func foldFounding(before Founding, o *Observation) Founding {
+func foldFounding(before Founding, o *Observation, r Roster, listed bool) Founding {
 	in := o.Intent()
 	if in == nil || in.State != IntentFounding {
 		return Founding{}
 	}
-	if r, ok := o.Roster(); ok && r.Linearizable && r.HasQuorum() {
+	if listed && r.Linearizable && r.HasQuorum() {
 		return Founding{}
 	}
 	if before.Generation == in.Generation && !before.Since.IsZero() {
@@ -266,10 +265,9 @@ func foldFounding(before Founding, o *Observation) Founding {
 // foldQuiet notes since when no voter's host carries out an op of anybody else
 // and nobody has written the intent. A host is not under a fence while it is
 // busy, and takes no op of a lower one afterwards.
-func foldQuiet(before Quiet, o *Observation) Quiet {
-	r, ok := o.Roster()
+func foldQuiet(before Quiet, o *Observation, r Roster, listed bool) Quiet {
 	in := o.Intent()
-	if !ok || in == nil || slices.ContainsFunc(r.Voters(), func(s Seat) bool { return s.Host == nil || !s.Host.UnderFence }) {
+	if !listed || in == nil || slices.ContainsFunc(r.Voters(), func(s Seat) bool { return s.Host == nil || !s.Host.UnderFence }) {
 		return Quiet{}
 	}
 	now := Quiet{Since: o.At, Fence: o.Fence, Generation: in.Generation, Write: in.Write}

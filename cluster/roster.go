@@ -43,7 +43,7 @@ func (o *Observation) Roster() (Roster, bool) {
 	if !ok {
 		return Roster{}, false
 	}
-	r := Roster{Cluster: view.Cluster, Linearizable: view.Linearizable}
+	r := Roster{Cluster: view.Cluster, Linearizable: view.Linearizable, Seats: make([]Seat, 0, len(view.Members))}
 	leader := o.raftLeader(view.Cluster)
 	for _, m := range view.Members {
 		s := Seat{Member: m, RaftLeader: leader != 0 && leader == m.ID}
@@ -53,6 +53,8 @@ func (o *Observation) Roster() (Roster, bool) {
 		s.Up, s.Why = o.up(s, view)
 		r.Seats = append(r.Seats, s)
 	}
+	r.voters, r.learners, r.ups = slices.Clip(r.Voters()), slices.Clip(r.Learners()), slices.Clip(r.Up())
+	r.picked = true
 	return r, true
 }
 
@@ -91,14 +93,24 @@ func (o *Observation) recordedHost(id MemberID) HostID {
 	if in == nil || id == 0 {
 		return ""
 	}
-	for _, v := range slices.Concat(in.Voters, in.Next) {
-		if v.Member == id && v.Host != "" {
-			return v.Host
+	if h := in.voterHost(id); h != "" {
+		return h
+	}
+	for i := range in.Founders {
+		if f := &in.Founders[i]; f.Member == id {
+			return f.Host
 		}
 	}
-	for _, f := range in.Founders {
-		if f.Member == id {
-			return f.Host
+	return ""
+}
+
+// voterHost is who carries a voter by the record of the voters; empty: nobody.
+func (in *Intent) voterHost(id MemberID) HostID {
+	for _, set := range [...][]Voter{in.Voters, in.Next} {
+		for i := range set {
+			if v := &set[i]; v.Member == id && v.Host != "" {
+				return v.Host
+			}
 		}
 	}
 	return ""
@@ -109,10 +121,8 @@ func (o *Observation) hostOf(s Seat) HostID {
 		return s.Host.Host
 	}
 	if in := o.Intent(); in != nil {
-		for _, v := range slices.Concat(in.Voters, in.Next) {
-			if v.Member == s.ID && v.Host != "" {
-				return v.Host
-			}
+		if h := in.voterHost(s.ID); h != "" {
+			return h
 		}
 	}
 	if s.Name != "" {
@@ -216,21 +226,54 @@ type Roster struct {
 	Cluster      ClusterID
 	Linearizable bool
 	Seats        []Seat
+
+	// What [Observation.Roster] has picked from Seats, since every rule asks for it.
+	picked                bool
+	voters, learners, ups []Seat
 }
 
-// Voters are the seats that vote.
-func (r Roster) Voters() []Seat { return r.filter(func(s Seat) bool { return !s.Learner }) }
+// Voters are the seats that vote. The slice is not to be changed.
+func (r Roster) Voters() []Seat {
+	if r.picked {
+		return r.voters
+	}
+	return r.filter(func(s *Seat) bool { return !s.Learner })
+}
 
-// Learners are the seats that do not vote yet.
-func (r Roster) Learners() []Seat { return r.filter(func(s Seat) bool { return s.Learner }) }
+// Learners are the seats that do not vote yet. The slice is not to be changed.
+func (r Roster) Learners() []Seat {
+	if r.picked {
+		return r.learners
+	}
+	return r.filter(func(s *Seat) bool { return s.Learner })
+}
 
-// Up are the voters that are up.
-func (r Roster) Up() []Seat { return r.filter(func(s Seat) bool { return !s.Learner && s.Up }) }
+// Up are the voters that are up. The slice is not to be changed.
+func (r Roster) Up() []Seat {
+	if r.picked {
+		return r.ups
+	}
+	return r.filter(func(s *Seat) bool { return !s.Learner && s.Up })
+}
+
+// Count is how many seats vote, and how many of these are up.
+func (r Roster) Count() (voters, up int) {
+	for i := range r.Seats {
+		if r.Seats[i].Learner {
+			continue
+		}
+		voters++
+		if r.Seats[i].Up {
+			up++
+		}
+	}
+	return voters, up
+}
 
 // HasQuorum reports whether the voters that are up are a quorum.
 func (r Roster) HasQuorum() bool {
-	n := len(r.Voters())
-	return n > 0 && len(r.Up()) >= Quorum(n)
+	n, up := r.Count()
+	return n > 0 && up >= Quorum(n)
 }
 
 // Seat finds a member.
@@ -262,11 +305,24 @@ func (r Roster) Guard() Guard {
 	return g
 }
 
-func (r Roster) filter(keep func(Seat) bool) []Seat {
-	var out []Seat
-	for _, s := range r.Seats {
-		if keep(s) {
-			out = append(out, s)
+// filter shares the seats where all of them are kept.
+func (r Roster) filter(keep func(*Seat) bool) []Seat {
+	n := 0
+	for i := range r.Seats {
+		if keep(&r.Seats[i]) {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return nil
+	case len(r.Seats):
+		return r.Seats
+	}
+	out := make([]Seat, 0, n)
+	for i := range r.Seats {
+		if keep(&r.Seats[i]) {
+			out = append(out, r.Seats[i])
 		}
 	}
 	return out

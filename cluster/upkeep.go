@@ -236,10 +236,9 @@ func (m UpkeepMemory) Past(now time.Time) int64 {
 
 // foldUpkeep carries what is remembered of etcd's own ills, and counts a
 // comparison that was not counted yet against the members.
-func foldUpkeep(before UpkeepMemory, members []MemberMemory, past []MemberMemory, o *Observation) UpkeepMemory {
+func foldUpkeep(before UpkeepMemory, members []MemberMemory, past []MemberMemory, o *Observation, r Roster, listed bool) UpkeepMemory {
 	m := before
-	r, ok := o.Roster()
-	if !ok {
+	if !listed {
 		return m
 	}
 	full := len(r.Alarms(AlarmNoSpace)) > 0

@@ -70,9 +70,20 @@ func (v Version) Below() (Line, bool) {
 // not run, or not reached, in the way that was asked.
 var ErrVersionRefused = errors.New("refused version")
 
-func refuseVersion(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", ErrVersionRefused, fmt.Errorf(format, args...))
+func refuseVersion(format string, args ...any) error { return versionRefusal{format, args} }
+
+// versionRefusal is put into words only for who reads it: a search for a way asks
+// for hundreds of steps, and most are refused.
+type versionRefusal struct {
+	format string
+	args   []any
 }
+
+func (r versionRefusal) Error() string {
+	return ErrVersionRefused.Error() + ": " + fmt.Sprintf(r.format, r.args...)
+}
+
+func (versionRefusal) Unwrap() error { return ErrVersionRefused }
 
 // Runnable refuses versions that no member is ever started with: those of
 // lines whose rules are not known, and those that lose data.

@@ -170,6 +170,7 @@ func (w *world) pass(t *testing.T, d *datadriven.TestData, s string) string {
 }
 
 func (w *world) setStore(t *testing.T, d *datadriven.TestData, what string) string {
+	w.store.intent = w.store.intent.Clone()
 	switch what {
 	case "silent":
 		w.store.silent = true

@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // rule looks at the view and returns its decision, or nil to let the next
 // rule look.
 type rule struct {
@@ -24,7 +26,21 @@ type rule struct {
 //  7. what only makes the cluster nicer comes last, and what nobody needs any
 //     more goes when nothing else is to be done.
 func rulesFor(k GoalKind) []rule {
-	base := []rule{
+	switch k {
+	case Join:
+		return joinRules
+	case Leave:
+		return leaveRules
+	case Promote:
+		return promoteRules
+	case MoveLeader:
+		return moveLeaderRules
+	}
+	return convergeRules
+}
+
+var (
+	baseRules = []rule{
 		{"identity", identity},
 		{"generation", generation},
 		{"found", found},
@@ -37,17 +53,11 @@ func rulesFor(k GoalKind) []rule {
 		{"lift", lift},
 		{"downgrading", downgrading},
 	}
-	switch k {
-	case Join:
-		return append(base, rule{"readdress", readdress}, rule{"join", join})
-	case Leave:
-		return append(base, rule{"leave", leave})
-	case Promote:
-		return append(base, rule{"promote-one", promoteOne})
-	case MoveLeader:
-		return append(base, rule{"move-leader", moveLeader})
-	}
-	return append(base,
+	joinRules       = after(baseRules, rule{"readdress", readdress}, rule{"join", join})
+	leaveRules      = after(baseRules, rule{"leave", leave})
+	promoteRules    = after(baseRules, rule{"promote-one", promoteOne})
+	moveLeaderRules = after(baseRules, rule{"move-leader", moveLeader})
+	convergeRules   = after(baseRules,
 		rule{"tls", convergeTLS},
 		rule{"readdress", readdress},
 		rule{"space", space},
@@ -67,4 +77,7 @@ func rulesFor(k GoalKind) []rule {
 		rule{"prune", prune},
 		rule{"steady", steady},
 	)
-}
+)
+
+// after is first and then more, in a slice of its own.
+func after(first []rule, more ...rule) []rule { return append(slices.Clip(first), more...) }

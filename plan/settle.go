@@ -15,16 +15,17 @@ func settle(v *view) *Decision {
 	if !v.seen || v.intent == nil {
 		return nil
 	}
-	in := v.intent.Clone()
-	now := v.votersNow()
+	in, now := v.intent, v.votersNow()
+	if slices.EqualFunc(in.Voters, now, sameRecord) && (in.Cluster == 0 || in.Cluster == v.roster.Cluster) {
+		return nil // a change that was written down may still be about to be made
+	}
+	in = in.Clone()
 	in.Next = cluster.Named(in.Next, now) // of an added voter the ID is known only now
 	switch {
 	case in.Cluster != 0 && in.Cluster != v.roster.Cluster:
 		return wait(false, "foreign-cluster", "", "the members in sight are of cluster %s, and this cluster is %s; nothing is changed", v.roster.Cluster, in.Cluster)
 	case !v.obs.Store.Read:
 		return nil
-	case slices.EqualFunc(in.Voters, now, sameRecord):
-		return nil // a change that was written down may still be about to be made
 	case cluster.SameVoters(in.Voters, now):
 		in.Voters = now
 		return &Decision{
@@ -54,6 +55,9 @@ func sameRecord(a, b cluster.Voter) bool {
 // can be left. So do the changes that another one came in between of.
 func tidy(v *view) *Decision {
 	if v.intent == nil || !v.obs.Store.Read || !v.seen || len(v.downVoters()) > 0 {
+		return nil
+	}
+	if len(v.intent.Next)+len(v.intent.Pending) == 0 {
 		return nil
 	}
 	in := v.intent.Clone()

@@ -90,7 +90,8 @@ func refuse(code, command, format string, args ...any) *Decision {
 // spec, or when it is on hold, it is what is there; a person who takes a
 // voter out then asks for one less.
 func (v *view) wanted() int {
-	switch n := len(v.roster.Voters()); {
+	n, _ := v.roster.Count()
+	switch {
 	case v.spec != nil && !v.spec.Hold && !v.goal.Hold:
 		return v.spec.MemberCount
 	case v.goal.Kind == Leave:
@@ -102,7 +103,7 @@ func (v *view) wanted() int {
 
 // projection is what a change of the voters does.
 func (v *view) projection(voters, up int) cluster.Projection {
-	n, u := len(v.roster.Voters()), len(v.roster.Up())
+	n, u := v.roster.Count()
 	return cluster.Projection{Voters: n, Up: u, VotersAfter: n + voters, UpAfter: u + up}
 }
 

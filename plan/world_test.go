@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -164,7 +165,7 @@ func (w *world) advance(d time.Duration) {
 
 // ends: what the host starts its member with lets it end at once.
 func (h *worldHost) ends() bool {
-	return slices.Contains(h.cannotRun, h.Local.Version.String()) || h.balksAt != "" && slices.Contains(h.Local.Options, h.balksAt)
+	return len(h.cannotRun) > 0 && slices.Contains(h.cannotRun, h.Local.Version.String()) || h.balksAt != "" && slices.Contains(h.Local.Options, h.balksAt)
 }
 
 // giveBack is what a host does by itself with options that its member does not
@@ -262,12 +263,13 @@ func (w *world) observe() *cluster.Observation {
 	if w.store.silent {
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "connection refused"})
 	} else {
-		o.Store.Intent, o.Store.Marker = w.store.intent.Clone(), w.store.marker
+		o.Store.Intent, o.Store.Marker = w.store.intent, w.store.marker
 	}
 	if w.specGap != "" {
 		o.Spec = nil
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: w.specGap})
 	}
+	o.Hosts = make([]cluster.HostReport, 0, len(w.hosts))
 	for _, h := range w.hosts {
 		if h.down || h.gap != "" {
 			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s", Promised: h.promised}
@@ -301,8 +303,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	}
 	h.keep(o.Store.Intent)
 	h.supersede()
-	r := cluster.HostReport{HostState: h.HostState, UnderFence: !h.unpromised, Stamp: fmt.Sprintf("%s@%s", h.Host, w.now.Format(time.TimeOnly))}
-	r.Intent = h.Intent.Clone()
+	r := cluster.HostReport{HostState: h.HostState, UnderFence: !h.unpromised, Stamp: string(h.Host) + "@" + strconv.FormatInt(w.now.Unix(), 10)}
 	r.Clock = w.now.Add(h.skew)
 	c := w.clusterOf(h)
 	switch {
@@ -353,7 +354,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 // keep is what a host does with an intent that it is shown.
 func (h *worldHost) keep(in *cluster.Intent) {
 	if in.Order(h.Intent) > 0 && in.Covers(h.Intent) {
-		h.Intent = in.Clone()
+		h.Intent = in // nobody changes one in place
 	}
 }
 
