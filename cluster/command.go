@@ -140,4 +140,6 @@ type Taken struct {
 	Command string    `json:"command,omitempty"` // for which it was taken
 	Backup  *Backup   `json:"backup,omitempty"`  // when it succeeded
 	Error   string    `json:"error,omitempty"`
+	// Survey is what a rehearsal key by key found.
+	Survey *Survey `json:"survey,omitempty"`
 }

@@ -23,6 +23,9 @@ type Halt struct {
 	Wanted Version `json:"wanted"`
 	// Consent is a person's word for the outage, as the spec had it.
 	Consent string `json:"consent,omitempty"`
+	// Accept is the digest of the list of losses that a person accepted; empty:
+	// nothing may be lost.
+	Accept string `json:"accept,omitempty"`
 	// At is when it was decided, by the clock of that leader.
 	At time.Time `json:"at"`
 	// Ended says why it was taken back, or what became of the generation that

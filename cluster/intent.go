@@ -56,6 +56,9 @@ type Source struct {
 	// one that the generation begins above (SAFETY.md, rule 16).
 	Revision       int64 `json:"revision,omitempty"`
 	RevisionTarget int64 `json:"revisionTarget,omitempty"`
+	// Accept is the digest of the list of losses that a person accepted, where the
+	// source is carried over key by key; empty: nothing may be lost.
+	Accept string `json:"accept,omitempty"`
 }
 
 // FromData reports whether the generation was made from data, so that it has

@@ -36,7 +36,9 @@ const (
 	OpBackup OpKind = "backup"
 
 	// OpDrill restores a backup into an etcd that is thrown away, and compares
-	// what it serves. It returns when that was begun; HostState.Drill tells the rest.
+	// what it serves; or makes what another release would begin with, key by key, and
+	// lists what that loses. It returns when that was begun; HostState.Drill tells the
+	// rest.
 	OpDrill OpKind = "drill"
 
 	// OpHash has the own member hash its keys. It returns when that was begun;
@@ -100,6 +102,7 @@ type Op struct {
 	Backup      string   `json:"backup,omitempty"`      // drill: its name; prune: the one that stands above
 	Dir         string   `json:"dir,omitempty"`         // prune: the directory, by its name
 	Command     string   `json:"command,omitempty"`     // stage, backup, drill: the command that it is for
+	Keys        bool     `json:"keys,omitempty"`        // drill: key by key; without a backup, of the own member's data
 	Revision    int64    `json:"revision,omitempty"`    // hash, compact
 	Alarm       string   `json:"alarm,omitempty"`       // disarm: its kind
 	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one

@@ -42,6 +42,10 @@ type Spec struct {
 	// member stopped for a while: that version and when it was said, as
 	// [Consent] writes it. Of another version it says nothing.
 	AcceptOutage string `json:"acceptOutage,omitempty"`
+	// AcceptLoss is the version and the digest of the list of what is lost on the way
+	// there, key by key, that a person accepted, with a space between. Of another
+	// version or list it says nothing.
+	AcceptLoss string `json:"acceptLoss,omitempty"`
 	// NoBackup is the version for which a person does without the backup that is
 	// wanted before its first restart; empty: for none. Of another version than
 	// EtcdVersion it says nothing.
@@ -74,13 +78,22 @@ func (s Spec) Consents() string {
 	return ""
 }
 
+// AcceptedLoss is the digest of the list of losses that a person accepted on the
+// way to what the spec asks for; empty: none.
+func (s Spec) AcceptedLoss() string {
+	if v, digest, said := strings.Cut(s.AcceptLoss, " "); said && v == s.EtcdVersion.String() {
+		return digest
+	}
+	return ""
+}
+
 // WithoutBackup reports whether a person does without a backup before the version
 // that the spec asks for.
 func (s Spec) WithoutBackup() bool { return s.NoBackup != "" && s.NoBackup == s.EtcdVersion.String() }
 
 // Equal reports whether both ask for the same.
 func (s Spec) Equal(o Spec) bool {
-	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold && s.PauseBeforeLast == o.PauseBeforeLast && s.AcceptOutage == o.AcceptOutage && s.NoBackup == o.NoBackup &&
+	return s.MemberCount == o.MemberCount && s.EtcdVersion == o.EtcdVersion && s.Hold == o.Hold && s.PauseBeforeLast == o.PauseBeforeLast && s.AcceptOutage == o.AcceptOutage && s.AcceptLoss == o.AcceptLoss && s.NoBackup == o.NoBackup &&
 		s.DeadAfter == o.DeadAfter && s.AutoRecoverAfter == o.AutoRecoverAfter && slices.Equal(s.Hosts, o.Hosts) && maps.Equal(s.Options, o.Options)
 }
 

@@ -22,6 +22,7 @@ type v2Reply struct {
 	} `json:"members"`
 	Node struct {
 		Value string `json:"value"`
+		TTL   int64  `json:"ttl"`
 	} `json:"node"`
 }
 

@@ -31,8 +31,14 @@ type writer struct {
 // write begins to write until check or the end of the test.
 func (c *testCluster) write() *writer {
 	c.t.Helper()
+	return c.writeUnder("written/")
+}
+
+// writeUnder is write with keys that begin like this.
+func (c *testCluster) writeUnder(prefix string) *writer {
+	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &writer{t: c.t, client: c.newClient(), prefix: "written/" + c.block.prefix + time.Now().Format("150405.000000") + "/",
+	w := &writer{t: c.t, client: c.newClient(), prefix: prefix + c.block.prefix + time.Now().Format("150405.000000") + "/",
 		stop: cancel, acked: map[string]string{}}
 	clients := slices.Repeat([]*clientv3.Client{w.client}, writers)
 	if c.net != nil {

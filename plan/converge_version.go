@@ -82,7 +82,8 @@ func VersionPath(o *cluster.Observation, to cluster.Version) Path {
 
 // change is the question for [FindPath].
 func (v *view) change(run cluster.Running) Change {
-	c := Change{Target: v.spec.EtcdVersion, Options: v.spec.Options, Cluster: run.Agreed, Downgrade: run.Downgrading}
+	// What is lost is judged by the list that the rehearsal makes.
+	c := Change{AcceptLoss: true, Target: v.spec.EtcdVersion, Options: v.spec.Options, Cluster: run.Agreed, Downgrade: run.Downgrading}
 	if run.Auth != nil {
 		c.Auth = No
 		if *run.Auth {

@@ -45,13 +45,14 @@ func (v *view) beginHalt(run cluster.Running, next Hop) *Decision {
 	if d := v.rehearse(run, next); d != nil {
 		return d
 	}
-	if v.unrehearsed(next) { // and nothing to do about it now, as an aside says
+	if v.unrehearsed(next) || v.lossNotAccepted(next) { // and nothing to do about it now, as an aside says
 		return nil
 	}
 	in, n := v.intent.Clone(), len(v.roster.Voters())
 	in.Halt = &cluster.Halt{
 		ID: fmt.Sprintf("change-%d-%d", in.Generation, in.Write+1), Generation: in.Generation, // each write is counted once
 		From: run.High, To: next.To, Wanted: v.spec.EtcdVersion, Consent: v.spec.Consents(), At: v.obs.At,
+		Accept: v.losses(next).Digest,
 	}
 	return &Decision{
 		Reason: fmt.Sprintf("%s: stop all members, to make generation %d from what they have", next.Why, v.nextGeneration()), Again: soon,
@@ -67,8 +68,6 @@ func (v *view) beginHalt(run cluster.Running, next Hop) *Decision {
 func (v *view) mayNotHalt(run cluster.Running, next Hop) string {
 	tried := v.intent.Halt
 	switch {
-	case next.Kind != Physical:
-		return "the way there copies key by key, which is not done by itself: " + next.Why
 	case !v.obs.Store.Read:
 		return "the backup store does not answer"
 	case !v.obs.Store.Conditional:
@@ -118,13 +117,16 @@ func (v *view) cannotCarry(_ cluster.Running, next Hop) string {
 // release that is to come, and served by it, while nothing has happened yet; nil:
 // it was, or it cannot be for now.
 func (v *view) rehearse(run cluster.Running, next Hop) *Decision {
-	if v.rehearsal(next) != nil || v.obs.Backups.Interval <= 0 {
+	if v.rehearsal(next) != nil || v.obs.Backups.Interval <= 0 && next.Kind == Physical {
 		return nil
 	}
 	for i := range v.obs.Hosts {
 		if t := v.obs.Hosts[i].Drill; t != nil && t.Running {
 			return &Decision{Reason: fmt.Sprintf("host %s tries out whether etcd %s serves what a backup holds", v.obs.Hosts[i].Host, next.To), Again: soon}
 		}
+	}
+	if next.Kind == Logical && !next.From.Has(cluster.V3API) {
+		return v.surveyLive(next)
 	}
 	newest, d := v.backupOf(run, fmt.Sprintf("stop all members, to go on with etcd %s", next.To))
 	if d != nil {
@@ -138,7 +140,7 @@ func (v *view) rehearse(run cluster.Running, next Hop) *Decision {
 	return &Decision{
 		Reason: fmt.Sprintf("try out on host %s whether etcd %s serves what backup %s holds, before anything is stopped", best.Host, next.To, newest.Name), Again: soon,
 		Action: &Action{Kind: ActHosts, Projection: &p, Command: v.upgradeCommand(), Ops: []HostOp{onHost(best, cluster.Guard{}, cluster.Op{
-			Kind: cluster.OpDrill, Host: best.Host, Backup: newest.Name, Version: next.To, Command: v.rehearsalName(next),
+			Kind: cluster.OpDrill, Host: best.Host, Backup: newest.Name, Version: next.To, Command: v.rehearsalName(next), Keys: next.Kind == Logical,
 		})}},
 	}
 }
@@ -223,7 +225,7 @@ func (v *view) rehearsal(next Hop) *cluster.Taken {
 func (v *view) unrehearsed(next Hop) bool {
 	t := v.rehearsal(next)
 	switch {
-	case t == nil && v.obs.Backups.Interval <= 0:
+	case t == nil && v.obs.Backups.Interval <= 0 && next.Kind == Physical:
 		return false // nobody wants backups, so there is none to try
 	case t == nil:
 		_ = v.versionWaits("no host in sight can try out whether etcd %s serves what a backup holds: it has to have the release, and the key of an encrypted backup", next.To)

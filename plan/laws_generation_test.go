@@ -169,7 +169,7 @@ func (l *laws) generationOp(x HostOp, h *cluster.HostReport) bool {
 		s, listed := l.roster.Seat(h.Local.Member)
 		l.must(listed && s.Up && !s.Learner, "a backup through a member that is no voter that is up")
 	case cluster.OpDrill:
-		l.must(x.Op.Backup != "", "a drill of no backup")
+		l.must(x.Op.Backup != "" || x.Op.Keys && !x.Op.Version.IsZero(), "a drill of no backup")
 	case cluster.OpPrune:
 		l.prune(x, h)
 	case cluster.OpStop:

@@ -34,8 +34,25 @@ func (l *laws) halting(in *cluster.Intent) {
 		l.must(s.Host != nil && s.Host.CanRun(h.To), "a halt for a release that a host lacks")
 	}
 	l.must(cluster.SameVoters(in.Voters, now), "a halt of other voters than are written down")
+	if !h.To.ReadsSnapshot(h.From) {
+		l.surveyed(h)
+	}
 	before := l.in.Halt
 	l.must(before == nil || before.ID != h.ID && before.Consent != h.Consent, "a halt on a word that was used")
+}
+
+// surveyed: what a change key by key loses was listed, and a person accepted that
+// very list.
+func (l *laws) surveyed(h *cluster.Halt) {
+	found := false
+	for i := range l.o.Hosts {
+		t := l.o.Hosts[i].Drill
+		if t != nil && !t.Running && t.Error == "" && t.Survey != nil && t.Survey.To == h.To && t.Survey.Digest == h.Accept {
+			found = true
+		}
+	}
+	l.must(found, "a halt for a change key by key that nobody tried out")
+	l.must(h.Accept == "" || h.Accept == l.spec.AcceptedLoss(), "a halt for losses that nobody accepted")
 }
 
 // fromHalted: every voter is known to have stopped, to keep this very halt and to
@@ -45,7 +62,7 @@ func (l *laws) fromHalted(in *cluster.Intent, h *cluster.HostReport) {
 		return
 	}
 	halt := l.in.Halted()
-	if !l.must(halt != nil && in.CommandID == halt.ID && in.Version == halt.To && in.Quarantined, "a generation of halted members without their halt") || h.Log == nil {
+	if !l.must(halt != nil && in.CommandID == halt.ID && in.Version == halt.To && in.Source.Accept == halt.Accept && in.Quarantined, "a generation of halted members without their halt") || h.Log == nil {
 		l.must(h.Log != nil, "a founder whose log is not known")
 		return
 	}

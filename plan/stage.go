@@ -190,7 +190,10 @@ func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport, run cluster.
 	if c.Kind == cluster.CommandChange { // what reads the data is what restores it
 		tool = run
 	}
-	if !onExcerpt(tool) {
+	switch {
+	case c.Kind == cluster.CommandChange && !run.ReadsSnapshot(v.wrote(c, h)):
+		times, why = 4*data, ", four times because it is carried over key by key"
+	case !onExcerpt(tool):
 		times, why = 2*data, fmt.Sprintf(", twice because the tool of etcd %s makes a copy of its own", tool)
 	}
 	if need := times + spareRoom; need > h.Room {
@@ -275,7 +278,7 @@ func (v *view) generationVersion(c *cluster.Command, wrote cluster.Version, h *c
 	if want.IsZero() && v.spec != nil {
 		want = v.spec.EtcdVersion
 	}
-	reads := readsData(want, wrote) || c.Kind == cluster.CommandChange && want.ReadsSnapshot(wrote)
+	reads := readsData(want, wrote) || c.Kind == cluster.CommandChange // by its tool, or key by key, as was tried out
 	switch {
 	case reads && h.CanRun(want):
 		return want, ""
@@ -324,6 +327,9 @@ func (v *view) stageOn(c *cluster.Command, h *cluster.HostReport, run cluster.Ve
 		src.Kind = cluster.SourceSetAside
 	case cluster.CommandChange:
 		src.Kind = cluster.SourceHalted
+		if v.intent.Halt != nil {
+			src.Accept = v.intent.Halt.Accept
+		}
 	default:
 		src.SHA256, src.Revision = c.Found.SHA256, c.Found.Revision
 	}

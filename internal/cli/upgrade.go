@@ -19,6 +19,8 @@ import (
 type upgrade struct {
 	queue
 	dryRun, pause, resume, rollback, outage, noBackup bool
+
+	loss string // the digest of the list of losses, or lastList
 }
 
 func upgradeCommand() *cobra.Command {
@@ -37,6 +39,13 @@ release lines of which one is not installed, or down from 3.5, all are stopped, 
 new cluster of the other release is made from what they have, and clients are let
 in again. That takes --accept-outage; --dry-run tells about how long it will be.
 
+Between versions 2 and 3, and to releases that do not read the data, that new
+cluster is made key by key. It is tried out beforehand, with nothing stopped, and what
+cannot be carried over is listed. If anything is lost, the change waits until the
+list was accepted: --accept-loss takes the one that was made last and is printed, and
+--accept-loss=DIGEST the one of that digest. When the data at the end give another list
+than the accepted one, the members go on as they were.
+
 --pause-before-last keeps one voter on the old release line, as a way back:
 --resume goes on, --rollback goes back to the lowest version that a member runs.`,
 		Args: words(cobra.MaximumNArgs(1)),
@@ -47,7 +56,7 @@ in again. That takes --accept-outage; --dry-run tells about how long it will be.
 					asked++
 				}
 			}
-			if asked != 1 || (u.pause || u.outage || u.noBackup) && len(args) == 0 || u.dryRun && u.resume {
+			if asked != 1 || (u.pause || u.outage || u.noBackup || u.loss != "") && len(args) == 0 || u.dryRun && u.resume {
 				return usage("such as etcdadm upgrade 3.7.3", "say one thing: a version, --resume or --rollback")
 			}
 			if err := u.checkOutput(); err != nil {
@@ -68,6 +77,8 @@ in again. That takes --accept-outage; --dry-run tells about how long it will be.
 	c.Flags().BoolVar(&u.dryRun, "dry-run", false, "print the way, and change nothing")
 	c.Flags().BoolVar(&u.pause, "pause-before-last", false, "keep one voter on the old release line until --resume or --rollback")
 	c.Flags().BoolVar(&u.outage, "accept-outage", false, "stop all members for a while, where the version cannot be reached otherwise")
+	c.Flags().StringVar(&u.loss, "accept-loss", "", "accept the list of what cannot be carried over key by key, by its digest; without one, the list that was made last, which is printed")
+	c.Flags().Lookup("accept-loss").NoOptDefVal = lastList
 	c.Flags().BoolVar(&u.noBackup, "no-backup", false, "do not wait for a backup before the first restart, such as while the store takes none")
 	c.Flags().BoolVar(&u.resume, "resume", false, "go on after a pause")
 	c.Flags().BoolVar(&u.rollback, "rollback", false, "go back to the lowest version that a member runs")
@@ -90,11 +101,15 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 	if !u.resume {
 		path := plan.VersionPath(o, to)
 		if u.dryRun {
-			return u.print(out, path, func(w io.Writer) { fmt.Fprint(w, path.String()) })
+			way := upgradeWay{Path: path, Survey: surveyOn(path, o)}
+			return u.print(out, way, func(w io.Writer) { fmt.Fprint(w, way.String()) })
 		}
 		if why := unready(path, u.outage); why != "" {
 			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was changed: %s", why), Advice: fmt.Sprintf("etcdadm upgrade %s --dry-run prints the whole way", to)}
 		}
+	}
+	if err := u.takeLoss(o, to, out); err != nil {
+		return err
 	}
 	f, err := u.folder(ctx, o)
 	if err != nil {
@@ -130,13 +145,10 @@ func unready(p plan.Path, outage bool) string {
 	}
 	for _, h := range p.Hops {
 		switch {
-		case h.Kind.Rolls(), h.Kind == plan.Physical && outage:
+		case h.Kind.Rolls(), outage:
 			continue
-		case h.Kind == plan.Physical:
-			why = append(append(why, fmt.Sprintf("the way goes through an outage of about %s, which --accept-outage takes: %s", h.Outage, h.Why)), p.Warnings...)
-		default:
-			why = append(append(why, "the way copies key by key, which is not done by itself: "+h.Why), p.Warnings...)
 		}
+		why = append(append(why, fmt.Sprintf("the way goes through an outage of about %s, which --accept-outage takes: %s", h.Outage, h.Why)), p.Warnings...)
 		break
 	}
 	return strings.Join(why, "; ")
@@ -164,6 +176,11 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 	}
 	if u.outage {
 		if err := f.AcceptOutage(ctx, to); err != nil {
+			return err
+		}
+	}
+	if u.loss != "" {
+		if err := f.AcceptLoss(ctx, to, u.loss); err != nil {
 			return err
 		}
 	}
@@ -212,6 +229,8 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 			switch b.Code {
 			case "version-paused":
 				return told{done: true, why: b.Sentence}
+			case "version-loss":
+				return told{done: true, why: b.Sentence, err: &Failure{Code: ExitUnsafe, Err: errors.New(b.Sentence), Advice: b.Command}}
 			case "version", "version-outage":
 				why = b.Sentence
 			}

@@ -35,6 +35,8 @@ type settings struct {
 	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
 	// AcceptOutage is a person's word for an outage on the way to a version.
 	AcceptOutage string `json:"acceptOutage,omitempty"`
+	// AcceptLoss is a version and the digest of a list of losses on the way to it.
+	AcceptLoss string `json:"acceptLoss,omitempty"`
 	// NoBackup is the version for which a person does without a backup.
 	NoBackup  string `json:"noBackup,omitempty"`
 	DeadAfter string `json:"deadAfter,omitempty"` // Go's notation, and d for days
@@ -124,7 +126,7 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, malformed(keySettings, adviceSpec, err)
 	}
-	spec.Hosts, spec.Hold, spec.PauseBeforeLast, spec.AcceptOutage, spec.NoBackup, spec.Options = s.Hosts, s.Hold, s.PauseBeforeLast, s.AcceptOutage, s.NoBackup, s.Options
+	spec.Hosts, spec.Hold, spec.PauseBeforeLast, spec.AcceptOutage, spec.AcceptLoss, spec.NoBackup, spec.Options = s.Hosts, s.Hold, s.PauseBeforeLast, s.AcceptOutage, s.AcceptLoss, s.NoBackup, s.Options
 	if s.DeadAfter != "" {
 		if spec.DeadAfter, err = duration.Parse(s.DeadAfter); err != nil {
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("deadAfter: %w", err))
@@ -149,7 +151,7 @@ func (f *Folder) WriteSpec(ctx context.Context, spec cluster.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("write the spec: %w", err)
 	}
-	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, PauseBeforeLast: spec.PauseBeforeLast, AcceptOutage: spec.AcceptOutage, NoBackup: spec.NoBackup, Options: spec.Options}
+	s := settings{Hosts: spec.Hosts, Hold: spec.Hold, PauseBeforeLast: spec.PauseBeforeLast, AcceptOutage: spec.AcceptOutage, AcceptLoss: spec.AcceptLoss, NoBackup: spec.NoBackup, Options: spec.Options}
 	if spec.AutoRecoverAfter > 0 {
 		s.AutoRecoverAfter = spec.AutoRecoverAfter.String()
 	}
@@ -216,6 +218,19 @@ func (f *Folder) PauseBeforeLast(ctx context.Context, pause bool) error {
 func (f *Folder) AcceptOutage(ctx context.Context, to cluster.Version) error {
 	return f.amendSettings(ctx, "acceptOutage", func(settings) (any, error) {
 		return cluster.Consent(to, time.Now()), nil
+	})
+}
+
+// AcceptLoss writes down that a person has read what is lost on the way to a
+// version, and accepts the list of that digest. It comes before the version is
+// written.
+func (f *Folder) AcceptLoss(ctx context.Context, to cluster.Version, digest string) error {
+	word := to.String() + " " + digest
+	return f.amendSettings(ctx, "acceptLoss", func(s settings) (any, error) {
+		if s.AcceptLoss == word {
+			return nil, errUnchanged
+		}
+		return word, nil
 	})
 }
 

@@ -65,6 +65,9 @@ func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cl
 		return host.Built{}, fmt.Errorf("make room for what is staged: %w", err)
 	}
 	file := filepath.Join(dir, fileSnapshot)
+	if !o.Version.Has(cluster.V3API) {
+		return s.stageV2(ctx, o, file, progress)
+	}
 	src, err := s.fetch(ctx, o, file, func(n int64) { progress(cluster.StageFetching, n) })
 	if err != nil {
 		return host.Built{}, hopeless(err)
@@ -141,12 +144,12 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 		}
 		return src, nil
 	case cluster.SourceSurvivor, cluster.SourceSetAside, cluster.SourceHalted:
-		from := s.d.disk.DataDir(o.From)
-		if src.Kind == cluster.SourceSetAside {
-			var err error
-			if from, err = s.d.disk.AsideDir(src.Dir); err != nil {
-				return src, fmt.Errorf("%w: %w", host.ErrBadSource, err)
-			}
+		from, err := s.dataOf(o)
+		if err != nil {
+			return src, err
+		}
+		if keyByKey(o) {
+			return src, s.convert(ctx, o, from, file, progress)
 		}
 		r, err := s.ofLine(ctx, src.Wrote)
 		if err != nil {

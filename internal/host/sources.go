@@ -39,6 +39,10 @@ type Sources interface {
 	// another release than that of the backup (zero: the backup's) it tells whether
 	// that serves what the backup holds, and keeps nothing.
 	Drill(ctx context.Context, name string, with cluster.Version) (cluster.Backup, error)
+	// Survey makes what another release would begin with, key by key, of a backup or
+	// of the own member's data, sees that the release serves it, throws it away, and
+	// lists what cannot be carried over. Nothing is kept of it.
+	Survey(ctx context.Context, o SurveyOrder) (cluster.Survey, error)
 	// Received tells how long ago the member of a token finished receiving a
 	// snapshot from raft's leader; zero: it did not, or that cannot be seen.
 	Received(token string) time.Duration
@@ -61,6 +65,14 @@ type StageOrder struct {
 	// From is the token of this host's own data directory that a survivor's
 	// source is read from, and Wrote the release that wrote it.
 	From string
+}
+
+// SurveyOrder is what is to be surveyed.
+type SurveyOrder struct {
+	Backup string          // empty: the data of the own member, which may run
+	From   string          // the token of these
+	Wrote  cluster.Version // what wrote it
+	To     cluster.Version
 }
 
 // Built is what lies ready.

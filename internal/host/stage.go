@@ -284,8 +284,12 @@ func (h *Host) runBackup(ctx context.Context, l Launch, o BackupOrder, begun clu
 
 // takeDrill begins to try a backup out.
 func (h *Host) takeDrill(op cluster.Op) cluster.ApplyReply {
-	if h.o.Sources == nil || op.Backup == "" {
+	s := h.snapshot()
+	switch {
+	case h.o.Sources == nil || op.Backup == "" && !op.Keys:
 		return refused("host %s has no backup store, or the drill names no backup", h.o.ID)
+	case op.Keys && (s.Local.State != cluster.MemberStarted || op.Version.IsZero()):
+		return refused("host %s has no member whose keys could be tried with another release", h.o.ID)
 	}
 	h.mu.Lock()
 	if h.drill != nil && h.drill.Running {
@@ -296,14 +300,14 @@ func (h *Host) takeDrill(op cluster.Op) cluster.ApplyReply {
 	h.drill = &begun
 	h.mu.Unlock()
 	ok := h.inBackground(stageDeadline, func(ctx context.Context) {
-		b, err := h.o.Sources.Drill(ctx, op.Backup, op.Version)
+		b, survey, err := h.runDrill(ctx, op, s)
 		end := begun
 		end.Running, end.Ended = false, time.Now().UTC().Round(0)
 		if err != nil {
 			end.Error = err.Error()
 			h.o.Log.Error("a backup was tried out and cannot be relied on, or could not be tried out", "backup", op.Backup, "with", op.Version, "err", err)
 		} else {
-			end.Backup = &b
+			end.Backup, end.Survey = &b, survey
 			h.o.Log.Info("backup tried out in an etcd that was thrown away: it is good", "backup", op.Backup, "took", end.Ended.Sub(end.Began).Round(time.Millisecond))
 		}
 		h.mu.Lock()
@@ -315,6 +319,16 @@ func (h *Host) takeDrill(op cluster.Op) cluster.ApplyReply {
 		return refused("host %s is shutting down", h.o.ID)
 	}
 	return done("begun")
+}
+
+// runDrill tries a backup out, or what another release would begin with.
+func (h *Host) runDrill(ctx context.Context, op cluster.Op, s State) (cluster.Backup, *cluster.Survey, error) {
+	if !op.Keys {
+		b, err := h.o.Sources.Drill(ctx, op.Backup, op.Version)
+		return b, nil, err
+	}
+	survey, err := h.o.Sources.Survey(ctx, SurveyOrder{Backup: op.Backup, From: s.Local.Token, Wrote: s.Local.Version, To: op.Version})
+	return cluster.Backup{Name: op.Backup}, &survey, err
 }
 
 // inBackground runs work beside the ops, until it ends or the host does; false

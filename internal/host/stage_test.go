@@ -61,6 +61,10 @@ func (x *stager) Backup(context.Context, host.Launch, host.BackupOrder) (cluster
 func (x *stager) Drill(context.Context, string, cluster.Version) (cluster.Backup, error) {
 	return cluster.Backup{}, errors.New("not here")
 }
+
+func (x *stager) Survey(context.Context, host.SurveyOrder) (cluster.Survey, error) {
+	return cluster.Survey{}, errors.New("not here")
+}
 func (x *stager) Received(string) time.Duration { return 0 }
 func (x *stager) Room() int64                   { return 0 }
 

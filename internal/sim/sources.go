@@ -235,6 +235,18 @@ func (x simSources) Drill(ctx context.Context, name string, with cluster.Version
 	return w.prove(ctx, storeView(x), b)
 }
 
+// Survey implements host.Sources: the fake etcds have one kind of keys.
+func (x simSources) Survey(ctx context.Context, o host.SurveyOrder) (cluster.Survey, error) {
+	s := cluster.Survey{From: o.Wrote, To: o.To}
+	if o.Backup != "" {
+		_, err := x.Drill(ctx, o.Backup, o.To)
+		return s, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stalled)
+	defer cancel()
+	return s, x.rehearse(ctx, o.To)
+}
+
 // prove keeps beside a backup that it was found good.
 func (w *World) prove(ctx context.Context, s blob.Store, b cluster.Backup) (cluster.Backup, error) {
 	b.Proven, b.Drilled = true, time.Now().UTC().Truncate(time.Second)

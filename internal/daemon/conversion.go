@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"etcdadm.io/backup"
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/conversion"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/keycopy"
+	"etcdadm.io/internal/snapshot"
+)
+
+// keyByKey: no tool of the release that is to run reads what the other wrote. Etcd
+// 2 has none that gives data another identity, so its data go this way also to
+// the same release.
+func keyByKey(o host.StageOrder) bool {
+	from, to := o.Source.Wrote, o.Version
+	switch {
+	case from.IsZero():
+		return false
+	case !from.Has(cluster.V3API) || !to.Has(cluster.V3API):
+		return true
+	}
+	return o.Source.Kind == cluster.SourceHalted && !to.ReadsSnapshot(from)
+}
+
+// Files of a stage or of a rehearsal.
+const (
+	fileBefore = "before.db" // a snapshot of the release before
+	dirLive    = "live"      // a copy of a running member's data
+	dirSite    = "site"      // where both etcds run
+)
+
+// conversionOf is what a data directory or a snapshot is carried over with. A
+// snapshot that is not there yet is made of the data directory, in dir.
+func (s *sources) conversionOf(ctx context.Context, wrote, to cluster.Version, data, dir string) (o conversion.Options, err error) {
+	o.Site = filepath.Join(dir, dirSite)
+	if o.Source.Release, err = s.ofLine(ctx, wrote); err != nil {
+		return o, fmt.Errorf("find the etcd that wrote the data: %w", err)
+	}
+	if o.Release, err = s.d.releases.finder.Find(ctx, to.String()); err != nil {
+		return o, fmt.Errorf("find etcd %s: %w", to, err)
+	}
+	if !wrote.Has(cluster.V3API) {
+		o.Source.DataDir = data
+		return o, nil
+	}
+	o.Source.Snapshot = filepath.Join(dir, fileBefore)
+	if data == "" {
+		return o, nil
+	}
+	_, err = snapshot.Extract(ctx, snapshot.ExtractOptions{DataDir: data, File: o.Source.Snapshot, Release: o.Source.Release})
+	return o, err
+}
+
+// convert carries the data of the own stopped member over, key by key: to a
+// snapshot, which is restored as any other, or to a founder of version 2, which is
+// what was asked for itself.
+func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file string, progress func(int64)) error {
+	dir := filepath.Dir(file)
+	c, err := s.conversionOf(ctx, o.Source.Wrote, o.Version, data, dir)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) { // of an earlier try
+		return fmt.Errorf("make room for what is staged: %w", err)
+	}
+	c.Accept, c.File = o.Source.Accept, file
+	c.Founder = conversion.Founder{DataDir: filepath.Join(dir, dirBuilt), Name: string(o.Name), PeerURLs: o.PeerURLs, Token: o.Token}
+	c.Progress = func(_, bytes int64) { progress(bytes) }
+	if _, err := conversion.Convert(ctx, c); err != nil {
+		return err
+	}
+	if c.Source.Snapshot == "" {
+		return nil
+	}
+	if err := os.Remove(c.Source.Snapshot); err != nil {
+		return fmt.Errorf("make room after carrying keys over: %w", err)
+	}
+	return nil
+}
+
+// stageV2 makes the data directory of a founder of version 2.
+func (s *sources) stageV2(ctx context.Context, o host.StageOrder, file string, progress func(cluster.StageState, int64)) (host.Built, error) {
+	if o.Source.Kind == cluster.SourceBackup {
+		return host.Built{}, fmt.Errorf("%w: backups are not restored to etcd %s", host.ErrBadSource, o.Version)
+	}
+	data, err := s.dataOf(o)
+	if err != nil {
+		return host.Built{}, err
+	}
+	built := filepath.Join(filepath.Dir(file), dirBuilt)
+	if err := os.RemoveAll(built); err != nil { // what an earlier try under this token left
+		return host.Built{}, fmt.Errorf("make room for what is staged: %w", err)
+	}
+	if err := s.convert(ctx, o, data, file, func(n int64) { progress(cluster.StageBuilding, n) }); err != nil {
+		return host.Built{}, err
+	}
+	if err := s.d.disk.MarkData(built, o.Token, o.Disk); err != nil {
+		return host.Built{}, err
+	}
+	b := host.Built{Source: o.Source}
+	b.Source.Tool = o.Version.String()
+	b.Member, b.Cluster, err = snapshot.IdentityOf(built)
+	return b, err
+}
+
+// dataOf is the directory of this host that a source is read from.
+func (s *sources) dataOf(o host.StageOrder) (string, error) {
+	if o.Source.Kind != cluster.SourceSetAside {
+		return s.d.disk.DataDir(o.From), nil
+	}
+	dir, err := s.d.disk.AsideDir(o.Source.Dir)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", host.ErrBadSource, err)
+	}
+	return dir, nil
+}
+
+// Survey implements host.Sources.
+func (s *sources) Survey(ctx context.Context, o host.SurveyOrder) (survey cluster.Survey, err error) {
+	defer takeAllCores()()
+	dir, err := os.MkdirTemp(s.d.disk.StateDir(), "etcdadm-drill-")
+	if err != nil {
+		return survey, fmt.Errorf("make room for the rehearsal: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	data := ""
+	if o.Backup == "" {
+		data = filepath.Join(dir, dirLive)
+		err = s.copyLive(ctx, o, data)
+	} else {
+		err = s.fetchBackup(ctx, o.Backup, filepath.Join(dir, fileBefore))
+	}
+	if err != nil {
+		return survey, err
+	}
+	c, err := s.conversionOf(ctx, o.Wrote, o.To, data, dir)
+	if err != nil {
+		return survey, err
+	}
+	c.Rehearsal, c.File = true, filepath.Join(dir, fileSnapshot)
+	c.Founder = conversion.Founder{DataDir: filepath.Join(dir, dirBuilt), Name: "rehearsal", PeerURLs: []string{"http://127.0.0.1:1"}, Token: "rehearsal"}
+	done, err := conversion.Convert(ctx, c)
+	if err != nil {
+		return survey, err
+	}
+	return surveyOf(&done.Report), nil
+}
+
+func (s *sources) copyLive(ctx context.Context, o host.SurveyOrder, to string) error {
+	if o.Wrote.Has(cluster.V3API) {
+		return errors.New("the data of a running member of version 3 are read from a backup")
+	}
+	return snapshot.CopyV2(ctx, s.d.disk.DataDir(o.From), to)
+}
+
+func (s *sources) fetchBackup(ctx context.Context, name, file string) error {
+	n, err := backup.ParseName(name)
+	if err != nil {
+		return err
+	}
+	ids, err := s.identities()
+	if err != nil {
+		return err
+	}
+	_, err = s.catalogue.Fetch(ctx, n, file, ids, backupstore.ThrownAway, nil)
+	return withKeyHint(err)
+}
+
+// mostExamples is how many names of a kind an observation carries.
+const mostExamples = 5
+
+func surveyOf(r *keycopy.Report) cluster.Survey {
+	s := cluster.Survey{From: r.From, To: r.To, Keys: r.Keys, Carried: r.Carried}
+	if r.Loses() {
+		s.Digest = r.Digest()
+	}
+	for _, l := range r.Losses {
+		s.Losses = append(s.Losses, cluster.Loss{
+			Kind: string(l.Kind), Count: l.Count, Text: l.Text, Always: l.Always, Examples: l.Examples[:min(len(l.Examples), mostExamples)],
+		})
+	}
+	return s
+}
