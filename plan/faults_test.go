@@ -156,6 +156,9 @@ func (w *world) setSpec(t *testing.T, d *datadriven.TestData, args []string) str
 	if d.HasArg("accept-outage") {
 		s.AcceptOutage = cluster.Consent(s.EtcdVersion, w.now)
 	}
+	if a, ok := d.Arg("accept-loss"); ok {
+		s.AcceptLoss = s.EtcdVersion.String() + " " + a.Vals[0]
+	}
 	w.spec = s
 	return ""
 }

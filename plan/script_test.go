@@ -121,6 +121,9 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 	case "served":
 		w.queue.unserved = ""
 		return ""
+	case "loses":
+		w.queue.loses = d.CmdArgs[0].Key
+		return ""
 	case "unqueue":
 		w.queue.commands = nil
 		return ""

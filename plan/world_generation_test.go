@@ -20,6 +20,7 @@ type worldQueue struct {
 	keeps    bool                      // the end of a command is recorded, and it is not taken out
 	broken   map[cluster.HostID]string // why staging fails on a host; "*": the source itself
 	unserved string                    // why another release does not serve a backup
+	loses    string                    // the digest of what a change key by key loses
 	slow     bool                      // staging goes on until it is told to end
 }
 
@@ -117,6 +118,9 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 	}
 	if why := w.queue.broken["*"]; why != "" {
 		s.State, s.Reason, s.Hopeless = cluster.StageFailed, why, true
+	}
+	if byKey := op.Source.Kind == cluster.SourceHalted && !op.Version.ReadsSnapshot(op.Source.Wrote); byKey && w.queue.loses != op.Source.Accept {
+		s.State, s.Reason = cluster.StageFailed, "another list than the one that was accepted"
 	}
 	if w.queue.slow && s.State == cluster.StageReady {
 		s.State = cluster.StageBuilding

@@ -12,8 +12,14 @@ func (h *worldHost) halted() bool {
 func (w *world) drill(h *worldHost, op cluster.Op) error {
 	now := w.now.Add(h.skew)
 	h.Drill = &cluster.Taken{Began: now, Ended: now, Reason: "drill", Command: op.Command, Backup: &cluster.Backup{Name: op.Backup}}
+	if op.Keys {
+		h.Drill.Survey = &cluster.Survey{From: h.Local.Version, To: op.Version, Keys: 9, Carried: 8, Digest: w.queue.loses}
+		if w.queue.loses != "" {
+			h.Drill.Survey.Losses = []cluster.Loss{{Kind: "not-a-path", Count: 1, Text: "keys", Examples: []string{"key-of-" + w.queue.loses}}}
+		}
+	}
 	if why := w.queue.unserved; why != "" && !op.Version.IsZero() {
-		h.Drill.Error, h.Drill.Backup = why, nil
+		h.Drill.Error, h.Drill.Backup, h.Drill.Survey = why, nil, nil
 	}
 	return nil
 }

@@ -202,7 +202,7 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 
 // heard: the leader looked after the wish was written.
 func (u *upgrade) heard(spec *cluster.Spec, to cluster.Version) bool {
-	return spec != nil && spec.PauseBeforeLast == u.pause && (to.IsZero() || spec.EtcdVersion == to)
+	return spec != nil && spec.PauseBeforeLast == u.pause && (to.IsZero() || spec.EtcdVersion == to) && (u.loss == "" || spec.AcceptedLoss() == u.loss)
 }
 
 // follow tells what the leader decides until every member runs the version.

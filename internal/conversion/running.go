@@ -93,21 +93,40 @@ func startV2(ctx context.Context, site *snapshot.Site, r release.Release, data s
 	if err != nil {
 		return nil, err
 	}
-	return healthy(ctx, &running{etcd: etcd, endpoint: keycopy.Endpoint{URLs: []string{client}, TLS: pair.config}})
+	v2, err := healthy(ctx, &running{etcd: etcd, endpoint: keycopy.Endpoint{URLs: []string{client}, TLS: pair.config}})
+	if err != nil {
+		return nil, err
+	}
+	return v2, v2.capable(ctx)
+}
+
+// capable waits until an etcd 2 answers about users, too: until it has looked at the
+// version of its cluster, twice in a second, it says 500. Source:
+// etcdserver/api/capability.go.
+func (r *running) capable(ctx context.Context) error {
+	return r.answers(ctx, "answers about users", "/v2/auth/enable", func(status int) bool { return status != http.StatusInternalServerError })
 }
 
 // healthy waits until the etcd has a leader and answers.
 func healthy(ctx context.Context, r *running) (*running, error) {
+	if err := r.answers(ctx, "is healthy", "/health", func(status int) bool { return status == http.StatusOK }); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// answers waits until the etcd answers a request well; if it does not, it is ended.
+func (r *running) answers(ctx context.Context, what, path string, well func(status int) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, healthyWithin)
 	defer cancel()
 	transport := &http.Transport{TLSClientConfig: r.endpoint.TLS.Clone(), DisableKeepAlives: true}
 	if r.endpoint.Dial != nil {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return r.endpoint.Dial(ctx) }
 	}
-	err := r.etcd.Until(ctx, "is healthy", func(ctx context.Context) (bool, error) {
+	err := r.etcd.Until(ctx, what, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.endpoint.URLs[0]+"/health", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.endpoint.URLs[0]+path, nil)
 		if err != nil {
 			return false, err
 		}
@@ -117,16 +136,15 @@ func healthy(ctx context.Context, r *running) (*running, error) {
 		}
 		defer reply.Body.Close()
 		said, err := io.ReadAll(io.LimitReader(reply.Body, 1<<10))
-		if err == nil && reply.StatusCode != http.StatusOK {
+		if err == nil && !well(reply.StatusCode) {
 			err = fmt.Errorf("%s: %s", reply.Status, said)
 		}
 		return err == nil, err
 	})
 	if err != nil {
 		r.etcd.Kill()
-		return nil, err
 	}
-	return r, nil
+	return err
 }
 
 // freePorts finds ports of loopback that nobody listens on. Somebody else may take
