@@ -117,6 +117,7 @@ var table = []room{
 	{path: "internal/builtin", floor: driver, never: knowsNoPolicy},
 	{path: "internal/runtime", floor: driver, never: knowsNoCluster},
 	{path: "internal/durable", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/durable/crashdisk", floor: scaffold},
 	{path: "internal/journal", floor: driver, never: filesOnly},
 	{path: "internal/hostsfile", floor: driver, never: filesOnly},
 	{path: "internal/envfile", floor: driver, never: filesOnly},

@@ -49,9 +49,10 @@ const (
 //
 // The caller holds the lock of the state directory ([FileDisk.StateDir]).
 type FileDisk struct {
-	root string
-	held func(dataDir string) error
-	now  func() time.Time
+	files durable.Disk
+	root  string
+	held  func(dataDir string) error
+	now   func() time.Time
 
 	mu      sync.Mutex // guards the journal: one list of file operations at a time
 	journal *journal.Journal
@@ -61,6 +62,11 @@ type FileDisk struct {
 // when a process holds etcd's locks in a data directory; now gives the time
 // for the names of what is set aside, nil means time.Now.
 func OpenFileDisk(dataDir string, held func(dataDir string) error, now func() time.Time) (*FileDisk, error) {
+	return OpenFileDiskOn(durable.OS(), dataDir, held, now)
+}
+
+// OpenFileDiskOn is OpenFileDisk that writes through files.
+func OpenFileDiskOn(files durable.Disk, dataDir string, held func(dataDir string) error, now func() time.Time) (*FileDisk, error) {
 	root, err := filepath.Abs(dataDir)
 	if err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
@@ -68,11 +74,11 @@ func OpenFileDisk(dataDir string, held func(dataDir string) error, now func() ti
 	if now == nil {
 		now = time.Now
 	}
-	d := &FileDisk{root: root, held: held, now: now}
-	if err := os.MkdirAll(d.StateDir(), 0o700); err != nil {
+	d := &FileDisk{files: files, root: root, held: held, now: now}
+	if err := files.MkdirAll(d.StateDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
-	if err := durable.SyncDir(root); err != nil {
+	if err := files.SyncDir(root); err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
 	return d, nil
@@ -170,7 +176,7 @@ func (d *FileDisk) openJournal() error {
 	if d.journal != nil {
 		return nil
 	}
-	j, err := journal.Open(d.root, filepath.Join(dirState, fileJournal))
+	j, err := journal.OpenOn(d.files, d.root, filepath.Join(dirState, fileJournal))
 	if err != nil {
 		return err
 	}
@@ -192,7 +198,7 @@ func (d *FileDisk) Save(s State) error {
 	if err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	return durable.Replace(filepath.Join(d.StateDir(), fileState), append(b, '\n'), 0o600)
+	return d.files.Replace(filepath.Join(d.StateDir(), fileState), append(b, '\n'), 0o600)
 }
 
 // WriteRecord keeps a small file of a driver of this host durably beside the
@@ -201,7 +207,7 @@ func (d *FileDisk) WriteRecord(name string, data []byte) error {
 	if err := plainName(name); err != nil {
 		return fmt.Errorf("write record: %w", err)
 	}
-	return durable.Replace(filepath.Join(d.StateDir(), name), data, 0o600)
+	return d.files.Replace(filepath.Join(d.StateDir(), name), data, 0o600)
 }
 
 // ReadRecord reads what WriteRecord kept; nil without error when there is none.
@@ -232,41 +238,52 @@ type mark struct {
 
 func memberDir(token string) string { return filepath.Join(dirData, token, "member") }
 
-// CreateData is as Disk says.
-func (d *FileDisk) CreateData(token string, disk cluster.DiskID) error {
+// changeData carries out a change of a token's data directory: one at a time,
+// after what the journal still held, and told what is there already, which is
+// the mark of this disk and a log.
+func (d *FileDisk) changeData(what, token string, disk cluster.DiskID, change func(marked, wal bool) error) error {
 	if err := plainName(token); err != nil {
-		return fmt.Errorf("create data directory: token %w", err)
+		return fmt.Errorf("%s: token %w", what, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.openJournal(); err != nil {
-		return fmt.Errorf("create data directory: %w", err)
+	err := d.openJournal()
+	if err == nil {
+		var marked, wal bool
+		if marked, wal, err = d.Data(token, disk); err == nil {
+			err = change(marked, wal)
+		}
 	}
-	marked, _, err := d.Data(token, disk)
-	if err != nil || marked {
-		return err
-	}
-	empty, err := d.isEmpty(token)
 	if err != nil {
-		return fmt.Errorf("create data directory: %w", err)
-	}
-	if !empty {
-		return fmt.Errorf("create data directory: %s holds something already", d.DataDir(token))
-	}
-	content, err := json.Marshal(mark{Disk: disk, Token: token})
-	if err != nil {
-		return fmt.Errorf("create data directory: %w", err)
-	}
-	err = d.journal.Run([]journal.Step{
-		{Kind: journal.Mkdir, Path: dirData},
-		{Kind: journal.Mkdir, Path: filepath.Join(dirData, token)},
-		{Kind: journal.Mkdir, Path: memberDir(token)},
-		{Kind: journal.Write, Path: filepath.Join(memberDir(token), fileMark), Data: content},
-	})
-	if err != nil {
-		return fmt.Errorf("create data directory: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// CreateData is as Disk says.
+func (d *FileDisk) CreateData(token string, disk cluster.DiskID) error {
+	return d.changeData("create data directory", token, disk, func(marked, _ bool) error {
+		if marked {
+			return nil
+		}
+		empty, err := d.isEmpty(token)
+		if err != nil {
+			return err
+		}
+		if !empty {
+			return fmt.Errorf("%s holds something already", d.DataDir(token))
+		}
+		content, err := json.Marshal(mark{Disk: disk, Token: token})
+		if err != nil {
+			return err
+		}
+		return d.journal.Run([]journal.Step{
+			{Kind: journal.Mkdir, Path: dirData},
+			{Kind: journal.Mkdir, Path: filepath.Join(dirData, token)},
+			{Kind: journal.Mkdir, Path: memberDir(token)},
+			{Kind: journal.Write, Path: filepath.Join(memberDir(token), fileMark), Data: content},
+		})
+	})
 }
 
 // isEmpty reports whether a data directory is missing, or holds nothing but

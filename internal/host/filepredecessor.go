@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/journal"
 )
 
@@ -57,7 +58,7 @@ func (d *FileDisk) Predecessor(host cluster.HostID, disk cluster.DiskID) (*Prede
 // HoldsPredecessor reports whether a data directory holds a member of etcd-manager
 // that is in no record of ours yet. The caller holds the lock of the state directory.
 func HoldsPredecessor(dataDir string) bool {
-	d := &FileDisk{root: dataDir}
+	d := &FileDisk{files: durable.OS(), root: dataDir}
 	if s, ok, err := d.Load(); err != nil || ok && s.Local.Generation > 0 {
 		return false
 	}
@@ -111,30 +112,17 @@ func (d *FileDisk) logs() (tokens []string, err error) {
 
 // TakeOver is as Disk says.
 func (d *FileDisk) TakeOver(token string, disk cluster.DiskID) error {
-	if err := plainName(token); err != nil {
-		return fmt.Errorf("take over data: token %w", err)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.openJournal(); err != nil {
-		return fmt.Errorf("take over data: %w", err)
-	}
-	marked, wal, err := d.Data(token, disk)
-	if err != nil {
-		return fmt.Errorf("take over data: %w", err)
-	}
-	if refused, _ := d.otherMark(token, disk); refused != "" || !wal {
-		return fmt.Errorf("take over data: %s holds no log, or another disk's mark", d.DataDir(token))
-	}
-	if marked {
-		return nil
-	}
-	content, err := json.Marshal(mark{Disk: disk, Token: token})
-	if err != nil {
-		return fmt.Errorf("take over data: %w", err)
-	}
-	if err := d.journal.Run([]journal.Step{{Kind: journal.Write, Path: filepath.Join(memberDir(token), fileMark), Data: content}}); err != nil {
-		return fmt.Errorf("take over data: %w", err)
-	}
-	return nil
+	return d.changeData("take over data", token, disk, func(marked, wal bool) error {
+		if refused, _ := d.otherMark(token, disk); refused != "" || !wal {
+			return fmt.Errorf("%s holds no log, or another disk's mark", d.DataDir(token))
+		}
+		if marked {
+			return nil
+		}
+		content, err := json.Marshal(mark{Disk: disk, Token: token})
+		if err != nil {
+			return err
+		}
+		return d.journal.Run([]journal.Step{{Kind: journal.Write, Path: filepath.Join(memberDir(token), fileMark), Data: content}})
+	})
 }

@@ -3,10 +3,7 @@ package host
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
-
-	"etcdadm.io/internal/durable"
 )
 
 // dirPruning lies in the state directory. What is in it is being removed: no
@@ -28,17 +25,18 @@ func (d *FileDisk) RemoveAside(name string) (remove func() error, err error) {
 		}
 	}
 	pruning := filepath.Join(d.StateDir(), dirPruning)
-	if err := os.MkdirAll(pruning, 0o700); err != nil {
+	// Without the name of this directory nobody would find what is moved into it.
+	if err := errors.Join(d.files.MkdirAll(pruning, 0o700), d.files.SyncDir(d.StateDir())); err != nil {
 		return nil, err
 	}
 	to := filepath.Join(pruning, name)
-	if err := os.RemoveAll(to); err != nil { // what an earlier one of this name left
+	if err := d.files.RemoveAll(to); err != nil { // what an earlier one of this name left
 		return nil, err
 	}
-	if err := os.Rename(from, to); err != nil {
+	if err := d.files.Rename(from, to); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(durable.SyncDir(pruning), durable.SyncDir(filepath.Dir(from))); err != nil {
+	if err := errors.Join(d.files.SyncDir(pruning), d.files.SyncDir(filepath.Dir(from))); err != nil {
 		return nil, err
 	}
 	return func() error { return d.removeTaken(name) }, nil
@@ -48,13 +46,17 @@ func (d *FileDisk) RemoveAside(name string) (remove func() error, err error) {
 // where it was.
 func (d *FileDisk) removeTaken(name string) error {
 	pruning := filepath.Join(d.StateDir(), dirPruning)
-	if err := os.Remove(filepath.Join(d.root, dirAside, name+fileNote)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.files.Remove(filepath.Join(d.root, dirAside, name+fileNote)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(pruning, name)); err != nil {
+	// As long as its directory is there, the note is looked for again.
+	if err := d.files.SyncDir(filepath.Join(d.root, dirAside)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	_ = os.Remove(pruning) // the last one does
+	if err := d.files.RemoveAll(filepath.Join(pruning, name)); err != nil {
+		return err
+	}
+	_ = d.files.Remove(pruning) // the last one does
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/journal"
 )
 
@@ -20,7 +19,7 @@ func (d *FileDisk) MarkData(dir, token string, disk cluster.DiskID) error {
 	if err != nil {
 		return fmt.Errorf("mark what was built: %w", err)
 	}
-	if err := durable.Replace(filepath.Join(dir, "member", fileMark), content, 0o600); err != nil {
+	if err := d.files.Replace(filepath.Join(dir, "member", fileMark), content, 0o600); err != nil {
 		return fmt.Errorf("mark what was built: %w", err)
 	}
 	return nil
@@ -30,36 +29,22 @@ func (d *FileDisk) MarkData(dir, token string, disk cluster.DiskID) error {
 // place of the token's. It is done already when that place has this disk's mark
 // and a log.
 func (d *FileDisk) Install(from, token string, disk cluster.DiskID) error {
-	if err := plainName(token); err != nil {
-		return fmt.Errorf("install data: token %w", err)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.openJournal(); err != nil {
-		return fmt.Errorf("install data: %w", err)
-	}
-	marked, wal, err := d.Data(token, disk)
-	switch {
-	case err != nil:
-		return fmt.Errorf("install data: %w", err)
-	case marked && wal:
-		return nil
-	}
-	if _, err := os.Lstat(d.DataDir(token)); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("install data: %s is there already", d.DataDir(token))
-	}
-	rel, err := filepath.Rel(d.root, from)
-	if err != nil {
-		return fmt.Errorf("install data: %w", err)
-	}
-	err = d.journal.Run([]journal.Step{
-		{Kind: journal.Mkdir, Path: dirData},
-		{Kind: journal.Rename, Path: filepath.Join(dirData, token), From: rel},
+	return d.changeData("install data", token, disk, func(marked, wal bool) error {
+		if marked && wal {
+			return nil
+		}
+		if _, err := os.Lstat(d.DataDir(token)); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is there already", d.DataDir(token))
+		}
+		rel, err := filepath.Rel(d.root, from)
+		if err != nil {
+			return err
+		}
+		return d.journal.Run([]journal.Step{
+			{Kind: journal.Mkdir, Path: dirData},
+			{Kind: journal.Rename, Path: filepath.Join(dirData, token), From: rel},
+		})
 	})
-	if err != nil {
-		return fmt.Errorf("install data: %w", err)
-	}
-	return nil
 }
 
 // AsideDir is the path of a directory that was set aside, by its name.

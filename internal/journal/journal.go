@@ -62,6 +62,7 @@ var (
 // Journal runs lists of steps below one directory, one list at a time. It is
 // not for concurrent use.
 type Journal struct {
+	disk durable.Disk
 	root string
 	file string // path of the list, relative to root
 }
@@ -69,8 +70,11 @@ type Journal struct {
 // Open returns the journal of a directory, whose list is kept in file (a path
 // relative to root, in a directory that exists). It finishes a list that was
 // begun before; when that fails, the error is returned and the list is kept.
-func Open(root, file string) (*Journal, error) {
-	j := &Journal{root: root, file: file}
+func Open(root, file string) (*Journal, error) { return OpenOn(durable.OS(), root, file) }
+
+// OpenOn is Open that writes through disk.
+func OpenOn(disk durable.Disk, root, file string) (*Journal, error) {
+	j := &Journal{disk: disk, root: root, file: file}
 	steps, err := j.load()
 	if err != nil {
 		return nil, err
@@ -157,7 +161,7 @@ func (j *Journal) save(steps []Step) error {
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	if err := durable.Replace(j.path(j.file), append(b, '\n'), 0o600); err != nil {
+	if err := j.disk.Replace(j.path(j.file), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil
@@ -244,28 +248,28 @@ func (j *Journal) take(s Step) error {
 	switch s.Kind {
 	case Mkdir:
 		if !was {
-			if err := os.Mkdir(j.path(s.Path), orMode(s.Mode, 0o700)); err != nil {
+			if err := j.disk.Mkdir(j.path(s.Path), orMode(s.Mode, 0o700)); err != nil {
 				return err
 			}
 		}
-		if err := durable.SyncDir(j.path(s.Path)); err != nil {
+		if err := j.disk.SyncDir(j.path(s.Path)); err != nil {
 			return err
 		}
 	case Write:
 		if !was {
-			return durable.Replace(j.path(s.Path), s.Data, orMode(s.Mode, 0o600))
+			return j.disk.Replace(j.path(s.Path), s.Data, orMode(s.Mode, 0o600))
 		}
 	case Rename:
 		if !was {
-			if err := os.Rename(j.path(s.From), j.path(s.Path)); err != nil {
+			if err := j.disk.Rename(j.path(s.From), j.path(s.Path)); err != nil {
 				return err
 			}
 		}
-		if err := durable.SyncDir(filepath.Dir(j.path(s.From))); err != nil {
+		if err := j.disk.SyncDir(filepath.Dir(j.path(s.From))); err != nil {
 			return err
 		}
 	}
-	return durable.SyncDir(filepath.Dir(j.path(s.Path)))
+	return j.disk.SyncDir(filepath.Dir(j.path(s.Path)))
 }
 
 func orMode(m, otherwise fs.FileMode) fs.FileMode {

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/pki"
+)
+
+// personLifetime is how long a person's certificate is good when nothing is said:
+// there is no list of withdrawn ones, so that its end is what takes it back.
+const personLifetime = 90 * duration.Day
+
+// pkiCommand makes authorities and the certificates of people.
+func pkiCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "pki", Short: "Make the authorities of a cluster, or a certificate for a person",
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(pkiInitCommand(), pkiIssueCommand())
+	return c
+}
+
+// pkiFile is a certificate as a person is told of it.
+type pkiFile struct {
+	Name     string    `json:"name"`
+	File     string    `json:"file"`
+	NotAfter time.Time `json:"notAfter"`
+}
+
+func pkiInitCommand() *cobra.Command {
+	var r reach
+	var dir string
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "init --pki-dir DIR", Short: "Make the authorities that a directory lacks",
+		Long: `init makes the three certificate authorities of a cluster, which every one of its
+hosts gets a copy of. What is there already is kept, whatever it is.`,
+		Args: words(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := r.checkOutput(); err != nil {
+				return err
+			}
+			if dryRun {
+				return r.print(c.OutOrStdout(), missingAuthorities(dir), func(w io.Writer) {
+					for _, name := range missingAuthorities(dir) {
+						fmt.Fprintf(w, "would make %s\n", filepath.Join(dir, name+".crt"))
+					}
+				})
+			}
+			all, err := pki.Create(dir, time.Now())
+			if err != nil {
+				return fmt.Errorf("make authorities: %w", err)
+			}
+			var files []pkiFile
+			for _, e := range all.Expiries() {
+				files = append(files, pkiFile{Name: e.Name, File: filepath.Join(dir, e.Name+".crt"), NotAfter: e.NotAfter})
+			}
+			return r.print(c.OutOrStdout(), files, func(w io.Writer) {
+				for _, f := range files {
+					fmt.Fprintf(w, "%s, good until %s\n", f.File, f.NotAfter.UTC().Format(time.DateOnly))
+				}
+				fmt.Fprintln(w, "copy all six files to every host, readable for root only")
+			})
+		},
+	}
+	c.Flags().StringVar(&dir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "where the authorities are")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be made, and make nothing")
+	r.outputFlag(c)
+	return c
+}
+
+func missingAuthorities(dir string) []string {
+	missing := []string{}
+	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {
+		if _, err := os.Lstat(filepath.Join(dir, name+".crt")); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// issued is a person's certificate.
+type issued struct {
+	Identity string    `json:"identity"`
+	Dir      string    `json:"dir"`
+	NotAfter time.Time `json:"notAfter"`
+	Issued   string    `json:"issued,omitempty"` // why; empty: the one that was there is good
+}
+
+// personRequest is what `pki issue` was called with.
+type personRequest struct {
+	cluster, role, name, dir, out string
+	life                          time.Duration
+}
+
+func pkiIssueCommand() *cobra.Command {
+	var r reach
+	var p personRequest
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "issue NAME --cluster-name C --role operator|reader --out DIR", Short: "Make a certificate with which a person reaches the daemons",
+		Long: `issue makes a key pair for one person, which --credentials of the other commands
+takes. An operator may ask for every change; a reader may look, and nothing else.
+It is called where the key of the authority is, and DIR is given to the person.
+
+Called again with the same words it renews when two thirds of the life are over.
+There is no list of withdrawn certificates: one ends with its life, and all at
+once when the authority is rotated.`,
+		Args: words(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := r.checkOutput(); err != nil {
+				return err
+			}
+			p.name = args[0]
+			done, err := p.issue(dryRun, time.Now())
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), done, func(w io.Writer) {
+				switch {
+				case dryRun:
+					fmt.Fprintf(w, "would issue %s in %s\n", done.Identity, done.Dir)
+					return
+				case done.Issued == "":
+					fmt.Fprintf(w, "%s in %s is good until %s\n", done.Identity, done.Dir, done.NotAfter.UTC().Format(time.DateOnly))
+				default:
+					fmt.Fprintf(w, "issued %s in %s, good until %s\n", done.Identity, done.Dir, done.NotAfter.UTC().Format(time.DateOnly))
+				}
+				fmt.Fprintf(w, "use it: etcdadm status --endpoint HOST:PORT --cluster-name %s --credentials %s\n", p.cluster, done.Dir)
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&p.cluster, "cluster-name", "", "name of the cluster")
+	f.StringVar(&p.role, "role", string(pki.RoleReader), "operator or reader")
+	f.StringVar(&p.dir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "where the authorities are")
+	f.StringVar(&p.out, "out", "", "directory for me.crt, me.key and ca.crt")
+	p.life = personLifetime
+	f.Var(dayDuration{&p.life}, "lifetime", "how long it is good, such as 12h, 90d or 1y")
+	f.BoolVar(&dryRun, "dry-run", false, "say what would be issued, and write nothing")
+	r.outputFlag(c)
+	return c
+}
+
+// issue keeps the person's key pair in its directory.
+func (p personRequest) issue(dryRun bool, now time.Time) (issued, error) {
+	const example = "such as etcdadm pki issue alice --cluster-name C --role reader --out ./alice"
+	id := pki.Identity{Cluster: p.cluster, Role: pki.Role(p.role), ID: p.name}
+	if p.out == "" || p.cluster == "" {
+		return issued{}, usage(example, "--cluster-name and --out have to be said")
+	}
+	want, err := pki.CallerRequest(id, pki.Lifetime{Duration: p.life, MinTimeLeft: p.life / 3})
+	if err == nil {
+		err = want.Lifetime.Validate()
+	}
+	if err != nil {
+		return issued{}, usage(example, "%w", err)
+	}
+	if had, err := pki.LoadKeypair(p.out, pki.PeerNames); err == nil {
+		if is, err := pki.IdentityOf(had.Leaf()); err != nil || is != id {
+			return issued{}, usage("name another --out", "%s holds the certificate of somebody else", p.out)
+		}
+	}
+	done := issued{Identity: id.String(), Dir: p.out}
+	if dryRun {
+		return done, nil
+	}
+	authority, err := pki.LoadAuthority(p.dir, pki.ManagerCA, now)
+	if err != nil {
+		return issued{}, fmt.Errorf("issue certificate: %w", err)
+	}
+	kept, err := pki.Ensure(p.out, pki.PeerNames, authority, want, now)
+	if err == nil {
+		err = kept.Overdue
+	}
+	if err != nil {
+		return issued{}, fmt.Errorf("issue certificate: %w", err)
+	}
+	done.NotAfter, done.Issued = kept.Pair.Leaf().NotAfter, kept.Issued
+	return done, nil
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/internal/pki"
+)
+
+// pkiCall is one line of `etcdadm pki`.
+func pkiCall(t *testing.T, line ...string) (said string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c := pkiCommand()
+	c.SetArgs(line)
+	c.SetOut(&out)
+	c.SetErr(&errs)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	code = Report(&errs, "etcdadm", c.ExecuteContext(context.Background()))
+	return out.String() + errs.String(), code
+}
+
+// A person gets a certificate of their own, for as long as was said, and nobody else's is overwritten.
+func TestPeopleGetCertificates(t *testing.T) {
+	dir := t.TempDir()
+	cas, alice := filepath.Join(dir, "pki"), filepath.Join(dir, "alice")
+	if said, code := pkiCall(t, "init", "--pki-dir", cas, "--dry-run"); code != ExitOK || strings.Count(said, "would make") != 3 {
+		t.Fatalf("%d %s", code, said)
+	}
+	if _, err := os.Lstat(cas); err == nil {
+		t.Fatal("a dry run made something")
+	}
+	if said, code := pkiCall(t, "init", "--pki-dir", cas); code != ExitOK || !strings.Contains(said, "every host") {
+		t.Fatalf("%d %s", code, said)
+	}
+	issue := func(words ...string) (string, int) {
+		return pkiCall(t, append([]string{"issue", "--pki-dir", cas, "--cluster-name", "c1"}, words...)...)
+	}
+	if said, code := issue("alice", "--role", "operator", "--lifetime", "30d", "--out", alice, "-o", "json"); code != ExitOK {
+		t.Fatalf("%d %s", code, said)
+	} else {
+		var done issued
+		if err := json.Unmarshal([]byte(said), &done); err != nil || done.Identity != "etcdadm://c1/operator/alice" || done.Issued == "" {
+			t.Fatalf("%v %s", err, said)
+		}
+		if left := time.Until(done.NotAfter); left > 30*24*time.Hour || left < 29*24*time.Hour {
+			t.Errorf("it is good for %s", left)
+		}
+	}
+	pair, err := pki.LoadKeypair(alice, pki.PeerNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := pki.IdentityOf(pair.Leaf()); err != nil || id != (pki.Identity{Cluster: "c1", Role: pki.RoleOperator, ID: "alice"}) {
+		t.Fatalf("%v %v", id, err)
+	}
+	if info, err := os.Stat(filepath.Join(alice, "me.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v %v", info, err)
+	}
+	if said, code := issue("alice", "--role", "operator", "--lifetime", "30d", "--out", alice); code != ExitOK || !strings.Contains(said, "is good until") {
+		t.Errorf("called again: %d %s", code, said)
+	}
+	for _, c := range []struct{ line, want string }{
+		{"bob --role reader --out " + alice, "somebody else"},
+		{"alice --role reader --out " + alice, "somebody else"},
+		{"h1 --role host --out " + dir + "/h1", "is a host"},
+		{"x --role root --out " + dir + "/x", "none of host, operator and reader"},
+		{"a/b --role reader --out " + dir + "/x", "ID"},
+		{"x --role reader --lifetime 1s --out " + dir + "/x", "shorter than a minute"},
+		{"x --role reader", "--out"},
+	} {
+		if said, code := issue(strings.Fields(c.line)...); code != ExitUsage || !strings.Contains(said, c.want) || !strings.Contains(said, "hint:") {
+			t.Errorf("%s: %d %s", c.line, code, said)
+		}
+	}
+	if err := os.Remove(filepath.Join(cas, "etcd-manager-ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	if said, code := issue("bob", "--out", filepath.Join(dir, "bob")); code != ExitError || !strings.Contains(said, "private key is not on this host") {
+		t.Errorf("without the authority's key: %d %s", code, said)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) > 3 { // pki, alice, and the directory for bob
+		t.Errorf("%v %v", entries, err)
+	}
+}

@@ -1,0 +1,148 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"etcdadm.io/internal/durable/crashdisk"
+	"etcdadm.io/internal/journal"
+)
+
+// life runs the steps on a disk that dies before call n, and reports whether it came so far.
+func life(t *testing.T, dir string, n int) (*crashdisk.Disk, bool) {
+	t.Helper()
+	d, err := crashdisk.New(dir, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.OpenOn(d.Files(), dir, "state/journal.json")
+	if err == nil {
+		err = j.Run(steps)
+	}
+	if err != nil && !errors.Is(err, crashdisk.ErrDied) {
+		t.Fatalf("call %d: %v, after %q", n, err, d.Calls())
+	}
+	return d, d.Died()
+}
+
+// afterwards opens what a crash left: it is as before or as after the steps, and the steps can be run from there.
+func afterwards(dir string) error {
+	before := map[string]string{".": "", "old": "", "old/data": "precious"}
+	j, err := journal.Open(dir, "state/journal.json")
+	if err != nil {
+		return err
+	}
+	got, err := shown(dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case reflect.DeepEqual(got, want):
+		return nil
+	case !reflect.DeepEqual(got, before):
+		return fmt.Errorf("neither before nor after: %v", got)
+	}
+	if err := j.Run(steps); err != nil {
+		return err
+	}
+	if got, err = shown(dir); err == nil && !reflect.DeepEqual(got, want) {
+		err = fmt.Errorf("run again: %v", got)
+	}
+	return err
+}
+
+func shown(dir string) (map[string]string, error) {
+	all, err := crashdisk.Tree(dir)
+	maps.DeleteFunc(all, func(p, _ string) bool { return p == "state" || filepath.Dir(p) == "state" })
+	all["."] = ""
+	return all, err
+}
+
+// TestKilledAnywhere kills the process before each system call that changes a
+// file, and cuts the power there in every way: what was not synced is lost, torn
+// or there. The second life is killed before each of its calls as well.
+func TestKilledAnywhere(t *testing.T) {
+	if _, err := os.Stat("/dev/shm"); err == nil { // nothing here needs a real disk
+		t.Setenv("TMPDIR", "/dev/shm")
+	}
+	base := t.TempDir()
+	n, cuts, seconds := 1, 0, 0
+	for ; ; n++ {
+		dir := root(t)
+		d, died := life(t, dir, n)
+		made, err := d.Cuts(filepath.Join(base, "cut"), func(what string) {
+			if err := afterwards(filepath.Join(base, "cut")); err != nil {
+				t.Errorf("power cut before call %d of %q: %s: %v", n, d.Calls(), what, err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cuts += made
+		for m := 1; died; m++ {
+			again := root(t)
+			life(t, again, n)
+			second, diedAgain := life(t, again, m)
+			if err := afterwards(again); err != nil {
+				t.Errorf("killed before call %d, and then before call %d of %q: %v", n, m, second.Calls(), err)
+			}
+			if seconds++; !diedAgain {
+				break
+			}
+		}
+		if err := afterwards(dir); err != nil {
+			t.Errorf("killed before call %d of %q: %v", n, d.Calls(), err)
+		}
+		if !died || t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d calls, %d power cuts, %d second crashes", n-1, cuts, seconds)
+	if n < 20 || cuts < 8*n || seconds < 10*n {
+		t.Errorf("only %d calls, %d cuts, %d second crashes: the test does not reach what it is about", n-1, cuts, seconds)
+	}
+}
+
+// FuzzList: whatever lies where the list is, opening it changes nothing outside the root, and says no or finishes.
+func FuzzList(f *testing.F) {
+	for _, seed := range []string{
+		``, `{`, `{"steps":[]}`, `{"steps":null}`, `{"steps":[{"kind":"mkdir","path":"aside"},{"kind":"rename","path":"aside/x","from":"old"}]}`,
+		`{"steps":[{"kind":"mkdir","path":"../out"}]}`, `{"steps":[{"kind":"rename","path":"a","from":"/etc"}]}`, `{"steps":[{"kind":"write","path":"a","data":"e30=","mode":2541}]}`,
+		`{"steps":[{"kind":"write","path":"."}]}`, `{"steps":[{"kind":"","path":"x"}]}`, `{"steps":[{"kind":"rename","path":"old/old","from":"old"}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, list []byte) {
+		outer := t.TempDir()
+		dir := filepath.Join(outer, "root")
+		for _, d := range []string{"state", "old"} {
+			if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, filepath.Join(dir, "old", "data"), []byte("precious"))
+		put(t, filepath.Join(dir, "state", "journal.json"), list)
+		j, err := journal.Open(dir, "state/journal.json")
+		if (err == nil) != (j != nil) {
+			t.Fatalf("%v %v", j, err)
+		}
+		if entries, err := os.ReadDir(outer); err != nil || len(entries) != 1 {
+			t.Fatalf("it left its root: %v %v", entries, err)
+		}
+		all, err := crashdisk.Tree(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, content := range all {
+			if content == "precious" {
+				return
+			}
+		}
+		t.Fatalf("the data is gone: %v", all)
+	})
+}
