@@ -12,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/cli"
 	"etcdadm.io/internal/testetcd"
 )
@@ -153,7 +154,9 @@ func up(c *testCluster, kill bool) {
 		t.Errorf("without a word for the outage: %s", r)
 	}
 	c.disturbed(kill, func() {
-		if r := c.upgrade(c.host(1), testetcd.V32, "--accept-outage", "--wait=110s"); r.code != cli.ExitOK {
+		if !kill { // the predecessor's command is a word for the outage itself
+			c.configure(3)
+		} else if r := c.upgrade(c.host(1), testetcd.V32, "--accept-outage", "--wait=110s"); r.code != cli.ExitOK {
 			t.Errorf("%s", r)
 		}
 		c.runs(3*time.Minute, 1, 2, 3)
@@ -212,6 +215,9 @@ func back(c *testCluster, kill bool) {
 		c.v2Voters(3*time.Minute, 1, 2, 3)
 	})
 	w.end()
+	if in := c.intent(); in.Generation != 3 || in.Source.Accept == "" || in.Source.Kind != cluster.SourceHalted {
+		t.Errorf("the intent is of generation %d, made from %+v", in.Generation, in.Source)
+	}
 	lost := 0
 	for key, value := range w.acked {
 		said, err := c.host(1).v2(t.Context(), http.MethodGet, "/v2/keys"+key, nil)
