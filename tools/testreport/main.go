@@ -2,6 +2,7 @@
 //
 //	go test -json ./... | testreport -save FILE    follow a run: a line per package, and the words of what failed
 //	testreport -failed FILE -of PATTERN            the tests to try again, "PACKAGE ARGUMENT" a line, if any may be
+//	testreport -passed FILE -of PATTERN            the tests of which all passed and nothing was skipped, as a regular expression
 //	testreport -total FILE... [-again FILE...]     sum up: failures, skipped tests and why, a closing line
 //
 // A test that several runs had (plain, race detector) counts once: failed if it
@@ -23,21 +24,24 @@ import (
 func main() {
 	save := flag.String("save", "", "follow standard input and write it to this file too")
 	retry := flag.String("failed", "", "say which tests of this run may be tried again")
-	of := flag.String("of", "", "with -failed: the packages whose tests may, as a regular expression")
+	whole := flag.String("passed", "", "say which tests of this run passed and skipped nothing")
+	of := flag.String("of", "", "with -failed and -passed: the packages whose tests are meant, as a regular expression")
 	total := flag.Bool("total", false, "sum up the files")
 	flag.Parse()
-	if err := run(*save, *retry, *of, *total, flag.Args()); err != nil {
+	if err := run(*save, *retry, *whole, *of, *total, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
 	}
 }
 
-func run(save, retry, of string, total bool, files []string) error {
+func run(save, retry, whole, of string, total bool, files []string) error {
 	switch {
 	case total && len(files) > 0:
 		return sumUp(files)
 	case retry != "" && of != "":
 		return tryAgain(retry, of)
+	case whole != "" && of != "":
+		return passedWhole(whole, of)
 	case save != "":
 		return follow(save)
 	}
@@ -60,12 +64,8 @@ func follow(save string) error {
 }
 
 func tryAgain(file, of string) error {
-	pkgs, err := regexp.Compile(of)
+	r, pkgs, err := readOne(file, of)
 	if err != nil {
-		return err
-	}
-	r := newReport()
-	if err := r.readFiles(file); err != nil {
 		return err
 	}
 	tests := r.worthAnother(pkgs)
@@ -73,6 +73,27 @@ func tryAgain(file, of string) error {
 		fmt.Println(pkg, tests[pkg])
 	}
 	return nil
+}
+
+func passedWhole(file, of string) error {
+	r, pkgs, err := readOne(file, of)
+	if err != nil {
+		return err
+	}
+	if tests := r.whole(pkgs); len(tests) > 0 {
+		fmt.Println(exactly(tests))
+	}
+	return nil
+}
+
+// readOne reads the run of a file, and the expression for packages.
+func readOne(file, of string) (*report, *regexp.Regexp, error) {
+	pkgs, err := regexp.Compile(of)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := newReport()
+	return r, pkgs, r.readFiles(file)
 }
 
 func sumUp(files []string) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -201,10 +202,29 @@ func (r *report) worthAnother(pkgs *regexp.Regexp) map[string]string {
 	}
 	out := map[string]string{}
 	for pkg, of := range tests {
-		slices.Sort(of)
-		out[pkg] = "^(" + strings.Join(of, "|") + ")$"
+		out[pkg] = exactly(of)
 	}
 	return out
+}
+
+// whole are the tests in these packages that passed with all that is in them.
+func (r *report) whole(pkgs *regexp.Regexp) []string {
+	tests := map[string]bool{}
+	for n, v := range r.verdicts {
+		if n.Test != "" && pkgs.MatchString(n.Package) {
+			test := n.top().Test
+			was, known := tests[test]
+			tests[test] = v == passed && (was || !known)
+		}
+	}
+	maps.DeleteFunc(tests, func(_ string, whole bool) bool { return !whole })
+	return slices.Collect(maps.Keys(tests))
+}
+
+// exactly is what go test takes for these tests and no others.
+func exactly(tests []string) string {
+	slices.Sort(tests)
+	return "^(" + strings.Join(tests, "|") + ")$"
 }
 
 // unsteady are the failed tests that passed when they were tried again.

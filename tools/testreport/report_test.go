@@ -113,3 +113,20 @@ FAILED  m/e2e TestBroken
 		t.Errorf("got\n%s\nwant\n%s", &sum, want)
 	}
 }
+
+// Only what passed with every subtest need not be run again where more is run.
+func TestWhole(t *testing.T) {
+	line := func(action, pkg, test string) string {
+		return fmt.Sprintf(`{"Action":%q,"Package":%q,"Test":%q}`+"\n", action, pkg, test)
+	}
+	r := newReport()
+	if err := r.read(strings.NewReader(line("pass", "m/e2e", "TestAll/one") + line("pass", "m/e2e", "TestAll") +
+		line("skip", "m/e2e", "TestSome/one") + line("pass", "m/e2e", "TestSome/two") + line("pass", "m/e2e", "TestSome") +
+		line("skip", "m/e2e", "TestNone") + line("fail", "m/e2e", "TestBroken") + line("pass", "m/e2e", "TestAlone") +
+		line("pass", "m/plan", "TestLaws"))); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := exactly(r.whole(regexp.MustCompile("/e2e$"))), "^(TestAll|TestAlone)$"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
