@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/memory"
 )
 
 func seed(f *testing.F) {
@@ -70,6 +72,33 @@ func FuzzCommand(f *testing.F) {
 		}
 		if !again.Timestamp.Equal(c.Timestamp) || again.Restore.Backup != c.Restore.Backup || again.Restore.Spec.MemberCount != c.Restore.Spec.MemberCount {
 			t.Fatalf("%q became %+v and then %+v", data, c.Restore, again.Restore)
+		}
+	})
+}
+
+// FuzzFolder: whatever lies in the folder, reading it ends with an error or a value, never otherwise.
+func FuzzFolder(f *testing.F) {
+	seed(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		store := memory.New()
+		const dir, wish = Prefix + "2026-11-20T23:14:17Z-000001/", Prefix + "2026-11-20T23:14:17Z-000002/"
+		for _, key := range []string{
+			keyIntent, keySpec, keySettings, keyRecord, keyStatus, keyEnded, dir + fileCommand, dir + fileExtra, wish + fileWish,
+		} {
+			if _, err := blob.PutBytes(t.Context(), store, key, data, blob.Any); err != nil {
+				t.Fatal(err)
+			}
+		}
+		folder := New(store, "etcd")
+		ctx := t.Context()
+		_, _ = folder.ReadSpec(ctx)
+		_, _ = folder.ReadRecord(ctx)
+		_, _, _ = folder.ReadStatus(ctx)
+		_, _, _, _ = folder.ReadIntent(ctx)
+		_, _ = folder.EndedCommands(ctx)
+		commands, err := folder.Commands(ctx)
+		if err == nil && len(commands) > 2 {
+			t.Errorf("two commands are read as %d", len(commands))
 		}
 	})
 }
