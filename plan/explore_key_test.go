@@ -120,19 +120,47 @@ func (k *keyWriter) value(v reflect.Value) {
 	}
 }
 
-func (k *keyWriter) fields(v reflect.Value) {
-	t := v.Type()
+// keyField is a field of a struct that tells states apart.
+type keyField struct {
+	at    int
+	name  string
+	clock bool // a time
+	stamp bool // a time in nanoseconds since 1970
+}
+
+// keyFields are those of each type that was met; the fields of a type are slow to ask for.
+var keyFields = map[reflect.Type][]keyField{}
+
+func fieldsOf(t reflect.Type) []keyField {
+	if known, ok := keyFields[t]; ok {
+		return known
+	}
+	var out []keyField
 	for i := range t.NumField() {
-		switch name := t.Field(i).Name; {
-		case t == worldType && (name == "now" || name == "underWay"):
-		case t == hostOpType && name == "Stamp": // a clock time
-		case t == intentType && name == "Timestamp":
-			k.age(time.Unix(0, v.Field(i).Int()), name)
-		case t.Field(i).Type == timeType:
-			k.age(*(*time.Time)(unsafe.Pointer(v.Field(i).UnsafeAddr())), name)
-		case t == upkeepType && name == "Revisions":
+		f := keyField{at: i, name: t.Field(i).Name, clock: t.Field(i).Type == timeType}
+		switch {
+		case t == worldType && (f.name == "now" || f.name == "underWay"),
+			t == hostOpType && f.name == "Stamp", // a clock time
+			t == upkeepType && f.name == "Revisions":
+			continue
+		}
+		f.stamp = t == intentType && f.name == "Timestamp"
+		out = append(out, f)
+	}
+	keyFields[t] = out
+	return out
+}
+
+func (k *keyWriter) fields(v reflect.Value) {
+	for _, f := range fieldsOf(v.Type()) {
+		x := v.Field(f.at)
+		switch {
+		case f.stamp:
+			k.age(time.Unix(0, x.Int()), f.name)
+		case f.clock:
+			k.age(*(*time.Time)(unsafe.Pointer(x.UnsafeAddr())), f.name)
 		default:
-			k.value(v.Field(i))
+			k.value(x)
 		}
 	}
 }

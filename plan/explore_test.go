@@ -414,7 +414,8 @@ func (s *smallWorld) unsound() (broken []string) {
 }
 
 // ruined: so many disks were lost that the newest cluster cannot have a quorum
-// again, and a person has to say what is to be given up.
+// again, or one of a cluster that is not ours yet, and a person has to say what is
+// to be done.
 func (s *smallWorld) ruined() bool {
 	if len(s.clusters) == 0 {
 		return false
@@ -430,7 +431,15 @@ func (s *smallWorld) ruined() bool {
 			have++
 		}
 	}
-	return have < cluster.Quorum(n)
+	return have < cluster.Quorum(n) || have < n && s.store.intent.Adopted()
+}
+
+// takenBack: every voter is up, and a change of version that needs an outage waits
+// for another word of a person, since the first one was used in vain.
+func (s *smallWorld) takenBack(dec Decision) bool {
+	in := s.store.intent
+	return dec.Rule == "steady" && dec.Action == nil && in != nil && in.Halt != nil && in.Halt.Ended != "" &&
+		slices.ContainsFunc(dec.Blockers, func(b Blocker) bool { return b.Code == "version" })
 }
 
 func (s *smallWorld) healed() bool {
