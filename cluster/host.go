@@ -286,7 +286,7 @@ func (h HostState) Carries() bool {
 // TookOver reports whether the host runs, or is to run, a member of a cluster
 // that another program founded and whose record is not ours yet.
 func (h HostState) TookOver() bool {
-	return h.Local.Generation == 0 && h.Local.State == MemberStarted
+	return h.Local.Generation == 0 && (h.Local.State == MemberStarted || h.Local.State == MemberStarting)
 }
 
 // Free reports whether the host could be made ready for a new member.

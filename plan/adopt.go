@@ -44,7 +44,7 @@ func (v *view) adopt() *Decision {
 	if c := v.nextCommand(); c != nil {
 		command = fmt.Sprintf("; command %s waits for that", c.Name)
 	}
-	d := wait(false, "predecessor", "", "the cluster is being taken over from etcd-manager: %s; until all are, each is only kept running and nothing is changed: %s%s", kept, strings.Join(open, "; "), command)
+	d := wait(false, "predecessor", "", "the cluster is being taken over from what ran it before: %s; until all are, each is only kept running and nothing is changed: %s%s", kept, strings.Join(open, "; "), command)
 	if len(taken) > 0 && (!v.seen || slices.ContainsFunc(v.roster.Seats, func(s cluster.Seat) bool { return s.Host != nil && !s.Up })) {
 		d.Again = later // no event tells that a member serves
 	}
@@ -71,10 +71,10 @@ func (v *view) notOurs(taken, waiting []*cluster.HostReport) (open []string) {
 	for _, s := range v.roster.Seats {
 		switch {
 		case s.Learner:
-			open = append(open, fmt.Sprintf("member %s is a learner: etcd-manager is to finish or remove it", seatName(s)))
+			open = append(open, fmt.Sprintf("member %s is a learner: who added it is to promote or remove it (etcdadm adopt, etcd-manager)", seatName(s)))
 		case s.Owner != nil && s.Owner.Predecessor != nil: // said above
 		case s.Host == nil && s.Owner == nil:
-			open = append(open, fmt.Sprintf("on host %s, stop etcd-manager and start this daemon in its place (%s)", seatName(s), s.Why))
+			open = append(open, fmt.Sprintf("on host %s, stop what runs etcd there and start this daemon in its place, or let etcdadm adopt --join remove its member (%s)", seatName(s), s.Why))
 		case !s.Up:
 			open = append(open, fmt.Sprintf("member of host %s: %s", seatName(s), s.Why))
 		case !s.Host.TookOver() || s.Host.Local.Cluster != v.roster.Cluster || s.Host.Local.Token != taken[0].Local.Token:

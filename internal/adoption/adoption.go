@@ -75,7 +75,7 @@ func Look(ctx context.Context, r Request, f *control.Folder) (*Plan, error) {
 		return nil, err
 	}
 	if dir == "" {
-		p.missing("%s holds no member: etcd's data is not on this host, or elsewhere; name it with --etcd-data-dir", r.From)
+		p.missing("%s holds no member: etcd's data is not on this host, or elsewhere; name it with --etcd-data-dir, or join the cluster with --join", r.From)
 		return p, nil
 	}
 	id, member, err := host.LogOwner(filepath.Join(dir, "wal"))
@@ -142,7 +142,7 @@ func (p *Plan) matchMembers(id cluster.ClusterID) error {
 			p.missing("member %s has no name, or one that another member has; it has to be running, with a --name of its own", m.ID)
 		}
 		names[m.Name] = true
-		p.state.Nodes = append(p.state.Nodes, host.PredecessorNode{Name: m.Name, URLs: cluster.URLs{Peer: m.PeerURLs, Client: m.ClientURLs, Quarantine: quarantined(m.ClientURLs)}})
+		p.state.Nodes = append(p.state.Nodes, host.PredecessorNode{Name: m.Name, URLs: cluster.URLs{Peer: m.PeerURLs, Client: m.ClientURLs, Quarantine: Quarantined(m.ClientURLs)}})
 	}
 	own := view.Members[i]
 	p.Host, p.URLs = cluster.HostID(own.Name), p.state.Nodes[i].URLs
@@ -171,7 +171,8 @@ func (p *Plan) readHost() bool {
 	return named
 }
 
-func quarantined(urls []string) (out []string) {
+// Quarantined are the URLs for which clients are kept out, as by etcd-manager's default.
+func Quarantined(urls []string) (out []string) {
 	for _, u := range urls {
 		if i := strings.LastIndex(u, ":"); i > 0 {
 			out = append(out, u[:i+1]+quarantinePort)

@@ -125,16 +125,22 @@ func (p *Plan) copyCertificates() error {
 			return fmt.Errorf("copy certificates: %w", err)
 		}
 	}
-	if err := os.MkdirAll(r.PKIDir, 0o700); err != nil {
+	return CopyAuthorities(r.CertsDir, r.PKIDir)
+}
+
+// CopyAuthorities makes etcd's authority that of members, clients and daemons, where
+// these have none.
+func CopyAuthorities(certsDir, pkiDir string) error {
+	if err := os.MkdirAll(pkiDir, 0o700); err != nil {
 		return fmt.Errorf("copy authorities: %w", err)
 	}
 	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {
 		for _, suffix := range []string{".key", ".crt"} { // what has a certificate has its key
-			path := filepath.Join(r.PKIDir, name+suffix)
+			path := filepath.Join(pkiDir, name+suffix)
 			if _, err := os.Stat(path); err == nil {
 				continue
 			}
-			content, err := os.ReadFile(filepath.Join(r.CertsDir, "ca"+suffix))
+			content, err := os.ReadFile(filepath.Join(certsDir, "ca"+suffix))
 			if err != nil {
 				return fmt.Errorf("copy authorities: %w", err)
 			}

@@ -18,6 +18,7 @@ import (
 	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/runtime"
 )
@@ -29,12 +30,13 @@ type adoptFlags struct {
 	store, name string
 	yes         bool
 	request     adoption.Request
+	join        joinFlags
 }
 
-func adoptCommand() *cobra.Command {
-	var a adoptFlags
+func adoptCommand(program daemon.Program) *cobra.Command {
+	a := adoptFlags{join: joinFlags{program: program}}
 	c := &cobra.Command{
-		Use: "adopt", Short: "Take over this host's member of an etcd that something else runs",
+		Use: "adopt", Short: "Take over an etcd that something else runs, in place or by joining it",
 		Long: `adopt makes this host's member of a running cluster ready for our daemon: one that
 kubeadm runs as a static pod, one of etcdadm of kubernetes-sigs, a hand-made unit. The
 cluster keeps its data, IDs, addresses and certificates. Host by host:
@@ -45,7 +47,13 @@ cluster keeps its data, IDs, addresses and certificates. Host by host:
     command line. Start that, wait until the member is healthy, and go to the next host.
 
 Nothing is stopped and nothing is deleted by it. Once every member is run by our
-daemons, the leading one writes the cluster's record into the store.`,
+daemons, the leading one writes the cluster's record into the store.
+
+With --join the cluster's members are on other hosts, and stay there: this host joins
+as a learner, is promoted, and once enough hosts of ours have, the other members are
+removed one by one. Run it on one host of ours after the other; the last one removes.
+An interrupted one goes on when the same is run again, on any of them. Without --yes
+it says what would happen.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -61,6 +69,7 @@ daemons, the leading one writes the cluster's record into the store.`,
 	f.StringVar(&a.request.CertsDir, "certs-dir", "", "directory of ca.crt, server.{crt,key} and peer.{crt,key} (/etc/kubernetes/pki/etcd, /etc/etcd/pki); empty: no TLS")
 	f.StringVar(&a.request.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "directory of the daemons' authorities; made of etcd's where it has none")
 	f.BoolVar(&a.yes, "yes", false, "do it; without it, what would happen is shown")
+	a.join.flags(c)
 	return c
 }
 
@@ -70,6 +79,10 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 		return usage("--endpoints names client URLs of its members", "say which etcd")
 	case a.store == "":
 		return usage("--store names the URL that all daemons of the cluster will have", "say which store")
+	case a.join.on:
+		return a.runJoin(ctx, out)
+	case a.join.dryRun:
+		a.yes = false
 	}
 	var err error
 	r := &a.request
@@ -170,7 +183,7 @@ func (a *adoptFlags) daemonLine(p *adoption.Plan) []string {
 			line = append(line, "--address="+u.Hostname())
 		}
 	}
-	if a.request.CertsDir == "" {
+	if len(p.URLs.Peer) == 0 || !strings.HasPrefix(p.URLs.Peer[0], "https:") {
 		return append(line, "--insecure", "--etcd-insecure")
 	}
 	return append(line, "--pki-dir="+a.request.PKIDir)

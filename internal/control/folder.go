@@ -34,6 +34,7 @@ const (
 	keyRecord   = Prefix + "etcdadm-record.json"
 	keyStatus   = Prefix + "etcdadm-status.json"
 	keyEnded    = Prefix + "etcdadm-commands-ended.json"
+	keyJoining  = Prefix + "etcdadm-joining.json"
 )
 
 // maxObject bounds every object that is read, in bytes. A control object is a

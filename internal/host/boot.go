@@ -200,6 +200,9 @@ func (h *Host) tick(ctx context.Context) {
 	h.beat(ctx)
 	h.forgivePruning()
 	h.noticeLog()
+	if h.admitted() {
+		h.tryTakeOver(ctx)
+	}
 	s := h.snapshot()
 	p := h.o.Process.Status()
 	stray := p.State != cluster.ProcessStopped && p.State != cluster.ProcessForeign && s.Launch != nil && !s.wantsRun()

@@ -48,6 +48,10 @@ type Options struct {
 	// no more are to be expected. Nil: there is nobody to ask.
 	AskPeers func(context.Context) []cluster.Ping
 
+	// Promoted reads from the store whether a member that joined a cluster which
+	// something else runs was, or is about to be, made a voter; nil: it cannot be told.
+	Promoted func(context.Context, cluster.MemberID) (bool, error)
+
 	Mint func() string // random and never the same; nil: 128 bits from crypto/rand
 	Log  *slog.Logger  // nil: slog.Default
 }

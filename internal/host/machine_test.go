@@ -66,6 +66,9 @@ type machine struct {
 
 	theirs    *host.Predecessor // what etcd-manager left beside theirToken's data; nil: nothing
 	theirsRun error             // who runs on it
+
+	admission *host.Admission // a place in a cluster that something else runs; nil: none
+	promoted  func(cluster.MemberID) (bool, error)
 }
 
 // theirToken names the directory of a member of etcd-manager.
@@ -294,6 +297,17 @@ func (s *session) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Pr
 		return nil
 	})
 	return p, err
+}
+
+func (s *session) Admission() (a *host.Admission, err error) {
+	err = s.call("admission", func() error {
+		if s.m.admission != nil {
+			copied := *s.m.admission
+			a = &copied
+		}
+		return nil
+	})
+	return a, err
 }
 
 func (s *session) TakeOver(token string, disk cluster.DiskID) error {
@@ -602,7 +616,7 @@ func (m *machine) options(s *session) host.Options {
 		ID: "h1", ClusterName: "test", Address: "h1", URLs: ownURLs,
 		Releases: func() []cluster.Version { return []cluster.Version{v36, v35} },
 		Options:  func(v cluster.Version) []string { return []string{"--quota-backend-bytes=1"} },
-		Disk:     s, Process: process{s}, Intents: s, Reacher: s,
+		Disk:     s, Process: process{s}, Intents: s, Reacher: s, Promoted: m.readPromoted,
 		Member: func(host.Launch) host.Member { return m.etcd },
 		Mint: func() string {
 			m.mu.Lock()

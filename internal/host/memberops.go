@@ -311,15 +311,7 @@ func (h *Host) joinersLaunch(op cluster.Op, s State) (l Launch, m cluster.LocalM
 		return no("member %s was added with the peer URLs %v, this host listens at %v", op.Member, own.PeerURLs, h.o.URLs.Peer)
 	}
 	l = Launch{Version: op.Version, Token: p.Token, URLs: h.o.URLs, Quarantined: op.Quarantined}
-	for _, x := range op.Members {
-		switch {
-		case x.ID == op.Member:
-			x.Name = string(s.Host)
-		case x.Name == "": // added and not started yet; etcd wants some name
-			x.Name = "member-" + x.ID.String()
-		}
-		l.InitialCluster = append(l.InitialCluster, x)
-	}
+	l.InitialCluster = namedMembers(op.Members, op.Member, s.Host)
 	p.Member, p.State = op.Member, cluster.MemberStarting
 	return l, p, nil
 }

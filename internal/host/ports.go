@@ -142,6 +142,9 @@ type Disk interface {
 	// TakeOver puts the mark of this disk beside the log that is in the data
 	// directory of a token. It fails where there is another mark or no log.
 	TakeOver(token string, disk cluster.DiskID) error
+	// Admission reads the place that this host has in a cluster that something else
+	// runs; nil without error when there is none.
+	Admission() (*Admission, error)
 	// Inventory lists what was set aside, and data that no state accounts for:
 	// what is neither the data directory of token nor an empty one of ours.
 	Inventory(token string) (aside, foreign []cluster.SetAside, err error)

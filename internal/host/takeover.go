@@ -35,7 +35,7 @@ func (h *Host) takeOver(ctx context.Context) {
 		h.setTheirs(&cluster.Predecessor{Waits: err.Error(), Hint: "make the data directory readable"})
 		return
 	case p == nil:
-		h.setTheirs(nil)
+		h.setTheirs(h.enter(ctx, s))
 		return
 	}
 	report := &cluster.Predecessor{Token: p.Token, Cluster: p.Cluster, Member: p.Member, Held: p.Held != nil}
@@ -192,7 +192,7 @@ func (h *Host) setTheirs(p *cluster.Predecessor) {
 	h.theirs = p
 	h.mu.Unlock()
 	if p != nil && (before == nil || before.Waits != p.Waits) {
-		h.o.Log.Warn("a member of etcd-manager lies in the data directory, and is not taken over: "+p.Waits, "problem", "predecessor", "hint", p.Hint)
+		h.o.Log.Warn("a member of a cluster that something else runs is not taken over: "+p.Waits, "problem", "predecessor", "hint", p.Hint)
 	}
 	if (p == nil) != (before == nil) || p != nil && *p != *before {
 		h.changed()

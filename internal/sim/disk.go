@@ -210,6 +210,9 @@ func (x simDisk) Predecessor(cluster.HostID, cluster.DiskID) (*host.Predecessor,
 	return nil, nil
 }
 
+// Admission implements host.Disk: nothing else runs a cluster here.
+func (simDisk) Admission() (*host.Admission, error) { return nil, nil }
+
 // TakeOver implements host.Disk.
 func (x simDisk) TakeOver(token string, _ cluster.DiskID) error {
 	return fmt.Errorf("take over data: %s is not another program's", token)

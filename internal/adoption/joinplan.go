@@ -1,0 +1,199 @@
+package adoption
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"etcdadm.io/cluster"
+)
+
+// Plan says what is there, what Run would do, what clients notice, and what is
+// missing. It changes nothing.
+func (j *Join) Plan(ctx context.Context) (*Plan, error) {
+	p := &Plan{}
+	s, err := j.Look(ctx)
+	if err != nil {
+		p.missing("no member at --endpoints gives a list that went through raft (%v): it has no quorum, cannot be reached, or takes no certificate or user that was given", err)
+		return p, nil
+	}
+	p.fact("cluster %s of %s", s.Cluster, members(len(s.Members)))
+	for _, m := range s.Members {
+		p.fact("%s", j.describe(s, m))
+	}
+	next := s.Next()
+	if ours, err := j.alreadyOurs(ctx, p, s); err != nil || ours {
+		return p, err
+	}
+	switch {
+	case next.Kind == StepRefuse, next.Kind == StepWait && s.Joining == nil:
+		p.missing("%s", next.Reason)
+	}
+	j.fits(ctx, p, s)
+	if len(p.Missing) == 0 {
+		j.steps(p, s)
+	}
+	return p, nil
+}
+
+func members(n int) string {
+	if n == 1 {
+		return "1 member"
+	}
+	return fmt.Sprintf("%d members", n)
+}
+
+func (j *Join) describe(s *Scene, m Seen) string {
+	whose := "not ours"
+	if sameURLs(m.PeerURLs, j.URLs.Peer) {
+		whose = "this host's"
+	} else if s.Joining != nil && s.Joining.IsOurs(m.Member) {
+		whose = "ours"
+	}
+	if m.Learner {
+		whose += ", learner"
+	}
+	state := m.Why
+	if m.Status != nil {
+		state = "etcd " + m.Status.Version.String()
+		if m.Status.Leader == m.ID {
+			state += ", leads raft"
+		}
+		if !m.Up() {
+			state += ", not healthy"
+		}
+	}
+	return fmt.Sprintf("member %s at %s, for clients %s: %s; %s", m.label(), strings.Join(m.PeerURLs, ", "), strings.Join(m.ClientURLs, ", "), whose, state)
+}
+
+// alreadyOurs: there is nothing left to adopt, or the store is another cluster's.
+func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error) {
+	if j.Folder == nil {
+		return false, nil
+	}
+	in, marker, _, err := j.Folder.ReadIntent(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case marker && !in.Adopted() && in.Cluster == s.Cluster:
+		p.fact("the cluster is ours already: its record in the store is of generation %d", in.Generation)
+		return true, nil
+	case marker && !in.Adopted():
+		p.missing("the store holds the record of cluster %q, generation %d; give every cluster a store of its own", in.Name, in.Generation)
+	case marker && s.Joining == nil:
+		p.missing("the store has the marker of a cluster that something else founded, and nobody joins it: an adoption in place was begun, or etcd-manager uses this store; go on with that, or give the cluster a store of its own")
+	}
+	return false, nil
+}
+
+// fits is about this host: release, addresses, certificates, data.
+func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
+	if v := s.Version(); !v.IsZero() && !j.Has(v) {
+		p.missing("this host has no etcd %s, which the members run: install it (etcdadm download %s), or name its directory with --release-dir", v, v)
+	}
+	if s.Admission == nil {
+		for _, name := range []string{"data", "member"} {
+			if entries, err := os.ReadDir(filepath.Join(j.DataDir, name)); err == nil && len(entries) > 0 {
+				p.missing("%s holds %s already: give this host's daemon an empty data directory", j.DataDir, filepath.Join(name, entries[0].Name()))
+			}
+		}
+	}
+	for _, m := range s.Members {
+		if sameURLs(m.PeerURLs, j.URLs.Peer) {
+			continue
+		}
+		for _, u := range m.PeerURLs {
+			if secure(u) != secure(j.URLs.Peer[0]) {
+				p.missing("member %s speaks at %s with its peers, and this host would at %s: both with TLS, or both without", m.label(), u, j.URLs.Peer[0])
+				return
+			}
+		}
+		for _, u := range m.ClientURLs {
+			if secure(u) != secure(j.URLs.Client[0]) {
+				p.missing("member %s serves clients at %s, and this host would at %s: both with TLS, or both without", m.label(), u, j.URLs.Client[0])
+				return
+			}
+		}
+		if err := j.Members.Reach(ctx, m.Member); err != nil && !m.down() {
+			p.missing("member %s is not reached at its peer URLs as this host's member would: %v", m.label(), err)
+		}
+	}
+}
+
+func (m Seen) down() bool { return m.Status == nil }
+
+func secure(u string) bool { return strings.HasPrefix(u, "https:") }
+
+func (j *Join) steps(p *Plan, s *Scene) {
+	count := j.Count
+	var foreign []Seen
+	if s.Joining != nil {
+		count = s.Joining.Members
+	}
+	if count == 0 {
+		count = len(s.Members)
+	}
+	ours := 0
+	for _, m := range s.Members {
+		switch {
+		case s.Joining != nil && s.Joining.IsOurs(m.Member):
+			if !m.Learner {
+				ours++
+			}
+		default:
+			foreign = append(foreign, m)
+		}
+	}
+	slices.SortStableFunc(foreign, func(a, b Seen) int { // who is down goes first, who leads last
+		return cmp.Compare(rank(s, a), rank(s, b))
+	})
+	if s.Joining == nil || s.Joining.Backup == "" {
+		p.step("a backup of the cluster, into the store; with it who its members are, the spec (%d members of etcd %s), and the marker that keeps our daemons from founding a cluster", count, s.Version())
+	}
+	if own, listed := s.own(); !listed || own.Learner {
+		p.step("this host joins at %s: as a learner, which its daemon starts and which counts for no quorum; promoted when it has caught up and every voter is healthy", strings.Join(j.URLs.Peer, ", "))
+		ours++
+	}
+	switch {
+	case j.Keep:
+		p.step("then it ends: no member is removed (--keep)")
+	case ours < count:
+		p.step("then the same on %s, one after the other; only the last one goes on", hosts(count-ours))
+		fallthrough
+	default:
+		for i, m := range foreign {
+			p.step("member %s is removed%s: %d stay; each of them has to be healthy", m.label(), leads(s, m), count+len(foreign)-i-1)
+		}
+		p.step("the leading daemon writes the cluster's record; from then on it is one like any other")
+	}
+	p.step("what clients notice: one election at most, when leadership moves; whoever is connected to a member that goes has to connect to another. Before the removals give them our hosts' endpoints, this one's is %s: the old ones will not answer any more", strings.Join(j.URLs.Client, ","))
+	p.step("afterwards take away what ran the removed members (the unit, the static pod's manifest) before anything empties their directories: started anew on an empty one with the settings of their first start, they would found an empty cluster at the old endpoints")
+}
+
+func rank(s *Scene, m Seen) int {
+	switch {
+	case !m.Up():
+		return -1
+	case m.ID == s.leader():
+		return 1
+	}
+	return 0
+}
+
+func hosts(n int) string {
+	if n == 1 {
+		return "1 more host"
+	}
+	return fmt.Sprintf("%d more hosts", n)
+}
+
+func leads(s *Scene, m Seen) string {
+	if s.leader() == m.ID && m.ID != cluster.MemberID(0) {
+		return " (it leads raft now; leadership moves to a member of ours first)"
+	}
+	return ""
+}

@@ -1,0 +1,350 @@
+package adoption
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/host"
+)
+
+// Scene is what was seen at one moment of a cluster that our hosts join, with what
+// was written down. Its member list went through raft.
+type Scene struct {
+	Cluster cluster.ClusterID
+	Members []Seen // sorted by ID
+	Joining *control.Joining
+	// Peer are the peer URLs of the host that asks, and Admission is its disk's.
+	Peer      []string
+	Admission *host.Admission
+	// Keep: the members that are not ours stay.
+	Keep bool
+}
+
+// Seen is a listed member and its own word.
+type Seen struct {
+	cluster.Member
+	Status *cluster.MemberStatus // nil: it does not answer
+	Why    string                // it does not
+}
+
+// Up: it answers as this member, and as a voter it has just read through a quorum.
+func (m Seen) Up() bool {
+	return m.Status != nil && m.Status.Member == m.ID && m.Status.Healthy && len(m.Status.Errors) == 0
+}
+
+func (m Seen) label() string {
+	if m.Name == "" {
+		return fmt.Sprintf("%s (%s)", m.ID, strings.Join(m.PeerURLs, ", "))
+	}
+	return fmt.Sprintf("%s (%s)", m.Name, m.ID)
+}
+
+// StepKind is what is to be done next.
+type StepKind string
+
+// The kinds, in the order in which an adoption goes through them.
+const (
+	StepRefuse  StepKind = "refuse"  // only a person can go on
+	StepWait    StepKind = "wait"    // it may pass by itself
+	StepBackup  StepKind = "backup"  // of the cluster as it is
+	StepAdd     StepKind = "add"     // write down what exists, then add a learner
+	StepAdmit   StepKind = "admit"   // tell this host's daemon that its member was added
+	StepStart   StepKind = "start"   // the daemon starts it
+	StepPromote StepKind = "promote" // the learner has caught up
+	StepMove    StepKind = "move"    // raft's leadership, to a member of ours
+	StepRemove  StepKind = "remove"  // a member that is not ours
+	StepJoined  StepKind = "joined"  // this host has; others are to follow, or --keep ends it
+	StepDone    StepKind = "done"    // no member but ours is left
+)
+
+// Step is one step. Member is what it is done to, To who leads then.
+type Step struct {
+	Kind   StepKind
+	Member Seen
+	To     Seen
+	Reason string
+}
+
+// most entries of the log that a learner may lack when it is promoted. etcd asks for
+// nine tenths of the log only, which are no measure for one that is long.
+const caughtUp = 5000
+
+// Next is the one step that may be taken in this scene: a pure function, asked anew
+// after each step with what was seen by then (SAFETY.md, rules 1, 3, 4 and 5).
+//
+//   - One learner at a time, and only where every voter is up.
+//   - It is promoted on its own word that it has caught up.
+//   - Nothing is removed before as many of ours are voters as are wanted, all of
+//     them up. Who does not answer is removed first, on the quorum of the rest; one
+//     that is up only when every other one is.
+//   - The leader is never removed: it moves to a member of ours before.
+func (s *Scene) Next() Step {
+	for _, rule := range []func() *Step{s.strangers, s.unfitCluster, s.backup, s.join} {
+		if step := rule(); step != nil {
+			return *step
+		}
+	}
+	return s.remove()
+}
+
+func step(k StepKind, m Seen, format string, args ...any) *Step {
+	return &Step{Kind: k, Member: m, Reason: fmt.Sprintf(format, args...)}
+}
+
+// strangers: a member that was there neither before the first of ours nor is one.
+func (s *Scene) strangers() *Step {
+	if s.Joining == nil {
+		return nil
+	}
+	if s.Joining.Cluster != s.Cluster {
+		return step(StepRefuse, Seen{}, "the store has the adoption of cluster %s, and the members at --endpoints are of cluster %s: give every cluster a store of its own", s.Joining.Cluster, s.Cluster)
+	}
+	for _, m := range s.Members {
+		if !s.Joining.IsOurs(m.Member) && !s.Joining.IsForeign(m.Member) {
+			return step(StepRefuse, m, "something else has added member %s since the adoption began: end what manages the members there, and remove it by hand (etcdctl member remove %s)", m.label(), m.ID)
+		}
+	}
+	return nil
+}
+
+// unfitCluster is what no member may be added to or taken from.
+func (s *Scene) unfitCluster() *Step {
+	var version cluster.Version
+	for _, m := range s.Members {
+		st := m.Status
+		if st == nil || st.Member != m.ID {
+			continue
+		}
+		switch {
+		case st.Auth:
+			return step(StepRefuse, m, "authentication is on, and member %s takes no credential of this command: give --user and --password-file of a user with the role root", m.label())
+		case len(st.Alarms) > 0:
+			return step(StepRefuse, m, "member %s reports %s: lift the alarm first", m.label(), strings.Join(st.Alarms, ", "))
+		case !st.Downgrading.IsZero():
+			return step(StepRefuse, m, "a downgrade to %d.%d is under way: finish or cancel it first", st.Downgrading.Major, st.Downgrading.Minor)
+		case !version.IsZero() && version != st.Version:
+			return step(StepRefuse, m, "the members run etcd %s and %s: bring them to one release first", version, st.Version)
+		case !st.Version.AtLeast(3, 4):
+			return step(StepRefuse, m, "member %s runs etcd %s, which knows no learners: upgrade it to 3.4 first", m.label(), st.Version)
+		}
+		version = st.Version
+	}
+	if version.IsZero() {
+		return step(StepRefuse, Seen{}, "no member answers at its client URLs")
+	}
+	return nil
+}
+
+// Version is what the members run, as far as they say; Next refuses where they differ.
+func (s *Scene) Version() (v cluster.Version) {
+	for _, m := range s.Members {
+		if m.Status != nil && !m.Status.Auth {
+			return m.Status.Version
+		}
+	}
+	return v
+}
+
+func (s *Scene) backup() *Step {
+	if s.Joining != nil && s.Joining.Backup != "" {
+		return nil
+	}
+	if down := s.down(); down != nil {
+		return down
+	}
+	for _, m := range s.Members {
+		if m.Learner {
+			return step(StepRefuse, m, "member %s is a learner: promote or remove it first", m.label())
+		}
+	}
+	if m, listed := s.own(); listed {
+		return step(StepRefuse, m, "member %s has the peer URLs of this host already, and it was not added by this command: is its etcd on this host? Then take it over in place, without --join", m.label())
+	}
+	return step(StepBackup, Seen{}, "the cluster as it is")
+}
+
+// down is the first voter that is not up, as something to wait for.
+func (s *Scene) down() *Step {
+	for _, m := range s.Members {
+		if !m.Learner && !m.Up() {
+			return step(StepWait, m, "member %s is not healthy: %s", m.label(), m.ails())
+		}
+	}
+	return nil
+}
+
+func (m Seen) ails() string {
+	switch {
+	case m.Status == nil:
+		return "it does not answer (" + m.Why + ")"
+	case m.Status.Member != m.ID:
+		return fmt.Sprintf("member %s answers at its client URLs", m.Status.Member)
+	case m.Status.Leader == 0:
+		return "it sees no leader"
+	}
+	return "it has no quorum, or says of itself: " + strings.Join(m.Status.Errors, ", ")
+}
+
+// own is this host's member.
+func (s *Scene) own() (Seen, bool) {
+	for _, m := range s.Members {
+		if sameURLs(m.PeerURLs, s.Peer) {
+			return m, true
+		}
+	}
+	return Seen{}, false
+}
+
+// join brings this host's member to a vote; nil: it has one.
+func (s *Scene) join() *Step {
+	own, listed := s.own()
+	a := s.Admission
+	if a != nil && a.Cluster != s.Cluster {
+		return step(StepRefuse, Seen{}, "this host's data directory was prepared for cluster %s: give it an empty one", a.Cluster)
+	}
+	if listed && !own.Learner {
+		if a == nil || a.Member != 0 && a.Member != own.ID {
+			return step(StepRefuse, own, "member %s votes at this host's peer URLs, and this disk knows nothing of it: if its data is gone, remove it (etcdctl member remove %s), and run this again", own.label(), own.ID)
+		}
+		return nil
+	}
+	for _, m := range s.Members {
+		if m.Learner && m.ID != own.ID && s.Joining.IsOurs(m.Member) {
+			return step(StepWait, m, "the host at %s is joining: one at a time", strings.Join(m.PeerURLs, ", "))
+		} else if m.Learner && m.ID != own.ID {
+			return step(StepRefuse, m, "member %s is a learner: promote or remove it first", m.label())
+		}
+	}
+	switch {
+	case !listed && a != nil && a.Member != 0:
+		return step(StepRefuse, Seen{}, "member %s of this host was removed: give the host an empty data directory (move %s away), and run this again", a.Member, "etcdadm and data")
+	case !listed:
+		if down := s.down(); down != nil {
+			return down
+		}
+		return step(StepAdd, Seen{}, "as a learner, which counts for no quorum")
+	case a == nil || slices.Contains(a.Known, own.ID) || a.Member != 0 && a.Member != own.ID:
+		return step(StepRefuse, own, "learner %s has this host's peer URLs, and this disk was not prepared for it: remove it (etcdctl member remove %s), and run this again", own.label(), own.ID)
+	case a.Member == 0:
+		return step(StepAdmit, own, "its daemon may start it")
+	case own.Name == "" || own.Status == nil:
+		return step(StepStart, own, "by the daemon of this host")
+	}
+	return s.promote(own)
+}
+
+func (s *Scene) promote(own Seen) *Step {
+	st := own.Status
+	var last uint64
+	for _, m := range s.Members {
+		if m.Status != nil {
+			last = max(last, m.Status.Index)
+		}
+	}
+	switch {
+	case st.Member != own.ID || st.Cluster != s.Cluster:
+		return step(StepRefuse, own, "member %s of cluster %s answers at this host's client URLs, and its member is %s of %s", st.Member, st.Cluster, own.ID, s.Cluster)
+	case st.Leader == 0:
+		return step(StepWait, own, "the learner hears of no leader: do the members reach this host at %s, and does their authority for peers trust its certificate?", strings.Join(own.PeerURLs, ", "))
+	case last-min(last, st.Applied) > caughtUp:
+		return step(StepWait, own, "the learner has caught up to %d of %d entries", st.Applied, last)
+	}
+	if down := s.down(); down != nil {
+		return down
+	}
+	return step(StepPromote, own, "it has caught up")
+}
+
+// remove takes the members away that are not ours, once this host's votes.
+func (s *Scene) remove() Step {
+	var ours, foreign []Seen
+	up := 0
+	for _, m := range s.Members {
+		if m.Up() {
+			up++
+		}
+		switch {
+		case m.Learner:
+			return *step(StepWait, m, "the host at %s is joining", strings.Join(m.PeerURLs, ", "))
+		case s.Joining.IsOurs(m.Member):
+			ours = append(ours, m)
+		default:
+			foreign = append(foreign, m)
+		}
+	}
+	switch {
+	case len(foreign) == 0:
+		return *step(StepDone, Seen{}, "all %d members are ours", len(ours))
+	case len(ours) < s.Joining.Members:
+		return *step(StepJoined, Seen{}, "%d of %d hosts of ours have joined: run this on the next one", len(ours), s.Joining.Members)
+	case s.Keep:
+		return *step(StepJoined, Seen{}, "%d hosts of ours have joined, and the members that are not ours stay", len(ours))
+	}
+	for _, m := range ours {
+		if !m.Up() {
+			return *step(StepWait, m, "member %s of ours is not healthy: %s", m.label(), m.ails())
+		}
+	}
+	victim := s.victim(foreign)
+	rest := len(s.Members) - 1
+	upAfter := up
+	if victim.Up() {
+		upAfter--
+		if upAfter < rest {
+			return *s.down()
+		}
+	}
+	if upAfter < cluster.Quorum(rest) {
+		return *step(StepWait, victim, "without member %s, %d of %d would be up, and that is no quorum", victim.label(), upAfter, rest)
+	}
+	if victim.ID == s.leader() {
+		to := s.heir(ours)
+		return Step{Kind: StepMove, Member: victim, To: to, Reason: fmt.Sprintf("from %s, which is to go", victim.label())}
+	}
+	if s.leader() == 0 {
+		return *step(StepWait, victim, "the members do not agree on who leads")
+	}
+	return *step(StepRemove, victim, "%d of %d that stay are up", upAfter, rest)
+}
+
+// victim: who is down goes first, who leads goes last.
+func (s *Scene) victim(foreign []Seen) Seen {
+	for _, m := range foreign {
+		if !m.Up() {
+			return m
+		}
+	}
+	if leader := s.leader(); foreign[0].ID == leader && len(foreign) > 1 {
+		return foreign[1]
+	}
+	return foreign[0]
+}
+
+// heir is this host's member, where it votes, else the first of ours.
+func (s *Scene) heir(ours []Seen) Seen {
+	if own, ok := s.own(); ok && !own.Learner {
+		return own
+	}
+	return ours[0]
+}
+
+// leader is whom all members that are up name; zero: they differ.
+func (s *Scene) leader() (id cluster.MemberID) {
+	for _, m := range s.Members {
+		switch {
+		case !m.Up():
+		case id == 0:
+			id = m.Status.Leader
+		case id != m.Status.Leader:
+			return 0
+		}
+	}
+	return id
+}
+
+func sameURLs(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}

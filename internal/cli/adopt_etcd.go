@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"etcdadm.io/backup"
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/pki"
+)
+
+// foreignEtcd is the cluster that our hosts join, through the client URLs of its
+// members, as adoption wants it.
+type foreignEtcd struct {
+	tls       *tls.Config
+	peer      func() (*tls.Config, error) // as this host's member will have it
+	auth      func(context.Context) (user, password string, err error)
+	catalogue *backupstore.Catalogue // nil: not looked into yet
+	packing   backupstore.Packing
+	name      string // of the cluster among our daemons
+	own       []string
+
+	mu        sync.Mutex
+	endpoints []string // who is asked, the last one that answered first
+	members   []cluster.Member
+}
+
+func (a *adoptFlags) openForeign() (*foreignEtcd, error) {
+	e := &foreignEtcd{name: a.name, endpoints: slices.Clone(a.endpoints), own: a.join.urls.Client}
+	var err error
+	if e.tls, err = a.access.TLS(); err != nil {
+		return nil, fmt.Errorf("read the certificates for etcd: %w", err)
+	}
+	if e.packing, err = (backupstore.Choices{Recipients: a.join.recipients}).Packing(); err != nil {
+		return nil, err
+	}
+	if a.join.user != "" {
+		e.auth = func(context.Context) (string, string, error) {
+			data, err := os.ReadFile(a.join.passwordFile)
+			return a.join.user, strings.TrimRight(string(data), "\r\n"), err
+		}
+	}
+	e.peer = sync.OnceValues(func() (*tls.Config, error) { return a.peerTLS(time.Now()) })
+	return e, nil
+}
+
+// peerTLS is what this host's member will show its peers, and believe of them: a
+// certificate that --pki-dir's authority for peers issues, or etcd's own of
+// --certs-dir, which becomes that.
+func (a *adoptFlags) peerTLS(now time.Time) (*tls.Config, error) {
+	if !strings.HasPrefix(a.join.urls.Peer[0], "https:") {
+		return nil, nil
+	}
+	r := a.request
+	authority, err := pki.LoadAuthority(r.PKIDir, pki.PeersCA, now)
+	if err != nil && r.CertsDir != "" {
+		authority, err = pki.LoadAuthorityFiles("etcd's authority", filepath.Join(r.CertsDir, "ca.crt"), filepath.Join(r.CertsDir, "ca.key"), now)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the authority for peers is needed, with its key: %w; lay the one that the members trust at their peer ports as etcd-peers-ca.{crt,key}, and the one for clients as etcd-clients-ca.{crt,key}, into %s, or name a directory with ca.{crt,key} by --certs-dir", err, r.PKIDir)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "etcdadm"
+	}
+	request, err := pki.PeerRequest(host, a.join.urls.Peer, []string{"127.0.0.1"}, pki.DefaultLifetime())
+	if err != nil {
+		return nil, err
+	}
+	pair, err := authority.Issue(request, now)
+	if err != nil {
+		return nil, fmt.Errorf("issue a certificate for this host's member: %w", err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authority.Pool(), Certificates: []tls.Certificate{*pair.TLS()}}, nil
+}
+
+func (e *foreignEtcd) dial(urls []string) (*etcd.Client, error) {
+	return etcd.New(etcd.Config{Endpoints: urls, TLS: e.tls, Credential: e.auth, Voters: e.voters})
+}
+
+// voters are where a learner's caller gets its token.
+func (e *foreignEtcd) voters(context.Context) (urls []string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range e.members {
+		if !m.Learner {
+			urls = append(urls, m.ClientURLs...)
+		}
+	}
+	return urls, nil
+}
+
+// candidates are who may be asked: who answered last, who was named, this host's
+// own member, and the members of the last list.
+func (e *foreignEtcd) candidates() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := slices.Concat(e.endpoints, e.own)
+	for _, m := range e.members {
+		if !m.Learner {
+			all = append(all, m.ClientURLs...)
+		}
+	}
+	var once []string
+	for _, u := range all {
+		if !slices.Contains(once, u) {
+			once = append(once, u)
+		}
+	}
+	return once
+}
+
+func (e *foreignEtcd) answered(endpoint string, members []cluster.Member) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.endpoints = append([]string{endpoint}, slices.DeleteFunc(e.endpoints, func(u string) bool { return u == endpoint })...)
+	if members != nil {
+		e.members = members
+	}
+}
+
+// any has the first member that can do it, without any doubt about what it did.
+func (e *foreignEtcd) any(ctx context.Context, do func(context.Context, *etcd.Client) error) error {
+	var failed []error
+	for _, endpoint := range e.candidates() {
+		c, err := e.dial([]string{endpoint})
+		if err == nil {
+			err = do(ctx, c)
+			c.Close()
+		}
+		switch {
+		case err == nil:
+			e.answered(endpoint, nil)
+			return nil
+		case errors.Is(err, etcd.ErrUnreachable), errors.Is(err, etcd.ErrLearner), errors.Is(err, etcd.ErrNoAnswer):
+			failed = append(failed, fmt.Errorf("%s: %w", endpoint, err)) // nothing was done there
+		default:
+			return err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// List implements adoption.Members.
+func (e *foreignEtcd) List(ctx context.Context) (view cluster.MemberView, err error) {
+	var failed []error
+	for _, endpoint := range e.candidates() {
+		c, err := e.dial([]string{endpoint})
+		if err != nil {
+			return view, err
+		}
+		view, err = c.View(ctx, true)
+		c.Close()
+		if err == nil {
+			e.answered(endpoint, view.Members)
+			return view, nil
+		}
+		failed = append(failed, fmt.Errorf("%s: %w", endpoint, err)) // another may answer
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return view, errors.Join(failed...)
+}
+
+// Status implements adoption.Members.
+func (e *foreignEtcd) Status(ctx context.Context, m cluster.Member) (cluster.MemberStatus, error) {
+	if len(m.ClientURLs) == 0 {
+		return cluster.MemberStatus{}, errors.New("it has told nobody where it serves clients")
+	}
+	c, err := e.dial(m.ClientURLs)
+	if err != nil {
+		return cluster.MemberStatus{}, err
+	}
+	defer c.Close()
+	return c.Status(ctx)
+}
+
+// AddLearner implements adoption.Members.
+func (e *foreignEtcd) AddLearner(ctx context.Context, peerURLs []string) error {
+	return e.any(ctx, func(ctx context.Context, c *etcd.Client) error {
+		_, err := c.AddMember(ctx, peerURLs, true)
+		return err
+	})
+}
+
+// Promote implements adoption.Members.
+func (e *foreignEtcd) Promote(ctx context.Context, id cluster.MemberID) error {
+	return e.any(ctx, func(ctx context.Context, c *etcd.Client) error { return c.Promote(ctx, id) })
+}
+
+// Remove implements adoption.Members. This host's member is asked first: the one that
+// goes may not answer any more.
+func (e *foreignEtcd) Remove(ctx context.Context, id cluster.MemberID) error {
+	e.answered(e.own[0], nil)
+	return e.any(ctx, func(ctx context.Context, c *etcd.Client) error { return c.Remove(ctx, id) })
+}
+
+// MoveLeader implements adoption.Members.
+func (e *foreignEtcd) MoveLeader(ctx context.Context, leader cluster.Member, to cluster.MemberID) error {
+	c, err := e.dial(leader.ClientURLs)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.MoveLeader(ctx, to)
+}
+
+// Reach implements adoption.Members.
+func (e *foreignEtcd) Reach(ctx context.Context, m cluster.Member) error {
+	config, err := e.peer()
+	if err != nil {
+		return err
+	}
+	_, err = etcd.VoterURLs(ctx, m.PeerURLs, config)
+	return err
+}
+
+// Backup implements adoption.Members.
+func (e *foreignEtcd) Backup(ctx context.Context) (name string, err error) {
+	err = e.any(ctx, func(ctx context.Context, c *etcd.Client) error {
+		st, err := c.Status(ctx)
+		if err != nil {
+			return err
+		}
+		snapshot, err := c.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		defer snapshot.Close()
+		b, err := e.catalogue.Write(ctx, backupstore.Request{
+			Meta: backup.Meta{EtcdVersion: st.Version},
+			Manifest: backup.Manifest{
+				Cluster: e.name, Reason: backup.ReasonBeforeChange, ClusterID: st.Cluster, MemberID: st.Member, EtcdVersion: st.Version,
+				StorageVersion: snapshot.StorageVersion, Position: backup.Position{Revision: st.Revision, Term: st.Term, Index: st.Applied},
+			},
+			Compression: e.packing.Compression, Recipients: e.packing.Recipients,
+		}, snapshot)
+		name = b.Name.String()
+		return err
+	})
+	return name, err
+}

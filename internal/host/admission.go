@@ -1,0 +1,155 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// AdmissionFile lies in the state directory. `etcdadm adopt --join` writes it.
+const AdmissionFile = "admission.json"
+
+// Admission is a place in a cluster that something else runs, for this host. It
+// takes the place of a leader's Prepare, since no member of that cluster has a host
+// of ours: Known is written before the member is added, and Member after that
+// (SAFETY.md, rule 8b; docs/adr/021-adoption-by-joining.md).
+type Admission struct {
+	Cluster cluster.ClusterID  `json:"cluster"`
+	Token   string             `json:"token"`
+	Known   []cluster.MemberID `json:"known"`
+	URLs    cluster.URLs       `json:"urls"`
+	Version cluster.Version    `json:"version"`
+
+	Member  cluster.MemberID `json:"member,omitempty"`  // zero: not added yet
+	Members []cluster.Member `json:"members,omitempty"` // that there were then, with this one
+}
+
+// ParseAdmission reads an admission; nil without error where there is nothing.
+func ParseAdmission(data []byte) (*Admission, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var a Admission
+	if err := json.Unmarshal(data, &a); err != nil {
+		return nil, fmt.Errorf("read admission: %w", err)
+	}
+	if a.Cluster == 0 || a.Token == "" || len(a.Known) == 0 || len(a.URLs.Peer) == 0 || a.Version.IsZero() {
+		return nil, fmt.Errorf("read admission: it lacks the cluster, the token, the known members, the URLs or the release")
+	}
+	return &a, nil
+}
+
+// Admission is as Disk says.
+func (d *FileDisk) Admission() (*Admission, error) {
+	data, err := d.ReadRecord(AdmissionFile)
+	if err != nil {
+		return nil, fmt.Errorf("read admission: %w", err)
+	}
+	return ParseAdmission(data)
+}
+
+// enter makes the first start of a member that was added for this host to a cluster
+// that something else runs. The answer is what that waits for; nil: for nothing.
+// Like a take-over it asks no leader, but the store. The caller runs a task.
+func (h *Host) enter(ctx context.Context, s State) *cluster.Predecessor {
+	a, err := h.o.Disk.Admission()
+	switch {
+	case err != nil:
+		return &cluster.Predecessor{Waits: err.Error(), Hint: "make the data directory readable, or run etcdadm adopt --join again"}
+	case a == nil || s.floor() > 0 || a.Member != 0 && s.carried(a.Member):
+		return nil // none, or one that served
+	}
+	report := &cluster.Predecessor{Token: a.Token, Cluster: a.Cluster, Member: a.Member}
+	launch, why, hint := h.launchAdmitted(ctx, s, a)
+	if why == "" {
+		r := h.firstStart(ctx, s, launch, cluster.LocalMember{Token: a.Token, Cluster: a.Cluster, Member: a.Member, Adopted: true}, false)
+		if r.Outcome == cluster.OutcomeDone || h.snapshot().Local.Member == a.Member {
+			h.o.Log.Info("joins the cluster that something else runs", "member", a.Member, "of cluster", a.Cluster, "version", launch.Version)
+			h.takeInventory()
+			return nil // what keeps the process from running is said like for any member
+		}
+		why, hint = r.Reason, r.Hint
+	}
+	report.Waits, report.Hint = why, hint
+	return report
+}
+
+// admitted: a host without a member was given a place since the last look.
+func (h *Host) admitted() bool {
+	h.mu.Lock()
+	waits := h.theirs != nil // and is looked at anyway
+	h.mu.Unlock()
+	s := h.snapshot()
+	if waits || s.Local.State != cluster.MemberNone || s.Journal != nil || s.floor() > 0 {
+		return false
+	}
+	a, err := h.o.Disk.Admission()
+	return err == nil && a != nil && !s.carried(a.Member)
+}
+
+// launchAdmitted is how the member is to be run, or why it is not.
+func (h *Host) launchAdmitted(ctx context.Context, s State, a *Admission) (l Launch, why, hint string) {
+	const again = "run etcdadm adopt --join again on this host"
+	switch {
+	case a.Member == 0:
+		return l, "no member was added for this host yet", again
+	case slices.Contains(a.Known, a.Member):
+		return l, fmt.Sprintf("member %s existed before this host was prepared, so it is not this disk's", a.Member), "let the host join anew with an empty data directory"
+	case !sameSet(a.URLs.Peer, h.o.URLs.Peer):
+		return l, fmt.Sprintf("member %s was added with the peer URLs %v, this host listens at %v", a.Member, a.URLs.Peer, h.o.URLs.Peer), "give the daemon the command line that etcdadm adopt printed"
+	case !slices.Contains(h.o.Releases(), a.Version):
+		return l, fmt.Sprintf("this host has no etcd %s", a.Version), "install the release, or name its directory with --release-dir"
+	}
+	if why, hint = h.obstacle(s); why != "" {
+		return l, why, hint
+	}
+	if why, hint = h.fitsURLs(a.URLs); why != "" {
+		return l, why, hint
+	}
+	if why, hint = h.markerIsTheirs(ctx); why != "" {
+		return l, why, hint
+	}
+	if why, hint = h.neverVoted(ctx, a.Member); why != "" {
+		return l, why, hint
+	}
+	return Launch{
+		Version: a.Version, Token: a.Token, URLs: h.o.URLs, Adopted: true,
+		InitialCluster: namedMembers(a.Members, a.Member, s.Host),
+	}, "", ""
+}
+
+// neverVoted: an admission lies on the disk for ever, and a disk can go back to
+// before the first start. Before a learner is promoted that is written into the
+// store, so that none which may have voted is started without its log.
+func (h *Host) neverVoted(ctx context.Context, m cluster.MemberID) (why, hint string) {
+	if h.o.Promoted == nil {
+		return "this daemon cannot tell whether the member has voted", ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, readDeadline)
+	defer cancel()
+	switch promoted, err := h.o.Promoted(ctx, m); {
+	case err != nil:
+		return fmt.Sprintf("whether member %s has voted cannot be read from the store: %v", m, err), "make the backup store readable for this host"
+	case promoted:
+		return fmt.Sprintf("member %s was promoted, and this disk has no log of it: the disk went back in time, or lost its data", m),
+			fmt.Sprintf("remove the member (etcdctl member remove %s), and let the host join anew with an empty data directory", m)
+	}
+	return "", ""
+}
+
+// namedMembers is the initial cluster of a joiner: etcd wants some name of each.
+func namedMembers(members []cluster.Member, own cluster.MemberID, name cluster.HostID) (out []cluster.Member) {
+	for _, m := range members {
+		switch {
+		case m.ID == own:
+			m.Name = string(name)
+		case m.Name == "": // added and not started yet
+			m.Name = "member-" + m.ID.String()
+		}
+		out = append(out, m)
+	}
+	return out
+}
