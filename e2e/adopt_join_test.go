@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -20,39 +23,151 @@ func TestAdoptByJoining(t *testing.T) {
 	for _, v := range []struct {
 		name    string
 		options options
-		long    bool
+		members int // of theirs, and then of ours
 	}{
-		{"plain", options{hosts: 6}, false},
-		{"tls", options{hosts: 6, tls: true}, true},
-		{"3.5", options{hosts: 6, version: testetcd.V35}, true},
+		{"one", options{hosts: 2}, 1},
+		{"tls", options{hosts: 6, tls: true}, 3},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			if v.long && !*long {
-				t.Skip("the plain one is enough for every day: -e2e.long")
+			if v.members > 1 && !*long {
+				t.Skip("one member is enough for every day: -e2e.long")
 			}
 			c := newCluster(t, v.options)
 			c.oneAuthority()
-			x := c.formByHand(1, 2, 3)
+			x := c.formByHand(upTo(v.members)...)
 			id, _ := x.memberIDs()
 			w := c.writeFollowing()
-			if r := c.join(4); r.code != 0 || !strings.Contains(r.stdout, "To be done:") || exists(c.host(4).dir) || exists(c.store) {
+			if r := c.join(v.members + 1); r.code != 0 || !strings.Contains(r.stdout, "To be done:") || exists(c.host(v.members+1).dir) || exists(c.store) {
 				t.Errorf("the dry run: %s", r)
 			}
-			for n := 4; n <= 6; n++ {
+			var ours []int
+			for n := v.members + 1; n <= 2*v.members; n++ {
 				c.joinWith(n)
 				w.waitFor(10)
+				ours = append(ours, n)
 			}
-			c.generation(1, 4, 5, 6)
-			c.onlyOurs(id, 4, 5, 6)
+			c.generation(1, ours...)
+			c.onlyOurs(id, ours...)
 			w.check()
 			w.neverBack()
-			t.Logf("%d writes acknowledged, %d attempts failed, longest time without one %s", w.count(), w.failed, w.longest.Round(time.Millisecond))
-			c.host(5).crash() // from here on it is one like any other
-			c.host(5).start()
-			c.host(5).serves(soon)
-			c.voters(soon, 4, 5, 6)
+			c.host(ours[0]).crash() // from here on it is one like any other
+			c.host(ours[0]).start()
+			c.host(ours[0]).serves(soon)
+			c.voters(soon, ours...)
+			if r := c.join(ours[0]); r.code != 0 || !strings.Contains(r.stdout, "ours already") {
+				t.Errorf("once more: %s", r)
+			}
 		})
+	}
+}
+
+func upTo(n int) (hosts []int) {
+	for i := range n {
+		hosts = append(hosts, i+1)
+	}
+	return hosts
+}
+
+// Daemons are there before, the command is killed again and again, a member dies
+// before the removals, the leading daemon while they are under way, and two people
+// run the command.
+func TestAdoptByJoiningDisturbed(t *testing.T) {
+	t.Parallel()
+	if !*long {
+		t.Skip("takes most of a minute: -e2e.long")
+	}
+	c := newCluster(t, options{hosts: 6, version: testetcd.V35})
+	x := c.formByHand(1, 2, 3)
+	id, _ := x.memberIDs()
+	w := c.writeFollowing()
+	for n := 4; n <= 6; n++ {
+		if n > 4 {
+			c.start(n) // the marker keeps it from founding anything
+		}
+		for try := range 8 {
+			c.killedAfter(time.Duration(150+100*try)*time.Millisecond, n)
+		}
+		if n == 4 {
+			c.start(n)
+		}
+		if r := c.join(n, "--yes", "--keep", "--wait=90s"); r.code != 0 || !strings.Contains(r.stdout, "Done") {
+			t.Fatalf("%s", r)
+		}
+		w.waitFor(10)
+	}
+	if r := c.join(4, "--keep"); !strings.Contains(r.stdout, "cluster "+fmt.Sprintf("%x", id)+" of 6 members") {
+		t.Errorf("before the removals: %s", r)
+	}
+	c.blocked(c.host(4), "is being taken over", "etcdadm adopt --join")
+	x.kill(2)
+	leads := c.leader(soon, c.host(4))
+	leads.kill() // its etcd goes on
+	both := make(chan result, 2)
+	for _, n := range []int{5, 6} {
+		go func() { both <- c.join(n, "--yes", "--wait=90s") }()
+	}
+	c.killedAfter(500*time.Millisecond, 4)
+	eventually(t, soon, "our members only", func(ctx context.Context) error {
+		list, err := c.etcd().MemberList(ctx)
+		if err == nil && len(list.Members) != 3 {
+			err = fmt.Errorf("%d members", len(list.Members))
+		}
+		return err
+	})
+	leads.start()
+	for range 2 {
+		if r := <-both; r.code != 0 || !strings.Contains(r.stdout, "Done") && !strings.Contains(r.stdout, "ours already") {
+			t.Errorf("%s", r)
+		}
+	}
+	c.generation(1, 4, 5, 6)
+	c.onlyOurs(id, 4, 5, 6)
+	w.check()
+	w.neverBack()
+}
+
+// killedAfter runs the command on a host, and kills it after some time.
+func (c *testCluster) killedAfter(d time.Duration, n int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), d)
+	defer cancel()
+	_ = exec.CommandContext(ctx, filepath.Join(programs, "etcdadm"), c.joinArgs(n, "--yes")...).Run() // it is killed
+}
+
+// What cannot work is refused in words, before anything is changed.
+func TestAdoptByJoiningRefused(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{hosts: 2, tls: true})
+	c.oneAuthority()
+	x := c.formByHand(1)
+	_, before := x.memberIDs()
+	other := filepath.Join(c.dir, "other-pki")
+	if _, err := pki.Create(other, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(words string, more ...string) {
+		t.Helper()
+		r := c.join(2, append(more, "--yes")...)
+		if r.code == 0 || !strings.Contains(r.stderr, words) || exists(filepath.Join(c.host(2).dir, "etcdadm")) {
+			t.Errorf("want a refusal with %q: %s", words, r)
+		}
+	}
+	refused("as this host's member would", "--pki-dir="+other)
+	refused("authority for peers is needed", "--pki-dir="+filepath.Join(c.dir, "none"))
+	refused("both with TLS, or both without", "--peer-urls=http://"+c.block.at(2, portPeer), "--client-urls=http://"+c.block.at(2, portClient))
+	refused("no etcd "+testetcd.V36, "--release-dir="+t.TempDir())
+	refused("in place", "--peer-urls="+x.url(1, portPeer))
+	learner, err := c.etcd().MemberAddAsLearner(t.Context(), []string{"https://" + c.block.at(2, portPeer+7)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("is a learner")
+	if _, err := c.etcd().MemberRemove(t.Context(), learner.Member.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, after := x.memberIDs(); !maps.Equal(before, after) || exists(filepath.Join(c.store, "control")) {
+		t.Errorf("members %x became %x, or the store was written", before, after)
 	}
 }
 
@@ -61,8 +176,8 @@ func (c *testCluster) joinArgs(n int, more ...string) []string {
 	c.t.Helper()
 	h := c.host(n)
 	var theirs []string
-	for k := 1; k <= 3; k++ {
-		theirs = append(theirs, c.host(k).clientURL())
+	for k := range len(c.hosts) / 2 {
+		theirs = append(theirs, c.host(k+1).clientURL())
 	}
 	cache, err := testetcd.CacheDir()
 	if err != nil {
@@ -78,7 +193,7 @@ func (c *testCluster) joinArgs(n int, more ...string) []string {
 		dir := filepath.Join(c.dir, "client")
 		args = append(args, "--pki-dir="+c.pkiDir(), "--cacert="+filepath.Join(dir, "ca.crt"), "--cert="+filepath.Join(dir, "etcdadm.crt"), "--key="+filepath.Join(dir, "etcdadm.key"))
 	}
-	return append(args, more...)
+	return lastWins(append(args, more...))
 }
 
 func (c *testCluster) join(n int, more ...string) result {
@@ -103,7 +218,6 @@ func (c *testCluster) joinWith(n int, more ...string) {
 	if r.code != 0 || !strings.Contains(r.stdout, "Done") {
 		c.t.Fatalf("%s", r)
 	}
-	c.t.Logf("%s", r)
 }
 
 // writeFollowing is write with a client that follows the member list.
