@@ -140,7 +140,7 @@ func nextLife(op diskOp, dir string, before, after map[string]string) error {
 	}
 	s, ok, err := d.Load()
 	if err != nil || !ok || !reflect.DeepEqual(s, stateNumber(7)) && !reflect.DeepEqual(s, stateNumber(8)) {
-		return fmt.Errorf("the state is neither the one nor the other: %v %v", ok, err)
+		return fmt.Errorf("the state is neither the one nor the other: %v %w", ok, err)
 	}
 	if b, err := d.ReadRecord("process.json"); err != nil || string(b) != "old" && string(b) != "new" {
 		return fmt.Errorf("the record is %q: %w", b, err)
