@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -138,7 +139,7 @@ func between(these, those []int) []way {
 func (b *faultBench) apart(what string, group ...*host) cutOff {
 	var in, out []int
 	for _, h := range b.hosts {
-		if containsHost(group, h) {
+		if slices.Contains(group, h) {
 			in = append(in, h.n)
 		} else {
 			out = append(out, h.n)
@@ -172,15 +173,6 @@ func fromStore(hosts ...*host) cutOff {
 		in = append(in, h.n)
 	}
 	return cutOff{fmt.Sprintf("hosts %v cut off from the store", in), between(in, []int{storePlace})}
-}
-
-func containsHost(in []*host, h *host) bool {
-	for _, x := range in {
-		if x == h {
-			return true
-		}
-	}
-	return false
 }
 
 // lossy has a host lose so many percent of the packets that arrive.
@@ -385,4 +377,17 @@ func (f together) String() string {
 		all = append(all, one.String())
 	}
 	return strings.Join(all, " + ")
+}
+
+// standsStill reports whether a fault has an etcd stand still and go on later.
+func standsStill(f fault) bool {
+	switch f := f.(type) {
+	case *paused:
+		return f.etcd
+	case *diskStalled:
+		return true
+	case together:
+		return slices.ContainsFunc(f, standsStill)
+	}
+	return false
 }

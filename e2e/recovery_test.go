@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"etcdadm.io/internal/testetcd"
 	"etcdadm.io/internal/teststore"
 )
@@ -168,12 +170,7 @@ func (b *faultBench) measured(hold time.Duration, make func(b *faultBench, led, 
 		t.Fatalf("%s: %v", f, err)
 	}
 	took := times{}
-	if b.hosts[0].alone != nil {
-		for _, h := range b.hosts {
-			h.restartAlone(led == h || other == h)
-		}
-	}
-	b.members(wholeWithin, 3)
+	b.wholeAgain()
 	took.whole = time.Since(began)
 	w.waitFor(30)
 	w.end()
@@ -187,18 +184,56 @@ func (b *faultBench) measured(hold time.Duration, make func(b *faultBench, led, 
 	return took
 }
 
-// restartAlone starts plain etcd again until it stays, if it ended or is about to.
-func (h *host) restartAlone(mayEnd bool) {
+// restartAlone starts plain etcd again, if it has ended.
+func (h *host) restartAlone() {
 	h.c.t.Helper()
-	eventually(h.c.t, wholeWithin, fmt.Sprintf("plain etcd of host %d runs", h.n), func(ctx context.Context) error {
-		if !h.running() {
-			h.start()
+	if len(h.etcdPIDs()) == 0 { // killed a moment ago: its end is on its way
+		h.reap()
+	}
+	if !h.running() {
+		h.start()
+	}
+}
+
+// lookFor bounds one look at a member, so that one that came up meanwhile is not
+// waited for by a connection that was refused before.
+const lookFor = time.Second
+
+// wholeAgain waits until there are three voters, and each answers a linearizable
+// read.
+func (b *faultBench) wholeAgain() {
+	b.t.Helper()
+	eventually(b.t, wholeWithin, "three voters that answer", func(ctx context.Context) error {
+		for _, h := range b.hosts {
+			if h.alone != nil {
+				h.restartAlone()
+			}
+			if err := h.votes(ctx, 3); err != nil {
+				return fmt.Errorf("host %d: %w", h.n, err)
+			}
 		}
-		if !mayEnd {
-			return nil
-		}
-		return h.healthy(ctx)
+		return nil
 	})
+}
+
+// votes asks a host's member for so many voters, and for a linearizable read.
+func (h *host) votes(ctx context.Context, voters int) error {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	client, err := h.c.dial(h.clientURL())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.MemberList(ctx)
+	if err != nil {
+		return err
+	}
+	if len(list.Members) != voters || slices.ContainsFunc(list.Members, func(m *etcdserverpb.Member) bool { return m.IsLearner }) {
+		return fmt.Errorf("there are %v", list.Members)
+	}
+	_, err = client.Get(ctx, "health")
+	return err
 }
 
 // What daemons say all the time, or only pass on.

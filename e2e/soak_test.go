@@ -92,6 +92,7 @@ type faultRun struct {
 	backup    string
 	keep      int64 // the revision of backup
 	reset     func(keep int64)
+	woke      []time.Time // when etcds that had stood still went on
 }
 
 func newFaultRun(t *testing.T, s schedule) *faultRun {
@@ -179,6 +180,9 @@ func (r *faultRun) round(n int, plan round) {
 	err := now.Inject(r.faultBench)
 	if err == nil {
 		r.waits(plan.hold)
+	}
+	if slices.ContainsFunc(now, standsStill) {
+		r.woke = append(r.woke, time.Now())
 	}
 	if err := errors.Join(err, now.Heal(r.faultBench)); err != nil {
 		r.t.Fatalf("round %d: %v", n, err)
@@ -322,6 +326,7 @@ func (r *faultRun) check() {
 	r.clients.Stop()
 	report := r.clients.Check()
 	r.say("%s", report)
+	report.Findings = slices.DeleteFunc(report.Findings, r.isEtcdsOwn)
 	err := report.Err()
 	if err != nil {
 		r.t.Errorf("what the clients saw: %v", err)
@@ -329,6 +334,28 @@ func (r *faultRun) check() {
 	if to := r.evidence(); to != "" && (err != nil || r.t.Failed()) {
 		r.keepReport(report, to)
 	}
+}
+
+// wakesFor is how long after it went on an etcd may act on what it believed before.
+const wakesFor = 3 * time.Second
+
+// isEtcdsOwn reports whether a finding is a known fault of etcd, which it has
+// without us, too: a raft leader that stood still goes on, and revokes the leases
+// that ran out by what it knew, before it hears that another one leads, which has
+// renewed them. (etcd asks a quorum before it revokes, but not when its clock has
+// ticked just now; see etcd's issue 15247.)
+func (r *faultRun) isEtcdsOwn(f seen.Finding) bool {
+	if f.Kind != "lease ended early" {
+		return false
+	}
+	at := r.clients.History().Began.Add(time.Duration(f.At))
+	for _, woke := range r.woke {
+		if since := at.Sub(woke); since >= 0 && since < wakesFor {
+			r.say("etcd's own, after it stood still: %s", f)
+			return true
+		}
+	}
+	return false
 }
 
 // keepReport writes history and timeline into a directory.
