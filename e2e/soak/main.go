@@ -87,6 +87,7 @@ func (s settings) run(ctx context.Context) (failed int, err error) {
 		if s.out, err = os.MkdirTemp("", "etcdadm-soak-"); err != nil {
 			return 0, err
 		}
+		defer func() { _ = os.Remove(s.out) }() // only if nothing is in it
 	}
 	if s.out, err = filepath.Abs(s.out); err != nil {
 		return 0, err
@@ -124,8 +125,6 @@ func (s settings) run(ctx context.Context) (failed int, err error) {
 	fmt.Printf("%d seeds, %d failed, %d skipped, %s; %s\n", runs, failed, skipped, time.Since(began).Round(time.Second), all)
 	if failed > 0 {
 		fmt.Printf("logs, histories and timelines: %s\n", s.out)
-	} else {
-		_ = os.Remove(s.out) // only if nothing is in it
 	}
 	return failed, nil
 }
