@@ -59,11 +59,11 @@ type Join struct {
 	told string // what was said last
 }
 
-// ErrAgain: what was waited for did not come in time. Everything that was done
+// ErrAgain is that what was waited for did not come in time. Everything that was done
 // stands, and another run goes on with it.
 var ErrAgain = errors.New("run this again to go on")
 
-// ErrRefused: only a person can go on.
+// ErrRefused is that only a person can go on.
 var ErrRefused = errors.New("refused")
 
 // lookEvery is how often the cluster is looked at while something is waited for:

@@ -30,7 +30,7 @@ type Seen struct {
 	Why    string                // it does not
 }
 
-// Up: it answers as this member, and as a voter it has just read through a quorum.
+// Up is that it answers as this member, and as a voter it has just read through a quorum.
 func (m Seen) Up() bool {
 	return m.Status != nil && m.Status.Member == m.ID && m.Status.Healthy && len(m.Status.Errors) == 0
 }

@@ -46,12 +46,12 @@ func (f *Folder) Promoted(ctx context.Context, m cluster.MemberID) (bool, error)
 
 var errNobodyJoins = errors.New("the store does not say that anybody joins")
 
-// IsOurs: the member is at peer URLs of one of our hosts.
+// IsOurs is that the member is at peer URLs of one of our hosts.
 func (j *Joining) IsOurs(m cluster.Member) bool {
 	return slices.ContainsFunc(j.Ours, func(urls []string) bool { return sameURLs(urls, m.PeerURLs) })
 }
 
-// IsForeign: the member was there before the first of ours.
+// IsForeign is that the member was there before the first of ours.
 func (j *Joining) IsForeign(m cluster.Member) bool {
 	return slices.ContainsFunc(j.Foreign, func(f cluster.Member) bool { return f.ID == m.ID })
 }
