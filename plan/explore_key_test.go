@@ -81,6 +81,7 @@ var (
 	timeType   = reflect.TypeFor[time.Time]()
 	intentType = reflect.TypeFor[cluster.Intent]()
 	worldType  = reflect.TypeFor[world]()
+	haltType   = reflect.TypeFor[cluster.Halt]()
 	upkeepType = reflect.TypeFor[cluster.UpkeepMemory]()
 	hostOpType = reflect.TypeFor[HostOp]()
 )
@@ -145,6 +146,9 @@ func fieldsOf(t reflect.Type) []keyField {
 			continue
 		}
 		f.stamp = t == intentType && f.name == "Timestamp"
+		if t == haltType {
+			f.name = "halt." + f.name // [haltPatience]
+		}
 		out = append(out, f)
 	}
 	keyFields[t] = out

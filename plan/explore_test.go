@@ -435,11 +435,17 @@ func (s *smallWorld) ruined() bool {
 }
 
 // takenBack: every voter is up, and a change of version that needs an outage waits
-// for another word of a person, since the first one was used in vain.
+// for another word of a person, since the first one was used in vain. Or the only
+// founder of a generation from data lost its disk, and what a person may do is said.
 func (s *smallWorld) takenBack(dec Decision) bool {
 	in := s.store.intent
-	return dec.Rule == "steady" && dec.Action == nil && in != nil && in.Halt != nil && in.Halt.Ended != "" &&
-		slices.ContainsFunc(dec.Blockers, func(b Blocker) bool { return b.Code == "version" })
+	if dec.Action != nil || in == nil || in.Halt == nil {
+		return false
+	}
+	said := func(b Blocker) bool {
+		return b.Code == "founder-forgot" && b.Command != "" || b.Code == "version" && in.Halt.Ended != "" && dec.Rule == "steady"
+	}
+	return slices.ContainsFunc(dec.Blockers, said)
 }
 
 func (s *smallWorld) healed() bool {
