@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/sim/fakeetcd"
+)
+
+// machine is a place that can run one member. Its identity can change; its
+// name and address do not.
+type machine struct {
+	w       *World
+	name    string
+	address string
+	daemon  atomic.Pointer[daemon]
+	gone    atomic.Bool // for good
+	skew    time.Duration
+	slow    atomic.Int64 // nanoseconds that each write to the disk takes
+
+	ident atomic.Pointer[cluster.HostID]
+	store atomic.Pointer[memory.Store] // nil: the world's
+
+	mu      sync.Mutex // guards what follows
+	daemons int
+	disk    *disk
+	proc    *fakeetcd.Proc // the process that was started last
+	procDir *dir
+	asked   bool // its end was asked for
+	pids    int
+	kept    []kept
+	// releases are installed, and those in broken end when they are started.
+	releases []cluster.Version
+	broken   []cluster.Version
+	failing  []cluster.Version // were in broken at some time
+}
+
+// kept is a snapshot of a disk.
+type kept struct {
+	at   time.Time
+	disk *disk
+}
+
+// ID is the host's ID now.
+func (m *machine) ID() cluster.HostID { return *m.ident.Load() }
+
+func (m *machine) become(id cluster.HostID) { m.ident.Store(&id) }
+
+func (m *machine) endpoint() string { return m.address + ":8000" }
+
+func (m *machine) urls() cluster.URLs {
+	return cluster.URLs{
+		Peer:       []string{"https://" + m.address + ":2380"},
+		Client:     []string{"https://" + m.address + ":4001"},
+		Quarantine: []string{"https://" + m.address + ":8001"},
+	}
+}
+
+// starts counts the processes that were started on the machine.
+func (m *machine) starts() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pids
+}
+
+func (m *machine) slowness() time.Duration { return time.Duration(m.slow.Load()) }
+
+func (m *machine) dir(token string) *dir {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.disk.dirs[token]
+}
+
+// running is the machine's etcd process, if one runs.
+func (m *machine) running() *fakeetcd.Proc {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc != nil && m.proc.Exit() == "" {
+		return m.proc
+	}
+	return nil
+}
