@@ -52,7 +52,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("without --yes: %s", r)
 	}
 	r = c.recovers(survivor, "--from", string(survivor.id()), "--yes", "--wait", "5s")
-	if r.code != cli.ExitUnsafe {
+	if r.code != cli.ExitWaiting {
 		t.Errorf("nobody was named as lost: %s", r)
 	}
 	c.blocked(survivor, "have to stop and promise", "--lost "+ids[0])
