@@ -48,7 +48,7 @@ func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, l
 		}
 		select {
 		case <-ctx.Done():
-			return &Failure{Code: ExitError, Err: fmt.Errorf("%s after %s: %s", what(), q.wait, why), Advice: "it goes on by itself; etcdadm status tells how far it is"}
+			return &Failure{Code: ExitWaiting, Err: fmt.Errorf("%s after %s: %s", what(), q.wait, why), Advice: "it goes on by itself; etcdadm status tells how far it is"}
 		case <-time.After(queueEvery):
 		}
 	}
