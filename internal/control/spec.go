@@ -137,7 +137,7 @@ func applySettings(spec *cluster.Spec, data []byte) (warnings []string, err erro
 			return nil, malformed(keySettings, adviceSpec, fmt.Errorf("autoRecoverAfter: %w", err))
 		}
 	}
-	for _, name := range []string{"hosts", "hold", "pauseBeforeLast", "acceptOutage", "noBackup", "deadAfter", "autoRecoverAfter", "options"} {
+	for _, name := range []string{"hosts", "hold", "pauseBeforeLast", "acceptOutage", "acceptLoss", "noBackup", "deadAfter", "autoRecoverAfter", "options"} {
 		l.raw(name)
 	}
 	return unknownKeys(keySettings, l), nil
