@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
@@ -23,6 +25,7 @@ const (
 	// bodyTimeout is for the message of a call that has begun. Ours comes with the call.
 	bodyTimeout = 10 * time.Second
 	maxBodies   = maxStreams * 64 // calls that wait for their message, of all callers
+	maxBodiesOf = 2 * maxStreams  // … of one certificate or, without TLS, one address
 )
 
 // callers counts what each caller does. A caller is its identity and, where no
@@ -114,10 +117,12 @@ type bodies struct {
 
 	mu      sync.Mutex
 	waiting map[*body]struct{} // guarded by mu
+	of      map[string]int     // guarded by mu; how many of them each caller has
 	armed   bool               // guarded by mu
 }
 
 type body struct {
+	from   string
 	ctx    context.Context //nolint:containedctx // it is the call
 	cancel context.CancelFunc
 	since  time.Time
@@ -126,28 +131,56 @@ type body struct {
 type bodyKey struct{}
 
 func newBodies(timeout time.Duration) *bodies {
-	return &bodies{timeout: timeout, waiting: make(map[*body]struct{})}
+	return &bodies{timeout: timeout, waiting: make(map[*body]struct{}), of: make(map[string]int)}
 }
 
 // begun is told each call when its headers have come.
 func (b *bodies) begun(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &body{ctx: ctx, cancel: cancel, since: time.Now()}
+	w := &body{from: shown(ctx), ctx: ctx, cancel: cancel, since: time.Now()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) >= maxBodies {
+	if b.fullLocked(w.from) {
 		b.sweepLocked(w.since)
 	}
-	if len(b.waiting) >= maxBodies {
+	if b.fullLocked(w.from) {
 		cancel()
 		return ctx, status.Error(codes.ResourceExhausted, "too many calls wait for their messages")
 	}
 	b.waiting[w] = struct{}{}
+	b.of[w.from]++
 	if !b.armed {
 		b.armed = true
 		time.AfterFunc(b.timeout, b.sweep)
 	}
 	return context.WithValue(ctx, bodyKey{}, w), nil
+}
+
+func (b *bodies) fullLocked(from string) bool {
+	return len(b.waiting) >= maxBodies || b.of[from] >= maxBodiesOf
+}
+
+func (b *bodies) dropLocked(w *body) {
+	if _, waits := b.waiting[w]; !waits {
+		return
+	}
+	delete(b.waiting, w)
+	if b.of[w.from]--; b.of[w.from] == 0 {
+		delete(b.of, w.from)
+	}
+}
+
+// shown is the certificate that the connection was made with or, without one, the
+// address. Whether it still says who this is, the call itself finds out.
+func shown(ctx context.Context) string {
+	p, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 {
+		return string(info.State.PeerCertificates[0].RawSubjectPublicKeyInfo)
+	}
+	return remoteHost(p.Addr.String())
 }
 
 // came is told that the message is there. What it returns frees the call's context at its end.
@@ -157,7 +190,7 @@ func (b *bodies) came(ctx context.Context) (free func()) {
 		return func() {}
 	}
 	b.mu.Lock()
-	delete(b.waiting, w)
+	b.dropLocked(w)
 	b.mu.Unlock()
 	return w.cancel
 }
@@ -176,7 +209,7 @@ func (b *bodies) sweepLocked(now time.Time) {
 	for w := range b.waiting {
 		if w.ctx.Err() != nil || now.Sub(w.since) >= b.timeout {
 			w.cancel()
-			delete(b.waiting, w)
+			b.dropLocked(w)
 		}
 	}
 }

@@ -265,6 +265,34 @@ func TestMessageNeverComes(t *testing.T) {
 	}
 }
 
+// Calls without a message of one caller, on however many connections, leave room for everybody else's.
+func TestMessagesOfOneCaller(t *testing.T) {
+	s := newSite(t)
+	srv := start(t, "h1", s.host("h1"), "", func(s *Server) { s.waits.timeout = time.Minute })
+	ctx := within(t, 60*time.Second)
+	loud := s.live(as(pki.RoleReader, "loud"), 0)
+	for range 4 {
+		c := pool(t, as(pki.RoleReader, "loud"), loud).at(t, srv.endpoint, "h1")
+		for range maxStreams {
+			_, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/etcdadm.peer.v1.Peer/Report")
+			must(t, err)
+		}
+	}
+	other := pool(t, as(pki.RoleReader, "other"), s.live(as(pki.RoleReader, "other"), 0)).at(t, srv.endpoint, "h1")
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		must(t, second(other.Report(ctx, []byte(`1`))))
+		srv.server.waits.mu.Lock()
+		waiting, callers := len(srv.server.waits.waiting), len(srv.server.waits.of)
+		srv.server.waits.mu.Unlock()
+		if waiting == maxBodiesOf && callers == 1 {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%d calls of %d callers wait, want %d of 1", waiting, callers, maxBodiesOf)
+		}
+	}
+}
+
 // Headers are bounded like bodies.
 func TestLargeHeaders(t *testing.T) {
 	s := newSite(t)
