@@ -66,7 +66,15 @@ func newRealWorld(ctx context.Context, dir, version string) (*realWorld, error) 
 		hosts: map[string]*realHost{}, net: newProxies(),
 	}
 	for i := 1; i <= realHosts; i++ {
-		if err := w.addHost(fmt.Sprintf("h%d", i)); err != nil {
+		name := fmt.Sprintf("h%d", i)
+		err := w.addHost(name)
+		for range 4 { // somebody who reserves nothing took the port meanwhile
+			if !errors.Is(err, syscall.EADDRINUSE) {
+				break
+			}
+			err = w.addHost(name)
+		}
+		if err != nil {
 			w.close()
 			return nil, err
 		}
