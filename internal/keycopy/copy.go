@@ -31,7 +31,8 @@ type Options struct {
 	// Renew keeps the leases of both sides (of version 3) from ending meanwhile.
 	// It is for etcds that nobody else uses, and that are thrown away.
 	Renew bool
-	// Progress, when not nil, is told from time to time how much has been written.
+	// Progress, when not nil, is told from time to time how much has been written,
+	// one call after the other.
 	Progress func(keys, bytes int64)
 }
 
@@ -105,6 +106,7 @@ func copied(ctx context.Context, source, target Endpoint, o Options) (Result, er
 
 // copier is one copy.
 type copier struct {
+	telling sync.Mutex // held while progress is told
 	Result
 	from, to side
 	o        Options
@@ -237,6 +239,8 @@ func (c *copier) put(ctx context.Context, batch []pair) error {
 		c.bytes.Add(int64(p.size()))
 	}
 	if c.o.Progress != nil {
+		c.telling.Lock()
+		defer c.telling.Unlock()
 		c.o.Progress(c.keys.Load(), c.bytes.Load())
 	}
 	return nil

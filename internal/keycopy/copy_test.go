@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -157,11 +158,10 @@ func TestCopyOfChangingSource(t *testing.T) {
 	for i := range 1000 {
 		from.put(fmt.Sprint(i), "v", 0)
 	}
-	var once bool
+	var once sync.Once
 	_, err := keycopy.Copy(t.Context(), from.endpoint(), to.endpoint(), keycopy.Options{Progress: func(keys, _ int64) {
-		if !once && keys > 0 {
-			once = true
-			from.put("more", "", 0)
+		if keys > 0 {
+			once.Do(func() { from.put("more", "", 0) })
 		}
 	}})
 	if !errors.Is(err, keycopy.ErrSourceChanged) {
