@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Survey is what a rehearsal of a change of version key by key found: what is
@@ -16,6 +17,9 @@ type Survey struct {
 	// lost beyond what comes with the way.
 	Digest string `json:"digest,omitempty"`
 	Losses []Loss `json:"losses,omitempty"`
+	// Took is how long the rehearsal took, in nanoseconds; zero: not known. Clients are
+	// not served for about as long.
+	Took time.Duration `json:"took,omitempty"`
 }
 
 // Loss is all of one kind that cannot be carried over as it is.
@@ -56,6 +60,9 @@ func (s *Survey) Words() string {
 func (s *Survey) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d keys are carried over from etcd %s to %s\n", s.Carried, s.Keys, s.From, s.To)
+	if s.Took > 0 {
+		fmt.Fprintf(&b, "it took %s when it was tried out; clients are not served for about as long\n", s.Took.Round(100*time.Millisecond))
+	}
 	for _, always := range []bool{false, true} {
 		for _, l := range s.Losses {
 			if l.Always != always {

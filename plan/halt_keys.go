@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -47,6 +48,21 @@ func (v *view) losses(next Hop) *cluster.Survey {
 		return t.Survey
 	}
 	return &cluster.Survey{}
+}
+
+// unlisted: the rehearsal came to its end, and does not show that the change can be
+// made: it made no list for this version, as that of a daemon which knows of backups
+// only, or took so long that a halt would be taken back before the copy is ready.
+func (v *view) unlisted(next Hop, t *cluster.Taken) bool {
+	switch took := t.Ended.Sub(t.Began); {
+	case t.Survey == nil || t.Survey.To != next.To:
+		_ = v.versionWaits("etcd %s was tried out without a list of what cannot be carried over: the daemon that did it does not make one. Bring all daemons to one release; then etcdadm upgrade %s --accept-outage tries it again. Nothing was stopped", next.To, v.spec.EtcdVersion)
+	case took > haltMost/2:
+		_ = v.versionWaits("the copy of every key took %s when it was tried out, and members that are stopped go on after %s: it might not be ready by then. Fewer keys or faster disks make it shorter; etcdadm upgrade %s --accept-outage tries it again. Nothing was stopped", took.Round(time.Second), haltMost, v.spec.EtcdVersion)
+	default:
+		return false
+	}
+	return true
 }
 
 // lossNotAccepted: not everything can be carried over, and nobody has accepted this

@@ -87,7 +87,8 @@ type Hop struct {
 	// Backup says which backup is taken; Clients what clients notice.
 	Backup  string `json:"backup,omitempty"`
 	Clients string `json:"clients"`
-	// Outage is about how long clients are not served; zero: they are.
+	// Outage is about how long clients are not served; zero: they are, or it is a
+	// Logical hop, of which only its rehearsal tells.
 	Outage time.Duration `json:"outage,omitempty"`
 	// Loss is what is given up for certain; MayLose what is given up if there
 	// is any of it. Words, not sentences.
@@ -223,8 +224,11 @@ func (p Path) String() string {
 			fmt.Fprintf(&b, "   check: %s\n", check)
 		}
 		fmt.Fprintf(&b, "   backup: %s\n   clients: %s\n", cmp.Or(h.Backup, "none"), h.Clients)
-		if h.Outage > 0 {
+		switch {
+		case h.Outage > 0:
 			fmt.Fprintf(&b, "   outage: about %s\n", h.Outage)
+		case h.Kind == Logical:
+			fmt.Fprintf(&b, "   outage: as long as every key is copied, at most %s; how long that takes is seen when it is tried out\n", haltMost)
 		}
 		for _, loss := range h.Loss {
 			fmt.Fprintf(&b, "   lost: %s\n", loss)

@@ -124,6 +124,12 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 	case "loses":
 		w.queue.loses = d.CmdArgs[0].Key
 		return ""
+	case "unlisted":
+		w.queue.unlisted = !w.queue.unlisted
+		return ""
+	case "drills":
+		w.queue.drills, _ = time.ParseDuration(d.CmdArgs[0].Key)
+		return ""
 	case "unqueue":
 		w.queue.commands = nil
 		return ""

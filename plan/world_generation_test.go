@@ -21,6 +21,8 @@ type worldQueue struct {
 	broken   map[cluster.HostID]string // why staging fails on a host; "*": the source itself
 	unserved string                    // why another release does not serve a backup
 	loses    string                    // the digest of what a change key by key loses
+	unlisted bool                      // the daemons do not list what would be lost
+	drills   time.Duration             // how long a rehearsal takes
 	slow     bool                      // staging goes on until it is told to end
 }
 
@@ -119,6 +121,7 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 	if why := w.queue.broken["*"]; why != "" {
 		s.State, s.Reason, s.Hopeless = cluster.StageFailed, why, true
 	}
+	// Only a halt can be taken back: from any other source key by key, as of 2.x, any list is accepted.
 	if byKey := op.Source.Kind == cluster.SourceHalted && !op.Version.ReadsSnapshot(op.Source.Wrote); byKey && w.queue.loses != op.Source.Accept {
 		s.State, s.Reason = cluster.StageFailed, "another list than the one that was accepted"
 	}

@@ -174,7 +174,8 @@ func (c *ctl) consent(ctx context.Context, f *control.Folder, to cluster.Version
 	if before.Spec.EtcdVersion == to && before.Spec.AcceptOutage == "" {
 		return nil
 	}
-	return f.AcceptOutage(ctx, to)
+	_, err = f.AcceptOutage(ctx, to)
+	return err
 }
 
 // listCommands prints the commands that the predecessor has, too, as its own

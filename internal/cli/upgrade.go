@@ -21,6 +21,7 @@ type upgrade struct {
 	dryRun, pause, resume, rollback, outage, noBackup bool
 
 	loss string // the digest of the list of losses, or lastList
+	word string // that was written for the outage
 }
 
 func upgradeCommand() *cobra.Command {
@@ -148,10 +149,18 @@ func unready(p plan.Path, outage bool) string {
 		case h.Kind.Rolls(), outage:
 			continue
 		}
-		why = append(append(why, fmt.Sprintf("the way goes through an outage of about %s, which --accept-outage takes: %s", h.Outage, h.Why)), p.Warnings...)
+		why = append(append(why, fmt.Sprintf("the way goes through an outage%s, which --accept-outage takes: %s", howLong(h), h.Why)), p.Warnings...)
 		break
 	}
 	return strings.Join(why, "; ")
+}
+
+// howLong a hop's outage is about; key by key that is known when it was tried out.
+func howLong(h plan.Hop) string {
+	if h.Kind == plan.Logical {
+		return " that lasts as long as every key is copied"
+	}
+	return fmt.Sprintf(" of about %s", h.Outage)
 }
 
 // write puts the wish into the store: the pause before the version, so that no
@@ -175,7 +184,8 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 		return nil
 	}
 	if u.outage {
-		if err := f.AcceptOutage(ctx, to); err != nil {
+		var err error
+		if u.word, err = f.AcceptOutage(ctx, to); err != nil {
 			return err
 		}
 	}
@@ -200,9 +210,16 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 	return nil
 }
 
-// heard: the leader looked after the wish was written.
+// heard: the leader looked after the wish was written. Until then it tells of the
+// word before, such as that its outage was taken back.
 func (u *upgrade) heard(spec *cluster.Spec, to cluster.Version) bool {
-	return spec != nil && spec.PauseBeforeLast == u.pause && (to.IsZero() || spec.EtcdVersion == to) && (u.loss == "" || spec.AcceptedLoss() == u.loss)
+	switch {
+	case spec == nil || spec.PauseBeforeLast != u.pause || !to.IsZero() && spec.EtcdVersion != to:
+		return false
+	case u.word != "" && spec.Consents() != u.word:
+		return false
+	}
+	return u.loss == "" || spec.AcceptedLoss() == u.loss
 }
 
 // follow tells what the leader decides until every member runs the version.

@@ -3,8 +3,10 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan"
 )
 
 // What is asked of upgrade has to be one thing, and a way that is not there is
@@ -24,5 +26,35 @@ func TestRollbackTo(t *testing.T) {
 	o := &cluster.Observation{}
 	if _, err := rollbackTo(o); err == nil {
 		t.Error("a cluster that nobody sees has a way back")
+	}
+}
+
+// A second word for the same version: what the leader says before it has read it is
+// about the first.
+func TestUpgradeHeard(t *testing.T) {
+	to := cluster.MustVersion("3.2.24")
+	now := time.Now()
+	first, second := cluster.Consent(to, now), cluster.Consent(to, now.Add(time.Second))
+	spec := &cluster.Spec{EtcdVersion: to, AcceptOutage: first}
+	if u := (&upgrade{word: second, outage: true}); u.heard(spec, to) {
+		t.Error("the word before was taken for this one")
+	}
+	if u := (&upgrade{word: first, outage: true}); !u.heard(spec, to) {
+		t.Error("the word was not heard")
+	}
+	if u := new(upgrade); !u.heard(spec, to) || u.heard(nil, to) || u.heard(spec, cluster.MustVersion("3.3.27")) {
+		t.Error("without a word the version tells")
+	}
+}
+
+// Key by key nobody knows how long it takes before it was tried out.
+func TestUnreadyTellsTheOutage(t *testing.T) {
+	p := plan.Path{Hops: []plan.Hop{{Kind: plan.Logical, Why: "why"}}}
+	if said := unready(p, false); !strings.Contains(said, "as long as every key is copied") || strings.Contains(said, "0s") {
+		t.Error(said)
+	}
+	p.Hops[0].Kind, p.Hops[0].Outage = plan.Physical, 7*time.Second
+	if said := unready(p, false); !strings.Contains(said, "about 7s") {
+		t.Error(said)
 	}
 }

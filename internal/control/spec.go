@@ -214,11 +214,10 @@ func (f *Folder) PauseBeforeLast(ctx context.Context, pause bool) error {
 
 // AcceptOutage writes down a person's word that a version may be reached with every
 // member stopped for a while. It comes before the version is written, so that no
-// daemon sees the version alone. It is another word each time.
-func (f *Folder) AcceptOutage(ctx context.Context, to cluster.Version) error {
-	return f.amendSettings(ctx, "acceptOutage", func(settings) (any, error) {
-		return cluster.Consent(to, time.Now()), nil
-	})
+// daemon sees the version alone. It is another word each time, and returned.
+func (f *Folder) AcceptOutage(ctx context.Context, to cluster.Version) (word string, err error) {
+	word = cluster.Consent(to, time.Now())
+	return word, f.amendSettings(ctx, "acceptOutage", func(settings) (any, error) { return word, nil })
 }
 
 // AcceptLoss writes down that a person has read what is lost on the way to a

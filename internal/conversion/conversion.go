@@ -35,8 +35,9 @@ type Options struct {
 	Site string
 	// Accept is the digest of the losses that a person has accepted; empty: none.
 	Accept string
-	// Rehearsal accepts any list: what is made will be thrown away.
-	Rehearsal bool
+	// AcceptAny accepts any list: what is made will be thrown away, or there is no
+	// other way and who calls tells of the list.
+	AcceptAny bool
 	// Progress, when not nil, is told from time to time how much has been written.
 	Progress func(keys, bytes int64)
 
@@ -130,7 +131,7 @@ func converted(ctx context.Context, o Options) (c Converted, err error) {
 	if c.Report, err = s.survey(ctx, to); err != nil {
 		return c, err
 	}
-	if c.Report.Loses() && c.Report.Digest() != o.Accept && !o.Rehearsal {
+	if c.Report.Loses() && c.Report.Digest() != o.Accept && !o.AcceptAny {
 		return c, &LossError{Report: c.Report}
 	}
 	if c.Copy, err = s.copy(ctx, to, c.Report.Largest); err != nil {

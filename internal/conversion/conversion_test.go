@@ -291,3 +291,37 @@ func TestToVersion2(t *testing.T) {
 		t.Error("the site is left: ", err)
 	}
 }
+
+// Within version 2 directories without keys are lost, too. Who has no other way takes
+// any list, and is told it.
+func TestWithinVersion2(t *testing.T) {
+	old := testetcd.Start(t, testetcd.Config{Version: testetcd.V23})
+	set(t, old.Members[0], "/a/b", "1")
+	u := url.URL{Scheme: "http", Host: old.Members[0].Endpoint(), Path: "/v2/keys/empty", RawQuery: "dir=true"}
+	request, err := http.NewRequestWithContext(within(t), http.MethodPut, u.String(), nil)
+	must(t, err)
+	reply, err := http.DefaultClient.Do(request)
+	must(t, err)
+	reply.Body.Close()
+	must(t, old.Kill(within(t), 0, syscall.SIGKILL))
+	c, m := founderOf(t, testetcd.V23)
+	o := conversion.Options{
+		Source:  conversion.Source{Release: theRelease(t, testetcd.V23), DataDir: old.Members[0].DataDir},
+		Release: theRelease(t, testetcd.V23), Site: m.DataDir + ".site",
+		Founder: conversion.Founder{DataDir: m.DataDir, Name: m.Name, PeerURLs: []string{m.PeerURL}, Token: "new"},
+	}
+	var loss *conversion.LossError
+	if _, err := conversion.Convert(within(t), o); !errors.As(err, &loss) {
+		t.Fatalf("a directory was lost, and nobody accepted that: %v", err)
+	}
+	o.AcceptAny = true
+	done, err := conversion.Convert(within(t), o)
+	must(t, err)
+	if diff := cmp.Diff(loss.Report.Digest(), done.Report.Digest()); diff != "" || !done.Report.Loses() || done.Copy.Keys != 1 {
+		t.Errorf("%+v: %s", done, diff)
+	}
+	must(t, c.Restart(within(t), 0))
+	if got := get(t, m, "/a/b"); got != "1" {
+		t.Errorf("the key is %q", got)
+	}
+}

@@ -15,7 +15,8 @@
 //
 //   - The data are not changed, and the result appears whole or not at all.
 //   - Nothing is lost that was not accepted: a list of losses with another digest
-//     than the accepted one is [LossError], and nothing was made.
+//     than the accepted one is [LossError], and nothing was made. Who accepts any list
+//     is told it ([Converted]).
 //   - What was made was read back and held against what was read (see keycopy).
 //   - Nothing runs any more, and nothing is left, when a call has returned.
 //

@@ -59,6 +59,11 @@ func (s *sources) conversionOf(ctx context.Context, wrote, to cluster.Version, d
 	return o, err
 }
 
+// acceptsAny: only a halt can be taken back, and so wait for a person's word. Every
+// other source is the way back of one, or what a person named after the cluster was
+// gone: refused, all members would stay down.
+func acceptsAny(s cluster.Source) bool { return s.Kind != cluster.SourceHalted }
+
 // convert carries the data of the own stopped member over, key by key: to a
 // snapshot, which is restored as any other, or to a founder of version 2, which is
 // what was asked for itself.
@@ -71,11 +76,16 @@ func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file str
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) { // of an earlier try
 		return fmt.Errorf("make room for what is staged: %w", err)
 	}
-	c.Accept, c.File = o.Source.Accept, file
+	c.Accept, c.AcceptAny, c.File = o.Source.Accept, acceptsAny(o.Source), file
 	c.Founder = conversion.Founder{DataDir: filepath.Join(dir, dirBuilt), Name: string(o.Name), PeerURLs: o.PeerURLs, Token: o.Token}
 	c.Progress = func(_, bytes int64) { progress(bytes) }
-	if _, err := conversion.Convert(ctx, c); err != nil {
+	done, err := conversion.Convert(ctx, c)
+	if err != nil {
 		return err
+	}
+	if lost := surveyOf(&done.Report); c.AcceptAny && lost.Loses() {
+		s.d.log.Warn("not everything could be carried over, and nobody was asked: these are the only data there are, or those that a person chose",
+			"source", o.Source.Kind, "from", lost.From, "to", lost.To, "lost", lost.Words(), "digest", lost.Digest)
 	}
 	if c.Source.Snapshot == "" {
 		return nil
@@ -145,7 +155,7 @@ func (s *sources) Survey(ctx context.Context, o host.SurveyOrder) (survey cluste
 	if err != nil {
 		return survey, err
 	}
-	c.Rehearsal, c.File = true, filepath.Join(dir, fileSnapshot)
+	c.AcceptAny, c.File = true, filepath.Join(dir, fileSnapshot)
 	c.Founder = conversion.Founder{DataDir: filepath.Join(dir, dirBuilt), Name: "rehearsal", PeerURLs: []string{"http://127.0.0.1:1"}, Token: "rehearsal"}
 	done, err := conversion.Convert(ctx, c)
 	if err != nil {

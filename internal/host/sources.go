@@ -42,6 +42,7 @@ type Sources interface {
 	// Survey makes what another release would begin with, key by key, of a backup or
 	// of the own member's data, sees that the release serves it, throws it away, and
 	// lists what cannot be carried over. Nothing is kept of it.
+	// One that the end of the daemon cut short several times fails under its name.
 	Survey(ctx context.Context, o SurveyOrder) (cluster.Survey, error)
 	// Received tells how long ago the member of a token finished receiving a
 	// snapshot from raft's leader; zero: it did not, or that cannot be seen.
@@ -69,6 +70,7 @@ type StageOrder struct {
 
 // SurveyOrder is what is to be surveyed.
 type SurveyOrder struct {
+	Name   string          // of the rehearsal: another one with each word
 	Backup string          // empty: the data of the own member, which may run
 	From   string          // the token of these
 	Wrote  cluster.Version // what wrote it

@@ -303,13 +303,16 @@ func (h *Host) takeDrill(op cluster.Op) cluster.ApplyReply {
 		b, survey, err := h.runDrill(ctx, op, s)
 		end := begun
 		end.Running, end.Ended = false, time.Now().UTC().Round(0)
+		took := end.Ended.Sub(end.Began)
 		if err != nil {
 			end.Error = err.Error()
-			h.o.Log.Error("a backup was tried out and cannot be relied on, or could not be tried out", "backup", op.Backup, "with", op.Version, "err", err)
 		} else {
 			end.Backup, end.Survey = &b, survey
-			h.o.Log.Info("backup tried out in an etcd that was thrown away: it is good", "backup", op.Backup, "took", end.Ended.Sub(end.Began).Round(time.Millisecond))
 		}
+		if end.Survey != nil {
+			end.Survey.Took = took
+		}
+		h.sayDrill(op, took, err)
 		h.mu.Lock()
 		h.drill = &end
 		h.mu.Unlock()
@@ -321,13 +324,33 @@ func (h *Host) takeDrill(op cluster.Op) cluster.ApplyReply {
 	return done("begun")
 }
 
+func (h *Host) sayDrill(op cluster.Op, took time.Duration, err error) {
+	what := []any{"took", took.Round(time.Millisecond)}
+	if op.Backup != "" {
+		what = append(what, "backup", op.Backup)
+	}
+	if !op.Version.IsZero() {
+		what = append(what, "with", op.Version)
+	}
+	switch {
+	case err != nil && op.Keys:
+		h.o.Log.Error("a change of version key by key was tried out, and failed", append(what, "err", err)...)
+	case err != nil:
+		h.o.Log.Error("a backup was tried out and cannot be relied on, or could not be tried out", append(what, "err", err)...)
+	case op.Keys:
+		h.o.Log.Info("a change of version key by key was tried out, and what was made was thrown away", what...)
+	default:
+		h.o.Log.Info("backup tried out in an etcd that was thrown away: it is good", what...)
+	}
+}
+
 // runDrill tries a backup out, or what another release would begin with.
 func (h *Host) runDrill(ctx context.Context, op cluster.Op, s State) (cluster.Backup, *cluster.Survey, error) {
 	if !op.Keys {
 		b, err := h.o.Sources.Drill(ctx, op.Backup, op.Version)
 		return b, nil, err
 	}
-	survey, err := h.o.Sources.Survey(ctx, SurveyOrder{Backup: op.Backup, From: s.Local.Token, Wrote: s.Local.Version, To: op.Version})
+	survey, err := h.o.Sources.Survey(ctx, SurveyOrder{Name: op.Command, Backup: op.Backup, From: s.Local.Token, Wrote: s.Local.Version, To: op.Version})
 	return cluster.Backup{Name: op.Backup}, &survey, err
 }
 
