@@ -20,6 +20,10 @@
 //   - What was made was read back and held against what was read (see keycopy).
 //   - Nothing runs any more, and nothing is left, when a call has returned.
 //
+// Of the keys of version 2 of the API that 3.2 to 3.5 can hold beside the others
+// nothing is seen: they are in no snapshot, so they are on no list either, and are not
+// carried over.
+//
 // Whoever calls has to see to it that the data are the newest ones and that nobody
 // writes any more: this package sees one member's data and no cluster.
 package conversion

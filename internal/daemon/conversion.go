@@ -69,6 +69,11 @@ func acceptsAny(s cluster.Source) bool { return s.Kind != cluster.SourceHalted }
 // what was asked for itself.
 func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file string, progress func(int64)) error {
 	dir := filepath.Dir(file)
+	if !o.Source.Wrote.Has(cluster.V3API) {
+		if err := snapshot.RoomV2(data, dir); err != nil {
+			return err
+		}
+	}
 	c, err := s.conversionOf(ctx, o.Source.Wrote, o.Version, data, dir)
 	if err != nil {
 		return err
@@ -136,11 +141,14 @@ func (s *sources) dataOf(o host.StageOrder) (string, error) {
 // Survey implements host.Sources.
 func (s *sources) Survey(ctx context.Context, o host.SurveyOrder) (survey cluster.Survey, err error) {
 	defer takeAllCores()()
-	dir, err := os.MkdirTemp(s.d.disk.StateDir(), "etcdadm-drill-")
+	dir, err := s.drillRoom()
 	if err != nil {
-		return survey, fmt.Errorf("make room for the rehearsal: %w", err)
+		return survey, err
 	}
-	defer os.RemoveAll(dir)
+	if err := s.beginTrial(o.Name); err != nil {
+		return survey, err
+	}
+	defer func() { err = errors.Join(err, s.endTrial()) }()
 	data := ""
 	if o.Backup == "" {
 		data = filepath.Join(dir, dirLive)
@@ -168,7 +176,11 @@ func (s *sources) copyLive(ctx context.Context, o host.SurveyOrder, to string) e
 	if o.Wrote.Has(cluster.V3API) {
 		return errors.New("the data of a running member of version 3 are read from a backup")
 	}
-	return snapshot.CopyV2(ctx, s.d.disk.DataDir(o.From), to)
+	from := s.d.disk.DataDir(o.From)
+	if err := snapshot.RoomV2(from, filepath.Dir(to)); err != nil {
+		return err
+	}
+	return snapshot.CopyV2(ctx, from, to)
 }
 
 func (s *sources) fetchBackup(ctx context.Context, name, file string) error {

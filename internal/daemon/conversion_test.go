@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
 )
 
 // Only a halt, which can be taken back, waits for a word about a list of losses.
@@ -14,5 +18,60 @@ func TestAcceptsAny(t *testing.T) {
 		if got := acceptsAny(cluster.Source{Kind: kind}); got != want {
 			t.Errorf("%s: %t", kind, got)
 		}
+	}
+}
+
+// A rehearsal that ends its daemon again and again is given up, until somebody gives
+// another word; and what it left goes with the next start.
+func TestRehearsalsThatEndTheDaemon(t *testing.T) {
+	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := disk.StateDir()
+	start := func() *sources {
+		t.Helper()
+		s := &sources{d: &daemon{disk: disk, log: slog.New(slog.DiscardHandler)}}
+		if err := s.clearDrills(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	begin := func(name string) error {
+		t.Helper()
+		s := start()
+		room, err := s.drillRoom()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.beginTrial(name); err != nil {
+			return err
+		}
+		for _, left := range []string{filepath.Join(room, "live"), filepath.Join(state, "etcdadm-drill-1")} {
+			if err := os.MkdirAll(left, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nil // and the daemon is killed
+	}
+	for range mostCuts {
+		if err := begin("one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := begin("one"); err == nil {
+		t.Error("it was begun once more")
+	}
+	if left, _ := filepath.Glob(filepath.Join(state, "*drill*", "*")); len(left) != 1 || filepath.Base(left[0]) != fileTrial {
+		t.Errorf("left: %v", left)
+	}
+	if err := begin("two"); err != nil {
+		t.Error("another word was given: ", err)
+	}
+	if err := start().endTrial(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(state, "*drill*", "*")); len(left) != 0 {
+		t.Errorf("left: %v", left)
 	}
 }

@@ -113,7 +113,11 @@ func (s *sources) Drill(ctx context.Context, name string, with cluster.Version) 
 	if err != nil {
 		return cluster.Backup{}, err
 	}
-	d := Drill{Catalogue: s.catalogue, Identities: ids, Finder: s.d.releases.finder, Parent: s.d.disk.StateDir(), Host: s.d.id}
+	room, err := s.drillRoom()
+	if err != nil {
+		return cluster.Backup{}, err
+	}
+	d := Drill{Catalogue: s.catalogue, Identities: ids, Finder: s.d.releases.finder, Parent: room, Host: s.d.id}
 	if !with.IsZero() {
 		return cluster.Backup{Name: name}, withKeyHint(d.Rehearse(ctx, n, with))
 	}

@@ -117,7 +117,7 @@ func (s *server) until(ctx context.Context, what string, ask func(context.Contex
 	}
 }
 
-// lastWords is the last line of etcd's log that tells of a failure.
+// lastWords is the last line of etcd's log that tells of a failure, else the last.
 func (s *server) lastWords() string {
 	f, err := os.Open(s.logged)
 	if err != nil {
@@ -127,16 +127,22 @@ func (s *server) lastWords() string {
 	if info, err := f.Stat(); err == nil && info.Size() > 1<<20 {
 		_, _ = f.Seek(-1<<20, io.SeekEnd)
 	}
-	words := "it said nothing"
+	words, failed := "it said nothing", false
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		if line := lines.Text(); strings.Contains(line, `"fatal"`) || strings.Contains(line, `"panic"`) ||
-			strings.Contains(line, "panic:") || strings.Contains(line, `"error"`) {
-			words = line
+		line := lines.Text()
+		if tells := tellsOfFailure(line); tells || !failed && strings.TrimSpace(line) != "" {
+			words, failed = line, failed || tells
 		}
 	}
 	return words[:min(len(words), 600)]
+}
+
+// tellsOfFailure: until 3.4 etcd writes a letter for the level, as capnslog does, and
+// JSON later.
+func tellsOfFailure(line string) bool {
+	return slices.ContainsFunc([]string{`"fatal"`, `"panic"`, `"error"`, "panic:", " C | ", " E | "}, func(mark string) bool { return strings.Contains(line, mark) })
 }
 
 // ask sends one request to one of the sockets.

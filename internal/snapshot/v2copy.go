@@ -55,6 +55,34 @@ func copyV2(ctx context.Context, dataDir, to string) error {
 	return nil
 }
 
+// RoomV2 refuses, with [ErrNoSpace], to begin on data of etcd 2 what the disk of a
+// directory cannot hold: carried over key by key, they are copied, written again by an
+// etcd of their own release and by the one of the other, and sealed or moved: four times
+// the log and the newest raft snapshot, and the older ones once.
+func RoomV2(dataDir, dir string) error {
+	var all, newest int64
+	for _, part := range []string{"wal", "snap"} {
+		files, err := filepath.Glob(filepath.Join(dataDir, "member", part, "*."+part))
+		if err != nil {
+			return err
+		}
+		for i, f := range files {
+			info, err := os.Stat(f)
+			if errors.Is(err, os.ErrNotExist) { // taken away by the member that runs
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("see how large the data of etcd 2 are: %w", err)
+			}
+			all += info.Size()
+			if part == "wal" || i == len(files)-1 { // names are in the order of terms and indexes
+				newest += info.Size()
+			}
+		}
+	}
+	return needSpace(dir, 3*newest+all)
+}
+
 // IdentityOf tells whose log lies in a data directory. It changes nothing.
 func IdentityOf(dataDir string) (cluster.MemberID, cluster.ClusterID, error) {
 	log, err := readLog(filepath.Join(dataDir, "member", "wal"), 0)
