@@ -19,7 +19,7 @@ func (v *view) surveyLive(next Hop) *Decision {
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		s, ok := v.roster.Seat(h.Local.Member)
-		if !ok || s.Learner || !s.Up || !h.UnderFence || !h.CanRun(next.To) {
+		if !ok || s.Learner || !s.Up || h.Local.State != cluster.MemberStarted || !h.UnderFence || !h.CanRun(next.To) {
 			continue
 		}
 		r := 2

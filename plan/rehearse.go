@@ -50,11 +50,13 @@ func (v *view) rehearser(next Hop, b cluster.Backup) (best *cluster.HostReport) 
 		r := 3
 		s, seated := v.roster.Seat(h.Local.Member)
 		switch {
+		case next.Kind == Logical && h.Local.State != cluster.MemberStarted: // as the host itself says (host.takeDrill)
+			continue
 		case seated && !s.Learner && s.RaftLeader:
 			r = 1
 		case seated && !s.Learner:
 			r = 2
-		case next.Kind == Logical: // its own release is what reads the data (host.takeDrill)
+		case next.Kind == Logical: // its own release is what reads the data
 			continue
 		}
 		if r > rank {
