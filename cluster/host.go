@@ -254,6 +254,11 @@ type Predecessor struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
+// Invited is that nothing of the cluster lies on the host: `etcdadm adopt --join` has
+// prepared it, and no member was added for it yet. Of data that lies there either
+// both IDs are known, or none.
+func (p *Predecessor) Invited() bool { return p.Cluster != 0 && p.Member == 0 }
+
 // Progress is how far a store's history went, in raft's order and in etcd's
 // revisions. It is a lower bound wherever it is kept.
 type Progress struct {

@@ -63,6 +63,9 @@ func hold(taken, waiting []*cluster.HostReport) string {
 // or why that cannot be told.
 func (v *view) notOurs(taken, waiting []*cluster.HostReport) (open []string) {
 	for _, h := range waiting {
+		if h.Predecessor.Invited() && v.seen && v.roster.Linearizable {
+			continue // it runs none, and one that is added yet is listed below as a learner
+		}
 		open = append(open, fmt.Sprintf("host %s does not run its member: %s", h.Host, hinted(h.Predecessor)))
 	}
 	if !v.seen || !v.roster.Linearizable {
@@ -72,7 +75,7 @@ func (v *view) notOurs(taken, waiting []*cluster.HostReport) (open []string) {
 		switch {
 		case s.Learner:
 			open = append(open, fmt.Sprintf("member %s is a learner: who added it is to promote or remove it (etcdadm adopt, etcd-manager)", seatName(s)))
-		case s.Owner != nil && s.Owner.Predecessor != nil: // said above
+		case s.Owner != nil && s.Owner.Predecessor != nil && !s.Owner.Predecessor.Invited(): // said above
 		case s.Host == nil && s.Owner == nil:
 			open = append(open, fmt.Sprintf("on host %s, stop what runs etcd there and start this daemon in its place, or let etcdadm adopt --join remove its member (%s)", seatName(s), s.Why))
 		case !s.Up:

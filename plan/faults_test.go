@@ -333,6 +333,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 			Waits: "an etcd that this daemon did not start runs on it", Hint: "stop etcd-manager on this host"}
 		h.Foreign = []cluster.SetAside{{Dir: "/var/lib/etcd/data/" + h.Local.Token, Reason: "etcd-manager wrote it"}}
 		h.Local = cluster.LocalMember{}
+	case "invited":
+		h.Predecessor = &cluster.Predecessor{Token: "adopted", Cluster: 1, Waits: "no member was added for this host yet", Hint: "run etcdadm adopt --join again on this host"}
 	case "theirs-ended":
 		p := h.Predecessor
 		h.Local = cluster.LocalMember{State: cluster.MemberStarted, Token: p.Token, Cluster: p.Cluster, Member: p.Member, Run: true, Adopted: true,

@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -84,5 +85,46 @@ func TestLookSaysWhatIsMissing(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(good.From, "member")); err != nil || !info.IsDir() {
 		t.Errorf("the data is not where it was: %v", err)
+	}
+}
+
+// An authority of which a file is there is nobody's to mix with another one, and what
+// an interrupted run began is ended.
+func TestCopyAuthorities(t *testing.T) {
+	from := t.TempDir()
+	for name, content := range map[string]string{"ca.crt": "theirs", "ca.key": "their key"} {
+		if err := os.WriteFile(filepath.Join(from, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct{ had, want map[string]string }{
+		"none":              {nil, map[string]string{".crt": "theirs", ".key": "their key"}},
+		"a certificate":     {map[string]string{".crt": "own"}, map[string]string{".crt": "own"}},
+		"their certificate": {map[string]string{".crt": "theirs"}, map[string]string{".crt": "theirs"}},
+		"another key":       {map[string]string{".key": "own key"}, map[string]string{".key": "own key"}},
+		"interrupted":       {map[string]string{".key": "their key"}, map[string]string{".crt": "theirs", ".key": "their key"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := filepath.Join(t.TempDir(), "pki")
+			if err := os.Mkdir(to, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for suffix, content := range c.had {
+				if err := os.WriteFile(filepath.Join(to, pki.PeersCA+suffix), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := adoption.CopyAuthorities(from, to); err != nil {
+				t.Fatal(err)
+			}
+			for _, suffix := range []string{".crt", ".key"} {
+				if got, _ := os.ReadFile(filepath.Join(to, pki.PeersCA+suffix)); string(got) != c.want[suffix] {
+					t.Errorf("%s holds %q, want %q", suffix, got, c.want[suffix])
+				}
+				if _, err := os.Stat(filepath.Join(to, pki.ClientsCA+suffix)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }

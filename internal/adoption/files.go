@@ -129,27 +129,46 @@ func (p *Plan) copyCertificates() error {
 }
 
 // CopyAuthorities makes etcd's authority that of members, clients and daemons, where
-// these have none.
+// these have none. One of which there is a file already is left as it is, but for
+// what an earlier run had no time to copy.
 func CopyAuthorities(certsDir, pkiDir string) error {
 	if err := os.MkdirAll(pkiDir, 0o700); err != nil {
 		return fmt.Errorf("copy authorities: %w", err)
 	}
 	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {
-		for _, suffix := range []string{".key", ".crt"} { // what has a certificate has its key
-			path := filepath.Join(pkiDir, name+suffix)
-			if _, err := os.Stat(path); err == nil {
-				continue
-			}
-			content, err := os.ReadFile(filepath.Join(certsDir, "ca"+suffix))
-			if err != nil {
-				return fmt.Errorf("copy authorities: %w", err)
-			}
-			if err := durable.Create(path, content, modeOf(name+suffix)); err != nil {
-				return fmt.Errorf("copy authorities: %w", err)
-			}
+		if err := copyAuthority(certsDir, filepath.Join(pkiDir, name)); err != nil {
+			return fmt.Errorf("copy authorities: %w", err)
 		}
 	}
 	return nil
+}
+
+// copyAuthority copies the key, and then the certificate: one that is there without
+// its key is somebody's who keeps the key elsewhere, and a key of another authority
+// gets no certificate of this one.
+func copyAuthority(certsDir, to string) error {
+	if _, err := os.Stat(to + ".crt"); err == nil {
+		return nil
+	}
+	key, err := os.ReadFile(filepath.Join(certsDir, "ca.key"))
+	if err != nil {
+		return err
+	}
+	certificate, err := os.ReadFile(filepath.Join(certsDir, "ca.crt"))
+	if err != nil {
+		return err
+	}
+	switch had, err := os.ReadFile(to + ".key"); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := durable.Create(to+".key", key, modeOf(".key")); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case !bytes.Equal(had, key):
+		return nil
+	}
+	return durable.Create(to+".crt", certificate, modeOf(".crt"))
 }
 
 func modeOf(name string) os.FileMode {

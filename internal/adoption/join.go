@@ -2,36 +2,36 @@ package adoption
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
 )
 
 // Members are the calls to a cluster that something else runs. Each has a deadline
-// of its own.
+// of its own. A change is made by way of one member that has just said that it is of
+// this cluster, and by no other one: where it is not known to be made, the scene is
+// looked at anew before it is tried again.
 type Members interface {
 	// List is the member list, by way of raft.
 	List(ctx context.Context) (cluster.MemberView, error)
 	// Status is a member's own word, with a quorum read where it votes.
 	Status(ctx context.Context, m cluster.Member) (cluster.MemberStatus, error)
-	AddLearner(ctx context.Context, peerURLs []string) error
-	Promote(ctx context.Context, id cluster.MemberID) error
-	Remove(ctx context.Context, id cluster.MemberID) error
+	AddLearner(ctx context.Context, of cluster.ClusterID, peerURLs []string) error
+	Promote(ctx context.Context, of cluster.ClusterID, id cluster.MemberID) error
+	Remove(ctx context.Context, of cluster.ClusterID, id cluster.MemberID) error
 	// MoveLeader asks the leader.
-	MoveLeader(ctx context.Context, leader cluster.Member, to cluster.MemberID) error
+	MoveLeader(ctx context.Context, of cluster.ClusterID, leader cluster.Member, to cluster.MemberID) error
 	// Backup writes a backup into the store, and gives its name.
-	Backup(ctx context.Context) (string, error)
+	Backup(ctx context.Context, of cluster.ClusterID) (string, error)
 	// Reach asks a member at its peer port, with a certificate as this host's
 	// member will have it.
 	Reach(ctx context.Context, m cluster.Member) error
@@ -44,7 +44,7 @@ type Members interface {
 type Join struct {
 	DataDir string
 	URLs    cluster.URLs // of this host's member
-	Count   int          // how many members of ours there shall be; zero: as many as there were
+	Count   int          // how many members of ours there shall be; zero: as was written down, else as many as there are
 	Keep    bool         // stop before the first removal
 	Within  time.Duration
 
@@ -66,21 +66,37 @@ var ErrAgain = errors.New("run this again to go on")
 // ErrRefused is that only a person can go on.
 var ErrRefused = errors.New("refused")
 
+// errList is that no member gave a list.
+var errList = errors.New("list the members")
+
+// errChanged is that somebody has changed what is written down since the look.
+var errChanged = errors.New("what is written down about this adoption has changed: looking again")
+
+// oldAfter is when a backup says too little of the cluster as it is, if nothing was
+// changed after it.
+const oldAfter = 24 * time.Hour
+
 // lookEvery is how often the cluster is looked at while something is waited for:
 // no event tells that a learner has caught up.
 const lookEvery = 300 * time.Millisecond
 
 // Look is the scene of now.
 func (j *Join) Look(ctx context.Context) (*Scene, error) {
-	view, err := j.Members.List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list the members: %w", err)
-	}
-	s := &Scene{Cluster: view.Cluster, Peer: j.URLs.Peer, Keep: j.Keep}
+	s := &Scene{Peer: j.URLs.Peer, Keep: j.Keep, Count: j.Count}
+	var before blob.ETag
+	var err error
 	if j.Folder != nil {
-		if s.Joining, _, err = j.Folder.ReadJoining(ctx); err != nil {
+		if _, before, err = j.Folder.ReadJoining(ctx); err != nil {
 			return nil, err
 		}
+	}
+	view, err := j.Members.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errList, err)
+	}
+	s.Cluster = view.Cluster
+	if err := j.lookAtStore(ctx, s, before); err != nil {
+		return nil, err
 	}
 	data, err := os.ReadFile(j.admissionPath())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -112,12 +128,43 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 	return s, ctx.Err()
 }
 
+// lookAtStore reads what is written down after the members were listed, since each of
+// ours is written down before it is added. A tag that is not that from before says
+// that the list may be older than what is written down.
+func (j *Join) lookAtStore(ctx context.Context, s *Scene, before blob.ETag) error {
+	if j.Folder == nil {
+		return nil
+	}
+	var tag blob.ETag
+	var err error
+	if s.Joining, tag, err = j.Folder.ReadJoining(ctx); err != nil {
+		return err
+	}
+	s.Moving = tag != before
+	if s.Joining != nil {
+		name, err := backup.ParseName(s.Joining.Backup)
+		s.Old = err == nil && time.Since(name.Time()) > oldAfter
+	}
+	read, err := j.Folder.ReadSpec(ctx)
+	switch {
+	case errors.Is(err, control.ErrMalformed), errors.Is(err, cluster.ErrSpec):
+		s.SpecWhy = err.Error()
+	case err != nil:
+		return fmt.Errorf("read the spec: %w", err)
+	}
+	s.Spec = read.Spec
+	return nil
+}
+
 func (j *Join) admissionPath() string {
 	return filepath.Join(j.DataDir, "etcdadm", host.AdmissionFile)
 }
 
 // Run takes one step after the other until there is none, or nothing comes of one.
 func (j *Join) Run(ctx context.Context) error {
+	if err := j.canAgree(ctx); err != nil {
+		return err
+	}
 	var waiting time.Time
 	var last StepKind
 	for {
@@ -160,6 +207,18 @@ func (j *Join) Run(ctx context.Context) error {
 	}
 }
 
+// canAgree: what is written down is agreed on by conditional writes (SAFETY.md, rule 19).
+func (j *Join) canAgree(ctx context.Context) error {
+	can, err := j.Folder.Probe(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("find out what the store can do: %w", err)
+	case !can.Conditional:
+		return fmt.Errorf("%w: the store keeps no conditional writes, by which the hosts that join agree: use one that does (%s)", ErrRefused, strings.Join(can.Problems, "; "))
+	}
+	return nil
+}
+
 // take takes a step. An end is nothing more to do here.
 func (j *Join) take(ctx context.Context, s *Scene, next Step) (end bool, err error) {
 	switch next.Kind {
@@ -172,17 +231,17 @@ func (j *Join) take(ctx context.Context, s *Scene, next Step) (end bool, err err
 	case StepAdd:
 		return false, j.add(ctx, s)
 	case StepAdmit:
-		return false, j.admit(s, next.Member.Member)
+		return false, j.admit(ctx, s, next.Member.Member)
 	case StepStart:
-		return false, j.await(s, next.Member.Member)
+		return false, j.await(ctx, s, next.Member.Member)
 	case StepPromote:
-		return false, j.promote(ctx, next.Member.ID)
+		return false, j.promote(ctx, s, next.Member)
 	case StepMove:
 		j.say("Moving raft's leadership to %s: %s.", next.To.label(), next.Reason)
-		return false, j.Members.MoveLeader(ctx, next.Member.Member, next.To.ID)
+		return false, j.Members.MoveLeader(ctx, s.Cluster, next.Member.Member, next.To.ID)
 	case StepRemove:
 		j.say("Removing member %s, which is not ours: %s.", next.Member.label(), next.Reason)
-		return false, j.Members.Remove(ctx, next.Member.ID)
+		return false, j.Members.Remove(ctx, s.Cluster, next.Member.ID)
 	case StepJoined:
 		j.say("Done here: %s.", next.Reason)
 		return true, nil
@@ -197,138 +256,6 @@ func (j *Join) say(format string, args ...any) {
 		j.told = line
 		j.Say("%s", line)
 	}
-}
-
-// backUp writes down who was there, makes the store one of a cluster that something
-// else founded, so that no daemon of ours founds one, and has a backup taken.
-func (j *Join) backUp(ctx context.Context, s *Scene) error {
-	count := j.Count
-	if count == 0 {
-		count = len(s.Members)
-	}
-	err := j.change(ctx, func(now *control.Joining) *control.Joining {
-		if now != nil {
-			return nil
-		}
-		now = &control.Joining{Cluster: s.Cluster, Members: count}
-		for _, m := range s.Members {
-			now.Foreign = append(now.Foreign, m.Member)
-		}
-		return now
-	})
-	if err == nil {
-		err = j.Folder.MarkForeign(ctx, cluster.Spec{MemberCount: count, EtcdVersion: s.Version()}, time.Now())
-	}
-	if err != nil {
-		return err
-	}
-	j.say("Backing the cluster up.")
-	name, err := j.Members.Backup(ctx)
-	if err != nil {
-		return fmt.Errorf("back the cluster up: %w", err)
-	}
-	j.say("It is backed up as %s.", name)
-	return j.change(ctx, func(now *control.Joining) *control.Joining {
-		if now == nil || now.Backup != "" {
-			return nil
-		}
-		now.Backup = name
-		return now
-	})
-}
-
-// change changes what is written in the store; nil: it needs no change.
-func (j *Join) change(ctx context.Context, how func(*control.Joining) *control.Joining) error {
-	for {
-		now, tag, err := j.Folder.ReadJoining(ctx)
-		if err != nil {
-			return err
-		}
-		now = how(now)
-		if now == nil {
-			return nil
-		}
-		if err := j.Folder.PutJoining(ctx, tag, now); !errors.Is(err, control.ErrConflict) {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-}
-
-// add writes down in the store that this host joins, on its disk which members
-// exist, and then adds the learner.
-func (j *Join) add(ctx context.Context, s *Scene) error {
-	err := j.change(ctx, func(now *control.Joining) *control.Joining {
-		if now == nil || slices.ContainsFunc(now.Ours, func(u []string) bool { return sameURLs(u, j.URLs.Peer) }) {
-			return nil
-		}
-		now.Ours = append(now.Ours, j.URLs.Peer)
-		return now
-	})
-	if err != nil {
-		return err
-	}
-	a := &host.Admission{Cluster: s.Cluster, Token: "adopted-" + s.Cluster.String(), URLs: j.URLs, Version: s.Version()}
-	for _, m := range s.Members {
-		a.Known = append(a.Known, m.ID)
-	}
-	if err := j.writeAdmission(a); err != nil {
-		return err
-	}
-	j.say("Adding this host's member as a learner at %s.", strings.Join(j.URLs.Peer, ", "))
-	return j.Members.AddLearner(ctx, j.URLs.Peer)
-}
-
-// admit tells this host's daemon which member is its.
-func (j *Join) admit(s *Scene, own cluster.Member) error {
-	a := *s.Admission
-	a.Member, a.Members = own.ID, nil
-	for _, m := range s.Members {
-		a.Members = append(a.Members, m.Member)
-	}
-	return j.writeAdmission(&a)
-}
-
-func (j *Join) writeAdmission(a *host.Admission) error {
-	data, err := json.MarshalIndent(a, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write admission: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(j.admissionPath()), 0o700); err != nil {
-		return fmt.Errorf("write admission: %w", err)
-	}
-	if err := durable.Replace(j.admissionPath(), append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write admission: %w", err)
-	}
-	return nil
-}
-
-// await has a person start the daemon. A member that never told its name was never
-// started, as far as anybody knows, so that it is told the members of now.
-func (j *Join) await(s *Scene, own cluster.Member) error {
-	j.say("This host's member %s waits for its daemon, which sees that within ten seconds where it runs already. Else start it now, and keep it running:\n  %s", own.ID, j.Daemon)
-	if own.Name == "" && len(s.Admission.Members) != len(s.Members) {
-		return j.admit(s, own)
-	}
-	return nil
-}
-
-// promote writes down that the member will have voted, and makes it a voter.
-func (j *Join) promote(ctx context.Context, own cluster.MemberID) error {
-	err := j.change(ctx, func(now *control.Joining) *control.Joining {
-		if now == nil || slices.Contains(now.Promoted, own) {
-			return nil
-		}
-		now.Promoted = append(now.Promoted, own)
-		return now
-	})
-	if err != nil {
-		return err
-	}
-	j.say("Promoting this host's member %s: it has caught up.", own)
-	return j.Members.Promote(ctx, own)
 }
 
 // recorded waits for the leading daemon's record.

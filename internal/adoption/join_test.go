@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +34,11 @@ type world struct {
 	backups int
 	count   int
 	moved   bool
+	removed bool
+	// giveUps is how often the person gives up before anything was removed, and
+	// replaced how many foreign members were replaced then, of which the newest backup
+	// knows that many.
+	giveUps, replaced, backed int
 	// left is how many calls the command may make before it is killed.
 	left int
 	late []func() // calls whose answer was lost, and that take effect later
@@ -116,12 +120,15 @@ func (w *world) Status(_ context.Context, m cluster.Member) (cluster.MemberStatu
 	return cluster.MemberStatus{Member: m.ID, Cluster: 9, Version: cluster.MustVersion("3.6.16"), Leader: w.leader, Index: 100, Applied: 100, Learner: m.Learner, Healthy: w.quorum()}, nil
 }
 
-func (w *world) AddLearner(_ context.Context, peer []string) error {
+func (w *world) AddLearner(_ context.Context, _ cluster.ClusterID, peer []string) error {
 	return w.call(func() error {
 		for _, m := range w.members {
 			if m.Learner || sameURLs(m.PeerURLs, peer) {
 				return errors.New("too many learners, or peer URL exists")
 			}
+		}
+		if w.backups == 0 || w.backed != w.replaced {
+			w.t.Error("a member is added without a backup of what is there")
 		}
 		w.members = append(w.members, cluster.Member{ID: w.next, PeerURLs: peer, Learner: true})
 		w.ours[w.next] = true
@@ -130,7 +137,7 @@ func (w *world) AddLearner(_ context.Context, peer []string) error {
 	})
 }
 
-func (w *world) Promote(_ context.Context, id cluster.MemberID) error {
+func (w *world) Promote(_ context.Context, _ cluster.ClusterID, id cluster.MemberID) error {
 	return w.call(func() error {
 		i := w.find(id)
 		if i < 0 || !w.members[i].Learner || !w.started[id] {
@@ -145,7 +152,7 @@ func (w *world) Promote(_ context.Context, id cluster.MemberID) error {
 	})
 }
 
-func (w *world) Remove(_ context.Context, id cluster.MemberID) error {
+func (w *world) Remove(_ context.Context, _ cluster.ClusterID, id cluster.MemberID) error {
 	if id == w.leader {
 		w.t.Errorf("the leader %s is removed", id)
 	}
@@ -157,9 +164,10 @@ func (w *world) Remove(_ context.Context, id cluster.MemberID) error {
 		if w.ours[id] {
 			w.t.Errorf("member %s of ours is removed", id)
 		}
-		if w.backups == 0 {
-			w.t.Error("a member is removed without a backup")
+		if w.backups == 0 || w.backed != w.replaced {
+			w.t.Error("a member is removed without a backup of what is there")
 		}
+		w.removed = true
 		before := w.quorum()
 		w.members = slices.Delete(w.members, i, i+1)
 		if before && !w.quorum() {
@@ -169,7 +177,7 @@ func (w *world) Remove(_ context.Context, id cluster.MemberID) error {
 	})
 }
 
-func (w *world) MoveLeader(_ context.Context, leader cluster.Member, to cluster.MemberID) error {
+func (w *world) MoveLeader(_ context.Context, _ cluster.ClusterID, leader cluster.Member, to cluster.MemberID) error {
 	return w.call(func() error {
 		if w.leader != leader.ID || w.down[to] || w.find(to) < 0 {
 			return errors.New("not the leader, or a bad heir")
@@ -182,14 +190,14 @@ func (w *world) MoveLeader(_ context.Context, leader cluster.Member, to cluster.
 	})
 }
 
-func (w *world) Backup(context.Context) (string, error) {
+func (w *world) Backup(context.Context, cluster.ClusterID) (string, error) {
 	if w.left--; w.left < 0 {
 		return "", errCrash
 	}
-	if len(w.ours) > 0 {
+	if slices.ContainsFunc(w.members, func(m cluster.Member) bool { return w.ours[m.ID] && !m.Learner }) {
 		w.t.Error("the backup comes after the first change")
 	}
-	w.backups++
+	w.backups, w.backed = w.backups+1, w.replaced
 	return fmt.Sprint("b", w.backups), nil
 }
 
@@ -227,9 +235,11 @@ func TestJoinModel(t *testing.T) {
 	ended := 0
 	for seed := range uint64(100) {
 		w := newWorld(t, seed, 1+int(seed%4))
+		w.giveUps = int(seed % 3)
 		folder := control.New(w.store, "c")
 		for round := range 3000 {
 			w.disturb(round)
+			w.giveUp()
 			w.left = 1 << 30
 			if w.draw.IntN(3) == 0 {
 				w.left = w.draw.IntN(4)
@@ -267,6 +277,27 @@ func TestJoinModel(t *testing.T) {
 	}
 }
 
+// giveUp is what a person does by docs/operations/predecessor.md: our members are
+// removed, our hosts emptied; and then what runs the others replaces one of them.
+func (w *world) giveUp() {
+	ours := slices.ContainsFunc(w.members, func(m cluster.Member) bool { return w.ours[m.ID] })
+	if w.giveUps == 0 || !ours || len(w.down) > 0 || w.removed || w.draw.IntN(15) > 0 {
+		return
+	}
+	w.giveUps--
+	w.late = nil
+	w.members = slices.DeleteFunc(w.members, func(m cluster.Member) bool { return w.ours[m.ID] })
+	for n := 1; n <= w.count; n++ {
+		if err := os.RemoveAll(w.host(n).DataDir); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if w.draw.IntN(2) == 0 {
+		w.members[0].ID, w.next, w.replaced = w.next, w.next+1, w.replaced+1
+	}
+	w.leader = w.members[0].ID
+}
+
 func (w *world) elsewhere() {
 	j := w.host(1 + w.draw.IntN(w.count))
 	if s, err := j.Look(context.Background()); err == nil {
@@ -298,87 +329,5 @@ func (w *world) disturb(round int) {
 				break
 			}
 		}
-	}
-}
-
-// What a person is told, scene by scene.
-func TestNext(t *testing.T) {
-	v36 := cluster.MustVersion("3.6.16")
-	base := func() *Scene {
-		s := &Scene{Cluster: 9, Peer: []string{"http://o1"}, Joining: &control.Joining{Cluster: 9, Members: 1, Backup: "b", Ours: [][]string{{"http://o1"}}},
-			Admission: &host.Admission{Cluster: 9, Known: []cluster.MemberID{1, 2, 3}, Member: 4}}
-		for id := cluster.MemberID(1); id <= 4; id++ {
-			m := cluster.Member{ID: id, Name: fmt.Sprint("m", id), PeerURLs: []string{fmt.Sprint("http://f", id)}, ClientURLs: []string{"http://c"}}
-			if id == 4 {
-				m.PeerURLs = []string{"http://o1"}
-			} else {
-				s.Joining.Foreign = append(s.Joining.Foreign, m)
-			}
-			s.Members = append(s.Members, Seen{Member: m, Status: &cluster.MemberStatus{Member: id, Cluster: 9, Version: v36, Leader: 1, Index: 9, Applied: 9, Healthy: true}})
-		}
-		return s
-	}
-	learner := func(s *Scene) {
-		s.Members[3].Learner, s.Members[3].Status.Learner = true, true
-	}
-	for name, c := range map[string]struct {
-		change func(*Scene)
-		kind   StepKind
-		words  string
-	}{
-		"remove a follower":         {func(*Scene) {}, StepRemove, "3 of 3"},
-		"the leader hands over":     {func(s *Scene) { s.Members = []Seen{s.Members[0], s.Members[3]} }, StepMove, "m1"},
-		"keep":                      {func(s *Scene) { s.Keep = true }, StepJoined, "stay"},
-		"more are wanted":           {func(s *Scene) { s.Joining.Members = 2 }, StepJoined, "1 of 2"},
-		"a foreign one is down":     {func(s *Scene) { s.Members[2].Status = nil }, StepRemove, "3 of 3"},
-		"two are down":              {func(s *Scene) { s.Members[1].Status, s.Members[2].Status = nil, nil }, StepRemove, "2 of 3"},
-		"ours is down":              {func(s *Scene) { s.Members[3].Status = nil }, StepWait, "of ours is not healthy"},
-		"all but one are gone":      {func(s *Scene) { s.Members = s.Members[3:] }, StepDone, "1 member"},
-		"two leaders":               {func(s *Scene) { s.Members[1].Status.Leader = 2 }, StepWait, "agree"},
-		"promote":                   {learner, StepPromote, "caught up"},
-		"it lags":                   {func(s *Scene) { learner(s); s.Members[0].Status.Index = 1e6 }, StepWait, "9 of 1000000"},
-		"it hears nothing":          {func(s *Scene) { learner(s); s.Members[3].Status.Leader = 0 }, StepWait, "authority"},
-		"another answers":           {func(s *Scene) { learner(s); s.Members[3].Status.Member = 7 }, StepRefuse, "answers at this host's"},
-		"a voter is down meanwhile": {func(s *Scene) { learner(s); s.Members[1].Status = nil }, StepWait, "m2"},
-		"start":                     {func(s *Scene) { learner(s); s.Members[3].Name = "" }, StepStart, "daemon"},
-		"admit":                     {func(s *Scene) { learner(s); s.Admission.Member = 0 }, StepAdmit, ""},
-		"add":                       {func(s *Scene) { s.Members, s.Admission = s.Members[:3], nil }, StepAdd, ""},
-		"add once more":             {func(s *Scene) { s.Members, s.Admission.Member = s.Members[:3], 0 }, StepAdd, ""},
-		"it was removed":            {func(s *Scene) { s.Members = s.Members[:3] }, StepRefuse, "empty data directory"},
-		"wiped, learner":            {func(s *Scene) { learner(s); s.Admission = nil }, StepRefuse, "etcdctl member remove"},
-		"wiped, voter":              {func(s *Scene) { s.Admission = nil }, StepRefuse, "etcdctl member remove"},
-		"another cluster's disk":    {func(s *Scene) { s.Admission.Cluster = 8 }, StepRefuse, "prepared for cluster"},
-		"another one's store":       {func(s *Scene) { s.Joining.Cluster = 8 }, StepRefuse, "store"},
-		"a stranger":                {func(s *Scene) { s.Joining.Foreign = s.Joining.Foreign[1:] }, StepRefuse, "something else has added"},
-		"another of ours joins": {func(s *Scene) {
-			s.Joining.Ours, s.Peer, s.Admission = [][]string{{"http://o1"}, {"http://o2"}}, []string{"http://o2"}, nil
-			learner(s)
-		}, StepWait, "is joining"},
-		"no space":        {func(s *Scene) { s.Members[0].Status.Alarms = []string{"NOSPACE 1"} }, StepRefuse, "NOSPACE"},
-		"two releases":    {func(s *Scene) { s.Members[0].Status.Version = cluster.MustVersion("3.5.35") }, StepRefuse, "one release"},
-		"an old release":  {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Version = cluster.MustVersion("3.3.27") }) }, StepRefuse, "learners"},
-		"a downgrade":     {func(s *Scene) { s.Members[0].Status.Downgrading = cluster.MustVersion("3.5.0") }, StepRefuse, "downgrade"},
-		"authentication":  {func(s *Scene) { s.Members[0].Status.Auth = true }, StepRefuse, "--user"},
-		"nobody answers":  {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Member = 99 }) }, StepRefuse, "no member answers"},
-		"begin":           {func(s *Scene) { s.begin() }, StepBackup, ""},
-		"begin unhealthy": {func(s *Scene) { s.begin(); s.Members[1].Status.Healthy = false }, StepWait, "m2"},
-		"begin, learner":  {func(s *Scene) { s.begin(); s.Members[1].Learner = true }, StepRefuse, "learner"},
-		"begin in place":  {func(s *Scene) { s.begin(); s.Peer = []string{"http://f1"} }, StepRefuse, "in place"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := base()
-			c.change(s)
-			if next := s.Next(); next.Kind != c.kind || !strings.Contains(next.Reason, c.words) {
-				t.Errorf("%s: %s, want %s with %q", next.Kind, next.Reason, c.kind, c.words)
-			}
-		})
-	}
-}
-
-func (s *Scene) begin() { s.Joining, s.Admission, s.Members = nil, nil, s.Members[:3] }
-
-func (s *Scene) each(do func(*cluster.MemberStatus)) {
-	for _, m := range s.Members {
-		do(m.Status)
 	}
 }

@@ -3,6 +3,7 @@ package adoption
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,10 @@ import (
 func (j *Join) Plan(ctx context.Context) (*Plan, error) {
 	p := &Plan{}
 	s, err := j.Look(ctx)
-	if err != nil {
+	switch {
+	case err != nil && !errors.Is(err, errList):
+		return nil, err
+	case err != nil:
 		p.missing("no member at --endpoints gives a list that went through raft (%v): it has no quorum, cannot be reached, or takes no certificate or user that was given", err)
 		return p, nil
 	}
@@ -25,12 +29,15 @@ func (j *Join) Plan(ctx context.Context) (*Plan, error) {
 	for _, m := range s.Members {
 		p.fact("%s", j.describe(s, m))
 	}
+	if s.Spec != nil {
+		p.fact("the spec in the store asks for %d members of etcd %s", s.Spec.MemberCount, s.Spec.EtcdVersion)
+	}
 	next := s.Next()
 	if ours, err := j.alreadyOurs(ctx, p, s); err != nil || ours {
 		return p, err
 	}
 	switch {
-	case next.Kind == StepRefuse, next.Kind == StepWait && s.Joining == nil:
+	case next.Kind == StepRefuse, next.Kind == StepWait && (s.Joining == nil || s.ended()):
 		p.missing("%s", next.Reason)
 	}
 	j.fits(ctx, p, s)
@@ -51,7 +58,7 @@ func (j *Join) describe(s *Scene, m Seen) string {
 	whose := "not ours"
 	if sameURLs(m.PeerURLs, j.URLs.Peer) {
 		whose = "this host's"
-	} else if s.Joining != nil && s.Joining.IsOurs(m.Member) {
+	} else if s.isOurs(m) {
 		whose = "ours"
 	}
 	if m.Learner {
@@ -92,7 +99,8 @@ func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error)
 
 // fits is about this host: release, addresses, certificates, data.
 func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
-	if v := s.Version(); !v.IsZero() && !j.Has(v) {
+	v := s.Version()
+	if _, has := j.release(s); !has && !v.IsZero() {
 		p.missing("this host has no etcd %s, which the members run: install it (etcdadm download %s), or name its directory with --release-dir", v, v)
 	}
 	if s.Admission == nil {
@@ -129,18 +137,12 @@ func (m Seen) down() bool { return m.Status == nil }
 func secure(u string) bool { return strings.HasPrefix(u, "https:") }
 
 func (j *Join) steps(p *Plan, s *Scene) {
-	count := j.Count
+	count := s.want()
 	var foreign []Seen
-	if s.Joining != nil {
-		count = s.Joining.Members
-	}
-	if count == 0 {
-		count = len(s.Members)
-	}
 	ours := 0
 	for _, m := range s.Members {
 		switch {
-		case s.Joining != nil && s.Joining.IsOurs(m.Member):
+		case s.isOurs(m):
 			if !m.Learner {
 				ours++
 			}
@@ -151,7 +153,10 @@ func (j *Join) steps(p *Plan, s *Scene) {
 	slices.SortStableFunc(foreign, func(a, b Seen) int { // who is down goes first, who leads last
 		return cmp.Compare(rank(s, a), rank(s, b))
 	})
-	if s.Joining == nil || s.Joining.Backup == "" {
+	if s.ended() {
+		p.step("what the store says of an earlier adoption (%d hosts of ours, backup %s) is over, and is written anew", s.Joining.Members, cmp.Or(s.Joining.Backup, "none"))
+	}
+	if s.Joining == nil || s.Joining.Backup == "" || s.ended() {
 		p.step("a backup of the cluster, into the store; with it who its members are, the spec (%d members of etcd %s), and the marker that keeps our daemons from founding a cluster", count, s.Version())
 	}
 	if own, listed := s.own(); !listed || own.Learner {

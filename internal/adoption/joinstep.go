@@ -21,6 +21,15 @@ type Scene struct {
 	Admission *host.Admission
 	// Keep: the members that are not ours stay.
 	Keep bool
+	// Count is how many of ours a person asks for; zero: as was written down, else as
+	// many as there are. Spec is what the store asks for already, and SpecWhy why that
+	// cannot be read.
+	Count   int
+	Spec    *cluster.Spec
+	SpecWhy string
+	// Old is that the backup is too old to go on with, and Moving that what was
+	// written down changed while the members were listed.
+	Old, Moving bool
 }
 
 // Seen is a listed member and its own word.
@@ -82,7 +91,7 @@ const caughtUp = 5000
 //     that is up only when every other one is.
 //   - The leader is never removed: it moves to a member of ours before.
 func (s *Scene) Next() Step {
-	for _, rule := range []func() *Step{s.strangers, s.unfitCluster, s.backup, s.join} {
+	for _, rule := range []func() *Step{s.otherStore, s.strangers, s.unfitCluster, s.backup, s.join} {
 		if step := rule(); step != nil {
 			return *step
 		}
@@ -94,86 +103,50 @@ func step(k StepKind, m Seen, format string, args ...any) *Step {
 	return &Step{Kind: k, Member: m, Reason: fmt.Sprintf(format, args...)}
 }
 
-// strangers: a member that was there neither before the first of ours nor is one.
-func (s *Scene) strangers() *Step {
-	if s.Joining == nil {
-		return nil
-	}
-	if s.Joining.Cluster != s.Cluster {
-		return step(StepRefuse, Seen{}, "the store has the adoption of cluster %s, and the members at --endpoints are of cluster %s: give every cluster a store of its own", s.Joining.Cluster, s.Cluster)
-	}
-	for _, m := range s.Members {
-		if !s.Joining.IsOurs(m.Member) && !s.Joining.IsForeign(m.Member) {
-			return step(StepRefuse, m, "something else has added member %s since the adoption began: end what manages the members there, and remove it by hand (etcdctl member remove %s)", m.label(), m.ID)
-		}
-	}
-	return nil
-}
-
-// unfitCluster is what no member may be added to or taken from.
-func (s *Scene) unfitCluster() *Step {
-	var version cluster.Version
-	for _, m := range s.Members {
-		st := m.Status
-		if st == nil || st.Member != m.ID {
-			continue
-		}
-		switch {
-		case st.Auth:
-			return step(StepRefuse, m, "authentication is on, and member %s takes no credential of this command: give --user and --password-file of a user with the role root", m.label())
-		case len(st.Alarms) > 0:
-			return step(StepRefuse, m, "member %s reports %s: lift the alarm first", m.label(), strings.Join(st.Alarms, ", "))
-		case !st.Downgrading.IsZero():
-			return step(StepRefuse, m, "a downgrade to %d.%d is under way: finish or cancel it first", st.Downgrading.Major, st.Downgrading.Minor)
-		case !version.IsZero() && version != st.Version:
-			return step(StepRefuse, m, "the members run etcd %s and %s: bring them to one release first", version, st.Version)
-		case !st.Version.AtLeast(3, 4):
-			return step(StepRefuse, m, "member %s runs etcd %s, which knows no learners: upgrade it to 3.4 first", m.label(), st.Version)
-		}
-		version = st.Version
-	}
-	if version.IsZero() {
-		return step(StepRefuse, Seen{}, "no member answers at its client URLs")
-	}
-	return nil
-}
-
-// Version is what the members run, as far as they say; Next refuses where they differ.
-func (s *Scene) Version() (v cluster.Version) {
-	for _, m := range s.Members {
-		if m.Status != nil && !m.Status.Auth {
-			return m.Status.Version
-		}
-	}
-	return v
-}
-
-func (s *Scene) backup() *Step {
-	if s.Joining != nil && s.Joining.Backup != "" {
-		return nil
-	}
-	if down := s.down(); down != nil {
-		return down
-	}
-	for _, m := range s.Members {
-		if m.Learner {
-			return step(StepRefuse, m, "member %s is a learner: promote or remove it first", m.label())
-		}
-	}
-	if m, listed := s.own(); listed {
-		return step(StepRefuse, m, "member %s has the peer URLs of this host already, and it was not added by this command: is its etcd on this host? Then take it over in place, without --join", m.label())
-	}
-	return step(StepBackup, Seen{}, "the cluster as it is")
-}
-
 // down is the first voter that is not up, as something to wait for.
 func (s *Scene) down() *Step {
 	for _, m := range s.Members {
 		if !m.Learner && !m.Up() {
-			return step(StepWait, m, "member %s is not healthy: %s", m.label(), m.ails())
+			return step(StepWait, m, "member %s is not healthy: %s%s", m.label(), m.ails(), s.gone(m))
 		}
 	}
 	return nil
+}
+
+// gone says how a person gives up a member that will never answer again. It says so
+// of none that answers.
+func (s *Scene) gone(m Seen) string {
+	switch {
+	case m.Status != nil:
+		return ""
+	case m.Learner:
+		return "; if nothing will run there any more, as after a mistyped --peer-urls: " + s.away(m)
+	}
+	return "; if its host is gone for good (look there first): " + s.away(m)
+}
+
+// away is how a member that does not answer is removed by hand, and what that costs.
+func (s *Scene) away(m Seen) string {
+	after := ""
+	if s.isOurs(m) {
+		after = "; its host then begins with an empty data directory"
+	}
+	if m.Learner {
+		return fmt.Sprintf("etcdctl member remove %s, at any time, since a learner counts for no quorum%s", m.ID, after)
+	}
+	rest, up := 0, 0
+	for _, o := range s.Members {
+		if o.ID != m.ID && !o.Learner {
+			rest++
+			if o.Up() {
+				up++
+			}
+		}
+	}
+	if up < cluster.Quorum(rest) {
+		return fmt.Sprintf("it cannot be removed, since of the other voters %d of %d are up, which is no quorum: bring another one back first", up, rest)
+	}
+	return fmt.Sprintf("etcdctl member remove %s, which gives its data up for ever; of the other voters %d of %d are up%s", m.ID, up, rest, after)
 }
 
 func (m Seen) ails() string {
@@ -207,33 +180,60 @@ func (s *Scene) join() *Step {
 	}
 	if listed && !own.Learner {
 		if a == nil || a.Member != 0 && a.Member != own.ID {
-			return step(StepRefuse, own, "member %s votes at this host's peer URLs, and this disk knows nothing of it: if its data is gone, remove it (etcdctl member remove %s), and run this again", own.label(), own.ID)
+			return s.notThisDisk(own, "member %s votes at this host's peer URLs, and this disk knows nothing of it")
 		}
 		return nil
 	}
 	for _, m := range s.Members {
-		if m.Learner && m.ID != own.ID && s.Joining.IsOurs(m.Member) {
-			return step(StepWait, m, "the host at %s is joining: one at a time", strings.Join(m.PeerURLs, ", "))
+		if m.Learner && m.ID != own.ID && s.isOurs(m) {
+			return step(StepWait, m, "the host at %s is joining: one at a time%s", strings.Join(m.PeerURLs, ", "), s.gone(m))
 		} else if m.Learner && m.ID != own.ID {
 			return step(StepRefuse, m, "member %s is a learner: promote or remove it first", m.label())
 		}
 	}
 	switch {
-	case !listed && a != nil && a.Member != 0:
-		return step(StepRefuse, Seen{}, "member %s of this host was removed: give the host an empty data directory (move %s away), and run this again", a.Member, "etcdadm and data")
 	case !listed:
-		if down := s.down(); down != nil {
-			return down
-		}
-		return step(StepAdd, Seen{}, "as a learner, which counts for no quorum")
+		return s.add()
 	case a == nil || slices.Contains(a.Known, own.ID) || a.Member != 0 && a.Member != own.ID:
-		return step(StepRefuse, own, "learner %s has this host's peer URLs, and this disk was not prepared for it: remove it (etcdctl member remove %s), and run this again", own.label(), own.ID)
-	case a.Member == 0:
+		return s.notThisDisk(own, "learner %s has this host's peer URLs, and this disk was not prepared for it")
+	case a.Member == 0 || !s.Joining.IsOurs(own.Member):
 		return step(StepAdmit, own, "its daemon may start it")
 	case own.Name == "" || own.Status == nil:
 		return step(StepStart, own, "by the daemon of this host")
 	}
 	return s.promote(own)
+}
+
+// notThisDisk: another host's peer URLs were given, or this host has lost its disk.
+func (s *Scene) notThisDisk(own Seen, format string) *Step {
+	what := fmt.Sprintf(format, own.label())
+	if own.Status != nil {
+		return step(StepRefuse, own, "%s, and it runs: are these another host's --peer-urls? Nothing is to be removed", what)
+	}
+	return step(StepRefuse, own, "%s: are these another host's --peer-urls? If they are this host's, and its data is lost: %s. Then run this again", what, s.away(own))
+}
+
+func (s *Scene) add() *Step {
+	if a := s.Admission; a != nil && a.Member != 0 {
+		return s.wasRemoved()
+	}
+	voting := 0
+	for _, m := range s.Members {
+		if s.isOurs(m) {
+			voting++
+		}
+	}
+	if voting >= s.Joining.Members && !s.Joining.IsOurs(cluster.Member{PeerURLs: s.Peer}) {
+		return step(StepRefuse, Seen{}, "%d hosts of ours vote, which are as many as are wanted, and this host is none of them: run this on one of them", voting)
+	}
+	if down := s.down(); down != nil {
+		return down
+	}
+	return step(StepAdd, Seen{}, "as a learner, which counts for no quorum")
+}
+
+func (s *Scene) wasRemoved() *Step {
+	return step(StepRefuse, Seen{}, "member %s of this host was removed: give the host an empty data directory (move %s away), and run this again", s.Admission.Member, "etcdadm and data")
 }
 
 func (s *Scene) promote(own Seen) *Step {
@@ -268,8 +268,8 @@ func (s *Scene) remove() Step {
 		}
 		switch {
 		case m.Learner:
-			return *step(StepWait, m, "the host at %s is joining", strings.Join(m.PeerURLs, ", "))
-		case s.Joining.IsOurs(m.Member):
+			return *step(StepWait, m, "the host at %s is joining%s", strings.Join(m.PeerURLs, ", "), s.gone(m))
+		case s.isOurs(m):
 			ours = append(ours, m)
 		default:
 			foreign = append(foreign, m)
@@ -285,7 +285,7 @@ func (s *Scene) remove() Step {
 	}
 	for _, m := range ours {
 		if !m.Up() {
-			return *step(StepWait, m, "member %s of ours is not healthy: %s", m.label(), m.ails())
+			return *step(StepWait, m, "member %s of ours is not healthy: %s%s", m.label(), m.ails(), s.gone(m))
 		}
 	}
 	victim := s.victim(foreign)

@@ -173,15 +173,22 @@ func stopLines(held error) []string {
 	return []string{"end the etcd that runs on it, and whatever would start it again"}
 }
 
-// daemonLine is the daemon's command line for this host.
+// daemonLine is the daemon's command line for this host, without what looks like a
+// credential in the store's URL.
 func (a *adoptFlags) daemonLine(p *adoption.Plan) []string {
-	line := []string{"etcd-manager", "--cluster-name=" + a.name, "--backup-store=" + a.store, "--data-dir=" + a.request.DataDir,
+	line := []string{"etcd-manager", "--cluster-name=" + a.name, "--backup-store=" + daemon.ShownURL(a.store), "--data-dir=" + a.request.DataDir,
 		"--client-urls=" + strings.Join(p.URLs.Client, ","), "--peer-urls=" + strings.Join(p.URLs.Peer, ","),
 		"--quarantine-client-urls=" + strings.Join(p.URLs.Quarantine, ",")}
 	if len(p.URLs.Peer) > 0 {
 		if u, err := url.Parse(p.URLs.Peer[0]); err == nil {
 			line = append(line, "--address="+u.Hostname())
 		}
+	}
+	if len(a.join.releaseDirs) > 0 {
+		line = append(line, "--release-dir="+strings.Join(a.join.releaseDirs, ","))
+	}
+	if a.join.user != "" {
+		line = append(line, "--etcd-user="+a.join.user, "--etcd-password-file="+a.join.passwordFile)
 	}
 	if len(p.URLs.Peer) == 0 || !strings.HasPrefix(p.URLs.Peer[0], "https:") {
 		return append(line, "--insecure", "--etcd-insecure")

@@ -32,6 +32,7 @@ type foreignEtcd struct {
 
 	mu        sync.Mutex
 	endpoints []string // who is asked, the last one that answered first
+	failed    []string // and who last, since no call came through there
 	members   []cluster.Member
 }
 
@@ -111,25 +112,30 @@ func (e *foreignEtcd) candidates() []string {
 			all = append(all, m.ClientURLs...)
 		}
 	}
-	var once []string
+	var once, last []string
 	for _, u := range all {
-		if !slices.Contains(once, u) {
+		switch {
+		case slices.Contains(once, u) || slices.Contains(last, u):
+		case slices.Contains(e.failed, u):
+			last = append(last, u)
+		default:
 			once = append(once, u)
 		}
 	}
-	return once
+	return append(once, last...)
 }
 
 func (e *foreignEtcd) answered(endpoint string, members []cluster.Member) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.failed = slices.DeleteFunc(e.failed, func(u string) bool { return u == endpoint })
 	e.endpoints = append([]string{endpoint}, slices.DeleteFunc(e.endpoints, func(u string) bool { return u == endpoint })...)
 	if members != nil {
 		e.members = members
 	}
 }
 
-// any has the first member that can do it, without any doubt about what it did.
+// any has the first member that can answer it do what changes nothing.
 func (e *foreignEtcd) any(ctx context.Context, do func(context.Context, *etcd.Client) error) error {
 	var failed []error
 	for _, endpoint := range e.candidates() {
@@ -143,7 +149,7 @@ func (e *foreignEtcd) any(ctx context.Context, do func(context.Context, *etcd.Cl
 			e.answered(endpoint, nil)
 			return nil
 		case errors.Is(err, etcd.ErrUnreachable), errors.Is(err, etcd.ErrLearner), errors.Is(err, etcd.ErrNoAnswer):
-			failed = append(failed, fmt.Errorf("%s: %w", endpoint, err)) // nothing was done there
+			failed = append(failed, fmt.Errorf("%s: %w", endpoint, err)) // another may answer
 		default:
 			return err
 		}
@@ -152,6 +158,46 @@ func (e *foreignEtcd) any(ctx context.Context, do func(context.Context, *etcd.Cl
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// change has one member make a change, after it said through raft that it is of this
+// cluster. What fails there is not tried at another one: what the caller goes by is
+// old by then. He looks again, and asks another one the next time.
+func (e *foreignEtcd) change(ctx context.Context, of cluster.ClusterID, avoid []string, do func(context.Context, *etcd.Client) error) error {
+	endpoint := ""
+	for _, u := range e.candidates() {
+		if !slices.Contains(avoid, u) {
+			endpoint = u
+			break
+		}
+	}
+	if endpoint == "" {
+		return errors.New("no member is left that could be asked")
+	}
+	if err := e.changeAt(ctx, endpoint, of, do); err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.failed = append(slices.DeleteFunc(e.failed, func(u string) bool { return u == endpoint }), endpoint)
+		return fmt.Errorf("%s: %w", endpoint, err)
+	}
+	e.answered(endpoint, nil)
+	return nil
+}
+
+func (e *foreignEtcd) changeAt(ctx context.Context, endpoint string, of cluster.ClusterID, do func(context.Context, *etcd.Client) error) error {
+	c, err := e.dial([]string{endpoint})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	view, err := c.View(ctx, true)
+	switch {
+	case err != nil:
+		return err
+	case view.Cluster != of:
+		return fmt.Errorf("a member of cluster %s answers, and not of %s", view.Cluster, of)
+	}
+	return do(ctx, c)
 }
 
 // List implements adoption.Members.
@@ -190,33 +236,42 @@ func (e *foreignEtcd) Status(ctx context.Context, m cluster.Member) (cluster.Mem
 }
 
 // AddLearner implements adoption.Members.
-func (e *foreignEtcd) AddLearner(ctx context.Context, peerURLs []string) error {
-	return e.any(ctx, func(ctx context.Context, c *etcd.Client) error {
+func (e *foreignEtcd) AddLearner(ctx context.Context, of cluster.ClusterID, peerURLs []string) error {
+	return e.change(ctx, of, nil, func(ctx context.Context, c *etcd.Client) error {
 		_, err := c.AddMember(ctx, peerURLs, true)
 		return err
 	})
 }
 
 // Promote implements adoption.Members.
-func (e *foreignEtcd) Promote(ctx context.Context, id cluster.MemberID) error {
-	return e.any(ctx, func(ctx context.Context, c *etcd.Client) error { return c.Promote(ctx, id) })
+func (e *foreignEtcd) Promote(ctx context.Context, of cluster.ClusterID, id cluster.MemberID) error {
+	return e.change(ctx, of, nil, func(ctx context.Context, c *etcd.Client) error { return c.Promote(ctx, id) })
 }
 
-// Remove implements adoption.Members. This host's member is asked first: the one that
-// goes may not answer any more.
-func (e *foreignEtcd) Remove(ctx context.Context, id cluster.MemberID) error {
-	e.answered(e.own[0], nil)
-	return e.any(ctx, func(ctx context.Context, c *etcd.Client) error { return c.Remove(ctx, id) })
+// Remove implements adoption.Members. The one that goes is not asked: it may not be
+// there any more to answer.
+func (e *foreignEtcd) Remove(ctx context.Context, of cluster.ClusterID, id cluster.MemberID) error {
+	return e.change(ctx, of, e.urlsOf(id), func(ctx context.Context, c *etcd.Client) error { return c.Remove(ctx, id) })
+}
+
+// urlsOf are where a listed member serves clients.
+func (e *foreignEtcd) urlsOf(id cluster.MemberID) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range e.members {
+		if m.ID == id {
+			return m.ClientURLs
+		}
+	}
+	return nil
 }
 
 // MoveLeader implements adoption.Members.
-func (e *foreignEtcd) MoveLeader(ctx context.Context, leader cluster.Member, to cluster.MemberID) error {
-	c, err := e.dial(leader.ClientURLs)
-	if err != nil {
-		return err
+func (e *foreignEtcd) MoveLeader(ctx context.Context, of cluster.ClusterID, leader cluster.Member, to cluster.MemberID) error {
+	if len(leader.ClientURLs) == 0 {
+		return errors.New("the leader has told nobody where it serves clients")
 	}
-	defer c.Close()
-	return c.MoveLeader(ctx, to)
+	return e.changeAt(ctx, leader.ClientURLs[0], of, func(ctx context.Context, c *etcd.Client) error { return c.MoveLeader(ctx, to) })
 }
 
 // Reach implements adoption.Members.
@@ -230,11 +285,14 @@ func (e *foreignEtcd) Reach(ctx context.Context, m cluster.Member) error {
 }
 
 // Backup implements adoption.Members.
-func (e *foreignEtcd) Backup(ctx context.Context) (name string, err error) {
+func (e *foreignEtcd) Backup(ctx context.Context, of cluster.ClusterID) (name string, err error) {
 	err = e.any(ctx, func(ctx context.Context, c *etcd.Client) error {
 		st, err := c.Status(ctx)
 		if err != nil {
 			return err
+		}
+		if st.Cluster != of {
+			return fmt.Errorf("a member of cluster %s answers, and not of %s", st.Cluster, of)
 		}
 		snapshot, err := c.Snapshot(ctx)
 		if err != nil {

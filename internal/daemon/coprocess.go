@@ -90,7 +90,7 @@ func (c Coprocess) Run(ctx context.Context, log *slog.Logger) error {
 		}
 		return err
 	}
-	log.Info("backups are taken while this member leads raft", "cluster", c.ClusterName, "member", c.ClientURLs[0], "store", shownURL(c.BackupStore), "interval", c.Interval)
+	log.Info("backups are taken while this member leads raft", "cluster", c.ClusterName, "member", c.ClientURLs[0], "store", ShownURL(c.BackupStore), "interval", c.Interval)
 	for ctx.Err() == nil {
 		wait := p.step(ctx, time.Now())
 		timer := time.NewTimer(wait)
@@ -125,7 +125,7 @@ func (p *coprocess) open(ctx context.Context) error {
 	}
 	p.catalogue, p.folder = backupstore.New(store), control.New(store, p.o.ClusterName)
 	if _, _, _, err := p.folder.ReadIntent(openCtx); errors.Is(err, control.ErrOtherCluster) {
-		return &Error{Problem: "the backup store " + shownURL(p.o.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
+		return &Error{Problem: "the backup store " + ShownURL(p.o.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
 	}
 	p.client, err = etcd.New(config)
 	return err

@@ -272,7 +272,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	opts := manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
-		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: shownURL(d.cfg.BackupStore),
+		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: ShownURL(d.cfg.BackupStore),
 		Catalogue: &catalogueView{catalogue: d.sources.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs,
 		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.DiscoveryPollInterval},
 	}
@@ -306,7 +306,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	if d.cfg.MetricsPort > 0 {
 		g.start(ctx, "metrics", func(ctx context.Context) error { return d.watch.serve(ctx, d.cfg.Address, d.cfg.MetricsPort, d.ready) })
 	}
-	d.log.Info("daemon is up", "host", d.id, "cluster", d.cfg.ClusterName, "address", d.cfg.Endpoint(), "data", d.cfg.DataDir, "store", shownURL(d.cfg.BackupStore))
+	d.log.Info("daemon is up", "host", d.id, "cluster", d.cfg.ClusterName, "address", d.cfg.Endpoint(), "data", d.cfg.DataDir, "store", ShownURL(d.cfg.BackupStore))
 	var failure error
 	select {
 	case <-ctx.Done():

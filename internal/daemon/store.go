@@ -29,20 +29,20 @@ func (d *daemon) openStore(ctx context.Context) error {
 	case !d.experienced:
 		return err
 	default:
-		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", shownURL(d.cfg.BackupStore), "error", err)
+		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", ShownURL(d.cfg.BackupStore), "error", err)
 		store = &absentStore{url: d.cfg.BackupStore}
 	}
 	d.store, d.folder = store, control.New(store, d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
 	if _, _, _, err := d.folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
-		return &Error{Problem: "the backup store " + shownURL(d.cfg.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
+		return &Error{Problem: "the backup store " + ShownURL(d.cfg.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
 	}
 	if _, absent := store.(*absentStore); absent {
 		return nil
 	}
 	caps, err := d.folder.Probe(ctx)
 	if err != nil {
-		d.log.Warn("the backup store does not answer; going on without it until it does", "store", shownURL(d.cfg.BackupStore), "error", err)
+		d.log.Warn("the backup store does not answer; going on without it until it does", "store", ShownURL(d.cfg.BackupStore), "error", err)
 		return nil
 	}
 	for _, p := range caps.Problems {
@@ -51,9 +51,9 @@ func (d *daemon) openStore(ctx context.Context) error {
 	return nil
 }
 
-// shownURL is a store's URL as people may see it, in logs and commands: what
+// ShownURL is a store's URL as people may see it, in logs and commands: what
 // looks like a credential is left out.
-func shownURL(raw string) string {
+func ShownURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return ""

@@ -65,7 +65,7 @@ func TestShownURL(t *testing.T) {
 		"azblob://c/p?sig=abc&SessionToken=d":            "azblob://c/p",
 		":":                                              "",
 	} {
-		if got := shownURL(raw); got != want {
+		if got := ShownURL(raw); got != want {
 			t.Errorf("%s is shown as %s, not %s", raw, got, want)
 		}
 	}

@@ -1,0 +1,190 @@
+package adoption
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/host"
+)
+
+// backUp writes down who is there, over what is over, makes the store one of a cluster
+// that something else founded, so that no daemon of ours founds one, and has a backup
+// taken.
+func (j *Join) backUp(ctx context.Context, s *Scene) error {
+	var written *control.Joining
+	err := j.change(ctx, func(now *control.Joining) (*control.Joining, error) {
+		written = now
+		switch {
+		case now != nil && s.ended() && !reflect.DeepEqual(now, s.Joining):
+			return nil, errChanged // a member of ours may be listed by now, or about to vote
+		case now != nil && !s.ended():
+			return nil, nil
+		}
+		written = &control.Joining{Cluster: s.Cluster, Members: s.want()}
+		for _, m := range s.Members {
+			written.Foreign = append(written.Foreign, m.Member)
+		}
+		return written, nil
+	})
+	if err == nil {
+		err = j.Folder.MarkForeign(ctx, cluster.Spec{MemberCount: written.Members, EtcdVersion: s.Version()}, time.Now())
+	}
+	if err != nil {
+		return err
+	}
+	j.say("Backing the cluster up.")
+	name, err := j.Members.Backup(ctx, s.Cluster)
+	if err != nil {
+		return fmt.Errorf("back the cluster up: %w", err)
+	}
+	j.say("It is backed up as %s.", name)
+	return j.change(ctx, func(now *control.Joining) (*control.Joining, error) {
+		if now == nil || now.Backup != "" {
+			return nil, nil
+		}
+		now.Backup = name
+		return now, nil
+	})
+}
+
+// change changes what is written in the store; nil: it needs no change.
+func (j *Join) change(ctx context.Context, how func(*control.Joining) (*control.Joining, error)) error {
+	for {
+		now, tag, err := j.Folder.ReadJoining(ctx)
+		if err != nil {
+			return err
+		}
+		now, err = how(now)
+		if now == nil || err != nil {
+			return err
+		}
+		if err := j.Folder.PutJoining(ctx, tag, now); !errors.Is(err, control.ErrConflict) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// listed writes this host's peer URLs down among ours.
+func (j *Join) listed(ctx context.Context) error {
+	return j.change(ctx, func(now *control.Joining) (*control.Joining, error) {
+		switch {
+		case now == nil || now.Backup == "":
+			return nil, errChanged
+		case now.IsOurs(cluster.Member{PeerURLs: j.URLs.Peer}):
+			return nil, nil
+		}
+		now.Ours = append(now.Ours, j.URLs.Peer)
+		return now, nil
+	})
+}
+
+// add writes down in the store that this host joins, on its disk which members
+// exist, and then adds the learner.
+func (j *Join) add(ctx context.Context, s *Scene) error {
+	version, ok := j.release(s)
+	if !ok {
+		return fmt.Errorf("%w: this host has no etcd %s, which the members run", ErrRefused, s.Version())
+	}
+	if err := j.listed(ctx); err != nil {
+		return err
+	}
+	a := &host.Admission{Cluster: s.Cluster, Token: "adopted-" + s.Cluster.String(), URLs: j.URLs, Version: version}
+	for _, m := range s.Members {
+		a.Known = append(a.Known, m.ID)
+	}
+	if err := j.writeAdmission(a); err != nil {
+		return err
+	}
+	j.say("Adding this host's member as a learner at %s.", strings.Join(j.URLs.Peer, ", "))
+	return j.Members.AddLearner(ctx, s.Cluster, j.URLs.Peer)
+}
+
+// release is what this host's member will run: the highest of what the members run
+// that this host has.
+func (j *Join) release(s *Scene) (cluster.Version, bool) {
+	for _, v := range s.Versions() {
+		if j.Has(v) {
+			return v, true
+		}
+	}
+	return cluster.Version{}, false
+}
+
+// admit tells this host's daemon which member is its.
+func (j *Join) admit(ctx context.Context, s *Scene, own cluster.Member) error {
+	if err := j.listed(ctx); err != nil { // an adoption that was begun anew meanwhile knows nothing of it
+		return err
+	}
+	a := *s.Admission
+	a.Member, a.Members = own.ID, nil
+	for _, m := range s.Members {
+		a.Members = append(a.Members, m.Member)
+	}
+	return j.writeAdmission(&a)
+}
+
+func (j *Join) writeAdmission(a *host.Admission) error {
+	data, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write admission: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(j.admissionPath()), 0o700); err != nil {
+		return fmt.Errorf("write admission: %w", err)
+	}
+	if err := durable.Replace(j.admissionPath(), append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write admission: %w", err)
+	}
+	return nil
+}
+
+// await has a person start the daemon. A member that never told its name was never
+// started, as far as anybody knows, so that it is told the members of now.
+func (j *Join) await(ctx context.Context, s *Scene, own cluster.Member) error {
+	j.say("This host's member %s waits for its daemon, which sees that within ten seconds where it runs already. Else start it now, and keep it running:\n  %s", own.ID, j.Daemon)
+	if own.Name == "" && len(s.Admission.Members) != len(s.Members) {
+		return j.admit(ctx, s, own)
+	}
+	return nil
+}
+
+// promote writes down that the member will have voted, asks it once more, since the
+// store may have taken its time, and makes it a voter.
+func (j *Join) promote(ctx context.Context, s *Scene, own Seen) error {
+	err := j.change(ctx, func(now *control.Joining) (*control.Joining, error) {
+		switch {
+		case now == nil || now.Backup == "" || !now.IsOurs(own.Member):
+			return nil, errChanged
+		case slices.Contains(now.Promoted, own.ID):
+			return nil, nil
+		}
+		now.Promoted = append(now.Promoted, own.ID)
+		return now, nil
+	})
+	if err != nil {
+		return err
+	}
+	st, err := j.Members.Status(ctx, own.Member)
+	if err != nil {
+		return fmt.Errorf("ask the learner again: %w", err)
+	}
+	own.Status = &st
+	if again := s.promote(own); again.Kind != StepPromote {
+		return errors.New(again.Reason)
+	}
+	j.say("Promoting this host's member %s: it has caught up.", own.ID)
+	return j.Members.Promote(ctx, s.Cluster, own.ID)
+}

@@ -1,0 +1,289 @@
+package adoption
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/host"
+)
+
+// What a person is told, scene by scene.
+func TestNext(t *testing.T) {
+	v36 := cluster.MustVersion("3.6.16")
+	base := func() *Scene {
+		s := &Scene{Cluster: 9, Peer: []string{"http://o1"}, Joining: &control.Joining{Cluster: 9, Members: 1, Backup: "b", Ours: [][]string{{"http://o1"}}},
+			Admission: &host.Admission{Cluster: 9, Known: []cluster.MemberID{1, 2, 3}, Member: 4}}
+		for id := cluster.MemberID(1); id <= 4; id++ {
+			m := cluster.Member{ID: id, Name: fmt.Sprint("m", id), PeerURLs: []string{fmt.Sprint("http://f", id)}, ClientURLs: []string{"http://c"}}
+			if id == 4 {
+				m.PeerURLs = []string{"http://o1"}
+			} else {
+				s.Joining.Foreign = append(s.Joining.Foreign, m)
+			}
+			s.Members = append(s.Members, Seen{Member: m, Status: &cluster.MemberStatus{Member: id, Cluster: 9, Version: v36, Leader: 1, Index: 9, Applied: 9, Healthy: true}})
+		}
+		return s
+	}
+	gone := func(s *Scene) { s.Joining.Members, s.Members, s.Admission = 3, s.Members[:3], nil }
+	learner := func(s *Scene) {
+		s.Members[3].Learner, s.Members[3].Status.Learner = true, true
+	}
+	for name, c := range map[string]struct {
+		change func(*Scene)
+		kind   StepKind
+		words  string
+	}{
+		"remove a follower":         {func(*Scene) {}, StepRemove, "3 of 3"},
+		"the leader hands over":     {func(s *Scene) { s.Members = []Seen{s.Members[0], s.Members[3]} }, StepMove, "m1"},
+		"keep":                      {func(s *Scene) { s.Keep = true }, StepJoined, "stay"},
+		"more are wanted":           {func(s *Scene) { s.Joining.Members = 2 }, StepJoined, "1 of 2"},
+		"a foreign one is down":     {func(s *Scene) { s.Members[2].Status = nil }, StepRemove, "3 of 3"},
+		"two are down":              {func(s *Scene) { s.Members[1].Status, s.Members[2].Status = nil, nil }, StepRemove, "2 of 3"},
+		"ours is down":              {func(s *Scene) { s.Members[3].Status = nil }, StepWait, "of ours is not healthy"},
+		"all but one are gone":      {func(s *Scene) { s.Members = s.Members[3:] }, StepDone, "1 member"},
+		"two leaders":               {func(s *Scene) { s.Members[1].Status.Leader = 2 }, StepWait, "agree"},
+		"promote":                   {learner, StepPromote, "caught up"},
+		"it lags":                   {func(s *Scene) { learner(s); s.Members[0].Status.Index = 1e6 }, StepWait, "9 of 1000000"},
+		"it hears nothing":          {func(s *Scene) { learner(s); s.Members[3].Status.Leader = 0 }, StepWait, "authority"},
+		"another answers":           {func(s *Scene) { learner(s); s.Members[3].Status.Member = 7 }, StepRefuse, "answers at this host's"},
+		"a voter is down meanwhile": {func(s *Scene) { learner(s); s.Members[1].Status = nil }, StepWait, "m2"},
+		"start":                     {func(s *Scene) { learner(s); s.Members[3].Name = "" }, StepStart, "daemon"},
+		"admit":                     {func(s *Scene) { learner(s); s.Admission.Member = 0 }, StepAdmit, ""},
+		"add":                       {func(s *Scene) { s.Members, s.Admission = s.Members[:3], nil }, StepAdd, ""},
+		"add once more":             {func(s *Scene) { s.Members, s.Admission.Member = s.Members[:3], 0 }, StepAdd, ""},
+		"it was removed":            {func(s *Scene) { s.Members = s.Members[:3] }, StepRefuse, "empty data directory"},
+		"wiped, learner":            {func(s *Scene) { learner(s); s.Admission, s.Members[3].Status = nil, nil }, StepRefuse, "etcdctl member remove"},
+		"wiped, voter":              {func(s *Scene) { s.Admission, s.Members[3].Status = nil, nil }, StepRefuse, "etcdctl member remove"},
+		"copied URLs, learner":      {func(s *Scene) { learner(s); s.Admission = nil }, StepRefuse, "another host's --peer-urls? Nothing is to be removed"},
+		"copied URLs, voter":        {func(s *Scene) { s.Admission = nil }, StepRefuse, "another host's --peer-urls? Nothing is to be removed"},
+		"another cluster's disk":    {func(s *Scene) { s.Admission.Cluster = 8 }, StepRefuse, "prepared for cluster"},
+		"another one's store":       {func(s *Scene) { s.Joining.Cluster = 8 }, StepRefuse, "store"},
+		"a stranger":                {func(s *Scene) { s.Joining.Foreign = s.Joining.Foreign[1:] }, StepRefuse, "To give up"},
+		"another of ours joins": {func(s *Scene) {
+			s.Joining.Ours, s.Peer, s.Admission = [][]string{{"http://o1"}, {"http://o2"}}, []string{"http://o2"}, nil
+			learner(s)
+		}, StepWait, "is joining"},
+		"no space":        {func(s *Scene) { s.Members[0].Status.Alarms = []string{"NOSPACE 1"} }, StepRefuse, "NOSPACE"},
+		"two releases":    {func(s *Scene) { s.Members[0].Status.Version = cluster.MustVersion("3.5.35") }, StepRefuse, "one minor release"},
+		"an old release":  {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Version = cluster.MustVersion("3.3.27") }) }, StepRefuse, "learners"},
+		"a downgrade":     {func(s *Scene) { s.Members[0].Status.Downgrading = cluster.MustVersion("3.5.0") }, StepRefuse, "downgrade"},
+		"authentication":  {func(s *Scene) { s.Members[0].Status.Auth = true }, StepRefuse, "--user"},
+		"nobody answers":  {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Member = 99 }) }, StepRefuse, "no member answers"},
+		"begin":           {func(s *Scene) { s.begin() }, StepBackup, ""},
+		"begin unhealthy": {func(s *Scene) { s.begin(); s.Members[1].Status.Healthy = false }, StepWait, "m2"},
+		"begin, learner":  {func(s *Scene) { s.begin(); s.Members[1].Learner = true }, StepRefuse, "learner"},
+		"begin in place":  {func(s *Scene) { s.begin(); s.Peer = []string{"http://f1"} }, StepRefuse, "in place"},
+
+		// What is over begins anew, and nothing else does.
+		"given up":           {func(s *Scene) { gone(s); s.Joining.Promoted = []cluster.MemberID{4} }, StepBackup, "anew"},
+		"given up, replaced": {func(s *Scene) { gone(s); s.Joining.Foreign[0].ID = 77 }, StepBackup, "anew"},
+		"given up, removed":  {func(s *Scene) { gone(s); s.Members = s.Members[:1]; s.Joining.Members = 1 }, StepBackup, "anew"},
+		"an old backup":      {func(s *Scene) { gone(s); s.Old = true }, StepBackup, "anew"},
+		"not added yet, old": {func(s *Scene) {
+			gone(s)
+			s.Old, s.Admission = true, &host.Admission{Cluster: 9, Known: []cluster.MemberID{1}}
+		}, StepBackup, "anew"},
+		"another is to add":      {gone, StepAdd, ""},
+		"old, and ours votes":    {func(s *Scene) { s.Old = true }, StepRemove, ""},
+		"another writes it":      {func(s *Scene) { gone(s); s.Joining.Foreign[0].ID, s.Moving = 77, true }, StepWait, "another run"},
+		"given up, not emptied":  {func(s *Scene) { s.Members = s.Members[:3]; s.Joining.Foreign[0].ID = 77 }, StepRefuse, "empty data directory"},
+		"given up, and unwell":   {func(s *Scene) { gone(s); s.Old = true; s.Members[1].Status = nil }, StepWait, "m2"},
+		"a late learner":         {func(s *Scene) { learner(s); s.Joining.Ours, s.Joining.Backup, s.Admission.Member = nil, "", 0 }, StepBackup, ""},
+		"a late learner, backed": {func(s *Scene) { learner(s); s.Joining.Ours = nil }, StepAdmit, ""},
+		"a late one elsewhere": {func(s *Scene) {
+			learner(s)
+			s.Joining.Ours, s.Peer, s.Admission = nil, []string{"http://o2"}, nil
+			s.Joining.Foreign[0].ID = 77
+		}, StepRefuse, "learner"},
+		"a strange learner": {func(s *Scene) {
+			learner(s)
+			s.Members[2].Learner, s.Joining.Foreign = true, s.Joining.Foreign[:2]
+		}, StepRefuse, "run it there again"},
+
+		// How many, and what the spec says.
+		"two of ours":    {func(s *Scene) { s.begin(); s.Count = 2 }, StepRefuse, "2 is even"},
+		"as many as two": {func(s *Scene) { s.begin(); s.Members = s.Members[:2] }, StepRefuse, "2 is even"},
+		"a release to refuse": {func(s *Scene) {
+			s.begin()
+			s.each(func(st *cluster.MemberStatus) { st.Version = cluster.MustVersion("3.5.1") })
+		}, StepRefuse, "3.5.1"},
+		"even was recorded":   {func(s *Scene) { gone(s); s.Joining.Members, s.Joining.Backup = 2, "" }, StepRefuse, "2 is even"},
+		"and is changed":      {func(s *Scene) { gone(s); s.Joining.Members, s.Joining.Backup, s.Count = 2, "", 3 }, StepBackup, "anew"},
+		"another count, late": {func(s *Scene) { s.Count = 5 }, StepRefuse, "--members=1, and not --members=5"},
+		"the same count":      {func(s *Scene) { s.Count = 1 }, StepRemove, ""},
+		"another count, race": {func(s *Scene) { gone(s); s.Count, s.Moving = 5, true }, StepWait, "another run"},
+		"the spec":            {func(s *Scene) { s.begin(); s.Spec = &cluster.Spec{MemberCount: 3, EtcdVersion: v36} }, StepBackup, ""},
+		"another spec":        {func(s *Scene) { s.begin(); s.Spec = &cluster.Spec{MemberCount: 5, EtcdVersion: v36} }, StepRefuse, "--members=5"},
+		"another spec, 3.7": {func(s *Scene) {
+			s.begin()
+			s.Spec = &cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.7.3")}
+		}, StepRefuse, "configure-cluster"},
+		"no spec to read": {func(s *Scene) { s.begin(); s.SpecWhy = "torn" }, StepRefuse, "torn"},
+
+		// What a person may give up.
+		"ours is gone": {func(s *Scene) { s.Members[3].Status = nil }, StepWait, "member remove 4"},
+		"ours is gone before": {func(s *Scene) {
+			s.Joining.Members, s.Peer, s.Admission, s.Members[3].Status = 3, []string{"http://o2"}, nil, nil
+		}, StepWait, "3 of 3 are up; its host then"},
+		"a foreign one is gone":  {func(s *Scene) { learner(s); s.Members[1].Status = nil }, StepWait, "2 of 2 are up"},
+		"it only says it is ill": {func(s *Scene) { learner(s); s.Members[1].Status.Healthy = false }, StepWait, ""},
+		"no quorum without it":   {func(s *Scene) { learner(s); s.Members[0].Status, s.Members[1].Status = nil, nil }, StepWait, "cannot be removed"},
+		"a learner elsewhere": {func(s *Scene) {
+			learner(s)
+			s.Joining.Ours, s.Peer, s.Admission = append(s.Joining.Ours, []string{"http://o2"}), []string{"http://o2"}, nil
+			s.Members[3].Status = nil
+		}, StepWait, "at any time"},
+		"two patches, remove":      {func(s *Scene) { s.Members[0].Status.Version = cluster.MustVersion("3.6.15") }, StepRemove, ""},
+		"two patches, promote":     {func(s *Scene) { learner(s); s.Members[0].Status.Version = cluster.MustVersion("3.6.15") }, StepPromote, ""},
+		"enough of ours, and here": {func(s *Scene) { s.Peer, s.Admission = []string{"http://o2"}, nil }, StepRefuse, "as many as are wanted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := base()
+			c.change(s)
+			next := s.Next()
+			if next.Kind != c.kind || !strings.Contains(next.Reason, c.words) {
+				t.Errorf("%s: %s, want %s with %q", next.Kind, next.Reason, c.kind, c.words)
+			}
+			for _, m := range s.Members {
+				if m.Status != nil && strings.Contains(next.Reason, "member remove "+m.ID.String()) {
+					t.Errorf("it says to remove %s, which answers: %s", m.ID, next.Reason)
+				}
+			}
+		})
+	}
+}
+
+func (s *Scene) begin() { s.Joining, s.Admission, s.Members = nil, nil, s.Members[:3] }
+
+func (s *Scene) each(do func(*cluster.MemberStatus)) {
+	for _, m := range s.Members {
+		do(m.Status)
+	}
+}
+
+// A learner that has lost its data between the look and the write is not promoted.
+func TestPromoteLooksAgain(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	j := w.host(1)
+	w.members = append(w.members, cluster.Member{ID: 4, Name: "o1", PeerURLs: j.URLs.Peer, ClientURLs: []string{"http://c"}, Learner: true})
+	w.started[4] = true
+	written := &control.Joining{Cluster: 9, Members: 3, Foreign: w.members[:1], Backup: "b", Ours: [][]string{j.URLs.Peer}}
+	if err := j.Folder.PutJoining(t.Context(), "", written); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.writeAdmission(&host.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := j.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := s.Next()
+	if next.Kind != StepPromote {
+		t.Fatalf("%+v", next)
+	}
+	s.Members[0].Status.Index = 1 << 20 // the status of the learner is what it was; another one's went on
+	if _, err := j.take(t.Context(), s, next); err == nil || !strings.Contains(err.Error(), "caught up to 100") || !w.members[1].Learner {
+		t.Errorf("%v, %+v", err, w.members[1])
+	}
+	w.started[4] = false
+	if _, err := j.take(t.Context(), s, next); err == nil || !strings.Contains(err.Error(), "ask the learner again") || !w.members[1].Learner {
+		t.Errorf("%v, %+v", err, w.members[1])
+	}
+}
+
+// What is written down anew is compared with what was seen, and nothing is added to a
+// record that is not there or has no backup yet.
+func TestBeginAnewByCompareAndSwap(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	j := w.host(1)
+	over := &control.Joining{Cluster: 9, Members: 3, Foreign: w.members, Backup: "old", Ours: [][]string{{"http://o2"}}, Promoted: []cluster.MemberID{77}}
+	if err := j.Folder.PutJoining(t.Context(), "", over); err != nil {
+		t.Fatal(err)
+	}
+	s, err := j.Look(t.Context())
+	if err != nil || s.Next().Kind != StepBackup {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	other := w.host(2)
+	if err := other.change(t.Context(), func(now *control.Joining) (*control.Joining, error) {
+		now.Promoted = append(now.Promoted, 78)
+		return now, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.take(t.Context(), s, s.Next()); !errors.Is(err, errChanged) || w.backups > 0 {
+		t.Errorf("%v, %d backups", err, w.backups)
+	}
+	if s, err = j.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.take(t.Context(), s, s.Next()); err != nil {
+		t.Fatal(err)
+	}
+	now, _, err := j.Folder.ReadJoining(t.Context())
+	if err != nil || now.Backup != "b1" || len(now.Ours)+len(now.Promoted) > 0 || now.Members != 3 || len(now.Foreign) != 3 {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if err := j.change(t.Context(), func(now *control.Joining) (*control.Joining, error) {
+		now.Backup = ""
+		return now, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.add(t.Context(), s); !errors.Is(err, errChanged) || len(w.members) != 3 {
+		t.Errorf("added without a backup: %v", err)
+	}
+}
+
+// A store without conditional writes is refused before anything is written.
+func TestJoinWantsConditions(t *testing.T) {
+	for _, c := range []memory.Conditions{memory.Refuse, memory.Ignore} {
+		w := newWorld(t, 1, 3)
+		w.store = memory.NewWith(c)
+		if err := w.host(1).Run(t.Context()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "conditional writes") || w.backups > 0 {
+			t.Errorf("%v, %d backups", err, w.backups)
+		}
+		if j, _, err := control.New(w.store, "c").ReadJoining(t.Context()); j != nil || err != nil {
+			t.Errorf("%+v, %v", j, err)
+		}
+	}
+}
+
+// The plan shows the spec that is there, and refuses one that asks for something else.
+func TestPlanShowsTheSpec(t *testing.T) {
+	for count, words := range map[int]string{3: "", 5: "asks for 5 members of etcd 3.6.16, and this adoption is for 3"} {
+		w := newWorld(t, 1, 3)
+		j := w.host(1)
+		if err := j.Folder.ConfigureCluster(t.Context(), count, cluster.MustVersion("3.6.16")); err != nil {
+			t.Fatal(err)
+		}
+		p, err := j.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := strings.Join(p.Missing, "\n")
+		if !strings.Contains(strings.Join(p.Facts, "\n"), fmt.Sprintf("the store asks for %d members", count)) || (words == "") != (missing == "") || !strings.Contains(missing, words) {
+			t.Errorf("%q: facts %v, missing %v", words, p.Facts, p.Missing)
+		}
+	}
+}
+
+// Where the members differ in their patches, the joiner takes the highest that it has.
+func TestReleaseOfTheJoiner(t *testing.T) {
+	s := &Scene{}
+	for _, v := range []string{"3.6.15", "3.6.16", "3.6.14"} {
+		s.Members = append(s.Members, Seen{Status: &cluster.MemberStatus{Version: cluster.MustVersion(v)}})
+	}
+	for has, want := range map[string]string{"3.6.16 3.6.15": "3.6.16", "3.6.14 3.6.15": "3.6.15", "3.6.13": ""} {
+		j := &Join{Has: func(v cluster.Version) bool { return strings.Contains(has, v.String()) }}
+		if v, ok := j.release(s); ok != (want != "") || ok && v.String() != want {
+			t.Errorf("of %s: %s, %t", has, v, ok)
+		}
+	}
+}
