@@ -32,6 +32,9 @@ func (j *Join) backUp(ctx context.Context, s *Scene) error {
 			return nil, nil
 		}
 		written = &control.Joining{Cluster: s.Cluster, Members: s.want()}
+		if now != nil {
+			written.Former = slices.Concat(now.Former, now.Promoted)
+		}
 		for _, m := range s.Members {
 			written.Foreign = append(written.Foreign, m.Member)
 		}
@@ -117,7 +120,7 @@ func (j *Join) add(ctx context.Context, s *Scene) error {
 // that this host has.
 func (j *Join) release(s *Scene) (cluster.Version, bool) {
 	for _, v := range s.Versions() {
-		if j.Has(v) {
+		if v.Runnable() == nil && j.Has(v) {
 			return v, true
 		}
 	}

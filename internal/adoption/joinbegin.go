@@ -164,7 +164,7 @@ func (s *Scene) backup() *Step {
 func (s *Scene) spec() *Step {
 	asked := cluster.Spec{MemberCount: s.want(), EtcdVersion: s.Version()}
 	if err := asked.Validate(); err != nil {
-		return step(StepRefuse, Seen{}, "%d hosts of ours with etcd %s would be a %v; --members says how many, and the members have to run a release that can be run", asked.MemberCount, asked.EtcdVersion, err)
+		return step(StepRefuse, Seen{}, "%d hosts of ours with etcd %s cannot be: %v (--members says how many)", asked.MemberCount, asked.EtcdVersion, err)
 	}
 	const line = "etcd-manager-ctl --backup-store=… --member-count=%d --etcd-version=%s configure-cluster"
 	switch {

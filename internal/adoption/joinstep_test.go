@@ -1,6 +1,7 @@
 package adoption
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -230,15 +231,42 @@ func TestBeginAnewByCompareAndSwap(t *testing.T) {
 	if err != nil || now.Backup != "b1" || len(now.Ours)+len(now.Promoted) > 0 || now.Members != 3 || len(now.Foreign) != 3 {
 		t.Errorf("%+v, %v", now, err)
 	}
+	for _, id := range []cluster.MemberID{77, 78} {
+		if voted, err := j.Folder.Promoted(t.Context(), id); !voted || err != nil {
+			t.Errorf("whether %s has voted is forgotten: %v", id, err)
+		}
+	}
 	if err := j.change(t.Context(), func(now *control.Joining) (*control.Joining, error) {
 		now.Backup = ""
 		return now, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
+	j.Members = &listing{w, func() { // between the list and what is read after it
+		if err := other.change(t.Context(), func(now *control.Joining) (*control.Joining, error) {
+			now.Promoted = append(now.Promoted, 79)
+			return now, nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}}
+	if s, err := j.Look(t.Context()); err != nil || !s.Moving || s.ended() {
+		t.Errorf("%+v, %v", s, err)
+	}
 	if err := j.add(t.Context(), s); !errors.Is(err, errChanged) || len(w.members) != 3 {
 		t.Errorf("added without a backup: %v", err)
 	}
+}
+
+// listing does something while the members are listed.
+type listing struct {
+	*world
+	meanwhile func()
+}
+
+func (l *listing) List(ctx context.Context) (cluster.MemberView, error) {
+	defer l.meanwhile()
+	return l.world.List(ctx)
 }
 
 // A store without conditional writes is refused before anything is written.
@@ -277,10 +305,10 @@ func TestPlanShowsTheSpec(t *testing.T) {
 // Where the members differ in their patches, the joiner takes the highest that it has.
 func TestReleaseOfTheJoiner(t *testing.T) {
 	s := &Scene{}
-	for _, v := range []string{"3.6.15", "3.6.16", "3.6.14"} {
+	for _, v := range []string{"3.6.15", "3.6.16", "3.6.14", "3.5.1"} {
 		s.Members = append(s.Members, Seen{Status: &cluster.MemberStatus{Version: cluster.MustVersion(v)}})
 	}
-	for has, want := range map[string]string{"3.6.16 3.6.15": "3.6.16", "3.6.14 3.6.15": "3.6.15", "3.6.13": ""} {
+	for has, want := range map[string]string{"3.6.16 3.6.15": "3.6.16", "3.6.14 3.6.15": "3.6.15", "3.6.13": "", "3.5.1": ""} {
 		j := &Join{Has: func(v cluster.Version) bool { return strings.Contains(has, v.String()) }}
 		if v, ok := j.release(s); ok != (want != "") || ok && v.String() != want {
 			t.Errorf("of %s: %s, %t", has, v, ok)

@@ -174,7 +174,7 @@ func (e *foreignEtcd) change(ctx context.Context, of cluster.ClusterID, avoid []
 	if endpoint == "" {
 		return errors.New("no member is left that could be asked")
 	}
-	if err := e.changeAt(ctx, endpoint, of, do); err != nil {
+	if err := e.changeAt(ctx, []string{endpoint}, of, do); err != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.failed = append(slices.DeleteFunc(e.failed, func(u string) bool { return u == endpoint }), endpoint)
@@ -184,8 +184,8 @@ func (e *foreignEtcd) change(ctx context.Context, of cluster.ClusterID, avoid []
 	return nil
 }
 
-func (e *foreignEtcd) changeAt(ctx context.Context, endpoint string, of cluster.ClusterID, do func(context.Context, *etcd.Client) error) error {
-	c, err := e.dial([]string{endpoint})
+func (e *foreignEtcd) changeAt(ctx context.Context, endpoints []string, of cluster.ClusterID, do func(context.Context, *etcd.Client) error) error {
+	c, err := e.dial(endpoints)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (e *foreignEtcd) MoveLeader(ctx context.Context, of cluster.ClusterID, lead
 	if len(leader.ClientURLs) == 0 {
 		return errors.New("the leader has told nobody where it serves clients")
 	}
-	return e.changeAt(ctx, leader.ClientURLs[0], of, func(ctx context.Context, c *etcd.Client) error { return c.MoveLeader(ctx, to) })
+	return e.changeAt(ctx, leader.ClientURLs, of, func(ctx context.Context, c *etcd.Client) error { return c.MoveLeader(ctx, to) })
 }
 
 // Reach implements adoption.Members.

@@ -12,7 +12,8 @@ import (
 )
 
 // Joining is written down before the first member of ours joins a cluster that
-// something else runs, and after that only the joiners are added to it. It takes the
+// something else runs, and after that only the joiners are added to it, until it is
+// given up and begun anew. It takes the
 // place of the record's voter sets as long as there is no record of ours: whoever
 // goes on with it knows from it which members are to stay and which to go, and
 // that a member in neither list is somebody else's doing.
@@ -30,6 +31,8 @@ type Joining struct {
 	// Promoted are the members of ours that were made voters, or are about to be:
 	// written before that. None of them is started without its log.
 	Promoted []cluster.MemberID `json:"promoted,omitempty"`
+	// Former are those that were promoted in adoptions which were given up since.
+	Former []cluster.MemberID `json:"former,omitempty"`
 }
 
 // Promoted is what host.Options.Promoted wants.
@@ -41,7 +44,7 @@ func (f *Folder) Promoted(ctx context.Context, m cluster.MemberID) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	return slices.Contains(j.Promoted, m), nil
+	return slices.Contains(j.Promoted, m) || slices.Contains(j.Former, m), nil
 }
 
 var errNobodyJoins = errors.New("the store does not say that anybody joins")
