@@ -12,11 +12,10 @@ import (
 )
 
 // Joining is written down before the first member of ours joins a cluster that
-// something else runs, and after that only the joiners are added to it, until it is
-// given up and begun anew. It takes the
-// place of the record's voter sets as long as there is no record of ours: whoever
-// goes on with it knows from it which members are to stay and which to go, and
-// that a member in neither list is somebody else's doing.
+// something else runs. After that only the joiners are added to it, until it is given
+// up and begun anew. It takes the place of the record's voter sets as long as there is
+// no record of ours: whoever goes on with it knows from it which members are to stay
+// and which to go, and that a member in neither list is somebody else's doing.
 type Joining struct {
 	Cluster cluster.ClusterID `json:"cluster"`
 	// Members is how many of ours there shall be before any other is removed.

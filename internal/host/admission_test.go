@@ -140,3 +140,27 @@ func (m *machine) readPromoted(_ context.Context, id cluster.MemberID) (bool, er
 	defer m.mu.Unlock()
 	return m.promoted(id)
 }
+
+// A host for which no member was added says that nothing of the cluster lies on it,
+// and is one like any other once the cluster's record is written without it.
+func TestInvitedAndNotAdded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		withAdmission(m)
+		m.admission.Member = 0
+		d := m.boot()
+		if st := d.look(1); st.Predecessor == nil || !st.Predecessor.Invited() || st.Free() {
+			t.Fatalf("it waits for %+v", st.Predecessor)
+		}
+		in := &cluster.Intent{Name: "test", Generation: 1, Nonce: "n1", Token: theirToken, State: cluster.IntentFounded, Cluster: 0xc}
+		if r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(2), Intent: in}); r.State == nil {
+			t.Fatalf("%+v", r)
+		}
+		later(6 * time.Second)
+		if st := d.look(3); st.Predecessor != nil || !st.Free() {
+			t.Errorf("it waits for %+v, local %+v", st.Predecessor, st.Local)
+		}
+		d.end()
+		m.conserved()
+	})
+}
