@@ -132,7 +132,7 @@ func (c *testCluster) killedAfter(d time.Duration, n int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), d)
 	defer cancel()
-	_ = exec.CommandContext(ctx, filepath.Join(programs, "etcdadm"), c.joinArgs(n, "--yes")...).Run() // it is killed
+	_ = exec.CommandContext(ctx, filepath.Join(programs, "etcdadm"), c.joinArgs(n, "--yes", "--keep")...).Run() // it is killed, and may be through before
 }
 
 // What cannot work is refused in words, before anything is changed.

@@ -20,8 +20,13 @@ const settled = 5 * time.Second
 func convergeVersion(v *view) *Decision {
 	run := v.roster.Running()
 	switch {
-	case v.spec == nil || run.High.IsZero(), run.Low == v.spec.EtcdVersion && run.High == v.spec.EtcdVersion:
+	case v.spec == nil || run.High.IsZero():
 		return nil
+	case run.Low == v.spec.EtcdVersion && run.High == v.spec.EtcdVersion:
+		if len(v.roster.Learners()) > 0 || v.intent == nil || v.intent.Quarantined {
+			return nil
+		}
+		return v.fallBack(run) // the last one may not start with it
 	case len(v.roster.Learners()) > 0:
 		return v.versionWaits("learner %s is to become a voter first", seatName(v.roster.Learners()[0]))
 	case v.intent.Quarantined:

@@ -13,8 +13,9 @@ const startGrace = 20 * time.Second
 
 // fallBack gives the only voter that is down the release that the others run,
 // when it does not start with the one that it was given: a new release that needs
-// another flag, or a data file that it cannot read. The host remembers that, and it
-// is not tried again by itself.
+// another flag, or a data file that it cannot read. Where all others run that one, it
+// gets back the one that it came from: without it the cluster has not agreed on a
+// higher line. The host remembers that, and it is not tried again by itself.
 func (v *view) fallBack(run cluster.Running) *Decision {
 	var broken, other cluster.Seat
 	for _, s := range v.roster.Voters() {
@@ -27,14 +28,30 @@ func (v *view) fallBack(run cluster.Running) *Decision {
 			other = s
 		}
 	}
-	to, was := other.Release(), broken.Release()
-	if other.ID == 0 || !v.startsNot(broken) || to == was || to.IsZero() || to.Base().Compare(run.Agreed) < 0 || !broken.Host.CanRun(to) {
+	if other.ID == 0 || !v.startsNot(broken) {
+		return nil
+	}
+	to, was, words := other.Release(), broken.Release(), "as the others"
+	if to == was && !run.Downgrade && !run.Agreed.IsZero() && run.Agreed.Compare(was.Base()) < 0 {
+		to, words = previous(broken.Host, was), "as before"
+	}
+	if to == was || to.IsZero() || to.Base().Compare(run.Agreed) < 0 || !broken.Host.CanRun(to) {
 		return nil
 	}
 	why := fmt.Sprintf("etcd %s does not start there", was)
 	op := v.restart(broken.Host, why)
 	op.Version, op.Changes, op.Failed = to, true, true
-	return v.restartSeat(broken, fmt.Sprintf("restart the member of %s with etcd %s, as the others: %s (%s)", seatName(broken), to, why, processWords(broken.Host.Process)), op, nil)
+	return v.restartSeat(broken, fmt.Sprintf("restart the member of %s with etcd %s, %s: %s (%s)", seatName(broken), to, words, why, processWords(broken.Host.Process)), op, nil)
+}
+
+// previous is the release that a host's member ran before this one, if members can be
+// rolled from the one to the other and it did not fail there; else none.
+func previous(h *cluster.HostReport, now cluster.Version) cluster.Version {
+	to := h.Local.Previous
+	if to.IsZero() || to == h.FailedRelease || !now.SameMinor(to) && !now.Neighbours(to) {
+		return cluster.Version{}
+	}
+	return to
 }
 
 // otherRelease gives a member of a cluster of one or two voters back the release
@@ -47,11 +64,8 @@ func (v *view) otherRelease() *Decision {
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		s := cluster.Seat{Member: cluster.Member{ID: h.Local.Member}, Host: h, HostID: h.Host}
-		to := h.Local.Previous
-		if to.IsZero() || to == h.FailedRelease {
-			continue
-		}
-		if h.Local.Generation != v.intent.Generation || !h.Local.Version.SameMinor(to) && !h.Local.Version.Neighbours(to) || h.Local.Version == to || !v.startsNot(s) || !h.CanRun(to) {
+		to := previous(h, h.Local.Version)
+		if to.IsZero() || h.Local.Generation != v.intent.Generation || h.Local.Version == to || !v.startsNot(s) || !h.CanRun(to) {
 			continue
 		}
 		op := v.restart(h, fmt.Sprintf("etcd %s does not start", h.Local.Version))
