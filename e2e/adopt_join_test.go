@@ -86,7 +86,7 @@ func TestAdoptByJoiningDisturbed(t *testing.T) {
 			c.start(n) // the marker keeps it from founding anything
 		}
 		for try := range 8 {
-			c.killedAfter(time.Duration(150+100*try)*time.Millisecond, n)
+			c.killedAfter(time.Duration(150+100*try)*time.Millisecond, n, "--keep")
 		}
 		if n == 4 {
 			c.start(n)
@@ -128,11 +128,11 @@ func TestAdoptByJoiningDisturbed(t *testing.T) {
 }
 
 // killedAfter runs the command on a host, and kills it after some time.
-func (c *testCluster) killedAfter(d time.Duration, n int) {
+func (c *testCluster) killedAfter(d time.Duration, n int, more ...string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), d)
 	defer cancel()
-	_ = exec.CommandContext(ctx, filepath.Join(programs, "etcdadm"), c.joinArgs(n, "--yes", "--keep")...).Run() // it is killed, and may be through before
+	_ = exec.CommandContext(ctx, filepath.Join(programs, "etcdadm"), c.joinArgs(n, append(more, "--yes")...)...).Run() // it is killed, and may be through before
 }
 
 // What cannot work is refused in words, before anything is changed.
