@@ -127,7 +127,11 @@ func TestOverload(t *testing.T) {
 		}
 	}
 	for range maxCalls {
-		<-g.entered
+		select {
+		case <-g.entered:
+		case <-ctx.Done():
+			t.Fatal("not every call is carried out")
+		}
 	}
 	c := pool(t, as(pki.RoleHost, "late"), nil).at(t, srv.endpoint, "h1")
 	_, err := c.Apply(ctx, cluster.ApplyRequest{})

@@ -25,7 +25,7 @@ const (
 	// bodyTimeout is for the message of a call that has begun. Ours comes with the call.
 	bodyTimeout = 10 * time.Second
 	maxBodies   = maxStreams * 64 // calls that wait for their message, of all callers
-	maxBodiesOf = 2 * maxStreams  // … of one certificate or, without TLS, one address
+	maxBodiesOf = 2 * maxStreams  // … of one certificate
 )
 
 // callers counts what each caller does. A caller is its identity and, where no
@@ -170,8 +170,9 @@ func (b *bodies) dropLocked(w *body) {
 	}
 }
 
-// shown is the certificate that the connection was made with or, without one, the
-// address. Whether it still says who this is, the call itself finds out.
+// shown is the certificate that the connection was made with. Whether it still says
+// who this is, the call itself finds out. Without TLS nobody is held apart from others
+// at the same address, and each connection stands for itself.
 func shown(ctx context.Context) string {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {
@@ -180,7 +181,7 @@ func shown(ctx context.Context) string {
 	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 {
 		return string(info.State.PeerCertificates[0].RawSubjectPublicKeyInfo)
 	}
-	return remoteHost(p.Addr.String())
+	return p.Addr.String()
 }
 
 // came is told that the message is there. What it returns frees the call's context at its end.
