@@ -34,15 +34,15 @@ func (q *queue) await(ctx context.Context, f *control.Folder, name string, out, 
 	defer cancel()
 	a := awaited{folder: f, name: name, bound: q.wait, out: out, say: say}
 	var end control.Ended
-	over := a.poll(ctx, func() (ok bool, err error) {
+	failed := a.poll(ctx, func() (ok bool, err error) {
 		end, ok, err = a.ended(ctx)
 		return ok, err
 	})
 	switch {
-	case over != nil && ctx.Err() == nil:
-		return over
-	case over != nil:
-		return a.failure(fmt.Errorf("command %s was not run within %s", name, q.wait), "etcdadm status says what it waits for; it stays in the queue")
+	case failed != nil && ctx.Err() == nil:
+		return failed
+	case failed != nil:
+		return a.failure(ctx, fmt.Errorf("command %s was not run within %s", name, q.wait), "etcdadm status says what it waits for; it stays in the queue")
 	case end.Result != "done":
 		fmt.Fprintf(out, "%s: %s\n", end.Result, end.Reason)
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("command %s was %s", name, end.Result)}
@@ -71,7 +71,7 @@ func (a *awaited) opened(ctx context.Context) error {
 	case err == nil && closed:
 		fmt.Fprintln(a.out, "opened: ordinary clients are let in")
 	case err != nil && ctx.Err() != nil:
-		return a.failure(fmt.Errorf("command %s was run, and ordinary clients are not let in after %s", a.name, a.bound),
+		return a.failure(ctx, fmt.Errorf("command %s was run, and ordinary clients are not let in after %s", a.name, a.bound),
 			"start more daemons, or ask for fewer members with etcd-manager-ctl configure-cluster; it opens by itself")
 	}
 	return err
@@ -153,9 +153,9 @@ func (a *awaited) tell(sentence string) {
 }
 
 // failure is the end of a wait whose time is up, with what was waited for last.
-func (a *awaited) failure(err error, advice string) error {
+func (a *awaited) failure(ctx context.Context, err error, advice string) error {
 	if a.said != "" {
 		err = fmt.Errorf("%w: %s", err, a.said)
 	}
-	return &Failure{Code: ExitWaiting, Err: err, Advice: advice}
+	return over(ctx, err, advice)
 }

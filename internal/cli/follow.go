@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -48,8 +49,17 @@ func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, l
 		}
 		select {
 		case <-ctx.Done():
-			return &Failure{Code: ExitWaiting, Err: fmt.Errorf("%s after %s: %s", what(), q.wait, why), Advice: "it goes on by itself; etcdadm status tells how far it is"}
+			return over(ctx, fmt.Errorf("%s after %s: %s", what(), q.wait, why), "it goes on by itself; etcdadm status tells how far it is")
 		case <-time.After(queueEvery):
 		}
 	}
+}
+
+// over is the end of a wait: its time is up, and what was waited for goes on, or
+// the one who waited has had enough.
+func over(ctx context.Context, err error, advice string) error {
+	if ended := ctx.Err(); errors.Is(ended, context.Canceled) {
+		return fmt.Errorf("stopped waiting: %w; %s", ended, advice)
+	}
+	return &Failure{Code: ExitWaiting, Err: err, Advice: advice}
 }
