@@ -1,8 +1,8 @@
 //go:build !race
 
-package sim_test
+package sim
 
-const raced = false
+const Raced = false
 
-// ordinary is how many seeds are run when nobody says.
-const ordinary = 100
+// Ordinary is how many seeds are run when nobody says.
+const Ordinary = 100

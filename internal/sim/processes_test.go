@@ -52,7 +52,7 @@ func inProcesses(t *testing.T, first uint64, count int, done func(sim.Report)) {
 	t.Helper()
 	seeds := make(chan uint64)
 	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), count) {
+	for range min(runtime.NumCPU(), count) {
 		workers.Go(func() {
 			if err := inProcess(t, seeds, done); err != nil {
 				t.Error(err)

@@ -1,9 +1,9 @@
 //go:build race
 
-package sim_test
+package sim
 
-const raced = true
+const Raced = true
 
-// ordinary is how many seeds are run when nobody says: fewer, since each takes the
+// Ordinary is how many seeds are run when nobody says: fewer, since each takes the
 // detector ten times as long.
-const ordinary = 12
+const Ordinary = 12

@@ -16,7 +16,7 @@ var replayed = flag.Int("replayed", 20, "how many seeds TestReplay runs twice")
 // the same trace each time. A seed that took two ways is run again: the machine
 // may have been too busy (see tries), but one of the two has to come back.
 func TestReplay(t *testing.T) {
-	if raced {
+	if sim.Raced {
 		t.Skip("under the race detector Go's scheduler draws whom it runs next")
 	}
 	var mu sync.Mutex

@@ -209,7 +209,10 @@ func TestLockIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	var unnamed error
-	for range 200 { // it stands still with the lock, or between two times that it has it
+	// It stands still with the lock, or between two times that it has it. On a busy
+	// machine it needs time of its own to get anywhere between two stops.
+	for deadline, between := time.Now().Add(30*time.Second), time.Duration(0); time.Now().Before(deadline); between = (between + 37*time.Microsecond) % (5 * time.Millisecond) {
+		time.Sleep(between)
 		if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
