@@ -46,6 +46,9 @@ type StoreView struct {
 	Intent *Intent `json:"intent,omitempty"`
 	// Marker: the created marker exists (with or without an intent in it).
 	Marker bool `json:"marker,omitempty"`
+	// Joining: it says that hosts of ours join a cluster that something else runs
+	// (`etcdadm adopt --join`). Looked for only where there is no intent of ours.
+	Joining bool `json:"joining,omitempty"`
 	// Conditional: the store can write on a condition (SAFETY.md, rule 19).
 	Conditional bool `json:"conditional"`
 	// Specified: there is a spec.

@@ -19,7 +19,7 @@ import (
 //	advance D                     time passes, looks are taken
 //	sleep D                       time passes unwatched, or the clock jumps
 //	leader H                      another host leads
-//	store silent|answers|lost|unconditional|predecessor|older|of-another-cluster
+//	store silent|answers|lost|unconditional|predecessor|joining|older|of-another-cluster
 //	down|up H…                    the machine is off, on
 //	gap [busy|refused] H…         the daemon does not answer, the member runs on
 //	damaged H…                    its promise is one that no leader may bring
@@ -185,6 +185,8 @@ func (w *world) setStore(t *testing.T, d *datadriven.TestData, what string) stri
 		w.store.unconditional = true
 	case "predecessor":
 		w.store.intent, w.store.marker = &cluster.Intent{State: cluster.IntentFounded, Timestamp: 1}, true
+	case "joining": // as `etcdadm adopt --join` leaves it before its first member
+		w.store.intent, w.store.marker, w.store.joining = &cluster.Intent{State: cluster.IntentFounded, Timestamp: 1}, true, true
 	case "older":
 		w.store.intent.Write--
 		w.store.intent.Voters = nil

@@ -43,6 +43,9 @@ func identity(v *view) *Decision {
 	}
 	if v.unfounded() && v.obs.Store.Read && v.obs.Store.Marker || v.intent.Adopted() {
 		if stays, why := v.staysAdopted(); stays {
+			if v.obs.Store.Joining && v.nextCommand() == nil {
+				return wait(false, "predecessor", "", "hosts of ours join a cluster that something else runs (etcdadm adopt --join), and no host in sight has a member of it yet; nothing is changed: run etcdadm adopt --join on the hosts that are to join, or begin again where it was given up")
+			}
 			command := v.restoreAdopted()
 			if command != "" {
 				why = "; once its daemons are stopped on every host, a cluster can be made from one of its backups"

@@ -37,6 +37,7 @@ type world struct {
 type worldStore struct {
 	silent        bool
 	unconditional bool
+	joining       bool
 	marker        bool
 	intent        *cluster.Intent
 }
@@ -263,7 +264,7 @@ func (w *world) observe() *cluster.Observation {
 	if w.store.silent {
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "connection refused"})
 	} else {
-		o.Store.Intent, o.Store.Marker = w.store.intent, w.store.marker
+		o.Store.Intent, o.Store.Marker, o.Store.Joining = w.store.intent, w.store.marker, w.store.joining
 	}
 	if w.specGap != "" {
 		o.Spec = nil

@@ -104,8 +104,12 @@ func (s *Scene) unfitCluster() *Step {
 		}
 		version = st.Version
 	}
-	if version.IsZero() {
+	switch {
+	case !version.IsZero():
+	case slices.ContainsFunc(s.Members, func(m Seen) bool { return m.Status != nil }):
 		return step(StepRefuse, Seen{}, "no member answers at its client URLs")
+	default:
+		return step(StepWait, Seen{}, "no member answers at its client URLs (%s)", s.Members[0].Why)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -17,7 +18,7 @@ import (
 // missing. It changes nothing.
 func (j *Join) Plan(ctx context.Context) (*Plan, error) {
 	p := &Plan{}
-	s, err := j.Look(ctx)
+	s, err := j.firstLook(ctx)
 	switch {
 	case err != nil && !errors.Is(err, errList):
 		return nil, err
@@ -97,8 +98,42 @@ func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error)
 	return false, nil
 }
 
-// fits is about this host: release, addresses, certificates, data.
+// settles is how long the plan waits for what passes by itself while members come and
+// go: a list during an election, a peer port of a host that is busy.
+const settles = 8 * time.Second
+
+// firstLook is Look, for a while where members are listed to go or to come: a moment
+// without a leader is no reason to send a person away.
+func (j *Join) firstLook(ctx context.Context) (*Scene, error) {
+	began := time.Now()
+	for {
+		s, err := j.Look(ctx)
+		if !errors.Is(err, errList) || time.Since(began) > settles || !j.underWay(ctx) {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// underWay: an adoption was begun with this store, whether or not it has ended.
+func (j *Join) underWay(ctx context.Context) bool {
+	if j.Folder == nil {
+		return false
+	}
+	now, _, err := j.Folder.ReadJoining(ctx)
+	return err == nil && now != nil && now.Backup != ""
+}
+
+// fits is about this host: release, addresses, certificates, data. One whose member
+// votes has shown all of that, and another run may be removing who is asked.
 func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
+	if own, listed := s.own(); listed && !own.Learner && s.isOurs(own) {
+		return
+	}
 	v := s.Version()
 	if _, has := j.release(s); !has && !v.IsZero() {
 		p.missing("this host has no etcd %s, which the members run: install it (etcdadm download %s), or name its directory with --release-dir", v, v)
@@ -126,13 +161,31 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 				return
 			}
 		}
-		if err := j.Members.Reach(ctx, m.Member); err != nil && !m.down() {
+		if err := j.reach(ctx, m); err != nil {
 			p.missing("member %s is not reached at its peer URLs as this host's member would: %v", m.label(), err)
 		}
 	}
 }
 
-func (m Seen) down() bool { return m.Status == nil }
+// reach is nil, too, where the member has gone since the look, by itself or by another
+// run: the next look tells what that means.
+func (j *Join) reach(ctx context.Context, m Seen) error {
+	if m.Status == nil {
+		return nil
+	}
+	began := time.Now()
+	err := j.Members.Reach(ctx, m.Member)
+	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && time.Since(began) < settles {
+		err = j.Members.Reach(ctx, m.Member)
+	}
+	if err == nil {
+		return nil
+	}
+	if st, gone := j.Members.Status(ctx, m.Member); gone != nil || !st.Healthy {
+		return nil //nolint:nilerr // it is waited for, or gone
+	}
+	return err
+}
 
 func secure(u string) bool { return strings.HasPrefix(u, "https:") }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,12 +70,17 @@ func TestNext(t *testing.T) {
 			s.Joining.Ours, s.Peer, s.Admission = [][]string{{"http://o1"}, {"http://o2"}}, []string{"http://o2"}, nil
 			learner(s)
 		}, StepWait, "is joining"},
-		"no space":        {func(s *Scene) { s.Members[0].Status.Alarms = []string{"NOSPACE 1"} }, StepRefuse, "NOSPACE"},
-		"two releases":    {func(s *Scene) { s.Members[0].Status.Version = cluster.MustVersion("3.5.35") }, StepRefuse, "one minor release"},
-		"an old release":  {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Version = cluster.MustVersion("3.3.27") }) }, StepRefuse, "learners"},
-		"a downgrade":     {func(s *Scene) { s.Members[0].Status.Downgrading = cluster.MustVersion("3.5.0") }, StepRefuse, "downgrade"},
-		"authentication":  {func(s *Scene) { s.Members[0].Status.Auth = true }, StepRefuse, "--user"},
-		"nobody answers":  {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Member = 99 }) }, StepRefuse, "no member answers"},
+		"no space":       {func(s *Scene) { s.Members[0].Status.Alarms = []string{"NOSPACE 1"} }, StepRefuse, "NOSPACE"},
+		"two releases":   {func(s *Scene) { s.Members[0].Status.Version = cluster.MustVersion("3.5.35") }, StepRefuse, "one minor release"},
+		"an old release": {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Version = cluster.MustVersion("3.3.27") }) }, StepRefuse, "learners"},
+		"a downgrade":    {func(s *Scene) { s.Members[0].Status.Downgrading = cluster.MustVersion("3.5.0") }, StepRefuse, "downgrade"},
+		"authentication": {func(s *Scene) { s.Members[0].Status.Auth = true }, StepRefuse, "--user"},
+		"nobody answers": {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Member = 99 }) }, StepRefuse, "no member answers"},
+		"nobody answers now": {func(s *Scene) {
+			for i := range s.Members {
+				s.Members[i].Status = nil
+			}
+		}, StepWait, "no member answers"},
 		"begin":           {func(s *Scene) { s.begin() }, StepBackup, ""},
 		"begin unhealthy": {func(s *Scene) { s.begin(); s.Members[1].Status.Healthy = false }, StepWait, "m2"},
 		"begin, learner":  {func(s *Scene) { s.begin(); s.Members[1].Learner = true }, StepRefuse, "learner"},
@@ -196,6 +202,83 @@ func TestPromoteLooksAgain(t *testing.T) {
 	if _, err := j.take(t.Context(), s, next); err == nil || !strings.Contains(err.Error(), "ask the learner again") || !w.members[1].Learner {
 		t.Errorf("%v, %+v", err, w.members[1])
 	}
+}
+
+// Another run removes a member while this one is planned: who votes asks no peer port
+// any more, and who does not yet takes no member that has gone for one that refuses.
+func TestPlanBesideAnotherRun(t *testing.T) {
+	for name, voting := range map[string]bool{"votes": true, "joins": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 3)
+			j := w.host(1)
+			written := &control.Joining{Cluster: 9, Members: 3, Foreign: slices.Clone(w.members), Backup: "b", Ours: [][]string{j.URLs.Peer}}
+			if err := j.Folder.PutJoining(t.Context(), "", written); err != nil {
+				t.Fatal(err)
+			}
+			if voting {
+				w.members = append(w.members, cluster.Member{ID: 4, Name: "o1", PeerURLs: j.URLs.Peer, ClientURLs: []string{"http://c"}})
+				w.ours[4] = true
+				if err := j.writeAdmission(&host.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			away := &leaving{world: w}
+			j.Members = away
+			p, err := j.Plan(t.Context())
+			if err != nil || len(p.Missing) > 0 {
+				t.Errorf("missing %v, %v", p.Missing, err)
+			}
+			if voting == (away.asked > 0) {
+				t.Errorf("%d peer ports were asked", away.asked)
+			}
+		})
+	}
+}
+
+// leaving is a cluster whose members are gone by the time their peer port is asked.
+type leaving struct {
+	*world
+	asked int
+}
+
+func (l *leaving) Reach(_ context.Context, m cluster.Member) error {
+	l.asked++
+	l.down[m.ID] = true
+	return errors.New("connection refused")
+}
+
+// While an adoption is under way a moment without a leader is waited for; before it
+// a person is told at once.
+func TestPlanWithoutALeader(t *testing.T) {
+	for name, begun := range map[string]bool{"begun": true, "not begun": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 3)
+			j := w.host(1)
+			if begun {
+				if err := j.Folder.PutJoining(t.Context(), "", &control.Joining{Cluster: 9, Members: 3, Foreign: slices.Clone(w.members), Backup: "b"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j.Members = &leaderless{world: w, looks: 2}
+			p, err := j.Plan(t.Context())
+			if err != nil || begun != (len(p.Missing) == 0) {
+				t.Errorf("missing %v, %v", p.Missing, err)
+			}
+		})
+	}
+}
+
+// leaderless has no list for some looks.
+type leaderless struct {
+	*world
+	looks int
+}
+
+func (l *leaderless) List(ctx context.Context) (cluster.MemberView, error) {
+	if l.looks--; l.looks >= 0 {
+		return cluster.MemberView{}, errors.New("no raft leader")
+	}
+	return l.world.List(ctx)
 }
 
 // What is written down anew is compared with what was seen, and nothing is added to a

@@ -40,7 +40,7 @@ type look struct {
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Marker == o.view.Marker &&
+	return specs && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -205,6 +205,9 @@ func (l *look) readIntent(ctx context.Context, f *control.Folder, last look) {
 			l.view.Read = false
 			l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "the store was not tried out yet"})
 		}
+		if marker && in.Adopted() {
+			l.readJoining(ctx, f, last)
+		}
 		return
 	}
 	l.failed = !errors.Is(err, control.ErrMalformed)
@@ -212,6 +215,16 @@ func (l *look) readIntent(ctx context.Context, f *control.Folder, last look) {
 	l.view.Read = false
 	l.view.Marker = l.view.Marker || marker
 	l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: explain(err)})
+}
+
+// readJoining changes what people are told, and nothing else: where it cannot be read,
+// it is what it was.
+func (l *look) readJoining(ctx context.Context, f *control.Folder, last look) {
+	j, _, err := f.ReadJoining(ctx)
+	l.view.Joining = j != nil
+	if err != nil {
+		l.view.Joining = last.view.Joining
+	}
 }
 
 func (l *look) readSpec(ctx context.Context, m *Manager, last look) {
