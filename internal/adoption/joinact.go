@@ -61,9 +61,17 @@ func (j *Join) backUp(ctx context.Context, s *Scene) error {
 	})
 }
 
+const (
+	// changeTries is more than the hosts of a cluster, each of which may come
+	// first once; a store that always says that another came first ends it.
+	changeTries = 20
+	// changePause is about what a write to a store takes.
+	changePause = 50 * time.Millisecond
+)
+
 // change changes what is written in the store; nil: it needs no change.
 func (j *Join) change(ctx context.Context, how func(*control.Joining) (*control.Joining, error)) error {
-	for {
+	for try := 1; ; try++ {
 		now, tag, err := j.Folder.ReadJoining(ctx)
 		if err != nil {
 			return err
@@ -72,11 +80,17 @@ func (j *Join) change(ctx context.Context, how func(*control.Joining) (*control.
 		if now == nil || err != nil {
 			return err
 		}
-		if err := j.Folder.PutJoining(ctx, tag, now); !errors.Is(err, control.ErrConflict) {
+		err = j.Folder.PutJoining(ctx, tag, now)
+		if !errors.Is(err, control.ErrConflict) {
 			return err
 		}
-		if err := ctx.Err(); err != nil {
-			return err
+		if try == changeTries {
+			return fmt.Errorf("write down in the store how far the joining is, tried %d times: %w", try, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(changePause):
 		}
 	}
 }

@@ -60,6 +60,9 @@ SHA256SUMS from a directory instead, without any network.`,
 				return err
 			}
 			d.Client = release.NewClient(connect)
+			d.Waits = func(v string) {
+				fmt.Fprintf(c.ErrOrStderr(), "another process downloads etcd %s into %s: waiting for it, %s in all at most\n", v, d.Cache, timeout)
+			}
 			ctx, cancel := context.WithTimeout(c.Context(), timeout)
 			defer cancel()
 			var done []release.Fetched

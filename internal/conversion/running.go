@@ -38,6 +38,9 @@ const nobody = "http://127.0.0.1:1"
 // healthyWithin bounds the time that an etcd takes to read its database and log.
 const healthyWithin = 10 * time.Minute
 
+// answerWithin bounds one answer of an etcd that may be starting; it is asked again.
+const answerWithin = 5 * time.Second
+
 // startV3 runs an etcd of version 3 that takes a key and value of this size.
 func startV3(ctx context.Context, site *snapshot.Site, r release.Release, data string, largest int64) (*running, error) {
 	v, err := cluster.ParseVersion(r.Version)
@@ -124,7 +127,7 @@ func (r *running) answers(ctx context.Context, what, path string, well func(stat
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return r.endpoint.Dial(ctx) }
 	}
 	err := r.etcd.Until(ctx, what, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.endpoint.URLs[0]+path, nil)
 		if err != nil {

@@ -23,6 +23,9 @@ import (
 // one is due, at two thirds of its life.
 const renewEvery = 10 * time.Minute
 
+// renewLeast is the same for lifetimes of tests.
+const renewLeast = time.Second
+
 // certs issues the leaves of this host and keeps them fresh. Without TLS on
 // either side it has nothing to do there, and says so by nil configurations.
 type certs struct {
@@ -225,7 +228,7 @@ func inTheNameOf(dir string, names pki.Names, a *pki.Authority) *tls.Config {
 
 // run looks after the certificates until ctx ends.
 func (k *certs) run(ctx context.Context) error {
-	t := time.NewTicker(max(min(renewEvery, k.life.Duration/12), time.Second))
+	t := time.NewTicker(max(min(renewEvery, k.life.Duration/12), renewLeast))
 	defer t.Stop()
 	for {
 		select {

@@ -117,7 +117,7 @@ func (p *coprocess) open(ctx context.Context) error {
 	if err != nil {
 		return &Error{Problem: "read the certificates for etcd", Err: err, Advice: "--client-ca-file, --client-cert-file and --client-key-file name them"}
 	}
-	openCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	openCtx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	var store blob.Store
 	if store, err = open.Open(openCtx, p.o.BackupStore, open.Options{Create: true}); err != nil {

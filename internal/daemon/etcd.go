@@ -72,7 +72,7 @@ func (d *daemon) findReleases(ctx context.Context) error {
 }
 
 func (i *inventory) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, releasesTimeout)
 	defer cancel()
 	list, _, err := i.finder.List(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (i *inventory) versions() []cluster.Version {
 
 // spec turns a launch into a program with arguments.
 func (d *daemon) spec(l host.Launch) (runtime.Spec, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), releasesTimeout)
 	defer cancel()
 	r, err := d.releases.finder.Find(ctx, l.Version.String())
 	if err != nil {

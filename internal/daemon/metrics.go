@@ -260,9 +260,9 @@ func (w *watch) serve(ctx context.Context, address string, port int, ready func(
 	if err != nil {
 		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
 	}
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: metricsHeader, ReadTimeout: metricsRead, WriteTimeout: metricsWrite, MaxHeaderBytes: 16 << 10}
 	stopped := context.AfterFunc(ctx, func() {
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), metricsEnd)
 		defer cancel()
 		if err := s.Shutdown(stopCtx); err != nil {
 			s.Close()

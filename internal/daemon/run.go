@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -73,7 +73,7 @@ func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) err
 	}
 }
 
-func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger) error {
+func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger) (err error) {
 	d := &daemon{cfg: cfg, program: program, log: log}
 	seedDir, err := d.cfg.applyVolume()
 	if err != nil {
@@ -89,7 +89,11 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Unlock() }() // it ends with the program anyway
+	defer func() {
+		if !errors.Is(err, errLeft) { // what was left behind may still write
+			_ = lock.Unlock()
+		}
+	}()
 	served := false
 	defer func() {
 		if !served {
@@ -137,7 +141,7 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 		return nil, err
 	}
 	if d.cfg.HostID == "" {
-		lookCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		lookCtx, cancel := context.WithTimeout(ctx, namesTimeout)
 		defer cancel()
 		if d.cfg.HostID, err = static.Self(lookCtx, d.cfg.Address); err != nil {
 			return nil, err
@@ -165,18 +169,21 @@ func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 const portLook = 500 * time.Millisecond
 
 // listenInTurn is listen; where etcd-manager runs on the very data directory, as
-// before its member is taken over, it waits until that has ended.
+// before its member is taken over, it waits until that has ended, as long as a
+// person takes for that, and says so every minute.
 func (d *daemon) listenInTurn(ctx context.Context) (net.Listener, error) {
 	t := time.NewTicker(portLook)
 	defer t.Stop()
-	for said := false; ; said = true {
+	began, said := time.Now(), time.Time{}
+	for {
 		l, err := d.listen(ctx)
 		if err == nil || !host.HoldsPredecessor(d.cfg.DataDir) {
 			return l, err
 		}
-		if !said {
-			d.log.Warn("etcd-manager, or another program that has this daemon's port, still runs on this host: waiting for its end, to take its member over",
-				"port", d.cfg.GRPCPort, "data", d.cfg.DataDir, "hint", "stop etcd-manager on this host")
+		if now := time.Now(); now.Sub(said) >= portSays {
+			said = now
+			d.log.Warn("etcd-manager, or another program that has this daemon's port, still runs on this host: waiting for its end, however long, to take its member over",
+				"port", d.cfg.GRPCPort, "data", d.cfg.DataDir, "since", began.UTC().Format(time.RFC3339), "hint", "stop etcd-manager on this host")
 		}
 		select {
 		case <-ctx.Done():
@@ -293,7 +300,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 // serve runs the parts, and takes them down in the reverse order: first
 // nothing new is decided, then nothing is answered, then etcd is stopped.
 func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener) error {
-	var g group
+	g := group{log: d.log}
 	g.start(ctx, "process", d.process.Run)
 	g.start(ctx, "certificates", d.certs.run)
 	g.start(ctx, "peers", func(ctx context.Context) error { return server.Serve(ctx, l) })
@@ -322,57 +329,14 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	}
 	g.stop("host", "peers", "certificates", "process")
 	d.pool.Close()
+	if len(g.left) > 0 {
+		if failure != nil {
+			d.log.Error("what ended this daemon", "error", failure)
+		}
+		return fmt.Errorf("%w: %s", errLeft, strings.Join(g.left, ", "))
+	}
 	d.log.Info("daemon has ended")
 	return failure
-}
-
-// group runs parts that are stopped one by one.
-type group struct {
-	mu    sync.Mutex // guards parts
-	parts map[string]*part
-	fail  chan error
-}
-
-type part struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
-func (g *group) failed() <-chan error { return g.fail }
-
-// start runs a part under a context of its own, which the end of ctx does not
-// end: the order of stopping is serve's.
-func (g *group) start(ctx context.Context, name string, run func(context.Context) error) {
-	if g.fail == nil {
-		g.fail, g.parts = make(chan error, 16), map[string]*part{}
-	}
-	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	p := &part{cancel: cancel, done: make(chan struct{})}
-	g.mu.Lock()
-	g.parts[name] = p
-	g.mu.Unlock()
-	go func() {
-		defer close(p.done)
-		if err := run(inner); err != nil && inner.Err() == nil {
-			select {
-			case g.fail <- fmt.Errorf("%s: %w", name, err):
-			default:
-			}
-		}
-	}()
-}
-
-// stop ends parts, one after the other, and waits for each.
-func (g *group) stop(names ...string) {
-	for _, name := range names {
-		g.mu.Lock()
-		p := g.parts[name]
-		g.mu.Unlock()
-		if p != nil {
-			p.cancel()
-			<-p.done
-		}
-	}
 }
 
 func isInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

@@ -99,12 +99,12 @@ func (d *daemon) announce(ctx context.Context) error {
 			places = append(places, discovery.Directory{Path: u.Path})
 		}
 	}
-	t := time.NewTicker(max(d.cfg.DiscoveryPollInterval, time.Second))
+	t := time.NewTicker(max(d.cfg.DiscoveryPollInterval, announceLeast))
 	defer t.Stop()
 	said, replaced := false, false
 	for {
 		for _, p := range places {
-			callCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			callCtx, cancel := context.WithTimeout(ctx, announceTimeout)
 			err := p.Announce(callCtx, self)
 			cancel()
 			if err == nil && !replaced {
@@ -113,6 +113,9 @@ func (d *daemon) announce(ctx context.Context) error {
 			if err != nil && !said && ctx.Err() == nil {
 				d.log.Warn("could not tell other daemons where this one is; they find it by other ways if there are any", "error", err)
 				said = true
+			} else if err == nil && said {
+				d.log.Info("other daemons can be told again where this one is")
+				said = false
 			}
 		}
 		select {
@@ -132,15 +135,17 @@ func (d *daemon) keepHostsFile(ctx context.Context) error {
 	}
 	file := hostsfile.File{Path: d.cfg.HostsFile, Cluster: d.cfg.ClusterName}
 	var before string
-	t := time.NewTicker(time.Second)
+	t := time.NewTicker(hostsFileEvery)
 	defer t.Stop()
 	for {
-		setCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		setCtx, cancel := context.WithTimeout(ctx, hostsFileTimeout)
 		_, err := file.Set(setCtx, d.hostEntries())
 		cancel()
 		if err != nil && err.Error() != before && ctx.Err() == nil {
 			d.log.Warn("could not keep the hosts file", "file", file.Path, "error", err)
 			before = err.Error()
+		} else if err == nil {
+			before = ""
 		}
 		select {
 		case <-ctx.Done():

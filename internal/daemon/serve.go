@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
@@ -85,7 +84,7 @@ func (d *daemon) report() console.Report {
 
 // ready: the daemon is ready when the own member serves, or carries none.
 func (d *daemon) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	reply := d.host.Observe(ctx, cluster.ObserveRequest{})
 	switch {

@@ -2,17 +2,15 @@ package daemon
 
 import (
 	"context"
-	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/runtime"
 )
 
 // handOver moves raft's leadership away from the own member before it is
 // stopped, so that the cluster needs no election. It is a courtesy: bounded,
 // and the stop goes on whatever comes of it.
 func (d *daemon) handOver(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
 	state := d.host.Observe(ctx, cluster.ObserveRequest{}).State
 	if state == nil || state.Status == nil || state.View == nil || state.Status.Leader != state.Status.Member {
@@ -34,7 +32,7 @@ func (d *daemon) handOver(ctx context.Context) {
 }
 
 func (d *daemon) stopEtcd(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, runtime.DefaultGrace+5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	if err := d.process.Stop(ctx); err != nil {
 		d.log.Warn("could not stop etcd", "error", err)

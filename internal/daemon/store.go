@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"regexp"
 	"sync"
-	"time"
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
@@ -21,7 +20,7 @@ import (
 // not mounted or a network that is away: nothing is made in its place, and it
 // is no reason to keep the own member down.
 func (d *daemon) openStore(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	store, err := open.Open(ctx, d.cfg.BackupStore, open.Options{Create: !d.experienced})
 	switch {

@@ -24,7 +24,7 @@ func (d *daemon) forget(ctx context.Context, id cluster.HostID) console.Forgot {
 		return out
 	}
 	d.log.Info("a person had a host forgotten", "host", id)
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, retractTimeout)
 	defer cancel()
 	if err := discovery.NewStore(d.store, d.cfg.GRPCPort).Retract(ctx, string(id)); err != nil {
 		d.log.Warn("the announcement of a forgotten host stays in the store, and ages there", "host", id, "error", err)
@@ -36,7 +36,7 @@ func (d *daemon) forget(ctx context.Context, id cluster.HostID) console.Forgot {
 // that this daemon listens on: that one is gone, as after a wipe. It reports
 // whether the announcements were looked through.
 func (d *daemon) retractFormer(ctx context.Context, self discovery.Seed) bool {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, formerTimeout)
 	defer cancel()
 	store := discovery.NewStore(d.store, d.cfg.GRPCPort)
 	seeds, err := store.Seeds(ctx)
@@ -76,7 +76,7 @@ func (d *daemon) resetFence(ctx context.Context, q console.Question) console.Fen
 	if !q.Do {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
 	defer cancel()
 	if _, err := d.host.ResetFence(ctx, out.To); err != nil {
 		out.Refuse = err.Error()

@@ -165,6 +165,9 @@ func parseEndpoints(endpoints []string) (addresses []resolver.Address, secure bo
 	return addresses, secure, nil
 }
 
+// readyPause is the time between two questions to a member that answers with an error.
+const readyPause = 20 * time.Millisecond
+
 // WaitReady returns once the member answers, or with ErrUnreachable when ctx
 // ends before. It is woken by the connection and polls nothing. A member that
 // was restarted answers only once it has seen a quorum; it may be alive and
@@ -180,6 +183,10 @@ func (c *Client) WaitReady(ctx context.Context) error {
 			return nil
 		} else if ctx.Err() != nil {
 			return fmt.Errorf("wait for member: %w", err)
+		}
+		select { // a refusal comes at once, and would come as often as it is asked for
+		case <-ctx.Done():
+		case <-time.After(readyPause):
 		}
 	}
 }

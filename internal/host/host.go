@@ -142,12 +142,16 @@ func Mint() string {
 }
 
 const (
+	// beatEvery: a disk that was rolled back by less is not told from one that was not.
 	beatEvery = 10 * time.Second
-	logEvery  = 250 * time.Millisecond
+	// logEvery: the log of a founder that starts is no one else's.
+	logEvery = 250 * time.Millisecond
 	// joinerLogEvery is shorter, because a joiner's log may turn out to be
 	// another member's, and until that is seen, it takes part in raft.
 	joinerLogEvery = 20 * time.Millisecond
-	askTimeout     = 2 * time.Second
+	// askTimeout bounds the wait for what peers remember; they ping every 100 ms
+	// after a start, and it costs a lone host that much at each boot.
+	askTimeout = 2 * time.Second
 	// adoptTimeout bounds the look for a process left by an earlier daemon.
 	adoptTimeout = 20 * time.Second
 )

@@ -343,6 +343,8 @@ func (m *Manager) findSeeds(ctx context.Context) {
 	m.seedsFound(seeds)
 }
 
+// discoveryTimeout bounds one look for seeds, all sources together, and the
+// announcement before it.
 const discoveryTimeout = 10 * time.Second
 
 func (m *Manager) seedsFound(seeds []discovery.Seed) {

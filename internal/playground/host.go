@@ -122,8 +122,9 @@ type keeper struct {
 }
 
 const (
-	restartAfter = time.Second
-	stopWithin   = 25 * time.Second
+	restartAfter = time.Second      // as an init system does
+	stopWithin   = 25 * time.Second // a daemon ends etcd first
+	killWithin   = 5 * time.Second  // of SIGKILL; a process that waits for a disk takes longer
 )
 
 func newKeeper(say func(event, text string)) *keeper {
@@ -213,7 +214,11 @@ func (k *keeper) stopAll() {
 	case <-time.After(stopWithin):
 		k.tell("daemon", "some daemons did not end in time and are killed")
 		k.signal(syscall.SIGKILL)
-		<-done
+		select {
+		case <-done:
+		case <-time.After(killWithin):
+			k.tell("daemon", "some daemons do not end although they are killed: their disk does not answer; they end when it does")
+		}
 	}
 }
 

@@ -240,7 +240,7 @@ func (p *playground) play(ctx context.Context) error {
 			p.live.Close()
 		}
 	}()
-	t := time.NewTicker(100 * time.Millisecond)
+	t := time.NewTicker(lookEvery)
 	defer t.Stop()
 	for {
 		select {
@@ -257,6 +257,11 @@ func (p *playground) play(ctx context.Context) error {
 	}
 }
 
+const (
+	lookEvery = 100 * time.Millisecond // what is shown is that fresh
+	askWithin = 2 * time.Second        // of a report; without it the last one is not shown any more
+)
+
 // ask gets the newest report; a playground that was hurt may have none.
 func (p *playground) ask(ctx context.Context) {
 	if p.live == nil {
@@ -266,7 +271,7 @@ func (p *playground) ask(ctx context.Context) {
 		}
 		p.live = c
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	if r, err := p.live.Status(ctx); err == nil {
 		p.scene.Report = &r

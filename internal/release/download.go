@@ -43,6 +43,9 @@ type Downloader struct {
 	// Progress is told how far the archive is; nil: nobody is. It is called
 	// often, from the goroutine of Get.
 	Progress func(Progress)
+	// Waits is told once that another process downloads this version, whose end
+	// is waited for until the context ends; nil: nobody is.
+	Waits func(version string)
 }
 
 // Progress of one download. Total is -1 when the server does not tell.
@@ -104,7 +107,11 @@ func (d *Downloader) get(ctx context.Context, version string) (Fetched, error) {
 	if err := os.MkdirAll(d.Cache, 0o755); err != nil {
 		return f, err
 	}
-	unlock, err := lockFile(ctx, d.beside(version, ".lock"))
+	unlock, err := lockFile(ctx, d.beside(version, ".lock"), func() {
+		if d.Waits != nil {
+			d.Waits(version)
+		}
+	})
 	if err != nil {
 		return f, fmt.Errorf("wait for another download: %w", err)
 	}

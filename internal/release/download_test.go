@@ -410,7 +410,7 @@ func TestOneDownloadAtATime(t *testing.T) {
 	}
 	installed(t, d)
 
-	other, err := lockFile(t.Context(), d.beside(wanted, ".lock"))
+	other, err := lockFile(t.Context(), d.beside(wanted, ".lock"), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,14 +88,18 @@ func whole(dir string) error {
 	return nil
 }
 
+// lockPoll is how often a lock that another download holds is asked for again.
+const lockPoll = 100 * time.Millisecond
+
 // lockFile takes a lock that other processes see. The kernel ends it with this
-// process. There is no event to wait for, so it is asked for again.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+// process. There is no event to wait for, so it is asked for again; held is
+// called once when somebody else has it.
+func lockFile(ctx context.Context, path string, held func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for {
+	for told := false; ; told = true {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
@@ -104,11 +108,14 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 			f.Close()
 			return nil, err
 		}
+		if !told {
+			held()
+		}
 		select {
 		case <-ctx.Done():
 			f.Close()
 			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(lockPoll):
 		}
 	}
 }

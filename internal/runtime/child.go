@@ -77,6 +77,7 @@ func NewChild(opts Options) *Child {
 // the Child is closed.
 func (c *Child) Run(ctx context.Context) error {
 	defer c.Close()
+	// A log grows by a few megabytes between two looks at its size.
 	const rotateEvery = 15 * time.Second
 	rotate := time.NewTicker(rotateEvery)
 	defer rotate.Stop()

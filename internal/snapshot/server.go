@@ -46,6 +46,7 @@ const (
 	askEvery  = 20 * time.Millisecond
 	askWithin = 30 * time.Second // one answer; a hash reads the whole database
 	stopGrace = 60 * time.Second // until SIGKILL: it writes what it has
+	killGrace = 30 * time.Second // from SIGKILL: a process that waits for a disk does not end before
 )
 
 // startServer starts an etcd on a data directory within the site. It dies with
@@ -202,7 +203,7 @@ func (s *server) hashKV(ctx context.Context, revision int64) (Hash, error) {
 }
 
 // stop ends it gracefully, so that its database is whole, and by force when it
-// does not end in time or ctx is over. It returns after the process is gone.
+// does not end in time or ctx is over. It returns after the process is gone, as far as kill does.
 func (s *server) stop(ctx context.Context) error {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM) // an ended process is what we want
 	grace := time.NewTimer(stopGrace)
@@ -217,8 +218,14 @@ func (s *server) stop(ctx context.Context) error {
 	return errors.New("the throw-away etcd had to be killed")
 }
 
-// kill ends it if it has not ended, and returns after it is gone.
+// kill ends it if it has not ended, and returns after it is gone, or after
+// killGrace where its disk does not answer: its site stays locked by it then.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill() // does nothing to a process that was waited for
-	<-s.ended
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case <-s.ended:
+	case <-grace.C:
+	}
 }

@@ -26,6 +26,10 @@ const (
 // has no way to wait that can be called off.
 const lockPoll = 25 * time.Millisecond
 
+// sitePatience bounds the wait for a site that another process builds in: the
+// tool of a daemon that was killed goes on with a large restore for minutes.
+const sitePatience = 10 * time.Minute
+
 // ErrNoSpace says that the disk has no room for what is to be built.
 var ErrNoSpace = errors.New("not enough space on the disk")
 
@@ -37,8 +41,10 @@ type site struct {
 
 // openSite takes dir, which is made or, if it carries our mark, emptied. One
 // without the mark is renamed to a free name first. It waits for the lock until
-// ctx ends.
+// ctx ends, at most sitePatience.
 func openSite(ctx context.Context, dir string) (*site, error) {
+	patient, cancel := context.WithTimeout(ctx, sitePatience)
+	defer cancel()
 	for {
 		s, err := tryOpenSite(dir)
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, errReplaced) {
@@ -48,7 +54,10 @@ func openSite(ctx context.Context, dir string) (*site, error) {
 			return s, nil
 		}
 		select {
-		case <-ctx.Done():
+		case <-patient.Done():
+			if ctx.Err() == nil {
+				return nil, fmt.Errorf("open building site %s, which another process has held for %s: let it go on or end it, and try again: %w", dir, sitePatience, patient.Err())
+			}
 			return nil, fmt.Errorf("open building site %s, which another process holds: %w", dir, ctx.Err())
 		case <-time.After(lockPoll):
 		}

@@ -1,0 +1,64 @@
+package daemon
+
+import (
+	"time"
+
+	"etcdadm.io/internal/runtime"
+)
+
+// What a daemon waits for beside its host, its manager and the daemons' port,
+// and how long at most. docs/waits.md lists these and all others.
+const (
+	// openTimeout bounds the first look at the backup store. A host that has a
+	// member starts it without the store afterwards.
+	openTimeout = 10 * time.Second
+	// releasesTimeout bounds a look through the directories of releases: each
+	// etcd in them that is new is asked for its version.
+	releasesTimeout = 10 * time.Second
+	// namesTimeout bounds the look-up of the nodes' names in a static config,
+	// once, before anything else is begun.
+	namesTimeout = 5 * time.Second
+	// announceTimeout bounds one announcement of this host, at one place.
+	announceTimeout = 10 * time.Second
+	// announceLeast is the shortest time between two announcements, whatever the
+	// configuration says: each is a write to the store.
+	announceLeast = time.Second
+	// hostsFileTimeout bounds one edit of the hosts file, which other daemons of
+	// the machine lock as well.
+	hostsFileTimeout = 10 * time.Second
+	// hostsFileEvery is how soon a host that was heard of has its name.
+	hostsFileEvery = time.Second
+	// retractTimeout bounds what a person waits for an announcement to be gone
+	// that only ages otherwise.
+	retractTimeout = 5 * time.Second
+	// formerTimeout bounds a look through all announcements.
+	formerTimeout = 10 * time.Second
+	// fenceTimeout bounds the write of a promise that a person has reset.
+	fenceTimeout = 5 * time.Second
+	// readyTimeout is well below the period of a kubelet's probe.
+	readyTimeout = 3 * time.Second
+
+	// handOverTimeout: the move of raft's leadership takes two round trips, and
+	// an election is what comes without it.
+	handOverTimeout = 1500 * time.Millisecond
+	// stopTimeout lets etcd have its grace, and the kernel end it after that.
+	stopTimeout = runtime.DefaultGrace + 5*time.Second
+	// partEnds is how long a part of the daemon may take to end. An op that a
+	// host has begun is finished by it within two minutes; what takes longer
+	// stands still, and the end of the program is a crash for it, which every
+	// part stands.
+	partEnds = 3 * time.Minute
+	// partSays is how often it is said which part is waited for.
+	partSays = 10 * time.Second
+
+	// portSays is how often it is said that etcd-manager has to be stopped.
+	portSays = time.Minute
+)
+
+// Bounds of the HTTP listener for metrics, health and status.
+const (
+	metricsHeader = 5 * time.Second
+	metricsRead   = 10 * time.Second
+	metricsWrite  = 30 * time.Second
+	metricsEnd    = 2 * time.Second // for answers under way when the daemon ends
+)

@@ -1,0 +1,414 @@
+package floors
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// unended lists the files that begin something which no caller ends, with what
+// bounds it instead.
+var unended = map[string]string{
+	"internal/peer/peerpb/gen/main.go": "a generator, which a person runs",
+	"internal/cli/etcdadm.go":          "the program: a signal ends it",
+	"internal/cli/manager.go":          "the program: a signal ends it",
+	"internal/backupstore/write.go":    "tidying up after a caller that gave up, within tidyTimeout",
+	"internal/blob/probe.go":           "tidying up after a caller that gave up, within cleanUpTimeout",
+	"internal/blob/s3/upload.go":       "tidying up after a caller that gave up, within cleanUpTimeout",
+	"internal/blob/gs/config.go":       "looking for credentials, which the SDK bounds; callers wait for it until their own contexts end",
+	"internal/daemon/etcd.go":          "releasesTimeout",
+	"internal/daemon/metrics.go":       "metricsEnd",
+	"internal/daemon/parts.go":         "parts end one by one, in await, each within partEnds",
+	"internal/daemon/process.go":       "a status that does not block",
+	"internal/daemon/run.go":           "the end of a daemon: handOverTimeout and stopTimeout",
+	"internal/daemon/seeds.go":         "a line of the log",
+	"internal/daemon/serve.go":         "readyTimeout",
+	"internal/host/apply.go":           "an op is finished by its host, within opDeadline",
+	"internal/host/etcdoptions.go":     "saveTimeout",
+	"internal/host/evidence.go":        "saveTimeout",
+	"internal/host/halt.go":            "an op of the host's own, of steps that are bounded one by one",
+	"internal/host/host.go":            "work beside the ops, which the host ends when it ends",
+	"internal/host/observe.go":         "saveTimeout, and an op of the host's own",
+	"internal/host/owner.go":           "saveTimeout",
+	"internal/host/release.go":         "saveTimeout",
+	"internal/host/stage.go":           "saveTimeout",
+	"internal/manager/manager.go":      "its loops, which end when it has said that it leaves",
+	"internal/playground/host.go":      "the look at a port, which waits for nobody",
+	"internal/snapshot/logend.go":      "reading files that are there",
+}
+
+// unbound lists the files that start a process without a context, with what
+// ends it.
+var unbound = map[string]string{
+	"internal/playground/host.go": "stopAll, and the end of this program",
+	"internal/snapshot/server.go": "stop and kill, and the end of this program",
+}
+
+// blocking lists the files with a lock that may wait.
+var blocking = map[string]string{
+	"internal/runtime/locks.go": "it passes on how, which all callers give with LOCK_NB",
+}
+
+// A source is a file of what is shipped.
+type source struct {
+	path string // below root, with slashes
+	pkg  string // its directory
+	file *ast.File
+	fset *token.FileSet
+}
+
+// shipped parses every file that is part of a program: no tests, no scaffolds.
+func shipped(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, path)
+		rel = filepath.ToSlash(rel)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || d.Name() == "bin"):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go"):
+			return nil
+		}
+		pkg := filepath.ToSlash(filepath.Dir(rel))
+		if r, known := roomOf(pkg); known && r.floor == scaffold || isConformanceSuite(pkg) {
+			return nil
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		all = append(all, source{rel, pkg, file, fset})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// imported is the path of the package that x names in this file, or "".
+func (s source) imported(x ast.Expr) string {
+	id, ok := x.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	for _, i := range s.file.Imports {
+		path, _ := strconv.Unquote(i.Path.Value)
+		name := path[strings.LastIndexByte(path, '/')+1:]
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		if name == id.Name {
+			return path
+		}
+	}
+	return ""
+}
+
+// callOf is package and function of a call, such as "time" and "After".
+func (s source) callOf(call *ast.CallExpr) (pkg, name string) {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return "", ""
+	}
+	return s.imported(sel.X), sel.Sel.Name
+}
+
+// bounds are the calls that take a time, and which argument that is.
+var bounds = map[string]int{
+	"context.WithTimeout": 1, "context.WithTimeoutCause": 1,
+	"time.NewTimer": 0, "time.NewTicker": 0, "time.After": 0, "time.AfterFunc": 0,
+}
+
+// Blocking calls of the standard library that nobody can end.
+var endless = regexp.MustCompile(`^(time\.(Sleep|Tick)|net\.(Dial|DialTimeout|DialTCP|DialUDP|DialUnix|Lookup\w+|ResolveTCPAddr|ResolveUDPAddr|ResolveIPAddr)|net/http\.(Get|Head|Post|PostForm|ListenAndServe|ListenAndServeTLS|Serve))$`)
+
+// waitComplaints is every wait in a file that nothing bounds, or that no name
+// and no reason stand by.
+func waitComplaints(s source) (found []string) {
+	say := func(n ast.Node, format string, args ...any) {
+		found = append(found, fmt.Sprintf("%s:%d: %s", s.path, s.fset.Position(n.Pos()).Line, fmt.Sprintf(format, args...)))
+	}
+	command := strings.HasPrefix(s.path, "cmd/")
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if s.imported(n.X) == "net/http" && n.Sel.Name == "DefaultClient" {
+				say(n, "http.DefaultClient has no deadline")
+			}
+		case *ast.CallExpr:
+			pkg, name := s.callOf(n)
+			call := pkg + "." + name
+			switch {
+			case endless.MatchString(call):
+				say(n, "%s is a wait that nobody can end: wait for an event or a context", call)
+			case call == "context.Background" || call == "context.TODO" || call == "context.WithoutCancel":
+				if unended[s.path] == "" && !command {
+					say(n, "%s: what bounds it? Say so in unended", call)
+				}
+			case call == "os/exec.Command" && unbound[s.path] == "":
+				say(n, "exec.Command: what ends it? exec.CommandContext, or say so in unbound")
+			case name == "Flock" && len(n.Args) == 2 && blocking[s.path] == "":
+				if how := text(n.Args[1]); !strings.Contains(how, "LOCK_NB") && !strings.Contains(how, "LOCK_UN") {
+					say(n, "a lock that is waited for cannot be given up: ask with LOCK_NB")
+				}
+			}
+			if at, bounding := bounds[call]; bounding && at < len(n.Args) && units.MatchString(text(n.Args[at])) {
+				say(n, "%s(%s): give the bound a name and a reason", call, text(n.Args[at]))
+			}
+		}
+		return true
+	})
+	return found
+}
+
+var units = regexp.MustCompile(`\btime\.(Nano|Micro|Milli)?(second|Second|Minute|Hour)\b`)
+
+// text is an expression of names, numbers and operators as it is written.
+func text(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.BasicLit:
+		return x.Value
+	case *ast.SelectorExpr:
+		return text(x.X) + "." + x.Sel.Name
+	case *ast.BinaryExpr:
+		return text(x.X) + " " + x.Op.String() + " " + text(x.Y)
+	case *ast.ParenExpr:
+		return "(" + text(x.X) + ")"
+	case *ast.CallExpr:
+		var args []string
+		for _, a := range x.Args {
+			args = append(args, text(a))
+		}
+		return text(x.Fun) + "(" + strings.Join(args, ", ") + ")"
+	}
+	return ""
+}
+
+// Every wait of what is shipped is bounded, by a constant with a name.
+func TestWaitsAreBounded(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range shipped(t) {
+		for _, complaint := range waitComplaints(s) {
+			t.Error(complaint)
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				switch pkg, name := s.callOf(call); pkg + "." + name {
+				case "context.Background", "context.TODO", "context.WithoutCancel":
+					used["unended "+s.path] = true
+				case "os/exec.Command":
+					used["unbound "+s.path] = true
+				}
+			}
+			return true
+		})
+	}
+	for _, path := range sorted(unended) {
+		if !used["unended "+path] {
+			t.Errorf("%s is in unended, and begins nothing", path)
+		}
+	}
+	for _, path := range sorted(unbound) {
+		if !used["unbound "+path] {
+			t.Errorf("%s is in unbound, and starts nothing", path)
+		}
+	}
+}
+
+// A check that cannot fail is none.
+func TestUnboundedWaitsAreSeen(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"fine", `ctx, cancel := context.WithTimeout(ctx, limit); defer cancel(); <-ctx.Done()`, ""},
+		{"sleep", `time.Sleep(limit)`, "time.Sleep"},
+		{"nameless", `<-time.After(3 * time.Second)`, "name and a reason"},
+		{"nameless in a sum", `ctx, _ = context.WithTimeout(ctx, limit+time.Minute)`, "name and a reason"},
+		{"nobody's context", `ctx = context.Background()`, "what bounds it"},
+		{"outlives", `ctx = context.WithoutCancel(ctx)`, "what bounds it"},
+		{"process", `_ = exec.Command("etcd").Run()`, "what ends it"},
+		{"client", `_, _ = http.DefaultClient.Do(nil)`, "no deadline"},
+		{"get", `_, _ = http.Get("x")`, "nobody can end"},
+		{"dial", `_, _ = net.Dial("tcp", "x")`, "nobody can end"},
+		{"name", `_, _ = net.LookupHost("x")`, "nobody can end"},
+		{"lock", `_ = unix.Flock(1, unix.LOCK_EX)`, "LOCK_NB"},
+		{"lock that may fail", `_ = unix.Flock(1, unix.LOCK_EX|unix.LOCK_NB)`, ""},
+	} {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, "x.go", "package x\n\nimport (\n\"context\"\n\"net\"\n\"net/http\"\n\"os/exec\"\n\"time\"\n\"golang.org/x/sys/unix\"\n)\n\nfunc f(ctx context.Context) {\n"+c.body+"\n}\n", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := waitComplaints(source{"internal/x/x.go", "internal/x", file, fset})
+		if all := strings.Join(found, "\n"); c.want == "" && all != "" || !strings.Contains(all, c.want) {
+			t.Errorf("%s: %q", c.name, all)
+		}
+	}
+}
+
+// A constant is a time of what is shipped.
+type constant struct {
+	value ast.Expr
+	in    source
+	told  bool // a comment stands by it
+}
+
+// durations are the constants that are times, by package and name.
+func durations(all []source) map[string]constant {
+	out := map[string]constant{}
+	for _, s := range all {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			d, ok := n.(*ast.GenDecl)
+			if !ok || d.Tok != token.CONST {
+				return true
+			}
+			for _, spec := range d.Specs {
+				v := spec.(*ast.ValueSpec)
+				told := v.Doc != nil || v.Comment != nil || d.Doc != nil
+				for i, name := range v.Names {
+					if i < len(v.Values) {
+						out[s.pkg+"."+name.Name] = constant{v.Values[i], s, told}
+					}
+				}
+			}
+			return true
+		})
+	}
+	for name, c := range out {
+		if _, ok := c.evaluate(out); !ok {
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+var unitOf = map[string]time.Duration{
+	"time.Nanosecond": 1, "time.Microsecond": time.Microsecond, "time.Millisecond": time.Millisecond,
+	"time.Second": time.Second, "time.Minute": time.Minute, "time.Hour": time.Hour,
+}
+
+// evaluate works out the constant; false: it is no time.
+func (c constant) evaluate(all map[string]constant) (time.Duration, bool) {
+	value, timed := c.number(c.value, all)
+	return time.Duration(value), timed
+}
+
+func (c constant) number(x ast.Expr, all map[string]constant) (value float64, timed bool) {
+	switch x := x.(type) {
+	case *ast.BasicLit:
+		value, _ = strconv.ParseFloat(strings.ReplaceAll(x.Value, "_", ""), 64)
+	case *ast.ParenExpr:
+		return c.number(x.X, all)
+	case *ast.Ident:
+		if other, ok := all[c.in.pkg+"."+x.Name]; ok && other.value != c.value {
+			return other.number(other.value, all)
+		}
+	case *ast.SelectorExpr:
+		if d, ok := unitOf[text(x)]; ok {
+			return float64(d), true
+		}
+		if path := c.in.imported(x.X); path != "" {
+			if other, ok := all[below(path)+"."+x.Sel.Name]; ok {
+				return other.number(other.value, all)
+			}
+		}
+	case *ast.BinaryExpr:
+		l, lt := c.number(x.X, all)
+		r, rt := c.number(x.Y, all)
+		switch x.Op {
+		case token.MUL:
+			return l * r, lt || rt
+		case token.ADD:
+			return l + r, lt && rt
+		case token.SUB:
+			return l - r, lt && rt
+		}
+	}
+	return value, false
+}
+
+// told is a constant in the table of docs/waits.md, with its value.
+var told = regexp.MustCompile("`([a-z0-9/]+\\.[A-Za-z]+)` ([0-9.a-z]+)")
+
+// Every constant that bounds a wait has a comment and a row in docs/waits.md,
+// with the value that it has.
+func TestWaitsAreTold(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "waits.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := shipped(t)
+	times := durations(all)
+	listed := map[string]bool{}
+	for _, m := range told.FindAllStringSubmatch(string(page), -1) {
+		c, ok := times[m[1]]
+		want, _ := c.evaluate(times)
+		switch said, err := time.ParseDuration(m[2]); {
+		case !ok:
+			t.Errorf("docs/waits.md names %s, which is no constant", m[1])
+		case err != nil || said != want:
+			t.Errorf("docs/waits.md says that %s is %s, and it is %s", m[1], m[2], want)
+		}
+		listed[m[1]] = true
+	}
+	var missing []string
+	for _, s := range all {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			pkg, name := s.callOf(call)
+			at, bounding := bounds[pkg+"."+name]
+			if !bounding || at >= len(call.Args) {
+				return true
+			}
+			for _, used := range s.constants(call.Args[at], times) {
+				if !times[used].told {
+					t.Errorf("%s bounds a wait, and no comment says why it is what it is", used)
+				}
+				if !listed[used] && !slices.Contains(missing, used) {
+					missing = append(missing, used)
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(missing)
+	for _, name := range missing {
+		value, _ := times[name].evaluate(times)
+		t.Errorf("docs/waits.md does not list `%s` %s", name, value)
+	}
+}
+
+// constants are the times that an expression is made of.
+func (s source) constants(x ast.Expr, times map[string]constant) (found []string) {
+	ast.Inspect(x, func(n ast.Node) bool {
+		var name string
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if path := s.imported(n.X); path != "" {
+				name = below(path) + "." + n.Sel.Name
+			}
+		case *ast.Ident:
+			name = s.pkg + "." + n.Name
+		}
+		if _, ok := times[name]; ok {
+			found = append(found, name)
+		}
+		return true
+	})
+	return found
+}
