@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // URLs are where a host's member listens, as it advertises them.
 type URLs struct {
@@ -89,6 +92,17 @@ type Process struct {
 	// Differs names the settings, by flag or environment variable, with which
 	// it runs and would not be started now; their values may be secrets.
 	Differs []string `json:"differs,omitempty"`
+}
+
+// Words tell the state to people, with how the process ended where it did.
+func (p Process) Words() string {
+	switch {
+	case p.State == ProcessStopped:
+		return "not running"
+	case p.LastExit != "":
+		return fmt.Sprintf("%s (%s)", p.State, p.LastExit)
+	}
+	return string(p.State)
 }
 
 // Runs reports whether there is a process that is the member's, whether it
@@ -215,6 +229,9 @@ type HostState struct {
 	// Log is the end of the log of the member that the host carries, as read
 	// from the disk; only there when the observation asked for it.
 	Log *Progress `json:"log,omitempty"`
+	// Reading is how far the reading of that log has come, where it takes longer
+	// than one look; nil: it is not being read.
+	Reading *LogReading `json:"reading,omitempty"`
 
 	// V2InLog tells whether the member's log holds requests of version 2 of the API
 	// behind its newest raft snapshot; nil: not known, or not asked for.

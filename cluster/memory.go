@@ -26,6 +26,7 @@ func Fold(before Memory, o *Observation) Memory {
 	m.EnoughSince = foldEnough(before.EnoughSince, o)
 	m.QuorumlessSince = since(before.QuorumlessSince, o.quorumless(r, listed), o.At)
 	m.Quiet = foldQuiet(before.Quiet, o, r, listed)
+	m.Halting = foldHalting(before.Halting, o)
 	m.Founding = foldFounding(before.Founding, o, r, listed)
 	m.Upkeep = foldUpkeep(before.Upkeep, m.Members, before.Members, o, r, listed)
 	return m

@@ -70,6 +70,8 @@ type Memory struct {
 	Founding Founding `json:"founding,omitzero"`
 	// Upkeep is what has to be remembered of etcd's own ills.
 	Upkeep UpkeepMemory `json:"upkeep,omitzero"`
+	// Halting is what has to be remembered of a halt that is in force.
+	Halting Halting `json:"halting,omitzero"`
 	// Quiet: since when every voter's host has been under this fence while the
 	// intent stayed as it was.
 	Quiet Quiet `json:"quiet,omitzero"`

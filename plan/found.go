@@ -328,15 +328,7 @@ func problem(h *cluster.HostReport) string {
 	return ""
 }
 
-func processWords(p cluster.Process) string {
-	switch {
-	case p.State == cluster.ProcessStopped:
-		return "not running"
-	case p.LastExit != "":
-		return fmt.Sprintf("%s (%s)", p.State, p.LastExit)
-	}
-	return string(p.State)
-}
+func processWords(p cluster.Process) string { return p.Words() }
 
 func founderMembers(in *cluster.Intent) []cluster.Member {
 	var out []cluster.Member

@@ -16,8 +16,9 @@ import (
 // record. Until then the halt can be taken back, and the members go on as they were.
 
 const (
-	// haltPatience is how long the members may take to stop, and a host to come
-	// back, before the halt is taken back.
+	// haltPatience is how long a member may take to stop, and a host to come back
+	// once it was seen last, before the halt is taken back. Reading a log may take
+	// longer, as long as it goes on.
 	haltPatience = 30 * time.Second
 	// haltMost is how long a halt may last in all. It grows with the data, and
 	// whoever consented was told about how long it takes.
@@ -160,8 +161,15 @@ func (v *view) whileHalted(halt *cluster.Halt) *Decision {
 	}
 	hosts, missing := v.haltedHosts(halt)
 	if len(missing) > 0 {
-		if since > haltPatience {
-			return v.takeBack(halt, fmt.Sprintf("after %s not every member was known to have stopped with its log in sight (%s)", since.Round(time.Second), strings.Join(missing, "; ")))
+		away := time.Duration(0)
+		if seen := v.obs.Memory.MissingSince(halt); !seen.IsZero() {
+			away = v.obs.At.Sub(seen)
+		}
+		switch {
+		case since > haltMost:
+			return v.takeBack(halt, fmt.Sprintf("it was not ready after %s (%s)", since.Round(time.Second), strings.Join(missing, "; ")))
+		case away > haltPatience:
+			return v.takeBack(halt, fmt.Sprintf("for %s not every member was known to have stopped with its log in sight (%s)", away.Round(time.Second), strings.Join(missing, "; ")))
 		}
 		return wait(true, "halted", "", "the members are being stopped, to go on with etcd %s (%s)", halt.To, strings.Join(missing, "; "))
 	}
@@ -207,7 +215,7 @@ func (v *view) haltUnwanted(halt *cluster.Halt) string {
 func (v *view) haltedHosts(halt *cluster.Halt) (hosts []*cluster.HostReport, missing []string) {
 	for _, set := range v.intent.VoterSets() {
 		for _, w := range set {
-			h, why := v.haltedHost(w, halt)
+			h, why := v.obs.HaltedHost(w, halt)
 			switch {
 			case why != "":
 				missing = append(missing, why)
@@ -218,28 +226,6 @@ func (v *view) haltedHosts(halt *cluster.Halt) (hosts []*cluster.HostReport, mis
 	}
 	slices.Sort(missing)
 	return hosts, slices.Compact(missing)
-}
-
-func (v *view) haltedHost(w cluster.Voter, halt *cluster.Halt) (*cluster.HostReport, string) {
-	i := slices.IndexFunc(v.obs.Hosts, func(h cluster.HostReport) bool {
-		return h.Local.Member == w.Member && h.Local.Generation == halt.Generation
-	})
-	if i < 0 {
-		return nil, fmt.Sprintf("%s is not in sight", nameOf(w))
-	}
-	h := &v.obs.Hosts[i]
-	kept := h.Intent.Halted()
-	switch {
-	case !h.UnderFence || kept == nil || kept.ID != halt.ID:
-		return nil, fmt.Sprintf("%s has not heard of it", h.Host)
-	case h.Process.State != cluster.ProcessStopped:
-		return nil, fmt.Sprintf("%s: its process is %s", h.Host, processWords(h.Process))
-	case h.Local.State != cluster.MemberStarted || !h.Local.HasData:
-		return nil, fmt.Sprintf("%s does not hold its data", h.Host)
-	case h.Log == nil:
-		return nil, fmt.Sprintf("the end of the log of %s was not read yet", h.Host)
-	}
-	return h, ""
 }
 
 // takeBack lets the members go on as they were.

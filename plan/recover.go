@@ -26,7 +26,11 @@ func (v *view) mayRecover(c *cluster.Command) *Decision {
 	case !h.Local.HasData || h.Local.State != cluster.MemberStarted:
 		return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s holds no data of a member that could be recovered from", c.Host))
 	case h.Log == nil:
-		return wait(true, "recovering", "", "reading the end of the log of host %s", c.Host)
+		far := ""
+		if h.Reading != nil {
+			far = fmt.Sprintf(": %s", h.Reading)
+		}
+		return wait(true, "recovering", "", "reading the end of the log of host %s%s", c.Host, far)
 	}
 	for i := range v.obs.Hosts {
 		o := &v.obs.Hosts[i]

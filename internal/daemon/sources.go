@@ -267,8 +267,8 @@ func (s *sources) V2InLog(_ context.Context, token string) (bool, error) {
 }
 
 // LogEnd implements host.Sources.
-func (s *sources) LogEnd(ctx context.Context, token string) (cluster.Progress, error) {
-	last, err := s.ends.Of(ctx, s.d.disk.DataDir(token))
+func (s *sources) LogEnd(ctx context.Context, token string, progress func(cluster.LogReading)) (cluster.Progress, error) {
+	last, err := s.ends.Of(ctx, s.d.disk.DataDir(token), progress)
 	return cluster.Progress{Term: last.Term, Index: last.Index}, err
 }
 

@@ -125,10 +125,21 @@ func (d *daemon) prune(ctx context.Context, q console.Question) console.Pruned {
 	return out
 }
 
+// logWait is how long a person's question waits for the log to be read, which goes
+// on after it; less than whoever asks waits.
+const logWait = 7 * time.Second
+
 // logEnd is what this host holds of its member. The promise is not touched.
 func (d *daemon) logEnd(ctx context.Context) console.LogEnd {
 	out := console.LogEnd{Host: d.id}
+	ctx, cancel := context.WithTimeout(ctx, logWait)
+	defer cancel()
 	s := d.host.Observe(ctx, cluster.ObserveRequest{Log: true}).State
+	for s != nil && s.Log == nil && s.Reading != nil && ctx.Err() == nil { // each look waits for the reading a while
+		if again := d.host.Observe(ctx, cluster.ObserveRequest{Log: true}).State; again != nil {
+			s = again
+		}
+	}
 	if s == nil {
 		return out
 	}
@@ -150,7 +161,7 @@ func (d *daemon) asideEnd(ctx context.Context, name string) cluster.Progress {
 	if err != nil {
 		return cluster.Progress{}
 	}
-	at, err := new(snapshot.LogEnds).Of(ctx, dir)
+	at, err := new(snapshot.LogEnds).Of(ctx, dir, nil)
 	if err != nil {
 		d.log.Info("cannot read how far the log of what was set aside goes", "dir", name, "err", err)
 		return cluster.Progress{}

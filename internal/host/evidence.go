@@ -217,7 +217,7 @@ func (h *Host) asideLog(ctx context.Context, op cluster.Op) (end cluster.Progres
 	if err != nil || !isLogOf(cluster.LocalMember{Cluster: op.Cluster, Member: op.Member}, c, m) {
 		return end
 	}
-	if p := h.logEnd(ctx, op.Token, asideLogDeadline); p != nil {
+	if p, _ := h.logEnd(ctx, op.Token, asideLogDeadline); p != nil {
 		end = *p
 	}
 	return end

@@ -96,8 +96,9 @@ type Host struct {
 	// answeredRestarts is how often it had been restarted then.
 	answeredRestarts int
 	client           Member
-	clientOf         string    // the nonce of the launch that client is for
-	pruneFailed      time.Time // when a directory could not be pruned
+	clientOf         string      // the nonce of the launch that client is for
+	pruneFailed      time.Time   // when a directory could not be pruned
+	reading          *logReading // nil: none is under way
 	v2               v2Look
 	failedRelease    cluster.Version // what a leader gave up on, since this daemon started; zero: nothing
 	failedOptions    *Ran            // what the member did not start with, since this daemon started

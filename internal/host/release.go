@@ -37,6 +37,9 @@ const (
 	v2AgainCut = 2 * time.Second
 )
 
+// v2LogDeadline bounds one look into the log.
+const v2LogDeadline = 5 * time.Second
+
 // v2InLog is the answer that is known; nil: not yet. The log is read beside the
 // observation, because that can take longer than one may. Releases up to 3.5 write
 // such requests themselves, so it is asked of later ones only.
@@ -52,7 +55,7 @@ func (h *Host) v2InLog(now cluster.HostState) *bool {
 		return nil
 	}
 	answer, read := h.v2Known(now.Process.PID, now.Local.Cut)
-	if read && !h.inBackground(logEndDeadline, func(ctx context.Context) { h.lookForV2(ctx, now.Process.PID, now.Local.Token) }) {
+	if read && !h.inBackground(v2LogDeadline, func(ctx context.Context) { h.lookForV2(ctx, now.Process.PID, now.Local.Token) }) {
 		h.mu.Lock()
 		h.v2.under = false
 		h.mu.Unlock()

@@ -24,9 +24,10 @@ type Sources interface {
 	Install(token string, disk cluster.DiskID) error
 	// DropStaged takes away what was staged under a token and never ran.
 	DropStaged(token string) error
-	// LogEnd reads the end of the log of the member's data directory. It
-	// changes nothing, and may be called while the member runs.
-	LogEnd(ctx context.Context, token string) (cluster.Progress, error)
+	// LogEnd reads the end of the log of the member's data directory, and tells how
+	// far it has come. It changes nothing, and may be called while the member runs.
+	// Called again, it reads what may have changed since; one call at a time.
+	LogEnd(ctx context.Context, token string, progress func(cluster.LogReading)) (cluster.Progress, error)
 	// V2InLog tells whether the log of the member's data directory holds requests of
 	// version 2 of the API behind its newest raft snapshot. It changes nothing, and
 	// may be called while the member runs.

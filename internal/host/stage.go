@@ -15,7 +15,12 @@ import (
 const (
 	stageDeadline  = 2 * time.Hour
 	backupDeadline = 2 * time.Hour
-	logEndDeadline = 5 * time.Second
+	// logEndDeadline is how long one look waits for a reading of the log: it leaves
+	// the time to answer that it goes on.
+	logEndDeadline = 500 * time.Millisecond
+	// logReadDeadline bounds the reading of a log over as many looks as it takes:
+	// some 10 GiB at 20 MiB a second, and less than a halt lasts.
+	logReadDeadline = 10 * time.Minute
 	// asideLogDeadline is longer: nothing waits for it but the host's own next member.
 	asideLogDeadline = 20 * time.Second
 )
@@ -368,21 +373,6 @@ func (h *Host) inBackground(limit time.Duration, work func(context.Context)) boo
 		work(ctx)
 	})
 	return true
-}
-
-// logEnd is the end of the member's log, nil when it cannot be read.
-func (h *Host) logEnd(ctx context.Context, token string, limit time.Duration) *cluster.Progress {
-	if h.o.Sources == nil || token == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	p, err := h.o.Sources.LogEnd(ctx, token)
-	if err != nil {
-		h.o.Log.Warn("cannot read the end of the member's log", "err", err)
-		return nil
-	}
-	return &p
 }
 
 // accounted leaves out what was staged here and moved into place just before

@@ -18,6 +18,7 @@ import (
 type stager struct {
 	m       *machine
 	proceed chan error // how the stage under way ends
+	logEnd  func(context.Context, func(cluster.LogReading)) (cluster.Progress, error)
 
 	mu      sync.Mutex // guards what follows
 	dropped []string
@@ -50,7 +51,10 @@ func (x *stager) DropStaged(token string) error {
 
 func (x *stager) V2InLog(context.Context, string) (bool, error) { return false, nil }
 
-func (x *stager) LogEnd(context.Context, string) (cluster.Progress, error) {
+func (x *stager) LogEnd(ctx context.Context, _ string, tell func(cluster.LogReading)) (cluster.Progress, error) {
+	if x.logEnd != nil {
+		return x.logEnd(ctx, tell)
+	}
 	return cluster.Progress{Term: 2, Index: 9}, nil
 }
 

@@ -163,7 +163,7 @@ func (x simSources) V2InLog(_ context.Context, token string) (found bool, err er
 }
 
 // LogEnd implements host.Sources.
-func (x simSources) LogEnd(_ context.Context, token string) (p cluster.Progress, err error) {
+func (x simSources) LogEnd(_ context.Context, token string, _ func(cluster.LogReading)) (p cluster.Progress, err error) {
 	err = x.d.do(kindData, "", func() error {
 		have := x.d.m.dir(token)
 		if have == nil || !x.d.w.etcd.HasWAL(have.data) {

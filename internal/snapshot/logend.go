@@ -12,22 +12,28 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+
+	"etcdadm.io/cluster"
 )
 
 // LogEnd is the end of the log in a member's data directory. It changes nothing
 // and takes no lock, so the member may be running: then what it is writing at
 // this moment may be missing.
 func LogEnd(dataDir string) (Position, error) {
-	return new(LogEnds).Of(context.Background(), dataDir)
+	return new(LogEnds).Of(context.Background(), dataDir, nil)
 }
 
 // LogEnds tells the end of a log again and again, and reads only what may have
 // changed. etcd writes to the last file of a log alone, of 64 MB, so whatever
 // the earlier ones said is kept while their names, sizes and times stay; and so
 // is the whole answer while the last one stays, too. It keeps one log in mind.
-// Its zero value is ready.
+// A reading that was cut short goes on after the last file that was read to its
+// end. Its zero value is ready.
 type LogEnds struct {
 	mu      sync.Mutex
+	tell    func(cluster.LogReading) // while a reading is under way
+	all     int64                    // bytes of the files that it goes through
+	bytes   int64                    // that it has read
 	dir     string
 	earlier []logFileFacts // that were read
 	read    *logReader     // what they said; nil: nothing is kept
@@ -51,13 +57,16 @@ const unsettled = 2 * time.Second
 // lookEvery is how many records are read between two looks at a context.
 const lookEvery = 1024
 
-// Of is LogEnd.
-func (e *LogEnds) Of(ctx context.Context, dataDir string) (Position, error) {
+// Of is LogEnd. Progress, if not nil, is told now and then.
+func (e *LogEnds) Of(ctx context.Context, dataDir string, progress func(cluster.LogReading)) (Position, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.tell = progress
 	p, err := e.of(ctx, filepath.Join(dataDir, "member", "wal"))
 	if err != nil {
-		e.read, e.end = nil, nil
+		if e.end = nil; ctx.Err() == nil {
+			e.read = nil
+		}
 		return Position{}, fmt.Errorf("find the end of the log: read the log in %s: %w", dataDir, err)
 	}
 	return p, nil
@@ -74,14 +83,18 @@ func (e *LogEnds) of(ctx context.Context, dir string) (Position, error) {
 		return Position{}, err
 	}
 	n := len(facts) - 1
-	if e.read == nil || e.dir != dir || !slices.Equal(e.earlier, facts[:n]) {
-		e.read, e.end = newLogReader(first, math.MaxUint64), nil
-		if e.crc = 0; n > 0 {
-			if _, e.crc, err = eachRecordFrom(dir, names[:n], 0, false, e.visit(ctx, e.read)); err != nil {
-				return Position{}, err
-			}
+	if e.read == nil || e.dir != dir || len(e.earlier) > n || !slices.Equal(e.earlier, facts[:len(e.earlier)]) {
+		e.read, e.crc, e.end = newLogReader(first, math.MaxUint64), 0, nil
+		e.dir, e.earlier = dir, nil
+	}
+	e.begin(facts)
+	for i := len(e.earlier); i < n; i++ { // what was read stays read, also when ctx ends within the next
+		r := e.read.clone()
+		_, crc, err := eachRecordFrom(dir, names[i:i+1], e.crc, false, e.visit(ctx, r))
+		if err != nil {
+			return Position{}, err
 		}
-		e.dir, e.earlier = dir, facts[:n]
+		e.read, e.crc, e.end, e.earlier = r, crc, nil, facts[:i+1]
 	}
 	if e.end != nil && e.last == facts[n] {
 		return *e.end, nil
@@ -102,10 +115,29 @@ func (e *LogEnds) of(ctx context.Context, dir string) (Position, error) {
 	return log.last, nil
 }
 
+// begin counts from what is read already.
+func (e *LogEnds) begin(facts []logFileFacts) {
+	e.all, e.bytes = 0, 0
+	for i, f := range facts {
+		if e.all += f.size; i < len(e.earlier) {
+			e.bytes += f.size
+		}
+	}
+}
+
+// recordFrame is what a record takes beside its data, in bytes and about.
+const recordFrame = 24
+
 func (e *LogEnds) visit(ctx context.Context, r *logReader) func(*walpb.Record) error {
 	return func(rec *walpb.Record) error {
-		if e.visited++; e.visited%lookEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		e.bytes = min(e.bytes+int64(len(rec.Data))+recordFrame, e.all)
+		if e.visited++; e.visited%lookEvery == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if e.tell != nil {
+				e.tell(cluster.LogReading{Bytes: e.bytes, Of: e.all})
+			}
 		}
 		return r.record(rec)
 	}

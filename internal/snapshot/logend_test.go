@@ -13,7 +13,10 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"etcdadm.io/cluster"
 )
 
 // The end that is told from memory is the one that a reading of all files tells,
@@ -73,14 +76,14 @@ func TestLogEndsAgreesWithTheWholeLog(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %v", seed, step, err)
 			}
 			before := ends.visited
-			got, err := ends.Of(within(t), data)
+			got, err := ends.Of(within(t), data, nil)
 			if err != nil || got != want.last {
 				t.Fatalf("seed %d, step %d: %v %v, want %v", seed, step, got, err, want.last)
 			}
 			most = max(most, ends.visited-before)
 		}
 		must(t, w.Close())
-		if _, err := ends.Of(within(t), filepath.Dir(data)); err == nil {
+		if _, err := ends.Of(within(t), filepath.Dir(data), nil); err == nil {
 			t.Error("there is an end of no log")
 		}
 		t.Logf("seed %d: at most %d records at once, %d in all", seed, most, ends.visited)
@@ -105,7 +108,7 @@ func TestLogEndsReadsOnlyWhatChanged(t *testing.T) {
 	read := func(want uint64) int {
 		t.Helper()
 		before := ends.visited
-		if p, err := ends.Of(within(t), data); err != nil || p.Index != want {
+		if p, err := ends.Of(within(t), data, nil); err != nil || p.Index != want {
 			t.Fatalf("the end is %v, %v; want %d", p, err, want)
 		}
 		return ends.visited - before
@@ -143,7 +146,7 @@ func TestLogEndsReadsOnlyWhatChanged(t *testing.T) {
 		bad[len(bad)/2] ^= 1
 		for what, content := range map[string][]byte{"damaged": bad, "cut": good[:len(good)-3]} {
 			must(t, os.WriteFile(file, content, 0o600))
-			if p, err := ends.Of(within(t), data); !errors.Is(err, ErrDamaged) {
+			if p, err := ends.Of(within(t), data, nil); !errors.Is(err, ErrDamaged) {
 				t.Errorf("with %s %s: %v %v", name, what, p, err)
 			}
 		}
@@ -153,7 +156,66 @@ func TestLogEndsReadsOnlyWhatChanged(t *testing.T) {
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := new(LogEnds).Of(over, data); !errors.Is(err, context.Canceled) {
+	if _, err := new(LogEnds).Of(over, data, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("with no time left: %v", err)
+	}
+}
+
+// A reading that runs out of time again and again comes to its end all the same, a
+// file at a time, and tells how far it is.
+func TestLogEndsGoesOnWhereItStopped(t *testing.T) {
+	defer func(was int64) { wal.SegmentSizeBytes = was }(wal.SegmentSizeBytes)
+	wal.SegmentSizeBytes = 128 << 10
+	data := t.TempDir()
+	dir := filepath.Join(data, "member", "wal")
+	must(t, os.MkdirAll(filepath.Dir(dir), 0o700))
+	owner, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: new(uint64(7)), ClusterID: new(uint64(9))})
+	must(t, err)
+	w, err := wal.Create(nil, dir, owner)
+	must(t, err)
+	const entries = 60_000
+	for i := uint64(0); i < entries; {
+		var some []*raftpb.Entry
+		for range 500 {
+			i++
+			some = append(some, &raftpb.Entry{Term: new(uint64(1)), Index: new(i), Data: make([]byte, 24)})
+		}
+		must(t, w.Save(&raftpb.HardState{Term: new(uint64(1)), Commit: new(i)}, some))
+	}
+	must(t, w.Close())
+	names, _, err := logFiles(dir)
+	must(t, err)
+	want, err := readLog(dir, 0)
+	must(t, err)
+	if len(names) < 5 || want.last.Index != entries {
+		t.Fatalf("%d files up to %v", len(names), want.last)
+	}
+
+	var ends LogEnds
+	var far cluster.LogReading
+	cuts := 0
+	for tries := 0; ; tries++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		told := 0
+		got, err := ends.Of(ctx, data, func(now cluster.LogReading) {
+			far = now
+			if told++; told == 8 { // some 8,000 records: more than a file has
+				cancel()
+			}
+		})
+		cancel()
+		if err == nil {
+			if got != want.last {
+				t.Errorf("the end is %v, want %v", got, want.last)
+			}
+			break
+		}
+		if cuts++; !errors.Is(err, context.Canceled) || tries > 4*len(names) {
+			t.Fatalf("after %d tries: %v", tries, err)
+		}
+	}
+	t.Logf("%d files, %d cuts, %d records visited of %d, the last progress %d of %d", len(names), cuts, ends.visited, entries, far.Bytes, far.Of)
+	if cuts < 2 || ends.visited > 4*entries || far.Bytes <= 0 || far.Bytes > far.Of {
+		t.Errorf("cut %d times, %d records visited, progress %+v", cuts, ends.visited, far)
 	}
 }
