@@ -41,6 +41,11 @@ type Request struct {
 	// Version is the release that this host's member runs; zero: unknown.
 	Version cluster.Version
 
+	// Quota is the member's, in bytes, where that is not etcd's default; see QuotaOf.
+	Quota int64
+	// Manifest is the static pod that runs etcd on From; empty: none.
+	Manifest string
+
 	// Held is an error when a process holds etcd's locks in a data directory.
 	Held func(dataDir string) error
 }
@@ -202,6 +207,12 @@ func (p *Plan) listSteps() {
 	p.step("%s: myid (%s) and state, which say what this host's member is", r.DataDir, p.Host)
 	if r.CertsDir != "" {
 		p.step("%s: copies of the certificates of %s; %s: its authority for members and clients, and one for the daemons", filepath.Join(r.DataDir, "pki", p.Token), r.CertsDir, r.PKIDir)
+	}
+	if r.Quota > 0 {
+		p.step("in the store's spec: %s=%d, as the member has it, where a person has written none", quotaOption, r.Quota)
+	}
+	if !p.moved && r.Manifest != "" {
+		p.step("before the data is touched: %s is moved away, by you, so that no static pod starts etcd there", r.Manifest)
 	}
 	if !p.moved {
 		p.step("%s is moved to %s; in its place lies a file that keeps any other etcd from starting there", filepath.Join(r.From, "member"), p.memberDir())

@@ -95,6 +95,9 @@ func (p *Plan) Prepare(ctx context.Context, f *control.Folder) error {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}
 	r := p.request
+	if err := KeepQuota(ctx, f, r.Quota); err != nil {
+		return fmt.Errorf("prepare adoption: %w", err)
+	}
 	if err := os.MkdirAll(filepath.Join(r.DataDir, "data", p.Token), 0o700); err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}
@@ -195,6 +198,9 @@ func keep(path string, content []byte, mode os.FileMode) error {
 // guardText is what lies where the data was. etcd ends at its start where member
 // is a file. Source: etcd makes the directories member/snap and member/wal first.
 const guardText = "The data of this member was taken over by etcdadm and moved to\n%s\n\nThis file keeps another etcd from starting on an empty directory in its place,\nwhich could lose writes. To go back: stop the daemon with its etcd, move this file\naway, and move the directory back here.\n"
+
+// Moved is that the data lies where the daemon takes it over.
+func (p *Plan) Moved() bool { return p.moved }
 
 // Move moves the data where the daemon takes it over. Nothing may run on it. The
 // guard and the data change places in one step where the file system can do that.

@@ -32,6 +32,8 @@ type Members interface {
 	MoveLeader(ctx context.Context, of cluster.ClusterID, leader cluster.Member, to cluster.MemberID) error
 	// Backup writes a backup into the store, and gives its name.
 	Backup(ctx context.Context, of cluster.ClusterID) (string, error)
+	// MayChange is nil where the credential may change members; ErrCredential, ErrRole.
+	MayChange(ctx context.Context) error
 	// Reach asks a member at its peer port, with a certificate as this host's
 	// member will have it.
 	Reach(ctx context.Context, m cluster.Member) error
@@ -66,8 +68,20 @@ var ErrAgain = errors.New("run this again to go on")
 // ErrRefused is that only a person can go on.
 var ErrRefused = errors.New("refused")
 
+// ErrCredential is that authentication is on, and etcd knows nobody by what was given.
+var ErrCredential = errors.New("authentication is on, and etcd takes no credential of this command: give --user and --password-file, or --cert and --key with a certificate whose common name is a user's, of a user with the role root")
+
+// ErrRole is that it knows a user who may not do this.
+var ErrRole = errors.New("the user that was given has not the role root, which changes of members want: give --user and --password-file, or --cert and --key, of one that has it")
+
 // errList is that no member gave a list.
 var errList = errors.New("list the members")
+
+type listError struct{ err error }
+
+func (e *listError) Error() string        { return errList.Error() + ": " + e.err.Error() }
+func (e *listError) Unwrap() error        { return e.err }
+func (e *listError) Is(target error) bool { return target == errList }
 
 // errChanged is that somebody has changed what is written down since the look.
 var errChanged = errors.New("what is written down about this adoption has changed: looking again")
@@ -92,7 +106,7 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 	}
 	view, err := j.Members.List(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errList, err)
+		return nil, &listError{err}
 	}
 	s.Cluster = view.Cluster
 	if err := j.lookAtStore(ctx, s, before); err != nil {

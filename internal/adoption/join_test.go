@@ -201,6 +201,8 @@ func (w *world) Backup(context.Context, cluster.ClusterID) (string, error) {
 	return fmt.Sprint("b", w.backups), nil
 }
 
+func (w *world) MayChange(context.Context) error { return nil }
+
 func (w *world) Reach(context.Context, cluster.Member) error { return nil }
 
 // host is the command on a host of ours.

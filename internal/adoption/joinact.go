@@ -46,6 +46,9 @@ func (j *Join) backUp(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
+	if err := j.keepQuota(ctx, s); err != nil {
+		return err
+	}
 	j.say("Backing the cluster up.")
 	name, err := j.Members.Backup(ctx, s.Cluster)
 	if err != nil {
@@ -120,6 +123,9 @@ func (j *Join) add(ctx context.Context, s *Scene) error {
 		return err
 	}
 	a := &host.Admission{Cluster: s.Cluster, Token: "adopted-" + s.Cluster.String(), URLs: j.URLs, Version: version}
+	if s.Spec != nil {
+		a.Options, _ = host.OptionArgs(s.Spec.Options, version) // what it has not got, the daemon tells
+	}
 	for _, m := range s.Members {
 		a.Known = append(a.Known, m.ID)
 	}

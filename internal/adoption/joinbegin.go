@@ -92,9 +92,9 @@ func (s *Scene) unfitCluster() *Step {
 		}
 		switch {
 		case st.Auth:
-			return step(StepRefuse, m, "authentication is on, and member %s takes no credential of this command: give --user and --password-file of a user with the role root", m.label())
+			return step(StepRefuse, m, "member %s: %v", m.label(), ErrCredential)
 		case len(st.Alarms) > 0:
-			return step(StepRefuse, m, "member %s reports %s: lift the alarm first", m.label(), strings.Join(st.Alarms, ", "))
+			return step(StepRefuse, m, "member %s reports %s: %s", m.label(), strings.Join(st.Alarms, ", "), cure(st.Alarms))
 		case !st.Downgrading.IsZero():
 			return step(StepRefuse, m, "a downgrade to %d.%d is under way: finish or cancel it first", st.Downgrading.Major, st.Downgrading.Minor)
 		case !version.IsZero() && !version.SameMinor(st.Version):
@@ -112,6 +112,14 @@ func (s *Scene) unfitCluster() *Step {
 		return step(StepWait, Seen{}, "no member answers at its client URLs (%s)", s.Members[0].Why)
 	}
 	return nil
+}
+
+// cure is what a person does about alarms.
+func cure(alarms []string) string {
+	if slices.ContainsFunc(alarms, func(a string) bool { return strings.HasPrefix(a, "NOSPACE") }) {
+		return "etcd takes no writes, so that a new member would only see a cluster that is stuck. Make room first: etcdctl compact REVISION, then etcdctl defrag --cluster, or a larger --quota-backend-bytes on every member; then etcdctl alarm disarm"
+	}
+	return "lift the alarm first; a member whose data is damaged is to be replaced by what runs it"
 }
 
 // Versions is what the members run, as far as they say, the highest first.

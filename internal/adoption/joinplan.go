@@ -22,6 +22,9 @@ func (j *Join) Plan(ctx context.Context) (*Plan, error) {
 	switch {
 	case err != nil && !errors.Is(err, errList):
 		return nil, err
+	case errors.Is(err, ErrCredential), errors.Is(err, ErrRole):
+		p.missing("%v", errors.Unwrap(err))
+		return p, nil
 	case err != nil:
 		p.missing("no member at --endpoints gives a list that went through raft (%v): it has no quorum, cannot be reached, or takes no certificate or user that was given", err)
 		return p, nil
@@ -40,6 +43,10 @@ func (j *Join) Plan(ctx context.Context) (*Plan, error) {
 	switch {
 	case next.Kind == StepRefuse, next.Kind == StepWait && (s.Joining == nil || s.ended()):
 		p.missing("%s", next.Reason)
+	default:
+		if err := j.Members.MayChange(ctx); errors.Is(err, ErrCredential) || errors.Is(err, ErrRole) {
+			p.missing("%v", err)
+		}
 	}
 	j.fits(ctx, p, s)
 	if len(p.Missing) == 0 {
@@ -210,6 +217,9 @@ func (j *Join) steps(p *Plan, s *Scene) {
 		p.step("what the store says of an earlier adoption (%d hosts of ours, backup %s) is over, and is written anew", s.Joining.Members, cmp.Or(s.Joining.Backup, "none"))
 	}
 	if s.Joining == nil || s.Joining.Backup == "" || s.ended() {
+		if q := s.quota(); q > 0 && (s.Spec == nil || s.Spec.Options[quotaOption] == "") {
+			p.step("in the store's spec: %s=%d, so that ours take as much data as the members do", quotaOption, q)
+		}
 		p.step("a backup of the cluster, into the store; with it who its members are, the spec (%d members of etcd %s), and the marker that keeps our daemons from founding a cluster", count, s.Version())
 	}
 	if own, listed := s.own(); !listed || own.Learner {

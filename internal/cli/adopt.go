@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +34,7 @@ type adoptFlags struct {
 	yes         bool
 	request     adoption.Request
 	join        joinFlags
+	manifests   string // directory of the kubelet's static pods
 }
 
 func adoptCommand(program daemon.Program) *cobra.Command {
@@ -68,6 +72,7 @@ it says what would happen.`,
 	f.StringVar(&a.request.DataDir, "data-dir", "", "data directory of our daemon, on the same file system; else that of etcd")
 	f.StringVar(&a.request.CertsDir, "certs-dir", "", "directory of ca.crt, server.{crt,key} and peer.{crt,key} (/etc/kubernetes/pki/etcd, /etc/etcd/pki); empty: no TLS")
 	f.StringVar(&a.request.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "directory of the daemons' authorities; made of etcd's where it has none")
+	f.StringVar(&a.manifests, "manifests-dir", "/etc/kubernetes/manifests", "directory of the kubelet's static pods")
 	f.BoolVar(&a.yes, "yes", false, "do it; without it, what would happen is shown")
 	a.join.flags(c)
 	return c
@@ -106,6 +111,9 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	default: // a directory is made only when something is done
 		fmt.Fprintf(out, "The store cannot be looked into as long as nothing is done: %v\n", err)
 	}
+	if r.Manifest, err = manifestOf(a.manifests, r.From); err != nil {
+		return err
+	}
 	p, err := adoption.Look(ctx, *r, folder)
 	if err != nil {
 		return err
@@ -123,12 +131,19 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	if p.Stop != nil {
 		fmt.Fprintf(out, "\nReady but for the data, on which etcd runs (%v).\nStop it, so that it stays stopped, and run this again:\n", p.Stop)
-		for _, line := range stopLines(p.Stop) {
+		for _, line := range stopLines(p.Stop, r.Manifest) {
 			fmt.Fprintln(out, "  "+line)
 		}
 		return nil
 	}
+	if r.Manifest != "" && !p.Moved() { // between two of its starts
+		fmt.Fprintf(out, "\nReady but for the data, on which a static pod would start etcd again.\nMove its manifest first, and run this again:\n  %s\n", moveManifest(r.Manifest))
+		return nil
+	}
 	if err := p.Move(); err != nil {
+		return err
+	}
+	if r.Quota, err = adoption.KeptQuota(ctx, folder); err != nil { // the member does not run to say it
 		return err
 	}
 	fmt.Fprintf(out, "\nThe data is in place. Start our daemon now, and keep it running; the member serves again then:\n  %s\n", strings.Join(a.daemonLine(p), " "))
@@ -152,7 +167,10 @@ func show(out io.Writer, p *adoption.Plan) {
 }
 
 // stopLines are how a person stops the etcd that holds the data for good.
-func stopLines(held error) []string {
+func stopLines(held error, manifest string) []string {
+	if manifest != "" {
+		return []string{moveManifest(manifest)}
+	}
 	var locked *runtime.LockedError
 	if errors.As(held, &locked) && locked.PID != 0 {
 		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", locked.PID))
@@ -162,23 +180,55 @@ func stopLines(held error) []string {
 			}
 		}
 	}
-	for _, manifest := range []string{"/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/manifests/etcd.manifest"} {
-		if _, err := os.Stat(manifest); err == nil {
-			return []string{"mv " + manifest + " /etc/kubernetes/   # the kubelet ends the pod"}
-		}
-	}
 	if locked != nil && locked.PID != 0 {
 		return []string{fmt.Sprintf("kill %d   # and whatever would start it again", locked.PID)}
 	}
 	return []string{"end the etcd that runs on it, and whatever would start it again"}
 }
 
+// moveManifest is how a person ends a static pod for good. Source: kubelet takes every
+// file of the directory whose name does not begin with a dot for a pod.
+func moveManifest(path string) string {
+	return fmt.Sprintf("mv %s %s   # the kubelet ends the pod", path, filepath.Dir(filepath.Dir(path))+"/")
+}
+
+// manifestOf is the static pod that runs etcd on a data directory: the first file of
+// the kubelet's directory that names it, and etcd. Empty: none.
+func manifestOf(dir, dataDir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for static pods: %w", err)
+	}
+	named := regexp.MustCompile(regexp.QuoteMeta(dataDir) + `(/member)?/?(["'\s,]|$)`)
+	for _, e := range entries {
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("look for static pods: %w", err)
+		}
+		if named.Match(content) && strings.Contains(string(content), "etcd") {
+			return path, nil
+		}
+	}
+	return "", nil
+}
+
 // daemonLine is the daemon's command line for this host, without what looks like a
 // credential in the store's URL.
 func (a *adoptFlags) daemonLine(p *adoption.Plan) []string {
-	line := []string{"etcd-manager", "--cluster-name=" + a.name, "--backup-store=" + daemon.ShownURL(a.store), "--data-dir=" + a.request.DataDir,
-		"--client-urls=" + strings.Join(p.URLs.Client, ","), "--peer-urls=" + strings.Join(p.URLs.Peer, ","),
-		"--quarantine-client-urls=" + strings.Join(p.URLs.Quarantine, ",")}
+	var line []string
+	if a.request.Quota > 0 { // also where the daemon has not read the spec yet
+		line = append(line, "ETCD_QUOTA_BACKEND_BYTES="+strconv.FormatInt(a.request.Quota, 10))
+	}
+	line = append(line, "etcd-manager", "--cluster-name="+a.name, "--backup-store="+daemon.ShownURL(a.store), "--data-dir="+a.request.DataDir,
+		"--client-urls="+strings.Join(p.URLs.Client, ","), "--peer-urls="+strings.Join(p.URLs.Peer, ","),
+		"--quarantine-client-urls="+strings.Join(p.URLs.Quarantine, ","))
 	if len(p.URLs.Peer) > 0 {
 		if u, err := url.Parse(p.URLs.Peer[0]); err == nil {
 			line = append(line, "--address="+u.Hostname())
@@ -206,13 +256,23 @@ func (a *adoptFlags) ask(ctx context.Context) error {
 			return fmt.Errorf("read the certificates for etcd: %w", err)
 		}
 	}
+	credential, err := a.credential()
+	if err != nil {
+		return err
+	}
+	config := etcd.Config{TLS: secure, Credential: credential}
+	var failed []error
 	for _, endpoint := range a.endpoints {
-		view, err := listOf(ctx, endpoint, secure)
+		view, err := listOf(ctx, endpoint, config)
 		if err != nil {
+			failed = append(failed, err)
 			continue // another may answer; that none did shows in the plan
 		}
 		a.request.Members = &view
 		break
+	}
+	if err := unknown(errors.Join(failed...)); a.request.Members == nil && (errors.Is(err, adoption.ErrCredential) || errors.Is(err, adoption.ErrRole)) {
+		return &Failure{Code: ExitUnsafe, Err: err, Advice: "nothing was changed"}
 	}
 	if a.request.Members == nil {
 		return nil
@@ -223,7 +283,7 @@ func (a *adoptFlags) ask(ctx context.Context) error {
 	}
 	for _, m := range a.request.Members.Members {
 		if m.ID == id {
-			a.request.Version = versionOf(ctx, m, secure)
+			a.request.Version, a.request.Quota = runs(ctx, m, config)
 		}
 	}
 	return nil
@@ -231,8 +291,9 @@ func (a *adoptFlags) ask(ctx context.Context) error {
 
 func (a *adoptFlags) ownMember() (cluster.MemberID, error) { return adoption.OwnMember(a.request) }
 
-func listOf(ctx context.Context, endpoint string, secure *tls.Config) (cluster.MemberView, error) {
-	c, err := etcd.New(etcd.Config{Endpoints: []string{endpoint}, TLS: secure})
+func listOf(ctx context.Context, endpoint string, config etcd.Config) (cluster.MemberView, error) {
+	config.Endpoints = []string{endpoint}
+	c, err := etcd.New(config)
 	if err != nil {
 		return cluster.MemberView{}, err
 	}
@@ -240,18 +301,20 @@ func listOf(ctx context.Context, endpoint string, secure *tls.Config) (cluster.M
 	return c.View(ctx, true)
 }
 
-// versionOf is what a member says that it runs; zero: it does not answer.
-func versionOf(ctx context.Context, m cluster.Member, secure *tls.Config) cluster.Version {
+// runs is the release that a member says that it runs, and the quota of its database
+// where that is larger than etcd's default; zero: it does not answer.
+func runs(ctx context.Context, m cluster.Member, config etcd.Config) (v cluster.Version, quota int64) {
 	for _, u := range m.ClientURLs {
-		c, err := etcd.New(etcd.Config{Endpoints: []string{u}, TLS: secure})
+		config.Endpoints = []string{u}
+		c, err := etcd.New(config)
 		if err != nil {
 			continue
 		}
 		st, err := c.Status(ctx)
 		c.Close()
 		if err == nil && st.Member == m.ID {
-			return st.Version
+			return st.Version, adoption.QuotaOf(st)
 		}
 	}
-	return cluster.Version{}
+	return cluster.Version{}, 0
 }

@@ -14,6 +14,7 @@ import (
 
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/pki"
@@ -45,14 +46,28 @@ func (a *adoptFlags) openForeign() (*foreignEtcd, error) {
 	if e.packing, err = (backupstore.Choices{Recipients: a.join.recipients}).Packing(); err != nil {
 		return nil, err
 	}
-	if a.join.user != "" {
-		e.auth = func(context.Context) (string, string, error) {
-			data, err := os.ReadFile(a.join.passwordFile)
-			return a.join.user, strings.TrimRight(string(data), "\r\n"), err
-		}
+	if e.auth, err = a.credential(); err != nil {
+		return nil, err
 	}
 	e.peer = sync.OnceValues(func() (*tls.Config, error) { return a.peerTLS(time.Now()) })
 	return e, nil
+}
+
+// credential is the user that was given; nil: none, or that of the certificate.
+func (a *adoptFlags) credential() (func(context.Context) (user, password string, err error), error) {
+	if (a.join.user == "") != (a.join.passwordFile == "") {
+		return nil, usage("give both, or none", "--user and --password-file belong together")
+	}
+	if a.join.user == "" {
+		return nil, nil
+	}
+	if _, err := os.ReadFile(a.join.passwordFile); err != nil {
+		return nil, fmt.Errorf("read --password-file: %w", err)
+	}
+	return func(context.Context) (string, string, error) { // read anew: it may have been changed
+		data, err := os.ReadFile(a.join.passwordFile)
+		return a.join.user, strings.TrimRight(string(data), "\r\n"), err
+	}, nil
 }
 
 // peerTLS is what this host's member will show its peers, and believe of them: a
@@ -219,7 +234,23 @@ func (e *foreignEtcd) List(ctx context.Context) (view cluster.MemberView, err er
 			break
 		}
 	}
-	return view, errors.Join(failed...)
+	return view, unknown(errors.Join(failed...))
+}
+
+// unknown has adoption's words for a credential that does not do.
+func unknown(err error) error {
+	switch {
+	case errors.Is(err, etcd.ErrAuthRequired):
+		return fmt.Errorf("%w (%w)", adoption.ErrCredential, err)
+	case errors.Is(err, etcd.ErrPermission):
+		return fmt.Errorf("%w (%w)", adoption.ErrRole, err)
+	}
+	return err
+}
+
+// MayChange implements adoption.Members.
+func (e *foreignEtcd) MayChange(ctx context.Context) error {
+	return unknown(e.any(ctx, func(ctx context.Context, c *etcd.Client) error { return c.MayChange(ctx) }))
 }
 
 // Status implements adoption.Members.

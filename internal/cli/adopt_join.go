@@ -43,8 +43,8 @@ func (j *joinFlags) flags(c *cobra.Command) {
 	f.IntVar(&j.members, "members", 0, "with --join: of how many hosts of ours the cluster shall be; else of as many as it has members")
 	f.BoolVar(&j.keep, "keep", false, "with --join: remove no member")
 	f.DurationVar(&j.wait, "wait", 5*time.Minute, "with --join: how long each thing that it waits for may take")
-	f.StringVar(&j.user, "user", "", "with --join: etcd user of the role root, where authentication is on")
-	f.StringVar(&j.passwordFile, "password-file", "", "with --join: file with that user's password")
+	f.StringVar(&j.user, "user", "", "etcd user of the role root, where authentication is on")
+	f.StringVar(&j.passwordFile, "password-file", "", "file with that user's password")
 	f.StringSliceVar(&j.releaseDirs, "release-dir", nil, "with --join: directory with etcd releases (repeatable)")
 	f.StringSliceVar(&j.recipients, "backup-recipient", nil, "with --join: public key of age that the backup is encrypted to (repeatable)")
 	f.BoolVar(&j.dryRun, "dry-run", false, "show what would happen, also with --yes")
@@ -128,9 +128,6 @@ func (a *adoptFlags) checkJoin() error {
 	}
 	if a.join.members < 0 || a.join.wait <= 0 {
 		return usage("leave them out", "--members and --wait are positive")
-	}
-	if (a.join.user == "") != (a.join.passwordFile == "") {
-		return usage("give both, or none", "--user and --password-file belong together")
 	}
 	if len(u.Quarantine) == 0 {
 		u.Quarantine = adoption.Quarantined(u.Client)

@@ -89,6 +89,17 @@ func (c *Client) UpdatePeerURLs(ctx context.Context, id cluster.MemberID, peerUR
 	})
 }
 
+// MayChange is nil where the credential is of a user with the role root, which changes
+// of members want, or where authentication is off. Nothing is changed by it: only
+// that role may list the users (source: needAdminPermission of 3.4.25, 3.5.35, 3.6.16
+// and 3.7.3).
+func (c *Client) MayChange(ctx context.Context) error {
+	return c.call(ctx, "list users", reads, func(ctx context.Context) error {
+		_, err := c.auth.UserList(ctx, &pb.AuthUserListRequest{})
+		return err
+	})
+}
+
 // MoveLeader hands raft leadership to a voter. Only the leader takes the call.
 func (c *Client) MoveLeader(ctx context.Context, to cluster.MemberID) error {
 	return c.call(ctx, "move leader", mutates, func(ctx context.Context) error {

@@ -22,6 +22,9 @@ type Admission struct {
 	Known   []cluster.MemberID `json:"known"`
 	URLs    cluster.URLs       `json:"urls"`
 	Version cluster.Version    `json:"version"`
+	// Options are those of the spec then, as arguments: the first start waits for
+	// nobody who has read it.
+	Options []string `json:"options,omitempty"`
 
 	Member  cluster.MemberID `json:"member,omitempty"`  // zero: not added yet
 	Members []cluster.Member `json:"members,omitempty"` // that there were then, with this one
@@ -116,7 +119,7 @@ func (h *Host) launchAdmitted(ctx context.Context, s State, a *Admission) (l Lau
 		return l, why, hint
 	}
 	return Launch{
-		Version: a.Version, Token: a.Token, URLs: h.o.URLs, Adopted: true,
+		Version: a.Version, Token: a.Token, URLs: h.o.URLs, Adopted: true, Options: slices.Clone(a.Options),
 		InitialCluster: namedMembers(a.Members, a.Member, s.Host),
 	}, "", ""
 }

@@ -177,7 +177,9 @@ func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local clu
 		}
 	}
 	launch.Name, launch.Nonce = s.Host, h.o.Mint()
-	launch.Options, _ = h.options(launch.Version)
+	if launch.Options == nil || h.Spec() != nil { // else they are what the spec says
+		launch.Options, _ = h.options(launch.Version)
+	}
 	local.State, local.Run, local.Known = cluster.MemberStarting, true, nil
 	local.Version, local.URLs, local.Options, local.Quarantined = launch.Version, launch.URLs, launch.Options, launch.Quarantined
 	err := h.save(ctx, func(now *State) {
