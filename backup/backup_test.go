@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -235,6 +236,29 @@ func FuzzFiles(f *testing.F) {
 			if err != nil || string(again.Encode()) != string(m.Encode()) {
 				t.Fatalf("%v: %s became %s", err, m.Encode(), again.Encode())
 			}
+		}
+	})
+}
+
+// FuzzName: a name is one part of a path, and reads back as it was written.
+func FuzzName(f *testing.F) {
+	for _, s := range []string{"", "2026-11-20T23:08:18Z-000005", "2026-02-30T23:08:18Z-000005", "../2026-11-20T23:08:18Z-000005", "2026-11-20T23:08:18Z-000005/x", "0000-01-01T00:00:00Z-999999", "a/b\\c\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := ParseName(s)
+		if err != nil {
+			if !errors.Is(err, ErrName) || len(err.Error()) > 500 {
+				t.Fatalf("%q: %v", s, err)
+			}
+			return
+		}
+		if n.String() != s || strings.ContainsAny(s, "/\\\x00 ") || strings.Contains(s, "..") {
+			t.Fatalf("%q is taken for the name %q", s, n)
+		}
+		counter, _ := strconv.Atoi(s[strings.LastIndexByte(s, '-')+1:])
+		if again, err := NewName(n.Time(), counter); err != nil || again != n {
+			t.Fatalf("%q became %q, %v", s, again, err)
 		}
 	})
 }

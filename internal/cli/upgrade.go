@@ -60,6 +60,9 @@ than the accepted one, the members go on as they were.
 			if asked != 1 || (u.pause || u.outage || u.noBackup || u.loss != "") && len(args) == 0 || u.dryRun && u.resume {
 				return usage("such as etcdadm upgrade 3.7.3", "say one thing: a version, --resume or --rollback")
 			}
+			if c.Flags().Changed("accept-loss") && u.loss == "" {
+				return usage("the digest stands above the list; --accept-loss alone takes the one that was made last", "--accept-loss= names no list")
+			}
 			if err := u.checkOutput(); err != nil {
 				return err
 			}

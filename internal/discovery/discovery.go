@@ -120,6 +120,9 @@ func checkHostName(name string) error {
 		return errors.New("endpoint has no host")
 	}
 	trimmed := strings.TrimSuffix(name, ".")
+	if _, err := parseIP(trimmed); err == nil { // without the dot it would be taken for one
+		return fmt.Errorf("endpoint %q is an IP address with a dot behind it", name)
+	}
 	if len(trimmed) > 253 {
 		return fmt.Errorf("endpoint %.40q…: the host name is longer than 253 characters", name)
 	}
