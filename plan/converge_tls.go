@@ -129,6 +129,17 @@ func (v *view) tlsBefore(h *cluster.HostReport) string {
 	return ""
 }
 
+// joinsWithTLS names a host of its own that could take a dead voter's place once
+// the others speak TLS, for which they wait until the dead one is gone.
+func (v *view) joinsWithTLS(dead cluster.Seat) cluster.HostID {
+	for i := range v.obs.Hosts {
+		if h := &v.obs.Hosts[i]; !v.roster.Seated(h.Host) && v.tlsFollows(h, dead) {
+			return h.Host
+		}
+	}
+	return ""
+}
+
 // tlsFollows: nothing but TLS keeps the host from joining again in the place of its
 // dead voter, and nothing but the dead voter keeps the others from turning TLS on.
 // Each would wait for the other for ever, so the dead one goes first.

@@ -235,3 +235,18 @@ func TestTwoVotersTellNothing(t *testing.T) {
 		t.Error(describe(d))
 	}
 }
+
+// TestStoppedMemberThatWasRemovedStays: what was stopped for a recovery which
+// nobody asks for any more is not started again where a quorum removed it since.
+func TestStoppedMemberThatWasRemovedStays(t *testing.T) {
+	w := formed(t)
+	c := w.host("c")
+	c.Local.Run = false
+	if d := Next(Goal{Kind: Converge}, w.observe()); !asksFor(d, cluster.OpRestart) {
+		t.Fatal(describe(d))
+	}
+	w.clusters[0].members = w.clusters[0].members[:2]
+	if d := Next(Goal{Kind: Converge}, w.observe()); asksFor(d, cluster.OpRestart) {
+		t.Error(describe(d))
+	}
+}

@@ -137,7 +137,8 @@ func (v *view) reviveStopped() *Decision {
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		if !h.UnderFence || h.Local.Run || h.Local.State != cluster.MemberStarted || !h.Local.HasData || h.Process.State != cluster.ProcessStopped ||
-			h.Local.Generation != v.intent.Generation || h.Floor() > h.Local.Generation || problem(h) != "" || v.recoveredFrom(h.Host) {
+			h.Local.Generation != v.intent.Generation || h.Floor() > h.Local.Generation || problem(h) != "" || v.recoveredFrom(h.Host) ||
+			v.surelyUnlisted(h.Local.Member) {
 			continue
 		}
 		p := v.projection(0, 0)
@@ -147,6 +148,12 @@ func (v *view) reviveStopped() *Decision {
 		}
 	}
 	return nil
+}
+
+// surelyUnlisted: a current list does not hold the member, which was removed.
+func (v *view) surelyUnlisted(id cluster.MemberID) bool {
+	_, listed := v.roster.Seat(id)
+	return v.seen && v.roster.Linearizable && !listed
 }
 
 // recoveredFrom: a command in the queue asks for a recovery from the host.

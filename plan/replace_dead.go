@@ -116,6 +116,9 @@ func (v *view) replace(s cluster.Seat, why string) *Decision {
 	}
 	free, reasons := v.candidates()
 	if len(free) == 0 {
+		if h := v.joinsWithTLS(s); h != "" {
+			return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s): remove it, so that the others can turn TLS on, and host %s can join then", seatName(s), why, h))
+		}
 		return wait(false, "no-host", "", "voter %s is dead (%s), and no host is free to take its place%s; start another daemon, or bring the host back", seatName(s), why, because(reasons))
 	}
 	if v.acceptsAdd() {
