@@ -150,10 +150,12 @@ func (v *view) reviveStopped() *Decision {
 	return nil
 }
 
-// surelyUnlisted: a current list does not hold the member, which was removed.
+// surelyUnlisted: a current list does not hold the member: it was removed, or
+// those in sight are another cluster's.
 func (v *view) surelyUnlisted(id cluster.MemberID) bool {
-	_, listed := v.roster.Seat(id)
-	return v.seen && v.roster.Linearizable && !listed
+	r, seen := v.obs.Roster()
+	_, listed := r.Seat(id)
+	return seen && r.Linearizable && !listed
 }
 
 // recoveredFrom: a command in the queue asks for a recovery from the host.

@@ -152,7 +152,7 @@ func (v *view) reusable(h *cluster.HostReport) bool {
 // quorum of the remaining.
 func (v *view) removeDead(s cluster.Seat, reason string) *Decision {
 	p := v.projection(-1, 0)
-	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && (s.Host.Vanished() || s.Host.Status.Healthy) && handsOver(s) {
+	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && (s.Host.Vanished() || !v.obs.Memory.Member(s.ID).CorruptSince.IsZero() && s.Host.Status.Healthy) && handsOver(s) {
 		return v.handOver(s, reason, nil) // it still leads raft, from memory or with other keys
 	}
 	if !p.Keeps(v.wanted()) {
