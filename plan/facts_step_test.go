@@ -3,7 +3,6 @@ package plan
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -217,23 +216,6 @@ func change(d Decision) *cluster.Intent {
 		return nil
 	}
 	return d.Action.Intent.Replace
-}
-
-// TestTwoVotersTellNothing: whose keys are wrong is the majority's word, and of two
-// there is none.
-func TestTwoVotersTellNothing(t *testing.T) {
-	w := formed(t)
-	w.clusters[0].members, w.hosts = w.clusters[0].members[:2], w.hosts[:2]
-	w.steps(t, 1) // settle
-	o := w.observe()
-	for i := range o.Memory.Members {
-		if o.Memory.Members[i].Member != w.clusters[0].leader {
-			o.Memory.Members[i].CorruptSince = o.At.Add(-time.Hour)
-		}
-	}
-	if d := Next(Goal{Kind: Converge}, o); d.Action != nil && d.Rule == "replace-dead" {
-		t.Error(describe(d))
-	}
 }
 
 // TestStoppedMemberThatWasRemovedStays: what was stopped for a recovery which
