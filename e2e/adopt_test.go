@@ -160,7 +160,33 @@ func TestAdoptionGoesBack(t *testing.T) {
 		w.waitFor(10)
 	}
 	c.generation(1, 1, 2, 3)
+	if *long {
+		c.goesBackLater(x, w, before)
+	}
 	w.check()
+}
+
+// goesBackLater goes back after the record was written, and comes again.
+func (c *testCluster) goesBackLater(x *theirs, w *writer, state []byte) {
+	c.t.Helper()
+	id, members := x.memberIDs()
+	for _, n := range []int{1, 2, 3} {
+		c.host(n).interrupt()
+		x.start("existing", n)
+		w.waitFor(10)
+	}
+	if after, err := os.ReadFile(x.statePath(1)); err != nil || !bytes.Equal(state, after) {
+		c.t.Errorf("their state was changed (%v)", err)
+	}
+	for _, n := range []int{3, 1, 2} {
+		c.takeOver(x, n)
+		w.waitFor(10)
+	}
+	c.generation(1, 1, 2, 3)
+	c.voters(soon, 1, 2, 3)
+	if gotID, got := x.memberIDs(); gotID != id || !maps.Equal(got, members) {
+		c.t.Errorf("cluster %x with members %x became %x with %x", id, members, gotID, got)
+	}
 }
 
 // The daemon is killed while it takes over, again and again; a state file that is

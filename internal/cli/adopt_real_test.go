@@ -85,8 +85,10 @@ func (a *adoptCase) password(user, password string) []string {
 // Where authentication is on, a user of the role root is needed, and its lack is said
 // before anything is changed. The learner is added with it.
 func TestAdoptByJoiningWithAuthentication(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V35, testetcd.V36} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			c := testetcd.Start(t, testetcd.Config{Version: version})
 			client := c.Client(t)
 			for _, user := range []string{"root", "guest"} {
@@ -118,6 +120,7 @@ func TestAdoptByJoiningWithAuthentication(t *testing.T) {
 
 // Where etcd takes no writes it says so, and what to do, before anything is changed.
 func TestAdoptByJoiningWithoutSpace(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Args: []string{"--quota-backend-bytes=1048576"}})
 	client := c.Client(t)
 	value := strings.Repeat("x", 200<<10)
@@ -136,6 +139,7 @@ func TestAdoptByJoiningWithoutSpace(t *testing.T) {
 
 // A quota that is larger than etcd's own is kept: in the spec, and for the first start.
 func TestAdoptByJoiningKeepsTheQuota(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Args: []string{"--quota-backend-bytes=3221225472"}})
 	a := newAdoptCase(t, c)
 	if out, err := a.join("--wait=1s"); err == nil || !strings.Contains(err.Error(), "run this again") || !strings.Contains(out, "quota-backend-bytes=3221225472") {
@@ -161,6 +165,7 @@ func TestAdoptByJoiningKeepsTheQuota(t *testing.T) {
 // A static pod's manifest has to be moved before the data is, also while the pod does
 // not run for the moment.
 func TestAdoptBesideAManifest(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Args: []string{"--quota-backend-bytes=3221225472"}})
 	m := c.Members[0]
 	a := newAdoptCase(t, c)

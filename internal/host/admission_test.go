@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ func withAdmission(m *machine) {
 	m.promoted = func(cluster.MemberID) (bool, error) { return false, nil }
 	m.admission = &host.Admission{
 		Cluster: 0xc, Token: theirToken, Known: []cluster.MemberID{1, 2, 3}, URLs: ownURLs, Version: v36, Member: 5,
+		Options: []string{"--quota-backend-bytes=3221225472"},
 		Members: []cluster.Member{{ID: 1, Name: "x", PeerURLs: []string{"http://x:2380"}}, {ID: 5, PeerURLs: ownURLs.Peer, Learner: true}},
 	}
 }
@@ -35,7 +37,8 @@ func TestEnter(t *testing.T) {
 			t.Fatalf("local %+v, starts %+v, waits %+v", st.Local, starts, st.Predecessor)
 		}
 		l := starts[0]
-		if l.Version != v36 || l.Token != theirToken || !l.Adopted || l.Founding || len(l.InitialCluster) != 2 || l.InitialCluster[1].Name != string(st.Host) {
+		if l.Version != v36 || l.Token != theirToken || !l.Adopted || l.Founding || len(l.InitialCluster) != 2 || l.InitialCluster[1].Name != string(st.Host) ||
+			!slices.Equal(l.Options, m.admission.Options) {
 			t.Errorf("started as %+v", l)
 		}
 		d.end()
