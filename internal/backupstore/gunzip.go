@@ -28,7 +28,7 @@ func newGunzip(r io.Reader) (io.ReadCloser, error) {
 	in := bufio.NewReaderSize(r, copyBuffer)
 	head, err := in.Peek(len(gzipHeader))
 	if err != nil || !bytes.Equal(head, gzipHeader) {
-		return gzip.NewReader(in)
+		return newMembers(in)
 	}
 	n := min(mostBlocks, runtime.GOMAXPROCS(0)) + 2 // one is read from, and one is filled
 	z := &gunzipReader{free: make(chan *gunzipPart, n), queue: make(chan *gunzipPart, n), quit: make(chan struct{}), ended: make(chan struct{})}
@@ -38,6 +38,44 @@ func newGunzip(r io.Reader) (io.ReadCloser, error) {
 	go z.split(in)
 	return z, nil
 }
+
+// members reads the members of a stream of others, one after the other. The
+// library does that, too, but takes a stream that ends within the header of a
+// later member for a whole one.
+type members struct {
+	in  *bufio.Reader
+	now *gzip.Reader
+}
+
+func newMembers(in *bufio.Reader) (*members, error) {
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	z.Multistream(false)
+	return &members{in, z}, nil
+}
+
+// Read implements io.Reader.
+func (m *members) Read(to []byte) (int, error) {
+	n, err := m.now.Read(to)
+	if err != io.EOF { //nolint:errorlint // a wrapped one is no end
+		return n, err
+	}
+	if _, err := m.in.Peek(1); err != nil {
+		return n, err
+	}
+	if err := m.now.Reset(m.in); err == io.EOF { //nolint:errorlint // the library's own
+		return n, io.ErrUnexpectedEOF
+	} else if err != nil {
+		return n, err
+	}
+	m.now.Multistream(false)
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (m *members) Close() error { return m.now.Close() }
 
 // gunzipReader unpacks members side by side and gives them in their order.
 type gunzipReader struct {
