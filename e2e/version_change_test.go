@@ -49,6 +49,29 @@ func TestVersionsFromOldEtcd(t *testing.T) {
 	c.write().check()
 }
 
+// Nobody has written a key yet: etcd 3.5 then leaves in every database that members were
+// removed which are there, and the first member of 3.6 would refuse them.
+func TestUpgradeOfNeverWrittenCluster(t *testing.T) {
+	longOnly(t)
+	c := formed(t, 3, options{version: testetcd.V34})
+	c.to(testetcd.V37, 1, 2, 3)
+	mended := 0
+	for n := 1; n <= 3; n++ {
+		if log, err := os.ReadFile(c.host(n).log); err != nil {
+			t.Fatal(err)
+		} else if strings.Contains(string(log), "members were removed which are there") {
+			mended++
+		}
+	}
+	if mended == 0 {
+		t.Error("no database had to be mended: this is not the case that is meant")
+	}
+	w := c.write()
+	w.waitFor(20)
+	w.check()
+	w.neverBack()
+}
+
 // One release line, another patch of it, forth and back.
 func TestPatches(t *testing.T) {
 	longOnly(t)

@@ -16,6 +16,7 @@ import (
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/runtime"
+	"etcdadm.io/internal/snapshot"
 )
 
 // Process is host.Process over a child process: it turns launches into
@@ -81,14 +82,25 @@ func (p *Process) save(r runtime.ProcessRecord) error {
 	return durable.Replace(p.path, data, 0o600)
 }
 
-func (p *Process) permitted(runtime.Spec) error {
+func (p *Process) permitted(spec runtime.Spec) error {
 	p.mu.Lock()
-	permit := p.permit
+	permit, version := p.permit, p.record.Launch.Version
 	p.mu.Unlock()
 	if permit == nil {
 		return errors.New("the host has not said that its member may run")
 	}
-	return permit()
+	if err := permit(); err != nil || !snapshot.RemovalsMatter(version) {
+		return err
+	}
+	// No process has the data now.
+	switch wrong, err := snapshot.MendRemovals(spec.DataDir); {
+	case err != nil:
+		// etcd says itself what is wrong with a database, and cures what it can.
+		p.log.Warn("cannot look whether the database says that members were removed which are there", "err", err)
+	case len(wrong) > 0:
+		p.log.Warn("the database said that members were removed which are there, as etcd 3.5 can leave it after 3.4, and this release would have refused them for good: mended", "members", wrong)
+	}
+	return nil
 }
 
 // Run restarts a process that ended, and passes its events on, until ctx
