@@ -215,9 +215,16 @@ func words(hosts []cluster.HostID) string {
 	return b.String()
 }
 
+// Barred says whether the way cannot be begun as it is: something on it is missing, or
+// etcd does not go it.
+func (p Path) Barred() bool { return len(p.Missing)+len(p.Problems) > 0 }
+
 // String is the way as a person reads it, one line a hop and what belongs to it.
 func (p Path) String() string {
 	var b strings.Builder
+	if len(p.Hops) == 0 && !p.Barred() {
+		b.WriteString("nothing to do\n")
+	}
 	for i, h := range p.Hops {
 		fmt.Fprintf(&b, "%d. %s %s → %s: %s\n", i+1, h.Kind, h.From, h.To, h.Why)
 		for _, check := range h.Checks {
@@ -245,9 +252,6 @@ func (p Path) String() string {
 	}
 	for _, s := range p.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", s)
-	}
-	if b.Len() == 0 {
-		return "nothing to do\n"
 	}
 	return b.String()
 }

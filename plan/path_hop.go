@@ -12,7 +12,7 @@ import (
 const (
 	clientsRoll = "connections to one member after the other close and are opened to another; no write fails that is tried again"
 	clientsNone = "nothing"
-	beforeRoll  = "one before the first restart"
+	beforeRoll  = "one before the first restart, where the newest is older than 5 minutes"
 	// SAFETY.md, rule 20.
 	behindDoors = "the last one once every voter is quarantined or stopped; the new cluster is made from it"
 )

@@ -106,7 +106,10 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 		path := plan.VersionPath(o, to)
 		if u.dryRun {
 			way := upgradeWay{Path: path, Survey: surveyOn(path, o)}
-			return u.print(out, way, func(w io.Writer) { fmt.Fprint(w, way.String()) })
+			if err := u.print(out, way, func(w io.Writer) { fmt.Fprint(w, way.String()) }); err != nil || !path.Barred() {
+				return err
+			}
+			return &Failure{Code: ExitUnsafe, Err: errors.New("it would not be begun: the way has what is missing or refused in it")}
 		}
 		if why := unready(path, u.outage); why != "" {
 			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was changed: %s", why), Advice: fmt.Sprintf("etcdadm upgrade %s --dry-run prints the whole way", to)}
