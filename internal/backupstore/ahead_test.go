@@ -14,7 +14,7 @@ func TestStoreThatStopsEarly(t *testing.T) {
 	plain := backup.Encoding{Compression: backup.None}
 	data := snapshotOf(2*copyBuffer, 3)
 	for _, most := range []int64{0, 1, int64(len(data)) - 1, int64(len(data))} {
-		p := pack(&piecewise{data: data}, plain, Recipients{}, nil)
+		p := pack(&piecewise{data: data}, plain, Recipients{}, false, nil)
 		if n, err := io.CopyN(io.Discard, p, most); err != nil || n != most {
 			t.Fatalf("%d bytes: %d, %v", most, n, err)
 		}
@@ -26,20 +26,20 @@ func TestStoreThatStopsEarly(t *testing.T) {
 			t.Error("the stream has an end after it was closed")
 		}
 	}
-	p := pack(&piecewise{data: data}, plain, Recipients{}, nil)
+	p := pack(&piecewise{data: data}, plain, Recipients{}, false, nil)
 	n, err := io.Copy(io.Discard, p)
 	p.end()
 	if err != nil || n != int64(len(data)) || p.content.Size != n {
 		t.Errorf("%d bytes of %d, %v: %+v", n, len(data), err, p.content)
 	}
 	broken := errors.New("the line is broken")
-	p = pack(&piecewise{data: data, end: broken}, plain, Recipients{}, nil)
+	p = pack(&piecewise{data: data, end: broken}, plain, Recipients{}, false, nil)
 	n, err = io.Copy(io.Discard, p)
 	p.end()
 	if !errors.Is(err, broken) || n != int64(len(data)) || !p.content.IsZero() {
 		t.Errorf("%d bytes, %v, %+v", n, err, p.content)
 	}
-	p = pack(&piecewise{data: data[:len(data)-1]}, plain, Recipients{}, nil)
+	p = pack(&piecewise{data: data[:len(data)-1]}, plain, Recipients{}, false, nil)
 	_, err = io.Copy(io.Discard, p)
 	p.end()
 	if !errors.Is(err, ErrDamaged) {

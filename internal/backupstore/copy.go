@@ -141,10 +141,11 @@ func (p *passing) unpack(r io.Reader, ids Identities) error {
 	}
 	defer plain.Close()
 	i := newInspector()
+	i.tar = p.b.Meta.V2()
 	if _, err := io.Copy(i, plain); err != nil {
 		return err
 	}
-	if p.unpacked, err = i.finish(); err != nil && !p.b.Meta.V2() {
+	if p.unpacked, err = i.finish(); err != nil {
 		return err
 	}
 	p.revision = i.revision()

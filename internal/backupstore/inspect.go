@@ -20,6 +20,7 @@ type inspector struct {
 	tail [sha256.Size]byte
 	held int // bytes in tail
 	size int64
+	tar  bool // it is a backup of etcd 2, which ends without a checksum
 	// newest finds the revision that the database goes to.
 	newest snapshot.Newest
 }
@@ -57,8 +58,13 @@ func (i *inspector) finish() (backup.Content, error) {
 	database := i.sum.Sum(nil)
 	i.sum.Write(i.tail[:i.held])
 	all := backup.Content{Size: i.size, SHA256: hex.EncodeToString(i.sum.Sum(nil))}
-	const least = 512 + sha256.Size
+	const (
+		least    = 512 + sha256.Size
+		leastTar = 3 * 512 // a head, and the two blocks of its end
+	)
 	switch {
+	case i.tar && i.size >= leastTar:
+		return all, nil
 	case i.size < least:
 		return all, fmt.Errorf("%w: %d bytes are no database with its checksum", ErrDamaged, i.size)
 	case bytes.Equal(database, i.tail[:]):

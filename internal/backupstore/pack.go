@@ -31,9 +31,11 @@ type packed struct {
 	seen    *inspector     // likewise
 }
 
-// pack begins to read the source. The caller calls end.
-func pack(source io.Reader, e backup.Encoding, r Recipients, progress func(int64)) *packed {
+// pack begins to read the source, which with v2 is a tar and no database. The caller
+// calls end.
+func pack(source io.Reader, e backup.Encoding, r Recipients, v2 bool, progress func(int64)) *packed {
 	p := &packed{done: make(chan struct{}), seen: newInspector()}
+	p.seen.tar = v2
 	if e == (backup.Encoding{Compression: backup.None}) {
 		p.ahead = newReadAhead()
 		p.Reader = p.ahead

@@ -42,7 +42,8 @@ type Request struct {
 	Count func(ctx context.Context, revision int64) *int64
 }
 
-// Write makes a backup of a snapshot, as etcd's Snapshot call streams it. It
+// Write makes a backup of a snapshot, as etcd's Snapshot call streams it, or of etcd 2,
+// as the meta says, of a [Directory], which has no checksum of its own. It
 // returns without an error only when the backup is whole and listed.
 //
 // A source that fails, ends early or does not agree with its checksum gives an
@@ -206,7 +207,7 @@ func contentsOf(ctx context.Context, req Request, revision int64) (c backup.Cont
 func (w *writing) store(ctx context.Context, req Request, e backup.Encoding, source io.Reader) (snapshot, stored backup.Content, revision int64, err error) {
 	watch := newWatch(ctx)
 	defer watch.end()
-	p := pack(source, e, req.Recipients, req.Progress)
+	p := pack(source, e, req.Recipients, req.Meta.V2(), req.Progress)
 	var body io.Reader = p
 	through := newCounted(p)
 	if p.pipe != nil {

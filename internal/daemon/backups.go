@@ -27,12 +27,7 @@ const countTimeout = 10 * time.Second
 // Backup implements host.Sources.
 func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
 	defer takeAllCores()()
-	c, err := s.d.etcdClient(l)
-	if err != nil {
-		return cluster.Backup{}, fmt.Errorf("reach the own member: %w", err)
-	}
-	defer c.Close()
-	b, err := snapshotInto(ctx, c, s.catalogue, s.packing, backupstore.Request{
+	b, err := s.backUp(ctx, l, backupstore.Request{
 		Meta:     metaOf(o.Spec),
 		Manifest: backup.Manifest{Cluster: s.d.cfg.ClusterName, Host: s.d.id, Reason: backup.Reason(o.Reason)},
 	})
@@ -42,6 +37,18 @@ func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder)
 	}
 	s.tidy(ctx)
 	return asBackup(b), nil
+}
+
+func (s *sources) backUp(ctx context.Context, l host.Launch, req backupstore.Request) (backupstore.Backup, error) {
+	if !l.Version.Has(cluster.V3API) {
+		return s.backupV2(ctx, l, req)
+	}
+	c, err := s.d.etcdClient(l)
+	if err != nil {
+		return backupstore.Backup{}, fmt.Errorf("reach the own member: %w", err)
+	}
+	defer c.Close()
+	return snapshotInto(ctx, c, s.catalogue, s.packing, req)
 }
 
 func metaOf(spec *cluster.Spec) (m backup.Meta) {

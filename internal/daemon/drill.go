@@ -37,12 +37,8 @@ func (d Drill) Run(ctx context.Context, name backup.Name) (b backupstore.Backup,
 		return b, drilled, "", fmt.Errorf("make room for the drill: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, fileSnapshot)
 	began := time.Now()
-	b, err = d.Catalogue.Fetch(ctx, name, file, d.Identities, backupstore.ThrownAway, nil)
-	if err == nil {
-		drilled, err = d.restore(ctx, b, file, filepath.Join(dir, "site"))
-	}
+	b, drilled, err = d.tryOut(ctx, name, dir)
 	bad := errors.Is(err, backupstore.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) || errors.Is(err, snapshot.ErrNoHash) || errors.Is(err, snapshot.ErrDiffers)
 	if err != nil && !bad {
 		return b, drilled, "", err // it says nothing about the backup
@@ -59,6 +55,25 @@ func (d Drill) Run(ctx context.Context, name backup.Name) (b backupstore.Backup,
 		note = fmt.Sprintf("the result could not be kept beside the backup: %v", recordErr)
 	}
 	return b, drilled, note, err
+}
+
+func (d Drill) tryOut(ctx context.Context, name backup.Name, dir string) (b backupstore.Backup, drilled snapshot.Drilled, err error) {
+	if b, err = d.Catalogue.Get(ctx, name); err != nil {
+		return b, drilled, err
+	}
+	if b.Meta.V2() {
+		if b, err = d.Catalogue.FetchDirectory(ctx, name, filepath.Join(dir, dirBackup), d.Identities, nil); err != nil {
+			return b, drilled, err
+		}
+		drilled, err = d.drillV2(ctx, b, dir)
+		return b, drilled, err
+	}
+	file := filepath.Join(dir, fileSnapshot)
+	if b, err = d.Catalogue.Fetch(ctx, name, file, d.Identities, backupstore.ThrownAway, nil); err != nil {
+		return b, drilled, err
+	}
+	drilled, err = d.restore(ctx, b, file, filepath.Join(dir, "site"))
+	return b, drilled, err
 }
 
 // Rehearse restores a backup with the tool of another release, and sees that this

@@ -42,7 +42,7 @@ func newSources(d *daemon) (*sources, error) {
 	if s.policy, err = d.cfg.Backups.Policy(os.Getenv); err != nil {
 		return nil, &Error{Problem: "how long backups are kept", Err: err, Advice: "a duration such as 7d or 2y"}
 	}
-	if err := s.clearDrills(); err != nil {
+	if err := errors.Join(s.clearDrills(), os.RemoveAll(filepath.Join(d.disk.StateDir(), dirBackup))); err != nil {
 		d.log.Warn("what a daemon before was trying out is left", "err", err) // tried again with the next one
 	}
 	return s, nil

@@ -59,7 +59,8 @@ func reviveV2(ctx context.Context, dataDir, to string) (Position, error) {
 	if err := r.copySnapshotV2(ctx, snap); err != nil {
 		return Position{}, err
 	}
-	return r.Last, rewriteLogV2(ctx, r, names, log)
+	owner := &etcdserverpb.Metadata{NodeID: new(uint64(r.Member)), ClusterID: new(uint64(unusedClusterID(r.Cluster)))}
+	return r.Last, rewriteLogV2(ctx, r, names, log, owner)
 }
 
 // holdV2 takes the lock that a running etcd has on the newest file of its log.
@@ -103,14 +104,15 @@ func (r *remains) copySnapshotV2(ctx context.Context, to string) error {
 	return copyFile(ctx, filepath.Join(r.snap, name), filepath.Join(to, name))
 }
 
-// rewriteLogV2 writes one file with the entries since the newest raft snapshot.
-func rewriteLogV2(ctx context.Context, r *remains, names []string, dir string) error {
+// rewriteLogV2 writes one file with the entries since the newest raft snapshot up to
+// the last one, which is committed in it.
+func rewriteLogV2(ctx context.Context, r *remains, names []string, dir string, owner *etcdserverpb.Metadata) error {
 	f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%016x-%016x.wal", 0, 0)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	w := &v2Log{w: f}
-	if err := w.copy(ctx, r, names); err != nil {
+	if err := w.copy(ctx, r, names, owner); err != nil {
 		f.Close()
 		return err
 	}
@@ -146,13 +148,11 @@ func (w *v2Log) message(kind int64, m proto.Message) error {
 	return w.record(kind, data)
 }
 
-func (w *v2Log) copy(ctx context.Context, r *remains, names []string) error {
+func (w *v2Log) copy(ctx context.Context, r *remains, names []string, owner *etcdserverpb.Metadata) error {
 	start := r.log.start
 	err := errors.Join(
 		w.record(wal.CrcType, nil),
-		w.message(wal.MetadataType, &etcdserverpb.Metadata{
-			NodeID: new(uint64(r.Member)), ClusterID: new(uint64(unusedClusterID(r.Cluster))),
-		}),
+		w.message(wal.MetadataType, owner),
 		w.message(wal.SnapshotType, &walpb.Snapshot{Index: new(start.Index), Term: new(start.Term)}),
 	)
 	if err != nil {
@@ -167,10 +167,10 @@ func (w *v2Log) copy(ctx context.Context, r *remains, names []string) error {
 		if err := proto.Unmarshal(rec.Data, &e); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-		if e.GetIndex() <= start.Index {
+		if e.GetIndex() <= start.Index || e.GetIndex() > r.Last.Index {
 			return nil
 		}
-		if e.GetType() == raftpb.EntryConfChange && removes(&e, r.Member) {
+		if e.GetType() == raftpb.EntryConfChange && removes(&e, cluster.MemberID(owner.GetNodeID())) {
 			return w.message(wal.EntryType, &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Term: e.Term, Index: e.Index})
 		}
 		return w.record(wal.EntryType, rec.Data)

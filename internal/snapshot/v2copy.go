@@ -60,11 +60,20 @@ func copyV2(ctx context.Context, dataDir, to string) error {
 // etcd of their own release and by the one of the other, and sealed or moved: four times
 // the log and the newest raft snapshot, and the older ones once.
 func RoomV2(dataDir, dir string) error {
-	var all, newest int64
+	all, newest, err := sizesV2(dataDir)
+	if err != nil {
+		return err
+	}
+	return needSpace(dir, 3*newest+all)
+}
+
+// sizesV2 is how many bytes the log and all raft snapshots have, and the log and the
+// newest one.
+func sizesV2(dataDir string) (all, newest int64, err error) {
 	for _, part := range []string{"wal", "snap"} {
 		files, err := filepath.Glob(filepath.Join(dataDir, "member", part, "*."+part))
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		for i, f := range files {
 			info, err := os.Stat(f)
@@ -72,7 +81,7 @@ func RoomV2(dataDir, dir string) error {
 				continue
 			}
 			if err != nil {
-				return fmt.Errorf("see how large the data of etcd 2 are: %w", err)
+				return 0, 0, fmt.Errorf("see how large the data of etcd 2 are: %w", err)
 			}
 			all += info.Size()
 			if part == "wal" || i == len(files)-1 { // names are in the order of terms and indexes
@@ -80,7 +89,7 @@ func RoomV2(dataDir, dir string) error {
 			}
 		}
 	}
-	return needSpace(dir, 3*newest+all)
+	return all, newest, nil
 }
 
 // IdentityOf tells whose log lies in a data directory. It changes nothing.

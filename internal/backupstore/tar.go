@@ -1,0 +1,183 @@
+package backupstore
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"etcdadm.io/backup"
+	"etcdadm.io/internal/snapshot"
+)
+
+// A backup of etcd 2 is a tar of the directory that `etcdctl backup` makes, with the
+// files member/snap/*.snap and member/wal/*.wal, and no entries for directories.
+const (
+	snapOfV2 = "member/snap/"
+	walOfV2  = "member/wal/"
+)
+
+// Directory reads a backup directory of etcd 2 as a tar. It is closed by the caller.
+func Directory(dir string) (io.ReadCloser, error) {
+	var files []string
+	for _, pattern := range []string{snapOfV2 + "*.snap", walOfV2 + "*.wal"} {
+		found, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%w: %s is no backup directory of etcd 2", ErrDamaged, dir)
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(writeTar(w, dir, files)) }()
+	return r, nil
+}
+
+func writeTar(w io.Writer, dir string, files []string) error {
+	t := tar.NewWriter(w)
+	for _, file := range files {
+		if err := addFile(t, dir, file); err != nil {
+			return fmt.Errorf("pack the backup directory: %w", err)
+		}
+	}
+	return t.Close()
+}
+
+func addFile(t *tar.Writer, dir, file string) error {
+	name, err := filepath.Rel(dir, file)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	err = t.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o600, Size: info.Size(), ModTime: info.ModTime().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(t, f)
+	return err
+}
+
+// ErrNotV2 says that a backup is not one of etcd 2.
+var ErrNotV2 = errors.New("it is no backup of etcd 2")
+
+// FetchDirectory brings a backup of etcd 2 to a directory that is made. What is in
+// it was held against the manifest, where there is one, and against its own checksums.
+// After an error nothing is there. Errors: those of Open, ErrNotV2 and ErrDamaged.
+func (c *Catalogue) FetchDirectory(ctx context.Context, name backup.Name, dir string, ids Identities, progress func(bytes int64)) (Backup, error) {
+	s, err := c.Open(ctx, name, ids)
+	if err != nil {
+		return Backup{}, err
+	}
+	defer s.Close()
+	if err := s.unpackTo(dir, progress); err != nil {
+		return Backup{}, fmt.Errorf("unpack backup %s to %s: %w", name, dir, err)
+	}
+	return s.Backup, nil
+}
+
+func (s *Snapshot) unpackTo(dir string, progress func(int64)) (err error) {
+	if !s.Meta.V2() {
+		return ErrNotV2
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir)) // of this very call
+		}
+	}()
+	for _, part := range []string{snapOfV2, walOfV2} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(part)), 0o700); err != nil {
+			return err
+		}
+	}
+	var size int64
+	err = s.eachFile(func(name string, r io.Reader) error {
+		n, err := extract(filepath.Join(dir, filepath.FromSlash(name)), r)
+		if size += n; progress != nil {
+			progress(size)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = snapshot.VerifyV2(dir)
+	return damage(err)
+}
+
+// damage tells what snapshot calls damaged in the words of this package.
+func damage(err error) error {
+	if errors.Is(err, snapshot.ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// eachFile calls visit for the files of etcd's log and raft snapshots, and reads all
+// to the end. Others, which nobody needs, are passed over.
+func (s *Snapshot) eachFile(visit func(name string, r io.Reader) error) error {
+	files := 0
+	for t := tar.NewReader(s); ; {
+		head, err := t.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			if files == 0 {
+				return fmt.Errorf("%w: the tar holds no log of etcd 2", ErrDamaged)
+			}
+			_, err := io.Copy(io.Discard, s)
+			return err
+		case err != nil && s.err != nil && !errors.Is(s.err, io.EOF):
+			return s.err
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		name, ok := fileOfV2(head)
+		if !ok {
+			continue
+		}
+		files++
+		if err := visit(name, t); err != nil {
+			if s.err != nil && !errors.Is(s.err, io.EOF) {
+				return s.err
+			}
+			return err
+		}
+	}
+}
+
+// fileOfV2 is the path of a file that etcd 2 begins with, below its data directory.
+func fileOfV2(h *tar.Header) (string, bool) {
+	name := path.Clean(h.Name)
+	if h.Typeflag != tar.TypeReg || strings.HasPrefix(path.Base(name), ".") {
+		return "", false
+	}
+	dir, ext := path.Dir(name)+"/", path.Ext(name)
+	return name, dir == snapOfV2 && ext == ".snap" || dir == walOfV2 && ext == ".wal"
+}
+
+func extract(file string, r io.Reader) (int64, error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(f, r)
+	return n, errors.Join(err, f.Close())
+}
