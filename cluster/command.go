@@ -36,6 +36,9 @@ type Command struct {
 	Lost []HostID `json:"lost,omitempty"`
 	// NoBackup: do not wait for a backup of the running cluster.
 	NoBackup bool `json:"noBackup,omitempty"`
+	// AcceptLoss is the digest of the list of what is lost, that a person has read,
+	// where the backup is carried over key by key; empty: nothing may be.
+	AcceptLoss string `json:"acceptLoss,omitempty"`
 	// Count, when given, is the member count that is wanted from then on.
 	Count *CountChange `json:"count,omitempty"`
 	// Found is what the store says of the backup; nil with Missing: it was

@@ -281,6 +281,9 @@ func (v *view) generationCommand(c *cluster.Command) string {
 	if c.Count != nil {
 		b += fmt.Sprintf(" --members %d", c.Count.Members)
 	}
+	if c.AcceptLoss != "" {
+		b += " --accept-loss=" + c.AcceptLoss
+	}
 	if c.NoBackup {
 		b += " --no-backup"
 	}

@@ -19,6 +19,11 @@ func (v *view) rehearse(run cluster.Running, next Hop) *Decision {
 		}
 	}
 	if next.Kind == Logical && !next.From.Has(cluster.V3API) {
+		if v.obs.Backups.Interval > 0 && !v.spec.WithoutBackup() {
+			if _, d := v.backupOf(run, fmt.Sprintf("stop all members, to go on with etcd %s", next.To)); d != nil {
+				return d
+			}
+		}
 		return v.surveyLive(next)
 	}
 	newest, d := v.backupOf(run, fmt.Sprintf("stop all members, to go on with etcd %s", next.To))
@@ -98,7 +103,8 @@ func (v *view) unrehearsed(next Hop) bool {
 	return next.Kind == Logical && v.unlisted(next, t)
 }
 
-// triedWith says what a rehearsal is made with: of 2.x there are no backups.
+// triedWith says what a rehearsal is made with: of 2.x the newest data, which its
+// members need not stream.
 func triedWith(next Hop) string {
 	if next.Kind == Logical && !next.From.Has(cluster.V3API) {
 		return "a copy of a member's data holds"

@@ -191,7 +191,7 @@ func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport, run cluster.
 		tool = run
 	}
 	switch {
-	case c.Kind == cluster.CommandChange && !run.ReadsSnapshot(v.wrote(c, h)):
+	case (c.Kind == cluster.CommandChange || byKeys(c, v.wrote(c, h))) && !run.ReadsSnapshot(v.wrote(c, h)):
 		times, why = 4*data, ", four times because it is carried over key by key"
 	case !onExcerpt(tool):
 		times, why = 2*data, fmt.Sprintf(", twice because the tool of etcd %s makes a copy of its own", tool)
@@ -278,8 +278,11 @@ func (v *view) generationVersion(c *cluster.Command, wrote cluster.Version, h *c
 	if want.IsZero() && v.spec != nil {
 		want = v.spec.EtcdVersion
 	}
-	reads := readsData(want, wrote) || c.Kind == cluster.CommandChange // by its tool, or key by key, as was tried out
+	keys := byKeys(c, wrote)
+	reads := readsData(want, wrote) || c.Kind == cluster.CommandChange || keys // by its tool, or key by key
 	switch {
+	case keys && !slices.ContainsFunc(h.Releases, wrote.SameMinor):
+		return want, fmt.Sprintf("has no etcd %d.%d, which reads the backup (it has %s)", wrote.Major, wrote.Minor, versions(h.Releases))
 	case reads && h.CanRun(want):
 		return want, ""
 	case reads && !c.Version.IsZero():
@@ -302,6 +305,21 @@ func (v *view) generationVersion(c *cluster.Command, wrote cluster.Version, h *c
 // readsData: etcd serves data of its own line and of the one before.
 func readsData(r, wrote cluster.Version) bool {
 	return wrote.IsZero() || r.SameMinor(wrote) || r.Major == wrote.Major && r.Minor == wrote.Minor+1
+}
+
+// byKeys: the backup is of etcd 2, and a person asks for a release of version 3: no tool
+// reads that, so every key is copied.
+func byKeys(c *cluster.Command, wrote cluster.Version) bool {
+	return c.Kind == cluster.CommandRestore && !wrote.IsZero() && !wrote.Has(cluster.V3API) && c.Version.Has(cluster.V3API)
+}
+
+// RestoresTo says why a backup cannot be restored to a release; empty: it can.
+func RestoresTo(wrote, want cluster.Version) string {
+	c := &cluster.Command{Kind: cluster.CommandRestore, Version: want}
+	if readsData(want, wrote) || byKeys(c, wrote) {
+		return ""
+	}
+	return cannotRead(wrote, want)
 }
 
 func cannotRead(wrote, want cluster.Version) string {
@@ -331,7 +349,7 @@ func (v *view) stageOn(c *cluster.Command, h *cluster.HostReport, run cluster.Ve
 			src.Accept = v.intent.Halt.Accept
 		}
 	default:
-		src.SHA256, src.Revision = c.Found.SHA256, c.Found.Revision
+		src.SHA256, src.Revision, src.Accept = c.Found.SHA256, c.Found.Revision, c.AcceptLoss
 	}
 	p := v.projection(0, 0)
 	return &Decision{

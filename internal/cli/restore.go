@@ -18,6 +18,7 @@ import (
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
 )
 
 // queue is how a command finds the store's queue, and the daemons that take
@@ -101,7 +102,7 @@ func findBackup(ctx context.Context, c *backupstore.Catalogue, words string) (ba
 func restoreCommand() *cobra.Command {
 	var q queue
 	var members int
-	var version, from, dir string
+	var version, from, dir, loss string
 	var noBackup, undo, acceptDamage, acceptOlder bool
 	c := &cobra.Command{
 		Use:   "restore NAME | restore --undo --from HOST --dir DIRECTORY",
@@ -134,6 +135,9 @@ was written since the backup is not in it. Data is set aside, and
 					return err
 				}
 				if err := doubts(c.ErrOrStderr(), b, acceptDamage); err != nil {
+					return err
+				}
+				if err := restorable(b, version); err != nil {
 					return err
 				}
 				if spec, err = restoredSpec(ctx, f, b); err != nil {
@@ -181,6 +185,9 @@ was written since the backup is not in it. Data is set aside, and
 				}
 				r.Flags = append(r.Flags, control.VersionFlag(v))
 			}
+			if loss != "" {
+				r.Flags = append(r.Flags, control.AcceptLossFlag(loss))
+			}
 			name, err := f.AddRestore(ctx, r)
 			if err != nil {
 				return err
@@ -193,6 +200,7 @@ was written since the backup is not in it. Data is set aside, and
 	q.lostFlag(c)
 	c.Flags().IntVar(&members, "members", 0, "number of members wanted from then on; it is changed together with the data, and not when the command is refused")
 	c.Flags().StringVar(&version, "to-version", "", "etcd version of the restored cluster")
+	c.Flags().StringVar(&loss, "accept-loss", "", "with --to-version, from a backup of etcd 2 to version 3: accept the list of what cannot be carried over key by key, by its digest; the refused command tells both")
 	c.Flags().BoolVar(&noBackup, "no-backup", false, "do not back up the running cluster before")
 	c.Flags().BoolVar(&acceptDamage, "accept-damage", false, "also from a backup that backup list calls BAD; its snapshot is held against its own checksum before anything is touched")
 	c.Flags().BoolVar(&acceptOlder, "accept-older", false, "with --undo: also where another host set aside data of the same cluster that goes further")
@@ -200,6 +208,21 @@ was written since the backup is not in it. Data is set aside, and
 	c.Flags().StringVar(&from, "from", "", "with --undo: the host that set it aside")
 	c.Flags().StringVar(&dir, "dir", "", "with --undo: the directory, as etcdadm status shows it")
 	return c
+}
+
+// restorable refuses a release that cannot begin with the backup.
+func restorable(b backupstore.Backup, version string) error {
+	if version == "" {
+		return nil
+	}
+	to, err := cluster.ParseVersion(version)
+	if err != nil {
+		return usage("such as --to-version 3.6.16", "%w", err)
+	}
+	if why := plan.RestoresTo(b.Version(), to); why != "" {
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + why), Advice: "restore it without --to-version, and change the version afterwards: etcdadm upgrade"}
+	}
+	return nil
 }
 
 // doubts refuses a backup without a snapshot, and says what speaks against one:

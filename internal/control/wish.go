@@ -168,7 +168,19 @@ func (f *Folder) readEnded(ctx context.Context) ([]Ended, blob.Condition, error)
 // running cluster.
 const FlagNoBackup = "no-backup"
 
-const flagVersion = "to-version="
+const (
+	flagVersion    = "to-version="
+	flagAcceptLoss = "accept-loss="
+)
+
+// AcceptLossFlag is the flag of a restore command that takes the list of what cannot be
+// carried over key by key, by its digest.
+func AcceptLossFlag(digest string) string { return flagAcceptLoss + digest }
+
+// FlagAcceptLoss reads what AcceptLossFlag writes.
+func FlagAcceptLoss(flag string) (digest string, ok bool) {
+	return strings.CutPrefix(flag, flagAcceptLoss)
+}
 
 // VersionFlag is the flag of a restore command that names the release that
 // the new generation runs.

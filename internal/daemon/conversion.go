@@ -41,11 +41,14 @@ const (
 // snapshot that is not there yet is made of the data directory, in dir.
 func (s *sources) conversionOf(ctx context.Context, wrote, to cluster.Version, data, dir string) (o conversion.Options, err error) {
 	o.Site = filepath.Join(dir, dirSite)
-	if o.Source.Release, err = s.ofLine(ctx, wrote); err != nil {
-		return o, fmt.Errorf("find the etcd that wrote the data: %w", err)
-	}
 	if o.Release, err = s.d.releases.finder.Find(ctx, to.String()); err != nil {
 		return o, fmt.Errorf("find etcd %s: %w", to, err)
+	}
+	if o.Source.Release, err = s.ofLine(ctx, wrote); err != nil {
+		if wrote.Has(cluster.V3API) || !reads(to, wrote) {
+			return o, fmt.Errorf("find the etcd that wrote the data: %w", err)
+		}
+		o.Source.Release = o.Release // which reads what the line before it wrote
 	}
 	if !wrote.Has(cluster.V3API) {
 		o.Source.DataDir = data
@@ -59,10 +62,19 @@ func (s *sources) conversionOf(ctx context.Context, wrote, to cluster.Version, d
 	return o, err
 }
 
-// acceptsAny: only a halt can be taken back, and so wait for a person's word. Every
-// other source is the way back of one, or what a person named after the cluster was
-// gone: refused, all members would stay down.
-func acceptsAny(s cluster.Source) bool { return s.Kind != cluster.SourceHalted }
+// acceptsAny: a halt can be taken back, and a backup is made ready before anything is
+// stopped, so these wait for a person's word. Every other source is the way back of a
+// halt, or what a person named after the cluster was gone: refused, all members would
+// stay down. So is a backup within version 2: there is no other way with it.
+func acceptsAny(s cluster.Source, to cluster.Version) bool {
+	switch s.Kind {
+	case cluster.SourceHalted:
+		return false
+	case cluster.SourceBackup:
+		return s.Wrote.Has(cluster.V3API) == to.Has(cluster.V3API)
+	}
+	return true
+}
 
 // convert carries the data of the own stopped member over, key by key: to a
 // snapshot, which is restored as any other, or to a founder of version 2, which is
@@ -81,12 +93,12 @@ func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file str
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) { // of an earlier try
 		return fmt.Errorf("make room for what is staged: %w", err)
 	}
-	c.Accept, c.AcceptAny, c.File = o.Source.Accept, acceptsAny(o.Source), file
+	c.Accept, c.AcceptAny, c.File = o.Source.Accept, acceptsAny(o.Source, o.Version), file
 	c.Founder = conversion.Founder{DataDir: filepath.Join(dir, dirBuilt), Name: string(o.Name), PeerURLs: o.PeerURLs, Token: o.Token}
 	c.Progress = func(_, bytes int64) { progress(bytes) }
 	done, err := conversion.Convert(ctx, c)
 	if err != nil {
-		return err
+		return unaccepted(o.Source, err)
 	}
 	if lost := surveyOf(&done.Report); c.AcceptAny && lost.Loses() {
 		s.d.log.Warn("not everything could be carried over, and nobody was asked: these are the only data there are, or those that a person chose",
@@ -103,12 +115,9 @@ func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file str
 
 // stageV2 makes the data directory of a founder of version 2.
 func (s *sources) stageV2(ctx context.Context, o host.StageOrder, file string, progress func(cluster.StageState, int64)) (host.Built, error) {
-	if o.Source.Kind == cluster.SourceBackup {
-		return host.Built{}, fmt.Errorf("%w: backups are not restored to etcd %s", host.ErrBadSource, o.Version)
-	}
-	data, err := s.dataOf(o)
+	data, err := s.dataV2(ctx, o, filepath.Dir(file), func(n int64) { progress(cluster.StageFetching, n) })
 	if err != nil {
-		return host.Built{}, err
+		return host.Built{}, hopeless(err)
 	}
 	built := filepath.Join(filepath.Dir(file), dirBuilt)
 	if err := os.RemoveAll(built); err != nil { // what an earlier try under this token left
@@ -120,10 +129,57 @@ func (s *sources) stageV2(ctx context.Context, o host.StageOrder, file string, p
 	if err := s.d.disk.MarkData(built, o.Token, o.Disk); err != nil {
 		return host.Built{}, err
 	}
+	if err := os.RemoveAll(filepath.Join(filepath.Dir(file), dirBackup)); err != nil {
+		return host.Built{}, fmt.Errorf("make room after staging: %w", err)
+	}
 	b := host.Built{Source: o.Source}
 	b.Source.Tool = o.Version.String()
 	b.Member, b.Cluster, err = snapshot.IdentityOf(built)
 	return b, err
+}
+
+// dataV2 is the directory that is carried over to an etcd of version 2: of a member
+// on this host, or of a backup.
+func (s *sources) dataV2(ctx context.Context, o host.StageOrder, dir string, progress func(int64)) (string, error) {
+	switch {
+	case o.Source.Kind != cluster.SourceBackup:
+		return s.dataOf(o)
+	case o.Source.Wrote.IsZero() || o.Source.Wrote.Has(cluster.V3API):
+		return "", fmt.Errorf("%w: etcd %s does not begin with a backup of version 3", host.ErrBadSource, o.Version)
+	}
+	return s.fetchV2(ctx, o, dir, progress)
+}
+
+// fetchV2 unpacks a backup of etcd 2 beside what is staged.
+func (s *sources) fetchV2(ctx context.Context, o host.StageOrder, dir string, progress func(int64)) (string, error) {
+	name, err := backup.ParseName(o.Source.Backup)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", host.ErrBadSource, err)
+	}
+	ids, err := s.identities()
+	if err != nil {
+		return "", err
+	}
+	data := filepath.Join(dir, dirBackup)
+	if err := os.RemoveAll(data); err != nil { // what an earlier try under this token left
+		return "", fmt.Errorf("make room for what is staged: %w", err)
+	}
+	if _, err := s.catalogue.FetchDirectory(ctx, name, data, ids, progress); err != nil {
+		return "", fmt.Errorf("fetch backup %s: %w", name, withKeyHint(err))
+	}
+	return data, nil
+}
+
+// unaccepted says what a person would have to accept of a backup. No other host has a
+// shorter list.
+func unaccepted(s cluster.Source, err error) error {
+	var loss *conversion.LossError
+	if s.Kind != cluster.SourceBackup || !errors.As(err, &loss) {
+		return err
+	}
+	lost := surveyOf(&loss.Report)
+	return fmt.Errorf("%w as it is: of %d keys %d are carried over from etcd %s to %s, key by key, and not everything: %s. Nothing was stopped; the same command with --accept-loss=%s accepts that list",
+		host.ErrBadSource, lost.Keys, lost.Carried, lost.From, lost.To, lost.Words(), lost.Digest)
 }
 
 // dataOf is the directory of this host that a source is read from.

@@ -10,14 +10,18 @@ import (
 	"etcdadm.io/internal/host"
 )
 
-// Only a halt, which can be taken back, waits for a word about a list of losses.
+// What can be taken back, or has stopped nothing yet, waits for a word about losses.
 func TestAcceptsAny(t *testing.T) {
+	v2, v3 := cluster.Version{Major: 2, Minor: 3, Patch: 8}, cluster.Version{Major: 3, Minor: 2, Patch: 24}
 	for kind, want := range map[string]bool{
-		cluster.SourceHalted: false, cluster.SourceSetAside: true, cluster.SourceSurvivor: true, cluster.SourceBackup: true,
+		cluster.SourceHalted: false, cluster.SourceSetAside: true, cluster.SourceSurvivor: true, cluster.SourceBackup: false,
 	} {
-		if got := acceptsAny(cluster.Source{Kind: kind}); got != want {
+		if got := acceptsAny(cluster.Source{Kind: kind, Wrote: v2}, v3); got != want {
 			t.Errorf("%s: %t", kind, got)
 		}
+	}
+	if !acceptsAny(cluster.Source{Kind: cluster.SourceBackup, Wrote: v2}, v2) {
+		t.Error("a backup of version 2 waits for a word although there is no other way with it")
 	}
 }
 

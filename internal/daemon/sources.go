@@ -134,6 +134,9 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 	src := o.Source
 	switch src.Kind {
 	case cluster.SourceBackup:
+		if keyByKey(o) {
+			return src, s.fetchByKeys(ctx, o, file, progress)
+		}
 		name, err := backup.ParseName(src.Backup)
 		if err != nil {
 			return src, fmt.Errorf("%w: %w", host.ErrBadSource, err)
@@ -162,6 +165,18 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 		return src, err
 	}
 	return src, fmt.Errorf("%w: no release of etcdadm knows the kind %q", host.ErrBadSource, src.Kind)
+}
+
+// fetchByKeys makes a snapshot of a backup of etcd 2.
+func (s *sources) fetchByKeys(ctx context.Context, o host.StageOrder, file string, progress func(int64)) error {
+	data, err := s.fetchV2(ctx, o, filepath.Dir(file), progress)
+	if err != nil {
+		return err
+	}
+	if err := s.convert(ctx, o, data, file, progress); err != nil {
+		return err
+	}
+	return os.RemoveAll(data) // what it holds is in the snapshot
 }
 
 // ofLine is a release, or where it is not at hand the newest of its minor: data
@@ -230,7 +245,7 @@ func (s *sources) tool(ctx context.Context, o host.StageOrder) (release.Release,
 	best := o.Version
 	for _, v := range s.d.releases.versions() {
 		switch {
-		case o.Source.Kind == cluster.SourceHalted:
+		case o.Source.Kind == cluster.SourceHalted || keyByKey(o):
 		case v == o.Source.Wrote:
 			best = v
 		case best != o.Source.Wrote && v.SameMinor(o.Source.Wrote) && (!best.SameMinor(o.Source.Wrote) || v.Compare(best) > 0):

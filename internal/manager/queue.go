@@ -288,6 +288,10 @@ func readFlag(c *cluster.Command, flag string) string {
 		c.Version = v
 		return c.Malformed
 	}
+	if digest, ok := control.FlagAcceptLoss(flag); ok {
+		c.AcceptLoss = digest
+		return c.Malformed
+	}
 	return fmt.Sprintf("it says %q, which this release does not know", flag)
 }
 
