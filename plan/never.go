@@ -15,8 +15,11 @@ func (v *view) never(c *cluster.Command) *Decision {
 		return endCommand(c.Name, CommandRejected, fmt.Sprintf(format, args...))
 	}
 	if c.Kind == cluster.CommandRestore && c.Found != nil {
-		if wrote := c.Found.Version; !c.Version.IsZero() && !wrote.IsZero() && !readsData(c.Version, wrote) {
-			return reject("%s", cannotRead(wrote, c.Version))
+		if c.Version.IsZero() {
+			return nil
+		}
+		if why := RestoresTo(c.Found.Version, c.Version); why != "" {
+			return reject("%s", why)
 		}
 		return nil
 	}
