@@ -50,6 +50,9 @@ func parseStat(data []byte) (procStat, error) {
 	if len(fields) <= startTime {
 		return procStat{}, fmt.Errorf("parse process status %q: too short", data)
 	}
+	if state := fields[0]; len(state) != 1 || state[0] < 'A' || state[0] > 'z' {
+		return procStat{}, fmt.Errorf("parse process status %q: the state is no letter", data)
+	}
 	start, err := strconv.ParseUint(fields[startTime], 10, 64)
 	if err != nil {
 		return procStat{}, fmt.Errorf("parse process start time: %w", err)
