@@ -17,12 +17,12 @@ import (
 	"etcdadm.io/cluster"
 )
 
-const (
-	// backupTries and backupPause bound how often the log of a running member is read
-	// anew: until what it had told is on its disk, or what it was writing is whole.
-	backupTries = 40
-	backupPause = 50 * time.Millisecond
-)
+// backupTries is how often the log of a running member is read anew: until what it
+// had told is on its disk, or what it was writing is whole.
+const backupTries = 40
+
+// backupPause is between two of these looks: longer than a sync of etcd's log takes.
+const backupPause = 50 * time.Millisecond
 
 // ErrBehind says that the log of a member did not come to where it was to.
 var ErrBehind = errors.New("the log on the disk does not go as far as the member said")
