@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/peer"
 	"etcdadm.io/plan"
 )
 
@@ -238,8 +240,14 @@ func collectUpkeep(gauge func(*prometheus.Desc, float64, ...string), o *cluster.
 	gauge(comparedDesc, at)
 }
 
+// Connections to the metrics port: who scrapes keeps one or two.
+const (
+	maxScrapers   = 128
+	maxScrapersOf = 16 // of these from one address
+)
+
 // serve answers on the metrics port until ctx ends.
-func (w *watch) serve(ctx context.Context, address string, port int, ready func() error) error {
+func (w *watch) serve(ctx context.Context, log *slog.Logger, address string, port int, ready func() error) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("ok\n")) })
@@ -261,6 +269,7 @@ func (w *watch) serve(ctx context.Context, address string, port int, ready func(
 		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
 	}
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: metricsHeader, ReadTimeout: metricsRead, WriteTimeout: metricsWrite, MaxHeaderBytes: 16 << 10}
+	l = peer.Bound(l, log, maxScrapers, maxScrapersOf)
 	stopped := context.AfterFunc(ctx, func() {
 		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), metricsEnd)
 		defer cancel()

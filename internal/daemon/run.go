@@ -311,7 +311,9 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "state", d.watchState)
 	g.start(ctx, "etcd's log", d.followLog)
 	if d.cfg.MetricsPort > 0 {
-		g.start(ctx, "metrics", func(ctx context.Context) error { return d.watch.serve(ctx, d.cfg.Address, d.cfg.MetricsPort, d.ready) })
+		g.start(ctx, "metrics", func(ctx context.Context) error {
+			return d.watch.serve(ctx, d.log, d.cfg.Address, d.cfg.MetricsPort, d.ready)
+		})
 	}
 	d.log.Info("daemon is up", "host", d.id, "cluster", d.cfg.ClusterName, "address", d.cfg.Endpoint(), "data", d.cfg.DataDir, "store", ShownURL(d.cfg.BackupStore))
 	var failure error

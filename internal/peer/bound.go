@@ -2,6 +2,7 @@ package peer
 
 import (
 	"container/list"
+	"log/slog"
 	"net"
 	"sync"
 )
@@ -29,6 +30,15 @@ func newBoundedListener(l net.Listener, log *onceLog, tls bool) *boundedListener
 	}
 }
 
+// Bound gives out the connections of a listener as a peer server does, so many in all and so many of one address,
+// for a port beside it that asks nobody who it is: there every connection keeps its place until it ends. What is
+// refused is written to log once in ten minutes.
+func Bound(l net.Listener, log *slog.Logger, most, mostOf int) net.Listener {
+	bounded := newBoundedListener(l, newOnceLog(log), false)
+	bounded.most, bounded.mostOf = most, mostOf
+	return bounded
+}
+
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -37,7 +47,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		c, evicted, full := l.admit(conn)
 		if full != "" {
-			l.log.warn("connection refused", "reason", full)
+			l.log.warn("connection refused", "port", l.Addr().String(), "reason", full)
 		}
 		if evicted != nil {
 			_ = evicted.Conn.Close() // its goroutine ends by that

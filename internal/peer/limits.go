@@ -24,8 +24,8 @@ const (
 
 	// bodyTimeout is for the message of a call that has begun. Ours comes with the call.
 	bodyTimeout = 10 * time.Second
-	maxBodies   = maxStreams * 64 // calls that wait for their message, of all callers
-	maxBodiesOf = 2 * maxStreams  // … of one certificate
+	maxBodies   = maxCalls   // calls that wait for their message, of all callers: each may hold most of one
+	maxBodiesOf = maxStreams // … of one certificate
 )
 
 // callers counts what each caller does. A caller is its identity and, where no
@@ -112,8 +112,12 @@ func (c *callers) roomLocked(now time.Time) bool {
 // bodies ends calls whose message does not come: gRPC would wait for it as long
 // as the connection lives. One timer is for all of them, and runs only while
 // there are any, because an idle daemon does little else than answer pings.
+//
+// Who waits for long gives way: above the bound of all, the call that waits longest is
+// broken off for a new one, whose message is there within milliseconds if it is ours.
 type bodies struct {
 	timeout time.Duration
+	log     *onceLog
 
 	mu      sync.Mutex
 	waiting map[*body]struct{} // guarded by mu
@@ -123,6 +127,7 @@ type bodies struct {
 
 type body struct {
 	from   string
+	remote string
 	ctx    context.Context //nolint:containedctx // it is the call
 	cancel context.CancelFunc
 	since  time.Time
@@ -130,22 +135,26 @@ type body struct {
 
 type bodyKey struct{}
 
-func newBodies(timeout time.Duration) *bodies {
-	return &bodies{timeout: timeout, waiting: make(map[*body]struct{}), of: make(map[string]int)}
+func newBodies(timeout time.Duration, log *onceLog) *bodies {
+	return &bodies{timeout: timeout, log: log, waiting: make(map[*body]struct{}), of: make(map[string]int)}
 }
 
 // begun is told each call when its headers have come.
 func (b *bodies) begun(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &body{from: shown(ctx), ctx: ctx, cancel: cancel, since: time.Now()}
+	w := &body{from: shown(ctx), remote: remoteOf(ctx), ctx: ctx, cancel: cancel, since: time.Now()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.fullLocked(w.from) {
+	if b.of[w.from] >= maxBodiesOf || len(b.waiting) >= maxBodies {
 		b.sweepLocked(w.since)
 	}
-	if b.fullLocked(w.from) {
+	if b.of[w.from] >= maxBodiesOf {
 		cancel()
-		return ctx, status.Error(codes.ResourceExhausted, "too many calls wait for their messages")
+		b.log.warn("call refused", "remote", w.remote, "reason", tooManyBodies+" of this caller")
+		return ctx, status.Error(codes.ResourceExhausted, tooManyBodies+" of this caller")
+	}
+	if len(b.waiting) >= maxBodies {
+		b.breakOffLocked()
 	}
 	b.waiting[w] = struct{}{}
 	b.of[w.from]++
@@ -156,8 +165,19 @@ func (b *bodies) begun(ctx context.Context, _ *tap.Info) (context.Context, error
 	return context.WithValue(ctx, bodyKey{}, w), nil
 }
 
-func (b *bodies) fullLocked(from string) bool {
-	return len(b.waiting) >= maxBodies || b.of[from] >= maxBodiesOf
+const tooManyBodies = "too many calls wait for their messages"
+
+// breakOffLocked ends the call that has waited longest.
+func (b *bodies) breakOffLocked() {
+	var oldest *body
+	for w := range b.waiting {
+		if oldest == nil || w.since.Before(oldest.since) {
+			oldest = w
+		}
+	}
+	oldest.cancel()
+	b.dropLocked(oldest)
+	b.log.warn("call broken off", "remote", oldest.remote, "reason", tooManyBodies)
 }
 
 func (b *bodies) dropLocked(w *body) {
@@ -182,6 +202,14 @@ func shown(ctx context.Context) string {
 		return string(info.State.PeerCertificates[0].RawSubjectPublicKeyInfo)
 	}
 	return p.Addr.String()
+}
+
+// remoteOf is the address that a call comes from, without its port.
+func remoteOf(ctx context.Context) string {
+	if p, ok := grpcpeer.FromContext(ctx); ok {
+		return remoteHost(p.Addr.String())
+	}
+	return ""
 }
 
 // came is told that the message is there. What it returns frees the call's context at its end.

@@ -293,6 +293,30 @@ func TestMessagesOfOneCaller(t *testing.T) {
 	}
 }
 
+// Calls without a message of very many callers do not keep out the one whose message comes: the oldest give way.
+func TestMessagesOfManyCallers(t *testing.T) {
+	srv := start(t, "h1", nil, "", func(s *Server) { s.waits.timeout = time.Minute })
+	ctx := within(t, 60*time.Second)
+	const each = maxStreams / 2 // which leaves the connection room for a call that goes
+	for range maxBodies/each + 2 {
+		c := pool(t, as(pki.RoleReader, "loud"), nil).at(t, srv.endpoint, "h1")
+		for range each {
+			_, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/etcdadm.peer.v1.Peer/Report")
+			must(t, err)
+		}
+		must(t, second(c.Hello(ctx))) // comes after them
+	}
+	other := pool(t, as(pki.RoleReader, "other"), nil).at(t, srv.endpoint, "h1")
+	must(t, second(other.Report(ctx, []byte(`1`))))
+	srv.server.waits.mu.Lock()
+	waiting := len(srv.server.waits.waiting)
+	srv.server.waits.mu.Unlock()
+	must(t, srv.stop())
+	if waiting > maxBodies || strings.Count(srv.log.String(), "call broken off") != 1 {
+		t.Errorf("%d calls wait, want %d; and the log has to tell it once:\n%s", waiting, maxBodies, srv.log)
+	}
+}
+
 // Headers are bounded like bodies.
 func TestLargeHeaders(t *testing.T) {
 	s := newSite(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -40,9 +41,21 @@ func (c *reportingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credenti
 	case errors.As(err, &clear):
 		c.log.warn("connection refused", "remote", remote, "reason", "it does not speak TLS: is that side started with --insecure?")
 	default:
-		c.log.warn("connection refused", "remote", remote, "reason", err.Error())
+		c.log.warn("connection refused", "remote", remote, "reason", handshakeFailure(err))
 	}
 	return nil, nil, err
+}
+
+// handshakeFailure says why without the caller's port, which is another one at each try and would make each line a new one.
+func handshakeFailure(err error) string {
+	var network *net.OpError
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "no handshake within " + handshakeTimeout.String()
+	case errors.As(err, &network):
+		return network.Op + ": " + network.Err.Error()
+	}
+	return err.Error()
 }
 
 // heldConn stays open over a failed handshake, which would close it before linger.

@@ -104,7 +104,7 @@ func (p *Pool) dial(contact cluster.Contact, name string) (*Client, error) {
 		grpc.WithDisableRetry(),
 		grpc.WithIdleTimeout(idleAfter),
 		grpc.WithUserAgent("etcdadm"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxRequestBytes)),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveEvery, Timeout: keepaliveTimeout}),
 		grpc.WithConnectParams(grpc.ConnectParams{

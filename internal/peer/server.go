@@ -75,8 +75,9 @@ func NewServer(opt ServerOptions) (*Server, error) {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
+	once := newOnceLog(opt.Log)
 	return &Server{
-		opt: opt, log: opt.Log, once: newOnceLog(opt.Log), calls: make(chan struct{}, maxCalls), each: newCallers(time.Now), waits: newBodies(bodyTimeout),
+		opt: opt, log: opt.Log, once: once, calls: make(chan struct{}, maxCalls), each: newCallers(time.Now), waits: newBodies(bodyTimeout, once),
 	}, nil
 }
 
@@ -91,10 +92,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if s.opt.Live != nil {
 		creds = serverCredentials(s.opt.Live, s.once)
 	}
-	bounded := newBoundedListener(l, s.once, s.opt.Live != nil)
+	bounded := newBoundedListener(l, newOnceLog(s.log), s.opt.Live != nil) // of its own: that there are too many is said whatever else is
 	g := grpc.NewServer(
 		grpc.Creds(creds),
-		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes), grpc.InTapHandle(s.waits.begun),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		grpc.ConnectionTimeout(handshakeTimeout),

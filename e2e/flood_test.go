@@ -1,0 +1,394 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"etcdadm.io/internal/pki"
+)
+
+// flooders are callers that want to take a daemon's ports away from those who need
+// them: from several addresses, with whatever may be sent to a port.
+type flooders struct {
+	from   []string // addresses
+	peer   string
+	scrape string
+	reader *tls.Config // of somebody who may only read; nil: the daemon asks for no certificate
+
+	opened atomic.Int64 // connections
+	bytes  atomic.Int64 // sent
+}
+
+// floodAt has flooders at work on both ports of a host until the returned function is called.
+func (c *testCluster) floodAt(h *host, each int) (f *flooders, stop func()) {
+	c.t.Helper()
+	f = &flooders{peer: h.endpoint(), scrape: c.block.at(h.place, portMetrics)}
+	if c.options.tls {
+		f.reader = c.readerTLS(h)
+	}
+	for n := range max(2, each/15) { // so many that each comes to the bound of an address
+		f.from = append(f.from, c.block.host(100+n))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for _, attack := range []struct {
+		do    func(context.Context, string)
+		times int // as many at once as of the others, in quarters
+	}{
+		{f.silent, 12}, {f.garbage, 4}, {f.slowHello, 4}, {f.noCertificate, 2}, {f.slowRequest, 4}, {f.largeHeaders, 2}, {f.scrapes, 2},
+		{f.callsWithoutMessage, 2}, {f.largestMessages, 1}, {f.endlessMessage, 1},
+	} {
+		for n := range each * attack.times / 4 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					attack.do(ctx, f.from[n%len(f.from)])
+					select { // it is about what a daemon holds; whoever takes the whole processor needs no connections
+					case <-ctx.Done():
+					case <-time.After(200 * time.Millisecond):
+					}
+				}
+			})
+		}
+	}
+	stop = sync.OnceFunc(func() { cancel(); all.Wait() })
+	c.t.Cleanup(stop)
+	return f, stop
+}
+
+// readerTLS is for calls to a daemon by somebody who may read.
+func (c *testCluster) readerTLS(h *host) *tls.Config {
+	c.t.Helper()
+	authorities, err := pki.Load(c.pkiDir(), time.Now())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	request, err := pki.CallerRequest(pki.Identity{Cluster: c.name, Role: pki.RoleReader, ID: "loud"}, pki.DefaultLifetime())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	pair, err := authorities.Manager.Issue(request, time.Now())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	live := pki.NewLive(nil)
+	live.Swap(pair, authorities.Manager)
+	config := live.ClientConfig(c.name, string(h.id()))
+	config.NextProtos = []string{"h2"}
+	return config
+}
+
+// dial connects from an address; the connection ends with the context, or after twelve seconds.
+func (f *flooders) dial(ctx context.Context, from, to string) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 5 * time.Second}
+	conn, err := d.DialContext(ctx, "tcp", to)
+	if err != nil {
+		return nil, err
+	}
+	f.opened.Add(1)
+	_ = conn.SetDeadline(time.Now().Add(12 * time.Second)) // a connection that just ended says so when it is used
+	context.AfterFunc(ctx, func() { conn.Close() })
+	return conn, nil
+}
+
+// send writes words and waits until the other side ends the connection.
+func (f *flooders) send(ctx context.Context, from, to string, words []byte, then func(net.Conn)) {
+	conn, err := f.dial(ctx, from, to)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	n, err := conn.Write(words)
+	f.bytes.Add(int64(n))
+	if err == nil && then != nil {
+		go then(conn) // ends with the connection
+	}
+	var got [4 << 10]byte
+	for err == nil {
+		_, err = conn.Read(got[:])
+	}
+}
+
+// drip sends the same bytes again and again.
+func drip(words string) func(net.Conn) {
+	return func(conn net.Conn) {
+		for {
+			if _, err := conn.Write([]byte(words)); err != nil {
+				return
+			}
+			time.Sleep(200 * time.Millisecond) // it is slow on purpose
+		}
+	}
+}
+
+func (f *flooders) ports() string {
+	if rand.IntN(3) == 0 {
+		return f.scrape
+	}
+	return f.peer
+}
+
+func (f *flooders) silent(ctx context.Context, from string) {
+	f.send(ctx, from, f.ports(), nil, nil)
+}
+
+func (f *flooders) garbage(ctx context.Context, from string) {
+	words := make([]byte, 64<<10)
+	for i := range words {
+		words[i] = byte(rand.Uint32())
+	}
+	f.send(ctx, from, f.ports(), words, nil)
+}
+
+// slowHello is the beginning of a TLS handshake, of which a byte comes now and then.
+func (f *flooders) slowHello(ctx context.Context, from string) {
+	f.send(ctx, from, f.peer, []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), drip("\x00"))
+}
+
+// noCertificate is a whole handshake by somebody whom nobody knows.
+func (f *flooders) noCertificate(ctx context.Context, from string) {
+	conn, err := f.dial(ctx, from, f.peer)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	stranger := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // it is no caller of ours
+	if stranger.HandshakeContext(ctx) == nil {
+		_, _ = stranger.Read(make([]byte, 1)) // the refusal
+	}
+}
+
+// slowRequest is a request for metrics whose headers do not end.
+func (f *flooders) slowRequest(ctx context.Context, from string) {
+	f.send(ctx, from, f.scrape, []byte("GET /metrics HTTP/1.1\r\nHost: x\r\n"), drip("X: y\r\n"))
+}
+
+func (f *flooders) largeHeaders(ctx context.Context, from string) {
+	f.send(ctx, from, f.scrape, []byte("GET /status HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 1<<20)), nil)
+}
+
+// scrapes are requests one behind the other, of which nobody reads the answers for long.
+func (f *flooders) scrapes(ctx context.Context, from string) {
+	f.send(ctx, from, f.scrape, bytes.Repeat([]byte("GET /status HTTP/1.1\r\nHost: x\r\n\r\n"), 20), nil)
+}
+
+// call opens a connection as a caller does, begins so many calls, and fills them: each tells
+// of a message of so many bytes, and sends all but the last one. 0 tells nothing.
+func (f *flooders) call(ctx context.Context, from string, calls int, size uint32) {
+	raw, err := f.dial(ctx, from, f.peer)
+	if err != nil {
+		return
+	}
+	defer raw.Close()
+	conn := raw
+	if f.reader != nil {
+		conn = tls.Client(raw, f.reader)
+	}
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		return
+	}
+	framer := http2.NewFramer(conn, conn)
+	if framer.WriteSettings() != nil {
+		return
+	}
+	var headers bytes.Buffer
+	e := hpack.NewEncoder(&headers)
+	left := map[uint32]int{} // bytes of each call
+	room := map[uint32]int{} // that the other side takes, by call; 0: of the connection
+	for i := range calls {
+		headers.Reset()
+		for _, field := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/etcdadm.peer.v1.Peer/Report"}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+			_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // into memory
+		}
+		id := uint32(2*i + 1)
+		if framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers.Bytes(), EndHeaders: true}) != nil {
+			return
+		}
+		if size == 0 {
+			continue
+		}
+		if framer.WriteData(id, false, []byte{0, byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)}) != nil {
+			return
+		}
+		left[id] = int(size) - 1
+	}
+	const first = 1<<16 - 1 - 5 // what a side takes before it says more, without what is sent
+	initial := first
+	room[0] = first - 5*calls
+	piece := make([]byte, 16<<10)
+	for {
+		for id := range left {
+			for n := len(piece); left[id] > 0 && n > 0; {
+				if n = min(len(piece), left[id], room[id]+initial, room[0]); n <= 0 {
+					break
+				}
+				if framer.WriteData(id, false, piece[:n]) != nil {
+					return
+				}
+				f.bytes.Add(int64(n))
+				left[id], room[id], room[0] = left[id]-n, room[id]-n, room[0]-n
+			}
+		}
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if n, ok := frame.Value(http2.SettingInitialWindowSize); ok {
+				initial = int(n) - 5
+			}
+			if !frame.IsAck() && framer.WriteSettingsAck() != nil {
+				return
+			}
+		case *http2.WindowUpdateFrame:
+			room[frame.StreamID] += int(frame.Increment)
+		case *http2.RSTStreamFrame:
+			delete(left, frame.StreamID)
+		case *http2.HeadersFrame: // an answer, before the message was there
+			delete(left, frame.StreamID)
+		case *http2.GoAwayFrame:
+			return
+		}
+	}
+}
+
+func (f *flooders) callsWithoutMessage(ctx context.Context, from string) { f.call(ctx, from, 64, 0) }
+
+// largestMessages are of the size that is taken, and lack their ends.
+func (f *flooders) largestMessages(ctx context.Context, from string) { f.call(ctx, from, 16, 4<<20) }
+
+// endlessMessage says of itself to be larger than any.
+func (f *flooders) endlessMessage(ctx context.Context, from string) { f.call(ctx, from, 1, 1<<31-1) }
+
+// use is what a process takes.
+type use struct {
+	now, most int // MiB of memory
+	files     int // that are open
+}
+
+func (h *host) uses() use {
+	h.c.t.Helper()
+	dir := filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid))
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		h.c.t.Fatal(err)
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if err != nil {
+		h.c.t.Fatal(err)
+	}
+	u := use{files: len(files)}
+	for line := range strings.Lines(string(status)) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
+			u.now = kib >> 10
+		}
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			u.most = kib >> 10
+		}
+	}
+	return u
+}
+
+// Flooding a daemon must not take more than this.
+const (
+	floodMemory = 400 // MiB more than before
+	floodFiles  = 512 + 128 + 100
+	floodLines  = 150 // of the log
+)
+
+// A daemon's ports are flooded from several addresses: by thousands of connections that say
+// nothing, half of a handshake, garbage, requests that do not end, and messages as large
+// as there may be. The cluster goes on as if nothing was, people are answered, the daemon
+// takes a bounded amount of memory and files, and its log tells once what it refuses.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	for _, withTLS := range []bool{true, false} {
+		t.Run(fmt.Sprintf("tls=%t", withTLS), func(t *testing.T) {
+			if !withTLS && !*long {
+				t.Skip("once is enough for every day: -e2e.long")
+			}
+			c := newCluster(t, options{hosts: 3, tls: withTLS})
+			h := c.host(1)
+			h.flags = []string{fmt.Sprintf("--etcd-manager-metrics-port=%d", portMetrics+c.block.shift)}
+			c.configure(3)
+			c.start(1, 2, 3)
+			members := c.voters(2*soon, 1, 2, 3)
+			c.agree()
+			w := c.write()
+			pids, daemon := c.pids(), h.cmd.Process.Pid
+			before, lines := h.uses(), strings.Count(string(fileAt(t, h.log)), "\n")
+
+			each, wanted := 24, int64(1000)
+			if *long {
+				each, wanted = 45, 3000
+			}
+			began := time.Now()
+			f, stop := c.floodAt(h, each)
+			most := before
+			eventually(t, 2*soon, fmt.Sprintf("%d connections", wanted), func(context.Context) error {
+				if now := h.uses(); now.files > most.files {
+					most = now
+				}
+				if n := f.opened.Load(); n < wanted || time.Since(began) < 6*time.Second { // longer than half a handshake may take
+					return fmt.Errorf("%d were opened", n)
+				}
+				return nil
+			})
+			for _, on := range c.hosts { // while it goes on
+				eventually(t, soon, fmt.Sprintf("a person is answered by host %d", on.n), func(context.Context) error {
+					if r := c.etcdadm("status", "--data-dir", on.dir); r.code != 0 {
+						return fmt.Errorf("%s", r)
+					}
+					return nil
+				})
+			}
+			w.waitFor(20)
+			led := c.agree()
+			stop()
+			after := h.uses()
+			t.Logf("%d connections and %d MiB in %s; memory of the daemon: %d MiB before, %d at most, %d after; files: %d before, %d at most; host %d leads",
+				f.opened.Load(), f.bytes.Load()>>20, time.Since(began).Round(time.Second), before.now, after.most, after.now, before.files, most.files, led.n)
+			if after.most > before.most+floodMemory || most.files > floodFiles {
+				t.Errorf("the flood takes %d MiB and %d files; before it took %d and %d", after.most, most.files, before.most, before.files)
+			}
+			if !h.running() || h.cmd.Process.Pid != daemon || !slices.Equal(c.pids(), pids) {
+				t.Errorf("processes have ended: etcds had %v and have %v", pids, c.pids())
+			}
+			same(t, members, c.voters(soon, 1, 2, 3))
+			c.tells(h, f, lines)
+			w.check()
+		})
+	}
+}
+
+// tells looks at what a flooded host's log says of it.
+func (c *testCluster) tells(h *host, f *flooders, before int) {
+	c.t.Helper()
+	log := string(fileAt(c.t, h.log))
+	for _, port := range []string{f.peer, f.scrape} {
+		once := fmt.Sprintf("port=%s reason=\"too many connections", port)
+		if n := strings.Count(log, once); n == 0 || n > len(f.from)+1 {
+			c.t.Errorf("%d lines tell that connections to %s are refused", n, port)
+		}
+	}
+	if more := strings.Count(log, "\n") - before; more > floodLines {
+		c.t.Errorf("the flood leaves %d lines in the log", more)
+	}
+}
