@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -146,6 +145,22 @@ func (b *faultBench) apart(what string, group ...*host) cutOff {
 		}
 	}
 	return cutOff{fmt.Sprintf("%s: hosts %v cut off from %v", what, in, out), between(in, out)}
+}
+
+// split cuts groups of hosts off from each other; a host of no group is heard by all.
+func (b *faultBench) split(what string, groups ...[]*host) cutOff {
+	f := cutOff{what: what + ":"}
+	numbers := make([][]int, len(groups))
+	for i, group := range groups {
+		for _, h := range group {
+			numbers[i] = append(numbers[i], h.n)
+		}
+		f.what += fmt.Sprintf(" %v", numbers[i])
+		for _, before := range numbers[:i] {
+			f.ways = append(f.ways, between(before, numbers[i])...)
+		}
+	}
+	return f
 }
 
 // alone cuts every host off from every other.
@@ -349,45 +364,3 @@ func (f storeSlow) Inject(b *faultBench) error {
 }
 func (f storeSlow) Heal(b *faultBench) error { b.proxy.Inject(nil); return nil }
 func (f storeSlow) String() string           { return "store thinks for " + f.thinks.String() }
-
-// together are several faults at the same time.
-type together []fault
-
-func (f together) Inject(b *faultBench) error {
-	for _, one := range f {
-		if err := one.Inject(b); err != nil {
-			return fmt.Errorf("%s: %w", one, err)
-		}
-	}
-	return nil
-}
-
-// Heal ends the last one first.
-func (f together) Heal(b *faultBench) error {
-	var all error
-	for i := len(f) - 1; i >= 0; i-- {
-		all = errors.Join(all, f[i].Heal(b))
-	}
-	return all
-}
-
-func (f together) String() string {
-	var all []string
-	for _, one := range f {
-		all = append(all, one.String())
-	}
-	return strings.Join(all, " + ")
-}
-
-// standsStill reports whether a fault has an etcd stand still and go on later.
-func standsStill(f fault) bool {
-	switch f := f.(type) {
-	case *paused:
-		return f.etcd
-	case *diskStalled:
-		return true
-	case together:
-		return slices.ContainsFunc(f, standsStill)
-	}
-	return false
-}

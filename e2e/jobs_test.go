@@ -26,11 +26,13 @@ type job struct {
 	delicate bool
 	// restarts: it takes a voter down itself, one at a time.
 	restarts bool
-	shape    func(s *schedule, random *rand.Rand)
-	members  func(s schedule) int // in the end
-	begin    func(r *faultRun)
-	each     func(r *faultRun)
-	finish   func(r *faultRun)
+	// takes is how many voters a person takes out meanwhile; while that is so nobody is replaced.
+	takes   int
+	shape   func(s *schedule, random *rand.Rand)
+	members func(s schedule) int // in the end
+	begin   func(r *faultRun)
+	each    func(r *faultRun)
+	finish  func(r *faultRun)
 }
 
 // resized is a number of members other than before.
@@ -57,6 +59,8 @@ var jobs = []job{
 	}, members: asBefore, begin: func(r *faultRun) { r.asks(r.stepFrom(1, 0), r.s.members) }, finish: nothing},
 	{name: "backing up", shape: func(*schedule, *rand.Rand) {}, members: asBefore, begin: nothing, each: (*faultRun).backUp, finish: (*faultRun).backedUp},
 	{name: "restoring", delicate: true, shape: func(*schedule, *rand.Rand) {}, members: asBefore, begin: (*faultRun).restoreBegins, finish: (*faultRun).restored},
+	{name: "a person's commands", takes: 1, shape: func(s *schedule, _ *rand.Rand) { s.members, s.hosts = 5, 5 }, members: asBefore,
+		begin: nothing, each: (*faultRun).personCommands, finish: (*faultRun).personIsDone},
 	{name: "rotating certificates", restarts: true, shape: func(s *schedule, _ *rand.Rand) { s.members, s.hosts, s.tls = 3, 3, true }, members: asBefore,
 		begin: (*faultRun).newAuthorities, each: (*faultRun).restartOne, finish: (*faultRun).rotated},
 }

@@ -29,8 +29,10 @@ type schedule struct {
 // whole again.
 type round struct {
 	after  time.Duration // since the cluster was whole
-	hold   time.Duration
+	hold   time.Duration // that all faults last together
+	lap    time.Duration // from the first fault to the second, and from the end of the first to the end of the second
 	faults []planned
+	same   bool // the second fault is for the host that the first one found
 	beyond bool // more than the cluster promises to stand: availability is lost, and nothing else
 }
 
@@ -58,8 +60,10 @@ var hostParts = []part{leadingDaemon, raftsLeader, follower, anyHost}
 // faultKind is a word of the vocabulary.
 type faultKind struct {
 	name string
-	// costs says that a voter may not be up meanwhile.
-	costs bool
+	// costs is how many voters may not be up meanwhile.
+	costs int
+	// hosts is how many there have to be.
+	hosts int
 	// forgets says that a host loses data: then nothing else may be at risk.
 	forgets bool
 	// net and store say what it takes as a whole: one at a time.
@@ -71,20 +75,32 @@ type faultKind struct {
 // vocabulary are the faults within what a cluster promises to stand.
 var vocabulary = []*faultKind{
 	{name: "kill daemon", parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return daemonKilled{h} }},
-	{name: "kill etcd", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return etcdKilled{h} }},
-	{name: "kill both", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return hostKilled{h} }},
+	{name: "kill etcd", costs: 1, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return etcdKilled{h} }},
+	{name: "kill both", costs: 1, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return hostKilled{h} }},
 	{name: "stop daemon", parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return &paused{h: h, daemon: true} }},
-	{name: "stop etcd", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return &paused{h: h, etcd: true} }},
-	{name: "stop both", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault {
+	{name: "stop etcd", costs: 1, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return &paused{h: h, etcd: true} }},
+	{name: "stop both", costs: 1, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault {
 		return &paused{h: h, daemon: true, etcd: true}
 	}},
-	{name: "minority with the leading daemon", costs: true, net: true, parts: []part{leadingDaemon}, make: func(b *faultBench, h *host, _ uint32) fault {
+	{name: "minority with the leading daemon", costs: 1, net: true, parts: []part{leadingDaemon}, make: func(b *faultBench, h *host, _ uint32) fault {
 		return b.apart("minority with the leading daemon", h)
 	}},
-	{name: "minority with raft's leader", costs: true, net: true, parts: []part{raftsLeader}, make: func(b *faultBench, h *host, _ uint32) fault {
+	{name: "minority with raft's leader", costs: 1, net: true, parts: []part{raftsLeader}, make: func(b *faultBench, h *host, _ uint32) fault {
 		return b.apart("minority with raft's leader", h)
 	}},
-	{name: "one way", costs: true, net: true, parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
+	{name: "majority without the store", costs: 1, net: true, store: true, parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
+		rest := b.most(h)
+		kept, what := rest, "the host that is alone has the store"
+		if pick%2 == 0 {
+			kept, what = b.hosts, "nobody has the store"
+		}
+		return together{b.apart("all but host "+fmt.Sprint(h.n)+" together, "+what, rest...), fromStore(kept...)}
+	}},
+	{name: "halves that hear one host", costs: 2, hosts: 5, net: true, parts: hostParts, make: func(b *faultBench, h *host, _ uint32) fault {
+		rest := b.most(h)
+		return b.split(fmt.Sprintf("halves that hear host %d only", h.n), rest[:len(rest)/2], rest[len(rest)/2:])
+	}},
+	{name: "one way", costs: 1, net: true, parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
 		return deaf(h, b.other(h, pick))
 	}},
 	{name: "cut off from the store", net: true, parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
@@ -93,18 +109,18 @@ var vocabulary = []*faultKind{
 		}
 		return fromStore(h)
 	}},
-	{name: "loss", costs: true, net: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
+	{name: "loss", costs: 1, net: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
 		return lossy{h, []int{2, 10, 30}[pick%3]}
 	}},
-	{name: "slow link", costs: true, net: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
+	{name: "slow link", costs: 1, net: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
 		return slowLink{h, []int{200, 1000, 5000}[pick%3]}
 	}},
-	{name: "disk full", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return diskFull{h} }},
-	{name: "disk stalled", costs: true, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return &diskStalled{h: h} }},
-	{name: "wipe", costs: true, forgets: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
+	{name: "disk full", costs: 1, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return diskFull{h} }},
+	{name: "disk stalled", costs: 1, parts: hostParts, make: func(_ *faultBench, h *host, _ uint32) fault { return &diskStalled{h: h} }},
+	{name: "wipe", costs: 1, forgets: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
 		return wiped{h, pick%2 == 0}
 	}},
-	{name: "corrupt a file", costs: true, forgets: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
+	{name: "corrupt a file", costs: 1, forgets: true, parts: hostParts, make: func(_ *faultBench, h *host, pick uint32) fault {
 		return damaged{h, pick%2 == 0}
 	}},
 	{name: "clock skew", parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
@@ -126,6 +142,14 @@ var vocabulary = []*faultKind{
 // beyond are the faults that take the quorum, and leave every disk as it is.
 var beyond = []*faultKind{
 	{name: "full partition", net: true, parts: []part{noHost}, make: func(b *faultBench, _ *host, _ uint32) fault { return b.alone() }},
+	{name: "minorities", net: true, hosts: 5, parts: hostParts, make: func(b *faultBench, h *host, pick uint32) fault {
+		rest := b.most(h)
+		f := b.split("minorities", rest[:len(rest)/2], rest[len(rest)/2:], []*host{h})
+		if pick%2 == 0 {
+			return f
+		}
+		return together{f, fromStore(rest[:len(rest)/2]...)}
+	}},
 	{name: "most hosts without power", parts: []part{anyHost}, make: func(b *faultBench, h *host, _ uint32) fault {
 		var all together
 		for _, x := range b.most(h) {
@@ -176,7 +200,7 @@ func planFaults(seed uint64, wanted string) schedule {
 }
 
 // stands is how many voters may be down at any time of the job.
-func (s schedule) stands() int { return (min(s.members, s.job.members(s)) - 1) / 2 }
+func (s schedule) stands() int { return (min(s.members, s.job.members(s)) - s.job.takes - 1) / 2 }
 
 func (s schedule) round(random *rand.Rand, first bool) round {
 	between := func(least, most int) time.Duration {
@@ -185,7 +209,8 @@ func (s schedule) round(random *rand.Rand, first bool) round {
 	r := round{after: between(0, 3000), hold: between(500, 9000)}
 	if random.IntN(7) == 0 && !s.job.delicate {
 		r.beyond = true
-		kind := beyond[random.IntN(len(beyond))]
+		possible := slices.DeleteFunc(slices.Clone(beyond), func(kind *faultKind) bool { return kind.hosts > s.hosts })
+		kind := possible[random.IntN(len(possible))]
 		r.faults = []planned{{kind, kind.parts[random.IntN(len(kind.parts))], random.Uint32()}}
 		return r
 	}
@@ -193,28 +218,40 @@ func (s schedule) round(random *rand.Rand, first bool) round {
 		r.hold += between(3000, 9000) // past --dead-after
 	}
 	for range 1 + random.IntN(2) {
+		r.same = len(r.faults) == 1 && r.faults[0].part != noHost && r.faults[0].kind.costs < 2 && random.IntN(3) == 0
 		allowed := slices.DeleteFunc(slices.Clone(vocabulary), func(kind *faultKind) bool { return !s.allows(r, kind) })
 		kind := allowed[random.IntN(len(allowed))]
 		r.faults = append(r.faults, planned{kind, kind.parts[random.IntN(len(kind.parts))], random.Uint32()})
+	}
+	if len(r.faults) == 2 && random.IntN(2) == 0 {
+		r.lap = between(200, 4000)
 	}
 	return r
 }
 
 // allows reports whether the cluster promises to stand one more fault.
 func (s schedule) allows(r round, kind *faultKind) bool {
-	costs := 0
-	for _, f := range r.faults {
-		if f.kind.net && kind.net || f.kind.store && kind.store || f.kind.forgets && kind.costs || f.kind.costs && kind.forgets {
-			return false
-		}
-		if f.kind.costs {
-			costs++
-		}
-	}
-	if kind.forgets && s.job.delicate || kind.costs && s.job.restarts {
+	if kind.hosts > s.hosts || kind.forgets && (s.job.delicate || s.job.takes > 0) || kind.costs > 0 && s.job.restarts {
 		return false
 	}
-	return !kind.costs || costs < s.stands()
+	costs := kind.costs
+	for _, f := range r.faults {
+		if f.kind.net && kind.net || f.kind.store && kind.store {
+			return false
+		}
+		if r.same { // one host is down, whatever it suffers; on its disk and its processes one fault at a time works
+			if f.kind.net == kind.net || !slices.Contains(kind.parts, anyHost) || max(f.kind.costs, kind.costs) > 1 {
+				return false
+			}
+			costs = max(f.kind.costs, kind.costs)
+			continue
+		}
+		if f.kind.forgets && kind.costs > 0 || f.kind.costs > 0 && kind.forgets {
+			return false
+		}
+		costs += f.kind.costs
+	}
+	return kind.costs == 0 || costs <= s.stands()
 }
 
 func (s schedule) String() string {
@@ -230,6 +267,12 @@ func (s schedule) String() string {
 			all = append(all, what)
 		}
 		fmt.Fprintf(&b, "\n  round %d, %s after the cluster was whole, for %s: %s", i+1, r.after, r.hold, strings.Join(all, " + "))
+		if r.same {
+			b.WriteString(" (the same host)")
+		}
+		if r.lap > 0 {
+			fmt.Fprintf(&b, ", %s apart", r.lap)
+		}
 		if r.beyond {
 			b.WriteString(" (no quorum)")
 		}
@@ -252,14 +295,17 @@ func TestFaultSchedules(t *testing.T) {
 			costs, forgets := 0, 0
 			for _, f := range r.faults {
 				seen[f.kind.name]++
-				if f.kind.costs {
-					costs++
+				if r.same {
+					costs = max(costs, f.kind.costs)
+				} else {
+					costs += f.kind.costs
 				}
 				if f.kind.forgets {
 					forgets++
 				}
 			}
-			if !r.beyond && (costs > s.stands() || forgets > 1 || forgets == 1 && costs > 1) {
+			seen[fmt.Sprintf("same host: %t, apart: %t", r.same, r.lap > 0)]++
+			if !r.beyond && (costs > s.stands() || forgets > 1 || forgets == 1 && costs > 1) || r.same && len(r.faults) != 2 {
 				t.Errorf("more than the cluster promises: %s", s)
 			}
 			if r.beyond && forgets > 0 {
@@ -270,6 +316,11 @@ func TestFaultSchedules(t *testing.T) {
 	for _, kind := range slices.Concat(vocabulary, beyond) {
 		if seen[kind.name] < 20 {
 			t.Errorf("%q is in %d rounds of 5000 schedules", kind.name, seen[kind.name])
+		}
+	}
+	for _, how := range []string{"same host: true, apart: true", "same host: true, apart: false", "same host: false, apart: true"} {
+		if seen[how] < 200 {
+			t.Errorf("%q are %d rounds of 5000 schedules", how, seen[how])
 		}
 	}
 	for _, j := range jobs {

@@ -25,9 +25,9 @@ var (
 	faultJob   = flag.String("e2e.faults.job", "", "run them with this job, in place of the seed's own")
 )
 
-// fixedSeeds run with every change: upgrading, restoring, shrinking, downgrading,
-// growing and backing up. The other jobs are in the long runs.
-var fixedSeeds = []uint64{0, 1, 5, 12, 21, 27}
+// fixedSeeds run with every change: downgrading, a person's commands, upgrading,
+// restoring, shrinking, growing and backing up. The other jobs are in the long runs.
+var fixedSeeds = []uint64{25, 65, 85, 87, 94, 113, 263}
 
 // wholeWithin bounds the way back to full strength after the last fault is over:
 // --dead-after, a place that was given up, a new member that catches up, and the
@@ -92,6 +92,7 @@ type faultRun struct {
 	backup    string
 	keep      int64 // the revision of backup
 	reset     func(keep int64)
+	person    person
 	woke      []time.Time // when etcds that had stood still went on
 }
 
@@ -170,21 +171,33 @@ func (r *faultRun) round(n int, plan round) {
 	var used []*host
 	var now together
 	for _, f := range plan.faults {
-		h := r.plays(f, used)
+		var h *host
+		if plan.same && len(used) > 0 {
+			h = used[0]
+		} else {
+			h = r.plays(f, used)
+		}
 		used = append(used, h)
 		now = append(now, f.kind.make(r.faultBench, h, f.pick))
 	}
-	r.say("round %d: %s", n, now)
-	healed := r.clients.Fault(now.String())
+	wakes := func() {
+		if slices.ContainsFunc(now, standsStill) {
+			r.woke = append(r.woke, time.Now())
+		}
+	}
+	var all fault = now
+	if plan.lap > 0 {
+		all = lapping{now[0], now[1], func() { r.waits(plan.lap) }, wakes}
+	}
+	r.say("round %d: %s", n, all)
+	healed := r.clients.Fault(all.String())
 	began := time.Now()
-	err := now.Inject(r.faultBench)
+	err := all.Inject(r.faultBench)
 	if err == nil {
 		r.waits(plan.hold)
 	}
-	if slices.ContainsFunc(now, standsStill) {
-		r.woke = append(r.woke, time.Now())
-	}
-	if err := errors.Join(err, now.Heal(r.faultBench)); err != nil {
+	wakes()
+	if err := errors.Join(err, all.Heal(r.faultBench)); err != nil {
 		r.t.Fatalf("round %d: %v", n, err)
 	}
 	healed()
