@@ -263,9 +263,9 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// TestScenarios runs testdata/*.txt; -rewrite writes them anew.
+// TestScenarios runs testdata/scenarios; -rewrite writes them anew.
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "expire":
