@@ -57,6 +57,11 @@ func TestUpgradeOfNeverWrittenCluster(t *testing.T) {
 	c.to(testetcd.V37, 1, 2, 3)
 	mended := 0
 	for n := 1; n <= 3; n++ {
+		if log, err := os.ReadFile(filepath.Join(c.host(n).dir, "logs", "etcd.log")); err != nil {
+			t.Fatal(err)
+		} else if strings.Contains(string(log), "permanently removed") {
+			t.Errorf("the etcd of host %d was told that it was removed", n)
+		}
 		if log, err := os.ReadFile(c.host(n).log); err != nil {
 			t.Fatal(err)
 		} else if strings.Contains(string(log), "members were removed which are there") {

@@ -30,6 +30,7 @@ import (
 //	vanish H…                     the member's data is gone under its process, which serves from memory
 //	balks H…                      the host refuses every start, and says nothing of it before
 //	stuck H…                      the member does not catch up
+//	reading H…                    the log of the member is still being read
 //	wipe H [as=NEW]               the disk is empty again; as: under a new identity at the old address
 //	lose-data H                   the member's data is gone, the rest of the disk is not
 //	refused H                     etcd ends at the member's first start, before it writes a log
@@ -279,6 +280,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.unpromised = true
 	case "mend":
 		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew, h.jammed = "", false, false, false, false, nil, 0, false
+		h.reading = false
 		if c := w.clusterOf(h); c != nil {
 			c.alarms = nil
 		}
@@ -292,6 +294,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.balks = true
 	case "stuck":
 		h.stuck = true
+	case "reading":
+		h.reading = true
 	case "held":
 		h.held = true
 	case "wipe":

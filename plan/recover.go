@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"etcdadm.io/cluster"
@@ -34,6 +35,10 @@ func (v *view) mayRecover(c *cluster.Command) *Decision {
 	}
 	for i := range v.obs.Hosts {
 		o := &v.obs.Hosts[i]
+		if o.Host != h.Host && o.Log == nil && o.Reading != nil && o.Local.State == cluster.MemberStarted &&
+			o.Local.Generation == h.Local.Generation && o.Local.Cluster == h.Local.Cluster && !slices.Contains(c.Lost, o.Host) {
+			return wait(true, "recovering", "", "reading the end of the log of host %s, which may be further than that of %s: %s", o.Host, h.Host, o.Reading)
+		}
 		if o.Host != h.Host && o.Log != nil && o.Local.Generation == h.Local.Generation && o.Local.Cluster == h.Local.Cluster && h.Log.Before(*o.Log) {
 			return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s is further than %s (term %d, index %d against term %d, index %d), and recovering from %s would lose what it has: etcdadm recover --from %s",
 				o.Host, h.Host, o.Log.Term, o.Log.Index, h.Log.Term, h.Log.Index, h.Host, o.Host))

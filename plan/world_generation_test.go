@@ -205,6 +205,9 @@ func (w *world) readLog(h *worldHost, r *cluster.HostReport) {
 			r.Log.Index /= 2
 		}
 	}
+	if h.reading && r.Log != nil {
+		r.Log, r.Reading = nil, &cluster.LogReading{Bytes: 3 << 20, Of: 64 << 20}
+	}
 }
 
 // supersede stops what an intent that the host keeps has superseded.

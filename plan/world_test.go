@@ -52,6 +52,7 @@ type worldHost struct {
 	unpromised bool             // the daemon answers without a promise
 	dead       bool             // the member's process does not run, whatever the daemon does
 	stuck      bool             // the member never catches up
+	reading    bool             // its log is large, and still being read
 	vanished   bool             // the files are gone under the running process
 	balks      bool             // it refuses to start a member, and does not say why before
 	hung       bool             // the process runs and answers nothing

@@ -24,8 +24,12 @@ type survivors struct {
 	Furthest cluster.HostID `json:"furthest,omitempty"`
 	// Voters are those of the newest record of the cluster.
 	Voters []cluster.Voter `json:"voters,omitempty"`
-	// Gone are the voters' hosts whose data nobody has seen.
+	// Gone are the voters' hosts whose data nobody has seen, or whose log cannot be
+	// read.
 	Gone []cluster.HostID `json:"gone,omitempty"`
+	// Reading are the hosts whose log is still being read: any of them may be the
+	// furthest, so that none is named.
+	Reading []cluster.HostID `json:"reading,omitempty"`
 	// Quorum: the leading daemon sees one, and nothing is to be recovered.
 	Quorum bool `json:"quorum,omitempty"`
 	// Recorded is how far the cluster came, at least: its revision by the store's
@@ -99,7 +103,13 @@ func (s *survivors) judge() {
 			intent = h.Intent
 		}
 		s.Recorded.Revision = max(s.Recorded.Revision, h.Highest.Revision)
-		if h.Log == nil || !h.HasData || h.State != cluster.MemberStarted {
+		if !h.HasData || h.State != cluster.MemberStarted {
+			continue
+		}
+		if h.Log == nil {
+			if h.Reading != nil {
+				s.Reading = append(s.Reading, h.Host)
+			}
 			continue
 		}
 		if best == nil || h.Generation > best.Generation || h.Generation == best.Generation && best.Log.Before(*h.Log) {
@@ -113,13 +123,15 @@ func (s *survivors) judge() {
 			if v.Host != "" && !seen && !slices.Contains(s.Unseen, v.Host) {
 				s.Unseen = append(s.Unseen, v.Host)
 			}
-			there := slices.ContainsFunc(s.Hosts, func(h console.LogEnd) bool { return h.Member == v.Member && h.HasData })
+			there := slices.ContainsFunc(s.Hosts, func(h console.LogEnd) bool {
+				return h.Member == v.Member && h.HasData && (h.Log != nil || h.Reading != nil)
+			})
 			if !there && !slices.Contains(s.Gone, v.Host) {
 				s.Gone = append(s.Gone, v.Host)
 			}
 		}
 	}
-	if best == nil {
+	if best == nil || len(s.Reading) > 0 {
 		return
 	}
 	s.Furthest = best.Host
@@ -158,7 +170,9 @@ func (s *survivors) print(w io.Writer) {
 		}
 		if h.HasData {
 			data = "yes"
-			if h.Log == nil {
+			if h.Log == nil && h.Reading != nil {
+				data = "its log is being read: " + h.Reading.String()
+			} else if h.Log == nil {
 				data = "its log cannot be read"
 			} else if h.Runs {
 				data = "yes, its member runs"
@@ -178,6 +192,10 @@ func (s *survivors) print(w io.Writer) {
 
 // printPrice says what a recovery keeps and what it may lose.
 func (s *survivors) printPrice(w io.Writer) {
+	if len(s.Reading) > 0 {
+		fmt.Fprintf(w, "\nThe log of %s is still being read, and may be the furthest: ask again when that is\nthrough, in at most 10 minutes.\n", join(s.Reading))
+		return
+	}
 	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == s.Furthest })
 	if i < 0 {
 		fmt.Fprintln(w, "\nnone of the hosts in sight holds the data of a member; a backup is the way: etcdadm backup list")

@@ -19,6 +19,11 @@ func TestSurvivors(t *testing.T) {
 			Log: &cluster.Progress{Term: term, Index: index}, Highest: cluster.Progress{Revision: 40, Term: term, Index: 900}, // of an earlier cluster, perhaps
 		}
 	}
+	unread := func(host cluster.HostID, member cluster.MemberID, far *cluster.LogReading) console.LogEnd {
+		e := end(host, member, 0, 0)
+		e.Log, e.Reading = nil, far
+		return e
+	}
 	record := control.Record{Revision: 50, Clusters: []control.ClusterRecord{{Cluster: 7, Term: 3, Index: 90}}}
 	for name, c := range map[string]struct {
 		hosts  []console.LogEnd
@@ -47,6 +52,14 @@ func TestSurvivors(t *testing.T) {
 		},
 		"a wiped one": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"What only b, c had"},
+		},
+		"one is being read": {
+			hosts: []console.LogEnd{end("a", 1, 3, 90), unread("c", 3, &cluster.LogReading{Bytes: 3 << 20, Of: 64 << 20})}, unseen: []cluster.HostID{"b"},
+			want: []string{"its log is being read: 3 of 64 MiB", "ask again"},
+		},
+		"one cannot be read": {
+			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 90), unread("c", 3, nil)}, from: "a",
+			want: []string{"its log cannot be read", "What only c had", "--from a --lost c --yes"},
 		},
 		"nothing left":  {hosts: []console.LogEnd{{Host: "b", Intent: in}}, want: []string{"a backup is the way"}},
 		"with a quorum": {hosts: []console.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"nothing has to be recovered"}},

@@ -47,8 +47,10 @@ type LogEnd struct {
 	State      cluster.MemberState `json:"state,omitempty"`
 	Runs       bool                `json:"runs,omitempty"`
 	HasData    bool                `json:"hasData,omitempty"`
-	// Log is the end of its log; nil: there is none, or it cannot be read.
-	Log *cluster.Progress `json:"log,omitempty"`
+	// Log is the end of its log; nil: there is none, it cannot be read, or it is
+	// still being read, and then Reading says how far that is.
+	Log     *cluster.Progress   `json:"log,omitempty"`
+	Reading *cluster.LogReading `json:"reading,omitempty"`
 	// Highest is what the host remembers, of whatever member it had.
 	Highest cluster.Progress `json:"highest,omitzero"`
 	Intent  *cluster.Intent  `json:"intent,omitempty"`

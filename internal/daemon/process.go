@@ -92,8 +92,10 @@ func (p *Process) permitted(spec runtime.Spec) error {
 	if err := permit(); err != nil || !snapshot.RemovalsMatter(version) {
 		return err
 	}
-	// No process has the data now.
 	switch wrong, err := snapshot.MendRemovals(spec.DataDir); {
+	case err != nil && len(wrong) > 0:
+		// It would send the others away, and one that does not start is one member.
+		return fmt.Errorf("etcd %s would refuse members that are there, and that cannot be mended: %w", version, err)
 	case err != nil:
 		// etcd says itself what is wrong with a database, and cures what it can.
 		p.log.Warn("cannot look whether the database says that members were removed which are there", "err", err)

@@ -145,7 +145,7 @@ func (d *daemon) logEnd(ctx context.Context) console.LogEnd {
 	}
 	l := s.Local
 	out.Generation, out.Cluster, out.Member, out.State, out.HasData = l.Generation, l.Cluster, l.Member, l.State, l.HasData
-	out.Runs, out.Log, out.Highest, out.Intent = s.Process.Runs(), s.Log, s.Highest, s.Intent
+	out.Runs, out.Log, out.Reading, out.Highest, out.Intent = s.Process.Runs(), s.Log, s.Reading, s.Highest, s.Intent
 	for _, a := range s.SetAside {
 		if a.Log == (cluster.Progress{}) && a.Cluster != 0 {
 			a.Log = d.asideEnd(ctx, a.Name())

@@ -28,24 +28,47 @@ import (
 func RemovalsMatter(v cluster.Version) bool { return v.AtLeast(3, 6) }
 
 // MendRemovals takes members out of the list of removed ones of a data directory that
-// no process uses, and returns which. It does so only where the same database has the
-// member, and raft's configuration in it, too: etcd takes a member that was removed out
-// of both, and never gives its ID again. Everything else is left as it is. A directory
-// without a database is no error.
-func MendRemovals(dataDir string) ([]cluster.MemberID, error) {
-	path := filepath.Join(dataDir, "member", "snap", "db")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	wrong, err := falselyRemoved(path)
-	if err != nil || len(wrong) == 0 {
+// no process uses, and returns which; with an error, which it should have. It does so
+// only where the same database has the member, and raft's configuration in it, too:
+// etcd takes a member that was removed out of both, and never gives its ID again.
+// Everything else is left as it is. Databases that another member sent, and that etcd
+// may put in the place of the own one at its start, are mended alike. A directory
+// without a database is no error; bbolt's lock keeps it from one that is in use.
+func MendRemovals(dataDir string) (wrong []cluster.MemberID, err error) {
+	snap := filepath.Join(dataDir, "member", "snap")
+	paths, err := filepath.Glob(filepath.Join(snap, "*.snap.db"))
+	if err != nil {
 		return nil, err
 	}
+	if own := filepath.Join(snap, "db"); exists(own) {
+		paths = append(paths, own)
+	}
+	for _, path := range paths {
+		of, e := falselyRemoved(path)
+		if e == nil && len(of) > 0 {
+			e = unremove(path, of)
+		}
+		for _, id := range of {
+			if !slices.Contains(wrong, id) {
+				wrong = append(wrong, id)
+			}
+		}
+		err = errors.Join(err, e)
+	}
+	return wrong, err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func unremove(path string, wrong []cluster.MemberID) error {
 	change := bucketChange{bucket: bucketMembersRemoved}
 	for _, id := range wrong {
 		change.deletes = append(change.deletes, []byte(id.String()))
 	}
-	err = guarded(func() (err error) {
+	err := guarded(func() (err error) {
 		// As etcd opens it, with the free pages looked for: this one is synced.
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
 		if err != nil {
@@ -59,9 +82,9 @@ func MendRemovals(dataDir string) ([]cluster.MemberID, error) {
 		return db.Update(change.apply)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("take members that are there out of the list of removed ones: %w", err)
+		return fmt.Errorf("take members that are there out of the list of removed ones: %w", err)
 	}
-	return wrong, nil
+	return nil
 }
 
 func falselyRemoved(path string) ([]cluster.MemberID, error) {

@@ -31,6 +31,8 @@ func TestFalseRemovals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := writeMembership(t, dir, test.members, test.removed, test.voters, test.learners)
+			sent := filepath.Join(filepath.Dir(path), "0000000000000009.snap.db")
+			duplicate(t, path, sent)
 			before, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -45,9 +47,11 @@ func TestFalseRemovals(t *testing.T) {
 			if after, err := os.ReadFile(path); err != nil || slices.Equal(test.left, test.removed) && string(after) != string(before) {
 				t.Errorf("the file was written for nothing (%v)", err)
 			}
-			h, err := readMembership(path)
-			if err != nil || !slices.Equal(h.removed, test.left) || len(h.members) != len(test.members) {
-				t.Errorf("left %v of the members %v: %v; want %v", h.removed, h.members, err, test.left)
+			for _, path := range []string{path, sent} {
+				h, err := readMembership(path)
+				if err != nil || !slices.Equal(h.removed, test.left) || len(h.members) != len(test.members) {
+					t.Errorf("left %v of the members %v: %v; want %v", h.removed, h.members, err, test.left)
+				}
 			}
 		})
 	}
@@ -62,6 +66,31 @@ func TestFalseRemovals(t *testing.T) {
 	}
 	if got, err := MendRemovals(garbage); err == nil || got != nil {
 		t.Errorf("garbage: %v, %v", got, err)
+	}
+}
+
+// TestFalseRemovalsThatStay: who cannot write is told which members it is about.
+func TestFalseRemovalsThatStay(t *testing.T) {
+	dir := t.TempDir()
+	path := writeMembership(t, dir, ids(1, 2), ids(2), ids(1, 2), nil)
+	reader, err := openDatabase(path) // its shared lock lets others read, and nobody write
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if wrong, err := MendRemovals(dir); err == nil || !slices.Equal(wrong, ids(2)) {
+		t.Errorf("got %v, %v", wrong, err)
+	}
+}
+
+func duplicate(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
