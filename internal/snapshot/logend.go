@@ -34,6 +34,7 @@ type LogEnds struct {
 	tell    func(cluster.LogReading) // while a reading is under way
 	all     int64                    // bytes of the files that it goes through
 	bytes   int64                    // that it has read
+	looked  int64                    // at the last look at its context
 	dir     string
 	earlier []logFileFacts // that were read
 	read    *logReader     // what they said; nil: nothing is kept
@@ -54,8 +55,12 @@ type logFileFacts struct {
 // although it is written to once more: clocks of file systems are coarse.
 const unsettled = 2 * time.Second
 
-// lookEvery is how many records are read between two looks at a context.
-const lookEvery = 1024
+// There is a look at the context after so many records or so many bytes, whichever
+// comes first: records may be small or have a mebibyte and more.
+const (
+	lookEvery      = 1024
+	lookEveryBytes = 4 << 20
+)
 
 // Of is LogEnd. Progress, if not nil, is told now and then.
 func (e *LogEnds) Of(ctx context.Context, dataDir string, progress func(cluster.LogReading)) (Position, error) {
@@ -123,6 +128,7 @@ func (e *LogEnds) begin(facts []logFileFacts) {
 			e.bytes += f.size
 		}
 	}
+	e.looked = e.bytes
 }
 
 // recordFrame is what a record takes beside its data, in bytes and about.
@@ -131,7 +137,8 @@ const recordFrame = 24
 func (e *LogEnds) visit(ctx context.Context, r *logReader) func(*walpb.Record) error {
 	return func(rec *walpb.Record) error {
 		e.bytes = min(e.bytes+int64(len(rec.Data))+recordFrame, e.all)
-		if e.visited++; e.visited%lookEvery == 0 {
+		if e.visited++; e.visited%lookEvery == 0 || e.bytes-e.looked >= lookEveryBytes {
+			e.looked = e.bytes
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

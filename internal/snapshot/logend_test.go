@@ -219,3 +219,43 @@ func TestLogEndsGoesOnWhereItStopped(t *testing.T) {
 		t.Errorf("cut %d times, %d records visited, progress %+v", cuts, ends.visited, far)
 	}
 }
+
+// Few records may be many bytes: a reading of them tells how far it is, and ends
+// with its context, all the same.
+func TestLogEndsLooksUpFromLargeRecords(t *testing.T) {
+	data := t.TempDir()
+	dir := filepath.Join(data, "member", "wal")
+	must(t, os.MkdirAll(filepath.Dir(dir), 0o700))
+	owner, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: new(uint64(7)), ClusterID: new(uint64(9))})
+	must(t, err)
+	w, err := wal.Create(nil, dir, owner)
+	must(t, err)
+	const entries = 40
+	var all []*raftpb.Entry
+	for i := range uint64(entries) {
+		all = append(all, &raftpb.Entry{Term: new(uint64(1)), Index: new(i + 1), Data: make([]byte, 1<<20)})
+	}
+	must(t, w.Save(&raftpb.HardState{Term: new(uint64(1)), Commit: new(uint64(entries))}, all))
+	must(t, w.Close())
+
+	var ends LogEnds
+	var told []int64
+	tell := func(now cluster.LogReading) { told = append(told, now.Bytes) }
+	if p, err := ends.Of(within(t), data, tell); err != nil || p.Index != entries {
+		t.Fatalf("the end is %v, %v", p, err)
+	}
+	if len(told) < 8 || !slices.IsSorted(told) || told[0] > 8<<20 {
+		t.Errorf("progress over %d MiB: %d", entries, told)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	far := int64(0)
+	_, err = new(LogEnds).Of(ctx, data, func(now cluster.LogReading) {
+		far = now.Bytes
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) || far > 8<<20 {
+		t.Errorf("called off after %d bytes: %v", far, err)
+	}
+}
