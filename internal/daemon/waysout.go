@@ -129,13 +129,17 @@ func (d *daemon) prune(ctx context.Context, q console.Question) console.Pruned {
 // on after it; less than whoever asks waits.
 const logWait = 7 * time.Second
 
+// logLookLeast is what has to be left of it for another look to be worth it.
+const logLookLeast = 500 * time.Millisecond
+
 // logEnd is what this host holds of its member. The promise is not touched.
 func (d *daemon) logEnd(ctx context.Context) console.LogEnd {
 	out := console.LogEnd{Host: d.id}
 	ctx, cancel := context.WithTimeout(ctx, logWait)
 	defer cancel()
+	by, _ := ctx.Deadline()
 	s := d.host.Observe(ctx, cluster.ObserveRequest{Log: true}).State
-	for s != nil && s.Log == nil && s.Reading != nil && ctx.Err() == nil { // each look waits for the reading a while
+	for s != nil && s.Log == nil && s.Reading != nil && ctx.Err() == nil && time.Until(by) > logLookLeast { // each look waits for the reading a while
 		if again := d.host.Observe(ctx, cluster.ObserveRequest{Log: true}).State; again != nil {
 			s = again
 		}

@@ -22,6 +22,18 @@ type logReading struct {
 	err   error
 }
 
+// lookWait is how long a look waits for a reading of the log: its answer leaves
+// before whoever asked takes the host for a silent one. A member that writes all
+// the time has its last file read anew by each look, so each has to wait as long
+// as it can: what one has not seen to its end is no use to the next.
+func lookWait(ctx context.Context) time.Duration {
+	by, bounded := ctx.Deadline()
+	if !bounded {
+		return logEndDeadline
+	}
+	return min(time.Until(by)-logAnswerTime, logEndMost)
+}
+
 // logEnd is the end of the member's log, nil when it is not known within a limit;
 // then it tells how far the reading has come, unless that has failed.
 func (h *Host) logEnd(ctx context.Context, token string, limit time.Duration) (*cluster.Progress, *cluster.LogReading) {
@@ -59,26 +71,21 @@ func (h *Host) logEnd(ctx context.Context, token string, limit time.Duration) (*
 // shutting down.
 func (h *Host) readLog(token string) *logReading {
 	h.mu.Lock()
-	if r := h.reading; r != nil {
-		h.mu.Unlock()
-		return r
+	defer h.mu.Unlock()
+	if h.reading != nil {
+		return h.reading
 	}
 	r := &logReading{token: token, began: time.Now(), ended: make(chan struct{})}
-	h.reading = r
-	h.mu.Unlock()
-	end := func() {
+	begun := h.beginTask(logReadDeadline, func(ctx context.Context) {
+		r.end, r.err = h.o.Sources.LogEnd(ctx, token, func(far cluster.LogReading) { r.far.Store(&far) })
 		h.mu.Lock()
 		h.reading = nil
 		h.mu.Unlock()
 		close(r.ended)
-	}
-	begun := h.inBackground(logReadDeadline, func(ctx context.Context) {
-		defer end()
-		r.end, r.err = h.o.Sources.LogEnd(ctx, token, func(far cluster.LogReading) { r.far.Store(&far) })
 	})
 	if !begun {
-		end()
-		return nil
+		return nil // and nobody else may take it for one that found nothing
 	}
+	h.reading = r
 	return r
 }

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,5 +85,75 @@ func TestLogIsReadOverSeveralLooks(t *testing.T) {
 		if s := look(); s.Log == nil {
 			t.Error("a reading that came to nothing spoils the next one")
 		}
+	})
+}
+
+// TestLogOfAMemberThatWritesAllTheTime: one of etcd 3.4 without a quorum campaigns
+// every second or two, so each look reads its last file anew, and has only the time
+// that its caller gives it. The answer leaves before that is over.
+func TestLogOfAMemberThatWritesAllTheTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		d.end()
+		x, with := staging(m)
+		takes := time.Duration(0)
+		x.logEnd = func(ctx context.Context, _ func(cluster.LogReading)) (cluster.Progress, error) {
+			select {
+			case <-time.After(takes):
+				return cluster.Progress{Term: 5, Index: 40}, nil
+			case <-ctx.Done():
+				return cluster.Progress{}, ctx.Err()
+			}
+		}
+		d = m.boot(with)
+		defer d.end()
+		for _, c := range []struct {
+			takes, gives, answers time.Duration // gives: 0 is no bound
+			told                  bool
+		}{
+			{1500 * time.Millisecond, 2 * time.Second, 1500 * time.Millisecond, true},
+			{1900 * time.Millisecond, 2 * time.Second, 1700 * time.Millisecond, false},
+			{4 * time.Second, time.Minute, 4 * time.Second, true},
+			{6 * time.Second, time.Minute, 5 * time.Second, false},
+			{time.Second, 0, 500 * time.Millisecond, false},
+			{time.Second, 200 * time.Millisecond, 0, false},
+		} {
+			takes = c.takes
+			ctx, cancel := context.WithCancel(context.Background())
+			if c.gives > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.gives)
+			}
+			at := time.Now()
+			s := d.Observe(ctx, cluster.ObserveRequest{Log: true}).State
+			took := time.Since(at)
+			cancel()
+			if (s.Log != nil) != c.told || (s.Reading != nil) == c.told || took != c.answers {
+				t.Errorf("%+v: after %s the log is %v, its reading %v", c, took, s.Log, s.Reading)
+			}
+			later(10 * time.Second) // the reading ends, and what it found is too old for the next look
+			synctest.Wait()
+		}
+	})
+}
+
+// TestNoLogIsReadOnceTheHostEnds: and no look is told that there is nothing in it.
+func TestNoLogIsReadOnceTheHostEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		d.end()
+		_, with := staging(m)
+		d = m.boot(with)
+		d.end()
+		var looks sync.WaitGroup
+		for range 64 {
+			looks.Go(func() {
+				for range 20 {
+					if s := d.Observe(context.Background(), cluster.ObserveRequest{Log: true}).State; s == nil || s.Log != nil {
+						t.Errorf("a host that has ended observes %+v", s)
+					}
+				}
+			})
+		}
+		looks.Wait()
 	})
 }

@@ -59,7 +59,7 @@ func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 	}
 	state := h.facts(ctx, req)
 	if s := h.snapshot(); req.Log {
-		state.Log, state.Reading = h.logEnd(ctx, s.Local.Token, logEndDeadline)
+		state.Log, state.Reading = h.logEnd(ctx, s.Local.Token, lookWait(ctx))
 	}
 	if req.Versions {
 		state.V2InLog = h.v2InLog(state)

@@ -15,9 +15,13 @@ import (
 const (
 	stageDeadline  = 2 * time.Hour
 	backupDeadline = 2 * time.Hour
-	// logEndDeadline is how long one look waits for a reading of the log: it leaves
-	// the time to answer that it goes on.
+	// logEndDeadline is how long a look that has no end of its own waits for a
+	// reading of the log. Others wait until logAnswerTime before their end, which is
+	// for the way of the answer, and not longer than logEndMost: it is to say, too,
+	// that the reading goes on.
 	logEndDeadline = 500 * time.Millisecond
+	logAnswerTime  = 300 * time.Millisecond
+	logEndMost     = 5 * time.Second
 	// logReadDeadline bounds the reading of a log over as many looks as it takes:
 	// some 10 GiB at 20 MiB a second, and less than a halt lasts.
 	logReadDeadline = 10 * time.Minute
@@ -364,6 +368,11 @@ func (h *Host) runDrill(ctx context.Context, op cluster.Op, s State) (cluster.Ba
 func (h *Host) inBackground(limit time.Duration, work func(context.Context)) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.beginTask(limit, work)
+}
+
+// beginTask is inBackground for a caller that holds the mutex.
+func (h *Host) beginTask(limit time.Duration, work func(context.Context)) bool {
 	if h.closing {
 		return false
 	}
