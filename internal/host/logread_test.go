@@ -17,25 +17,40 @@ func TestLogIsReadOverSeveralLooks(t *testing.T) {
 		m, d := started(t)
 		d.end()
 		x, with := staging(m)
-		readings, under := 0, 0
+		var mu sync.Mutex // guards what follows
+		count, under := 0, 0
 		end, takes := cluster.Progress{Term: 3, Index: 70}, 45*time.Second
+		set := func(f func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			f()
+		}
+		readings := func() (n int) {
+			set(func() { n = count })
+			return n
+		}
 		x.logEnd = func(ctx context.Context, tell func(cluster.LogReading)) (cluster.Progress, error) {
-			readings++
-			under++
-			defer func() { under-- }()
-			if under > 1 {
-				t.Error("two readings at a time")
-			}
-			was := end // what the log holds when the reading begins
-			for s := range takes / time.Second {
+			var was cluster.Progress
+			var seconds time.Duration
+			set(func() {
+				count++
+				if under++; under > 1 {
+					t.Error("two readings at a time")
+				}
+				was, seconds = end, takes/time.Second // what the log holds when the reading begins
+			})
+			defer set(func() { under-- })
+			next := 900 * time.Millisecond // no look ends at the moment at which the reading does
+			for s := range seconds {
 				select {
 				case <-ctx.Done():
 					return cluster.Progress{}, ctx.Err()
-				case <-time.After(time.Second):
+				case <-time.After(next):
 					tell(cluster.LogReading{Bytes: int64(s) << 20, Of: 50 << 20})
 				}
+				next = time.Second
 			}
-			takes = 0 // it is known from now on
+			set(func() { takes = 0 }) // it is known from now on
 			return was, nil
 		}
 		d = m.boot(with)
@@ -63,23 +78,23 @@ func TestLogIsReadOverSeveralLooks(t *testing.T) {
 			}
 			far = s.Reading.Bytes
 			if time.Since(began) > 40*time.Second {
-				end.Index = 71 // the member wrote once more
+				set(func() { end.Index = 71 }) // the member wrote once more
 			}
 			if time.Since(began) > time.Minute {
 				t.Fatal("it does not end")
 			}
 		}
-		if far < 40<<20 || looks < 40 || readings != 2 {
-			t.Errorf("%d looks, %d readings, the last progress was %d", looks, readings, far)
+		if far < 40<<20 || looks < 40 || readings() != 2 {
+			t.Errorf("%d looks, %d readings, the last progress was %d", looks, readings(), far)
 		}
 
-		takes = time.Hour // and there is an end of it
-		for look().Log == nil && readings == 3 {
+		set(func() { takes = time.Hour }) // and there is an end of it
+		for look().Log == nil && readings() == 3 {
 		}
-		if readings != 4 || time.Since(began) > 12*time.Minute {
-			t.Errorf("%d readings after %s", readings, time.Since(began))
+		if readings() != 4 || time.Since(began) > 12*time.Minute {
+			t.Errorf("%d readings after %s", readings(), time.Since(began))
 		}
-		takes = 0
+		set(func() { takes = 0 })
 		later(11 * time.Minute)
 		synctest.Wait()
 		if s := look(); s.Log == nil {
