@@ -43,6 +43,8 @@ type Request struct {
 
 	// Quota is the member's, in bytes, where that is not etcd's default; see QuotaOf.
 	Quota int64
+	// QuotaUnknown is what is to be said where that could not be read; empty: it could.
+	QuotaUnknown string
 	// Manifest is the static pod that runs etcd on From; empty: none.
 	Manifest string
 
@@ -163,6 +165,9 @@ func (p *Plan) matchMembers(id cluster.ClusterID) error {
 	}
 	p.state.Version = p.request.Version.String()
 	p.fact("it runs etcd %s", p.request.Version)
+	if p.request.QuotaUnknown != "" {
+		p.fact("%s", p.request.QuotaUnknown)
+	}
 	return nil
 }
 

@@ -34,6 +34,9 @@ type Members interface {
 	Backup(ctx context.Context, of cluster.ClusterID) (string, error)
 	// MayChange is nil where the credential may change members; ErrCredential, ErrRole.
 	MayChange(ctx context.Context) error
+	// Quota is to how many bytes a member whose status does not tell it holds its
+	// database; negative: there is no quota.
+	Quota(ctx context.Context, m cluster.Member) (int64, error)
 	// Reach asks a member at its peer port, with a certificate as this host's
 	// member will have it.
 	Reach(ctx context.Context, m cluster.Member) error

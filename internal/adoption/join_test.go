@@ -201,6 +201,8 @@ func (w *world) Backup(context.Context, cluster.ClusterID) (string, error) {
 	return fmt.Sprint("b", w.backups), nil
 }
 
+func (w *world) Quota(context.Context, cluster.Member) (int64, error) { return 0, nil }
+
 func (w *world) MayChange(context.Context) error { return nil }
 
 func (w *world) Reach(context.Context, cluster.Member) error { return nil }

@@ -44,13 +44,16 @@ func (j *Join) Plan(ctx context.Context) (*Plan, error) {
 	case next.Kind == StepRefuse, next.Kind == StepWait && (s.Joining == nil || s.ended()):
 		p.missing("%s", next.Reason)
 	default:
-		if err := j.Members.MayChange(ctx); errors.Is(err, ErrCredential) || errors.Is(err, ErrRole) {
+		switch err := j.mayChange(ctx); {
+		case errors.Is(err, ErrCredential), errors.Is(err, ErrRole):
 			p.missing("%v", err)
+		case err != nil:
+			p.missing("no member has answered whether what was given may change members (%v): run this again when the cluster has a leader", err)
 		}
 	}
 	j.fits(ctx, p, s)
 	if len(p.Missing) == 0 {
-		j.steps(p, s)
+		j.steps(ctx, p, s)
 	}
 	return p, nil
 }
@@ -126,6 +129,23 @@ func (j *Join) firstLook(ctx context.Context) (*Scene, error) {
 	}
 }
 
+// mayChange is what the members say of the credential. While an adoption is under way
+// one that does not answer is asked again for a while, as in firstLook.
+func (j *Join) mayChange(ctx context.Context) error {
+	began := time.Now()
+	for {
+		err := j.Members.MayChange(ctx)
+		if err == nil || errors.Is(err, ErrCredential) || errors.Is(err, ErrRole) || time.Since(began) > settles || !j.underWay(ctx) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
 // underWay: an adoption was begun with this store, whether or not it has ended.
 func (j *Join) underWay(ctx context.Context) bool {
 	if j.Folder == nil {
@@ -196,7 +216,7 @@ func (j *Join) reach(ctx context.Context, m Seen) error {
 
 func secure(u string) bool { return strings.HasPrefix(u, "https:") }
 
-func (j *Join) steps(p *Plan, s *Scene) {
+func (j *Join) steps(ctx context.Context, p *Plan, s *Scene) {
 	count := s.want()
 	var foreign []Seen
 	ours := 0
@@ -217,9 +237,7 @@ func (j *Join) steps(p *Plan, s *Scene) {
 		p.step("what the store says of an earlier adoption (%d hosts of ours, backup %s) is over, and is written anew", s.Joining.Members, cmp.Or(s.Joining.Backup, "none"))
 	}
 	if s.Joining == nil || s.Joining.Backup == "" || s.ended() {
-		if q := s.quota(); q > 0 && (s.Spec == nil || s.Spec.Options[quotaOption] == "") {
-			p.step("in the store's spec: %s=%d, so that ours take as much data as the members do", quotaOption, q)
-		}
+		j.quotaSteps(ctx, p, s)
 		p.step("a backup of the cluster, into the store; with it who its members are, the spec (%d members of etcd %s), and the marker that keeps our daemons from founding a cluster", count, s.Version())
 	}
 	if own, listed := s.own(); !listed || own.Learner {
@@ -240,6 +258,19 @@ func (j *Join) steps(p *Plan, s *Scene) {
 	}
 	p.step("what clients notice: one election at most, when leadership moves; whoever is connected to a member that goes has to connect to another. Before the removals give them our hosts' endpoints, this one's is %s: the old ones will not answer any more", strings.Join(j.URLs.Client, ","))
 	p.step("afterwards take away what ran the removed members (the unit, the static pod's manifest) before anything empties their directories: started anew on an empty one with the settings of their first start, they would found an empty cluster at the old endpoints")
+}
+
+func (j *Join) quotaSteps(ctx context.Context, p *Plan, s *Scene) {
+	if s.Spec != nil && s.Spec.Options[quotaOption] != "" {
+		return
+	}
+	q, unknown := j.quota(ctx, s)
+	for _, why := range unknown {
+		p.fact("%s", why)
+	}
+	if q > 0 {
+		p.step("in the store's spec: %s=%d, so that ours take as much data as the members do", quotaOption, q)
+	}
 }
 
 func rank(s *Scene, m Seen) int {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/host"
@@ -266,6 +269,155 @@ func TestPlanWithoutALeader(t *testing.T) {
 			}
 		})
 	}
+}
+
+// That nobody tells whether members may be changed keeps an adoption from beginning; one
+// that is under way asks again.
+func TestPlanWithoutAnAnswer(t *testing.T) {
+	for name, begun := range map[string]bool{"begun": true, "not begun": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 3)
+			j := w.host(1)
+			if begun {
+				if err := j.Folder.PutJoining(t.Context(), "", &control.Joining{Cluster: 9, Members: 3, Foreign: slices.Clone(w.members), Backup: "b"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j.Members = &unanswered{world: w, calls: 2}
+			p, err := j.Plan(t.Context())
+			if err != nil || begun != (len(p.Missing) == 0) || !begun && !strings.Contains(strings.Join(p.Missing, ""), "request timed out") {
+				t.Errorf("missing %v, %v", p.Missing, err)
+			}
+		})
+	}
+}
+
+// unanswered does not tell for some calls whether the credential may change members.
+type unanswered struct {
+	*world
+	calls int
+}
+
+func (u *unanswered) MayChange(context.Context) error {
+	if u.calls--; u.calls >= 0 {
+		return errors.New("request timed out")
+	}
+	return nil
+}
+
+// What a member in the place of another one has to hold, in bytes.
+func TestQuotaOf(t *testing.T) {
+	v35, v36 := cluster.MustVersion("3.5.35"), cluster.MustVersion("3.6.16")
+	for name, c := range map[string]struct {
+		status cluster.MemberStatus
+		want   int64
+	}{
+		"default":                 {cluster.MemberStatus{Version: v36, Quota: 2 << 30, DBSize: 3 << 29}, 0},
+		"small":                   {cluster.MemberStatus{Version: v36, Quota: 1 << 30}, 0},
+		"large":                   {cluster.MemberStatus{Version: v36, Quota: 3 << 30}, 3 << 30},
+		"none":                    {cluster.MemberStatus{Version: v36, Quota: -1}, 8 << 30},
+		"none, 6 GiB":             {cluster.MemberStatus{Version: v35, Quota: -1, DBSize: 6 << 30}, 12 << 30},
+		"3.5, measured":           {cluster.MemberStatus{Version: v35, Quota: 8 << 30, DBSize: 1 << 20}, 8 << 30},
+		"3.5, measured, default":  {cluster.MemberStatus{Version: v35, Quota: 2 << 30, DBSize: 3 << 29}, 0},
+		"3.5, not known":          {cluster.MemberStatus{Version: v35, DBSize: 1 << 20}, 0},
+		"3.5, not known, 1.5 GiB": {cluster.MemberStatus{Version: v35, DBSize: 3 << 29}, 8 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := QuotaOf(c.status); got != c.want {
+				t.Errorf("%d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// Where a member before 3.6 does not tell its quota, the plan tells how to keep it.
+func TestPlanWithoutAQuota(t *testing.T) {
+	for name, c := range map[string]struct {
+		members    Members
+		fact, step string
+	}{
+		"told":     {&old{world: newWorld(t, 1, 3), quota: 3 << 30}, "", "quota-backend-bytes=3221225472"},
+		"not told": {&old{world: newWorld(t, 1, 3), err: errors.New("connection refused")}, "(connection refused): look at its --quota-backend-bytes", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newWorld(t, 1, 3).host(1)
+			j.Members = c.members
+			p, err := j.Plan(t.Context())
+			if err != nil || len(p.Missing) > 0 {
+				t.Fatalf("missing %v, %v", p.Missing, err)
+			}
+			facts, steps := strings.Join(p.Facts, "\n"), strings.Join(p.Steps, "\n")
+			if !strings.Contains(facts, c.fact) || !strings.Contains(steps, c.step) ||
+				(c.fact == "") == strings.Contains(facts, "etcdadm config set quota-backend-bytes=") || (c.step == "") == strings.Contains(steps, "quota-backend-bytes") {
+				t.Errorf("%s\n%s", facts, steps)
+			}
+		})
+	}
+}
+
+// old is a cluster of etcd 3.5, whose quota is asked for by itself.
+type old struct {
+	*world
+	quota int64
+	err   error
+}
+
+func (o *old) Status(ctx context.Context, m cluster.Member) (cluster.MemberStatus, error) {
+	st, err := o.world.Status(ctx, m)
+	st.Version = cluster.MustVersion("3.5.35")
+	return st, err
+}
+
+func (o *old) Quota(context.Context, cluster.Member) (int64, error) { return o.quota, o.err }
+
+// Two people write options at once: who comes second writes again, and in the end is
+// told to run it again.
+func TestKeepQuotaBesideAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		others int
+		want   error
+	}{"once": {1, nil}, "always": {1 << 20, ErrAgain}} {
+		t.Run(name, func(t *testing.T) {
+			store := &beside{Store: memory.New(), left: c.others}
+			folder := control.New(store.Store, "c")
+			if err := folder.MarkForeign(t.Context(), cluster.Spec{MemberCount: 1, EtcdVersion: cluster.MustVersion("3.6.16")}, time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if err := KeepQuota(t.Context(), control.New(store, "c"), 3<<30); !errors.Is(err, c.want) {
+				t.Fatalf("%v, want %v", err, c.want)
+			}
+			kept, err := KeptQuota(t.Context(), folder)
+			if err != nil || (kept == 3<<30) != (c.want == nil) || store.refused != min(c.others, changeTries) {
+				t.Errorf("%d is kept, %v, after %d refusals", kept, err, store.refused)
+			}
+			if read, err := folder.ReadSpec(t.Context()); err != nil || read.Spec.Options["max-txn-ops"] == "" {
+				t.Errorf("what the other one wrote is gone: %+v, %v", read.Spec, err)
+			}
+		})
+	}
+}
+
+// beside has another one write an option before each of the first writes.
+type beside struct {
+	*memory.Store
+	left, refused int
+}
+
+func (b *beside) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
+	if b.left > 0 {
+		b.left--
+		if _, err := control.New(b.Store, "c").AmendOptions(ctx, func(o map[string]string) (map[string]string, error) {
+			o["max-txn-ops"] = fmt.Sprint(1000 + b.left%1000)
+			return o, nil
+		}); err != nil {
+			return "", err
+		}
+	}
+	tag, err := b.Store.Put(ctx, key, body, cond)
+	if errors.Is(err, blob.ErrPreconditionFailed) {
+		b.refused++
+	}
+	return tag, err
 }
 
 // leaderless has no list for some looks.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
@@ -15,24 +16,45 @@ import (
 // largest is the quota of which etcd's guide says that there should be none larger.
 const largest = 8 << 30
 
-// quota is QuotaOf for all members.
-func (s *Scene) quota() (bytes int64) {
+// quota is QuotaOf for all members, with what is to be said of those whose own is not known.
+func (j *Join) quota(ctx context.Context, s *Scene) (bytes int64, unknown []string) {
 	for _, m := range s.Members {
-		if m.Status != nil {
-			bytes = max(bytes, QuotaOf(*m.Status))
+		if m.Status == nil || m.Status.Auth {
+			continue
 		}
+		st := *m.Status
+		if !TellsQuota(st.Version) && !s.isOurs(m) {
+			var err error
+			if st.Quota, err = j.Members.Quota(ctx, m.Member); err != nil {
+				st.Quota = 0
+				unknown = append(unknown, UnknownQuota(m.label(), err))
+			}
+		}
+		bytes = max(bytes, QuotaOf(st))
 	}
-	return bytes
+	return bytes, unknown
+}
+
+// TellsQuota is that members of a release tell their quota in their status.
+func TellsQuota(v cluster.Version) bool { return v.AtLeast(3, 6) }
+
+// UnknownQuota is what a person is told of a member whose quota cannot be read.
+func UnknownQuota(label string, err error) string {
+	return fmt.Sprintf("to which quota member %s holds its database is not known (%v): look at its --%s, and where that is larger than %d say so once the spec is in the store, before the database grows: etcdadm config set %s=BYTES",
+		label, err, quotaOption, int64(cluster.DefaultQuota), quotaOption)
 }
 
 // QuotaOf is to how many bytes a member in the place of this one has to hold the
 // database, so that it does not raise NOSPACE for all where this one does not; zero:
-// etcd's default does. Releases before 3.6 do not say what theirs is.
+// etcd's default does. The status of releases before 3.6 lacks it: it is to be filled in
+// from what the member measures, and where that cannot be read, a large database is
+// taken for one with a large quota. No quota becomes a large one, since the spec has no
+// word for none.
 func QuotaOf(st cluster.MemberStatus) int64 {
 	switch {
 	case st.Quota > cluster.DefaultQuota:
 		return st.Quota
-	case st.Quota < 0 || !st.Version.AtLeast(3, 6) && st.DBSize > cluster.DefaultQuota/2:
+	case st.Quota < 0 || st.Quota == 0 && !TellsQuota(st.Version) && st.DBSize > cluster.DefaultQuota/2:
 		return max(largest, 2*st.DBSize)
 	}
 	return 0
@@ -40,28 +62,39 @@ func QuotaOf(st cluster.MemberStatus) int64 {
 
 // keepQuota writes the members' quota into the spec, where a person has written none.
 func (j *Join) keepQuota(ctx context.Context, s *Scene) error {
-	return KeepQuota(ctx, j.Folder, s.quota())
+	bytes, _ := j.quota(ctx, s) // what is not known was told with the plan
+	return KeepQuota(ctx, j.Folder, bytes)
 }
 
 // quotaOption is etcd's.
 const quotaOption = "quota-backend-bytes"
 
 // KeepQuota writes a quota in bytes into the spec, where it has none; zero: nothing.
-// The smallest quota of all members raises the alarm for all of them.
+// The smallest quota of all members raises the alarm for all of them. Where others write
+// at the same time it is tried again; ErrAgain: they always came first.
 func KeepQuota(ctx context.Context, f *control.Folder, bytes int64) error {
 	if bytes == 0 {
 		return nil
 	}
-	_, err := f.AmendOptions(ctx, func(options map[string]string) (map[string]string, error) {
-		if options[quotaOption] == "" {
-			options[quotaOption] = strconv.FormatInt(bytes, 10)
+	for try := 1; ; try++ {
+		_, err := f.AmendOptions(ctx, func(options map[string]string) (map[string]string, error) {
+			if options[quotaOption] == "" {
+				options[quotaOption] = strconv.FormatInt(bytes, 10)
+			}
+			return options, nil
+		})
+		if !errors.Is(err, control.ErrConflict) {
+			return err
 		}
-		return options, nil
-	})
-	if errors.Is(err, control.ErrConflict) {
-		return fmt.Errorf("keep the quota: %w", errChanged) // and is looked at again
+		if try == changeTries {
+			return fmt.Errorf("keep the quota, tried %d times: %w; %w", try, err, ErrAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(changePause):
+		}
 	}
-	return err
 }
 
 // KeptQuota is what the spec says, in bytes; zero: nothing.

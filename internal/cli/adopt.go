@@ -283,7 +283,7 @@ func (a *adoptFlags) ask(ctx context.Context) error {
 	}
 	for _, m := range a.request.Members.Members {
 		if m.ID == id {
-			a.request.Version, a.request.Quota = runs(ctx, m, config)
+			a.runs(ctx, m, config)
 		}
 	}
 	return nil
@@ -301,9 +301,9 @@ func listOf(ctx context.Context, endpoint string, config etcd.Config) (cluster.M
 	return c.View(ctx, true)
 }
 
-// runs is the release that a member says that it runs, and the quota of its database
-// where that is larger than etcd's default; zero: it does not answer.
-func runs(ctx context.Context, m cluster.Member, config etcd.Config) (v cluster.Version, quota int64) {
+// runs asks for the release that a member runs, and for the quota of its database.
+// What it does not answer stays zero.
+func (a *adoptFlags) runs(ctx context.Context, m cluster.Member, config etcd.Config) {
 	for _, u := range m.ClientURLs {
 		config.Endpoints = []string{u}
 		c, err := etcd.New(config)
@@ -312,9 +312,15 @@ func runs(ctx context.Context, m cluster.Member, config etcd.Config) (v cluster.
 		}
 		st, err := c.Status(ctx)
 		c.Close()
-		if err == nil && st.Member == m.ID {
-			return st.Version, adoption.QuotaOf(st)
+		if err != nil || st.Member != m.ID {
+			continue
 		}
+		if !adoption.TellsQuota(st.Version) {
+			if st.Quota, err = etcd.MeasuredQuota(ctx, config); err != nil {
+				a.request.QuotaUnknown = adoption.UnknownQuota(m.Name, err)
+			}
+		}
+		a.request.Version, a.request.Quota = st.Version, adoption.QuotaOf(st)
+		return
 	}
-	return cluster.Version{}, 0
 }

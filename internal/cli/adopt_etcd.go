@@ -266,6 +266,11 @@ func (e *foreignEtcd) Status(ctx context.Context, m cluster.Member) (cluster.Mem
 	return c.Status(ctx)
 }
 
+// Quota implements adoption.Members.
+func (e *foreignEtcd) Quota(ctx context.Context, m cluster.Member) (int64, error) {
+	return etcd.MeasuredQuota(ctx, etcd.Config{Endpoints: m.ClientURLs, TLS: e.tls})
+}
+
 // AddLearner implements adoption.Members.
 func (e *foreignEtcd) AddLearner(ctx context.Context, of cluster.ClusterID, peerURLs []string) error {
 	return e.change(ctx, of, nil, func(ctx context.Context, c *etcd.Client) error {

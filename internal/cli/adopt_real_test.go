@@ -138,35 +138,51 @@ func TestAdoptByJoiningWithoutSpace(t *testing.T) {
 }
 
 // A quota that is larger than etcd's own is kept: in the spec, and for the first start.
+// The status of etcd 3.5 does not tell it.
 func TestAdoptByJoiningKeepsTheQuota(t *testing.T) {
 	t.Parallel()
-	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Args: []string{"--quota-backend-bytes=3221225472"}})
-	a := newAdoptCase(t, c)
-	if out, err := a.join("--wait=1s"); err == nil || !strings.Contains(err.Error(), "run this again") || !strings.Contains(out, "quota-backend-bytes=3221225472") {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	data, err := os.ReadFile(filepath.Join(a.dataDir, "etcdadm", host.AdmissionFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var admission host.Admission
-	if err := json.Unmarshal(data, &admission); err != nil || strings.Join(admission.Options, " ") != "--quota-backend-bytes=3221225472" {
-		t.Errorf("%v, %v", admission.Options, err)
-	}
-	store, err := openForWords(t.Context(), "file://"+a.store, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if read, err := control.New(store, "etcd").ReadSpec(t.Context()); err != nil || read.Spec == nil || read.Spec.Options["quota-backend-bytes"] != "3221225472" {
-		t.Errorf("%+v, %v", read, err)
+	for _, version := range []string{testetcd.V35, testetcd.V36} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			c := testetcd.Start(t, testetcd.Config{Version: version, Args: []string{"--quota-backend-bytes=3221225472"}})
+			a := newAdoptCase(t, c)
+			if out, err := a.join("--wait=1s"); err == nil || !strings.Contains(err.Error(), "run this again") || !strings.Contains(out, "quota-backend-bytes=3221225472") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			data, err := os.ReadFile(filepath.Join(a.dataDir, "etcdadm", host.AdmissionFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var admission host.Admission
+			if err := json.Unmarshal(data, &admission); err != nil || strings.Join(admission.Options, " ") != "--quota-backend-bytes=3221225472" {
+				t.Errorf("%v, %v", admission.Options, err)
+			}
+			if got := a.keptQuota(); got != "3221225472" {
+				t.Errorf("the spec says %q", got)
+			}
+		})
 	}
 }
 
+// keptQuota is what the spec in the store says.
+func (a *adoptCase) keptQuota() string {
+	a.t.Helper()
+	store, err := openForWords(a.t.Context(), "file://"+a.store, false)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	read, err := control.New(store, "etcd").ReadSpec(a.t.Context())
+	if err != nil || read.Spec == nil {
+		a.t.Fatalf("%+v, %v", read, err)
+	}
+	return read.Spec.Options["quota-backend-bytes"]
+}
+
 // A static pod's manifest has to be moved before the data is, also while the pod does
-// not run for the moment.
+// not run for the moment. The quota of etcd 3.5 goes into the spec and the daemon's line.
 func TestAdoptBesideAManifest(t *testing.T) {
 	t.Parallel()
-	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Args: []string{"--quota-backend-bytes=3221225472"}})
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V35, Args: []string{"--quota-backend-bytes=3221225472"}})
 	m := c.Members[0]
 	a := newAdoptCase(t, c)
 	a.dataDir = filepath.Join(filepath.Dir(m.DataDir), "ours") // on the same file system
