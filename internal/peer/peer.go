@@ -23,9 +23,11 @@ const Protocol = 1
 // Bounds of both sides.
 const (
 	maxMessageBytes = 4 << 20 // of an answer
-	maxRequestBytes = 5 << 18 // an object of the store at its largest, 1 MiB, and what goes with it
-	maxConnections  = 512     // of a server; a cluster has few hosts
-	maxConnectedOf  = 64      // of these from one address
+	// The largest are those for observations, with an intent and a spec: a few kilobytes, though either may have
+	// up to 1 MiB in the store. Two that together have more than this are refused before they are sent.
+	maxRequestBytes = 5 << 18
+	maxConnections  = 512 // of a server; a cluster has few hosts
+	maxConnectedOf  = 64  // of these from one address
 	maxHeaderBytes  = 16 << 10
 	maxStreams      = 64  // calls at once on one connection
 	maxCalls        = 256 // calls at once in a server

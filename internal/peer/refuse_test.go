@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/peer/peerpb"
@@ -193,19 +194,34 @@ func TestOversize(t *testing.T) {
 	srv := start(t, "h1", nil, "")
 	c := pool(t, as(pki.RoleHost, "h2"), nil).at(t, srv.endpoint, "h1")
 	ctx := within(t, 20*time.Second)
-	large, err := json.Marshal(strings.Repeat("x", maxMessageBytes))
-	must(t, err)
-	_, err = c.Report(ctx, large)
-	wantFailure(t, err, ErrTooLarge, false)
+	header := &peerpb.Header{Protocol: Protocol, Cluster: "c1", Role: "host", Caller: "h2"}
+	sized := func(bytes int) *peerpb.Call { // a call of so many bytes in all
+		t.Helper()
+		one := &peerpb.Call{Header: header, Body: make([]byte, bytes)}
+		one.Body = make([]byte, bytes-(proto.Size(one)-bytes))
+		for i := range one.Body {
+			one.Body[i] = 'x'
+		}
+		one.Body[0], one.Body[len(one.Body)-1] = '"', '"'
+		if got := proto.Size(one); got != bytes {
+			t.Fatalf("the call has %d bytes, want %d", got, bytes)
+		}
+		return one
+	}
+	send := func(one *peerpb.Call, opts ...grpc.CallOption) error {
+		return second(invoke(ctx, c, report, func(ctx context.Context) (*peerpb.Answer, error) { return c.rpc.Report(ctx, one, opts...) }))
+	}
+	tooLarge := sized(maxRequestBytes + 1)
+	wantFailure(t, send(tooLarge), ErrTooLarge, false)
 	// A caller that does not hold itself back is stopped by the server.
-	_, err = invoke(ctx, c, report, func(ctx context.Context) (*peerpb.Answer, error) {
-		return c.rpc.Report(ctx, &peerpb.Call{Body: large}, grpc.MaxCallSendMsgSize(2*maxMessageBytes))
-	})
-	wantFailure(t, err, ErrTooLarge, true)
+	wantFailure(t, send(tooLarge, grpc.MaxCallSendMsgSize(2*maxRequestBytes)), ErrTooLarge, true)
 	if len(srv.handler.callers) != 0 {
 		t.Error("the handler saw an oversize message")
 	}
-	must(t, second(c.Report(ctx, json.RawMessage(`1`))))
+	must(t, send(sized(maxRequestBytes-1)))
+	if len(srv.handler.callers) != 1 {
+		t.Error("the handler did not see the largest message")
+	}
 }
 
 // Bytes that are no TLS, none at all, and half a handshake do not keep the server from its callers.
