@@ -72,8 +72,8 @@ func (r *faultRun) hasMember(h *host, want bool) func(context.Context) error {
 	}
 }
 
-// personHears waits for the ends of the commands. What said that it was done is done, and
-// stays so: a change that nobody asked for would undo it.
+// personHears waits for the ends of the commands. What said that it was done is found so
+// soon after its answer was heard. Whether it stays so is not looked at.
 func (r *faultRun) personHears() {
 	r.t.Helper()
 	for _, w := range r.person.given {
