@@ -3,6 +3,7 @@ package conversion_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -101,6 +104,7 @@ func write(t testing.TB, members []*testetcd.Member) *writers {
 				request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 				reply, err := http.DefaultClient.Do(request)
 				if err != nil {
+					pause(ctx)
 					continue
 				}
 				reply.Body.Close()
@@ -113,6 +117,14 @@ func write(t testing.TB, members []*testetcd.Member) *writers {
 		})
 	}
 	return w
+}
+
+// pause leaves the processor to the writers and the members for a moment.
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Millisecond):
+	}
 }
 
 func (w *writers) so(t testing.TB, least int) map[string]string {
@@ -128,6 +140,7 @@ func (w *writers) so(t testing.TB, least int) map[string]string {
 			return have
 		}
 		w.mu.Unlock()
+		pause(ctx)
 	}
 	t.Fatalf("fewer than %d writes were acknowledged", least)
 	return nil
@@ -178,6 +191,46 @@ func TestBackupOfRunningVersion2(t *testing.T) {
 		t.Errorf("%d of %d acknowledged writes are lost", lost, len(before))
 	}
 	t.Logf("%d acknowledged writes are there", len(before))
+}
+
+// An etcd that was killed while it wrote a raft snapshot leaves half of the file under
+// its name, and the log knows of it: the one before and the log behind that have all.
+func TestBackupBeforeHalfSnapshot(t *testing.T) {
+	old := testetcd.Start(t, testetcd.Config{Version: testetcd.V23, Args: []string{"--snapshot-count=20"}})
+	m, want := old.Members[0], map[string]string{}
+	snaps := func() []string {
+		files, err := filepath.Glob(filepath.Join(m.DataDir, "member", "snap", "*.snap"))
+		must(t, err)
+		return files
+	}
+	for i := 0; i < 50 || i < 5000 && len(snaps()) < 2; i++ { // etcd writes them beside what it serves
+		key := fmt.Sprintf("/d/%04d", i)
+		want[key] = fmt.Sprint(i)
+		set(t, m, key, want[key])
+	}
+	least, err := committed(within(t), m)
+	must(t, err)
+	must(t, old.Kill(within(t), 0, syscall.SIGKILL))
+	files := snaps()
+	newest := files[len(files)-1]
+	info, err := os.Stat(newest)
+	must(t, err)
+	must(t, os.Truncate(newest, info.Size()/2))
+	dir := t.TempDir()
+	_, err = snapshot.ReviveV2(within(t), m.DataDir, filepath.Join(dir, "revived"))
+	must(t, err)
+	_, err = snapshot.BackupV2(within(t), m.DataDir, filepath.Join(dir, "backup"), least-1, func(context.Context) error { return errors.New("it is stopped") })
+	must(t, err)
+	for _, made := range []string{"revived", "backup"} {
+		has, err := filepath.Glob(filepath.Join(dir, made, "member", "snap", "*.snap"))
+		must(t, err)
+		if len(has) != 1 || filepath.Base(has[0]) != filepath.Base(files[len(files)-2]) {
+			t.Errorf("%s begins with %v, of %v", made, has, files)
+		}
+	}
+	if diff := cmp.Diff(want, allV2(t, begin(t, testetcd.V23, filepath.Join(dir, "revived")))); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // What etcdctl of etcd 2 backed up, as the predecessor keeps it, is read like ours:

@@ -1,16 +1,13 @@
 package snapshot
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"path/filepath"
 	"strings"
-
-	"go.etcd.io/etcd/server/v3/etcdserver/api/snap"
-	"go.uber.org/zap"
 )
 
 // HiddenV2 tells which keys and directories an etcd 2 hides from those that list
@@ -26,13 +23,13 @@ func HiddenV2(dataDir string) (paths []string, index uint64, err error) {
 	if err != nil || len(names) == 0 {
 		return nil, 0, errors.Join(err, ErrDamaged)
 	}
-	raft, err := snap.Read(zap.NewNop(), names[0])
+	var t storeTree
+	_, err = readRaft(names[0], func(store io.Reader) error {
+		t.d = json.NewDecoder(store)
+		return t.store()
+	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("%w: read %s: %w", ErrDamaged, filepath.Base(names[0]), err)
-	}
-	t := storeTree{d: json.NewDecoder(bytes.NewReader(raft.GetData()))}
-	if err := t.store(); err != nil {
-		return nil, 0, fmt.Errorf("%w: read the store in %s: %w", ErrDamaged, filepath.Base(names[0]), err)
+		return nil, 0, err
 	}
 	return t.hidden, index, nil
 }

@@ -43,6 +43,7 @@ type raftLog struct {
 	last    Position
 	state   *raftpb.HardState // the last recorded
 	torn    int64             // bytes at the end that are no whole record
+	first   uint64            // the index of the first entry that is in it
 	start   position          // the newest raft snapshot that the log records as valid
 	fresh   int               // records before this one hold no entry of the present log
 	changes []change          // of the configuration, above the index that was asked for
@@ -129,6 +130,13 @@ func (r *logReader) end(torn int64) (*raftLog, error) {
 	}
 	if r.last.Index < r.start.Index {
 		r.last = r.start.Position
+	}
+	r.first = r.start.Index + 1
+	switch {
+	case r.sent > 0: // what was before that snapshot is not of this log
+		r.first = r.sent + 1
+	case len(r.runs) > 0:
+		r.first = r.runs[0].first
 	}
 	var owner etcdserverpb.Metadata
 	if err := proto.Unmarshal(r.metadata, &owner); err != nil {

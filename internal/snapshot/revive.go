@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -80,28 +82,49 @@ func holdV2(dir string, names []string) (*os.File, error) {
 }
 
 // copySnapshotV2 copies raft's snapshot, in which etcd 2 keeps its keys, from
-// which the log is to go on. etcd records one in the log before it writes it, so
-// the newest may be missing; then it is the one before. Source: storage.SaveSnap of
-// 2.3.8.
+// which the log is to go on. etcd records one in the log before it writes it, and
+// writes it under its name, so the newest may be missing, or be half a file; then it
+// is the one before, if the log goes back that far. Source: storage.SaveSnap and
+// Snapshotter.save of 2.3.8.
 func (r *remains) copySnapshotV2(ctx context.Context, to string) error {
 	files, err := filepath.Glob(filepath.Join(r.snap, "*.snap"))
 	if err != nil {
 		return err
 	}
-	var newest Position
+	var found []Position
 	for _, f := range files {
 		var p Position
-		if _, err := fmt.Sscanf(filepath.Base(f), "%016x-%016x.snap", &p.Term, &p.Index); err == nil &&
-			p.Index <= r.log.start.Index && p.Index > newest.Index {
-			newest = p
+		if _, err := fmt.Sscanf(filepath.Base(f), "%016x-%016x.snap", &p.Term, &p.Index); err == nil && p.Index > 0 && p.Index <= r.log.start.Index {
+			found = append(found, p)
 		}
 	}
-	r.log.start = position{Position: newest}
-	if newest.Index == 0 {
-		return nil
+	slices.SortFunc(found, func(a, b Position) int { return cmp.Compare(b.Index, a.Index) })
+	var damaged error
+	for _, p := range found {
+		name := raftFile(p)
+		err := verifyRaft(filepath.Join(r.snap, name), p)
+		if errors.Is(err, ErrDamaged) {
+			damaged = errors.Join(damaged, err)
+			continue
+		}
+		if err == nil {
+			err = r.beginAt(p, damaged)
+		}
+		if err != nil {
+			return err
+		}
+		return copyFile(ctx, filepath.Join(r.snap, name), filepath.Join(to, name))
 	}
-	name := fmt.Sprintf("%016x-%016x.snap", newest.Term, newest.Index)
-	return copyFile(ctx, filepath.Join(r.snap, name), filepath.Join(to, name))
+	return r.beginAt(Position{}, damaged)
+}
+
+// beginAt has the log go on from a raft snapshot, if it has every entry behind it.
+func (r *remains) beginAt(p Position, damaged error) error {
+	if p.Index < r.log.start.Index && p.Index+1 < r.log.first {
+		return errors.Join(fmt.Errorf("%w: its log begins with entry %d, and the newest raft snapshot that is whole ends with %d", ErrDamaged, r.log.first, p.Index), damaged)
+	}
+	r.log.start = position{Position: p}
+	return nil
 }
 
 // rewriteLogV2 writes one file with the entries since the newest raft snapshot up to

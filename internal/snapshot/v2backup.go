@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/snap"
-	"go.uber.org/zap"
 
 	"etcdadm.io/cluster"
 )
@@ -143,13 +141,12 @@ func verifyV2(member string) (Position, error) {
 	if start.Index == 0 {
 		return log.last, nil
 	}
-	name := fmt.Sprintf("%016x-%016x.snap", start.Term, start.Index)
-	raft, err := snap.Read(zap.NewNop(), filepath.Join(member, "snap", name))
-	if err != nil {
-		return Position{}, fmt.Errorf("%w: read %s: %w", ErrDamaged, name, err)
+	err = verifyRaft(filepath.Join(member, "snap", raftFile(start)), start)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if m := raft.GetMetadata(); m.GetIndex() != start.Index || m.GetTerm() != start.Term {
-		return Position{}, fmt.Errorf("%w: %s is of entry %d", ErrDamaged, name, m.GetIndex())
+	if err != nil {
+		return Position{}, err
 	}
 	return log.last, nil
 }
