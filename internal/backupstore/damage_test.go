@@ -345,6 +345,44 @@ func TestV2(t *testing.T) {
 	}
 }
 
+// A tar that is whole in its gzip, with no manifest beside it, and cut within a file or
+// with a file that comes twice, is damaged: nobody tries it again elsewhere.
+func TestV2Tar(t *testing.T) {
+	tarOf := func(names ...string) []byte {
+		var out bytes.Buffer
+		w := tar.NewWriter(&out)
+		for _, name := range names {
+			if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: 5000}); err != nil {
+				t.Fatal(err)
+			}
+			w.Write(make([]byte, 5000))
+		}
+		w.Close()
+		return out.Bytes()
+	}
+	const name backup.Name = "2018-01-01T00:00:00Z-000001"
+	for what, data := range map[string][]byte{
+		"cut within a file":   tarOf("member/wal/0.wal")[:3000],
+		"cut within a header": tarOf("member/wal/0.wal", "member/wal/1.wal")[:512+5120+100],
+		"twice":               tarOf("member/wal/0.wal", "member/wal/1.wal", "member/wal/0.wal"),
+	} {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		z.Write(data)
+		z.Close()
+		store := memory.New()
+		put(t, store, key(name, backup.FileMeta), []byte(`{"etcdVersion":"2.2.1","timestamp":"1514764800"}`))
+		put(t, store, key(name, "etcd.backup.gz"), packed.Bytes())
+		dir := filepath.Join(t.TempDir(), "data")
+		if _, err := New(store).FetchDirectory(t.Context(), name, dir, Identities{}, nil); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: it is left: %v", what, err)
+		}
+	}
+}
+
 // A download makes a new file for its owner, and never touches one that is there.
 func TestDownload(t *testing.T) {
 	c := New(memory.New())

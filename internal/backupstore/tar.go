@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -132,7 +133,8 @@ func damage(err error) error {
 }
 
 // eachFile calls visit for the files of etcd's log and raft snapshots, and reads all
-// to the end. Others, which nobody needs, are passed over.
+// to the end. Others, which nobody needs, are passed over. A tar that is cut, or names
+// a file twice that visit makes, is [ErrDamaged].
 func (s *Snapshot) eachFile(visit func(name string, r io.Reader) error) error {
 	files := 0
 	for t := tar.NewReader(s); ; {
@@ -157,6 +159,9 @@ func (s *Snapshot) eachFile(visit func(name string, r io.Reader) error) error {
 		if err := visit(name, t); err != nil {
 			if s.err != nil && !errors.Is(s.err, io.EOF) {
 				return s.err
+			}
+			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, fs.ErrExist) { // cut within a file, or one that comes twice
+				err = fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
 			}
 			return err
 		}
