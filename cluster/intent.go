@@ -57,9 +57,14 @@ type Source struct {
 	Revision       int64 `json:"revision,omitempty"`
 	RevisionTarget int64 `json:"revisionTarget,omitempty"`
 	// Accept is the digest of the list of losses that a person accepted, where the
-	// source is carried over key by key; empty: nothing may be lost.
+	// source is carried over key by key; empty: nothing may be lost. It is AcceptAny
+	// of a backup that is made ready anew when its generation is written down already.
 	Accept string `json:"accept,omitempty"`
 }
+
+// AcceptAny is no digest: a backup is restored whatever the list says. Daemons that do
+// not know it take it for the digest of another list.
+const AcceptAny = "any"
 
 // FromData reports whether the generation was made from data, so that it has
 // one founder, which must not be started from anything else.

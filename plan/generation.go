@@ -326,6 +326,8 @@ func (v *view) writeGeneration(c *cluster.Command, h *cluster.HostReport) *Decis
 	reason := fmt.Sprintf("%s lies ready on host %s: write down generation %d", commandWords(c), h.Host, in.Generation)
 	if c.Kind == cluster.CommandChange { // so that it is known for sure that no client has seen anything of it, if it has to be given up
 		in.Quarantined = true
+	} else if !s.Version.Has(cluster.V3API) {
+		reason += "; etcd 2 has no tool that raises indexes, so they go back"
 	} else if s.Source.Wrote.Compare(cluster.Version{}) > 0 && s.Source.Tool == "" {
 		reason += "; no tool at hand can raise the revisions, so they go back"
 	}

@@ -120,8 +120,24 @@ func (v *view) stagedHere(h *cluster.HostReport, c *cluster.Command) *cluster.St
 		return nil
 	case c.Kind == cluster.CommandRecover && (h.Local.Run || h.Process.State != cluster.ProcessStopped):
 		return nil
+	case c.Kind == cluster.CommandRestore && s.State == cluster.StageFailed && s.Source.Accept != v.accepts(c):
+		return nil // it may have failed for want of what is accepted now
 	}
 	return s
+}
+
+// accepts is which list of losses a restore key by key takes: the one that a person
+// accepted. Once its generation is written down every member is stopped for it, and any
+// is taken: the list moves with the keys that expire, and nothing could be done but
+// accept the new one.
+func (v *view) accepts(c *cluster.Command) string {
+	switch {
+	case v.intent != nil && v.intent.State == cluster.IntentFounding && v.intent.CommandID == c.Name:
+		return cluster.AcceptAny
+	case c.AcceptLoss == cluster.AcceptAny: // nobody but the planner says that
+		return ""
+	}
+	return c.AcceptLoss
 }
 
 // asAsked: what was staged is what the command asks for. Its name alone does not
@@ -191,7 +207,9 @@ func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport, run cluster.
 		tool = run
 	}
 	switch {
-	case (c.Kind == cluster.CommandChange || byKeys(c, v.wrote(c, h))) && !run.ReadsSnapshot(v.wrote(c, h)):
+	case c.Kind == cluster.CommandRestore && ofVersion2(v.wrote(c, h)):
+		times, why = 5*data, ", five times because the backup is unpacked, and carried over key by key"
+	case c.Kind == cluster.CommandChange && !run.ReadsSnapshot(v.wrote(c, h)):
 		times, why = 4*data, ", four times because it is carried over key by key"
 	case !onExcerpt(tool):
 		times, why = 2*data, fmt.Sprintf(", twice because the tool of etcd %s makes a copy of its own", tool)
@@ -307,10 +325,13 @@ func readsData(r, wrote cluster.Version) bool {
 	return wrote.IsZero() || r.SameMinor(wrote) || r.Major == wrote.Major && r.Minor == wrote.Minor+1
 }
 
+// ofVersion2: no tool reads such data, not even to its own release; they go key by key.
+func ofVersion2(wrote cluster.Version) bool { return !wrote.IsZero() && !wrote.Has(cluster.V3API) }
+
 // byKeys: the backup is of etcd 2, and a person asks for a release of version 3: no tool
 // reads that, so every key is copied.
 func byKeys(c *cluster.Command, wrote cluster.Version) bool {
-	return c.Kind == cluster.CommandRestore && !wrote.IsZero() && !wrote.Has(cluster.V3API) && c.Version.Has(cluster.V3API)
+	return c.Kind == cluster.CommandRestore && ofVersion2(wrote) && c.Version.Has(cluster.V3API)
 }
 
 // RestoresTo says why a backup cannot be restored to a release; empty: it can.
@@ -349,7 +370,7 @@ func (v *view) stageOn(c *cluster.Command, h *cluster.HostReport, run cluster.Ve
 			src.Accept = v.intent.Halt.Accept
 		}
 	default:
-		src.SHA256, src.Revision, src.Accept = c.Found.SHA256, c.Found.Revision, c.AcceptLoss
+		src.SHA256, src.Revision, src.Accept = c.Found.SHA256, c.Found.Revision, v.accepts(c)
 	}
 	p := v.projection(0, 0)
 	return &Decision{

@@ -51,6 +51,8 @@ func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 			c.Version = cluster.MustVersion(a.Vals[0])
 		case "no-backup":
 			c.NoBackup = true
+		case "accept-loss":
+			c.AcceptLoss = a.Vals[0]
 		case "members":
 			c.Count = &cluster.CountChange{Was: w.spec.MemberCount, Version: w.spec.EtcdVersion}
 			c.Count.Members, _ = strconv.Atoi(a.Vals[0])
@@ -121,8 +123,11 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 	if why := w.queue.broken["*"]; why != "" {
 		s.State, s.Reason, s.Hopeless = cluster.StageFailed, why, true
 	}
-	// Only a halt can be taken back: from any other source key by key, as of 2.x, any list is accepted.
-	if byKey := op.Source.Kind == cluster.SourceHalted && !op.Version.ReadsSnapshot(op.Source.Wrote); byKey && w.queue.loses != op.Source.Accept {
+	// Only a halt can be taken back, and a backup is made ready before anything is stopped: from any other source key by key, any list is accepted.
+	byKey := op.Source.Kind == cluster.SourceHalted && !op.Version.ReadsSnapshot(op.Source.Wrote)
+	restored := op.Source.Kind == cluster.SourceBackup && op.Version.Has(cluster.V3API) && !op.Source.Wrote.IsZero() && !op.Source.Wrote.Has(cluster.V3API) && op.Source.Accept != cluster.AcceptAny
+	if (byKey || restored) && w.queue.loses != op.Source.Accept {
+		s.Hopeless = restored
 		s.State, s.Reason = cluster.StageFailed, "another list than the one that was accepted"
 	}
 	if w.queue.slow && s.State == cluster.StageReady {

@@ -143,6 +143,7 @@ was written since the backup is not in it. Data is set aside, and
 				if spec, err = restoredSpec(ctx, f, b); err != nil {
 					return err
 				}
+				warnIndexes(c.ErrOrStderr(), b.Version(), version)
 			}
 			what := "the backup " + firstOf(args)
 			if undo {
@@ -155,6 +156,7 @@ was written since the backup is not in it. Data is set aside, and
 			if undo {
 				back = q.undo(ctx, from, dir)
 				back.tell(c.ErrOrStderr())
+				warnIndexes(c.ErrOrStderr(), back.aside.Version, "")
 			}
 			if !q.yes {
 				warnRestore(c.ErrOrStderr(), o, what)
@@ -273,6 +275,17 @@ func askForMembers(ctx context.Context, f *control.Folder, n int) (*cluster.Coun
 }
 
 // warnRestore says what is given up.
+// warnIndexes says what no tool can spare clients of version 2. A backup of it begins one
+// of its own line unless a person asks for another.
+func warnIndexes(w io.Writer, wrote cluster.Version, to string) {
+	if to == "" && !wrote.IsZero() && !wrote.Has(cluster.V3API) {
+		to = wrote.String()
+	}
+	if v, err := cluster.ParseVersion(to); err == nil && !v.Has(cluster.V3API) {
+		fmt.Fprintf(w, "warning: etcd %s has no tool that raises indexes: they begin anew, and so go back. A client that waits from an index that it saw before misses what is written until then: restart what watches\n", v)
+	}
+}
+
 func warnRestore(w io.Writer, o *cluster.Observation, what string) {
 	fmt.Fprintf(w, "restoring makes the cluster what it was in %s: whatever was written since is lost to clients\n", what)
 	if o == nil {

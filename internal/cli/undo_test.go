@@ -49,3 +49,21 @@ func TestUndoFromTheFurthest(t *testing.T) {
 		t.Error("without any daemon it is refused")
 	}
 }
+
+// Whoever restores to etcd 2 reads that indexes go back, and nobody else.
+func TestWarnIndexes(t *testing.T) {
+	v2, v3 := cluster.MustVersion("2.3.8"), cluster.MustVersion("3.6.16")
+	for _, c := range []struct {
+		wrote cluster.Version
+		to    string
+		want  bool
+	}{
+		{v2, "", true}, {v2, "2.3.8", true}, {v2, "3.2.24", false}, {v3, "", false}, {v3, "3.6.16", false}, {cluster.Version{}, "", false}, {cluster.Version{}, "2.3.8", true},
+	} {
+		var said strings.Builder
+		warnIndexes(&said, c.wrote, c.to)
+		if got := strings.Contains(said.String(), "go back"); got != c.want {
+			t.Errorf("of %s to %q: %q", c.wrote, c.to, said.String())
+		}
+	}
+}

@@ -65,13 +65,14 @@ func (s *sources) conversionOf(ctx context.Context, wrote, to cluster.Version, d
 // acceptsAny: a halt can be taken back, and a backup is made ready before anything is
 // stopped, so these wait for a person's word. Every other source is the way back of a
 // halt, or what a person named after the cluster was gone: refused, all members would
-// stay down. So is a backup within version 2: there is no other way with it.
+// stay down. So is a backup within version 2, with which there is no other way, and one
+// that is made ready anew once its generation is written down.
 func acceptsAny(s cluster.Source, to cluster.Version) bool {
 	switch s.Kind {
 	case cluster.SourceHalted:
 		return false
 	case cluster.SourceBackup:
-		return s.Wrote.Has(cluster.V3API) == to.Has(cluster.V3API)
+		return s.Accept == cluster.AcceptAny || s.Wrote.Has(cluster.V3API) == to.Has(cluster.V3API)
 	}
 	return true
 }
@@ -178,7 +179,7 @@ func unaccepted(s cluster.Source, err error) error {
 		return err
 	}
 	lost := surveyOf(&loss.Report)
-	return fmt.Errorf("%w as it is: of %d keys %d are carried over from etcd %s to %s, key by key, and not everything: %s. Nothing was stopped; the same command with --accept-loss=%s accepts that list",
+	return fmt.Errorf("%w as it is: of %d keys %d are carried over from etcd %s to %s, key by key, and not everything: %s. Nothing was stopped; the same command with --accept-loss=%s accepts that list, which is another one where keys with a TTL expire meanwhile: then it is refused again, with the list as it is then",
 		host.ErrBadSource, lost.Keys, lost.Carried, lost.From, lost.To, lost.Words(), lost.Digest)
 }
 

@@ -20,6 +20,12 @@ func TestAcceptsAny(t *testing.T) {
 			t.Errorf("%s: %t", kind, got)
 		}
 	}
+	if !acceptsAny(cluster.Source{Kind: cluster.SourceBackup, Wrote: v2, Accept: cluster.AcceptAny}, v3) {
+		t.Error("its generation is written down, all members are stopped, and it waits for a word")
+	}
+	if acceptsAny(cluster.Source{Kind: cluster.SourceHalted, Wrote: v2, Accept: cluster.AcceptAny}, v3) {
+		t.Error("a halt is not taken back for the list")
+	}
 	if !acceptsAny(cluster.Source{Kind: cluster.SourceBackup, Wrote: v2}, v2) {
 		t.Error("a backup of version 2 waits for a word although there is no other way with it")
 	}

@@ -22,7 +22,7 @@ func raftFile(p Position) string { return fmt.Sprintf("%016x-%016x.snap", p.Term
 // what it is of, in which there are the store and what raft needs to know. Source:
 // snap/snappb/snap.proto and raft/raftpb/raft.proto of 2.3.8.
 const (
-	fieldCrc    = 1<<3 | 0
+	fieldCrc    = 1 << 3
 	fieldRaft   = 2<<3 | 2
 	fieldStore  = 1<<3 | 2
 	fieldOfRaft = 2<<3 | 2
