@@ -223,6 +223,10 @@ func (c *testCluster) joinWith(n int, more ...string) {
 // writeFollowing is write with a client that follows the member list.
 func (c *testCluster) writeFollowing() *writer {
 	w := c.write()
+	var all []string
+	for _, h := range c.hosts {
+		all = append(all, h.clientURL())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	c.t.Cleanup(func() {
@@ -233,7 +237,11 @@ func (c *testCluster) writeFollowing() *writer {
 		defer close(done)
 		for {
 			try, end := context.WithTimeout(ctx, 2*time.Second)
-			_ = w.client.Sync(try) // the next one may do
+			if err := w.client.Sync(try); err != nil && ctx.Err() == nil {
+				// The only member that it knew may have been removed before it heard of the
+				// next one: a client of a cluster of one has to be told where it goes.
+				w.client.SetEndpoints(all...)
+			}
 			end()
 			select {
 			case <-ctx.Done():
