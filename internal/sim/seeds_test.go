@@ -112,9 +112,10 @@ func report(t *testing.T, r sim.Report) {
 }
 
 // TestMain trades memory for time: worlds are small and die young. With the race
-// detector it uses one processor: the timers of a bubble share one context of the
-// detector, and two processors that look at timers of the same bubble at once spoil
-// it (runtime.(*timer).maybeRunChan in Go 1.26), which ends the process with SIGSEGV.
+// detector it uses one processor: the process ended with SIGSEGV in the detector once.
+// The timers of a bubble share one context of the detector, and by our reading two
+// processors that look at timers of the same bubble at once spoil it
+// (runtime.(*timer).maybeRunChan in Go 1.26); that was not reproduced.
 // The detector goes by what happens before what, so that it sees as much.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
