@@ -1,0 +1,82 @@
+package daemon
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/runtime"
+)
+
+// TestFalseRemovalsKeepFromStarting: a release that would send members away which are
+// there is not started while that cannot be mended, and one that does not look at the
+// list is.
+func TestFalseRemovalsKeepFromStarting(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "member", "snap", "db")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open := func(o bbolt.Options) *bbolt.DB {
+		t.Helper()
+		o.Timeout = 10 * time.Second
+		db, err := bbolt.Open(path, 0o600, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	db := open(bbolt.Options{})
+	err := db.Update(func(tx *bbolt.Tx) error {
+		for bucket, pair := range map[string][2]string{
+			"members": {"2", `{"id":2}`}, "members_removed": {"2", "removed"}, "meta": {"confState", `{"voters":[2]}`},
+		} {
+			b, err := tx.CreateBucket([]byte(bucket))
+			if err != nil {
+				return err
+			}
+			if err := b.Put([]byte(pair[0]), []byte(pair[1])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := func(version string) error {
+		p := &Process{log: slog.New(slog.DiscardHandler), permit: func() error { return nil }}
+		p.record.Launch = host.Launch{Version: cluster.MustVersion(version)}
+		return p.permitted(runtime.Spec{DataDir: dir})
+	}
+	reader := open(bbolt.Options{ReadOnly: true}) // its lock keeps others from writing
+	if err := starts("3.6.16"); err == nil {
+		t.Error("etcd 3.6 was started with the list as it was")
+	}
+	if err := starts("3.5.35"); err != nil {
+		t.Errorf("etcd 3.5 was not started: %v", err)
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := starts("3.6.16"); err != nil {
+		t.Errorf("etcd 3.6 was not started once the list could be mended: %v", err)
+	}
+	db = open(bbolt.Options{ReadOnly: true})
+	defer db.Close()
+	_ = db.View(func(tx *bbolt.Tx) error {
+		if tx.Bucket([]byte("members_removed")).Get([]byte("2")) != nil {
+			t.Error("the list was not mended")
+		}
+		return nil
+	})
+}
