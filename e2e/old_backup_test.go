@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -35,35 +34,11 @@ func (w *v2Writer) sofar() map[string]string {
 // v2Keys reads all keys of version 2, through a quorum.
 func (c *testCluster) v2Keys(h *host) map[string]string {
 	c.t.Helper()
-	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, h.clientURL()+"/v2/keys/?quorum=true&recursive=true", nil)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.clientTLS()}, Timeout: time.Minute}
+	all, err := testetcd.KeysV2(c.t.Context(), client, h.clientURL())
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	reply, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.clientTLS()}, Timeout: time.Minute}).Do(request)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer reply.Body.Close()
-	type node struct {
-		Key, Value string
-		Dir        bool
-		Nodes      []node
-	}
-	var said struct{ Node node }
-	if err := json.NewDecoder(reply.Body).Decode(&said); err != nil {
-		c.t.Fatal(err)
-	}
-	all := map[string]string{}
-	var walk func(node)
-	walk = func(n node) {
-		if !n.Dir {
-			all[n.Key] = n.Value
-		}
-		for _, below := range n.Nodes {
-			walk(below)
-		}
-	}
-	walk(said.Node)
 	return all
 }
 

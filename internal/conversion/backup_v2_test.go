@@ -2,7 +2,6 @@ package conversion_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,30 +42,8 @@ func committed(ctx context.Context, m *testetcd.Member) (uint64, error) {
 // allV2 reads all keys of version 2 of a member.
 func allV2(t testing.TB, m *testetcd.Member) map[string]string {
 	t.Helper()
-	u := url.URL{Scheme: "http", Host: m.Endpoint(), Path: "/v2/keys/", RawQuery: "quorum=true&recursive=true"}
-	request, err := http.NewRequestWithContext(within(t), http.MethodGet, u.String(), nil)
+	all, err := testetcd.KeysV2(within(t), nil, "http://"+m.Endpoint())
 	must(t, err)
-	reply, err := http.DefaultClient.Do(request)
-	must(t, err)
-	defer reply.Body.Close()
-	type node struct {
-		Key, Value string
-		Dir        bool
-		Nodes      []node
-	}
-	var said struct{ Node node }
-	must(t, json.NewDecoder(reply.Body).Decode(&said))
-	all := map[string]string{}
-	var walk func(node)
-	walk = func(n node) {
-		if !n.Dir {
-			all[n.Key] = n.Value
-		}
-		for _, c := range n.Nodes {
-			walk(c)
-		}
-	}
-	walk(said.Node)
 	return all
 }
 
