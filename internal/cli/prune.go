@@ -51,12 +51,17 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 		return err
 	}
 	defer conn.Close()
-	if dir != "" {
-		dir = filepath.Base(dir)
-	}
-	told, err := noCluster(conn.Prune(ctx, at, dir, false))
+	told, err := noCluster(conn.Prune(ctx, at, "", false))
 	if err != nil {
 		return err
+	}
+	if dir != "" {
+		if dir, err = asideName(dir, told.Aside); err != nil {
+			return err
+		}
+		if told, err = conn.Prune(ctx, at, dir, false); err != nil {
+			return err
+		}
 	}
 	out := prunedAside{Pruned: told, Proven: newestProven(ctx, conn), DryRun: dryRun}
 	if told.Refuse != "" {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -147,10 +145,10 @@ was written since the backup is not in it. Data is set aside, and
 			}
 			what := "the backup " + firstOf(args)
 			if undo {
-				what = fmt.Sprintf("what host %s set aside as %s", from, dir)
-				if strings.ContainsAny(dir, "\\\n") || filepath.Clean(dir) != dir || strings.Contains(dir, "..") {
-					return usage("etcdadm status shows it", "--dir %q is not the name of a directory that was set aside", dir)
+				if dir, err = asideName(dir, setAsideBy(o, cluster.HostID(from))); err != nil {
+					return err
 				}
+				what = fmt.Sprintf("what host %s set aside as %s", from, dir)
 			}
 			var back undoing
 			if undo {
@@ -173,8 +171,7 @@ was written since the backup is not in it. Data is set aside, and
 				return err
 			}
 			if undo {
-				// status shows the path; the host knows the directory by its name.
-				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: filepath.Base(dir), Lost: q.lostHosts(), Count: count}, out, c.ErrOrStderr())
+				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: dir, Lost: q.lostHosts(), Count: count}, out, c.ErrOrStderr())
 			}
 			r := control.RestoreBackup{Backup: args[0], Spec: spec, Lost: q.lostHosts(), Count: count}
 			if noBackup {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
@@ -31,7 +30,7 @@ func findUndo(ends []console.LogEnd, unseen []cluster.HostID, from cluster.HostI
 	u := undoing{host: from, unseen: unseen}
 	for _, h := range ends {
 		for _, a := range h.SetAside {
-			if h.Host == from && a.Name() == filepath.Base(dir) {
+			if h.Host == from && a.Name() == dir {
 				u.aside, u.known = a, a.Log != (cluster.Progress{})
 			}
 		}

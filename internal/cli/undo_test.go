@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestUndoFromTheFurthest(t *testing.T) {
 		to   string // the line of the refusal; empty: it is not refused
 	}{
 		{"a", "a1", "goes further: its log ends at term 2, index 120", "--from b --dir b1 --yes"},
-		{"c", "etcdadm/set-aside/c1", "goes further", "--from b --dir b1 --yes"},
+		{"c", "c1", "goes further", "--from b --dir b1 --yes"},
 		{"b", "b1", "ends at term 2, index 120; no host", ""},
 		{"a", "a2", "no host in sight", ""},
 		{"c", "c2", "nobody could tell", ""},
@@ -47,6 +48,29 @@ func TestUndoFromTheFurthest(t *testing.T) {
 	}
 	if findUndo(nil, nil, "a", "a1").refuse() != nil {
 		t.Error("without any daemon it is refused")
+	}
+}
+
+// A path is taken for what was set aside only where it is one; its last part is
+// never taken for it.
+func TestAsideName(t *testing.T) {
+	known := []cluster.SetAside{{Dir: "/var/lib/etcd/data-trashcan/old"}, {Dir: "/var/lib/etcd/data-trashcan/passwd"}}
+	for words, want := range map[string]string{
+		"old": "old", "/var/lib/etcd/data-trashcan/old": "old", "/var/lib/etcd/data-trashcan/old/": "old", "unseen": "unseen",
+		"/etc/passwd": "", "/x/y/old": "", "data-trashcan/old": "", "../old": "", "/var/lib/etcd/data-trashcan/new": "",
+		"/var/lib/etcd/data-trashcan/old/..": "", "..": "", ".": "", "/": "", "a\\b": "", "a\nb": "",
+	} {
+		got, err := asideName(words, known)
+		if (err == nil) != (want != "") || got != want {
+			t.Errorf("%q: %q, %v, want %q", words, got, err, want)
+		}
+		var failed *Failure
+		if err != nil && (!errors.As(err, &failed) || failed.Code != ExitUsage || !strings.Contains(failed.Advice, "host prune") || !strings.Contains(err.Error(), "was set aside")) {
+			t.Errorf("%q: %+v", words, err)
+		}
+	}
+	if _, err := asideName("/var/lib/etcd/data-trashcan/old", nil); err == nil {
+		t.Error("a path is believed that no host tells of")
 	}
 }
 

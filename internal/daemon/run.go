@@ -205,6 +205,12 @@ func (d *daemon) openDisk(context.Context) error {
 		return mistake("give each cluster a data directory of its own, or correct --cluster-name",
 			"the data directory %s belongs to the cluster %q, and this daemon was started for %q", d.cfg.DataDir, state.Cluster, d.cfg.ClusterName)
 	}
+	switch left, err := d.disk.Sweep(); { // the lock is held: nobody writes them any more
+	case err != nil:
+		d.log.Warn("what a killed daemon had left half written is not all removed", "removed", left, "error", err)
+	case len(left) > 0:
+		d.log.Info("removed what a killed daemon had left half written", "files", left)
+	}
 	// What cannot be read is no sign of a first start.
 	d.experienced = err != nil || ok && (state.Intent != nil || state.Local.State != cluster.MemberNone)
 	return nil

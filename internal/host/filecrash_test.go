@@ -59,10 +59,10 @@ var diskOps = map[string]diskOp{
 	},
 	"install": {
 		before: func(t *testing.T, d *host.FileDisk, dir string) {
-			write(t, filepath.Join(dir, "etcdadm", "staged", "member", "wal", "0-0.wal"), "built")
+			write(t, filepath.Join(dir, "etcdadm", "staging", "t2", "data", "member", "wal", "0-0.wal"), "built")
 		},
 		do: func(d *host.FileDisk, dir string) error {
-			built := filepath.Join(dir, "etcdadm", "staged")
+			built := filepath.Join(dir, "etcdadm", "staging", "t2", "data")
 			if _, wal, err := d.Data("t2", "d1"); err != nil || !wal {
 				if err := d.MarkData(built, "t2", "d1"); err != nil {
 					return err
@@ -148,6 +148,12 @@ func nextLife(op diskOp, dir string, before, after map[string]string) error {
 	if err := d.FinishRemovals(); err != nil {
 		return err
 	}
+	if _, err := d.Sweep(); err != nil {
+		return err
+	}
+	if left := halfWritten(dir); len(left) > 0 {
+		return fmt.Errorf("left half written, and not swept: %q", left)
+	}
 	now, err := files(dir)
 	if err != nil {
 		return err
@@ -200,6 +206,18 @@ func under(all map[string]string, prefix string) []string {
 
 // notedDir is the place of a data directory, in a note.
 var notedDir = regexp.MustCompile(`/[^"]*/data-trashcan`)
+
+// halfWritten are the new files that a crash left.
+func halfWritten(dir string) []string {
+	var left []string
+	_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+		if durable.Leftover(filepath.Base(path)) != "" {
+			left = append(left, path)
+		}
+		return nil
+	})
+	return left
+}
 
 // files are the paths of a host with what is in them; the journal is how it works, not what it holds.
 func files(dir string) (map[string]string, error) {
