@@ -28,20 +28,20 @@ import (
 // pass on to etcd. A dangerous variable is an error with its sentence. The
 // file's variables become the daemon's own, too: some are for it, such as
 // those of certificates and stores.
-func etcdEnvironment(file string) ([]string, error) {
+func etcdEnvironment(file string) (envfile.Passed, error) {
 	environ := os.Environ()
 	if file != "" {
 		vars, err := envfile.Read(file)
 		var path *fs.PathError
 		if errors.As(err, &path) {
-			return nil, &Error{Problem: "--env-file", Err: err, Advice: "name a file of NAME=VALUE lines that this user can read"}
+			return envfile.Passed{}, &Error{Problem: "--env-file", Err: err, Advice: "name a file of NAME=VALUE lines that this user can read"}
 		}
 		if err != nil {
-			return nil, err
+			return envfile.Passed{}, err
 		}
 		for _, v := range vars {
 			if err := os.Setenv(v.Name, v.Value); err != nil {
-				return nil, &Error{Problem: "--env-file: " + v.Name, Err: err, Advice: "name a file of NAME=VALUE lines"}
+				return envfile.Passed{}, &Error{Problem: "--env-file: " + v.Name, Err: err, Advice: "name a file of NAME=VALUE lines"}
 			}
 		}
 		environ = os.Environ()

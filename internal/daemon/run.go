@@ -126,9 +126,12 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 	if err := d.cfg.Validate(); err != nil {
 		return nil, err
 	}
-	var err error
-	if d.etcdEnv, err = etcdEnvironment(d.cfg.EnvFile); err != nil {
+	env, err := etcdEnvironment(d.cfg.EnvFile)
+	if err != nil {
 		return nil, err
+	}
+	if d.etcdEnv = env.Environ; len(env.Withheld) > 0 {
+		d.log.Warn("not passed on to etcd, which has no such flags and would write their values into its log: they look like secrets", "variables", env.Withheld)
 	}
 	if d.cfg.NetworkCIDR != "" {
 		d.log.Warn("--network-cidr is for openstack and has no effect here")

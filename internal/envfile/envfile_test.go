@@ -81,8 +81,33 @@ func TestPassThrough(t *testing.T) {
 		"ETCD_AUTO_COMPACTION_RETENTION=1", "ETCD_SNAPSHOT_COUNT=10", "ETCD_NAME=", "no sign",
 	})
 	want := []string{"ETCD_AUTO_COMPACTION_RETENTION=1", "ETCD_SNAPSHOT_COUNT=10"}
-	if err != nil || !slices.Equal(got, want) {
+	if err != nil || !slices.Equal(got.Environ, want) || got.Withheld != nil {
 		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+// TestPassThroughWithholds: what etcd would write into its log for not knowing it
+// does not get there where it looks like a secret.
+func TestPassThroughWithholds(t *testing.T) {
+	withheld := []string{
+		"ETCD_BACKUP_S3_ACCESS_KEY_ID=x", "ETCD_PROXY_URL=http://user:word@proxy:1", "ETCD_ROOT_PASSWORD=x",
+		"ETCD_S3_SECRET=x", "ETCD_SIGNING_KEY=x", "ETCD_TLS=-----BEGIN EC PRIVATE KEY-----",
+	}
+	passed := []string{
+		"ETCD_AUTH_TOKEN=jwt,sign-method=RS256", "ETCD_AUTH_TOKEN_TTL=300", "ETCD_EXPERIMENTAL_DISTRIBUTED_TRACING_ADDRESS=a:1",
+		"ETCD_KEY_FILE=/k", "ETCD_LISTEN_METRICS_URLS=http://[::1]:2381", "ETCD_OF_A_LATER_RELEASE=1", "ETCD_PEER_KEY_FILE=/k", "ETCD_VERIFY=all",
+	}
+	got, err := envfile.PassThrough(slices.Concat(withheld, passed))
+	if err != nil || !slices.Equal(got.Environ, passed) {
+		t.Errorf("passed %q, %v, want %q", got.Environ, err, passed)
+	}
+	var names []string
+	for _, w := range withheld {
+		name, _, _ := strings.Cut(w, "=")
+		names = append(names, name)
+	}
+	if !slices.Equal(got.Withheld, names) {
+		t.Errorf("withheld %q, want %q", got.Withheld, names)
 	}
 }
 
@@ -96,7 +121,7 @@ func TestPassThroughRefuses(t *testing.T) {
 	var all []string
 	for _, name := range names {
 		all = append(all, name+"=secret")
-		if passed, err := envfile.PassThrough([]string{"ETCD_X=1", name + "=secret"}); err == nil || passed != nil {
+		if passed, err := envfile.PassThrough([]string{"ETCD_X=1", name + "=secret"}); err == nil || passed.Environ != nil {
 			t.Errorf("%s got through", name)
 		}
 	}

@@ -3,8 +3,11 @@ package envfile
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+
+	"etcdadm.io/cluster"
 )
 
 // Variables that etcd reads begin with prefixEtcd; etcd-manager's own settings,
@@ -59,12 +62,20 @@ func (e *RefusedError) Hint() string {
 	return fmt.Sprintf("remove %s from the daemon's environment or env-file", strings.Join(names, ", "))
 }
 
+// Passed is what of an environment is for etcd.
+type Passed struct {
+	Environ  []string // NAME=VALUE, sorted by name
+	Withheld []string // names that look like a secret's and are none of etcd's, sorted
+}
+
 // PassThrough chooses from an environment of NAME=VALUE strings what etcd gets:
 // ETCD_*, but not ETCD_MANAGER_*. Of a name that stands twice the last one
 // counts, as for os/exec; one with an empty value is left out, for etcd takes it
-// as not set. The result is sorted by name. When a variable is among those that
-// are refused the error is a *RefusedError that lists all of them.
-func PassThrough(environ []string) ([]string, error) {
+// as not set. What etcd has no flag for and looks like a secret is withheld: etcd
+// writes such a variable into its log, value and all (pkg/flags of etcd). When a
+// variable is among those that are refused the error is a *RefusedError that
+// lists all of them.
+func PassThrough(environ []string) (Passed, error) {
 	values := map[string]string{}
 	for _, pair := range environ {
 		name, value, found := strings.Cut(pair, "=")
@@ -73,6 +84,7 @@ func PassThrough(environ []string) ([]string, error) {
 		}
 	}
 	var passed []Variable
+	var out Passed
 	var refusals []Refusal
 	for name, value := range values {
 		if value == "" {
@@ -82,18 +94,39 @@ func PassThrough(environ []string) ([]string, error) {
 			refusals = append(refusals, Refusal{Name: name, Reason: reason})
 			continue
 		}
+		if secret(name, value) {
+			out.Withheld = append(out.Withheld, name)
+			continue
+		}
 		passed = append(passed, Variable{Name: name, Value: value})
 	}
 	if len(refusals) > 0 {
 		slices.SortFunc(refusals, func(a, b Refusal) int { return cmp.Compare(a.Name, b.Name) })
-		return nil, &RefusedError{Refusals: refusals}
+		return Passed{}, &RefusedError{Refusals: refusals}
 	}
+	slices.Sort(out.Withheld)
 	slices.SortFunc(passed, func(a, b Variable) int { return cmp.Compare(a.Name, b.Name) })
-	pairs := make([]string, 0, len(passed))
 	for _, v := range passed {
-		pairs = append(pairs, v.String())
+		out.Environ = append(out.Environ, v.String())
 	}
-	return pairs, nil
+	return out, nil
+}
+
+// Names and values that secrets have, such as ETCD_ROOT_PASSWORD, which a common
+// image of etcd takes, and URLs with a user's password in them.
+var (
+	secretName  = regexp.MustCompile(`PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|PRIVATE|_KEY(_ID)?$`)
+	secretValue = regexp.MustCompile(`://[^/\s@]*:[^/\s]*@|-----BEGIN [A-Z ]*PRIVATE KEY`)
+)
+
+// secret tells what looks like one. A flag of etcd takes none: its keys and
+// passwords are names of files.
+func secret(name, value string) bool {
+	flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefixEtcd)), "_", "-")
+	if _, known := cluster.FindOption(flag); known {
+		return false
+	}
+	return secretName.MatchString(name) || secretValue.MatchString(value)
 }
 
 // whyRefused is empty for a variable that may pass.
