@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// TestConditionsOfTheRecord: when the intent's record of the voters is changed, and
+// when nothing more can come of a change that was written down.
+func TestConditionsOfTheRecord(t *testing.T) {
+	quiet := then(formedSight, func(o *cluster.Observation) {
+		in := o.Intent()
+		o.Memory.Quiet = cluster.Quiet{Since: o.At.Add(-callsEnd), Fence: o.Fence, Generation: in.Generation, Write: in.Write}
+	})
+	begun := then(formedSight, inIntent(func(in *cluster.Intent) { in.Next = in.Voters[:2] }))
+	moved := then(formedSight, inIntent(func(in *cluster.Intent) { in.Voters[0].Disk = "x" }))
+	settles := func(v *view) bool { d := settle(v); return d != nil && d.Action != nil }
+	adoptive := then(formedSight, func(o *cluster.Observation) {
+		h, _ := o.Host("c")
+		h.Local.Member = 77
+	})
+	pending := then(quiet, inIntent(func(in *cluster.Intent) {
+		in.Pending = []cluster.VoterChange{{Voter: cluster.Voter{Member: 9}}}
+	}))
+	checkConditions(t, []condition{
+		{"nobody else can have begun a change", quiet, func(v *view) bool { return v.quietFor() >= callsEnd }, []otherwise{
+			{"it was so under another fence", func(o *cluster.Observation) { o.Memory.Quiet.Fence.Number++ }},
+			{"it was so in another generation", func(o *cluster.Observation) { o.Memory.Quiet.Generation++ }},
+			{"it was so before the last write", func(o *cluster.Observation) { o.Memory.Quiet.Write++ }},
+			{"it is not known since when", func(o *cluster.Observation) { o.Memory.Quiet.Since = time.Time{} }},
+			{"it was so for less", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - callsEnd) }},
+		}, nil},
+		{"what nothing came of is struck out", pending, func(v *view) bool { return tidy(v) != nil }, []otherwise{
+			{"it may be on its way", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - callsEnd) }},
+			{"a voter is down", of("b", unhealthy)},
+			{"the store is silent", storeSilent},
+			{"nothing is pending", inIntent(func(in *cluster.Intent) { in.Pending = nil })},
+		}, nil},
+		{"what is not wanted any more is struck out", begun, func(v *view) bool { return tidy(v) != nil }, []otherwise{
+			{"a voter is down", of("b", unhealthy)},
+			{"the store is silent", storeSilent},
+		}, nil},
+		{"another disk of a voter is written down", moved, settles, []otherwise{
+			{"the store is silent", storeSilent},
+			{"it is another cluster's", inIntent(func(in *cluster.Intent) { in.Cluster = 9 })},
+			{"it is written down", func(o *cluster.Observation) {
+				a, _ := o.Host("a")
+				inIntent(func(in *cluster.Intent) { in.Voters[0].Disk = a.Disk })(o)
+			}},
+		}, nil},
+		{"another address of a voter is written down", then(formedSight, inIntent(func(in *cluster.Intent) { in.Voters[0].PeerURLs = []string{"https://x:2380"} })), settles, nil, nil},
+		{"another host of a voter is written down", then(formedSight, inIntent(func(in *cluster.Intent) { in.Voters[0].Host = "x" })), settles, nil, nil},
+		{"another voter is written down", then(formedSight, inIntent(func(in *cluster.Intent) { in.Voters[0].Member = 9 })), settles, nil, nil},
+		{"a change by hand is written down", then(formedSight, inIntent(func(in *cluster.Intent) { in.Voters = in.Voters[:2] })), settles, []otherwise{
+			{"it is another cluster's", inIntent(func(in *cluster.Intent) { in.Cluster = 9 })},
+		}, nil},
+		{"a member was removed", adoptive, func(v *view) bool { return v.removed(inSight(v, "c")) }, []otherwise{
+			{"the list may be old", hearsay},
+			{"it is of another generation", of("c", func(h *cluster.HostReport) { h.Local.Generation = 9 })},
+			{"it is of another cluster", of("c", func(h *cluster.HostReport) { h.Local.Cluster = 9 })},
+			{"it was taken over, and not by us", of("c", func(h *cluster.HostReport) { h.Local.Generation = 0 })},
+		}, []otherwise{
+			{"its cluster is not known", of("c", func(h *cluster.HostReport) { h.Local.Cluster = 0 })},
+			{"it was taken over", of("c", func(h *cluster.HostReport) { h.Local.Generation, h.Local.Adopted = 0, true })},
+		}},
+	})
+}
+
+// TestPastGenerationCountsWhoVotes: the promises of voters are asked for that somebody
+// made by hand, of this cluster only.
+func TestPastGenerationCountsWhoVotes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(o *cluster.Observation)
+		sets   int
+	}{
+		{"as recorded", func(*cluster.Observation) {}, 1},
+		{"changed by hand", inIntent(func(in *cluster.Intent) { in.Voters = in.Voters[:2] }), 2},
+		{"of another cluster", inIntent(func(in *cluster.Intent) { in.Voters, in.Cluster = in.Voters[:2], 9 }), 1},
+		{"of no cluster yet", inIntent(func(in *cluster.Intent) { in.Voters, in.Cluster = in.Voters[:2], 0 }), 1},
+	} {
+		o := formedSight(t)
+		c.change(o)
+		if g := newView(Goal{Kind: Converge}, o).past(); len(g.Voters) != c.sets {
+			t.Errorf("%s: %d sets of voters, want %d: %+v", c.name, len(g.Voters), c.sets, g.Voters)
+		}
+	}
+}
+
+// TestConditionsOfQuarantine: when ordinary clients are let in.
+func TestConditionsOfQuarantine(t *testing.T) {
+	shut := then(formedSight, inIntent(func(in *cluster.Intent) { in.Quarantined = true }))
+	lifted := then(formedSight, of("b", func(h *cluster.HostReport) { h.Local.Quarantined = true }))
+	checkConditions(t, []condition{
+		{"the quarantine is lifted", shut, func(v *view) bool { d := lift(v); return d != nil && d.Action != nil }, []otherwise{
+			{"the store is silent", storeSilent},
+			{"there is no spec", noSpec},
+			{"it is lifted already", inIntent(func(in *cluster.Intent) { in.Quarantined = false })},
+			{"too few are up", func(o *cluster.Observation) { of("b", unhealthy)(o); of("c", unhealthy)(o) }},
+			{"more are wanted", func(o *cluster.Observation) { s := *o.Spec; s.MemberCount = 7; o.Spec = &s }},
+		}, []otherwise{
+			{"one is down", of("b", unhealthy)},
+			{"more are wanted, and the spec is on hold", func(o *cluster.Observation) {
+				s := *o.Spec
+				s.MemberCount, s.Hold = 7, true
+				o.Spec = &s
+			}},
+		}},
+		{"members are let out", lifted, func(v *view) bool { d := openUp(v); return d != nil && d.Action != nil }, []otherwise{
+			{"the quarantine is not lifted", inIntent(func(in *cluster.Intent) { in.Quarantined = true })},
+			{"its host has not promised", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"it is not up", of("b", unhealthy)},
+			{"another one is down", of("c", unhealthy)},
+			{"it is out", of("b", func(h *cluster.HostReport) { h.Local.Quarantined = false })},
+		}, nil},
+	})
+}
+
+// TestConditionsOfKeepers: while the store is silent, the hosts have to have written
+// the new voters down before anything is changed.
+func TestConditionsOfKeepers(t *testing.T) {
+	older := func(h *cluster.HostReport) {
+		in := h.Intent.Clone()
+		in.Write--
+		h.Intent = in
+	}
+	kept := then(formedSight, func(o *cluster.Observation) {
+		in := o.Intent().Clone()
+		in.Write += 2
+		for i := range o.Hosts {
+			o.Hosts[i].Intent = in
+		}
+	})
+	checkConditions(t, []condition{
+		{"the hosts keep it", kept, func(v *view) bool { return v.awaitKeepers("x") == nil }, []otherwise{
+			{"one in sight keeps an older one", of("b", older)},
+			{"one in sight keeps none", of("b", func(h *cluster.HostReport) { h.Intent = nil })},
+			{"a quorum is out of sight", func(o *cluster.Observation) {
+				of("b", func(h *cluster.HostReport) { h.UnderFence = false })(o)
+				of("c", func(h *cluster.HostReport) { h.UnderFence = false })(o)
+			}},
+		}, []otherwise{
+			{"a voter's host promised another leader", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"a host without a voter keeps an older one", of("d", older)},
+		}},
+	})
+}

@@ -1,0 +1,170 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// condition is a question that the planner asks itself, and a sight in which the
+// answer is yes. Without any of what it needs the answer must be no; and what has
+// nothing to do with it must not change it. So no part of a compound condition is
+// there for nothing, and none is missing where the next one looks like it.
+type condition struct {
+	name     string
+	sight    func(t *testing.T) *cluster.Observation
+	holds    func(v *view) bool
+	needs    []otherwise
+	whatever []otherwise
+}
+
+// otherwise is one thing that is otherwise.
+type otherwise struct {
+	name string
+	make func(o *cluster.Observation)
+}
+
+func (c condition) check(t *testing.T) {
+	look := func(w otherwise) bool {
+		o := c.sight(t)
+		if w.make != nil {
+			w.make(o)
+			o.Sort()
+		}
+		return c.holds(newView(Goal{Kind: Converge}, o))
+	}
+	if !look(otherwise{}) {
+		t.Fatal("it does not hold at all")
+	}
+	for _, w := range c.needs {
+		if look(w) {
+			t.Errorf("it holds although %s", w.name)
+		}
+	}
+	for _, w := range c.whatever {
+		if !look(w) {
+			t.Errorf("it does not hold any more because %s", w.name)
+		}
+	}
+}
+
+func checkConditions(t *testing.T, all []condition) {
+	for _, c := range all {
+		t.Run(c.name, c.check)
+	}
+}
+
+// of changes what a host reports.
+func of(id cluster.HostID, change func(h *cluster.HostReport)) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		if h, ok := o.Host(id); ok {
+			change(h)
+		}
+	}
+}
+
+// inIntent changes the newest intent, which then only the store has.
+func inIntent(change func(in *cluster.Intent)) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		in := o.Intent().Clone()
+		change(in)
+		o.Store.Intent, o.Store.Marker = in, true
+		forgetKept(o)
+	}
+}
+
+// ofMember changes what is remembered of the member that a host carries.
+func ofMember(id cluster.HostID, change func(m *cluster.MemberMemory)) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		h, _ := o.Host(id)
+		o.Memory.Members = slices.Clone(o.Memory.Members)
+		for i := range o.Memory.Members {
+			if o.Memory.Members[i].Member == h.Local.Member {
+				change(&o.Memory.Members[i])
+				return
+			}
+		}
+		m := cluster.MemberMemory{Member: h.Local.Member}
+		change(&m)
+		o.Memory.Members = append(o.Memory.Members, m)
+	}
+}
+
+// unhealthy is a member that serves no quorum reads.
+func unhealthy(h *cluster.HostReport) { h.Status.Healthy = false }
+
+// away takes a host out of sight.
+func away(id cluster.HostID, kind cluster.GapKind) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		o.Hosts = slices.DeleteFunc(o.Hosts, func(h cluster.HostReport) bool { return h.Host == id })
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: kind, Host: id, Detail: "no answer"})
+	}
+}
+
+func storeSilent(o *cluster.Observation) { o.Store.Read = false }
+
+func noSpec(o *cluster.Observation) { o.Spec = nil }
+
+// then is what is seen after some changes of what is seen otherwise.
+func then(sight func(t *testing.T) *cluster.Observation, changes ...func(o *cluster.Observation)) func(t *testing.T) *cluster.Observation {
+	return func(t *testing.T) *cluster.Observation {
+		o := sight(t)
+		for _, c := range changes {
+			c(o)
+		}
+		o.Sort()
+		return o
+	}
+}
+
+// formedSight is a, b and c that serve, with d to spare.
+func formedSight(t *testing.T) *cluster.Observation {
+	w := formed(t)
+	w.advance(10 * time.Minute)
+	return w.observe()
+}
+
+// ledBy has every member name the one of a host as raft's leader.
+func ledBy(id cluster.HostID) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		h, _ := o.Host(id)
+		for i := range o.Hosts {
+			if st := o.Hosts[i].Status; st != nil {
+				st.Leader = h.Local.Member
+			}
+		}
+	}
+}
+
+func seatOf(v *view, id cluster.HostID) cluster.Seat {
+	for _, s := range v.roster.Seats {
+		if s.HostID == id {
+			return s
+		}
+	}
+	return cluster.Seat{}
+}
+
+func inSight(v *view, id cluster.HostID) *cluster.HostReport {
+	h, _ := v.obs.Host(id)
+	return h
+}
+
+func version(s string) cluster.Version { return cluster.MustVersion(s) }
+
+// dies is a process that ends at each start.
+func dies(h *cluster.HostReport) {
+	h.Status, h.View = nil, nil
+	h.Process = cluster.Process{State: cluster.ProcessBackoff, LastExit: "exit status 1"}
+}
+
+// stopped is a member that was stopped, with the end of its log in sight.
+func stopped(term, index uint64) func(h *cluster.HostReport) {
+	return func(h *cluster.HostReport) {
+		h.Status, h.View, h.Process = nil, nil, cluster.Process{}
+		h.Local.Run = false
+		h.Log = &cluster.Progress{Term: term, Index: index}
+	}
+}
