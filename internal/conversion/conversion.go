@@ -155,6 +155,7 @@ type stage struct {
 	o        Options
 	old, new *snapshot.Site
 	source   *running
+	letGo    func() // no longer renews the source's leases; nil: it has none
 	authOn   bool
 }
 
@@ -181,6 +182,9 @@ func openStage(ctx context.Context, o Options) (s *stage, err error) {
 }
 
 func (s *stage) close() (err error) {
+	if s.letGo != nil {
+		s.letGo()
+	}
 	if s.source != nil {
 		s.source.etcd.Kill()
 	}
@@ -217,7 +221,10 @@ func (s *stage) startSource(ctx context.Context) error {
 			return err
 		}
 	}
-	s.source, err = startV3(ctx, s.old, from.Release, data, 0)
+	if s.source, err = startV3(ctx, s.old, from.Release, data, 0); err != nil {
+		return err
+	}
+	s.letGo, err = keycopy.Keep(ctx, s.source.endpoint)
 	return err
 }
 

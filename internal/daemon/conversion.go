@@ -83,7 +83,7 @@ func acceptsAny(s cluster.Source, to cluster.Version) bool {
 func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file string, progress func(int64)) error {
 	dir := filepath.Dir(file)
 	if !o.Source.Wrote.Has(cluster.V3API) {
-		if err := snapshot.RoomV2(data, dir); err != nil {
+		if err := snapshot.RoomV2(data, dir, o.Source.Kind == cluster.SourceBackup); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func unaccepted(s cluster.Source, err error) error {
 		return err
 	}
 	lost := surveyOf(&loss.Report)
-	return fmt.Errorf("%w as it is: of %d keys %d are carried over from etcd %s to %s, key by key, and not everything: %s. Nothing was stopped; the same command with --accept-loss=%s accepts that list, which is another one where keys with a TTL expire meanwhile: then it is refused again, with the list as it is then",
+	return fmt.Errorf("%w as it is: of %d keys %d are carried over from etcd %s to %s, key by key, and not everything: %s. Nothing was stopped; the same command with --accept-loss=%s accepts that list",
 		host.ErrBadSource, lost.Keys, lost.Carried, lost.From, lost.To, lost.Words(), lost.Digest)
 }
 
@@ -234,7 +234,7 @@ func (s *sources) copyLive(ctx context.Context, o host.SurveyOrder, to string) e
 		return errors.New("the data of a running member of version 3 are read from a backup")
 	}
 	from := s.d.disk.DataDir(o.From)
-	if err := snapshot.RoomV2(from, filepath.Dir(to)); err != nil {
+	if err := snapshot.RoomV2(from, filepath.Dir(to), false); err != nil {
 		return err
 	}
 	return snapshot.CopyV2(ctx, from, to)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -28,13 +29,32 @@ type carrier struct {
 	// lose gets everything that cannot be carried over as it is. Of some kinds the
 	// key itself is carried nevertheless (see Kind.carried).
 	lose func(kind Kind, name []byte) error
+	// pass gets what lose would, of what runs out soon (see passingWithin).
+	pass func(kind Kind, name []byte) error
 	// every gets each key of a source of version 3, before all else. May be nil.
 	every func(*mvccpb.KeyValue) error
+
+	began time.Time // the run
+}
+
+// passingWithin is how soon a key or directory of version 2 runs out that a person is
+// not asked about, unless its client renews it: as long as a rehearsal counts. The list
+// that a person accepts must not become another one because time goes by, and who gives
+// a key a TTL has to bear that it is gone.
+const passingWithin = time.Hour
+
+// loseUntil is lose or pass, by when it runs out.
+func (c *carrier) loseUntil(expires int64, kind Kind, name []byte) error {
+	if expires != 0 && time.Unix(expires, 0).Before(c.began.Add(passingWithin)) {
+		return c.pass(kind, name)
+	}
+	return c.lose(kind, name)
 }
 
 // run goes through the source, and returns at which revision or index. A source
 // of version 3 is read at the given one.
 func (c *carrier) run(ctx context.Context, source side, at int64) (int64, error) {
+	c.began = time.Now()
 	switch s := source.(type) {
 	case *v2:
 		return c.fromV2(ctx, s)
@@ -54,22 +74,24 @@ func (c *carrier) fromV2(ctx context.Context, s *v2) (int64, error) {
 					return fmt.Errorf("look for a key: %w", err)
 				}
 				if node == nil {
-					return c.lose(UnreadableName, []byte(key))
+					return c.loseUntil(expires, UnreadableName, []byte(key))
 				}
 			}
 			if suspect(value) {
-				if err := c.lose(MaybeBinary, []byte(key)); err != nil {
+				if err := c.loseUntil(expires, MaybeBinary, []byte(key)); err != nil {
 					return err
 				}
 			}
 			return c.carry(pair{key: []byte(key), value: []byte(value), expires: expires})
 		},
-		dir: func(key string, keys int64, hasTTL bool) error {
+		dir: func(d v2Dir) error {
 			switch {
-			case keys == 0:
-				return c.lose(EmptyDirectory, []byte(key))
-			case hasTTL:
-				return c.lose(DirectoryTTL, []byte(key))
+			case d.hasTTL:
+				return c.loseUntil(d.expires, DirectoryTTL, []byte(d.key))
+			case d.lasting == 0:
+				// Also one with keys that expire: whether they have is a matter of the
+				// moment, and the list has to be the same before and after.
+				return c.loseUntil(d.expires, EmptyDirectory, []byte(d.key))
 			}
 			return nil
 		},

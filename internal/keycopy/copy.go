@@ -49,7 +49,11 @@ type Result struct {
 	Leases   int64 `json:"leases"`
 	// LeftOut is how many keys and directories were, with LeaveOut.
 	LeftOut int64 `json:"leftOut,omitempty"`
-	// Digest is over the keys, values and leases in the target, in any order.
+	// RanOut is how many keys and directories of a source of version 2 expired
+	// meanwhile. Those that were read before are carried over nevertheless.
+	RanOut int64 `json:"ranOut,omitempty"`
+	// Digest is over the keys, values and leases in the target, in any order; in one of
+	// version 2 without those keys that expire.
 	Digest string        `json:"digest"`
 	Took   time.Duration `json:"took"`
 }
@@ -88,20 +92,24 @@ func copied(ctx context.Context, source, target Endpoint, o Options) (Result, er
 			return c.Result, err
 		}
 	}
-	if c.At, err = from.position(ctx); err != nil {
+	was, err := from.stand(ctx)
+	if err != nil {
 		return c.Result, err
 	}
+	c.At = was.at
 	c.terms.renew(ctx)
 	if err := c.write(ctx); err != nil {
 		return c.Result, err
 	}
-	if err := c.unchanged(ctx); err != nil {
+	if _, err := from.since(ctx, was); err != nil {
 		return c.Result, err
 	}
 	if err := c.verify(ctx); err != nil {
 		return c.Result, err
 	}
-	return c.Result, c.unchanged(ctx)
+	now, err := from.since(ctx, was)
+	c.RanOut = now.expired - was.expired
+	return c.Result, err
 }
 
 // copier is one copy.
@@ -111,8 +119,9 @@ type copier struct {
 	from, to side
 	o        Options
 	terms    *terms
-	read     mark // of what was read from the source and is to be in the target
-	hidden   mark // the part of it that the target does not list
+	read     mark             // of what was read from the source and is to be in the target
+	hidden   mark             // the part of it that the target does not list
+	brief    map[string]brief // what may run out in a target of version 2 meanwhile; by name
 	hasher   *hasher
 	batch    []pair
 	size     int
@@ -122,19 +131,10 @@ type copier struct {
 }
 
 func newCopier(from, to side, o Options) *copier {
-	return &copier{from: from, to: to, o: o, terms: newTerms(from, to, o), hasher: newHasher()}
+	return &copier{from: from, to: to, o: o, terms: newTerms(from, to, o), hasher: newHasher(), brief: map[string]brief{}}
 }
 
 func (c *copier) close() { c.terms.close() }
-
-// unchanged looks whether the source is where it was.
-func (c *copier) unchanged(ctx context.Context) error {
-	now, err := c.from.position(ctx)
-	if err == nil && now != c.At {
-		err = fmt.Errorf("%w: it went from %d to %d", ErrSourceChanged, c.At, now)
-	}
-	return err
-}
 
 // write reads the source and writes the target, several requests at a time.
 func (c *copier) write(ctx context.Context) error {
@@ -165,14 +165,12 @@ func (c *copier) write(ctx context.Context) error {
 
 // feed goes through the source.
 func (c *copier) feed(ctx context.Context) error {
-	feed := carrier{to: c.to.api(), lose: c.leaveOut, carry: func(p pair) error { return c.take(ctx, p) }}
+	feed := carrier{to: c.to.api(), lose: c.leaveOut, pass: c.leaveOut, carry: func(p pair) error { return c.take(ctx, p) }}
 	at, err := feed.run(ctx, c.from, c.At)
 	if err != nil {
 		return err
 	}
-	if at != c.At {
-		return fmt.Errorf("%w: it went from %d to %d", ErrSourceChanged, c.At, at)
-	}
+	c.At = at
 	return c.send(ctx)
 }
 
@@ -208,7 +206,12 @@ func (c *copier) note(p pair) {
 	c.Keys++
 	c.Bytes += int64(p.size())
 	m := &c.read
-	if c.to.api() == V2 && isHidden(p.key) {
+	switch {
+	case c.to.api() != V2:
+	case p.lease != 0 || p.expires != 0:
+		c.brief[string(p.key)] = brief{sum: c.hasher.of(0, p.value), lease: p.lease, expires: p.expires}
+		return
+	case isHidden(p.key):
 		m = &c.hidden
 	}
 	m.add(c.hasher, p.key, p.value, c.terms.lease(p))
@@ -310,7 +313,7 @@ func (s *v2) empty(ctx context.Context) error {
 	keys, dirs := int64(0), int64(0)
 	_, err := s.walk(ctx, v2Visitor{
 		key: func(string, string, int64) error { keys++; return nil },
-		dir: func(string, int64, bool) error { dirs++; return nil },
+		dir: func(v2Dir) error { dirs++; return nil },
 	})
 	if err == nil && keys+dirs > 0 {
 		err = fmt.Errorf("%w: it has %d keys and %d directories", ErrNotEmpty, keys, dirs)
@@ -320,9 +323,12 @@ func (s *v2) empty(ctx context.Context) error {
 
 func (s *v2) put(ctx context.Context, batch []pair, t *terms) error {
 	for _, p := range batch {
-		ttl, err := t.left(ctx, p)
+		ttl, over, err := t.left(ctx, p)
 		if err != nil {
 			return err
+		}
+		if over {
+			continue // etcd would take it away at once
 		}
 		node, err := s.put1(ctx, string(p.key), p.value, ttl)
 		if err != nil {

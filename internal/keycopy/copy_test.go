@@ -82,7 +82,7 @@ func TestCopyFromVersion2(t *testing.T) {
 			from.set("/_hidden/x", "1")
 			from.set("/dir/_hid", "1")
 			r := survey(t, from, version)
-			want := map[keycopy.Kind]int64{keycopy.EmptyDirectory: 2, keycopy.DirectoryTTL: 1}
+			want := map[keycopy.Kind]int64{keycopy.EmptyDirectory: 2}
 			if diff := cmp.Diff(want, kinds(r)); diff != "" || r.Keys != 7 || r.Expiring != 3 || len(r.Notes) != 1 {
 				t.Errorf("survey: %+v\n%s", r, diff)
 			}

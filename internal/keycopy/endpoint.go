@@ -24,7 +24,7 @@ const pageTimeout = 60 * time.Second
 
 // Errors that callers decide on.
 var (
-	// ErrSourceChanged: somebody wrote to the source, or a key or lease expired,
+	// ErrSourceChanged: somebody wrote to the source, or a lease of version 3 ended,
 	// while it was copied. Begin again with another target.
 	ErrSourceChanged = errors.New("the source changed meanwhile")
 	// ErrNotEmpty: the target holds keys or leases.
@@ -83,9 +83,10 @@ type web struct {
 type side interface {
 	release() cluster.Version
 	api() API
-	// position is the revision or index: another one means that something
-	// changed.
-	position(ctx context.Context) (int64, error)
+	// stand is where a source is, and since tells whether anything was done to it
+	// after that.
+	stand(ctx context.Context) (stand, error)
+	since(ctx context.Context, was stand) (stand, error)
 	// empty is nil or [ErrNotEmpty].
 	empty(ctx context.Context) error
 	// put writes keys with their leases, in one request or several; batch bounds

@@ -129,7 +129,7 @@ func FuzzListing(f *testing.F) {
 		keys, dirs := 0, 0
 		w := v2Walker{ctx: t.Context(), d: json.NewDecoder(bytes.NewReader(listing)), visit: v2Visitor{
 			key: func(string, string, int64) error { keys++; return nil },
-			dir: func(string, int64, bool) error { dirs++; return nil },
+			dir: func(v2Dir) error { dirs++; return nil },
 		}}
 		if w.answer(0) == nil && keys+dirs > len(listing) {
 			t.Error("more than there can be")
@@ -142,26 +142,26 @@ func TestListing(t *testing.T) {
 		Value   string
 		Expires int64
 	}
-	got := map[string]leaf{}
+	got, dirs := map[string]leaf{}, []v2Dir(nil)
 	w := v2Walker{ctx: t.Context(), d: json.NewDecoder(strings.NewReader(
 		`{"action":"get","node":{"dir":true,"nodes":[{"key":"/d","dir":true,"expiration":"2026-11-21T18:00:00.5Z","ttl":3,"nodes":[
 		{"key":"/d/a","value":"1","modifiedIndex":4,"createdIndex":4},
 		{"key":"/d/b","value":"2","expiration":"2026-11-21T17:00:00Z","ttl":4},
-		{"key":"/d/c","value":"3","expiration":"2026-11-22T17:00:00Z","ttl":9}],"modifiedIndex":3}]}}`)),
+		{"key":"/d/c","value":"3","expiration":"2026-11-22T17:00:00Z","ttl":9}],"modifiedIndex":3},
+		{"key":"/e","dir":true,"nodes":[{"key":"/e/a","value":"1"},{"key":"/e/b","value":"2","expiration":"2026-11-21T17:00:00Z"}]}]}}`)),
 		visit: v2Visitor{
 			key: func(key, value string, expires int64) error { got[key] = leaf{value, expires}; return nil },
-			dir: func(key string, keys int64, hasTTL bool) error {
-				if key != "/d" || keys != 3 || !hasTTL {
-					t.Error(key, keys, hasTTL)
-				}
-				return nil
-			},
+			dir: func(d v2Dir) error { dirs = append(dirs, d); return nil },
 		}}
 	if err := w.answer(0); err != nil {
 		t.Fatal(err)
 	}
 	const six = 1795284000 // 2026-11-21T18:00:00Z
-	if diff := cmp.Diff(map[string]leaf{"/d/a": {"1", six + 1}, "/d/b": {"2", six - 3600}, "/d/c": {"3", six + 1}}, got); diff != "" {
+	if diff := cmp.Diff(map[string]leaf{"/d/a": {"1", six + 1}, "/d/b": {"2", six - 3600}, "/d/c": {"3", six + 1}, "/e/a": {"1", 0}, "/e/b": {"2", six - 3600}}, got); diff != "" {
+		t.Error(diff)
+	}
+	want := []v2Dir{{key: "/d", keys: 3, expires: six + 1, hasTTL: true}, {key: "/e", keys: 2, lasting: 1}}
+	if diff := cmp.Diff(want, dirs, cmp.AllowUnexported(v2Dir{})); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -186,7 +186,7 @@ func randomTree(rt *rapid.T, s *server) v2tree {
 		ps := rapid.SliceOfN(rapid.SampledFrom(parts), 1, 4).Draw(rt, "path")
 		e := v2entry{
 			dir:   rapid.IntRange(0, 2).Draw(rt, "dir") == 0,
-			ttl:   rapid.SampledFrom([]int64{0, 0, 1000, 2000, 3000}).Draw(rt, "ttl"),
+			ttl:   rapid.SampledFrom([]int64{0, 0, 1000, 3000, 9000}).Draw(rt, "ttl"),
 			value: rapid.SampledFrom([]string{"", "text", "ü\x00&<"}).Draw(rt, "value"),
 		}
 		if tree.add(ps, e) {
@@ -238,14 +238,16 @@ func (t v2tree) expect() (keys map[string]string, lost map[keycopy.Kind][]string
 			keys[path] = e.value
 			continue
 		}
-		full := false
+		lasting := false
 		for other, o := range t {
-			full = full || !o.dir && strings.HasPrefix(other, path+"/") && !strings.Contains(other, "/_")
+			lasting = lasting || !o.dir && strings.HasPrefix(other, path+"/") && !strings.Contains(other, "/_") && t.ttl(other) == 0
 		}
-		if !full {
-			lost[keycopy.EmptyDirectory] = append(lost[keycopy.EmptyDirectory], path)
-		} else if e.ttl != 0 {
+		switch least := t.ttl(path); {
+		case least != 0 && least <= 3600: // it runs out by itself
+		case e.ttl != 0:
 			lost[keycopy.DirectoryTTL] = append(lost[keycopy.DirectoryTTL], path)
+		case !lasting:
+			lost[keycopy.EmptyDirectory] = append(lost[keycopy.EmptyDirectory], path)
 		}
 	}
 	return keys, lost

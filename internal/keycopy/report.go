@@ -19,6 +19,8 @@ const (
 	UnreadableName Kind = "unreadable-name"
 	MaybeBinary    Kind = "maybe-binary"
 	Indexes        Kind = "indexes"
+	Passing        Kind = "passing"
+	Expiring       Kind = "expiring"
 )
 
 // From version 3 to version 2.
@@ -53,7 +55,7 @@ var kinds = []struct {
 	{LeafAndDirectory, false, "keys that would be directories too, because other keys lie below them. The keys below are kept, these are left out."},
 	{UnreadableName, false, "keys whose names etcd cannot write in JSON, and finds by no name that it shows. They are left out."},
 	{MaybeBinary, false, "keys in whose values etcd shows U+FFFD, as it does for bytes that are not text. What it shows is carried over; if it stood for other bytes, they are lost."},
-	{EmptyDirectory, false, "directories without keys. Version 3 has no directories."},
+	{EmptyDirectory, false, "directories without keys, or whose keys all have a TTL. Version 3 has no directories: of these nothing is left once their keys have run out."},
 	{DirectoryTTL, false, "directories with a TTL. The keys in them get leases that end when the directory would have; keys that are put there later do not expire."},
 	{Hidden, false, "keys that version 2 hides, because a part of their path begins with an underscore. They are carried over, and are read by their full names only."},
 	{SharedLease, false, "keys that share a lease with others. Each gets a TTL of its own, and nothing ends or renews them together any more."},
@@ -65,6 +67,8 @@ var kinds = []struct {
 	{Roles, false, "roles and what they permit. They have to be made anew."},
 	{Alarms, false, "alarms that are raised."},
 	{Revisions, true, "keys whose older values, versions and revisions are not kept: all begin with their newest value, as if they had been written once."},
+	{Expiring, true, "keys with a TTL. They run out at their time also while clients are not served, as whenever etcd 2 is stopped, and what has run out by then is not carried over; what has not lasts 30 s at least once clients are served."},
+	{Passing, true, "keys and directories that run out within an hour, unless they are renewed, and are not carried over as they are: directories, and what etcd cannot show in JSON. Whoever renews them has to put them there anew."},
 	{Indexes, true, "keys whose indexes (createdIndex, modifiedIndex) are not kept: clients that compare or wait by them have to read anew."},
 }
 

@@ -35,7 +35,7 @@ func surveyed(ctx context.Context, source Endpoint, target cluster.Version) (Rep
 		ledger: newLedger(),
 		leased: map[int64]int64{},
 	}
-	c := carrier{to: apiOf(target), carry: s.carry, lose: s.lose}
+	c := carrier{to: apiOf(target), carry: s.carry, lose: s.lose, pass: s.pass}
 	switch from := from.(type) {
 	case *v2:
 		err = s.ofV2(ctx, from, &c)
@@ -67,8 +67,19 @@ func (s *surveyor) carry(p pair) error {
 	return nil
 }
 
+func (s *surveyor) pass(k Kind, name []byte) error {
+	if k == UnreadableName {
+		s.Keys++
+	}
+	return s.lose(Passing, name)
+}
+
 // ofV2 surveys a source of version 2.
 func (s *surveyor) ofV2(ctx context.Context, from *v2, c *carrier) error {
+	was, err := from.stand(ctx)
+	if err != nil {
+		return err
+	}
 	lost := c.lose
 	c.lose = func(k Kind, name []byte) error {
 		if k == UnreadableName {
@@ -80,10 +91,14 @@ func (s *surveyor) ofV2(ctx context.Context, from *v2, c *carrier) error {
 	if err != nil {
 		return err
 	}
+	if _, err := from.since(ctx, was); err != nil {
+		return err
+	}
 	s.At = at
 	s.Keys += s.Carried
 	s.Bytes = s.CarriedBytes
 	s.count(Indexes, s.Keys)
+	s.count(Expiring, s.Expiring)
 	if from.hidden == nil {
 		s.Notes = append(s.Notes, "etcd does not list hidden keys, whose path has a part that begins with an underscore: if there are any, they are not carried over")
 	}
@@ -234,7 +249,7 @@ func (s *surveyor) otherKeys(ctx context.Context, from *v3) error {
 	other := &v2{web: from.web, version: from.number}
 	_, err := other.walk(ctx, v2Visitor{
 		key: func(key, _ string, _ int64) error { return s.lose(OtherKeys, []byte(key)) },
-		dir: func(string, int64, bool) error { return nil },
+		dir: func(v2Dir) error { return nil },
 	})
 	var refused *v2Error
 	switch {

@@ -17,6 +17,11 @@ import (
 // leases again.
 const leaseBase = int64(0x6b63) << 40
 
+// leastTTL is what a key of version 2 gets at least, in seconds, in a target of version
+// 3, also one that runs out while it is copied: leases end too late rather than too
+// early, and one of a second or two could not be kept from ending until all is written.
+const leastTTL = 30
+
 // terms are the leases and expiries of one copy: each is looked up in the source
 // and made in the target once, before the first key that has it.
 type terms struct {
@@ -161,24 +166,22 @@ func (t *terms) have(ctx context.Context, p pair) error {
 	return t.of(t.lease(p)).make(ctx, t, p)
 }
 
-// left is the TTL that a key gets in a target of version 2, in seconds.
-func (t *terms) left(ctx context.Context, p pair) (int64, error) {
+// left is the TTL that a key gets in a target of version 2, in seconds; over: it has
+// run out meanwhile.
+func (t *terms) left(ctx context.Context, p pair) (ttl int64, over bool, err error) {
 	expires := p.expires
 	if p.lease != 0 {
 		a := t.of(p.lease)
 		if err := a.make(ctx, t, p); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		expires = a.expires
 	}
 	if expires == 0 {
-		return 0, nil
+		return 0, false, nil
 	}
 	left := secondsUntil(expires)
-	if left <= 0 {
-		return 0, fmt.Errorf("%w: key %s expired", ErrSourceChanged, show(p.key))
-	}
-	return left, nil
+	return left, left <= 0, nil
 }
 
 func secondsUntil(expires int64) int64 {
@@ -194,7 +197,7 @@ func (a *agreed) make(ctx context.Context, t *terms, p pair) error {
 func (a *agreed) settle(ctx context.Context, t *terms, p pair) error {
 	id := leaseBase + p.expires
 	if p.expires != 0 {
-		a.ttl = max(1, secondsUntil(p.expires))
+		a.ttl = max(leastTTL, secondsUntil(p.expires))
 	} else {
 		id = p.lease
 		from, is := t.from.(*v3)

@@ -3,7 +3,9 @@ package keycopy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +34,31 @@ func TestShortLeases(t *testing.T) {
 	into := start(t, testetcd.V34)
 	if _, err := keycopy.Copy(t.Context(), from.endpoint(), into.endpoint(), slow(keycopy.Options{})); !errors.Is(err, keycopy.ErrSourceChanged) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Leases that are kept last as long as that, and no longer, also where the release does
+// not list them.
+func TestKeep(t *testing.T) {
+	for _, version := range []string{testetcd.V36, testetcd.V32} {
+		t.Run(version, func(t *testing.T) {
+			from := start(t, version)
+			var all sync.WaitGroup
+			for i := range 200 {
+				all.Go(func() { from.put(fmt.Sprint(i), "v", from.grant(10)) })
+			}
+			all.Wait()
+			stop, err := keycopy.Keep(t.Context(), from.endpoint())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(15 * time.Second) // without it all have ended
+			if now := len(from.read()); now != 200 {
+				t.Errorf("%d keys of 200", now)
+			}
+			stop()
+			from.until("end of the leases", func() bool { return len(from.read()) == 0 })
+		})
 	}
 }
 

@@ -16,13 +16,21 @@ import (
 // directory after all that is in it.
 type v2Visitor struct {
 	key func(key, value string, expires int64) error
-	// dir is told how many keys are below it at any depth, and whether it has a
-	// TTL of its own.
-	dir func(key string, keys int64, hasTTL bool) error
+	dir func(v2Dir) error
+}
+
+// v2Dir is a directory, and what is in it at any depth.
+type v2Dir struct {
+	key     string
+	keys    int64
+	lasting int64 // of the keys, those that never expire
+	expires int64 // it or a directory above it, in seconds since 1970; 0: never
+	hasTTL  bool  // of its own
 }
 
 // walk reads the whole tree in one answer, which is the state at one index, and what
-// is known to be hidden in one each. It is parsed as it comes in; the server has it in memory, as all of its data.
+// is known to be hidden in one each: whoever calls looks whether anybody wrote in
+// between (see stand). It is parsed as it comes in; the server has it in memory, as all of its data.
 // expires is that of the key or of the first directory above it to expire, in
 // seconds since 1970, rounded up.
 func (s *v2) walk(ctx context.Context, visit v2Visitor) (index int64, err error) {
@@ -34,12 +42,8 @@ func (s *v2) walk(ctx context.Context, visit v2Visitor) (index int64, err error)
 		if err != nil {
 			return 0, err
 		}
-		at, err := s.walkFrom(ctx, hidden, above, visit)
-		if err != nil {
+		if _, err := s.walkFrom(ctx, hidden, above, visit); err != nil {
 			return 0, err
-		}
-		if at != index {
-			return 0, fmt.Errorf("%w: it went from %d to %d", ErrSourceChanged, index, at)
 		}
 	}
 	return index, nil
@@ -108,12 +112,15 @@ func (w *v2Walker) answer(above int64) error {
 	return w.delim('}')
 }
 
+// counted is how many keys there are, and how many of them never expire.
+type counted struct{ keys, lasting int64 }
+
 // node reads one key or directory, and returns how many keys it is. etcd writes
 // the fields in the order of its struct, "nodes" after key, dir and expiration.
 // Source: NodeExtern of 2.3.8.
-func (w *v2Walker) node(above int64) (keys int64, err error) {
+func (w *v2Walker) node(above int64) (below counted, err error) {
 	if err := w.delim('{'); err != nil {
-		return 0, err
+		return below, err
 	}
 	var (
 		key, value    string
@@ -123,7 +130,7 @@ func (w *v2Walker) node(above int64) (keys int64, err error) {
 	for w.d.More() {
 		name, err := w.text()
 		if err != nil {
-			return 0, err
+			return below, err
 		}
 		switch name {
 		case "key":
@@ -136,27 +143,32 @@ func (w *v2Walker) node(above int64) (keys int64, err error) {
 			own, err = w.expiration(listed)
 		case "nodes":
 			listed = true
-			keys, err = w.nodes(earlier(above, own))
+			below, err = w.nodes(earlier(above, own))
 		default:
 			_, err = w.d.Token()
 		}
 		if err != nil {
-			return 0, err
+			return below, err
 		}
 	}
 	if err := w.delim('}'); err != nil {
-		return 0, err
+		return below, err
 	}
+	expires := earlier(above, own)
 	switch {
 	case !isDir && listed:
 		// The root has no name, but it has "dir".
-		return 0, errShape
+		return below, errShape
 	case isDir && key == "" || key == "/":
-		return keys, nil
+		return below, nil
 	case isDir:
-		return keys, w.visit.dir(key, keys, own != 0)
+		return below, w.visit.dir(v2Dir{key: key, keys: below.keys, lasting: below.lasting, expires: expires, hasTTL: own != 0})
 	}
-	return 1, w.visit.key(key, value, earlier(above, own))
+	below.keys = 1
+	if expires == 0 {
+		below.lasting = 1
+	}
+	return below, w.visit.key(key, value, expires)
 }
 
 // earlier is the first of two times, of which zero is never.
@@ -167,21 +179,22 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-func (w *v2Walker) nodes(above int64) (keys int64, err error) {
+func (w *v2Walker) nodes(above int64) (all counted, err error) {
 	if err := w.ctx.Err(); err != nil {
-		return 0, err
+		return all, err
 	}
 	if err := w.delim('['); err != nil {
-		return 0, err
+		return all, err
 	}
 	for w.d.More() {
 		n, err := w.node(above)
 		if err != nil {
-			return 0, err
+			return all, err
 		}
-		keys += n
+		all.keys += n.keys
+		all.lasting += n.lasting
 	}
-	return keys, w.delim(']')
+	return all, w.delim(']')
 }
 
 func (w *v2Walker) delim(want json.Delim) error {

@@ -2,7 +2,9 @@ package keycopy
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
@@ -60,13 +62,19 @@ func (c *copier) markV2(ctx context.Context, to *v2) (mark, error) {
 	var there mark
 	at, err := to.walk(ctx, v2Visitor{
 		key: func(key, value string, expires int64) error {
-			there.add(c.hasher, []byte(key), []byte(value), int64(min(1, expires)))
+			if b, is := c.brief[key]; is {
+				return c.arrived(key, b, value, expires != 0)
+			}
+			there.add(c.hasher, []byte(key), []byte(value), min(1, expires))
 			return nil
 		},
-		dir: func(string, int64, bool) error { return nil },
+		dir: func(v2Dir) error { return nil },
 	})
 	c.Revision = at
-	if err != nil || c.hidden.count == 0 {
+	if err != nil {
+		return there, err
+	}
+	if err := c.rest(ctx, to); err != nil || c.hidden.count == 0 {
 		return there, err
 	}
 	hidden, err := c.markHidden(ctx, to)
@@ -79,8 +87,8 @@ func (c *copier) markV2(ctx context.Context, to *v2) (mark, error) {
 // markHidden asks for each hidden key by its name.
 func (c *copier) markHidden(ctx context.Context, to *v2) (mark, error) {
 	var there mark
-	again := carrier{to: V2, lose: c.skip, carry: func(p pair) error {
-		if !isHidden(p.key) {
+	again := carrier{to: V2, lose: c.skip, pass: c.skip, carry: func(p pair) error {
+		if !isHidden(p.key) || c.terms.lease(p) != 0 {
 			return nil
 		}
 		node, err := to.get(ctx, string(p.key))
@@ -99,3 +107,43 @@ func (c *copier) markHidden(ctx context.Context, to *v2) (mark, error) {
 }
 
 func (c *copier) skip(Kind, []byte) error { return nil }
+
+// brief is a key that expires, in a target of version 2, which may take it away at any
+// moment: each is looked for by itself.
+type brief struct {
+	sum            [sha256.Size]byte // of its value
+	lease, expires int64             // as in a pair
+}
+
+// arrived holds one that is there against what was read.
+func (c *copier) arrived(key string, b brief, value string, expires bool) error {
+	if c.hasher.of(0, []byte(value)) != b.sum || !expires {
+		return fmt.Errorf("%w: key %s has another value, or no TTL", ErrDiffers, show([]byte(key)))
+	}
+	delete(c.brief, key)
+	return nil
+}
+
+// rest looks for those that were not listed: they are hidden, or have run out.
+func (c *copier) rest(ctx context.Context, to *v2) error {
+	for key, b := range c.brief {
+		node, err := to.get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if node != nil {
+			if err := c.arrived(key, b, node.Value, node.Expiration != nil); err != nil {
+				return err
+			}
+			continue
+		}
+		expires := b.expires
+		if b.lease != 0 {
+			expires = c.terms.of(b.lease).expires
+		}
+		if time.Until(time.Unix(expires, 0)) > clockTolerance {
+			return fmt.Errorf("%w: key %s is not there, and has not run out", ErrDiffers, show([]byte(key)))
+		}
+	}
+	return nil
+}

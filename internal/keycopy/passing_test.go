@@ -1,0 +1,130 @@
+package keycopy_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"etcdadm.io/internal/keycopy"
+	"etcdadm.io/internal/testetcd"
+)
+
+// shortLived puts keys with TTLs of one to twenty seconds, renewed while it goes on, and
+// all that a list of losses is made of beside them.
+func (s *server) shortLived(n int) {
+	s.t.Helper()
+	s.set("/void", "", "dir", "true")
+	s.set("/lease", "", "dir", "true", "ttl", "7200")
+	s.set("/lease/k", "v")
+	s.set("/binary", "\xff")
+	s.set("/lock", "", "dir", "true", "ttl", "3")
+	s.set("/lock/sub/mine", "v", "ttl", "100")
+	s.set("/soon/binary", "\xff", "ttl", "2")
+	var all sync.WaitGroup
+	for w := range 16 {
+		all.Go(func() {
+			for i := w; i < n; i += 16 {
+				s.set(fmt.Sprintf("/soon/%d/%05d", i%7, i), strings.Repeat("v", i%50), "ttl", fmt.Sprint(1+i%20))
+			}
+		})
+	}
+	all.Wait()
+	s.set("/lasting/k", "v")
+	s.set("/lasting/soon", "v", "ttl", "4")
+}
+
+func (s *server) until(what string, f func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); !f(); {
+		if time.Now().After(end) {
+			s.t.Fatal("no ", what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// The list that a person accepts is the same before any of thousands of keys has run
+// out, while they do, and after all of them have.
+func TestListWhileKeysRunOut(t *testing.T) {
+	from := start(t, testetcd.V23)
+	from.shortLived(3000)
+	first := survey(t, from, testetcd.V32)
+	want := map[keycopy.Kind]int64{keycopy.EmptyDirectory: 9, keycopy.DirectoryTTL: 1, keycopy.MaybeBinary: 1}
+	if diff := cmp.Diff(want, kinds(first)); diff != "" || first.Expiring == 0 {
+		t.Errorf("%+v\n%s", first, diff)
+	}
+	surveys, last := 0, first
+	from.until("end of keys with a TTL", func() bool {
+		last = survey(t, from, testetcd.V32)
+		surveys++
+		if last.Digest() != first.Digest() {
+			t.Fatalf("another list: %+v", last)
+		}
+		return last.Expiring == 1
+	})
+	t.Logf("%d surveys, %d keys expire in the first, and %d in the last", surveys, first.Expiring, last.Expiring)
+	from.set("/another", "", "dir", "true")
+	if last = survey(t, from, testetcd.V32); last.Digest() == first.Digest() {
+		t.Error("a directory was made, and the list is the same")
+	}
+}
+
+// Keys that run out while they are copied are carried over, with some time left; only a
+// write ends the copy.
+func TestCopyWhileKeysRunOut(t *testing.T) {
+	for _, version := range []string{testetcd.V32, testetcd.V23} {
+		t.Run(version, func(t *testing.T) {
+			from, to := start(t, testetcd.V23), start(t, version)
+			from.shortLived(3000)
+			before := survey(t, from, version)
+			done, err := keycopy.Copy(t.Context(), from.endpoint(), to.endpoint(), keycopy.Options{
+				LeaveOut: true, Renew: true, Progress: func(int64, int64) { time.Sleep(200 * time.Millisecond) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done.RanOut < 100 || done.Keys < before.Carried/2 {
+				t.Errorf("%d keys of %d, %d ran out", done.Keys, before.Carried, done.RanOut)
+			}
+			t.Logf("%d keys of %d, %d ran out in %s", done.Keys, before.Carried, done.RanOut, done.Took)
+			if version == testetcd.V23 {
+				for key, want := range map[string]string{"/lasting/k": "v", "/lease/k": "v"} {
+					if value, _, _ := to.get(key); value != want {
+						t.Errorf("%s is %q", key, value)
+					}
+				}
+				return
+			}
+			there := to.read()
+			for key, kv := range there {
+				if _, left := to.ttl(kv.Lease); kv.Lease != 0 && left < 5 {
+					t.Errorf("%s has %d s left", key, left)
+				}
+			}
+			if there["/lasting/k"] != (held{Value: "v"}) || int64(len(there)) != done.Keys {
+				t.Errorf("%d keys", len(there))
+			}
+		})
+	}
+}
+
+// A write is told from keys that run out, however many do.
+func TestWriteWhileKeysRunOut(t *testing.T) {
+	from, into := start(t, testetcd.V23), start(t, testetcd.V32)
+	from.shortLived(500)
+	var once sync.Once
+	o := keycopy.Options{LeaveOut: true, Renew: true, Progress: func(int64, int64) {
+		once.Do(func() {
+			time.Sleep(3 * time.Second)
+			from.set("/lasting/k", "w")
+		})
+	}}
+	if _, err := keycopy.Copy(t.Context(), from.endpoint(), into.endpoint(), o); !errors.Is(err, keycopy.ErrSourceChanged) {
+		t.Error(err)
+	}
+}
