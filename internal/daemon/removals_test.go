@@ -16,8 +16,15 @@ import (
 
 // TestFalseRemovalsKeepFromStarting: a release that would send members away which are
 // there is not started while that cannot be mended, and one that does not look at the
-// list is.
+// list is. Both mend it where they can.
 func TestFalseRemovalsKeepFromStarting(t *testing.T) {
+	for _, version := range []string{"3.5.35", "3.6.16"} {
+		t.Run(version, func(t *testing.T) { mendedAtStart(t, version) })
+	}
+}
+
+func mendedAtStart(t *testing.T, wantMended string) {
+	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "member", "snap", "db")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -53,6 +60,17 @@ func TestFalseRemovalsKeepFromStarting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	falsely := func() bool {
+		t.Helper()
+		db := open(bbolt.Options{ReadOnly: true})
+		defer db.Close()
+		var there bool
+		_ = db.View(func(tx *bbolt.Tx) error {
+			there = tx.Bucket([]byte("members_removed")).Get([]byte("2")) != nil
+			return nil
+		})
+		return there
+	}
 	starts := func(version string) error {
 		p := &Process{log: slog.New(slog.DiscardHandler), permit: func() error { return nil }}
 		p.record.Launch = host.Launch{Version: cluster.MustVersion(version)}
@@ -68,15 +86,10 @@ func TestFalseRemovalsKeepFromStarting(t *testing.T) {
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := starts("3.6.16"); err != nil {
-		t.Errorf("etcd 3.6 was not started once the list could be mended: %v", err)
+	if err := starts("3.4.25"); err != nil || !falsely() {
+		t.Errorf("etcd 3.4 was not started with the list as it was: %v", err)
 	}
-	db = open(bbolt.Options{ReadOnly: true})
-	defer db.Close()
-	_ = db.View(func(tx *bbolt.Tx) error {
-		if tx.Bucket([]byte("members_removed")).Get([]byte("2")) != nil {
-			t.Error("the list was not mended")
-		}
-		return nil
-	})
+	if err := starts(wantMended); err != nil || falsely() {
+		t.Errorf("etcd %s was not started with the list mended: %v", wantMended, err)
+	}
 }

@@ -27,6 +27,12 @@ import (
 // RemovalsMatter says whether a release goes by what the database says of removals.
 func RemovalsMatter(v cluster.Version) bool { return v.AtLeast(3, 6) }
 
+// RemovalsLast says whether what is mended before a release is started stays so. A
+// leader of 3.5 sends its database to members of 3.6 that lag, as it is; 3.5 writes
+// wrong removals only when entries are new to its database, which those of a log that it
+// has replayed once are not.
+func RemovalsLast(v cluster.Version) bool { return v.AtLeast(3, 5) }
+
 // MendRemovals takes members out of the list of removed ones of a data directory that
 // no process uses, and returns which; with an error, which it should have. It does so
 // only where the same database has the member, and raft's configuration in it, too:
