@@ -131,6 +131,9 @@ type Staged struct {
 	Cuts int `json:"cuts,omitempty"`
 	// Hopeless: the source itself is bad; no other host would succeed.
 	Hopeless bool `json:"hopeless,omitempty"`
+	// Needs is how many bytes have to be free before it is begun anew, where it failed for
+	// want of them; zero: it failed for another reason.
+	Needs int64 `json:"needs,omitempty"`
 }
 
 // Taken is a host's record of the last backup that it was asked to take, or to

@@ -81,6 +81,17 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		mib, _ := strconv.ParseInt(d.CmdArgs[1].Key, 10, 64)
 		w.host(cluster.HostID(d.CmdArgs[0].Key)).Room = mib << 20
 		return ""
+	case "aside-size":
+		mib, _ := strconv.ParseInt(d.CmdArgs[1].Key, 10, 64)
+		h := w.host(cluster.HostID(d.CmdArgs[0].Key))
+		for i := range h.SetAside {
+			h.SetAside[i].Bytes = mib << 20
+		}
+		return ""
+	case "needs":
+		mib, _ := strconv.ParseInt(d.CmdArgs[0].Key, 10, 64)
+		w.queue.needs = mib << 20
+		return ""
 	case "key":
 		w.host(cluster.HostID(d.CmdArgs[0].Key)).Decrypts = true
 		return ""

@@ -23,6 +23,10 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 			why = v.cannotBegin(h)
 		}
 		s := v.stagedHere(h, c)
+		if s != nil && s.State == cluster.StageFailed && s.Needs > 0 && h.Room > 0 { // the host knows the data
+			room = cmp.Or(room, stillLacks(h, s.Needs))
+			s = nil
+		}
 		switch {
 		case s != nil && s.State == cluster.StageReady && why == "" && s.Version == run && v.fresh(h, s):
 			return h, v.tooFewRun(run)
@@ -209,7 +213,7 @@ func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport, run cluster.
 	switch {
 	case c.Kind == cluster.CommandRestore && ofVersion2(v.wrote(c, h)):
 		times, why = 5*data, ", five times because the backup is unpacked, and carried over key by key"
-	case c.Kind == cluster.CommandChange && !run.ReadsSnapshot(v.wrote(c, h)):
+	case ofVersion2(v.wrote(c, h)), c.Kind == cluster.CommandChange && !run.ReadsSnapshot(v.wrote(c, h)):
 		times, why = 4*data, ", four times because it is carried over key by key"
 	case !onExcerpt(tool):
 		times, why = 2*data, fmt.Sprintf(", twice because the tool of etcd %s makes a copy of its own", tool)
@@ -218,6 +222,15 @@ func (v *view) lacksRoom(c *cluster.Command, h *cluster.HostReport, run cluster.
 		return fmt.Sprintf("has %d MiB free and needs %d MiB: the data of %d MiB%s, and %d MiB for the new member's log", h.Room>>20, mebibytes(need), mebibytes(data), why, spareRoom>>20)
 	}
 	return ""
+}
+
+// stillLacks says that a host has not got the room that it said it needs; empty: it has
+// by now.
+func stillLacks(h *cluster.HostReport, need int64) string {
+	if need <= h.Room {
+		return ""
+	}
+	return fmt.Sprintf("has %d MiB free and needs %d MiB, as was seen when it began", h.Room>>20, mebibytes(need))
 }
 
 // mebibytes rounds up: what is needed must not look smaller than it is.

@@ -20,6 +20,7 @@ type worldQueue struct {
 	keeps    bool                      // the end of a command is recorded, and it is not taken out
 	broken   map[cluster.HostID]string // why staging fails on a host; "*": the source itself
 	unserved string                    // why another release does not serve a backup
+	needs    int64                     // bytes that a stage takes, which only the host sees
 	loses    string                    // the digest of what a change key by key loses
 	unlisted bool                      // the daemons do not list what would be lost
 	drills   time.Duration             // how long a rehearsal takes
@@ -129,6 +130,9 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 	if (byKey || restored) && w.queue.loses != op.Source.Accept {
 		s.Hopeless = restored
 		s.State, s.Reason = cluster.StageFailed, "another list than the one that was accepted"
+	}
+	if need := w.queue.needs; need > h.Room { // the host sees only when it has begun
+		s.State, s.Reason, s.Needs = cluster.StageFailed, "not enough space on the disk", need
 	}
 	if w.queue.slow && s.State == cluster.StageReady {
 		s.State = cluster.StageBuilding

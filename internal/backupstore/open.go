@@ -177,7 +177,7 @@ func (c *Catalogue) verify(ctx context.Context, name backup.Name, ids Identities
 	}
 	defer s.Close()
 	if b.Meta.V2() {
-		return backup.DepthContent, 0, s.eachFile(func(_ string, r io.Reader) error {
+		return backup.DepthContent, 0, s.eachFile(func(_ string, _ int64, r io.Reader) error {
 			_, err := io.Copy(io.Discard, r)
 			return err
 		})

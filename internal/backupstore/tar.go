@@ -74,6 +74,10 @@ func addFile(t *tar.Writer, dir, file string) error {
 	return err
 }
 
+// spareV2 is what is left on the disk beside a file that is unpacked, in bytes, for a
+// member that runs there.
+const spareV2 = 64 << 20
+
 // ErrNotV2 says that a backup is not one of etcd 2.
 var ErrNotV2 = errors.New("it is no backup of etcd 2")
 
@@ -110,7 +114,10 @@ func (s *Snapshot) unpackTo(dir string, progress func(int64)) (err error) {
 		}
 	}
 	var size int64
-	err = s.eachFile(func(name string, r io.Reader) error {
+	err = s.eachFile(func(name string, long int64, r io.Reader) error {
+		if err := snapshot.NeedSpace(dir, long+spareV2, size); err != nil { // nothing but the tar says how large it is
+			return err
+		}
 		n, err := extract(filepath.Join(dir, filepath.FromSlash(name)), r)
 		if size += n; progress != nil {
 			progress(size)
@@ -132,10 +139,10 @@ func damage(err error) error {
 	return err
 }
 
-// eachFile calls visit for the files of etcd's log and raft snapshots, and reads all
-// to the end. Others, which nobody needs, are passed over. A tar that is cut, or names
+// eachFile calls visit for the files of etcd's log and raft snapshots, with how many
+// bytes each has, and reads all to the end. Others, which nobody needs, are passed over. A tar that is cut, or names
 // a file twice that visit makes, is [ErrDamaged].
-func (s *Snapshot) eachFile(visit func(name string, r io.Reader) error) error {
+func (s *Snapshot) eachFile(visit func(name string, long int64, r io.Reader) error) error {
 	files := 0
 	for t := tar.NewReader(s); ; {
 		head, err := t.Next()
@@ -156,7 +163,7 @@ func (s *Snapshot) eachFile(visit func(name string, r io.Reader) error) error {
 			continue
 		}
 		files++
-		if err := visit(name, t); err != nil {
+		if err := visit(name, head.Size, t); err != nil {
 			if s.err != nil && !errors.Is(s.err, io.EOF) {
 				return s.err
 			}

@@ -132,6 +132,7 @@ func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged)
 		end.State = cluster.StageCut
 	case err != nil:
 		end.State, end.Reason, end.Hopeless = cluster.StageFailed, err.Error(), errors.Is(err, ErrBadSource)
+		end.Needs = h.roomFor(err, o.Token)
 	case o.Source.Kind == cluster.SourceHalted && (s.halt() == nil || s.halt().ID != begun.Command || s.Local.Token != o.From):
 		end.State, end.Reason = cluster.StageFailed, "the halt was taken back meanwhile"
 	case o.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.Token != o.From):
@@ -156,6 +157,20 @@ func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged)
 	}
 	h.setStageNow(nil)
 	h.changed()
+}
+
+// roomFor is how much room a stage that failed for want of it takes, in bytes; what it
+// has made so far goes, so that the room there is can be told. Zero: it was another
+// error.
+func (h *Host) roomFor(err error, token string) int64 {
+	var no interface{ NeedsRoom() int64 }
+	if !errors.As(err, &no) {
+		return 0
+	}
+	if err := h.o.Sources.DropStaged(token); err != nil {
+		h.o.Log.Warn("cannot take away what was staged before", "err", err)
+	}
+	return no.NeedsRoom()
 }
 
 // staging reports whether a source is being made ready now.

@@ -194,6 +194,34 @@ func (s *site) close() error {
 	return nil
 }
 
+// SpaceError is [ErrNoSpace] with its figures, in bytes.
+type SpaceError struct {
+	Dir  string
+	Free int64
+	Need int64
+	Used int64 // is there already of what is to be built, and goes with it
+}
+
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("%s: %s has %d MiB free, and %d MiB are needed", ErrNoSpace, e.Dir, e.Free>>20, (e.Need+1<<20-1)>>20)
+}
+
+func (e *SpaceError) Unwrap() error { return ErrNoSpace }
+
+// NeedsRoom is how many bytes have to be free before it is tried again.
+func (e *SpaceError) NeedsRoom() int64 { return e.Need + e.Used }
+
+// NeedSpace refuses, with [*SpaceError], to go on with what the disk of a directory
+// cannot hold; used is what is there of it.
+func NeedSpace(dir string, bytes, used int64) error {
+	err := needSpace(dir, bytes)
+	var no *SpaceError
+	if errors.As(err, &no) {
+		no.Used = used
+	}
+	return err
+}
+
 // needSpace refuses to begin what the disk cannot hold: a member that runs on
 // the same disk would stop when it is full.
 func needSpace(dir string, bytes int64) error {
@@ -202,7 +230,7 @@ func needSpace(dir string, bytes int64) error {
 		return fmt.Errorf("look at the free space of %s: %w", dir, err)
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < bytes {
-		return fmt.Errorf("%w: %s has %d MiB free, and %d MiB are needed", ErrNoSpace, dir, free>>20, bytes>>20)
+		return &SpaceError{Dir: dir, Free: free, Need: bytes}
 	}
 	return nil
 }
