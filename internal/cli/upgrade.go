@@ -228,7 +228,8 @@ func (u *upgrade) heard(spec *cluster.Spec, to cluster.Version) bool {
 	return u.loss == "" || spec.AcceptedLoss() == u.loss
 }
 
-// follow tells what the leader decides until every member runs the version.
+// follow tells what the leader decides until every member runs the version, and
+// there are as many of them as before an outage.
 func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer) error {
 	return u.queue.follow(ctx, out, func() string { return "not every member runs etcd " + to.String() }, func(o *cluster.Observation, d *plan.Decision) told {
 		if !u.heard(o.Spec, to) {
@@ -242,7 +243,7 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 		in := o.Intent()
 		open := in == nil || in.State == cluster.IntentFounded && !in.Quarantined && in.Halted() == nil
 		if open && run.Low == to && run.High == to && !run.Downgrade && len(run.Unseen) == 0 {
-			return told{done: true, why: fmt.Sprintf("every member runs etcd %s", to)}
+			return atStrength(o, d, roster, to)
 		}
 		if in != nil && in.Halt != nil && in.Halt.Ended != "" && in.Halt.Wanted == to && in.Halt.Consent == o.Spec.Consents() && len(run.Unseen) == 0 && run.Low == in.Halt.From {
 			return told{why: in.Halt.Ended, err: &Failure{Code: ExitError, Err: fmt.Errorf("the change to etcd %s was taken back, and every member runs %s: %s", to, run.Low, in.Halt.Ended)}}
@@ -260,4 +261,24 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 		}
 		return told{why: why, say: slices.Contains([]string{"converge-version", "downgrading", "generation", "lift", "open-up"}, d.Rule) || why != d.Reason}
 	})
+}
+
+// atStrength: what is left to do once every member runs the version. A change
+// through an outage begins again with one member, and the others join it: whoever
+// waited would go home with a cluster that no failure may touch.
+func atStrength(o *cluster.Observation, d *plan.Decision, roster cluster.Roster, to cluster.Version) told {
+	why := fmt.Sprintf("every member runs etcd %s", to)
+	voters, up := roster.Count()
+	quarantined := slices.ContainsFunc(o.Hosts, func(h cluster.HostReport) bool { return h.Local.Quarantined && h.Process.Runs() })
+	switch {
+	case o.Spec == nil || voters >= o.Spec.MemberCount && up == voters && !quarantined:
+		return told{done: true, why: why}
+	case d.Done || d.Action == nil && d.Again == 0 && len(d.Blockers) > 0: // not by itself
+		why = fmt.Sprintf("%s; %d of %d voters are up", why, up, o.Spec.MemberCount)
+		if len(d.Blockers) > 0 {
+			why += ": " + d.Blockers[0].Sentence
+		}
+		return told{done: true, why: why}
+	}
+	return told{why: d.Reason, say: true}
 }

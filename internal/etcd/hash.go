@@ -94,6 +94,24 @@ type KVHash struct {
 // whose hashes differ at one Revision and one Compacted have diverged. With auth
 // on it needs the root role. Errors: ErrCompacted, ErrFutureRevision.
 func (c *Client) HashKV(ctx context.Context, revision int64) (KVHash, error) {
+	h, err := c.hashKV(ctx, revision)
+	switch {
+	case revision == 0, err != nil && !errors.Is(err, ErrCompacted), err == nil && (h.Current != revision || h.Compacted == revision):
+		return h, err
+	}
+	// Nobody writes, and what is asked for is the newest revision. Releases before 3.6, but for
+	// the last patches of 3.5, refuse it once it was compacted (mvcc, HashByRev: rev <=
+	// compactRev); later ones answer with the hash that they took just before they compacted, as of
+	// the compaction before it, unless they were restarted since (mvcc, hashStorage).
+	// Asked for the newest without its number, all tell of the last compaction.
+	newest, other := c.hashKV(ctx, 0)
+	if other == nil && newest.Revision == revision {
+		return newest, nil
+	}
+	return h, err
+}
+
+func (c *Client) hashKV(ctx context.Context, revision int64) (KVHash, error) {
 	var reply *pb.HashKVResponse
 	err := c.callWithin(ctx, HashTimeout, "hash keys", reads, func(ctx context.Context) error {
 		var err error
