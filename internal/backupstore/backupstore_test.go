@@ -396,7 +396,7 @@ func change(t testing.TB, s blob.Store, b Backup, how func([]byte) []byte) {
 
 func openFile(t testing.TB, dir string) *file.Store {
 	t.Helper()
-	s, err := file.Open(dir, file.Options{})
+	s, err := file.Open(t.Context(), dir, file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

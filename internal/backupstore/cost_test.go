@@ -152,7 +152,7 @@ func TestSpeed(t *testing.T) {
 	fillDatabase(t, c.Client(t), mib<<20)
 	release := testetcd.Binary(t, testetcd.V37)
 	dir := t.TempDir()
-	store, err := file.Open(dir, file.Options{})
+	store, err := file.Open(t.Context(), dir, file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

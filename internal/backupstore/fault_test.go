@@ -196,7 +196,7 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	for what, open := range map[string]func() blob.Store{
 		"memory": func() func() blob.Store { s := memory.New(); return func() blob.Store { return s } }(),
 		"file": func() blob.Store { // each has a store of its own, as processes do
-			s, err := file.Open(dir, file.Options{})
+			s, err := file.Open(t.Context(), dir, file.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -67,7 +67,7 @@ func TestBackupCoprocesses(t *testing.T) {
 		}()
 	}
 	list := func() ([]backupstore.Backup, error) {
-		store, err := file.Open(dir, file.Options{})
+		store, err := file.Open(t.Context(), dir, file.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -34,14 +34,16 @@ type certs struct {
 	addresses []string
 	dataDir   string
 	life      pki.Lifetime
-	cas       *pki.Authorities // nil: neither side uses TLS
-	daemons   *pki.Live        // nil: no TLS between daemons
+	daemons   *pki.Live // nil: no TLS between daemons
 	etcdTLS   bool
 	pkiDir    string
 	log       *slog.Logger
 
-	mu       sync.Mutex // guards what follows
-	launch   host.Launch
+	writing sync.Mutex // held to issue and write; guards launch
+	launch  host.Launch
+
+	mu       sync.Mutex       // guards what follows; never held over a write, since reports and observations ask for it
+	cas      *pki.Authorities // nil: neither side uses TLS
 	expiries map[string]time.Time
 }
 
@@ -81,15 +83,29 @@ func (k *certs) clientsDir(token string) string {
 	return filepath.Join(k.dataDir, "pki", token, "clients")
 }
 
-// renew makes what is missing and renews what is due.
-func (k *certs) renew() error {
-	if k.cas == nil {
-		return nil
-	}
+func (k *certs) authorities() *pki.Authorities {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, a := range k.cas.Expiries() {
-		k.expiries[a.Name] = a.NotAfter
+	return k.cas
+}
+
+// ends notes when a certificate does.
+func (k *certs) ends(name string, at time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expiries[name] = at
+}
+
+// renew makes what is missing and renews what is due.
+func (k *certs) renew() error {
+	cas := k.authorities()
+	if cas == nil {
+		return nil
+	}
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	for _, a := range cas.Expiries() {
+		k.ends(a.Name, a.NotAfter)
 	}
 	if k.daemons != nil {
 		if err := k.renewDaemons(); err != nil {
@@ -103,7 +119,7 @@ func (k *certs) renew() error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.ensure("etcdctl", k.stateDir("etcdctl"), pki.ClientNames, k.cas.Clients, person); err != nil {
+	if _, err := k.ensure("etcdctl", k.stateDir("etcdctl"), pki.ClientNames, k.authorities().Clients, person); err != nil {
 		return err
 	}
 	if k.launch.Token == "" {
@@ -117,16 +133,16 @@ func (k *certs) renewDaemons() error {
 	if err != nil {
 		return err
 	}
-	pair, err := k.ensure("daemon", k.stateDir("daemon"), pki.PeerNames, k.cas.Manager, self)
+	pair, err := k.ensure("daemon", k.stateDir("daemon"), pki.PeerNames, k.authorities().Manager, self)
 	if err != nil {
 		return err
 	}
-	k.daemons.Swap(pair, k.cas.Manager)
+	k.daemons.Swap(pair, k.authorities().Manager)
 	operator, err := pki.CallerRequest(pki.Identity{Cluster: k.cluster, Role: pki.RoleOperator, ID: console.Operator}, k.life)
 	if err != nil {
 		return err
 	}
-	_, err = k.ensure("operator", k.stateDir("operator"), pki.PeerNames, k.cas.Manager, operator)
+	_, err = k.ensure("operator", k.stateDir("operator"), pki.PeerNames, k.authorities().Manager, operator)
 	return err
 }
 
@@ -139,7 +155,7 @@ func (k *certs) renewEtcd(l host.Launch) error {
 		return err
 	}
 	peer.Kept = l.Adopted
-	if _, err := k.ensure("etcd-peer", k.peersDir(l.Token), pki.PeerNames, k.cas.Peers, peer); err != nil {
+	if _, err := k.ensure("etcd-peer", k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers, peer); err != nil {
 		return err
 	}
 	urls := append(append([]string{}, l.URLs.Client...), l.URLs.Quarantine...)
@@ -148,14 +164,14 @@ func (k *certs) renewEtcd(l host.Launch) error {
 		return err
 	}
 	server.Kept = l.Adopted
-	if _, err := k.ensure("etcd-server", k.clientsDir(l.Token), pki.ServerNames, k.cas.Clients, server); err != nil {
+	if _, err := k.ensure("etcd-server", k.clientsDir(l.Token), pki.ServerNames, k.authorities().Clients, server); err != nil {
 		return err
 	}
 	client, err := pki.ClientRequest("root", k.life)
 	if err != nil {
 		return err
 	}
-	_, err = k.ensure("etcd-client", k.clientsDir(l.Token), pki.ClientNames, k.cas.Clients, client)
+	_, err = k.ensure("etcd-client", k.clientsDir(l.Token), pki.ClientNames, k.authorities().Clients, client)
 	return err
 }
 
@@ -170,7 +186,7 @@ func (k *certs) ensure(name, dir string, names pki.Names, a *pki.Authority, r pk
 	case done.Issued != "":
 		k.log.Info("issued a certificate", "certificate", name, "because", done.Issued)
 	}
-	k.expiries[name] = done.Pair.Leaf().NotAfter
+	k.ends(name, done.Pair.Leaf().NotAfter)
 	return done.Pair, nil
 }
 
@@ -179,8 +195,8 @@ func (k *certs) forLaunch(l host.Launch) error {
 	if !k.etcdTLS {
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.writing.Lock()
+	defer k.writing.Unlock()
 	k.launch = l
 	return k.renewEtcd(l)
 }
@@ -198,7 +214,7 @@ func (k *certs) etcdClient(token string) *tls.Config {
 	if !k.etcdTLS {
 		return nil
 	}
-	return inTheNameOf(k.clientsDir(token), pki.ClientNames, k.cas.Clients)
+	return inTheNameOf(k.clientsDir(token), pki.ClientNames, k.authorities().Clients)
 }
 
 // etcdPeer is the way to the member's peer port, where it is a member that asks.
@@ -206,9 +222,7 @@ func (k *certs) etcdPeer(token string) *tls.Config {
 	if !k.etcdTLS {
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return inTheNameOf(k.peersDir(token), pki.PeerNames, k.cas.Peers)
+	return inTheNameOf(k.peersDir(token), pki.PeerNames, k.authorities().Peers)
 }
 
 // inTheNameOf shows the certificate that is in a directory by then.
@@ -236,7 +250,7 @@ func (k *certs) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-t.C:
 		}
-		if k.cas == nil {
+		if k.authorities() == nil {
 			continue
 		}
 		// The authorities may have been rotated on disk.

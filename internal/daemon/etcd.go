@@ -53,9 +53,10 @@ func etcdEnvironment(file string) (envfile.Passed, error) {
 type inventory struct {
 	finder *release.Finder
 
-	mu    sync.Mutex // guards what follows
-	found []cluster.Version
-	at    time.Time
+	mu      sync.Mutex // guards what follows
+	found   []cluster.Version
+	at      time.Time
+	looking bool
 }
 
 // relook is how long a list of releases is believed.
@@ -89,15 +90,21 @@ func (i *inventory) look(ctx context.Context) {
 	i.mu.Unlock()
 }
 
+// versions never waits: an observation asks for them. A look at directories that are
+// slow, or that do not answer at all, goes on beside it, one at a time, and what was
+// found before is believed until it has ended.
 func (i *inventory) versions() []cluster.Version {
 	i.mu.Lock()
-	stale := time.Since(i.at) > relook
-	i.mu.Unlock()
-	if stale {
-		i.look(context.Background())
-	}
-	i.mu.Lock()
 	defer i.mu.Unlock()
+	if time.Since(i.at) > relook && !i.looking {
+		i.looking = true
+		go func() {
+			i.look(context.Background())
+			i.mu.Lock()
+			i.looking = false
+			i.mu.Unlock()
+		}()
+	}
 	return i.found
 }
 

@@ -24,13 +24,16 @@ import (
 // beside the host's state.
 type Process struct {
 	child *runtime.Child
-	path  string // of the record
+	path  string                    // of the record
+	write func(record []byte) error // durably
 	spec  func(host.Launch) (runtime.Spec, error)
 	// adopted is told of a launch whose process an earlier daemon started.
 	adopted func(host.Launch)
 	log     *slog.Logger
 
-	mu      sync.Mutex // guards what follows
+	writing sync.Mutex // held to write the record, as long as the disk takes
+
+	mu      sync.Mutex // guards what follows; never held over a write, so that Status does not wait for the disk
 	record  processRecord
 	permit  host.Permit
 	problem string   // why the last Ensure could not start
@@ -52,6 +55,7 @@ type processRecord struct {
 // launch whose process was found running.
 func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runtime.Spec, error), adopted func(host.Launch)) (*Process, error) {
 	p := &Process{path: filepath.Join(stateDir, "process.json"), spec: spec, adopted: adopted, log: log, changes: make(chan struct{}, 1)}
+	p.write = func(record []byte) error { return durable.Replace(p.path, record, 0o600) }
 	data, err := os.ReadFile(p.path)
 	switch {
 	case err == nil:
@@ -66,6 +70,17 @@ func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runti
 }
 
 func (p *Process) save(r runtime.ProcessRecord) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	data, err := p.keep(r)
+	if err != nil {
+		return err
+	}
+	return p.write(data)
+}
+
+// keep takes the runtime's record into ours, which is returned as it is to be written.
+func (p *Process) keep(r runtime.ProcessRecord) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.PID != 0 && r.PID != p.record.Process.PID {
@@ -75,11 +90,7 @@ func (p *Process) save(r runtime.ProcessRecord) error {
 	if r.PID == 0 {
 		p.starts++
 	}
-	data, err := json.MarshalIndent(p.record, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.Replace(p.path, data, 0o600)
+	return json.MarshalIndent(p.record, "", "  ")
 }
 
 func (p *Process) permitted(spec runtime.Spec) error {

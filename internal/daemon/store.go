@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
-	"sync"
+	"sync/atomic"
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
@@ -29,7 +29,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 		return err
 	default:
 		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", ShownURL(d.cfg.BackupStore), "error", err)
-		store = &absentStore{url: d.cfg.BackupStore}
+		store = newAbsentStore(d.cfg.BackupStore)
 	}
 	d.store, d.folder = store, control.New(store, d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
@@ -70,25 +70,37 @@ func ShownURL(raw string) string {
 
 var secretParameter = regexp.MustCompile(`(?i)key|secret|token|pass|sig|cred|auth`)
 
-// absentStore is a store that could not be opened yet. Every call tries again.
+// absentStore is a store that could not be opened yet. Every call tries again, one
+// at a time, and none waits for another longer than its own context.
 type absentStore struct {
-	url string
+	url  string
+	turn chan struct{} // held to open it
+	real atomic.Pointer[blob.Store]
+}
 
-	mu   sync.Mutex // guards what follows
-	real blob.Store
+func newAbsentStore(url string) *absentStore {
+	return &absentStore{url: url, turn: make(chan struct{}, 1)}
 }
 
 func (a *absentStore) store(ctx context.Context) (blob.Store, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.real == nil {
-		s, err := open.Open(ctx, a.url, open.Options{})
-		if err != nil {
-			return nil, err
-		}
-		a.real = s
+	if s := a.real.Load(); s != nil {
+		return *s, nil
 	}
-	return a.real, nil
+	select {
+	case a.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open the store, which another call is waiting for: %w", ctx.Err())
+	}
+	defer func() { <-a.turn }()
+	if s := a.real.Load(); s != nil {
+		return *s, nil
+	}
+	s, err := open.Open(ctx, a.url, open.Options{})
+	if err != nil {
+		return nil, err
+	}
+	a.real.Store(&s)
+	return s, nil
 }
 
 // Get implements blob.Store.

@@ -11,6 +11,9 @@ import (
 const (
 	// SourceTimeout bounds what one source may take in one call to Merged.Seeds.
 	SourceTimeout = 10 * time.Second
+	// sourceEnds is what a source may take to end after that, in which it says what it waited for. One that does not is a file on a
+	// disk or a mount that stands still: the kernel calls nothing off.
+	sourceEnds = 500 * time.Millisecond
 	// retell is the least time between two reports about a source that goes on failing with changing words: some errors carry a
 	// number that is another one each time.
 	retell = 5 * time.Minute
@@ -35,6 +38,15 @@ type state struct {
 	last []Seed    // the last good answer, and what came beside errors since
 	told string    // the error that was last reported, or empty
 	at   time.Time // of that report
+
+	left  <-chan answer // of a question that was given up; nil: none is
+	since time.Time     // when that was asked
+}
+
+// answer is what one source said.
+type answer struct {
+	seeds []Seed
+	err   error
 }
 
 // Merge gives the union of the sources. A source that fails counts with its last good answer, and with whatever it gave beside
@@ -50,18 +62,10 @@ func Merge(report func(source string, err error), sources ...Source) *Merged {
 // Seeds implements Seeds. The sources are asked at the same time, each for SourceTimeout at most, so that a slow one delays the
 // others by no more. It fails only when every source failed and nothing was ever learned; all other errors go to the report.
 func (m *Merged) Seeds(ctx context.Context) ([]Seed, error) {
-	type answer struct {
-		seeds []Seed
-		err   error
-	}
 	answers := make([]answer, len(m.sources))
 	var asked sync.WaitGroup
-	for i, source := range m.sources {
-		asked.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, SourceTimeout)
-			defer cancel()
-			answers[i].seeds, answers[i].err = source.Seeds.Seeds(ctx)
-		})
+	for i := range m.sources {
+		asked.Go(func() { answers[i] = m.ask(ctx, i) })
 	}
 	asked.Wait()
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -87,6 +91,47 @@ func (m *Merged) Seeds(ctx context.Context) ([]Seed, error) {
 		return nil, fmt.Errorf("find seeds: %w", errors.Join(errs...))
 	}
 	return tidy(union), nil
+}
+
+// ask asks one source, and does not wait longer than that may take. One that was given up is asked again when it has ended.
+func (m *Merged) ask(ctx context.Context, i int) answer {
+	state := &m.states[i]
+	m.mu.Lock()
+	if state.left != nil {
+		select {
+		case <-state.left:
+			state.left = nil
+		default:
+			since := state.since
+			m.mu.Unlock()
+			return answer{err: fmt.Errorf("it has not answered since %s", since.UTC().Format(time.RFC3339))}
+		}
+	}
+	m.mu.Unlock()
+	began := time.Now()
+	ended := make(chan answer, 1)
+	ctx, cancel := context.WithTimeout(ctx, SourceTimeout)
+	defer cancel()
+	go func() {
+		seeds, err := m.sources[i].Seeds.Seeds(ctx)
+		ended <- answer{seeds, err}
+	}()
+	select {
+	case a := <-ended:
+		return a
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(sourceEnds)
+	defer grace.Stop()
+	select {
+	case a := <-ended:
+		return a
+	case <-grace.C:
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	state.left, state.since = ended, began
+	return answer{err: fmt.Errorf("it did not answer: %w", ctx.Err())}
 }
 
 // tell reports how a source fared, if that is news. The caller holds m.mu.

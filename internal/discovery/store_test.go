@@ -130,7 +130,7 @@ func TestStoreFails(t *testing.T) {
 // In a directory store, the folder of announcements is also a Directory: hosts that use one and the other see each other.
 func TestStoreIsDirectory(t *testing.T) {
 	path := t.TempDir()
-	objects, err := file.Open(path, file.Options{})
+	objects, err := file.Open(t.Context(), path, file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

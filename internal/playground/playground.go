@@ -177,7 +177,7 @@ func (p *playground) prepare(ctx context.Context, spec cluster.Spec, n int) erro
 	}
 	storeDir := filepath.Join(p.dir, "store")
 	p.store = file.URL(storeDir)
-	store, err := file.Open(storeDir, file.Options{Create: true})
+	store, err := file.Open(ctx, storeDir, file.Options{Create: true})
 	if err != nil {
 		return err
 	}

@@ -51,11 +51,14 @@ type Store struct {
 	dir string // absolute
 	// turn is held by the goroutine that takes the lock file, so that those of one process queue up and do not poll.
 	turn  chan struct{}
-	swept atomic.Bool // left-over temporary files were looked for
+	swept atomic.Bool   // left-over temporary files were looked for
+	calls chan struct{} // one token for each call whose files are being looked at
+	open  func(dir string) (*os.Root, error)
 }
 
 // Open opens the store in an absolute directory. Its errors are *blob.Error with a hint. It starts nothing and need not be closed.
-func Open(dir string, opts Options) (*Store, error) {
+// Calls end with their contexts, also where the file system does not answer.
+func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 	if !filepath.IsAbs(dir) || strings.ContainsRune(dir, 0) {
 		return nil, openError(dir, errors.New("the directory is not an absolute path"), "write it from the root on, as file:///var/backups/etcd")
 	}
@@ -63,21 +66,27 @@ func Open(dir string, opts Options) (*Store, error) {
 	if dir == "/" {
 		return nil, openError(dir, errors.New("the root directory can not be a store"), "name a directory of its own, as file:///var/backups/etcd")
 	}
-	s := &Store{dir: dir, turn: make(chan struct{}, 1)}
+	s := &Store{dir: dir, turn: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls), open: os.OpenRoot}
+	return within(ctx, s, func() (*Store, error) { return s, s.look(opts) }, func(*Store) {})
+}
+
+// look makes sure of the directory.
+func (s *Store) look(opts Options) error {
+	dir := s.dir
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) && opts.Create && !opts.ReadOnly {
 		if err := makeDirectory(dir); err != nil {
-			return nil, openError(dir, fmt.Errorf("create the directory: %w", bare(err)), "create it by hand, or check who may write to its parent")
+			return openError(dir, fmt.Errorf("create the directory: %w", bare(err)), "create it by hand, or check who may write to its parent")
 		}
 		info, err = os.Stat(dir)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, missing("open", dir)
+		return missing("open", dir)
 	case err != nil:
-		return nil, openError(dir, bare(err), "check that this user may reach the directory")
+		return openError(dir, bare(err), "check that this user may reach the directory")
 	case !info.IsDir():
-		return nil, openError(dir, errors.New("it is not a directory"), "name the directory that holds the backups")
+		return openError(dir, errors.New("it is not a directory"), "name the directory that holds the backups")
 	}
 	need := uint32(unix.R_OK | unix.X_OK)
 	if !opts.ReadOnly {
@@ -88,9 +97,9 @@ func Open(dir string, opts Options) (*Store, error) {
 		if opts.ReadOnly {
 			verb = "read"
 		}
-		return nil, openError(dir, fmt.Errorf("may not %s the directory: %w", verb, err), "run as its owner, or change its owner or its mode; on a file system mounted read-only, mount it for writing")
+		return openError(dir, fmt.Errorf("may not %s the directory: %w", verb, err), "run as its owner, or change its owner or its mode; on a file system mounted read-only, mount it for writing")
 	}
-	return s, nil
+	return nil
 }
 
 func openError(dir string, err error, advice string) error {
@@ -113,7 +122,7 @@ func (s *Store) String() string { return URL(s.dir) }
 
 // Get implements blob.Store.
 func (s *Store) Get(ctx context.Context, key string, opts blob.GetOptions) (*blob.Object, error) {
-	object, err := s.get(ctx, key, opts)
+	object, err := within(ctx, s, func() (*blob.Object, error) { return s.get(ctx, key, opts) }, func(o *blob.Object) { o.Body.Close() })
 	if err != nil {
 		return nil, fmt.Errorf("get %q: %w", key, err)
 	}
@@ -140,13 +149,15 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 		object.Body.Close()
 		return nil, blob.ErrNotModified
 	}
-	object.Body = body{ctx, object.Body}
+	object.Body = &body{ctx: ctx, s: s, file: object.Body}
 	return object, nil
 }
 
 // Put implements blob.Store. The body is written beside the objects first, without the lock, so that a long upload holds up nobody.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, cond blob.Condition) (blob.ETag, error) {
-	tag, err := s.put(ctx, key, r, cond)
+	from := &source{ctx: ctx, from: r}
+	tag, err := within(ctx, s, func() (blob.ETag, error) { return s.put(ctx, key, from, cond) }, func(blob.ETag) {})
+	from.leave()
 	if err != nil {
 		return "", fmt.Errorf("put %q: %w", key, err)
 	}
@@ -176,7 +187,7 @@ func (s *Store) put(ctx context.Context, key string, r io.Reader, cond blob.Cond
 		return "", err
 	}
 	defer t.discard()
-	if err := t.fill(ctx, r); err != nil {
+	if err := t.fill(r); err != nil {
 		return "", err
 	}
 	unlock, err := s.lock(ctx, root)
@@ -195,7 +206,8 @@ func (s *Store) put(ctx context.Context, key string, r io.Reader, cond blob.Cond
 
 // Delete implements blob.Store. It also removes the directories that it leaves empty, up to the root.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	if err := s.remove(ctx, key); err != nil {
+	_, err := within(ctx, s, func() (struct{}, error) { return struct{}{}, s.remove(ctx, key) }, func(struct{}) {})
+	if err != nil {
 		return fmt.Errorf("delete %q: %w", key, err)
 	}
 	return nil
@@ -241,7 +253,7 @@ func (s *Store) remove(ctx context.Context, key string) error {
 // List implements blob.Store. What could not be the file of an object is left out: other kinds of files, symbolic links, names
 // that no key can have, and this package's own files.
 func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
-	infos, err := s.list(ctx, prefix)
+	infos, err := within(ctx, s, func() ([]blob.Info, error) { return s.list(ctx, prefix) }, func([]blob.Info) {})
 	if err != nil {
 		return nil, fmt.Errorf("list %q: %w", prefix, err)
 	}
@@ -319,7 +331,7 @@ func plainly(root *os.Root, dir string) (bool, error) {
 // root opens the directory anew for every call, because what is mounted there can change while a daemon runs. Paths taken from
 // it can not lead outside, whatever symbolic links there are.
 func (s *Store) root() (*os.Root, error) {
-	root, err := os.OpenRoot(s.dir)
+	root, err := s.open(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, missing("reach", s.dir)
 	} else if err != nil {
@@ -354,17 +366,4 @@ func bare(err error) error {
 		return l.Err
 	}
 	return err
-}
-
-// body reads until its context ends.
-type body struct {
-	ctx context.Context
-	io.ReadCloser
-}
-
-func (b body) Read(p []byte) (int, error) {
-	if err := b.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return b.ReadCloser.Read(p)
 }

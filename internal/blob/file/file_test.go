@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 
 func openStore(t *testing.T, dir string) *file.Store {
 	t.Helper()
-	store, err := file.Open(dir, file.Options{})
+	store, err := file.Open(t.Context(), dir, file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,16 +80,16 @@ func TestOpen(t *testing.T) {
 		filepath.Join(dir, "none"):    "does not exist",
 		"/proc/self/none":             "does not exist",
 	} {
-		_, err := file.Open(path, file.Options{})
+		_, err := file.Open(t.Context(), path, file.Options{})
 		hinted(t, err, want)
 	}
-	_, err := file.Open(filepath.Join(dir, "none"), file.Options{Create: true, ReadOnly: true})
+	_, err := file.Open(t.Context(), filepath.Join(dir, "none"), file.Options{Create: true, ReadOnly: true})
 	hinted(t, err, "does not exist")
-	_, err = file.Open("/proc/none", file.Options{Create: true})
+	_, err = file.Open(t.Context(), "/proc/none", file.Options{Create: true})
 	hinted(t, err, "create the directory")
 
 	deep := filepath.Join(dir, "a", "b", "c")
-	if _, err := file.Open(deep, file.Options{Create: true}); err != nil {
+	if _, err := file.Open(t.Context(), deep, file.Options{Create: true}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(deep); err != nil || info.Mode().Perm() != 0o700 {
@@ -110,7 +110,7 @@ func TestOpen(t *testing.T) {
 // A store whose disk went away is an error, never an empty store, and it is not made anew.
 func TestStoreVanishes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	store, err := file.Open(dir, file.Options{Create: true})
+	store, err := file.Open(t.Context(), dir, file.Options{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,9 +393,9 @@ func TestNotWritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Chmod(dir, 0o700)
-	_, err := file.Open(dir, file.Options{Create: true})
+	_, err := file.Open(t.Context(), dir, file.Options{Create: true})
 	hinted(t, err, "may not write to the directory: permission denied")
-	store, err := file.Open(dir, file.Options{ReadOnly: true})
+	store, err := file.Open(t.Context(), dir, file.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,12 +406,12 @@ func TestNotWritable(t *testing.T) {
 	hinted(t, err, "permission denied")
 	_, err = blob.Probe(t.Context(), store, "")
 	hinted(t, err, "permission denied")
-	_, err = file.Open(filepath.Join(dir, "below"), file.Options{Create: true})
+	_, err = file.Open(t.Context(), filepath.Join(dir, "below"), file.Options{Create: true})
 	hinted(t, err, "create the directory: permission denied")
 	if err := os.Chmod(dir, 0); err != nil {
 		t.Fatal(err)
 	}
-	_, err = file.Open(dir, file.Options{ReadOnly: true})
+	_, err = file.Open(t.Context(), dir, file.Options{ReadOnly: true})
 	hinted(t, err, "may not read the directory: permission denied")
 	_, err = store.List(t.Context(), "")
 	hinted(t, err, "permission denied")

@@ -16,18 +16,26 @@ import (
 // caller looks now and then as well. The channel is closed when ctx ends, or
 // when events cannot be had any more.
 func (s *Store) Notify(ctx context.Context, prefix string) (<-chan struct{}, error) {
-	w, err := fsnotify.NewWatcher()
+	w, err := within(ctx, s, s.watcher, func(w *fsnotify.Watcher) { w.Close() })
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", s.dir, err)
 	}
 	folder := filepath.Join(s.dir, filepath.FromSlash(strings.TrimSuffix(prefix, "/")))
-	if err := w.Add(s.dir); err != nil {
-		w.Close()
-		return nil, fmt.Errorf("watch %s: %w", s.dir, err)
-	}
 	told := make(chan struct{}, 1)
 	go follow(ctx, w, s.dir, folder, told)
 	return told, nil
+}
+
+func (s *Store) watcher() (*fsnotify.Watcher, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Add(s.dir); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
 }
 
 // follow passes events on until ctx ends. The folder may be made later, and

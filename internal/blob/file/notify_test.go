@@ -9,7 +9,7 @@ import (
 )
 
 func TestNotifyTellsOfChangesInTheFolderOnly(t *testing.T) {
-	s, err := Open(t.TempDir(), Options{})
+	s, err := Open(t.Context(), t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // child obeys its standard input line by line, and answers each line with one: "create KEY TEXT" and "update KEY ETAG TEXT" with
 // "won ETAG" or "lost"; "count N" adds N to the counter and answers "counted".
 func child(dir string, in io.Reader, out io.Writer) error {
-	store, err := file.Open(dir, file.Options{})
+	store, err := file.Open(context.Background(), dir, file.Options{})
 	if err != nil {
 		return err
 	}

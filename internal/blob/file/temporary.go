@@ -1,7 +1,6 @@
 package file
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -57,13 +56,12 @@ func newTemporary(root *os.Root) (*temporary, error) {
 }
 
 // fill writes the body, and makes a large one durable, so that commit need not take long over it.
-func (t *temporary) fill(ctx context.Context, r io.Reader) error {
-	body := body{ctx, io.NopCloser(r)}
-	n, err := io.Copy(io.MultiWriter(t.file, t.hash), io.LimitReader(body, hashedSize+1))
+func (t *temporary) fill(r io.Reader) error {
+	n, err := io.Copy(io.MultiWriter(t.file, t.hash), io.LimitReader(r, hashedSize+1))
 	if err == nil && n > hashedSize {
 		var more int64
 		large := durable.NewLarge(t.file, n)
-		more, err = io.CopyBuffer(large, body, make([]byte, copyBuffer))
+		more, err = io.CopyBuffer(large, r, make([]byte, copyBuffer))
 		if n += more; err == nil {
 			err = large.Finish()
 		}

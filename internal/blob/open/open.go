@@ -47,7 +47,7 @@ func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error
 	}
 	switch l.scheme {
 	case "file":
-		store, err := file.Open(l.path, file.Options{Create: opts.Create, ReadOnly: opts.ReadOnly})
+		store, err := file.Open(ctx, l.path, file.Options{Create: opts.Create, ReadOnly: opts.ReadOnly})
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/runtime"
+)
+
+// A disk that stands still over the record of a process keeps nobody from looking how
+// that is doing: a host says that its disk does not answer, and is no silent one.
+func TestStatusDoesNotWaitForTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := NewProcess(t.TempDir(), slog.New(slog.DiscardHandler), func(host.Launch) (runtime.Spec, error) { return runtime.Spec{}, nil }, func(host.Launch) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stands, saved := make(chan struct{}), make(chan error, 1)
+		p.write = func([]byte) error { <-stands; return nil }
+		go func() { saved <- p.save(runtime.ProcessRecord{Nonce: "n"}) }()
+		synctest.Wait()
+		looked := make(chan struct{})
+		go func() { p.Status(); close(looked) }()
+		synctest.Wait()
+		select {
+		case <-looked:
+		default:
+			t.Error("Status waits for the disk")
+		}
+		close(stands)
+		if err := <-saved; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A report of certificates, and the way to the member's peer port, do not wait for one
+// that is being written.
+func TestCertificatesAreToldWhileOneIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &certs{etcdTLS: true, cas: &pki.Authorities{Peers: &pki.Authority{}, Clients: &pki.Authority{}}, expiries: map[string]time.Time{"daemon": {}}}
+		k.writing.Lock() // as for a write that takes long
+		defer k.writing.Unlock()
+		told := make(chan int, 1)
+		go func() { told <- len(k.list()) }()
+		synctest.Wait()
+		select {
+		case n := <-told:
+			if n != 1 {
+				t.Errorf("%d certificates", n)
+			}
+		default:
+			t.Error("a report waits for the disk")
+			k.mu.Unlock()
+		}
+	})
+}
+
+// The releases are asked for by every observation, which does not wait for the look
+// through the directories, nor begins a second one.
+func TestVersionsDoNotWait(t *testing.T) {
+	known := []cluster.Version{cluster.MustVersion("3.6.16")}
+	i := &inventory{finder: &release.Finder{Dirs: []string{t.TempDir()}, Caches: []string{}, Roots: []string{t.TempDir()}}, found: known}
+	i.looking = true // one that has not ended
+	if got := i.versions(); len(got) != 1 || got[0] != known[0] {
+		t.Errorf("versions %v", got)
+	}
+	i.looking = false
+	if got := i.versions(); len(got) != 1 {
+		t.Errorf("versions %v before the look has ended", got)
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if len(i.versions()) == 0 {
+			return // the look has found that nothing is there any more
+		}
+	}
+	t.Error("the look did not end")
+}
+
+// A call to a store that could not be opened does not wait longer than its own context
+// for another one that is opening it.
+func TestAbsentStoreWaitsAsLongAsItsCaller(t *testing.T) {
+	a := newAbsentStore("file://" + filepath.Join(t.TempDir(), "store"))
+	a.turn <- struct{}{} // somebody is at it, for hours
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := a.List(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("list: %v", err)
+	}
+}

@@ -1,0 +1,70 @@
+package discovery
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// seedsFunc is a source.
+type seedsFunc func(context.Context) ([]Seed, error)
+
+func (f seedsFunc) Seeds(ctx context.Context) ([]Seed, error) { return f(ctx) }
+
+// A source that does not even end with its context, as a file on a mount that
+// hangs, keeps nobody from the others; it is asked again when it has ended.
+func TestMergedLeavesASourceThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stands := make(chan struct{})
+		var asked atomic.Int32
+		said := []string{}
+		m := Merge(func(_ string, err error) {
+			if err != nil {
+				said = append(said, err.Error())
+			}
+		},
+			Source{"mount", seedsFunc(func(context.Context) ([]Seed, error) {
+				asked.Add(1)
+				<-stands
+				return []Seed{{ID: "m", Endpoint: "10.0.0.2:1"}}, nil
+			})},
+			Source{"named", seedsFunc(func(context.Context) ([]Seed, error) { return []Seed{{ID: "n", Endpoint: "10.0.0.1:1"}}, nil })},
+		)
+		look := func() []string {
+			t.Helper()
+			began := time.Now()
+			seeds, err := m.Seeds(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > SourceTimeout+sourceEnds {
+				t.Errorf("it took %s", took)
+			}
+			var ids []string
+			for _, s := range seeds {
+				ids = append(ids, s.ID)
+			}
+			return ids
+		}
+		for range 3 {
+			if ids := look(); !slices.Equal(ids, []string{"n"}) {
+				t.Errorf("found %v", ids)
+			}
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the source that stands still was asked %d times", n)
+		}
+		if len(said) == 0 || !strings.Contains(said[0], "did not answer") {
+			t.Errorf("said %q", said)
+		}
+		close(stands)
+		synctest.Wait()
+		if ids := look(); !slices.Equal(ids, []string{"m", "n"}) {
+			t.Errorf("found %v once it answers", ids)
+		}
+	})
+}
