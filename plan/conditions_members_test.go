@@ -56,6 +56,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			}},
 			{"another voter is down", of("b", unhealthy)},
 			{"its host is not in sight", away("c", cluster.GapUnreachable)},
+			{"its process does not run", of("c", dies)},
 		}, nil},
 		{"its keys are not those of the others", corrupted, func(v *view) bool { d, _ := v.corrupt(seatOf(v, "c")); return d }, []otherwise{
 			{"another voter is down", of("b", unhealthy)},

@@ -227,6 +227,31 @@ func TestConditionsOfDowngrades(t *testing.T) {
 	})
 }
 
+// TestConditionsOfRolls: what a change of version waits for before the first
+// member is touched, and not after.
+func TestConditionsOfRolls(t *testing.T) {
+	next := stage{version("3.6.16"), "x", func(r cluster.Version) bool { return r.Compare(version("3.6.0")) < 0 }}
+	older := func(id cluster.HostID) func(o *cluster.Observation) {
+		return of(id, func(h *cluster.HostReport) { h.Local.Version, h.Status.Version = version("3.5.35"), version("3.5.35") })
+	}
+	wantsBackups := func(o *cluster.Observation) {
+		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At, Newest: []cluster.Backup{{Name: "B", At: o.At.Add(-backupFresh)}}}
+	}
+	rolls := func(v *view) bool { ok, _ := v.mayRoll(next); return ok }
+	checkConditions(t, []condition{
+		{"in the middle of it no backup is waited for", then(formedSight, older("b"), older("c"), wantsBackups, storeSilent), rolls, []otherwise{
+			{"it has not begun", older("a")},
+			{"the release did not start on one", of("a", func(h *cluster.HostReport) { h.FailedRelease = version("3.6.16") })},
+			{"one that is still to run it lacks it", of("c", func(h *cluster.HostReport) { h.Releases = nil })},
+		}, []otherwise{
+			{"one that runs it lacks it", of("a", func(h *cluster.HostReport) { h.Releases = nil })},
+		}},
+		{"nobody wants a backup before", then(formedSight, older("a"), older("b"), older("c"), storeSilent), rolls, []otherwise{
+			{"somebody does", wantsBackups},
+		}, nil},
+	})
+}
+
 // TestConditionsOfRestarts: a member that is restarted on purpose waits for the others.
 func TestConditionsOfRestarts(t *testing.T) {
 	changed := then(formedSight, ledBy("a"), of("b", func(h *cluster.HostReport) { h.Options = []string{"--x"} }))

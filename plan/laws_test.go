@@ -252,6 +252,7 @@ func (l *laws) op(x HostOp) {
 func (l *laws) start(op cluster.Op, h *cluster.HostReport) {
 	l.must(!h.Carries(), "host %s is to start a member over data", h.Host)
 	l.must(op.Generation == l.in.Generation && op.Nonce == l.in.Nonce && op.Generation >= h.LowestGeneration, "a start of another generation")
+	l.must(op.Token == l.in.Token && op.Cluster == l.in.Cluster, "a start of another cluster")
 	if op.Founding {
 		l.source(op, h)
 		f, ok := l.in.Founder(h.Host, h.Disk)
