@@ -59,7 +59,7 @@ func forgetFences(before []HostMemory) []HostMemory {
 }
 
 func foldHosts(before []HostMemory, o *Observation) []HostMemory {
-	out := make([]HostMemory, 0, len(before)+len(o.Hosts))
+	out := make([]HostMemory, 0, max(len(before), len(o.Hosts))) // nearly always the same hosts
 	for _, h := range o.Hosts {
 		seen := HostMemory{Host: h.Host, Disk: h.Disk, LastSeen: o.At}
 		if h.UnderFence {

@@ -30,8 +30,14 @@ import (
 //	gap H      the daemon does not answer (fault), mend H
 //	wipe H     the machine comes back with an empty disk (fault)
 //	store      the store does not answer (fault), and answers again
+//	fails      what the leader has decided on is refused, or does not get there (fault)
+//	sleep      nobody looks for longer than what was watched counts (fault)
+//	back       the clocks go back (fault)
+//	leave H    a person's step towards taking a host out, in some of the worlds (fault)
+//	move H     a person's step towards giving raft's leadership to a host (fault)
 type smallWorld struct {
 	*world
+	people bool // give commands
 	held   *heldAction
 	flight *flight
 	faults int // that may still happen
@@ -73,7 +79,9 @@ type move struct {
 }
 
 // leads: it is the leader's, and begins with a look.
-func (m move) leads() bool { return m.name == "step" || m.name == "hold" || m.name == "slow" }
+func (m move) leads() bool {
+	return m.name == "step" || m.name == "hold" || m.name == "slow" || m.name == "fails"
+}
 
 func (m move) String() string { return strings.TrimSpace(m.name + " " + string(m.host)) }
 
@@ -138,6 +146,10 @@ func (s *smallWorld) moves() []move {
 	if s.flight == nil {
 		ms = append(ms, move{name: "slow"})
 	}
+	ms = append(ms, move{name: "fails"})
+	if s.flight == nil && s.held == nil {
+		ms = append(ms, move{name: "sleep"}, move{name: "back"})
+	}
 	for _, h := range s.hosts {
 		if h.down {
 			continue
@@ -154,6 +166,9 @@ func (s *smallWorld) moves() []move {
 		}
 		if h.runs() {
 			ms = append(ms, move{"dead", h.Host})
+		}
+		if s.people {
+			ms = append(ms, move{"leave", h.Host}, move{"move", h.Host})
 		}
 	}
 	if !s.store.silent {
@@ -173,6 +188,10 @@ func (s *smallWorld) make(m move) (broken []string) {
 		return s.land(m.name == "again")
 	case "call":
 		return s.callNow()
+	case "leave":
+		return s.ordered(Goal{Kind: Leave, Host: m.host, Hold: true})
+	case "move":
+		return s.ordered(Goal{Kind: MoveLeader, Host: m.host})
 	case "up":
 		h.down = false
 	case "mend":
@@ -207,6 +226,10 @@ func (s *smallWorld) fault(m move, h *worldHost) {
 		s.lead(h.Host)
 	case "silent":
 		s.store.silent = true
+	case "sleep":
+		s.pass(cluster.MaxUnwatched + time.Second)
+	case "back":
+		s.now = s.now.Add(-20 * time.Second)
 	default:
 		panic("no move " + m.name)
 	}
@@ -217,10 +240,31 @@ func (s *smallWorld) look() (dec Decision, broken []string) {
 	if l := s.host(s.leader); l.down || l.gap != "" {
 		s.handover() // a host that is not there does not lead
 	}
+	return s.decide(Goal{Kind: Converge})
+}
+
+func (s *smallWorld) decide(goal Goal) (dec Decision, broken []string) {
 	o := s.observe()
-	goal := Goal{Kind: Converge}
 	dec = Next(goal, o)
 	return dec, brokenLaws(goal, o, dec)
+}
+
+// ordered: a person hands a goal to the leader, which takes one step towards it.
+func (s *smallWorld) ordered(goal Goal) (broken []string) {
+	s.faults--
+	if l := s.host(s.leader); l.down || l.gap != "" {
+		return nil
+	}
+	dec, broken := s.decide(goal)
+	if dec.Action != nil {
+		calm := s.held == nil && s.flight == nil
+		more, refused := s.carryOut(dec.Action, false)
+		if broken = append(broken, more...); refused != nil && calm {
+			broken = append(broken, fmt.Sprintf("%s is refused at once: %v", dec.Action, refused))
+		}
+	}
+	s.pass(time.Second)
+	return broken
 }
 
 // decided is what becomes of a decision.
@@ -234,6 +278,8 @@ func (s *smallWorld) decided(how string, dec Decision) (broken []string, err err
 	case how == "hold":
 		s.faults--
 		s.held, s.struck = &heldAction{action: dec.Action, fence: s.fence, at: s.now, store: s.store.intent}, false
+	case how == "fails":
+		s.faults--
 	case how == "slow":
 		if dec.Action.Kind != ActHosts || !dec.Action.Ops[0].Op.Kind.Membership() {
 			return nil, errWasted
