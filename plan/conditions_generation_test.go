@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -153,6 +154,16 @@ func TestConditionsOfPromises(t *testing.T) {
 			{"what runs is of this generation", of("c", func(h *cluster.HostReport) { h.Process.State, h.Local.Generation = cluster.ProcessRunning, 2 })},
 			{"it refuses this one as well", of("c", func(h *cluster.HostReport) { h.LowestGeneration = 3 })},
 		}},
+		{"the last promise is waited for", then(superseded, of("b", func(h *cluster.HostReport) { stopped(2, 5)(h); h.LowestGeneration = 1; h.Intent = nil })), func(v *view) bool {
+			d := v.collectPromises()
+			return d != nil && d.Action != nil && d.Action.Kind == ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpRefuse && slices.ContainsFunc(d.Action.Ops, func(x HostOp) bool { return x.Host == "b" })
+		}, []otherwise{
+			{"it promised another leader", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"something else runs there", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
+			{"it is stopping its member", of("b", func(h *cluster.HostReport) { h.LowestGeneration, h.Process.State = 2, cluster.ProcessRunning })},
+			{"it is out of sight", away("b", cluster.GapUnreachable)},
+			{"it is named as lost", inIntent(func(in *cluster.Intent) { in.Lost = []cluster.HostID{"b"} })},
+		}, nil},
 		{"enough can promise", two, func(v *view) bool { return v.promisersInSight(command) == nil }, []otherwise{
 			{"one promised another leader", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"something else runs on one", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
