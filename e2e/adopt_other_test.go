@@ -106,8 +106,12 @@ func (c *testCluster) adoptByHand(x *theirs, n int) {
 	for _, h := range c.hosts {
 		all = append(all, h.clientURL())
 	}
+	cache, err := testetcd.CacheDir()
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	args := []string{"adopt", "--endpoints=" + strings.Join(all, ","), "--store=" + c.storeURL(), "--cluster-name=" + c.name,
-		"--etcd-data-dir=" + x.handDir(n), "--data-dir=" + c.host(n).dir}
+		"--etcd-data-dir=" + x.handDir(n), "--data-dir=" + c.host(n).dir, "--release-dir=" + cache}
 	if c.options.tls {
 		c.clientTLS()
 		dir := filepath.Join(c.dir, "client")

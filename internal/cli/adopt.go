@@ -23,6 +23,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -118,6 +119,9 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if missing := a.missingRelease(ctx, p); missing != "" {
+		p.Missing = append(p.Missing, missing)
+	}
 	show(out, p)
 	if len(p.Missing) > 0 {
 		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing is done: " + strings.Join(p.Missing, "; ")), Advice: "see above"}
@@ -149,6 +153,24 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "\nThe data is in place. Start our daemon now, and keep it running; the member serves again then:\n  %s\n", strings.Join(a.daemonLine(p), " "))
 	fmt.Fprintf(out, "To go back before that: mv %s %s (the file there first moved away), and start etcd as before.\n", filepath.Join(r.DataDir, "data", p.Token, "member"), filepath.Join(r.From, "member"))
 	return nil
+}
+
+// missingRelease: our daemon could not start the member once etcd is stopped. Empty: it
+// can, as far as what runs is known, or the data is in its hands already.
+func (a *adoptFlags) missingRelease(ctx context.Context, p *adoption.Plan) string {
+	v := a.request.Version
+	if v.IsZero() || p.Moved() {
+		return ""
+	}
+	_, err := finderOf(a.join.program, a.join.releaseDirs).Find(ctx, v.String())
+	if err == nil {
+		return ""
+	}
+	var none *release.NotFoundError
+	if errors.As(err, &none) {
+		return fmt.Sprintf("the release that the member runs, with which our daemon starts it again: %v (%s)", none, none.Hint())
+	}
+	return fmt.Sprintf("the release that the member runs, with which our daemon starts it again: %v", err)
 }
 
 func show(out io.Writer, p *adoption.Plan) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
-	"etcdadm.io/internal/release"
 )
 
 // joinFlags are what adopt --join was asked for beside what adopt knows.
@@ -45,7 +43,7 @@ func (j *joinFlags) flags(c *cobra.Command) {
 	f.DurationVar(&j.wait, "wait", 5*time.Minute, "with --join: how long each thing that it waits for may take")
 	f.StringVar(&j.user, "user", "", "etcd user of the role root, where authentication is on")
 	f.StringVar(&j.passwordFile, "password-file", "", "file with that user's password")
-	f.StringSliceVar(&j.releaseDirs, "release-dir", nil, "with --join: directory with etcd releases (repeatable)")
+	f.StringSliceVar(&j.releaseDirs, "release-dir", nil, "directory with etcd releases (repeatable)")
 	f.StringSliceVar(&j.recipients, "backup-recipient", nil, "with --join: public key of age that the backup is encrypted to (repeatable)")
 	f.BoolVar(&j.dryRun, "dry-run", false, "show what would happen, also with --yes")
 }
@@ -142,7 +140,7 @@ func (a *adoptFlags) checkJoin() error {
 }
 
 func (a *adoptFlags) hasRelease(ctx context.Context) func(cluster.Version) bool {
-	finder := &release.Finder{Dirs: release.Dirs(os.Getenv(release.Env), a.join.releaseDirs), Roots: []string{"/"}, Builtin: a.join.program.Builtin}
+	finder := finderOf(a.join.program, a.join.releaseDirs)
 	return func(v cluster.Version) bool {
 		r, err := finder.Find(ctx, v.String())
 		return err == nil && r.Version == v.String()

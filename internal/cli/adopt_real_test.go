@@ -201,7 +201,14 @@ func TestAdoptBesideAManifest(t *testing.T) {
 	}
 	from := "--etcd-data-dir=" + m.DataDir
 	move := "mv " + filepath.Join(manifests, "etcd.yaml")
-	if out, err := a.run(from, "--yes"); err != nil || !strings.Contains(out, "on which etcd runs") || !strings.Contains(out, move) {
+	if out, err := a.run(from, "--yes"); err == nil || !strings.Contains(err.Error(), "find etcd "+testetcd.V35) || !strings.Contains(out, "etcdadm download "+testetcd.V35) {
+		t.Fatalf("without the release: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(a.dataDir); err == nil {
+		t.Fatal("something was made ready")
+	}
+	releases := "--release-dir=" + a.releases
+	if out, err := a.run(from, releases, "--yes"); err != nil || !strings.Contains(out, "on which etcd runs") || !strings.Contains(out, move) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := c.Kill(t.Context(), 0, 9); err != nil {
@@ -211,13 +218,13 @@ func TestAdoptBesideAManifest(t *testing.T) {
 		info, err := os.Stat(filepath.Join(m.DataDir, "member"))
 		return err == nil && !info.IsDir()
 	}
-	if out, err := a.run(from, "--yes"); err != nil || moved() || !strings.Contains(out, "would start etcd again") || !strings.Contains(out, move) {
+	if out, err := a.run(from, releases, "--yes"); err != nil || moved() || !strings.Contains(out, "would start etcd again") || !strings.Contains(out, move) {
 		t.Fatalf("%v, moved: %t\n%s", err, moved(), out)
 	}
 	if err := os.Rename(filepath.Join(manifests, "etcd.yaml"), filepath.Join(a.passwords, "etcd.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := a.run(from, "--yes"); err != nil || !moved() || !strings.Contains(out, "ETCD_QUOTA_BACKEND_BYTES=3221225472 etcd-manager --cluster-name") {
+	if out, err := a.run(from, releases, "--yes"); err != nil || !moved() || !strings.Contains(out, "ETCD_QUOTA_BACKEND_BYTES=3221225472 etcd-manager --cluster-name") {
 		t.Fatalf("%v, moved: %t\n%s", err, moved(), out)
 	}
 }
