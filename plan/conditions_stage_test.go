@@ -159,6 +159,10 @@ func TestConditionsOfHalts(t *testing.T) {
 			h.Local.Generation, h.Local.Cluster, h.Local.Member, h.Process = 1, 0xc1, 1, cluster.Process{}
 		})), goesBack, []otherwise{
 			{"what it staged lies ready", of("a", func(h *cluster.HostReport) { h.Staged = &cluster.Staged{Token: "t2", State: cluster.StageReady} })},
+			{"the same, and the member before dies", of("a", func(h *cluster.HostReport) {
+				h.Staged = &cluster.Staged{Token: "t2", State: cluster.StageReady}
+				h.Process.State = cluster.ProcessBackoff
+			})},
 		}, []otherwise{
 			{"what it staged is of another generation", of("a", func(h *cluster.HostReport) { h.Staged = &cluster.Staged{Token: "t3", State: cluster.StageReady} })},
 		}},
