@@ -36,7 +36,7 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage("see "+c.CommandPath()+" --help", "%w", err)
+		return flagMistake(c, err)
 	})
 	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand())
 	err := root.ExecuteContext(ctx)
@@ -48,16 +48,6 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 		err = usage("see etcdadm --help", "%w", err)
 	}
 	return Report(stderr, "etcdadm", err)
-}
-
-// words makes a wrong number of arguments a mistake in the usage.
-func words(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return usage("it is called as: "+c.UseLine(), "%s: %w", c.CommandPath(), err)
-		}
-		return nil
-	}
 }
 
 // seedCommand writes the spec that begins a cluster, or changes it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,7 +100,11 @@ func saveNew(ctx context.Context, file string, s io.Reader) (snapshot.Info, erro
 	dir := filepath.Dir(file)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(file)+".*") // for its owner only
 	if err != nil {
-		return snapshot.Info{}, fmt.Errorf("save the snapshot: %w", err)
+		var path *fs.PathError
+		if errors.As(err, &path) { // its name is another each time, and tells nothing
+			err = path.Err
+		}
+		return snapshot.Info{}, &Failure{Code: ExitError, Err: fmt.Errorf("save the snapshot: make a file in %s: %w", dir, err), Advice: "name a file in a directory that is there and that this user can write"}
 	}
 	defer os.Remove(f.Name()) // what is left of a failure, and the second name of what was saved
 	defer f.Close()

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"os"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/peer"
 	"etcdadm.io/plan"
 )
 
@@ -60,12 +64,22 @@ func (r *reach) open() (*console.Console, error) {
 		if r.clusterName == "" {
 			return nil, usage("a daemon answers only to its cluster's name", "--endpoint needs --cluster-name")
 		}
+		for _, e := range r.endpoints {
+			if _, port, err := net.SplitHostPort(e); err != nil {
+				return nil, usage("such as --endpoint=192.0.2.1:8000, by the daemons' --grpc-port", "--endpoint=%s is not host:port", e)
+			} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+				return nil, usage("a port is a number from 1 to 65535", "--endpoint=%s has no port", e)
+			}
+		}
 		return console.Open(console.Access{Cluster: r.clusterName, Endpoints: r.endpoints, Credentials: r.credentials})
 	}
 	if r.dataDir == "" {
 		return nil, usage("--data-dir names a daemon's data directory on this host, --endpoint a daemon anywhere", "say which cluster: --data-dir or --endpoint")
 	}
 	a, err := console.ReadAccess(r.dataDir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, &Failure{Code: ExitError, Err: err, Advice: "run it as the daemon's user, which is mostly root; or give --endpoint, --cluster-name and --credentials of your own"}
+	}
 	if err != nil {
 		return nil, &Failure{Code: ExitNoCluster, Err: err, Advice: "is it the --data-dir of a daemon that has run?"}
 	}
@@ -84,11 +98,16 @@ func (r *reach) status(ctx context.Context) (console.Report, error) {
 	return noCluster(c.Status(ctx))
 }
 
+// noCluster is the failure of a question that no daemon answered.
 func noCluster[T any](v T, err error) (T, error) {
-	if errors.Is(err, console.ErrNoDaemon) {
-		return v, &Failure{Code: ExitNoCluster, Err: err, Advice: "is the daemon running? etcdadm auto, or systemctl status etcd-manager"}
+	if !errors.Is(err, console.ErrNoDaemon) && !errors.Is(err, peer.ErrUnreachable) {
+		return v, err
 	}
-	return v, err
+	advice := "is the daemon running? etcdadm auto, or systemctl status etcd-manager"
+	if errors.Is(err, peer.ErrNotPlain) {
+		advice = "a daemon with TLS wants --credentials, or --data-dir on a host; etcd's own ports are not the daemons'"
+	}
+	return v, &Failure{Code: ExitNoCluster, Err: err, Advice: advice}
 }
 
 // print writes a value as the output flag says; table is what people read.

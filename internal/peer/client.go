@@ -16,11 +16,12 @@ import (
 // Client calls one daemon. It connects at the first call, and again after a broken connection at
 // the next call that comes 50 ms to 1 s later. Safe for concurrent use. Get one from a Pool.
 type Client struct {
-	to   cluster.Contact // Host may be empty
-	self pki.Identity
-	conn *grpc.ClientConn
-	rpc  peerpb.PeerClient
-	seen *sight
+	to    cluster.Contact // Host may be empty
+	self  pki.Identity
+	conn  *grpc.ClientConn
+	rpc   peerpb.PeerClient
+	seen  *sight
+	plain bool // without TLS
 }
 
 // Hello is what a daemon says of itself. Without TLS nothing proves it.

@@ -7,8 +7,11 @@ import (
 
 // Sentinels that callers decide by. They arrive wrapped in an *Error.
 var (
-	ErrUnreachable  = errors.New("no connection")
-	ErrDeadline     = errors.New("no answer in time")
+	ErrUnreachable = errors.New("no connection")
+	ErrDeadline    = errors.New("no answer in time")
+	// ErrNotPlain is an ErrUnreachable: a client without TLS was let in, and its
+	// connection was ended before it began.
+	ErrNotPlain     = errors.New("it ends the connection, as a daemon with TLS does where a client has none, and as what is no daemon does")
 	ErrClearText    = errors.New("the other side does not speak TLS")
 	ErrCertificate  = errors.New("the other side's certificate is not valid")
 	ErrNotTrusted   = errors.New("the other side does not accept our certificate")

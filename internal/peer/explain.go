@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -54,9 +55,27 @@ func (c *Client) explain(ctx context.Context, m method, sent bool, err error) er
 	case codes.DeadlineExceeded:
 		return c.failed(m, sent, fmt.Errorf("%w: %w", ErrDeadline, context.DeadlineExceeded), "")
 	case codes.Unavailable:
-		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrUnreachable, st.Message()), "")
+		if c.plain && !sent && !strings.Contains(st.Message(), "ialing") { // it was dialled: the handshake of HTTP/2 failed
+			return c.failed(m, sent, fmt.Errorf("%w: %w", ErrUnreachable, ErrNotPlain), "")
+		}
+		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrUnreachable, plain(st.Message())), "")
 	}
 	return c.failed(m, sent, fmt.Errorf("%s: %s", st.Code(), st.Message()), "")
+}
+
+// plain is what gRPC says of a connection that did not come about, without the
+// wrappings that tell nothing.
+func plain(message string) string {
+	for _, wrapping := range []string{"connection error: ", "transport: ", "Error while dialing: ", "error while dialing: "} {
+		if inner, ok := strings.CutPrefix(message, wrapping+"desc = "); ok {
+			if said, err := strconv.Unquote(inner); err == nil {
+				inner = said
+			}
+			message = inner
+		}
+		message = strings.TrimPrefix(message, wrapping)
+	}
+	return message
 }
 
 // explainHandshake says what the error of a TLS handshake, or of the first read after it, means.

@@ -115,5 +115,5 @@ func (p *Pool) dial(contact cluster.Contact, name string) (*Client, error) {
 	if err != nil {
 		return failed(err)
 	}
-	return &Client{to: contact, self: p.self, conn: conn, rpc: peerpb.NewPeerClient(conn), seen: seen}, nil
+	return &Client{to: contact, self: p.self, conn: conn, rpc: peerpb.NewPeerClient(conn), seen: seen, plain: p.live == nil}, nil
 }

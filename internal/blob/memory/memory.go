@@ -156,7 +156,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list %q: %w", prefix, err)
+		return nil, blob.ListError(prefix, err)
 	}
 	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
 	return infos, nil

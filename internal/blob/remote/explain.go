@@ -61,6 +61,11 @@ func Network(err error, caHow string) *Failure {
 		record    tls.RecordHeaderError
 		timeout   interface{ Timeout() bool }
 	)
+	if proxy, failed := proxyError(err); failed {
+		f.Words = "the way to the store is through the proxy that HTTPS_PROXY or HTTP_PROXY names, and it failed: " + Network(proxy, caHow).Words
+		f.Advice = "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY of this program"
+		return f
+	}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		f.Words = "the store did not answer in time"
@@ -91,6 +96,17 @@ func Network(err error, caHow string) *Failure {
 		f.Advice = "check the network between this host and the store"
 	}
 	return f
+}
+
+// proxyError is why a proxy could not be reached or used; that it was one is told
+// by net/http, which names the step. Its address is not repeated: it may have a
+// password in it.
+func proxyError(err error) (cause error, failed bool) {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "proxyconnect" && op.Err != nil {
+		return op.Err, true
+	}
+	return nil, false
 }
 
 // Silent tells whether an error says that a connection failed, or gave nothing in time, rather than that a server answered.

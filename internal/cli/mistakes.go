@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// words makes a wrong number of arguments, or a command that there is not, a
+// mistake in the usage.
+func words(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		switch {
+		case err == nil:
+			return nil
+		case len(args) > 0 && c.HasAvailableSubCommands():
+			return usage(meantCommand(c, args[0]), "%s: unknown command %q", c.CommandPath(), args[0])
+		}
+		return usage("it is called as: "+c.UseLine(), "%s: %w", c.CommandPath(), err)
+	}
+}
+
+// closeEnough is how many letters a word may be away from what was meant.
+const closeEnough = 2
+
+// meantCommand says which command may have been meant, or which there are.
+func meantCommand(c *cobra.Command, typed string) string {
+	c.SuggestionsMinimumDistance = closeEnough
+	if near := c.SuggestionsFor(typed); len(near) > 0 {
+		return "is " + c.CommandPath() + " " + strings.Join(near, ", or "+c.CommandPath()+" ") + " meant?"
+	}
+	var all []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			all = append(all, sub.Name())
+		}
+	}
+	return "its commands are " + strings.Join(all, ", ")
+}
+
+// numbers are how Go says that a flag's value is of another kind.
+var numbers = []struct {
+	said *regexp.Regexp
+	want string
+}{
+	{regexp.MustCompile(`strconv\.ParseU?[iI]nt: .*$`), "a whole number is wanted"},
+	{regexp.MustCompile(`strconv\.ParseFloat: .*$`), "a number is wanted"},
+	{regexp.MustCompile(`strconv\.ParseBool: .*$`), "true or false is wanted"},
+	{regexp.MustCompile(`time: .*$`), "a time is wanted, such as 90s, 15m or 24h"},
+}
+
+// flagMistake is what pflag says of a flag, for people.
+func flagMistake(c *cobra.Command, err error) error {
+	said, hint := err.Error(), "see "+c.CommandPath()+" --help"
+	for _, n := range numbers {
+		said = n.said.ReplaceAllString(said, n.want)
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		if near := meantFlags(c, unknown.GetSpecifiedName()); len(near) > 0 {
+			hint = "is " + strings.Join(near, " or ") + " meant? " + hint
+		}
+	}
+	return usage(hint, "%s", said)
+}
+
+// meantFlags are the flags that may have been meant: cobra's suggestions, which
+// are for commands.
+func meantFlags(c *cobra.Command, typed string) []string {
+	names := &cobra.Command{SuggestionsMinimumDistance: closeEnough}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	near := names.SuggestionsFor(typed)
+	for i := range near {
+		near[i] = "--" + near[i]
+	}
+	return near
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"etcdadm.io/internal/daemon"
+)
+
+// TestMistakes: what a person types wrongly is answered with what was likely
+// meant, and with the exit code of a usage; a daemon that is away with another.
+func TestMistakes(t *testing.T) {
+	for _, name := range []string{"ETCDADM_DATA_DIR", "ETCDADM_STORE"} {
+		t.Setenv(name, "")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() { // as a daemon with TLS, or etcd, treats who speaks without
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := gone.Addr().String()
+	gone.Close()
+	missing := filepath.Join(t.TempDir(), "no", "such", "file.db")
+	at := func(e string, words ...string) []string {
+		return append(words, "--endpoint="+e, "--cluster-name=c")
+	}
+	tests := []struct {
+		line  []string
+		code  int
+		words []string
+		never string
+	}{
+		{[]string{"statsu"}, ExitUsage, []string{`unknown command "statsu"`, "status"}, ""},
+		{[]string{"member", "ad", "x"}, ExitUsage, []string{`unknown command "ad"`, "is etcdadm member add meant?"}, ""},
+		{[]string{"member", "frobnicate"}, ExitUsage, []string{"its commands are add, list,"}, ""},
+		{[]string{"member", "add"}, ExitUsage, []string{"accepts 1 arg", "etcdadm member add HOST"}, ""},
+		{[]string{"status", "--data-dri=/x"}, ExitUsage, []string{"unknown flag: --data-dri", "is --data-dir meant?"}, ""},
+		{[]string{"seed", "file:///x", "--versoin", "3.6.16"}, ExitUsage, []string{"is --version meant?"}, ""},
+		{[]string{"seed", "file:///x", "--nodes", "three"}, ExitUsage, []string{"--nodes", "a whole number is wanted"}, "strconv"},
+		{[]string{"restore", "x", "--wait", "10"}, ExitUsage, []string{"--wait", "such as 90s"}, "time:"},
+		{[]string{"restore", "x", "--yes=maybe"}, ExitUsage, []string{"--yes", "true or false is wanted"}, "strconv"},
+		{at("127.0.0.1", "status"), ExitUsage, []string{"--endpoint=127.0.0.1 is not host:port", "--grpc-port"}, ""},
+		{at("127.0.0.1:99999", "status"), ExitUsage, []string{"from 1 to 65535"}, ""},
+		{at(nobody, "status"), ExitNoCluster, []string{"no daemon answers", nobody, "connection refused", "is the daemon running?"}, "desc ="},
+		{at(nobody, "host", "prune", "--dir", "y"), ExitNoCluster, []string{nobody, "connection refused", "is the daemon running?"}, "desc ="},
+		{at(l.Addr().String(), "status"), ExitNoCluster, []string{"it ends the connection", "with TLS", "--credentials", "--data-dir"}, "preface"},
+	}
+	for _, test := range tests {
+		var out, errs bytes.Buffer
+		code := Main(test.line, daemon.Program{}, &out, &errs)
+		said := errs.String()
+		if code != test.code {
+			t.Errorf("%q: exit code %d, want %d: %s", test.line, code, test.code, said)
+		}
+		for _, w := range test.words {
+			if !strings.Contains(said, w) {
+				t.Errorf("%q: %q is not in %s", test.line, w, said)
+			}
+		}
+		if test.never != "" && strings.Contains(said, test.never) {
+			t.Errorf("%q: it says %q: %s", test.line, test.never, said)
+		}
+		if !strings.Contains(said, "hint: ") {
+			t.Errorf("%q: no hint in %s", test.line, said)
+		}
+	}
+	if os.Getuid() != 0 {
+		closed := t.TempDir()
+		if err := os.Chmod(closed, 0); err != nil {
+			t.Fatal(err)
+		}
+		test := []string{"status", "--data-dir", closed}
+		var out, errs bytes.Buffer
+		if code := Main(test, daemon.Program{}, &out, &errs); code != ExitError || !strings.Contains(errs.String(), "the daemon's user") {
+			t.Errorf("%q: %d %s", test, code, errs.String())
+		}
+	}
+	if _, err := saveNew(t.Context(), missing, strings.NewReader("x")); err == nil || strings.Contains(err.Error(), ".file.db.") || !strings.Contains(err.Error(), filepath.Dir(missing)) {
+		t.Errorf("a snapshot into a directory that is not there: %v", err)
+	}
+}
