@@ -67,7 +67,7 @@ it says what would happen.`,
 	f.StringVar(&a.access.CA, "cacert", "", "certificate of the authority that etcd's is checked against")
 	f.StringVar(&a.access.Cert, "cert", "", "client certificate to show to etcd")
 	f.StringVar(&a.access.Key, "key", "", "its key")
-	f.StringVar(&a.store, "store", os.Getenv("ETCDADM_STORE"), "URL of the cluster's backup store, the same on every host ($ETCDADM_STORE)")
+	storeFlag(f, &a.store, "URL of the cluster's backup store, the same on every host ($ETCDADM_STORE)")
 	f.StringVar(&a.name, "cluster-name", "etcd", "name of the cluster among our daemons")
 	f.StringVar(&a.request.From, "etcd-data-dir", "/var/lib/etcd", "etcd's data directory on this host")
 	f.StringVar(&a.request.DataDir, "data-dir", "", "data directory of our daemon, on the same file system; else that of etcd")

@@ -96,7 +96,7 @@ func backupCommand(program daemon.Program) *cobra.Command {
 	}
 	b.flags(c)
 	f := c.PersistentFlags()
-	f.StringVar(&b.store, "store", os.Getenv("ETCDADM_STORE"), "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
+	storeFlag(f, &b.store, "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
 	f.StringVar(&b.identity, "identity", "", "file with the secret keys of encrypted backups")
 	c.AddCommand(
 		b.create(), b.run(), b.list(),

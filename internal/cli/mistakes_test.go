@@ -96,3 +96,17 @@ func TestMistakes(t *testing.T) {
 		t.Errorf("a snapshot into a directory that is not there: %v", err)
 	}
 }
+
+// A help text repeats no store that the environment names.
+func TestHelpShowsNoStore(t *testing.T) {
+	t.Setenv("ETCDADM_STORE", "s3://user:planted@bucket/f")
+	for _, line := range [][]string{{"restore"}, {"recover"}, {"adopt"}, {"backup", "list"}, {"config", "set"}, {"upgrade"}} {
+		var out, errs bytes.Buffer
+		if code := Main(append(line, "--help"), daemon.Program{}, &out, &errs); code != ExitOK || out.Len() == 0 {
+			t.Errorf("%q: exit code %d: %s", line, code, errs.String())
+		}
+		if strings.Contains(out.String()+errs.String(), "planted") {
+			t.Errorf("%q shows the URL of $ETCDADM_STORE", line)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
@@ -35,8 +36,15 @@ const queueEvery = 500 * time.Millisecond
 func (q *queue) queueFlags(c *cobra.Command) {
 	q.flags(c)
 	f := c.Flags()
-	f.StringVar(&q.store, "store", os.Getenv("ETCDADM_STORE"), "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
+	storeFlag(f, &q.store, "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
 	f.DurationVar(&q.wait, "wait", 0, "wait so long for the command to be run, and for clients to be let in")
+}
+
+// storeFlag is --store, or $ETCDADM_STORE. A help text shows defaults, and there
+// may be a credential in this one.
+func storeFlag(f *pflag.FlagSet, store *string, words string) {
+	f.StringVar(store, "store", os.Getenv("ETCDADM_STORE"), words)
+	f.Lookup("store").DefValue = ""
 }
 
 func (q *queue) lostFlag(c *cobra.Command) {
