@@ -258,6 +258,16 @@ type HostState struct {
 	Problems    []Problem    `json:"problems,omitempty"`
 }
 
+// clockStep is how far ahead of a host's clock a time may lie that it wrote down
+// itself, before its clock went back since.
+const clockStep = time.Second
+
+// WentBack reports whether a time that the host wrote down by its clock lies ahead
+// of that clock: it went back since, and how long ago that time was, nobody knows.
+func (s *HostState) WentBack(t time.Time) bool {
+	return !s.Clock.IsZero() && t.Sub(s.Clock) > clockStep
+}
+
 // Predecessor is a member that etcd-manager set up, whose data lies in a host's
 // data directory. Once the host runs it, it is in its LocalMember, of generation 0.
 type Predecessor struct {

@@ -146,7 +146,7 @@ func (o *Observation) Compare(r Roster) (c Comparison, ok bool) {
 			return Comparison{}, false
 		}
 		h := s.Host.Hash
-		if h.Running || h.Error != "" || h.Member != s.ID || h.Cluster != r.Cluster {
+		if h.Running || h.Error != "" || h.Member != s.ID || h.Cluster != r.Cluster || s.Host.WentBack(h.Ended) {
 			return Comparison{}, false
 		}
 		if i == 0 {

@@ -57,7 +57,7 @@ func backUp(v *view) *Decision {
 			return nil
 		case t.Backup != nil:
 			last = v.newer(last, v.leadersTime(&v.obs.Hosts[i], t.Began))
-		case t.Error != "" && v.obs.At.Sub(v.leadersTime(&v.obs.Hosts[i], t.Ended)) < min(backupRetry, every):
+		case t.Error != "" && v.ago(&v.obs.Hosts[i], t.Ended) < min(backupRetry, every):
 			v.aside("backup-failed", "", "the last backup, by host %s, failed; it is tried again: %s", v.obs.Hosts[i].Host, t.Error)
 			return nil
 		}
@@ -159,7 +159,7 @@ func (v *view) backupFirstOr(command, before string, takesAway bool, reason stri
 			return &Decision{Reason: "a backup is taken first: " + reason, Again: soon}
 		case t.Backup != nil:
 			last = v.newer(last, v.leadersTime(&v.obs.Hosts[i], t.Began))
-		case t.Error != "" && v.obs.At.Sub(v.leadersTime(&v.obs.Hosts[i], t.Ended)) < backupRetry:
+		case t.Error != "" && v.ago(&v.obs.Hosts[i], t.Ended) < backupRetry:
 			failure = t.Error
 		}
 	}
@@ -198,6 +198,19 @@ func (v *view) leadersTime(h *cluster.HostReport, t time.Time) time.Time {
 	}
 	return t.Add(v.obs.At.Sub(h.Clock))
 }
+
+// ago is how long ago something ended on a host, by its clock. What lies ahead of
+// that clock ended before it went back, and is taken for long ago: who waits for a
+// time to pass after it would wait until the clock has caught up.
+func (v *view) ago(h *cluster.HostReport, t time.Time) time.Duration {
+	if h.WentBack(t) {
+		return longAgo
+	}
+	return v.obs.At.Sub(v.leadersTime(h, t))
+}
+
+// longAgo is longer than anything is waited for.
+const longAgo = 100 * 365 * 24 * time.Hour
 
 // newer leaves out what lies in the future, which says nothing of any age: a
 // clock went back since.

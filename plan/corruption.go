@@ -187,7 +187,7 @@ func (v *view) hashRevision() (int64, bool) {
 		if h == nil || h.Error == "" || h.Asked < at {
 			continue
 		}
-		if v.obs.At.Sub(v.leadersTime(s.Host, h.Ended)) < hashRetry {
+		if v.ago(s.Host, h.Ended) < hashRetry {
 			v.aside("not-compared", "", "the voters' keys cannot be compared now, which is tried again: %s: %s", seatName(s), h.Error)
 			return 0, false
 		}
@@ -202,7 +202,7 @@ func (v *view) hashRevision() (int64, bool) {
 // freshHash is a hash of the voter that no comparison has counted yet; nil: none.
 func (v *view) freshHash(s cluster.Seat) *cluster.Hash {
 	h := s.Host.Hash
-	if h == nil || h.Running || h.Member != s.ID || h.Ended.Equal(v.obs.Memory.Member(s.ID).Hashed) || v.obs.At.Sub(v.leadersTime(s.Host, h.Ended)) > hashLasts {
+	if h == nil || h.Running || h.Member != s.ID || h.Ended.Equal(v.obs.Memory.Member(s.ID).Hashed) || v.ago(s.Host, h.Ended) > hashLasts {
 		return nil
 	}
 	return h

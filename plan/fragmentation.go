@@ -53,7 +53,7 @@ func (v *view) fragmented(s cluster.Seat) bool {
 	}
 	st := s.Host.Status
 	free := st.DBSize - st.DBInUse
-	if w := s.Host.Database; w != nil && w.Member == s.ID && v.obs.At.Sub(v.leadersTime(s.Host, w.Defragmented)) < defragEvery {
+	if w := s.Host.Database; w != nil && w.Member == s.ID && v.ago(s.Host, w.Defragmented) < defragEvery {
 		return false
 	}
 	return free >= leastFree && free/100 >= st.DBSize/10000*int64(v.obs.Upkeep.DefragThreshold)
@@ -113,7 +113,7 @@ func (v *view) mayNotDefragment(s cluster.Seat) string {
 			return fmt.Sprintf("%s is behind, at %d of %d", seatName(o), o.Host.Status.Applied, top)
 		}
 	}
-	if w := s.Host.Database; w != nil && w.Member == s.ID && w.Error != "" && v.obs.At.Sub(v.leadersTime(s.Host, w.Defragmented)) < defragRetry {
+	if w := s.Host.Database; w != nil && w.Member == s.ID && w.Error != "" && v.ago(s.Host, w.Defragmented) < defragRetry {
 		return "the last try failed: " + w.Error
 	}
 	return ""

@@ -127,7 +127,7 @@ func (v *view) backupOf(run cluster.Running, reason string) (cluster.Backup, *De
 		case t == nil:
 		case t.Running:
 			return b, &Decision{Reason: "a backup is taken first: " + reason, Again: soon}
-		case t.Error != "" && v.obs.At.Sub(v.leadersTime(h, t.Ended)) < backupRetry:
+		case t.Error != "" && v.ago(h, t.Ended) < backupRetry:
 			return b, waitLater("backup-wanted", "etcdadm backup create", "%s; a backup is wanted first, and the last try failed: %s", reason, t.Error)
 		}
 	}

@@ -80,7 +80,7 @@ func (v *view) rehearsalName(next Hop) string {
 func (v *view) rehearsal(next Hop) *cluster.Taken {
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
-		if t := h.Drill; t != nil && !t.Running && t.Command == v.rehearsalName(next) && v.obs.At.Sub(v.leadersTime(h, t.Ended)) < rehearsedFor {
+		if t := h.Drill; t != nil && !t.Running && t.Command == v.rehearsalName(next) && v.ago(h, t.Ended) < rehearsedFor {
 			return t
 		}
 	}

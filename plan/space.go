@@ -102,7 +102,7 @@ func (v *view) compactsItself() bool {
 // of it when that is not enough, since what is written next would be refused else.
 // goOn: there is nothing to compact, or no need to.
 func (v *view) compactFirst(over []cluster.Seat) (d *Decision, goOn bool) {
-	done, at := v.compacted()
+	done, ago := v.compacted()
 	past, top := v.obs.Memory.Upkeep.Past(v.obs.At), v.revision()
 	if v.obs.Memory.Upkeep.FullTimes > 1 {
 		past = top
@@ -120,7 +120,7 @@ func (v *view) compactFirst(over []cluster.Seat) (d *Decision, goOn bool) {
 	case done < past && past > 1: // nothing is before the first
 		return v.compact(past), false
 	}
-	if takes := compactsFor + time.Duration(crowded[0].Host.Status.DBSize/compactsForBytes)*time.Second; v.obs.At.Sub(at) < takes {
+	if takes := compactsFor + time.Duration(crowded[0].Host.Status.DBSize/compactsForBytes)*time.Second; ago < takes {
 		return &Decision{Reason: fmt.Sprintf("etcd refuses writes (NOSPACE): the members carry out a compaction; %s has %s in use", seatName(crowded[0]), bytesWords(crowded[0].Host.Status.DBInUse)), Again: later}, false
 	}
 	if len(full) == 0 {
@@ -150,15 +150,16 @@ func (v *view) quotaCommand(s cluster.Seat) string {
 }
 
 // compacted is up to where the members' past was compacted through a host in
-// sight, and when; what the daemons have forgotten is done again, without harm.
-func (v *view) compacted() (revision int64, at time.Time) {
+// sight, and how long ago; what the daemons have forgotten is done again, without harm.
+func (v *view) compacted() (revision int64, ago time.Duration) {
+	ago = longAgo
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		if w := h.Database; w != nil && w.Compacted > revision {
-			revision, at = w.Compacted, v.leadersTime(h, w.CompactedAt)
+			revision, ago = w.Compacted, v.ago(h, w.CompactedAt)
 		}
 	}
-	return revision, at
+	return revision, ago
 }
 
 // revision is the newest that a voter has.

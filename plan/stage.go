@@ -64,7 +64,7 @@ func (v *view) stage(c *cluster.Command) (*cluster.HostReport, *Decision) {
 // fresh: what lies ready is for where the host listens, its revision target is
 // above that of the present generation, which may have begun since it was chosen,
 // and it is not so old that the margin could be used up. The host's own clock
-// tells, since the leader's may be another.
+// tells, since the leader's may be another; one that went back since tells nothing.
 func (v *view) fresh(h *cluster.HostReport, s *cluster.Staged) bool {
 	if v.intent != nil && s.Source.RevisionTarget < v.intent.Source.RevisionTarget+cluster.RevisionMargin {
 		return false
@@ -73,7 +73,7 @@ func (v *view) fresh(h *cluster.HostReport, s *cluster.Staged) bool {
 	if now.IsZero() {
 		now = v.obs.At
 	}
-	return now.Sub(s.Since) < stagedFor && slices.Equal(sorted(s.PeerURLs), sorted(h.URLs.Peer))
+	return !h.WentBack(s.Since) && now.Sub(s.Since) < stagedFor && slices.Equal(sorted(s.PeerURLs), sorted(h.URLs.Peer))
 }
 
 // tooFewRun blocks a generation whose release so few of the hosts in sight have
