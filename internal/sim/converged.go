@@ -33,6 +33,12 @@ func (w *World) unconverged(count, wanted int) string {
 		why = append(why, lost)
 	}
 	why = append(why, w.otherReleases(voters, seen, count < wanted)...)
+	mixed := slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Version != seen[0].Version })
+	for _, said := range []string{w.full(voters), w.odd(voters, mixed), w.insecure(voters)} {
+		if said != "" {
+			why = append(why, said)
+		}
+	}
 	in := w.recorded()
 	if in == nil || in.State != cluster.IntentFounded || in.Next != nil || len(in.Voters) != len(voters) {
 		why = append(why, "the intent is not settled")

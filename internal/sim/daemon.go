@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -102,8 +103,10 @@ type daemon struct {
 	// link names the incarnation: what a dead one still asks for takes nothing
 	// from the next one's sequences.
 	link string
-	ctx  context.Context
-	end  context.CancelFunc
+	// trusts: it was started with certificates for its etcd.
+	trusts bool
+	ctx    context.Context
+	end    context.CancelFunc
 
 	host    *host.Host
 	manager *manager.Manager
@@ -125,7 +128,7 @@ func (w *World) start(m *machine) *daemon {
 	m.daemons++
 	n := m.daemons
 	m.mu.Unlock()
-	d := &daemon{w: w, m: m, id: m.ID(), n: n, link: fmt.Sprintf("%s#%d", m.name, n), done: make(chan struct{})}
+	d := &daemon{w: w, m: m, id: m.ID(), n: n, link: fmt.Sprintf("%s#%d", m.name, n), trusts: !m.plain.Load(), done: make(chan struct{})}
 	d.ctx, d.end = context.WithCancel(w.ctx)
 	log := slog.New(&logHandler{d: d})
 	d.process = newProcess(d)
@@ -133,7 +136,7 @@ func (w *World) start(m *machine) *daemon {
 	d.host = host.New(host.Options{
 		ID: m.ID(), ClusterName: clusterName, Address: m.address, URLs: m.urls(),
 		Releases: m.installed,
-		Options:  w.optionsNow,
+		Options:  d.options,
 		Disk:     simDisk{d}, Process: d.process,
 		Member:  func(host.Launch) host.Member { return simMember{d} },
 		Intents: control.Intents{Folder: control.New(storeView{d}, clusterName)},
@@ -144,11 +147,12 @@ func (w *World) start(m *machine) *daemon {
 	})
 	var err error
 	d.manager, err = manager.New(manager.Options{
-		Local: d.host, Contact: cluster.Contact{Host: m.ID(), Endpoint: m.endpoint()}, ClusterName: clusterName,
+		Local: simLocal{d.host, m}, Contact: cluster.Contact{Host: m.ID(), Endpoint: m.endpoint()}, ClusterName: clusterName,
 		Network: network{d}, Seeds: seeds{w}, Control: folder, Spec: w.static,
 		Catalogue: simCatalogue{d}, BackupInterval: w.every, DrillInterval: w.drills, Upkeep: w.upkeep,
 		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log, Intervals: intervals,
-		Decided: func(_ *cluster.Observation, p plan.Decision) {
+		Decided: func(o *cluster.Observation, p plan.Decision) {
+			w.checkConvicted(d, o)
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.decision, d.decided = p, time.Now()
@@ -168,6 +172,19 @@ func (w *World) start(m *machine) *daemon {
 		close(d.done)
 	})
 	return d
+}
+
+// options are the etcd arguments that a member of the host started now would get:
+// those of the schedule, or else of the spec.
+func (d *daemon) options(v cluster.Version) []string {
+	args := d.w.optionsNow(v)
+	if spec := d.host.Spec(); args == nil && spec != nil {
+		args, _ = host.OptionArgs(spec.Options, v) // all of them are there in every release of the model
+	}
+	if q := d.m.quota; q > 0 {
+		args = append(args, "--quota-backend-bytes="+strconv.FormatInt(q, 10))
+	}
+	return args
 }
 
 // intervals are the usual ones but for some microseconds, so that what a

@@ -18,8 +18,10 @@ type machine struct {
 	address string
 	daemon  atomic.Pointer[daemon]
 	gone    atomic.Bool // for good
-	skew    time.Duration
+	clock   clock
 	slow    atomic.Int64 // nanoseconds that each write to the disk takes
+	plain   atomic.Bool  // the next daemon knows of no TLS between members
+	quota   int64        // of its members' databases, in bytes; zero: etcd's own
 
 	ident atomic.Pointer[cluster.HostID]
 	store atomic.Pointer[memory.Store] // nil: the world's
@@ -30,6 +32,7 @@ type machine struct {
 	proc    *fakeetcd.Proc // the process that was started last
 	procDir *dir
 	asked   bool // its end was asked for
+	trusts  bool // it has the certificates of its peers
 	pids    int
 	kept    []kept
 	// releases are installed, and those in broken end when they are started.
@@ -49,13 +52,24 @@ func (m *machine) ID() cluster.HostID { return *m.ident.Load() }
 
 func (m *machine) become(id cluster.HostID) { m.ident.Store(&id) }
 
+// member is the ID of the member that the machine's state names; zero: none.
+func (m *machine) member() cluster.MemberID {
+	s, _ := m.state()
+	return s.Local.Member
+}
+
 func (m *machine) endpoint() string { return m.address + ":8000" }
 
+// urls are where a member listens that the next daemon starts.
 func (m *machine) urls() cluster.URLs {
+	scheme := "https://"
+	if m.plain.Load() {
+		scheme = "http://"
+	}
 	return cluster.URLs{
-		Peer:       []string{"https://" + m.address + ":2380"},
-		Client:     []string{"https://" + m.address + ":4001"},
-		Quarantine: []string{"https://" + m.address + ":8001"},
+		Peer:       []string{scheme + m.address + ":2380"},
+		Client:     []string{scheme + m.address + ":4001"},
+		Quarantine: []string{scheme + m.address + ":8001"},
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -156,10 +155,11 @@ func serveAt[R any](target *daemon, budget time.Duration, serve func(context.Con
 
 // Ping implements manager.Network.
 func (n network) Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error) {
-	p.Clock = p.Clock.Add(n.d.m.skew)
 	r, err := exchange(ctx, n.d, Letter{Kind: kindPing, From: n.d.id}, endpoint, "", func(ctx context.Context, t *daemon) (cluster.Ping, error) {
-		r, err := t.manager.Ping(ctx, p)
-		r.Clock = r.Clock.Add(t.m.skew)
+		said := p
+		said.Clock = p.Clock.Add(n.d.m.ahead(t.m))
+		r, err := t.manager.Ping(ctx, said)
+		r.Clock = r.Clock.Add(t.m.ahead(n.d.m))
 		return r, err
 	})
 	return r, err
@@ -172,40 +172,10 @@ func (n network) Observe(ctx context.Context, to cluster.Contact, q cluster.Obse
 		r := t.host.Observe(ctx, q)
 		t.w.checkPromise(t, q, r)
 		if r.State != nil {
-			t.m.skewed(r.State)
+			t.m.told(r.State, n.d.m)
 		}
 		return r, nil
 	})
-}
-
-// skewed puts what a host says into the time of its clock.
-func (m *machine) skewed(s *cluster.HostState) {
-	if m.skew == 0 {
-		return
-	}
-	shift := func(t *time.Time) {
-		if !t.IsZero() {
-			*t = t.Add(m.skew)
-		}
-	}
-	shift(&s.Clock)
-	for _, t := range []**cluster.Taken{&s.Taken, &s.Drill} {
-		if *t != nil {
-			c := **t
-			shift(&c.Began)
-			shift(&c.Ended)
-			*t = &c
-		}
-	}
-	if s.Staged != nil {
-		c := *s.Staged
-		shift(&c.Since)
-		s.Staged = &c
-	}
-	s.SetAside = slices.Clone(s.SetAside)
-	for i := range s.SetAside {
-		shift(&s.SetAside[i].At)
-	}
 }
 
 // Apply implements manager.Network.

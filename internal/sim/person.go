@@ -230,6 +230,7 @@ func (g *generator) mayWipe(m *machine) bool {
 // ask for.
 func (g *generator) person() {
 	w := g.w
+	g.acquit()
 	if !g.generations {
 		return
 	}
@@ -331,11 +332,16 @@ func (g *generator) calm() {
 		w.Start(m)
 	}
 	g.lastWish()
+	if g.steps.on {
+		g.liftHold()
+	}
+	g.secureAll()
 	began := time.Now()
 	bound := ConvergeWithin
 	if g.generations {
 		bound = WithAPersonWithin
 	}
+	bound += 3 * w.upkeep.HashInterval // until keys are compared twice
 	counts := func() (count, wanted int) {
 		n := w.wanted().MemberCount
 		return min(n, len(g.up())), n

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type process struct {
 	wanted   *host.Launch
 	node     *dir // the directory that was there when it was first wanted
 	permit   host.Permit
+	trusts   bool // what is started from what is wanted has the certificates of its peers
 	held     *fakeetcd.Proc
 	since    time.Time
 	pid      int
@@ -158,8 +160,11 @@ func (p *process) spawn(l host.Launch, node *dir) error {
 		return errors.New("the data directory is missing or was replaced by another")
 	}
 	p.mu.Lock()
-	permit := p.permit
+	permit, trusts := p.permit, p.trusts
 	p.mu.Unlock()
+	if !trusts && slices.ContainsFunc(l.URLs.Peer, func(u string) bool { return strings.HasPrefix(u, "https://") }) {
+		return errors.New("the member listens with TLS, and this daemon has no certificates")
+	}
 	if permit == nil {
 		return errors.New("the host has not said that its member may run")
 	}
@@ -177,6 +182,9 @@ func (p *process) spawn(l host.Launch, node *dir) error {
 		if err != nil {
 			p.d.w.violate("%s: %v", m.ID(), err)
 			return err
+		}
+		if m.trusts = trusts; trusts {
+			proc.Trust()
 		}
 		m.proc, m.procDir, m.asked = proc, node, false
 		if slices.Contains(m.broken, l.Version) {
@@ -235,6 +243,7 @@ func (p *process) ensure(ctx context.Context, l host.Launch, permit host.Permit)
 	}
 	if held == nil && wanted == nil {
 		p.failures = 0
+		p.trusts = p.d.trusts
 	}
 	p.mu.Unlock()
 	if held != nil || wanted != nil {
@@ -261,6 +270,7 @@ func (p *process) Adopt(ctx context.Context, l host.Launch) (found bool, err err
 		}
 		p.mu.Lock()
 		p.held, p.node, p.pid, p.adopted, p.since, p.asked = m.proc, m.procDir, m.pids, true, time.Now(), m.asked
+		p.trusts = m.trusts
 		p.mu.Unlock()
 		found = true
 		return nil
@@ -330,6 +340,9 @@ func (p *process) Status() cluster.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := cluster.Process{PID: p.pid, Adopted: p.adopted, Restarts: max(0, p.starts-1), LastExit: p.lastExit}
+	if (p.held != nil || p.wanted != nil) && p.trusts != p.d.trusts {
+		s.Differs = []string{"--peer-trusted-ca-file"}
+	}
 	switch {
 	case p.held != nil:
 		s.State = cluster.ProcessRunning

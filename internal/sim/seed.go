@@ -35,8 +35,10 @@ type Report struct {
 	Versions  int           // that a person asked for
 	Refused   []string      // starts that etcd refused because of versions
 	Converged time.Duration // after the faults
-	Trace     uint64        // hash of the trace
-	Events    int           // of the trace
+	// Acts are what actors did, and how often.
+	Acts   map[string]int `json:",omitempty"`
+	Trace  uint64         // hash of the trace
+	Events int            // of the trace
 }
 
 // RunSeed lives through the world of one seed; it is called in a bubble.
@@ -53,12 +55,18 @@ func RunSeed(seed uint64, full bool) Report {
 		}
 		o.PruneAfter = luck.roll(6).within(5*time.Second, time.Minute).Round(time.Second)
 	}
+	g := &generator{seed: dice(mix(seed)), generations: generations, lucky: luckBegins}
+	o.Upkeep = g.beginOdds(g.seed)
 	w := New(o)
+	g.w = w
 	most := 4000
 	if full {
 		most = 1 << 30
 	}
-	g := &generator{w: w, seed: dice(mix(seed)), generations: generations, lucky: luckBegins}
+	g.jumps.begin(g.seed, jumpsBegin, withJumps)
+	g.steps.begin(g.seed, stepsBegin, withSteps)
+	g.secures.begin(g.seed, secureBegins, withTLS)
+	g.beginFills(g.seed)
 	if generations && luck.roll(5).chance(0.35) {
 		g.spec.AutoRecoverAfter = autoRecoverAfter
 	}
@@ -71,6 +79,7 @@ func RunSeed(seed uint64, full bool) Report {
 	r := Report{Seed: seed, Virtual: time.Since(w.began), Points: w.points, Changes: w.check.changes, Acked: w.Acked(), Converged: g.converged, Generations: w.check.dropped, Recovered: w.check.recovered, Persons: g.persons}
 	r.Failures, r.Timeline = w.Broken(), w.Timeline(most)
 	r.Trace, r.Events = w.Trace()
+	r.Acts = w.actsSoFar()
 	r.Pruned, r.Versions, r.Refused = w.prunedSoFar(), g.wishes.asked, w.Refused()
 	return r
 }
@@ -91,8 +100,12 @@ type generator struct {
 	generations bool
 	lucky       uint64
 	wishes      wishes
-	persons     int       // times that a person answered a blocker
-	struck      time.Time // when a quorum was destroyed last
+	// What else happens, each with numbers of its own.
+	jumps, steps, fills, odds, secures actor
+	fillsAll                           bool      // every database is small
+	turning                            bool      // TLS is being turned on
+	persons                            int       // times that a person answered a blocker
+	struck                             time.Time // when a quorum was destroyed last
 }
 
 func (g *generator) next() dice {
@@ -123,7 +136,7 @@ func (g *generator) run() {
 	for i := range hosts {
 		m := g.place(string(rune('a' + i)))
 		if g.next().chance(0.2) {
-			m.skew = g.next().within(-time.Hour, time.Hour)
+			m.clock.set(time.Time{}, g.next().within(-time.Hour, time.Hour))
 		}
 		w.later(g.next().within(0, 3*time.Second), func() { w.Start(m) })
 	}
@@ -164,6 +177,7 @@ func (g *generator) faults(most time.Duration) {
 			}
 		}
 		g.strike()
+		g.act()
 		if g.generations && g.luck().chance(0.5) {
 			g.order()
 		}

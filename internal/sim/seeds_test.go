@@ -42,6 +42,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	var pruned, versions, refused atomic.Int64
+	acts := map[string]int{}
 	began := time.Now()
 	var virtual, points, changes, acked, worst, generations, persons, recovered atomic.Int64
 	inProcesses(t, *firstSeed, *manySeeds, func(r sim.Report) {
@@ -57,12 +58,18 @@ func TestSeeds(t *testing.T) {
 		pruned.Add(int64(r.Pruned))
 		versions.Add(int64(r.Versions))
 		refused.Add(int64(len(r.Refused)))
+		reporting.Lock()
+		for what, n := range r.Acts {
+			acts[what] += n
+		}
+		reporting.Unlock()
 		report(t, r)
 	})
 	took := time.Since(began)
 	t.Logf("%d seeds in %s (%.1f a second): %s of virtual time, %d changes of the world, %d changes of voters, %d generations from data (with %d answers of a person, and %d recoveries by themselves), %d writes acknowledged; the slowest took %s to converge",
 		*manySeeds, took.Round(time.Millisecond), float64(*manySeeds)/took.Seconds(), time.Duration(virtual.Load()).Round(time.Minute), points.Load(), changes.Load(), generations.Load(), persons.Load(), recovered.Load(), acked.Load(), time.Duration(worst.Load()).Round(time.Second))
 	t.Logf("%d directories were pruned; another version was asked for %d times, and etcd refused %d starts for it amid faults", pruned.Load(), versions.Load(), refused.Load())
+	t.Logf("actors: %v", acts)
 }
 
 // tries is how often a seed is run for a trace. Where the machine has more to do

@@ -11,36 +11,6 @@ import (
 
 // Schedules of docs/adr/018-upkeep.md.
 
-// member is the ID of the member that a machine carries.
-func (m *machine) member() cluster.MemberID {
-	s, _ := m.state()
-	return s.Local.Member
-}
-
-// rot damages the data of a machine's member, which serves on.
-func (w *World) rot(m *machine) {
-	s, ok := w.seenOn(m)
-	if !ok {
-		w.violate("no member runs on %s", m.name)
-		return
-	}
-	w.etcd.Rot(s.WithData)
-}
-
-// alarms are those that the members tell of.
-func (w *World) alarms() (out []string) {
-	for _, m := range w.hosts() {
-		if st, err := w.etcd.Member(m.ID()).LocalStatus(w.ctx); err == nil {
-			for _, a := range st.Alarms {
-				if !slices.Contains(out, a) {
-					out = append(out, a)
-				}
-			}
-		}
-	}
-	return out
-}
-
 // TestOddMemberReplaced: the member whose keys are not those of the others is found
 // and replaced, also when it leads raft, and when the leader of the daemons dies
 // over it; the others stay.

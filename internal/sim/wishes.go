@@ -45,6 +45,8 @@ func (g *generator) place(name string) *machine {
 	if g.wishes.on {
 		m.releases = allReleases()
 	}
+	m.plain.Store(g.secures.on && !g.turning)
+	m.quota = g.quotaOf(len(g.w.hosts()) - 1)
 	return m
 }
 

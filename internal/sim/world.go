@@ -79,6 +79,8 @@ type World struct {
 	chaos  atomic.Pointer[Chaos]
 	// staging is how much longer it takes to make a source ready, in nanoseconds.
 	staging atomic.Int64
+	// secured: no daemon is started without TLS any more.
+	secured atomic.Bool
 
 	moments moments
 
@@ -109,6 +111,8 @@ type World struct {
 
 	pruning  pruning
 	refusals refusals
+	odds     odds
+	acts     map[string]int // what actors did, and how often
 }
 
 // New makes an empty world; it is called in a bubble.

@@ -18,7 +18,7 @@ import (
 // founds or joins. Source: etcdserver/bootstrap.go.
 func (p *Proc) bootstrap() {
 	for _, u := range p.launch.URLs.Peer {
-		if o := p.net.at(u); o != nil {
+		if o := p.net.atPort(u); o != nil {
 			p.end("listen on " + u + ": address already in use")
 			return
 		}
@@ -157,6 +157,9 @@ func (p *Proc) ask(wait time.Duration, then func(remote *Proc)) {
 			u := urls[0]
 			urls = urls[1:]
 			remote := p.net.at(u)
+			if secure(u) && !p.trusts {
+				remote = nil
+			}
 			// Where nothing runs the connection is refused at once, and so the
 			// model has it even for a host that is cut off.
 			if remote != nil && (remote.paused || !p.net.linked(p.host, remote.host)) {

@@ -75,6 +75,16 @@ func (n *Net) Rot(d *Data) {
 	d.rotten = true
 }
 
+// Misread has the next hash of the keys be wrong that the process on a host gives,
+// as after a bit that flipped in memory.
+func (n *Net) Misread(h cluster.HostID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.running(h); p != nil {
+		p.misread = true
+	}
+}
+
 // HashKV implements host.Member.
 func (m Member) HashKV(ctx context.Context, revision int64) (etcd.KVHash, error) {
 	v, err := m.ask(ctx, "hash keys", true, func(p *Proc, r *request) {
@@ -93,9 +103,10 @@ func (m Member) HashKV(ctx context.Context, revision int64) (etcd.KVHash, error)
 			}
 		}
 		k := etcd.KVHash{Cluster: p.cluster, Member: p.member, Hash: h.Sum32(), Revision: revision, Compacted: p.st.compacted, Current: p.st.rev}
-		if p.data.rotten {
+		if p.data.rotten || p.misread {
 			k.Hash++
 		}
+		p.misread = false
 		r.finish(k, nil)
 	})
 	if err != nil {

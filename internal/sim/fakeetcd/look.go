@@ -1,6 +1,10 @@
 package fakeetcd
 
-import "etcdadm.io/cluster"
+import (
+	"slices"
+
+	"etcdadm.io/cluster"
+)
 
 // Seen is what an onlooker sees of a running process, without a call to it.
 type Seen struct {
@@ -46,4 +50,18 @@ func (n *Net) HasWAL(d *Data) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return d.HasWAL()
+}
+
+// Alarms are those that running members know of, each once, sorted.
+func (n *Net) Alarms() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []string
+	for _, p := range n.procs {
+		for _, a := range p.st.alarms {
+			out = append(out, a.kind+" "+a.member.String())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -212,13 +212,24 @@ func (n *Net) at(peerURL string) *Proc {
 	return nil
 }
 
+// atPort returns the process that listens for peers at a URL's address, with TLS or
+// without. n.mu is held.
+func (n *Net) atPort(peerURL string) *Proc {
+	for _, p := range n.procs {
+		if p.listening && slices.ContainsFunc(p.launch.URLs.Peer, func(u string) bool { return address(u) == address(peerURL) }) {
+			return p
+		}
+	}
+	return nil
+}
+
 // Reach reports whether a connection from a host to one of the peer URLs is
 // accepted now. A paused process accepts: its kernel does.
 func (n *Net) Reach(from cluster.HostID, peerURLs []string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, u := range peerURLs {
-		if p := n.at(u); p != nil && n.linked(from, p.host) {
+		if p := n.atPort(u); p != nil && n.linked(from, p.host) {
 			return true
 		}
 	}

@@ -34,6 +34,8 @@ type Proc struct {
 	frozen    []func() // what came due while paused
 	listening bool     // the peer port is open and raft runs
 	serving   bool     // clients are served: the member has published itself
+	trusts    bool     // it has certificates, and the authority of its peers'
+	misread   bool     // the next hash of its keys is wrong
 	leaving   bool     // a graceful stop or the end after removal is under way
 
 	member  cluster.MemberID
@@ -86,6 +88,7 @@ func (n *Net) Start(h cluster.HostID, l host.Launch, d *Data) (*Proc, error) {
 		quota:    option(l.Options, "quota-backend-bytes", 2<<30),
 		maxL:     int(option(l.Options, "max-learners", int64(l.Version.MaxLearners()))),
 		nextID:   uint64(n.starts) << 40,
+		trusts:   slices.ContainsFunc(l.URLs.Peer, secure),
 	}
 	d.owner = p
 	n.procs = append(n.procs, p)
@@ -144,6 +147,15 @@ func (p *Proc) Kill() {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
 	p.end("killed")
+}
+
+// Trust gives a process that was started just now certificates, and the authority of
+// its peers', which one that listens with TLS has anyway. Without them it reaches
+// none that is listed with https.
+func (p *Proc) Trust() {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	p.trusts = true
 }
 
 // Stop ends the process as SIGTERM does: leadership is handed on first. It

@@ -57,6 +57,9 @@ func (s *state) load(from *Snapshot, target int64) {
 	s.kv, s.leases, s.alarms = maps.Clone(from.kv), maps.Clone(from.leases), slices.Clone(from.alarms)
 	s.history, s.compacted = slices.Clone(from.history), 0
 	s.rev, s.size, s.version, s.down = max(from.Revision, target), from.size, from.version, from.down
+	if s.rev > from.Revision {
+		_ = s.compact(s.rev) // never fails: the revision is there, and nothing was compacted yet
+	}
 }
 
 // Snapshot reads the member's database as the member has applied it.

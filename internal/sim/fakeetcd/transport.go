@@ -2,6 +2,7 @@ package fakeetcd
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -25,15 +26,42 @@ func (p *Proc) peerURLs(id cluster.MemberID) []string {
 	return p.learned[id]
 }
 
-// peer returns the process that answers for a member at its peer URLs, if it is
-// that member of this cluster; URLs of others refuse the handshake.
+// peer returns the process that answers for a member, if it is that member of this
+// cluster; URLs of others refuse the handshake. One that cannot be dialled
+// for the sake of TLS is reached all the same over the streams that it has dialled itself: raft's messages
+// go both ways as long as one of the two finds the other. Source: rafthttp, whose
+// writers wait for the other's stream, and post what has none.
 func (p *Proc) peer(id cluster.MemberID) *Proc {
+	if o := p.dials(id); o != nil {
+		return o
+	}
 	for _, u := range p.peerURLs(id) {
-		if o := p.net.at(u); o != nil && o.member == id && o.cluster == p.cluster {
+		if o := p.net.atPort(u); o != nil && o.member == id && o.cluster == p.cluster && o.dials(p.member) == p {
 			return o
 		}
 	}
 	return nil
+}
+
+// dials returns the process that a connection to the member's peer URLs comes to.
+func (p *Proc) dials(id cluster.MemberID) *Proc {
+	for _, u := range p.peerURLs(id) {
+		if o := p.net.at(u); o != nil && o.member == id && o.cluster == p.cluster && (p.trusts || !secure(u)) {
+			return o
+		}
+	}
+	return nil
+}
+
+func secure(url string) bool { return strings.HasPrefix(url, "https://") }
+
+// address is a URL without its scheme.
+func address(url string) string {
+	_, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		return url
+	}
+	return rest
 }
 
 // send puts a raft message on its way.
