@@ -38,6 +38,7 @@ type options struct {
 	fixture bool     // all hosts in one network namespace, at 127.0.0.1 and on
 	store   string   // URL of the backup store; empty: a directory
 	env     []string // of every program
+	umask   string   // of every program; empty: the test's
 }
 
 // testCluster is a backup store and the hosts that share it.
@@ -192,6 +193,7 @@ func (c *testCluster) run(env []string, program string, args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
+	c.options.mask(cmd)
 	cmd.Env = slices.Concat(os.Environ(), c.options.env, env)
 	cmd.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer
@@ -202,6 +204,15 @@ func (c *testCluster) run(env []string, program string, args ...string) result {
 		c.t.Fatalf("run %s: %v", program, err)
 	}
 	return result{filepath.Base(program) + " " + strings.Join(args, " "), stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// mask makes a program begin with the umask, as the same process.
+func (o options) mask(cmd *exec.Cmd) {
+	if o.umask == "" {
+		return
+	}
+	cmd.Args = append([]string{"sh", "-c", `umask "$0" && exec "$@"`, o.umask, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
 }
 
 // runHere runs a program where the test's own clients are.

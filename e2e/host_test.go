@@ -114,6 +114,7 @@ func (h *host) start() {
 	if h.alone != nil {
 		cmd = h.etcdAlone()
 	}
+	h.c.options.mask(cmd)
 	cmd.Env = slices.Concat(os.Environ(), h.c.options.env, h.env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals for the test are not for it
