@@ -20,13 +20,14 @@ type told struct {
 	err  error  // it will not be reached by itself
 }
 
-// follow looks until what was asked for is there, and tells each step once. A
-// daemon that does not answer is asked again. What did not come in time is the
-// first word of the error.
+// follow says at once what is waited for and how long, looks until what was asked
+// for is there, and tells each step once. A daemon that does not answer is asked
+// again. What did not come in time is the first word of the error.
 func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, look func(*cluster.Observation, *plan.Decision) told) error {
 	ctx, cancel := context.WithTimeout(ctx, q.wait)
 	defer cancel()
-	var said, why string
+	fmt.Fprintf(out, "waiting: %s; this waits %s at most, and the change goes on by itself\n", what(), q.wait)
+	said, why := "", "the leading daemon has not looked at it yet"
 	for {
 		conn, err := q.open()
 		if err != nil {
@@ -39,7 +40,7 @@ func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, l
 			if t.why != "" {
 				why = t.why
 			}
-			if (t.say || t.done) && t.why != said {
+			if (t.say || t.done || said == "") && t.why != "" && t.why != said { // the first one whatever it is: something else may come first
 				fmt.Fprintln(out, t.why)
 				said = t.why
 			}

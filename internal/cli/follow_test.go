@@ -4,9 +4,29 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan"
 )
+
+// Whoever waits reads at once for what and how long, also where no daemon answers.
+func TestFollowSaysFirst(t *testing.T) {
+	q := queue{reach: reach{output: "table", endpoints: []string{"127.0.0.1:1"}, clusterName: "x"}, wait: 10 * time.Millisecond}
+	var said strings.Builder
+	err := q.follow(t.Context(), &said, func() string { return "not every member runs etcd 3.7.3" }, func(*cluster.Observation, *plan.Decision) told {
+		t.Error("somebody answered")
+		return told{}
+	})
+	if want := "waiting: not every member runs etcd 3.7.3; this waits 10ms at most, and the change goes on by itself\n"; said.String() != want {
+		t.Errorf("it said %q, want %q", said.String(), want)
+	}
+	if code := Report(io.Discard, "etcdadm", err); code != ExitWaiting || !strings.Contains(err.Error(), "has not looked at it yet") {
+		t.Errorf("%d: %v", code, err)
+	}
+}
 
 // A wait whose time is up has another exit code than one that a person ends, and
 // than a refusal.

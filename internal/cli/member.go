@@ -87,6 +87,9 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 			if question := question(goal, args[0]); question != "" && !dryRun && !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), question) {
 				return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
 			}
+			if !dryRun {
+				fmt.Fprintf(c.ErrOrStderr(), "waiting: the leading daemon takes the step; this waits %s at most\n", within)
+			}
 			result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within})
 			if err != nil {
 				return err
