@@ -41,6 +41,8 @@ type Command struct {
 	AcceptLoss string `json:"acceptLoss,omitempty"`
 	// Count, when given, is the member count that is wanted from then on.
 	Count *CountChange `json:"count,omitempty"`
+	// Seen is what a person saw who asked for an undo; nil: nobody looked.
+	Seen *Seen `json:"seen,omitempty"`
 	// Found is what the store says of the backup; nil with Missing: it was
 	// looked for and is not there; nil without: it could not be looked for.
 	Found   *Backup `json:"found,omitempty"`
@@ -50,6 +52,20 @@ type Command struct {
 	// Ended is how the command ended, where that is on record already: it has
 	// only to be taken out of the queue.
 	Ended string `json:"ended,omitempty"`
+}
+
+// Seen is how far things had come when a person asked for an undo, so that what has
+// come since is not given up unseen. What is zero was not known.
+type Seen struct {
+	// Generation is the newest one, and Revision the newest that it served.
+	Generation uint64 `json:"generation,omitempty"`
+	Revision   int64  `json:"revision,omitempty"`
+	// Log is the end of the log in the directory, and Furthest that of the furthest
+	// data that any host in sight had set aside of the same cluster.
+	Log      Progress `json:"log,omitzero"`
+	Furthest Progress `json:"furthest,omitzero"`
+	// AcceptOlder: what goes beyond the directory, up to Furthest, is given up.
+	AcceptOlder bool `json:"acceptOlder,omitempty"`
 }
 
 // Backup is what is known of a backup in the store without reading it.

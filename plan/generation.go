@@ -227,7 +227,7 @@ func (v *view) begin(c *cluster.Command) *Decision {
 			return d
 		}
 	}
-	for _, look := range []func(*cluster.Command) *Decision{v.never, v.wrongCount, v.mayRecover, v.lostAndAlive, v.promisersInSight, v.logsInSight} {
+	for _, look := range []func(*cluster.Command) *Decision{v.never, v.undoAsSeen, v.wrongCount, v.mayRecover, v.lostAndAlive, v.promisersInSight, v.logsInSight} {
 		if d := look(c); d != nil {
 			return d
 		}
@@ -283,6 +283,9 @@ func (v *view) generationCommand(c *cluster.Command) string {
 	}
 	if c.AcceptLoss != "" {
 		b += " --accept-loss=" + c.AcceptLoss
+	}
+	if c.Seen != nil && c.Seen.AcceptOlder {
+		b += " --accept-older"
 	}
 	if c.NoBackup {
 		b += " --no-backup"

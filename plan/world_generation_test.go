@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"testing"
@@ -28,7 +29,8 @@ type worldQueue struct {
 }
 
 // queueCommand reads a line like "restore NAME lost=c,d", "recover HOST",
-// "undo HOST dir=X", "backup-now" into the queue.
+// "undo HOST dir=X", "backup-now" into the queue. seen=(G,R,I,F) after "accept-older"
+// is what a person saw before an undo.
 func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	w.minted++
@@ -59,6 +61,15 @@ func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 			c.Count.Members, _ = strconv.Atoi(a.Vals[0])
 		case "name":
 			c.Name = a.Vals[0]
+		case "accept-older":
+			c.Seen = &cluster.Seen{AcceptOlder: true}
+		case "seen": // generation, revision, index in the directory, furthest index
+			c.Seen = cmp.Or(c.Seen, &cluster.Seen{})
+			n := func(i int) uint64 { x, _ := strconv.ParseUint(a.Vals[i], 10, 64); return x }
+			c.Seen.Generation, c.Seen.Revision = n(0), int64(n(1)) //nolint:gosec // of a test
+			if n(2) > 0 {
+				c.Seen.Log, c.Seen.Furthest = cluster.Progress{Term: 2, Index: n(2)}, cluster.Progress{Term: 2, Index: n(3)}
+			}
 		}
 	}
 	w.queue.commands = append(w.queue.commands, c)

@@ -15,6 +15,7 @@ import (
 // pruneFault changes the world around what is set aside:
 //
 //	keeps H D          the host keeps it for so long
+//	aside-ends H N     the log that it set aside last ends at that index
 //	writes N           clients write
 //	prove [BAD]        the newest backup is verified, and was good, or BAD
 //	alarm H            its member raises an alarm
@@ -24,6 +25,9 @@ func (w *world) pruneFault(d *datadriven.TestData, args []string) bool {
 	switch d.Cmd {
 	case "keeps":
 		w.host(cluster.HostID(args[0])).PruneAfter, _ = time.ParseDuration(args[1])
+	case "aside-ends":
+		h := w.host(cluster.HostID(args[0]))
+		h.SetAside[0].Log.Index, _ = strconv.ParseUint(args[1], 10, 64)
 	case "writes":
 		n, _ := strconv.ParseUint(args[0], 10, 64)
 		w.clusters[len(w.clusters)-1].index += n

@@ -179,7 +179,7 @@ was written since the backup is not in it. Data is set aside, and
 				return err
 			}
 			if undo {
-				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: dir, Lost: q.lostHosts(), Count: count}, out, c.ErrOrStderr())
+				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: dir, Lost: q.lostHosts(), Count: count, Seen: back.seen(o, acceptOlder)}, out, c.ErrOrStderr())
 			}
 			r := control.RestoreBackup{Backup: args[0], Spec: spec, Lost: q.lostHosts(), Count: count}
 			if noBackup {
@@ -300,14 +300,8 @@ func warnRestore(w io.Writer, o *cluster.Observation, what string) {
 	if !roster.HasQuorum() {
 		return
 	}
-	var revision int64
-	for _, s := range roster.Up() {
-		if s.Host != nil && s.Host.Status != nil {
-			revision = max(revision, s.Host.Status.Revision)
-		}
-	}
 	fmt.Fprintf(w, "the cluster serves now, at revision %d, with %d of %d voters up; a single bad member is better replaced: wipe it, or etcdadm member remove it\n",
-		revision, len(roster.Up()), len(roster.Voters()))
+		served(o), len(roster.Up()), len(roster.Voters()))
 }
 
 // wish queues a command of ours.

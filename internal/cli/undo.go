@@ -49,6 +49,36 @@ func findUndo(ends []console.LogEnd, unseen []cluster.HostID, from cluster.HostI
 	return u
 }
 
+// seen is what the daemons hold the undo against again before it is begun: who asks
+// for it knows that much.
+func (u undoing) seen(o *cluster.Observation, older bool) *cluster.Seen {
+	s := cluster.Seen{AcceptOlder: older}
+	if u.known {
+		s.Log, s.Furthest = u.aside.Log, u.aside.Log
+	}
+	if u.further.Dir != "" {
+		s.Furthest = u.further.Log
+	}
+	if o != nil {
+		if in := o.Intent(); in != nil {
+			s.Generation = in.Generation
+		}
+		s.Revision = served(o)
+	}
+	return &s
+}
+
+// served is the newest revision that a voter tells of; zero: none does.
+func served(o *cluster.Observation) (revision int64) {
+	roster, _ := o.Roster()
+	for _, s := range roster.Up() {
+		if s.Host != nil && s.Host.Status != nil {
+			revision = max(revision, s.Host.Status.Revision)
+		}
+	}
+	return revision
+}
+
 // tell says what an undo from there drops.
 func (u undoing) tell(w io.Writer) {
 	switch {

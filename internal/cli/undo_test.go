@@ -46,6 +46,12 @@ func TestUndoFromTheFurthest(t *testing.T) {
 			t.Errorf("%s %s: %+v", c.host, c.dir, f)
 		}
 	}
+	if s := findUndo(ends, nil, "a", "a1").seen(nil, true); s.Log.Index != 100 || s.Furthest.Index != 120 || !s.AcceptOlder {
+		t.Errorf("the command carries %+v", s)
+	}
+	if s := findUndo(ends, nil, "c", "c2").seen(nil, false); *s != (cluster.Seen{}) {
+		t.Errorf("of what nobody could tell the command carries %+v", s)
+	}
 	if findUndo(nil, nil, "a", "a1").refuse() != nil {
 		t.Error("without any daemon it is refused")
 	}

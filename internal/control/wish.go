@@ -25,6 +25,8 @@ type Wish struct {
 	Lost []cluster.HostID    `json:"lost,omitempty"`
 	// Count, when given, is the member count that is wanted from then on.
 	Count *cluster.CountChange `json:"count,omitempty"`
+	// Seen is what a person saw who asks for an undo; nil: nobody looked.
+	Seen *cluster.Seen `json:"seen,omitempty"`
 }
 
 type wishFile struct {

@@ -272,7 +272,7 @@ func asCommand(c control.Command, ended []control.Ended) cluster.Command {
 		}
 	case c.Wish != nil:
 		out.Kind, out.Host, out.Dir, out.Lost = c.Wish.Kind, c.Wish.Host, c.Wish.Dir, slices.Clone(c.Wish.Lost)
-		out.Count = c.Wish.Count
+		out.Count, out.Seen = c.Wish.Count, c.Wish.Seen
 	}
 	return out
 }

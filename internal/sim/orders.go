@@ -23,6 +23,8 @@ type order struct {
 	// was queued when the spec had the count over, and a person had written it so
 	// often.
 	members, over, specs int
+	// seen is what a person saw before an undo; nil: they take whatever comes.
+	seen *cluster.Seen
 	// byItself: a daemon queued it.
 	byItself bool
 }
@@ -54,13 +56,16 @@ func (w *World) Queue(o order) string {
 			return ""
 		}
 	}
+	if o.kind == cluster.CommandUndo && o.seen == nil {
+		o.seen = &cluster.Seen{AcceptOlder: true}
+	}
 	w.mu.Lock()
 	o.over, o.specs = w.asked, w.persons
 	w.mu.Unlock()
 	if o.kind == cluster.CommandRestore {
 		name, err = f.AddRestore(w.ctx, control.RestoreBackup{Backup: o.backup, Lost: o.lost, Count: count})
 	} else {
-		name, err = f.AddWish(w.ctx, control.Wish{Kind: o.kind, Host: o.host, Dir: o.dir, Lost: o.lost, Count: count})
+		name, err = f.AddWish(w.ctx, control.Wish{Kind: o.kind, Host: o.host, Dir: o.dir, Lost: o.lost, Count: count, Seen: o.seen})
 	}
 	if err != nil {
 		w.violate("queue %s: %v", o, err)

@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// undoTaken is how long a person's undo may wait for its beginning while clients
+// write on: what they wrote in that time is what the person expects to give up.
+const undoTaken = 10 * time.Minute
+
+// undoAsSeen holds an undo against what is there now, at each look until its intent
+// is written: the person decided on what they saw, and hosts that were out of sight
+// come back with more of the same log (SAFETY.md, rule 26). A way back that the
+// daemons take themselves is chosen from what is in sight, and is not asked about.
+func (v *view) undoAsSeen(c *cluster.Command) *Decision {
+	if c.Kind != cluster.CommandUndo || !v.queued(c.Name) || v.intent == nil {
+		return nil
+	}
+	h, ok := v.obs.Host(c.Host)
+	if !ok {
+		return nil
+	}
+	i := slices.IndexFunc(h.SetAside, func(a cluster.SetAside) bool { return a.Name() == c.Dir })
+	if i < 0 {
+		return nil
+	}
+	seen := cluster.Seen{}
+	if c.Seen != nil {
+		seen = *c.Seen
+	}
+	reject := func(format string, args ...any) *Decision {
+		return endCommand(c.Name, CommandRejected, fmt.Sprintf(format, args...)+"; nothing was touched, so look again and queue it anew if it is still wanted: "+v.generationCommand(c))
+	}
+	from := h.SetAside[i]
+	switch {
+	case seen.Generation != 0 && seen.Generation != v.intent.Generation:
+		return reject("it was asked for over generation %d, and generation %d was made since", seen.Generation, v.intent.Generation)
+	case seen.Log != cluster.Progress{} && (seen.Log.Before(from.Log) || from.Log.Before(seen.Log)):
+		return reject("the log in %s of host %s ended at term %d, index %d when it was asked for, and ends at term %d, index %d", c.Dir, c.Host, seen.Log.Term, seen.Log.Index, from.Log.Term, from.Log.Index)
+	}
+	if why := v.undoLate(c, seen); why != "" {
+		return reject("%s", why)
+	}
+	return v.undoOlder(c, seen, from)
+}
+
+// undoOlder ends an undo to data that other data of the same cluster goes beyond,
+// further than the person has seen and accepted.
+func (v *view) undoOlder(c *cluster.Command, seen cluster.Seen, from cluster.SetAside) *Decision {
+	if from.Log == (cluster.Progress{}) || seen.AcceptOlder && seen.Furthest == (cluster.Progress{}) {
+		return nil // nobody can tell, or the person takes it whatever there is
+	}
+	limit := from.Log
+	if seen.AcceptOlder && limit.Before(seen.Furthest) {
+		limit = seen.Furthest
+	}
+	var further cluster.SetAside
+	var at cluster.HostID
+	for i := range v.obs.Hosts {
+		for _, a := range v.obs.Hosts[i].SetAside {
+			if a.Cluster == from.Cluster && limit.Before(a.Log) {
+				limit, further, at = a.Log, a, v.obs.Hosts[i].Host
+			}
+		}
+	}
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if l := h.Local; l.Cluster == from.Cluster && l.Generation != v.intent.Generation && l.HasData && limit.Before(h.Highest) {
+			return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s holds data of the same cluster that goes further than what was seen when it was asked for, up to term %d, index %d, and is about to set it aside; once it has, etcdadm status shows it for restore --undo", h.Host, h.Highest.Term, h.Highest.Index))
+		}
+	}
+	if at == "" {
+		return nil
+	}
+	return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s set aside data of the same cluster that goes further than what was seen when it was asked for: its log ends at term %d, index %d, and that in %s of host %s at term %d, index %d; etcdadm restore --undo --from %s --dir %s --yes takes that one, and --accept-older the older one",
+		at, further.Log.Term, further.Log.Index, c.Dir, c.Host, from.Log.Term, from.Log.Index, at, further.Name()))
+}
+
+// undoLate says why an undo that was not begun yet has waited so long that what
+// clients wrote meanwhile is no more what the person saw; empty: it has not.
+func (v *view) undoLate(c *cluster.Command, seen cluster.Seen) string {
+	begun := slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool { return h.Staged != nil && h.Staged.Command == c.Name })
+	waited, now := v.obs.At.Sub(c.At), v.revision()
+	if begun || seen.Revision == 0 || now <= seen.Revision || waited < undoTaken {
+		return ""
+	}
+	return fmt.Sprintf("it was asked for %s ago, when the cluster was at revision %d, and clients have written up to revision %d since", waited.Round(time.Second), seen.Revision, now)
+}
