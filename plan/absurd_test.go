@@ -214,7 +214,7 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 })
 
 var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
-	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Promote, MoveLeader, "absurd"}).Draw(t, "goal")}
+	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Promote, MoveLeader, Defragment, Disarm, "absurd"}).Draw(t, "goal")}
 	if g.Kind == Converge {
 		return g
 	}
@@ -222,6 +222,13 @@ var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
 		g.Member = anyMember.Draw(t, "goal member")
 	} else {
 		g.Host = anyHost.Draw(t, "goal host")
+	}
+	if g.Kind == Defragment && seldom.Draw(t, "all voters") {
+		g.Member, g.Host = 0, ""
+	}
+	if g.Kind == Disarm {
+		g.Alarm = rapid.SampledFrom([]string{"", cluster.AlarmNoSpace, cluster.AlarmCorrupt}).Draw(t, "alarm")
+		g.AcceptDifference = seldom.Draw(t, "accept difference")
 	}
 	g.Hold, g.NoStore, g.Acted = seldom.Draw(t, "goal hold"), rapid.Bool().Draw(t, "goal no store"), seldom.Draw(t, "acted")
 	return g

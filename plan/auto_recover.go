@@ -26,6 +26,12 @@ func autoRecover(v *view) *Decision {
 		v.aside("no-quorum", "", "the quorum is gone; if it stays so, the cluster is recovered from the furthest survivor in %s, as --auto-recover-after says, which may lose writes", left.Round(time.Second))
 		return nil
 	}
+	for _, w := range v.intent.Voters {
+		if v.busy(w.Host) { // it is at work, such as writing its database anew, which takes minutes
+			v.aside("auto-recovery", "", "the cluster is not recovered by itself: host %s carries out an op, and its member may be back after that", w.Host)
+			return nil
+		}
+	}
 	best, wait := v.furthestSurvivor()
 	if wait != "" {
 		v.aside("auto-recovery", "etcdadm recover", "the cluster is not recovered by itself: %s", wait)

@@ -54,7 +54,7 @@ func corruption(v *view) *Decision {
 			return v.membership(v.projection(0, 0), op, 0, "", fmt.Sprintf("member %s, of which the CORRUPT alarm is, is gone, and the voters' keys are equal: take the alarm back", a.Member))
 		}
 	}
-	v.aside("corrupt", "etcdctl alarm list", "etcd says that members differ (CORRUPT, of %s), and a comparison of their keys does not say which; nothing is replaced. If nothing is wrong with them, etcdctl alarm disarm ends it", alarmWords(alarms))
+	v.aside("corrupt", "etcdadm alarm disarm CORRUPT", "etcd says that members differ (CORRUPT, of %s), and a comparison of their keys does not say which; nothing is replaced. If nothing is wrong with them, the alarm can be taken back", alarmWords(alarms))
 	return v.compareAgain(hashRetry)
 }
 

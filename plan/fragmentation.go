@@ -63,12 +63,13 @@ func (v *view) fragmented(s cluster.Seat) bool {
 // own good only; empty: nothing.
 func (v *view) restless() string {
 	in := v.intent
+	full := v.goal.Kind != Defragment && len(v.roster.Alarms(cluster.AlarmNoSpace)) > 0
 	switch {
 	case in == nil || in.State != cluster.IntentFounded || in.Quarantined || len(in.Next) > 0 || len(in.Pending) > 0:
 		return "the membership is being changed"
 	case v.roster.Running().Mixed() || v.roster.Running().Downgrade:
 		return "versions are being changed"
-	case len(v.roster.Alarms(cluster.AlarmCorrupt))+len(v.roster.Alarms(cluster.AlarmNoSpace)) > 0:
+	case full || len(v.roster.Alarms(cluster.AlarmCorrupt)) > 0:
 		return "an alarm is raised"
 	case v.backingUp():
 		return "a backup is being taken"
@@ -88,6 +89,8 @@ func (v *view) restless() string {
 }
 
 // mayNotDefragment says why a voter cannot be defragmented now; empty: it can.
+// One of two voters is, when etcd refuses writes or a person asks: raft goes on
+// meanwhile, and SAFETY.md, rule 1, lets one of two be restarted.
 // While etcd writes the database anew it serves nothing, and waits for whoever
 // reads a snapshot of it: a backup, or a learner that catches up.
 func (v *view) mayNotDefragment(s cluster.Seat) string {
@@ -96,8 +99,8 @@ func (v *view) mayNotDefragment(s cluster.Seat) string {
 	switch h := s.Host; {
 	case !s.Up:
 		return "it is not up: " + s.Why
-	case voters == 2:
-		return "two voters serve nothing while one of them is away; with a third it can be done"
+	case voters == 2 && v.goal.Kind != Defragment && len(v.roster.Alarms(cluster.AlarmNoSpace)) == 0:
+		return "with two voters what reads or writes through one of them waits for as long as it takes; with a third it can be done"
 	case len(v.roster.Learners()) > 0:
 		return "a learner is catching up"
 	case h.Taken != nil && h.Taken.Running, h.Hash != nil && h.Hash.Running:
@@ -130,7 +133,7 @@ func (v *view) defragmentSeat(s cluster.Seat, reason string) *Decision {
 	return &Decision{
 		Reason: reason,
 		Again:  later,
-		Action: &Action{Kind: ActHosts, Projection: &p, Command: fmt.Sprintf("etcdctl defrag --endpoints=%s", strings.Join(s.ClientURLs, ",")), Ops: []HostOp{
+		Action: &Action{Kind: ActHosts, Projection: &p, Command: "etcdadm defrag " + seatName(s), Ops: []HostOp{
 			onHost(s.Host, g, cluster.Op{Kind: cluster.OpDefragment, Host: s.HostID, Member: s.ID, Cluster: v.roster.Cluster})}},
 	}
 }

@@ -28,9 +28,10 @@ func (l *laws) upkeepOp(x HostOp, h *cluster.HostReport) bool {
 			return true
 		}
 		voters := len(l.roster.Voters())
+		asked := l.goal.Kind == Defragment
 		full := len(l.roster.Alarms(cluster.AlarmNoSpace)) > 0
-		l.must(len(l.roster.Up()) == voters && voters != 2, "a defragmentation that takes the margin")
-		l.must(voters > 1 || full, "the only voter defragmented without need")
+		l.must(len(l.roster.Up()) == voters && (voters != 2 || full || asked), "a defragmentation that takes the margin")
+		l.must(voters > 1 || full || asked, "the only voter defragmented without need")
 		l.must(voters == 1 || !s.RaftLeader && x.Guard.NotLeader, "raft's leader defragmented")
 		l.must(len(l.roster.Learners()) == 0, "a defragmentation beside a learner")
 		l.must(h.Taken == nil || !h.Taken.Running, "a defragmentation under a backup")
@@ -38,7 +39,7 @@ func (l *laws) upkeepOp(x HostOp, h *cluster.HostReport) bool {
 			l.must(o.Host.Status.Applied+5000 > h.Status.Index, "a defragmentation while %s catches up", o.HostID)
 		}
 		w := h.Database
-		l.must(full || w == nil || w.Defragmented.IsZero() || h.Clock.Sub(w.Defragmented) >= time.Hour, "a defragmentation right after another one")
+		l.must(full || asked || w == nil || w.Defragmented.IsZero() || h.Clock.Sub(w.Defragmented) >= time.Hour, "a defragmentation right after another one")
 		l.must(full || l.in.State == cluster.IntentFounded && !l.in.Quarantined && len(l.in.Next) == 0, "a defragmentation while the membership changes")
 		p := l.d.Action.Projection
 		l.must(p.VotersAfter == voters && p.UpAfter == p.Up-1, "a defragmentation that claims to take nobody down")
@@ -58,11 +59,14 @@ func (l *laws) databaseOp(x HostOp) {
 			l.must(x.Op.Revision > 0 && x.Op.Revision <= s.Host.Status.Revision+5000, "a compaction of what is to come")
 		}
 	case cluster.OpDisarm:
+		if m := l.o.Memory.Upkeep; l.goal.Kind == Disarm && x.Op.Alarm == cluster.AlarmCorrupt && len(l.roster.Voters()) > 1 {
+			l.must(l.goal.AcceptDifference || m.Undecided == 0 && !m.ComparedAt.Before(m.CorruptSince), "a CORRUPT alarm taken back that nothing speaks against")
+		}
 		for _, s := range l.roster.Up() {
 			st := s.Host.Status
 			l.must(x.Op.Alarm != cluster.AlarmNoSpace || st.Limit() == 0 || st.DBSize <= st.Limit(), "a NOSPACE alarm taken back while %s is beyond its limit", s.HostID)
 		}
 		_, listed := l.roster.Seat(x.Op.Member)
-		l.must(x.Op.Alarm != cluster.AlarmCorrupt || !listed, "a CORRUPT alarm taken back of a member that is there")
+		l.must(x.Op.Alarm != cluster.AlarmCorrupt || !listed || l.goal.Kind == Disarm, "a CORRUPT alarm taken back of a member that is there")
 	}
 }

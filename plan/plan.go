@@ -39,6 +39,11 @@ const (
 	Promote GoalKind = "promote"
 	// MoveLeader gives raft's leadership to a member.
 	MoveLeader GoalKind = "move-leader"
+	// Defragment has one voter, or all of them one after the other, write its
+	// database anew.
+	Defragment GoalKind = "defragment"
+	// Disarm takes alarms of etcd back.
+	Disarm GoalKind = "disarm"
 )
 
 // Goal is what the decision works towards. Everything but Converge is a
@@ -58,6 +63,14 @@ type Goal struct {
 	// Acted: a step was already taken for this goal, so that a member that is
 	// not listed any more is one that the goal removed.
 	Acted bool `json:"acted,omitempty"`
+	// Since is when the goal was handed over: a defragmentation that ended before
+	// is not the one that is asked for.
+	Since time.Time `json:"since,omitzero"`
+	// Alarm is the kind of alarm that is taken back; empty: every one.
+	Alarm string `json:"alarm,omitempty"`
+	// AcceptDifference: a CORRUPT alarm is taken back also where nothing shows that
+	// the members' keys are equal.
+	AcceptDifference bool `json:"acceptDifference,omitempty"`
 }
 
 func (g Goal) String() string {

@@ -94,8 +94,8 @@ func (v *view) survivorCommand(voters []cluster.Seat) string {
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
-			if v.answersOthers(s.ID) {
-				return "" // only a daemon is silent: nobody may give that host up
+			if v.answersOthers(s.ID) || v.busy(s.HostID) {
+				return "" // only a daemon is silent, or is at work: nobody may give that host up
 			}
 			gone = append(gone, cmp.Or(s.HostID, cluster.HostID(s.ID.String())))
 			continue

@@ -35,6 +35,10 @@ func rulesFor(k GoalKind) []rule {
 		return promoteRules
 	case MoveLeader:
 		return moveLeaderRules
+	case Defragment:
+		return defragmentRules
+	case Disarm:
+		return disarmRules
 	}
 	return convergeRules
 }
@@ -57,7 +61,22 @@ var (
 	leaveRules      = after(baseRules, rule{"leave", leave})
 	promoteRules    = after(baseRules, rule{"promote-one", promoteOne})
 	moveLeaderRules = after(baseRules, rule{"move-leader", moveLeader})
-	convergeRules   = after(baseRules,
+	disarmRules     = after(baseRules, rule{"disarm", disarmAsked})
+	// What keeps a defragmentation from being made is mended while a person waits.
+	defragmentRules = after(baseRules,
+		rule{"defragment", defragmentAsked},
+		rule{"tls", convergeTLS},
+		rule{"readdress", readdress},
+		rule{"space", space},
+		rule{"finish-joining", finishJoining},
+		rule{"revive", reviveHung},
+		rule{"corruption", corruption},
+		rule{"replace-dead", replaceDead},
+		rule{"promote", promote},
+		rule{"grow", grow},
+		rule{"defragment-waits", defragmentWaits},
+	)
+	convergeRules = after(baseRules,
 		rule{"tls", convergeTLS},
 		rule{"readdress", readdress},
 		rule{"space", space},

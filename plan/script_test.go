@@ -18,7 +18,7 @@ import (
 //
 // Commands that print:
 //
-//	plan [goal=KIND host=H member=ID hold no-store acted]   the decision on the world as it is
+//	plan [goal=KIND host=H member=ID hold no-store acted alarm=KIND accept-difference]   the decision on the world as it is
 //	run [N] [goal…] [handover]                     decide and act until nothing happens any more, or N actions;
 //	                                               handover: another leader takes over after every action
 //	slow                                           decide on an action that is under way until: lands
@@ -192,6 +192,8 @@ func goalOf(t *testing.T, d *datadriven.TestData) Goal {
 		g.Kind = GoalKind(kind)
 	}
 	g.Host = cluster.HostID(host)
+	d.MaybeScanArgs(t, "alarm", &g.Alarm)
+	g.AcceptDifference = d.HasArg("accept-difference")
 	return g
 }
 
@@ -306,6 +308,7 @@ const (
 func (w *world) script(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	goal, limit, handover := goalOf(t, d), mostActions, d.HasArg("handover")
+	goal.Since = w.now
 	for _, a := range d.CmdArgs {
 		if n, err := strconv.Atoi(a.Key); err == nil {
 			limit = n

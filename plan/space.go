@@ -36,7 +36,7 @@ func space(v *view) *Decision {
 	if len(over) == 0 {
 		a := alarms[0]
 		op := cluster.Op{Kind: cluster.OpDisarm, Alarm: a.Kind, Member: a.Member}
-		return v.membership(v.projection(0, 0), op, 0, "", fmt.Sprintf("every voter's database is below its quota again: take the NOSPACE alarm of member %s back", a.Member))
+		return v.membership(v.projection(0, 0), op, 0, "etcdadm alarm disarm", fmt.Sprintf("every voter's database is below its quota again: take the NOSPACE alarm of member %s back", a.Member))
 	}
 	if d := v.notYetAgain(); d != nil {
 		return d

@@ -131,7 +131,7 @@ func (w *world) upkeep(h *worldHost, op cluster.Op) error {
 	}
 	if op.Kind == cluster.OpDefragment {
 		n, alive := w.voters(c)
-		if n > 1 && alive-1 < cluster.Quorum(n) {
+		if n > 2 && alive-1 < cluster.Quorum(n) || alive < n && n == 2 { // raft goes on in the one that is being written anew
 			return fmt.Errorf("a defragmentation that takes the quorum")
 		}
 		was := h.Database

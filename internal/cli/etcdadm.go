@@ -38,7 +38,7 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flagMistake(c, err)
 	})
-	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand())
+	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), defragCommand(), alarmCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand())
 	err := root.ExecuteContext(ctx)
 	var code exitCode
 	if errors.As(err, &code) {

@@ -299,6 +299,27 @@ func askStatus(ctx context.Context, m Member) *cluster.MemberStatus {
 	return &st
 }
 
+// Alarms are those that the own member tells of, by itself; false: it does not
+// answer, or has none ever, as etcd 2.
+func (h *Host) Alarms(ctx context.Context) ([]string, bool) {
+	if l := h.snapshot().Launch; l == nil || !l.Version.Has(cluster.V3API) {
+		return nil, false
+	}
+	m, ok := h.member().(interface {
+		LocalStatus(ctx context.Context) (cluster.MemberStatus, error)
+	})
+	if !ok {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	st, err := m.LocalStatus(ctx)
+	if err != nil {
+		return nil, false
+	}
+	return slices.Clone(st.Alarms), true
+}
+
 // askAgreed returns the zero agreement when there is no answer.
 func askAgreed(ctx context.Context, m Member) cluster.Agreement {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)

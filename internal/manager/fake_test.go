@@ -53,6 +53,7 @@ type fakeHost struct {
 	reached  []cluster.Member
 	applied  []cluster.ApplyRequest
 	apply    func(context.Context, cluster.ApplyRequest) cluster.ApplyReply
+	alarms   []string
 }
 
 func (h *fakeHost) Identity() host.Identity {
@@ -102,6 +103,12 @@ func (h *fakeHost) Observe(ctx context.Context, r cluster.ObserveRequest) cluste
 	}
 	h.world.etcd(s)
 	return cluster.ObserveReply{State: s, Stamp: fmt.Sprint(h.id, h.stamp)}
+}
+
+func (h *fakeHost) Alarms(context.Context) ([]string, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.alarms, true
 }
 
 func (h *fakeHost) Apply(ctx context.Context, r cluster.ApplyRequest) cluster.ApplyReply {

@@ -77,6 +77,9 @@ func (m *Manager) Goal(ctx context.Context, r GoalRequest) (GoalResult, error) {
 	if r.Within <= 0 {
 		r.Within = m.o.Intervals.GoalTimeout
 	}
+	if r.Goal.Since.IsZero() {
+		r.Goal.Since = time.Now().UTC().Round(0)
+	}
 	deadline := time.Now().Add(r.Within)
 	ctx, cancel := context.WithDeadline(ctx, deadline.Add(m.o.Intervals.ObserveTimeout)) // for the answer that says how far it got
 	defer cancel()

@@ -22,6 +22,9 @@ type Local interface {
 	Changes() <-chan struct{}
 	Observe(ctx context.Context, r cluster.ObserveRequest) cluster.ObserveReply
 	Apply(ctx context.Context, r cluster.ApplyRequest) cluster.ApplyReply
+	// Alarms are those that the own member tells of, without asking the others;
+	// false: none answered.
+	Alarms(ctx context.Context) ([]string, bool)
 	Remember(pings []cluster.Ping)
 	Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskID, uint64)
 	Peers() []host.Peer
@@ -63,6 +66,7 @@ type Intervals struct {
 	Store time.Duration // 2 s: between looks at the control folder
 	// StoreNotified is the same where the store tells of changes by itself; 10 s.
 	StoreNotified time.Duration
+	Alarms        time.Duration // 1 s: between looks of a leader at its own member's alarms
 	Record        time.Duration // 10 s: between writes of the record
 	Discovery     time.Duration // 60 s: between looks for seeds
 
@@ -130,7 +134,7 @@ func (o Options) withDefaults() Options {
 		value time.Duration
 	}{
 		{&i.Quick, 100 * time.Millisecond}, {&i.Idle, 2 * time.Second}, {&i.Silent, 5 * time.Second},
-		{&i.Tick, 7 * time.Second}, {&i.Store, 2 * time.Second}, {&i.StoreNotified, 10 * time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
+		{&i.Tick, 7 * time.Second}, {&i.Store, 2 * time.Second}, {&i.StoreNotified, 10 * time.Second}, {&i.Alarms, time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
 		{&i.PingTimeout, time.Second}, {&i.ObserveTimeout, 2 * time.Second}, {&i.StoreTimeout, 2 * time.Second},
 		{&i.WriteTimeout, 5 * time.Second}, {&i.ApplyTimeout, 15 * time.Second}, {&i.GoalTimeout, time.Minute},
 	} {

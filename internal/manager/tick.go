@@ -59,6 +59,7 @@ func (m *Manager) reign(ctx context.Context) {
 	t := &term{m: m, fence: newFencing(m.self, seen, m.o.Rand), speaker: speaker{log: m.log}}
 	var scribe sync.WaitGroup
 	scribe.Go(func() { m.scribe(ctx) })
+	scribe.Go(func() { m.watchAlarms(ctx) })
 	defer scribe.Wait()
 	defer t.drop()
 	defer m.ended()

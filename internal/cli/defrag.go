@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/manager"
+	"etcdadm.io/plan"
+)
+
+// upkeepFlags are those of a person's step that nobody's count depends on.
+type upkeepFlags struct {
+	dryRun, yes bool
+	wait        time.Duration
+}
+
+func (u *upkeepFlags) add(c *cobra.Command, wait time.Duration) {
+	f := c.Flags()
+	f.BoolVar(&u.dryRun, "dry-run", false, "say what would be done first, and do nothing")
+	f.DurationVar(&u.wait, "wait", wait, "how long to wait for the end; what was begun by then ends by itself, and nothing more is begun")
+}
+
+// take hands the goal to the leading daemon and prints what became of it.
+func (u *upkeepFlags) take(c *cobra.Command, r *reach, goal plan.Goal) error {
+	if !u.dryRun {
+		fmt.Fprintf(c.ErrOrStderr(), "waiting: the leading daemon takes the step; this waits %s at most\n", u.wait)
+	}
+	result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: u.dryRun, Within: u.wait})
+	if err != nil {
+		return err
+	}
+	if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { printResult(w, result) }); err != nil {
+		return err
+	}
+	return outcome(result)
+}
+
+// defragCommand has members write their databases anew, by the leading daemon and
+// with all its guards.
+func defragCommand() *cobra.Command {
+	var r reach
+	var u upkeepFlags
+	c := &cobra.Command{
+		Use:   "defrag [HOST|MEMBER]",
+		Short: "Defragment the database of a member, or of all voters one after the other",
+		Long: `defrag has a member write its database anew, without the free pages that etcd keeps
+after a compaction. The member serves nothing meanwhile: seconds, or close to a
+minute a gigabyte on a slow disk. Without a name it is done by every voter, one
+after the other.
+
+The leading daemon carries it out as it does by itself (--defrag-threshold): raft's
+leader last, after it has handed over, and none beside a voter that is down or
+behind, a learner, a backup, or a change of members or versions. It says what it
+waits for, and goes on with its repairs meanwhile.`,
+		Args: words(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			o, err := r.observation(c.Context(), "")
+			if err != nil {
+				return err
+			}
+			goal := plan.Goal{Kind: plan.Defragment}
+			if len(args) == 1 {
+				if goal, err = r.goal(c.Context(), plan.Defragment, args[0]); err != nil {
+					return err
+				}
+			}
+			roster, _ := o.Roster()
+			if ask := defragPrice(len(roster.Voters())); ask != "" && !u.dryRun && !u.yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), ask) {
+				return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
+			}
+			return u.take(c, &r, goal)
+		},
+	}
+	r.flags(c)
+	u.add(c, 10*time.Minute)
+	c.Flags().BoolVar(&u.yes, "yes", false, "do not ask, where fewer than three voters make clients wait")
+	return c
+}
+
+// defragPrice is what clients notice; empty: a moment at most.
+func defragPrice(voters int) string {
+	switch voters {
+	case 1:
+		return "There is one voter: the cluster serves nothing while its database is written anew. Go on?"
+	case 2:
+		return "There are two voters: what goes through the one whose database is written anew waits, and if it dies meanwhile there is no quorum until it is back. Go on?"
+	}
+	return ""
+}
+
+// raised is an alarm as alarm list prints it for programs.
+type raised struct {
+	Alarm  string           `json:"alarm"`
+	Member cluster.MemberID `json:"member,omitempty"` // none: of all
+	Host   cluster.HostID   `json:"host,omitempty"`
+}
+
+// alarmCommand lists etcd's alarms, and takes them back.
+func alarmCommand() *cobra.Command {
+	var r reach
+	c := &cobra.Command{
+		Use: "alarm", Short: "List etcd's alarms, and take them back",
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	r.flags(c)
+	c.AddCommand(&cobra.Command{
+		Use: "list", Short: "List the alarms that are raised", Args: words(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			alarms, err := r.alarms(c.Context())
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), alarms, func(w io.Writer) { printAlarms(w, alarms) })
+		},
+	}, r.disarmCommand())
+	return c
+}
+
+func (r *reach) disarmCommand() *cobra.Command {
+	var u upkeepFlags
+	var accept bool
+	c := &cobra.Command{
+		Use: "disarm [NOSPACE|CORRUPT]", Short: "Take alarms back whose cause is over",
+		Long: `disarm takes alarms of etcd back, one after the other. The leading daemon does so by
+itself once the cause is over; etcdadm status says what it waits for. NOSPACE is not
+taken back while a database is beyond its quota, since the next write would raise it
+again. CORRUPT is taken back only when a comparison since then has found the members'
+keys to be equal, or with --accept-difference: writes go on then, on top of whatever
+keys each member has.`,
+		Args: words(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			goal := plan.Goal{Kind: plan.Disarm, AcceptDifference: accept}
+			if len(args) == 1 {
+				goal.Alarm = strings.ToUpper(args[0])
+				if goal.Alarm != cluster.AlarmNoSpace && goal.Alarm != cluster.AlarmCorrupt {
+					return usage("NOSPACE or CORRUPT", "no alarm %q is known", args[0])
+				}
+			}
+			return u.take(c, r, goal)
+		},
+	}
+	u.add(c, time.Minute)
+	c.Flags().BoolVar(&accept, "accept-difference", false, "take CORRUPT back although nothing shows that the members' keys are equal")
+	return c
+}
+
+// alarms are those that the leading daemon sees.
+func (r *reach) alarms(ctx context.Context) ([]raised, error) {
+	o, err := r.observation(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	roster, _ := o.Roster()
+	out := []raised{}
+	for _, kind := range []string{cluster.AlarmNoSpace, cluster.AlarmCorrupt} {
+		for _, a := range roster.Alarms(kind) {
+			s, _ := roster.Seat(a.Member)
+			out = append(out, raised{Alarm: a.Kind, Member: a.Member, Host: s.HostID})
+		}
+	}
+	return out, nil
+}
+
+func printAlarms(w io.Writer, alarms []raised) {
+	for _, a := range alarms {
+		of := "all members"
+		if a.Member != 0 {
+			of = "member " + a.Member.String()
+		}
+		if a.Host != "" {
+			of += " of host " + string(a.Host)
+		}
+		fmt.Fprintf(w, "%s: %s\n", a.Alarm, of)
+	}
+	if len(alarms) == 0 {
+		fmt.Fprintln(w, "no alarm is raised")
+	}
+}

@@ -1,0 +1,29 @@
+package manager
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// watchAlarms wakes the leader's loop when the alarms of its own member change, until
+// ctx ends. Raft has every member tell of every alarm, so the leader need not hear of
+// one from the member that raised it, and the others ask nobody; without a member of
+// its own it sees one at its next look.
+func (m *Manager) watchAlarms(ctx context.Context) {
+	t := time.NewTicker(m.o.Intervals.Alarms)
+	defer t.Stop()
+	var last []string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		now, ok := m.o.Local.Alarms(ctx)
+		if ok && !slices.Equal(now, last) {
+			last = now
+			poke(m.wake)
+		}
+	}
+}
