@@ -143,6 +143,61 @@ func TestNoSpaceCured(t *testing.T) {
 	}
 }
 
+// The same with one and with two voters, of which the third host never comes; and a
+// person's commands about it.
+func TestNoSpaceFewVoters(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, options{hosts: n, version: testetcd.V36, env: smallQuota(16)})
+			want := n
+			if n == 2 {
+				want = 3
+			}
+			c.configure(want)
+			hosts := numbers(n)
+			c.start(hosts...)
+			c.voters(2*soon, hosts...)
+			w := c.write()
+			acked, refused, stop := c.pour("over/", 100, 8<<10)
+			eventually(t, soon, "the database full", func(context.Context) error {
+				if refused.Load() == 0 {
+					return fmt.Errorf("%d writes acknowledged, none refused", acked.Load())
+				}
+				return nil
+			})
+			full, at := time.Now(), acked.Load()
+			h := c.agree()
+			list := c.etcdadm("alarm", "list", "--data-dir", h.dir)
+			eventually(t, soon, "writes acknowledged again", func(context.Context) error {
+				if n := acked.Load(); n < at+100 {
+					return fmt.Errorf("%d more, %d refused", n-at, refused.Load())
+				}
+				return nil
+			})
+			t.Logf("%d voters: writes again %s after it was full; alarms meanwhile: %s", n, time.Since(full).Round(10*time.Millisecond), strings.TrimSpace(list.stdout))
+			stop()
+			c.unalarmed(soon)
+			w.check()
+			if r := c.etcdadm("defrag", "--data-dir", h.dir, "--dry-run"); r.code != 0 || !strings.Contains(r.stdout, "as asked") {
+				t.Error(r)
+			}
+			was := c.count("msg=defragmented")
+			if r := c.etcdadm("defrag", "--data-dir", h.dir, "--yes", "--wait=1m"); r.code != 0 || !strings.Contains(r.stdout, "defragmented host-1: ") || !strings.Contains(r.stderr, "waiting: ") {
+				t.Error(r)
+			}
+			if got := c.count("msg=defragmented") - was; got != n {
+				t.Errorf("%d defragmentations of %d members", got, n)
+			}
+			for _, words := range [][]string{{"alarm", "list"}, {"alarm", "disarm"}} {
+				if r := c.etcdadm(append(words, "--data-dir", h.dir)...); r.code != 0 || !strings.Contains(r.stdout, "alarm is raised") {
+					t.Error(r)
+				}
+			}
+		})
+	}
+}
+
 // What keys alone fill cannot be cured: it is said with the line that helps, nothing
 // is tried again and again, and once there is more room the members serve again.
 func TestNoSpaceOfKeys(t *testing.T) {
