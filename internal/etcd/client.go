@@ -76,8 +76,9 @@ type Client struct {
 	peer        string // a peer URL of the member; empty: not known
 	http        *http.Client
 
-	mu    sync.Mutex
-	token string // guarded by mu; empty: none yet
+	mu     sync.Mutex // guards what follows
+	token  string     // empty: none yet
+	asking *asking    // a question for a token that is under way; nil: none
 }
 
 // New prepares the driver. It connects at the first call, so a member that is

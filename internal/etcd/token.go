@@ -19,6 +19,10 @@ import (
 // token, so that one that is down leaves time for the next.
 const voterTimeout = 1500 * time.Millisecond
 
+// tokenTimeout ends a question for a token, which goes on when who asked has given up.
+// At its highest --bcrypt-cost, 31, etcd would take days; 17 takes some ten seconds.
+const tokenTimeout = 30 * time.Second
+
 func (c *Client) currentToken() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,25 +40,60 @@ func (c *Client) currentToken() string {
 // only the keys, which are the same everywhere. An entry that reached the learner
 // inside a snapshot leaves no simple token behind: then the token is refused, and
 // the next one is younger than the snapshot.
+//
+// Checking a password takes etcd as long as it was set to (--bcrypt-cost), and on a
+// busy machine longer than a look at the member may take. So one call asks for all
+// that wait, and goes on when they have given up: the next look has its token.
 func (c *Client) authenticate(ctx context.Context, refused string) (string, error) {
-	if t := c.currentToken(); t != refused {
-		return t, nil
+	c.mu.Lock()
+	if c.token != refused {
+		defer c.mu.Unlock()
+		return c.token, nil
 	}
+	asked := c.asking
+	if asked == nil {
+		asked = &asking{done: make(chan struct{})}
+		c.asking = asked
+		go c.ask(context.WithoutCancel(ctx), asked)
+	}
+	c.mu.Unlock()
+	select {
+	case <-asked.done:
+		return asked.token, asked.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("%w: the member checks the password: %w", ErrNoAnswer, ctx.Err())
+	}
+}
+
+// asking is one question for a token. What it came to is set when done is closed.
+type asking struct {
+	done  chan struct{}
+	token string
+	err   error
+}
+
+func (c *Client) ask(ctx context.Context, a *asking) {
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	a.token, a.err = c.anyToken(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asking = nil; a.err == nil {
+		c.token = a.token
+	}
+	close(a.done)
+}
+
+func (c *Client) anyToken(ctx context.Context) (string, error) {
 	user, password, err := c.credential(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%w: get credential: %w", ErrAuthRequired, err)
 	}
 	token, err := c.newToken(ctx, user, password)
 	if errors.Is(err, ErrLearner) && c.voters != nil {
-		token, err = c.voterToken(ctx, user, password)
+		return c.voterToken(ctx, user, password)
 	}
-	if err != nil {
-		return "", err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.token = token
-	return token, nil
+	return token, err
 }
 
 // newToken asks the member itself.
