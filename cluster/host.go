@@ -264,8 +264,8 @@ const clockStep = time.Second
 
 // WentBack reports whether a time that the host wrote down by its clock lies ahead
 // of that clock: it went back since, and how long ago that time was, nobody knows.
-func (s *HostState) WentBack(t time.Time) bool {
-	return !s.Clock.IsZero() && t.Sub(s.Clock) > clockStep
+func (h *HostState) WentBack(t time.Time) bool {
+	return !h.Clock.IsZero() && t.Sub(h.Clock) > clockStep
 }
 
 // Predecessor is a member that etcd-manager set up, whose data lies in a host's

@@ -52,7 +52,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"member", "frobnicate"}, ExitUsage, []string{"its commands are add, list,"}, ""},
 		{[]string{"member", "add"}, ExitUsage, []string{"accepts 1 arg", "etcdadm member add HOST"}, ""},
 		{[]string{"status", "--data-dri=/x"}, ExitUsage, []string{"unknown flag: --data-dri", "is --data-dir meant?"}, ""},
-		{[]string{"seed", "file:///x", "--versoin", "3.6.16"}, ExitUsage, []string{"is --version meant?"}, ""},
+		{[]string{"seed", "file:///x", "--verson", "3.6.16"}, ExitUsage, []string{"is --version meant?"}, ""},
 		{[]string{"seed", "file:///x", "--nodes", "three"}, ExitUsage, []string{"--nodes", "a whole number is wanted"}, "strconv"},
 		{[]string{"restore", "x", "--wait", "10"}, ExitUsage, []string{"--wait", "such as 90s"}, "time:"},
 		{[]string{"restore", "x", "--yes=maybe"}, ExitUsage, []string{"--yes", "true or false is wanted"}, "strconv"},

@@ -26,6 +26,7 @@ var unended = map[string]string{
 	"internal/blob/s3/upload.go":       "tidying up after a caller that gave up, within cleanUpTimeout",
 	"internal/blob/gs/config.go":       "looking for credentials, which the SDK bounds; callers wait for it until their own contexts end",
 	"internal/daemon/etcd.go":          "releasesTimeout",
+	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
 	"internal/daemon/parts.go":         "parts end one by one, in await, each within partEnds",
 	"internal/daemon/process.go":       "a status that does not block",
