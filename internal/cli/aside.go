@@ -7,11 +7,15 @@ import (
 	"etcdadm.io/cluster"
 )
 
+// trashcan is the directory into which hosts set aside, in that of their data.
+const trashcan = "data-trashcan"
+
 // asideName is the name of a directory that a host set aside, from what a person
-// wrote: the name, or the path as etcdadm status shows it. Known is what the host
-// tells that it has. A path of anything else is refused rather than cut to its
-// last part, which may be the name of something that was not meant.
-func asideName(words string, known []cluster.SetAside) (string, error) {
+// wrote: the name, or its path. Known is what the host tells that it has; of one
+// that is not in sight, a path is believed by its form. A path of anything else is
+// refused rather than cut to its last part, which may be the name of something that
+// was not meant.
+func asideName(words string, known []cluster.SetAside, inSight bool) (string, error) {
 	const advice = "etcdadm status and etcdadm host prune HOST list what was set aside: give the name"
 	name := filepath.Base(words)
 	switch {
@@ -19,6 +23,10 @@ func asideName(words string, known []cluster.SetAside) (string, error) {
 		return "", usage(advice, "--dir %q is not the name of a directory that was set aside", words)
 	case name == words:
 		return name, nil
+	case !inSight && filepath.IsAbs(words) && filepath.Base(filepath.Dir(filepath.Clean(words))) == trashcan:
+		return name, nil
+	case !inSight:
+		return "", usage(advice, "--dir %s is not the path of a directory that was set aside: it has no %s before its name, and the host is not in sight to be asked", words, trashcan)
 	}
 	for _, a := range known {
 		if a.Dir == filepath.Clean(words) {
@@ -28,15 +36,15 @@ func asideName(words string, known []cluster.SetAside) (string, error) {
 	return "", usage(advice, "--dir %s is not the path of a directory that was set aside", words)
 }
 
-// setAsideBy is what a host tells that it has; none without an observation.
-func setAsideBy(o *cluster.Observation, host cluster.HostID) []cluster.SetAside {
+// setAsideBy is what a host tells that it has; false: it is not in sight.
+func setAsideBy(o *cluster.Observation, host cluster.HostID) ([]cluster.SetAside, bool) {
 	if o == nil {
-		return nil
+		return nil, false
 	}
 	for i := range o.Hosts {
 		if o.Hosts[i].Host == host {
-			return o.Hosts[i].SetAside
+			return o.Hosts[i].SetAside, true
 		}
 	}
-	return nil
+	return nil, false
 }

@@ -56,7 +56,7 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 		return err
 	}
 	if dir != "" {
-		if dir, err = asideName(dir, told.Aside); err != nil {
+		if dir, err = asideName(dir, told.Aside, true); err != nil {
 			return err
 		}
 		if told, err = conn.Prune(ctx, at, dir, false); err != nil {

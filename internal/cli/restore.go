@@ -153,7 +153,8 @@ was written since the backup is not in it. Data is set aside, and
 			}
 			what := "the backup " + firstOf(args)
 			if undo {
-				if dir, err = asideName(dir, setAsideBy(o, cluster.HostID(from))); err != nil {
+				known, inSight := setAsideBy(o, cluster.HostID(from))
+				if dir, err = asideName(dir, known, inSight); err != nil {
 					return err
 				}
 				what = fmt.Sprintf("what host %s set aside as %s", from, dir)

@@ -66,7 +66,7 @@ func TestAsideName(t *testing.T) {
 		"/etc/passwd": "", "/x/y/old": "", "data-trashcan/old": "", "../old": "", "/var/lib/etcd/data-trashcan/new": "",
 		"/var/lib/etcd/data-trashcan/old/..": "", "..": "", ".": "", "/": "", "a\\b": "", "a\nb": "",
 	} {
-		got, err := asideName(words, known)
+		got, err := asideName(words, known, true)
 		if (err == nil) != (want != "") || got != want {
 			t.Errorf("%q: %q, %v, want %q", words, got, err, want)
 		}
@@ -75,8 +75,14 @@ func TestAsideName(t *testing.T) {
 			t.Errorf("%q: %+v", words, err)
 		}
 	}
-	if _, err := asideName("/var/lib/etcd/data-trashcan/old", nil); err == nil {
-		t.Error("a path is believed that no host tells of")
+	// With the store alone no host can be asked.
+	for words, want := range map[string]string{
+		"old": "old", "/var/lib/etcd/data-trashcan/old": "old", "/var/lib/etcd/data-trashcan/old/": "old",
+		"/etc/passwd": "", "/x/y/old": "", "data-trashcan/old": "", "/var/lib/etcd/data-trashcan": "", "/var/lib/etcd/data-trashcan/old/..": "",
+	} {
+		if got, err := asideName(words, nil, false); (err == nil) != (want != "") || got != want {
+			t.Errorf("out of sight, %q: %q, %v, want %q", words, got, err, want)
+		}
 	}
 }
 
