@@ -202,6 +202,10 @@ const guardText = "The data of this member was taken over by etcdadm and moved t
 // Moved is that the data lies where the daemon takes it over.
 func (p *Plan) Moved() bool { return p.moved }
 
+// Version is the release that the member runs, or ran when an earlier look asked it;
+// empty: not known.
+func (p *Plan) Version() string { return p.state.Version }
+
 // Move moves the data where the daemon takes it over. Nothing may run on it. The
 // guard and the data change places in one step where the file system can do that.
 func (p *Plan) Move() error {

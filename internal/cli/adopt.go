@@ -158,11 +158,11 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 // missingRelease: our daemon could not start the member once etcd is stopped. Empty: it
 // can, as far as what runs is known, or the data is in its hands already.
 func (a *adoptFlags) missingRelease(ctx context.Context, p *adoption.Plan) string {
-	v := a.request.Version
-	if v.IsZero() || p.Moved() {
+	v := p.Version() // also where etcd was stopped, and an earlier run has asked it
+	if v == "" || p.Moved() {
 		return ""
 	}
-	_, err := finderOf(a.join.program, a.join.releaseDirs).Find(ctx, v.String())
+	_, err := finderOf(a.join.program, a.join.releaseDirs).Find(ctx, v)
 	if err == nil {
 		return ""
 	}
@@ -256,8 +256,8 @@ func (a *adoptFlags) daemonLine(p *adoption.Plan) []string {
 			line = append(line, "--address="+u.Hostname())
 		}
 	}
-	if len(a.join.releaseDirs) > 0 {
-		line = append(line, "--release-dir="+strings.Join(a.join.releaseDirs, ","))
+	if dirs := release.Dirs(os.Getenv(release.Env), a.join.releaseDirs); len(dirs) > 0 { // the daemon may have another environment
+		line = append(line, "--release-dir="+strings.Join(dirs, ","))
 	}
 	if a.join.user != "" {
 		line = append(line, "--etcd-user="+a.join.user, "--etcd-password-file="+a.join.passwordFile)

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +72,10 @@ waits for, and goes on with its repairs meanwhile.`,
 					return err
 				}
 			}
-			roster, _ := o.Roster()
+			roster, seen := o.Roster()
+			if !seen {
+				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was changed: no member answers, so nobody knows who votes"), Advice: "etcdadm status tells what the members are doing"}
+			}
 			if ask := defragPrice(len(roster.Voters())); ask != "" && !u.dryRun && !u.yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), ask) {
 				return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
 			}
@@ -156,7 +161,10 @@ func (r *reach) alarms(ctx context.Context) ([]raised, error) {
 	if err != nil {
 		return nil, err
 	}
-	roster, _ := o.Roster()
+	roster, seen := o.Roster()
+	if !seen || !slices.ContainsFunc(roster.Voters(), func(s cluster.Seat) bool { return s.Host != nil && s.Host.Status != nil }) {
+		return nil, &Failure{Code: ExitNoCluster, Err: errors.New("no member tells how it is, so nobody knows whether an alarm is raised"), Advice: "etcdadm status tells what the members are doing"}
+	}
 	out := []raised{}
 	for _, kind := range []string{cluster.AlarmNoSpace, cluster.AlarmCorrupt} {
 		for _, a := range roster.Alarms(kind) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -231,7 +232,17 @@ func (u *upgrade) heard(spec *cluster.Spec, to cluster.Version) bool {
 // follow tells what the leader decides until every member runs the version, and
 // there are as many of them as before an outage.
 func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer) error {
-	return u.queue.follow(ctx, out, func() string { return "not every member runs etcd " + to.String() }, func(o *cluster.Observation, d *plan.Decision) told {
+	var rest strength
+	waits := func() string {
+		switch {
+		case rest.begun:
+			return fmt.Sprintf("every member runs etcd %s, and not all that the spec asks for are up", to)
+		case to.IsZero():
+			return "not every member runs the version that the spec asks for"
+		}
+		return "not every member runs etcd " + to.String()
+	}
+	return u.queue.follow(ctx, out, waits, func(o *cluster.Observation, d *plan.Decision) told {
 		if !u.heard(o.Spec, to) {
 			return told{}
 		}
@@ -243,7 +254,7 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 		in := o.Intent()
 		open := in == nil || in.State == cluster.IntentFounded && !in.Quarantined && in.Halted() == nil
 		if open && run.Low == to && run.High == to && !run.Downgrade && len(run.Unseen) == 0 {
-			return atStrength(o, d, roster, to)
+			return rest.look(o, d, roster, to)
 		}
 		if in != nil && in.Halt != nil && in.Halt.Ended != "" && in.Halt.Wanted == to && in.Halt.Consent == o.Spec.Consents() && len(run.Unseen) == 0 && run.Low == in.Halt.From {
 			return told{why: in.Halt.Ended, err: &Failure{Code: ExitError, Err: fmt.Errorf("the change to etcd %s was taken back, and every member runs %s: %s", to, run.Low, in.Halt.Ended)}}
@@ -263,22 +274,40 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 	})
 }
 
-// atStrength: what is left to do once every member runs the version. A change
+// strengthSettles is how long nothing more has to be done before a wait ends below
+// full strength: a host that could join may be away for a look or two.
+const strengthSettles = 20 * time.Second
+
+// strength is what is left to do once every member runs the version. A change
 // through an outage begins again with one member, and the others join it: whoever
 // waited would go home with a cluster that no failure may touch.
-func atStrength(o *cluster.Observation, d *plan.Decision, roster cluster.Roster, to cluster.Version) told {
-	why := fmt.Sprintf("every member runs etcd %s", to)
+type strength struct {
+	begun bool
+	idle  time.Time // since when nothing is being done about it; zero: something is
+}
+
+func (s *strength) look(o *cluster.Observation, d *plan.Decision, roster cluster.Roster, to cluster.Version) told {
+	s.begun = true
 	voters, up := roster.Count()
 	quarantined := slices.ContainsFunc(o.Hosts, func(h cluster.HostReport) bool { return h.Local.Quarantined && h.Process.Runs() })
-	switch {
-	case o.Spec == nil || voters >= o.Spec.MemberCount && up == voters && !quarantined:
-		return told{done: true, why: why}
-	case d.Done || d.Action == nil && d.Again == 0 && len(d.Blockers) > 0: // not by itself
-		why = fmt.Sprintf("%s; %d of %d voters are up", why, up, o.Spec.MemberCount)
-		if len(d.Blockers) > 0 {
-			why += ": " + d.Blockers[0].Sentence
-		}
-		return told{done: true, why: why}
+	if o.Spec == nil || voters >= o.Spec.MemberCount && up == voters && !quarantined {
+		return told{done: true, why: fmt.Sprintf("every member runs etcd %s", to)}
 	}
-	return told{why: d.Reason, say: true}
+	if !d.Done && (d.Action != nil || d.Again != 0 || len(d.Blockers) == 0) {
+		s.idle = time.Time{}
+		return told{why: d.Reason, say: true}
+	}
+	if s.idle.IsZero() {
+		s.idle = time.Now()
+	}
+	why := d.Reason
+	for _, b := range d.Blockers {
+		if b.Code == "no-host" {
+			why = b.Sentence
+		}
+	}
+	if time.Since(s.idle) < strengthSettles {
+		return told{why: why, say: true}
+	}
+	return told{done: true, why: fmt.Sprintf("every member runs etcd %s; %d of %d voters are up, and nothing more is done: %s", to, up, o.Spec.MemberCount, why)}
 }
