@@ -72,6 +72,8 @@ type Memory struct {
 	Upkeep UpkeepMemory `json:"upkeep,omitzero"`
 	// Halting is what has to be remembered of a halt that is in force.
 	Halting Halting `json:"halting,omitzero"`
+	// Undos: since when those in the queue have been waiting.
+	Undos []AskedUndo `json:"undos,omitempty"`
 	// Quiet: since when every voter's host has been under this fence while the
 	// intent stayed as it was.
 	Quiet Quiet `json:"quiet,omitzero"`

@@ -8,8 +8,8 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// undoTaken is how long a person's undo may wait for its beginning while clients
-// write on: what they wrote in that time is what the person expects to give up.
+// undoTaken is how long a person's undo may wait while clients write on and nothing
+// is done for it: what they wrote in that time is what the person expects to give up.
 const undoTaken = 10 * time.Minute
 
 // undoAsSeen holds an undo against what is there now, at each look until its intent
@@ -80,13 +80,15 @@ func (v *view) undoOlder(c *cluster.Command, seen cluster.Seen, from cluster.Set
 		at, further.Log.Term, further.Log.Index, c.Dir, c.Host, from.Log.Term, from.Log.Index, at, further.Name()))
 }
 
-// undoLate says why an undo that was not begun yet has waited so long that what
-// clients wrote meanwhile is no more what the person saw; empty: it has not.
+// undoLate says why an undo has waited so long that what clients wrote meanwhile is
+// no more what the person saw; empty: it has not. While its source is made ready, or the
+// cluster is backed up before, it does not wait; what lies ready makes no wait shorter.
+// By the leader's clock alone, from when it saw the command: the command's own time is of
+// another (SAFETY.md, rule 17).
 func (v *view) undoLate(c *cluster.Command, seen cluster.Seen) string {
-	begun := slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool { return h.Staged != nil && h.Staged.Command == c.Name })
-	waited, now := v.obs.At.Sub(c.At), v.revision()
-	if begun || seen.Revision == 0 || now <= seen.Revision || waited < undoTaken {
+	since, now := v.obs.Memory.UndoSince(c.Name), v.revision()
+	if since.IsZero() || seen.Revision == 0 || now <= seen.Revision || v.obs.At.Sub(since) < undoTaken {
 		return ""
 	}
-	return fmt.Sprintf("it was asked for %s ago, when the cluster was at revision %d, and clients have written up to revision %d since", waited.Round(time.Second), seen.Revision, now)
+	return fmt.Sprintf("nothing could be done for it for %s; the cluster was at revision %d when it was asked for, and clients have written up to revision %d since", v.obs.At.Sub(since).Round(time.Second), seen.Revision, now)
 }

@@ -30,7 +30,7 @@ type worldQueue struct {
 
 // queueCommand reads a line like "restore NAME lost=c,d", "recover HOST",
 // "undo HOST dir=X", "backup-now" into the queue. seen=(G,R,I,F) after "accept-older"
-// is what a person saw before an undo.
+// is what a person saw before an undo; clock=D is how far the clock of their machine is ahead.
 func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	w.minted++
@@ -61,6 +61,9 @@ func (w *world) queueCommand(t *testing.T, d *datadriven.TestData) string {
 			c.Count.Members, _ = strconv.Atoi(a.Vals[0])
 		case "name":
 			c.Name = a.Vals[0]
+		case "clock": // of whoever queues it, beside that of the leader
+			off, _ := time.ParseDuration(a.Vals[0])
+			c.At = c.At.Add(off)
 		case "accept-older":
 			c.Seen = &cluster.Seen{AcceptOlder: true}
 		case "seen": // generation, revision, index in the directory, furthest index
