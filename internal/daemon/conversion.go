@@ -83,7 +83,7 @@ func acceptsAny(s cluster.Source, to cluster.Version) bool {
 func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file string, progress func(int64)) error {
 	dir := filepath.Dir(file)
 	if !o.Source.Wrote.Has(cluster.V3API) {
-		if err := snapshot.RoomV2(data, dir, o.Source.Kind == cluster.SourceBackup); err != nil {
+		if err := snapshot.RoomV2(data, dir); err != nil {
 			return err
 		}
 	}
@@ -234,7 +234,7 @@ func (s *sources) copyLive(ctx context.Context, o host.SurveyOrder, to string) e
 		return errors.New("the data of a running member of version 3 are read from a backup")
 	}
 	from := s.d.disk.DataDir(o.From)
-	if err := snapshot.RoomV2(from, filepath.Dir(to), false); err != nil {
+	if err := snapshot.RoomV2(from, filepath.Dir(to)); err != nil {
 		return err
 	}
 	return snapshot.CopyV2(ctx, from, to)

@@ -64,6 +64,27 @@ func (s *sources) staging(token string) string {
 func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cluster.StageState, int64)) (host.Built, error) {
 	defer takeAllCores()()
 	dir := s.staging(o.Token)
+	built, err := s.stage(ctx, o, dir, progress)
+	var no *snapshot.SpaceError
+	if errors.As(err, &no) { // what was fetched goes before it is begun anew, and needs its room again
+		no.Used += bytesBelow(dir)
+	}
+	return built, err
+}
+
+// bytesBelow is how much of the disk the files of a directory take.
+func bytesBelow(dir string) (sum int64) {
+	_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { // what cannot be seen takes nothing
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+			sum += st.Blocks * 512
+		}
+		return nil
+	})
+	return sum
+}
+
+func (s *sources) stage(ctx context.Context, o host.StageOrder, dir string, progress func(cluster.StageState, int64)) (host.Built, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return host.Built{}, fmt.Errorf("make room for what is staged: %w", err)
 	}

@@ -58,18 +58,13 @@ func copyV2(ctx context.Context, dataDir, to string) error {
 // RoomV2 refuses, with [ErrNoSpace], to begin on data of etcd 2 what the disk of a
 // directory cannot hold: carried over key by key, they are copied, written again by an
 // etcd of their own release and by the one of the other, and sealed or moved: four times
-// the log and the newest raft snapshot, and the older ones once. fetched: the data were
-// brought there for this, so that they take room as well when it is begun anew.
-func RoomV2(dataDir, dir string, fetched bool) error {
+// the log and the newest raft snapshot, and the older ones once.
+func RoomV2(dataDir, dir string) error {
 	all, newest, err := sizesV2(dataDir)
 	if err != nil {
 		return err
 	}
-	used := int64(0)
-	if fetched {
-		used = all
-	}
-	return NeedSpace(dir, 3*newest+all, used)
+	return needSpace(dir, 3*newest+all)
 }
 
 // sizesV2 is how many bytes the log and all raft snapshots have, and the log and the
