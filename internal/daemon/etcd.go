@@ -267,6 +267,9 @@ type unreachable struct{ err error }
 func (u unreachable) Status(context.Context) (cluster.MemberStatus, error) {
 	return cluster.MemberStatus{}, u.err
 }
+func (u unreachable) LocalStatus(context.Context) (cluster.MemberStatus, error) {
+	return cluster.MemberStatus{}, u.err
+}
 func (u unreachable) View(context.Context, bool) (cluster.MemberView, error) {
 	return cluster.MemberView{}, u.err
 }

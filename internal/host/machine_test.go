@@ -523,6 +523,12 @@ func (f *fakeMember) Status(ctx context.Context) (cluster.MemberStatus, error) {
 	return st, nil
 }
 
+func (f *fakeMember) LocalStatus(ctx context.Context) (cluster.MemberStatus, error) {
+	st, err := f.Status(ctx)
+	st.Healthy = false
+	return st, err
+}
+
 func (f *fakeMember) View(ctx context.Context, linearizable bool) (cluster.MemberView, error) {
 	f.mu.Lock()
 	stuck := f.silent || f.noRaft && linearizable

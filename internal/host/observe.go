@@ -299,16 +299,15 @@ func askStatus(ctx context.Context, m Member) *cluster.MemberStatus {
 	return &st
 }
 
-// Alarms are those that the own member tells of, by itself; false: it does not
-// answer, or has none ever, as etcd 2.
+// Alarms are those that the own member tells of, by itself, sorted: etcd keeps them in
+// no order (Source: AlarmStore.Get goes through a map). false: it does not answer, or
+// has none ever, as etcd 2.
 func (h *Host) Alarms(ctx context.Context) ([]string, bool) {
 	if l := h.snapshot().Launch; l == nil || !l.Version.Has(cluster.V3API) {
 		return nil, false
 	}
-	m, ok := h.member().(interface {
-		LocalStatus(ctx context.Context) (cluster.MemberStatus, error)
-	})
-	if !ok {
+	m := h.member()
+	if m == nil {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -317,7 +316,7 @@ func (h *Host) Alarms(ctx context.Context) ([]string, bool) {
 	if err != nil {
 		return nil, false
 	}
-	return slices.Clone(st.Alarms), true
+	return slices.Sorted(slices.Values(st.Alarms)), true
 }
 
 // askAgreed returns the zero agreement when there is no answer.

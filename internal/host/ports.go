@@ -19,6 +19,8 @@ import (
 // A Member that also is an io.Closer is closed when the host is done with it.
 type Member interface {
 	Status(ctx context.Context) (cluster.MemberStatus, error)
+	// LocalStatus is Status without a read through a quorum: the member's own word.
+	LocalStatus(ctx context.Context) (cluster.MemberStatus, error)
 	View(ctx context.Context, linearizable bool) (cluster.MemberView, error)
 	AddMember(ctx context.Context, peerURLs []string, learner bool) (cluster.Member, error)
 	Promote(ctx context.Context, id cluster.MemberID) error

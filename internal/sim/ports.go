@@ -78,6 +78,14 @@ func (m simMember) Status(ctx context.Context) (s cluster.MemberStatus, err erro
 	return s, err
 }
 
+func (m simMember) LocalStatus(ctx context.Context) (s cluster.MemberStatus, err error) {
+	err = m.call(ctx, kindMemberRead, "local status", func(h host.Member) error {
+		s, err = h.LocalStatus(ctx)
+		return err
+	})
+	return s, err
+}
+
 func (m simMember) View(ctx context.Context, linearizable bool) (v cluster.MemberView, err error) {
 	what := "view"
 	if linearizable {

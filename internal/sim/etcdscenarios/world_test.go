@@ -38,7 +38,6 @@ type world interface {
 
 type member interface {
 	host.Member
-	LocalStatus(ctx context.Context) (cluster.MemberStatus, error)
 	WaitReady(ctx context.Context) error
 }
 

@@ -50,7 +50,7 @@ func (m Member) WaitReady(ctx context.Context) error {
 // reconnect is the pause after a refused connection.
 const reconnect = 50 * time.Millisecond
 
-// LocalStatus is the member's own word, without a quorum read.
+// LocalStatus implements host.Member.
 func (m Member) LocalStatus(ctx context.Context) (cluster.MemberStatus, error) {
 	v, err := m.ask(ctx, "get status", true, func(p *Proc, r *request) { r.finish(p.status(), nil) })
 	if err != nil {
