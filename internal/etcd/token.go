@@ -9,14 +9,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// voterTimeout bounds what one voter may take to give a learner's driver a
-// token, so that one that is down leaves time for the next.
+// voterTimeout bounds what a peer port may take to tell of the voters, and is how
+// long one voter is waited for alone before the next is asked for a token, too.
 const voterTimeout = 1500 * time.Millisecond
 
 // tokenTimeout ends a question for a token, which goes on when who asked has given up.
@@ -108,20 +109,55 @@ func (c *Client) newToken(ctx context.Context, user, password string) (string, e
 	return reply.GetToken(), err
 }
 
-// voterToken asks the voters, one after the other. One that refuses the
-// credential speaks for all of them.
+// voterToken asks the voters, the next one when one has failed or those before take
+// long, as one does that is down or checks the password for longer than most. The first
+// answer counts; one that refuses the credential speaks for all of them. While one
+// has yet to answer, those that failed are asked again: they may only have been away.
 func (c *Client) voterToken(ctx context.Context, user, password string) (string, error) {
 	voters, err := c.voters(ctx)
 	if err != nil {
 		return "", fmt.Errorf("find a voter to authenticate at: %w", err)
 	}
-	failed := []error{fmt.Errorf("authenticate at a voter: %w", ErrUnreachable)}
-	for _, endpoint := range voters {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		endpoint, token string
+		err             error
+	}
+	answers := make(chan answer)
+	ask := func(endpoint string) {
 		token, err := c.tokenAt(ctx, endpoint, user, password)
-		if err == nil || errors.Is(err, ErrAuthRequired) || errors.Is(err, ErrPermission) {
-			return token, err
+		select {
+		case answers <- answer{endpoint, token, err}:
+		case <-ctx.Done():
 		}
-		failed = append(failed, err)
+	}
+	failed := []error{fmt.Errorf("authenticate at a voter: %w", ErrUnreachable)}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	rest := slices.Clone(voters)
+	for asked, open := 0, 0; asked < len(voters) || open > 0; {
+		select {
+		case <-ctx.Done():
+			return "", errors.Join(append(failed, ctx.Err())...)
+		case <-next.C:
+			if next.Reset(voterTimeout); len(rest) > 0 {
+				go ask(rest[0])
+				rest = rest[1:]
+				asked++
+				open++
+			}
+		case a := <-answers:
+			if a.err == nil || errors.Is(a.err, ErrAuthRequired) || errors.Is(a.err, ErrPermission) {
+				return a.token, a.err
+			}
+			if open--; asked < len(voters) {
+				next.Reset(0)
+			}
+			if rest = append(rest, a.endpoint); len(failed) <= len(voters) {
+				failed = append(failed, a.err)
+			}
+		}
 	}
 	return "", errors.Join(failed...)
 }
@@ -132,8 +168,6 @@ func (c *Client) tokenAt(ctx context.Context, endpoint, user, password string) (
 		// in clear text.
 		return "", fmt.Errorf("authenticate at %s: it does not speak TLS as the own member does, or the other way round", endpoint)
 	}
-	ctx, cancel := context.WithTimeout(ctx, voterTimeout)
-	defer cancel()
 	voter, err := New(Config{Endpoints: []string{endpoint}, TLS: c.config})
 	if err != nil {
 		return "", err
