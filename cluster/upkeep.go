@@ -130,6 +130,7 @@ type Comparison struct {
 	Revision  int64
 	Compacted int64
 	At        time.Time // when the last of the hashes was there, by the leader's clock
+	Began     time.Time // when the first of them was begun, by the leader's clock
 	// Odd are the voters whose keys are not those of the majority, sorted.
 	Odd []MemberID
 	// Undecided: they differ, and there is no majority.
@@ -154,8 +155,12 @@ func (o *Observation) Compare(r Roster) (c Comparison, ok bool) {
 		} else if h.Asked != c.Revision || h.Compacted != c.Compacted {
 			return Comparison{}, false
 		}
-		if at := o.At.Add(h.Ended.Sub(s.Host.Clock)); at.After(c.At) {
+		ahead := s.Host.Clock.Sub(o.At)
+		if at := h.Ended.Add(-ahead); at.After(c.At) {
 			c.At = at
+		}
+		if began := h.Began.Add(-ahead); i == 0 || began.Before(c.Began) {
+			c.Began = began
 		}
 		sets[h.Hash]++
 	}
@@ -189,12 +194,20 @@ type UpkeepMemory struct {
 	// Revisions are samples of the store's revision, oldest first.
 	Revisions []RevisionAt `json:"revisions,omitempty"`
 	// Compared is the revision of the last comparison that was counted, At when
-	// that was, and Undecided how many of them in a row found a difference and no
-	// majority.
-	Compared   int64     `json:"compared,omitempty"`
-	ComparedAt time.Time `json:"comparedAt,omitzero"`
-	Compacted  int64     `json:"compacted,omitempty"`
-	Undecided  int       `json:"undecided,omitempty"`
+	// that was, From when the first of its hashes was begun, and Undecided how many
+	// of them in a row found a difference and no majority.
+	Compared     int64     `json:"compared,omitempty"`
+	ComparedAt   time.Time `json:"comparedAt,omitzero"`
+	ComparedFrom time.Time `json:"comparedFrom,omitzero"`
+	Compacted    int64     `json:"compacted,omitempty"`
+	Undecided    int       `json:"undecided,omitempty"`
+}
+
+// Explains reports whether the last comparison that was counted is of hashes that were
+// all begun after etcd raised CORRUPT. An older one of them may be of a revision from
+// before the keys came apart.
+func (m UpkeepMemory) Explains() bool {
+	return !m.ComparedFrom.IsZero() && !m.ComparedFrom.Before(m.CorruptSince)
 }
 
 // RevisionAt is the store's revision at a time.
@@ -264,7 +277,7 @@ func foldUpkeep(before UpkeepMemory, members []MemberMemory, past []MemberMemory
 	}
 	fresh := complete && !slices.ContainsFunc(r.Voters(), func(s Seat) bool { return !uncounted(s, members) })
 	if fresh {
-		m.Compared, m.ComparedAt, m.Compacted = c.Revision, c.At, c.Compacted
+		m.Compared, m.ComparedAt, m.ComparedFrom, m.Compacted = c.Revision, c.At, c.Began, c.Compacted
 		m.Undecided++
 		if !c.Undecided {
 			m.Undecided = 0
@@ -292,12 +305,12 @@ func uncounted(s Seat, members []MemberMemory) bool {
 }
 
 // accused: etcd itself says that the member's keys differ, it says so of a
-// minority that leaves a quorum, and a comparison since then finds no other one
-// that differs. A leader of raft that is itself wrong accuses others (Source:
+// minority that leaves a quorum, and a comparison begun since then finds no other
+// one that differs. A leader of raft that is itself wrong accuses others (Source:
 // PeriodicCheck in etcdserver/corrupt.go), so the alarm alone is not enough.
 func (m UpkeepMemory) accused(r Roster, alarms []Alarm, c Comparison, complete bool, id MemberID) bool {
 	voters := len(r.Voters())
-	if !complete || m.CorruptSince.IsZero() || c.At.Before(m.CorruptSince) || c.Undecided || voters < 3 || voters-len(alarms) < Quorum(voters) {
+	if !complete || m.CorruptSince.IsZero() || c.Began.Before(m.CorruptSince) || c.Undecided || voters < 3 || voters-len(alarms) < Quorum(voters) {
 		return false
 	}
 	named := func(id MemberID) bool {

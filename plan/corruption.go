@@ -43,8 +43,7 @@ func corruption(v *view) *Decision {
 		v.aside("corrupt", "etcdadm backup list", "etcd says that its data is damaged (CORRUPT, of %s), and with fewer than three voters nobody can tell which is right; nothing is replaced", alarmWords(alarms))
 		return nil
 	}
-	compared := !m.ComparedAt.IsZero() && !m.ComparedAt.Before(m.CorruptSince)
-	if !compared {
+	if !m.Explains() {
 		v.aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of %s): their keys are being compared", alarmWords(alarms))
 		return v.askHash("etcd says that members differ: compare their keys")
 	}
@@ -199,9 +198,13 @@ func (v *view) hashRevision() (int64, bool) {
 	return at, at > 0
 }
 
-// freshHash is a hash of the voter that no comparison has counted yet; nil: none.
+// freshHash is a hash of the voter that no comparison has counted yet, and that is
+// not from before an alarm that it is to explain; nil: none.
 func (v *view) freshHash(s cluster.Seat) *cluster.Hash {
 	h := s.Host.Hash
+	if h != nil && v.leadersTime(s.Host, h.Began).Before(v.obs.Memory.Upkeep.CorruptSince) {
+		return nil
+	}
 	if h == nil || h.Running || h.Member != s.ID || h.Ended.Equal(v.obs.Memory.Member(s.ID).Hashed) || v.ago(s.Host, h.Ended) > hashLasts {
 		return nil
 	}

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -56,6 +58,9 @@ func (v *view) defragmentTargets() ([]cluster.Seat, *Decision) {
 	if run := v.roster.Running(); !run.Low.IsZero() && !run.Low.Has(cluster.V3API) {
 		return nil, refuse("fragmented", "", "etcd %s has no database that could be defragmented", run.Low)
 	}
+	if run := v.roster.Running(); run.Mixed() || run.Downgrade {
+		return nil, refuse("version", "etcdadm status", "the members' version is being changed (etcd %s to %s), and that would wait as long as this does: no database is defragmented until it is over; ask again then", run.Low, run.High)
+	}
 	if v.goal.Member == 0 && v.goal.Host == "" {
 		seats := slices.Clone(v.roster.Voters())
 		slices.SortStableFunc(seats, func(a, b cluster.Seat) int { return leadsLast(a) - leadsLast(b) })
@@ -71,17 +76,44 @@ func (v *view) defragmentTargets() ([]cluster.Seat, *Decision) {
 	return []cluster.Seat{s}, nil
 }
 
+// Noted is the goal with what an observation shows for the first time of how voters
+// were defragmented before it was handed over.
+func (g Goal) Noted(o *cluster.Observation) Goal {
+	if g.Kind != Defragment {
+		return g
+	}
+	before := maps.Clone(g.Before)
+	if before == nil {
+		before = map[cluster.MemberID]time.Time{}
+	}
+	r, _ := o.Roster()
+	for _, s := range r.Voters() {
+		if _, noted := before[s.ID]; s.Host != nil && !noted {
+			before[s.ID] = defragmented(s)
+		}
+	}
+	g.Before = before
+	return g
+}
+
+// defragmented is when the member was defragmented last, by its host's clock; zero:
+// not since its daemon started.
+func defragmented(s cluster.Seat) time.Time {
+	if s.Host == nil || s.Host.Database == nil || s.Host.Database.Member != s.ID {
+		return time.Time{}
+	}
+	return s.Host.Database.Defragmented
+}
+
 // defragmentedSince is how the voter was defragmented since it was asked for; nil:
-// it was not.
+// it was not. That it is another time than before is what counts, and not which: the
+// clocks of who asked, who leads and who did it need not agree, nor go on.
 func (v *view) defragmentedSince(s cluster.Seat) *cluster.DatabaseWork {
-	if s.Host == nil || s.Host.Database == nil {
+	at := defragmented(s)
+	if before, noted := v.goal.Before[s.ID]; at.IsZero() || !noted || at.Equal(before) {
 		return nil
 	}
-	w := s.Host.Database
-	if w.Member != s.ID || w.Defragmented.IsZero() || v.leadersTime(s.Host, w.Defragmented).Before(v.goal.Since) {
-		return nil
-	}
-	return w
+	return s.Host.Database
 }
 
 // hindersDefragment says what keeps a voter from being defragmented; empty: nothing.

@@ -41,14 +41,17 @@ func disarmAsked(v *view) *Decision {
 
 func (v *view) mayNotDisarm(kind string, alarms []cluster.Alarm) *Decision {
 	if kind == cluster.AlarmNoSpace {
-		if over := v.overLimit(); len(over) > 0 {
-			st := over[0].Host.Status
-			return refuse("no-space", "etcdadm status", "the database of %s has %s of a quota of %s, so the alarm would be back with the next write; the leading daemon compacts and defragments first, and takes it back then, or says what helps", seatName(over[0]), bytesWords(st.DBSize), bytesWords(st.Room()))
+		for _, s := range v.overLimit() {
+			st := s.Host.Status
+			if st.DBSize < st.Room() { // a person may want the last tenth
+				continue
+			}
+			return refuse("no-space", "etcdadm status", "the database of %s has %s of a quota of %s, so the alarm would be back with the next write; the leading daemon compacts and defragments first, and takes it back then, or says what helps", seatName(s), bytesWords(st.DBSize), bytesWords(st.Room()))
 		}
 		return nil
 	}
 	m := v.obs.Memory.Upkeep
-	equal := m.Undecided == 0 && !v.suspects(1) && !m.ComparedAt.IsZero() && !m.ComparedAt.Before(m.CorruptSince)
+	equal := m.Undecided == 0 && !v.suspects(1) && m.Explains()
 	if equal || v.goal.AcceptDifference || len(v.roster.Voters()) == 1 {
 		return nil
 	}

@@ -60,11 +60,22 @@ func (l *laws) databaseOp(x HostOp) {
 		}
 	case cluster.OpDisarm:
 		if m := l.o.Memory.Upkeep; l.goal.Kind == Disarm && x.Op.Alarm == cluster.AlarmCorrupt && len(l.roster.Voters()) > 1 {
-			l.must(l.goal.AcceptDifference || m.Undecided == 0 && !m.ComparedAt.Before(m.CorruptSince), "a CORRUPT alarm taken back that nothing speaks against")
+			l.must(l.goal.AcceptDifference || m.Undecided == 0 && !m.ComparedAt.IsZero(), "a CORRUPT alarm taken back that nothing speaks against")
 		}
 		for _, s := range l.roster.Up() {
 			st := s.Host.Status
-			l.must(x.Op.Alarm != cluster.AlarmNoSpace || st.Limit() == 0 || st.DBSize <= st.Limit(), "a NOSPACE alarm taken back while %s is beyond its limit", s.HostID)
+			most := st.Limit()
+			if l.goal.Kind == Disarm {
+				most = st.Room() - 1
+			}
+			l.must(x.Op.Alarm != cluster.AlarmNoSpace || st.Limit() == 0 || st.DBSize <= most, "a NOSPACE alarm taken back while %s is beyond its limit", s.HostID)
+		}
+		for _, s := range l.roster.Voters() {
+			if m := l.o.Memory.Upkeep; x.Op.Alarm != cluster.AlarmCorrupt || l.goal.AcceptDifference || s.Host == nil || s.Host.Hash == nil || len(l.roster.Voters()) == 1 {
+				continue
+			} else if h := s.Host.Hash; h.Ended.Equal(l.o.Memory.Member(s.ID).Hashed) { // the last comparison counted it
+				l.must(l.o.At.Sub(m.CorruptSince) >= s.Host.Clock.Sub(h.Began), "a CORRUPT alarm taken back on a hash of %s from before it", s.HostID)
+			}
 		}
 		_, listed := l.roster.Seat(x.Op.Member)
 		l.must(x.Op.Alarm != cluster.AlarmCorrupt || !listed || l.goal.Kind == Disarm, "a CORRUPT alarm taken back of a member that is there")

@@ -63,9 +63,10 @@ type Goal struct {
 	// Acted: a step was already taken for this goal, so that a member that is
 	// not listed any more is one that the goal removed.
 	Acted bool `json:"acted,omitempty"`
-	// Since is when the goal was handed over: a defragmentation that ended before
-	// is not the one that is asked for.
-	Since time.Time `json:"since,omitzero"`
+	// Before is when each voter had been defragmented last, by its host's clock, as the
+	// leader saw it first after the goal was handed over (see [Goal.Noted]): one that
+	// it knew of is not the one that is asked for. Clocks are not compared.
+	Before map[cluster.MemberID]time.Time `json:"before,omitempty"`
 	// Alarm is the kind of alarm that is taken back; empty: every one.
 	Alarm string `json:"alarm,omitempty"`
 	// AcceptDifference: a CORRUPT alarm is taken back also where nothing shows that

@@ -308,7 +308,6 @@ const (
 func (w *world) script(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	goal, limit, handover := goalOf(t, d), mostActions, d.HasArg("handover")
-	goal.Since = w.now
 	for _, a := range d.CmdArgs {
 		if n, err := strconv.Atoi(a.Key); err == nil {
 			limit = n
@@ -344,6 +343,7 @@ func (w *world) run(goal Goal, limit int, handover bool, each func(*cluster.Obse
 	}
 	for {
 		o := w.observe()
+		goal = goal.Noted(o)
 		dec := Next(goal, o)
 		var err error
 		if dec.Action != nil {

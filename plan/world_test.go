@@ -62,6 +62,7 @@ type worldHost struct {
 	quiet      int              // looks until a member that was just started serves
 	db         worldDB          // its member's database
 	keys       uint32           // what a hash of its member's keys gives
+	keysFrom   int64            // up to that revision or a later one
 	slowHash   bool             // a hash is begun and does not end
 	ended      cluster.Progress // the end of its log, when the machine went off
 	jammed     bool             // what was set aside cannot be removed

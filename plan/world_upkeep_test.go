@@ -22,7 +22,7 @@ type worldDB struct {
 //	db H… size=N in-use=N live=N                 sizes of the members' databases, in MiB
 //	quota H… N                                   members started now get that quota, in MiB
 //	full H…                                      the member raises NOSPACE
-//	rot H… [N]                                   the member's keys are others than the log says
+//	rot H… [N] [from=REVISION]                   the member's keys are others than the log says, from a revision on
 //	raise ALARM H|all                            etcd says so
 //	slow-hash H                                  a hash of the member is begun and does not end
 //	disarm                                       a person takes all alarms back
@@ -66,7 +66,7 @@ func (w *world) upkeepFault(d *datadriven.TestData, args []string) bool {
 		}
 		for _, id := range args {
 			if h := w.host(cluster.HostID(id)); h != nil {
-				h.keys = at
+				h.keys, h.keysFrom = at, mib("from")>>20
 			}
 		}
 	case "raise":
@@ -146,6 +146,9 @@ func (w *world) upkeep(h *worldHost, op cluster.Op) error {
 	h.Hash = &cluster.Hash{
 		Running: h.slowHash, Began: w.now.Add(h.skew), Ended: w.now.Add(h.skew + time.Duration(c.rehashed)), Member: op.Member, Cluster: c.id,
 		Asked: op.Revision, Hash: h.keys, Compacted: c.compacted,
+	}
+	if op.Revision < h.keysFrom {
+		h.Hash.Hash = 0
 	}
 	if op.Revision < c.compacted {
 		h.Hash.Error = "hash keys: revision was compacted"

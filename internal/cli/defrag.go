@@ -58,8 +58,9 @@ after the other.
 
 The leading daemon carries it out as it does by itself (--defrag-threshold): raft's
 leader last, after it has handed over, and none beside a voter that is down or
-behind, a learner, a backup, or a change of members or versions. It says what it
-waits for, and goes on with its repairs meanwhile.`,
+behind, a learner, a backup, or a change of members. It says what it waits for, and
+goes on with its repairs meanwhile. While the members' version is being changed it
+refuses.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := r.observation(c.Context(), "")
@@ -134,10 +135,12 @@ func (r *reach) disarmCommand() *cobra.Command {
 		Use: "disarm [NOSPACE|CORRUPT]", Short: "Take alarms back whose cause is over",
 		Long: `disarm takes alarms of etcd back, one after the other. The leading daemon does so by
 itself once the cause is over; etcdadm status says what it waits for. NOSPACE is not
-taken back while a database is beyond its quota, since the next write would raise it
-again. CORRUPT is taken back only when a comparison since then has found the members'
-keys to be equal, or with --accept-difference: writes go on then, on top of whatever
-keys each member has.`,
+taken back while a database is at its quota, since the next write would raise it
+again; the leading daemon wants a tenth of it free, a person's word does without.
+CORRUPT is taken back only when a comparison that was begun since then has found the
+members' keys to be equal, where there is one voter, which nothing can be compared
+with, or with --accept-difference: writes go on then, on top of whatever keys each
+member has.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			goal := plan.Goal{Kind: plan.Disarm, AcceptDifference: accept}

@@ -56,6 +56,8 @@ type GoalResult struct {
 	Leader   cluster.HostID `json:"leader"`   // who carried it out
 	Decision plan.Decision  `json:"decision"` // the last one
 	Steps    []GoalStep     `json:"steps,omitempty"`
+	// Goal is how far it got, where leadership ended meanwhile.
+	Goal *plan.Goal `json:"goal,omitempty"`
 }
 
 // errand is a person's step in the leader's loop.
@@ -77,9 +79,6 @@ func (m *Manager) Goal(ctx context.Context, r GoalRequest) (GoalResult, error) {
 	if r.Within <= 0 {
 		r.Within = m.o.Intervals.GoalTimeout
 	}
-	if r.Goal.Since.IsZero() {
-		r.Goal.Since = time.Now().UTC().Round(0)
-	}
 	deadline := time.Now().Add(r.Within)
 	ctx, cancel := context.WithDeadline(ctx, deadline.Add(m.o.Intervals.ObserveTimeout)) // for the answer that says how far it got
 	defer cancel()
@@ -95,6 +94,9 @@ func (m *Manager) Goal(ctx context.Context, r GoalRequest) (GoalResult, error) {
 				return result, nil
 			}
 			if failed = err; err == nil {
+				if result.Goal != nil { // the next leader knows what this one had seen
+					r.Goal = *result.Goal
+				}
 				failed = fmt.Errorf("%w for long enough: host %s did until now", ErrNoLeader, leader)
 			}
 		}
@@ -270,6 +272,8 @@ func (t *term) finish(o GoalOutcome) {
 // drop gives the step under way back when leadership ends.
 func (t *term) drop() {
 	if t.errand != nil {
+		goal := t.errand.request.Goal
+		t.errand.result.Goal = &goal
 		t.finish(GoalTurned)
 	}
 }

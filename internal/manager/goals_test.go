@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -169,6 +170,50 @@ func TestActing(t *testing.T) {
 			if r.Fence.Host == "a" {
 				t.Error("a began something after its turn")
 			}
+		}
+	})
+}
+
+// Leadership ends in an orderly way while a person's step is under way: the next leader
+// goes on with what this one had noted, so that nothing is done twice.
+func TestGoalIsHandedOn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := (&steps{w: w}).wants(1000)
+		var mu sync.Mutex
+		acted := map[cluster.HostID][]bool{}
+		a, b, c := w.three(func(o *Options) {
+			o.Planner = func(g plan.Goal, o *cluster.Observation) plan.Decision {
+				mu.Lock()
+				defer mu.Unlock()
+				if g.Kind == plan.Join {
+					acted[o.Leader] = append(acted[o.Leader], g.Acted)
+				}
+				return s.next(g, o)
+			}
+		})
+		w.untilLeads(time.Second, "a")
+		done := make(chan GoalResult, 1)
+		go func() {
+			r, err := b.Goal(t.Context(), GoalRequest{Goal: plan.Goal{Kind: plan.Join, Host: "c"}})
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		w.until(time.Second, "the step has begun", func() bool { return get(c.host, func() bool { return len(c.host.applied) > 1 }) })
+		a.host.mu.Lock()
+		a.host.unfit = "its disk is broken"
+		a.host.mu.Unlock()
+		a.host.change()
+		w.untilLeads(2*time.Second, "b")
+		s.wants(get(c.host, func() int { return len(c.host.applied) }) + 2)
+		if r := <-done; r.Outcome != GoalDone || r.Leader != "b" || r.Goal != nil {
+			t.Errorf("%+v", r)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(acted["b"]) == 0 || !acted["b"][0] {
+			t.Errorf("the next leader was told that nothing was done yet: %v", acted)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func (t *term) tick(ctx context.Context) time.Duration {
 	}
 	duel := t.fence.refused(t.refused, time.Now(), m.o.Rand)
 	m.remembered(o, l)
-	goal := t.goal()
+	goal := t.goal(o)
 	d := m.o.Planner(goal, o)
 	now := time.Now()
 	news := t.speaker.say(d, now)
@@ -127,8 +127,9 @@ func (t *term) tick(ctx context.Context) time.Duration {
 }
 
 // goal is a person's step, or to converge.
-func (t *term) goal() plan.Goal {
+func (t *term) goal(o *cluster.Observation) plan.Goal {
 	if t.errand != nil {
+		t.errand.request.Goal = t.errand.request.Goal.Noted(o)
 		return t.errand.request.Goal
 	}
 	return plan.Goal{Kind: plan.Converge}
