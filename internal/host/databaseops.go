@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// hashDeadline bounds a hash of the keys.
-	hashDeadline = etcd.HashTimeout + 10*time.Second
+	// hashDeadline bounds a hash of the keys, for which the member may have to be asked
+	// twice (see [etcd.Client.HashKV]).
+	hashDeadline = 2*etcd.HashTimeout + 10*time.Second
 	// mostBehind is how many entries the member may still have to apply when it is
 	// to be defragmented: hardly any. Releases before 3.5.23 and 3.6.5 corrupt a
 	// member that is defragmented while it catches up.
