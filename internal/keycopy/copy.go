@@ -25,7 +25,8 @@ type Options struct {
 	Resume bool
 	// Remaining gives leases of version 3 the TTL that is left to them. Else they
 	// begin anew with the TTL that they were granted, as they do whenever etcd
-	// gets another leader, and a client that renews them notices nothing. Keys of
+	// gets another leader, and a client that renews them notices nothing; in a
+	// target of version 2, when their keys are written, with 30 s at least. Keys of
 	// version 2 get what is left in any case: they expire at a time of the clock.
 	Remaining bool
 	// Renew keeps the leases of both sides (of version 3) from ending meanwhile.
@@ -49,8 +50,9 @@ type Result struct {
 	Leases   int64 `json:"leases"`
 	// LeftOut is how many keys and directories were, with LeaveOut.
 	LeftOut int64 `json:"leftOut,omitempty"`
-	// RanOut is how many keys and directories of a source of version 2 expired
-	// meanwhile. Those that were read before are carried over nevertheless.
+	// RanOut is how many keys and directories ran out meanwhile: in a source of
+	// version 2, of which those that were read before are carried over to version 3
+	// nevertheless, and on leases in a target of version 2 before it was read back.
 	RanOut int64 `json:"ranOut,omitempty"`
 	// Digest is over the keys, values and leases in the target, in any order; in one of
 	// version 2 without those keys that expire.
@@ -108,7 +110,7 @@ func copied(ctx context.Context, source, target Endpoint, o Options) (Result, er
 		return c.Result, err
 	}
 	now, err := from.since(ctx, was)
-	c.RanOut = now.expired - was.expired
+	c.RanOut += now.expired - was.expired
 	return c.Result, err
 }
 
@@ -163,14 +165,33 @@ func (c *copier) write(ctx context.Context) error {
 	return err
 }
 
-// feed goes through the source.
+// feed goes through the source, and once more for keys on leases if the target is of
+// version 2: there they run out from when they are written on, so that is done last.
 func (c *copier) feed(ctx context.Context) error {
-	feed := carrier{to: c.to.api(), lose: c.leaveOut, pass: c.leaveOut, carry: func(p pair) error { return c.take(ctx, p) }}
+	leased := false
+	feed := carrier{to: c.to.api(), lose: c.leaveOut, pass: c.leaveOut, carry: func(p pair) error {
+		if p.lease != 0 && c.to.api() == V2 {
+			leased = true
+			return nil
+		}
+		return c.take(ctx, p)
+	}}
 	at, err := feed.run(ctx, c.from, c.At)
 	if err != nil {
 		return err
 	}
 	c.At = at
+	if leased {
+		again := carrier{to: V2, lose: c.skip, pass: c.skip, carry: func(p pair) error {
+			if p.lease == 0 {
+				return nil
+			}
+			return c.take(ctx, p)
+		}}
+		if _, err := again.run(ctx, c.from, c.At); err != nil {
+			return err
+		}
+	}
 	return c.send(ctx)
 }
 

@@ -59,7 +59,7 @@ var kinds = []struct {
 	{DirectoryTTL, false, "directories with a TTL. The keys in them get leases that end when the directory would have; keys that are put there later do not expire."},
 	{Hidden, false, "keys that version 2 hides, because a part of their path begins with an underscore. They are carried over, and are read by their full names only."},
 	{SharedLease, false, "keys that share a lease with others. Each gets a TTL of its own, and nothing ends or renews them together any more."},
-	{Leases, false, "leases, which become TTLs of their keys. Nobody can renew them by their IDs any more."},
+	{Leases, false, "leases, which become TTLs of their keys: in full, and 30 s at least, from when these are written on, also while clients are not served. Nobody can renew them by their IDs any more."},
 	{EmptyLease, false, "leases without keys."},
 	{OtherKeys, false, "keys of version 2 of the API, which this etcd has beside those of version 3. They are left out."},
 	{AuthOn, false, "authentication is on. It is off in the target, until somebody makes users and turns it on."},
@@ -67,7 +67,7 @@ var kinds = []struct {
 	{Roles, false, "roles and what they permit. They have to be made anew."},
 	{Alarms, false, "alarms that are raised."},
 	{Revisions, true, "keys whose older values, versions and revisions are not kept: all begin with their newest value, as if they had been written once."},
-	{Expiring, true, "keys with a TTL. They run out at their time also while clients are not served, as whenever etcd 2 is stopped, and what has run out by then is not carried over; what has not lasts 30 s at least once clients are served."},
+	{Expiring, true, "keys with a TTL. They run out at their time also while clients are not served, as whenever etcd 2 is stopped, and what has run out by then is not carried over. What has not goes on running out in etcd 2; from version 3 on it lasts 30 s at least once clients are served."},
 	{Passing, true, "keys and directories that run out within an hour, unless they are renewed, and are not carried over as they are: directories, and what etcd cannot show in JSON. Whoever renews them has to put them there anew."},
 	{Indexes, true, "keys whose indexes (createdIndex, modifiedIndex) are not kept: clients that compare or wait by them have to read anew."},
 }

@@ -17,9 +17,10 @@ import (
 // leases again.
 const leaseBase = int64(0x6b63) << 40
 
-// leastTTL is what a key of version 2 gets at least, in seconds, in a target of version
-// 3, also one that runs out while it is copied: leases end too late rather than too
-// early, and one of a second or two could not be kept from ending until all is written.
+// leastTTL is what a key gets at least, in seconds, whose term changes its kind: one of
+// version 2 in a target of version 3, also when it runs out while it is copied, and one
+// on a lease in a target of version 2. They end too late rather than too early: one of a
+// second or two could not be kept from ending until all is written.
 const leastTTL = 30
 
 // terms are the leases and expiries of one copy: each is looked up in the source
@@ -36,7 +37,7 @@ type terms struct {
 type agreed struct {
 	once    sync.Once
 	ttl     int64 // granted, seconds
-	expires int64 // for targets of version 2
+	expires int64 // in a target of version 2, of the key that was first written; guarded by terms.mu
 	err     error
 }
 
@@ -166,22 +167,28 @@ func (t *terms) have(ctx context.Context, p pair) error {
 	return t.of(t.lease(p)).make(ctx, t, p)
 }
 
-// left is the TTL that a key gets in a target of version 2, in seconds; over: it has
-// run out meanwhile.
+// left is the TTL that a key gets in a target of version 2, in seconds; over: it is one
+// of version 2 that has run out meanwhile. The TTL of a lease, which is kept in the
+// source, begins when the key is written.
 func (t *terms) left(ctx context.Context, p pair) (ttl int64, over bool, err error) {
-	expires := p.expires
-	if p.lease != 0 {
-		a := t.of(p.lease)
-		if err := a.make(ctx, t, p); err != nil {
-			return 0, false, err
+	if p.lease == 0 {
+		if p.expires == 0 {
+			return 0, false, nil
 		}
-		expires = a.expires
+		left := secondsUntil(p.expires)
+		return left, left <= 0, nil
 	}
-	if expires == 0 {
-		return 0, false, nil
+	a := t.of(p.lease)
+	if err := a.make(ctx, t, p); err != nil {
+		return 0, false, err
 	}
-	left := secondsUntil(expires)
-	return left, left <= 0, nil
+	ttl = max(leastTTL, a.ttl)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.expires == 0 {
+		a.expires = ceilSecond(time.Now().Add(time.Duration(ttl) * time.Second))
+	}
+	return ttl, false, nil
 }
 
 func secondsUntil(expires int64) int64 {
@@ -209,7 +216,6 @@ func (a *agreed) settle(ctx context.Context, t *terms, p pair) error {
 			return err
 		}
 		a.ttl = asked.granted
-		a.expires = ceilSecond(time.Now().Add(time.Duration(asked.left) * time.Second))
 		t.keep(t.from, id, asked.granted)
 		if t.o.Remaining {
 			a.ttl = max(1, asked.left)

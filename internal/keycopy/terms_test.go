@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"etcdadm.io/internal/keycopy"
 	"etcdadm.io/internal/testetcd"
@@ -34,6 +37,69 @@ func TestShortLeases(t *testing.T) {
 	into := start(t, testetcd.V34)
 	if _, err := keycopy.Copy(t.Context(), from.endpoint(), into.endpoint(), slow(keycopy.Options{})); !errors.Is(err, keycopy.ErrSourceChanged) {
 		t.Errorf("%v", err)
+	}
+}
+
+// To version 2, a key on a short lease that is kept in the source gets all of its TTL
+// when it is written, and that is last of all, however late its turn would have been.
+func TestShortLeasesToVersion2(t *testing.T) {
+	from, to := start(t, testetcd.V32), start(t, testetcd.V23)
+	brief, long := from.grant(2), from.grant(60)
+	keys := map[string]clientv3.LeaseID{"/a": brief, "/b/_hidden": brief, "/z/late": brief, "/b/long": long, "/z/long": long}
+	for key, lease := range keys {
+		from.put(key, "v", lease)
+	}
+	stop, err := keycopy.Keep(t.Context(), from.endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for i := range 1000 {
+		from.put(fmt.Sprintf("/k/%04d", i), "v", 0)
+	}
+	began := time.Now()
+	done, err := keycopy.Copy(t.Context(), from.endpoint(), to.endpoint(), keycopy.Options{LeaveOut: true, Renew: true, Progress: func(int64, int64) {
+		time.Sleep(time.Until(began.Add(5 * time.Second))) // longer than the lease
+	}})
+	if err != nil || done.Keys != int64(1000+len(keys)) || done.Leases != 2 || done.RanOut != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	there := map[string]map[string]any{}
+	for _, dir := range []string{"/", "/b/_hidden"} {
+		collect(to.v2do(http.MethodGet, dir, url.Values{"recursive": {"true"}})["node"], there)
+	}
+	for key, lease := range keys {
+		ttl, _ := there[key]["ttl"].(float64)
+		least, most := 50.0, 60.0
+		if lease == brief {
+			least, most = 20, 30
+		}
+		before := 0
+		for _, other := range there {
+			if other["ttl"] == nil && index(other) < index(there[key]) {
+				before++
+			}
+		}
+		if ttl < least || ttl > most || before < 400 { // the rest may be on its way, with 64 writers of eight keys
+			t.Errorf("%s: %v, after %d keys that last", key, there[key], before)
+		}
+	}
+}
+
+func index(node map[string]any) float64 {
+	index, _ := node["createdIndex"].(float64)
+	return index
+}
+
+// collect takes the keys out of a listing of version 2.
+func collect(node any, into map[string]map[string]any) {
+	at, _ := node.(map[string]any)
+	nodes, _ := at["nodes"].([]any)
+	for _, below := range nodes {
+		collect(below, into)
+	}
+	if key, _ := at["key"].(string); at["dir"] != true {
+		into[key] = at
 	}
 }
 

@@ -140,6 +140,7 @@ func (c *copier) rest(ctx context.Context, to *v2) error {
 		expires := b.expires
 		if b.lease != 0 {
 			expires = c.terms.of(b.lease).expires
+			c.RanOut++
 		}
 		if time.Until(time.Unix(expires, 0)) > clockTolerance {
 			return fmt.Errorf("%w: key %s is not there, and has not run out", ErrDiffers, show([]byte(key)))
