@@ -230,7 +230,7 @@ func stillLacks(h *cluster.HostReport, need int64) string {
 	if need <= h.Room {
 		return ""
 	}
-	return fmt.Sprintf("has %d MiB free and needs %d MiB, as was seen when it began", h.Room>>20, mebibytes(need))
+	return fmt.Sprintf("has %d MiB free and needs at least %d MiB, as was seen when it began", h.Room>>20, mebibytes(need))
 }
 
 // mebibytes rounds up: what is needed must not look smaller than it is.

@@ -374,7 +374,7 @@ func TestV2Tar(t *testing.T) {
 		put(t, store, key(name, backup.FileMeta), []byte(`{"etcdVersion":"2.2.1","timestamp":"1514764800"}`))
 		put(t, store, key(name, "etcd.backup.gz"), packed.Bytes())
 		dir := filepath.Join(t.TempDir(), "data")
-		if _, err := New(store).FetchDirectory(t.Context(), name, dir, Identities{}, nil); !errors.Is(err, ErrDamaged) {
+		if _, err := New(store).FetchDirectory(t.Context(), name, dir, Identities{}, 1, nil); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -83,20 +83,22 @@ var ErrNotV2 = errors.New("it is no backup of etcd 2")
 
 // FetchDirectory brings a backup of etcd 2 to a directory that is made. What is in
 // it was held against the manifest, where there is one, and against its own checksums.
-// After an error nothing is there. Errors: those of Open, ErrNotV2 and ErrDamaged.
-func (c *Catalogue) FetchDirectory(ctx context.Context, name backup.Name, dir string, ids Identities, progress func(bytes int64)) (Backup, error) {
+// After an error nothing is there. Errors: those of Open, ErrNotV2, ErrDamaged, and
+// [snapshot.ErrNoSpace]: what is known by then of the room that is needed is told for
+// times as much data as was unpacked, since more is made of it afterwards.
+func (c *Catalogue) FetchDirectory(ctx context.Context, name backup.Name, dir string, ids Identities, times int64, progress func(bytes int64)) (Backup, error) {
 	s, err := c.Open(ctx, name, ids)
 	if err != nil {
 		return Backup{}, err
 	}
 	defer s.Close()
-	if err := s.unpackTo(dir, progress); err != nil {
+	if err := s.unpackTo(dir, times, progress); err != nil {
 		return Backup{}, fmt.Errorf("unpack backup %s to %s: %w", name, dir, err)
 	}
 	return s.Backup, nil
 }
 
-func (s *Snapshot) unpackTo(dir string, progress func(int64)) (err error) {
+func (s *Snapshot) unpackTo(dir string, times int64, progress func(int64)) (err error) {
 	if !s.Meta.V2() {
 		return ErrNotV2
 	}
@@ -115,7 +117,8 @@ func (s *Snapshot) unpackTo(dir string, progress func(int64)) (err error) {
 	}
 	var size int64
 	err = s.eachFile(func(name string, long int64, r io.Reader) error {
-		if err := snapshot.NeedSpace(dir, long+spareV2, size); err != nil { // nothing but the tar says how large it is
+		// Nothing but the tar says how large it is.
+		if err := snapshot.NeedSpace(dir, long+spareV2, size+(times-1)*(size+long)); err != nil {
 			return err
 		}
 		n, err := extract(filepath.Join(dir, filepath.FromSlash(name)), r)

@@ -151,6 +151,11 @@ func (s *sources) dataV2(ctx context.Context, o host.StageOrder, dir string, pro
 	return s.fetchV2(ctx, o, dir, progress)
 }
 
+// carriedTimes is how many times the room of an unpacked backup of etcd 2 it takes until
+// it is carried over, as the planner counts, too: its own, and that of
+// [snapshot.RoomV2].
+const carriedTimes = 5
+
 // fetchV2 unpacks a backup of etcd 2 beside what is staged.
 func (s *sources) fetchV2(ctx context.Context, o host.StageOrder, dir string, progress func(int64)) (string, error) {
 	name, err := backup.ParseName(o.Source.Backup)
@@ -165,7 +170,7 @@ func (s *sources) fetchV2(ctx context.Context, o host.StageOrder, dir string, pr
 	if err := os.RemoveAll(data); err != nil { // what an earlier try under this token left
 		return "", fmt.Errorf("make room for what is staged: %w", err)
 	}
-	if _, err := s.catalogue.FetchDirectory(ctx, name, data, ids, progress); err != nil {
+	if _, err := s.catalogue.FetchDirectory(ctx, name, data, ids, carriedTimes, progress); err != nil {
 		return "", fmt.Errorf("fetch backup %s: %w", name, withKeyHint(err))
 	}
 	return data, nil

@@ -62,7 +62,7 @@ func (d Drill) tryOut(ctx context.Context, name backup.Name, dir string) (b back
 		return b, drilled, err
 	}
 	if b.Meta.V2() {
-		if b, err = d.Catalogue.FetchDirectory(ctx, name, filepath.Join(dir, dirBackup), d.Identities, nil); err != nil {
+		if b, err = d.Catalogue.FetchDirectory(ctx, name, filepath.Join(dir, dirBackup), d.Identities, 1, nil); err != nil {
 			return b, drilled, err
 		}
 		drilled, err = d.drillV2(ctx, b, dir)

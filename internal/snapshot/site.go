@@ -199,7 +199,7 @@ type SpaceError struct {
 	Dir  string
 	Free int64
 	Need int64
-	Used int64 // was there already of what is to be built, and goes before it is tried again
+	Used int64 // was there already of what is to be built, and goes before it is tried again; and what is made later
 }
 
 func (e *SpaceError) Error() string {
@@ -212,7 +212,7 @@ func (e *SpaceError) Unwrap() error { return ErrNoSpace }
 func (e *SpaceError) NeedsRoom() int64 { return e.Need + e.Used }
 
 // NeedSpace refuses, with [*SpaceError], to go on with what the disk of a directory
-// cannot hold; used is what is there of it, and goes with it.
+// cannot hold; used is what is there of it, and goes with it, and what will be made later.
 func NeedSpace(dir string, bytes, used int64) error {
 	err := needSpace(dir, bytes)
 	var no *SpaceError
