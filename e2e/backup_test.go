@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -366,17 +365,9 @@ func (c *testCluster) ended(name, how string) control.Ended {
 	c.t.Helper()
 	var end control.Ended
 	folder := c.folder()
-	eventually(c.t, restoreWithin, fmt.Sprintf("command %s is %s", name, how), func(ctx context.Context) error {
-		all, err := folder.EndedCommands(ctx)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(all, func(e control.Ended) bool { return e.Name == name })
-		if i < 0 {
-			return errors.New("it has not ended")
-		}
-		end = all[i]
-		return nil
+	eventually(c.t, restoreWithin, fmt.Sprintf("command %s is %s", name, how), func(ctx context.Context) (err error) {
+		end, err = endOf(ctx, folder, name)
+		return err
 	})
 	if end.Result != how || end.Reason == "" {
 		c.t.Errorf("command %s ended as %+v, want %s and why", name, end, how)
