@@ -231,6 +231,9 @@ func (g *generator) mayWipe(m *machine) bool {
 func (g *generator) person() {
 	w := g.w
 	g.acquit()
+	if g.steps.on && w.wanted().Hold { // by a step that was still waiting when the faults ended
+		g.liftHold()
+	}
 	if !g.generations {
 		return
 	}
