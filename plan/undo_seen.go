@@ -36,6 +36,9 @@ func (v *view) undoAsSeen(c *cluster.Command) *Decision {
 		return endCommand(c.Name, CommandRejected, fmt.Sprintf(format, args...)+"; nothing was touched, so look again and queue it anew if it is still wanted: "+v.generationCommand(c))
 	}
 	from := h.SetAside[i]
+	if from.Log == (cluster.Progress{}) { // only of a removed member it is on record; the person's question has read it
+		from.Log = seen.Log
+	}
 	switch {
 	case seen.Generation != 0 && seen.Generation != v.intent.Generation:
 		return reject("it was asked for over generation %d, and generation %d was made since", seen.Generation, v.intent.Generation)

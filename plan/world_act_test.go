@@ -269,10 +269,14 @@ func (w *world) setAside(h *worldHost, op cluster.Op) error {
 		h.Problems = []cluster.Problem{{Code: "data-not-set-aside", Sentence: "the data is held", Unfit: true}}
 		return fmt.Errorf("the data is held")
 	}
-	h.SetAside = append(h.SetAside, cluster.SetAside{
+	aside := cluster.SetAside{
 		Dir: fmt.Sprintf("/data-trashcan/%s-%s", op.Member, op.Reason), Cluster: op.Cluster, Generation: op.Generation, Member: op.Member, Reason: op.Reason,
-		At: w.now.Add(h.skew), Log: w.logOf(h), Version: h.Local.Version,
-	})
+		At: w.now.Add(h.skew), Version: h.Local.Version,
+	}
+	if aside.Reason == cluster.AsideRemoved { // of no other does a host put on record how far the log goes
+		aside.Log = w.logOf(h)
+	}
+	h.SetAside = append(h.SetAside, aside)
 	h.vanished = false
 	h.Local, h.Process, h.dead, h.stuck, h.behind, h.quiet = cluster.LocalMember{}, cluster.Process{}, false, false, 0, 0
 	return nil

@@ -27,6 +27,7 @@ func (w *world) pruneFault(d *datadriven.TestData, args []string) bool {
 		w.host(cluster.HostID(args[0])).PruneAfter, _ = time.ParseDuration(args[1])
 	case "aside-ends":
 		h := w.host(cluster.HostID(args[0]))
+		h.SetAside[0].Log.Term = 2
 		h.SetAside[0].Log.Index, _ = strconv.ParseUint(args[1], 10, 64)
 	case "writes":
 		n, _ := strconv.ParseUint(args[0], 10, 64)
