@@ -111,7 +111,7 @@ func (w *World) checkIntent(d *daemon, in *cluster.Intent, before *cluster.Inten
 	if fresh && in.Source.FromData() {
 		c.dropped++
 		c.source[in.Cluster] = in.Token
-		w.checkSource(d, in)
+		w.checkSource(d, in, before)
 	}
 	for _, g := range in.History {
 		was := before != nil && before.ClosedCluster(g.Cluster)
@@ -125,8 +125,9 @@ func (w *World) checkIntent(d *daemon, in *cluster.Intent, before *cluster.Inten
 	}
 }
 
-// checkSource: a generation is made from what its command names.
-func (w *World) checkSource(d *daemon, in *cluster.Intent) {
+// checkSource: a generation is made from what its command names, and an undo takes
+// back the generation that the person saw.
+func (w *World) checkSource(d *daemon, in, before *cluster.Intent) {
 	from := w.origin(in.Token)
 	o, known := w.ordered(in.CommandID)
 	switch {
@@ -145,6 +146,9 @@ func (w *World) checkSource(d *daemon, in *cluster.Intent) {
 		if snap, _ := w.backup(o.backup); snap != from || in.Source.Backup != o.backup { // it may have been damaged since
 			w.violate("%s was to restore %s, and generation %d is made from something else", d.id, o.backup, in.Generation)
 		}
+	}
+	if o.kind == cluster.CommandUndo && o.seen.Generation != 0 && before != nil && before.Generation != o.seen.Generation && before.CommandID != in.CommandID {
+		w.violate("%s was to do %s over generation %d, and does it over generation %d", d.id, o, o.seen.Generation, before.Generation)
 	}
 	if o.kind == cluster.CommandRecover && in.Source.Kind != cluster.SourceSurvivor || o.kind == cluster.CommandUndo && in.Source.Dir != o.dir {
 		w.violate("%s was to do %s, and generation %d is made from %s %s", d.id, o, in.Generation, in.Source.Kind, in.Source.Dir)

@@ -23,7 +23,7 @@ type order struct {
 	// was queued when the spec had the count over, and a person had written it so
 	// often.
 	members, over, specs int
-	// seen is what a person saw before an undo; nil: they take whatever comes.
+	// seen is what a person saw who queued an undo.
 	seen *cluster.Seen
 	// byItself: a daemon queued it.
 	byItself bool
@@ -56,8 +56,8 @@ func (w *World) Queue(o order) string {
 			return ""
 		}
 	}
-	if o.kind == cluster.CommandUndo && o.seen == nil {
-		o.seen = &cluster.Seen{AcceptOlder: true}
+	if o.kind == cluster.CommandUndo {
+		o.seen = w.saw(o)
 	}
 	w.mu.Lock()
 	o.over, o.specs = w.asked, w.persons

@@ -56,6 +56,32 @@ func TestRestore(t *testing.T) {
 	})
 }
 
+// TestRule26UndoesWhatWasSeen: two people go back at the same time. The second one did
+// not see what the first has made, and is told.
+func TestRule26UndoesWhatWasSeen(t *testing.T) {
+	restoring(t, func(w *World, b string) {
+		w.Queue(restore(b))
+		w.Await(3, soonEnough)
+		w.run(2 * time.Second)
+		var names []string
+		for _, host := range []string{"a", "b"} {
+			names = append(names, w.Queue(order{kind: cluster.CommandUndo, host: cluster.HostID(host), dir: w.aside(w.Host(host))}))
+			w.apart()
+		}
+		if o, _ := w.ordered(names[0]); o.seen.Generation != 2 || o.seen.Revision == 0 || o.seen.Log == (cluster.Progress{}) || o.seen.Furthest.Before(o.seen.Log) {
+			w.violate("the person saw %+v", o.seen)
+		}
+		w.Until("the second one was told", soonEnough, func() bool { _, ok := w.ended(names[1]); return ok })
+		for i, want := range []string{"done", "rejected"} {
+			if e, _ := w.ended(names[i]); e.Result != want {
+				w.violate("undo %d ended as %q: %s", i+1, e.Result, e.Reason)
+			}
+		}
+		w.Await(3, soonEnough)
+		w.only(3)
+	})
+}
+
 // TestRestoreOntoWipedHosts: nothing is left but the store.
 func TestRestoreOntoWipedHosts(t *testing.T) {
 	inWorld(t, Options{}, func(w *World) {

@@ -13,12 +13,14 @@ type Seen struct {
 	Cluster cluster.ClusterID
 	Leader  cluster.MemberID // zero: it knows of none
 	Applied uint64
-	Serving bool
-	Paused  bool
-	Version cluster.Version
-	Agreed  cluster.Version // the cluster version; zero: none yet
-	Down    cluster.Version // the target of a downgrade that is under way; zero: none
-	Learner bool
+	// Revision is the store's.
+	Revision int64
+	Serving  bool
+	Paused   bool
+	Version  cluster.Version
+	Agreed   cluster.Version // the cluster version; zero: none yet
+	Down     cluster.Version // the target of a downgrade that is under way; zero: none
+	Learner  bool
 	// Quarantined: ordinary clients do not reach it.
 	Quarantined bool
 	Members     []cluster.Member // as it has applied them, sorted by ID
@@ -33,7 +35,7 @@ func (n *Net) Look() []Seen {
 	out := make([]Seen, 0, len(n.procs))
 	for _, p := range n.procs {
 		s := Seen{
-			Host: p.host, Member: p.member, Cluster: p.cluster, Leader: p.lead, Applied: p.st.applied,
+			Host: p.host, Member: p.member, Cluster: p.cluster, Leader: p.lead, Applied: p.st.applied, Revision: p.st.rev,
 			Serving: p.serving, Paused: p.paused, Members: p.st.list(), WithData: p.data,
 			Quarantined: p.launch.Quarantined, Version: p.launch.Version, Agreed: p.st.version, Down: p.st.down,
 		}
