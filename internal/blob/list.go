@@ -1,12 +1,18 @@
 package blob
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // ListError is the error of a listing. That of the whole store names the store,
-// as the driver's own error does.
-func ListError(prefix string, err error) error {
-	if prefix == "" {
+// unless the driver's own error does.
+func ListError(store fmt.Stringer, prefix string, err error) error {
+	if prefix != "" {
+		return fmt.Errorf("list %q: %w", prefix, err)
+	}
+	if _, named := errors.AsType[*Error](err); named {
 		return err
 	}
-	return fmt.Errorf("list %q: %w", prefix, err)
+	return fmt.Errorf("list store %s: %w", store, err)
 }

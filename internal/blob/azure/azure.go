@@ -215,7 +215,7 @@ func (s *Store) upload(ctx context.Context, client *blockblob.Client, first []by
 func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	infos, err := s.list(ctx, prefix)
 	if err != nil {
-		return nil, blob.ListError(prefix, err)
+		return nil, blob.ListError(s, prefix, err)
 	}
 	return infos, nil
 }

@@ -255,7 +255,7 @@ func (s *Store) remove(ctx context.Context, key string) error {
 func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	infos, err := within(ctx, s, func() ([]blob.Info, error) { return s.list(ctx, prefix) }, func([]blob.Info) {})
 	if err != nil {
-		return nil, blob.ListError(prefix, err)
+		return nil, blob.ListError(s, prefix, err)
 	}
 	return infos, nil
 }

@@ -416,3 +416,20 @@ func TestNotWritable(t *testing.T) {
 	_, err = store.List(t.Context(), "")
 	hinted(t, err, "permission denied")
 }
+
+// A listing that fails says of which store.
+func TestListingThatFailsNamesTheStore(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.List(ctx, ""); !errors.Is(err, context.Canceled) || err.Error() != "list store "+file.URL(dir)+": context canceled" {
+		t.Error(err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.List(t.Context(), ""); err == nil || strings.Count(err.Error(), dir) != 1 {
+		t.Errorf("it names itself once: %v", err)
+	}
+}

@@ -241,7 +241,7 @@ func (r *remembering) Read(p []byte) (int, error) {
 func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	infos, err := s.list(ctx, prefix)
 	if err != nil {
-		return nil, blob.ListError(prefix, err)
+		return nil, blob.ListError(s, prefix, err)
 	}
 	return infos, nil
 }

@@ -141,6 +141,9 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, cond blob.Cond
 	return tag, nil
 }
 
+// String says what stands where others have their URL.
+func (s *Store) String() string { return "in memory" }
+
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	if err := blob.ValidatePrefix(prefix); err != nil {
@@ -156,7 +159,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, blob.ListError(prefix, err)
+		return nil, blob.ListError(s, prefix, err)
 	}
 	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
 	return infos, nil

@@ -178,7 +178,7 @@ func (s *Store) settle(err error, cond blob.Condition, unsure bool) error {
 func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	infos, err := s.list(ctx, prefix)
 	if err != nil {
-		return nil, blob.ListError(prefix, err)
+		return nil, blob.ListError(s, prefix, err)
 	}
 	return infos, nil
 }
