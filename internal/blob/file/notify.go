@@ -6,17 +6,26 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
+
+// watcherTimeout is how long the making of a watcher may take, which is one look at
+// a directory. Whoever asks for it begins to look at the store only afterwards, and
+// can do without it.
+const watcherTimeout = 2 * time.Second
 
 // Notify tells of changes to objects directly below a prefix that ends with
 // "/", by the file system's events: a value is sent soon after a change, and
 // perhaps without one. Changes made on another machine give no event, so a
 // caller looks now and then as well. The channel is closed when ctx ends, or
-// when events cannot be had any more.
+// when events cannot be had any more. A file system that does not answer within
+// watcherTimeout gives an error.
 func (s *Store) Notify(ctx context.Context, prefix string) (<-chan struct{}, error) {
-	w, err := within(ctx, s, s.watcher, func(w *fsnotify.Watcher) { w.Close() })
+	making, cancel := context.WithTimeout(ctx, watcherTimeout)
+	defer cancel()
+	w, err := within(making, s, s.watcher, func(w *fsnotify.Watcher) { w.Close() })
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", s.dir, err)
 	}

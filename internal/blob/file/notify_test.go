@@ -2,11 +2,37 @@ package file
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"etcdadm.io/internal/blob"
 )
+
+// A file system that does not answer holds up nobody who wants to be told of changes,
+// also where there is no deadline: it is a daemon's whole life that is asked about.
+func TestNotifyGivesUpWhereTheFileSystemStandsStill(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(t.Context(), dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range maxCalls { // each stands still
+			s.calls <- struct{}{}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if _, err := s.Notify(ctx, "control/"); !errors.Is(err, errStill) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > watcherTimeout+callEnds {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
 
 func TestNotifyTellsOfChangesInTheFolderOnly(t *testing.T) {
 	s, err := Open(t.Context(), t.TempDir(), Options{})
