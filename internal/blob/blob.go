@@ -48,7 +48,8 @@ type Store interface {
 	Get(ctx context.Context, key string, opts GetOptions) (*Object, error)
 	// Put writes an object whole, or not at all, and returns the new ETag. When it returns without an error the object is as
 	// durable as the store can make it. Errors: ErrPreconditionFailed, and ErrUnsupported when the store cannot keep the
-	// condition. The body is read to its end at most once; an error from it is returned, and nothing is written.
+	// condition. The body is read to its end at most once; an error from it is returned, and nothing is written. Its Read must
+	// end soon after ctx does: Put may wait for one that is under way, so that the body is the caller's again.
 	//
 	// A driver may try again after an answer was lost. It then never says ErrPreconditionFailed of a condition that its own
 	// first try may have ended: that is an error which leaves the outcome open.

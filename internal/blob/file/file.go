@@ -154,10 +154,11 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 }
 
 // Put implements blob.Store. The body is written beside the objects first, without the lock, so that a long upload holds up nobody.
+// A read of the body that is under way when ctx ends is waited for, see source.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, cond blob.Condition) (blob.ETag, error) {
 	from := &source{ctx: ctx, from: r}
 	tag, err := within(ctx, s, func() (blob.ETag, error) { return s.put(ctx, key, from, cond) }, func(blob.ETag) {})
-	from.leave()
+	from.release()
 	if err != nil {
 		return "", fmt.Errorf("put %q: %w", key, err)
 	}
@@ -201,7 +202,7 @@ func (s *Store) put(ctx context.Context, key string, r io.Reader, cond blob.Cond
 	if err := check(root, key, cond); err != nil {
 		return "", err
 	}
-	return t.commit(key)
+	return t.commit(ctx, key)
 }
 
 // Delete implements blob.Store. It also removes the directories that it leaves empty, up to the root.
@@ -235,6 +236,9 @@ func (s *Store) remove(ctx context.Context, key string) error {
 		return nil
 	} else if err != nil {
 		return bare(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if err := root.Remove(key); err != nil && !absent(err) {
 		return bare(err)

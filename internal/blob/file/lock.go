@@ -30,7 +30,7 @@ const (
 var errHeld = errors.New("another process holds the store's lock")
 
 // lock takes the store's lock across processes and goroutines, and gives the function that releases it. The kernel releases it when
-// the process dies.
+// the process dies. It is not given once ctx has ended.
 func (s *Store) lock(ctx context.Context, root *os.Root) (unlock func(), err error) {
 	patient, cancel := context.WithTimeoutCause(ctx, lockPatience, errHeld)
 	defer cancel()
@@ -64,13 +64,19 @@ func (s *Store) lock(ctx context.Context, root *os.Root) (unlock func(), err err
 			return nil, fmt.Errorf("lock the store: %w", bare(err))
 		}
 		if f != nil {
-			sign(f)
-			return func() {
+			unlock := func() {
 				// Closing alone would leave the lock with a child that was forked just now, until it executes its program.
 				_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 				f.Close()
 				<-s.turn
-			}, nil
+			}
+			// Where the file system stood still, the lock comes long after its caller has left.
+			if err := ctx.Err(); err != nil {
+				unlock()
+				return nil, fmt.Errorf("lock the store: %w", err)
+			}
+			sign(f)
+			return unlock, nil
 		}
 		// flock tells nobody when it comes free, and a blocking one does not end with a context: so ask again, each process
 		// at its own pace.

@@ -73,34 +73,28 @@ func within[T any](ctx context.Context, s *Store, do func() (T, error), late fun
 	return none, s.still(ctx)
 }
 
-// errLeft ends a write whose caller has not waited for it.
-var errLeft = errors.New("the caller did not wait")
-
 // source is what is written, until ctx ends. It is not read any more once the caller has its answer, who may use it for
-// something else.
+// something else: send it anew from its start, for one. So a read of it that is under way is waited for, however long it
+// takes: it is for the caller that it ends with ctx, as blob.Store says.
 type source struct {
 	ctx  context.Context
 	mu   sync.Mutex // held while it is read
 	from io.Reader
-	left bool
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.left {
-		return 0, errLeft
-	}
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return s.from.Read(p)
 }
 
-func (s *source) leave() {
+// release waits for a read that is under way. The next one finds that ctx has ended, or there is none.
+func (s *source) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left = true
 }
 
 // body is read until its context ends. It is for one goroutine.

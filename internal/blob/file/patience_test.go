@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,131 @@ func TestSourceIsLeftAlone(t *testing.T) {
 	}
 	if from.Len() != len("content") {
 		t.Errorf("%d bytes are left", from.Len())
+	}
+}
+
+// endsAt is a context that ends at a moment which the test names.
+type endsAt struct {
+	context.Context
+	ended func() bool
+}
+
+func (c endsAt) Err() error {
+	if c.ended() {
+		return context.DeadlineExceeded
+	}
+	return c.Context.Err()
+}
+
+// A write or removal whose caller's time ended while the file system stood still is
+// not made when that goes on: somebody else may have written since.
+func TestNothingIsBegunLate(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	locked := func() bool { return there(lockName) }
+	looks := 0
+	for name, c := range map[string]struct {
+		ended func() bool
+		call  func(context.Context) error
+		made  string
+	}{
+		"a write whose lock comes late": {
+			ended: locked, made: "new",
+			call: func(ctx context.Context) error {
+				_, err := blob.PutBytes(ctx, s, "new/a", []byte("late"), blob.Any)
+				return err
+			},
+		},
+		"a write whose folder comes late": {
+			ended: func() bool { return there("made") }, made: "made/a",
+			call: func(ctx context.Context) error {
+				_, err := blob.PutBytes(ctx, s, "made/a", []byte("late"), blob.Any)
+				return err
+			},
+		},
+		"a removal whose file is found late": {
+			ended: func() bool {
+				if locked() {
+					looks++
+				}
+				return looks > 1
+			},
+			call: func(ctx context.Context) error { return s.Delete(ctx, "old") },
+		},
+	} {
+		if _, err := blob.PutBytes(t.Context(), s, "old", []byte("content"), blob.Any); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.call(endsAt{t.Context(), c.ended}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.made != "" && there(c.made) || !there("old") {
+			t.Errorf("%s was made", name)
+		}
+	}
+	if infos, err := s.List(t.Context(), ""); err != nil || len(infos) != 1 {
+		t.Errorf("%v, %v", infos, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*")); err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+// slowBody gives one byte a read; each read is told of, and ends when it is let go on.
+type slowBody struct {
+	reads chan struct{}
+	goOn  chan struct{}
+}
+
+func (b slowBody) Read(p []byte) (int, error) {
+	b.reads <- struct{}{}
+	<-b.goOn
+	return copy(p, "x"), nil
+}
+
+// A body is its caller's again when Put returns: a read that is under way at the end
+// is waited for, and none comes after it.
+func TestBodyIsNotReadOnceItsWriterHasAnAnswer(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b := slowBody{make(chan struct{}, 10), make(chan struct{})}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.Put(ctx, "a", b, blob.Any)
+		answered <- err
+	}()
+	<-b.reads
+	cancel()
+	select {
+	case err = <-answered:
+		t.Errorf("answered while the body was read: %v", err)
+		close(b.goOn)
+	case <-time.After(2 * callEnds):
+		close(b.goOn)
+		err = <-answered
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(time.Minute); len(s.calls) > 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if len(b.reads) > 0 {
+		t.Errorf("it was read %d times more", len(b.reads))
 	}
 }
 

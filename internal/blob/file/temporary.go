@@ -1,6 +1,7 @@
 package file
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -79,8 +80,8 @@ func (t *temporary) fill(r io.Reader) error {
 	return nil
 }
 
-// commit makes the file the object of that key. The caller holds the store's lock.
-func (t *temporary) commit(key string) (blob.ETag, error) {
+// commit makes the file the object of that key, unless ctx has ended by then. The caller holds the store's lock.
+func (t *temporary) commit(ctx context.Context, key string) (blob.ETag, error) {
 	before, err := modifiedBefore(t.root, key)
 	if err != nil {
 		return "", err
@@ -91,6 +92,10 @@ func (t *temporary) commit(key string) (blob.ETag, error) {
 	}
 	if err := makeParents(t.root, key); err != nil {
 		return "", fmt.Errorf("make directory: %w", bare(err))
+	}
+	// Each of the steps so far may have stood still, and somebody else have written since.
+	if err := ctx.Err(); err != nil {
+		return "", err
 	}
 	if err := t.root.Rename(t.name, key); err != nil {
 		return "", fmt.Errorf("rename temporary file: %w", bare(err))
