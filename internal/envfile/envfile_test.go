@@ -90,12 +90,16 @@ func TestPassThrough(t *testing.T) {
 // does not get there where it looks like a secret.
 func TestPassThroughWithholds(t *testing.T) {
 	withheld := []string{
-		"ETCD_BACKUP_S3_ACCESS_KEY_ID=x", "ETCD_PROXY_URL=http://user:word@proxy:1", "ETCD_ROOT_PASSWORD=x",
-		"ETCD_S3_SECRET=x", "ETCD_SIGNING_KEY=x", "ETCD_TLS=-----BEGIN EC PRIVATE KEY-----",
+		"ETCD_APIKEY=x", "ETCD_BACKUP_S3_ACCESS_KEY_ID=x", "ETCD_BUCKET=https://x.example/c?sv=1&Sig=x", "ETCD_DB_CREDS=x",
+		"ETCD_PROXY_URL=http://user:word@proxy:1", "ETCD_PWD=x", "ETCD_REGISTRY=https://word@host", "ETCD_ROOT_PASS=x", "ETCD_ROOT_PASSWORD=x",
+		"ETCD_S3_SECRET=x", "ETCD_SAS_SIG=x", "ETCD_SIGNING_KEY=x", "ETCD_TLS=-----BEGIN EC PRIVATE KEY-----", "ETCD_WEBHOOK=https://user:wo/rd@host",
+		"ETCD_auth_token=x",
 	}
 	passed := []string{
 		"ETCD_AUTH_TOKEN=jwt,sign-method=RS256", "ETCD_AUTH_TOKEN_TTL=300", "ETCD_EXPERIMENTAL_DISTRIBUTED_TRACING_ADDRESS=a:1",
-		"ETCD_KEY_FILE=/k", "ETCD_LISTEN_METRICS_URLS=http://[::1]:2381", "ETCD_OF_A_LATER_RELEASE=1", "ETCD_PEER_KEY_FILE=/k", "ETCD_VERIFY=all",
+		"ETCD_KEY_FILE=/k", "ETCD_LISTEN_METRICS_URLS=http://[::1]:2381", "ETCD_OF_A_LATER_RELEASE=https://host/a?b=1",
+		"ETCD_PEER_CLIENT_CERT_AUTH=true", "ETCD_PEER_CLIENT_KEY_FILE=/k", "ETCD_PEER_KEY_FILE=/k", "ETCD_SELF_SIGNED_CERT_VALIDITY=1", "ETCD_UNSUPPORTED_ARCH=arm64",
+		"ETCD_VERIFY=all",
 	}
 	got, err := envfile.PassThrough(slices.Concat(withheld, passed))
 	if err != nil || !slices.Equal(got.Environ, passed) {

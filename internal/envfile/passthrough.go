@@ -113,17 +113,22 @@ func PassThrough(environ []string) (Passed, error) {
 }
 
 // Names and values that secrets have, such as ETCD_ROOT_PASSWORD, which a common
-// image of etcd takes, and URLs with a user's password in them.
+// image of etcd takes, and URLs with a user, or with a parameter of such a name.
+// They are wide: withholding what is none costs a line in the daemon's log, and a
+// password may have any character in it.
+const secretWord = `(?:key|secret|token|pass|pwd|sig|cred|auth|private)`
+
 var (
-	secretName  = regexp.MustCompile(`PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|PRIVATE|_KEY(_ID)?$`)
-	secretValue = regexp.MustCompile(`://[^/\s@]*:[^/\s]*@|-----BEGIN [A-Z ]*PRIVATE KEY`)
+	secretName  = regexp.MustCompile(`(?i)` + secretWord)
+	secretValue = regexp.MustCompile(`(?i)://\S*@|[?&;][^=&;\s]*` + secretWord + `[^=&;\s]*=|-----BEGIN [A-Z ]*PRIVATE KEY`)
 )
 
 // secret tells what looks like one. A flag of etcd takes none: its keys and
-// passwords are names of files.
+// passwords are names of files. A flag's variable is in capitals; etcd does not
+// know another spelling.
 func secret(name, value string) bool {
 	flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefixEtcd)), "_", "-")
-	if _, known := cluster.FindOption(flag); known {
+	if _, known := cluster.FindOption(flag); known && name == strings.ToUpper(name) {
 		return false
 	}
 	return secretName.MatchString(name) || secretValue.MatchString(value)
