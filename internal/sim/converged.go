@@ -34,7 +34,7 @@ func (w *World) unconverged(count, wanted int) string {
 	}
 	why = append(why, w.otherReleases(voters, seen, count < wanted)...)
 	mixed := slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Version != seen[0].Version })
-	for _, said := range []string{w.full(voters), w.odd(voters, mixed), w.insecure(voters)} {
+	for _, said := range []string{w.full(), w.odd(voters, mixed), w.insecure(voters)} {
 		if said != "" {
 			why = append(why, said)
 		}

@@ -76,11 +76,10 @@ func (g *generator) fill() {
 func (w *World) alarms() (out []string) { return w.etcd.Alarms() }
 
 // full says which alarm is left that etcd's members can be rid of without a person;
-// empty: none. Two voters are not defragmented (docs/adr/018-upkeep.md), so what
-// fills them is left to a person.
-func (w *World) full(voters []cluster.Member) string {
+// empty: none.
+func (w *World) full() string {
 	for _, a := range w.alarms() {
-		if strings.HasPrefix(a, cluster.AlarmNoSpace) && len(voters) != 2 {
+		if strings.HasPrefix(a, cluster.AlarmNoSpace) {
 			return "there is an alarm: " + a
 		}
 	}
