@@ -177,6 +177,48 @@ func TestVoterIs(t *testing.T) {
 	}
 }
 
+// TestQuorumless: the time until a recovery by itself runs only while no quorum
+// serves, and while no voter is away for as long as its database is written anew.
+func TestQuorumless(t *testing.T) {
+	look := func(change func(o *Observation)) bool {
+		o := three(0)
+		o.Store.Intent = &Intent{Name: "test", Generation: 1, Cluster: 7, State: IntentFounded, Voters: []Voter{{Host: "a", Member: 1}, {Host: "b", Member: 2}, {Host: "c", Member: 3}}}
+		lose(lose(o, "b", false), "c", false)
+		o.Hosts[0].View.Linearizable = false
+		change(o)
+		o.Sort()
+		r, listed := o.Roster()
+		return o.quorumless(r, listed)
+	}
+	busy := func(host HostID, op OpKind, late bool) func(o *Observation) {
+		return func(o *Observation) { o.Gaps[0] = Gap{Kind: GapBusy, Host: host, Op: op, Late: late} }
+	}
+	for _, c := range []struct {
+		what   string
+		change func(o *Observation)
+		want   bool
+	}{
+		{"one of three is up", func(*Observation) {}, true},
+		{"a read goes through raft", func(o *Observation) { o.Hosts[0].View.Linearizable = true }, false},
+		{"a read goes through another cluster's raft", func(o *Observation) { o.Hosts[0].View.Linearizable, o.Store.Intent.Cluster = true, 8 }, true},
+		{"nobody gives a list", func(o *Observation) { o.Hosts[0].View = nil }, true},
+		{"it is being founded", func(o *Observation) { o.Store.Intent.State = IntentFounding }, false},
+		{"there is no intent", func(o *Observation) { o.Store.Intent = nil }, false},
+		{"a voter is defragmented", busy("b", OpDefragment, false), false},
+		{"a voter is defragmented, and nobody gives a list", func(o *Observation) { busy("b", OpDefragment, false)(o); o.Hosts[0].View = nil }, false},
+		{"a defragmentation should have ended", busy("b", OpDefragment, true), true},
+		{"another host is defragmented", busy("x", OpDefragment, false), true},
+		{"a voter is restarted", busy("b", OpRestart, false), true},
+		{"a voter's disk takes its time", busy("b", OpPromise, false), true},
+		{"a voter's daemon starts", busy("b", OpBoot, false), true},
+		{"a daemon was defragmenting when it fell silent", func(o *Observation) { o.Gaps[0].Op = OpDefragment }, true},
+	} {
+		if got := look(c.change); got != c.want {
+			t.Errorf("%s: %t", c.what, got)
+		}
+	}
+}
+
 // TestPendingBothWays: a voter that may be added and one that may be removed are two
 // changes, though they are about the same one.
 func TestPendingBothWays(t *testing.T) {

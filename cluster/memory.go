@@ -34,13 +34,25 @@ func Fold(before Memory, o *Observation) Memory {
 }
 
 // quorumless: the intent says that there is a cluster, and no quorum of it is
-// in sight.
+// in sight. While its members answer a read through raft a quorum serves, whatever
+// daemons are silent or busy; and a voter that is being defragmented is back within
+// minutes, so that those do not count either.
 func (o *Observation) quorumless(r Roster, listed bool) bool {
 	in := o.Intent()
-	if in == nil || in.State != IntentFounded {
+	switch {
+	case in == nil, in.State != IntentFounded, o.defragmented(in):
 		return false
+	case !listed:
+		return true
 	}
-	return !listed || !r.HasQuorum()
+	return !r.HasQuorum() && (!r.Linearizable || r.Cluster != in.Cluster)
+}
+
+// defragmented: a voter's host says that it is at that.
+func (o *Observation) defragmented(in *Intent) bool {
+	return slices.ContainsFunc(o.Gaps, func(g Gap) bool {
+		return g.Defragments() && slices.ContainsFunc(in.Voters, func(w Voter) bool { return w.Host == g.Host })
+	})
 }
 
 // MaxUnwatched is the longest time between two observations over which what

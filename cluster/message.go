@@ -59,9 +59,15 @@ type Busy struct {
 	Op    Op            `json:"op"`
 	Fence Fence         `json:"fence"`
 	For   time.Duration `json:"for"` // how long the op has been running
-	// Why it takes longer than usual, as far as the host knows.
+	// Why it takes longer than it should, as far as the host knows; empty: it does not.
 	Why string `json:"why,omitempty"`
 }
+
+// What keeps a host busy beside the ops of leaders.
+const (
+	OpBoot    OpKind = "boot"    // bringing the machine in line with the record
+	OpPromise OpKind = "promise" // writing another promise
+)
 
 // Refused says that a host has promised a higher fence.
 type Refused struct {

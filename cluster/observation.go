@@ -22,9 +22,24 @@ type Gap struct {
 	Kind   GapKind `json:"kind"`
 	Host   HostID  `json:"host,omitempty"`
 	Detail string  `json:"detail,omitempty"`
+	// Op is what a busy host carries out, and Late says that it takes longer than
+	// such an op may, or that the host's disk does not answer.
+	Op   OpKind `json:"op,omitempty"`
+	Late bool   `json:"late,omitempty"`
 	// Promised is the fence that a host which refused has promised.
 	Promised Fence `json:"promised,omitzero"`
 }
+
+// AtWork reports whether the host carries out an op, which ends within its time. A
+// daemon that starts, one that waits for its disk, and an op beyond its time may
+// never end.
+func (g Gap) AtWork() bool {
+	return g.Kind == GapBusy && !g.Late && g.Op != "" && g.Op != OpBoot && g.Op != OpPromise
+}
+
+// Defragments reports whether the host's member writes its database anew: it takes
+// part in raft, serves nothing for minutes, and is back then.
+func (g Gap) Defragments() bool { return g.AtWork() && g.Op == OpDefragment }
 
 // HostReport is one host's answer, as the leader took it.
 type HostReport struct {
@@ -64,7 +79,8 @@ type Memory struct {
 	// EnoughSince: since when enough hosts for a founding by majority have
 	// been in sight together.
 	EnoughSince time.Time `json:"enoughSince,omitzero"`
-	// QuorumlessSince: since when a cluster that is founded has no quorum.
+	// QuorumlessSince: since when a cluster that is founded has no quorum: none is
+	// up, no read goes through raft, and no voter is being defragmented.
 	QuorumlessSince time.Time `json:"quorumlessSince,omitzero"`
 	// Founding: since when a founding has been watched that does not serve.
 	Founding Founding `json:"founding,omitzero"`

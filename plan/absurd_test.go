@@ -197,7 +197,8 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 		o.Hosts = append(o.Hosts, anyReport(t, id, shared, in))
 	}
 	for _, id := range rapid.SliceOfDistinct(anyHost, rapid.ID).Draw(t, "gaps") {
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: rapid.SampledFrom([]cluster.GapKind{cluster.GapUnreachable, cluster.GapBusy, cluster.GapRefused}).Draw(t, "gap"), Host: id, Detail: "d"})
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: rapid.SampledFrom([]cluster.GapKind{cluster.GapUnreachable, cluster.GapBusy, cluster.GapRefused}).Draw(t, "gap"), Host: id, Detail: "d",
+			Op: rapid.SampledFrom([]cluster.OpKind{"", cluster.OpPromise, cluster.OpRestart, cluster.OpDefragment}).Draw(t, "op"), Late: rapid.Bool().Draw(t, "late")})
 		o.Memory.Hosts = append(o.Memory.Hosts, cluster.HostMemory{Host: id, Disk: diskOf(id), Fence: anyFence.Draw(t, "fence"), FenceSince: anyTime(t, "fence since")})
 	}
 	for _, id := range rapid.SliceOfDistinct(anyMember, rapid.ID).Draw(t, "remembered") {

@@ -26,19 +26,18 @@ func autoRecover(v *view) *Decision {
 		v.aside("no-quorum", "", "the quorum is gone; if it stays so, the cluster is recovered from the furthest survivor in %s, as --auto-recover-after says, which may lose writes", left.Round(time.Second))
 		return nil
 	}
-	for _, w := range v.intent.Voters {
-		if v.busy(w.Host) { // it is at work, such as writing its database anew, which takes minutes
-			v.aside("auto-recovery", "", "the cluster is not recovered by itself: host %s carries out an op, and its member may be back after that", w.Host)
-			return nil
-		}
-	}
 	best, wait := v.furthestSurvivor()
 	if wait != "" {
 		v.aside("auto-recovery", "etcdadm recover", "the cluster is not recovered by itself: %s", wait)
 		return nil
 	}
 	c := cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: v.outOfSight()}
-	c.Lost = slices.Sorted(slices.Values(union(c.Lost, v.logless(&c, best)))) // wiped disks too
+	missing, working := v.logless(&c, best)
+	if len(working) > 0 {
+		v.aside("auto-recovery", "", "the cluster is not recovered by itself: the logs of too few voters can be read, and of these the hosts are busy, which ends by itself: %s", idList(working))
+		return nil
+	}
+	c.Lost = slices.Sorted(slices.Values(union(c.Lost, missing))) // wiped disks too
 	return &Decision{
 		Reason: fmt.Sprintf("the quorum is gone for %s: recover from host %s, the furthest survivor, as --auto-recover-after says", v.obs.At.Sub(gone).Round(time.Second), best.Host),
 		Again:  soon,

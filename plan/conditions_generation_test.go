@@ -100,6 +100,22 @@ func TestConditionsOfRecovery(t *testing.T) {
 			d := autoRecover(v)
 			return d != nil && d.Action != nil && d.Action.Queue.Host == "b"
 		}, nil, nil},
+		{"a host at work is not given up", then(auto, atWork("b", cluster.OpRestart)), func(v *view) bool {
+			missing, working := v.logless(recoverFrom("a"), &v.obs.Hosts[0])
+			return v.atWork("b") && slices.Equal(missing, []cluster.HostID{"c"}) && slices.Equal(working, []cluster.HostID{"b"})
+		}, []otherwise{
+			{"nobody knows at what", atWork("b", "")},
+			{"it should have ended", ofGap("b", func(g *cluster.Gap) { g.Late = true })},
+			{"its daemon starts", atWork("b", cluster.OpBoot)},
+			{"it waits for its disk", atWork("b", cluster.OpPromise)},
+			{"nobody can ask it", ofGap("b", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })},
+		}, []otherwise{{"it is another op", atWork("b", cluster.OpDefragment)}}},
+		{"nothing is recovered by itself past hosts at work", then(auto, atWork("b", cluster.OpRestart), atWork("c", cluster.OpRestart)), func(v *view) bool {
+			return autoRecover(v) == nil && len(v.asides) == 1
+		}, []otherwise{{"they may never be back", func(o *cluster.Observation) {
+			atWork("b", cluster.OpPromise)(o)
+			atWork("c", cluster.OpPromise)(o)
+		}}}, []otherwise{{"one may never be back", atWork("c", cluster.OpPromise)}}},
 		{"a host that is busy is not lost", then(auto, away("c", cluster.GapBusy)), func(v *view) bool {
 			return len(v.outOfSight()) == 0
 		}, []otherwise{{"it is gone", func(o *cluster.Observation) { o.Gaps[0].Kind = cluster.GapUnreachable }}}, nil},

@@ -103,6 +103,26 @@ func away(id cluster.HostID, kind cluster.GapKind) func(o *cluster.Observation) 
 	}
 }
 
+// atWork is a host that is busy with an op.
+func atWork(id cluster.HostID, op cluster.OpKind) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		o.Gaps = slices.DeleteFunc(o.Gaps, func(g cluster.Gap) bool { return g.Host == id })
+		away(id, cluster.GapBusy)(o)
+		ofGap(id, func(g *cluster.Gap) { g.Op = op })(o)
+	}
+}
+
+// ofGap changes what is known of a host that could not be seen.
+func ofGap(id cluster.HostID, change func(g *cluster.Gap)) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		for i := range o.Gaps {
+			if o.Gaps[i].Host == id {
+				change(&o.Gaps[i])
+			}
+		}
+	}
+}
+
 func storeSilent(o *cluster.Observation) { o.Store.Read = false }
 
 func noSpec(o *cluster.Observation) { o.Spec = nil }

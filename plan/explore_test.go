@@ -290,7 +290,7 @@ func (s *smallWorld) decided(how string, dec Decision) (broken []string, err err
 			return nil, errWasted
 		}
 		s.faults--
-		h.gap, s.flight, s.struck = string(cluster.GapBusy), &flight{op: op, at: s.now}, false
+		h.gap, h.at, s.flight, s.struck = string(cluster.GapBusy), op.Op.Kind, &flight{op: op, at: s.now}, false
 	default:
 		calm := s.held == nil && s.flight == nil
 		var refused error

@@ -21,7 +21,7 @@ import (
 //	leader H                      another host leads
 //	store silent|answers|lost|unconditional|predecessor|joining|older|of-another-cluster
 //	down|up H…                    the machine is off, on
-//	gap [busy|refused] H…         the daemon does not answer, the member runs on
+//	gap [busy|refused] H… [at=OP] [late=yes]  the daemon does not answer, or waits for its disk, or carries an op out; the member runs on
 //	damaged H…                    its promise is one that no leader may bring
 //	unpromised H…                 the daemon answers and gives no promise
 //	mend H…                       undoes gap, unpromised, dead, stuck, auth, problem, skew
@@ -95,7 +95,11 @@ func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
 			kind, args = args[0], args[1:]
 		}
 		for _, id := range args {
-			w.host(cluster.HostID(id)).gap = kind
+			h := w.host(cluster.HostID(id))
+			h.gap, h.at, h.late = kind, cluster.OpPromise, d.HasArg("late")
+			if a, ok := d.Arg("at"); ok {
+				h.at = cluster.OpKind(a.Vals[0])
+			}
 		}
 		return ""
 	case "by-hand":

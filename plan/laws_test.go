@@ -90,6 +90,7 @@ func (l *laws) shape() {
 		l.putCount(a)
 	case ActQueue:
 		l.must(a.Queue != nil && a.Intent == nil && len(a.Ops) == 0 && l.spec.AutoRecoverAfter > 0 && (!l.seen || !l.roster.HasQuorum()), "a recovery by itself that nobody asked for")
+		l.must(!l.seen || !l.roster.Linearizable || l.roster.Cluster != l.in.Cluster, "a recovery by itself beside a quorum that serves")
 	case ActCommand:
 		l.must(a.End != nil && a.Intent == nil && len(a.Ops) == 0 && a.End.Name != "" && a.End.Reason != "", "the end of a command without its name or a reason")
 	default:

@@ -56,22 +56,23 @@ func lost(w cluster.Voter, named []cluster.HostID) bool {
 func (v *view) promisersInSight(c *cluster.Command) *Decision {
 	for _, g := range v.open(true) {
 		for _, set := range g.Voters {
-			can, missing := 0, []cluster.HostID(nil)
+			can, missing, working := 0, []cluster.HostID(nil), []cluster.HostID(nil)
 			for _, w := range set {
 				h := v.voice(w, set)
 				switch {
 				case lost(w, c.Lost), h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign:
 					can++
+				case v.atWork(w.Host):
+					working = append(working, w.Host)
 				default:
 					missing = append(missing, nameOf(w))
 				}
 			}
 			if need := cluster.Blocking(len(set)); can < need {
-				all := *c
-				all.Lost = union(c.Lost, missing)
-				return wait(true, "promises", v.generationCommand(&all),
-					"a new generation from %s cannot begin: %d of the %d voters of generation %d have to stop and promise never to run it again, and the hosts of only %d can be asked; out of sight: %s. Bring those back, or name the ones that are gone for good",
-					commandWords(c), need, len(set), g.Generation, can, idList(missing))
+				command, wayOut := v.withLost(c, missing)
+				return wait(true, "promises", command,
+					"a new generation from %s cannot begin: %d of the %d voters of generation %d have to stop and promise never to run it again, and the hosts of only %d can be asked; out of sight: %s%s",
+					commandWords(c), need, len(set), g.Generation, can, awayWords(missing, working), wayOut)
 			}
 		}
 	}
@@ -187,10 +188,17 @@ func union(a, b []cluster.HostID) []cluster.HostID {
 	return out
 }
 
-// busy: the host answers, and carries out an op.
+// busy: the host answers, and carries out an op or waits for its disk.
 func (v *view) busy(id cluster.HostID) bool {
 	g, ok := v.obs.HostGap(id)
 	return ok && g.Kind == cluster.GapBusy
+}
+
+// atWork: the host carries out an op that ends within its time, so that nobody may
+// give it up before.
+func (v *view) atWork(id cluster.HostID) bool {
+	g, ok := v.obs.HostGap(id)
+	return ok && g.AtWork()
 }
 
 // promised: the host runs no member below this generation, and never will.

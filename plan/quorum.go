@@ -47,6 +47,11 @@ func quorum(v *view) *Decision {
 	if v.roster.HasQuorum() {
 		return wait(true, "settling", "", "the voters answer, but none gave a member list that is surely current; looking again")
 	}
+	if at := v.defragmented(); len(at) > 0 && up+len(at) >= cluster.Quorum(n) {
+		d := wait(true, "no-quorum", "", "%d of %d voters are up while the member of %s is defragmented, which ends by itself: nothing else is changed until then%s", up, n, idList(at), because(v.downVoters()))
+		d.Again = later
+		return d
+	}
 	command := v.recoverCommand()
 	wayOut := ""
 	if command != "" {
@@ -56,6 +61,17 @@ func quorum(v *view) *Decision {
 		up, n, cluster.Quorum(n), because(v.downVoters()), wayOut)
 	d.Again = later
 	return d
+}
+
+// defragmented are the voters' hosts that are at that.
+func (v *view) defragmented() []cluster.HostID {
+	var out []cluster.HostID
+	for _, s := range v.roster.Voters() {
+		if g, ok := v.obs.HostGap(s.HostID); ok && s.Host == nil && g.Defragments() {
+			out = append(out, s.HostID)
+		}
+	}
+	return out
 }
 
 // recoverCommand is what a person may do when the voters whose data is in sight
@@ -94,7 +110,7 @@ func (v *view) survivorCommand(voters []cluster.Seat) string {
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
-			if v.answersOthers(s.ID) || v.busy(s.HostID) {
+			if v.answersOthers(s.ID) || v.atWork(s.HostID) {
 				return "" // only a daemon is silent, or is at work: nobody may give that host up
 			}
 			gone = append(gone, cmp.Or(s.HostID, cluster.HostID(s.ID.String())))
@@ -136,12 +152,16 @@ func seatName(s cluster.Seat) string {
 // noMembers tells a cluster whose members are all silent from one whose
 // members are all gone.
 func (v *view) noMembers() *Decision {
+	var carry, quiet, busy []string
 	for _, vo := range v.intent.Voters {
-		if g, is := v.obs.HostGap(vo.Host); is && g.Kind == cluster.GapBusy {
+		g, is := v.obs.HostGap(vo.Host)
+		switch {
+		case is && g.AtWork():
 			return waitLater("no-quorum", "", "no member answers; host %s is busy: %s", vo.Host, g.Detail)
+		case is && g.Kind == cluster.GapBusy: // perhaps for ever
+			busy = append(busy, fmt.Sprintf("host %s is busy: %s", vo.Host, g.Detail))
 		}
 	}
-	var carry, quiet []string
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		if h.Carries() {
@@ -155,12 +175,12 @@ func (v *view) noMembers() *Decision {
 		}
 	}
 	if len(carry) > 0 || len(quiet) > 0 {
-		d := wait(true, "no-quorum", "", "no member answers; waiting for the members to serve%s", because(carry))
+		d := wait(true, "no-quorum", "", "no member answers; waiting for the members to serve%s", because(slices.Concat(carry, busy)))
 		if command := v.recordedSurvivor(); command != "" {
-			d = wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve%s; if what is missing is gone for good, the cluster can go on from what is left", because(carry))
+			d = wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve%s; if what is missing is gone for good, the cluster can go on from what is left", because(slices.Concat(carry, busy)))
 		}
 		if len(carry) == 0 {
-			d = wait(false, "no-quorum", "", "no member answers, and the hosts that carry them are not in sight: %s", strings.Join(quiet, ", "))
+			d = wait(false, "no-quorum", "", "no member answers, and the hosts that carry them are not in sight: %s%s", strings.Join(quiet, ", "), because(busy))
 		}
 		d.Again = later
 		return d

@@ -56,19 +56,40 @@ func (v *view) logsInSight(c *cluster.Command) *Decision {
 	if c.Kind != cluster.CommandRecover || !ok {
 		return nil
 	}
-	missing := v.logless(c, h)
-	if len(missing) == 0 {
+	missing, working := v.logless(c, h)
+	if len(missing)+len(working) == 0 {
 		return nil
+	}
+	command, wayOut := v.withLost(c, missing)
+	return wait(true, "recovering", command,
+		"a recovery from host %s may lose writes that were acknowledged: the logs of too few voters can be read to know that it is the furthest, and those of %s cannot%s", c.Host, awayWords(missing, working), wayOut)
+}
+
+// withLost is the command with further hosts named as lost, and what a person may
+// do beside it; where all that is missed is at work there is nothing to do but wait.
+func (v *view) withLost(c *cluster.Command, missing []cluster.HostID) (command, wayOut string) {
+	if len(missing) == 0 {
+		return "", "; that ends by itself"
 	}
 	all := *c
 	all.Lost = union(c.Lost, missing)
-	return wait(true, "recovering", v.generationCommand(&all),
-		"a recovery from host %s may lose writes that were acknowledged: the logs of too few voters can be read to know that it is the furthest, and those of %s cannot. Bring those back, or name the ones that are gone for good", c.Host, idList(missing))
+	return v.generationCommand(&all), ". Bring those back, or name the ones that are gone for good"
+}
+
+func awayWords(missing, working []cluster.HostID) string {
+	var s []string
+	for _, id := range missing {
+		s = append(s, string(id))
+	}
+	for _, id := range working {
+		s = append(s, string(id)+" (busy)")
+	}
+	return strings.Join(s, ", ")
 }
 
 // logless are voters without a log in sight, where those that have one are too
-// few; nil: they are enough.
-func (v *view) logless(c *cluster.Command, from *cluster.HostReport) (out []cluster.HostID) {
+// few; none: they are enough. Those whose hosts are at work are no lost ones.
+func (v *view) logless(c *cluster.Command, from *cluster.HostReport) (out, working []cluster.HostID) {
 	var sets [][]cluster.Voter
 	if c.Name == "" || v.intent == nil || v.intent.CommandID != c.Name { // of a generation of this very command there is nothing to lose
 		if v.intent != nil {
@@ -83,19 +104,22 @@ func (v *view) logless(c *cluster.Command, from *cluster.HostReport) (out []clus
 		}
 	}
 	for _, set := range sets {
-		known, missing := 0, []cluster.HostID(nil)
+		known, missing, busy := 0, []cluster.HostID(nil), []cluster.HostID(nil)
 		for _, w := range set {
-			if lost(w, c.Lost) || v.logOf(w) {
+			switch {
+			case lost(w, c.Lost) || v.logOf(w):
 				known++
-			} else {
+			case v.atWork(w.Host):
+				busy = append(busy, w.Host)
+			default:
 				missing = append(missing, nameOf(w))
 			}
 		}
 		if known < cluster.Blocking(len(set)) {
-			out = union(out, missing)
+			out, working = union(out, missing), union(working, busy)
 		}
 	}
-	return out
+	return out, working
 }
 
 // logOf: the end of the voter's log is in sight.

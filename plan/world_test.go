@@ -49,6 +49,8 @@ type worldHost struct {
 	down       bool             // machine off: neither daemon nor member answers
 	promised   cluster.Fence    // what it says that it promised, when it refuses
 	gap        string           // kind of the gap when the daemon does not answer; the member runs on
+	at         cluster.OpKind   // what it carries out, when it is busy
+	late       bool             // it should have ended
 	unpromised bool             // the daemon answers without a promise
 	dead       bool             // the member's process does not run, whatever the daemon does
 	stuck      bool             // the member never catches up
@@ -278,6 +280,9 @@ func (w *world) observe() *cluster.Observation {
 			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s", Promised: h.promised}
 			if h.down {
 				g.Kind = cluster.GapUnreachable
+			}
+			if g.Kind == cluster.GapBusy {
+				g.Op, g.Late = h.at, h.late
 			}
 			o.Gaps = append(o.Gaps, g)
 			continue

@@ -247,6 +247,52 @@ func TestOpIsFinishedByTheHost(t *testing.T) {
 	})
 }
 
+// TestOpBeyondItsTime: a host that an op holds up for ever says so, once it should
+// have ended.
+func TestOpBeyondItsTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		gate := make(chan struct{})
+		d := m.boot(func(s *session, o *host.Options) { o.Intents = deafIntents{s, gate} })
+		st := d.look(1)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		d.Apply(ctx, cluster.ApplyRequest{Fence: fence(1), Disk: st.Disk, Stamp: d.stamp, Op: m.found(1)})
+		busy := func() cluster.Busy {
+			r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(2)})
+			if r.Busy == nil {
+				t.Fatalf("%+v", r)
+			}
+			return *r.Busy
+		}
+		if b := busy(); b.Why != "" {
+			t.Errorf("after %s: %s", b.For, b.Why)
+		}
+		later(2 * time.Minute)
+		first := busy()
+		if !strings.Contains(first.Why, "it should have ended at") {
+			t.Errorf("after %s: %s", first.For, first.Why)
+		}
+		later(time.Minute)
+		if b := busy(); b.Why != first.Why {
+			t.Errorf("something new is said at each look: %s, %s", first.Why, b.Why)
+		}
+		close(gate)
+		d.end()
+	})
+}
+
+// deafIntents is a store that stands in the kernel.
+type deafIntents struct {
+	*session
+	gate chan struct{}
+}
+
+func (s deafIntents) ReadIntent(ctx context.Context) (*cluster.Intent, error) {
+	<-s.gate
+	return s.session.ReadIntent(ctx)
+}
+
 type slowIntents struct {
 	*session
 	gate chan struct{}

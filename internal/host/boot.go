@@ -23,7 +23,7 @@ func (h *Host) start(ctx context.Context) {
 		return
 	}
 	h.finishRemovals()
-	t := h.beginWait(ctx, cluster.Op{Kind: opBoot})
+	t := h.beginWait(ctx, cluster.Op{Kind: cluster.OpBoot})
 	if t == nil {
 		return
 	}
@@ -54,12 +54,6 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	}
 	h.converge(ctx, found)
 }
-
-// What keeps a host busy beside the ops of leaders.
-const (
-	opBoot    cluster.OpKind = "boot"    // bringing the machine in line with the record
-	opPromise cluster.OpKind = "promise" // writing another promise
-)
 
 // load reads the state, or makes one, in which case fresh is true: a disk ID
 // that was minted just now is remembered by nobody.
@@ -216,7 +210,7 @@ func (h *Host) tick(ctx context.Context) {
 	if h.takeTurn(ctx) != nil {
 		return
 	}
-	t := h.begin(cluster.Op{Kind: opBoot}, cluster.Fence{})
+	t := h.begin(cluster.Op{Kind: cluster.OpBoot}, cluster.Fence{})
 	h.endTurn()
 	if t == nil {
 		return

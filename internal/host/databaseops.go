@@ -88,8 +88,11 @@ func (h *Host) defragment(ctx context.Context, req cluster.ApplyRequest, begun f
 		return refused("a backup or a hash of member %s is under way, which would hold it up", st.Member)
 	}
 	m := h.member()
-	begun(done("begun"))
 	limit := etcd.DefragTimeout(st.DBInUse)
+	h.mu.Lock()
+	h.running.most = limit + 3*checkDeadline // with the looks before and after it
+	h.mu.Unlock()
+	begun(done("begun"))
 	ctx, cancel := context.WithTimeout(h.background, limit+checkDeadline) // a host that ends does not wait for it
 	defer cancel()
 	began := time.Now()

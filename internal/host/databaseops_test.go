@@ -87,7 +87,7 @@ func TestDefragment(t *testing.T) {
 			t.Errorf("answered after %s", passed)
 		}
 		r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(2)})
-		if r.Busy == nil || r.Busy.Op.Kind != cluster.OpDefragment {
+		if r.Busy == nil || r.Busy.Op.Kind != cluster.OpDefragment || r.Busy.Why != "" {
 			t.Fatalf("a promise during a defragmentation: %+v", r)
 		}
 		later(51 * time.Second)
@@ -101,6 +101,25 @@ func TestDefragment(t *testing.T) {
 		later(etcd.DefragTimeout(10<<20) + 5*time.Second)
 		if w := d.look(1).Database; w.Error == "" {
 			t.Errorf("one without an end: %+v", w)
+		}
+	})
+}
+
+// A large database takes longer than any other op may, and is not late for that.
+func TestDefragmentLarge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := running(t, v36)
+		defer d.end()
+		m.says(func(f *fakeMember) { f.takes, f.status.DBSize, f.status.DBInUse = 6*time.Minute, 4<<30, 2<<30 })
+		d.must(1, defragOp)
+		later(6*time.Minute - time.Second)
+		r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(2)})
+		if r.Busy == nil || r.Busy.Why != "" {
+			t.Fatalf("after six minutes: %+v", r)
+		}
+		later(2 * time.Second)
+		if w := d.look(1).Database; w.Error != "" {
+			t.Errorf("what became of it: %+v", w)
 		}
 	})
 }

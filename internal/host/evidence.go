@@ -90,7 +90,7 @@ func (h *Host) noticeLog() {
 // becomeNewDisk is called by Run when a start was refused because the evidence
 // was gone.
 func (h *Host) becomeNewDisk(ctx context.Context) {
-	t := h.beginWait(ctx, cluster.Op{Kind: opBoot})
+	t := h.beginWait(ctx, cluster.Op{Kind: cluster.OpBoot})
 	if t == nil {
 		return
 	}

@@ -42,7 +42,7 @@ const keptStamps = 8
 // is being carried out does not matter.
 func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.ObserveReply {
 	if !h.awaitBoot(ctx) {
-		return cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opBoot}}}
+		return cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: cluster.OpBoot}}}
 	}
 	if req.Spec != nil {
 		h.RememberSpec(*req.Spec)
@@ -87,7 +87,7 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 	if h.takeTurn(ctx) != nil { // the disk takes its time with another promise
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: opPromise}, Why: h.stall()}}
+		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: cluster.OpPromise}, Why: h.stall()}}
 	}
 	defer h.endTurn()
 	fenced := !req.Fence.IsZero()

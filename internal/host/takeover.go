@@ -214,7 +214,7 @@ func (h *Host) awaitPredecessor() <-chan time.Time {
 
 // tryTakeOver looks again.
 func (h *Host) tryTakeOver(ctx context.Context) {
-	t := h.beginWait(ctx, cluster.Op{Kind: opBoot})
+	t := h.beginWait(ctx, cluster.Op{Kind: cluster.OpBoot})
 	if t == nil {
 		return
 	}

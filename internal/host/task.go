@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -12,7 +14,17 @@ type task struct {
 	op    cluster.Op
 	fence cluster.Fence
 	since time.Time
+	most  time.Duration // how long it may take; zero: nobody knows
 	done  chan struct{}
+}
+
+// late says that the op should have ended; the moment is told, so that nothing new
+// is said at each look.
+func (t *task) late() string {
+	if t.most <= 0 || time.Since(t.since) <= t.most {
+		return ""
+	}
+	return fmt.Sprintf("it should have ended at %s", t.since.Add(t.most).UTC().Format(time.RFC3339))
 }
 
 // takeTurn excludes others from admitting an op and from promising.
@@ -38,7 +50,10 @@ func (h *Host) begin(op cluster.Op, fence cluster.Fence) *task {
 	if h.running != nil || h.closing {
 		return nil
 	}
-	t := &task{op: op, fence: fence, since: time.Now(), done: make(chan struct{})}
+	t := &task{op: op, fence: fence, since: time.Now(), most: opDeadline, done: make(chan struct{})}
+	if op.Kind == cluster.OpBoot {
+		t.most = 0 // it waits for whatever is in the way
+	}
 	h.running = t
 	h.tasks.Add(1)
 	return t
@@ -85,5 +100,5 @@ func (h *Host) busy() *cluster.Busy {
 	if h.running == nil {
 		return nil
 	}
-	return &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since), Why: h.stall()}
+	return &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since), Why: cmp.Or(h.stall(), h.running.late())}
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"etcdadm.io/cluster"
@@ -38,6 +39,27 @@ func TestTakeOfAnAnswer(t *testing.T) {
 			}
 		} else if len(o.Hosts) != 1 || o.Hosts[0].UnderFence != c.under {
 			t.Errorf("%s: %+v", name, o.Hosts)
+		}
+	}
+}
+
+// What keeps a host busy decides whether it is waited for.
+func TestTakeOfABusyHost(t *testing.T) {
+	for what, c := range map[string]struct {
+		busy cluster.Busy
+		want cluster.Gap
+		work bool
+	}{
+		"an op":            {cluster.Busy{Op: cluster.Op{Kind: cluster.OpDefragment}}, cluster.Gap{Op: cluster.OpDefragment}, true},
+		"one that is late": {cluster.Busy{Op: cluster.Op{Kind: cluster.OpDefragment}, Why: "x"}, cluster.Gap{Op: cluster.OpDefragment, Late: true}, false},
+		"its disk":         {cluster.Busy{Op: cluster.Op{Kind: cluster.OpPromise}}, cluster.Gap{Op: cluster.OpPromise}, false},
+		"its start":        {cluster.Busy{Op: cluster.Op{Kind: cluster.OpBoot}}, cluster.Gap{Op: cluster.OpBoot}, false},
+	} {
+		o := &cluster.Observation{Cluster: "c"}
+		new(term).take(o, cluster.ObserveRequest{}, answer{host: "b", reply: cluster.ObserveReply{Busy: &c.busy}})
+		g, _ := o.HostGap("b")
+		if g.Kind != cluster.GapBusy || g.Op != c.want.Op || g.Late != c.want.Late || g.AtWork() != c.work || !strings.HasPrefix(g.Detail, "it carries out ") {
+			t.Errorf("%s: %+v", what, g)
 		}
 	}
 }

@@ -194,7 +194,7 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 		if r.Busy.Why != "" {
 			detail += ": " + r.Busy.Why
 		}
-		gap(cluster.GapBusy, detail)
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapBusy, Host: a.host, Detail: detail, Op: r.Busy.Op.Kind, Late: r.Busy.Why != ""})
 	case r.State == nil:
 		gap(cluster.GapUnreachable, "its answer is empty")
 	case r.State.Host != a.host || r.State.Cluster != o.Cluster:
