@@ -64,7 +64,9 @@ func (p *Proc) grow(index uint64) {
 // when it applies a write. Source: quotaApplierV3 of etcdserver/apply.
 func (p *Proc) overQuota(o op) {
 	if o.Kind == opPut && p.serving && p.data.file > p.quota && !p.st.alarmed("NOSPACE") {
-		p.proposeOwn(op{Kind: opAlarm, Alarm: "NOSPACE", Member: p.member})
+		p.later(0, func() { // not amid a step of raft
+			p.proposeOwn(op{Kind: opAlarm, Alarm: "NOSPACE", Member: p.member})
+		})
 	}
 }
 

@@ -88,7 +88,7 @@ func (p *Proc) settleFormat() {
 // unreadable says why a release does not start on the data; empty: it does.
 func (p *Proc) unreadable() string {
 	switch v := p.st.version; {
-	case !v.IsZero() && older(p.launch.Version, v):
+	case !v.IsZero() && older(p.launch.Version, v) && p.st.applied >= p.data.cut: // a snapshot comes whole: what it passes over was never here
 		return fmt.Sprintf("panic: invalid downgrade; server version %s is lower than determined cluster version", p.launch.Version)
 	case p.data.format.AtLeast(3, 6) && older(p.launch.Version, p.data.format):
 		return fmt.Sprintf("panic: data of format %s under etcd %s", p.data.format, p.launch.Version)
