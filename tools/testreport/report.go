@@ -106,6 +106,10 @@ func (r *report) take(e event) {
 	}
 }
 
+// panicked: a line that begins with it, indented in a log or not. Tests also speak
+// of panics, such as those that they expect of an etcd.
+var panicked = regexp.MustCompile(`(?m)^\s*panic: `)
+
 // end settles a test or a package.
 func (r *report) end(n name, e event) {
 	switch {
@@ -118,7 +122,7 @@ func (r *report) end(n name, e event) {
 		r.settle(n, failed)
 		r.failures[n.Package]++
 		said := strings.Join(r.output[n], "")
-		r.certain[n] = strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic:")
+		r.certain[n] = strings.Contains(said, "DATA RACE") || panicked.MatchString(said)
 		r.print("--- FAIL: %s\n%s", n, strings.Join(r.output[n], ""))
 	case e.Action == "fail" && e.FailedBuild != "":
 		r.settle(name{Package: e.FailedBuild}, failed)

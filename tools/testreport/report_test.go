@@ -80,6 +80,8 @@ func TestAgain(t *testing.T) {
 		"two":       {slow + fail("m/e2e", "TestOther", ""), map[string]string{"m/e2e": "^(TestOther|TestSlow)$"}},
 		"too many":  {slow + many.String(), nil},
 		"logic too": {slow + fail("m/plan", "TestLaws", ""), nil},
+		"a word of": {fail("m/e2e", "TestSlow", "          expected: exits: panic: the log was lost\n"), map[string]string{"m/e2e": "^(TestSlow)$"}},
+		"a panic":   {fail("m/e2e", "TestSlow", "        panic: runtime error\n"), nil},
 		"a race":    {fail("m/e2e", "TestSlow", "WARNING: DATA RACE\n"), nil},
 		"a time-out": {`{"Action":"output","Package":"m/e2e","Test":"TestSlow","Output":"panic: test timed out\n"}
 {"Action":"fail","Package":"m/e2e"}
