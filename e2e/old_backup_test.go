@@ -167,19 +167,7 @@ func TestOldV2Backups(t *testing.T) {
 		c.configure(3)
 		c.runs(oldWithin, 1, 2, 3)
 		c.voters(soon, 1, 2, 3)
-		client := c.newClient()
-		defer client.Close()
-		got := map[string]string{}
-		eventually(t, soon, "reading all keys", func(ctx context.Context) error {
-			said, err := client.Get(ctx, "/", clientv3.WithPrefix())
-			if err != nil {
-				return err
-			}
-			for _, kv := range said.Kvs {
-				got[string(kv.Key)] = string(kv.Value)
-			}
-			return nil
-		})
+		got := c.keysOfThree()
 		c.holds("carried over", got, before)
 	})
 }
@@ -232,4 +220,25 @@ func c23(t *testing.T) (c *testCluster, name string, before map[string]string) {
 		}
 	}
 	return c, name, before
+}
+
+// keysOfThree reads all keys of a cluster that has come to version 3 of the API, where
+// those of version 2 have the names that they had.
+func (c *testCluster) keysOfThree() map[string]string {
+	c.t.Helper()
+	client := c.newClient()
+	defer client.Close()
+	got := map[string]string{}
+	eventually(c.t, soon, "reading all keys", func(ctx context.Context) error {
+		clear(got)
+		said, err := client.Get(ctx, "/", clientv3.WithPrefix())
+		if err != nil {
+			return err
+		}
+		for _, kv := range said.Kvs {
+			got[string(kv.Key)] = string(kv.Value)
+		}
+		return nil
+	})
+	return got
 }
