@@ -76,7 +76,7 @@ func (c *Child) Adopt(ctx context.Context, record ProcessRecord, dataDir string)
 	if running != nil {
 		return fmt.Errorf("adopt process: process %d runs already", running.pid)
 	}
-	proc, err := findRecorded(record, dataDir)
+	proc, err := findRecorded(ctx, record, dataDir)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (c *Child) Adopt(ctx context.Context, record ProcessRecord, dataDir string)
 	return nil
 }
 
-func findRecorded(record ProcessRecord, dataDir string) (*process, error) {
+func findRecorded(ctx context.Context, record ProcessRecord, dataDir string) (*process, error) {
 	boot, err := BootID()
 	if err != nil {
 		return nil, &RefusedError{Reason: Unreadable, Err: err}
@@ -104,13 +104,13 @@ func findRecorded(record ProcessRecord, dataDir string) (*process, error) {
 		return nil, &RefusedError{Reason: OtherBoot, PID: record.PID}
 	}
 	if record.PID != 0 {
-		return verify(record.PID, record, dataDir)
+		return verify(ctx, record.PID, record, dataDir)
 	}
-	return findByNonce(record, dataDir)
+	return findByNonce(ctx, record, dataDir)
 }
 
 // verify holds a process and proves that it is the recorded one.
-func verify(pid int, record ProcessRecord, dataDir string) (*process, error) {
+func verify(ctx context.Context, pid int, record ProcessRecord, dataDir string) (*process, error) {
 	proc, err := openProcess(pid)
 	if err != nil {
 		reason := Unreadable
@@ -119,7 +119,7 @@ func verify(pid int, record ProcessRecord, dataDir string) (*process, error) {
 		}
 		return nil, &RefusedError{Reason: reason, PID: pid, Err: err}
 	}
-	refuse := prove(proc, record, dataDir)
+	refuse := prove(ctx, proc, record, dataDir)
 	if proc.ended() {
 		// What was read may be about another process that got the number since.
 		refuse = &RefusedError{Reason: NotFound, PID: pid}
@@ -131,7 +131,7 @@ func verify(pid int, record ProcessRecord, dataDir string) (*process, error) {
 	return proc, nil
 }
 
-func prove(proc *process, record ProcessRecord, dataDir string) *RefusedError {
+func prove(ctx context.Context, proc *process, record ProcessRecord, dataDir string) *RefusedError {
 	refuse := func(reason Reason, err error) *RefusedError {
 		return &RefusedError{Reason: reason, PID: proc.pid, Err: err}
 	}
@@ -153,7 +153,12 @@ func prove(proc *process, record ProcessRecord, dataDir string) *RefusedError {
 	} else if stat.start != record.StartTime {
 		return refuse(OtherProcess, nil)
 	}
-	argv, err := readStrings(procPath(proc.pid, "cmdline"))
+	ctx, cancel := context.WithTimeout(ctx, execTime)
+	defer cancel()
+	argv, err := arguments(ctx, proc.pid)
+	if err == nil && len(argv) == 0 {
+		err = errNoArguments
+	}
 	if err != nil {
 		return refuse(Unreadable, err)
 	}
@@ -192,17 +197,39 @@ func sameDirectory(pid int, dataDir string, recorded uint64) error {
 	return nil
 }
 
+var errNoArguments = errors.New("it shows no arguments, as while a program is being loaded")
+
+// mayRun says whether a process that shows no arguments could be loading the program of
+// argv. What cannot be read of a living one is unknown, and unknown is not absent.
+func mayRun(pid int, argv []string) bool {
+	stat, err := readStat(pid)
+	if err != nil || stat.kernel || stat.ended() || len(argv) == 0 {
+		return false
+	}
+	its, err := os.Stat(procPath(pid, "exe"))
+	if err != nil {
+		return !isNoProcess(err)
+	}
+	program, err := os.Stat(argv[0])
+	return err != nil || os.SameFile(its, program)
+}
+
 // findByNonce looks for the process of a spawn whose pid was not recorded.
-func findByNonce(record ProcessRecord, dataDir string) (*process, error) {
+func findByNonce(ctx context.Context, record ProcessRecord, dataDir string) (*process, error) {
 	all, err := pids()
 	if err != nil {
 		return nil, &RefusedError{Reason: Unreadable, Err: err}
 	}
 	var candidates []int
+	waits, cancel := context.WithTimeout(ctx, execTime) // for all of them
+	defer cancel()
 	for _, pid := range all {
-		argv, err := readStrings(procPath(pid, "cmdline"))
+		argv, err := arguments(waits, pid)
 		if err != nil {
 			continue // gone
+		}
+		if len(argv) == 0 && mayRun(pid, record.Argv) {
+			return nil, &RefusedError{Reason: Unreadable, PID: pid, Err: errNoArguments}
 		}
 		arg, ok := dataDirArg(argv)
 		if !ok || filepath.Clean(arg) != filepath.Clean(dataDir) {
@@ -220,7 +247,7 @@ func findByNonce(record ProcessRecord, dataDir string) (*process, error) {
 	case 0:
 		return nil, &RefusedError{Reason: NotFound}
 	case 1:
-		return verify(candidates[0], record, dataDir)
+		return verify(ctx, candidates[0], record, dataDir)
 	}
 	return nil, &RefusedError{Reason: Ambiguous, Err: fmt.Errorf("processes %v", candidates)}
 }

@@ -85,6 +85,41 @@ func TestAdoptRefusesMovedDirectory(t *testing.T) {
 	}
 }
 
+// A process shows no arguments while its program is being loaded, which is waited for;
+// that it is another's is not concluded from it.
+func TestAdoptWhileTheProgramIsLoaded(t *testing.T) {
+	if show, err := hideArguments(); err != nil {
+		t.Skip("a process cannot hide its arguments here: ", err)
+	} else {
+		show()
+	}
+	for _, kind := range []string{"blank for a while", "blank"} {
+		for _, known := range []string{"pid", "nonce"} {
+			t.Run(kind+", "+known, func(t *testing.T) {
+				t.Parallel()
+				spec := standIn(t, kind)
+				first := startDaemon(t, runtime.Options{})
+				s := runtimetest.Ensure(t, first, spec)
+				awaitLog(t, spec.LogFile, "hidden")
+				first.end()
+				reapOnCleanup(t, s.PID)
+				record := first.last()
+				if known == "nonce" {
+					record.PID = 0
+				}
+				err := startDaemon(t, runtime.Options{}).Adopt(t.Context(), record, spec.DataDir)
+				if kind != "blank" && err == nil {
+					return
+				}
+				var refused *runtime.RefusedError
+				if kind != "blank" || !errors.As(err, &refused) || refused.Reason != runtime.Unreadable || refused.Gone() {
+					t.Errorf("adopt: %v", err)
+				}
+			})
+		}
+	}
+}
+
 func TestAdoptRefusesZombie(t *testing.T) {
 	spec := standIn(t, "serve")
 	first := startDaemon(t, runtime.Options{})

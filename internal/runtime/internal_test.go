@@ -20,11 +20,13 @@ import (
 func TestParseStat(t *testing.T) {
 	tail := " S 1 2 3 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 4711 12345 67"
 	for text, want := range map[string]procStat{
-		"12 (etcd)" + tail:                                  {comm: "etcd", state: 'S', start: 4711},
-		"12 (a) S (b c) " + tail[1:]:                        {comm: "a) S (b c", state: 'S', start: 4711},
-		"12 ()" + " T" + tail[2:]:                           {comm: "", state: 'T', start: 4711},
-		"12 (etcd) S 1 2 3":                                 {},
-		"12 etcd" + tail:                                    {},
+		"12 (etcd)" + tail:           {comm: "etcd", state: 'S', start: 4711},
+		"12 (a) S (b c) " + tail[1:]: {comm: "a) S (b c", state: 'S', start: 4711},
+		"12 ()" + " T" + tail[2:]:    {comm: "", state: 'T', start: 4711},
+		"12 (kworker)" + strings.Replace(tail, "4194560", "69238880", 1): {comm: "kworker", state: 'S', start: 4711, kernel: true},
+		"12 (etcd)" + strings.Replace(tail, "4194560", "x", 1):           {},
+		"12 (etcd) S 1 2 3": {},
+		"12 etcd" + tail:    {},
 		"12 (etcd)" + strings.Replace(tail, "4711", "x", 1): {},
 	} {
 		got, err := parseStat([]byte(text))

@@ -2,19 +2,23 @@ package runtime_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -52,12 +56,58 @@ func childMain(kind string) {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ignoring")
 		select {}
+	case "blank", "blank for a while":
+		show, err := hideArguments()
+		if err != nil {
+			fmt.Println("cannot:", err)
+			os.Exit(3)
+		}
+		fmt.Println("hidden")
+		if kind == "blank for a while" {
+			time.Sleep(300 * time.Millisecond)
+			show()
+		}
 	}
 	terminate := make(chan os.Signal, 1)
 	signal.Notify(terminate, syscall.SIGTERM)
 	fmt.Println("serving")
 	<-terminate
 	os.Exit(0)
+}
+
+// hideArguments has the kernel show this process as one that a program is being loaded
+// into, without arguments, until show is called. It fails where the kernel or its
+// container forbid it.
+func hideArguments() (show func(), err error) {
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return nil, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	at := func(n int) uint64 { // field n of proc(5), where state is field 3
+		v, bad := strconv.ParseUint(fields[n-3], 10, 64)
+		err = errors.Join(err, bad)
+		return v
+	}
+	brk, _, _ := unix.Syscall(unix.SYS_BRK, 0, 0, 0)
+	argStart, argEnd := at(48), at(49)
+	// struct prctl_mm_map: code, data, brk, stack, arguments, environment, no auxv, no program.
+	m := [13]uint64{at(26), at(27), at(45), at(46), at(47), uint64(brk), at(28), argStart, argStart, at(50), at(51), 0, math.MaxUint32 << 32}
+	if err != nil {
+		return nil, err
+	}
+	set := func(end uint64) error {
+		m[8] = end
+		return unix.Prctl(unix.PR_SET_MM, unix.PR_SET_MM_MAP, uintptr(unsafe.Pointer(&m)), unsafe.Sizeof(m), 0)
+	}
+	if err := set(argStart); err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := set(argEnd); err != nil {
+			panic(err)
+		}
+	}, nil
 }
 
 // endAtOnce keeps a program with the race detector from waiting a second at its end.

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,9 +18,10 @@ import (
 
 // procStat is what is needed of /proc/PID/stat.
 type procStat struct {
-	comm  string
-	state byte   // R, S, D, T (stopped), t (traced), Z (ended, not reaped), X
-	start uint64 // clock ticks since boot
+	comm   string
+	state  byte   // R, S, D, T (stopped), t (traced), Z (ended, not reaped), X
+	kernel bool   // a thread of the kernel's own
+	start  uint64 // clock ticks since boot
 }
 
 func (s procStat) paused() bool { return s.state == 'T' || s.state == 't' }
@@ -45,7 +47,7 @@ func parseStat(data []byte) (procStat, error) {
 	if open < 0 || end < open {
 		return procStat{}, fmt.Errorf("parse process status %q: no command", data)
 	}
-	const startTime = 22 - 3 // proc(5) counts from 1, and state is field 3
+	const flags, startTime = 9 - 3, 22 - 3 // proc(5) counts from 1, and state is field 3
 	fields := strings.Fields(string(data[end+1:]))
 	if len(fields) <= startTime {
 		return procStat{}, fmt.Errorf("parse process status %q: too short", data)
@@ -57,7 +59,46 @@ func parseStat(data []byte) (procStat, error) {
 	if err != nil {
 		return procStat{}, fmt.Errorf("parse process start time: %w", err)
 	}
-	return procStat{comm: string(data[open+1 : end]), state: fields[0][0], start: start}, nil
+	bits, err := strconv.ParseUint(fields[flags], 10, 64)
+	if err != nil {
+		return procStat{}, fmt.Errorf("parse process flags: %w", err)
+	}
+	return procStat{comm: string(data[open+1 : end]), state: fields[0][0], kernel: bits&kernelThread != 0, start: start}, nil
+}
+
+// kernelThread is PF_KTHREAD of the kernel's process flags.
+const kernelThread = 0x00200000
+
+// execTime is how long a process may take from when whoever started it goes on until
+// its arguments can be read: a fiftieth of a second was seen on a busy machine.
+const execTime = 2 * time.Second
+
+// execPoll is the time between two looks at them: nothing tells of it.
+const execPoll = 5 * time.Millisecond
+
+// arguments reads a process's arguments. The kernel shows none while a program is being
+// loaded, which whoever started it does not wait for: they are waited for until ctx
+// ends. A process that shows none then has a nil slice; so has a kernel's thread, and one
+// that has ended, at once.
+func arguments(ctx context.Context, pid int) ([]string, error) {
+	for {
+		argv, err := readStrings(procPath(pid, "cmdline"))
+		if err != nil || len(argv) > 0 {
+			return argv, err
+		}
+		stat, err := readStat(pid)
+		if err != nil {
+			return nil, err
+		}
+		if stat.kernel || stat.ended() {
+			return nil, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(execPoll):
+		}
+	}
 }
 
 // readStrings reads a file of strings that end in NUL, such as cmdline.
