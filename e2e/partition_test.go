@@ -106,7 +106,7 @@ func TestLeadingDaemonInMinority(t *testing.T) {
 	}
 	w.waitFor(20)
 	c.heal()
-	c.voters(90*time.Second, 1, 2, 3, 4, 5)
+	c.voters(3*time.Minute, 1, 2, 3, 4, 5)
 	same(t, before, c.voters(soon, 1, 2, 3, 4, 5)[:3])
 	c.agree()
 	w.check()

@@ -301,6 +301,7 @@ func (s *suite) hangingInTime() {
 
 func (s *suite) slowBody() {
 	data := pattern(large)
+	const stall = 3 * stall // the server has to take 20 MiB in within it, on a busy machine
 	s.store = s.Open(s.T, s.proxy.URL, s.folder, stall)
 	body := io.MultiReader(bytes.NewReader(data[:10<<20]), pause(2*stall), bytes.NewReader(data[10<<20:]), pause(2*stall))
 	if _, err := s.store.Put(s.ctx, "object", body, blob.IfAbsent); err != nil {
