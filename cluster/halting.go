@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Halting is what has to be remembered of a halt that is in force: since when
-// which of its voters has not been seen to keep it.
+// Halting is what has to be remembered of a halt that is in force: since when it
+// is watched, and since when which of its voters has not been seen to keep it.
 type Halting struct {
 	ID      string    `json:"id,omitempty"`      // of the halt; empty: none is in force
+	Since   time.Time `json:"since,omitzero"`    // by the clock of who watches; the halt's own time is by that of who began it
 	Missing []Missing `json:"missing,omitempty"` // in the order of the intent's voters
 }
 
@@ -22,6 +23,14 @@ type Missing struct {
 	Since time.Time `json:"since"`
 	// Read is how much of its log had been read by then.
 	Read int64 `json:"read,omitempty"`
+}
+
+// HaltedSince is since when this halt is watched; zero: it is not.
+func (m Memory) HaltedSince(halt *Halt) time.Time {
+	if halt == nil || m.Halting.ID != halt.ID {
+		return time.Time{}
+	}
+	return m.Halting.Since
 }
 
 // MissingSince is when the voter that has been missing for the longest time was
@@ -49,7 +58,7 @@ func foldHalting(before Halting, o *Observation) Halting {
 	if before.ID != halt.ID {
 		before = Halting{}
 	}
-	now := Halting{ID: halt.ID}
+	now := Halting{ID: halt.ID, Since: since(before.Since, true, o.At)}
 	for _, set := range in.VoterSets() {
 		for _, w := range set {
 			h, why := o.HaltedHost(w, halt)

@@ -267,13 +267,11 @@ func foldFounding(before Founding, o *Observation, r Roster, listed bool) Foundi
 	if in == nil || in.State != IntentFounding {
 		return Founding{}
 	}
-	if listed && r.Linearizable && r.HasQuorum() {
-		return Founding{}
+	if before.Generation != in.Generation {
+		before = Founding{}
 	}
-	if before.Generation == in.Generation && !before.Since.IsZero() {
-		return before
-	}
-	return Founding{Since: o.At, Generation: in.Generation}
+	serves := listed && r.Linearizable && r.HasQuorum()
+	return Founding{Since: since(before.Since, !serves, o.At), Seen: since(before.Seen, true, o.At), Generation: in.Generation}
 }
 
 // foldQuiet notes since when no voter's host carries out an op of anybody else

@@ -97,7 +97,8 @@ type Memory struct {
 
 // Founding is a generation that is being founded.
 type Founding struct {
-	Since      time.Time `json:"since,omitzero"` // zero: none is
+	Since      time.Time `json:"since,omitzero"` // without a break that it does not serve; zero: it does, or none is being founded
+	Seen       time.Time `json:"seen,omitzero"`  // since when it is watched, served or not
 	Generation uint64    `json:"generation,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -62,18 +63,31 @@ func backUp(v *view) *Decision {
 			return nil
 		}
 	}
-	if age := v.obs.At.Sub(last); age < every && (age < backupFresh || !v.unsaved(last)) {
+	if age := v.obs.At.Sub(last); age < every && (age < backupFresh || !v.unsaved()) {
 		return v.tryOut()
 	}
 	return v.takeBackup("", backupPeriodic)
 }
 
-// unsaved: the generation was made from data, and no backup has been taken since.
-// The newest one is then of what was given up, and after a loss it is the first
-// that somebody would take.
-func (v *view) unsaved(last time.Time) bool {
+// unsaved: the generation was made from data, and there is no backup of it. The
+// newest one is then of what was given up, and after a loss it is the first that
+// somebody would take.
+func (v *view) unsaved() bool {
 	in := v.intent
-	return in != nil && in.State == cluster.IntentFounded && in.Source.FromData() && !in.Quarantined && last.Before(time.Unix(0, in.Timestamp))
+	if in == nil || in.State != cluster.IntentFounded || !in.Source.FromData() || in.Quarantined {
+		return false
+	}
+	// Clocks may be apart, and each generation has a cluster ID of its own; only
+	// where none was recorded the time has to do, and never for what it was made from.
+	ofIt := func(b cluster.Backup) bool {
+		if b.Cluster != 0 {
+			return b.Cluster == in.Cluster
+		}
+		return b.Name != in.Source.Backup && !b.At.Before(time.Unix(0, in.Timestamp))
+	}
+	return !slices.ContainsFunc(v.obs.Backups.Newest, ofIt) && !slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool {
+		return h.Taken != nil && h.Taken.Backup != nil && ofIt(*h.Taken.Backup)
+	})
 }
 
 // tryOut has the newest backup restored into an etcd that is thrown away, when

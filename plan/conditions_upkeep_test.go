@@ -111,12 +111,21 @@ func TestConditionsOfBackups(t *testing.T) {
 			{"the last try failed", taken("b", func(x *cluster.Taken) { x.Running, x.Error, x.Ended = false, "x", x.Began })},
 		}},
 		{"what adds does not", then(wants, storeSilent), func(v *view) bool { return v.backupFirst(false, "x") == nil }, nil, nil},
-		{"a generation from data is unsaved", fromData, func(v *view) bool { return v.unsaved(worldEpoch) }, []otherwise{
+		{"a generation from data is unsaved", fromData, (*view).unsaved, []otherwise{
 			{"it is quarantined", inIntent(func(in *cluster.Intent) { in.Quarantined = true })},
 			{"it is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 			{"it is not from data", inIntent(func(in *cluster.Intent) { in.Source.Kind = cluster.SourceNothing })},
-			{"a backup was taken since", inIntent(func(in *cluster.Intent) { in.Timestamp = worldEpoch.UnixNano() })},
-		}, nil},
+			{"one of it is in the store", func(o *cluster.Observation) { o.Backups.Newest[0].Cluster = o.Store.Intent.Cluster }},
+			{"one of it was taken just now", func(o *cluster.Observation) {
+				taken("b", func(x *cluster.Taken) { x.Running, x.Backup = false, &cluster.Backup{Cluster: o.Store.Intent.Cluster} })(o)
+			}},
+			{"one that tells no cluster was taken since", inIntent(func(in *cluster.Intent) { in.Timestamp = worldEpoch.UnixNano() })},
+		}, []otherwise{
+			{"what it was made from looks younger", inIntent(func(in *cluster.Intent) { in.Source.Backup, in.Timestamp = "B", worldEpoch.UnixNano() })},
+			{"one of another cluster looks younger", func(o *cluster.Observation) {
+				o.Backups.Newest[0].Cluster, o.Backups.Newest[0].At = o.Store.Intent.Cluster+1, worldEpoch.Add(48*time.Hour)
+			}},
+		}},
 		{"a host backs up", then(formedSight, taken("b", func(*cluster.Taken) {})), func(v *view) bool { return v.backingUp() }, []otherwise{
 			{"it has ended", taken("b", func(x *cluster.Taken) { x.Running = false })},
 			{"it has been at it for too long", taken("b", func(x *cluster.Taken) { x.Began = x.Began.Add(time.Second - backupTry) })},

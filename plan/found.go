@@ -156,7 +156,7 @@ func (v *view) finishFounding() *Decision {
 		if d := v.refoundUntried(ops, waiting); d != nil {
 			return d
 		}
-		if v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) < founderHaste {
+		if v.foundingFor() < founderHaste {
 			if left := v.founderPause(); left > 0 {
 				return &Decision{Reason: fmt.Sprintf("found generation %d: start %s a moment after the one before", v.intent.Generation, ops[0].Host), Again: left}
 			}
@@ -257,8 +257,17 @@ func (v *view) founderPause() time.Duration {
 }
 
 // stalled: the founding has had its time.
-func (v *view) stalled() bool {
-	return v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) >= foundingStalled
+func (v *view) stalled() bool { return v.foundingFor() >= foundingStalled }
+
+// foundingFor is how long ago the founding was written down. Its time is by the
+// clock of whoever wrote it; where that is ahead of this leader's, what the leader
+// has watched counts, or a founding would go on for as long as clocks are apart.
+func (v *view) foundingFor() time.Duration {
+	age := v.obs.At.Sub(time.Unix(0, v.intent.Timestamp))
+	if f := v.obs.Memory.Founding; f.Generation == v.intent.Generation && !f.Seen.IsZero() {
+		age = max(age, v.obs.At.Sub(f.Seen))
+	}
+	return age
 }
 
 // unstartedFounders are start ops for founders in sight that never started.

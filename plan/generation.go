@@ -63,7 +63,7 @@ func (v *view) finishOrSupersede(c *cluster.Command) *Decision {
 	if back := v.goBack(); c == nil && back != nil && d.Action == nil {
 		return back
 	}
-	if c == nil || !v.stuck(d) || len(d.Blockers) == 0 && v.repeats(c) && v.obs.At.Sub(time.Unix(0, v.intent.Timestamp)) < repeatPatience {
+	if c == nil || !v.stuck(d) || len(d.Blockers) == 0 && v.repeats(c) && v.foundingFor() < repeatPatience {
 		return d
 	}
 	next := v.beginGeneration(c)

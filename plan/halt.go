@@ -117,8 +117,8 @@ func (v *view) cannotCarry(_ cluster.Running, next Hop) string {
 // backupOf is a fresh backup of what the members have now; or what is done to come
 // by one. A backup of the generation before says nothing of what this one holds.
 func (v *view) backupOf(run cluster.Running, reason string) (cluster.Backup, *Decision) {
-	b, ok := v.lastBackup()
-	if ok && b.Version.SameMinor(run.High) && (b.Cluster == 0 || b.Cluster == v.roster.Cluster) && v.obs.At.Sub(v.newer(time.Time{}, b.At)) < backupFresh {
+	b, age := v.lastBackup()
+	if b.Version.SameMinor(run.High) && (b.Cluster == 0 || b.Cluster == v.roster.Cluster) && age < backupFresh {
 		return b, nil
 	}
 	for i := range v.obs.Hosts {
@@ -139,23 +139,32 @@ func (v *view) backupOf(run cluster.Running, reason string) (cluster.Backup, *De
 	return b, d
 }
 
-// lastBackup is the newest that is known of, also before the store was listed again.
-func (v *view) lastBackup() (b cluster.Backup, ok bool) {
-	if len(v.obs.Backups.Newest) > 0 {
-		b, ok = v.obs.Backups.Newest[0], true
-	}
-	for i := range v.obs.Hosts {
-		if t := v.obs.Hosts[i].Taken; t != nil && t.Backup != nil && (!ok || t.Backup.At.After(b.At)) {
-			b, ok = *t.Backup, true
+// lastBackup is the newest that is known of, also before the store was listed
+// again, and how old it is: by the clock of the host that took it, as long as that
+// remembers it, or one of a host whose clock is off would never be fresh.
+func (v *view) lastBackup() (newest cluster.Backup, age time.Duration) {
+	age = longAgo
+	for _, b := range v.obs.Backups.Newest {
+		if a := v.obs.At.Sub(v.newer(time.Time{}, b.At)); a < age {
+			newest, age = b, a
 		}
 	}
-	return b, ok
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if h.Taken == nil || h.Taken.Backup == nil {
+			continue
+		}
+		if a := v.ago(h, h.Taken.Began); a < age {
+			newest, age = *h.Taken.Backup, a
+		}
+	}
+	return newest, age
 }
 
 // whileHalted brings a change of version on from the halt to the write of the
 // next generation, or takes the halt back.
 func (v *view) whileHalted(halt *cluster.Halt) *Decision {
-	since := v.obs.At.Sub(halt.At)
+	since := v.haltedFor(halt)
 	if why := v.haltUnwanted(halt); why != "" {
 		return v.takeBack(halt, why)
 	}
@@ -192,6 +201,23 @@ func (v *view) whileHalted(halt *cluster.Halt) *Decision {
 		return v.takeBack(halt, d.Blockers[0].Sentence)
 	}
 	return d
+}
+
+// haltedFor is how long the members have been stopped. The halt's time is by the
+// clock of the leader that began it: one that takes over first watches it for a
+// while, because its own clock may be ahead, and then counts at least what it has
+// watched, because it may be behind.
+func (v *view) haltedFor(halt *cluster.Halt) time.Duration {
+	age := v.obs.At.Sub(halt.At)
+	seen := v.obs.Memory.HaltedSince(halt)
+	if seen.IsZero() {
+		return age
+	}
+	watched := v.obs.At.Sub(seen)
+	if watched < haltPatience {
+		return watched
+	}
+	return max(age, watched)
 }
 
 // haltUnwanted says why nobody wants what the halt is for any more; empty:

@@ -215,7 +215,8 @@ func (l *laws) refounding(in *cluster.Intent) {
 		}
 	}
 	l.must(promised >= cluster.Blocking(len(old.Founders)), "a new generation with %d promises of %d", promised, len(old.Founders))
-	l.must(l.o.At.Sub(time.Unix(0, old.Timestamp)) >= foundingStalled, "a founding superseded too early")
+	watched := l.o.Memory.Founding.Generation == old.Generation && !l.o.Memory.Founding.Seen.IsZero() && l.o.At.Sub(l.o.Memory.Founding.Seen) >= foundingStalled
+	l.must(watched || l.o.At.Sub(time.Unix(0, old.Timestamp)) >= foundingStalled, "a founding superseded too early")
 	l.founders(in)
 }
 

@@ -54,7 +54,7 @@ func (w *world) writeIntent(ch *IntentChange) error {
 	}
 	if in.Nonce == "" {
 		w.minted++
-		in.Nonce, in.Token, in.Timestamp = fmt.Sprintf("nonce-%d", w.minted), cmp.Or(in.Token, fmt.Sprintf("token-%d", w.minted)), w.now.UnixNano()
+		in.Nonce, in.Token, in.Timestamp = fmt.Sprintf("nonce-%d", w.minted), cmp.Or(in.Token, fmt.Sprintf("token-%d", w.minted)), w.clock(w.leader).UnixNano()
 		if in.Source.Kind != cluster.SourceAdopted {
 			in.Cluster = clusterOfGeneration(in.Generation)
 			for i := range in.Founders {

@@ -101,7 +101,7 @@ func (w *world) addBackup(d *datadriven.TestData) string {
 
 // see puts queue and catalogue into an observation.
 func (w *world) see(o *cluster.Observation) {
-	o.Backups = cluster.BackupsView{At: w.now, Interval: w.queue.interval, Newest: w.queue.backups[:min(len(w.queue.backups), 3)]}
+	o.Backups = cluster.BackupsView{At: w.clock(w.leader), Interval: w.queue.interval, Newest: w.queue.backups[:min(len(w.queue.backups), 3)]}
 	if w.store.silent {
 		return
 	}

@@ -151,6 +151,14 @@ func (w *world) lead(id cluster.HostID) {
 	w.memory, w.handed = cluster.Memory{}, nil
 }
 
+// clock is what time it is by a host's own clock.
+func (w *world) clock(id cluster.HostID) time.Time {
+	if i := slices.IndexFunc(w.hosts, func(h *worldHost) bool { return h.Host == id }); i >= 0 {
+		return w.now.Add(w.hosts[i].skew)
+	}
+	return w.now
+}
+
 // advance lets time pass, with a look at least every ten seconds, as a leader
 // would take one.
 func (w *world) advance(d time.Duration) {
@@ -263,7 +271,7 @@ func (w *world) observe() *cluster.Observation {
 	for _, c := range w.clusters {
 		w.agree(c)
 	}
-	o := &cluster.Observation{At: w.now, Cluster: "test", Leader: w.leader, Fence: w.fence, Spec: w.spec}
+	o := &cluster.Observation{At: w.clock(w.leader), Cluster: "test", Leader: w.leader, Fence: w.fence, Spec: w.spec}
 	o.Store = cluster.StoreView{Read: !w.store.silent, Conditional: !w.store.unconditional, Specified: w.spec != nil}
 	if w.store.silent {
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "connection refused"})
@@ -312,7 +320,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	h.keep(o.Store.Intent)
 	h.supersede()
 	r := cluster.HostReport{HostState: h.HostState, UnderFence: !h.unpromised, Stamp: string(h.Host) + "@" + strconv.FormatInt(w.now.Unix(), 10)}
-	r.Clock = w.now.Add(h.skew)
+	r.Clock = w.clock(h.Host)
 	c := w.clusterOf(h)
 	switch {
 	case h.Local.State == cluster.MemberStarting:
