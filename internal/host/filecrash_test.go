@@ -229,6 +229,50 @@ func files(dir string) (map[string]string, error) {
 	return all, err
 }
 
+// TestLoadedStateIsDurable: what a host reads at its start it tells others, as a
+// promise that it keeps. A process that was killed while it wrote may have left it
+// such that a power cut takes it back.
+func TestLoadedStateIsDurable(t *testing.T) {
+	if _, err := os.Stat("/dev/shm"); err == nil { // nothing here needs a real disk
+		t.Setenv("TMPDIR", "/dev/shm")
+	}
+	op, cut, read := diskOps["save"], filepath.Join(t.TempDir(), "cut"), 0
+	for n, died := 1, true; died; n++ {
+		dir := t.TempDir() // without a journal, which syncs the same directory at its start
+		if err := openDisk(t, dir, nil).Save(stateNumber(7)); err != nil {
+			t.Fatal(err)
+		}
+		d := hostLife(t, op, dir, n)
+		died = d.Died()
+		d.Again(0)
+		again, err := noonDisk(d.Files(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, ok, err := again.Load()
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if told.Beat == 8 {
+			read++
+		}
+		if _, err := d.Cuts(cut, func(what string) {
+			after, err := noonDisk(durable.OS(), cut)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kept, ok, err := after.Load(); err != nil || !ok || kept.Beat < told.Beat {
+				t.Errorf("killed before call %d, beat %d was read, and after a power cut it is %d: %s: %v", n, told.Beat, kept.Beat, what, err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read < 2 { // after the rename, and at the end
+		t.Errorf("the new state was read %d times: the test does not reach what it is about", read)
+	}
+}
+
 // TestHostKilledAnywhere kills a host before each system call of its ops that
 // changes a file, and cuts the power there in every way.
 func TestHostKilledAnywhere(t *testing.T) {

@@ -144,6 +144,11 @@ func (d *FileDisk) Load() (s State, ok bool, err error) {
 	if err != nil {
 		return State{}, false, fmt.Errorf("load state %s: %w", path, err)
 	}
+	// A process that was killed between the rename and the sync has left a promise
+	// that a power cut takes back, and this one tells others what it has read.
+	if err := d.files.SyncDir(d.StateDir()); err != nil {
+		return State{}, false, fmt.Errorf("load state: make it durable: %w", err)
+	}
 	return s, true, nil
 }
 

@@ -1,8 +1,8 @@
 // Package journal makes a list of file operations survive a crash.
 //
 // A procedure that moves data is a list of small steps, each of which can tell
-// whether it was taken already. The list is durable before the first step, so
-// the loop is
+// whether it was taken already. The list is durable before the first step, also
+// where a process was killed before it had made it so, and the loop is
 //
 //	Open → finish what a crash left → Run(steps): write the list · take each
 //	step that is not taken yet · write that the list is done
@@ -144,6 +144,11 @@ func (j *Journal) load() ([]Step, error) {
 	var l list
 	if err := json.Unmarshal(b, &l); err != nil {
 		return nil, fmt.Errorf("read journal %s: %w: %w", j.path(j.file), ErrCorrupt, err)
+	}
+	// A process that was killed between the rename and the sync has left a list that
+	// a power cut takes back, and then nobody would know of the steps taken by it.
+	if err := j.disk.SyncDir(filepath.Dir(j.path(j.file))); err != nil {
+		return nil, fmt.Errorf("make the journal durable: %w", err)
 	}
 	for _, s := range l.Steps {
 		if err := local(s); err != nil {
