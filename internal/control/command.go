@@ -236,7 +236,8 @@ func (f *Folder) addCommand(ctx context.Context, at time.Time, put func(dir stri
 // putRestore writes a restore command into a folder; false: it was taken. The
 // command itself comes last, because it is what a reader looks for.
 func (f *Folder) putRestore(ctx context.Context, dir string, data []byte, r RestoreBackup) (bool, error) {
-	if len(r.Lost) > 0 || len(r.Flags) > 0 || r.Count != nil {
+	extended := len(r.Lost) > 0 || len(r.Flags) > 0 || r.Count != nil
+	if extended {
 		more, err := json.Marshal(extra{Lost: r.Lost, Flags: r.Flags, Count: r.Count})
 		if err != nil {
 			return false, fmt.Errorf("add command: %w", err)
@@ -246,7 +247,11 @@ func (f *Folder) putRestore(ctx context.Context, dir string, data []byte, r Rest
 		}
 	}
 	if _, err := f.putOnCondition(ctx, dir+fileCommand, data, blob.IfAbsent); err != nil {
-		return taken(err)
+		free, err := taken(err)
+		if err == nil && extended { // what was said beside this command is not said beside another's
+			err = f.store.Delete(ctx, dir+fileExtra)
+		}
+		return free, err
 	}
 	return true, nil
 }

@@ -34,6 +34,7 @@ func TestIntentOfNobody(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
+		"no name":       `{"generation":1,"nonce":"n","token":"t","state":"founded"}`,
 		"no nonce":      `{"name":"etcd","generation":1,"token":"t","state":"founded"}`,
 		"no token":      `{"name":"etcd","generation":1,"nonce":"n","state":"founded"}`,
 		"another state": `{"name":"etcd","generation":1,"nonce":"n","token":"t","state":"done"}`,
