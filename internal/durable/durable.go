@@ -40,6 +40,14 @@ type Disk struct{ Files }
 // OS is the disk of this machine.
 func OS() Disk { return Disk{osFiles{}} }
 
+// On writes through files; nil: those of this machine.
+func On(files Files) Disk {
+	if files == nil {
+		return OS()
+	}
+	return Disk{files}
+}
+
 // osFiles are the system calls themselves.
 type osFiles struct{}
 

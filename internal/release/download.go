@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"etcdadm.io/internal/durable"
 )
 
 // Downloader fetches releases into a cache, from which a [Finder] takes them.
@@ -46,6 +48,8 @@ type Downloader struct {
 	// Waits is told once that another process downloads this version, whose end
 	// is waited for until the context ends; nil: nobody is.
 	Waits func(version string)
+
+	files durable.Files // for tests; nil: this machine's
 }
 
 // Progress of one download. Total is -1 when the server does not tell.

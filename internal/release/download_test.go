@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"etcdadm.io/internal/durable"
 )
 
 func get(t *testing.T, d *Downloader) (Fetched, error) {
@@ -171,11 +173,85 @@ func TestUselessRestStartsOver(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(d.Cache, 0o755), os.WriteFile(d.beside(wanted, ".tar.gz.part"), left, 0o600)); err != nil {
 				t.Fatal(err)
 			}
+			d.Progress = func(p Progress) {
+				if p.Total >= 0 && p.Done > p.Total {
+					t.Errorf("what is not the rest was taken for it: %+v", p)
+				}
+			}
 			if _, err := get(t, d); err != nil {
 				t.Fatal(err)
 			}
 			installed(t, d)
 		})
+	}
+}
+
+// What starts over, and is then not what was published, is not tried a third time, and
+// nothing of it is kept for the next download to go on with.
+func TestRestOfAForgery(t *testing.T) {
+	p, d, _ := publish(t)
+	p.sums = sum(nil) + "  " + archiveName(wanted)
+	p.archive = func(w http.ResponseWriter, _ *http.Request, _ int) { _, _ = w.Write(p.body) } // knows no ranges
+	part := d.beside(wanted, ".tar.gz.part")
+	if err := errors.Join(os.MkdirAll(d.Cache, 0o755), os.WriteFile(part, p.body[:1000], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(t, d); !errors.Is(err, ErrTrust) || p.requests() != 2 {
+		t.Errorf("%v after %d requests", err, p.requests())
+	}
+	if _, err := os.Stat(part); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the forgery is kept: %v", err)
+	}
+	absent(t, d)
+}
+
+// What a process that was killed had unpacked is not made a part of the release.
+func TestHalfUnpackedIsNotUsed(t *testing.T) {
+	_, d, _ := publish(t)
+	rest := d.beside(wanted, ".new")
+	program(t, filepath.Join(rest, "etcdutl"), "echo old")
+	program(t, filepath.Join(rest, "plugin"), "echo old")
+	if _, err := get(t, d); err != nil {
+		t.Fatal(err)
+	}
+	installed(t, d)
+	if _, err := os.Stat(filepath.Join(d.Cache, fullName(wanted), "plugin")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is in the release: %v", err)
+	}
+}
+
+// syncs notes what is synced before the release has its name, and after.
+type syncs struct {
+	durable.Files
+
+	place         string
+	before, after []string
+}
+
+func (s *syncs) SyncDir(path string) error {
+	if _, err := os.Lstat(s.place); err == nil {
+		s.after = append(s.after, filepath.Base(path))
+	} else {
+		s.before = append(s.before, filepath.Base(path))
+	}
+	return s.Files.SyncDir(path)
+}
+
+// A release is durable before it has its name: after a power cut it is whole or not there.
+func TestReleaseIsDurable(t *testing.T) {
+	_, d, _ := publish(t)
+	s := &syncs{Files: durable.OS().Files, place: filepath.Join(d.Cache, fullName(wanted))}
+	d.files = s
+	if _, err := get(t, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(slices.Clone(programs), contentsName, "."+fullName(wanted)+".new") {
+		if !slices.Contains(s.before, name) {
+			t.Errorf("%s was not synced before the release had its name, only %q", name, s.before)
+		}
+	}
+	if !slices.Equal(s.after, []string{filepath.Base(d.Cache)}) {
+		t.Errorf("after it has its name %q is synced", s.after)
 	}
 }
 
@@ -185,12 +261,13 @@ func TestWhatIsNotPublishedIsNeverUsed(t *testing.T) {
 		want    error
 		asked   int // for the archive; -1: whatever
 	}{
-		"wrong sum":       {func(p *publisher, _ *Downloader) { p.sums = sum(nil) + "  " + archiveName(wanted) }, ErrTrust, 1},
-		"not in the sums": {func(p *publisher, _ *Downloader) { p.sums = "nothing" }, ErrNotPublished, 0},
-		"no such version": {func(_ *publisher, d *Downloader) { d.URL += "/elsewhere" }, ErrNotPublished, 0},
-		"a sum by hand":   {func(_ *publisher, d *Downloader) { d.SHA256 = sum(nil) }, ErrTrust, 1},
-		"clear text":      {func(_ *publisher, d *Downloader) { d.URL = "http://192.0.2.1" }, ErrTrust, 0},
-		"no URL":          {func(_ *publisher, d *Downloader) { d.URL = "ftp://x" }, ErrTrust, 0},
+		"wrong sum":        {func(p *publisher, _ *Downloader) { p.sums = sum(nil) + "  " + archiveName(wanted) }, ErrTrust, 1},
+		"sums without end": {func(p *publisher, _ *Downloader) { p.sums = strings.Repeat("\n", largestSums) + p.sums }, ErrNotPublished, 0},
+		"not in the sums":  {func(p *publisher, _ *Downloader) { p.sums = "nothing" }, ErrNotPublished, 0},
+		"no such version":  {func(_ *publisher, d *Downloader) { d.URL += "/elsewhere" }, ErrNotPublished, 0},
+		"a sum by hand":    {func(_ *publisher, d *Downloader) { d.SHA256 = sum(nil) }, ErrTrust, 1},
+		"clear text":       {func(_ *publisher, d *Downloader) { d.URL = "http://192.0.2.1" }, ErrTrust, 0},
+		"no URL":           {func(_ *publisher, d *Downloader) { d.URL = "ftp://x" }, ErrTrust, 0},
 		"archive not there": {func(p *publisher, _ *Downloader) {
 			p.archive = func(w http.ResponseWriter, _ *http.Request, _ int) { http.NotFound(w, nil) }
 		}, ErrNotPublished, 1},
@@ -201,7 +278,7 @@ func TestWhatIsNotPublishedIsNeverUsed(t *testing.T) {
 			p.archive = func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusBadGateway) }
 		}, nil, tries},
 		"stalls before the header": {func(p *publisher, d *Downloader) {
-			d.Stall = 30 * time.Millisecond
+			d.Stall = 300 * time.Millisecond // in which a busy machine connects
 			p.archive = func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() }
 		}, errStalled, tries},
 		"stalls in the middle": {func(p *publisher, d *Downloader) {
@@ -321,6 +398,9 @@ func TestArchivesThatAreNotEtcds(t *testing.T) {
 	ctl := entry{name: top + "/etcdctl", text: script(wanted)}
 	for name, entries := range map[string][]entry{
 		"leads outside":        {{name: "../etcd", text: "x"}, {name: top + "/../../etcd", text: "x"}, {name: "/etcd", text: "x"}, ctl},
+		"bare names":           {{name: "etcd", text: script(wanted)}, {name: "etcdctl", text: script(wanted)}},
+		"a bare name":          {{name: "etcd", text: script(wanted)}, ctl},
+		"one further down":     {{name: top + "/bin/etcd", text: script(wanted)}, ctl},
 		"another top":          {{name: "etcd-v3.6.2/etcd", text: script(wanted)}, ctl},
 		"a link":               {{name: top + "/etcd", kind: tar.TypeSymlink, link: "/bin/sh"}, ctl},
 		"a hard link":          {{name: top + "/etcd", kind: tar.TypeLink, link: "/bin/sh"}, ctl},
@@ -347,7 +427,7 @@ func TestArchivesThatAreNotEtcds(t *testing.T) {
 			}
 		})
 	}
-	for name, body := range map[string][]byte{"no gzip": []byte("hello"), "cut": archive(t, usual(wanted))[:5000], "empty": nil} {
+	for name, body := range map[string][]byte{"no gzip": []byte("hello"), "cut": archive(t, usual(wanted))[:5000], "without its end": cutEnd(archive(t, usual(wanted))), "empty": nil} {
 		p, d, _ := publish(t)
 		p.body, d.SHA256 = body, sum(body)
 		if _, err := get(t, d); err == nil {
@@ -356,6 +436,9 @@ func TestArchivesThatAreNotEtcds(t *testing.T) {
 		absent(t, d)
 	}
 }
+
+// cutEnd takes the checksum away that a gzip ends with.
+func cutEnd(b []byte) []byte { return b[:len(b)-8] }
 
 // What was changed or has rotted in the cache is not used, and fetched anew.
 func TestAlteredProgramIsNotUsed(t *testing.T) {

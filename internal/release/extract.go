@@ -67,22 +67,23 @@ func extract(archive io.Reader, top, dir string) error {
 	if !slices.Contains(have, "etcd") || !slices.Contains(have, "etcdctl") {
 		return fmt.Errorf("read archive: it has no %s/etcd and %s/etcdctl", top, top)
 	}
-	return writeSynced(filepath.Join(dir, contentsName), strings.NewReader(sums.String()), 0o644)
+	return writeNew(filepath.Join(dir, contentsName), strings.NewReader(sums.String()), 0o644)
 }
 
 func writeProgram(path string, from io.Reader) (sum string, err error) {
 	hash := sha256.New()
-	err = writeSynced(path, io.TeeReader(from, hash), 0o755)
+	err = writeNew(path, io.TeeReader(from, hash), 0o755)
 	return hex.EncodeToString(hash.Sum(nil)), err
 }
 
-func writeSynced(path string, from io.Reader, mode os.FileMode) error {
+// writeNew writes a file that is not there; install syncs it.
+func writeNew(path string, from io.Reader, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, from)
-	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
 // contents reads the sums beside downloaded programs; nil when the directory

@@ -38,13 +38,14 @@ func (d *Downloader) install(ctx context.Context, version, part, dir string) err
 	if told != version {
 		return fmt.Errorf("%w: the archive of %s has etcd %s in it", ErrTrust, version, told)
 	}
-	if err := errors.Join(durable.SyncDir(fresh), makeRoom(dir)); err != nil {
+	disk := durable.On(d.files)
+	if err := errors.Join(disk.SyncTree(fresh), makeRoom(dir)); err != nil {
 		return err
 	}
 	if err := os.Rename(fresh, dir); err != nil {
 		return err
 	}
-	return durable.SyncDir(d.Cache)
+	return disk.SyncDir(d.Cache)
 }
 
 // makeRoom moves what is no whole release out of the way, under a name that no

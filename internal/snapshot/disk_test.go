@@ -44,8 +44,12 @@ func TestFullDisk(t *testing.T) {
 			if free > spareSpace { // somebody else takes it after the look
 				o.Release = fills(t, o.Release, filepath.Join(disk, "other"))
 			}
-			if _, err := Restore(within(t), o); !errors.Is(err, ErrNoSpace) {
+			_, err := Restore(within(t), o)
+			if !errors.Is(err, ErrNoSpace) {
 				t.Errorf("got %v", err)
+			}
+			if _, told := errors.AsType[*SpaceError](err); told != (free < spareSpace) {
+				t.Errorf("before it began: %t: %v", told, err)
 			}
 			if _, err := os.Stat(o.DataDir); err == nil {
 				t.Error("there is a data directory")

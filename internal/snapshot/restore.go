@@ -59,7 +59,8 @@ type RestoreOptions struct {
 	// Progress is told, maybe from another goroutine, how many bytes there are.
 	Progress func(done, total int64) `json:"-"`
 
-	whole bool // the tool is to see all of the database, whatever its release
+	whole bool          // the tool is to see all of the database, whatever its release
+	files durable.Files // for tests; nil: this machine's
 }
 
 // Restored is what came out.
@@ -165,7 +166,7 @@ func doneBefore(o RestoreOptions, order mark) (*Restored, error) {
 		return nil, ErrExists
 	}
 	var was mark
-	if json.Unmarshal(content, &was) != nil || !was.sameOrder(order) {
+	if json.Unmarshal(content, &was) != nil || !was.sameOrder(order) || was.Result.Revision < was.Result.From+o.Above {
 		return nil, fmt.Errorf("%w: it came from another restore", ErrExists)
 	}
 	was.Result.Again = true
@@ -245,7 +246,7 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	if err := durable.Replace(filepath.Join(data, "member", restoredMark), content, 0o600); err != nil {
 		return Restored{}, err
 	}
-	return done, publish(data, o.DataDir)
+	return done, publish(durable.On(o.files), data, o.DataDir)
 }
 
 // target is the revision to reach.

@@ -232,6 +232,7 @@ func TestRefusals(t *testing.T) {
 		{"no tool", good, func(o *RestoreOptions) { o.Release = without }, nil, "takes etcdutl of etcd 3.7.3"},
 		{"no tool of an old release", good, func(o *RestoreOptions) { o.Release = old }, nil, "takes etcdctl of etcd 3.4.30, and /opt/etcd-v3.4.30 has none"},
 		{"another member", good, func(o *RestoreOptions) { o.Member++ }, ErrIdentity, "expected was member"},
+		{"another cluster", good, func(o *RestoreOptions) { o.Cluster++ }, ErrIdentity, "expected was member"},
 		{"something there", good, func(o *RestoreOptions) { must(t, os.Mkdir(o.DataDir, 0o700)) }, ErrExists, "already"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

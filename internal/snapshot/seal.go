@@ -53,10 +53,7 @@ func Seal(ctx context.Context, dataDir, file string, revision, keys int64) (Info
 	if err != nil {
 		return Info{}, err
 	}
-	if err := renameNew(db, file); err != nil {
-		return Info{}, err
-	}
-	return info, durable.SyncDir(filepath.Dir(file))
+	return info, publish(durable.OS(), db, file)
 }
 
 func databaseOf(dataDir string) string { return filepath.Join(dataDir, "member", "snap", "db") }

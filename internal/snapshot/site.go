@@ -237,24 +237,12 @@ func needSpace(dir string, bytes int64) error {
 
 // publish makes everything below built durable, and renames it to its place,
 // where nothing may be.
-func publish(built, place string) error {
-	if err := syncTree(built); err != nil {
+func publish(disk durable.Disk, built, place string) error {
+	if err := disk.SyncTree(built); err != nil {
 		return err
 	}
 	if err := renameNew(built, place); err != nil {
 		return err
 	}
-	return durable.SyncDir(filepath.Dir(place))
-}
-
-func syncTree(root string) error {
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() || entry.Type().IsRegular() {
-			return durable.SyncDir(path) // the call is the same for a file
-		}
-		return nil
-	})
+	return disk.SyncDir(filepath.Dir(place))
 }

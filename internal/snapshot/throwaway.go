@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/release"
 )
 
@@ -84,7 +85,9 @@ func (t *ThrowAway) Kill() { t.srv.kill() }
 
 // Publish makes something in the site durable and moves it to its place, where
 // nothing may be, on the same disk.
-func (s *Site) Publish(name, place string) error { return publish(s.site.path(name), place) }
+func (s *Site) Publish(name, place string) error {
+	return publish(durable.OS(), s.site.path(name), place)
+}
 
 // Empty takes away what is in the site. No etcd may run there.
 func (s *Site) Empty() error { return s.site.clear() }

@@ -1,0 +1,230 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/testetcd"
+)
+
+// What lies where a restore goes is its result only if every word of the order is the
+// same, and it went as far as is asked for now.
+func TestRestoreOfAnotherOrder(t *testing.T) {
+	file, dir := snapshotOf(t, testetcd.V36), t.TempDir()
+	order := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V36))
+	order.Revision, order.Above = 5_000, 4_000
+	first, err := Restore(within(t), order)
+	must(t, err)
+	for what, change := range map[string]func(*RestoreOptions){
+		"token":    func(o *RestoreOptions) { o.Token, o.Cluster, o.Member = "another", 0, 0 },
+		"name":     func(o *RestoreOptions) { o.Name, o.Cluster, o.Member = "another", 0, 0 },
+		"address":  func(o *RestoreOptions) { o.PeerURLs, o.Cluster, o.Member = []string{"http://127.0.0.1:2"}, 0, 0 },
+		"target":   func(o *RestoreOptions) { o.Revision++ },
+		"distance": func(o *RestoreOptions) { o.Above = first.Revision },
+		"snapshot": func(o *RestoreOptions) { o.Snapshot = snapshotOf(t, testetcd.V36) },
+	} {
+		o := order
+		if change(&o); !errors.Is(tell(Restore(within(t), o)), ErrExists) {
+			t.Errorf("another %s: the directory was taken for its result", what)
+		}
+	}
+	for what, change := range map[string]func(*RestoreOptions){
+		"member":  func(o *RestoreOptions) { o.Member++ },
+		"cluster": func(o *RestoreOptions) { o.Cluster++ },
+	} {
+		o := order
+		if change(&o); !errors.Is(tell(Restore(within(t), o)), ErrIdentity) {
+			t.Errorf("another %s was expected, and this one is as good", what)
+		}
+	}
+	if again, err := Restore(within(t), order); err != nil || !again.Again {
+		t.Errorf("the same order: %+v, %v", again, err)
+	}
+}
+
+func tell(_ Restored, err error) error { return err }
+
+// A tool that leaves the revision where it was, or raises it by something else, makes
+// nothing that is put in place: clients would see revisions twice.
+func TestToolThatRaisesAnotherWay(t *testing.T) {
+	file, dir := snapshotOf(t, testetcd.V36), t.TempDir()
+	for what, sed := range map[string]string{"not at all": "s/--bump-revision=[0-9]*//; s/--mark-compacted//", "by less": "s/--bump-revision=[0-9]*/--bump-revision=7/"} {
+		o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V36))
+		o.Release, o.Revision = rewrites(t, o.Release, sed), 1_000_000
+		if _, err := Restore(within(t), o); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "was asked for") || exists(o.DataDir) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// rewrites is a release whose etcdutl gets other arguments.
+func rewrites(t *testing.T, r release.Release, sed string) release.Release {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "etcdutl")
+	text := fmt.Sprintf("#!/bin/sh\nexec %s $(echo \"$@\" | sed '%s')\n", r.Etcdutl, sed)
+	must(t, os.WriteFile(script, []byte(text), 0o700))
+	r.Etcdutl = script
+	return r
+}
+
+// remainsAt stops the member and keeps what its data directory holds then.
+func remainsAt(t *testing.T, c *testetcd.Cluster) string {
+	t.Helper()
+	must(t, c.Kill(within(t), 0, syscall.SIGKILL))
+	dir := filepath.Join(t.TempDir(), "data")
+	must(t, os.CopyFS(dir, os.DirFS(c.Members[0].DataDir)))
+	return dir
+}
+
+// What lies where a snapshot is to be extracted to is its result only if it has just
+// what this member has: no entry less, and none more.
+func TestExtractOverAnotherMoment(t *testing.T) {
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
+	for i := range 5 {
+		put(t, c.Client(t), fmt.Sprint("early", i), "v")
+	}
+	early := remainsAt(t, c)
+	must(t, c.Restart(within(t), 0))
+	for i := range 10 {
+		put(t, c.Client(t), fmt.Sprint("late", i), "v")
+	}
+	late := remainsAt(t, c)
+	files := map[string]string{}
+	extract := func(from, to string) (Extracted, error) {
+		return Extract(within(t), ExtractOptions{DataDir: from, File: to, Release: theRelease(t, testetcd.V36)})
+	}
+	for _, dir := range []string{early, late} {
+		files[dir] = filepath.Join(t.TempDir(), "snapshot")
+		_, err := extract(dir, files[dir])
+		must(t, err)
+		if again, err := extract(dir, files[dir]); err != nil || !again.Again {
+			t.Errorf("the same once more: %+v, %v", again, err)
+		}
+	}
+	if _, err := extract(late, files[early]); !errors.Is(err, ErrExists) {
+		t.Errorf("what lacks the last writes was taken for all of them: %v", err)
+	}
+	if _, err := extract(early, files[late]); !errors.Is(err, ErrExists) {
+		t.Errorf("what has more than the member was taken for its own: %v", err)
+	}
+	must(t, os.Truncate(files[late], size(t, files[late])-1))
+	if _, err := extract(late, files[late]); !errors.Is(err, ErrExists) {
+		t.Errorf("what was cut off was taken for the whole: %v", err)
+	}
+}
+
+// etcd may have applied what others committed before its own log is on its disk: then
+// the database is where the member ends, and nothing is lost of it.
+func TestDatabaseAheadOfTheLog(t *testing.T) {
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
+	put(t, c.Client(t), "early", "v")
+	early := remainsAt(t, c)
+	must(t, c.Restart(within(t), 0))
+	put(t, c.Client(t), "late", "v")
+	// A stop, unlike a crash, leaves the database with all that was applied.
+	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
+	full, err := Inspect(c.Members[0].DataDir)
+	must(t, err)
+	must(t, os.Remove(dbOf(early)))
+	must(t, copyFile(within(t), dbOf(c.Members[0].DataDir), dbOf(early)))
+	s, err := Inspect(early)
+	must(t, err)
+	if s.Last.Index != full.ConsistentIndex || s.Last.Term < full.Last.Term || s.Revision != full.Revision {
+		t.Errorf("the member ends at %v and revision %d, and its database at %d and revision %d", s.Last, s.Revision, full.ConsistentIndex, full.Revision)
+	}
+	if e, keys := extracted(t, early, testetcd.V36); keys["late"] == "" || e.Applied != 0 {
+		t.Errorf("extracted %+v with %d keys", e, len(keys))
+	}
+}
+
+// A log that begins behind the database is whole only with the database that the
+// leader sent, which has to reach that far.
+func TestDatabaseThatWasSent(t *testing.T) {
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Args: []string{"--snapshot-count=10", "--experimental-snapshot-catchup-entries=1"}})
+	put(t, c.Client(t), "early", "v")
+	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
+	m := c.Members[0]
+	old := filepath.Join(t.TempDir(), "old")
+	must(t, copyFile(within(t), dbOf(m.DataDir), old))
+	must(t, c.Restart(within(t), 0))
+	for i := range 40 {
+		put(t, c.Client(t), fmt.Sprint("late", i), "v")
+	}
+	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
+	full, err := Inspect(m.DataDir)
+	must(t, err)
+	log, err := readLog(filepath.Join(m.DataDir, "member", "wal"), 0)
+	must(t, err)
+	if h, err := peek(old); err != nil || h.consistentIndex >= log.start.Index {
+		t.Fatalf("the old database ends at %+v, and the log begins at %d: %v", h, log.start.Index, err)
+	}
+	now := filepath.Join(t.TempDir(), "now")
+	must(t, os.Rename(dbOf(m.DataDir), now))
+	must(t, copyFile(within(t), old, dbOf(m.DataDir)))
+	if s, err := Inspect(m.DataDir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("what is between the database and the log is lost, and the member is %+v, %v", s, err)
+	}
+	sent := filepath.Join(filepath.Dir(dbOf(m.DataDir)), fmt.Sprintf("%016x.snap.db", log.start.Index))
+	must(t, copyFile(within(t), old, sent))
+	if s, err := Inspect(m.DataDir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("the database that was sent does not reach the log, and the member is %+v, %v", s, err)
+	}
+	must(t, os.Remove(sent))
+	must(t, copyFile(within(t), now, sent))
+	s, err := Inspect(m.DataDir)
+	if err != nil || s.ConsistentIndex != full.ConsistentIndex || s.Revision != full.Revision || s.Last != full.Last {
+		t.Errorf("with what was sent: %+v, %v, want %+v", s, err, full)
+	}
+	if _, keys := extracted(t, m.DataDir, testetcd.V36); keys["late39"] == "" {
+		t.Errorf("extracted %d keys, and not the last", len(keys))
+	}
+}
+
+// A record that says that it is of another revision, or stands under no revision, is
+// damage that no checksum of the file tells.
+func TestVerifyOfMisplacedRecords(t *testing.T) {
+	file := snapshotOf(t, testetcd.V36)
+	for what, change := range map[string]func(b *bbolt.Bucket) error{
+		"another's content": func(b *bbolt.Bucket) error {
+			last, _ := b.Cursor().Last()
+			_, v := b.Cursor().First()
+			return b.Put(last, v)
+		},
+		"no record":   func(b *bbolt.Bucket) error { last, _ := b.Cursor().Last(); return b.Put(last, []byte{0xff}) },
+		"no revision": func(b *bbolt.Bucket) error { return b.Put([]byte("0123456789abcdefg"), nil) },
+		"revision 0": func(b *bbolt.Bucket) error {
+			return b.Put(append(make([]byte, 8), "_\x00\x00\x00\x00\x00\x00\x00\x00"...), nil)
+		},
+		"a negative one": func(b *bbolt.Bucket) error {
+			return b.Put([]byte("\x00\x00\x00\x00\x00\x00\x00\x01_\xff\x00\x00\x00\x00\x00\x00\x00"), nil)
+		},
+		"another tombstone": func(b *bbolt.Bucket) error {
+			return b.Put([]byte("\x00\x00\x00\x00\x00\x00\x00\x01_\x00\x00\x00\x00\x00\x00\x00\x00x"), nil)
+		},
+		"compacted to where": func(b *bbolt.Bucket) error {
+			return b.Tx().Bucket([]byte(bucketMeta)).Put([]byte(metaFinishedCompact), []byte("x"))
+		},
+		"no meta": func(b *bbolt.Bucket) error { return b.Tx().DeleteBucket([]byte(bucketMeta)) },
+		"no member's ID": func(b *bbolt.Bucket) error {
+			return b.Tx().Bucket([]byte(bucketMembers)).Put([]byte("x"), []byte("{}"))
+		},
+		"no member": func(b *bbolt.Bucket) error { return b.Tx().Bucket([]byte(bucketMembers)).Put([]byte("1"), []byte("{")) },
+	} {
+		path := filepath.Join(t.TempDir(), "snapshot")
+		must(t, copyFile(within(t), file, path))
+		must(t, os.Truncate(path, size(t, path)-32))
+		must(t, changeDatabase(path, func(tx *bbolt.Tx) error { return change(tx.Bucket([]byte(bucketKey))) }))
+		must(t, appendHash(within(t), path))
+		if info, err := Verify(within(t), path); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %+v, %v", what, info, err)
+		}
+	}
+}
