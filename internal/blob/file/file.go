@@ -54,6 +54,7 @@ type Store struct {
 	swept atomic.Bool   // left-over temporary files were looked for
 	calls chan struct{} // one token for each call whose files are being looked at
 	open  func(dir string) (*os.Root, error)
+	sync  syncer
 }
 
 // Open opens the store in an absolute directory. Its errors are *blob.Error with a hint. It starts nothing and need not be closed.
@@ -66,7 +67,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 	if dir == "/" {
 		return nil, openError(dir, errors.New("the root directory can not be a store"), "name a directory of its own, as file:///var/backups/etcd")
 	}
-	s := &Store{dir: dir, turn: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls), open: os.OpenRoot}
+	s := &Store{dir: dir, turn: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls), open: os.OpenRoot, sync: (*os.File).Sync}
 	return within(ctx, s, func() (*Store, error) { return s, s.look(opts) }, func(*Store) {})
 }
 
@@ -75,7 +76,7 @@ func (s *Store) look(opts Options) error {
 	dir := s.dir
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) && opts.Create && !opts.ReadOnly {
-		if err := makeDirectory(dir); err != nil {
+		if err := s.sync.makeDirectory(dir); err != nil {
 			return openError(dir, fmt.Errorf("create the directory: %w", bare(err)), "create it by hand, or check who may write to its parent")
 		}
 		info, err = os.Stat(dir)
@@ -183,7 +184,7 @@ func (s *Store) put(ctx context.Context, key string, r io.Reader, cond blob.Cond
 			return "", err
 		}
 	}
-	t, err := newTemporary(root)
+	t, err := newTemporary(root, s.sync)
 	if err != nil {
 		return "", err
 	}
@@ -251,7 +252,7 @@ func (s *Store) remove(ctx context.Context, key string) error {
 		}
 		dir = filepath.Dir(dir)
 	}
-	return syncDirectory(root, dir)
+	return s.sync.directory(root, dir)
 }
 
 // List implements blob.Store. What could not be the file of an object is left out: other kinds of files, symbolic links, names

@@ -111,10 +111,10 @@ func modifiedBefore(root *os.Root, key string) (time.Time, error) {
 }
 
 // makeDirectory is os.MkdirAll, and syncs each directory that it makes an entry in.
-func makeDirectory(dir string) error {
+func (y syncer) makeDirectory(dir string) error {
 	err := os.Mkdir(dir, dirMode)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := makeDirectory(parent(dir)); err != nil {
+		if err := y.makeDirectory(parent(dir)); err != nil {
 			return err
 		}
 		err = os.Mkdir(dir, dirMode)
@@ -129,5 +129,5 @@ func makeDirectory(dir string) error {
 		return err
 	}
 	defer d.Close()
-	return d.Sync()
+	return y(d)
 }

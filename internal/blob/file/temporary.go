@@ -38,9 +38,13 @@ type temporary struct {
 	file *os.File
 	size int64
 	hash hash.Hash // of the first bytes, up to hashedSize
+	sync syncer
 }
 
-func newTemporary(root *os.Root) (*temporary, error) {
+// syncer makes a file, or the names in a directory, durable.
+type syncer func(*os.File) error
+
+func newTemporary(root *os.Root, sync syncer) (*temporary, error) {
 	name := tempPrefix + strings.ToLower(rand.Text())
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -48,7 +52,7 @@ func newTemporary(root *os.Root) (*temporary, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("create temporary file: %w", bare(err))
 	}
-	t := &temporary{root: root, name: name, file: f, hash: sha256.New()}
+	t := &temporary{root: root, name: name, file: f, hash: sha256.New(), sync: sync}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.discard()
 		return nil, fmt.Errorf("lock temporary file: %w", err)
@@ -74,7 +78,7 @@ func (t *temporary) fill(r io.Reader) error {
 	if n <= hashedSize {
 		return nil // commit syncs it in no time
 	}
-	if err := t.file.Sync(); err != nil {
+	if err := t.sync(t.file); err != nil {
 		return fmt.Errorf("sync temporary file: %w", bare(err))
 	}
 	return nil
@@ -90,7 +94,7 @@ func (t *temporary) commit(ctx context.Context, key string) (blob.ETag, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := makeParents(t.root, key); err != nil {
+	if err := t.sync.makeParents(t.root, key); err != nil {
 		return "", fmt.Errorf("make directory: %w", bare(err))
 	}
 	// Each of the steps so far may have stood still, and somebody else have written since.
@@ -101,7 +105,7 @@ func (t *temporary) commit(ctx context.Context, key string) (blob.ETag, error) {
 		return "", fmt.Errorf("rename temporary file: %w", bare(err))
 	}
 	t.name = ""
-	if err := syncDirectory(t.root, parent(key)); err != nil {
+	if err := t.sync.directory(t.root, parent(key)); err != nil {
 		return "", err
 	}
 	if t.size > hashedSize {
@@ -115,7 +119,7 @@ func (t *temporary) commit(ctx context.Context, key string) (blob.ETag, error) {
 // where it stood still or went back it is made to grow.
 func (t *temporary) settle(before time.Time) (fs.FileInfo, error) {
 	for again := false; ; again = true {
-		if err := t.file.Sync(); err != nil {
+		if err := t.sync(t.file); err != nil {
 			return nil, fmt.Errorf("sync temporary file: %w", bare(err))
 		}
 		info, err := t.file.Stat()
@@ -165,31 +169,29 @@ func sweep(root *os.Root) {
 	}
 }
 
-// makeParents makes the directories of a key, and syncs each directory that it makes an entry in.
-func makeParents(root *os.Root, key string) error {
+// makeParents makes the directories of a key, and syncs each directory that has an entry of them: also where it was there,
+// since a process that was killed may have made it, and not come to the sync.
+func (y syncer) makeParents(root *os.Root, key string) error {
 	dir := parent(key)
 	if dir == "." {
 		return nil
 	}
-	if info, err := root.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	if err := makeParents(root, dir); err != nil {
+	if err := y.makeParents(root, dir); err != nil {
 		return err
 	}
 	if err := root.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDirectory(root, parent(dir))
+	return y.directory(root, parent(dir))
 }
 
-func syncDirectory(root *os.Root, dir string) error {
+func (y syncer) directory(root *os.Root, dir string) error {
 	d, err := root.Open(dir)
 	if err != nil {
 		return fmt.Errorf("open directory: %w", bare(err))
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err := y(d); err != nil {
 		return fmt.Errorf("sync directory: %w", bare(err))
 	}
 	return nil

@@ -1,0 +1,117 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"etcdadm.io/internal/blob"
+)
+
+// synced is a store that notes what is synced, and whether there was an object by then.
+func synced(t *testing.T, key string) (s *Store, before, after *[]string) {
+	t.Helper()
+	s, err := Open(t.Context(), t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after = new([]string), new([]string)
+	s.sync = func(f *os.File) error {
+		name, err := filepath.Rel(s.dir, f.Name())
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(name, tempPrefix) {
+			name = "the new file"
+		}
+		if _, err := os.Lstat(filepath.Join(s.dir, key)); err == nil {
+			*after = append(*after, name)
+		} else {
+			*before = append(*before, name)
+		}
+		return f.Sync()
+	}
+	return s, before, after
+}
+
+// An object that Put has written is there after a power cut, whole, and so are the
+// directories that it is in: its content is durable before it has its name, and every
+// name by the time that Put returns. One that Delete took away stays away.
+func TestObjectsAreDurable(t *testing.T) {
+	for what, size := range map[string]int{"small": 100, "large": 3*hashedSize + 7} {
+		s, before, after := synced(t, "a/b/c")
+		if _, err := s.Put(t.Context(), "a/b/c", strings.NewReader(strings.Repeat("x", size)), blob.Any); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"the new file", ".", "a"} {
+			if !slices.Contains(*before, want) {
+				t.Errorf("%s: %q was not synced before the object had its name, only %q", what, want, *before)
+			}
+		}
+		if !slices.Equal(*after, []string{"a/b"}) {
+			t.Errorf("%s: after the object has its name %q is synced", what, *after)
+		}
+		*before = nil
+		if err := s.Delete(t.Context(), "a/b/c"); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(*before, []string{"."}) {
+			t.Errorf("%s: once it is gone %q is synced", what, *before)
+		}
+	}
+}
+
+// What cannot be made durable was not written, as far as Put knows.
+func TestSyncThatFails(t *testing.T) {
+	for _, fail := range []string{tempPrefix, "/a", "/a/b"} {
+		s, _, _ := synced(t, "a/b/c")
+		s.sync = func(f *os.File) error {
+			if strings.HasSuffix(f.Name(), fail) || strings.HasPrefix(filepath.Base(f.Name()), fail) {
+				return errors.New("the disk is broken")
+			}
+			return f.Sync()
+		}
+		for _, size := range []int{100, hashedSize + 1} {
+			if _, err := s.Put(t.Context(), "a/b/c", strings.NewReader(strings.Repeat("x", size)), blob.Any); err == nil {
+				t.Errorf("%s cannot be synced, and that is no error", fail)
+			}
+			if err := s.Delete(context.WithoutCancel(t.Context()), "a/b/c"); err != nil && fail == tempPrefix {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// A directory that is there, and that a process which was killed had made, is made
+// durable with the first object that is written into it.
+func TestParentsOfAnother(t *testing.T) {
+	s, before, _ := synced(t, "a/b/c")
+	if err := os.MkdirAll(filepath.Join(s.dir, "a", "b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), "a/b/c", strings.NewReader("x"), blob.Any); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".", "a"} {
+		if !slices.Contains(*before, want) {
+			t.Errorf("%q was not synced, only %q", want, *before)
+		}
+	}
+}
+
+// The directory of a new store is durable, with those above it that were made.
+func TestNewStoreIsDurable(t *testing.T) {
+	dir := t.TempDir()
+	var made []string
+	s := &Store{dir: filepath.Join(dir, "x", "y"), sync: func(f *os.File) error {
+		made = append(made, f.Name())
+		return f.Sync()
+	}}
+	if err := s.look(Options{Create: true}); err != nil || !slices.Equal(made, []string{dir, filepath.Join(dir, "x")}) {
+		t.Errorf("synced %q, %v", made, err)
+	}
+}
