@@ -168,17 +168,10 @@ func (r *faultRun) clientsGo(more int) {
 func (r *faultRun) round(n int, plan round) {
 	r.t.Helper()
 	r.waits(plan.after)
-	var used []*host
+	hosts, begin := r.cast(plan)
 	var now together
-	for _, f := range plan.faults {
-		var h *host
-		if plan.same && len(used) > 0 {
-			h = used[0]
-		} else {
-			h = r.plays(f, used)
-		}
-		used = append(used, h)
-		now = append(now, f.kind.make(r.faultBench, h, f.pick))
+	for i, f := range plan.faults {
+		now = append(now, f.kind.make(r.faultBench, hosts[i], f.pick))
 	}
 	wakes := func() {
 		if slices.ContainsFunc(now, standsStill) {
@@ -191,6 +184,7 @@ func (r *faultRun) round(n int, plan round) {
 	}
 	r.say("round %d: %s", n, all)
 	healed := r.clients.Fault(all.String())
+	ended := begin()
 	began := time.Now()
 	err := all.Inject(r.faultBench)
 	if err == nil {
@@ -202,6 +196,7 @@ func (r *faultRun) round(n int, plan round) {
 	}
 	healed()
 	r.say("round %d: healed after %s", n, time.Since(began).Round(time.Millisecond))
+	ended()
 	began = time.Now()
 	r.voting(wholeWithin)
 	r.say("round %d: every voter is up %s later", n, time.Since(began).Round(time.Millisecond))

@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// moment is what the faults of a round come in the middle of.
+type moment string
+
+// Faults that come at any time seldom meet what takes less than a second.
+const (
+	anyMoment    moment = ""
+	amidStep     moment = "amid a step"
+	amidHandOver moment = "amid a hand-over of raft's leadership"
+)
+
+const (
+	// stepWithin is how long a round waits for a step. A cluster that has nothing else to do
+	// takes a backup in that time; where there is none, the faults come without one.
+	stepWithin = 16 * time.Second
+	// handsOverWithin bounds a hand-over that the faults came between: etcd gives up after
+	// an election timeout.
+	handsOverWithin = 5 * time.Second
+	logsEvery       = 20 * time.Millisecond // files give no events
+)
+
+// decided is a daemon's line about a step that it begins now.
+var decided = regexp.MustCompile(`msg=decision rule=(\S+) .* action=("(?:[^"\\]|\\.)*"|\S+)`)
+
+// step is what a daemon has begun, and the host that it is for, if it is for one.
+type step struct {
+	rule, action string
+	of           *host
+}
+
+// nextStep waits until a daemon begins a step.
+func (r *faultRun) nextStep() (step, bool) {
+	r.t.Helper()
+	logs, rests := make([]*os.File, len(r.hosts)), make([][]byte, len(r.hosts))
+	for i, h := range r.hosts {
+		log, err := os.Open(h.log)
+		if err == nil {
+			defer log.Close()
+			_, err = log.Seek(0, io.SeekEnd)
+		}
+		if err != nil {
+			r.t.Fatalf("follow the log of host %d: %v", h.n, err)
+		}
+		logs[i] = log
+	}
+	for began := time.Now(); time.Since(began) < stepWithin; r.waits(logsEvery) {
+		for i, log := range logs {
+			more, err := io.ReadAll(log)
+			if err != nil {
+				r.t.Fatalf("follow the log of host %d: %v", r.hosts[i].n, err)
+			}
+			text := append(rests[i], more...)
+			whole := bytes.LastIndexByte(text, '\n') + 1
+			if found := decided.FindSubmatch(text[:whole]); found != nil {
+				s := step{rule: string(found[1]), action: strings.Trim(string(found[2]), `"`)}
+				for _, h := range r.hosts {
+					id, err := os.ReadFile(filepath.Join(h.dir, "myid")) // a wiped host may have none yet
+					if id = bytes.TrimSpace(id); err == nil && strings.HasPrefix(s.action, string(id)+":") {
+						s.of = h
+					}
+				}
+				return s, true
+			}
+			rests[i] = text[whole:]
+		}
+	}
+	return step{}, false
+}
+
+// cast finds the hosts of a round's faults, and waits for its moment. What is known before
+// is looked for before: a step may be over while one asks.
+func (r *faultRun) cast(plan round) (hosts []*host, begin func() (ended func())) {
+	r.t.Helper()
+	hosts = make([]*host, len(plan.faults))
+	find := func(i int, f planned) {
+		if plan.same && i > 0 {
+			hosts[i] = hosts[0]
+		} else {
+			hosts[i] = r.plays(f, hosts)
+		}
+	}
+	for i, f := range plan.faults {
+		if f.part != stepsHost && (i == 0 || !plan.same) {
+			find(i, f)
+		}
+	}
+	begin = func() func() { return func() {} }
+	var now step
+	switch plan.moment {
+	case amidStep:
+		s, ok := r.nextStep()
+		if now = s; ok {
+			r.say("amid the step of the rule %s: %s", s.rule, s.action)
+		} else {
+			r.say("nobody began a step within %s", stepWithin)
+		}
+	case amidHandOver:
+		begin = r.handsOver(hosts)
+	}
+	for i, f := range plan.faults {
+		switch {
+		case hosts[i] != nil || f.part == noHost:
+		case f.part == stepsHost && now.of != nil && !slices.Contains(hosts, now.of):
+			hosts[i] = now.of
+		default:
+			find(i, f)
+		}
+	}
+	return hosts, begin
+}
+
+// handsOver makes ready to have raft's leader hand over to one of the hosts that are about
+// to be hurt, or to any other. begin does not wait, and ended does.
+func (r *faultRun) handsOver(hurt []*host) (begin func() (ended func())) {
+	r.t.Helper()
+	nothing := func() func() { return func() {} }
+	ctx, cancel := context.WithTimeout(r.t.Context(), handsOverWithin)
+	defer cancel()
+	var leader, to *host
+	var id uint64
+	for _, h := range slices.Concat(slices.DeleteFunc(slices.Clone(hurt), func(h *host) bool { return h == nil }), r.hosts) {
+		st, err := r.status(ctx, h.n)
+		switch {
+		case err != nil || st.IsLearner:
+		case st.Leader == st.Header.MemberId:
+			leader = h
+		case to == nil:
+			to, id = h, st.Header.MemberId
+		}
+	}
+	if leader == nil || to == nil {
+		r.say("nobody can hand over raft's leadership")
+		return nothing
+	}
+	client, err := r.dial(leader.clientURL())
+	if err == nil {
+		if _, err = client.Status(ctx, leader.clientURL()); err != nil { // now it is connected
+			client.Close()
+		}
+	}
+	if err != nil {
+		r.say("raft's leader, host %d, does not answer: %v", leader.n, err)
+		return nothing
+	}
+	return func() func() {
+		answered := make(chan error, 1)
+		go func() {
+			defer client.Close()
+			ctx, cancel := context.WithTimeout(r.t.Context(), handsOverWithin)
+			defer cancel()
+			_, err := client.MoveLeader(ctx, id)
+			answered <- err
+		}()
+		return func() {
+			what := fmt.Sprintf("raft's leadership goes from host %d to host %d", leader.n, to.n)
+			if err := <-answered; err != nil {
+				what += fmt.Sprintf(", which it may not: %v", err)
+			}
+			r.say("%s", what)
+		}
+	}
+}
