@@ -361,7 +361,7 @@ func TestFaultSchedules(t *testing.T) {
 		}
 	}
 	for _, kind := range vocabulary {
-		if slices.Contains(kind.parts, anyHost) && seen["step: "+kind.name] < 20 {
+		if slices.Contains(kind.parts, anyHost) && seen["step: "+kind.name] < 5 {
 			t.Errorf("%q is for the host of a step in %d rounds of 5000 schedules", kind.name, seen["step: "+kind.name])
 		}
 	}
