@@ -42,8 +42,9 @@ type step struct {
 	of           *host
 }
 
-// nextStep waits until a daemon begins a step.
-func (r *faultRun) nextStep() (step, bool) {
+// nextStep waits until daemons have begun so many steps, and one more. When there are fewer
+// it is the last one.
+func (r *faultRun) nextStep(passed int) (last step, ok bool) {
 	r.t.Helper()
 	logs, rests := make([]*os.File, len(r.hosts)), make([][]byte, len(r.hosts))
 	for i, h := range r.hosts {
@@ -65,20 +66,28 @@ func (r *faultRun) nextStep() (step, bool) {
 			}
 			text := append(rests[i], more...)
 			whole := bytes.LastIndexByte(text, '\n') + 1
-			if found := decided.FindSubmatch(text[:whole]); found != nil {
-				s := step{rule: string(found[1]), action: strings.Trim(string(found[2]), `"`)}
-				for _, h := range r.hosts {
-					id, err := os.ReadFile(filepath.Join(h.dir, "myid")) // a wiped host may have none yet
-					if id = bytes.TrimSpace(id); err == nil && strings.HasPrefix(s.action, string(id)+":") {
-						s.of = h
-					}
+			for _, found := range decided.FindAllSubmatch(text[:whole], -1) {
+				if last, ok = r.stepOf(found), true; passed == 0 {
+					return last, true
 				}
-				return s, true
+				passed--
 			}
 			rests[i] = text[whole:]
 		}
 	}
-	return step{}, false
+	return last, ok
+}
+
+// stepOf is what a line says.
+func (r *faultRun) stepOf(found [][]byte) step {
+	s := step{rule: string(found[1]), action: strings.Trim(string(found[2]), `"`)}
+	for _, h := range r.hosts {
+		id, err := os.ReadFile(filepath.Join(h.dir, "myid")) // a wiped host may have none yet
+		if id = bytes.TrimSpace(id); err == nil && strings.HasPrefix(s.action, string(id)+":") {
+			s.of = h
+		}
+	}
+	return s
 }
 
 // cast finds the hosts of a round's faults, and waits for its moment. What is known before
@@ -102,7 +111,7 @@ func (r *faultRun) cast(plan round) (hosts []*host, begin func() (ended func()))
 	var now step
 	switch plan.moment {
 	case amidStep:
-		s, ok := r.nextStep()
+		s, ok := r.nextStep(plan.passed)
 		if now = s; ok {
 			r.say("amid the step of the rule %s: %s", s.rule, s.action)
 		} else {

@@ -35,6 +35,7 @@ type round struct {
 	same   bool // the second fault is for the host that the first one found
 	beyond bool // more than the cluster promises to stand: availability is lost, and nothing else
 	moment moment
+	passed int // steps that go by before the one that a round comes amid of
 }
 
 // planned is a fault whose host is known by its part, and found when the time comes.
@@ -216,6 +217,14 @@ func (s *schedule) shift(random *rand.Rand) {
 			}
 		}
 		r.moment = []moment{anyMoment, anyMoment, amidStep, amidHandOver}[random.IntN(4)]
+		if s.job.acts {
+			if i == 0 && random.IntN(3) == 0 { // later there may be nothing left to do
+				r.moment = amidStep
+			}
+			if r.moment == amidStep {
+				r.passed = random.IntN(5)
+			}
+		}
 		for j := range r.faults {
 			f := &r.faults[j]
 			switch fits := slices.Contains(f.kind.parts, anyHost); {
@@ -305,6 +314,9 @@ func (s schedule) String() string {
 		}
 		if r.moment != anyMoment {
 			fmt.Fprintf(&b, ", %s", r.moment)
+			if r.passed > 0 {
+				fmt.Fprintf(&b, " after %d others", r.passed)
+			}
 		}
 		if r.beyond {
 			b.WriteString(" (no quorum)")
