@@ -392,3 +392,57 @@ func TestStateLockLastsUntilTheLastSharer(t *testing.T) {
 	}
 	_ = lock.Unlock()
 }
+
+// TestKillDoesNotWaitForEver: a process that does not go when it is killed, as one that
+// waits for a disk that stands still, does not hold up whoever started it; and it is
+// reaped when it goes.
+func TestKillDoesNotWaitForEver(t *testing.T) {
+	failed := errors.New("it cannot be kept track of")
+	began := func() int {
+		t.Helper()
+		p, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"}, &os.ProcAttr{})
+		if err != nil {
+			t.Skip(err)
+		}
+		pid := p.Pid
+		_ = p.Release() // so that it is reaped by nobody else
+		return pid
+	}
+	if err := kill(began(), failed); !errors.Is(err, failed) || err.Error() != failed.Error() {
+		t.Errorf("a process that ends: %v", err)
+	}
+
+	pid := began()
+	tracer := exec.Command("/proc/self/exe")
+	tracer.Env = append(os.Environ(), "TEST_CHILD=tracer", fmt.Sprintf("TRACED=%d", pid))
+	in, err := tracer.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := tracer.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tracer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 100)
+	n, _ := out.Read(said)
+	if line := string(said[:n]); line != "tracing\n" {
+		_ = kill(pid, nil)
+		_ = tracer.Wait()
+		t.Skipf("this system lets no process trace another: %s", line)
+	}
+	err = kill(pid, failed)
+	if !errors.Is(err, failed) || !strings.Contains(err.Error(), fmt.Sprintf("process %d has not ended", pid)) {
+		t.Errorf("a process that does not end: %v", err)
+	}
+	if err := errors.Join(in.Close(), tracer.Wait()); err != nil {
+		t.Error(err)
+	}
+	for end := time.Now().Add(20 * time.Second); unix.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it was not reaped when it went")
+		}
+	}
+}

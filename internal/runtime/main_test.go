@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,6 +58,11 @@ func childMain(kind string) {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ignoring")
 		select {}
+	case "tracer":
+		if err := trace(); err != nil {
+			fmt.Println("cannot:", err)
+			os.Exit(3)
+		}
 	case "blank", "blank for a while":
 		show, err := hideArguments()
 		if err != nil {
@@ -73,6 +80,25 @@ func childMain(kind string) {
 	fmt.Println("serving")
 	<-terminate
 	os.Exit(0)
+}
+
+// trace keeps the process TRACED from being gone when it has ended, as a disk that
+// stands still does, until this one ends.
+func trace() error {
+	pid, err := strconv.Atoi(os.Getenv("TRACED"))
+	if err != nil {
+		return err
+	}
+	goruntime.LockOSThread() // a process is traced by a thread
+	if err := unix.PtraceSeize(pid); err != nil {
+		return err
+	}
+	fmt.Println("tracing")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	if err == nil {
+		os.Exit(0)
+	}
+	return err
 }
 
 // hideArguments has the kernel show this process as one that a program is being loaded

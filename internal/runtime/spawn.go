@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -81,8 +82,7 @@ func forkExec(spec Spec, rec ProcessRecord, logFile *os.File) (*process, error) 
 	}
 	if pidfd < 0 { // an older kernel; a child of ours keeps its number until we reap it
 		if pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
-			kill(pid)
-			return nil, fmt.Errorf("start %s: this kernel cannot hold a process by a pidfd: %w", spec.Path, err)
+			return nil, fmt.Errorf("start %s: this kernel cannot hold a process by a pidfd: %w", spec.Path, kill(pid, err))
 		}
 	}
 	proc := newProcess(pid, pidfd)
@@ -90,18 +90,39 @@ func forkExec(spec Spec, rec ProcessRecord, logFile *os.File) (*process, error) 
 	// It cannot vanish before it is reaped, so this reads the right process.
 	stat, err := readStat(pid)
 	if err != nil {
-		kill(pid)
 		proc.close()
-		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+		return nil, fmt.Errorf("start %s: %w", spec.Path, kill(pid, err))
 	}
 	proc.start = stat.start
 	return proc, nil
 }
 
-// kill ends a child that was just born and cannot be kept track of.
-func kill(pid int) {
+// killEnds is how long the end of a process that was killed is waited for: it takes
+// moments, unless the disk that it needs something from stands still.
+const killEnds = 2 * time.Second
+
+// kill ends a child that was just born and cannot be kept track of because of err,
+// and adds to that error if it does not end. Whenever it does, it is reaped; what it
+// had not done by then it never does.
+func kill(pid int, err error) error {
 	_ = syscall.Kill(pid, syscall.SIGKILL)
-	_, _ = syscall.Wait4(pid, nil, 0, nil)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			if _, err := syscall.Wait4(pid, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
+				return
+			}
+		}
+	}()
+	late := time.NewTimer(killEnds)
+	defer late.Stop()
+	select {
+	case <-gone:
+		return err
+	case <-late.C:
+		return fmt.Errorf("%w; its process %d has not ended %s after it was killed", err, pid, killEnds)
+	}
 }
 
 // closeInherited marks descriptors that we were given by whoever started us,
