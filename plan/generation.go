@@ -298,10 +298,10 @@ func (v *view) finishGeneration() *Decision {
 	f := in.Founders[0]
 	h, ok := v.obs.Host(f.Host)
 	switch {
-	case !ok && v.busy(f.Host):
+	case !ok && v.atWork(f.Host):
 		return &Decision{Reason: fmt.Sprintf("generation %d begins on host %s, which is busy", in.Generation, f.Host), Again: soon}
 	case !ok || !h.UnderFence:
-		return wait(true, "founder-silent", "", "generation %d is founded by host %s, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost %s", in.Generation, f.Host, f.Host)
+		return wait(true, "founder-silent", "", "generation %d is founded by host %s%s, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost %s", in.Generation, f.Host, v.busyWith(f.Host), f.Host)
 	case h.LowestGeneration > in.Generation:
 		return wait(true, "founding", "", "generation %d cannot begin on host %s: it refuses generations below %d%s", in.Generation, h.Host, h.LowestGeneration, v.wayOut())
 	case h.Carries() && h.Local.Generation < in.Generation:

@@ -110,32 +110,40 @@ func (v *view) collectPromises() *Decision {
 		}
 		open++
 		for _, set := range g.Voters {
-			promised, asking, missing := 0, 0, []cluster.HostID(nil)
+			promised, asking, missing, pending := 0, 0, []string(nil), []string(nil)
 			for _, w := range set {
 				h := v.voice(w, set)
 				switch {
 				case lost(w, in.Lost) || h != nil && v.promised(h):
 					promised++
 				case h != nil && h.Process.State == cluster.ProcessForeign: // nothing of ours can stop that
-					missing = append(missing, nameOf(w))
-				case h != nil && h.UnderFence && h.Floor() >= in.Generation, h == nil && v.busy(w.Host):
-					asking++ // it keeps this intent, and is stopping its member
+					missing = append(missing, string(nameOf(w)))
+				case h != nil && h.UnderFence && h.Floor() >= in.Generation: // it keeps this intent, and is stopping its member
+					asking++
+					pending = append(pending, fmt.Sprintf("%s: its process is %s", h.Host, processWords(h.Process)))
+				case h == nil && v.atWork(w.Host): // it answers within the time of its op, and one whose disk hangs may never
+					asking++
+					pending = append(pending, string(nameOf(w))+v.busyWith(w.Host))
 				case h != nil && h.UnderFence:
 					asking++
 					if !slices.ContainsFunc(ask, func(o HostOp) bool { return o.Host == h.Host }) {
 						ask = append(ask, onHost(h, cluster.Guard{}, cluster.Op{Kind: cluster.OpRefuse, Host: h.Host, Generation: in.Generation}))
 					}
 				default:
-					missing = append(missing, nameOf(w))
+					missing = append(missing, string(nameOf(w))+v.busyWith(w.Host))
 				}
 			}
 			if need := cluster.Blocking(len(set)); promised+asking < need {
 				return wait(true, "promises", "",
 					"generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and out of sight are %s: bring them back, or queue the command again and name those that are gone for good with --lost",
-					in.Generation, need, len(set), g.Generation, promised, idList(missing))
+					in.Generation, need, len(set), g.Generation, promised, strings.Join(missing, ", "))
 			} else if promised >= need {
 				continue
 			} else if len(ask) == 0 {
+				if v.stalled() { // what goes on by itself is no reason to begin the same once more, but a person has to know
+					v.aside("promises", "", "generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and others are about to%s: if one of those never ends, turn its machine off, and queue the command again with --lost for it",
+						in.Generation, need, len(set), g.Generation, promised, because(pending))
+				}
 				return &Decision{Reason: fmt.Sprintf("generation %d supersedes generation %d, whose members are being stopped", in.Generation, g.Generation), Again: soon}
 			}
 			return &Decision{
@@ -186,6 +194,14 @@ func union(a, b []cluster.HostID) []cluster.HostID {
 		}
 	}
 	return out
+}
+
+// busyWith says what a host is busy with, to put behind its name.
+func (v *view) busyWith(id cluster.HostID) string {
+	if g, ok := v.obs.HostGap(id); ok && g.Kind == cluster.GapBusy {
+		return " (busy: " + g.Detail + ")"
+	}
+	return ""
 }
 
 // busy: the host answers, and carries out an op or waits for its disk.
