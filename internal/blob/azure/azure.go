@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 
@@ -221,41 +220,32 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 }
 
 func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
-	whole, err := s.place.KeyPrefix(prefix)
-	if err != nil {
-		return nil, err
-	}
-	var infos []blob.Info
-	opts := container.ListBlobsFlatOptions{Prefix: &whole}
-	for {
+	return s.place.List(prefix, func(whole, token string) (found []blob.Info, next string, err error) {
+		opts := container.ListBlobsFlatOptions{Prefix: &whole}
+		if token != "" {
+			opts.Marker = &token
+		}
 		var page container.ListBlobsFlatResponse
 		if _, err := s.try(ctx, func(ctx context.Context) error {
 			page, err = s.client.NewListBlobsFlatPager(&opts).NextPage(ctx)
 			return err
 		}); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if page.Segment == nil {
-			return nil, s.failed(errors.New("the store's listing is not one"))
+			return nil, "", s.failed(errors.New("the store's listing is not one"))
 		}
 		for _, b := range page.Segment.BlobItems {
 			if b.Name == nil || b.Properties == nil || b.Properties.ContentLength == nil || b.Properties.LastModified == nil {
 				continue
 			}
-			if key, ok := s.place.Own(*b.Name); ok && strings.HasPrefix(key, prefix) {
-				infos = append(infos, blob.Info{Key: key, Size: *b.Properties.ContentLength, Modified: *b.Properties.LastModified})
-			}
+			found = append(found, blob.Info{Key: *b.Name, Size: *b.Properties.ContentLength, Modified: *b.Properties.LastModified})
 		}
-		if page.NextMarker == nil || *page.NextMarker == "" {
-			break
+		if page.NextMarker != nil {
+			next = *page.NextMarker
 		}
-		if opts.Marker != nil && *opts.Marker == *page.NextMarker {
-			return nil, s.failed(errors.New("the store does not say how its listing goes on"))
-		}
-		opts.Marker = page.NextMarker
-	}
-	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
-	return infos, nil
+		return found, next, nil
+	})
 }
 
 // Delete implements blob.Store. Where the account keeps versions or deleted blobs, those stay.

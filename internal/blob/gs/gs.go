@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -247,37 +246,21 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 }
 
 func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
-	whole, err := s.place.KeyPrefix(prefix)
-	if err != nil {
-		return nil, err
-	}
-	var infos []blob.Info
-	for token := ""; ; {
+	return s.place.List(prefix, func(whole, token string) (found []blob.Info, next string, err error) {
 		var page *storage.Objects
 		if _, err := s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
 			page, err = objects.List(s.place.Bucket).Prefix(whole).PageToken(token).MaxResults(pageSize).
 				Fields("items(name,size,updated)", "nextPageToken").Context(ctx).Do()
 			return err
 		}); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		for _, o := range page.Items {
-			// What cannot be a key is not ours: a console makes an object "folder/" of a folder.
-			if key, ok := s.place.Own(o.Name); ok && strings.HasPrefix(key, prefix) {
-				modified, _ := time.Parse(time.RFC3339, o.Updated)
-				infos = append(infos, blob.Info{Key: key, Size: int64(o.Size), Modified: modified})
-			}
+			modified, _ := time.Parse(time.RFC3339, o.Updated)
+			found = append(found, blob.Info{Key: o.Name, Size: int64(o.Size), Modified: modified})
 		}
-		if page.NextPageToken == "" {
-			break
-		}
-		if page.NextPageToken == token {
-			return nil, s.failed(errors.New("the store does not say how its listing goes on"))
-		}
-		token = page.NextPageToken
-	}
-	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
-	return infos, nil
+		return found, page.NextPageToken, nil
+	})
 }
 
 // Delete implements blob.Store. In a bucket with versions or soft deletion, the older ones stay.

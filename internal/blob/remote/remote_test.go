@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -217,4 +218,31 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q: %q", url, l.Params)
 		}
 	})
+}
+
+// Pages are put together and sorted, what is not this store's is left out, and a listing that
+// goes in a circle is an error.
+func TestListInPages(t *testing.T) {
+	place := remote.Location{Scheme: "s3", Bucket: "b", Prefix: "folder/"}
+	pages := map[string][]string{"": {"folder/a/2", "folder/a/1", "folder/"}, "x": {"other/a/3", "folder/b"}}
+	next := map[string]string{"": "x"}
+	list := func() ([]blob.Info, error) {
+		return place.List("a/", func(whole, token string) (objects []blob.Info, _ string, _ error) {
+			if whole != "folder/a/" {
+				t.Errorf("asked for %q", whole)
+			}
+			for _, name := range pages[token] {
+				objects = append(objects, blob.Info{Key: name})
+			}
+			return objects, next[token], nil
+		})
+	}
+	infos, err := list()
+	if want := []blob.Info{{Key: "a/1"}, {Key: "a/2"}}; err != nil || !slices.Equal(infos, want) {
+		t.Errorf("%v, %v", infos, err)
+	}
+	next["x"] = "x"
+	if infos, err := list(); err == nil || infos != nil {
+		t.Errorf("a circle: %v, %v", infos, err)
+	}
 }

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -184,38 +183,30 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 }
 
 func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
-	whole, err := s.place.KeyPrefix(prefix)
-	if err != nil {
-		return nil, err
-	}
-	var infos []blob.Info
-	input := &s3.ListObjectsV2Input{Bucket: &s.place.Bucket, Prefix: &whole}
-	for {
+	return s.place.List(prefix, func(whole, token string) (found []blob.Info, next string, err error) {
+		input := &s3.ListObjectsV2Input{Bucket: &s.place.Bucket, Prefix: &whole}
+		if token != "" {
+			input.ContinuationToken = &token
+		}
 		var page *s3.ListObjectsV2Output
 		if _, err := s.try(ctx, func(ctx context.Context, client *s3.Client) (err error) {
 			page, err = client.ListObjectsV2(ctx, input)
 			return err
 		}); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		for _, o := range page.Contents {
-			// What cannot be a key is not ours: a console makes an object "folder/" of a folder.
-			if key, ok := s.place.Own(aws.ToString(o.Key)); ok && strings.HasPrefix(key, prefix) {
-				infos = append(infos, blob.Info{Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)})
-			}
+			found = append(found, blob.Info{Key: aws.ToString(o.Key), Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)})
 		}
 		if !aws.ToBool(page.IsTruncated) {
-			break
+			return found, "", nil
 		}
-		next := aws.ToString(page.NextContinuationToken)
-		if next == "" || next == aws.ToString(input.ContinuationToken) {
-			return nil, s.failed(errors.New("the store does not say how its listing goes on"))
+		next = aws.ToString(page.NextContinuationToken)
+		if next == "" {
+			return nil, "", s.failed(errors.New("the store's listing is cut, and does not say how it goes on"))
 		}
-		input.ContinuationToken = &next
-	}
-	// S3 sorts by bytes; not every server does.
-	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
-	return infos, nil
+		return found, next, nil
+	})
 }
 
 // Delete implements blob.Store. In a bucket with versions, the older ones stay.
