@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +25,12 @@ func TestAdoptByJoining(t *testing.T) {
 		name    string
 		options options
 		members int // of theirs, and then of ours
+		auth    bool
 	}{
-		{"one", options{hosts: 2}, 1},
-		{"tls", options{hosts: 6, tls: true}, 3},
+		{"one", options{hosts: 2}, 1, false},
+		{"password", options{hosts: 2}, 1, true},
+		{"tls", options{hosts: 6, tls: true}, 3, false},
+		{"passwords", options{hosts: 6}, 3, true},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -37,6 +41,9 @@ func TestAdoptByJoining(t *testing.T) {
 			c.oneAuthority()
 			x := c.formByHand(upTo(v.members)...)
 			id, _ := x.memberIDs()
+			if v.auth {
+				c.authByHand()
+			}
 			w := c.writeFollowing()
 			if r := c.join(v.members + 1); r.code != 0 || !strings.Contains(r.stdout, "To be done:") || exists(c.host(v.members+1).dir) || exists(c.store) {
 				t.Errorf("the dry run: %s", r)
@@ -193,7 +200,45 @@ func (c *testCluster) joinArgs(n int, more ...string) []string {
 		dir := filepath.Join(c.dir, "client")
 		args = append(args, "--pki-dir="+c.pkiDir(), "--cacert="+filepath.Join(dir, "ca.crt"), "--cert="+filepath.Join(dir, "etcdadm.crt"), "--key="+filepath.Join(dir, "etcdadm.key"))
 	}
-	return lastWins(append(args, more...))
+	return lastWins(slices.Concat(args, c.userFlags(), more))
+}
+
+// authByHand turns authentication on, in a cluster that has no daemon yet: the user root
+// is who everybody is from then on.
+func (c *testCluster) authByHand() {
+	c.t.Helper()
+	client := c.newClient(1)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(c.t.Context(), soon)
+	defer cancel()
+	_, err := client.UserAdd(ctx, "root", rootPassword)
+	if err == nil {
+		_, err = client.UserGrantRole(ctx, "root", "root")
+	}
+	if err == nil {
+		_, err = client.AuthEnable(ctx)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if c.client != nil { // it is nobody
+		c.client.Close()
+		c.client = nil
+	}
+	c.password = rootPassword
+	file := filepath.Join(c.dir, "password")
+	put(c.t, file, []byte(rootPassword+"\n"), 0o600)
+	for _, h := range c.hosts {
+		h.flags = append(h.flags, "--etcd-user=root", "--etcd-password-file="+file)
+	}
+}
+
+// userFlags say to `etcdadm adopt` who everybody is.
+func (c *testCluster) userFlags() []string {
+	if c.password == "" {
+		return nil
+	}
+	return []string{"--user=root", "--password-file=" + filepath.Join(c.dir, "password")}
 }
 
 func (c *testCluster) join(n int, more ...string) result {

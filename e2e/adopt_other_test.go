@@ -16,13 +16,16 @@ import (
 // over host by host with `etcdadm adopt`, while a client writes.
 func TestAdoptOther(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]options{"plain": {hosts: 3}, "tls": {hosts: 3, tls: true}} {
+	for name, o := range map[string]options{"plain": {hosts: 3}, "tls": {hosts: 3, tls: true}, "password": {hosts: 3}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, o)
 			c.oneAuthority()
 			x := c.formByHand(1, 2, 3)
 			id, members := x.memberIDs()
+			if name == "password" {
+				c.authByHand()
+			}
 			w := c.write()
 			for n := 1; n <= 3; n++ {
 				c.adoptByHand(x, n)
@@ -118,6 +121,7 @@ func (c *testCluster) adoptByHand(x *theirs, n int) {
 		args = append(args, "--cacert="+filepath.Join(dir, "ca.crt"), "--cert="+filepath.Join(dir, "etcdadm.crt"), "--key="+filepath.Join(dir, "etcdadm.key"),
 			"--certs-dir="+filepath.Join(c.dir, fmt.Sprintf("certs%d", n)), "--pki-dir="+c.pkiDir())
 	}
+	args = append(args, c.userFlags()...)
 	if n == 1 {
 		if r := c.etcdadm(args...); !strings.Contains(r.stdout, "To be done:") || exists(c.host(1).dir) || exists(c.store) {
 			c.t.Errorf("the dry run: %s", r)

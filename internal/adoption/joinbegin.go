@@ -85,14 +85,16 @@ func (s *Scene) strangers() *Step {
 // version may differ, as while they are being patched.
 func (s *Scene) unfitCluster() *Step {
 	var version cluster.Version
-	for _, m := range s.Members {
+	var locked *Seen // says nothing to who asks
+	for i, m := range s.Members {
 		st := m.Status
+		if st != nil && st.Auth {
+			locked = &s.Members[i]
+		}
 		if st == nil || st.Member != m.ID {
 			continue
 		}
 		switch {
-		case st.Auth:
-			return step(StepRefuse, m, "member %s: %v", m.label(), ErrCredential)
 		case len(st.Alarms) > 0:
 			return step(StepRefuse, m, "member %s reports %s: %s", m.label(), strings.Join(st.Alarms, ", "), cure(st.Alarms))
 		case !st.Downgrading.IsZero():
@@ -105,7 +107,9 @@ func (s *Scene) unfitCluster() *Step {
 		version = st.Version
 	}
 	switch {
-	case !version.IsZero():
+	case !version.IsZero(): // where one talks, another one only does not know the token yet
+	case locked != nil:
+		return step(StepRefuse, *locked, "member %s: %v", locked.label(), ErrCredential)
 	case slices.ContainsFunc(s.Members, func(m Seen) bool { return m.Status != nil }):
 		return step(StepRefuse, Seen{}, "no member answers at its client URLs")
 	default:

@@ -153,6 +153,8 @@ func (m Seen) ails() string {
 	switch {
 	case m.Status == nil:
 		return "it does not answer (" + m.Why + ")"
+	case m.Status.Auth:
+		return "it does not take the token that was given out for --user, as while it has not caught up"
 	case m.Status.Member != m.ID:
 		return fmt.Sprintf("member %s answers at its client URLs", m.Status.Member)
 	case m.Status.Leader == 0:
@@ -245,6 +247,8 @@ func (s *Scene) promote(own Seen) *Step {
 		}
 	}
 	switch {
+	case st.Auth:
+		return step(StepWait, own, "the learner does not take the token that a voter gave out for --user, as while it has not caught up")
 	case st.Member != own.ID || st.Cluster != s.Cluster:
 		return step(StepRefuse, own, "member %s of cluster %s answers at this host's client URLs, and its member is %s of %s", st.Member, st.Cluster, own.ID, s.Cluster)
 	case st.Leader == 0:

@@ -77,8 +77,12 @@ func TestNext(t *testing.T) {
 		"two releases":   {func(s *Scene) { s.Members[0].Status.Version = cluster.MustVersion("3.5.35") }, StepRefuse, "one minor release"},
 		"an old release": {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Version = cluster.MustVersion("3.3.27") }) }, StepRefuse, "learners"},
 		"a downgrade":    {func(s *Scene) { s.Members[0].Status.Downgrading = cluster.MustVersion("3.5.0") }, StepRefuse, "downgrade"},
-		"authentication": {func(s *Scene) { s.Members[0].Status.Auth = true }, StepRefuse, "--user"},
-		"nobody answers": {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Member = 99 }) }, StepRefuse, "no member answers"},
+		"authentication": {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { *st = cluster.MemberStatus{Auth: true} }) }, StepRefuse, "--user"},
+		// Members that gave out no token of their own learn of it by raft, a learner last of all.
+		"a learner knows no token": {func(s *Scene) { learner(s); *s.Members[3].Status = cluster.MemberStatus{Auth: true} }, StepWait, "does not take the token"},
+		"a voter knows no token":   {func(s *Scene) { learner(s); *s.Members[1].Status = cluster.MemberStatus{Auth: true} }, StepWait, "does not take the token"},
+		"ours knows no token":      {func(s *Scene) { *s.Members[3].Status = cluster.MemberStatus{Auth: true} }, StepWait, "does not take the token"},
+		"nobody answers":           {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Member = 99 }) }, StepRefuse, "no member answers"},
 		"nobody answers now": {func(s *Scene) {
 			for i := range s.Members {
 				s.Members[i].Status = nil
