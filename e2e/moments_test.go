@@ -42,9 +42,9 @@ type step struct {
 	of           *host
 }
 
-// nextStep waits until daemons have begun so many steps, and one more. When there are fewer
-// it is the last one.
-func (r *faultRun) nextStep(passed int) (last step, ok bool) {
+// nextStep waits for the step that a round comes amid of. When there are fewer it is the last
+// one.
+func (r *faultRun) nextStep(plan round) (last step, ok bool) {
 	r.t.Helper()
 	logs, rests := make([]*os.File, len(r.hosts)), make([][]byte, len(r.hosts))
 	for i, h := range r.hosts {
@@ -67,10 +67,13 @@ func (r *faultRun) nextStep(passed int) (last step, ok bool) {
 			text := append(rests[i], more...)
 			whole := bytes.LastIndexByte(text, '\n') + 1
 			for _, found := range decided.FindAllSubmatch(text[:whole], -1) {
-				if last, ok = r.stepOf(found), true; passed == 0 {
+				if plan.own && string(found[1]) == "backup" {
+					continue
+				}
+				if last, ok = r.stepOf(found), true; plan.passed == 0 {
 					return last, true
 				}
-				passed--
+				plan.passed--
 			}
 			rests[i] = text[whole:]
 		}
@@ -111,7 +114,7 @@ func (r *faultRun) cast(plan round) (hosts []*host, begin func() (ended func()))
 	var now step
 	switch plan.moment {
 	case amidStep:
-		s, ok := r.nextStep(plan.passed)
+		s, ok := r.nextStep(plan)
 		if now = s; ok {
 			r.say("amid the step of the rule %s: %s", s.rule, s.action)
 		} else {

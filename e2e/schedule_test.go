@@ -35,7 +35,8 @@ type round struct {
 	same   bool // the second fault is for the host that the first one found
 	beyond bool // more than the cluster promises to stand: availability is lost, and nothing else
 	moment moment
-	passed int // steps that go by before the one that a round comes amid of
+	own    bool // the step is one of the job's own, and no backup that is due meanwhile
+	passed int  // steps that go by before the one that a round comes amid of
 }
 
 // planned is a fault whose host is known by its part, and found when the time comes.
@@ -217,12 +218,12 @@ func (s *schedule) shift(random *rand.Rand) {
 			}
 		}
 		r.moment = []moment{anyMoment, anyMoment, amidStep, amidHandOver}[random.IntN(4)]
-		if s.job.acts {
-			if i == 0 && random.IntN(3) == 0 { // later there may be nothing left to do
+		if s.job.acts && i == 0 { // later there may be nothing left to do
+			if random.IntN(3) == 0 {
 				r.moment = amidStep
 			}
 			if r.moment == amidStep {
-				r.passed = random.IntN(5)
+				r.own, r.passed = true, random.IntN(3)
 			}
 		}
 		for j := range r.faults {
@@ -314,6 +315,9 @@ func (s schedule) String() string {
 		}
 		if r.moment != anyMoment {
 			fmt.Fprintf(&b, ", %s", r.moment)
+			if r.own {
+				b.WriteString(" of the job")
+			}
 			if r.passed > 0 {
 				fmt.Fprintf(&b, " after %d others", r.passed)
 			}
