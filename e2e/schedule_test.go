@@ -319,7 +319,7 @@ func (s schedule) String() string {
 				b.WriteString(" of the job")
 			}
 			if r.passed > 0 {
-				fmt.Fprintf(&b, " after %d others", r.passed)
+				fmt.Fprintf(&b, ", after %d of them", r.passed)
 			}
 		}
 		if r.beyond {

@@ -193,8 +193,18 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s  seed %d  %4.0fs  %s\n    %s\n    %s", time.Now().UTC().Format(time.TimeOnly), o.seed, o.took.Seconds(), verdict, o.what, o.found)
 }
 
-// roundOf is the line that tells what a round is about to do.
-var roundOf = regexp.MustCompile(`  round \d+: `)
+// roundOf is the line that tells what a round is about to do, or has done.
+var roundOf = regexp.MustCompile(`  round \d+: (.*)`)
+
+// faultsIn counts the faults of such a line. What stands before is no fault: a time has a
+// plus of its own.
+func faultsIn(line string) (n int, ok bool) {
+	found := roundOf.FindStringSubmatch(line)
+	if found == nil {
+		return 0, false
+	}
+	return 1 + strings.Count(found[1], " + "), true
+}
 
 // seed runs one seed and reads its words.
 func (b bench) seed(ctx context.Context, seed uint64) outcome {
@@ -206,6 +216,7 @@ func (b bench) seed(ctx context.Context, seed uint64) outcome {
 	}
 	o.err = b.runTest(ctx, args, func(line string) {
 		text := strings.TrimSpace(line)
+		faults, round := faultsIn(text)
 		switch {
 		case strings.Contains(text, "SKIPPED"):
 			_, o.skipped, _ = strings.Cut(text, "SKIPPED, ")
@@ -214,8 +225,8 @@ func (b bench) seed(ctx context.Context, seed uint64) outcome {
 			o.what = after
 		case strings.Contains(text, "healed after"):
 			o.faults += injected
-		case roundOf.MatchString(text):
-			injected = 1 + strings.Count(text, " + ")
+		case round:
+			injected = faults
 		case strings.Contains(text, "operations answered"):
 			_, after, _ := strings.Cut(text, "s  ")
 			o.found = strings.TrimSpace(after)
