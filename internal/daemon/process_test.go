@@ -1,0 +1,285 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/runtime"
+)
+
+// memberOf is a place for the member of a host, whose program is a shell that waits.
+type memberOf struct {
+	t           *testing.T
+	state, data string
+	deaf        bool   // to SIGTERM
+	more        string // an argument that this daemon would give it
+	adopted     []host.Launch
+}
+
+func newMemberOf(t *testing.T) *memberOf {
+	t.Helper()
+	dir := t.TempDir()
+	m := &memberOf{t: t, state: filepath.Join(dir, "state"), data: filepath.Join(dir, "data")}
+	if err := errors.Join(os.Mkdir(m.state, 0o700), os.Mkdir(m.data, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (m *memberOf) spec(l host.Launch) (runtime.Spec, error) {
+	script := "while :; do sleep 0.05; done"
+	if m.deaf {
+		script = "trap '' TERM; touch " + filepath.Join(m.state, "deaf") + "; " + script
+	}
+	return runtime.Spec{
+		Path: "/bin/sh", Args: []string{"-c", script, "sh", "--data-dir=" + m.data, l.Version.String(), m.more},
+		Env: []string{"PATH=" + os.Getenv("PATH")}, DataDir: m.data, LogFile: filepath.Join(m.state, "log"),
+	}, nil
+}
+
+// daemon is a Process as one daemon has it; leave ends the daemon and not the member.
+func (m *memberOf) daemon() (p *Process, leave func()) {
+	m.t.Helper()
+	p, err := NewProcess(m.state, slog.New(slog.DiscardHandler), m.spec, func(l host.Launch) { m.adopted = append(m.adopted, l) })
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = p.Run(ctx) }()
+	leave = func() { cancel(); <-ended }
+	m.t.Cleanup(leave)
+	m.t.Cleanup(func() { _ = p.Kill(context.Background()) })
+	return p, leave
+}
+
+// end ends a process of ours that no daemon looks after.
+func end(pid int) {
+	if unix.Kill(pid, unix.SIGKILL) == nil {
+		_, _ = syscall.Wait4(pid, nil, 0, nil)
+	}
+}
+
+// locks takes etcd's lock of the data directory.
+func (m *memberOf) locks() (unlock func()) {
+	m.t.Helper()
+	snap := filepath.Join(m.data, "member", "snap")
+	if err := os.MkdirAll(snap, 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(snap, "db"))
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return func() { f.Close() }
+}
+
+func launchOf(version string) host.Launch {
+	return host.Launch{Version: cluster.MustVersion(version), Name: "h1", Token: "t", Nonce: "n-" + version}
+}
+
+func yes() error { return nil }
+
+// The next daemon takes over what this one has left, as it runs, and nothing else.
+func TestProcessIsAdopted(t *testing.T) {
+	m := newMemberOf(t)
+	p, leave := m.daemon()
+	l := launchOf("3.5.35")
+	if err := p.Ensure(t.Context(), l, yes); err != nil {
+		t.Fatal(err)
+	}
+	pid := p.Status().PID
+	leave()
+	defer end(pid)
+
+	m.more = "a later daemon gives it this argument, too"
+	p, leave = m.daemon()
+	if found, err := p.Adopt(t.Context(), l); !found || err != nil || p.Status().PID != pid || !p.Status().Adopted || len(m.adopted) != 1 {
+		t.Fatalf("adopt: %v, %v: %+v, told of %d", found, err, p.Status(), len(m.adopted))
+	}
+	again := l
+	again.Nonce = "another"
+	if err := p.Ensure(t.Context(), again, yes); err != nil || p.Status().PID != pid {
+		t.Fatalf("with the settings that it has: %v, %+v", err, p.Status())
+	}
+	leave()
+
+	path := filepath.Join(m.state, "process.json")
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*runtime.ProcessRecord){
+		"of another directory": func(r *runtime.ProcessRecord) { r.DataDirInode++ },
+		"at another path":      func(r *runtime.ProcessRecord) { r.DataDir = m.state },
+	} {
+		var r processRecord
+		if err := json.Unmarshal(kept, &r); err != nil {
+			t.Fatal(err)
+		}
+		change(&r.Process)
+		changed, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, leave = m.daemon()
+		if found, err := p.Adopt(t.Context(), l); found || err == nil || p.Status().PID != 0 {
+			t.Errorf("%s: %v, %v: %+v", name, found, err, p.Status())
+		}
+		leave()
+	}
+
+	// Of the very record, whose process is gone, nothing is left but what holds the data.
+	if err := os.WriteFile(path, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	end(pid)
+	p, _ = m.daemon()
+	unlock := m.locks()
+	if found, err := p.Adopt(t.Context(), l); found || !errors.Is(err, runtime.ErrLocked) {
+		t.Errorf("beside somebody else's: %v, %v", found, err)
+	}
+	unlock()
+	if found, err := p.Adopt(t.Context(), l); found || err != nil {
+		t.Errorf("nothing runs: %v, %v", found, err)
+	}
+}
+
+// Without any record, too, data that a process holds is no place for another one.
+func TestProcessWithoutARecord(t *testing.T) {
+	m := newMemberOf(t)
+	p, _ := m.daemon()
+	unlock := m.locks()
+	if found, err := p.Adopt(t.Context(), launchOf("3.5.35")); found || !errors.Is(err, runtime.ErrLocked) {
+		t.Errorf("beside somebody else's: %v, %v", found, err)
+	}
+	unlock()
+	if found, err := p.Adopt(t.Context(), launchOf("3.5.35")); found || err != nil {
+		t.Errorf("nothing runs: %v, %v", found, err)
+	}
+	// One that cannot be read may be about a process that runs.
+	if err := os.WriteFile(filepath.Join(m.state, "process.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := NewProcess(m.state, slog.New(slog.DiscardHandler), m.spec, nil)
+	var hinted interface{ Hint() string }
+	if !errors.As(err, &hinted) || hinted.Hint() == "" {
+		t.Errorf("a torn record: %v", err)
+	}
+}
+
+// No process without the host's word, and none that is not on record first.
+func TestProcessNeedsAPermit(t *testing.T) {
+	m := newMemberOf(t)
+	p, _ := m.daemon()
+	spec, err := m.spec(launchOf("3.5.35"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.permitted(spec); err == nil {
+		t.Error("nobody was asked, and it may start")
+	}
+	no := errors.New("the log is gone")
+	if err := p.Ensure(t.Context(), launchOf("3.5.35"), func() error { return no }); !errors.Is(err, no) {
+		t.Errorf("without a permit: %v", err)
+	}
+	if s := p.Status(); s.PID != 0 || s.State != cluster.ProcessBackoff || s.LastExit == "" {
+		t.Errorf("%+v", s)
+	}
+	p.write = func([]byte) error { return no }
+	if err := p.Ensure(t.Context(), launchOf("3.5.35"), yes); !errors.Is(err, no) || p.Status().PID != 0 {
+		t.Errorf("unrecorded: %v, %+v", err, p.Status())
+	}
+	p.write = func(record []byte) error { return durable.Replace(p.path, record, 0o600) }
+	if err := p.Ensure(t.Context(), launchOf("3.5.35"), yes); err != nil || p.Status().State != cluster.ProcessRunning {
+		t.Errorf("with a permit: %v, %+v", err, p.Status())
+	}
+	if err := p.Stop(t.Context()); err != nil || p.Status().State != cluster.ProcessStopped {
+		t.Errorf("stopped: %v, %+v", err, p.Status())
+	}
+}
+
+// What runs with other settings ends before the member is started with the new ones.
+func TestProcessTakesNewSettings(t *testing.T) {
+	m := newMemberOf(t)
+	p, _ := m.daemon()
+	pids := map[int]bool{}
+	for i, version := range []string{"3.5.35", "3.5.35", "3.6.16"} {
+		was := p.Status().PID
+		if err := p.Ensure(t.Context(), launchOf(version), yes); err != nil {
+			t.Fatal(err)
+		}
+		pids[p.Status().PID] = true
+		if want := (i + 2) / 2; len(pids) != want {
+			t.Errorf("with the settings %d: %d processes, want %d", i, len(pids), want)
+		}
+		if now := p.Status().PID; was != 0 && was != now && unix.Kill(was, 0) == nil {
+			t.Error("the one before still runs")
+		}
+	}
+}
+
+// A member that was given up does not get the time that others get.
+func TestKilledProcessEndsAtOnce(t *testing.T) {
+	m := newMemberOf(t)
+	m.deaf = true
+	p, _ := m.daemon()
+	if err := p.Ensure(t.Context(), launchOf("3.5.35"), yes); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(m.state, "deaf")); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	if err := p.Kill(t.Context()); err != nil || p.Status().PID != 0 {
+		t.Fatalf("%v, %+v", err, p.Status())
+	}
+	if took := time.Since(began); took >= runtime.DefaultGrace {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// The mark of a start is counted, and the settings of an adopted process are held
+// against those that it would get now.
+func TestAdoptedSettingsAreCompared(t *testing.T) {
+	m := newMemberOf(t)
+	p, leave := m.daemon()
+	l := launchOf("3.5.35")
+	if err := p.Ensure(t.Context(), l, yes); err != nil {
+		t.Fatal(err)
+	}
+	pid := p.Status().PID
+	leave()
+	defer end(pid)
+	m.more = "--heartbeat-interval=7"
+	p, _ = m.daemon()
+	if _, err := p.Adopt(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(p.Status().Differs); got != "[--heartbeat-interval]" {
+		t.Errorf("it differs in %s", got)
+	}
+}
