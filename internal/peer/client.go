@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/peer/peerpb"
@@ -24,7 +26,7 @@ type Client struct {
 	plain bool // without TLS
 }
 
-// Hello is what a daemon says of itself. Without TLS nothing proves it.
+// Hello is what a daemon says of itself. Its certificate says the same; without TLS nothing proves it.
 type Hello struct {
 	Protocol uint32
 	Cluster  string
@@ -36,11 +38,15 @@ func (c *Client) Contact() cluster.Contact { return c.to }
 
 // Hello asks which cluster and host answers.
 func (c *Client) Hello(ctx context.Context) (Hello, error) {
+	var by grpcpeer.Peer
 	reply, err := invoke(ctx, c, hello, func(ctx context.Context) (*peerpb.HelloReply, error) {
-		return c.rpc.Hello(ctx, &peerpb.HelloRequest{Protocol: Protocol})
+		return c.rpc.Hello(ctx, &peerpb.HelloRequest{Protocol: Protocol}, grpc.Peer(&by))
 	})
 	if err != nil {
 		return Hello{}, err
+	}
+	if err := c.speaks(by.AuthInfo, reply.GetCluster(), reply.GetHost()); err != nil {
+		return Hello{}, c.failed(hello, true, err, "")
 	}
 	return Hello{Protocol: reply.GetProtocol(), Cluster: reply.GetCluster(), Host: cluster.HostID(reply.GetHost())}, nil
 }
@@ -93,7 +99,8 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 	envelope := &peerpb.Call{Body: body, Header: &peerpb.Header{
 		Protocol: Protocol, Cluster: c.self.Cluster, Role: string(c.self.Role), Caller: c.self.ID, To: string(c.to.Host),
 	}}
-	answer, err := invoke(ctx, c, m, func(ctx context.Context) (*peerpb.Answer, error) { return do(ctx, envelope) })
+	var by grpcpeer.Peer
+	answer, err := invoke(ctx, c, m, func(ctx context.Context) (*peerpb.Answer, error) { return do(ctx, envelope, grpc.Peer(&by)) })
 	if err != nil {
 		return reply, "", err
 	}
@@ -101,11 +108,34 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 	if c.to.Host != "" && from != string(c.to.Host) { // without TLS nothing else has shown it
 		return reply, from, c.failed(m, true, fmt.Errorf("%w: host %q answered", ErrWrongHost, from), "")
 	}
+	if err := c.speaks(by.AuthInfo, c.self.Cluster, from); err != nil {
+		return reply, from, c.failed(m, true, err, "")
+	}
 	if err := json.Unmarshal(answer.GetBody(), &reply); err != nil {
 		var none Reply
 		return none, from, c.failed(m, true, fmt.Errorf("%w: read the answer: %w", ErrBody, err), "run the same release of etcdadm on both hosts")
 	}
 	return reply, from, nil
+}
+
+// speaks holds the host that an answer names against the certificate of the connection that brought it: whoever
+// is at a seed's address speaks for itself only. Without TLS it is believed.
+func (c *Client) speaks(by credentials.AuthInfo, cluster, host string) error {
+	if c.plain {
+		return nil
+	}
+	info, ok := by.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return fmt.Errorf("%w: the answer of host %q came without one", ErrIdentity, host)
+	}
+	id, err := pki.IdentityOf(info.State.PeerCertificates[0])
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrIdentity, err)
+	case id.Cluster != cluster || id.ID != host:
+		return fmt.Errorf("%w: %s answered as host %q of cluster %q", ErrIdentity, id, host, cluster)
+	}
+	return nil
 }
 
 // invoke makes one RPC, with a deadline unless it is a ping, and explains its failure.
