@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -25,6 +26,7 @@ import (
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
+	"etcdadm.io/internal/snapshot"
 )
 
 // contents are the files below a directory.
@@ -266,6 +268,19 @@ func TestConfigOneByOne(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
+	for name, vary := range map[string]func(*Config){
+		"etcd goes on":          func(c *Config) { c.OnSigterm = SigtermLeave },
+		"volumes name the rest": func(c *Config) { c.DataDir, c.VolumeProvider = "", "external" },
+		"TLS, with a slash":     func(c *Config) { c.PeerURLs = []string{"https://127.0.0.1:7/"} },
+		"seeds":                 func(c *Config) { c.Discovery = []string{"file:///seeds", "dns://x", "10.0.0.1:8000"} },
+		"no metrics":            func(c *Config) { c.MetricsPort = 0 },
+	} {
+		c := good
+		vary(&c)
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	other := []string{"http://127.0.0.1:7"}
 	for name, spoil := range map[string]func(*Config){
 		"no name":               func(c *Config) { c.ClusterName = "" },
@@ -294,6 +309,7 @@ func TestConfigOneByOne(t *testing.T) {
 		"a URL without a port":  func(c *Config) { c.PeerURLs = []string{"http://127.0.0.1"} },
 		"a URL with port 0":     func(c *Config) { c.PeerURLs = []string{"http://127.0.0.1:0"} },
 		"a URL beyond all":      func(c *Config) { c.PeerURLs = []string{"http://127.0.0.1:65536"} },
+		"seeds in no directory": func(c *Config) { c.Discovery = []string{"file:seeds"} },
 		"peers as clients":      func(c *Config) { c.PeerURLs, c.ClientURLs = other, other },
 		"quarantine as clients": func(c *Config) { c.QuarantineURLs, c.ClientURLs = other, other },
 	} {
@@ -335,6 +351,106 @@ func TestWhatReadsWhat(t *testing.T) {
 		}
 		if got := keyByKey(host.StageOrder{Version: run, Source: cluster.Source{Kind: c.kind, Wrote: wrote}}); got != c.keys {
 			t.Errorf("%s of %q to %s key by key: %v", c.kind, c.wrote, c.run, got)
+		}
+	}
+}
+
+// Members' URLs have this host's address and name in them, and no TLS where etcd runs
+// without.
+func TestURLsOfAHost(t *testing.T) {
+	c := Config{Address: "fd00::1", DNSSuffix: ".x", PeerURLs: []string{"https://__address__:2380/"}, ClientURLs: []string{"https://__name__:4001"}}
+	if u := c.URLs("h1"); u.Peer[0] != "https://[fd00::1]:2380" || u.Client[0] != "https://h1.x:4001" {
+		t.Errorf("%+v", u)
+	}
+	c.Address, c.EtcdInsecure = "10.0.0.1", true
+	if u := c.URLs("h1"); u.Peer[0] != "http://10.0.0.1:2380" || u.Client[0] != "http://h1.x:4001" {
+		t.Errorf("%+v", u)
+	}
+}
+
+// A host's ID is the one that it is given, and else the one that its directory has.
+func TestIDOfAHost(t *testing.T) {
+	d := &daemon{cfg: Config{DataDir: t.TempDir()}}
+	if err := d.identify(t.Context()); err != nil || d.id == "" {
+		t.Fatalf("%q, %v", d.id, err)
+	}
+	was := d.id
+	if err := d.identify(t.Context()); err != nil || d.id != was {
+		t.Errorf("%q after %q, %v", d.id, was, err)
+	}
+	d.cfg.HostID = "given"
+	if err := d.identify(t.Context()); err != nil || d.id != "given" {
+		t.Errorf("%q, %v", d.id, err)
+	}
+}
+
+// A backup is restored by the tool of what wrote it, else by the newest of its line, else
+// by what is to run it; what was halted, always by what is to run it. Data are read by
+// what wrote them, or by the newest of their line.
+func TestReleaseThatRestores(t *testing.T) {
+	for _, c := range []struct {
+		kind, wrote, run string
+		here             []string
+		tool, line       string
+	}{
+		{cluster.SourceBackup, "3.5.20", "3.6.16", []string{"3.5.20", "3.5.35", "3.6.16"}, "3.5.20", "3.5.20"},
+		{cluster.SourceBackup, "3.5.20", "3.6.16", []string{"3.5.35", "3.5.20", "3.5.36"}, "3.5.20", "3.5.20"},
+		{cluster.SourceBackup, "3.5.20", "3.6.16", []string{"3.5.9", "3.5.35", "3.5.22", "3.6.16"}, "3.5.35", "3.5.35"},
+		{cluster.SourceBackup, "3.5.20", "3.6.16", []string{"3.6.16", "3.4.25"}, "3.6.16", "3.5.20"},
+		{cluster.SourceBackup, "3.5.20", "3.5.30", []string{"3.5.10", "3.5.30"}, "3.5.30", "3.5.30"},
+		{cluster.SourceHalted, "3.5.20", "3.6.16", []string{"3.5.20", "3.6.16"}, "3.6.16", "3.5.20"},
+		{cluster.SourceSurvivor, "2.3.8", "3.2.24", []string{"2.3.8", "3.2.24"}, "3.2.24", "2.3.8"},
+	} {
+		here := &inventory{finder: &release.Finder{Dirs: []string{t.TempDir()}, Caches: []string{}, Roots: []string{t.TempDir()}}, looking: true}
+		for _, v := range c.here {
+			here.found = append(here.found, cluster.MustVersion(v))
+		}
+		s := &sources{d: &daemon{releases: here}}
+		wrote := cluster.MustVersion(c.wrote)
+		// None of them can be run here, and it is said which one could not be found.
+		_, err := s.tool(t.Context(), host.StageOrder{Version: cluster.MustVersion(c.run), Source: cluster.Source{Kind: c.kind, Wrote: wrote}})
+		if err == nil || !strings.Contains(err.Error(), c.tool) {
+			t.Errorf("%+v: the tool is of %v", c, err)
+		}
+		if _, err := s.ofLine(t.Context(), wrote); err == nil || !strings.Contains(err.Error(), c.line) {
+			t.Errorf("%+v: the data are read by %v", c, err)
+		}
+	}
+}
+
+// A snapshot of raft's leader was received when the newest of them was written.
+func TestReceived(t *testing.T) {
+	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sources{d: &daemon{disk: disk}}
+	if ago := s.Received("t"); ago != 0 {
+		t.Errorf("nothing is there: %s", ago)
+	}
+	snap := filepath.Join(disk.DataDir("t"), "member", "snap")
+	if err := os.MkdirAll(snap, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, ago := range map[string]time.Duration{"1.snap": 3 * time.Hour, "2.snap": time.Hour, "3.snap": 2 * time.Hour, "db": time.Minute} {
+		path, at := filepath.Join(snap, name), time.Now().Add(-ago)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ago := s.Received("t"); ago < time.Hour || ago > 2*time.Hour-time.Minute {
+		t.Errorf("it was received %s ago", ago)
+	}
+}
+
+// What no host can do better is marked so, and nothing else is.
+func TestHopelessSources(t *testing.T) {
+	for err, want := range map[error]bool{
+		backupstore.ErrNoBackup: true, backupstore.ErrDamaged: true, snapshot.ErrDamaged: true, snapshot.ErrNoHash: true,
+		backupstore.ErrEncrypted: false, fs.ErrPermission: false,
+	} {
+		if got := hopeless(fmt.Errorf("fetch it: %w", err)); errors.Is(got, host.ErrBadSource) != want || !errors.Is(got, err) {
+			t.Errorf("%v becomes %v", err, got)
 		}
 	}
 }

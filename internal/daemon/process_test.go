@@ -25,6 +25,7 @@ type memberOf struct {
 	t           *testing.T
 	state, data string
 	deaf        bool   // to SIGTERM
+	fails       bool   // at once
 	more        string // an argument that this daemon would give it
 	adopted     []host.Launch
 }
@@ -43,6 +44,9 @@ func (m *memberOf) spec(l host.Launch) (runtime.Spec, error) {
 	script := "while :; do sleep 0.05; done"
 	if m.deaf {
 		script = "trap '' TERM; touch " + filepath.Join(m.state, "deaf") + "; " + script
+	}
+	if m.fails {
+		script = "exit 7"
 	}
 	return runtime.Spec{
 		Path: "/bin/sh", Args: []string{"-c", script, "sh", "--data-dir=" + m.data, l.Version.String(), m.more},
@@ -281,5 +285,100 @@ func TestAdoptedSettingsAreCompared(t *testing.T) {
 	}
 	if got := fmt.Sprint(p.Status().Differs); got != "[--heartbeat-interval]" {
 		t.Errorf("it differs in %s", got)
+	}
+}
+
+// A process that is to be started again is worded anew: programs and certificates may
+// have moved since.
+func TestProcessIsWordedAnew(t *testing.T) {
+	m := newMemberOf(t)
+	p, _ := m.daemon()
+	if err := errors.Join(p.Ensure(t.Context(), launchOf("3.5.35"), yes), p.Stop(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	m.more = "anew"
+	if err := p.Ensure(t.Context(), launchOf("3.5.35"), yes); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := p.child.Status(t.Context()); err != nil || st.Argv[len(st.Argv)-1] != "anew" {
+		t.Errorf("it runs as %v, %v", st.Argv, err)
+	}
+}
+
+// A process that waits for its next start goes on waiting, and it is told why it ended
+// and how often it was started.
+func TestProcessThatFails(t *testing.T) {
+	m := newMemberOf(t)
+	m.fails = true
+	p, _ := m.daemon()
+	if err := p.Ensure(t.Context(), launchOf("3.5.35"), yes); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); p.Status().Restarts < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", p.Status())
+		}
+	}
+	for range 3 {
+		if err := p.Ensure(t.Context(), launchOf("3.5.35"), yes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); p.Status().State != cluster.ProcessBackoff; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", p.Status())
+		}
+	}
+	st, err := p.child.Status(t.Context())
+	if s := p.Status(); err != nil || st.Failures < 3 || s.LastExit == "" || s.PID != 0 || s.Uptime != 0 {
+		t.Errorf("%v: %d failures, %+v", err, st.Failures, s)
+	}
+}
+
+// A daemon whose state directory was wiped begins anew, but not while its etcd runs,
+// which it would give up for that, and not for one look that missed.
+func TestWatchedState(t *testing.T) {
+	m := newMemberOf(t)
+	p, _ := m.daemon()
+	d := &daemon{cfg: Config{DataDir: t.TempDir()}, process: p, log: slog.New(slog.DiscardHandler)}
+	lock := filepath.Join(d.cfg.DataDir, "etcdadm", "lock")
+	if err := errors.Join(os.Mkdir(filepath.Dir(lock), 0o700), os.WriteFile(lock, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	watch := func(spoil func() error, most time.Duration) error {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- d.watchState(ctx) }()
+		time.Sleep(stateLook / 2) // it knows what it has locked by then
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(most, cancel)
+		defer timer.Stop()
+		return <-ended
+	}
+	nothing := func() error { return nil }
+	if err := watch(nothing, 3*stateLook); !errors.Is(err, context.Canceled) {
+		t.Errorf("nothing was done to it: %v", err)
+	}
+	another := func() error {
+		return errors.Join(os.WriteFile(lock+".new", nil, 0o600), os.Rename(lock+".new", lock))
+	}
+	if err := p.Ensure(t.Context(), launchOf("3.5.35"), yes); err != nil {
+		t.Fatal(err)
+	}
+	if err := watch(another, 4*stateLook); !errors.Is(err, context.Canceled) {
+		t.Errorf("replaced, and etcd runs: %v", err)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := watch(another, 30*stateLook); !errors.Is(err, errStateGone) {
+		t.Errorf("replaced: %v", err)
+	}
+	if err := watch(func() error { return os.Remove(lock) }, 30*stateLook); !errors.Is(err, errStateGone) {
+		t.Errorf("removed: %v", err)
 	}
 }

@@ -330,3 +330,50 @@ func TestAdoptedWithoutItsData(t *testing.T) {
 		}
 	})
 }
+
+// A state that no host wrote is no state.
+func TestStateLacksAPart(t *testing.T) {
+	whole := func(state cluster.MemberState) host.State {
+		return host.State{
+			Format: host.StateFormat, Host: "h", Disk: "d", Launch: &host.Launch{},
+			Local: cluster.LocalMember{State: state, Token: "t", Member: 1},
+		}
+	}
+	members := []cluster.MemberState{cluster.MemberStarting, cluster.MemberStarted, cluster.MemberRemoved}
+	for _, state := range append(members, cluster.MemberNone, cluster.MemberPrepared) {
+		if err := whole(state).Validate(); err != nil {
+			t.Errorf("%q: %v", state, err)
+		}
+	}
+	refused := func(what string, s host.State) {
+		t.Helper()
+		if err := s.Validate(); !errors.Is(err, host.ErrState) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, spoil := range map[string]func(*host.State){
+		"a later format": func(s *host.State) { s.Format++ },
+		"no format":      func(s *host.State) { s.Format = 0 },
+		"no host":        func(s *host.State) { s.Host = "" },
+		"no disk":        func(s *host.State) { s.Disk = "" },
+		"another word":   func(s *host.State) { s.Local.State = "x" },
+	} {
+		s := whole(cluster.MemberStarted)
+		spoil(&s)
+		refused(what, s)
+	}
+	for _, state := range members {
+		for what, spoil := range map[string]func(*host.State){
+			"no token":  func(s *host.State) { s.Local.Token = "" },
+			"no member": func(s *host.State) { s.Local.Member = 0 },
+			"no launch": func(s *host.State) { s.Launch = nil },
+		} {
+			s := whole(state)
+			spoil(&s)
+			refused(string(state)+" with "+what, s)
+		}
+	}
+	s := whole(cluster.MemberPrepared)
+	s.Local.Token = ""
+	refused("prepared without a token", s)
+}

@@ -163,12 +163,15 @@ func TestFounderOfDataOneByOne(t *testing.T) {
 		"founded before": func(in *cluster.Intent, _ *host.State) {
 			in.State = cluster.IntentFounded
 		},
-		"another token":       func(in *cluster.Intent, _ *host.State) { in.Token = "another" },
-		"not ready":           func(_ *cluster.Intent, s *host.State) { s.Staged.State = cluster.StageFailed },
-		"nothing lies ready":  func(_ *cluster.Intent, s *host.State) { s.Staged = nil },
-		"of another source":   func(_ *cluster.Intent, s *host.State) { s.Staged.Source.Backup = "B2" },
-		"another member":      func(_ *cluster.Intent, s *host.State) { s.Staged.Member = 8 },
-		"another cluster":     func(_ *cluster.Intent, s *host.State) { s.Staged.Cluster = 0xf },
+		"another token":      func(in *cluster.Intent, _ *host.State) { in.Token = "another" },
+		"not ready":          func(_ *cluster.Intent, s *host.State) { s.Staged.State = cluster.StageFailed },
+		"nothing lies ready": func(_ *cluster.Intent, s *host.State) { s.Staged = nil },
+		"of another source":  func(_ *cluster.Intent, s *host.State) { s.Staged.Source.Backup = "B2" },
+		"another member":     func(_ *cluster.Intent, s *host.State) { s.Staged.Member = 8 },
+		"another cluster":    func(_ *cluster.Intent, s *host.State) { s.Staged.Cluster = 0xf },
+		"two founders": func(in *cluster.Intent, _ *host.State) {
+			in.Founders = append(in.Founders, cluster.Founder{Host: "h2", Disk: "x", Member: 8, URLs: ownURLs})
+		},
 		"an earlier one open": func(in *cluster.Intent, _ *host.State) { in.History = []cluster.PastGeneration{{Generation: 1}} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestNonceIsComparedWhileHeld(t *testing.T) {
 	}
 	pid := sleeper(t, dir, nil, "", SpawnEnv+"=another")
 	for nonce, want := range map[string]Reason{"another": "", "ours": OtherProcess, "": OtherProcess} {
-		proc, err := verify(pid, ProcessRecord{Nonce: nonce, DataDir: dir, DataDirInode: node.ino}, dir)
+		proc, err := verify(t.Context(), pid, ProcessRecord{Nonce: nonce, DataDir: dir, DataDirInode: node.ino}, dir)
 		var refused *RefusedError
 		switch {
 		case want == "" && err != nil:
@@ -68,7 +68,7 @@ func TestTwoOfOneNonceAreAmbiguous(t *testing.T) {
 		sleeper(t, dir, nil, "", SpawnEnv+"=n")
 	}
 	var refused *RefusedError
-	if _, err := findByNonce(ProcessRecord{Nonce: "n"}, dir); !errors.As(err, &refused) || refused.Reason != Ambiguous || refused.Gone() {
+	if _, err := findByNonce(t.Context(), ProcessRecord{Nonce: "n"}, dir); !errors.As(err, &refused) || refused.Reason != Ambiguous || refused.Gone() {
 		t.Errorf("found: %v", err)
 	}
 }
