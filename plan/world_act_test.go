@@ -273,7 +273,7 @@ func (w *world) setAside(h *worldHost, op cluster.Op) error {
 		Dir: fmt.Sprintf("/data-trashcan/%s-%s", op.Member, op.Reason), Cluster: op.Cluster, Generation: op.Generation, Member: op.Member, Reason: op.Reason,
 		At: w.now.Add(h.skew), Version: h.Local.Version,
 	}
-	if aside.Reason == cluster.AsideRemoved { // of no other does a host put on record how far the log goes
+	if aside.Reason == cluster.AsideRemoved || aside.Reason == cluster.AsideSuperseded { // of no other does a host put on record how far the log goes
 		aside.Log = w.logOf(h)
 	}
 	h.SetAside = append(h.SetAside, aside)

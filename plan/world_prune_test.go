@@ -29,6 +29,9 @@ func (w *world) pruneFault(d *datadriven.TestData, args []string) bool {
 		h := w.host(cluster.HostID(args[0]))
 		h.SetAside[0].Log.Term = 2
 		h.SetAside[0].Log.Index, _ = strconv.ParseUint(args[1], 10, 64)
+		if h.SetAside[0].Log.Index == 0 { // it could not be read
+			h.SetAside[0].Log = cluster.Progress{}
+		}
 	case "writes":
 		n, _ := strconv.ParseUint(args[0], 10, 64)
 		w.clusters[len(w.clusters)-1].index += n
@@ -58,6 +61,9 @@ func (w *world) logOf(h *worldHost) (p cluster.Progress) {
 	}
 	if _, listed := c.member(h.Local.Member); !listed && h.ended.Index != 0 {
 		return h.ended
+	}
+	if h.stuck {
+		return cluster.Progress{Term: c.term, Index: c.index / 2}
 	}
 	return cluster.Progress{Term: c.term, Index: c.index}
 }

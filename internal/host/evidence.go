@@ -195,7 +195,7 @@ func (h *Host) moveData(ctx context.Context, s State) error {
 	if s.Launch != nil && s.Launch.Token == op.Token {
 		what.Version = s.Launch.Version
 	}
-	if op.Reason == cluster.AsideRemoved {
+	if op.Reason == cluster.AsideRemoved || op.Reason == cluster.AsideSuperseded {
 		what.Log = h.asideLog(ctx, op)
 	}
 	if _, err := h.o.Disk.SetAside(op.Token, what); err != nil {
@@ -211,7 +211,8 @@ func (h *Host) moveData(ctx context.Context, s State) error {
 
 // asideLog is how far the log goes that is about to be set aside; zero when that
 // cannot be read, or when it is not the member's own. Without it nothing can show
-// later that what serves has gone further, and the data is kept (SAFETY.md, rule 22).
+// later that what serves has gone further, and the data is kept (SAFETY.md, rule 22);
+// nor that a recovery left the furthest data behind.
 func (h *Host) asideLog(ctx context.Context, op cluster.Op) (end cluster.Progress) {
 	c, m, err := h.o.Disk.Owner(op.Token)
 	if err != nil || !isLogOf(cluster.LocalMember{Cluster: op.Cluster, Member: op.Member}, c, m) {

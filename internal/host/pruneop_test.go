@@ -39,6 +39,26 @@ func withAside(t *testing.T, after time.Duration) (*machine, *daemon, cluster.Op
 	return m, d, cluster.Op{Kind: cluster.OpPrune, Host: "h1", Member: 9, Cluster: 0xc, Generation: 1, Dir: st.SetAside[0].Name(), Backup: "b"}
 }
 
+// TestSupersededLogIsOnRecord: whoever looks for data that goes further than what
+// serves is told how far it goes; and that alone lets nothing go by itself.
+func TestSupersededLogIsOnRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		_, sources := staging(m)
+		d := m.boot(sources)
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		d.look(1)
+		d.must(1, cluster.Op{Kind: cluster.OpSetAside, Member: 9, Cluster: 0xc, Generation: 1, Reason: cluster.AsideSuperseded})
+		st := d.look(1)
+		d.end()
+		if len(st.SetAside) != 1 || st.SetAside[0].Prunable() || st.SetAside[0].Log != (cluster.Progress{Term: 2, Index: 9}) {
+			t.Fatalf("what was set aside, and what is known of it: %+v", st.SetAside)
+		}
+	})
+}
+
 func (d *daemon) told(in *cluster.Intent) {
 	d.t.Helper()
 	if r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(1), Intent: in}); r.State == nil || r.State.Intent.Order(in) != 0 {
