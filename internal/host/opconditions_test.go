@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -262,6 +264,91 @@ func TestStageOneByOne(t *testing.T) {
 				x.proceed <- nil
 				synctest.Wait()
 			})
+		})
+	}
+}
+
+// A member that etcd-manager left is not taken over by a disk that gave it up, nor where
+// something higher was promised, nor where it is not known how it is reached.
+func TestTakeOverOneByOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		record func(*host.State)
+		urls   cluster.URLs
+		word   string
+	}{
+		"as it is to be":   {nil, ownURLs, ""},
+		"it was given up":  {func(s *host.State) { s.Carried = []cluster.MemberID{5} }, ownURLs, "gave it up"},
+		"a promise":        {func(s *host.State) { s.LowestGeneration = 1 }, ownURLs, "promised"},
+		"no client's URL":  {nil, cluster.URLs{Peer: ownURLs.Peer}, "not known"},
+		"no peer's URL":    {nil, cluster.URLs{Client: ownURLs.Client}, "not known"},
+		"another's scheme": {nil, cluster.URLs{Peer: ownURLs.Peer, Client: []string{"https://h1:4001"}}, "https"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				m := newMachine(t)
+				d := m.boot()
+				d.look(1)
+				d.end()
+				if c.record != nil {
+					m.edit(c.record)
+				}
+				withTheirs(m)
+				m.theirs.State.Nodes[0].URLs = c.urls
+				d = m.boot()
+				defer d.end()
+				st := d.look(1)
+				if runs, _ := m.process(); runs != (c.word == "") {
+					t.Errorf("it runs: %v", runs)
+				}
+				if p := st.Predecessor; (p == nil) != (c.word == "") || p != nil && !strings.Contains(p.Waits, c.word) {
+					t.Errorf("it waits for %+v", p)
+				}
+			})
+		})
+	}
+}
+
+// While the data of one member is being set aside, that of another is not.
+func TestSetAsideOfTwo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		defer d.end()
+		m.mu.Lock()
+		m.heldBy = errors.New("somebody reads it")
+		m.mu.Unlock()
+		op := cluster.Op{Kind: cluster.OpSetAside, Member: 9, Cluster: 0xc, Reason: cluster.AsideSuperseded}
+		if r := d.do(1, op, cluster.Guard{}); r.Outcome != cluster.OutcomeFailed {
+			t.Fatalf("%s: %s", r.Outcome, r.Reason)
+		}
+		another := op
+		another.Member = 8
+		d.mustRefuse(1, another)
+		m.mu.Lock()
+		m.heldBy = nil
+		m.mu.Unlock()
+		d.must(1, op)
+	})
+}
+
+// A founder of what is being founded is not forgotten.
+func TestForgetAFounder(t *testing.T) {
+	for state, want := range map[cluster.IntentState]error{cluster.IntentFounding: host.ErrCountedOn, cluster.IntentFounded: nil} {
+		bubble(t, func(t *testing.T) {
+			m := newMachine(t)
+			d := m.boot()
+			d.look(1)
+			d.end()
+			m.edit(func(s *host.State) {
+				s.Intent = &cluster.Intent{
+					Name: "test", Generation: 1, Nonce: "n", Token: "t", State: state, Founders: []cluster.Founder{{Host: "h2"}},
+				}
+			})
+			d = m.boot()
+			defer d.end()
+			d.look(1)
+			if err := d.Forget("h2"); !errors.Is(err, want) {
+				t.Errorf("%s: %v", state, err)
+			}
 		})
 	}
 }
