@@ -126,12 +126,13 @@ func TestPowerFailsInTheSecondLife(t *testing.T) {
 	cut := filepath.Join(t.TempDir(), "cut")
 	total := 0
 	for n, died := 1, true; died && !t.Failed(); n++ {
-		for m, diedAgain := 1, true; diedAgain && !t.Failed(); m++ {
+		first, dies := life(t, root(t), n)
+		if died = dies; died && !changesNames(first.Calls()[n-1]) {
+			continue // of a new file that has no name yet nothing is read
+		}
+		for m, diedAgain := 1, died; diedAgain && !t.Failed(); m++ {
 			dir := root(t)
-			var d *crashdisk.Disk
-			if d, died = life(t, dir, n); !died {
-				break
-			}
+			d, _ := life(t, dir, n)
 			d.Again(m)
 			live(t, d, dir, m)
 			diedAgain = d.Died()
@@ -150,6 +151,12 @@ func TestPowerFailsInTheSecondLife(t *testing.T) {
 	if total < 1000 {
 		t.Errorf("only %d power cuts: the test does not reach what it is about", total)
 	}
+}
+
+// changesNames: or makes one durable.
+func changesNames(call string) bool {
+	does, _, _ := strings.Cut(call, " ")
+	return does == "rename" || does == "mkdir" || strings.HasPrefix(call, "sync directory")
 }
 
 // TestStepsAreSynced: both directories of a rename are synced before the next step

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
 )
@@ -142,4 +144,104 @@ func TestLostAnswerOfAnOp(t *testing.T) {
 	if r := m.apply(t.Context(), plan.HostOp{Host: "c"}, cluster.Fence{Number: 1, Host: "a"}); r.Outcome != cluster.OutcomeRefused {
 		t.Errorf("a host that nobody knows: %+v", r)
 	}
+}
+
+// What a cluster was seen to have reached is held against that cluster only, and a
+// person's words come with what the person saw.
+func TestWhatIsReadIsOfThisCluster(t *testing.T) {
+	r := control.Record{Revision: 9, Clusters: []control.ClusterRecord{{Cluster: 1, Term: 1, Index: 10}, {Cluster: 2, Term: 5, Index: 50}}}
+	for cl, want := range map[cluster.ClusterID]cluster.Progress{
+		1: {Revision: 9, Term: 1, Index: 10}, 2: {Revision: 9, Term: 5, Index: 50}, 3: {Revision: 9}, 0: {Revision: 9},
+	} {
+		if got := recordedOf(r, &cluster.Intent{Cluster: cl}); got != want {
+			t.Errorf("of cluster %d: %+v, want %+v", cl, got, want)
+		}
+	}
+	if got := recordedOf(r, nil); got != (cluster.Progress{Revision: 9}) {
+		t.Errorf("of none: %+v", got)
+	}
+	seen := &cluster.Seen{}
+	c := asCommand(control.Command{Name: "n", Wish: &control.Wish{Kind: cluster.CommandUndo, Host: "a", Dir: "d", Seen: seen, Lost: []cluster.HostID{"b"}}}, nil)
+	if c.Seen != seen || c.Host != "a" || c.Dir != "d" || len(c.Lost) != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A host that the static configuration names is not forgotten, and a daemon that does
+// not lead begins no leadership.
+func TestNamedHostIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a", func(o *Options) {
+			o.Spec = &cluster.Spec{MemberCount: 3, EtcdVersion: version, Hosts: []cluster.HostID{"a", "b", "c"}}
+		})
+		if err := a.Forget("b"); !errors.Is(err, ErrStillThere) || len(a.host.forgot) != 0 {
+			t.Errorf("it was forgotten: %v", err)
+		}
+		if err := a.Forget("x"); err != nil || len(a.host.forgot) != 1 {
+			t.Errorf("another was not: %v", err)
+		}
+		if ctx, _ := a.begin(t.Context()); ctx != nil {
+			t.Error("it leads, and nobody elected it")
+		}
+	})
+}
+
+// A step against the spec is taken when the spec is on hold, and not before: who leads
+// next would undo it. Without the store it is taken where the person said so.
+func TestHoldComesFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a")
+		w.put("control/etcd-cluster-spec", `{"memberCount":3,"etcdVersion":"3.6.16"}`)
+		held := func() bool {
+			read, err := a.o.Control.ReadSpec(t.Context())
+			return err == nil && read.Spec != nil && read.Spec.Hold
+		}
+		step := func(g plan.Goal) (*term, error) {
+			tm := &term{m: a.Manager, errand: &errand{request: GoalRequest{Goal: g}}}
+			return tm, tm.holdFirst(t.Context())
+		}
+		if tm, err := step(plan.Goal{}); err != nil || tm.errand.held || held() {
+			t.Errorf("nobody asked for a hold: %v", err)
+		}
+		w.store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+			return memory.Fault{Err: errors.New("connection reset")}
+		})
+		if tm, err := step(plan.Goal{Hold: true}); err == nil || tm.errand.held {
+			t.Error("the step goes on although the hold could not be written")
+		}
+		if tm, err := step(plan.Goal{Hold: true, NoStore: true}); err != nil || !tm.errand.held {
+			t.Errorf("without the store: %v", err)
+		}
+		w.store.Inject(nil)
+		if tm, err := step(plan.Goal{Hold: true}); err != nil || !tm.errand.held || !held() {
+			t.Errorf("the spec is not on hold: %v", err)
+		}
+		// The loop asks for it before it acts.
+		var on []bool
+		b := w.add("b", func(o *Options) {
+			o.Planner = func(g plan.Goal, o *cluster.Observation) plan.Decision {
+				if h, ok := o.Host("b"); ok && g.Hold {
+					return plan.Decision{Rule: "test", Action: &plan.Action{Kind: plan.ActHosts, Ops: []plan.HostOp{{Host: "b", Disk: h.Disk, Stamp: h.Stamp, Op: cluster.Op{Kind: cluster.OpStop}}}}}
+				}
+				return plan.Decision{Rule: "test", Done: true}
+			}
+		})
+		if err := a.o.Control.Hold(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		b.host.apply = func(context.Context, cluster.ApplyRequest) cluster.ApplyReply {
+			on = append(on, held())
+			return cluster.ApplyReply{Outcome: cluster.OutcomeDone}
+		}
+		w.run(b)
+		w.untilLeads(20*time.Second, "b")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, _ = b.Goal(ctx, GoalRequest{Goal: plan.Goal{Kind: plan.Converge, Hold: true}, Within: 3 * time.Second})
+		b.host.mu.Lock()
+		defer b.host.mu.Unlock()
+		if len(on) == 0 || !on[0] {
+			t.Errorf("at each step the spec was on hold: %v", on)
+		}
+	})
 }

@@ -556,6 +556,9 @@ func TestFencing(t *testing.T) {
 	if d := f.refused(by(time.Hour, 9*time.Second), now, half); d != duelLook || f.mine.Number != 5 {
 		t.Fatalf("while it is used: %s, %s", d, f.mine)
 	}
+	if d := f.refused(by(9*time.Second, time.Hour), now, half); d != duelLook || f.mine.Number != 5 || !f.raise.IsZero() {
+		t.Fatalf("while it is used on another host: %s, %s", d, f.mine)
+	}
 	if d := f.refused(by(time.Hour, 10*time.Second), now, half); d != duelLook || f.mine.Number != 5 {
 		t.Fatalf("without waiting: %s, %s", d, f.mine)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/testetcd"
@@ -226,5 +227,111 @@ func TestVerifyOfMisplacedRecords(t *testing.T) {
 		if info, err := Verify(within(t), path); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %+v, %v", what, info, err)
 		}
+	}
+}
+
+// databaseIn is the database of a snapshot in a file of its own, changed, and with its
+// hash behind it again.
+func databaseIn(t *testing.T, file string, change func(path string)) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "snapshot")
+	must(t, copyFile(within(t), file, path))
+	must(t, os.Truncate(path, size(t, path)-32))
+	change(path)
+	must(t, appendHash(within(t), path))
+	return path
+}
+
+// Where a compaction took the newest record, its revision is the one that etcd goes on
+// from, and what a restore is to exceed. Tools count from the record that is left.
+func TestRestoreWithoutTheNewestRecord(t *testing.T) {
+	const compacted = 5_000_000
+	file := databaseIn(t, snapshotOf(t, testetcd.V36), func(path string) {
+		must(t, raise(path, compacted))
+		must(t, changeDatabase(path, func(tx *bbolt.Tx) error { // as etcd does when it has compacted
+			b, meta := tx.Bucket([]byte(bucketKey)), tx.Bucket([]byte(bucketMeta))
+			last, _ := b.Cursor().Last()
+			return errors.Join(b.Delete(last), meta.Put([]byte(metaFinishedCompact), meta.Get([]byte(metaScheduledCompact))))
+		}))
+	})
+	for target, want := range map[[2]int64]int64{{0, 0}: compacted, {0, 1000}: compacted + 1000, {compacted + 7, 0}: compacted + 7, {7, 0}: compacted} {
+		o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(t.TempDir(), "data"), theRelease(t, testetcd.V36))
+		o.Revision, o.Above = target[0], target[1]
+		if r, err := Restore(within(t), o); err != nil || r.From != compacted || r.Revision != want || r.RevisionsGoBack {
+			t.Errorf("to %d and %d above: %+v, %v, want %d", o.Revision, o.Above, r, err, want)
+		}
+	}
+}
+
+// A file that lacks pages is damaged also where only free ones are gone: it is not what
+// was written.
+func TestVerifyWithoutItsEnd(t *testing.T) {
+	whole := databaseIn(t, snapshotOf(t, testetcd.V36), func(path string) {
+		name := []byte("scratch")
+		must(t, changeDatabase(path, func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucket(name)
+			return errors.Join(err, b.Put(name, make([]byte, 1<<20)))
+		}))
+		must(t, changeDatabase(path, func(tx *bbolt.Tx) error { return tx.DeleteBucket(name) }))
+	})
+	if _, err := Verify(within(t), whole); err != nil {
+		t.Fatal(err)
+	}
+	cut := databaseIn(t, whole, func(path string) {
+		db, err := openDatabase(path)
+		must(t, err)
+		defer db.Close()
+		must(t, db.View(func(tx *bbolt.Tx) error { return os.Truncate(path, tx.Size()-int64(db.Info().PageSize)) }))
+	})
+	if info, err := Verify(within(t), cut); !errors.Is(err, ErrDamaged) {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// In the log that is written anew for a copy, the survivor is not removed, however late
+// etcd would stop over it: everything else is there, entry for entry, and committed.
+func TestRewrittenLog(t *testing.T) {
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
+	put(t, c.Client(t), "k", "v")
+	must(t, c.Kill(within(t), 0, syscall.SIGKILL))
+	dir := c.Members[0].DataDir
+	before, err := Inspect(dir)
+	must(t, err)
+	const stranger = 0x5eed
+	appendToLog(t, dir, func(p Position) []*raftpb.Entry {
+		return []*raftpb.Entry{
+			putEntry(t, next(&p), "gone"), // these two are replaced by what follows
+			putEntry(t, next(&p), "gone"),
+		}
+	})
+	appendToLog(t, dir, func(Position) []*raftpb.Entry {
+		p := before.Last
+		return []*raftpb.Entry{
+			confEntry(t, next(&p), raftpb.ConfChangeAddNode, stranger, &storedMember{PeerURLs: []string{"http://127.0.0.1:9"}}),
+			confEntry(t, next(&p), raftpb.ConfChangeRemoveNode, before.Member, nil),
+			putEntry(t, next(&p), "after"),
+		}
+	})
+	r, err := openRemains(dir)
+	must(t, err)
+	defer r.close()
+	made := filepath.Join(t.TempDir(), "wal")
+	must(t, rewriteLog(within(t), r, made))
+	log, err := readLog(made, 0)
+	must(t, err)
+	if log.member != r.Member || log.cluster == r.Cluster || log.last.Index != r.Last.Index+padding || log.state.GetCommit() != log.last.Index || log.state.GetTerm() < r.Last.Term {
+		t.Errorf("the log is of member %s of %s, to %v, with %v; it was of %s, to %v", log.member, log.cluster, log.last, log.state, r.Cluster, r.Last)
+	}
+	strangers := 0
+	for _, change := range log.changes {
+		if r.leaves(change.conf) {
+			t.Errorf("entry %d removes the survivor", change.index)
+		}
+		if change.conf.GetNodeId() == stranger {
+			strangers++
+		}
+	}
+	if strangers != 1 {
+		t.Errorf("the other change is there %d times", strangers)
 	}
 }
