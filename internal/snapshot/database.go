@@ -54,16 +54,21 @@ var ErrDamaged = errors.New("damaged")
 // ErrRunning says that an etcd has the data directory open.
 var ErrRunning = errors.New("an etcd is running on it")
 
-// openDatabase opens etcd's database read-only, under a shared lock.
+// openDatabase opens etcd's database read-only, under a shared lock. What reads more
+// of the keys than the last one holds its pages against each other first; see checkAll.
 func openDatabase(path string) (*bbolt.DB, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
 		db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait})
 		return err
 	})
+	if err == nil {
+		if err = guarded(func() error { return db.View(checkHeader) }); err == nil {
+			return db, nil
+		}
+		return nil, errors.Join(err, db.Close())
+	}
 	switch {
-	case err == nil:
-		return db, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, ErrRunning
 	case isFileError(err):

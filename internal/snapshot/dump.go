@@ -47,6 +47,9 @@ func dump(ctx context.Context, path string, tracked int64, visit func(KeyValue) 
 			if err != nil {
 				return err
 			}
+			if err := checkAll(tx); err != nil {
+				return err
+			}
 			d := dumper{walker: walker{ctx: ctx, compacted: h.compactRevision()}, tx: tx, visit: visit}
 			if h.scheduled <= h.finished { // else an older record may be there still
 				d.from = h.compactRevision() + 1

@@ -74,7 +74,11 @@ func unremove(path string, wrong []cluster.MemberID) error {
 	for _, id := range wrong {
 		change.deletes = append(change.deletes, []byte(id.String()))
 	}
-	err := guarded(func() (err error) {
+	err := checkFile(path)
+	if err != nil {
+		return fmt.Errorf("take members that are there out of the list of removed ones: %w", err)
+	}
+	err = guarded(func() (err error) {
 		// As etcd opens it, with the free pages looked for: this one is synced.
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
 		if err != nil {

@@ -78,6 +78,9 @@ func raise(path string, revision int64) error {
 // changeDatabase changes a database that will be read by any release of etcd 3: so
 // its list of free pages is written, which old ones need.
 func changeDatabase(path string, change func(*bbolt.Tx) error) error {
+	if err := checkFile(path); err != nil {
+		return err
+	}
 	return guarded(func() error {
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
 		if err != nil {

@@ -160,6 +160,9 @@ func examine(ctx context.Context, path string) (info Info, err error) {
 			if st, err := os.Stat(path); err == nil && st.Size() < tx.Size() {
 				return fmt.Errorf("%w: it has %d bytes of its %d", ErrDamaged, st.Size(), tx.Size())
 			}
+			if err := checkAll(tx); err != nil {
+				return err
+			}
 			found, err := walk(ctx, tx, h)
 			if err != nil {
 				return err
