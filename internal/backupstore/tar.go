@@ -143,8 +143,8 @@ func damage(err error) error {
 }
 
 // eachFile calls visit for the files of etcd's log and raft snapshots, with how many
-// bytes each has, and reads all to the end. Others, which nobody needs, are passed over. A tar that is cut, or names
-// a file twice that visit makes, is [ErrDamaged].
+// bytes each has, and reads all to the end. Others, which nobody needs, are passed over. A tar that is cut, has a
+// file that nobody packs, or names one twice that visit makes, is [ErrDamaged].
 func (s *Snapshot) eachFile(visit func(name string, long int64, r io.Reader) error) error {
 	files := 0
 	for t := tar.NewReader(s); ; {
@@ -165,7 +165,9 @@ func (s *Snapshot) eachFile(visit func(name string, long int64, r io.Reader) err
 		if !ok {
 			continue
 		}
-		files++
+		if files++; head.Size > mostV2 || hasHoles(head) {
+			return fmt.Errorf("%w: %s has holes, or %d bytes", ErrDamaged, name, head.Size)
+		}
 		if err := visit(name, head.Size, t); err != nil {
 			if s.err != nil && !errors.Is(s.err, io.EOF) {
 				return s.err
@@ -176,6 +178,20 @@ func (s *Snapshot) eachFile(visit func(name string, long int64, r io.Reader) err
 			return err
 		}
 	}
+}
+
+// mostV2 is more than a file of etcd 2 can have, bytes: sums of such sizes stay numbers.
+const mostV2 = 1 << 50
+
+// hasHoles: a file of a few bytes would be as many zeros as it says, without an end.
+// Nobody who packs a backup makes one. Those of the older form are no regular files.
+func hasHoles(h *tar.Header) bool {
+	for name := range h.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
 
 // fileOfV2 is the path of a file that etcd 2 begins with, below its data directory.
