@@ -102,8 +102,7 @@ func unpackV2(t testing.TB, data []byte) (outside string, verified, fetched erro
 }
 
 // A file that is almost nothing but a hole, and one whose size is no sum any more, are
-// refused: the first made a look at a backup go on for as long as a person lives, and
-// the second was unpacked without regard to the room that there is.
+// refused: a look at the first went on for as long as a person lives.
 func TestV2TarThatLies(t *testing.T) {
 	huge := tarOf(t, tar.Header{Name: "member/wal/0.wal", Typeflag: tar.TypeReg, Mode: 0o600})
 	for name, data := range map[string][]byte{

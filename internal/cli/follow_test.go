@@ -3,12 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/peer"
 	"etcdadm.io/plan"
 )
 
@@ -39,6 +42,21 @@ func TestWaitIsOver(t *testing.T) {
 	for want, ctx := range map[int]context.Context{ExitWaiting: late, ExitInterrupted: stopped} {
 		if got := Report(io.Discard, "etcdadm", over(ctx, errors.New("not there"), "it goes on")); got != want {
 			t.Errorf("ended by %v: exit code %d, want %d", ctx.Err(), got, want)
+		}
+	}
+}
+
+// A daemon that answers with what is wrong between the two is not asked after, whether
+// it runs.
+func TestAdviceOfADaemon(t *testing.T) {
+	for want, cause := range map[string]error{
+		"is the daemon running?": &peer.Error{Err: peer.ErrUnreachable},
+		"both need the same":     &peer.Error{Err: peer.ErrCertificate, Advice: "both need the same"},
+	} {
+		_, err := noCluster(0, fmt.Errorf("%w: %w", console.ErrNoDaemon, cause))
+		var said strings.Builder
+		if code := Report(&said, "etcdadm", err); code != ExitNoCluster || !strings.Contains(said.String(), "hint: "+want) {
+			t.Errorf("%d: %s", code, said.String())
 		}
 	}
 }

@@ -104,7 +104,11 @@ func noCluster[T any](v T, err error) (T, error) {
 		return v, err
 	}
 	advice := "is the daemon running? etcdadm auto, or systemctl status etcd-manager"
-	if errors.Is(err, peer.ErrNotPlain) {
+	var said *peer.Error
+	switch {
+	case errors.As(err, &said) && said.Advice != "": // it runs, and says what is wrong
+		advice = said.Advice
+	case errors.Is(err, peer.ErrNotPlain):
 		advice = "a daemon with TLS wants --credentials, or --data-dir on a host; etcd's own ports are not the daemons'"
 	}
 	return v, &Failure{Code: ExitNoCluster, Err: err, Advice: advice}

@@ -211,7 +211,8 @@ func (c *Console) Goal(ctx context.Context, goal manager.GoalRequest) (manager.G
 	return out, err
 }
 
-// each tries the endpoints until one answers.
+// each tries the endpoints until one answers. That a person does not wait any longer
+// is no fault of a daemon.
 func (c *Console) each(ctx context.Context, do func(*peer.Client) error) error {
 	var failed []error
 	for _, e := range c.access.Endpoints {
@@ -221,6 +222,9 @@ func (c *Console) each(ctx context.Context, do func(*peer.Client) error) error {
 		}
 		if err == nil {
 			return nil
+		}
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return fmt.Errorf("stopped waiting for the daemon at %s: %w", e, ctx.Err())
 		}
 		failed = append(failed, err)
 	}

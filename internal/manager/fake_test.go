@@ -189,12 +189,13 @@ type world struct {
 
 	mu      sync.Mutex
 	cut     map[[2]cluster.HostID]bool // sorted pairs
+	refused map[[2]cluster.HostID]error
 	dead    map[cluster.HostID]bool
 	started []cluster.HostID
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, store: memory.New(), nodes: map[cluster.HostID]*node{}, cut: map[[2]cluster.HostID]bool{}, dead: map[cluster.HostID]bool{}}
+	return &world{t: t, store: memory.New(), nodes: map[cluster.HostID]*node{}, cut: map[[2]cluster.HostID]bool{}, refused: map[[2]cluster.HostID]error{}, dead: map[cluster.HostID]bool{}}
 }
 
 func endpoint(h cluster.HostID) string { return string(h) + ":8000" }
@@ -367,6 +368,10 @@ func (l link) to(ctx context.Context, endpoint string) (*node, error) {
 	case <-time.After(time.Millisecond):
 	}
 	l.w.mu.Lock()
+	if why := l.w.refused[pair(l.from, id)]; why != nil {
+		l.w.mu.Unlock()
+		return nil, why
+	}
 	cut := l.w.cut[pair(l.from, id)] || l.w.dead[id] || l.w.dead[l.from]
 	n := l.w.nodes[id]
 	gone := n == nil || n.done == nil

@@ -124,6 +124,59 @@ func TestAnotherLeads(t *testing.T) {
 	})
 }
 
+// hintedError is one as it comes from a daemon whose certificate, name or clock is not
+// what it should be: what a person can do about it stays, and the rest may change.
+type hintedError struct{ told time.Time }
+
+func (e hintedError) Error() string { return "the certificate ended, and it is " + e.told.String() }
+func (hintedError) Hint() string    { return "renew it" }
+
+// Whoever reads that a host is out of sight reads why, where that is known, and the log
+// says it once.
+func TestUnreachableForAReason(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _, _ := w.three()
+		w.untilLeads(time.Second, "a")
+		refuse := func(err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, other := range []cluster.HostID{"a", "b"} {
+				w.refused[pair(other, "c")] = err
+			}
+		}
+		gap := func() string {
+			o := a.Status().Observation
+			if o == nil {
+				return ""
+			}
+			g, _ := o.HostGap("c")
+			return g.Detail
+		}
+		refuse(hintedError{time.Now()})
+		w.until(10*time.Second, "the reason is told", func() bool {
+			return strings.Contains(gap(), "no sign of its daemon") && strings.Contains(gap(), "the certificate ended")
+		})
+		first := gap()
+		refuse(hintedError{time.Now()})
+		time.Sleep(time.Minute)
+		if gap() != first {
+			t.Errorf("it changes from look to look: %q, and then %q", first, gap())
+		}
+		if n := strings.Count(a.logs.text(), "cannot talk with another daemon"); n != 1 {
+			t.Errorf("it is logged %d times", n)
+		}
+		refuse(nil)
+		w.until(time.Minute, "c is seen again", func() bool { return gap() == "" })
+		w.mu.Lock()
+		w.cut[pair("a", "c")] = true
+		w.mu.Unlock()
+		w.until(10*time.Second, "c is out of sight", func() bool { return gap() != "" })
+		if strings.Contains(gap(), "certificate") {
+			t.Errorf("a reason that is no more: %s", gap())
+		}
+	})
+}
+
 // A host that does not answer costs a tick its deadline and no more, and
 // every other host is in the observation.
 func TestSlowHostDoesNotStall(t *testing.T) {

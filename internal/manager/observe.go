@@ -128,6 +128,9 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 		}
 		if !p.live {
 			a.err = fmt.Errorf("no sign of its daemon since %s", p.heard.UTC().Format(time.RFC3339))
+			if why := m.refusalBy(p.contact.Host, p.contact.Endpoint); why != "" {
+				a.err = fmt.Errorf("%w; %s", a.err, why)
+			}
 			continue
 		}
 		asked.Go(func() { a.reply, a.err = m.o.Network.Observe(ctx, p.contact, request) })
@@ -147,7 +150,11 @@ func (t *term) addUnheard(o *cluster.Observation) {
 		if gap || slices.ContainsFunc(o.Hosts, func(h cluster.HostReport) bool { return h.Host == id }) {
 			continue
 		}
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: id, Detail: "its daemon was not heard since this one started"})
+		detail := "its daemon was not heard since this one started"
+		if why := t.m.refusalBy(id, ""); why != "" {
+			detail += "; " + why
+		}
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: id, Detail: detail})
 	}
 }
 

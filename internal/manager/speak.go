@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/plan"
 )
 
@@ -21,6 +22,8 @@ const (
 
 var (
 	durations = regexp.MustCompile(`\d+(\.\d+)?(ns|µs|ms|s|m|h)(\d+(\.\d+)?(ns|µs|ms|s|m))*`)
+	// probeName is of an object that is another one at each try of the store.
+	probeName = regexp.MustCompile(regexp.QuoteMeta(blob.ProbePrefix) + `[0-9a-z]+`)
 	numbers   = regexp.MustCompile(`\d+`)
 )
 
@@ -122,7 +125,7 @@ func (s *speaker) blockers(d plan.Decision) {
 func (m *Manager) sayOnce(topic, what string, err error) {
 	text := ""
 	if err != nil {
-		text = durations.ReplaceAllString(err.Error(), "")
+		text = probeName.ReplaceAllString(durations.ReplaceAllString(err.Error(), ""), "")
 	}
 	m.mu.Lock()
 	before := m.said[topic]

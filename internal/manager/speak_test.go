@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -55,6 +56,31 @@ func TestSpeakerSaysWhatChanged(t *testing.T) {
 		}
 		if !ok {
 			t.Fatalf("%+v: said %q, want %q", step.d, lines, step.want)
+		}
+	}
+}
+
+// What does not work is said when its reason changes, and each try of a store is on an
+// object of another name.
+func TestSaidOnce(t *testing.T) {
+	var out bytes.Buffer
+	m := &Manager{said: map[string]string{}, log: slog.New(slog.NewTextHandler(&out, nil))}
+	for i, step := range []struct {
+		text  string
+		lines int
+	}{
+		{`put "control/.etcdadm-probe-k6ch2ewscq3pavs2": no answer within 2s`, 1},
+		{`put "control/.etcdadm-probe-tvlbomimzghfaced": no answer within 3s`, 1},
+		{`put "control/.etcdadm-probe-tvlbomimzghfaced": not allowed`, 2},
+		{"", 3},
+	} {
+		var err error
+		if step.text != "" {
+			err = errors.New(step.text)
+		}
+		m.sayOnce("probe", "the store cannot be tried out", err)
+		if n := strings.Count(out.String(), "\n"); n != step.lines {
+			t.Errorf("step %d: %d lines, want %d:\n%s", i, n, step.lines, out.String())
 		}
 	}
 }
