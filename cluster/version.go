@@ -21,11 +21,11 @@ func ParseVersion(s string) (Version, error) {
 	}
 	var n [3]int
 	for i, p := range parts {
-		v, err := strconv.Atoi(p)
-		if err != nil || v < 0 || v > 9999 || (len(p) > 1 && p[0] == '0') || p[0] == '+' {
+		v, err := strconv.ParseUint(p, 10, 64) // which takes no sign
+		if err != nil || v > 9999 || (len(p) > 1 && p[0] == '0') {
 			return Version{}, versionError(s)
 		}
-		n[i] = v
+		n[i] = int(v)
 	}
 	return Version{n[0], n[1], n[2]}, nil
 }

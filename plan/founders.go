@@ -13,10 +13,12 @@ import (
 func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
 	free, why := v.candidatesBeside(cluster.Roster{}) // members of a founding that is superseded are no reason
 	var ready []*cluster.HostReport
+	fetch := "" // the command that is missing on a host
 	for _, h := range free {
 		switch {
 		case !h.CanRun(v.spec.EtcdVersion):
 			why = append(why, fmt.Sprintf("%s has no etcd %s, only %s", h.Host, v.spec.EtcdVersion, versions(h.Releases)))
+			fetch = "etcdadm download " + v.spec.EtcdVersion.String()
 		case slices.ContainsFunc(ready, func(o *cluster.HostReport) bool { return sharesURL(o, h) }):
 			why = append(why, fmt.Sprintf("%s has a peer URL of another host", h.Host))
 		default:
@@ -31,7 +33,7 @@ func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
 		return v.untriedFirst(ready)[:n], nil
 	}
 	if len(ready) < need {
-		return nil, wait(false, "waiting-for-hosts", "", "%s wanted and %s ready%s; a cluster is founded once %d are%s",
+		return nil, wait(false, "waiting-for-hosts", fetch, "%s wanted and %s ready%s; a cluster is founded once %d are%s",
 			are(n, "member"), are(len(ready), "host"), named(ready), need, because(why))
 	}
 	left := foundingPatience
@@ -39,7 +41,7 @@ func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
 		left -= v.obs.At.Sub(s)
 	}
 	if left > 0 {
-		d := wait(false, "waiting-for-hosts", "", "%d of %d wanted hosts are ready%s; founding without the others after %s%s", len(ready), n, named(ready), foundingPatience, because(why))
+		d := wait(false, "waiting-for-hosts", fetch, "%d of %d wanted hosts are ready%s; founding without the others after %s%s", len(ready), n, named(ready), foundingPatience, because(why))
 		d.Again = left
 		return nil, d
 	}

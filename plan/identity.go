@@ -156,7 +156,7 @@ func (v *view) locked() *Decision {
 	if len(hosts) == 0 {
 		return nil
 	}
-	return wait(false, "auth", "", "etcd's authentication is on and the daemon has no credential of the root role (%s); nothing is changed until it is given one", hostNames(hosts))
+	return wait(false, "auth", "", "etcd's authentication is on, and it takes no credential of the root role from the daemon (%s), which was given none (--etcd-user, --etcd-password-file) or a wrong one; nothing is changed until it has one", hostNames(hosts))
 }
 
 // twoFoundings blocks everything when what a host keeps or carries, or what the
