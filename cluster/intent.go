@@ -133,7 +133,7 @@ type Intent struct {
 // has the higher fence, and it has seen whatever enough hosts kept of the other.
 func (in *Intent) Order(o *Intent) int {
 	switch {
-	case in == nil && o == nil:
+	case in == o:
 		return 0
 	case in == nil:
 		return -1

@@ -105,8 +105,11 @@ func foldMembers(before []MemberMemory, o *Observation, r Roster, listed bool) [
 	out := make([]MemberMemory, 0, len(r.Seats))
 	for _, s := range r.Seats {
 		var prev MemberMemory
-		if i := slices.IndexFunc(before, func(m MemberMemory) bool { return m.Member == s.ID }); i >= 0 {
-			prev = before[i]
+		for i := range before {
+			if before[i].Member == s.ID {
+				prev = before[i]
+				break
+			}
 		}
 		if s.Host != nil && (prev.Member == 0 || !prev.HostlessSince.IsZero()) {
 			prev.Answered = s.Host.Process.Restarts // what died before it was watched does not count
@@ -291,9 +294,9 @@ func foldQuiet(before Quiet, o *Observation, r Roster, listed bool) Quiet {
 
 // Member returns what is remembered of a member.
 func (m Memory) Member(id MemberID) MemberMemory {
-	for _, x := range m.Members {
-		if x.Member == id {
-			return x
+	for i := range m.Members {
+		if m.Members[i].Member == id {
+			return m.Members[i]
 		}
 	}
 	return MemberMemory{Member: id}
@@ -313,10 +316,10 @@ func (m Memory) Host(id HostID) (HostMemory, bool) {
 // try their peer URLs in the next observation, so that a member is called
 // silent on every host's word and not on one gap.
 func (o *Observation) Suspects() []Member {
-	r, _ := o.Roster()
+	r, _ := o.seated()
 	var out []Member
-	for _, s := range r.Seats {
-		if !s.Up {
+	for i := range r.Seats {
+		if s := &r.Seats[i]; !s.Up {
 			out = append(out, s.Member)
 		}
 	}

@@ -182,7 +182,12 @@ type Observation struct {
 // Sort puts every list into its canonical order. Lists whose order is a
 // meaning of its own, such as an intent's founders, stay as they are.
 func (o *Observation) Sort() {
-	slices.SortStableFunc(o.Hosts, func(a, b HostReport) int { return cmp.Compare(a.Host, b.Host) })
+	for i := 1; i < len(o.Hosts); i++ { // sorting copies each report that it compares
+		if o.Hosts[i].Host < o.Hosts[i-1].Host {
+			slices.SortStableFunc(o.Hosts, func(a, b HostReport) int { return cmp.Compare(a.Host, b.Host) })
+			break
+		}
+	}
 	slices.SortStableFunc(o.Gaps, func(a, b Gap) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Detail, b.Detail))
 	})
@@ -212,11 +217,12 @@ func (h *HostReport) sort() {
 
 // Host returns the report of a host.
 func (o *Observation) Host(id HostID) (*HostReport, bool) {
-	i, ok := slices.BinarySearchFunc(o.Hosts, id, func(h HostReport, id HostID) int { return cmp.Compare(h.Host, id) })
-	if !ok {
-		return nil, false
+	for i := range o.Hosts { // a report is too large for a search to copy each that it compares
+		if o.Hosts[i].Host == id {
+			return &o.Hosts[i], true
+		}
 	}
-	return &o.Hosts[i], true
+	return nil, false
 }
 
 // HostGap returns what kept a host from being seen.

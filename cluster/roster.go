@@ -39,6 +39,16 @@ func (s Seat) Wiped() bool {
 // Roster is the membership of an observation, seat by seat, sorted by member
 // ID. The bool is false when no member list is in sight.
 func (o *Observation) Roster() (Roster, bool) {
+	r, ok := o.seated()
+	if ok {
+		r.voters, r.learners, r.ups = slices.Clip(r.Voters()), slices.Clip(r.Learners()), slices.Clip(r.Up())
+		r.picked = true
+	}
+	return r, ok
+}
+
+// seated is the roster of which nothing was picked yet.
+func (o *Observation) seated() (Roster, bool) {
 	view, ok := o.Members()
 	if !ok {
 		return Roster{}, false
@@ -53,8 +63,6 @@ func (o *Observation) Roster() (Roster, bool) {
 		s.Up, s.Why = o.up(s, view)
 		r.Seats = append(r.Seats, s)
 	}
-	r.voters, r.learners, r.ups = slices.Clip(r.Voters()), slices.Clip(r.Learners()), slices.Clip(r.Up())
-	r.picked = true
 	return r, true
 }
 
@@ -145,7 +153,9 @@ func (o *Observation) hostOf(s Seat) HostID {
 // is all that there is.
 func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
 	h, c := s.Host, view.Cluster
-	alone := !slices.ContainsFunc(view.Members, func(m Member) bool { return m.ID != s.ID && !m.Learner })
+	alone := func() bool {
+		return !slices.ContainsFunc(view.Members, func(m Member) bool { return m.ID != s.ID && !m.Learner })
+	}
 	switch {
 	case h == nil && s.Owner != nil:
 		return false, fmt.Sprintf("host %s does not carry it", s.Owner.Host)
@@ -162,9 +172,9 @@ func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
 		return false, "it does not answer its host"
 	case h.Status.Member != s.ID || h.Status.Cluster != c:
 		return false, fmt.Sprintf("member %s of cluster %s answers in its place", h.Status.Member, h.Status.Cluster)
-	case h.Vanished() && !alone:
+	case h.Vanished() && !alone():
 		return false, "it serves from memory only: its data is gone from the disk"
-	case !o.Memory.Member(s.ID).CorruptSince.IsZero() && !alone:
+	case !o.Memory.Member(s.ID).CorruptSince.IsZero() && !alone():
 		return false, "its keys are not those of the other voters"
 	case !h.Status.Healthy:
 		return false, "it serves no quorum reads"
@@ -296,7 +306,8 @@ func (r Roster) Seated(h HostID) bool {
 // Guard is the guard of an op that relies on this membership.
 func (r Roster) Guard() Guard {
 	g := Guard{Cluster: r.Cluster}
-	for _, s := range r.Seats {
+	for i := range r.Seats {
+		s := &r.Seats[i]
 		g.Members = append(g.Members, s.ID)
 		if !s.Learner {
 			g.Voters = append(g.Voters, s.ID)

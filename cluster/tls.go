@@ -10,7 +10,7 @@ import (
 // change like that does not move; but those that find it at the new URLs have to
 // have certificates first, so that it takes a leader's word (docs/adr/019-tls.md).
 func TurnsTLSOn(plain, secure []string) bool {
-	if len(plain) != len(secure) || slices.Equal(sortedURLs(plain), sortedURLs(secure)) {
+	if len(plain) != len(secure) || slices.Equal(plain, secure) || slices.Equal(sortedURLs(plain), sortedURLs(secure)) {
 		return false
 	}
 	with := make([]string, 0, len(plain))
@@ -21,6 +21,9 @@ func TurnsTLSOn(plain, secure []string) bool {
 }
 
 func sortedURLs(urls []string) []string {
+	if slices.IsSorted(urls) { // nearly always
+		return urls
+	}
 	s := slices.Clone(urls)
 	slices.Sort(s)
 	return s

@@ -31,7 +31,7 @@ func (v *view) addVoter(h *cluster.HostReport, reason string) *Decision {
 		return v.prepare(h, v.members(), reason)
 	}
 	p := v.projection(1, 0)
-	next := append(v.votersNow(), cluster.Voter{Host: h.Host, Disk: h.Disk, PeerURLs: sorted(h.URLs.Peer)})
+	next := append(v.votersNow(), cluster.Voter{Host: h.Host, Disk: h.Disk, PeerURLs: slices.Clone(sorted(h.URLs.Peer))})
 	op := cluster.Op{Kind: cluster.OpAddVoter, Host: h.Host, PeerURLs: h.URLs.Peer}
 	return v.changeVoters(next, p, op, 0, addCommand(h), reason+", which votes at once in the release that the members run")
 }

@@ -75,7 +75,11 @@ func nowhere(s cluster.Seat) string {
 	return fmt.Sprintf("%s://%s.moving.invalid:2380", scheme, s.ID)
 }
 
+// sorted is not to be changed.
 func sorted(s []string) []string {
+	if slices.IsSorted(s) { // nearly always
+		return s
+	}
 	c := slices.Clone(s)
 	slices.Sort(c)
 	return c

@@ -98,7 +98,7 @@ func isPlain(s cluster.Seat) bool {
 // onlyTLS: two lists of peer URLs differ in nothing but TLS.
 func onlyTLS(a, b []string) bool { return cluster.TurnsTLSOn(a, b) || cluster.TurnsTLSOn(b, a) }
 
-func sameURLs(a, b []string) bool { return slices.Equal(sorted(a), sorted(b)) }
+func sameURLs(a, b []string) bool { return slices.Equal(a, b) || slices.Equal(sorted(a), sorted(b)) }
 
 func leading(s cluster.Seat) int {
 	if s.RaftLeader {

@@ -129,17 +129,12 @@ func FindPath(c Change) Path {
 	}
 	everywhere := c.everywhere()
 	nodes := c.nodes(lo, everywhere)
-	hops := c.shortest(lo, nodes, everywhere)
-	ideal := slices.Clone(nodes)
-	for _, l := range cluster.Lines() {
-		ideal = append(ideal, l.Release(l.Newest))
-	}
-	better := c.shortest(lo, ideal, everywhere)
 	var p Path
-	if slices.Contains(nodes, c.Target) {
-		p.Warnings = c.wouldRoll(hops, better, everywhere)
-	} else { // it has to wait for a release anyway
-		hops = better
+	var hops []Hop
+	if !slices.Contains(nodes, c.Target) { // it has to wait for a release anyway
+		hops = c.ideal(lo, nodes, everywhere)
+	} else if hops = c.shortest(lo, nodes, everywhere); slices.ContainsFunc(hops, Hop.outage) {
+		p.Warnings = c.wouldRoll(c.ideal(lo, nodes, everywhere), everywhere)
 	}
 	p.Hops = c.resume(lo, hi, hops)
 	for _, h := range p.Hops {
@@ -155,9 +150,23 @@ func FindPath(c Change) Path {
 	return p
 }
 
+// ideal is the way that there were if the hosts had every release.
+func (c Change) ideal(lo cluster.Version, nodes, everywhere []cluster.Version) []Hop {
+	all := slices.Clone(nodes)
+	for _, l := range cluster.Lines() {
+		all = append(all, l.Release(l.Newest))
+	}
+	return c.shortest(lo, all, everywhere)
+}
+
+func (h Hop) outage() bool { return !h.Kind.Rolls() }
+
 // leftOut are the options that a release on the way is run without, and the one
 // before it was not.
 func (c Change) leftOut(hops []Hop) (warnings []string) {
+	if len(c.Options) == 0 {
+		return nil
+	}
 	for _, h := range hops {
 		had := optionsWithout(c.Options, h.From)
 		for _, why := range optionsWithout(c.Options, h.To) {
@@ -189,10 +198,10 @@ func (p Path) loss(unportable Answer) []string {
 	return all
 }
 
-// wouldRoll says which releases would spare an outage or a loss.
-func (c Change) wouldRoll(hops, better []Hop, everywhere []cluster.Version) []string {
-	outage := func(h Hop) bool { return !h.Kind.Rolls() }
-	if !slices.ContainsFunc(hops, outage) || slices.ContainsFunc(better, outage) {
+// wouldRoll says which releases would spare an outage or a loss, where the better way
+// has none.
+func (c Change) wouldRoll(better []Hop, everywhere []cluster.Version) []string {
+	if slices.ContainsFunc(better, Hop.outage) {
 		return nil
 	}
 	var lack []string

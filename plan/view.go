@@ -182,6 +182,9 @@ func (v *view) voters(keep func(cluster.Seat) bool) []cluster.Voter {
 		if s.Host == nil && v.intent != nil {
 			w = v.recorded(w)
 		}
+		if out == nil {
+			out = make([]cluster.Voter, 0, len(v.roster.Seats)+1) // mostly one comes or goes
+		}
 		out = append(out, w)
 	}
 	return out

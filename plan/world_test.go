@@ -283,6 +283,7 @@ func (w *world) observe() *cluster.Observation {
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: w.specGap})
 	}
 	o.Hosts = make([]cluster.HostReport, 0, len(w.hosts))
+	stamp := "@" + strconv.FormatInt(w.now.Unix(), 10)
 	for _, h := range w.hosts {
 		if h.down || h.gap != "" {
 			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s", Promised: h.promised}
@@ -295,7 +296,10 @@ func (w *world) observe() *cluster.Observation {
 			o.Gaps = append(o.Gaps, g)
 			continue
 		}
-		o.Hosts = append(o.Hosts, w.report(h, o))
+		o.Hosts = append(o.Hosts, cluster.HostReport{})
+		r := &o.Hosts[len(o.Hosts)-1]
+		w.report(h, o, r)
+		r.Stamp = string(h.Host) + stamp
 	}
 	w.see(o)
 	o.Sort()
@@ -310,7 +314,7 @@ func (w *world) observe() *cluster.Observation {
 }
 
 // report is what a host that is reached says.
-func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport {
+func (w *world) report(h *worldHost, o *cluster.Observation, r *cluster.HostReport) {
 	if !h.unpromised {
 		h.Promised = w.fence
 		for _, in := range []*cluster.Intent{o.Intent(), w.handed} {
@@ -319,52 +323,51 @@ func (w *world) report(h *worldHost, o *cluster.Observation) cluster.HostReport 
 	}
 	h.keep(o.Store.Intent)
 	h.supersede()
-	r := cluster.HostReport{HostState: h.HostState, UnderFence: !h.unpromised, Stamp: string(h.Host) + "@" + strconv.FormatInt(w.now.Unix(), 10)}
+	r.HostState, r.UnderFence = h.HostState, !h.unpromised
 	r.Clock = w.clock(h.Host)
 	c := w.clusterOf(h)
 	switch {
 	case h.Local.State == cluster.MemberStarting:
 		r.Process = cluster.Process{State: cluster.ProcessBackoff, LastExit: "exit status 1"}
-		return r
+		return
 	case h.Local.State != cluster.MemberStarted:
-		return r
+		return
 	case !h.Local.Run || h.halted():
 		r.Process = cluster.Process{}
-		w.readLog(h, &r)
-		return r
+		w.readLog(h, r)
+		return
 	case h.dead, h.ends():
 		r.Process = cluster.Process{State: cluster.ProcessBackoff, PID: h.Process.PID, LastExit: "exit status 1"}
-		w.readLog(h, &r)
-		return r
+		w.readLog(h, r)
+		return
 	case !h.Local.HasData || c == nil:
 		r.Process = cluster.Process{}
-		return r
+		return
 	}
 	m, listed := c.member(h.Local.Member)
 	if !listed && w.hasQuorum(c) {
 		r.Process = cluster.Process{LastExit: "the member has been permanently removed from the cluster"}
-		return r
+		return
 	}
 	r.Process.State = cluster.ProcessRunning
-	w.readLog(h, &r)
+	w.readLog(h, r)
 	r.Local.HasData = !h.vanished
 	if h.hung {
 		r.Process.State = cluster.ProcessSilent
-		return r
+		return
 	}
 	if h.quiet > 0 {
 		h.quiet--
-		return r
+		return
 	}
 	r.Status = w.status(h, c, m)
 	h.before = nil
 	v2 := h.v2 && !h.Local.Cut
 	r.V2InLog = &v2
 	if h.auth {
-		return r
+		return
 	}
 	r.View = &cluster.MemberView{Cluster: c.id, Members: slices.Clone(c.members), Linearizable: w.hasQuorum(c) && !r.Status.Learner}
-	return r
 }
 
 // keep is what a host does with an intent that it is shown.
