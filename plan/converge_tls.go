@@ -141,8 +141,8 @@ func (v *view) joinsWithTLS(dead cluster.Seat) cluster.HostID {
 }
 
 // tlsFollows: nothing but TLS keeps the host from joining again in the place of its
-// dead voter, and nothing but the dead voter keeps the others from turning TLS on.
-// Each would wait for the other for ever, so the dead one goes first.
+// dead voter, and nothing but dead voters keeps the others from turning TLS on.
+// Each would wait for the other for ever, so the dead ones go first, one at a time.
 func (v *view) tlsFollows(h *cluster.HostReport, dead cluster.Seat) bool {
 	why := v.tlsBefore(h)
 	secure := slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return strings.HasPrefix(u, "https://") })
@@ -150,7 +150,8 @@ func (v *view) tlsFollows(h *cluster.HostReport, dead cluster.Seat) bool {
 		return false
 	}
 	for _, s := range v.roster.Voters() {
-		if s.ID != dead.ID && (!s.Up || isPlain(s) && !cluster.TurnsTLSOn(s.PeerURLs, s.Host.URLs.Peer)) {
+		gone, _ := v.dead(s)
+		if s.ID != dead.ID && !gone && (!s.Up || isPlain(s) && !cluster.TurnsTLSOn(s.PeerURLs, s.Host.URLs.Peer)) {
 			return false
 		}
 	}
