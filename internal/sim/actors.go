@@ -34,6 +34,9 @@ func (g *generator) act() {
 		{&g.fills, 0.25, g.fill},
 		{&g.odds, 0.2, g.spoilKeys},
 		{&g.secures, 1, g.secure},
+		{&g.defragments, 0.3, g.askDefragment},
+		{&g.storeless, 0.15, g.goStoreless},
+		{&g.networks, 0.2, g.loseNetwork},
 	} {
 		if a.on && a.next().chance(a.often) && len(g.w.Broken()) == 0 {
 			a.do()

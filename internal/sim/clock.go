@@ -42,6 +42,13 @@ func (c *clock) off(t time.Time) (off time.Duration) {
 	return off
 }
 
+// wasOff: the clock was off at some time, or is.
+func (c *clock) wasOff() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.jumps, func(j jump) bool { return j.off != 0 })
+}
+
 // Jump sets a machine's clock off by so much from now on.
 func (w *World) Jump(m *machine, off time.Duration) {
 	w.tracef(m.ID(), "the clock jumps: it is off by %s", off.Round(time.Millisecond))

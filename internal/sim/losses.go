@@ -13,6 +13,9 @@ import (
 func (g *generator) mayLose(m *machine) bool {
 	w := g.w
 	w.step()
+	if w.awaitsStore() {
+		return false
+	}
 	in := w.recorded()
 	s, ok := m.state()
 	if ok && s.Local.State == cluster.MemberNone && in != nil && in.State == cluster.IntentFounded {

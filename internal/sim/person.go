@@ -107,7 +107,7 @@ func (g *generator) loseQuorum() {
 	w.step()
 	in := w.recorded()
 	voters, learners := w.voters()
-	if in == nil || in.State != cluster.IntentFounded || in.Quarantined || len(in.Next) > 0 || len(voters) < 3 || len(learners) > 0 || len(w.survivors()) < len(voters) {
+	if w.awaitsStore() || in == nil || in.State != cluster.IntentFounded || in.Quarantined || len(in.Next) > 0 || len(voters) < 3 || len(learners) > 0 || len(w.survivors()) < len(voters) {
 		return
 	}
 	first := g.luck().below(len(voters))
@@ -216,7 +216,7 @@ func (g *generator) strikeGeneration() {
 func (g *generator) mayWipe(m *machine) bool {
 	w := g.w
 	in := w.recorded()
-	if in == nil || in.State != cluster.IntentFounding || in.Source.Kind != cluster.SourceBackup {
+	if w.awaitsStore() || in == nil || in.State != cluster.IntentFounding || in.Source.Kind != cluster.SourceBackup {
 		return g.mayLose(m)
 	}
 	w.check.mu.Lock()
@@ -231,7 +231,7 @@ func (g *generator) mayWipe(m *machine) bool {
 func (g *generator) person() {
 	w := g.w
 	g.acquit()
-	if g.steps.on && w.wanted().Hold { // by a step that was still waiting when the faults ended
+	if g.holds() && w.wanted().Hold { // by a step that was still waiting when the faults ended
 		g.liftHold()
 	}
 	if !g.generations {
@@ -335,7 +335,7 @@ func (g *generator) calm() {
 		w.Start(m)
 	}
 	g.lastWish()
-	if g.steps.on {
+	if g.holds() {
 		g.liftHold()
 	}
 	g.secureAll()

@@ -143,7 +143,10 @@ func (m simMember) HashKV(ctx context.Context, revision int64) (k etcd.KVHash, e
 }
 
 func (m simMember) Defragment(ctx context.Context, limit time.Duration) error {
-	return m.change(ctx, "defragment", func(h host.Member) error { return h.Defragment(ctx, limit) })
+	return m.change(ctx, "defragment", func(h host.Member) error {
+		m.d.w.checkDefragment(m.d)
+		return h.Defragment(ctx, limit)
+	})
 }
 
 func (m simMember) Compact(ctx context.Context, revision int64) error {

@@ -65,6 +65,9 @@ func RunSeed(seed uint64, full bool) Report {
 	g.jumps.begin(g.seed, jumpsBegin, withJumps)
 	g.steps.begin(g.seed, stepsBegin, withSteps)
 	g.secures.begin(g.seed, secureBegins, withTLS)
+	g.defragments.begin(g.seed, defragmentsBegin, withDefragments)
+	g.storeless.begin(g.seed, storelessBegin, withStoreless)
+	g.networks.begin(g.seed, networksBegin, withNetworks)
 	g.beginFills(g.seed)
 	if generations && luck.roll(5).chance(0.35) {
 		g.spec.AutoRecoverAfter = autoRecoverAfter
@@ -101,6 +104,7 @@ type generator struct {
 	wishes      wishes
 	// What else happens, each with numbers of its own.
 	jumps, steps, fills, odds, secures actor
+	defragments, storeless, networks   actor
 	fillsAll                           bool      // every database is small
 	turning                            bool      // TLS is being turned on
 	persons                            int       // times that a person answered a blocker

@@ -112,6 +112,9 @@ func (g *generator) goOn() {
 	}
 }
 
+// holds: a person of the seed may put the spec on hold.
+func (g *generator) holds() bool { return g.steps.on || g.storeless.on }
+
 // liftHold takes back what a step with --hold left.
 func (g *generator) liftHold() {
 	g.w.tracef("", "the hold is lifted")
@@ -132,12 +135,17 @@ func (w *World) typed(m *machine, r manager.GoalRequest) {
 		panic(err) // it is made of plain values
 	}
 	d.tracef("a person asks for %s (hold %t, within %s)", r.Goal, r.Goal.Hold, r.Within)
+	step := string(r.Goal.Kind)
+	if r.Goal.NoStore {
+		step += " --no-store"
+	}
+	before := w.asking()
 	answer := serveAt(d, r.Within+5*time.Second, func(ctx context.Context, d *daemon) (json.RawMessage, error) {
 		return d.manager.HandleGoal(ctx, wish)
 	})
 	w.pause(w.ctx, w.links.next("typed "+d.link).wait(), w.links.next("typed"))
 	if answer.err != nil {
-		w.count(string(r.Goal.Kind) + ": no answer")
+		w.count(step + ": no answer")
 		d.tracef("the person is told: %v", answer.err)
 		return
 	}
@@ -146,14 +154,14 @@ func (w *World) typed(m *machine, r manager.GoalRequest) {
 		w.violate("%s answers %s with what cannot be read: %v", d.id, r.Goal, err)
 		return
 	}
-	w.count(string(r.Goal.Kind) + ": " + string(result.Outcome))
+	w.count(step + ": " + string(result.Outcome))
 	d.tracef("the person is told: %s %s by %s: %s", r.Goal, result.Outcome, result.Leader, result.Decision.Reason)
-	w.checkStep(r.Goal, result)
+	w.checkStep(r.Goal, before, result)
 }
 
 // checkStep: what a person is told to be done is so, as far as nobody can undo it,
 // and what is refused or not done has a sentence.
-func (w *World) checkStep(goal plan.Goal, r manager.GoalResult) {
+func (w *World) checkStep(goal plan.Goal, before asking, r manager.GoalResult) {
 	switch r.Outcome {
 	case manager.GoalDone:
 	case manager.GoalRefused, manager.GoalExpired:
@@ -166,6 +174,9 @@ func (w *World) checkStep(goal plan.Goal, r manager.GoalResult) {
 		return
 	}
 	w.step()
+	if goal.Kind == plan.Defragment {
+		w.checkDefragmented(goal, before)
+	}
 	voters, learners := w.voters()
 	if goal.Kind == plan.Leave && goal.Member != 0 &&
 		slices.ContainsFunc(slices.Concat(voters, learners), func(m cluster.Member) bool { return m.ID == goal.Member }) {

@@ -81,6 +81,8 @@ type World struct {
 	staging atomic.Int64
 	// secured: no daemon is started without TLS any more.
 	secured atomic.Bool
+	// unkept counts the steps with --no-store that are under way.
+	unkept atomic.Int32
 
 	moments moments
 
@@ -113,6 +115,8 @@ type World struct {
 	refusals refusals
 	odds     odds
 	acts     map[string]int // what actors did, and how often
+	// anew is when a member's database began to be written anew last.
+	anew map[cluster.MemberID]time.Time
 }
 
 // New makes an empty world; it is called in a bubble.

@@ -120,10 +120,10 @@ func (m Member) HashKV(ctx context.Context, revision int64) (etcd.KVHash, error)
 // Defragment implements host.Member. The member serves nothing until it has ended.
 func (m Member) Defragment(ctx context.Context, _ time.Duration) error {
 	_, err := m.change(ctx, "defragment", func(p *Proc, r *request) {
-		p.serving = false
+		p.serving, p.writesAnew = false, true
 		p.net.trace(p.host, "defragments")
 		p.later(defragTime+time.Duration(p.st.size)*defragPerByte, func() {
-			p.data.file, p.serving = p.st.size, true
+			p.data.file, p.serving, p.writesAnew = p.st.size, true, false
 			r.finish(nil, nil)
 			p.admit()
 		})

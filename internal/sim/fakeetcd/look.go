@@ -23,8 +23,10 @@ type Seen struct {
 	Learner  bool
 	// Quarantined: ordinary clients do not reach it.
 	Quarantined bool
-	Members     []cluster.Member // as it has applied them, sorted by ID
-	WithData    *Data
+	// Defragmenting: its database is being written anew.
+	Defragmenting bool
+	Members       []cluster.Member // as it has applied them, sorted by ID
+	WithData      *Data
 }
 
 // Look lists the running processes, in the order of their start. One that has
@@ -37,7 +39,7 @@ func (n *Net) Look() []Seen {
 		s := Seen{
 			Host: p.host, Member: p.member, Cluster: p.cluster, Leader: p.lead, Applied: p.st.applied, Revision: p.st.rev,
 			Serving: p.serving, Paused: p.paused, Members: p.st.list(), WithData: p.data,
-			Quarantined: p.launch.Quarantined, Version: p.launch.Version, Agreed: p.st.version, Down: p.st.down,
+			Quarantined: p.launch.Quarantined, Defragmenting: p.writesAnew, Version: p.launch.Version, Agreed: p.st.version, Down: p.st.down,
 		}
 		if m := p.st.members[p.member]; m != nil {
 			s.Learner = m.Learner

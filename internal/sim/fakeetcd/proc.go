@@ -36,7 +36,9 @@ type Proc struct {
 	serving   bool     // clients are served: the member has published itself
 	trusts    bool     // it has certificates, and the authority of its peers'
 	misread   bool     // the next hash of its keys is wrong
-	leaving   bool     // a graceful stop or the end after removal is under way
+	// writesAnew: its database is being written anew.
+	writesAnew bool
+	leaving    bool // a graceful stop or the end after removal is under way
 
 	member  cluster.MemberID
 	cluster cluster.ClusterID
