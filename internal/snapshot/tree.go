@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -63,7 +64,7 @@ func checkPages(tx *bbolt.Tx, keys bool) error {
 	}
 	pageSize, size := int64(tx.DB().Info().PageSize), min(tx.Size(), info.Size())
 	t := newPageTree(f, pageSize, size)
-	return t.each(uint64(tx.Cursor().Bucket().Root()), 0, false, func(name, value []byte, flags uint32) error {
+	return t.each(uint64(tx.Cursor().Bucket().Root()), 0, false, nil, nil, func(name, value []byte, flags uint32) error {
 		if flags&holdBucket == 0 {
 			return nil
 		}
@@ -73,13 +74,13 @@ func checkPages(tx *bbolt.Tx, keys bool) error {
 		switch root := binary.NativeEndian.Uint64(value); {
 		case root != 0 && !keys && string(name) == bucketKey:
 			found := false
-			err := newPageTree(f, pageSize, size).each(root, 0, true, func([]byte, []byte, uint32) error { found = true; return nil })
+			err := newPageTree(f, pageSize, size).each(root, 0, true, nil, nil, func([]byte, []byte, uint32) error { found = true; return nil })
 			if err != nil || found {
 				return err
 			}
-			return t.each(root, 0, false, noBucket) // bbolt looks for the last key in the pages before
+			return t.each(root, 0, false, nil, nil, noBucket) // bbolt looks for the last key in the pages before
 		case root != 0:
-			return t.each(root, 0, false, noBucket)
+			return t.each(root, 0, false, nil, nil, noBucket)
 		}
 		// The bucket's only page lies in the value.
 		page := value[bucketHead:]
@@ -99,7 +100,7 @@ func noBucket(name, _ []byte, flags uint32) error {
 }
 
 // each visits what the leaves of a tree hold; last: only the last one's.
-func (t *pageTree) each(id uint64, level int, last bool, visit func(key, value []byte, flags uint32) error) error {
+func (t *pageTree) each(id uint64, level int, last bool, low, high []byte, visit func(key, value []byte, flags uint32) error) error {
 	page, err := t.read(id)
 	switch {
 	case err != nil:
@@ -108,7 +109,14 @@ func (t *pageTree) each(id uint64, level int, last bool, visit func(key, value [
 		return fmt.Errorf("%w: page %d is %d levels down", ErrDamaged, id, level)
 	}
 	if binary.NativeEndian.Uint16(page[pageFlagsAt:]) == pageLeaf {
-		if err := eachHeld(page, visit); err != nil {
+		err := eachHeld(page, func(key, value []byte, flags uint32) error {
+			if !between(key, low, high) {
+				return fmt.Errorf("%w: a key is out of order", ErrDamaged)
+			}
+			low = append(key[:len(key):len(key)], 0) // the least key above
+			return visit(key, value, flags)
+		})
+		if err != nil {
 			return fmt.Errorf("%w (page %d)", err, id)
 		}
 		return nil
@@ -124,14 +132,31 @@ func (t *pageTree) each(id uint64, level int, last bool, visit func(key, value [
 	for i := first; i < count; i++ {
 		at := elementAt * (i + 1)
 		e := page[at : at+elementAt]
-		if _, ok := cut(page, at+int(binary.NativeEndian.Uint32(e)), int(binary.NativeEndian.Uint32(e[4:]))); !ok {
-			return fmt.Errorf("%w: a key of page %d lies outside of it", ErrDamaged, id)
+		key, ok := branchKey(page, i)
+		above := high
+		if i+1 < count {
+			above, _ = branchKey(page, i+1)
 		}
-		if err := t.each(binary.NativeEndian.Uint64(e[8:]), level+1, last, visit); err != nil {
+		if !ok || !between(key, low, high) || above != nil && bytes.Compare(key, above) >= 0 {
+			return fmt.Errorf("%w: a key of page %d lies outside of it, or is out of order", ErrDamaged, id)
+		}
+		low = key
+		if err := t.each(binary.NativeEndian.Uint64(e[8:]), level+1, last, key, above, visit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// between: what bbolt finds out of order while it opens a database for writing ends
+// the process, since what looks and what is told of it go on side by side.
+func between(key, low, high []byte) bool {
+	return (low == nil || bytes.Compare(key, low) >= 0) && (high == nil || bytes.Compare(key, high) < 0)
+}
+
+func branchKey(page []byte, i int) ([]byte, bool) {
+	at := elementAt * (i + 1)
+	return cut(page, at+int(binary.NativeEndian.Uint32(page[at:])), int(binary.NativeEndian.Uint32(page[at+4:])))
 }
 
 // read reads a page that no other place has led to, with what overflows from it.
