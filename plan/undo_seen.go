@@ -14,10 +14,11 @@ const undoTaken = 10 * time.Minute
 
 // undoAsSeen holds an undo against what is there now, at each look until its intent
 // is written: the person decided on what they saw, and hosts that were out of sight
-// come back with more of the same log (SAFETY.md, rule 26). A way back that the
-// daemons take themselves is chosen from what is in sight, and is not asked about.
+// come back with more of the same log (SAFETY.md, rule 26). Once it is written, the
+// former members are being given up, and making it again gives up nothing more: not
+// the word of a person who saw what there was before. A way back that the daemons take themselves is chosen from what is in sight, and is not asked about.
 func (v *view) undoAsSeen(c *cluster.Command) *Decision {
-	if c.Kind != cluster.CommandUndo || !v.queued(c.Name) || v.intent == nil {
+	if c.Kind != cluster.CommandUndo || !v.queued(c.Name) || v.intent == nil || v.intent.CommandID == c.Name {
 		return nil
 	}
 	h, ok := v.obs.Host(c.Host)
