@@ -62,7 +62,11 @@ func checkPages(tx *bbolt.Tx, keys bool) error {
 	if err != nil {
 		return err
 	}
-	pageSize, size := int64(tx.DB().Info().PageSize), min(tx.Size(), info.Size())
+	pageSize, size := int64(tx.DB().Info().PageSize), info.Size()
+	// bbolt remembers each page that nothing leads to, up to as many as there are said to be.
+	if _, _, err := newestMeta(f, pageSize); err != nil {
+		return err
+	}
 	t := newPageTree(f, pageSize, size)
 	return t.each(uint64(tx.Cursor().Bucket().Root()), 0, false, nil, nil, func(name, value []byte, flags uint32) error {
 		if flags&holdBucket == 0 {
