@@ -33,8 +33,8 @@ func (v *view) founders(n int) ([]*cluster.HostReport, *Decision) {
 		return v.untriedFirst(ready)[:n], nil
 	}
 	if len(ready) < need {
-		return nil, wait(false, "waiting-for-hosts", fetch, "%s wanted and %s ready%s; a cluster is founded once %d are%s",
-			are(n, "member"), are(len(ready), "host"), named(ready), need, because(why))
+		return nil, wait(false, "waiting-for-hosts", fetch, "%s wanted and %s ready%s; a cluster is founded once %s%s",
+			are(n, "member"), are(len(ready), "host"), named(ready), are(need, "host"), because(why))
 	}
 	left := foundingPatience
 	if s := v.obs.Memory.EnoughSince; !s.IsZero() {

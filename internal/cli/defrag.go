@@ -33,7 +33,7 @@ func (u *upkeepFlags) take(c *cobra.Command, r *reach, goal plan.Goal) error {
 	if !u.dryRun {
 		fmt.Fprintf(c.ErrOrStderr(), "waiting: the leading daemon takes the step; this waits %s at most\n", u.wait)
 	}
-	result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: u.dryRun, Within: u.wait})
+	result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: u.dryRun, Within: u.wait}, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -29,6 +30,30 @@ func TestFollowSaysFirst(t *testing.T) {
 	if code := Report(io.Discard, "etcdadm", err); code != ExitWaiting || !strings.Contains(err.Error(), "has not looked at it yet") {
 		t.Errorf("%d: %v", code, err)
 	}
+}
+
+// Whoever waits for a step reads what the leading daemon waits for, once, also where a
+// daemon does not answer in between, and no more when the step is over.
+func TestRetell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := []console.Report{{}, {Decision: &plan.Decision{Reason: "a"}}, {}, {Decision: &plan.Decision{Reason: "a"}}, {Decision: &plan.Decision{Reason: "b"}}, {Decision: &plan.Decision{Reason: "c", Done: true}}}
+		var said strings.Builder
+		n := 0
+		end := beside(t.Context(), func(ctx context.Context) {
+			retell(ctx, &said, func(context.Context) (console.Report, error) {
+				n++
+				if r := looks[min(n, len(looks)-1)]; r.Decision != nil {
+					return r, nil
+				}
+				return console.Report{}, errors.New("nobody answers")
+			})
+		})
+		time.Sleep(time.Minute)
+		end()
+		if want := "waiting: a\nwaiting: b\n"; said.String() != want || n < len(looks) {
+			t.Errorf("%d looks: %q", n, said.String())
+		}
+	})
 }
 
 // A wait whose time is up has another exit code than one that a person ends, and

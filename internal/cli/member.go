@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/plan"
 )
@@ -90,7 +91,7 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 			if !dryRun {
 				fmt.Fprintf(c.ErrOrStderr(), "waiting: the leading daemon takes the step; this waits %s at most\n", within)
 			}
-			result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within})
+			result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within}, c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -163,7 +164,8 @@ func (r *reach) goal(ctx context.Context, kind plan.GoalKind, word string) (plan
 	return g, nil
 }
 
-func (r *reach) carryOut(ctx context.Context, request manager.GoalRequest) (manager.GoalResult, error) {
+// carryOut has the leading daemon take a step, and says meanwhile what it waits for.
+func (r *reach) carryOut(ctx context.Context, request manager.GoalRequest, say io.Writer) (manager.GoalResult, error) {
 	c, err := r.open()
 	if err != nil {
 		return manager.GoalResult{}, err
@@ -171,7 +173,45 @@ func (r *reach) carryOut(ctx context.Context, request manager.GoalRequest) (mana
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, request.Within+askTimeout)
 	defer cancel()
+	if !request.DryRun {
+		defer beside(ctx, func(ctx context.Context) { retell(ctx, say, r.status) })()
+	}
 	return noCluster(c.Goal(ctx, request))
+}
+
+// beside runs something until what it returns is called, which waits for its end.
+func beside(ctx context.Context, run func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// retell says what the leading daemon does or waits for, each thing once, until the
+// context ends. A daemon that does not answer is asked again.
+func retell(ctx context.Context, say io.Writer, look func(context.Context) (console.Report, error)) {
+	said := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(queueEvery):
+		}
+		r, err := look(ctx)
+		if err != nil || r.Decision == nil || r.Decision.Done || ctx.Err() != nil {
+			continue
+		}
+		if why := r.Decision.Reason; why != said {
+			said = why
+			fmt.Fprintf(say, "waiting: %s\n", why)
+		}
+	}
 }
 
 func printResult(w io.Writer, r manager.GoalResult) {
