@@ -67,7 +67,20 @@ func (m *Manager) reign(ctx context.Context) {
 	ready(m.wake) // by what the first look sees as well
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	stepped := false
 	for ctx.Err() == nil {
+		// A step that waits goes before a look that is due, and not by chance; but not
+		// one step after the other, since meanwhile nothing is mended.
+		if !stepped {
+			select {
+			case e := <-t.accepts():
+				t.errand, stepped = e, true
+				timer.Reset(t.tick(ctx))
+				continue
+			default:
+			}
+		}
+		stepped = false
 		select {
 		case <-ctx.Done():
 			return

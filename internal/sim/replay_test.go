@@ -45,7 +45,7 @@ func TestReplay(t *testing.T) {
 
 func comesBack(t *testing.T, seed uint64, ways ...uint64) bool {
 	t.Helper()
-	for range 3 {
+	for range tries {
 		way := live(t, seed, false).Trace
 		if slices.Contains(ways, way) {
 			return true
