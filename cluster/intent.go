@@ -82,6 +82,18 @@ type PastGeneration struct {
 	Closed bool   `json:"closed,omitempty"`
 }
 
+// Superseded is the cluster of the newest generation before this one that is on
+// record; zero: none is.
+func (in *Intent) Superseded() (id ClusterID) {
+	newest := uint64(0)
+	for _, g := range in.History {
+		if g.Cluster != 0 && g.Generation >= newest {
+			newest, id = g.Generation, g.Cluster
+		}
+	}
+	return id
+}
+
 // Intent is the one control object of a cluster: what a generation was made
 // of, which never changes, and its running record, which changes only by
 // compare-and-swap (SAFETY.md, C). It is kept in the object whose existence

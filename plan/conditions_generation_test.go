@@ -130,6 +130,10 @@ func TestConditionsOfRecovery(t *testing.T) {
 			{"it says that it cannot", of("c", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: "x", Sentence: "x", Unfit: true}} })},
 			{"a recovery from it is asked for", queue(*recoverFrom("c"))},
 			{"a quorum removed it", of("c", other(func(l *cluster.LocalMember) { l.Member = 77 }))},
+			{"its disk is a copy of one whose member answers", func(o *cluster.Observation) {
+				a, _ := o.Host("a")
+				of("c", other(func(l *cluster.LocalMember) { l.Member = a.Local.Member }))(o)
+			}},
 		}, []otherwise{
 			{"a recovery from another one is asked for", queue(*recoverFrom("b"))},
 			{"that recovery has ended", queue(cluster.Command{Name: "x", Kind: cluster.CommandRecover, Host: "c", Ended: "done"})},

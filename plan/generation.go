@@ -298,7 +298,7 @@ func (v *view) finishGeneration() *Decision {
 	f := in.Founders[0]
 	h, ok := v.obs.Host(f.Host)
 	switch {
-	case !ok && v.atWork(f.Host):
+	case !ok && v.answersSoon(f.Host):
 		return &Decision{Reason: fmt.Sprintf("generation %d begins on host %s, which is busy", in.Generation, f.Host), Again: soon}
 	case !ok || !h.UnderFence:
 		return wait(true, "founder-silent", "", "generation %d is founded by host %s%s, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost %s", in.Generation, f.Host, v.busyWith(f.Host), f.Host)

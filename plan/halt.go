@@ -214,7 +214,10 @@ func (v *view) haltedFor(halt *cluster.Halt) time.Duration {
 		return age
 	}
 	watched := v.obs.At.Sub(seen)
-	if watched < haltPatience {
+	inTime := func(h cluster.HostReport) bool { return !h.Clock.IsZero() && h.Clock.Sub(halt.At) <= haltMost }
+	// Where every clock says that the time is over it is, however short the terms of
+	// leaders are, or how seldom they look.
+	if watched < haltPatience && slices.ContainsFunc(v.obs.Hosts, inTime) {
 		return watched
 	}
 	return max(age, watched)

@@ -25,8 +25,8 @@ func (v *view) leftBehind() {
 			from = a
 		}
 	}
-	if from.Cluster == 0 || from.Log == (cluster.Progress{}) {
-		return // nobody can tell
+	if from.Cluster == 0 || from.Log == (cluster.Progress{}) || from.Cluster != in.Superseded() {
+		return // nobody can tell: what it was made from was given up since
 	}
 	further, at := from, cluster.HostID("")
 	for i := range v.obs.Hosts {

@@ -121,7 +121,7 @@ func (v *view) collectPromises() *Decision {
 				case h != nil && h.UnderFence && h.Floor() >= in.Generation: // it keeps this intent, and is stopping its member
 					asking++
 					pending = append(pending, fmt.Sprintf("%s: its process is %s", h.Host, processWords(h.Process)))
-				case h == nil && v.atWork(w.Host): // it answers within the time of its op, and one whose disk hangs may never
+				case h == nil && v.answersSoon(w.Host): // it answers within the time of its op, and one whose disk hangs may never
 					asking++
 					pending = append(pending, string(nameOf(w))+v.busyWith(w.Host))
 				case h != nil && h.UnderFence:
@@ -135,7 +135,7 @@ func (v *view) collectPromises() *Decision {
 			}
 			if need := cluster.Blocking(len(set)); promised+asking < need {
 				return wait(true, "promises", "",
-					"generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and out of sight are %s: bring them back, or queue the command again and name those that are gone for good with --lost",
+					"generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and out of sight or not to be asked are %s: bring them back, or queue the command again and name those that are gone for good with --lost",
 					in.Generation, need, len(set), g.Generation, promised, strings.Join(missing, ", "))
 			} else if promised >= need {
 				continue
@@ -215,6 +215,13 @@ func (v *view) busy(id cluster.HostID) bool {
 func (v *view) atWork(id cluster.HostID) bool {
 	g, ok := v.obs.HostGap(id)
 	return ok && g.AtWork()
+}
+
+// answersSoon: the host is at work, or it has begun with one of the looks that it begins
+// by itself, which end soon; by the time that a founding has, they did not.
+func (v *view) answersSoon(id cluster.HostID) bool {
+	g, ok := v.obs.HostGap(id)
+	return ok && (g.AtWork() || g.Kind == cluster.GapBusy && !g.Late && (g.Op == cluster.OpBoot || g.Op == cluster.OpPromise) && !v.stalled())
 }
 
 // promised: the host runs no member below this generation, and never will.

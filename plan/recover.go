@@ -170,6 +170,9 @@ func (v *view) reviveStopped() *Decision {
 			v.surelyUnlisted(h.Local.Member) {
 			continue
 		}
+		if v.surelyUp(h.Local.Member) {
+			continue // something else runs it: a copy of its disk, or a process that the host takes for ended
+		}
 		p := v.projection(0, 0)
 		return &Decision{
 			Reason: fmt.Sprintf("no recovery from host %s is asked for any more: start its member again", h.Host), Again: soon,
@@ -185,6 +188,13 @@ func (v *view) surelyUnlisted(id cluster.MemberID) bool {
 	r, seen := v.obs.Roster()
 	_, listed := r.Seat(id)
 	return seen && r.Linearizable && !listed
+}
+
+// surelyUp: the member answers for itself.
+func (v *view) surelyUp(id cluster.MemberID) bool {
+	r, _ := v.obs.Roster()
+	s, listed := r.Seat(id)
+	return listed && s.Up
 }
 
 // recoveredFrom: a command in the queue asks for a recovery from the host.

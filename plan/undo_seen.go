@@ -37,7 +37,7 @@ func (v *view) undoAsSeen(c *cluster.Command) *Decision {
 		return endCommand(c.Name, CommandRejected, fmt.Sprintf(format, args...)+"; nothing was touched, so look again and queue it anew if it is still wanted: "+v.generationCommand(c))
 	}
 	from := h.SetAside[i]
-	if from.Log == (cluster.Progress{}) { // only of a removed member it is on record; the person's question has read it
+	if from.Log == (cluster.Progress{}) { // not on record, as before this was written down for all; the person's question has read it
 		from.Log = seen.Log
 	}
 	switch {

@@ -89,7 +89,8 @@ func (s *Scene) unfitCluster() *Step {
 	for i, m := range s.Members {
 		st := m.Status
 		if st != nil && st.Auth {
-			locked = &s.Members[i]
+			locked = &s.Members[i] // some releases tell a version to whom they do not know
+			continue
 		}
 		if st == nil || st.Member != m.ID {
 			continue

@@ -73,11 +73,12 @@ func TestNext(t *testing.T) {
 			s.Joining.Ours, s.Peer, s.Admission = [][]string{{"http://o1"}, {"http://o2"}}, []string{"http://o2"}, nil
 			learner(s)
 		}, StepWait, "is joining"},
-		"no space":       {func(s *Scene) { s.Members[0].Status.Alarms = []string{"NOSPACE 1"} }, StepRefuse, "NOSPACE"},
-		"two releases":   {func(s *Scene) { s.Members[0].Status.Version = cluster.MustVersion("3.5.35") }, StepRefuse, "one minor release"},
-		"an old release": {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Version = cluster.MustVersion("3.3.27") }) }, StepRefuse, "learners"},
-		"a downgrade":    {func(s *Scene) { s.Members[0].Status.Downgrading = cluster.MustVersion("3.5.0") }, StepRefuse, "downgrade"},
-		"authentication": {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { *st = cluster.MemberStatus{Auth: true} }) }, StepRefuse, "--user"},
+		"no space":                      {func(s *Scene) { s.Members[0].Status.Alarms = []string{"NOSPACE 1"} }, StepRefuse, "NOSPACE"},
+		"two releases":                  {func(s *Scene) { s.Members[0].Status.Version = cluster.MustVersion("3.5.35") }, StepRefuse, "one minor release"},
+		"an old release":                {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Version = cluster.MustVersion("3.3.27") }) }, StepRefuse, "learners"},
+		"a downgrade":                   {func(s *Scene) { s.Members[0].Status.Downgrading = cluster.MustVersion("3.5.0") }, StepRefuse, "downgrade"},
+		"authentication":                {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { *st = cluster.MemberStatus{Auth: true} }) }, StepRefuse, "--user"},
+		"authentication, with versions": {func(s *Scene) { s.each(func(st *cluster.MemberStatus) { st.Auth, st.Healthy = true, false }) }, StepRefuse, "--user"},
 		// Members that gave out no token of their own learn of it by raft, a learner last of all.
 		"a learner knows no token": {func(s *Scene) { learner(s); *s.Members[3].Status = cluster.MemberStatus{Auth: true} }, StepWait, "does not take the token"},
 		"a voter knows no token":   {func(s *Scene) { learner(s); *s.Members[1].Status = cluster.MemberStatus{Auth: true} }, StepWait, "does not take the token"},

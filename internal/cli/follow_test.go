@@ -77,6 +77,7 @@ func TestAdviceOfADaemon(t *testing.T) {
 	for want, cause := range map[string]error{
 		"is the daemon running?": &peer.Error{Err: peer.ErrUnreachable},
 		"both need the same":     &peer.Error{Err: peer.ErrCertificate, Advice: "both need the same"},
+		"the second one says":    errors.Join(&peer.Error{Err: peer.ErrUnreachable}, &peer.Error{Err: peer.ErrCertificate, Advice: "the second one says"}),
 	} {
 		_, err := noCluster(0, fmt.Errorf("%w: %w", console.ErrNoDaemon, cause))
 		var said strings.Builder

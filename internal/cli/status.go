@@ -104,14 +104,33 @@ func noCluster[T any](v T, err error) (T, error) {
 		return v, err
 	}
 	advice := "is the daemon running? etcdadm auto, or systemctl status etcd-manager"
-	var said *peer.Error
-	switch {
-	case errors.As(err, &said) && said.Advice != "": // it runs, and says what is wrong
-		advice = said.Advice
+	switch said := adviceIn(err); {
+	case said != "": // one runs, and says what is wrong
+		advice = said
 	case errors.Is(err, peer.ErrNotPlain):
 		advice = "a daemon with TLS wants --credentials, or --data-dir on a host; etcd's own ports are not the daemons'"
 	}
 	return v, &Failure{Code: ExitNoCluster, Err: err, Advice: advice}
+}
+
+// adviceIn is the first that a daemon's answer came with, of all that were asked.
+func adviceIn(err error) string {
+	if said, ok := err.(*peer.Error); ok && said.Advice != "" { //nolint:errorlint // each of the errors that are joined is looked at
+		return said.Advice
+	}
+	var within []error
+	switch e := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() []error }:
+		within = e.Unwrap()
+	case interface{ Unwrap() error }:
+		within = []error{e.Unwrap()}
+	}
+	for _, err := range within {
+		if said := adviceIn(err); said != "" {
+			return said
+		}
+	}
+	return ""
 }
 
 // print writes a value as the output flag says; table is what people read.

@@ -224,6 +224,9 @@ func (c *Console) each(ctx context.Context, do func(*peer.Client) error) error {
 			return nil
 		}
 		if errors.Is(ctx.Err(), context.Canceled) {
+			if said, ok := errors.AsType[*peer.Error](err); ok && said.Delivered {
+				return fmt.Errorf("stopped waiting for the daemon at %s, which may carry out what it was asked for: %w", e, ctx.Err())
+			}
 			return fmt.Errorf("stopped waiting for the daemon at %s: %w", e, ctx.Err())
 		}
 		failed = append(failed, err)

@@ -191,12 +191,13 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 }
 
 // refusedLocked notes, and says once, why the daemon at a target does not talk with
-// this one. A ping that fails otherwise, as one does that is given up, says nothing new.
+// this one. A ping that was given up says nothing new; one that nobody took ends what was
+// known, since whoever refused before may be gone.
 func (m *Manager) refusedLocked(t *target, err error) {
 	r := refusalOf(err)
 	switch {
-	case err == nil:
-		t.refusal = r
+	case err == nil, r.hint == "" && !errors.Is(err, context.Canceled):
+		t.refusal = refusal{}
 	case r.hint != "" && r.hint != t.refusal.hint: // the rest may have a time in it
 		t.refusal = r
 		m.o.Log.Warn("cannot talk with another daemon", "endpoint", t.endpoint, "host", t.host, "err", r.why)

@@ -165,6 +165,8 @@ func TestUnreachableForAReason(t *testing.T) {
 		if n := strings.Count(a.logs.text(), "cannot talk with another daemon"); n != 1 {
 			t.Errorf("it is logged %d times", n)
 		}
+		refuse(errors.New("connection refused"))
+		w.until(time.Minute, "the reason is no more", func() bool { return gap() != "" && !strings.Contains(gap(), "certificate") })
 		refuse(nil)
 		w.until(time.Minute, "c is seen again", func() bool { return gap() == "" })
 		w.mu.Lock()

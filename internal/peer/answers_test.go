@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,6 +39,10 @@ func TestAnswersInAnothersName(t *testing.T) {
 					t.Errorf("%s: %v", call, err)
 				case c.want != nil:
 					wantFailure(t, err, c.want, true)
+					var told *Error
+					if !errors.As(err, &told) || told.Hint() == "" {
+						t.Errorf("%s: there is no hint: %v", call, err)
+					}
 				}
 			}
 		})

@@ -46,7 +46,7 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 		return Hello{}, err
 	}
 	if err := c.speaks(by.AuthInfo, reply.GetCluster(), reply.GetHost()); err != nil {
-		return Hello{}, c.failed(hello, true, err, "")
+		return Hello{}, c.failed(hello, true, err, adviceOtherHost)
 	}
 	return Hello{Protocol: reply.GetProtocol(), Cluster: reply.GetCluster(), Host: cluster.HostID(reply.GetHost())}, nil
 }
@@ -55,7 +55,7 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 func (c *Client) Ping(ctx context.Context, p cluster.Ping) (cluster.Ping, error) {
 	reply, from, err := call[cluster.Ping](ctx, c, ping, c.rpc.Ping, p)
 	if err == nil && (string(reply.Host) != from || reply.Cluster != c.self.Cluster) {
-		err = c.failed(ping, true, fmt.Errorf("%w: host %q answered as host %q of cluster %q", ErrIdentity, from, reply.Host, reply.Cluster), "")
+		err = c.failed(ping, true, fmt.Errorf("%w: host %q answered as host %q of cluster %q", ErrIdentity, from, reply.Host, reply.Cluster), adviceOtherHost)
 	}
 	if err != nil {
 		return cluster.Ping{}, err
@@ -106,10 +106,10 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 	}
 	from = answer.GetHost()
 	if c.to.Host != "" && from != string(c.to.Host) { // without TLS nothing else has shown it
-		return reply, from, c.failed(m, true, fmt.Errorf("%w: host %q answered", ErrWrongHost, from), "")
+		return reply, from, c.failed(m, true, fmt.Errorf("%w: host %q answered", ErrWrongHost, from), "look which daemon listens at that address, and which is announced with it")
 	}
 	if err := c.speaks(by.AuthInfo, c.self.Cluster, from); err != nil {
-		return reply, from, c.failed(m, true, err, "")
+		return reply, from, c.failed(m, true, err, adviceOtherHost)
 	}
 	if err := json.Unmarshal(answer.GetBody(), &reply); err != nil {
 		var none Reply
@@ -117,6 +117,9 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 	}
 	return reply, from, nil
 }
+
+// adviceOtherHost is for who finds a daemon that speaks for another host than its certificate does.
+const adviceOtherHost = "issue that host a certificate of its own ID, or look which daemon listens at that address"
 
 // speaks holds the host that an answer names against the certificate of the connection that brought it: whoever
 // is at a seed's address speaks for itself only. Without TLS it is believed.
