@@ -247,6 +247,10 @@ type HostState struct {
 	// Highest is the highest (revision, term, index) that the host remembers.
 	Highest  Progress   `json:"highest,omitzero"`
 	SetAside []SetAside `json:"setAside,omitempty"`
+	// GaveUp are the members that this disk carried and gave up: the host starts none
+	// of them again. Etcd makes a member's ID of its peer URLs and the second that it
+	// was added in, so that a cluster may come by one that another gave up.
+	GaveUp []MemberID `json:"gaveUp,omitempty"`
 	// PruneAfter is how long the host keeps what it set aside of a member that
 	// was removed, before it may be pruned by itself; zero: for ever.
 	PruneAfter time.Duration `json:"pruneAfter,omitempty"`

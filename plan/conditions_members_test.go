@@ -103,6 +103,13 @@ func TestConditionsOfMembers(t *testing.T) {
 			}},
 			{"it holds data", of("d", func(h *cluster.HostReport) { h.Local.HasData = true })},
 			{"it holds what nothing accounts for", of("d", func(h *cluster.HostReport) { h.Foreign = []cluster.SetAside{{Dir: "x"}} })},
+			{"its disk gave up one of that ID", func(o *cluster.Observation) {
+				h, _ := o.Host("d")
+				r, _ := o.Roster()
+				for _, s := range r.Learners() {
+					h.GaveUp = append(h.GaveUp, s.ID)
+				}
+			}},
 			{"it says that it cannot", of("d", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: "x", Sentence: "x", Unfit: true}} })},
 			{"it listens elsewhere", of("d", func(h *cluster.HostReport) { h.URLs.Peer = []string{"https://elsewhere:2380"} })},
 		}, []otherwise{

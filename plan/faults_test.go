@@ -312,6 +312,14 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.Local.State, h.Local.HasData = cluster.MemberStarting, false
 	case "took":
 		h.Local.State, h.Local.Run, h.Local.Took = cluster.MemberRemoved, false, cluster.MemberID(0xdead)
+	case "gave-up":
+		for _, a := range rest {
+			id, err := strconv.ParseUint(a, 16, 64)
+			if err != nil {
+				return false
+			}
+			h.GaveUp = append(h.GaveUp, cluster.MemberID(id))
+		}
 	case "lose-data":
 		h.Local.HasData = false
 	case "readdress":

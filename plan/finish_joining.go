@@ -93,7 +93,7 @@ func (v *view) members() []cluster.Member {
 // member was added, that lets it start that member (SAFETY.md, rule 8b).
 func (v *view) ready(h *cluster.HostReport, m cluster.Member) bool {
 	return h.Local.State == cluster.MemberPrepared && h.Local.Cluster == v.roster.Cluster &&
-		h.Local.Generation == v.intent.Generation && h.LowestGeneration <= v.intent.Generation && !slices.Contains(h.Local.Known, m.ID) && !h.Carries() &&
+		h.Local.Generation == v.intent.Generation && h.LowestGeneration <= v.intent.Generation && !slices.Contains(h.Local.Known, m.ID) && !slices.Contains(h.GaveUp, m.ID) && !h.Carries() &&
 		len(h.Foreign) == 0 && problem(h) == "" && slices.Equal(sorted(h.URLs.Peer), sorted(m.PeerURLs)) // what it would refuse is not asked of it
 }
 

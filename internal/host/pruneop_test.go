@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,7 @@ func withAside(t *testing.T, after time.Duration) (*machine, *daemon, cluster.Op
 	d.must(1, cluster.Op{Kind: cluster.OpSetAside, Member: 9, Cluster: 0xc, Generation: 1, Reason: cluster.AsideRemoved})
 	d.told(m.served(1, "n1", 0xc, 1))
 	st := d.look(1)
-	if len(st.SetAside) != 1 || !st.SetAside[0].Prunable() || st.SetAside[0].Log != (cluster.Progress{Term: 2, Index: 9}) || st.SetAside[0].Version != v35 || st.PruneAfter != after {
+	if len(st.SetAside) != 1 || !st.SetAside[0].Prunable() || st.SetAside[0].Log != (cluster.Progress{Term: 2, Index: 9}) || st.SetAside[0].Version != v35 || st.PruneAfter != after || !slices.Contains(st.GaveUp, st.SetAside[0].Member) {
 		t.Fatalf("what was set aside, and what is known of it: %+v", st.SetAside)
 	}
 	return m, d, cluster.Op{Kind: cluster.OpPrune, Host: "h1", Member: 9, Cluster: 0xc, Generation: 1, Dir: st.SetAside[0].Name(), Backup: "b"}
