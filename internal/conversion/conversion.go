@@ -217,7 +217,7 @@ func (s *stage) startSource(ctx context.Context) error {
 		return err
 	}
 	if s.authOn {
-		if err := snapshot.AuthOff(data); err != nil {
+		if err := snapshot.AuthOff(ctx, data); err != nil {
 			return err
 		}
 	}

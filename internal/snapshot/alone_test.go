@@ -52,7 +52,7 @@ func TestCopyIsNoMember(t *testing.T) {
 		client := c.Client(t, leader)
 		fill(t, client)
 		must(t, c.Kill(ctx, dead, syscall.SIGKILL))
-		r, err := openRemains(c.Members[dead].DataDir)
+		r, err := openRemains(within(t), c.Members[dead].DataDir)
 		must(t, err)
 		defer r.close()
 		s, err := openSite(ctx, filepath.Join(t.TempDir(), "site"))

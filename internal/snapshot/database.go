@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -54,16 +55,20 @@ var ErrDamaged = errors.New("damaged")
 // ErrRunning says that an etcd has the data directory open.
 var ErrRunning = errors.New("an etcd is running on it")
 
-// openDatabase opens etcd's database read-only, under a shared lock. What reads more
-// of the keys than the last one holds its pages against each other first; see checkAll.
-func openDatabase(path string) (*bbolt.DB, error) {
+// openDatabase opens etcd's database read-only, under a shared lock, for the buckets
+// that will be read. What reads more of the keys than the last one holds their pages
+// against each other first; see checkAll.
+func openDatabase(ctx context.Context, path string, reads func(bucket string) bool) (*bbolt.DB, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
 		db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait})
 		return err
 	})
 	if err == nil {
-		if err = guarded(func() error { return db.View(checkHeader) }); err == nil {
+		err = guarded(func() error {
+			return db.View(func(tx *bbolt.Tx) error { return checkPages(ctx, tx, extent{reads: reads}) })
+		})
+		if err == nil {
 			return db, nil
 		}
 		return nil, errors.Join(err, db.Close())

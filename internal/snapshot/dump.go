@@ -36,7 +36,7 @@ func Dump(ctx context.Context, path string, visit func(KeyValue) error) error {
 }
 
 func dump(ctx context.Context, path string, tracked int64, visit func(KeyValue) error) error {
-	db, err := openDatabase(path)
+	db, err := openDatabase(ctx, path, anyBucket)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func dump(ctx context.Context, path string, tracked int64, visit func(KeyValue) 
 			if err != nil {
 				return err
 			}
-			if err := checkAll(tx); err != nil {
+			if err := checkAll(ctx, tx); err != nil {
 				return err
 			}
 			d := dumper{walker: walker{ctx: ctx, compacted: h.compactRevision()}, tx: tx, visit: visit}

@@ -28,19 +28,19 @@ func (t Tool) OnExcerpt() bool {
 // whole database.
 func restoreOnExcerpt(ctx context.Context, o RestoreOptions, s *site, tool Tool, data string, bump, size int64) error {
 	before, after := s.path("excerpt"), s.path("excerpt.restored")
-	if err := makeExcerpt(o.Snapshot, before); err != nil {
+	if err := makeExcerpt(ctx, o.Snapshot, before); err != nil {
 		return err
 	}
 	args := o
 	args.Snapshot = before
-	if h, err := peek(before); err != nil {
+	if h, err := peek(ctx, before); err != nil {
 		return err
 	} else if tool.below(h) {
 		args.Snapshot = s.path("excerpt.unmarked")
 		if err := copyFile(ctx, before, args.Snapshot); err != nil {
 			return err
 		}
-		if err := unmark(args.Snapshot); err != nil {
+		if err := unmark(ctx, args.Snapshot); err != nil {
 			return err
 		}
 	}
@@ -51,14 +51,14 @@ func restoreOnExcerpt(ctx context.Context, o RestoreOptions, s *site, tool Tool,
 	if err := os.Rename(db, after); err != nil {
 		return err
 	}
-	changes, err := compareExcerpts(before, after)
+	changes, err := compareExcerpts(ctx, before, after)
 	if err != nil {
 		return err
 	}
 	if err := moveDatabase(ctx, o, db, size); err != nil {
 		return err
 	}
-	return applyChanges(db, changes)
+	return applyChanges(ctx, db, changes)
 }
 
 // moveDatabase brings the snapshot's database to its place, without the hash
@@ -97,8 +97,8 @@ func moveDatabase(ctx context.Context, o RestoreOptions, db string, size int64) 
 
 // makeExcerpt writes a database with everything of a snapshot's but the leases
 // and the keys. The newest revision's record stays, without its content.
-func makeExcerpt(from, to string) error {
-	db, err := openDatabase(from)
+func makeExcerpt(ctx context.Context, from, to string) error {
+	db, err := openDatabase(ctx, from, func(bucket string) bool { return bucket != bucketLease })
 	if err != nil {
 		return err
 	}
@@ -147,13 +147,13 @@ type pair struct{ key, value []byte }
 
 // compareExcerpts finds out what the tool has changed. It is refused when that
 // is more than an excerpt can show.
-func compareExcerpts(before, after string) (changes []bucketChange, err error) {
-	was, err := openDatabase(before)
+func compareExcerpts(ctx context.Context, before, after string) (changes []bucketChange, err error) {
+	was, err := openDatabase(ctx, before, anyBucket)
 	if err != nil {
 		return nil, err
 	}
 	defer was.Close()
-	is, err := openDatabase(after)
+	is, err := openDatabase(ctx, after, anyBucket)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +211,8 @@ func differences(old, now *bbolt.Tx) (changes []bucketChange) {
 
 // applyChanges does to the database what the tool has done to the excerpt. It
 // syncs nothing: what is built is synced as a whole before it gets its name.
-func applyChanges(path string, changes []bucketChange) error {
-	if err := skipFreePages(path); err != nil {
+func applyChanges(ctx context.Context, path string, changes []bucketChange) error {
+	if err := skipFreePages(ctx, path); err != nil {
 		return err
 	}
 	return guarded(func() (err error) {

@@ -24,7 +24,7 @@ import (
 // contentsOf is all that is in a database: one line a record.
 func contentsOf(t testing.TB, path string) (lines []string) {
 	t.Helper()
-	db, err := openDatabase(path)
+	db, err := openDatabase(within(t), path, anyBucket)
 	must(t, err)
 	defer db.Close()
 	must(t, db.View(func(tx *bbolt.Tx) error {
@@ -169,7 +169,7 @@ func TestToolThatChangesTooMuch(t *testing.T) {
 			return errors.Join(b.Put([]byte("2"), nil), b.Put([]byte("3"), nil))
 		}, false},
 	} {
-		if changes, err := compareExcerpts(before, made(name, c.change)); (err == nil) != c.fine || c.fine && len(changes) != 1 {
+		if changes, err := compareExcerpts(within(t), before, made(name, c.change)); (err == nil) != c.fine || c.fine && len(changes) != 1 {
 			t.Errorf("%s: %+v, %v", name, changes, err)
 		}
 	}
@@ -209,7 +209,7 @@ func TestChangesTakeLittleMemory(t *testing.T) {
 	was := size(t, path)
 	var m0, m1 runtime.MemStats
 	runtime.ReadMemStats(&m0)
-	must(t, applyChanges(path, []bucketChange{{bucket: bucketKey, puts: []pair{{[]byte("z"), []byte("new")}}}}))
+	must(t, applyChanges(within(t), path, []bucketChange{{bucket: bucketKey, puts: []pair{{[]byte("z"), []byte("new")}}}}))
 	runtime.ReadMemStats(&m1)
 	if took := m1.TotalAlloc - m0.TotalAlloc; took > 512<<10 {
 		t.Errorf("it took %d KiB of memory for a database of %d MiB", took>>10, was>>20)

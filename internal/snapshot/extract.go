@@ -66,7 +66,7 @@ func extract(ctx context.Context, o ExtractOptions) (e Extracted, err error) {
 	if o.File, err = filepath.Abs(o.File); err != nil {
 		return Extracted{}, err
 	}
-	r, err := openRemains(o.DataDir)
+	r, err := openRemains(ctx, o.DataDir)
 	if err != nil {
 		return Extracted{}, err
 	}
@@ -169,7 +169,7 @@ func applyRest(ctx context.Context, r *remains, s *site, rel release.Release) (s
 	}
 	srv.kill()
 	db := filepath.Join(snap, "db")
-	h, err := peek(db)
+	h, err := peek(ctx, db)
 	if err != nil {
 		return "", err
 	}

@@ -72,7 +72,7 @@ func extracted(t testing.TB, dataDir, version string) (Extracted, map[string]str
 // keysIn reads the present keys out of a snapshot without any etcd.
 func keysIn(t testing.TB, file string) map[string]string {
 	t.Helper()
-	db, err := openDatabase(file)
+	db, err := openDatabase(within(t), file, anyBucket)
 	must(t, err)
 	defer db.Close()
 	keys := map[string]string{}
@@ -149,7 +149,7 @@ func TestUncommittedEntrySurvives(t *testing.T) {
 		}
 
 		m := c.Members[leader]
-		before, err := Inspect(m.DataDir)
+		before, err := Inspect(within(t), m.DataDir)
 		must(t, err)
 		if before.Commit >= before.Last.Index || len(before.Members) != 3 || before.Removed || before.Learner {
 			t.Fatalf("the survivor is %+v: nothing of its log is uncommitted", before)
@@ -232,7 +232,7 @@ func TestAcknowledgedWritesSurvive(t *testing.T) {
 		acknowledged := writeUntilKilled(t, c, client)
 		best, last := -1, Position{}
 		for i, m := range c.Members {
-			s, err := Inspect(m.DataDir)
+			s, err := Inspect(within(t), m.DataDir)
 			must(t, err)
 			t.Logf("m%d: last %v, commit %d, database %d, torn %d", i, s.Last, s.Commit, s.ConsistentIndex, s.Torn)
 			if best < 0 || s.Last.Compare(last) > 0 {
@@ -296,7 +296,7 @@ func writeUntilKilled(t testing.TB, c *testetcd.Cluster, client *clientv3.Client
 // appendToLog adds entries to a stopped member's log as its etcd would have.
 func appendToLog(t testing.TB, dataDir string, entries func(after Position) []*raftpb.Entry) {
 	t.Helper()
-	s, err := Inspect(dataDir)
+	s, err := Inspect(within(t), dataDir)
 	must(t, err)
 	dir := filepath.Join(dataDir, "member", "wal")
 	snaps, err := wal.ValidSnapshotEntries(nil, dir)
@@ -347,7 +347,7 @@ func TestUncommittedMembershipChange(t *testing.T) {
 			must(t, c.Kill(ctx, i, syscall.SIGKILL))
 		}
 		dir := c.Members[1].DataDir
-		before, err := Inspect(dir)
+		before, err := Inspect(within(t), dir)
 		must(t, err)
 		const stranger = 0x5eed
 		other := before.Members[0].ID
@@ -362,7 +362,7 @@ func TestUncommittedMembershipChange(t *testing.T) {
 				putEntry(t, next(&p), "after all that"),
 			}
 		})
-		s, err := Inspect(dir)
+		s, err := Inspect(within(t), dir)
 		must(t, err)
 		ids := []cluster.MemberID{}
 		for _, m := range s.Members {

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -19,6 +20,7 @@ const (
 	pageCountAt  = 10
 	pageOverAt   = 12
 	pageFreeList = 0x10 // the flag of a page that lists free ones
+	listedSize   = 8    // bytes of each in it
 
 	metaSize   = 64 // bytes: magic 4, format 4, page size 4, flags 4, root 16, and
 	metaRootAt = 16 // where the tree of buckets begins
@@ -35,8 +37,8 @@ const (
 // free pages, which takes memory for each page that there is. It adds a list
 // that names none, so that what is written next is appended; etcd finds the free
 // ones at its start, as ever.
-func skipFreePages(path string) error {
-	pageSize, err := pageSizeOf(path)
+func skipFreePages(ctx context.Context, path string) error {
+	pageSize, err := pageSizeOf(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -63,8 +65,8 @@ func skipFreePages(path string) error {
 	return err
 }
 
-func pageSizeOf(path string) (int64, error) {
-	db, err := openDatabase(path)
+func pageSizeOf(ctx context.Context, path string) (int64, error) {
+	db, err := openDatabase(ctx, path, anyBucket)
 	if err != nil {
 		return 0, err
 	}

@@ -132,11 +132,11 @@ func TestDatabaseAheadOfTheLog(t *testing.T) {
 	put(t, c.Client(t), "late", "v")
 	// A stop, unlike a crash, leaves the database with all that was applied.
 	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
-	full, err := Inspect(c.Members[0].DataDir)
+	full, err := Inspect(within(t), c.Members[0].DataDir)
 	must(t, err)
 	must(t, os.Remove(dbOf(early)))
 	must(t, copyFile(within(t), dbOf(c.Members[0].DataDir), dbOf(early)))
-	s, err := Inspect(early)
+	s, err := Inspect(within(t), early)
 	must(t, err)
 	if s.Last.Index != full.ConsistentIndex || s.Last.Term < full.Last.Term || s.Revision != full.Revision {
 		t.Errorf("the member ends at %v and revision %d, and its database at %d and revision %d", s.Last, s.Revision, full.ConsistentIndex, full.Revision)
@@ -160,27 +160,27 @@ func TestDatabaseThatWasSent(t *testing.T) {
 		put(t, c.Client(t), fmt.Sprint("late", i), "v")
 	}
 	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
-	full, err := Inspect(m.DataDir)
+	full, err := Inspect(within(t), m.DataDir)
 	must(t, err)
 	log, err := readLog(filepath.Join(m.DataDir, "member", "wal"), 0)
 	must(t, err)
-	if h, err := peek(old); err != nil || h.consistentIndex >= log.start.Index {
+	if h, err := peek(within(t), old); err != nil || h.consistentIndex >= log.start.Index {
 		t.Fatalf("the old database ends at %+v, and the log begins at %d: %v", h, log.start.Index, err)
 	}
 	now := filepath.Join(t.TempDir(), "now")
 	must(t, os.Rename(dbOf(m.DataDir), now))
 	must(t, copyFile(within(t), old, dbOf(m.DataDir)))
-	if s, err := Inspect(m.DataDir); !errors.Is(err, ErrDamaged) {
+	if s, err := Inspect(within(t), m.DataDir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("what is between the database and the log is lost, and the member is %+v, %v", s, err)
 	}
 	sent := filepath.Join(filepath.Dir(dbOf(m.DataDir)), fmt.Sprintf("%016x.snap.db", log.start.Index))
 	must(t, copyFile(within(t), old, sent))
-	if s, err := Inspect(m.DataDir); !errors.Is(err, ErrDamaged) {
+	if s, err := Inspect(within(t), m.DataDir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("the database that was sent does not reach the log, and the member is %+v, %v", s, err)
 	}
 	must(t, os.Remove(sent))
 	must(t, copyFile(within(t), now, sent))
-	s, err := Inspect(m.DataDir)
+	s, err := Inspect(within(t), m.DataDir)
 	if err != nil || s.ConsistentIndex != full.ConsistentIndex || s.Revision != full.Revision || s.Last != full.Last {
 		t.Errorf("with what was sent: %+v, %v, want %+v", s, err, full)
 	}
@@ -222,7 +222,7 @@ func TestVerifyOfMisplacedRecords(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "snapshot")
 		must(t, copyFile(within(t), file, path))
 		must(t, os.Truncate(path, size(t, path)-32))
-		must(t, changeDatabase(path, func(tx *bbolt.Tx) error { return change(tx.Bucket([]byte(bucketKey))) }))
+		must(t, changeDatabase(within(t), path, func(tx *bbolt.Tx) error { return change(tx.Bucket([]byte(bucketKey))) }))
 		must(t, appendHash(within(t), path))
 		if info, err := Verify(within(t), path); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %+v, %v", what, info, err)
@@ -247,8 +247,8 @@ func databaseIn(t *testing.T, file string, change func(path string)) string {
 func TestRestoreWithoutTheNewestRecord(t *testing.T) {
 	const compacted = 5_000_000
 	file := databaseIn(t, snapshotOf(t, testetcd.V36), func(path string) {
-		must(t, raise(path, compacted))
-		must(t, changeDatabase(path, func(tx *bbolt.Tx) error { // as etcd does when it has compacted
+		must(t, raise(within(t), path, compacted))
+		must(t, changeDatabase(within(t), path, func(tx *bbolt.Tx) error { // as etcd does when it has compacted
 			b, meta := tx.Bucket([]byte(bucketKey)), tx.Bucket([]byte(bucketMeta))
 			last, _ := b.Cursor().Last()
 			return errors.Join(b.Delete(last), meta.Put([]byte(metaFinishedCompact), meta.Get([]byte(metaScheduledCompact))))
@@ -268,17 +268,17 @@ func TestRestoreWithoutTheNewestRecord(t *testing.T) {
 func TestVerifyWithoutItsEnd(t *testing.T) {
 	whole := databaseIn(t, snapshotOf(t, testetcd.V36), func(path string) {
 		name := []byte("scratch")
-		must(t, changeDatabase(path, func(tx *bbolt.Tx) error {
+		must(t, changeDatabase(within(t), path, func(tx *bbolt.Tx) error {
 			b, err := tx.CreateBucket(name)
 			return errors.Join(err, b.Put(name, make([]byte, 1<<20)))
 		}))
-		must(t, changeDatabase(path, func(tx *bbolt.Tx) error { return tx.DeleteBucket(name) }))
+		must(t, changeDatabase(within(t), path, func(tx *bbolt.Tx) error { return tx.DeleteBucket(name) }))
 	})
 	if _, err := Verify(within(t), whole); err != nil {
 		t.Fatal(err)
 	}
 	cut := databaseIn(t, whole, func(path string) {
-		db, err := openDatabase(path)
+		db, err := openDatabase(within(t), path, anyBucket)
 		must(t, err)
 		defer db.Close()
 		must(t, db.View(func(tx *bbolt.Tx) error { return os.Truncate(path, tx.Size()-int64(db.Info().PageSize)) }))
@@ -295,7 +295,7 @@ func TestRewrittenLog(t *testing.T) {
 	put(t, c.Client(t), "k", "v")
 	must(t, c.Kill(within(t), 0, syscall.SIGKILL))
 	dir := c.Members[0].DataDir
-	before, err := Inspect(dir)
+	before, err := Inspect(within(t), dir)
 	must(t, err)
 	const stranger = 0x5eed
 	appendToLog(t, dir, func(p Position) []*raftpb.Entry {
@@ -312,7 +312,7 @@ func TestRewrittenLog(t *testing.T) {
 			putEntry(t, next(&p), "after"),
 		}
 	})
-	r, err := openRemains(dir)
+	r, err := openRemains(within(t), dir)
 	must(t, err)
 	defer r.close()
 	made := filepath.Join(t.TempDir(), "wal")

@@ -28,7 +28,7 @@ func TestTornAndDamagedLog(t *testing.T) {
 		put(t, client, "whole", "v")
 		must(t, c.Kill(within(t), 0, syscall.SIGKILL))
 		dir := c.Members[0].DataDir
-		whole, err := Inspect(dir)
+		whole, err := Inspect(within(t), dir)
 		must(t, err)
 		appendToLog(t, dir, func(p Position) []*raftpb.Entry {
 			e := putEntry(t, next(&p), "torn")
@@ -50,7 +50,7 @@ func TestTornAndDamagedLog(t *testing.T) {
 		}
 		b[strings.Index(string(b), "k13")] ^= 1
 		must(t, os.WriteFile(file, b, 0o600))
-		if _, err := Inspect(dir); !errors.Is(err, ErrDamaged) {
+		if _, err := Inspect(within(t), dir); !errors.Is(err, ErrDamaged) {
 			t.Errorf("a damaged log: %v", err)
 		}
 	})

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,10 +50,11 @@ func MendRemovals(dataDir string) (wrong []cluster.MemberID, err error) {
 	if own := filepath.Join(snap, "db"); exists(own) {
 		paths = append(paths, own)
 	}
+	ctx := context.Background() // what asks before a start has none; where nothing is wrong, little is read
 	for _, path := range paths {
-		of, e := falselyRemoved(path)
+		of, e := falselyRemoved(ctx, path)
 		if e == nil && len(of) > 0 {
-			e = unremove(path, of)
+			e = unremove(ctx, path, of)
 		}
 		for _, id := range of {
 			if !slices.Contains(wrong, id) {
@@ -69,12 +71,12 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-func unremove(path string, wrong []cluster.MemberID) error {
+func unremove(ctx context.Context, path string, wrong []cluster.MemberID) error {
 	change := bucketChange{bucket: bucketMembersRemoved}
 	for _, id := range wrong {
 		change.deletes = append(change.deletes, []byte(id.String()))
 	}
-	err := checkFile(path)
+	err := checkFile(ctx, path)
 	if err != nil {
 		return fmt.Errorf("take members that are there out of the list of removed ones: %w", err)
 	}
@@ -97,8 +99,8 @@ func unremove(path string, wrong []cluster.MemberID) error {
 	return nil
 }
 
-func falselyRemoved(path string) ([]cluster.MemberID, error) {
-	db, err := openDatabase(path)
+func falselyRemoved(ctx context.Context, path string) ([]cluster.MemberID, error) {
+	db, err := openDatabase(ctx, path, only(bucketMeta, bucketMembers, bucketMembersRemoved))
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestFalseRemovals(t *testing.T) {
 				t.Errorf("the file was written for nothing (%v)", err)
 			}
 			for _, path := range []string{path, sent} {
-				h, err := readMembership(path)
+				h, err := readMembership(t, path)
 				if err != nil || !slices.Equal(h.removed, test.left) || len(h.members) != len(test.members) {
 					t.Errorf("left %v of the members %v: %v; want %v", h.removed, h.members, err, test.left)
 				}
@@ -73,7 +73,7 @@ func TestFalseRemovals(t *testing.T) {
 func TestFalseRemovalsThatStay(t *testing.T) {
 	dir := t.TempDir()
 	path := writeMembership(t, dir, ids(1, 2), ids(2), ids(1, 2), nil)
-	reader, err := openDatabase(path) // its shared lock lets others read, and nobody write
+	reader, err := openDatabase(within(t), path, anyBucket) // its shared lock lets others read, and nobody write
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +96,8 @@ func duplicate(t *testing.T, from, to string) {
 
 func ids(of ...cluster.MemberID) []cluster.MemberID { return of }
 
-func readMembership(path string) (h header, err error) {
-	db, err := openDatabase(path)
+func readMembership(t *testing.T, path string) (h header, err error) {
+	db, err := openDatabase(within(t), path, anyBucket)
 	if err != nil {
 		return h, err
 	}

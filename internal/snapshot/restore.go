@@ -205,7 +205,7 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	if err := needSpace(s.dir, need); err != nil {
 		return Restored{}, err
 	}
-	h, err := peek(o.Snapshot)
+	h, err := peek(ctx, o.Snapshot)
 	if err != nil {
 		return Restored{}, err
 	}
@@ -218,7 +218,7 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 		err = tool.run(ctx, s, restoreArgs(o, data, bump)...)
 		stop()
 		if err == nil && tool.below(h) {
-			err = unmark(filepath.Join(data, "member", "snap", "db"))
+			err = unmark(ctx, filepath.Join(data, "member", "snap", "db"))
 		}
 	}
 	if err != nil {
@@ -227,11 +227,11 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	reached := max(h.revision, h.counted()+bump)
 	if target := o.target(h); target > reached { // the tool cannot
 		reached = target
-		if err := raise(databaseOf(data), target); err != nil {
+		if err := raise(ctx, databaseOf(data), target); err != nil {
 			return Restored{}, fmt.Errorf("raise the revision to %d: %w", target, err)
 		}
 	}
-	if done, err = inspectRestored(data, reached); err != nil {
+	if done, err = inspectRestored(ctx, data, reached); err != nil {
 		return Restored{}, err
 	}
 	done.From, done.RevisionsGoBack = h.revision, o.target(h) > done.Revision
@@ -317,12 +317,12 @@ func reportGrowth(path string, total int64, report func(done, total int64)) (sto
 
 // inspectRestored reads the identity that the tool has given, and sees that
 // the revision is the one that was asked for.
-func inspectRestored(data string, revision int64) (Restored, error) {
+func inspectRestored(ctx context.Context, data string, revision int64) (Restored, error) {
 	l, err := readLog(filepath.Join(data, "member", "wal"), 0)
 	if err != nil {
 		return Restored{}, err
 	}
-	h, err := peek(filepath.Join(data, "member", "snap", "db"))
+	h, err := peek(ctx, filepath.Join(data, "member", "snap", "db"))
 	if err != nil {
 		return Restored{}, err
 	}

@@ -15,8 +15,8 @@ import (
 // AuthOff turns authentication off in the database of a data directory that
 // nobody runs on and that will be thrown away, so that its keys can be read
 // without anybody's password. Users and roles stay.
-func AuthOff(dataDir string) error {
-	return changeDatabase(databaseOf(dataDir), func(tx *bbolt.Tx) error {
+func AuthOff(ctx context.Context, dataDir string) error {
+	return changeDatabase(ctx, databaseOf(dataDir), func(tx *bbolt.Tx) error {
 		if b := tx.Bucket([]byte(bucketAuth)); b != nil {
 			return b.Put([]byte(authEnabledKey), []byte{0})
 		}
@@ -40,7 +40,7 @@ func AuthOff(dataDir string) error {
 // keys is how many there have to be.
 func Seal(ctx context.Context, dataDir, file string, revision, keys int64) (Info, error) {
 	db := databaseOf(dataDir)
-	if err := raise(db, revision); err != nil {
+	if err := raise(ctx, db, revision); err != nil {
 		return Info{}, err
 	}
 	if err := appendHash(ctx, db); err != nil {
@@ -58,15 +58,15 @@ func Seal(ctx context.Context, dataDir, file string, revision, keys int64) (Info
 
 func databaseOf(dataDir string) string { return filepath.Join(dataDir, "member", "snap", "db") }
 
-func raise(path string, revision int64) error {
-	h, err := peek(path)
+func raise(ctx context.Context, path string, revision int64) error {
+	h, err := peek(ctx, path)
 	if err != nil || h.revision >= revision {
 		return err
 	}
 	at := make([]byte, 17, 18) // main revision, "_", sub revision
 	binary.BigEndian.PutUint64(at, uint64(revision))
 	at[8] = '_'
-	return changeDatabase(path, func(tx *bbolt.Tx) error {
+	return changeDatabase(ctx, path, func(tx *bbolt.Tx) error {
 		// Etcd reads what is there as a record of a key, which may be empty.
 		return errors.Join(
 			tx.Bucket([]byte(bucketMeta)).Put([]byte(metaScheduledCompact), at),
@@ -77,8 +77,8 @@ func raise(path string, revision int64) error {
 
 // changeDatabase changes a database that will be read by any release of etcd 3: so
 // its list of free pages is written, which old ones need.
-func changeDatabase(path string, change func(*bbolt.Tx) error) error {
-	if err := checkFile(path); err != nil {
+func changeDatabase(ctx context.Context, path string, change func(*bbolt.Tx) error) error {
+	if err := checkFile(ctx, path); err != nil {
 		return err
 	}
 	return guarded(func() error {

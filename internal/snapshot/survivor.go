@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,8 +49,8 @@ var ErrNoMember = errors.New("there is no member's data")
 
 // Inspect reads the data directory of a stopped member and changes nothing
 // in it. On a running member it is [ErrRunning].
-func Inspect(dataDir string) (Survivor, error) {
-	r, err := openRemains(dataDir)
+func Inspect(ctx context.Context, dataDir string) (Survivor, error) {
+	r, err := openRemains(ctx, dataDir)
 	if err != nil {
 		return Survivor{}, fmt.Errorf("inspect %s: %w", dataDir, err)
 	}
@@ -70,7 +71,7 @@ type remains struct {
 
 func (r *remains) close() { r.lock.Close() }
 
-func openRemains(dataDir string) (*remains, error) {
+func openRemains(ctx context.Context, dataDir string) (*remains, error) {
 	member := filepath.Join(dataDir, "member")
 	r := &remains{walDir: filepath.Join(member, "wal"), snap: filepath.Join(member, "snap")}
 	r.db = filepath.Join(r.snap, "db")
@@ -78,17 +79,17 @@ func openRemains(dataDir string) (*remains, error) {
 		return nil, ErrNoMember
 	}
 	var err error
-	if r.lock, err = openDatabase(r.db); err != nil {
+	if r.lock, err = openDatabase(ctx, r.db, anyBucket); err != nil {
 		return nil, err
 	}
-	if err := r.read(); err != nil {
+	if err := r.read(ctx); err != nil {
 		r.lock.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *remains) read() error {
+func (r *remains) read(ctx context.Context) error {
 	err := guarded(func() error {
 		return r.lock.View(func(tx *bbolt.Tx) (err error) {
 			r.head, err = readHeader(tx)
@@ -101,7 +102,7 @@ func (r *remains) read() error {
 	if r.log, err = readLog(r.walDir, r.head.consistentIndex); err != nil {
 		return err
 	}
-	if err := r.takeSent(); err != nil {
+	if err := r.takeSent(ctx); err != nil {
 		return err
 	}
 	h, l := r.head, r.log
@@ -122,13 +123,13 @@ func (r *remains) read() error {
 // takeSent looks for a database that the leader sent and that was not put in
 // place yet. etcd does so at its next start, if the log records it.
 // Source: storage.RecoverSnapshotBackend.
-func (r *remains) takeSent() error {
+func (r *remains) takeSent(ctx context.Context) error {
 	index := r.log.start.Index
 	if index <= r.head.consistentIndex {
 		return nil
 	}
 	sent := filepath.Join(r.snap, fmt.Sprintf("%016x.snap.db", index))
-	h, err := peek(sent)
+	h, err := peek(ctx, sent)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: the log begins at %d, and the database ends at %d", ErrDamaged, index, r.head.consistentIndex)
 	}

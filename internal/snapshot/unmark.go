@@ -1,6 +1,10 @@
 package snapshot
 
-import "etcdadm.io/cluster"
+import (
+	"context"
+
+	"etcdadm.io/cluster"
+)
 
 // From 3.6 on a database says of which release line its format is, and every
 // release writes into it which version the members had agreed on. An older one
@@ -24,8 +28,8 @@ func (t Tool) below(h *header) bool {
 
 // unmark takes the marks out of a database that nobody else uses. It syncs
 // nothing: what is built is synced as a whole before it gets its name.
-func unmark(path string) error {
-	return applyChanges(path, []bucketChange{
+func unmark(ctx context.Context, path string) error {
+	return applyChanges(ctx, path, []bucketChange{
 		{bucket: bucketMeta, deletes: [][]byte{[]byte(metaStorageVersion)}},
 		{bucket: bucketCluster, deletes: [][]byte{[]byte(clusterVersionKey), []byte(downgradeKey)}},
 	})

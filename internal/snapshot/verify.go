@@ -146,7 +146,7 @@ func copyAll(ctx context.Context, to io.Writer, from io.Reader, done func(int64)
 
 // examine reads what is in a database, with or without a hash behind it.
 func examine(ctx context.Context, path string) (info Info, err error) {
-	db, err := openDatabase(path)
+	db, err := openDatabase(ctx, path, anyBucket)
 	if err != nil {
 		return Info{}, err
 	}
@@ -160,7 +160,7 @@ func examine(ctx context.Context, path string) (info Info, err error) {
 			if st, err := os.Stat(path); err == nil && st.Size() < tx.Size() {
 				return fmt.Errorf("%w: it has %d bytes of its %d", ErrDamaged, st.Size(), tx.Size())
 			}
-			if err := checkAll(tx); err != nil {
+			if err := checkAll(ctx, tx); err != nil {
 				return err
 			}
 			found, err := walk(ctx, tx, h)
@@ -189,7 +189,8 @@ func (h *header) info(size int64, c contents) Info {
 // before that the cluster's version. Its patch is zero. The zero version: it does
 // not say, or cannot be read.
 func Wrote(path string) (v cluster.Version) {
-	db, err := openDatabase(path)
+	ctx := context.Background() // these are small
+	db, err := openDatabase(ctx, path, only(bucketMeta, bucketCluster))
 	if err != nil {
 		return v
 	}
@@ -209,8 +210,8 @@ func Wrote(path string) (v cluster.Version) {
 }
 
 // peek reads the header only, which takes no longer for a large database.
-func peek(path string) (*header, error) {
-	db, err := openDatabase(path)
+func peek(ctx context.Context, path string) (*header, error) {
+	db, err := openDatabase(ctx, path, anyBucket)
 	if err != nil {
 		return nil, err
 	}
