@@ -140,10 +140,12 @@ func (w *World) typed(m *machine, r manager.GoalRequest) {
 		step += " --no-store"
 	}
 	before := w.asking()
+	// Drawn before: who waits for the same daemon is let go together, in no order.
+	wait, turn := w.links.next("typed "+d.link).wait(), w.links.next("typed")
 	answer := serveAt(d, r.Within+5*time.Second, func(ctx context.Context, d *daemon) (json.RawMessage, error) {
 		return d.manager.HandleGoal(ctx, wish)
 	})
-	w.pause(w.ctx, w.links.next("typed "+d.link).wait(), w.links.next("typed"))
+	w.pause(w.ctx, wait, turn)
 	if answer.err != nil {
 		w.count(step + ": no answer")
 		d.tracef("the person is told: %v", answer.err)
