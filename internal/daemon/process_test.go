@@ -94,6 +94,19 @@ func (m *memberOf) locks() (unlock func()) {
 	return func() { f.Close() }
 }
 
+// leftRunning is the process of a member that a daemon started and left; the caller ends
+// it, before daemons that adopted it are ended.
+func (m *memberOf) leftRunning(l host.Launch) (pid int) {
+	m.t.Helper()
+	p, leave := m.daemon()
+	if err := p.Ensure(m.t.Context(), l, yes); err != nil {
+		m.t.Fatal(err)
+	}
+	pid = p.Status().PID
+	leave()
+	return pid
+}
+
 func launchOf(version string) host.Launch {
 	return host.Launch{Version: cluster.MustVersion(version), Name: "h1", Token: "t", Nonce: "n-" + version}
 }
@@ -103,17 +116,12 @@ func yes() error { return nil }
 // The next daemon takes over what this one has left, as it runs, and nothing else.
 func TestProcessIsAdopted(t *testing.T) {
 	m := newMemberOf(t)
-	p, leave := m.daemon()
 	l := launchOf("3.5.35")
-	if err := p.Ensure(t.Context(), l, yes); err != nil {
-		t.Fatal(err)
-	}
-	pid := p.Status().PID
-	leave()
+	pid := m.leftRunning(l)
 	defer end(pid)
 
 	m.more = "a later daemon gives it this argument, too"
-	p, leave = m.daemon()
+	p, leave := m.daemon()
 	if found, err := p.Adopt(t.Context(), l); !found || err != nil || p.Status().PID != pid || !p.Status().Adopted || len(m.adopted) != 1 {
 		t.Fatalf("adopt: %v, %v: %+v, told of %d", found, err, p.Status(), len(m.adopted))
 	}
@@ -270,16 +278,11 @@ func TestKilledProcessEndsAtOnce(t *testing.T) {
 // against those that it would get now.
 func TestAdoptedSettingsAreCompared(t *testing.T) {
 	m := newMemberOf(t)
-	p, leave := m.daemon()
 	l := launchOf("3.5.35")
-	if err := p.Ensure(t.Context(), l, yes); err != nil {
-		t.Fatal(err)
-	}
-	pid := p.Status().PID
-	leave()
+	pid := m.leftRunning(l)
 	defer end(pid)
 	m.more = "--heartbeat-interval=7"
-	p, _ = m.daemon()
+	p, _ := m.daemon()
 	if _, err := p.Adopt(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package manager
 import (
 	"cmp"
 	"context"
-	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -38,19 +36,6 @@ type target struct {
 	busy     bool               // a ping is under way
 	again    bool               // it was hastened while busy
 	refusal  refusal            // why it does not talk with this daemon, if it runs
-}
-
-// refusal is why two daemons that both run do not talk with each other, as far as one
-// of them knows: certificates, clocks, names, releases. It is not that one is silent.
-type refusal struct{ why, hint string }
-
-// refusalOf is that of an error for people who can do something about it.
-func refusalOf(err error) refusal {
-	var hinted interface{ Hint() string }
-	if !errors.As(err, &hinted) || hinted.Hint() == "" {
-		return refusal{}
-	}
-	return refusal{err.Error(), hinted.Hint()}
 }
 
 // gossip pings every daemon that is known of until ctx ends.
@@ -188,37 +173,6 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 		t.due = time.Now()
 	}
 	poke(m.pingNow) // it is due at another time now, and has no bound any more
-}
-
-// refusedLocked notes, and says once, why the daemon at a target does not talk with
-// this one. A ping that was given up says nothing new; one that nobody took ends what was
-// known, since whoever refused before may be gone.
-func (m *Manager) refusedLocked(t *target, err error) {
-	r := refusalOf(err)
-	switch {
-	case err == nil, r.hint == "" && !errors.Is(err, context.Canceled):
-		t.refusal = refusal{}
-	case r.hint != "" && r.hint != t.refusal.hint: // the rest may have a time in it
-		t.refusal = r
-		m.o.Log.Warn("cannot talk with another daemon", "endpoint", t.endpoint, "host", t.host, "err", r.why)
-		poke(m.wake)
-	}
-}
-
-// refusalBy is why the daemon of a host does not talk with this one; empty: nothing is
-// known of that.
-func (m *Manager) refusalBy(id cluster.HostID, endpoint string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if t := m.targets[endpoint]; t != nil {
-		return t.refusal.why
-	}
-	for _, e := range slices.Sorted(maps.Keys(m.targets)) {
-		if t := m.targets[e]; t.host == id && t.refusal.why != "" {
-			return t.refusal.why
-		}
-	}
-	return ""
 }
 
 // toldLocked notes that a daemon has answered a ping of this host: an answer is
