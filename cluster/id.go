@@ -47,7 +47,7 @@ func (id *ClusterID) UnmarshalText(b []byte) error {
 func parseHexID(kind string, b []byte) (uint64, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(string(b), "0x"), 16, 64)
 	if err != nil {
-		return 0, fmt.Errorf("parse %s ID %q: not a hexadecimal number of at most 16 digits", kind, b)
+		return 0, fmt.Errorf("parse %s ID %.100q: not a hexadecimal number of at most 16 digits", kind, b)
 	}
 	return n, nil
 }

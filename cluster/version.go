@@ -31,7 +31,7 @@ func ParseVersion(s string) (Version, error) {
 }
 
 func versionError(s string) error {
-	return fmt.Errorf("parse etcd version %q: want three numbers, such as 3.6.16", s)
+	return fmt.Errorf("parse etcd version %.100q: want three numbers, such as 3.6.16", s)
 }
 
 // MustVersion is ParseVersion for constants; it panics on bad input.

@@ -177,11 +177,18 @@ func (c *V2) keys(ctx context.Context, quorum bool) (position, error) {
 	var p position
 	for name, to := range map[string]*uint64{"X-Raft-Index": &p.index, "X-Raft-Term": &p.term} {
 		if *to, err = strconv.ParseUint(a.header.Get(name), 10, 64); err != nil {
-			return position{}, fmt.Errorf("%s: %s: %w", op, name, err)
+			return position{}, notNumber(op, name, a)
 		}
 	}
-	p.revision, err = strconv.ParseInt(a.header.Get("X-Etcd-Index"), 10, 64)
-	return p, err
+	const name = "X-Etcd-Index"
+	if p.revision, err = strconv.ParseInt(a.header.Get(name), 10, 64); err != nil {
+		return position{}, notNumber(op, name, a)
+	}
+	return p, nil
+}
+
+func notNumber(op, name string, a answer) error {
+	return fmt.Errorf("%s: %s is %.40q, and no number", op, name, a.header.Get(name))
 }
 
 func (c *V2) get(ctx context.Context, op, path string, into any) (answer, error) {
@@ -210,9 +217,13 @@ func (m v2Member) member() (cluster.Member, error) {
 	return cluster.Member{ID: id, Name: m.Name, PeerURLs: sorted(m.PeerURLs), ClientURLs: sorted(m.ClientURLs)}, err
 }
 
+// memberHex reads an ID. Raft knows none that is zero, which is nobody's here.
 func memberHex(s string) (cluster.MemberID, error) {
 	n, err := strconv.ParseUint(s, 16, 64)
-	return cluster.MemberID(n), err
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%.40q is no member's ID", s)
+	}
+	return cluster.MemberID(n), nil
 }
 
 // View lists the members, after a read through a quorum if it is to be
@@ -240,14 +251,14 @@ func (c *V2) list(ctx context.Context) (cluster.MemberView, error) {
 		return cluster.MemberView{}, err
 	}
 	id, err := strconv.ParseUint(a.header.Get("X-Etcd-Cluster-Id"), 16, 64)
-	if err != nil {
-		return cluster.MemberView{}, fmt.Errorf("%s: cluster ID: %w", op, err)
+	if err != nil || id == 0 {
+		return cluster.MemberView{}, fmt.Errorf("%s: %.40q is no cluster's ID", op, a.header.Get("X-Etcd-Cluster-Id"))
 	}
 	v := cluster.MemberView{Cluster: cluster.ClusterID(id)}
 	for _, m := range said.Members {
 		x, err := m.member()
 		if err != nil {
-			return v, fmt.Errorf("%s: %w", op, err)
+			return cluster.MemberView{}, fmt.Errorf("%s: %w", op, err)
 		}
 		v.Members = append(v.Members, x)
 	}
@@ -269,7 +280,11 @@ func (c *V2) AddMember(ctx context.Context, peerURLs []string, learner bool) (cl
 	if err := json.Unmarshal(a.body, &m); err != nil {
 		return cluster.Member{}, fmt.Errorf("%s: %w: %w", op, ErrUnknownOutcome, err)
 	}
-	return m.member()
+	added, err := m.member()
+	if err != nil { // it was added, and nobody says as whom
+		return cluster.Member{}, fmt.Errorf("%s: %w: %w", op, ErrUnknownOutcome, err)
+	}
+	return added, nil
 }
 
 // Remove removes a member for ever.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,10 +67,14 @@ func readTail(log logPosition) string {
 	if from > size {
 		from = 0 // somebody else has shortened the file
 	}
+	cut := size-most > from
 	from = max(from, size-most)
 	data, err := io.ReadAll(io.NewSectionReader(f, from, most))
 	if err != nil {
 		return ""
+	}
+	if cut { // the first line is the end of one, of which nobody knows what it is
+		_, data, _ = bytes.Cut(data, []byte("\n"))
 	}
 	return string(data)
 }
@@ -84,8 +90,10 @@ const (
 func causeLines(log string, any bool) []string {
 	var byRank [3][]string
 	for line := range strings.Lines(log) {
-		if text, rank := readLine(strings.TrimSpace(line)); text != "" {
-			byRank[rank] = append(byRank[rank], shorten(redact(text)))
+		text, level := readLine(strings.TrimSpace(line))
+		if text = tell(text); text != "" {
+			rank := rankOf(level)
+			byRank[rank] = append(byRank[rank], text)
 		}
 	}
 	for rank, lines := range byRank {
@@ -110,71 +118,106 @@ var (
 	plainFatal = regexp.MustCompile(`^(panic:|fatal error:|error verifying flags|flag provided but not defined|runtime: out of memory)`)
 )
 
-// readLine takes a line of a log apart. Of a structured line only the message
-// and the error are taken: other fields may hold anything.
-func readLine(line string) (text string, rank int) {
-	if strings.HasPrefix(line, "{") {
-		var entry struct{ Level, Msg, Error string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg != "" {
-			text = entry.Msg
-			if entry.Error != "" {
-				text += ": " + entry.Error
-			}
-			return text, levelRank(entry.Level)
-		}
-	}
-	if m := plainLevel.FindStringSubmatch(line); m != nil {
-		return m[2], levelRank(m[1])
-	}
-	if plainFatal.MatchString(line) {
-		return line, rankFatal
-	}
-	return line, rankOther
-}
+// Levels that a line of a log can have; another one is empty.
+const (
+	levelFatal = "fatal"
+	levelError = "error"
+	levelWarn  = "warn"
+)
 
-// levelled takes a line of etcd's log apart whose level is warn or above; other
-// lines have no text.
-func levelled(line string) (text, level string) {
-	line = strings.TrimSpace(line)
-	var entry struct{ Level, Msg, Error string }
-	if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &entry) == nil {
-		level = entry.Level
-	} else if m := plainLevel.FindStringSubmatch(line); m != nil {
-		level = m[1]
-	} else if plainFatal.MatchString(line) {
-		level = "fatal"
-	}
-	switch text, rank := readLine(line); {
-	case rank == rankFatal:
-		return text, "fatal"
-	case rank == rankError:
-		return text, "error"
-	case level == "warn", level == "W":
-		return text, "warn"
-	}
-	return "", ""
-}
-
-func levelRank(level string) int {
+func rankOf(level string) int {
 	switch level {
-	case "fatal", "panic", "dpanic", "C":
+	case levelFatal:
 		return rankFatal
-	case "error", "E":
+	case levelError:
 		return rankError
 	}
 	return rankOther
 }
 
-var secrets = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)((?:password|passwd|secret|token|authorization|credential)s?["']?\s*[:=]\s*["']?)[^\s"',;}]+`),
-	regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`),
+// readLine takes a line of a log apart. Of a structured line only the message
+// and the error are taken: other fields may hold anything.
+func readLine(line string) (text, level string) {
+	if strings.HasPrefix(line, "{") {
+		return readStructured(line)
+	}
+	if m := plainLevel.FindStringSubmatch(line); m != nil {
+		return m[2], levelOf(m[1])
+	}
+	if plainFatal.MatchString(line) {
+		return line, levelFatal
+	}
+	return line, ""
 }
 
-// redact takes values out that look like secrets; etcd does not log any, other
-// programs and flags given by people may.
-func redact(line string) string {
-	line = secrets[0].ReplaceAllString(line, "${1}…")
-	return secrets[1].ReplaceAllString(line, "${1}…@")
+// readStructured reads an object field by field, as far as it goes: where the disk is
+// full, or a process is killed, the last line breaks off, and it is the one that counts.
+func readStructured(line string) (text, level string) {
+	fields := map[string]string{}
+	d := json.NewDecoder(strings.NewReader(line))
+	for _, err := d.Token(); err == nil && d.More(); {
+		var name json.Token
+		var value json.RawMessage
+		if name, err = d.Token(); err != nil {
+			break
+		}
+		if err = d.Decode(&value); err != nil {
+			break
+		}
+		var said string
+		if json.Unmarshal(value, &said) == nil {
+			fields[name.(string)] = said
+		}
+	}
+	if text = fields["msg"]; text != "" && fields["error"] != "" {
+		text += ": " + fields["error"]
+	}
+	return text, levelOf(fields["level"])
+}
+
+func levelOf(said string) string {
+	switch said {
+	case "fatal", "panic", "dpanic", "C":
+		return levelFatal
+	case "error", "E":
+		return levelError
+	case "warn", "W":
+		return levelWarn
+	}
+	return ""
+}
+
+// secrets are values that look like one, each behind a group that is kept.
+var secrets = func() (all []*regexp.Regexp) {
+	const name = `(?:password|passwd|secret|token|authorization|credential)s?\\?["']?\s*[:=]\s*`
+	for _, pattern := range []string{
+		`(?i)(` + name + `\\?")[^"]+`,
+		`(?i)(` + name + `\\?')[^']+`,
+		`(?i)(\bbearer\s+)[^\s"',;}]+`,
+		`(?i)(` + name + `(?:basic\s+)?)[^\s"',;}]+`,
+	} {
+		all = append(all, regexp.MustCompile(pattern))
+	}
+	return all
+}()
+
+// urlUser is what a URL has before its host. A password may have any character in it.
+var urlUser = regexp.MustCompile(`(://(?:[^/\s:@]*:)?)[^\s"']*@`)
+
+// tell is a line as people are shown it: short, and without values that look like
+// secrets and signs that no terminal prints. etcd does not log secrets; other
+// programs, and flags given by people, may have them in it.
+func tell(line string) string {
+	line = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, line)
+	for _, s := range secrets {
+		line = s.ReplaceAllString(line, "${1}…")
+	}
+	return shorten(strings.TrimSpace(urlUser.ReplaceAllString(line, "${1}…@")))
 }
 
 func shorten(line string) string {

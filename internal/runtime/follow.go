@@ -50,11 +50,13 @@ func Follow(path string) *Follower {
 
 // Next is what is to be told now. A log that is not there, or that cannot be
 // read, says nothing.
-func (f *Follower) Next(now time.Time) []LogLine {
+func (f *Follower) Next(now time.Time) []LogLine { return f.choose(f.grown(), now) }
+
+func (f *Follower) choose(lines []string, now time.Time) []LogLine {
 	var out []LogLine
-	for _, line := range f.grown() {
-		text, level := levelled(line)
-		if text == "" {
+	for _, line := range lines {
+		text, level := readLine(strings.TrimSpace(line))
+		if text = tell(text); text == "" || level == "" {
 			continue
 		}
 		kind := level + variable.ReplaceAllString(text, "")
@@ -69,7 +71,7 @@ func (f *Follower) Next(now time.Time) []LogLine {
 			continue // it is told when it comes again
 		}
 		f.kinds[kind] = now
-		out = append(out, LogLine{Level: level, Text: shorten(redact(text))})
+		out = append(out, LogLine{Level: level, Text: text})
 	}
 	return out
 }

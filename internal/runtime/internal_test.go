@@ -127,7 +127,13 @@ func TestCauseLines(t *testing.T) {
 		{"secrets", "login https://me:pw@host/x token=abc Password: \"hunter2\", end", []string{
 			`login https://me:…@host/x token=… Password: "…", end`,
 		}},
-		{"broken structure", `{"level":"fatal","msg":`, []string{`{"level":"fatal","msg":`}},
+		{"secrets in full", "Authorization: Bearer abc\nhttps://a@b/c@host https://d:e/f@host\npassword=\"a, b\" Authorization: Basic cc", []string{
+			"Authorization: … …", "https://…@host https://d:…@host", `password="…" Authorization: Basic …`,
+		}},
+		{"broken before its message", `{"level":"fatal","msg":`, nil},
+		{"broken behind its message", `{"level":"fatal","msg":"cannot write","error":"no sp`, []string{"cannot write"}},
+		{"no message", `{"level":"fatal","environment-variable":"ETCD_X=y"}`, nil},
+		{"no text", `null` + "\x07\n\x1b[2J", []string{"null", "[2J"}},
 		{"long", strings.Repeat("é", 400), []string{strings.Repeat("é", causeLength/2) + "…"}},
 	} {
 		if diff := cmp.Diff(c.want, causeLines(c.log, true)); diff != "" {
@@ -155,6 +161,17 @@ func TestReadTailOfOneProcess(t *testing.T) {
 		if got := readTail(logPosition{file: file, start: start}); got != want {
 			t.Errorf("from %d: %q, want %q", start, got, want)
 		}
+	}
+}
+
+// The end of a line whose beginning is not read is not told: it may be any field.
+func TestReadTailBeginsWithALine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, []byte(strings.Repeat("x", 70<<10)+"\nlast\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := readTail(logPosition{file: file}); got != "last\n" {
+		t.Errorf("%d bytes: %.40q", len(got), got)
 	}
 }
 
