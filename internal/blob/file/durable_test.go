@@ -103,15 +103,38 @@ func TestParentsOfAnother(t *testing.T) {
 	}
 }
 
-// The directory of a new store is durable, with those above it that were made.
+// The directory of a new store is durable, with those above it that were made, and so is what a process that was killed had
+// made of them.
 func TestNewStoreIsDurable(t *testing.T) {
-	dir := t.TempDir()
-	var made []string
-	s := &Store{dir: filepath.Join(dir, "x", "y"), sync: func(f *os.File) error {
-		made = append(made, f.Name())
-		return f.Sync()
-	}}
-	if err := s.look(Options{Create: true}); err != nil || !slices.Equal(made, []string{dir, filepath.Join(dir, "x")}) {
-		t.Errorf("synced %q, %v", made, err)
+	for made, want := range map[string][]string{"": {"..", ".", "x", "x/y"}, "x": {".", "x", "x/y"}, "x/y": {"x", "x/y"}, "x/y/z": {"x/y"}} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, made), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var synced []string
+		s := &Store{dir: filepath.Join(dir, "x", "y", "z"), sync: func(f *os.File) error {
+			name, err := filepath.Rel(dir, f.Name())
+			synced = append(synced, name)
+			return errors.Join(err, f.Sync())
+		}}
+		err := s.look(Options{Create: true})
+		if synced = slices.Compact(synced); err != nil || !slices.Equal(synced, want) {
+			t.Errorf("with %q there: synced %q, want %q, %v", made, synced, want, err)
+		}
+	}
+}
+
+// A store whose name cannot be made durable holds nothing that is, unless it is only read.
+func TestNewStoreThatIsNotDurable(t *testing.T) {
+	s := &Store{dir: t.TempDir(), sync: func(*os.File) error { return errors.New("the disk is broken") }}
+	if err := s.look(Options{}); err == nil {
+		t.Error("it can be used")
+	}
+	if err := s.look(Options{ReadOnly: true}); err != nil {
+		t.Error(err)
+	}
+	s.dir = filepath.Join(s.dir, "new")
+	if err := s.look(Options{Create: true}); err == nil {
+		t.Error("a new one can be used")
 	}
 }

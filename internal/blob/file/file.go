@@ -100,6 +100,12 @@ func (s *Store) look(opts Options) error {
 		}
 		return openError(dir, fmt.Errorf("may not %s the directory: %w", verb, err), "run as its owner, or change its owner or its mode; on a file system mounted read-only, mount it for writing")
 	}
+	if opts.ReadOnly {
+		return nil
+	}
+	if err := s.sync.madeByAnother(dir); err != nil {
+		return openError(dir, fmt.Errorf("make its name durable: %w", bare(err)), "look at the disk that it is on")
+	}
 	return nil
 }
 

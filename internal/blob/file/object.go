@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"etcdadm.io/internal/blob"
 )
 
@@ -110,21 +112,39 @@ func modifiedBefore(root *os.Root, key string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// makeDirectory is os.MkdirAll, and syncs each directory that it makes an entry in.
+// makeDirectory is os.MkdirAll, and makes the name of each directory that it makes durable, and of the one above those.
 func (y syncer) makeDirectory(dir string) error {
 	err := os.Mkdir(dir, dirMode)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		if err := y.makeDirectory(parent(dir)); err != nil {
 			return err
 		}
 		err = os.Mkdir(dir, dirMode)
+	case err == nil:
+		err = y.madeByAnother(parent(dir))
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return nil
+		return nil // the caller sees to what is there
 	} else if err != nil {
 		return err
 	}
-	d, err := os.Open(parent(dir))
+	return y.names(parent(dir))
+}
+
+// madeByAnother makes the name of a directory durable that is there: a process that was killed may have made it, and not come
+// to the sync. Who may not write where the name is cannot be what made it.
+func (y syncer) madeByAnother(dir string) error {
+	up := parent(dir)
+	if unix.Access(up, unix.R_OK|unix.W_OK) != nil {
+		return nil
+	}
+	return y.names(up)
+}
+
+// names makes the names in a directory durable.
+func (y syncer) names(dir string) error {
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
