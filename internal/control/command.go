@@ -2,6 +2,8 @@ package control
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +55,9 @@ type Command struct {
 }
 
 type extra struct {
+	// Of is the digest of the command that this was said beside; empty: an
+	// earlier release wrote it.
+	Of    string               `json:"of,omitempty"`
 	Lost  []cluster.HostID     `json:"lost,omitempty"`
 	Flags []string             `json:"flags,omitempty"`
 	Count *cluster.CountChange `json:"count,omitempty"`
@@ -129,14 +134,17 @@ func (f *Folder) command(ctx context.Context, name string, hasExtra bool) (Comma
 	if !hasExtra {
 		return c, nil
 	}
-	data, _, err = blob.ReadAll(ctx, f.store, Prefix+name+"/"+fileExtra, maxObject)
+	more, _, err := blob.ReadAll(ctx, f.store, Prefix+name+"/"+fileExtra, maxObject)
 	if err != nil {
 		return Command{}, err
 	}
 	var x extra
-	if err := parseStrict(data, &x); err != nil {
+	if err := parseStrict(more, &x); err != nil {
 		c.Err = fmt.Errorf("%w: %s: %w", ErrMalformed, fileExtra, err)
 		return c, nil
+	}
+	if x.Of != "" && x.Of != digest(data) {
+		return c, nil // its own command came second to this one, which has nothing beside it
 	}
 	c.Restore.Lost, c.Restore.Flags, c.Restore.Count = x.Lost, x.Flags, x.Count
 	return c, nil
@@ -238,7 +246,7 @@ func (f *Folder) addCommand(ctx context.Context, at time.Time, put func(dir stri
 func (f *Folder) putRestore(ctx context.Context, dir string, data []byte, r RestoreBackup) (bool, error) {
 	extended := len(r.Lost) > 0 || len(r.Flags) > 0 || r.Count != nil
 	if extended {
-		more, err := json.Marshal(extra{Lost: r.Lost, Flags: r.Flags, Count: r.Count})
+		more, err := json.Marshal(extra{Of: digest(data), Lost: r.Lost, Flags: r.Flags, Count: r.Count})
 		if err != nil {
 			return false, fmt.Errorf("add command: %w", err)
 		}
@@ -254,6 +262,13 @@ func (f *Folder) putRestore(ctx context.Context, dir string, data []byte, r Rest
 		return free, err
 	}
 	return true, nil
+}
+
+// digest tells commands apart that were given one name, between whose writes a
+// reader may come, or a writer end.
+func digest(command []byte) string {
+	sum := sha256.Sum256(command)
+	return hex.EncodeToString(sum[:])
 }
 
 func taken(err error) (bool, error) {

@@ -125,6 +125,48 @@ func TestFolderOfAnotherCommand(t *testing.T) {
 	}
 }
 
+// A reader that comes between the writes of two commands of one name takes the one
+// without what was said beside the other, also when that one's writer never takes it
+// back.
+func TestReaderBetweenTwoCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		f := control.New(s, "etcd")
+		const dir = control.Prefix + "2000-01-01T00:00:00Z-000000/"
+		var between []control.Command
+		s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+			switch {
+			case c.Op == memory.Put && c.Key == dir+"_command.json":
+				s.Inject(nil) // what follows is another's
+				put(t, s, c.Key, `{"timestamp":"1","restoreBackup":{"backup":"theirs"}}`)
+				s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+					if c.Op == memory.Delete {
+						return memory.Fault{Err: errors.New("the writer was killed")}
+					}
+					return memory.Fault{}
+				})
+				var err error
+				if between, err = f.Commands(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			return memory.Fault{}
+		})
+		if _, err := f.AddRestore(t.Context(), control.RestoreBackup{Backup: "ours", Lost: []cluster.HostID{"gone"}, Flags: []string{control.FlagNoBackup}}); err == nil {
+			t.Fatal("what was said beside our command could not be taken back, and nobody is told")
+		}
+		after, err := f.Commands(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range [][]control.Command{between, after} {
+			if len(got) != 1 || got[0].Err != nil || got[0].Restore.Backup != "theirs" || got[0].Restore.Lost != nil || got[0].Restore.Flags != nil {
+				t.Errorf("%+v", got)
+			}
+		}
+	})
+}
+
 // A command that nobody can write a free name for is not written at all.
 func TestNoNameIsFree(t *testing.T) {
 	s := memory.New()
