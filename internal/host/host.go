@@ -169,19 +169,15 @@ func (h *Host) Run(ctx context.Context) error {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var changed, lost, stray, due bool
+		var changed, logged, freed, lost, stray, due bool
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
 		case <-h.o.Process.Changes():
 			changed = true
 		case <-h.awaitLog():
-			h.noticeLog()
+			logged = true
 		case <-h.awaitPredecessor():
-			h.tryTakeOver(ctx)
+			freed = true
 		case <-h.lost:
 			lost = true
 		case <-h.stray:
@@ -189,12 +185,20 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-beat.C:
 			due = true
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		// What came at the same time is seen to in this order, not in one
 		// that select draws, which a replayed simulation would draw anew.
 		if changed || ready(h.o.Process.Changes()) {
 			h.cutAsking()
 			h.noticeLog()
 			h.changed()
+		} else if logged {
+			h.noticeLog()
+		}
+		if freed {
+			h.tryTakeOver(ctx)
 		}
 		if lost || ready(h.lost) {
 			h.becomeNewDisk(ctx)

@@ -17,8 +17,10 @@ func (m *Manager) watchAlarms(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
 		case <-t.C:
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		now, ok := m.o.Local.Alarms(ctx)
 		if ok && !slices.Equal(now, last) {

@@ -64,11 +64,13 @@ func (m *Manager) forgetUnseen(ctx context.Context) {
 	began := time.Now()
 	ticker := time.NewTicker(unseenLook)
 	defer ticker.Stop()
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
-			return
 		case <-ticker.C:
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		for _, id := range m.unseen(began) {
 			if m.Forget(id) == nil {

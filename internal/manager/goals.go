@@ -101,7 +101,10 @@ func (m *Manager) Goal(ctx context.Context, r GoalRequest) (GoalResult, error) {
 			}
 		}
 		if err := waitFor(ctx, turned, goalRetry); err != nil || !time.Now().Before(deadline) {
-			return GoalResult{}, fmt.Errorf("%s: %w", r.Goal, errors.Join(failed, err))
+			if err != nil && !errors.Is(failed, err) {
+				failed = errors.Join(failed, err)
+			}
+			return GoalResult{}, fmt.Errorf("%s: %w", r.Goal, failed)
 		}
 	}
 }
@@ -111,11 +114,10 @@ func waitFor(ctx context.Context, turned <-chan struct{}, most time.Duration) er
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-turned:
 	case <-timer.C:
 	}
-	return nil
+	return ctx.Err() // the end goes before the rest, and not by chance
 }
 
 // goalBy has a leader carry out the step.
@@ -158,6 +160,9 @@ func (m *Manager) goalHere(ctx context.Context, r GoalRequest) (GoalResult, erro
 	if !leading {
 		return GoalResult{Outcome: GoalTurned}, nil
 	}
+	if err := ctx.Err(); err != nil {
+		return GoalResult{}, err
+	}
 	select {
 	case m.goals <- e:
 	case <-turned:
@@ -169,6 +174,11 @@ func (m *Manager) goalHere(ctx context.Context, r GoalRequest) (GoalResult, erro
 	case result := <-e.done:
 		return result, nil
 	case <-ctx.Done():
+	}
+	select {
+	case result := <-e.done: // it came with the end
+		return result, nil
+	default:
 		return GoalResult{}, ctx.Err()
 	}
 }

@@ -44,13 +44,15 @@ func (m *Manager) gossip(ctx context.Context) {
 	defer pings.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
-			return
 		case <-timer.C:
 			ready(m.pingNow) // one round is for both
 		case <-m.pingNow:
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		m.judgeFitness()
 		due, pause := m.round()
@@ -311,9 +313,6 @@ func (m *Manager) discover(ctx context.Context) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			drain(changed)
-			return
 		case _, ok := <-changed:
 			if !ok {
 				changed = nil
@@ -321,6 +320,10 @@ func (m *Manager) discover(ctx context.Context) {
 		case <-timer.C:
 		}
 		timer.Stop()
+		if ctx.Err() != nil {
+			drain(changed)
+			return
+		}
 	}
 }
 

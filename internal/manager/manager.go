@@ -91,11 +91,13 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // listen passes on what happens on this host.
 func (m *Manager) listen(ctx context.Context) {
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
-			return
 		case <-m.o.Local.Changes():
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		m.judgeFitness()
 		if leader, leading := m.leader(); leading {

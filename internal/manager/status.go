@@ -108,7 +108,7 @@ func (m *Manager) scribe(ctx context.Context) {
 	defer quiet.Stop()
 	resting := true
 	var written recording
-	for ctx.Err() == nil {
+	for {
 		news := m.statusNow
 		if resting {
 			news = nil
@@ -116,13 +116,15 @@ func (m *Manager) scribe(ctx context.Context) {
 		told, due := false, false
 		select {
 		case <-ctx.Done():
-			return
 		case <-quiet.C:
 			resting = false
 		case <-news:
 			told = true
 		case <-ticker.C:
 			due = true
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		resting = resting && !ready(quiet.C)
 		if told || !resting && ready(m.statusNow) {

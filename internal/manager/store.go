@@ -60,11 +60,10 @@ func (m *Manager) watchStore(ctx context.Context) {
 	defer timer.Stop()
 	m.probe(ctx)
 	again := false // look once more soon
-	for ctx.Err() == nil {
+	for {
 		told := true
 		select {
 		case <-ctx.Done():
-			return
 		case <-timer.C:
 			told = ready(m.storeNow) || again // one look is for both
 			again = false
@@ -74,6 +73,9 @@ func (m *Manager) watchStore(ctx context.Context) {
 			if !ok {
 				notified = nil
 			}
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		pause := m.o.Intervals.Store
 		switch {

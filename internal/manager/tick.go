@@ -68,34 +68,67 @@ func (m *Manager) reign(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stepped := false
-	for ctx.Err() == nil {
-		// A step that waits goes before a look that is due, and not by chance; but not
-		// one step after the other, since meanwhile nothing is mended.
-		if !stepped {
-			select {
-			case e := <-t.accepts():
-				t.errand, stepped = e, true
-				timer.Reset(t.tick(ctx))
-				continue
-			default:
-			}
-		}
-		stepped = false
-		select {
-		case <-ctx.Done():
+	for {
+		why := t.next(ctx, timer.C, !stepped)
+		stepped = why == aStep
+		switch why {
+		case theEnd:
 			return
-		case e := <-t.accepts():
-			t.errand = e
-		case <-t.overdue():
-		case <-m.wake:
+		case woken:
 			// The end of an op wakes the loop too, the op just paced included.
 			if wait := t.pace.hold(time.Now()); wait > 0 {
 				timer.Reset(wait)
 				continue
 			}
-		case <-timer.C:
 		}
 		timer.Reset(t.tick(ctx))
+	}
+}
+
+// cause is why the leader's loop looks.
+type cause int
+
+const (
+	theEnd cause = iota // of this host's leadership: it does not look
+	aStep               // a person's, now under way
+	itsTime
+	woken
+)
+
+// next waits for a reason to look. Where there are several it goes by their order,
+// and not by chance: a person's step before a look that is due, if stepFirst, but not
+// one step after the other, since meanwhile nothing is mended.
+func (t *term) next(ctx context.Context, due <-chan time.Time, stepFirst bool) cause {
+	steps, overdue, wake := t.accepts(), t.overdue(), t.m.wake
+	if ctx.Err() != nil {
+		return theEnd
+	}
+	if stepFirst {
+		select {
+		case t.errand = <-steps:
+			return aStep
+		default:
+		}
+	}
+	switch {
+	case ready(overdue):
+		return itsTime
+	case ready(due):
+		return itsTime
+	case ready(wake):
+		return woken
+	}
+	select {
+	case <-ctx.Done():
+		return theEnd
+	case t.errand = <-steps:
+		return aStep
+	case <-overdue:
+		return itsTime
+	case <-due:
+		return itsTime
+	case <-wake:
+		return woken
 	}
 }
 

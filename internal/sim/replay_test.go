@@ -14,9 +14,7 @@ var replayed = flag.Int("replayed", 20, "how many seeds TestReplay runs twice")
 
 // TestReplay runs seeds twice, in two processes and in another order, and wants
 // the same trace each time. A seed that took two ways is run again: the machine
-// may have been too busy (see tries), but one of the two has to come back. One seed in
-// ten need not: since several people wait for daemons at a time, seed 18 goes another way
-// each time, from where a daemon ends that one of them waits for. Why is not known.
+// may have been too busy (see tries), but one of the two has to come back.
 func TestReplay(t *testing.T) {
 	if sim.Raced {
 		t.Skip("under the race detector Go's scheduler draws whom it runs next")
@@ -39,14 +37,11 @@ func TestReplay(t *testing.T) {
 			later++
 		default:
 			many++
-			t.Logf("seed %d takes many ways", seed)
+			t.Errorf("seed %d takes many ways", seed)
 			showDifference(t, seed)
 		}
 	}
-	if many > *replayed/10 {
-		t.Errorf("%d of %d seeds take many ways", many, *replayed)
-	}
-	t.Logf("%d of %d seeds gave the same trace at once, %d when they were run again", equal, *replayed, later)
+	t.Logf("%d of %d seeds gave the same trace at once, %d when they were run again, %d did not", equal, *replayed, later, many)
 }
 
 func comesBack(t *testing.T, seed uint64, ways ...uint64) bool {
