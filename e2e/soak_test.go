@@ -25,9 +25,10 @@ var (
 	faultJob   = flag.String("e2e.faults.job", "", "run them with this job, in place of the seed's own")
 )
 
-// fixedSeeds run with every change: downgrading, a person's commands, upgrading,
-// restoring, shrinking, growing and backing up. The other jobs are in the long runs.
-var fixedSeeds = []uint64{25, 65, 85, 87, 94, 113, 263}
+// fixedSeeds run with every change, for some ten minutes: downgrading, a person's
+// commands, upgrading, restoring, shrinking, growing and backing up, all of them twice,
+// and rotating certificates.
+var fixedSeeds = []uint64{25, 65, 85, 87, 94, 113, 263, 6007, 6010, 6011, 6012, 6013, 6014, 6016, 6018}
 
 // wholeWithin bounds the way back to full strength after the last fault is over:
 // --dead-after, a place that was given up, a new member that catches up, and the
