@@ -273,3 +273,78 @@ func TestKilledLeader(t *testing.T) {
 		t.Fatalf("%v lead", got)
 	}
 }
+
+// Until the time that a state names, the passing of time changes nothing; and the
+// time that it names has not passed, else whoever waits for it never waits again.
+func TestNextIsWhenTimeAloneChangesSomething(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var now time.Duration
+		s := election.New("b", at(0))
+		for range rapid.IntRange(0, 20).Draw(t, "events") {
+			now += time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond
+			var e election.Event = election.Tick{}
+			unfit := rapid.SampledFrom([]string{"", "sick", election.UnfitStore})
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0:
+				e = election.Seeds{Missing: rapid.IntRange(-1, 1).Draw(t, "missing")}
+			case 3:
+				e = election.Fit{Unfit: unfit.Draw(t, "own")}
+			case 1, 2:
+				e = election.Heard{Ping: cluster.Ping{
+					Host:    rapid.SampledFrom([]cluster.HostID{"a", "c", "d"}).Draw(t, "host"),
+					Unfit:   unfit.Draw(t, "unfit"),
+					Leaving: rapid.Bool().Draw(t, "leaving"),
+				}}
+			}
+			s, _ = election.Step(s, e, at(now))
+			next := s.Next()
+			if !next.IsZero() && !next.After(at(now)) {
+				t.Fatalf("at %s it waits for %s, which has passed: %+v", now, next.Sub(epoch), s)
+			}
+			last := at(now + time.Hour)
+			if !next.IsZero() {
+				last = next.Add(-time.Nanosecond)
+			}
+			if then, _ := election.Step(s, election.Tick{}, last); then.Leader != s.Leader || then.Settled != s.Settled {
+				t.Fatalf("from %s on it waits for %s, and before that it follows %q (settled %t): %+v", now, next.Sub(epoch), then.Leader, then.Settled, s)
+			}
+		}
+	})
+}
+
+// Nobody's silence is waited for who leaves already.
+func TestWaitsForNobodyWhoChangesNothing(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	gone := heard("c", "")
+	gone.Ping.Leaving = true
+	x.step(0, gone)
+	x.step(time.Second, election.Tick{}, "leader-changed b", "start-leading")
+	if next := x.s.Next(); !next.IsZero() {
+		t.Errorf("it waits until %s for one that leaves", next)
+	}
+}
+
+// A peer is live for as long as it may be silent, and one that nobody heard is not.
+func TestLive(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(0, heard("c", ""))
+	for _, c := range []struct {
+		host cluster.HostID
+		at   time.Duration
+		want bool
+	}{{"c", 0, true}, {"c", election.PeerTimeout - 1, true}, {"c", election.PeerTimeout, false}, {"a", 0, false}, {"d", 0, false}} {
+		if got := x.s.Live(c.host, at(c.at)); got != c.want {
+			t.Errorf("%s is live after %s: %t", c.host, c.at, got)
+		}
+	}
+}
+
+// A daemon that hears itself, by an address that it was told of, has no peer by that.
+func TestHearsItself(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(0, heard("b", "b"))
+	x.step(0, heard("", "b"))
+	if len(x.s.Peers) != 0 {
+		t.Errorf("its peers are %+v", x.s.Peers)
+	}
+}

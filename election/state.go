@@ -86,8 +86,9 @@ func (s State) Next() time.Time {
 	}
 	for _, p := range s.Peers {
 		// A peer that is dead already changes nothing more; one that leaves or
-		// is unfit is not waited for either, but its next words are.
-		if !p.Leaving && p.Unfit == "" && !p.Heard.IsZero() {
+		// cannot lead is not waited for either, but its next words are. One whose
+		// store lacks the intent leads where all lack it, and is missed then.
+		if !p.Leaving && (p.Unfit == "" || p.Unfit == UnfitStore) && !p.Heard.IsZero() {
 			sooner(p.Heard.Add(PeerTimeout))
 		}
 	}
