@@ -209,6 +209,10 @@ func TestIntentRefused(t *testing.T) {
 		"generation zero":   {`{"timestamp":1,"name":"etcd","generation":0,"nonce":"n","token":"t"}`, control.ErrMalformed},
 		"of a later tool":   {`{"timestamp":1,"name":"etcd","generation":1,"nonce":"n","token":"t","write":1,"state":"founded","flavour":1}`, control.ErrMalformed},
 		"two objects":       {`{"timestamp":1}{}`, control.ErrMalformed},
+		"no number":         {`{"timestamp":1,"generation":"one"}`, control.ErrMalformed},
+		"no whole number":   {`{"timestamp":1.5}`, control.ErrMalformed},
+		"not exact":         {`{"timestamp":1.8014398509481985e16}`, control.ErrMalformed},
+		"not exact, below":  {`{"timestamp":-1.8014398509481985e16}`, control.ErrMalformed},
 		"of another system": {`{"timestamp":1,"name":"events","generation":1,"nonce":"n","token":"t","write":1,"state":"founded"}`, control.ErrOtherCluster},
 	} {
 		s := memory.New()

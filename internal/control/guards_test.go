@@ -72,6 +72,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		"undo of nothing":   {"_etcdadm_command.json", `{"timestamp":"1","kind":"undo","host":"a"}`},
 		"undo of no host":   {"_etcdadm_command.json", `{"timestamp":"1","kind":"undo","dir":"d"}`},
 		"undo of a path":    {"_etcdadm_command.json", `{"timestamp":"1","kind":"undo","host":"a","dir":"../d"}`},
+		"undo of a way up":  {"_etcdadm_command.json", `{"timestamp":"1","kind":"undo","host":"a","dir":".."}`},
 		"a later release's": {"_etcdadm_command.json", `{"timestamp":"1","kind":"recover","host":"a","unless":"x"}`},
 	} {
 		s := memory.New()

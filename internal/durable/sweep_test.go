@@ -15,7 +15,7 @@ func TestSweepTakesOnlyItsOwn(t *testing.T) {
 	}
 	f.Close()
 	keep := []string{
-		"state.json", "state.json.1.tmp", ".state.json.tmp", ".state.json.x1.tmp", ".state.json.1.tmp~", "..1.tmp", ".1.tmp",
+		"state.json", "state.json.1.tmp", ".state.json.tmp", ".state.json.x1.tmp", ".state.json.1.tmp~", "..1.tmp", ".1.tmp", ".state.json..tmp",
 		".other.conf.12.tmp", // ours by its form, and not of what the directory holds
 	}
 	for _, name := range keep {
@@ -45,6 +45,10 @@ func TestSweepTakesOnlyItsOwn(t *testing.T) {
 	slices.Sort(keep)
 	if !slices.Equal(left, keep) {
 		t.Errorf("left %v, want %v", left, keep)
+	}
+	// Whatever is asked for, only what has the form of a new file is taken.
+	if removed, err := OS().Sweep(dir, "*"); err != nil || !slices.Equal(removed, []string{filepath.Join(dir, ".other.conf.12.tmp")}) {
+		t.Errorf("of all: removed %v, %v", removed, err)
 	}
 	if removed, err := OS().Sweep(filepath.Join(dir, "none"), "*"); err != nil || removed != nil {
 		t.Errorf("of a directory that is not there: %v, %v", removed, err)
