@@ -59,10 +59,31 @@ func TestParseNamesTheLineAndHidesTheValue(t *testing.T) {
 	}
 }
 
+// A name has letters, digits and _, and does not begin with a digit.
+func TestNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"_": true, "a": true, "z": true, "A": true, "Z": true, "_0": true, "a9": true, "Az_09": true,
+		"0": false, "9": false, "0a": false, "a-b": false, "a.b": false,
+		"a`": false, "a{": false, "a@": false, "a[": false, "a/": false, "a:": false, "`a": false, "{a": false, "@a": false, "[a": false,
+	} {
+		got, err := envfile.Parse(strings.NewReader(name + "=1"))
+		if (err == nil) != want || want && !slices.Equal(got, []envfile.Variable{{Name: name, Value: "1"}}) {
+			t.Errorf("%q: %v, %v", name, got, err)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "etcd.env")
 	if _, err := envfile.Read(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
+	}
+	long := strings.Repeat("x", 120<<10) // as long as Linux takes, and longer than a scanner does by itself
+	if err := os.WriteFile(path, []byte("A="+long+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := envfile.Read(path); err != nil || !slices.Equal(got, []envfile.Variable{{Name: "A", Value: long}}) {
+		t.Errorf("a long line: %d variables, %v", len(got), err)
 	}
 	if err := os.WriteFile(path, []byte("A=1\nwrong\n"), 0o600); err != nil {
 		t.Fatal(err)
