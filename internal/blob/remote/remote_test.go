@@ -149,6 +149,75 @@ func TestPartsEnd(t *testing.T) {
 	}
 }
 
+// However an upload ends early, with its context, for its body or for one of its parts, it is an error, and everything that
+// was begun is waited for.
+func TestPartsOfAnUploadThatEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		body io.Reader
+		send func(ctx context.Context, stop func(), number int) error
+		want error
+	}{
+		"ended while all parts are on their way": {zeros{}, func(ctx context.Context, stop func(), number int) error {
+			if number == 3 {
+				stop()
+			}
+			<-ctx.Done()
+			return nil
+		}, context.Canceled},
+		"ended with its last part": {strings.NewReader("x"), func(_ context.Context, stop func(), number int) error {
+			if number == 2 {
+				stop()
+			}
+			return nil
+		}, context.Canceled},
+		"the last part is refused": {strings.NewReader("x"), func(_ context.Context, _ func(), number int) error {
+			if number == 2 {
+				return errFinal
+			}
+			return nil
+		}, errFinal},
+		"the body breaks off": {iotest.ErrReader(errFinal), func(context.Context, func(), int) error { return nil }, errFinal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				var mu sync.Mutex
+				under := 0
+				_, err := remote.Parts(ctx, make([]byte, remote.PartSize), test.body, func(ctx context.Context, number int, _ []byte) error {
+					mu.Lock()
+					under++
+					mu.Unlock()
+					err := test.send(ctx, stop, number)
+					time.Sleep(time.Second)
+					mu.Lock()
+					under--
+					mu.Unlock()
+					return err
+				})
+				if !errors.Is(err, test.want) || under != 0 {
+					t.Errorf("%v, with %d parts on their way", err, under)
+				}
+			})
+		})
+	}
+}
+
+// A body that cannot be read is no object, and neither is one whose context ended first.
+func TestFirstFails(t *testing.T) {
+	for _, size := range []int{0, 1 << 10, 100 << 10} {
+		_, whole, err := remote.First(t.Context(), io.MultiReader(bytes.NewReader(make([]byte, size)), iotest.ErrReader(errFinal)))
+		if !errors.Is(err, errFinal) || whole {
+			t.Errorf("after %d bytes: whole %v, %v", size, whole, err)
+		}
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(errUnsure)
+	if _, whole, err := remote.First(ctx, zeros{}); !errors.Is(err, errUnsure) || whole {
+		t.Errorf("whole %v, %v", whole, err)
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
@@ -194,6 +263,41 @@ func TestBody(t *testing.T) {
 	}
 }
 
+// Once its context has ended a body is not taken up again, nor is one that could not be opened again, and what was open is
+// closed.
+func TestBodyEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	opened, closed := 0, 0
+	reopen := func(context.Context, int64) (io.ReadCloser, error) {
+		opened++
+		return nil, errFinal
+	}
+	body := remote.NewBody(ctx, reading{func([]byte) (int, error) { stop(); return 0, errUnsure }, &closed}, 3, reopen)
+	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) || !errors.Is(err, errUnsure) || opened != 0 {
+		t.Errorf("%v, opened %d times", err, opened)
+	}
+	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) || opened != 0 {
+		t.Errorf("again: %v, opened %d times", err, opened)
+	}
+	if err := body.Close(); err != nil || closed != 1 {
+		t.Errorf("%v, closed %d times", err, closed)
+	}
+	body = remote.NewBody(t.Context(), reading{func([]byte) (int, error) { return 0, errUnsure }, &closed}, 3, reopen)
+	for range 2 {
+		if _, err := body.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) || opened != 1 || closed != 2 {
+			t.Errorf("%v, opened %d times, closed %d times", err, opened, closed)
+		}
+	}
+}
+
+type reading struct {
+	read   func([]byte) (int, error)
+	closed *int
+}
+
+func (r reading) Read(p []byte) (int, error) { return r.read(p) }
+func (r reading) Close() error               { *r.closed++; return nil }
+
 func FuzzParse(f *testing.F) {
 	for _, url := range []string{"s3://b", "s3://b/f/g", "gs://b/%2e%2e", "s3://u:p@b", "s3://b?endpoint=x", "s3://b/a//c", "S3://b/ä", "s3://", "x"} {
 		f.Add(url)
@@ -224,7 +328,7 @@ func FuzzParse(f *testing.F) {
 // goes in a circle is an error.
 func TestListInPages(t *testing.T) {
 	place := remote.Location{Scheme: "s3", Bucket: "b", Prefix: "folder/"}
-	pages := map[string][]string{"": {"folder/a/2", "folder/a/1", "folder/"}, "x": {"other/a/3", "folder/b"}}
+	pages := map[string][]string{"": {"folder/a/2", "folder/a/1", "folder/", "folder/a/"}, "x": {"other/a/3", "folder/b"}}
 	next := map[string]string{"": "x"}
 	list := func() ([]blob.Info, error) {
 		return place.List("a/", func(whole, token string) (objects []blob.Info, _ string, _ error) {
@@ -240,6 +344,19 @@ func TestListInPages(t *testing.T) {
 	infos, err := list()
 	if want := []blob.Info{{Key: "a/1"}, {Key: "a/2"}}; err != nil || !slices.Equal(infos, want) {
 		t.Errorf("%v, %v", infos, err)
+	}
+	next["x"] = "y"
+	failed := errors.New("of one page")
+	if infos, err := place.List("a/", func(_, token string) ([]blob.Info, string, error) {
+		if token == "x" {
+			return nil, "", failed
+		}
+		return []blob.Info{{Key: "folder/a/1"}}, next[token], nil
+	}); !errors.Is(err, failed) || infos != nil {
+		t.Errorf("a page that fails: %v, %v", infos, err)
+	}
+	if _, err := place.List("../", func(string, string) ([]blob.Info, string, error) { t.Error("it was asked for"); return nil, "", nil }); !errors.Is(err, blob.ErrInvalidKey) {
+		t.Error(err)
 	}
 	next["x"] = "x"
 	if infos, err := list(); err == nil || infos != nil {
