@@ -133,6 +133,72 @@ func TestStoreVanishes(t *testing.T) {
 	}
 }
 
+// Nothing is known of the objects of a store in whose place there is something else.
+func TestStoreIsReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	store, err := file.Open(t.Context(), dir, file.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, store, "a", "1", blob.Any)
+	if err := os.Rename(dir, dir+"-elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = blob.ReadAll(t.Context(), store, "a", 10)
+	hinted(t, err, "not a directory")
+	_, err = store.List(t.Context(), "")
+	hinted(t, err, "not a directory")
+	_, err = blob.PutBytes(t.Context(), store, "a", []byte("2"), blob.IfAbsent)
+	hinted(t, err, "not a directory")
+	hinted(t, store.Delete(t.Context(), "a"), "not a directory")
+	_, err = file.Open(t.Context(), filepath.Join(dir, "below"), file.Options{Create: true})
+	hinted(t, err, "not a directory")
+}
+
+// What stands in the lock's file is repeated to a person only as far as it is one line for
+// a terminal.
+func TestHolderSigned(t *testing.T) {
+	dir := t.TempDir()
+	store := openStore(t, dir)
+	put(t, store, "a", "1", blob.Any)
+	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	const nobody = "a process that did not sign"
+	for signed, want := range map[string]string{
+		"process 7 (~ !) on host h\nrest": "process 7 (~ !) on host h",
+		"process 7":                       nobody,
+		"":                                nobody,
+		"process \x1b[2J\n":               nobody,
+		"process \x1f\n":                  nobody,
+		"process \x7f\n":                  nobody,
+		"process \u00e9\n":                nobody,
+		strings.Repeat("x", 600) + "\n":   nobody,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, ".lock"), []byte(signed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		_, err := blob.PutBytes(ctx, store, "a", []byte("2"), blob.Any)
+		cancel()
+		told, ok := errors.AsType[*blob.Error](err)
+		if !ok || !strings.Contains(told.Hint(), "take it was "+want+";") {
+			t.Errorf("signed %q: %v", signed, err)
+			if ok {
+				t.Log(told.Hint())
+			}
+		}
+	}
+}
+
 // What else lies in the directory is neither listed nor touched, and nothing leads outside.
 func TestForeignFiles(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
