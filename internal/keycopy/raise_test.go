@@ -28,6 +28,13 @@ func TestRaiseTo(t *testing.T) {
 		if all := s.read(); len(all) != 1 || all["k"].Value != "v" {
 			t.Errorf("%s: %v", version, all)
 		}
+		s.put("\x00etcdadm-raise/of a client", "v", 0)
+		if _, err := keycopy.RaiseTo(t.Context(), s.endpoint(), 6000); !errors.Is(err, keycopy.ErrNotEmpty) {
+			t.Errorf("%s: a client's key: %v", version, err)
+		}
+		if all := s.read(); len(all) != 2 {
+			t.Errorf("%s: %v", version, all)
+		}
 	}
 	if _, err := keycopy.RaiseTo(t.Context(), start(t, testetcd.V23).endpoint(), 10); !errors.Is(err, keycopy.ErrUnsupported) {
 		t.Error(err)
