@@ -48,12 +48,14 @@ func TestEveryFaultOfWriting(t *testing.T) {
 	type way struct {
 		name  string
 		fault memory.Fault
-		// dead makes all calls after that one fail as well.
-		dead, cancel bool
+		// dead makes all calls after that one fail as well, and deaf the next two: those
+		// that would find out what became of it.
+		dead, deaf, cancel bool
 	}
 	for _, w := range []way{
 		{name: "error", fault: memory.Fault{Err: gone}}, {name: "lost", fault: memory.Fault{Lost: gone}},
 		{name: "error, then dead", fault: memory.Fault{Err: gone}, dead: true}, {name: "lost, then dead", fault: memory.Fault{Lost: gone}, dead: true},
+		{name: "error, not read back", fault: memory.Fault{Err: gone}, deaf: true}, {name: "lost, not read back", fault: memory.Fault{Lost: gone}, deaf: true},
 		{name: "cancelled before", cancel: true}, {name: "cancelled after", fault: memory.Fault{Lost: context.Canceled}, cancel: true},
 	} {
 		for n := range total {
@@ -73,7 +75,7 @@ func TestEveryFaultOfWriting(t *testing.T) {
 							cancel()
 						}
 						return w.fault
-					case i > n && w.dead:
+					case i > n && w.dead, i > n && i <= n+2 && w.deaf:
 						return memory.Fault{Err: gone}
 					}
 					return memory.Fault{}
@@ -92,7 +94,7 @@ func TestEveryFaultOfWriting(t *testing.T) {
 					t.Errorf("written, and listed are %q", names)
 				case err != nil && len(names) > 0:
 					// Only the reply to the very last write can be lost for good.
-					if w.name != "lost, then dead" {
+					if w.name != "lost, then dead" && w.name != "lost, not read back" {
 						t.Errorf("failed with %v, and listed are %q", err, names)
 					}
 				}
@@ -288,6 +290,56 @@ func TestWriterThatWasAway(t *testing.T) {
 				t.Error("the other's claim is gone")
 			}
 		})
+	}
+}
+
+// A writer that was away finds a finished backup of another in its place, and leaves it
+// as it is.
+func TestWriterThatComesSecond(t *testing.T) {
+	for _, meanwhile := range []bool{false, true} { // before its first byte, or while the last ones are on their way
+		store := memory.New()
+		c := New(store)
+		req, ids := request(t, encodings[0])
+		var name backup.Name
+		theirs := write(t, New(memory.New()), req, snapshotOf(4096, 2))
+		take := func() {
+			l, err := c.Scan(t.Context())
+			if err != nil || len(l.Unfinished) != 1 {
+				t.Fatalf("%+v, %v", l, err)
+			}
+			name = l.Unfinished[0].Name
+			if _, err := c.CleanUp(t.Context(), 0, time.Now().Add(2*MinUnfinishedAge)); err != nil {
+				t.Error(err)
+			}
+			other, err := c.take(t.Context(), name, theirs.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.run(t.Context(), req, bytes.NewReader(snapshotOf(4096, 2)), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		source := io.Reader(bytes.NewReader(snapshotOf(1<<20, 1)))
+		if meanwhile {
+			source = &pausing{r: source, then: take}
+		} else {
+			store.Inject(func(_ context.Context, call memory.Call) memory.Fault {
+				if call.Op == memory.Put && strings.Contains(call.Key, "/etcd.backup") {
+					store.Inject(nil)
+					take()
+				}
+				return memory.Fault{}
+			})
+		}
+		if b, err := c.Write(t.Context(), req, source); err == nil {
+			t.Errorf("wrote %s", b.Name)
+		}
+		if v, err := c.Verify(t.Context(), name, ids); err != nil || !v.OK {
+			t.Errorf("the other's backup: %+v, %v", v, err)
+		}
+		if got := keys(t, store); !slices.Equal(got, []string{key(name, backup.FileMeta), key(name, backup.FileManifest), key(name, theirs.File)}) {
+			t.Errorf("%q", got)
+		}
 	}
 }
 

@@ -353,3 +353,29 @@ func TestCleanUp(t *testing.T) {
 		t.Errorf("locked: %q, %v", gone, err)
 	}
 }
+
+// What a writer left goes from its claim on, and nothing goes where that stays: a writer
+// that comes back would take its folder for whole.
+func TestTheClaimGoesFirst(t *testing.T) {
+	const half backup.Name = "2026-01-01T00:00:00Z-000001"
+	for _, locked := range []bool{false, true} {
+		store := memory.New()
+		for _, file := range []string{"etcd.backup.gz", backup.FileManifest, fileClaim} {
+			put(t, store, key(half, file), []byte("x"))
+		}
+		var asked []string
+		store.Inject(func(_ context.Context, call memory.Call) memory.Fault {
+			if call.Op == memory.Delete {
+				asked = append(asked, call.Key)
+				if locked {
+					return memory.Fault{Err: errors.New("locked")}
+				}
+			}
+			return memory.Fault{}
+		})
+		_, err := New(store).CleanUp(t.Context(), 0, time.Now().Add(2*MinUnfinishedAge))
+		if locked != (err != nil) || asked[0] != key(half, fileClaim) || len(asked) != map[bool]int{false: 3, true: 1}[locked] {
+			t.Errorf("locked %v: %q, %v", locked, asked, err)
+		}
+	}
+}
