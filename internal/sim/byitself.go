@@ -42,7 +42,8 @@ func (w *World) wanted() *cluster.Spec {
 
 // wroteSpec: a daemon writes the spec only for a command of a generation that is
 // written down, and never over what a person wrote after the command was queued,
-// unless that is what the spec was then.
+// unless that is what the spec was then, or what a command before asked for: who of
+// the two wrote that nobody can tell.
 func (w *World) wroteSpec(d *daemon) {
 	in, n := w.recorded(), w.wanted().MemberCount
 	d.tracef("spec in the store: %d members", n)
@@ -51,9 +52,10 @@ func (w *World) wroteSpec(d *daemon) {
 		return
 	}
 	w.mu.Lock()
+	theirs := w.askedBy != "" || slices.ContainsFunc(in.CommandsRun, func(name string) bool { return w.orders[name].members == w.asked })
 	asked := slices.ContainsFunc(in.CommandsRun, func(name string) bool {
 		o, ok := w.orders[name]
-		return ok && o.members == n && (o.over == w.asked || w.askedBy != "")
+		return ok && o.members == n && (o.over == w.asked || theirs)
 	})
 	before := w.asked
 	w.asked, w.askedBy = n, d.id
