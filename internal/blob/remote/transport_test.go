@@ -234,6 +234,7 @@ func TestAnswer(t *testing.T) {
 	for want, got := range map[string]*Failure{
 		"the store answers 503":                                     Answer(503, "", "", cause),
 		"the store answers 503 SlowDown":                            Answer(503, "SlowDown", "SlowDown", cause),
+		"the store answers 503 Busy":                                Answer(503, "Busy", "", cause),
 		"the store answers 503 SlowDown: take care":                 Answer(503, "SlowDown", " take\n care ", cause),
 		"the store answers 400: " + strings.Repeat("x", 300):        Answer(400, "", strings.Repeat("x", 300), cause),
 		"the store answers 400: " + strings.Repeat("x", 300) + "…":  Answer(400, "", strings.Repeat("x", 301), cause),
