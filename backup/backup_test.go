@@ -109,6 +109,16 @@ func TestEveryEncodingHasItsFile(t *testing.T) {
 	}
 }
 
+// The empty text is no name, and anything else that is none is an error.
+func TestNameOfText(t *testing.T) {
+	for text, want := range map[string]bool{"": true, "2026-11-20T23:08:18Z-000005": true, "x": false} {
+		n := Name("before")
+		if err := n.UnmarshalText([]byte(text)); (err == nil) != want || want && string(n) != text {
+			t.Errorf("%q: %q, %v", text, n, err)
+		}
+	}
+}
+
 func TestMeta(t *testing.T) {
 	want := Meta{
 		EtcdVersion: cluster.MustVersion("3.5.35"), Timestamp: time.Unix(1795216397, 0).UTC(),
@@ -136,7 +146,8 @@ func TestMeta(t *testing.T) {
 	for _, text := range []string{
 		"", "null", "[]", "{}", `{"etcdVersion":""}`, `{"etcdVersion":3}`, `{"etcdVersion":"3.5"}`, `{"etcdVersion":"3.5.35"} {}`,
 		`{"etcdVersion":"3.5.35","etcd_version":"3.5.34"}`, `{"etcdVersion":"3.5.35","timestamp":"x"}`, `{"etcdVersion":"3.5.35","timestamp":1.5}`,
-		`{"etcdVersion":"3.5.35","timestamp":"99999999999999"}`, `{"etcdVersion":"3.5.35","clusterSpec":[]}`, `{"etcdVersion":"3.5.35"`,
+		`{"etcdVersion":"3.5.35","timestamp":"99999999999999"}`, `{"etcdVersion":"3.5.35","clusterSpec":[]}`, `{"etcdVersion":"3.5.35","clusterSpec":{"memberCount":"x"}}`, `{"etcdVersion":"3.5.35","clusterSpec":{"etcdVersion":"x"}}`,
+		`{"etcdVersion":"3.5.35"`,
 	} {
 		if m, err := ParseMeta([]byte(text)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s gave %+v, %v", text, m, err)
@@ -217,6 +228,87 @@ func TestVerifications(t *testing.T) {
 	}
 	if n := len(m.Verifications); n != mostVerifications || m.Verifications[n-1].Revision != 49 {
 		t.Errorf("%d are left", n)
+	}
+}
+
+// How far a snapshot goes, and how many keys it has, is what a look found that ended well,
+// the latest first, then what was found as it was written, then what was said before.
+func TestWhatIsKnownOfASnapshot(t *testing.T) {
+	n := func(keys int64) *int64 { return &keys }
+	look := func(ok bool, revision int64, keys *int64) Verification {
+		return Verification{OK: ok, Revision: revision, Keys: keys}
+	}
+	for name, test := range map[string]struct {
+		m        *Manifest
+		revision int64
+		exact    bool
+		keys     *int64
+	}{
+		"nothing":                  {nil, 0, false, nil},
+		"empty":                    {&Manifest{}, 0, false, nil},
+		"said before":              {&Manifest{Position: Position{Revision: 7, Keys: n(70)}}, 7, false, n(70)},
+		"found as it was written":  {&Manifest{Position: Position{Revision: 7, Keys: n(70)}, Contents: Contents{Revision: 8, Keys: n(80)}}, 8, true, n(80)},
+		"found by the one look":    {&Manifest{Contents: Contents{Revision: 8, Keys: n(80)}, Verifications: []Verification{look(true, 9, n(90))}}, 9, true, n(90)},
+		"found by the latest look": {&Manifest{Verifications: []Verification{look(true, 9, n(90)), look(true, 10, n(100))}}, 10, true, n(100)},
+		"the latest look failed":   {&Manifest{Verifications: []Verification{look(true, 9, n(90)), look(false, 10, n(100))}}, 9, true, n(90)},
+		"the latest look saw less": {&Manifest{Verifications: []Verification{look(true, 9, n(90)), look(true, 0, nil)}}, 9, true, n(90)},
+		"as far as was said":       {&Manifest{Position: Position{Revision: 9}, Verifications: []Verification{look(true, 9, n(0))}}, 9, true, n(0)},
+		"not as far as was said":   {&Manifest{Position: Position{Revision: 9}, Verifications: []Verification{look(true, 8, n(-1))}}, 9, false, nil},
+		"found nothing, said 0":    {&Manifest{Contents: Contents{Revision: 8}, Verifications: []Verification{look(true, 0, nil)}}, 8, true, nil},
+	} {
+		revision, exact := test.m.Revision()
+		if revision != test.revision || exact != test.exact {
+			t.Errorf("%s: %d, exact %v", name, revision, exact)
+		}
+		if diff := cmp.Diff(test.keys, test.m.Keys()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// A backup that is given twice is kept for what is said of it either time, and the edge of
+// a window is outside of it.
+func TestExpireAtTheEdges(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	name := func(ago time.Duration) Name {
+		n, err := NewName(now.Add(-ago), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	newest := Candidate{Name: name(0)}
+	for _, test := range []struct {
+		policy Policy
+		twice  []Candidate // of one name
+		ago    time.Duration
+		want   []Rule
+	}{
+		{Policy{All: time.Hour}, []Candidate{{}}, time.Hour - time.Second, []Rule{KeptRecent}},
+		{Policy{All: time.Hour}, []Candidate{{}}, time.Hour, []Rule{RemovedOld}},
+		{Policy{}, []Candidate{{}, {Used: "a"}}, time.Hour, []Rule{KeptUsed}},
+		{Policy{}, []Candidate{{Used: "a"}, {}}, time.Hour, []Rule{KeptUsed}},
+		{Policy{}, []Candidate{{}, {Pinned: "a"}}, time.Hour, []Rule{KeptPinned}},
+		{Policy{}, []Candidate{{Pinned: "a"}, {}}, time.Hour, []Rule{KeptPinned}},
+		{Policy{}, []Candidate{{}, {Proven: true}}, time.Hour, []Rule{KeptNewestProven}},
+		{Policy{}, []Candidate{{Proven: true}, {}}, time.Hour, []Rule{KeptNewestProven}},
+		{Policy{}, []Candidate{{}, {Retained: true}}, time.Hour, []Rule{KeptRetained}},
+		{Policy{}, []Candidate{{Retained: true}, {}}, time.Hour, []Rule{KeptRetained}},
+		{Policy{Last: 1}, []Candidate{{}}, time.Hour, []Rule{RemovedOld}},
+		{Policy{Last: 2}, []Candidate{{}}, time.Hour, []Rule{KeptLast}},
+		{Policy{Hourly: time.Hour}, []Candidate{{}}, 30 * time.Minute, []Rule{KeptHourly}},
+		{Policy{Hourly: time.Hour}, []Candidate{{}}, time.Hour + 30*time.Minute, []Rule{RemovedOld}}, // its hour ended an hour ago
+		{Policy{Hourly: 2 * time.Hour}, []Candidate{{}}, 2*time.Hour + 30*time.Minute, []Rule{RemovedOld}},
+	} {
+		all := []Candidate{newest}
+		for _, c := range test.twice {
+			c.Name = name(test.ago)
+			all = append(all, c)
+		}
+		got := Expire(test.policy, all, now)
+		if len(got) != 2 || !slices.Equal(got[1].Rules, test.want) {
+			t.Errorf("%+v, %+v, %s ago: %+v, want %v", test.policy, test.twice, test.ago, got, test.want)
+		}
 	}
 }
 

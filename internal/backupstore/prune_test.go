@@ -212,6 +212,15 @@ func TestPruneKeepsWhatItCannotRead(t *testing.T) {
 	if _, err := c.Prune(t.Context(), backup.Policy{}, nil, noon); !errors.Is(err, gone) {
 		t.Errorf("with a store that does not answer: %v", err)
 	}
+	store.Inject(func(_ context.Context, call memory.Call) memory.Fault {
+		if call.Op == memory.List {
+			return memory.Fault{Err: gone}
+		}
+		return memory.Fault{}
+	})
+	if verdicts, err := c.Prune(t.Context(), backup.Policy{}, nil, noon); !errors.Is(err, gone) || verdicts != nil {
+		t.Errorf("with a store that lists nothing: %v, %v", verdicts, err)
+	}
 	store.Inject(nil)
 	if got := list(t, c); len(got) != 3 {
 		t.Errorf("listed are %q", got)

@@ -101,14 +101,23 @@ func unpackV2(t testing.TB, data []byte) (outside string, verified, fetched erro
 	return outside, verified, fetched
 }
 
-// A file that is almost nothing but a hole, and one whose size is no sum any more, are
-// refused: a look at the first went on for as long as a person lives.
+// A tar without a log of etcd 2 is refused, whatever else is in it, and so are a file that
+// is almost nothing but a hole, and one whose size is no sum any more: a look at the first went on for as long as a person lives.
 func TestV2TarThatLies(t *testing.T) {
 	huge := tarOf(t, tar.Header{Name: "member/wal/0.wal", Typeflag: tar.TypeReg, Mode: 0o600})
+	other := func(name string) []byte {
+		return tarOf(t, tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600})
+	}
 	for name, data := range map[string][]byte{
-		"a hole":          sparseTar(t, "member/wal/0.wal", math.MaxInt64/2),
-		"a small hole":    sparseTar(t, "member/snap/0.snap", 1<<20),
-		"no sum any more": resized(huge, math.MaxInt64-5),
+		"no file":                     tarOf(t),
+		"no tar from the middle on":   append(tarOf(t, tar.Header{Name: "member/wal/0.wal", Typeflag: tar.TypeReg, Mode: 0o600})[:512], bytes.Repeat([]byte("no head"), 1<<18)...),
+		"a log elsewhere":             other("other/0.wal"),
+		"a raft snapshot elsewhere":   other("member/0.snap"),
+		"a log among raft snapshots":  other("member/snap/0.wal"),
+		"another file among the logs": other("member/wal/0.tmp"),
+		"a hole":                      sparseTar(t, "member/wal/0.wal", math.MaxInt64/2),
+		"a small hole":                sparseTar(t, "member/snap/0.snap", 1<<20),
+		"no sum any more":             resized(huge, math.MaxInt64-5),
 	} {
 		t.Run(name, func(t *testing.T) {
 			outside, verified, fetched := unpackV2(t, data)

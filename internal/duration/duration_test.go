@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 
 func TestFormatRoundTrip(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 730 * Day: "730d", 36 * time.Hour: "1d12h", 90 * time.Minute: "1h30m", time.Hour: "1h", 10 * time.Minute: "10m", 20 * time.Second: "20s",
+		0: "0s", Day: "1d", Day - time.Second: "23h59m59s", 730 * Day: "730d", 36 * time.Hour: "1d12h", 90 * time.Minute: "1h30m", time.Hour: "1h", 10 * time.Minute: "10m", 20 * time.Second: "20s",
 	} {
 		if got := Format(d); got != want {
 			t.Errorf("Format(%d) = %q, want %q", d, got, want)
