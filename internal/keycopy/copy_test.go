@@ -110,6 +110,20 @@ func TestCopyFromVersion2(t *testing.T) {
 	}
 }
 
+// What is lost of a directory that soon runs out is nothing that a person has to be asked
+// about, but no copy without losses either.
+func TestCopyOfWhatRunsOut(t *testing.T) {
+	from, to := start(t, testetcd.V23), start(t, testetcd.V34)
+	from.set("/lock", "", "dir", "true", "ttl", "600")
+	from.set("/lock/mine", "x")
+	if _, err := keycopy.Copy(t.Context(), from.endpoint(), to.endpoint(), keycopy.Options{}); !errors.Is(err, keycopy.ErrNotPortable) {
+		t.Errorf("without leave: %v", err)
+	}
+	if done, err := keycopy.Copy(t.Context(), from.endpoint(), to.endpoint(), keycopy.Options{LeaveOut: true, Resume: true}); err != nil || done.Keys != 1 || done.LeftOut != 0 {
+		t.Errorf("with leave: %+v, %v", done, err)
+	}
+}
+
 // And back: what the tree of version 2 has no place for is listed.
 func TestCopyToVersion2(t *testing.T) {
 	for _, version := range []string{testetcd.V34, testetcd.V32} {
@@ -199,6 +213,19 @@ func TestReportForPeople(t *testing.T) {
 	from.put("key 25", "", 0)
 	if other := survey(t, from, testetcd.V23); again.Digest() != r.Digest() || other.Digest() == r.Digest() {
 		t.Error("the digest does not stand for the list")
+	}
+}
+
+// Keys that the same etcd holds for clients of version 2 are told: a copy of version 3 is
+// without them.
+func TestSurveyOfOtherKeys(t *testing.T) {
+	from := start(t, testetcd.V32)
+	from.put("/k", "v", 0)
+	from.set("/old/a", "1")
+	from.set("/old/b", "2")
+	r := survey(t, from, testetcd.V36)
+	if diff := cmp.Diff(map[keycopy.Kind]int64{keycopy.OtherKeys: 2}, kinds(r)); diff != "" || !r.Loses() || r.Keys != 1 {
+		t.Errorf("%+v\n%s", r, diff)
 	}
 }
 

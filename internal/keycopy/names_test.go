@@ -137,6 +137,35 @@ func FuzzListing(f *testing.F) {
 	})
 }
 
+// What is not shaped as etcd's listings are is no listing of fewer keys.
+func TestListingOfAnotherShape(t *testing.T) {
+	const whole = `{"action":"get","node":{"dir":true,"nodes":[{"key":"/d","dir":true,"nodes":[{"key":"/d/a","value":"1"}]}]}}`
+	read := func(listing string) error {
+		w := v2Walker{ctx: t.Context(), d: json.NewDecoder(strings.NewReader(listing)), visit: v2Visitor{
+			key: func(string, string, int64) error { return nil },
+			dir: func(v2Dir) error { return nil },
+		}}
+		return w.answer(0)
+	}
+	if err := read(whole); err != nil {
+		t.Fatal(err)
+	}
+	for end := range len(whole) {
+		if read(whole[:end]) == nil {
+			t.Errorf("cut to %s", whole[:end])
+		}
+	}
+	for _, change := range [][2]string{
+		{`"/d","dir":true,`, `"/d",`}, {`{"action"`, `["action"`}, {`:{"dir"`, `:["dir"`}, {`[{"key":"/d/a"`, `{{"key":"/d/a"`}, {`}]}]}}`, `}}}]}}`},
+		{`"value":"1"`, `"value":1`}, {`"key":"/d"`, `"key":null`}, {`"dir":true,"nodes":[{"key":"/d"`, `"dir":"yes","nodes":[{"key":"/d"`},
+		{`"value":"1"`, `"value":"1","expiration":"soon"`}, {`"value":"1"`, `"value":"1","expiration":4`}, {`"value":"1"}]`, `"value":"1"}],"expiration":"2026-11-21T18:00:00Z"`},
+	} {
+		if other := strings.Replace(whole, change[0], change[1], 1); other == whole || read(other) == nil {
+			t.Errorf("%s is read", other)
+		}
+	}
+}
+
 func TestListing(t *testing.T) {
 	type leaf struct {
 		Value   string
