@@ -122,7 +122,7 @@ func TestFormatEntry(t *testing.T) {
 	if want := `{"id":"host-a","endpoints":[{"ip":"10.0.0.1","port":3996}]}`; err != nil || string(data) != want {
 		t.Errorf("%s, %v", data, err)
 	}
-	for _, self := range []Seed{{"", "10.0.0.1:1"}, {"a", ""}, {"a", "10.0.0.1"}, {"a\n", "10.0.0.1:1"}, {strings.Repeat("a", 81), "10.0.0.1:1"}} {
+	for _, self := range []Seed{{"", "10.0.0.1:1"}, {"a", ""}, {"a", "10.0.0.1"}, {"a\n", "10.0.0.1:1"}, {"a\x7f", "10.0.0.1:1"}, {"\xff", "10.0.0.1:1"}, {strings.Repeat("a", 81), "10.0.0.1:1"}} {
 		if data, err := formatEntry(self, time.Time{}); err == nil {
 			t.Errorf("%+v gave %s", self, data)
 		}

@@ -87,6 +87,15 @@ func TestStore(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `"half"`) || !strings.Contains(err.Error(), `"big"`) || len(strings.Split(err.Error(), "\n")) != 2 {
 			t.Errorf("foreign objects: %v", err)
 		}
+		// What an entry says of its time counts, and not when somebody wrote it there.
+		old, err := formatEntry(Seed{"old", "10.0.0.4:1"}, time.Now().Add(-MaxAge-time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blob.PutBytes(t.Context(), objects, "discovery/old", old, blob.Any); err != nil {
+			t.Fatal(err)
+		}
+		wantSeeds(t, mine, moved, c, b)
 		time.Sleep(MaxAge + time.Minute)
 		if err := wantSeeds(t, mine); err == nil || strings.Contains(err.Error(), `"half"`) {
 			t.Errorf("a day later: %v", err)

@@ -112,6 +112,8 @@ func TestKeyEncodings(t *testing.T) {
 	must(t, err)
 	edDER, err := x509.MarshalPKCS8PrivateKey(ed)
 	must(t, err)
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
+	must(t, err)
 	small, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
 	must(t, err)
 	smallDER, err := x509.MarshalECPrivateKey(small)
@@ -121,6 +123,7 @@ func TestKeyEncodings(t *testing.T) {
 		want error
 	}{
 		"Ed25519":   {pemOf("PRIVATE KEY", edDER), ErrKeyKind},
+		"RSA 1024":  {pemOf("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(short)), ErrKeyKind},
 		"P-224":     {pemOf("EC PRIVATE KEY", smallDER), ErrKeyKind},
 		"encrypted": {pemOf("ENCRYPTED PRIVATE KEY", []byte("x")), ErrPEM},
 		"empty":     {nil, ErrPEM},
