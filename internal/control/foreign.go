@@ -11,29 +11,37 @@ import (
 )
 
 // MarkForeign makes the store one of a cluster that another program founded, as
-// etcd-manager leaves it: a spec, where there is none, and then a marker with
-// nothing but a time in it. What is there stays as it is, the marker of etcd-manager
-// included.
+// etcd-manager leaves it: a marker with nothing but a time in it, and a spec, where
+// there is none. The marker comes first: daemons of ours that run already would found
+// a cluster of their own on a spec without one. What is there stays as it is, the
+// marker of etcd-manager included.
 //
 // Errors: ErrConflict (there is a record of ours), what the store says.
 func (f *Folder) MarkForeign(ctx context.Context, spec cluster.Spec, at time.Time) error {
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("mark the store: %w", err)
 	}
+	if err := f.putMarker(ctx, at); err != nil {
+		return fmt.Errorf("mark the store: %w", err)
+	}
 	_, err := blob.PutBytes(ctx, f.store, keySpec, formatSpec(spec), blob.IfAbsent)
 	if err != nil && !errors.Is(err, blob.ErrPreconditionFailed) {
 		return fmt.Errorf("mark the store: write the spec: %w", err)
 	}
-	_, err = blob.PutBytes(ctx, f.store, keyIntent, fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano()), blob.IfAbsent)
+	return nil
+}
+
+func (f *Folder) putMarker(ctx context.Context, at time.Time) error {
+	_, err := blob.PutBytes(ctx, f.store, keyIntent, fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano()), blob.IfAbsent)
 	if err == nil {
 		return nil
 	}
 	in, _, _, readErr := f.ReadIntent(ctx)
 	switch {
 	case readErr != nil:
-		return fmt.Errorf("mark the store: %w", errors.Join(err, readErr))
+		return errors.Join(err, readErr)
 	case in.Adopted():
 		return nil
 	}
-	return fmt.Errorf("mark the store: %w: %w", ErrConflict, err)
+	return fmt.Errorf("%w: %w", ErrConflict, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -213,6 +214,39 @@ func TestFirstJoiningIsTheFirst(t *testing.T) {
 	}
 }
 
+// Whenever the marking ends half way, the store has no spec without a marker: running
+// daemons would found a cluster on it.
+func TestMarkForeignMarksFirst(t *testing.T) {
+	three := cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.6.16")}
+	for left := range 3 {
+		s := &putsFew{Store: memory.New(), left: left}
+		err := control.New(s, "etcd").MarkForeign(t.Context(), three, time.Unix(1, 0))
+		if (err == nil) != (left == 2) {
+			t.Errorf("after %d writes: %v", left, err)
+		}
+		has := func(key string) bool {
+			_, err := s.Get(t.Context(), key, blob.GetOptions{})
+			return err == nil
+		}
+		if has(spec) && !has(created) {
+			t.Errorf("after %d writes the store has a spec and no marker", left)
+		}
+	}
+}
+
+// putsFew is a store that takes so many writes.
+type putsFew struct {
+	blob.Store
+	left int
+}
+
+func (s *putsFew) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
+	if s.left--; s.left < 0 {
+		return "", errors.New("the store has gone")
+	}
+	return s.Store.Put(ctx, key, body, cond)
+}
+
 // A store is marked as another program's only where nothing is: neither a record of
 // ours nor a spec is written over.
 func TestMarkForeignKeepsWhatIsThere(t *testing.T) {
@@ -237,6 +271,12 @@ func TestMarkForeignKeepsWhatIsThere(t *testing.T) {
 		err := control.New(s, "etcd").MarkForeign(t.Context(), three, time.Unix(1, 0))
 		if (err != nil) != c.fails {
 			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := s.Get(t.Context(), spec, blob.GetOptions{}); c.fails {
+			if !errors.Is(err, blob.ErrNotFound) {
+				t.Errorf("%s: a spec is beside it: %v", what, err)
+			}
+			continue
 		}
 		if got := get(t, s, created); c.marker != "" && got != c.marker || c.marker == "" && got != `{"timestamp":1000000000}` {
 			t.Errorf("%s: the marker is %s", what, got)
