@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -42,6 +40,14 @@ type Members interface {
 	Reach(ctx context.Context, m cluster.Member) error
 }
 
+// Place keeps the admission of the host on which the command runs.
+type Place interface {
+	// ReadAdmission returns nil without error where there is none.
+	ReadAdmission() (*host.Admission, error)
+	// WriteAdmission returns once it is durable.
+	WriteAdmission(*host.Admission) error
+}
+
 // Join brings this host's member into a cluster that something else runs, and takes
 // the members that are not ours out of it once enough of ours vote. It keeps nothing
 // between two steps but what lies in the store and on this host's disk, so that
@@ -54,6 +60,7 @@ type Join struct {
 	Within  time.Duration
 
 	Members Members
+	Place   Place           // nil: DataDir
 	Folder  *control.Folder // nil: the store cannot be looked into before anything is done
 	Has     func(cluster.Version) bool
 	// Say tells a person what is done, or waited for.
@@ -115,11 +122,7 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 	if err := j.lookAtStore(ctx, s, before); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(j.admissionPath())
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("read admission: %w", err)
-	}
-	if s.Admission, err = host.ParseAdmission(data); err != nil {
+	if s.Admission, err = j.place().ReadAdmission(); err != nil {
 		return nil, err
 	}
 	s.Members = make([]Seen, len(view.Members))
@@ -173,8 +176,11 @@ func (j *Join) lookAtStore(ctx context.Context, s *Scene, before blob.ETag) erro
 	return nil
 }
 
-func (j *Join) admissionPath() string {
-	return filepath.Join(j.DataDir, "etcdadm", host.AdmissionFile)
+func (j *Join) place() Place {
+	if j.Place == nil {
+		return dirPlace(j.DataDir)
+	}
+	return j.Place
 }
 
 // Run takes one step after the other until there is none, or nothing comes of one.

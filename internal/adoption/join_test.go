@@ -14,7 +14,6 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
 )
 
 var errCrash = errors.New("the command was killed")
@@ -218,8 +217,7 @@ func (w *world) host(n int) *Join {
 // daemons does what daemons do: each starts the member that it was given a place for.
 func (w *world) daemons() {
 	for n := 1; n <= w.count; n++ {
-		data, _ := os.ReadFile(w.host(n).admissionPath())
-		a, _ := host.ParseAdmission(data)
+		a, _ := w.host(n).place().ReadAdmission()
 		if a == nil || a.Member == 0 {
 			continue
 		}

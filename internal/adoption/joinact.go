@@ -2,11 +2,8 @@ package adoption
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,7 +11,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
 )
 
@@ -129,7 +125,7 @@ func (j *Join) add(ctx context.Context, s *Scene) error {
 	for _, m := range s.Members {
 		a.Known = append(a.Known, m.ID)
 	}
-	if err := j.writeAdmission(a); err != nil {
+	if err := j.place().WriteAdmission(a); err != nil {
 		return err
 	}
 	j.say("Adding this host's member as a learner at %s.", strings.Join(j.URLs.Peer, ", "))
@@ -157,21 +153,7 @@ func (j *Join) admit(ctx context.Context, s *Scene, own cluster.Member) error {
 	for _, m := range s.Members {
 		a.Members = append(a.Members, m.Member)
 	}
-	return j.writeAdmission(&a)
-}
-
-func (j *Join) writeAdmission(a *host.Admission) error {
-	data, err := json.MarshalIndent(a, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write admission: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(j.admissionPath()), 0o700); err != nil {
-		return fmt.Errorf("write admission: %w", err)
-	}
-	if err := durable.Replace(j.admissionPath(), append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write admission: %w", err)
-	}
-	return nil
+	return j.place().WriteAdmission(&a)
 }
 
 // await has a person start the daemon. A member that never told its name was never

@@ -201,9 +201,17 @@ func (s *Scene) join() *Step {
 	case a.Member == 0 || !s.Joining.IsOurs(own.Member):
 		return step(StepAdmit, own, "its daemon may start it")
 	case own.Name == "" || own.Status == nil:
-		return step(StepStart, own, "by the daemon of this host")
+		return step(StepStart, own, "the daemon of this host starts it%s", s.forgotten(own))
 	}
 	return s.promote(own)
+}
+
+// forgotten is the way out where this disk has lost its member, which its daemon tells.
+func (s *Scene) forgotten(own Seen) string {
+	if own.Status != nil {
+		return ""
+	}
+	return "; if that says that this disk gave the member up: " + s.away(own)
 }
 
 // notThisDisk: another host's peer URLs were given, or this host has lost its disk.

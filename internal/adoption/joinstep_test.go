@@ -58,6 +58,7 @@ func TestNext(t *testing.T) {
 		"another answers":           {func(s *Scene) { learner(s); s.Members[3].Status.Member = 7 }, StepRefuse, "answers at this host's"},
 		"a voter is down meanwhile": {func(s *Scene) { learner(s); s.Members[1].Status = nil }, StepWait, "m2"},
 		"start":                     {func(s *Scene) { learner(s); s.Members[3].Name = "" }, StepStart, "daemon"},
+		"started, and lost":         {func(s *Scene) { learner(s); s.Members[3].Status = nil }, StepStart, "etcdctl member remove"},
 		"admit":                     {func(s *Scene) { learner(s); s.Admission.Member = 0 }, StepAdmit, ""},
 		"add":                       {func(s *Scene) { s.Members, s.Admission = s.Members[:3], nil }, StepAdd, ""},
 		"add once more":             {func(s *Scene) { s.Members, s.Admission.Member = s.Members[:3], 0 }, StepAdd, ""},
@@ -191,7 +192,7 @@ func TestPromoteLooksAgain(t *testing.T) {
 	if err := j.Folder.PutJoining(t.Context(), "", written); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.writeAdmission(&host.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
+	if err := j.place().WriteAdmission(&host.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := j.Look(t.Context())
@@ -226,7 +227,7 @@ func TestPlanBesideAnotherRun(t *testing.T) {
 			if voting {
 				w.members = append(w.members, cluster.Member{ID: 4, Name: "o1", PeerURLs: j.URLs.Peer, ClientURLs: []string{"http://c"}})
 				w.ours[4] = true
-				if err := j.writeAdmission(&host.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
+				if err := j.place().WriteAdmission(&host.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
 					t.Fatal(err)
 				}
 			}

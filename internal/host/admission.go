@@ -62,8 +62,13 @@ func (h *Host) enter(ctx context.Context, s State) *cluster.Predecessor {
 	switch {
 	case err != nil:
 		return &cluster.Predecessor{Waits: err.Error(), Hint: "make the data directory readable, or run etcdadm adopt --join again"}
-	case a == nil || s.floor() > 0 || a.Member != 0 && s.carried(a.Member):
+	case a == nil || s.floor() > 0:
 		return nil // none, or one that served
+	case a.Member != 0 && s.carried(a.Member): // nothing of it lies here any more, so that the report names none
+		return &cluster.Predecessor{
+			Token: a.Token, Cluster: a.Cluster, Waits: fmt.Sprintf("this disk carried member %s and gave it up, since its data was lost or went back in time; it is never started here again", a.Member),
+			Hint: fmt.Sprintf("remove the member where it is listed still (etcdctl member remove %s), and let the host join anew with an empty data directory", a.Member),
+		}
 	}
 	report := &cluster.Predecessor{Token: a.Token, Cluster: a.Cluster, Member: a.Member}
 	launch, why, hint := h.launchAdmitted(ctx, s, a)
@@ -80,7 +85,8 @@ func (h *Host) enter(ctx context.Context, s State) *cluster.Predecessor {
 	return report
 }
 
-// admitted: a host without a member was given a place since the last look.
+// admitted: a host without a member was given a place since the last look, or has given
+// it up, which enter tells.
 func (h *Host) admitted() bool {
 	h.mu.Lock()
 	waits := h.theirs != nil // and is looked at anyway
@@ -90,7 +96,7 @@ func (h *Host) admitted() bool {
 		return false
 	}
 	a, err := h.o.Disk.Admission()
-	return err == nil && a != nil && !s.carried(a.Member)
+	return err == nil && a != nil
 }
 
 // launchAdmitted is how the member is to be run, or why it is not.
