@@ -28,6 +28,10 @@ type Gap struct {
 	Late bool   `json:"late,omitempty"`
 	// Promised is the fence that a host which refused has promised.
 	Promised Fence `json:"promised,omitzero"`
+	// AtOdds: something answers where the host's daemon is, and the two do not talk
+	// with each other, as by a certificate, a clock or a name that is not what it
+	// should be. Nothing is known of the host but that it may well run.
+	AtOdds bool `json:"atOdds,omitempty"`
 }
 
 // AtWork reports whether the host carries out an op, which ends within its time. A

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"etcdadm.io/internal/cli"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/testetcd"
 	"etcdadm.io/plan"
@@ -234,5 +235,63 @@ func (c *testCluster) enableAuth(user ...string) {
 		if r := c.etcdctl(c.host(1), testetcd.V36, words...); r.code != 0 {
 			c.t.Fatal(r)
 		}
+	}
+}
+
+// Who may only read is told so, by whatever changes something and by what is for
+// operators, and hears nothing of daemons that do not answer or of hosts out of sight; nor
+// is one cluster asked for what somebody asked of another.
+func TestReadersAreTold(t *testing.T) {
+	t.Parallel()
+	c := formed(t, 1, options{tls: true})
+	h, dir := c.host(1), filepath.Join(c.dir, "alice")
+	if r := c.etcdadm("pki", "issue", "alice", "--role", "reader", "--cluster-name", c.name, "--pki-dir", c.pkiDir(), "--out", dir); r.code != cli.ExitOK {
+		t.Fatalf("%s", r)
+	}
+	as := func(name string, words ...string) result {
+		return c.etcdadm(append(words, "--endpoint", h.endpoint(), "--cluster-name", name, "--credentials", dir)...)
+	}
+	if r := as(c.name, "status"); r.code != cli.ExitOK {
+		t.Fatalf("%s", r)
+	}
+	if r := as("another", "status"); r.code != cli.ExitUsage || !strings.Contains(r.stderr, `for cluster "`+c.name+`"`) {
+		t.Errorf("the cluster is another one than the certificate's: %s", r)
+	}
+	for _, words := range [][]string{
+		{"member", "remove", string(h.id()), "--yes"}, {"defrag", "--yes"}, {"alarm", "disarm"},
+		{"recover"}, {"host", "forget", "gone"}, {"host", "prune", "--dir", "x", "--yes"}, {"host", "reset-fence", "--yes"},
+	} {
+		r := as(c.name, words...)
+		said := r.stdout + r.stderr
+		if r.code != cli.ExitError || !strings.Contains(said, "not allowed") || !strings.Contains(said, "--role operator") ||
+			strings.Contains(said, "no daemon answers") || strings.Contains(said, "is the daemon running") || strings.Contains(said, "out of sight") {
+			t.Errorf("%s: %s", words, r)
+		}
+	}
+}
+
+// A restore and a recovery say what they would do, and queue nothing.
+func TestGenerationsOnTrial(t *testing.T) {
+	t.Parallel()
+	c := formed(t, 1, options{})
+	name := c.takeBackup()
+	id := string(c.host(1).id())
+	if r := c.etcdadm("restore", name, "--dry-run", "--yes", "--data-dir", c.host(1).dir); r.code != cli.ExitOK || !strings.Contains(r.stdout, "would queue: restore, of the backup "+name) {
+		t.Errorf("%s", r)
+	}
+	if r := c.etcdadm("restore", name, "--dry-run", "--members", "4", "--data-dir", c.host(1).dir); r.code != cli.ExitUsage {
+		t.Errorf("a count that is refused: %s", r)
+	}
+	if r := c.etcdadm("recover", "--from", id, "--dry-run", "--yes", "--data-dir", c.host(1).dir); r.code != cli.ExitUnsafe || !strings.Contains(r.stderr, "has a quorum") {
+		t.Errorf("%s", r)
+	}
+	if r := c.etcdadm("recover", "--dry-run", "--data-dir", c.host(1).dir); r.code != cli.ExitOK {
+		t.Errorf("%s", r)
+	}
+	if r := c.ctl("--backup-store="+c.storeURL(), "list-commands"); r.code != cli.ExitOK || strings.Contains(r.stdout, "restore") || strings.Contains(r.stdout, "recover") {
+		t.Errorf("something was queued: %s", r)
+	}
+	if in := c.intent(); in.Generation != 1 {
+		t.Errorf("the generation is %d", in.Generation)
 	}
 }

@@ -32,6 +32,10 @@ func autoRecover(v *view) *Decision {
 		return nil
 	}
 	c := cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: v.outOfSight()}
+	if there := slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { return !v.atOdds(id) }); len(there) > 0 {
+		v.aside("auto-recovery", "", "the cluster is not recovered by itself: these hosts are not gone, their daemons answer and do not talk with this one, which may be what is wrong: %s", idList(there))
+		return nil
+	}
 	missing, working := v.logless(&c, best)
 	if len(working) > 0 {
 		v.aside("auto-recovery", "", "the cluster is not recovered by itself: the logs of too few voters can be read, and of these the hosts are busy, which ends by itself: %s", idList(working))

@@ -278,6 +278,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.v2 = true
 	case "down":
 		h.down, h.ended = true, w.logOf(h)
+		h.odds = d.HasArg("why") // only "odds"
 	case "up":
 		h.down = false
 	case "unpromised":

@@ -110,8 +110,8 @@ func (v *view) survivorCommand(voters []cluster.Seat) string {
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
-			if v.answersOthers(s.ID) || v.atWork(s.HostID) {
-				return "" // only a daemon is silent, or is at work: nobody may give that host up
+			if v.answersOthers(s.ID) || v.atWork(s.HostID) || v.atOdds(s.HostID) {
+				return "" // only a daemon is silent, at work, or not understood: nobody may give that host up
 			}
 			gone = append(gone, cmp.Or(s.HostID, cluster.HostID(s.ID.String())))
 			continue
@@ -124,6 +124,12 @@ func (v *view) survivorCommand(voters []cluster.Seat) string {
 		return ""
 	}
 	return v.generationCommand(&cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: gone})
+}
+
+// atOdds: the host's daemon answers, and what it says is not taken.
+func (v *view) atOdds(id cluster.HostID) bool {
+	g, ok := v.obs.HostGap(id)
+	return ok && g.AtOdds
 }
 
 func (v *view) answersOthers(id cluster.MemberID) bool {
@@ -160,6 +166,8 @@ func (v *view) noMembers() *Decision {
 			return waitLater("no-quorum", "", "no member answers; host %s is busy: %s", vo.Host, g.Detail)
 		case is && g.Kind == cluster.GapBusy: // perhaps for ever
 			busy = append(busy, fmt.Sprintf("host %s is busy: %s", vo.Host, g.Detail))
+		case is && g.AtOdds:
+			busy = append(busy, fmt.Sprintf("host %s: %s", vo.Host, g.Detail))
 		}
 	}
 	for i := range v.obs.Hosts {

@@ -11,6 +11,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/peer"
 )
 
 // hostCommand is a person's ways out of what hosts remember.
@@ -76,8 +77,10 @@ func (r *reach) forget(ctx context.Context, id cluster.HostID) ([]console.Forgot
 			switch {
 			case err == nil:
 				told = append(told, f)
+			case errors.Is(err, peer.ErrRole):
+				return nil, err // they all say the same
 			case seen(report.Observation, at.Host):
-				failed = append(failed, fmt.Errorf("host %s: %w", at.Host, err))
+				failed = append(failed, err)
 			}
 			if first && f.Refuse != "" {
 				return told, nil

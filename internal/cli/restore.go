@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +27,28 @@ type queue struct {
 	lost  []string
 	yes   bool
 	wait  time.Duration
+
+	dryRun bool
+}
+
+// wouldQueue is what --dry-run tells of a command that may be queued: whether it is
+// carried out the leading daemon says, which knows more.
+type wouldQueue struct {
+	Command cluster.CommandKind `json:"command"`
+	Of      string              `json:"of"`
+	Lost    []cluster.HostID    `json:"lost,omitempty"`
+	Members int                 `json:"members,omitempty"`
+}
+
+func (q wouldQueue) print(w io.Writer) {
+	fmt.Fprintf(w, "would queue: %s, of %s", q.Command, q.Of)
+	if len(q.Lost) > 0 {
+		fmt.Fprintf(w, ", giving up what only %s had", join(q.Lost))
+	}
+	if q.Members > 0 {
+		fmt.Fprintf(w, ", with %s wanted from then on", counted(q.Members, "member"))
+	}
+	fmt.Fprintln(w, "; nothing was queued")
 }
 
 // queueEvery is how often a command that waits looks whether it was run.
@@ -50,6 +71,7 @@ func storeFlag(f *pflag.FlagSet, store *string, words string) {
 func (q *queue) lostFlag(c *cobra.Command) {
 	c.Flags().StringSliceVar(&q.lost, "lost", nil, "a host that is gone for good (repeatable): nothing of it is waited for. What only it had is given up")
 	c.Flags().BoolVar(&q.yes, "yes", false, "do it; without it, what would happen is shown")
+	c.Flags().BoolVar(&q.dryRun, "dry-run", false, "look whether it would be queued, say what that would do, and queue nothing, also with --yes")
 }
 
 func (q *queue) lostHosts() []cluster.HostID {
@@ -165,8 +187,10 @@ was written since the backup is not in it. Data is set aside, and
 				back.tell(c.ErrOrStderr())
 				warnIndexes(c.ErrOrStderr(), back.aside.Version, "")
 			}
-			if !q.yes {
+			if !q.yes || q.dryRun {
 				warnRestore(c.ErrOrStderr(), o, what)
+			}
+			if !q.yes && !q.dryRun {
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
 			}
 			if c.Flags().Changed("members") && members < 1 {
@@ -178,6 +202,13 @@ was written since the backup is not in it. Data is set aside, and
 			count, err := askForMembers(ctx, f, members)
 			if err != nil {
 				return err
+			}
+			if q.dryRun {
+				would := wouldQueue{Command: cluster.CommandRestore, Of: what, Lost: q.lostHosts(), Members: members}
+				if undo {
+					would.Command = cluster.CommandUndo
+				}
+				return q.print(out, would, would.print)
 			}
 			if undo {
 				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: dir, Lost: q.lostHosts(), Count: count, Seen: back.seen(o, acceptOlder)}, out, c.ErrOrStderr())
@@ -313,58 +344,4 @@ func (q *queue) wish(ctx context.Context, f *control.Folder, w control.Wish, out
 	}
 	fmt.Fprintf(out, "added %s command: %s\n", w.Kind, name)
 	return q.await(ctx, f, name, out, say)
-}
-
-// recoverCommand makes a new generation from a survivor, without a backup.
-func recoverCommand() *cobra.Command {
-	var q queue
-	var from string
-	var members int
-	c := &cobra.Command{
-		Use:   "recover --from HOST [--lost HOST]…",
-		Short: "Go on from one survivor when a majority is gone for good",
-		Long: `recover makes a new generation of the cluster from the data of one host, after
-a majority of the voters was lost for good. Without --yes it only shows what each
-host in sight holds. The host that is furthest in raft's order is the right one,
-and another one is refused. What only the lost hosts had is lost. Hosts that are
-gone are named with --lost; one that still runs must not be.`,
-		Args: words(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, out := c.Context(), c.OutOrStdout()
-			if !q.yes || from == "" {
-				s, err := q.survivors(ctx)
-				if err != nil {
-					return err
-				}
-				if err := q.print(out, s, s.print); err != nil {
-					return err
-				}
-				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "name the furthest host with --from, those that are gone with --lost, and say --yes"}
-			}
-			if slices.Contains(q.lost, from) {
-				return usage("name those that are gone with --lost, and another one with --from", "host %s cannot be lost and be what the cluster goes on from", from)
-			}
-			o, err := q.look(ctx)
-			if err != nil && q.store == "" {
-				return err
-			}
-			f, err := q.folder(ctx, o)
-			if err != nil {
-				return err
-			}
-			if c.Flags().Changed("members") && members < 1 {
-				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", members)
-			}
-			count, err := askForMembers(ctx, f, members)
-			if err != nil {
-				return err
-			}
-			return q.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(from), Lost: q.lostHosts(), Count: count}, out, c.ErrOrStderr())
-		},
-	}
-	q.queueFlags(c)
-	q.lostFlag(c)
-	c.Flags().StringVar(&from, "from", "", "the host whose data the cluster goes on from")
-	c.Flags().IntVar(&members, "members", 0, "number of members wanted from then on")
-	return c
 }

@@ -71,7 +71,11 @@ func (r *reach) open() (*console.Console, error) {
 				return nil, usage("a port is a number from 1 to 65535", "--endpoint=%s has no port", e)
 			}
 		}
-		return console.Open(console.Access{Cluster: r.clusterName, Endpoints: r.endpoints, Credentials: r.credentials})
+		c, err := console.Open(console.Access{Cluster: r.clusterName, Endpoints: r.endpoints, Credentials: r.credentials})
+		if errors.Is(err, console.ErrOtherCluster) {
+			return nil, usage("correct --cluster-name, or give the --credentials for that cluster", "%w", err)
+		}
+		return c, err
 	}
 	if r.dataDir == "" {
 		return nil, usage("--data-dir names a daemon's data directory on this host, --endpoint a daemon anywhere", "say which cluster: --data-dir or --endpoint")

@@ -3,8 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/peer"
 )
 
 // survivors is what is known before a recovery.
@@ -20,6 +23,8 @@ type survivors struct {
 	Hosts []console.LogEnd `json:"hosts"`
 	// Unseen are the hosts whose daemons did not answer.
 	Unseen []cluster.HostID `json:"unseen,omitempty"`
+	// Why some of them did not.
+	Why map[cluster.HostID]string `json:"why,omitempty"`
 	// Furthest is the one to recover from; empty: none holds data of a member.
 	Furthest cluster.HostID `json:"furthest,omitempty"`
 	// Voters are those of the newest record of the cluster.
@@ -36,6 +41,8 @@ type survivors struct {
 	// record and by what hosts remember, term and index by the store's record of
 	// the survivor's cluster ID alone, since they compare only within one.
 	Recorded cluster.Progress `json:"recorded,omitzero"`
+	// Would is what is asked for with --dry-run, where nothing speaks against it.
+	Would *wouldQueue `json:"would,omitempty"`
 	// Command is the recovery that this asks for.
 	Command string `json:"command,omitempty"`
 }
@@ -55,7 +62,10 @@ func (q *queue) survivors(ctx context.Context) (survivors, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Hosts, out.Unseen = logEnds(ctx, conn, report.Contacts)
+	if out.Hosts, out.Why, err = logEnds(ctx, conn, report.Contacts); err != nil {
+		return out, err
+	}
+	out.Unseen = slices.Collect(maps.Keys(out.Why))
 	out.judge()
 	if o := report.Observation; o != nil {
 		roster, ok := o.Roster()
@@ -69,8 +79,10 @@ func (q *queue) survivors(ctx context.Context) (survivors, error) {
 	return out, nil
 }
 
-// logEnds asks daemons what they hold, and names those that do not answer.
-func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Contact) (ends []console.LogEnd, unseen []cluster.HostID) {
+// logEnds asks daemons what they hold, and says of those that do not answer why. That
+// they do, and that this certificate may not ask, is an error.
+func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Contact) (ends []console.LogEnd, unseen map[cluster.HostID]string, refused error) {
+	unseen = map[cluster.HostID]string{}
 	var mu sync.Mutex // guards the results
 	var all sync.WaitGroup
 	for _, at := range contacts {
@@ -78,8 +90,12 @@ func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Cont
 			end, err := conn.LogEnd(ctx, at)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				unseen = append(unseen, at.Host)
+			switch {
+			case errors.Is(err, peer.ErrRole):
+				refused = err
+				return
+			case err != nil:
+				unseen[at.Host] = err.Error()
 				return
 			}
 			ends = append(ends, end)
@@ -87,8 +103,7 @@ func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Cont
 	}
 	all.Wait()
 	slices.SortFunc(ends, func(a, b console.LogEnd) int { return cmp.Compare(a.Host, b.Host) })
-	slices.Sort(unseen)
-	return ends, unseen
+	return ends, unseen, refused
 }
 
 // judge finds who is furthest, and who is missing.
@@ -184,7 +199,11 @@ func (s *survivors) print(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%d\t%s\n", h.Host, member, h.Generation, term, index, h.Highest.Revision, data)
 	}
 	for _, id := range s.Unseen {
-		fmt.Fprintf(t, "%s\t-\t-\t-\t-\t-\tout of sight\n", id)
+		data := "out of sight"
+		if why := s.Why[id]; why != "" {
+			data += ": " + why
+		}
+		fmt.Fprintf(t, "%s\t-\t-\t-\t-\t-\t%s\n", id, data)
 	}
 	_ = t.Flush()
 	s.printPrice(w)
@@ -197,6 +216,10 @@ func (s *survivors) printPrice(w io.Writer) {
 		return
 	}
 	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == s.Furthest })
+	if i < 0 && len(s.Unseen) > 0 {
+		fmt.Fprintf(w, "\nNo host in sight holds the data of a member, and %s may: see why nobody answers there before\nthat data is given up. If it is gone for good, a backup is the way: etcdadm backup list\n", join(s.Unseen))
+		return
+	}
 	if i < 0 {
 		fmt.Fprintln(w, "\nnone of the hosts in sight holds the data of a member; a backup is the way: etcdadm backup list")
 		return
@@ -212,6 +235,11 @@ func (s *survivors) printPrice(w io.Writer) {
 		fmt.Fprintf(w, "The record of the cluster goes to term %d, index %d, revision %d, and it has all of that\nlog. What only %s had since then, and acknowledged, is lost.\n", recorded.Term, recorded.Index, recorded.Revision, join(s.Gone))
 	default:
 		fmt.Fprintln(w, "The data of every voter is in sight, so nothing that was acknowledged is lost by it.")
+	}
+	if s.Would != nil {
+		fmt.Fprintln(w)
+		s.Would.print(w)
+		return
 	}
 	if s.Quorum {
 		fmt.Fprintln(w, "\nThe cluster has a quorum: nothing has to be recovered, and a recovery is refused.")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
@@ -123,6 +125,6 @@ func (q *queue) undo(ctx context.Context, from, dir string) undoing {
 	if err != nil {
 		return undoing{host: cluster.HostID(from)}
 	}
-	ends, unseen := logEnds(ctx, conn, report.Contacts)
-	return findUndo(ends, unseen, cluster.HostID(from), dir)
+	ends, unseen, _ := logEnds(ctx, conn, report.Contacts)
+	return findUndo(ends, slices.Sorted(maps.Keys(unseen)), cluster.HostID(from), dir)
 }

@@ -46,6 +46,9 @@ const Operator = "operator"
 // ErrNoDaemon says that no daemon answered.
 var ErrNoDaemon = errors.New("no daemon answers")
 
+// ErrOtherCluster says that the credentials are not for the cluster that was named.
+var ErrOtherCluster = errors.New("the certificate is for another cluster")
+
 // Write leaves the access beside a daemon's state.
 func (a Access) Write(stateDir string) error {
 	data, err := json.MarshalIndent(a, "", "  ")
@@ -86,6 +89,9 @@ func Open(a Access) (*Console, error) {
 		}
 		if self, err = pki.IdentityOf(pair.Leaf()); err != nil {
 			return nil, fmt.Errorf("read the operator's certificate: %w", err)
+		}
+		if a.Cluster != self.Cluster { // whoever named it means another one than would be asked
+			return nil, fmt.Errorf("%w: the one in %s is for cluster %q, and %q was named", ErrOtherCluster, a.Credentials, self.Cluster, a.Cluster)
 		}
 		ca, err := pki.LoadAuthorityFiles("etcd-manager-ca", filepath.Join(a.Credentials, pki.PeerNames.CA), "", time.Now())
 		if err != nil {
@@ -211,7 +217,7 @@ func (c *Console) Goal(ctx context.Context, goal manager.GoalRequest) (manager.G
 	return out, err
 }
 
-// each tries the endpoints until one answers. That a person does not wait any longer
+// each tries the endpoints until one answers, be it that this one may not ask. That a person does not wait any longer
 // is no fault of a daemon.
 func (c *Console) each(ctx context.Context, do func(*peer.Client) error) error {
 	var failed []error
@@ -228,6 +234,9 @@ func (c *Console) each(ctx context.Context, do func(*peer.Client) error) error {
 				return fmt.Errorf("stopped waiting for the daemon at %s, which may carry out what it was asked for: %w", e, ctx.Err())
 			}
 			return fmt.Errorf("stopped waiting for the daemon at %s: %w", e, ctx.Err())
+		}
+		if errors.Is(err, peer.ErrRole) {
+			return err // a daemon has answered, and the others would say the same
 		}
 		failed = append(failed, err)
 	}

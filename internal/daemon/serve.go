@@ -45,7 +45,7 @@ func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMes
 		return nil, fmt.Errorf("read the question: %w", err)
 	}
 	if q.Kind != console.AskStatus && c.Identity.Role != pki.RoleOperator {
-		return nil, fmt.Errorf("%q is for the operator's certificate, and this is one of role %q", q.Kind, c.Identity.Role)
+		return nil, fmt.Errorf("%w: %q is for the operator's certificate, and this is one of role %q", peer.ErrRole, q.Kind, c.Identity.Role)
 	}
 	switch q.Kind {
 	case console.AskStatus:

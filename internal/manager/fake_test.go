@@ -188,8 +188,8 @@ type world struct {
 	nodes map[cluster.HostID]*node
 
 	mu      sync.Mutex
-	cut     map[[2]cluster.HostID]bool // sorted pairs
-	refused map[[2]cluster.HostID]error
+	cut     map[[2]cluster.HostID]bool  // sorted pairs
+	refused map[[2]cluster.HostID]error // what one of them says to the other
 	dead    map[cluster.HostID]bool
 	started []cluster.HostID
 }
@@ -368,7 +368,7 @@ func (l link) to(ctx context.Context, endpoint string) (*node, error) {
 	case <-time.After(time.Millisecond):
 	}
 	l.w.mu.Lock()
-	if why := l.w.refused[pair(l.from, id)]; why != nil {
+	if why := l.w.refused[[2]cluster.HostID{l.from, id}]; why != nil {
 		l.w.mu.Unlock()
 		return nil, why
 	}

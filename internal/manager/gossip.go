@@ -36,6 +36,7 @@ type target struct {
 	busy     bool               // a ping is under way
 	again    bool               // it was hastened while busy
 	refusal  refusal            // why it does not talk with this daemon, if it runs
+	refused  string             // the hint of the refusal that was logged last; empty once a ping of this daemon's own was no refusal
 }
 
 // gossip pings every daemon that is known of until ctx ends.

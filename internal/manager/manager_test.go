@@ -141,7 +141,7 @@ func TestUnreachableForAReason(t *testing.T) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			for _, other := range []cluster.HostID{"a", "b"} {
-				w.refused[pair(other, "c")] = err
+				w.refused[[2]cluster.HostID{other, "c"}], w.refused[[2]cluster.HostID{"c", other}] = err, err
 			}
 		}
 		gap := func() string {
@@ -175,6 +175,35 @@ func TestUnreachableForAReason(t *testing.T) {
 		w.until(10*time.Second, "c is out of sight", func() bool { return gap() != "" })
 		if strings.Contains(gap(), "certificate") {
 			t.Errorf("a reason that is no more: %s", gap())
+		}
+	})
+}
+
+// A daemon that is refused by one that talks to it itself says so once, and not at each
+// ping that fails between two that come in.
+func TestRefusedOneWayIsSaidOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _, c := w.three()
+		w.untilLeads(time.Second, "a")
+		w.mu.Lock()
+		w.refused[[2]cluster.HostID{"c", "a"}] = hintedError{time.Now()}
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		if n := strings.Count(c.logs.text(), "cannot talk with another daemon"); n != 1 {
+			t.Errorf("it is logged %d times", n)
+		}
+		w.mu.Lock()
+		w.refused[[2]cluster.HostID{"c", "a"}] = nil
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		a.kill()
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		w.refused[[2]cluster.HostID{"c", "a"}] = hintedError{time.Now()}
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		if n := strings.Count(c.logs.text(), "cannot talk with another daemon"); n != 2 {
+			t.Errorf("it is logged %d times once it was solved and is so again", n)
 		}
 	})
 }

@@ -129,7 +129,7 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 		if !p.live {
 			a.err = fmt.Errorf("no sign of its daemon since %s", p.heard.UTC().Format(time.RFC3339))
 			if why := m.refusalBy(p.contact.Host, p.contact.Endpoint); why != "" {
-				a.err = fmt.Errorf("%w; %s", a.err, why)
+				a.err, a.odds = fmt.Errorf("%w; %s", a.err, why), true
 			}
 			continue
 		}
@@ -151,10 +151,11 @@ func (t *term) addUnheard(o *cluster.Observation) {
 			continue
 		}
 		detail := "its daemon was not heard since this one started"
-		if why := t.m.refusalBy(id, ""); why != "" {
+		why := t.m.refusalBy(id, "")
+		if why != "" {
 			detail += "; " + why
 		}
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: id, Detail: detail})
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: id, Detail: detail, AtOdds: why != ""})
 	}
 }
 
@@ -181,6 +182,7 @@ type answer struct {
 	host  cluster.HostID
 	reply cluster.ObserveReply
 	err   error
+	odds  bool // it is there, and does not talk with this daemon
 }
 
 // take adds a host's answer to the observation: facts, or a gap.
@@ -190,7 +192,7 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 	}
 	switch r := a.reply; {
 	case a.err != nil:
-		gap(cluster.GapUnreachable, a.err.Error())
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: a.err.Error(), AtOdds: a.odds})
 	case r.Refused != nil:
 		t.refused = append(t.refused, *r.Refused)
 		o.Gaps = append(o.Gaps, cluster.Gap{

@@ -24,16 +24,22 @@ func refusalOf(err error) refusal {
 
 // refusedLocked notes, and says once, why the daemon at a target does not talk with
 // this one. A ping that was given up says nothing new; one that nobody took ends what was
-// known, since whoever refused before may be gone.
+// known, since whoever refused before may be gone. So does a ping that comes in (pinged),
+// but where one daemon refuses the other and not the other way round, one of either kind
+// follows the other: what was said of that counts until a ping of this daemon's own is
+// taken.
 func (m *Manager) refusedLocked(t *target, err error) {
 	r := refusalOf(err)
 	switch {
 	case err == nil, r.hint == "" && !errors.Is(err, context.Canceled):
-		t.refusal = refusal{}
+		t.refusal, t.refused = refusal{}, ""
 	case r.hint != "" && r.hint != t.refusal.hint: // the rest may have a time in it
 		t.refusal = r
-		m.o.Log.Warn("cannot talk with another daemon", "endpoint", t.endpoint, "host", t.host, "err", r.why)
-		poke(m.wake)
+		if r.hint != t.refused {
+			t.refused = r.hint
+			m.o.Log.Warn("cannot talk with another daemon", "endpoint", t.endpoint, "host", t.host, "err", r.why)
+			poke(m.wake)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@
 package peer
 
 import (
+	"slices"
 	"time"
 
 	"etcdadm.io/internal/pki"
@@ -64,6 +65,14 @@ type method struct {
 	// strict bodies are refused when they hold a field that this release does not know: an op must
 	// not be carried out without a guard that its sender relies on.
 	strict bool
+}
+
+// advice is for a caller whose role may not call it.
+func (m method) advice() string {
+	if slices.Contains(m.roles, pki.RoleOperator) {
+		return roleHint
+	}
+	return ""
 }
 
 var (

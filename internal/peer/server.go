@@ -289,7 +289,7 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 		return from, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_IDENTITY, "issue a certificate for this caller", "%v", err)
 	}
 	if !slices.Contains(m.roles, from.Identity.Role) {
-		return from, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_ROLE, "", "%s may not call %s, which is for the roles %v", from.Identity, m.name, m.roles)
+		return from, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_ROLE, m.advice(), "%s may not call %s, which is for the roles %v", from.Identity, m.name, m.roles)
 	}
 	return from, nil
 }

@@ -3,7 +3,9 @@ package peer
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -45,10 +47,16 @@ func refuse(code codes.Code, kind peerpb.Refusal_Kind, hint, format string, args
 	return st.Err()
 }
 
+// roleHint is for a person whose certificate is good and not enough.
+const roleHint = "ask with the certificate of an operator: etcdadm pki issue NAME --role operator, or --data-dir on a host"
+
 // handlerStatus passes on what a handler said. A status of our own goes as it is.
 func handlerStatus(err error) error {
 	if refusalOf(err) != nil {
 		return err
+	}
+	if errors.Is(err, ErrRole) { // some of what a call may ask is for fewer than may call
+		return refuse(codes.PermissionDenied, peerpb.Refusal_KIND_ROLE, roleHint, "%s", strings.TrimPrefix(err.Error(), ErrRole.Error()+": "))
 	}
 	hint := ""
 	if h, ok := err.(interface{ Hint() string }); ok { //nolint:errorlint // the outermost error knows best what to do about it
