@@ -103,7 +103,7 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	var folder *control.Folder
-	store, err := openForWords(ctx, a.store, a.yes)
+	store, err := openForWords(ctx, a.store, beginIf(a.yes))
 	switch {
 	case err == nil:
 		folder = control.New(store, a.name)

@@ -58,7 +58,7 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := openForWords(ctx, a.store, do)
+	store, err := openForWords(ctx, a.store, beginIf(do))
 	switch {
 	case err == nil:
 		e.catalogue = backupstore.New(store)

@@ -167,7 +167,7 @@ func TestAdoptByJoiningKeepsTheQuota(t *testing.T) {
 // keptQuota is what the spec in the store says.
 func (a *adoptCase) keptQuota() string {
 	a.t.Helper()
-	store, err := openForWords(a.t.Context(), "file://"+a.store, false)
+	store, err := openForWords(a.t.Context(), "file://"+a.store, toRead)
 	if err != nil {
 		a.t.Fatal(err)
 	}

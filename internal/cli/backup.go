@@ -28,7 +28,7 @@ type backups struct {
 }
 
 func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error) {
-	store, err := b.open(ctx)
+	store, err := b.open(ctx, toRead) // what writes, such as a pin, is told when it does
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error)
 }
 
 // open opens the store that was named, or that the daemons have.
-func (b *backups) open(ctx context.Context) (blob.Store, error) {
+func (b *backups) open(ctx context.Context, p purpose) (blob.Store, error) {
 	url := b.store
 	if url == "" {
 		o, err := b.look(ctx)
@@ -50,7 +50,7 @@ func (b *backups) open(ctx context.Context) (blob.Store, error) {
 	if url == "" {
 		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
 	}
-	return openForWords(ctx, url, false)
+	return openForWords(ctx, url, p)
 }
 
 func (b *backups) identities() (backupstore.Identities, error) {
@@ -128,7 +128,7 @@ func (b *backups) create() *cobra.Command {
 			if err != nil && b.store == "" {
 				return err
 			}
-			f, err := b.folder(cmd.Context(), o)
+			f, err := b.folder(cmd.Context(), o, toWrite)
 			if err != nil {
 				return err
 			}
@@ -197,7 +197,7 @@ func (b *backups) copy(ctx context.Context, c *backupstore.Catalogue, name backu
 	if err != nil {
 		return err
 	}
-	store, err := openForWords(ctx, args[0], true)
+	store, err := openForWords(ctx, args[0], toBegin)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,11 @@ func (b *backups) prune() *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove the backups that need not be kept any longer, with the reason for each", Args: words(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := b.open(cmd.Context())
+			what := toWrite
+			if dryRun {
+				what = toRead
+			}
+			store, err := b.open(cmd.Context(), what)
 			if err != nil {
 				return err
 			}

@@ -130,7 +130,11 @@ func (x *config) change(ctx context.Context, asked optionChange, out io.Writer) 
 	if o == nil && x.wait > 0 {
 		return usage("--data-dir or --endpoint name a daemon", "only a daemon knows what the members run")
 	}
-	f, err := x.folder(ctx, o)
+	what := toWrite
+	if x.dryRun {
+		what = toRead
+	}
+	f, err := x.folder(ctx, o, what)
 	if err != nil {
 		return err
 	}
@@ -240,7 +244,7 @@ func (x *config) options(ctx context.Context) (map[string]string, error) {
 	if err != nil && x.store == "" {
 		return nil, err
 	}
-	f, err := x.folder(ctx, o)
+	f, err := x.folder(ctx, o, toRead)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,14 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 		return usage("see --help", "unknown command %q", command)
 	}
 	fmt.Fprintf(out, "Backup Store: %s\n", c.store)
-	store, err := openForWords(ctx, c.store, command == "configure-cluster")
+	what := toWrite
+	switch {
+	case slices.Contains(readsOnly, command):
+		what = toRead
+	case command == "configure-cluster":
+		what = toBegin
+	}
+	store, err := openForWords(ctx, c.store, what)
 	if err != nil {
 		return err
 	}
@@ -102,11 +109,35 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 	return run(ctx, control.New(store, ""), words, out)
 }
 
+// purpose is what a person's command opens a store for.
+type purpose int
+
+const (
+	// toRead is also possible where nothing can be written: a copy, a file system that
+	// was mounted read-only, somebody else's store.
+	toRead purpose = iota
+	// toWrite says at once that nothing can be written, before anything is asked.
+	toWrite
+	// toBegin makes the directory of a store that is not there.
+	toBegin
+)
+
 // openForWords opens a store for a person's command: it is not made unless
-// the command is the one that begins a cluster.
-func openForWords(ctx context.Context, url string, create bool) (blob.Store, error) {
-	return open.Open(ctx, url, open.Options{Create: create})
+// the command is one that begins a cluster.
+func openForWords(ctx context.Context, url string, p purpose) (blob.Store, error) {
+	return open.Open(ctx, url, open.Options{Create: p == toBegin, ReadOnly: p == toRead})
 }
+
+// beginIf is for what only looks until it is told to do it.
+func beginIf(do bool) purpose {
+	if do {
+		return toBegin
+	}
+	return toRead
+}
+
+// readsOnly are the commands that write nothing.
+var readsOnly = []string{"get", "list-commands", "list-backups"}
 
 func (c *ctl) get(ctx context.Context, f *control.Folder, _ []string, out io.Writer) error {
 	read, err := f.ReadSpec(ctx)

@@ -121,7 +121,14 @@ func seed(ctx context.Context, url, version string, nodes int, dryRun bool) (clu
 	if err := want.Validate(); whole && err != nil {
 		return want, usage(example, "%w", err)
 	}
-	store, err := openForWords(ctx, url, whole && !dryRun)
+	what := toWrite
+	switch {
+	case dryRun:
+		what = toRead
+	case whole:
+		what = toBegin
+	}
+	store, err := openForWords(ctx, url, what)
 	if err != nil {
 		return want, err
 	}

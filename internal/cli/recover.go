@@ -84,7 +84,7 @@ func (r *recovery) run(ctx context.Context, out, say io.Writer) error {
 	if err != nil && r.store == "" {
 		return err
 	}
-	f, err := r.folder(ctx, o)
+	f, err := r.folder(ctx, o, toWrite)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (q *queue) look(ctx context.Context) (*cluster.Observation, error) {
 }
 
 // openStore opens the store that was named, or that the daemons have.
-func (q *queue) openStore(ctx context.Context, o *cluster.Observation) (blob.Store, error) {
+func (q *queue) openStore(ctx context.Context, o *cluster.Observation, p purpose) (blob.Store, error) {
 	url := q.store
 	if url == "" && o != nil {
 		url = o.Store.URL
@@ -99,12 +99,12 @@ func (q *queue) openStore(ctx context.Context, o *cluster.Observation) (blob.Sto
 	if url == "" {
 		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
 	}
-	return openForWords(ctx, url, false)
+	return openForWords(ctx, url, p)
 }
 
 // folder is the control folder of that store.
-func (q *queue) folder(ctx context.Context, o *cluster.Observation) (*control.Folder, error) {
-	store, err := q.openStore(ctx, o)
+func (q *queue) folder(ctx context.Context, o *cluster.Observation, p purpose) (*control.Folder, error) {
+	store, err := q.openStore(ctx, o, p)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,11 @@ was written since the backup is not in it. Data is set aside, and
 			if err != nil && q.store == "" {
 				return err
 			}
-			store, err := q.openStore(ctx, o)
+			what := toWrite
+			if !q.yes || q.dryRun {
+				what = toRead
+			}
+			store, err := q.openStore(ctx, o, what)
 			if err != nil {
 				return err
 			}
@@ -173,13 +177,13 @@ was written since the backup is not in it. Data is set aside, and
 				}
 				warnIndexes(c.ErrOrStderr(), b.Version(), version)
 			}
-			what := "the backup " + firstOf(args)
+			of := "the backup " + firstOf(args)
 			if undo {
 				known, inSight := setAsideBy(o, cluster.HostID(from))
 				if dir, err = asideName(dir, known, inSight); err != nil {
 					return err
 				}
-				what = fmt.Sprintf("what host %s set aside as %s", from, dir)
+				of = fmt.Sprintf("what host %s set aside as %s", from, dir)
 			}
 			var back undoing
 			if undo {
@@ -188,7 +192,7 @@ was written since the backup is not in it. Data is set aside, and
 				warnIndexes(c.ErrOrStderr(), back.aside.Version, "")
 			}
 			if !q.yes || q.dryRun {
-				warnRestore(c.ErrOrStderr(), o, what)
+				warnRestore(c.ErrOrStderr(), o, of)
 			}
 			if !q.yes && !q.dryRun {
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
@@ -204,7 +208,7 @@ was written since the backup is not in it. Data is set aside, and
 				return err
 			}
 			if q.dryRun {
-				would := wouldQueue{Command: cluster.CommandRestore, Of: what, Lost: q.lostHosts(), Members: members}
+				would := wouldQueue{Command: cluster.CommandRestore, Of: of, Lost: q.lostHosts(), Members: members}
 				if undo {
 					would.Command = cluster.CommandUndo
 				}

@@ -41,6 +41,9 @@ type survivors struct {
 	// record and by what hosts remember, term and index by the store's record of
 	// the survivor's cluster ID alone, since they compare only within one.
 	Recorded cluster.Progress `json:"recorded,omitzero"`
+	// Unread is why the store's record could not be read; empty: it was, or there is
+	// none.
+	Unread string `json:"unread,omitempty"`
 	// Would is what is asked for with --dry-run, where nothing speaks against it.
 	Would *wouldQueue `json:"would,omitempty"`
 	// Command is the recovery that this asks for.
@@ -71,12 +74,23 @@ func (q *queue) survivors(ctx context.Context) (survivors, error) {
 		roster, ok := o.Roster()
 		out.Quorum = ok && roster.HasQuorum()
 	}
-	if f, err := q.folder(ctx, report.Observation); err == nil {
-		if r, err := f.ReadRecord(ctx); err == nil {
-			out.hold(r)
-		}
+	if err := q.record(ctx, report.Observation, &out); err != nil {
+		out.Unread = err.Error()
 	}
 	return out, nil
+}
+
+// record holds what is known against the store's record.
+func (q *queue) record(ctx context.Context, o *cluster.Observation, s *survivors) error {
+	f, err := q.folder(ctx, o, toRead)
+	if err != nil {
+		return err
+	}
+	r, err := f.ReadRecord(ctx)
+	if err == nil {
+		s.hold(r)
+	}
+	return err
 }
 
 // logEnds asks daemons what they hold, and says of those that do not answer why. That
@@ -229,6 +243,8 @@ func (s *survivors) printPrice(w io.Writer) {
 	switch recorded := s.Recorded; {
 	case best.Log.Before(recorded):
 		fmt.Fprintf(w, "IT LOSES WRITES: the cluster is on record with term %d, index %d, and revision %d. Look for a\nhost that has them before going on.\n", recorded.Term, recorded.Index, recorded.Revision)
+	case len(s.Gone) > 0 && s.Unread != "":
+		fmt.Fprintf(w, "The record of the cluster, which this is to be held against, could not be read: %s\nWhat only %s had and acknowledged is lost.\n", s.Unread, join(s.Gone))
 	case len(s.Gone) > 0 && recorded.Term == 0:
 		fmt.Fprintf(w, "The store has no record to hold it against. What only %s had and acknowledged is lost.\n", join(s.Gone))
 	case len(s.Gone) > 0:

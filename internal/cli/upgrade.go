@@ -119,7 +119,7 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 	if err := u.takeLoss(o, to, out); err != nil {
 		return err
 	}
-	f, err := u.folder(ctx, o)
+	f, err := u.folder(ctx, o, toWrite)
 	if err != nil {
 		return err
 	}
