@@ -70,6 +70,9 @@ type StoreView struct {
 	Joining bool `json:"joining,omitempty"`
 	// Conditional: the store can write on a condition (SAFETY.md, rule 19).
 	Conditional bool `json:"conditional"`
+	// Unwritten: it was read, and has not taken what this leader wrote into it for a
+	// while: why.
+	Unwritten string `json:"unwritten,omitempty"`
 	// Specified: there is a spec.
 	Specified bool `json:"specified,omitempty"`
 }

@@ -156,7 +156,7 @@ func (t *term) writeIntent(ctx context.Context, c *plan.IntentChange, l look) bo
 			_, err = m.o.Control.ReplaceIntent(ctx, l.tag, in)
 		}
 	}
-	m.sayOnce("intent", "cannot write the intent", err)
+	m.wrote("intent", "cannot write the intent", err)
 	if err != nil {
 		return false
 	}

@@ -41,6 +41,7 @@ type Manager struct {
 	store     look
 	status    Status
 	said      map[string]string // by topic; what was said last
+	unwritten map[string]unwritten
 	recording recording
 	// quorumless: the last look found no quorum of a cluster that was founded.
 	quorumless bool
@@ -60,7 +61,7 @@ func New(o Options) (*Manager, error) {
 		wake: make(chan struct{}, 1), pingNow: make(chan struct{}, 1), leads: make(chan struct{}, 1),
 		storeNow: make(chan struct{}, 1), statusNow: make(chan struct{}, 1), goals: make(chan *errand),
 		turned: make(chan struct{}), heard: make(chan struct{}),
-		peers: map[cluster.HostID]*peerState{}, targets: map[string]*target{}, said: map[string]string{},
+		peers: map[cluster.HostID]*peerState{}, targets: map[string]*target{}, said: map[string]string{}, unwritten: map[string]unwritten{},
 	}
 	m.election = election.New(m.self, time.Now())
 	return m, nil

@@ -158,7 +158,7 @@ func (m *Manager) writeStatus(ctx context.Context) {
 		m.mu.Unlock()
 		poke(m.statusNow)
 	}
-	m.sayOnce("status", "cannot write the status into the store", err)
+	m.wrote("status", "cannot write the status into the store", err)
 }
 
 func (m *Manager) writeRecord(ctx context.Context, written *recording) {
@@ -175,7 +175,7 @@ func (m *Manager) writeRecord(ctx context.Context, written *recording) {
 	if err == nil {
 		*written = r
 	}
-	m.sayOnce("record", "cannot write the record of progress into the store", err)
+	m.wrote("record", "cannot write the record of progress into the store", err)
 }
 
 // storeStatus is the status as the store shows it.

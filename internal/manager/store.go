@@ -40,7 +40,7 @@ type look struct {
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
+	return specs && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -187,6 +187,9 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 		patience *= queuePatience
 	}
 	within(ctx, patience, func(ctx context.Context) { l.readQueue(ctx, m, last, told) })
+	if l.view.Read {
+		l.view.Unwritten = m.notWritten()
+	}
 	return l
 }
 

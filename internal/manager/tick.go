@@ -155,6 +155,9 @@ func (t *term) tick(ctx context.Context) time.Duration {
 	if duel > 0 {
 		again = min(again, duel)
 	}
+	if d.Action == nil || d.Action.Kind != plan.ActIntent {
+		m.unwanted("intent")
+	}
 	if t.serve(d) && d.Action != nil && ctx.Err() == nil {
 		err := t.holdFirst(ctx)
 		m.sayOnce("hold", "a person's step waits", err)
