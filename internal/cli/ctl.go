@@ -15,6 +15,7 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/daemon"
 )
 
 // storeTimeout bounds one command's work on the backup store.
@@ -40,7 +41,21 @@ Flags:
 
 // CtlMain is etcd-manager-ctl. It returns the exit code.
 func CtlMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c ctl
+	c, words, err := parseCtl(args, stdout, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return ExitOK
+	}
+	if err != nil {
+		return Report(stderr, "etcd-manager-ctl", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return Report(stderr, "etcd-manager-ctl", c.run(ctx, words, stdout))
+}
+
+// parseCtl reads the arguments; flag.ErrHelp: it has printed what was asked for.
+func parseCtl(args []string, stdout, stderr io.Writer) (c *ctl, words []string, err error) {
+	c = new(ctl)
 	fs := flag.NewFlagSet("etcd-manager-ctl", flag.ContinueOnError)
 	fs.StringVar(&c.store, "backup-store", "", "URL of the backup store")
 	fs.IntVar(&c.members, "member-count", 0, "number of members wanted")
@@ -50,10 +65,10 @@ func CtlMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	words, warnings, err := parseGoFlags(fs, args, true)
 	if errors.Is(err, flag.ErrHelp) {
 		printUsage(stdout, ctlUsage, fs)
-		return ExitOK
+		return nil, nil, err
 	}
 	if err != nil {
-		return Report(stderr, "etcd-manager-ctl", usage("see --help", "%w", err))
+		return nil, nil, usage("see --help", "%w", err)
 	}
 	c.warn = func(warnings ...string) {
 		for _, w := range warnings {
@@ -62,9 +77,7 @@ func CtlMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	c.warn(warnings...)
 	fs.Visit(func(f *flag.Flag) { c.given = append(c.given, f.Name) })
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return Report(stderr, "etcd-manager-ctl", c.run(ctx, words, stdout))
+	return c, words, nil
 }
 
 type ctl struct {
@@ -93,7 +106,7 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 	if !ok {
 		return usage("see --help", "unknown command %q", command)
 	}
-	fmt.Fprintf(out, "Backup Store: %s\n", c.store)
+	fmt.Fprintf(out, "Backup Store: %s\n", daemon.ShownURL(c.store))
 	what := toWrite
 	switch {
 	case slices.Contains(readsOnly, command):

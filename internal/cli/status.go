@@ -324,6 +324,11 @@ func (r *reach) observation(ctx context.Context, from string) (*cluster.Observat
 	if err != nil {
 		return nil, usage("save one with etcdadm status -o json", "read the observation: %w", err)
 	}
+	return parseObservation(data, from)
+}
+
+// parseObservation reads an observation, or the one in a status.
+func parseObservation(data []byte, from string) (*cluster.Observation, error) {
 	var report struct {
 		Observation *cluster.Observation `json:"observation"`
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"strings"
 	"sync/atomic"
 
 	"etcdadm.io/internal/blob"
@@ -57,7 +58,10 @@ func ShownURL(raw string) string {
 	if err != nil {
 		return ""
 	}
-	u.User = nil
+	if u.Opaque != "" || u.Scheme != "" && u.Scheme != "file" && u.Host == "" && strings.Contains(u.Path, "@") {
+		return u.Scheme + ":…" // a slash too few, or a colon too many, and what is before the @ is no user any more
+	}
+	u.User, u.Fragment, u.RawFragment = nil, "", ""
 	query := u.Query()
 	for name := range query {
 		if secretParameter.MatchString(name) {

@@ -64,6 +64,11 @@ func TestShownURL(t *testing.T) {
 		"s3://me:hunter2@bucket/p?access_key=a&region=x": "s3://bucket/p?region=x",
 		"azblob://c/p?sig=abc&SessionToken=d":            "azblob://c/p",
 		":":                                              "",
+		"s3:://me:hunter2@bucket/p":                      "s3:…",
+		"s3:/me:hunter2@bucket/p":                        "s3:…",
+		"me:hunter2@bucket/p":                            "me:…",
+		"s3://bucket/p#key=hunter2":                      "s3://bucket/p",
+		"file:///var/a@b":                                "file:///var/a@b",
 	} {
 		if got := ShownURL(raw); got != want {
 			t.Errorf("%s is shown as %s, not %s", raw, got, want)

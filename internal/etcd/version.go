@@ -46,7 +46,7 @@ func (c *Client) Agreed(ctx context.Context) (cluster.Agreement, error) {
 		return cluster.Agreement{}, fmt.Errorf("ask whether a downgrade is under way: %w", err)
 	}
 	if a.Downgrade, err = strconv.ParseBool(strings.TrimSpace(string(data))); err != nil {
-		return cluster.Agreement{}, fmt.Errorf("ask whether a downgrade is under way: %w", err)
+		return cluster.Agreement{}, fmt.Errorf("ask whether a downgrade is under way: etcd answers %.40q", data)
 	}
 	return a, nil
 }

@@ -47,7 +47,7 @@ type v2Error struct {
 }
 
 func (e *v2Error) Error() string {
-	return fmt.Sprintf("HTTP status %d, etcd's code %d: %s (%s)", e.Status, e.Code, e.Message, show([]byte(e.Cause)))
+	return fmt.Sprintf("HTTP status %d, etcd's code %d: %.200s (%s)", e.Status, e.Code, e.Message, show([]byte(e.Cause)))
 }
 
 func (e *v2Error) Is(target error) bool {
@@ -72,7 +72,7 @@ func (s *v2) ask(ctx context.Context, method, key, query string, form io.Reader)
 	index, err := strconv.ParseInt(reply.Header.Get("X-Etcd-Index"), 10, 64)
 	if err != nil {
 		reply.Body.Close()
-		return nil, 0, fmt.Errorf("read the store's index: %w", err)
+		return nil, 0, fmt.Errorf("read the store's index: %.40q is no number", reply.Header.Get("X-Etcd-Index"))
 	}
 	return reply.Body, index, nil
 }

@@ -31,19 +31,20 @@ var kinds = map[peerpb.Refusal_Kind]error{
 // explain turns what gRPC reports into an *Error. sent says that the body was given to a connection.
 func (c *Client) explain(ctx context.Context, m method, sent bool, err error) error {
 	st := status.Convert(err)
+	said := words(st.Message())
 	if r := refusalOf(err); r != nil {
 		kind, ok := kinds[r.GetKind()]
 		if !ok {
 			kind = ErrRemote // a newer server has a reason that we do not know
 		}
 		// Only a handler, or a reason that we do not know, may have had an effect.
-		return c.failed(m, errors.Is(kind, ErrRemote), fmt.Errorf("%w: %s", kind, st.Message()), r.GetHint())
+		return c.failed(m, errors.Is(kind, ErrRemote), fmt.Errorf("%w: %s", kind, said), words(r.GetHint()))
 	}
 	switch {
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
 		return c.failed(m, sent, context.Canceled, "")
-	case st.Code() == codes.ResourceExhausted && strings.Contains(st.Message(), "larger than max"):
-		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrTooLarge, st.Message()), "")
+	case st.Code() == codes.ResourceExhausted && strings.Contains(said, "larger than max"):
+		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrTooLarge, said), "")
 	case st.Code() == codes.Unimplemented:
 		return c.failed(m, false, fmt.Errorf("%w: the host does not know this call", ErrProtocol), "run the same release of etcdadm on both hosts")
 	case !sent && (st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded):
@@ -55,12 +56,12 @@ func (c *Client) explain(ctx context.Context, m method, sent bool, err error) er
 	case codes.DeadlineExceeded:
 		return c.failed(m, sent, fmt.Errorf("%w: %w", ErrDeadline, context.DeadlineExceeded), "")
 	case codes.Unavailable:
-		if c.plain && !sent && !strings.Contains(st.Message(), "ialing") { // it was dialled: the handshake of HTTP/2 failed
+		if c.plain && !sent && !strings.Contains(said, "ialing") { // it was dialled: the handshake of HTTP/2 failed
 			return c.failed(m, sent, fmt.Errorf("%w: %w", ErrUnreachable, ErrNotPlain), "")
 		}
-		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrUnreachable, plain(st.Message())), "")
+		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrUnreachable, plain(said)), "")
 	}
-	return c.failed(m, sent, fmt.Errorf("%s: %s", st.Code(), st.Message()), "")
+	return c.failed(m, sent, fmt.Errorf("%s: %s", st.Code(), said), "")
 }
 
 // plain is what gRPC says of a connection that did not come about, without the
@@ -68,8 +69,8 @@ func (c *Client) explain(ctx context.Context, m method, sent bool, err error) er
 func plain(message string) string {
 	for _, wrapping := range []string{"connection error: ", "transport: ", "Error while dialing: ", "error while dialing: "} {
 		if inner, ok := strings.CutPrefix(message, wrapping+"desc = "); ok {
-			if said, err := strconv.Unquote(inner); err == nil {
-				inner = said
+			if unquoted, err := strconv.Unquote(inner); err == nil {
+				inner = unquoted
 			}
 			message = inner
 		}

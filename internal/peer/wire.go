@@ -38,10 +38,22 @@ func (s *Server) certified(ctx context.Context) (Caller, error) {
 	return from, nil
 }
 
+// maxRefusal bounds what a refusal says, and its hint, in bytes each: they go into logs
+// and into the headers of an answer, and repeat what the other side has sent.
+const maxRefusal = 2000
+
+// words is a text of the other side as it may be told on.
+func words(text string) string {
+	if len(text) > maxRefusal {
+		text = text[:maxRefusal] + "…"
+	}
+	return strings.ToValidUTF8(text, "\ufffd") // else a status would lose its reason
+}
+
 // refuse is a status with the reason as data, for the client to tell apart.
 func refuse(code codes.Code, kind peerpb.Refusal_Kind, hint, format string, args ...any) error {
-	st := status.New(code, fmt.Sprintf(format, args...))
-	if detailed, err := st.WithDetails(&peerpb.Refusal{Kind: kind, Hint: hint}); err == nil {
+	st := status.New(code, words(fmt.Sprintf(format, args...)))
+	if detailed, err := st.WithDetails(&peerpb.Refusal{Kind: kind, Hint: words(hint)}); err == nil {
 		st = detailed
 	}
 	return st.Err()
