@@ -27,6 +27,8 @@ type Process struct {
 	path  string                    // of the record
 	write func(record []byte) error // durably
 	spec  func(host.Launch) (runtime.Spec, error)
+	// genuine says whether a program still is what it was when it was fetched.
+	genuine func(program string) error
 	// adopted is told of a launch whose process an earlier daemon started.
 	adopted func(host.Launch)
 	log     *slog.Logger
@@ -51,10 +53,11 @@ type processRecord struct {
 
 // NewProcess reads the record of an earlier daemon, if there is one. The
 // caller holds the lock of the state directory until the end of the program.
-// spec turns a launch into a program with arguments; adopted is told of a
+// spec turns a launch into a program with arguments; genuine is asked of that
+// program before every start, the automatic ones included; adopted is told of a
 // launch whose process was found running.
-func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runtime.Spec, error), adopted func(host.Launch)) (*Process, error) {
-	p := &Process{path: filepath.Join(stateDir, "process.json"), spec: spec, adopted: adopted, log: log, changes: make(chan struct{}, 1)}
+func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runtime.Spec, error), genuine func(program string) error, adopted func(host.Launch)) (*Process, error) {
+	p := &Process{path: filepath.Join(stateDir, "process.json"), spec: spec, genuine: genuine, adopted: adopted, log: log, changes: make(chan struct{}, 1)}
 	p.write = func(record []byte) error { return durable.Replace(p.path, record, 0o600) }
 	data, err := os.ReadFile(p.path)
 	switch {
@@ -100,8 +103,15 @@ func (p *Process) permitted(spec runtime.Spec) error {
 	if permit == nil {
 		return errors.New("the host has not said that its member may run")
 	}
-	if err := permit(); err != nil || !snapshot.RemovalsLast(version) {
+	if err := permit(); err != nil {
 		return err
+	}
+	// What ended by itself is started from the same path, where something else may be by now.
+	if err := p.genuine(spec.Path); err != nil {
+		return fmt.Errorf("the program of etcd %s is not run: %w; \"etcdadm download %s\" sets it aside and fetches it again", version, err, version)
+	}
+	if !snapshot.RemovalsLast(version) {
+		return nil
 	}
 	switch wrong, err := snapshot.MendRemovals(spec.DataDir); {
 	case err != nil && len(wrong) > 0 && snapshot.RemovalsMatter(version):

@@ -1,13 +1,17 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +21,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -26,14 +31,19 @@ type memberOf struct {
 	state, data string
 	deaf        bool   // to SIGTERM
 	fails       bool   // at once
+	program     string // empty: the shell itself
 	more        string // an argument that this daemon would give it
+	genuine     func(program string) error
 	adopted     []host.Launch
 }
+
+// genuine takes every program as it is.
+func genuine(string) error { return nil }
 
 func newMemberOf(t *testing.T) *memberOf {
 	t.Helper()
 	dir := t.TempDir()
-	m := &memberOf{t: t, state: filepath.Join(dir, "state"), data: filepath.Join(dir, "data")}
+	m := &memberOf{t: t, state: filepath.Join(dir, "state"), data: filepath.Join(dir, "data"), genuine: genuine}
 	if err := errors.Join(os.Mkdir(m.state, 0o700), os.Mkdir(m.data, 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +59,7 @@ func (m *memberOf) spec(l host.Launch) (runtime.Spec, error) {
 		script = "exit 7"
 	}
 	return runtime.Spec{
-		Path: "/bin/sh", Args: []string{"-c", script, "sh", "--data-dir=" + m.data, l.Version.String(), m.more},
+		Path: cmp.Or(m.program, "/bin/sh"), Args: []string{"-c", script, "sh", "--data-dir=" + m.data, l.Version.String(), m.more},
 		Env: []string{"PATH=" + os.Getenv("PATH")}, DataDir: m.data, LogFile: filepath.Join(m.state, "log"),
 	}, nil
 }
@@ -57,7 +67,7 @@ func (m *memberOf) spec(l host.Launch) (runtime.Spec, error) {
 // daemon is a Process as one daemon has it; leave ends the daemon and not the member.
 func (m *memberOf) daemon() (p *Process, leave func()) {
 	m.t.Helper()
-	p, err := NewProcess(m.state, slog.New(slog.DiscardHandler), m.spec, func(l host.Launch) { m.adopted = append(m.adopted, l) })
+	p, err := NewProcess(m.state, slog.New(slog.DiscardHandler), m.spec, m.genuine, func(l host.Launch) { m.adopted = append(m.adopted, l) })
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -192,7 +202,7 @@ func TestProcessWithoutARecord(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(m.state, "process.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := NewProcess(m.state, slog.New(slog.DiscardHandler), m.spec, nil)
+	_, err := NewProcess(m.state, slog.New(slog.DiscardHandler), m.spec, genuine, nil)
 	var hinted interface{ Hint() string }
 	if !errors.As(err, &hinted) || hinted.Hint() == "" {
 		t.Errorf("a torn record: %v", err)
@@ -228,6 +238,62 @@ func TestProcessNeedsAPermit(t *testing.T) {
 	if err := p.Stop(t.Context()); err != nil || p.Status().State != cluster.ProcessStopped {
 		t.Errorf("stopped: %v, %+v", err, p.Status())
 	}
+}
+
+// A member that ended by itself is not started again from a program that has become
+// another one, and is once that is put right.
+func TestProgramThatChangedWhileItRan(t *testing.T) {
+	m := newMemberOf(t)
+	m.program = filepath.Join(m.state, "etcd-v3.5.35", "etcd")
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Dir(m.program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sums := fmt.Sprintf("%x  etcd\n", sha256.Sum256(shell))
+	if err := errors.Join(os.WriteFile(m.program, shell, 0o700), os.WriteFile(filepath.Join(filepath.Dir(m.program), "etcdadm.sha256"), []byte(sums), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	m.genuine = (&release.Finder{}).Genuine
+	p, _ := m.daemon()
+	if err := p.Ensure(t.Context(), launchOf("3.5.35"), yes); err != nil {
+		t.Fatal(err)
+	}
+	until := func(what string, holds func(cluster.Process) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !holds(p.Status()); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v", what, p.Status())
+			}
+		}
+	}
+	// It rots where it lies: time and size stay. The one that runs goes on with what it has.
+	pid, rotten := p.Status().PID, slices.Clone(shell)
+	rotten[len(rotten)-1] ^= 1
+	info, err := os.Stat(m.program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(content []byte) {
+		t.Helper()
+		if err := errors.Join(os.Remove(m.program), os.WriteFile(m.program, content, 0o700), os.Chtimes(m.program, info.ModTime(), info.ModTime())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(rotten)
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until("it is told", func(s cluster.Process) bool {
+		return s.State == cluster.ProcessBackoff && strings.Contains(s.LastExit, release.ErrAltered.Error())
+	})
+	if s := p.Status(); s.PID != 0 || !strings.Contains(s.LastExit, "etcdadm download 3.5.35") {
+		t.Errorf("%+v", s)
+	}
+	put(shell)
+	until("it runs again", func(s cluster.Process) bool { return s.State == cluster.ProcessRunning && s.PID != pid })
 }
 
 // What runs with other settings ends before the member is started with the new ones.

@@ -263,7 +263,7 @@ func (d *daemon) makeHost(context.Context) error {
 	if d.sources, err = newSources(d); err != nil {
 		return err
 	}
-	if d.process, err = NewProcess(d.disk.StateDir(), d.log, d.spec, d.certs.adopted); err != nil {
+	if d.process, err = NewProcess(d.disk.StateDir(), d.log, d.spec, d.releases.finder.Genuine, d.certs.adopted); err != nil {
 		return err
 	}
 	d.host = host.New(host.Options{

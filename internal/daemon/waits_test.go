@@ -17,7 +17,7 @@ import (
 // A disk that stands still over the record of a process keeps nobody from looking how
 // that is doing: a host says that its disk does not answer, and is no silent one.
 func TestStatusDoesNotWaitForTheRecord(t *testing.T) {
-	p, err := NewProcess(t.TempDir(), slog.New(slog.DiscardHandler), func(host.Launch) (runtime.Spec, error) { return runtime.Spec{}, nil }, func(host.Launch) {})
+	p, err := NewProcess(t.TempDir(), slog.New(slog.DiscardHandler), func(host.Launch) (runtime.Spec, error) { return runtime.Spec{}, nil }, genuine, func(host.Launch) {})
 	if err != nil {
 		t.Fatal(err)
 	}

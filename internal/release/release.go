@@ -163,6 +163,23 @@ func (f *Finder) Find(ctx context.Context, version string) (Release, error) {
 	return Release{}, &NotFoundError{Version: version, Have: have, Passed: passed, dirs: f.Dirs}
 }
 
+// Genuine holds a program of a release that was downloaded against the sum that was
+// written with it, and reads all of it for that, whatever was found before: a file that
+// rotted keeps its time and its size. Of others nobody wrote a sum down.
+func (f *Finder) Genuine(program string) error {
+	if f.Builtin != nil && program == f.Builtin.Path {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		return err
+	}
+	if err := verify(real); err != nil {
+		return fmt.Errorf("%s: %w", program, err)
+	}
+	return nil
+}
+
 // List returns every release that can be found by a name, oldest name first; of
 // one name the release that Find returns. What will not do is in passed.
 func (f *Finder) List(ctx context.Context) (releases []Release, passed []Passed, err error) {

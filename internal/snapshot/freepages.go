@@ -36,7 +36,8 @@ const (
 // skipFreePages lets bbolt open a database for writing without looking for its
 // free pages, which takes memory for each page that there is. It adds a list
 // that names none, so that what is written next is appended; etcd finds the free
-// ones at its start, as ever.
+// ones at its start, as ever. A list that is there, as old releases leave one, is
+// what is written by, and so it is held against the pages first.
 func skipFreePages(ctx context.Context, path string) error {
 	pageSize, err := pageSizeOf(ctx, path)
 	if err != nil {
@@ -48,8 +49,11 @@ func skipFreePages(ctx context.Context, path string) error {
 	}
 	defer f.Close()
 	at, meta, err := newestMeta(f, pageSize)
-	if err != nil || meta == nil || binary.NativeEndian.Uint64(meta[metaListAt:]) != metaNoList {
+	switch {
+	case err != nil || meta == nil:
 		return err
+	case listsFreePages(meta):
+		return checkFile(ctx, path)
 	}
 	list := binary.NativeEndian.Uint64(meta[metaNextAt:])
 	page := make([]byte, pageSize)
@@ -63,6 +67,29 @@ func skipFreePages(ctx context.Context, path string) error {
 	binary.NativeEndian.PutUint64(meta[metaSumAt:], metaSum(meta))
 	_, err = f.WriteAt(meta, at)
 	return err
+}
+
+func listsFreePages(meta []byte) bool {
+	return binary.NativeEndian.Uint64(meta[metaListAt:]) != metaNoList
+}
+
+// checkListed holds a database against its list of free pages, if it has one, before
+// somebody else writes by that. It reads all of such a database, and nothing of
+// another.
+func checkListed(ctx context.Context, path string) error {
+	pageSize, err := pageSizeOf(ctx, path)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, meta, err := newestMeta(f, pageSize); err != nil || meta == nil || !listsFreePages(meta) {
+		return err
+	}
+	return checkFile(ctx, path)
 }
 
 func pageSizeOf(ctx context.Context, path string) (int64, error) {

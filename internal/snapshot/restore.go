@@ -213,7 +213,7 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	bump := bumpBy(o, tool, h)
 	if onExcerpt {
 		err = restoreOnExcerpt(ctx, o, s, tool, data, bump, size)
-	} else {
+	} else if err = checkListed(ctx, o.Snapshot); err == nil { // the tool writes by the list that it finds
 		stop := reportGrowth(filepath.Join(data, "member", "snap", "db"), size, o.Progress)
 		err = tool.run(ctx, s, restoreArgs(o, data, bump)...)
 		stop()

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -20,6 +21,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -345,9 +347,36 @@ func TestListOfFreePages(t *testing.T) {
 		data := append([]byte(nil), whole...)
 		damage(data)
 		for way, err := range readEverything(t, data) {
-			if writes := way == "change" || way == "mend" || way == "raise"; errors.Is(err, ErrDamaged) != writes && way != "unmark" || err != nil && !errors.Is(err, ErrDamaged) {
+			if writes := way == "change" || way == "mend" || way == "raise" || way == "unmark"; errors.Is(err, ErrDamaged) != writes || err != nil && !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s: %s: %v", name, way, err)
 			}
+		}
+	}
+}
+
+// A tool that works on the whole database writes by the list that it finds in it: it does
+// not see one that lies.
+func TestToolWithAListOfFreePages(t *testing.T) {
+	t.Parallel()
+	whole := listedDatabase(t, 20<<10)
+	lies := slices.Clone(whole)
+	meta := slices.MaxFunc(metasOf(lies), func(a, b []byte) int {
+		return cmp.Compare(binary.NativeEndian.Uint64(a[metaTxAt:]), binary.NativeEndian.Uint64(b[metaTxAt:]))
+	})
+	list := binary.NativeEndian.Uint64(meta[metaListAt:])
+	binary.NativeEndian.PutUint64(lies[list*1024+pageHead:], list)
+	for name, c := range map[string]struct {
+		database []byte
+		runs     bool
+	}{"whole": {whole, true}, "lies": {lies, false}} {
+		dir := t.TempDir()
+		ran, tool := filepath.Join(dir, "ran"), filepath.Join(dir, "etcdctl")
+		must(t, os.WriteFile(tool, []byte("#!/bin/sh\n>"+ran+"; exit 7\n"), 0o700))
+		o := newFounder("http://127.0.0.1:1").options(sealedFile(t, c.database), filepath.Join(dir, "data"),
+			release.Release{Version: "3.2.24", Dir: dir, Etcd: "/bin/false", Etcdctl: tool})
+		_, err := Restore(within(t), o)
+		if _, missing := os.Stat(ran); missing == nil != c.runs || errors.Is(err, ErrDamaged) == c.runs || err == nil {
+			t.Errorf("%s: the tool ran: %t, and the restore says %v", name, missing == nil, err)
 		}
 	}
 }
