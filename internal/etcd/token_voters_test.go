@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -125,6 +126,46 @@ func TestTokenOfASlowVoter(t *testing.T) {
 			defer mu.Unlock()
 			if calls[c.once] != 1 {
 				t.Errorf("voter %s was asked %d times", c.once, calls[c.once])
+			}
+		})
+	}
+}
+
+// A voter that refuses the credential speaks for all of them: another one is not asked, for
+// which each would check the password anew, at every look.
+func TestOneRefusalOfTheCredential(t *testing.T) {
+	for name, refusal := range map[string]error{"the password": rpctypes.ErrGRPCAuthFailed, "the user": rpctypes.ErrGRPCPermissionDenied} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			asked := map[string]int{}
+			voter := func(name string, answer error) string {
+				return guard(t, func(context.Context) error {
+					mu.Lock()
+					defer mu.Unlock()
+					asked[name]++
+					return answer
+				})
+			}
+			first, second := voter("first", refusal), voter("second", nil)
+			learner := guard(t, func(context.Context) error { return rpctypes.ErrGRPCNotSupportedForLearner })
+			d, err := New(Config{
+				Endpoints:  []string{learner},
+				Credential: func(context.Context) (string, string, error) { return "root", "secret", nil },
+				Voters:     func(context.Context) ([]string, error) { return []string{first, second}, nil },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			token, err := d.anyToken(t.Context())
+			if token != "" || !errors.Is(err, ErrAuthRequired) && !errors.Is(err, ErrPermission) {
+				t.Errorf("token %q, %v", token, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if asked["first"] != 1 || asked["second"] != 0 {
+				t.Errorf("asked were %v", asked)
 			}
 		})
 	}

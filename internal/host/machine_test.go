@@ -58,6 +58,7 @@ type machine struct {
 	ensureErr error
 	heldBy    error // why SetAside cannot move the data
 	saveErr   error
+	dataErr   error // why nobody can look at the data
 
 	etcd    *fakeMember
 	intent  *cluster.Intent
@@ -240,6 +241,9 @@ func (s *session) CreateData(token string, disk cluster.DiskID) error {
 
 func (s *session) Data(token string, disk cluster.DiskID) (marked, wal bool, err error) {
 	err = s.call("data", func() error {
+		if s.m.dataErr != nil {
+			return s.m.dataErr
+		}
 		if d := s.m.disk.data[token]; d != nil {
 			marked, wal = d.mark == disk, d.wal
 		}
@@ -502,7 +506,8 @@ type fakeMember struct {
 	callErr error
 	late    func(*cluster.MemberView) // takes effect although the call fails
 	calls   []string
-	takes   time.Duration // a defragmentation
+	takes   time.Duration    // a defragmentation
+	hashes  cluster.MemberID // who answers for the keys; 0: the member itself
 }
 
 func (f *fakeMember) reset(id cluster.MemberID) {

@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -41,6 +43,43 @@ func TestForget(t *testing.T) {
 		if gap() || !slices.Contains(get(a.host, func() []cluster.HostID { return a.host.forgot }), "b") {
 			t.Fatal("not forgotten after a day")
 		}
+	})
+}
+
+// The first fence of a leader is above what each host has promised to whoever it was, this
+// one included: to be refused would cost the time that a rival is given.
+func TestFirstFenceIsAboveAll(t *testing.T) {
+	for _, promised := range []cluster.HostID{"a", "b"} {
+		bubble(t, func(t *testing.T, w *world) {
+			a, b := w.add("a"), w.add("b")
+			earlier := cluster.Fence{Number: 1 << 40, Host: "x"}
+			get(w.nodes[promised].host, func() bool {
+				h := w.nodes[promised].host
+				h.promised, h.used = earlier, time.Now()
+				return true
+			})
+			w.run(a, b)
+			w.untilLeads(5*time.Second, "a")
+			w.until(time.Second, "both promised", func() bool {
+				return get(a.host, func() bool { return earlier.Less(a.host.promised) }) && get(b.host, func() bool { return earlier.Less(b.host.promised) })
+			})
+		})
+	}
+	// What this host promised a moment before it leads counts as well.
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a")
+		earlier := cluster.Fence{Number: 1 << 40, Host: "x"}
+		a.host.promised, a.host.used = earlier, time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); a.reign(ctx) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if f := get(a.host, func() cluster.Fence { return a.host.promised }); !earlier.Less(f) {
+			t.Errorf("promised is %s", f)
+		}
+		cancel()
+		<-ended
 	})
 }
 

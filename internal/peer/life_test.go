@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -246,5 +247,16 @@ func TestServeOnce(t *testing.T) {
 	must(t, srv.Serve(ctx, l))
 	if err := srv.Serve(ctx, l); err == nil {
 		t.Error("served twice")
+	}
+}
+
+// A listener that fails is told, since nobody would reach this host any more.
+func TestServeWithoutAListener(t *testing.T) {
+	srv, err := NewServer(ServerOptions{Cluster: "c1", Host: "h1", Handler: &handler{}})
+	must(t, err)
+	l := listen(t)
+	must(t, l.Close())
+	if err := srv.Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), l.Addr().String()) {
+		t.Errorf("it ended with %v", err)
 	}
 }

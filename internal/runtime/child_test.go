@@ -34,6 +34,28 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// A process works where its spec says, and without that in its data directory.
+func TestWorkingDirectory(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		spec, d := standIn(t, "serve"), startDaemon(t, runtime.Options{})
+		want := spec.DataDir
+		if own {
+			want = t.TempDir()
+			spec.Dir = want
+		}
+		if err := d.Ensure(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(runtimetest.Status(t, d).PID), "cwd"))
+		if err != nil || got != want {
+			t.Errorf("it works in %q, want %q: %v", got, want, err)
+		}
+		if err := d.Stop(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestSpecIsChecked(t *testing.T) {
 	good := standIn(t, "serve")
 	d := startDaemon(t, runtime.Options{})

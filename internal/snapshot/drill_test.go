@@ -164,3 +164,34 @@ func processesIn(t testing.TB, dir string) (pids []string) {
 	slices.Sort(pids)
 	return pids
 }
+
+// What etcd left of a snapshot is compared with the snapshot itself where nobody told a
+// hash: a key more or less is a difference also where the hash is the same.
+func TestDrillComparesWithTheSnapshot(t *testing.T) {
+	file := sealedFile(t, smallDatabase(t, 40))
+	info, err := examine(within(t), file)
+	must(t, err)
+	whole := Drilled{Info: info, Hash: info.asHash()}
+	for name, c := range map[string]struct {
+		change func(*Drilled)
+		expect *Hash
+		tells  bool
+		proven bool
+		fails  bool
+	}{
+		"the same":             {func(*Drilled) {}, nil, true, true, false},
+		"a key more":           {func(d *Drilled) { d.Info.Keys++ }, nil, true, false, true},
+		"another hash":         {func(d *Drilled) { d.Hash.Hash++ }, nil, true, false, true},
+		"another revision":     {func(d *Drilled) { d.Hash.Revision++ }, nil, true, false, true},
+		"not what was told":    {func(*Drilled) {}, &Hash{Hash: 1}, true, false, true},
+		"of a release without": {func(*Drilled) {}, &Hash{Hash: 1}, false, true, false},
+		"unknown":              {func(d *Drilled) { d.Info.HashKVTold = false }, nil, false, false, false},
+	} {
+		d := whole
+		c.change(&d)
+		err := d.compare(within(t), DrillOptions{Snapshot: file, Expect: c.expect}, c.tells)
+		if errors.Is(err, ErrDiffers) != c.fails || !c.fails && err != nil || d.Proven != c.proven || !c.fails && d.Proven == (d.Note != "") {
+			t.Errorf("%s: %v, proven %t, %q", name, err, d.Proven, d.Note)
+		}
+	}
+}

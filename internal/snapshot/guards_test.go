@@ -66,6 +66,20 @@ func TestToolThatRaisesAnotherWay(t *testing.T) {
 	}
 }
 
+// A tool that leaves no log, from which the member is known, makes nothing that is put in
+// place, also where no member is expected.
+func TestToolThatLeavesNoLog(t *testing.T) {
+	file, dir := snapshotOf(t, testetcd.V36), t.TempDir()
+	o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V36))
+	script := filepath.Join(t.TempDir(), "etcdutl")
+	text := fmt.Sprintf("#!/bin/sh\n%s \"$@\" || exit\nfor a; do case $a in --data-dir=*) rm -r \"${a#*=}/member/wal\";; esac; done\n", o.Release.Etcdutl)
+	must(t, os.WriteFile(script, []byte(text), 0o700))
+	o.Release.Etcdutl, o.Member, o.Cluster = script, 0, 0
+	if r, err := Restore(within(t), o); err == nil || exists(o.DataDir) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // rewrites is a release whose etcdutl gets other arguments.
 func rewrites(t *testing.T, r release.Release, sed string) release.Release {
 	t.Helper()

@@ -404,6 +404,31 @@ func TestBumps(t *testing.T) {
 	}
 }
 
+// A tool of an older line leaves none of a newer one's marks in the database, on an excerpt
+// or on the whole; one of the same line leaves what is there.
+func TestMarksOfANewerLine(t *testing.T) {
+	h := &header{storageVersion: "3.6.0", clusterVersion: "3.6.0"}
+	for version, want := range map[string]bool{"3.4.25": true, "3.5.35": true, "3.6.0": false, "3.6.16": false, "3.7.3": false} {
+		if got := (Tool{Version: cluster.MustVersion(version)}).below(h); got != want {
+			t.Errorf("%s is below: %t", version, got)
+		}
+	}
+	if (Tool{Version: cluster.MustVersion("3.4.25")}).below(&header{}) || !(Tool{Version: cluster.MustVersion("3.4.25")}).below(&header{clusterVersion: "3.5.0"}) {
+		t.Error("one mark of two, or none")
+	}
+	file, dir := snapshotOf(t, testetcd.V36), t.TempDir()
+	for version, marks := range map[string]bool{testetcd.V34: false, testetcd.V35: false, testetcd.V36: true} {
+		o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, version), theRelease(t, version))
+		_, err := Restore(within(t), o)
+		must(t, err)
+		h, err := peek(within(t), databaseOf(o.DataDir))
+		must(t, err)
+		if has := h.storageVersion != ""; has != marks || !marks && h.clusterVersion != "" {
+			t.Errorf("restored by %s: storage %q, cluster %q", version, h.storageVersion, h.clusterVersion)
+		}
+	}
+}
+
 // A cluster that nobody has written to can be backed up and restored as well.
 func TestRestoreOfAnEmptyDatabase(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {

@@ -1,0 +1,62 @@
+package host_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
+)
+
+// A backup is of the very member that it was asked for, and is taken once at a time: who
+// asks for another one meanwhile is not told that it is theirs.
+func TestBackupOp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		x, with := staging(m)
+		var orders []host.BackupOrder
+		end := make(chan error)
+		x.backup = func(_ context.Context, _ host.Launch, o host.BackupOrder) (cluster.Backup, error) {
+			orders = append(orders, o)
+			return cluster.Backup{Name: "B1"}, <-end
+		}
+		d := m.boot(with)
+		defer d.end()
+		op := cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "periodic", Command: "c1"}
+		d.mustRefuse(1, op) // there is no member
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		d.look(1)
+		for what, change := range map[string]func(*cluster.Op){
+			"another member": func(o *cluster.Op) { o.Member = 8 }, "another cluster": func(o *cluster.Op) { o.Cluster = 0xd },
+		} {
+			o := op
+			change(&o)
+			if r := d.do(1, o, cluster.Guard{}); r.Outcome != cluster.OutcomeRefused {
+				t.Errorf("%s: %+v", what, r)
+			}
+		}
+		d.must(1, op)
+		d.must(1, op) // it was so already
+		for what, change := range map[string]func(*cluster.Op){
+			"for another command": func(o *cluster.Op) { o.Command = "c2" }, "for another reason": func(o *cluster.Op) { o.Reason = "final" },
+		} {
+			o := op
+			change(&o)
+			if r := d.do(1, o, cluster.Guard{}); r.Outcome != cluster.OutcomeRefused {
+				t.Errorf("%s, beside the first: %+v", what, r)
+			}
+		}
+		synctest.Wait()
+		if b := d.look(1).Taken; b == nil || !b.Running || len(orders) != 1 || orders[0].Member != 9 || orders[0].Cluster != 0xc {
+			t.Fatalf("%+v, ordered were %+v", b, orders)
+		}
+		end <- nil
+		synctest.Wait()
+		if b := d.look(1).Taken; b == nil || b.Running || b.Error != "" || b.Backup == nil || b.Backup.Name != "B1" || b.Command != "c1" {
+			t.Fatalf("%+v", b)
+		}
+	})
+}
