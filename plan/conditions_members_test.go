@@ -177,6 +177,13 @@ func TestConditionsOfReleases(t *testing.T) {
 			}},
 			{"they run the same", of("c", func(h *cluster.HostReport) { h.Local.Version = version("3.6.16") })},
 		}, starts...), nil},
+		{"it gets the patch that it ran before", then(two, of("c", func(h *cluster.HostReport) {
+			h.Local.Version, h.Local.Previous = version("3.6.16"), version("3.6.14")
+			h.Releases = append(h.Releases, version("3.6.14"))
+		})), func(v *view) bool {
+			d := v.otherRelease()
+			return d != nil && d.Action.Ops[0].Op.Version == version("3.6.14")
+		}, nil, nil},
 		{"one of two gets what it ran before", two, func(v *view) bool { return v.otherRelease() != nil }, append([]otherwise{
 			{"there are three voters", inIntent(func(in *cluster.Intent) { in.Voters = append(in.Voters, cluster.Voter{Member: 99}) })},
 			{"it is of another generation", of("c", func(h *cluster.HostReport) { h.Local.Generation = 9 })},

@@ -93,7 +93,19 @@ func TestPastGenerationCountsWhoVotes(t *testing.T) {
 func TestConditionsOfQuarantine(t *testing.T) {
 	shut := then(formedSight, inIntent(func(in *cluster.Intent) { in.Quarantined = true }))
 	lifted := then(formedSight, of("b", func(h *cluster.HostReport) { h.Local.Quarantined = true }))
+	joins := func(v *view) bool { return v.joinsQuarantined(v.roster.Learners()[0].ID) }
+	fromOne := then(func(t *testing.T) *cluster.Observation { return learnerAdded(t).observe() }, inIntent(func(in *cluster.Intent) { in.Quarantined = true }), func(o *cluster.Observation) {
+		s := *o.Spec
+		s.MemberCount = 9 // of which four are no majority
+		o.Spec = &s
+	})
 	checkConditions(t, []condition{
+		{"a learner joins in quarantine", fromOne, joins, []otherwise{
+			{"it is lifted", inIntent(func(in *cluster.Intent) { in.Quarantined = false })},
+			{"it completes the majority", func(o *cluster.Observation) { s := *o.Spec; s.MemberCount = 7; o.Spec = &s }},
+		}, []otherwise{
+			{"there is no spec", noSpec},
+		}},
 		{"the quarantine is lifted", shut, func(v *view) bool { d := lift(v); return d != nil && d.Action != nil }, []otherwise{
 			{"the store is silent", storeSilent},
 			{"there is no spec", noSpec},

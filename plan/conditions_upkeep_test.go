@@ -39,6 +39,16 @@ func TestConditionsOfHashes(t *testing.T) {
 			{"a voter is not healthy", of("b", unhealthy)},
 			{"one is being made", of("b", func(h *cluster.HostReport) { h.Hash = &cluster.Hash{Running: true} })},
 			{"two lines run", of("b", func(h *cluster.HostReport) { h.Local.Version, h.Status.Version = version("3.5.35"), version("3.5.35") })},
+			{"the release has no hash of keys", func(o *cluster.Observation) {
+				for i := range o.Hosts {
+					if h := &o.Hosts[i]; h.Status != nil {
+						h.Local.Version, h.Status.Version = version("3.2.24"), version("3.2.24")
+					}
+				}
+			}},
+			{"one failed just now", of("b", func(h *cluster.HostReport) {
+				h.Hash = &cluster.Hash{Member: h.Local.Member, Cluster: h.Local.Cluster, Asked: 3, Error: "x", Ended: h.Clock.Add(time.Second - hashRetry)}
+			})},
 			{"no revision is known", func(o *cluster.Observation) {
 				for i := range o.Hosts {
 					if st := o.Hosts[i].Status; st != nil {
@@ -48,7 +58,15 @@ func TestConditionsOfHashes(t *testing.T) {
 			}},
 		}, []otherwise{
 			{"a host without a voter has not promised", of("d", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"one failed a while ago", of("b", func(h *cluster.HostReport) {
+				h.Hash = &cluster.Hash{Member: h.Local.Member, Cluster: h.Local.Cluster, Asked: 3, Error: "x", Ended: h.Clock.Add(-hashRetry)}
+			})},
 		}},
+		{"who has not heard of the last compaction is asked again", then(hashed, of("a", func(h *cluster.HostReport) { h.Hash.Compacted = 2 }),
+			of("b", func(h *cluster.HostReport) { h.Hash.Compacted = 1 }), of("c", func(h *cluster.HostReport) { h.Hash.Compacted = 2 })), func(v *view) bool {
+			d := v.askHash("x")
+			return d != nil && d.Action.Ops[0].Host == "b"
+		}, nil, nil},
 		{"up to what every voter has", then(formedSight, of("b", func(h *cluster.HostReport) { h.Status.Revision = 2 })), func(v *view) bool {
 			at, ok := v.hashRevision()
 			return ok && at == 2

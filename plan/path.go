@@ -136,6 +136,9 @@ func FindPath(c Change) Path {
 	} else if hops = c.shortest(lo, nodes, everywhere); slices.ContainsFunc(hops, Hop.outage) {
 		p.Warnings = c.wouldRoll(c.ideal(lo, nodes, everywhere), everywhere)
 	}
+	if len(hops) == 0 && lo != c.Target {
+		return Path{Problems: []string{fmt.Sprintf("there is no way from etcd %s to %s: data in the format of etcd %s is started by neither", lo, c.Target, versionWords(c.Storage))}}
+	}
 	p.Hops = c.resume(lo, hi, hops)
 	for _, h := range p.Hops {
 		if m := c.lacking(h.To); len(m.Hosts) > 0 {

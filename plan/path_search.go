@@ -85,7 +85,8 @@ func newestFirst(v []cluster.Version) []cluster.Version {
 }
 
 // shortest is Dijkstra's algorithm over versions, the target among them. Of
-// two ways that are equal but for it, one over what is installed is taken.
+// two ways that are equal but for it, one over what is installed is taken. Where
+// there is none at all it is empty.
 func (c Change) shortest(from cluster.Version, nodes, installed []cluster.Version) []Hop {
 	nodes = newestFirst(append(slices.Clone(nodes), c.Target))
 	const unreached = 1 << 30
@@ -117,7 +118,11 @@ func (c Change) shortest(from cluster.Version, nodes, installed []cluster.Versio
 		}
 	}
 	var hops []Hop
-	for i := slices.Index(nodes, c.Target); nodes[i] != from; i = by[i] {
+	i := slices.Index(nodes, c.Target)
+	if cost[i] == unreached {
+		return nil
+	}
+	for ; nodes[i] != from; i = by[i] {
 		kind, _ := c.edge(from, nodes[by[i]], nodes[i])
 		hops = append(hops, c.hop(kind, nodes[by[i]], nodes[i]))
 	}

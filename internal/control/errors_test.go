@@ -37,9 +37,6 @@ func TestWhatTheStoreRefusesIsAnError(t *testing.T) {
 		t.Errorf("a spec that could not be written: %v", err)
 	}
 	s.Inject(nil)
-	if _, marker, _, err := f.ReadIntent(t.Context()); marker || err != nil {
-		t.Errorf("the store is marked, and has no spec: %t, %v", marker, err)
-	}
 	name, err := f.AddWish(t.Context(), control.Wish{Kind: cluster.CommandBackup})
 	if err != nil {
 		t.Fatal(err)

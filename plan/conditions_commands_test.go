@@ -1,0 +1,194 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// TestConditionsOfCommands: which commands are ended because nothing could come of
+// them, and what a person is told to type.
+func TestConditionsOfCommands(t *testing.T) {
+	restore := func(wrote, to string) *cluster.Command {
+		return &cluster.Command{Name: "cmd", Kind: cluster.CommandRestore, Backup: "B", Version: version(to), Found: &cluster.Backup{Name: "B", Version: version(wrote)}}
+	}
+	ends := func(c *cluster.Command) func(v *view) bool {
+		return func(v *view) bool { return v.never(c) != nil }
+	}
+	gone := then(formedSight, away("c", cluster.GapUnreachable), func(o *cluster.Observation) { o.Gaps = nil })
+	lostQuorum := then(formedSight, away("b", cluster.GapUnreachable), away("c", cluster.GapUnreachable), of("a", unhealthy))
+	held := then(formedSight, inIntent(func(in *cluster.Intent) {
+		in.Generation, in.Nonce, in.Token, in.Cluster = 3, "n3", "t3", 0xc3
+		in.History = []cluster.PastGeneration{{Generation: 1, Cluster: 0xc1}, {Generation: 2, Cluster: 0xc2}}
+	}), func(o *cluster.Observation) {
+		for i := range o.Hosts {
+			o.Hosts[i].Status, o.Hosts[i].View, o.Hosts[i].Process = nil, nil, cluster.Process{}
+			o.Hosts[i].Highest = cluster.Progress{Term: 2, Index: 5}
+		}
+	}, of("b", func(h *cluster.HostReport) { h.Local.Generation, h.Highest.Index = 2, 4 }))
+	furthest := func(id cluster.HostID) func(v *view) bool {
+		return func(v *view) bool { h := v.furthestData(); return h != nil && h.Host == id }
+	}
+	undo := &cluster.Command{Name: "cmd", Kind: cluster.CommandUndo, Host: "d", Dir: "was"}
+	from := cluster.SetAside{Dir: "/was", Cluster: 0xdead, Log: cluster.Progress{Term: 2, Index: 5}}
+	data := func(h *cluster.HostReport) {
+		h.Local.Cluster, h.Local.Generation, h.Highest = 0xdead, 0, cluster.Progress{Term: 2, Index: 6}
+	}
+	checkConditions(t, []condition{
+		{"a backup that the release does not read", formedSight, ends(restore("3.4.25", "3.6.16")), nil, nil},
+		{"a backup that it reads is restored", formedSight, func(v *view) bool { return !ends(restore("3.5.35", "3.6.16"))(v) }, nil, nil},
+		{"a recovery from a host of which nobody knows", formedSight, ends(recoverFrom("x")), []otherwise{
+			{"it is in sight", func(o *cluster.Observation) {
+				d, _ := o.Host("d")
+				x := *d
+				x.Host, x.Disk = "x", "disk-x"
+				o.Hosts = append(o.Hosts, x)
+			}},
+			{"it does not answer", func(o *cluster.Observation) {
+				o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: "x"})
+			}},
+			{"it is to found", inIntent(func(in *cluster.Intent) { in.Founders = append(in.Founders, cluster.Founder{Host: "x"}) })},
+			{"it votes", inIntent(func(in *cluster.Intent) { in.Voters = append(in.Voters, cluster.Voter{Host: "x"}) })},
+			{"it voted", inIntent(func(in *cluster.Intent) {
+				in.History = []cluster.PastGeneration{{Voters: [][]cluster.Voter{{{Host: "x"}}}}}
+			})},
+		}, nil},
+		{"a recovery from a founder that is out of sight waits", gone, func(v *view) bool { return v.never(recoverFrom("c")) == nil }, nil, nil},
+		{"only what is missed for good is named as lost", formedSight, func(v *view) bool {
+			command, _ := v.withLost(recoverFrom("a"), nil)
+			return command == ""
+		}, nil, nil},
+		{"a recovery is told of", lostQuorum, func(v *view) bool { return v.recoverCommand() != "" }, []otherwise{
+			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
+		}, nil},
+		{"a recovery from what is on record is told of", lostQuorum, func(v *view) bool { return v.recordedSurvivor() != "" }, []otherwise{
+			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
+			{"its host has another disk", of("a", func(h *cluster.HostReport) { h.Disk = "x" })},
+		}, nil},
+		{"no logs are missed where nothing was ever written down", then(formedSight, func(o *cluster.Observation) {
+			o.Store.Intent, o.Store.Marker = nil, false
+			forgetKept(o)
+		}), func(v *view) bool {
+			missing, working := v.logless(recoverFrom("a"), inSight(v, "a"))
+			return v.intent == nil && len(missing)+len(working) == 0
+		}, nil, nil},
+		{"data of the generation before is another source", held, furthest("b"), []otherwise{
+			{"it is gone", of("b", func(h *cluster.HostReport) { h.Local.HasData = false })},
+			{"it was removed", of("b", func(h *cluster.HostReport) { h.Local.State = cluster.MemberRemoved })},
+			{"it is of the generation that is made", of("b", func(h *cluster.HostReport) { h.Local.Generation = 3 })},
+			{"there is further data of it", of("c", func(h *cluster.HostReport) { h.Local.Generation = 2 })},
+		}, []otherwise{
+			{"there is less data of it", of("c", func(h *cluster.HostReport) { h.Local.Generation, h.Highest.Index = 2, 3 })},
+		}},
+		{"nothing goes beyond what is undone to", formedSight, func(v *view) bool { return v.undoOlder(undo, cluster.Seen{}, from) == nil }, []otherwise{
+			{"a host is about to set more aside", of("c", data)},
+			{"a host has set more aside", of("c", func(h *cluster.HostReport) {
+				h.SetAside = []cluster.SetAside{{Dir: "/x", Cluster: 0xdead, Log: cluster.Progress{Term: 2, Index: 6}}}
+			})},
+		}, []otherwise{
+			{"that is of another cluster", of("c", func(h *cluster.HostReport) { data(h); h.Local.Cluster = 9 })},
+			{"that is of this generation", of("c", func(h *cluster.HostReport) { data(h); h.Local.Generation = 1 })},
+			{"that is gone", of("c", func(h *cluster.HostReport) { data(h); h.Local.HasData = false })},
+			{"that is just as much", of("c", func(h *cluster.HostReport) { data(h); h.Highest = from.Log })},
+		}},
+	})
+}
+
+// TestConditionsOfTools: with which release data is read, and with which it is run.
+func TestConditionsOfTools(t *testing.T) {
+	releases := func(all ...string) func(o *cluster.Observation) {
+		return of("d", func(h *cluster.HostReport) {
+			h.Releases = nil
+			for _, r := range all {
+				h.Releases = append(h.Releases, version(r))
+			}
+		})
+	}
+	tool := func(want string) func(v *view) bool {
+		return func(v *view) bool {
+			return restoringTool(inSight(v, "d"), version("3.5.33"), version("3.6.16")) == version(want)
+		}
+	}
+	keys := &cluster.Command{Name: "cmd", Kind: cluster.CommandRestore, Version: version("3.6.16")}
+	checkConditions(t, []condition{
+		{"the one that wrote it", then(formedSight, releases("3.4.25", "3.5.33", "3.5.35", "3.6.16")), tool("3.5.33"), nil, nil},
+		{"the newest of its line", then(formedSight, releases("3.4.25", "3.5.31", "3.5.35", "3.5.32", "3.6.16")), tool("3.5.35"), nil, nil},
+		{"the one that is to run it", then(formedSight, releases("3.4.25", "3.6.16")), tool("3.6.16"), nil, nil},
+		{"keys of version 2 are read by the one that wrote them", then(formedSight, releases("2.3.8", "3.6.16")), func(v *view) bool {
+			_, why := v.generationVersion(keys, version("2.3.7"), inSight(v, "d"))
+			return why == ""
+		}, []otherwise{
+			{"there is none of its line", releases("3.6.16")},
+			{"there is none that is to run them", releases("2.3.8")},
+		}, nil},
+	})
+}
+
+// TestConditionsOfWaits: what is looked at again soon, and which backup is enough.
+func TestConditionsOfWaits(t *testing.T) {
+	failed := func(ago time.Duration) func(o *cluster.Observation) {
+		return of("b", func(h *cluster.HostReport) {
+			h.Taken = &cluster.Taken{Error: "x", Began: h.Clock.Add(-ago), Ended: h.Clock.Add(-ago)}
+		})
+	}
+	bare := then(formedSight, func(o *cluster.Observation) {
+		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At}
+	})
+	pending := then(formedSight, inIntent(func(in *cluster.Intent) {
+		for i := range cluster.MostPending {
+			in.Pending = append(in.Pending, cluster.VoterChange{Voter: cluster.Voter{Member: cluster.MemberID(90 + i)}})
+		}
+	}), storeSilent)
+	noStore := func(v *view) *Decision {
+		v.goal.NoStore = true
+		in := v.obs.Intent()
+		return v.changeUnstored(in.Voters[:2], cluster.Projection{}, cluster.Op{Kind: cluster.OpRemove}, 0, "x", "x")
+	}
+	few := then(pending, func(o *cluster.Observation) {
+		for i := range o.Hosts {
+			if in := o.Hosts[i].Intent; in != nil {
+				in = in.Clone()
+				in.Pending = in.Pending[:0]
+				o.Hosts[i].Intent = in
+			}
+		}
+		in := o.Store.Intent.Clone()
+		in.Pending = nil
+		o.Store.Intent = in
+	})
+	oldest := then(formedSight, func(o *cluster.Observation) {
+		for i, r := range []string{"3.5.35", "3.5.35", "3.6.16"} {
+			h := &o.Hosts[i]
+			h.Local.Version, h.Status.Version = version(r), version(r)
+		}
+	})
+	checkConditions(t, []condition{
+		{"a backup is tried again", then(bare, failed(backupRetry)), func(v *view) bool {
+			_, d := v.backupOf(v.roster.Running(), "x")
+			return d != nil && d.Action != nil
+		}, []otherwise{
+			{"it failed just now", failed(backupRetry - time.Second)},
+			{"one is being taken", of("b", func(h *cluster.HostReport) { h.Taken = &cluster.Taken{Running: true, Began: h.Clock} })},
+		}, nil},
+		{"a change without the store", few, func(v *view) bool { d := noStore(v); return d.Action != nil }, nil, nil},
+		{"too many changes were not seen to end", pending, func(v *view) bool { d := noStore(v); return d.Action == nil && d.Blockers[0].Code == "settling" }, nil, nil},
+		{"a downgrade is cancelled through a member that can", oldest, func(v *view) bool {
+			d := v.cancelDowngrade("x")
+			return d.Action != nil && d.Action.Ops[0].Host == "c"
+		}, []otherwise{
+			{"nobody is up", func(o *cluster.Observation) {
+				for _, id := range []cluster.HostID{"a", "b", "c"} {
+					of(id, unhealthy)(o)
+				}
+			}},
+		}, nil},
+		{"what goes on beside is looked at soon", formedSight, func(v *view) bool {
+			again := func(d time.Duration) time.Duration {
+				v.meanwhile = &Decision{Again: later}
+				return v.whileWaiting(&Decision{Again: d}).Again
+			}
+			return again(0) == later && again(time.Minute) == later && again(soon) == soon
+		}, nil, nil},
+	})
+}
