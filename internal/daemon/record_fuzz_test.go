@@ -36,7 +36,7 @@ func FuzzProcessRecord(f *testing.F) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, err
 		}
-		return NewProcess(state, slog.New(slog.DiscardHandler), spec, func(host.Launch) {})
+		return NewProcess(state, slog.New(slog.DiscardHandler), spec, genuine, func(host.Launch) {})
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		p, err := read(content)
