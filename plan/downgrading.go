@@ -53,6 +53,9 @@ func downgrading(v *view) *Decision {
 	}
 	d := v.roll(stage{to, "one release line down, for which etcd has made ready", func(r cluster.Version) bool { return r.Base().Compare(line) > 0 }})
 	if d == nil {
+		if t := tidy(v); t != nil { // a person may keep it like this for long
+			return t
+		}
 		return wait(true, "downgrading", "", "etcd is being downgraded to %d.%d, and that cannot go on by itself", line.Major, line.Minor)
 	}
 	return d
