@@ -13,6 +13,11 @@ func (v *view) seedCommand() string {
 	return fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), v.spec.EtcdVersion, v.spec.MemberCount)
 }
 
+// seedLike is what asks for a count of members, with the release that is there.
+func (v *view) seedLike(members int) string {
+	return fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), v.commonRelease(), members)
+}
+
 // store is the store as a person names it in a command.
 func (v *view) store() string { return cmp.Or(v.obs.Store.URL, "STORE") }
 

@@ -87,7 +87,25 @@ func (v *view) needSpec() *Decision {
 			return wait(false, "spec-refused", "", "%s", g.Detail)
 		}
 	}
-	return wait(false, "no-spec", fmt.Sprintf("etcdadm seed %s --version %s --nodes 3", v.store(), v.commonRelease()), "no spec in the store yet: say how many members and which etcd version are wanted")
+	if n := v.votersKnown(); n > 0 {
+		// An even count is one in the middle of a change, which no spec may ask for.
+		return wait(false, "no-spec", v.seedLike(min(n|1, cluster.MaxMembers)), "a cluster exists, and the store has no spec of it: make sure first that it is the right store (mount, bucket, prefix), since in an empty one the hosts write their record of the cluster down again, and only the spec is missing; if it is the right one, say anew how many members and which etcd version are wanted")
+	}
+	return wait(false, "no-spec", v.seedLike(3), "no spec in the store yet: say how many members and which etcd version are wanted")
+}
+
+// votersKnown counts the voters of the cluster that the hosts show or have the
+// record of; 0: none is known.
+func (v *view) votersKnown() int {
+	switch {
+	case v.seen:
+		return len(v.roster.Voters())
+	case v.intent == nil:
+		return 0
+	case len(v.intent.Voters) > 0:
+		return len(v.intent.Voters)
+	}
+	return len(v.intent.Founders)
 }
 
 // mayFound blocks a founding that the store cannot keep unique.

@@ -199,10 +199,12 @@ func (v *view) mendIntent() *Decision {
 	if !st.Marker {
 		change = &IntentChange{Create: v.intent}
 	}
-	return &Decision{
-		Reason: "the store's record of this cluster is missing or older than what its hosts keep; write theirs back",
-		Action: &Action{Kind: ActIntent, Intent: change},
+	reason := "the store's record of this cluster is missing or older than what its hosts keep; write theirs back"
+	if !st.Marker && !st.Specified {
+		// As an empty directory does where the store's disk is not mounted.
+		reason = "the store has neither a spec nor the record of this cluster, which its hosts keep: is it the right store (mount, bucket, prefix)? Write theirs back"
 	}
+	return &Decision{Reason: reason, Action: &Action{Kind: ActIntent, Intent: change}}
 }
 
 func (v *view) keeperOfIntent() string {
