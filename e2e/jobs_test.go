@@ -242,14 +242,14 @@ func (r *faultRun) rotated() {
 		r.t.Fatal(err)
 	}
 	for _, h := range r.hosts {
-		pair, err := pki.LoadKeypair(filepath.Join(h.dir, "etcdadm", "pki", "daemon"), pki.PeerNames)
-		if err != nil {
-			r.t.Errorf("host %d: %v", h.n, err)
-			continue
-		}
-		leaf := pair.Leaf()
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: second.Manager.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
-			r.t.Errorf("host %d has a certificate that the new authority did not issue: %v", h.n, err)
-		}
+		// Nothing else waits for the daemon of a free host that was restarted just now.
+		eventually(r.t, soon, fmt.Sprintf("host %d has a certificate that the new authority issued", h.n), func(context.Context) error {
+			pair, err := pki.LoadKeypair(filepath.Join(h.dir, "etcdadm", "pki", "daemon"), pki.PeerNames)
+			if err != nil {
+				return err
+			}
+			_, err = pair.Leaf().Verify(x509.VerifyOptions{Roots: second.Manager.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+			return err
+		})
 	}
 }

@@ -206,6 +206,18 @@ func faultsIn(line string) (n int, ok bool) {
 	return 1 + strings.Count(found[1], " + "), true
 }
 
+var (
+	// said is what the test itself says, and not a daemon whose log it shows.
+	said = regexp.MustCompile(`^\w+_test\.go:\d+: `)
+	// told is a line of the run's story.
+	told = regexp.MustCompile(`^\w+_test\.go:\d+: \d\d:\d\d:\d\d\.`)
+)
+
+// complains: a line of a failed run that may be why.
+func complains(text string) bool {
+	return said.MatchString(text) && !told.MatchString(text) || strings.HasPrefix(text, "--- FAIL") || strings.HasPrefix(text, "panic")
+}
+
 // seed runs one seed and reads its words.
 func (b bench) seed(ctx context.Context, seed uint64) outcome {
 	o := outcome{seed: seed}
@@ -230,7 +242,7 @@ func (b bench) seed(ctx context.Context, seed uint64) outcome {
 		case strings.Contains(text, "operations answered"):
 			_, after, _ := strings.Cut(text, "s  ")
 			o.found = strings.TrimSpace(after)
-		case strings.Contains(text, "not within") || strings.Contains(text, "FAIL") || strings.Contains(text, "panic"):
+		case complains(text):
 			if len(o.why) < 12 {
 				o.why = append(o.why, text)
 			}
