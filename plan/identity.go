@@ -117,7 +117,11 @@ func (v *view) restoreAdopted() string {
 // notes makes blockers of what hosts report about themselves.
 func (v *view) notes(h *cluster.HostReport) {
 	for _, p := range h.Problems {
-		v.aside(p.Code, p.Hint, "host %s: %s", h.Host, p.Sentence)
+		sentence := p.Sentence
+		if name := "host " + string(h.Host); !strings.HasPrefix(sentence, name+" ") {
+			sentence = name + ": " + sentence
+		}
+		v.aside(p.Code, p.Hint, "%s", sentence)
 	}
 	if len(h.Process.Differs) > 0 && !cluster.TurnsTLSOn(h.Local.URLs.Peer, h.URLs.Peer) {
 		v.aside("settings-not-applied", "stop the daemon of this host by SIGINT, which stops its etcd too, and start it again; one host at a time", "host %s: its etcd runs with other settings than it would be started with now: %s", h.Host, strings.Join(h.Process.Differs, ", "))

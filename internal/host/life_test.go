@@ -239,8 +239,14 @@ func TestStartIsTriedAgain(t *testing.T) {
 		m.running, m.ensureErr = nil, errors.New("no such release")
 		d = m.boot()
 		defer d.end()
-		if st := d.look(1); !hasProblem(st, "member-not-started") {
+		st := d.look(1)
+		if !hasProblem(st, "member-not-started") {
 			t.Fatalf("%+v", st.Problems)
+		}
+		for _, p := range st.Problems {
+			if strings.Contains(p.Hint, "log") {
+				t.Errorf("etcd did not run, and its log is to be read: %s", p.Hint)
+			}
 		}
 		m.mu.Lock()
 		m.ensureErr = nil

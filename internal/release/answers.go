@@ -99,6 +99,7 @@ func (a *answers) version(ctx context.Context, path string) (string, error) {
 }
 
 func ask(ctx context.Context, path string) (string, error) {
+	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, answerDeadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
@@ -113,7 +114,7 @@ func ask(ctx context.Context, path string) (string, error) {
 	cmd.Stdout = &limited{buf: &out, left: 4096} // some releases warn on stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			err = ctx.Err()
+			err = fmt.Errorf("no answer in %s: %w", time.Since(asked).Round(100*time.Millisecond), ctx.Err())
 		}
 		return "", fmt.Errorf("ask for its version: %w", err)
 	}

@@ -151,8 +151,11 @@ func (f *Finder) Find(ctx context.Context, version string) (Release, error) {
 		if err == nil {
 			return r, nil
 		}
-		if ctx.Err() != nil {
-			return Release{}, fmt.Errorf("find etcd %s: %w", version, ctx.Err())
+		if ended := ctx.Err(); ended != nil {
+			if !errors.Is(err, ended) {
+				err = ended
+			}
+			return Release{}, fmt.Errorf("find etcd %s: %s: %w", version, path, err)
 		}
 		passed = append(passed, Passed{Path: path, Reason: err})
 	}

@@ -228,8 +228,14 @@ func TestSilentBinaryDoesNotHoldUsUp(t *testing.T) {
 	program(t, root+"/opt/etcd-v3.6.1/etcd", "exec sleep 1000")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := f.Find(ctx, "3.6.1"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("find: %v", err)
+	_, err := f.Find(ctx, "3.6.1")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("find: %v", err)
+	}
+	for _, words := range []string{root + "/opt/etcd-v3.6.1/etcd: ", "no answer in "} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("the error does not say %q: %v", words, err)
+		}
 	}
 }
 
