@@ -78,6 +78,8 @@ func (v *view) notOurs(taken, waiting []*cluster.HostReport) (open []string) {
 		case s.Owner != nil && s.Owner.Predecessor != nil && !s.Owner.Predecessor.Invited(): // said above
 		case s.Host == nil && s.Owner == nil:
 			open = append(open, fmt.Sprintf("on host %s, stop what runs etcd there and start this daemon in its place, or let etcdadm adopt --join remove its member (%s)", seatName(s), s.Why))
+		case !s.Up && s.Owner != nil && s.Owner.Predecessor != nil: // its host knows more
+			open = append(open, fmt.Sprintf("member of host %s: %s: %s", seatName(s), s.Why, hinted(s.Owner.Predecessor)))
 		case !s.Up:
 			open = append(open, fmt.Sprintf("member of host %s: %s", seatName(s), s.Why))
 		case !s.Host.TookOver() || s.Host.Local.Cluster != v.roster.Cluster || s.Host.Local.Token != taken[0].Local.Token:

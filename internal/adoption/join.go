@@ -149,8 +149,9 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 }
 
 // lookAtStore reads what is written down after the members were listed, since each of
-// ours is written down before it is added. A tag that is not that from before says
-// that the list may be older than what is written down.
+// ours is written down before it is added, and our daemons change none before there is
+// a record. A tag that is not that from before says that the list may be older than
+// what is written down.
 func (j *Join) lookAtStore(ctx context.Context, s *Scene, before blob.ETag) error {
 	if j.Folder == nil {
 		return nil
@@ -165,6 +166,11 @@ func (j *Join) lookAtStore(ctx context.Context, s *Scene, before blob.ETag) erro
 		name, err := backup.ParseName(s.Joining.Backup)
 		s.Old = err == nil && time.Since(name.Time()) > oldAfter
 	}
+	in, marker, _, err := j.Folder.ReadIntent(ctx)
+	if err != nil {
+		return err
+	}
+	s.Recorded = marker && !in.Adopted() && in.Cluster == s.Cluster
 	read, err := j.Folder.ReadSpec(ctx)
 	switch {
 	case errors.Is(err, control.ErrMalformed), errors.Is(err, cluster.ErrSpec):
@@ -269,7 +275,11 @@ func (j *Join) take(ctx context.Context, s *Scene, next Step) (end bool, err err
 		j.say("Done here: %s.", next.Reason)
 		return true, nil
 	case StepDone:
-		return j.recorded(ctx, next)
+		if s.Recorded {
+			j.say("Done: the cluster is ours; %s.", next.Reason)
+			return true, nil
+		}
+		j.say("%s; waiting for the leading daemon to write the cluster's record.", next.Reason)
 	}
 	return false, nil
 }
@@ -279,18 +289,4 @@ func (j *Join) say(format string, args ...any) {
 		j.told = line
 		j.Say("%s", line)
 	}
-}
-
-// recorded waits for the leading daemon's record.
-func (j *Join) recorded(ctx context.Context, next Step) (bool, error) {
-	in, marker, _, err := j.Folder.ReadIntent(ctx)
-	switch {
-	case err != nil && !errors.Is(err, blob.ErrNotFound):
-		return false, err
-	case marker && !in.Adopted():
-		j.say("Done: %s, and the leading daemon has written the cluster's record.", next.Reason)
-		return true, nil
-	}
-	j.say("%s; waiting for the leading daemon to write the cluster's record.", next.Reason)
-	return false, nil
 }

@@ -30,6 +30,9 @@ type Scene struct {
 	// Old is that the backup is too old to go on with, and Moving that what was
 	// written down changed while the members were listed.
 	Old, Moving bool
+	// Recorded is that the leading daemon has written the record of this cluster, so
+	// that its members are that daemon's to change, and no longer this command's.
+	Recorded bool
 }
 
 // Seen is a listed member and its own word.
@@ -91,12 +94,21 @@ const caughtUp = 5000
 //     that is up only when every other one is.
 //   - The leader is never removed: it moves to a member of ours before.
 func (s *Scene) Next() Step {
-	for _, rule := range []func() *Step{s.otherStore, s.strangers, s.unfitCluster, s.backup, s.join} {
+	for _, rule := range []func() *Step{s.recorded, s.otherStore, s.strangers, s.unfitCluster, s.backup, s.join} {
 		if step := rule(); step != nil {
 			return *step
 		}
 	}
 	return s.remove()
+}
+
+// recorded comes before all others: what the daemons add and remove by the record is
+// nothing for a person to take back.
+func (s *Scene) recorded() *Step {
+	if !s.Recorded {
+		return nil
+	}
+	return step(StepDone, Seen{}, "the leading daemon has written the cluster's record")
 }
 
 func step(k StepKind, m Seen, format string, args ...any) *Step {
@@ -289,7 +301,7 @@ func (s *Scene) remove() Step {
 	}
 	switch {
 	case len(foreign) == 0:
-		return *step(StepDone, Seen{}, "all %d members are ours", len(ours))
+		return s.done(ours)
 	case len(ours) < s.Joining.Members:
 		return *step(StepJoined, Seen{}, "%d of %d hosts of ours have joined: run this on the next one", len(ours), s.Joining.Members)
 	case s.Keep:
@@ -320,6 +332,17 @@ func (s *Scene) remove() Step {
 		return *step(StepWait, victim, "the members do not agree on who leads")
 	}
 	return *step(StepRemove, victim, "%d of %d that stay are up", upAfter, rest)
+}
+
+// done: the record waits for each of ours, so that one that will never answer again
+// is said here. Nobody else replaces a member before there is a record.
+func (s *Scene) done(ours []Seen) Step {
+	for _, m := range ours {
+		if !m.Up() {
+			return *step(StepDone, m, "all %d members are ours, and member %s is not healthy: %s%s", len(ours), m.label(), m.ails(), s.gone(m))
+		}
+	}
+	return *step(StepDone, Seen{}, "all %d members are ours", len(ours))
 }
 
 // victim: who is down goes first, who leads goes last.

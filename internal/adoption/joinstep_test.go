@@ -43,14 +43,24 @@ func TestNext(t *testing.T) {
 		kind   StepKind
 		words  string
 	}{
-		"remove a follower":         {func(*Scene) {}, StepRemove, "3 of 3"},
-		"the leader hands over":     {func(s *Scene) { s.Members = []Seen{s.Members[0], s.Members[3]} }, StepMove, "m1"},
-		"keep":                      {func(s *Scene) { s.Keep = true }, StepJoined, "stay"},
-		"more are wanted":           {func(s *Scene) { s.Joining.Members = 2 }, StepJoined, "1 of 2"},
-		"a foreign one is down":     {func(s *Scene) { s.Members[2].Status = nil }, StepRemove, "3 of 3"},
-		"two are down":              {func(s *Scene) { s.Members[1].Status, s.Members[2].Status = nil, nil }, StepRemove, "2 of 3"},
-		"ours is down":              {func(s *Scene) { s.Members[3].Status = nil }, StepWait, "of ours is not healthy"},
-		"all but one are gone":      {func(s *Scene) { s.Members = s.Members[3:] }, StepDone, "1 member"},
+		"remove a follower":     {func(*Scene) {}, StepRemove, "3 of 3"},
+		"the leader hands over": {func(s *Scene) { s.Members = []Seen{s.Members[0], s.Members[3]} }, StepMove, "m1"},
+		"keep":                  {func(s *Scene) { s.Keep = true }, StepJoined, "stay"},
+		"more are wanted":       {func(s *Scene) { s.Joining.Members = 2 }, StepJoined, "1 of 2"},
+		"a foreign one is down": {func(s *Scene) { s.Members[2].Status = nil }, StepRemove, "3 of 3"},
+		"two are down":          {func(s *Scene) { s.Members[1].Status, s.Members[2].Status = nil, nil }, StepRemove, "2 of 3"},
+		"ours is down":          {func(s *Scene) { s.Members[3].Status = nil }, StepWait, "of ours is not healthy"},
+		"all but one are gone":  {func(s *Scene) { s.Members = s.Members[3:] }, StepDone, "1 member"},
+		"all are ours, one lost": {func(s *Scene) {
+			two := s.Members[2]
+			two.ID, two.PeerURLs, two.Status = 5, []string{"http://o2"}, nil
+			three := s.Members[3]
+			three.ID, three.PeerURLs = 6, []string{"http://o3"}
+			said := *three.Status
+			said.Member, three.Status = 6, &said
+			s.Joining.Members, s.Joining.Ours = 3, [][]string{{"http://o1"}, {"http://o2"}, {"http://o3"}}
+			s.Members = []Seen{s.Members[3], two, three}
+		}, StepDone, "etcdctl member remove 5"},
 		"two leaders":               {func(s *Scene) { s.Members[1].Status.Leader = 2 }, StepWait, "agree"},
 		"promote":                   {learner, StepPromote, "caught up"},
 		"it lags":                   {func(s *Scene) { learner(s); s.Members[0].Status.Index = 1e6 }, StepWait, "9 of 1000000"},
@@ -111,6 +121,12 @@ func TestNext(t *testing.T) {
 		"given up, and unwell":   {func(s *Scene) { gone(s); s.Old = true; s.Members[1].Status = nil }, StepWait, "m2"},
 		"a late learner":         {func(s *Scene) { learner(s); s.Joining.Ours, s.Joining.Backup, s.Admission.Member = nil, "", 0 }, StepBackup, ""},
 		"a late learner, backed": {func(s *Scene) { learner(s); s.Joining.Ours = nil }, StepAdmit, ""},
+		// The leading daemon adds a member by its record: nothing that is to be removed again.
+		"a learner by the record": {func(s *Scene) {
+			learner(s)
+			s.Members[2].Learner, s.Joining.Foreign, s.Recorded = true, s.Joining.Foreign[:2], true
+			s.Members[2].Status = nil
+		}, StepDone, "record"},
 		"a late one elsewhere": {func(s *Scene) {
 			learner(s)
 			s.Joining.Ours, s.Peer, s.Admission = nil, []string{"http://o2"}, nil
