@@ -34,6 +34,9 @@ var (
 	// ErrForbidden says that the store knows who is asking, or asks who it is, and does not allow it. A person has to change
 	// that; for an object this may be the answer about one that is not there.
 	ErrForbidden = errors.New("not allowed by the store")
+	// ErrReadOnly says that nothing was written, because the store takes no writes from who is asking: it is mounted so, or its
+	// directory is another user's.
+	ErrReadOnly = errors.New("nothing can be written")
 	// ErrRetained says that nothing was deleted or overwritten because a lock, hold or retention period of the store keeps the
 	// object. It may be allowed later.
 	ErrRetained = errors.New("kept by the store's retention")

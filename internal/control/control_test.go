@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -193,6 +194,21 @@ func TestLostReply(t *testing.T) {
 	third := founding()
 	third.Write = 3
 	if _, err := f.ReplaceIntent(ctx, tag, third); !errors.Is(err, control.ErrUnknownOutcome) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// A store that took nothing leaves nothing open.
+func TestWriteToWhatIsOnlyRead(t *testing.T) {
+	s := memory.New()
+	s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+		if c.Op == memory.Put {
+			return memory.Fault{Err: fmt.Errorf("%w: read-only file system", blob.ErrReadOnly)}
+		}
+		return memory.Fault{}
+	})
+	_, err := control.New(s, "etcd").CreateIntent(t.Context(), founding())
+	if !errors.Is(err, blob.ErrReadOnly) || errors.Is(err, control.ErrUnknownOutcome) {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -124,7 +124,7 @@ func (f *Folder) settleIntent(ctx context.Context, in *cluster.Intent, cause err
 		return tag, nil
 	case refused:
 		return "", fmt.Errorf("write the intent: %w: %w", ErrConflict, cause)
-	case errors.Is(cause, blob.ErrUnsupported):
+	case errors.Is(cause, blob.ErrUnsupported), errors.Is(cause, blob.ErrReadOnly): // nothing was written
 		return "", fmt.Errorf("write the intent: %w", cause)
 	}
 	return "", fmt.Errorf("write the intent: %w: %w", ErrUnknownOutcome, cause)

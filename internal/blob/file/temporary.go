@@ -48,7 +48,7 @@ func newTemporary(root *os.Root, sync syncer) (*temporary, error) {
 	name := tempPrefix + strings.ToLower(rand.Text())
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return nil, &blob.Error{Op: "write to", Object: "store " + URL(root.Name()), Err: bare(err), Advice: "run as the owner of the directory, or change its owner or its mode"}
+		return nil, &blob.Error{Op: "write to", Object: "store " + URL(root.Name()), Err: fmt.Errorf("%w: %w", blob.ErrReadOnly, bare(err)), Advice: "run as the owner of the directory, or change its owner or its mode"}
 	} else if err != nil {
 		return nil, fmt.Errorf("create temporary file: %w", bare(err))
 	}
