@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -214,6 +215,10 @@ func moveManifest(path string) string {
 	return fmt.Sprintf("mv %s %s   # the kubelet ends the pod", path, filepath.Dir(filepath.Dir(path))+"/")
 }
 
+// maxManifest is the size in bytes beyond which a file is no static pod. Source: kubelet
+// refuses to read a larger one.
+const maxManifest = 10 << 20
+
 // manifestOf is the static pod that runs etcd on a data directory: the first file of
 // the kubelet's directory that names it, and etcd. Empty: none.
 func manifestOf(dir, dataDir string) (string, error) {
@@ -230,7 +235,7 @@ func manifestOf(dir, dataDir string) (string, error) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		content, err := os.ReadFile(path)
+		content, err := readManifest(path)
 		if err != nil {
 			return "", fmt.Errorf("look for static pods: %w", err)
 		}
@@ -239,6 +244,31 @@ func manifestOf(dir, dataDir string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// readManifest reads what can be a manifest: a regular file of its size, by a link too.
+// Of anything else it gives nothing.
+func readManifest(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would hold a plain open up
+	if errors.Is(err, syscall.ENXIO) {
+		return nil, nil // a socket
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxManifest {
+		return nil, nil
+	}
+	return content, nil
 }
 
 // daemonLine is the daemon's command line for this host, without what looks like a
