@@ -99,6 +99,15 @@ func TestConditionsOfSeconds(t *testing.T) {
 		w.spec.MemberCount = 3
 		return ripe(t, w, asked(cluster.OpStart))
 	}
+	// It was started, and has not served yet.
+	started := then(added, func(o *cluster.Observation) {
+		first, _ := o.Host("a")
+		unnamed := slices.IndexFunc(first.View.Members, func(m cluster.Member) bool { return m.Name == "" })
+		of("b", func(h *cluster.HostReport) {
+			h.Local.State, h.Local.Member = cluster.MemberStarted, first.View.Members[unnamed].ID
+			h.Process = cluster.Process{State: cluster.ProcessRunning, Uptime: time.Second}
+		})(o)
+	})
 	starts := func(v *view) bool { d := startSecond(v); return d != nil && d.Action != nil }
 	checkConditions(t, []condition{
 		{"the second voter", added, starts, []otherwise{
@@ -124,6 +133,20 @@ func TestConditionsOfSeconds(t *testing.T) {
 			{"it is another cluster", inIntent(func(in *cluster.Intent) { in.Cluster = 9 })},
 			{"it holds data", of("b", func(h *cluster.HostReport) { h.Local.HasData = true })},
 		}, nil},
+		{"the second voter comes", started, func(v *view) bool { return v.secondComes() != nil }, []otherwise{
+			{"it has had its time", of("b", func(h *cluster.HostReport) { h.Process.Uptime = secondPatience })},
+			{"its process does not run", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessStopped })},
+			{"its process is silent", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessSilent })},
+			{"it has not promised", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"its host is not in sight", away("b", cluster.GapUnreachable)},
+			{"it has served, and has a name", of("a", func(h *cluster.HostReport) {
+				for i := range h.View.Members {
+					h.View.Members[i].Name = "x"
+				}
+			})},
+		}, []otherwise{
+			{"it has nearly had its time", of("b", func(h *cluster.HostReport) { h.Process.Uptime = secondPatience - time.Second })},
+		}},
 	})
 }
 

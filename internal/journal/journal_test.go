@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/journal"
 )
 
@@ -163,6 +164,7 @@ func TestRefusesBeforeItBegins(t *testing.T) {
 		"nothing to be moved":  {{Kind: journal.Rename, Path: "x", From: "nothing"}},
 		"made after moved":     {{Kind: journal.Rename, Path: "new", From: "old"}, {Kind: journal.Mkdir, Path: "old"}},
 		"outside, in disguise": {{Kind: journal.Mkdir, Path: "old/../../x"}},
+		"below a file":         {{Kind: journal.Write, Path: "old/data/x"}},
 	} {
 		dir := root(t)
 		before := tree(t, dir)
@@ -188,6 +190,9 @@ func TestUnfinishedListComesFirst(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "aside/x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if j, err := journal.Open(dir, "state/journal.json"); !errors.Is(err, journal.ErrConflict) || j != nil {
+		t.Fatalf("opened: %v %v", j, err)
+	}
 	more := []journal.Step{{Kind: journal.Mkdir, Path: "more"}}
 	if err := j.Run(more); !errors.Is(err, journal.ErrConflict) {
 		t.Fatal(err)
@@ -207,5 +212,126 @@ func TestUnfinishedListComesFirst(t *testing.T) {
 	}
 	if _, ok := got["more"]; !ok {
 		t.Fatalf("%v", got)
+	}
+}
+
+// TestUnreadableListIsNoEmptyOne: nothing is run beside a list of which nobody knows
+// what it says, also where it became so after the journal was opened. One that cannot
+// be read for now is not said to be corrupt: whoever is told that gives it up.
+func TestUnreadableListIsNoEmptyOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil   func(t *testing.T, path string)
+		corrupt bool
+	}{
+		"torn": {func(t *testing.T, path string) { put(t, path, []byte(`{"steps":`)) }, true},
+		"not to be read": {func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+	} {
+		dir := root(t)
+		before := tree(t, dir)
+		j := open(t, dir)
+		c.spoil(t, filepath.Join(dir, "state/journal.json"))
+		if err := j.Run(steps); err == nil || errors.Is(err, journal.ErrCorrupt) != c.corrupt {
+			t.Errorf("%s: run: %v", name, err)
+		}
+		if _, err := journal.Open(dir, "state/journal.json"); err == nil || errors.Is(err, journal.ErrCorrupt) != c.corrupt {
+			t.Errorf("%s: open: %v", name, err)
+		}
+		if got := tree(t, dir); !reflect.DeepEqual(got, before) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// fails is a disk of which one call fails, and the others do not.
+type fails struct {
+	durable.Files
+	at, calls int
+}
+
+var errFull = errors.New("there is no room")
+
+func (f *fails) call() error {
+	if f.calls++; f.calls == f.at {
+		return errFull
+	}
+	return nil
+}
+
+func (f *fails) Temp(dir, pattern string) (durable.File, error) {
+	if err := f.call(); err != nil {
+		return nil, err
+	}
+	return f.Files.Temp(dir, pattern)
+}
+
+func (f *fails) Mkdir(path string, mode fs.FileMode) error {
+	return orElse(f.call(), func() error { return f.Files.Mkdir(path, mode) })
+}
+
+func (f *fails) Rename(from, to string) error {
+	return orElse(f.call(), func() error { return f.Files.Rename(from, to) })
+}
+
+func (f *fails) SyncDir(dir string) error {
+	return orElse(f.call(), func() error { return f.Files.SyncDir(dir) })
+}
+
+func orElse(err error, do func() error) error {
+	if err != nil {
+		return err
+	}
+	return do()
+}
+
+// TestEveryFailedCallIsTold: a call that fails ends the run and says why, what was not
+// written down is not begun, and the next Open finishes what was.
+func TestEveryFailedCallIsTold(t *testing.T) {
+	for n := 1; ; n++ {
+		dir := root(t)
+		before := tree(t, dir)
+		disk := &fails{Files: durable.OS().Files, at: n}
+		j, err := journal.OpenOn(durable.On(disk), dir, "state/journal.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = j.Run(steps)
+		if disk.calls < n {
+			if err != nil || n < 10 {
+				t.Fatalf("%d calls: %v", disk.calls, err)
+			}
+			return
+		}
+		if !errors.Is(err, errFull) {
+			t.Errorf("call %d fails: %v", n, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "state/journal.json")); err != nil && !reflect.DeepEqual(tree(t, dir), before) {
+			t.Errorf("call %d fails: begun without a list: %v", n, tree(t, dir))
+		}
+		if err := open(t, dir).Run(steps); err != nil {
+			t.Errorf("call %d fails: run again: %v", n, err)
+		}
+		if got := tree(t, dir); !reflect.DeepEqual(got, want) {
+			t.Errorf("call %d fails: %v", n, got)
+		}
+	}
+}
+
+// TestModes: what is made is its owner's alone where the step does not say otherwise.
+func TestModes(t *testing.T) {
+	dir := root(t)
+	said := []journal.Step{
+		{Kind: journal.Mkdir, Path: "open", Mode: 0o755}, {Kind: journal.Write, Path: "open/note", Mode: 0o640},
+	}
+	if err := open(t, dir).Run(append(said, steps...)); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]fs.FileMode{"aside": 0o700, "aside/x.json": 0o600, "open": 0o755, "open/note": 0o640} {
+		if info, err := os.Stat(filepath.Join(dir, path)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v %v", path, info.Mode(), err)
+		}
 	}
 }

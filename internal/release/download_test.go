@@ -271,6 +271,9 @@ func TestWhatIsNotPublishedIsNeverUsed(t *testing.T) {
 		"archive not there": {func(p *publisher, _ *Downloader) {
 			p.archive = func(w http.ResponseWriter, _ *http.Request, _ int) { http.NotFound(w, nil) }
 		}, ErrNotPublished, 1},
+		"archive taken back": {func(p *publisher, _ *Downloader) {
+			p.archive = func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusGone) }
+		}, ErrNotPublished, 1},
 		"forbidden": {func(p *publisher, _ *Downloader) {
 			p.archive = func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusForbidden) }
 		}, nil, 1},
@@ -301,6 +304,10 @@ func TestWhatIsNotPublishedIsNeverUsed(t *testing.T) {
 			var failed *DownloadError
 			if !errors.As(err, &failed) || failed.Hint() == "" || c.want != nil && !errors.Is(err, c.want) || c.asked >= 0 && p.requests() != c.asked {
 				t.Errorf("%v after %d requests, want %v", err, p.requests(), c.want)
+			}
+			// Whoever is told to call it again does so, with what must not be used.
+			if failed != nil && strings.Contains(failed.Hint(), "do not use that archive") != errors.Is(c.want, ErrTrust) {
+				t.Errorf("%v, and then: %s", err, failed.Hint())
 			}
 			absent(t, d)
 		})
@@ -465,6 +472,42 @@ func TestAlteredProgramIsNotUsed(t *testing.T) {
 	}
 }
 
+// Sums that cannot be read are not none: nobody vouches for what lies beside them.
+func TestUnreadableSumsVouchForNothing(t *testing.T) {
+	_, d, _ := publish(t)
+	f, err := get(t, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := filepath.Join(f.Dir, contentsName)
+	if err := errors.Join(os.Remove(sums), os.Mkdir(sums, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := whole(f.Dir); err == nil {
+		t.Error("it counts as whole")
+	}
+	if err := verify(filepath.Join(f.Dir, "etcd")); err == nil {
+		t.Error("its program counts as the one that was downloaded")
+	}
+	if f, err = get(t, d); err != nil || f.Already {
+		t.Errorf("%+v, %v", f, err)
+	}
+	installed(t, d)
+}
+
+// A program that cannot be read is neither the one that was downloaded nor another.
+func TestUnreadableProgramIsNotVerified(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, contentsName), []byte(sum(nil)+"  etcd\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range programs { // with a sum and without one
+		if err := verify(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A directory that a person filled is theirs.
 func TestOwnDirectoryIsLeftAlone(t *testing.T) {
 	p, d, _ := publish(t)
@@ -502,6 +545,12 @@ func TestOneDownloadAtATime(t *testing.T) {
 	defer cancel()
 	if _, err := d.Get(ctx, wanted); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another has the lock: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 3*lockPoll)
+	defer cancel()
+	told := 0
+	if _, err := lockFile(ctx, d.beside(wanted, ".lock"), func() { told++ }); !errors.Is(err, context.DeadlineExceeded) || told != 1 {
+		t.Errorf("%v, and it was said %d times that another has the lock", err, told)
 	}
 }
 

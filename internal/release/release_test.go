@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,9 @@ func TestList(t *testing.T) {
 	etcd(t, root+"/opt/etcd-v3.6.0", "3.6.2")
 	etcd(t, root+"/opt/etcd-v3.10.1", "3.10.1")
 	etcd(t, root+"/opt/etcd-v3.5.1", "2.3.8")
+	if err := os.MkdirAll(root+"/opt/etcd-v3.9.9", 0o755); err != nil { // of which nothing is left
+		t.Fatal(err)
+	}
 	f.Builtin = &Builtin{Version: "3.7.3", Path: "/x"}
 	list, passed, err := f.List(t.Context())
 	if err != nil {
@@ -175,6 +179,10 @@ func TestList(t *testing.T) {
 	}
 	if len(passed) != 1 || !strings.Contains(passed[0].Path, "3.5.1") {
 		t.Errorf("passed over: %v", passed)
+	}
+	var missing *NotFoundError
+	if _, err := f.Find(t.Context(), "3.8.1"); !errors.As(err, &missing) || slices.Contains(missing.Have, "3.9.9") || !slices.Contains(missing.Have, "3.10.1") {
+		t.Errorf("it is said that there are %v", missing)
 	}
 }
 
@@ -286,6 +294,8 @@ func TestStands(t *testing.T) {
 		{"3.6.2", "3.6.1", false},
 		{"3.6.1", "3.7.1", false},
 		{"2.3.8", "3.3.8", false},
+		{"2.3.8", "3.3.9", false},
+		{"3.6.1", "3.7.2", false},
 		{"3.6.0", "3.6.0-rc.1", false},
 		{"3.6.0-rc.1", "3.6.0", false}, // another thing was asked for
 	} {
