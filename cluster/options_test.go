@@ -96,6 +96,7 @@ func TestCheckOptions(t *testing.T) {
 		{"3.7.3", "auto-compaction-mode=revision auto-compaction-retention=1h", "!a number of revisions"},
 		{"3.7.3", "metrics=all", "!one of a list: basic, extensive"},
 		{"3.7.3", "tls-min-version=TLS1.3 tls-max-version=TLS1.2", "!above tls-max-version"},
+		{"3.7.3", "tls-min-version=TLS1.3 cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "!cannot be chosen for TLS 1.3"},
 		{"3.6.16", "enable-lease-checkpoint-persist=true", "!needs enable-lease-checkpoint"},
 		{"3.6.16", "enable-lease-checkpoint-persist=true enable-lease-checkpoint=true", "--feature-gates=LeaseCheckpoint=true,LeaseCheckpointPersist=true"},
 		{"3.1.20", "quota-backend-bytes=1000", "!etcd 3.1.20 has no --quota-backend-bytes"},

@@ -180,6 +180,26 @@ func TestWhichMemberListCounts(t *testing.T) {
 	}
 }
 
+// A member that never started has no name, and where nothing is recorded nobody knows
+// whose it is to be: it is nobody's, and no founder's without an ID.
+func TestNobodysMember(t *testing.T) {
+	o := three(0)
+	for i := range o.Hosts {
+		o.Hosts[i].Intent = nil
+	}
+	o.Store.Intent = nil
+	if h := o.recordedHost(7); h != "" {
+		t.Errorf("without a record it is of %s", h)
+	}
+	o.Store.Intent = &Intent{Generation: 1, Founders: []Founder{{Host: "a"}, {Host: "b", Member: 7}}}
+	if h := o.recordedHost(7); h != "b" {
+		t.Errorf("by the record it is of %q", h)
+	}
+	if h := o.recordedHost(0); h != "" {
+		t.Errorf("without an ID it is of %s", h)
+	}
+}
+
 func TestIntents(t *testing.T) {
 	low, high, next := &Intent{Generation: 1, Write: 3}, &Intent{Generation: 1, Write: 4}, &Intent{Generation: 2}
 	sorted := []*Intent{nil, low, high, next}
