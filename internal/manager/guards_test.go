@@ -245,3 +245,89 @@ func TestHoldComesFirst(t *testing.T) {
 		}
 	})
 }
+
+// What a daemon was told goes for a spec that leaves it open, and for no other, and is
+// not written into the spec that was read.
+func TestSpecIsCompleted(t *testing.T) {
+	m := &Manager{o: Options{DeadAfter: time.Hour, AutoRecoverAfter: time.Minute}}
+	open := &cluster.Spec{MemberCount: 3}
+	if c := m.completed(open); c.DeadAfter != time.Hour || c.AutoRecoverAfter != time.Minute || c.MemberCount != 3 || open.DeadAfter != 0 {
+		t.Errorf("%+v of %+v", c, open)
+	}
+	if c := m.completed(&cluster.Spec{DeadAfter: 2 * time.Hour, AutoRecoverAfter: time.Second}); c.DeadAfter != 2*time.Hour || c.AutoRecoverAfter != time.Second {
+		t.Errorf("%+v", c)
+	}
+	if m.completed(nil) != nil {
+		t.Error("of no spec one was made")
+	}
+	if (Options{}).withDefaults().Planner == nil {
+		t.Error("without a planner nothing decides")
+	}
+}
+
+// A step that is taken over and over is slowed down, and no other for it; a wake-up
+// does not wait for all of that.
+func TestPace(t *testing.T) {
+	var p pace
+	same := &plan.Action{Kind: plan.ActHosts, Ops: []plan.HostOp{{Host: "a", Op: cluster.Op{Kind: cluster.OpStart}}}}
+	other := &plan.Action{Kind: plan.ActHosts, Ops: []plan.HostOp{{Host: "b", Op: cluster.Op{Kind: cluster.OpStart}}}}
+	for range paceFree {
+		if wait := p.after(same, true); wait != 0 {
+			t.Errorf("at first it waits %s", wait)
+		}
+	}
+	var wait time.Duration
+	for range 2 * paceSteady {
+		wait = p.after(same, true)
+	}
+	if wait != paceMost {
+		t.Errorf("in the end it waits %s", wait)
+	}
+	if hold := p.hold(time.Now()); hold <= 0 || hold > time.Second {
+		t.Errorf("a wake-up waits %s", hold)
+	}
+	if wait := p.after(other, true); wait != 0 {
+		t.Errorf("another step waits %s", wait)
+	}
+}
+
+// How a command ended is kept with what it was about, and not with what another was.
+func TestEndOfACommandSaysWhatItWas(t *testing.T) {
+	folder := control.New(memory.New(), "c")
+	m := &Manager{o: Options{Control: folder, Intervals: Intervals{WriteTimeout: time.Minute}}, said: map[string]string{}}
+	tm := &term{m: m, last: &cluster.Observation{Commands: []cluster.Command{
+		{Name: "n", Kind: cluster.CommandRestore, Backup: "b"},
+		{Name: "o", Kind: cluster.CommandUndo, Host: "h", Dir: "d"},
+	}}}
+	if !tm.endCommand(t.Context(), &plan.CommandEnd{Name: "n", Result: "done", Reason: "r"}) {
+		t.Fatal("it was not ended")
+	}
+	all, err := folder.EndedCommands(t.Context())
+	if err != nil || len(all) != 1 || all[0].Kind != cluster.CommandRestore || all[0].Backup != "b" || all[0].Host != "" || all[0].Dir != "" || all[0].Reason != "r" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// Who joins is told of a cluster that something else founded, and of no other: what
+// is left of that in the store says nothing of one that is ours.
+func TestJoiningIsOfAnAdoption(t *testing.T) {
+	folder := control.New(memory.New(), "c")
+	if err := folder.PutJoining(t.Context(), "", &control.Joining{Cluster: 9}); err != nil {
+		t.Fatal(err)
+	}
+	joining := func() bool {
+		var l look
+		l.readIntent(t.Context(), folder, look{})
+		return l.view.Joining
+	}
+	if joining() {
+		t.Error("nothing was founded")
+	}
+	in := &cluster.Intent{Name: "c", Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 9}
+	if _, err := folder.CreateIntent(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if joining() {
+		t.Error("the cluster is ours")
+	}
+}

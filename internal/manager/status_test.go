@@ -1,0 +1,55 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/plan"
+)
+
+// What is decided is in the store at once, and after a write that failed as soon as
+// one does not.
+func TestStatusIsWrittenAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var rule atomic.Value
+		rule.Store("first")
+		a, _, _ := w.three(func(o *Options) {
+			o.Planner = func(plan.Goal, *cluster.Observation) plan.Decision {
+				return plan.Decision{Rule: rule.Load().(string), Reason: "x", Done: true}
+			}
+		})
+		written := func() string {
+			s, _, err := a.o.Control.ReadStatus(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Rule
+		}
+		w.untilLeads(2*time.Second, "a")
+		time.Sleep(time.Minute)
+		rule.Store("second")
+		a.host.change()
+		w.until(time.Second, "the second decision is in the store", func() bool { return written() == "second" })
+		time.Sleep(time.Minute)
+
+		var puts atomic.Int64
+		w.store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+			if c.Op == memory.Put && strings.Contains(c.Key, "status") && puts.Add(1) == 1 {
+				return memory.Fault{Err: errors.New("the store is away")}
+			}
+			return memory.Fault{}
+		})
+		rule.Store("third")
+		a.host.change()
+		w.until(3*statusEvery, "the third decision is in the store", func() bool { return written() == "third" })
+		if n := puts.Load(); n != 2 {
+			t.Errorf("it took %d writes", n)
+		}
+	})
+}
