@@ -572,3 +572,26 @@ func TestReleaseOfTheJoiner(t *testing.T) {
 		}
 	}
 }
+
+// The marker of a cluster that something else founded is no record of ours: who goes on
+// with a joining beside it is not told to take another store, and who begins one is.
+func TestMarkerBesideAJoining(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	j := w.host(1)
+	const marker = "control/etcd-cluster-created"
+	if _, err := w.store.Put(t.Context(), marker, strings.NewReader(`{"timestamp":1795216395124450019}`), blob.Any); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		joining *control.Joining
+		missing int
+	}{
+		"goes on": {&control.Joining{Cluster: 9}, 0},
+		"begins":  {nil, 1},
+	} {
+		p := &Plan{}
+		if ours, err := j.alreadyOurs(t.Context(), p, &Scene{Cluster: 9, Joining: c.joining}); err != nil || ours || len(p.Missing) != c.missing {
+			t.Errorf("%s: ours %v, missing %q, %v", what, ours, p.Missing, err)
+		}
+	}
+}
