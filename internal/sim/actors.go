@@ -37,6 +37,7 @@ func (g *generator) act() {
 		{&g.defragments, 0.3, g.askDefragment},
 		{&g.storeless, 0.15, g.goStoreless},
 		{&g.networks, 0.2, g.loseNetwork},
+		{&g.foreign.actor, 0.5, g.strikeForeign},
 	} {
 		if a.on && a.next().chance(a.often) && len(g.w.Broken()) == 0 {
 			a.do()

@@ -27,6 +27,15 @@ func (w *World) Spec(s cluster.Spec) {
 	}
 }
 
+// personWroteSpec notes what a command of a person wrote into the spec.
+func (w *World) personWroteSpec() {
+	n := w.wanted().MemberCount
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.persons++
+	w.asked, w.askedBy = n, ""
+}
+
 // wanted is the spec as the store has it, or every daemon.
 func (w *World) wanted() *cluster.Spec {
 	if w.static != nil {

@@ -126,6 +126,10 @@ func (w *World) follow(l *lineage, seen []fakeetcd.Seen) {
 // (SAFETY.md, rule 11).
 func (w *World) checkRecorded(l *lineage) {
 	in := w.recorded()
+	if in == nil && l.id == w.foreign.id {
+		w.checkJoining(l)
+		return
+	}
 	if in == nil {
 		w.violate("the voters changed, and the store has no intent")
 		return

@@ -34,7 +34,7 @@ func (w *World) unconverged(count, wanted int) string {
 	}
 	why = append(why, w.otherReleases(voters, seen, count < wanted)...)
 	mixed := slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Version != seen[0].Version })
-	for _, said := range []string{w.full(), w.odd(voters, mixed), w.insecure(voters)} {
+	for _, said := range []string{w.full(), w.odd(voters, mixed), w.insecure(voters), w.foreignLeft(seen)} {
 		if said != "" {
 			why = append(why, said)
 		}
@@ -47,7 +47,7 @@ func (w *World) unconverged(count, wanted int) string {
 	for _, m := range w.hosts() {
 		d := m.daemon.Load()
 		switch s, _ := m.state(); {
-		case m.gone.Load():
+		case m.gone.Load() || m.elsewhere:
 			continue
 		case d == nil:
 			why = append(why, "the daemon of "+m.name+" is down")

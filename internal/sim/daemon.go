@@ -105,6 +105,8 @@ type daemon struct {
 	link string
 	// trusts: it was started with certificates for its etcd.
 	trusts bool
+	// person: it is no daemon, but a command that a person typed there.
+	person bool
 	ctx    context.Context
 	end    context.CancelFunc
 
@@ -139,7 +141,7 @@ func (w *World) start(m *machine) *daemon {
 		Options:  d.options,
 		Disk:     simDisk{d}, Process: d.process,
 		Member:  func(host.Launch) host.Member { return simMember{d} },
-		Intents: control.Intents{Folder: control.New(storeView{d}, clusterName)},
+		Intents: control.Intents{Folder: control.New(storeView{d}, clusterName)}, Promoted: folder.Promoted,
 		Reacher: simReacher{d},
 		Sources: simSources{d}, PruneAfter: w.pruning.after,
 		AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },

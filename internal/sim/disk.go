@@ -24,6 +24,9 @@ type disk struct {
 	// staged is what was made ready for generations to come, by token. None of
 	// it ever ran.
 	staged map[string]*dir
+	// left is the state file of etcd-manager, and admission what adopt --join wrote.
+	left      *host.PredecessorState
+	admission *host.Admission
 }
 
 // dir is a data directory. One that a fault took away is marked as lost.
@@ -41,7 +44,7 @@ func newDisk() *disk { return &disk{dirs: map[string]*dir{}, staged: map[string]
 // snapshot copies the disk as a file-system snapshot would; m.mu is held.
 func (m *machine) snapshot() *disk {
 	d := m.disk
-	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside), moved: d.moved, staged: map[string]*dir{}}
+	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside), moved: d.moved, staged: map[string]*dir{}, left: d.left, admission: d.admission}
 	for token, x := range d.staged {
 		y := *x
 		y.data = m.w.etcd.CloneData(x.data)
@@ -205,17 +208,45 @@ func (x simDisk) RemoveAside(name string) (remove func() error, err error) {
 // FinishRemovals has nothing to do: removing takes no time here.
 func (simDisk) FinishRemovals() error { return nil }
 
-// Predecessor implements host.Disk: no disk here was another program's.
-func (x simDisk) Predecessor(cluster.HostID, cluster.DiskID) (*host.Predecessor, error) {
-	return nil, nil
+// Predecessor implements host.Disk.
+func (x simDisk) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Predecessor, err error) {
+	if x.d.w.foreign.id == 0 {
+		return nil, nil
+	}
+	err = x.d.do(kindInventory, "predecessor", func() error {
+		p = x.d.m.predecessor(h, disk)
+		return nil
+	})
+	return p, err
 }
 
-// Admission implements host.Disk: nothing else runs a cluster here.
-func (simDisk) Admission() (*host.Admission, error) { return nil, nil }
+// Admission implements host.Disk.
+func (x simDisk) Admission() (a *host.Admission, err error) {
+	if x.d.w.foreign.id == 0 {
+		return nil, nil
+	}
+	err = x.d.do(kindInventory, "admission", func() error {
+		x.d.m.mu.Lock()
+		defer x.d.m.mu.Unlock()
+		a = x.d.m.disk.admission
+		return nil
+	})
+	return a, err
+}
 
 // TakeOver implements host.Disk.
-func (x simDisk) TakeOver(token string, _ cluster.DiskID) error {
-	return fmt.Errorf("take over data: %s is not another program's", token)
+func (x simDisk) TakeOver(token string, disk cluster.DiskID) error {
+	return x.d.do(kindCreateData, "mark "+token, func() error {
+		m := x.d.m
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		have := m.disk.dirs[token]
+		if have == nil || have.mark != "" && have.mark != disk || !m.w.etcd.HasWAL(have.data) {
+			return fmt.Errorf("take over data: %s holds no log, or another disk's mark", token)
+		}
+		have.mark = disk
+		return nil
+	})
 }
 
 // Inventory implements host.Disk.

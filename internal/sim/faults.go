@@ -11,18 +11,22 @@ import (
 
 // harm notes that a fault from outside struck a member.
 func (w *World) harm(m *machine) {
-	s, ok := m.state()
-	if !ok || s.Local.Member == 0 {
+	id := m.member()
+	if id == 0 {
+		id = m.theirMember()
+	}
+	if id == 0 {
 		return
 	}
 	w.check.mu.Lock()
 	defer w.check.mu.Unlock()
-	w.check.harmed[s.Local.Member] = time.Now()
+	w.check.harmed[id] = time.Now()
 }
 
 // Start boots the machine's daemon if none runs.
 func (w *World) Start(m *machine) {
-	if m.daemon.Load() == nil && !m.gone.Load() {
+	m.off.Store(false)
+	if m.daemon.Load() == nil && !m.gone.Load() && !m.elsewhere && !m.without.Load() {
 		w.start(m)
 	}
 }
@@ -53,7 +57,11 @@ func (w *World) KillEtcd(m *machine) {
 
 // Halt is a power cut: daemon and etcd are gone at once.
 func (w *World) Halt(m *machine) {
+	m.off.Store(true)
 	w.KillDaemon(m)
+	if p := m.typing.Load(); p != nil {
+		p.crash()
+	}
 	w.KillEtcd(m)
 }
 

@@ -44,6 +44,7 @@ func (w *World) firstServed(id cluster.ClusterID) {
 	c := &w.check
 	l := &lineage{id: id, number: c.numbers[id]}
 	switch {
+	case id == w.foreign.id:
 	case l.number == 0:
 		w.violate("cluster %s serves, and no intent ever named it", id)
 	case c.now == nil:
@@ -268,7 +269,7 @@ func (w *World) aside(m *machine) string {
 func (w *World) lost() []cluster.HostID {
 	out := []cluster.HostID{}
 	for _, m := range w.hosts() {
-		if m.gone.Load() {
+		if m.gone.Load() && !m.elsewhere {
 			out = append(out, m.ID())
 		}
 	}

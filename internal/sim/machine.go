@@ -22,6 +22,11 @@ type machine struct {
 	slow    atomic.Int64 // nanoseconds that each write to the disk takes
 	plain   atomic.Bool  // the next daemon knows of no TLS between members
 	quota   int64        // of its members' databases, in bytes; zero: etcd's own
+	// elsewhere: no daemon of ours is ever there. without: none is yet.
+	elsewhere bool
+	without   atomic.Bool
+	off       atomic.Bool            // it has no power
+	typing    atomic.Pointer[daemon] // the command that a person runs there
 
 	ident atomic.Pointer[cluster.HostID]
 	store atomic.Pointer[memory.Store] // nil: the world's
@@ -32,9 +37,12 @@ type machine struct {
 	proc    *fakeetcd.Proc // the process that was started last
 	procDir *dir
 	asked   bool // its end was asked for
-	trusts  bool // it has the certificates of its peers
-	pids    int
-	kept    []kept
+	// theirs is what else runs etcd here, and procTheirs that it started proc.
+	theirs     theirs
+	procTheirs bool
+	trusts     bool // it has the certificates of its peers
+	pids       int
+	kept       []kept
 	// releases are installed, and those in broken end when they are started.
 	releases []cluster.Version
 	broken   []cluster.Version

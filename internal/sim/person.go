@@ -30,6 +30,9 @@ func (g *generator) luck() dice {
 // order queues something that a person may want, or strikes at what comes of it.
 func (g *generator) order() {
 	w := g.w
+	if g.joining() {
+		return
+	}
 	names := w.backupsTaken()
 	if len(names) == 0 || g.prunes {
 		w.Queue(order{kind: cluster.CommandBackup})
@@ -335,13 +338,16 @@ func (g *generator) calm() {
 		w.Start(m)
 	}
 	g.lastWish()
+	if !g.awaitTaken() {
+		return
+	}
 	if g.holds() {
 		g.liftHold()
 	}
 	g.secureAll()
 	began := time.Now()
 	bound := ConvergeWithin
-	if g.generations {
+	if g.generations || g.foreign.on {
 		bound = WithAPersonWithin
 	}
 	bound += 3 * w.upkeep.HashInterval // until keys are compared twice

@@ -20,7 +20,7 @@ var _ discovery.Seeds = seeds{}
 func (s seeds) Seeds(context.Context) ([]discovery.Seed, error) {
 	var out []discovery.Seed
 	for _, m := range s.w.hosts() {
-		if !m.gone.Load() {
+		if !m.gone.Load() && !m.elsewhere {
 			out = append(out, discovery.Seed{Endpoint: m.endpoint()})
 		}
 	}

@@ -174,6 +174,9 @@ func (p *process) spawn(l host.Launch, node *dir) error {
 	return p.d.do(kindSpawn, "", func() error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		if m.proc != nil && m.proc.Exit() == "" && m.procTheirs {
+			return errTheirs
+		}
 		if m.proc != nil && m.proc.Exit() == "" {
 			p.d.w.violate("%s starts a second process beside the running one", m.ID())
 			return errors.New("a process is running")
@@ -186,7 +189,7 @@ func (p *process) spawn(l host.Launch, node *dir) error {
 		if m.trusts = trusts; trusts {
 			proc.Trust()
 		}
-		m.proc, m.procDir, m.asked = proc, node, false
+		m.proc, m.procDir, m.procTheirs, m.asked = proc, node, false, false
 		if slices.Contains(m.broken, l.Version) {
 			p.d.w.later(10*time.Millisecond, proc.Kill)
 		}
@@ -264,6 +267,9 @@ func (p *process) Adopt(ctx context.Context, l host.Launch) (found bool, err err
 		defer m.mu.Unlock()
 		if m.proc == nil || m.proc.Exit() != "" {
 			return nil
+		}
+		if m.procTheirs {
+			return errTheirs
 		}
 		if m.disk.dirs[l.Token] != m.procDir {
 			return errors.New("a process runs in another data directory")

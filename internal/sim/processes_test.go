@@ -61,8 +61,12 @@ func inProcesses(t *testing.T, first uint64, count int, done func(sim.Report)) {
 			}
 		})
 	}
-	for i := range count {
-		seeds <- first + uint64(i)
+	for seed := first; count > 0; seed++ {
+		if *adopting && !sim.Adopts(seed) {
+			continue
+		}
+		seeds <- seed
+		count--
 	}
 	close(seeds)
 	workers.Wait()

@@ -47,7 +47,7 @@ func (g *generator) fill() {
 	number, pause := x.next().below(smallQuota/bulk), x.next().within(time.Millisecond, 50*time.Millisecond)
 	first := x.next()
 	voters, _ := w.voters()
-	if len(voters) == 0 {
+	if len(voters) == 0 || g.joining() {
 		return
 	}
 	m := w.carrier(voters[first.below(len(voters))].ID)

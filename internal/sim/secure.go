@@ -19,6 +19,9 @@ const (
 // one after the other, and now and then one without it again.
 func (g *generator) secure() {
 	x := &g.secures
+	if g.foreign.on && !g.w.adopted() { // its URLs are theirs until then
+		return
+	}
 	if !g.turning {
 		if g.turning = x.next().chance(0.3); !g.turning {
 			return

@@ -68,6 +68,7 @@ func RunSeed(seed uint64, full bool) Report {
 	g.defragments.begin(g.seed, defragmentsBegin, withDefragments)
 	g.storeless.begin(g.seed, storelessBegin, withStoreless)
 	g.networks.begin(g.seed, networksBegin, withNetworks)
+	g.foreign.begin(g.seed, foreignBegins, withForeign)
 	g.beginFills(g.seed)
 	if generations && luck.roll(5).chance(0.35) {
 		g.spec.AutoRecoverAfter = autoRecoverAfter
@@ -105,7 +106,8 @@ type generator struct {
 	// What else happens, each with numbers of its own.
 	jumps, steps, fills, odds, secures actor
 	defragments, storeless, networks   actor
-	fillsAll                           bool      // every database is small
+	fillsAll                           bool // every database is small
+	foreign                            adopter
 	turning                            bool      // TLS is being turned on
 	persons                            int       // times that a person answered a blocker
 	struck                             time.Time // when a quorum was destroyed last
@@ -132,6 +134,19 @@ func (g *generator) run() {
 			w.chaos.Store(c)
 		}
 	}
+	if g.foreign.on {
+		g.beginForeign(hosts)
+	} else {
+		g.beginEmpty(hosts)
+	}
+	w.Load(g.next().within(150*time.Millisecond, 600*time.Millisecond))
+	g.faults(g.next().within(time.Minute, 5*time.Minute))
+	g.calm()
+}
+
+// beginEmpty puts up hosts that found a cluster.
+func (g *generator) beginEmpty(hosts int) {
+	w := g.w
 	specFirst := g.next().chance(0.5)
 	if specFirst {
 		w.Spec(g.spec)
@@ -147,9 +162,6 @@ func (g *generator) run() {
 		w.sleep(w.ctx, g.next().within(0, 5*time.Second))
 		w.Spec(g.spec)
 	}
-	w.Load(g.next().within(150*time.Millisecond, 600*time.Millisecond))
-	g.faults(g.next().within(time.Minute, 5*time.Minute))
-	g.calm()
 }
 
 func (g *generator) chaos() *Chaos {
@@ -189,7 +201,7 @@ func (g *generator) faults(most time.Duration) {
 
 // up are the machines that are not gone.
 func (g *generator) up() []*machine {
-	return slices.DeleteFunc(g.w.hosts(), func(m *machine) bool { return m.gone.Load() })
+	return slices.DeleteFunc(g.w.hosts(), func(m *machine) bool { return m.gone.Load() || m.elsewhere })
 }
 
 // strike is one fault.
@@ -290,7 +302,7 @@ func (g *generator) pauseLeader() {
 func (g *generator) respec() {
 	sizes := []int{1, 3, 5}
 	n := sizes[g.next().below(len(sizes))]
-	if n > len(g.up()) {
+	if n > len(g.up()) || g.joining() {
 		return
 	}
 	g.spec.MemberCount = n

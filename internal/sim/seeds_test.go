@@ -22,6 +22,7 @@ var (
 	wanted    = flag.String("trace", "", "run the one seed until it gives this trace, some times at most")
 	whole     = flag.Bool("whole", false, "show the whole trace of the one seed in its timeline")
 	manySeeds = flag.Int("seeds", sim.Ordinary, "how many seeds to run")
+	adopting  = flag.Bool("adopting", false, "run only seeds that begin with a cluster which something else runs")
 	firstSeed = flag.Uint64("first-seed", 1, "the first of them")
 )
 

@@ -177,23 +177,28 @@ func (x simSources) LogEnd(_ context.Context, token string, _ func(cluster.LogRe
 
 // Backup implements host.Sources.
 func (x simSources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
-	w := x.d.w
-	dice := w.links.next("backup " + x.d.link)
+	return x.d.backUp(ctx, x.d.id, l.Version, o.Reason)
+}
+
+// backUp brings the database of a host's member into the store.
+func (d *daemon) backUp(ctx context.Context, of cluster.HostID, version cluster.Version, reason string) (cluster.Backup, error) {
+	w := d.w
+	dice := w.links.next("backup " + d.link)
 	if !w.pause(ctx, dice.within(10*time.Millisecond, time.Second), dice) {
 		return cluster.Backup{}, fmt.Errorf("take a backup: %w", context.Cause(ctx))
 	}
 	var snap *fakeetcd.Snapshot
-	err := x.d.do(kindMemberRead, "snapshot", func() (err error) {
-		snap, err = w.etcd.Member(x.d.id).Snapshot(ctx)
+	err := d.do(kindMemberRead, "snapshot", func() (err error) {
+		snap, err = w.etcd.Member(of).Snapshot(ctx)
 		return err
 	})
 	if err != nil {
-		return cluster.Backup{}, fmt.Errorf("read the own member's database: %w", err)
+		return cluster.Backup{}, fmt.Errorf("read the member's database: %w", err)
 	}
 	at := time.Now().UTC().Truncate(time.Second)
 	b := cluster.Backup{
-		Name: fmt.Sprintf("%s-%06d", at.Format(time.RFC3339), uint64(dice.roll(1))%1_000_000), At: at, Version: l.Version,
-		Revision: snap.Revision, SHA256: fmt.Sprintf("%064x", mix(snap.Index^uint64(snap.Cluster))), Bytes: 1 << 20, Reason: o.Reason,
+		Name: fmt.Sprintf("%s-%06d", at.Format(time.RFC3339), uint64(dice.roll(1))%1_000_000), At: at, Version: version,
+		Revision: snap.Revision, SHA256: fmt.Sprintf("%064x", mix(snap.Index^uint64(snap.Cluster))), Bytes: 1 << 20, Reason: reason,
 		Cluster: snap.Cluster, Term: snap.Term, Index: snap.Index,
 	}
 	w.keepBackup(b.Name, snap)
@@ -203,10 +208,10 @@ func (x simSources) Backup(ctx context.Context, l host.Launch, o host.BackupOrde
 	}
 	ctx, cancel := context.WithTimeout(ctx, stalled)
 	defer cancel()
-	if _, err := storeView(x).Put(ctx, backupPrefix+b.Name, bytes.NewReader(data), blob.IfAbsent); err != nil {
+	if _, err := (storeView{d}).Put(ctx, backupPrefix+b.Name, bytes.NewReader(data), blob.IfAbsent); err != nil {
 		return cluster.Backup{}, fmt.Errorf("write backup %s: %w", b.Name, err)
 	}
-	x.d.tracef("backup %s of cluster %s at revision %d, %d keys", b.Name, snap.Cluster, snap.Revision, len(snap.Keys()))
+	d.tracef("backup %s of cluster %s at revision %d, %d keys", b.Name, snap.Cluster, snap.Revision, len(snap.Keys()))
 	return b, nil
 }
 

@@ -25,6 +25,9 @@ const (
 // hand, raft's leadership, etcd's options, a backup, and what goes on with a
 // change of version or takes it back.
 func (g *generator) takeStep() {
+	if g.joining() {
+		return
+	}
 	x := &g.steps
 	at, on := g.up()[x.next().below(len(g.up()))], g.up()[x.next().below(len(g.up()))]
 	wait := x.next().within(0, 10*time.Second)
@@ -117,6 +120,9 @@ func (g *generator) holds() bool { return g.steps.on || g.storeless.on }
 
 // liftHold takes back what a step with --hold left.
 func (g *generator) liftHold() {
+	if g.joining() {
+		return
+	}
 	g.w.tracef("", "the hold is lifted")
 	if err := control.New(g.w.store, clusterName).Hold(g.w.ctx, false); err != nil {
 		g.w.violate("lift the hold: %v", err)

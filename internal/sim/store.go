@@ -61,9 +61,7 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 		if dice.roll(2).chance(0.5) {
 			return errStoreDown
 		}
-		<-ctx.Done()
-		w.interrupted(dice)
-		return ctx.Err()
+		return s.silence(ctx, dice)
 	}
 	if c := w.chaosNow(); c != nil {
 		switch {
@@ -72,9 +70,7 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 		case k == kindStorePut && dice.roll(4).chance(c.StoreLate):
 			// The write arrives when nobody waits for it any more.
 			w.later(dice.roll(5).within(0, c.LateMost), func() { late() })
-			<-ctx.Done()
-			w.interrupted(dice)
-			return ctx.Err()
+			return s.silence(ctx, dice)
 		case dice.roll(6).chance(c.Slow) && !w.pause(ctx, dice.roll(7).within(0, c.SlowMost), dice):
 			return errStoreLost
 		}
@@ -93,6 +89,17 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 		return errStoreLost
 	}
 	return err
+}
+
+// silence is a store that does not answer. Daemons give each call less time than the
+// drivers do, and what a person runs does not.
+func (s storeView) silence(ctx context.Context, call dice) error {
+	if s.d.person && s.d.w.pause(ctx, stalled, call) {
+		return errStoreLost
+	}
+	<-ctx.Done()
+	s.d.w.interrupted(call)
+	return ctx.Err()
 }
 
 // Get implements blob.Store.
@@ -116,6 +123,8 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 		case err != nil:
 		case key == intentKey:
 			s.d.w.wrote(s.d, data)
+		case key == specKey && s.d.person:
+			s.d.w.personWroteSpec()
 		case key == specKey:
 			s.d.w.wroteSpec(s.d)
 		case strings.HasSuffix(key, wishFile):
@@ -152,10 +161,17 @@ func (w *World) wrote(d *daemon, data []byte) {
 		w.violate("%s wrote an intent that cannot be read: %v", d.id, err)
 		return
 	}
+	if in.Adopted() {
+		d.tracef("in the store is the marker of a cluster that something else founded")
+		return
+	}
 	w.mu.Lock()
 	before := w.intent
 	w.intent = &in
 	w.mu.Unlock()
+	if w.foreign.id != 0 && before == nil {
+		w.checkAdopted(d, &in)
+	}
 	w.checkIntent(d, &in, before)
 	d.tracef("intent in the store: generation %d write %d %s, voters %s, next %s", in.Generation, in.Write, in.State, names(in.Voters), names(in.Next))
 }

@@ -85,6 +85,9 @@ func (g *generator) wish() {
 
 // askFor writes another version into the spec, as the person last knew it.
 func (g *generator) askFor(v cluster.Version, pause bool) {
+	if g.joining() {
+		return
+	}
 	if g.spec.EtcdVersion != v {
 		g.wishes.before = g.spec.EtcdVersion
 	}

@@ -111,6 +111,8 @@ type World struct {
 	check checker
 	load  *load
 
+	foreign  foreign            // never changed once daemons run
+	gaveUp   []cluster.MemberID // by a person, before the cluster was ours
 	pruning  pruning
 	refusals refusals
 	odds     odds

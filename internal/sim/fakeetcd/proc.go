@@ -88,7 +88,7 @@ func (n *Net) Start(h cluster.HostID, l host.Launch, d *Data) (*Proc, error) {
 		requests: make(map[uint64]*request),
 		st:       newState(),
 		quota:    option(l.Options, "quota-backend-bytes", 2<<30),
-		maxL:     int(option(l.Options, "max-learners", int64(l.Version.MaxLearners()))),
+		maxL:     int(option(l.Options, "max-learners", maxLearners(l))),
 		nextID:   uint64(n.starts) << 40,
 		trusts:   slices.ContainsFunc(l.URLs.Peer, secure),
 	}
@@ -99,6 +99,14 @@ func (n *Net) Start(h cluster.HostID, l host.Launch, d *Data) (*Proc, error) {
 	delay := startDelay + time.Duration(p.rng.IntN(10_000))*time.Microsecond + time.Duration(n.starts)
 	p.later(delay, p.bootstrap)
 	return p, nil
+}
+
+// maxLearners is what the host gives etcd as --max-learners.
+func maxLearners(l host.Launch) int64 {
+	if l.Adopted {
+		return 1
+	}
+	return int64(l.Version.MaxLearners())
 }
 
 // option reads a number from arguments such as --name=7.
