@@ -32,6 +32,9 @@ type Gap struct {
 	// with each other, as by a certificate, a clock or a name that is not what it
 	// should be. Nothing is known of the host but that it may well run.
 	AtOdds bool `json:"atOdds,omitempty"`
+	// Heard: the host's daemon tells of itself, or two do that say they are it, and it
+	// does not answer what it is asked. The host is not gone, whatever else it is.
+	Heard bool `json:"heard,omitempty"`
 }
 
 // AtWork reports whether the host carries out an op, which ends within its time. A

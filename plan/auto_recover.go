@@ -32,8 +32,8 @@ func autoRecover(v *view) *Decision {
 		return nil
 	}
 	c := cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: v.outOfSight()}
-	if there := slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { return !v.atOdds(id) }); len(there) > 0 {
-		v.aside("auto-recovery", "", "the cluster is not recovered by itself: these hosts are not gone, their daemons answer and do not talk with this one, which may be what is wrong: %s", idList(there))
+	if there := slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { return !v.notGone(id) }); len(there) > 0 {
+		v.aside("auto-recovery", "", "the cluster is not recovered by itself: these hosts may not be gone, since their daemons are heard or something answers at their addresses, and this one, which may be what is wrong, does not talk with them: %s; for those that are gone for good, name them to etcdadm recover", idList(there))
 		return nil
 	}
 	missing, working := v.logless(&c, best)

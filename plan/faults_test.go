@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -278,7 +279,9 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.v2 = true
 	case "down":
 		h.down, h.ended = true, w.logOf(h)
-		h.odds = d.HasArg("why") // only "odds"
+		why := slices.IndexFunc(d.CmdArgs, func(a datadriven.CmdArg) bool { return a.Key == "why" })
+		h.odds = why >= 0 && d.CmdArgs[why].Vals[0] == "odds"
+		h.heard = why >= 0 && d.CmdArgs[why].Vals[0] == "heard"
 	case "up":
 		h.down = false
 	case "unpromised":

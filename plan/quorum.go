@@ -132,6 +132,12 @@ func (v *view) atOdds(id cluster.HostID) bool {
 	return ok && g.AtOdds
 }
 
+// notGone: something speaks for the host, if not to this daemon.
+func (v *view) notGone(id cluster.HostID) bool {
+	g, ok := v.obs.HostGap(id)
+	return ok && (g.AtOdds || g.Heard)
+}
+
 func (v *view) answersOthers(id cluster.MemberID) bool {
 	return slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool {
 		return slices.ContainsFunc(h.Reaches, func(r cluster.Reach) bool { return r.Member == id && r.Answers })

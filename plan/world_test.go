@@ -47,6 +47,7 @@ type worldStore struct {
 type worldHost struct {
 	cluster.HostState
 	down       bool             // machine off: neither daemon nor member answers
+	heard      bool             // no: its daemon is heard, and does not answer
 	odds       bool             // no: it runs, and what its daemon and its member say is not understood
 	promised   cluster.Fence    // what it says that it promised, when it refuses
 	gap        string           // kind of the gap when the daemon does not answer; the member runs on
@@ -289,7 +290,7 @@ func (w *world) observe() *cluster.Observation {
 		if h.down || h.gap != "" {
 			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s", Promised: h.promised}
 			if h.down {
-				g.Kind, g.AtOdds = cluster.GapUnreachable, h.odds
+				g.Kind, g.AtOdds, g.Heard = cluster.GapUnreachable, h.odds, h.heard
 			}
 			if g.Kind == cluster.GapBusy {
 				g.Op, g.Late = h.at, h.late

@@ -179,6 +179,35 @@ func TestUnreachableForAReason(t *testing.T) {
 	})
 }
 
+// A host whose daemon is heard, and which does not answer what it is asked, is not gone;
+// of one that nothing is heard of nobody says that it is there.
+func TestHeardAndNotReached(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _, _ := w.three()
+		w.untilLeads(time.Second, "a")
+		gap := func() (g cluster.Gap, ok bool) {
+			o := a.Status().Observation
+			if o == nil {
+				return g, false
+			}
+			return o.HostGap("c")
+		}
+		w.mu.Lock()
+		w.refused[[2]cluster.HostID{"a", "c"}] = errors.New("connection timed out")
+		w.mu.Unlock()
+		w.until(time.Minute, "c is heard, and not reached", func() bool { g, ok := gap(); return ok && g.Heard && !g.AtOdds })
+		w.mu.Lock()
+		w.refused[[2]cluster.HostID{"a", "c"}] = hintedError{time.Now()}
+		w.mu.Unlock()
+		w.until(time.Minute, "c is at odds", func() bool { g, ok := gap(); return ok && g.Heard && g.AtOdds })
+		w.mu.Lock()
+		w.refused[[2]cluster.HostID{"a", "c"}] = nil
+		w.cut[pair("a", "c")] = true
+		w.mu.Unlock()
+		w.until(time.Minute, "c is out of sight", func() bool { g, ok := gap(); return ok && !g.Heard && !g.AtOdds })
+	})
+}
+
 // A daemon that is refused by one that talks to it itself says so once, and not at each
 // ping that fails between two that come in.
 func TestRefusedOneWayIsSaidOnce(t *testing.T) {

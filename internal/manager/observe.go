@@ -124,6 +124,7 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 		a.host = p.contact.Host
 		if p.other != "" {
 			a.err = fmt.Errorf("two daemons say that they are this host, at %s and at %s; give each host an ID and a data directory of its own", p.contact.Endpoint, p.other)
+			a.heard = true
 			continue
 		}
 		if !p.live {
@@ -133,7 +134,10 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 			}
 			continue
 		}
-		asked.Go(func() { a.reply, a.err = m.o.Network.Observe(ctx, p.contact, request) })
+		asked.Go(func() {
+			a.reply, a.err = m.o.Network.Observe(ctx, p.contact, request)
+			a.heard, a.odds = a.err != nil, refusalOf(a.err).hint != ""
+		})
 	}
 	asked.Wait()
 	t.refused = nil
@@ -183,6 +187,7 @@ type answer struct {
 	reply cluster.ObserveReply
 	err   error
 	odds  bool // it is there, and does not talk with this daemon
+	heard bool // it tells of itself, and does not answer
 }
 
 // take adds a host's answer to the observation: facts, or a gap.
@@ -192,7 +197,7 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 	}
 	switch r := a.reply; {
 	case a.err != nil:
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: a.err.Error(), AtOdds: a.odds})
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: a.err.Error(), AtOdds: a.odds, Heard: a.heard})
 	case r.Refused != nil:
 		t.refused = append(t.refused, *r.Refused)
 		o.Gaps = append(o.Gaps, cluster.Gap{

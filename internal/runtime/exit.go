@@ -191,8 +191,11 @@ func levelOf(said string) string {
 var secrets = func() (all []*regexp.Regexp) {
 	const name = `(?:password|passwd|secret|token|authorization|credential)s?\\?["']?\s*[:=]\s*`
 	for _, pattern := range []string{
-		`(?i)(` + name + `\\?")[^"]+`,
-		`(?i)(` + name + `\\?')[^']+`,
+		// What was said without quotes after it is the scheme and all that belongs to it.
+		`(?i)(authorizations?\\?["']?\s*[:=]\s*)[^\s"'\\…].*`,
+		// A quote within a quoted value has a backslash before it.
+		`(?i)(` + name + `\\?")(?:[^"\\]|\\.)+`,
+		`(?i)(` + name + `\\?')(?:[^'\\]|\\.)+`,
 		`(?i)(\bbearer\s+)[^\s"',;}]+`,
 		`(?i)(` + name + `(?:basic\s+)?)[^\s"',;}]+`,
 	} {
@@ -201,8 +204,12 @@ var secrets = func() (all []*regexp.Regexp) {
 	return all
 }()
 
-// urlUser is what a URL has before its host. A password may have any character in it.
-var urlUser = regexp.MustCompile(`(://(?:[^/\s:@]*:)?)[^\s"']*@`)
+// urlUsers are what a URL has before its host: with any character but quotes in the
+// password, and with quotes and no slash.
+var urlUsers = []*regexp.Regexp{
+	regexp.MustCompile(`(://(?:[^/\s:@]*:)?)[^\s"']*@`),
+	regexp.MustCompile(`(://(?:[^/\s:@]*:)?)[^/\s@]*@`),
+}
 
 // tell is a line as people are shown it: short, and without values that look like
 // secrets and signs that no terminal prints. etcd does not log secrets; other
@@ -217,7 +224,10 @@ func tell(line string) string {
 	for _, s := range secrets {
 		line = s.ReplaceAllString(line, "${1}…")
 	}
-	return shorten(strings.TrimSpace(urlUser.ReplaceAllString(line, "${1}…@")))
+	for _, u := range urlUsers {
+		line = u.ReplaceAllString(line, "${1}…@")
+	}
+	return shorten(strings.TrimSpace(line))
 }
 
 func shorten(line string) string {

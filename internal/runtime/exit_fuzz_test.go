@@ -84,6 +84,8 @@ func FuzzLogSecrets(f *testing.F) {
 			"https://me:" + secret + within + "@host:2379/",
 			"https://" + secret + "@host:2379/",
 			"Authorization: Bearer " + secret,
+			"authorization=" + secret + " " + secret,
+			"https://me:a'" + secret + "@host:2379/",
 			"password=" + secret,
 			`password="` + within + secret + `"`,
 		} {

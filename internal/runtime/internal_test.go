@@ -127,8 +127,12 @@ func TestCauseLines(t *testing.T) {
 		{"secrets", "login https://me:pw@host/x token=abc Password: \"hunter2\", end", []string{
 			`login https://me:…@host/x token=… Password: "…", end`,
 		}},
+		{"secrets with quotes", "Authorization: Digest abcdef, x=\"y\"\nauthorization=Token sekret123\npassword: \"a\\\"b secret2\" end", []string{
+			"Authorization: …", "authorization=…", `password: "…" end`,
+		}},
+		{"users with quotes", `dial https://user:pa'ss@host https://u:a"b@h`, []string{"dial https://user:…@host https://u:…@h"}},
 		{"secrets in full", "Authorization: Bearer abc\nhttps://a@b/c@host https://d:e/f@host\npassword=\"a, b\" Authorization: Basic cc", []string{
-			"Authorization: … …", "https://…@host https://d:…@host", `password="…" Authorization: Basic …`,
+			"Authorization: …", "https://…@host https://d:…@host", `password="…" Authorization: …`,
 		}},
 		{"broken before its message", `{"level":"fatal","msg":`, nil},
 		{"broken behind its message", `{"level":"fatal","msg":"cannot write","error":"no sp`, []string{"cannot write"}},

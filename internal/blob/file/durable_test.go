@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"etcdadm.io/internal/blob"
 )
 
@@ -136,5 +138,20 @@ func TestNewStoreThatIsNotDurable(t *testing.T) {
 	s.dir = filepath.Join(s.dir, "new")
 	if err := s.look(Options{Create: true}); err == nil {
 		t.Error("a new one can be used")
+	}
+}
+
+// What takes no sync of directories, and a mount point, are used as they are.
+func TestStoreThatCannotBeSynced(t *testing.T) {
+	s := &Store{dir: t.TempDir(), sync: func(*os.File) error { return &os.PathError{Op: "sync", Err: unix.EINVAL} }}
+	if err := s.look(Options{}); err != nil {
+		t.Error(err)
+	}
+	s = &Store{dir: "/dev/shm", sync: func(*os.File) error { return errors.New("the disk is broken") }}
+	if !isMountPoint(s.dir, "/dev") {
+		t.Skip("/dev/shm is no mount point here")
+	}
+	if err := s.look(Options{}); err != nil {
+		t.Error(err)
 	}
 }

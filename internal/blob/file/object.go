@@ -133,13 +133,24 @@ func (y syncer) makeDirectory(dir string) error {
 }
 
 // madeByAnother makes the name of a directory durable that is there: a process that was killed may have made it, and not come
-// to the sync. Who may not write where the name is cannot be what made it.
+// to the sync. Who may not write where the name is cannot be what made it, and neither did anybody who runs now make a
+// mount point's; where directories take no sync at all, there is nothing to be had.
 func (y syncer) madeByAnother(dir string) error {
 	up := parent(dir)
-	if unix.Access(up, unix.R_OK|unix.W_OK) != nil {
+	if unix.Access(up, unix.R_OK|unix.W_OK) != nil || isMountPoint(dir, up) {
 		return nil
 	}
-	return y.names(up)
+	err := y.names(up)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
+	return err
+}
+
+// isMountPoint: the directory is of another file system than the one above it.
+func isMountPoint(dir, up string) bool {
+	var here, above unix.Stat_t
+	return unix.Stat(dir, &here) == nil && unix.Stat(up, &above) == nil && here.Dev != above.Dev
 }
 
 // names makes the names in a directory durable.
