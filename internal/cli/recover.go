@@ -56,6 +56,11 @@ refused. What only the lost hosts had is lost. Hosts that are gone are named wit
 
 // show tells what each host holds, and with --dry-run what would be queued.
 func (r *recovery) show(ctx context.Context, out io.Writer) error {
+	if r.dryRun && r.from != "" {
+		if err := r.tryMembers(ctx); err != nil {
+			return err
+		}
+	}
 	s, err := r.survivors(ctx)
 	if err != nil {
 		return err
@@ -75,7 +80,27 @@ func (r *recovery) show(ctx context.Context, out io.Writer) error {
 	case r.dryRun:
 		return nil
 	}
+	if s.Furthest != "" && s.Command == "" {
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "see why " + join(s.AtOdds) + " and this side do not understand each other"}
+	}
 	return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "name the furthest host with --from, those that are gone with --lost, and say --yes"}
+}
+
+// tryMembers is the look at --members that comes before a command is queued.
+func (r *recovery) tryMembers(ctx context.Context) error {
+	if r.members == 0 {
+		return nil
+	}
+	o, err := r.look(ctx)
+	if err != nil && r.store == "" {
+		return err
+	}
+	f, err := r.folder(ctx, o, toRead)
+	if err != nil {
+		return err
+	}
+	_, err = askForMembers(ctx, f, r.members)
+	return err
 }
 
 // run queues the command.
@@ -92,7 +117,32 @@ func (r *recovery) run(ctx context.Context, out, say io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := r.refuseAlive(ctx); err != nil {
+		return err
+	}
 	return r.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(r.from), Lost: r.lostHosts(), Count: count}, out, say)
+}
+
+// refuseAlive refuses to queue a command that gives up a host whose daemon answers. The
+// leading daemon may be the one that is wrong, and cannot know. Where only the store is
+// named, or no daemon answers, nobody is asked.
+func (r *recovery) refuseAlive(ctx context.Context) error {
+	if len(r.lost) == 0 || r.dataDir == "" && len(r.endpoints) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	s, _, err := r.inSight(ctx)
+	switch {
+	case err != nil && r.store == "":
+		return err
+	case err != nil:
+		return nil
+	}
+	if why := s.aliveLost(r.lostHosts()); why != "" {
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + why)}
+	}
+	return nil
 }
 
 // against is why a recovery from a host would not be carried out as things are; the
@@ -115,6 +165,9 @@ func (s *survivors) against(from cluster.HostID, lost []cluster.HostID) string {
 		if h.HasData && h.Log != nil && h.Generation == s.Hosts[i].Generation && h.Cluster == s.Hosts[i].Cluster && s.Hosts[i].Log.Before(*h.Log) {
 			return fmt.Sprintf("host %s is further than %s: etcdadm recover --from %s", h.Host, from, h.Host)
 		}
+	}
+	if why := s.aliveLost(lost); why != "" {
+		return why
 	}
 	missing := slices.DeleteFunc(slices.Clone(s.Gone), func(id cluster.HostID) bool { return slices.Contains(lost, id) })
 	if n := len(s.Voters); n-len(missing) < n-n/2 {

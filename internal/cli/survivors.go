@@ -25,6 +25,9 @@ type survivors struct {
 	Unseen []cluster.HostID `json:"unseen,omitempty"`
 	// Why some of them did not.
 	Why map[cluster.HostID]string `json:"why,omitempty"`
+	// AtOdds are those of them whose daemons are there, and do not talk with who asks:
+	// they may well serve, so that none of them is given up.
+	AtOdds []cluster.HostID `json:"atOdds,omitempty"`
 	// Furthest is the one to recover from; empty: none holds data of a member.
 	Furthest cluster.HostID `json:"furthest,omitempty"`
 	// Voters are those of the newest record of the cluster.
@@ -46,38 +49,60 @@ type survivors struct {
 	Unread string `json:"unread,omitempty"`
 	// Would is what is asked for with --dry-run, where nothing speaks against it.
 	Would *wouldQueue `json:"would,omitempty"`
-	// Command is the recovery that this asks for.
+	// Command is the recovery that this asks for; empty also where it would give up a
+	// host that is at odds.
 	Command string `json:"command,omitempty"`
 }
 
 // survivors asks every daemon that is known how far its member's log goes.
 // Nothing is promised or stopped for it.
 func (q *queue) survivors(ctx context.Context) (survivors, error) {
-	var out survivors
-	conn, err := q.open()
-	if err != nil {
-		return out, err
-	}
-	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	report, err := noCluster(conn.Status(ctx))
+	out, o, err := q.inSight(ctx)
 	if err != nil {
 		return out, err
 	}
-	if out.Hosts, out.Why, err = logEnds(ctx, conn, report.Contacts); err != nil {
-		return out, err
-	}
-	out.Unseen = slices.Collect(maps.Keys(out.Why))
-	out.judge()
-	if o := report.Observation; o != nil {
-		roster, ok := o.Roster()
-		out.Quorum = ok && roster.HasQuorum()
-	}
-	if err := q.record(ctx, report.Observation, &out); err != nil {
+	if err := q.record(ctx, o, &out); err != nil {
 		out.Unread = err.Error()
 	}
 	return out, nil
+}
+
+// inSight is what the daemons say, without the store's record, and the observation that
+// it is held against.
+func (q *queue) inSight(ctx context.Context) (out survivors, o *cluster.Observation, err error) {
+	conn, err := q.open()
+	if err != nil {
+		return out, nil, err
+	}
+	defer conn.Close()
+	report, err := noCluster(conn.Status(ctx))
+	if err != nil {
+		return out, nil, err
+	}
+	var unseen map[cluster.HostID]error
+	if out.Hosts, unseen, err = logEnds(ctx, conn, report.Contacts); err != nil {
+		return out, nil, err
+	}
+	out.miss(unseen)
+	out.judge()
+	if o = report.Observation; o != nil {
+		roster, ok := o.Roster()
+		out.Quorum = ok && roster.HasQuorum()
+	}
+	return out, o, nil
+}
+
+// miss notes the hosts that did not answer, and why.
+func (s *survivors) miss(unseen map[cluster.HostID]error) {
+	s.Why = map[cluster.HostID]string{}
+	for _, id := range slices.Sorted(maps.Keys(unseen)) {
+		s.Unseen, s.Why[id] = append(s.Unseen, id), unseen[id].Error()
+		if peer.IsThere(unseen[id]) {
+			s.AtOdds = append(s.AtOdds, id)
+		}
+	}
 }
 
 // record holds what is known against the store's record.
@@ -95,8 +120,8 @@ func (q *queue) record(ctx context.Context, o *cluster.Observation, s *survivors
 
 // logEnds asks daemons what they hold, and says of those that do not answer why. That
 // they do, and that this certificate may not ask, is an error.
-func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Contact) (ends []console.LogEnd, unseen map[cluster.HostID]string, refused error) {
-	unseen = map[cluster.HostID]string{}
+func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Contact) (ends []console.LogEnd, unseen map[cluster.HostID]error, refused error) {
+	unseen = map[cluster.HostID]error{}
 	var mu sync.Mutex // guards the results
 	var all sync.WaitGroup
 	for _, at := range contacts {
@@ -109,7 +134,7 @@ func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Cont
 				refused = err
 				return
 			case err != nil:
-				unseen[at.Host] = err.Error()
+				unseen[at.Host] = err
 				return
 			}
 			ends = append(ends, end)
@@ -168,6 +193,9 @@ func (s *survivors) judge() {
 	fmt.Fprintf(&b, "etcdadm recover --from %s", best.Host)
 	for _, v := range s.Voters { // those out of sight, and those that came back without their data
 		if v.Host != "" && v.Host != best.Host && (slices.Contains(s.Unseen, v.Host) || slices.Contains(s.Gone, v.Host)) {
+			if slices.Contains(s.AtOdds, v.Host) {
+				return // nobody may give that host up
+			}
 			fmt.Fprintf(&b, " --lost %s", v.Host)
 		}
 	}
@@ -214,6 +242,9 @@ func (s *survivors) print(w io.Writer) {
 	}
 	for _, id := range s.Unseen {
 		data := "out of sight"
+		if slices.Contains(s.AtOdds, id) {
+			data = "its daemon answers and is not understood"
+		}
 		if why := s.Why[id]; why != "" {
 			data += ": " + why
 		}
@@ -261,5 +292,20 @@ func (s *survivors) printPrice(w io.Writer) {
 		fmt.Fprintln(w, "\nThe cluster has a quorum: nothing has to be recovered, and a recovery is refused.")
 		return
 	}
+	if s.Command == "" {
+		fmt.Fprintf(w, "\nThe daemons of %s answer and are not understood here, so these hosts are not gone and may well\nserve: no command is named that gives them up. The table says why of each. Compare the\ncertificate, the authority, the clock and --cluster-name, on this side first.\n", join(s.AtOdds))
+		return
+	}
 	fmt.Fprintf(w, "\n  %s\n", s.Command)
+}
+
+// aliveLost is why hosts that are named as lost are not; empty: nothing is known against
+// it.
+func (s *survivors) aliveLost(lost []cluster.HostID) string {
+	for _, id := range s.AtOdds {
+		if slices.Contains(lost, id) {
+			return fmt.Sprintf("host %s is named as lost, and its daemon answers and is not understood: %s. Stop its daemon first, or mend the certificate, the clock or the name that keeps the two apart", id, s.Why[id])
+		}
+	}
+	return ""
 }

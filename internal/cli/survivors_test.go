@@ -2,12 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/peer"
 )
 
 func TestSurvivors(t *testing.T) {
@@ -28,6 +34,7 @@ func TestSurvivors(t *testing.T) {
 	for name, c := range map[string]struct {
 		hosts  []console.LogEnd
 		unseen []cluster.HostID
+		odds   []cluster.HostID // of these
 		quorum bool
 		none   bool // no record
 		from   cluster.HostID
@@ -36,6 +43,14 @@ func TestSurvivors(t *testing.T) {
 		"two lost": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, from: "b",
 			want: []string{"etcdadm recover --from b --lost a --lost c --yes", "What only a, c had", "revision 50"},
+		},
+		"two are there and at odds": {
+			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
+			want: []string{"its daemon answers and is not understood: another authority", "The daemons of a, c answer", "not gone"},
+		},
+		"one of two is at odds": {
+			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, odds: []cluster.HostID{"a"}, from: "b",
+			want: []string{"The daemons of a answer", "no command is named"},
 		},
 		"a later term goes before a higher index": {
 			hosts: []console.LogEnd{end("a", 1, 3, 200), end("b", 2, 4, 91)}, from: "b",
@@ -66,7 +81,7 @@ func TestSurvivors(t *testing.T) {
 		"with a quorum": {hosts: []console.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"nothing has to be recovered"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := survivors{Hosts: c.hosts, Unseen: c.unseen, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}
+			s := survivors{Hosts: c.hosts, Unseen: c.unseen, AtOdds: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}
 			s.judge()
 			if !c.none {
 				s.hold(record)
@@ -81,8 +96,8 @@ func TestSurvivors(t *testing.T) {
 					t.Errorf("%q is not in:\n%s", w, out.String())
 				}
 			}
-			if c.quorum == strings.Contains(out.String(), "--yes") && c.from != "" {
-				t.Errorf("with a quorum no command, else one:\n%s", out.String())
+			if (c.quorum || len(c.odds) > 0) == strings.Contains(out.String(), "--yes") && c.from != "" {
+				t.Errorf("with a quorum, or a daemon at odds, no command, else one:\n%s", out.String())
 			}
 		})
 	}
@@ -104,6 +119,7 @@ func TestRecoverDryRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		hosts  []console.LogEnd
 		quorum bool
+		odds   []cluster.HostID
 		lost   []cluster.HostID
 		want   string // empty: it would be queued
 	}{
@@ -116,14 +132,108 @@ func TestRecoverDryRun(t *testing.T) {
 		"its log cannot be read":   {hosts: []console.LogEnd{broken, end("b", 2, 90)}, want: "cannot be read"},
 		"another one is further":   {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 91)}, want: "host b is further than a: etcdadm recover --from b"},
 		"another one is read":      {hosts: []console.LogEnd{end("a", 1, 90), unread}, want: "the log of b is still being read"},
+		"one that is read is lost": {hosts: []console.LogEnd{end("a", 1, 90), unread}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers and has"},
+		"one is at odds":           {hosts: []console.LogEnd{end("a", 1, 90)}, odds: []cluster.HostID{"b"}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers and is not understood: another authority. Stop its daemon first"},
+		"another one is at odds":   {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, odds: []cluster.HostID{"c"}},
 		"one named as lost is not": {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := survivors{Hosts: c.hosts, Quorum: c.quorum}
+			s := survivors{Hosts: c.hosts, Unseen: slices.Clone(c.odds), AtOdds: c.odds, Why: map[cluster.HostID]string{"b": "another authority"}, Quorum: c.quorum}
 			s.judge()
 			if got := s.against("a", c.lost); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
 				t.Errorf("it says %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// answering is a daemon as far as people's questions go.
+type answering struct {
+	peer.Handler
+	report console.Report
+	end    console.LogEnd
+}
+
+func (a *answering) Report(_ context.Context, _ peer.Caller, question json.RawMessage) (json.RawMessage, error) {
+	var q console.Question
+	if err := json.Unmarshal(question, &q); err != nil {
+		return nil, err
+	}
+	switch q.Kind {
+	case console.AskStatus:
+		return json.Marshal(a.report)
+	case console.AskLog:
+		return json.Marshal(a.end)
+	}
+	return nil, errors.New("nobody asks that here")
+}
+
+// serve has a daemon answer in the name of a host of a cluster, and says where.
+func (a *answering) serve(t *testing.T, of string, host cluster.HostID) string {
+	t.Helper()
+	s, err := peer.NewServer(peer.ServerOptions{Cluster: of, Host: host, Handler: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// A daemon that answers and is not understood is given up neither by the command that is
+// named nor by one that somebody types; one whose address nobody, or another host,
+// answers at is.
+func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
+	store := "--store=file://" + t.TempDir()
+	if code, _, errs := runCtl(t, "--member-count=3", "--backup-"+store[2:], "--etcd-version=3.6.16", "configure-cluster"); code != ExitOK {
+		t.Fatal(code, errs)
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent.Close()
+	in := &cluster.Intent{Generation: 1, Write: 3, Voters: []cluster.Voter{{Host: "a", Member: 1}, {Host: "b", Member: 2}, {Host: "c", Member: 3}}}
+	c := &answering{end: console.LogEnd{
+		Host: "c", Generation: 1, Cluster: 7, Member: 3, State: cluster.MemberStarted, HasData: true, Intent: in,
+		Log: &cluster.Progress{Term: 3, Index: 90},
+	}}
+	at := c.serve(t, "test", "c")
+	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Contacts: []cluster.Contact{
+		{Host: "a", Endpoint: (&answering{}).serve(t, "another", "a")},
+		{Host: "b", Endpoint: silent.Addr().String()},
+		{Host: "c", Endpoint: at},
+		{Host: "d", Endpoint: (&answering{}).serve(t, "test", "e")},
+	}}
+	run := func(words ...string) (int, string) {
+		code, out, errs := runEtcdadm(append(words, store, "--endpoint="+at, "--cluster-name=test")...)
+		return code, out + errs
+	}
+	for _, r := range []struct {
+		line        string
+		code        int
+		want, never string
+	}{
+		{"recover", ExitUnsafe, "The daemons of a answer", "--lost a"},
+		{"recover --from c --lost a --lost b --dry-run", ExitUnsafe, "host a is named as lost, and its daemon answers", "would queue"},
+		{"recover --from c --lost a --lost b --yes", ExitUnsafe, "nothing was queued: host a is named as lost, and its daemon answers", "added"},
+		{"recover --from c --lost b --lost d --members 4 --dry-run", ExitUsage, "1, 3, 5, 7 or 9 members", "would queue"},
+		{"recover --from c --lost b --lost d --members 5 --dry-run", ExitOK, "would queue: recover", ""},
+		{"recover --from c --lost b --lost d --yes", ExitOK, "added recover command", ""},
+	} {
+		if code, said := run(strings.Fields(r.line)...); code != r.code || !strings.Contains(said, r.want) || r.never != "" && strings.Contains(said, r.never) {
+			t.Errorf("%s: exit code %d, want %d, %q and never %q:\n%s", r.line, code, r.code, r.want, r.never, said)
+		}
 	}
 }

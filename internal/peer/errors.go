@@ -56,3 +56,15 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Hint is the advice alone.
 func (e *Error) Hint() string { return e.Advice }
+
+// IsThere reports whether a call failed although somebody answers where the host that was
+// meant is said to be, and nothing shows that it is another one: that host may well run.
+// That another one has its address (ErrWrongHost) says nothing of it.
+func IsThere(err error) bool {
+	for _, is := range []error{ErrClearText, ErrCertificate, ErrNotTrusted, ErrWrongCluster, ErrIdentity, ErrRole, ErrProtocol, ErrBody, ErrTooLarge, ErrOverload, ErrRemote} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}

@@ -114,6 +114,9 @@ func TestServersThatAreRefused(t *testing.T) {
 			if errors.As(err, &e); e.Hint() == "" {
 				t.Errorf("no hint: %v", err)
 			}
+			if another := name == "another host"; IsThere(err) == another {
+				t.Errorf("whether it is there: %t: %v", IsThere(err), err)
+			}
 		})
 	}
 }
