@@ -15,6 +15,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/internal/snapshot"
 )
@@ -108,7 +109,11 @@ func (p *Process) permitted(spec runtime.Spec) error {
 	}
 	// What ended by itself is started from the same path, where something else may be by now.
 	if err := p.genuine(spec.Path); err != nil {
-		return fmt.Errorf("the program of etcd %s is not run: %w; \"etcdadm download %s\" sets it aside and fetches it again", version, err, version)
+		advice := ""
+		if errors.Is(err, release.ErrAltered) { // others say nothing about what it holds
+			advice = fmt.Sprintf("; \"etcdadm download %s\" sets it aside and fetches it again", version)
+		}
+		return fmt.Errorf("the program of etcd %s is not run: %w%s", version, err, advice)
 	}
 	if !snapshot.RemovalsLast(version) {
 		return nil

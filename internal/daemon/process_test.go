@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -294,6 +295,23 @@ func TestProgramThatChangedWhileItRan(t *testing.T) {
 	}
 	put(shell)
 	until("it runs again", func(s cluster.Process) bool { return s.State == cluster.ProcessRunning && s.PID != pid })
+}
+
+// A program that cannot be looked at is not said to be another one.
+func TestProgramThatCannotBeReadIsToldAsThat(t *testing.T) {
+	for wrong, fetched := range map[error]bool{
+		fmt.Errorf("/opt/etcd: %w", release.ErrAltered): true,
+		fmt.Errorf("/opt/etcd: %w", fs.ErrPermission):   false,
+		fmt.Errorf("/opt/etcd: %w", unix.EIO):           false,
+	} {
+		m := newMemberOf(t)
+		m.genuine = func(string) error { return wrong }
+		p, _ := m.daemon()
+		err := p.Ensure(t.Context(), launchOf("3.5.35"), yes)
+		if !errors.Is(err, wrong) || strings.Contains(err.Error(), "etcdadm download 3.5.35") != fetched {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
 }
 
 // What runs with other settings ends before the member is started with the new ones.
