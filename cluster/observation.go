@@ -73,8 +73,8 @@ type StoreView struct {
 	Joining bool `json:"joining,omitempty"`
 	// Conditional: the store can write on a condition (SAFETY.md, rule 19).
 	Conditional bool `json:"conditional"`
-	// Unwritten: it was read, and has not taken what this leader wrote into it for a
-	// while: why.
+	// Unwritten: it was read, and for a while has not taken something that this leader
+	// wrote into it: what, and why.
 	Unwritten string `json:"unwritten,omitempty"`
 	// Specified: there is a spec.
 	Specified bool `json:"specified,omitempty"`

@@ -31,8 +31,8 @@ func identity(v *view) *Decision {
 			v.aside("store-silent", "", "the backup store does not answer: %s%s", g.Detail, v.unstoredWords())
 		}
 	}
-	if why := v.obs.Store.Unwritten; why != "" {
-		v.aside("store-unwritten", "", "the backup store can be read and takes no writes, so that no voter is changed, no command ends and no backup is taken: %s", why)
+	if what := v.obs.Store.Unwritten; what != "" && v.obs.Store.Read {
+		v.aside("store-unwritten", "", "the backup store can be read, and does not take what the leading daemon writes into it: %s", what)
 	}
 	if in := v.intent; in != nil && in.Name != "" && in.Name != v.obs.Cluster {
 		return wait(false, "other-cluster", "", "the store belongs to cluster %q, and this is cluster %q; nothing is written or run", in.Name, v.obs.Cluster)

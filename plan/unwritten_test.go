@@ -19,6 +19,11 @@ func TestStoreThatTakesNoWritesBlocks(t *testing.T) {
 	if slices.ContainsFunc(without.Blockers, told) || !slices.ContainsFunc(with.Blockers, told) {
 		t.Errorf("with a store that takes writes %v, with one that takes none %v", without.Blockers, with.Blockers)
 	}
+	silent := *o
+	silent.Store.Read = false
+	if d := Next(Goal{Kind: Converge}, &silent); slices.ContainsFunc(d.Blockers, told) {
+		t.Errorf("with one that cannot be read %v", d.Blockers)
+	}
 	if without.Reason != with.Reason {
 		t.Errorf("it decides %q, and else %q", with.Reason, without.Reason)
 	}

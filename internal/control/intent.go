@@ -139,7 +139,7 @@ func (f *Folder) putOnCondition(ctx context.Context, key string, data []byte, co
 	blind := f.probed && !f.can.Conditional
 	f.mu.Unlock()
 	if !blind {
-		return blob.PutBytes(ctx, f.store, key, data, cond)
+		return f.put(ctx, key, data, cond)
 	}
 	_, tag, err := blob.ReadAll(ctx, f.store, key, maxObject)
 	if err != nil && !errors.Is(err, blob.ErrNotFound) {
@@ -148,7 +148,22 @@ func (f *Folder) putOnCondition(ctx context.Context, key string, data []byte, co
 	if !cond.Holds(err == nil, tag) {
 		return "", blob.ErrPreconditionFailed
 	}
-	return blob.PutBytes(ctx, f.store, key, data, blob.Any)
+	return f.put(ctx, key, data, blob.Any)
+}
+
+// NotTakenError is what came of the call that hands an object to the store, and of none
+// before it: an object that had to be read first says nothing about writes.
+type NotTakenError struct{ Err error }
+
+func (e *NotTakenError) Error() string { return e.Err.Error() }
+func (e *NotTakenError) Unwrap() error { return e.Err }
+
+func (f *Folder) put(ctx context.Context, key string, data []byte, cond blob.Condition) (blob.ETag, error) {
+	tag, err := blob.PutBytes(ctx, f.store, key, data, cond)
+	if err != nil {
+		return tag, &NotTakenError{err}
+	}
+	return tag, nil
 }
 
 func (f *Folder) remember(c *cached, data []byte, tag blob.ETag) {

@@ -62,7 +62,7 @@ func (f *Folder) WriteStatus(ctx context.Context, s Status) error {
 	if err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
-	if _, err := blob.PutBytes(ctx, f.store, keyStatus, data, blob.Any); err != nil {
+	if _, err := f.put(ctx, keyStatus, data, blob.Any); err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil

@@ -317,7 +317,7 @@ func TestJoiningIsOfAnAdoption(t *testing.T) {
 	}
 	joining := func() bool {
 		var l look
-		l.readIntent(t.Context(), folder, look{})
+		l.readIntent(t.Context(), &Manager{o: Options{Control: folder}}, look{})
 		return l.view.Joining
 	}
 	if joining() {

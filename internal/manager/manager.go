@@ -42,6 +42,7 @@ type Manager struct {
 	status    Status
 	said      map[string]string // by topic; what was said last
 	unwritten map[string]unwritten
+	untried   string // why the store could not be tried out
 	recording recording
 	// quorumless: the last look found no quorum of a cluster that was founded.
 	quorumless bool

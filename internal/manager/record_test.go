@@ -182,24 +182,24 @@ func TestStoreThatIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var l look
-	if l.readIntent(t.Context(), f, look{}); l.view.Read || l.view.Conditional || l.view.Intent == nil || len(l.gaps) != 1 || l.failed {
+	m := &Manager{o: Options{Control: f, Local: &fakeHost{}}}
+	if l.readIntent(t.Context(), m, look{}); l.view.Read || l.view.Conditional || l.view.Intent == nil || len(l.gaps) != 1 || l.failed {
 		t.Errorf("before it was tried out: %+v", l)
 	}
 	if _, err := f.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l = look{}
-	if l.readIntent(t.Context(), f, look{}); !l.view.Read || !l.view.Conditional || len(l.gaps) != 0 {
+	if l.readIntent(t.Context(), m, look{}); !l.view.Read || !l.view.Conditional || len(l.gaps) != 0 {
 		t.Errorf("tried out: %+v", l)
 	}
 	s.Inject(func(context.Context, memory.Call) memory.Fault {
 		return memory.Fault{Err: errors.New("connection reset")}
 	})
 	var gone look
-	if gone.readIntent(t.Context(), f, l); gone.view.Read || !gone.failed || gone.tag != l.tag || gone.view.Intent != l.view.Intent || !gone.view.Marker || len(gone.gaps) != 1 {
+	if gone.readIntent(t.Context(), m, l); gone.view.Read || !gone.failed || gone.tag != l.tag || gone.view.Intent != l.view.Intent || !gone.view.Marker || len(gone.gaps) != 1 {
 		t.Errorf("it does not answer: %+v", gone)
 	}
-	m := &Manager{o: Options{Control: f, Local: &fakeHost{}}}
 	spec := look{at: time.Now(), view: cluster.StoreView{Read: true}}
 	if spec.readSpec(t.Context(), m, l); spec.view.Read || !spec.failed || spec.view.Specified || len(spec.gaps) != 1 {
 		t.Errorf("its spec cannot be read: %+v", spec)
@@ -210,7 +210,7 @@ func TestStoreThatIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var odd look
-	if odd.readIntent(t.Context(), control.New(other, clusterName), look{}); odd.view.Read || odd.failed || !odd.view.Marker || len(odd.gaps) != 1 {
+	if odd.readIntent(t.Context(), &Manager{o: Options{Control: control.New(other, clusterName)}}, look{}); odd.view.Read || odd.failed || !odd.view.Marker || len(odd.gaps) != 1 {
 		t.Errorf("it cannot be understood: %+v", odd)
 	}
 }

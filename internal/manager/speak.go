@@ -120,12 +120,17 @@ func (s *speaker) blockers(d plan.Decision) {
 	}
 }
 
+// steady is a text without what differs from one try of the same to the next.
+func steady(text string) string {
+	return probeName.ReplaceAllString(durations.ReplaceAllString(text, ""), "")
+}
+
 // sayOnce says that something does not work, when it begins, when the reason
 // changes, and when it works again.
 func (m *Manager) sayOnce(topic, what string, err error) {
 	text := ""
 	if err != nil {
-		text = probeName.ReplaceAllString(durations.ReplaceAllString(err.Error(), ""), "")
+		text = steady(err.Error())
 	}
 	m.mu.Lock()
 	before := m.said[topic]

@@ -73,6 +73,7 @@ func (m *Manager) ended() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.status, m.recording = Status{}, recording{}
+	clear(m.unwritten)
 }
 
 // progress is the highest that any host tells of.
@@ -147,6 +148,7 @@ func (m *Manager) writeStatus(ctx context.Context) {
 	m.recording.news = false
 	m.mu.Unlock()
 	if !news || s.Decision == nil || foreign {
+		m.unwanted("status")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
@@ -167,6 +169,7 @@ func (m *Manager) writeRecord(ctx context.Context, written *recording) {
 	m.mu.Unlock()
 	r.news = false
 	if r == *written || r.cluster == 0 || foreign {
+		m.unwanted("record")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)

@@ -128,9 +128,27 @@ func (m *Manager) probe(ctx context.Context) {
 		return
 	}
 	m.sayOnce("probe", "the backup store cannot be tried out", err)
+	m.mu.Lock()
+	switch {
+	case err == nil:
+		m.untried = ""
+	case steady(explain(err)) != steady(m.untried): // else as it was: a look that shows the same wakes nobody
+		m.untried = explain(err)
+	}
+	m.mu.Unlock()
 	for _, p := range can.Problems {
 		m.sayOnce("store "+p, "the backup store has a limitation", errors.New(p))
 	}
+}
+
+// untriedWords is why a store that could be read is not yet one to go by.
+func (m *Manager) untriedWords() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.untried != "" {
+		return "it can be read, and could not be tried out: " + m.untried
+	}
+	return "the store was not tried out yet"
 }
 
 // keepLook remembers a look and reports whether it shows what was known. Two
@@ -181,15 +199,13 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	// Each has a deadline of its own: a slow store is no silent one. The queue is
 	// many objects, and a tick does with what was read of it before.
 	patience := m.o.Intervals.StoreTimeout
-	within(ctx, patience, func(ctx context.Context) { l.readIntent(ctx, m.o.Control, last) })
+	within(ctx, patience, func(ctx context.Context) { l.readIntent(ctx, m, last) })
 	within(ctx, patience, func(ctx context.Context) { l.readSpec(ctx, m, last) })
 	if told {
 		patience *= queuePatience
 	}
 	within(ctx, patience, func(ctx context.Context) { l.readQueue(ctx, m, last, told) })
-	if l.view.Read {
-		l.view.Unwritten = m.notWritten()
-	}
+	l.view.Unwritten = m.notWritten(l.view.Read)
 	return l
 }
 
@@ -200,7 +216,8 @@ func within(ctx context.Context, d time.Duration, do func(context.Context)) {
 	do(ctx)
 }
 
-func (l *look) readIntent(ctx context.Context, f *control.Folder, last look) {
+func (l *look) readIntent(ctx context.Context, m *Manager, last look) {
+	f := m.o.Control
 	in, marker, tag, err := f.ReadIntent(ctx)
 	l.foreign = errors.Is(err, control.ErrOtherCluster)
 	if err == nil || l.foreign { // plan says what follows from another cluster's name
@@ -208,7 +225,7 @@ func (l *look) readIntent(ctx context.Context, f *control.Folder, last look) {
 		l.view = cluster.StoreView{Read: true, Intent: in, Marker: marker, Conditional: f.Conditional()}
 		if !f.Probed() {
 			l.view.Read = false
-			l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "the store was not tried out yet"})
+			l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: m.untriedWords()})
 		}
 		if marker && in.Adopted() {
 			l.readJoining(ctx, f, last)

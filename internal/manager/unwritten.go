@@ -3,16 +3,18 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"etcdadm.io/internal/control"
 )
 
-// unwritten is what the store did not take, though it may be read: credentials that only
-// read, a file system that was mounted read-only, a bucket that is full or kept by a
-// policy. Reads alone would call that store well, while nothing that is written down
+// unwritten is an object that the store did not take, though it may be read: credentials
+// that only read, a file system that was mounted read-only, a bucket that is full or kept
+// by a policy. Reads alone would call that store well, while nothing that is written down
 // first gets done.
 type unwritten struct {
 	why   string // as it was first: the words of a store may differ from try to try
@@ -23,16 +25,26 @@ type unwritten struct {
 // is told: what it refused once it takes at the next try, mostly.
 const unwrittenAfter = 10 * time.Second
 
+// objects is what each topic of a write is told as, with what waits for it: a policy may
+// allow some names and not others.
+var objects = map[string]string{
+	"intent": "the record of the voters, before which none of them is changed",
+	"record": "the record of progress",
+	"status": "the status",
+}
+
 // wrote notes, and says once, whether the store took a write. That somebody else wrote
-// in between, or that this daemon gave up, says nothing against it.
+// in between, or that this daemon gave up, says nothing against it, nor does what failed
+// before anything was handed to it.
 func (m *Manager) wrote(topic, what string, err error) {
 	m.sayOnce(topic, what, err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, known := m.unwritten[topic]
+	var refused *control.NotTakenError
 	switch {
 	case errors.Is(err, context.Canceled):
-	case err == nil, errors.Is(err, control.ErrConflict), errors.Is(err, control.ErrOtherCluster):
+	case !errors.As(err, &refused), errors.Is(err, control.ErrConflict):
 		delete(m.unwritten, topic)
 	case !known:
 		m.unwritten[topic] = unwritten{err.Error(), time.Now()}
@@ -46,14 +58,20 @@ func (m *Manager) unwanted(topic string) {
 	delete(m.unwritten, topic)
 }
 
-// notWritten is why the store takes no writes; empty: it does, or that is not told yet.
-func (m *Manager) notWritten() string {
+// notWritten is what the store does not take, and why; empty: it does, or that is not
+// told yet. A store that was not read now is told as that, and what it did not take
+// meanwhile is no sign of one that can be read.
+func (m *Manager) notWritten(read bool) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !read {
+		clear(m.unwritten)
+	}
+	var told []string
 	for _, topic := range slices.Sorted(maps.Keys(m.unwritten)) {
 		if u := m.unwritten[topic]; time.Since(u.since) >= unwrittenAfter {
-			return u.why
+			told = append(told, fmt.Sprintf("%s (%s)", objects[topic], u.why))
 		}
 	}
-	return ""
+	return strings.Join(told, "; ")
 }

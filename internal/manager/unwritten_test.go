@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
 )
@@ -58,7 +61,114 @@ func TestStoreThatTakesNoWritesIsTold(t *testing.T) {
 			t.Errorf("it is told after 5 s: %s", why)
 		}
 		w.until(30*time.Second, "it is told", func() bool { return strings.Contains(told(), "read-only file system") })
+		if why := told(); !strings.HasPrefix(why, "the status (") || strings.Contains(why, "voters") {
+			t.Errorf("nothing but the status was refused: %s", why)
+		}
+		w.store.Inject(func(context.Context, memory.Call) memory.Fault {
+			return memory.Fault{Err: errors.New("connection reset")}
+		})
+		w.until(30*time.Second, "it cannot be read", func() bool { return !a.Status().Observation.Store.Read })
+		if why := told(); why != "" {
+			t.Errorf("of a store that cannot be read: %s", why)
+		}
+		w.store.Inject(nil)
+		w.until(time.Minute, "it is told again", func() bool { return told() != "" })
 		store.now.Store(false)
 		w.until(30*time.Second, "it is told no more", func() bool { return told() == "" })
+	})
+}
+
+// A store that did not answer at all, and answers again, is not said to take no writes
+// for those that failed meanwhile.
+func TestStoreThatIsBackTakesWrites(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a")
+		if _, err := a.o.Control.Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.store.Inject(func(context.Context, memory.Call) memory.Fault {
+			return memory.Fault{Err: errors.New("connection reset")}
+		})
+		a.wrote("record", "cannot write", &control.NotTakenError{Err: errors.New("connection reset")})
+		time.Sleep(unwrittenAfter)
+		if l := a.lookAtStore(t.Context(), true); l.view.Read || l.view.Unwritten != "" {
+			t.Errorf("it does not answer: %+v", l.view)
+		}
+		w.store.Inject(nil)
+		if l := a.lookAtStore(t.Context(), true); !l.view.Read || l.view.Unwritten != "" {
+			t.Errorf("it is back: %+v", l.view)
+		}
+	})
+}
+
+// What nobody writes any more, what failed before the store was asked to take it, and
+// what another term wrote are nothing that the store does not take.
+func TestOnlyWritesThatTheStoreRefusedCount(t *testing.T) {
+	ctx, refused := t.Context(), errors.New("read-only file system")
+	progress := recording{cluster: 5, progress: cluster.Progress{Revision: 7, Term: 2, Index: 10}}
+	write := func(a *node) { var none recording; a.writeRecord(ctx, &none) }
+	intents := func(in *cluster.Intent) func(*world, *node) {
+		return func(_ *world, a *node) {
+			(&term{m: a.Manager}).writeIntent(ctx, &plan.IntentChange{Create: in}, look{})
+		}
+	}
+	reads := func(s *memory.Store, err error) {
+		s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+			if c.Op == memory.Get {
+				return memory.Fault{Err: err}
+			}
+			return memory.Fault{}
+		})
+	}
+	for what, c := range map[string]struct {
+		refuses bool // all writes
+		do      func(*world, *node)
+		left    string // the topics
+	}{
+		"a record that is refused":       {true, func(_ *world, a *node) { write(a) }, "record"},
+		"an intent that is refused":      {true, intents(intent()), "intent"},
+		"a record that cannot be read":   {false, func(w *world, a *node) { reads(w.store, refused); write(a) }, ""},
+		"a record that is damaged":       {false, func(w *world, a *node) { w.put("control/etcdadm-record.json", "{"); write(a) }, ""},
+		"an intent that is empty":        {true, intents(nil), ""},
+		"an intent that says nothing":    {true, intents(&cluster.Intent{Generation: 1, Nonce: "n"}), ""},
+		"no cluster after a record":      {true, func(_ *world, a *node) { write(a); a.recording.cluster = 0; write(a) }, ""},
+		"another's store after a record": {true, func(_ *world, a *node) { write(a); a.Manager.store.foreign = true; write(a) }, ""},
+		"no news after a status": {true, func(_ *world, a *node) {
+			a.publish(&cluster.Observation{}, plan.Decision{}, time.Now(), true)
+			a.writeStatus(ctx)
+			a.recording.news = false
+			a.writeStatus(ctx)
+		}, ""},
+		"the end of a term": {true, func(_ *world, a *node) { write(a); a.ended() }, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			store := &readOnly{Store: w.store}
+			a := w.add("a", func(o *Options) { o.Control = control.New(store, clusterName) })
+			a.recording = progress
+			store.now.Store(c.refuses)
+			c.do(w, a)
+			if left := strings.Join(slices.Sorted(maps.Keys(a.unwritten)), " "); left != c.left {
+				t.Errorf("not taken: %q, want %q: %v", left, c.left, a.unwritten)
+			}
+		})
+	}
+}
+
+// Of a store that took no writes from the start nobody knows what it can do: it is told
+// in its own words.
+func TestStoreThatCannotBeTriedOutSaysWhy(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		store := &readOnly{Store: w.store}
+		store.now.Store(true)
+		a := w.add("a", func(o *Options) { o.Control, o.Seeds = control.New(store, clusterName), seeds{"a"} })
+		w.run(a)
+		w.untilLeads(time.Minute, "a")
+		w.until(30*time.Second, "it is told why", func() bool {
+			o := a.Status().Observation
+			return o != nil && !o.Store.Read && len(o.Gaps) == 1 && strings.Contains(o.Gaps[0].Detail, "read-only file system")
+		})
+		store.now.Store(false)
+		w.until(30*time.Second, "it is tried out", func() bool { o := a.Status().Observation; return o.Store.Read && len(o.Gaps) == 0 })
 	})
 }
