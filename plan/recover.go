@@ -71,6 +71,9 @@ func (v *view) withLost(c *cluster.Command, missing []cluster.HostID) (command, 
 	if len(missing) == 0 {
 		return "", "; that ends by itself"
 	}
+	if slices.ContainsFunc(missing, v.atOdds) {
+		return "", ". Something answers where the daemons of some of them are, and it and this one do not talk with each other, which may be what is wrong: look at that first"
+	}
 	all := *c
 	all.Lost = union(c.Lost, missing)
 	return v.generationCommand(&all), ". Bring those back, or name the ones that are gone for good"

@@ -55,10 +55,10 @@ func (d *daemon) openStore(ctx context.Context) error {
 // looks like a credential is left out.
 func ShownURL(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil {
+	if err != nil || u.Scheme == "" && (u.Host != "" || u.RawQuery != "" || strings.Contains(u.Path, ":/")) { // neither a URL nor a plain path
 		return ""
 	}
-	if u.Opaque != "" || u.Scheme != "" && u.Scheme != "file" && u.Host == "" && strings.Contains(u.Path, "@") {
+	if u.Opaque != "" || u.Scheme != "" && u.Scheme != "file" && u.Host == "" && (u.Path == "" || strings.Contains(u.Path, "@")) {
 		return u.Scheme + ":…" // a slash too few, or a colon too many, and what is before the @ is no user any more
 	}
 	u.User, u.Fragment, u.RawFragment = nil, "", ""
