@@ -72,7 +72,7 @@ func mendedAtStart(t *testing.T, wantMended string) {
 		return there
 	}
 	starts := func(version string) error {
-		p := &Process{log: slog.New(slog.DiscardHandler), permit: func() error { return nil }}
+		p := &Process{log: slog.New(slog.DiscardHandler), genuine: genuine, permit: func() error { return nil }}
 		p.record.Launch = host.Launch{Version: cluster.MustVersion(version)}
 		return p.permitted(runtime.Spec{DataDir: dir})
 	}
