@@ -195,7 +195,7 @@ func (j *Join) Run(ctx context.Context) error {
 		return err
 	}
 	var waiting time.Time
-	var last StepKind
+	seen := map[string]bool{} // what there was to do and to wait for, once
 	for {
 		s, err := j.Look(ctx)
 		if err != nil {
@@ -215,12 +215,13 @@ func (j *Join) Run(ctx context.Context) error {
 			next.Reason = err.Error()
 			j.say("Waiting: %s", next.Reason)
 		}
-		if err == nil && next.Kind != last {
-			waiting = time.Now()
-		}
-		last = next.Kind
-		if err == nil && next.Kind != StepWait && next.Kind != StepStart && next.Kind != StepDone {
-			continue
+		// A step that there was before is no headway, and neither is one kind of wait after
+		// another and back: a member that comes and goes would hold this up for ever.
+		if what := fmt.Sprint(next.Kind, next.Member); err == nil && !seen[what] {
+			seen[what], waiting = true, time.Now()
+			if next.Kind != StepWait && next.Kind != StepStart && next.Kind != StepDone {
+				continue
+			}
 		}
 		if waiting.IsZero() {
 			waiting = time.Now()
