@@ -33,7 +33,8 @@ type Gap struct {
 	// should be. Nothing is known of the host but that it may well run.
 	AtOdds bool `json:"atOdds,omitempty"`
 	// Heard: the host's daemon tells of itself, or two do that say they are it, and it
-	// does not answer what it is asked. The host is not gone, whatever else it is.
+	// does not answer what it is asked, or refuses to. The host is not gone, whatever
+	// else it is.
 	Heard bool `json:"heard,omitempty"`
 }
 

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -279,9 +278,10 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.v2 = true
 	case "down":
 		h.down, h.ended = true, w.logOf(h)
-		why := slices.IndexFunc(d.CmdArgs, func(a datadriven.CmdArg) bool { return a.Key == "why" })
-		h.odds = why >= 0 && d.CmdArgs[why].Vals[0] == "odds"
-		h.heard = why >= 0 && d.CmdArgs[why].Vals[0] == "heard"
+		h.why = ""
+		if a, ok := d.Arg("why"); ok { // odds, heard or refused
+			h.why = a.Vals[0]
+		}
 	case "up":
 		h.down = false
 	case "unpromised":

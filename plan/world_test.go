@@ -47,8 +47,7 @@ type worldStore struct {
 type worldHost struct {
 	cluster.HostState
 	down       bool             // machine off: neither daemon nor member answers
-	heard      bool             // no: its daemon is heard, and does not answer
-	odds       bool             // no: it runs, and what its daemon and its member say is not understood
+	why        string           // no: it runs, and what its daemon and its member say is not understood (odds), or it is heard and does not answer (heard), or refuses to (refused)
 	promised   cluster.Fence    // what it says that it promised, when it refuses
 	gap        string           // kind of the gap when the daemon does not answer; the member runs on
 	at         cluster.OpKind   // what it carries out, when it is busy
@@ -290,7 +289,10 @@ func (w *world) observe() *cluster.Observation {
 		if h.down || h.gap != "" {
 			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s", Promised: h.promised}
 			if h.down {
-				g.Kind, g.AtOdds, g.Heard = cluster.GapUnreachable, h.odds, h.heard
+				g.Kind, g.AtOdds, g.Heard = cluster.GapUnreachable, h.why == "odds", h.why == "heard" || h.why == "refused"
+				if h.why == "refused" {
+					g.Kind = cluster.GapRefused
+				}
 			}
 			if g.Kind == cluster.GapBusy {
 				g.Op, g.Late = h.at, h.late

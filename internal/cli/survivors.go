@@ -243,7 +243,7 @@ func (s *survivors) print(w io.Writer) {
 	for _, id := range s.Unseen {
 		data := "out of sight"
 		if slices.Contains(s.AtOdds, id) {
-			data = "its daemon answers and is not understood"
+			data = "something answers there and is not understood"
 		}
 		if why := s.Why[id]; why != "" {
 			data += ": " + why
@@ -293,7 +293,7 @@ func (s *survivors) printPrice(w io.Writer) {
 		return
 	}
 	if s.Command == "" {
-		fmt.Fprintf(w, "\nThe daemons of %s answer and are not understood here, so these hosts are not gone and may well\nserve: no command is named that gives them up. The table says why of each. Compare the\ncertificate, the authority, the clock and --cluster-name, on this side first.\n", join(s.AtOdds))
+		fmt.Fprintf(w, "\nSomething answers where the daemons of %s are said to be, and is not understood here, so these\nhosts may well serve: no command is named that gives them up. The table says why of each. If it is\nthe certificate, the authority, the clock or --cluster-name, look at those of this side first.\n", join(s.AtOdds))
 		return
 	}
 	fmt.Fprintf(w, "\n  %s\n", s.Command)
@@ -303,8 +303,11 @@ func (s *survivors) printPrice(w io.Writer) {
 // it.
 func (s *survivors) aliveLost(lost []cluster.HostID) string {
 	for _, id := range s.AtOdds {
-		if slices.Contains(lost, id) {
-			return fmt.Sprintf("host %s is named as lost, and its daemon answers and is not understood: %s. Stop its daemon first, or mend the certificate, the clock or the name that keeps the two apart", id, s.Why[id])
+		named := slices.Contains(lost, id) || slices.ContainsFunc(s.Voters, func(v cluster.Voter) bool {
+			return v.Host == id && slices.Contains(lost, cluster.HostID(v.Member.String()))
+		})
+		if named {
+			return fmt.Sprintf("host %s is named as lost, and something answers where its daemon is said to be, and is not understood: %s. If that is its daemon, mend what keeps the two apart, or stop it; if the host is gone for good, and something else has its address, give the command with --store alone, without --data-dir and --endpoint, which asks nobody", id, s.Why[id])
 		}
 	}
 	return ""

@@ -354,7 +354,7 @@ func TestNoDuel(t *testing.T) {
 			t.Errorf("c promised %v", f)
 		}
 		o := a.Status().Observation
-		if g, ok := o.HostGap("c"); !ok || g.Kind != cluster.GapRefused {
+		if g, ok := o.HostGap("c"); !ok || g.Kind != cluster.GapRefused || !g.Heard {
 			t.Errorf("a observed %+v", o.Gaps)
 		}
 		w.crash(b)

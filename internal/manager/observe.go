@@ -192,8 +192,8 @@ type answer struct {
 
 // take adds a host's answer to the observation: facts, or a gap.
 func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a answer) {
-	gap := func(kind cluster.GapKind, detail string) {
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: kind, Host: a.host, Detail: detail})
+	gap := func(kind cluster.GapKind, detail string) { // by a daemon that is heard, or it were not asked
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: kind, Host: a.host, Detail: detail, Heard: true})
 	}
 	switch r := a.reply; {
 	case a.err != nil:
@@ -201,7 +201,7 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 	case r.Refused != nil:
 		t.refused = append(t.refused, *r.Refused)
 		o.Gaps = append(o.Gaps, cluster.Gap{
-			Kind: cluster.GapRefused, Host: a.host, Detail: fmt.Sprintf("it promised fence %s", r.Refused.Promised), Promised: r.Refused.Promised,
+			Kind: cluster.GapRefused, Host: a.host, Detail: fmt.Sprintf("it promised fence %s", r.Refused.Promised), Promised: r.Refused.Promised, Heard: true,
 		})
 	case r.Busy != nil:
 		detail := fmt.Sprintf("it carries out %s", r.Busy.Op)

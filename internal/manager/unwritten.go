@@ -23,7 +23,7 @@ type unwritten struct {
 
 // unwrittenAfter is how long the store may refuse one write after the other before that
 // is told: what it refused once it takes at the next try, mostly.
-const unwrittenAfter = 10 * time.Second
+const unwrittenAfter = 15 * time.Second
 
 // objects is what each topic of a write is told as, with what waits for it: a policy may
 // allow some names and not others.
