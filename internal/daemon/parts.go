@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -57,7 +58,7 @@ func (g *group) stop(names ...string) {
 		g.mu.Lock()
 		p := g.parts[name]
 		g.mu.Unlock()
-		if p != nil {
+		if p != nil && !slices.Contains(g.left, name) { // what was given up once is not waited for again
 			p.cancel()
 			g.await(name, p)
 		}
