@@ -2,10 +2,7 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"etcdadm.io/internal/builtin"
 	"etcdadm.io/internal/cli"
@@ -13,7 +10,7 @@ import (
 
 func main() {
 	builtin.RunIfChild() // this program is also the etcd that a drill starts
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.SignalContext()
 	defer stop()
 	program := cli.Program(builtin.Version, builtin.Command, builtin.UtlCommand)
 	os.Exit(cli.BackupCtlMain(ctx, os.Args[1:], program, os.Stdout, os.Stderr))

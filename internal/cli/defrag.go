@@ -77,8 +77,10 @@ refuses.`,
 			if !seen {
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was changed: no member answers, so nobody knows who votes"), Advice: "etcdadm status tells what the members are doing"}
 			}
-			if ask := defragPrice(len(roster.Voters())); ask != "" && !u.dryRun && !u.yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), ask) {
-				return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
+			if ask := defragPrice(len(roster.Voters())); ask != "" && !u.dryRun && !u.yes {
+				if err := confirm(c, ask); err != nil {
+					return err
+				}
 			}
 			return u.take(c, &r, goal)
 		},

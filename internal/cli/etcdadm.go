@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"strconv"
 	"strings"
 
@@ -19,8 +18,6 @@ import (
 
 // Main is etcdadm. It returns the exit code.
 func Main(args []string, program daemon.Program, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
-	defer stop()
 	root := &cobra.Command{
 		Use:           "etcdadm",
 		Short:         "Create, grow, shrink and repair etcd clusters",
@@ -39,6 +36,8 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 		return flagMistake(c, err)
 	})
 	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), defragCommand(), alarmCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand())
+	ctx, stop := commandContext(root, args)
+	defer stop()
 	err := root.ExecuteContext(ctx)
 	var code exitCode
 	if errors.As(err, &code) {

@@ -171,8 +171,10 @@ func (r *reach) resetFence(c *cobra.Command, id cluster.HostID, dryRun, yes bool
 		if r.output == "table" || !yes {
 			printFencePrice(c.ErrOrStderr(), reset)
 		}
-		if !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), "Reset it?") {
-			return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
+		if !yes {
+			if err := confirm(c, "Reset it?"); err != nil {
+				return err
+			}
 		}
 		doing, done := context.WithTimeout(c.Context(), askTimeout) // the question took its time
 		defer done()

@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -55,57 +50,13 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	ctx, stop := signalContext(cfg.OnSigterm)
+	ctx, stop := daemonContext(cfg.OnSigterm)
 	defer stop()
 	daemon.KeepToOneCore()
 	if err := daemon.Run(ctx, cfg, program, log); err != nil && ctx.Err() == nil {
 		return Report(stderr, name, err)
 	}
 	return ExitOK
-}
-
-// signalContext ends with SIGINT, SIGTERM or SIGHUP; its cause says whether etcd is
-// to go on. A later signal ends the program at once. A SIGHUP that the program
-// was started to ignore, as nohup does, stays ignored.
-func signalContext(onSigterm daemon.SigtermAction) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, endingSignals()...)
-	go heed(signals, func(s os.Signal) {
-		cause := context.Canceled
-		if s != os.Interrupt && onSigterm == daemon.SigtermLeave {
-			cause = daemon.ErrLeaveEtcd
-		}
-		cancel(cause)
-	}, func() { os.Exit(ExitInterrupted) })
-	return ctx, func() { signal.Stop(signals); cancel(context.Canceled) }
-}
-
-func endingSignals() []os.Signal {
-	ending := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		ending = append(ending, syscall.SIGHUP)
-	}
-	return ending
-}
-
-// sameWord is for how long further signals say the same as the first one: the
-// kernel tells of a parent's death once for each of its threads, and a terminal
-// and a supervisor may both speak. Taken for impatience, they would end the
-// daemon before it has stopped etcd.
-const sameWord = time.Second
-
-// heed calls first for the first signal, and now for one that comes later than
-// sameWord after it.
-func heed(signals <-chan os.Signal, first func(os.Signal), now func()) {
-	first(<-signals)
-	began := time.Now()
-	for range signals {
-		if time.Since(began) >= sameWord {
-			now()
-			return
-		}
-	}
 }
 
 func newLog(cfg daemon.Config, w io.Writer) *slog.Logger {

@@ -85,8 +85,10 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 				return err
 			}
 			goal.Hold, goal.NoStore, goal.NoBackup = hold, noStore, noBackup
-			if question := question(goal, args[0]); question != "" && !dryRun && !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), question) {
-				return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
+			if question := question(goal, args[0]); question != "" && !dryRun && !yes {
+				if err := confirm(c, question); err != nil {
+					return err
+				}
 			}
 			if !dryRun {
 				fmt.Fprintf(c.ErrOrStderr(), "waiting: the leading daemon takes the step; this waits %s at most\n", within)
@@ -229,12 +231,4 @@ func outcome(r manager.GoalResult) error {
 		return &Failure{Code: ExitError, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "what was begun goes on as the spec asks; see etcdadm status"}
 	}
 	return nil
-}
-
-// confirmed asks a person.
-func confirmed(in io.Reader, out io.Writer, question string) bool {
-	fmt.Fprintf(out, "%s [y/N] ", question)
-	var answer string
-	_, _ = fmt.Fscanln(in, &answer) // no answer is a no
-	return answer == "y" || answer == "yes"
 }

@@ -24,6 +24,8 @@ three machines, with TLS, a backup store in a directory, and a view of what is
 decided and why. Ctrl-C ends everything that it started. With --dir the cluster
 is there again at the next start.`,
 		Args: words(cobra.NoArgs),
+		// Cut short, it would leave etcds behind: daemons that are told to end twice leave theirs.
+		Annotations: map[string]string{endsWhole: "its daemons and their etcds"},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if version == "" {
 				version = program.Builtin.Version

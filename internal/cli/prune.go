@@ -71,8 +71,10 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 		if r.output == "table" || !yes {
 			printAsidePrice(c.ErrOrStderr(), out)
 		}
-		if !yes && !confirmed(c.InOrStdin(), c.ErrOrStderr(), "Remove it?") {
-			return usage("--yes takes the step without asking", "not confirmed; nothing was removed")
+		if !yes {
+			if err := confirm(c, "Remove it?"); err != nil {
+				return err
+			}
 		}
 		doing, done := context.WithTimeout(c.Context(), pruneTimeout) // the question took its time
 		defer done()

@@ -19,8 +19,7 @@ import (
 // bounds it instead.
 var unended = map[string]string{
 	"internal/peer/peerpb/gen/main.go": "a generator, which a person runs",
-	"internal/cli/etcdadm.go":          "the program: a signal ends it",
-	"internal/cli/manager.go":          "the program: a signal ends it",
+	"internal/cli/signals.go":          "the program: a signal ends it",
 	"internal/backupstore/write.go":    "tidying up after a caller that gave up, within tidyTimeout",
 	"internal/blob/probe.go":           "tidying up after a caller that gave up, within cleanUpTimeout",
 	"internal/blob/s3/upload.go":       "tidying up after a caller that gave up, within cleanUpTimeout",

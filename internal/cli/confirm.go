@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// confirm asks a person before a step, and is nil for a yes.
+func confirm(c *cobra.Command, question string) error {
+	return asked(c.Context(), c.InOrStdin(), c.ErrOrStderr(), question)
+}
+
+// asked waits for the answer until the context ends. Nothing calls off the reading of
+// a terminal: what is still read then ends with the program.
+func asked(ctx context.Context, in io.Reader, out io.Writer, question string) error {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	answers := make(chan string, 1)
+	go func() {
+		var answer string
+		_, _ = fmt.Fscanln(in, &answer) // no answer is a no
+		answers <- answer
+	}()
+	answer := ""
+	select {
+	case <-ctx.Done():
+	case answer = <-answers:
+	}
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(out) // the question's line
+		return &Failure{Code: ExitInterrupted, Err: errors.New("interrupted at the question; nothing was changed")}
+	case answer == "y", answer == "yes":
+		return nil
+	}
+	return usage("--yes takes the step without asking", "not confirmed; nothing was changed")
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/internal/daemon"
+)
+
+// SignalContext ends with SIGINT, SIGTERM or SIGHUP. A later signal ends the program
+// at once, whatever it waits for: a disk that does not answer heeds no context.
+func SignalContext() (context.Context, func()) {
+	return untilSignal(func(os.Signal) error { return context.Canceled }, interrupted)
+}
+
+// daemonContext is SignalContext for a daemon; its cause says whether etcd is to go on.
+func daemonContext(onSigterm daemon.SigtermAction) (context.Context, func()) {
+	return untilSignal(func(s os.Signal) error {
+		if s != os.Interrupt && onSigterm == daemon.SigtermLeave {
+			return daemon.ErrLeaveEtcd
+		}
+		return context.Canceled
+	}, interrupted)
+}
+
+// endsWhole marks a command whose end takes its time, is bounded and must not be cut
+// short: further signals change nothing.
+const endsWhole = "ends-whole"
+
+// commandContext is SignalContext for what the arguments name.
+func commandContext(root *cobra.Command, args []string) (context.Context, func()) {
+	if c, _, err := root.Find(args); err == nil && c.Annotations[endsWhole] != "" {
+		return untilSignal(func(os.Signal) error { return context.Canceled }, func() {})
+	}
+	return SignalContext()
+}
+
+func interrupted() { os.Exit(ExitInterrupted) }
+
+// untilSignal is a context that the first signal ends, for the cause that belongs to
+// it; a later one calls now. What it returns is called once; it gives signals back
+// their own meaning.
+func untilSignal(cause func(os.Signal) error, now func()) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, endingSignals()...)
+	go heed(signals, func(s os.Signal) { cancel(cause(s)) }, now)
+	return ctx, func() {
+		signal.Stop(signals) // nothing is sent from here on
+		close(signals)
+		cancel(context.Canceled)
+	}
+}
+
+// endingSignals leaves out a SIGHUP that the program was started to ignore, as nohup
+// does.
+func endingSignals() []os.Signal {
+	ending := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ending = append(ending, syscall.SIGHUP)
+	}
+	return ending
+}
+
+// sameWord is for how long further signals say the same as the first one: the
+// kernel tells of a parent's death once for each of its threads, and a terminal
+// and a supervisor may both speak. Taken for impatience, they would end the
+// daemon before it has stopped etcd.
+const sameWord = time.Second
+
+// heed calls first for the first signal, and now for one that comes later than
+// sameWord after it. It ends when the channel is closed.
+func heed(signals <-chan os.Signal, first func(os.Signal), now func()) {
+	s, ok := <-signals
+	if !ok {
+		return
+	}
+	first(s)
+	began := time.Now()
+	for range signals {
+		if time.Since(began) >= sameWord {
+			now()
+			return
+		}
+	}
+}
