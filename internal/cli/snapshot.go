@@ -312,7 +312,7 @@ func (o *fileRestore) tool(ctx context.Context, finder *release.Finder, info sna
 	}
 	look, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	list, _, err := finder.List(look)
+	list, passed, err := finder.List(look)
 	if err != nil {
 		return release.Release{}, err
 	}
@@ -323,7 +323,13 @@ func (o *fileRestore) tool(ctx context.Context, finder *release.Finder, info sna
 		}
 	}
 	if best.IsZero() {
-		return release.Release{}, &Failure{Code: ExitError, Err: fmt.Errorf("there is no etcd %d.%d at hand, which wrote the snapshot", wrote.Major, wrote.Minor), Advice: "name a directory that has it with --release-dir, or another release with --etcd-version"}
+		none := fmt.Errorf("there is no etcd %d.%d at hand, which wrote the snapshot", wrote.Major, wrote.Minor)
+		for _, p := range passed {
+			if v, err := cluster.ParseVersion(p.Version); err == nil && v.SameMinor(wrote) {
+				none = fmt.Errorf("%w; %s will not do: %w", none, p.Path, p.Reason)
+			}
+		}
+		return release.Release{}, &Failure{Code: ExitError, Err: none, Advice: "name a directory that has it with --release-dir, or another release with --etcd-version"}
 	}
 	return finder.Find(ctx, best.String())
 }

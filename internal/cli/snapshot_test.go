@@ -16,8 +16,28 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/snapshot"
 	"etcdadm.io/internal/testetcd"
 )
+
+// Where the release that wrote a snapshot will not do, it is said why: it is there.
+func TestRestoreSaysWhyAReleaseWillNotDo(t *testing.T) {
+	root := t.TempDir()
+	for _, version := range []string{"3.5.30", "3.6.16"} {
+		if err := os.MkdirAll(filepath.Join(root, "opt", "etcd-v"+version), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "opt", "etcd-v"+version, "etcd"), []byte("#!/bin/sh\necho hello\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finder := &release.Finder{Dirs: []string{}, Caches: []string{}, Roots: []string{root}}
+	_, err := (&fileRestore{}).tool(t.Context(), finder, snapshot.Info{StorageVersion: "3.6.0"})
+	if err == nil || !strings.Contains(err.Error(), "etcd-v3.6.16/etcd will not do: ") || strings.Contains(err.Error(), "3.5.30") {
+		t.Errorf("it is said: %v", err)
+	}
+}
 
 // said is what a command printed, and how it ended.
 type said struct {

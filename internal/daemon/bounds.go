@@ -13,7 +13,7 @@ const (
 	// member starts it without the store afterwards.
 	openTimeout = 10 * time.Second
 	// releasesTimeout bounds a look through the directories of releases: each
-	// etcd in them that is new is asked for its version.
+	// etcd in them that is new is asked for its version, and has half of what is left.
 	releasesTimeout = 10 * time.Second
 	// namesTimeout bounds the look-up of the nodes' names in a static config,
 	// once, before anything else is begun.

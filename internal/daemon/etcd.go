@@ -52,6 +52,7 @@ func etcdEnvironment(file string) (envfile.Passed, error) {
 // inventory is the releases that were found, looked for again now and then.
 type inventory struct {
 	finder *release.Finder
+	said   once
 
 	mu      sync.Mutex // guards what follows
 	found   []cluster.Version
@@ -67,7 +68,7 @@ func (d *daemon) findReleases(ctx context.Context) error {
 	if d.cfg.Root != "" {
 		roots = []string{d.cfg.Root, "/"}
 	}
-	d.releases = &inventory{finder: &release.Finder{Dirs: d.cfg.ReleaseDirs, Roots: roots, Builtin: d.program.Builtin}}
+	d.releases = &inventory{finder: &release.Finder{Dirs: d.cfg.ReleaseDirs, Roots: roots, Builtin: d.program.Builtin}, said: once{log: d.log}}
 	d.releases.look(ctx)
 	return nil
 }
@@ -75,9 +76,13 @@ func (d *daemon) findReleases(ctx context.Context) error {
 func (i *inventory) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, releasesTimeout)
 	defer cancel()
-	list, _, err := i.finder.List(ctx)
+	list, passed, err := i.finder.List(ctx)
+	i.mu.Lock()
+	before := i.found
+	i.at = time.Now() // also after a failure: the next observation need not fail as well
+	i.mu.Unlock()
 	if err != nil {
-		return // what was found before stays; a start says what is wrong
+		return // the daemon ends; what was found before stays
 	}
 	var found []cluster.Version
 	for _, r := range list {
@@ -85,9 +90,37 @@ func (i *inventory) look(ctx context.Context) {
 			found = append(found, v)
 		}
 	}
+	// What does not answer may be what it was before; a start says what is wrong.
+	for _, p := range passed {
+		v, err := cluster.ParseVersion(p.Version)
+		if err == nil && p.Silent() && slices.Contains(before, v) && !slices.Contains(found, v) {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, cluster.Version.Compare)
 	i.mu.Lock()
-	i.found, i.at = found, time.Now()
+	i.found = found
 	i.mu.Unlock()
+	i.saySilent(passed)
+}
+
+// saySilent logs which programs do not answer, and that all do again, once each.
+func (i *inventory) saySilent(passed []release.Passed) {
+	var paths []string
+	var reasons []error
+	for _, p := range passed {
+		if p.Silent() {
+			paths = append(paths, p.Path)
+			reasons = append(reasons, fmt.Errorf("%s: %w", p.Path, p.Reason))
+		}
+	}
+	switch news := i.said.news("silent", strings.Join(paths, "\n")); { // not by their times, which differ
+	case !news:
+	case len(paths) > 0:
+		i.said.log.Warn("there are etcd programs that do not answer; they are passed over", "error", errors.Join(reasons...))
+	default:
+		i.said.log.Info("all etcd programs that are there answer")
+	}
 }
 
 // versions never waits: an observation asks for them. A look at directories that are

@@ -1,10 +1,14 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +78,57 @@ func TestVersionsDoNotWait(t *testing.T) {
 		}
 	}
 	t.Error("the look did not end")
+}
+
+// A program that does not answer hides no other release, and not the one that it was
+// before. It is said once, and once that it answers.
+func TestSilentReleaseHidesNoOther(t *testing.T) {
+	root := t.TempDir()
+	program := func(version, line string) {
+		t.Helper()
+		path := filepath.Join(root, "opt", "etcd-v"+version, "etcd")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+line+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program("3.5.30", "exec sleep 1000")
+	program("3.6.16", `echo "etcd Version: 3.6.16"`)
+	var log bytes.Buffer
+	known := cluster.MustVersion("3.5.30")
+	i := &inventory{
+		finder: &release.Finder{Dirs: []string{}, Caches: []string{}, Roots: []string{root}},
+		said:   once{log: slog.New(slog.NewTextHandler(&log, nil))}, found: []cluster.Version{known},
+	}
+	for range 2 {
+		i.look(t.Context())
+		if want := []cluster.Version{known, cluster.MustVersion("3.6.16")}; !slices.Equal(i.found, want) {
+			t.Fatalf("found %v, want %v", i.found, want)
+		}
+	}
+	if said := log.String(); strings.Count(said, "do not answer") != 1 || !strings.Contains(said, "opt/etcd-v3.5.30/etcd") {
+		t.Errorf("it is said:\n%s", said)
+	}
+	log.Reset()
+	program("3.5.30", `echo "etcd Version: 3.5.30"`)
+	for range 2 {
+		i.look(t.Context())
+	}
+	if len(i.found) != 2 || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("found %v; it is said:\n%s", i.found, log.String())
+	}
+
+	// A look that failed is one: the next observation does not begin another.
+	i.at = time.Time{}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	program("3.6.17", "exec sleep 1000")
+	i.look(cancelled)
+	if i.at.IsZero() || len(i.found) != 2 {
+		t.Errorf("after a look that was cancelled: found %v at %v", i.found, i.at)
+	}
 }
 
 // A call to a store that could not be opened does not wait longer than its own context

@@ -14,18 +14,35 @@ import (
 	"time"
 )
 
-// answerDeadline is how long a binary may take to tell its version: it has to
-// be read from disk, and a slow one may hold the largest part of 100 MB.
-const answerDeadline = 20 * time.Second
+const (
+	// answerDeadline is how long a binary may take to tell its version: it has to
+	// be read from disk, and a slow one may hold the largest part of 100 MB.
+	answerDeadline = 20 * time.Second
+	// silentFor is how long a binary that did not answer is taken for one that does
+	// not: a start that has another one to go on with does not wait for it again.
+	silentFor = 30 * time.Second
+)
+
+// errNoTime says that a binary was not asked.
+var errNoTime = errors.New("ask for its version: no time was left")
+
+// A silence is a binary that did not answer.
+type silence struct {
+	at  time.Time
+	had time.Duration // the time that it was given
+	err error
+}
 
 // answers are the versions that binaries have told. A binary is asked again
-// when its file is another one by time or size. Errors are not kept.
+// when its file is another one by time or size. Of errors only a silence is kept,
+// for a while.
 //
 // Before that a downloaded program is held against the sum that was written
 // with it: what lies in a cache may have been changed, or have rotted.
 type answers struct {
-	mu      sync.Mutex // guards known and genuine; not held while a binary runs
+	mu      sync.Mutex // guards what follows; not held while a binary runs
 	known   map[file]string
+	silent  map[file]silence
 	genuine map[file]bool
 }
 
@@ -80,17 +97,30 @@ func (a *answers) version(ctx context.Context, path string) (string, error) {
 	if err := a.verify(path); err != nil {
 		return "", err
 	}
+	within := share(ctx)
 	a.mu.Lock()
 	version, ok := a.known[key]
+	silent := a.silent[key]
 	a.mu.Unlock()
 	if ok {
 		return version, nil
 	}
-	if version, err = ask(ctx, path); err != nil {
-		return "", err
+	// What is given much more time than it had may well answer.
+	if time.Since(silent.at) < silentFor && within < 2*silent.had {
+		return "", silent.err
 	}
+	version, err = ask(ctx, path, within)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if errors.Is(err, context.DeadlineExceeded) {
+		if a.silent == nil {
+			a.silent = make(map[file]silence)
+		}
+		a.silent[key] = silence{at: time.Now(), had: within, err: err}
+	}
+	if err != nil {
+		return "", err
+	}
 	if a.known == nil {
 		a.known = make(map[file]string)
 	}
@@ -98,10 +128,25 @@ func (a *answers) version(ctx context.Context, path string) (string, error) {
 	return version, nil
 }
 
-func ask(ctx context.Context, path string) (string, error) {
-	asked := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, answerDeadline)
+// share is the time that one binary is given: half of what the caller has left, so
+// that however many do not answer, those behind them are asked, too.
+func share(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return answerDeadline
+	}
+	return min(answerDeadline, time.Until(end)/2)
+}
+
+// ask runs a binary. Errors: context.DeadlineExceeded, when it did not answer within
+// the time; errNoTime; context.Canceled, when the caller does not want to know any more.
+func ask(ctx context.Context, path string, within time.Duration) (string, error) {
+	if within <= 0 {
+		return "", errNoTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	asked := time.Now()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	// etcd reads ETCD_* as flags and some of them make it fail. Nothing else of
 	// our environment is its business either.

@@ -31,7 +31,7 @@ func (d *Downloader) install(ctx context.Context, version, part, dir string) err
 	if err := extract(archive, fullName(version), fresh); err != nil {
 		return err
 	}
-	told, err := ask(ctx, filepath.Join(fresh, "etcd"))
+	told, err := ask(ctx, filepath.Join(fresh, "etcd"), answerDeadline)
 	if err != nil {
 		return fmt.Errorf("try it: %w", err)
 	}

@@ -87,8 +87,14 @@ func Dirs(env string, flags []string) []string {
 
 // Passed is a place that was looked at and did not do.
 type Passed struct {
-	Path   string
-	Reason error
+	Version string // by whose name it was found
+	Path    string
+	Reason  error
+}
+
+// Silent says that what is there did not answer in time: it may be the version.
+func (p Passed) Silent() bool {
+	return errors.Is(p.Reason, context.DeadlineExceeded) || errors.Is(p.Reason, errNoTime)
 }
 
 // NotFoundError says that a version is not here, what is, and what to do.
@@ -101,7 +107,11 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "find etcd %s: it is not on this machine", e.Version)
+	if e.silent() {
+		fmt.Fprintf(&b, "find etcd %s: what may be it does not answer", e.Version)
+	} else {
+		fmt.Fprintf(&b, "find etcd %s: it is not on this machine", e.Version)
+	}
 	if len(e.Have) > 0 {
 		fmt.Fprintf(&b, "; here are %s", strings.Join(e.Have, ", "))
 	}
@@ -121,8 +131,11 @@ func (e *NotFoundError) Hint() string {
 		e.Version, filepath.Join(dir, fullName(e.Version)), dir, Env)
 }
 
-// Is makes errors.Is(err, fs.ErrNotExist) true.
-func (e *NotFoundError) Is(target error) bool { return target == fs.ErrNotExist }
+// Is makes errors.Is(err, fs.ErrNotExist) true, unless something did not answer:
+// that may be the version.
+func (e *NotFoundError) Is(target error) bool { return target == fs.ErrNotExist && !e.silent() }
+
+func (e *NotFoundError) silent() bool { return slices.ContainsFunc(e.Passed, Passed.Silent) }
 
 // ErrVersion says that a text is no etcd version.
 var ErrVersion = errors.New("not an etcd version such as 3.6.16")
@@ -130,8 +143,9 @@ var ErrVersion = errors.New("not an etcd version such as 3.6.16")
 var versionForm = regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)(?:-[0-9A-Za-z.-]+)?$`)
 
 // Find returns the first release of a version; a leading "v" is allowed. A
-// version that is nowhere is a [*NotFoundError]. Each binary that is asked for
-// its version has a deadline of its own within ctx.
+// version that is nowhere is a [*NotFoundError], also when the deadline of ctx is
+// over. Each binary that is asked for its version has a deadline of its own within
+// ctx, and one that does not answer is passed over.
 func (f *Finder) Find(ctx context.Context, version string) (Release, error) {
 	version = strings.TrimPrefix(version, "v")
 	if !versionForm.MatchString(version) {
@@ -151,13 +165,10 @@ func (f *Finder) Find(ctx context.Context, version string) (Release, error) {
 		if err == nil {
 			return r, nil
 		}
-		if ended := ctx.Err(); ended != nil {
-			if !errors.Is(err, ended) {
-				err = ended
-			}
-			return Release{}, fmt.Errorf("find etcd %s: %s: %w", version, path, err)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return Release{}, fmt.Errorf("find etcd %s: %s: %w", version, path, context.Canceled)
 		}
-		passed = append(passed, Passed{Path: path, Reason: err})
+		passed = append(passed, Passed{Version: version, Path: path, Reason: err})
 	}
 	if f.Builtin != nil && f.Builtin.Version == version {
 		return f.builtin(), nil
@@ -184,7 +195,9 @@ func (f *Finder) Genuine(program string) error {
 }
 
 // List returns every release that can be found by a name, oldest name first; of
-// one name the release that Find returns. What will not do is in passed.
+// one name the release that Find returns. What will not do is in passed, and so is
+// what did not answer, or was not asked before the deadline of ctx was over. An
+// error is that ctx was cancelled.
 func (f *Finder) List(ctx context.Context) (releases []Release, passed []Passed, err error) {
 	for _, version := range f.labels() {
 		r, err := f.Find(ctx, version)

@@ -237,14 +237,75 @@ func TestSilentBinaryDoesNotHoldUsUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := f.Find(ctx, "3.6.1")
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("find: %v", err)
+	var silent *NotFoundError
+	if !errors.As(err, &silent) || errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("find: %v, want that it is not known whether it is there", err)
 	}
-	for _, words := range []string{root + "/opt/etcd-v3.6.1/etcd: ", "no answer in "} {
+	for _, words := range []string{"does not answer", root + "/opt/etcd-v3.6.1/etcd will not do: ", "no answer in "} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("the error does not say %q: %v", words, err)
 		}
 	}
+}
+
+// A program that does not answer hides no other one: neither of its version, in a later
+// place, nor of another. It has its time once.
+func TestSilentBinaryHidesNoOther(t *testing.T) {
+	const all = 6 * time.Second // of which a silent one has half
+	f, root := machine(t)
+	f.Dirs = []string{root + "/named"}
+	program(t, root+"/opt/etcd-v3.5.1/etcd", "exec sleep 1000")
+	program(t, root+"/named/v3.6.1/etcd", "exec sleep 1000")
+	etcd(t, root+"/opt/etcd-v3.6.1", "3.6.1")
+	etcd(t, root+"/opt/etcd-v3.6.2", "3.6.2")
+	within := func(d time.Duration) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		t.Cleanup(cancel)
+		return ctx
+	}
+
+	if r, err := f.Find(within(all), "3.6.1"); err != nil || r.Dir != root+"/opt/etcd-v3.6.1" {
+		t.Fatalf("found %+v, %v", r, err)
+	}
+	list, passed, err := f.List(within(all))
+	if err != nil || len(list) != 2 || list[0].Asked != "3.6.1" || list[1].Asked != "3.6.2" {
+		t.Fatalf("list: %+v, %v", list, err)
+	}
+	if len(passed) != 1 || passed[0].Path != root+"/opt/etcd-v3.5.1/etcd" || !errors.Is(passed[0].Reason, context.DeadlineExceeded) {
+		t.Errorf("passed over: %v", passed)
+	}
+
+	began := time.Now()
+	if list, passed, err = f.List(within(all)); err != nil || len(list) != 2 || len(passed) != 1 {
+		t.Errorf("list: %+v, %v, %v", list, passed, err)
+	}
+	if took := time.Since(began); took > all/3 {
+		t.Errorf("the silent programs were asked again: it took %s", took)
+	}
+
+	// What was not asked is not said to be absent, and what is known is found.
+	etcd(t, root+"/opt/etcd-v3.7.1", "3.7.1")
+	list, passed, err = f.List(within(-time.Second))
+	if err != nil || len(list) != 2 || len(passed) != 2 || !passed[1].Silent() || passed[1].Version != "3.7.1" {
+		t.Errorf("list after the deadline: %+v, %v, %v", list, passed, err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := f.List(cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("list of a caller that gave up: %v", err)
+	}
+}
+
+// A silent program that is given much more time than it had is asked again.
+func TestSilentBinaryIsGivenMoreTime(t *testing.T) {
+	f, root := machine(t)
+	program(t, root+"/opt/etcd-v3.6.1/etcd", `sleep 1; echo "etcd Version: 3.6.1"`)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := f.Find(ctx, "3.6.1"); err == nil {
+		t.Fatal("it answered in no time")
+	}
+	find(t, f, "3.6.1")
 }
 
 // The environment's ETCD_ variables are for members, and would break the question.
