@@ -222,7 +222,7 @@ func (b *backups) prune() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			used, err := daemon.UsedBackups(cmd.Context(), control.New(store, ""))
+			used, err := usedBackups(cmd.Context(), store)
 			if err != nil && !errors.Is(err, control.ErrOtherCluster) { // a person's command names no cluster
 				return fmt.Errorf("see which backups are used: %w", err)
 			}
@@ -253,6 +253,13 @@ func (b *backups) prune() *cobra.Command {
 	}
 	c.Flags().IntVar(&policy.Last, "keep-last", policy.Last, "keep the newest so many, however old")
 	return c
+}
+
+// usedBackups are those that a generation was made from.
+func usedBackups(ctx context.Context, store blob.Store) (map[backup.Name]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return daemon.UsedBackups(ctx, control.New(store, ""))
 }
 
 // dayDuration is a flag's duration with days and years.

@@ -18,7 +18,8 @@ import (
 	"etcdadm.io/internal/daemon"
 )
 
-// storeTimeout bounds one command's work on the backup store.
+// storeTimeout bounds the opening of a backup store, and what a command reads or writes
+// in its control folder. A catalogue of backups has bounds of its own.
 const storeTimeout = 30 * time.Second
 
 const ctlUsage = `etcd-manager-ctl writes what a cluster should be into its backup store.
@@ -138,6 +139,13 @@ const (
 // openForWords opens a store for a person's command: it is not made unless
 // the command is one that begins a cluster.
 func openForWords(ctx context.Context, url string, p purpose) (blob.Store, error) {
+	return openWithin(ctx, storeTimeout, url, p)
+}
+
+// openWithin bounds the opening alone: the command may work with the store for longer.
+func openWithin(ctx context.Context, bound time.Duration, url string, p purpose) (blob.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
 	return open.Open(ctx, url, open.Options{Create: p == toBegin, ReadOnly: p == toRead})
 }
 

@@ -99,6 +99,8 @@ func commandsOf(ctx context.Context, f *control.Folder, word string) (names []st
 // the store asks for nothing that can be followed, it is what the backup was of.
 // Our daemons go by the store.
 func restoredSpec(ctx context.Context, f *control.Folder, b backupstore.Backup) (cluster.Spec, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	read, err := f.ReadSpec(ctx)
 	switch {
 	case err == nil && read.Spec != nil:

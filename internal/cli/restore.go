@@ -231,12 +231,7 @@ was written since the backup is not in it. Data is set aside, and
 			if loss != "" {
 				r.Flags = append(r.Flags, control.AcceptLossFlag(loss))
 			}
-			name, err := f.AddRestore(ctx, r)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(out, "added restore-backup command: %s\n", name)
-			return q.await(ctx, f, name, out, c.ErrOrStderr())
+			return q.restore(ctx, f, r, out, c.ErrOrStderr())
 		},
 	}
 	q.queueFlags(c)
@@ -305,6 +300,8 @@ func askForMembers(ctx context.Context, f *control.Folder, n int) (*cluster.Coun
 	if n == 0 {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	c, err := f.AskForMembers(ctx, n)
 	switch {
 	case errors.Is(err, control.ErrNoSpec):
@@ -340,9 +337,23 @@ func warnRestore(w io.Writer, o *cluster.Observation, what string) {
 		served(o), len(roster.Up()), len(roster.Voters()))
 }
 
+// restore queues a restore of a backup.
+func (q *queue) restore(ctx context.Context, f *control.Folder, r control.RestoreBackup, out, say io.Writer) error {
+	adding, added := context.WithTimeout(ctx, storeTimeout)
+	defer added()
+	name, err := f.AddRestore(adding, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "added restore-backup command: %s\n", name)
+	return q.await(ctx, f, name, out, say)
+}
+
 // wish queues a command of ours.
 func (q *queue) wish(ctx context.Context, f *control.Folder, w control.Wish, out, say io.Writer) error {
-	name, err := f.AddWish(ctx, w)
+	adding, added := context.WithTimeout(ctx, storeTimeout)
+	defer added()
+	name, err := f.AddWish(adding, w)
 	if err != nil {
 		return err
 	}
