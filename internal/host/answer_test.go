@@ -531,6 +531,86 @@ func TestStalledDisk(t *testing.T) {
 	})
 }
 
+// What an observation reads besides may lie on another mount that stands still,
+// and so may the state under a promise. Whoever asks is told within their time.
+func TestStalledLook(t *testing.T) {
+	for _, what := range []string{"the secret keys of backups", "a promise"} {
+		bubble(t, func(t *testing.T) {
+			m := newMachine(t)
+			var stall *stalledDisk
+			var keys atomic.Pointer[chan struct{}]
+			var looks atomic.Int32
+			d := m.boot(func(s *session, o *host.Options) {
+				stall = &stalledDisk{Disk: s}
+				o.Disk, o.Sources = stall, noSources{}
+				o.Decrypts = func() bool {
+					looks.Add(1)
+					if g := keys.Load(); g != nil {
+						<-*g
+					}
+					return true
+				}
+			})
+			m.joined()
+			d.look(1)
+			gate := make(chan struct{})
+			if what == "a promise" {
+				stall.gate.Store(&gate)
+			} else {
+				keys.Store(&gate)
+			}
+			began := looks.Load()
+			ask := func() cluster.ObserveReply {
+				t.Helper()
+				const most = 2 * time.Second
+				ctx, cancel := context.WithTimeout(context.Background(), most)
+				defer cancel()
+				at := time.Now()
+				r := d.Observe(ctx, cluster.ObserveRequest{Fence: fence(2)})
+				if took := time.Since(at); took > most {
+					t.Errorf("%s: the answer took %s", what, took)
+				}
+				return r
+			}
+			opened := time.AfterFunc(time.Minute, func() { keys.Store(nil); stall.gate.Store(nil); close(gate) })
+			for range 5 {
+				r := ask()
+				if r.State != nil || r.Busy == nil || r.Busy.Op.Kind != cluster.OpPromise || r.Busy.Why == "" {
+					t.Fatalf("%s stands still: %+v", what, r)
+				}
+				later(4 * time.Second) // a write is told after 5 s
+			}
+			if more := looks.Load() - began; more > 1 {
+				t.Errorf("%s: %d looks wait for it", what, more)
+			}
+			if opened.Stop() {
+				keys.Store(nil)
+				stall.gate.Store(nil)
+				go func() { later(time.Second / 2); close(gate) }() // who waits for it then goes on
+			}
+			r := ask()
+			if r.State == nil || r.Stamp == "" || r.State.Promised != fence(2) || !r.State.Decrypts || d.Identity().Promised != fence(2) {
+				t.Fatalf("%s, afterwards: %+v", what, r)
+			}
+
+			gate = make(chan struct{}) // the host's end is not beside a look
+			keys.Store(&gate)
+			ask()
+			go func() { later(time.Second); close(gate) }()
+			at := time.Now()
+			if d.end(); time.Since(at) < time.Second {
+				t.Error("the host ended before a look of its did")
+			}
+		})
+	}
+}
+
+// noSources has room, and nothing else.
+type noSources struct{ host.Sources }
+
+func (noSources) Room() int64                   { return 1 << 30 }
+func (noSources) Received(string) time.Duration { return 0 }
+
 type stalledDisk struct {
 	host.Disk
 	gate atomic.Pointer[chan struct{}]

@@ -81,6 +81,7 @@ type Host struct {
 	tasks     sync.WaitGroup
 	fenceUsed time.Time
 	stamps    []stamp
+	overdue   []*look // under way, and given up by whoever asked for them; the oldest first
 	changeNo  uint64
 	highest   cluster.Progress // newer than the state's until the next beat
 	highestOf cluster.ClusterID

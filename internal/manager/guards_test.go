@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -64,6 +65,31 @@ func TestTakeOfABusyHost(t *testing.T) {
 			t.Errorf("%s: %+v", what, g)
 		}
 	}
+}
+
+// The leader's own host is waited for like any other: one whose disk stands still
+// is not seen, and not gone.
+func TestOwnHostDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.add("a", func(o *Options) { o.Local = stalledHost{o.Local} })
+		o := &cluster.Observation{Cluster: clusterName}
+		at := time.Now()
+		(&term{m: n.Manager}).observeHosts(t.Context(), o, cluster.ObserveRequest{})
+		if took, most := time.Since(at), n.o.Intervals.ObserveTimeout; took > most {
+			t.Errorf("it took %s, and the time is %s", took, most)
+		}
+		if g, _ := o.HostGap("a"); g.Kind != cluster.GapUnreachable || !g.Heard || !strings.Contains(g.Detail, "stands still") || g.AtWork() {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+type stalledHost struct{ Local }
+
+func (stalledHost) Observe(ctx context.Context, _ cluster.ObserveRequest) cluster.ObserveReply {
+	<-ctx.Done()
+	return cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: cluster.OpPromise}, Why: "its disk stands still"}}
 }
 
 // The newest intent of ours is kept to be handed to the hosts: never an older one, nor

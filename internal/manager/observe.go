@@ -117,7 +117,11 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 	answers := make([]answer, len(peers)+1)
 	var asked sync.WaitGroup
 	asked.Go(func() {
-		answers[0] = answer{host: m.self, reply: m.o.Local.Observe(ctx, request)}
+		a := answer{host: m.self, reply: m.o.Local.Observe(ctx, request)}
+		if b := a.reply.Busy; b != nil && b.Op.Kind == cluster.OpPromise && ctx.Err() != nil { // another host's would have come too late
+			a.err, a.heard = fmt.Errorf("no answer within %s: %s", m.o.Intervals.ObserveTimeout, b.Why), true
+		}
+		answers[0] = a
 	})
 	for i, p := range peers {
 		a := &answers[i+1]
