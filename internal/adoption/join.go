@@ -217,7 +217,7 @@ func (j *Join) Run(ctx context.Context) error {
 		}
 		// A step that there was before is no headway, and neither is one kind of wait after
 		// another and back: a member that comes and goes would hold this up for ever.
-		if what := fmt.Sprint(next.Kind, next.Member); err == nil && !seen[what] {
+		if what := fmt.Sprint(next.Kind, next.Member.ID); err == nil && !seen[what] {
 			seen[what], waiting = true, time.Now()
 			if next.Kind != StepWait && next.Kind != StepStart && next.Kind != StepDone {
 				continue

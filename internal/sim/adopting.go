@@ -193,7 +193,10 @@ func (g *generator) joinAll() {
 		case errors.Is(err, adoption.ErrRefused), errors.Is(err, adoption.ErrAgain):
 			g.heed(m, err.Error())
 			said = said || strings.Contains(err.Error(), "--members says how many")
-			if x.person.next().chance(0.5) {
+			switch there := joinsNow(ours, err.Error()); {
+			case there >= 0: // what another host's run has begun, that one ends
+				at = there
+			case x.person.next().chance(0.5):
 				at++
 			}
 		case x.person.next().chance(0.2):
@@ -205,6 +208,17 @@ func (g *generator) joinAll() {
 		x.rest(w, 3*time.Second)
 		w.StopTheirs(m, x.person.next().chance(0.5))
 	}
+}
+
+var joiningLine = regexp.MustCompile(`the host at ([^ ,;]+).* is joining`)
+
+// joinsNow is which of the hosts the command says is joining; -1: it says of none.
+func joinsNow(ours []*machine, said string) int {
+	line := joiningLine.FindStringSubmatch(said)
+	if line == nil {
+		return -1
+	}
+	return slices.IndexFunc(ours, func(m *machine) bool { return slices.Contains(m.urls().Peer, line[1]) })
 }
 
 var removeLine = regexp.MustCompile(`etcdctl member remove ([0-9a-f]+)`)
