@@ -6,6 +6,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
 )
 
 const (
@@ -237,6 +238,10 @@ func (g *generator) person() {
 	if g.holds() && w.wanted().Hold { // by a step that was still waiting when the faults ended
 		g.liftHold()
 	}
+	if g.hostsWanted() {
+		g.newMachine()
+		return
+	}
 	if !g.generations {
 		return
 	}
@@ -273,6 +278,24 @@ func (g *generator) person() {
 	default:
 		g.recover()
 	}
+}
+
+// hostsWanted: a founding cannot go on with the hosts that there are, as where one of two
+// founders is at other URLs than it was to found at; the blocker asks for further ones.
+func (g *generator) hostsWanted() bool {
+	in := g.w.recorded()
+	if in == nil || in.State != cluster.IntentFounding || in.Source.FromData() {
+		return false
+	}
+	return slices.ContainsFunc(g.up(), func(m *machine) bool {
+		d := m.daemon.Load()
+		if d == nil {
+			return false
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.manager.Status().Leading && slices.ContainsFunc(d.decision.Blockers, func(b plan.Blocker) bool { return b.Code == "waiting-for-hosts" })
+	})
 }
 
 // nameLost queues the first command anew where it does not name all hosts that
