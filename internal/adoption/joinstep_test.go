@@ -595,3 +595,37 @@ func TestMarkerBesideAJoining(t *testing.T) {
 		}
 	}
 }
+
+// flapping has a voter that is away at every other look, and its learners at the others.
+type flapping struct {
+	*world
+	looks int
+}
+
+func (f *flapping) List(ctx context.Context) (cluster.MemberView, error) {
+	f.looks++
+	f.down[3] = f.looks%2 == 0
+	for id := range f.ours {
+		i := f.find(id)
+		f.members[i].Name, f.members[i].ClientURLs, f.started[id] = "o1", []string{"http://c"}, f.down[3]
+	}
+	return f.world.List(ctx)
+}
+
+// A run ends in its time, also where what it waits for changes from look to look.
+func TestRunEndsInItsTime(t *testing.T) {
+	f := &flapping{world: newWorld(t, 1, 3)}
+	j := f.host(1)
+	j.Members, j.Within = f, 2*time.Second
+	if err := control.New(f.store, "c").WriteSpec(t.Context(), cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.6.16")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.New(f.store, "c").Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := j.Run(ctx); !errors.Is(err, ErrAgain) {
+		t.Errorf("after %d looks: %v, want %v", f.looks, err, ErrAgain)
+	}
+}
