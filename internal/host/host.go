@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -348,39 +347,6 @@ func (h *Host) save(ctx context.Context, change func(*State)) error {
 		return fmt.Errorf("save state: %w", err)
 	}
 	return nil
-}
-
-// member is the client of the member as it was launched last; nil when there
-// is no launch.
-func (h *Host) member() Member {
-	h.mu.Lock()
-	l, have, of := h.state.Launch, h.client, h.clientOf
-	h.mu.Unlock()
-	if l == nil {
-		return nil
-	}
-	if have != nil && of == l.Nonce {
-		return have
-	}
-	fresh := h.o.Member(*l)
-	h.mu.Lock()
-	if h.client != nil && h.clientOf == l.Nonce { // somebody else was faster
-		have, of := h.client, fresh
-		h.mu.Unlock()
-		closeMember(of)
-		return have
-	}
-	old := h.client
-	h.client, h.clientOf = fresh, l.Nonce
-	h.mu.Unlock()
-	closeMember(old)
-	return fresh
-}
-
-func closeMember(m Member) {
-	if c, ok := m.(io.Closer); ok {
-		c.Close()
-	}
 }
 
 // note keeps a problem until it is cleared.
