@@ -196,7 +196,7 @@ func (p *Plan) lookAtStore(ctx context.Context, f *control.Folder) error {
 	if f == nil {
 		return nil
 	}
-	in, marker, _, err := f.ReadIntent(ctx)
+	in, marker, err := readIntent(ctx, f)
 	if err != nil && !errors.Is(err, control.ErrOtherCluster) {
 		return err
 	}

@@ -91,7 +91,7 @@ func (p *Plan) Prepare(ctx context.Context, f *control.Folder) error {
 	if err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}
-	if err := f.MarkForeign(ctx, cluster.Spec{MemberCount: len(p.state.Nodes), EtcdVersion: version}, time.Now()); err != nil {
+	if err := markForeign(ctx, f, cluster.Spec{MemberCount: len(p.state.Nodes), EtcdVersion: version}); err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}
 	r := p.request

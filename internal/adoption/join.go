@@ -110,7 +110,7 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 	var before blob.ETag
 	var err error
 	if j.Folder != nil {
-		if _, before, err = j.Folder.ReadJoining(ctx); err != nil {
+		if _, before, err = readJoining(ctx, j.Folder); err != nil {
 			return nil, err
 		}
 	}
@@ -158,7 +158,7 @@ func (j *Join) lookAtStore(ctx context.Context, s *Scene, before blob.ETag) erro
 	}
 	var tag blob.ETag
 	var err error
-	if s.Joining, tag, err = j.Folder.ReadJoining(ctx); err != nil {
+	if s.Joining, tag, err = readJoining(ctx, j.Folder); err != nil {
 		return err
 	}
 	s.Moving = tag != before
@@ -166,12 +166,12 @@ func (j *Join) lookAtStore(ctx context.Context, s *Scene, before blob.ETag) erro
 		name, err := backup.ParseName(s.Joining.Backup)
 		s.Old = err == nil && time.Since(name.Time()) > oldAfter
 	}
-	in, marker, _, err := j.Folder.ReadIntent(ctx)
+	in, marker, err := readIntent(ctx, j.Folder)
 	if err != nil {
 		return err
 	}
 	s.Recorded = marker && !in.Adopted() && in.Cluster == s.Cluster
-	read, err := j.Folder.ReadSpec(ctx)
+	read, err := readSpec(ctx, j.Folder)
 	switch {
 	case errors.Is(err, control.ErrMalformed), errors.Is(err, cluster.ErrSpec):
 		s.SpecWhy = err.Error()
@@ -239,7 +239,11 @@ func (j *Join) Run(ctx context.Context) error {
 
 // canAgree: what is written down is agreed on by conditional writes (SAFETY.md, rule 19).
 func (j *Join) canAgree(ctx context.Context) error {
-	can, err := j.Folder.Probe(ctx)
+	var can blob.Capabilities
+	err := atStore(ctx, "try out what it can do", func(ctx context.Context) (err error) {
+		can, err = j.Folder.Probe(ctx)
+		return err
+	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("find out what the store can do: %w", err)

@@ -37,7 +37,7 @@ func (j *Join) backUp(ctx context.Context, s *Scene) error {
 		return written, nil
 	})
 	if err == nil {
-		err = j.Folder.MarkForeign(ctx, cluster.Spec{MemberCount: written.Members, EtcdVersion: s.Version()}, time.Now())
+		err = markForeign(ctx, j.Folder, cluster.Spec{MemberCount: written.Members, EtcdVersion: s.Version()})
 	}
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ const (
 // change changes what is written in the store; nil: it needs no change.
 func (j *Join) change(ctx context.Context, how func(*control.Joining) (*control.Joining, error)) error {
 	for try := 1; ; try++ {
-		now, tag, err := j.Folder.ReadJoining(ctx)
+		now, tag, err := readJoining(ctx, j.Folder)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (j *Join) change(ctx context.Context, how func(*control.Joining) (*control.
 		if now == nil || err != nil {
 			return err
 		}
-		err = j.Folder.PutJoining(ctx, tag, now)
+		err = atStore(ctx, "write down how far the joining is", func(ctx context.Context) error { return j.Folder.PutJoining(ctx, tag, now) })
 		if !errors.Is(err, control.ErrConflict) {
 			return err
 		}

@@ -93,7 +93,7 @@ func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error)
 	if j.Folder == nil {
 		return false, nil
 	}
-	in, marker, _, err := j.Folder.ReadIntent(ctx)
+	in, marker, err := readIntent(ctx, j.Folder)
 	switch {
 	case err != nil:
 		return false, err
@@ -151,7 +151,7 @@ func (j *Join) underWay(ctx context.Context) bool {
 	if j.Folder == nil {
 		return false
 	}
-	now, _, err := j.Folder.ReadJoining(ctx)
+	now, _, err := readJoining(ctx, j.Folder)
 	return err == nil && now != nil && now.Backup != ""
 }
 

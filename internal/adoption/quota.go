@@ -77,11 +77,14 @@ func KeepQuota(ctx context.Context, f *control.Folder, bytes int64) error {
 		return nil
 	}
 	for try := 1; ; try++ {
-		_, err := f.AmendOptions(ctx, func(options map[string]string) (map[string]string, error) {
-			if options[quotaOption] == "" {
-				options[quotaOption] = strconv.FormatInt(bytes, 10)
-			}
-			return options, nil
+		err := atStore(ctx, "write the members' quota into the spec", func(ctx context.Context) error {
+			_, err := f.AmendOptions(ctx, func(options map[string]string) (map[string]string, error) {
+				if options[quotaOption] == "" {
+					options[quotaOption] = strconv.FormatInt(bytes, 10)
+				}
+				return options, nil
+			})
+			return err
 		})
 		if !errors.Is(err, control.ErrConflict) {
 			return err
@@ -99,7 +102,7 @@ func KeepQuota(ctx context.Context, f *control.Folder, bytes int64) error {
 
 // KeptQuota is what the spec says, in bytes; zero: nothing.
 func KeptQuota(ctx context.Context, f *control.Folder) (int64, error) {
-	read, err := f.ReadSpec(ctx)
+	read, err := readSpec(ctx, f)
 	if err != nil || read.Spec == nil {
 		return 0, err
 	}

@@ -132,7 +132,7 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 		return nil
 	}
 	if err := p.Prepare(ctx, folder); err != nil {
-		return err
+		return notMoved(err)
 	}
 	if p.Stop != nil {
 		fmt.Fprintf(out, "\nReady but for the data, on which etcd runs (%v).\nStop it, so that it stays stopped, and run this again:\n", p.Stop)
@@ -145,15 +145,36 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "\nReady but for the data, on which a static pod would start etcd again.\nMove its manifest first, and run this again:\n  %s\n", moveManifest(r.Manifest))
 		return nil
 	}
-	if err := p.Move(); err != nil {
-		return err
-	}
-	if r.Quota, err = adoption.KeptQuota(ctx, folder); err != nil { // the member does not run to say it
+	if err := a.move(ctx, folder, p); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\nThe data is in place. Start our daemon now, and keep it running; the member serves again then:\n  %s\n", strings.Join(a.daemonLine(p), " "))
 	fmt.Fprintf(out, "To go back before that: mv %s %s (the file there first moved away), and start etcd as before.\n", filepath.Join(r.DataDir, "data", p.Token, "member"), filepath.Join(r.From, "member"))
 	return nil
+}
+
+// move moves the data. The member does not run to say its quota, so that the store tells
+// it, and is asked before the data goes: when it is silent after that, nobody is told how
+// the member serves again.
+func (a *adoptFlags) move(ctx context.Context, f *control.Folder, p *adoption.Plan) error {
+	quota, err := adoption.KeptQuota(ctx, f)
+	switch {
+	case err != nil && p.Moved():
+		return &Failure{Code: ExitError, Err: err, Advice: "the data is in place, and the member is down until our daemon serves it: run the same again once the store answers, which prints the daemon's command line"}
+	case err != nil:
+		return notMoved(err)
+	}
+	a.request.Quota = quota
+	return p.Move()
+}
+
+// notMoved says of an adoption that a silent store ends what its state is.
+func notMoved(err error) error {
+	var silent *adoption.SilentError
+	if !errors.As(err, &silent) {
+		return err
+	}
+	return &Failure{Code: ExitError, Err: err, Advice: "etcd's data is where it was, and what runs it may go on or start it again; run the same again once the store answers"}
 }
 
 // missingRelease: our daemon could not start the member once etcd is stopped. Empty: it

@@ -6,9 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/adoption"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/testetcd"
 )
@@ -87,4 +90,17 @@ func TestDaemonLineOfAJoiner(t *testing.T) {
 	if err != nil || !slices.Equal(cfg.ReleaseDirs, []string{"/a", "/b"}) || cfg.EtcdUser != "root" || cfg.EtcdPasswordFile != "/pw" {
 		t.Errorf("the daemon reads %v, %q, %q, %v", cfg.ReleaseDirs, cfg.EtcdUser, cfg.EtcdPasswordFile, err)
 	}
+}
+
+// The data stays where it is when the store falls silent before it goes: nobody could say
+// then how the member serves again.
+func TestNothingIsMovedWhereTheStoreIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		err := new(adoptFlags).move(t.Context(), control.New(silent{}, ""), new(adoption.Plan))
+		var f *Failure
+		if took := time.Since(began); took != storeTimeout || !errors.As(err, &f) || !strings.Contains(f.Hint(), "etcd's data is where it was") {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
 }
