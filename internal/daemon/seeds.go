@@ -90,32 +90,49 @@ func (d *daemon) seedTrouble(source string, err error) {
 	}
 }
 
+// place is where this host announces itself.
+type place struct {
+	name string
+	at   discovery.Announcer
+	said bool // that it failed
+}
+
 // announce puts this host where the others look.
 func (d *daemon) announce(ctx context.Context) error {
-	self := discovery.Seed{ID: string(d.id), Endpoint: d.cfg.Endpoint()}
-	places := []discovery.Announcer{discovery.NewStore(d.store, d.cfg.GRPCPort)}
+	places := []place{{name: "backup store", at: discovery.NewStore(d.store, d.cfg.GRPCPort)}}
 	for _, text := range d.cfg.Discovery {
 		if u, err := url.Parse(text); err == nil && u.Scheme == "file" {
-			places = append(places, discovery.Directory{Path: u.Path})
+			places = append(places, place{name: text, at: discovery.Directory{Path: u.Path}})
 		}
+	}
+	return d.announceAt(ctx, places)
+}
+
+// announceAt goes from place to place. None holds another one up: one that does not end
+// is left to itself, and no second announcement is begun there before it has.
+func (d *daemon) announceAt(ctx context.Context, places []place) error {
+	self := discovery.Seed{ID: string(d.id), Endpoint: d.cfg.Endpoint()}
+	for i := range places {
+		places[i].at = &discovery.Patient{Announcer: places[i].at}
 	}
 	t := time.NewTicker(max(d.cfg.DiscoveryPollInterval, announceLeast))
 	defer t.Stop()
-	said, replaced := false, false
+	replaced := false
 	for {
-		for _, p := range places {
+		for i := range places {
+			p := &places[i]
 			callCtx, cancel := context.WithTimeout(ctx, announceTimeout)
-			err := p.Announce(callCtx, self)
+			err := p.at.Announce(callCtx, self)
 			cancel()
 			if err == nil && !replaced {
 				replaced = d.retractFormer(ctx, self)
 			}
-			if err != nil && !said && ctx.Err() == nil {
-				d.log.Warn("could not tell other daemons where this one is; they find it by other ways if there are any", "error", err)
-				said = true
-			} else if err == nil && said {
-				d.log.Info("other daemons can be told again where this one is")
-				said = false
+			if err != nil && !p.said && ctx.Err() == nil {
+				d.log.Warn("could not tell other daemons where this one is; they find it by other ways if there are any", "place", p.name, "error", err)
+				p.said = true
+			} else if err == nil && p.said {
+				d.log.Info("other daemons can be told again where this one is", "place", p.name)
+				p.said = false
 			}
 		}
 		select {

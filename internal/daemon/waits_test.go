@@ -9,10 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
@@ -141,4 +145,67 @@ func TestAbsentStoreWaitsAsLongAsItsCaller(t *testing.T) {
 	if _, err := a.List(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("list: %v", err)
 	}
+}
+
+// announceFunc is a place to announce oneself at.
+type announceFunc func(context.Context) error
+
+func (f announceFunc) Announce(ctx context.Context, _ discovery.Seed) error { return f(ctx) }
+
+// A directory of --discovery on a disk that stands still is said once, keeps nobody from
+// the other places, and does not hold the daemon's end up.
+func TestAPlaceThatStandsStillHoldsNoOtherUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		d := &daemon{id: "h1", store: memory.New(), cfg: Config{DiscoveryPollInterval: time.Minute}, log: slog.New(slog.NewTextHandler(&log, nil))}
+		stands := make(chan struct{})
+		var begun, told atomic.Int32
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- d.announceAt(ctx, []place{
+				{name: "file:///still", at: announceFunc(func(context.Context) error { begun.Add(1); <-stands; return nil })},
+				{name: "store", at: announceFunc(func(context.Context) error { told.Add(1); return nil })},
+			})
+		}()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if begun.Load() != 1 || told.Load() < 9 {
+			t.Errorf("announced %d times at the place that stands still, and %d times at the other one", begun.Load(), told.Load())
+		}
+		if said := log.String(); strings.Count(said, "could not tell other daemons") != 1 || strings.Contains(said, "can be told again") || !strings.Contains(said, "place=file:///still") {
+			t.Errorf("the log says %q", said)
+		}
+		close(stands)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !strings.Contains(log.String(), "can be told again") || begun.Load() < 2 {
+			t.Errorf("after it went on, %d announcements there, and the log says %q", begun.Load(), log.String())
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// Nor is it waited for at the daemon's end.
+func TestAPlaceThatStandsStillDoesNotHoldTheEndUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &daemon{id: "h1", store: memory.New(), cfg: Config{DiscoveryPollInterval: time.Minute}, log: slog.New(slog.DiscardHandler)}
+		stands := make(chan struct{})
+		defer close(stands)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- d.announceAt(ctx, []place{{name: "file:///still", at: announceFunc(func(context.Context) error { <-stands; return nil })}})
+		}()
+		synctest.Wait()
+		cancel()
+		began := time.Now()
+		<-ended
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it ended after %s", took)
+		}
+	})
 }

@@ -11,9 +11,6 @@ import (
 const (
 	// SourceTimeout bounds what one source may take in one call to Merged.Seeds.
 	SourceTimeout = 10 * time.Second
-	// sourceEnds is what a source may take to end after that, in which it says what it waited for. One that does not is a file on a
-	// disk or a mount that stands still: the kernel calls nothing off.
-	sourceEnds = 500 * time.Millisecond
 	// retell is the least time between two reports about a source that goes on failing with changing words: some errors carry a
 	// number that is another one each time.
 	retell = 5 * time.Minute
@@ -30,6 +27,8 @@ type Merged struct {
 	report  func(source string, err error)
 	sources []Source
 
+	asking []patience // by index of sources
+
 	mu     sync.Mutex // guards what follows
 	states []state    // by index of sources
 }
@@ -38,9 +37,6 @@ type state struct {
 	last []Seed    // the last good answer, and what came beside errors since
 	told string    // the error that was last reported, or empty
 	at   time.Time // of that report
-
-	left  <-chan answer // of a question that was given up; nil: none is
-	since time.Time     // when that was asked
 }
 
 // answer is what one source said.
@@ -56,7 +52,7 @@ func Merge(report func(source string, err error), sources ...Source) *Merged {
 	if report == nil {
 		report = func(string, error) {}
 	}
-	return &Merged{report: report, sources: sources, states: make([]state, len(sources))}
+	return &Merged{report: report, sources: sources, asking: make([]patience, len(sources)), states: make([]state, len(sources))}
 }
 
 // Seeds implements Seeds. The sources are asked at the same time, each for SourceTimeout at most, so that a slow one delays the
@@ -95,43 +91,10 @@ func (m *Merged) Seeds(ctx context.Context) ([]Seed, error) {
 
 // ask asks one source, and does not wait longer than that may take. One that was given up is asked again when it has ended.
 func (m *Merged) ask(ctx context.Context, i int) answer {
-	state := &m.states[i]
-	m.mu.Lock()
-	if state.left != nil {
-		select {
-		case <-state.left:
-			state.left = nil
-		default:
-			since := state.since
-			m.mu.Unlock()
-			return answer{err: fmt.Errorf("it has not answered since %s", since.UTC().Format(time.RFC3339))}
-		}
-	}
-	m.mu.Unlock()
-	began := time.Now()
-	ended := make(chan answer, 1)
 	ctx, cancel := context.WithTimeout(ctx, SourceTimeout)
 	defer cancel()
-	go func() {
-		seeds, err := m.sources[i].Seeds.Seeds(ctx)
-		ended <- answer{seeds, err}
-	}()
-	select {
-	case a := <-ended:
-		return a
-	case <-ctx.Done():
-	}
-	grace := time.NewTimer(sourceEnds)
-	defer grace.Stop()
-	select {
-	case a := <-ended:
-		return a
-	case <-grace.C:
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	state.left, state.since = ended, began
-	return answer{err: fmt.Errorf("it did not answer: %w", ctx.Err())}
+	seeds, err := within(ctx, &m.asking[i], m.sources[i].Seeds.Seeds)
+	return answer{seeds, err}
 }
 
 // tell reports how a source fared, if that is news. The caller holds m.mu.

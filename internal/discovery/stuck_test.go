@@ -68,3 +68,53 @@ func TestMergedLeavesASourceThatStandsStill(t *testing.T) {
 		}
 	})
 }
+
+// announceFunc is a place to announce oneself at.
+type announceFunc func(context.Context) error
+
+func (f announceFunc) Announce(ctx context.Context, _ Seed) error { return f(ctx) }
+
+// An announcement that does not end with its context is left to itself, and no other one is begun before it has ended.
+func TestAnAnnouncementThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stands := make(chan struct{})
+		var begun atomic.Int32
+		p := &Patient{Announcer: announceFunc(func(context.Context) error { begun.Add(1); <-stands; return nil })}
+		announce := func() (time.Duration, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			began := time.Now()
+			err := p.Announce(ctx, Seed{})
+			return time.Since(began), err
+		}
+		if took, err := announce(); took != time.Second+sourceEnds || err == nil || !strings.Contains(err.Error(), "did not answer") {
+			t.Errorf("it ended after %s with %v", took, err)
+		}
+		if took, err := announce(); took != 0 || err == nil || !strings.Contains(err.Error(), "has not answered since ") || begun.Load() != 1 {
+			t.Errorf("the second of %d ended after %s with %v", begun.Load(), took, err)
+		}
+		close(stands)
+		synctest.Wait()
+		if _, err := announce(); err != nil || begun.Load() != 2 {
+			t.Errorf("%d were begun, the last one ended with %v", begun.Load(), err)
+		}
+	})
+}
+
+// Who ends a watch over a directory that stands still does not wait for the disk.
+func TestTheEndOfAWatchThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		changes, out := make(chan struct{}, 1), make(chan struct{}, 1)
+		go forward(ctx, changes, make(chan struct{}), out)
+		changes <- struct{}{}
+		if _, open := <-out; !open {
+			t.Fatal("a change ends the watch")
+		}
+		cancel()
+		began := time.Now()
+		if _, open := <-out; open || time.Since(began) != sourceEnds {
+			t.Errorf("open %v after %s", open, time.Since(began))
+		}
+	})
+}

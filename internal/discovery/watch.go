@@ -22,11 +22,33 @@ func watchDirectory(ctx context.Context, path string, poll time.Duration) <-chan
 		poll = DefaultPoll
 	}
 	w := &directoryWatch{path: filepath.Clean(path), changes: make(chan struct{}, 1)}
+	ended := make(chan struct{})
 	go func() {
-		defer close(w.changes)
+		defer close(ended)
 		w.run(ctx, poll)
 	}()
-	return w.changes
+	out := make(chan struct{}, 1)
+	go forward(ctx, w.changes, ended, out)
+	return out
+}
+
+// forward passes changes on until the watch has ended, or has had the time for it: a look at a disk that stands still keeps nobody
+// who waits for the end of the channel.
+func forward(ctx context.Context, changes <-chan struct{}, ended <-chan struct{}, out chan<- struct{}) {
+	defer close(out)
+	for ctx.Err() == nil {
+		select {
+		case <-changes:
+			notify(out)
+		case <-ctx.Done():
+		}
+	}
+	grace := time.NewTimer(sourceEnds)
+	defer grace.Stop()
+	select {
+	case <-ended:
+	case <-grace.C:
+	}
 }
 
 type directoryWatch struct {
