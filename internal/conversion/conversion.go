@@ -240,7 +240,7 @@ func (s *stage) startSourceV2(ctx context.Context, data string) error {
 		return err
 	}
 	hidden := []string{}
-	ctx, cancel := context.WithTimeout(ctx, healthyWithin)
+	ctx, cancel := context.WithTimeout(ctx, snapshot.ServesWithin)
 	defer cancel()
 	err = s.source.etcd.Until(ctx, fmt.Sprintf("has written down entry %d", last.Index), func(context.Context) (bool, error) {
 		paths, index, err := snapshot.HiddenV2(data)

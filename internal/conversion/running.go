@@ -35,9 +35,6 @@ type running struct {
 // nobody is an address at which nothing is, for etcds that have no peers.
 const nobody = "http://127.0.0.1:1"
 
-// healthyWithin bounds the time that an etcd takes to read its database and log.
-const healthyWithin = 10 * time.Minute
-
 // answerWithin bounds one answer of an etcd that may be starting; it is asked again.
 const answerWithin = 5 * time.Second
 
@@ -112,7 +109,7 @@ func (r *running) capable(ctx context.Context) error {
 
 // healthy waits until the etcd has a leader and answers.
 func healthy(ctx context.Context, r *running) (*running, error) {
-	if err := r.answers(ctx, "is healthy", "/health", func(status int) bool { return status == http.StatusOK }); err != nil {
+	if err := r.answers(ctx, "is healthy", snapshot.HealthPath, func(status int) bool { return status == http.StatusOK }); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -120,7 +117,7 @@ func healthy(ctx context.Context, r *running) (*running, error) {
 
 // answers waits until the etcd answers a request well; if it does not, it is ended.
 func (r *running) answers(ctx context.Context, what, path string, well func(status int) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, healthyWithin)
+	ctx, cancel := context.WithTimeout(ctx, snapshot.ServesWithin)
 	defer cancel()
 	transport := &http.Transport{TLSClientConfig: r.endpoint.TLS.Clone(), DisableKeepAlives: true}
 	if r.endpoint.Dial != nil {

@@ -121,7 +121,7 @@ func serve(ctx context.Context, r release.Release, s *site, data string, at, end
 		return Hash{}, Hash{}, err
 	}
 	defer srv.kill()
-	if err := srv.until(ctx, "is healthy", srv.healthy); err != nil {
+	if err := srv.serves(ctx, ServesWithin); err != nil {
 		return Hash{}, Hash{}, err
 	}
 	if tells {

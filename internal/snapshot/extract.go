@@ -160,11 +160,7 @@ func applyRest(ctx context.Context, r *remains, s *site, rel release.Release) (s
 	}
 	defer srv.kill()
 	snap := filepath.Join(data, "member", "snap")
-	err = srv.until(ctx, fmt.Sprintf("has applied entry %d", r.Last.Index), func(context.Context) (bool, error) {
-		index, err := newestSnapshot(snap)
-		return index >= r.Last.Index, err
-	})
-	if err != nil {
+	if err := srv.applied(ctx, snap, r.Last.Index, ServesWithin); err != nil {
 		return "", err
 	}
 	srv.kill()

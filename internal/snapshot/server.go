@@ -47,7 +47,15 @@ const (
 	askWithin = 30 * time.Second // one answer; a hash reads the whole database
 	stopGrace = 60 * time.Second // until SIGKILL: it writes what it has
 	killGrace = 30 * time.Second // from SIGKILL: a process that waits for a disk does not end before
+	// ServesWithin is how long an etcd may take to read its database and log, and from
+	// one raft snapshot to the next: one that runs and comes to nothing does not end.
+	ServesWithin = 10 * time.Minute
 )
+
+// HealthPath is where an etcd says whether it has a leader and answers reads. An alarm
+// is raised in its database, and so in a backup or a copy of it: it says nothing of that.
+// A release that knows of no exceptions is given up after ServesWithin.
+const HealthPath = "/health?exclude=NOSPACE&exclude=CORRUPT"
 
 // startServer starts an etcd on a data directory within the site. It dies with
 // us at the latest.
@@ -112,7 +120,7 @@ func (s *server) until(ctx context.Context, what string, ask func(context.Contex
 		case <-s.ended:
 			return fmt.Errorf("wait until the throw-away etcd %s: it ended (%w): %s", what, s.err, s.lastWords())
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("wait until the throw-away etcd %s: %w", what, ctx.Err()), last)
+			return errors.Join(fmt.Errorf("wait until the throw-away etcd %s: %w", what, context.Cause(ctx)), last)
 		case <-tick.C:
 		}
 	}
@@ -180,8 +188,34 @@ func (s *server) ask(ctx context.Context, socket, path string, body []byte) ([]b
 
 // healthy says whether it has a leader and answers reads.
 func (s *server) healthy(ctx context.Context) (bool, error) {
-	_, err := s.ask(ctx, clientSocket, "/health", nil)
+	_, err := s.ask(ctx, clientSocket, HealthPath, nil)
 	return err == nil, err
+}
+
+// serves waits until it is healthy.
+func (s *server) serves(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return s.until(ctx, "is healthy", s.healthy)
+}
+
+// applied waits until a raft snapshot in a directory says that all entries up to one are
+// applied. How long that takes nobody knows; what is bounded is the time from one
+// snapshot to the next.
+func (s *server) applied(ctx context.Context, snap string, last uint64, within time.Duration) error {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	stalled := time.AfterFunc(within, func() { giveUp(fmt.Errorf("nothing came of it in %s: %w", within, context.DeadlineExceeded)) })
+	defer stalled.Stop()
+	var far uint64
+	return s.until(ctx, fmt.Sprintf("has applied entry %d", last), func(context.Context) (bool, error) {
+		index, err := newestSnapshot(snap)
+		if index > far {
+			far = index
+			stalled.Reset(within)
+		}
+		return index >= last, err
+	})
 }
 
 // hashKV asks as its peers would. Source: etcdserver.HashKVHandler, since 3.5.

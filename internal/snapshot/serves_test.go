@@ -1,0 +1,84 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"etcdadm.io/internal/testetcd"
+)
+
+// An alarm comes with the database into every backup, and etcd says that it is not
+// healthy under one: what it holds can be tried out all the same.
+func TestDrillUnderAnAlarm(t *testing.T) {
+	for _, version := range append(testetcd.Versions(), testetcd.V34) {
+		t.Run(version, func(t *testing.T) {
+			c := testetcd.Start(t, testetcd.Config{Version: version})
+			client := c.Client(t)
+			put(t, client, "k", "v")
+			members, err := client.MemberList(within(t))
+			must(t, err)
+			for _, alarm := range []pb.AlarmType{pb.AlarmType_NOSPACE, pb.AlarmType_CORRUPT} {
+				_, err = pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(within(t), &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: members.Members[0].ID, Alarm: alarm})
+				must(t, err)
+			}
+			file := filepath.Join(t.TempDir(), "s.db")
+			save(t, client, file)
+			info, err := Verify(within(t), file)
+			must(t, err)
+			if info.Alarms != 2 {
+				t.Fatalf("the snapshot has %d alarms", info.Alarms)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it would wait on
+			defer cancel()
+			d, err := Drill(ctx, DrillOptions{Snapshot: file, Verified: info.SHA256, Site: filepath.Join(t.TempDir(), "drill"), Release: theRelease(t, version)})
+			if err != nil || !d.Proven {
+				t.Errorf("%+v, %v", d, err)
+			}
+		})
+	}
+}
+
+// A throw-away etcd that runs and comes to nothing is given up by whoever waits for it,
+// also where nobody else bounds that.
+func TestAThrowAwayEtcdIsNotWaitedForWithoutAnEnd(t *testing.T) {
+	s, err := openSite(within(t), filepath.Join(t.TempDir(), "site"))
+	must(t, err)
+	defer func() { must(t, s.close()) }()
+	r := theRelease(t, testetcd.V37)
+	r.Etcd = hangs(t)
+	srv, err := startServer(r, s, s.path("data"))
+	must(t, err)
+	defer srv.kill()
+
+	const bound = 100 * time.Millisecond
+	err = srv.serves(t.Context(), bound)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is healthy") {
+		t.Errorf("healthy: %v", err)
+	}
+	snap := t.TempDir()
+	err = srv.applied(t.Context(), snap, 5, bound)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has applied entry 5: nothing came of it in 100ms") {
+		t.Errorf("applied: %v", err)
+	}
+
+	// One that comes on is waited for, however long.
+	const patient = time.Second
+	began := time.Now()
+	go func() {
+		for index := uint64(1); index <= 5; index++ {
+			time.Sleep(patient / 3)
+			_ = os.WriteFile(filepath.Join(snap, fmt.Sprintf("%016x-%016x.snap", 1, index)), nil, 0o600)
+		}
+	}()
+	if err := srv.applied(within(t), snap, 5, patient); err != nil || time.Since(began) < patient {
+		t.Errorf("one that comes on, after %s: %v", time.Since(began), err)
+	}
+}
