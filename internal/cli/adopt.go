@@ -26,6 +26,7 @@ import (
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
+	"etcdadm.io/plan"
 )
 
 // adoptFlags are what adopt was asked for.
@@ -148,7 +149,7 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	if err := a.move(ctx, folder, p); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nThe data is in place. Start our daemon now, and keep it running; the member serves again then:\n  %s\n", strings.Join(a.daemonLine(p), " "))
+	fmt.Fprintf(out, "\nThe data is in place. Start our daemon now, and keep it running; the member serves again then:\n  %s\n", a.daemonWords(p))
 	fmt.Fprintf(out, "To go back before that: mv %s %s (the file there first moved away), and start etcd as before.\n", filepath.Join(r.DataDir, "data", p.Token, "member"), filepath.Join(r.From, "member"))
 	return nil
 }
@@ -290,6 +291,15 @@ func readManifest(path string) ([]byte, error) {
 		return nil, nil
 	}
 	return content, nil
+}
+
+// daemonWords is daemonLine as a person pastes it into a shell.
+func (a *adoptFlags) daemonWords(p *adoption.Plan) string {
+	var words []string
+	for _, word := range a.daemonLine(p) {
+		words = append(words, plan.ShellWord(word))
+	}
+	return strings.Join(words, " ")
 }
 
 // daemonLine is the daemon's command line for this host, without what looks like a

@@ -70,7 +70,7 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 	j := &adoption.Join{
 		DataDir: a.request.DataDir, URLs: a.join.urls, Count: a.join.members, Keep: a.join.keep, Within: a.join.wait,
 		Members: e, Has: a.hasRelease(ctx), Say: func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) },
-		Daemon: strings.Join(a.daemonLine(&adoption.Plan{URLs: a.join.urls}), " "),
+		Daemon: a.daemonWords(&adoption.Plan{URLs: a.join.urls}),
 	}
 	if store != nil {
 		j.Folder = control.New(store, a.name)

@@ -17,7 +17,8 @@ import (
 // by a policy. Reads alone would call that store well, while nothing that is written down
 // first gets done.
 type unwritten struct {
-	why   string // as it was first: the words of a store may differ from try to try
+	why   string // as it is told
+	last  string // as it was at the last try
 	since time.Time
 }
 
@@ -40,14 +41,22 @@ func (m *Manager) wrote(topic, what string, err error) {
 	m.sayOnce(topic, what, err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, known := m.unwritten[topic]
+	u, known := m.unwritten[topic]
 	var refused *control.NotTakenError
 	switch {
 	case errors.Is(err, context.Canceled):
 	case !errors.As(err, &refused), errors.Is(err, control.ErrConflict):
 		delete(m.unwritten, topic)
 	case !known:
-		m.unwritten[topic] = unwritten{err.Error(), time.Now()}
+		m.unwritten[topic] = unwritten{explain(err), explain(err), time.Now()}
+	default:
+		// The words of a store may differ from try to try. Only those that come twice
+		// are another reason, and are told in place of the first ones.
+		if steady(explain(err)) == steady(u.last) {
+			u.why = u.last
+		}
+		u.last = explain(err)
+		m.unwritten[topic] = u
 	}
 }
 

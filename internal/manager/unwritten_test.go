@@ -78,6 +78,34 @@ func TestStoreThatTakesNoWritesIsTold(t *testing.T) {
 	})
 }
 
+// What is told is why the store refuses now, with what helps: another reason takes the
+// place of the first one once it comes twice, and words that come once do not.
+func TestWhyAStoreTakesNoWritesIsTheLatest(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a")
+		refuse := func(words string) {
+			a.wrote("status", "cannot write", &control.NotTakenError{Err: &blob.Error{Op: "use", Object: "store", Err: errors.New(words), Advice: "do this about " + words}})
+		}
+		told := func(want string) {
+			t.Helper()
+			if is := a.notWritten(true); is != "the status (use store: "+want+"; do this about "+want+")" {
+				t.Errorf("told %q, want %q", is, want)
+			}
+		}
+		refuse("denied")
+		time.Sleep(unwrittenAfter)
+		told("denied")
+		refuse("broken once")
+		told("denied")
+		refuse("request 1 failed")
+		refuse("request 2 failed")
+		told("denied")
+		refuse("full")
+		refuse("full")
+		told("full")
+	})
+}
+
 // A store that did not answer at all, and answers again, is not said to take no writes
 // for those that failed meanwhile.
 func TestStoreThatIsBackTakesWrites(t *testing.T) {

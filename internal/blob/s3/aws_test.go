@@ -97,6 +97,10 @@ func TestAnswers(t *testing.T) {
 		"expired":     {400, nil, `<Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>`, blob.ErrForbidden, "ExpiredToken", "session token"},
 		"elsewhere":   {301, map[string]string{regionHeader: "us-west-2"}, `<Error><Code>PermanentRedirect</Code><Message>Elsewhere.</Message></Error>`, nil, "PermanentRedirect", "region=us-west-2"},
 		"no bucket":   {404, nil, `<Error><Code>NoSuchBucket</Code><Message>no</Message></Error>`, nil, "NoSuchBucket", "create the bucket"},
+		"full":        {403, nil, `<Error><Code>QuotaExceeded</Code><Message>no more</Message></Error>`, nil, "QuotaExceeded", "quota raised"},
+		"full, too":   {400, nil, `<Error><Code>XMinioAdminBucketQuotaExceeded</Code><Message>no more</Message></Error>`, nil, "Quota", "make room"},
+		"no room":     {507, nil, "", nil, "507", "make room"},
+		"a login":     {302, map[string]string{"Location": "https://login.example.com"}, "<html>log in", nil, "302", "a proxy"},
 		"no XML":      {403, nil, "<html>\n<body>a proxy's page", blob.ErrForbidden, "403", "s3:GetObject"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,13 +109,33 @@ func TestAnswers(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.words) || test.sentinel != nil && !errors.Is(err, test.sentinel) {
 				t.Fatalf("%v, want %v with %q", err, test.sentinel, test.words)
 			}
-			if strings.Contains(err.Error(), "\n") || len(a.asked) != 1 {
+			if strings.Contains(err.Error(), "\n") || len(a.asked) != 1 && test.status < 500 {
 				t.Errorf("%q after %d requests", err, len(a.asked))
 			}
 			if told, ok := errors.AsType[*blob.Error](err); test.hint != "" && (!ok || !strings.Contains(told.Hint(), test.hint)) {
 				t.Errorf("the hint of %v has not %q", err, test.hint)
 			}
 		})
+	}
+}
+
+// A page in place of an answer of S3, as a proxy gives one, is no listing without
+// objects, and no object either.
+func TestPagesAreNoAnswers(t *testing.T) {
+	for _, page := range []string{"", "<!DOCTYPE html><html><body><h1>Welcome</h1></body></html>", "<html><body>Please log in</body></html>"} {
+		a := &answers{t: t, say: func(*http.Request) (int, map[string]string, string) {
+			return http.StatusOK, map[string]string{"Content-Type": "text/html"}, page
+		}}
+		s := amazon(t, "s3://bucket?region=us-east-1", a)
+		infos, listed := s.List(t.Context(), "")
+		_, _, read := blob.ReadAll(t.Context(), s, "x", 10)
+		_, put := blob.PutBytes(t.Context(), s, "x", nil, blob.Any)
+		for what, err := range map[string]error{"list": listed, "read": read, "put": put} {
+			told, ok := errors.AsType[*blob.Error](err)
+			if !ok || !strings.Contains(told.Hint(), "a proxy") || errors.Is(err, blob.ErrNotFound) {
+				t.Errorf("%s, answered with %q: %v %v", what, page, infos, err)
+			}
+		}
 	}
 }
 

@@ -17,7 +17,16 @@ const (
 	caHow = "AWS_CA_BUNDLE=FILE, or ca=FILE in the store's URL"
 
 	adviceCredentials = "give them as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, as S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, by a profile, or by the role of the machine"
+	adviceNoStore     = "something else than an S3 store seems to answer there, as the page of a proxy or of a login: check the endpoint, HTTPS_PROXY and HTTP_PROXY"
+	adviceFull        = "make room in the store, or have its quota raised"
 	adviceForbidden   = "allow s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload and, on the bucket, s3:ListBucket: without the last, S3 answers the same for an object that is not there"
+)
+
+// What answers, and is no S3: a proxy with a page of its own, mostly.
+var (
+	errNoObject  = errors.New("the store tells no ETag or no size")
+	errNoETag    = errors.New("the store confirms the write, but tells no ETag")
+	errNoListing = errors.New("the store answers a listing with something else")
 )
 
 // errCredentials says that nothing was sent because there is nothing to sign it with.
@@ -90,6 +99,8 @@ func (s *Store) explain(err error) error {
 	}
 	sentinel := error(nil)
 	switch {
+	case r.status == http.StatusInsufficientStorage || strings.Contains(r.code, "Quota"): // Ceph's and MinIO's, the former with 403
+		f.Advice = adviceFull
 	case r.code == "NoSuchBucket":
 		f.Advice = "create the bucket, or correct its name in the store's URL"
 	case r.code == "RequestTimeTooSkewed":
@@ -103,6 +114,8 @@ func (s *Store) explain(err error) error {
 		if region := r.header.Get(regionHeader); region != "" {
 			f.Advice += ": write region=" + region + " in the store's URL, or set S3_REGION"
 		}
+	case r.status/100 == 3:
+		f.Advice = adviceNoStore
 	case r.status == http.StatusForbidden || r.status == http.StatusUnauthorized:
 		sentinel, f.Advice = blob.ErrForbidden, adviceForbidden
 	case r.status == http.StatusServiceUnavailable || r.status == http.StatusTooManyRequests:

@@ -68,7 +68,7 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 	tag, size := out.ETag, aws.ToInt64(out.ContentLength)
 	if aws.ToString(tag) == "" || out.ContentLength == nil {
 		out.Body.Close()
-		return nil, s.failed(errors.New("the store tells no ETag or no size"))
+		return nil, s.error(errNoObject, adviceNoStore)
 	}
 	body := remote.NewBody(ctx, out.Body, size, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
 		rest, err := s.open(ctx, &s3.GetObjectInput{
@@ -139,7 +139,7 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.C
 	case err != nil:
 		return "", s.settle(err, cond, unsure)
 	case aws.ToString(tag) == "":
-		return "", s.failed(errors.New("the store confirms the write, but tells no ETag"))
+		return "", s.error(errNoETag, adviceNoStore)
 	}
 	return blob.ETag(*tag), nil
 }
@@ -194,6 +194,9 @@ func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
 			return err
 		}); err != nil {
 			return nil, "", err
+		}
+		if page.Name == nil && page.IsTruncated == nil && page.KeyCount == nil && page.Contents == nil {
+			return nil, "", s.error(errNoListing, adviceNoStore)
 		}
 		for _, o := range page.Contents {
 			found = append(found, blob.Info{Key: aws.ToString(o.Key), Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)})
