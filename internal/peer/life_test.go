@@ -220,6 +220,35 @@ func TestShutdownIsBounded(t *testing.T) {
 	wantFailure(t, <-done, ErrUnreachable, true)
 }
 
+// A handler that heeds nothing, as one that waits for a disk that stands still, holds the
+// end up no longer than that, and it is said that it still runs.
+func TestShutdownOverAHandlerThatHeedsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the whole grace period")
+	}
+	srv := start(t, "h1", nil, "")
+	entered, open := make(chan struct{}), make(chan struct{})
+	returned := make(chan struct{})
+	srv.handler.apply = func(context.Context, cluster.ApplyRequest) (cluster.ApplyReply, error) {
+		defer close(returned)
+		close(entered)
+		<-open
+		return cluster.ApplyReply{}, nil
+	}
+	c := pool(t, as(pki.RoleHost, "h2"), nil).at(t, srv.endpoint, "h1")
+	done := make(chan error, 1)
+	go func() { done <- second(c.Apply(within(t, time.Minute), cluster.ApplyRequest{})) }()
+	<-entered
+	begin := time.Now()
+	err := srv.stop()
+	if took := time.Since(begin); took > 2*shutdownGrace+2*time.Second || err == nil || !strings.Contains(err.Error(), "1 calls still run") {
+		t.Errorf("took %s: %v", took, err)
+	}
+	wantFailure(t, <-done, ErrUnreachable, true)
+	close(open)
+	<-returned
+}
+
 func TestRetain(t *testing.T) {
 	srv := start(t, "h1", nil, "")
 	p := pool(t, as(pki.RoleHost, "h2"), nil)

@@ -114,7 +114,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		g.Stop()
 	case <-ctx.Done():
 		stopGracefully(g)
-		if err = <-served; errors.Is(err, grpc.ErrServerStopped) {
+		if err = end(served); errors.Is(err, grpc.ErrServerStopped) {
 			err = nil // it was stopped before it had begun
 		}
 	}
@@ -124,7 +124,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, s.join())
 }
 
-// stopGracefully lets calls finish for a while, then breaks them off.
+// stopGracefully lets calls finish for a while, then breaks them off. A handler that
+// heeds nothing, as one that waits for a disk, is not waited for here: gRPC would do so
+// without an end.
 func stopGracefully(g *grpc.Server) {
 	done := make(chan struct{})
 	go func() { g.GracefulStop(); close(done) }()
@@ -133,8 +135,19 @@ func stopGracefully(g *grpc.Server) {
 	select {
 	case <-done:
 	case <-timer.C:
-		g.Stop() // ends GracefulStop too
-		<-done
+		go g.Stop() // with its end Serve's comes
+	}
+}
+
+// end is how a server that was stopped ended, which waits for no handler.
+func end(served <-chan error) error {
+	timer := time.NewTimer(shutdownGrace)
+	defer timer.Stop()
+	select {
+	case err := <-served:
+		return err
+	case <-timer.C:
+		return errors.New("the connections of callers do not end")
 	}
 }
 
