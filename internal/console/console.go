@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -113,20 +114,17 @@ func (c *Console) Close() error { return c.pool.Close() }
 // Access is what the console was opened with.
 func (c *Console) Access() Access { return c.access }
 
+// aloneFor is how long one daemon is waited for before the next one is asked, too: one
+// that stands still, or whose host is gone, must not take the time of all.
+const aloneFor = time.Second
+
 // leaderTimeout is what the leading daemon has to answer in. One that stands
 // still would be waited for until the others call it silent, and longer.
 const leaderTimeout = time.Second
 
 // Status asks the leading daemon, or any that answers when none leads.
 func (c *Console) Status(ctx context.Context) (Report, error) {
-	var report Report
-	err := c.each(ctx, func(client *peer.Client) error {
-		r, err := ask(ctx, client)
-		if err == nil {
-			report = r
-		}
-		return err
-	})
+	report, err := c.first(ctx)
 	if err != nil || report.Leading || report.LeaderEndpoint == "" {
 		return report, err
 	}
@@ -140,6 +138,56 @@ func (c *Console) Status(ctx context.Context) (Report, error) {
 		return led, nil
 	}
 	return report, nil // what a daemon knows that does not lead
+}
+
+// first is the report of whoever answers first. The daemons are asked in their order, the
+// next one when one before has failed or has not answered for a while.
+func (c *Console) first(ctx context.Context) (Report, error) {
+	type answer struct {
+		endpoint string
+		report   Report
+		err      error
+	}
+	rest := c.access.Endpoints
+	answers := make(chan answer, len(rest))
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	questions, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	var failed []error
+	for open := 0; open > 0 || len(rest) > 0; { // each question ends with ctx
+		select {
+		case <-next.C:
+			if len(rest) == 0 {
+				continue
+			}
+			endpoint := rest[0]
+			rest = rest[1:]
+			open++
+			asking.Go(func() {
+				client, err := c.pool.To(cluster.Contact{Endpoint: endpoint})
+				a := answer{endpoint: endpoint, err: err}
+				if err == nil {
+					a.report, a.err = ask(questions, client)
+				}
+				answers <- a
+			})
+			next.Reset(aloneFor)
+		case a := <-answers:
+			if a.err == nil {
+				return a.report, nil
+			}
+			if err := settled(ctx, a.endpoint, a.err); err != nil {
+				return Report{}, err
+			}
+			failed = append(failed, a.err)
+			open--
+			next.Reset(0)
+		}
+	}
+	return Report{}, fmt.Errorf("%w: %w", ErrNoDaemon, errors.Join(failed...))
 }
 
 func ask(ctx context.Context, client *peer.Client) (Report, error) {
@@ -229,18 +277,25 @@ func (c *Console) each(ctx context.Context, do func(*peer.Client) error) error {
 		if err == nil {
 			return nil
 		}
-		if errors.Is(ctx.Err(), context.Canceled) {
-			if said, ok := errors.AsType[*peer.Error](err); ok && said.Delivered {
-				return fmt.Errorf("stopped waiting for the daemon at %s, which may carry out what it was asked for: %w", e, ctx.Err())
-			}
-			return fmt.Errorf("stopped waiting for the daemon at %s: %w", e, ctx.Err())
-		}
-		if errors.Is(err, peer.ErrRole) {
-			return err // a daemon has answered, and the others would say the same
+		if err := settled(ctx, e, err); err != nil {
+			return err
 		}
 		failed = append(failed, err)
 	}
 	return fmt.Errorf("%w: %w", ErrNoDaemon, errors.Join(failed...))
+}
+
+// settled is the end of the search for a daemon that answers; nil: the others are asked.
+func settled(ctx context.Context, endpoint string, err error) error {
+	switch said, ok := errors.AsType[*peer.Error](err); {
+	case errors.Is(ctx.Err(), context.Canceled) && ok && said.Delivered:
+		return fmt.Errorf("stopped waiting for the daemon at %s, which may carry out what it was asked for: %w", endpoint, ctx.Err())
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fmt.Errorf("stopped waiting for the daemon at %s: %w", endpoint, ctx.Err())
+	case errors.Is(err, peer.ErrRole):
+		return err // a daemon has answered, and the others would say the same
+	}
+	return nil
 }
 
 // TLS is the client configuration for etcd itself; nil where nothing is named.
