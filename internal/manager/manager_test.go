@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -309,6 +310,53 @@ func TestStoreOutage(t *testing.T) {
 		}
 		if n := a.logs.lines() - lines; n > 4 {
 			t.Errorf("%d lines about an outage:\n%s", n, a.logs.text())
+		}
+	})
+}
+
+// What is slow about a store adds up: all of a look has to be over while the hosts still
+// take ops that rely on it, or none is ever carried out.
+func TestSlowStore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.put("control/etcd-cluster-spec", `{"memberCount":3,"etcdVersion":"3.6.16"}`)
+		var mu sync.Mutex // guards longest
+		var longest time.Duration
+		a, _, _ := w.three(func(o *Options) {
+			o.Decided = func(o *cluster.Observation, _ plan.Decision) {
+				mu.Lock()
+				defer mu.Unlock()
+				longest = max(longest, time.Since(o.At))
+			}
+		})
+		if _, err := a.o.Control.CreateIntent(t.Context(), intent()); err != nil {
+			t.Fatal(err)
+		}
+		w.until(3*time.Second, "the store is seen", func() bool {
+			o := a.Status().Observation
+			return o != nil && o.Store.Read && o.Store.Intent != nil && o.Spec != nil
+		})
+		if _, err := a.o.Control.AddWish(t.Context(), control.Wish{Kind: cluster.CommandBackup}); err != nil {
+			t.Fatal(err)
+		}
+		w.store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+			if strings.Contains(c.Key, "spec") {
+				return memory.Fault{Delay: 950 * time.Millisecond} // it is two objects
+			}
+			return memory.Fault{Delay: 1900 * time.Millisecond}
+		})
+		lines := a.logs.lines()
+		time.Sleep(time.Minute)
+		o := a.Status().Observation
+		if !o.Store.Read || o.Spec == nil || len(o.Commands) != 1 {
+			t.Errorf("observed %+v, commands %+v", o.Store, o.Commands)
+		}
+		if n := a.logs.lines() - lines; n > 1 {
+			t.Errorf("%d lines about a store that is slow and answers:\n%s", n, a.logs.text())
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if longest == 0 || longest > cluster.MaxStampAge-900*time.Millisecond {
+			t.Errorf("a look took %s, and hosts refuse an op that relies on one older than %s", longest, cluster.MaxStampAge)
 		}
 	})
 }

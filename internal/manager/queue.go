@@ -79,15 +79,20 @@ func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool)
 		return
 	}
 	if asked || len(last.queue.commands) > 0 || time.Since(last.queue.at) >= queueEvery {
+		say := func(topic, what string, err error) {
+			if err == nil || asked || ctx.Err() == nil { // else it was in a hurry, and the next look is not
+				m.sayOnce(topic, what, err)
+			}
+		}
 		commands, err := m.o.Control.Commands(ctx)
-		m.sayOnce("queue", "cannot list the commands in the store", err)
+		say("queue", "cannot list the commands in the store", err)
 		if err != nil {
 			return
 		}
 		var ended []control.Ended
 		if len(commands) > 0 {
 			ended, err = m.o.Control.EndedCommands(ctx)
-			m.sayOnce("ended", "cannot read how commands ended", err)
+			say("ended", "cannot read how commands ended", err)
 			if err != nil {
 				return
 			}

@@ -21,6 +21,10 @@ const (
 	// queuePatience is how much longer than a single object commands and backups
 	// may take, where nothing else waits for them.
 	queuePatience = 5
+	// tickPatience is how much longer all of a tick's look may take, commands and
+	// backups included: four seconds, since the hosts take no op that relies on a look
+	// of five (cluster.MaxStampAge), and they are looked at beside it.
+	tickPatience = 2
 	// probeTimeout bounds the trial of what the store can do.
 	probeTimeout = 10 * time.Second
 )
@@ -199,6 +203,11 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	// Each has a deadline of its own: a slow store is no silent one. The queue is
 	// many objects, and a tick does with what was read of it before.
 	patience := m.o.Intervals.StoreTimeout
+	if !told {
+		all, cancel := context.WithTimeout(ctx, tickPatience*patience)
+		defer cancel()
+		ctx = all
+	}
 	within(ctx, patience, func(ctx context.Context) { l.readIntent(ctx, m, last) })
 	within(ctx, patience, func(ctx context.Context) { l.readSpec(ctx, m, last) })
 	if told {
