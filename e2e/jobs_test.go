@@ -225,6 +225,9 @@ func (r *faultRun) restartOne() {
 	}
 	h := r.hosts[r.restarted]
 	r.restarted++
+	// A fault that is over may have started this daemon just now: one that does not
+	// listen to signals yet, or has not adopted its etcd, ends without it.
+	r.process(h, h, "the one that runs", func(p cluster.Process) bool { return p.PID == h.etcdPID() })
 	r.say("host %d is restarted, for its new certificates", h.n)
 	h.interrupt()
 	h.start()
