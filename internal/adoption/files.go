@@ -17,6 +17,7 @@ import (
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/regular"
 )
 
 // findData is where member lies: where its former owner has it, or where an
@@ -42,7 +43,7 @@ func (p *Plan) findData() (string, error) {
 }
 
 func readState(dataDir string) (*host.PredecessorState, error) {
-	data, err := os.ReadFile(filepath.Join(dataDir, "state"))
+	data, err := regular.Read(filepath.Join(dataDir, "state"), regular.SmallSize)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (p *Plan) Prepare(ctx context.Context, f *control.Folder) error {
 func (p *Plan) copyCertificates() error {
 	r := p.request
 	for _, c := range certificates {
-		content, err := os.ReadFile(filepath.Join(r.CertsDir, c.from))
+		content, err := regular.Read(filepath.Join(r.CertsDir, c.from), regular.SmallSize)
 		if err != nil {
 			return fmt.Errorf("copy certificates: %w", err)
 		}
@@ -153,15 +154,15 @@ func copyAuthority(certsDir, to string) error {
 	if _, err := os.Stat(to + ".crt"); err == nil {
 		return nil
 	}
-	key, err := os.ReadFile(filepath.Join(certsDir, "ca.key"))
+	key, err := regular.Read(filepath.Join(certsDir, "ca.key"), regular.SmallSize)
 	if err != nil {
 		return err
 	}
-	certificate, err := os.ReadFile(filepath.Join(certsDir, "ca.crt"))
+	certificate, err := regular.Read(filepath.Join(certsDir, "ca.crt"), regular.SmallSize)
 	if err != nil {
 		return err
 	}
-	switch had, err := os.ReadFile(to + ".key"); {
+	switch had, err := regular.Read(to+".key", regular.SmallSize); {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := durable.Create(to+".key", key, modeOf(".key")); err != nil {
 			return err
@@ -183,7 +184,7 @@ func modeOf(name string) os.FileMode {
 
 // keep writes a file that is not there, and refuses to change one that is.
 func keep(path string, content []byte, mode os.FileMode) error {
-	had, err := os.ReadFile(path)
+	had, err := regular.Read(path, regular.SmallSize)
 	switch {
 	case err == nil && bytes.Equal(bytes.TrimSpace(had), bytes.TrimSpace(content)):
 		return nil

@@ -8,6 +8,7 @@ import (
 
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/regular"
 )
 
 // Environment of how long backups are kept, as the predecessor has it: Go
@@ -73,7 +74,7 @@ func (c Choices) Identities() (Identities, error) {
 	if c.IdentityFile == "" {
 		return Identities{}, nil
 	}
-	f, err := os.Open(c.IdentityFile)
+	f, err := regular.Open(c.IdentityFile)
 	if err != nil {
 		return Identities{}, fmt.Errorf("read the secret keys of backups: %w", err)
 	}

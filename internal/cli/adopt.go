@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +23,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/plan"
@@ -271,26 +271,11 @@ func manifestOf(dir, dataDir string) (string, error) {
 // readManifest reads what can be a manifest: a regular file of its size, by a link too.
 // Of anything else it gives nothing.
 func readManifest(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would hold a plain open up
-	if errors.Is(err, syscall.ENXIO) {
-		return nil, nil // a socket
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, err
-	}
-	content, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(content) > maxManifest {
+	content, err := regular.Read(path, maxManifest)
+	if errors.Is(err, regular.ErrNotRegular) || errors.Is(err, regular.ErrTooLarge) {
 		return nil, nil
 	}
-	return content, nil
+	return content, err
 }
 
 // daemonWords is daemonLine as a person pastes it into a shell.
@@ -339,7 +324,7 @@ func (a *adoptFlags) ask(ctx context.Context) error {
 			return fmt.Errorf("read the certificates for etcd: %w", err)
 		}
 	}
-	credential, err := a.credential()
+	credential, err := a.credential(ctx)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type foreignEtcd struct {
 	members   []cluster.Member
 }
 
-func (a *adoptFlags) openForeign() (*foreignEtcd, error) {
+func (a *adoptFlags) openForeign(ctx context.Context) (*foreignEtcd, error) {
 	e := &foreignEtcd{name: a.name, endpoints: slices.Clone(a.endpoints), own: a.join.urls.Client}
 	var err error
 	if e.tls, err = a.access.TLS(); err != nil {
@@ -46,7 +46,7 @@ func (a *adoptFlags) openForeign() (*foreignEtcd, error) {
 	if e.packing, err = (backupstore.Choices{Recipients: a.join.recipients}).Packing(); err != nil {
 		return nil, err
 	}
-	if e.auth, err = a.credential(); err != nil {
+	if e.auth, err = a.credential(ctx); err != nil {
 		return nil, err
 	}
 	e.peer = sync.OnceValues(func() (*tls.Config, error) { return a.peerTLS(time.Now()) })
@@ -54,20 +54,18 @@ func (a *adoptFlags) openForeign() (*foreignEtcd, error) {
 }
 
 // credential is the user that was given; nil: none, or that of the certificate.
-func (a *adoptFlags) credential() (func(context.Context) (user, password string, err error), error) {
+func (a *adoptFlags) credential(ctx context.Context) (func(context.Context) (user, password string, err error), error) {
 	if (a.join.user == "") != (a.join.passwordFile == "") {
 		return nil, usage("give both, or none", "--user and --password-file belong together")
 	}
 	if a.join.user == "" {
 		return nil, nil
 	}
-	if _, err := os.ReadFile(a.join.passwordFile); err != nil {
+	ask := a.join.password.credential(a.join.user, a.join.passwordFile)
+	if _, _, err := ask(ctx); err != nil {
 		return nil, fmt.Errorf("read --password-file: %w", err)
 	}
-	return func(context.Context) (string, string, error) { // read anew: it may have been changed
-		data, err := os.ReadFile(a.join.passwordFile)
-		return a.join.user, strings.TrimRight(string(data), "\r\n"), err
-	}, nil
+	return ask, nil
 }
 
 // peerTLS is what this host's member will show its peers, and believe of them: a

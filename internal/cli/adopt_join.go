@@ -27,6 +27,7 @@ type joinFlags struct {
 	members            int
 	wait               time.Duration
 	user, passwordFile string
+	password           password
 	releaseDirs        []string
 	recipients         []string
 	program            daemon.Program
@@ -54,7 +55,7 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	do := a.yes && !a.join.dryRun
-	e, err := a.openForeign()
+	e, err := a.openForeign(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
 )
 
@@ -53,8 +55,20 @@ func (b *backups) open(ctx context.Context, p purpose) (blob.Store, error) {
 	return openForWords(ctx, url, p)
 }
 
-func (b *backups) identities() (backupstore.Identities, error) {
-	return backupstore.Choices{IdentityFile: b.identity}.Identities()
+// identities reads the secret keys, which a pipe may bring: this is done once a command.
+func (b *backups) identities(ctx context.Context) (backupstore.Identities, error) {
+	if b.identity == "" {
+		return backupstore.Identities{}, nil
+	}
+	data, err := regular.ReadOrPipe(ctx, b.identity, regular.SmallSize)
+	if err != nil {
+		return backupstore.Identities{}, fmt.Errorf("read the secret keys of backups: %w", err)
+	}
+	ids, err := backupstore.ParseIdentities(bytes.NewReader(data))
+	if err != nil {
+		return ids, fmt.Errorf("read the secret keys of backups in %s: %w", b.identity, err)
+	}
+	return ids, nil
 }
 
 // named is a command on one backup.
@@ -141,7 +155,7 @@ func (b *backups) create() *cobra.Command {
 }
 
 func (b *backups) verify(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {
-	ids, err := b.identities()
+	ids, err := b.identities(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,7 +191,7 @@ func (b *backups) pin(ctx context.Context, c *backupstore.Catalogue, name backup
 }
 
 func (b *backups) download(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, out io.Writer) error {
-	ids, err := b.identities()
+	ids, err := b.identities(ctx)
 	if err != nil {
 		return err
 	}
@@ -193,7 +207,7 @@ func (b *backups) download(ctx context.Context, c *backupstore.Catalogue, name b
 }
 
 func (b *backups) copy(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, out io.Writer) error {
-	ids, err := b.identities()
+	ids, err := b.identities(ctx)
 	if err != nil {
 		return err
 	}
@@ -295,7 +309,7 @@ func finderOf(program daemon.Program, dirs []string) *release.Finder {
 }
 
 func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name backup.Name, finder *release.Finder, out io.Writer) error {
-	ids, err := b.identities()
+	ids, err := b.identities(ctx)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (b *backups) dump(ctx context.Context, d dump, word string, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	ids, err := b.identities()
+	ids, err := b.identities(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +21,7 @@ type etcdFlags struct {
 	urls               []string
 	access             console.EtcdAccess
 	user, passwordFile string
+	password           password
 }
 
 func (e *etcdFlags) flags(c *cobra.Command) {
@@ -102,10 +102,7 @@ func (e *etcdFlags) pick(ctx context.Context) (member, error) {
 func (e *etcdFlags) connect(ctx context.Context, url string, secure *tls.Config) (member, error) {
 	config := etcd.Config{Endpoints: []string{url}, TLS: secure}
 	if e.user != "" {
-		config.Credential = func(context.Context) (string, string, error) {
-			data, err := os.ReadFile(e.passwordFile)
-			return e.user, strings.TrimRight(string(data), "\r\n"), err
-		}
+		config.Credential = e.password.credential(e.user, e.passwordFile)
 	}
 	c, err := etcd.New(config)
 	if err != nil {

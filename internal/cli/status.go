@@ -20,6 +20,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/regular"
 	"etcdadm.io/plan"
 )
 
@@ -320,7 +321,7 @@ func (r *reach) observation(ctx context.Context, from string) (*cluster.Observat
 	if err := r.checkOutput(); err != nil {
 		return nil, err
 	}
-	data, err := readInput(from)
+	data, err := readInput(ctx, from)
 	if err != nil {
 		return nil, usage("save one with etcdadm status -o json", "read the observation: %w", err)
 	}
@@ -349,11 +350,16 @@ func parseObservation(data []byte, from string) (*cluster.Observation, error) {
 	return &o, nil
 }
 
-func readInput(name string) ([]byte, error) {
+// maxInput bounds, in bytes, what is read of an observation: one of ours has a few kilobytes a host.
+const maxInput = 64 << 20
+
+// readInput reads a file, a pipe that the shell made, or standard input, which is - and
+// may be a terminal.
+func readInput(ctx context.Context, name string) ([]byte, error) {
 	if name == "-" {
-		return io.ReadAll(io.LimitReader(os.Stdin, 64<<20))
+		return io.ReadAll(io.LimitReader(os.Stdin, maxInput))
 	}
-	return os.ReadFile(name)
+	return regular.ReadOrPipe(ctx, name, maxInput)
 }
 
 func printDecision(w io.Writer, d plan.Decision) {

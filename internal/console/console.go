@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/regular"
 )
 
 // Access is how the daemons of a cluster are reached.
@@ -63,7 +63,7 @@ func (a Access) Write(stateDir string) error {
 func ReadAccess(dataDir string) (Access, error) {
 	var a Access
 	path := filepath.Join(dataDir, "etcdadm", accessFile)
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, regular.SmallSize)
 	if err != nil {
 		return a, fmt.Errorf("find the daemon of %s: %w", dataDir, err)
 	}
@@ -305,7 +305,7 @@ func (e EtcdAccess) TLS() (*tls.Config, error) {
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if e.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+		pair, err := keyPair(e.Cert, e.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -319,4 +319,17 @@ func (e EtcdAccess) TLS() (*tls.Config, error) {
 		c.RootCAs = ca.Pool()
 	}
 	return c, nil
+}
+
+// keyPair is [tls.LoadX509KeyPair] for files alone.
+func keyPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := regular.Read(certFile, regular.SmallSize)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := regular.Read(keyFile, regular.SmallSize)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }

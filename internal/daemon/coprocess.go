@@ -17,6 +17,7 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/regular"
 )
 
 // Coprocess takes backups of an etcd that somebody else runs. One stands beside
@@ -143,7 +144,7 @@ func (c *Coprocess) config() (etcd.Config, error) {
 // passwordOf reads a user's password anew each time that etcd asks for it.
 func passwordOf(user, file string) func(context.Context) (string, string, error) {
 	return func(context.Context) (string, string, error) {
-		data, err := os.ReadFile(file)
+		data, err := regular.Read(file, regular.SmallSize)
 		if err != nil {
 			return "", "", fmt.Errorf("read the password of etcd's user %s: %w", user, err)
 		}

@@ -20,6 +20,7 @@ import (
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 )
@@ -286,7 +287,7 @@ func (d *daemon) credential() func(context.Context) (string, string, error) {
 		return nil
 	}
 	return func(context.Context) (string, string, error) {
-		data, err := os.ReadFile(d.cfg.EtcdPasswordFile)
+		data, err := regular.Read(d.cfg.EtcdPasswordFile, regular.SmallSize)
 		if err != nil {
 			return "", "", fmt.Errorf("read etcd's password: %w", err)
 		}

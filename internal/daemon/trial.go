@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"etcdadm.io/internal/regular"
 )
 
 // dirDrill lies below the state directory: what backups and changes of version are
@@ -66,7 +68,11 @@ func (s *sources) drillRoom() (string, error) {
 func (s *sources) beginTrial(name string) error {
 	file := filepath.Join(s.drillDir(), fileTrial)
 	var t trial
-	if data, err := os.ReadFile(file); err == nil && (json.Unmarshal(data, &t) != nil || t.Name != name) {
+	had, err := regular.Read(file, regular.SmallSize)
+	if errors.Is(err, regular.ErrNotRegular) { // it could not be written either
+		return fmt.Errorf("count rehearsals: %w", err)
+	}
+	if err == nil && (json.Unmarshal(had, &t) != nil || t.Name != name) {
 		t = trial{} // of another one, or torn
 	}
 	if t.Begun >= mostCuts {

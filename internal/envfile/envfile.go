@@ -12,8 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+
+	"etcdadm.io/internal/regular"
 )
 
 // maxLine bounds a line, in bytes; Linux accepts 128 KiB for one variable.
@@ -46,10 +47,10 @@ func (e *SyntaxError) Hint() string {
 	return "write one NAME=VALUE a line, without \"export\" and without quotes; lines that begin with # are comments"
 }
 
-// Read reads the file at path; see Parse. Errors wrap those of package os, or
-// are a *SyntaxError.
+// Read reads the file at path, which has to be one; see Parse. Errors wrap those of
+// package os, or are a *SyntaxError.
 func Read(path string) ([]Variable, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read environment: %w", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"etcdadm.io/internal/durable"
+
+	"etcdadm.io/internal/regular"
 )
 
 // lockPoll is how often a lock that another daemon holds is asked for again.
@@ -77,7 +79,7 @@ func (f File) open(ctx context.Context) (*os.File, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		held, err := os.OpenFile(f.Path, os.O_RDONLY|os.O_CREATE, 0o644)
+		held, err := regular.OpenFile(f.Path, os.O_RDONLY|os.O_CREATE, 0o644)
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +179,7 @@ func (f File) renameOver(held *os.File, target string, content []byte) (err erro
 // behind the new one, so the new length is set last; nothing else can be done
 // where no rename is possible.
 func writeInPlace(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := regular.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}

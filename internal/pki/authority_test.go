@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"etcdadm.io/internal/regular"
 )
 
 func TestCreateThenLoad(t *testing.T) {
@@ -213,7 +215,9 @@ func TestLoadRefuses(t *testing.T) {
 		"a broken certificate": {func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, crt), string(pemOf("CERTIFICATE", []byte("x"))))
 		}, ErrPEM, crt},
-		"a file far too large": {func(t *testing.T, dir string) { write(t, filepath.Join(dir, crt), strings.Repeat("x", maxFileBytes+1)) }, ErrPEM, crt},
+		"a file far too large": {func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, crt), strings.Repeat("x", regular.SmallSize+1))
+		}, ErrPEM, crt},
 		"a key file with nothing": {func(t *testing.T, dir string) {
 			install(t, dir, PeersCA, k, good)
 			write(t, filepath.Join(dir, key), "")

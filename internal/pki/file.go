@@ -1,33 +1,30 @@
 package pki
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"etcdadm.io/internal/durable"
+
+	"etcdadm.io/internal/regular"
 )
 
 const (
 	modeDir    = 0o700
 	modeKey    = 0o600
 	modePublic = 0o644
-
-	// A PEM file of ours is a few kilobytes. The bound keeps a mistaken path from filling memory.
-	maxFileBytes = 1 << 20
 )
 
 // readFile reads a small file whole.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+	data, err := regular.Read(path, regular.SmallSize)
+	if errors.Is(err, regular.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", ErrPEM, err)
 	}
-	if info.Size() > maxFileBytes {
-		return nil, fmt.Errorf("%w: %d bytes is too large", ErrPEM, info.Size())
-	}
-	return os.ReadFile(path)
+	return data, err
 }
 
 // setAside moves a file that cannot be used out of the way, under a name that says so.

@@ -169,11 +169,11 @@ func unreadable(err error) bool { return errors.Is(err, ErrPEM) || errors.Is(err
 // trust writes the bundle where the CA file differs from it.
 func (p pairFiles) trust(a *Authority) (changed bool, err error) {
 	want := a.BundlePEM()
-	is, err := os.ReadFile(p.ca())
+	is, err := readFile(p.ca())
 	if err == nil && bytes.Equal(is, want) {
 		return false, nil
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !unreadable(err) {
 		return false, err
 	}
 	return true, durable.Replace(p.ca(), want, modePublic)

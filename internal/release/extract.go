@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"etcdadm.io/internal/regular"
 )
 
 // programs are what is taken out of a release's archive; the rest is
@@ -89,7 +91,7 @@ func writeNew(path string, from io.Reader, mode os.FileMode) error {
 // contents reads the sums beside downloaded programs; nil when the directory
 // was filled by somebody else, who vouches for it.
 func contents(dir string) (map[string]string, error) {
-	data, err := os.ReadFile(filepath.Join(dir, contentsName))
+	data, err := regular.Read(filepath.Join(dir, contentsName), regular.SmallSize)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -118,7 +120,7 @@ func isSum(s string) bool {
 
 // sumOf reads a file.
 func sumOf(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return "", err
 	}

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"etcdadm.io/internal/regular"
 )
 
 // OfficialURL is where the etcd project publishes its releases.
@@ -215,7 +217,7 @@ func (o offline) open(_ context.Context, version, name string, offset int64) (io
 	var f *os.File
 	err := fs.ErrNotExist
 	for _, path := range []string{filepath.Join(o.dir, "v"+version, name), filepath.Join(o.dir, name)} {
-		if f, err = os.Open(path); !errors.Is(err, fs.ErrNotExist) {
+		if f, err = regular.Open(path); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
@@ -225,9 +227,6 @@ func (o offline) open(_ context.Context, version, name string, offset int64) (io
 		return nil, 0, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no file")
-	}
 	if err == nil {
 		_, err = f.Seek(offset, io.SeekStart)
 	}

@@ -17,6 +17,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"etcdadm.io/cluster"
+
+	"etcdadm.io/internal/regular"
 )
 
 // Buckets and keys of etcd's database. Source: server/storage/schema; the
@@ -61,7 +63,7 @@ var ErrRunning = errors.New("an etcd is running on it")
 func openDatabase(ctx context.Context, path string, reads func(bucket string) bool) (*bbolt.DB, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait})
+		db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait, OpenFile: regular.OpenFile})
 		return err
 	})
 	if err == nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
+
+	"etcdadm.io/internal/regular"
 )
 
 // A restore changes little of a database: who the members are, up to which
@@ -73,7 +75,7 @@ func moveDatabase(ctx context.Context, o RestoreOptions, db string, size int64) 
 		}
 		return os.Truncate(db, size)
 	}
-	src, err := os.Open(o.Snapshot)
+	src, err := regular.Open(o.Snapshot)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
 )
 
@@ -136,7 +137,7 @@ func restore(ctx context.Context, o RestoreOptions) (Restored, error) {
 
 // trusted gives the hash and the size of the snapshot's database.
 func trusted(ctx context.Context, o RestoreOptions) (sum string, size int64, err error) {
-	f, err := os.Open(o.Snapshot)
+	f, err := regular.Open(o.Snapshot)
 	if err != nil {
 		return "", 0, err
 	}

@@ -10,6 +10,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"etcdadm.io/internal/durable"
+
+	"etcdadm.io/internal/regular"
 )
 
 // AuthOff turns authentication off in the database of a data directory that
@@ -82,7 +84,7 @@ func changeDatabase(ctx context.Context, path string, change func(*bbolt.Tx) err
 		return err
 	}
 	return guarded(func() error {
-		db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: regular.OpenFile})
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"etcdadm.io/cluster"
+
+	"etcdadm.io/internal/regular"
 )
 
 // etcd appends the SHA-256 of the database to a snapshot, and a database is a
@@ -73,7 +75,7 @@ func Verify(ctx context.Context, path string) (Info, error) {
 
 // VerifyHash checks the hash alone and returns it in hexadecimal.
 func VerifyHash(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("verify snapshot: %w", err)
 	}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"etcdadm.io/internal/regular"
+)
+
+// password is what a file says that a person named. A file is read anew each time that
+// etcd asks, as it may have been changed meanwhile; a pipe gives its content once, and
+// what it gave is kept for as long as the command runs.
+type password struct {
+	mu    sync.Mutex // guards piped, and has one caller read a pipe
+	piped []byte     // nil: nothing was read of a pipe yet
+}
+
+// credential tells a user and the password in the file, without the line's end.
+func (p *password) credential(user, file string) func(context.Context) (string, string, error) {
+	return func(ctx context.Context) (string, string, error) {
+		data, err := p.read(ctx, file)
+		return user, strings.TrimRight(string(data), "\r\n"), err
+	}
+}
+
+func (p *password) read(ctx context.Context, file string) ([]byte, error) {
+	data, err := regular.Read(file, regular.SmallSize)
+	if !errors.Is(err, regular.ErrNotRegular) {
+		return data, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.piped == nil {
+		p.piped, err = regular.ReadOrPipe(ctx, file, regular.SmallSize)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p.piped, nil
+}

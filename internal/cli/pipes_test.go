@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/blob/remote"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/hostsfile"
+	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/snapshot"
+)
+
+func pipeAt(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// atOnce fails the test when something waits that should not.
+func atOnce(t *testing.T, do func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits at the pipe")
+		return nil
+	}
+}
+
+// Where a person named a pipe for a file, that is said, and not waited for: what is read
+// here is read by daemons, or more than once.
+func TestPipeInPlaceOfFile(t *testing.T) {
+	for name, open := range map[string]func(path string) error{
+		"environment": func(p string) error { _, err := envfile.Read(p); return err },
+		"authority":   func(p string) error { _, err := pki.LoadAuthorityFiles("x", p, "", time.Now()); return err },
+		"identities": func(p string) error {
+			_, err := backupstore.Choices{IdentityFile: p}.Identities()
+			return err
+		},
+		"snapshot":      func(p string) error { _, err := snapshot.Verify(t.Context(), p); return err },
+		"database":      func(p string) error { return snapshot.Dump(t.Context(), p, nil) },
+		"key pair":      func(p string) error { _, err := console.EtcdAccess{Cert: p, Key: p}.TLS(); return err },
+		"CA bundle":     func(p string) error { _, err := remote.Transport(time.Minute, p); return err },
+		"hosts":         func(p string) error { _, err := hostsfile.File{Path: p, Cluster: "c"}.Set(t.Context(), nil); return err },
+		"daemon's file": func(p string) error { return accessOf(p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := pipeAt(t)
+			if err := atOnce(t, func() error { return open(path) }); !errors.Is(err, regular.ErrNotRegular) || !strings.Contains(err.Error(), path) {
+				t.Errorf("said %v", err)
+			}
+		})
+	}
+}
+
+// accessOf reads the access that lies in a data directory where the pipe is.
+func accessOf(pipe string) error {
+	dir := filepath.Dir(pipe)
+	if err := os.Mkdir(filepath.Join(dir, "etcdadm"), 0o700); err != nil {
+		return err
+	}
+	if err := os.Rename(pipe, filepath.Join(dir, "etcdadm", "access.json")); err != nil {
+		return err
+	}
+	_, err := console.ReadAccess(dir)
+	if err != nil {
+		err = errors.Join(err, errors.New(pipe))
+	}
+	return err
+}
+
+// What a command reads once may come from a pipe, as a shell makes one for <(...).
+func TestPipeThatIsWritten(t *testing.T) {
+	written := func(content string) string {
+		path := pipeAt(t)
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(content); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(50*time.Millisecond, func() { f.Close() })
+		return path
+	}
+	t.Run("observation", func(t *testing.T) {
+		path := written("{}")
+		if err := atOnce(t, func() error {
+			data, err := readInput(t.Context(), path)
+			if string(data) != "{}" {
+				t.Errorf("read %q", data)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("password", func(t *testing.T) {
+		ask := new(password).credential("root", written("secret\n"))
+		for range 3 { // etcd asks again when a token has ended
+			if err := atOnce(t, func() error {
+				user, word, err := ask(t.Context())
+				if user != "root" || word != "secret" {
+					t.Errorf("read %q of %q", word, user)
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("identities", func(t *testing.T) {
+		b := &backups{identity: written("# nothing but a comment\n")}
+		err := atOnce(t, func() error { _, err := b.identities(t.Context()); return err })
+		if err == nil || errors.Is(err, regular.ErrNotRegular) || !strings.Contains(err.Error(), b.identity) {
+			t.Errorf("said %v", err)
+		}
+	})
+}
+
+// A pipe at whose other end nobody is would be waited for without an end.
+func TestPipeWithoutWriter(t *testing.T) {
+	for name, read := range map[string]func(ctx context.Context, path string) error{
+		"observation": func(ctx context.Context, p string) error { _, err := readInput(ctx, p); return err },
+		"password": func(ctx context.Context, p string) error {
+			_, _, err := new(password).credential("root", p)(ctx)
+			return err
+		},
+		"identities": func(ctx context.Context, p string) error {
+			_, err := (&backups{identity: p}).identities(ctx)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := pipeAt(t)
+			if err := atOnce(t, func() error { return read(t.Context(), path) }); !errors.Is(err, regular.ErrEmptyPipe) {
+				t.Errorf("said %v", err)
+			}
+		})
+	}
+}
+
+// A password's file may be changed while a command runs.
+func TestPasswordIsReadAnew(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	ask := new(password).credential("root", file)
+	for _, want := range []string{"first", "second"} {
+		if err := os.WriteFile(file, []byte(want+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := ask(t.Context()); err != nil || got != want {
+			t.Errorf("read %q, %v, want %q", got, err, want)
+		}
+	}
+}
