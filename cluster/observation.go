@@ -74,6 +74,9 @@ type StoreView struct {
 	Joining bool `json:"joining,omitempty"`
 	// Conditional: the store can write on a condition (SAFETY.md, rule 19).
 	Conditional bool `json:"conditional"`
+	// Untried: it could be read, and does not count as read, since nobody knows yet
+	// what it can do: it was not tried out, or could not be.
+	Untried bool `json:"untried,omitempty"`
 	// Unwritten: it was read, and for a while has not taken something that this leader
 	// wrote into it: what, and why.
 	Unwritten string `json:"unwritten,omitempty"`

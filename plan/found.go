@@ -335,7 +335,7 @@ func (v *view) unstartedFounders(listed []cluster.Member) (ops []HostOp, waiting
 func (v *view) cannotFound(f cluster.Founder, h *cluster.HostReport) string {
 	switch p := problem(h); {
 	case p != "":
-		return "says: " + p
+		return p
 	case len(h.Foreign) > 0:
 		return holdsForeign(h)
 	case !slices.Equal(sorted(f.URLs.Peer), sorted(h.URLs.Peer)):
@@ -346,11 +346,17 @@ func (v *view) cannotFound(f cluster.Founder, h *cluster.HostReport) string {
 	return ""
 }
 
+// problem is what the host says that keeps it from carrying a member, to go on with
+// after its name: most of its sentences begin with that.
 func problem(h *cluster.HostReport) string {
 	for _, p := range h.Problems {
-		if p.Unfit {
-			return p.Sentence
+		if !p.Unfit {
+			continue
 		}
+		if is, named := strings.CutPrefix(p.Sentence, "host "+string(h.Host)+" "); named {
+			return is
+		}
+		return "says: " + p.Sentence
 	}
 	return ""
 }

@@ -28,7 +28,11 @@ func identity(v *view) *Decision {
 			v.aside("spec-refused", "", "the spec in the store cannot be followed, and the last good one stays in force: %s", g.Detail)
 		}
 		if g.Kind == cluster.GapStore {
-			v.aside("store-silent", "", "the backup store does not answer: %s%s", g.Detail, v.unstoredWords())
+			silent := "the backup store does not answer"
+			if v.obs.Store.Untried {
+				silent = "the backup store cannot be gone by"
+			}
+			v.aside("store-silent", "", "%s: %s%s", silent, g.Detail, v.unstoredWords())
 		}
 	}
 	if what := v.obs.Store.Unwritten; what != "" && v.obs.Store.Read {

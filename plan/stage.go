@@ -172,7 +172,7 @@ func (v *view) cannotBegin(h *cluster.HostReport) string {
 	case v.spec != nil && len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, h.Host):
 		return "is not among the hosts that the spec names"
 	case p != "":
-		return "says: " + p
+		return p
 	case len(h.Foreign) > 0:
 		return holdsForeign(h)
 	case len(h.URLs.Peer) == 0:

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"etcdadm.io/cluster"
 )
 
 // A store that takes no writes is a blocker, with the store's own words, and nothing else
@@ -26,5 +28,44 @@ func TestStoreThatTakesNoWritesBlocks(t *testing.T) {
 	}
 	if without.Reason != with.Reason {
 		t.Errorf("it decides %q, and else %q", with.Reason, without.Reason)
+	}
+}
+
+// A store that can be read, and could not be tried out, is not said to give no answer.
+func TestStoreThatCouldNotBeTriedOut(t *testing.T) {
+	o := formedSight(t)
+	o.Store.Read = false
+	o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "it can be read, and could not be tried out: no space left on device"})
+	told := func(words string) bool {
+		return slices.ContainsFunc(Next(Goal{Kind: Converge}, o).Blockers, func(b Blocker) bool {
+			return b.Code == "store-silent" && strings.HasPrefix(b.Sentence, "the backup store "+words+": ")
+		})
+	}
+	if !told("does not answer") {
+		t.Error("of one that cannot be read")
+	}
+	o.Store.Untried = true
+	if told("does not answer") || !told("cannot be gone by") {
+		t.Error("of one that can be read")
+	}
+}
+
+// What a host says of itself begins with its name, mostly, which is not told twice.
+func TestUnfitnessNamesItsHostOnce(t *testing.T) {
+	h := &cluster.HostReport{}
+	h.Host = "a"
+	for sentence, want := range map[string]string{
+		"":                                      "",
+		"host a cannot write its state":         "cannot write its state",
+		"host ab cannot write its state":        "says: host ab cannot write its state",
+		"the state directory of host a is gone": "says: the state directory of host a is gone",
+	} {
+		h.Problems = []cluster.Problem{{Code: "x", Sentence: "host a is well"}}
+		if sentence != "" {
+			h.Problems = append(h.Problems, cluster.Problem{Code: "y", Sentence: sentence, Unfit: true})
+		}
+		if got := problem(h); got != want {
+			t.Errorf("%q: %q, want %q", sentence, got, want)
+		}
 	}
 }

@@ -286,10 +286,8 @@ func (v *view) unfit(h *cluster.HostReport) string {
 	case v.intent != nil && v.intent.State == cluster.IntentFounded && h.LowestGeneration > v.intent.Generation:
 		return fmt.Sprintf("refuses generation %d", v.intent.Generation)
 	}
-	for _, p := range h.Problems {
-		if p.Unfit {
-			return "says: " + p.Sentence
-		}
+	if p := problem(h); p != "" {
+		return p
 	}
 	if !h.Free() {
 		return "is not free: its process is " + string(h.Process.State)

@@ -53,11 +53,14 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 			_, err := backupstore.Choices{IdentityFile: p}.Identities()
 			return err
 		},
-		"snapshot":      func(p string) error { _, err := snapshot.Verify(t.Context(), p); return err },
-		"database":      func(p string) error { return snapshot.Dump(t.Context(), p, nil) },
-		"key pair":      func(p string) error { _, err := console.EtcdAccess{Cert: p, Key: p}.TLS(); return err },
-		"CA bundle":     func(p string) error { _, err := remote.Transport(time.Minute, p); return err },
-		"hosts":         func(p string) error { _, err := hostsfile.File{Path: p, Cluster: "c"}.Set(t.Context(), nil); return err },
+		"snapshot":  func(p string) error { _, err := snapshot.Verify(t.Context(), p); return err },
+		"database":  func(p string) error { return snapshot.Dump(t.Context(), p, nil) },
+		"key pair":  func(p string) error { _, err := console.EtcdAccess{Cert: p, Key: p}.TLS(); return err },
+		"CA bundle": func(p string) error { _, err := remote.Transport(time.Minute, p); return err },
+		"hosts": func(p string) error {
+			_, err := hostsfile.File{Path: p, Cluster: "c"}.Set(t.Context(), nil)
+			return err
+		},
 		"daemon's file": func(p string) error { return accessOf(p) },
 	} {
 		t.Run(name, func(t *testing.T) {

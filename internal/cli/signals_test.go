@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,37 +45,34 @@ func TestSignalsOfOneMomentAreOne(t *testing.T) {
 const commandWords = "ETCDADM_TEST_COMMAND"
 
 // A command that waits for what heeds no context, as a file of a disk that stands still
-// does and a pipe that nobody writes to, ends with the second Ctrl-C.
+// does and a terminal on standard input, ends with the second Ctrl-C.
 func TestASecondSignalEndsACommand(t *testing.T) {
 	if words := os.Getenv(commandWords); words != "" {
 		self := func() (string, []string) { return "/proc/self/exe", nil }
 		os.Exit(Main(strings.Fields(words), Program("3.7.3", self, self), os.Stdout, os.Stderr))
 	}
-	pipe := filepath.Join(t.TempDir(), "observation")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.run=^TestASecondSignalEndsACommand$")
-	cmd.Env = append(os.Environ(), commandWords+"=plan --from "+pipe)
+	cmd.Env = append(os.Environ(), commandWords+"=plan --from -")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer write.Close()
+	cmd.Stdin = read
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	written := make(chan *os.File, 1)
-	go func() {
-		f, _ := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the command reads
-		written <- f
-	}()
-	var f *os.File
-	select {
-	case f = <-written:
-		defer f.Close()
-	case <-ctx.Done():
+	if err := write.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write.Write(bytes.Repeat([]byte(" "), 1<<17)); err != nil { // more than a pipe holds: the command reads
 		_ = cmd.Wait()
-		t.Fatalf("the command does not read: %s", said.String())
+		t.Fatalf("the command does not read: %v: %s", err, said.String())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -90,6 +87,25 @@ func TestASecondSignalEndsACommand(t *testing.T) {
 			return
 		case <-time.After(sameWord / 2):
 		}
+	}
+}
+
+// A wait for whoever writes to a pipe that was named ends with the first one.
+func TestASignalEndsTheWaitForAPipe(t *testing.T) {
+	path := pipeAt(t)
+	writer, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	err = atOnce(t, func() error {
+		_, err := (&reach{output: "table"}).observation(ctx, path)
+		return err
+	})
+	if !errors.Is(err, context.Canceled) || Report(io.Discard, "etcdadm", err) != ExitInterrupted {
+		t.Errorf("it ended with %v", err)
 	}
 }
 

@@ -322,6 +322,9 @@ func (r *reach) observation(ctx context.Context, from string) (*cluster.Observat
 		return nil, err
 	}
 	data, err := readInput(ctx, from)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the observation: %w", err)
+	}
 	if err != nil {
 		return nil, usage("save one with etcdadm status -o json", "read the observation: %w", err)
 	}

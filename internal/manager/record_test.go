@@ -183,14 +183,14 @@ func TestStoreThatIsNotRead(t *testing.T) {
 	}
 	var l look
 	m := &Manager{o: Options{Control: f, Local: &fakeHost{}}}
-	if l.readIntent(t.Context(), m, look{}); l.view.Read || l.view.Conditional || l.view.Intent == nil || len(l.gaps) != 1 || l.failed {
+	if l.readIntent(t.Context(), m, look{}); l.view.Read || !l.view.Untried || l.view.Conditional || l.view.Intent == nil || len(l.gaps) != 1 || l.failed {
 		t.Errorf("before it was tried out: %+v", l)
 	}
 	if _, err := f.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l = look{}
-	if l.readIntent(t.Context(), m, look{}); !l.view.Read || !l.view.Conditional || len(l.gaps) != 0 {
+	if l.readIntent(t.Context(), m, look{}); !l.view.Read || l.view.Untried || !l.view.Conditional || len(l.gaps) != 0 {
 		t.Errorf("tried out: %+v", l)
 	}
 	s.Inject(func(context.Context, memory.Call) memory.Fault {

@@ -44,7 +44,7 @@ type look struct {
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
+	return specs && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -234,6 +234,7 @@ func (l *look) readIntent(ctx context.Context, m *Manager, last look) {
 		l.view = cluster.StoreView{Read: true, Intent: in, Marker: marker, Conditional: f.Conditional()}
 		if !f.Probed() {
 			l.view.Read = false
+			l.view.Untried = true
 			l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: m.untriedWords()})
 		}
 		if marker && in.Adopted() {
@@ -243,7 +244,7 @@ func (l *look) readIntent(ctx context.Context, m *Manager, last look) {
 	}
 	l.failed = !errors.Is(err, control.ErrMalformed)
 	l.tag, l.view, l.foreign = last.tag, last.view, last.foreign
-	l.view.Read = false
+	l.view.Read, l.view.Untried = false, false
 	l.view.Marker = l.view.Marker || marker
 	l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: explain(err)})
 }

@@ -76,12 +76,12 @@ func ReadOrPipe(ctx context.Context, path string, limit int64) ([]byte, error) {
 	case info.Mode().Type() != fs.ModeNamedPipe:
 		return nil, notRegular(path, info.Mode())
 	}
-	stop := context.AfterFunc(ctx, func() { f.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	data, err := readWhole(f, path, limit)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("whoever writes to the pipe has not come to an end: %w", context.Cause(ctx))}
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("whoever writes to the pipe has not come to an end: %w", ctx.Err())}
 	case err == nil && len(data) == 0:
 		return nil, &fs.PathError{Op: "read", Path: path, Err: ErrEmptyPipe}
 	}
