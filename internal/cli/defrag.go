@@ -26,6 +26,7 @@ func (u *upkeepFlags) add(c *cobra.Command, wait time.Duration) {
 	f := c.Flags()
 	f.BoolVar(&u.dryRun, "dry-run", false, "say what would be done first, and do nothing")
 	f.DurationVar(&u.wait, "wait", wait, "how long to wait for the end; what was begun by then ends by itself, and nothing more is begun")
+	c.PreRunE = func(*cobra.Command, []string) error { return someTime("--wait", u.wait) }
 }
 
 // take hands the goal to the leading daemon and prints what became of it.

@@ -43,6 +43,15 @@ func memberCommand() *cobra.Command {
 	return c
 }
 
+// someTime refuses a time to wait in which nothing could come: the leading daemon would
+// go on with what nobody waits for.
+func someTime(flag string, d time.Duration) error {
+	if d <= 0 {
+		return usage("such as "+flag+"=2m", "%s=%s is no time to wait", flag, d)
+	}
+	return nil
+}
+
 // listedMember is a member as member list prints it for programs.
 type listedMember struct {
 	ID         cluster.MemberID `json:"id"`
@@ -79,6 +88,7 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 	var within time.Duration
 	c := &cobra.Command{
 		Use: use, Short: short, Args: words(cobra.ExactArgs(1)),
+		PreRunE: func(*cobra.Command, []string) error { return someTime("--timeout", within) },
 		RunE: func(c *cobra.Command, args []string) error {
 			goal, err := r.goal(c.Context(), kind, args[0])
 			if err != nil {

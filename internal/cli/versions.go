@@ -44,6 +44,12 @@ against its sum again before it is used.
 template with {version}, {os}, {arch} and {file}. --from takes the archives and
 SHA256SUMS from a directory instead, without any network.`,
 		Args: words(cobra.MinimumNArgs(1)),
+		PreRunE: func(*cobra.Command, []string) error {
+			if err := someTime("--timeout", timeout); err != nil {
+				return err
+			}
+			return someTime("--download-connect-timeout", connect)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			versions, err := toDownload(args)
 			switch {
@@ -136,6 +142,14 @@ func downloadOne(ctx context.Context, d *release.Downloader, v cluster.Version, 
 	}
 	bar := newBar(progress)
 	d.Progress = bar.show
+	d.Again = func(version string, tries int, pause time.Duration, why error) {
+		bar.end()
+		if tries == 0 {
+			fmt.Fprintf(progress, "etcd %s: %v; it is asked for the rest in %s\n", version, why, pause)
+			return
+		}
+		fmt.Fprintf(progress, "etcd %s: %v; it is asked again in %s, %d of %d times\n", version, why, pause, tries+1, release.Tries)
+	}
 	defer bar.end()
 	return d.Get(ctx, v.String())
 }
@@ -186,6 +200,7 @@ func (b *bar) show(p release.Progress) {
 
 func (b *bar) end() {
 	if b.open {
+		b.open = false
 		fmt.Fprintln(b.w)
 	}
 }

@@ -16,7 +16,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/release"
 )
 
@@ -142,5 +144,23 @@ func TestVersionsCommand(t *testing.T) {
 	_, out, _ = runEtcdadm("versions", "--cache-dir", cache)
 	if !strings.Contains(out, "built in") || !strings.Contains(out, "closed in 3.6.14") || strings.Contains(out, "not here") {
 		t.Error(out)
+	}
+}
+
+// Whoever waits for a download hears why a request is made again, and how often.
+func TestDownloadSaysThatItTriesAgain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	d := release.Downloader{Cache: t.TempDir(), URL: server.URL, Pause: time.Millisecond}
+	var said strings.Builder
+	_, err := downloadOne(t.Context(), &d, cluster.MustVersion("3.6.16"), false, &said)
+	if err == nil || !strings.Contains(err.Error(), "tried 5 times") {
+		t.Errorf("%v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+	if len(lines) != 4 || lines[0] != "etcd 3.6.16: the server answered 503 Service Unavailable; it is asked again in 1ms, 2 of 5 times" {
+		t.Errorf("said:\n%s", said.String())
 	}
 }

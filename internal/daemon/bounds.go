@@ -20,8 +20,8 @@ const (
 	namesTimeout = 5 * time.Second
 	// announceTimeout bounds one announcement of this host, at one place.
 	announceTimeout = 10 * time.Second
-	// announceLeast is the shortest time between two announcements, whatever the
-	// configuration says: each is a write to the store.
+	// announceLeast is the shortest time between two announcements, and between two
+	// looks for other daemons, whatever the configuration says: each asks the store.
 	announceLeast = time.Second
 	// hostsFileTimeout bounds one edit of the hosts file, which other daemons of
 	// the machine lock as well.

@@ -228,6 +228,15 @@ func (c *Config) validateURLs() error {
 // Endpoint is where the daemon's own port is reached.
 func (c *Config) Endpoint() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.GRPCPort)) }
 
+// pollEvery is how often other daemons are looked for and told where this one is: not
+// more often than is of use, which costs a store, and as by default where it is not said.
+func (c *Config) pollEvery() time.Duration {
+	if c.DiscoveryPollInterval <= 0 {
+		return Default().DiscoveryPollInterval
+	}
+	return max(c.DiscoveryPollInterval, announceLeast)
+}
+
 // HostName is the host's name in URLs: its ID with the DNS suffix.
 func (c *Config) HostName(id cluster.HostID) string { return string(id) + c.DNSSuffix }
 

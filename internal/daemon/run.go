@@ -290,7 +290,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
 		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: ShownURL(d.cfg.BackupStore),
 		Catalogue: &catalogueView{catalogue: d.sources.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs,
-		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.DiscoveryPollInterval},
+		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.pollEvery()},
 	}
 	if static != nil {
 		spec, err := static.Spec()

@@ -115,7 +115,7 @@ func (d *daemon) announceAt(ctx context.Context, places []place) error {
 	for i := range places {
 		places[i].at = &discovery.Patient{Announcer: places[i].at}
 	}
-	t := time.NewTicker(max(d.cfg.DiscoveryPollInterval, announceLeast))
+	t := time.NewTicker(d.cfg.pollEvery())
 	defer t.Stop()
 	replaced := false
 	for {

@@ -209,3 +209,14 @@ func TestAPlaceThatStandsStillDoesNotHoldTheEndUp(t *testing.T) {
 		}
 	})
 }
+
+// Zero says nothing, and a store is not asked without a pause.
+func TestPollEvery(t *testing.T) {
+	for said, want := range map[time.Duration]time.Duration{
+		0: time.Minute, time.Nanosecond: announceLeast, 5 * time.Second: 5 * time.Second,
+	} {
+		if got := (&Config{DiscoveryPollInterval: said}).pollEvery(); got != want {
+			t.Errorf("--discovery-poll-interval=%s: every %s, want %s", said, got, want)
+		}
+	}
+}

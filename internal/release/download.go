@@ -48,6 +48,9 @@ type Downloader struct {
 	// Waits is told once that another process downloads this version, whose end
 	// is waited for until the context ends; nil: nobody is.
 	Waits func(version string)
+	// Again is told why a request failed that is made once more, before the pause;
+	// tries counts those in a row that brought nothing. Nil: nobody is.
+	Again func(version string, tries int, pause time.Duration, why error)
 
 	files durable.Files // for tests; nil: this machine's
 }
@@ -72,7 +75,7 @@ const (
 	connectTimeout = 10 * time.Second
 	stallTimeout   = 30 * time.Second
 	firstPause     = 500 * time.Millisecond
-	tries          = 5 // in a row without a byte
+	Tries          = 5 // in a row without a byte
 	largestArchive = 2 << 30
 	largestSums    = 1 << 20
 )
@@ -177,7 +180,7 @@ func (d *Downloader) published(ctx context.Context, version string) (string, err
 		}
 	}
 	var text []byte
-	err := d.again(ctx, func() (int64, error) {
+	err := d.again(ctx, version, func() (int64, error) {
 		body, _, err := from.open(ctx, version, SumsName, 0)
 		if err != nil {
 			return 0, err
@@ -227,7 +230,7 @@ func (d *Downloader) fetch(ctx context.Context, version, part string) (before in
 	before = size
 	from := d.source(d.URL)
 	if err == nil {
-		err = d.again(ctx, func() (int64, error) {
+		err = d.again(ctx, version, func() (int64, error) {
 			n, err := d.append(ctx, from, version, f, size)
 			if errors.Is(err, errRange) && size > 0 {
 				before, size = 0, 0
@@ -292,7 +295,7 @@ func (e *localError) Unwrap() error { return e.err }
 
 // again repeats what failed for a reason that may pass, until it was tried
 // in vain several times in a row; one that brought bytes was not in vain.
-func (d *Downloader) again(ctx context.Context, try func() (int64, error)) error {
+func (d *Downloader) again(ctx context.Context, version string, try func() (int64, error)) error {
 	first := d.Pause
 	if first <= 0 {
 		first = firstPause
@@ -308,8 +311,11 @@ func (d *Downloader) again(ctx context.Context, try func() (int64, error)) error
 		if brought > 0 {
 			n, pause = 0, first
 		}
-		if n >= tries {
+		if n >= Tries {
 			return fmt.Errorf("tried %d times: %w", n, err)
+		}
+		if d.Again != nil {
+			d.Again(version, n, pause, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -279,11 +279,11 @@ func TestWhatIsNotPublishedIsNeverUsed(t *testing.T) {
 		}, nil, 1},
 		"broken for good": {func(p *publisher, _ *Downloader) {
 			p.archive = func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusBadGateway) }
-		}, nil, tries},
+		}, nil, Tries},
 		"stalls before the header": {func(p *publisher, d *Downloader) {
 			d.Stall = 300 * time.Millisecond // in which a busy machine connects
 			p.archive = func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() }
-		}, errStalled, tries},
+		}, errStalled, Tries},
 		"stalls in the middle": {func(p *publisher, d *Downloader) {
 			d.Stall = 30 * time.Millisecond
 			p.archive = func(w http.ResponseWriter, r *http.Request, n int) {
@@ -314,11 +314,18 @@ func TestWhatIsNotPublishedIsNeverUsed(t *testing.T) {
 	}
 }
 
-// A hiccup is not told.
+// A hiccup is no failure; whoever waits is told of each.
 func TestServerRecovers(t *testing.T) {
 	p, d, _ := publish(t)
+	var told []string
+	d.Again = func(version string, tries int, pause time.Duration, why error) {
+		told = append(told, fmt.Sprintf("%d %v", tries, why))
+		if version == "" || pause <= 0 {
+			t.Errorf("etcd %q, in %s", version, pause)
+		}
+	}
 	p.archive = func(w http.ResponseWriter, r *http.Request, n int) {
-		if n < tries {
+		if n < Tries {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -328,6 +335,9 @@ func TestServerRecovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	installed(t, d)
+	if len(told) != Tries-1 || told[0] != "1 the server answered 503 Service Unavailable" {
+		t.Errorf("told %q", told)
+	}
 }
 
 func TestRedirects(t *testing.T) {
