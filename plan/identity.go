@@ -30,7 +30,7 @@ func identity(v *view) *Decision {
 		if g.Kind == cluster.GapStore {
 			silent := "the backup store does not answer"
 			if v.obs.Store.Untried {
-				silent = "the backup store cannot be gone by"
+				silent = "the backup store cannot be relied on"
 			}
 			v.aside("store-silent", "", "%s: %s%s", silent, g.Detail, v.unstoredWords())
 		}

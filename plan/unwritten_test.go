@@ -45,7 +45,7 @@ func TestStoreThatCouldNotBeTriedOut(t *testing.T) {
 		t.Error("of one that cannot be read")
 	}
 	o.Store.Untried = true
-	if told("does not answer") || !told("cannot be gone by") {
+	if told("does not answer") || !told("cannot be relied on") {
 		t.Error("of one that can be read")
 	}
 }
