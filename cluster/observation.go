@@ -182,6 +182,9 @@ type Observation struct {
 	Store   StoreView    `json:"store"`
 	Hosts   []HostReport `json:"hosts,omitempty"` // sorted by host
 	Gaps    []Gap        `json:"gaps,omitempty"`  // sorted by kind, host
+	// AtOdds are daemons that answer and do not talk with the leader's, at hosts of which
+	// nothing else is seen. Sorted by endpoint.
+	AtOdds []Neighbour `json:"atOdds,omitempty"`
 	// Commands is the store's queue, in the order in which they are run.
 	Commands []Command   `json:"commands,omitempty"`
 	Backups  BackupsView `json:"backups,omitzero"`
@@ -191,6 +194,14 @@ type Observation struct {
 	// bound of what clients may have seen.
 	Recorded Progress `json:"recorded,omitzero"`
 	Memory   Memory   `json:"memory,omitzero"`
+}
+
+// Neighbour is a daemon that runs and that the leader's does not understand, or the other
+// way round: a clock, a certificate, a name.
+type Neighbour struct {
+	Host     HostID `json:"host,omitempty"` // as it is said to be; it did not prove it
+	Endpoint string `json:"endpoint"`
+	Why      string `json:"why"`
 }
 
 // Sort puts every list into its canonical order. Lists whose order is a
@@ -205,6 +216,7 @@ func (o *Observation) Sort() {
 	slices.SortStableFunc(o.Gaps, func(a, b Gap) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Detail, b.Detail))
 	})
+	slices.SortStableFunc(o.AtOdds, func(a, b Neighbour) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
 	for i := range o.Hosts {
 		o.Hosts[i].sort()
 	}

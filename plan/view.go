@@ -265,7 +265,19 @@ func (v *view) candidatesBeside(r cluster.Roster) (free []*cluster.HostReport, w
 		}
 		free = append(free, h)
 	}
+	for _, n := range v.obs.AtOdds {
+		if n.Host == "" || !r.Seated(n.Host) {
+			why = append(why, fmt.Sprintf("the daemon at %s%s does not talk with the leading one: %s", n.Endpoint, saidToBe(n.Host), n.Why))
+		}
+	}
 	return free, why
+}
+
+func saidToBe(id cluster.HostID) string {
+	if id == "" {
+		return ""
+	}
+	return fmt.Sprintf(", as it seems of host %s,", id)
 }
 
 // unfit says why a host cannot be given a member; empty: it can.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net"
 	"os"
@@ -22,6 +23,9 @@ import (
 // ones are looked at twelve times in their life. A look writes nothing unless
 // one is due, at two thirds of its life.
 const renewEvery = 10 * time.Minute
+
+// untimelyEvery is the same while one of them is not valid.
+const untimelyEvery = 30 * time.Second
 
 // renewLeast is the same for lifetimes of tests.
 const renewLeast = time.Second
@@ -45,6 +49,7 @@ type certs struct {
 	mu       sync.Mutex       // guards what follows; never held over a write, since reports and observations ask for it
 	cas      *pki.Authorities // nil: neither side uses TLS
 	expiries map[string]time.Time
+	leaves   map[string]*x509.Certificate // those that this host keeps, as they are
 }
 
 func newCerts(c *Config, id cluster.HostID, log *slog.Logger) (*certs, error) {
@@ -54,7 +59,7 @@ func newCerts(c *Config, id cluster.HostID, log *slog.Logger) (*certs, error) {
 	}
 	k := &certs{
 		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
-		pkiDir: c.PKIDir, log: log, expiries: map[string]time.Time{},
+		pkiDir: c.PKIDir, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{},
 		addresses: []string{c.Address, c.HostName(id)},
 	}
 	if net.ParseIP(string(id)) == nil && c.DNSSuffix == "" {
@@ -187,7 +192,23 @@ func (k *certs) ensure(name, dir string, names pki.Names, a *pki.Authority, r pk
 		k.log.Info("issued a certificate", "certificate", name, "because", done.Issued)
 	}
 	k.ends(name, done.Pair.Leaf().NotAfter)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.leaves[name] = done.Pair.Leaf()
 	return done.Pair, nil
+}
+
+// untimely tells whether a leaf is not valid now: one that was issued while this host's
+// clock was ahead, mostly, and nobody talks with this host until there is another.
+func (k *certs) untimely(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, leaf := range k.leaves {
+		if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
+			return true
+		}
+	}
+	return false
 }
 
 // forLaunch makes the files that a member launched like this reads.
@@ -242,17 +263,19 @@ func inTheNameOf(dir string, names pki.Names, a *pki.Authority) *tls.Config {
 
 // run looks after the certificates until ctx ends.
 func (k *certs) run(ctx context.Context) error {
-	t := time.NewTicker(max(min(renewEvery, k.life.Duration/12), renewLeast))
+	every := max(min(renewEvery, k.life.Duration/12), renewLeast)
+	t := time.NewTicker(min(every, untimelyEvery))
 	defer t.Stop()
-	for {
+	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-t.C:
 		}
-		if k.authorities() == nil {
+		if k.authorities() == nil || time.Since(last) < every && !k.untimely(time.Now()) {
 			continue
 		}
+		last = time.Now()
 		// The authorities may have been rotated on disk.
 		if cas, err := pki.Load(k.pkiDir, time.Now()); err != nil {
 			k.log.Warn("could not read the authorities again; those that are known stay in use", "error", err)

@@ -209,6 +209,32 @@ func TestHeardAndNotReached(t *testing.T) {
 	})
 }
 
+// A daemon that was never talked with, since the two do not understand each other, is in
+// what is seen, as long as that is so.
+func TestDaemonsAtOddsAreSeen(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		odds := func(err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.refused[[2]cluster.HostID{"a", "c"}], w.refused[[2]cluster.HostID{"c", "a"}] = err, err
+		}
+		odds(hintedError{time.Now()})
+		a, _, _ := w.three()
+		seen := func() []cluster.Neighbour {
+			if o := a.Status().Observation; o != nil {
+				return o.AtOdds
+			}
+			return nil
+		}
+		w.until(time.Minute, "c is at odds", func() bool {
+			is := seen()
+			return len(is) == 1 && is[0].Endpoint != "" && strings.Contains(is[0].Why, "the certificate ended")
+		})
+		odds(nil)
+		w.until(time.Minute, "c is understood", func() bool { return a.Status().Observation != nil && len(seen()) == 0 })
+	})
+}
+
 // A daemon that is refused by one that talks to it itself says so once, and not at each
 // ping that fails between two that come in.
 func TestRefusedOneWayIsSaidOnce(t *testing.T) {

@@ -62,6 +62,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	}
 	t.keepIntent(o, l)
 	t.addUnheard(o)
+	o.AtOdds = m.neighbours(o)
 	o.Sort()
 	if t.last != nil && !memoryHolds(o.At.Sub(t.last.At), began.Sub(t.looked)) {
 		t.memory = cluster.Memory{}

@@ -58,3 +58,19 @@ func (m *Manager) refusalBy(id cluster.HostID, endpoint string) string {
 	}
 	return ""
 }
+
+// neighbours are the daemons that do not talk with this one, at hosts that an observation
+// has nothing of.
+func (m *Manager) neighbours(o *cluster.Observation) []cluster.Neighbour {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []cluster.Neighbour
+	for endpoint, t := range m.targets {
+		_, gap := o.HostGap(t.host)
+		if t.refusal.why == "" || gap || slices.ContainsFunc(o.Hosts, func(h cluster.HostReport) bool { return h.Host == t.host }) {
+			continue
+		}
+		out = append(out, cluster.Neighbour{Host: t.host, Endpoint: endpoint, Why: t.refusal.why})
+	}
+	return out
+}

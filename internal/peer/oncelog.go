@@ -2,6 +2,7 @@ package peer
 
 import (
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,10 @@ const (
 	maxWords = 512 // bytes
 )
 
+// times are in what is said of a certificate that is not valid now, which is the same
+// thing a second later.
+var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
 func newOnceLog(log *slog.Logger) *onceLog {
 	return &onceLog{log: log, said: make(map[string]time.Time), lines: linesAtOnce}
 }
@@ -44,7 +49,7 @@ func (o *onceLog) warn(message string, pairs ...string) {
 		}
 		args = append(args, p)
 	}
-	mute, speak := o.may(message + "\x00" + strings.Join(pairs, "\x00"))
+	mute, speak := o.may(times.ReplaceAllString(message+"\x00"+strings.Join(pairs, "\x00"), ""))
 	if !speak {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -249,6 +250,12 @@ func TestOnceLog(t *testing.T) {
 	}
 	if got := strings.Count(out.String(), "\n"); got != 2 {
 		t.Errorf("%d lines:\n%s", got, &out)
+	}
+	for i := range 5 {
+		o.warn("refused", "remote", "a", "reason", fmt.Sprintf("not valid yet: valid from 2026-11-24T00:10:10Z, now 2026-11-23T00:15:0%dZ", i))
+	}
+	if got := strings.Count(out.String(), "\n"); got != 3 {
+		t.Errorf("what is the same a second later is said again, %d lines:\n%s", got, &out)
 	}
 	for i := range 3 * remembered {
 		o.warn("refused", "remote", strings.Repeat("x", i))

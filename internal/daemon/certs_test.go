@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"etcdadm.io/internal/pki"
+)
+
+// A leaf that was issued while this host's clock was ahead is replaced soon after the
+// clock was set, and not at the next look at certificates that are good.
+func TestCertificatesOfAWrongClockAreReplacedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		if _, err := pki.Create(dir, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ahead := time.Now().Add(24 * time.Hour)
+		self, err := pki.HostRequest(pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "a"}, k.addresses, pki.Lifetime{Duration: time.Hour, MinTimeLeft: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(k.stateDir("daemon")); err != nil {
+			t.Fatal(err)
+		}
+		made, err := pki.Ensure(k.stateDir("daemon"), pki.PeerNames, k.cas.Manager, self, ahead)
+		if err != nil || made.Issued == "" {
+			t.Fatalf("%+v %v", made, err)
+		}
+		k.leaves["daemon"] = made.Pair.Leaf()
+
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.run(ctx) }()
+		time.Sleep(2 * untimelyEvery)
+		synctest.Wait()
+		pair, err := pki.LoadKeypair(k.stateDir("daemon"), pki.PeerNames)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from := pair.Leaf().NotBefore; from.After(time.Now()) {
+			t.Errorf("%s after the clock was set, the certificate is valid from %s, and it is %s", 2*untimelyEvery, from, time.Now())
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
