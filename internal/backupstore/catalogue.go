@@ -13,6 +13,7 @@ import (
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/progress"
 )
 
 // Bounds of what is asked of a store.
@@ -181,7 +182,9 @@ func (c *Catalogue) get(ctx context.Context, name backup.Name) (Backup, error) {
 // out; what is wrong with one is in its Err. The error is the store's.
 func (c *Catalogue) Describe(ctx context.Context, entries []Entry) ([]Backup, error) {
 	out := make([]Backup, len(entries))
+	step := progress.Begin(ctx, int64(len(entries)), progress.Backups, "reading what is kept beside each backup")
 	err := each(ctx, len(entries), func(ctx context.Context, i int) error {
+		defer step.Add(1)
 		b, err := c.describe(ctx, entries[i])
 		if errors.Is(err, ErrNoBackup) {
 			return nil

@@ -12,6 +12,7 @@ import (
 
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/progress"
 )
 
 // MinUnfinishedAge is the least age at which CleanUp takes a folder without a
@@ -184,8 +185,10 @@ func (c *Catalogue) remove(ctx context.Context, names []backup.Name, now time.Ti
 func (c *Catalogue) removeAll(ctx context.Context, folders []folder, now time.Time) error {
 	var mu sync.Mutex // guards refused
 	refused := map[backup.Name]error{}
+	step := progress.Begin(ctx, int64(len(folders)), progress.Backups, "removing backups")
 	err := each(ctx, len(folders), func(ctx context.Context, i int) error {
 		err := c.removeFolder(ctx, folders[i])
+		step.Add(1)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

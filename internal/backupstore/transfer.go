@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/progress"
 )
 
 // watch ends a transfer that stands still.
@@ -58,6 +59,7 @@ type download struct {
 	counted
 	body  io.ReadCloser
 	size  int64 // as announced
+	step  *progress.Step
 	watch *watch
 	err   error // not io.EOF
 }
@@ -71,7 +73,8 @@ func (c *Catalogue) download(ctx context.Context, key string) (*download, error)
 		return nil, err
 	}
 	w.timer.Stop()
-	return &download{counted: *newCounted(object.Body), body: object.Body, size: object.Size, watch: w}, nil
+	step := progress.Begin(ctx, object.Size, progress.Bytes, "reading %s from the store", key)
+	return &download{counted: *newCounted(object.Body), body: object.Body, size: object.Size, watch: w, step: step}, nil
 }
 
 func (d *download) Read(p []byte) (int, error) {
@@ -81,6 +84,7 @@ func (d *download) Read(p []byte) (int, error) {
 	d.watch.timer.Reset(StallAfter)
 	n, err := d.counted.Read(p)
 	d.watch.timer.Stop()
+	d.step.Add(int64(n))
 	switch {
 	case err == io.EOF && d.counted.size != d.size: //nolint:errorlint // a wrapped one is no end
 		d.err = fmt.Errorf("read object: got %d bytes of %d: %w", d.counted.size, d.size, io.ErrUnexpectedEOF)

@@ -13,6 +13,7 @@ import (
 
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/progress"
 )
 
 const (
@@ -207,7 +208,13 @@ func contentsOf(ctx context.Context, req Request, revision int64) (c backup.Cont
 func (w *writing) store(ctx context.Context, req Request, e backup.Encoding, source io.Reader) (snapshot, stored backup.Content, revision int64, err error) {
 	watch := newWatch(ctx)
 	defer watch.end()
-	p := pack(source, e, req.Recipients, req.Meta.V2(), req.Progress)
+	step := progress.Begin(ctx, 0, progress.Bytes, "writing %s to the store", key(w.name, w.file))
+	p := pack(source, e, req.Recipients, req.Meta.V2(), func(n int64) {
+		step.Set(n)
+		if req.Progress != nil {
+			req.Progress(n)
+		}
+	})
 	var body io.Reader = p
 	through := newCounted(p)
 	if p.pipe != nil {

@@ -37,7 +37,8 @@ type adoptFlags struct {
 	yes         bool
 	request     adoption.Request
 	join        joinFlags
-	manifests   string // directory of the kubelet's static pods
+	manifests   string    // directory of the kubelet's static pods
+	say         io.Writer // how far the backup of --join is
 }
 
 func adoptCommand(program daemon.Program) *cobra.Command {
@@ -62,7 +63,10 @@ removed one by one. Run it on one host of ours after the other; the last one rem
 An interrupted one goes on when the same is run again, on any of them. Without --yes
 it says what would happen.`,
 		Args: words(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			a.say = c.ErrOrStderr()
+			return a.run(c.Context(), c.OutOrStdout())
+		},
 	}
 	f := c.Flags()
 	f.StringSliceVar(&a.endpoints, "endpoints", nil, "client URLs of members of the cluster")

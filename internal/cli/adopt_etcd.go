@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,7 @@ type foreignEtcd struct {
 	packing   backupstore.Packing
 	name      string // of the cluster among our daemons
 	own       []string
+	say       io.Writer // how far a backup is; nil: nobody hears
 
 	mu        sync.Mutex
 	endpoints []string // who is asked, the last one that answered first
@@ -320,6 +322,11 @@ func (e *foreignEtcd) Reach(ctx context.Context, m cluster.Member) error {
 
 // Backup implements adoption.Members.
 func (e *foreignEtcd) Backup(ctx context.Context, of cluster.ClusterID) (name string, err error) {
+	if e.say != nil {
+		told, end := working(ctx, e.say, "backing the cluster up")
+		defer end()
+		ctx = told
+	}
 	err = e.any(ctx, func(ctx context.Context, c *etcd.Client) error {
 		st, err := c.Status(ctx)
 		if err != nil {

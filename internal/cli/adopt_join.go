@@ -59,6 +59,7 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	e.say = a.say
 	store, err := openForWords(ctx, a.store, beginIf(do))
 	switch {
 	case err == nil:

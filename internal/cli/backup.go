@@ -80,11 +80,13 @@ func (b *backups) named(use, short string, do func(ctx context.Context, c *backu
 			if err != nil {
 				return usage("etcdadm backup list prints the names", "%w", err)
 			}
-			c, err := b.catalogue(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return noBackup(do(cmd.Context(), c, name, args[1:], cmd.OutOrStdout()))
+			return tells(cmd, func(ctx context.Context) error {
+				c, err := b.catalogue(ctx)
+				if err != nil {
+					return err
+				}
+				return noBackup(do(ctx, c, name, args[1:], cmd.OutOrStdout()))
+			})
 		},
 	}
 }
@@ -232,20 +234,24 @@ func (b *backups) prune() *cobra.Command {
 			if dryRun {
 				what = toRead
 			}
-			store, err := b.open(cmd.Context(), what)
-			if err != nil {
+			var verdicts []backup.Verdict
+			err := tells(cmd, func(ctx context.Context) error {
+				store, err := b.open(ctx, what)
+				if err != nil {
+					return err
+				}
+				used, err := usedBackups(ctx, store)
+				if err != nil && !errors.Is(err, control.ErrOtherCluster) { // a person's command names no cluster
+					return fmt.Errorf("see which backups are used: %w", err)
+				}
+				c := backupstore.New(store)
+				do := c.Prune
+				if dryRun {
+					do = c.Expire
+				}
+				verdicts, err = do(ctx, policy, used, time.Now())
 				return err
-			}
-			used, err := usedBackups(cmd.Context(), store)
-			if err != nil && !errors.Is(err, control.ErrOtherCluster) { // a person's command names no cluster
-				return fmt.Errorf("see which backups are used: %w", err)
-			}
-			c := backupstore.New(store)
-			do := c.Prune
-			if dryRun {
-				do = c.Expire
-			}
-			verdicts, err := do(cmd.Context(), policy, used, time.Now())
+			})
 			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, v := range verdicts {
 				word := "keep"
@@ -313,6 +319,8 @@ func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name b
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, workTimeout)
+	defer cancel()
 	x, d, note, err := daemon.Drill{Catalogue: c, Identities: ids, Finder: finder}.Run(ctx, name)
 	switch {
 	case errors.Is(err, daemon.ErrBadBackup):

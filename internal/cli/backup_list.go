@@ -38,15 +38,19 @@ func (b *backups) list() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the backups, newest first", Args: words(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := b.catalogue(cmd.Context())
-			if err != nil {
+			var all []backupstore.Backup
+			err := tells(cmd, func(ctx context.Context) error {
+				c, err := b.catalogue(ctx)
+				if err != nil {
+					return err
+				}
+				entries, err := c.List(ctx)
+				if err != nil {
+					return err
+				}
+				all, err = c.Describe(ctx, entries)
 				return err
-			}
-			entries, err := c.List(cmd.Context())
-			if err != nil {
-				return err
-			}
-			all, err := c.Describe(cmd.Context(), entries)
+			})
 			if err != nil {
 				return err
 			}

@@ -132,6 +132,8 @@ func BackupCtlMain(ctx context.Context, args []string, program daemon.Program, s
 	if len(given) > 0 {
 		command, given = given[0], given[1:]
 	}
+	ctx, end := working(ctx, stderr, name+" "+command)
+	defer end()
 	return Report(stderr, name, b.ctl(ctx, command, given, finderOf(program, dirs), stdout))
 }
 

@@ -44,7 +44,9 @@ With --out NAME.tar.gz each key is a file of its own, under a path that is made
 from the key and its revision. Memory does not grow with the snapshot. A snapshot
 that does not agree with the SHA-256 at its end is refused.`,
 		Args: words(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, args []string) error { return d.run(c.Context(), args[0], c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return tells(c, func(ctx context.Context) error { return d.run(ctx, args[0], c.OutOrStdout()) })
+		},
 	}
 	c.Flags().StringVar(&d.prefix, "prefix", "", "only keys that begin so")
 	c.Flags().BoolVar(&d.keysOnly, "keys-only", false, "no values")
@@ -99,6 +101,8 @@ func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	for _, w := range warnings {
 		fmt.Fprintf(stderr, "warning: %s\n", w)
 	}
+	ctx, end := working(ctx, stderr, name)
+	defer end()
 	if b.store == "" {
 		return Report(stderr, name, d.run(ctx, given[0], stdout))
 	}

@@ -19,6 +19,7 @@ import (
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/progress"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
 )
@@ -59,7 +60,11 @@ and was checked. The member is found by a daemon's --data-dir, or named with
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			saved, err := e.save(c.Context(), args[0])
+			var saved savedSnapshot
+			err := tells(c, func(ctx context.Context) (err error) {
+				saved, err = e.save(ctx, args[0])
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -91,8 +96,20 @@ func (e *etcdFlags) save(ctx context.Context, file string) (savedSnapshot, error
 	}
 	defer s.Close()
 	out = savedSnapshot{File: file, From: m.url, Version: m.status.Version, Stale: !m.status.Healthy && !m.status.Auth}
-	out.Info, err = saveNew(ctx, file, s)
+	out.Info, err = saveNew(ctx, file, &counting{s, progress.Begin(ctx, 0, progress.Bytes, "reading the database of %s", m.url)})
 	return out, err
+}
+
+// counting counts what is read.
+type counting struct {
+	io.Reader
+	step *progress.Step
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.step.Add(int64(n))
+	return n, err
 }
 
 // saveNew makes a file of a snapshot's stream, once all of it was checked.
@@ -133,7 +150,11 @@ func snapshotStatusCommand(r *reach) *cobra.Command {
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			info, err := lookInto(c.Context(), args[0])
+			var info snapshot.Info
+			err := tells(c, func(ctx context.Context) (err error) {
+				info, err = lookInto(ctx, args[0])
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -240,7 +261,13 @@ higher ones notice: by 1000000000, or by --bump-revision.`,
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			done, err := o.run(c.Context(), args[0], finderOf(program, o.releases))
+			var done restoredFile
+			err := tells(c, func(ctx context.Context) (err error) {
+				ctx, cancel := context.WithTimeout(ctx, workTimeout)
+				defer cancel()
+				done, err = o.run(ctx, args[0], finderOf(program, o.releases))
+				return err
+			})
 			if err != nil {
 				return err
 			}

@@ -203,6 +203,8 @@ func (s *sources) dataOf(o host.StageOrder) (string, error) {
 // Survey implements host.Sources.
 func (s *sources) Survey(ctx context.Context, o host.SurveyOrder) (survey cluster.Survey, err error) {
 	defer takeAllCores()()
+	ctx, end := s.d.working(ctx, "rehearsing a change of version")
+	defer end()
 	dir, err := s.drillRoom()
 	if err != nil {
 		return survey, err

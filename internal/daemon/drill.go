@@ -132,6 +132,8 @@ func (s *sources) Drill(ctx context.Context, name string, with cluster.Version) 
 	if err != nil {
 		return cluster.Backup{}, err
 	}
+	ctx, end := s.d.working(ctx, "trying a backup out")
+	defer end()
 	d := Drill{Catalogue: s.catalogue, Identities: ids, Finder: s.d.releases.finder, Parent: room, Host: s.d.id}
 	if !with.IsZero() {
 		return cluster.Backup{Name: name}, withKeyHint(d.Rehearse(ctx, n, with))

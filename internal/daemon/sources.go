@@ -63,6 +63,8 @@ func (s *sources) staging(token string) string {
 // Stage implements host.Sources.
 func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cluster.StageState, int64)) (host.Built, error) {
 	defer takeAllCores()()
+	ctx, end := s.d.working(ctx, "making a source ready")
+	defer end()
 	dir := s.staging(o.Token)
 	built, err := s.stage(ctx, o, dir, progress)
 	var no *snapshot.SpaceError

@@ -122,6 +122,7 @@ var table = []room{
 	{path: "internal/hostsfile", floor: driver, never: filesOnly},
 	{path: "internal/envfile", floor: driver, never: filesOnly},
 	{path: "internal/duration", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/progress", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
 
 	// Floor 2.

@@ -127,7 +127,7 @@ func FuzzListing(f *testing.F) {
 	f.Add([]byte(`{"node":{"dir":true,"nodes":[{"key":"/x","nodes":[],"expiration":"x"}]}}`))
 	f.Fuzz(func(t *testing.T, listing []byte) {
 		keys, dirs := 0, 0
-		w := v2Walker{ctx: t.Context(), d: json.NewDecoder(bytes.NewReader(listing)), visit: v2Visitor{
+		w := v2Walker{list: ended(t), d: json.NewDecoder(bytes.NewReader(listing)), visit: v2Visitor{
 			key: func(string, string, int64) error { keys++; return nil },
 			dir: func(v2Dir) error { dirs++; return nil },
 		}}
@@ -141,7 +141,7 @@ func FuzzListing(f *testing.F) {
 func TestListingOfAnotherShape(t *testing.T) {
 	const whole = `{"action":"get","node":{"dir":true,"nodes":[{"key":"/d","dir":true,"nodes":[{"key":"/d/a","value":"1"}]}]}}`
 	read := func(listing string) error {
-		w := v2Walker{ctx: t.Context(), d: json.NewDecoder(strings.NewReader(listing)), visit: v2Visitor{
+		w := v2Walker{list: ended(t), d: json.NewDecoder(strings.NewReader(listing)), visit: v2Visitor{
 			key: func(string, string, int64) error { return nil },
 			dir: func(v2Dir) error { return nil },
 		}}
@@ -172,7 +172,7 @@ func TestListing(t *testing.T) {
 		Expires int64
 	}
 	got, dirs := map[string]leaf{}, []v2Dir(nil)
-	w := v2Walker{ctx: t.Context(), d: json.NewDecoder(strings.NewReader(
+	w := v2Walker{list: ended(t), d: json.NewDecoder(strings.NewReader(
 		`{"action":"get","node":{"dir":true,"nodes":[{"key":"/d","dir":true,"expiration":"2026-11-21T18:00:00.5Z","ttl":3,"nodes":[
 		{"key":"/d/a","value":"1","modifiedIndex":4,"createdIndex":4},
 		{"key":"/d/b","value":"2","expiration":"2026-11-21T17:00:00Z","ttl":4},

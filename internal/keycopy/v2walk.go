@@ -51,20 +51,32 @@ func (s *v2) walk(ctx context.Context, visit v2Visitor) (index int64, err error)
 
 // walkFrom reads what is below a path, of which something above expires.
 func (s *v2) walkFrom(ctx context.Context, root string, above int64, visit v2Visitor) (int64, error) {
-	body, index, err := s.ask(ctx, http.MethodGet, root, "recursive=true&sorted=true&quorum=true", nil)
-	var refused *v2Error
-	if errors.As(err, &refused) && refused.Code == codeKeyNotFound {
+	list := beginListing(ctx, fmt.Sprintf("listing the keys of an etcd %s", s.version))
+	index, err := s.list(list, root, above, visit)
+	if err = list.end(err); errors.Is(err, errGone) {
 		return s.position(ctx) // what was hidden there has expired
 	}
 	if err != nil {
 		return 0, fmt.Errorf("list keys: %w", err)
 	}
-	defer body.Close()
-	w := v2Walker{d: json.NewDecoder(body), visit: visit, ctx: ctx}
-	if err := w.answer(above); err != nil {
-		return 0, fmt.Errorf("list keys: %w", err)
-	}
 	return index, nil
+}
+
+// errGone is that there is nothing at the path of a listing.
+var errGone = errors.New("there is no such key")
+
+func (s *v2) list(list *listing, root string, above int64, visit v2Visitor) (int64, error) {
+	body, index, err := s.ask(list.ctx, http.MethodGet, root, "recursive=true&sorted=true&quorum=true", nil)
+	var refused *v2Error
+	if errors.As(err, &refused) && refused.Code == codeKeyNotFound {
+		return 0, errGone
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	w := v2Walker{list: list, d: json.NewDecoder(list.of(body)), visit: visit}
+	return index, w.answer(above)
 }
 
 // expiryAbove is when the first of the directories above a path expires.
@@ -82,7 +94,7 @@ func (s *v2) expiryAbove(ctx context.Context, below string) (first int64, err er
 }
 
 type v2Walker struct {
-	ctx   context.Context
+	list  *listing
 	d     *json.Decoder
 	visit v2Visitor
 }
@@ -165,6 +177,7 @@ func (w *v2Walker) node(above int64) (below counted, err error) {
 		return below, w.visit.dir(v2Dir{key: key, keys: below.keys, lasting: below.lasting, expires: expires, hasTTL: own != 0})
 	}
 	below.keys = 1
+	w.list.counted()
 	if expires == 0 {
 		below.lasting = 1
 	}
@@ -180,7 +193,7 @@ func earlier(a, b int64) int64 {
 }
 
 func (w *v2Walker) nodes(above int64) (all counted, err error) {
-	if err := w.ctx.Err(); err != nil {
+	if err := w.list.ctx.Err(); err != nil {
 		return all, err
 	}
 	if err := w.delim('['); err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"etcdadm.io/internal/progress"
 )
 
 // maxTracked bounds the memory that one look at a database takes: about 40
@@ -91,7 +93,10 @@ type contents struct {
 // compaction is finished keys are counted without memory: one for each record
 // up to c, after it one more for each first version and one less for each tombstone.
 func walk(ctx context.Context, tx *bbolt.Tx, h *header) (contents, error) {
-	w := &walker{ctx: ctx, compacted: h.compactRevision(), seed: maphash.MakeSeed(), newest: map[uint64]revision{}}
+	w := &walker{
+		ctx: ctx, compacted: h.compactRevision(), seed: maphash.MakeSeed(), newest: map[uint64]revision{},
+		step: progress.Begin(ctx, 0, progress.Records, "reading the records of %s", tx.DB().Path()),
+	}
 	settled := h.scheduled <= h.finished
 	from := int64(0)
 	if settled {
@@ -126,6 +131,7 @@ type walker struct {
 	newest    map[uint64]revision // by hash of the key
 	full      bool
 	nameless  bool // there is a record without a key: a raised revision
+	step      *progress.Step
 }
 
 // each calls visit for the records from a revision on, in order.
@@ -134,8 +140,11 @@ func (w *walker) each(tx *bbolt.Tx, from int64, visit func(rev revision, rec rec
 	cursor := tx.Bucket([]byte(bucketKey)).Cursor()
 	n := 0
 	for k, v := cursor.Seek(first); k != nil; k, v = cursor.Next() {
-		if n++; n%walkStep == 0 && w.ctx.Err() != nil {
-			return w.ctx.Err()
+		if n++; n%walkStep == 0 {
+			if w.ctx.Err() != nil {
+				return w.ctx.Err()
+			}
+			w.step.Add(walkStep)
 		}
 		rev, err := parseRevision(k)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/progress"
 	"etcdadm.io/internal/release"
 )
 
@@ -116,6 +117,7 @@ func (i Info) asHash() Hash {
 // revisions if it tells it; the first is zero where it was compacted away.
 func serve(ctx context.Context, r release.Release, s *site, data string, at, end int64, tells bool) (told, whole Hash, err error) {
 	// One member that elects itself has nobody to wait for.
+	progress.Begin(ctx, 0, "", "waiting for etcd %s to serve what was restored", r.Version)
 	srv, err := startServer(r, s, data, "--heartbeat-interval=10", "--election-timeout=100")
 	if err != nil {
 		return Hash{}, Hash{}, err
@@ -124,6 +126,7 @@ func serve(ctx context.Context, r release.Release, s *site, data string, at, end
 	if err := srv.serves(ctx, ServesWithin); err != nil {
 		return Hash{}, Hash{}, err
 	}
+	progress.Begin(ctx, 0, "", "waiting for etcd %s to tell its hash", r.Version)
 	if tells {
 		if whole, err = srv.hashKV(ctx, end); err != nil {
 			return Hash{}, Hash{}, err

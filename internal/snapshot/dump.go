@@ -8,6 +8,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"etcdadm.io/internal/progress"
 )
 
 // KeyValue is a key as it stood at the newest revision of a database. Key and
@@ -68,10 +70,13 @@ type dumper struct {
 	part   uint64
 	newest map[[16]byte]revision // of the part's keys, written at from or later
 	visit  func(KeyValue) error
+	shown  *progress.Step
 	err    error
 }
 
 func (d *dumper) run(tracked int64) error {
+	path := d.tx.DB().Path()
+	d.step = progress.Begin(d.ctx, 0, progress.Records, "looking through the records of %s", path)
 	written := int64(0)
 	if err := d.each(d.tx, d.from, func(revision, record, []byte, []byte) { written++ }); err != nil {
 		return err
@@ -82,6 +87,8 @@ func (d *dumper) run(tracked int64) error {
 		if err := d.each(d.tx, d.from, d.note); err != nil {
 			return err
 		}
+		d.step = nil
+		d.shown = progress.Begin(d.ctx, 0, progress.Keys, "reading the keys of %s, part %d of %d", path, d.part+1, d.parts)
 		if err := d.each(d.tx, 0, d.show); err != nil {
 			return err
 		}
@@ -122,6 +129,7 @@ func (d *dumper) show(rev revision, rec record, _, v []byte) {
 		return
 	}
 	d.err = d.visit(kv)
+	d.shown.Add(1)
 }
 
 // parseKeyValue reads a mvccpb.KeyValue.

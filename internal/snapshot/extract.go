@@ -368,7 +368,7 @@ func appendHash(ctx context.Context, db string) error {
 	if info.Size()%sector != 0 {
 		return fmt.Errorf("%w: a database of %d bytes", ErrDamaged, info.Size())
 	}
-	sum, err := hash(ctx, f)
+	sum, err := hash(ctx, f, nil)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/progress"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
 )
@@ -198,6 +199,7 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	} else if before != nil {
 		return *before, nil
 	}
+	o.Progress = told(o.Progress, progress.Begin(ctx, size, progress.Bytes, "restoring %s with %s of etcd %s", o.Snapshot, tool.Name, tool.Version))
 	onExcerpt := tool.OnExcerpt() && !o.whole
 	need := size + spareSpace
 	if onExcerpt && o.UseUp {
@@ -247,6 +249,7 @@ func build(ctx context.Context, o RestoreOptions, tool Tool, order mark, size in
 	if err := durable.Replace(filepath.Join(data, "member", restoredMark), content, 0o600); err != nil {
 		return Restored{}, err
 	}
+	progress.Begin(ctx, 0, "", "waiting for the disk to have all of %s", o.DataDir)
 	return done, publish(durable.On(o.files), data, o.DataDir)
 }
 
@@ -285,6 +288,19 @@ func restoreArgs(o RestoreOptions, data string, bump int64) []string {
 		args = append(args, "--bump-revision="+strconv.FormatInt(bump, 10), "--mark-compacted")
 	}
 	return args
+}
+
+// told is the function that has both the caller and who hears of the work be told.
+func told(caller func(done, total int64), step *progress.Step) func(done, total int64) {
+	if step == nil {
+		return caller
+	}
+	return func(done, total int64) {
+		step.Set(done)
+		if caller != nil {
+			caller(done, total)
+		}
+	}
 }
 
 // reportGrowth tells how much of a file is there until the returned function

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -94,9 +95,13 @@ func (s *site) launch(r release.Release, flags []string) (*server, error) {
 		defer goruntime.UnlockOSThread()
 		defer close(srv.ended)
 		err := srv.cmd.Start()
+		if err == nil {
+			s.sign(srv.cmd.Process.Pid, filepath.Base(r.Etcd))
+		}
 		started <- err
 		if err == nil {
 			srv.err = srv.cmd.Wait()
+			s.signSelf()
 		}
 	}()
 	if err := <-started; err != nil {

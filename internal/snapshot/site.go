@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/progress"
 )
 
 // A site is a directory in which something is built, beside the place where it
@@ -45,23 +47,61 @@ type site struct {
 func openSite(ctx context.Context, dir string) (*site, error) {
 	patient, cancel := context.WithTimeout(ctx, sitePatience)
 	defer cancel()
+	said := false
 	for {
 		s, err := tryOpenSite(dir)
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, errReplaced) {
 			if err != nil {
 				return nil, fmt.Errorf("open building site: %w", err)
 			}
+			s.signSelf()
 			return s, nil
+		}
+		if !said && errors.Is(err, unix.EWOULDBLOCK) {
+			said = true
+			until, _ := patient.Deadline()
+			progress.Waits(ctx, "%s builds in %s; this waits %s at most", signed(dir), dir, time.Until(until).Round(time.Second))
 		}
 		select {
 		case <-patient.Done():
 			if ctx.Err() == nil {
-				return nil, fmt.Errorf("open building site %s, which another process has held for %s: let it go on or end it, and try again: %w", dir, sitePatience, patient.Err())
+				return nil, fmt.Errorf("open building site %s, which %s has held for %s: let it go on or end it, and try again: %w", dir, signed(dir), sitePatience, patient.Err())
 			}
-			return nil, fmt.Errorf("open building site %s, which another process holds: %w", dir, ctx.Err())
+			return nil, fmt.Errorf("open building site %s, which %s holds: %w", dir, signed(dir), ctx.Err())
 		case <-time.After(lockPoll):
 		}
 	}
+}
+
+// signSize is how much of the lock's file says who has it.
+const signSize = 64
+
+// sign writes into the lock's file who builds here, for those who wait: us, or a program
+// of ours that inherits the lock and may outlive us. It need not be on the disk, and
+// whether it works is no matter.
+func (s *site) sign(pid int, program string) {
+	line := fmt.Sprintf("process %d (%.40s)", pid, program)
+	_, _ = s.lock.WriteAt(fmt.Appendf(nil, "%-*s\n", signSize-1, line), 0)
+}
+
+func (s *site) signSelf() { s.sign(os.Getpid(), filepath.Base(os.Args[0])) }
+
+// signed is who signed last.
+func signed(dir string) string {
+	const somebody = "another process"
+	f, err := os.Open(filepath.Join(dir, siteLock))
+	if err != nil {
+		return somebody
+	}
+	defer f.Close()
+	line := make([]byte, signSize)
+	n, _ := f.ReadAt(line, 0)
+	var pid int
+	var program string
+	if _, err := fmt.Sscanf(string(line[:n]), "process %d (%s", &pid, &program); err != nil {
+		return somebody
+	}
+	return fmt.Sprintf("process %d (%s)", pid, strings.TrimSuffix(program, ")"))
 }
 
 var errReplaced = errors.New("the building site was cleared by its last holder")

@@ -90,7 +90,12 @@ func (t Tool) run(ctx context.Context, s *site, args ...string) error {
 	cmd.WaitDelay = time.Second
 	said := &tail{}
 	cmd.Stdout, cmd.Stderr = said, said
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		s.sign(cmd.Process.Pid, t.Name)
+		err = cmd.Wait()
+		s.signSelf()
+	}
 	switch {
 	case err == nil:
 		return nil

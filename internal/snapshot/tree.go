@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"go.etcd.io/bbolt"
+
+	"etcdadm.io/internal/progress"
 )
 
 // bbolt follows the pages of a database without looking where they lead: one whose
@@ -37,6 +39,7 @@ type pageTree struct {
 	pages    uint64 // that there are said to be
 	seen     []byte // a bit for each page; each belongs to one place
 	looked   int    // at so many pages
+	step     *progress.Step
 }
 
 func newPageTree(ctx context.Context, file io.ReaderAt, pageSize int64, pages uint64) *pageTree {
@@ -101,6 +104,9 @@ func checkPages(ctx context.Context, tx *bbolt.Tx, e extent) error {
 		pages = binary.NativeEndian.Uint64(meta[metaNextAt:])
 	}
 	t := newPageTree(ctx, f, pageSize, pages)
+	if e.keys {
+		t.step = progress.Begin(ctx, int64(pages), progress.Pages, "looking at the pages of %s", tx.DB().Path()) //nolint:gosec // within the file
+	}
 	if err := t.each(uint64(tx.Cursor().Bucket().Root()), 0, false, nil, nil, func(name, value []byte, flags uint32) error {
 		return t.bucket(e, name, value, flags)
 	}); err != nil || !e.free || meta == nil {
@@ -234,6 +240,7 @@ func (t *pageTree) read(id uint64) ([]byte, error) {
 	if i, ok := t.take(id, more); !ok {
 		return nil, fmt.Errorf("%w: two places lead to page %d", ErrDamaged, i)
 	}
+	t.step.Add(int64(more) + 1) //nolint:gosec // within the file
 	if more == 0 {
 		return page, nil
 	}

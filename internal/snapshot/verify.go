@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"etcdadm.io/cluster"
-
+	"etcdadm.io/internal/progress"
 	"etcdadm.io/internal/regular"
 )
 
@@ -84,7 +84,7 @@ func VerifyHash(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("verify snapshot %s: %w", path, err)
 	}
-	is, err := hash(ctx, io.NewSectionReader(f, 0, size))
+	is, err := hash(ctx, io.NewSectionReader(f, 0, size), progress.Begin(ctx, size, progress.Bytes, "checking the SHA-256 of %s", path))
 	if err != nil {
 		return "", fmt.Errorf("verify snapshot %s: %w", path, err)
 	}
@@ -117,9 +117,9 @@ func trailer(f *os.File) (size int64, sum []byte, err error) {
 }
 
 // hash reads to the end in steps between which it looks at ctx.
-func hash(ctx context.Context, r io.Reader) ([]byte, error) {
+func hash(ctx context.Context, r io.Reader, step *progress.Step) ([]byte, error) {
 	h := sha256.New()
-	if err := copyAll(ctx, h, r, nil); err != nil {
+	if err := copyAll(ctx, h, r, step.Add); err != nil {
 		return nil, err
 	}
 	return h.Sum(nil), nil
