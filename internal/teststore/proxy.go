@@ -19,13 +19,14 @@ type Fault int
 
 // The faults of a network and of a server.
 const (
-	Pass   Fault = iota
-	Lose         // the server does what was asked, and the connection ends without an answer
-	Drop         // the connection ends, and the server never sees the request
-	Refuse       // 503, and the server never sees the request
-	Fail         // 500, likewise
-	Hang         // nothing is answered until the client gives up
-	Cut          // the connection ends after half of the answer's body
+	Pass     Fault = iota
+	Lose           // the server does what was asked, and the connection ends without an answer
+	Drop           // the connection ends, and the server never sees the request
+	Refuse         // 503, and the server never sees the request
+	Fail           // 500, likewise
+	Hang           // nothing is answered until the client gives up
+	Cut            // the connection ends after half of the answer's body
+	Unplaced       // the answer does not say which part of the object it holds
 )
 
 // Proxy stands between a driver and its server, and hurts what passes.
@@ -136,6 +137,9 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, fault Fault) err
 	}
 	for name, values := range response.Header {
 		w.Header()[name] = values
+	}
+	if fault == Unplaced {
+		w.Header().Del("Content-Range")
 	}
 	w.WriteHeader(response.StatusCode)
 	if fault == Cut {

@@ -1,8 +1,16 @@
 package azure_test
 
 import (
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,6 +87,85 @@ func TestFaults(t *testing.T) {
 			return open(t, "azureblob://"+teststore.Bucket+"/"+folder+"?endpoint="+endpoint+"/"+teststore.AzureAccount, azure.Options{Stall: stall})
 		},
 	})
+}
+
+// The service gives up to 5000 names at a time, and says how it goes on.
+func TestListingGoesOn(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		marker := r.URL.Query().Get("marker")
+		asked = append(asked, marker)
+		page := map[string]struct{ name, next string }{"": {"folder/a", "first"}, "first": {"folder/b", "second"}, "second": {"folder/c", ""}}[marker]
+		w.Header().Set("Content-Type", "application/xml")
+		_, _ = fmt.Fprintf(w, `<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs><Blob><Name>%s</Name><Properties>`+
+			`<Last-Modified>Mon, 02 Jan 2006 15:04:05 GMT</Last-Modified><Content-Length>7</Content-Length></Properties></Blob></Blobs><NextMarker>%s</NextMarker></EnumerationResults>`, page.name, page.next)
+	}))
+	defer server.Close()
+	t.Setenv("AZURE_STORAGE_ACCOUNT", "account")
+	t.Setenv("AZURE_STORAGE_KEY", "")
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sig=x")
+	infos, err := open(t, "azureblob://container/folder?endpoint="+server.URL, azure.Options{}).List(t.Context(), "")
+	if err != nil || len(infos) != 3 || infos[0].Key != "a" || infos[1].Key != "b" || infos[2].Key != "c" || infos[2].Size != 7 {
+		t.Errorf("%+v, %v", infos, err)
+	}
+	if want := []string{"", "first", "second"}; !slices.Equal(asked, want) {
+		t.Errorf("asked with %q, want %q", asked, want)
+	}
+}
+
+// Without a key or a token the machine's identity is used. What hands it out, and the
+// store, have a certificate of an authority of one's own.
+func TestIdentity(t *testing.T) {
+	var shown, given atomic.Value
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/identity" {
+			token, _ := given.Load().(string)
+			w.Header().Set("Content-Type", "application/json")
+			if token == "" {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, `{"error":"invalid_request","error_description":"no identity"}`)
+				return
+			}
+			_, _ = fmt.Fprintf(w, `{"access_token":%q,"expires_on":"%d","resource":"x","token_type":"Bearer"}`, token, time.Now().Add(time.Hour).Unix())
+			return
+		}
+		shown.Store(r.Header.Get("Authorization"))
+		w.Header().Set("X-Ms-Error-Code", "BlobNotFound")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the client that does not trust it
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_ENDPOINT", "AZURE_CLIENT_ID", "AZURE_TENANT_ID"} {
+		t.Setenv(name, "") // so that it is as before afterwards
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("AZURE_STORAGE_ACCOUNT", "account")
+	t.Setenv("AZURE_TOKEN_CREDENTIALS", "ManagedIdentityCredential")
+	t.Setenv("IDENTITY_ENDPOINT", server.URL+"/identity")
+	t.Setenv("IDENTITY_HEADER", "header")
+	read := func(parameters string) error {
+		_, _, err := blob.ReadAll(t.Context(), open(t, "azureblob://container?endpoint="+server.URL+parameters, azure.Options{}), "object", 100)
+		return err
+	}
+	// First, since the SDK remembers a token for the whole process.
+	wantHint(t, read("&ca="+ca), blob.ErrForbidden, "there are no usable credentials")
+	given.Store("the-token")
+	if err := read("&ca=" + ca); !errors.Is(err, blob.ErrNotFound) || shown.Load() != "Bearer the-token" {
+		t.Errorf("%v, with %q", err, shown.Load())
+	}
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sig=wrong-secret")
+	wantHint(t, read(""), nil, "an authority that this host does not know")
+	for _, url := range []string{"azureblob://container?ca=/dev/null", "azureblob://container?colour=1", "azureblob://container?endpoint=ftp://x"} {
+		if _, err := azure.Open(t.Context(), url, azure.Options{}); err == nil || !strings.Contains(err.Error(), "store azureblob://") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
 }
 
 func TestErrorsForPeople(t *testing.T) {

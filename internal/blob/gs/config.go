@@ -65,7 +65,15 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	if opts.Stall <= 0 {
 		opts.Stall = remote.Stall
 	}
-	return &Store{place: place, config: c, stall: opts.Stall}, nil
+	base, err := remote.Transport(opts.Stall, c.ca)
+	if err != nil {
+		return nil, untrusted(place, err)
+	}
+	return &Store{place: place, config: c, stall: opts.Stall, base: base}, nil
+}
+
+func untrusted(place remote.Location, err error) error {
+	return &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: "name a file with PEM certificates"}
 }
 
 func configure(place remote.Location) (config, error) {
@@ -89,7 +97,7 @@ func configure(place remote.Location) (config, error) {
 	}
 	if c.ca != "" {
 		if _, err := remote.Transport(0, c.ca); err != nil {
-			return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: "name a file with PEM certificates"}
+			return config{}, untrusted(place, err)
 		}
 	}
 	return c, nil
@@ -143,16 +151,13 @@ func (s *Store) objects(ctx context.Context) (*storage.ObjectsService, error) {
 }
 
 func (s *Store) connect(ctx context.Context) (*storage.ObjectsService, error) {
-	base, err := remote.Transport(s.stall, s.config.ca)
-	if err != nil {
-		return nil, err
-	}
 	var options []option.ClientOption
 	if s.config.endpoint != nil {
 		options = append(options, option.WithEndpoint(s.config.endpoint.String()))
 	}
-	carrier := http.RoundTripper(base)
+	carrier := http.RoundTripper(s.base)
 	if !s.config.open {
+		var err error
 		carrier, err = transport.NewTransport(ctx, carrier, option.WithScopes(storage.DevstorageReadWriteScope), option.WithTelemetryDisabled())
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errCredentials, err)

@@ -34,6 +34,7 @@ type Store struct {
 	place  remote.Location
 	config config
 	stall  time.Duration
+	base   *http.Transport // trusts what the URL named when the store was opened
 	client opening
 }
 

@@ -1,10 +1,16 @@
 package gs_test
 
 import (
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -120,6 +126,66 @@ func TestDamage(t *testing.T) {
 		if (err == nil) != ok || ok && tag != "7" {
 			t.Errorf("checksum %q: %q, %v", sum, tag, err)
 		}
+	}
+}
+
+// One client, and so one connection, serves the calls that come one after the other.
+func TestOneConnection(t *testing.T) {
+	var made atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(answer(http.StatusNotFound, "notFound", "No such object: bucket/x")))
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			made.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	store := open(t, "gs://bucket?endpoint="+server.URL, gs.Options{})
+	for range 5 {
+		if err := store.Delete(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := made.Load(); n != 1 {
+		t.Errorf("%d connections were made", n)
+	}
+}
+
+// A server with a certificate of an authority of one's own is reached once that authority is named.
+func TestAuthority(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(answer(http.StatusNotFound, "notFound", "No such object: bucket/x")))
+	}))
+	defer server.Close()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the client that does not trust it
+	t.Setenv("STORAGE_EMULATOR_HOST", server.URL)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, "gs://bucket?ca="+ca, gs.Options{}).Delete(t.Context(), "x"); err != nil {
+		t.Errorf("with ca=: %v", err)
+	}
+	err := open(t, "gs://bucket", gs.Options{}).Delete(t.Context(), "x")
+	if told, ok := errors.AsType[*blob.Error](err); !ok || !strings.Contains(told.Hint(), "ca=FILE") {
+		t.Errorf("without: %v", err)
+	}
+	for _, url := range []string{"gs://bucket?ca=/dev/null", "gs://bucket?colour=1", "gs://bucket?endpoint=ftp://x"} {
+		if _, err := gs.Open(t.Context(), url, gs.Options{}); err == nil {
+			t.Errorf("%s is taken", url)
+		}
+	}
+	// It is read once: who takes it away or writes it anew later ends nothing.
+	store := open(t, "gs://bucket?ca="+ca, gs.Options{})
+	if err := os.Remove(ca); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(t.Context(), "x"); err != nil {
+		t.Errorf("with a bundle that is gone: %v", err)
 	}
 }
 

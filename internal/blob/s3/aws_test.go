@@ -5,20 +5,25 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/remote"
 )
 
 // answers is a client for Amazon's addresses: it gives canned answers, by host and path.
 type answers struct {
 	t     *testing.T
+	mu    sync.Mutex // guards asked
 	asked []string
 	say   func(*http.Request) (status int, header map[string]string, body string)
 }
 
 func (a *answers) Do(r *http.Request) (*http.Response, error) {
+	a.mu.Lock()
 	a.asked = append(a.asked, r.Method+" "+r.URL.Host+r.URL.Path)
+	a.mu.Unlock()
 	status, header, body := a.say(r)
 	response := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r, ContentLength: int64(len(body))}
 	for name, value := range header {
@@ -80,6 +85,80 @@ func TestRegionIsSaid(t *testing.T) {
 	}
 }
 
+// The partitions of China and of the US government know only their own buckets.
+func TestRegionIsFoundInItsPartition(t *testing.T) {
+	for base, want := range map[string]string{
+		"cn-north-1": "HEAD s3.cn-north-1.amazonaws.com.cn/bucket", "us-gov-west-1": "HEAD s3.us-gov-west-1.amazonaws.com/bucket", "eu-west-1": "HEAD s3.amazonaws.com/bucket",
+	} {
+		a := &answers{t: t, say: func(*http.Request) (int, map[string]string, string) {
+			return http.StatusNotFound, map[string]string{regionHeader: base}, noSuchKey
+		}}
+		s := amazon(t, "s3://bucket", a)
+		s.aws.Region = base
+		if _, _, err := blob.ReadAll(t.Context(), s, "x", 10); !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("%s: %v", base, err)
+		}
+		if len(a.asked) == 0 || a.asked[0] != want {
+			t.Errorf("%s: asked %q, want %s first", base, a.asked, want)
+		}
+	}
+}
+
+// A store that made checksums of the parts sees them again when they are put together.
+func TestChecksumsOfParts(t *testing.T) {
+	checksums := []string{"CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"}
+	var completed string
+	a := &answers{t: t, say: func(r *http.Request) (int, map[string]string, string) {
+		var body []byte
+		if r.Body != nil {
+			var err error
+			if body, err = io.ReadAll(r.Body); err != nil {
+				t.Error(err)
+			}
+		}
+		query := r.URL.Query()
+		switch {
+		case query.Has("uploads"):
+			return 200, nil, `<InitiateMultipartUploadResult><UploadId>id</UploadId></InitiateMultipartUploadResult>`
+		case query.Has("partNumber"):
+			header := map[string]string{"ETag": `"part"`}
+			for _, c := range checksums {
+				header["x-amz-checksum-"+strings.ToLower(c)] = "of-" + c + "-" + query.Get("partNumber")
+			}
+			return 200, header, ""
+		}
+		completed = string(body)
+		return 200, nil, `<CompleteMultipartUploadResult><ETag>"whole"</ETag></CompleteMultipartUploadResult>`
+	}}
+	s := amazon(t, "s3://bucket?region=us-east-1", a)
+	if tag, err := blob.PutBytes(t.Context(), s, "x", make([]byte, remote.PartSize+1), blob.Any); err != nil || tag != `"whole"` {
+		t.Fatal(tag, err)
+	}
+	for _, c := range checksums {
+		for _, part := range []string{"1", "2"} {
+			if want := "<Checksum" + c + ">of-" + c + "-" + part + "<"; !strings.Contains(completed, want) {
+				t.Errorf("there is no %s in %s", want, completed)
+			}
+		}
+	}
+}
+
+// Each of the services is reached at its own address in the region that was said.
+func TestServices(t *testing.T) {
+	for scheme, want := range map[string]string{
+		"do": "GET region.digitaloceanspaces.com/bucket/x", "linode": "GET region.linodeobjects.com/bucket/x",
+		"hos": "GET region.your-objectstorage.com/bucket/x", "scw": "GET s3.region.scw.cloud/bucket/x",
+	} {
+		a := &answers{t: t, say: func(*http.Request) (int, map[string]string, string) { return http.StatusNotFound, nil, noSuchKey }}
+		if _, _, err := blob.ReadAll(t.Context(), amazon(t, scheme+"://bucket?region=region", a), "x", 10); !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("%s: %v", scheme, err)
+		}
+		if got := strings.Join(a.asked, ", "); got != want {
+			t.Errorf("%s: asked %s, want %s", scheme, got, want)
+		}
+	}
+}
+
 // What S3 answers, and what becomes of it.
 func TestAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -95,6 +174,9 @@ func TestAnswers(t *testing.T) {
 		"denied":      {403, nil, `<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`, blob.ErrForbidden, "AccessDenied", "s3:ListBucket"},
 		"skewed":      {403, nil, `<Error><Code>RequestTimeTooSkewed</Code><Message>The difference is too large.</Message></Error>`, nil, "RequestTimeTooSkewed", "clock"},
 		"expired":     {400, nil, `<Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>`, blob.ErrForbidden, "ExpiredToken", "session token"},
+		"invalid":     {400, nil, `<Error><Code>InvalidToken</Code><Message>The token is malformed.</Message></Error>`, blob.ErrForbidden, "InvalidToken", "session token"},
+		"refresh":     {400, nil, `<Error><Code>TokenRefreshRequired</Code><Message>The token must be refreshed.</Message></Error>`, blob.ErrForbidden, "TokenRefreshRequired", "session token"},
+		"nobody":      {403, nil, `<Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist.</Message></Error>`, blob.ErrForbidden, "InvalidAccessKeyId", "check the access key"},
 		"elsewhere":   {301, map[string]string{regionHeader: "us-west-2"}, `<Error><Code>PermanentRedirect</Code><Message>Elsewhere.</Message></Error>`, nil, "PermanentRedirect", "region=us-west-2"},
 		"no bucket":   {404, nil, `<Error><Code>NoSuchBucket</Code><Message>no</Message></Error>`, nil, "NoSuchBucket", "create the bucket"},
 		"full":        {403, nil, `<Error><Code>QuotaExceeded</Code><Message>no more</Message></Error>`, nil, "QuotaExceeded", "quota raised"},

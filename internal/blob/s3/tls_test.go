@@ -45,8 +45,10 @@ func TestAuthority(t *testing.T) {
 	if err := read("s3://b"); !errors.Is(err, blob.ErrNotFound) {
 		t.Errorf("with AWS_CA_BUNDLE: %v", err)
 	}
-	if _, err := s3.Open(t.Context(), "s3://b?ca=/dev/null", s3.Options{}); err == nil {
-		t.Error("an empty bundle is taken")
+	for _, url := range []string{"s3://b?ca=/dev/null", "s3://b?colour=1", "s3://b?endpoint=ftp://x"} {
+		if _, err := s3.Open(t.Context(), url, s3.Options{}); err == nil {
+			t.Errorf("%s is taken", url)
+		}
 	}
 }
 

@@ -73,6 +73,7 @@ func Run(t *testing.T, d Driver) {
 		{"a context ends a call on a server that hangs", (*suite).hangingInTime},
 		{"a transfer that breaks off is taken up again", (*suite).cutRead},
 		{"a transfer that always breaks off is an error", (*suite).cutReads},
+		{"what may be another part is not put in its place", (*suite).cutAndUnplaced},
 		{"two versions are never mixed", (*suite).cutAndReplaced},
 		{"a large body takes constant memory", (*suite).memory},
 		{"one of many creators of a large object wins", (*suite).raceLarge},

@@ -36,6 +36,28 @@ func (s *suite) cutReads() {
 	}
 }
 
+// cutAndUnplaced: of what comes after the break nobody knows where in the object it
+// belongs, as from a server that passes over the range and begins again.
+func (s *suite) cutAndUnplaced() {
+	s.put("object", pattern(large), blob.Any)
+	var seen atomic.Int64
+	s.proxy.Inject(func(r *http.Request) teststore.Fault {
+		switch {
+		case s.Kind(r) != Read:
+			return teststore.Pass
+		case seen.Add(1) == 1:
+			return teststore.Cut
+		}
+		return teststore.Unplaced
+	})
+	if _, _, err := blob.ReadAll(s.ctx, s.store, "object", 1<<30); err == nil {
+		s.Error("it was taken for the part that was asked for")
+	}
+	if n := seen.Load(); n != 2 {
+		s.Errorf("it took %d requests", n)
+	}
+}
+
 func (s *suite) cutAndReplaced() {
 	old := pattern(large)
 	s.put("object", old, blob.Any)
