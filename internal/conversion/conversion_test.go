@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/conversion"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
@@ -289,6 +290,27 @@ func TestToVersion2(t *testing.T) {
 	set(t, m, "/a/new", "v")
 	if _, err := os.Lstat(o.Site); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the site is left: ", err)
+	}
+}
+
+// Of data that no etcd begins with nothing is made, and nothing is left.
+func TestBadSourceLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	file, empty := filepath.Join(dir, "old.db"), filepath.Join(dir, "empty")
+	must(t, os.WriteFile(file, []byte("no database"), 0o600))
+	must(t, os.Mkdir(empty, 0o700))
+	for name, from := range map[string]conversion.Source{
+		"snapshot":  {Release: theRelease(t, testetcd.V34), Snapshot: file},
+		"directory": {Release: theRelease(t, testetcd.V23), DataDir: empty},
+	} {
+		o := conversion.Options{Source: from, Release: theRelease(t, testetcd.V37), Site: filepath.Join(dir, "site"), File: filepath.Join(dir, "new.db")}
+		if _, err := conversion.Convert(within(t), o); err == nil {
+			t.Errorf("%s: it was converted", name)
+		}
+		if _, err := conversion.Survey(within(t), o, cluster.MustVersion(testetcd.V37)); err == nil {
+			t.Errorf("%s: it was read", name)
+		}
+		nothingLeft(t, dir, "empty", "old.db")
 	}
 }
 

@@ -358,6 +358,13 @@ func TestUncommittedMembershipChange(t *testing.T) {
 			return []*raftpb.Entry{
 				confEntry(t, next(&p), raftpb.ConfChangeAddNode, stranger, &storedMember{PeerURLs: []string{"http://127.0.0.1:9"}}),
 				confEntry(t, next(&p), raftpb.ConfChangeRemoveNode, other, nil),
+			}
+		})
+		if s, err := Inspect(within(t), dir); err != nil || s.Leaving {
+			t.Errorf("only another one is removed, and the survivor is %+v, %v", s, err)
+		}
+		appendToLog(t, dir, func(p Position) []*raftpb.Entry {
+			return []*raftpb.Entry{
 				confEntry(t, next(&p), raftpb.ConfChangeRemoveNode, before.Member, nil),
 				putEntry(t, next(&p), "after all that"),
 			}

@@ -158,6 +158,13 @@ func TestDatabaseAheadOfTheLog(t *testing.T) {
 	if e, keys := extracted(t, early, testetcd.V36); keys["late"] == "" || e.Applied != 0 {
 		t.Errorf("extracted %+v with %d keys", e, len(keys))
 	}
+	// Nothing was added to it, and it is its own result all the same.
+	o := ExtractOptions{DataDir: early, File: filepath.Join(t.TempDir(), "snapshot"), Release: theRelease(t, testetcd.V36)}
+	_, err = Extract(within(t), o)
+	must(t, err)
+	if again, err := Extract(within(t), o); err != nil || !again.Again || again.Info.Revision != s.Revision {
+		t.Errorf("the same once more: %+v, %v", again, err)
+	}
 }
 
 // A log that begins behind the database is whole only with the database that the
