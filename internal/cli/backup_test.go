@@ -45,7 +45,7 @@ func TestBackupRevisions(t *testing.T) {
 	if row := rowOf(t, list(), fixtureBackup); row[len(row)-4] != "–" || row[len(row)-3] != "–" {
 		t.Errorf("nothing is known of it: %q", row)
 	}
-	inStore(t, dir, fixtureBackup, backup.FileManifest, `{"format":1,"etcdVersion":"3.5.35","reason":"periodic","position":{"revision":7},"duration":412000000}`)
+	inStore(t, dir, fixtureBackup, backup.FileManifest, `{"format":1,"etcdVersion":"3.5.35","reason":"periodic","cluster":"blue","host":"host-1","position":{"revision":7,"term":3,"index":9},"duration":412000000}`)
 	if out := list(); !strings.Contains(out, "≥ 7 ") || !strings.Contains(out, "≥: what the member said before") {
 		t.Errorf("a lower bound is not shown as one:\n%s", out)
 	}
@@ -53,6 +53,21 @@ func TestBackupRevisions(t *testing.T) {
 	for _, want := range []string{"at least 7, where the member was", "– (nobody counted them", "412ms", "never: having been written"} {
 		if !strings.Contains(show, want) {
 			t.Errorf("show lacks %q:\n%s", want, show)
+		}
+	}
+	shown := map[string]string{}
+	for line := range strings.Lines(show) {
+		name, value, _ := strings.Cut(line, "  ")
+		shown[name] = strings.TrimSpace(value)
+	}
+	if got := shown["revision"]; !strings.HasPrefix(got, "at least 7, ") {
+		t.Errorf("a lower bound is shown as revision %q", got)
+	}
+	for name, want := range map[string]string{
+		"name": fixtureBackup, "reason": "periodic", "cluster": "blue, 0, member 0 on host host-1", "raft": "term 3, index 9 at least", "took": "412ms", "pinned": "no", "etcd": "3.5.35",
+	} {
+		if shown[name] != want {
+			t.Errorf("%s is shown as %q, want %q", name, shown[name], want)
 		}
 	}
 	if strings.Contains(show, "412000000") {
@@ -64,6 +79,16 @@ func TestBackupRevisions(t *testing.T) {
 	for _, r := range rows {
 		if r.Name == fixtureBackup && (r.Revision <= 7 || r.AtLeast || r.Proven != "content") {
 			t.Errorf("after %q: %+v", verified, r)
+		}
+	}
+}
+
+// A file with secret keys that is named is read, or it is said that it cannot be.
+func TestBackupIdentity(t *testing.T) {
+	_, url := aStore(t)
+	for _, command := range []string{"verify", "drill"} {
+		if s := etcdadm(t, "backup", command, fixtureBackup, "--store", url, "--identity", "/does/not/exist"); s.code != ExitError || !strings.Contains(s.errs, "/does/not/exist") {
+			t.Errorf("%s: exit %d, %s%s", command, s.code, s.out, s.errs)
 		}
 	}
 }

@@ -61,6 +61,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"download", "3.6.16", "--timeout=0"}, ExitUsage, []string{"--timeout=0s is no time to wait"}, "deadline"},
 		{[]string{"download", "3.6.16", "--download-connect-timeout=-1s"}, ExitUsage, []string{"--download-connect-timeout=-1s is no time to wait"}, ""},
 		{[]string{"restore", "x", "--yes=maybe"}, ExitUsage, []string{"--yes", "true or false is wanted"}, "strconv"},
+		{[]string{"status", "--data-dir="}, ExitUsage, []string{"etcdadm: say which cluster: --data-dir or --endpoint", "--data-dir names"}, ""},
 		{at("127.0.0.1", "status"), ExitUsage, []string{"--endpoint=127.0.0.1 is not host:port", "--grpc-port"}, ""},
 		{at("127.0.0.1:99999", "status"), ExitUsage, []string{"from 1 to 65535"}, ""},
 		{at(nobody, "status"), ExitNoCluster, []string{"no daemon answers", nobody, "connection refused", "is the daemon running?"}, "desc ="},

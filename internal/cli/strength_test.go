@@ -18,6 +18,8 @@ func TestStrength(t *testing.T) {
 		to := cluster.MustVersion("3.6.16")
 		grows := &plan.Decision{Rule: "grow", Reason: "add host-3", Action: &plan.Action{}}
 		rests := &plan.Decision{Rule: "steady", Reason: "2 of 3", Blockers: []plan.Blocker{{Code: "backup-failed", Sentence: "a backup failed"}, {Code: "no-host", Sentence: "there is no free host"}}}
+		// The leader looks again by itself: it waits for something.
+		later := &plan.Decision{Rule: "grow", Reason: "host-3 is starting", Again: time.Second, Blockers: rests.Blockers}
 		var s strength
 		look := func(d *plan.Decision, done bool) told {
 			t.Helper()
@@ -33,6 +35,9 @@ func TestStrength(t *testing.T) {
 		look(rests, false)
 		look(grows, false)
 		time.Sleep(time.Minute)
+		look(rests, false)
+		time.Sleep(strengthSettles)
+		look(later, false)
 		look(rests, false)
 		time.Sleep(strengthSettles)
 		if r := look(rests, true); !strings.Contains(r.why, "there is no free host") || !strings.Contains(r.why, "0 of 3 voters are up") {

@@ -65,6 +65,9 @@ func TestSurvivors(t *testing.T) {
 		"all there": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, from: "b", want: []string{"nothing that was acknowledged is lost"},
 		},
+		"all there, without a record": {
+			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, none: true, from: "b", want: []string{"nothing that was acknowledged is lost"},
+		},
 		"a wiped one": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"What only b, c had"},
 		},
@@ -171,7 +174,12 @@ func (a *answering) Report(_ context.Context, _ peer.Caller, question json.RawMe
 // serve has a daemon answer in the name of a host of a cluster, and says where.
 func (a *answering) serve(t *testing.T, of string, host cluster.HostID) string {
 	t.Helper()
-	s, err := peer.NewServer(peer.ServerOptions{Cluster: of, Host: host, Handler: a})
+	return serveDaemon(t, of, host, a)
+}
+
+func serveDaemon(t *testing.T, of string, host cluster.HostID, h peer.Handler) string {
+	t.Helper()
+	s, err := peer.NewServer(peer.ServerOptions{Cluster: of, Host: host, Handler: h})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,20 @@ func TestUndoFromTheFurthest(t *testing.T) {
 	}
 }
 
+// What is asked of restore is one thing: a backup, or what a host set aside.
+func TestRestoreWords(t *testing.T) {
+	store := "--store=file://" + t.TempDir()
+	for line, mistaken := range map[string]bool{
+		"": true, "--undo": true, "--undo --from a": true, "--undo --dir old": true, "x --undo --from a --dir old": true,
+		"x": false, "--undo --from a --dir old": false,
+	} {
+		s := etcdadm(t, append([]string{"restore", store, "--dry-run"}, strings.Fields(line)...)...)
+		if said := strings.Contains(s.errs, "name a backup, or what to go back to"); said != mistaken || mistaken && s.code != ExitUsage {
+			t.Errorf("%q: exit %d, %s", line, s.code, s.errs)
+		}
+	}
+}
+
 // A path is taken for what was set aside only where it is one; its last part is
 // never taken for it.
 func TestAsideName(t *testing.T) {

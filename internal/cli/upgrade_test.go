@@ -20,6 +20,11 @@ func TestUpgradeWords(t *testing.T) {
 			t.Errorf("%v: exit %d, %s", args, s.code, s.errs)
 		}
 	}
+	for _, args := range [][]string{{"--resume"}, {"--rollback"}, {"--rollback", "--dry-run"}, {"3.7.3", "--pause-before-last"}, {"3.7.3", "--accept-loss=x"}} {
+		if s := etcdadm(t, append([]string{"upgrade", "--store", "file://" + t.TempDir(), "--endpoint=127.0.0.1:1"}, args...)...); s.code == ExitOK || strings.Contains(s.errs, "say one thing") {
+			t.Errorf("%v: exit %d, %s", args, s.code, s.errs)
+		}
+	}
 }
 
 func TestRollbackTo(t *testing.T) {
