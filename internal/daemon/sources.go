@@ -300,8 +300,8 @@ func (s *sources) DropStaged(token string) error {
 }
 
 // V2InLog implements host.Sources.
-func (s *sources) V2InLog(_ context.Context, token string) (bool, error) {
-	return snapshot.V2InLog(s.d.disk.DataDir(token))
+func (s *sources) V2InLog(ctx context.Context, token string) (bool, error) {
+	return snapshot.V2InLog(ctx, s.d.disk.DataDir(token))
 }
 
 // LogEnd implements host.Sources.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -37,8 +38,9 @@ const (
 	v2AgainCut = 2 * time.Second
 )
 
-// v2LogDeadline bounds one look into the log.
-const v2LogDeadline = 5 * time.Second
+// v2LogDeadline bounds one look through the log, which goes through it twice: some
+// 5 GiB at 20 MiB a second.
+const v2LogDeadline = 10 * time.Minute
 
 // v2InLog is the answer that is known; nil: not yet. The log is read beside the
 // observation, because that can take longer than one may. Releases up to 3.5 write
@@ -91,6 +93,9 @@ func (h *Host) lookForV2(ctx context.Context, pid int, token string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.v2.under = false
+	if errors.Is(err, context.Canceled) {
+		return // the host ends
+	}
 	if err != nil {
 		h.o.Log.Warn("cannot look through the member's log", "err", err)
 		return

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -18,18 +19,23 @@ import (
 // them even where no client does, to publish a member; 3.7 ends at its start when
 // it comes across one. It changes nothing and takes no lock, so the member may be
 // running.
-func V2InLog(dataDir string) (bool, error) {
+func V2InLog(ctx context.Context, dataDir string) (bool, error) {
 	dir := filepath.Join(dataDir, "member", "wal")
-	log, err := readLog(dir, math.MaxUint64)
+	names, first, err := logFiles(dir)
 	if err != nil {
 		return false, fmt.Errorf("look for requests of version 2: %w", err)
 	}
-	names, _, err := logFiles(dir)
+	shape := newLogReader(first, math.MaxUint64)
+	torn, err := eachRecord(dir, names, untilEnded(ctx, shape.record))
 	if err != nil {
-		return false, fmt.Errorf("look for requests of version 2: %w", err)
+		return false, fmt.Errorf("look for requests of version 2: read the log in %s: %w", dir, err)
+	}
+	log, err := shape.end(torn)
+	if err != nil {
+		return false, fmt.Errorf("look for requests of version 2: read the log in %s: %w", dir, err)
 	}
 	found := false
-	_, err = eachRecord(dir, names, func(rec *walpb.Record) error {
+	_, err = eachRecord(dir, names, untilEnded(ctx, func(rec *walpb.Record) error {
 		if found || rec.GetType() != wal.EntryType {
 			return nil
 		}
@@ -39,11 +45,27 @@ func V2InLog(dataDir string) (bool, error) {
 		}
 		found = e.GetIndex() > log.start.Index && e.GetType() == raftpb.EntryNormal && len(e.GetData()) > 0 && requestOfV2(e.GetData())
 		return nil
-	})
+	}))
 	if err != nil {
 		return false, fmt.Errorf("look for requests of version 2: %w", err)
 	}
 	return found, nil
+}
+
+// untilEnded is visit, until ctx ends, which is looked at now and then.
+func untilEnded(ctx context.Context, visit func(*walpb.Record) error) func(*walpb.Record) error {
+	records, bytes := 0, 0
+	return func(rec *walpb.Record) error {
+		records++
+		bytes += len(rec.Data)
+		if records >= lookEvery || bytes >= lookEveryBytes {
+			records, bytes = 0, 0
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return visit(rec)
+	}
 }
 
 // requestOfV2: the entry is not a request that 3.7 reads, or it carries one of
