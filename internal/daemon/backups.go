@@ -35,7 +35,6 @@ func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder)
 	if err != nil {
 		return cluster.Backup{}, err
 	}
-	s.tidy(ctx)
 	return asBackup(b), nil
 }
 
@@ -102,9 +101,9 @@ func count(ctx context.Context, c *etcd.Client, revision int64) *int64 {
 	return &n
 }
 
-// tidy removes the backups that the policy does not keep, and what writers left
-// unfinished. That it failed takes nothing from the backup just taken.
-func (s *sources) tidy(ctx context.Context) {
+// Tidy implements host.Sources: it removes the backups that the policy does not keep,
+// and what writers left unfinished.
+func (s *sources) Tidy(ctx context.Context) {
 	tidy(ctx, s.catalogue, s.d.folder, s.policy, s.d.log, s.said.error)
 }
 

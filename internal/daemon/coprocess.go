@@ -42,6 +42,9 @@ const (
 	coprocessLook = 10 * time.Second
 	// coprocessBackup bounds one backup.
 	coprocessBackup = 2 * time.Hour
+	// coprocessTidy bounds the removal of backups that are not kept any longer, which
+	// the next backup waits for, and goes on with.
+	coprocessTidy = 10 * time.Minute
 )
 
 // Validate checks what can be checked without touching anything.
@@ -244,7 +247,9 @@ func (p *coprocess) take(ctx context.Context, reason backup.Reason) (backupstore
 	if err != nil {
 		return b, err
 	}
-	tidy(ctx, p.catalogue, p.folder, p.policy, p.log, p.said.error)
+	tidyCtx, done := context.WithTimeout(ctx, coprocessTidy)
+	defer done()
+	tidy(tidyCtx, p.catalogue, p.folder, p.policy, p.log, p.said.error)
 	return b, nil
 }
 

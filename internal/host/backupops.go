@@ -52,8 +52,25 @@ func (h *Host) runBackup(ctx context.Context, l Launch, o BackupOrder, begun clu
 	}
 	h.mu.Lock()
 	h.taken = &end
+	tidy := err == nil && !h.tidying
+	if tidy {
+		h.tidying = h.beginTask(tidyDeadline, h.tidy)
+	}
 	h.mu.Unlock()
 	h.changed()
+}
+
+// tidyDeadline bounds the removal of backups that are not kept any longer, beside
+// everything else. After a change of what is kept they may be thousands, a call to the
+// store each; the next backup goes on where this one was broken off.
+const tidyDeadline = 10 * time.Minute
+
+// tidy follows a backup, which is over by then, whatever the store does.
+func (h *Host) tidy(ctx context.Context) {
+	h.o.Sources.Tidy(ctx)
+	h.mu.Lock()
+	h.tidying = false
+	h.mu.Unlock()
 }
 
 // takeDrill begins to try a backup out.

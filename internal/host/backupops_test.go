@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
@@ -58,5 +59,47 @@ func TestBackupOp(t *testing.T) {
 		if b := d.look(1).Taken; b == nil || b.Running || b.Error != "" || b.Backup == nil || b.Backup.Name != "B1" || b.Command != "c1" {
 			t.Fatalf("%+v", b)
 		}
+	})
+}
+
+// What is tidied up after a backup is no part of it: the next one need not wait for a
+// store that does not answer, and nothing is tidied twice at a time.
+func TestABackupIsOverBeforeTheStoreIsTidied(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		x, with := staging(m)
+		x.backup = func(context.Context, host.Launch, host.BackupOrder) (cluster.Backup, error) {
+			return cluster.Backup{Name: "B1"}, nil
+		}
+		began, ended := 0, 0
+		var took time.Duration
+		x.tidy = func(ctx context.Context) {
+			began++
+			at := time.Now()
+			<-ctx.Done()
+			took = time.Since(at)
+			ended++
+		}
+		d := m.boot(with)
+		defer d.end()
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		d.look(1)
+		take := func(tidied int) {
+			t.Helper()
+			d.must(1, cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "periodic"})
+			later(time.Second)
+			if b := d.look(1).Taken; b == nil || b.Running || b.Backup == nil || began != tidied {
+				t.Fatalf("%+v; tidied %d times, want %d", b, began, tidied)
+			}
+		}
+		take(1)
+		take(1) // not beside the first
+		later(11 * time.Minute)
+		if ended != 1 || took != 10*time.Minute {
+			t.Errorf("%d ended, the last after %s", ended, took)
+		}
+		take(2)
 	})
 }

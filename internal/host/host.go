@@ -106,6 +106,7 @@ type Host struct {
 	stageNow         *cluster.Staged // how far staging is; nil: nothing is being staged
 	stageGiveUp      context.CancelCauseFunc
 	taken            *cluster.Taken
+	tidying          bool // after a backup
 	drill            *cluster.Taken
 	asking           map[*asking]struct{}
 	hash             *cluster.Hash

@@ -32,9 +32,11 @@ type Sources interface {
 	// version 2 of the API behind its newest raft snapshot. It changes nothing, and
 	// may be called while the member runs.
 	V2InLog(ctx context.Context, token string) (bool, error)
-	// Backup takes a backup through the member that runs like l, and then
-	// takes away those that are not kept any longer.
+	// Backup takes a backup through the member that runs like l.
 	Backup(ctx context.Context, l Launch, o BackupOrder) (cluster.Backup, error)
+	// Tidy takes away the backups that are not kept any longer, and says itself what
+	// it could not; one call at a time.
+	Tidy(ctx context.Context)
 	// Drill restores a backup into an etcd that is thrown away, compares what it
 	// serves with what was recorded, and keeps the result beside the backup. With
 	// another release than that of the backup (zero: the backup's) it tells whether

@@ -20,6 +20,7 @@ type stager struct {
 	proceed chan error // how the stage under way ends
 	backup  func(context.Context, host.Launch, host.BackupOrder) (cluster.Backup, error)
 	logEnd  func(context.Context, func(cluster.LogReading)) (cluster.Progress, error)
+	tidy    func(context.Context)
 
 	mu      sync.Mutex // guards what follows
 	dropped []string
@@ -64,6 +65,12 @@ func (x *stager) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) 
 		return x.backup(ctx, l, o)
 	}
 	return cluster.Backup{}, errors.New("not here")
+}
+
+func (x *stager) Tidy(ctx context.Context) {
+	if x.tidy != nil {
+		x.tidy(ctx)
+	}
 }
 
 func (x *stager) Drill(context.Context, string, cluster.Version) (cluster.Backup, error) {

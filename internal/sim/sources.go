@@ -180,6 +180,9 @@ func (x simSources) Backup(ctx context.Context, l host.Launch, o host.BackupOrde
 	return x.d.backUp(ctx, x.d.id, l.Version, o.Reason)
 }
 
+// Tidy implements host.Sources: no backup of a seed is old enough to be removed.
+func (simSources) Tidy(context.Context) {}
+
 // backUp brings the database of a host's member into the store.
 func (d *daemon) backUp(ctx context.Context, of cluster.HostID, version cluster.Version, reason string) (cluster.Backup, error) {
 	w := d.w
