@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Contact is how a daemon is reached.
 type Contact struct {
@@ -61,7 +64,13 @@ type Busy struct {
 	For   time.Duration `json:"for"` // how long the op has been running
 	// Why it takes longer than it should, as far as the host knows; empty: it does not.
 	Why string `json:"why,omitempty"`
+	// Awaits is what has kept it for some seconds, which is not longer than it should;
+	// empty: nothing has, or Why says it.
+	Awaits string `json:"awaits,omitempty"`
 }
+
+// Word is why nothing has come of it yet; empty: it has only begun.
+func (b Busy) Word() string { return cmp.Or(b.Why, b.Awaits) }
 
 // What keeps a host busy beside the ops of leaders.
 const (

@@ -136,6 +136,9 @@ func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Cont
 			case err != nil:
 				unseen[at.Host] = err
 				return
+			case end.Unknown != "":
+				unseen[at.Host] = errors.New(end.Unknown)
+				return
 			}
 			ends = append(ends, end)
 		})

@@ -241,3 +241,23 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 		}
 	}
 }
+
+// A host that cannot look at its disk is out of sight, with its own word for it, and not
+// one without data.
+func TestRecoverSaysWhichDiskIsSilent(t *testing.T) {
+	const word = "the host is starting, and it has been waiting since 2026-11-22T20:00:00Z for its state to be read from the disk"
+	in := &cluster.Intent{Generation: 1, Write: 3, Voters: []cluster.Voter{{Host: "a", Member: 1}, {Host: "c", Member: 3}}}
+	c := &answering{end: console.LogEnd{
+		Host: "c", Generation: 1, Cluster: 7, Member: 3, State: cluster.MemberStarted, HasData: true, Intent: in,
+		Log: &cluster.Progress{Term: 3, Index: 90},
+	}}
+	at := c.serve(t, "test", "c")
+	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Contacts: []cluster.Contact{
+		{Host: "a", Endpoint: (&answering{end: console.LogEnd{Host: "a", Unknown: word}}).serve(t, "test", "a")},
+		{Host: "c", Endpoint: at},
+	}}
+	_, out, errs := runEtcdadm("recover", "--store=file://"+t.TempDir(), "--endpoint="+at, "--cluster-name=test")
+	if said := out + errs; !strings.Contains(said, "out of sight: "+word) || strings.Contains(said, "none") {
+		t.Errorf("it says:\n%s", said)
+	}
+}

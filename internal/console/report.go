@@ -40,7 +40,9 @@ type Pruned struct {
 
 // LogEnd is what a host holds of its member.
 type LogEnd struct {
-	Host       cluster.HostID      `json:"host"`
+	Host cluster.HostID `json:"host"`
+	// Unknown is why the host cannot tell what it holds; empty: the rest says it.
+	Unknown    string              `json:"unknown,omitempty"`
 	Generation uint64              `json:"generation,omitempty"`
 	Cluster    cluster.ClusterID   `json:"cluster,omitempty"`
 	Member     cluster.MemberID    `json:"member,omitempty"`

@@ -454,3 +454,31 @@ func TestHopelessSources(t *testing.T) {
 		}
 	}
 }
+
+// Where the own host gives no facts, a person and a probe are told what it waits for.
+func TestAHostWithoutFactsSaysWhy(t *testing.T) {
+	boot := func(why, awaits string) *cluster.Busy {
+		return &cluster.Busy{Op: cluster.Op{Kind: cluster.OpBoot}, Why: why, Awaits: awaits}
+	}
+	for want, b := range map[string]*cluster.Busy{
+		"the host is starting":                                              boot("", ""),
+		"the host is starting, and it awaits its disk":                      boot("", "it awaits its disk"),
+		"the host is starting, and it is late":                              boot("it is late", "it awaits its disk"),
+		"the host cannot be looked at: a mount has not answered since then": {Op: cluster.Op{Kind: cluster.OpPromise}, Why: "a mount has not answered since then"},
+		"the host cannot be looked at: its disk takes its time":             {Op: cluster.Op{Kind: cluster.OpPromise}},
+		"the host says nothing of itself":                                   nil,
+	} {
+		if got := unseen(cluster.ObserveReply{Busy: b}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	d := &daemon{id: "h1", log: slog.New(slog.DiscardHandler), host: host.New(host.Options{ID: "h1"})} // it does not run
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if end := d.logEnd(ctx); end.Unknown != "the host is starting" {
+		t.Errorf("what it holds: %+v", end)
+	}
+	if p := d.prune(ctx, console.Question{Host: "h1"}); p.Refuse != "the host is starting" {
+		t.Errorf("what it has set aside: %+v", p)
+	}
+}

@@ -75,42 +75,62 @@ func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) err
 
 func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger) (err error) {
 	d := &daemon{cfg: cfg, program: program, log: log}
-	seedDir, err := d.cfg.applyVolume()
-	if err != nil {
-		return err
+	var seedDir string
+	var static *Static
+	for _, s := range []step{
+		{"the data volume to be found", []string{d.cfg.disks()}, func(context.Context) (err error) { seedDir, err = d.cfg.applyVolume(); return err }},
+		{"the environment file, and the names in a static configuration", []string{d.cfg.EnvFile}, func(ctx context.Context) (err error) { static, err = d.configure(ctx); return err }},
+	} {
+		if err := take(ctx, log, s); err != nil {
+			return err
+		}
 	}
-	static, err := d.configure(ctx)
-	if err != nil {
-		return err
-	}
+	data := []string{d.cfg.DataDir}
 	// The lock comes before anything that another daemon could be doing, and
 	// is kept until the program ends (see package runtime).
-	lock, made, err := d.lockState()
-	if err != nil {
+	var lock *runtime.DirLock
+	var made []string
+	if err := take(ctx, log, step{"the lock of the data directory", data, func(context.Context) (err error) { lock, made, err = d.lockState(); return err }}); err != nil {
 		return err
 	}
-	defer func() {
-		if !errors.Is(err, errLeft) { // what was left behind may still write
-			_ = lock.Unlock()
-		}
-	}()
 	served := false
 	defer func() {
-		if !served {
-			unmake(made)
+		if errors.Is(err, errLeft) { // what was left behind may still write
+			return
+		}
+		back := take(ctx, log, step{"the data directory to be given back", data, func(context.Context) error {
+			if !served {
+				unmake(made)
+			}
+			return lock.Unlock()
+		}})
+		if errors.Is(back, errLeft) {
+			err = back
 		}
 	}()
 	listener, err := d.listenInTurn(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(err, errLeft) {
 			return nil // asked to end while it waited
 		}
 		return err
 	}
 	defer listener.Close()
-	for _, step := range []func(context.Context) error{d.openDisk, d.checkPorts, d.checkAuthorities, d.openStore, d.identify, d.trust, d.findReleases, d.makeHost} {
-		if err := step(ctx); err != nil {
+	for _, s := range []step{
+		{"the state of this host to be read", data, d.openDisk},
+		{"a look at what runs on the data directory", data, d.checkPorts},
+		{"the certificate authorities to be read", []string{d.cfg.PKIDir}, d.checkAuthorities},
+		{"the backup store", []string{ShownURL(d.cfg.BackupStore)}, d.openStore},
+		{"this host's ID to be read", data, d.identify},
+		{"certificates to be issued", []string{d.cfg.PKIDir, d.cfg.DataDir}, d.trust},
+		{"the releases of etcd to be found", d.cfg.ReleaseDirs, d.findReleases},
+		{"what a daemon before has left to be looked through", data, d.makeHost},
+	} {
+		if err := take(ctx, log, s); err != nil {
 			return err
+		}
+		if ctx.Err() != nil {
+			return nil // asked to end before anything runs
 		}
 	}
 	server, err := d.makeManager(static, seedDir)
@@ -180,8 +200,19 @@ func (d *daemon) listenInTurn(ctx context.Context) (net.Listener, error) {
 	began, said := time.Now(), time.Time{}
 	for {
 		l, err := d.listen(ctx)
-		if err == nil || !host.HoldsPredecessor(d.cfg.DataDir) {
-			return l, err
+		if err == nil {
+			return l, nil
+		}
+		theirs := false
+		looked := take(ctx, d.log, step{"a look at whether etcd-manager has the data directory", []string{d.cfg.DataDir}, func(context.Context) error {
+			theirs = host.HoldsPredecessor(d.cfg.DataDir)
+			return nil
+		}})
+		switch {
+		case looked != nil:
+			return nil, looked
+		case !theirs:
+			return nil, err
 		}
 		if now := time.Now(); now.Sub(said) >= portSays {
 			said = now

@@ -89,11 +89,27 @@ func (d *daemon) ready() error {
 	reply := d.host.Observe(ctx, cluster.ObserveRequest{})
 	switch {
 	case reply.State == nil:
-		return errors.New("the host is starting")
+		return unseen(reply)
 	case reply.State.Local.Run && (reply.State.Status == nil || !reply.State.Status.Healthy):
 		return errors.New("the member of this host does not serve")
 	}
 	return nil
+}
+
+// unseen says why the own host gave no facts.
+func unseen(r cluster.ObserveReply) error {
+	switch b := r.Busy; {
+	case b == nil:
+		return errors.New("the host says nothing of itself")
+	case b.Op.Kind == cluster.OpBoot && b.Word() == "":
+		return errors.New("the host is starting")
+	case b.Op.Kind == cluster.OpBoot:
+		return fmt.Errorf("the host is starting, and %s", b.Word())
+	case b.Word() == "":
+		return errors.New("the host cannot be looked at: its disk takes its time")
+	default:
+		return fmt.Errorf("the host cannot be looked at: %s", b.Word())
+	}
 }
 
 // network reaches the other daemons.

@@ -36,11 +36,14 @@ func (c *Config) applyVolume() (seeds string, err error) {
 	return "", mistake("known providers: external", "--volume-provider=%s is unknown", c.VolumeProvider)
 }
 
+// disks is where the external volume provider looks for the data volume.
+func (c *Config) disks() string { return filepath.Join(c.Root, externalDisks) }
+
 func (c *Config) applyExternal() error {
 	if len(c.VolumeTags) == 0 {
 		return mistake("the tag is what the directory's name begins with", "--volume-provider=external needs --volume-tag")
 	}
-	base := filepath.Join(c.Root, externalDisks)
+	base := c.disks()
 	entries, err := os.ReadDir(base)
 	if err != nil {
 		return &Error{Problem: "look for the data volume", Err: err, Advice: "mount it below " + externalDisks}

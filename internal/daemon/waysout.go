@@ -109,9 +109,10 @@ func (d *daemon) prune(ctx context.Context, q console.Question) console.Pruned {
 		out.Aside, out.Done = []cluster.SetAside{was}, true
 		return out
 	}
-	s := d.host.Observe(ctx, cluster.ObserveRequest{}).State
+	reply := d.host.Observe(ctx, cluster.ObserveRequest{})
+	s := reply.State
 	if s == nil {
-		out.Refuse = "the host is starting"
+		out.Refuse = unseen(reply).Error()
 		return out
 	}
 	for _, a := range s.SetAside {
@@ -138,13 +139,15 @@ func (d *daemon) logEnd(ctx context.Context) console.LogEnd {
 	ctx, cancel := context.WithTimeout(ctx, logWait)
 	defer cancel()
 	by, _ := ctx.Deadline()
-	s := d.host.Observe(ctx, cluster.ObserveRequest{Log: true}).State
+	reply := d.host.Observe(ctx, cluster.ObserveRequest{Log: true})
+	s := reply.State
 	for s != nil && s.Log == nil && s.Reading != nil && ctx.Err() == nil && time.Until(by) > logLookLeast { // each look waits for the reading a while
 		if again := d.host.Observe(ctx, cluster.ObserveRequest{Log: true}).State; again != nil {
 			s = again
 		}
 	}
 	if s == nil {
+		out.Unknown = unseen(reply).Error()
 		return out
 	}
 	l := s.Local

@@ -13,7 +13,13 @@ import (
 // state, finishes what was begun, and adopts or starts the member. It asks
 // neither leader nor store (SAFETY.md, rule 2).
 func (h *Host) start(ctx context.Context) {
+	up := make(chan struct{})
+	defer close(up)
+	defer h.awaits("") // nothing
+	h.tasks.Go(func() { h.sayBooting(up) })
+	h.awaits("its state to be read from the disk")
 	fresh := h.load(ctx)
+	h.awaits("what lies in its data directory to be listed")
 	h.mu.Lock()
 	h.fenceUsed = time.Now() // unknown; as late as it can have been
 	broken := h.broken != nil
@@ -34,21 +40,27 @@ func (h *Host) start(ctx context.Context) {
 // bring brings process and data in line with the record for the first time; the
 // caller runs a task. It is repeated while something foreign is in the way.
 func (h *Host) bring(ctx context.Context, fresh bool) {
+	h.awaits("the data of a former member to be set aside")
 	_ = h.resume(ctx) // noted, and tried again by tick
+	h.awaits("what was half made ready to be taken away")
 	h.dropUnfinished(ctx)
 	s := h.snapshot()
+	h.awaits("a look for an etcd that an earlier daemon has left")
 	found, ok := h.adopt(ctx, s)
 	if !ok || s.Journal != nil {
 		h.beat(ctx)
 		return
 	}
+	h.awaits("what other daemons remember of its disk")
 	if !found && !fresh && h.wentBack(ctx, s) {
 		h.forgetDisk(ctx, "disk went back in time")
 		h.beat(ctx)
 		return
 	}
+	h.awaits("its state to be written")
 	h.beat(ctx)
 	if !found {
+		h.awaits("a look at what etcd-manager has left")
 		h.lookAgain(ctx)
 		h.takeOver(ctx)
 	}
@@ -243,11 +255,13 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 		if s.Local.Generation < s.floor() || s.halt() != nil {
 			end = h.o.Process.Kill
 		}
+		h.awaits("its member to end")
 		if err := end(ctx); err != nil {
 			h.o.Log.Error("cannot stop the member", "err", err)
 		}
 		return
 	}
+	h.awaits("a look at its member's data")
 	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
 	if err != nil {
 		h.note(cluster.Problem{
@@ -269,6 +283,7 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 	}
 	h.noticeLog()
 	s = h.renewed(ctx, h.snapshot())
+	h.awaits("its member to be started, with all that is looked at before")
 	if err := h.o.Process.Ensure(ctx, *s.Launch, h.permit(s.Launch.Nonce)); err != nil {
 		h.note(cluster.Problem{
 			Code:     "member-not-started",

@@ -99,6 +99,7 @@ func (h *Host) becomeNewDisk(ctx context.Context) {
 	if s.Local.State != cluster.MemberStarting && s.Local.State != cluster.MemberStarted {
 		return
 	}
+	h.awaits("a look at its member's data")
 	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
 	if err != nil || judge(s.Local, marked, wal) == evident {
 		return

@@ -76,6 +76,7 @@ type Host struct {
 	saveErr   error
 	saveBegan time.Time // of the write that is under way; zero: none is
 	running   *task     // the op being carried out; nil: none
+	phase     phase     // of it, or of the start; zero: none that is told
 	closing   bool
 	tasks     sync.WaitGroup
 	fenceUsed time.Time

@@ -46,7 +46,7 @@ const keptStamps = 8
 // promises then holds.
 func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.ObserveReply {
 	if !h.awaitBoot(ctx) {
-		return cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: cluster.OpBoot}}}
+		return cluster.ObserveReply{Busy: h.booting()}
 	}
 	l := h.beginLook(ctx, req)
 	select {

@@ -219,6 +219,7 @@ func (h *Host) tryTakeOver(ctx context.Context) {
 		return
 	}
 	defer h.end(t)
+	h.awaits("a look at what etcd-manager has left")
 	h.takeOver(ctx)
 	h.converge(ctx, false)
 }

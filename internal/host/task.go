@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -61,7 +60,7 @@ func (h *Host) begin(op cluster.Op, fence cluster.Fence) *task {
 
 func (h *Host) end(t *task) {
 	h.mu.Lock()
-	h.running = nil
+	h.running, h.phase = nil, phase{}
 	h.mu.Unlock()
 	close(t.done)
 	h.tasks.Done()
@@ -100,5 +99,7 @@ func (h *Host) busy() *cluster.Busy {
 	if h.running == nil {
 		return nil
 	}
-	return &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since), Why: cmp.Or(h.stall(), h.running.late())}
+	b := &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since), Why: h.running.late()}
+	h.explain(b)
+	return b
 }

@@ -57,11 +57,12 @@ func TestTakeOfABusyHost(t *testing.T) {
 		"one that is late": {cluster.Busy{Op: cluster.Op{Kind: cluster.OpDefragment}, Why: "x"}, cluster.Gap{Op: cluster.OpDefragment, Late: true}, false},
 		"its disk":         {cluster.Busy{Op: cluster.Op{Kind: cluster.OpPromise}}, cluster.Gap{Op: cluster.OpPromise}, false},
 		"its start":        {cluster.Busy{Op: cluster.Op{Kind: cluster.OpBoot}}, cluster.Gap{Op: cluster.OpBoot}, false},
+		"one that waits":   {cluster.Busy{Op: cluster.Op{Kind: cluster.OpBoot}, Awaits: "for its disk"}, cluster.Gap{Op: cluster.OpBoot, Detail: ": for its disk"}, false},
 	} {
 		o := &cluster.Observation{Cluster: "c"}
 		new(term).take(o, cluster.ObserveRequest{}, answer{host: "b", reply: cluster.ObserveReply{Busy: &c.busy}})
 		g, _ := o.HostGap("b")
-		if g.Kind != cluster.GapBusy || g.Op != c.want.Op || g.Late != c.want.Late || g.AtWork() != c.work || !strings.HasPrefix(g.Detail, "it carries out ") {
+		if g.Kind != cluster.GapBusy || g.Op != c.want.Op || g.Late != c.want.Late || g.AtWork() != c.work || !strings.HasPrefix(g.Detail, "it carries out ") || !strings.HasSuffix(g.Detail, c.want.Detail) {
 			t.Errorf("%s: %+v", what, g)
 		}
 	}

@@ -210,8 +210,8 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 		})
 	case r.Busy != nil:
 		detail := fmt.Sprintf("it carries out %s", r.Busy.Op)
-		if r.Busy.Why != "" {
-			detail += ": " + r.Busy.Why
+		if word := r.Busy.Word(); word != "" {
+			detail += ": " + word
 		}
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapBusy, Host: a.host, Detail: detail, Op: r.Busy.Op.Kind, Late: r.Busy.Why != ""})
 	case r.State == nil:

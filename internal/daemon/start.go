@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A start goes through files on disks and mounts of which any may stand still, and
+// the kernel has no way to call off what waits for one. It waits on, because a disk
+// that is back needs nobody then, and says what it waits for; a signal ends it.
+const (
+	// startSays is how long a step of a start takes before it is told. The looks over
+	// the network that are part of one are over by then.
+	startSays = 10 * time.Second
+	// startSaysAgain is how often that is repeated, for whoever looks at the last
+	// lines of a log only.
+	startSaysAgain = time.Minute
+	// stepEnds is what a step has to come to its own end once the daemon is to end: a
+	// file that is being written is done sooner, on a disk that answers.
+	stepEnds = time.Second
+)
+
+// step is a part of a daemon's start.
+type step struct {
+	what string   // that the start waits for while it is done
+	at   []string // where that lies
+	do   func(context.Context) error
+}
+
+// take takes a step, and waits for it until ctx ends. One that does not end then is
+// left behind, with errLeft: it may go on with the daemon's files until the program ends.
+func take(ctx context.Context, log *slog.Logger, s step) error {
+	began := time.Now()
+	ended := make(chan error, 1)
+	go func() { ended <- s.do(ctx) }()
+	says := time.NewTimer(startSays)
+	defer says.Stop()
+	for told := false; ; told = true {
+		select {
+		case err := <-ended:
+			if told {
+				log.Info("the start goes on", "waited for", s.what, "for", time.Since(began).Round(time.Second))
+			}
+			return err
+		case <-ctx.Done():
+			return leave(log, s, began, ended)
+		case <-says.C:
+		}
+		says.Reset(startSaysAgain)
+		log.Warn("the start of this daemon waits, however long", "for", s.what, "at", s.where(), "since", began.UTC().Format(time.RFC3339),
+			"hint", "see whether the disk or mount there answers; the start goes on by itself when it does, and a signal ends it")
+	}
+}
+
+// leave gives a step the time to come to its own end.
+func leave(log *slog.Logger, s step, began time.Time, ended <-chan error) error {
+	grace := time.NewTimer(stepEnds)
+	defer grace.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-grace.C:
+	}
+	log.Warn("the daemon ends while it waits", "for", s.what, "at", s.where(), "since", began.UTC().Format(time.RFC3339))
+	return fmt.Errorf("%w: waiting for %s", errLeft, s.what)
+}
+
+func (s step) where() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(s.at), func(path string) bool { return path == "" }), ", ")
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A step of the start that takes long is told, again and again, and that it is over;
+// it ends by itself, with what came of it.
+func TestAStartSaysWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&said, nil))
+		failed := errors.New("it failed")
+		slow := func(after time.Duration) step {
+			return step{"the disk", []string{"", "/data", "/keys"}, func(context.Context) error { time.Sleep(after); return failed }}
+		}
+		if err := take(t.Context(), log, slow(startSays-1)); !errors.Is(err, failed) || said.Len() > 0 {
+			t.Errorf("%v; it is said:\n%s", err, &said)
+		}
+		if err := take(t.Context(), log, slow(startSays+2*startSaysAgain+1)); !errors.Is(err, failed) {
+			t.Error(err)
+		}
+		told := said.String()
+		if n := strings.Count(told, `msg="the start of this daemon waits, however long" for="the disk" at="/data, /keys" since=2000-01-01T00:00:09Z`); n != 3 || strings.Count(told, `msg="the start goes on"`) != 1 {
+			t.Errorf("it is said:\n%s", told)
+		}
+	})
+}
+
+// The end of a daemon does not wait for a step that does not end, but for one that
+// does when it is asked to, or is nearly over.
+func TestAStartIsCalledOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		stands := make(chan struct{})
+		for _, c := range []struct {
+			name string
+			do   func(context.Context) error
+			want error
+			most time.Duration
+		}{
+			{"it stands still", func(context.Context) error { <-stands; return nil }, errLeft, stepEnds},
+			{"it is asked to end", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.Canceled, 0},
+			{"it is nearly over", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(stepEnds - 1); return nil }, nil, stepEnds - 1},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(3*time.Second, cancel)
+			began := time.Now()
+			if err := take(ctx, log, step{what: c.name, do: c.do}); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if took := time.Since(began) - 3*time.Second; took != c.most {
+				t.Errorf("%s: it took %s", c.name, took)
+			}
+		}
+		close(stands)
+	})
+}

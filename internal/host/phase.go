@@ -1,0 +1,85 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// phase is a part of what brings the machine in line with its record. Most of them
+// read or write files, which nobody can call off.
+type phase struct {
+	awaits string // completes "it waits for"
+	since  time.Time
+}
+
+// bootLate is when a phase takes longer than it should: the longest of those that are
+// bounded, the stop of a member, apart, none takes as long on a disk that answers.
+const bootLate = 30 * time.Second
+
+// awaits notes what the host waits for from now on, until something else is noted, or
+// the task ends.
+func (h *Host) awaits(what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.phase = phase{what, time.Now()}
+}
+
+// awaited says what has been waited for, for longer than a busy disk takes; the caller
+// holds the mutex. The moment is told, so that nothing new is said at each look.
+func (h *Host) awaited() string {
+	if h.phase.awaits == "" || time.Since(h.phase.since) < stallTold {
+		return ""
+	}
+	return fmt.Sprintf("it has been waiting since %s for %s", h.phase.since.UTC().Format(time.RFC3339), h.phase.awaits)
+}
+
+// booting is the answer of a host that has not brought its machine in line with the
+// record yet.
+func (h *Host) booting() *cluster.Busy {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := &cluster.Busy{Op: cluster.Op{Kind: cluster.OpBoot}}
+	if h.running != nil {
+		b.For = time.Since(h.running.since)
+	}
+	h.explain(b)
+	return b
+}
+
+// How soon it is logged that a host does not come up, and how often after that.
+const (
+	bootSays      = 10 * time.Second // longer than a disk takes that is only busy
+	bootSaysAgain = time.Minute      // for whoever looks at the last lines of a log only
+)
+
+// sayBooting logs what the host waits for before it is up.
+func (h *Host) sayBooting(up <-chan struct{}) {
+	says := time.NewTimer(bootSays)
+	defer says.Stop()
+	for {
+		select {
+		case <-up:
+			return
+		case <-says.C:
+		}
+		says.Reset(bootSaysAgain)
+		if word := h.booting().Word(); word != "" {
+			h.o.Log.Warn("the host is not up yet: "+word, "hint", "see whether the disk of the data directory, and the mounts that etcd's programs and certificates lie on, answer")
+		}
+	}
+}
+
+// explain says what the host waits for; the caller holds the mutex.
+func (h *Host) explain(b *cluster.Busy) {
+	b.Why = cmp.Or(h.stall(), b.Why)
+	if b.Why != "" {
+		return
+	}
+	b.Awaits = h.awaited()
+	if b.Op.Kind == cluster.OpBoot && b.Awaits != "" && time.Since(h.phase.since) >= bootLate {
+		b.Why, b.Awaits = b.Awaits, ""
+	}
+}
