@@ -48,12 +48,21 @@ const (
 	handOverTimeout = 1500 * time.Millisecond
 	// stopTimeout lets etcd have its grace, and the kernel end it after that.
 	stopTimeout = runtime.DefaultGrace + 5*time.Second
-	// partEnds is how long a part of the daemon may take to end. An op that a
-	// host has begun is finished by it within two minutes; what takes longer
-	// stands still, and the end of the program is a crash for it, which every
-	// part stands.
-	partEnds = 3 * time.Minute
-	// partSays is how often it is said which part is waited for.
+	// partsEnd is what all parts of the daemon have to end in, from when the end
+	// begins. What takes longer stands still, and the end of the program is a crash
+	// for it, which every part stands.
+	partsEnd = 3 * time.Minute
+	// hostEnds is until when the host is waited for before etcd is stopped. An op that
+	// it has begun it finishes within two minutes.
+	hostEnds = partsEnd - 30*time.Second
+	// decidingEnds is until when those parts are waited for that decide and tell; a call
+	// to the store or a peer is over long before. What of them stands still leaves the
+	// host half a minute.
+	decidingEnds = hostEnds - 30*time.Second
+	// partLeast is for a part that begins to end when that time is up: one that does
+	// not stand still needs no more.
+	partLeast = time.Second
+	// partSays is how often it is said which parts are waited for.
 	partSays = 10 * time.Second
 
 	// portSays is how often it is said that etcd-manager has to be stopped.

@@ -19,9 +19,9 @@ type group struct {
 	left  []string // parts that did not end; for stop alone
 }
 
-// errLeft: the end of the program ends these parts, and only then is anything
-// begun anew or the state unlocked.
-var errLeft = errors.New("parts of this daemon did not end within " + partEnds.String())
+// errLeft: the end of the program ends what did not end in its time, and only then
+// is anything begun anew or the state unlocked.
+var errLeft = errors.New("not all of this daemon has ended")
 
 type part struct {
 	cancel context.CancelFunc
@@ -52,35 +52,58 @@ func (g *group) start(ctx context.Context, name string, run func(context.Context
 	}()
 }
 
-// stop ends parts, one after the other, and waits for each, up to partEnds.
-func (g *group) stop(names ...string) {
+// stop ends parts, and waits for all of them up to a moment. That what stands still
+// takes no time from others, they end beside each other.
+func (g *group) stop(until time.Time, names ...string) {
+	var waited []string
 	for _, name := range names {
-		g.mu.Lock()
-		p := g.parts[name]
-		g.mu.Unlock()
-		if p != nil && !slices.Contains(g.left, name) { // what was given up once is not waited for again
+		if p := g.part(name); p != nil && !slices.Contains(g.left, name) { // what was given up once is not waited for again
 			p.cancel()
-			g.await(name, p)
+			waited = append(waited, name)
+		}
+	}
+	g.await(until, waited)
+}
+
+func (g *group) part(name string) *part {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.parts[name]
+}
+
+// await waits for the end of parts, and says so while that takes long.
+func (g *group) await(until time.Time, names []string) {
+	began := time.Now()
+	says := time.NewTicker(partSays)
+	defer says.Stop()
+	up := time.NewTimer(max(time.Until(until), partLeast))
+	defer up.Stop()
+	for _, name := range names {
+		for p := g.part(name); !ended(p); {
+			select {
+			case <-p.done:
+			case <-says.C:
+				g.log.Warn("waiting for parts of this daemon to end", "parts", g.running(names), "since", began.UTC().Format(time.RFC3339), "until", until.UTC().Format(time.RFC3339))
+			case <-up.C:
+				left := g.running(names)
+				g.log.Error("parts of this daemon did not end, and are left to the end of the program", "parts", left, "waited", time.Since(began).Round(time.Second))
+				g.left = append(g.left, left...)
+				return
+			}
 		}
 	}
 }
 
-// await waits for the end of a part, and says so while that takes long.
-func (g *group) await(name string, p *part) {
-	began := time.Now()
-	t := time.NewTicker(partSays)
-	defer t.Stop()
-	for {
-		select {
-		case <-p.done:
-			return
-		case <-t.C:
-		}
-		if time.Since(began) >= partEnds {
-			g.log.Error("a part of this daemon did not end, and is left to the end of the program", "part", name, "waited", partEnds)
-			g.left = append(g.left, name)
-			return
-		}
-		g.log.Warn("waiting for a part of this daemon to end", "part", name, "since", began.UTC().Format(time.RFC3339), "at most", partEnds)
+// running are those of the parts that have not ended.
+func (g *group) running(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return ended(g.part(name)) })
+}
+
+func ended(p *part) bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
 	}
 }

@@ -363,13 +363,17 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	}
 	stopEtcd := failure == nil && !errors.Is(context.Cause(ctx), ErrLeaveEtcd)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
-	g.stop("etcd's log", "state", "metrics", "manager", "announcement", "hosts file")
+	began := time.Now()
+	g.stop(began.Add(decidingEnds), "etcd's log", "state", "metrics", "manager", "announcement", "hosts file")
 	if stopEtcd {
 		d.handOver(context.WithoutCancel(ctx))
-		g.stop("host")
+	}
+	g.stop(began.Add(hostEnds), "host")
+	if stopEtcd {
 		d.stopEtcd(context.WithoutCancel(ctx))
 	}
-	g.stop("host", "peers", "certificates", "process")
+	g.stop(began.Add(partsEnd), "peers")
+	g.stop(began.Add(partsEnd), "certificates", "process")
 	d.pool.Close()
 	if len(g.left) > 0 {
 		if failure != nil {

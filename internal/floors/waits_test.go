@@ -27,7 +27,7 @@ var unended = map[string]string{
 	"internal/daemon/etcd.go":          "releasesTimeout",
 	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
-	"internal/daemon/parts.go":         "parts end one by one, in await, each within partEnds",
+	"internal/daemon/parts.go":         "parts end in await, all of them within partsEnd",
 	"internal/daemon/process.go":       "a status that does not block",
 	"internal/daemon/run.go":           "the end of a daemon: handOverTimeout and stopTimeout",
 	"internal/daemon/seeds.go":         "a line of the log",
