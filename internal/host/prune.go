@@ -35,12 +35,7 @@ func (h *Host) PruneAside(ctx context.Context, name string) (cluster.SetAside, e
 	if !ok {
 		return cluster.SetAside{}, errors.New("prune what was set aside: this disk removes nothing")
 	}
-	select {
-	case <-h.booted:
-	case <-ctx.Done():
-		return cluster.SetAside{}, ctx.Err()
-	}
-	if err := h.takeTurn(ctx); err != nil { // no op begins to read it meanwhile
+	if err := h.takePersonsTurn(ctx); err != nil { // no op begins to read it meanwhile
 		return cluster.SetAside{}, fmt.Errorf("prune what was set aside: %w", err)
 	}
 	was, remove, err := h.takeAside(disk, name)

@@ -41,6 +41,20 @@ func (h *Host) takeTurn(ctx context.Context) error {
 
 func (h *Host) endTurn() { <-h.turn }
 
+// takePersonsTurn is takeTurn for what a person asks for, who is told what it waited for.
+func (h *Host) takePersonsTurn(ctx context.Context) error {
+	if !h.awaitBoot(ctx) {
+		return fmt.Errorf("host %s is starting: %w", h.o.ID, ctx.Err())
+	}
+	err := h.takeTurn(ctx)
+	if err == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Errorf("host %s makes a promise or begins an op, %s: %w", h.o.ID, cmp.Or(h.stall(), "which takes its disk long"), err)
+}
+
 // begin registers a task; the caller holds the turn. It returns nil when one
 // is running already, or the host is shutting down.
 func (h *Host) begin(op cluster.Op, fence cluster.Fence) *task {

@@ -65,12 +65,7 @@ var (
 //
 // Errors: ErrFenceInReach, ErrFenceInUse, what keeps the state from being written.
 func (h *Host) ResetFence(ctx context.Context, to cluster.Fence) (was cluster.Fence, err error) {
-	select {
-	case <-h.booted:
-	case <-ctx.Done():
-		return was, ctx.Err()
-	}
-	if err := h.takeTurn(ctx); err != nil {
+	if err := h.takePersonsTurn(ctx); err != nil {
 		return was, fmt.Errorf("reset the fence: %w", err)
 	}
 	defer h.endTurn()

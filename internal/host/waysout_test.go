@@ -3,7 +3,9 @@ package host_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -48,6 +50,58 @@ func TestResetFence(t *testing.T) {
 		}
 	})
 }
+
+// A person who waited in vain hears for what.
+func TestAPersonIsToldWhatWasWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, first := started(t)
+		first.end()
+		var stall *stalledDisk
+		gate := make(chan struct{})
+		d := m.boot(func(s *session, o *host.Options) { stall = &stalledDisk{Disk: s}; o.Disk = keeper{stall} })
+		defer d.end()
+		if d.look(5) == nil {
+			t.Fatal("no promise")
+		}
+		stall.gate.Store(&gate)
+		go d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(6)})
+		synctest.Wait()
+		for _, c := range []struct {
+			within time.Duration
+			want   string
+		}{{time.Second, "which takes its disk long: context deadline exceeded"}, {10 * time.Second, "its disk has not ended a write that began at"}} {
+			ctx, cancel := context.WithTimeout(t.Context(), c.within)
+			_, err := d.ResetFence(ctx, fence(1))
+			if err == nil || !strings.Contains(err.Error(), "makes a promise or begins an op") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("reset the fence: %v", err)
+			}
+			cancel()
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			if _, err := d.PruneAside(ctx, "x"); err == nil || !strings.Contains(err.Error(), "makes a promise or begins an op") {
+				t.Errorf("prune: %v", err)
+			}
+			cancel()
+		}
+		stall.gate.Store(nil)
+		close(gate)
+
+		unstarted := host.New(host.Options{ID: "h", Disk: keeper{stall}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := unstarted.PruneAside(ctx, "x"); err == nil || !strings.Contains(err.Error(), "host h is starting: context deadline exceeded") {
+			t.Errorf("before it has started: %v", err)
+		}
+		if _, err := unstarted.ResetFence(ctx, fence(1)); err == nil || !strings.Contains(err.Error(), "host h is starting: context deadline exceeded") {
+			t.Errorf("before it has started: %v", err)
+		}
+	})
+}
+
+// keeper is a disk that could remove what was set aside.
+type keeper struct{ host.Disk }
+
+func (keeper) RemoveAside(string) (func() error, error) { return nil, errors.New("nothing is removed") }
+func (keeper) FinishRemovals() error                    { return nil }
 
 func TestForgetAnotherHost(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -139,7 +139,7 @@ func (c *Child) begin(ctx context.Context) error {
 	select {
 	case c.ops <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("another start, stop or adoption of it has not ended: %w", ctx.Err())
 	case <-c.closing:
 		return ErrClosed
 	}

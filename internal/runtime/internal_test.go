@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -465,5 +466,20 @@ func TestKillDoesNotWaitForEver(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("it was not reaped when it went")
 		}
+	}
+}
+
+// Who waits for another operation in vain hears for what.
+func TestAWaitForAnotherOperationSaysSo(t *testing.T) {
+	c := NewChild(Options{})
+	defer c.Close()
+	if err := c.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer c.end()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := c.Stop(ctx, 0); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stop process: another start, stop or adoption of it has not ended") {
+		t.Errorf("%v", err)
 	}
 }
