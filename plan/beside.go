@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 
 	"etcdadm.io/cluster"
 )
@@ -57,7 +58,9 @@ func (v *view) backupBefore(c *cluster.Command) *Decision {
 		}
 		return &Decision{Reason: "another backup is being taken, and then one before the cluster is replaced", Again: soon}
 	case t.Running && v.obs.At.Sub(began) < backupTry:
-		return &Decision{Reason: "the running cluster is backed up before it is replaced", Again: soon}
+		return &Decision{Reason: fmt.Sprintf("the running cluster is backed up before it is replaced, which is waited for for %s at most", backupTry), Again: soon}
+	case t.Running:
+		v.aside("backup-failed", "", "the backup of the running cluster before it is replaced has not ended in %s, and the command goes on without it", backupTry)
 	case t.Error != "":
 		v.aside("backup-failed", "", "the backup of the running cluster before it is replaced failed, and the command goes on: %s", t.Error)
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,29 @@ func TestConditionsOfTools(t *testing.T) {
 			{"there is none that is to run them", releases("2.3.8")},
 		}, nil},
 	})
+}
+
+// The backup before a restore is waited for for a while, and it is said where the restore
+// goes on without.
+func TestBackupBeforeARestoreIsSaidToBeLeft(t *testing.T) {
+	running := func(ago time.Duration) func(o *cluster.Observation) {
+		return of("b", func(h *cluster.HostReport) {
+			h.Taken = &cluster.Taken{Running: true, Command: "c", Began: h.Clock.Add(-ago)}
+		})
+	}
+	for ago, want := range map[time.Duration]struct{ waits, says string }{
+		backupTry - time.Minute: {"is waited for for 2m0s at most", ""},
+		backupTry + time.Minute: {"", "has not ended in 2m0s, and the command goes on without it"},
+	} {
+		v := newView(Goal{Kind: Converge}, then(formedSight, running(ago))(t))
+		d := v.backupBefore(&cluster.Command{Name: "c", Kind: cluster.CommandRestore})
+		if (d != nil) != (want.waits != "") || d != nil && !strings.Contains(d.Reason, want.waits) {
+			t.Errorf("begun %s ago: %+v", ago, d)
+		}
+		if len(v.asides) == 0 != (want.says == "") || want.says != "" && !strings.Contains(v.asides[0].Sentence, want.says) {
+			t.Errorf("begun %s ago: said %+v", ago, v.asides)
+		}
+	}
 }
 
 // TestConditionsOfWaits: what is looked at again soon, and which backup is enough.
