@@ -255,7 +255,8 @@ func manifestOf(dir, dataDir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look for static pods: %w", err)
 	}
-	named := regexp.MustCompile(regexp.QuoteMeta(dataDir) + `(/member)?/?(["'\s,]|$)`)
+	// Whatever stands around the path in YAML, JSON or a shell's line, but no longer path.
+	named := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(filepath.Clean(dataDir)) + `(/member)?/*([^\w./-]|$)`)
 	for _, e := range entries {
 		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue

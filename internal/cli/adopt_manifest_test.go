@@ -52,3 +52,35 @@ func TestManifestIsARegularFile(t *testing.T) {
 		<-told
 	}
 }
+
+// A static pod names its data in flow style, in a shell's line, or as its volume.
+func TestManifestNamesItsData(t *testing.T) {
+	const dir = "/var/lib/etcd"
+	for content, want := range map[string]bool{
+		"command: [etcd, --data-dir=/var/lib/etcd]":                              true,
+		"command: [etcd, --data-dir, /var/lib/etcd/]":                            true,
+		`command: ["/bin/sh","-c","exec etcd --data-dir=/var/lib/etcd"]`:         true,
+		`command: ["/bin/sh","-c","exec etcd --data-dir=/var/lib/etcd; exit 1"]`: true,
+		`command: ["/bin/sh","-c","(etcd --data-dir=/var/lib/etcd) | tee x"]`:    true,
+		"volumes: [{name: etcd, hostPath: {path: /var/lib/etcd}}]":               true,
+		"volumes:\n- name: etcd\n  hostPath:\n    path: /var/lib/etcd\n":         true,
+		`{"command":["etcd","--data-dir=/var/lib/etcd/member"]}`:                 true,
+		"command: [etcd, --data-dir=/var/lib/etcd-events]":                       false,
+		"command: [etcd, --data-dir=/var/lib/etcd.old]":                          false,
+		"command: [etcd, --data-dir=/var/lib/etcd/other]":                        false,
+		"command: [etcd, --data-dir=/mnt/var/lib/etcd]":                          false,
+		"command: [kine, --data-dir=/var/lib/kine]":                              false,
+	} {
+		at := t.TempDir()
+		path := filepath.Join(at, "pod.yaml")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []string{dir, dir + "/"} {
+			got, err := manifestOf(at, of)
+			if err != nil || (got == path) != want {
+				t.Errorf("%s: %q, %v, want it found: %t", content, got, err, want)
+			}
+		}
+	}
+}

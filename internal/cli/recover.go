@@ -81,7 +81,7 @@ func (r *recovery) show(ctx context.Context, out io.Writer) error {
 		return nil
 	}
 	if s.Furthest != "" && s.Command == "" {
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "see why " + join(s.AtOdds) + " and this side do not understand each other"}
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "see why nothing tells here how far the logs of " + join(s.AtOdds) + " go"}
 	}
 	return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "name the furthest host with --from, those that are gone with --lost, and say --yes"}
 }
@@ -121,28 +121,6 @@ func (r *recovery) run(ctx context.Context, out, say io.Writer) error {
 		return err
 	}
 	return r.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(r.from), Lost: r.lostHosts(), Count: count}, out, say)
-}
-
-// refuseAlive refuses to queue a command that gives up a host whose daemon answers. The
-// leading daemon may be the one that is wrong, and cannot know. Where only the store is
-// named, or no daemon answers, nobody is asked.
-func (r *recovery) refuseAlive(ctx context.Context) error {
-	if len(r.lost) == 0 || r.dataDir == "" && len(r.endpoints) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	s, _, err := r.inSight(ctx)
-	switch {
-	case err != nil && r.store == "":
-		return err
-	case err != nil:
-		return nil
-	}
-	if why := s.aliveLost(r.lostHosts()); why != "" {
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + why)}
-	}
-	return nil
 }
 
 // against is why a recovery from a host would not be carried out as things are; the

@@ -203,6 +203,9 @@ was written since the backup is not in it. Data is set aside, and
 			if err := back.refuse(); err != nil && !acceptOlder {
 				return err
 			}
+			if err := q.refuseAlive(ctx); err != nil {
+				return err
+			}
 			count, err := askForMembers(ctx, f, members)
 			if err != nil {
 				return err

@@ -25,7 +25,7 @@ type survivors struct {
 	Unseen []cluster.HostID `json:"unseen,omitempty"`
 	// Why some of them did not.
 	Why map[cluster.HostID]string `json:"why,omitempty"`
-	// AtOdds are those of them whose daemons are there, and do not talk with who asks:
+	// AtOdds are those of them whose daemons are there, and do not tell who asks:
 	// they may well serve, so that none of them is given up.
 	AtOdds []cluster.HostID `json:"atOdds,omitempty"`
 	// Furthest is the one to recover from; empty: none holds data of a member.
@@ -246,7 +246,7 @@ func (s *survivors) print(w io.Writer) {
 	for _, id := range s.Unseen {
 		data := "out of sight"
 		if slices.Contains(s.AtOdds, id) {
-			data = "something answers there and is not understood"
+			data = "something answers there, and does not tell how far a log goes"
 		}
 		if why := s.Why[id]; why != "" {
 			data += ": " + why
@@ -296,7 +296,7 @@ func (s *survivors) printPrice(w io.Writer) {
 		return
 	}
 	if s.Command == "" {
-		fmt.Fprintf(w, "\nSomething answers where the daemons of %s are said to be, and is not understood here, so these\nhosts may well serve: no command is named that gives them up. The table says why of each. If it is\nthe certificate, the authority, the clock or --cluster-name, look at those of this side first.\n", join(s.AtOdds))
+		fmt.Fprintf(w, "\nSomething answers where the daemons of %s are said to be, and does not tell how far\na log goes, so these hosts may well serve: no command is named that gives them up. The table says\nwhy of each. If it is the certificate, the authority, the clock, TLS or --cluster-name, look at those of\nthis side first.\n", join(s.AtOdds))
 		return
 	}
 	fmt.Fprintf(w, "\n  %s\n", s.Command)
@@ -310,8 +310,30 @@ func (s *survivors) aliveLost(lost []cluster.HostID) string {
 			return v.Host == id && slices.Contains(lost, cluster.HostID(v.Member.String()))
 		})
 		if named {
-			return fmt.Sprintf("host %s is named as lost, and something answers where its daemon is said to be, and is not understood: %s. If that is its daemon, mend what keeps the two apart, or stop it; if the host is gone for good, and something else has its address, give the command with --store alone, without --data-dir and --endpoint, which asks nobody", id, s.Why[id])
+			return fmt.Sprintf("host %s is named as lost, and something answers where its daemon is said to be, and does not tell how far its log goes: %s. If that is its daemon, ask again once what keeps it from that is mended, or stop it; if the host is gone for good, and something else has its address, give the command with --store alone, without --data-dir and --endpoint, which asks nobody", id, s.Why[id])
 		}
 	}
 	return ""
+}
+
+// refuseAlive refuses to queue a command that gives up a host whose daemon answers. The
+// leading daemon may be the one that is wrong, and cannot know. Where only the store is
+// named, or no daemon answers, nobody is asked.
+func (q *queue) refuseAlive(ctx context.Context) error {
+	if len(q.lost) == 0 || q.dataDir == "" && len(q.endpoints) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	s, _, err := q.inSight(ctx)
+	switch {
+	case err != nil && q.store == "":
+		return err
+	case err != nil:
+		return nil
+	}
+	if why := s.aliveLost(q.lostHosts()); why != "" {
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + why)}
+	}
+	return nil
 }

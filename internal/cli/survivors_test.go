@@ -46,7 +46,7 @@ func TestSurvivors(t *testing.T) {
 		},
 		"two are there and at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
-			want: []string{"something answers there and is not understood: another authority", "the daemons of a, c are said to be", "may well"},
+			want: []string{"something answers there, and does not tell how far a log goes: another authority", "the daemons of a, c are said to be", "may well"},
 		},
 		"one of two is at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, odds: []cluster.HostID{"a"}, from: "b",
@@ -136,7 +136,7 @@ func TestRecoverDryRun(t *testing.T) {
 		"another one is further":   {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 91)}, want: "host b is further than a: etcdadm recover --from b"},
 		"another one is read":      {hosts: []console.LogEnd{end("a", 1, 90), unread}, want: "the log of b is still being read"},
 		"one that is read is lost": {hosts: []console.LogEnd{end("a", 1, 90), unread}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers and has"},
-		"one is at odds":           {hosts: []console.LogEnd{end("a", 1, 90)}, odds: []cluster.HostID{"b"}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and something answers where its daemon is said to be, and is not understood: another authority. If that is its daemon, mend"},
+		"one is at odds":           {hosts: []console.LogEnd{end("a", 1, 90)}, odds: []cluster.HostID{"b"}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and something answers where its daemon is said to be, and does not tell how far its log goes: another authority. If that is its daemon, ask again"},
 		"another one is at odds":   {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, odds: []cluster.HostID{"c"}},
 		"one named as lost is not": {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers"},
 	} {
@@ -200,7 +200,7 @@ func serveDaemon(t *testing.T, of string, host cluster.HostID, h peer.Handler) s
 }
 
 // A daemon that answers and is not understood is given up neither by the command that is
-// named nor by one that somebody types; one whose address nobody, or another host,
+// named nor by one that somebody types, of a recovery or a restore; one whose address nobody, or another host,
 // answers at is.
 func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 	store := "--store=file://" + t.TempDir()
@@ -238,6 +238,15 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 	} {
 		if code, said := run(strings.Fields(r.line)...); code != r.code || !strings.Contains(said, r.want) || r.never != "" && strings.Contains(said, r.never) {
 			t.Errorf("%s: exit code %d, want %d, %q and never %q:\n%s", r.line, code, r.code, r.want, r.never, said)
+		}
+	}
+	_, url := aStore(t)
+	for lost, want := range map[string]int{"a": ExitUnsafe, "b": ExitOK, "d": ExitOK} {
+		for _, how := range []string{"--dry-run", "--yes"} {
+			r := etcdadm(t, "restore", fixtureBackup, "--store", url, "--endpoint="+at, "--cluster-name=test", "--lost", lost, how)
+			if r.code != want || want == ExitUnsafe && !strings.Contains(r.errs, "nothing was queued: host "+lost+" is named as lost, and something answers") {
+				t.Errorf("restore --lost %s %s: %+v", lost, how, r)
+			}
 		}
 	}
 }

@@ -59,9 +59,11 @@ func (e *Error) Hint() string { return e.Advice }
 
 // IsThere reports whether a call failed although somebody answers where the host that was
 // meant is said to be, and nothing shows that it is another one: that host may well run.
-// That another one has its address (ErrWrongHost) says nothing of it.
+// That another one has its address (ErrWrongHost) says nothing of it. Where the client
+// has no TLS and is let in no further (ErrNotPlain) it counts as there: a daemon with TLS
+// does that.
 func IsThere(err error) bool {
-	for _, is := range []error{ErrClearText, ErrCertificate, ErrNotTrusted, ErrWrongCluster, ErrIdentity, ErrRole, ErrProtocol, ErrBody, ErrTooLarge, ErrOverload, ErrRemote} {
+	for _, is := range []error{ErrNotPlain, ErrClearText, ErrCertificate, ErrNotTrusted, ErrWrongCluster, ErrIdentity, ErrRole, ErrProtocol, ErrBody, ErrTooLarge, ErrOverload, ErrRemote} {
 		if errors.Is(err, is) {
 			return true
 		}
