@@ -41,6 +41,12 @@ func autoRecover(v *view) *Decision {
 		v.aside("auto-recovery", "", "the cluster is not recovered by itself: the logs of too few voters can be read, and of these the hosts are busy, which ends by itself: %s", idList(working))
 		return nil
 	}
+	// A host that waits for its disk, or is late, is no lost one: its member may go on with
+	// the disk, together with another one whose disk was the same.
+	if busy := slices.DeleteFunc(slices.Clone(missing), func(id cluster.HostID) bool { return !v.busy(id) }); len(busy) > 0 {
+		v.aside("auto-recovery", "", "the cluster is not recovered by itself: the logs of too few voters can be read, and of these the hosts answer and are busy with what may not end by itself, as a disk that stands still: %s; for those that are gone for good, name them to etcdadm recover", idList(busy))
+		return nil
+	}
 	c.Lost = slices.Sorted(slices.Values(union(c.Lost, missing))) // wiped disks too
 	return &Decision{
 		Reason: fmt.Sprintf("the quorum is gone for %s: recover from host %s, the furthest survivor, as --auto-recover-after says", v.obs.At.Sub(gone).Round(time.Second), best.Host),

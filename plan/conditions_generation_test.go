@@ -112,10 +112,14 @@ func TestConditionsOfRecovery(t *testing.T) {
 		}, []otherwise{{"it is another op", atWork("b", cluster.OpDefragment)}}},
 		{"nothing is recovered by itself past hosts at work", then(auto, atWork("b", cluster.OpRestart), atWork("c", cluster.OpRestart)), func(v *view) bool {
 			return autoRecover(v) == nil && len(v.asides) == 1
-		}, []otherwise{{"they may never be back", func(o *cluster.Observation) {
+		}, []otherwise{{"they are gone", func(o *cluster.Observation) {
+			for _, id := range []cluster.HostID{"b", "c"} {
+				ofGap(id, func(g *cluster.Gap) { g.Kind, g.Op = cluster.GapUnreachable, "" })(o)
+			}
+		}}}, []otherwise{{"one may never be back", atWork("c", cluster.OpPromise)}, {"they may never be back", func(o *cluster.Observation) {
 			atWork("b", cluster.OpPromise)(o)
 			atWork("c", cluster.OpPromise)(o)
-		}}}, []otherwise{{"one may never be back", atWork("c", cluster.OpPromise)}}},
+		}}}},
 		{"a host that is busy is not lost", then(auto, away("c", cluster.GapBusy)), func(v *view) bool {
 			return len(v.outOfSight()) == 0
 		}, []otherwise{{"it is gone", func(o *cluster.Observation) { o.Gaps[0].Kind = cluster.GapUnreachable }}}, nil},

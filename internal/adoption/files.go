@@ -122,7 +122,7 @@ func (p *Plan) copyCertificates() error {
 			return fmt.Errorf("copy certificates: %w", err)
 		}
 		to := filepath.Join(r.DataDir, "pki", p.Token, c.side)
-		if err := os.MkdirAll(to, 0o700); err != nil {
+		if err := durable.MakeDir(to, 0o700); err != nil {
 			return fmt.Errorf("copy certificates: %w", err)
 		}
 		if err := keep(filepath.Join(to, c.to), content, modeOf(c.to)); err != nil {
@@ -136,7 +136,7 @@ func (p *Plan) copyCertificates() error {
 // these have none. One of which there is a file already is left as it is, but for
 // what an earlier run had no time to copy.
 func CopyAuthorities(certsDir, pkiDir string) error {
-	if err := os.MkdirAll(pkiDir, 0o700); err != nil {
+	if err := durable.MakeDir(pkiDir, 0o700); err != nil {
 		return fmt.Errorf("copy authorities: %w", err)
 	}
 	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {

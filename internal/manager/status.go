@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -151,9 +152,12 @@ func (m *Manager) writeStatus(ctx context.Context) {
 		m.unwanted("status")
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
-	defer cancel()
-	err := m.o.Control.WriteStatus(ctx, storeStatus(s))
+	out := storeStatus(s)
+	var err error
+	within(ctx, m.o.Intervals.WriteTimeout, func(ctx context.Context) { err = m.o.Control.WriteStatus(ctx, out) })
+	if errors.Is(err, context.DeadlineExceeded) && m.landed(ctx, out) {
+		err = nil
+	}
 	if err != nil {
 		m.mu.Lock()
 		m.recording.news = true
@@ -161,6 +165,15 @@ func (m *Manager) writeStatus(ctx context.Context) {
 		poke(m.statusNow)
 	}
 	m.wrote("status", "cannot write the status into the store", err)
+}
+
+// landed: the status whose write was not answered in time is in the store.
+func (m *Manager) landed(ctx context.Context, s control.Status) (is bool) {
+	within(ctx, m.o.Intervals.WriteTimeout, func(ctx context.Context) {
+		had, ok, err := m.o.Control.ReadStatus(ctx)
+		is = err == nil && ok && had.Leader == s.Leader && had.At.Equal(s.At)
+	})
+	return is
 }
 
 func (m *Manager) writeRecord(ctx context.Context, written *recording) {

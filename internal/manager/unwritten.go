@@ -48,16 +48,26 @@ func (m *Manager) wrote(topic, what string, err error) {
 	case !errors.As(err, &refused), errors.Is(err, control.ErrConflict):
 		delete(m.unwritten, topic)
 	case !known:
-		m.unwritten[topic] = unwritten{explain(err), explain(err), time.Now()}
+		m.unwritten[topic] = unwritten{outcome(err), outcome(err), time.Now()}
 	default:
 		// The words of a store may differ from try to try. Only those that come twice
 		// are another reason, and are told in place of the first ones.
-		if steady(explain(err)) == steady(u.last) {
+		if steady(outcome(err)) == steady(u.last) {
 			u.why = u.last
 		}
-		u.last = explain(err)
+		u.last = outcome(err)
 		m.unwritten[topic] = u
 	}
+}
+
+// outcome is what came of a write that failed: one that was not answered in time may
+// have been taken all the same. The next try finds that out where it reads first, as
+// those of both records do; of the status see landed.
+func outcome(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "whether it was written is not known: " + explain(err)
+	}
+	return explain(err)
 }
 
 // unwanted forgets a write that failed and that nobody asks for any more.

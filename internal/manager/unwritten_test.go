@@ -106,6 +106,57 @@ func TestWhyAStoreTakesNoWritesIsTheLatest(t *testing.T) {
 	})
 }
 
+// slow is a store that answers no write in time, whether it takes it or not.
+type slow struct {
+	blob.Store
+	takes, now atomic.Bool
+}
+
+func (s *slow) Put(ctx context.Context, key string, r io.Reader, c blob.Condition) (blob.ETag, error) {
+	if !s.now.Load() {
+		return s.Store.Put(ctx, key, r, c)
+	}
+	if s.takes.Load() {
+		if _, err := s.Store.Put(ctx, key, r, c); err != nil {
+			return "", err
+		}
+	}
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// A write that was not answered in time is looked for: one that is in the store was taken,
+// and of one that is not it is told that this is not known.
+func TestWriteThatTimesOutIsLookedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		store := &slow{Store: w.store}
+		a := w.add("a", func(o *Options) {
+			o.Control, o.Seeds = control.New(store, clusterName), seeds{"a"}
+			o.Planner = func(plan.Goal, *cluster.Observation) plan.Decision {
+				return plan.Decision{Rule: "test", Reason: fmt.Sprintf("something new at %s", time.Now())}
+			}
+		})
+		w.run(a)
+		w.untilLeads(time.Minute, "a")
+		told := func() string {
+			if o := a.Status().Observation; o != nil {
+				return o.Store.Unwritten
+			}
+			return ""
+		}
+		w.until(time.Minute, "the store is read", func() bool { o := a.Status().Observation; return o != nil && o.Store.Read })
+		store.takes.Store(true)
+		store.now.Store(true)
+		for range 60 {
+			if time.Sleep(time.Second); strings.Contains(told(), "the status") {
+				t.Fatalf("of a status that is in the store: %s", told())
+			}
+		}
+		store.takes.Store(false)
+		w.until(time.Minute, "it is told", func() bool { return strings.Contains(told(), "the status (whether it was written is not known: ") })
+	})
+}
+
 // A store that did not answer at all, and answers again, is not said to take no writes
 // for those that failed meanwhile.
 func TestStoreThatIsBackTakesWrites(t *testing.T) {

@@ -31,7 +31,7 @@ const clockSlack = 5 * time.Minute
 // certificate, as a crash in between leaves it, gets one. Two processes may call it at once. dir is made with mode 0700, keys
 // are 0600, certificates 0644.
 func Create(dir string, now time.Time) (*Authorities, error) {
-	if err := os.MkdirAll(dir, modeDir); err != nil {
+	if err := durable.MakeDir(dir, modeDir); err != nil {
 		return nil, &Error{Op: "create authorities", File: dir, Err: err}
 	}
 	for _, name := range []string{ManagerCA, PeersCA, ClientsCA} {

@@ -55,7 +55,7 @@ func Ensure(dir string, names Names, a *Authority, r Request, now time.Time) (En
 	if err := r.Lifetime.Validate(); err != nil {
 		return done, p.failed(p.cert(), err, "")
 	}
-	if err := os.MkdirAll(dir, modeDir); err != nil {
+	if err := durable.MakeDir(dir, modeDir); err != nil {
 		return done, p.failed(dir, err, "")
 	}
 	had, keyErr, certErr := p.read()
