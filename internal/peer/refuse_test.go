@@ -81,7 +81,7 @@ func TestIdentities(t *testing.T) {
 			client := pool(t, c.self, c.live).at(t, srv.endpoint, c.host)
 			_, err := client.Apply(within(t, 10*time.Second), cluster.ApplyRequest{})
 			wantFailure(t, err, c.want, false)
-			if another := c.want == ErrWrongHost; IsThere(err) == another {
+			if another := errors.Is(c.want, ErrWrongHost); IsThere(err) == another {
 				t.Errorf("whether it is there: %t: %v", IsThere(err), err)
 			}
 			if len(srv.handler.callers) != before {
