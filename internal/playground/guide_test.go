@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/release"
@@ -150,5 +151,17 @@ func TestOtherTLSIsRefused(t *testing.T) {
 		if !errors.As(err, &mistake) || !strings.Contains(err.Error(), "TLS") {
 			t.Errorf("insecure %v: %v", insecure, err)
 		}
+	}
+}
+
+// A daemon that is started just as the playground ends is ended as the others are: it
+// was not there yet when they were.
+func TestADaemonThatStartsAtTheEndIsEnded(t *testing.T) {
+	k := newKeeper(func(string, string) {})
+	h := &Host{Name: "h", Log: filepath.Join(t.TempDir(), "log"), path: "/bin/sleep", args: []string{"10"}}
+	close(k.quit)
+	began := time.Now()
+	if err := k.run(h, func() {}); !isExit(err) || time.Since(began) > 9*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }

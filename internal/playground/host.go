@@ -199,6 +199,11 @@ func (k *keeper) run(h *Host, up func()) error {
 		return err
 	}
 	h.setPID(cmd.Process.Pid)
+	select {
+	case <-k.quit: // stopAll may have looked for it before it was there
+		_ = cmd.Process.Signal(syscall.SIGINT)
+	default:
+	}
 	up()
 	return cmd.Wait()
 }
