@@ -356,6 +356,7 @@ func (c *ctl) restoreBackup(ctx context.Context, f *control.Folder, words []stri
 	}
 	fmt.Fprintf(out, "added restore-backup command: %s\n", added)
 	fmt.Fprintf(out, "the leading daemon makes the cluster what it was at %s; what was written since is lost to clients\n", b.Name.Time().Format(time.RFC3339))
+	fmt.Fprintln(out, "list-commands --all tells how that ends")
 	return nil
 }
 

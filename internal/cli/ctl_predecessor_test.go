@@ -225,7 +225,9 @@ func TestCtlFlagsInAnyShape(t *testing.T) {
 func TestCtlRestoreCommandHasTheSpecOfTheStore(t *testing.T) {
 	dir, store := predecessorStore(t)
 	ctlOut(t, store, "-member-count=5", "-etcd-version=3.6.16", "configure-cluster")
-	ctlOut(t, store, "restore-backup", fixtureBackup)
+	if out := ctlOut(t, store, "restore-backup", fixtureBackup); !strings.Contains(out, "list-commands --all") {
+		t.Errorf("it does not say where the end of it is told:\n%s", out)
+	}
 	if got := ctlOut(t, store, "list-commands"); !strings.Contains(got, ` restore_backup:<cluster_spec:<member_count:5 etcd_version:"3.6.16" > backup:"`+fixtureBackup+`" > `) {
 		t.Errorf("%q", got)
 	}

@@ -80,7 +80,11 @@ func printLastBackup(w io.Writer, b *console.Backups, o *cluster.Observation) {
 	case b.Last == nil:
 		fmt.Fprintln(w, "last backup: none")
 	default:
-		fmt.Fprintf(w, "last backup: %s, %s old, %s, %s\n", b.Last.Name, tookWords(b.Age), sizeWords(b.Last.Bytes), provenWords(*b, o.At))
+		size := "of a size that nothing tells" // as of etcd-manager's
+		if b.Last.Bytes > 0 {
+			size = sizeWords(b.Last.Bytes)
+		}
+		fmt.Fprintf(w, "last backup: %s, %s old, %s, %s\n", b.Last.Name, tookWords(b.Age), size, provenWords(*b, o.At))
 	}
 	if b.On != "" {
 		fmt.Fprintf(w, "  host %s takes one now\n", b.On)
@@ -97,6 +101,9 @@ func provenWords(b console.Backups, now time.Time) string {
 	words := ""
 	if b.Last.Encrypted {
 		words = "encrypted, "
+	}
+	if b.Last.Doubt != "" {
+		words += "BAD (" + b.Last.Doubt + "), "
 	}
 	switch p := b.Proven; {
 	case p == nil:

@@ -44,6 +44,13 @@ func TestStatusOfData(t *testing.T) {
 		}
 	}
 	out.Reset()
+	bad := cluster.Backup{Name: "n3", At: now.Add(-time.Minute), Doubt: "damaged: it was cut off"}
+	o = &cluster.Observation{At: now, Backups: cluster.BackupsView{At: now, Newest: []cluster.Backup{bad, proven}, Proven: &proven}}
+	printData(&out, console.Report{Observation: o, Backups: console.BackupsOf(o)})
+	if want := "last backup: n3, 1m0s old, of a size that nothing tells, BAD (damaged: it was cut off), not proven; n1 is, 3 days old"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q is not in:\n%s", want, out.String())
+	}
+	out.Reset()
 	printData(&out, console.Report{Observation: &cluster.Observation{At: now}, Backups: &console.Backups{Failed: "host a: no room"}})
 	if !strings.Contains(out.String(), "last backup: none, and none is taken by itself") || !strings.Contains(out.String(), "no room") {
 		t.Error(out.String())

@@ -52,6 +52,9 @@ func TestPromise(t *testing.T) {
 		if r.State == nil || r.State.Promised != fence(5) || r.Stamp != "" || !hasProblem(r.State, "state-not-written") {
 			t.Fatalf("a promise that cannot be written: %+v", r)
 		}
+		if p := problemOf(r.State, "state-not-written"); !strings.Contains(p.Hint, "df -i") {
+			t.Errorf("a disk without inodes has the same words, and the hint is %q", p.Hint)
+		}
 		if d.Identity().Unfit != "" {
 			t.Error(d.Identity().Unfit)
 		}

@@ -159,7 +159,7 @@ func (h *Host) problems(s State) []cluster.Problem {
 		out = append(out, cluster.Problem{
 			Code:     "state-not-written",
 			Sentence: fmt.Sprintf("host %s cannot write its state, so it promises nothing and carries out nothing: %v", h.o.ID, h.saveErr),
-			Hint:     "make room on the disk", Unfit: true,
+			Hint:     "make room on the disk; where df shows that there is some, df -i shows whether it has inodes left", Unfit: true,
 		})
 	}
 	if h.inventErr != nil {

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,6 +101,10 @@ func TestCertificateThatExpiresOnAnOpenConnection(t *testing.T) {
 			continue
 		}
 		wantFailure(t, err, ErrIdentity, false)
+		var told interface{ Hint() string }
+		if !errors.As(err, &told) || !strings.Contains(told.Hint(), "clocks") || !strings.Contains(err.Error(), "the certificate is not accepted") {
+			t.Errorf("%s: a clock is not what is told: %v", name, err)
+		}
 	}
 	if len(srv.handler.callers) != seen {
 		t.Error("the handler was called")

@@ -17,7 +17,7 @@ var (
 	ErrNotTrusted   = errors.New("the other side does not accept our certificate")
 	ErrWrongCluster = errors.New("another cluster")
 	ErrWrongHost    = errors.New("another host")
-	ErrIdentity     = errors.New("the certificate is somebody else's")
+	ErrIdentity     = errors.New("the certificate is not accepted")
 	ErrRole         = errors.New("not allowed")
 	ErrProtocol     = errors.New("the releases do not understand each other")
 	ErrBody         = errors.New("the message cannot be understood")

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"etcdadm.io/internal/peer/peerpb"
+	"etcdadm.io/internal/pki"
 )
 
 // certified reads the caller from the connection. With TLS its certificate is verified again at each call, so
@@ -32,7 +33,11 @@ func (s *Server) certified(ctx context.Context) (Caller, error) {
 	}
 	id, err := s.opt.Live.Verify(info.State.PeerCertificates, x509.ExtKeyUsageClientAuth)
 	if err != nil {
-		return from, refuse(codes.Unauthenticated, peerpb.Refusal_KIND_IDENTITY, "connect again with a valid certificate", "%v", err)
+		advice := "connect again with a valid certificate"
+		if errors.Is(err, pki.ErrExpired) || errors.Is(err, pki.ErrNotYetValid) { // it was valid when the connection was made
+			advice = "compare the clocks of both hosts, then renew that certificate"
+		}
+		return from, refuse(codes.Unauthenticated, peerpb.Refusal_KIND_IDENTITY, advice, "%v", err)
 	}
 	from.Identity, from.Verified = id, true
 	return from, nil

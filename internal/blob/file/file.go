@@ -167,9 +167,18 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, cond blob.Cond
 	tag, err := within(ctx, s, func() (blob.ETag, error) { return s.put(ctx, key, from, cond) }, func(blob.ETag) {})
 	from.release()
 	if err != nil {
-		return "", fmt.Errorf("put %q: %w", key, err)
+		return "", fmt.Errorf("put %q: %w", key, s.full(err))
 	}
 	return tag, nil
+}
+
+// full says what is missing where a file system takes no more: the system has the same
+// words for one without room and for one without inodes.
+func (s *Store) full(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return &blob.Error{Op: "write to", Object: "store " + s.String(), Err: err, Advice: "make room there; df shows whether it is room that is missing, and df -i whether it is inodes"}
 }
 
 func (s *Store) put(ctx context.Context, key string, r io.Reader, cond blob.Condition) (blob.ETag, error) {
