@@ -65,6 +65,7 @@ func TestAStartOnAMountThatStandsStill(t *testing.T) {
 		"external volume": {func(cfg *Config, still string) {
 			cfg.Root, cfg.VolumeProvider, cfg.VolumeTags = still, "external", []string{"x"}
 		}, "the data volume to be found"},
+		"releases":       {func(cfg *Config, still string) { cfg.ReleaseDirs = []string{still} }, "the releases of etcd to be found"},
 		"etcd-manager's": {nil, "a look at whether etcd-manager has the data directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestAStartOnAMountThatStandsStill(t *testing.T) {
 			defer cancel()
 			ended := make(chan error, 1)
 			go func() { ended <- run(ctx) }()
-			want := fmt.Sprintf("the start of this daemon waits, however long\" for=%q at=%s", c.word, still)
+			want := fmt.Sprintf("the start of this daemon waits, however long\" for=%q at=", c.word)
 			for deadline := time.Now().Add(time.Minute); !strings.Contains(said.String(), want); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("want %s; it is said:\n%s", want, &said)
@@ -107,7 +108,7 @@ func TestAStartOnAMountThatStandsStill(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Fatal("the daemon does not end")
 			}
-			if !strings.Contains(said.String(), "the daemon ends while it waits") {
+			if all := said.String(); !strings.Contains(all, "the daemon ends while it waits") || !strings.Contains(all, still) {
 				t.Errorf("it is said:\n%s", &said)
 			}
 		})
