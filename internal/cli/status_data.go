@@ -9,6 +9,8 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/pki"
 	"etcdadm.io/plan"
 )
 
@@ -22,6 +24,7 @@ func printData(w io.Writer, r console.Report) {
 		fmt.Fprintf(w, "generation: %d, made from %s\n", in.Generation, madeFrom(in.Source))
 	}
 	printQuarantine(w, o)
+	printEnds(w, r)
 	if len(r.Queue) > 0 {
 		fmt.Fprintln(w, "queue:")
 		for _, q := range r.Queue {
@@ -68,6 +71,23 @@ func madeFrom(s cluster.Source) string {
 		return "the data of a survivor"
 	}
 	return s.Kind
+}
+
+// authorityLeft is how long before its end an authority is told of: nothing renews one,
+// and with it ends all that it signed.
+const authorityLeft = 30 * duration.Day
+
+// printEnds tells of authorities that end soon, and of certificates that have ended. What
+// ends soon of the others is renewed by itself.
+func printEnds(w io.Writer, r console.Report) {
+	for _, c := range r.Certificates {
+		switch left := c.NotAfter.Sub(r.Observation.At); {
+		case left <= 0:
+			fmt.Fprintf(w, "  ! certificate %s has ended on %s\n", c.Name, c.NotAfter.Format(time.RFC3339))
+		case left < authorityLeft && (c.Name == pki.ManagerCA || c.Name == pki.PeersCA || c.Name == pki.ClientsCA):
+			fmt.Fprintf(w, "  ! authority %s ends in %s, and every certificate under it: rotate it before, see docs/operations/tls.md\n", c.Name, tookWords(left))
+		}
+	}
 }
 
 func printLastBackup(w io.Writer, b *console.Backups, o *cluster.Observation) {

@@ -74,3 +74,24 @@ func TestStatusOfSetAside(t *testing.T) {
 		}
 	}
 }
+
+// Nothing renews an authority: that it ends is told before it does.
+func TestStatusTellsWhatEnds(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	r := console.Report{Observation: &cluster.Observation{At: now}, Certificates: []console.Certificate{
+		{Name: "daemon", NotAfter: now.Add(time.Hour)}, // of a short life, and renewed by itself
+		{Name: "etcd-clients-ca", NotAfter: now.Add(31 * 24 * time.Hour)},
+		{Name: "etcd-manager-ca", NotAfter: now.Add(29 * 24 * time.Hour)},
+		{Name: "etcd-peer", NotAfter: now.Add(-time.Hour)},
+	}}
+	var out bytes.Buffer
+	printData(&out, r)
+	for what, told := range map[string]bool{
+		"! authority etcd-manager-ca ends in 29 days": true, "! certificate etcd-peer has ended on 2026-11-21T11:00:00Z": true,
+		"daemon": false, "etcd-clients-ca": false,
+	} {
+		if strings.Contains(out.String(), what) != told {
+			t.Errorf("%q told: %t, in:\n%s", what, !told, &out)
+		}
+	}
+}
