@@ -132,7 +132,7 @@ func TestVersionsCommand(t *testing.T) {
 	for _, v := range list.Versions {
 		byVersion[v.Version] = v
 	}
-	if v := byVersion["3.6.13"]; !strings.HasPrefix(v.Dir, cache) || v.Refused != "" || len(v.Warnings) != 1 {
+	if v := byVersion["3.6.13"]; !strings.HasPrefix(v.Dir, cache) || v.Name != "" || v.Refused != "" || len(v.Warnings) != 1 {
 		t.Errorf("%+v", v)
 	}
 	if v := byVersion["3.7.3"]; !v.Builtin || v.Missing || len(v.Warnings) != 0 {

@@ -2,7 +2,11 @@ package open_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -111,6 +115,30 @@ func TestOpenRefuses(t *testing.T) {
 	cancel()
 	if _, err := open.Open(ctx, "mem://", open.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context: %v", err)
+	}
+}
+
+// Check takes every parameter that Open takes, and touches nothing.
+func TestCheckTakesWhatOpenTakes(t *testing.T) {
+	for _, name := range []string{"S3_ENDPOINT", "S3_REGION", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_ENDPOINT", "STORAGE_EMULATOR_HOST"} {
+		t.Setenv(name, "")
+	}
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close() // it is asked nothing
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{
+		"s3://bucket/folder?region=r&endpoint=" + server.URL + "&ca=" + ca, "do://bucket?region=r&ca=" + ca, "linode://bucket?region=r", "hos://bucket?region=r", "scw://bucket?region=r",
+		"gs://bucket/folder?endpoint=" + server.URL + "&ca=" + ca, "azureblob://account/container/folder?endpoint=" + server.URL + "&ca=" + ca,
+	} {
+		if err := open.Check(url); err != nil {
+			t.Errorf("Check of %s: %v", url, err)
+		}
+		if _, err := open.Open(t.Context(), url, open.Options{}); err != nil {
+			t.Errorf("Open of %s: %v", url, err)
+		}
 	}
 }
 
