@@ -168,6 +168,8 @@ func snapshotStatusCommand(r *reach) *cobra.Command {
 func lookInto(ctx context.Context, file string) (snapshot.Info, error) {
 	info, err := snapshot.Verify(ctx, file)
 	switch {
+	case errors.As(err, new(*snapshot.PackedError)):
+		return info, &Failure{Code: ExitError, Err: err, Advice: "unpack it first, or have etcdadm backup download NAME FILE do that"}
 	case errors.Is(err, snapshot.ErrNoHash):
 		return info, &Failure{Code: ExitUnsafe, Err: err, Advice: "a file of a data directory is none; take a snapshot: etcdadm snapshot save FILE"}
 	case errors.Is(err, snapshot.ErrDamaged):

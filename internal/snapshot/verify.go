@@ -25,6 +25,19 @@ const sector = 512
 // database, or the beginning of a snapshot.
 var ErrNoHash = errors.New("it carries no SHA-256: it is the beginning of a snapshot, or a copied database")
 
+// PackedError says that a file is wrapped in something. It is [ErrDamaged] to who asked
+// for a snapshot.
+type PackedError struct{ In string }
+
+func (e *PackedError) Error() string { return "it is packed in " + e.In + ", and no snapshot as it is" }
+
+// Is implements errors.Is.
+func (e *PackedError) Is(target error) bool { return target == ErrDamaged }
+
+// packings are what files begin with that hold a snapshot mostly. A database begins with
+// the number of its first page, which is zero.
+var packings = map[string]string{"\x1f\x8b": "gzip", "\x28\xb5\x2f\xfd": "zstd", "age-encryption.org/": "age's encryption"}
+
 // Info is what is in a snapshot.
 type Info struct {
 	Size   int64  `json:"size"`   // of the database, bytes, without the hash
@@ -99,6 +112,13 @@ func trailer(f *os.File) (size int64, sum []byte, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, nil, err
+	}
+	head := make([]byte, 32)
+	n, _ := f.ReadAt(head, 0) // of a shorter one, what there is
+	for begins, in := range packings {
+		if bytes.HasPrefix(head[:n], []byte(begins)) {
+			return 0, nil, &PackedError{in}
+		}
 	}
 	switch rest := info.Size() % sector; {
 	case info.Size() <= sector:
