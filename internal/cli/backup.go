@@ -60,7 +60,7 @@ func (b *backups) identities(ctx context.Context) (backupstore.Identities, error
 	if b.identity == "" {
 		return backupstore.Identities{}, nil
 	}
-	data, err := regular.ReadOrPipe(ctx, b.identity, regular.SmallSize)
+	data, _, err := regular.ReadOrPipe(ctx, b.identity, regular.SmallSize)
 	if err != nil {
 		return backupstore.Identities{}, fmt.Errorf("read the secret keys of backups: %w", err)
 	}

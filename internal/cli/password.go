@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 
@@ -13,7 +12,7 @@ import (
 // etcd asks, as it may have been changed meanwhile; a pipe gives its content once, and
 // what it gave is kept for as long as the command runs.
 type password struct {
-	mu    sync.Mutex // guards piped, and has one caller read a pipe
+	mu    sync.Mutex // guards piped, and has one caller read at a time
 	piped []byte     // nil: nothing was read of a pipe yet
 }
 
@@ -26,17 +25,17 @@ func (p *password) credential(user, file string) func(context.Context) (string, 
 }
 
 func (p *password) read(ctx context.Context, file string) ([]byte, error) {
-	data, err := regular.Read(file, regular.SmallSize)
-	if !errors.Is(err, regular.ErrNotRegular) {
-		return data, err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.piped == nil {
-		p.piped, err = regular.ReadOrPipe(ctx, file, regular.SmallSize)
-		if err != nil {
-			return nil, err
-		}
+	if p.piped != nil {
+		return p.piped, nil
 	}
-	return p.piped, nil
+	data, piped, err := regular.ReadOrPipe(ctx, file, regular.SmallSize)
+	if err != nil {
+		return nil, err
+	}
+	if piped {
+		p.piped = data
+	}
+	return data, nil
 }

@@ -137,6 +137,45 @@ func TestPipeThatIsWritten(t *testing.T) {
 	})
 }
 
+// Who writes to a named pipe begins once somebody has opened it to read, and what was
+// written is lost with a reader who closes it: so it is opened once.
+func TestPipeWithWaitingWriter(t *testing.T) {
+	for range 50 { // what a second opening finds depends on who is faster
+		path := pipeAt(t)
+		holder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writer, err := os.OpenFile(path, os.O_WRONLY, 0) // would wait without a reader
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := holder.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := writer.WriteString("secret\n")
+			for since := time.Now(); errors.Is(err, syscall.EPIPE) && time.Since(since) < 20*time.Second; {
+				_, err = writer.WriteString("secret\n")
+			}
+			wrote <- errors.Join(err, writer.Close())
+		}()
+		if err := atOnce(t, func() error {
+			data, err := new(password).read(t.Context(), path)
+			if err == nil && string(data) != "secret\n" {
+				t.Errorf("read %q", data)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-wrote; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A pipe at whose other end nobody is would be waited for without an end.
 func TestPipeWithoutWriter(t *testing.T) {
 	for name, read := range map[string]func(ctx context.Context, path string) error{

@@ -362,7 +362,8 @@ func readInput(ctx context.Context, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(io.LimitReader(os.Stdin, maxInput))
 	}
-	return regular.ReadOrPipe(ctx, name, maxInput)
+	data, _, err := regular.ReadOrPipe(ctx, name, maxInput)
+	return data, err
 }
 
 func printDecision(w io.Writer, d plan.Decision) {

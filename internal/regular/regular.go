@@ -61,31 +61,33 @@ func Read(path string, limit int64) ([]byte, error) {
 }
 
 // ReadOrPipe is [Read] for what a person hands to a command: it also reads a pipe to its
-// end, which can be done once. It waits for whoever writes, and for no longer than the
+// end, which can be done once, and tells that it was one: another look at the path could
+// end whoever writes to it. It waits for whoever writes, and for no longer than the
 // context lasts. A pipe that nobody has open for writing and that holds nothing is an
 // [ErrEmptyPipe]: a wait for a writer that may never come would not be told from a hang.
-func ReadOrPipe(ctx context.Context, path string, limit int64) ([]byte, error) {
+func ReadOrPipe(ctx context.Context, path string, limit int64) (data []byte, piped bool, err error) {
 	f, info, err := open(path, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
 	switch {
 	case info.Mode().IsRegular():
-		return readWhole(f, path, limit)
+		data, err = readWhole(f, path, limit)
+		return data, false, err
 	case info.Mode().Type() != fs.ModeNamedPipe:
-		return nil, notRegular(path, info.Mode())
+		return nil, false, notRegular(path, info.Mode())
 	}
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	data, err := readWhole(f, path, limit)
+	data, err = readWhole(f, path, limit)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("whoever writes to the pipe has not come to an end: %w", ctx.Err())}
+		return nil, true, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("whoever writes to the pipe has not come to an end: %w", ctx.Err())}
 	case err == nil && len(data) == 0:
-		return nil, &fs.PathError{Op: "read", Path: path, Err: ErrEmptyPipe}
+		return nil, true, &fs.PathError{Op: "read", Path: path, Err: ErrEmptyPipe}
 	}
-	return data, err
+	return data, true, err
 }
 
 // open opens without waiting for whoever would be at the other end of a pipe. The look

@@ -109,17 +109,17 @@ func TestRead(t *testing.T) {
 }
 
 func TestReadOrPipe(t *testing.T) {
-	if data, err := regular.ReadOrPipe(t.Context(), file(t, "word"), 10); err != nil || string(data) != "word" {
+	if data, _, err := regular.ReadOrPipe(t.Context(), file(t, "word"), 10); err != nil || string(data) != "word" {
 		t.Errorf("of a file: %q, %v", data, err)
 	}
 	path := pipe(t)
 	soon(t, "a pipe that nobody writes to", func() {
-		if data, err := regular.ReadOrPipe(t.Context(), path, 10); !errors.Is(err, regular.ErrEmptyPipe) || data != nil {
+		if data, _, err := regular.ReadOrPipe(t.Context(), path, 10); !errors.Is(err, regular.ErrEmptyPipe) || data != nil {
 			t.Errorf("of a pipe that nobody writes to: %q, %v", data, err)
 		}
 	})
 	soon(t, "a device", func() {
-		if _, err := regular.ReadOrPipe(t.Context(), "/dev/zero", 10); !errors.Is(err, regular.ErrNotRegular) {
+		if _, _, err := regular.ReadOrPipe(t.Context(), "/dev/zero", 10); !errors.Is(err, regular.ErrNotRegular) {
 			t.Errorf("of a device: %v", err)
 		}
 	})
@@ -141,7 +141,7 @@ func TestReadOrPipeOfWriter(t *testing.T) {
 		writer.Close()
 	}()
 	soon(t, "a pipe with a writer", func() {
-		if data, err := regular.ReadOrPipe(t.Context(), path, 10); err != nil || string(data) != "password" {
+		if data, _, err := regular.ReadOrPipe(t.Context(), path, 10); err != nil || string(data) != "password" {
 			t.Errorf("of a pipe with a writer: %q, %v", data, err)
 		}
 	})
@@ -157,7 +157,7 @@ func TestReadOrPipeEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	soon(t, "a pipe whose writer says nothing", func() {
-		_, err := regular.ReadOrPipe(ctx, path, 10)
+		_, _, err := regular.ReadOrPipe(ctx, path, 10)
 		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "has not come to an end") {
 			t.Errorf("of a pipe whose writer says nothing: %v", err)
 		}
@@ -179,7 +179,7 @@ func TestReadOrPipeIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon(t, "a pipe without an end", func() {
-		if _, err := regular.ReadOrPipe(t.Context(), path, 10); !errors.Is(err, regular.ErrTooLarge) {
+		if _, _, err := regular.ReadOrPipe(t.Context(), path, 10); !errors.Is(err, regular.ErrTooLarge) {
 			t.Errorf("of a pipe without an end: %v", err)
 		}
 	})
