@@ -16,7 +16,7 @@ type group struct {
 	mu    sync.Mutex // guards parts
 	parts map[string]*part
 	fail  chan error
-	left  []string // parts that did not end; for stop alone
+	left  []string // parts of which something did not end; for stop alone
 }
 
 // errLeft: the end of the program ends what did not end in its time, and only then
@@ -26,12 +26,14 @@ var errLeft = errors.New("not all of this daemon has ended")
 type part struct {
 	cancel context.CancelFunc
 	done   chan struct{}
+	behind error // what the part itself gave up waiting for; to be read once done is closed
 }
 
 func (g *group) failed() <-chan error { return g.fail }
 
 // start runs a part under a context of its own, which the end of ctx does not
-// end: the order of stopping is serve's.
+// end: the order of stopping is serve's. A part that returns errLeft has left something
+// behind that goes on without it.
 func (g *group) start(ctx context.Context, name string, run func(context.Context) error) {
 	if g.fail == nil {
 		g.fail, g.parts = make(chan error, 16), map[string]*part{}
@@ -43,7 +45,11 @@ func (g *group) start(ctx context.Context, name string, run func(context.Context
 	g.mu.Unlock()
 	go func() {
 		defer close(p.done)
-		if err := run(inner); err != nil && inner.Err() == nil {
+		err := run(inner)
+		if errors.Is(err, errLeft) {
+			p.behind = err
+		}
+		if err != nil && inner.Err() == nil {
 			select {
 			case g.fail <- fmt.Errorf("%s: %w", name, err):
 			default:
@@ -63,6 +69,12 @@ func (g *group) stop(until time.Time, names ...string) {
 		}
 	}
 	g.await(until, waited)
+	for _, name := range waited {
+		if p := g.part(name); ended(p) && p.behind != nil {
+			g.log.Error("a part of this daemon left behind what does not end, to the end of the program", "part", name, "error", p.behind)
+			g.left = append(g.left, name)
+		}
+	}
 }
 
 func (g *group) part(name string) *part {

@@ -3,12 +3,18 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/pki"
 )
 
 // Parts that end are waited for, with a word while it takes long; those that do not
@@ -54,4 +60,67 @@ func TestPartsEndInTime(t *testing.T) {
 		}
 		close(wedged)
 	})
+}
+
+// stuck is a handler whose reports heed no deadline, as one that waits for a disk that
+// stands still.
+type stuck struct {
+	peer.Handler
+	entered, open, returned chan struct{}
+}
+
+func (s stuck) Report(context.Context, peer.Caller, json.RawMessage) (json.RawMessage, error) {
+	defer close(s.returned)
+	close(s.entered)
+	<-s.open
+	return nil, nil
+}
+
+// A call that still runs when the daemon ends counts as a part that did not end: it is
+// told, and the state is not unlocked over what it may still write.
+func TestACallThatRunsOnIsLeftBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the whole grace of calls")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := stuck{entered: make(chan struct{}), open: make(chan struct{}), returned: make(chan struct{})}
+	server, err := peer.NewServer(peer.ServerOptions{Cluster: "c", Host: "a", Handler: h, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := peer.NewPool(pki.Identity{Cluster: "c", Role: pki.RoleOperator, ID: "p"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var said bytes.Buffer
+	g := group{log: slog.New(slog.NewTextHandler(&said, nil))}
+	g.start(t.Context(), "peers", func(ctx context.Context) error { return answerPeers(ctx, server, l) })
+	client, err := pool.To(cluster.Contact{Host: "a", Endpoint: l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := client.Report(t.Context(), json.RawMessage("{}"))
+		answered <- err
+	}()
+	select {
+	case <-h.entered:
+	case err := <-answered:
+		t.Fatalf("the call ended by itself: %v", err)
+	}
+	g.stop(time.Now().Add(partsEnd), "peers")
+	if !slices.Equal(g.left, []string{"peers"}) {
+		t.Errorf("left behind: %v", g.left)
+	}
+	if !strings.Contains(said.String(), "left behind what does not end") || !strings.Contains(said.String(), peer.ErrCallsRun.Error()) {
+		t.Errorf("it is said:\n%s", &said)
+	}
+	close(h.open)
+	<-h.returned
+	<-answered
 }

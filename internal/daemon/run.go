@@ -344,7 +344,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g := group{log: d.log}
 	g.start(ctx, "process", d.process.Run)
 	g.start(ctx, "certificates", d.certs.run)
-	g.start(ctx, "peers", func(ctx context.Context) error { return server.Serve(ctx, l) })
+	g.start(ctx, "peers", func(ctx context.Context) error { return answerPeers(ctx, server, l) })
 	g.start(ctx, "host", d.host.Run)
 	g.start(ctx, "hosts file", d.keepHostsFile)
 	g.start(ctx, "announcement", d.announce)
@@ -384,6 +384,16 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	}
 	d.log.Info("daemon has ended")
 	return failure
+}
+
+// answerPeers serves, and says what its end left behind: a handler that heeds no
+// deadline may still write the state of this host.
+func answerPeers(ctx context.Context, server *peer.Server, l net.Listener) error {
+	err := server.Serve(ctx, l)
+	if errors.Is(err, peer.ErrCallsRun) {
+		return fmt.Errorf("%w: %w", errLeft, err)
+	}
+	return err
 }
 
 func isInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

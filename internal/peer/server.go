@@ -81,9 +81,14 @@ func NewServer(opt ServerOptions) (*Server, error) {
 	}, nil
 }
 
+// ErrCallsRun says that handlers have not returned, and may go on with what they do for as long as the
+// program runs.
+var ErrCallsRun = errors.New("calls still run")
+
 // Serve answers on l, which it closes, until ctx ends. Then it accepts no more, gives running calls
-// five seconds, breaks off the rest, and waits another five for their handlers to return. It can be called once. The
-// error is nil after an orderly end.
+// shutdownGrace, breaks off the rest, gives their connections as long to end, and their handlers as long to
+// return. It can be called once. The error is nil after an orderly end, and wraps ErrCallsRun where a
+// handler is left behind.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if s.used.Swap(true) {
 		return errors.New("serve peers: a server serves once")
@@ -159,7 +164,7 @@ func (s *Server) join() error {
 		select {
 		case s.calls <- struct{}{}:
 		case <-timer.C:
-			return fmt.Errorf("serve peers: %d calls still run", maxCalls-n)
+			return fmt.Errorf("serve peers: %w: %d of them", ErrCallsRun, maxCalls-n)
 		}
 	}
 	return nil
