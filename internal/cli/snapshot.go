@@ -329,6 +329,7 @@ func (o *fileRestore) run(ctx context.Context, file string, finder *release.Find
 // tool is the release that restores: the one that was named, or the newest at
 // hand of the minor release that the database is of.
 func (o *fileRestore) tool(ctx context.Context, finder *release.Finder, info snapshot.Info) (release.Release, error) {
+	progress.Begin(ctx, 0, "", "looking for the etcd to restore with")
 	if o.version != "" {
 		if _, err := cluster.ParseVersion(o.version); err != nil {
 			return release.Release{}, usage("such as --etcd-version 3.6.16", "%w", err)

@@ -24,6 +24,7 @@ var unended = map[string]string{
 	"internal/blob/probe.go":           "tidying up after a caller that gave up, within cleanUpTimeout",
 	"internal/blob/s3/upload.go":       "tidying up after a caller that gave up, within cleanUpTimeout",
 	"internal/blob/gs/config.go":       "looking for credentials, which the SDK bounds; callers wait for it until their own contexts end",
+	"internal/blob/gs/token.go":        "tokenTimeout",
 	"internal/daemon/etcd.go":          "releasesTimeout",
 	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",

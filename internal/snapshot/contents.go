@@ -159,6 +159,7 @@ func (w *walker) each(tx *bbolt.Tx, from int64, visit func(rev revision, rec rec
 		}
 		visit(rev, rec, k, v)
 	}
+	w.step.Add(int64(n % walkStep))
 	return nil
 }
 

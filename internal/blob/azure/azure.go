@@ -36,6 +36,8 @@ type Store struct {
 	place  remote.Location
 	url    string // for people
 	client *container.Client
+	// credential is where tokens come from; nil: nothing is asked for one.
+	credential *named
 }
 
 // String gives the store's URL, without parameters.
@@ -265,7 +267,12 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 
 // try makes one request, and again as long as that can help. Errors are explained.
 func (s *Store) try(ctx context.Context, do func(context.Context) error) (unsure bool, err error) {
-	unsure, err = remote.Try(ctx, judge, do)
+	unsure, err = remote.Try(ctx, judge, func(ctx context.Context) error {
+		if err := s.credential.ready(ctx); err != nil {
+			return err
+		}
+		return do(ctx)
+	})
 	if err != nil {
 		err = remote.Ended(ctx, s.explain(err))
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -65,7 +66,7 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	}
 	shown, _ := remote.Parse(storeURL, parameters...)
 	s := &Store{place: c.place, url: shown.String()}
-	if s.client, err = connect(c, opts); err != nil {
+	if s.client, s.credential, err = connect(c, opts); err != nil {
 		return nil, &blob.Error{Op: "open", Object: "store " + s.url, Err: err, Advice: "check the AZURE_ variables"}
 	}
 	return s, nil
@@ -110,10 +111,10 @@ func configure(storeURL string) (config, error) {
 	return c, nil
 }
 
-func connect(c config, opts Options) (*container.Client, error) {
+func connect(c config, opts Options) (*container.Client, *named, error) {
 	transport, err := remote.Transport(opts.Stall, c.ca)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	options := policy.ClientOptions{
 		Transport: &http.Client{Transport: transport},
@@ -126,32 +127,108 @@ func connect(c config, opts Options) (*container.Client, error) {
 	case c.key != "":
 		shared, err := container.NewSharedKeyCredential(c.account, c.key)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not a key", envKey) // the cause repeats it
+			return nil, nil, fmt.Errorf("%s is not a key", envKey) // the cause repeats it
 		}
-		return container.NewClientWithSharedKeyCredential(url, shared, &container.ClientOptions{ClientOptions: options})
+		client, err := container.NewClientWithSharedKeyCredential(url, shared, &container.ClientOptions{ClientOptions: options})
+		return client, nil, err
 	case c.sas != "":
-		return container.NewClientWithNoCredential(url+"?"+c.sas, &container.ClientOptions{ClientOptions: options})
+		client, err := container.NewClientWithNoCredential(url+"?"+c.sas, &container.ClientOptions{ClientOptions: options})
+		return client, nil, err
 	}
 	chain, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
 		ClientOptions: azcore.ClientOptions{Transport: options.Transport, Telemetry: options.Telemetry},
 	})
 	if err != nil {
-		return nil, errCredentials
+		return nil, nil, errCredentials
 	}
-	return container.NewClient(url, named{chain}, &container.ClientOptions{ClientOptions: options})
+	credential := &named{TokenCredential: chain, turn: make(chan struct{}, 1)}
+	client, err := container.NewClient(url, credential, &container.ClientOptions{ClientOptions: options})
+	return client, credential, err
 }
 
 // errCredentials says that nothing was sent because there is nothing to authenticate with.
 var errCredentials = errors.New("there are no usable credentials")
 
-// named gives the lack of credentials a name.
-type named struct{ azcore.TokenCredential }
+// tokenTimeout bounds the wait for an access token that the SDK asks for in the middle of a call: it has all of its calls wait for
+// the one that asks, whatever their own contexts say. Before a call it is that which bounds the wait.
+const tokenTimeout = 20 * time.Second
+
+const (
+	// tokenScope is for what a token is asked, by the SDK, too. Source: shared.TokenScope of azblob.
+	tokenScope = "https://storage.azure.com/.default"
+	// tokenLeft is what a token has to be good for, or the SDK asks for another one, with one of its calls. Source: azcore.
+	tokenLeft = 5 * time.Minute
+	// tokenOver is what it has to be good for, or a call waits for another one before it begins: then the SDK has all wait.
+	tokenOver = 30 * time.Second
+)
+
+// named gives the lack of credentials a name, keeps the token that it was given, and waits for a service no longer than the context
+// lasts. One question is under way at a time; it may not end, and no second one is begun before it has.
+type named struct {
+	azcore.TokenCredential
+	turn chan struct{} // of capacity one: who asks has put something in
+	mu   sync.Mutex    // guards what follows
+	last azcore.AccessToken
+}
+
+// ready waits until there is a token, so that the SDK waits for none.
+func (n *named) ready(ctx context.Context) error {
+	if n == nil || n.left() > tokenOver {
+		return nil
+	}
+	_, err := n.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{tokenScope}, EnableCAE: true})
+	return err
+}
+
+func (n *named) left() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Until(n.last.ExpiresOn)
+}
 
 // GetToken implements azcore.TokenCredential.
-func (n named) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	token, err := n.TokenCredential.GetToken(ctx, options)
+func (n *named) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	n.mu.Lock()
+	last := n.last
+	n.mu.Unlock()
+	refresh := !last.RefreshOn.IsZero() && time.Now().After(last.RefreshOn)
+	if options.Claims == "" && options.TenantID == "" && !refresh && time.Until(last.ExpiresOn) > tokenLeft {
+		return last, nil
+	}
+	within, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	token, err := n.ask(within, options)
 	if err != nil && ctx.Err() == nil {
 		return azcore.AccessToken{}, fmt.Errorf("%w: %w", errCredentials, err)
 	}
+	if err == nil {
+		n.mu.Lock()
+		n.last = token
+		n.mu.Unlock()
+	}
 	return token, err
+}
+
+func (n *named) ask(ctx context.Context, options policy.TokenRequestOptions) (token azcore.AccessToken, err error) {
+	select {
+	case n.turn <- struct{}{}:
+	case <-ctx.Done():
+		return token, ctx.Err()
+	}
+	type answer struct {
+		token azcore.AccessToken
+		err   error
+	}
+	ended := make(chan answer, 1)
+	go func() {
+		token, err := n.TokenCredential.GetToken(ctx, options)
+		<-n.turn
+		ended <- answer{token, err}
+	}()
+	select {
+	case a := <-ended:
+		return a.token, a.err
+	case <-ctx.Done():
+		return token, ctx.Err()
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/api/option"
 	"google.golang.org/api/storage/v1"
+	api "google.golang.org/api/transport"
 	transport "google.golang.org/api/transport/http"
 
 	"etcdadm.io/internal/blob"
@@ -111,22 +112,31 @@ var errCredentials = errors.New("there are no usable credentials")
 type opening struct {
 	mu     sync.Mutex // guards what follows
 	client *storage.ObjectsService
+	tokens *tokens       // nil: nothing authenticates
 	busy   chan struct{} // closed when the attempt that is under way has ended; nil without one
 	err    error         // of the last attempt
 }
 
-// objects waits for the client until ctx ends; the attempt goes on, for the next call.
+// objects waits for the client, and for a token that it then has at hand, until ctx ends; the attempt goes on, for the next call.
 func (s *Store) objects(ctx context.Context) (*storage.ObjectsService, error) {
+	client, tokens, err := s.opened(ctx)
+	if err == nil && tokens != nil {
+		_, err = tokens.get(ctx)
+	}
+	return client, err
+}
+
+func (s *Store) opened(ctx context.Context) (*storage.ObjectsService, *tokens, error) {
 	o := &s.client
 	o.mu.Lock()
 	if o.client == nil && o.busy == nil {
 		busy := make(chan struct{})
 		o.busy = busy
 		go func() {
-			client, err := s.connect(context.WithoutCancel(ctx))
+			client, tokens, err := s.connect(context.WithoutCancel(ctx))
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			o.client, o.err, o.busy = client, err, nil
+			o.client, o.tokens, o.err, o.busy = client, tokens, err, nil
 			close(busy)
 		}()
 	}
@@ -135,37 +145,44 @@ func (s *Store) objects(ctx context.Context) (*storage.ObjectsService, error) {
 	if busy != nil {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		case <-busy:
 		}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.client != nil {
-		return o.client, nil
+		return o.client, o.tokens, nil
 	}
 	if o.err == nil {
-		return nil, errCredentials // a later attempt than the one that was waited for is under way
+		return nil, nil, errCredentials // a later attempt than the one that was waited for is under way
 	}
-	return nil, o.err
+	return nil, nil, o.err
 }
 
-func (s *Store) connect(ctx context.Context) (*storage.ObjectsService, error) {
+func (s *Store) connect(ctx context.Context) (*storage.ObjectsService, *tokens, error) {
 	var options []option.ClientOption
 	if s.config.endpoint != nil {
 		options = append(options, option.WithEndpoint(s.config.endpoint.String()))
 	}
 	carrier := http.RoundTripper(s.base)
+	var given *tokens
 	if !s.config.open {
-		var err error
-		carrier, err = transport.NewTransport(ctx, carrier, option.WithScopes(storage.DevstorageReadWriteScope), option.WithTelemetryDisabled())
+		scopes := option.WithScopes(storage.DevstorageReadWriteScope)
+		found, err := api.Creds(ctx, scopes)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errCredentials, err)
+			return nil, nil, fmt.Errorf("%w: %w", errCredentials, err)
+		}
+		given = &tokens{source: found.TokenSource}
+		found.TokenSource = given
+		carrier, err = transport.NewTransport(ctx, carrier, scopes, option.WithCredentials(found), option.WithTelemetryDisabled())
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", errCredentials, err)
 		}
 	}
 	service, err := storage.NewService(ctx, append(options, option.WithHTTPClient(&http.Client{Transport: carrier}))...)
 	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, nil, fmt.Errorf("make client: %w", err)
 	}
-	return service.Objects, nil
+	return service.Objects, given, nil
 }
