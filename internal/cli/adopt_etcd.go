@@ -57,17 +57,7 @@ func (a *adoptFlags) openForeign(ctx context.Context) (*foreignEtcd, error) {
 
 // credential is the user that was given; nil: none, or that of the certificate.
 func (a *adoptFlags) credential(ctx context.Context) (func(context.Context) (user, password string, err error), error) {
-	if (a.join.user == "") != (a.join.passwordFile == "") {
-		return nil, usage("give both, or none", "--user and --password-file belong together")
-	}
-	if a.join.user == "" {
-		return nil, nil
-	}
-	ask := a.join.password.credential(a.join.user, a.join.passwordFile)
-	if _, _, err := ask(ctx); err != nil {
-		return nil, fmt.Errorf("read --password-file: %w", err)
-	}
-	return ask, nil
+	return a.join.password.given(ctx, "--", a.join.user, a.join.passwordFile)
 }
 
 // peerTLS is what this host's member will show its peers, and believe of them: a

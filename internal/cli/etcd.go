@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -69,11 +68,15 @@ func (e *etcdFlags) pick(ctx context.Context) (member, error) {
 	if err != nil {
 		return member{}, fmt.Errorf("read the certificates for etcd: %w", err)
 	}
+	credential, err := e.password.given(ctx, "--etcd-", e.user, e.passwordFile)
+	if err != nil {
+		return member{}, err
+	}
 	var best member
 	var failed []error
 	rank := 0
 	for _, url := range e.access.Endpoints {
-		m, err := e.connect(ctx, url, secure)
+		m, err := connect(ctx, etcd.Config{Endpoints: []string{url}, TLS: secure, Credential: credential})
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", url, err))
 			continue
@@ -99,11 +102,7 @@ func (e *etcdFlags) pick(ctx context.Context) (member, error) {
 	return best, nil
 }
 
-func (e *etcdFlags) connect(ctx context.Context, url string, secure *tls.Config) (member, error) {
-	config := etcd.Config{Endpoints: []string{url}, TLS: secure}
-	if e.user != "" {
-		config.Credential = e.password.credential(e.user, e.passwordFile)
-	}
+func connect(ctx context.Context, config etcd.Config) (member, error) {
 	c, err := etcd.New(config)
 	if err != nil {
 		return member{}, err
@@ -113,5 +112,5 @@ func (e *etcdFlags) connect(ctx context.Context, url string, secure *tls.Config)
 		c.Close()
 		return member{}, err
 	}
-	return member{url: url, client: c, status: st}, nil
+	return member{url: config.Endpoints[0], client: c, status: st}, nil
 }

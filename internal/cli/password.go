@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
+	"etcdadm.io/internal/progress"
 	"etcdadm.io/internal/regular"
 )
 
@@ -14,6 +16,24 @@ import (
 type password struct {
 	mu    sync.Mutex // guards piped, and has one caller read at a time
 	piped []byte     // nil: nothing was read of a pipe yet
+}
+
+// given is the credential of two flags whose names begin alike; nil: none was given. It
+// reads the password before etcd is asked anything: whoever writes to a pipe may ask a
+// person first, for longer than a call to etcd may take, and has until the command ends.
+func (p *password) given(ctx context.Context, flags, user, file string) (func(context.Context) (user, password string, err error), error) {
+	if (user == "") != (file == "") {
+		return nil, usage("give both, or none", "%suser and %spassword-file belong together", flags, flags)
+	}
+	if user == "" {
+		return nil, nil
+	}
+	progress.Begin(ctx, 0, "", "reading %spassword-file", flags)
+	if _, err := p.read(ctx, file); err != nil {
+		return nil, fmt.Errorf("read %spassword-file: %w", flags, err)
+	}
+	progress.Begin(ctx, 0, "", "asking etcd")
+	return p.credential(user, file), nil
 }
 
 // credential tells a user and the password in the file, without the line's end.

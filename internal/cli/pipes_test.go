@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -172,6 +173,57 @@ func TestPipeWithWaitingWriter(t *testing.T) {
 		}
 		if err := <-wrote; err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Whoever writes the password may ask a person for it, and take longer than a call to etcd
+// may: it is read before the first one.
+func TestPasswordIsReadBeforeEtcdIsAsked(t *testing.T) {
+	path := pipeAt(t)
+	writer, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	asked := make(chan struct{})
+	etcd, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(asked)
+		if conn, err := etcd.Accept(); err == nil {
+			conn.Close()
+		}
+	}()
+	e := etcdFlags{urls: []string{"http://" + etcd.Addr().String()}, user: "root", passwordFile: path}
+	end := make(chan error, 1)
+	go func() { _, err := e.pick(t.Context()); end <- err }()
+	select {
+	case <-asked:
+		t.Error("etcd is asked before the password is there")
+	case err := <-end:
+		t.Fatalf("ended before the password was there: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if _, err := writer.WriteString("secret\n"); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	if err := atOnce(t, func() error { <-asked; etcd.Close(); return <-end }); err == nil || !strings.Contains(err.Error(), "no etcd answers") {
+		t.Errorf("said %v", err)
+	}
+	if string(e.password.piped) != "secret\n" {
+		t.Errorf("read %q", e.password.piped)
+	}
+}
+
+func TestUserAndPasswordBelongTogether(t *testing.T) {
+	for _, e := range []*etcdFlags{{user: "root"}, {passwordFile: "/pw"}} {
+		e.urls = []string{"http://127.0.0.1:1"}
+		if _, err := e.pick(t.Context()); err == nil || !strings.Contains(err.Error(), "--etcd-user and --etcd-password-file belong together") {
+			t.Errorf("said %v", err)
 		}
 	}
 }
