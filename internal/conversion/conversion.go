@@ -240,7 +240,8 @@ func (s *stage) startSourceV2(ctx context.Context, data string) error {
 		return err
 	}
 	hidden := []string{}
-	ctx, cancel := context.WithTimeout(ctx, snapshot.ServesWithin)
+	within := snapshot.ServesWithin(data)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, snapshot.NotServed(within))
 	defer cancel()
 	err = s.source.etcd.Until(ctx, fmt.Sprintf("has written down entry %d", last.Index), func(context.Context) (bool, error) {
 		paths, index, err := snapshot.HiddenV2(data)

@@ -30,6 +30,7 @@ import (
 type running struct {
 	etcd     *snapshot.ThrowAway
 	endpoint keycopy.Endpoint
+	within   time.Duration // that it may take to serve
 }
 
 // nobody is an address at which nothing is, for etcds that have no peers.
@@ -56,7 +57,7 @@ func startV3(ctx context.Context, site *snapshot.Site, r release.Release, data s
 	if err != nil {
 		return nil, err
 	}
-	return healthy(ctx, &running{etcd: etcd, endpoint: keycopy.Endpoint{URLs: []string{"http://throw-away:1"}, Dial: etcd.Dial}})
+	return healthy(ctx, &running{etcd: etcd, endpoint: keycopy.Endpoint{URLs: []string{"http://throw-away:1"}, Dial: etcd.Dial}, within: snapshot.ServesWithin(data)})
 }
 
 // startV2 runs an etcd of version 2, as a founder or as whoever its data say.
@@ -93,7 +94,7 @@ func startV2(ctx context.Context, site *snapshot.Site, r release.Release, data s
 	if err != nil {
 		return nil, err
 	}
-	v2, err := healthy(ctx, &running{etcd: etcd, endpoint: keycopy.Endpoint{URLs: []string{client}, TLS: pair.config}})
+	v2, err := healthy(ctx, &running{etcd: etcd, endpoint: keycopy.Endpoint{URLs: []string{client}, TLS: pair.config}, within: snapshot.ServesWithin(data)})
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func healthy(ctx context.Context, r *running) (*running, error) {
 
 // answers waits until the etcd answers a request well; if it does not, it is ended.
 func (r *running) answers(ctx context.Context, what, path string, well func(status int) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, snapshot.ServesWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.within, snapshot.NotServed(r.within))
 	defer cancel()
 	transport := &http.Transport{TLSClientConfig: r.endpoint.TLS.Clone(), DisableKeepAlives: true}
 	if r.endpoint.Dial != nil {

@@ -123,7 +123,7 @@ func serve(ctx context.Context, r release.Release, s *site, data string, at, end
 		return Hash{}, Hash{}, err
 	}
 	defer srv.kill()
-	if err := srv.serves(ctx, ServesWithin); err != nil {
+	if err := srv.serves(ctx, ServesWithin(data)); err != nil {
 		return Hash{}, Hash{}, err
 	}
 	progress.Begin(ctx, 0, "", "waiting for etcd %s to tell its hash", r.Version)

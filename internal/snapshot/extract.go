@@ -160,7 +160,7 @@ func applyRest(ctx context.Context, r *remains, s *site, rel release.Release) (s
 	}
 	defer srv.kill()
 	snap := filepath.Join(data, "member", "snap")
-	if err := srv.applied(ctx, snap, r.Last.Index, ServesWithin); err != nil {
+	if err := srv.applied(ctx, snap, r.Last.Index, ServesWithin(data)); err != nil {
 		return "", err
 	}
 	srv.kill()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -48,14 +49,38 @@ const (
 	askWithin = 30 * time.Second // one answer; a hash reads the whole database
 	stopGrace = 60 * time.Second // until SIGKILL: it writes what it has
 	killGrace = 30 * time.Second // from SIGKILL: a process that waits for a disk does not end before
-	// ServesWithin is how long an etcd may take to read its database and log, and from
-	// one raft snapshot to the next: one that runs and comes to nothing does not end.
-	ServesWithin = 10 * time.Minute
+	// servesAtLeast is how long an etcd of little data may take to serve, and from one
+	// raft snapshot to the next: one that runs and comes to nothing does not end.
+	servesAtLeast = 10 * time.Minute
+	// slowestRead is what a disk reads in a second at least, in bytes: the throttled ones
+	// of clouds give more. What etcd has to read has so much more time.
+	slowestRead = 2 << 20
 )
+
+// ServesWithin is how long an etcd may take to read what is in its data directory, and
+// from one raft snapshot to the next. What cannot be looked at adds nothing.
+func ServesWithin(data string) time.Duration {
+	var size int64
+	_ = filepath.WalkDir(data, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it is a bound, and the rest counts
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return servesAtLeast + time.Duration(size/slowestRead)*time.Second
+}
+
+// NotServed is why an etcd is given up that has not come on within this time.
+func NotServed(within time.Duration) error {
+	return fmt.Errorf("nothing came of it in %s, in which a disk that gives %d MiB/s has read all of it: look whether the disk is slower or at its limit, and try again: %w", within, slowestRead>>20, context.DeadlineExceeded)
+}
 
 // HealthPath is where an etcd says whether it has a leader and answers reads. An alarm
 // is raised in its database, and so in a backup or a copy of it: it says nothing of that.
-// A release that knows of no exceptions is given up after ServesWithin.
+// A release that knows of no exceptions is given up after [ServesWithin].
 const HealthPath = "/health?exclude=NOSPACE&exclude=CORRUPT"
 
 // startServer starts an etcd on a data directory within the site. It dies with
@@ -199,7 +224,7 @@ func (s *server) healthy(ctx context.Context) (bool, error) {
 
 // serves waits until it is healthy.
 func (s *server) serves(ctx context.Context, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, NotServed(within))
 	defer cancel()
 	return s.until(ctx, "is healthy", s.healthy)
 }
@@ -210,7 +235,7 @@ func (s *server) serves(ctx context.Context, within time.Duration) error {
 func (s *server) applied(ctx context.Context, snap string, last uint64, within time.Duration) error {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	stalled := time.AfterFunc(within, func() { giveUp(fmt.Errorf("nothing came of it in %s: %w", within, context.DeadlineExceeded)) })
+	stalled := time.AfterFunc(within, func() { giveUp(NotServed(within)) })
 	defer stalled.Stop()
 	var far uint64
 	return s.until(ctx, fmt.Sprintf("has applied entry %d", last), func(context.Context) (bool, error) {

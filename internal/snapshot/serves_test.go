@@ -46,6 +46,21 @@ func TestDrillUnderAnAlarm(t *testing.T) {
 	}
 }
 
+// Much data on a slow disk is waited for longer, and its holes count as data.
+func TestServesWithinHasTimeForTheData(t *testing.T) {
+	data := t.TempDir()
+	if within := ServesWithin(filepath.Join(data, "none")); within != servesAtLeast {
+		t.Errorf("of no directory: %s", within)
+	}
+	must(t, os.MkdirAll(filepath.Join(data, "member", "snap"), 0o700))
+	db := filepath.Join(data, "member", "snap", "db")
+	must(t, os.WriteFile(db, nil, 0o600))
+	must(t, os.Truncate(db, 8<<30))
+	if within, want := ServesWithin(data), servesAtLeast+4096*time.Second; within != want {
+		t.Errorf("of 8 GiB: %s, want %s", within, want)
+	}
+}
+
 // A throw-away etcd that runs and comes to nothing is given up by whoever waits for it,
 // also where nobody else bounds that.
 func TestAThrowAwayEtcdIsNotWaitedForWithoutAnEnd(t *testing.T) {
@@ -60,7 +75,7 @@ func TestAThrowAwayEtcdIsNotWaitedForWithoutAnEnd(t *testing.T) {
 
 	const bound = 100 * time.Millisecond
 	err = srv.serves(t.Context(), bound)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is healthy") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is healthy: nothing came of it in 100ms") || !strings.Contains(err.Error(), "look whether the disk is slower") {
 		t.Errorf("healthy: %v", err)
 	}
 	snap := t.TempDir()
