@@ -289,7 +289,11 @@ func (a *adoptFlags) daemonWords(p *adoption.Plan) string {
 	for _, word := range a.daemonLine(p) {
 		words = append(words, plan.ShellWord(word))
 	}
-	return strings.Join(words, " ")
+	line := strings.Join(words, " ")
+	if a.join.user != "" && a.join.password.wasPiped() {
+		line += "   # FILE: a file with the password, which came by a pipe here"
+	}
+	return line
 }
 
 // daemonLine is the daemon's command line for this host, without what looks like a
@@ -311,7 +315,11 @@ func (a *adoptFlags) daemonLine(p *adoption.Plan) []string {
 		line = append(line, "--release-dir="+strings.Join(dirs, ","))
 	}
 	if a.join.user != "" {
-		line = append(line, "--etcd-user="+a.join.user, "--etcd-password-file="+a.join.passwordFile)
+		file := a.join.passwordFile
+		if a.join.password.wasPiped() { // gone with this command, and no daemon reads one
+			file = "FILE"
+		}
+		line = append(line, "--etcd-user="+a.join.user, "--etcd-password-file="+file)
 	}
 	if len(p.URLs.Peer) == 0 || !strings.HasPrefix(p.URLs.Peer[0], "https:") {
 		return append(line, "--insecure", "--etcd-insecure")

@@ -92,6 +92,18 @@ func TestDaemonLineOfAJoiner(t *testing.T) {
 	}
 }
 
+// A pipe is gone with the command that read it, and no daemon takes one.
+func TestDaemonLineAfterPipe(t *testing.T) {
+	var a adoptFlags
+	a.join.user, a.join.passwordFile = "root", pipeAt(t)
+	a.join.password.piped = []byte("secret")
+	words := a.daemonWords(new(adoption.Plan))
+	if strings.Contains(words, a.join.passwordFile) || strings.Contains(words, "secret") ||
+		!strings.Contains(words, " --etcd-password-file=FILE ") || !strings.HasSuffix(words, "   # FILE: a file with the password, which came by a pipe here") {
+		t.Errorf("printed %s", words)
+	}
+}
+
 // The data stays where it is when the store falls silent before it goes: nobody could say
 // then how the member serves again.
 func TestNothingIsMovedWhereTheStoreIsSilent(t *testing.T) {

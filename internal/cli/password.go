@@ -59,3 +59,10 @@ func (p *password) read(ctx context.Context, file string) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// wasPiped: what was read came by a pipe, which nobody reads again by its name.
+func (p *password) wasPiped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.piped != nil
+}
