@@ -218,12 +218,13 @@ func (s *Scene) join() *Step {
 	return s.promote(own)
 }
 
-// forgotten is the way out where this disk has lost its member, which its daemon tells.
+// forgotten is the way out where this disk has lost its member, which its daemon tells,
+// or went back to before it began, which only the panic of its etcd tells.
 func (s *Scene) forgotten(own Seen) string {
 	if own.Status != nil {
 		return ""
 	}
-	return "; if that says that this disk gave the member up: " + s.away(own)
+	return "; if that says that this disk gave the member up, or its etcd panics with \"tocommit … is out of range\", since the disk went back in time: " + s.away(own)
 }
 
 // notThisDisk: another host's peer URLs were given, or this host has lost its disk.

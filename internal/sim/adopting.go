@@ -251,8 +251,10 @@ func (g *generator) heed(m *machine, said string) {
 // isLost is what a person finds who looks: nothing of the member is there any more,
 // and no host was given it that has not begun.
 func (w *World) isLost(id cluster.MemberID) bool {
-	if w.holder(id) != nil {
-		return false
+	if m := w.holder(id); m != nil { // whose disk may have gone back in time
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.proc != nil && strings.Contains(m.proc.Exit(), "tocommit")
 	}
 	voters, _ := w.voters()
 	if slices.ContainsFunc(voters, func(v cluster.Member) bool { return v.ID == id }) {

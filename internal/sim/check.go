@@ -68,6 +68,10 @@ func (w *World) step() {
 		switch was := c.origin[s.Member]; {
 		case was == nil:
 			c.origin[s.Member] = s.WithData
+		case was != s.WithData && c.joiner(s.Member):
+			// The store knows of no disk that begins to join a cluster of something else. Its
+			// learner's vote counts nowhere, and it does not get on without its log.
+			c.origin[s.Member] = s.WithData
 		case was != s.WithData:
 			w.violate("member %s runs on %s with data that is not its own: its disk forgot it", s.Member, s.Host)
 			c.origin[s.Member] = s.WithData
@@ -77,6 +81,17 @@ func (w *World) step() {
 		w.follow(l, seen)
 	}
 	w.checkExclusive(seen)
+}
+
+// joiner reports whether the member is a learner that joins a cluster of something else,
+// and so never voted; c.mu is held.
+func (c *checker) joiner(id cluster.MemberID) bool {
+	for _, l := range c.lines {
+		if l.number == 0 && slices.ContainsFunc(l.list, func(m cluster.Member) bool { return m.ID == id && m.Learner }) {
+			return true
+		}
+	}
+	return false
 }
 
 // follow keeps the membership as the furthest member has it, and checks each

@@ -67,6 +67,38 @@ func TestJoinBesideDaemons(t *testing.T) {
 	}
 }
 
+// TestJoinerGoesBack: the disk of a host that joins goes back to before its learner's first
+// start, which nothing of ours remembers. The learner, which never voted, does not get on
+// without its log; the command tells a person how to get out, and nothing is lost.
+func TestJoinerGoesBack(t *testing.T) {
+	inWorld(t, Options{}, func(w *World) {
+		w.besideForeign("a", "b", "c")
+		a, g := w.Host("a"), &generator{w: w}
+		w.Halt(a)
+		w.adopts(a, 3, 10*time.Second)
+		w.Snapshot(a)
+		w.Start(a)
+		w.awaitServing(a, soonEnough)
+		w.run(5 * time.Second)
+		w.Halt(a)
+		if !w.RollBack(a, 0) {
+			w.violate("there was no snapshot")
+		}
+		w.Start(a)
+		var told error
+		for began := time.Now(); time.Since(began) < soonEnough && w.changed() == 0; w.run(time.Second) {
+			if told = w.adopts(a, 3, 10*time.Second); told != nil {
+				g.heed(a, told.Error())
+			}
+		}
+		if w.changed() == 0 {
+			w.violate("a does not vote; it was told: %v", told)
+			return
+		}
+		w.joined("a", "b", "c")
+	})
+}
+
 // TestForeignInPlace: host after host gets our daemon, one of them for a while beside
 // what ran it, and one is given back in between.
 func TestForeignInPlace(t *testing.T) {
