@@ -36,6 +36,9 @@ func downgrading(v *view) *Decision {
 		d.Again = v.awaited()
 		return d
 	}
+	if d := space(v); d != nil { // clients' writes are refused, however long the rest takes
+		return d
+	}
 	if line.IsZero() || run.High.SameMinor(line) {
 		return waitLater("downgrading", "", "every member runs etcd %d.%d: waiting for etcd to end the downgrade", run.High.Major, run.High.Minor)
 	}
@@ -53,8 +56,11 @@ func downgrading(v *view) *Decision {
 	}
 	d := v.roll(stage{to, "one release line down, for which etcd has made ready", func(r cluster.Version) bool { return r.Base().Compare(line) > 0 }})
 	if d == nil {
-		if t := tidy(v); t != nil { // a person may keep it like this for long
-			return t
+		// A person may keep it like this for long. What changes no member goes on.
+		for _, does := range []func(*view) *Decision{convergeTLS, readdress, tidy} {
+			if d := does(v); d != nil {
+				return d
+			}
 		}
 		return wait(true, "downgrading", "", "etcd is being downgraded to %d.%d, and that cannot go on by itself", line.Major, line.Minor)
 	}
