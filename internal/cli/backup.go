@@ -319,9 +319,7 @@ func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name b
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, workTimeout)
-	defer cancel()
-	x, d, note, err := daemon.Drill{Catalogue: c, Identities: ids, Finder: finder}.Run(ctx, name)
+	x, d, note, err := daemon.Drill{Catalogue: c, Identities: ids, Finder: finder, Within: workTimeout}.Run(ctx, name)
 	switch {
 	case errors.Is(err, daemon.ErrBadBackup):
 		return &Failure{Code: ExitUnsafe, Err: err, Advice: "take another: etcdadm backup create"}

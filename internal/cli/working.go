@@ -20,7 +20,8 @@ const (
 	// so that hours are no thousands of lines.
 	workPause = time.Minute
 	// workTimeout bounds a restore or a drill with programs of etcd, as a host bounds
-	// what it makes ready: a program that hangs is ended.
+	// what it makes ready: a program that hangs is ended. Of a
+	// drill it does not hold for the backup, which comes in from a store.
 	workTimeout = 2 * time.Hour
 )
 

@@ -66,20 +66,26 @@ func TestLongWorkIsTold(t *testing.T) {
 }
 
 // slow is a store whose large objects come in slowly.
-type slow struct{ *memory.Store }
+type slow struct {
+	*memory.Store
+	pause time.Duration // before each 16 KiB
+}
 
 func (s slow) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
 	object, err := s.Store.Get(ctx, key, o)
 	if err == nil && strings.Contains(key, "/etcd.backup") {
-		object.Body = slowBody{object.Body}
+		object.Body = slowBody{object.Body, s.pause}
 	}
 	return object, err
 }
 
-type slowBody struct{ io.ReadCloser }
+type slowBody struct {
+	io.ReadCloser
+	pause time.Duration
+}
 
 func (s slowBody) Read(p []byte) (int, error) {
-	time.Sleep(2 * time.Second)
+	time.Sleep(s.pause)
 	return s.ReadCloser.Read(p[:min(len(p), 16<<10)])
 }
 
@@ -111,7 +117,7 @@ func TestCommandsOnABackupSayHowFarTheyAre(t *testing.T) {
 			sum := sha256.Sum256(data)
 			whole := append(data, sum[:]...)
 			synctest.Test(t, func(t *testing.T) {
-				c := backupstore.New(slow{memory.New()})
+				c := backupstore.New(slow{memory.New(), 2 * time.Second})
 				b, err := c.Write(t.Context(), backupstore.Request{
 					Meta:     backup.Meta{EtcdVersion: cluster.MustVersion("3.6.16")},
 					Manifest: backup.Manifest{Cluster: "c", Reason: backup.ReasonPeriodic},
@@ -132,4 +138,31 @@ func TestCommandsOnABackupSayHowFarTheyAre(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What bounds a drill bounds etcd's own programs: a backup that comes in slowly, and
+// comes on, has the time that it takes.
+func TestADrillsTimeIsNotTheDownloads(t *testing.T) {
+	dir := t.TempDir()
+	data := make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{}).Read(data)
+	sum := sha256.Sum256(data)
+	synctest.Test(t, func(t *testing.T) {
+		const pause = 4 * time.Minute // a store may take five for a byte
+		c := backupstore.New(slow{memory.New(), pause})
+		b, err := c.Write(t.Context(), backupstore.Request{
+			Meta:     backup.Meta{EtcdVersion: cluster.MustVersion("3.6.16")},
+			Manifest: backup.Manifest{Cluster: "c", Reason: backup.ReasonPeriodic},
+		}, bytes.NewReader(append(data, sum[:]...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		none := &release.Finder{Dirs: []string{dir}, Caches: []string{}, Roots: []string{dir}}
+		var notFound *release.NotFoundError
+		err = new(backups).runDrill(t.Context(), c, b.Name, none, io.Discard)
+		if took := time.Since(began); took <= workTimeout || !errors.As(err, &notFound) {
+			t.Errorf("after %s: %v, want one that has been read", took, err)
+		}
+	})
 }

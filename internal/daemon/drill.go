@@ -22,7 +22,12 @@ type Drill struct {
 	Finder     *release.Finder
 	Parent     string         // a directory with room for the snapshot twice; empty: the system's
 	Host       cluster.HostID // who does it; may be empty
+	Within     time.Duration  // etcd's own programs have to end; 0: as long as the caller's context
 }
+
+// recordTimeout bounds the result's write beside the backup, which the drill's own
+// result does not depend on.
+const recordTimeout = time.Minute
 
 // ErrBadBackup is in the chain of a drill's error when the backup is what was
 // bad, and not the drill.
@@ -51,7 +56,9 @@ func (d Drill) Run(ctx context.Context, name backup.Name) (b backupstore.Backup,
 		v.Revision, v.Keys = drilled.Info.Revision, &drilled.Info.Keys
 	}
 	note = drilled.Note
-	if recordErr := d.Catalogue.Record(ctx, name, v); recordErr != nil {
+	recording, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	if recordErr := d.Catalogue.Record(recording, name, v); recordErr != nil {
 		note = fmt.Sprintf("the result could not be kept beside the backup: %v", recordErr)
 	}
 	return b, drilled, note, err
@@ -65,6 +72,8 @@ func (d Drill) tryOut(ctx context.Context, name backup.Name, dir string) (b back
 		if b, err = d.Catalogue.FetchDirectory(ctx, name, filepath.Join(dir, dirBackup), d.Identities, 1, nil); err != nil {
 			return b, drilled, err
 		}
+		ctx, cancel := d.bounded(ctx)
+		defer cancel()
 		drilled, err = d.drillV2(ctx, b, dir)
 		return b, drilled, err
 	}
@@ -72,8 +81,19 @@ func (d Drill) tryOut(ctx context.Context, name backup.Name, dir string) (b back
 	if b, err = d.Catalogue.Fetch(ctx, name, file, d.Identities, backupstore.ThrownAway, nil); err != nil {
 		return b, drilled, err
 	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
 	drilled, err = d.restore(ctx, b, file, filepath.Join(dir, "site"))
 	return b, drilled, err
+}
+
+// bounded is the context of etcd's own programs. A backup that comes in has the store's
+// bounds, and takes nothing of theirs.
+func (d Drill) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d.Within == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d.Within, fmt.Errorf("etcd's own programs have not tried the backup out in %s: %w", d.Within, context.DeadlineExceeded))
 }
 
 // Rehearse restores a backup with the tool of another release, and sees that this
