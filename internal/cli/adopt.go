@@ -333,7 +333,7 @@ func (a *adoptFlags) ask(ctx context.Context) error {
 	var secure *tls.Config
 	if a.access.CA != "" {
 		var err error
-		if secure, err = a.access.TLS(); err != nil {
+		if secure, err = a.access.CommandTLS(ctx); err != nil {
 			return fmt.Errorf("read the certificates for etcd: %w", err)
 		}
 	}

@@ -42,7 +42,7 @@ type foreignEtcd struct {
 func (a *adoptFlags) openForeign(ctx context.Context) (*foreignEtcd, error) {
 	e := &foreignEtcd{name: a.name, endpoints: slices.Clone(a.endpoints), own: a.join.urls.Client}
 	var err error
-	if e.tls, err = a.access.TLS(); err != nil {
+	if e.tls, err = a.access.CommandTLS(ctx); err != nil {
 		return nil, fmt.Errorf("read the certificates for etcd: %w", err)
 	}
 	if e.packing, err = (backupstore.Choices{Recipients: a.join.recipients}).Packing(); err != nil {

@@ -64,7 +64,7 @@ func (e *etcdFlags) pick(ctx context.Context) (member, error) {
 	if err := e.find(); err != nil {
 		return member{}, err
 	}
-	secure, err := e.access.TLS()
+	secure, err := e.access.CommandTLS(ctx)
 	if err != nil {
 		return member{}, fmt.Errorf("read the certificates for etcd: %w", err)
 	}

@@ -93,7 +93,12 @@ func accessOf(pipe string) error {
 func TestPipeThatIsWritten(t *testing.T) {
 	written := func(content string) string {
 		path := pipeAt(t)
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		holder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // else what was written goes with the writer
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { holder.Close() })
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,6 +132,29 @@ func TestPipeThatIsWritten(t *testing.T) {
 			}); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+	t.Run("key pair", func(t *testing.T) {
+		dir := t.TempDir()
+		if _, err := pki.Create(dir, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		content := func(suffix string) string {
+			data, err := os.ReadFile(filepath.Join(dir, pki.ClientsCA+suffix))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return written(string(data))
+		}
+		e := console.EtcdAccess{Cert: content(".crt"), Key: content(".key")}
+		if err := atOnce(t, func() error {
+			c, err := e.CommandTLS(t.Context())
+			if err == nil && len(c.Certificates) != 1 {
+				t.Errorf("%d certificates", len(c.Certificates))
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
 		}
 	})
 	t.Run("identities", func(t *testing.T) {

@@ -298,14 +298,26 @@ func settled(ctx context.Context, endpoint string, err error) error {
 	return nil
 }
 
-// TLS is the client configuration for etcd itself; nil where nothing is named.
-func (e EtcdAccess) TLS() (*tls.Config, error) {
+// TLS is the client configuration for etcd itself, of files alone; nil where nothing is
+// named.
+func (e EtcdAccess) TLS() (*tls.Config, error) { return e.tls(regular.Read) }
+
+// CommandTLS is TLS for a person's command, which reads them once: a pipe may bring the
+// certificate and the key.
+func (e EtcdAccess) CommandTLS(ctx context.Context) (*tls.Config, error) {
+	return e.tls(func(path string, limit int64) ([]byte, error) {
+		data, _, err := regular.ReadOrPipe(ctx, path, limit)
+		return data, err
+	})
+}
+
+func (e EtcdAccess) tls(read func(path string, limit int64) ([]byte, error)) (*tls.Config, error) {
 	if e.Cert == "" && e.CA == "" {
 		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if e.Cert != "" {
-		pair, err := keyPair(e.Cert, e.Key)
+		pair, err := keyPair(read, e.Cert, e.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -321,13 +333,13 @@ func (e EtcdAccess) TLS() (*tls.Config, error) {
 	return c, nil
 }
 
-// keyPair is [tls.LoadX509KeyPair] for files alone.
-func keyPair(certFile, keyFile string) (tls.Certificate, error) {
-	cert, err := regular.Read(certFile, regular.SmallSize)
+// keyPair is [tls.LoadX509KeyPair] with another way to read.
+func keyPair(read func(path string, limit int64) ([]byte, error), certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := read(certFile, regular.SmallSize)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := regular.Read(keyFile, regular.SmallSize)
+	key, err := read(keyFile, regular.SmallSize)
 	if err != nil {
 		return tls.Certificate{}, err
 	}

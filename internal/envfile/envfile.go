@@ -9,6 +9,7 @@ package envfile
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,15 +48,14 @@ func (e *SyntaxError) Hint() string {
 	return "write one NAME=VALUE a line, without \"export\" and without quotes; lines that begin with # are comments"
 }
 
-// Read reads the file at path, which has to be one; see Parse. Errors wrap those of
+// Read reads the file at path, which has to be one, or the null device; see Parse. Errors wrap those of
 // package os, or are a *SyntaxError.
 func Read(path string) ([]Variable, error) {
-	f, err := regular.Open(path)
+	data, err := regular.Read(path, regular.SmallSize)
 	if err != nil {
 		return nil, fmt.Errorf("read environment: %w", err)
 	}
-	defer f.Close()
-	variables, err := Parse(f)
+	variables, err := Parse(bytes.NewReader(data))
 	if syntax, ok := errors.AsType[*SyntaxError](err); ok {
 		syntax.File = path
 	}

@@ -78,6 +78,9 @@ func TestRead(t *testing.T) {
 	if _, err := envfile.Read(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
+	if got, err := envfile.Read(os.DevNull); err != nil || len(got) != 0 {
+		t.Errorf("of the null device: %v, %v", got, err)
+	}
 	long := strings.Repeat("x", 120<<10) // as long as Linux takes, and longer than a scanner does by itself
 	if err := os.WriteFile(path, []byte("A="+long+"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,14 +51,33 @@ func OpenFile(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Read reads a regular file of at most limit bytes; a larger one is an [ErrTooLarge].
+// Read reads a regular file of at most limit bytes; a larger one is an [ErrTooLarge]. The
+// null device is an empty file, as which people name it.
 func Read(path string, limit int64) ([]byte, error) {
-	f, err := Open(path)
+	f, info, err := open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if !readable(info) {
+		return nil, notRegular(path, info.Mode())
+	}
 	return readWhole(f, path, limit)
+}
+
+// readable: what has an end, and whose reader waits for nobody.
+func readable(info fs.FileInfo) bool { return info.Mode().IsRegular() || isNull(info) }
+
+// isNull tells the null device by its number: a container, or a unit that hides a file,
+// has one of its own.
+func isNull(info fs.FileInfo) bool {
+	null, err := os.Stat(os.DevNull)
+	if err != nil || info.Mode().Type() != fs.ModeDevice|fs.ModeCharDevice || null.Mode().Type() != info.Mode().Type() {
+		return false
+	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	as, known := null.Sys().(*syscall.Stat_t)
+	return ok && known && is.Rdev == as.Rdev
 }
 
 // ReadOrPipe is [Read] for what a person hands to a command: it also reads a pipe to its
@@ -72,7 +92,7 @@ func ReadOrPipe(ctx context.Context, path string, limit int64) (data []byte, pip
 	}
 	defer f.Close()
 	switch {
-	case info.Mode().IsRegular():
+	case readable(info):
 		data, err = readWhole(f, path, limit)
 		return data, false, err
 	case info.Mode().Type() != fs.ModeNamedPipe:

@@ -108,6 +108,25 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// The null device is named for an empty file; opened as a file, it is none.
+func TestNullDevice(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{os.DevNull, link} {
+		if data, err := regular.Read(path, 10); err != nil || len(data) != 0 {
+			t.Errorf("read %q of %s, %v", data, path, err)
+		}
+		if data, piped, err := regular.ReadOrPipe(t.Context(), path, 10); err != nil || len(data) != 0 || piped {
+			t.Errorf("read %q of %s, a pipe: %v, %v", data, path, piped, err)
+		}
+		if _, err := regular.Open(path); !errors.Is(err, regular.ErrNotRegular) {
+			t.Errorf("open %s: %v", path, err)
+		}
+	}
+}
+
 func TestReadOrPipe(t *testing.T) {
 	if data, _, err := regular.ReadOrPipe(t.Context(), file(t, "word"), 10); err != nil || string(data) != "word" {
 		t.Errorf("of a file: %q, %v", data, err)
