@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/regular"
 )
 
 // Directory is a directory in which every host has a file named by its ID, with the content
@@ -145,7 +146,7 @@ func eachFile(ctx context.Context, dir string, look func(fs.DirEntry) error) err
 // readEntry reads a regular file of at most maxEntry bytes. The directory may be one where everybody can write, so it follows no link
 // and does not wait at a pipe.
 func readEntry(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := regular.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			err = p.Err
@@ -153,13 +154,6 @@ func readEntry(path string) ([]byte, error) {
 		return nil, fmt.Errorf("open: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxEntry+1))
 	if err != nil {
 		return nil, err

@@ -9,50 +9,83 @@ import (
 	"testing"
 )
 
-// plainOpens lists the files that open by package os, which waits at a pipe and reads a
+// plainOpens lists the functions that open by package os, which waits at a pipe and reads a
 // device for ever, with the reason why no person names what they open. A path that
 // somebody types is opened by internal/regular.
 var plainOpens = map[string]string{
-	"internal/adoption/place.go":       "below the daemon's own state directory",
-	"internal/backupstore/tar.go":      "files of a copy that was made just before",
-	"internal/blob/file/object.go":     "a directory, to sync it",
-	"internal/cli/adopt.go":            "/proc",
-	"internal/daemon/process.go":       "the daemon's own record",
-	"internal/daemon/sources.go":       "a snapshot that was written just before",
-	"internal/durable/durable.go":      "a directory, to sync it",
-	"internal/host/fileaside.go":       "its own note",
-	"internal/host/filedisk.go":        "its own state directory",
-	"internal/host/filepredecessor.go": "what a predecessor's daemon wrote into the data directory",
-	"internal/host/walhead.go":         "etcd's own file in the data directory",
-	"internal/hostsfile/file.go":       "the new file beside the one that was looked at",
-	"internal/journal/journal.go":      "its own directory",
-	"internal/peer/peerpb/gen/main.go": "a generator, which a person runs",
-	"internal/playground/host.go":      "below the playground's own directory",
-	"internal/regular/regular.go":      "the place where it is made sure",
-	"internal/release/download.go":     "its own cache, under a lock",
-	"internal/release/install.go":      "its own cache, under a lock",
-	"internal/runtime/dirlock.go":      "the daemon's own state directory",
-	"internal/runtime/exit.go":         "the log that it began",
-	"internal/runtime/follow.go":       "the log that it began",
-	"internal/runtime/locks.go":        "etcd's own files in the data directory, and /proc",
-	"internal/runtime/log.go":          "the log that it begins",
-	"internal/runtime/procfs.go":       "/proc",
-	"internal/runtime/spawn.go":        "the null device",
-	"internal/snapshot/extract.go":     "etcd's own files in a data directory, and their copies",
-	"internal/snapshot/freepages.go":   "a database that has been opened before",
-	"internal/snapshot/log.go":         "etcd's own files in a data directory",
-	"internal/snapshot/raftsnap.go":    "etcd's own files in a data directory",
-	"internal/snapshot/restore.go":     "its own mark in the directory that it builds",
-	"internal/snapshot/revive.go":      "etcd's own files in a copy",
-	"internal/snapshot/server.go":      "the log and the directory that it made",
-	"internal/snapshot/site.go":        "the lock of its own directory",
-	"internal/snapshot/throwaway.go":   "the directory that it made",
-	"internal/snapshot/tree.go":        "a database that is open",
+	"internal/adoption/place.go:ReadAdmission":     "below the daemon's own state directory",
+	"internal/backupstore/tar.go:addFile":          "files of a copy that was made just before",
+	"internal/blob/file/object.go:names":           "a directory, to sync it",
+	"internal/cli/adopt.go:stopLines":              "/proc",
+	"internal/daemon/process.go:NewProcess":        "the daemon's own record",
+	"internal/daemon/sources.go:trailer":           "a snapshot that was written just before",
+	"internal/durable/durable.go:SyncDir":          "a directory, to sync it",
+	"internal/host/fileaside.go:Inventory":         "its own note",
+	"internal/host/filedisk.go:Data":               "its own state directory",
+	"internal/host/filedisk.go:HostID":             "its own state directory",
+	"internal/host/filedisk.go:Load":               "its own state directory",
+	"internal/host/filedisk.go:ReadRecord":         "its own state directory",
+	"internal/host/filepredecessor.go:Predecessor": "what a predecessor's daemon wrote into the data directory",
+	"internal/host/filepredecessor.go:otherMark":   "what a predecessor's daemon wrote into the data directory",
+	"internal/host/walhead.go:readHead":            "etcd's own file in the data directory",
+	"internal/hostsfile/file.go:renameOver":        "the new file beside the one that was looked at",
+	"internal/journal/journal.go:load":             "its own directory",
+	"internal/journal/journal.go:taken":            "its own directory",
+	"internal/peer/peerpb/gen/main.go:run":         "a generator, which a person runs",
+	"internal/playground/host.go:run":              "below the playground's own directory",
+	"internal/regular/regular.go:open":             "the place where it is made sure",
+	"internal/release/download.go:fetch":           "its own cache, under a lock",
+	"internal/release/install.go:install":          "its own cache, under a lock",
+	"internal/release/install.go:lockFile":         "its own cache, under a lock",
+	"internal/runtime/dirlock.go:LockStateDir":     "the daemon's own state directory",
+	"internal/runtime/exit.go:readTail":            "the log that it began",
+	"internal/runtime/follow.go:grown":             "the log that it began",
+	"internal/runtime/locks.go:checkFlock":         "etcd's own files in the data directory",
+	"internal/runtime/locks.go:checkOFD":           "etcd's own files in the data directory",
+	"internal/runtime/locks.go:lockHolder":         "/proc",
+	"internal/runtime/log.go:openLog":              "the log that it begins",
+	"internal/runtime/log.go:rotateOpen":           "the log that it began",
+	"internal/runtime/procfs.go:BootID":            "/proc",
+	"internal/runtime/procfs.go:pids":              "/proc",
+	"internal/runtime/procfs.go:readStat":          "/proc",
+	"internal/runtime/procfs.go:readStrings":       "/proc",
+	"internal/runtime/procfs.go:startedAt":         "/proc",
+	"internal/runtime/spawn.go:forkExec":           "the null device",
+	"internal/snapshot/extract.go:appendHash":      "etcd's own files in a data directory, and their copies",
+	"internal/snapshot/extract.go:copyFile":        "etcd's own files in a data directory, and their copies",
+	"internal/snapshot/freepages.go:checkListed":   "a database that has been opened before",
+	"internal/snapshot/freepages.go:skipFreePages": "a database that has been opened before",
+	"internal/snapshot/log.go:eachRecordFrom":      "etcd's own files in a data directory",
+	"internal/snapshot/raftsnap.go:readRaft":       "etcd's own files in a data directory",
+	"internal/snapshot/restore.go:doneBefore":      "its own mark in the directory that it builds",
+	"internal/snapshot/revive.go:holdV2":           "etcd's own files in a copy",
+	"internal/snapshot/server.go:ask":              "the directory that it made",
+	"internal/snapshot/server.go:lastWords":        "the log that it made",
+	"internal/snapshot/server.go:launch":           "the log that it makes",
+	"internal/snapshot/site.go:signed":             "the lock of its own directory",
+	"internal/snapshot/site.go:tryOpenSite":        "the lock of its own directory",
+	"internal/snapshot/throwaway.go:Dial":          "the directory that it made",
+	"internal/snapshot/tree.go:checkPages":         "a database that is open",
 }
 
-// opensPlainly is the calls in a file that open what is there, whatever it is.
-func opensPlainly(s source) (found []string) {
-	ast.Inspect(s.file, func(n ast.Node) bool {
+// plainOpen is a call that opens what is there, whatever it is.
+type plainOpen struct{ in, at string } // the function it is in, and where it is for people
+
+func opensPlainly(s source) (found []plainOpen) {
+	for _, decl := range s.file.Decls {
+		in := s.path + ":" // a variable's value
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			in += f.Name.Name
+		}
+		for _, at := range opensIn(s, decl) {
+			found = append(found, plainOpen{in, at})
+		}
+	}
+	return found
+}
+
+func opensIn(s source, decl ast.Decl) (at []string) {
+	ast.Inspect(decl, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
@@ -65,11 +98,11 @@ func opensPlainly(s source) (found []string) {
 			}
 			fallthrough
 		case "os.Open", "os.ReadFile", "crypto/tls.LoadX509KeyPair":
-			found = append(found, fmt.Sprintf("%s:%d: %s", s.path, s.fset.Position(n.Pos()).Line, called))
+			at = append(at, fmt.Sprintf("%s:%d: %s", s.path, s.fset.Position(n.Pos()).Line, called))
 		}
 		return true
 	})
-	return found
+	return at
 }
 
 // What a person names is looked at before it is read: see internal/regular.
@@ -77,14 +110,14 @@ func TestNamedFilesAreRegular(t *testing.T) {
 	used := map[string]bool{}
 	for _, s := range shipped(t) {
 		for _, call := range opensPlainly(s) {
-			if used[s.path] = true; plainOpens[s.path] == "" {
-				t.Errorf("%s waits at a pipe for ever: internal/regular opens what a person names; for what nobody names, say in plainOpens what it is", call)
+			if used[call.in] = true; plainOpens[call.in] == "" {
+				t.Errorf("%s waits at a pipe for ever: internal/regular opens what a person names; for what nobody names, say in plainOpens what it is", call.at)
 			}
 		}
 	}
-	for _, path := range sorted(plainOpens) {
-		if !used[path] {
-			t.Errorf("%s is in plainOpens, and opens nothing so", path)
+	for _, in := range sorted(plainOpens) {
+		if !used[in] {
+			t.Errorf("%s is in plainOpens, and opens nothing so", in)
 		}
 	}
 }
@@ -107,7 +140,7 @@ func TestPlainOpensAreSeen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found := opensPlainly(source{"internal/x/x.go", "internal/x", file, fset}); (len(found) == 1) != want {
+		if found := opensPlainly(source{"internal/x/x.go", "internal/x", file, fset}); (len(found) == 1 && found[0].in == "internal/x/x.go:f") != want || len(found) > 1 {
 			t.Errorf("%s: %q", body, found)
 		}
 	}
