@@ -99,7 +99,7 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 		if errors.Is(err, errLeft) { // what was left behind may still write
 			return
 		}
-		back := take(ctx, log, step{"the data directory to be given back", data, func(context.Context) error {
+		back := await(ctx, log, "end", step{"the data directory to be given back", data, func(context.Context) error {
 			if !served {
 				unmake(made)
 			}

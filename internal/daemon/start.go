@@ -31,9 +31,13 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// take takes a step, and waits for it until ctx ends. One that does not end then is
-// left behind, with errLeft: it may go on with the daemon's files until the program ends.
-func take(ctx context.Context, log *slog.Logger, s step) error {
+// take takes a step of the start, as await does.
+func take(ctx context.Context, log *slog.Logger, s step) error { return await(ctx, log, "start", s) }
+
+// await takes a step of a daemon's start or end, and waits for it until ctx ends. One
+// that does not end then is left behind, with errLeft: it may go on with the daemon's
+// files until the program ends.
+func await(ctx context.Context, log *slog.Logger, of string, s step) error {
 	began := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- s.do(ctx) }()
@@ -43,7 +47,7 @@ func take(ctx context.Context, log *slog.Logger, s step) error {
 		select {
 		case err := <-ended:
 			if told {
-				log.Info("the start goes on", "waited for", s.what, "for", time.Since(began).Round(time.Second))
+				log.Info("the "+of+" goes on", "waited for", s.what, "for", time.Since(began).Round(time.Second))
 			}
 			return err
 		case <-ctx.Done():
@@ -51,8 +55,8 @@ func take(ctx context.Context, log *slog.Logger, s step) error {
 		case <-says.C:
 		}
 		says.Reset(startSaysAgain)
-		log.Warn("the start of this daemon waits, however long", "for", s.what, "at", s.where(), "since", began.UTC().Format(time.RFC3339),
-			"hint", "see whether the disk or mount there answers; the start goes on by itself when it does, and a signal ends it")
+		log.Warn("the "+of+" of this daemon waits, however long", "for", s.what, "at", s.where(), "since", began.UTC().Format(time.RFC3339),
+			"hint", "see whether the disk or mount there answers; the "+of+" goes on by itself when it does, and a signal ends the wait")
 	}
 }
 
