@@ -364,6 +364,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	}
 	stopEtcd := failure == nil && !errors.Is(context.Cause(ctx), ErrLeaveEtcd)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
+	d.host.Rest()
 	began := time.Now()
 	g.stop(began.Add(decidingEnds), "etcd's log", "state", "metrics", "manager", "announcement", "hosts file")
 	if stopEtcd {

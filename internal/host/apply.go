@@ -67,9 +67,11 @@ func (h *Host) admit(ctx context.Context, req cluster.ApplyRequest) (*task, clus
 	}
 	defer h.endTurn()
 	h.mu.Lock()
-	s, broken := h.state, h.broken
+	s, broken, resting := h.state, h.broken, h.resting
 	h.mu.Unlock()
 	switch {
+	case resting:
+		return nil, refused("host %s is shutting down", h.o.ID)
 	case broken != nil:
 		return nil, refusedWithHint(broken.Hint, "%s", broken.Sentence)
 	case req.Fence.IsZero():

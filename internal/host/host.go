@@ -77,6 +77,7 @@ type Host struct {
 	saveBegan time.Time // of the write that is under way; zero: none is
 	running   *task     // the op being carried out; nil: none
 	phase     phase     // of it, or of the start; zero: none that is told
+	resting   bool      // Rest was called
 	closing   bool
 	tasks     sync.WaitGroup
 	fenceUsed time.Time
@@ -245,6 +246,14 @@ func (h *Host) awaitBoot(ctx context.Context) bool {
 		return ready(h.booted)
 	}
 	return true
+}
+
+// Rest has leaders' ops refused from now on, so that the end of the host, which may be a
+// while off, waits for none that was begun after it was decided on.
+func (h *Host) Rest() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.resting = true
 }
 
 // finish joins what was begun.

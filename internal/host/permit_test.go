@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,28 @@ func TestNoTaskWhileTheHostEnds(t *testing.T) {
 		})
 		if _, starts := m.process(); r.Outcome != cluster.OutcomeRefused || len(starts) != len(before) {
 			t.Errorf("after the end: %s (%s), %d starts", r.Outcome, r.Reason, len(starts)-len(before))
+		}
+	})
+}
+
+// A host whose daemon has begun to end finishes the op that it has, and takes up no
+// other one, while it still answers and promises.
+func TestNoOpWhileTheDaemonEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := restarted(t)
+		defer d.end()
+		ended := d.busyWith(25)
+		d.Rest()
+		if r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(2)}); r.Busy == nil || r.Refused != nil {
+			t.Errorf("with an op under way: %+v", r)
+		}
+		if r := <-ended; strings.Contains(r.Reason, "shutting down") {
+			t.Errorf("what was begun: %s (%s)", r.Outcome, r.Reason)
+		}
+		_, before := m.process()
+		d.mustRefuse(2, cluster.Op{Kind: cluster.OpRestart, Changes: true, Version: v36})
+		if _, starts := m.process(); len(starts) != len(before) || m.state().Promised != fence(2) {
+			t.Errorf("%d starts, promised: %s", len(starts)-len(before), m.state().Promised)
 		}
 	})
 }
