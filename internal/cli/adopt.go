@@ -137,7 +137,7 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 		return nil
 	}
 	if err := p.Prepare(ctx, folder); err != nil {
-		return notMoved(err)
+		return untold(p.Moved(), err)
 	}
 	if p.Stop != nil {
 		fmt.Fprintf(out, "\nReady but for the data, on which etcd runs (%v).\nStop it, so that it stays stopped, and run this again:\n", p.Stop)
@@ -163,23 +163,29 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 // the member serves again.
 func (a *adoptFlags) move(ctx context.Context, f *control.Folder, p *adoption.Plan) error {
 	quota, err := adoption.KeptQuota(ctx, f)
-	switch {
-	case err != nil && p.Moved():
-		return &Failure{Code: ExitError, Err: err, Advice: "the data is in place, and the member is down until our daemon serves it: run the same again once the store answers, which prints the daemon's command line"}
-	case err != nil:
-		return notMoved(err)
+	if err != nil {
+		return untold(p.Moved(), err)
 	}
 	a.request.Quota = quota
 	return p.Move()
 }
 
-// notMoved says of an adoption that a silent store ends what its state is.
-func notMoved(err error) error {
+// untold says of an adoption that fails before it has said how the member serves again
+// where the data is: an earlier run may have moved it, and the member is down then.
+func untold(moved bool, err error) error {
 	var silent *adoption.SilentError
-	if !errors.As(err, &silent) {
-		return err
+	asked := errors.As(err, &silent)
+	again := "once that is mended"
+	if asked {
+		again = "once the store answers"
 	}
-	return &Failure{Code: ExitError, Err: err, Advice: "etcd's data is where it was, and what runs it may go on or start it again; run the same again once the store answers"}
+	switch {
+	case moved:
+		return &Failure{Code: ExitError, Err: err, Advice: "the data is in place, and the member is down until our daemon serves it: run the same again " + again + ", which prints the daemon's command line"}
+	case asked:
+		return &Failure{Code: ExitError, Err: err, Advice: "etcd's data is where it was, and what runs it may go on or start it again; run the same again " + again}
+	}
+	return err
 }
 
 // missingRelease: our daemon could not start the member once etcd is stopped. Empty: it

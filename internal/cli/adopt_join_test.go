@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -115,4 +116,27 @@ func TestNothingIsMovedWhereTheStoreIsSilent(t *testing.T) {
 			t.Errorf("after %s: %v", took, err)
 		}
 	})
+}
+
+// Where an earlier run has moved the data, nobody is told that it is where it was,
+// whatever this run fails at.
+func TestWhereTheDataIsIsTold(t *testing.T) {
+	silent, other := &adoption.SilentError{What: "read a mark", Err: context.DeadlineExceeded}, errors.New("no such certificate")
+	for _, c := range []struct {
+		moved     bool
+		err       error
+		want, not string
+	}{
+		{true, silent, "the data is in place, and the member is down until our daemon serves it: run the same again once the store answers", "where it was"},
+		{true, other, "the data is in place, and the member is down until our daemon serves it: run the same again once that is mended", "the store answers"},
+		{false, silent, "etcd's data is where it was", "in place"},
+	} {
+		var f *Failure
+		if err := untold(c.moved, c.err); !errors.Is(err, c.err) || !errors.As(err, &f) || !strings.Contains(f.Hint(), c.want) || strings.Contains(f.Hint(), c.not) {
+			t.Errorf("moved %t, %v: %v", c.moved, c.err, err)
+		}
+	}
+	if err := untold(false, other); !errors.Is(err, other) || errors.As(err, new(*Failure)) {
+		t.Errorf("nothing was moved: %v", err)
+	}
 }
