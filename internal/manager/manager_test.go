@@ -235,6 +235,26 @@ func TestDaemonsAtOddsAreSeen(t *testing.T) {
 	})
 }
 
+// The host of a daemon that was never talked with may not be known, and gaps of the store
+// have none either: a silent store does not take such a daemon out of what is seen.
+func TestDaemonsAtOddsAreSeenWhileTheStoreIsSilent(t *testing.T) {
+	a := newWorld(t).add("a")
+	a.targets["c:3996"] = &target{endpoint: "c:3996", refusal: refusal{"its certificate ended", "renew it"}}
+	o := &cluster.Observation{Gaps: []cluster.Gap{{Kind: cluster.GapStore, Detail: "connection reset"}}}
+	if is := a.neighbours(o); len(is) != 1 || is[0].Endpoint != "c:3996" {
+		t.Errorf("at odds: %v", is)
+	}
+	a.targets["c:3996"].host = "c"
+	for what, o := range map[string]*cluster.Observation{
+		"a gap":    {Gaps: []cluster.Gap{{Kind: cluster.GapUnreachable, Host: "c"}}},
+		"a report": {Hosts: []cluster.HostReport{{HostState: cluster.HostState{Host: "c"}}}},
+	} {
+		if is := a.neighbours(o); len(is) != 0 {
+			t.Errorf("beside %s: %v", what, is)
+		}
+	}
+}
+
 // A daemon that is refused by one that talks to it itself says so once, and not at each
 // ping that fails between two that come in.
 func TestRefusedOneWayIsSaidOnce(t *testing.T) {

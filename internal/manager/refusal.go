@@ -66,11 +66,17 @@ func (m *Manager) neighbours(o *cluster.Observation) []cluster.Neighbour {
 	defer m.mu.Unlock()
 	var out []cluster.Neighbour
 	for endpoint, t := range m.targets {
-		_, gap := o.HostGap(t.host)
-		if t.refusal.why == "" || gap || slices.ContainsFunc(o.Hosts, func(h cluster.HostReport) bool { return h.Host == t.host }) {
+		if t.refusal.why == "" || t.host != "" && tellsOf(o, t.host) {
 			continue
 		}
 		out = append(out, cluster.Neighbour{Host: t.host, Endpoint: endpoint, Why: t.refusal.why})
 	}
 	return out
+}
+
+// tellsOf reports whether an observation has a word of a host, if only that it was not
+// seen. Gaps without a host are of the store.
+func tellsOf(o *cluster.Observation, id cluster.HostID) bool {
+	_, gap := o.HostGap(id)
+	return gap || slices.ContainsFunc(o.Hosts, func(h cluster.HostReport) bool { return h.Host == id })
 }
