@@ -1,6 +1,7 @@
 package backupstore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -70,16 +71,18 @@ func (c Choices) Policy(getenv func(string) string) (backup.Policy, error) {
 }
 
 // Identities reads the secret keys; none without a file.
-func (c Choices) Identities() (Identities, error) {
+func (c Choices) Identities() (Identities, error) { return c.IdentitiesBy(regular.Read) }
+
+// IdentitiesBy is Identities for whoever may read more than a regular file.
+func (c Choices) IdentitiesBy(read func(file string, limit int64) ([]byte, error)) (Identities, error) {
 	if c.IdentityFile == "" {
 		return Identities{}, nil
 	}
-	f, err := regular.Open(c.IdentityFile)
+	data, err := read(c.IdentityFile, regular.SmallSize)
 	if err != nil {
 		return Identities{}, fmt.Errorf("read the secret keys of backups: %w", err)
 	}
-	defer f.Close()
-	ids, err := ParseIdentities(f)
+	ids, err := ParseIdentities(bytes.NewReader(data))
 	if err != nil {
 		return ids, fmt.Errorf("read the secret keys of backups in %s: %w", c.IdentityFile, err)
 	}

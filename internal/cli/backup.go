@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,18 +56,10 @@ func (b *backups) open(ctx context.Context, p purpose) (blob.Store, error) {
 
 // identities reads the secret keys, which a pipe may bring: this is done once a command.
 func (b *backups) identities(ctx context.Context) (backupstore.Identities, error) {
-	if b.identity == "" {
-		return backupstore.Identities{}, nil
-	}
-	data, _, err := regular.ReadOrPipe(ctx, b.identity, regular.SmallSize)
-	if err != nil {
-		return backupstore.Identities{}, fmt.Errorf("read the secret keys of backups: %w", err)
-	}
-	ids, err := backupstore.ParseIdentities(bytes.NewReader(data))
-	if err != nil {
-		return ids, fmt.Errorf("read the secret keys of backups in %s: %w", b.identity, err)
-	}
-	return ids, nil
+	return backupstore.Choices{IdentityFile: b.identity}.IdentitiesBy(func(file string, limit int64) ([]byte, error) {
+		data, _, err := regular.ReadOrPipe(ctx, file, limit)
+		return data, err
+	})
 }
 
 // named is a command on one backup.

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"etcdadm.io/internal/durable"
-
 	"etcdadm.io/internal/regular"
 )
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"etcdadm.io/internal/durable"
-
 	"etcdadm.io/internal/regular"
 )
 

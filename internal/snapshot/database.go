@@ -17,7 +17,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"etcdadm.io/cluster"
-
 	"etcdadm.io/internal/regular"
 )
 

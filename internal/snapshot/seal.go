@@ -10,7 +10,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"etcdadm.io/internal/durable"
-
 	"etcdadm.io/internal/regular"
 )
 
