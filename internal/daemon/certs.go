@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -50,6 +52,7 @@ type certs struct {
 	cas      *pki.Authorities // nil: neither side uses TLS
 	expiries map[string]time.Time
 	leaves   map[string]*x509.Certificate // those that this host keeps, as they are
+	told     map[string]time.Time         // what went wrong, and when that was said last
 }
 
 func newCerts(c *Config, id cluster.HostID, log *slog.Logger) (*certs, error) {
@@ -59,7 +62,7 @@ func newCerts(c *Config, id cluster.HostID, log *slog.Logger) (*certs, error) {
 	}
 	k := &certs{
 		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
-		pkiDir: c.PKIDir, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{},
+		pkiDir: c.PKIDir, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, told: map[string]time.Time{},
 		addresses: []string{c.Address, c.HostName(id)},
 	}
 	if net.ParseIP(string(id)) == nil && c.DNSSuffix == "" {
@@ -187,7 +190,7 @@ func (k *certs) ensure(name, dir string, names pki.Names, a *pki.Authority, r pk
 	}
 	switch {
 	case done.Overdue != nil:
-		k.log.Warn("a certificate is due and could not be renewed", "certificate", name, "error", done.Overdue)
+		k.failed("a certificate is due and could not be renewed", done.Overdue, "certificate", name)
 	case done.Issued != "":
 		k.log.Info("issued a certificate", "certificate", name, "because", done.Issued)
 	}
@@ -196,6 +199,22 @@ func (k *certs) ensure(name, dir string, names pki.Names, a *pki.Authority, r pk
 	defer k.mu.Unlock()
 	k.leaves[name] = done.Pair.Leaf()
 	return done.Pair, nil
+}
+
+// failed says what went wrong, unless the same was said within renewEvery: looks are
+// many while a certificate is not valid.
+func (k *certs) failed(what string, err error, about ...any) {
+	key, now := fmt.Sprint(what, about, err), time.Now()
+	k.mu.Lock()
+	maps.DeleteFunc(k.told, func(_ string, at time.Time) bool { return now.Sub(at) >= renewEvery })
+	_, known := k.told[key]
+	if !known {
+		k.told[key] = now
+	}
+	k.mu.Unlock()
+	if !known {
+		k.log.Warn(what, append(about, "error", err)...)
+	}
 }
 
 // untimely tells whether a leaf is not valid now: one that was issued while this host's
@@ -218,8 +237,21 @@ func (k *certs) forLaunch(l host.Launch) error {
 	}
 	k.writing.Lock()
 	defer k.writing.Unlock()
+	if k.launch.Token != l.Token {
+		k.dropEtcd()
+	}
 	k.launch = l
 	return k.renewEtcd(l)
+}
+
+// dropEtcd forgets the files of a launch that is over: nobody reads or renews them.
+func (k *certs) dropEtcd() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range []string{"etcd-peer", "etcd-server", "etcd-client"} {
+		delete(k.leaves, name)
+		delete(k.expiries, name)
+	}
 }
 
 // adopted goes on renewing the files of a member that an earlier daemon
@@ -278,14 +310,14 @@ func (k *certs) run(ctx context.Context) error {
 		last = time.Now()
 		// The authorities may have been rotated on disk.
 		if cas, err := pki.Load(k.pkiDir, time.Now()); err != nil {
-			k.log.Warn("could not read the authorities again; those that are known stay in use", "error", err)
+			k.failed("could not read the authorities again; those that are known stay in use", err)
 		} else {
 			k.mu.Lock()
 			k.cas = cas
 			k.mu.Unlock()
 		}
 		if err := k.renew(); err != nil {
-			k.log.Warn("could not renew certificates", "error", err)
+			k.failed("could not renew certificates", err)
 		}
 	}
 }

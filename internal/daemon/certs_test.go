@@ -1,14 +1,18 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/pki"
 )
 
@@ -55,4 +59,61 @@ func TestCertificatesOfAWrongClockAreReplacedSoon(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A certificate that is not valid and cannot be replaced is looked at often, and told as
+// seldom as any other that cannot be renewed.
+func TestACertificateThatCannotBeReplacedIsToldSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		if _, err := pki.Create(dir, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", slog.New(slog.NewTextHandler(&said, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := *k.leaves["daemon"]
+		gone.NotAfter = time.Now().Add(-time.Minute)
+		k.leaves["daemon"] = &gone
+		if err := errors.Join(os.RemoveAll(k.stateDir("daemon")), os.WriteFile(k.stateDir("daemon"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.run(ctx) }()
+		time.Sleep(time.Hour)
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if n := strings.Count(said.String(), "could not renew certificates"); n < 5 || n > 6 {
+			t.Errorf("it is told %d times within an hour:\n%s", n, &said)
+		}
+	})
+}
+
+// The certificates of a launch that is over are not looked at any more.
+func TestCertificatesOfALaunchThatIsOverAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := pki.Create(dir, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.forLaunch(host.Launch{Token: "one"}); err != nil || k.leaves["etcd-peer"] == nil {
+		t.Fatalf("%v %v", err, k.leaves)
+	}
+	if err := os.MkdirAll(filepath.Dir(k.peersDir("two")), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(k.peersDir("two"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.forLaunch(host.Launch{Token: "two"}); err == nil || k.leaves["etcd-peer"] != nil || k.leaves["etcd-server"] != nil {
+		t.Errorf("%v, still looked at: %v", err, k.leaves)
+	}
 }
