@@ -20,10 +20,11 @@ type unwritten struct {
 	why   string // as it is told
 	last  string // as it was at the last try
 	since time.Time
+	heard time.Time // when the store last said what is told
 }
 
 // unwrittenAfter is how long the store may refuse one write after the other before that
-// is told: what it refused once it takes at the next try, mostly.
+// is told, and how long it may say something else each time before the latest is told: what it refused once it takes at the next try, mostly.
 const unwrittenAfter = 15 * time.Second
 
 // objects is what each topic of a write is told as, with what waits for it: a policy may
@@ -48,14 +49,20 @@ func (m *Manager) wrote(topic, what string, err error) {
 	case !errors.As(err, &refused), errors.Is(err, control.ErrConflict):
 		delete(m.unwritten, topic)
 	case !known:
-		m.unwritten[topic] = unwritten{outcome(err), outcome(err), time.Now()}
+		m.unwritten[topic] = unwritten{why: outcome(err), last: outcome(err), since: time.Now(), heard: time.Now()}
 	default:
-		// The words of a store may differ from try to try. Only those that come twice
-		// are another reason, and are told in place of the first ones.
-		if steady(outcome(err)) == steady(u.last) {
-			u.why = u.last
+		// The words of a store may differ from try to try. Those that come once are no
+		// other reason, and those that come twice are. Where none comes twice, as with a
+		// number of the request in each, what is told counts until it has not been heard
+		// for long.
+		now, last := outcome(err), u.last
+		u.last = now
+		switch {
+		case steady(now) == steady(u.why):
+			u.heard = time.Now()
+		case steady(now) == steady(last), steady(last) != steady(u.why) && time.Since(u.heard) >= unwrittenAfter:
+			u.why, u.heard = now, time.Now()
 		}
-		u.last = outcome(err)
 		m.unwritten[topic] = u
 	}
 }

@@ -79,7 +79,8 @@ func TestStoreThatTakesNoWritesIsTold(t *testing.T) {
 }
 
 // What is told is why the store refuses now, with what helps: another reason takes the
-// place of the first one once it comes twice, and words that come once do not.
+// place of the first one once it comes twice, and words that come once do not. Where none
+// comes twice the first one is not told for ever.
 func TestWhyAStoreTakesNoWritesIsTheLatest(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.add("a")
@@ -97,9 +98,19 @@ func TestWhyAStoreTakesNoWritesIsTheLatest(t *testing.T) {
 		told("denied")
 		refuse("broken once")
 		told("denied")
+		refuse("denied") // still
 		refuse("request 1 failed")
 		refuse("request 2 failed")
 		told("denied")
+		time.Sleep(unwrittenAfter)
+		refuse("denied")
+		refuse("request 3 failed")
+		told("denied")
+		time.Sleep(unwrittenAfter)
+		refuse("request 4 failed")
+		told("request 4 failed")
+		refuse("request 5 failed")
+		told("request 4 failed")
 		refuse("full")
 		refuse("full")
 		told("full")
