@@ -238,7 +238,11 @@ func outcome(r manager.GoalResult) error {
 	case r.Outcome == manager.GoalRefused, r.Decision.Refused:
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s", r.Decision.Reason)}
 	case r.Outcome == manager.GoalExpired:
-		return &Failure{Code: ExitError, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "what was begun goes on as the spec asks; see etcdadm status"}
+		code := ExitWaiting
+		if len(r.Steps) == 0 { // nothing that could go on
+			code = ExitError
+		}
+		return &Failure{Code: code, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "what was begun goes on as the spec asks; see etcdadm status"}
 	}
 	return nil
 }
