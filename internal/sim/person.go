@@ -264,7 +264,9 @@ func (g *generator) person() {
 	case in == nil:
 	case in.State == cluster.IntentFounding && in.Source.FromData():
 		o, ok := w.ordered(in.CommandID)
-		if f := w.hostNow(in.Founders[0].Host); !ok || f != nil && len(w.lost()) <= len(in.Lost) {
+		f := w.hostNow(in.Founders[0].Host)
+		moved := f != nil && !slices.Equal(f.urls().Peer, in.Founders[0].URLs.Peer) // by TLS, and cannot found it any more
+		if !ok || f != nil && !moved && len(w.lost()) <= len(in.Lost) {
 			return // it needs time, and nobody
 		}
 		if o.host != "" && w.hostNow(o.host) == nil {
@@ -272,6 +274,12 @@ func (g *generator) person() {
 		}
 		if o.lost = w.lost(); o.kind == cluster.CommandRestore && o.backup == "" {
 			w.violate("the generator destroyed everything")
+			return
+		}
+		if moved && g.again < in.Generation { // the very same: what is in the queue goes on with this one
+			g.again = in.Generation
+			g.persons++
+			w.Queue(o)
 			return
 		}
 		g.ask(o)

@@ -110,6 +110,7 @@ type generator struct {
 	foreign                            adopter
 	turning                            bool      // TLS is being turned on
 	persons                            int       // times that a person answered a blocker
+	again                              uint64    // the highest generation that a person asked to begin once more
 	struck                             time.Time // when a quorum was destroyed last
 }
 
