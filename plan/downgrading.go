@@ -28,15 +28,18 @@ func downgrading(v *view) *Decision {
 	if why := v.notDown(run); why != "" {
 		return v.cancelDowngrade(why)
 	}
-	if down := v.downVoters(); len(down) > 0 {
+	down := v.downVoters()
+	if len(down) > 0 {
 		if d := v.fallBack(run); d != nil {
 			return d
 		}
-		d := waitLater("downgrading", "", "etcd is being downgraded, which waits until every voter is up%s", because(down))
-		d.Again = v.awaited()
-		return d
 	}
 	if d := space(v); d != nil { // clients' writes are refused, however long the rest takes
+		return d
+	}
+	if len(down) > 0 {
+		d := waitLater("downgrading", "", "etcd is being downgraded, which waits until every voter is up%s", because(down))
+		d.Again = v.awaited()
 		return d
 	}
 	if line.IsZero() || run.High.SameMinor(line) {
@@ -56,8 +59,8 @@ func downgrading(v *view) *Decision {
 	}
 	d := v.roll(stage{to, "one release line down, for which etcd has made ready", func(r cluster.Version) bool { return r.Base().Compare(line) > 0 }})
 	if d == nil {
-		// A person may keep it like this for long. What changes no member goes on.
-		for _, does := range []func(*view) *Decision{convergeTLS, readdress, tidy} {
+		// A person may keep it like this for long. What else is wanted of the members goes on.
+		for _, does := range []func(*view) *Decision{convergeTLS, readdress, convergeOptions, tidy} {
 			if d := does(v); d != nil {
 				return d
 			}
