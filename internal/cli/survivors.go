@@ -99,11 +99,17 @@ func (s *survivors) miss(unseen map[cluster.HostID]error) {
 	s.Why = map[cluster.HostID]string{}
 	for _, id := range slices.Sorted(maps.Keys(unseen)) {
 		s.Unseen, s.Why[id] = append(s.Unseen, id), unseen[id].Error()
-		if peer.IsThere(unseen[id]) {
+		if err := unseen[id]; peer.IsThere(err) || errors.As(err, new(cannotTell)) {
 			s.AtOdds = append(s.AtOdds, id)
 		}
 	}
 }
+
+// cannotTell is why a daemon that answers cannot tell what its host holds: that starts, or
+// waits for its disk, and may come up with a quorum and the furthest log.
+type cannotTell string
+
+func (c cannotTell) Error() string { return string(c) }
 
 // record holds what is known against the store's record.
 func (q *queue) record(ctx context.Context, o *cluster.Observation, s *survivors) error {
@@ -137,7 +143,7 @@ func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Cont
 				unseen[at.Host] = err
 				return
 			case end.Unknown != "":
-				unseen[at.Host] = errors.New(end.Unknown)
+				unseen[at.Host] = cannotTell(end.Unknown)
 				return
 			}
 			ends = append(ends, end)
@@ -296,7 +302,7 @@ func (s *survivors) printPrice(w io.Writer) {
 		return
 	}
 	if s.Command == "" {
-		fmt.Fprintf(w, "\nSomething answers where the daemons of %s are said to be, and does not tell how far\na log goes, so these hosts may well serve: no command is named that gives them up. The table says\nwhy of each. If it is the certificate, the authority, the clock, TLS or --cluster-name, look at those of\nthis side first.\n", join(s.AtOdds))
+		fmt.Fprintf(w, "\nSomething answers where the daemons of %s are said to be, and does not tell how far\na log goes, so these hosts may well serve: no command is named that gives them up. The table says\nwhy of each. If it is the certificate, the authority, the clock, TLS or --cluster-name, look at those of\nthis side first. If the host is starting, or waits for its disk, ask again when it is up, or\nturn its machine off if it never will be.\n", join(s.AtOdds))
 		return
 	}
 	fmt.Fprintf(w, "\n  %s\n", s.Command)
@@ -310,7 +316,7 @@ func (s *survivors) aliveLost(lost []cluster.HostID) string {
 			return v.Host == id && slices.Contains(lost, cluster.HostID(v.Member.String()))
 		})
 		if named {
-			return fmt.Sprintf("host %s is named as lost, and something answers where its daemon is said to be, and does not tell how far its log goes: %s. If that is its daemon, ask again once what keeps it from that is mended, or stop it; if the host is gone for good, and something else has its address, give the command with --store alone, without --data-dir and --endpoint, which asks nobody", id, s.Why[id])
+			return fmt.Sprintf("host %s is named as lost, and something answers where its daemon is said to be, and does not tell how far its log goes: %s. If that is its daemon, ask again once what keeps it from that is mended or has ended, or stop it, or turn its machine off; if the host is gone for good, and something else has its address, give the command with --store alone, without --data-dir and --endpoint, which asks nobody", id, s.Why[id])
 		}
 	}
 	return ""

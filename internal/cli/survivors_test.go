@@ -251,8 +251,9 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 	}
 }
 
-// A host that cannot look at its disk is out of sight, with its own word for it, and not
-// one without data.
+// A host that starts, or cannot look at its disk, is told with its own word for it, and
+// not as one without data; and nobody gives it up, since it may come up with the furthest
+// log.
 func TestRecoverSaysWhichDiskIsSilent(t *testing.T) {
 	const word = "the host is starting, and it has been waiting since 2026-11-22T20:00:00Z for its state to be read from the disk"
 	in := &cluster.Intent{Generation: 1, Write: 3, Voters: []cluster.Voter{{Host: "a", Member: 1}, {Host: "c", Member: 3}}}
@@ -265,8 +266,18 @@ func TestRecoverSaysWhichDiskIsSilent(t *testing.T) {
 		{Host: "a", Endpoint: (&answering{end: console.LogEnd{Host: "a", Unknown: word}}).serve(t, "test", "a")},
 		{Host: "c", Endpoint: at},
 	}}
-	_, out, errs := runEtcdadm("recover", "--store=file://"+t.TempDir(), "--endpoint="+at, "--cluster-name=test")
-	if said := out + errs; !strings.Contains(said, "out of sight: "+word) || strings.Contains(said, "none") {
-		t.Errorf("it says:\n%s", said)
+	_, url := aStore(t)
+	const refused = "host a is named as lost, and something answers where its daemon is said to be, and does not tell how far its log goes: " + word
+	for line, want := range map[string]string{
+		"recover":                                      "does not tell how far a log goes: " + word,
+		"recover --from c --lost a --dry-run":          refused,
+		"recover --from c --lost a --yes":              "nothing was queued: " + refused,
+		"recover --from c --lost 1 --yes":              "nothing was queued: " + refused,
+		"restore " + fixtureBackup + " --lost a --yes": "nothing was queued: " + refused,
+	} {
+		code, out, errs := runEtcdadm(append(strings.Fields(line), "--store="+url, "--endpoint="+at, "--cluster-name=test")...)
+		if said := out + errs; code != ExitUnsafe || !strings.Contains(said, want) || strings.Contains(said, "none") || strings.Contains(said, "--lost a") || strings.Contains(said, "added") {
+			t.Errorf("%s: exit code %d, and it says:\n%s", line, code, said)
+		}
 	}
 }
