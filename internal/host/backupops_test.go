@@ -90,13 +90,16 @@ func TestABackupIsOverBeforeTheStoreIsTidied(t *testing.T) {
 			t.Helper()
 			d.must(1, cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "periodic"})
 			later(time.Second)
-			if b := d.look(1).Taken; b == nil || b.Running || b.Backup == nil || began != tidied {
+			b := d.look(1).Taken
+			synctest.Wait() // what tidies may still write
+			if b == nil || b.Running || b.Backup == nil || began != tidied {
 				t.Fatalf("%+v; tidied %d times, want %d", b, began, tidied)
 			}
 		}
 		take(1)
 		take(1) // not beside the first
 		later(11 * time.Minute)
+		synctest.Wait()
 		if ended != 1 || took != 10*time.Minute {
 			t.Errorf("%d ended, the last after %s", ended, took)
 		}

@@ -1,11 +1,12 @@
 package host_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -58,6 +59,24 @@ func (g gatedProcess) Status() cluster.Process        { return g.Process.Status(
 func (g gatedProcess) Stop(ctx context.Context) error { return g.Process.Stop(ctx) }
 func (g gatedProcess) Kill(ctx context.Context) error { return g.Process.Kill(ctx) }
 
+// lines is a log that is read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
 // A host whose start does not go on says what it waits for and since when: to whoever
 // looks at it, after some seconds, and in the log. It is late only after half a minute,
 // and up as soon as the wait is over.
@@ -75,7 +94,7 @@ func TestAStartThatWaitsIsTold(t *testing.T) {
 			d.end()
 			m.die()
 			gate := make(chan struct{})
-			var said bytes.Buffer
+			var said lines
 			d = m.boot(func(s *session, o *host.Options) {
 				g := gated{o.Disk, o.Process, at, gate}
 				o.Disk, o.Process = gatedDisk{g}, gatedProcess{g}
@@ -100,7 +119,8 @@ func TestAStartThatWaitsIsTold(t *testing.T) {
 				t.Errorf("%s: at once: %+v", at, b)
 			}
 			later(7 * time.Second)
-			if b := ask(); !told(b.Word()) || (b.Why != "") != (at == "save") || said.Len() > 0 {
+			synctest.Wait()
+			if b := ask(); !told(b.Word()) || (b.Why != "") != (at == "save") || said.String() != "" {
 				t.Errorf("%s: after 8 s: %+v; it is said:\n%s", at, b, &said)
 			}
 			later(23 * time.Second)
@@ -108,6 +128,7 @@ func TestAStartThatWaitsIsTold(t *testing.T) {
 				t.Errorf("%s: after half a minute: %+v", at, b)
 			}
 			later(time.Minute)
+			synctest.Wait() // what is told at that minute is written
 			if n := strings.Count(said.String(), "the host is not up yet: "); n != 2 || !told(said.String()) {
 				t.Errorf("%s: it is said:\n%s", at, &said)
 			}
