@@ -43,8 +43,13 @@ func autoRecover(v *view) *Decision {
 	}
 	// A host that waits for its disk, or is late, is no lost one: its member may go on with
 	// the disk, together with another one whose disk was the same.
-	if busy := slices.DeleteFunc(slices.Clone(missing), func(id cluster.HostID) bool { return !v.busy(id) }); len(busy) > 0 {
-		v.aside("auto-recovery", "", "the cluster is not recovered by itself: the logs of too few voters can be read, and of these the hosts answer and are busy with what may not end by itself, as a disk that stands still: %s; for those that are gone for good, name them to etcdadm recover", idList(busy))
+	busy := slices.DeleteFunc(slices.Clone(missing), func(id cluster.HostID) bool { return !v.busy(id) })
+	if late := slices.DeleteFunc(slices.Clone(busy), v.begins); len(late) > 0 {
+		v.aside("auto-recovery", "", "the cluster is not recovered by itself: the logs of too few voters can be read, and of these the hosts answer and are busy with what may not end by itself, as a disk that stands still: %s; for those that are gone for good, name them to etcdadm recover", idList(late))
+		return nil
+	}
+	if len(busy) > 0 {
+		v.aside("auto-recovery", "", "the cluster is not recovered by itself: the logs of too few voters can be read, and of these the hosts are starting or have begun to look at their disks, which ends soon where the disk answers: %s", idList(busy))
 		return nil
 	}
 	c.Lost = slices.Sorted(slices.Values(union(c.Lost, missing))) // wiped disks too

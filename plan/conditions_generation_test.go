@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +121,16 @@ func TestConditionsOfRecovery(t *testing.T) {
 			atWork("b", cluster.OpPromise)(o)
 			atWork("c", cluster.OpPromise)(o)
 		}}}},
+		{"hosts that start are told to start", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpPromise)), func(v *view) bool {
+			return autoRecover(v) == nil && len(v.asides) == 1 && strings.Contains(v.asides[0].Sentence, "starting or have begun to look at their disks") && strings.HasSuffix(v.asides[0].Sentence, ": b, c")
+		}, []otherwise{
+			{"one is late", ofGap("b", func(g *cluster.Gap) { g.Late = true })},
+			{"nobody knows at what one is", atWork("c", "")},
+			{"one is gone", ofGap("c", func(g *cluster.Gap) { g.Kind, g.Op = cluster.GapUnreachable, "" })},
+		}, nil},
+		{"a host that is late is told as one that may never be back", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpBoot), ofGap("c", func(g *cluster.Gap) { g.Late = true })), func(v *view) bool {
+			return autoRecover(v) == nil && len(v.asides) == 1 && strings.Contains(v.asides[0].Sentence, "may not end by itself, as a disk that stands still: c;")
+		}, []otherwise{{"it is not late", ofGap("c", func(g *cluster.Gap) { g.Late = false })}}, nil},
 		{"a host that is busy is not lost", then(auto, away("c", cluster.GapBusy)), func(v *view) bool {
 			return len(v.outOfSight()) == 0
 		}, []otherwise{{"it is gone", func(o *cluster.Observation) { o.Gaps[0].Kind = cluster.GapUnreachable }}}, nil},

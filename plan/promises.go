@@ -220,8 +220,13 @@ func (v *view) atWork(id cluster.HostID) bool {
 // answersSoon: the host is at work, or it has begun with one of the looks that it begins
 // by itself, which end soon; by the time that a founding has, they did not.
 func (v *view) answersSoon(id cluster.HostID) bool {
+	return v.atWork(id) || v.begins(id) && !v.stalled()
+}
+
+// begins: the host starts, or looks at its disk, and is not late with it.
+func (v *view) begins(id cluster.HostID) bool {
 	g, ok := v.obs.HostGap(id)
-	return ok && (g.AtWork() || g.Kind == cluster.GapBusy && !g.Late && (g.Op == cluster.OpBoot || g.Op == cluster.OpPromise) && !v.stalled())
+	return ok && g.Kind == cluster.GapBusy && !g.Late && (g.Op == cluster.OpBoot || g.Op == cluster.OpPromise)
 }
 
 // promised: the host runs no member below this generation, and never will.
