@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"etcdadm.io/internal/cli"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -141,6 +142,64 @@ func TestNoSpaceCured(t *testing.T) {
 			t.Logf("%d defragmentations", c.count("msg=defragmented"))
 		})
 	}
+}
+
+// The same while the last voter is kept on its old version on the way down, and
+// another option of etcd is followed then, too.
+func TestNoSpaceCuredOnTheWayDown(t *testing.T) {
+	longOnly(t)
+	c := formed(t, 3, options{version: testetcd.V37, env: smallQuota(24)})
+	w := c.write()
+	h := c.host(1)
+	kept := func() {
+		t.Helper()
+		c.blocked(h, "the last one is kept on "+testetcd.V37, "etcdadm upgrade --resume")
+		if moved, left := c.split(testetcd.V36, 1, 2, 3); len(moved) != 2 || len(left) != 1 {
+			t.Errorf("%d members run %s, and %d the old version", len(moved), testetcd.V36, len(left))
+		}
+	}
+	if r := c.upgrade(h, testetcd.V36, "--pause-before-last", "--wait=3m"); r.code != cli.ExitOK || !strings.Contains(r.stdout, "the last one is kept on "+testetcd.V37) {
+		t.Fatalf("%s", r)
+	}
+	kept()
+	acked, refused, stop := c.pour("over/", 100, 8<<10)
+	eventually(t, soon, "the database full", func(context.Context) error {
+		if refused.Load() == 0 {
+			return fmt.Errorf("%d writes acknowledged, none refused", acked.Load())
+		}
+		return nil
+	})
+	at := acked.Load()
+	eventually(t, soon, "writes acknowledged again", func(context.Context) error {
+		if n := acked.Load(); n < at+100 {
+			return fmt.Errorf("%d more, %d refused", n-at, refused.Load())
+		}
+		return nil
+	})
+	stop()
+	c.unalarmed(soon)
+	kept()
+	if r := c.config(h, "set", "snapshot-count=12345"); r.code != cli.ExitOK {
+		t.Fatalf("%s", r)
+	}
+	for n := 1; n <= 3; n++ {
+		eventually(t, 2*soon, fmt.Sprintf("host %d has the other option", n), func(context.Context) error {
+			args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.host(n).etcdPID())) // gone while it is restarted
+			if err == nil && !strings.Contains(string(args), "--snapshot-count=12345") {
+				err = fmt.Errorf("it runs with %q", args)
+			}
+			return err
+		})
+	}
+	c.voters(soon, 1, 2, 3)
+	kept()
+	if r := c.upgrade(h, "--resume", "--wait=3m"); r.code != cli.ExitOK || !strings.Contains(r.stdout, "every member runs etcd "+testetcd.V36) {
+		t.Fatalf("%s", r)
+	}
+	c.options.version = testetcd.V36
+	c.runs(soon, 1, 2, 3)
+	w.check()
+	w.neverBack()
 }
 
 // The same with one and with two voters, of which the third host never comes; and a
