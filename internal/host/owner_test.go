@@ -3,13 +3,18 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
@@ -118,7 +123,7 @@ func TestOldListGivesAJoinerAnotherID(t *testing.T) {
 // counts as connected, and when a removed member ends, is not in our hands.
 func joinsByAnOldList(t *testing.T, version string) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()
 	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
 	if err != nil {
@@ -146,24 +151,28 @@ func joinsByAnOldList(t *testing.T, version string) bool {
 	}
 	// etcd refuses a removal while it counts less than a quorum as connected for
 	// long enough.
-	for {
-		if _, err = client.MemberRemove(ctx, former); err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return again(t, "remove the member", err)
-		}
-		time.Sleep(100 * time.Millisecond)
+	_, err = change(ctx, client, func(ctx context.Context) error {
+		_, err := client.MemberRemove(ctx, former)
+		return err
+	}, func(members []*etcdserverpb.Member) bool {
+		return !slices.ContainsFunc(members, func(m *etcdserverpb.Member) bool { return m.ID == former })
+	})
+	if err != nil {
+		return again(t, "remove the member", err)
 	}
 	select { // a removed member ends by itself
 	case <-old.Ended():
 	case <-ctx.Done():
 		return again(t, "wait for the removed member's end", ctx.Err())
 	}
-	added, err := client.MemberAddAsLearner(ctx, []string{old.PeerURL})
+	members, err := change(ctx, client, func(ctx context.Context) error {
+		_, err := client.MemberAddAsLearner(ctx, []string{old.PeerURL})
+		return err
+	}, func(members []*etcdserverpb.Member) bool { return at(members, old.PeerURL) != 0 })
 	if err != nil {
 		return again(t, "add the joiner", err)
 	}
+	joiner := at(members, old.PeerURL)
 	for _, i := range []int{1, 2, 3} {
 		if err := c.Kill(ctx, i, syscall.SIGKILL); err != nil {
 			return again(t, "kill a member", err)
@@ -181,10 +190,43 @@ func joinsByAnOldList(t *testing.T, version string) bool {
 	if err != nil {
 		return again(t, "wait for the joiner's log", err)
 	}
-	if took == cluster.MemberID(added.Member.ID) || took != cluster.MemberID(former) {
-		t.Fatalf("it took %s; the former member is %x, the new one %x", took, former, added.Member.ID)
+	if took == cluster.MemberID(joiner) || took != cluster.MemberID(former) {
+		t.Fatalf("it took %s; the former member is %x, the new one %x", took, former, joiner)
 	}
 	return true
+}
+
+// change asks for a change of the members until the list has it, and returns that
+// list. etcd drops a change that is asked for while there is no leader and lets
+// the caller wait for it without an end, and one that it did not answer in time
+// may land all the same: each is asked for briefly, and what the list says decides.
+func change(ctx context.Context, client *clientv3.Client, ask func(context.Context) error, done func([]*etcdserverpb.Member) bool) ([]*etcdserverpb.Member, error) {
+	const each = 3 * time.Second
+	for {
+		asking, cancel := context.WithTimeout(ctx, each)
+		refused := ask(asking)
+		cancel()
+		reading, cancel := context.WithTimeout(ctx, each)
+		list, err := client.MemberList(reading)
+		cancel()
+		if err == nil && done(list.Members) {
+			return list.Members, nil
+		}
+		if ctx.Err() != nil {
+			return nil, errors.Join(refused, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// at is the ID of the member at a peer URL, 0 without one.
+func at(members []*etcdserverpb.Member, peerURL string) uint64 {
+	for _, m := range members {
+		if slices.Contains(m.PeerURLs, peerURL) {
+			return m.ID
+		}
+	}
+	return 0
 }
 
 func again(t *testing.T, what string, err error) bool {
