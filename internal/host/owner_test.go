@@ -197,9 +197,10 @@ func joinsByAnOldList(t *testing.T, version string) bool {
 }
 
 // change asks for a change of the members until the list has it, and returns that
-// list. etcd drops a change that is asked for while there is no leader and lets
-// the caller wait for it without an end, and one that it did not answer in time
-// may land all the same: each is asked for briefly, and what the list says decides.
+// list. etcd may refuse or drop a change that is asked for while the leader
+// changes, and lets the caller of a dropped one wait as long as the caller cares
+// to; and one that it did not answer in time may land all the same: each is asked
+// for briefly, and what the list says decides.
 func change(ctx context.Context, client *clientv3.Client, ask func(context.Context) error, done func([]*etcdserverpb.Member) bool) ([]*etcdserverpb.Member, error) {
 	const each = 3 * time.Second
 	for {
