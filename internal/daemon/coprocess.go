@@ -85,7 +85,7 @@ func (c Coprocess) Run(ctx context.Context, log *slog.Logger) error {
 	p := &coprocess{o: c, log: log, said: once{log: log}}
 	files := []string{c.Etcd.CA, c.Etcd.Cert, c.Etcd.Key, ShownURL(c.BackupStore)}
 	if err := take(ctx, log, step{"the certificates for etcd to be read, and the backup store", files, p.open}); err != nil {
-		if errors.Is(err, errLeft) && !c.Once {
+		if ctx.Err() != nil && !c.Once {
 			return nil // asked to end while it waited
 		}
 		return err

@@ -69,3 +69,18 @@ func TestAStartIsCalledOff(t *testing.T) {
 		close(stands)
 	})
 }
+
+// The end of what takes backups is no failure while it opens its store either, but of
+// the one backup that a person waits for.
+func TestACoprocessIsCalledOff(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := Coprocess{ClusterName: "c", BackupStore: "file://" + t.TempDir(), ClientURLs: []string{"http://127.0.0.1:1"}, Interval: time.Minute}
+	if err := c.Run(ctx, slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
+	c.Once = true
+	if err := c.Run(ctx, slog.New(slog.DiscardHandler)); !errors.Is(err, context.Canceled) {
+		t.Errorf("one backup: %v", err)
+	}
+}
