@@ -226,6 +226,26 @@ func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
 	return false, nil
 }
 
+// takeUp holds the recorded process, if it runs and the host has not come to adopt it:
+// a daemon that ends while it starts has to stop that one, too.
+func (p *Process) takeUp(ctx context.Context) error {
+	p.mu.Lock()
+	record := p.record.Process
+	p.mu.Unlock()
+	if record.DataDir == "" {
+		return nil
+	}
+	if st, err := p.child.Status(ctx); err != nil || st.State != runtime.Absent {
+		return err
+	}
+	err := p.child.Adopt(ctx, record, record.DataDir)
+	var refused *runtime.RefusedError
+	if errors.As(err, &refused) && refused.Gone() {
+		return nil
+	}
+	return err
+}
+
 // givenUp is how long a member that was given up may take to end. What it has
 // acknowledged is on the disk, and clients wait for what replaces it.
 const givenUp = 100 * time.Millisecond

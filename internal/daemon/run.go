@@ -76,6 +76,13 @@ func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) err
 
 func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger) (err error) {
 	d := &daemon{cfg: cfg, program: program, log: log}
+	served := false
+	defer func() {
+		if err != nil && !served && ctx.Err() != nil && !leavesEtcd(ctx) {
+			log.Warn("this daemon ends before it has come to an etcd that an earlier one may have left running, and that one goes on", "because", err,
+				"hint", "start the daemon again, which adopts that etcd, once what is in its way is gone")
+		}
+	}()
 	var seedDir string
 	var static *Static
 	for _, s := range []step{
@@ -94,7 +101,6 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 	if err := take(ctx, log, step{"the lock of the data directory", data, func(context.Context) (err error) { lock, made, err = d.lockState(); return err }}); err != nil {
 		return err
 	}
-	served := false
 	defer func() {
 		if errors.Is(err, errLeft) { // what was left behind may still write
 			return
@@ -127,12 +133,16 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 		{"the releases of etcd to be found", append(slices.Clone(d.cfg.ReleaseDirs), "/opt", release.CacheDir), d.findReleases},
 		{"what a daemon before has left to be looked through", data, d.makeHost},
 	} {
-		if err := take(ctx, log, s); err != nil {
+		switch err := take(ctx, log, s); {
+		case ctx.Err() != nil && errors.Is(err, context.Canceled):
+			return nil // asked to end while it waited
+		case err != nil:
 			return err
+		case ctx.Err() != nil && (!d.experienced || leavesEtcd(ctx)):
+			return nil // asked to end before anything runs that is to end, too
 		}
-		if ctx.Err() != nil {
-			return nil // asked to end before anything runs
-		}
+		// Also where it was asked to end: what is left of the start is what it takes
+		// to end an etcd that an earlier daemon left.
 	}
 	server, err := d.makeManager(static, seedDir)
 	if err != nil {
@@ -362,7 +372,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	case <-ctx.Done():
 	case failure = <-g.failed():
 	}
-	stopEtcd := failure == nil && !errors.Is(context.Cause(ctx), ErrLeaveEtcd)
+	stopEtcd := failure == nil && !leavesEtcd(ctx)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
 	d.host.Rest()
 	began := time.Now()
@@ -386,6 +396,9 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	d.log.Info("daemon has ended")
 	return failure
 }
+
+// leavesEtcd: the end that ctx has come to is not that of etcd.
+func leavesEtcd(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrLeaveEtcd) }
 
 // answerPeers serves, and says what its end left behind: a handler that heeds no
 // deadline may still write the state of this host.

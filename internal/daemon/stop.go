@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 
 	"etcdadm.io/cluster"
 )
@@ -34,7 +35,7 @@ func (d *daemon) handOver(ctx context.Context) {
 func (d *daemon) stopEtcd(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	if err := d.process.Stop(ctx); err != nil {
+	if err := errors.Join(d.process.takeUp(ctx), d.process.Stop(ctx)); err != nil {
 		d.log.Warn("could not stop etcd", "error", err)
 	}
 }

@@ -19,36 +19,64 @@ import (
 // host that was never part of a cluster a store that cannot be opened is a
 // mistake, and a missing one is made. On any other it may be a disk that is
 // not mounted or a network that is away: nothing is made in its place, and it
-// is no reason to keep the own member down.
+// is no reason to keep the own member down, nor to leave one running that is
+// to end with the start.
 func (d *daemon) openStore(ctx context.Context) error {
+	var store blob.Store
+	var folder *control.Folder
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		store, folder, err = d.lookAtStore(ctx)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		d.store, d.folder = store, folder
+		return err
+	case <-ctx.Done():
+	}
+	if !d.experienced {
+		return <-ended // which take bounds
+	}
+	// The look goes on with the store alone: what its trial wrote it takes away again.
+	d.store = newAbsentStore(d.cfg.BackupStore)
+	d.folder = control.New(d.store, d.cfg.ClusterName)
+	return nil
+}
+
+func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	store, err := open.Open(ctx, d.cfg.BackupStore, open.Options{Create: !d.experienced})
 	switch {
 	case err == nil:
 	case !d.experienced:
-		return err
+		return nil, nil, err
 	default:
 		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", ShownURL(d.cfg.BackupStore), "error", err)
 		store = newAbsentStore(d.cfg.BackupStore)
 	}
-	d.store, d.folder = store, control.New(store, d.cfg.ClusterName)
+	folder := control.New(store, d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
-	if _, _, _, err := d.folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
-		return &Error{Problem: "the backup store " + ShownURL(d.cfg.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
+	if _, _, _, err := folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
+		return nil, nil, &Error{Problem: "the backup store " + ShownURL(d.cfg.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
 	}
 	if _, absent := store.(*absentStore); absent {
-		return nil
+		return store, folder, nil
 	}
-	caps, err := d.folder.Probe(ctx)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return store, folder, nil // the daemon is to end, and needs no trial
+	}
+	caps, err := folder.Probe(ctx)
 	if err != nil {
 		d.log.Warn("the backup store does not answer; going on without it until it does", "store", ShownURL(d.cfg.BackupStore), "error", err)
-		return nil
+		return store, folder, nil
 	}
 	for _, p := range caps.Problems {
 		d.log.Warn("the backup store cannot do everything", "problem", p)
 	}
-	return nil
+	return store, folder, nil
 }
 
 // ShownURL is a store's URL as people may see it, in logs and commands: what
