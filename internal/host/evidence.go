@@ -115,7 +115,7 @@ func (h *Host) becomeNewDisk(ctx context.Context) {
 // member is recorded, and what is left of its data is set aside. The caller
 // runs a task, and no process runs that could be kept.
 func (h *Host) forgetDisk(ctx context.Context, reason string) {
-	fresh := h.mintDisk()
+	fresh, before := h.mintDisk(), h.snapshot()
 	err := h.save(ctx, func(s *State) {
 		if l := s.Local; l.Token != "" {
 			s.Journal = &Entry{
@@ -145,6 +145,7 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	h.stamps = nil
 	h.mu.Unlock()
 	h.clear("disk-went-back")
+	h.dropUnstaged(before)
 	_ = h.resume(ctx) // noted, and tried again by tick
 	h.changed()
 }

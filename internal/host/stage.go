@@ -61,7 +61,7 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		if in := s.Intent; in != nil && in.State == cluster.IntentFounding && in.Token == old.Token && in.Generation >= op.Generation {
 			return refused("what lies ready on host %s is what generation %d begins with", s.Host, in.Generation)
 		}
-		if err := h.o.Sources.DropStaged(old.Token); err != nil {
+		if err := h.dropStaged(s, old.Token); err != nil {
 			return failed("take away what was staged before: %v", err)
 		}
 	}
@@ -90,6 +90,9 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	}
 	return done("begun")
 }
+
+// asideNeverRan is why data is set aside that was moved into place, and not started.
+const asideNeverRan = "never ran"
 
 // errUnwanted is why a stage ends for which nobody asks any more.
 var errUnwanted = errors.New("something else is to be made ready")
@@ -231,9 +234,24 @@ func (h *Host) dropUnstaged(before State) {
 	if old == nil || h.o.Sources == nil || now != nil && now.Token == old.Token {
 		return
 	}
-	if err := h.o.Sources.DropStaged(old.Token); err != nil {
+	if err := h.dropStaged(h.snapshot(), old.Token); err != nil {
 		h.o.Log.Warn("cannot take away what was staged before", "err", err)
 	}
+}
+
+// dropStaged takes away what was made ready and never ran. A daemon that ended between
+// its move into a member's place and the record of that member left it there: that is set
+// aside, since nothing would account for it.
+func (h *Host) dropStaged(s State, token string) error {
+	if err := h.o.Sources.DropStaged(token); err != nil || s.Local.Token == token {
+		return err
+	}
+	moved, err := h.o.Disk.SetAside(token, cluster.SetAside{Reason: asideNeverRan})
+	if err == nil && moved.Dir != "" {
+		h.o.Log.Info("sets data aside that was made ready here, and never ran", "dir", moved.Dir)
+	}
+	h.takeInventory()
+	return err
 }
 
 // sourceLaunch is the first start of the founder of a generation that was made

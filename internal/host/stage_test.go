@@ -262,3 +262,29 @@ func TestStageOfSomethingElse(t *testing.T) {
 		}
 	})
 }
+
+// TestInstalledAndNeverStarted: the daemon ended between the move of what lay ready into a
+// member's place and the record of that member. What is made ready in its place sets it
+// aside, since nothing would account for it then, and the host would never be free again.
+func TestInstalledAndNeverStarted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		x, with := staging(m)
+		d := m.boot(with)
+		defer d.end()
+		d.must(1, stageOp(cluster.SourceBackup))
+		x.proceed <- nil
+		synctest.Wait()
+		ready := d.look(1).Staged
+		m.mu.Lock()
+		m.disk.data[ready.Token] = &directory{mark: "built", wal: true}
+		m.mu.Unlock()
+		again := stageOp(cluster.SourceBackup)
+		again.Command = "another"
+		d.must(1, again)
+		r := d.look(1)
+		if len(m.disk.data) != 0 || len(r.SetAside) != 1 || r.SetAside[0].Reason != "never ran" {
+			t.Errorf("in place are %v, and set aside is %v", m.disk.data, r.SetAside)
+		}
+	})
+}
