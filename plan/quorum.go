@@ -110,8 +110,8 @@ func (v *view) survivorCommand(voters []cluster.Seat) string {
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
-			if v.answersOthers(s.ID) || v.atWork(s.HostID) || v.atOdds(s.HostID) {
-				return "" // only a daemon is silent, at work, or not understood: nobody may give that host up
+			if v.answersOthers(s.ID) || v.atWork(s.HostID) || v.begins(s.HostID) || v.notGone(s.HostID) {
+				return "" // only a daemon is silent, at work or starting, or not understood: nobody may give that host up
 			}
 			gone = append(gone, cmp.Or(s.HostID, cluster.HostID(s.ID.String())))
 			continue

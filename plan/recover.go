@@ -66,13 +66,17 @@ func (v *view) logsInSight(c *cluster.Command) *Decision {
 }
 
 // withLost is the command with further hosts named as lost, and what a person may
-// do beside it; where all that is missed is at work there is nothing to do but wait.
+// do beside it; where all that is missed is at work there is nothing to do but wait, and
+// a host that answers is not to be given up.
 func (v *view) withLost(c *cluster.Command, missing []cluster.HostID) (command, wayOut string) {
 	if len(missing) == 0 {
 		return "", "; that ends by itself"
 	}
 	if slices.ContainsFunc(missing, v.atOdds) {
 		return "", ". Something answers where the daemons of some of them are, and it and this one do not talk with each other, which may be what is wrong: look at that first"
+	}
+	if slices.ContainsFunc(missing, v.begins) {
+		return "", ". Some of them are starting, which comes first"
 	}
 	all := *c
 	all.Lost = union(c.Lost, missing)
