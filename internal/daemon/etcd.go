@@ -133,13 +133,37 @@ func (i *inventory) versions() []cluster.Version {
 	if time.Since(i.at) > relook && !i.looking {
 		i.looking = true
 		go func() {
+			ended := make(chan struct{})
+			go i.tell(ended)
 			i.look(context.Background())
+			close(ended)
 			i.mu.Lock()
 			i.looking = false
 			i.mu.Unlock()
 		}()
 	}
 	return i.found
+}
+
+// tell says of a look that is far beyond its time that it stands still, until it ends:
+// a list of what a directory has heeds no deadline, as where a mount does not answer.
+func (i *inventory) tell(ended <-chan struct{}) {
+	began := time.Now()
+	says := time.NewTimer(relook)
+	defer says.Stop()
+	for told := false; ; told = true {
+		select {
+		case <-ended:
+			if told {
+				i.said.log.Info("the look for releases of etcd has ended", "after", time.Since(began).Round(time.Second))
+			}
+			return
+		case <-says.C:
+		}
+		says.Reset(startSaysAgain)
+		i.said.log.Warn("a look for releases of etcd stands still, and those that were found before are believed meanwhile", "at", strings.Join(i.finder.Dirs, ", "), "since", began.UTC().Format(time.RFC3339),
+			"hint", "see whether the disks or mounts of the release directories answer; nothing of a release that was added or taken away is seen before they do")
+	}
 }
 
 // spec turns a launch into a program with arguments.
