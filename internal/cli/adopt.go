@@ -38,7 +38,7 @@ type adoptFlags struct {
 	request     adoption.Request
 	join        joinFlags
 	manifests   string    // directory of the kubelet's static pods
-	say         io.Writer // how far the backup of --join is
+	say         io.Writer // how far the backup of --join is, and what is waited for; nil: nobody hears
 }
 
 func adoptCommand(program daemon.Program) *cobra.Command {

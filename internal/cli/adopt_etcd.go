@@ -57,6 +57,11 @@ func (a *adoptFlags) openForeign(ctx context.Context) (*foreignEtcd, error) {
 
 // credential is the user that was given; nil: none, or that of the certificate.
 func (a *adoptFlags) credential(ctx context.Context) (func(context.Context) (user, password string, err error), error) {
+	if a.say != nil { // whoever writes to a pipe may be asking a person
+		told, end := working(ctx, a.say, "etcdadm adopt")
+		defer end()
+		ctx = told
+	}
 	return a.join.password.given(ctx, "--", a.join.user, a.join.passwordFile)
 }
 

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -289,5 +291,34 @@ func TestPasswordIsReadAnew(t *testing.T) {
 		if _, got, err := ask(t.Context()); err != nil || got != want {
 			t.Errorf("read %q, %v, want %q", got, err, want)
 		}
+	}
+}
+
+// Whoever writes to a pipe may be asking a person: what adopt waits for meanwhile is told.
+func TestAdoptSaysThatItWaitsForAPassword(t *testing.T) {
+	t.Parallel()
+	path := pipeAt(t)
+	w, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var said bytes.Buffer
+	a := &adoptFlags{say: &said}
+	a.join.user, a.join.passwordFile = "root", path
+	go func() {
+		time.Sleep(workSays + time.Second)
+		fmt.Fprintln(w, "secret")
+		w.Close()
+	}()
+	ask, err := a.credential(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, word, err := ask(t.Context()); err != nil || word != "secret" {
+		t.Errorf("read %q, %v", word, err)
+	}
+	if !strings.Contains(said.String(), "reading --password-file") || strings.Contains(said.String(), "secret") {
+		t.Errorf("said %q", said.String())
 	}
 }
