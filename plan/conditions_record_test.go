@@ -24,7 +24,22 @@ func TestConditionsOfTheRecord(t *testing.T) {
 	pending := then(quiet, inIntent(func(in *cluster.Intent) {
 		in.Pending = []cluster.VoterChange{{Voter: cluster.Voter{Member: 9}}}
 	}))
+	full := then(quiet, inIntent(func(in *cluster.Intent) { // and a rule that wants a further one is before the one that tidies up
+		in.Next = in.Voters[:2]
+		for i := range cluster.MostPending {
+			in.Pending = append(in.Pending, cluster.VoterChange{Voter: cluster.Voter{Member: cluster.MemberID(90 + i)}})
+		}
+	}))
+	struck := func(v *view) bool {
+		d := v.tooManyPending("one more")
+		return d != nil && d.Action != nil && len(d.Action.Intent.Replace.Pending) == 0 && len(d.Action.Intent.Replace.Next) == 2
+	}
 	checkConditions(t, []condition{
+		{"too many changes of which nothing came are struck out", full, struck, []otherwise{
+			{"they may be on their way", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - callsEnd) }},
+			{"the store is silent", storeSilent},
+			{"they are fewer", inIntent(func(in *cluster.Intent) { in.Pending = in.Pending[1:] })},
+		}, nil},
 		{"nobody else can have begun a change", quiet, func(v *view) bool { return v.quietFor() >= callsEnd }, []otherwise{
 			{"it was so under another fence", func(o *cluster.Observation) { o.Memory.Quiet.Fence.Number++ }},
 			{"it was so in another generation", func(o *cluster.Observation) { o.Memory.Quiet.Generation++ }},

@@ -60,22 +60,29 @@ func tidy(v *view) *Decision {
 	if len(v.intent.Next)+len(v.intent.Pending) == 0 {
 		return nil
 	}
-	in := v.intent.Clone()
-	switch {
-	case len(in.Next) > 0:
+	if len(v.intent.Next) > 0 {
+		in := v.intent.Clone()
 		in.Supersede(nil)
 		return &Decision{
 			Reason: "a change of the voters was written down and is not wanted any more: strike it out",
 			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
 		}
-	case len(in.Pending) > 0 && v.quietFor() >= callsEnd:
-		in.Pending = nil
-		return &Decision{
-			Reason: fmt.Sprintf("nothing came of the changes of the voters that were written down and not made for %s: strike them out", v.quietFor().Round(time.Second)),
-			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
-		}
 	}
-	return nil
+	return v.strikePending()
+}
+
+// strikePending drops the changes that another one came in between of, once no call for
+// them can be left; nil: it may be, or there are none.
+func (v *view) strikePending() *Decision {
+	if len(v.intent.Pending) == 0 || !v.obs.Store.Read || !v.seen || v.quietFor() < callsEnd {
+		return nil
+	}
+	in := v.intent.Clone()
+	in.Pending = nil
+	return &Decision{
+		Reason: fmt.Sprintf("nothing came of the changes of the voters that were written down and not made for %s: strike them out", v.quietFor().Round(time.Second)),
+		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},
+	}
 }
 
 // callsEnd is how long after the last write of the intent a membership call
@@ -100,6 +107,9 @@ func (v *view) quietFor() time.Duration {
 func (v *view) tooManyPending(reason string) *Decision {
 	if len(v.intent.Pending) < cluster.MostPending {
 		return nil
+	}
+	if d := v.strikePending(); d != nil { // a rule that waits here is before the one that tidies up
+		return d
 	}
 	return waitLater("settling", "", "%d changes of the voters were begun and not seen to end; waiting until they are: %s", len(v.intent.Pending), reason)
 }
