@@ -82,6 +82,16 @@ func (m *machine) lacks(v cluster.Version) bool {
 	return !slices.Contains(m.releases, v) || slices.Contains(m.failing, v)
 }
 
+// breaks reports whether a release that ends here whenever it is started is what was said
+// to keep the version from changing; it may be one on the way to the wanted one.
+func (m *machine) breaks(said string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.gone.Load() && slices.ContainsFunc(m.failing, func(v cluster.Version) bool {
+		return strings.Contains(said, fmt.Sprintf("etcd %s did not start on host %s,", v, m.ID()))
+	})
+}
+
 // checkRelease: a member that serves is stopped for another release only while
 // every other voter is up; c.mu is held.
 func (w *World) checkRelease(d *daemon, own fakeetcd.Seen, l *lineage, seen []fakeetcd.Seen) {
@@ -106,11 +116,13 @@ func (w *World) otherReleases(voters []cluster.Member, seen []fakeetcd.Seen, few
 	if spec == nil {
 		spec = w.wanted()
 	}
+	said := w.saidOfVersion()
+	broken := slices.ContainsFunc(w.hosts(), func(m *machine) bool { return m.breaks(said) })
 	var behind []string
 	for _, s := range seen {
 		votes := slices.ContainsFunc(voters, func(m cluster.Member) bool { return m.ID == s.Member })
 		switch {
-		case votes && !s.Down.IsZero() && !spec.PauseBeforeLast:
+		case votes && !s.Down.IsZero() && !spec.PauseBeforeLast && !broken:
 			why = append(why, fmt.Sprintf("a downgrade to %s is under way", s.Down))
 		case votes && s.Version != spec.EtcdVersion:
 			behind = append(behind, fmt.Sprintf("%s runs %s", s.Host, s.Version))
@@ -120,11 +132,10 @@ func (w *World) otherReleases(voters []cluster.Member, seen []fakeetcd.Seen, few
 		return why
 	}
 	words := strings.Join(behind, ", ") + ", wanted is " + spec.EtcdVersion.String()
-	said := w.saidOfVersion()
 	switch {
 	case said == "":
 		return append(why, words+", and nobody says why")
-	case few, spec.PauseBeforeLast && len(behind) == 1:
+	case few, broken, spec.PauseBeforeLast && len(behind) == 1:
 		return why
 	case slices.ContainsFunc(w.hosts(), func(m *machine) bool { return !m.gone.Load() && m.lacks(spec.EtcdVersion) }):
 		return why
