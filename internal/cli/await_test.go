@@ -73,7 +73,7 @@ func TestAwaitUntilClientsAreLetIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAwaiting(t)
 		a.say(control.Status{Commands: []control.CommandStatus{{Command: a.name, For: "host a makes it ready"}}})
-		time.AfterFunc(10*time.Second, func() {
+		time.AfterFunc(10*time.Second+300*time.Millisecond, func() { // between two looks, of which none sees the one without the other
 			a.end("done")
 			a.say(control.Status{Blockers: []control.BlockerStatus{{Code: "quarantine", Sentence: "2 members are needed and 1 is up"}}})
 		})
