@@ -8,9 +8,10 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/api/option"
 	"google.golang.org/api/storage/v1"
 	api "google.golang.org/api/transport"
@@ -110,54 +111,51 @@ var errCredentials = errors.New("there are no usable credentials")
 // opening is a client that is made when it is first needed: looking for credentials can mean asking the machine's metadata
 // service, which takes seconds where there is none, and no context ends it.
 type opening struct {
-	mu     sync.Mutex // guards what follows
-	client *storage.ObjectsService
-	tokens *tokens       // nil: nothing authenticates
-	busy   chan struct{} // closed when the attempt that is under way has ended; nil without one
-	err    error         // of the last attempt
+	attempt singleflight.Group
+	made    atomic.Pointer[client]
+}
+
+// client is one that was made.
+type client struct {
+	objects *storage.ObjectsService
+	tokens  *tokens // nil: nothing authenticates
 }
 
 // objects waits for the client, and for a token that it then has at hand, until ctx ends; the attempt goes on, for the next call.
 func (s *Store) objects(ctx context.Context) (*storage.ObjectsService, error) {
-	client, tokens, err := s.opened(ctx)
-	if err == nil && tokens != nil {
-		_, err = tokens.get(ctx)
+	c, err := s.opened(ctx)
+	if err == nil && c.tokens != nil {
+		_, err = c.tokens.get(ctx)
 	}
-	return client, err
+	if err != nil {
+		return nil, err
+	}
+	return c.objects, nil
 }
 
-func (s *Store) opened(ctx context.Context) (*storage.ObjectsService, *tokens, error) {
-	o := &s.client
-	o.mu.Lock()
-	if o.client == nil && o.busy == nil {
-		busy := make(chan struct{})
-		o.busy = busy
-		go func() {
-			client, tokens, err := s.connect(context.WithoutCancel(ctx))
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.client, o.tokens, o.err, o.busy = client, tokens, err, nil
-			close(busy)
-		}()
+func (s *Store) opened(ctx context.Context) (*client, error) {
+	if c := s.client.made.Load(); c != nil {
+		return c, nil
 	}
-	busy := o.busy
-	o.mu.Unlock()
-	if busy != nil {
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-busy:
+	attempt := s.client.attempt.DoChan("", func() (any, error) {
+		if c := s.client.made.Load(); c != nil {
+			return c, nil // by an attempt that ended just now
 		}
+		objects, tokens, err := s.connect(context.WithoutCancel(ctx))
+		if err != nil {
+			return nil, err
+		}
+		c := &client{objects, tokens}
+		s.client.made.Store(c)
+		return c, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("look for credentials: %w", ctx.Err())
+	case r := <-attempt:
+		c, _ := r.Val.(*client)
+		return c, r.Err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.client != nil {
-		return o.client, o.tokens, nil
-	}
-	if o.err == nil {
-		return nil, nil, errCredentials // a later attempt than the one that was waited for is under way
-	}
-	return nil, nil, o.err
 }
 
 func (s *Store) connect(ctx context.Context) (*storage.ObjectsService, *tokens, error) {

@@ -3,10 +3,10 @@ package gs
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 )
 
 // tokenTimeout bounds the wait for an access token in the middle of a call, where a transfer outlasts the one before: the SDK asks
@@ -17,37 +17,18 @@ const tokenTimeout = 30 * time.Second
 // and no second one is begun before it has.
 type tokens struct {
 	source oauth2.TokenSource // keeps a token as long as that is good
-
-	mu   sync.Mutex // guards what follows
-	last *oauth2.Token
-	err  error         // of the last question
-	busy chan struct{} // closed when the question that is under way has ended; nil without one
+	asking singleflight.Group
 }
 
 // get gives a token, or the end of ctx.
 func (t *tokens) get(ctx context.Context) (*oauth2.Token, error) {
-	t.mu.Lock()
-	if t.busy == nil {
-		busy := make(chan struct{})
-		t.busy = busy
-		go func() {
-			token, err := t.source.Token()
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			t.last, t.err, t.busy = token, err, nil
-			close(busy)
-		}()
-	}
-	busy := t.busy
-	t.mu.Unlock()
 	select {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for an access token: %w", ctx.Err())
-	case <-busy:
+	case r := <-t.asking.DoChan("", func() (any, error) { return t.source.Token() }):
+		token, _ := r.Val.(*oauth2.Token)
+		return token, r.Err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.last, t.err
 }
 
 // Token implements oauth2.TokenSource.
