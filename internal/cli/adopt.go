@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -23,7 +21,6 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/plan"
@@ -219,74 +216,6 @@ func show(out io.Writer, p *adoption.Plan) {
 			fmt.Fprintln(out, "  "+l)
 		}
 	}
-}
-
-// stopLines are how a person stops the etcd that holds the data for good.
-func stopLines(held error, manifest string) []string {
-	if manifest != "" {
-		return []string{moveManifest(manifest)}
-	}
-	var locked *runtime.LockedError
-	if errors.As(held, &locked) && locked.PID != 0 {
-		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", locked.PID))
-		if i := strings.LastIndex(string(group), "/"); i >= 0 {
-			if unit := strings.TrimSpace(string(group)[i+1:]); strings.HasSuffix(unit, ".service") {
-				return []string{"systemctl disable --now " + unit}
-			}
-		}
-	}
-	if locked != nil && locked.PID != 0 {
-		return []string{fmt.Sprintf("kill %d   # and whatever would start it again", locked.PID)}
-	}
-	return []string{"end the etcd that runs on it, and whatever would start it again"}
-}
-
-// moveManifest is how a person ends a static pod for good. Source: kubelet takes every
-// file of the directory whose name does not begin with a dot for a pod.
-func moveManifest(path string) string {
-	return fmt.Sprintf("mv %s %s   # the kubelet ends the pod", path, filepath.Dir(filepath.Dir(path))+"/")
-}
-
-// maxManifest is the size in bytes beyond which a file is no static pod. Source: kubelet
-// refuses to read a larger one.
-const maxManifest = 10 << 20
-
-// manifestOf is the static pod that runs etcd on a data directory: the first file of
-// the kubelet's directory that names it, and etcd. Empty: none.
-func manifestOf(dir, dataDir string) (string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("look for static pods: %w", err)
-	}
-	// Whatever stands around the path in YAML, JSON or a shell's line, but no longer path.
-	named := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(filepath.Clean(dataDir)) + `(/member)?/*([^\w./-]|$)`)
-	for _, e := range entries {
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		content, err := readManifest(path)
-		if err != nil {
-			return "", fmt.Errorf("look for static pods: %w", err)
-		}
-		if named.Match(content) && strings.Contains(string(content), "etcd") {
-			return path, nil
-		}
-	}
-	return "", nil
-}
-
-// readManifest reads what can be a manifest: a regular file of its size, by a link too.
-// Of anything else it gives nothing.
-func readManifest(path string) ([]byte, error) {
-	content, err := regular.Read(path, maxManifest)
-	if errors.Is(err, regular.ErrNotRegular) || errors.Is(err, regular.ErrTooLarge) {
-		return nil, nil
-	}
-	return content, err
 }
 
 // daemonWords is daemonLine as a person pastes it into a shell.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -21,7 +20,6 @@ import (
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
-	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -48,122 +46,6 @@ func etcdEnvironment(file string) (envfile.Passed, error) {
 		environ = os.Environ()
 	}
 	return envfile.PassThrough(environ)
-}
-
-// inventory is the releases that were found, looked for again now and then.
-type inventory struct {
-	finder *release.Finder
-	said   once
-
-	mu      sync.Mutex // guards what follows
-	found   []cluster.Version
-	at      time.Time
-	looking bool
-}
-
-// relook is how long a list of releases is believed.
-const relook = 30 * time.Second
-
-func (d *daemon) findReleases(ctx context.Context) error {
-	roots := []string{"/"}
-	if d.cfg.Root != "" {
-		roots = []string{d.cfg.Root, "/"}
-	}
-	d.releases = &inventory{finder: &release.Finder{Dirs: d.cfg.ReleaseDirs, Roots: roots, Builtin: d.program.Builtin}, said: once{log: d.log}}
-	d.releases.look(ctx)
-	return nil
-}
-
-func (i *inventory) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, releasesTimeout)
-	defer cancel()
-	list, passed, err := i.finder.List(ctx)
-	i.mu.Lock()
-	before := i.found
-	i.at = time.Now() // also after a failure: the next observation need not fail as well
-	i.mu.Unlock()
-	if err != nil {
-		return // the daemon ends; what was found before stays
-	}
-	var found []cluster.Version
-	for _, r := range list {
-		if v, err := cluster.ParseVersion(r.Asked); err == nil {
-			found = append(found, v)
-		}
-	}
-	// What does not answer may be what it was before; a start says what is wrong.
-	for _, p := range passed {
-		v, err := cluster.ParseVersion(p.Version)
-		if err == nil && p.Silent() && slices.Contains(before, v) && !slices.Contains(found, v) {
-			found = append(found, v)
-		}
-	}
-	slices.SortFunc(found, cluster.Version.Compare)
-	i.mu.Lock()
-	i.found = found
-	i.mu.Unlock()
-	i.saySilent(passed)
-}
-
-// saySilent logs which programs do not answer, and that all do again, once each.
-func (i *inventory) saySilent(passed []release.Passed) {
-	var paths []string
-	var reasons []error
-	for _, p := range passed {
-		if p.Silent() {
-			paths = append(paths, p.Path)
-			reasons = append(reasons, fmt.Errorf("%s: %w", p.Path, p.Reason))
-		}
-	}
-	switch news := i.said.news("silent", strings.Join(paths, "\n")); { // not by their times, which differ
-	case !news:
-	case len(paths) > 0:
-		i.said.log.Warn("there are etcd programs that do not answer; they are passed over", "error", errors.Join(reasons...))
-	default:
-		i.said.log.Info("all etcd programs that are there answer")
-	}
-}
-
-// versions never waits: an observation asks for them. A look at directories that are
-// slow, or that do not answer at all, goes on beside it, one at a time, and what was
-// found before is believed until it has ended.
-func (i *inventory) versions() []cluster.Version {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if time.Since(i.at) > relook && !i.looking {
-		i.looking = true
-		go func() {
-			ended := make(chan struct{})
-			go i.tell(ended)
-			i.look(context.Background())
-			close(ended)
-			i.mu.Lock()
-			i.looking = false
-			i.mu.Unlock()
-		}()
-	}
-	return i.found
-}
-
-// tell says of a look that is far beyond its time that it stands still, until it ends:
-// a list of what a directory has heeds no deadline, as where a mount does not answer.
-func (i *inventory) tell(ended <-chan struct{}) {
-	began := time.Now()
-	says := time.NewTimer(relook)
-	defer says.Stop()
-	for told := false; ; told = true {
-		select {
-		case <-ended:
-			if told {
-				i.said.log.Info("the look for releases of etcd has ended", "after", time.Since(began).Round(time.Second))
-			}
-			return
-		case <-says.C:
-		}
-		says.Reset(startSaysAgain)
-		i.said.log.Warn("a look for releases of etcd stands still, and those that were found before are believed meanwhile", "at", strings.Join(i.finder.Dirs, ", "), "since", began.UTC().Format(time.RFC3339),
-			"hint", "see whether the disks or mounts of the release directories answer; nothing of a release that was added or taken away is seen before they do")
-	}
 }
 
 // spec turns a launch into a program with arguments.

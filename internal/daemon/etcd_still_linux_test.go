@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/testlog"
 )
 
 // A look for releases beside a daemon that runs may stand still with a mount: that is told
 // after its time, again each minute, and when it is over.
 func TestALookForReleasesThatStandsStillIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said lines
+		var said testlog.Lines
 		i := &inventory{finder: &release.Finder{Dirs: []string{"/releases"}}, said: once{log: slog.New(slog.NewTextHandler(&said, nil))}}
 		ended := make(chan struct{})
 		go i.tell(ended)

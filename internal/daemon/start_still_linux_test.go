@@ -6,11 +6,12 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"etcdadm.io/internal/testlog"
 )
 
 // standsStill is a mount on which every look at a file waits until the test is over.
@@ -37,24 +38,6 @@ func standsStill(t *testing.T) string {
 	return dir
 }
 
-// lines is a log that is read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
-
 // A daemon whose start goes through a mount that stands still says where, and ends
 // when it is asked to.
 func TestAStartOnAMountThatStandsStill(t *testing.T) {
@@ -75,7 +58,7 @@ func TestAStartOnAMountThatStandsStill(t *testing.T) {
 			t.Parallel()
 			still := standsStill(t)
 			cfg := configOf(t, t.TempDir())
-			var said lines
+			var said testlog.Lines
 			log := slog.New(slog.NewTextHandler(&said, nil))
 			run := func(ctx context.Context) error { return Run(ctx, cfg, Program{}, log) }
 			if c.put != nil {

@@ -207,6 +207,7 @@ var table = []room{
 	{path: "internal/floors", floor: scaffold},
 	{path: "internal/testetcd/...", floor: scaffold},
 	{path: "internal/teststore/...", floor: scaffold},
+	{path: "internal/testlog", floor: scaffold},
 	{path: "internal/testkube/...", floor: scaffold},
 	{path: "internal/sim/...", floor: scaffold},
 	{path: "internal/history", floor: scaffold},

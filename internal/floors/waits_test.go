@@ -26,6 +26,7 @@ var unended = map[string]string{
 	"internal/blob/gs/config.go":       "looking for credentials, which the SDK bounds; callers wait for it until their own contexts end",
 	"internal/blob/gs/token.go":        "tokenTimeout",
 	"internal/daemon/etcd.go":          "releasesTimeout",
+	"internal/daemon/inventory.go":     "releasesTimeout",
 	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
 	"internal/daemon/parts.go":         "parts end in await, all of them within partsEnd",

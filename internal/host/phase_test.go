@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/testlog"
 )
 
 // gated are the ports of a host of which one does not come back from a call until its
@@ -59,24 +59,6 @@ func (g gatedProcess) Status() cluster.Process        { return g.Process.Status(
 func (g gatedProcess) Stop(ctx context.Context) error { return g.Process.Stop(ctx) }
 func (g gatedProcess) Kill(ctx context.Context) error { return g.Process.Kill(ctx) }
 
-// lines is a log that is read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
-
 // A host whose start does not go on says what it waits for and since when: to whoever
 // looks at it, after some seconds, and in the log. It is late only after half a minute,
 // and up as soon as the wait is over.
@@ -94,7 +76,7 @@ func TestAStartThatWaitsIsTold(t *testing.T) {
 			d.end()
 			m.die()
 			gate := make(chan struct{})
-			var said lines
+			var said testlog.Lines
 			d = m.boot(func(s *session, o *host.Options) {
 				g := gated{o.Disk, o.Process, at, gate}
 				o.Disk, o.Process = gatedDisk{g}, gatedProcess{g}

@@ -283,6 +283,8 @@ func TestInstalledAndNeverStarted(t *testing.T) {
 		again.Command = "another"
 		d.must(1, again)
 		r := d.look(1)
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		if len(m.disk.data) != 0 || len(r.SetAside) != 1 || r.SetAside[0].Reason != "never ran" {
 			t.Errorf("in place are %v, and set aside is %v", m.disk.data, r.SetAside)
 		}

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +19,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/testlog"
 	"etcdadm.io/plan"
 )
 
@@ -176,7 +176,7 @@ type node struct {
 	*Manager
 	host  *fakeHost
 	store *memory.Store
-	logs  *logs
+	logs  *testlog.Lines
 	kill  context.CancelFunc
 	done  chan struct{}
 }
@@ -202,7 +202,7 @@ func endpoint(h cluster.HostID) string { return string(h) + ":8000" }
 
 // add makes a daemon; start starts it.
 func (w *world) add(id cluster.HostID, change ...func(*Options)) *node {
-	n := &node{store: w.store, logs: &logs{}}
+	n := &node{store: w.store, logs: &testlog.Lines{}}
 	n.host = &fakeHost{id: id, disk: cluster.DiskID("disk-" + id), world: w, changes: make(chan struct{}, 1), memory: map[cluster.HostID]cluster.Ping{}}
 	minted := 0
 	o := Options{
@@ -312,7 +312,7 @@ func (w *world) until(most time.Duration, what string, ok func() bool) time.Dura
 	for !ok() {
 		if time.Since(began) > most {
 			for id, n := range w.nodes {
-				w.t.Logf("log of %s:\n%s", id, n.logs.text())
+				w.t.Logf("log of %s:\n%s", id, n.logs.String())
 			}
 			w.t.Fatalf("after %s still not: %s", most, what)
 		}
@@ -423,26 +423,6 @@ func (s seeds) Seeds(context.Context) ([]discovery.Seed, error) {
 	}
 	return out, nil
 }
-
-// logs collects what a daemon says.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logs) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *logs) lines() int { return strings.Count(l.text(), "\n") }
 
 func (w *world) put(key, data string) {
 	w.t.Helper()

@@ -77,7 +77,7 @@ func TestSaysThingsOnce(t *testing.T) {
 		})
 		w.untilLeads(2*time.Second, "a")
 		time.Sleep(30 * time.Second)
-		before := a.logs.lines() + b.logs.lines() + c.logs.lines()
+		before := a.logs.Count() + b.logs.Count() + c.logs.Count()
 		w.store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
 			if c.Op == memory.Put {
 				puts.note()
@@ -85,13 +85,13 @@ func TestSaysThingsOnce(t *testing.T) {
 			return memory.Fault{}
 		})
 		time.Sleep(time.Hour)
-		if n := a.logs.lines() + b.logs.lines() + c.logs.lines() - before; n != 0 {
-			t.Errorf("%d lines in an idle hour:\n%s", n, a.logs.text())
+		if n := a.logs.Count() + b.logs.Count() + c.logs.Count() - before; n != 0 {
+			t.Errorf("%d lines in an idle hour:\n%s", n, a.logs.String())
 		}
 		if n := len(puts.all()); n != 0 {
 			t.Errorf("%d writes in an idle hour", n)
 		}
-		if n := strings.Count(a.logs.text(), "etcdadm fix"); n != 1 {
+		if n := strings.Count(a.logs.String(), "etcdadm fix"); n != 1 {
 			t.Errorf("the blocker's command was said %d times", n)
 		}
 		if n := get(c.host, func() int { return c.host.observed }); n > 3600/5 {
@@ -163,7 +163,7 @@ func TestUnreachableForAReason(t *testing.T) {
 		if gap() != first {
 			t.Errorf("it changes from look to look: %q, and then %q", first, gap())
 		}
-		if n := strings.Count(a.logs.text(), "cannot talk with another daemon"); n != 1 {
+		if n := strings.Count(a.logs.String(), "cannot talk with another daemon"); n != 1 {
 			t.Errorf("it is logged %d times", n)
 		}
 		refuse(errors.New("connection refused"))
@@ -265,7 +265,7 @@ func TestRefusedOneWayIsSaidOnce(t *testing.T) {
 		w.refused[[2]cluster.HostID{"c", "a"}] = hintedError{time.Now()}
 		w.mu.Unlock()
 		time.Sleep(time.Minute)
-		if n := strings.Count(c.logs.text(), "cannot talk with another daemon"); n != 1 {
+		if n := strings.Count(c.logs.String(), "cannot talk with another daemon"); n != 1 {
 			t.Errorf("it is logged %d times", n)
 		}
 		w.mu.Lock()
@@ -278,7 +278,7 @@ func TestRefusedOneWayIsSaidOnce(t *testing.T) {
 		w.refused[[2]cluster.HostID{"c", "a"}] = hintedError{time.Now()}
 		w.mu.Unlock()
 		time.Sleep(time.Minute)
-		if n := strings.Count(c.logs.text(), "cannot talk with another daemon"); n != 2 {
+		if n := strings.Count(c.logs.String(), "cannot talk with another daemon"); n != 2 {
 			t.Errorf("it is logged %d times once it was solved and is so again", n)
 		}
 	})
@@ -331,7 +331,7 @@ func TestStoreOutage(t *testing.T) {
 			o := a.Status().Observation
 			return o != nil && o.Store.Read && o.Store.Intent != nil && o.Spec != nil
 		})
-		lines := a.logs.lines()
+		lines := a.logs.Count()
 		w.store.Inject(func(context.Context, memory.Call) memory.Fault { return memory.Fault{Delay: time.Hour} })
 		w.until(15*time.Second, "the store is a gap", func() bool { return !a.Status().Observation.Store.Read })
 		n := len(ticks.all())
@@ -354,8 +354,8 @@ func TestStoreOutage(t *testing.T) {
 		}); took > 4500*time.Millisecond {
 			t.Errorf("seen after %s", took)
 		}
-		if n := a.logs.lines() - lines; n > 4 {
-			t.Errorf("%d lines about an outage:\n%s", n, a.logs.text())
+		if n := a.logs.Count() - lines; n > 4 {
+			t.Errorf("%d lines about an outage:\n%s", n, a.logs.String())
 		}
 	})
 }
@@ -390,14 +390,14 @@ func TestSlowStore(t *testing.T) {
 			}
 			return memory.Fault{Delay: 1900 * time.Millisecond}
 		})
-		lines := a.logs.lines()
+		lines := a.logs.Count()
 		time.Sleep(time.Minute)
 		o := a.Status().Observation
 		if !o.Store.Read || o.Spec == nil || len(o.Commands) != 1 {
 			t.Errorf("observed %+v, commands %+v", o.Store, o.Commands)
 		}
-		if n := a.logs.lines() - lines; n > 1 {
-			t.Errorf("%d lines about a store that is slow and answers:\n%s", n, a.logs.text())
+		if n := a.logs.Count() - lines; n > 1 {
+			t.Errorf("%d lines about a store that is slow and answers:\n%s", n, a.logs.String())
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -505,7 +505,7 @@ func TestPingRefused(t *testing.T) {
 				t.Errorf("%+v gave %v", p, err)
 			}
 		}
-		if !strings.Contains(a.logs.text(), "another daemon has this host's ID") {
+		if !strings.Contains(a.logs.String(), "another daemon has this host's ID") {
 			t.Error("the twin was not told of")
 		}
 		if _, err := a.Ping(t.Context(), cluster.Ping{Cluster: clusterName, Host: "a", Disk: "disk-a"}); err != nil {
@@ -517,7 +517,7 @@ func TestPingRefused(t *testing.T) {
 func TestClockSkew(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.add("a")
-		told := func() int { return strings.Count(a.logs.text(), "clocks differ") }
+		told := func() int { return strings.Count(a.logs.String(), "clocks differ") }
 		skewed := func(by time.Duration) {
 			p := cluster.Ping{Cluster: clusterName, Host: "b", Endpoint: endpoint("b"), Clock: time.Now().Add(by)}
 			a.hear(p)
@@ -651,7 +651,7 @@ func TestTwins(t *testing.T) {
 				t.Fatal("the twin leads")
 			}
 		}
-		if n := strings.Count(a.logs.text(), "another daemon has this host's ID"); n != 1 {
+		if n := strings.Count(a.logs.String(), "another daemon has this host's ID"); n != 1 {
 			t.Errorf("said %d times", n)
 		}
 		w.mu.Lock()
