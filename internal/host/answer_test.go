@@ -239,7 +239,7 @@ func TestOpIsFinishedByTheHost(t *testing.T) {
 		if a := d.Apply(context.Background(), cluster.ApplyRequest{Fence: fence(1), Disk: st.Disk, Stamp: d.stamp, Op: prepareOp}); a.Outcome != cluster.OutcomeRefused {
 			t.Fatalf("a second op: %+v", a)
 		}
-		go func() { later(time.Second); close(gate) }()
+		go func() { time.Sleep(time.Second); close(gate) }()
 		d.end() // waits for the op
 		if m.running == nil || m.state().Local.Member != 1 {
 			t.Fatal("the op was not finished")
@@ -525,7 +525,7 @@ func TestStalledDisk(t *testing.T) {
 			}
 			later(6 * time.Second)
 		}
-		go func() { later(10 * time.Second); stall.gate.Store(nil); close(gate) }()
+		go func() { time.Sleep(10 * time.Second); stall.gate.Store(nil); close(gate) }()
 		later(11 * time.Second)
 		r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(3)})
 		if r.State == nil || r.State.Promised != fence(3) || hasProblem(r.State, "state-not-written") || hasProblem(r.State, "data-unreadable") {
@@ -589,7 +589,7 @@ func TestStalledLook(t *testing.T) {
 			if opened.Stop() {
 				keys.Store(nil)
 				stall.gate.Store(nil)
-				go func() { later(time.Second / 2); close(gate) }() // who waits for it then goes on
+				go func() { time.Sleep(time.Second / 2); close(gate) }() // who waits for it then goes on
 			}
 			r := ask()
 			if r.State == nil || r.Stamp == "" || r.State.Promised != fence(2) || !r.State.Decrypts || d.Identity().Promised != fence(2) {
@@ -599,7 +599,7 @@ func TestStalledLook(t *testing.T) {
 			gate = make(chan struct{}) // the host's end is not beside a look
 			keys.Store(&gate)
 			ask()
-			go func() { later(time.Second); close(gate) }()
+			go func() { time.Sleep(time.Second); close(gate) }()
 			at := time.Now()
 			if d.end(); time.Since(at) < time.Second {
 				t.Error("the host ended before a look of its did")

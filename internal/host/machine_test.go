@@ -738,4 +738,9 @@ func (m *machine) joined() {
 
 func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
 
-func later(d time.Duration) { <-time.After(d) }
+// later is d later, and after all that the host does at that moment, which a look would
+// else meet half done.
+func later(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}

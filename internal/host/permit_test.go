@@ -67,7 +67,7 @@ func longOp(seconds int) cluster.Op {
 // slowReach takes its time with each member, and reaches it.
 type slowReach struct{ *session }
 
-func (slowReach) Reach(context.Context, []string) bool { later(time.Second); return true }
+func (slowReach) Reach(context.Context, []string) bool { time.Sleep(time.Second); return true }
 
 func withSlowReach(s *session, o *host.Options) { o.Reacher = slowReach{s} }
 
