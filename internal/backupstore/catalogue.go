@@ -18,8 +18,12 @@ import (
 
 // Bounds of what is asked of a store.
 const (
-	// ObjectTimeout ends each call about a small object, and each listing.
+	// ObjectTimeout ends each call about a small object, and each listing of which
+	// nothing more comes.
 	ObjectTimeout = 30 * time.Second
+	// ListMost ends a listing that comes on: the pages of some millions of objects
+	// take that long. It is there for a store whose pages have no end.
+	ListMost = 10 * time.Minute
 	// StallAfter ends a transfer that the other side takes or brings no byte of.
 	StallAfter = 5 * time.Minute
 
@@ -262,9 +266,7 @@ type folder struct {
 
 // folders lists the directories that have files, sorted by name.
 func (c *Catalogue) folders(ctx context.Context, prefix string) ([]folder, error) {
-	ctx, cancel := context.WithTimeout(ctx, ObjectTimeout)
-	defer cancel()
-	infos, err := c.store.List(ctx, prefix)
+	infos, err := listAll(ctx, c.store, prefix)
 	if err != nil {
 		return nil, err
 	}

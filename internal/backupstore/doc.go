@@ -13,7 +13,8 @@
 //     condition that there is none, decides who does.
 //
 // Every call ends with its context. Small objects have a deadline of their own,
-// [ObjectTimeout]; a transfer may take as long as it needs, but not stand still
-// for [StallAfter]. Nothing is retried, but a write whose reply was lost is
+// [ObjectTimeout]; a listing may take [ListMost], in which the store never
+// answers nothing for [ObjectTimeout], and a transfer as long as it needs, but it
+// does not stand still for [StallAfter]. Nothing is retried, but a write whose reply was lost is
 // settled by reading back.
 package backupstore

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -170,12 +169,7 @@ func (b *backups) ctl(ctx context.Context, command string, args []string, finder
 	return noBackup(how.do(ctx, c, name, args[1:], out))
 }
 
-// listTimeout bounds the reading of the list of backups.
-const listTimeout = time.Minute
-
 func (b *backups) names(ctx context.Context, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
 	c, err := b.catalogue(ctx)
 	if err != nil {
 		return err

@@ -49,8 +49,8 @@ func CtlMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return Report(stderr, "etcd-manager-ctl", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
+	ctx, end := working(ctx, stderr, "etcd-manager-ctl")
+	defer end()
 	return Report(stderr, "etcd-manager-ctl", c.run(ctx, words, stdout))
 }
 
@@ -120,6 +120,11 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 		return err
 	}
 	c.catalogue = backupstore.New(store)
+	if command != "list-backups" { // that has the catalogue's bounds, and as long as the store's answers come on
+		work, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		ctx = work
+	}
 	return run(ctx, control.New(store, ""), words, out)
 }
 

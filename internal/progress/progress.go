@@ -24,6 +24,7 @@ const (
 	Records Unit = "record"
 	Pages   Unit = "page"
 	Backups Unit = "backup"
+	Objects Unit = "object"
 )
 
 // Step is one part of the work. The methods of a nil step do nothing.

@@ -222,7 +222,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 }
 
 func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
-	return s.place.List(prefix, func(whole, token string) (found []blob.Info, next string, err error) {
+	return s.place.List(ctx, prefix, func(whole, token string) (found []blob.Info, next string, err error) {
 		opts := container.ListBlobsFlatOptions{Prefix: &whole}
 		if token != "" {
 			opts.Marker = &token

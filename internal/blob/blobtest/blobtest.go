@@ -262,9 +262,10 @@ func (s *suite) list() {
 			s.Errorf("list %q (-want +got):\n%s", prefix, diff)
 		}
 	}
-	infos, err := s.store.List(s.ctx, "control/")
-	if err != nil || len(infos) != 1 {
-		s.Fatalf("%v, %v", infos, err)
+	told := -1
+	infos, err := s.store.List(blob.Hearing(s.ctx, func(objects int) { told = objects }), "control/")
+	if err != nil || len(infos) != 1 || told != 1 {
+		s.Fatalf("%v, told of %d, %v", infos, told, err)
 	}
 	if infos[0].Size != int64(len("control/etcd-cluster-spec")) || infos[0].Modified.IsZero() {
 		s.Errorf("%+v", infos[0])

@@ -310,6 +310,7 @@ func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
 			if path != "." && !strings.HasPrefix(path+"/", prefix) && !strings.HasPrefix(prefix, path+"/") {
 				return fs.SkipDir
 			}
+			blob.Heard(ctx, len(infos))
 			return nil
 		}
 		if !strings.HasPrefix(path, prefix) || !entry.Type().IsRegular() || validate(path) != nil {
@@ -322,6 +323,7 @@ func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
 			return bare(err)
 		}
 		infos = append(infos, blob.Info{Key: path, Size: info.Size(), Modified: info.ModTime()})
+		blob.Heard(ctx, len(infos))
 		return nil
 	})
 	if err != nil {

@@ -247,7 +247,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 }
 
 func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
-	return s.place.List(prefix, func(whole, token string) (found []blob.Info, next string, err error) {
+	return s.place.List(ctx, prefix, func(whole, token string) (found []blob.Info, next string, err error) {
 		var page *storage.Objects
 		if _, err := s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
 			page, err = objects.List(s.place.Bucket).Prefix(whole).PageToken(token).MaxResults(pageSize).

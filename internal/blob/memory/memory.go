@@ -161,6 +161,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	if err != nil {
 		return nil, blob.ListError(s, prefix, err)
 	}
+	blob.Heard(ctx, len(infos))
 	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
 	return infos, nil
 }

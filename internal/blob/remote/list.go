@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -14,8 +15,8 @@ var errEndless = errors.New("the store does not say how its listing goes on")
 // List gathers the pages of a listing, sorted by key. page answers for the names that begin
 // with whole, from a token on ("" at first), with the objects under their names in the bucket
 // and the next page's token, "" after the last. What could not be a key is not this store's
-// and left out: a console makes an object "folder/" of a folder.
-func (l Location) List(prefix string, page func(whole, token string) (objects []blob.Info, next string, err error)) ([]blob.Info, error) {
+// and left out: a console makes an object "folder/" of a folder. Whoever hears the listing is told of each page.
+func (l Location) List(ctx context.Context, prefix string, page func(whole, token string) (objects []blob.Info, next string, err error)) ([]blob.Info, error) {
 	whole, err := l.KeyPrefix(prefix)
 	if err != nil {
 		return nil, err
@@ -32,6 +33,7 @@ func (l Location) List(prefix string, page func(whole, token string) (objects []
 				infos = append(infos, o)
 			}
 		}
+		blob.Heard(ctx, len(infos))
 		if next == "" {
 			break
 		}

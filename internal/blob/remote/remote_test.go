@@ -331,7 +331,7 @@ func TestListInPages(t *testing.T) {
 	pages := map[string][]string{"": {"folder/a/2", "folder/a/1", "folder/", "folder/a/"}, "x": {"other/a/3", "folder/b"}}
 	next := map[string]string{"": "x"}
 	list := func() ([]blob.Info, error) {
-		return place.List("a/", func(whole, token string) (objects []blob.Info, _ string, _ error) {
+		return place.List(t.Context(), "a/", func(whole, token string) (objects []blob.Info, _ string, _ error) {
 			if whole != "folder/a/" {
 				t.Errorf("asked for %q", whole)
 			}
@@ -347,7 +347,7 @@ func TestListInPages(t *testing.T) {
 	}
 	next["x"] = "y"
 	failed := errors.New("of one page")
-	if infos, err := place.List("a/", func(_, token string) ([]blob.Info, string, error) {
+	if infos, err := place.List(t.Context(), "a/", func(_, token string) ([]blob.Info, string, error) {
 		if token == "x" {
 			return nil, "", failed
 		}
@@ -355,7 +355,7 @@ func TestListInPages(t *testing.T) {
 	}); !errors.Is(err, failed) || infos != nil {
 		t.Errorf("a page that fails: %v, %v", infos, err)
 	}
-	if _, err := place.List("../", func(string, string) ([]blob.Info, string, error) { t.Error("it was asked for"); return nil, "", nil }); !errors.Is(err, blob.ErrInvalidKey) {
+	if _, err := place.List(t.Context(), "../", func(string, string) ([]blob.Info, string, error) { t.Error("it was asked for"); return nil, "", nil }); !errors.Is(err, blob.ErrInvalidKey) {
 		t.Error(err)
 	}
 	next["x"] = "x"

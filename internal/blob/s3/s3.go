@@ -183,7 +183,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 }
 
 func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
-	return s.place.List(prefix, func(whole, token string) (found []blob.Info, next string, err error) {
+	return s.place.List(ctx, prefix, func(whole, token string) (found []blob.Info, next string, err error) {
 		input := &s3.ListObjectsV2Input{Bucket: &s.place.Bucket, Prefix: &whole}
 		if token != "" {
 			input.ContinuationToken = &token
