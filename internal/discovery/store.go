@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"etcdadm.io/internal/blob"
 )
 
@@ -16,6 +18,12 @@ const (
 	StoreFolder = "discovery/"
 	// MaxAge is the age at which an announcement in a store is no longer believed.
 	MaxAge = 24 * time.Hour
+
+	// entryTimeout is what the store has for one announcement. A slow one takes a second or two; those that it is silent about leave
+	// more than half of SourceTimeout for the others.
+	entryTimeout = 4 * time.Second
+	// readTogether announcements are read at a time: those of most clusters at once, and more than a driver keeps connections for.
+	readTogether = 8
 )
 
 // Store finds the hosts that announced themselves in an object store. An entry holds the time of its last renewal; those older than
@@ -47,27 +55,32 @@ func (s *Store) Seeds(ctx context.Context) ([]Seed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list announcements: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var seeds []Seed
+	var entries []blob.Info
 	var errs []error
-	seen := make(map[string]announcement, len(infos))
 	for i, info := range infos {
-		name := strings.TrimPrefix(info.Key, StoreFolder)
-		if strings.Contains(name, "/") || strings.HasPrefix(name, ".") {
+		if name := nameIn(info); strings.Contains(name, "/") || strings.HasPrefix(name, ".") {
 			continue
 		}
 		if i >= maxFiles {
 			errs = append(errs, fmt.Errorf("there are more than %d announcements; the rest is passed over", maxFiles))
 			break
 		}
-		a, err := s.read(ctx, info.Key, name)
-		if errors.Is(err, blob.ErrNotFound) {
+		entries = append(entries, info)
+	}
+	s.mu.Lock()
+	before := s.seen
+	s.mu.Unlock()
+	read, failed := s.readAll(ctx, entries, before)
+	var seeds []Seed
+	seen := make(map[string]announcement, len(entries))
+	for i, info := range entries {
+		a, name := read[i], nameIn(info)
+		if err := failed[i]; errors.Is(err, blob.ErrNotFound) {
 			continue // gone since the listing
 		} else if err != nil {
 			errs = append(errs, fmt.Errorf("announcement %q: %w", name, err))
 			// What was read before is better than nothing.
-			if a = s.seen[info.Key]; a.tag == "" {
+			if a = before[info.Key]; a.tag == "" {
 				continue
 			}
 		}
@@ -84,21 +97,42 @@ func (s *Store) Seeds(ctx context.Context) ([]Seed, error) {
 		}
 		seeds = append(seeds, a.seeds...)
 	}
+	s.mu.Lock()
 	s.seen = seen
+	s.mu.Unlock()
 	return tidy(seeds), errors.Join(errs...)
 }
 
-// read reads one entry unless it is as it was. The caller holds s.mu.
-func (s *Store) read(ctx context.Context, key, name string) (announcement, error) {
-	old := s.seen[key]
-	data, tag, err := blob.ReadAllIfChanged(ctx, s.store, key, old.tag, maxEntry)
+func nameIn(info blob.Info) string { return strings.TrimPrefix(info.Key, StoreFolder) }
+
+// readAll reads entries beside each other, each with an outcome of its own: a store may take a second or two for an object, and one
+// that is silent about an object hides no other.
+func (s *Store) readAll(ctx context.Context, entries []blob.Info, before map[string]announcement) ([]announcement, []error) {
+	read, failed := make([]announcement, len(entries)), make([]error, len(entries))
+	var all errgroup.Group
+	all.SetLimit(readTogether)
+	for i, info := range entries {
+		all.Go(func() error {
+			read[i], failed[i] = s.read(ctx, info, before[info.Key])
+			return nil
+		})
+	}
+	_ = all.Wait() // each failure is its entry's
+	return read, failed
+}
+
+// read reads one entry unless it is as it was.
+func (s *Store) read(ctx context.Context, info blob.Info, old announcement) (announcement, error) {
+	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
+	defer cancel()
+	data, tag, err := blob.ReadAllIfChanged(ctx, s.store, info.Key, old.tag, maxEntry)
 	if errors.Is(err, blob.ErrNotModified) {
 		return old, nil
 	} else if err != nil {
 		return announcement{}, err
 	}
 	a := announcement{tag: tag}
-	a.seeds, a.at, a.err = parseEntry(name, data, s.defaultPort)
+	a.seeds, a.at, a.err = parseEntry(nameIn(info), data, s.defaultPort)
 	return a, nil
 }
 

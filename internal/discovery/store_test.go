@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +136,57 @@ func TestStoreFails(t *testing.T) {
 	if err := source.Announce(t.Context(), a); !errors.Is(err, down) {
 		t.Error(err)
 	}
+}
+
+// A slow store is asked for many announcements in the time of a source, and one that it is silent about hides no other.
+func TestASlowStoreIsAskedBesideItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := memory.New()
+		var all []Seed
+		for i := range 30 {
+			seed := Seed{fmt.Sprintf("h%02d", i), fmt.Sprintf("10.0.0.%d:1", i+1)}
+			all = append(all, seed)
+			if err := NewStore(objects, 0).Announce(t.Context(), seed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var asked, most atomic.Int64
+		objects.Inject(func(ctx context.Context, c memory.Call) memory.Fault {
+			if c.Op != memory.Get {
+				return memory.Fault{}
+			}
+			now := asked.Add(1)
+			defer asked.Add(-1)
+			for {
+				if was := most.Load(); now <= was || most.CompareAndSwap(was, now) {
+					break
+				}
+			}
+			pause := 1500 * time.Millisecond
+			if c.Key == "discovery/h03" {
+				pause = time.Hour
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			return memory.Fault{}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), SourceTimeout)
+		defer cancel()
+		began := time.Now()
+		source := NewStore(objects, 0)
+		seeds, err := source.Seeds(ctx)
+		if want := slices.Delete(slices.Clone(all), 3, 4); !slices.Equal(seeds, want) {
+			t.Errorf("%v, want %v", seeds, want)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"h03"`) || strings.Contains(err.Error(), "\n") {
+			t.Error(err)
+		}
+		if took := time.Since(began); took >= SourceTimeout || most.Load() != readTogether {
+			t.Errorf("it took %s, with %d at a time", took, most.Load())
+		}
+	})
 }
 
 // In a directory store, the folder of announcements is also a Directory: hosts that use one and the other see each other.
