@@ -31,14 +31,24 @@ func TestConditionsOfTheRecord(t *testing.T) {
 		}
 	}))
 	struck := func(v *view) bool {
-		d := v.tooManyPending("one more")
+		d := v.tooManyPending(cluster.Op{}, "one more")
 		return d != nil && d.Action != nil && len(d.Action.Intent.Replace.Pending) == 0 && len(d.Action.Intent.Replace.Next) == 2
+	}
+	fenced := func(yes bool) func(o *cluster.Observation) {
+		return of("c", func(h *cluster.HostReport) { h.UnderFence = yes })
 	}
 	checkConditions(t, []condition{
 		{"too many changes of which nothing came are struck out", full, struck, []otherwise{
 			{"they may be on their way", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - callsEnd) }},
 			{"the store is silent", storeSilent},
 			{"they are fewer", inIntent(func(in *cluster.Intent) { in.Pending = in.Pending[1:] })},
+		}, nil},
+		{"they keep nothing up but a voter whose host promised nothing", then(full, fenced(false)), func(v *view) bool {
+			c := v.votersNow()[2]
+			held := v.tooManyPending(cluster.Op{Kind: cluster.OpRemove, Member: c.Member}, "c goes")
+			return held == nil && v.tooManyPending(cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes") != nil && v.tooManyPending(cluster.Op{Kind: cluster.OpPromote, Member: c.Member}, "c comes") != nil
+		}, []otherwise{
+			{"it promised", fenced(true)},
 		}, nil},
 		{"nobody else can have begun a change", quiet, func(v *view) bool { return v.quietFor() >= callsEnd }, []otherwise{
 			{"it was so under another fence", func(o *cluster.Observation) { o.Memory.Quiet.Fence.Number++ }},

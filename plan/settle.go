@@ -104,12 +104,26 @@ func (v *view) quietFor() time.Duration {
 // tooManyPending waits when changes came in between of each other again and
 // again: a later generation has to ask for the promises of every set that they
 // can lead to.
-func (v *view) tooManyPending(reason string) *Decision {
-	if len(v.intent.Pending) < cluster.MostPending {
+//
+// It does not keep a voter whose host is not under this leader's fence from being
+// taken out: while that one is listed nothing is ever quiet, and so it would be
+// waited for for ever. There are fewer of those than voters.
+func (v *view) tooManyPending(op cluster.Op, reason string) *Decision {
+	if len(v.intent.Pending) < cluster.MostPending || op.Kind == cluster.OpRemove && slices.Contains(v.unfenced(), op.Member) {
 		return nil
 	}
 	if d := v.strikePending(); d != nil { // a rule that waits here is before the one that tidies up
 		return d
 	}
 	return waitLater("settling", "", "%d changes of the voters were begun and not seen to end; waiting until they are: %s", len(v.intent.Pending), reason)
+}
+
+// unfenced are the voters whose hosts may still carry out an op of another leader.
+func (v *view) unfenced() (out []cluster.MemberID) {
+	for _, s := range v.roster.Voters() {
+		if s.Host == nil || !s.Host.UnderFence {
+			out = append(out, s.ID)
+		}
+	}
+	return out
 }

@@ -35,7 +35,7 @@ func (v *view) changeUnstored(next []cluster.Voter, p cluster.Projection, op clu
 		}
 		return v.membership(p, op, except, command, reason)
 	}
-	if d := v.tooManyPending(reason); d != nil {
+	if d := v.tooManyPending(op, reason); d != nil {
 		return d
 	}
 	keep := in.Clone()

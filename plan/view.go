@@ -159,7 +159,7 @@ func (v *view) changeVoters(next []cluster.Voter, p cluster.Projection, op clust
 	if cluster.SameVoters(v.intent.Next, next) {
 		return v.membership(p, op, except, command, reason)
 	}
-	if d := v.tooManyPending(reason); d != nil {
+	if d := v.tooManyPending(op, reason); d != nil {
 		return d
 	}
 	in := v.intent.Clone()
