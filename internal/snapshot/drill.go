@@ -123,16 +123,17 @@ func serve(ctx context.Context, r release.Release, s *site, data string, at, end
 		return Hash{}, Hash{}, err
 	}
 	defer srv.kill()
-	if err := srv.serves(ctx, ServesWithin(data)); err != nil {
+	within := ServesWithin(data)
+	if err := srv.serves(ctx, within); err != nil {
 		return Hash{}, Hash{}, err
 	}
 	progress.Begin(ctx, 0, "", "waiting for etcd %s to tell its hash", r.Version)
 	if tells {
-		if whole, err = srv.hashKV(ctx, end); err != nil {
+		if whole, err = srv.hashKV(ctx, end, within); err != nil {
 			return Hash{}, Hash{}, err
 		}
 		if told = whole; at < end {
-			if told, err = srv.hashKV(ctx, at); err != nil {
+			if told, err = srv.hashKV(ctx, at, within); err != nil {
 				told = Hash{}
 			}
 		}

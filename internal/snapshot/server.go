@@ -46,7 +46,7 @@ const (
 	// askEvery is how often a starting etcd is asked whether it is there; there
 	// is no event to wait for.
 	askEvery  = 20 * time.Millisecond
-	askWithin = 30 * time.Second // one answer; a hash reads the whole database
+	askWithin = 30 * time.Second // whether it is healthy
 	stopGrace = 60 * time.Second // until SIGKILL: it writes what it has
 	killGrace = 30 * time.Second // from SIGKILL: a process that waits for a disk does not end before
 	// servesAtLeast is how long an etcd of little data may take to serve, and from one
@@ -57,8 +57,8 @@ const (
 	slowestRead = 2 << 20
 )
 
-// ServesWithin is how long an etcd may take to read what is in its data directory, and
-// from one raft snapshot to the next. What cannot be looked at adds nothing.
+// ServesWithin is how long an etcd may take to read what is in its data directory, once
+// for a start and once for a hash of it, and from one raft snapshot to the next. What cannot be looked at adds nothing.
 func ServesWithin(data string) time.Duration {
 	var size int64
 	_ = filepath.WalkDir(data, func(_ string, entry fs.DirEntry, err error) error {
@@ -186,8 +186,6 @@ func tellsOfFailure(line string) bool {
 
 // ask sends one request to one of the sockets.
 func (s *server) ask(ctx context.Context, socket, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
 	dir, err := os.Open(s.site.dir) // a socket's path may not be long; this one never is
 	if err != nil {
 		return nil, err
@@ -218,6 +216,8 @@ func (s *server) ask(ctx context.Context, socket, path string, body []byte) ([]b
 
 // healthy says whether it has a leader and answers reads.
 func (s *server) healthy(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	_, err := s.ask(ctx, clientSocket, HealthPath, nil)
 	return err == nil, err
 }
@@ -248,13 +248,19 @@ func (s *server) applied(ctx context.Context, snap string, last uint64, within t
 	})
 }
 
-// hashKV asks as its peers would. Source: etcdserver.HashKVHandler, since 3.5.
-func (s *server) hashKV(ctx context.Context, revision int64) (Hash, error) {
+// hashKV asks as its peers would. etcd reads its whole database before it answers.
+// Source: etcdserver.HashKVHandler, since 3.5.
+func (s *server) hashKV(ctx context.Context, revision int64, within time.Duration) (Hash, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, NotServed(within))
+	defer cancel()
 	body, err := json.Marshal(map[string]int64{"revision": revision})
 	if err != nil {
 		return Hash{}, err
 	}
 	answer, err := s.ask(ctx, peerSocket, "/members/hashkv", body)
+	if ctx.Err() != nil {
+		return Hash{}, fmt.Errorf("wait until the throw-away etcd tells its hash: %w", context.Cause(ctx))
+	}
 	if err != nil {
 		return Hash{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,5 +96,26 @@ func TestAThrowAwayEtcdIsNotWaitedForWithoutAnEnd(t *testing.T) {
 	}()
 	if err := srv.applied(within(t), snap, 5, patient); err != nil || time.Since(began) < patient {
 		t.Errorf("one that comes on, after %s: %v", time.Since(began), err)
+	}
+}
+
+// The hash has the time that the data takes to be read, and no other bound; the end of it
+// says what was waited for.
+func TestAHashIsNotWaitedForWithoutAnEnd(t *testing.T) {
+	s, err := openSite(within(t), filepath.Join(t.TempDir(), "site"))
+	must(t, err)
+	defer func() { must(t, s.close()) }()
+	l, err := net.Listen("unix", s.path(peerSocket)) // it takes requests, and answers none
+	must(t, err)
+	defer l.Close()
+	srv := &server{site: s}
+
+	began := time.Now()
+	_, err = srv.hashKV(t.Context(), 1, 100*time.Millisecond)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "tells its hash: nothing came of it in 100ms") {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > askWithin/2 {
+		t.Errorf("it took %s", took)
 	}
 }
