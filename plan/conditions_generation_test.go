@@ -60,6 +60,28 @@ func TestConditionsOfRecovery(t *testing.T) {
 			{"the log of a removed member is being read", of("b", func(h *cluster.HostReport) { reads(h); h.Local.State = cluster.MemberRemoved })},
 		}},
 		{"a slow log is named as lost", then(survivors, of("b", reads)), func(v *view) bool { return v.mayRecover(recoverFrom("a", "b", "c")) == nil }, nil, nil},
+		{"a host that is named as lost and starts is waited for", then(survivors, atWork("c", cluster.OpBoot)), func(v *view) bool {
+			d := v.lostAndThere(recoverFrom("a", "c"))
+			return d != nil && strings.Contains(d.Reason, ": c (busy: no answer). ") && d.Blockers[0].Code == "recovering" &&
+				v.begin(recoverFrom("a", "c")).Reason == d.Reason
+		}, []otherwise{
+			{"it is late", ofGap("c", func(g *cluster.Gap) { g.Late = true })},
+			{"nobody knows at what it is", atWork("c", "")},
+			{"it is gone", ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })},
+			{"it is a host that nobody named", func(o *cluster.Observation) {
+				ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })(o)
+				atWork("d", cluster.OpBoot)(o)
+			}},
+			{"a founding has had its time", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
+		}, []otherwise{
+			{"it waits for its disk", atWork("c", cluster.OpPromise)},
+			{"it carries out an op", atWork("c", cluster.OpDefragment)},
+		}},
+		{"so is one that is named by its member", then(survivors, atWork("c", cluster.OpBoot)), func(v *view) bool {
+			return v.lostAndThere(recoverFrom("a", cluster.HostID(v.intent.Voters[2].Member.String()))) != nil
+		}, []otherwise{
+			{"it is another one's", inIntent(func(in *cluster.Intent) { in.Voters[2].Host = "x" })},
+		}, nil},
 		{"enough logs are in sight", survivors, func(v *view) bool { return v.logsInSight(recoverFrom("a")) == nil }, []otherwise{
 			{"one cannot be read", of("b", func(h *cluster.HostReport) { h.Log = nil })},
 			{"one is of another member", of("b", func(h *cluster.HostReport) { h.Local.Member = 77 })},
@@ -173,6 +195,10 @@ func TestConditionsOfPromises(t *testing.T) {
 		in.Generation, in.Nonce, in.Token, in.State = 2, "n2", "t2", cluster.IntentFounding
 		in.History = []cluster.PastGeneration{{Generation: 1, Cluster: old.Cluster, Voters: old.VoterSets()}}
 	}), of("c", func(h *cluster.HostReport) { stopped(2, 5)(h); h.LowestGeneration = 2 }))
+	young := then(superseded, func(o *cluster.Observation) {
+		inIntent(func(in *cluster.Intent) { in.Timestamp, in.Lost = o.At.UnixNano(), []cluster.HostID{"b"} })(o)
+		o.Memory.Founding = cluster.Founding{}
+	})
 	command := &cluster.Command{Name: "cmd", Kind: cluster.CommandRestore, Backup: "B", Found: &cluster.Backup{Name: "B"}}
 	two := then(formedSight, away("c", cluster.GapUnreachable))
 	unstarted := then(formedSight, inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding }), of("c", func(h *cluster.HostReport) {
@@ -198,6 +224,23 @@ func TestConditionsOfPromises(t *testing.T) {
 			{"it is stopping its member", of("b", func(h *cluster.HostReport) { h.LowestGeneration, h.Process.State = 2, cluster.ProcessRunning })},
 			{"it is out of sight", away("b", cluster.GapUnreachable)},
 			{"it is named as lost", inIntent(func(in *cluster.Intent) { in.Lost = []cluster.HostID{"b"} })},
+		}, nil},
+		{"one that is named as lost and is there is asked all the same", then(young, of("b", func(h *cluster.HostReport) { stopped(2, 5)(h); h.LowestGeneration, h.Intent = 1, nil })), func(v *view) bool {
+			d := v.collectPromises()
+			return d != nil && d.Action != nil && d.Action.Kind == ActHosts && slices.ContainsFunc(d.Action.Ops, func(x HostOp) bool { return x.Host == "b" })
+		}, []otherwise{
+			{"the founding has had its time", func(o *cluster.Observation) { o.At = o.At.Add(foundingStalled) }},
+			{"it promised another leader", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"something else runs there", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
+			{"it is out of sight", away("b", cluster.GapUnreachable)},
+		}, nil},
+		{"one that is named as lost and starts is waited for", then(young, atWork("b", cluster.OpBoot)), func(v *view) bool {
+			d := v.collectPromises()
+			return d != nil && (d.Action == nil || d.Action.Kind == ActHosts) && len(d.Blockers) == 0
+		}, []otherwise{
+			{"the founding has had its time", func(o *cluster.Observation) { o.At = o.At.Add(foundingStalled) }},
+			{"it is late", ofGap("b", func(g *cluster.Gap) { g.Late = true })},
+			{"it is out of sight", ofGap("b", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })},
 		}, nil},
 		{"enough can promise", two, func(v *view) bool { return v.promisersInSight(command) == nil }, []otherwise{
 			{"one promised another leader", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},

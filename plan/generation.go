@@ -213,7 +213,7 @@ func (v *view) begin(c *cluster.Command) *Decision {
 			return d
 		}
 	}
-	for _, look := range []func(*cluster.Command) *Decision{v.never, v.undoAsSeen, v.wrongCount, v.mayRecover, v.lostAndAlive, v.promisersInSight, v.logsInSight} {
+	for _, look := range []func(*cluster.Command) *Decision{v.never, v.undoAsSeen, v.wrongCount, v.mayRecover, v.lostAndAlive, v.lostAndThere, v.promisersInSight, v.logsInSight} {
 		if d := look(c); d != nil {
 			return d
 		}

@@ -114,7 +114,7 @@ func (v *view) collectPromises() *Decision {
 			for _, w := range set {
 				h := v.voice(w, set)
 				switch {
-				case lost(w, in.Lost) || h != nil && v.promised(h):
+				case v.givenUp(w, h) || h != nil && v.promised(h):
 					promised++
 				case h != nil && h.Process.State == cluster.ProcessForeign: // nothing of ours can stop that
 					missing = append(missing, string(nameOf(w)))
@@ -227,6 +227,14 @@ func (v *view) answersSoon(id cluster.HostID) bool {
 func (v *view) begins(id cluster.HostID) bool {
 	g, ok := v.obs.HostGap(id)
 	return ok && g.Kind == cluster.GapBusy && !g.Late && (g.Op == cluster.OpBoot || g.Op == cluster.OpPromise)
+}
+
+// givenUp: a person named the voter as lost, and its host is not there after all. One
+// that is there is asked like any other, as long as a founding has: its member may run,
+// and whoever names it cannot know that it came back since.
+func (v *view) givenUp(w cluster.Voter, h *cluster.HostReport) bool {
+	there := h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign || v.answersSoon(w.Host)
+	return lost(w, v.intent.Lost) && (!there || v.stalled())
 }
 
 // promised: the host runs no member below this generation, and never will.

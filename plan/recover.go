@@ -163,6 +163,45 @@ func (v *view) lostAndAlive(c *cluster.Command) *Decision {
 	return nil
 }
 
+// lostAndThere has a command wait for hosts that it names as lost and whose daemons
+// answer that they start, look at their disks, or carry out an op: after a power cut
+// such hosts come up with a quorum, and perhaps with the furthest log. All of that ends
+// within its time, or is late, and then a person's word counts (SAFETY.md, rule 13).
+// In a founding that has had its time they did not come up within that.
+func (v *view) lostAndThere(c *cluster.Command) *Decision {
+	hadItsTime := v.intent != nil && v.intent.State == cluster.IntentFounding && v.stalled()
+	var there []string
+	for _, g := range v.obs.Gaps {
+		if g.Host != "" && v.names(c, g.Host) && (v.atWork(g.Host) || v.begins(g.Host) && !hadItsTime) {
+			there = append(there, string(g.Host)+v.busyWith(g.Host))
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	code := "promises"
+	if c.Kind == cluster.CommandRecover {
+		code = "recovering"
+	}
+	return wait(true, code, "", "a new generation from %s was asked for that gives up hosts whose daemons answer: %s. They are waited for until they are through with that, or take longer than they may; turn the machine off of one that is to be given up",
+		commandWords(c), strings.Join(there, ", "))
+}
+
+// names: the command names the host as lost, or a voter of it by its member ID.
+func (v *view) names(c *cluster.Command, id cluster.HostID) bool {
+	if slices.Contains(c.Lost, id) {
+		return true
+	}
+	for _, g := range v.open(true) {
+		for _, set := range g.Voters {
+			if slices.ContainsFunc(set, func(w cluster.Voter) bool { return w.Host == id && lost(w, c.Lost) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // reviveStopped starts a member again that was stopped for a recovery which
 // nobody asks for any more: it was refused, taken out of the queue, or its
 // leader ended in between.
