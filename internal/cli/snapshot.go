@@ -265,9 +265,7 @@ higher ones notice: by 1000000000, or by --bump-revision.`,
 			}
 			var done restoredFile
 			err := tells(c, func(ctx context.Context) (err error) {
-				ctx, cancel := context.WithTimeout(ctx, workTimeout)
-				defer cancel()
-				done, err = o.run(ctx, args[0], finderOf(program, o.releases))
+				done, err = o.runWithin(ctx, workTimeout, args[0], finderOf(program, o.releases))
 				return err
 			})
 			if err != nil {
@@ -286,6 +284,21 @@ higher ones notice: by 1000000000, or by --bump-revision.`,
 	f.StringSliceVar(&o.releases, "release-dir", nil, "directory with etcd releases (repeatable)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check everything, say what would be made, and make nothing")
 	return c
+}
+
+// runWithin says that it was the bound which ended the restore, and what to do.
+func (o *fileRestore) runWithin(ctx context.Context, bound time.Duration, file string, finder *release.Finder) (restoredFile, error) {
+	over := fmt.Errorf("the restore was not over in %s: %w", bound, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, over)
+	defer cancel()
+	done, err := o.run(ctx, file, finder)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(context.Cause(ctx), over) {
+		return done, err
+	}
+	if !errors.Is(err, over) {
+		err = fmt.Errorf("%w: %w", over, err)
+	}
+	return done, &Failure{Code: ExitError, Err: err, Advice: "see whether the disk answers, and etcd's own program, which was ended; nothing is left of it, and it can be begun again"}
 }
 
 func (o *fileRestore) run(ctx context.Context, file string, finder *release.Finder) (restoredFile, error) {

@@ -39,6 +39,28 @@ func TestRestoreSaysWhyAReleaseWillNotDo(t *testing.T) {
 	}
 }
 
+// A restore whose time is up says that it was, and how long it had.
+func TestRestoreSaysThatItsTimeIsUp(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snapshot.db")
+	if err := os.WriteFile(file, make([]byte, 1<<20+32), 0o600); err != nil { // as long as pages with a hash are
+		t.Fatal(err)
+	}
+	o := fileRestore{dir: filepath.Join(t.TempDir(), "out"), name: "a", peers: []string{"http://192.0.2.1:2380"}}
+	_, err := o.runWithin(t.Context(), time.Nanosecond, file, &release.Finder{})
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the restore was not over in 1ns: ") {
+		t.Errorf("it is said: %v", err)
+	}
+	var f *Failure
+	if !errors.As(err, &f) || !strings.Contains(f.Hint(), "see whether the disk answers") {
+		t.Errorf("without a hint: %v", err)
+	}
+	called, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := o.runWithin(called, time.Hour, file, &release.Finder{}); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "not over") {
+		t.Errorf("one that was called off: %v", err)
+	}
+}
+
 // said is what a command printed, and how it ended.
 type said struct {
 	code      int

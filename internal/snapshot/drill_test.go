@@ -129,10 +129,11 @@ func TestCancelledDrill(t *testing.T) {
 	slowTool.Etcdutl, slowEtcd.Etcd = hangs(t), hangs(t)
 	o := DrillOptions{Snapshot: file, Site: filepath.Join(dir, "drill")}
 	for _, o.Release = range []release.Release{slowTool, slowEtcd} {
-		ctx, cancel := context.WithTimeout(within(t), 500*time.Millisecond)
+		bound := fmt.Errorf("half a second is over: %w", context.DeadlineExceeded)
+		ctx, cancel := context.WithTimeoutCause(within(t), 500*time.Millisecond, bound)
 		_, err := Drill(ctx, o)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, bound) {
 			t.Errorf("called off: %v", err)
 		}
 		if names := left(t, dir); len(names) != 0 {

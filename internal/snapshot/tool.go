@@ -100,7 +100,9 @@ func (t Tool) run(ctx context.Context, s *site, args ...string) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		err = ctx.Err()
+		if err = context.Cause(ctx); !errors.Is(err, ctx.Err()) { // it says which bound it was
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
 	case strings.Contains(said.String(), syscall.ENOSPC.Error()):
 		err = errors.Join(ErrNoSpace, err)
 	}
