@@ -177,6 +177,15 @@ func TestConditionsOfReleases(t *testing.T) {
 			}},
 			{"they run the same", of("c", func(h *cluster.HostReport) { h.Local.Version = version("3.6.16") })},
 		}, starts...), nil},
+		{"one that a person wants kept on its line keeps it", then(broken, func(o *cluster.Observation) {
+			sp := *o.Spec
+			sp.EtcdVersion, sp.PauseBeforeLast = version("3.6.16"), true
+			o.Spec = &sp
+		}), func(v *view) bool { return v.fallBack(v.roster.Running()) == nil && len(v.asides) == 1 }, []otherwise{
+			{"nobody wants that any more", func(o *cluster.Observation) { sp := *o.Spec; sp.PauseBeforeLast = false; o.Spec = &sp }},
+			{"it was given that line just now", of("c", func(h *cluster.HostReport) { h.Local.Previous = version("3.6.16") })},
+			{"it is the line that is wanted", func(o *cluster.Observation) { sp := *o.Spec; sp.EtcdVersion = version("3.7.3"); o.Spec = &sp }},
+		}, nil},
 		{"it gets the patch that it ran before", then(two, of("c", func(h *cluster.HostReport) {
 			h.Local.Version, h.Local.Previous = version("3.6.16"), version("3.6.14")
 			h.Releases = append(h.Releases, version("3.6.14"))

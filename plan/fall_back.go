@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -38,10 +39,23 @@ func (v *view) fallBack(run cluster.Running) *Decision {
 	if to == was || to.IsZero() || to.Base().Compare(run.Agreed) < 0 || !broken.Host.CanRun(to) {
 		return nil
 	}
+	if v.keptBack(broken, to) {
+		v.aside("version-paused", "etcdadm upgrade --resume", "the voter that is kept on etcd %s, as asked, does not start (%s: %s). It has served with that, so what it does not start with is something else, as an option or a certificate: see its log on that host. Resumed, it is given etcd %s as the others, and the way back is closed with that; so it is when it counts as dead and is replaced",
+			was, seatName(broken), processWords(broken.Host.Process), to)
+		return nil
+	}
 	why := fmt.Sprintf("etcd %s does not start there", was)
 	op := v.restart(broken.Host, why)
 	op.Version, op.Changes, op.Failed = to, true, true
 	return v.restartSeat(broken, fmt.Sprintf("restart the member of %s with etcd %s, %s: %s (%s)", seatName(broken), to, words, why, processWords(broken.Host.Process)), op, nil)
+}
+
+// keptBack: a person wants the voter kept on its line, which it has served with, and no
+// other voter runs that line any more. With another release the way back is closed.
+func (v *view) keptBack(s cluster.Seat, to cluster.Version) bool {
+	line := s.Release()
+	return v.spec.PauseBeforeLast && s.Host.Local.Previous.IsZero() && to.SameMinor(v.spec.EtcdVersion) && !line.SameMinor(to) &&
+		!slices.ContainsFunc(v.roster.Voters(), func(o cluster.Seat) bool { return o.ID != s.ID && o.Release().SameMinor(line) })
 }
 
 // previous is the release that a host's member ran before this one, if members can be
