@@ -16,6 +16,19 @@ import (
 // seconds, and its reply as long.
 const excuse = 15 * time.Second
 
+// excused reports whether a fault counts as the reason for a voter that is missing
+// when a daemon does something. One that stood still between its look and its call
+// cannot know what befell the others meanwhile.
+func (d *daemon) excused(harmed time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	since := time.Now().Add(-excuse)
+	if d.wentOn.After(since) {
+		since = d.stood.Add(-excuse)
+	}
+	return harmed.After(since)
+}
+
 // checker holds what the invariants are about.
 type checker struct {
 	mu      sync.Mutex // guards the rest
@@ -234,7 +247,7 @@ func (w *World) checkStop(d *daemon) {
 		switch {
 		case m.ID == own.Member:
 			listed = true
-		case runs(seen, m.ID) || ok && time.Since(harmed) < excuse:
+		case runs(seen, m.ID) || ok && d.excused(harmed):
 			up++
 		}
 	}

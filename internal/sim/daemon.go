@@ -118,6 +118,8 @@ type daemon struct {
 	mu       sync.Mutex // guards what follows
 	dead     bool
 	resume   chan struct{} // closed when the pause ends; nil: not paused
+	stood    time.Time     // when the last pause began, which ended at wentOn
+	wentOn   time.Time
 	minted   uint64
 	rolls    uint64
 	decision plan.Decision
@@ -274,6 +276,7 @@ func (d *daemon) pause() {
 	defer d.mu.Unlock()
 	if d.resume == nil && !d.dead {
 		d.resume = make(chan struct{})
+		d.stood = time.Now()
 	}
 }
 
@@ -283,6 +286,7 @@ func (d *daemon) unpause() {
 	if d.resume != nil {
 		close(d.resume)
 		d.resume = nil
+		d.wentOn = time.Now()
 	}
 }
 

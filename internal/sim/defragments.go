@@ -109,7 +109,7 @@ func (w *World) checkDefragment(d *daemon) {
 		switch {
 		case busy:
 			w.violate("%s has the database of %s written anew while that of voter %s is", d.id, own.Member, m.ID)
-		case runs(seen, m.ID) || ok && time.Since(harmed) < excuse:
+		case runs(seen, m.ID) || ok && d.excused(harmed):
 			up++
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/sim/fakeetcd"
@@ -100,8 +99,8 @@ func (w *World) checkRelease(d *daemon, own fakeetcd.Seen, l *lineage, seen []fa
 		return
 	}
 	for _, m := range l.list {
-		harmed, excused := w.check.harmed[m.ID]
-		if m.Learner || m.ID == own.Member || runs(seen, m.ID) || excused && time.Since(harmed) < excuse {
+		harmed, ok := w.check.harmed[m.ID]
+		if m.Learner || m.ID == own.Member || runs(seen, m.ID) || ok && d.excused(harmed) {
 			continue
 		}
 		w.violate("%s stops voter %s to change %s into %s, and voter %s is down", d.id, own.Member, own.Version, s.Launch.Version, m.ID)
