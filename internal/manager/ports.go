@@ -59,9 +59,13 @@ type Intervals struct {
 	Quick  time.Duration // 100 ms: between pings after a start or a change
 	Idle   time.Duration // 2 s: between pings otherwise
 	Silent time.Duration // 5 s: between pings to who has not answered for long
-	// Tick is 7 s: between looks when nothing happens. With the deadline of a
-	// look it stays below the 10 s after which another leader may take the
-	// fence for unused (SAFETY.md, rule 6).
+	// Tick is 7 s: from the end of a look, and of what was done after it, to the
+	// next look when nothing happens. A host hears this leader's fence in each
+	// look, and with ObserveTimeout that is within the 10 s after which another
+	// leader may take the fence for unused (SAFETY.md, rule 6). It is not where the
+	// store takes its time beside a look (4 s), or an op of another host does
+	// (ApplyTimeout): a refused leader may raise its own fence then. That costs a
+	// term, and nothing relies on it.
 	Tick  time.Duration
 	Store time.Duration // 2 s: between looks at the control folder
 	// StoreNotified is the same where the store tells of changes by itself; 10 s.
