@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 
+	"golang.org/x/sync/singleflight"
+
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/azure"
 	"etcdadm.io/internal/blob/file"
@@ -36,11 +38,41 @@ const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, ho
 //	gs://bucket/folder      Google Cloud Storage (package gs)
 //	s3://bucket/folder      Amazon S3, or an S3-compatible server; also do://, linode://, hos:// and scw:// (package s3)
 //
-// Errors are *blob.Error, with a hint where there is one, and repeat nothing of a URL that could be a secret.
+// Errors are *blob.Error, with a hint where there is one, and repeat nothing of a URL that could be a secret. Open ends with ctx.
 func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	switch scheme, _, _ := strings.Cut(strings.ToLower(storeURL), "://"); scheme {
+	case "file", "mem": // the one ends with ctx by itself, the other waits for nothing
+		return openNow(ctx, storeURL, opts)
+	default:
+		return openBeside(ctx, scheme, storeURL, opts)
+	}
+}
+
+// openings are those under way: one whose files stand still is waited for by whoever asks for that store next.
+var openings singleflight.Group
+
+// errStill says what the opening of a store across a network waits for: nothing is sent yet.
+var errStill = errors.New("a file that configures it has not answered")
+
+// openBeside waits for an opening until ctx ends. It reads files that variables and the URL name, for certificates and the like,
+// and the kernel calls nothing off on a mount that stands still.
+func openBeside(ctx context.Context, scheme, storeURL string, opts Options) (blob.Store, error) {
+	opened := openings.DoChan(fmt.Sprintf("%+v %s", opts, storeURL), func() (any, error) {
+		return openNow(context.WithoutCancel(ctx), storeURL, opts)
+	})
+	select {
+	case o := <-opened:
+		store, _ := o.Val.(blob.Store)
+		return store, o.Err
+	case <-ctx.Done():
+		return nil, refuse(scheme+"://…", fmt.Errorf("%w: %w", errStill, ctx.Err()), "look at the disks and mounts of the files that the AWS_, AZURE_ and GOOGLE_ variables name, and ca= in the store's URL")
+	}
+}
+
+func openNow(ctx context.Context, storeURL string, opts Options) (blob.Store, error) {
 	l, err := parse(storeURL)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
@@ -159,4 +162,86 @@ func FuzzCheck(f *testing.F) {
 			t.Fatalf("%q: not one line: %q, %q", url, err, e.Hint())
 		}
 	})
+}
+
+// What is no file, where a file of the SDK is named, is refused with its path.
+func TestConfigurationThatIsNoFile(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CA_BUNDLE"} {
+		t.Run(name, func(t *testing.T) {
+			for path, is := range map[string]string{pipe: "it is a pipe", "/dev/zero": "it is a device"} {
+				t.Setenv(name, path)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := open.Open(ctx, "s3://b/folder", open.Options{})
+				if told, ok := errors.AsType[*blob.Error](err); !ok || ctx.Err() != nil || !strings.Contains(err.Error(), path+": "+is) || told.Hint() == "" {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+		})
+	}
+}
+
+// A file that does not answer, where nobody knows of it before the SDK opens it, is not waited for beyond the caller's time;
+// whoever asks next waits for the same opening, and has what comes of it.
+func TestConfigurationThatStandsStill(t *testing.T) {
+	dir := t.TempDir()
+	still := filepath.Join(dir, "still")
+	if err := syscall.Mkfifo(still, 0o600); err != nil { // an open of it stands still until somebody writes
+		t.Fatal(err)
+	}
+	named := filepath.Join(dir, "config")
+	if err := os.WriteFile(named, []byte("[default]\nca_bundle = "+still+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"AWS_CONFIG_FILE": named, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_CA_BUNDLE": "", "AWS_PROFILE": ""} {
+		t.Setenv(name, value)
+	}
+	before := runtime.NumGoroutine()
+	const asked = 20
+	for range asked {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := open.Open(ctx, "s3://b/folder", open.Options{})
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if told, ok := errors.AsType[*blob.Error](err); !ok || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has not answered") || !strings.Contains(told.Hint(), "mounts") {
+				t.Errorf("it stood still: %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("a file that stands still is waited for")
+		}
+		cancel()
+	}
+	if left := runtime.NumGoroutine() - before; left > asked/2 {
+		t.Errorf("%d goroutines wait for it", left)
+	}
+	last := make(chan error, 1)
+	go func() {
+		_, err := open.Open(t.Context(), "s3://b/folder", open.Options{})
+		last <- err
+	}()
+	for {
+		if w, err := os.OpenFile(still, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+			w.Close() // with no certificate in it
+		} else if !errors.Is(err, syscall.ENXIO) { // nobody reads just now
+			t.Fatal(err)
+		}
+		select {
+		case err := <-last:
+			if err == nil || !strings.Contains(err.Error(), "load the AWS configuration") {
+				t.Errorf("when it answers: %v", err)
+			}
+			return
+		case <-time.After(time.Second):
+		}
+	}
 }

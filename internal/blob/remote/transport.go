@@ -72,12 +72,12 @@ func Transport(stall time.Duration, caFile string) (*http.Transport, error) {
 	return t, Trust(t, caFile)
 }
 
-// maxCABundle bounds a file of certificates, in bytes; a system's has a quarter of a megabyte.
-const maxCABundle = 16 << 20
+// MaxCABundle bounds a file of certificates, in bytes; a system's has a quarter of a megabyte.
+const MaxCABundle = 16 << 20
 
 // Trust makes a transport trust the certificates of a PEM file beside the system's.
 func Trust(t *http.Transport, caFile string) error {
-	pem, err := regular.Read(caFile, maxCABundle)
+	pem, err := regular.Read(caFile, MaxCABundle)
 	if err != nil {
 		return fmt.Errorf("read CA bundle: %w", err)
 	}

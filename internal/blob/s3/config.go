@@ -17,6 +17,7 @@ import (
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/remote"
+	"etcdadm.io/internal/regular"
 )
 
 // Environment variables that kops and etcd-manager use for S3-compatible stores.
@@ -90,7 +91,10 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	if opts.Stall <= 0 {
 		opts.Stall = remote.Stall
 	}
-	slow, err := load(ctx, c, patience*opts.Stall)
+	var slow aws.Config
+	if err = checkFiles(); err == nil {
+		slow, err = load(ctx, c, patience*opts.Stall)
+	}
 	if err == nil {
 		s.patient = slow.HTTPClient
 		s.aws, err = load(ctx, c, opts.Stall)
@@ -140,6 +144,24 @@ func first(values ...string) string {
 		}
 	}
 	return ""
+}
+
+// checkFiles refuses what is no file where the SDK opens one by itself: its open of a pipe waits until somebody writes there, and its
+// read of a device may have no end. Whether it needs one that is not there, or that cannot be read, is for the SDK to say.
+func checkFiles() error {
+	for _, path := range []string{
+		first(os.Getenv("AWS_CONFIG_FILE"), awsconfig.DefaultSharedConfigFilename()),
+		first(os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), awsconfig.DefaultSharedCredentialsFilename()),
+		os.Getenv("AWS_CA_BUNDLE"),
+	} {
+		if path == "" {
+			continue
+		}
+		if _, err := regular.Read(path, remote.MaxCABundle); errors.Is(err, regular.ErrNotRegular) || errors.Is(err, regular.ErrTooLarge) {
+			return fmt.Errorf("load the AWS configuration: %w", err)
+		}
+	}
+	return nil
 }
 
 // load reads the SDK's configuration: environment and files. Credentials are got when they are needed.
