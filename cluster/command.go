@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // CommandKind says what a command in the store's queue asks for.
 type CommandKind string
@@ -162,6 +165,26 @@ type Taken struct {
 	Command string    `json:"command,omitempty"` // for which it was taken
 	Backup  *Backup   `json:"backup,omitempty"`  // when it succeeded
 	Error   string    `json:"error,omitempty"`
+	Hint    string    `json:"hint,omitempty"` // what to do about the error, where that is known
 	// Survey is what a rehearsal key by key found.
 	Survey *Survey `json:"survey,omitempty"`
+}
+
+// Why is the error with what to do about it; empty: there is none.
+func (t *Taken) Why() string {
+	if t.Error == "" || t.Hint == "" {
+		return t.Error
+	}
+	return t.Error + "; " + t.Hint
+}
+
+// Failed notes why it failed, and the hint of an error that has one.
+func (t *Taken) Failed(err error) {
+	t.Error = err.Error()
+	if hinted, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); ok {
+		t.Hint = hinted.Hint()
+	}
 }

@@ -40,7 +40,7 @@ func backUp(v *view) *Decision {
 		case t.Running:
 			return nil
 		case t.Error != "":
-			return endCommand(c.Name, CommandFailed, t.Error)
+			return endCommand(c.Name, CommandFailed, t.Why())
 		default:
 			return endCommand(c.Name, CommandDone, "backup "+t.Backup.Name)
 		}
@@ -59,7 +59,7 @@ func backUp(v *view) *Decision {
 		case t.Backup != nil:
 			last = v.newer(last, v.leadersTime(&v.obs.Hosts[i], t.Began))
 		case t.Error != "" && v.ago(&v.obs.Hosts[i], t.Ended) < min(backupRetry, every):
-			v.aside("backup-failed", "", "the last backup, by host %s, failed; it is tried again: %s", v.obs.Hosts[i].Host, t.Error)
+			v.aside("backup-failed", t.Hint, "the last backup, by host %s, failed; it is tried again: %s", v.obs.Hosts[i].Host, t.Error)
 			return nil
 		}
 	}
@@ -112,7 +112,7 @@ func (v *view) tryOut() *Decision {
 			}
 			last = v.newer(last, v.leadersTime(h, t.Ended))
 			if t.Error != "" && t.Command == "" { // a rehearsal with another release says nothing of the backup
-				v.aside("backup-drill", "etcdadm backup create", "host %s tried the backup out, and it cannot be relied on, or could not be tried: %s", h.Host, t.Error)
+				v.aside("backup-drill", "etcdadm backup create", "host %s tried the backup out, and it cannot be relied on, or could not be tried: %s", h.Host, t.Why())
 			}
 		}
 		if !h.UnderFence || !h.CanRun(newest[0].Version) || newest[0].Encrypted && !h.Decrypts {
@@ -174,7 +174,7 @@ func (v *view) backupFirstOr(command, before string, takesAway bool, reason stri
 		case t.Backup != nil:
 			last = v.newer(last, v.leadersTime(&v.obs.Hosts[i], t.Began))
 		case t.Error != "" && v.ago(&v.obs.Hosts[i], t.Ended) < backupRetry:
-			failure = t.Error
+			failure = t.Why()
 		}
 	}
 	switch {

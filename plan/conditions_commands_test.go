@@ -149,6 +149,34 @@ func TestBackupBeforeARestoreIsSaidToBeLeft(t *testing.T) {
 	}
 }
 
+// Whatever tells of a backup that failed tells what to do about it.
+func TestAFailedBackupIsToldWithItsHint(t *testing.T) {
+	failed := func(command string) func(o *cluster.Observation) {
+		return of("b", func(h *cluster.HostReport) {
+			h.Taken = &cluster.Taken{Command: command, Error: "put: denied", Hint: "allow s3:PutObject", Began: h.Clock, Ended: h.Clock}
+		})
+	}
+	wants := then(formedSight, func(o *cluster.Observation) {
+		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At}
+	})
+	blocker := func(v *view) string {
+		if len(v.asides) != 1 || v.asides[0].Code != "backup-failed" {
+			t.Fatalf("%+v", v.asides)
+		}
+		return v.asides[0].Command
+	}
+	periodic := newView(Goal{Kind: Converge}, then(wants, failed(""))(t))
+	_ = backUp(periodic)
+	before := newView(Goal{Kind: Converge}, then(wants, failed("c"))(t))
+	_ = before.backupBefore(&cluster.Command{Name: "c", Kind: cluster.CommandRestore})
+	first := newView(Goal{Kind: Converge}, then(wants, failed(""))(t)).backupFirst(true, "x")
+	for what, said := range map[string]string{"a periodic one": blocker(periodic), "one before a restore": blocker(before), "one before a change": first.Reason} {
+		if !strings.Contains(said, "allow s3:PutObject") {
+			t.Errorf("%s: %q", what, said)
+		}
+	}
+}
+
 // TestConditionsOfWaits: what is looked at again soon, and which backup is enough.
 func TestConditionsOfWaits(t *testing.T) {
 	failed := func(ago time.Duration) func(o *cluster.Observation) {

@@ -128,7 +128,7 @@ func (v *view) backupOf(run cluster.Running, reason string) (cluster.Backup, *De
 		case t.Running:
 			return b, &Decision{Reason: "a backup is taken first: " + reason, Again: soon}
 		case t.Error != "" && v.ago(h, t.Ended) < backupRetry:
-			return b, waitLater("backup-wanted", "etcdadm backup create", "%s; a backup is wanted first, and the last try failed: %s", reason, t.Error)
+			return b, waitLater("backup-wanted", "etcdadm backup create", "%s; a backup is wanted first, and the last try failed: %s", reason, t.Why())
 		}
 	}
 	d := v.takeBackup("", backupBeforeVersion)

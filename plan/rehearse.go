@@ -97,7 +97,7 @@ func (v *view) unrehearsed(next Hop) bool {
 		_ = v.versionWaits("no host in sight can try out whether etcd %s serves what %s: it has to have the release%s", next.To, triedWith(next), needsBeside(next))
 		return true
 	case t.Error != "":
-		_ = v.versionWaits("etcd %s does not serve what %s, as was tried: %s. Nothing was stopped; etcdadm upgrade %s --accept-outage tries it again", next.To, triedWith(next), t.Error, v.spec.EtcdVersion)
+		_ = v.versionWaits("etcd %s does not serve what %s, as was tried: %s. Nothing was stopped; etcdadm upgrade %s --accept-outage tries it again", next.To, triedWith(next), t.Why(), v.spec.EtcdVersion)
 		return true
 	}
 	return next.Kind == Logical && v.unlisted(next, t)

@@ -49,12 +49,12 @@ func BackupsOf(o *cluster.Observation) *Backups {
 		h := &o.Hosts[i]
 		out.taken(h.Host, h.Taken)
 		if d := h.Drill; d != nil && !d.Running && d.Ended.After(out.Drilled) {
-			out.Drilled, out.DrillFailed = d.Ended, d.Error
+			out.Drilled, out.DrillFailed = d.Ended, d.Why()
 		}
 	}
 	for i := range o.Hosts { // after the newest is known
 		if t := o.Hosts[i].Taken; t != nil && t.Error != "" && (out.Last == nil || t.Began.After(out.Last.At)) {
-			out.Failed = "host " + string(o.Hosts[i].Host) + ": " + t.Error
+			out.Failed = "host " + string(o.Hosts[i].Host) + ": " + t.Why()
 		}
 	}
 	if out.Last != nil {

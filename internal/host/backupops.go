@@ -44,8 +44,8 @@ func (h *Host) runBackup(ctx context.Context, l Launch, o BackupOrder, begun clu
 	end := begun
 	end.Running, end.Ended = false, time.Now().UTC().Round(0)
 	if err != nil {
-		end.Error = err.Error()
-		h.o.Log.Warn("a backup failed", "reason", o.Reason, "err", err)
+		end.Failed(err)
+		h.o.Log.Warn("a backup failed", "reason", o.Reason, "err", end.Why())
 	} else {
 		end.Backup = &b
 		h.o.Log.Info("backup taken", "backup", b.Name, "reason", o.Reason, "revision", b.Revision, "bytes", b.Bytes, "took", end.Ended.Sub(end.Began).Round(time.Millisecond))
@@ -96,7 +96,7 @@ func (h *Host) takeDrill(op cluster.Op) cluster.ApplyReply {
 		end.Running, end.Ended = false, time.Now().UTC().Round(0)
 		took := end.Ended.Sub(end.Began)
 		if err != nil {
-			end.Error = err.Error()
+			end.Failed(err)
 		} else {
 			end.Backup, end.Survey = &b, survey
 		}

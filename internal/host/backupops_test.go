@@ -2,11 +2,14 @@ package host_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/host"
 )
 
@@ -58,6 +61,38 @@ func TestBackupOp(t *testing.T) {
 		synctest.Wait()
 		if b := d.look(1).Taken; b == nil || b.Running || b.Error != "" || b.Backup == nil || b.Backup.Name != "B1" || b.Command != "c1" {
 			t.Fatalf("%+v", b)
+		}
+	})
+}
+
+// What an error says of the way out comes along with it.
+func TestABackupThatFailedKeepsItsHint(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		x, with := staging(m)
+		x.backup = func(context.Context, host.Launch, host.BackupOrder) (cluster.Backup, error) {
+			return cluster.Backup{}, fmt.Errorf("write the snapshot: %w", &blob.Error{Op: "put", Object: "s3://b", Err: blob.ErrForbidden, Advice: "allow s3:PutObject"})
+		}
+		x.drill = func() error {
+			return fmt.Errorf("read it: %w", &blob.Error{Op: "get", Object: "s3://b", Err: blob.ErrForbidden, Advice: "allow s3:GetObject"})
+		}
+		d := m.boot(with)
+		defer d.end()
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		d.look(1)
+		d.must(1, cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "periodic"})
+		d.must(1, cluster.Op{Kind: cluster.OpDrill, Host: "h1", Backup: "B1"})
+		synctest.Wait()
+		seen := d.look(1)
+		for _, test := range []struct {
+			of   *cluster.Taken
+			hint string
+		}{{seen.Taken, "allow s3:PutObject"}, {seen.Drill, "allow s3:GetObject"}} {
+			if test.of == nil || test.of.Error == "" || test.of.Hint != test.hint || !strings.HasSuffix(test.of.Why(), "; "+test.hint) {
+				t.Errorf("%+v, want the hint %q", test.of, test.hint)
+			}
 		}
 	})
 }

@@ -20,6 +20,7 @@ type stager struct {
 	proceed chan error // how the stage under way ends
 	backup  func(context.Context, host.Launch, host.BackupOrder) (cluster.Backup, error)
 	logEnd  func(context.Context, func(cluster.LogReading)) (cluster.Progress, error)
+	drill   func() error
 	tidy    func(context.Context)
 
 	mu      sync.Mutex // guards what follows
@@ -74,6 +75,9 @@ func (x *stager) Tidy(ctx context.Context) {
 }
 
 func (x *stager) Drill(context.Context, string, cluster.Version) (cluster.Backup, error) {
+	if x.drill != nil {
+		return cluster.Backup{}, x.drill()
+	}
 	return cluster.Backup{}, errors.New("not here")
 }
 
