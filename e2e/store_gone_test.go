@@ -32,7 +32,7 @@ func TestStoreIsGoneForAWhile(t *testing.T) {
 	if err := os.Rename(c.store, away); err != nil {
 		t.Fatal(err)
 	}
-	c.blocked(leader, "the backup store does not answer")
+	c.blocked(leader, "the backup store cannot be read")
 	pids := c.pids()
 	w.waitFor(200)
 	c.passes(4 * time.Second) // a backup is due

@@ -25,10 +25,10 @@ func TestStoreIsGoneAmidAVersionChange(t *testing.T) {
 		if err := os.Rename(c.store, away); err != nil {
 			t.Fatal(err)
 		}
-		c.blocked(leader, "the backup store does not answer")
+		c.blocked(leader, "the backup store cannot be read")
 		w.waitFor(200)
 		c.passes(8 * time.Second) // longer than between two restarts
-		c.blocked(leader, "the backup store does not answer")
+		c.blocked(leader, "the backup store cannot be read")
 		if up := c.answering(1, 2, 3); up < 2 {
 			t.Errorf("%d members answer without the store", up)
 		}

@@ -185,7 +185,7 @@ func (v *view) backupFirstOr(command, before string, takesAway bool, reason stri
 	case failure != "" || !v.obs.Store.Read && !takesAway:
 		return nil
 	case !v.obs.Store.Read:
-		return waitLater("backup-wanted", command, "%s; a backup is wanted first, and the backup store does not answer", reason)
+		return waitLater("backup-wanted", command, "%s; a backup is wanted first, and %s", reason, v.unreadWords())
 	}
 	if d := v.takeBackup("", before); d != nil {
 		d.Reason += ": " + reason

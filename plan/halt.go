@@ -70,7 +70,7 @@ func (v *view) mayNotHalt(run cluster.Running, next Hop) string {
 	tried := v.intent.Halt
 	switch {
 	case !v.obs.Store.Read:
-		return "the backup store does not answer"
+		return v.unreadWords()
 	case !v.obs.Store.Conditional:
 		return "the backup store cannot write on a condition, so that two leaders could make two generations of it"
 	case v.intent.Adopted() || v.intent.State != cluster.IntentFounded:

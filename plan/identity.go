@@ -28,11 +28,7 @@ func identity(v *view) *Decision {
 			v.aside("spec-refused", "", "the spec in the store cannot be followed, and the last good one stays in force: %s", g.Detail)
 		}
 		if g.Kind == cluster.GapStore {
-			silent := "the backup store does not answer"
-			if v.obs.Store.Untried {
-				silent = "the backup store cannot be relied on"
-			}
-			v.aside("store-silent", "", "%s: %s%s", silent, g.Detail, v.unstoredWords())
+			v.aside("store-silent", "", "%s: %s%s", v.unreadWords(), g.Detail, v.unstoredWords())
 		}
 	}
 	if what := v.obs.Store.Unwritten; what != "" && v.obs.Store.Read {

@@ -79,7 +79,7 @@ func (v *view) pruneHeld() string {
 	case in == nil || in.State != cluster.IntentFounded || in.Quarantined:
 		return "a generation is being made"
 	case !v.obs.Store.Read:
-		return "the backup store does not answer"
+		return v.unreadWords()
 	case asked:
 		return "a command in the queue comes first"
 	case !v.seen || !v.roster.Linearizable || v.roster.Cluster != in.Cluster || !v.roster.HasQuorum() || len(v.downVoters()) > 0:

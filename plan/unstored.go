@@ -45,7 +45,7 @@ func (v *view) changeUnstored(next []cluster.Voter, p cluster.Projection, op clu
 	keep.Voters = now
 	keep.Supersede(next)
 	return &Decision{
-		Reason: "the store does not answer; have the hosts write down the new voters first: " + reason,
+		Reason: v.unreadWords() + "; have the hosts write down the new voters first: " + reason,
 		Again:  soon,
 		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Keep: keep}, Projection: &p, Command: v.unstoredCommand(command)},
 	}
@@ -87,6 +87,15 @@ func (v *view) unstoredCommand(command string) string {
 		return command + " --hold --no-store"
 	}
 	return command + " --no-store"
+}
+
+// unreadWords is why nothing in the store is gone by. One that refuses to be read has
+// answered, and what it said is told beside this.
+func (v *view) unreadWords() string {
+	if v.obs.Store.Untried {
+		return "the backup store cannot be relied on"
+	}
+	return "the backup store cannot be read"
 }
 
 // unstoredWords says that the store is behind what the hosts keep.

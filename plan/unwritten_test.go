@@ -31,7 +31,7 @@ func TestStoreThatTakesNoWritesBlocks(t *testing.T) {
 	}
 }
 
-// A store that can be read, and could not be tried out, is not said to give no answer.
+// A store that can be read, and could not be tried out, is not said to be unreadable.
 func TestStoreThatCouldNotBeTriedOut(t *testing.T) {
 	o := formedSight(t)
 	o.Store.Read = false
@@ -41,11 +41,11 @@ func TestStoreThatCouldNotBeTriedOut(t *testing.T) {
 			return b.Code == "store-silent" && strings.HasPrefix(b.Sentence, "the backup store "+words+": ")
 		})
 	}
-	if !told("does not answer") {
+	if !told("cannot be read") {
 		t.Error("of one that cannot be read")
 	}
 	o.Store.Untried = true
-	if told("does not answer") || !told("cannot be relied on") {
+	if told("cannot be read") || !told("cannot be relied on") {
 		t.Error("of one that can be read")
 	}
 }

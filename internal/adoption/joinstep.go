@@ -164,7 +164,7 @@ func (s *Scene) away(m Seen) string {
 func (m Seen) ails() string {
 	switch {
 	case m.Status == nil:
-		return "it does not answer (" + m.Why + ")"
+		return "its status cannot be had (" + m.Why + ")"
 	case m.Status.Auth:
 		return "it does not take the token that was given out for --user, as while it has not caught up"
 	case m.Status.Member != m.ID:

@@ -176,7 +176,7 @@ func (c *Catalogue) get(ctx context.Context, name backup.Name) (Backup, error) {
 		return Backup{}, err
 	}
 	if !f.has(backup.FileMeta) {
-		return Backup{}, ErrNoBackup
+		return Backup{}, f.noBackup(name)
 	}
 	return c.describe(ctx, f.entry(name))
 }

@@ -40,7 +40,7 @@ func (c *Catalogue) change(ctx context.Context, name backup.Name, do func(*backu
 		return err
 	}
 	if !f.has(backup.FileMeta) {
-		return ErrNoBackup
+		return f.noBackup(name)
 	}
 	for range mostTries {
 		m, tag, err := c.manifest(ctx, name)

@@ -85,9 +85,10 @@ func (b *backups) named(use, short string, do func(ctx context.Context, c *backu
 // noBackup adds the way out where the store has no such backup, or its key is
 // missing.
 func noBackup(err error) error {
-	switch {
+	switch incomplete := (*backupstore.IncompleteError)(nil); {
+	case errors.As(err, &incomplete): // it says so itself
 	case errors.Is(err, backupstore.ErrNoBackup):
-		return &Failure{Code: ExitError, Err: err, Advice: "etcdadm backup list prints those that are there"}
+		return &Failure{Code: ExitError, Err: err, Advice: "etcdadm backup list, or list-backups, prints those that are there"}
 	case errors.Is(err, backupstore.ErrEncrypted):
 		return &Failure{Code: ExitError, Err: err, Advice: "--identity names the file with the secret key"}
 	}

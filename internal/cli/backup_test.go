@@ -191,3 +191,26 @@ func TestRestoreWithoutSnapshot(t *testing.T) {
 		t.Errorf("%d %s", code, errs)
 	}
 }
+
+// A folder without the file that is written last is told apart from a name that nobody
+// wrote, with what to do about it.
+func TestABackupWithoutItsMetaIsSaidToBeIncomplete(t *testing.T) {
+	dir, _ := predecessorStore(t)
+	url := "file://" + dir
+	if err := os.Remove(filepath.Join(dir, fixtureOther, backup.FileMeta)); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{
+		{"backup", "show", fixtureOther}, {"backup", "verify", fixtureOther}, {"backup", "pin", fixtureOther, "audit"},
+		{"backup", "download", fixtureOther, filepath.Join(t.TempDir(), "out")}, {"restore", fixtureOther, "--yes"},
+	} {
+		r := etcdadm(t, append(words, "--store", url)...)
+		if r.code != ExitError || !strings.Contains(r.errs, "it is incomplete: its folder holds etcd.backup.gz, last written at ") || !strings.Contains(r.errs, "hint: if it is being uploaded, ask again") {
+			t.Errorf("%q: %+v", words, r)
+		}
+	}
+	missing := etcdadm(t, "backup", "show", "2026-01-01T00:00:00Z-000009", "--store", url)
+	if missing.code != ExitError || strings.Contains(missing.errs, "incomplete") || !strings.Contains(missing.errs, "hint: etcdadm backup list") {
+		t.Errorf("of one that is not there: %+v", missing)
+	}
+}

@@ -289,7 +289,7 @@ func TestCtlRestoreOfWhatCannotBe(t *testing.T) {
 		"2026-01-01T00:00:00Z-000002":              {ExitUnsafe, "malformed"},
 		"2026-01-01T00:00:00Z-000003":              {ExitUnsafe, "no etcdVersion"},
 		"2026-01-01T00:00:00Z-000004":              {ExitUnsafe, "no snapshot"},
-		fixtureOther:                               {ExitError, "no such backup"}, // without a meta it is none
+		fixtureOther:                               {ExitError, "no such backup: it is incomplete: its folder holds etcd.backup.gz"}, // without a meta it is none
 		"2026-01-01T00:00:00Z-000009":              {ExitError, "list-backups"},
 		"manual":                                   {ExitUsage, "not a backup name"},
 		"control":                                  {ExitUsage, "not a backup name"},

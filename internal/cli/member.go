@@ -117,7 +117,7 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 	c.Flags().DurationVar(&within, "timeout", time.Minute, "how long to wait for the end")
 	if holdable {
 		c.Flags().BoolVar(&hold, "hold", false, "take the step against the spec, and put the spec's member count on hold")
-		c.Flags().BoolVar(&noStore, "no-store", false, "take the step even while the backup store does not answer: the hosts keep the record of the voters until it does")
+		c.Flags().BoolVar(&noStore, "no-store", false, "take the step even while the backup store cannot be read: the hosts keep the record of the voters until it can")
 		c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	}
 	if kind == plan.Leave {
@@ -127,8 +127,8 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 }
 
 // unstoredPrice is what a person gives up with --no-store.
-const unstoredPrice = `While the backup store does not answer, the hosts alone keep the record of who
-votes. Until it answers again, lose none of their disks, found or recover nothing
+const unstoredPrice = `While the backup store cannot be read, the hosts alone keep the record of who
+votes. Until it can be read again, lose none of their disks, found or recover nothing
 from hosts that are out of sight, and call none of them lost: a store that is
 behind would let those who have not heard of this change go on beside the cluster.
 `

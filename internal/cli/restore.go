@@ -119,10 +119,7 @@ func findBackup(ctx context.Context, c *backupstore.Catalogue, words string) (ba
 		return backupstore.Backup{}, usage("list the backups: their names are printed", "%w", err)
 	}
 	b, err := c.Get(ctx, name)
-	if errors.Is(err, backupstore.ErrNoBackup) {
-		return b, &Failure{Code: ExitError, Err: err, Advice: "list-backups, or etcdadm backup list, prints those that are there"}
-	}
-	return b, err
+	return b, noBackup(err)
 }
 
 // restoreCommand makes a new generation of the cluster from a backup, or from

@@ -70,7 +70,7 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	}
 	caps, err := folder.Probe(ctx)
 	if err != nil {
-		d.log.Warn("the backup store does not answer; going on without it until it does", "store", ShownURL(d.cfg.BackupStore), "error", err)
+		d.log.Warn("the backup store could not be tried out; going on without it until it can be", "store", ShownURL(d.cfg.BackupStore), "error", err)
 		return store, folder, nil
 	}
 	for _, p := range caps.Problems {

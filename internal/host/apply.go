@@ -210,7 +210,7 @@ func (h *Host) ownStatus(ctx context.Context) (cluster.MemberStatus, *cluster.Ap
 	defer cancel()
 	st, err := m.Status(ctx)
 	if err != nil {
-		r := refused("the member of host %s does not answer: %v", h.o.ID, err)
+		r := refused("the status of the member of host %s cannot be had: %v", h.o.ID, err)
 		return st, &r
 	}
 	if st.Member != local.Member {

@@ -177,7 +177,7 @@ func (t *term) keepUnstored(keep *cluster.Intent) {
 	if in.Order(t.intent) > 0 {
 		t.intent = in
 	}
-	t.m.log.Warn("the store does not answer, and a person allowed a change without it: the hosts keep the record of the voters", "generation", in.Generation, "write", in.Write)
+	t.m.log.Warn("the backup store cannot be read, and a person allowed a change without it: the hosts keep the record of the voters", "generation", in.Generation, "write", in.Write)
 }
 
 // prepareIntent fills in what the planner leaves to the executor. A new
