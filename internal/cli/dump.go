@@ -170,6 +170,8 @@ func (b *backups) dump(ctx context.Context, d dump, word string, out io.Writer) 
 func checked(ctx context.Context, file string) error {
 	_, err := snapshot.VerifyHash(ctx, file)
 	switch {
+	case errors.As(err, new(*snapshot.PackedError)): // its end says nothing before it is unpacked
+		return packedFailure(err)
 	case errors.Is(err, snapshot.ErrNoHash):
 		return nil
 	case errors.Is(err, snapshot.ErrDamaged):
@@ -228,7 +230,10 @@ func (d *dump) each(ctx context.Context, file string, visit func(snapshot.KeyVal
 		}
 		return visit(kv)
 	})
-	if errors.Is(err, snapshot.ErrDamaged) {
+	switch {
+	case errors.As(err, new(*snapshot.PackedError)):
+		return packedFailure(err)
+	case errors.Is(err, snapshot.ErrDamaged):
 		return &Failure{Code: ExitUnsafe, Err: err, Advice: "etcdadm snapshot status FILE checks all of it"}
 	}
 	return err

@@ -136,7 +136,7 @@ func TestPipeThatIsWritten(t *testing.T) {
 			}
 		}
 	})
-	t.Run("key pair", func(t *testing.T) {
+	t.Run("key pair and authority", func(t *testing.T) {
 		dir := t.TempDir()
 		if _, err := pki.Create(dir, time.Now()); err != nil {
 			t.Fatal(err)
@@ -148,11 +148,11 @@ func TestPipeThatIsWritten(t *testing.T) {
 			}
 			return written(string(data))
 		}
-		e := console.EtcdAccess{Cert: content(".crt"), Key: content(".key")}
+		e := console.EtcdAccess{CA: content(".crt"), Cert: content(".crt"), Key: content(".key")}
 		if err := atOnce(t, func() error {
 			c, err := e.CommandTLS(t.Context())
-			if err == nil && len(c.Certificates) != 1 {
-				t.Errorf("%d certificates", len(c.Certificates))
+			if err == nil && (len(c.Certificates) != 1 || c.RootCAs == nil) {
+				t.Errorf("%d certificates, the authority %v", len(c.Certificates), c.RootCAs)
 			}
 			return err
 		}); err != nil {

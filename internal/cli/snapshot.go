@@ -169,13 +169,18 @@ func lookInto(ctx context.Context, file string) (snapshot.Info, error) {
 	info, err := snapshot.Verify(ctx, file)
 	switch {
 	case errors.As(err, new(*snapshot.PackedError)):
-		return info, &Failure{Code: ExitError, Err: err, Advice: "unpack it first, or have etcdadm backup download NAME FILE do that"}
+		return info, packedFailure(err)
 	case errors.Is(err, snapshot.ErrNoHash):
 		return info, &Failure{Code: ExitUnsafe, Err: err, Advice: "a file of a data directory is none; take a snapshot: etcdadm snapshot save FILE"}
 	case errors.Is(err, snapshot.ErrDamaged):
 		return info, &Failure{Code: ExitUnsafe, Err: err, Advice: "do not rely on it; etcdadm backup list shows others"}
 	}
 	return info, err
+}
+
+// packedFailure is what to do about a file that a backup is kept in.
+func packedFailure(err error) error {
+	return &Failure{Code: ExitError, Err: err, Advice: "unpack it first, or have etcdadm backup download NAME FILE do that"}
 }
 
 func printInfo(w io.Writer, i snapshot.Info) {

@@ -225,6 +225,25 @@ func dumps(t *testing.T, file string) {
 	}
 }
 
+// A backup's own file is told to be packed, whether its end is looked at or not.
+func TestDumpOfAPackedSnapshot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "etcd.backup.gz")
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(bytes.Repeat([]byte("snapshot"), 1<<10)); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]string{nil, {"--unchecked"}} {
+		s := etcdadm(t, append([]string{"snapshot", "dump", file}, more...)...)
+		if s.code != ExitError || !strings.Contains(s.errs, "it is packed in gzip") || !strings.Contains(s.errs, "hint: unpack it first") {
+			t.Errorf("%q: %+v", more, s)
+		}
+	}
+}
+
 func restores(t *testing.T, file, dirs string) {
 	dir := filepath.Join(t.TempDir(), "data")
 	args := []string{"snapshot", "restore", file, "--data-dir-out", dir, "--name", "a", "--peer-url", "http://127.0.0.1:1", "--release-dir", dirs, "-o", "json", "--token", "t"}

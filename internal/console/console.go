@@ -302,8 +302,8 @@ func settled(ctx context.Context, endpoint string, err error) error {
 // named.
 func (e EtcdAccess) TLS() (*tls.Config, error) { return e.tls(regular.Read) }
 
-// CommandTLS is TLS for a person's command, which reads them once: a pipe may bring the
-// certificate and the key.
+// CommandTLS is TLS for a person's command, which reads them once: a pipe may bring each
+// of them.
 func (e EtcdAccess) CommandTLS(ctx context.Context) (*tls.Config, error) {
 	return e.tls(func(path string, limit int64) ([]byte, error) {
 		data, _, err := regular.ReadOrPipe(ctx, path, limit)
@@ -324,7 +324,7 @@ func (e EtcdAccess) tls(read func(path string, limit int64) ([]byte, error)) (*t
 		c.Certificates = []tls.Certificate{pair}
 	}
 	if e.CA != "" { // else the system's
-		ca, err := pki.LoadAuthorityFiles("etcd-clients-ca", e.CA, "", time.Now())
+		ca, err := pki.LoadTrusted("etcd-clients-ca", e.CA, read, time.Now())
 		if err != nil {
 			return nil, err
 		}

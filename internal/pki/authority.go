@@ -55,8 +55,18 @@ func LoadAuthority(dir, name string, now time.Time) (*Authority, error) {
 // exist, gives an authority that only verifies. Errors are an *Error around one of the sentinels or the
 // file system's own error.
 func LoadAuthorityFiles(name, certFile, keyFile string, now time.Time) (*Authority, error) {
-	a := &Authority{name: name, file: certFile, keyFile: keyFile}
-	data, err := readFile(certFile)
+	return loadAuthority(&Authority{name: name, file: certFile, keyFile: keyFile}, readFile, now)
+}
+
+// LoadTrusted reads an authority that only verifies, by read in place of a plain one:
+// what is read once may come from a pipe.
+func LoadTrusted(name, certFile string, read func(path string, limit int64) ([]byte, error), now time.Time) (*Authority, error) {
+	return loadAuthority(&Authority{name: name, file: certFile}, func(path string) ([]byte, error) { return readBy(read, path) }, now)
+}
+
+func loadAuthority(a *Authority, read func(path string) ([]byte, error), now time.Time) (*Authority, error) {
+	name, certFile := a.name, a.file
+	data, err := read(certFile)
 	if err != nil {
 		return nil, a.failed(certFile, err, "put the certificate of "+name+" there, or name another PKI directory")
 	}

@@ -18,8 +18,10 @@ const (
 )
 
 // readFile reads a small file whole.
-func readFile(path string) ([]byte, error) {
-	data, err := regular.Read(path, regular.SmallSize)
+func readFile(path string) ([]byte, error) { return readBy(regular.Read, path) }
+
+func readBy(read func(path string, limit int64) ([]byte, error), path string) ([]byte, error) {
+	data, err := read(path, regular.SmallSize)
 	if errors.Is(err, regular.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", ErrPEM, err)
 	}

@@ -38,6 +38,9 @@ func Dump(ctx context.Context, path string, visit func(KeyValue) error) error {
 }
 
 func dump(ctx context.Context, path string, tracked int64, visit func(KeyValue) error) error {
+	if err := packedFile(path); err != nil {
+		return err
+	}
 	db, err := openDatabase(ctx, path, anyBucket)
 	if err != nil {
 		return err

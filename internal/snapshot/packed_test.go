@@ -24,4 +24,8 @@ func TestPackedSnapshotIsToldAsPacked(t *testing.T) {
 	if _, err := VerifyHash(t.Context(), packed); !errors.As(err, &as) || as.In != "gzip" || !errors.Is(err, ErrDamaged) {
 		t.Errorf("of gzip: %v", err)
 	}
+	as = nil
+	if err := Dump(t.Context(), packed, func(KeyValue) error { return nil }); !errors.As(err, &as) || as.In != "gzip" {
+		t.Errorf("dumped, of gzip: %v", err)
+	}
 }

@@ -107,18 +107,35 @@ func VerifyHash(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(is), nil
 }
 
+// packed is a [PackedError] of a file that is.
+func packed(f io.ReaderAt) error {
+	head := make([]byte, 32)
+	n, _ := f.ReadAt(head, 0) // of a shorter one, what there is
+	for begins, in := range packings {
+		if bytes.HasPrefix(head[:n], []byte(begins)) {
+			return &PackedError{in}
+		}
+	}
+	return nil
+}
+
+func packedFile(path string) error {
+	f, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return packed(f)
+}
+
 // trailer reads the size of the database and the hash that follows it.
 func trailer(f *os.File) (size int64, sum []byte, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, nil, err
 	}
-	head := make([]byte, 32)
-	n, _ := f.ReadAt(head, 0) // of a shorter one, what there is
-	for begins, in := range packings {
-		if bytes.HasPrefix(head[:n], []byte(begins)) {
-			return 0, nil, &PackedError{in}
-		}
+	if err := packed(f); err != nil {
+		return 0, nil, err
 	}
 	switch rest := info.Size() % sector; {
 	case info.Size() <= sector:
