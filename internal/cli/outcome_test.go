@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"strings"
 	"testing"
 
 	"etcdadm.io/internal/manager"
@@ -24,6 +25,20 @@ func TestExitCodeOfAStep(t *testing.T) {
 	} {
 		if code := Report(io.Discard, "etcdadm", outcome(c.result)); code != c.want {
 			t.Errorf("%s after %d steps: exit code %d, want %d", c.result.Outcome, len(c.result.Steps), code, c.want)
+		}
+	}
+}
+
+// What was not begun does not go on, and is not said to.
+func TestStepThatWasNotBegunIsSaidNotToGoOn(t *testing.T) {
+	for words, steps := range map[string][]manager.GoalStep{
+		"what was begun goes on": {{Rule: "test", Reason: "begun"}},
+		"nothing was begun":      nil,
+	} {
+		var out strings.Builder
+		Report(&out, "etcdadm", outcome(manager.GoalResult{Outcome: manager.GoalExpired, Steps: steps}))
+		if !strings.Contains(out.String(), words) {
+			t.Errorf("after %d steps: %q", len(steps), out.String())
 		}
 	}
 }

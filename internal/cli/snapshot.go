@@ -358,7 +358,7 @@ func (o *fileRestore) tool(ctx context.Context, finder *release.Finder, info sna
 	if err != nil {
 		return release.Release{}, usage("name the release that wrote it: --etcd-version", "the snapshot does not say which etcd wrote it")
 	}
-	look, cancel := context.WithTimeout(ctx, askTimeout)
+	look, cancel := context.WithTimeout(ctx, releasesTimeout)
 	defer cancel()
 	list, passed, err := finder.List(look)
 	if err != nil {

@@ -265,47 +265,63 @@ func (s *survivors) print(w io.Writer) {
 
 // printPrice says what a recovery keeps and what it may lose.
 func (s *survivors) printPrice(w io.Writer) {
-	if len(s.Reading) > 0 {
-		fmt.Fprintf(w, "\nThe log of %s is still being read, and may be the furthest: ask again when that is\nthrough, in at most 10 minutes.\n", join(s.Reading))
-		return
-	}
 	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == s.Furthest })
-	if i < 0 && len(s.Unseen) > 0 {
-		fmt.Fprintf(w, "\nNo host in sight holds the data of a member, and %s may: see why nobody answers there before\nthat data is given up. If it is gone for good, a backup is the way: etcdadm backup list\n", join(s.Unseen))
-		return
+	switch {
+	case s.Quorum && s.Would == nil:
+		fmt.Fprintln(w, "\nThe cluster has a quorum: nothing has to be recovered, and a recovery is refused.")
+	case len(s.Reading) > 0:
+		fmt.Fprintf(w, "\nIt cannot be told yet which host is the furthest: the log of %s is still being read. Ask\nagain in a while; a log is read, or given up, within 10 minutes.\n", join(s.Reading))
+	case i < 0 && len(s.Unseen) > 0:
+		fmt.Fprintf(w, "\nNo host that answers holds the data of a member, and %s may: the table says why they do not\nanswer. Bring them back first. Only if their data is gone for good, a backup is the way, and what was\nwritten since it was taken is lost: etcdadm backup list, and then etcdadm restore NAME\n", join(s.Unseen))
+	case i < 0:
+		fmt.Fprintln(w, "\nNo host holds the data of a member that could be read; a backup is the way, and what was written\nsince it was taken is lost: etcdadm backup list, and then etcdadm restore NAME")
+	default:
+		s.printKept(w, s.Hosts[i])
+		s.printWay(w)
 	}
-	if i < 0 {
-		fmt.Fprintln(w, "\nnone of the hosts in sight holds the data of a member; a backup is the way: etcdadm backup list")
-		return
-	}
-	best := s.Hosts[i]
-	fmt.Fprintf(w, "\nA recovery from host %s keeps everything in its log, up to term %d, index %d, also what\nwas not known there to be acknowledged.\n", best.Host, best.Log.Term, best.Log.Index)
+}
+
+// printKept says what is known of the writes that clients were told are done: whether the
+// furthest log has all of them.
+func (s *survivors) printKept(w io.Writer, best console.LogEnd) {
+	fmt.Fprintf(w, "\nA recovery from host %s keeps all that is in its log, up to term %d, index %d: also writes of\nwhich no client was told that they are done.\n", best.Host, best.Log.Term, best.Log.Index)
+	lost := fmt.Sprintf("Writes that clients were told are done, and that only %s had, are lost; how many they are is\nnot known.\n", join(s.Gone))
 	switch recorded := s.Recorded; {
 	case best.Log.Before(recorded):
-		fmt.Fprintf(w, "IT LOSES WRITES: the cluster is on record with term %d, index %d, and revision %d. Look for a\nhost that has them before going on.\n", recorded.Term, recorded.Index, recorded.Revision)
-	case len(s.Gone) > 0 && s.Unread != "":
-		fmt.Fprintf(w, "The record of the cluster, which this is to be held against, could not be read: %s\nWhat only %s had and acknowledged is lost.\n", s.Unread, join(s.Gone))
-	case len(s.Gone) > 0 && recorded.Term == 0:
-		fmt.Fprintf(w, "The store has no record to hold it against. What only %s had and acknowledged is lost.\n", join(s.Gone))
-	case len(s.Gone) > 0:
-		fmt.Fprintf(w, "The record of the cluster goes to term %d, index %d, revision %d, and it has all of that\nlog. What only %s had since then, and acknowledged, is lost.\n", recorded.Term, recorded.Index, recorded.Revision, join(s.Gone))
-	default:
+		fmt.Fprintf(w, "IT LOSES WRITES: the cluster is on record with term %d, index %d, and revision %d, and no log that\ncan be read goes so far. Bring back a host that has them before going on.\n", recorded.Term, recorded.Index, recorded.Revision)
+	case len(s.Voters) == 0:
+		fmt.Fprintln(w, "No host that answers knows who the voters are, so nobody can say what is lost by it.")
+	case len(s.Gone) == 0:
 		fmt.Fprintln(w, "The data of every voter is in sight, so nothing that was acknowledged is lost by it.")
+	case s.Unread != "":
+		fmt.Fprintf(w, "How far the cluster got cannot be looked up in the backup store: %s\n%s", s.Unread, lost)
+	case recorded.Term == 0:
+		fmt.Fprintf(w, "The backup store has no record of how far the cluster got.\n%s", lost)
+	default:
+		fmt.Fprintf(w, "The backup store's record of the cluster goes to term %d, index %d, revision %d, and all of that is\nkept. Only of what was written later: %s", recorded.Term, recorded.Index, recorded.Revision, strings.ToLower(lost[:1])+lost[1:])
 	}
-	if s.Would != nil {
+}
+
+// printWay says how to go on, and what has to be so before.
+func (s *survivors) printWay(w io.Writer) {
+	const atOdds = `
+No command is named here, since it would give up %s, where something answers that does not
+tell how far a log goes: these hosts may well serve. The table says why of each. If it is the
+certificate, the authority, the clock, TLS or --cluster-name, look at those of this side first. If
+the host is starting, or waits for its disk, ask again when it is up, or turn its machine off if
+it never will be.
+`
+	switch {
+	case s.Would != nil:
 		fmt.Fprintln(w)
 		s.Would.print(w)
-		return
+	case s.Command == "":
+		fmt.Fprintf(w, atOdds, join(s.AtOdds))
+	case strings.Contains(s.Command, " --lost "):
+		fmt.Fprintf(w, "\nOnly if the disks of the hosts behind --lost are gone for good, or hold nothing that can be read; one\nthat is switched off comes back with its writes:\n\n  %s\n", s.Command)
+	default:
+		fmt.Fprintf(w, "\nWhere the members cannot be brought back to a quorum:\n\n  %s\n", s.Command)
 	}
-	if s.Quorum {
-		fmt.Fprintln(w, "\nThe cluster has a quorum: nothing has to be recovered, and a recovery is refused.")
-		return
-	}
-	if s.Command == "" {
-		fmt.Fprintf(w, "\nSomething answers where the daemons of %s are said to be, and does not tell how far\na log goes, so these hosts may well serve: no command is named that gives them up. The table says\nwhy of each. If it is the certificate, the authority, the clock, TLS or --cluster-name, look at those of\nthis side first. If the host is starting, or waits for its disk, ask again when it is up, or\nturn its machine off if it never will be.\n", join(s.AtOdds))
-		return
-	}
-	fmt.Fprintf(w, "\n  %s\n", s.Command)
 }
 
 // aliveLost is why hosts that are named as lost are not; empty: nothing is known against

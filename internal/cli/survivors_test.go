@@ -39,18 +39,19 @@ func TestSurvivors(t *testing.T) {
 		none   bool // no record
 		from   cluster.HostID
 		want   []string
+		never  string
 	}{
 		"two lost": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, from: "b",
-			want: []string{"etcdadm recover --from b --lost a --lost c --yes", "What only a, c had", "revision 50"},
+			want: []string{"etcdadm recover --from b --lost a --lost c --yes", "Only of what was written later: writes that clients were told are done, and that only a, c had, are lost", "revision 50", "comes back with its writes"},
 		},
 		"two are there and at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
-			want: []string{"something answers there, and does not tell how far a log goes: another authority", "the daemons of a, c are said to be", "may well"},
+			want: []string{"something answers there, and does not tell how far a log goes: another authority", "it would give up a, c, where something answers", "may well"},
 		},
 		"one of two is at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, odds: []cluster.HostID{"a"}, from: "b",
-			want: []string{"the daemons of a are said to be", "no command is named"},
+			want: []string{"it would give up a, where something answers", "No command is named"},
 		},
 		"a later term goes before a higher index": {
 			hosts: []console.LogEnd{end("a", 1, 3, 200), end("b", 2, 4, 91)}, from: "b",
@@ -60,7 +61,7 @@ func TestSurvivors(t *testing.T) {
 			hosts: []console.LogEnd{end("b", 2, 3, 80)}, from: "b", want: []string{"IT LOSES WRITES", "index 90"},
 		},
 		"without a record": {
-			hosts: []console.LogEnd{end("b", 2, 3, 80)}, none: true, from: "b", want: []string{"no record to hold it against", "a, c had and acknowledged"},
+			hosts: []console.LogEnd{end("b", 2, 3, 80)}, none: true, from: "b", want: []string{"no record of how far the cluster got.\nWrites that clients were told are done, and that only a, c had"},
 		},
 		"all there": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, from: "b", want: []string{"nothing that was acknowledged is lost"},
@@ -69,19 +70,23 @@ func TestSurvivors(t *testing.T) {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, none: true, from: "b", want: []string{"nothing that was acknowledged is lost"},
 		},
 		"a wiped one": {
-			hosts: []console.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"What only b, c had"},
+			hosts: []console.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"that only b, c had, are lost"},
 		},
 		"one is being read": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), unread("c", 3, &cluster.LogReading{Bytes: 3 << 20, Of: 64 << 20})}, unseen: []cluster.HostID{"b"},
-			want: []string{"its log is being read: 3 of 64 MiB", "ask again"},
+			want: []string{"its log is being read: 3 of 64 MiB", "Ask\nagain"},
 		},
 		"one cannot be read": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 90), unread("c", 3, nil)}, from: "a",
-			want: []string{"its log cannot be read", "What only c had", "--from a --lost c --yes"},
+			want: []string{"its log cannot be read", "that only c had, are lost", "--from a --lost c --yes"},
 		},
 		"none in sight": {unseen: []cluster.HostID{"a", "b", "c"}, want: []string{"a, b, c may", "out of sight: another authority"}},
 		"nothing left":  {hosts: []console.LogEnd{{Host: "b", Intent: in}}, want: []string{"a backup is the way"}},
-		"with a quorum": {hosts: []console.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"nothing has to be recovered"}},
+		"nobody knows the voters": {
+			hosts: []console.LogEnd{func() console.LogEnd { e := end("a", 1, 3, 90); e.Intent = nil; return e }()}, from: "a",
+			want: []string{"nobody can say what is lost"}, never: "nothing that was acknowledged",
+		},
+		"with a quorum": {hosts: []console.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"nothing has to be recovered"}, never: "keeps all"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := survivors{Hosts: c.hosts, Unseen: c.unseen, AtOdds: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}
@@ -98,6 +103,9 @@ func TestSurvivors(t *testing.T) {
 				if !strings.Contains(out.String(), w) {
 					t.Errorf("%q is not in:\n%s", w, out.String())
 				}
+			}
+			if c.never != "" && strings.Contains(out.String(), c.never) {
+				t.Errorf("%q is in:\n%s", c.never, out.String())
 			}
 			if (c.quorum || len(c.odds) > 0) == strings.Contains(out.String(), "--yes") && c.from != "" {
 				t.Errorf("with a quorum, or a daemon at odds, no command, else one:\n%s", out.String())
@@ -228,7 +236,7 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 		code        int
 		want, never string
 	}{
-		{"recover", ExitUnsafe, "the daemons of a are said to be", "--lost a"},
+		{"recover", ExitUnsafe, "it would give up a, where something answers", "--lost a"},
 		{"recover --from c --lost a --lost b --dry-run", ExitUnsafe, "host a is named as lost, and something answers", "would queue"},
 		{"recover --from c --lost a --lost b --yes", ExitUnsafe, "nothing was queued: host a is named as lost, and something answers", "added"},
 		{"recover --from c --lost 1 --lost b --yes", ExitUnsafe, "nothing was queued: host a is named as lost", "added"},

@@ -237,7 +237,7 @@ this etcdadm knows of each release line.`,
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+			ctx, cancel := context.WithTimeout(c.Context(), releasesTimeout)
 			defer cancel()
 			finder := finderOf(program, dirs)
 			finder.Caches = []string{cache}
@@ -254,6 +254,11 @@ this etcdadm knows of each release line.`,
 	r.outputFlag(c)
 	return c
 }
+
+// releasesTimeout bounds a command's look for releases. One program is given half of what
+// is left, and internal/release.answerDeadline at most, so that on a busy machine an
+// etcd that takes ten seconds to tell its version is still found.
+const releasesTimeout = time.Minute
 
 func listVersions(ctx context.Context, finder *release.Finder, all bool) (listedVersions, error) {
 	out := listedVersions{Versions: []listedVersion{}}

@@ -164,3 +164,18 @@ func TestDownloadSaysThatItTriesAgain(t *testing.T) {
 		t.Errorf("said:\n%s", said.String())
 	}
 }
+
+// A machine with much to do takes its time for "etcd --version", and the release is there
+// all the same.
+func TestReleaseThatTellsItsVersionSlowlyIsFound(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd-v3.6.99-linux-"+runtime.GOARCH)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "etcd"), []byte("#!/bin/sh\nsleep 6\necho etcd Version: 3.6.99\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out := etcdadm(t, "versions", "--release-dir", filepath.Dir(dir)).must(t); !strings.Contains(out, "3.6.99") || strings.Contains(out, "no answer") {
+		t.Error(out)
+	}
+}

@@ -255,8 +255,20 @@ func settle(ctx context.Context, t *testing.T, c *testetcd.Cluster) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if _, err := c.Client(t, 0).Put(ctx, "k", "v"); err != nil {
-		t.Fatal(err)
+	// A member that has just become the leader may still refuse the first write, or lose
+	// it to an election where the machine is busy.
+	client := c.Client(t, 0)
+	for {
+		once, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err := client.Put(once, "k", "v")
+		cancel()
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the cluster takes no write: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

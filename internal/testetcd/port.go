@@ -47,8 +47,8 @@ func FreePort(t testing.TB) int {
 // ReservePort reserves a port by a file lock, which ends with the process at
 // the latest, after seeing that nobody listens on it.
 func ReservePort() (*Port, error) {
-	dir := filepath.Join(os.TempDir(), "etcdadm-test-ports-"+strconv.Itoa(os.Getuid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := portLocks()
+	if err != nil {
 		return nil, fmt.Errorf("reserve port: %w", err)
 	}
 	for range portTries {
@@ -66,6 +66,18 @@ func ReservePort() (*Port, error) {
 		unlock()
 	}
 	return nil, fmt.Errorf("reserve port: none of %d tried between %d and %d is free", portTries, portMin, portMax)
+}
+
+// portLocks is where the locks lie. It is not below $TMPDIR: tests that were given
+// directories of their own for what they write share the ports all the same, and a
+// member that is down for a moment would find its port taken.
+func portLocks() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(dir, "etcdadm", "test-ports")
+	return dir, os.MkdirAll(dir, 0o700)
 }
 
 func portIsFree(number int) bool {
