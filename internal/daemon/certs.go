@@ -244,6 +244,36 @@ func (k *certs) forLaunch(l host.Launch) error {
 	return k.renewEtcd(l)
 }
 
+// over ends what is done for a launch whose data was set aside: else its certificates
+// would be renewed, and their ends be told, for a member that is none any more. The files
+// stay where they are: nothing is deleted, data that is taken back gets a token and
+// certificates of its own, and an etcd that was given up without its end being seen may
+// still read them.
+func (k *certs) over(token string) {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if token == "" || k.launch.Token != token {
+		return
+	}
+	k.launch = host.Launch{}
+	k.dropEtcd()
+}
+
+// memberDisk tells the certificates what was set aside.
+type memberDisk struct {
+	*host.FileDisk
+	certs *certs
+}
+
+// SetAside implements host.Disk.
+func (d memberDisk) SetAside(token string, what cluster.SetAside) (cluster.SetAside, error) {
+	aside, err := d.FileDisk.SetAside(token, what)
+	if err == nil {
+		d.certs.over(token)
+	}
+	return aside, err
+}
+
 // dropEtcd forgets the files of a launch that is over: nobody reads or renews them.
 func (k *certs) dropEtcd() {
 	k.mu.Lock()

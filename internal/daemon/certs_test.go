@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/pki"
 )
@@ -92,6 +95,57 @@ func TestACertificateThatCannotBeReplacedIsToldSeldom(t *testing.T) {
 			t.Errorf("it is told %d times within an hour:\n%s", n, &said)
 		}
 	})
+}
+
+// What was set aside is no member, and its certificates are neither renewed nor told; the
+// files stay.
+func TestCertificatesOfDataThatWasSetAsideAreForgotten(t *testing.T) {
+	authorities, data := t.TempDir(), t.TempDir()
+	if _, err := pki.Create(authorities, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	k, err := newCerts(&Config{ClusterName: "c", DataDir: data, PKIDir: authorities, Address: "192.0.2.1"}, "a", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := host.OpenFileDisk(data, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{"one", "other"} {
+		if err := os.MkdirAll(files.DataDir(token), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.forLaunch(host.Launch{Token: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	disk := memberDisk{files, k}
+	told := func() bool {
+		return slices.ContainsFunc(k.list(), func(c console.Certificate) bool { return c.Name == "etcd-peer" })
+	}
+	if _, err := disk.SetAside("other", cluster.SetAside{Reason: "left"}); err != nil || !told() {
+		t.Errorf("%v; with the data of another: %+v", err, k.list())
+	}
+	if _, err := disk.SetAside("one", cluster.SetAside{Reason: "left"}); err != nil || told() {
+		t.Errorf("%v; still told: %+v", err, k.list())
+	}
+	was, err := os.ReadFile(filepath.Join(k.peersDir("one"), pki.PeerNames.Cert))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.Create(filepath.Join(authorities, "new"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	k.mu.Lock()
+	k.cas, err = pki.Load(filepath.Join(authorities, "new"), time.Now()) // everything is due
+	k.mu.Unlock()
+	if err != nil || k.renew() != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.ReadFile(filepath.Join(k.peersDir("one"), pki.PeerNames.Cert)); err != nil || string(now) != string(was) || told() {
+		t.Errorf("it was renewed, %v", err)
+	}
 }
 
 // The certificates of a launch that is over are not looked at any more.

@@ -255,7 +255,7 @@ func (d *daemon) makeHost(context.Context) error {
 	d.host = host.New(host.Options{
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
-		Disk:     d.disk, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
+		Disk:     memberDisk{d.disk, d.certs}, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
 		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Decrypts: d.sources.decrypts, PruneAfter: d.cfg.PruneAfter, Log: d.log,
 	})
 	return nil
