@@ -22,6 +22,7 @@ import (
 	"etcdadm.io/internal/progress"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
+	"etcdadm.io/plan"
 )
 
 // snapshotCommand is about a snapshot in a file, without a store.
@@ -348,13 +349,18 @@ func (o *fileRestore) run(ctx context.Context, file string, finder *release.Find
 // hand of the minor release that the database is of.
 func (o *fileRestore) tool(ctx context.Context, finder *release.Finder, info snapshot.Info) (release.Release, error) {
 	progress.Begin(ctx, 0, "", "looking for the etcd to restore with")
+	wrote, err := cluster.ParseVersion(cmp.Or(info.StorageVersion, info.ClusterVersion))
 	if o.version != "" {
-		if _, err := cluster.ParseVersion(o.version); err != nil {
-			return release.Release{}, usage("such as --etcd-version 3.6.16", "%w", err)
+		named, wrong := cluster.ParseVersion(o.version)
+		if wrong != nil {
+			return release.Release{}, usage("such as --etcd-version 3.6.16", "%w", wrong)
+		}
+		// Its tool would make a directory all the same, and what becomes of it is not known.
+		if why := plan.RestoresTo(wrote, named); err == nil && why != "" {
+			return release.Release{}, &Failure{Code: ExitUnsafe, Err: errors.New(why), Advice: fmt.Sprintf("name a release of etcd %d.%d, or none; change the version of the cluster afterwards", wrote.Major, wrote.Minor)}
 		}
 		return finder.Find(ctx, o.version)
 	}
-	wrote, err := cluster.ParseVersion(cmp.Or(info.StorageVersion, info.ClusterVersion))
 	if err != nil {
 		return release.Release{}, usage("name the release that wrote it: --etcd-version", "the snapshot does not say which etcd wrote it")
 	}

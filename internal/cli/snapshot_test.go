@@ -247,6 +247,12 @@ func TestDumpOfAPackedSnapshot(t *testing.T) {
 func restores(t *testing.T, file, dirs string) {
 	dir := filepath.Join(t.TempDir(), "data")
 	args := []string{"snapshot", "restore", file, "--data-dir-out", dir, "--name", "a", "--peer-url", "http://127.0.0.1:1", "--release-dir", dirs, "-o", "json", "--token", "t"}
+	for _, version := range []string{"3.5.35", "3.4.25"} {
+		s := etcdadm(t, append(args, "--etcd-version", version)...)
+		if _, err := os.Stat(dir); err == nil || s.code != ExitUnsafe || !strings.Contains(s.errs, "cannot restore data of etcd 3.6.0 with etcd "+version) || !strings.Contains(s.errs, "hint: name a release of etcd 3.6") {
+			t.Errorf("with %s: %+v, %v", version, s, err)
+		}
+	}
 	var planned, done restoredFile
 	decode(t, etcdadm(t, append(args, "--dry-run")...).must(t), &planned)
 	if _, err := os.Stat(dir); err == nil || !planned.DryRun || planned.Revision != 1_000_000_005 {

@@ -289,6 +289,17 @@ func refusedWithHint(hint, format string, args ...any) cluster.ApplyReply {
 	return r
 }
 
+// hintOf is what an error says can be done about it, or else what is given.
+func hintOf(err error, other string) string {
+	if hinted, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); ok && hinted.Hint() != "" {
+		return hinted.Hint()
+	}
+	return other
+}
+
 func failed(format string, args ...any) cluster.ApplyReply {
 	return reply(cluster.OutcomeFailed, format, args...)
 }

@@ -288,7 +288,7 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 		h.note(cluster.Problem{
 			Code:     "member-not-started",
 			Sentence: fmt.Sprintf("host %s cannot start its member: %v", s.Host, err),
-			Hint:     "mend what it says; the host tries again every ten seconds", // etcd did not run, and its log has nothing of this
+			Hint:     hintOf(err, "mend what it says") + "; the host tries again every ten seconds", // etcd did not run, and its log has nothing of this
 		})
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/pki"
 )
 
 func TestFounderStartsAndIsMarkedStarted(t *testing.T) {
@@ -247,6 +248,13 @@ func TestStartIsTriedAgain(t *testing.T) {
 			if strings.Contains(p.Hint, "log") {
 				t.Errorf("etcd did not run, and its log is to be read: %s", p.Hint)
 			}
+		}
+		m.mu.Lock()
+		m.ensureErr = fmt.Errorf("issue: %w", &pki.Error{Op: "issue", File: "f", Err: pki.ErrNoKey, Advice: "put the key there"})
+		m.mu.Unlock()
+		later(11 * time.Second)
+		if st := d.look(1); !slices.ContainsFunc(st.Problems, func(p cluster.Problem) bool { return strings.HasPrefix(p.Hint, "put the key there; ") }) {
+			t.Errorf("what the error says can be done is not told: %+v", st.Problems)
 		}
 		m.mu.Lock()
 		m.ensureErr = nil

@@ -81,7 +81,7 @@ func Ensure(dir string, names Names, a *Authority, r Request, now time.Time) (En
 	case a.serves(had, now):
 		done.Pair, done.Overdue = had, fmt.Errorf("renew certificate (%s): %w", why, err)
 	default:
-		return Ensured{TrustChanged: done.TrustChanged}, fmt.Errorf("%s: %w", why, err)
+		return Ensured{TrustChanged: done.TrustChanged}, fmt.Errorf("%s: %s: %w", p.cert(), why, err)
 	}
 	return done, nil
 }
@@ -113,7 +113,7 @@ func (a *Authority) whyIssue(had *Keypair, r Request, now time.Time) string {
 	case !r.Kept && a.key != nil && !a.signed(had.leaf):
 		return "the authority changed"
 	case !a.serves(had, now):
-		return "the certificate is not valid now"
+		return notServing(had.leaf, now)
 	}
 	if why := r.differs(had.leaf); why != "" && !r.Kept {
 		return why
@@ -125,6 +125,17 @@ func (a *Authority) whyIssue(had *Keypair, r Request, now time.Time) string {
 		return "" // the authority's own end is the limit: a new one would gain nothing
 	}
 	return "the certificate is due for renewal"
+}
+
+// notServing says why a certificate does not serve, as far as its own dates tell.
+func notServing(leaf *x509.Certificate, now time.Time) string {
+	switch {
+	case now.After(leaf.NotAfter):
+		return "the certificate ended at " + stamp(leaf.NotAfter)
+	case now.Before(leaf.NotBefore):
+		return "the certificate is not valid before " + stamp(leaf.NotBefore) + " (is this host's clock right?)"
+	}
+	return "the authority does not vouch for the certificate now"
 }
 
 // serves says whether had works now under the bundle as it is.

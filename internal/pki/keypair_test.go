@@ -198,8 +198,11 @@ func TestEnsureWithoutTheAuthoritysKey(t *testing.T) {
 	if err != nil || !errors.Is(d.Overdue, ErrNoKey) || d.Pair == nil {
 		t.Errorf("due: %+v, %v", d, err)
 	}
-	if d, err := Ensure(files, PeerNames, a, r, t0.Add(731*day)); !errors.Is(err, ErrNoKey) || d.Pair != nil {
+	if d, err := Ensure(files, PeerNames, a, r, t0.Add(731*day)); !errors.Is(err, ErrNoKey) || d.Pair != nil || !strings.Contains(err.Error(), filepath.Join(files, "me.crt")+": the certificate ended at ") {
 		t.Errorf("expired: %+v, %v", d, err)
+	}
+	if _, err := Ensure(files, PeerNames, a, r, t0.Add(-2*time.Hour)); err == nil || !strings.Contains(err.Error(), "not valid before") {
+		t.Errorf("ahead: %v", err)
 	}
 	if _, err := Ensure(t.TempDir(), PeerNames, a, r, t0); !errors.Is(err, ErrNoKey) {
 		t.Errorf("absent: %v", err)
