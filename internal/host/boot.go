@@ -199,14 +199,19 @@ func (h *Host) tick(ctx context.Context) {
 	h.mu.Lock()
 	broken, blocked := h.broken != nil, h.blocked != ""
 	h.mu.Unlock()
+	h.looksFor("what lies in its data directory to be listed")
 	h.takeInventory()
+	h.looksFor("") // a write of the state is told by itself
 	if broken {
 		return
 	}
 	h.beat(ctx)
 	h.forgivePruning()
-	h.noticeLog()
-	if h.admitted() {
+	h.noticeLogByItself()
+	h.looksFor("a look at whether it was given a place in a cluster that something else runs")
+	admitted := h.admitted()
+	h.looksFor("") // from here on it is an op that waits
+	if admitted {
 		h.tryTakeOver(ctx)
 	}
 	s := h.snapshot()

@@ -162,7 +162,13 @@ func (h *Host) problems(s State) []cluster.Problem {
 			Hint:     "make room on the disk; where df shows that there is some, df -i shows whether it has inodes left", Unfit: true,
 		})
 	}
-	if h.inventErr != nil {
+	if word := h.ownLook(); word != "" {
+		out = append(out, cluster.Problem{
+			Code:     "disk-unreadable",
+			Sentence: fmt.Sprintf("host %s cannot look at its data directory: %s", h.o.ID, word),
+			Hint:     "see whether the disk of the data directory, and other mounts that it has, answer; the host goes on by itself when they do", Unfit: true,
+		})
+	} else if h.inventErr != nil {
 		out = append(out, cluster.Problem{
 			Code:     "disk-unreadable",
 			Sentence: fmt.Sprintf("host %s cannot list what lies in its data directory: %v", h.o.ID, h.inventErr),

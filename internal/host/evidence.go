@@ -33,10 +33,7 @@ func (h *Host) permit(nonce string) Permit {
 			return fmt.Errorf("look for the member's log: %w", err)
 		}
 		if judge(s.Local, marked, wal) == amnesia {
-			select {
-			case h.lost <- struct{}{}:
-			default:
-			}
+			signal(h.lost)
 			return errForgot
 		}
 		if err := h.checkOwner(s); err != nil {
@@ -85,6 +82,13 @@ func (h *Host) noticeLog() {
 	if err == nil {
 		_ = h.recordLog(s, marked, wal) // tried again at the next look
 	}
+}
+
+// noticeLogByItself is noticeLog by the host's hand.
+func (h *Host) noticeLogByItself() {
+	defer h.looksFor("") // nothing
+	h.looksFor("a look at the log of its member, which starts")
+	h.noticeLog()
 }
 
 // becomeNewDisk is called by Run when a start was refused because the evidence
@@ -229,6 +233,10 @@ func (h *Host) asideLog(ctx context.Context, op cluster.Op) (end cluster.Progres
 // takeInventory lists what lies on the disk beside the member's data.
 func (h *Host) takeInventory() {
 	s := h.snapshot()
+	h.mu.Lock()
+	h.inventNo++
+	no := h.inventNo
+	h.mu.Unlock()
 	aside, foreign, err := h.o.Disk.Inventory(s.Local.Token)
 	foreign = accounted(foreign, s)
 	for i := range aside {
@@ -236,7 +244,10 @@ func (h *Host) takeInventory() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.inventErr = err
+	if no < h.listed {
+		return
+	}
+	h.listed, h.inventErr = no, err
 	if err == nil {
 		h.aside, h.foreign = aside, foreign
 	}

@@ -77,6 +77,7 @@ type Host struct {
 	saveBegan time.Time // of the write that is under way; zero: none is
 	running   *task     // the op being carried out; nil: none
 	phase     phase     // of it, or of the start; zero: none that is told
+	own       phase     // of what the host looks at or writes by itself, beside an op
 	resting   bool      // Rest was called
 	closing   bool
 	tasks     sync.WaitGroup
@@ -92,9 +93,12 @@ type Host struct {
 	foreign   []cluster.SetAside
 	theirs    *cluster.Predecessor // not taken over yet; nil: there is nothing to take over
 	inventErr error
-	blocked   string                     // why nothing is started beside what was found at the start
-	noted     map[string]cluster.Problem // by code
-	answered  int                        // PID of the process whose member answered with its ID
+	// inventNo counts the lists of what lies on the disk that were begun, and listed is
+	// the last one that was taken in: one that took longer than a later one is old.
+	inventNo, listed uint64
+	blocked          string                     // why nothing is started beside what was found at the start
+	noted            map[string]cluster.Problem // by code
+	answered         int                        // PID of the process whose member answered with its ID
 	// answeredRestarts is how often it had been restarted then.
 	answeredRestarts int
 	client           Member
@@ -171,21 +175,26 @@ func (h *Host) Run(ctx context.Context) error {
 	h.changed()
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
+	var files, end hand
 	for {
 		var changed, logged, freed, lost, stray, due bool
 		select {
 		case <-ctx.Done():
 		case <-h.o.Process.Changes():
 			changed = true
-		case <-h.awaitLog():
+		case <-files.ended:
+			files.ended = nil
+		case <-end.ended:
+			end.ended = nil
+		case <-whenFree(&files, h.awaitLog()):
 			logged = true
-		case <-h.awaitPredecessor():
+		case <-whenFree(&files, h.awaitPredecessor()):
 			freed = true
-		case <-h.lost:
+		case <-whenFree(&files, h.lost):
 			lost = true
-		case <-h.stray:
+		case <-whenFree(&end, h.stray):
 			stray = true
-		case <-beat.C:
+		case <-whenFree(&files, beat.C):
 			due = true
 		}
 		if err := ctx.Err(); err != nil {
@@ -193,25 +202,50 @@ func (h *Host) Run(ctx context.Context) error {
 		}
 		// What came at the same time is seen to in this order, not in one
 		// that select draws, which a replayed simulation would draw anew.
-		if changed || ready(h.o.Process.Changes()) {
+		changed = changed || ready(h.o.Process.Changes())
+		if changed {
 			h.cutAsking()
-			h.noticeLog()
+		}
+		if (changed || logged) && files.free() {
+			h.have(ctx, &files, h.noticeLogByItself)
+		}
+		if changed {
 			h.changed()
-		} else if logged {
-			h.noticeLog()
 		}
-		if freed {
-			h.tryTakeOver(ctx)
+		if stray || end.free() && ready(h.stray) {
+			h.have(ctx, &end, func() { h.stopStray(ctx) })
 		}
-		if lost || ready(h.lost) {
-			h.becomeNewDisk(ctx)
+		if !files.free() {
+			if lost { // it is told once only
+				signal(h.lost)
+			}
+			continue
 		}
-		if stray || ready(h.stray) {
-			h.stopStray(ctx)
+		lost, due = lost || ready(h.lost), due || ready(beat.C)
+		if freed || lost || due {
+			h.have(ctx, &files, func() { h.lookByItself(ctx, freed, lost, due) })
 		}
-		if due || ready(beat.C) {
-			h.tick(ctx)
-		}
+	}
+}
+
+// lookByItself is what the host does on nobody's word.
+func (h *Host) lookByItself(ctx context.Context, freed, lost, due bool) {
+	if freed {
+		h.tryTakeOver(ctx)
+	}
+	if lost {
+		h.becomeNewDisk(ctx)
+	}
+	if due {
+		h.tick(ctx)
+	}
+}
+
+// signal puts a value into a channel that has room for one, unless it is there already.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -262,7 +296,7 @@ func (h *Host) finish() {
 	h.closing = true
 	h.mu.Unlock()
 	h.stopWork()
-	h.tasks.Wait()
+	h.join()
 	h.mu.Lock()
 	c := h.client
 	h.client, h.clientOf = nil, ""
@@ -278,10 +312,7 @@ func (h *Host) changed() {
 	h.mu.Lock()
 	h.changeNo++
 	h.mu.Unlock()
-	select {
-	case h.changes <- struct{}{}:
-	default: // not yet read: it tells of this change as well
-	}
+	signal(h.changes) // one that was not yet read tells of this change as well
 }
 
 // Identity is what a host tells of itself in a ping.

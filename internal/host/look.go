@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -81,7 +82,7 @@ func (h *Host) hangs(l *look) cluster.ObserveReply {
 			l = o
 		}
 	}
-	why := h.stall()
+	why := cmp.Or(h.stall(), h.ownLook())
 	if why == "" {
 		why = fmt.Sprintf("a disk or mount that it looks at has not answered since %s", l.began.UTC().Format(time.RFC3339))
 	}

@@ -61,10 +61,7 @@ func (h *Host) disown(s State, c cluster.ClusterID, took cluster.MemberID) error
 			now.Local.State, now.Local.Run, now.Local.Took = cluster.MemberRemoved, false, took
 		}
 	})
-	select {
-	case h.stray <- struct{}{}:
-	default:
-	}
+	signal(h.stray)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// phase is a part of what brings the machine in line with its record. Most of them
-// read or write files, which nobody can call off.
+// phase is a part of what brings the machine in line with its record, or of what the host
+// looks at by itself. Most of them read or write files, which nobody can call off.
 type phase struct {
 	awaits string // completes "it waits for"
 	since  time.Time
@@ -29,11 +29,13 @@ func (h *Host) awaits(what string) {
 
 // awaited says what has been waited for, for longer than a busy disk takes; the caller
 // holds the mutex. The moment is told, so that nothing new is said at each look.
-func (h *Host) awaited() string {
-	if h.phase.awaits == "" || time.Since(h.phase.since) < stallTold {
+func (h *Host) awaited() string { return h.phase.waited() }
+
+func (p phase) waited() string {
+	if p.awaits == "" || time.Since(p.since) < stallTold {
 		return ""
 	}
-	return fmt.Sprintf("it has been waiting since %s for %s", h.phase.since.UTC().Format(time.RFC3339), h.phase.awaits)
+	return fmt.Sprintf("it has been waiting since %s for %s", p.since.UTC().Format(time.RFC3339), p.awaits)
 }
 
 // booting is the answer of a host that has not brought its machine in line with the
