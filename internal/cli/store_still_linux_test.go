@@ -3,15 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/teststill"
 )
 
 // A file:// store on a mount that stands still is told, and not waited for without
@@ -26,21 +24,7 @@ func TestOpeningAStoreOnAMountThatStandsStill(t *testing.T) {
 		t.Fatalf("a store whose opening is over: %v", err)
 	}
 
-	kernel, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skipf("needs a file system that nobody serves: %v", err)
-	}
-	still := t.TempDir()
-	if err := unix.Mount("still", still, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", kernel)); err != nil {
-		unix.Close(kernel)
-		t.Skipf("needs the right to mount: %v", err)
-	}
-	t.Cleanup(func() {
-		unix.Close(kernel) // whoever waits for an answer gets an error
-		if err := unix.Unmount(still, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	still := teststill.Mount(t)
 	opened := make(chan error, 1)
 	go func() {
 		_, err := openWithin(t.Context(), 100*time.Millisecond, "file://"+filepath.Join(still, "backups"), toRead)

@@ -9,34 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"etcdadm.io/internal/testlog"
+	"etcdadm.io/internal/teststill"
 )
-
-// standsStill is a mount on which every look at a file waits until the test is over.
-func standsStill(t *testing.T) string {
-	t.Helper()
-	kernel, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skipf("needs a file system that nobody serves: %v", err)
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("still", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", kernel)); err != nil {
-		unix.Close(kernel)
-		t.Skipf("needs the right to mount: %v", err)
-	}
-	t.Cleanup(func() {
-		unix.Close(kernel) // whoever waits for an answer gets an error
-		// What a daemon left behind comes to that error here, and not to a directory that
-		// it can write to once the mount is gone.
-		time.Sleep(500 * time.Millisecond)
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
 
 // A daemon whose start goes through a mount that stands still says where, and ends
 // when it is asked to.
@@ -56,7 +31,7 @@ func TestAStartOnAMountThatStandsStill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			still := standsStill(t)
+			still := teststill.Mount(t)
 			cfg := configOf(t, t.TempDir())
 			var said testlog.Lines
 			log := slog.New(slog.NewTextHandler(&said, nil))

@@ -124,6 +124,9 @@ var table = []room{
 	{path: "internal/duration", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/progress", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/glance", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
+		"internal/regular": "programs are read as regular files",
+	}},
 
 	// Floor 2.
 	{path: "internal/host", floor: service, never: map[string]string{
@@ -208,6 +211,7 @@ var table = []room{
 	{path: "internal/testetcd/...", floor: scaffold},
 	{path: "internal/teststore/...", floor: scaffold},
 	{path: "internal/testlog", floor: scaffold},
+	{path: "internal/teststill", floor: scaffold},
 	{path: "internal/testkube/...", floor: scaffold},
 	{path: "internal/sim/...", floor: scaffold},
 	{path: "internal/history", floor: scaffold},

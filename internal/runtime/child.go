@@ -206,6 +206,9 @@ func (c *Child) Ensure(ctx context.Context, spec Spec) error {
 	case wanted != nil && wanted.Hash() == hash:
 		return nil // Run starts it when it is due
 	}
+	if err := answer(ctx, spec); err != nil {
+		return fmt.Errorf("start process: %w", err)
+	}
 	node, err := inodeOf(spec.DataDir)
 	if err != nil {
 		return fmt.Errorf("start process: look at data directory: %w", err)
@@ -316,7 +319,10 @@ func (c *Child) restart(ctx context.Context) {
 	if !due {
 		return
 	}
-	err := c.start(spec, node)
+	err := answer(ctx, spec)
+	if err == nil {
+		err = c.start(spec, node)
+	}
 	if err == nil {
 		return
 	}

@@ -140,6 +140,13 @@ func (s Spec) validate() error {
 	return nil
 }
 
+func (s Spec) workingDir() string {
+	if s.Dir == "" {
+		return s.DataDir
+	}
+	return s.Dir
+}
+
 // argv is the command line that the process shows.
 func (s Spec) argv() []string {
 	name := s.Path

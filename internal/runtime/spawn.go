@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"etcdadm.io/internal/glance"
 )
 
 // spawned is a process that was just started, and what is wrong with its record.
@@ -56,21 +59,22 @@ func spawn(spec Spec, record func(ProcessRecord) error) (spawned, error) {
 	return spawned{proc: proc, logStart: logStart, recordErr: record(rec)}, nil
 }
 
+// answer makes sure that what a start reads does not stand still with a disk or mount.
+func answer(ctx context.Context, spec Spec) error {
+	return glance.Program(ctx, spec.Path, spec.workingDir(), spec.DataDir, filepath.Dir(spec.LogFile))
+}
+
 func forkExec(spec Spec, rec ProcessRecord, logFile *os.File) (*process, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
 	}
 	defer null.Close()
-	dir := spec.Dir
-	if dir == "" {
-		dir = spec.DataDir
-	}
 	closeInherited()
 
 	pidfd := -1
 	pid, err := syscall.ForkExec(spec.Path, rec.Argv, &syscall.ProcAttr{
-		Dir:   dir,
+		Dir:   spec.workingDir(),
 		Env:   append(spec.clone().Env, SpawnEnv+"="+rec.Nonce),
 		Files: []uintptr{null.Fd(), logFile.Fd(), logFile.Fd()},
 		// A session of its own: neither ctrl-C nor the end of the login

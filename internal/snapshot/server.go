@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"etcdadm.io/internal/glance"
 	"etcdadm.io/internal/release"
 )
 
@@ -101,6 +102,9 @@ func startServer(r release.Release, s *site, dataDir string, flags ...string) (*
 
 // launch starts an etcd with these flags in the site.
 func (s *site) launch(r release.Release, flags []string) (*server, error) {
+	if err := glance.Program(context.Background(), r.Etcd); err != nil {
+		return nil, fmt.Errorf("start a throw-away etcd: %w", err)
+	}
 	logged := s.path("etcd.log")
 	log, err := os.OpenFile(logged, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
