@@ -109,7 +109,10 @@ func extractedBefore(ctx context.Context, r *remains, file string) (Extracted, e
 		return Extracted{}, errors.Join(ErrExists, err)
 	}
 	own := slices.ContainsFunc(info.Members, func(m cluster.Member) bool { return m.ID == r.Member })
-	end := max(r.Last.Index, r.ConsistentIndex)
+	end := r.Last.Index
+	if r.Removed {
+		end = r.ConsistentIndex // nothing of its log is applied
+	}
 	if !own && !r.Removed || info.ConsistentIndex < end || info.ConsistentIndex > end+padding || info.Revision < r.Revision {
 		return Extracted{}, fmt.Errorf("%w: a snapshot that was not made of this member's data", ErrExists)
 	}

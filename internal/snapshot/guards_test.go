@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -136,14 +138,76 @@ func TestExtractOverAnotherMoment(t *testing.T) {
 	}
 }
 
-// etcd may have applied what others committed before its own log is on its disk: then
-// the database is where the member ends, and nothing is lost of it.
-func TestDatabaseAheadOfTheLog(t *testing.T) {
+// What lies there is no result either where it ends at the very entry of the member and
+// is another one's, or has fewer revisions: an ID of a member comes again where a cluster
+// is founded again at the same addresses. Of a member that was removed its own database
+// names it no more.
+func TestExtractOverAnotherOfThatIndex(t *testing.T) {
+	file := snapshotOf(t, testetcd.V36)
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
+	for i := range 5 {
+		put(t, c.Client(t), fmt.Sprint("key", i), "v")
+	}
+	dir, dirs := remainsAt(t, c), t.TempDir()
+	extract := func(to string) error {
+		_, err := Extract(within(t), ExtractOptions{DataDir: dir, File: to, Release: theRelease(t, testetcd.V36)})
+		return err
+	}
+	own := filepath.Join(dirs, "own")
+	must(t, extract(own))
+	must(t, extract(own))
+	s, err := Inspect(within(t), dir)
+	must(t, err)
+	// change is a snapshot with another database in it.
+	change := func(of, name string, revision int64, to func(tx *bbolt.Tx) error) string {
+		path := filepath.Join(dirs, name)
+		must(t, copyFile(within(t), of, path))
+		must(t, os.Truncate(path, size(t, path)-sha256.Size))
+		must(t, raise(within(t), path, revision))
+		must(t, changeDatabase(within(t), path, to))
+		must(t, appendHash(within(t), path))
+		return path
+	}
+	index := func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaConsistentIndex), binary.BigEndian.AppendUint64(nil, s.Last.Index))
+	}
+	must(t, extract(change(own, "same", s.Revision, index)))
+	if err := extract(change(file, "other", 1_000, index)); !errors.Is(err, ErrExists) {
+		t.Errorf("the snapshot of another member was taken for its own: %v", err)
+	}
+	must(t, raise(within(t), dbOf(dir), 1_000))
+	if err := extract(own); !errors.Is(err, ErrExists) {
+		t.Errorf("what has fewer revisions was taken for its own: %v", err)
+	}
+
+	removed := func(tx *bbolt.Tx) error {
+		id := []byte(s.Member.String())
+		gone, err := tx.CreateBucketIfNotExists([]byte(bucketMembersRemoved))
+		return errors.Join(err, gone.Put(id, []byte("removed")), tx.Bucket([]byte(bucketMembers)).Delete(id))
+	}
+	must(t, changeDatabase(within(t), dbOf(dir), removed))
+	own = filepath.Join(dirs, "removed")
+	must(t, extract(own))
+	must(t, extract(own))
+}
+
+// etcd may have applied what others committed before its own log is on its disk: then
+// the database is where the member ends, and nothing is lost of it. Its term is there
+// from 3.5 on.
+func TestDatabaseAheadOfTheLog(t *testing.T) {
+	for version, term := range map[string]bool{testetcd.V34: false, testetcd.V36: true} {
+		t.Run(version, func(t *testing.T) { databaseAhead(t, version, term) })
+	}
+}
+
+func databaseAhead(t *testing.T, version string, term bool) {
+	c := testetcd.Start(t, testetcd.Config{Version: version})
 	put(t, c.Client(t), "early", "v")
 	early := remainsAt(t, c)
 	must(t, c.Restart(within(t), 0))
-	put(t, c.Client(t), "late", "v")
+	for range padding + 1 { // more than a snapshot may be ahead
+		put(t, c.Client(t), "late", "v")
+	}
 	// A stop, unlike a crash, leaves the database with all that was applied.
 	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
 	full, err := Inspect(within(t), c.Members[0].DataDir)
@@ -152,14 +216,14 @@ func TestDatabaseAheadOfTheLog(t *testing.T) {
 	must(t, copyFile(within(t), dbOf(c.Members[0].DataDir), dbOf(early)))
 	s, err := Inspect(within(t), early)
 	must(t, err)
-	if s.Last.Index != full.ConsistentIndex || s.Last.Term < full.Last.Term || s.Revision != full.Revision {
+	if s.Last.Index != full.ConsistentIndex || term && s.Last.Term < full.Last.Term || s.Revision != full.Revision {
 		t.Errorf("the member ends at %v and revision %d, and its database at %d and revision %d", s.Last, s.Revision, full.ConsistentIndex, full.Revision)
 	}
-	if e, keys := extracted(t, early, testetcd.V36); keys["late"] == "" || e.Applied != 0 {
+	if e, keys := extracted(t, early, version); keys["late"] == "" || e.Applied != 0 {
 		t.Errorf("extracted %+v with %d keys", e, len(keys))
 	}
 	// Nothing was added to it, and it is its own result all the same.
-	o := ExtractOptions{DataDir: early, File: filepath.Join(t.TempDir(), "snapshot"), Release: theRelease(t, testetcd.V36)}
+	o := ExtractOptions{DataDir: early, File: filepath.Join(t.TempDir(), "snapshot"), Release: theRelease(t, version)}
 	_, err = Extract(within(t), o)
 	must(t, err)
 	if again, err := Extract(within(t), o); err != nil || !again.Again || again.Info.Revision != s.Revision {

@@ -113,9 +113,10 @@ func (r *remains) read(ctx context.Context) error {
 		StorageVersion: h.storageVersion, ClusterVersion: h.clusterVersion, AuthEnabled: h.authEnabled,
 		Removed: slices.Contains(h.removed, l.member),
 	}
-	// etcd can apply what others have committed before its own log is on disk.
-	if applied := (Position{Term: h.term, Index: h.consistentIndex}); applied.Compare(r.Last) > 0 && applied.Index > r.Last.Index {
-		r.Last = applied
+	// etcd can apply what others have committed before its own log is on disk. Its term
+	// is at least that of the log's last entry, and etcd writes it down from 3.5 on.
+	if h.consistentIndex > r.Last.Index {
+		r.Last = Position{Term: max(h.term, r.Last.Term), Index: h.consistentIndex}
 	}
 	return r.membership()
 }
