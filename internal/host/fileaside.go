@@ -28,7 +28,11 @@ func (d *FileDisk) SetAside(token string, aside cluster.SetAside) (cluster.SetAs
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.openJournal(); err != nil {
+	err := d.openJournal()
+	if err == nil {
+		err = d.journal.Finish() // it may be on its way there
+	}
+	if err != nil {
 		return cluster.SetAside{}, fmt.Errorf("set data aside: %w", err)
 	}
 	from := d.DataDir(token)

@@ -241,15 +241,19 @@ func (h *Host) dropUnstaged(before State) {
 
 // dropStaged takes away what was made ready and never ran. A daemon that ended between
 // its move into a member's place and the record of that member left it there: that is set
-// aside, since nothing would account for it.
+// aside, since nothing would account for it. It comes first, because a move that failed is
+// finished by it: without what it moves nothing could be moved on this host ever again.
 func (h *Host) dropStaged(s State, token string) error {
-	if err := h.o.Sources.DropStaged(token); err != nil || s.Local.Token == token {
-		return err
+	if s.Local.Token != token {
+		moved, err := h.o.Disk.SetAside(token, cluster.SetAside{Reason: asideNeverRan})
+		if err != nil {
+			return err
+		}
+		if moved.Dir != "" {
+			h.o.Log.Info("sets data aside that was made ready here, and never ran", "dir", moved.Dir)
+		}
 	}
-	moved, err := h.o.Disk.SetAside(token, cluster.SetAside{Reason: asideNeverRan})
-	if err == nil && moved.Dir != "" {
-		h.o.Log.Info("sets data aside that was made ready here, and never ran", "dir", moved.Dir)
-	}
+	err := h.o.Sources.DropStaged(token)
 	h.takeInventory()
 	return err
 }

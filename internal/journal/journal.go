@@ -91,14 +91,8 @@ func OpenOn(disk durable.Disk, root, file string) (*Journal, error) {
 // Run takes the steps in order. When it returns nil they are all durable; an
 // error leaves the list, and the next Open or Run finishes it first.
 func (j *Journal) Run(steps []Step) error {
-	left, err := j.load()
-	if err != nil {
+	if err := j.Finish(); err != nil {
 		return err
-	}
-	if len(left) > 0 {
-		if err := j.finish(left); err != nil {
-			return fmt.Errorf("finish the journal: %w", err)
-		}
 	}
 	// What could not even begin is refused before it is written down: a list
 	// that is written has to be finished before anything else can be run.
@@ -115,6 +109,19 @@ func (j *Journal) Run(steps []Step) error {
 		return err
 	}
 	return j.finish(steps)
+}
+
+// Finish takes the steps that an error left, if there are any: whoever looks where
+// they lead, or takes away what they move, does it after that.
+func (j *Journal) Finish() error {
+	left, err := j.load()
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	if err := j.finish(left); err != nil {
+		return fmt.Errorf("finish the journal: %w", err)
+	}
+	return nil
 }
 
 func (j *Journal) path(p string) string { return filepath.Join(j.root, p) }
