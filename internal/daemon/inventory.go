@@ -55,9 +55,12 @@ func (i *inventory) look(ctx context.Context) {
 		}
 	}
 	// What does not answer may be what it was before; a start says what is wrong.
-	for _, p := range passed {
-		v, err := cluster.ParseVersion(p.Version)
-		if err == nil && p.Silent() && slices.Contains(before, v) && !slices.Contains(found, v) {
+	for _, v := range before {
+		mayBe := func(p release.Passed) bool {
+			is, err := cluster.ParseVersion(p.Version)
+			return p.Silent() && (p.Version == "" || err == nil && is == v)
+		}
+		if !slices.Contains(found, v) && slices.ContainsFunc(passed, mayBe) {
 			found = append(found, v)
 		}
 	}
@@ -81,50 +84,25 @@ func (i *inventory) saySilent(passed []release.Passed) {
 	switch news := i.said.news("silent", strings.Join(paths, "\n")); { // not by their times, which differ
 	case !news:
 	case len(paths) > 0:
-		i.said.log.Warn("there are etcd programs that do not answer; they are passed over", "error", errors.Join(reasons...))
+		i.said.log.Warn("there are etcd programs, or directories of them, that do not answer; they are passed over", "error", errors.Join(reasons...))
 	default:
-		i.said.log.Info("all etcd programs that are there answer")
+		i.said.log.Info("all etcd programs and directories of them answer")
 	}
 }
 
-// versions never waits: an observation asks for them. A look at directories that are
-// slow, or that do not answer at all, goes on beside it, one at a time, and what was
-// found before is believed until it has ended.
+// versions never waits: an observation asks for them. A look goes on beside it, one at a
+// time, and what was found before is believed until it has ended.
 func (i *inventory) versions() []cluster.Version {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if time.Since(i.at) > relook && !i.looking {
 		i.looking = true
 		go func() {
-			ended := make(chan struct{})
-			go i.tell(ended)
 			i.look(context.Background())
-			close(ended)
 			i.mu.Lock()
 			i.looking = false
 			i.mu.Unlock()
 		}()
 	}
 	return i.found
-}
-
-// tell says of a look that is far beyond its time that it stands still, until it ends:
-// a list of what a directory has heeds no deadline, as where a mount does not answer.
-func (i *inventory) tell(ended <-chan struct{}) {
-	began := time.Now()
-	says := time.NewTimer(relook)
-	defer says.Stop()
-	for told := false; ; told = true {
-		select {
-		case <-ended:
-			if told {
-				i.said.log.Info("the look for releases of etcd has ended", "after", time.Since(began).Round(time.Second))
-			}
-			return
-		case <-says.C:
-		}
-		says.Reset(startSaysAgain)
-		i.said.log.Warn("a look for releases of etcd stands still, and those that were found before are believed meanwhile", "at", strings.Join(i.finder.Dirs, ", "), "since", began.UTC().Format(time.RFC3339),
-			"hint", "see whether the disks or mounts of the release directories answer; nothing of a release that was added or taken away is seen before they do")
-	}
 }

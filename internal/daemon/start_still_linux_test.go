@@ -26,7 +26,6 @@ func TestAStartOnAMountThatStandsStill(t *testing.T) {
 		"external volume": {func(cfg *Config, still string) {
 			cfg.Root, cfg.VolumeProvider, cfg.VolumeTags = still, "external", []string{"x"}
 		}, "the data volume to be found"},
-		"releases":       {func(cfg *Config, still string) { cfg.ReleaseDirs = []string{still} }, "the releases of etcd to be found"},
 		"etcd-manager's": {nil, "a look at whether etcd-manager has the data directory"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"etcdadm.io/internal/glance"
 )
 
 const (
@@ -64,20 +66,21 @@ func identify(path string) (file, error) {
 	return file{path: real, mtime: info.ModTime(), size: info.Size()}, nil
 }
 
-// verify holds a program against the sum of its download, if it is one.
-func (a *answers) verify(path string) error {
+// verify holds a program against the sum of its download, if it is one, and tells which
+// file it is.
+func (a *answers) verify(path string) (file, error) {
 	key, err := identify(path)
 	if err != nil {
-		return err
+		return file{}, err
 	}
 	a.mu.Lock()
 	genuine := a.genuine[key]
 	a.mu.Unlock()
 	if genuine {
-		return nil
+		return key, nil
 	}
 	if err := verify(key.path); err != nil {
-		return err
+		return file{}, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,19 +88,11 @@ func (a *answers) verify(path string) error {
 		a.genuine = make(map[file]bool)
 	}
 	a.genuine[key] = true
-	return nil
+	return key, nil
 }
 
-// version runs "etcd --version".
-func (a *answers) version(ctx context.Context, path string) (string, error) {
-	key, err := identify(path)
-	if err != nil {
-		return "", err
-	}
-	if err := a.verify(path); err != nil {
-		return "", err
-	}
-	within := share(ctx)
+// version runs "etcd --version" of a program that was verified as this file.
+func (a *answers) version(ctx context.Context, path string, key file, within time.Duration) (string, error) {
 	a.mu.Lock()
 	version, ok := a.known[key]
 	silent := a.silent[key]
@@ -109,7 +104,7 @@ func (a *answers) version(ctx context.Context, path string) (string, error) {
 	if time.Since(silent.at) < silentFor && within < 2*silent.had {
 		return "", silent.err
 	}
-	version, err = ask(ctx, path, within)
+	version, err := ask(ctx, path, within)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -146,6 +141,9 @@ func ask(ctx context.Context, path string, within time.Duration) (string, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	if err := glance.Program(ctx, path); err != nil {
+		return "", fmt.Errorf("ask for its version: %w", err)
+	}
 	asked := time.Now()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	// etcd reads ETCD_* as flags and some of them make it fail. Nothing else of

@@ -2,11 +2,16 @@ package release
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"etcdadm.io/internal/glance"
 )
 
 const (
@@ -54,35 +59,76 @@ func (f *Finder) caches() []string {
 	return f.Caches
 }
 
-// places are the directories that may hold a version's programs, in order.
-func (f *Finder) places(version string) []string {
-	var dirs []string
-	for _, dir := range f.named() {
-		for _, name := range names(version) {
-			dirs = append(dirs, filepath.Join(dir, name), filepath.Join(dir, name, imageBin))
-		}
-	}
-	name := filepath.Join(opt, "etcd-v"+version)
-	dirs = append(dirs, f.rooted(filepath.Join(opt, fullName(version)), name, filepath.Join(name, imageBin))...)
-	for _, dir := range f.rooted(f.caches()...) {
-		for _, name := range names(version) {
-			dirs = append(dirs, filepath.Join(dir, name))
-		}
-	}
-	return dirs
+// A place is where a version's programs may lie.
+type place struct {
+	holder  string // the directory of releases
+	release string // in it: the release's own directory
+	dir     string // there: that of its programs
 }
 
-// labels are the versions by whose names there is something, oldest first. No
-// binary is asked.
-func (f *Finder) labels() []string {
-	var versions []string
-	for _, dir := range slices.Concat(f.named(), f.rooted(opt), f.rooted(f.caches()...)) {
-		entries, err := os.ReadDir(dir)
+// holders are the directories of releases, in order.
+func (f *Finder) holders() []string {
+	return slices.Concat(f.named(), f.rooted(opt), f.rooted(f.caches()...))
+}
+
+// places are where a version may lie, in order.
+func (f *Finder) places(version string) []place {
+	var all []place
+	add := func(holder, name string, below ...string) {
+		release := filepath.Join(holder, name)
+		all = append(all, place{holder: holder, release: release, dir: filepath.Join(append([]string{release}, below...)...)})
+	}
+	for _, dir := range f.named() {
+		for _, name := range names(version) {
+			add(dir, name)
+			add(dir, name, imageBin)
+		}
+	}
+	for _, dir := range f.rooted(opt) {
+		add(dir, fullName(version))
+		add(dir, "etcd-v"+version)
+		add(dir, "etcd-v"+version, imageBin)
+	}
+	for _, dir := range f.rooted(f.caches()...) {
+		for _, name := range names(version) {
+			add(dir, name)
+		}
+	}
+	return all
+}
+
+// looksLeast is what a look at a directory is given where no time is left for programs to
+// be asked: one that answers does so in less, and what is known of it is found.
+const looksLeast = 100 * time.Millisecond
+
+// lookAt looks at a directory that may lie on a mount which stands still, and gives it the
+// time that a program is given to answer.
+func lookAt[T any](ctx context.Context, dir string, read func() (T, error)) (T, error) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		ctx = context.WithoutCancel(ctx) // looksLeast ends it
+	}
+	return glance.At(ctx, dir, max(share(ctx), looksLeast), read)
+}
+
+// silent reports whether a directory did not answer.
+func silent(err error) bool {
+	var s *glance.SilentError
+	return errors.As(err, &s)
+}
+
+// labels are the versions by whose names there is something, oldest first, and the
+// directories of releases that do not answer. No binary is asked.
+func (f *Finder) labels(ctx context.Context) (versions []string, passed []Passed) {
+	for _, dir := range f.holders() {
+		entries, err := lookAt(ctx, dir, func() ([]os.DirEntry, error) { return os.ReadDir(dir) })
+		if silent(err) {
+			passed = append(passed, Passed{Path: dir, Reason: err})
+		}
 		if err != nil {
 			continue // a place that is not there has nothing
 		}
 		for _, entry := range entries {
-			if v, ok := label(entry.Name()); ok && f.holds(v) {
+			if v, ok := label(entry.Name()); ok {
 				versions = append(versions, v)
 			}
 		}
@@ -91,12 +137,19 @@ func (f *Finder) labels() []string {
 		versions = append(versions, f.Builtin.Version)
 	}
 	slices.SortFunc(versions, compare)
-	return slices.Compact(versions)
+	return slices.Compact(versions), passed
 }
 
-func (f *Finder) holds(version string) bool {
-	return slices.ContainsFunc(f.places(version), func(dir string) bool {
-		found, err := findProgram(filepath.Join(dir, "etcd"))
+// here are the versions by whose names there is a program, or something that does not
+// answer.
+func (f *Finder) here(ctx context.Context) []string {
+	versions, _ := f.labels(ctx)
+	return slices.DeleteFunc(versions, func(v string) bool { return !f.holds(ctx, v) })
+}
+
+func (f *Finder) holds(ctx context.Context, version string) bool {
+	return f.Builtin != nil && f.Builtin.Version == version || slices.ContainsFunc(f.places(version), func(p place) bool {
+		found, err := lookAt(ctx, p.release, func() (bool, error) { return findProgram(filepath.Join(p.dir, "etcd")) })
 		return found || err != nil
 	})
 }

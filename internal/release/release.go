@@ -87,7 +87,7 @@ func Dirs(env string, flags []string) []string {
 
 // Passed is a place that was looked at and did not do.
 type Passed struct {
-	Version string // by whose name it was found
+	Version string // by whose name it was found; empty: any, of a directory of releases that does not answer
 	Path    string
 	Reason  error
 }
@@ -151,30 +151,47 @@ func (f *Finder) Find(ctx context.Context, version string) (Release, error) {
 	if !versionForm.MatchString(version) {
 		return Release{}, fmt.Errorf("find etcd %q: %w", version, ErrVersion)
 	}
-	var passed []Passed
-	for _, dir := range f.places(version) {
-		path := filepath.Join(dir, "etcd")
-		found, err := findProgram(path)
-		if !found && err == nil {
-			continue
-		}
-		var r Release
-		if err == nil {
-			r, err = f.look(ctx, version, dir)
-		}
-		if err == nil {
-			return r, nil
-		}
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return Release{}, fmt.Errorf("find etcd %s: %s: %w", version, path, context.Canceled)
-		}
-		passed = append(passed, Passed{Version: version, Path: path, Reason: err})
+	r, passed, err := f.first(ctx, version)
+	if err != nil {
+		return Release{}, err
+	}
+	if r != nil {
+		return *r, nil
 	}
 	if f.Builtin != nil && f.Builtin.Version == version {
 		return f.builtin(), nil
 	}
-	have := slices.DeleteFunc(f.labels(), func(v string) bool { return v == version }) // only by name
+	have := slices.DeleteFunc(f.here(ctx), func(v string) bool { return v == version }) // only by name
 	return Release{}, &NotFoundError{Version: version, Have: have, Passed: passed, dirs: f.Dirs}
+}
+
+// first is the first place that holds a version, or what was passed over. A directory that
+// does not answer is passed over with all that lies in it, and hides nothing elsewhere.
+func (f *Finder) first(ctx context.Context, version string) (*Release, []Passed, error) {
+	var passed []Passed
+	answers := map[string]bool{} // by directory
+	for _, p := range f.places(version) {
+		if _, asked := answers[p.holder]; !asked {
+			_, err := lookAt(ctx, p.holder, func() ([]os.DirEntry, error) { return os.ReadDir(p.holder) })
+			if answers[p.holder] = !silent(err); silent(err) {
+				passed = append(passed, Passed{Path: p.holder, Reason: err})
+			}
+		}
+		if last, asked := answers[p.release]; !answers[p.holder] || asked && !last {
+			continue
+		}
+		r, err := f.look(ctx, version, p)
+		answers[p.release] = !silent(err)
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled):
+			return nil, nil, fmt.Errorf("find etcd %s: %s: %w", version, p.dir, context.Canceled)
+		case err != nil:
+			passed = append(passed, Passed{Version: version, Path: filepath.Join(p.dir, "etcd"), Reason: err})
+		case r != nil:
+			return r, nil, nil
+		}
+	}
+	return nil, passed, nil
 }
 
 // Genuine holds a program of a release that was downloaded against the sum that was
@@ -199,17 +216,25 @@ func (f *Finder) Genuine(program string) error {
 // what did not answer, or was not asked before the deadline of ctx was over. An
 // error is that ctx was cancelled.
 func (f *Finder) List(ctx context.Context) (releases []Release, passed []Passed, err error) {
-	for _, version := range f.labels() {
+	versions, passed := f.labels(ctx)
+	for _, version := range versions {
 		r, err := f.Find(ctx, version)
 		var missing *NotFoundError
 		switch {
 		case err == nil:
 			releases = append(releases, r)
 		case errors.As(err, &missing):
-			passed = append(passed, missing.Passed...)
+			for _, p := range missing.Passed {
+				if p.Version != "" { // the others are told already, once for all versions
+					passed = append(passed, p)
+				}
+			}
 		default:
 			return nil, nil, err
 		}
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, nil, fmt.Errorf("list releases of etcd: %w", context.Canceled)
 	}
 	return releases, passed, nil
 }
@@ -226,27 +251,49 @@ func (f *Finder) builtin() Release {
 	return r
 }
 
-// look asks the release in dir, whose name says asked.
-func (f *Finder) look(ctx context.Context, asked, dir string) (Release, error) {
-	r := Release{Asked: asked, Dir: dir, Etcd: filepath.Join(dir, "etcd")}
-	actual, err := f.answers.version(ctx, r.Etcd)
+// look asks the release in a place, whose name says asked; nil: there is none.
+func (f *Finder) look(ctx context.Context, asked string, p place) (*Release, error) {
+	within := share(ctx)
+	r, err := lookAt(ctx, p.release, func() (*examined, error) { return f.examine(asked, p.dir) })
+	if r == nil || err != nil {
+		return nil, err
+	}
+	actual, err := f.answers.version(ctx, r.Etcd, r.key, within)
 	if err != nil {
-		return Release{}, err
+		return nil, err
 	}
 	if !stands(asked, actual) {
-		return Release{}, fmt.Errorf("it is etcd %s", actual)
+		return nil, fmt.Errorf("it is etcd %s", actual)
 	}
 	r.Version = actual
+	return &r.Release, nil
+}
+
+// examine reads what there is in a directory; nil: no etcd.
+func (f *Finder) examine(asked, dir string) (r *examined, err error) {
+	r = &examined{Release: Release{Asked: asked, Dir: dir, Etcd: filepath.Join(dir, "etcd")}}
+	if found, err := findProgram(r.Etcd); !found || err != nil {
+		return nil, err
+	}
+	if r.key, err = f.answers.verify(r.Etcd); err != nil {
+		return nil, err
+	}
 	for name, to := range map[string]*string{"etcdctl": &r.Etcdctl, "etcdutl": &r.Etcdutl} {
 		path := filepath.Join(dir, name)
 		if found, err := findProgram(path); found && err == nil {
-			if err := f.answers.verify(path); err != nil {
-				return Release{}, fmt.Errorf("%s: %w", name, err)
+			if _, err := f.answers.verify(path); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			*to = path
 		}
 	}
 	return r, nil
+}
+
+// An examined release has not told its version.
+type examined struct {
+	Release
+	key file
 }
 
 // stands says whether a binary of one version may lie under the name of
