@@ -214,3 +214,21 @@ func TestABackupWithoutItsMetaIsSaidToBeIncomplete(t *testing.T) {
 		t.Errorf("of one that is not there: %+v", missing)
 	}
 }
+
+// A backup of another cluster can be restored, and is not taken for one of this cluster's.
+func TestRestoreOfAnotherClustersBackupIsToldAsThat(t *testing.T) {
+	dir, url := aStore(t)
+	record := func(content string) { inStore(t, dir, "control", "etcdadm-record.json", content) }
+	dry := func() said { return etcdadm(t, "restore", fixtureBackup, "--store", url, "--dry-run") }
+	inStore(t, dir, fixtureBackup, backup.FileManifest, `{"format":1,"etcdVersion":"3.5.35","cluster":"blue","clusterID":"ab"}`)
+	for content, want := range map[string]bool{
+		`{"revision":9,"clusters":[{"cluster":"cd","term":2,"index":7}]}`:                                     true,
+		`{"revision":9,"clusters":[{"cluster":"ab","term":2,"index":7},{"cluster":"cd","term":2,"index":7}]}`: false,
+		`{"revision":0}`: false, // nothing is known
+	} {
+		record(content)
+		if s := dry(); s.code != ExitOK || strings.Contains(s.errs, `is of cluster ab, named "blue"`) != want {
+			t.Errorf("with the record %s: %+v", content, s)
+		}
+	}
+}

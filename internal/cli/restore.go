@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -169,6 +170,7 @@ was written since the backup is not in it. Data is set aside, and
 				if err := restorable(b, version); err != nil {
 					return err
 				}
+				warnOther(ctx, c.ErrOrStderr(), f, b)
 				if spec, err = restoredSpec(ctx, f, b); err != nil {
 					return err
 				}
@@ -285,6 +287,23 @@ func warnDoubt(w io.Writer, b backupstore.Backup) {
 	if doubt := b.Doubt(); doubt != "" {
 		fmt.Fprintf(w, "warning: backup %s is BAD: %s. It is restored from if its snapshot agrees with its own checksum\n", b.Name, doubt)
 	}
+}
+
+// warnOther says that a backup is of a cluster that this store has no record of: it can be
+// restored, and everything that this cluster holds is replaced by another one's data.
+// Where the record cannot be read, or is not there, nothing is known against it.
+func warnOther(ctx context.Context, w io.Writer, f *control.Folder, b backupstore.Backup) {
+	m := b.Manifest
+	if m == nil || m.ClusterID == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	r, err := f.ReadRecord(ctx)
+	if err != nil || len(r.Clusters) == 0 || slices.ContainsFunc(r.Clusters, func(c control.ClusterRecord) bool { return c.Cluster == m.ClusterID }) {
+		return
+	}
+	fmt.Fprintf(w, "warning: backup %s is of cluster %s, named %q, of which the record in this store knows nothing: it is another cluster's, or older than the record. What this cluster holds would be replaced by it\n", b.Name, m.ClusterID, m.Cluster)
 }
 
 func firstOf(args []string) string {
