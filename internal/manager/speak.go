@@ -18,6 +18,9 @@ const (
 	// that catches up) is said again after a while that grows.
 	quietFirst = time.Second
 	quietMost  = 10 * time.Minute
+	// A blocker whose words go back to those of a moment ago, as of a store that refuses
+	// now one object and now another, is not said again while it is there.
+	toldFor = time.Minute
 )
 
 var (
@@ -31,13 +34,19 @@ var (
 // new and those that are gone. Time that passes is no change.
 type speaker struct {
 	log   *slog.Logger
-	main  string            // the decision that was said last, without durations
-	told  map[string]string // the code of each blocker that was said, by its words
-	text  string            // both, as of the last time that something was said
-	shape string            // and without numbers
+	main  string             // the decision that was said last, without durations
+	told  map[string]blocked // what was said of blockers, by the words
+	text  string             // both, as of the last time that something was said
+	shape string             // and without numbers
 	at    time.Time
 	quiet time.Duration
 	since time.Time // when the shape became this one
+}
+
+// blocked is a blocker that was said.
+type blocked struct {
+	code string
+	ends time.Time // when its words were others by then; zero: they are these
 }
 
 // say reports whether the decision was news.
@@ -59,7 +68,7 @@ func (s *speaker) say(d plan.Decision, now time.Time) bool {
 		s.main = main
 		s.decision(d)
 	}
-	s.blockers(d)
+	s.blockers(d, now)
 	return true
 }
 
@@ -92,18 +101,19 @@ func (s *speaker) decision(d plan.Decision) {
 	s.log.Info("decision", args...)
 }
 
-func (s *speaker) blockers(d plan.Decision) {
+func (s *speaker) blockers(d plan.Decision, now time.Time) {
 	before := s.told
-	s.told = map[string]string{}
+	s.told = map[string]blocked{}
 	still := map[string]bool{}
 	for _, b := range d.Blockers {
 		key := durations.ReplaceAllString(blockerWords(b), "")
 		still[b.Code] = true
-		_, said := before[key]
+		was, said := before[key]
+		said = said && (was.ends.IsZero() || now.Sub(was.ends) < toldFor)
 		if !said && b.Sentence == d.Reason && b.Command == "" {
 			continue // it is the decision
 		}
-		s.told[key] = b.Code
+		s.told[key] = blocked{code: b.Code}
 		if said {
 			continue
 		}
@@ -113,10 +123,19 @@ func (s *speaker) blockers(d plan.Decision) {
 		}
 		s.log.Warn("blocked", args...)
 	}
-	for _, code := range slices.Compact(slices.Sorted(maps.Values(before))) {
-		if !still[code] {
-			s.log.Info("no longer blocked", "code", code)
+	gone := map[string]bool{}
+	for key, was := range before {
+		switch _, is := s.told[key]; {
+		case !still[was.code]:
+			gone[was.code] = true
+		case !is && was.ends.IsZero():
+			s.told[key] = blocked{was.code, now}
+		case !is && now.Sub(was.ends) < toldFor:
+			s.told[key] = was
 		}
+	}
+	for _, code := range slices.Sorted(maps.Keys(gone)) {
+		s.log.Info("no longer blocked", "code", code)
 	}
 }
 

@@ -84,3 +84,40 @@ func TestSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// A store that refuses now one object and now another is told of once in a while, not at
+// each look; what is new is told at once.
+func TestSpeakerDoesNotRepeatAlternatingWords(t *testing.T) {
+	var out bytes.Buffer
+	s := speaker{log: slog.New(slog.NewTextHandler(&out, nil))}
+	now := time.Unix(0, 0)
+	say := func(sentence string, after time.Duration) bool {
+		out.Reset()
+		now = now.Add(after)
+		d := plan.Decision{Rule: "steady", Reason: "all is well", Done: true}
+		if sentence != "" {
+			d.Blockers = []plan.Blocker{{Code: "store-silent", Sentence: sentence}}
+		}
+		s.say(d, now)
+		return strings.Contains(out.String(), "msg=blocked")
+	}
+	for i, step := range []struct {
+		sentence string
+		after    time.Duration
+		said     bool
+	}{
+		{"get spec: slow down", 0, true},
+		{"get intent: slow down", 3 * time.Second, true},
+		{"get spec: slow down", 3 * time.Second, false},
+		{"get intent: slow down", 3 * time.Second, false},
+		{"get intent: denied", 3 * time.Second, true},
+		{"get intent: slow down", 10 * time.Minute, true}, // that was long ago
+		{"get intent: denied", 3 * time.Second, false},    // it was so until just now
+		{"", 3 * time.Second, false},
+		{"get intent: denied", 3 * time.Second, true}, // it had gone
+	} {
+		if said := say(step.sentence, step.after); said != step.said {
+			t.Errorf("step %d, %q: said %t, want %t\n%s", i, step.sentence, said, step.said, &out)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func (s *Store) explain(err error) error {
 	case answer.Code == http.StatusUnauthorized:
 		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), "check the credentials, and this host's clock; "+adviceCredentials)
 	case answer.Code == http.StatusServiceUnavailable || answer.Code == http.StatusTooManyRequests:
-		f.Advice = "the store is overloaded; it is asked again later"
+		f.Advice = "the store is overloaded, and is asked again later; if that lasts, see what else asks it so much, or have its limit raised"
 	}
 	return s.error(f, f.Advice)
 }

@@ -119,7 +119,7 @@ func (s *Store) explain(err error) error {
 	case r.status == http.StatusForbidden || r.status == http.StatusUnauthorized:
 		sentinel, f.Advice = blob.ErrForbidden, adviceForbidden
 	case r.status == http.StatusServiceUnavailable || r.status == http.StatusTooManyRequests:
-		f.Advice = "the store is overloaded; it is asked again later"
+		f.Advice = "the store is overloaded, and is asked again later; if that lasts, see what else asks it so much, or have its limit raised"
 	}
 	if sentinel != nil {
 		return s.error(fmt.Errorf("%w: %w", sentinel, f), f.Advice)
