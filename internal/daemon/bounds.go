@@ -15,8 +15,8 @@ const (
 	// releasesTimeout bounds a look through the directories of releases: each
 	// etcd in them that is new is asked for its version, and has half of what is left.
 	releasesTimeout = 10 * time.Second
-	// namesTimeout bounds the look-up of the nodes' names in a static config,
-	// once, before anything else is begun.
+	// namesTimeout bounds the look-up of the nodes' names in a static config, once,
+	// before anything else is begun, and that of the own name for the metrics port.
 	namesTimeout = 5 * time.Second
 	// announceTimeout bounds one announcement of this host, at one place.
 	announceTimeout = 10 * time.Second

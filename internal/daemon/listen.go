@@ -43,7 +43,7 @@ func (d *daemon) listenInTurn(ctx context.Context) (net.Listener, error) {
 			return l, nil
 		}
 		theirs := false
-		looked := take(ctx, d.log, step{"a look at whether etcd-manager has the data directory", []string{d.cfg.DataDir}, func(context.Context) error {
+		looked := d.take(ctx, step{"a look at whether etcd-manager has the data directory", []string{d.cfg.DataDir}, func(context.Context) error {
 			theirs = host.HoldsPredecessor(d.cfg.DataDir)
 			return nil
 		}})
@@ -58,6 +58,7 @@ func (d *daemon) listenInTurn(ctx context.Context) (net.Listener, error) {
 			d.log.Warn("etcd-manager, or another program that has this daemon's port, still runs on this host: waiting for its end, however long, to take its member over",
 				"port", d.cfg.GRPCPort, "data", d.cfg.DataDir, "since", began.UTC().Format(time.RFC3339), "hint", "stop etcd-manager on this host")
 		}
+		d.begun.at(step{what: "the end of etcd-manager on this host"})
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

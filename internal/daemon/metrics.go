@@ -26,6 +26,7 @@ import (
 // looks, and counters of what was decided.
 type watch struct {
 	report   func() console.Report
+	starting func() string // what the start waits for; until it is empty nothing else can be asked
 	registry *prometheus.Registry
 
 	decisions *prometheus.CounterVec
@@ -42,9 +43,9 @@ type watch struct {
 // keptDecisions is how many decisions a report shows.
 const keptDecisions = 50
 
-func newWatch(report func() console.Report) *watch {
+func newWatch(report func() console.Report, starting func() string) *watch {
 	w := &watch{
-		report: report, registry: prometheus.NewRegistry(),
+		report: report, starting: starting, registry: prometheus.NewRegistry(),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_decisions_total", Help: "Decisions made while leading, by rule."}, []string{"rule"}),
 		actions:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_actions_total", Help: "Steps taken while leading, by rule."}, []string{"rule"}),
 		backups:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_backups_total", Help: "Backups that this daemon tried to take, by result."}, []string{"result"}),
@@ -104,6 +105,7 @@ func (w *watch) recent() []console.Said {
 type gauges struct{ w *watch }
 
 var (
+	startingDesc   = prometheus.NewDesc("etcdadm_starting", "1 while this daemon starts; nothing else is known then.", nil, nil)
 	leadingDesc    = prometheus.NewDesc("etcdadm_leading", "1 while this daemon leads.", nil, nil)
 	votersDesc     = prometheus.NewDesc("etcdadm_voters", "Voters that the leading daemon sees, by whether they are up.", []string{"up"}, nil)
 	wantedDesc     = prometheus.NewDesc("etcdadm_voters_wanted", "Voters that the spec asks for.", nil, nil)
@@ -128,7 +130,7 @@ var (
 )
 
 func (g gauges) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{leadingDesc, votersDesc, wantedDesc, blockedDesc, expiryDesc, generationDesc, quarantineDesc, queueDesc,
+	for _, d := range []*prometheus.Desc{startingDesc, leadingDesc, votersDesc, wantedDesc, blockedDesc, expiryDesc, generationDesc, quarantineDesc, queueDesc,
 		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc, databaseDesc, alarmsDesc, comparedDesc} {
 		c <- d
 	}
@@ -138,6 +140,11 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	if g.w.starting() != "" {
+		gauge(startingDesc, 1)
+		return
+	}
+	gauge(startingDesc, 0)
 	r := g.w.report()
 	for _, k := range r.Certificates {
 		gauge(expiryDesc, float64(k.NotAfter.Unix()), k.Name)
@@ -246,28 +253,49 @@ const (
 	maxScrapersOf = 16 // of these from one address
 )
 
-// serve answers on the metrics port until ctx ends.
-func (w *watch) serve(ctx context.Context, log *slog.Logger, address string, port int, ready func() error) error {
+// partMetrics is the part of a daemon that answers on the metrics port.
+const partMetrics = "metrics"
+
+// showMetrics has the metrics port answered from now on, if that is wanted and not done yet.
+func (d *daemon) showMetrics(ctx context.Context) error {
+	if d.cfg.MetricsPort <= 0 || d.parts.has(partMetrics) {
+		return nil
+	}
+	look, cancel := context.WithTimeout(ctx, namesTimeout) // --address may be a name
+	defer cancel()
+	l, err := new(net.ListenConfig).Listen(look, "tcp", net.JoinHostPort(d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort)))
+	if err != nil {
+		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
+	}
+	d.parts.start(ctx, partMetrics, func(ctx context.Context) error { return d.watch.serve(ctx, d.log, l, d.ready) })
+	return nil
+}
+
+// serve answers on the metrics port until ctx ends. While the daemon starts it is alive,
+// and says what it waits for: its end would not bring a disk back.
+func (w *watch) serve(ctx context.Context, log *slog.Logger, l net.Listener, ready func() error) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) {
+		if words := w.starting(); words != "" {
+			_, _ = rw.Write([]byte("ok, " + words + "\n"))
+			return
+		}
+		_, _ = rw.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /readyz", w.started(func(rw http.ResponseWriter, _ *http.Request) {
 		if err := ready(); err != nil {
 			http.Error(rw, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = rw.Write([]byte("ok\n"))
-	})
-	mux.HandleFunc("GET /status", func(rw http.ResponseWriter, _ *http.Request) {
+	}))
+	mux.HandleFunc("GET /status", w.started(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(rw)
 		e.SetIndent("", "  ")
 		_ = e.Encode(w.report()) // a reader that went away is no error of ours
-	})
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(port)))
-	if err != nil {
-		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
-	}
+	}))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: metricsHeader, ReadTimeout: metricsRead, WriteTimeout: metricsWrite, MaxHeaderBytes: 16 << 10}
 	l = peer.Bound(l, log, maxScrapers, maxScrapersOf)
 	stopped := context.AfterFunc(ctx, func() {
@@ -282,4 +310,15 @@ func (w *watch) serve(ctx context.Context, log *slog.Logger, address string, por
 		return err
 	}
 	return ctx.Err()
+}
+
+// started is what asks parts of the daemon, which are there once it has started.
+func (w *watch) started(answer http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if words := w.starting(); words != "" {
+			http.Error(rw, words, http.StatusServiceUnavailable)
+			return
+		}
+		answer(rw, r)
+	}
 }

@@ -30,6 +30,9 @@ func metrics(t *testing.T, w *watch) map[string]float64 {
 	return out
 }
 
+// isUp: a daemon that has started.
+func isUp() string { return "" }
+
 func TestMetricsOfBackups(t *testing.T) {
 	now := time.Now()
 	last := cluster.Backup{Name: "n2", At: now.Add(-time.Hour), Bytes: 4096}
@@ -44,7 +47,7 @@ func TestMetricsOfBackups(t *testing.T) {
 		}}},
 	}}
 	r.Backups = console.BackupsOf(r.Observation)
-	w := newWatch(func() console.Report { return r })
+	w := newWatch(func() console.Report { return r }, isUp)
 	w.backups.WithLabelValues(resultOf(nil)).Inc()
 	w.backups.WithLabelValues(resultOf(errors.New("no room"))).Inc()
 	got := metrics(t, w)
@@ -93,7 +96,7 @@ func TestMetricsOfUpkeep(t *testing.T) {
 		View:   &cluster.MemberView{Cluster: 7, Members: []cluster.Member{{ID: 1}}},
 	}}}}
 	o.Memory.Upkeep.ComparedAt = compared
-	w := newWatch(func() console.Report { return console.Report{Leading: true, Observation: o} })
+	w := newWatch(func() console.Report { return console.Report{Leading: true, Observation: o} }, isUp)
 	got := metrics(t, w)
 	for name, want := range map[string]float64{
 		"etcdadm_alarms/NOSPACE": 1, "etcdadm_alarms/CORRUPT": 0,

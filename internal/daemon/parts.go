@@ -13,7 +13,7 @@ import (
 // group runs parts that are stopped one by one.
 type group struct {
 	log   *slog.Logger
-	mu    sync.Mutex // guards parts
+	mu    sync.Mutex // guards parts and fail
 	parts map[string]*part
 	fail  chan error
 	left  []string // parts of which something did not end; for stop alone
@@ -29,19 +29,24 @@ type part struct {
 	behind error // what the part itself gave up waiting for; to be read once done is closed
 }
 
-func (g *group) failed() <-chan error { return g.fail }
+func (g *group) failed() <-chan error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.fail
+}
 
 // start runs a part under a context of its own, which the end of ctx does not
 // end: the order of stopping is serve's. A part that returns errLeft has left something
 // behind that goes on without it.
 func (g *group) start(ctx context.Context, name string, run func(context.Context) error) {
-	if g.fail == nil {
-		g.fail, g.parts = make(chan error, 16), map[string]*part{}
-	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &part{cancel: cancel, done: make(chan struct{})}
 	g.mu.Lock()
+	if g.fail == nil {
+		g.fail, g.parts = make(chan error, 16), map[string]*part{}
+	}
 	g.parts[name] = p
+	fail := g.fail
 	g.mu.Unlock()
 	go func() {
 		defer close(p.done)
@@ -51,7 +56,7 @@ func (g *group) start(ctx context.Context, name string, run func(context.Context
 		}
 		if err != nil && inner.Err() == nil {
 			select {
-			case g.fail <- fmt.Errorf("%s: %w", name, err):
+			case fail <- fmt.Errorf("%s: %w", name, err):
 			default:
 			}
 		}
@@ -76,6 +81,9 @@ func (g *group) stop(until time.Time, names ...string) {
 		}
 	}
 }
+
+// has reports whether a part was started.
+func (g *group) has(name string) bool { return g.part(name) != nil }
 
 func (g *group) part(name string) *part {
 	g.mu.Lock()

@@ -12,10 +12,8 @@ import (
 // had that will be listened on later. On a host that has been part of a cluster
 // etcd's own may be held by the etcd that is to be adopted.
 func (d *daemon) checkPorts(ctx context.Context) error {
-	if d.cfg.MetricsPort > 0 {
-		if err := tryPort(ctx, "--etcd-manager-metrics-port", d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort)); err != nil {
-			return err
-		}
+	if err := d.showMetrics(ctx); isInUse(err) {
+		return inUse("--etcd-manager-metrics-port", d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort))
 	}
 	if d.experienced || d.besidePredecessor() {
 		return nil
@@ -51,13 +49,17 @@ func tryPort(ctx context.Context, flag, address, port string) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(address, port))
 	if isInUse(err) {
-		return &Error{
-			Problem: fmt.Sprintf("port %s of %s, which %s names, is in use by another program", port, address, flag),
-			Advice:  "stop it, or choose another port",
-		}
+		return inUse(flag, address, port)
 	}
 	if err == nil {
 		l.Close()
 	}
 	return nil
+}
+
+func inUse(flag, address, port string) error {
+	return &Error{
+		Problem: fmt.Sprintf("port %s of %s, which %s names, is in use by another program", port, address, flag),
+		Advice:  "stop it, or choose another port",
+	}
 }

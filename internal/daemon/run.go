@@ -56,6 +56,8 @@ type daemon struct {
 	manager     *manager.Manager
 	watch       *watch
 	sources     *sources
+	begun       beginning
+	parts       group
 }
 
 // Run runs a daemon until ctx ends; then etcd is stopped as well, gracefully,
@@ -73,7 +75,8 @@ func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) err
 }
 
 func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger) (err error) {
-	d := &daemon{cfg: cfg, program: program, log: log}
+	d := &daemon{cfg: cfg, program: program, log: log, parts: group{log: log}}
+	d.watch = newWatch(d.report, d.begun.words)
 	served := false
 	defer func() {
 		if err != nil && !served && ctx.Err() != nil && !leavesEtcd(ctx) {
@@ -83,20 +86,27 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 	}()
 	var seedDir string
 	var static *Static
-	for _, s := range []step{
-		{"the data volume to be found", []string{d.cfg.disks()}, func(context.Context) (err error) { seedDir, err = d.cfg.applyVolume(); return err }},
-		{"the environment file, and the names in a static configuration", []string{d.cfg.EnvFile}, func(ctx context.Context) (err error) { static, err = d.configure(ctx); return err }},
-	} {
-		if err := take(ctx, log, s); err != nil {
-			return err
+	if err := d.take(ctx, step{"the data volume to be found", []string{d.cfg.disks()}, func(context.Context) (err error) { seedDir, err = d.cfg.applyVolume(); return err }}); err != nil {
+		return err
+	}
+	// The address is known from here on, and all that follows may wait for a disk. A port
+	// that cannot be had now may be that of a daemon which ends, and is asked for again
+	// once the data directory is this one's.
+	_ = d.showMetrics(ctx)
+	defer func() {
+		if !served {
+			d.parts.stop(time.Now().Add(metricsEnd), partMetrics)
 		}
+	}()
+	if err := d.take(ctx, step{"the environment file, and the names in a static configuration", []string{d.cfg.EnvFile}, func(ctx context.Context) (err error) { static, err = d.configure(ctx); return err }}); err != nil {
+		return err
 	}
 	data := []string{d.cfg.DataDir}
 	// The lock comes before anything that another daemon could be doing, and
 	// is kept until the program ends (see package runtime).
 	var lock *runtime.DirLock
 	var made []string
-	if err := take(ctx, log, step{"the lock of the data directory", data, func(context.Context) (err error) { lock, made, err = d.lockState(); return err }}); err != nil {
+	if err := d.take(ctx, step{"the lock of the data directory", data, func(context.Context) (err error) { lock, made, err = d.lockState(); return err }}); err != nil {
 		return err
 	}
 	defer func() {
@@ -131,7 +141,7 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 		{"the releases of etcd to be found", append(slices.Clone(d.cfg.ReleaseDirs), "/opt", release.CacheDir), d.findReleases},
 		{"what a daemon before has left to be looked through", data, d.makeHost},
 	} {
-		switch err := take(ctx, log, s); {
+		switch err := d.take(ctx, s); {
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
 			return nil // asked to end while it waited
 		case err != nil:
@@ -244,7 +254,6 @@ func (d *daemon) trust(context.Context) error {
 }
 
 func (d *daemon) makeHost(context.Context) error {
-	d.watch = newWatch(d.report)
 	var err error
 	if d.sources, err = newSources(d); err != nil {
 		return err
@@ -295,7 +304,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 // serve runs the parts, and takes them down in the reverse order: first
 // nothing new is decided, then nothing is answered, then etcd is stopped.
 func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener) error {
-	g := group{log: d.log}
+	g := &d.parts
 	g.start(ctx, "process", d.process.Run)
 	g.start(ctx, "certificates", d.certs.run)
 	g.start(ctx, "peers", func(ctx context.Context) error { return answerPeers(ctx, server, l) })
@@ -305,10 +314,9 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "manager", d.manager.Run)
 	g.start(ctx, "state", d.watchState)
 	g.start(ctx, "etcd's log", d.followLog)
-	if d.cfg.MetricsPort > 0 {
-		g.start(ctx, "metrics", func(ctx context.Context) error {
-			return d.watch.serve(ctx, d.log, d.cfg.Address, d.cfg.MetricsPort, d.ready)
-		})
+	d.begun.over()
+	if err := d.showMetrics(ctx); err != nil {
+		g.start(ctx, partMetrics, func(context.Context) error { return err })
 	}
 	d.log.Info("daemon is up", "host", d.id, "cluster", d.cfg.ClusterName, "address", d.cfg.Endpoint(), "data", d.cfg.DataDir, "store", ShownURL(d.cfg.BackupStore))
 	var failure error
@@ -320,7 +328,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
 	d.host.Rest()
 	began := time.Now()
-	g.stop(began.Add(decidingEnds), "etcd's log", "state", "metrics", "manager", "announcement", "hosts file")
+	g.stop(began.Add(decidingEnds), "etcd's log", "state", partMetrics, "manager", "announcement", "hosts file")
 	if stopEtcd {
 		d.handOver(context.WithoutCancel(ctx))
 	}

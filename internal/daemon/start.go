@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -29,6 +30,51 @@ type step struct {
 	what string   // that the start waits for while it is done
 	at   []string // where that lies
 	do   func(context.Context) error
+}
+
+// beginning is where the start of a daemon is, for whoever asks it meanwhile. The zero
+// value has come to no step yet.
+type beginning struct {
+	mu    sync.Mutex // guards what follows
+	step  step
+	since time.Time
+	ended bool
+}
+
+// at says which step is under way.
+func (b *beginning) at(s step) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.step, b.since = s, time.Now()
+}
+
+// over says that all parts of the daemon can be asked.
+func (b *beginning) over() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+}
+
+// words are what the start waits for; empty: it is over.
+func (b *beginning) words() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch at := b.step.where(); {
+	case b.ended:
+		return ""
+	case b.step.what == "":
+		return "starting"
+	case at == "":
+		return fmt.Sprintf("starting: waiting for %s since %s", b.step.what, b.since.UTC().Format(time.RFC3339))
+	default:
+		return fmt.Sprintf("starting: waiting for %s, at %s, since %s", b.step.what, at, b.since.UTC().Format(time.RFC3339))
+	}
+}
+
+// take takes a step of this daemon's start, of which its metrics port tells.
+func (d *daemon) take(ctx context.Context, s step) error {
+	d.begun.at(s)
+	return take(ctx, d.log, s)
 }
 
 // take takes a step of the start, as await does.
