@@ -15,8 +15,12 @@ import (
 // left by a probe that was cut short, and means nothing.
 const ProbePrefix = ".etcdadm-probe-"
 
-// cleanUpTimeout bounds the removal of the probe object after the caller's context has ended.
+// cleanUpTimeout bounds the removal of the probe object, whatever the caller's context still gives.
 const cleanUpTimeout = 10 * time.Second
+
+// leftTimeout is what is left of that once the caller's context has ended: it may be that of a daemon that ends, whose etcd
+// is stopped after it, and a store that answers at all does so sooner.
+const leftTimeout = time.Second
 
 // Capabilities is what a store was seen to do.
 type Capabilities struct {
@@ -42,7 +46,12 @@ func Probe(ctx context.Context, store Store, prefix string) (caps Capabilities, 
 		return Capabilities{}, err
 	}
 	p := probe{store: store, key: key}
-	defer func() { p.remove(ctx, &caps, err == nil) }()
+	defer func() {
+		p.remove(ctx, &caps, err == nil)
+		if err == nil && ctx.Err() != nil { // it is not known whether the object is gone
+			caps, err = Capabilities{}, fmt.Errorf("probe store: %w", ctx.Err())
+		}
+	}()
 
 	if err := p.conditions(ctx, &caps); err != nil {
 		return Capabilities{}, fmt.Errorf("probe store: %w", err)
@@ -139,10 +148,12 @@ func (p probe) reads(ctx context.Context, tag ETag, caps *Capabilities) error {
 // remove takes the probe object away, also when the probe failed or ctx has ended. The capability is judged only in a probe
 // that came through.
 func (p probe) remove(ctx context.Context, caps *Capabilities, judge bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	caller := ctx
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), cleanUpTimeout)
 	defer cancel()
+	defer context.AfterFunc(caller, func() { time.AfterFunc(leftTimeout, cancel) })()
 	err := p.store.Delete(ctx, p.key)
-	if !judge {
+	if !judge || caller.Err() != nil {
 		return
 	}
 	if err == nil {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
@@ -256,6 +258,37 @@ func TestProbe(t *testing.T) {
 	if strings.Contains(ended.key, "/") {
 		t.Errorf("it was tried on %q", ended.key)
 	}
+}
+
+// silentStore answers no removal, and what it is asked before that it passes on.
+type silentStore struct {
+	blob.Store
+	asked chan struct{}
+}
+
+func (s silentStore) Delete(ctx context.Context, _ string) error {
+	close(s.asked)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A trial is over a moment after its caller has ended, also where the store does not answer to
+// the removal of what it wrote: the end of a daemon, and of its etcd, waits for it.
+func TestProbeEndsWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		store := silentStore{memory.New(), make(chan struct{})}
+		var ended time.Time
+		go func() {
+			<-store.asked
+			ended = time.Now()
+			cancel()
+		}()
+		caps, err := blob.Probe(ctx, store, "")
+		if took := time.Since(ended); !errors.Is(err, context.Canceled) || len(caps.Problems) > 0 || took > 2*time.Second {
+			t.Errorf("after %s: %+v, %v", took, caps, err)
+		}
+	})
 }
 
 // sent is an object that was sent although it has not changed.
