@@ -20,29 +20,31 @@ func (d Disk) MakeDir(path string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	var holders []string // of those that are missing
-	for at := path; ; at = filepath.Dir(at) {
+	var missing []string // the lowest one first
+	at := path
+	for ; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		holders = append(holders, filepath.Dir(at))
+		missing = append(missing, at)
 	}
-	if err := d.MkdirAll(path, mode); err != nil {
+	// A process that was killed may have made the lowest one that is there. What another
+	// user made, or what is a mount, is not ours to sync.
+	foreign := []error{fs.ErrPermission, unix.EINVAL, unix.ENOTSUP, unix.EROFS}
+	err = d.SyncDir(filepath.Dir(at))
+	if err != nil && !slices.ContainsFunc(foreign, func(f error) bool { return errors.Is(err, f) }) {
 		return err
 	}
-	if len(holders) == 0 {
-		// A process that was killed may have made it. What another user made, or what
-		// is a mount, is not ours to sync.
-		err := d.SyncDir(filepath.Dir(path))
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-			return nil
-		}
-		return err
-	}
-	for _, holder := range slices.Backward(holders) { // a name is worth what the one above it is
-		if err := d.SyncDir(holder); err != nil {
+	for _, dir := range slices.Backward(missing) { // each is durable before the next, so that one at most is left that is not
+		if err := d.MkdirAll(dir, mode); err != nil {
 			return err
 		}
+		if err := d.SyncDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	}
+	if len(missing) == 0 {
+		return d.MkdirAll(path, mode) // a file may have its name
 	}
 	return nil
 }

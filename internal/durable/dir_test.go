@@ -29,9 +29,9 @@ func TestMakeDirSyncsNames(t *testing.T) {
 		path string
 		want []string
 	}{
-		{"a/b/c", []string{root, root + "/a", root + "/a/b"}},
-		{"a/b/d", []string{root + "/a/b"}},
-		{"a/b/d", []string{root + "/a/b"}}, // by a process that was killed, perhaps
+		{"a/b/c", []string{filepath.Dir(root), root, root + "/a", root + "/a/b"}},
+		{"a/b/d", []string{root + "/a", root + "/a/b"}}, // the one that holds it by a process that was killed, perhaps
+		{"a/b/d", []string{root + "/a/b"}},              // by a process that was killed, perhaps
 	} {
 		synced = nil
 		if err := disk.MakeDir(filepath.Join(root, step.path), 0o700); err != nil {

@@ -30,19 +30,21 @@ const clockSlack = 5 * time.Minute
 // It never overwrites: a certificate that is there is kept (with or without its key), and a key without a
 // certificate, as a crash in between leaves it, gets one. Two processes may call it at once. dir is made with mode 0700, keys
 // are 0600, certificates 0644.
-func Create(dir string, now time.Time) (*Authorities, error) {
-	if err := durable.MakeDir(dir, modeDir); err != nil {
+func Create(dir string, now time.Time) (*Authorities, error) { return createOn(durable.OS(), dir, now) }
+
+func createOn(disk durable.Disk, dir string, now time.Time) (*Authorities, error) {
+	if err := disk.MakeDir(dir, modeDir); err != nil {
 		return nil, &Error{Op: "create authorities", File: dir, Err: err}
 	}
 	for _, name := range []string{ManagerCA, PeersCA, ClientsCA} {
-		if err := createAuthority(dir, name, now); err != nil {
+		if err := createAuthority(disk, dir, name, now); err != nil {
 			return nil, err
 		}
 	}
 	return Load(dir, now)
 }
 
-func createAuthority(dir, name string, now time.Time) error {
+func createAuthority(disk durable.Disk, dir, name string, now time.Time) error {
 	certFile, keyFile := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	if _, err := os.Lstat(certFile); !errors.Is(err, fs.ErrNotExist) {
 		return err // nil: it exists, and Load judges it
@@ -50,7 +52,7 @@ func createAuthority(dir, name string, now time.Time) error {
 	failed := func(file string, err error) error {
 		return &Error{Op: "create authority " + name, File: file, Err: err}
 	}
-	key, err := keyAt(keyFile)
+	key, err := keyAt(disk, keyFile)
 	if err != nil {
 		return failed(keyFile, err)
 	}
@@ -59,14 +61,14 @@ func createAuthority(dir, name string, now time.Time) error {
 		return failed(certFile, err)
 	}
 	// A process that was faster made its certificate for the same key file, so either one will do.
-	if err := durable.Create(certFile, encodeCertificates(cert), modePublic); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := disk.Create(certFile, encodeCertificates(cert), modePublic); err != nil && !errors.Is(err, fs.ErrExist) {
 		return failed(certFile, err)
 	}
 	return nil
 }
 
 // keyAt returns the key in file, made durable there first when there was none.
-func keyAt(file string) (crypto.Signer, error) {
+func keyAt(disk durable.Disk, file string) (crypto.Signer, error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func keyAt(file string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = durable.Create(file, data, modeKey)
+	err = disk.Create(file, data, modeKey)
 	if !errors.Is(err, fs.ErrExist) {
 		return key, err
 	}

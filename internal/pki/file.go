@@ -3,7 +3,6 @@ package pki
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -29,10 +28,10 @@ func readBy(read func(path string, limit int64) ([]byte, error), path string) ([
 }
 
 // setAside moves a file that cannot be used out of the way, under a name that says so.
-func setAside(path string, now time.Time) error {
+func setAside(disk durable.Disk, path string, now time.Time) error {
 	aside := fmt.Sprintf("%s.unreadable-%s", path, now.UTC().Format("20060102T150405.000000000Z"))
-	if err := os.Rename(path, aside); err != nil {
+	if err := disk.Rename(path, aside); err != nil {
 		return err
 	}
-	return durable.SyncDir(filepath.Dir(path))
+	return disk.SyncDir(filepath.Dir(path))
 }

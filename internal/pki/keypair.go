@@ -50,12 +50,16 @@ type Ensured struct {
 //
 // One caller at a time for each dir and names; readers need no care.
 func Ensure(dir string, names Names, a *Authority, r Request, now time.Time) (Ensured, error) {
-	p := pairFiles{dir: dir, names: names}
+	return ensureOn(durable.OS(), dir, names, a, r, now)
+}
+
+func ensureOn(disk durable.Disk, dir string, names Names, a *Authority, r Request, now time.Time) (Ensured, error) {
+	p := pairFiles{disk: disk, dir: dir, names: names}
 	var done Ensured
 	if err := r.Lifetime.Validate(); err != nil {
 		return done, p.failed(p.cert(), err, "")
 	}
-	if err := durable.MakeDir(dir, modeDir); err != nil {
+	if err := disk.MakeDir(dir, modeDir); err != nil {
 		return done, p.failed(dir, err, "")
 	}
 	had, keyErr, certErr := p.read()
@@ -146,6 +150,7 @@ func (a *Authority) serves(had *Keypair, now time.Time) bool {
 
 // pairFiles are the files of one key pair.
 type pairFiles struct {
+	disk  durable.Disk
 	dir   string
 	names Names
 }
@@ -187,7 +192,7 @@ func (p pairFiles) trust(a *Authority) (changed bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !unreadable(err) {
 		return false, err
 	}
-	return true, durable.Replace(p.ca(), want, modePublic)
+	return true, p.disk.Replace(p.ca(), want, modePublic)
 }
 
 // issue writes a certificate for the key that is there, or for a new one that is written first.
@@ -210,7 +215,7 @@ func (p pairFiles) issue(a *Authority, r Request, had *Keypair, why string, keyE
 	} else if err := p.tightenKey(); err != nil {
 		return nil, err
 	}
-	if err := durable.Replace(p.cert(), encodeCertificates(pair.leaf), modePublic); err != nil {
+	if err := p.disk.Replace(p.cert(), encodeCertificates(pair.leaf), modePublic); err != nil {
 		return nil, p.failed(p.cert(), err, "")
 	}
 	return pair, nil
@@ -218,7 +223,7 @@ func (p pairFiles) issue(a *Authority, r Request, had *Keypair, why string, keyE
 
 func (p pairFiles) writeKey(key crypto.Signer, readErr error, now time.Time) error {
 	if unreadable(readErr) {
-		if err := setAside(p.key(), now); err != nil {
+		if err := setAside(p.disk, p.key(), now); err != nil {
 			return err
 		}
 	}
@@ -226,7 +231,7 @@ func (p pairFiles) writeKey(key crypto.Signer, readErr error, now time.Time) err
 	if err != nil {
 		return err
 	}
-	return durable.Create(p.key(), data, modeKey)
+	return p.disk.Create(p.key(), data, modeKey)
 }
 
 // tightenKey takes a key's permissions for group and others away, should somebody have given them.
