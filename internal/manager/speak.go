@@ -27,7 +27,9 @@ var (
 	durations = regexp.MustCompile(`\d+(\.\d+)?(ns|µs|ms|s|m|h)(\d+(\.\d+)?(ns|µs|ms|s|m))*`)
 	// probeName is of an object that is another one at each try of the store.
 	probeName = regexp.MustCompile(regexp.QuoteMeta(blob.ProbePrefix) + `[0-9a-z]+`)
-	numbers   = regexp.MustCompile(`\d+`)
+	// listed is how far a listing of the store came that was given up.
+	listed  = regexp.MustCompile(`\d+ objects`)
+	numbers = regexp.MustCompile(`\d+`)
 )
 
 // speaker says a decision when it changes, and of its blockers those that are
@@ -141,7 +143,7 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 
 // steady is a text without what differs from one try of the same to the next.
 func steady(text string) string {
-	return probeName.ReplaceAllString(durations.ReplaceAllString(text, ""), "")
+	return listed.ReplaceAllString(probeName.ReplaceAllString(durations.ReplaceAllString(text, ""), ""), "")
 }
 
 // sayOnce says that something does not work, when it begins, when the reason

@@ -72,7 +72,9 @@ func TestSaidOnce(t *testing.T) {
 		{`put "control/.etcdadm-probe-k6ch2ewscq3pavs2": no answer within 2s`, 1},
 		{`put "control/.etcdadm-probe-tvlbomimzghfaced": no answer within 3s`, 1},
 		{`put "control/.etcdadm-probe-tvlbomimzghfaced": not allowed`, 2},
-		{"", 3},
+		{"list backups: it was given up after 12000 objects in 4s: no answer", 3},
+		{"list backups: it was given up after 9000 objects in 4s: no answer", 3},
+		{"", 4},
 	} {
 		var err error
 		if step.text != "" {
