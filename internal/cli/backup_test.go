@@ -232,3 +232,15 @@ func TestRestoreOfAnotherClustersBackupIsToldAsThat(t *testing.T) {
 		}
 	}
 }
+
+// The spec may ask for a release that does not read the backup.
+func TestRestoreSaysWithWhichLineItBegins(t *testing.T) {
+	dir, url := aStore(t)
+	for version, want := range map[string]bool{"3.4.25": true, "3.5.35": false, "3.6.16": false} {
+		inStore(t, dir, "control", "etcd-cluster-spec", `{"memberCount":3,"etcdVersion":"`+version+`"}`)
+		s := etcdadm(t, "restore", fixtureBackup, "--store", url, "--dry-run")
+		if s.code != ExitOK || strings.Contains(s.errs, "the spec asks for "+version+", which does not read it: it is restored with etcd 3.5, and") != want {
+			t.Errorf("where %s is wanted: %+v", version, s)
+		}
+	}
+}

@@ -175,6 +175,7 @@ was written since the backup is not in it. Data is set aside, and
 					return err
 				}
 				warnIndexes(c.ErrOrStderr(), b.Version(), version)
+				warnWanted(c.ErrOrStderr(), b, spec.EtcdVersion, version)
 			}
 			of := "the backup " + firstOf(args)
 			if undo {
@@ -287,6 +288,16 @@ func warnDoubt(w io.Writer, b backupstore.Backup) {
 	if doubt := b.Doubt(); doubt != "" {
 		fmt.Fprintf(w, "warning: backup %s is BAD: %s. It is restored from if its snapshot agrees with its own checksum\n", b.Name, doubt)
 	}
+}
+
+// warnWanted says that the release that is wanted does not read the backup, which does not
+// keep it from being restored.
+func warnWanted(w io.Writer, b backupstore.Backup, wanted cluster.Version, asked string) {
+	wrote := b.Version()
+	if asked != "" || wrote.IsZero() || wanted.IsZero() || plan.RestoresTo(wrote, wanted) == "" {
+		return
+	}
+	fmt.Fprintf(w, "the backup is of etcd %s, and the spec asks for %s, which does not read it: it is restored with etcd %d.%d, and the members are changed to what the spec asks for afterwards, as far as etcd can go there\n", wrote, wanted, wrote.Major, wrote.Minor)
 }
 
 // warnOther says that a backup is of a cluster that this store has no record of: it can be
