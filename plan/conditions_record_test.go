@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -91,6 +92,37 @@ func TestConditionsOfTheRecord(t *testing.T) {
 			{"it was taken over", of("c", func(h *cluster.HostReport) { h.Local.Generation, h.Local.Adopted = 0, true })},
 		}},
 	})
+}
+
+// TestListsDiffer: a member that the newest list lacks keeps its data while another
+// list of that moment has it.
+func TestListsDiffer(t *testing.T) {
+	o := formedSight(t)
+	o.Memory.Hosts = nil
+	for _, h := range o.Hosts {
+		o.Memory.Hosts = append(o.Memory.Hosts, cluster.HostMemory{Host: h.Host, Fence: o.Fence, FenceSince: o.At.Add(-time.Minute)})
+	}
+	c, _ := o.Host("c")
+	lack := func(id cluster.HostID) {
+		h, _ := o.Host(id)
+		w := *h.View
+		w.Members = slices.DeleteFunc(slices.Clone(w.Members), func(m cluster.Member) bool { return m.ID == c.Local.Member })
+		h.View = &w
+	}
+	lack("b")
+	b, _ := o.Host("b")
+	st := *b.Status
+	st.Applied += 9
+	b.Status = &st
+	v := newView(Goal{Kind: Converge}, o)
+	if d := setAside(v); d != nil || len(v.asides) != 1 || v.asides[0].Code != "lists-differ" {
+		t.Errorf("while a lists c: %+v, asides %+v", d, v.asides)
+	}
+	lack("a")
+	c.View = nil
+	if d := setAside(newView(Goal{Kind: Converge}, o)); d == nil || d.Action == nil {
+		t.Errorf("when nobody lists c: %+v", d)
+	}
 }
 
 // TestPastGenerationCountsWhoVotes: the promises of voters are asked for that somebody

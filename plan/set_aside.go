@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"etcdadm.io/cluster"
 )
@@ -23,6 +24,10 @@ func setAside(v *view) *Decision {
 		case v.superseded(h):
 			return v.setAsideOp(h, cluster.AsideSuperseded, fmt.Sprintf("host %s carries a member of generation %d, which generation %d superseded", h.Host, h.Local.Generation, v.intent.Generation))
 		case v.removed(h):
+			if by, listed := v.listedBy(h.Local.Member); listed {
+				v.aside("lists-differ", "", "member %s of host %s is not in the newest list of members, and in that of host %s it is: it is not set aside while the lists differ", h.Local.Member, h.Host, by)
+				continue
+			}
 			if took, listed := v.roster.Seat(h.Local.Took); listed {
 				// What ran as a member that is listed is looked at by a person.
 				v.aside("other-member-id", "", "host %s holds what etcd wrote as member %s of host %s, which it took for its own: it is not set aside while that member is listed", h.Host, took.ID, seatName(took))
@@ -72,6 +77,22 @@ func (v *view) removed(h *cluster.HostReport) bool {
 	}
 	_, listed := v.roster.Seat(h.Local.Member)
 	return !listed
+}
+
+// listedBy names a host whose member lists, as of now, one that the roster lacks.
+// Members whose lists differ for good do exist: each judges a change by its own
+// release and options (ADR 016, ADR 022).
+func (v *view) listedBy(id cluster.MemberID) (host cluster.HostID, listed bool) {
+	for i := range v.obs.Hosts {
+		o := &v.obs.Hosts[i]
+		if o.View == nil || !o.View.Linearizable || o.View.Cluster != v.roster.Cluster {
+			continue
+		}
+		if slices.ContainsFunc(o.View.Members, func(m cluster.Member) bool { return m.ID == id }) {
+			return o.Host, true
+		}
+	}
+	return "", false
 }
 
 // surelyPromisedBefore: the list that does not hold the member was read after

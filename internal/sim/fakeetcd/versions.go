@@ -166,10 +166,21 @@ func (p *Proc) unreadV2(index uint64) bool {
 // coverBy takes over the raft snapshot of the leader where that covers an index.
 func (p *Proc) coverBy(index uint64) { p.coverFrom(p.lead, index) }
 
+// coverFrom does so for what a leader sends. Each raft snapshot drops the first entry
+// at least, so one that has none yet is sent the snapshot, however short the log is.
+// Source: compactRaftLog of etcd, and seen with 3.6.16 and 3.5.35.
 func (p *Proc) coverFrom(from cluster.MemberID, index uint64) {
-	if leader := p.peer(from); leader != nil && leader != p && index <= leader.firstKept && index > p.data.cut {
-		p.data.cut, p.data.refused = leader.firstKept, maps.Clone(leader.data.refused)
-		p.firstKept = leader.firstKept // and it has nothing older to send, should it lead
+	leader := p.peer(from)
+	if leader == nil || leader == p {
+		return
+	}
+	kept := leader.firstKept
+	if index == 1 {
+		kept = max(kept, leader.data.cut)
+	}
+	if index <= kept && index > p.data.cut {
+		p.data.cut, p.data.refused = kept, maps.Clone(leader.data.refused)
+		p.firstKept = kept // and it has nothing older to send, should it lead
 	}
 }
 
