@@ -57,7 +57,7 @@ func codes(t *testing.T) []string {
 			t.Errorf("a code that is made up at run time has no page: %T", e)
 		}
 	}
-	for _, f := range goFiles(t, "plan", "internal/host", "internal/manager") {
+	for _, f := range goFiles(t, "plan", "internal/host", "internal/manager", "internal/daemon") {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch x := n.(type) {
 			case *ast.CallExpr:

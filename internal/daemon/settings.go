@@ -74,6 +74,9 @@ func (d *daemon) followLog(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case now := <-ticker.C:
+			if d.logRoom.look(ctx, d.logFile()) != nil {
+				continue
+			}
 			for _, l := range follower.Next(now) {
 				if slices.ContainsFunc(chosen, func(s string) bool { return strings.HasPrefix(l.Text, s) }) {
 					continue

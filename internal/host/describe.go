@@ -53,6 +53,9 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		out.Database = &t
 	}
 	h.mu.Unlock()
+	if h.o.Problems != nil {
+		out.Problems = append(out.Problems, h.o.Problems()...)
+	}
 	out.Staged = h.staged(s)
 	if h.o.Sources != nil {
 		out.Room = h.o.Sources.Room()

@@ -70,3 +70,16 @@ type received struct {
 
 func (r received) Received(string) time.Duration { return time.Since(r.at.get()) - r.after }
 func (received) Room() int64                     { return 0 }
+
+// What the daemon knows of the host besides is told with the host's own.
+func TestProblemsOfTheDaemonAreTold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newMachine(t).boot(func(_ *session, o *host.Options) {
+			o.Problems = func() []cluster.Problem { return []cluster.Problem{{Code: "log-not-written", Sentence: "it is full"}} }
+		})
+		defer d.end()
+		if st := d.look(1); !hasProblem(st, "log-not-written") || !st.Free() {
+			t.Errorf("%+v, free: %t", st.Problems, st.Free())
+		}
+	})
+}

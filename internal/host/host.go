@@ -39,6 +39,9 @@ type Options struct {
 	// Decrypts reports whether this host has a secret key for encrypted backups
 	// now; nil: it has none.
 	Decrypts func() bool
+	// Problems are what the daemon knows of this host beside its member, for people; it never
+	// waits. Nil: nothing.
+	Problems func() []cluster.Problem
 	// PruneAfter is how long what was set aside of a removed member is kept at
 	// least, before a leader may have it pruned (SAFETY.md, rule 22); zero: for ever.
 	PruneAfter time.Duration
