@@ -130,7 +130,7 @@ var (
 
 // foreign are flags of other programs that the documents name.
 var foreign = []string{
-	"force-new-cluster", "no-password", // etcd, etcdctl
+	"force-new-cluster", "max-learners", "no-password", // etcd, etcdctl
 	"x",                                         // how flags are written
 	"logtostderr", "alsologtostderr", "vmodule", // klog's, defined in a loop
 }
