@@ -294,3 +294,33 @@ func TestInstalledAndNeverStarted(t *testing.T) {
 		}
 	})
 }
+
+// TestHaltedSourceIsDropped: what was made of a halted member is dropped, too, when that
+// member runs again, since it may write more.
+func TestHaltedSourceIsDropped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		x, with := staging(m)
+		d := m.boot(with)
+		d.look(1)
+		d.must(1, m.found(1))
+		d.look(1)
+		stop := cluster.Op{Kind: cluster.OpStop, Host: "h1", Member: 1}
+		d.must(1, stop)
+		d.must(1, stageOp(cluster.SourceSurvivor))
+		x.proceed <- nil
+		synctest.Wait()
+		d.end()
+		m.edit(func(s *host.State) { s.Staged.Source.Kind = cluster.SourceHalted })
+		x, with = staging(m)
+		d = m.boot(with)
+		defer d.end()
+		if s := d.look(1).Staged; s == nil || s.State != cluster.StageReady {
+			t.Fatalf("staged: %+v", s)
+		}
+		d.must(1, cluster.Op{Kind: cluster.OpRestart, Host: "h1", Member: 1})
+		if s := d.look(1).Staged; s != nil || len(x.dropped) != 1 {
+			t.Errorf("after the member ran again: %+v, taken away %q", s, x.dropped)
+		}
+	})
+}
