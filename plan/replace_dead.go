@@ -123,12 +123,23 @@ func (v *view) replace(s cluster.Seat, why string) *Decision {
 		if h := v.joinsWithTLS(s); h != "" {
 			return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s): remove it, so that the others can turn TLS on, and host %s can join then", seatName(s), why, h))
 		}
-		return wait(false, "no-host", "", "voter %s is dead (%s), and no host is free to take its place%s; start another daemon, or bring the host back", seatName(s), why, because(reasons))
+		or, command := v.orRemove(s)
+		return wait(false, "no-host", command, "voter %s is dead (%s), and no host is free to take its place%s; start another daemon, or bring the host back%s", seatName(s), why, because(reasons), or)
 	}
 	if v.acceptsAdd() {
 		return v.add(free[0], fmt.Sprintf("voter %s is dead (%s): add %s, which will take its place", seatName(s), why, free[0].Host))
 	}
 	return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s), and etcd accepts no new member while it is listed: remove it; host %s is ready to take its place", seatName(s), why, free[0].Host))
+}
+
+// withoutSuccessor: nobody is there, or on the way, to take the place of the dead
+// voter, so that it is neither replaced nor removed.
+func (v *view) withoutSuccessor(s cluster.Seat) bool {
+	if v.spec == nil || len(v.roster.Voters()) > v.wanted() || len(v.roster.Learners()) > 0 || v.comesBack(s) != "" || v.joinsWithTLS(s) != "" {
+		return false
+	}
+	free, _ := v.candidates()
+	return len(free) == 0
 }
 
 // comesBack names the host in sight that will join again once the dead

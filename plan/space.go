@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -129,9 +130,54 @@ func (v *view) compactFirst(over []cluster.Seat) (d *Decision, goOn bool) {
 	if done < top {
 		return v.compact(top), false
 	}
-	v.fullOf(full[0], "nothing of it is of the past, so only a higher quota or fewer keys help", v.quotaCommand(full[0]))
+	v.fullOfKeys(full[0])
 	return nil, false
 }
+
+// fullOfKeys says that more room is a person's word, or that the word was given and
+// what its members wait for: they are restarted with it while all the others are up.
+func (v *view) fullOfKeys(s cluster.Seat) {
+	held, remove := v.heldByDead()
+	if asked := askedQuota(s.Host); asked > s.Host.Status.Room() && s.Host.Status.DBInUse <= asked/10*9 {
+		v.fullOf(s, fmt.Sprintf("a quota of %s is asked for, with which members are restarted one at a time, each while all the others are up%s", bytesWords(asked), held), remove)
+		return
+	}
+	if held != "" {
+		held += fmt.Sprintf(" (%s)", remove)
+	}
+	v.fullOf(s, "nothing of it is of the past, so only a higher quota or fewer keys help"+held, v.quotaCommand(s))
+}
+
+// askedQuota is the quota that the host's member would be started with now; zero:
+// etcd's own, or one that cannot be read.
+func askedQuota(h *cluster.HostReport) int64 {
+	value, _ := optionOf(h.Options, "quota-backend-bytes")
+	n, _ := strconv.ParseInt(value, 10, 64)
+	return n
+}
+
+// heldByDead names the dead voter that holds the cure of a full database up: it has
+// no successor, so that it stays listed, and beside it no member is taken away
+// (SAFETY.md, rules 1 and 4). Empty: there is none.
+func (v *view) heldByDead() (words, command string) {
+	for _, s := range v.roster.Voters() {
+		if dead, _ := v.dead(s); dead && v.withoutSuccessor(s) {
+			return fmt.Sprintf("; none is restarted or defragmented beside voter %s, which is dead and has no successor: bring its host back, start another daemon, or remove it", seatName(s)), removeHeld(s)
+		}
+	}
+	return "", ""
+}
+
+// orRemove offers the removal of a dead voter that has no successor where it keeps
+// etcd from writing; otherwise whoever comes back late still counts.
+func (v *view) orRemove(s cluster.Seat) (words, command string) {
+	if len(v.roster.Alarms(cluster.AlarmNoSpace)) == 0 {
+		return "", ""
+	}
+	return "; or remove it: etcd refuses writes (NOSPACE), and no member is restarted or defragmented beside it", removeHeld(s)
+}
+
+func removeHeld(s cluster.Seat) string { return "etcdadm member remove --hold " + s.ID.String() }
 
 func (v *view) fullOf(s cluster.Seat, why, command string) {
 	st := s.Host.Status
@@ -185,7 +231,8 @@ func (v *view) makeRoom(over []cluster.Seat) *Decision {
 	s := over[0]
 	reason := fmt.Sprintf("etcd refuses writes (NOSPACE): the database of %s has %s of its %s free", seatName(s), bytesWords(s.Host.Status.DBSize-s.Host.Status.DBInUse), bytesWords(s.Host.Status.DBSize))
 	if why := v.mayNotDefragment(s); why != "" {
-		v.aside("no-space", "", "%s; it is defragmented later: %s", reason, why)
+		held, remove := v.heldByDead()
+		v.aside("no-space", remove, "%s; it is defragmented later: %s%s", reason, why, held)
 		return nil
 	}
 	return v.defragmentSeat(s, reason)
