@@ -38,6 +38,9 @@ func downgrading(v *view) *Decision {
 		return d
 	}
 	if len(down) > 0 {
+		if d := reviveHung(v); d != nil { // nothing else ends the wait for one that hangs
+			return d
+		}
 		d := waitLater("downgrading", "", "etcd is being downgraded, which waits until every voter is up%s", because(down))
 		d.Again = v.awaited()
 		return d
@@ -86,7 +89,7 @@ func (v *view) notDown(run cluster.Running) string {
 		return "the cluster is quarantined"
 	}
 	for _, s := range v.roster.Voters() {
-		if dead, why := v.dead(s); dead {
+		if gone, why := v.toReplace(s); gone {
 			return fmt.Sprintf("voter %s is dead (%s) and cannot be replaced meanwhile", seatName(s), why)
 		}
 	}

@@ -50,13 +50,7 @@ func replaceDead(v *view) *Decision {
 		return nil
 	}
 	for _, s := range v.roster.Voters() {
-		dead, why := v.dead(s)
-		if !dead {
-			dead, why = v.vanished(s)
-		}
-		if !dead {
-			dead, why = v.corrupt(s)
-		}
+		dead, why := v.toReplace(s)
 		if !dead {
 			v.notePatience(s)
 			continue
@@ -72,6 +66,17 @@ func replaceDead(v *view) *Decision {
 		return v.replace(s, why)
 	}
 	return nil
+}
+
+// toReplace reports whether a voter has to be replaced, and why: it is dead, or it
+// serves and cannot be counted on.
+func (v *view) toReplace(s cluster.Seat) (bool, string) {
+	for _, found := range []func(cluster.Seat) (bool, string){v.dead, v.vanished, v.corrupt} {
+		if is, why := found(s); is {
+			return true, why
+		}
+	}
+	return false, ""
 }
 
 // vanishedFor is how long a member's data has to be seen gone before it is
