@@ -41,7 +41,11 @@ func openUp(v *view) *Decision {
 	for _, leading := range []bool{false, true} {
 		for _, s := range v.roster.Seats {
 			if s.RaftLeader == leading && s.Host != nil && s.Up && s.Host.UnderFence && s.Host.Local.Quarantined {
-				return v.restartOne(s, "the quarantine is lifted")
+				d := v.restartOne(s, "the quarantine is lifted")
+				if d.Action == nil && v.spec != nil && len(v.roster.Voters()) > v.wanted() {
+					return nil // it may wait for the very voter that is one too many
+				}
+				return d
 			}
 		}
 	}
