@@ -32,6 +32,7 @@ import (
 //	stuck H…                      the member does not catch up
 //	reading H…                    the log of the member is still being read
 //	wipe H [as=NEW]               the disk is empty again; as: under a new identity at the old address
+//	refuses H GENERATION          the host has promised to refuse a generation, and all below it
 //	lose-data H                   the member's data is gone, the rest of the disk is not
 //	refused H                     etcd ends at the member's first start, before it writes a log
 //	took H                        etcd took another ID than the host started it for, and the host gave it up
@@ -324,6 +325,9 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 			}
 			h.GaveUp = append(h.GaveUp, cluster.MemberID(id))
 		}
+	case "refuses":
+		h.LowestGeneration, _ = strconv.ParseUint(rest[0], 10, 64)
+		h.LowestGeneration++
 	case "lose-data":
 		h.Local.HasData = false
 	case "readdress":

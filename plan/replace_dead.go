@@ -125,6 +125,9 @@ func (v *view) replace(s cluster.Seat, why string) *Decision {
 	}
 	free, reasons := v.candidates()
 	if len(free) == 0 {
+		if own := s.Owner; s.Host == nil && own != nil {
+			reasons = append(reasons, fmt.Sprintf("%s, whose member it was, %s", own.Host, v.unfit(own)))
+		}
 		if h := v.joinsWithTLS(s); h != "" {
 			return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s): remove it, so that the others can turn TLS on, and host %s can join then", seatName(s), why, h))
 		}

@@ -296,7 +296,7 @@ func (v *view) unfit(h *cluster.HostReport) string {
 	case len(h.URLs.Peer) == 0:
 		return "has no peer URL"
 	case v.intent != nil && v.intent.State == cluster.IntentFounded && h.LowestGeneration > v.intent.Generation:
-		return fmt.Sprintf("refuses generation %d", v.intent.Generation)
+		return fmt.Sprintf("promised once to refuse generation %d and never takes that back: end its daemon, move its data directory away and start it on an empty one", v.intent.Generation)
 	}
 	if p := problem(h); p != "" {
 		return p
