@@ -216,3 +216,41 @@ func TestConditionsOfKeepers(t *testing.T) {
 		}},
 	})
 }
+
+// TestChangesThatPendKeepNoOtherVoter: while as many changes as are borne were begun, a
+// dead voter whose host promised is not taken out; one behind it, whose host promises
+// nothing, is, since nothing is seen to end before.
+func TestChangesThatPendKeepNoOtherVoter(t *testing.T) {
+	for _, gone := range []cluster.HostID{"d", "e"} {
+		w := newWorld()
+		for _, id := range []cluster.HostID{"a", "b", "c", "d", "e"} {
+			w.addHost(id, cluster.MustVersion("3.6.16"))
+		}
+		w.lead("a")
+		w.spec = &cluster.Spec{MemberCount: 5, EtcdVersion: cluster.MustVersion("3.6.16")}
+		run := func() {
+			if _, err := w.run(Goal{Kind: Converge}, 40, false, func(*cluster.Observation, Decision, error) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run()
+		in := w.store.intent.Clone()
+		for i := range cluster.MostPending {
+			in.Pending = append(in.Pending, cluster.VoterChange{Voter: cluster.Voter{Host: "x", Disk: "x", Member: cluster.MemberID(0x900 + i)}})
+		}
+		in.Write++
+		w.store.intent = in
+		w.addHost("f", cluster.MustVersion("3.6.16"))
+		for _, id := range []cluster.HostID{"d", "e"} {
+			w.host(id).dead = id != gone
+			w.host(id).down = id == gone
+		}
+		run() // the silence begins to be remembered
+		w.advance(3 * time.Minute)
+		run()
+		r, _ := w.observe().Roster()
+		if r.Seated(gone) {
+			t.Errorf("%s, whose host is gone, is still listed: %s", gone, w.show())
+		}
+	}
+}

@@ -45,10 +45,14 @@ func (v *view) unstartedFounder(s cluster.Seat) bool {
 // where it refuses, or the successor needs the dead one's address, the dead
 // voter goes first. Promotion follows by the next rule, since a voter is then
 // missing. The fault tolerance never falls below what it already is.
+//
+// One that has to be waited for keeps no other from being replaced: that may be
+// what it waits for, such as a free host.
 func replaceDead(v *view) *Decision {
 	if v.spec == nil {
 		return nil
 	}
+	var waits *Decision
 	for _, s := range v.roster.Voters() {
 		dead, why := v.toReplace(s)
 		if !dead {
@@ -60,12 +64,15 @@ func replaceDead(v *view) *Decision {
 			v.aside("dead-on-hold", "etcdadm member remove --hold "+s.ID.String(), "voter %s is dead (%s); it is not replaced while the spec is on hold", seatName(s), why)
 			continue
 		}
-		if len(v.roster.Voters()) > v.wanted() {
-			return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s), and %d are wanted: remove it", seatName(s), why, v.wanted()))
+		d := v.replace(s, why)
+		if d.Action != nil {
+			return d
 		}
-		return v.replace(s, why)
+		if waits == nil {
+			waits = d
+		}
 	}
-	return nil
+	return waits
 }
 
 // toReplace reports whether a voter has to be replaced, and why: it is dead, or it
@@ -109,6 +116,9 @@ func (v *view) notePatience(s cluster.Seat) {
 }
 
 func (v *view) replace(s cluster.Seat, why string) *Decision {
+	if len(v.roster.Voters()) > v.wanted() {
+		return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s), and %d are wanted: remove it", seatName(s), why, v.wanted()))
+	}
 	if own := v.comesBack(s); own != "" {
 		return v.removeDead(s, fmt.Sprintf("voter %s is dead (%s): remove it, so that host %s can join again", seatName(s), why, own))
 	}

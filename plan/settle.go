@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -115,7 +116,20 @@ func (v *view) tooManyPending(op cluster.Op, reason string) *Decision {
 	if d := v.strikePending(); d != nil { // a rule that waits here is before the one that tidies up
 		return d
 	}
-	return waitLater("settling", "", "%d changes of the voters were begun and not seen to end; waiting until they are: %s", len(v.intent.Pending), reason)
+	return waitLater("settling", "", "%d changes of the voters were begun and not seen to end; waiting until they are%s: %s", len(v.intent.Pending), v.mayStillAct(), reason)
+}
+
+// mayStillAct names the voters because of which nothing is seen to end.
+func (v *view) mayStillAct() string {
+	var names []string
+	for _, id := range v.unfenced() {
+		s, _ := v.roster.Seat(id)
+		names = append(names, seatName(s))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", which cannot be known while a voter's host has not promised this leader's fence (" + strings.Join(names, ", ") + ")"
 }
 
 // unfenced are the voters whose hosts may still carry out an op of another leader.
