@@ -70,6 +70,9 @@ func (v *view) startFounder() *Decision {
 		return nil
 	}
 	ops, _ := v.unstartedFounders(v.members())
+	ops = slices.DeleteFunc(ops, func(o HostOp) bool {
+		return !slices.ContainsFunc(listed, func(m cluster.Member) bool { return m.ID == o.Op.Member })
+	})
 	if len(ops) == 0 {
 		return nil
 	}
@@ -125,6 +128,11 @@ func (v *view) oldListAt(h *cluster.HostReport, joiner cluster.Seat) *Decision {
 		}
 		if s.ID == joiner.ID || v.keepsUp(s) || !v.mayAnswer(s) {
 			continue
+		}
+		if gone, _ := v.toReplace(s); gone { // it serves without its data or with other keys, and never keeps up again
+			if d := replaceDead(v); d != nil && d.Action != nil {
+				return d
+			}
 		}
 		d := wait(false, "voter-behind", "", "member %s was added for %s; it is started once %s %s keeps up or is gone, because its list may be old (%s)",
 			joiner.ID, h.Host, what, seatName(s), why)

@@ -17,7 +17,8 @@ type rule struct {
 //     from nothing when there is no cluster yet;
 //  3. without a quorum only restarts in place are left;
 //  4. work that somebody began is finished before anything new is begun; a
-//     backup that is due is begun before that, since it goes on beside it;
+//     backup that is due is begun before that, since it goes on beside it, and a
+//     voter that hangs is restarted before that, since a joiner waits for it;
 //  5. repair comes before growth, growth before shrinking, because a repaired
 //     and larger cluster bears more;
 //  6. members that refuse writes for want of room are cured before any repair,
@@ -68,8 +69,8 @@ var (
 		rule{"tls", convergeTLS},
 		rule{"readdress", readdress},
 		rule{"space", space},
-		rule{"finish-joining", finishJoining},
 		rule{"revive", reviveHung},
+		rule{"finish-joining", finishJoining},
 		rule{"corruption", corruption}, rule{"replace-dead", replaceDead},
 		rule{"promote", promote},
 		rule{"grow", grow},
@@ -79,8 +80,8 @@ var (
 		rule{"tls", convergeTLS},
 		rule{"readdress", readdress},
 		rule{"space", space},
-		rule{"finish-joining", finishJoining},
 		rule{"revive", reviveHung},
+		rule{"finish-joining", finishJoining},
 		rule{"corruption", corruption},
 		rule{"replace-dead", replaceDead},
 		rule{"promote", promote},
