@@ -42,13 +42,32 @@ func (v *view) adopt() *Decision {
 	}
 	command := ""
 	if c := v.nextCommand(); c != nil {
-		command = fmt.Sprintf("; command %s waits for that", c.Name)
+		command = fmt.Sprintf("; command %s waits for that%s", c.Name, v.lostMidway(c, taken, waiting))
 	}
 	d := wait(false, "predecessor", "", "the cluster is being taken over from what ran it before: %s; until all are, each is only kept running and nothing is changed: %s%s", kept, strings.Join(open, "; "), command)
 	if len(taken) > 0 && (!v.seen || slices.ContainsFunc(v.roster.Seats, func(s cluster.Seat) bool { return s.Host != nil && !s.Up })) {
 		d.Again = later // no event tells that a member serves
 	}
 	return d
+}
+
+// lostMidway is the way out for a person whose cluster lost its majority while it
+// was being taken over: there is no record to go on from, so that only a backup is
+// left, beside which nothing of the cluster may be in sight (staysAdopted). Empty
+// while members of it may come back by themselves, as far as can be seen.
+func (v *view) lostMidway(c *cluster.Command, taken, waiting []*cluster.HostReport) string {
+	if len(taken) == 0 || len(waiting) > 0 || v.seen && v.roster.Linearizable {
+		return ""
+	}
+	hosts := "a majority of the wanted hosts, empty ones"
+	if v.spec != nil {
+		hosts = fmt.Sprintf("%d empty hosts", cluster.Quorum(v.spec.MemberCount))
+	}
+	then := "it is run then"
+	if c.Kind != cluster.CommandRestore {
+		then = "queue a restore in its place, since nothing can be recovered from a cluster that was not taken over"
+	}
+	return fmt.Sprintf(". If the members that are missing are gone for good, only a backup is left: end our daemon with its etcd (SIGINT) on %s, move the data directory away there and keep it, and have our daemons run on %s; %s", hostNames(taken), hosts, then)
 }
 
 func hold(taken, waiting []*cluster.HostReport) string {
