@@ -53,14 +53,41 @@ func quorum(v *view) *Decision {
 		return d
 	}
 	command := v.recoverCommand()
-	wayOut := ""
+	wayOut := v.fromMemory()
 	if command != "" {
-		wayOut = "; if what is missing is gone for good, the cluster can go on from what is left"
+		wayOut += "; if what is missing is gone for good, the cluster can go on from what is left"
 	}
 	d := wait(true, "no-quorum", command, "%d of %d voters are up and a quorum is %d: nothing is changed until more are back%s%s",
 		up, n, cluster.Quorum(n), because(v.downVoters()), wayOut)
 	d.Again = later
 	return d
+}
+
+// fromMemory says what to do where raft has a quorum all the same, which includes
+// voters whose data is gone from their disks: what was acknowledged with them ends
+// with their processes. Empty: it has none, or needs nobody's memory.
+func (v *view) fromMemory() string {
+	if !v.roster.Linearizable {
+		return ""
+	}
+	var memory, others []string
+	for _, s := range v.roster.Voters() {
+		switch {
+		case s.Up:
+		case s.Host != nil && s.Host.Vanished() && s.Host.Status != nil && s.Host.Status.Healthy:
+			memory = append(memory, seatName(s))
+		default:
+			others = append(others, seatName(s))
+		}
+	}
+	if len(memory) == 0 {
+		return ""
+	}
+	back := ""
+	if len(others) > 0 {
+		back = ", and bring " + strings.Join(others, ", ") + " back"
+	}
+	return fmt.Sprintf("; etcd serves all the same, and that hangs on the memory of %s: restart nothing there, save a snapshot now (etcdctl snapshot save)%s", strings.Join(memory, ", "), back)
 }
 
 // defragmented are the voters' hosts that are at that.
