@@ -82,6 +82,13 @@ type PastGeneration struct {
 	Closed bool   `json:"closed,omitempty"`
 }
 
+// Voted reports whether the member was a voter of the generation.
+func (g PastGeneration) Voted(id MemberID) bool {
+	return slices.ContainsFunc(g.Voters, func(set []Voter) bool {
+		return slices.ContainsFunc(set, func(w Voter) bool { return w.Member == id })
+	})
+}
+
 // Superseded is the cluster of the newest generation before this one that is on
 // record; zero: none is.
 func (in *Intent) Superseded() (id ClusterID) {

@@ -62,9 +62,16 @@ func (v *view) catchingUp() *Decision {
 	return &Decision{Reason: fmt.Sprintf("learner %s is catching up: %s", seatName(s), lag(v, s)), Again: soon}
 }
 
+// inVain is how many members a host gave up before that is told: one goes as
+// hosts come and go.
+const inVain = 2
+
 // add takes a host one step towards being a learner: prepare it, then add it.
 // Its start is finish-joining's.
 func (v *view) add(h *cluster.HostReport, reason string) *Decision {
+	if n := v.gaveUp(h); n >= inVain {
+		reason += fmt.Sprintf(" (host %s gave up %d members before: look at its etcd.log)", h.Host, n)
+	}
 	switch run := v.version(); {
 	case run.IsZero():
 		return wait(true, "settling", "", "%s; once it is known which release the members run", reason)

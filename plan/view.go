@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -247,10 +248,29 @@ func (v *view) versionFor(h *cluster.HostReport) (cluster.Version, bool) {
 	return run, false
 }
 
-// candidates are hosts that could carry a new member now, sorted, and in
-// words why the others could not.
+// candidates are hosts that could carry a new member now, and in words why the
+// others could not. The first are those that gave up the fewest members of this
+// generation: one on which etcd never starts, for a reason that its daemon does
+// not see, would be tried for ever while another one is free.
 func (v *view) candidates() (free []*cluster.HostReport, why []string) {
-	return v.candidatesBeside(v.roster)
+	free, why = v.candidatesBeside(v.roster)
+	slices.SortStableFunc(free, func(a, b *cluster.HostReport) int { return cmp.Compare(v.gaveUp(a), v.gaveUp(b)) })
+	return free, why
+}
+
+// gaveUp is how many members the host's disk gave up that were not voters of a
+// generation before this one: to end with that was no fault of the host.
+func (v *view) gaveUp(h *cluster.HostReport) int {
+	n := len(h.GaveUp)
+	if n == 0 || v.intent == nil {
+		return n
+	}
+	for _, id := range h.GaveUp {
+		if slices.ContainsFunc(v.intent.History, func(g cluster.PastGeneration) bool { return g.Voted(id) }) {
+			n--
+		}
+	}
+	return n
 }
 
 func (v *view) candidatesBeside(r cluster.Roster) (free []*cluster.HostReport, why []string) {
