@@ -270,11 +270,11 @@ func (v *view) paused(next stage) bool {
 	if !v.spec.PauseBeforeLast || left != 1 || !run.Mixed() || next.to != v.spec.EtcdVersion {
 		return false
 	}
-	kept := run.Low
-	if next.to.Compare(kept) <= 0 { // on the way down
-		kept = run.High
+	kept, back := run.Low, "--rollback"
+	if next.to.Compare(kept) <= 0 { // on the way down, where the lowest is not the way back
+		kept, back = run.High, run.High.String()
 	}
-	v.aside("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd %s; the last one is kept on %s, as asked, which keeps the way back open (etcdadm upgrade --rollback) as long as it lives", next.to, kept)
+	v.aside("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd %s; the last one is kept on %s, as asked, which keeps the way back open (etcdadm upgrade %s) as long as it lives", next.to, kept, back)
 	return true
 }
 

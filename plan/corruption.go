@@ -43,6 +43,10 @@ func corruption(v *view) *Decision {
 		v.aside("corrupt", "etcdadm backup list", "etcd says that its data is damaged (CORRUPT, of %s), and with fewer than three voters nobody can tell which is right; nothing is replaced", alarmWords(alarms))
 		return nil
 	}
+	if !m.Explains() && v.roster.Running().Mixed() {
+		v.aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of %s): their keys are compared once the members run one release line, and they run %s", alarmWords(alarms), v.runningWords())
+		return nil
+	}
 	if !m.Explains() {
 		v.aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of %s): their keys are being compared", alarmWords(alarms))
 		return v.askHash("etcd says that members differ: compare their keys")

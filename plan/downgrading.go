@@ -22,7 +22,14 @@ func downgrading(v *view) *Decision {
 		return nil
 	}
 	line := run.Downgrading
-	if v.spec == nil || v.goal.Kind != Converge {
+	switch {
+	case v.goal.Kind == Disarm, v.goal.Kind == MoveLeader: // neither changes a member
+		return nil
+	case v.spec == nil: // how far down is not known
+		return v.needSpec()
+	case v.goal.Kind != Converge && v.keptDown(run):
+		return refuse("downgrading", "etcdadm upgrade --resume", "etcd is being downgraded, with the last member kept on its version as asked, and the members are not changed until that is over: have it go on, or go back (etcdadm upgrade %s), first", run.High)
+	case v.goal.Kind != Converge:
 		return wait(true, "downgrading", "", "etcd is being downgraded, and the members are not changed until that is over")
 	}
 	if why := v.notDown(run); why != "" {
@@ -56,14 +63,14 @@ func downgrading(v *view) *Decision {
 			return waitLater("downgrading", "", "waiting for the data of %s to have the format of etcd %d.%d", seatName(s), line.Major, line.Minor)
 		}
 	}
-	to := v.releaseOf(line)
-	if to.IsZero() {
+	next := v.stageDown(line)
+	if next.to.IsZero() {
 		return v.cancelDowngrade(fmt.Sprintf("no release of etcd %d.%d is installed on all hosts that run members", line.Major, line.Minor))
 	}
-	d := v.roll(stage{to, "one release line down, for which etcd has made ready", func(r cluster.Version) bool { return r.Base().Compare(line) > 0 }})
+	d := v.roll(next)
 	if d == nil {
 		// A person may keep it like this for long. What else is wanted of the members goes on.
-		for _, does := range []func(*view) *Decision{convergeTLS, readdress, convergeOptions, tidy} {
+		for _, does := range []func(*view) *Decision{corruption, convergeTLS, readdress, convergeOptions, tidy} {
 			if d := does(v); d != nil {
 				return d
 			}
@@ -103,6 +110,18 @@ func (v *view) notDown(run cluster.Running) string {
 		return "every member runs one release line, and etcd does not end it"
 	}
 	return ""
+}
+
+// keptDown: the downgrade neither goes on nor is cancelled by itself, because a person
+// wants the last voter kept.
+func (v *view) keptDown(run cluster.Running) bool {
+	daemons := newView(Goal{Kind: Converge}, v.obs)
+	return daemons.notDown(run) == "" && v.paused(v.stageDown(run.Downgrading))
+}
+
+// stageDown is the roll to the line that etcd goes down to.
+func (v *view) stageDown(line cluster.Version) stage {
+	return stage{v.releaseOf(line), "one release line down, for which etcd has made ready", func(r cluster.Version) bool { return r.Base().Compare(line) > 0 }}
 }
 
 // releaseOf is the release of a line to go to: the wanted one, or the newest that
