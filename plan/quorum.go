@@ -71,11 +71,12 @@ func (v *view) fromMemory() string {
 		return ""
 	}
 	var memory, others []string
+	var id cluster.MemberID
 	for _, s := range v.roster.Voters() {
 		switch {
 		case s.Up:
 		case s.Host != nil && s.Host.Vanished() && s.Host.Status != nil && s.Host.Status.Healthy:
-			memory = append(memory, seatName(s))
+			memory, id = append(memory, seatName(s)), s.ID
 		default:
 			others = append(others, seatName(s))
 		}
@@ -84,8 +85,11 @@ func (v *view) fromMemory() string {
 		return ""
 	}
 	back := ""
-	if len(others) > 0 {
+	switch {
+	case len(others) > 0:
 		back = ", and bring " + strings.Join(others, ", ") + " back"
+	case len(memory) == 1: // of two: each of them has acknowledged all that was
+		back = fmt.Sprintf(", then remove it (etcdctl member remove %s): the other voter has all that was acknowledged and goes on alone, and the host joins anew", id)
 	}
 	return fmt.Sprintf("; etcd serves all the same, and that hangs on the memory of %s: restart nothing there, save a snapshot now (etcdctl snapshot save)%s", strings.Join(memory, ", "), back)
 }
