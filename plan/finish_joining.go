@@ -266,12 +266,37 @@ func (v *view) dropStuck(s cluster.Seat) *Decision {
 	if h.UnderFence && h.Local.State == cluster.MemberRemoved {
 		return v.removeLearner(s, fmt.Sprintf("host %s gave learner %s up%s: remove it, and let its host join anew", h.Host, s.ID, tookWords(h.Local)))
 	}
+	if d := v.dropDying(s); d != nil {
+		return d
+	}
 	since := v.obs.Memory.Member(s.ID).JoiningSince
 	if !h.UnderFence || h.Local.State != cluster.MemberStarting || h.Local.HasData || h.Process.State != cluster.ProcessBackoff ||
 		since.IsZero() || v.obs.At.Sub(since) < joinPatience {
 		return nil
 	}
 	return v.removeLearner(s, fmt.Sprintf("learner %s was started and wrote no log, its process is %s: remove it, and let its host join anew", seatName(s), processWords(h.Process)))
+}
+
+// dropDying removes a learner that has its data, and whose process dies again and
+// again, or whose data is gone under it, for as long as one may take to catch up:
+// what waits for it would wait for ever. Only for a host that gave up none of this
+// generation's members, since what is taken out is kept, and each try is a copy.
+func (v *view) dropDying(s cluster.Seat) *Decision {
+	h, m := s.Host, v.obs.Memory.Member(s.ID)
+	since, what := m.SilentSince, "dies again and again"
+	if h.Vanished() {
+		since, what = m.VanishedSince, "serves from memory only, since its data is gone"
+	} else if h.Process.State != cluster.ProcessBackoff && !m.CrashLoops(h.Process) {
+		return nil
+	}
+	if h.Local.State != cluster.MemberStarted || !h.UnderFence || since.IsZero() || v.obs.At.Sub(since) < catchUpPatience {
+		return nil
+	}
+	free, _ := v.candidates()
+	if len(free) == 0 || v.gaveUp(free[0]) > 0 {
+		return nil
+	}
+	return v.removeLearner(s, fmt.Sprintf("learner %s %s for %s: remove it, so that host %s can join in its place", seatName(s), what, v.obs.At.Sub(since).Round(time.Second), free[0].Host))
 }
 
 func tookWords(l cluster.LocalMember) string {
