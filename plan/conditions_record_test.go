@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,12 @@ func TestConditionsOfTheRecord(t *testing.T) {
 			c := v.votersNow()[2]
 			held := v.tooManyPending(cluster.Op{Kind: cluster.OpRemove, Member: c.Member}, "c goes")
 			return held == nil && v.tooManyPending(cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes") != nil && v.tooManyPending(cluster.Op{Kind: cluster.OpPromote, Member: c.Member}, "c comes") != nil
+		}, []otherwise{
+			{"it promised", fenced(true)},
+		}, nil},
+		{"whose host promised nothing is named", then(full, fenced(false), func(o *cluster.Observation) { o.Memory.Quiet = cluster.Quiet{} }), func(v *view) bool {
+			d := v.tooManyPending(cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes")
+			return d != nil && d.Action == nil && strings.Contains(d.Blockers[0].Sentence, "(c)")
 		}, []otherwise{
 			{"it promised", fenced(true)},
 		}, nil},
