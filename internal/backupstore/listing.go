@@ -42,9 +42,11 @@ func beginListing(ctx context.Context) (l *listing, end func()) {
 	l = &listing{began: time.Now(), done: make(chan struct{}), step: progress.Begin(ctx, 0, progress.Objects, "listing the store")}
 	whole, cancel := context.WithTimeout(ctx, ListMost)
 	l.Context = whole
+	l.mu.Lock() // the timer's own end reads it
 	l.silent = time.AfterFunc(ObjectTimeout, func() {
 		l.end(context.DeadlineExceeded, fmt.Sprintf("nothing more came within %s", ObjectTimeout))
 	})
+	l.mu.Unlock()
 	unhook := context.AfterFunc(whole, func() {
 		over := ""
 		if ctx.Err() == nil {
