@@ -92,7 +92,9 @@ func TestConditionsOfJoiners(t *testing.T) {
 			{"it has not lasted", of0(func(o *cluster.Observation, m *cluster.MemberMemory) {
 				m.JoiningSince = o.At.Add(time.Second - joinPatience)
 			})},
-		}, nil},
+		}, []otherwise{
+			{"etcd's program cannot be run there", of("d", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessStopped })},
+		}},
 		{"one that its host gave up is removed", then(stuck, of("d", func(h *cluster.HostReport) { h.Local.State = cluster.MemberRemoved })), func(v *view) bool {
 			return v.dropStuck(learner(v)) != nil
 		}, []otherwise{

@@ -129,9 +129,16 @@ func (v *view) oldListAt(h *cluster.HostReport, joiner cluster.Seat) *Decision {
 		if s.ID == joiner.ID || v.keepsUp(s) || !v.mayAnswer(s) {
 			continue
 		}
-		if gone, _ := v.toReplace(s); gone { // it serves without its data or with other keys, and never keeps up again
+		if is, gone := v.toReplace(s); is { // it serves without its data or with other keys, and never keeps up again
 			if d := replaceDead(v); d != nil && d.Action != nil {
 				return d
+			}
+			// Its own host may not be able to take its place, and then the joiner
+			// is the one that will, which cannot begin before it is gone.
+			if v.spec != nil && !v.spec.Hold && !s.Learner {
+				if d := v.removeDead(s, fmt.Sprintf("voter %s has to be replaced (%s), and %s, which was added, cannot start beside its list: remove it", seatName(s), gone, h.Host)); d.Action != nil {
+					return d
+				}
 			}
 		}
 		d := wait(false, "voter-behind", "", "member %s was added for %s; it is started once %s %s keeps up or is gone, because its list may be old (%s)",
@@ -259,7 +266,7 @@ func (v *view) dropLearner(s cluster.Seat) *Decision {
 
 // dropStuck removes a learner that its host started and that never wrote a log,
 // because etcd refuses to start it: the members that it was to join with are
-// not those that are any more. So is one that its host gave up, because etcd
+// not those that are any more; or because etcd's program cannot be run there. So is one that its host gave up, because etcd
 // took another ID for it. The host joins anew afterwards.
 func (v *view) dropStuck(s cluster.Seat) *Decision {
 	h := s.Host
@@ -270,7 +277,7 @@ func (v *view) dropStuck(s cluster.Seat) *Decision {
 		return d
 	}
 	since := v.obs.Memory.Member(s.ID).JoiningSince
-	if !h.UnderFence || h.Local.State != cluster.MemberStarting || h.Local.HasData || h.Process.State != cluster.ProcessBackoff ||
+	if !h.UnderFence || h.Local.State != cluster.MemberStarting || h.Local.HasData || h.Process.State != cluster.ProcessBackoff && h.Process.State != cluster.ProcessStopped ||
 		since.IsZero() || v.obs.At.Sub(since) < joinPatience {
 		return nil
 	}

@@ -52,10 +52,12 @@ func quorum(v *view) *Decision {
 		d.Again = later
 		return d
 	}
-	command := v.recoverCommand()
-	wayOut := v.fromMemory()
+	wayOut, command := v.fromMemory(), ""
+	if wayOut == "" {
+		command = v.recoverCommand()
+	}
 	if command != "" {
-		wayOut += "; if what is missing is gone for good, the cluster can go on from what is left"
+		wayOut = "; if what is missing is gone for good, the cluster can go on from what is left"
 	}
 	d := wait(true, "no-quorum", command, "%d of %d voters are up and a quorum is %d: nothing is changed until more are back%s%s",
 		up, n, cluster.Quorum(n), because(v.downVoters()), wayOut)
@@ -91,7 +93,7 @@ func (v *view) fromMemory() string {
 	case len(memory) == 1: // of two: each of them has acknowledged all that was
 		back = fmt.Sprintf(", then remove it (etcdctl member remove %s): the other voter has all that was acknowledged and goes on alone, and the host joins anew", id)
 	}
-	return fmt.Sprintf("; etcd serves all the same, and that hangs on the memory of %s: restart nothing there, save a snapshot now (etcdctl snapshot save)%s", strings.Join(memory, ", "), back)
+	return fmt.Sprintf("; etcd serves all the same, and that hangs on the memory of %s: restart nothing there, save a snapshot now, through a voter that has its data (etcdctl snapshot save)%s", strings.Join(memory, ", "), back)
 }
 
 // defragmented are the voters' hosts that are at that.

@@ -108,11 +108,7 @@ func (v *view) notePatience(s cluster.Seat) {
 		return
 	}
 	limit := v.spec.DeadAfterOrDefault()
-	does := "does not answer"
-	if s.Host != nil && s.Host.Status != nil {
-		does = "answers, and does not serve"
-	}
-	v.aside("member-silent", "", "voter %s %s (%s); it counts as dead after %s, at %s", seatName(s), does, s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
+	v.aside("member-silent", "", "voter %s does not answer (%s); it counts as dead after %s, at %s", seatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
 }
 
 func (v *view) replace(s cluster.Seat, why string) *Decision {

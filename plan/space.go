@@ -162,7 +162,7 @@ func askedQuota(h *cluster.HostReport) int64 {
 func (v *view) heldByDead() (words, command string) {
 	for _, s := range v.roster.Voters() {
 		if dead, _ := v.dead(s); dead && v.withoutSuccessor(s) {
-			return fmt.Sprintf("; none is restarted or defragmented beside voter %s, which is dead and has no successor: bring its host back, start another daemon, or remove it", seatName(s)), removeHeld(s)
+			return fmt.Sprintf("; none is restarted or defragmented beside voter %s, which is dead and has no successor: bring its host back, start another daemon, or remove it, which puts the spec on hold until etcdadm seed STORE --nodes N", seatName(s)), removeHeld(s)
 		}
 	}
 	return "", ""
@@ -174,7 +174,7 @@ func (v *view) orRemove(s cluster.Seat) (words, command string) {
 	if len(v.roster.Alarms(cluster.AlarmNoSpace)) == 0 {
 		return "", ""
 	}
-	return "; or remove it: etcd refuses writes (NOSPACE), and no member is restarted or defragmented beside it", removeHeld(s)
+	return "; or remove it, which puts the spec on hold until etcdadm seed STORE --nodes N: etcd refuses writes (NOSPACE), and no member is restarted or defragmented beside it", removeHeld(s)
 }
 
 func removeHeld(s cluster.Seat) string { return "etcdadm member remove --hold " + s.ID.String() }

@@ -18,6 +18,9 @@ const (
 	// namesTimeout bounds the look-up of the nodes' names in a static config, once,
 	// before anything else is begun, and that of the own name for the metrics port.
 	namesTimeout = 5 * time.Second
+	// ownNameTimeout bounds the last look-up of the own name, without which the daemon ends:
+	// a resolver comes to its second server after five seconds.
+	ownNameTimeout = 30 * time.Second
 	// announceTimeout bounds one announcement of this host, at one place.
 	announceTimeout = 10 * time.Second
 	// announceLeast is the shortest time between two announcements, and between two

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -81,6 +82,9 @@ func freeFor(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	if st.Blocks == 0 { // some network and user-space file systems do not tell
+		return math.MaxUint64, nil
 	}
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {

@@ -257,11 +257,11 @@ const (
 const partMetrics = "metrics"
 
 // showMetrics has the metrics port answered from now on, if that is wanted and not done yet.
-func (d *daemon) showMetrics(ctx context.Context) error {
+func (d *daemon) showMetrics(ctx context.Context, within time.Duration) error {
 	if d.cfg.MetricsPort <= 0 || d.parts.has(partMetrics) {
 		return nil
 	}
-	look, cancel := context.WithTimeout(ctx, namesTimeout) // --address may be a name
+	look, cancel := context.WithTimeout(ctx, within) // --address may be a name
 	defer cancel()
 	l, err := new(net.ListenConfig).Listen(look, "tcp", net.JoinHostPort(d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort)))
 	if err != nil {

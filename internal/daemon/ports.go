@@ -12,7 +12,7 @@ import (
 // had that will be listened on later. On a host that has been part of a cluster
 // etcd's own may be held by the etcd that is to be adopted.
 func (d *daemon) checkPorts(ctx context.Context) error {
-	if err := d.showMetrics(ctx); isInUse(err) {
+	if err := d.showMetrics(ctx, namesTimeout); isInUse(err) {
 		return inUse("--etcd-manager-metrics-port", d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort))
 	}
 	if d.experienced || d.besidePredecessor() {

@@ -93,7 +93,7 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 	// The address is known from here on, and all that follows may wait for a disk. A port
 	// that cannot be had now may be that of a daemon which ends, and is asked for again
 	// once the data directory is this one's.
-	_ = d.showMetrics(ctx)
+	_ = d.showMetrics(ctx, namesTimeout)
 	defer func() {
 		if !served {
 			d.parts.stop(time.Now().Add(metricsEnd), partMetrics)
@@ -316,7 +316,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "state", d.watchState)
 	g.start(ctx, "etcd's log", d.followLog)
 	d.begun.over()
-	if err := d.showMetrics(ctx); err != nil {
+	if err := d.showMetrics(ctx, ownNameTimeout); err != nil {
 		g.start(ctx, partMetrics, func(context.Context) error { return err })
 	}
 	d.log.Info("daemon is up", "host", d.id, "cluster", d.cfg.ClusterName, "address", d.cfg.Endpoint(), "data", d.cfg.DataDir, "store", ShownURL(d.cfg.BackupStore))

@@ -203,9 +203,9 @@ func TestConfigurationThatStandsStill(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	before := runtime.NumGoroutine()
-	const asked = 20
+	const asked = 12
 	for range asked {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		ended := make(chan error, 1)
 		go func() {
 			_, err := open.Open(ctx, "s3://b/folder", open.Options{})
