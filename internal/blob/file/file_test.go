@@ -186,7 +186,7 @@ func TestHolderSigned(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, ".lock"), []byte(signed), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		_, err := blob.PutBytes(ctx, store, "a", []byte("2"), blob.Any)
 		cancel()
 		told, ok := errors.AsType[*blob.Error](err)
