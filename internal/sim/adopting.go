@@ -13,6 +13,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host"
 )
 
 const (
@@ -256,16 +257,20 @@ func (w *World) isLost(id cluster.MemberID) bool {
 		defer m.mu.Unlock()
 		return m.proc != nil && strings.Contains(m.proc.Exit(), "tocommit")
 	}
-	voters, _ := w.voters()
+	voters, learners := w.voters()
 	if slices.ContainsFunc(voters, func(v cluster.Member) bool { return v.ID == id }) {
 		return true
+	}
+	elsewhere := func(a *host.Admission) bool { // another host is to have it
+		at := slices.IndexFunc(learners, func(l cluster.Member) bool { return l.ID == id })
+		return at >= 0 && !slices.Equal(slices.Sorted(slices.Values(a.URLs.Peer)), learners[at].PeerURLs)
 	}
 	for _, m := range w.hosts() {
 		m.mu.Lock()
 		a := m.disk.admission
 		m.mu.Unlock()
 		s, _ := m.state()
-		if a != nil && !m.gone.Load() && !slices.Contains(s.Carried, id) && (a.Member == id || a.Member == 0 && !slices.Contains(a.Known, id)) {
+		if a != nil && !m.gone.Load() && !slices.Contains(s.Carried, id) && (a.Member == id || a.Member == 0 && !slices.Contains(a.Known, id) && !elsewhere(a)) {
 			return false
 		}
 	}

@@ -269,8 +269,11 @@ func (g *generator) person() {
 		if !ok || f != nil && !moved && len(w.lost()) <= len(in.Lost) {
 			return // it needs time, and nobody
 		}
-		if o.host != "" && w.hostNow(o.host) == nil {
+		switch dir := w.furthestAside(f); {
+		case o.host != "" && w.hostNow(o.host) == nil:
 			o = order{kind: cluster.CommandRestore, backup: g.goodBackup()}
+		case o.kind == cluster.CommandRecover && moved && g.again == in.Generation && dir != "": // its data was set aside for this one
+			o = order{kind: cluster.CommandUndo, host: o.host, dir: dir}
 		}
 		if o.lost = w.lost(); o.kind == cluster.CommandRestore && o.backup == "" {
 			w.violate("the generator destroyed everything")

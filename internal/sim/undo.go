@@ -52,3 +52,17 @@ func (m *machine) setAside() (out []cluster.SetAside) {
 	}
 	return out
 }
+
+// furthestAside is what a machine set aside that goes the furthest; empty: nothing.
+func (w *World) furthestAside(m *machine) (dir string) {
+	if m == nil {
+		return ""
+	}
+	var furthest cluster.Progress
+	for _, a := range m.setAside() {
+		if furthest.Before(a.Log) {
+			dir, furthest = a.Name(), a.Log
+		}
+	}
+	return dir
+}
