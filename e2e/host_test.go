@@ -223,10 +223,13 @@ func (h *host) wipe(keepIdentity bool) {
 	}
 }
 
-// etcdPIDs are the processes that run on the host's data.
+// etcdPIDs are the processes that run on the host's data; not one in which a backup is
+// tried out, which is thrown away.
 func (h *host) etcdPIDs() []int {
 	return find(func(args []string) bool {
-		return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--data-dir="+h.dir+"/") })
+		return slices.ContainsFunc(args, func(a string) bool {
+			return strings.HasPrefix(a, "--data-dir="+h.dir+"/") && !strings.Contains(a, "/etcdadm-drill-")
+		})
 	})
 }
 
