@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/progress"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/snapshot"
+	"etcdadm.io/plan"
+)
+
+// fileRestore is a restore of a file into a directory.
+type fileRestore struct {
+	dir, name, token, version string
+	peers, releases           []string
+	bump                      int64
+	dryRun                    bool
+}
+
+// restoredFile is what it prints for programs.
+type restoredFile struct {
+	snapshot.Restored
+	DataDir  string   `json:"dataDir"`
+	Name     string   `json:"name"`
+	PeerURLs []string `json:"peerURLs"`
+	Token    string   `json:"token"`
+	Tool     string   `json:"tool"` // the release whose tool restores
+	DryRun   bool     `json:"dryRun,omitempty"`
+}
+
+func snapshotRestoreCommand(r *reach, program daemon.Program) *cobra.Command {
+	var o fileRestore
+	c := &cobra.Command{
+		Use: "restore FILE --data-dir-out DIR --name NAME --peer-url URL", Short: "Make the data directory of a new cluster with one member from a snapshot",
+		Long: `restore makes a data directory for an etcd that is run by hand. For a cluster
+that daemons keep, "etcdadm restore NAME" restores a backup with all that belongs
+to it. The new cluster has one member; others are added to it as learners.
+Revisions go on above those of the snapshot, so that clients which have seen
+higher ones notice: by 1000000000, or by --bump-revision.`,
+		Args: words(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := r.checkOutput(); err != nil {
+				return err
+			}
+			var done restoredFile
+			err := tells(c, func(ctx context.Context) (err error) {
+				done, err = o.runWithin(ctx, workTimeout, args[0], finderOf(program, o.releases))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), done, func(w io.Writer) { printRestored(w, done) })
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.dir, "data-dir-out", "", "the data directory to make; nothing may be there")
+	f.StringVar(&o.name, "name", "", "name of the member")
+	f.StringSliceVar(&o.peers, "peer-url", nil, "where other members will reach it, such as https://192.0.2.1:2380 (repeatable)")
+	f.StringVar(&o.token, "token", "", "token of the new cluster; the default is random, so that it has a cluster ID of its own")
+	f.Int64Var(&o.bump, "bump-revision", 1_000_000_000, "by how much revisions are raised; 0 leaves them")
+	f.StringVar(&o.version, "etcd-version", "", "the release whose tool restores; the default is the newest at hand that is of the snapshot's minor release")
+	f.StringSliceVar(&o.releases, "release-dir", nil, "directory with etcd releases (repeatable)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check everything, say what would be made, and make nothing")
+	return c
+}
+
+// runWithin says that it was the bound which ended the restore, and what to do.
+func (o *fileRestore) runWithin(ctx context.Context, bound time.Duration, file string, finder *release.Finder) (restoredFile, error) {
+	over := fmt.Errorf("the restore was not over in %s: %w", bound, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, over)
+	defer cancel()
+	done, err := o.run(ctx, file, finder)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(context.Cause(ctx), over) {
+		return done, err
+	}
+	if !errors.Is(err, over) {
+		err = fmt.Errorf("%w: %w", over, err)
+	}
+	return done, &Failure{Code: ExitError, Err: err, Advice: "see whether the disk answers, and etcd's own program, which was ended; nothing is left of it, and it can be begun again"}
+}
+
+func (o *fileRestore) run(ctx context.Context, file string, finder *release.Finder) (restoredFile, error) {
+	var out restoredFile
+	switch {
+	case o.dir == "" || o.name == "" || len(o.peers) == 0:
+		return out, usage("such as --data-dir-out /var/lib/etcd --name a --peer-url https://192.0.2.1:2380", "say where to and who it is: --data-dir-out, --name and --peer-url")
+	case o.bump < 0:
+		return out, usage("revisions never go back", "--bump-revision=%d is negative", o.bump)
+	}
+	info, err := lookInto(ctx, file)
+	if err != nil {
+		return out, err
+	}
+	tool, err := o.tool(ctx, finder, info)
+	if err != nil {
+		return out, err
+	}
+	if o.token == "" {
+		o.token = "etcdadm-" + host.Mint()
+	}
+	out = restoredFile{DataDir: o.dir, Name: o.name, PeerURLs: o.peers, Token: o.token, Tool: tool.Version, DryRun: o.dryRun}
+	if o.dryRun {
+		out.From, out.Revision = info.Revision, info.Revision+o.bump
+		_, err := snapshot.RestoreTool(tool)
+		return out, err
+	}
+	options := snapshot.RestoreOptions{
+		Snapshot: file, Verified: info.SHA256, DataDir: o.dir, Release: tool, Name: o.name, PeerURLs: o.peers, Token: o.token,
+	}
+	if o.bump > 0 {
+		options.Revision = info.Revision + o.bump
+	}
+	out.Restored, err = snapshot.Restore(ctx, options)
+	if errors.Is(err, snapshot.ErrExists) {
+		return out, usage("name a directory that is not there yet; nothing is overwritten", "%w", err)
+	}
+	return out, err
+}
+
+// tool is the release that restores: the one that was named, or the newest at
+// hand of the minor release that the database is of.
+func (o *fileRestore) tool(ctx context.Context, finder *release.Finder, info snapshot.Info) (release.Release, error) {
+	progress.Begin(ctx, 0, "", "looking for the etcd to restore with")
+	wrote, err := cluster.ParseVersion(cmp.Or(info.StorageVersion, info.ClusterVersion))
+	if o.version != "" {
+		named, wrong := cluster.ParseVersion(o.version)
+		if wrong != nil {
+			return release.Release{}, usage("such as --etcd-version 3.6.16", "%w", wrong)
+		}
+		// Its tool would make a directory all the same, and what becomes of it is not known.
+		if why := plan.RestoresTo(wrote, named); err == nil && why != "" {
+			return release.Release{}, &Failure{Code: ExitUnsafe, Err: errors.New(why), Advice: fmt.Sprintf("name a release of etcd %d.%d, or none; change the version of the cluster afterwards", wrote.Major, wrote.Minor)}
+		}
+		return finder.Find(ctx, o.version)
+	}
+	if err != nil {
+		return release.Release{}, usage("name the release that wrote it: --etcd-version", "the snapshot does not say which etcd wrote it")
+	}
+	look, cancel := context.WithTimeout(ctx, releasesTimeout)
+	defer cancel()
+	list, passed, err := finder.List(look)
+	if err != nil {
+		return release.Release{}, err
+	}
+	var best cluster.Version
+	for _, r := range list {
+		if v, err := cluster.ParseVersion(r.Asked); err == nil && v.SameMinor(wrote) && v.Compare(best) > 0 {
+			best = v
+		}
+	}
+	if best.IsZero() {
+		none := fmt.Errorf("there is no etcd %d.%d at hand, which wrote the snapshot", wrote.Major, wrote.Minor)
+		for _, p := range passed {
+			if v, err := cluster.ParseVersion(p.Version); err == nil && v.SameMinor(wrote) {
+				none = fmt.Errorf("%w; %s will not do: %w", none, p.Path, p.Reason)
+			}
+		}
+		return release.Release{}, &Failure{Code: ExitError, Err: none, Advice: "name a directory that has it with --release-dir, or another release with --etcd-version"}
+	}
+	return finder.Find(ctx, best.String())
+}
+
+func printRestored(w io.Writer, r restoredFile) {
+	verb := "made"
+	if r.DryRun {
+		verb = "would make"
+	}
+	fmt.Fprintf(w, "%s %s with etcd %s's tool: revision %d becomes %d\n", verb, r.DataDir, r.Tool, r.From, r.Revision)
+	if r.RevisionsGoBack {
+		fmt.Fprintln(w, "this release cannot raise revisions: restart every client that watches or caches")
+	}
+	if r.DryRun {
+		return
+	}
+	fmt.Fprintf(w, "member %s of cluster %s\n", r.Member, r.Cluster)
+	fmt.Fprintf(w, "start it: etcd --name %s --data-dir %s --initial-advertise-peer-urls %s --listen-peer-urls … --advertise-client-urls … --listen-client-urls …\n", r.Name, r.DataDir, r.PeerURLs[0])
+}
+
+// tookWords is a duration as people read it.
+func tookWords(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
