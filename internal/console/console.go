@@ -134,8 +134,12 @@ func (c *Console) Status(ctx context.Context) (Report, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()
-	if led, err := ask(ctx, leader); err == nil {
+	led, err := ask(ctx, leader)
+	switch {
+	case err == nil:
 		return led, nil
+	case errors.As(err, new(*cluster.NewerError)): // the others know less, and none would say why
+		return Report{}, err
 	}
 	return report, nil // what a daemon knows that does not lead
 }
@@ -206,7 +210,7 @@ func put[A any](ctx context.Context, client *peer.Client, q Question) (A, error)
 		return out, err
 	}
 	if err := json.Unmarshal(answer, &out); err != nil {
-		return out, fmt.Errorf("read the daemon's answer: %w", err)
+		return out, fmt.Errorf("%w: read the daemon's answer: %w", peer.ErrBody, err) // that daemon is there
 	}
 	return out, nil
 }
@@ -292,7 +296,7 @@ func settled(ctx context.Context, endpoint string, err error) error {
 		return fmt.Errorf("stopped waiting for the daemon at %s, which may carry out what it was asked for: %w", endpoint, ctx.Err())
 	case errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Errorf("stopped waiting for the daemon at %s: %w", endpoint, ctx.Err())
-	case errors.Is(err, peer.ErrRole):
+	case errors.Is(err, peer.ErrRole), errors.As(err, new(*cluster.NewerError)):
 		return err // a daemon has answered, and the others would say the same
 	}
 	return nil

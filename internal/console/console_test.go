@@ -13,6 +13,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/testlater"
 )
 
 // Whoever stops waiting for a daemon that takes its time is not told that none answers.
@@ -64,6 +65,41 @@ func TestADaemonThatStandsStillIsNotWaitedForAlone(t *testing.T) {
 	}
 }
 
+// A person whose etcdadm is older than the daemons is told that, and neither that none answers nor
+// the little that another daemon knows; and no host that answers so is taken for one that is lost.
+func TestAnswerOfALaterRelease(t *testing.T) {
+	later := newDaemon(t, "later")
+	later.says = testlater.Forms(t, Report{Host: "later", Leading: true, Observation: &cluster.Observation{Store: cluster.StoreView{Intent: &cluster.Intent{Generation: 1}}}}, "/intent/")["/observation/store/intent"]
+	follows := newDaemon(t, "follows")
+	var err error
+	if follows.says, err = json.Marshal(Report{Host: "follows", Leader: "later", LeaderEndpoint: later.at}); err != nil {
+		t.Fatal(err)
+	}
+	for name, endpoints := range map[string][]string{"asked": {later.at}, "asked first": {later.at, follows.at}, "asked as the leader": {follows.at}} {
+		t.Run(name, func(t *testing.T) {
+			c, err := Open(Access{Cluster: "c", Endpoints: endpoints})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			r, err := c.Status(t.Context())
+			newer, ok := errors.AsType[*cluster.NewerError](err)
+			if !ok || newer.Hint() == "" || errors.Is(err, ErrNoDaemon) || r.Host != "" {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+	later.says = testlater.Forms(t, LogEnd{Host: "later", Intent: &cluster.Intent{Generation: 1}}, "/intent/")["/intent"]
+	c, err := Open(Access{Cluster: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.LogEnd(t.Context(), cluster.Contact{Host: "later", Endpoint: later.at}); !peer.IsThere(err) || !errors.As(err, new(*cluster.NewerError)) {
+		t.Errorf("the end of its log: %v", err)
+	}
+}
+
 // daemon answers as its host does.
 type daemon struct {
 	peer.Handler
@@ -71,12 +107,16 @@ type daemon struct {
 	at     string
 	asked  atomic.Bool
 	report func(context.Context)
+	says   json.RawMessage // nil: who it is
 }
 
 func (d *daemon) Report(ctx context.Context, _ peer.Caller, _ json.RawMessage) (json.RawMessage, error) {
 	d.asked.Store(true)
 	if d.report != nil {
 		d.report(ctx)
+	}
+	if d.says != nil {
+		return d.says, nil
 	}
 	return json.Marshal(Report{Host: d.host})
 }
