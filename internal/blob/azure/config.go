@@ -117,7 +117,7 @@ func connect(c config, opts Options) (*container.Client, *named, error) {
 		return nil, nil, err
 	}
 	options := policy.ClientOptions{
-		Transport: &http.Client{Transport: transport},
+		Transport: &http.Client{Transport: remote.Gate(transport)},
 		// This package tries again itself, because it has to know which attempt may have taken effect.
 		Retry:     policy.RetryOptions{MaxRetries: -1},
 		Telemetry: policy.TelemetryOptions{Disabled: true},

@@ -49,6 +49,7 @@ func RunWith(t *testing.T, traits Traits, empty func(t *testing.T) blob.Store) {
 		{"unusual keys are kept apart", (*suite).unusualKeys},
 		{"an ended context ends every call", (*suite).cancelled},
 		{"a failing body writes nothing", (*suite).failingBody},
+		{"what may not be written any more is not", (*suite).gated},
 		{"a reader keeps the version it opened", (*suite).openReader},
 		{"an object is modified about now", (*suite).modified},
 		{"one of many creators wins", (*suite).raceCreate},
@@ -387,4 +388,33 @@ func pattern(size int, seed uint64) []byte {
 		data[i] = byte(x)
 	}
 	return data
+}
+
+// gated: a Put that may not take effect any more does not, whether that is so from the start or by the time that the driver has
+// come to its last moment; one that may does.
+func (s *suite) gated() {
+	tag := s.put("a", "before", blob.IfAbsent)
+	over := errors.New("it is over")
+	for _, asked := range []int{0, 1} {
+		calls := 0
+		ctx := blob.While(s.ctx, func() error {
+			if calls++; calls > asked {
+				return over
+			}
+			return nil
+		})
+		_, err := blob.PutBytes(ctx, s.store, "a", []byte("after"), blob.IfMatch(tag))
+		if calls == 0 {
+			s.Fatal("the driver did not ask")
+		}
+		if calls > asked && !errors.Is(err, over) {
+			s.Errorf("over after %d looks: error %v, want %v", asked, err, over)
+		}
+		if got, _, err := blob.ReadAll(s.ctx, s.store, "a", 100); err == nil && calls > asked && string(got) != "before" {
+			s.Errorf("over after %d looks: %q was written", asked, got)
+		}
+	}
+	if _, err := blob.PutBytes(blob.While(s.ctx, func() error { return nil }), s.store, "b", []byte("now"), blob.IfAbsent); err != nil {
+		s.Error(err)
+	}
 }

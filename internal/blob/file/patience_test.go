@@ -238,3 +238,32 @@ func TestBodyEndsWhileTheFileSystemStandsStill(t *testing.T) {
 		t.Error("the file was not closed")
 	}
 }
+
+// A write that stood still in any of its steps is over by the time of its rename.
+func TestGateIsAskedLast(t *testing.T) {
+	over := errors.New("it is over")
+	for _, directory := range []bool{false, true} {
+		s, err := Open(t.Context(), t.TempDir(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		late := false
+		s.sync = func(f *os.File) error {
+			i, err := f.Stat()
+			late = late || err == nil && i.IsDir() == directory
+			return err
+		}
+		ctx := blob.While(t.Context(), func() error {
+			if late {
+				return over
+			}
+			return nil
+		})
+		if _, err := blob.PutBytes(ctx, s, "a/b", []byte("x"), blob.Any); !errors.Is(err, over) || !late {
+			t.Errorf("it stood still over a directory %t: %v", directory, err)
+		}
+		if all, err := s.List(t.Context(), ""); err != nil || len(all) != 0 {
+			t.Errorf("it is written: %v, %v", all, err)
+		}
+	}
+}

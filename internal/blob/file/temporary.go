@@ -101,6 +101,9 @@ func (t *temporary) commit(ctx context.Context, key string) (blob.ETag, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+	if err := blob.Still(ctx); err != nil {
+		return "", err
+	}
 	if err := t.root.Rename(t.name, key); err != nil {
 		return "", fmt.Errorf("rename temporary file: %w", bare(err))
 	}

@@ -178,7 +178,7 @@ func (s *Store) connect(ctx context.Context) (*storage.ObjectsService, *tokens, 
 			return nil, nil, fmt.Errorf("%w: %w", errCredentials, err)
 		}
 	}
-	service, err := storage.NewService(ctx, append(options, option.WithHTTPClient(&http.Client{Transport: carrier}))...)
+	service, err := storage.NewService(ctx, append(options, option.WithHTTPClient(&http.Client{Transport: remote.Gate(carrier)}))...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make client: %w", err)
 	}

@@ -130,6 +130,9 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, cond blob.Cond
 		if s.conditions == Keep && !cond.Holds(exists, old.tag) {
 			return blob.ErrPreconditionFailed
 		}
+		if err := blob.Still(ctx); err != nil {
+			return err
+		}
 		s.writes++
 		tag = blob.ETag(strconv.FormatUint(s.writes, 10))
 		s.objects[key] = object{data: data, tag: tag, modified: time.Now()}

@@ -188,9 +188,22 @@ func load(ctx context.Context, c config, stall time.Duration) (aws.Config, error
 		return aws.Config{}, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	loaded.Credentials = named{loaded.Credentials}
+	loaded.HTTPClient = asking{remote.Gate(carrying{loaded.HTTPClient})}
 	loaded.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 	return loaded, nil
 }
+
+// asking is a transport as the SDK wants its client: redirects are for the SDK's own, below it.
+type asking struct{ http.RoundTripper }
+
+// Do implements aws.HTTPClient.
+func (a asking) Do(r *http.Request) (*http.Response, error) { return a.RoundTrip(r) }
+
+// carrying is the SDK's client as a transport.
+type carrying struct{ aws.HTTPClient }
+
+// RoundTrip implements http.RoundTripper.
+func (c carrying) RoundTrip(r *http.Request) (*http.Response, error) { return c.Do(r) }
 
 // named gives the lack of credentials a name: the SDK's errors tell it only by their text.
 type named struct{ aws.CredentialsProvider }
