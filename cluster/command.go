@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -52,9 +53,23 @@ type Command struct {
 	Missing bool    `json:"missing,omitempty"`
 	// Malformed says why the command cannot be understood.
 	Malformed string `json:"malformed,omitempty"`
+	// Unread says why the store did not give it: nothing is known of it but its name.
+	Unread string `json:"unread,omitempty"`
 	// Ended is how the command ended, where that is on record already: it has
 	// only to be taken out of the queue.
 	Ended string `json:"ended,omitempty"`
+}
+
+// SaysAsMuch reports whether both are the same word of a person: of one name and time, and
+// with all that was said in it. What the store says of the backup is no part of that.
+func (c Command) SaysAsMuch(o Command) bool {
+	same := c.Name == o.Name && c.At.Equal(o.At) && c.Kind == o.Kind && c.Backup == o.Backup && c.Host == o.Host && c.Dir == o.Dir &&
+		c.Version == o.Version && c.NoBackup == o.NoBackup && c.AcceptLoss == o.AcceptLoss && c.Malformed == o.Malformed && c.Unread == o.Unread
+	return same && slices.Equal(c.Lost, o.Lost) && equal(c.Count, o.Count) && equal(c.Seen, o.Seen)
+}
+
+func equal[T comparable](a, b *T) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
 
 // Seen is how far things had come when a person asked for an undo, so that what has

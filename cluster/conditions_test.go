@@ -137,12 +137,14 @@ func TestAdopts(t *testing.T) {
 
 // TestPrunable: what is not known keeps a directory from going by itself.
 func TestPrunable(t *testing.T) {
-	whole := SetAside{Dir: "x", Cluster: 1, Generation: 1, Member: 1, Reason: AsideRemoved, At: epoch, Log: Progress{Term: 1, Index: 1}}
+	whole := SetAside{Dir: "x", Cluster: 1, Generation: 1, Member: 1, Reason: AsideRemoved, At: epoch, Log: Progress{Term: 1, Index: 1}, Doubt: DoubtNone}
 	if !whole.Prunable() {
 		t.Fatal("nothing may go")
 	}
 	for what, change := range map[string]func(a *SetAside){
 		"superseded":           func(a *SetAside) { a.Reason = AsideSuperseded },
+		"doubted":              func(a *SetAside) { a.Doubt = DoubtFound },
+		"of unknown keys":      func(a *SetAside) { a.Doubt = DoubtUnknown },
 		"not given up":         func(a *SetAside) { a.Foreign = true },
 		"of no cluster":        func(a *SetAside) { a.Cluster = 0 },
 		"of no generation":     func(a *SetAside) { a.Generation = 0 },

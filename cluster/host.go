@@ -60,6 +60,8 @@ type LocalMember struct {
 	// another than Member: etcd took it from an old member list at its first
 	// start. The member was stopped for good then.
 	Took MemberID `json:"took,omitempty"`
+	// Doubt is whether a leader ever doubted the member's keys.
+	Doubt Doubt `json:"doubt,omitempty"`
 	// HasData tells whether the write-ahead log is on the disk, as observed; of
 	// a member that started, in a directory that is this disk's.
 	HasData bool `json:"hasData,omitempty"`

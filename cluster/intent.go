@@ -89,16 +89,20 @@ func (g PastGeneration) Voted(id MemberID) bool {
 	})
 }
 
-// Superseded is the cluster of the newest generation before this one that is on
-// record; zero: none is.
-func (in *Intent) Superseded() (id ClusterID) {
-	newest := uint64(0)
-	for _, g := range in.History {
-		if g.Cluster != 0 && g.Generation >= newest {
-			newest, id = g.Generation, g.Cluster
+// Recovers reports whether a generation is being founded from a survivor's data.
+func (in *Intent) Recovers() bool {
+	return in != nil && in.State == IntentFounding && in.Source.Kind == SourceSurvivor
+}
+
+// Superseded is the cluster of the generation that this one was written over: the last of
+// the history that had one; zero: none is on record.
+func (in *Intent) Superseded() ClusterID {
+	for _, g := range slices.Backward(in.History) {
+		if g.Cluster != 0 {
+			return g.Cluster
 		}
 	}
-	return id
+	return 0
 }
 
 // Intent is the one control object of a cluster: what a generation was made
@@ -116,6 +120,8 @@ type Intent struct {
 	Founders   []Founder `json:"founders,omitempty"`
 	Source     Source    `json:"source,omitzero"`
 	CommandID  string    `json:"commandID,omitempty"`
+	// Reached is where the log ended of the survivor that the generation was recovered from.
+	Reached Progress `json:"reached,omitzero"`
 
 	// Changed by compare-and-swap only. Write counts the changes, so that no
 	// two contents are equal, whatever a store makes its ETag from.
@@ -123,8 +129,12 @@ type Intent struct {
 	// Unstored is the fence of the leader that made this write while the store
 	// did not answer: a person allowed that, and the hosts alone have it. Zero
 	// in every write that went to the store.
-	Unstored Fence       `json:"unstored,omitzero"`
-	State    IntentState `json:"state,omitempty"`
+	Unstored Fence `json:"unstored,omitzero"`
+	// By is the fence of the leader that made this write in the store. Two leaders never
+	// write the same, and one whose fence is lower writes nothing any more. Zero: a
+	// release wrote it that noted no fence.
+	By    Fence       `json:"by,omitzero"`
+	State IntentState `json:"state,omitempty"`
 	// Quarantined: members listen on their quarantine client URLs only, so
 	// that ordinary clients cannot write yet (SAFETY.md, rule 14).
 	Quarantined bool `json:"quarantined,omitempty"`
@@ -140,16 +150,55 @@ type Intent struct {
 	Pending []VoterChange `json:"pending,omitempty"`
 	// Halt is a change of version that needs every member stopped. It is replaced,
 	// never changed in place.
-	Halt        *Halt            `json:"halt,omitempty"`
-	Lost        []HostID         `json:"lost,omitempty"`
-	CommandsRun []string         `json:"commandsRun,omitempty"`
-	History     []PastGeneration `json:"history,omitempty"`
+	Halt        *Halt    `json:"halt,omitempty"`
+	Lost        []HostID `json:"lost,omitempty"`
+	CommandsRun []string `json:"commandsRun,omitempty"`
+	// Ended are commands for a generation that ended without one, the last one last.
+	// They are never run, whatever the queue says (SAFETY.md, rule 17).
+	Ended   []EndedCommand   `json:"ended,omitempty"`
+	History []PastGeneration `json:"history,omitempty"`
+}
+
+// EndedCommand is a command of the queue that ended, and how: rejected, failed,
+// cancelled or expired.
+type EndedCommand struct {
+	Name   string `json:"name"`
+	Result string `json:"result"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// keptEnded is how many ended commands the record has. A command ages within minutes, so
+// that a few would do; clocks of those who queue may be off.
+const keptEnded = 50
+
+// NoteEnd notes how a command ended.
+func (in *Intent) NoteEnd(e EndedCommand) {
+	ended := append(slices.Clone(in.Ended), e)
+	in.Ended = ended[max(0, len(ended)-keptEnded):]
+}
+
+// Ran reports whether the command was run: a generation was written for it.
+func (in *Intent) Ran(name string) bool {
+	return in != nil && slices.Contains(in.CommandsRun, name)
+}
+
+// EndOf is how a command ended without a generation; false: it did not.
+func (in *Intent) EndOf(name string) (EndedCommand, bool) {
+	if in != nil {
+		for _, e := range in.Ended {
+			if e.Name == name {
+				return e, true
+			}
+		}
+	}
+	return EndedCommand{}, false
 }
 
 // Order compares intents by generation, then by write, then by the fence of a
-// write without the store: the higher one is the newer record. Two leaders may
-// count the same write without the store; the one that more hosts promised to
-// has the higher fence, and it has seen whatever enough hosts kept of the other.
+// write without the store, then by that of who wrote it into the store: the higher
+// one is the newer record. Two leaders may count the same write without the store, or
+// in a store that went back in between; the one that more hosts promised to has the
+// higher fence, and it has seen whatever enough hosts kept of the other.
 func (in *Intent) Order(o *Intent) int {
 	switch {
 	case in == o:
@@ -159,7 +208,7 @@ func (in *Intent) Order(o *Intent) int {
 	case o == nil:
 		return 1
 	}
-	return cmp.Or(cmp.Compare(in.Generation, o.Generation), cmp.Compare(in.Write, o.Write), in.Unstored.Compare(o.Unstored))
+	return cmp.Or(cmp.Compare(in.Generation, o.Generation), cmp.Compare(in.Write, o.Write), in.Unstored.Compare(o.Unstored), in.By.Compare(o.By))
 }
 
 // Adopted reports whether the marker holds no intent of ours: it was written
@@ -178,6 +227,7 @@ func (in *Intent) Clone() *Intent {
 	c.Pending = slices.Clone(in.Pending)
 	c.Lost = slices.Clone(in.Lost)
 	c.CommandsRun = slices.Clone(in.CommandsRun)
+	c.Ended = slices.Clone(in.Ended)
 	c.History = slices.Clone(in.History)
 	return &c
 }

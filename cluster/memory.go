@@ -28,7 +28,7 @@ func Fold(before Memory, o *Observation) Memory {
 	m.Quiet = foldQuiet(before.Quiet, o, r, listed)
 	m.Halting = foldHalting(before.Halting, o)
 	m.Founding = foldFounding(before.Founding, o, r, listed)
-	m.Undos = foldUndos(before.Undos, o)
+	m.Asked = foldAsked(before.Asked, o)
 	m.Upkeep = foldUpkeep(before.Upkeep, m.Members, before.Members, o, r, listed)
 	return m
 }

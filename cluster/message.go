@@ -95,9 +95,16 @@ type ObserveReply struct {
 	Stamp string `json:"stamp,omitempty"`
 }
 
-// MaxStampAge bounds the time between a host's observation and an op that
-// relies on it, measured by that host alone.
+// MaxStampAge bounds the time between an observation and what relies on it: a host
+// measures it of an op, a leader of a write of the intent.
 const MaxStampAge = 5 * time.Second
+
+// Age is how long ago something was at a time, by the clock that says longer: the
+// monotonic one stands still while a machine is suspended, the other one can be set.
+// Both times are as time.Now gave them.
+func Age(at, now time.Time) time.Duration {
+	return max(now.Sub(at), now.Round(0).Sub(at.Round(0)))
+}
 
 // ApplyRequest asks a host to carry out one op.
 type ApplyRequest struct {

@@ -102,8 +102,8 @@ type Memory struct {
 	Upkeep UpkeepMemory `json:"upkeep,omitzero"`
 	// Halting is what has to be remembered of a halt that is in force.
 	Halting Halting `json:"halting,omitzero"`
-	// Undos: since when those in the queue have been waiting.
-	Undos []AskedUndo `json:"undos,omitempty"`
+	// Asked: since when commands in the queue have been waiting.
+	Asked []Asked `json:"asked,omitempty"`
 	// Quiet: since when every voter's host has been under this fence while the
 	// intent stayed as it was.
 	Quiet Quiet `json:"quiet,omitzero"`
@@ -186,7 +186,10 @@ type Observation struct {
 	// nothing else is seen. Sorted by endpoint.
 	AtOdds []Neighbour `json:"atOdds,omitempty"`
 	// Commands is the store's queue, in the order in which they are run.
-	Commands []Command   `json:"commands,omitempty"`
+	Commands []Command `json:"commands,omitempty"`
+	// Unlisted says why the queue could not be listed in this look, so that Commands is what
+	// was known before; empty: it was, or the store was not read at all.
+	Unlisted string      `json:"unlisted,omitempty"`
 	Backups  BackupsView `json:"backups,omitzero"`
 	// Upkeep is what the leader was told about etcd's own ills.
 	Upkeep Upkeep `json:"upkeep,omitzero"`
@@ -259,18 +262,6 @@ func (o *Observation) HostGap(id HostID) (Gap, bool) {
 		}
 	}
 	return Gap{}, false
-}
-
-// Intent is the newest intent in sight: the store's, or the highest that a
-// host keeps when the store's is older or missing.
-func (o *Observation) Intent() *Intent {
-	best := o.Store.Intent
-	for i := range o.Hosts {
-		if in := o.Hosts[i].Intent; in != nil && in.Order(best) > 0 {
-			best = in
-		}
-	}
-	return best
 }
 
 // Members is the best member list in sight: of the cluster that the intent

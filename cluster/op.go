@@ -104,6 +104,7 @@ type Op struct {
 	Command     string   `json:"command,omitempty"`     // stage, backup, drill: the command that it is for
 	Keys        bool     `json:"keys,omitempty"`        // drill: key by key; without a backup, of the own member's data
 	Revision    int64    `json:"revision,omitempty"`    // hash, compact
+	Doubt       Doubt    `json:"doubt,omitempty"`       // hash: whether the member's keys are doubted
 	Alarm       string   `json:"alarm,omitempty"`       // disarm: its kind
 	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one
 }
@@ -140,4 +141,6 @@ type Guard struct {
 	Voters  []MemberID `json:"voters,omitempty"`  // those that vote, sorted
 	// NotLeader: the host's own member must not be the raft leader.
 	NotLeader bool `json:"notLeader,omitempty"`
+	// Leaderless: the host's own member must see no raft leader, or not answer.
+	Leaderless bool `json:"leaderless,omitempty"`
 }

@@ -15,7 +15,7 @@ import (
 // any host or the store has on record (SAFETY.md, rule 15).
 func autoRecover(v *view) *Decision {
 	if v.spec == nil || v.spec.AutoRecoverAfter <= 0 || v.intent == nil || v.intent.State != cluster.IntentFounded || v.intent.Generation == 0 ||
-		v.nextCommand() != nil {
+		v.nextCommand() != nil || v.queueUnknown() {
 		return nil
 	}
 	gone := v.obs.Memory.QuorumlessSince

@@ -101,6 +101,8 @@ func TestConditionsOfRecovery(t *testing.T) {
 			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 			{"it is not ours", inIntent(func(in *cluster.Intent) { in.Generation = 0 })},
 			{"a command is in the queue", queue(*recoverFrom("b"))},
+			{"the queue cannot be listed", unlisted},
+			{"a command cannot be read", queue(cluster.Command{Name: "n", Unread: "denied"})},
 			{"it is too early", func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(time.Second - time.Hour) }},
 			{"the quorum is there", func(o *cluster.Observation) { o.Memory.QuorumlessSince = time.Time{} }},
 			{"the store has more on record", func(o *cluster.Observation) { o.Recorded.Index++ }},

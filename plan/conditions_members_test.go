@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -138,6 +139,147 @@ func TestConditionsOfMembers(t *testing.T) {
 	})
 }
 
+// TestConditionsOfRevivals: without a quorum a member is restarted that sees no raft
+// leader, and not while a quorum may hang on it.
+func TestConditionsOfRevivals(t *testing.T) {
+	hangs := func(h *cluster.HostReport) { h.Status, h.View = nil, nil }
+	deaf := then(formedSight, away("c", cluster.GapUnreachable), of("a", hangs), of("b", func(h *cluster.HostReport) {
+		h.Status.Healthy, h.View.Linearizable = false, false
+	}), ofMember("a", func(m *cluster.MemberMemory) { m.LeaderlessSince = worldEpoch }), func(o *cluster.Observation) {
+		o.Memory.QuorumlessSince = worldEpoch
+	})
+	reads := of("b", func(h *cluster.HostReport) { h.Status.Healthy = true })
+	lists := of("b", func(h *cluster.HostReport) { h.View.Linearizable = true })
+	alone := func(o *cluster.Observation) {
+		o.Memory.QuorumlessSince = o.At.Add(time.Second - reviveAfter)
+	}
+	sees := of("a", func(h *cluster.HostReport) {
+		h.Status = &cluster.MemberStatus{Member: h.Local.Member, Cluster: h.Local.Cluster, Term: 1}
+	})
+	restarts := func(v *view) bool { d := v.revive(); return d != nil && d.Action.Ops[0].Host == "a" }
+	saysWhy := func(v *view) bool {
+		d := quorum(v)
+		return d != nil && d.Action == nil && strings.Contains(d.Reason, "the member of b answers reads through raft, and its quorum may hang on a")
+	}
+	checkConditions(t, []condition{
+		{"one that does not answer", deaf, restarts, []otherwise{
+			{"another one answers reads through raft", reads},
+			{"another one gives a list through raft", lists},
+			{"another one did so a moment ago", alone},
+			{"its host has not promised", of("a", func(h *cluster.HostReport) { h.UnderFence = false })},
+		}, []otherwise{
+			{"a learner answers", allOf(reads, of("b", func(h *cluster.HostReport) { h.Status.Learner = true }))},
+			{"what answers is another member", allOf(reads, of("b", func(h *cluster.HostReport) { h.Status.Member = 9 }))},
+			{"what answers is of another generation", allOf(reads, lists, of("b", func(h *cluster.HostReport) { h.Local.Generation = 9 }))},
+			{"what answers was removed", allOf(reads, lists, of("b", func(h *cluster.HostReport) { h.Local.State = cluster.MemberRemoved }))},
+			{"it is one of five that the others are a quorum of", allOf(reads, func(o *cluster.Observation) { o.Memory.Members = nil }, ofMember("a", func(m *cluster.MemberMemory) { m.LeaderlessSince = worldEpoch }), func(o *cluster.Observation) {
+				for i := range o.Hosts {
+					if w := o.Hosts[i].View; w != nil {
+						w.Members = w.Members[1:2] // b alone
+					}
+				}
+			})},
+			{"the time without a quorum is not known", func(o *cluster.Observation) { o.Memory.QuorumlessSince = time.Time{} }},
+		}},
+		{"one that says that it has no leader", then(deaf, sees), restarts, []otherwise{
+			{"another one answers reads through raft", reads},
+		}, []otherwise{
+			{"another one did so a moment ago", alone},
+		}},
+		{"it is restarted only if it sees none still", deaf, func(v *view) bool {
+			d := v.revive()
+			return d != nil && d.Action.Ops[0].Guard.Leaderless
+		}, nil, nil},
+		{"it is said why it is not restarted", then(deaf, reads), saysWhy, []otherwise{
+			{"nobody answers reads", of("b", func(h *cluster.HostReport) { h.Status.Healthy = false })},
+			{"it has not lasted", ofMember("a", func(m *cluster.MemberMemory) { m.LeaderlessSince = time.Time{} })},
+		}, nil},
+	})
+}
+
+// TestConditionsOfPromotions: how much of the log a learner may lack that becomes a voter.
+func TestConditionsOfPromotions(t *testing.T) {
+	// at is a learner that has so much of a log, and voters that have all of it.
+	at := func(has, all uint64) func(o *cluster.Observation) {
+		return func(o *cluster.Observation) {
+			for i := range o.Hosts {
+				if st := o.Hosts[i].Status; st != nil {
+					st.Index, st.Applied, st.Revision = all, all, 1_000_000
+					if st.Learner {
+						st.Index, st.Applied = has, has
+					}
+				}
+			}
+			o.Memory.Upkeep.Revisions = nil
+		}
+	}
+	wrote := func(samples ...cluster.RevisionAt) func(o *cluster.Observation) {
+		return func(o *cluster.Observation) {
+			for _, s := range samples {
+				s.At = o.At.Add(time.Duration(s.At.Unix()) * time.Second)
+				o.Memory.Upkeep.Revisions = append(o.Memory.Upkeep.Revisions, s)
+			}
+		}
+	}
+	// ago is a sample of the revision, that many seconds ago.
+	ago := func(seconds, revision int64) cluster.RevisionAt {
+		return cluster.RevisionAt{At: time.Unix(-seconds, 0), Revision: revision}
+	}
+	learner := func(t *testing.T) *cluster.Observation { return learnerCaughtUp(t).observe() }
+	ready := func(v *view) bool { return v.caughtUp(v.roster.Learners()[0]) }
+	const most = 10_000_000
+	checkConditions(t, []condition{
+		{"one that has all", then(learner, at(most, most)), ready, []otherwise{
+			{"it lacks a million entries of ten", at(9_000_001, most)},
+			{"it lacks more than the leader keeps for it", at(most-nearEntries-1, most)},
+			{"it lacks more than a tenth", at(89, 100)},
+			{"it does not answer", func(o *cluster.Observation) {
+				for i := range o.Hosts {
+					if st := o.Hosts[i].Status; st != nil && st.Learner {
+						o.Hosts[i].Status = nil
+					}
+				}
+			}},
+			{"it lacks more than is written in between", allOf(at(most-nearEntries-20_001, most), wrote(ago(10, 900_000), ago(0, 1_000_000)))},
+			{"it lacks what was written long ago", allOf(at(most-nearEntries-1, most), wrote(ago(3600, 0)))},
+			{"a new generation begins far above the last", allOf(at(9_000_001, most), wrote(ago(10, 1_000_000-2*cluster.RevisionMargin)))},
+			{"the revision went back", allOf(at(most-nearEntries-1, most), wrote(ago(10, 2_000_000)))},
+		}, []otherwise{
+			{"it lacks what the leader keeps for it", at(most-nearEntries, most)},
+			{"it lacks a tenth", at(90, 100)},
+			{"it lacks one of a young log", at(4, 5)},
+			{"it lacks what is written in between", allOf(at(most-nearEntries-20_000, most), wrote(ago(10, 900_000), ago(0, 1_000_000)))},
+		}},
+	})
+}
+
+// allOf is several changes as one.
+func allOf(changes ...func(o *cluster.Observation)) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		for _, c := range changes {
+			c(o)
+		}
+	}
+}
+
+// TestConditionsOfPlannedRestarts: what is going on through a member is not broken off.
+func TestConditionsOfPlannedRestarts(t *testing.T) {
+	takes := func(h *cluster.HostReport) { h.Taken = &cluster.Taken{Running: true} }
+	restarts := func(v *view) bool {
+		return v.restartSeat(seatOf(v, "c"), "x", cluster.Op{Kind: cluster.OpRestart}, nil).Action != nil
+	}
+	checkConditions(t, []condition{
+		{"a planned restart", formedSight, restarts, []otherwise{
+			{"its host takes a backup", of("c", takes)},
+			{"another voter is down", of("b", unhealthy)},
+		}, []otherwise{
+			{"another host takes a backup", of("b", takes)},
+			{"its host has taken a backup", of("c", func(h *cluster.HostReport) { h.Taken = &cluster.Taken{Error: "x"} })},
+			{"it is not up, and no backup is read through it", allOf(of("c", takes), of("c", unhealthy))},
+		}},
+	})
+}
+
 // TestConditionsOfReleases: when a member is given another release because it does
 // not start with the one that it has.
 func TestConditionsOfReleases(t *testing.T) {
@@ -205,6 +347,11 @@ func TestConditionsOfReleases(t *testing.T) {
 			{"it is the same", of("c", func(h *cluster.HostReport) { h.Local.Version = version("3.6.16") })},
 			{"its host lacks that", of("c", func(h *cluster.HostReport) { h.Releases = nil })},
 			{"there was a quorum a moment ago", func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(time.Second - startGrace) }},
-		}, starts...), nil},
+			{"another one reads through raft, which may need it", away("a", cluster.GapUnreachable)},
+		}, starts...), []otherwise{
+			{"nobody reads through raft", allOf(away("a", cluster.GapUnreachable), of("b", func(h *cluster.HostReport) {
+				h.Status.Healthy, h.View.Linearizable = false, false
+			}))},
+		}},
 	})
 }

@@ -33,11 +33,17 @@ func TestConditionsOfStages(t *testing.T) {
 	survivor := &cluster.Command{Name: "cmd", Kind: cluster.CommandRecover, Host: "d"}
 	checkConditions(t, []condition{
 		{"of a backup", staged, useful(command), []otherwise{
-			{"it is of another command", on(func(s *cluster.Staged) { s.Command = "x" })},
+			{"it is of another command, and nobody knows whether of that backup", on(func(s *cluster.Staged) { s.Command, s.Source.SHA256 = "x", "" })},
 			{"it is of another backup", on(func(s *cluster.Staged) { s.Source.Backup = "x" })},
 			{"a backup of that name was put in its place", on(func(s *cluster.Staged) { s.Source.SHA256 = "x" })},
 			{"it is no backup", on(func(s *cluster.Staged) { s.Source.Kind = cluster.SourceSurvivor })},
 			{"it is for another release", on(func(s *cluster.Staged) { s.Version = version("3.5.35") })},
+			{"a host remembers a generation of its token", func(o *cluster.Observation) {
+				in := o.Intent().Clone()
+				in.Token = "t9"
+				of("b", func(h *cluster.HostReport) { h.Intent = in })(o)
+			}},
+			{"it is of another command, and not ready", on(func(s *cluster.Staged) { s.Command, s.State = "x", cluster.StageBuilding })},
 			{"its token was used", func(o *cluster.Observation) { on(func(s *cluster.Staged) { s.Token = o.Intent().Token })(o) }},
 			{"its cluster was superseded", on(func(s *cluster.Staged) { s.Cluster = 0xdead })},
 			{"its target is of an earlier generation", on(func(s *cluster.Staged) { s.Source.RevisionTarget-- })},
@@ -45,15 +51,18 @@ func TestConditionsOfStages(t *testing.T) {
 			{"it is for another address", on(func(s *cluster.Staged) { s.PeerURLs = []string{"https://x:2380"} })},
 			{"nothing lies there", of("d", func(h *cluster.HostReport) { h.Staged = nil })},
 		}, []otherwise{
+			{"it is of another command for that very backup", on(func(s *cluster.Staged) { s.Command = "x" })},
 			{"its checksum is not known", on(func(s *cluster.Staged) { s.Source.SHA256 = "" })},
 			{"it is nearly too old", on(func(s *cluster.Staged) { s.Since = s.Since.Add(time.Minute + time.Second - stagedFor) })},
 			{"the host tells no time", of("d", func(h *cluster.HostReport) { h.Clock = time.Time{} })},
 		}},
 		{"of what was set aside", then(staged, on(func(s *cluster.Staged) { s.Source.Kind, s.Source.Dir = cluster.SourceSetAside, "was" })), useful(undo), []otherwise{
+			{"it is of another command", on(func(s *cluster.Staged) { s.Command = "x" })},
 			{"it is of another directory", on(func(s *cluster.Staged) { s.Source.Dir = "x" })},
 			{"it is of a survivor", on(func(s *cluster.Staged) { s.Source.Kind = cluster.SourceSurvivor })},
 		}, nil},
 		{"of a survivor", then(staged, on(func(s *cluster.Staged) { s.Source.Kind = cluster.SourceSurvivor })), useful(survivor), []otherwise{
+			{"it is of another command", on(func(s *cluster.Staged) { s.Command = "x" })},
 			{"its member is to run again", of("d", func(h *cluster.HostReport) { h.Local.Run = true })},
 			{"its member runs again", of("d", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessRunning })},
 			{"it is of what was set aside", on(func(s *cluster.Staged) { s.Source.Kind = cluster.SourceSetAside })},
@@ -126,6 +135,8 @@ func TestConditionsOfHalts(t *testing.T) {
 			{"the store cannot write on a condition", func(o *cluster.Observation) { o.Store.Conditional = false }},
 			{"it is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 			{"a command is in the queue", queue(*recoverFrom("a"))},
+			{"the queue cannot be listed", unlisted},
+			{"a command cannot be read", queue(cluster.Command{Name: "n", Unread: "denied"})},
 			{"a change of the voters is under way", inIntent(func(in *cluster.Intent) { in.Next = in.Voters[:2] })},
 			{"the record names other voters", inIntent(func(in *cluster.Intent) { in.Voters = in.Voters[:2] })},
 			{"the list may be old", hearsay},

@@ -167,6 +167,9 @@ func (v *view) restartOne(s cluster.Seat, why string) *Decision {
 // leads raft, one of the successors takes over first if they are fit for it.
 func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, successor func(cluster.Seat) bool) *Decision {
 	p := v.projection(0, 0)
+	if t := s.Host.Taken; s.Up && t != nil && t.Running { // it would break off with the process that it reads through
+		return &Decision{Reason: fmt.Sprintf("%s; it waits until the backup that host %s takes has ended", reason, seatName(s)), Again: soon}
+	}
 	if !s.Learner && s.Up {
 		p = v.projection(0, -1)
 		for _, o := range v.roster.Voters() {

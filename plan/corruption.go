@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,9 +169,21 @@ func (v *view) askHash(reason string) *Decision {
 		Reason: fmt.Sprintf("%s, at revision %d: hash those of %s", reason, revision, seatName(*next)),
 		Again:  later,
 		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(next.Host, cluster.Guard{}, cluster.Op{
-			Kind: cluster.OpHash, Host: next.HostID, Member: next.ID, Cluster: v.roster.Cluster, Revision: revision,
+			Kind: cluster.OpHash, Host: next.HostID, Member: next.ID, Cluster: v.roster.Cluster, Revision: revision, Doubt: v.doubt(*next),
 		})}},
 	}
+}
+
+// doubt is what a voter's host is told of its member's keys. A comparison convicts
+// nobody that it found odd once, and etcd's alarm nobody without one: so before either
+// does, the host has been asked for a hash that says so, and kept that.
+func (v *view) doubt(s cluster.Seat) cluster.Doubt {
+	m := v.obs.Memory.Member(s.ID)
+	alarmed := slices.ContainsFunc(v.roster.Alarms(cluster.AlarmCorrupt), func(a cluster.Alarm) bool { return a.Member == s.ID || a.Member == 0 })
+	if m.Odd > 0 || !m.CorruptSince.IsZero() || alarmed || v.obs.Memory.Upkeep.Undecided > 0 {
+		return cluster.DoubtFound
+	}
+	return cluster.DoubtNone
 }
 
 // hashRevision is up to where the keys are compared: as far as in the hashes that

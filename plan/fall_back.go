@@ -70,9 +70,10 @@ func previous(h *cluster.HostReport, now cluster.Version) cluster.Version {
 
 // otherRelease gives a member of a cluster of one or two voters back the release
 // that it ran before, where it does not start with the one that it was given. Once
-// each: a member that starts with neither is not sent to and fro.
+// each: a member that starts with neither is not sent to and fro. Not while the other
+// of two answers reads through raft: then it does start, if only for a while.
 func (v *view) otherRelease() *Decision {
-	if v.intent == nil || len(v.intent.Voters) > 2 {
+	if v.intent == nil || len(v.intent.Voters) > 2 || v.mayHang() {
 		return nil
 	}
 	for i := range v.obs.Hosts {

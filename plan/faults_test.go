@@ -27,6 +27,7 @@ import (
 //	mend H…                       undoes gap, unpromised, dead, stuck, auth, problem, skew
 //	dead H…                       the process does not run any more
 //	hung H…                       the process runs and answers nothing; a restart helps
+//	deaf H…                       the member has its part in raft, and answers its host nothing
 //	vanish H…                     the member's data is gone under its process, which serves from memory
 //	balks H…                      the host refuses every start, and says nothing of it before
 //	stuck H…                      the member does not catch up
@@ -289,6 +290,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.unpromised = true
 	case "mend":
 		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew, h.jammed = "", false, false, false, false, nil, 0, false
+		h.deaf = false
 		h.reading = false
 		if c := w.clusterOf(h); c != nil {
 			c.alarms = nil
@@ -297,6 +299,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.dead = true
 	case "hung":
 		h.hung = true
+	case "deaf":
+		h.deaf = true
 	case "vanish":
 		h.vanished = true
 	case "balks":

@@ -347,7 +347,7 @@ func lag(v *view, s cluster.Seat) string {
 	if s.Host.Status == nil {
 		return "its process is " + processWords(s.Host.Process)
 	}
-	return fmt.Sprintf("it is at index %d of %d", s.Host.Status.Applied, v.furthest())
+	return fmt.Sprintf("it is at index %d of %d, and may become a voter within %d of that", s.Host.Status.Applied, v.furthest(), v.mayLag())
 }
 
 // furthest is the highest raft index that a member in sight reports.

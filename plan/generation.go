@@ -103,7 +103,7 @@ func (v *view) wayOut() string {
 func (v *view) stuck(d *Decision) bool {
 	if len(d.Blockers) > 0 {
 		switch d.Blockers[0].Code {
-		case "promises", "founder-silent", "founder-forgot", "foreign-data":
+		case "promises", "founder-silent", "founder-forgot", "foreign-data", "generation-in-doubt", "recovering":
 			return true
 		}
 	}
@@ -133,26 +133,29 @@ func (v *view) saysAgain(o, c *cluster.Command) bool {
 func (v *view) nextCommand() *cluster.Command {
 	for i := range v.obs.Commands {
 		c := &v.obs.Commands[i]
-		if c.Kind != cluster.CommandBackup && !v.wasRun(c.Name) {
+		if c.Kind != cluster.CommandBackup && c.Unread == "" && !v.wasRun(c.Name) {
 			return c
 		}
 	}
 	return nil
 }
 
-func (v *view) wasRun(name string) bool {
-	return v.intent != nil && slices.Contains(v.intent.CommandsRun, name)
-}
+func (v *view) wasRun(name string) bool { return v.obs.Ran(name) }
 
 // endCommands takes a command that was run out of the queue, once its
 // generation is founded, and every one whose end is on record already.
 func (v *view) endCommands() *Decision {
 	for i := range v.obs.Commands {
 		c := &v.obs.Commands[i]
+		end, ended := v.obs.EndOf(c.Name)
 		switch {
+		case ended:
+			return endCommand(c.Name, CommandResult(end.Result), end.Reason)
 		case c.Ended != "":
 			return endCommand(c.Name, CommandResult(c.Ended), "that is on record already")
 		case v.intent == nil || v.intent.State != cluster.IntentFounded || !v.wasRun(c.Name):
+		case !v.intent.Ran(c.Name):
+			return endCommand(c.Name, CommandFailed, "a generation was written down for it, which the backup store has lost and only hosts remember")
 		case v.intent.CommandID != c.Name:
 			return endCommand(c.Name, CommandDone, fmt.Sprintf("it was run in an earlier generation than %d, which is the present one", v.intent.Generation))
 		default:
@@ -198,6 +201,8 @@ func (v *view) beginGeneration(c *cluster.Command) *Decision {
 func (v *view) begin(c *cluster.Command) *Decision {
 	name := c.Name
 	switch {
+	case v.obs.Unlisted != "":
+		return wait(true, "store-silent", "", "command %s waits: the queue in the backup store cannot be listed, so that nobody knows whether it is still wanted: %s", name, v.obs.Unlisted)
 	case c.Malformed != "":
 		return endCommand(name, CommandRejected, c.Malformed)
 	case c.Kind == cluster.CommandRestore && c.Missing:
@@ -213,7 +218,7 @@ func (v *view) begin(c *cluster.Command) *Decision {
 			return d
 		}
 	}
-	for _, look := range []func(*cluster.Command) *Decision{v.never, v.undoAsSeen, v.wrongCount, v.mayRecover, v.lostAndAlive, v.lostAndThere, v.promisersInSight, v.logsInSight} {
+	for _, look := range []func(*cluster.Command) *Decision{v.never, v.consentOver, v.unconditional, v.undoAsSeen, v.wrongCount, v.mayRecover, v.lostAndAlive, v.lostAndThere, v.promisersInSight, v.logsInSight} {
 		if d := look(c); d != nil {
 			return d
 		}
@@ -236,6 +241,9 @@ func (v *view) nextGeneration() uint64 {
 	}
 	for i := range v.obs.Hosts {
 		next = max(next, v.obs.Hosts[i].LowestGeneration)
+		if in := v.obs.Hosts[i].Intent; in != nil && v.intent.Order(in) < 0 { // one that is not followed is not named twice
+			next = max(next, in.Generation+1)
+		}
 	}
 	return next
 }
@@ -248,12 +256,21 @@ func (v *view) writeGeneration(c *cluster.Command, h *cluster.HostReport) *Decis
 		Quarantined: v.spec.MemberCount > 1, Founders: asFounders([]*cluster.HostReport{h}), CommandID: c.Name, Lost: slices.Clone(c.Lost),
 		CommandsRun: []string{c.Name}, Count: v.countFor(c),
 	}
+	if c.Kind == cluster.CommandRecover && h.Log != nil && v.intent != nil && h.Local.Cluster == v.intent.Cluster {
+		in.Reached = *h.Log
+	}
 	change := &IntentChange{Create: in}
 	if v.intent != nil {
 		in.Halt = v.haltAfter(c)
 		in.CommandsRun = append(slices.DeleteFunc(slices.Clone(v.intent.CommandsRun), func(n string) bool { return n == c.Name }), c.Name)
-		in.History = append(slices.Clone(v.intent.History), v.past())
+		in.Ended = slices.Clone(v.intent.Ended)
+		in.History = slices.Concat(v.intent.History, v.forgotten(), []cluster.PastGeneration{v.past()})
 		change = &IntentChange{Replace: in}
+	}
+	if v.queued(c.Name) {
+		change.Command = c
+	} else if c.Kind == cluster.CommandChange {
+		change.Spec = v.obs.Spec
 	}
 	reason := fmt.Sprintf("%s lies ready on host %s: write down generation %d", commandWords(c), h.Host, in.Generation)
 	if c.Kind == cluster.CommandChange { // so that it is known for sure that no client has seen anything of it, if it has to be given up
@@ -264,6 +281,61 @@ func (v *view) writeGeneration(c *cluster.Command, h *cluster.HostReport) *Decis
 		reason += "; no tool at hand can raise the revisions, so they go back"
 	}
 	return &Decision{Reason: reason, Again: soon, Action: &Action{Kind: ActIntent, Intent: change, Command: v.generationCommand(c)}}
+}
+
+// unconditional keeps a generation from being made through a store in which two leaders
+// could each make one, unless the spec names the hosts and a majority of them follows this
+// leader, or is given up (SAFETY.md, rule 19).
+func (v *view) unconditional(c *cluster.Command) *Decision {
+	if v.obs.Store.Conditional {
+		return nil
+	}
+	n := 0
+	for _, id := range v.spec.Hosts {
+		h, ok := v.obs.Host(id)
+		if ok && h.UnderFence || slices.Contains(c.Lost, id) {
+			n++
+		}
+	}
+	if len(v.spec.Hosts) > 0 && n >= cluster.Quorum(len(v.spec.Hosts)) {
+		return nil
+	}
+	return wait(true, "store-unconditional", "", "command %s waits: the backup store has no conditional writes, so that two leaders could both run it; name the hosts in the daemons' static configuration and start a majority of them", c.Name)
+}
+
+// outrun stops a recovery, once all have promised, where a host in sight holds a log of the
+// same cluster that goes further than the survivor's: it came back after the recovery was
+// written down, and what it has would be lost.
+func (v *view) outrun() *Decision {
+	in := v.intent
+	if in.Source.Kind != cluster.SourceSurvivor || in.Reached == (cluster.Progress{}) {
+		return nil
+	}
+	from := in.Superseded()
+	for i := range v.obs.Hosts {
+		o := &v.obs.Hosts[i]
+		switch {
+		case from == 0 || o.Local.Cluster != from || o.Local.State != cluster.MemberStarted || !o.Local.HasData:
+			continue
+		case o.Log == nil && (o.Reading != nil || v.watchedFor() < foundingStalled): // a leader that has just begun has asked nobody for it yet
+			return wait(true, "recovering", "", "reading the end of the log of host %s, which may go further than the survivor's", o.Host)
+		case o.Log == nil || !in.Reached.Before(*o.Log):
+			continue
+		}
+		c := cluster.Command{Kind: cluster.CommandRecover, Host: o.Host, Lost: in.Lost}
+		c.Lost = slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { _, there := v.obs.Host(id); return there })
+		return wait(true, "recovering", v.generationCommand(&c), "generation %d is not begun: host %s came back with a log that goes further than the survivor's (term %d, index %d against term %d, index %d), and acknowledged writes would be lost. Recover from that host instead", in.Generation, o.Host, o.Log.Term, o.Log.Index, in.Reached.Term, in.Reached.Index)
+	}
+	return nil
+}
+
+// watchedFor is how long this leader has watched the founding.
+func (v *view) watchedFor() time.Duration {
+	f := v.obs.Memory.Founding
+	if f.Generation != v.intent.Generation || f.Seen.IsZero() {
+		return 0
+	}
+	return v.obs.At.Sub(f.Seen)
 }
 
 // past is the present generation as an entry of the history: open, until
@@ -289,10 +361,16 @@ func (v *view) past() cluster.PastGeneration {
 // finishGeneration brings a generation whose intent is written to service.
 func (v *view) finishGeneration() *Decision {
 	in := v.intent
+	if d := v.inDoubt(); d != nil {
+		return d
+	}
 	if v.seen && v.roster.Linearizable && v.roster.HasQuorum() {
 		return v.writeFounded()
 	}
 	if d := v.collectPromises(); d != nil {
+		return d
+	}
+	if d := v.outrun(); d != nil {
 		return d
 	}
 	f := in.Founders[0]

@@ -58,7 +58,7 @@ func (v *view) beginHalt(run cluster.Running, next Hop) *Decision {
 	return &Decision{
 		Reason: fmt.Sprintf("%s: stop all members, to make generation %d from what they have", next.Why, v.nextGeneration()), Again: soon,
 		Action: &Action{
-			Kind: ActIntent, Intent: &IntentChange{Replace: in}, Command: v.upgradeCommand() + " --accept-outage",
+			Kind: ActIntent, Intent: &IntentChange{Replace: in, Spec: v.obs.Spec}, Command: v.upgradeCommand() + " --accept-outage",
 			Projection: &cluster.Projection{Voters: n, Up: len(v.roster.Up()), VotersAfter: n},
 		},
 	}
@@ -77,6 +77,8 @@ func (v *view) mayNotHalt(run cluster.Running, next Hop) string {
 		return "the cluster's record is not complete"
 	case v.nextCommand() != nil:
 		return "a command in the queue comes first"
+	case v.queueUnknown():
+		return "the queue of commands cannot be read"
 	case len(v.intent.Next) > 0 || !cluster.SameVoters(v.intent.Voters, v.votersNow()) || !v.roster.Linearizable:
 		return "the record of the voters is being brought up to date"
 	case len(v.roster.Voters()) != v.wanted():
@@ -191,12 +193,12 @@ func (v *view) whileHalted(halt *cluster.Halt) *Decision {
 	c := &cluster.Command{Name: halt.ID, At: halt.At, Kind: cluster.CommandChange, Host: best.Host, Version: halt.To}
 	h, d := v.stage(c)
 	switch {
+	case since > haltMost:
+		return v.takeBack(halt, fmt.Sprintf("it was not ready after %s", since.Round(time.Second)))
 	case d == nil && !v.obs.Store.Read:
 		return wait(true, "store-silent", "", "%s lies ready on host %s; waiting for the backup store to write generation %d down", commandWords(c), h.Host, v.nextGeneration())
 	case d == nil:
 		return v.writeGeneration(c, h)
-	case since > haltMost:
-		return v.takeBack(halt, fmt.Sprintf("it was not ready after %s", since.Round(time.Second)))
 	case len(d.Blockers) > 0:
 		return v.takeBack(halt, d.Blockers[0].Sentence)
 	}

@@ -20,6 +20,7 @@ func identity(v *view) *Decision {
 		v.notes(&v.obs.Hosts[i])
 	}
 	v.leftBehind()
+	v.remembered()
 	for _, g := range v.obs.Gaps {
 		if g.Promised.OutOfReach() {
 			v.aside("fence-out-of-reach", "etcdadm host reset-fence "+string(g.Host), "host %s promised fence %s, which no leader may bring, so it refuses every one; its state is damaged, and a person has to reset the promise", g.Host, g.Promised)

@@ -26,6 +26,8 @@ func (l *laws) halting(in *cluster.Intent) {
 	}
 	l.must(l.spec != nil && l.spec.Consents() != "" && h.Consent == l.spec.Consents() && h.Wanted == l.spec.EtcdVersion, "a halt that nobody consented to")
 	l.must(l.o.Store.Conditional && l.o.Store.Read, "a halt that nothing keeps unique")
+	said := l.d.Action.Intent.Spec
+	l.must(l.o.Unlisted == "" && said != nil && said.Equal(*l.o.Spec), "a halt that does not say on which spec it relies")
 	l.must(l.seen && l.roster.Linearizable && len(l.roster.Learners()) == 0 && len(in.Next) == 0, "a halt in the middle of a change of the voters")
 	l.must(len(l.roster.Up()) == len(l.roster.Voters()), "a halt while a voter is down")
 	var now []cluster.Voter

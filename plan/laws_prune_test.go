@@ -14,6 +14,7 @@ func (l *laws) prune(x HostOp, h *cluster.HostReport) {
 		return
 	}
 	a := h.SetAside[i]
+	l.must(a.Doubt == cluster.DoubtNone, "data pruned whose keys were doubted, or of which nobody knows")
 	l.must(a.Reason == "removed" && a.Member != 0 && a.Log.Index != 0 && !a.At.IsZero(), "data pruned that no quorum removed, or of which too little is known")
 	l.must(l.seen && l.roster.Linearizable && len(l.roster.Up()) == len(l.roster.Voters()) && a.Cluster == l.roster.Cluster, "data pruned while its own cluster is not whole")
 	l.must(l.in.State == cluster.IntentFounded && l.in.Cluster == a.Cluster && a.Generation == l.in.Generation && !l.in.Quarantined && len(l.in.Next) == 0, "data pruned while a generation or the voters change")

@@ -284,6 +284,10 @@ func (l *laws) restart(x HostOp, h *cluster.HostReport) {
 	if !l.seen || !l.roster.Linearizable || !l.roster.HasQuorum() {
 		m := l.o.Memory.Member(h.Local.Member)
 		l.must(x.Op.Failed && h.Process.State == cluster.ProcessBackoff || !h.Local.Run || !m.LeaderlessSince.IsZero() && l.o.At.Sub(m.LeaderlessSince) >= time.Minute, "a restart without a quorum before its time")
+		reads := slices.ContainsFunc(l.o.Hosts, func(o cluster.HostReport) bool {
+			return o.Local.Generation == l.in.Generation && o.Status != nil && o.Status.Healthy && !o.Status.Learner
+		})
+		l.must(!reads || l.roster.HasQuorum() || !h.Local.Run, "a restart of what a quorum may hang on that answers reads")
 		return
 	}
 	if !l.must(listed, "a restart of a member that is not listed") || s.Learner || !s.Up {

@@ -111,6 +111,8 @@ const (
 	CommandDone     CommandResult = "done"
 	CommandRejected CommandResult = "rejected" // nothing was changed for it
 	CommandFailed   CommandResult = "failed"
+	// CommandExpired: it was queued too long ago, or before the present generation.
+	CommandExpired CommandResult = "expired"
 )
 
 // CommandEnd is the end of a command of the queue.
@@ -134,6 +136,11 @@ type IntentChange struct {
 	// counts the write, notes its fence in it, and hands it to the hosts, which
 	// make it durable, with the next observation.
 	Keep *cluster.Intent `json:"keep,omitempty"`
+	// Command is the person's word that the write relies on, as it was decided on: the
+	// executor reads it again before, and writes only if it says the same.
+	Command *cluster.Command `json:"command,omitempty"`
+	// Spec likewise.
+	Spec *cluster.Spec `json:"spec,omitempty"`
 }
 
 // HostOp is the part of an action that one host carries out.
@@ -228,6 +235,7 @@ func Next(goal Goal, o *cluster.Observation) Decision {
 	v := newView(goal, o)
 	for _, r := range rulesFor(goal.Kind) {
 		if d := r.decide(v); d != nil {
+			d = v.noteFirst(d)
 			d.Rule = r.name
 			d = v.whileWaiting(d)
 			d.Blockers = append(d.Blockers, v.asides...)

@@ -25,26 +25,9 @@ func (v *view) open(intents bool) []cluster.PastGeneration {
 	return slices.DeleteFunc(past, func(g cluster.PastGeneration) bool { return g.Closed })
 }
 
-// voice is the host in sight that can promise for a voter of a set: the one
-// that the record names, whatever its disk; where that one is out of reach, one
-// at the voter's peer address, unless the record names it for another voter.
+// voice is the host in sight that can promise for a voter of a set; nil: none.
 func (v *view) voice(w cluster.Voter, set []cluster.Voter) *cluster.HostReport {
-	if w.Host != "" {
-		if h, ok := v.obs.Host(w.Host); ok {
-			return h
-		}
-		if g, ok := v.obs.HostGap(w.Host); ok && g.Kind != cluster.GapUnreachable {
-			return nil // it answers, and speaks for itself
-		}
-	}
-	for i := range v.obs.Hosts {
-		h := &v.obs.Hosts[i]
-		named := slices.ContainsFunc(set, func(o cluster.Voter) bool { return o.Host == h.Host })
-		if !named && slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return slices.Contains(w.PeerURLs, u) }) {
-			return h
-		}
-	}
-	return nil
+	return v.obs.Voice(w, set)
 }
 
 func lost(w cluster.Voter, named []cluster.HostID) bool {
@@ -231,10 +214,17 @@ func (v *view) begins(id cluster.HostID) bool {
 
 // givenUp: a person named the voter as lost, and its host is not there after all. One
 // that is there is asked like any other, as long as a founding has: its member may run,
-// and whoever names it cannot know that it came back since.
+// and whoever names it cannot know that it came back since. One that refuses this leader
+// follows another, and is not this one's to give up.
 func (v *view) givenUp(w cluster.Voter, h *cluster.HostReport) bool {
-	there := h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign || v.answersSoon(w.Host)
-	return lost(w, v.intent.Lost) && (!there || v.stalled())
+	there := h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign || v.answersSoon(w.Host) || v.notGone(w.Host)
+	return lost(w, v.intent.Lost) && !v.refuses(w.Host) && (!there || v.stalled())
+}
+
+// refuses: the host answers that it promised a higher fence.
+func (v *view) refuses(id cluster.HostID) bool {
+	g, ok := v.obs.HostGap(id)
+	return ok && g.Kind == cluster.GapRefused
 }
 
 // promised: the host runs no member below this generation, and never will.

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -38,14 +40,56 @@ func (v *view) addBeforePromoting() *Decision {
 	return v.add(free[0], fmt.Sprintf("%s wanted and %s there: add %s before the learner becomes a voter", are(v.wanted(), "voter"), are(len(v.roster.Seats), "member"), free[0].Host))
 }
 
-// caughtUp: the learner answers and is within a tenth of the log. Source:
-// etcd refuses a promotion below 90 % of the leader's index; we ask for that
-// of what the learner itself has applied. One entry of grace keeps the answer
-// of a young cluster from flickering, where one entry is more than a tenth;
-// hosts are not looked at in the same instant.
+// caughtUp: the learner answers, and what it has itself applied is as near to the
+// furthest log in sight as mayLag says.
 func (v *view) caughtUp(s cluster.Seat) bool {
 	top := v.furthest()
-	return s.Up && s.Host.Status.Learner && s.Host.Status.Applied >= top-max(top/10, min(top, 1))
+	return s.Up && s.Host.Status.Learner && s.Host.Status.Applied >= top-min(top, v.mayLag())
+}
+
+const (
+	// nearEntries is how many entries a learner may be behind. Source: 5000 is
+	// DefaultSnapshotCatchUpEntries, which raft's leader keeps behind each snapshot, so
+	// that the rest of a learner within them comes as entries and never as a whole
+	// database; and maxGapBetweenApplyAndCommitIndex, by which etcd itself calls a
+	// member too slow to take more (etcdserver of 3.5.35, 3.6.16 and 3.7.3).
+	nearEntries = 5000
+	// looksApart is how far apart in time two hosts may be seen in one look.
+	looksApart = 2 * time.Second
+)
+
+// mayLag is how many entries a learner may be behind and become a voter: a tenth of the
+// log, and nearEntries, whichever is less. Source: etcd refuses a promotion below 90 %
+// of the leader's index, and no other: of ten million entries one would do that lacks a
+// million of them. Where one voter becomes two, nothing is written from then on until
+// the new one has them all. We ask for what etcd asks for as well, because it would
+// refuse otherwise.
+//
+// One entry of grace keeps the answer of a young cluster from flickering, where one
+// entry is more than a tenth: hosts are not looked at in the same instant. Under a heavy
+// load a learner that has everything seems to lag by what is written in between, and
+// would wait for ever; so that much is allowed for, which takes no longer to send than
+// it took to write.
+func (v *view) mayLag() uint64 {
+	top := v.furthest()
+	return min(max(top/10, 1), nearEntries+v.writtenWithin(looksApart))
+}
+
+// writtenWithin is how many entries are written within a time, as far as the store's
+// revision tells: every write has one of its own. A new generation begins far above the
+// one before, which nobody wrote.
+func (v *view) writtenWithin(d time.Duration) uint64 {
+	for _, past := range slices.Backward(v.obs.Memory.Upkeep.Revisions) {
+		passed, written := v.obs.At.Sub(past.At), v.revision()-past.Revision
+		if passed < time.Second {
+			continue // this very look
+		}
+		if written <= 0 || written >= cluster.RevisionMargin || passed > cluster.MaxUnwatched {
+			return 0
+		}
+		return uint64(float64(written) * d.Seconds() / passed.Seconds())
+	}
+	return 0
 }
 
 func (v *view) promoteSeat(s cluster.Seat) *Decision {

@@ -58,6 +58,10 @@ func (v *view) byHand(h *cluster.HostReport, a cluster.SetAside) string {
 		return "no quorum removed its member"
 	case a.Foreign:
 		return "host " + string(h.Host) + " does not know of having given its member up"
+	case a.Doubt == cluster.DoubtFound:
+		return "its keys were doubted, and what it holds may be right"
+	case a.Doubt != cluster.DoubtNone:
+		return "it is not recorded whether its keys were doubted"
 	case !a.Prunable():
 		return "it is not recorded how far its member had come"
 	case h.PruneAfter <= 0:

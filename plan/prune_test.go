@@ -61,6 +61,8 @@ func TestEveryFactOfPruningCounts(t *testing.T) {
 		"its generation":                      aside(func(a *cluster.SetAside) { a.Generation = 0 }),
 		"that its generation serves":          aside(func(a *cluster.SetAside) { a.Generation = 2 }),
 		"when it was set aside":               aside(func(a *cluster.SetAside) { a.At = time.Time{} }),
+		"that nobody doubted its keys":        aside(func(a *cluster.SetAside) { a.Doubt = cluster.DoubtFound }),
+		"whether anybody did":                 aside(func(a *cluster.SetAside) { a.Doubt = cluster.DoubtUnknown }),
 		"its age":                             aside(func(a *cluster.SetAside) { a.At = a.At.Add(2 * time.Hour) }),
 		"a time that was":                     aside(func(a *cluster.SetAside) { a.At = a.At.Add(1000 * time.Hour) }),
 		"the end of its log":                  aside(func(a *cluster.SetAside) { a.Log = cluster.Progress{} }),

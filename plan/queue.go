@@ -32,6 +32,8 @@ func Queue(o *cluster.Observation, d Decision) []Waiting {
 		c := &o.Commands[i]
 		w := Waiting{Command: c.Name, Kind: c.Kind, What: commandWords(c)}
 		switch {
+		case c.Unread != "":
+			w.What, w.For = "a command that the backup store does not give", c.Unread
 		case c.Malformed != "":
 			w.For = c.Malformed
 		case c.Ended != "":
@@ -77,6 +79,9 @@ func generationWaits(o *cluster.Observation, d Decision, c *cluster.Command) (ru
 		case cluster.StageReady:
 			running, why = true, fmt.Sprintf("it lies ready on host %s", h.Host)
 		}
+	}
+	if o.Unlisted != "" {
+		return running, "the queue cannot be listed: " + o.Unlisted
 	}
 	if i := slices.IndexFunc(d.Blockers, func(b Blocker) bool { return slices.Contains(ofGenerations, b.Code) }); i >= 0 {
 		return running, d.Blockers[i].Sentence

@@ -52,7 +52,7 @@ func quorum(v *view) *Decision {
 		d.Again = later
 		return d
 	}
-	wayOut, command := v.fromMemory(), ""
+	wayOut, command := cmp.Or(v.fromMemory(), v.heldWords()), ""
 	if wayOut == "" {
 		command = v.recoverCommand()
 	}
@@ -246,17 +246,69 @@ func (v *view) noMembers() *Decision {
 // revive restarts in place one member that runs and sees no raft leader for
 // long. Nothing else is done to members without a quorum.
 func (v *view) revive() *Decision {
+	if v.mayHang() {
+		return nil
+	}
 	for i := range v.obs.Hosts {
-		if h := &v.obs.Hosts[i]; v.leaderless(h) {
+		if h := &v.obs.Hosts[i]; v.leaderless(h) && !v.readLately(h) {
 			return v.reviveOne(h)
 		}
 	}
 	return nil
 }
 
+// mayHang: a voter answers reads through raft, and those that are up are no quorum.
+// So raft's quorum has a voter in it that is not seen to be up, such as one that is
+// out of file descriptors and answers its daemon nothing; and it may be any of them.
+// None is restarted then (SAFETY.md, rule 2): it could end what serves.
+func (v *view) mayHang() bool { return v.reader() != "" && !v.roster.HasQuorum() }
+
+// reader is a host whose member, a voter of the present generation, has just
+// answered a read through raft; empty: none is in sight.
+func (v *view) reader() cluster.HostID {
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		if h.Local.State != cluster.MemberStarted || h.Local.Generation != v.intent.Generation {
+			continue
+		}
+		st := h.Status
+		if st != nil && st.Healthy && !st.Learner && st.Member == h.Local.Member || h.View != nil && h.View.Linearizable {
+			return h.Host
+		}
+	}
+	return ""
+}
+
+// readLately: the member answers nothing, so that only others can tell whether it has
+// a raft leader, and one of them has answered a read through raft since. One look in
+// which reads took too long does not end a quorum. A member that answers speaks for itself.
+func (v *view) readLately(h *cluster.HostReport) bool {
+	since := v.obs.Memory.QuorumlessSince
+	return h.Status == nil && !since.IsZero() && v.obs.At.Sub(since) < reviveAfter
+}
+
+// heldWords says of the members that would be restarted if nobody served what to do
+// about them; empty: there are none.
+func (v *view) heldWords() string {
+	if !v.mayHang() {
+		return ""
+	}
+	var held []string
+	for i := range v.obs.Hosts {
+		if h := &v.obs.Hosts[i]; v.leaderless(h) || v.startsNot(cluster.Seat{Member: cluster.Member{ID: h.Local.Member}, Host: h}) {
+			held = append(held, string(h.Host))
+		}
+	}
+	if len(held) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; etcd still serves: the member of %s answers reads through raft, and its quorum may hang on %s, where nothing is restarted by itself; see there why the daemon gets no answer (etcd.log: open files, client certificate), and bring the other voters back: with those up, a member that answers nothing is restarted",
+		v.reader(), strings.Join(held, " and "))
+}
+
 // reviveHung is revive for one that answers nothing while the others are a
-// quorum: a restart, when every other voter is up (SAFETY.md, rule 1). It is
-// not counted up, so nothing is taken down by it.
+// quorum: a restart, when every other voter is up (SAFETY.md, rule 1), so that the
+// quorum stands without it. It is not counted up, so nothing is taken down by it.
 func reviveHung(v *view) *Decision {
 	down := v.downVoters()
 	for _, s := range v.roster.Voters() {
@@ -283,7 +335,7 @@ func (v *view) reviveOne(h *cluster.HostReport) *Decision {
 	p := v.projection(0, 0)
 	return &Decision{
 		Reason: fmt.Sprintf("the member of %s sees no raft leader for %s: restart it in place", h.Host, v.obs.At.Sub(since).Round(time.Second)),
-		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{}, v.restart(h, "it saw no raft leader"))}},
+		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{Leaderless: true}, v.restart(h, "it saw no raft leader"))}},
 	}
 }
 

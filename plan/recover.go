@@ -17,7 +17,7 @@ func (v *view) mayRecover(c *cluster.Command) *Decision {
 	if c.Kind != cluster.CommandRecover {
 		return nil
 	}
-	if v.seen && v.roster.HasQuorum() {
+	if v.seen && v.roster.HasQuorum() || !v.seen && v.obs.Serves(v.intent) {
 		return endCommand(c.Name, CommandRejected, "the cluster has a quorum, and nothing has to be recovered: a member that is lost is replaced by itself")
 	}
 	h, ok := v.obs.Host(c.Host)
@@ -99,7 +99,7 @@ func awayWords(missing, working []cluster.HostID) string {
 func (v *view) logless(c *cluster.Command, from *cluster.HostReport) (out, working []cluster.HostID) {
 	var sets [][]cluster.Voter
 	if c.Name == "" || v.intent == nil || v.intent.CommandID != c.Name { // of a generation of this very command there is nothing to lose
-		if v.intent != nil {
+		if v.intent != nil && !v.neverBegan() {
 			sets = v.past().Voters
 		}
 	}
@@ -127,6 +127,17 @@ func (v *view) logless(c *cluster.Command, from *cluster.HostReport) (out, worki
 		}
 	}
 	return out, working
+}
+
+// neverBegan: the generation that is being founded has one founder, whose host says that it
+// has nothing of it: nobody was served by it.
+func (v *view) neverBegan() bool {
+	in := v.intent
+	if in.State != cluster.IntentFounding || !in.Source.FromData() || len(in.Founders) != 1 {
+		return false
+	}
+	h, ok := v.obs.Host(in.Founders[0].Host)
+	return ok && h.UnderFence && h.Disk == in.Founders[0].Disk && !(h.Carries() && h.Local.Generation >= in.Generation)
 }
 
 // logOf: the end of the voter's log is in sight.
@@ -172,8 +183,12 @@ func (v *view) lostAndThere(c *cluster.Command) *Decision {
 	hadItsTime := v.intent != nil && v.intent.State == cluster.IntentFounding && v.stalled()
 	var there []string
 	for _, g := range v.obs.Gaps {
-		if g.Host != "" && v.names(c, g.Host) && (v.atWork(g.Host) || v.begins(g.Host) && !hadItsTime) {
+		switch {
+		case g.Host == "" || !v.names(c, g.Host):
+		case v.atWork(g.Host) || v.begins(g.Host) && !hadItsTime:
 			there = append(there, string(g.Host)+v.busyWith(g.Host))
+		case v.refuses(g.Host):
+			there = append(there, string(g.Host)+" (it follows another leader)")
 		}
 	}
 	if len(there) == 0 {
@@ -206,7 +221,7 @@ func (v *view) names(c *cluster.Command, id cluster.HostID) bool {
 // nobody asks for any more: it was refused, taken out of the queue, or its
 // leader ended in between.
 func (v *view) reviveStopped() *Decision {
-	if v.intent == nil {
+	if v.intent == nil || v.queueUnknown() {
 		return nil
 	}
 	for i := range v.obs.Hosts {

@@ -118,9 +118,9 @@ func underWay(s *cluster.Staged) bool {
 func (v *view) stagedHere(h *cluster.HostReport, c *cluster.Command) *cluster.Staged {
 	s := h.Staged
 	switch {
-	case s == nil || s.Command != c.Name || !asAsked(s, c):
+	case s == nil || !asAsked(s, c) || s.Command != c.Name && !saidAgain(s, c):
 		return nil
-	case v.intent != nil && (v.intent.Token == s.Token || v.supersededCluster(s.Cluster)):
+	case v.intent != nil && v.supersededCluster(s.Cluster), v.obs.Named(s.Token):
 		return nil
 	case c.Kind == cluster.CommandRecover && (h.Local.Run || h.Process.State != cluster.ProcessStopped):
 		return nil
@@ -128,6 +128,12 @@ func (v *view) stagedHere(h *cluster.HostReport, c *cluster.Command) *cluster.St
 		return nil // it may have failed for want of what is accepted now
 	}
 	return s
+}
+
+// saidAgain: what lies ready is the backup that the command asks for, byte for byte,
+// though it was made ready for another one: an expired command is queued again.
+func saidAgain(s *cluster.Staged, c *cluster.Command) bool {
+	return c.Kind == cluster.CommandRestore && s.State == cluster.StageReady && s.Source.SHA256 != "" && c.Found != nil && s.Source.SHA256 == c.Found.SHA256
 }
 
 // accepts is which list of losses a restore key by key takes: the one that a person

@@ -3,14 +3,9 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"etcdadm.io/cluster"
 )
-
-// undoTaken is how long a person's undo may wait while clients write on and nothing
-// is done for it: what they wrote in that time is what the person expects to give up.
-const undoTaken = 10 * time.Minute
 
 // undoAsSeen holds an undo against what is there now, at each look until its intent
 // is written: the person decided on what they saw, and hosts that were out of sight
@@ -46,9 +41,6 @@ func (v *view) undoAsSeen(c *cluster.Command) *Decision {
 	case seen.Log != cluster.Progress{} && (seen.Log.Before(from.Log) || from.Log.Before(seen.Log)):
 		return reject("the log in %s of host %s ended at term %d, index %d when it was asked for, and ends at term %d, index %d", c.Dir, c.Host, seen.Log.Term, seen.Log.Index, from.Log.Term, from.Log.Index)
 	}
-	if why := v.undoLate(c, seen); why != "" {
-		return reject("%s", why)
-	}
 	return v.undoOlder(c, seen, from)
 }
 
@@ -82,17 +74,4 @@ func (v *view) undoOlder(c *cluster.Command, seen cluster.Seen, from cluster.Set
 	}
 	return endCommand(c.Name, CommandRejected, fmt.Sprintf("host %s set aside data of the same cluster that goes further than what was seen when it was asked for: its log ends at term %d, index %d, and that in %s of host %s at term %d, index %d; etcdadm restore --undo --from %s --dir %s --yes takes that one, and --accept-older the older one",
 		at, further.Log.Term, further.Log.Index, c.Dir, c.Host, from.Log.Term, from.Log.Index, at, further.Name()))
-}
-
-// undoLate says why an undo has waited so long that what clients wrote meanwhile is
-// no more what the person saw; empty: it has not. While its source is made ready, or the
-// cluster is backed up before, it does not wait; what lies ready makes no wait shorter.
-// By the leader's clock alone, from when it saw the command: the command's own time is of
-// another (SAFETY.md, rule 17).
-func (v *view) undoLate(c *cluster.Command, seen cluster.Seen) string {
-	since, now := v.obs.Memory.UndoSince(c.Name), v.revision()
-	if since.IsZero() || seen.Revision == 0 || now <= seen.Revision || v.obs.At.Sub(since) < undoTaken {
-		return ""
-	}
-	return fmt.Sprintf("nothing could be done for it for %s; the cluster was at revision %d when it was asked for, and clients have written up to revision %d since", v.obs.At.Sub(since).Round(time.Second), seen.Revision, now)
 }

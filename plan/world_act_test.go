@@ -218,7 +218,7 @@ func (w *world) start(h *worldHost, op cluster.Op) error {
 	m.Name, m.ClientURLs = string(h.Host), h.URLs.Client
 	h.Local = cluster.LocalMember{
 		State: cluster.MemberStarted, Generation: op.Generation, Nonce: op.Nonce, Token: op.Token, Cluster: c.id, Member: op.Member,
-		Run: true, Version: op.Version, URLs: h.URLs, Options: h.Options, HasData: true, Quarantined: op.Quarantined,
+		Run: true, Version: op.Version, URLs: h.URLs, Options: h.Options, HasData: true, Quarantined: op.Quarantined, Doubt: cluster.DoubtNone,
 	}
 	h.Process = cluster.Process{State: cluster.ProcessRunning, PID: h.Process.PID + 1}
 	h.quiet, h.behind, h.dead, h.keys = 1, 2, false, 0
@@ -271,7 +271,7 @@ func (w *world) setAside(h *worldHost, op cluster.Op) error {
 	}
 	aside := cluster.SetAside{
 		Dir: fmt.Sprintf("/data-trashcan/%s-%s", op.Member, op.Reason), Cluster: op.Cluster, Generation: op.Generation, Member: op.Member, Reason: op.Reason,
-		At: w.now.Add(h.skew), Version: h.Local.Version,
+		At: w.now.Add(h.skew), Version: h.Local.Version, Doubt: h.Local.Doubt,
 	}
 	if aside.Reason == cluster.AsideRemoved || aside.Reason == cluster.AsideSuperseded { // of no other does a host put on record how far the log goes
 		aside.Log = w.logOf(h)

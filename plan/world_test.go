@@ -59,6 +59,7 @@ type worldHost struct {
 	vanished   bool             // the files are gone under the running process
 	balks      bool             // it refuses to start a member, and does not say why before
 	hung       bool             // the process runs and answers nothing
+	deaf       bool             // it has its part in raft, and answers its host nothing
 	held       bool             // something holds the data: it cannot be moved
 	auth       bool             // etcd asks for a credential that the daemon has not
 	behind     int              // looks until it has caught up
@@ -358,6 +359,9 @@ func (w *world) report(h *worldHost, o *cluster.Observation, r *cluster.HostRepo
 	r.Local.HasData = !h.vanished
 	if h.hung {
 		r.Process.State = cluster.ProcessSilent
+		return
+	}
+	if h.deaf {
 		return
 	}
 	if h.quiet > 0 {

@@ -142,6 +142,9 @@ func (w *world) upkeep(h *worldHost, op cluster.Op) error {
 		h.db.size = h.db.inUse
 		return nil
 	}
+	if op.Doubt != cluster.DoubtNone {
+		h.Local.Doubt = cluster.DoubtFound
+	}
 	c.rehashed++
 	h.Hash = &cluster.Hash{
 		Running: h.slowHash, Began: w.now.Add(h.skew), Ended: w.now.Add(h.skew + time.Duration(c.rehashed)), Member: op.Member, Cluster: c.id,

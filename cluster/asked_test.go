@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestUndoWaits: an undo waits from when it was seen first, whatever its own time says,
+// TestCommandWaits: a command waits from when it was seen first, whatever its own time says,
 // or from when something was done for it last.
-func TestUndoWaits(t *testing.T) {
+func TestCommandWaits(t *testing.T) {
 	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
 	queued := func(s int, names ...string) *Observation {
 		o := three(s)
@@ -44,11 +44,11 @@ func TestUndoWaits(t *testing.T) {
 		{"it is there again", queued(200, "x"), at(200)},
 		{"after a long time in which nobody looked", queued(300, "x"), at(300)},
 	} {
-		if m = folded(m, step.o); !m.UndoSince("x").Equal(step.want) {
-			t.Errorf("%s: since %s, want %s", step.what, m.UndoSince("x"), step.want)
+		if m = folded(m, step.o); !m.AskedSince("x").Equal(step.want) {
+			t.Errorf("%s: since %s, want %s", step.what, m.AskedSince("x"), step.want)
 		}
 	}
-	if len(m.Undos) != 1 {
-		t.Errorf("remembered: %+v", m.Undos)
+	if len(m.Asked) != 1 {
+		t.Errorf("remembered: %+v", m.Asked)
 	}
 }

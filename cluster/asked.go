@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AskedUndo is what has to be remembered of an undo in the queue.
-type AskedUndo struct {
+// Asked is what has to be remembered of a command in the queue that asks for a generation.
+type Asked struct {
 	Command string `json:"command"`
 	// Since is when the leader saw it first, or the last time that something was seen
 	// to be done for it. Whoever queued it may have another clock, so the command's own
@@ -14,26 +14,26 @@ type AskedUndo struct {
 	Since time.Time `json:"since"`
 }
 
-// UndoSince is since when nothing has been done for an undo that is in the queue; zero:
+// AskedSince is since when nothing has been done for a command that is in the queue; zero:
 // nobody has seen it there.
-func (m Memory) UndoSince(command string) time.Time {
-	for _, u := range m.Undos {
-		if u.Command == command {
-			return u.Since
+func (m Memory) AskedSince(command string) time.Time {
+	for _, a := range m.Asked {
+		if a.Command == command {
+			return a.Since
 		}
 	}
 	return time.Time{}
 }
 
-// foldUndos notes since when undos have been waiting.
-func foldUndos(before []AskedUndo, o *Observation) []AskedUndo {
-	var out []AskedUndo
+// foldAsked notes since when commands have been waiting.
+func foldAsked(before []Asked, o *Observation) []Asked {
+	var out []Asked
 	for _, c := range o.Commands {
-		if c.Kind != CommandUndo {
+		if c.Kind == CommandBackup {
 			continue
 		}
-		now := AskedUndo{Command: c.Name, Since: o.At}
-		if i := slices.IndexFunc(before, func(u AskedUndo) bool { return u.Command == c.Name }); i >= 0 && !o.worksOn(c.Name) {
+		now := Asked{Command: c.Name, Since: o.At}
+		if i := slices.IndexFunc(before, func(a Asked) bool { return a.Command == c.Name }); i >= 0 && !o.worksOn(c.Name) {
 			now = before[i]
 		}
 		out = append(out, now)

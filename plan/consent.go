@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// A person's word for a new generation is for what there was when it was given. A store
+// that goes back brings a command to life that was deleted; one that waits for hours is
+// of a cluster that has been written to since (SAFETY.md, rule 17).
+
+// consentSeen is how long a leader has to have seen that nothing is done for a command before
+// its age counts: a host that makes something ready for it may miss one look.
+const consentSeen = time.Minute
+
+// consentOver ends a command whose word does not count any more. What is being made ready
+// for it goes on, and a word lasts for its time from when that lay ready, or failed: how
+// long it takes is no fault of the person. A change that the daemons make themselves, and a
+// first generation, take nothing away; nor does one that is made again of what is written
+// down.
+func (v *view) consentOver(c *cluster.Command) *Decision {
+	if !v.queued(c.Name) || v.intent == nil || v.intent.CommandID == c.Name {
+		return nil
+	}
+	said, ready := c.At, ""
+	for i := range v.obs.Hosts {
+		h := &v.obs.Hosts[i]
+		s := v.stagedHere(h, c)
+		if underWay(s) {
+			return nil
+		}
+		if s != nil && s.Command == c.Name {
+			said = v.newer(said, s.Since)
+		}
+		if s != nil && saidAgain(s, c) {
+			ready = fmt.Sprintf("; it lies ready on host %s and begins at once then", h.Host)
+		}
+	}
+	again := "queue it again if it is still wanted: " + v.generationCommand(c) + ready
+	expired := func(format string, args ...any) *Decision {
+		return endCommand(c.Name, CommandExpired, fmt.Sprintf(format, args...)+"; "+again)
+	}
+	founded := time.Unix(0, v.intent.Timestamp)
+	waited := time.Duration(0) // as this leader has seen it: who queued it may have a clock that is ahead
+	if since := v.obs.Memory.AskedSince(c.Name); !since.IsZero() {
+		waited = v.obs.At.Sub(since)
+	}
+	switch age := v.obs.At.Sub(c.At).Round(time.Second); {
+	case !v.intent.Adopted() && c.At.Before(founded) && !founded.After(v.obs.At):
+		return expired("queued at %s, before generation %d was made at %s", c.At.UTC().Format(time.TimeOnly), v.intent.Generation, founded.UTC().Format(time.TimeOnly))
+	case waited > cluster.ConsentLasts:
+		return expired("could not begin within %s", cluster.ConsentLasts)
+	case v.obs.At.Sub(said) <= cluster.ConsentLasts:
+		return nil
+	case waited < consentSeen:
+		return &Decision{Reason: fmt.Sprintf("command %s was queued %s ago, and counts for %s: waiting up to %s for a host that is making it ready", c.Name, age, cluster.ConsentLasts, consentSeen), Again: later}
+	default:
+		return expired("queued %s ago, and a command counts for %s (if that is wrong, compare the clock of host %s with the one where you typed)", age, cluster.ConsentLasts, v.obs.Leader)
+	}
+}
+
+// queueUnknown: what the queue asks for is not known, in whole or of one command.
+func (v *view) queueUnknown() bool {
+	return v.obs.Unlisted != "" || slices.ContainsFunc(v.obs.Commands, func(c cluster.Command) bool { return c.Unread != "" })
+}
+
+// noteFirst has the end of a command in the record before anybody is told: a leader that
+// decided to run it finds it there, and a store that goes back does not have it forgotten.
+// Without a record of ours, or for a command that asks for no generation, the end is told
+// at once.
+func (v *view) noteFirst(d *Decision) *Decision {
+	if d.Action == nil || d.Action.Kind != ActCommand {
+		return d
+	}
+	end := d.Action.End
+	asks := func(c cluster.Command) bool { return c.Name == end.Name && c.Kind != cluster.CommandBackup }
+	if v.unfounded() || !slices.ContainsFunc(v.obs.Commands, asks) {
+		return d
+	}
+	if !over(v.intent, end.Name) {
+		in := v.intent.Clone()
+		in.NoteEnd(cluster.EndedCommand{Name: end.Name, Result: string(end.Result), Reason: end.Reason})
+		noted := *d
+		noted.Again, noted.Action = soon, &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}, Command: d.Action.Command}
+		return &noted
+	}
+	follows := func(h cluster.HostReport) bool {
+		return h.UnderFence && h.Intent != nil && h.Intent.Generation == v.intent.Generation && h.Intent.Nonce == v.intent.Nonce
+	}
+	keeps := func(h cluster.HostReport) bool {
+		return follows(h) && over(h.Intent, end.Name)
+	}
+	if slices.ContainsFunc(v.obs.Hosts, keeps) || !slices.ContainsFunc(v.obs.Hosts, follows) || v.obs.DoubtOf(v.intent) != "" {
+		return d
+	}
+	// The look that finds it in the store hands it to the hosts, and the next one shows it.
+	return &Decision{Reason: fmt.Sprintf("command %s is %s: recording that on the hosts first", end.Name, end.Result), Again: soon, Blockers: d.Blockers}
+}
+
+// over: the record says that the command was run, or how it ended.
+func over(in *cluster.Intent, name string) bool {
+	_, ended := in.EndOf(name)
+	return ended || in.Ran(name)
+}
+
+// inDoubt is a founding that is on record and not followed: nobody is told of it, and
+// nothing is begun for it, until a person says what is wanted.
+func (v *view) inDoubt() *Decision {
+	in := v.intent
+	doubt := v.obs.DoubtOf(in)
+	if doubt == "" {
+		return nil
+	}
+	const keep = "To keep the cluster that serves, move control/etcd-cluster-created away in the store: its hosts write their record back. Until then nothing is repaired or backed up"
+	switch doubt {
+	case cluster.FoundingAged:
+		return wait(true, "generation-in-doubt", v.againCommand(in), "generation %d, written down at %s, is NOT begun: clients may have written since. To begin it, queue its command again. %s",
+			in.Generation, time.Unix(0, in.Timestamp).UTC().Format(time.RFC3339), keep)
+	case cluster.FoundingNeedless:
+		return wait(true, "generation-in-doubt", "", "generation %d is NOT begun: it was to recover a cluster that has its quorum back. %s", in.Generation, keep)
+	}
+	return nil
+}
+
+// againCommand asks for what a generation was made from once more.
+func (v *view) againCommand(in *cluster.Intent) string {
+	for i := range v.obs.Commands {
+		if c := &v.obs.Commands[i]; c.Name == in.CommandID {
+			return v.generationCommand(c)
+		}
+	}
+	if in.Source.Kind == cluster.SourceBackup {
+		return "etcdadm restore " + in.Source.Backup
+	}
+	return ""
+}
+
+// remembered tells of foundings that hosts keep and the store does not have. What serves
+// goes on (SAFETY.md, rule 18).
+func (v *view) remembered() {
+	for _, u := range v.obs.Unfollowed() {
+		if u.Doubt == cluster.FoundingUnknown {
+			v.aside("store-silent", "", "host %s remembers generation %d, not yet begun; waiting for the backup store, which may have it", idList(u.Hosts), u.Intent.Generation)
+			continue
+		}
+		on := "To begin it, queue its command again"
+		if !u.Intent.Source.FromData() {
+			on = "It was to begin an empty cluster"
+		}
+		v.aside("generation-in-doubt", v.againCommand(u.Intent), "host %s remembers generation %d, not yet begun, and the backup store has lost it: the store went back, or is another one. Nothing is stopped for it. %s. To drop it, end the daemon of that host, move its data directory away and start it on an empty one", idList(u.Hosts), u.Intent.Generation, on)
+	}
+}
+
+// forgotten are entries of the history for foundings that hosts remember and nobody
+// follows: a further generation has their promise as well.
+func (v *view) forgotten() (out []cluster.PastGeneration) {
+	for _, u := range v.obs.Unfollowed() {
+		if v.intent != nil && u.Intent.Generation <= v.intent.Generation {
+			continue
+		}
+		out = append(out, cluster.PastGeneration{Generation: u.Intent.Generation, Cluster: u.Intent.Cluster, Write: u.Intent.Write, Voters: [][]cluster.Voter{founderVoters(u.Intent)}})
+	}
+	return out
+}
