@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -52,6 +53,9 @@ type Command struct {
 	// Err says why the command cannot be run. It keeps nothing else from
 	// running; the leading daemon rejects it.
 	Err error
+	// Unread says that the store did not give the command, so that nothing is known of
+	// it but its name. It waits, and keeps nothing else from running.
+	Unread error
 }
 
 type extra struct {
@@ -68,8 +72,9 @@ type extra struct {
 var commandName = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z-[0-9A-Za-z]{1,64}$`)
 
 // Commands lists the queue, oldest first by the time in the command, then by
-// name. Malformed ones are listed last, with their Err; only a store that
-// does not answer is an error.
+// name. Those that are malformed or cannot be read are listed last, with their Err or
+// Unread; only a list that the store does not give is an error. A command that hangs
+// takes half of the time that ctx has left.
 func (f *Folder) Commands(ctx context.Context) ([]Command, error) {
 	infos, err := f.store.List(ctx, Prefix)
 	if err != nil {
@@ -91,21 +96,22 @@ func (f *Folder) Commands(ctx context.Context) ([]Command, error) {
 				return f.command(ctx, name, has(Prefix+name+"/"+fileExtra))
 			}
 		}
-		c, err := read(ctx, name)
-		if errors.Is(err, blob.ErrNotFound) {
+		part, cancel := half(ctx)
+		c, err := read(part, name)
+		cancel()
+		switch {
+		case errors.Is(err, blob.ErrNotFound):
 			continue // deleted since it was listed
-		}
-		if err != nil {
+		case ctx.Err() != nil:
 			return nil, fmt.Errorf("read command %q: %w", name, err)
+		case err != nil:
+			c = Command{Name: name, Unread: err}
 		}
 		out = append(out, c)
 	}
 	slices.SortStableFunc(out, func(a, b Command) int {
-		if (a.Err == nil) != (b.Err == nil) {
-			if a.Err == nil {
-				return -1
-			}
-			return 1
+		if c := cmp.Compare(a.rank(), b.rank()); c != 0 {
+			return c
 		}
 		if c := a.Timestamp.Compare(b.Timestamp); c != 0 {
 			return c
@@ -115,9 +121,43 @@ func (f *Folder) Commands(ctx context.Context) ([]Command, error) {
 	return out, nil
 }
 
+// half is ctx with half of the time that it has left.
+func half(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/2)
+}
+
+// rank puts what can be run before what cannot.
+func (c Command) rank() int {
+	if c.Err != nil || c.Unread != nil {
+		return 1
+	}
+	return 0
+}
+
+// ReadCommand reads one command of the queue anew, with what lies beside it.
+//
+// Errors: ErrNoCommand when it is not in the queue; what the store says.
+func (f *Folder) ReadCommand(ctx context.Context, name string) (Command, error) {
+	c, err := f.command(ctx, name, true)
+	if errors.Is(err, blob.ErrNotFound) {
+		c, err = f.wish(ctx, name)
+	}
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return Command{}, fmt.Errorf("read command %q: %w", name, ErrNoCommand)
+	case err != nil:
+		return Command{}, fmt.Errorf("read command %q: %w", name, err)
+	}
+	return c, nil
+}
+
 // command reads one command. Its error is the store's; what is wrong with the
 // command is in it.
-func (f *Folder) command(ctx context.Context, name string, hasExtra bool) (Command, error) {
+func (f *Folder) command(ctx context.Context, name string, mayHaveExtra bool) (Command, error) {
 	c := Command{Name: name}
 	data, _, err := blob.ReadAll(ctx, f.store, Prefix+name+"/"+fileCommand, maxObject)
 	switch {
@@ -131,11 +171,14 @@ func (f *Folder) command(ctx context.Context, name string, hasExtra bool) (Comma
 		c.Err = fmt.Errorf("%w: %w", ErrMalformed, err)
 		return c, nil
 	}
-	if !hasExtra {
+	if !mayHaveExtra {
 		return c, nil
 	}
 	more, _, err := blob.ReadAll(ctx, f.store, Prefix+name+"/"+fileExtra, maxObject)
-	if err != nil {
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return c, nil
+	case err != nil:
 		return Command{}, err
 	}
 	var x extra
@@ -302,23 +345,87 @@ func formatRestore(at time.Time, r RestoreBackup) []byte {
 	return data
 }
 
-// DeleteCommand takes a command out of the queue. ErrNoCommand: it is not in.
+// DeleteCommand takes a command out of the queue on a person's word. One that asks for a
+// generation and was not run is cancelled in the record first: a leader that has decided to
+// run it finds that there, and a store that goes back does not bring it to life again.
+//
+// Errors: ErrNoCommand when it is not in the queue; ErrConflict when the record was written
+// again and again meanwhile, and then nothing was deleted; what the store says.
 func (f *Folder) DeleteCommand(ctx context.Context, name string) error {
-	if !commandName.MatchString(name) {
-		return fmt.Errorf("delete command %q: %w: names look like 2026-11-20T23:17:07Z-000000, see list-commands", name, ErrNoCommand)
-	}
-	dir := Prefix + name + "/"
-	there, err := f.store.List(ctx, dir)
+	c, err := f.known(ctx, name)
 	if err != nil {
-		return fmt.Errorf("delete command %q: %w", name, err)
+		return err
 	}
-	if !slices.ContainsFunc(there, func(i blob.Info) bool { return i.Key == dir+fileCommand || i.Key == dir+fileWish }) {
-		return fmt.Errorf("delete command %q: %w", name, ErrNoCommand)
+	if c.Wish == nil || c.Wish.Kind != cluster.CommandBackup {
+		if err := f.cancel(ctx, name); err != nil {
+			return fmt.Errorf("delete command %q: cancel it in the record of the cluster: %w", name, err)
+		}
 	}
+	return f.remove(ctx, name)
+}
+
+// known is a command that is in the queue, whatever is wrong with it.
+func (f *Folder) known(ctx context.Context, name string) (Command, error) {
+	if !commandName.MatchString(name) {
+		return Command{}, fmt.Errorf("delete command %q: %w: names look like 2026-11-20T23:17:07Z-000000, see list-commands", name, ErrNoCommand)
+	}
+	c, err := f.ReadCommand(ctx, name)
+	if errors.Is(err, ErrNoCommand) {
+		return Command{}, fmt.Errorf("delete command %q: %w", name, ErrNoCommand)
+	}
+	return c, nil // what cannot be read can be deleted
+}
+
+// remove deletes the objects of a command. One that is not there is no error.
+func (f *Folder) remove(ctx context.Context, name string) error {
 	for _, file := range []string{fileCommand, fileWish, fileExtra} {
-		if err := f.store.Delete(ctx, dir+file); err != nil {
+		if err := f.store.Delete(ctx, Prefix+name+"/"+file); err != nil {
 			return fmt.Errorf("delete command %q: %w", name, err)
 		}
 	}
 	return nil
 }
+
+// cancelTries bounds how often a cancellation is written anew over what others wrote.
+const cancelTries = 10
+
+// cancel notes in the record that a command is not to be run. Where there is no record
+// of ours, or one that this release does not understand, there is nothing to note it in.
+func (f *Folder) cancel(ctx context.Context, name string) error {
+	if can, err := f.Probe(ctx); err == nil && !can.Conditional {
+		return nil // a write that is not conditional could undo a leader's
+	}
+	for range cancelTries {
+		data, tag, err := blob.ReadAll(ctx, f.store, keyIntent, maxObject)
+		switch {
+		case errors.Is(err, blob.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		in, err := parseIntent(data)
+		if err != nil || in.Adopted() || in.Ran(name) {
+			return nil
+		}
+		if _, ended := in.EndOf(name); ended {
+			return nil
+		}
+		in.NoteEnd(cluster.EndedCommand{Name: name, Result: ResultCancelled, Reason: "it was taken out of the queue"})
+		in.Write++
+		if data, err = json.MarshalIndent(in, "", "  "); err != nil {
+			return err
+		}
+		_, err = f.putOnCondition(ctx, keyIntent, data, blob.IfMatch(tag))
+		switch {
+		case err == nil, errors.Is(err, blob.ErrUnsupported):
+			return nil
+		case errors.Is(err, blob.ErrPreconditionFailed):
+			continue
+		}
+		return err
+	}
+	return ErrConflict
+}
+
+// ResultCancelled is how a command ended that a person took out of the queue.
+const ResultCancelled = "cancelled"

@@ -55,7 +55,8 @@ func TestWhatTheStoreRefusesIsAnError(t *testing.T) {
 	const theirs = "2026-11-20T23:17:07Z-000000"
 	put(t, s, control.Prefix+theirs+"/_command.json", `{"timestamp":"1","restoreBackup":{"backup":"2026-11-20T23:17:07Z-000001"}}`)
 	s.Inject(at(memory.Get, control.Prefix+theirs+"/_command.json", reset))
-	if all, err := f.Commands(t.Context()); !errors.Is(err, reset) {
+	all, err := f.Commands(t.Context())
+	if err != nil || len(all) != 2 || all[1].Name != theirs || !errors.Is(all[1].Unread, reset) {
 		t.Errorf("a restore that cannot be read: %+v, %v", all, err)
 	}
 }

@@ -7,7 +7,7 @@
 // it ignores. Three invariants hold:
 //
 //   - the intent changes only by a conditional write, and a write whose reply
-//     was lost is settled by reading back (nonce and write count tell whose it is);
+//     was lost is settled by reading back: all of the content tells whose it is;
 //   - an intent that names another cluster is never acted on;
 //   - reading again what has not changed transfers nothing, so an idle poll is
 //     one question per object.
@@ -55,6 +55,10 @@ var ErrConflict = errors.New("changed by another writer")
 // ErrUnknownOutcome says that a write may or may not have taken effect, or
 // may still do so. What was read afterwards does not hold it.
 var ErrUnknownOutcome = errors.New("unknown whether the write took effect")
+
+// ErrCalledOff is in the error of a gate (see blob.While) that kept a write from being
+// sent. One that was sent before it, and whose answer was lost, may still take effect.
+var ErrCalledOff = errors.New("called off")
 
 // Notifier is what a store implements that can tell of changes below a
 // prefix. The channel receives a value after a change, perhaps too often, and

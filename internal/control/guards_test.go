@@ -91,22 +91,40 @@ func TestCommandsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A command that cannot be read just now is not left out of the queue: what comes
-// after it would be run before it.
-func TestUnreadableCommandIsAnError(t *testing.T) {
+// A command that cannot be read just now is not left out of the queue, and keeps no other
+// from being run: one that is read later is older than the generation of the other by then.
+func TestUnreadableCommandWaits(t *testing.T) {
 	s := memory.New()
 	f := control.New(s, "etcd")
-	if _, err := f.AddWish(t.Context(), control.Wish{Kind: cluster.CommandBackup}); err != nil {
-		t.Fatal(err)
+	var names []string
+	for range 2 {
+		name, err := f.AddWish(t.Context(), control.Wish{Kind: cluster.CommandBackup})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
 	}
 	s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
-		if c.Op == memory.Get {
+		if c.Op == memory.Get && strings.Contains(c.Key, names[0]) {
 			return memory.Fault{Err: errors.New("connection reset")}
 		}
 		return memory.Fault{}
 	})
-	if all, err := f.Commands(t.Context()); err == nil {
-		t.Errorf("the queue is %+v", all)
+	all, err := f.Commands(t.Context())
+	if err != nil || len(all) != 2 || all[0].Name != names[1] || all[0].Wish == nil || all[1].Name != names[0] || all[1].Unread == nil {
+		t.Errorf("the queue is %+v, %v", all, err)
+	}
+	// One that hangs takes half of the time.
+	s.Inject(func(ctx context.Context, c memory.Call) memory.Fault {
+		if c.Op == memory.Get && strings.Contains(c.Key, names[0]) {
+			<-ctx.Done()
+		}
+		return memory.Fault{}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	if all, err = f.Commands(ctx); err != nil || len(all) != 2 || all[1].Unread == nil {
+		t.Errorf("where one hangs, the queue is %+v, %v", all, err)
 	}
 }
 

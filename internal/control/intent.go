@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,9 +83,10 @@ func checkIntent(in *cluster.Intent) error {
 }
 
 // CreateIntent writes the marker if there is none. When there is one already
-// that is this very intent, an earlier try had succeeded, and that is no error.
+// that is this very intent, byte for byte, an earlier try had succeeded, and that is no error.
 //
-// Errors: ErrConflict (another one is there), ErrUnknownOutcome.
+// Errors: ErrConflict (another one is there), ErrUnknownOutcome; what a gate of ctx says
+// (see blob.While).
 func (f *Folder) CreateIntent(ctx context.Context, in *cluster.Intent) (blob.ETag, error) {
 	return f.writeIntent(ctx, in, blob.IfAbsent)
 }
@@ -108,23 +110,24 @@ func (f *Folder) writeIntent(ctx context.Context, in *cluster.Intent, cond blob.
 	}
 	tag, err := f.putOnCondition(ctx, keyIntent, data, cond)
 	if err != nil {
-		return f.settleIntent(ctx, in, err)
+		return f.settleIntent(ctx, data, err)
 	}
 	f.remember(&f.intent, data, tag)
 	return tag, nil
 }
 
 // settleIntent finds out by reading back what became of a write that ended
-// with an error.
-func (f *Folder) settleIntent(ctx context.Context, in *cluster.Intent, cause error) (blob.ETag, error) {
-	there, marker, tag, err := f.ReadIntent(ctx)
+// with an error. Rivals share generation, nonce and write number, so that all of the
+// content is compared, which names its writer.
+func (f *Folder) settleIntent(ctx context.Context, data []byte, cause error) (blob.ETag, error) {
+	there, err := f.read(ctx, keyIntent, &f.intent)
 	refused := errors.Is(cause, blob.ErrPreconditionFailed)
 	switch {
-	case err == nil && marker && there.Generation == in.Generation && there.Nonce == in.Nonce && there.Write == in.Write:
-		return tag, nil
+	case err == nil && bytes.Equal(there.data, data):
+		return there.tag, nil
 	case refused:
 		return "", fmt.Errorf("write the intent: %w: %w", ErrConflict, cause)
-	case errors.Is(cause, blob.ErrUnsupported), errors.Is(cause, blob.ErrReadOnly): // nothing was written
+	case errors.Is(cause, blob.ErrUnsupported), errors.Is(cause, blob.ErrReadOnly), errors.Is(cause, ErrCalledOff): // nothing was written
 		return "", fmt.Errorf("write the intent: %w", cause)
 	}
 	return "", fmt.Errorf("write the intent: %w: %w", ErrUnknownOutcome, cause)

@@ -137,10 +137,7 @@ func (f *Folder) EndCommand(ctx context.Context, e Ended) error {
 				return fmt.Errorf("keep the end of a command: %w", err)
 			}
 		}
-		if err := f.DeleteCommand(ctx, e.Name); err != nil && !errors.Is(err, ErrNoCommand) {
-			return err
-		}
-		return nil
+		return f.remove(ctx, e.Name)
 	}
 	return fmt.Errorf("keep the end of a command: %w", ErrConflict)
 }

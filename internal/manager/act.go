@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/plan"
 )
 
@@ -61,9 +62,10 @@ func (p *pace) after(a *plan.Action, took bool) time.Duration {
 // act takes the step of a decision. took tells whether all of it was done, as
 // far as is known; what really happened shows when the loop looks again.
 func (t *term) act(ctx context.Context, a *plan.Action, l look) (took bool) {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || t.fence.mine != t.last.Fence { // nothing was promised to the fence that was picked since
 		return false
 	}
+	ctx = blob.While(ctx, t.stillTrue(ctx))
 	switch {
 	case a.Kind == plan.ActIntent && a.Intent != nil && a.Intent.Keep != nil:
 		t.keepUnstored(a.Intent.Keep)
@@ -143,30 +145,6 @@ func (m *Manager) tell(op plan.HostOp, r cluster.ApplyReply) {
 	m.sayOnce(topic, "op not done", fmt.Errorf("host %s: %s: %s: %s", op.Host, op.Op, r.Outcome, text))
 }
 
-// writeIntent makes one conditional write of the intent.
-func (t *term) writeIntent(ctx context.Context, c *plan.IntentChange, l look) bool {
-	m := t.m
-	in, err := m.prepareIntent(c, l)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
-		defer cancel()
-		if c.Create != nil {
-			_, err = m.o.Control.CreateIntent(ctx, in)
-		} else {
-			_, err = m.o.Control.ReplaceIntent(ctx, l.tag, in)
-		}
-	}
-	m.wrote("intent", "cannot write the intent", err)
-	if err != nil {
-		return false
-	}
-	m.log.Debug("intent written", "generation", in.Generation, "write", in.Write, "state", in.State)
-	if in.Order(t.intent) > 0 {
-		t.intent = in
-	}
-	return true
-}
-
 // keepUnstored makes a write of the intent that goes to the hosts alone: they
 // are handed it with the next observation, and make it durable together with
 // their promise.
@@ -195,14 +173,18 @@ func (m *Manager) prepareIntent(c *plan.IntentChange, l look) (*cluster.Intent, 
 	if in == nil {
 		return nil, errors.New("the change is empty")
 	}
+	base := l.ours()
+	if c.Create == nil && base != nil { // what was noted in either is not forgotten, whichever is the newer one
+		in.CommandsRun, in.Ended = union(base.CommandsRun, in.CommandsRun), union(base.Ended, in.Ended)
+	}
 	if in.Nonce == "" {
 		return in, m.mintGeneration(in)
 	}
 	unstored := !in.Unstored.IsZero()
-	if base := l.ours(); c.Create == nil && base != nil && base.Generation == in.Generation {
+	if c.Create == nil && base != nil && base.Generation == in.Generation {
 		in.Write = max(in.Write, base.Write)
 		if unstored {
-			in.Lost, in.CommandsRun = union(base.Lost, in.Lost), union(base.CommandsRun, in.CommandsRun)
+			in.Lost = union(base.Lost, in.Lost)
 		}
 	}
 	if c.Create == nil || unstored {

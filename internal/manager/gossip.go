@@ -18,6 +18,8 @@ const (
 	// silentAfter is when a target that does not answer is asked seldom, and
 	// one that nobody names any more is dropped.
 	silentAfter = 30 * time.Second
+	// deafAfter is how late a round of pings may be before its daemon counts as deaf.
+	deafAfter = time.Second
 	// maxTargets bounds what others' views can make this daemon talk to.
 	maxTargets = 128
 )
@@ -71,6 +73,10 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 	defer m.mu.Unlock()
 	m.stepLocked(election.Tick{})
 	now := time.Now()
+	if m.lateLocked(now) {
+		m.deaf = now.Add(m.o.Intervals.Silent)
+	}
+	defer func() { m.roundDue = now.Add(pause) }()
 	m.noticeSilenceLocked(now)
 	pause = 2 * m.o.Intervals.Idle // a ping is due, or comes, well before
 	beat := false
@@ -102,6 +108,23 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 		pause = min(pause, next.Sub(now))
 	}
 	return due, max(pause, time.Millisecond)
+}
+
+// deafLocked: this daemon was stopped, or so busy that it pinged nobody, until a moment ago.
+// What it has not heard since says nothing about the others.
+func (m *Manager) deafLocked(now time.Time) bool {
+	return now.Before(m.deaf) || m.lateLocked(now)
+}
+
+// lateLocked: a round of pings should have been made a while ago.
+func (m *Manager) lateLocked(now time.Time) bool {
+	return !m.roundDue.IsZero() && cluster.Age(m.roundDue, now) > deafAfter
+}
+
+func (m *Manager) isDeaf() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.deafLocked(time.Now())
 }
 
 // noticeSilenceLocked wakes the leader's loop when a daemon has just stopped

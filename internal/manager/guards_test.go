@@ -117,6 +117,63 @@ func TestKeepIntent(t *testing.T) {
 			t.Errorf("%s: generation %d is kept, want %d", what, tm.intent.Generation, c.want)
 		}
 	}
+	// A founding that the store has, and that nobody follows any more: what was to make way
+	// for it has served since.
+	aged := in(3, "c")
+	aged.State, aged.Source.Kind = cluster.IntentFounding, cluster.SourceBackup
+	aged.History = []cluster.PastGeneration{{Generation: 2, Cluster: 5, Voters: [][]cluster.Voter{{{Host: "a", Member: 'a'}}}}}
+	tm := &term{intent: kept}
+	o := &cluster.Observation{Cluster: "c", At: time.Now(), Store: cluster.StoreView{Read: true, Marker: true, Intent: aged}}
+	if tm.keepIntent(o, look{}); tm.intent != kept || o.Intent() != aged {
+		t.Errorf("generation %d is kept, in doubt: %q", tm.intent.Generation, o.DoubtOf(aged))
+	}
+	// One that was followed, and is in doubt by now, is handed on no longer.
+	tm.intent = aged
+	tm.keepIntent(o, look{})
+	if tm.intent != nil {
+		t.Errorf("generation %d is handed on", tm.intent.Generation)
+	}
+	o.Hosts = []cluster.HostReport{{HostState: cluster.HostState{Host: "a", Intent: kept}}}
+	tm.intent = aged
+	tm.keepIntent(o, look{})
+	if tm.intent != kept {
+		t.Errorf("%+v is handed on in its place", tm.intent)
+	}
+}
+
+// One of two foundings of a number is handed to nobody, and one that was handed on before
+// is not any more: a person who begins the odd host anew is rid of it.
+func TestOneOfTwoFoundingsIsNotHandedOn(t *testing.T) {
+	founding := func(nonce string) *cluster.Intent {
+		return &cluster.Intent{Name: "c", Generation: 2, Nonce: nonce, State: cluster.IntentFounding, Source: cluster.Source{Kind: cluster.SourceBackup},
+			History: []cluster.PastGeneration{{Generation: 1, Cluster: 5, Voters: [][]cluster.Voter{{{Host: "a", Member: 'a'}, {Host: "b", Member: 'b'}}}}}}
+	}
+	report := func(h cluster.HostID, in *cluster.Intent) cluster.HostReport {
+		var r cluster.HostReport
+		r.Host, r.Intent = h, in
+		return r
+	}
+	odd, most := founding("odd"), founding("most")
+	before := &cluster.Intent{Name: "c", Generation: 1, Nonce: "n", State: cluster.IntentFounded, Cluster: 5}
+	seen := func(in *cluster.Intent, hosts ...cluster.HostReport) *cluster.Observation {
+		return &cluster.Observation{Cluster: "c", Store: cluster.StoreView{Read: true, Marker: true, Intent: in}, Hosts: hosts}
+	}
+	for what, o := range map[string]*cluster.Observation{
+		"a host has the other": seen(before, report("e", odd), report("a", most), report("b", most)),
+		"the store has one":    seen(odd, report("a", most), report("b", most)),
+		"the store has both's": seen(most, report("e", odd), report("a", most), report("b", most)),
+	} {
+		for _, kept := range []*cluster.Intent{nil, odd, most} {
+			tm := &term{intent: kept}
+			if tm.keepIntent(o, look{}); tm.intent != nil {
+				t.Errorf("%s: the founding %s is handed on", what, tm.intent.Nonce)
+			}
+		}
+	}
+	tm := &term{intent: odd}
+	if tm.keepIntent(seen(before, report("a", most), report("b", most)), look{}); tm.intent != most {
+		t.Errorf("without the odd host: %+v is handed on", tm.intent)
+	}
 }
 
 // A store lacks what the hosts remember if it was read, and has an earlier generation

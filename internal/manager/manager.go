@@ -34,6 +34,8 @@ type Manager struct {
 	targets   map[string]*target
 	seeded    bool // discovery has answered once
 	quick     time.Time
+	roundDue  time.Time     // when the next round of pings is due
+	deaf      time.Time     // until when silence says nothing, since nobody listened
 	topFence  cluster.Fence // the highest that was heard of
 	lacking   *cluster.Intent
 	twin      time.Time // when another daemon under this host's ID was noticed last

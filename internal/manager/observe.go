@@ -37,7 +37,10 @@ type term struct {
 	refused []cluster.Refused    // in the observation under way
 	pace    pace
 	speaker speaker
-	errand  *errand // a person's step under way
+	errand  *errand   // a person's step under way
+	seen    seen      // of a rival
+	settled bool      // a look was made under a fence that the record's last writer does not refuse
+	claimed time.Time // when a claim failed last
 }
 
 // observe looks at the store and at every host at the same time, and gives
@@ -46,7 +49,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m := t.m
 	began := time.Now()
 	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
-	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Spec: m.knownSpec(), Log: m.recovering() || t.intent.Halted() != nil, Versions: t.last.VersionsWanted()}
+	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Spec: m.knownSpec(), Log: m.recovering() || t.intent.Halted() != nil || t.intent.Recovers(), Versions: t.last.VersionsWanted()}
 	var l look
 	var both sync.WaitGroup
 	both.Go(func() { l = m.storeNowOrLately(ctx) })
@@ -55,7 +58,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Store, o.Spec = l.view, m.completed(l.spec)
 	o.Store.URL = m.o.StoreURL
 	o.Upkeep = m.o.Upkeep
-	o.Commands, o.Backups, o.Recorded = l.queue.commands, l.queue.backups, l.queue.recorded
+	o.Commands, o.Unlisted, o.Backups, o.Recorded = l.queue.commands, l.queue.unlisted, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) {
 		poke(m.wake) // the hosts have not heard of this spec
@@ -109,12 +112,13 @@ func (m *Manager) completed(s *cluster.Spec) *cluster.Spec {
 }
 
 // observeHosts asks all hosts at once. One that gossip has not heard from
-// lately is not waited for: it is a gap until it is heard again.
+// lately is not waited for: it is a gap until it is heard again; but where this daemon
+// did not listen, it asks each itself.
 func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request cluster.ObserveRequest) {
 	m := t.m
 	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.ObserveTimeout)
 	defer cancel()
-	peers := m.known()
+	peers, deaf := m.known(), m.isDeaf()
 	answers := make([]answer, len(peers)+1)
 	var asked sync.WaitGroup
 	asked.Go(func() {
@@ -132,7 +136,7 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 			a.heard = true
 			continue
 		}
-		if !p.live {
+		if !p.live && !deaf {
 			a.err = fmt.Errorf("no sign of its daemon since %s", p.heard.UTC().Format(time.RFC3339))
 			if why := m.refusalBy(p.contact.Host, p.contact.Endpoint); why != "" {
 				a.err, a.odds = fmt.Errorf("%w; %s", a.err, why), true
@@ -141,7 +145,7 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 		}
 		asked.Go(func() {
 			a.reply, a.err = m.o.Network.Observe(ctx, p.contact, request)
-			a.heard, a.odds = a.err != nil, refusalOf(a.err).hint != ""
+			a.heard, a.odds = a.err != nil && p.live, refusalOf(a.err).hint != ""
 		})
 	}
 	asked.Wait()
@@ -242,12 +246,21 @@ func (t *term) outOfSight() []cluster.Member {
 	return out
 }
 
-// keepIntent remembers the newest intent of ours, to be handed to the hosts.
+// keepIntent remembers the newest intent of ours that is followed, to be handed to the
+// hosts with the next look: by then it is known what was so after it was written. One of
+// two foundings is handed to nobody: a host that a person has begin anew, to be rid of it,
+// must not have it again from the leader.
 func (t *term) keepIntent(o *cluster.Observation, l look) {
 	if l.foreign {
 		return
 	}
-	if in := o.Intent(); in != nil && !in.Adopted() && in.Name == o.Cluster && in.Order(t.intent) > 0 {
+	if o.DoubtOf(t.intent) != "" { // it was followed once, and hosts that come back now may have served since
+		t.intent = nil
+	}
+	if o.Disputed(t.intent) {
+		t.intent = nil
+	}
+	if in := o.Followed(); in != nil && !in.Adopted() && in.Name == o.Cluster && in.Order(t.intent) > 0 && !o.Disputed(in) {
 		t.intent = in
 	}
 }

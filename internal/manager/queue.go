@@ -43,6 +43,8 @@ type Catalogue interface {
 type queue struct {
 	at       time.Time // of the list of commands
 	commands []cluster.Command
+	// unlisted is why the queue could not be listed since; empty: it could.
+	unlisted string
 	backups  cluster.BackupsView
 	ended    string // what the hosts had said of their backups and drills at the last list of them
 	sought   bool   // a proven backup was looked for further back than the newest few
@@ -50,8 +52,8 @@ type queue struct {
 }
 
 func (q queue) same(o queue) bool {
-	return slices.EqualFunc(q.commands, o.commands, func(a, b cluster.Command) bool {
-		return a.Name == b.Name && a.Missing == b.Missing && (a.Found == nil) == (b.Found == nil) && a.Malformed == b.Malformed && a.Ended == b.Ended
+	return (q.unlisted == "") == (o.unlisted == "") && slices.EqualFunc(q.commands, o.commands, func(a, b cluster.Command) bool {
+		return a.Name == b.Name && a.Missing == b.Missing && (a.Found == nil) == (b.Found == nil) && a.Malformed == b.Malformed && a.Ended == b.Ended && (a.Unread == "") == (b.Unread == "")
 	})
 }
 
@@ -70,15 +72,12 @@ func (q queue) recovering() bool {
 	return slices.ContainsFunc(q.commands, func(c cluster.Command) bool { return c.Kind == cluster.CommandRecover })
 }
 
-// readQueue lists commands and backups, not more often than is of use: asked
-// is set when something told of a change.
-func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool) {
+// readCommands lists the commands, not more often than is of use: asked is set when
+// something told of a change.
+func (l *look) readCommands(ctx context.Context, m *Manager, last look, asked bool) {
 	l.queue = last.queue
 	l.queue.backups.Interval, l.queue.backups.DrillInterval = m.o.BackupInterval, m.o.DrillInterval
-	if l.failed || l.foreign {
-		return
-	}
-	if asked || len(last.queue.commands) > 0 || time.Since(last.queue.at) >= queueEvery {
+	if asked || len(last.queue.commands) > 0 || last.queue.unlisted != "" || time.Since(last.queue.at) >= queueEvery {
 		say := func(topic, what string, err error) {
 			if err == nil || asked || ctx.Err() == nil { // else it was in a hurry, and the next look is not
 				m.sayOnce(topic, what, err)
@@ -87,6 +86,7 @@ func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool)
 		commands, err := m.o.Control.Commands(ctx)
 		say("queue", "cannot list the commands in the store", err)
 		if err != nil {
+			l.queue.unlisted = explain(err)
 			return
 		}
 		var ended []control.Ended
@@ -94,14 +94,19 @@ func (l *look) readQueue(ctx context.Context, m *Manager, last look, asked bool)
 			ended, err = m.o.Control.EndedCommands(ctx)
 			say("ended", "cannot read how commands ended", err)
 			if err != nil {
+				l.queue.unlisted = explain(err)
 				return
 			}
 		}
-		l.queue.at, l.queue.commands = l.at, l.queue.commands[:0:0]
+		l.queue.at, l.queue.unlisted, l.queue.commands = l.at, "", l.queue.commands[:0:0]
 		for _, c := range commands {
 			l.queue.commands = append(l.queue.commands, m.lookUp(ctx, asCommand(c, ended), last.queue))
 		}
 	}
+}
+
+// readRest reads the record, where it is of use, and lists the backups.
+func (l *look) readRest(ctx context.Context, m *Manager) {
 	if len(l.queue.commands) > 0 || m.mayRecover() {
 		if r, err := m.o.Control.ReadRecord(ctx); err == nil {
 			l.queue.recorded = recordedOf(r, l.ours())
@@ -232,7 +237,7 @@ func (m *Manager) triedOut() (names []string) {
 
 // lookUp adds what the store says of the backup that a command names.
 func (m *Manager) lookUp(ctx context.Context, c cluster.Command, last queue) cluster.Command {
-	if c.Malformed == "" {
+	if c.Malformed == "" && c.Unread == "" {
 		c.Malformed = m.countable(c)
 	}
 	if c.Kind != cluster.CommandRestore || c.Malformed != "" || m.o.Catalogue == nil {
@@ -264,6 +269,8 @@ func asCommand(c control.Command, ended []control.Ended) cluster.Command {
 		}
 	}
 	switch {
+	case c.Unread != nil:
+		out.Unread = c.Unread.Error()
 	case c.Err != nil:
 		out.Malformed = c.Err.Error()
 		if c.Restore != nil { // what could be read of it is kept with how it ended

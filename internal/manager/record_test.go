@@ -91,7 +91,8 @@ func TestWrittenIntentIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.add("a")
 		write := func(kept *cluster.Intent, c *plan.IntentChange, l look) (*cluster.Intent, bool) {
-			tm := &term{m: a.Manager, fence: newFencing("a", cluster.Fence{}, a.o.Rand), intent: kept}
+			tm := &term{m: a.Manager, fence: newFencing("a", cluster.Fence{}, a.o.Rand), intent: kept, looked: time.Now()}
+			tm.last = &cluster.Observation{Fence: tm.fence.mine}
 			took := tm.act(t.Context(), &plan.Action{Kind: plan.ActIntent, Intent: c}, l)
 			return tm.intent, took
 		}
@@ -129,7 +130,8 @@ func TestWrittenIntentIsKept(t *testing.T) {
 func TestKeptWithoutTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.add("a")
-		tm := &term{m: a.Manager, fence: &fencing{self: "a", mine: cluster.Fence{Number: 7, Host: "a"}, seen: cluster.Fence{Number: 9, Host: "b"}}, intent: intent()}
+		tm := &term{m: a.Manager, fence: &fencing{self: "a", mine: cluster.Fence{Number: 7, Host: "a"}, seen: cluster.Fence{Number: 9, Host: "b"}}, intent: intent(), looked: time.Now()}
+		tm.last = &cluster.Observation{Fence: tm.fence.mine}
 		given := intent()
 		if !tm.act(t.Context(), &plan.Action{Kind: plan.ActIntent, Intent: &plan.IntentChange{Keep: given}}, look{}) {
 			t.Fatal("it was not done")

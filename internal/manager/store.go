@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -200,20 +201,49 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 		l.spec = m.o.Spec
 		return l
 	}
-	// Each has a deadline of its own: a slow store is no silent one. The queue is
-	// many objects, and a tick does with what was read of it before.
+	// Each has a deadline of its own: a slow store is no silent one. They are read side by
+	// side, since what is written relies on a look of five seconds. The queue is many
+	// objects.
 	patience := m.o.Intervals.StoreTimeout
-	if !told {
-		all, cancel := context.WithTimeout(ctx, tickPatience*patience)
+	queued := tickPatience * patience
+	if told {
+		queued = queuePatience * patience
+	} else {
+		all, cancel := context.WithTimeout(ctx, queued)
 		defer cancel()
 		ctx = all
 	}
-	within(ctx, patience, func(ctx context.Context) { l.readIntent(ctx, m, last) })
-	within(ctx, patience, func(ctx context.Context) { l.readSpec(ctx, m, last) })
-	if told {
-		patience *= queuePatience
+	var intent, spec, list look
+	intent.at, spec.at, list.at = l.at, l.at, l.at
+	listing, giveUp := context.WithTimeout(ctx, queued)
+	defer giveUp()
+	var single, all sync.WaitGroup
+	single.Go(func() {
+		within(ctx, patience, func(ctx context.Context) { intent.readIntent(ctx, m, last) })
+	})
+	single.Go(func() { within(ctx, patience, func(ctx context.Context) { spec.readSpec(ctx, m, last) }) })
+	all.Go(func() { list.readCommands(listing, m, last, told) })
+	single.Wait()
+	l.failed = intent.failed || spec.failed
+	if l.failed {
+		giveUp()
 	}
-	within(ctx, patience, func(ctx context.Context) { l.readQueue(ctx, m, last, told) })
+	all.Wait()
+	l.tag, l.view, l.foreign, l.spec = intent.tag, intent.view, intent.foreign, spec.spec
+	if !spec.failed {
+		l.view.Specified = spec.view.Specified
+	}
+	l.view.Read = l.view.Read && !spec.failed
+	l.gaps = append(l.gaps, intent.gaps...)
+	if !intent.failed { // one word is enough of a store that does not answer
+		l.gaps = append(l.gaps, spec.gaps...)
+	}
+	l.queue = list.queue
+	if l.failed || l.foreign { // nothing of it counts
+		l.queue.at, l.queue.commands, l.queue.unlisted = last.queue.at, last.queue.commands, last.queue.unlisted
+	} else {
+		within(ctx, queued, func(ctx context.Context) { l.readRest(ctx, m) })
+	}
 	l.view.Unwritten = m.notWritten(l.view.Read)
 	return l
 }
@@ -268,9 +298,6 @@ func (l *look) readSpec(ctx context.Context, m *Manager, last look) {
 	if l.spec == nil {
 		l.spec = m.o.Local.Spec() // for repairs, while there is a gap
 	}
-	if l.failed {
-		return // one deadline is enough
-	}
 	read, err := m.o.Control.ReadSpec(ctx)
 	switch {
 	case err == nil:
@@ -312,7 +339,7 @@ func (l look) ours() *cluster.Intent {
 func (m *Manager) remembered(o *cluster.Observation, l look) {
 	var kept *cluster.Intent
 	for i := range o.Hosts {
-		if in := o.Hosts[i].Intent; in.Order(kept) > 0 {
+		if in := o.Hosts[i].Intent; in.Order(kept) > 0 && o.DoubtOf(in) == "" {
 			kept = in
 		}
 	}

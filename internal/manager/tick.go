@@ -140,6 +140,10 @@ func (t *term) tick(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return m.o.Intervals.Tick
 	}
+	if t.rival(o, l) || t.claim(ctx, o, l) {
+		return time.Nanosecond // to look again, under a fence or over a record that is another now
+	}
+	t.settled = true
 	duel := t.fence.refused(t.refused, time.Now(), m.o.Rand)
 	m.remembered(o, l)
 	goal := t.goal(o)

@@ -31,6 +31,7 @@ const unwrittenAfter = 15 * time.Second
 // allow some names and not others.
 var objects = map[string]string{
 	"intent": "the record of the voters, before which none of them is changed",
+	"claim":  "the leader's mark in the record, without which a former leader could still write",
 	"record": "the record of progress",
 	"status": "the status",
 }
@@ -45,7 +46,7 @@ func (m *Manager) wrote(topic, what string, err error) {
 	u, known := m.unwritten[topic]
 	var refused *control.NotTakenError
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, control.ErrCalledOff):
 	case !errors.As(err, &refused), errors.Is(err, control.ErrConflict):
 		delete(m.unwritten, topic)
 	case !known:

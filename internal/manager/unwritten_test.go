@@ -199,7 +199,7 @@ func TestOnlyWritesThatTheStoreRefusedCount(t *testing.T) {
 	write := func(a *node) { var none recording; a.writeRecord(ctx, &none) }
 	intents := func(in *cluster.Intent) func(*world, *node) {
 		return func(_ *world, a *node) {
-			(&term{m: a.Manager}).writeIntent(ctx, &plan.IntentChange{Create: in}, look{})
+			(&term{m: a.Manager, fence: newFencing("a", cluster.Fence{}, a.o.Rand)}).writeIntent(ctx, &plan.IntentChange{Create: in}, look{})
 		}
 	}
 	reads := func(s *memory.Store, err error) {
