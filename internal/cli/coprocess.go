@@ -62,16 +62,17 @@ func runCoprocess(ctx context.Context, name string, args []string, stdout, stder
 	case len(ignored) > 0:
 		return Report(stderr, name, usage("see --help", "do not know what %q means", ignored[0]))
 	}
-	log := newLog(daemon.Default(), stderr)
+	log, queue := openLog(daemon.Default(), stderr)
+	defer queue.Flush(logFlush)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
 	if err := c.Validate(); err != nil {
-		Report(stderr, name, err)
+		Report(queue, name, err)
 		return ExitUsage
 	}
 	if err := c.Run(ctx, log); err != nil {
-		return Report(stderr, name, err)
+		return Report(queue, name, err)
 	}
 	return ExitOK
 }

@@ -256,6 +256,8 @@ func (c *ctl) listCommands(ctx context.Context, f *control.Folder, _ []string, o
 			state = "\trunning"
 		}
 		switch {
+		case q.Unread != nil:
+			fmt.Fprintf(out, "%s\tcannot be read: %v\n", q.Name, q.Unread)
 		case q.Err != nil:
 			fmt.Fprintf(out, "%s\tcannot be run: %v\n", q.Name, q.Err)
 		case q.Restore != nil:

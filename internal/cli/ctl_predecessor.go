@@ -71,9 +71,22 @@ func (c *ctl) deleteCommand(ctx context.Context, f *control.Folder, words []stri
 		if err := f.DeleteCommand(ctx, name); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "deleted command %s\n", name)
+		fmt.Fprintf(out, "deleted command %s%s\n", name, tooLate(ctx, f, name))
 	}
 	return nil
+}
+
+// tooLate says of a command that was deleted that it was run before; empty: it was not, as
+// far as the record can be read.
+func tooLate(ctx context.Context, f *control.Folder, name string) string {
+	in, _, _, err := f.ReadIntent(ctx)
+	switch {
+	case err != nil && !errors.Is(err, control.ErrOtherCluster), !in.Ran(name):
+		return ""
+	case in.CommandID == name:
+		return fmt.Sprintf(", too late to stop it: generation %d was written down for it", in.Generation)
+	}
+	return ", which was run before"
 }
 
 // commandsOf names the commands that a word means.

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -46,7 +45,9 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 		Report(stderr, name, err)
 		return ExitUsage
 	}
-	log := newLog(cfg, stderr)
+	log, queue := openLog(cfg, stderr)
+	defer queue.Flush(logFlush)
+	program.LogDropped = queue.Dropped
 	for _, w := range warnings {
 		log.Warn(w)
 	}
@@ -54,20 +55,9 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 	defer stop()
 	daemon.KeepToOneCore()
 	if err := daemon.Run(ctx, cfg, program, log); err != nil && ctx.Err() == nil {
-		return Report(stderr, name, err)
+		return Report(queue, name, err)
 	}
 	return ExitOK
-}
-
-func newLog(cfg daemon.Config, w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if cfg.LogLevel >= 8 {
-		opts.Level = slog.LevelDebug
-	}
-	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	return slog.New(slog.NewTextHandler(w, opts))
 }
 
 // autoCommand is the daemon under its new name.

@@ -3,13 +3,16 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/testlater"
 	"etcdadm.io/plan"
 )
 
@@ -80,4 +83,15 @@ func FuzzObservation(f *testing.F) {
 			t.Fatalf("%s: %v", data, err)
 		}
 	})
+}
+
+// An observation of a later release is not decided on by what is left of it.
+func TestObservationOfALaterRelease(t *testing.T) {
+	for at, data := range testlater.Forms(t, map[string]any{"observation": seenCluster()}, "/intent/") {
+		o, err := parseObservation(data, "a file")
+		var said hinted
+		if o != nil || !errors.As(err, &said) || !strings.Contains(said.Hint(), "update etcdadm") {
+			t.Errorf("with a field more at %s: %v, %v", at, o, err)
+		}
+	}
 }

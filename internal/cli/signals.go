@@ -40,7 +40,13 @@ func commandContext(root *cobra.Command, args []string) (context.Context, func()
 	return SignalContext()
 }
 
-func interrupted() { os.Exit(ExitInterrupted) }
+// interrupted ends the program, which has said what it was about.
+func interrupted() {
+	if q := lastWords.Load(); q != nil {
+		q.Flush(logFlush)
+	}
+	os.Exit(ExitInterrupted)
+}
 
 // untilSignal is a context that the first signal ends, for the cause that belongs to
 // it; a later one calls now. What it returns is called once; it gives signals back

@@ -337,20 +337,28 @@ func parseObservation(data []byte, from string) (*cluster.Observation, error) {
 		Observation *cluster.Observation `json:"observation"`
 	}
 	if err := json.Unmarshal(data, &report); err != nil {
-		return nil, usage("save one with etcdadm status -o json", "read the observation in %s: %w", from, err)
+		return nil, unreadObservation(from, err)
 	}
 	if report.Observation != nil {
 		return report.Observation, nil
 	}
 	var o cluster.Observation
 	if err := json.Unmarshal(data, &o); err != nil {
-		return nil, usage("save one with etcdadm status -o json", "read the observation in %s: %w", from, err)
+		return nil, unreadObservation(from, err)
 	}
 	if o.Cluster == "" {
 		return nil, usage("save one with etcdadm status -o json", "%s holds no observation", from)
 	}
 	o.Sort()
 	return &o, nil
+}
+
+func unreadObservation(from string, err error) error {
+	hint := "save one with etcdadm status -o json"
+	if newer, ok := errors.AsType[*cluster.NewerError](err); ok {
+		hint = newer.Hint()
+	}
+	return usage(hint, "read the observation in %s: %w", from, err)
 }
 
 // maxInput bounds, in bytes, what is read of an observation: one of ours has a few kilobytes a host.

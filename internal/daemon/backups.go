@@ -73,6 +73,15 @@ func snapshotInto(ctx context.Context, c *etcd.Client, to *backupstore.Catalogue
 		return backupstore.Backup{}, fmt.Errorf("read the own member's database: %w", err)
 	}
 	defer snap.Close()
+	// What answers now is what the stream comes from, or its end is an error. It was
+	// perhaps not there yet when it was asked who it is: the hash takes its time.
+	switch now, err := c.LocalStatus(ctx); {
+	case err != nil:
+		return backupstore.Backup{}, fmt.Errorf("look at the own member again: %w", err)
+	case now.Version != st.Version || now.Cluster != st.Cluster || now.Member != st.Member:
+		return backupstore.Backup{}, fmt.Errorf("the member was started anew while its backup began: it was member %s of cluster %s with etcd %s, and is member %s of cluster %s with etcd %s",
+			st.Member, st.Cluster, st.Version, now.Member, now.Cluster, now.Version)
+	}
 	m.StorageVersion = snap.StorageVersion
 	req.Count = func(ctx context.Context, revision int64) *int64 { return count(ctx, c, revision) }
 	return to.Write(ctx, req, snap)

@@ -61,6 +61,17 @@ func newWatch(report func() console.Report, starting func() string) *watch {
 	return w
 }
 
+// countDropped has the lines counted that this daemon's log lost, since nothing else may tell of
+// them; nil: it loses none.
+func (w *watch) countDropped(dropped func() uint64) {
+	if dropped == nil {
+		dropped = func() uint64 { return 0 }
+	}
+	w.registry.MustRegister(prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Name: "etcdadm_log_lines_dropped_total", Help: "Lines of this daemon's log that were dropped, because what takes it did not keep up."},
+		func() float64 { return float64(dropped()) }))
+}
+
 // Results of what is counted.
 const (
 	resultOK     = "ok"

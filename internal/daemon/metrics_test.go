@@ -48,6 +48,7 @@ func TestMetricsOfBackups(t *testing.T) {
 	}}
 	r.Backups = console.BackupsOf(r.Observation)
 	w := newWatch(func() console.Report { return r }, isUp)
+	w.countDropped(func() uint64 { return 7 })
 	w.backups.WithLabelValues(resultOf(nil)).Inc()
 	w.backups.WithLabelValues(resultOf(errors.New("no room"))).Inc()
 	got := metrics(t, w)
@@ -61,6 +62,7 @@ func TestMetricsOfBackups(t *testing.T) {
 		"etcdadm_backups_total/failed":                  1,
 		"etcdadm_backup_drills_total/failed":            0,
 		"etcdadm_restores_total":                        0,
+		"etcdadm_log_lines_dropped_total":               7,
 		"etcdadm_generation":                            2,
 		"etcdadm_quarantined":                           1,
 		"etcdadm_commands_queued":                       1,

@@ -32,6 +32,8 @@ var ErrLeaveEtcd = errors.New("the daemon ends and etcd goes on")
 type Program struct {
 	Build   string           // its version, for people
 	Builtin *release.Builtin // the etcd that it carries; nil: none
+	// LogDropped counts the lines of the daemon's log that were dropped; nil: none ever is.
+	LogDropped func() uint64
 }
 
 // daemon is one assembled daemon.
@@ -78,6 +80,7 @@ func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) err
 func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger) (err error) {
 	d := &daemon{cfg: cfg, program: program, log: log, parts: group{log: log}}
 	d.watch = newWatch(d.report, d.begun.words)
+	d.watch.countDropped(program.LogDropped)
 	served := false
 	defer func() {
 		if err != nil && !served && ctx.Err() != nil && !leavesEtcd(ctx) {

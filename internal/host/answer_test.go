@@ -411,6 +411,27 @@ func TestMembershipOps(t *testing.T) {
 	}
 }
 
+// TestStampIsOlderThanItsLook: what an observation tells is as old as its beginning,
+// also where the look took long.
+func TestStampIsOlderThanItsLook(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := voter(t)
+		defer d.end()
+		m.says(func(f *fakeMember) { f.silent = true })
+		began := time.Now()
+		st := d.look(1)
+		took := time.Since(began)
+		if took < time.Second {
+			t.Fatalf("the look took %s, and is to take long", took)
+		}
+		req := cluster.ApplyRequest{Fence: fence(1), Disk: st.Disk, Stamp: d.stamp, Op: cluster.Op{Kind: cluster.OpForget}}
+		later(cluster.MaxStampAge - took + time.Millisecond)
+		if a := d.Apply(context.Background(), req); a.Outcome != cluster.OutcomeRefused || !strings.Contains(a.Reason, "old") {
+			t.Errorf("%s after the look began: %+v", time.Since(began), a)
+		}
+	})
+}
+
 func TestGuardOfAStop(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -423,6 +444,9 @@ func TestGuardOfAStop(t *testing.T) {
 		{"leader", cluster.Guard{NotLeader: true}, func(f *fakeMember) { f.status.Leader = 9 }, cluster.OutcomeRefused},
 		{"who leads is not known", cluster.Guard{NotLeader: true}, func(f *fakeMember) { f.silent = true }, cluster.OutcomeRefused},
 		{"other members", cluster.Guard{Cluster: 0xc, Members: []cluster.MemberID{9}, Voters: []cluster.MemberID{9}}, nil, cluster.OutcomeRefused},
+		{"it sees a raft leader", cluster.Guard{Leaderless: true}, func(f *fakeMember) { f.status.Leader = 3 }, cluster.OutcomeRefused},
+		{"it sees none", cluster.Guard{Leaderless: true}, func(f *fakeMember) { f.status.Leader = 0 }, cluster.OutcomeDone},
+		{"it does not answer", cluster.Guard{Leaderless: true}, func(f *fakeMember) { f.silent = true }, cluster.OutcomeDone},
 	} {
 		for _, kind := range []cluster.OpKind{cluster.OpStop, cluster.OpRestart} {
 			t.Run(c.name+"/"+string(kind), func(t *testing.T) {

@@ -105,8 +105,7 @@ func (h *Host) admit(ctx context.Context, req cluster.ApplyRequest) (*task, clus
 }
 
 // stale says why the observation that an op relies on is too old; "" when it is
-// not. Both clocks count: the monotonic one stands still while a machine is
-// suspended, the other one can be set.
+// not.
 func (h *Host) stale(req cluster.ApplyRequest) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,8 +113,7 @@ func (h *Host) stale(req cluster.ApplyRequest) string {
 	if i < 0 || req.Stamp == "" {
 		return "the op quotes no observation that this host remembers; observe it again"
 	}
-	now, at := time.Now(), h.stamps[i].at
-	age := max(now.Sub(at), now.Round(0).Sub(at.Round(0)))
+	age := cluster.Age(h.stamps[i].at, time.Now())
 	if age > cluster.MaxStampAge {
 		return fmt.Sprintf("the op relies on an observation that is %s old, more than %s; observe again", age.Round(time.Millisecond), cluster.MaxStampAge)
 	}
@@ -172,7 +170,7 @@ func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest, begun fun
 // A guard that is given has to hold. Where nothing runs, nothing is taken down
 // by the op, and there is nobody to ask.
 func (h *Host) checkOwnGuard(ctx context.Context, g cluster.Guard) *cluster.ApplyReply {
-	if g.Cluster == 0 && len(g.Members) == 0 && !g.NotLeader {
+	if g.Cluster == 0 && len(g.Members) == 0 && !g.NotLeader && !g.Leaderless {
 		return nil
 	}
 	p := h.o.Process.Status()
@@ -184,10 +182,25 @@ func (h *Host) checkOwnGuard(ctx context.Context, g cluster.Guard) *cluster.Appl
 			return r
 		}
 	}
+	if g.Leaderless {
+		return h.checkLeaderless(ctx)
+	}
 	if g.NotLeader {
 		return h.checkNotLeader(ctx)
 	}
 	return nil
+}
+
+// checkLeaderless refuses a restart that relies on the member seeing no raft leader,
+// once it sees one: a quorum may have come back since the look, and hang on it. That
+// it does not answer is what such a restart is for.
+func (h *Host) checkLeaderless(ctx context.Context) *cluster.ApplyReply {
+	st, r := h.ownStatus(ctx)
+	if r != nil || st.Leader == 0 {
+		return nil
+	}
+	x := refused("member %s sees raft leader %s by now: it is not restarted", st.Member, st.Leader)
+	return &x
 }
 
 func (h *Host) checkNotLeader(ctx context.Context) *cluster.ApplyReply {

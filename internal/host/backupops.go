@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -30,19 +31,45 @@ func (h *Host) takeBackup(ctx context.Context, op cluster.Op) cluster.ApplyReply
 	}
 	begun := cluster.Taken{Running: true, Began: time.Now().UTC().Round(0), Reason: op.Reason, Command: op.Command}
 	h.taken = &begun
+	over, giveUp := context.WithCancelCause(context.Background())
+	h.backupGiveUp = giveUp
 	order := BackupOrder{Reason: op.Reason, Member: s.Local.Member, Cluster: s.Local.Cluster, Spec: h.spec, Highest: h.highest}
 	h.mu.Unlock()
 	launch := *s.Launch
-	if !h.inBackground(backupDeadline, func(ctx context.Context) { h.runBackup(ctx, launch, order, begun) }) {
+	if !h.inBackground(backupDeadline, func(ctx context.Context) {
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		defer context.AfterFunc(over, func() { end(context.Cause(over)) })()
+		h.runBackup(ctx, launch, order, begun)
+	}) {
 		return refused("host %s is shutting down", s.Host)
 	}
 	return done("begun")
+}
+
+// errOtherRelease is why a backup ends whose member is started anew as something else.
+var errOtherRelease = errors.New("the member was started anew meanwhile, with another release or as another member; a backup is of one of them")
+
+// endBackup gives up a backup that is being taken, before what it reads through is
+// started as something else. Beside a backup stands which release wrote it, as it was
+// when it began: read through a later one it would be restored with a release that ends
+// at each start on what is in it. The stream breaks with the process anyway; but a
+// backup that has not come to it yet would read the next one's.
+func (h *Host) endBackup() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.backupGiveUp != nil && h.taken != nil && h.taken.Running {
+		h.backupGiveUp(errOtherRelease)
+	}
 }
 
 func (h *Host) runBackup(ctx context.Context, l Launch, o BackupOrder, begun cluster.Taken) {
 	b, err := h.o.Sources.Backup(ctx, l, o)
 	end := begun
 	end.Running, end.Ended = false, time.Now().UTC().Round(0)
+	if err != nil && errors.Is(context.Cause(ctx), errOtherRelease) {
+		err = errOtherRelease
+	}
 	if err != nil {
 		end.Failed(err)
 		h.o.Log.Warn("a backup failed", "reason", o.Reason, "err", end.Why())

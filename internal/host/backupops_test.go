@@ -13,6 +13,49 @@ import (
 	"etcdadm.io/internal/host"
 )
 
+// TestBackupEndsWithItsRelease: a backup has ended before what it reads through is
+// started with another release, and goes on beside a restart with the same one.
+func TestBackupEndsWithItsRelease(t *testing.T) {
+	for _, other := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			x := &stager{}
+			end := make(chan error)
+			x.backup = func(ctx context.Context, _ host.Launch, _ host.BackupOrder) (cluster.Backup, error) {
+				select {
+				case <-ctx.Done():
+					return cluster.Backup{}, ctx.Err()
+				case err := <-end:
+					return cluster.Backup{Name: "B1"}, err
+				}
+			}
+			m, d := running(t, v35, func(_ *session, o *host.Options) { o.Sources = x })
+			defer d.end()
+			x.m = m
+			d.must(1, cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "requested", Command: "c1"})
+			op := cluster.Op{Kind: cluster.OpRestart, Member: 9, Cluster: 0xc}
+			if other {
+				op.Changes, op.Version = true, v36
+			}
+			d.must(1, op)
+			synctest.Wait()
+			b := d.look(1).Taken
+			if b == nil || b.Running == other || other != strings.Contains(b.Error, "another release") {
+				t.Errorf("after a restart with another release (%t): %+v", other, b)
+			}
+			if !other {
+				end <- nil
+			}
+			synctest.Wait()
+			d.must(1, cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "requested", Command: "c2"})
+			end <- nil // the next one is taken as any
+			synctest.Wait()
+			if b := d.look(1).Taken; b == nil || b.Running || b.Error != "" || b.Backup == nil {
+				t.Errorf("the next one: %+v", b)
+			}
+		})
+	}
+}
+
 // A backup is of the very member that it was asked for, and is taken once at a time: who
 // asks for another one meanwhile is not told that it is theirs.
 func TestBackupOp(t *testing.T) {

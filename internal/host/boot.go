@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -76,10 +77,14 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 	}
 	switch {
 	case err != nil:
+		hint := "repair the disk, or move the state directory away to make this a new, empty host"
+		if errors.As(err, new(*cluster.NewerError)) { // nothing is wrong with it
+			hint = "start the release of etcdadm that wrote it, or a later one, on this host; leave its data directory as it is"
+		}
 		h.break_(cluster.Problem{
 			Code:     "state-unreadable",
 			Sentence: fmt.Sprintf("the state of host %s cannot be read, so its member is not started: %v", h.o.ID, err),
-			Hint:     "repair the disk, or move the state directory away to make this a new, empty host",
+			Hint:     hint,
 			Unfit:    true,
 		})
 		return false

@@ -31,6 +31,13 @@ func (h *Host) takeHash(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if op.Revision <= 0 {
 		return refused("a hash without a revision")
 	}
+	if op.Doubt != cluster.DoubtNone && s.Local.Doubt != cluster.DoubtFound {
+		// Before there is a hash to be convicted by: whether the leader lives to say
+		// why it has the member removed does not matter then.
+		if err := h.save(ctx, func(s *State) { s.Local.Doubt = cluster.DoubtFound }); err != nil {
+			return failed("%v", err)
+		}
+	}
 	m := h.member()
 	h.mu.Lock()
 	if t := h.hash; t != nil && t.Running {

@@ -41,7 +41,7 @@ func (f *fakeMember) Disarm(_ context.Context, alarm string, id cluster.MemberID
 }
 
 var (
-	hashOp   = cluster.Op{Kind: cluster.OpHash, Host: "h1", Member: 9, Cluster: 0xc, Revision: 40}
+	hashOp   = cluster.Op{Kind: cluster.OpHash, Host: "h1", Member: 9, Cluster: 0xc, Revision: 40, Doubt: cluster.DoubtNone}
 	defragOp = cluster.Op{Kind: cluster.OpDefragment, Host: "h1", Member: 9, Cluster: 0xc}
 )
 
@@ -79,6 +79,35 @@ func TestHash(t *testing.T) {
 			t.Errorf("another member's: %+v", h)
 		}
 	})
+}
+
+// What a leader says of the member's keys is durable before there is a hash to convict
+// it by, and stays; one that says nothing may be convicting it.
+func TestDoubtIsKept(t *testing.T) {
+	for said, keeps := range map[cluster.Doubt]cluster.Doubt{
+		cluster.DoubtNone: cluster.DoubtNone, cluster.DoubtFound: cluster.DoubtFound, cluster.DoubtUnknown: cluster.DoubtFound,
+	} {
+		bubble(t, func(t *testing.T) {
+			m, d := running(t, v36)
+			if got := d.look(1).Local.Doubt; got != cluster.DoubtNone {
+				t.Errorf("of a member that was just started: %q", got)
+			}
+			op := hashOp
+			op.Doubt = said
+			m.says(func(f *fakeMember) { f.takes = time.Minute })
+			d.must(1, op)
+			if got := m.state().Local.Doubt; got != keeps {
+				t.Errorf("told %q, the disk has %q while the hash is made", said, got)
+			}
+			later(2 * time.Minute)
+			d.must(1, hashOp)
+			synctest.Wait()
+			d.end()
+			if got := m.state().Local.Doubt; got != keeps {
+				t.Errorf("told %q and then nothing of the kind, the disk has %q", said, got)
+			}
+		})
+	}
 }
 
 // A host is busy, and promises nothing, for as long as its member writes its

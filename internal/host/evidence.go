@@ -201,6 +201,9 @@ func (h *Host) moveData(ctx context.Context, s State) error {
 	if s.Launch != nil && s.Launch.Token == op.Token {
 		what.Version = s.Launch.Version
 	}
+	if s.Local.Token == op.Token {
+		what.Doubt = s.Local.Doubt
+	}
 	if op.Reason == cluster.AsideRemoved || op.Reason == cluster.AsideSuperseded {
 		what.Log = h.asideLog(ctx, op)
 	}

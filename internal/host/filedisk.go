@@ -152,6 +152,8 @@ func (d *FileDisk) Load() (s State, ok bool, err error) {
 	return s, true, nil
 }
 
+// decodeState reads a state, of which this release knows all: of another one the error is a
+// *cluster.NewerError, and of a damaged one it has ErrCorruptState in its chain.
 func decodeState(b []byte) (State, error) {
 	var f stateFile
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -160,8 +162,17 @@ func decodeState(b []byte) (State, error) {
 	if sum, err := checksum(f.State); err != nil || sum != f.SHA256 {
 		return State{}, fmt.Errorf("%w: the checksum does not match", ErrCorruptState)
 	}
+	// What is not known here would be gone with the next beat, which writes the state anew: a
+	// promise of a later kind, or a part of the intent.
 	var s State
-	if err := json.Unmarshal(f.State, &s); err != nil {
+	err := cluster.UnmarshalKnown(f.State, &s, whatState)
+	if err == nil {
+		err = cluster.UnmarshalKnown(b, &f, whatState)
+	}
+	switch {
+	case errors.As(err, new(*cluster.NewerError)):
+		return State{}, err
+	case err != nil:
 		return State{}, fmt.Errorf("%w: %w", ErrCorruptState, err)
 	}
 	return s, nil

@@ -1,7 +1,10 @@
 package host_test
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +16,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/testlater"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -93,6 +97,44 @@ func TestTornState(t *testing.T) {
 				t.Fatalf("byte %d: %v", n, err)
 			}
 		}
+	}
+}
+
+// TestStateOfALaterRelease: what is not known, wherever in the state it is, is not left out of it:
+// the state is refused, as one that is whole.
+func TestStateOfALaterRelease(t *testing.T) {
+	dir := t.TempDir()
+	d := openDisk(t, dir, nil)
+	full := fullState()
+	full.Intent.Voters = []cluster.Voter{{Host: "h1", Member: 1}}
+	full.Intent.History = []cluster.PastGeneration{{Generation: 1, Voters: [][]cluster.Voter{{{Host: "h2", Member: 2}}}}}
+	full.Journal = &host.Entry{Op: cluster.Op{Kind: cluster.OpSetAside}}
+	if err := d.Save(full); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "etcdadm", "state.json")
+	refused := func(at string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := d.Load()
+		if !errors.As(err, new(*cluster.NewerError)) || errors.Is(err, host.ErrCorruptState) || !strings.Contains(err.Error(), testlater.Field) {
+			t.Errorf("with a field more at %q: %v", at, err)
+		}
+	}
+	for at, state := range testlater.Forms(t, full, "") {
+		sum := sha256.Sum256(state) // without insignificant space, as it is
+		refused(at, fmt.Appendf(nil, `{"state":%s,"sha256":"%x"}`, state, sum))
+	}
+	state, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("the file", fmt.Appendf(nil, `{"state":%s,"sha256":"%x","%s":1}`, state, sha256.Sum256(state), testlater.Field))
+	full.Format++
+	if err := full.Validate(); !errors.As(err, new(*cluster.NewerError)) || !errors.Is(err, host.ErrState) {
+		t.Errorf("a later format: %v", err)
 	}
 }
 

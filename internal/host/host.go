@@ -114,6 +114,7 @@ type Host struct {
 	rolledBack       bool            // a peer remembers a later beat of this disk
 	stageNow         *cluster.Staged // how far staging is; nil: nothing is being staged
 	stageGiveUp      context.CancelCauseFunc
+	backupGiveUp     context.CancelCauseFunc // of the backup in taken
 	taken            *cluster.Taken
 	tidying          bool // after a backup
 	drill            *cluster.Taken

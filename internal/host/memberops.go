@@ -176,11 +176,12 @@ func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local clu
 			return failed("make data directory: %v", err)
 		}
 	}
+	h.endBackup()
 	launch.Name, launch.Nonce = s.Host, h.o.Mint()
 	if launch.Options == nil || h.Spec() != nil { // else they are what the spec says
 		launch.Options, _ = h.options(launch.Version)
 	}
-	local.State, local.Run, local.Known = cluster.MemberStarting, true, nil
+	local.State, local.Run, local.Known, local.Doubt = cluster.MemberStarting, true, nil, cluster.DoubtNone
 	local.Version, local.URLs, local.Options, local.Quarantined = launch.Version, launch.URLs, launch.Options, launch.Quarantined
 	err := h.save(ctx, func(now *State) {
 		now.Local, now.Launch, now.Before = local, &launch, nil

@@ -40,6 +40,37 @@ func withAside(t *testing.T, after time.Duration) (*machine, *daemon, cluster.Op
 	return m, d, cluster.Op{Kind: cluster.OpPrune, Host: "h1", Member: 9, Cluster: 0xc, Generation: 1, Dir: st.SetAside[0].Name(), Backup: "b"}
 }
 
+// TestDoubtedIsNotPruned: what a member leaves whose keys were doubted is kept, whoever
+// has it set aside, and whatever they know of it.
+func TestDoubtedIsNotPruned(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		_, sources := staging(m)
+		d := m.boot(sources, func(_ *session, o *host.Options) { o.PruneAfter = time.Hour })
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9))
+		d.look(1)
+		d.must(1, cluster.Op{Kind: cluster.OpHash, Member: 9, Cluster: 0xc, Revision: 4, Doubt: cluster.DoubtFound})
+		synctest.Wait()
+		d.end()
+		d = m.boot(sources, func(_ *session, o *host.Options) { o.PruneAfter = time.Hour }) // and another daemon
+		defer d.end()
+		d.look(1)
+		d.must(1, cluster.Op{Kind: cluster.OpSetAside, Member: 9, Cluster: 0xc, Generation: 1, Reason: cluster.AsideRemoved})
+		d.told(m.served(1, "n1", 0xc, 1))
+		st := d.look(1)
+		if len(st.SetAside) != 1 || st.SetAside[0].Doubt != cluster.DoubtFound || st.SetAside[0].Prunable() {
+			t.Fatalf("what was set aside, and what is known of it: %+v", st.SetAside)
+		}
+		later(2 * time.Hour)
+		op := cluster.Op{Kind: cluster.OpPrune, Host: "h1", Member: 9, Cluster: 0xc, Generation: 1, Dir: st.SetAside[0].Name(), Backup: "b"}
+		if r := d.do(1, op, cluster.Guard{}); r.Outcome != cluster.OutcomeRefused || len(d.look(1).SetAside) != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 // TestSupersededLogIsOnRecord: whoever looks for data that goes further than what
 // serves is told how far it goes; and that alone lets nothing go by itself.
 func TestSupersededLogIsOnRecord(t *testing.T) {

@@ -13,6 +13,9 @@ import (
 // was written by a later release and is refused, not guessed at.
 const StateFormat = 1
 
+// whatState is what an error calls a state that a later release wrote.
+const whatState = "the state of this host"
+
 // State is what a host keeps on its disk: the table "durable, per host" of
 // SAFETY.md. A State is a value: what it points to is replaced, never changed.
 type State struct {
@@ -98,7 +101,7 @@ var ErrState = errors.New("refused state")
 func (s State) Validate() error {
 	switch {
 	case s.Format > StateFormat:
-		return fmt.Errorf("%w: its format is %d, this release knows %d", ErrState, s.Format, StateFormat)
+		return fmt.Errorf("%w: %w", ErrState, &cluster.NewerError{What: whatState, Detail: fmt.Sprintf("its format is %d, and the one that is known is %d", s.Format, StateFormat)})
 	case s.Format < 1:
 		return fmt.Errorf("%w: it has no format number", ErrState)
 	case s.Host == "" || s.Disk == "":

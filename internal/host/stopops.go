@@ -137,6 +137,9 @@ func (h *Host) relaunch(ctx context.Context, s State, launch Launch) cluster.App
 		return failed("%v", err)
 	}
 	h.dropUnstaged(s)
+	if launch.Version != s.Launch.Version {
+		h.endBackup()
+	}
 	if same && h.o.Process.Status().State != cluster.ProcessStopped {
 		if err := h.halt(ctx); err != nil {
 			return failed("stop member: %v", err)

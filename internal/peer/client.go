@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -113,10 +114,22 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 	}
 	if err := json.Unmarshal(answer.GetBody(), &reply); err != nil {
 		var none Reply
-		return none, from, c.failed(m, true, fmt.Errorf("%w: read the answer: %w", ErrBody, err), "run the same release of etcdadm on both hosts")
+		return none, from, c.notUnderstood(m, from, err)
 	}
 	return reply, from, nil
 }
+
+// notUnderstood is the error of an answer that cannot be read. Of one that holds more than this
+// release knows nothing is used: what it leaves out may be what matters.
+func (c *Client) notUnderstood(m method, from string, err error) error {
+	if newer, ok := errors.AsType[*cluster.NewerError](err); ok {
+		return c.failed(m, true, fmt.Errorf("%w: host %s runs a newer release of etcdadm than %s does: %w", ErrProtocol, from, c.self.ID, newer), fmt.Sprintf("update etcdadm on host %s", c.self.ID))
+	}
+	return c.failed(m, true, fmt.Errorf("%w: read the answer: %w", ErrBody, err), adviceRelease)
+}
+
+// adviceRelease is for two hosts of which one does not understand what the other says.
+const adviceRelease = "run the same release of etcdadm on both hosts"
 
 // adviceOtherHost is for who finds a daemon that speaks for another host than its certificate does.
 const adviceOtherHost = "issue that host a certificate of its own ID, or look which daemon listens at that address"

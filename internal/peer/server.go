@@ -231,7 +231,9 @@ func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *pee
 	defer end()
 	var request Request
 	if err := decode(c.GetBody(), m.strict, &request); err != nil {
-		return nil, refuse(codes.InvalidArgument, peerpb.Refusal_KIND_BODY, "run the same release of etcdadm on both hosts", "read the body of %s: %v", m.name, err)
+		err = s.notUnderstood(m, err)
+		s.once.warn("call refused", "call", m.name, "caller", from.Identity.String(), "remote", remoteHost(from.Remote), "reason", status.Convert(err).Message())
+		return nil, err
 	}
 	if _, ok := ctx.Deadline(); !ok && m.timeout > 0 {
 		var cancel context.CancelFunc
@@ -250,6 +252,16 @@ func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *pee
 		return nil, status.Errorf(codes.Internal, "write the answer of %s: %v", m.name, err)
 	}
 	return &peerpb.Answer{Host: string(s.opt.Host), Body: body}, nil
+}
+
+// notUnderstood refuses a call for its body. One that holds more than this release knows has had no
+// effect: nothing of it is kept, and nothing is promised to who made it.
+func (s *Server) notUnderstood(m method, err error) error {
+	if newer, ok := errors.AsType[*cluster.NewerError](err); ok {
+		return refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_PROTOCOL, fmt.Sprintf("update etcdadm on host %s", s.opt.Host),
+			"host %s runs an older release of etcdadm than this call needs: %v", s.opt.Host, newer)
+	}
+	return refuse(codes.InvalidArgument, peerpb.Refusal_KIND_BODY, adviceRelease, "read the body of %s: %v", m.name, err)
 }
 
 // begin takes the place of a call, or refuses it; the place is given back by end.
