@@ -38,6 +38,13 @@ func (g *generator) act() {
 		{&g.storeless, 0.15, g.goStoreless},
 		{&g.networks, 0.2, g.loseNetwork},
 		{&g.foreign.actor, 0.5, g.strikeForeign},
+		{&g.stalls, 0.6, g.stall},
+		{&g.fickle, 0.6, g.changeMind},
+		{&g.returns, 0.3, g.giveUp},
+		{&g.goneBack, 0.4, g.goStoreBack},
+		{&g.kinds, 0.25, g.failKind},
+		{&g.tardy, 0.25, g.answerLate},
+		{&g.stops, 0.15, g.stop},
 	} {
 		if a.on && a.next().chance(a.often) && len(g.w.Broken()) == 0 {
 			a.do()

@@ -110,7 +110,7 @@ func (w *World) queuedByItself(d *daemon, key string) {
 		return
 	}
 	wish := cs[i].Wish
-	o := order{kind: wish.Kind, host: wish.Host, dir: wish.Dir, lost: wish.Lost, byItself: true}
+	o := order{kind: wish.Kind, host: wish.Host, dir: wish.Dir, lost: wish.Lost, byItself: true, at: time.Now()}
 	w.mu.Lock()
 	w.orders[name] = o
 	w.mu.Unlock()

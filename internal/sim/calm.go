@@ -15,6 +15,7 @@ func (g *generator) calm() {
 	w.tracef("", "the faults end")
 	w.chaos.Store(nil)
 	w.OnPoint(nil)
+	g.recorders.end(w)
 	w.staging.Store(0)
 	w.Heal()
 	for _, m := range g.up() {
@@ -22,6 +23,9 @@ func (g *generator) calm() {
 		m.slow.Store(0)
 		if d := m.daemon.Load(); d != nil {
 			d.unpause()
+		}
+		if p := m.running(); p != nil {
+			p.Resume()
 		}
 		w.Start(m)
 	}

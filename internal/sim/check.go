@@ -37,6 +37,7 @@ type checker struct {
 	origin  map[cluster.MemberID]*fakeetcd.Data
 	harmed  map[cluster.MemberID]time.Time // by a fault
 	dirs    []*dir
+	fresh   []*lineage // served for the first time, and not looked at
 	changes int
 	// keeps is the intent on the disk that carries a member.
 	keeps map[cluster.MemberID]*cluster.Intent
@@ -50,6 +51,8 @@ type lineage struct {
 	applied uint64
 	list    []cluster.Member // the membership, as the furthest member has applied it
 	before  []cluster.Member // as list was before its last change
+	serves  time.Time        // since when a quorum does; zero: none
+	acked   time.Time        // when a client was told of a write last
 }
 
 func (c *checker) init() {
@@ -67,7 +70,15 @@ func (w *World) keepTrack(d *dir) {
 
 // step looks at the world after a call that changed it.
 func (w *World) step() {
-	seen := w.etcd.Look()
+	for _, l := range w.look() {
+		w.checkRecovered(l)
+	}
+}
+
+// look is step but for what needs the disks of the hosts; it gives the generations that
+// are served for the first time.
+func (w *World) look() (fresh []*lineage) {
+	seen, away := w.etcd.Look(), w.away(time.Now())
 	c := &w.check
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,15 +96,31 @@ func (w *World) step() {
 			// The store knows of no disk that begins to join a cluster of something else. Its
 			// learner's vote counts nowhere, and it does not get on without its log.
 			c.origin[s.Member] = s.WithData
+		case was != s.WithData && c.removed(s):
+			// A joiner took the ID of a former member from an old list. It is stopped at once,
+			// and nobody heeds its vote.
 		case was != s.WithData:
 			w.violate("member %s runs on %s with data that is not its own: its disk forgot it", s.Member, s.Host)
 			c.origin[s.Member] = s.WithData
 		}
 	}
+	serving := map[cluster.MemberID]bool{}
+	for _, s := range seen {
+		serving[s.Member] = s.Serving && s.Leader != 0 && !s.Paused
+	}
 	for _, l := range c.sorted() {
 		w.follow(l, seen)
+		l.followQuorum(serving)
 	}
-	w.checkExclusive(seen)
+	w.checkExclusive(seen, away)
+	fresh, c.fresh = c.fresh, nil
+	return fresh
+}
+
+// removed reports whether the cluster does not list the member any more; c.mu is held.
+func (c *checker) removed(s fakeetcd.Seen) bool {
+	l := c.lines[s.Cluster]
+	return l != nil && len(l.list) > 0 && !slices.ContainsFunc(l.list, func(m cluster.Member) bool { return m.ID == s.Member })
 }
 
 // joiner reports whether the member is a learner that joins a cluster of something else,
@@ -169,15 +196,24 @@ func (w *World) checkRecorded(l *lineage) {
 			now = append(now, cluster.Voter{Member: m.ID})
 		}
 	}
-	sets := in.VoterSets()
-	for _, g := range in.History {
-		if g.Cluster == l.id && in.Cluster != l.id {
-			sets = g.Voters
-		}
+	sets := setsOf(in, l.id)
+	if top := w.highest(); top != nil && top.Order(in) > 0 { // the store went back since that was written down
+		sets = slices.Concat(sets, setsOf(top, l.id))
 	}
 	if !slices.ContainsFunc(sets, func(s []cluster.Voter) bool { return cluster.SameVoters(s, now) }) && !w.kept(before, now) {
 		w.violate("the voters are %s, and the intent knows only %s", names(now), setNames(sets))
 	}
+}
+
+// setsOf are the voter sets that a record has of a cluster.
+func setsOf(in *cluster.Intent, id cluster.ClusterID) [][]cluster.Voter {
+	sets := in.VoterSets()
+	for _, g := range in.History {
+		if g.Cluster == id && in.Cluster != id {
+			sets = g.Voters
+		}
+	}
+	return sets
 }
 
 // kept: where a person allowed a change without the store, the disks of a
@@ -225,6 +261,7 @@ func sameVoters(a, b []cluster.Member) bool {
 // that is written down.
 func (w *World) checkStop(d *daemon) {
 	seen := w.etcd.Look()
+	keeps, _ := d.m.state() // the store may have gone back since
 	c := &w.check
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,6 +272,9 @@ func (w *World) checkStop(d *daemon) {
 	own := seen[at]
 	l := c.lines[own.Cluster]
 	if in := w.recorded(); l == nil || in != nil && in.Generation > l.number || in.Halted() != nil {
+		return
+	}
+	if in := keeps.Intent; in != nil && in.Generation > l.number || in.Halted() != nil {
 		return
 	}
 	n, up, listed := 0, 0, false
@@ -267,6 +307,7 @@ func (w *World) checkSaved(d *daemon, before, now host.State, had bool) {
 		w.check.keeps[now.Local.Member] = now.Intent
 		w.check.mu.Unlock()
 	}
+	w.checkKept(d, before, now, had)
 	if !had || before.Disk != now.Disk {
 		return
 	}
@@ -303,7 +344,8 @@ func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.Me
 	defer c.mu.Unlock()
 	member, own := have.data.Member()
 	l := c.lines[own]
-	if in := w.recorded(); l == nil || in != nil && in.ClosedCluster(own) {
+	keeps, _ := d.m.disk.decoded()
+	if in := w.recorded(); l == nil || in != nil && in.ClosedCluster(own) || keeps.Intent != nil && keeps.Intent.ClosedCluster(own) {
 		return
 	}
 	if slices.ContainsFunc(l.list, func(m cluster.Member) bool { return m.ID == member }) {

@@ -118,7 +118,8 @@ type daemon struct {
 	mu       sync.Mutex // guards what follows
 	dead     bool
 	resume   chan struct{} // closed when the pause ends; nil: not paused
-	stood    time.Time     // when the last pause began, which ended at wentOn
+	began    time.Time
+	stood    time.Time // when the last pause began, which ended at wentOn
 	wentOn   time.Time
 	minted   uint64
 	rolls    uint64
@@ -132,7 +133,7 @@ func (w *World) start(m *machine) *daemon {
 	m.daemons++
 	n := m.daemons
 	m.mu.Unlock()
-	d := &daemon{w: w, m: m, id: m.ID(), n: n, link: fmt.Sprintf("%s#%d", m.name, n), trusts: !m.plain.Load(), done: make(chan struct{})}
+	d := &daemon{w: w, m: m, id: m.ID(), n: n, link: fmt.Sprintf("%s#%d", m.name, n), trusts: !m.plain.Load(), began: time.Now(), done: make(chan struct{})}
 	d.ctx, d.end = context.WithCancel(w.ctx)
 	log := slog.New(&logHandler{d: d})
 	d.process = newProcess(d)
@@ -158,8 +159,9 @@ func (w *World) start(m *machine) *daemon {
 		Decided: func(o *cluster.Observation, p plan.Decision) {
 			w.checkConvicted(d, o)
 			d.mu.Lock()
-			defer d.mu.Unlock()
 			d.decision, d.decided = p, time.Now()
+			d.mu.Unlock()
+			d.heldUp(Held{Host: d.id, Decision: &p})
 		},
 	})
 	if err != nil {
@@ -346,12 +348,7 @@ func (d *daemon) pass(k kind, detail string, after bool) error {
 		d.crash()
 		return errDead
 	case s.Pause > 0:
-		d.tracef("paused for %s %s", s.Pause, Point{Kind: k, Detail: detail, After: after})
-		d.pause()
-		d.w.later(s.Pause, func() {
-			d.tracef("goes on")
-			d.unpause()
-		})
+		d.standStill(s.Pause, Point{Kind: k, Detail: detail, After: after}.String())
 		if !d.alive() {
 			return errDead
 		}

@@ -88,8 +88,28 @@ type way struct {
 
 // cuts are the ways that are cut, each in one direction.
 type cuts struct {
-	mu  sync.RWMutex // guards the rest
-	cut map[way]bool
+	mu      sync.RWMutex // guards the rest
+	cut     map[way]bool
+	changed time.Time
+}
+
+// changedSince: something was cut or joined again since then.
+func (c *cuts) changedSince(t time.Time) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.changed.After(t)
+}
+
+// any: something is cut in this network.
+func (c *cuts) any(p plane) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for w := range c.cut {
+		if w.plane == p {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *cuts) open(p plane, from, to cluster.HostID) bool {
@@ -101,6 +121,7 @@ func (c *cuts) open(p plane, from, to cluster.HostID) bool {
 func (c *cuts) set(cut bool, ways ...way) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.changed = time.Now()
 	for _, w := range ways {
 		if cut {
 			c.cut[w] = true
@@ -113,6 +134,7 @@ func (c *cuts) set(cut bool, ways ...way) {
 func (c *cuts) heal() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.changed = time.Now()
 	clear(c.cut)
 }
 

@@ -20,8 +20,9 @@ type generations struct {
 	acked   uint64                       // the highest generation that acknowledged a write
 	top     int64                        // the highest revision that a client was given
 	lastAck time.Time
-	source  map[cluster.ClusterID]string // the token of one that was made from data
-	dropped int                          // restores and recoveries that were written
+	source  map[cluster.ClusterID]string    // the token of one that was made from data
+	begun   map[cluster.ClusterID]time.Time // when it was written down
+	dropped int                             // restores and recoveries that were written
 	// recovered counts the recoveries that daemons queued by themselves.
 	recovered int
 }
@@ -29,6 +30,7 @@ type generations struct {
 func (g *generations) init() {
 	g.numbers, g.tokens = map[cluster.ClusterID]uint64{}, map[string]string{}
 	g.run, g.source = map[string]cluster.ClusterID{}, map[cluster.ClusterID]string{}
+	g.begun = map[cluster.ClusterID]time.Time{}
 }
 
 // sorted are the lineages by generation.
@@ -57,47 +59,64 @@ func (w *World) firstServed(id cluster.ClusterID) {
 	if c.now == nil || l.number > c.now.number {
 		c.now = l
 	}
+	w.checkOvertakes(l)
+	c.fresh = append(c.fresh, l)
 }
 
 // checkExclusive: while a member of a generation runs, no lower one has a
 // quorum left that could acknowledge anything (rule 13); c.mu is held.
-func (w *World) checkExclusive(seen []fakeetcd.Seen) {
+func (w *World) checkExclusive(seen []fakeetcd.Seen, away map[cluster.MemberID]bool) {
 	c := &w.check
 	var high uint64
 	for _, s := range seen {
 		high = max(high, c.numbers[s.Cluster])
 	}
 	for _, l := range c.sorted() {
-		if n, up := l.running(seen); l.number < high && n > 0 && up >= cluster.Quorum(n) {
+		if n, up := l.running(seen, away); l.number < high && n > 0 && up >= cluster.Quorum(n) {
 			w.violate("a member of generation %d runs, and %d of %d voters of generation %d do", high, up, n, l.number)
 		}
 	}
 }
 
-// running counts the voters, and those that run or could go on any moment.
-func (l *lineage) running(seen []fakeetcd.Seen) (n, up int) {
+// running counts the voters, and those that run or could go on any moment, but for some.
+func (l *lineage) running(seen []fakeetcd.Seen, but map[cluster.MemberID]bool) (n, up int) {
 	for _, m := range l.list {
 		if m.Learner {
 			continue
 		}
 		n++
-		if slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Member == m.ID && s.Cluster == l.id }) {
+		if !but[m.ID] && slices.ContainsFunc(seen, func(s fakeetcd.Seen) bool { return s.Member == m.ID && s.Cluster == l.id }) {
 			up++
 		}
 	}
 	return n, up
 }
 
+// present counts the voters, and those that are not away.
+func (l *lineage) present(away map[cluster.MemberID]bool) (n, there int) {
+	for _, m := range l.list {
+		if m.Learner {
+			continue
+		}
+		if n++; !away[m.ID] {
+			there++
+		}
+	}
+	return n, there
+}
+
 // checkIntent looks at a write of the intent that took effect.
-func (w *World) checkIntent(d *daemon, in *cluster.Intent, before *cluster.Intent) {
-	seen := w.etcd.Look()
+func (w *World) checkIntent(d *daemon, in, before *cluster.Intent, sent time.Time) {
+	seen, away := w.etcd.Look(), w.away(sent)
 	c := &w.check
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if nonce, used := c.tokens[in.Token]; used && nonce != in.Nonce {
+	// A store that went back may have forgotten that a token was named; as long as no member
+	// was made under it, that is no second one.
+	if nonce, used := c.tokens[in.Token]; used && nonce != in.Nonce && c.lines[in.Cluster] != nil {
 		w.violate("%s names the token %s in a second generation, %d", d.id, in.Token, in.Generation)
 	}
-	fresh := c.tokens[in.Token] == ""
+	fresh := c.tokens[in.Token] != in.Nonce
 	c.tokens[in.Token] = in.Nonce
 	if in.Cluster != 0 {
 		c.numbers[in.Cluster] = in.Generation
@@ -109,10 +128,14 @@ func (w *World) checkIntent(d *daemon, in *cluster.Intent, before *cluster.Inten
 	case in.State == cluster.IntentFounded:
 		c.run[in.CommandID] = in.Cluster
 	}
+	if !fresh && in.State == cluster.IntentFounding && before != nil && before.Generation < in.Generation {
+		w.checkWrittenBack(d, in, before, sent)
+	}
 	if fresh && in.Source.FromData() {
+		c.begun[in.Cluster] = time.Now()
 		c.dropped++
 		c.source[in.Cluster] = in.Token
-		w.checkSource(d, in, before)
+		w.checkSource(d, in, before, sent)
 	}
 	for _, g := range in.History {
 		was := before != nil && before.ClosedCluster(g.Cluster)
@@ -120,7 +143,7 @@ func (w *World) checkIntent(d *daemon, in *cluster.Intent, before *cluster.Inten
 		if !g.Closed || was || l == nil {
 			continue
 		}
-		if n, up := l.running(seen); up >= cluster.Quorum(n) {
+		if n, up := l.running(seen, away); up >= cluster.Quorum(n) {
 			w.violate("%s closes generation %d while %d of its %d voters run", d.id, g.Generation, up, n)
 		}
 	}
@@ -128,7 +151,7 @@ func (w *World) checkIntent(d *daemon, in *cluster.Intent, before *cluster.Inten
 
 // checkSource: a generation is made from what its command names, and an undo takes
 // back the generation that the person saw.
-func (w *World) checkSource(d *daemon, in, before *cluster.Intent) {
+func (w *World) checkSource(d *daemon, in, before *cluster.Intent, sent time.Time) {
 	from := w.origin(in.Token)
 	o, known := w.ordered(in.CommandID)
 	switch {
@@ -143,6 +166,7 @@ func (w *World) checkSource(d *daemon, in, before *cluster.Intent) {
 		return
 	}
 	d.tracef("generation %d begins with %d keys, at revision %d or above", in.Generation, len(from.Keys()), in.Source.RevisionTarget)
+	w.checkConsent(d, o, in, before, sent)
 	if o.kind == cluster.CommandRestore {
 		if snap, _ := w.backup(o.backup); snap != from || in.Source.Backup != o.backup { // it may have been damaged since
 			w.violate("%s was to restore %s, and generation %d is made from something else", d.id, o.backup, in.Generation)
@@ -158,15 +182,25 @@ func (w *World) checkSource(d *daemon, in, before *cluster.Intent) {
 
 // acknowledged is what a client was told.
 func (w *World) acknowledged(a ack) {
+	away := w.away(time.Now())
 	c := &w.check
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.numbers[a.Cluster]
+	if l := c.lines[a.Cluster]; n < c.acked && l != nil && len(away) > 0 {
+		if voters, there := l.present(away); there < cluster.Quorum(voters) {
+			w.tracef("", "write %s of generation %d is given up: hosts that were named lost have come back", a.key, n)
+			return
+		}
+	}
 	if n < c.acked {
 		w.violate("generation %d acknowledges write %s after generation %d has acknowledged one", n, a.key, c.acked)
 	}
 	if a.Revision <= c.top {
 		w.violate("write %s of generation %d got revision %d after a client has seen %d", a.key, n, a.Revision, c.top)
+	}
+	if l := c.lines[a.Cluster]; l != nil {
+		l.acked = time.Now()
 	}
 	c.acked, c.top, c.lastAck = max(c.acked, n), max(c.top, a.Revision), time.Now()
 }
@@ -226,6 +260,14 @@ func (w *World) ungenerated(seen []fakeetcd.Seen) (why []string) {
 // furthest in raft's order first.
 func (w *World) survivors() []*machine {
 	in := w.recorded()
+	if in == nil {
+		return nil
+	}
+	return w.survivorsOf(in.Cluster)
+}
+
+// survivorsOf are those of any cluster.
+func (w *World) survivorsOf(id cluster.ClusterID) []*machine {
 	type end struct {
 		m           *machine
 		term, index uint64
@@ -233,7 +275,7 @@ func (w *World) survivors() []*machine {
 	var ends []end
 	for _, m := range w.hosts() {
 		s, ok := m.state()
-		if m.gone.Load() || !ok || in == nil || s.Local.Cluster != in.Cluster || s.Local.State != cluster.MemberStarted {
+		if m.gone.Load() || !ok || id == 0 || s.Local.Cluster != id || s.Local.State != cluster.MemberStarted {
 			continue
 		}
 		if have := m.dir(s.Local.Token); have != nil && have.mark == s.Disk && w.etcd.HasWAL(have.data) {

@@ -91,14 +91,20 @@ func (w *World) Acked() int {
 	return len(w.load.acked)
 }
 
+// acks are the writes that clients were told of.
+func (l *load) acks() []ack {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.acked)
+}
+
 // verifyWrites reads every write that has to be there back through a quorum.
-func (w *World) verifyWrites() {
-	w.load.mu.Lock()
-	acked := slices.Clone(w.load.acked)
-	w.load.mu.Unlock()
+func (w *World) verifyWrites() { w.readBack(w.required(w.load.acks())) }
+
+// readBack reads keys through a quorum, and wants them to be there.
+func (w *World) readBack(required []string) {
 	hosts := w.load.hosts()
 	var lost []string
-	required := w.required(acked)
 	for _, key := range required {
 		found := false
 		var last error

@@ -11,6 +11,11 @@ import (
 // probeName is random in each run.
 var probeName = regexp.MustCompile(`\.etcdadm-probe-[0-9a-z]+`)
 
+// loopSays are the lines that only a leader's loop logs. Others are logged by
+// whoever has something to say, also with a lock held; held up there, the whole
+// bubble would stand still, since a bubble's clock does not move for a mutex.
+var loopSays = map[string]bool{"decision": true, "blocked": true, "no longer blocked": true}
+
 // logHandler puts a daemon's log lines into the timeline.
 type logHandler struct {
 	d     *daemon
@@ -32,7 +37,11 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
 		return true
 	})
-	h.d.tracef("%s%s", probeName.ReplaceAllString(b.String(), "probe"), h.attrs)
+	text := probeName.ReplaceAllString(b.String(), "probe") + h.attrs
+	if loopSays[r.Message] {
+		h.d.heldUp(Held{Host: h.d.id, Line: text})
+	}
+	h.d.tracef("%s", text)
 	return nil
 }
 

@@ -25,17 +25,7 @@ func (g *generator) mayLose(m *machine) bool {
 	if in == nil || in.State != cluster.IntentFounded || len(voters) < 3 || len(learners) > 0 || in.Next != nil {
 		return false
 	}
-	whole := 0
-	for _, v := range voters {
-		c := w.carrier(v.ID)
-		if c == nil || c == m || c.gone.Load() {
-			continue
-		}
-		if seen, ok := w.seenOn(c); ok && seen.Serving && seen.Leader != 0 {
-			whole++
-		}
-	}
-	return whole >= cluster.Quorum(len(voters))
+	return w.wholeWithout(m)
 }
 
 // lose destroys a disk in one of several ways.

@@ -27,6 +27,7 @@ type order struct {
 	seen *cluster.Seen
 	// byItself: a daemon queued it.
 	byItself bool
+	at       time.Time // when it was queued
 }
 
 func (o order) String() string {
@@ -59,6 +60,7 @@ func (w *World) Queue(o order) string {
 	if o.kind == cluster.CommandUndo {
 		o.seen = w.saw(o)
 	}
+	o.at = time.Now()
 	w.mu.Lock()
 	o.over, o.specs = w.asked, w.persons
 	w.mu.Unlock()
@@ -133,12 +135,13 @@ func (w *World) copyOf(name string) map[string][]byte {
 // putBack has the objects of a command appear in the store again, as an old
 // ctl that repeats its request makes them.
 func (w *World) putBack(ctx context.Context, objects map[string][]byte) {
-	for _, key := range slices.Sorted(maps.Keys(objects)) {
+	for _, key := range sortedKeys(objects) {
 		if _, err := blob.PutBytes(ctx, w.store, key, objects[key], ""); err != nil {
 			w.violate("put %s back: %v", key, err)
 		}
 	}
-	w.tracef("", "the objects of a command appear in the store again: %v", slices.Sorted(maps.Keys(objects)))
+	w.reappeared(sortedKeys(objects))
+	w.tracef("", "the objects of a command appear in the store again: %v", sortedKeys(objects))
 }
 
 // Backup has the cluster backed up, and returns the backup's name.
@@ -158,3 +161,5 @@ func (w *World) Backup() string {
 	}
 	return w.backupNames[len(w.backupNames)-1]
 }
+
+func sortedKeys(objects map[string][]byte) []string { return slices.Sorted(maps.Keys(objects)) }

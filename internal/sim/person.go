@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
 )
 
@@ -242,18 +241,16 @@ func (g *generator) person() {
 		g.newMachine()
 		return
 	}
-	if !g.generations {
+	if g.movesTheirs() || !g.generations || g.insist() {
 		return
 	}
 	w.step()
 	for _, name := range w.queued() {
 		// A host that is gone or has another name now will not be heard again.
 		if o, _ := w.ordered(name); o.host != "" && w.hostNow(o.host) == nil {
-			w.tracef("", "the person deletes command %s: %s is gone", name, o.host)
+			w.tracef("", "host %s is gone", o.host)
 			g.persons++
-			if err := control.New(w.store, clusterName).DeleteCommand(w.ctx, name); err != nil {
-				w.violate("delete command %s: %v", name, err)
-			}
+			w.Delete(name)
 		}
 	}
 	in := w.recorded()
@@ -275,6 +272,9 @@ func (g *generator) person() {
 		case o.kind == cluster.CommandRecover && moved && g.again == in.Generation && dir != "": // its data was set aside for this one
 			o = order{kind: cluster.CommandUndo, host: o.host, dir: dir}
 		}
+		if _, damaged := w.backup(o.backup); o.kind == cluster.CommandRestore && damaged && moved && g.again == in.Generation {
+			o = g.fromAnother(in)
+		}
 		if o.lost = w.lost(); o.kind == cluster.CommandRestore && o.backup == "" {
 			w.violate("the generator destroyed everything")
 			return
@@ -289,6 +289,47 @@ func (g *generator) person() {
 	default:
 		g.recover()
 	}
+}
+
+// movesTheirs is a person who finds a host's disk as it was before its member was taken
+// over: the others serve, and the host joins anew on an empty one, as it asks for.
+func (g *generator) movesTheirs() bool {
+	w := g.w
+	if in := w.recorded(); !g.foreign.on || in == nil || in.Generation == 0 || in.State != cluster.IntentFounded {
+		return false
+	}
+	for _, m := range g.up() {
+		s, ok := m.state()
+		if !ok || s.Local.State != cluster.MemberNone || m.dir(w.foreign.token) == nil || m.running() != nil || !w.wholeWithout(m) {
+			continue
+		}
+		w.tracef(m.ID(), "a person moves away what ran here before")
+		g.persons++
+		w.Halt(m)
+		w.Wipe(m)
+		w.apart()
+		w.Start(m)
+		return true
+	}
+	return false
+}
+
+// fromAnother is what a person asks for whose backup cannot be used: another backup, or
+// else the data of the generation before, where they run or where they were set aside.
+func (g *generator) fromAnother(in *cluster.Intent) order {
+	o := order{kind: cluster.CommandRestore, backup: g.goodBackup()}
+	if o.backup != "" {
+		return o
+	}
+	if from := g.w.survivorsOf(in.Superseded()); len(from) > 0 {
+		return order{kind: cluster.CommandRecover, host: from[0].ID()}
+	}
+	for _, m := range g.up() {
+		if dir := g.w.furthestAside(m); dir != "" {
+			return order{kind: cluster.CommandUndo, host: m.ID(), dir: dir}
+		}
+	}
+	return o
 }
 
 // hostsWanted: a founding cannot go on with the hosts that there are, as where one of two

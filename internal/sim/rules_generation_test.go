@@ -72,7 +72,7 @@ func TestRule26UndoesWhatWasSeen(t *testing.T) {
 			w.violate("the person saw %+v", o.seen)
 		}
 		w.Until("the second one was told", soonEnough, func() bool { _, ok := w.ended(names[1]); return ok })
-		for i, want := range []string{"done", "rejected"} {
+		for i, want := range []string{"done", "expired"} {
 			if e, _ := w.ended(names[i]); e.Result != want {
 				w.violate("undo %d ended as %q: %s", i+1, e.Result, e.Reason)
 			}

@@ -112,11 +112,15 @@ func TestRule17CommandTwice(t *testing.T) {
 	})
 }
 
-// TestRule17TwoAtOnce: both are run, one after the other.
+// TestRule17TwoAtOnce: the first is run. The second was queued for what there was before
+// that, and is not, until it is said again.
 func TestRule17TwoAtOnce(t *testing.T) {
 	restoring(t, func(w *World, b string) {
 		later := w.Backup()
 		w.Queue(restore(b))
+		second := w.Queue(restore(later))
+		w.Until("the second one was told", soonEnough, func() bool { e, ok := w.ended(second); return ok && e.Result == "expired" })
+		w.only(2)
 		w.Queue(restore(later))
 		w.generation(3, cluster.IntentFounded)
 		w.Await(3, soonEnough)

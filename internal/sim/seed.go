@@ -69,6 +69,7 @@ func RunSeed(seed uint64, full bool) Report {
 	g.storeless.begin(g.seed, storelessBegin, withStoreless)
 	g.networks.begin(g.seed, networksBegin, withNetworks)
 	g.foreign.begin(g.seed, foreignBegins, withForeign)
+	g.recorders.begin(g.seed, generations)
 	g.beginFills(g.seed)
 	if generations && luck.roll(5).chance(0.35) {
 		g.spec.AutoRecoverAfter = autoRecoverAfter
@@ -108,10 +109,11 @@ type generator struct {
 	defragments, storeless, networks   actor
 	fillsAll                           bool // every database is small
 	foreign                            adopter
-	turning                            bool      // TLS is being turned on
-	persons                            int       // times that a person answered a blocker
-	again                              uint64    // the highest generation that a person asked to begin once more
-	struck                             time.Time // when a quorum was destroyed last
+	recorders
+	turning bool      // TLS is being turned on
+	persons int       // times that a person answered a blocker
+	again   uint64    // the highest generation that a person asked to begin once more
+	struck  time.Time // when a quorum was destroyed last
 }
 
 func (g *generator) next() dice {
@@ -142,6 +144,7 @@ func (g *generator) run() {
 	}
 	w.Load(g.next().within(150*time.Millisecond, 600*time.Millisecond))
 	g.faults(g.next().within(time.Minute, 5*time.Minute))
+	g.longAgo()
 	g.calm()
 }
 

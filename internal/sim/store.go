@@ -33,13 +33,20 @@ var (
 const (
 	intentKey = "control/etcd-cluster-created"
 	specKey   = "control/etcd-cluster-spec"
+	endedKey  = "control/etcdadm-commands-ended.json"
 	wishFile  = "/_etcdadm_command.json"
 )
 
 // call carries one request to the store and back.
-func (s storeView) call(ctx context.Context, k kind, key string, f func(context.Context) error, late func()) error {
+func (s storeView) call(ctx context.Context, op memory.Op, key string, f func(context.Context) error, late func()) error {
 	d, w := s.d, s.d.w
-	detail := ""
+	k, object, detail := kindStoreRead, key, ""
+	switch op {
+	case memory.Put:
+		k = kindStorePut
+	case memory.List, memory.Delete:
+		key = string(op)
+	}
 	if k == kindStorePut {
 		detail = key
 	}
@@ -54,7 +61,7 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 	if err := d.pass(k, detail, false); err != nil {
 		return err
 	}
-	if !w.pause(ctx, dice.roll(1).within(time.Millisecond, 3*time.Millisecond), dice) {
+	if !w.pause(ctx, dice.roll(1).within(time.Millisecond, 3*time.Millisecond)+time.Duration(w.storeTakes.Load()), dice) {
 		return errStoreLost
 	}
 	if !w.cuts.open(stores, d.id, "") {
@@ -62,6 +69,9 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 			return errStoreDown
 		}
 		return s.silence(ctx, dice)
+	}
+	if w.refuses(d.id, op, object) {
+		return errStoreDown
 	}
 	if c := w.chaosNow(); c != nil {
 		switch {
@@ -75,12 +85,20 @@ func (s storeView) call(ctx context.Context, k kind, key string, f func(context.
 			return errStoreLost
 		}
 	}
+	t := w.tardy.Load()
+	if t != nil && k == kindStorePut && !strings.HasSuffix(key, wishFile) && dice.roll(9).chance(t.Arrives) {
+		w.later(dice.roll(10).within(0, t.Most), func() { late() })
+		return s.silence(ctx, dice)
+	}
 	if !d.alive() {
 		return errDead
 	}
 	err := f(ctx)
 	if k == kindStorePut {
 		w.step()
+	}
+	if t != nil && k == kindStorePut && dice.roll(11).chance(t.Answers) && !w.pause(ctx, dice.roll(12).within(0, t.Most), dice) {
+		return errStoreLost
 	}
 	if dead := d.pass(k, detail, true); dead != nil {
 		return dead
@@ -104,7 +122,7 @@ func (s storeView) silence(ctx context.Context, call dice) error {
 
 // Get implements blob.Store.
 func (s storeView) Get(ctx context.Context, key string, o blob.GetOptions) (out *blob.Object, err error) {
-	err = s.call(ctx, kindStoreRead, key, func(ctx context.Context) error {
+	err = s.call(ctx, memory.Get, key, func(ctx context.Context) error {
 		out, err = s.store().Get(ctx, key, o)
 		return err
 	}, nil)
@@ -113,6 +131,7 @@ func (s storeView) Get(ctx context.Context, key string, o blob.GetOptions) (out 
 
 // Put implements blob.Store.
 func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (tag blob.ETag, err error) {
+	sent := time.Now()
 	data, err := io.ReadAll(body)
 	if err != nil {
 		return "", err
@@ -122,17 +141,19 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 		switch {
 		case err != nil:
 		case key == intentKey:
-			s.d.w.wrote(s.d, data)
+			s.d.w.wrote(s.d, data, sent)
 		case key == specKey && s.d.person:
 			s.d.w.personWroteSpec()
 		case key == specKey:
 			s.d.w.wroteSpec(s.d)
+		case key == endedKey:
+			s.d.w.wroteEnds(data)
 		case strings.HasSuffix(key, wishFile):
 			s.d.w.queuedByItself(s.d, key)
 		}
 		return t, err
 	}
-	err = s.call(ctx, kindStorePut, key, func(ctx context.Context) error {
+	err = s.call(ctx, memory.Put, key, func(ctx context.Context) error {
 		var err error
 		tag, err = put(ctx)
 		return err
@@ -142,7 +163,7 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 
 // List implements blob.Store.
 func (s storeView) List(ctx context.Context, prefix string) (out []blob.Info, err error) {
-	err = s.call(ctx, kindStoreRead, "list", func(ctx context.Context) error {
+	err = s.call(ctx, memory.List, prefix, func(ctx context.Context) error {
 		out, err = s.store().List(ctx, prefix)
 		return err
 	}, nil)
@@ -151,11 +172,11 @@ func (s storeView) List(ctx context.Context, prefix string) (out []blob.Info, er
 
 // Delete implements blob.Store.
 func (s storeView) Delete(ctx context.Context, key string) error {
-	return s.call(ctx, kindStoreRead, "delete", func(ctx context.Context) error { return s.store().Delete(ctx, key) }, nil)
+	return s.call(ctx, memory.Delete, key, func(ctx context.Context) error { return s.store().Delete(ctx, key) }, nil)
 }
 
-// wrote notes an intent that took effect in the store.
-func (w *World) wrote(d *daemon, data []byte) {
+// wrote notes an intent that took effect in the store, and when its write was sent.
+func (w *World) wrote(d *daemon, data []byte, sent time.Time) {
 	var in cluster.Intent
 	if err := json.Unmarshal(data, &in); err != nil {
 		w.violate("%s wrote an intent that cannot be read: %v", d.id, err)
@@ -168,11 +189,19 @@ func (w *World) wrote(d *daemon, data []byte) {
 	w.mu.Lock()
 	before := w.intent
 	w.intent = &in
+	if in.Order(w.top) > 0 {
+		w.top = &in
+	}
+	if w.written == nil {
+		w.written = map[uint64]bool{}
+	}
+	w.written[contentOf(&in)] = true
 	w.mu.Unlock()
+	w.endsInRecord(data)
 	if w.foreign.id != 0 && before == nil {
 		w.checkAdopted(d, &in)
 	}
-	w.checkIntent(d, &in, before)
+	w.checkIntent(d, &in, before, sent)
 	d.tracef("intent in the store: generation %d write %d %s, voters %s, next %s", in.Generation, in.Write, in.State, names(in.Voters), names(in.Next))
 }
 

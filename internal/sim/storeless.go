@@ -56,9 +56,12 @@ func (w *World) awaitsStore() bool {
 		return true
 	}
 	in := w.recorded()
+	w.mu.Lock()
+	back := w.wentBack
+	w.mu.Unlock()
 	for _, m := range w.hosts() {
 		s, ok := m.state()
-		if ok && !m.gone.Load() && s.Intent != nil && s.Intent.Unstored != (cluster.Fence{}) && s.Intent.Order(in) > 0 {
+		if ok && !m.gone.Load() && s.Intent != nil && (back || s.Intent.Unstored != (cluster.Fence{})) && s.Intent.Order(in) > 0 {
 			return true
 		}
 	}

@@ -77,10 +77,13 @@ type World struct {
 	upkeep cluster.Upkeep
 	began  time.Time
 	chaos  atomic.Pointer[Chaos]
+	tardy  atomic.Pointer[Tardy]
 	// staging is how much longer it takes to make a source ready, in nanoseconds.
 	staging atomic.Int64
 	// secured: no daemon is started without TLS any more.
 	secured atomic.Bool
+	// storeTakes is how much longer each call to the store takes, in nanoseconds.
+	storeTakes atomic.Int64
 	// unkept counts the steps with --no-store that are under way.
 	unkept atomic.Int32
 
@@ -91,8 +94,12 @@ type World struct {
 	options  []string // etcd arguments that a member started now would get
 	onPoint  func(Point) Strike
 	onLetter func(Letter) *Post
+	onHold   func(Held) Stall
+	refused  []*StoreFault
 	points   int
 	intent   *cluster.Intent // in the store
+	top      *cluster.Intent // the highest that it has had
+	wentBack bool            // it has had others since than it has
 	failures []string
 	// What is in the backups, which of them are damaged, and what was built under
 	// each token.
@@ -100,11 +107,13 @@ type World struct {
 	backupNames []string
 	damaged     map[string]bool
 	origins     map[string]*fakeetcd.Snapshot
-	orders      map[string]order // by the command's name
-	persons     int              // times that a person wrote the spec
-	asked       int              // the count that the spec has
-	askedBy     cluster.HostID   // who wrote it; empty: a person
-	drilled     time.Time        // when a backup was last found good in a drill
+	orders      map[string]order  // by the command's name
+	endings     map[string]ending // likewise, of those that came to their end
+	written     map[uint64]bool   // records that the store has had, by their content
+	persons     int               // times that a person wrote the spec
+	asked       int               // the count that the spec has
+	askedBy     cluster.HostID    // who wrote it; empty: a person
+	drilled     time.Time         // when a backup was last found good in a drill
 
 	hooks sync.Mutex // held while a schedule decides
 	lines timeline
