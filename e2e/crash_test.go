@@ -19,19 +19,25 @@ func formed(t *testing.T, n int, o options) *testCluster {
 	t.Helper()
 	o.hosts = max(o.hosts, n)
 	c := newCluster(t, o)
+	c.form(n)
+	return c
+}
+
+// form makes a cluster of n voters on hosts 1 to n.
+func (c *testCluster) form(n int) {
+	c.t.Helper()
 	c.configure(n)
 	hosts := numbers(n)
 	c.start(hosts...)
 	c.voters(soon, hosts...)
 	// The members serve a moment before the leader has written that down; what a
 	// test does to the cluster is done to one that is on record.
-	eventually(t, soon, "the founding is on record", func(context.Context) error {
+	eventually(c.t, soon, "the founding is on record", func(context.Context) error {
 		if in := c.intent(); in.State != cluster.IntentFounded {
 			return fmt.Errorf("generation %d is %s", in.Generation, in.State)
 		}
 		return nil
 	})
-	return c
 }
 
 func numbers(n int) []int {

@@ -18,6 +18,10 @@
 // that is under way (schedule), and what clients saw is judged afterwards by
 // internal/history. "go run ./e2e/soak" goes on with it, and replays a seed.
 //
+// Where a test has to come between what one daemon sees in the store and what it
+// writes there, the store is an S3 server, and each daemon's way to it goes
+// through a tap, which knows the requests and can stop the daemon at one.
+//
 // What must hold in every test: a write that was acknowledged is there at the
 // end (writer). Where it is about more than writes, clients of internal/history
 // are watched, and what they saw is held against what etcd promises (observe);

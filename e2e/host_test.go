@@ -25,10 +25,11 @@ type host struct {
 	dir     string // data directory
 	log     string // of the daemon, all its runs
 
-	flags []string // of this host's daemon, after all others
-	env   []string
-	auto  bool     // the daemon is etcdadm auto
-	alone []string // a plain etcd in place of the daemon
+	flags  []string // of this host's daemon, after all others
+	env    []string
+	auto   bool     // the daemon is etcdadm auto
+	stderr *os.File // of the daemon; nil: its log
+	alone  []string // a plain etcd in place of the daemon
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the daemon of cmd has ended
@@ -117,6 +118,9 @@ func (h *host) start() {
 	h.c.options.mask(cmd)
 	cmd.Env = slices.Concat(os.Environ(), h.c.options.env, h.env)
 	cmd.Stdout, cmd.Stderr = out, out
+	if h.stderr != nil {
+		cmd.Stderr = h.stderr
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals for the test are not for it
 	if err := h.spawn(cmd); err != nil {
 		h.c.t.Fatal(err)

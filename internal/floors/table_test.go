@@ -123,6 +123,7 @@ var table = []room{
 	{path: "internal/envfile", floor: driver, never: filesOnly},
 	{path: "internal/duration", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/progress", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/logqueue", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/glance", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
 		"internal/regular": "programs are read as regular files",
@@ -211,6 +212,7 @@ var table = []room{
 	{path: "internal/testetcd/...", floor: scaffold},
 	{path: "internal/teststore/...", floor: scaffold},
 	{path: "internal/testlog", floor: scaffold},
+	{path: "internal/testlater", floor: scaffold},
 	{path: "internal/teststill", floor: scaffold},
 	{path: "internal/testkube/...", floor: scaffold},
 	{path: "internal/sim/...", floor: scaffold},

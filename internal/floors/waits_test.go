@@ -30,6 +30,7 @@ var unended = map[string]string{
 	"internal/daemon/inventory.go":     "releasesTimeout",
 	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
+	"internal/host/backupops.go":       "backupDeadline, or the end of the member that it is taken of",
 	"internal/daemon/parts.go":         "parts end in await, all of them within partsEnd",
 	"internal/daemon/process.go":       "a status that does not block",
 	"internal/daemon/run.go":           "the end of a daemon: handOverTimeout and stopTimeout",
