@@ -27,6 +27,23 @@ const (
 	FoundingNeedless FoundingDoubt = "needless"
 )
 
+// Clock is what time it is by most of the hosts in sight: the middle of their clocks, of
+// two the later one; the leader's where no host says. One host whose clock is off, be it
+// the leader's, makes nothing older or younger than it is.
+func (o *Observation) Clock() time.Time {
+	var clocks []time.Time
+	for i := range o.Hosts {
+		if at := o.Hosts[i].Clock; !at.IsZero() {
+			clocks = append(clocks, at)
+		}
+	}
+	if len(clocks) == 0 {
+		return o.At
+	}
+	slices.SortFunc(clocks, time.Time.Compare)
+	return clocks[len(clocks)/2].Round(0)
+}
+
 // Intent is the newest intent in sight that is followed: the store's, or the highest that
 // a host keeps when the store's is older or missing. A founding in doubt that the store
 // has is given all the same, since nothing else can be written over it.
@@ -111,7 +128,7 @@ func (o *Observation) DoubtOf(in *Intent) FoundingDoubt {
 	}
 	st := o.Store.Intent
 	stored := st != nil && st.Generation == in.Generation && st.Nonce == in.Nonce
-	aged := o.At.Sub(time.Unix(0, in.Timestamp)) > ConsentLasts
+	aged := o.Clock().Sub(time.Unix(0, in.Timestamp)) > ConsentLasts
 	switch {
 	case !stored && o.madeWay(in, false):
 		return ""

@@ -50,6 +50,14 @@ func TestDoubtOfAFounding(t *testing.T) {
 	}
 	stored := func(s sight) { s.o.Store.Intent = s.in }
 	aged := func(s sight) { s.in.Timestamp = epoch.Add(-ConsentLasts - time.Second).UnixNano() }
+	clocks := func(ahead time.Duration) func(s sight) {
+		return func(s sight) {
+			s.o.Hosts[0].Clock = epoch
+			for i := range s.o.Hosts[1:] {
+				s.o.Hosts[1+i].Clock = epoch.Add(ahead)
+			}
+		}
+	}
 	survivor := func(s sight) { s.in.Source.Kind = SourceSurvivor }
 	closed := func(s sight) { s.in.History[0].Closed = true }
 	earlier := func(cl ClusterID, closed bool) func(s sight) {
@@ -87,6 +95,8 @@ func TestDoubtOfAFounding(t *testing.T) {
 		"the store has it":                                {[]func(s sight){stored}, ""},
 		"for ten minutes":                                 {[]func(s sight){stored, func(s sight) { s.in.Timestamp = epoch.Add(-ConsentLasts).UnixNano() }}, ""},
 		"for longer":                                      {[]func(s sight){stored, aged}, FoundingAged},
+		"for longer by the leader's clock alone":          {[]func(s sight){stored, aged, clocks(-time.Minute)}, ""},
+		"for longer by all clocks but the leader's":       {[]func(s sight){stored, clocks(ConsentLasts)}, FoundingAged},
 		"for longer, and nothing serves at the moment":    {[]func(s sight){stored, aged, silent}, FoundingAged},
 		"for longer, and nothing can serve":               {[]func(s sight){stored, aged, silent, refuse(0, 1)}, ""},
 		"for longer, and what may serve was closed":       {[]func(s sight){stored, aged, silent, closed}, ""},

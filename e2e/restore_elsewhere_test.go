@@ -7,10 +7,12 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/cli"
+	"etcdadm.io/plan"
 )
 
-// Two restores in the queue are run one after the other, once each, also when
-// every daemon is started anew afterwards.
+// Of two restores in the queue one is run: the other's word was given before the generation
+// that the first made. Said again it is run, and each is run once, also when every daemon is
+// started anew afterwards.
 func TestRestoresInTheQueue(t *testing.T) {
 	if !*long {
 		t.Skip("takes two restores: -e2e.long")
@@ -21,9 +23,14 @@ func TestRestoresInTheQueue(t *testing.T) {
 	c.fill("k/", 100)
 	second := c.takeBackup()
 	commands := []string{c.restoreByCtl(first), c.restoreByCtl(second)}
-	for _, name := range commands {
-		c.ended(name, "done")
+	c.ended(commands[0], "done")
+	end := c.ended(commands[1], string(plan.CommandExpired))
+	if !strings.Contains(end.Reason, "before generation 2 was made") || !strings.Contains(end.Reason, "etcdadm restore "+second) {
+		t.Errorf("the second ended as %+v", end)
 	}
+	c.generation(2, 1, 2, 3)
+	commands[1] = c.restoreByCtl(second)
+	c.ended(commands[1], "done")
 	c.generation(3, 1, 2, 3)
 	w := c.write()
 	if in := c.intent(); in.CommandID != commands[1] || !slices.Equal(in.CommandsRun, commands) {

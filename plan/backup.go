@@ -228,8 +228,11 @@ const longAgo = 100 * 365 * 24 * time.Hour
 
 // newer leaves out what lies in the future, which says nothing of any age: a
 // clock went back since.
-func (v *view) newer(a, b time.Time) time.Time {
-	if b.After(a) && b.Sub(v.obs.At) <= maxSkew {
+func (v *view) newer(a, b time.Time) time.Time { return newerBy(v.obs.At, a, b) }
+
+// newerBy is newer by another clock.
+func newerBy(now, a, b time.Time) time.Time {
+	if b.After(a) && b.Sub(now) <= maxSkew {
 		return b
 	}
 	return a

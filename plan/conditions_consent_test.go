@@ -62,6 +62,28 @@ func remembers(id cluster.HostID) func(o *cluster.Observation) {
 	}
 }
 
+// clocks has those of some hosts ahead of the leader's, and those of the others with it.
+func clocks(ahead time.Duration, hosts ...cluster.HostID) func(o *cluster.Observation) {
+	return func(o *cluster.Observation) {
+		for i := range o.Hosts {
+			h := &o.Hosts[i]
+			h.Clock = o.At
+			if slices.Contains(hosts, h.Host) {
+				h.Clock = o.At.Add(ahead)
+			}
+		}
+	}
+}
+
+// TestFoundedByMostClocks: a generation has the time of most hosts, not of who leads.
+func TestFoundedByMostClocks(t *testing.T) {
+	o := allOf(ready(cluster.StageReady, time.Second), clocks(time.Minute, "b", "c", "d"))
+	checkConditions(t, []condition{{"a generation from what lies ready", then(wished, o), func(v *view) bool {
+		d := v.begin(&v.obs.Commands[0])
+		return d.Action != nil && d.Action.Intent != nil && d.Action.Intent.Replace.Timestamp == v.obs.At.Add(time.Minute).UnixNano()
+	}, nil, nil}})
+}
+
 // TestConditionsOfConsent: how long a person's word counts, and what it takes to act on it.
 func TestConditionsOfConsent(t *testing.T) {
 	old := func(ago time.Duration) func(o *cluster.Observation) {
@@ -95,6 +117,7 @@ func TestConditionsOfConsent(t *testing.T) {
 		{"a word of a minute ago", wished, counts, []otherwise{
 			{"it is eleven minutes old", old(11 * time.Minute)},
 			{"it is older than the generation", founded(30 * time.Second)},
+			{"it is eleven minutes old, and the leader's clock is an hour behind the others'", allOf(old(11*time.Minute-time.Hour), clocks(time.Hour, "b", "c", "d"))},
 			{"nothing could be done for it for long", func(o *cluster.Observation) {
 				o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(-11 * time.Minute)}}
 			}},
@@ -105,6 +128,7 @@ func TestConditionsOfConsent(t *testing.T) {
 		}, []otherwise{
 			{"it is ten minutes old", old(10 * time.Minute)},
 			{"who founded the generation has a clock that is ahead", founded(-time.Minute)},
+			{"it is a minute old, and the leader's clock is an hour ahead of the others'", allOf(old(time.Hour+time.Minute), founded(2*time.Hour), clocks(-time.Hour, "b", "c", "d"))},
 			{"it is old, and is being made ready", allOf(old(40*time.Minute), ready(cluster.StageBuilding, 30*time.Minute))},
 			{"it is old, and is being fetched", allOf(old(40*time.Minute), ready(cluster.StageFetching, 30*time.Minute))},
 			{"it is old, and lies ready for a minute", allOf(old(40*time.Minute), ready(cluster.StageReady, time.Minute))},

@@ -25,7 +25,7 @@ func (v *view) consentOver(c *cluster.Command) *Decision {
 	if !v.queued(c.Name) || v.intent == nil || v.intent.CommandID == c.Name {
 		return nil
 	}
-	said, ready := c.At, ""
+	now, said, ready := v.obs.Clock(), c.At, ""
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		s := v.stagedHere(h, c)
@@ -33,7 +33,7 @@ func (v *view) consentOver(c *cluster.Command) *Decision {
 			return nil
 		}
 		if s != nil && s.Command == c.Name {
-			said = v.newer(said, s.Since)
+			said = newerBy(now, said, s.Since)
 		}
 		if s != nil && saidAgain(s, c) {
 			ready = fmt.Sprintf("; it lies ready on host %s and begins at once then", h.Host)
@@ -48,17 +48,17 @@ func (v *view) consentOver(c *cluster.Command) *Decision {
 	if since := v.obs.Memory.AskedSince(c.Name); !since.IsZero() {
 		waited = v.obs.At.Sub(since)
 	}
-	switch age := v.obs.At.Sub(c.At).Round(time.Second); {
-	case !v.intent.Adopted() && c.At.Before(founded) && !founded.After(v.obs.At):
+	switch age := now.Sub(c.At).Round(time.Second); {
+	case !v.intent.Adopted() && c.At.Before(founded) && !founded.After(now):
 		return expired("queued at %s, before generation %d was made at %s", c.At.UTC().Format(time.TimeOnly), v.intent.Generation, founded.UTC().Format(time.TimeOnly))
 	case waited > cluster.ConsentLasts:
 		return expired("could not begin within %s", cluster.ConsentLasts)
-	case v.obs.At.Sub(said) <= cluster.ConsentLasts:
+	case now.Sub(said) <= cluster.ConsentLasts:
 		return nil
 	case waited < consentSeen:
 		return &Decision{Reason: fmt.Sprintf("command %s was queued %s ago, and counts for %s: waiting up to %s for a host that is making it ready", c.Name, age, cluster.ConsentLasts, consentSeen), Again: later}
 	default:
-		return expired("queued %s ago, and a command counts for %s (if that is wrong, compare the clock of host %s with the one where you typed)", age, cluster.ConsentLasts, v.obs.Leader)
+		return expired("queued %s ago, and a command counts for %s (if that is wrong, compare the clocks of the hosts with the one where you typed)", age, cluster.ConsentLasts)
 	}
 }
 

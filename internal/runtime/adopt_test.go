@@ -94,29 +94,32 @@ func TestAdoptWhileTheProgramIsLoaded(t *testing.T) {
 		show()
 	}
 	for _, kind := range []string{"blank for a while", "blank"} {
-		for _, known := range []string{"pid", "nonce"} {
-			t.Run(kind+", "+known, func(t *testing.T) {
-				t.Parallel()
-				spec := standIn(t, kind)
-				first := startDaemon(t, runtime.Options{})
-				s := runtimetest.Ensure(t, first, spec)
-				awaitLog(t, spec.LogFile, "hidden")
-				first.end()
-				reapOnCleanup(t, s.PID)
-				record := first.last()
-				if known == "nonce" {
-					record.PID = 0
-				}
-				err := startDaemon(t, runtime.Options{}).Adopt(t.Context(), record, spec.DataDir)
-				if kind != "blank" && err == nil {
-					return
-				}
-				var refused *runtime.RefusedError
-				if kind != "blank" || !errors.As(err, &refused) || refused.Reason != runtime.Unreadable || refused.Gone() {
-					t.Errorf("adopt: %v", err)
-				}
-			})
-		}
+		// One kind after the other: who looks for a nonce waits for every process that shows nothing.
+		t.Run(kind, func(t *testing.T) {
+			for _, known := range []string{"pid", "nonce"} {
+				t.Run(known, func(t *testing.T) {
+					t.Parallel()
+					spec := standIn(t, kind)
+					first := startDaemon(t, runtime.Options{})
+					s := runtimetest.Ensure(t, first, spec)
+					awaitLog(t, spec.LogFile, "hidden")
+					first.end()
+					reapOnCleanup(t, s.PID)
+					record := first.last()
+					if known == "nonce" {
+						record.PID = 0
+					}
+					err := startDaemon(t, runtime.Options{}).Adopt(t.Context(), record, spec.DataDir)
+					if kind != "blank" && err == nil {
+						return
+					}
+					var refused *runtime.RefusedError
+					if kind != "blank" || !errors.As(err, &refused) || refused.Reason != runtime.Unreadable || refused.Gone() {
+						t.Errorf("adopt: %v", err)
+					}
+				})
+			}
+		})
 	}
 }
 
