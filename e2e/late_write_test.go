@@ -289,7 +289,7 @@ func TestLostHostsReturnBeforeTheWrite(t *testing.T) {
 			ids := []string{string(c.host(2).id()), string(c.host(3).id())}
 			c.host(2).crash()
 			c.host(3).crash()
-			c.blocked(survivor, "quorum", "etcdadm recover --from "+string(survivor.id()))
+			c.blocked(survivor, "quorum", "missing: ", ids[0]+" (unreachable", "offered once the loss has lasted")
 			reached := meet(t, taps, when)
 			if r := c.recovers(survivor, "--store", c.storeURL(), "--from", string(survivor.id()), "--lost", ids[0], "--lost", ids[1], "--yes", "--wait", "1s"); r.code != cli.ExitWaiting {
 				t.Fatalf("%s", r)

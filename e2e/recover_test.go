@@ -33,7 +33,7 @@ func (c *testCluster) founded(n uint64) {
 // or not; new machines take the places of the old.
 func TestRecover(t *testing.T) {
 	t.Parallel()
-	c := formed(t, 3, options{})
+	c := formed(t, 3, options{flags: []string{"--dead-after=10s"}})
 	c.fill("k/", 200)
 	leader := c.raftLeader(1, 2, 3)
 	left := without(3, leader)
@@ -46,7 +46,7 @@ func TestRecover(t *testing.T) {
 	w.end()
 	pid := survivor.etcdPID()
 
-	c.blocked(survivor, "quorum", "etcdadm recover --from "+string(survivor.id()), "--lost "+ids[0], "--lost "+ids[1])
+	c.blocked(survivor, "quorum", "etcdadm recover --from "+string(survivor.id()), ids[0]+" (unreachable", ids[1]+" (unreachable")
 	r := c.recovers(survivor)
 	if r.code != cli.ExitUnsafe || !strings.Contains(r.stdout, string(survivor.id())) {
 		t.Errorf("without --yes: %s", r)
@@ -123,7 +123,7 @@ func TestRecoverFromTheFurthest(t *testing.T) {
 	ahead.start()
 	c.leader(soon, ahead)
 	r := c.recovers(ahead, append([]string{"--from", string(behind.id()), "--yes", "--wait", "60s"}, words...)...)
-	if r.code != cli.ExitUnsafe || !strings.Contains(r.stdout, "etcdadm recover --from "+string(ahead.id())) {
+	if r.code != cli.ExitUnsafe || !strings.Contains(r.stdout+r.stderr, "etcdadm recover --from "+string(ahead.id())) {
 		t.Fatalf("recovering from the host that is behind: %s", r)
 	}
 	if r = c.recovers(ahead, append([]string{"--from", string(ahead.id()), "--yes"}, words...)...); r.code != cli.ExitOK {

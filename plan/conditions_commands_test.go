@@ -19,6 +19,24 @@ func TestConditionsOfCommands(t *testing.T) {
 	}
 	gone := then(formedSight, away("c", cluster.GapUnreachable), func(o *cluster.Observation) { o.Gaps = nil })
 	lostQuorum := then(formedSight, away("b", cluster.GapUnreachable), away("c", cluster.GapUnreachable), of("a", unhealthy))
+	lostQuorum = then(lostQuorum, func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(-cluster.DefaultDeadAfter) })
+	// Nobody is filled in as lost: who is cut off sees the others just as it would see them lost.
+	offers := func(way func(*view) (string, string)) func(*view) bool {
+		return func(v *view) bool {
+			command, words := way(v)
+			return command == "etcdadm recover --from a" && strings.Contains(words, "missing: b (unreachable") && strings.Contains(words, "--lost HOST")
+		}
+	}
+	early := func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(-time.Second) }
+	names := func(v *view) bool {
+		command, _ := v.withLost(recoverFrom("a"), []cluster.HostID{"b", "c"})
+		return command == "etcdadm recover --from a --lost b --lost c"
+	}
+	asked := recoverFrom("a", "b", "c")
+	unrejected := then(lostQuorum, func(o *cluster.Observation) {
+		o.Commands = []cluster.Command{*asked}
+		o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(-opposedWithin)}}
+	})
 	held := then(formedSight, inIntent(func(in *cluster.Intent) {
 		in.Generation, in.Nonce, in.Token, in.Cluster = 3, "n3", "t3", 0xc3
 		in.History = []cluster.PastGeneration{{Generation: 1, Cluster: 0xc1}, {Generation: 2, Cluster: 0xc2}}
@@ -60,10 +78,38 @@ func TestConditionsOfCommands(t *testing.T) {
 			command, _ := v.withLost(recoverFrom("a"), nil)
 			return command == ""
 		}, nil, nil},
-		{"a recovery is told of", lostQuorum, func(v *view) bool { return v.recoverCommand() != "" }, []otherwise{
+		{"what is missed is named to who asks for a recovery", lostQuorum, names, []otherwise{
+			{"the loss has not lasted", early},
+		}, nil},
+		{"what is missed is named to who asks for a restore", then(lostQuorum, early), func(v *view) bool {
+			command, _ := v.withLost(&cluster.Command{Kind: cluster.CommandRestore, Backup: "B"}, []cluster.HostID{"b"})
+			return command == "etcdadm restore B --lost b"
+		}, nil, nil},
+		{"a member is stopped for a recovery that nobody rejected", unrejected, func(v *view) bool {
+			return v.unopposed(asked) == nil
+		}, []otherwise{
+			{"it has just been asked for", func(o *cluster.Observation) {
+				o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(time.Second - opposedWithin)}}
+			}},
+			{"since when it is asked for is not known", func(o *cluster.Observation) { o.Memory.Asked = nil }},
+			{"a later leader wrote the record", inIntent(func(in *cluster.Intent) { in.By = cluster.Fence{Number: 1 << 40, Host: "b"} })},
+		}, []otherwise{
+			{"what wrote the record is no leader", inIntent(func(in *cluster.Intent) { in.By = cluster.Fence{Number: cluster.MaxFence + 1, Host: "b"} })},
+			{"the daemons ask for it themselves", func(o *cluster.Observation) { o.Commands, o.Memory.Asked = nil, nil }},
+		}},
+		{"a recovery is told of", lostQuorum, offers((*view).recoverCommand), []otherwise{
+			{"the loss has not lasted", func(o *cluster.Observation) {
+				o.Memory.QuorumlessSince = o.At.Add(time.Second - cluster.DefaultDeadAfter)
+			}},
+			{"a person gives hosts more time", func(o *cluster.Observation) {
+				s := *o.Spec
+				s.DeadAfter = time.Hour
+				o.Spec = &s
+			}},
+			{"since when is not known", func(o *cluster.Observation) { o.Memory.QuorumlessSince = time.Time{} }},
 			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 		}, nil},
-		{"a recovery from what is on record is told of", lostQuorum, func(v *view) bool { return v.recordedSurvivor() != "" }, []otherwise{
+		{"a recovery from what is on record is told of", lostQuorum, offers((*view).recordedSurvivor), []otherwise{
 			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 			{"its host has another disk", of("a", func(h *cluster.HostReport) { h.Disk = "x" })},
 		}, nil},

@@ -190,10 +190,10 @@ func (v *view) finishFounding() *Decision {
 	if d := v.refound(); d != nil {
 		return d
 	}
-	if command := v.foundersLost(); command != "" {
+	if command, words := v.foundersLost(); words != "" {
 		n := len(v.intent.Founders)
-		return wait(true, "founding", command, "the founders of generation %d have no quorum, and it may have served before that was written down: waiting until %d of the %d are back%s; if what is missing is gone for good, the cluster can go on from what is left",
-			v.intent.Generation, cluster.Quorum(n), n, because(waiting))
+		return wait(true, "founding", command, "the founders of generation %d have no quorum, and it may have served before that was written down: waiting until %d of the %d are back%s%s",
+			v.intent.Generation, cluster.Quorum(n), n, because(waiting), words)
 	}
 	return wait(true, "founding", "", "waiting for the founded members to serve%s", because(waiting))
 }
@@ -201,9 +201,9 @@ func (v *view) finishFounding() *Decision {
 // foundersLost is a person's way on when so many founders are out of sight that
 // the founding cannot come to a quorum, and so many have started that nobody can
 // promise that it never served: its leader may have ended in the moment between.
-func (v *view) foundersLost() string {
+func (v *view) foundersLost() (command, words string) {
 	if !v.stalled() || v.intent.Source.FromData() {
-		return ""
+		return "", ""
 	}
 	var seats []cluster.Seat
 	there := 0
@@ -215,7 +215,7 @@ func (v *view) foundersLost() string {
 		seats = append(seats, s)
 	}
 	if there >= cluster.Quorum(len(seats)) {
-		return ""
+		return "", ""
 	}
 	return v.survivorCommand(seats)
 }

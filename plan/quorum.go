@@ -54,10 +54,7 @@ func quorum(v *view) *Decision {
 	}
 	wayOut, command := cmp.Or(v.fromMemory(), v.heldWords()), ""
 	if wayOut == "" {
-		command = v.recoverCommand()
-	}
-	if command != "" {
-		wayOut = "; if what is missing is gone for good, the cluster can go on from what is left"
+		command, wayOut = v.recoverCommand()
 	}
 	d := wait(true, "no-quorum", command, "%d of %d voters are up and a quorum is %d: nothing is changed until more are back%s%s",
 		up, n, cluster.Quorum(n), because(v.downVoters()), wayOut)
@@ -108,20 +105,20 @@ func (v *view) defragmented() []cluster.HostID {
 }
 
 // recoverCommand is what a person may do when the voters whose data is in sight
-// are no quorum; empty while they are one. Whether the others are gone for good
-// cannot be seen from here.
-func (v *view) recoverCommand() string {
+// are no quorum, and what to know before; empty while they are one. Whether the
+// others are gone for good cannot be seen from here.
+func (v *view) recoverCommand() (command, words string) {
 	if v.intent.Generation == 0 || v.intent.State != cluster.IntentFounded {
-		return ""
+		return "", ""
 	}
 	return v.survivorCommand(v.roster.Voters())
 }
 
 // recordedSurvivor is recoverCommand where no member gives a list: the voters are
 // those of the record. A host that came back without its data counts as gone.
-func (v *view) recordedSurvivor() string {
+func (v *view) recordedSurvivor() (command, words string) {
 	if v.intent.Generation == 0 || v.intent.State != cluster.IntentFounded {
-		return ""
+		return "", ""
 	}
 	var seats []cluster.Seat
 	for _, w := range v.intent.Voters {
@@ -135,18 +132,19 @@ func (v *view) recordedSurvivor() string {
 }
 
 // survivorCommand asks for a recovery from the furthest of the seats whose data
-// is in sight, and names the others as lost; empty: those in sight are a quorum,
-// or there is none.
-func (v *view) survivorCommand(voters []cluster.Seat) string {
+// is in sight; both empty: those in sight are a quorum, or there is none. It names
+// nobody as lost: who is cut off sees the others just as it would see them lost, so
+// a person says which are. No command is given before the loss has lasted.
+func (v *view) survivorCommand(voters []cluster.Seat) (command, words string) {
 	var best *cluster.HostReport
-	var gone []cluster.HostID
+	var gone []string
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
 			if v.answersOthers(s.ID) || v.atWork(s.HostID) || v.begins(s.HostID) || v.notGone(s.HostID) {
-				return "" // only a daemon is silent, at work or starting, or not understood: nobody may give that host up
+				return "", "" // only a daemon is silent, at work or starting, or not understood: nobody may give that host up
 			}
-			gone = append(gone, cmp.Or(s.HostID, cluster.HostID(s.ID.String())))
+			gone = append(gone, v.missingWords(cmp.Or(s.HostID, cluster.HostID(s.ID.String()))))
 			continue
 		}
 		if best == nil || best.Highest.Before(h.Highest) {
@@ -154,9 +152,43 @@ func (v *view) survivorCommand(voters []cluster.Seat) string {
 		}
 	}
 	if best == nil || len(voters)-len(gone) >= cluster.Quorum(len(voters)) {
-		return ""
+		return "", ""
 	}
-	return v.generationCommand(&cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: gone})
+	missing := "; missing: " + strings.Join(gone, ", ")
+	if left, after := RecoveryOffered(v.obs); left > 0 {
+		return "", fmt.Sprintf("%s. They may serve without this side: look at them, and at the network between, first. A recovery without them is offered once the loss has lasted %s (--dead-after)", missing, after)
+	}
+	return v.generationCommand(&cluster.Command{Kind: cluster.CommandRecover, Host: best.Host}),
+		missing + ". If so many of their disks are gone for good that no quorum can come back, the cluster can go on from what is left: the command shows what each host holds; name each host that is gone for good with --lost HOST"
+}
+
+// RecoveryOffered is how long no recovery is offered yet, of the time that the loss of
+// a quorum has to last before: in the first minutes it may be a broken network as well,
+// behind which the others serve.
+func RecoveryOffered(o *cluster.Observation) (left, after time.Duration) {
+	after = cluster.DefaultDeadAfter
+	if s := o.Wanted(); s != nil {
+		after = s.DeadAfterOrDefault()
+	}
+	since := o.Memory.QuorumlessSince
+	if in := o.Intent(); in != nil && in.State == cluster.IntentFounding {
+		since = o.Memory.Founding.Since
+	}
+	if since.IsZero() {
+		return after, after
+	}
+	return max(since.Add(after).Sub(o.At), 0), after
+}
+
+// missingWords says of a host whose data is missed what is known of it, and since when.
+func (v *view) missingWords(id cluster.HostID) string {
+	if _, there := v.obs.Host(id); there {
+		return string(id) + " (it answers, without the data)"
+	}
+	if m, ok := v.obs.Memory.Host(id); ok && !m.GapSince.IsZero() {
+		return fmt.Sprintf("%s (unreachable since %s)", id, m.GapSince.UTC().Format(time.RFC3339))
+	}
+	return string(id) + " (unreachable, and not seen since this daemon leads)"
 }
 
 // atOdds: the host's daemon answers, and what it says is not taken.
@@ -223,8 +255,8 @@ func (v *view) noMembers() *Decision {
 	}
 	if len(carry) > 0 || len(quiet) > 0 {
 		d := wait(true, "no-quorum", "", "no member answers; waiting for the members to serve%s", because(slices.Concat(carry, busy)))
-		if command := v.recordedSurvivor(); command != "" {
-			d = wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve%s; if what is missing is gone for good, the cluster can go on from what is left", because(slices.Concat(carry, busy)))
+		if command, words := v.recordedSurvivor(); words != "" {
+			d = wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve%s%s", because(slices.Concat(carry, busy)), words)
 		}
 		if len(carry) == 0 {
 			d = wait(false, "no-quorum", "", "no member answers, and the hosts that carry them are not in sight: %s%s", strings.Join(quiet, ", "), because(busy))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -77,6 +78,13 @@ func (v *view) withLost(c *cluster.Command, missing []cluster.HostID) (command, 
 	}
 	if slices.ContainsFunc(missing, v.begins) {
 		return "", ". Some of them are starting, which comes first"
+	}
+	if left, after := RecoveryOffered(v.obs); c.Kind == cluster.CommandRecover && left > 0 {
+		var since []string
+		for _, id := range missing {
+			since = append(since, v.missingWords(id))
+		}
+		return "", fmt.Sprintf(". They may serve without this side, so that no command without them is named before the loss has lasted %s (--dead-after): %s. Bring those back", after, strings.Join(since, ", "))
 	}
 	all := *c
 	all.Lost = union(c.Lost, missing)
@@ -215,6 +223,28 @@ func (v *view) names(c *cluster.Command, id cluster.HostID) bool {
 		}
 	}
 	return false
+}
+
+// opposedWithin is how long a command to recover lies in the queue before a member is
+// stopped for it. A leader on the other side of a broken network, where the cluster
+// serves, lists the queue every few seconds and ends the command; where this one has
+// claimed the record meanwhile, it claims it back first, after 15 s at most and a look
+// or two (SAFETY.md, rule 6).
+const opposedWithin = 30 * time.Second
+
+// unopposed has a recovery wait, before a member is stopped for it, until another
+// leader had its time to reject it.
+func (v *view) unopposed(c *cluster.Command) *Decision {
+	if c.Kind != cluster.CommandRecover || !v.queued(c.Name) {
+		return nil
+	}
+	if v.intent != nil && !v.intent.By.OutOfReach() && v.obs.Fence.Less(v.intent.By) {
+		return wait(true, "recovering", "", "host %s leads too, and wrote the record after this one: it may serve with the others. The member of host %s is not stopped before it has been silent for a while", v.intent.By.Host, c.Host)
+	}
+	if since := v.obs.Memory.AskedSince(c.Name); since.IsZero() || v.obs.At.Sub(since) < opposedWithin {
+		return wait(true, "recovering", "", "the member of host %s is stopped once the command has been in the queue for %s and no other leader has rejected it; etcd-manager-ctl delete-command %s takes it back", c.Host, opposedWithin, c.Name)
+	}
+	return nil
 }
 
 // reviveStopped starts a member again that was stopped for a recovery which

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -368,10 +369,15 @@ func (w *world) run(goal Goal, limit int, handover bool, each func(*cluster.Obse
 			wait = max(wait, dec.Again)
 		}
 		w.advance(wait)
-		if quiet += wait; quiet > most || dec.Done || dec.Refused {
+		if quiet += wait; quiet > most && (!opposable(dec) || quiet > most+opposedWithin) || dec.Done || dec.Refused {
 			return dec, nil
 		}
 	}
+}
+
+// opposable: a recovery may wait for another leader to reject it.
+func opposable(d Decision) bool {
+	return slices.ContainsFunc(d.Blockers, func(b Blocker) bool { return b.Code == "recovering" })
 }
 
 // handover lets the next host that answers lead.

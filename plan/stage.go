@@ -281,6 +281,9 @@ func readsData(r, wrote cluster.Version) bool {
 func (v *view) stageOn(c *cluster.Command, h *cluster.HostReport, run cluster.Version) *Decision {
 	command := v.generationCommand(c)
 	if c.Kind == cluster.CommandRecover && (h.Local.Run || h.Process.State != cluster.ProcessStopped) {
+		if d := v.unopposed(c); d != nil {
+			return d
+		}
 		p := v.projection(0, 0) // without a quorum it is not up
 		return &Decision{
 			Reason: fmt.Sprintf("recover from host %s: stop its member, which has no quorum, to read its log to the end", h.Host), Again: soon,
