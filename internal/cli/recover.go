@@ -65,9 +65,9 @@ func (r *recovery) show(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	against := ""
-	if r.dryRun && r.from != "" {
-		if against = s.against(cluster.HostID(r.from), r.lostHosts()); against == "" {
+	var found judgement
+	if r.from != "" {
+		if found = s.against(cluster.HostID(r.from), r.lostHosts()); r.dryRun && found.why == "" {
 			s.Would = &wouldQueue{Command: cluster.CommandRecover, Of: "host " + r.from, Lost: r.lostHosts(), Members: r.members}
 		}
 	}
@@ -75,15 +75,18 @@ func (r *recovery) show(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	switch {
-	case against != "":
-		return &Failure{Code: ExitUnsafe, Err: errors.New("it would be refused, or wait: " + against)}
+	case found.why != "" && r.dryRun:
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("it would be %s: %s", found.words(), found.why)}
 	case r.dryRun:
 		return nil
-	}
-	if s.Furthest != "" && s.Command == "" {
+	case found.why != "":
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was queued: with --yes it would be %s: %s", found.words(), found.why)}
+	case r.from != "":
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
+	case s.atOdds:
 		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "see why nothing tells here how far the logs of " + join(s.AtOdds) + " go"}
 	}
-	return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "name the furthest host with --from, those that are gone with --lost, and say --yes"}
+	return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued")} // what is to be done has just been printed
 }
 
 // tryMembers is the look at --members that comes before a command is queued.
@@ -117,44 +120,89 @@ func (r *recovery) run(ctx context.Context, out, say io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := r.refuseAlive(ctx); err != nil {
+	if err := r.judge(ctx, say); err != nil {
 		return err
 	}
 	return r.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(r.from), Lost: r.lostHosts(), Count: count}, out, say)
 }
 
+// judge refuses a recovery that would be rejected, by the same look as --dry-run, and
+// says what it would wait for. Where only the store is named, or no daemon answers, nobody
+// is asked.
+func (r *recovery) judge(ctx context.Context, say io.Writer) error {
+	if r.dataDir == "" && len(r.endpoints) == 0 {
+		return nil
+	}
+	s, err := r.survivors(ctx)
+	switch {
+	case err != nil && r.store == "":
+		return err
+	case err != nil:
+		return nil
+	}
+	switch found := s.against(cluster.HostID(r.from), r.lostHosts()); {
+	case found.rejected:
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + found.why)}
+	case found.why != "":
+		fmt.Fprintf(say, "it will wait: %s\n", found.why)
+	}
+	return nil
+}
+
+// judgement is what speaks against a recovery as things are.
+type judgement struct {
+	why      string // empty: nothing
+	rejected bool   // else it waits until that is otherwise
+}
+
+func (j judgement) words() string {
+	if j.rejected {
+		return "refused"
+	}
+	return "queued, and would wait"
+}
+
 // against is why a recovery from a host would not be carried out as things are; the
 // planner, which decides, sees more than what was asked here.
-func (s *survivors) against(from cluster.HostID, lost []cluster.HostID) string {
+func (s *survivors) against(from cluster.HostID, lost []cluster.HostID) judgement {
+	reject := func(format string, args ...any) judgement {
+		return judgement{why: fmt.Sprintf(format, args...), rejected: true}
+	}
+	waits := func(format string, args ...any) judgement { return judgement{why: fmt.Sprintf(format, args...)} }
 	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == from })
 	switch {
 	case s.Quorum:
-		return "the cluster has a quorum, and nothing has to be recovered"
+		return reject("the cluster has a quorum, and nothing has to be recovered")
+	case s.Elsewhere != "":
+		return reject("%s", s.Elsewhere)
 	case i < 0:
-		return fmt.Sprintf("host %s, from whose data the cluster is to be recovered, is out of sight", from)
+		return waits("host %s, from whose data the cluster is to be recovered, is out of sight", from)
 	case !s.Hosts[i].HasData || s.Hosts[i].State != cluster.MemberStarted:
-		return fmt.Sprintf("host %s holds no data of a member that could be recovered from", from)
+		return reject("host %s holds no data of a member that could be recovered from", from)
 	case slices.ContainsFunc(s.Reading, func(id cluster.HostID) bool { return !slices.Contains(lost, id) }):
-		return fmt.Sprintf("the log of %s is still being read: ask again when that is through", join(s.Reading))
+		return waits("the log of %s is still being read: ask again when that is through", join(s.Reading))
 	case s.Hosts[i].Log == nil:
-		return fmt.Sprintf("the log of host %s cannot be read", from)
+		return waits("the log of host %s cannot be read", from)
 	}
 	for _, h := range s.Hosts {
 		if h.HasData && h.Log != nil && h.Generation == s.Hosts[i].Generation && h.Cluster == s.Hosts[i].Cluster && s.Hosts[i].Log.Before(*h.Log) {
-			return fmt.Sprintf("host %s is further than %s: etcdadm recover --from %s", h.Host, from, h.Host)
+			return reject("host %s is further than %s: etcdadm recover --from %s", h.Host, from, h.Host)
 		}
 	}
 	if why := s.aliveLost(lost); why != "" {
-		return why
+		return reject("%s", why)
 	}
 	missing := slices.DeleteFunc(slices.Clone(s.Gone), func(id cluster.HostID) bool { return slices.Contains(lost, id) })
 	if n := len(s.Voters); n-len(missing) < n-n/2 {
-		return fmt.Sprintf("the logs of too few voters can be read to know that host %s is the furthest: bring %s back, or name with --lost what is gone for good", from, join(missing))
+		return waits("the logs of too few voters can be read to know that host %s is the furthest: bring %s back, or name with --lost what is gone for good", from, join(missing))
 	}
 	for _, id := range lost {
-		if slices.ContainsFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == id && h.HasData }) {
-			return fmt.Sprintf("host %s is named as lost, and its daemon answers and has the data of a member: stop it for good first", id)
+		// One whose log cannot be read may be given up: nothing of it can be had.
+		if slices.ContainsFunc(s.Hosts, func(h console.LogEnd) bool {
+			return h.Host == id && h.HasData && (h.Log != nil || h.Reading != nil)
+		}) {
+			return reject("host %s is named as lost, and its daemon answers and has the data of a member: stop it for good first", id)
 		}
 	}
-	return ""
+	return judgement{}
 }

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/plan"
 )
 
 // survivors is what is known before a recovery.
@@ -49,9 +51,23 @@ type survivors struct {
 	Unread string `json:"unread,omitempty"`
 	// Would is what is asked for with --dry-run, where nothing speaks against it.
 	Would *wouldQueue `json:"would,omitempty"`
-	// Command is the recovery that this asks for; empty also where it would give up a
-	// host that is at odds.
+	// Command is the recovery that this asks for, without the hosts that a person has to
+	// name as lost; empty also where it would give up a host that is at odds, and before
+	// the loss has lasted.
 	Command string `json:"command,omitempty"`
+	// QuorumlessSince is since when the leading daemon has seen no quorum; zero: it
+	// sees one, or nobody in sight leads. Since is when hosts went out of its sight.
+	QuorumlessSince time.Time                    `json:"quorumlessSince,omitzero"`
+	Since           map[cluster.HostID]time.Time `json:"since,omitempty"`
+	// Early is how long it still has to last before a recovery is offered, and After how
+	// long in all; nanoseconds.
+	Early time.Duration `json:"early,omitempty"`
+	After time.Duration `json:"after,omitempty"`
+	// Elsewhere says that a daemon out of sight told the store since of a quorum of
+	// voters that are up; empty: none did.
+	Elsewhere string `json:"elsewhere,omitempty"`
+
+	atOdds bool // no command is named, since it would give up a host that is at odds
 }
 
 // survivors asks every daemon that is known how far its member's log goes.
@@ -87,11 +103,64 @@ func (q *queue) inSight(ctx context.Context) (out survivors, o *cluster.Observat
 	}
 	out.miss(unseen)
 	out.judge()
-	if o = report.Observation; o != nil {
-		roster, ok := o.Roster()
-		out.Quorum = ok && roster.HasQuorum()
-	}
+	o = report.Observation
+	out.watch(o)
 	return out, o, nil
+}
+
+// watch notes what the leading daemon knows of the loss. In its first minutes it may
+// be a broken network as well, behind which the others serve, so that no command is
+// named then; nor where nobody leads, and so nobody has watched it.
+func (s *survivors) watch(o *cluster.Observation) {
+	s.Early, s.After = cluster.DefaultDeadAfter, cluster.DefaultDeadAfter
+	if o != nil {
+		roster, ok := o.Roster()
+		s.Quorum = ok && roster.HasQuorum()
+		s.Early, s.After = plan.RecoveryOffered(o)
+		s.QuorumlessSince, s.Since = o.Memory.QuorumlessSince, map[cluster.HostID]time.Time{}
+		for _, h := range o.Memory.Hosts {
+			if !h.GapSince.IsZero() {
+				s.Since[h.Host] = h.GapSince
+			}
+		}
+	}
+	if s.Early > 0 {
+		s.Command = ""
+	}
+}
+
+// elsewhere holds what a daemon out of sight wrote into the store against what this
+// side sees.
+func (s *survivors) elsewhere(told control.Status) {
+	voters, up := 0, 0
+	for _, m := range told.Members {
+		if !m.Learner {
+			voters++
+			if m.Up {
+				up++
+			}
+		}
+	}
+	if slices.Contains(s.Unseen, told.Leader) && !s.QuorumlessSince.IsZero() && told.At.After(s.QuorumlessSince) && voters > 0 && up >= cluster.Quorum(voters) {
+		s.Elsewhere = fmt.Sprintf("host %s, which does not answer here, wrote into the backup store at %s that %d of %d voters are up: the cluster serves, and this side is cut off", told.Leader, told.At.UTC().Format(time.RFC3339), up, voters)
+		s.Command = ""
+	}
+}
+
+// missing are the voters' hosts whose data this side lacks, and what is known of each.
+func (s *survivors) missing() (out []string) {
+	for _, v := range s.Voters {
+		switch since, known := s.Since[v.Host]; {
+		case v.Host == "" || v.Host == s.Furthest || !slices.Contains(s.Unseen, v.Host) && !slices.Contains(s.Gone, v.Host):
+		case !slices.Contains(s.Unseen, v.Host):
+			out = append(out, string(v.Host)+" answers, and has no data or none that can be read")
+		case known:
+			out = append(out, fmt.Sprintf("%s is unreachable since %s", v.Host, since.UTC().Format(time.RFC3339)))
+		default:
+			out = append(out, fmt.Sprintf("%s is unreachable", v.Host))
+		}
+	}
+	return out
 }
 
 // miss notes the hosts that did not answer, and why.
@@ -120,6 +189,9 @@ func (q *queue) record(ctx context.Context, o *cluster.Observation, s *survivors
 	r, err := f.ReadRecord(ctx)
 	if err == nil {
 		s.hold(r)
+	}
+	if told, ok, unread := f.ReadStatus(ctx); ok && unread == nil {
+		s.elsewhere(told)
 	}
 	return err
 }
@@ -198,17 +270,13 @@ func (s *survivors) judge() {
 		return
 	}
 	s.Furthest = best.Host
-	var b strings.Builder
-	fmt.Fprintf(&b, "etcdadm recover --from %s", best.Host)
 	for _, v := range s.Voters { // those out of sight, and those that came back without their data
-		if v.Host != "" && v.Host != best.Host && (slices.Contains(s.Unseen, v.Host) || slices.Contains(s.Gone, v.Host)) {
-			if slices.Contains(s.AtOdds, v.Host) {
-				return // nobody may give that host up
-			}
-			fmt.Fprintf(&b, " --lost %s", v.Host)
+		if v.Host != "" && v.Host != best.Host && slices.Contains(s.Unseen, v.Host) && slices.Contains(s.AtOdds, v.Host) {
+			s.atOdds = true
+			return // nobody may give that host up
 		}
 	}
-	s.Command = b.String() + " --yes"
+	s.Command = fmt.Sprintf("etcdadm recover --from %s --yes", best.Host)
 }
 
 // hold raises what is recorded to what the store says of the survivor's cluster.
@@ -268,7 +336,7 @@ func (s *survivors) printPrice(w io.Writer) {
 	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == s.Furthest })
 	switch {
 	case s.Quorum && s.Would == nil:
-		fmt.Fprintln(w, "\nThe cluster has a quorum: nothing has to be recovered, and a recovery is refused.")
+		fmt.Fprintln(w, "\nThe cluster has a quorum: nothing has to be recovered.")
 	case len(s.Reading) > 0:
 		fmt.Fprintf(w, "\nIt cannot be told yet which host is the furthest: the log of %s is still being read. Ask\nagain in a while; a log is read, or given up, within 10 minutes.\n", join(s.Reading))
 	case i < 0 && len(s.Unseen) > 0:
@@ -315,12 +383,25 @@ it never will be.
 	case s.Would != nil:
 		fmt.Fprintln(w)
 		s.Would.print(w)
-	case s.Command == "":
+	case s.atOdds:
 		fmt.Fprintf(w, atOdds, join(s.AtOdds))
-	case strings.Contains(s.Command, " --lost "):
-		fmt.Fprintf(w, "\nOnly if the disks of the hosts behind --lost are gone for good, or hold nothing that can be read; one\nthat is switched off comes back with its writes:\n\n  %s\n", s.Command)
+	case s.Elsewhere != "":
+		fmt.Fprintf(w, "\nDo not recover from here: %s.\n", s.Elsewhere)
+	case s.Command == "":
+		s.printMissing(w)
+		fmt.Fprintf(w, "They may serve without this side: look at them, and at the network between, first. A recovery\nwithout them is offered once the loss has lasted %s (--dead-after), in %s; one that you ask for\nbegins at once.\n", s.After, s.Early.Round(time.Second))
+	case len(s.missing()) > 0:
+		s.printMissing(w)
+		fmt.Fprintf(w, "Name a host with --lost only if its disk is gone for good, or holds nothing that can be read; one\nthat is switched off comes back with its writes:\n\n  %s --lost HOST …\n", s.Command)
 	default:
 		fmt.Fprintf(w, "\nWhere the members cannot be brought back to a quorum:\n\n  %s\n", s.Command)
+	}
+}
+
+func (s *survivors) printMissing(w io.Writer) {
+	fmt.Fprintln(w)
+	for _, m := range s.missing() {
+		fmt.Fprintf(w, "Host %s.\n", m)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
@@ -43,7 +44,7 @@ func TestSurvivors(t *testing.T) {
 	}{
 		"two lost": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, from: "b",
-			want: []string{"etcdadm recover --from b --lost a --lost c --yes", "Only of what was written later: writes that clients were told are done, and that only a, c had, are lost", "revision 50", "comes back with its writes"},
+			want: []string{"etcdadm recover --from b --yes --lost HOST …", "Host a is unreachable since 2026-01-02T03:04:05Z.", "Host c is unreachable.", "Only of what was written later: writes that clients were told are done, and that only a, c had, are lost", "revision 50", "comes back with its writes"},
 		},
 		"two are there and at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
@@ -55,7 +56,7 @@ func TestSurvivors(t *testing.T) {
 		},
 		"a later term goes before a higher index": {
 			hosts: []console.LogEnd{end("a", 1, 3, 200), end("b", 2, 4, 91)}, from: "b",
-			want: []string{"--from b --lost c --yes"},
+			want: []string{"--from b --yes --lost HOST", "Host c is unreachable."},
 		},
 		"behind the record": {
 			hosts: []console.LogEnd{end("b", 2, 3, 80)}, from: "b", want: []string{"IT LOSES WRITES", "index 90"},
@@ -78,7 +79,7 @@ func TestSurvivors(t *testing.T) {
 		},
 		"one cannot be read": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 90), unread("c", 3, nil)}, from: "a",
-			want: []string{"its log cannot be read", "that only c had, are lost", "--from a --lost c --yes"},
+			want: []string{"its log cannot be read", "that only c had, are lost", "--from a --yes --lost HOST", "Host c answers, and has no data or none that can be read."},
 		},
 		"none in sight": {unseen: []cluster.HostID{"a", "b", "c"}, want: []string{"a, b, c may", "out of sight: another authority"}},
 		"nothing left":  {hosts: []console.LogEnd{{Host: "b", Intent: in}}, want: []string{"a backup is the way"}},
@@ -90,6 +91,7 @@ func TestSurvivors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := survivors{Hosts: c.hosts, Unseen: c.unseen, AtOdds: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}
+			s.Since = map[cluster.HostID]time.Time{"a": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 			s.judge()
 			if !c.none {
 				s.hold(record)
@@ -151,10 +153,82 @@ func TestRecoverDryRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := survivors{Hosts: c.hosts, Unseen: slices.Clone(c.odds), AtOdds: c.odds, Why: map[cluster.HostID]string{"b": "another authority"}, Quorum: c.quorum}
 			s.judge()
-			if got := s.against("a", c.lost); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+			if got := s.against("a", c.lost).why; got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
 				t.Errorf("it says %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// No recovery is offered in the first minutes of a loss, nor where the store says that
+// the others serve; what was typed is judged alike with and without --dry-run.
+func TestRecoverWhereOthersMayServe(t *testing.T) {
+	store := "--store=file://" + t.TempDir()
+	if code, _, errs := runCtl(t, "--member-count=3", "--backup-"+store[2:], "--etcd-version=3.6.16", "configure-cluster"); code != ExitOK {
+		t.Fatal(code, errs)
+	}
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	in := &cluster.Intent{Generation: 1, Write: 3, Cluster: 7, State: cluster.IntentFounded, Voters: []cluster.Voter{{Host: "a", Member: 1}, {Host: "b", Member: 2}, {Host: "c", Member: 3}}}
+	at := func(after time.Duration) *cluster.Observation {
+		return &cluster.Observation{
+			At: began.Add(after), Store: cluster.StoreView{Read: true, Intent: in}, Spec: &cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.6.16")},
+			Memory: cluster.Memory{QuorumlessSince: began, Hosts: []cluster.HostMemory{{Host: "a", GapSince: began}}},
+		}
+	}
+	c := &answering{end: console.LogEnd{
+		Host: "c", Generation: 1, Cluster: 7, Member: 3, State: cluster.MemberStarted, HasData: true, Intent: in,
+		Log: &cluster.Progress{Term: 3, Index: 90},
+	}}
+	endpoint := c.serve(t, "test", "c")
+	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Contacts: []cluster.Contact{
+		{Host: "a", Endpoint: "127.0.0.1:1"}, {Host: "b", Endpoint: "127.0.0.1:1"}, {Host: "c", Endpoint: endpoint},
+	}}
+	say := func(words ...string) (int, string) {
+		code, out, errs := runEtcdadm(append(append([]string{"recover"}, words...), store, "--endpoint="+endpoint, "--cluster-name=test")...)
+		return code, out + errs
+	}
+	c.report.Observation = at(4 * time.Second)
+	if code, said := say(); code != ExitUnsafe || strings.Contains(said, "--lost") || strings.Contains(said, "--from") || !strings.Contains(said, "Host a is unreachable since 2026-01-02T03:04:05Z.") || !strings.Contains(said, "once the loss has lasted 2m0s (--dead-after), in 1m56s") {
+		t.Errorf("4 s into the loss: exit code %d:\n%s", code, said)
+	}
+	c.report.Observation = at(2 * time.Minute)
+	if code, said := say(); code != ExitUnsafe || !strings.Contains(said, "etcdadm recover --from c --yes --lost HOST") || strings.Contains(said, "--lost a") || !strings.HasSuffix(strings.TrimSpace(said), "nothing was queued") {
+		t.Errorf("once it has lasted: exit code %d:\n%s", code, said)
+	}
+	typed := []string{"--from=c", "--lost=a", "--lost=b"}
+	if code, said := say(append(typed, "--dry-run")...); code != ExitOK || !strings.Contains(said, "would queue: recover") {
+		t.Errorf("dry run: exit code %d:\n%s", code, said)
+	}
+	opened, err := openForWords(t.Context(), strings.TrimPrefix(store, "--store="), toWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := control.New(opened, "")
+	status := control.Status{Cluster: "test", Leader: "a", At: began.Add(time.Minute), Members: []control.MemberStatus{{Host: "a", Up: true}, {Host: "b", Up: true}, {Host: "c"}}}
+	if err := f.WriteStatus(t.Context(), status); err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []string{"--dry-run", "--yes"} {
+		if code, said := say(append(typed, how)...); code != ExitUnsafe || !strings.Contains(said, "host a, which does not answer here, wrote into the backup store at 2026-01-02T03:05:05Z that 2 of 3 voters are up") || strings.Contains(said, "added") {
+			t.Errorf("%s while the others serve: exit code %d:\n%s", how, code, said)
+		}
+	}
+	status.At = began.Add(-time.Minute) // before the loss it says nothing
+	if err := f.WriteStatus(t.Context(), status); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := say(append(typed, "--yes")...); code != ExitOK || !strings.Contains(said, "added recover command") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}
+
+// A cluster with a quorum is not told to be refused and then to say --yes.
+func TestRecoverOfAHealthyCluster(t *testing.T) {
+	s := survivors{Quorum: true}
+	var out bytes.Buffer
+	s.print(&out)
+	if said := out.String(); !strings.Contains(said, "nothing has to be recovered") || strings.Contains(said, "refused") {
+		t.Errorf("it says:\n%s", said)
 	}
 }
 
