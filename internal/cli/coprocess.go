@@ -58,7 +58,7 @@ func runCoprocess(ctx context.Context, name string, args []string, stdout, stder
 		printUsage(stdout, fmt.Sprintf(coprocessUsage, name), fs)
 		return ExitOK
 	case err != nil:
-		return Report(stderr, name, usage("see --help", "%w", err))
+		return Report(stderr, name, flagsRefused(err))
 	case len(ignored) > 0:
 		return Report(stderr, name, usage("see --help", "do not know what %q means", ignored[0]))
 	}
@@ -83,6 +83,11 @@ func (b *backups) run() *cobra.Command {
 		Use: "run --cluster-name NAME --backup-store URL --client-url URL", Short: "Take backups of an etcd that somebody else runs, as etcd-backup does",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
+			known := flag.NewFlagSet("etcdadm backup run", flag.ContinueOnError)
+			coprocessFlags(known, new(daemon.Coprocess))
+			if err := knownFlags(known, args); err != nil {
+				return err
+			}
 			if code := runCoprocess(c.Context(), "etcdadm backup run", args, c.OutOrStdout(), c.ErrOrStderr()); code != ExitOK {
 				return exitCode(code)
 			}
@@ -123,7 +128,7 @@ func BackupCtlMain(ctx context.Context, args []string, program daemon.Program, s
 		return ExitOK
 	}
 	if err != nil {
-		return Report(stderr, name, usage("see --help", "%w", err))
+		return Report(stderr, name, flagsRefused(err))
 	}
 	for _, w := range warnings {
 		fmt.Fprintf(stderr, "warning: %s\n", w)

@@ -69,7 +69,7 @@ func parseCtl(args []string, stdout, stderr io.Writer) (c *ctl, words []string, 
 		return nil, nil, err
 	}
 	if err != nil {
-		return nil, nil, usage("see --help", "%w", err)
+		return nil, nil, flagsRefused(err)
 	}
 	c.warn = func(warnings ...string) {
 		for _, w := range warnings {

@@ -85,7 +85,7 @@ func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		printUsage(stdout, dumpUsage, fs)
 		return ExitOK
 	case err != nil:
-		return Report(stderr, name, usage("see --help", "%w", err))
+		return Report(stderr, name, flagsRefused(err))
 	case whole != "" && (b.store != "" || len(given) > 0):
 		return Report(stderr, name, usage("see --help", "--data-dir names store and backup; nothing else can be named beside it"))
 	case whole != "":

@@ -61,6 +61,31 @@ func TestUnknownFlagsOnlyWarn(t *testing.T) {
 	}
 }
 
+// What is nearly a flag of ours was meant to be it; what is far from all of them may
+// be a flag of another release.
+func TestSlipsInFlagsAreRefused(t *testing.T) {
+	for line, want := range map[string]string{
+		"--backup-recipent=age1x":    "is --backup-recipient meant?",
+		"--backup-recipients=age1x":  "is --backup-recipient meant?",
+		"-backup_recipient age1x":    "is --backup-recipient meant?",
+		"--Dead-after=5m":            "is --dead-after meant?",
+		"--etcd-insecur":             "is --etcd-insecure meant?",
+		"--new=1 --grcp-port=8000":   "is --grpc-port meant?",
+		"--backup-keep-lsat=5 --x=1": "is --backup-keep-last meant?",
+	} {
+		_, _, err := parse(t, line)
+		var said hinted
+		if err == nil || !errors.As(err, &said) || !strings.Contains(said.Hint(), want) {
+			t.Errorf("%s: %v, want the hint %q", line, err, want)
+		}
+	}
+	for _, line := range []string{"--x=1", "--ab", "--backup=1", "--backup-encryption=aes", "--clusters=3", "--volume-kind=x"} {
+		if _, warnings, err := parse(t, line); err != nil || len(warnings) != 1 {
+			t.Errorf("%s: %v, warnings %q", line, err, warnings)
+		}
+	}
+}
+
 func TestMistakesAreSentences(t *testing.T) {
 	for line, want := range map[string]string{
 		"--grpc-port=x":                              "invalid value",

@@ -1,15 +1,19 @@
 package cli
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
 // parseGoFlags parses flags as Go's flag package does (-x, --x, --x=y), before
 // or after words, and does not fail on flags that it does not know: a daemon
 // that is started with a newer release's flags must not stay down for that.
+// One that is nearly a flag of its own is a slip of a person's, and fails: what
+// it would have set, such as whom backups are encrypted to, is lost else.
 // It returns the words, and a warning for each unknown flag. With words nil
 // allowed, the value behind an unknown flag without = is taken to be its own.
 func parseGoFlags(fs *flag.FlagSet, args []string, wordsAllowed bool) (words, warnings []string, err error) {
@@ -26,6 +30,9 @@ func parseGoFlags(fs *flag.FlagSet, args []string, wordsAllowed bool) (words, wa
 		name, _, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 		f := fs.Lookup(name)
 		if f == nil && name != "h" && name != "help" {
+			if slips(fs, name) {
+				return nil, nil, unknownFlag(fs, name)
+			}
 			warnings = append(warnings, fmt.Sprintf("unknown flag --%s is ignored", name))
 			args = args[1:]
 			if !hasValue && !wordsAllowed && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -43,6 +50,55 @@ func parseGoFlags(fs *flag.FlagSet, args []string, wordsAllowed bool) (words, wa
 		args = args[n:]
 	}
 	return words, warnings, nil
+}
+
+// knownFlags fails on the first word that is no flag of fs, or no flag at all. It is
+// for the faces of the program that no script of the predecessor's users calls.
+func knownFlags(fs *flag.FlagSet, args []string) error {
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		if len(args[i]) < 2 || args[i][0] != '-' {
+			return usage("see --help", "do not know what %q means", args[i])
+		}
+		name, _, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[i], "-"), "-"), "=")
+		f := fs.Lookup(name)
+		if f == nil && name != "h" && name != "help" {
+			return unknownFlag(fs, name)
+		}
+		if f != nil && !hasValue && !isBool(f) {
+			i++ // its value
+		}
+	}
+	return nil
+}
+
+// unknownFlag says which flag there is not, and which may have been meant.
+func unknownFlag(fs *flag.FlagSet, name string) error {
+	hint := "see --help"
+	if near := meantWords(flagNames(fs), name); len(near) > 0 {
+		hint = "is --" + strings.Join(near, " or --") + " meant? " + hint
+	}
+	return usage(hint, "unknown flag: --%s", name)
+}
+
+// flagsRefused is what parseGoFlags fails with, for people.
+func flagsRefused(err error) error {
+	if failure := (*Failure)(nil); errors.As(err, &failure) {
+		return err // it has a hint of its own
+	}
+	return usage("see --help", "%w", err)
+}
+
+// slips reports whether a name is within closeEnough letters of a flag's. Names
+// that are hardly longer than that, such as v, are near everything.
+func slips(fs *flag.FlagSet, name string) bool {
+	return slices.ContainsFunc(meantWords(flagNames(fs), name), func(own string) bool {
+		return len(own) > 2*closeEnough && len(own)-len(name) <= closeEnough // else it only begins so
+	})
+}
+
+func flagNames(fs *flag.FlagSet) (names []string) {
+	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	return names
 }
 
 func isBool(f *flag.Flag) bool {

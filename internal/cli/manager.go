@@ -74,6 +74,11 @@ func autoCommand(program daemon.Program) *cobra.Command {
 				runDaemon("etcdadm auto STORE", []string{"--help"}, program, c.OutOrStdout(), c.ErrOrStderr())
 				return nil
 			}
+			known, cfg := flag.NewFlagSet("etcdadm auto", flag.ContinueOnError), daemon.Default()
+			ManagerFlags(known, &cfg)
+			if err := knownFlags(known, args[1:]); err != nil {
+				return err
+			}
 			code := runDaemon("etcdadm auto", append([]string{"--backup-store=" + args[0]}, args[1:]...), program, c.OutOrStdout(), c.ErrOrStderr())
 			if code != ExitOK {
 				return exitCode(code)

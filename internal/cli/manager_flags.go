@@ -100,7 +100,7 @@ func ParseManager(args []string) (daemon.Config, []string, error) {
 	ManagerFlags(fs, &c)
 	words, warnings, err := parseGoFlags(fs, args, false)
 	if err != nil {
-		return c, nil, usage("see --help", "%w", err)
+		return c, nil, flagsRefused(err)
 	}
 	for _, w := range words {
 		warnings = append(warnings, "the word "+w+" is ignored: etcd-manager takes flags only")

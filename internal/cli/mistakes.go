@@ -68,18 +68,27 @@ func flagMistake(c *cobra.Command, err error) error {
 	return usage(hint, "%s", said)
 }
 
-// meantFlags are the flags that may have been meant: cobra's suggestions, which
-// are for commands.
+// meantFlags are the flags that may have been meant.
 func meantFlags(c *cobra.Command, typed string) []string {
-	names := &cobra.Command{SuggestionsMinimumDistance: closeEnough}
+	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+			names = append(names, f.Name)
 		}
 	})
-	near := names.SuggestionsFor(typed)
+	near := meantWords(names, typed)
 	for i := range near {
 		near[i] = "--" + near[i]
 	}
 	return near
+}
+
+// meantWords are those that are near what was typed, or begin with it: cobra's
+// suggestions, which are for commands.
+func meantWords(names []string, typed string) []string {
+	all := &cobra.Command{SuggestionsMinimumDistance: closeEnough}
+	for _, name := range names {
+		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	return all.SuggestionsFor(typed)
 }
