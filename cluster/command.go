@@ -121,6 +121,9 @@ type BackupsView struct {
 	// Proven is the newest that is known to be proven, which may be older than
 	// those; nil: none is known.
 	Proven *Backup `json:"proven,omitempty"`
+	// Encrypted is the newest that is encrypted, which may be older than those; nil:
+	// none is known.
+	Encrypted *Backup `json:"encrypted,omitempty"`
 	// Drilled is when one was last restored into an etcd that was thrown away and
 	// was good, as far as this leader has seen; it may be older than those. Zero:
 	// none is known.

@@ -182,6 +182,13 @@ type Problem struct {
 	Unfit bool `json:"unfit,omitempty"`
 }
 
+// HostSetting is a choice of a daemon's that ought to be the same on every host: whichever
+// daemon leads, or takes a backup, goes by its own. It holds no secret.
+type HostSetting struct {
+	Flag  string `json:"flag"`            // such as --dead-after
+	Value string `json:"value,omitempty"` // in one form for all that mean the same; empty: none
+}
+
 // HostState is what a host says about itself.
 type HostState struct {
 	Host    HostID `json:"host"`
@@ -256,6 +263,8 @@ type HostState struct {
 	// PruneAfter is how long the host keeps what it set aside of a member that
 	// was removed, before it may be pruned by itself; zero: for ever.
 	PruneAfter time.Duration `json:"pruneAfter,omitempty"`
+	// Settings are its daemon's choices that ought to be those of every host.
+	Settings []HostSetting `json:"settings,omitempty"`
 	// Foreign names data on the disk that this host cannot account for.
 	Foreign []SetAside `json:"foreign,omitempty"`
 	// Predecessor is a member of another program's cluster whose data lies here and

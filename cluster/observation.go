@@ -239,6 +239,7 @@ func (h *HostReport) sort() {
 	slices.SortStableFunc(h.Problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Sentence, b.Sentence), cmp.Compare(a.Hint, b.Hint))
 	})
+	slices.SortStableFunc(h.Settings, func(a, b HostSetting) int { return cmp.Or(cmp.Compare(a.Flag, b.Flag), cmp.Compare(a.Value, b.Value)) })
 	slices.Sort(h.Local.Known)
 	slices.Sort(h.Options)
 	slices.Sort(h.Local.Options)

@@ -19,6 +19,8 @@ func identity(v *view) *Decision {
 	for i := range v.obs.Hosts {
 		v.notes(&v.obs.Hosts[i])
 	}
+	v.settingsDiffer()
+	v.unprotected()
 	v.leftBehind()
 	v.remembered()
 	for _, g := range v.obs.Gaps {

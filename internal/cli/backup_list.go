@@ -26,9 +26,11 @@ type listedBackup struct {
 	AtLeast bool   `json:"revisionAtLeast,omitempty"`
 	Keys    *int64 `json:"keys,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	Pinned  string `json:"pinned,omitempty"` // why it is never to be pruned
-	Proven  string `json:"proven,omitempty"` // how deep the last verification went
-	Problem string `json:"problem,omitempty"`
+	// Encrypted: the secret key is needed to read it.
+	Encrypted bool   `json:"encrypted"`
+	Pinned    string `json:"pinned,omitempty"` // why it is never to be pruned
+	Proven    string `json:"proven,omitempty"` // how deep the last verification went
+	Problem   string `json:"problem,omitempty"`
 }
 
 // notKnown stands where there is nothing to print.
@@ -64,7 +66,7 @@ func (b *backups) list() *cobra.Command {
 }
 
 func listedAs(x backupstore.Backup) listedBackup {
-	row := listedBackup{Name: x.Name.String(), At: x.Name.Time(), Size: x.Size, Version: x.Version(), Keys: x.Manifest.Keys(), Problem: x.Doubt()}
+	row := listedBackup{Name: x.Name.String(), At: x.Name.Time(), Size: x.Size, Version: x.Version(), Keys: x.Manifest.Keys(), Encrypted: x.Encoding.Encrypted, Problem: x.Doubt()}
 	exact := false
 	row.Revision, exact = x.Manifest.Revision()
 	row.AtLeast = row.Revision > 0 && !exact
@@ -80,7 +82,7 @@ func listedAs(x backupstore.Backup) listedBackup {
 // printBackups has one line for each, and behind them what is wrong.
 func printBackups(w io.Writer, rows []listedBackup) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tAGE\tSIZE\tETCD\tREVISION\tKEYS\tREASON\tPROVEN\tPINNED")
+	fmt.Fprintln(t, "NAME\tAGE\tSIZE\tETCD\tREVISION\tKEYS\tREASON\tENCRYPTED\tPROVEN\tPINNED")
 	atLeast := false
 	for _, r := range rows {
 		proven := cmp.Or(r.Proven, "no")
@@ -88,8 +90,8 @@ func printBackups(w io.Writer, rows []listedBackup) {
 			proven = "BAD"
 		}
 		atLeast = atLeast || r.AtLeast
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, tookWords(time.Since(r.At)), sizeWords(r.Size), versionWords(r.Version),
-			revisionWords(r), numberWords(r.Keys), cmp.Or(r.Reason, notKnown), proven, backupstore.OneLine(r.Pinned))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, tookWords(time.Since(r.At)), sizeWords(r.Size), versionWords(r.Version),
+			revisionWords(r), numberWords(r.Keys), cmp.Or(r.Reason, notKnown), yesWords(r.Encrypted), proven, backupstore.OneLine(r.Pinned))
 	}
 	_ = t.Flush()
 	if atLeast {
@@ -100,6 +102,13 @@ func printBackups(w io.Writer, rows []listedBackup) {
 			fmt.Fprintf(w, "%s is BAD: %s\n", r.Name, r.Problem)
 		}
 	}
+}
+
+func yesWords(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 func versionWords(v cluster.Version) string {

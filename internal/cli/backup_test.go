@@ -42,7 +42,7 @@ func rowOf(t *testing.T, table, name string) []string {
 func TestBackupRevisions(t *testing.T) {
 	dir, url := aStore(t)
 	list := func() string { return etcdadm(t, "backup", "list", "--store", url).must(t) }
-	if row := rowOf(t, list(), fixtureBackup); row[len(row)-4] != "–" || row[len(row)-3] != "–" {
+	if row := rowOf(t, list(), fixtureBackup); row[len(row)-5] != "–" || row[len(row)-4] != "–" {
 		t.Errorf("nothing is known of it: %q", row)
 	}
 	inStore(t, dir, fixtureBackup, backup.FileManifest, `{"format":1,"etcdVersion":"3.5.35","reason":"periodic","cluster":"blue","host":"host-1","position":{"revision":7,"term":3,"index":9},"duration":412000000}`)
@@ -79,6 +79,36 @@ func TestBackupRevisions(t *testing.T) {
 	for _, r := range rows {
 		if r.Name == fixtureBackup && (r.Revision <= 7 || r.AtLeast || r.Proven != "content") {
 			t.Errorf("after %q: %+v", verified, r)
+		}
+	}
+}
+
+// Which backups are encrypted stands in the list: the name of the file says it, with
+// a manifest and without one.
+func TestBackupListTellsEncryption(t *testing.T) {
+	dir, url := aStore(t)
+	const key = "2026-11-21T03:00:00Z-000009"
+	if err := os.Mkdir(filepath.Join(dir, key), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inStore(t, dir, key, backup.FileMeta, `{"etcdVersion":"3.6.16"}`)
+	inStore(t, dir, key, backup.Encoding{Compression: backup.Gzip, Encrypted: true}.File(), "age-encryption.org/v1")
+	out := etcdadm(t, "backup", "list", "--store", url).must(t)
+	heading, _, _ := strings.Cut(out, "\n")
+	if f := strings.Fields(heading); len(f) != 10 || f[7] != "ENCRYPTED" {
+		t.Fatalf("no column ENCRYPTED in %q", heading)
+	}
+	if row := rowOf(t, out, key); row[len(row)-2] != "yes" {
+		t.Errorf("an encrypted one: %q", row)
+	}
+	if row := rowOf(t, out, fixtureBackup); row[len(row)-2] != "no" {
+		t.Errorf("a plain one: %q", row)
+	}
+	var rows []listedBackup
+	decode(t, etcdadm(t, "backup", "list", "--store", url, "-o", "json").must(t), &rows)
+	for _, r := range rows {
+		if r.Encrypted != (r.Name == key) {
+			t.Errorf("%+v", r)
 		}
 	}
 }

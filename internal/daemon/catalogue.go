@@ -66,6 +66,16 @@ func (v *catalogueView) Proven(ctx context.Context) (cluster.Backup, bool, error
 	return cluster.Backup{}, false, nil
 }
 
+// Encrypted implements manager.Catalogue.
+func (v *catalogueView) Encrypted() (cluster.Backup, bool) {
+	for _, e := range v.listed() {
+		if e.Encoding.Encrypted {
+			return asBackup(backupstore.Backup{Entry: e}), true
+		}
+	}
+	return cluster.Backup{}, false
+}
+
 // Listed implements manager.Catalogue.
 func (v *catalogueView) Listed(ctx context.Context, name string) (cluster.Backup, bool, error) {
 	entries := v.listed()

@@ -22,7 +22,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: copyIntent(s.Intent),
 		URLs: copyURLs(h.o.URLs), Releases: releases,
 		Local: copyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
-		Highest: h.highest, SetAside: slices.Clone(h.aside), PruneAfter: h.o.PruneAfter, Foreign: slices.Clone(h.foreign),
+		Highest: h.highest, SetAside: slices.Clone(h.aside), PruneAfter: h.o.PruneAfter, Settings: slices.Clone(h.o.Settings), Foreign: slices.Clone(h.foreign),
 		GaveUp: slices.Clone(s.Carried),
 	}
 	if h.theirs != nil {

@@ -45,6 +45,8 @@ type Options struct {
 	// PruneAfter is how long what was set aside of a removed member is kept at
 	// least, before a leader may have it pruned (SAFETY.md, rule 22); zero: for ever.
 	PruneAfter time.Duration
+	// Settings are the daemon's choices that ought to be those of every host.
+	Settings []cluster.HostSetting
 	// AskPeers asks the other hosts what they remember of this one, and
 	// returns the answers that came by the end of the context, or sooner when
 	// no more are to be expected. Nil: there is nobody to ask.

@@ -30,6 +30,9 @@ type Catalogue interface {
 	// Proven gives the newest that was found good of those that the last List
 	// found, as far back as is cheap to look; false without an error: none was.
 	Proven(ctx context.Context) (cluster.Backup, bool, error)
+	// Encrypted gives the newest encrypted one of those that the last List found, as
+	// far as its name tells; false: none of them is.
+	Encrypted() (cluster.Backup, bool)
 	// Listed gives one of those that the last List found, with everything that is
 	// recorded beside it; it does not list anew. False without an error: it was not
 	// among them, or is gone.
@@ -146,6 +149,10 @@ func (l *look) listBackups(ctx context.Context, m *Manager) {
 	}
 	b.At, b.Newest, l.queue.ended = l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)]), ended
 	b.Proven = l.newestProven(ctx, m, b.Proven)
+	b.Encrypted = nil
+	if e, ok := m.o.Catalogue.Encrypted(); ok {
+		b.Encrypted = &e
+	}
 	for _, o := range b.Newest {
 		b.Drilled = later(b.Drilled, o.Drilled)
 	}

@@ -32,6 +32,14 @@ func (s *shelf) Proven(context.Context) (cluster.Backup, bool, error) {
 	return s.all[i], true, nil
 }
 
+func (s *shelf) Encrypted() (cluster.Backup, bool) {
+	i := slices.IndexFunc(s.all, func(b cluster.Backup) bool { return b.Encrypted })
+	if i < 0 {
+		return cluster.Backup{}, false
+	}
+	return s.all[i], true
+}
+
 func (s *shelf) Listed(ctx context.Context, name string) (cluster.Backup, bool, error) {
 	return s.Find(ctx, name)
 }
@@ -154,4 +162,28 @@ func TestOwnBackupsAreSeenAtOnce(t *testing.T) {
 	}
 	now = now.Add(backupsEvery)
 	passes(4)
+}
+
+// The newest encrypted backup is known however many plain ones came after it, and no
+// longer than it is there.
+func TestNewestEncrypted(t *testing.T) {
+	s := &shelf{}
+	m := &Manager{o: Options{Catalogue: s}, said: map[string]string{}}
+	now := time.Now()
+	var l look
+	for i, name := range []string{"b1", "b2", "b3", "b4", "b5", "b6"} {
+		now = now.Add(time.Hour)
+		s.all = append([]cluster.Backup{{Name: name, At: now, Encrypted: i == 1}}, s.all...)
+		l.at = now
+		l.listBackups(t.Context(), m)
+		if e := l.queue.backups.Encrypted; (e != nil) != (i >= 1) || e != nil && e.Name != "b2" {
+			t.Errorf("after %s: %+v", name, e)
+		}
+	}
+	s.all = s.all[:2]
+	l.at = now.Add(time.Hour)
+	l.listBackups(t.Context(), m)
+	if e := l.queue.backups.Encrypted; e != nil {
+		t.Errorf("it is gone: %+v", e)
+	}
 }

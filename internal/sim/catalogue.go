@@ -48,6 +48,9 @@ func (c simCatalogue) List(ctx context.Context) ([]cluster.Backup, error) {
 	return out, nil
 }
 
+// Encrypted implements manager.Catalogue: none is.
+func (c simCatalogue) Encrypted() (cluster.Backup, bool) { return cluster.Backup{}, false }
+
 // Proven implements manager.Catalogue.
 func (c simCatalogue) Proven(ctx context.Context) (b cluster.Backup, ok bool, err error) {
 	all, err := c.List(ctx)
