@@ -91,6 +91,9 @@ type Process struct {
 	Restarts int           `json:"restarts,omitempty"` // since the daemon started
 	// LastExit says in words how and why the process ended last.
 	LastExit string `json:"lastExit,omitempty"`
+	// Damaged is the line of etcd's log that says that the member's data is damaged: it
+	// was the last word of the process before, and the member has not answered since.
+	Damaged string `json:"damaged,omitempty"`
 	// Differs names the settings, by flag or environment variable, with which
 	// it runs and would not be started now; their values may be secrets.
 	Differs []string `json:"differs,omitempty"`

@@ -123,6 +123,7 @@ func foldMembers(before []MemberMemory, o *Observation, r Roster, listed bool) [
 
 			HostlessSince: since(prev.HostlessSince, s.Host == nil, o.At),
 			VanishedSince: since(prev.VanishedSince, s.Host != nil && s.Host.Vanished(), o.At),
+			DamagedSince:  since(prev.DamagedSince, s.Host != nil && s.Host.Process.Damaged != "", o.At),
 		}
 		foldLeaderless(&now, prev, s.Host, o.At)
 		out = append(out, now)

@@ -146,6 +146,9 @@ type MemberMemory struct {
 	// VanishedSince: since when its host says that its data is gone from the
 	// disk while it runs.
 	VanishedSince time.Time `json:"vanishedSince,omitzero"`
+	// DamagedSince: since when its host says that etcd ends because it cannot read its
+	// data.
+	DamagedSince time.Time `json:"damagedSince,omitzero"`
 	// Answered is how often its process had been restarted when it answered
 	// its host last; what was restarted since then died without an answer.
 	Answered int `json:"answered,omitempty"`

@@ -17,6 +17,10 @@ func TestConditionsOfMembers(t *testing.T) {
 	vanished := then(formedSight, of("c", func(h *cluster.HostReport) { h.Local.HasData = false }), ofMember("c", func(m *cluster.MemberMemory) {
 		m.VanishedSince = worldEpoch
 	}))
+	broken := then(formedSight, of("c", func(h *cluster.HostReport) {
+		dies(h)
+		h.Process.Damaged = "walpb: crc mismatch"
+	}), ofMember("c", func(m *cluster.MemberMemory) { m.DamagedSince = worldEpoch }))
 	corrupted := then(formedSight, ofMember("c", func(m *cluster.MemberMemory) { m.CorruptSince = worldEpoch }))
 	hung := then(formedSight, of("c", func(h *cluster.HostReport) {
 		h.Status, h.View, h.Process.State = nil, nil, cluster.ProcessSilent
@@ -58,6 +62,17 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"another voter is down", of("b", unhealthy)},
 			{"its host is not in sight", away("c", cluster.GapUnreachable)},
 			{"its process does not run", of("c", dies)},
+		}, nil},
+		{"etcd cannot read its data", broken, func(v *view) bool { d, _ := v.damaged(seatOf(v, "c")); return d }, []otherwise{
+			{"it can by now", of("c", func(h *cluster.HostReport) { h.Process.Damaged = "" })},
+			{"nobody remembers it", ofMember("c", func(m *cluster.MemberMemory) { m.DamagedSince = time.Time{} })},
+			{"it was seen just now", func(o *cluster.Observation) {
+				ofMember("c", func(m *cluster.MemberMemory) { m.DamagedSince = o.At.Add(time.Second - damagedFor) })(o)
+			}},
+			{"another voter is down", of("b", unhealthy)},
+			{"its host is not in sight", away("c", cluster.GapUnreachable)},
+			{"its host has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"its release is new to it", of("c", func(h *cluster.HostReport) { h.Local.Previous = cluster.MustVersion("3.5.35") })},
 		}, nil},
 		{"its keys are not those of the others", corrupted, func(v *view) bool { d, _ := v.corrupt(seatOf(v, "c")); return d }, []otherwise{
 			{"another voter is down", of("b", unhealthy)},

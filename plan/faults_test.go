@@ -28,6 +28,7 @@ import (
 //	dead H…                       the process does not run any more
 //	hung H…                       the process runs and answers nothing; a restart helps
 //	deaf H…                       the member has its part in raft, and answers its host nothing
+//	damage H…                     etcd ends at each start, since it cannot read its data
 //	vanish H…                     the member's data is gone under its process, which serves from memory
 //	balks H…                      the host refuses every start, and says nothing of it before
 //	stuck H…                      the member does not catch up
@@ -301,6 +302,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.hung = true
 	case "deaf":
 		h.deaf = true
+	case "damage":
+		h.dead, h.damaged = true, true
 	case "vanish":
 		h.vanished = true
 	case "balks":

@@ -78,7 +78,7 @@ func replaceDead(v *view) *Decision {
 // toReplace reports whether a voter has to be replaced, and why: it is dead, or it
 // serves and cannot be counted on.
 func (v *view) toReplace(s cluster.Seat) (bool, string) {
-	for _, found := range []func(cluster.Seat) (bool, string){v.dead, v.vanished, v.corrupt} {
+	for _, found := range []func(cluster.Seat) (bool, string){v.dead, v.vanished, v.damaged, v.corrupt} {
 		if is, why := found(s); is {
 			return true, why
 		}
@@ -102,10 +102,47 @@ func (v *view) vanished(s cluster.Seat) (bool, string) {
 	return true, "its data is gone from the disk of host " + string(s.Host.Host) + ", and it serves from memory only"
 }
 
+// damagedFor is how long etcd has to end because it cannot read its data before the
+// voter is replaced: it has been started a few times by then, and what the first start
+// could not read may have been a slip of the disk's.
+const damagedFor = 10 * time.Second
+
+// damaged reports whether a voter has to be replaced because etcd cannot read its data:
+// no restart helps, so that nothing is gained by waiting until it counts as dead. That is
+// its host's word alone, so it is taken out as a healthy one would be, when every other
+// voter is up (SAFETY.md, rule 3). One that was just given another release may not know
+// the format, and is given back the one that it came from.
+func (v *view) damaged(s cluster.Seat) (bool, string) {
+	since := v.obs.Memory.Member(s.ID).DamagedSince
+	if since.IsZero() || s.Host == nil || !s.Host.UnderFence || s.Host.Process.Damaged == "" || !s.Host.Local.Previous.IsZero() || v.obs.At.Sub(since) < damagedFor || len(v.downVoters()) != 1 {
+		return false, ""
+	}
+	return true, "etcd cannot read its data: " + s.Host.Process.Damaged
+}
+
+// noteDamaged says so at once, and what becomes of it. There is a command only where a
+// person has to act.
+func (v *view) noteDamaged(h *cluster.HostReport) {
+	command, then := "", ""
+	voter := slices.ContainsFunc(v.roster.Voters(), func(s cluster.Seat) bool { return s.ID == h.Local.Member })
+	switch {
+	case v.spec == nil || !voter || !v.roster.HasQuorum():
+	case v.spec.Hold:
+		command, then = "etcdadm member remove --hold "+h.Local.Member.String(), "; it is not replaced while the spec is on hold"
+	case !h.Local.Previous.IsZero():
+		then = fmt.Sprintf("; it is given etcd %s back first, which it ran before", h.Local.Previous)
+	case len(v.downVoters()) > 1:
+		then = "; it is replaced in place once every other voter is up, or when it counts as dead"
+	default:
+		then = "; it is replaced in place now, and its data is set aside"
+	}
+	v.aside("data-damaged", command, "the member's data on host %s is damaged, and no restart helps: %s%s", h.Host, h.Process.Damaged, then)
+}
+
 func (v *view) notePatience(s cluster.Seat) {
 	since := v.obs.Memory.Member(s.ID).SilentSince
-	if s.Up || since.IsZero() {
-		return
+	if s.Up || since.IsZero() || s.Host != nil && s.Host.Process.Damaged != "" {
+		return // of what is damaged, [view.noteDamaged] tells
 	}
 	limit := v.spec.DeadAfterOrDefault()
 	v.aside("member-silent", "", "voter %s does not answer (%s); it counts as dead after %s, at %s", seatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")

@@ -280,7 +280,7 @@ func (w *world) setAside(h *worldHost, op cluster.Op) error {
 	if op.Member != 0 && !slices.Contains(h.GaveUp, op.Member) {
 		h.GaveUp = append(slices.Clip(h.GaveUp), op.Member)
 	}
-	h.vanished = false
+	h.vanished, h.damaged = false, false
 	h.Local, h.Process, h.dead, h.stuck, h.behind, h.quiet = cluster.LocalMember{}, cluster.Process{}, false, false, 0, 0
 	return nil
 }

@@ -56,6 +56,7 @@ type worldHost struct {
 	dead       bool             // the member's process does not run, whatever the daemon does
 	stuck      bool             // the member never catches up
 	reading    bool             // its log is large, and still being read
+	damaged    bool             // etcd cannot read its data
 	vanished   bool             // the files are gone under the running process
 	balks      bool             // it refuses to start a member, and does not say why before
 	hung       bool             // the process runs and answers nothing
@@ -343,6 +344,9 @@ func (w *world) report(h *worldHost, o *cluster.Observation, r *cluster.HostRepo
 		return
 	case h.dead, h.ends():
 		r.Process = cluster.Process{State: cluster.ProcessBackoff, PID: h.Process.PID, LastExit: "exit status 1"}
+		if h.damaged {
+			r.Process.LastExit, r.Process.Damaged = "exit status 1: walpb: crc mismatch", "walpb: crc mismatch"
+		}
 		w.readLog(h, r)
 		return
 	case !h.Local.HasData || c == nil:

@@ -282,6 +282,9 @@ func (p *Process) Status() cluster.Process {
 	if st.LastExit != nil && !st.LastExit.Asked {
 		out.LastExit = st.LastExit.Reason
 	}
+	if st.LastExit != nil && (st.State == runtime.Running || st.State == runtime.Waiting) {
+		out.Damaged = st.LastExit.Damaged
+	}
 	switch st.State {
 	case runtime.Running, runtime.Stopping:
 		out.State = cluster.ProcessRunning

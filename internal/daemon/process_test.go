@@ -32,6 +32,7 @@ type memberOf struct {
 	state, data string
 	deaf        bool   // to SIGTERM
 	fails       bool   // at once
+	says        string // in its log, before it fails
 	program     string // empty: the shell itself
 	more        string // an argument that this daemon would give it
 	genuine     func(program string) error
@@ -57,7 +58,7 @@ func (m *memberOf) spec(l host.Launch) (runtime.Spec, error) {
 		script = "trap '' TERM; touch " + filepath.Join(m.state, "deaf") + "; " + script
 	}
 	if m.fails {
-		script = "exit 7"
+		script = "echo '" + m.says + "'; exit 7"
 	}
 	return runtime.Spec{
 		Path: cmp.Or(m.program, "/bin/sh"), Args: []string{"-c", script, "sh", "--data-dir=" + m.data, l.Version.String(), m.more},
@@ -467,5 +468,27 @@ func TestWatchedState(t *testing.T) {
 	}
 	if err := watch(func() error { return os.Remove(lock) }, 30*stateLook); !errors.Is(err, errStateGone) {
 		t.Errorf("removed: %v", err)
+	}
+}
+
+// A member that ends because it cannot read its data is told as such, also while it is
+// started once more.
+func TestProcessThatCannotReadItsData(t *testing.T) {
+	m := newMemberOf(t)
+	m.fails, m.says = true, `{"level":"fatal","msg":"discovery failed","error":"walpb: crc mismatch"}`
+	p, _ := m.daemon()
+	if err := p.Ensure(t.Context(), host.Launch{Token: "t", Version: cluster.MustVersion("3.6.16")}, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); p.Status().Damaged != "discovery failed: walpb: crc mismatch"; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the process is told as %+v", p.Status())
+		}
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := p.Status(); st.Damaged != "" {
+		t.Errorf("what is not wanted any more is told as %+v", st)
 	}
 }

@@ -321,6 +321,33 @@ func TestEvidenceAtBoot(t *testing.T) {
 	}
 }
 
+// A process that ended because it could not read its data is told as that until the member
+// answers: between its starts, and while one is under way.
+func TestDamagedUntilItAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		defer d.end()
+		d.look(1)
+		m.mu.Lock()
+		m.damaged, m.restarts = "walpb: crc mismatch", 1
+		launch := *m.running
+		m.mu.Unlock()
+		if st := d.look(1); st.Status == nil || st.Process.Damaged != "" {
+			t.Errorf("it answers, and is told as %+v", st.Process)
+		}
+		m.die()
+		if st := d.look(1); st.Process.Damaged != m.damaged {
+			t.Errorf("it ended, and is told as %+v", st.Process)
+		}
+		if err := (process{d.session}).revive(launch); err != nil {
+			t.Fatal(err)
+		}
+		if st := d.look(1); st.Status == nil || st.Process.Damaged != "" {
+			t.Errorf("it answers again, and is told as %+v", st.Process)
+		}
+	})
+}
+
 func TestWipedWhileRunningIsNotRestarted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m, d := started(t)

@@ -53,6 +53,7 @@ type machine struct {
 	// slowLog: the process writes its log only when it is told to.
 	slowLog   bool
 	restarts  int              // of a process that died
+	damaged   string           // what it said of its data when it did
 	takes     cluster.MemberID // by an old list, whatever it is started for
 	adoptErr  error
 	ensureErr error
@@ -427,9 +428,9 @@ func (p process) Status() cluster.Process {
 	defer p.m.mu.Unlock()
 	switch {
 	case p.m.running != nil:
-		return cluster.Process{State: cluster.ProcessRunning, PID: p.m.pid, Adopted: p.adopted, Restarts: p.m.restarts}
+		return cluster.Process{State: cluster.ProcessRunning, PID: p.m.pid, Adopted: p.adopted, Restarts: p.m.restarts, Damaged: p.m.damaged}
 	case p.m.restarts > 0:
-		return cluster.Process{State: cluster.ProcessBackoff, Restarts: p.m.restarts, LastExit: "exit status 1"}
+		return cluster.Process{State: cluster.ProcessBackoff, Restarts: p.m.restarts, LastExit: "exit status 1", Damaged: p.m.damaged}
 	}
 	return cluster.Process{}
 }

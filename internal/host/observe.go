@@ -350,6 +350,9 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 	h.mu.Lock()
 	known := h.answered == p.PID && p.PID != 0 || own
 	h.mu.Unlock()
+	if known {
+		p.Damaged = "" // it could read its data, and whatever it last ended with was not that
+	}
 	if p.Adopted && !known && p.State == cluster.ProcessRunning {
 		p.State = cluster.ProcessSilent
 	}

@@ -215,6 +215,9 @@ func (c *Child) Ensure(ctx context.Context, spec Spec) error {
 	}
 	c.mu.Lock()
 	c.failures = 0
+	if c.lastExit != nil {
+		c.lastExit.Damaged = "" // other data may lie there by now
+	}
 	c.mu.Unlock()
 	return c.start(spec, node)
 }

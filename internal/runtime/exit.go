@@ -44,9 +44,11 @@ func (c *Child) describeEnd(proc *process) Exit {
 	if exit.Signal == "SIGKILL" {
 		return exit // whoever is killed says nothing about it
 	}
-	if lines := causeLines(readTail(log), known && exit.Signal == ""); len(lines) > 0 {
+	tail := readTail(log)
+	if lines := causeLines(tail, known && exit.Signal == ""); len(lines) > 0 {
 		exit.Reason += ": " + strings.Join(lines, "; ")
 	}
+	exit.Damaged = damageLine(tail)
 	return exit
 }
 
@@ -88,7 +90,16 @@ const (
 // last fatal ones; else the last errors; else, where any line is wanted since
 // the process ended by itself, the last lines.
 func causeLines(log string, any bool) []string {
-	var byRank [3][]string
+	for rank, lines := range ranked(log) {
+		if len(lines) > 0 && (rank != rankOther || any) {
+			return lines[max(0, len(lines)-causeMost):]
+		}
+	}
+	return nil
+}
+
+// ranked are the lines of a log as people are shown them, by rank.
+func ranked(log string) (byRank [3][]string) {
 	for line := range strings.Lines(log) {
 		text, level := readLine(strings.TrimSpace(line))
 		if text = tell(text); text != "" {
@@ -96,12 +107,7 @@ func causeLines(log string, any bool) []string {
 			byRank[rank] = append(byRank[rank], text)
 		}
 	}
-	for rank, lines := range byRank {
-		if len(lines) > 0 && (rank != rankOther || any) {
-			return lines[max(0, len(lines)-causeMost):]
-		}
-	}
-	return nil
+	return byRank
 }
 
 // Ranks of log lines.

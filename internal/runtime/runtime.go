@@ -202,6 +202,9 @@ type Exit struct {
 	// Reason is a sentence, and where the log has them the lines that look like
 	// the cause. It holds no secret.
 	Reason string
+	// Damaged is the line of the log that says that the data on the disk is damaged, so
+	// that no start with it ends otherwise; empty: none does.
+	Damaged string
 }
 
 // ProcessRecord is what the caller makes durable about a process. PID and
