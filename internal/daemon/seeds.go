@@ -152,12 +152,12 @@ func (d *daemon) keepHostsFile(ctx context.Context) error {
 	}
 	file := hostsfile.File{Path: d.cfg.HostsFile, Cluster: d.cfg.ClusterName}
 	var before string
+	var kept []string
 	t := time.NewTicker(hostsFileEvery)
 	defer t.Stop()
 	for {
-		setCtx, cancel := context.WithTimeout(ctx, hostsFileTimeout)
-		_, err := file.Set(setCtx, d.hostEntries())
-		cancel()
+		var err error
+		kept, err = d.keepNames(ctx, file, kept)
 		if err != nil && err.Error() != before && ctx.Err() == nil {
 			d.log.Warn("could not keep the hosts file", "file", file.Path, "error", err)
 			before = err.Error()
@@ -172,6 +172,47 @@ func (d *daemon) keepHostsFile(ctx context.Context) error {
 	}
 }
 
+// keepNames brings the file up to date once. kept are the names of hosts that were not
+// heard which it left there, this time and the time before.
+func (d *daemon) keepNames(ctx context.Context, file hostsfile.File, before []string) (kept []string, err error) {
+	var stays func(string) bool // nobody is asked as long as nothing hangs on it
+	if len(before) > 0 {
+		stays = d.staysNamed(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, hostsFileTimeout)
+	defer cancel()
+	if kept, err = file.Merge(ctx, d.hostEntries(), stays); err != nil {
+		return before, err
+	}
+	return kept, nil
+}
+
+// staysNamed tells which names of hosts that were not heard stay in the hosts file:
+// etcd may have no other way to a member than its line, also while the daemon beside it
+// is silent, or is the predecessor's, which this one never hears. So one goes only when
+// its member is seen to be gone.
+func (d *daemon) staysNamed(ctx context.Context) func(name string) bool {
+	members, ok := d.host.Listed(ctx)
+	if !ok {
+		return nil
+	}
+	return func(name string) bool { return d.cfg.names(members, name) }
+}
+
+// names reports whether one of the members is a host of this name, or is reached by it.
+func (c *Config) names(members []cluster.Member, name string) bool {
+	return slices.ContainsFunc(members, func(m cluster.Member) bool {
+		if m.Name != "" && c.HostName(cluster.HostID(m.Name)) == name {
+			return true
+		}
+		return slices.ContainsFunc(append(slices.Clone(m.PeerURLs), m.ClientURLs...), func(raw string) bool {
+			u, err := url.Parse(raw)
+			return err == nil && u.Hostname() == name
+		})
+	})
+}
+
+// hostEntries are the names of those daemons that were heard under an address.
 func (d *daemon) hostEntries() []hostsfile.Entry {
 	var out []hostsfile.Entry
 	for _, c := range d.contacts() {

@@ -74,6 +74,24 @@ func (h *Host) Alarms(ctx context.Context) ([]string, bool) {
 	return slices.Sorted(slices.Values(st.Alarms)), true
 }
 
+// Listed is the members that raft's own list has, by the own member. false: it is not
+// known, or it is a cluster that is not all ours yet (generation 0): a daemon that this
+// one does not hear may add a member to it at any time.
+func (h *Host) Listed(ctx context.Context) ([]cluster.Member, bool) {
+	s := h.snapshot()
+	m := h.member()
+	if m == nil || s.Local.Generation == 0 || s.Local.Cluster == 0 {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	v := viewOf(ctx, m, true)
+	if v == nil || v.Cluster != s.Local.Cluster || len(v.Members) == 0 {
+		return nil, false
+	}
+	return v.Members, true
+}
+
 // askAgreed returns the zero agreement when there is no answer.
 func askAgreed(ctx context.Context, m Member) cluster.Agreement {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)

@@ -36,6 +36,19 @@ type File struct {
 // the system; the file is as before then, except after an error while it had to
 // be written in place.
 func (f File) Set(ctx context.Context, entries []Entry) (changed bool, err error) {
+	return f.edit(ctx, entries, func(before []byte) ([]byte, error) { return Edit(before, f.Cluster, entries) })
+}
+
+// Merge is Set for entries that are not all there is, as the function Merge says.
+func (f File) Merge(ctx context.Context, entries []Entry, stays func(name string) bool) (kept []string, err error) {
+	_, err = f.edit(ctx, entries, func(before []byte) (after []byte, err error) {
+		after, kept, err = Merge(before, f.Cluster, entries, stays)
+		return after, err
+	})
+	return kept, err
+}
+
+func (f File) edit(ctx context.Context, entries []Entry, edit func(before []byte) ([]byte, error)) (changed bool, err error) {
 	// The entries are checked before a missing file is created for them.
 	if _, err := Edit(nil, f.Cluster, entries); err != nil {
 		return false, err
@@ -54,7 +67,7 @@ func (f File) Set(ctx context.Context, entries []Entry) (changed bool, err error
 	if err != nil {
 		return false, fmt.Errorf("edit hosts file: %w", err)
 	}
-	after, err := Edit(before, f.Cluster, entries)
+	after, err := edit(before)
 	if malformed, ok := errors.AsType[*MalformedError](err); ok {
 		malformed.File = f.Path
 	}

@@ -81,6 +81,53 @@ func Edit(content []byte, cluster string, entries []Entry) ([]byte, error) {
 	return slices.Concat(content[:from], block, content[to:]), nil
 }
 
+// Merge is Edit for entries that are not all there is: what the block holds of other
+// names stays, as far as stays says so; nil: all of it. It returns the names that were
+// kept so, sorted. A line that is no entry goes, as one of a managed block that nobody
+// could use.
+func Merge(content []byte, cluster string, entries []Entry, stays func(name string) bool) (after []byte, kept []string, err error) {
+	if err := checkCluster(cluster); err != nil {
+		return nil, nil, err
+	}
+	from, to, err := find(content, cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	given := map[string]bool{}
+	for _, e := range entries {
+		for _, name := range e.Names {
+			given[name] = true
+		}
+	}
+	all := slices.Clone(entries)
+	for _, e := range parse(content[from:to]) {
+		e.Names = slices.DeleteFunc(e.Names, func(name string) bool {
+			return given[name] || !isHostName(name) || stays != nil && !stays(name)
+		})
+		if len(e.Names) > 0 {
+			all, kept = append(all, e), append(kept, e.Names...)
+		}
+	}
+	slices.Sort(kept)
+	after, err = Edit(content, cluster, all)
+	return after, slices.Compact(kept), err
+}
+
+// parse is the entries of a block.
+func parse(block []byte) (out []Entry) {
+	for line := range bytes.Lines(block) {
+		text, _, _ := strings.Cut(string(line), "#")
+		words := strings.Fields(text)
+		if len(words) < 2 {
+			continue
+		}
+		if addr, err := netip.ParseAddr(words[0]); err == nil && addr.Zone() == "" {
+			out = append(out, Entry{Addr: addr, Names: words[1:]})
+		}
+	}
+	return out
+}
+
 func begin(cluster string) string { return beginHead + cluster + beginTail }
 func end(cluster string) string   { return endHead + cluster + endTail }
 

@@ -137,3 +137,31 @@ func FuzzEdit(f *testing.F) {
 		}
 	})
 }
+
+// A block that somebody else filled loses the lines of those only of whom something
+// better is known: an address that was heard, or that they are gone.
+func TestMerge(t *testing.T) {
+	theirs := begin("a") + "\n10.0.0.1\tx.internal\n10.0.0.2\ty.internal\n10.0.0.3\tz.internal # spare\nnot an entry\n10.0.0.4\n" + end("a") + "\n"
+	heard := []Entry{entry("10.0.0.1", "x.internal"), entry("10.0.0.9", "y.internal")}
+	tests := []struct {
+		name, before, want string
+		stays              func(string) bool
+		kept               string
+	}{
+		{"nothing is known of the others", "# top\n" + theirs + blockB, "# top\n" + begin("a") + "\n10.0.0.1\tx.internal\n10.0.0.3\tz.internal\n10.0.0.9\ty.internal\n" + end("a") + "\n" + blockB, nil, "z.internal"},
+		{"one is gone", theirs, begin("a") + "\n10.0.0.1\tx.internal\n10.0.0.9\ty.internal\n" + end("a") + "\n", func(string) bool { return false }, ""},
+		{"no block", "# top\n", "# top\n" + begin("a") + "\n10.0.0.1\tx.internal\n10.0.0.9\ty.internal\n" + end("a") + "\n", nil, ""},
+	}
+	for _, test := range tests {
+		got, kept, err := Merge([]byte(test.before), "a", heard, test.stays)
+		if err != nil || string(got) != test.want || strings.Join(kept, " ") != test.kept {
+			t.Errorf("%s: %v, kept %q, got\n%s\nwant\n%s", test.name, err, kept, got, test.want)
+		}
+		if again, _, err := Merge(got, "a", heard, test.stays); err != nil || string(again) != string(got) {
+			t.Errorf("%s: the second time %v, got\n%s", test.name, err, again)
+		}
+	}
+	if _, _, err := Merge([]byte(begin("a")+"\n"), "a", heard, nil); err == nil {
+		t.Error("a block that never ends was merged into")
+	}
+}
