@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -301,11 +302,46 @@ func (k *certs) etcdClient(token string) *tls.Config {
 }
 
 // etcdPeer is the way to the member's peer port, where it is a member that asks.
-func (k *certs) etcdPeer(token string) *tls.Config {
+func (k *certs) etcdPeer(l host.Launch) *tls.Config {
 	if !k.etcdTLS {
 		return nil
 	}
-	return inTheNameOf(k.peersDir(token), pki.PeerNames, k.authorities().Peers)
+	config := inTheNameOf(k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers)
+	config.ServerName = nameIn(k.peersDir(l.Token), pki.PeerNames, l.URLs.Peer)
+	return config
+}
+
+// serverName is whom the own member's certificate for clients names.
+func (k *certs) serverName(token string, urls []string) string {
+	if !k.etcdTLS {
+		return ""
+	}
+	return nameIn(k.clientsDir(token), pki.ServerNames, urls)
+}
+
+// nameIn is the name by which the own member is believed, wherever its listener is
+// reached: the host of its URLs, which every certificate of ours has. One that was kept
+// from another program may name loopback only; empty: neither, so that it has to be the
+// address that is called.
+func nameIn(dir string, names pki.Names, urls []string) string {
+	var known []string
+	for _, raw := range urls {
+		if u, err := url.Parse(raw); err == nil && u.Hostname() != "" {
+			known = append(known, u.Hostname())
+		}
+	}
+	pair, err := pki.LoadKeypair(dir, names)
+	if err != nil && len(known) > 0 { // it is issued with the URLs before the member starts
+		return known[0]
+	} else if err != nil {
+		return ""
+	}
+	for _, name := range append(known, "127.0.0.1") {
+		if pair.Leaf().VerifyHostname(name) == nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // inTheNameOf shows the certificate that is in a directory by then.

@@ -145,10 +145,10 @@ func (d *daemon) etcdConfig(l host.Launch) etcd.Config {
 		urls = l.URLs.Quarantine
 	}
 	return etcd.Config{
-		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), Credential: d.credential(),
-		Peer: d.nearby(l.URLs.Peer), PeerTLS: d.certs.etcdPeer(l.Token), Quota: quotaOf(l.Options, d.etcdEnv),
+		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), ServerName: d.certs.serverName(l.Token, urls), Credential: d.credential(),
+		Peer: d.nearby(l.URLs.Peer), PeerTLS: d.certs.etcdPeer(l), Quota: quotaOf(l.Options, d.etcdEnv),
 		Voters: func(ctx context.Context) ([]string, error) {
-			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l.Token))
+			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l))
 		},
 	}
 }
@@ -171,8 +171,8 @@ func quotaOf(options, environ []string) int64 {
 	return 0
 }
 
-// nearby are the URLs as this host reaches its own listeners: names need not
-// resolve here, and the certificate names loopback.
+// nearby are the URLs as this host reaches its own listeners: names need not resolve
+// here. What the certificate has to name is another thing (certs.serverName).
 func (d *daemon) nearby(urls []string) []string {
 	address := d.cfg.EtcdAddress
 	if ip := net.ParseIP(address); ip == nil || ip.IsUnspecified() {

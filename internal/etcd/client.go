@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -44,6 +45,9 @@ type Config struct {
 	Endpoints []string
 	// TLS is used for https endpoints; nil means the system's roots.
 	TLS *tls.Config
+	// ServerName is whom the member's certificate has to name; empty: the host of the
+	// endpoint. It is not asked of others, as of a voter that gives a token.
+	ServerName string
 	// Peer are peer URLs of the same member, at which it tells what the members
 	// have agreed on; none: that cannot be asked. PeerTLS is used for https.
 	Peer    []string
@@ -93,6 +97,9 @@ func New(cfg Config) (*Client, error) {
 		config := &tls.Config{MinVersion: tls.VersionTLS12}
 		if cfg.TLS != nil {
 			config = cfg.TLS.Clone()
+		}
+		for i := range addresses { // gRPC heeds no name in the TLS configuration beside these
+			addresses[i].ServerName = cmp.Or(cfg.ServerName, addresses[i].ServerName)
 		}
 		transport = credentials.NewTLS(config)
 	}

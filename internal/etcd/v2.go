@@ -37,7 +37,10 @@ func NewV2(cfg Config) (*V2, error) {
 		return nil, fmt.Errorf("prepare etcd driver: %w", err)
 	}
 	own := cfg
-	own.PeerTLS = cfg.TLS
+	if own.PeerTLS = cfg.TLS; own.PeerTLS != nil && cfg.ServerName != "" {
+		own.PeerTLS = cfg.TLS.Clone()
+		own.PeerTLS.ServerName = cfg.ServerName
+	}
 	return &V2{
 		endpoint: strings.TrimSuffix(cfg.Endpoints[0], "/"), web: plainHTTP(own),
 		peer: &Client{peer: first(cfg.Peer), http: plainHTTP(cfg)},
