@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,14 +40,20 @@ type pkiFile struct {
 func pkiInitCommand() *cobra.Command {
 	var r reach
 	var dir string
-	var dryRun bool
+	var dryRun, addMissing bool
 	c := &cobra.Command{
-		Use: "init --pki-dir DIR", Short: "Make the authorities that a directory lacks",
+		Use: "init --pki-dir DIR", Short: "Make the three authorities of a cluster",
 		Long: `init makes the three certificate authorities of a cluster, which every one of its
-hosts gets a copy of. What is there already is kept, whatever it is.`,
+hosts gets a copy of. Where all three are, nothing is changed. Where some of their files
+are and others are not, it refuses: a new authority beside the old ones would be trusted
+by no other host. --add-missing makes it all the same, such as after an init that was cut
+short. No file that is there is ever written over.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := r.checkOutput(); err != nil {
+				return err
+			}
+			if err := wholeAuthorities(dir); err != nil && !addMissing {
 				return err
 			}
 			if dryRun {
@@ -74,8 +81,37 @@ hosts gets a copy of. What is there already is kept, whatever it is.`,
 	}
 	c.Flags().StringVar(&dir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "where the authorities are")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be made, and make nothing")
+	c.Flags().BoolVar(&addMissing, "add-missing", false, "make what is missing beside what is there; the cluster's other hosts trust none of it until they have it, too")
 	r.outputFlag(c)
 	return c
+}
+
+// wholeAuthorities refuses a directory that has files of some authorities and not the
+// certificates of all: it was used, and what is missing was lost.
+func wholeAuthorities(dir string) error {
+	missing := missingAuthorities(dir)
+	if len(missing) == 0 {
+		return nil
+	}
+	var there []string
+	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {
+		for _, file := range []string{name + ".crt", name + ".key"} {
+			if _, err := os.Lstat(filepath.Join(dir, file)); !errors.Is(err, fs.ErrNotExist) {
+				there = append(there, file)
+			}
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	for i, name := range missing {
+		missing[i] = filepath.Join(dir, name+".crt")
+	}
+	return &Failure{
+		Code:   ExitUnsafe,
+		Err:    fmt.Errorf("%s was used: it has %s, and not %s; nothing was made", dir, strings.Join(there, ", "), strings.Join(missing, ", ")),
+		Advice: "copy the missing file and its key from another host of the cluster; if no host has them, or an init was cut short: etcdadm pki init --add-missing --pki-dir " + dir + ", and copy all six files to every host",
+	}
 }
 
 func missingAuthorities(dir string) []string {
@@ -151,6 +187,14 @@ once when the authority is rotated.`,
 	return c
 }
 
+// holder names whose certificate was found.
+func holder(is pki.Identity, err error) string {
+	if err != nil {
+		return "somebody who is no caller of daemons"
+	}
+	return is.String()
+}
+
 // issue keeps the person's key pair in its directory.
 func (p personRequest) issue(dryRun bool, now time.Time) (issued, error) {
 	const example = "such as etcdadm pki issue alice --cluster-name C --role reader --out ./alice"
@@ -167,7 +211,7 @@ func (p personRequest) issue(dryRun bool, now time.Time) (issued, error) {
 	}
 	if had, err := pki.LoadKeypair(p.out, pki.PeerNames); err == nil {
 		if is, err := pki.IdentityOf(had.Leaf()); err != nil || is != id {
-			return issued{}, usage("name another --out", "%s holds the certificate of somebody else", p.out)
+			return issued{}, usage("name another --out", "%s holds the certificate of %s, and %s is asked for", p.out, holder(is, err), id)
 		}
 	}
 	done := issued{Identity: id.String(), Dir: p.out}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,8 +68,8 @@ func TestPeopleGetCertificates(t *testing.T) {
 		t.Errorf("called again: %d %s", code, said)
 	}
 	for _, c := range []struct{ line, want string }{
-		{"bob --role reader --out " + alice, "somebody else"},
-		{"alice --role reader --out " + alice, "somebody else"},
+		{"bob --role reader --out " + alice, "holds the certificate of etcdadm://c1/operator/alice, and etcdadm://c1/reader/bob is asked for"},
+		{"alice --role reader --out " + alice, "etcdadm://c1/operator/alice, and etcdadm://c1/reader/alice"},
 		{"h1 --role host --out " + dir + "/h1", "is a host"},
 		{"x --role root --out " + dir + "/x", "none of host, operator and reader"},
 		{"a/b --role reader --out " + dir + "/x", "ID"},
@@ -88,5 +89,47 @@ func TestPeopleGetCertificates(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) > 3 { // pki, alice, and the directory for bob
 		t.Errorf("%v %v", entries, err)
+	}
+}
+
+// A directory that has some of the authorities was used: a new one beside them is made only
+// by who says so.
+func TestInitRefusesHalfOfTheAuthorities(t *testing.T) {
+	files := func(dir string) (names []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	for _, lost := range [][]string{{"etcd-peers-ca.crt", "etcd-peers-ca.key"}, {"etcd-peers-ca.crt"}, {"etcd-manager-ca.crt", "etcd-manager-ca.key", "etcd-peers-ca.crt", "etcd-peers-ca.key"}} {
+		dir := filepath.Join(t.TempDir(), "pki")
+		if said, code := pkiCall(t, "init", "--pki-dir", dir); code != ExitOK {
+			t.Fatalf("%d %s", code, said)
+		}
+		if said, code := pkiCall(t, "init", "--pki-dir", dir); code != ExitOK {
+			t.Errorf("all are there: %d %s", code, said)
+		}
+		for _, name := range lost {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := files(dir)
+		for _, line := range [][]string{{"init", "--pki-dir", dir}, {"init", "--dry-run", "--pki-dir", dir}} {
+			said, code := pkiCall(t, line...)
+			if code != ExitUnsafe || !strings.Contains(said, "etcd-clients-ca.crt") || !strings.Contains(said, "not "+filepath.Join(dir, lost[0])) || !strings.Contains(said, "--add-missing") {
+				t.Errorf("without %q: %d %s", lost, code, said)
+			}
+		}
+		if after := files(dir); !slices.Equal(before, after) {
+			t.Errorf("it made something: %q, then %q", before, after)
+		}
+		if said, code := pkiCall(t, "init", "--add-missing", "--pki-dir", dir); code != ExitOK || len(files(dir)) != 6 {
+			t.Errorf("asked for: %d %s %q", code, said, files(dir))
+		}
 	}
 }
