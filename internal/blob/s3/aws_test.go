@@ -159,6 +159,35 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// A server of others is asked for the bucket by its path, or by its name where the URL says
+// so or the endpoint has the bucket's name in front.
+func TestStyles(t *testing.T) {
+	for query, want := range map[string]string{
+		"endpoint=https://s3.example.com":                       "GET s3.example.com/backups/x",
+		"endpoint=https://s3.example.com&style=path":            "GET s3.example.com/backups/x",
+		"endpoint=https://s3.example.com&style=virtual":         "GET backups.s3.example.com/x",
+		"endpoint=https://s3.example.com:9000&style=virtual":    "GET backups.s3.example.com:9000/x",
+		"endpoint=https://backups.s3.example.com":               "GET backups.s3.example.com/x",
+		"endpoint=https://backups.s3.example.com&style=virtual": "GET backups.s3.example.com/x",
+		"endpoint=https://backups.s3.example.com&style=path":    "GET backups.s3.example.com/backups/x",
+		"endpoint=https://backups.example.com":                  "GET backups.example.com/backups/x",
+		"endpoint=https://backups.example.com&style=virtual":    "GET backups.example.com/x",
+		"endpoint=https://backupserver.s3.example.com":          "GET backupserver.s3.example.com/backups/x",
+		"region=eu-west-1&style=virtual":                        "GET backups.s3.eu-west-1.amazonaws.com/x",
+	} {
+		a := &answers{t: t, say: func(*http.Request) (int, map[string]string, string) { return http.StatusNotFound, nil, noSuchKey }}
+		if _, _, err := blob.ReadAll(t.Context(), amazon(t, "s3://backups?"+query, a), "x", 10); !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("%s: %v", query, err)
+		}
+		if got := strings.Join(a.asked, ", "); got != want {
+			t.Errorf("%s: asked %s, want %s", query, got, want)
+		}
+	}
+	if err := Check("s3://backups?style=hosted"); err == nil || !strings.Contains(err.Error(), "style=hosted is not known") {
+		t.Errorf("%v", err)
+	}
+}
+
 // What S3 answers, and what becomes of it.
 func TestAnswers(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -60,14 +61,18 @@ type Options struct {
 type config struct {
 	endpoint string // empty: Amazon's, or what the SDK's configuration names
 	region   string // empty: to be found out
+	virtual  bool   // the bucket is a part of the server's name, also of another server than Amazon's
 	ca       string
 	key      string // with secret; empty: the SDK's chain
 	secret   string
 }
 
+// parameters are those that a store's URL may have.
+var parameters = []string{"endpoint", "region", "ca", "style"}
+
 // Check tells whether Open would understand the URL in this environment.
 func Check(storeURL string) error {
-	place, err := remote.Parse(storeURL, "endpoint", "region", "ca")
+	place, err := remote.Parse(storeURL, parameters...)
 	if err == nil {
 		_, err = configure(place)
 	}
@@ -76,10 +81,11 @@ func Check(storeURL string) error {
 
 // Open prepares a store by its URL, s3://bucket/folder or that of one of Services. Nothing is sent yet, and it need not be closed.
 //
-// The URL's parameters endpoint, region and ca come before S3_ENDPOINT, S3_REGION and AWS_CA_BUNDLE. Credentials are those of
+// The URL's parameters endpoint, region and ca come before S3_ENDPOINT, S3_REGION and AWS_CA_BUNDLE; style is path, or virtual for a
+// server that wants the bucket in its name, which an endpoint that begins with the bucket's name says, too. Credentials are those of
 // S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, or what the AWS SDK finds. Without a region, Amazon is asked for the bucket's.
 func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
-	place, err := remote.Parse(storeURL, "endpoint", "region", "ca")
+	place, err := remote.Parse(storeURL, parameters...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +122,10 @@ func configure(place remote.Location) (config, error) {
 		key:      os.Getenv(envKey),
 		secret:   os.Getenv(envSecret),
 	}
+	style := place.Params["style"]
+	if style != "" && style != "path" && style != "virtual" {
+		return refuse(fmt.Errorf("style=%s is not known", style), "write style=virtual for BUCKET.SERVER, or style=path for SERVER/BUCKET")
+	}
 	service := Services[place.Scheme]
 	if c.endpoint == "" && service.endpoint != "" {
 		if c.region == "" {
@@ -128,6 +138,13 @@ func configure(place remote.Location) (config, error) {
 		u, err := remote.Endpoint(c.endpoint)
 		if err != nil {
 			return refuse(err, "write it like S3_ENDPOINT=https://s3.example.com")
+		}
+		// A server may have the name of a bucket: minio.example.com is no bucket of
+		// example.com, and backups.s3.example.com is one of s3.example.com.
+		server, named := strings.CutPrefix(u.Host, place.Bucket+".")
+		c.virtual = style == "virtual" || style == "" && named && strings.Count(server, ".") >= 2
+		if c.virtual && named {
+			u.Host = server // the SDK puts the bucket in front
 		}
 		c.endpoint = u.String()
 	}
@@ -255,7 +272,7 @@ func (s *Store) newClient(region string) *s3.Client {
 		}
 		if o.BaseEndpoint != nil {
 			// Servers of others have seldom a name for each bucket, and do not know all of S3's checksums.
-			o.UsePathStyle = true
+			o.UsePathStyle = !s.config.virtual
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		}
