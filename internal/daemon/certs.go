@@ -44,6 +44,8 @@ type certs struct {
 	daemons   *pki.Live // nil: no TLS between daemons
 	etcdTLS   bool
 	pkiDir    string
+	keys      pki.KeyAlgorithm // of etcd's pairs, as a person said
+	etcdEnv   []string         // what is passed on to etcd
 	log       *slog.Logger
 
 	writing sync.Mutex // held to issue and write; guards launch
@@ -56,14 +58,18 @@ type certs struct {
 	told     map[string]time.Time         // what went wrong, and when that was said last
 }
 
-func newCerts(c *Config, id cluster.HostID, log *slog.Logger) (*certs, error) {
+func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) (*certs, error) {
 	life, err := pki.LifetimeFromEnv(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := pki.ParseKeyAlgorithm(c.KeyAlgorithm)
 	if err != nil {
 		return nil, err
 	}
 	k := &certs{
 		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
-		pkiDir: c.PKIDir, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, told: map[string]time.Time{},
+		pkiDir: c.PKIDir, keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, told: map[string]time.Time{},
 		addresses: []string{c.Address, c.HostName(id)},
 	}
 	if net.ParseIP(string(id)) == nil && c.DNSSuffix == "" {
@@ -71,6 +77,11 @@ func newCerts(c *Config, id cluster.HostID, log *slog.Logger) (*certs, error) {
 	}
 	if c.Insecure && c.EtcdInsecure {
 		return k, nil
+	}
+	if k.etcdTLS {
+		if _, err := k.keyKind(nil); err != nil {
+			return nil, err
+		}
 	}
 	if k.cas, err = pki.Load(c.PKIDir, time.Now()); err != nil {
 		return nil, err
@@ -157,13 +168,17 @@ func (k *certs) renewDaemons() error {
 
 // renewEtcd is about the files that the member reads at each handshake.
 func (k *certs) renewEtcd(l host.Launch) error {
+	kind, err := k.keyKind(l.Options)
+	if err != nil {
+		return err
+	}
 	// etcd holds a caller's certificate against the address that the call came
 	// from, and between loopback addresses that is 127.0.0.1.
 	peer, err := pki.PeerRequest(string(k.host), l.URLs.Peer, append([]string{"127.0.0.1"}, k.addresses...), k.life)
 	if err != nil {
 		return err
 	}
-	peer.Kept = l.Adopted
+	peer.Kept, peer.Key = l.Adopted, kind
 	if _, err := k.ensure("etcd-peer", k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers, peer); err != nil {
 		return err
 	}
@@ -172,7 +187,7 @@ func (k *certs) renewEtcd(l host.Launch) error {
 	if err != nil {
 		return err
 	}
-	server.Kept = l.Adopted
+	server.Kept, server.Key = l.Adopted, kind
 	if _, err := k.ensure("etcd-server", k.clientsDir(l.Token), pki.ServerNames, k.authorities().Clients, server); err != nil {
 		return err
 	}
@@ -242,7 +257,13 @@ func (k *certs) forLaunch(l host.Launch) error {
 		k.dropEtcd()
 	}
 	k.launch = l
-	return k.renewEtcd(l)
+	if err := k.renewEtcd(l); err != nil {
+		return err
+	}
+	if err := k.keysServe(l.Options, k.peersDir(l.Token), pki.PeerNames); err != nil {
+		return err
+	}
+	return k.keysServe(l.Options, k.clientsDir(l.Token), pki.ServerNames)
 }
 
 // over ends what is done for a launch whose data was set aside: else its certificates

@@ -27,7 +27,7 @@ func TestCertificatesOfAWrongClockAreReplacedSoon(t *testing.T) {
 		if _, err := pki.Create(dir, time.Now().Add(-time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", slog.New(slog.DiscardHandler))
+		k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", nil, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestACertificateThatCannotBeReplacedIsToldSeldom(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", slog.New(slog.NewTextHandler(&said, nil)))
+		k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", nil, slog.New(slog.NewTextHandler(&said, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestCertificatesOfDataThatWasSetAsideAreForgotten(t *testing.T) {
 	if _, err := pki.Create(authorities, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	k, err := newCerts(&Config{ClusterName: "c", DataDir: data, PKIDir: authorities, Address: "192.0.2.1"}, "a", slog.New(slog.DiscardHandler))
+	k, err := newCerts(&Config{ClusterName: "c", DataDir: data, PKIDir: authorities, Address: "192.0.2.1"}, "a", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestCertificatesOfALaunchThatIsOverAreForgotten(t *testing.T) {
 	if _, err := pki.Create(dir, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", slog.New(slog.DiscardHandler))
+	k, err := newCerts(&Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: dir, Address: "192.0.2.1"}, "a", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

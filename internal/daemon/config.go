@@ -17,6 +17,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/discovery"
+	"etcdadm.io/internal/pki"
 )
 
 // SigtermAction says what becomes of etcd when the daemon gets SIGTERM.
@@ -49,6 +50,9 @@ type Config struct {
 
 	Insecure bool   // no TLS between daemons
 	PKIDir   string // holds the three authorities
+	// KeyAlgorithm is the kind of the keys that etcd is given: auto, ecdsa or rsa;
+	// empty: auto, which goes by the cipher suites that etcd is given.
+	KeyAlgorithm string
 
 	DiscoveryPollInterval time.Duration
 	Discovery             []string // further seeds: host:port, file:///dir, dns://name
@@ -146,6 +150,9 @@ func (c *Config) Validate() error {
 		return mistake("such as --hashkv-interval=6h, or 0 for never", "--hashkv-interval=%s is negative", c.Upkeep.HashInterval)
 	case c.DeadAfter < 0:
 		return mistake("such as --dead-after=2m", "--dead-after=%s is negative", c.DeadAfter)
+	}
+	if _, err := pki.ParseKeyAlgorithm(c.KeyAlgorithm); err != nil {
+		return &Error{Problem: "--key-algorithm", Err: err, Advice: "leave it out, and etcd's cipher suites decide"}
 	}
 	for name, port := range map[string]int{"--grpc-port": c.GRPCPort, "--etcd-manager-metrics-port": c.MetricsPort} {
 		if port < 0 || port > 65535 || port == 0 && name == "--grpc-port" {

@@ -153,22 +153,27 @@ func (d *daemon) etcdConfig(l host.Launch) etcd.Config {
 	}
 }
 
-// quotaOf is the quota of the database that a member is started with, by the
-// launch's options or else by the environment; zero: etcd's default.
+// quotaOf is the quota of the database that a member is started with; zero: etcd's
+// default.
 func quotaOf(options, environ []string) int64 {
+	n, _ := strconv.ParseInt(etcdSetting(options, environ, "quota-backend-bytes"), 10, 64)
+	return n
+}
+
+// etcdSetting is what a member is started with, by the launch's options or else by the
+// environment; empty: etcd's default.
+func etcdSetting(options, environ []string, name string) string {
 	for _, o := range options {
-		if v, ok := strings.CutPrefix(strings.TrimLeft(o, "-"), "quota-backend-bytes="); ok {
-			n, _ := strconv.ParseInt(v, 10, 64)
-			return n
+		if v, ok := strings.CutPrefix(strings.TrimLeft(o, "-"), name+"="); ok {
+			return v
 		}
 	}
 	for _, e := range environ {
-		if v, ok := strings.CutPrefix(e, "ETCD_QUOTA_BACKEND_BYTES="); ok {
-			n, _ := strconv.ParseInt(v, 10, 64)
-			return n
+		if v, ok := strings.CutPrefix(e, "ETCD_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="); ok {
+			return v
 		}
 	}
-	return 0
+	return ""
 }
 
 // nearby are the URLs as this host reaches its own listeners: names need not resolve

@@ -251,7 +251,7 @@ func (d *daemon) identify(context.Context) error {
 
 func (d *daemon) trust(context.Context) error {
 	var err error
-	if d.certs, err = newCerts(&d.cfg, d.id, d.log); err != nil {
+	if d.certs, err = newCerts(&d.cfg, d.id, d.etcdEnv, d.log); err != nil {
 		return authorityError(err)
 	}
 	return d.certs.access(&d.cfg, d.urls).Write(d.disk.StateDir())

@@ -2,8 +2,6 @@ package pki
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -69,7 +67,7 @@ func createAuthority(disk durable.Disk, dir, name string, now time.Time) error {
 
 // keyAt returns the key in file, made durable there first when there was none.
 func keyAt(disk durable.Disk, file string) (crypto.Signer, error) {
-	key, err := newKey()
+	key, err := newKey(KeyAny)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +106,6 @@ func selfSigned(name string, key crypto.Signer, now time.Time) (*x509.Certificat
 	}
 	return x509.ParseCertificate(der)
 }
-
-func newKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
 // newSerial is 128 random bits: unique without a register of what was issued. RFC 5280 wants it
 // positive, so zero (which never comes) becomes one.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -36,10 +37,10 @@ func (k *Keypair) GoString() string { return k.String() }
 // LogValue is String, for log/slog.
 func (k *Keypair) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// Issue makes a leaf with a new ECDSA P-256 key. It gives an *Error around ErrNoKey when the authority's private
+// Issue makes a leaf with a new key. It gives an *Error around ErrNoKey when the authority's private
 // key is not on this host.
 func (a *Authority) Issue(r Request, now time.Time) (*Keypair, error) {
-	key, err := newKey()
+	key, err := newKey(r.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +76,9 @@ func (a *Authority) issueFor(key crypto.Signer, r Request, now time.Time) (*Keyp
 		BasicConstraintsValid: true,
 		DNSNames:              r.DNS,
 		IPAddresses:           r.IPs,
+	}
+	if _, isRSA := key.(*rsa.PrivateKey); isRSA {
+		template.KeyUsage |= x509.KeyUsageKeyEncipherment // for TLS_RSA_ suites
 	}
 	if r.Identity != (Identity{}) {
 		uri, err := r.Identity.uri()

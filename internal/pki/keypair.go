@@ -200,7 +200,7 @@ func (p pairFiles) issue(a *Authority, r Request, had *Keypair, why string, keyE
 	key := had.key
 	if key == nil {
 		var err error
-		if key, err = newKey(); err != nil {
+		if key, err = newKey(r.Key); err != nil {
 			return nil, p.failed(p.key(), err, "")
 		}
 	}

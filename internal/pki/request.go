@@ -85,6 +85,8 @@ type Request struct {
 	IPs        []net.IP // sorted, without repetition
 	Identity   Identity // zero: none
 	Lifetime   Lifetime
+	// Key is the kind of a key that is made; one that is there is kept, whatever it is.
+	Key KeyAlgorithm
 	// Kept: a pair that another program issued stays as it is while it serves and is
 	// not due, whatever it names.
 	Kept bool
