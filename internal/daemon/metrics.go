@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type watch struct {
 	report   func() console.Report
 	starting func() string // what the start waits for; until it is empty nothing else can be asked
 	registry *prometheus.Registry
+	ours     prometheus.Registerer // registry, with the cluster's name on everything
+	program  Program
 
 	decisions *prometheus.CounterVec
 	actions   *prometheus.CounterVec
@@ -43,7 +46,8 @@ type watch struct {
 // keptDecisions is how many decisions a report shows.
 const keptDecisions = 50
 
-func newWatch(report func() console.Report, starting func() string) *watch {
+// newWatch has every metric of the daemon under the cluster's name.
+func newWatch(name string, program Program, report func() console.Report, starting func() string) *watch {
 	w := &watch{
 		report: report, starting: starting, registry: prometheus.NewRegistry(),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_decisions_total", Help: "Decisions made while leading, by rule."}, []string{"rule"}),
@@ -56,7 +60,9 @@ func newWatch(report func() console.Report, starting func() string) *watch {
 		w.backups.WithLabelValues(result)
 		w.drills.WithLabelValues(result)
 	}
-	w.registry.MustRegister(w.decisions, w.actions, w.backups, w.drills, w.restores, collectors.NewGoCollector(),
+	w.program = program
+	w.ours = prometheus.WrapRegistererWith(prometheus.Labels{"cluster": strings.ToValidUTF8(name, "?")}, w.registry)
+	w.ours.MustRegister(w.decisions, w.actions, w.backups, w.drills, w.restores, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gauges{w})
 	return w
 }
@@ -67,7 +73,7 @@ func (w *watch) countDropped(dropped func() uint64) {
 	if dropped == nil {
 		dropped = func() uint64 { return 0 }
 	}
-	w.registry.MustRegister(prometheus.NewCounterFunc(
+	w.ours.MustRegister(prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "etcdadm_log_lines_dropped_total", Help: "Lines of this daemon's log that were dropped, because what takes it did not keep up."},
 		func() float64 { return float64(dropped()) }))
 }
@@ -116,6 +122,8 @@ func (w *watch) recent() []console.Said {
 type gauges struct{ w *watch }
 
 var (
+	buildDesc      = prometheus.NewDesc("etcdadm_build_info", "1, with the release of this daemon and that of the etcd it carries.", []string{"version", "etcd"}, nil)
+	memberDesc     = prometheus.NewDesc("etcdadm_member_up", "1 for each member that the leading daemon counts as up, 0 for the others.", []string{"host", "member", "learner"}, nil)
 	startingDesc   = prometheus.NewDesc("etcdadm_starting", "1 while this daemon starts; nothing else is known then.", nil, nil)
 	leadingDesc    = prometheus.NewDesc("etcdadm_leading", "1 while this daemon leads.", nil, nil)
 	votersDesc     = prometheus.NewDesc("etcdadm_voters", "Voters that the leading daemon sees, by whether they are up.", []string{"up"}, nil)
@@ -133,16 +141,18 @@ var (
 	drillOKDesc    = prometheus.NewDesc("etcdadm_backup_drill_ok", "1 if the last drill found the backup good, 0 if not.", nil, nil)
 	asideDesc      = prometheus.NewDesc("etcdadm_set_aside_bytes", "Size of the data directories that a host has set aside.", []string{"host"}, nil)
 
-	databaseDesc = prometheus.NewDesc("etcdadm_database_bytes", "Size of a member's database file, what of it is in use, and its quota.", []string{"host", "of"}, nil)
+	fileDesc     = prometheus.NewDesc("etcdadm_database_file_bytes", "Size of a member's database file.", []string{"host"}, nil)
+	inUseDesc    = prometheus.NewDesc("etcdadm_database_in_use_bytes", "What of a member's database file is in use.", []string{"host"}, nil)
+	quotaDesc    = prometheus.NewDesc("etcdadm_database_quota_bytes", "How large a member's database file may become.", []string{"host"}, nil)
 	alarmsDesc   = prometheus.NewDesc("etcdadm_alarms", "How many members an alarm of etcd is about.", []string{"kind"}, nil)
 	comparedDesc = prometheus.NewDesc("etcdadm_keys_compared_timestamp_seconds", "When the voters' keys were compared last, in seconds since 1970; 0: not since this daemon leads.", nil, nil)
 
-	expiryDesc = prometheus.NewDesc("etcdadm_certificate_not_after_seconds", "When a certificate ends, in seconds since 1970.", []string{"certificate"}, nil)
+	expiryDesc = prometheus.NewDesc("etcdadm_certificate_not_after_timestamp_seconds", "When a certificate ends, in seconds since 1970.", []string{"certificate"}, nil)
 )
 
 func (g gauges) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{startingDesc, leadingDesc, votersDesc, wantedDesc, blockedDesc, expiryDesc, generationDesc, quarantineDesc, queueDesc,
-		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc, databaseDesc, alarmsDesc, comparedDesc} {
+		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc, buildDesc, memberDesc, fileDesc, inUseDesc, quotaDesc, alarmsDesc, comparedDesc} {
 		c <- d
 	}
 }
@@ -151,6 +161,11 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	carried := ""
+	if b := g.w.program.Builtin; b != nil {
+		carried = b.Version
+	}
+	gauge(buildDesc, 1, g.w.program.Build, carried)
 	if g.w.starting() != "" {
 		gauge(startingDesc, 1)
 		return
@@ -170,6 +185,14 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 			up := len(roster.Up())
 			gauge(votersDesc, float64(up), "true")
 			gauge(votersDesc, float64(len(roster.Voters())-up), "false")
+			for i := range roster.Seats {
+				s := &roster.Seats[i]
+				v := 0.0
+				if s.Up {
+					v = 1
+				}
+				gauge(memberDesc, v, string(s.HostID), s.ID.String(), strconv.FormatBool(s.Learner))
+			}
 		}
 		if spec := o.Wanted(); spec != nil {
 			gauge(wantedDesc, float64(spec.MemberCount))
@@ -239,10 +262,10 @@ func collectUpkeep(gauge func(*prometheus.Desc, float64, ...string), o *cluster.
 	for i := range o.Hosts {
 		h := &o.Hosts[i]
 		if st := h.Status; st != nil && st.DBSize > 0 {
-			gauge(databaseDesc, float64(st.DBSize), string(h.Host), "file")
-			gauge(databaseDesc, float64(st.DBInUse), string(h.Host), "in-use")
+			gauge(fileDesc, float64(st.DBSize), string(h.Host))
+			gauge(inUseDesc, float64(st.DBInUse), string(h.Host))
 			if room := st.Room(); room > 0 {
-				gauge(databaseDesc, float64(room), string(h.Host), "quota")
+				gauge(quotaDesc, float64(room), string(h.Host))
 			}
 		}
 	}

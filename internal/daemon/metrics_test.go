@@ -7,10 +7,13 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/release"
 )
 
-// metrics are the values that a report gives, by name and, where there is one,
-// by the value of the first label.
+var testProgram = Program{Build: "9.9.9", Builtin: &release.Builtin{Version: "3.6.16"}}
+
+// metrics are the values that a report gives, by name and, where there is one beside the
+// cluster's, by the value of the first label.
 func metrics(t *testing.T, w *watch) map[string]float64 {
 	t.Helper()
 	families, err := w.registry.Gather()
@@ -21,9 +24,19 @@ func metrics(t *testing.T, w *watch) map[string]float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			name := f.GetName()
-			if l := m.GetLabel(); len(l) > 0 {
-				name += "/" + l[0].GetValue()
+			of, first := "", ""
+			for _, l := range m.GetLabel() {
+				switch {
+				case l.GetName() == "cluster":
+					of = l.GetValue()
+				case first == "":
+					first = "/" + l.GetValue()
+				}
 			}
+			if of != "blue" {
+				t.Errorf("%s is of cluster %q", name, of)
+			}
+			name += first
 			out[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
@@ -47,7 +60,7 @@ func TestMetricsOfBackups(t *testing.T) {
 		}}},
 	}}
 	r.Backups = console.BackupsOf(r.Observation)
-	w := newWatch(func() console.Report { return r }, isUp)
+	w := newWatch("blue", testProgram, func() console.Report { return r }, isUp)
 	w.countDropped(func() uint64 { return 7 })
 	w.backups.WithLabelValues(resultOf(nil)).Inc()
 	w.backups.WithLabelValues(resultOf(errors.New("no room"))).Inc()
@@ -98,12 +111,44 @@ func TestMetricsOfUpkeep(t *testing.T) {
 		View:   &cluster.MemberView{Cluster: 7, Members: []cluster.Member{{ID: 1}}},
 	}}}}
 	o.Memory.Upkeep.ComparedAt = compared
-	w := newWatch(func() console.Report { return console.Report{Leading: true, Observation: o} }, isUp)
+	w := newWatch("blue", testProgram, func() console.Report { return console.Report{Leading: true, Observation: o} }, isUp)
 	got := metrics(t, w)
 	for name, want := range map[string]float64{
 		"etcdadm_alarms/NOSPACE": 1, "etcdadm_alarms/CORRUPT": 0,
 		"etcdadm_keys_compared_timestamp_seconds": float64(compared.Unix()),
-		"etcdadm_database_bytes/a":                cluster.DefaultQuota, // the last of the three, by the name of the second label
+		"etcdadm_database_file_bytes/a":           100,
+		"etcdadm_database_in_use_bytes/a":         40,
+		"etcdadm_database_quota_bytes/a":          cluster.DefaultQuota,
+		"etcdadm_member_up/a":                     0, // its host has promised nothing
+		"etcdadm_build_info/3.6.16":               1,
+	} {
+		if v, is := got[name]; !is || v != want {
+			t.Errorf("%s = %v (%t), want %v", name, v, is, want)
+		}
+	}
+}
+
+// What a daemon shows of a certificate, and of each member, by what a dashboard selects by.
+func TestMetricsOfMembersAndCertificates(t *testing.T) {
+	ends := time.Now().Add(time.Hour)
+	o := &cluster.Observation{At: time.Now(), Fence: cluster.Fence{Number: 3, Host: "a"}}
+	for i, id := range []cluster.HostID{"a", "b"} {
+		member := cluster.MemberID(i + 1)
+		h := cluster.HostReport{UnderFence: true, HostState: cluster.HostState{
+			Host: id, Promised: o.Fence, Local: cluster.LocalMember{State: cluster.MemberStarted, Member: member, Cluster: 7, HasData: true}, Process: cluster.Process{State: cluster.ProcessRunning},
+			View: &cluster.MemberView{Cluster: 7, Linearizable: true, Members: []cluster.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}},
+		}}
+		if id == "a" {
+			h.Status = &cluster.MemberStatus{Member: member, Cluster: 7, Leader: 1, Healthy: true}
+		}
+		o.Hosts = append(o.Hosts, h)
+	}
+	w := newWatch("blue", testProgram, func() console.Report {
+		return console.Report{Leading: true, Observation: o, Certificates: []console.Certificate{{Name: "daemon", NotAfter: ends}}}
+	}, isUp)
+	got := metrics(t, w)
+	for name, want := range map[string]float64{
+		"etcdadm_member_up/a": 1, "etcdadm_member_up/b": 0, "etcdadm_certificate_not_after_timestamp_seconds/daemon": float64(ends.Unix()),
 	} {
 		if v, is := got[name]; !is || v != want {
 			t.Errorf("%s = %v (%t), want %v", name, v, is, want)

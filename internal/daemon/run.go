@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) err
 
 func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger) (err error) {
 	d := &daemon{cfg: cfg, program: program, log: log, parts: group{log: log}}
-	d.watch = newWatch(d.report, d.begun.words)
+	d.watch = newWatch(cfg.ClusterName, program, d.report, d.begun.words)
 	d.watch.countDropped(program.LogDropped)
 	served := false
 	defer func() {
