@@ -67,6 +67,7 @@ it says what would happen.`,
 	}
 	f := c.Flags()
 	f.StringSliceVar(&a.endpoints, "endpoints", nil, "client URLs of members of the cluster")
+	alsoNamed(f, "endpoints", "endpoint")
 	f.StringVar(&a.access.CA, "cacert", "", "certificate of the authority that etcd's is checked against")
 	f.StringVar(&a.access.Cert, "cert", "", "client certificate to show to etcd")
 	f.StringVar(&a.access.Key, "key", "", "its key")

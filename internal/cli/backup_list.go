@@ -143,14 +143,18 @@ func etcdWords(x backupstore.Backup) string {
 	return "an etcd of which nothing beside it says the version (etcdadm snapshot status FILE reads it)"
 }
 
+// sizeWords is a number of bytes as every table has it, with two digits at least.
 func sizeWords(n int64) string {
-	switch {
-	case n >= 10<<30:
-		return fmt.Sprintf("%d GiB", n>>30)
-	case n >= 10<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 10<<10:
-		return fmt.Sprintf("%d KiB", n>>10)
+	for _, u := range []struct {
+		name string
+		size int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		switch {
+		case n >= 10*u.size:
+			return fmt.Sprintf("%d %s", n/u.size, u.name)
+		case n >= u.size:
+			return fmt.Sprintf("%.1f %s", float64(n/(u.size/10))/10, u.name)
+		}
 	}
 	return fmt.Sprintf("%d B", n)
 }

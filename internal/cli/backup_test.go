@@ -26,6 +26,17 @@ func inStore(t *testing.T, dir, name, file, content string) {
 	}
 }
 
+// A size is printed in one manner, wherever it stands.
+func TestSizes(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 848: "848 B", 1023: "1023 B", 1024: "1.0 KiB", 20 << 10: "20 KiB", 1<<20 - 1: "1023 KiB", 3 << 20: "3.0 MiB", 12<<20 + 9: "12 MiB", 5 << 29: "2.5 GiB", 1 << 40: "1024 GiB",
+	} {
+		if got := sizeWords(n); got != want {
+			t.Errorf("%d bytes are %q, want %q", n, got, want)
+		}
+	}
+}
+
 func rowOf(t *testing.T, table, name string) []string {
 	t.Helper()
 	for line := range strings.Lines(table) {

@@ -27,6 +27,7 @@ func (e *etcdFlags) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&e.dataDir, "data-dir", os.Getenv("ETCDADM_DATA_DIR"), "data directory of a daemon on this host, where the rest is read from ($ETCDADM_DATA_DIR)")
 	f.StringSliceVar(&e.urls, "etcd-endpoints", nil, "client URLs of members, in place of --data-dir")
+	alsoNamed(f, "etcd-endpoints", "etcd-endpoint")
 	f.StringVar(&e.access.CA, "cacert", "", "certificate of the authority that etcd's is checked against")
 	f.StringVar(&e.access.Cert, "cert", "", "client certificate to show to etcd")
 	f.StringVar(&e.access.Key, "key", "", "its key")

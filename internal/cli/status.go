@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"etcdadm.io/cluster"
@@ -40,9 +41,16 @@ func (r *reach) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringVar(&r.dataDir, "data-dir", os.Getenv("ETCDADM_DATA_DIR"), "data directory of a daemon on this host, where the rest is read from ($ETCDADM_DATA_DIR)")
 	f.StringSliceVar(&r.endpoints, "endpoint", nil, "host:port of daemons")
+	alsoNamed(f, "endpoint", "endpoints")
 	f.StringVar(&r.clusterName, "cluster-name", "", "name of the cluster, with --endpoint")
 	f.StringVar(&r.credentials, "credentials", "", "directory with the operator's me.crt, me.key and ca.crt, with --endpoint; none: no TLS")
 	r.outputFlag(c)
+}
+
+// alsoNamed takes a flag under a second name, too, which help does not show: etcdctl says
+// --endpoints, and whoever types one must not have to know which command says which.
+func alsoNamed(f *pflag.FlagSet, name, also string) {
+	f.AddFlag(&pflag.Flag{Name: also, Usage: "the same as --" + name, Value: f.Lookup(name).Value, Hidden: true})
 }
 
 func (r *reach) outputFlag(c *cobra.Command) {
@@ -223,7 +231,7 @@ func printMembers(w io.Writer, o *cluster.Observation) {
 			state = s.Why
 		}
 		if s.Host != nil && s.Host.Status != nil {
-			version, size = s.Host.Status.Version.String(), bytesOf(s.Host.Status.DBSize)
+			version, size = s.Host.Status.Version.String(), sizeWords(s.Host.Status.DBSize)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orNone(string(s.HostID)), s.ID, role, state, version, size, first(s.ClientURLs))
 	}
@@ -267,16 +275,6 @@ func first(s []string) string {
 		return ""
 	}
 	return s[0]
-}
-
-func bytesOf(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%d KiB", n>>10)
 }
 
 func planCommand() *cobra.Command {

@@ -31,7 +31,7 @@ func TestStatusOfData(t *testing.T) {
 	var out bytes.Buffer
 	printData(&out, r)
 	for _, want := range []string{
-		"last backup: n2, 1h30m old, 3072 KiB, encrypted, not proven; n1 is, 3 days old, last drill 2 days ago",
+		"last backup: n2, 1h30m old, 3.0 MiB, encrypted, not proven; n1 is, 3 days old, last drill 2 days ago",
 		"generation: 3, made from backup n1",
 		"quarantine: the member of host a still listens",
 		"2026-11-21T11:00:00Z-000000  undo what host a set aside as old",
@@ -69,7 +69,7 @@ func TestStatusOfSetAside(t *testing.T) {
 		a.Host, a.SetAside, a.Age = "c", aside, 5*time.Hour
 		var out bytes.Buffer
 		printOneAside(&out, a, now)
-		if got := out.String(); got != "set aside on c: x (removed, 3072 KiB, 5h0m old)\n  "+want+"\n" {
+		if got := out.String(); got != "set aside on c: x (removed, 3.0 MiB, 5h0m old)\n  "+want+"\n" {
 			t.Errorf("want %q:\n%s", want, got)
 		}
 	}
