@@ -186,8 +186,8 @@ func printInfo(w io.Writer, i snapshot.Info) {
 		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("verified", "the database agrees with its SHA-256, and every record was read")
-	row("sha256", "%s", i.SHA256)
-	row("size", "%d bytes (%s)", i.Size, sizeWords(i.Size))
+	row("sha256", "%s (of the file)", i.FileSHA256)
+	row("size", "%s of the database", sizeWords(i.Size))
 	row("revision", "%d", i.Revision)
 	if i.CompactRevision >= 0 {
 		row("compacted", "%d", i.CompactRevision)

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -134,6 +136,13 @@ func TestSnapshotInAFile(t *testing.T) {
 	}
 	if words := etcdadm(t, "snapshot", "status", file).must(t); !strings.Contains(words, "keys      4") || !strings.Contains(words, "verified") || !strings.Contains(words, "3.6.0") {
 		t.Fatal(words)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if words, sum := etcdadm(t, "snapshot", "status", file).must(t), fmt.Sprintf("%x", sha256.Sum256(whole)); !strings.Contains(words, "sha256    "+sum) || saved.FileSHA256 != sum {
+		t.Errorf("sha256sum says %s, and it says %s:\n%s", sum, saved.FileSHA256, words)
 	}
 	t.Run("dump", func(t *testing.T) { dumps(t, file) })
 	t.Run("restore", func(t *testing.T) { restores(t, file, dirs) })

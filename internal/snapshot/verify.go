@@ -42,6 +42,9 @@ var packings = map[string]string{"\x1f\x8b": "gzip", "\x28\xb5\x2f\xfd": "zstd",
 type Info struct {
 	Size   int64  `json:"size"`   // of the database, bytes, without the hash
 	SHA256 string `json:"sha256"` // of the database, hexadecimal
+	// FileSHA256 is of the whole file, as sha256sum prints it and the manifest of a backup
+	// has it.
+	FileSHA256 string `json:"fileSHA256"`
 
 	Revision        int64 `json:"revision"`
 	CompactRevision int64 `json:"compactRevision"` // what etcd will answer; -1: never compacted
@@ -71,7 +74,7 @@ type Info struct {
 // everything in it. Memory does not grow with the database. A file that
 // cannot be trusted is [ErrDamaged] or [ErrNoHash].
 func Verify(ctx context.Context, path string) (Info, error) {
-	sum, err := VerifyHash(ctx, path)
+	sum, file, err := verifyHash(ctx, path)
 	if err != nil {
 		return Info{}, err
 	}
@@ -79,7 +82,7 @@ func Verify(ctx context.Context, path string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("verify snapshot %s: %w", path, err)
 	}
-	info.SHA256 = sum
+	info.SHA256, info.FileSHA256 = sum, file
 	if st, err := os.Stat(path); err == nil {
 		info.Size = st.Size() - sha256.Size
 	}
@@ -88,23 +91,32 @@ func Verify(ctx context.Context, path string) (Info, error) {
 
 // VerifyHash checks the hash alone and returns it in hexadecimal.
 func VerifyHash(ctx context.Context, path string) (string, error) {
+	sum, _, err := verifyHash(ctx, path)
+	return sum, err
+}
+
+// verifyHash gives the hash of the database, and that of the whole file.
+func verifyHash(ctx context.Context, path string) (database, file string, err error) {
 	f, err := regular.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("verify snapshot: %w", err)
+		return "", "", fmt.Errorf("verify snapshot: %w", err)
 	}
 	defer f.Close()
 	size, said, err := trailer(f)
 	if err != nil {
-		return "", fmt.Errorf("verify snapshot %s: %w", path, err)
+		return "", "", fmt.Errorf("verify snapshot %s: %w", path, err)
 	}
-	is, err := hash(ctx, io.NewSectionReader(f, 0, size), progress.Begin(ctx, size, progress.Bytes, "checking the SHA-256 of %s", path))
+	h := sha256.New()
+	err = copyAll(ctx, h, io.NewSectionReader(f, 0, size), progress.Begin(ctx, size, progress.Bytes, "checking the SHA-256 of %s", path).Add)
 	if err != nil {
-		return "", fmt.Errorf("verify snapshot %s: %w", path, err)
+		return "", "", fmt.Errorf("verify snapshot %s: %w", path, err)
 	}
+	is := h.Sum(nil)
 	if !bytes.Equal(is, said) {
-		return "", fmt.Errorf("verify snapshot %s: %w: its SHA-256 is %x and it says %x", path, ErrDamaged, is, said)
+		return "", "", fmt.Errorf("verify snapshot %s: %w: its SHA-256 is %x and it says %x", path, ErrDamaged, is, said)
 	}
-	return hex.EncodeToString(is), nil
+	h.Write(said)
+	return hex.EncodeToString(is), hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // packed is a [PackedError] of a file that is.
