@@ -74,7 +74,7 @@ func TestRemovedMembersDataIsPruned(t *testing.T) {
 	}
 	r := c.etcdadm("status", "--data-dir", away.dir)
 	if !strings.Contains(r.stdout, "set aside on "+string(away.id())+": "+aside.Name()+" (removed, ") || !strings.Contains(r.stdout, "of-another-program (unknown, ") ||
-		!strings.Contains(r.stdout, "stays until a person removes it, as no quorum removed its member: etcdadm host prune "+string(away.id())+" --dir of-another-program") {
+		!strings.Contains(r.stdout, "kept until you delete it, as nothing else is known to go back there: etcdadm host prune "+string(away.id())+" --dir of-another-program --force") {
 		t.Errorf("%s", r)
 	}
 	waits(soon, "a newer backup has to be proven")

@@ -32,6 +32,24 @@ func TestConditionsOfCommands(t *testing.T) {
 		command, _ := v.withLost(recoverFrom("a"), []cluster.HostID{"b", "c"})
 		return command == "etcdadm recover --from a --lost b --lost c"
 	}
+	also := func(index uint64) func(*cluster.HostReport) {
+		return func(h *cluster.HostReport) {
+			h.SetAside = []cluster.SetAside{{Dir: "/other", Reason: cluster.AsideSuperseded, Cluster: 0xdead, Generation: 1, Version: version("3.6.16"), Log: cluster.Progress{Term: 2, Index: index}}}
+		}
+	}
+	aside := then(formedSight, of("a", also(5)), of("a", func(h *cluster.HostReport) { h.SetAside[0].Dir = "/was" }))
+	back := func(want string) func(*view) bool {
+		return func(v *view) bool {
+			h := inSight(v, "a")
+			undo, _ := v.wayBack(h, h.SetAside[0])
+			return undo == want
+		}
+	}
+	only := func(v *view) bool {
+		h := inSight(v, "a")
+		_, only := v.wayBack(h, h.SetAside[0])
+		return only
+	}
 	asked := recoverFrom("a", "b", "c")
 	unrejected := then(lostQuorum, func(o *cluster.Observation) {
 		o.Commands = []cluster.Command{*asked}
@@ -127,6 +145,25 @@ func TestConditionsOfCommands(t *testing.T) {
 			{"there is further data of it", of("c", func(h *cluster.HostReport) { h.Local.Generation = 2 })},
 		}, []otherwise{
 			{"there is less data of it", of("c", func(h *cluster.HostReport) { h.Local.Generation, h.Highest.Index = 2, 3 })},
+		}},
+		{"what was set aside is a way back", aside, back("etcdadm restore --undo --from a --dir was"), []otherwise{
+			{"its host has not promised this leader's fence", of("a", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"its host has no release for it", of("a", func(h *cluster.HostReport) { h.Releases = nil })},
+			{"it is of nobody knows what", of("a", func(h *cluster.HostReport) { h.SetAside[0].Cluster = 0 })},
+			{"its host does not know of it", of("a", func(h *cluster.HostReport) { h.SetAside[0].Foreign = true })},
+			{"another host's goes further", of("b", also(6))},
+		}, []otherwise{
+			{"another host's goes as far", of("b", also(5))},
+		}},
+		{"what was set aside is the only way back", aside, only, []otherwise{
+			{"a quorum removed its member", of("a", func(h *cluster.HostReport) { h.SetAside[0].Reason = cluster.AsideRemoved })},
+			{"its cluster serves", inIntent(func(in *cluster.Intent) { in.Cluster = 0xdead })},
+			{"another host's goes as far", of("b", also(5))},
+		}, []otherwise{
+			{"another host's goes less far", of("b", also(4))},
+			{"another host does not know of what goes as far", of("b", func(h *cluster.HostReport) { also(5)(h); h.SetAside[0].Foreign = true })},
+			{"how far it goes is not known", of("a", func(h *cluster.HostReport) { h.SetAside[0].Log = cluster.Progress{} })},
+			{"it is of nobody knows what", of("a", func(h *cluster.HostReport) { h.SetAside[0].Cluster = 0 })},
 		}},
 		{"nothing goes beyond what is undone to", formedSight, func(v *view) bool { return v.undoOlder(undo, cluster.Seen{}, from) == nil }, []otherwise{
 			{"a host is about to set more aside", of("c", data)},

@@ -40,6 +40,6 @@ func (v *view) leftBehind() {
 		return
 	}
 	v.aside("left-behind", fmt.Sprintf("etcdadm restore --undo --from %s --dir %s", at, further.Name()),
-		"generation %d was recovered from host %s, whose log ended at term %d, index %d, and host %s has come back with data of the same cluster whose log ends at term %d, index %d: writes that clients were told are kept may be in it and not in the cluster. It lies set aside; to go back to it gives up what was written since, and etcdadm host prune %s --dir %s gives it up",
+		"generation %d was recovered from host %s, whose log ended at term %d, index %d, and host %s has come back with data of the same cluster whose log ends at term %d, index %d: writes that clients were told are kept may be in it and not in the cluster. It lies set aside; to go back to it gives up what was written since, and etcdadm host prune %s --dir %s --force gives it up",
 		in.Generation, founder.Host, from.Log.Term, from.Log.Index, at, further.Log.Term, further.Log.Index, at, further.Name())
 }

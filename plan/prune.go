@@ -173,8 +173,39 @@ type Aside struct {
 	Waits  string `json:"waits,omitempty"` // empty: nothing but its turn
 	// After is when it is old enough to go by itself; zero: it is.
 	After time.Time `json:"after,omitzero"`
+	// Undo goes back to it, where that can be done as things are; empty: it cannot, or
+	// other data of the same cluster goes further.
+	Undo string `json:"undo,omitempty"`
+	// OnlyWay: no other data in sight goes as far back to where the cluster was.
+	OnlyWay bool `json:"onlyWay,omitempty"`
 	// Command removes it now.
 	Command string `json:"command"`
+}
+
+// wayBack is the command that makes a generation of what was set aside when one was
+// superseded, and whether nothing else would do. A member that a quorum removed is no
+// way back, as its cluster went on without it. What nothing is known of may be one.
+func (v *view) wayBack(h *cluster.HostReport, a cluster.SetAside) (undo string, only bool) {
+	if a.Reason == cluster.AsideRemoved || v.intent != nil && a.Cluster != 0 && a.Cluster == v.intent.Cluster {
+		return "", false
+	}
+	further := false
+	only = true
+	for i := range v.obs.Hosts {
+		for _, b := range v.obs.Hosts[i].SetAside {
+			if b.Cluster != a.Cluster || a.Cluster == 0 || b.Foreign || v.obs.Hosts[i].Host == h.Host && b.Dir == a.Dir {
+				continue
+			}
+			further = further || a.Log.Before(b.Log)
+			only = only && (a.Log == (cluster.Progress{}) || b.Log.Before(a.Log))
+		}
+	}
+	c := cluster.Command{Kind: cluster.CommandUndo, Host: h.Host, Dir: a.Name()}
+	_, why := v.generationVersion(&c, v.wrote(&c, h), h)
+	if a.Cluster == 0 || a.Foreign || further || why != "" || v.cannotBegin(h) != "" || v.intent == nil {
+		return "", only
+	}
+	return v.generationCommand(&c), only
 }
 
 // Asides says what becomes of everything that is set aside, by host and name.
@@ -186,6 +217,9 @@ func Asides(o *cluster.Observation) []Aside {
 		h := &o.Hosts[i]
 		for _, a := range h.SetAside {
 			x := Aside{Host: h.Host, SetAside: a, Command: pruneCommand(h, a), ByHand: v.byHand(h, a)}
+			if x.Undo, x.OnlyWay = v.wayBack(h, a); x.OnlyWay {
+				x.Command += " --force"
+			}
 			if !a.At.IsZero() {
 				x.Age = max(v.ageOf(h, a), 0)
 			}

@@ -21,29 +21,32 @@ type prunedAside struct {
 	// daemon names; nil: none, or no daemon leads.
 	Proven *cluster.Backup `json:"proven,omitempty"`
 	DryRun bool            `json:"dryRun,omitempty"`
+	// OnlyWay: as far as the leading daemon sees, nothing else goes back there.
+	OnlyWay bool `json:"onlyWay,omitempty"`
 }
 
 func (r *reach) pruneCommand() *cobra.Command {
 	var dir string
-	var dryRun, yes bool
+	var dryRun, yes, force bool
 	c := &cobra.Command{
 		Use: "prune [HOST] --dir NAME", Short: "Remove a data directory that was set aside",
 		Long: `prune removes what a host has set aside, one directory at a time. Without --dir it
 lists them. HOST is the one of --data-dir or of the first --endpoint where it is
 left out. It shows what is given up and asks: with the directory goes the way back
-by "etcdadm restore --undo".`,
+by "etcdadm restore --undo", and one that is the only way back is kept without --force.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			return r.prune(c, cluster.HostID(firstOf(args)), dir, dryRun, yes)
+			return r.prune(c, cluster.HostID(firstOf(args)), dir, dryRun, yes, force)
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "", "name of the directory, as the list and etcdadm status show it")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be given up, and remove nothing")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&force, "force", false, "also the only way back to where the cluster was")
 	return c
 }
 
-func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, yes bool) error {
+func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, yes, force bool) error {
 	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
 	defer cancel()
 	conn, at, err := r.meant(ctx, id)
@@ -63,9 +66,17 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 			return err
 		}
 	}
-	out := prunedAside{Pruned: told, Proven: newestProven(ctx, conn), DryRun: dryRun}
+	seen := leadersReport(ctx, conn)
+	out := prunedAside{Pruned: told, Proven: newestProven(seen), DryRun: dryRun}
+	if dir != "" && len(told.Aside) > 0 {
+		out.OnlyWay = onlyWay(seen, told.Host, told.Aside[0])
+	}
 	if told.Refuse != "" {
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: host %s: %s", told.Host, told.Refuse), Advice: "without --dir the directories are listed"}
+	}
+	if out.OnlyWay && !force {
+		printAsidePrice(c.ErrOrStderr(), out)
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s is the only way back to where the cluster was, as far as can be seen; nothing was removed", dir), Advice: "--force removes it all the same"}
 	}
 	if dir != "" && !dryRun {
 		if r.output == "table" || !yes {
@@ -100,17 +111,38 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 // pruneTimeout is longer than what the daemon gives the removal.
 const pruneTimeout = 90 * time.Second
 
-// newestProven is the newest backup that was verified, as far as the leading
-// daemon knows; nil without one, and without a backup store.
-func newestProven(ctx context.Context, conn *console.Console) *cluster.Backup {
+// leadersReport is what the leading daemon sees; nil where none leads.
+func leadersReport(ctx context.Context, conn *console.Console) *console.Report {
 	report, err := conn.Status(ctx)
 	if err != nil || report.Observation == nil {
 		return nil
 	}
-	if b := console.BackupsOf(report.Observation); b != nil {
+	return &report
+}
+
+// newestProven is the newest backup that was verified, as far as the leading
+// daemon knows; nil without one, and without a backup store.
+func newestProven(r *console.Report) *cluster.Backup {
+	if r == nil {
+		return nil
+	}
+	if b := console.BackupsOf(r.Observation); b != nil {
 		return b.Proven
 	}
 	return nil
+}
+
+// onlyWay: no other data goes as far back to where the cluster was. Where nobody leads,
+// or the leader has not seen the directory, that is not known, and so it may be.
+func onlyWay(r *console.Report, host cluster.HostID, a cluster.SetAside) bool {
+	if r != nil {
+		for _, x := range r.Aside {
+			if x.Host == host && x.Name() == a.Name() {
+				return x.OnlyWay
+			}
+		}
+	}
+	return a.Reason != cluster.AsideRemoved
 }
 
 func printAside(w io.Writer, p prunedAside) {

@@ -12,6 +12,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/plan"
 )
 
 // questioned is a daemon that remembers what it was asked, and does what it is told.
@@ -41,7 +42,11 @@ func (q *questioned) Report(ctx context.Context, c peer.Caller, question json.Ra
 	q.mu.Unlock()
 	switch asked.Kind {
 	case console.AskPrune:
-		return json.Marshal(console.Pruned{Host: "a", Aside: []cluster.SetAside{{Dir: "/data/data-trashcan/old", Reason: "removed"}}, Done: asked.Do})
+		all := []cluster.SetAside{{Dir: "/data/data-trashcan/old", Reason: "removed"}, {Dir: "/data/data-trashcan/was", Reason: "superseded"}, {Dir: "/data/data-trashcan/behind", Reason: "superseded"}, {Dir: "/data/data-trashcan/unseen", Reason: "superseded"}}
+		if asked.Dir != "" {
+			all = slices.DeleteFunc(all, func(a cluster.SetAside) bool { return a.Name() != asked.Dir })
+		}
+		return json.Marshal(console.Pruned{Host: "a", Aside: all, Done: asked.Do})
 	case console.AskFence:
 		return json.Marshal(console.FenceReset{Host: "a", Done: asked.Do})
 	}
@@ -61,7 +66,9 @@ func (q *questioned) heard() []string {
 func TestADryRunOnlyAsks(t *testing.T) {
 	q := &questioned{}
 	at := serveDaemon(t, "test", "a", q)
-	q.report = console.Report{Cluster: "test", Host: "a", Leader: "a", Leading: true, Contacts: []cluster.Contact{{Host: "a", Endpoint: at}}}
+	q.report = console.Report{Cluster: "test", Host: "a", Leader: "a", Leading: true, Contacts: []cluster.Contact{{Host: "a", Endpoint: at}}, Observation: &cluster.Observation{}, Aside: []plan.Aside{
+		{Host: "a", SetAside: cluster.SetAside{Dir: "/data/data-trashcan/was"}, OnlyWay: true}, {Host: "a", SetAside: cluster.SetAside{Dir: "/data/data-trashcan/behind"}},
+	}}
 	for line, c := range map[string]struct {
 		code  int
 		asked []string
@@ -72,6 +79,11 @@ func TestADryRunOnlyAsks(t *testing.T) {
 		"host prune --dir old --dry-run":       {ExitOK, []string{"prune", "prune old"}, "What its removal gives up"},
 		"host prune --dir old --dry-run --yes": {ExitOK, []string{"prune", "prune old"}, "What its removal gives up"},
 		"host prune a --dir old --yes":         {ExitOK, []string{"prune", "prune old", "prune old do"}, "removed /data/data-trashcan/old"},
+		"host prune --dir was --yes":           {ExitUnsafe, []string{"prune", "prune was"}, "was is the only way back to where the cluster was"},
+		"host prune --dir was --dry-run":       {ExitUnsafe, []string{"prune", "prune was"}, "etcdadm restore --undo --from a --dir was"},
+		"host prune --dir was --yes --force":   {ExitOK, []string{"prune", "prune was", "prune was do"}, "removed /data/data-trashcan/was"},
+		"host prune --dir behind --yes":        {ExitOK, []string{"prune", "prune behind", "prune behind do"}, "removed /data/data-trashcan/behind"},
+		"host prune --dir unseen --yes":        {ExitUnsafe, []string{"prune", "prune unseen"}, "only way back"},
 		"host prune --dir /data/other --yes":   {ExitUsage, []string{"prune"}, "is not the path"},
 		"host prune --dir old":                 {ExitUsage, []string{"prune", "prune old"}, "nothing was changed"},
 		"host reset-fence --dry-run":           {ExitOK, []string{"reset-fence"}, "What that gives up"},

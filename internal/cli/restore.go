@@ -363,7 +363,7 @@ func warnRestore(w io.Writer, o *cluster.Observation, what string) {
 	if !roster.HasQuorum() {
 		return
 	}
-	fmt.Fprintf(w, "the cluster serves now, at revision %d, with %d of %d voters up; a single bad member is better replaced: wipe it, or etcdadm member remove it\n",
+	fmt.Fprintf(w, "the cluster serves now, at revision %d, with %d of %d voters up\n",
 		served(o), len(roster.Up()), len(roster.Voters()))
 }
 

@@ -49,9 +49,14 @@ func printOneAside(w io.Writer, a plan.Aside, now time.Time) {
 		facts = append(facts, tookWords(a.Age)+" old")
 	}
 	fmt.Fprintf(w, "set aside on %s: %s (%s)\n", a.Host, a.Name(), strings.Join(facts, ", "))
+	if a.Undo != "" {
+		fmt.Fprintf(w, "  to go back to it: %s\n", a.Undo)
+	}
 	switch {
+	case a.OnlyWay:
+		fmt.Fprintf(w, "  kept until you delete it, as nothing else is known to go back there: %s\n", a.Command)
 	case a.ByHand != "":
-		fmt.Fprintf(w, "  stays until a person removes it, as %s: %s\n", a.ByHand, a.Command)
+		fmt.Fprintf(w, "  kept until you delete it, as %s: %s\n", a.ByHand, a.Command)
 	case !a.After.IsZero():
 		fmt.Fprintf(w, "  is removed by itself in %s at the earliest, once a newer backup is proven\n", tookWords(a.After.Sub(now)))
 	case a.Waits != "":
