@@ -45,6 +45,10 @@ type Request struct {
 	Quota int64
 	// QuotaUnknown is what is to be said where that could not be read; empty: it could.
 	QuotaUnknown string
+	// Flags are the settings of the etcd that runs on From; nil: they could not be read,
+	// for the reason of FlagsUnknown, or it does not run.
+	Flags        []Flag
+	FlagsUnknown error
 	// Manifest is the static pod that runs etcd on From; empty: none.
 	Manifest string
 
@@ -64,6 +68,8 @@ type Plan struct {
 	Host   cluster.HostID
 	Member cluster.MemberID
 	URLs   cluster.URLs
+	// Kept is what becomes of the old etcd's settings.
+	Kept Kept
 
 	request Request
 	state   host.PredecessorState
@@ -99,6 +105,7 @@ func Look(ctx context.Context, r Request, f *control.Folder) (*Plan, error) {
 		return nil, err
 	}
 	p.lookAtCertificates()
+	p.readFlags()
 	if len(p.Missing) == 0 {
 		p.listSteps()
 	}

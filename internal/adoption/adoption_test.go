@@ -66,11 +66,14 @@ func TestLookSaysWhatIsMissing(t *testing.T) {
 		})
 	}
 	folder := control.New(memory.New(), "test")
-	good.Held = func(string) error { return held }
+	good.Held, good.FlagsUnknown = func(string) error { return held }, errors.New("it is elsewhere")
 	for range 2 { // a second run finds everything there
 		p, err := adoption.Look(t.Context(), good, folder)
 		if err != nil || len(p.Missing) > 0 || !errors.Is(p.Stop, held) {
 			t.Fatalf("%+v, %v", p, err)
+		}
+		if !has(p.Kept.LeftOut, "with which flags etcd was run is not known (it is elsewhere)") {
+			t.Errorf("of its flags it says %q", p.Kept.LeftOut)
 		}
 		if err := p.Prepare(t.Context(), folder); err != nil {
 			t.Fatal(err)

@@ -108,6 +108,9 @@ func (p *Plan) Prepare(ctx context.Context, f *control.Folder) error {
 	if err := durable.Replace(filepath.Join(r.DataDir, "state"), host.FormatPredecessor(p.state), 0o600); err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}
+	if err := p.keepFlags(); err != nil {
+		return fmt.Errorf("prepare adoption: %w", err)
+	}
 	if r.CertsDir == "" {
 		return nil
 	}

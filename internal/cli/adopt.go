@@ -119,6 +119,7 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	if r.Manifest, err = manifestOf(a.manifests, r.From); err != nil {
 		return err
 	}
+	r.Flags, r.FlagsUnknown = flagsOf(r.Held(r.From))
 	p, err := adoption.Look(ctx, *r, folder)
 	if err != nil {
 		return err
@@ -208,7 +209,7 @@ func show(out io.Writer, p *adoption.Plan) {
 	for _, part := range []struct {
 		title string
 		lines []string
-	}{{"There is:", p.Facts}, {"To be done:", p.Steps}, {"Missing:", p.Missing}} {
+	}{{"There is:", p.Facts}, {"Not carried over:", p.Kept.LeftOut}, {"To be done:", p.Steps}, {"Missing:", p.Missing}} {
 		if len(part.lines) == 0 {
 			continue
 		}
@@ -246,6 +247,9 @@ func (a *adoptFlags) daemonLine(p *adoption.Plan) []string {
 		if u, err := url.Parse(p.URLs.Peer[0]); err == nil {
 			line = append(line, "--address="+u.Hostname())
 		}
+	}
+	if p.Kept.MetricsURLs != "" {
+		line = append(line, "--listen-metrics-urls="+p.Kept.MetricsURLs)
 	}
 	if dirs := release.Dirs(os.Getenv(release.Env), a.join.releaseDirs); len(dirs) > 0 { // the daemon may have another environment
 		line = append(line, "--release-dir="+strings.Join(dirs, ","))

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/runtime"
 )
@@ -31,6 +32,27 @@ func stopLines(held error, manifest string) []string {
 		return []string{fmt.Sprintf("kill %d   # and whatever would start it again", locked.PID)}
 	}
 	return []string{"end the etcd that runs on it, and whatever would start it again"}
+}
+
+// flagsOf are the settings of the etcd that holds the data; nil without an error: none does.
+func flagsOf(held error) ([]adoption.Flag, error) {
+	var locked *runtime.LockedError
+	if held == nil || !errors.As(held, &locked) {
+		return nil, nil
+	}
+	if locked.PID == 0 {
+		return nil, errors.New("its process cannot be seen from here")
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", locked.PID))
+	if err != nil {
+		return nil, err
+	}
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", locked.PID))
+	if err != nil {
+		return nil, err
+	}
+	words := func(b []byte) []string { return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00") }
+	return adoption.ParseFlags(words(line), words(environ)), nil
 }
 
 // moveManifest is how a person ends a static pod for good. Source: kubelet takes every

@@ -179,10 +179,12 @@ func (a *adoptCase) keptQuota() string {
 }
 
 // A static pod's manifest has to be moved before the data is, also while the pod does
-// not run for the moment. The quota of etcd 3.5 goes into the spec and the daemon's line.
+// not run for the moment. The quota of etcd 3.5 goes into the spec and the daemon's line,
+// and so do its metrics URLs; what does not is said before anything is done.
 func TestAdoptBesideAManifest(t *testing.T) {
 	t.Parallel()
-	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V35, Args: []string{"--quota-backend-bytes=3221225472"}})
+	metrics := "--listen-metrics-urls=http://127.0.0.1:" + strconv.Itoa(testetcd.FreePort(t))
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V35, Args: []string{"--quota-backend-bytes=3221225472", metrics, "--snapshot-count=5000", "--experimental-watch-progress-notify-interval", "5s"}})
 	m := c.Members[0]
 	a := newAdoptCase(t, c)
 	a.dataDir = filepath.Join(filepath.Dir(m.DataDir), "ours") // on the same file system
@@ -207,6 +209,18 @@ func TestAdoptBesideAManifest(t *testing.T) {
 	if _, err := os.Stat(a.dataDir); err == nil {
 		t.Fatal("something was made ready")
 	}
+	out, _ := a.run(from)
+	_, left, _ := strings.Cut(out, "Not carried over:\n")
+	left, _, _ = strings.Cut(left, "To be done:")
+	for word, want := range map[string]bool{
+		"--snapshot-count=5000; to keep it, once the spec is in the store: etcdadm config set snapshot-count=5000\n": true,
+		"  --experimental-watch-progress-notify-interval=5s; ":                                                       true,
+		"metrics-urls": false, "quota": false, "--name": false, "listen-client-urls": false, "initial": false,
+	} {
+		if strings.Contains(left, word) != want {
+			t.Errorf("of %q in what is left out: %t, want %t:\n%s", word, !want, want, out)
+		}
+	}
 	releases := "--release-dir=" + a.releases
 	if out, err := a.run(from, releases, "--yes"); err != nil || !strings.Contains(out, "on which etcd runs") || !strings.Contains(out, move) {
 		t.Fatalf("%v\n%s", err, out)
@@ -224,7 +238,7 @@ func TestAdoptBesideAManifest(t *testing.T) {
 	if err := os.Rename(filepath.Join(manifests, "etcd.yaml"), filepath.Join(a.passwords, "etcd.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := a.run(from, releases, "--yes"); err != nil || !moved() || !strings.Contains(out, "ETCD_QUOTA_BACKEND_BYTES=3221225472 etcd-manager --cluster-name") {
+	if out, err := a.run(from, releases, "--yes"); err != nil || !moved() || !strings.Contains(out, "ETCD_QUOTA_BACKEND_BYTES=3221225472 etcd-manager --cluster-name") || !strings.Contains(out, metrics) || !strings.Contains(out, "--snapshot-count=5000") {
 		t.Fatalf("%v, moved: %t\n%s", err, moved(), out)
 	}
 }

@@ -16,6 +16,7 @@ var plainOpens = map[string]string{
 	"internal/adoption/place.go:ReadAdmission":     "below the daemon's own state directory",
 	"internal/backupstore/tar.go:addFile":          "files of a copy that was made just before",
 	"internal/blob/file/object.go:names":           "a directory, to sync it",
+	"internal/cli/adopt_manifest.go:flagsOf":       "/proc",
 	"internal/cli/adopt_manifest.go:stopLines":     "/proc",
 	"internal/daemon/process.go:NewProcess":        "the daemon's own record",
 	"internal/daemon/sources.go:trailer":           "a snapshot that was written just before",
