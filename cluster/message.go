@@ -28,6 +28,8 @@ type Ping struct {
 	Leaving bool `json:"leaving,omitempty"`
 	// Unfit says why the sender must not lead; empty: it may.
 	Unfit string `json:"unfit,omitempty"`
+	// LeadsWell: the sender leads, and its last look found a quorum.
+	LeadsWell bool `json:"leadsWell,omitempty"`
 	// Changes counts what happened on the sender's host, so that a leader
 	// looks at once when it grows.
 	Changes uint64 `json:"changes,omitempty"`

@@ -183,8 +183,11 @@ func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
 }
 
 func gapWords(g Gap) string {
-	if g.Kind == GapRefused {
+	switch {
+	case g.Kind == GapRefused && g.Promised.OutOfReach():
 		return fmt.Sprintf("host %s refuses this leader: %s", g.Host, g.Detail)
+	case g.Kind == GapRefused:
+		return fmt.Sprintf("its host still follows the former leader %s", g.Promised.Host)
 	}
 	return fmt.Sprintf("host %s is %s: %s", g.Host, g.Kind, g.Detail)
 }

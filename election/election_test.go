@@ -62,7 +62,76 @@ func TestFollowsTheLowestAndTakesOverWhenItIsSilent(t *testing.T) {
 	x.step(time.Second, election.Tick{}, "leader-changed a")
 	x.step(election.PeerTimeout-time.Millisecond, election.Tick{})
 	x.step(election.PeerTimeout, election.Tick{}, "leader-changed b", "start-leading")
-	x.step(election.PeerTimeout+time.Second, heard("a", "a"), "stop-leading", "leader-changed a")
+	// It is back: it led nobody but itself, and does not lead now.
+	x.step(election.PeerTimeout+time.Second, heard("c", "b"))
+	x.step(election.PeerTimeout+time.Second, heard("a", "a"))
+}
+
+// What each of two that lead tells decides who goes on, once they see each other.
+func TestOfTwoThatLeadOneGoesOn(t *testing.T) {
+	fence := func(n uint64, h cluster.HostID) cluster.Fence { return cluster.Fence{Number: n, Host: h} }
+	for _, c := range []struct {
+		name        string
+		own, others election.Stands // of b and of a
+		want        bool            // b goes on
+	}{
+		{"b sees a quorum, and a was cut off", election.Stands{Fence: fence(2, "b"), Well: true}, election.Stands{Fence: fence(9, "a")}, true},
+		{"a sees a quorum, and b does not", election.Stands{Fence: fence(9, "b")}, election.Stands{Fence: fence(2, "a"), Well: true}, false},
+		{"a was stopped, and the hosts refuse its fence", election.Stands{Fence: fence(9, "b"), Well: true}, election.Stands{Fence: fence(2, "a"), Well: true}, true},
+		{"the hosts refuse the fence of b", election.Stands{Fence: fence(2, "b"), Well: true}, election.Stands{Fence: fence(9, "a"), Well: true}, false},
+		{"the host of b obeys a", election.Stands{Fence: fence(9, "a"), Well: true}, election.Stands{Fence: fence(9, "a"), Well: true}, false},
+		{"both have just begun", election.Stands{}, election.Stands{}, false},
+		{"both were cut off", election.Stands{Fence: fence(9, "b")}, election.Stands{Fence: fence(2, "a")}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := &script{t: t, s: election.New("b", epoch)}
+			x.step(time.Second, election.Tick{}, "leader-changed b", "start-leading")
+			x.step(time.Second, c.own)
+			p := heard("a", "a")
+			p.Ping.Promised, p.Ping.LeadsWell = c.others.Fence, c.others.Well
+			var effects []string
+			if !c.want {
+				effects = []string{"stop-leading", "leader-changed a"}
+			}
+			x.step(2*time.Second, p, effects...)
+			if !c.want && x.s.Well {
+				t.Error("it says that it leads well, and does not lead")
+			}
+		})
+	}
+}
+
+// A host with a lower name, new or back, takes the lead from nobody who leads.
+func TestANewHostTakesTheLeadFromNobody(t *testing.T) {
+	w := &world{hosts: []cluster.HostID{"a", "b", "c"}, up: map[cluster.HostID]*election.State{}, cut: map[[2]cluster.HostID]bool{}}
+	begin := func(h cluster.HostID) { s := election.New(h, at(w.now)); w.up[h] = &s }
+	run := func(want cluster.HostID) {
+		t.Helper()
+		for end := w.now + 5*time.Second; w.now < end; w.now += 100 * time.Millisecond {
+			w.round()
+			if s := w.up[want]; s != nil && s.Leading() {
+				w.step(want, election.Stands{Fence: cluster.Fence{Number: 5, Host: want}, Well: true})
+			}
+		}
+		if got := w.leading(); !slices.Equal(got, []cluster.HostID{want}) {
+			t.Fatalf("%v lead, want %s", got, want)
+		}
+	}
+	begin("b")
+	begin("c")
+	run("b")
+	begin("a")
+	run("b")
+	w.cut[[2]cluster.HostID{"a", "b"}], w.cut[[2]cluster.HostID{"a", "c"}] = true, true
+	for range 60 { // it leads itself, with nothing in sight
+		w.now += 100 * time.Millisecond
+		w.round()
+	}
+	if !w.up["a"].Leading() {
+		t.Fatal("a does not lead itself while it is cut off")
+	}
+	w.cut = map[[2]cluster.HostID]bool{}
+	run("b")
 }
 
 func TestLeaderGoesOnWhileALowerOneSettles(t *testing.T) {
@@ -70,7 +139,7 @@ func TestLeaderGoesOnWhileALowerOneSettles(t *testing.T) {
 	x.step(time.Second, election.Tick{}, "leader-changed b", "start-leading")
 	x.step(2*time.Second, heard("a", ""))
 	x.step(2100*time.Millisecond, heard("c", "b"))
-	x.step(2200*time.Millisecond, heard("a", "a"), "stop-leading", "leader-changed a")
+	x.step(2200*time.Millisecond, heard("a", "b"))
 }
 
 func TestHandsOver(t *testing.T) {
@@ -98,7 +167,7 @@ func TestUnfitStore(t *testing.T) {
 	x := &script{t: t, s: election.New("b", epoch)}
 	x.step(time.Second, heard("c", "c"), "leader-changed b", "start-leading")
 	x.step(1100*time.Millisecond, election.Fit{Unfit: election.UnfitStore}, "stop-leading", "leader-changed c")
-	lacking := heard("c", "c")
+	lacking := heard("c", "b")
 	lacking.Ping.Unfit = election.UnfitStore
 	x.step(1200*time.Millisecond, lacking, "leader-changed b", "start-leading")
 }
@@ -160,7 +229,8 @@ func (w *world) leading() []cluster.HostID {
 }
 
 // Whatever happened, once the daemons are in sight of each other they agree
-// on one leader within five seconds, and it is the lowest fit one.
+// on one leader within five seconds, and it is one of the fittest; and then it
+// stays.
 func TestAgreement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{hosts: []cluster.HostID{"a", "b", "c", "d"}, up: map[cluster.HostID]*election.State{}, cut: map[[2]cluster.HostID]bool{}}
@@ -183,7 +253,8 @@ func TestAgreement(t *testing.T) {
 				w.cut = map[[2]cluster.HostID]bool{}
 			case w.up[h] == nil:
 			case what == 4:
-				w.step(h, election.Fit{Unfit: rapid.SampledFrom([]string{"", "sick", election.UnfitStore}).Draw(t, "unfit")})
+				w.step(h, election.Fit{Unfit: rapid.SampledFrom([]string{"", "sick", election.UnfitStoreSilent, election.UnfitStore}).Draw(t, "unfit")})
+				w.step(h, election.Stands{Fence: cluster.Fence{Number: rapid.Uint64Range(0, 9).Draw(t, "fence"), Host: host.Draw(t, "of")}, Well: rapid.Bool().Draw(t, "well")})
 			case what == 5:
 				w.step(h, election.Seeds{Missing: rapid.IntRange(-1, 3).Draw(t, "missing")})
 			case what == 6 && rapid.IntRange(0, 3).Draw(t, "really") == 0:
@@ -197,27 +268,53 @@ func TestAgreement(t *testing.T) {
 		for end := w.now + 5*time.Second; w.now < end; w.now += 100 * time.Millisecond {
 			w.round()
 		}
-		want := w.shouldLead()
-		for _, h := range w.hosts {
-			if s := w.up[h]; s != nil && s.Leader != want {
-				t.Fatalf("%s follows %q, want %q", h, s.Leader, want)
+		agreed := w.agree(t)
+		for end := w.now + 5*time.Second; w.now < end; w.now += 100 * time.Millisecond {
+			w.round()
+			if got := w.agree(t); got != agreed {
+				t.Fatalf("%q leads after %q", got, agreed)
 			}
-		}
-		if got := w.leading(); want == "" && len(got) != 0 || want != "" && !slices.Equal(got, []cluster.HostID{want}) {
-			t.Fatalf("%v lead, want %q", got, want)
 		}
 	})
 }
 
-func (w *world) shouldLead() cluster.HostID {
-	for _, excuse := range []string{"", election.UnfitStore} {
-		for _, h := range w.hosts {
-			if s := w.up[h]; s != nil && !s.Leaving && s.Unfit == excuse {
-				return h
-			}
+// agree is whom all follow, and who leads alone.
+func (w *world) agree(t *rapid.T) cluster.HostID {
+	may := w.mayLead()
+	var leader cluster.HostID
+	for _, h := range w.hosts {
+		if s := w.up[h]; s != nil {
+			leader = s.Leader
 		}
 	}
-	return ""
+	for _, h := range w.hosts {
+		if s := w.up[h]; s != nil && s.Leader != leader {
+			t.Fatalf("%s follows %q, another %q", h, s.Leader, leader)
+		}
+	}
+	if len(may) == 0 && leader != "" || len(may) > 0 && !slices.Contains(may, leader) {
+		t.Fatalf("%q leads, of %q", leader, may)
+	}
+	if got := w.leading(); leader == "" && len(got) != 0 || leader != "" && !slices.Equal(got, []cluster.HostID{leader}) {
+		t.Fatalf("%v lead, want %q", got, leader)
+	}
+	return leader
+}
+
+// mayLead are the fittest hosts.
+func (w *world) mayLead() []cluster.HostID {
+	for _, excuse := range []string{"", election.UnfitStoreSilent, election.UnfitStore} {
+		var out []cluster.HostID
+		for _, h := range w.hosts {
+			if s := w.up[h]; s != nil && !s.Leaving && s.Unfit == excuse {
+				out = append(out, h)
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+	}
+	return nil
 }
 
 // Three daemons that start within the settle time lead one and the same from
@@ -283,7 +380,8 @@ func TestNextIsWhenTimeAloneChangesSomething(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(t, "events") {
 			now += time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond
 			var e election.Event = election.Tick{}
-			unfit := rapid.SampledFrom([]string{"", "sick", election.UnfitStore})
+			unfit := rapid.SampledFrom([]string{"", "sick", election.UnfitStoreSilent, election.UnfitStore})
+			names := rapid.SampledFrom([]cluster.HostID{"", "a", "b", "c", "d"})
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
 				e = election.Seeds{Missing: rapid.IntRange(-1, 1).Draw(t, "missing")}
@@ -291,8 +389,9 @@ func TestNextIsWhenTimeAloneChangesSomething(t *testing.T) {
 				e = election.Fit{Unfit: unfit.Draw(t, "own")}
 			case 1, 2:
 				e = election.Heard{Ping: cluster.Ping{
-					Host:    rapid.SampledFrom([]cluster.HostID{"a", "c", "d"}).Draw(t, "host"),
-					Unfit:   unfit.Draw(t, "unfit"),
+					Host:   rapid.SampledFrom([]cluster.HostID{"a", "c", "d"}).Draw(t, "host"),
+					Unfit:  unfit.Draw(t, "unfit"),
+					Leader: names.Draw(t, "leader"), LeadsWell: rapid.Bool().Draw(t, "well"),
 					Leaving: rapid.Bool().Draw(t, "leaving"),
 				}}
 			}

@@ -19,10 +19,19 @@ const (
 	SettleLate = time.Second
 )
 
-// UnfitStore is the reason of a host whose store lacks what the voters
-// remember. Such a host leads only when every other one that could lead says
-// the same (SAFETY.md, rule 19).
-const UnfitStore = "its backup store lacks the intent that the members' hosts remember"
+// Reasons against a host that leads all the same where no better one is in
+// sight. Any other reason is final.
+const (
+	// UnfitStoreSilent is that of a host which cannot read the backup store
+	// while another can. Without the store little is mended.
+	UnfitStoreSilent = "it cannot read the backup store, which another host can"
+	// UnfitStore is that of a host whose store lacks what the voters remember:
+	// it would act on another history (SAFETY.md, rule 19).
+	UnfitStore = "its backup store lacks the intent that the members' hosts remember"
+)
+
+// excuses are the reasons of hosts that may lead, from the best host on.
+var excuses = []string{"", UnfitStoreSilent, UnfitStore}
 
 // Unheard is the number of seeds not heard yet while discovery has not said
 // how many there are.
@@ -36,6 +45,10 @@ type Peer struct {
 	Leader  cluster.HostID
 	Unfit   string
 	Leaving bool
+	// Fence is what its host promised last, and Well: it leads, and its last
+	// look found a quorum.
+	Fence cluster.Fence
+	Well  bool
 }
 
 // State is everything that the state machine remembers. It is a value: Step
@@ -48,7 +61,9 @@ type State struct {
 	Settled bool
 	Unfit   string // why this host must not lead; empty: it may
 	Leaving bool
-	Peers   []Peer // sorted by host; silent ones stay until they are heard again or forgotten
+	Fence   cluster.Fence // what this host promised last
+	Well    bool          // it leads, and its last look found a quorum
+	Peers   []Peer        // sorted by host; silent ones stay until they are heard again or forgotten
 	// Leader is who leads in this host's view; empty: nobody, or not settled.
 	Leader cluster.HostID
 }
@@ -69,7 +84,7 @@ func (s State) Live(h cluster.HostID, now time.Time) bool {
 
 // Stand fills in what this host's pings say about leadership.
 func (s State) Stand(p *cluster.Ping) {
-	p.Leader, p.Unfit, p.Leaving = s.Leader, s.Unfit, s.Leaving
+	p.Leader, p.Unfit, p.Leaving, p.LeadsWell = s.Leader, s.Unfit, s.Leaving, s.Well
 }
 
 // Next is the earliest time at which the passing of time alone could change
@@ -86,9 +101,9 @@ func (s State) Next() time.Time {
 	}
 	for _, p := range s.Peers {
 		// A peer that is dead already changes nothing more; one that leaves or
-		// cannot lead is not waited for either, but its next words are. One whose
-		// store lacks the intent leads where all lack it, and is missed then.
-		if !p.Leaving && (p.Unfit == "" || p.Unfit == UnfitStore) && !p.Heard.IsZero() {
+		// cannot lead is not waited for either, but its next words are. One with
+		// an excuse leads where no better one is, and is missed then.
+		if (!p.Leaving && slices.Contains(excuses, p.Unfit) || p.Leader != "") && !p.Heard.IsZero() {
 			sooner(p.Heard.Add(PeerTimeout))
 		}
 	}

@@ -227,6 +227,47 @@ func (v *view) refuses(id cluster.HostID) bool {
 	return ok && g.Kind == cluster.GapRefused
 }
 
+// following are the voters whose hosts answer, and follow another leader until they
+// hear of this one's next fence. Nothing shows that their members are down.
+func (v *view) following() (hosts, leaders []cluster.HostID) {
+	add := func(id cluster.HostID) {
+		g, ok := v.obs.HostGap(id)
+		if !ok || g.Kind != cluster.GapRefused || g.Promised.OutOfReach() {
+			return
+		}
+		hosts = append(hosts, id)
+		if !slices.Contains(leaders, g.Promised.Host) {
+			leaders = append(leaders, g.Promised.Host)
+		}
+	}
+	if v.seen {
+		for _, s := range v.roster.Voters() {
+			if !s.Up {
+				add(s.HostID)
+			}
+		}
+		return hosts, leaders
+	}
+	for _, vo := range v.intent.Voters {
+		add(vo.Host)
+	}
+	return hosts, leaders
+}
+
+// newLead says that voters which may well serve have to obey this leader first;
+// nil: what is missing is missing for another reason too.
+func (v *view) newLead(enough int) *Decision {
+	hosts, leaders := v.following()
+	if len(hosts) == 0 || len(v.roster.Up())+len(hosts) < enough {
+		return nil
+	}
+	follow := "still follows"
+	if len(hosts) > 1 {
+		follow = "still follow"
+	}
+	return waitLater("settling", "", "the lead has changed: %s %s the former leader %s; nothing is changed until that ends, which it does by itself", idList(hosts), follow, idList(leaders))
+}
+
 // promised: the host runs no member below this generation, and never will.
 func (v *view) promised(h *cluster.HostReport) bool {
 	stopped := h.Process.State == cluster.ProcessStopped || h.Local.Generation >= v.intent.Generation

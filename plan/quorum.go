@@ -34,6 +34,13 @@ func quorum(v *view) *Decision {
 	if v.seen && v.roster.Linearizable && v.roster.HasQuorum() {
 		return nil
 	}
+	voters := len(v.intent.Voters)
+	if v.seen {
+		voters = len(v.roster.Voters())
+	}
+	if d := v.newLead(cluster.Quorum(voters)); d != nil {
+		return d
+	}
 	if d := v.revive(); d != nil {
 		return d
 	}

@@ -141,8 +141,11 @@ func (v *view) noteDamaged(h *cluster.HostReport) {
 
 func (v *view) notePatience(s cluster.Seat) {
 	since := v.obs.Memory.Member(s.ID).SilentSince
-	if s.Up || since.IsZero() || s.Host != nil && s.Host.Process.Damaged != "" {
-		return // of what is damaged, [view.noteDamaged] tells
+	switch {
+	case s.Up || since.IsZero(), v.refuses(s.HostID): // its host answers, and has not said how its member is
+		return
+	case s.Host != nil && s.Host.Process.Damaged != "": // [view.noteDamaged] tells
+		return
 	}
 	limit := v.spec.DeadAfterOrDefault()
 	v.aside("member-silent", "", "voter %s does not answer (%s); it counts as dead after %s, at %s", seatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")

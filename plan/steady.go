@@ -12,6 +12,9 @@ import (
 func steady(v *view) *Decision {
 	n, up := len(v.roster.Voters()), len(v.roster.Up())
 	if down := v.downVoters(); len(down) > 0 {
+		if d := v.newLead(n); d != nil {
+			return d
+		}
 		d := wait(false, "member-down", "", "%d of %d voters are up: %s", up, n, strings.Join(down, "; "))
 		d.Again = v.awaited()
 		return d

@@ -294,6 +294,9 @@ func (w *world) observe() *cluster.Observation {
 				g.Kind, g.AtOdds, g.Heard = cluster.GapUnreachable, h.why == "odds", h.why == "heard" || h.why == "refused"
 				if h.why == "refused" {
 					g.Kind = cluster.GapRefused
+					if g.Promised == (cluster.Fence{}) {
+						g.Promised = cluster.Fence{Number: w.fence.Number + 1, Host: "former"}
+					}
 				}
 			}
 			if g.Kind == cluster.GapBusy {

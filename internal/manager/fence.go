@@ -54,9 +54,11 @@ func (f *fencing) pick(random func(time.Duration) time.Duration) {
 // observation. It returns when to look again; zero: nobody refused. The fence
 // is raised only when none of them reports a use of the higher one within
 // higherUnused, and then after a random wait, so that two leaders that lost
-// sight of each other do not chase each other's fences upwards.
-func (f *fencing) refused(by []cluster.Refused, now time.Time, random func(time.Duration) time.Duration) time.Duration {
-	rivals, unused := 0, true
+// sight of each other do not chase each other's fences upwards. Nobody is chased
+// where all whose fences they are say that they follow this leader: then it is
+// raised at once.
+func (f *fencing) refused(by []cluster.Refused, follows func(cluster.HostID) bool, now time.Time, random func(time.Duration) time.Duration) time.Duration {
+	rivals, unused, followed := 0, true, true
 	for _, r := range by {
 		if r.Promised.OutOfReach() {
 			continue // no fence would do
@@ -64,12 +66,16 @@ func (f *fencing) refused(by []cluster.Refused, now time.Time, random func(time.
 		rivals++
 		f.seen = higher(f.seen, r.Promised)
 		unused = unused && r.Age >= higherUnused
+		followed = followed && r.Promised.Host != f.self && follows(r.Promised.Host)
 	}
 	if rivals == 0 {
 		f.raise = time.Time{}
 		return 0
 	}
 	switch {
+	case followed:
+		f.pick(random)
+		return time.Nanosecond
 	case !unused:
 		f.raise = time.Time{}
 		return duelLook

@@ -48,6 +48,9 @@ type Manager struct {
 	recording recording
 	// quorumless: the last look found no quorum of a cluster that was founded.
 	quorumless bool
+	// wellLed: the last look of this host's present leadership found a quorum, or
+	// a cluster that is not founded yet, with nobody who refuses.
+	wellLed bool
 }
 
 // New makes a manager that does nothing yet. It fails on missing options.
@@ -167,6 +170,23 @@ func (m *Manager) judgeFitness() {
 	if unfit != m.election.Unfit {
 		m.stepLocked(election.Fit{Unfit: unfit})
 	}
+	m.standLocked(id.Promised)
+}
+
+// standLocked tells the election how this host's leadership stands.
+func (m *Manager) standLocked(promised cluster.Fence) {
+	well := m.wellLed && m.election.Leading()
+	if promised != m.election.Fence || well != m.election.Well {
+		m.stepLocked(election.Stands{Fence: promised, Well: well})
+	}
+}
+
+// follows reports whether a host is in sight, and says that this one leads.
+func (m *Manager) follows(id cluster.HostID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.peers[id]
+	return ok && m.election.Live(id, time.Now()) && p.last.Leader == m.self
 }
 
 // ready takes a value from a channel, if there is one. By it a loop that waits

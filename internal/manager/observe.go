@@ -75,8 +75,21 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	t.last, t.looked = o, began
 	m.mu.Lock()
 	m.quorumless = !t.memory.QuorumlessSince.IsZero()
+	if ctx.Err() == nil {
+		m.wellLed = t.leadsWell(o)
+	}
 	m.mu.Unlock()
+	m.judgeFitness()
 	return o, l
+}
+
+// leadsWell reports whether enough hosts obey this leader.
+func (t *term) leadsWell(o *cluster.Observation) bool {
+	roster, listed := o.Roster()
+	if !listed { // nothing is founded, or nothing answers
+		return t.memory.QuorumlessSince.IsZero() && len(t.refused) == 0
+	}
+	return roster.HasQuorum()
 }
 
 // knownSpec is the spec of the last look at the store.

@@ -83,7 +83,7 @@ func TestPingsAreInStep(t *testing.T) {
 			time.Sleep(time.Duration(i) * 710 * time.Millisecond)
 			w.run(n)
 		}
-		w.untilLeads(5*time.Second, "a")
+		w.until(5*time.Second, "one leads alone", func() bool { return len(w.leaders()) == 1 })
 		time.Sleep(quickFor + 10*time.Second)
 		seen.forget()
 		time.Sleep(beats * w.nodes["a"].o.Intervals.Idle)

@@ -74,6 +74,7 @@ func (m *Manager) ended() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.status, m.recording = Status{}, recording{}
+	m.wellLed = false
 	clear(m.unwritten)
 }
 

@@ -144,7 +144,7 @@ func (t *term) tick(ctx context.Context) time.Duration {
 		return time.Nanosecond // to look again, under a fence or over a record that is another now
 	}
 	t.settled = true
-	duel := t.fence.refused(t.refused, time.Now(), m.o.Rand)
+	duel := t.fence.refused(t.refused, m.follows, time.Now(), m.o.Rand)
 	m.remembered(o, l)
 	goal := t.goal(o)
 	d := m.o.Planner(goal, o)
