@@ -215,7 +215,7 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 })
 
 var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
-	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Promote, MoveLeader, Defragment, Disarm, "absurd"}).Draw(t, "goal")}
+	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Replace, Promote, MoveLeader, Defragment, Disarm, "absurd"}).Draw(t, "goal")}
 	if g.Kind == Converge {
 		return g
 	}
@@ -230,6 +230,9 @@ var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
 	if g.Kind == Disarm {
 		g.Alarm = rapid.SampledFrom([]string{"", cluster.AlarmNoSpace, cluster.AlarmCorrupt}).Draw(t, "alarm")
 		g.AcceptDifference = seldom.Draw(t, "accept difference")
+	}
+	if g.Kind == Replace && seldom.Draw(t, "by") {
+		g.By = anyHost.Draw(t, "successor")
 	}
 	g.Hold, g.NoStore, g.Acted = seldom.Draw(t, "goal hold"), rapid.Bool().Draw(t, "goal no store"), seldom.Draw(t, "acted")
 	return g

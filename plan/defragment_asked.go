@@ -76,9 +76,13 @@ func (v *view) defragmentTargets() ([]cluster.Seat, *Decision) {
 	return []cluster.Seat{s}, nil
 }
 
-// Noted is the goal with what an observation shows for the first time of how voters
-// were defragmented before it was handed over.
+// Noted is the goal with what an observation shows for the first time and what later
+// ones are judged by: the voter that is to be replaced, and how voters were
+// defragmented before it was handed over.
 func (g Goal) Noted(o *cluster.Observation) Goal {
+	if g.Kind == Replace {
+		return g.notedReplaced(o)
+	}
 	if g.Kind != Defragment {
 		return g
 	}

@@ -35,6 +35,8 @@ const (
 	Join GoalKind = "join"
 	// Leave takes one host or member out of the cluster.
 	Leave GoalKind = "leave"
+	// Replace has another member take a voter's place.
+	Replace GoalKind = "replace"
 	// Promote makes a learner a voter.
 	Promote GoalKind = "promote"
 	// MoveLeader gives raft's leadership to a member.
@@ -52,6 +54,12 @@ type Goal struct {
 	Kind   GoalKind         `json:"kind"`
 	Host   cluster.HostID   `json:"host,omitempty"`
 	Member cluster.MemberID `json:"member,omitempty"`
+	// By is the host that is to take the place of a voter that is replaced; empty: one
+	// that is free, or else its own.
+	By cluster.HostID `json:"by,omitempty"`
+	// Replaced is the voter that is replaced, as the leader saw it first (see
+	// [Goal.Noted]).
+	Replaced *Replaced `json:"replaced,omitempty"`
 	// Hold allows a step against the spec: the spec's member count is put on
 	// hold by the caller before.
 	Hold bool `json:"hold,omitempty"`

@@ -14,9 +14,13 @@ func lift(v *view) *Decision {
 	}
 	need := v.enoughForClients()
 	if up := len(v.roster.Up()); up < need {
-		enough := max(1, 2*up-1) // the most members of which so many are a majority
-		v.aside("quarantine", fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), v.spec.EtcdVersion, enough),
-			"generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; start more daemons, or ask for fewer members", v.intent.Generation, need, up, verb(up))
+		// A smaller spec would open it, too. It is not offered: the others may be on
+		// their way, and would be taken out again.
+		do := "start more daemons"
+		if n := len(v.roster.Learners()); n > 0 {
+			do = are(n, "member") + " joining"
+		}
+		v.aside("quarantine", "", "generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; %s", v.intent.Generation, need, up, verb(up), do)
 		return nil
 	}
 	if !v.obs.Store.Read {

@@ -32,6 +32,8 @@ func rulesFor(k GoalKind) []rule {
 		return joinRules
 	case Leave:
 		return leaveRules
+	case Replace:
+		return replaceRules
 	case Promote:
 		return promoteRules
 	case MoveLeader:
@@ -60,6 +62,7 @@ var (
 	}
 	joinRules       = after(baseRules, rule{"readdress", readdress}, rule{"join", join})
 	leaveRules      = after(baseRules, rule{"leave", leave})
+	replaceRules    = after(baseRules, rule{"readdress", readdress}, rule{"finish-joining", finishJoining}, rule{"replace", replaceAsked})
 	promoteRules    = after(baseRules, rule{"promote-one", promoteOne})
 	moveLeaderRules = after(baseRules, rule{"move-leader", moveLeader})
 	disarmRules     = after(baseRules, rule{"disarm", disarmAsked})

@@ -19,7 +19,7 @@ import (
 //
 // Commands that print:
 //
-//	plan [goal=KIND host=H member=ID hold no-store acted alarm=KIND accept-difference]   the decision on the world as it is
+//	plan [goal=KIND host=H member=ID by=H hold no-store no-backup acted alarm=KIND accept-difference]   the decision on the world as it is
 //	run [N] [goal…] [handover]                     decide and act until nothing happens any more, or N actions;
 //	                                               handover: another leader takes over after every action
 //	slow                                           decide on an action that is under way until: lands
@@ -68,8 +68,9 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "plan":
 		o := w.observe()
-		dec := Next(goalOf(t, d), o)
-		return describe(dec) + lawsKept(t, d, goalOf(t, d), o, dec)
+		goal := goalOf(t, d).Noted(o)
+		dec := Next(goal, o)
+		return describe(dec) + lawsKept(t, d, goal, o, dec)
 	case "run":
 		return w.script(t, d)
 	case "show":
@@ -193,6 +194,10 @@ func goalOf(t *testing.T, d *datadriven.TestData) Goal {
 		g.Kind = GoalKind(kind)
 	}
 	g.Host = cluster.HostID(host)
+	g.NoBackup = d.HasArg("no-backup")
+	var by string
+	d.MaybeScanArgs(t, "by", &by)
+	g.By = cluster.HostID(by)
 	d.MaybeScanArgs(t, "alarm", &g.Alarm)
 	g.AcceptDifference = d.HasArg("accept-difference")
 	return g

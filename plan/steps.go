@@ -6,13 +6,18 @@ import (
 	"etcdadm.io/cluster"
 )
 
+// names: the goal is about this member.
+func (g Goal) names(s cluster.Seat) bool {
+	return g.Member != 0 && s.ID == g.Member || g.Host != "" && s.HostID == g.Host
+}
+
 // target finds the member that a person named by host or by member ID.
 func (v *view) target() (cluster.Seat, *Decision) {
 	if !v.seen {
 		return cluster.Seat{}, wait(true, "no-quorum", "", "no member answers")
 	}
 	for _, s := range v.roster.Seats {
-		if v.goal.Member != 0 && s.ID == v.goal.Member || v.goal.Host != "" && s.HostID == v.goal.Host {
+		if v.goal.names(s) {
 			return s, nil
 		}
 	}
@@ -22,21 +27,29 @@ func (v *view) target() (cluster.Seat, *Decision) {
 	return cluster.Seat{}, refuse("no-such-member", "etcdadm member list", "host %s carries no listed member", v.goal.Host)
 }
 
-// against refuses a step that the daemons would undo at once.
+// against refuses a step that the daemons would undo at once. Of a larger cluster it
+// names the spec; of a smaller one it does not, since whoever takes a member out mostly
+// wants another one in its place, and a smaller spec takes a second one with it.
 func (v *view) against(voters int) *Decision {
 	if v.goal.Hold || v.spec == nil || v.spec.Hold {
 		return nil
 	}
-	over, under := voters > v.spec.MemberCount, voters < v.spec.MemberCount
-	if !over && !under || over && voters <= len(v.roster.Voters()) || under && voters >= len(v.roster.Voters()) {
-		return nil
+	now := len(v.roster.Voters())
+	switch says := fmt.Sprintf("the spec asks for %s and this step leads to %d, which would be undone at once", membersWords(v.spec.MemberCount), voters); {
+	case voters > v.spec.MemberCount && voters > now:
+		return refuse("against-spec", fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), v.spec.EtcdVersion, voters|1), "%s; change the spec, or take the step with --hold", says)
+	case voters < v.spec.MemberCount && voters < now:
+		return refuse("against-spec", "etcdadm member replace "+v.goal.object(), "%s; replace the member by one on another host, or on its own host with nothing of it; or, to have one less, take the step with --hold", says)
 	}
-	odd := voters | 1
-	if under {
-		odd = (voters - 1) | 1
+	return nil
+}
+
+// object is the host or the member that the goal is about.
+func (g Goal) object() string {
+	if g.Host != "" {
+		return string(g.Host)
 	}
-	return refuse("against-spec", fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.store(), v.spec.EtcdVersion, odd),
-		"the spec asks for %s and this step leads to %d, which would be undone at once; change the spec, or take the step with --hold", membersWords(v.spec.MemberCount), voters)
+	return g.Member.String()
 }
 
 // join makes the named host a voter.

@@ -73,7 +73,7 @@ func (a *awaited) opened(ctx context.Context) error {
 		fmt.Fprintln(a.out, "opened: ordinary clients are let in")
 	case err != nil && ctx.Err() != nil:
 		return a.failure(ctx, fmt.Errorf("command %s was run, and ordinary clients are not let in after %s", a.name, a.bound),
-			"start more daemons, or ask for fewer members with etcd-manager-ctl configure-cluster; it opens by itself")
+			"start more daemons; it opens by itself")
 	}
 	return err
 }

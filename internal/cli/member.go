@@ -37,6 +37,7 @@ func memberCommand() *cobra.Command {
 		},
 		r.step("add HOST", "Make a host that runs a daemon a voter", plan.Join, true),
 		r.step("remove HOST|MEMBER", "Take a member out; its host sets the data aside", plan.Leave, true),
+		r.step("replace HOST|MEMBER", "Have another host's member, or a new one on the same host, take a member's place", plan.Replace, false),
 		r.step("promote HOST|MEMBER", "Make a learner that has caught up a voter", plan.Promote, true),
 		r.step("move-leader HOST|MEMBER", "Give raft's leadership to a member", plan.MoveLeader, false),
 	)
@@ -85,6 +86,7 @@ func listed(roster cluster.Roster) []listedMember {
 // step is one command that hands a goal over.
 func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobra.Command {
 	var hold, dryRun, yes, noStore, noBackup bool
+	var by string
 	var within time.Duration
 	c := &cobra.Command{
 		Use: use, Short: short, Args: words(cobra.ExactArgs(1)),
@@ -94,8 +96,11 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 			if err != nil {
 				return err
 			}
-			goal.Hold, goal.NoStore, goal.NoBackup = hold, noStore, noBackup
+			goal.Hold, goal.NoStore, goal.NoBackup, goal.By = hold, noStore, noBackup, cluster.HostID(by)
 			if question := question(goal, args[0]); question != "" && !dryRun && !yes {
+				if err := r.wouldBeRefused(c, goal); err != nil {
+					return err
+				}
 				if err := confirm(c, question); err != nil {
 					return err
 				}
@@ -114,16 +119,52 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done first, and do nothing")
-	c.Flags().DurationVar(&within, "timeout", time.Minute, "how long to wait for the end")
+	most := time.Minute
+	if kind == plan.Replace {
+		most = replaceWait
+	}
+	c.Flags().DurationVar(&within, "timeout", most, "how long to wait for the end")
 	if holdable {
 		c.Flags().BoolVar(&hold, "hold", false, "take the step against the spec, and put the spec's member count on hold")
 		c.Flags().BoolVar(&noStore, "no-store", false, "take the step even while the backup store cannot be read: the hosts keep the record of the voters until it can")
-		c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	}
-	if kind == plan.Leave {
+	if kind == plan.Leave || kind == plan.Replace {
 		c.Flags().BoolVar(&noBackup, "no-backup", false, "do not wait for a backup before the member is taken out")
 	}
+	if holdable || kind == plan.Replace {
+		c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	}
+	if kind == plan.Replace {
+		c.Long = `replace has another member take a member's place, after a backup: one on a host
+that runs a daemon and has no member, else a new one on its own host. A successor on
+another host is a voter before the member is removed, where etcd accepts it. On its
+own host a member is replaced only while it is down and every other voter is up: for
+a new disk stop its daemon and etcd, and start the daemon on the empty disk. Its data
+is set aside, not deleted. The spec stays what it is.`
+		c.Flags().StringVar(&by, "by", "", "the host that is to take its place")
+	}
 	return c
+}
+
+// replaceWait is how long a replacement is waited for: a backup, a copy of the whole
+// database, and the removal.
+const replaceWait = 10 * time.Minute
+
+// wouldBeRefused asks the leading daemon before the person is asked: who says yes to
+// what is then refused was asked for nothing. What would be done first is told.
+func (r *reach) wouldBeRefused(c *cobra.Command, goal plan.Goal) error {
+	planned, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: true, Within: askTimeout}, c.ErrOrStderr())
+	switch {
+	case err != nil:
+		return err
+	case planned.Decision.Refused:
+		if err := r.print(c.OutOrStdout(), planned, func(w io.Writer) { printResult(w, planned) }); err != nil {
+			return err
+		}
+		return outcome(planned)
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "first: %s\n", planned.Decision.Reason)
+	return nil
 }
 
 // unstoredPrice is what a person gives up with --no-store.
@@ -142,6 +183,8 @@ func question(g plan.Goal, word string) string {
 	switch {
 	case g.Kind == plan.Leave:
 		ask = fmt.Sprintf("Remove the member of %s? Its data is set aside, not deleted.", word)
+	case g.Kind == plan.Replace:
+		ask = fmt.Sprintf("Replace the member of %s? Its data is set aside, not deleted.", word)
 	case g.NoStore:
 		ask = "Go on?"
 	}

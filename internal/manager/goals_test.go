@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,7 +28,7 @@ func (s *steps) next(g plan.Goal, o *cluster.Observation) plan.Decision {
 	switch g.Kind {
 	case plan.Join:
 	case plan.Leave:
-		return plan.Decision{Rule: "leave", Reason: "it is the last one", Refused: true, Blockers: []plan.Blocker{{Code: "last", Sentence: "it is the last one"}}}
+		return plan.Decision{Rule: "leave", Reason: "it is the last one", Refused: true, Blockers: []plan.Blocker{{Code: "last", Sentence: "it is the last one", Command: "etcdadm member list"}}}
 	case plan.Promote:
 		return plan.Decision{Rule: "promote", Reason: "it has not caught up"}
 	default:
@@ -72,6 +73,17 @@ func TestGoal(t *testing.T) {
 		}
 		s.wants(100)
 		before := get(c.host, func() int { return len(c.host.applied) })
+		if n := strings.Count(a.logs.String(), "msg=blocked"); n != 1 {
+			t.Errorf("a refused step is told %d times", n)
+		}
+		told := strings.Count(a.logs.String(), "blocked") // of all kinds
+		r, err = b.Goal(t.Context(), GoalRequest{Goal: plan.Goal{Kind: plan.Leave, Host: "c"}, DryRun: true})
+		if err != nil || r.Outcome != GoalPlanned || !r.Decision.Refused {
+			t.Errorf("dry run of what is refused: %+v, %v", r, err)
+		}
+		if n := strings.Count(a.logs.String(), "blocked"); n != told {
+			t.Errorf("what is only planned is told as what blocks the cluster:\n%s", a.logs.String())
+		}
 		r, err = b.Goal(t.Context(), GoalRequest{Goal: plan.Goal{Kind: plan.Join, Host: "c"}, DryRun: true})
 		if err != nil || r.Outcome != GoalPlanned || r.Decision.Action == nil || get(c.host, func() int { return len(c.host.applied) }) != before {
 			t.Errorf("dry run: %+v, %v", r, err)

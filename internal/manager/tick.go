@@ -148,6 +148,13 @@ func (t *term) tick(ctx context.Context) time.Duration {
 	m.remembered(o, l)
 	goal := t.goal(o)
 	d := m.o.Planner(goal, o)
+	if t.errand != nil && t.errand.request.DryRun {
+		// What only might be done is no state of the cluster: who asked is told.
+		m.log.Info("planned for a person, and not done", "goal", goal, "rule", d.Rule, "reason", d.Reason)
+		m.o.Decided(o, d)
+		t.serve(d)
+		return m.o.Intervals.Tick // it wakes the loop to converge again
+	}
 	now := time.Now()
 	news := t.speaker.say(d, now)
 	m.publish(o, d, t.speaker.since, news)

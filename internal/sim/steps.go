@@ -34,7 +34,7 @@ func (g *generator) takeStep() {
 	within := x.next().within(2*time.Second, time.Minute).Round(time.Millisecond)
 	goal := plan.Goal{Host: on.ID(), NoBackup: x.next().chance(0.7), Hold: x.next().chance(0.4)}
 	byID := x.next().chance(0.3)
-	kinds := []plan.GoalKind{plan.Join, plan.Leave, plan.Leave, plan.Promote, plan.MoveLeader, plan.MoveLeader}
+	kinds := []plan.GoalKind{plan.Join, plan.Leave, plan.Replace, plan.Promote, plan.MoveLeader, plan.MoveLeader}
 	switch n := x.next().below(11); {
 	case n < len(kinds):
 		goal.Kind = kinds[n]
@@ -186,7 +186,7 @@ func (w *World) checkStep(goal plan.Goal, before asking, r manager.GoalResult) {
 		w.checkDefragmented(goal, before)
 	}
 	voters, learners := w.voters()
-	if goal.Kind == plan.Leave && goal.Member != 0 &&
+	if (goal.Kind == plan.Leave || goal.Kind == plan.Replace) && goal.Member != 0 &&
 		slices.ContainsFunc(slices.Concat(voters, learners), func(m cluster.Member) bool { return m.ID == goal.Member }) {
 		w.violate("%s is told to be done, and the member is listed: %s", goal, fmt.Sprint(r.Decision.Reason))
 	}
