@@ -93,7 +93,7 @@ func (r *faultRun) personHears() {
 func (r *faultRun) personIsDone() {
 	r.t.Helper()
 	r.personHears()
-	answer := r.etcdadm("seed", r.storeURL(), "--version", r.s.version, "--nodes", fmt.Sprint(r.s.members))
+	answer := r.etcdadm("seed", "--yes", r.storeURL(), "--version", r.s.version, "--nodes", fmt.Sprint(r.s.members))
 	if answer.code != cli.ExitOK {
 		r.t.Fatalf("end the hold: %s", answer)
 	}

@@ -57,7 +57,7 @@ func TestPersonsSteps(t *testing.T) {
 		}
 	})
 	t.Run("not confirmed", func(t *testing.T) {
-		if r := member("remove", one, "--hold"); r.code != cli.ExitUsage {
+		if r := member("remove", one, "--hold"); r.code != cli.ExitUnsafe {
 			t.Errorf("a removal that nobody confirms: %s", r)
 		}
 		c.voters(soon, 1, 2, 3)

@@ -23,15 +23,18 @@ func shrink(v *view) *Decision {
 	return v.takeOut(s, reason)
 }
 
-// leastWanted picks who goes: a member that is down and does not lead raft, then hosts that the spec
+// leastWanted picks who goes.
+func (v *view) leastWanted(voters []cluster.Seat) cluster.Seat { return LeastWanted(*v.spec, voters) }
+
+// LeastWanted picks of one voter at least who goes when fewer are wanted: a member that is down and does not lead raft, then hosts that the spec
 // does not name, then members that do not lead raft, then the last by name.
-func (v *view) leastWanted(voters []cluster.Seat) cluster.Seat {
+func LeastWanted(spec cluster.Spec, voters []cluster.Seat) cluster.Seat {
 	rank := func(s cluster.Seat) int {
 		r := 0
 		if !s.Up && !s.RaftLeader {
 			r += 4 // one that leads raft cannot be asked to hand over
 		}
-		if len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, s.HostID) {
+		if len(spec.Hosts) > 0 && !slices.Contains(spec.Hosts, s.HostID) {
 			r += 2
 		}
 		if !s.RaftLeader {

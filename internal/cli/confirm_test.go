@@ -11,7 +11,7 @@ import (
 )
 
 func TestOnlyYesIsAYes(t *testing.T) {
-	for answer, want := range map[string]int{"y\n": ExitOK, "yes\n": ExitOK, "n\n": ExitUsage, "\n": ExitUsage, "": ExitUsage, "yesterday\n": ExitUsage} {
+	for answer, want := range map[string]int{"y\n": ExitOK, "yes\n": ExitOK, "n\n": ExitUnsafe, "\n": ExitUnsafe, "": ExitUnsafe, "yesterday\n": ExitUnsafe} {
 		var out bytes.Buffer
 		err := asked(t.Context(), strings.NewReader(answer), &out, "Go on?")
 		if code := Report(io.Discard, "etcdadm", err); code != want || out.String() != "Go on? [y/N] " {

@@ -16,6 +16,7 @@ import (
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
+	"etcdadm.io/plan"
 )
 
 // storeTimeout bounds the opening of a backup store, and what a command reads or writes
@@ -76,6 +77,7 @@ func parseCtl(args []string, stdout, stderr io.Writer) (c *ctl, words []string, 
 			fmt.Fprintf(stderr, "warning: %s\n", w)
 		}
 	}
+	c.say = stderr
 	c.warn(warnings...)
 	fs.Visit(func(f *flag.Flag) { c.given = append(c.given, f.Name) })
 	return c, words, nil
@@ -88,6 +90,7 @@ type ctl struct {
 	all     bool
 	given   []string // the flags that were given
 	warn    func(...string)
+	say     io.Writer // for people: scripts read what goes to the other one
 
 	catalogue *backupstore.Catalogue
 }
@@ -198,6 +201,7 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out 
 	} else if a.MemberCount == 0 || slices.Contains(c.given, "etcd-version") {
 		return usage("such as --etcd-version=3.6.16", "--etcd-version is required where no --member-count is given, and is not empty")
 	}
+	before := runningIn(ctx, f)
 	if err := c.consent(ctx, f, a.EtcdVersion); err != nil {
 		return err
 	}
@@ -211,6 +215,9 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out 
 		return err
 	}
 	c.warn(warnings...)
+	if before != nil {
+		before.describe(c.say, spec, fmt.Sprintf("etcd-manager-ctl --backup-store=%s --member-count=%d --etcd-version=%s configure-cluster", plan.ShellWord(daemon.ShownURL(c.store)), before.spec.MemberCount, before.spec.EtcdVersion))
+	}
 	if a.MemberCount != 0 { // who asks for a count means it
 		if err := f.Hold(ctx, false); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func FuzzCtlArgs(f *testing.F) {
 // What has a credential in it is not repeated, though a script may log what is printed.
 func TestCtlDoesNotShowACredential(t *testing.T) {
 	var out, said bytes.Buffer
-	c := &ctl{store: "s3://someone:hunter2@bucket/x?secretkey=hunter2", warn: func(...string) {}}
+	c := &ctl{store: "s3://someone:hunter2@bucket/x?secretkey=hunter2", warn: func(...string) {}, say: io.Discard}
 	if code := Report(&said, "etcd-manager-ctl", c.run(t.Context(), []string{"get"}, &out)); code == ExitOK {
 		t.Error("it was taken")
 	}

@@ -18,7 +18,7 @@ const (
 	ExitUsage       = 2
 	ExitNoCluster   = 10
 	ExitNotLeader   = 11
-	ExitUnsafe      = 12
+	ExitUnsafe      = 12 // refused, or a person did not confirm it
 	ExitWaiting     = 13 // it goes on; the time that the caller gave it to end is up
 	ExitInterrupted = 130
 )

@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
+	"etcdadm.io/plan"
 )
 
 // Main is etcdadm. It returns the exit code.
@@ -53,14 +54,15 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 func seedCommand() *cobra.Command {
 	var version string
 	var nodes int
-	var dryRun bool
+	var dryRun, yes bool
 	var r reach
 	c := &cobra.Command{
 		Use:   "seed STORE --version V --nodes N",
 		Short: "Write into the store how many members and which etcd are wanted",
 		Long: `seed writes the spec of a cluster into its backup store, where the leading
 daemon finds it within seconds: how many members are wanted, and which version
-of etcd. On a running cluster it changes the spec. The short form
+of etcd. On a running cluster it changes the spec: it says what that does, and asks.
+The short form
 "seed STORE version=3.6.16 nodes=3" does the same.`,
 		Args: words(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -81,7 +83,7 @@ of etcd. On a running cluster it changes the spec. The short form
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			want, err := seed(c.Context(), args[0], version, nodes, dryRun)
+			want, err := seed(c, args[0], version, nodes, dryRun, yes)
 			if err != nil {
 				return err
 			}
@@ -98,14 +100,15 @@ of etcd. On a running cluster it changes the spec. The short form
 	c.Flags().IntVar(&nodes, "nodes", 0, "number of members wanted")
 	c.Flags().IntVar(&nodes, "member-count", 0, "the same as --nodes")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be written, and write nothing")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask before a running cluster is changed")
 	r.outputFlag(c)
 	return c
 }
 
 // seed writes the spec, and returns what is wanted.
-func seed(ctx context.Context, url, version string, nodes int, dryRun bool) (cluster.Spec, error) {
+func seed(c *cobra.Command, url, version string, nodes int, dryRun, yes bool) (cluster.Spec, error) {
 	var want cluster.Spec
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(c.Context(), storeTimeout)
 	defer cancel()
 	const example = "such as etcdadm seed STORE --version 3.6.16 --nodes 3"
 	var err error
@@ -145,8 +148,20 @@ func seed(ctx context.Context, url, version string, nodes int, dryRun bool) (clu
 	if err := want.Validate(); err != nil {
 		return want, usage(example, "%w", err)
 	}
+	changes := false
+	if now := runningIn(ctx, folder); now != nil {
+		changes = now.describe(c.ErrOrStderr(), want, fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", plan.ShellWord(daemon.ShownURL(url)), now.spec.EtcdVersion, now.spec.MemberCount))
+	}
 	if dryRun {
 		return want, nil
+	}
+	if changes && !yes {
+		if err := confirm(c, "Change the running cluster?"); err != nil {
+			return want, err
+		}
+		writing, done := context.WithTimeout(c.Context(), storeTimeout) // the question took its time
+		defer done()
+		ctx = writing
 	}
 	if err := folder.ConfigureCluster(ctx, want.MemberCount, want.EtcdVersion); err != nil {
 		return want, fmt.Errorf("write the spec: %w", err)

@@ -76,9 +76,9 @@ func TestStepIsAskedAboutAfterItWasPlanned(t *testing.T) {
 		{"member remove x", refused, ExitUnsafe, []string{"leave x dry"}, false},
 		{"member remove x --yes", refused, ExitUnsafe, []string{"leave x"}, false},
 		{"member remove x --dry-run", refused, ExitUnsafe, []string{"leave x dry"}, false},
-		{"member remove x", taken, ExitUsage, []string{"leave x dry"}, true},
+		{"member remove x", taken, ExitUnsafe, []string{"leave x dry"}, true},
 		{"member replace x", refused, ExitUnsafe, []string{"replace x dry"}, false},
-		{"member replace x --by y", taken, ExitUsage, []string{"replace x by y dry"}, true},
+		{"member replace x --by y", taken, ExitUnsafe, []string{"replace x by y dry"}, true},
 		{"member replace x --by y --yes", taken, ExitOK, []string{"replace x by y"}, false},
 	} {
 		l.decision = c.decision

@@ -85,11 +85,11 @@ func TestADryRunOnlyAsks(t *testing.T) {
 		"host prune --dir behind --yes":        {ExitOK, []string{"prune", "prune behind", "prune behind do"}, "removed /data/data-trashcan/behind"},
 		"host prune --dir unseen --yes":        {ExitUnsafe, []string{"prune", "prune unseen"}, "only way back"},
 		"host prune --dir /data/other --yes":   {ExitUsage, []string{"prune"}, "is not the path"},
-		"host prune --dir old":                 {ExitUsage, []string{"prune", "prune old"}, "nothing was changed"},
+		"host prune --dir old":                 {ExitUnsafe, []string{"prune", "prune old"}, "nothing was changed"},
 		"host reset-fence --dry-run":           {ExitOK, []string{"reset-fence"}, "What that gives up"},
 		"host reset-fence a --dry-run --yes":   {ExitOK, []string{"reset-fence"}, "What that gives up"},
 		"host reset-fence --yes":               {ExitOK, []string{"reset-fence", "reset-fence do"}, "and now"},
-		"host reset-fence":                     {ExitUsage, []string{"reset-fence"}, "nothing was changed"},
+		"host reset-fence":                     {ExitUnsafe, []string{"reset-fence"}, "nothing was changed"},
 	} {
 		code, out, errs := runEtcdadm(append(strings.Fields(line), "--endpoint="+at, "--cluster-name=test")...)
 		if asked := q.heard(); code != c.code || !slices.Equal(asked, c.asked) || !strings.Contains(out+errs, c.said) {

@@ -45,6 +45,7 @@ type MemberStatus struct {
 	Member  cluster.MemberID `json:"member"`
 	Host    cluster.HostID   `json:"host,omitempty"`
 	Learner bool             `json:"learner,omitempty"`
+	Leads   bool             `json:"leads,omitempty"` // raft
 	Up      bool             `json:"up"`
 	Why     string           `json:"why,omitempty"` // why it is not up
 }

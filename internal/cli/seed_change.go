@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
+)
+
+// running is the cluster that a store is of, as far as a change of its spec goes.
+type running struct {
+	spec   cluster.Spec   // before the change
+	voters []cluster.Seat // as the leading daemon told them last; nil: it did not
+	count  int            // how many voters there are: the spec may be on hold, or not reached yet
+}
+
+// runningIn is the cluster of a store before its spec is changed; nil: there is none
+// yet, or no spec that could be changed. A record that cannot be read is one.
+func runningIn(ctx context.Context, f *control.Folder) *running {
+	read, err := f.ReadSpec(ctx)
+	if err != nil || read.Spec == nil {
+		return nil
+	}
+	in, marker, _, err := f.ReadIntent(ctx)
+	if err == nil && !marker {
+		return nil
+	}
+	r := &running{spec: *read.Spec, count: read.Spec.MemberCount}
+	if (err == nil || errors.Is(err, control.ErrOtherCluster)) && in != nil && len(in.Voters) > 0 {
+		r.count = len(in.Voters)
+	}
+	if told, ok, err := f.ReadStatus(ctx); ok && err == nil { // advisory: without it nobody is named
+		for _, m := range told.Members {
+			if !m.Learner {
+				r.voters = append(r.voters, cluster.Seat{Member: cluster.Member{ID: m.Member}, HostID: m.Host, Up: m.Up, RaftLeader: m.Leads})
+			}
+		}
+	}
+	return r
+}
+
+// describe says what the new spec changes, and what takes that back; false: nothing.
+func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
+	from := r.spec.MemberCount
+	if r.spec.Hold {
+		from = r.count
+	}
+	if from == to.MemberCount && r.spec.EtcdVersion == to.EtcdVersion {
+		return false
+	}
+	if from != to.MemberCount {
+		fmt.Fprintf(w, "members: %d → %d%s; survives %s (now %d)\n", from, to.MemberCount, r.goes(to), counted(cluster.Tolerance(to.MemberCount), "failure"), cluster.Tolerance(from))
+	}
+	if r.spec.EtcdVersion != to.EtcdVersion {
+		fmt.Fprintf(w, "etcd: %s → %s: every member is restarted with it\n", r.spec.EtcdVersion, to.EtcdVersion)
+	}
+	hold := ""
+	if r.spec.Hold {
+		hold = ", on hold"
+	}
+	fmt.Fprintf(w, "the spec until now: %s of etcd %s%s; to go back: %s\n", counted(r.spec.MemberCount, "member"), r.spec.EtcdVersion, hold, undo)
+	return true
+}
+
+// goes says who goes, by the order in which the daemons pick.
+func (r *running) goes(to cluster.Spec) string {
+	less := r.count - to.MemberCount
+	if less <= 0 {
+		if to.MemberCount > r.count {
+			return ": adds " + counted(to.MemberCount-r.count, "member")
+		}
+		return ""
+	}
+	if len(r.voters) != r.count {
+		return ": removes " + counted(less, "member")
+	}
+	spec, left := r.spec, slices.Clone(r.voters)
+	var names []string
+	for range less {
+		s := plan.LeastWanted(spec, left)
+		names = append(names, nameOf(s))
+		left = slices.DeleteFunc(left, func(o cluster.Seat) bool { return o.ID == s.ID })
+	}
+	slices.Sort(names)
+	return ": removes " + strings.Join(names, ", ")
+}
+
+func nameOf(s cluster.Seat) string {
+	if s.HostID != "" {
+		return string(s.HostID)
+	}
+	return "member " + s.ID.String()
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/control"
+)
+
+// A change of the spec of a running cluster says what it does and what takes it back,
+// and asks; etcd-manager-ctl says the same and asks nothing, and scripts read what they did.
+func TestSeedOfARunningClusterAsks(t *testing.T) {
+	url := "file://" + filepath.Join(t.TempDir(), "s")
+	seed := func(args ...string) (code int, out, errs string) {
+		return runEtcdadm(append([]string{"seed", url}, args...)...)
+	}
+	if code, _, errs := seed("--version=3.6.16", "--nodes=3"); code != ExitOK || strings.Contains(errs, "→") {
+		t.Fatalf("before there is a cluster: %d %q", code, errs)
+	}
+	store, err := open.Open(t.Context(), url, open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := control.New(store, "test")
+	if _, err := folder.CreateIntent(t.Context(), &cluster.Intent{Name: "test", Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 99,
+		Voters: []cluster.Voter{{Host: "host-1", Member: 1}, {Host: "host-2", Member: 2}, {Host: "host-3", Member: 3}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.WriteStatus(t.Context(), control.Status{Cluster: "test", Members: []control.MemberStatus{
+		{Member: 1, Host: "host-1", Up: true}, {Member: 2, Host: "host-2", Up: true}, {Member: 3, Host: "host-3", Up: true, Leads: true}, {Member: 4, Host: "host-4", Learner: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	const shrinks = "members: 3 → 1: removes host-1, host-2; survives 0 failures (now 1)"
+	back := "to go back: etcdadm seed " + url + " --version 3.6.16 --nodes 3"
+	for _, c := range []struct {
+		line string
+		code int
+		want []string
+		asks bool
+	}{
+		{"--nodes=1 --dry-run", ExitOK, []string{shrinks, back}, false},
+		{"--nodes=1", ExitUnsafe, []string{shrinks, back, "not confirmed"}, true},
+		{"--version=3.7.3", ExitUnsafe, []string{"etcd: 3.6.16 → 3.7.3", back}, true},
+		{"--nodes=3", ExitOK, nil, false}, // nothing changes
+		{"--nodes=5 --yes", ExitOK, []string{"members: 3 → 5: adds 2 members; survives 2 failures (now 1)", "the spec until now: 3 members of etcd 3.6.16; "}, false},
+		{"--nodes=3 --yes", ExitOK, []string{"members: 5 → 3; survives 1 failure (now 2)"}, false}, // the two had not come
+	} {
+		code, _, errs := seed(strings.Fields(c.line)...)
+		if code != c.code || strings.Contains(errs, "[y/N]") != c.asks || len(c.want) == 0 && errs != "" {
+			t.Errorf("%s: %d, want %d, asks %t\n%s", c.line, code, c.code, c.asks, errs)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s does not say %q:\n%s", c.line, want, errs)
+			}
+		}
+	}
+	read, err := folder.ReadSpec(t.Context())
+	if err != nil || read.Spec.MemberCount != 3 || read.Spec.EtcdVersion.String() != "3.6.16" {
+		t.Errorf("the spec is %+v, %v", read.Spec, err)
+	}
+	var out, errs bytes.Buffer
+	code := CtlMain(context.Background(), []string{"--backup-store=" + url, "--member-count=1", "configure-cluster"}, &out, &errs)
+	if code != ExitOK || strings.Contains(out.String(), "→") || !strings.Contains(errs.String(), shrinks) || !strings.Contains(errs.String(), "--member-count=3 --etcd-version=3.6.16 configure-cluster") {
+		t.Errorf("etcd-manager-ctl: %d\n%s\n%s", code, out.String(), errs.String())
+	}
+}
+
+// What is on hold counts the voters that there are: the spec's own count is not in force.
+func TestSeedThatLiftsAHoldAsks(t *testing.T) {
+	r := running{spec: cluster.Spec{MemberCount: 3, EtcdVersion: cluster.Version{Major: 3, Minor: 6, Patch: 16}, Hold: true}, count: 2}
+	var out strings.Builder
+	if !r.describe(&out, cluster.Spec{MemberCount: 3, EtcdVersion: cluster.Version{Major: 3, Minor: 6, Patch: 16}}, "undo") || !strings.Contains(out.String(), "members: 2 → 3: adds 1 member; survives 1 failure (now 0)") || !strings.Contains(out.String(), "on hold") {
+		t.Error(out.String())
+	}
+}
