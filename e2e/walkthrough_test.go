@@ -65,7 +65,7 @@ func TestWalkthrough(t *testing.T) {
 func TestSeedAndAuto(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{hosts: 3})
-	if r := c.etcdadm("seed", c.storeURL(), "version="+c.options.version, "nodes=3"); r.code != 0 {
+	if r := c.etcdadm("seed", "--create-store", c.storeURL(), "version="+c.options.version, "nodes=3"); r.code != 0 {
 		t.Fatal(r)
 	}
 	c.host(1).auto, c.host(2).auto = true, true

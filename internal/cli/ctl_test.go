@@ -89,7 +89,9 @@ func TestSeed(t *testing.T) {
 		{[]string{"--version", "3.6.16", "--nodes", "4"}, ExitUsage, "is even"},
 		{[]string{"--version", "new", "--nodes", "3"}, ExitUsage, "three numbers"},
 		{[]string{"--version", "3.6.16", "--nodes", "3", "--dry-run"}, ExitError, "does not exist"}, // refusals made nothing
-		{[]string{"version=3.6.16", "nodes=3"}, ExitOK, "3 members of etcd 3.6.16"},
+		{[]string{"version=3.6.16", "nodes=3"}, ExitError, "--create-store"},                        // it may be a share that is not mounted
+		{[]string{"version=3.6.16", "nodes=3", "--dry-run"}, ExitError, "does not exist"},
+		{[]string{"version=3.6.16", "nodes=3", "--create-store"}, ExitOK, "3 members of etcd 3.6.16"},
 		{[]string{"--nodes", "5"}, ExitOK, "5 members of etcd 3.6.16"},
 		{[]string{"--member-count", "4"}, ExitUsage, "is even"},
 		{[]string{"nodes=many"}, ExitUsage, "is no number"},

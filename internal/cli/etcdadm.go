@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/plan"
@@ -54,7 +55,7 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 func seedCommand() *cobra.Command {
 	var version string
 	var nodes int
-	var dryRun, yes bool
+	var dryRun, yes, create bool
 	var r reach
 	c := &cobra.Command{
 		Use:   "seed STORE --version V --nodes N",
@@ -83,7 +84,7 @@ The short form
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			want, err := seed(c, args[0], version, nodes, dryRun, yes)
+			want, err := seed(c, args[0], version, nodes, create, dryRun, yes)
 			if err != nil {
 				return err
 			}
@@ -100,13 +101,14 @@ The short form
 	c.Flags().IntVar(&nodes, "nodes", 0, "number of members wanted")
 	c.Flags().IntVar(&nodes, "member-count", 0, "the same as --nodes")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be written, and write nothing")
+	c.Flags().BoolVar(&create, "create-store", false, "make the directory of a file:// store that does not exist")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask before a running cluster is changed")
 	r.outputFlag(c)
 	return c
 }
 
 // seed writes the spec, and returns what is wanted.
-func seed(c *cobra.Command, url, version string, nodes int, dryRun, yes bool) (cluster.Spec, error) {
+func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes bool) (cluster.Spec, error) {
 	var want cluster.Spec
 	ctx, cancel := context.WithTimeout(c.Context(), storeTimeout)
 	defer cancel()
@@ -118,7 +120,8 @@ func seed(c *cobra.Command, url, version string, nodes int, dryRun, yes bool) (c
 		}
 	}
 	want.MemberCount = nodes
-	// Only what would be enough for a new cluster, and holds, makes a store.
+	// Only what would be enough for a new cluster, and holds, makes a store, and only
+	// when asked to: a directory that is not there may be a share that is not mounted.
 	whole := version != "" && nodes != 0
 	if err := want.Validate(); whole && err != nil {
 		return want, usage(example, "%w", err)
@@ -127,11 +130,14 @@ func seed(c *cobra.Command, url, version string, nodes int, dryRun, yes bool) (c
 	switch {
 	case dryRun:
 		what = toRead
-	case whole:
+	case whole && create:
 		what = toBegin
 	}
 	store, err := openForWords(ctx, url, what)
 	if err != nil {
+		if !create && errors.Is(err, file.ErrNoDirectory) {
+			return want, &Failure{Code: ExitError, Err: err, Advice: "mount it, or correct the path; for a new store --create-store makes the directory"}
+		}
 		return want, err
 	}
 	folder := control.New(store, "")

@@ -42,10 +42,15 @@ is forgotten after 24 hours without a sign of it.`,
 			if err := r.print(c.OutOrStdout(), told, func(w io.Writer) { printForgot(w, told) }); err != nil {
 				return err
 			}
+			knew := false
 			for _, f := range told {
 				if f.Refuse != "" {
 					return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused by host %s: %s", f.By, f.Refuse)}
 				}
+				knew = knew || f.Knew
+			}
+			if !knew { // a mistyped name must not look like one that is forgotten
+				return &Failure{Code: ExitError, Err: fmt.Errorf("no daemon in sight knows host %s; nothing was changed", args[0]), Advice: "etcdadm status lists the hosts"}
 			}
 			return nil
 		},
@@ -110,8 +115,6 @@ func printForgot(w io.Writer, told []console.Forgot) {
 	}
 	if len(by) > 0 {
 		fmt.Fprintf(w, "host %s is forgotten by %s\n", told[0].Host, strings.Join(by, ", "))
-	} else if len(told) > 0 && told[0].Refuse == "" {
-		fmt.Fprintf(w, "no daemon in sight knew of a host %s\n", told[0].Host)
 	}
 }
 

@@ -47,6 +47,8 @@ func (q *questioned) Report(ctx context.Context, c peer.Caller, question json.Ra
 			all = slices.DeleteFunc(all, func(a cluster.SetAside) bool { return a.Name() != asked.Dir })
 		}
 		return json.Marshal(console.Pruned{Host: "a", Aside: all, Done: asked.Do})
+	case console.AskForget:
+		return json.Marshal(console.Forgot{By: "a", Host: asked.Host, Knew: asked.Host == "gone"})
 	case console.AskFence:
 		return json.Marshal(console.FenceReset{Host: "a", Done: asked.Do})
 	}
@@ -86,6 +88,8 @@ func TestADryRunOnlyAsks(t *testing.T) {
 		"host prune --dir unseen --yes":        {ExitUnsafe, []string{"prune", "prune unseen"}, "only way back"},
 		"host prune --dir /data/other --yes":   {ExitUsage, []string{"prune"}, "is not the path"},
 		"host prune --dir old":                 {ExitUnsafe, []string{"prune", "prune old"}, "nothing was changed"},
+		"host forget gone":                     {ExitOK, []string{"forget"}, "host gone is forgotten by a"},
+		"host forget nobody":                   {ExitError, []string{"forget"}, "no daemon in sight knows host nobody"},
 		"host reset-fence --dry-run":           {ExitOK, []string{"reset-fence"}, "What that gives up"},
 		"host reset-fence a --dry-run --yes":   {ExitOK, []string{"reset-fence"}, "What that gives up"},
 		"host reset-fence --yes":               {ExitOK, []string{"reset-fence", "reset-fence do"}, "and now"},

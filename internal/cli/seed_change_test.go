@@ -19,7 +19,7 @@ func TestSeedOfARunningClusterAsks(t *testing.T) {
 	seed := func(args ...string) (code int, out, errs string) {
 		return runEtcdadm(append([]string{"seed", url}, args...)...)
 	}
-	if code, _, errs := seed("--version=3.6.16", "--nodes=3"); code != ExitOK || strings.Contains(errs, "→") {
+	if code, _, errs := seed("--version=3.6.16", "--nodes=3", "--create-store"); code != ExitOK || strings.Contains(errs, "→") {
 		t.Fatalf("before there is a cluster: %d %q", code, errs)
 	}
 	store, err := open.Open(t.Context(), url, open.Options{})

@@ -71,6 +71,9 @@ func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 	return within(ctx, s, func() (*Store, error) { return s, s.look(opts) }, func(*Store) {})
 }
 
+// ErrNoDirectory is in the chain of what says that a store's directory is not there.
+var ErrNoDirectory = errors.New("the directory does not exist")
+
 // look makes sure of the directory.
 func (s *Store) look(opts Options) error {
 	dir := s.dir
@@ -116,7 +119,7 @@ func openError(dir string, err error, advice string) error {
 // missing is the error for a store whose directory is not there. It is not blob.ErrNotFound: nothing is known about its objects.
 func missing(op, dir string) error {
 	return &blob.Error{
-		Op: op, Object: "store " + URL(dir), Err: errors.New("the directory does not exist"),
+		Op: op, Object: "store " + URL(dir), Err: ErrNoDirectory,
 		Advice: "check the path and that its disk is mounted; a new store is made by `mkdir -p " + dir + "`",
 	}
 }
