@@ -12,7 +12,14 @@ import (
 // them, and what a person is told to type.
 func TestConditionsOfCommands(t *testing.T) {
 	restore := func(wrote, to string) *cluster.Command {
-		return &cluster.Command{Name: "cmd", Kind: cluster.CommandRestore, Backup: "B", Version: version(to), Found: &cluster.Backup{Name: "B", Version: version(wrote)}}
+		c := &cluster.Command{Name: "cmd", Kind: cluster.CommandRestore, Backup: "B", Found: &cluster.Backup{Name: "B"}}
+		if wrote != "" {
+			c.Found.Version = version(wrote)
+		}
+		if to != "" {
+			c.Version = version(to)
+		}
+		return c
 	}
 	ends := func(c *cluster.Command) func(v *view) bool {
 		return func(v *view) bool { return v.never(c) != nil }
@@ -74,6 +81,10 @@ func TestConditionsOfCommands(t *testing.T) {
 	}
 	checkConditions(t, []condition{
 		{"a backup that the release does not read", formedSight, ends(restore("3.4.25", "3.6.16")), nil, nil},
+		{"a backup of a release that nobody knows", formedSight, ends(restore("3.9.9", "")), []otherwise{
+			{"a host has one of its line", of("d", func(h *cluster.HostReport) { h.Releases = append(h.Releases, version("3.9.1")) })},
+		}, nil},
+		{"a backup of a release that no host has yet waits", formedSight, func(v *view) bool { return !ends(restore("3.7.3", ""))(v) && !ends(restore("", ""))(v) }, nil, nil},
 		{"a backup that it reads is restored", formedSight, func(v *view) bool { return !ends(restore("3.5.35", "3.6.16"))(v) }, nil, nil},
 		{"a recovery from a host of which nobody knows", formedSight, ends(recoverFrom("x")), []otherwise{
 			{"it is in sight", func(o *cluster.Observation) {

@@ -15,6 +15,10 @@ func (v *view) never(c *cluster.Command) *Decision {
 		return endCommand(c.Name, CommandRejected, fmt.Sprintf(format, args...))
 	}
 	if c.Kind == cluster.CommandRestore && c.Found != nil {
+		wrote := c.Found.Version
+		if _, known := wrote.Line(); !known && !wrote.IsZero() && !v.runs(wrote) {
+			return reject("etcd %s is said to have written backup %s, and neither this release of etcdadm nor a host in sight knows etcd %d.%d: look at its meta; etcdadm backup list prints the others", wrote, c.Backup, wrote.Major, wrote.Minor)
+		}
 		if c.Version.IsZero() {
 			return nil
 		}
@@ -37,6 +41,11 @@ func (v *view) never(c *cluster.Command) *Decision {
 		return reject("host %s has set nothing aside as %s; etcdadm status lists what it has", c.Host, c.Dir)
 	}
 	return nil
+}
+
+// runs: a host in sight has a release of that line.
+func (v *view) runs(line cluster.Version) bool {
+	return slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool { return slices.ContainsFunc(h.Releases, line.SameMinor) })
 }
 
 // heardOf: somebody has a record of the host.

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"etcdadm.io/cluster"
 )
@@ -50,11 +51,26 @@ func Queue(o *cluster.Observation, d Decision) []Waiting {
 			w.For = fmt.Sprintf("command %s comes first (etcd-manager-ctl delete-command %s takes that out of the queue)", before, before)
 		default:
 			w.Running, w.For = generationWaits(o, d, c)
+			w.For += behind(o, o.Commands[i+1:])
 			before = c.Name
 		}
 		out = append(out, w)
 	}
 	return out
+}
+
+// behind says which of the commands later in the queue wait for the one before them.
+func behind(o *cluster.Observation, later []cluster.Command) string {
+	var names []string
+	for _, c := range later {
+		if c.Kind != cluster.CommandBackup && c.Unread == "" && c.Malformed == "" && c.Ended == "" && !o.Ran(c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; behind it waits " + strings.Join(names, ", ")
 }
 
 func backupWaits(o *cluster.Observation, c *cluster.Command) (running bool, why string) {
