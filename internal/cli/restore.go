@@ -159,6 +159,7 @@ was written since the backup is not in it. Data is set aside, and
 			}
 			f := control.New(store, "")
 			var spec cluster.Spec
+			var drops givenUp
 			if !undo {
 				b, err := findBackup(ctx, backupstore.New(store), args[0])
 				if err != nil {
@@ -169,6 +170,9 @@ was written since the backup is not in it. Data is set aside, and
 				}
 				if err := restorable(b, version); err != nil {
 					return err
+				}
+				if !q.yes || q.dryRun {
+					drops = ofBackup(ctx, backupstore.New(store), b)
 				}
 				warnOther(ctx, c.ErrOrStderr(), f, b)
 				if spec, err = restoredSpec(ctx, f, b); err != nil {
@@ -192,7 +196,8 @@ was written since the backup is not in it. Data is set aside, and
 				warnIndexes(c.ErrOrStderr(), back.aside.Version, "")
 			}
 			if !q.yes || q.dryRun {
-				warnRestore(c.ErrOrStderr(), o, of)
+				drops.what = of
+				drops.print(c.ErrOrStderr(), o, q.servedNow(ctx, o))
 			}
 			if !q.yes && !q.dryRun {
 				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
@@ -342,7 +347,6 @@ func askForMembers(ctx context.Context, f *control.Folder, n int) (*cluster.Coun
 	return c, err
 }
 
-// warnRestore says what is given up.
 // warnIndexes says what no tool can spare clients of version 2. A backup of it begins one
 // of its own line unless a person asks for another.
 func warnIndexes(w io.Writer, wrote cluster.Version, to string) {
@@ -352,19 +356,6 @@ func warnIndexes(w io.Writer, wrote cluster.Version, to string) {
 	if v, err := cluster.ParseVersion(to); err == nil && !v.Has(cluster.V3API) {
 		fmt.Fprintf(w, "warning: etcd %s has no tool that raises indexes: they begin anew, and so go back. A client that waits from an index that it saw before misses what is written until then: restart what watches\n", v)
 	}
-}
-
-func warnRestore(w io.Writer, o *cluster.Observation, what string) {
-	fmt.Fprintf(w, "restoring makes the cluster what it was in %s: whatever was written since is lost to clients\n", what)
-	if o == nil {
-		return
-	}
-	roster, _ := o.Roster()
-	if !roster.HasQuorum() {
-		return
-	}
-	fmt.Fprintf(w, "the cluster serves now, at revision %d, with %d of %d voters up\n",
-		served(o), len(roster.Up()), len(roster.Voters()))
 }
 
 // restore queues a restore of a backup.

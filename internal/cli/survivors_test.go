@@ -237,6 +237,7 @@ type answering struct {
 	peer.Handler
 	report console.Report
 	end    console.LogEnd
+	served console.Served
 }
 
 func (a *answering) Report(_ context.Context, _ peer.Caller, question json.RawMessage) (json.RawMessage, error) {
@@ -249,6 +250,8 @@ func (a *answering) Report(_ context.Context, _ peer.Caller, question json.RawMe
 		return json.Marshal(a.report)
 	case console.AskLog:
 		return json.Marshal(a.end)
+	case console.AskServed:
+		return json.Marshal(a.served)
 	}
 	return nil, errors.New("nobody asks that here")
 }

@@ -252,6 +252,15 @@ func (c *Console) LogEnd(ctx context.Context, at cluster.Contact) (LogEnd, error
 	return put[LogEnd](ctx, client, Question{Kind: AskLog, Host: at.Host})
 }
 
+// Served asks a host at which revision its member serves.
+func (c *Console) Served(ctx context.Context, at cluster.Contact) (Served, error) {
+	client, err := c.pool.To(at)
+	if err != nil {
+		return Served{}, err
+	}
+	return put[Served](ctx, client, Question{Kind: AskServed, Host: at.Host})
+}
+
 // Goal hands a person's step to a daemon, which forwards it to the leading one.
 func (c *Console) Goal(ctx context.Context, goal manager.GoalRequest) (manager.GoalResult, error) {
 	var out manager.GoalResult

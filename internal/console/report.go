@@ -19,6 +19,9 @@ const (
 	AskPrune = "prune"
 	// AskLog asks how far the log of the host's member goes, as read from the disk.
 	AskLog = "log"
+	// AskServed asks at which revision the host's member serves, read through raft for
+	// the answer.
+	AskServed = "served"
 )
 
 // Question is what a person's tool asks a daemon. Whatever changes something
@@ -36,6 +39,13 @@ type Pruned struct {
 	Aside  []cluster.SetAside `json:"setAside"`
 	Refuse string             `json:"refused,omitempty"` // why nothing was removed
 	Done   bool               `json:"done,omitempty"`    // Aside was removed
+}
+
+// Served is what the member of a host has just answered a read through raft with.
+type Served struct {
+	Host     cluster.HostID    `json:"host"`
+	Cluster  cluster.ClusterID `json:"cluster,omitempty"`
+	Revision int64             `json:"revision,omitempty"` // zero: none
 }
 
 // LogEnd is what a host holds of its member.

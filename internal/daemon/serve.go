@@ -58,6 +58,8 @@ func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMes
 		return json.Marshal(h.d.prune(ctx, q))
 	case console.AskLog:
 		return json.Marshal(h.d.logEnd(ctx))
+	case console.AskServed:
+		return json.Marshal(h.d.served(ctx))
 	}
 	return nil, fmt.Errorf("this daemon does not know what %q asks", q.Kind)
 }
@@ -80,6 +82,16 @@ func (d *daemon) report() console.Report {
 		}
 	}
 	return r
+}
+
+// served is what the own member answers a read through raft with now.
+func (d *daemon) served(ctx context.Context) console.Served {
+	out := console.Served{Host: d.id}
+	s := d.host.Observe(ctx, cluster.ObserveRequest{}).State
+	if s != nil && s.Status != nil && s.Status.Healthy && !s.Status.Learner { // a voter is healthy by such a read
+		out.Cluster, out.Revision = s.Status.Cluster, s.Status.Revision
+	}
+	return out
 }
 
 // ready: the daemon is ready when the own member serves, or carries none.
