@@ -218,6 +218,9 @@ type HostState struct {
 	Status  *MemberStatus `json:"status,omitempty"`
 	View    *MemberView   `json:"view,omitempty"`
 	Reaches []Reach       `json:"reaches,omitempty"`
+	// PeerTLS is how its member and the others take each other's certificates; nil: not
+	// known, or they speak without.
+	PeerTLS *PeerTLS `json:"peerTLS,omitempty"`
 
 	// Staged is a source that the host has made ready, or tries to.
 	Staged *Staged `json:"staged,omitempty"`

@@ -239,6 +239,9 @@ func (h *HostReport) sort() {
 	slices.SortStableFunc(h.Foreign, asides)
 	slices.SortStableFunc(h.Reaches, func(a, b Reach) int { return cmp.Compare(a.Member, b.Member) })
 	slices.SortStableFunc(h.Releases, Version.Compare)
+	if t := h.PeerTLS; t != nil {
+		slices.SortStableFunc(t.Rejects, func(a, b Rejection) int { return cmp.Compare(a.Member, b.Member) })
+	}
 	slices.SortStableFunc(h.Problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Sentence, b.Sentence), cmp.Compare(a.Hint, b.Hint))
 	})

@@ -168,6 +168,8 @@ func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
 		return false, fmt.Sprintf("host %s has not promised fence %s", h.Host, o.Fence)
 	case h.Process.State != ProcessRunning:
 		return false, "its process is " + describeProcess(h.Process)
+	case (h.Status == nil || !h.Status.Healthy) && o.rejectedWords(s.ID) != "":
+		return false, o.rejectedWords(s.ID)
 	case h.Status == nil:
 		return false, "it does not answer its host"
 	case h.Status.Member != s.ID || h.Status.Cluster != c:

@@ -25,6 +25,17 @@ func TestConditionsOfMembers(t *testing.T) {
 	hung := then(formedSight, of("c", func(h *cluster.HostReport) {
 		h.Status, h.View, h.Process.State = nil, nil, cluster.ProcessSilent
 	}), ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = worldEpoch }))
+	// strangers: the member of c and those hosts' reject each other's certificates.
+	strangers := func(authority bool, fingerprint string, rejecting ...cluster.HostID) func(*cluster.Observation) {
+		return func(o *cluster.Observation) {
+			of("c", func(h *cluster.HostReport) { h.PeerTLS = &cluster.PeerTLS{Fingerprint: fingerprint} })(o)
+			for _, host := range rejecting {
+				of(host, func(h *cluster.HostReport) {
+					h.PeerTLS = &cluster.PeerTLS{Fingerprint: "AA", Rejects: []cluster.Rejection{{Member: seatOf(newView(Goal{Kind: Converge}, o), "c").ID, Authority: authority}}}
+				})(o)
+			}
+		}
+	}
 	joiner := func(t *testing.T) *cluster.Observation { return learnerAdded(t).observe() }
 	wiped := func(t *testing.T) *cluster.Observation {
 		w := formed(t)
@@ -97,10 +108,14 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"it has not lasted", func(o *cluster.Observation) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = o.At.Add(time.Second - reviveAfter) })(o)
 			}},
+			{"the others have another authority", strangers(true, "BB", "a", "b")},
+			{"the others reject its address", strangers(false, "AA", "a", "b")},
 			{"it was revived twice already", func(o *cluster.Observation) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince, m.Revived = o.At.Add(-3*reviveAfter), 2 })(o)
 			}},
 		}, []otherwise{
+			{"it has the authority of the others by now", strangers(true, "AA", "a", "b")},
+			{"one of the others rejects it", strangers(true, "BB", "a")},
 			{"it has lasted just as long as it must", func(o *cluster.Observation) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = o.At.Add(-reviveAfter) })(o)
 			}},

@@ -28,6 +28,7 @@ import (
 //	dead H…                       the process does not run any more
 //	hung H…                       the process runs and answers nothing; a restart helps
 //	deaf H…                       the member has its part in raft, and answers its host nothing
+//	strange H…                    it has another authority for peers than the others, and its member answers nothing
 //	damage H…                     etcd ends at each start, since it cannot read its data
 //	vanish H…                     the member's data is gone under its process, which serves from memory
 //	balks H…                      the host refuses every start, and says nothing of it before
@@ -291,7 +292,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.unpromised = true
 	case "mend":
 		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew, h.jammed = "", false, false, false, false, nil, 0, false
-		h.deaf = false
+		h.deaf, h.strange = false, ""
 		h.reading = false
 		if c := w.clusterOf(h); c != nil {
 			c.alarms = nil
@@ -302,6 +303,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.hung = true
 	case "deaf":
 		h.deaf = true
+	case "strange":
+		h.deaf, h.strange = true, "BB:BB"
 	case "damage":
 		h.dead, h.damaged = true, true
 	case "vanish":

@@ -366,7 +366,7 @@ func (v *view) leaderless(h *cluster.HostReport) bool {
 		return false
 	}
 	m := v.obs.Memory.Member(h.Local.Member)
-	return !m.LeaderlessSince.IsZero() && v.obs.At.Sub(m.LeaderlessSince) >= patience(m.Revived)
+	return !m.LeaderlessSince.IsZero() && v.obs.At.Sub(m.LeaderlessSince) >= patience(m.Revived) && !v.barred(h.Local.Member)
 }
 
 func (v *view) reviveOne(h *cluster.HostReport) *Decision {

@@ -56,6 +56,7 @@ type worldHost struct {
 	dead       bool             // the member's process does not run, whatever the daemon does
 	stuck      bool             // the member never catches up
 	reading    bool             // its log is large, and still being read
+	strange    string           // the authority of peers that it has instead of the others'
 	damaged    bool             // etcd cannot read its data
 	vanished   bool             // the files are gone under the running process
 	balks      bool             // it refuses to start a member, and does not say why before
@@ -79,6 +80,22 @@ type worldHost struct {
 	given      time.Time        // when it got these
 	skew       time.Duration
 	address    int // how often it moved
+}
+
+// peerTLS is whom the member of a host rejects, once any of them has another authority.
+func (w *world) peerTLS(h *worldHost) *cluster.PeerTLS {
+	t := &cluster.PeerTLS{File: "/pki/etcd-peers-ca.crt", Fingerprint: cmp.Or(h.strange, "AA:AA"), Cert: "/data/me.crt"}
+	any := false
+	for _, o := range w.hosts {
+		any = any || o.strange != ""
+		if o.strange != h.strange && o.Local.Member != 0 {
+			t.Rejects = append(t.Rejects, cluster.Rejection{Member: o.Local.Member, Authority: true, Why: "x509: certificate signed by unknown authority"})
+		}
+	}
+	if !any {
+		return nil
+	}
+	return t
 }
 
 // worldCluster is etcd: the members of one cluster ID.
@@ -333,6 +350,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation, r *cluster.HostRepo
 	h.keep(o.Store.Intent)
 	h.supersede()
 	r.HostState, r.UnderFence = h.HostState, !h.unpromised
+	r.PeerTLS = w.peerTLS(h)
 	r.Clock = w.clock(h.Host)
 	c := w.clusterOf(h)
 	switch {

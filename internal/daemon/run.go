@@ -59,6 +59,7 @@ type daemon struct {
 	watch       *watch
 	sources     *sources
 	logRoom     logRoom
+	rejects     rejects
 	begun       beginning
 	parts       group
 }
@@ -269,7 +270,7 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
 		Disk:     memberDisk{d.disk, d.certs}, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
-		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Decrypts: d.sources.decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(d.sources.packing.Compression, d.sources.policy), Problems: d.logRoom.problems, Log: d.log,
+		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Decrypts: d.sources.decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(d.sources.packing.Compression, d.sources.policy), Problems: d.logRoom.problems, PeerTLS: d.peerTLS, Log: d.log,
 	})
 	return nil
 }

@@ -77,7 +77,9 @@ func (d *daemon) followLog(ctx context.Context) error {
 			if d.logRoom.look(ctx, d.logFile()) != nil {
 				continue
 			}
-			for _, l := range follower.Next(now) {
+			told := follower.Next(now)
+			d.rejects.set(follower.Rejects(now))
+			for _, l := range told {
 				if slices.ContainsFunc(chosen, func(s string) bool { return strings.HasPrefix(l.Text, s) }) {
 					continue
 				}

@@ -56,6 +56,9 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	if h.o.Problems != nil {
 		out.Problems = append(out.Problems, h.o.Problems()...)
 	}
+	if h.o.PeerTLS != nil {
+		out.PeerTLS = h.o.PeerTLS(s.Local.Token)
+	}
 	out.Staged = h.staged(s)
 	if h.o.Sources != nil {
 		out.Room = h.o.Sources.Room()

@@ -42,6 +42,9 @@ type Options struct {
 	// Problems are what the daemon knows of this host beside its member, for people; it never
 	// waits. Nil: nothing.
 	Problems func() []cluster.Problem
+	// PeerTLS is how the member of a token and the others take each other's certificates;
+	// it never waits. Nil, or nil from it: that is not known, or they speak without.
+	PeerTLS func(token string) *cluster.PeerTLS
 	// PruneAfter is how long what was set aside of a removed member is kept at
 	// least, before a leader may have it pruned (SAFETY.md, rule 22); zero: for ever.
 	PruneAfter time.Duration

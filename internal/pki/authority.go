@@ -2,11 +2,13 @@ package pki
 
 import (
 	"crypto"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -170,6 +172,20 @@ func (a *Authority) failed(file string, err error, advice string) error {
 
 // Name is the authority's name, such as ManagerCA.
 func (a *Authority) Name() string { return a.name }
+
+// File is where its certificates were read from.
+func (a *Authority) File() string { return a.file }
+
+// Fingerprint tells it from other authorities: the start of the SHA-256 of each certificate
+// that is trusted, as openssl x509 -fingerprint -sha256 has it, in their order.
+func (a *Authority) Fingerprint() string {
+	var out []string
+	for _, c := range a.bundle {
+		sum := sha256.Sum256(c.Raw)
+		out = append(out, fmt.Sprintf("%X:%X:%X:%X:%X:%X:%X:%X", sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7]))
+	}
+	return strings.Join(out, "+")
+}
 
 // CanIssue says whether the private key is here.
 func (a *Authority) CanIssue() bool { return a.key != nil }

@@ -156,9 +156,17 @@ func readLine(line string) (text, level string) {
 	return line, ""
 }
 
-// readStructured reads an object field by field, as far as it goes: where the disk is
-// full, or a process is killed, the last line breaks off, and it is the one that counts.
 func readStructured(line string) (text, level string) {
+	fields := structured(line)
+	if text = fields["msg"]; text != "" && fields["error"] != "" {
+		text += ": " + fields["error"]
+	}
+	return text, levelOf(fields["level"])
+}
+
+// structured reads an object field by field, as far as it goes: where the disk is full, or
+// a process is killed, the last line breaks off, and it is the one that counts.
+func structured(line string) map[string]string {
 	fields := map[string]string{}
 	d := json.NewDecoder(strings.NewReader(line))
 	for _, err := d.Token(); err == nil && d.More(); {
@@ -175,10 +183,7 @@ func readStructured(line string) (text, level string) {
 			fields[name.(string)] = said
 		}
 	}
-	if text = fields["msg"]; text != "" && fields["error"] != "" {
-		text += ": " + fields["error"]
-	}
-	return text, levelOf(fields["level"])
+	return fields
 }
 
 func levelOf(said string) string {

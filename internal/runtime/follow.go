@@ -31,17 +31,18 @@ type LogLine struct {
 // kind of line once an hour, and a few lines at a time. What it leaves out is
 // counted. Looking at a log that has not grown costs one look at its size.
 type Follower struct {
-	path   string
-	offset int64
-	kinds  map[string]time.Time
-	told   []time.Time // when lines were told lately
+	path     string
+	offset   int64
+	kinds    map[string]time.Time
+	told     []time.Time // when lines were told lately
+	rejected map[string]Rejected
 	// Left is how many lines of new kinds were not told because there were too many.
 	Left int
 }
 
 // Follow begins at the end of the log as it is now.
 func Follow(path string) *Follower {
-	f := &Follower{path: path, kinds: map[string]time.Time{}}
+	f := &Follower{path: path, kinds: map[string]time.Time{}, rejected: map[string]Rejected{}}
 	if info, err := os.Stat(path); err == nil {
 		f.offset = info.Size()
 	}
@@ -55,6 +56,7 @@ func (f *Follower) Next(now time.Time) []LogLine { return f.choose(f.grown(), no
 func (f *Follower) choose(lines []string, now time.Time) []LogLine {
 	var out []LogLine
 	for _, line := range lines {
+		f.noteRejected(strings.TrimSpace(line), now)
 		text, level := readLine(strings.TrimSpace(line))
 		if text = tell(text); text == "" || level == "" {
 			continue
