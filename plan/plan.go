@@ -241,8 +241,12 @@ const later = 500 * time.Millisecond
 // Next decides. Equal inputs give equal decisions.
 func Next(goal Goal, o *cluster.Observation) Decision {
 	v := newView(goal, o)
-	for _, r := range rulesFor(goal.Kind) {
+	rules := rulesFor(goal.Kind)
+	for i, r := range rules {
 		if d := r.decide(v); d != nil {
+			if r.beside() && d.Action != nil && goal.Kind == Converge {
+				d.Blockers = append(d.Blockers, v.blockers(rules[i+1:])...)
+			}
 			d = v.noteFirst(d)
 			d.Rule = r.name
 			d = v.whileWaiting(d)

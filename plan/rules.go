@@ -9,6 +9,22 @@ type rule struct {
 	decide func(*view) *Decision
 }
 
+const ruleBackup = "backup"
+
+// beside: the step of this rule takes nothing from the others, so that what they
+// have to say is said with it. Else each backup would take the blockers away for a look.
+func (r rule) beside() bool { return r.name == ruleBackup }
+
+// blockers are those of the first of the rules that has something to say.
+func (v *view) blockers(of []rule) []Blocker {
+	for _, r := range of {
+		if d := r.decide(v); d != nil {
+			return d.Blockers
+		}
+	}
+	return nil
+}
+
 // The order is policy:
 //
 //  1. what makes every decision unsafe comes first (wrong cluster, no spec,
@@ -55,7 +71,7 @@ var (
 		{"quorum", quorum},
 		{"settle", settle},
 		{"count", putCount},
-		{"backup", backUp},
+		{ruleBackup, backUp},
 		{"set-aside", setAside},
 		{"lift", lift},
 		{"downgrading", downgrading},

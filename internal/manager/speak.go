@@ -106,15 +106,23 @@ func (s *speaker) decision(d plan.Decision) {
 func (s *speaker) blockers(d plan.Decision, now time.Time) {
 	before := s.told
 	s.told = map[string]blocked{}
+	was := map[string]bool{}
+	for _, b := range before {
+		was[b.code] = was[b.code] || b.ends.IsZero()
+	}
 	still := map[string]bool{}
+	var others, began []string
 	for _, b := range d.Blockers {
 		key := durations.ReplaceAllString(blockerWords(b), "")
-		still[b.Code] = true
-		was, said := before[key]
-		said = said && (was.ends.IsZero() || now.Sub(was.ends) < toldFor)
-		if !said && b.Sentence == d.Reason && b.Command == "" {
-			continue // it is the decision
+		if !still[b.Code] {
+			others = append(others, b.Code)
+			if !was[b.Code] {
+				began = append(began, b.Code)
+			}
 		}
+		still[b.Code] = true
+		told, said := before[key]
+		said = said && (told.ends.IsZero() || now.Sub(told.ends) < toldFor)
 		s.told[key] = blocked{code: b.Code}
 		if said {
 			continue
@@ -128,6 +136,8 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 	gone := map[string]bool{}
 	for key, was := range before {
 		switch _, is := s.told[key]; {
+		case d.Action != nil && !still[was.code]: // a step that is taken says nothing of what comes after it
+			s.told[key] = was
 		case !still[was.code]:
 			gone[was.code] = true
 		case !is && was.ends.IsZero():
@@ -137,7 +147,14 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 		}
 	}
 	for _, code := range slices.Sorted(maps.Keys(gone)) {
-		s.log.Info("no longer blocked", "code", code)
+		switch { // what is wrong may be called otherwise by now, and is no less wrong
+		case len(began) > 0:
+			s.log.Info("blocked by something else now", "code", code, "now", strings.Join(began, ","))
+		case len(others) > 0:
+			s.log.Info("no longer blocked", "code", code, "still", strings.Join(others, ","))
+		default:
+			s.log.Info("no longer blocked", "code", code)
+		}
 	}
 }
 

@@ -38,10 +38,16 @@ func TestSpeakerSaysWhatChanged(t *testing.T) {
 		{with(steady, silent), []string{"msg=blocked code=store-silent"}},
 		{with(steady, silent, skew), []string{"msg=blocked code=clock-skew"}},
 		{with(steady, silent, plan.Blocker{Code: "clock-skew", Sentence: "13s ahead", Command: "fix it"}), nil},
-		{with(steady, skew), []string{`msg="no longer blocked" code=store-silent`}},
+		{with(steady, skew), []string{`msg="no longer blocked" code=store-silent still=clock-skew`}},
 		{with(plan.Decision{Rule: "grow", Reason: "more"}, skew), []string{"msg=decision rule=grow"}},
 		{steady, []string{"msg=decision rule=steady", `msg="no longer blocked" code=clock-skew`}},
-		{plan.Decision{Rule: "quorum", Reason: "the store is away", Blockers: []plan.Blocker{silent}}, []string{"msg=decision rule=quorum"}},
+		{plan.Decision{Rule: "quorum", Reason: "the store is away", Blockers: []plan.Blocker{silent}}, []string{"msg=decision rule=quorum", "msg=blocked code=store-silent"}},
+		// What is wrong is called otherwise: that is no all-clear, and the end of that is said, too.
+		{plan.Decision{Rule: "steady", Reason: "2 of 3 voters are up", Blockers: []plan.Blocker{{Code: "member-down", Sentence: "2 of 3 voters are up"}}},
+			[]string{"msg=decision rule=steady", "msg=blocked code=member-down", `msg="blocked by something else now" code=store-silent now=member-down`}},
+		// Neither is a step, which is decided before all has been looked at.
+		{plan.Decision{Rule: "replace-dead", Reason: "write it down", Action: &plan.Action{Kind: plan.ActIntent}}, []string{"msg=decision rule=replace-dead"}},
+		{steady, []string{"msg=decision rule=steady", `msg="no longer blocked" code=member-down`}},
 	} {
 		out.Reset()
 		now = now.Add(time.Minute)

@@ -14,7 +14,7 @@ var probeName = regexp.MustCompile(`\.etcdadm-probe-[0-9a-z]+`)
 // loopSays are the lines that only a leader's loop logs. Others are logged by
 // whoever has something to say, also with a lock held; held up there, the whole
 // bubble would stand still, since a bubble's clock does not move for a mutex.
-var loopSays = map[string]bool{"decision": true, "blocked": true, "no longer blocked": true}
+var loopSays = map[string]bool{"decision": true, "blocked": true, "no longer blocked": true, "blocked by something else now": true}
 
 // logHandler puts a daemon's log lines into the timeline.
 type logHandler struct {
