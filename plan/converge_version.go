@@ -42,10 +42,16 @@ func convergeVersion(v *view) *Decision {
 	}
 	path := FindPath(v.change(run))
 	if !path.Ready() {
+		if len(path.Missing) == 0 {
+			return v.versionWaits("%s", strings.Join(path.Problems, "; "))
+		}
+		var versions []cluster.Version
 		for _, m := range path.Missing {
 			path.Problems = append(path.Problems, m.String())
+			versions = append(versions, m.Version)
 		}
-		return v.versionWaits("%s", strings.Join(path.Problems, "; "))
+		command, elsewise := download(versions...)
+		return v.versionWaitsFor(command, "%s; %s", strings.Join(path.Problems, "; "), elsewise)
 	}
 	if len(path.Hops) == 0 {
 		return nil
@@ -331,7 +337,11 @@ func (v *view) upgradeCommand() string { return "etcdadm upgrade " + v.spec.Etcd
 
 // versionWaits says why the version is not changed, and lets everything else go on.
 func (v *view) versionWaits(format string, args ...any) *Decision {
-	v.aside("version", "", "the members run etcd %s and the spec asks for %s: %s", v.runningWords(), v.spec.EtcdVersion, fmt.Sprintf(format, args...))
+	return v.versionWaitsFor("", format, args...)
+}
+
+func (v *view) versionWaitsFor(command, format string, args ...any) *Decision {
+	v.aside("version", command, "the members run etcd %s and the spec asks for %s: %s", v.runningWords(), v.spec.EtcdVersion, fmt.Sprintf(format, args...))
 	return nil
 }
 

@@ -198,7 +198,8 @@ func (v *view) mayAnswer(s cluster.Seat) bool {
 func (v *view) startJoiner(h *cluster.HostReport, m cluster.Member) *Decision {
 	release, ok := v.versionFor(h)
 	if !ok {
-		return wait(false, "no-release", "", "host %s has no etcd %s, which the cluster runs", h.Host, release)
+		command, elsewise := download(release)
+		return wait(false, "no-release", command, "host %s has no etcd %s, which the cluster runs; %s", h.Host, release, elsewise)
 	}
 	p := v.projection(0, 0)
 	m.Name = string(h.Host)

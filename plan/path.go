@@ -103,7 +103,22 @@ type MissingRelease struct {
 }
 
 func (m MissingRelease) String() string {
-	return fmt.Sprintf("etcd %s is not on %s", m.Version, words(m.Hosts))
+	has := "have"
+	if len(m.Hosts) == 1 {
+		has = "has"
+	}
+	return fmt.Sprintf("%s %s no etcd %s", words(m.Hosts), has, m.Version)
+}
+
+// download is how a release comes to a host: the command there, and in words what else
+// does. Daemons look again every few seconds.
+func download(versions ...cluster.Version) (command, elsewise string) {
+	var names, dirs []string
+	for _, v := range versions {
+		names, dirs = append(names, v.String()), append(dirs, "/opt/etcd-v"+v.String())
+	}
+	return "etcdadm download " + strings.Join(names, " "),
+		"download it there, or unpack the release into " + strings.Join(dirs, ", ") + "; the daemon finds it within ten seconds"
 }
 
 // Path is the way from what runs to what is wanted. It may be taken when there

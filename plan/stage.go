@@ -90,12 +90,13 @@ func (v *view) tooFewRun(run cluster.Version) *Decision {
 			without = append(without, fmt.Sprintf("%s has %s", h.Host, versions(h.Releases)))
 		}
 	}
+	command, elsewise := download(run)
 	switch {
 	case len(without) == 0 || able >= v.spec.MemberCount:
 	case able >= cluster.Quorum(v.spec.MemberCount):
-		v.aside("no-release", "", "the new generation runs etcd %s, and not every host in sight has it%s", run, because(without))
+		v.aside("no-release", command, "the new generation runs etcd %s, and not every host in sight has it%s; %s", run, because(without), elsewise)
 	default:
-		return wait(true, "no-release", "", "the new generation would run etcd %s, and %s it, of %d that are needed to serve clients%s; install it on more of them", run, have(able), cluster.Quorum(v.spec.MemberCount), because(without))
+		return wait(true, "no-release", command, "the new generation would run etcd %s, and %s it, of %d that are needed to serve clients%s; %s", run, have(able), cluster.Quorum(v.spec.MemberCount), because(without), elsewise)
 	}
 	return nil
 }

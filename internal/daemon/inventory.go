@@ -15,8 +15,9 @@ import (
 
 // inventory is the releases that were found, looked for again now and then.
 type inventory struct {
-	finder *release.Finder
-	said   once
+	finder  *release.Finder
+	said    once
+	changed func() // the list is another one; nil: nobody has to be told
 
 	mu      sync.Mutex // guards what follows
 	found   []cluster.Version
@@ -24,8 +25,10 @@ type inventory struct {
 	looking bool
 }
 
-// relook is how long a list of releases is believed.
-const relook = 30 * time.Second
+// relook is how long a list of releases is believed. A look costs a few calls a place:
+// what a program said of itself is remembered. A person waits for it who has just put a
+// release there.
+const relook = 5 * time.Second
 
 func (d *daemon) findReleases(ctx context.Context) error {
 	roots := []string{"/"}
@@ -68,6 +71,9 @@ func (i *inventory) look(ctx context.Context) {
 	i.mu.Lock()
 	i.found = found
 	i.mu.Unlock()
+	if i.changed != nil && !slices.Equal(before, found) {
+		i.changed()
+	}
 	i.saySilent(passed)
 }
 

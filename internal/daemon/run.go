@@ -272,6 +272,7 @@ func (d *daemon) makeHost(context.Context) error {
 		Disk:     memberDisk{d.disk, d.certs}, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
 		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Decrypts: d.sources.decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(d.sources.packing.Compression, d.sources.policy), Problems: d.logRoom.problems, PeerTLS: d.peerTLS, Log: d.log,
 	})
+	d.releases.changed = d.host.Noticed // nothing looks beside this yet
 	return nil
 }
 

@@ -110,7 +110,7 @@ func (h *Host) launchAdmitted(ctx context.Context, s State, a *Admission) (l Lau
 	case !sameSet(a.URLs.Peer, h.o.URLs.Peer):
 		return l, fmt.Sprintf("member %s was added with the peer URLs %v, this host listens at %v", a.Member, a.URLs.Peer, h.o.URLs.Peer), "give the daemon the command line that etcdadm adopt printed"
 	case !slices.Contains(h.o.Releases(), a.Version):
-		return l, fmt.Sprintf("this host has no etcd %s", a.Version), "install the release, or name its directory with --release-dir"
+		return l, fmt.Sprintf("this host has no etcd %s", a.Version), fmt.Sprintf("run etcdadm download %s on this host, or unpack the release into /opt/etcd-v%s; it is taken up within ten seconds", a.Version, a.Version)
 	}
 	if why, hint = h.obstacle(s); why != "" {
 		return l, why, hint

@@ -170,6 +170,10 @@ const (
 // should look at. There is one receiver.
 func (h *Host) Changes() <-chan struct{} { return h.changes }
 
+// Noticed says that something changed of what the host was given by its options, such as
+// the releases: a leader looks at once, and does not wait for its next look.
+func (h *Host) Noticed() { h.changed() }
+
 func (h *Host) changed() {
 	h.mu.Lock()
 	h.changeNo++

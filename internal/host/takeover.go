@@ -146,7 +146,7 @@ func (h *Host) releaseOf(p *Predecessor) (v cluster.Version, why, hint string) {
 		return v, "its state file is torn or empty, and the release that it ran is to be had from the spec, which was not read yet", "etcd-manager-ctl configure-cluster writes one"
 	}
 	if !slices.Contains(h.o.Releases(), v) {
-		return v, fmt.Sprintf("this host has no etcd %s", v), "install the release, or name its directory with --release-dir"
+		return v, fmt.Sprintf("this host has no etcd %s", v), fmt.Sprintf("run etcdadm download %s on this host, or unpack the release into /opt/etcd-v%s; it is taken up within ten seconds", v, v)
 	}
 	return v, "", ""
 }
