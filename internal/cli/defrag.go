@@ -38,7 +38,7 @@ func (u *upkeepFlags) take(c *cobra.Command, r *reach, goal plan.Goal) error {
 	if err != nil {
 		return err
 	}
-	if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { printResult(w, result) }); err != nil {
+	if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { r.printResult(w, result) }); err != nil {
 		return err
 	}
 	return outcome(result)

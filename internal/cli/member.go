@@ -112,7 +112,7 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 			if err != nil {
 				return err
 			}
-			if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { printResult(w, result) }); err != nil {
+			if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { r.printResult(w, result) }); err != nil {
 				return err
 			}
 			return outcome(result)
@@ -158,7 +158,7 @@ func (r *reach) wouldBeRefused(c *cobra.Command, goal plan.Goal) error {
 	case err != nil:
 		return err
 	case planned.Decision.Refused:
-		if err := r.print(c.OutOrStdout(), planned, func(w io.Writer) { printResult(w, planned) }); err != nil {
+		if err := r.print(c.OutOrStdout(), planned, func(w io.Writer) { r.printResult(w, planned) }); err != nil {
 			return err
 		}
 		return outcome(planned)
@@ -269,11 +269,11 @@ func retell(ctx context.Context, say io.Writer, look func(context.Context) (cons
 	}
 }
 
-func printResult(w io.Writer, r manager.GoalResult) {
-	for _, s := range r.Steps {
+func (r *reach) printResult(w io.Writer, result manager.GoalResult) {
+	for _, s := range result.Steps {
 		fmt.Fprintf(w, "%s\n", s.Reason)
 	}
-	printDecision(w, r.Decision)
+	printDecision(w, r.pasteable(result.Decision))
 }
 
 func outcome(r manager.GoalResult) error {

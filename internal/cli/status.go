@@ -176,7 +176,13 @@ func statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.print(c.OutOrStdout(), report, func(w io.Writer) { printReport(w, report) })
+			return r.print(c.OutOrStdout(), report, func(w io.Writer) {
+				if report.Decision != nil {
+					d := r.pasteable(*report.Decision)
+					report.Decision = &d
+				}
+				printReport(w, report)
+			})
 		},
 	}
 	r.flags(c)
@@ -294,7 +300,7 @@ observation that was saved, for example from "etcdadm status -o json".`,
 			}
 			d := plan.Next(plan.Goal{Kind: plan.Converge}, o)
 			return r.print(c.OutOrStdout(), d, func(w io.Writer) {
-				printDecision(w, d)
+				printDecision(w, r.pasteable(d))
 				printSteps(w, plan.Progress(o))
 			})
 		},

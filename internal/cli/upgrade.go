@@ -233,8 +233,13 @@ func (u *upgrade) heard(spec *cluster.Spec, to cluster.Version) bool {
 // there are as many of them as before an outage.
 func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer) error {
 	var rest strength
+	looked := false
 	waits := func() string {
 		switch {
+		case !looked && to.IsZero():
+			return "the leading daemon has not told yet what the members run"
+		case !looked:
+			return fmt.Sprintf("the leading daemon has not told yet whether every member runs etcd %s", to)
 		case rest.begun:
 			return fmt.Sprintf("every member runs etcd %s, and not all that the spec asks for are up", to)
 		case to.IsZero():
@@ -246,6 +251,7 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 		if !u.heard(o.Spec, to) {
 			return told{}
 		}
+		looked = true
 		roster, _ := o.Roster()
 		run := roster.Running()
 		if to.IsZero() && o.Spec != nil {

@@ -63,3 +63,15 @@ func TestUnreadyTellsTheOutage(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// Before the leading daemon has told what the members run nobody says that they do not
+// run what is asked for: mostly they do, where the change was made before.
+func TestUpgradeOfAFinishedClusterIsNotDoubted(t *testing.T) {
+	var said strings.Builder
+	u := &upgrade{queue: queue{wait: 10 * time.Millisecond}}
+	u.queue.reach = reach{endpoints: []string{"127.0.0.1:1"}, clusterName: "test", output: "table"}
+	err := u.follow(t.Context(), cluster.Version{Major: 3, Minor: 7, Patch: 3}, &said)
+	if err == nil || strings.Contains(said.String()+err.Error(), "not every member runs") || !strings.Contains(said.String(), "has not told yet whether every member runs etcd 3.7.3") {
+		t.Errorf("%q, %v", said.String(), err)
+	}
+}
