@@ -165,6 +165,12 @@ func (r *reach) print(w io.Writer, v any, table func(io.Writer)) error {
 	return nil
 }
 
+// statusJSON is a status for programs, which ask first whether anything has to be looked at.
+type statusJSON struct {
+	Healthy bool `json:"healthy"`
+	console.Report
+}
+
 func statusCommand() *cobra.Command {
 	var r reach
 	c := &cobra.Command{
@@ -176,7 +182,7 @@ func statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.print(c.OutOrStdout(), report, func(w io.Writer) {
+			return r.print(c.OutOrStdout(), statusJSON{report.Healthy(), report}, func(w io.Writer) {
 				if report.Decision != nil {
 					d := r.pasteable(*report.Decision)
 					report.Decision = &d
