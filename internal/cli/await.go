@@ -21,8 +21,9 @@ type awaited struct {
 	out    io.Writer // how it ended
 	say    io.Writer // what is waited for, when that changes
 
-	said string
-	err  error // of the last look at the store
+	said  string
+	heard bool  // what was said of the quarantine is the leader's
+	err   error // of the last look at the store
 }
 
 // await waits for the end of a command, and says it.
@@ -55,27 +56,53 @@ func (q *queue) await(ctx context.Context, f *control.Folder, name string, out, 
 	return a.opened(ctx)
 }
 
-// opened waits until ordinary clients are let in: a generation serves in
-// quarantine until a majority of the spec has joined it.
+// opened waits until ordinary clients are let in by every member: a generation serves
+// in quarantine until a majority of the spec has joined it, and then its members are
+// restarted one at a time to listen to clients.
 func (a *awaited) opened(ctx context.Context) error {
-	var closed bool
+	var closed, lifted bool
 	err := a.poll(ctx, func() (bool, error) {
 		in, err := a.intent(ctx)
-		if err != nil || in == nil || !in.Quarantined {
+		if err != nil || in == nil {
 			return err == nil, err
 		}
-		closed = true
-		a.tell(a.quarantine(ctx, in))
-		return false, nil
+		if in.Quarantined {
+			closed = true
+			a.tell(a.quarantine(ctx, in))
+			return false, nil
+		}
+		lifted = true
+		if left := a.quarantined(ctx); left > 0 {
+			closed = true
+			a.tell(fmt.Sprintf("clients are let in by some members already; %s left to be restarted for that", counted(left, "member")))
+			return false, nil
+		}
+		return true, nil
 	})
 	switch {
 	case err == nil && closed:
 		fmt.Fprintln(a.out, "opened: ordinary clients are let in")
+	case err != nil && ctx.Err() != nil && lifted:
+		return a.failure(ctx, fmt.Errorf("command %s was run, and not every member lets ordinary clients in after %s", a.name, a.bound), "etcdadm status says which; it goes on by itself")
 	case err != nil && ctx.Err() != nil:
 		return a.failure(ctx, fmt.Errorf("command %s was run, and ordinary clients are not let in after %s", a.name, a.bound),
 			"start more daemons; it opens by itself")
 	}
 	return err
+}
+
+// quarantined is how many members the leader's status has in quarantine.
+func (a *awaited) quarantined(ctx context.Context) (n int) {
+	s, ok, err := a.folder.ReadStatus(ctx)
+	if err != nil || !ok {
+		return 0
+	}
+	for _, m := range s.Members {
+		if m.Quarantined {
+			n++
+		}
+	}
+	return n
 }
 
 // poll looks until it is so, at most until the context ends. A store that does
@@ -138,9 +165,13 @@ func (a *awaited) quarantine(ctx context.Context, in *cluster.Intent) string {
 	if s, ok, err := a.folder.ReadStatus(ctx); err == nil && ok {
 		for _, b := range s.Blockers {
 			if b.Code == "quarantine" {
+				a.heard = true
 				return b.Sentence
 			}
 		}
+	}
+	if a.heard { // it is at something else for a moment
+		return a.said
 	}
 	return fmt.Sprintf("generation %d is quarantined: ordinary clients are not served until a majority of the members that the spec asks for is up, and %d joined", in.Generation, len(in.Voters))
 }

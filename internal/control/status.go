@@ -48,6 +48,8 @@ type MemberStatus struct {
 	Leads   bool             `json:"leads,omitempty"` // raft
 	Up      bool             `json:"up"`
 	Why     string           `json:"why,omitempty"` // why it is not up
+	// Quarantined: it listens to clients of the quarantine only.
+	Quarantined bool `json:"quarantined,omitempty"`
 }
 
 // BlockerStatus is something that a person should know of.
