@@ -43,6 +43,7 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 	}
 	if err != nil {
 		Report(stderr, name, err)
+		_ = daemon.KeepRefusal(cfg, err) // it is said already, and there is no log
 		return ExitUsage
 	}
 	log, queue := openLog(cfg, stderr)

@@ -93,10 +93,27 @@ func (r *reach) open() (*console.Console, error) {
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, &Failure{Code: ExitError, Err: err, Advice: "run it as the daemon's user, which is mostly root; or give --endpoint, --cluster-name and --credentials of your own"}
 	}
+	if refused := console.ReadRefusal(r.dataDir); err != nil && refused != nil {
+		return nil, refusedStart(refused, nil)
+	}
 	if err != nil {
 		return nil, &Failure{Code: ExitNoCluster, Err: err, Advice: "is it the --data-dir of a daemon that has run?"}
 	}
+	if refused := console.ReadRefusal(r.dataDir); refused != nil && refused.Cluster != "" && refused.Cluster != a.Cluster {
+		// Whose data lies there is not whom this host's daemon was started for: an image of
+		// another cluster's machine. That cluster is not asked, much less told anything.
+		return nil, refusedStart(refused, nil)
+	}
 	return console.Open(a)
+}
+
+// refusedStart is the failure of a command on a host whose daemon did not start.
+func refusedStart(r *console.Refusal, err error) error {
+	told := fmt.Errorf("the daemon of this host does not run: its last start, at %s, was refused: %s", r.At.Format(time.RFC3339), r.Why)
+	if err != nil {
+		told = fmt.Errorf("%w; %w", told, err)
+	}
+	return &Failure{Code: ExitNoCluster, Err: told, Advice: cmp.Or(r.Hint, "mend that, and start the daemon again")}
 }
 
 // status asks the daemons.
@@ -108,7 +125,20 @@ func (r *reach) status(ctx context.Context) (console.Report, error) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return noCluster(c.Status(ctx))
+	report, err := noCluster(c.Status(ctx))
+	if refused := r.refused(); err != nil && refused != nil {
+		return report, refusedStart(refused, err)
+	}
+	return report, err
+}
+
+// refused is why the daemon of the data directory that was named did not start last; nil:
+// it did, or none was named.
+func (r *reach) refused() *console.Refusal {
+	if r.dataDir == "" || len(r.endpoints) > 0 {
+		return nil
+	}
+	return console.ReadRefusal(r.dataDir)
 }
 
 // noCluster is the failure of a question that no daemon answered.
@@ -181,6 +211,12 @@ func statusCommand() *cobra.Command {
 			report, err := r.status(c.Context())
 			if err != nil {
 				return err
+			}
+			if refused := r.refused(); refused != nil { // others of its cluster answer
+				fmt.Fprintf(c.ErrOrStderr(), "! the daemon of this host does not run: its last start, at %s, was refused: %s\n", refused.At.Format(time.RFC3339), refused.Why)
+				if refused.Hint != "" {
+					fmt.Fprintf(c.ErrOrStderr(), "  hint: %s\n", refused.Hint)
+				}
 			}
 			return r.print(c.OutOrStdout(), statusJSON{report.Healthy(), report}, func(w io.Writer) {
 				if report.Decision != nil {

@@ -84,6 +84,10 @@ func TestDataOfAnotherClusterIsLeftAlone(t *testing.T) {
 	if said := refuses(t, cfg); !strings.Contains(said, "another") {
 		t.Errorf("it says %q", said)
 	}
+	// Nor is anybody told to start it for that cluster.
+	if r := console.ReadRefusal(cfg.DataDir); r == nil || !strings.Contains(r.Why, "another") || !strings.Contains(r.Hint, `never start it for "another"`) || strings.Contains(r.Hint, "--cluster-name") {
+		t.Errorf("kept is %+v", r)
+	}
 	after := contents(t, dir)
 	if after[state] != before {
 		t.Error("the state was changed")

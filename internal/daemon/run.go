@@ -14,6 +14,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
@@ -66,12 +67,13 @@ type daemon struct {
 
 // Run runs a daemon until ctx ends; then etcd is stopped as well, gracefully,
 // unless the context's cause is ErrLeaveEtcd. What keeps it from starting is
-// an error with one sentence and a hint, and nothing was changed. A host whose
-// state is wiped under the running daemon begins anew, as after a restart.
+// an error with one sentence and a hint, and nothing was changed; it is kept beside
+// the data directory, for people ([console.Refusal]). A host whose state is wiped under the running daemon begins anew, as after a restart.
 func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) error {
 	for {
 		err := runOnce(ctx, cfg, program, log)
 		if !errors.Is(err, errStateGone) {
+			keepRefusal(ctx, cfg, err, log)
 			return err
 		}
 		log.Warn("begin anew as a new disk", "because", err)
@@ -206,7 +208,7 @@ func (d *daemon) openDisk(context.Context) error {
 	}
 	state, ok, err := d.disk.Load()
 	if err == nil && ok && state.Cluster != d.cfg.ClusterName {
-		return mistake("give each cluster a data directory of its own, or correct --cluster-name",
+		return mistake(fmt.Sprintf("give this daemon an empty --data-dir. If the disk is a copy, as of a machine's image, never start it for %q: its member may run elsewhere", state.Cluster),
 			"the data directory %s belongs to the cluster %q, and this daemon was started for %q", d.cfg.DataDir, state.Cluster, d.cfg.ClusterName)
 	}
 	switch left, err := d.disk.Sweep(); { // the lock is held: nobody writes them any more
@@ -321,6 +323,9 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "state", d.watchState)
 	g.start(ctx, "etcd's log", d.followLog)
 	d.begun.over()
+	if err := console.DropRefusal(d.cfg.DataDir); err != nil {
+		d.log.Warn("cannot remove what says why a daemon before did not start", "error", err)
+	}
 	if err := d.showMetrics(ctx, ownNameTimeout); err != nil {
 		g.start(ctx, partMetrics, func(context.Context) error { return err })
 	}

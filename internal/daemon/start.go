@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A start goes through files on disks and mounts of which any may stand still, and
@@ -20,6 +23,9 @@ const (
 	// startSaysAgain is how often that is repeated, for whoever looks at the last
 	// lines of a log only.
 	startSaysAgain = time.Minute
+	// roomLook is how often a start that found a full disk is tried again: soon enough for a
+	// person who made room and looks on.
+	roomLook = 2 * time.Second
 	// stepEnds is what a step has to come to its own end once the daemon is to end: a
 	// file that is being written is done sooner, on a disk that answers.
 	stepEnds = time.Second
@@ -74,7 +80,29 @@ func (b *beginning) words() string {
 // take takes a step of this daemon's start, of which its metrics port tells.
 func (d *daemon) take(ctx context.Context, s step) error {
 	d.begun.at(s)
-	return take(ctx, d.log, s)
+	for told := false; ; told = true {
+		err := take(ctx, d.log, s)
+		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+			if told && err == nil {
+				d.log.Info("there is room again, and the start goes on", "waited for", s.what)
+			}
+			return err
+		}
+		// It is no more than room that is missing, and a member that is not started is one
+		// voter less: ended with this, it would stay down until a person comes.
+		full := s
+		full.what = "room on a full disk, for " + s.what
+		d.begun.at(full)
+		if !told {
+			d.log.Warn("the start of this daemon waits for room on a full disk, however long", "for", s.what, "at", s.where(), "error", err,
+				"hint", "make room there; the start goes on by itself, and a signal ends the wait")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(roomLook):
+		}
+	}
 }
 
 // take takes a step of the start, as await does.

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A step of the start that takes long is told, again and again, and that it is over;
@@ -83,4 +86,34 @@ func TestACoprocessIsCalledOff(t *testing.T) {
 	if err := c.Run(ctx, slog.New(slog.DiscardHandler)); !errors.Is(err, context.Canceled) {
 		t.Errorf("one backup: %v", err)
 	}
+}
+
+// A start that finds a disk full waits for room, says so, and goes on; another error ends it.
+func TestAStartWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		d := &daemon{log: slog.New(slog.NewTextHandler(&said, nil))}
+		tries, began := 0, time.Now()
+		err := d.take(t.Context(), step{"certificates", []string{"/data"}, func(context.Context) error {
+			if tries++; tries < 4 {
+				return &Error{Problem: "write it", Err: &fs.PathError{Op: "write", Path: "/data/x", Err: unix.ENOSPC}}
+			}
+			return nil
+		}})
+		if err != nil || tries != 4 || time.Since(began) != 3*roomLook {
+			t.Errorf("%v after %d tries and %s", err, tries, time.Since(began))
+		}
+		if n := strings.Count(said.String(), "waits for room on a full disk"); n != 1 || !strings.Contains(said.String(), "there is room again") {
+			t.Errorf("it is said:\n%s", &said)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		err = d.take(ctx, step{"certificates", []string{"/data"}, func(context.Context) error { return unix.ENOSPC }})
+		if !errors.Is(err, context.Canceled) || !strings.Contains(d.begun.words(), "room on a full disk") {
+			t.Errorf("%v, and it says %q", err, d.begun.words())
+		}
+		if err := d.take(t.Context(), step{"certificates", nil, func(context.Context) error { return unix.EACCES }}); !errors.Is(err, unix.EACCES) {
+			t.Error(err)
+		}
+	})
 }
