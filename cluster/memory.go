@@ -81,6 +81,12 @@ func foldHosts(before []HostMemory, o *Observation) []HostMemory {
 				seen.FenceSince = before[i].FenceSince
 			}
 		}
+		if o.StoreOdds(h.Host) != "" {
+			i := slices.IndexFunc(before, func(b HostMemory) bool { return b.Host == h.Host })
+			if seen.StoreSince = o.At; i >= 0 && !before[i].StoreSince.IsZero() {
+				seen.StoreSince = before[i].StoreSince
+			}
+		}
 		out = append(out, seen)
 	}
 	for _, b := range before {

@@ -30,6 +30,8 @@ type Ping struct {
 	Unfit string `json:"unfit,omitempty"`
 	// LeadsWell: the sender leads, and its last look found a quorum.
 	LeadsWell bool `json:"leadsWell,omitempty"`
+	// Store is what the sender saw of the backup store; nil: it has not looked.
+	Store *StoreSight `json:"store,omitempty"`
 	// Changes counts what happened on the sender's host, so that a leader
 	// looks at once when it grows.
 	Changes uint64 `json:"changes,omitempty"`
@@ -39,6 +41,24 @@ type Ping struct {
 	RememberedDisk DiskID `json:"rememberedDisk,omitempty"`
 	// Clock is the sender's wall clock.
 	Clock time.Time `json:"clock,omitzero"`
+}
+
+// StoreSight is what a daemon saw of the backup store at its own last look. Each
+// daemon has its own way to the store, and may reach none, or another one.
+type StoreSight struct {
+	// Unread is why it could not be read; empty: it was.
+	Unread  string `json:"unread,omitempty"`
+	Foreign bool   `json:"foreign,omitempty"` // it holds the record of another cluster
+	// Marker: it holds a record, of this generation and nonce.
+	Marker     bool   `json:"marker,omitempty"`
+	Generation uint64 `json:"generation,omitempty"`
+	Nonce      string `json:"nonce,omitempty"`
+}
+
+// HostSight is the sight of one host's daemon.
+type HostSight struct {
+	Host HostID `json:"host"`
+	StoreSight
 }
 
 // ObserveRequest asks a host for its facts. With a fence it is also the

@@ -135,6 +135,9 @@ type HostMemory struct {
 	// observation in which it first did.
 	Fence      Fence     `json:"fence,omitzero"`
 	FenceSince time.Time `json:"fenceSince,omitzero"`
+	// StoreSince is since when its daemon has told of another backup store than the
+	// leader sees, or of none that can be read.
+	StoreSince time.Time `json:"storeSince,omitzero"`
 }
 
 // MemberMemory remembers what was wrong with a member, and since when.
@@ -185,6 +188,9 @@ type Observation struct {
 	Store   StoreView    `json:"store"`
 	Hosts   []HostReport `json:"hosts,omitempty"` // sorted by host
 	Gaps    []Gap        `json:"gaps,omitempty"`  // sorted by kind, host
+	// Sights are what the other hosts' daemons told of the backup store last, sorted by
+	// host. They are as old as their looks.
+	Sights []HostSight `json:"sights,omitempty"`
 	// AtOdds are daemons that answer and do not talk with the leader's, at hosts of which
 	// nothing else is seen. Sorted by endpoint.
 	AtOdds []Neighbour `json:"atOdds,omitempty"`

@@ -37,6 +37,7 @@ func identity(v *view) *Decision {
 	if what := v.obs.Store.Unwritten; what != "" && v.obs.Store.Read {
 		v.aside("store-unwritten", "", "the backup store can be read, and does not take, or not in time, what the leading daemon writes into it: %s", what)
 	}
+	storeOdds(v)
 	if in := v.intent; in != nil && in.Name != "" && in.Name != v.obs.Cluster {
 		return wait(false, "other-cluster", "", "the store belongs to cluster %q, and this is cluster %q; nothing is written or run", in.Name, v.obs.Cluster)
 	}

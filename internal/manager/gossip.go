@@ -255,6 +255,7 @@ func (m *Manager) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.election.Stand(&p)
+	p.Store = m.sight
 	now := time.Now()
 	for _, q := range m.peers {
 		if m.election.Live(q.contact.Host, now) {

@@ -48,6 +48,11 @@ type Manager struct {
 	recording recording
 	// quorumless: the last look found no quorum of a cluster that was founded.
 	quorumless bool
+	// sight is what was seen of the store last, told to others, and blindSince since
+	// when another daemon has seen it better.
+	sight      *cluster.StoreSight
+	sightAt    time.Time
+	blindSince time.Time
 	// wellLed: the last look of this host's present leadership found a quorum, or
 	// a cluster that is not founded yet, with nobody who refuses.
 	wellLed bool
@@ -165,6 +170,8 @@ func (m *Manager) judgeFitness() {
 		unfit = "another daemon, at " + m.twinAt + ", has its host ID"
 	case m.lacking != nil:
 		unfit = election.UnfitStore
+	default:
+		unfit = m.blindLocked(time.Now())
 	}
 	m.topFence = higher(m.topFence, id.Promised)
 	if unfit != m.election.Unfit {

@@ -65,7 +65,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	}
 	t.keepIntent(o, l)
 	t.addUnheard(o)
-	o.AtOdds = m.neighbours(o)
+	o.AtOdds, o.Sights = m.neighbours(o), m.sights()
 	o.Sort()
 	if t.last != nil && !memoryHolds(o.At.Sub(t.last.At), began.Sub(t.looked)) {
 		t.memory = cluster.Memory{}

@@ -91,6 +91,7 @@ func (m *Manager) watchStore(ctx context.Context) {
 		}
 		timer.Reset(pause)
 		if !m.caresForStore() {
+			m.lookAside(ctx)
 			continue
 		}
 		// The leader's loop looks, too, and not only here; but it is here that the
@@ -170,6 +171,7 @@ func (m *Manager) keepLook(l look) (kept look, same bool) {
 	}
 	same = l.same(m.store)
 	m.store = l
+	m.keepSightLocked(l.sight())
 	return l, same
 }
 

@@ -1,0 +1,77 @@
+package manager
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/election"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/control"
+)
+
+// Who cannot read the store leaves the lead to who can; where nobody can, the one that
+// leads goes on. The leader tells of who sees another store than it does.
+func TestWhoCannotReadTheStoreDoesNotLead(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		own := memory.New()
+		a := w.add("a", func(o *Options) { o.Control = control.New(own, clusterName) })
+		b, c := w.add("b"), w.add("c")
+		for _, f := range []*control.Folder{a.o.Control, b.o.Control} {
+			if _, err := f.CreateIntent(t.Context(), intent()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.run(a, b, c)
+		w.untilLeads(5*time.Second, "a")
+		time.Sleep(time.Minute)
+		w.untilLeads(time.Millisecond, "a")
+		silent := func(context.Context, memory.Call) memory.Fault { return memory.Fault{Delay: time.Hour} }
+		own.Inject(silent)
+		took := w.until(blindFor+15*time.Second, "b leads", func() bool { return slices.Equal(w.leaders(), []cluster.HostID{"b"}) })
+		if took < blindFor {
+			t.Errorf("the lead was left after %s, when nobody knew yet whether others can read", took)
+		}
+		if s := a.Status(); s.Unfit != election.UnfitStoreSilent {
+			t.Errorf("a says %q", s.Unfit)
+		}
+		w.until(time.Minute, "b sees that a cannot read the store", func() bool {
+			o := b.Status().Observation
+			return o != nil && o.StoreOdds("a") != "" && o.StoreOdds("c") == "" && !o.Memory.Hosts[0].StoreSince.IsZero()
+		})
+		w.store.Inject(silent)
+		time.Sleep(3 * time.Minute)
+		w.untilLeads(time.Millisecond, "b")
+		own.Inject(nil)
+		w.until(2*time.Minute, "who can read it leads", func() bool { return slices.Equal(w.leaders(), []cluster.HostID{"a"}) })
+		w.store.Inject(nil)
+		w.until(time.Minute, "all may lead", func() bool { return b.Status().Unfit == "" && c.Status().Unfit == "" })
+		w.untilLeads(time.Millisecond, "a")
+	})
+}
+
+// Whose store is an empty directory, or another cluster's, leaves the lead as well.
+func TestExcuseOfASight(t *testing.T) {
+	good, silent, empty, foreign := &cluster.StoreSight{Marker: true}, &cluster.StoreSight{Marker: true, Unread: "no answer"}, &cluster.StoreSight{}, &cluster.StoreSight{Marker: true, Foreign: true}
+	for _, c := range []struct {
+		name     string
+		own, its *cluster.StoreSight
+		want     string
+	}{
+		{"both read it", good, good, ""},
+		{"only the other one does", silent, good, election.UnfitStoreSilent},
+		{"neither does", silent, silent, ""},
+		{"the other one reads another cluster's", silent, foreign, ""},
+		{"the other one reads an empty one", silent, empty, ""},
+		{"this one reads an empty one", empty, good, election.UnfitStore},
+		{"this one reads another cluster's", foreign, good, election.UnfitStore},
+		{"there is no cluster yet", empty, empty, ""},
+		{"this one has not looked", nil, good, ""},
+	} {
+		if got := excuse(c.own, c.its); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
