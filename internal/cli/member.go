@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,6 +82,7 @@ func listed(roster cluster.Roster) []listedMember {
 		}
 		out = append(out, m)
 	}
+	slices.SortStableFunc(out, func(a, b listedMember) int { return cmp.Compare(a.Host, b.Host) })
 	return out
 }
 

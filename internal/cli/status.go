@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -232,7 +233,7 @@ func statusCommand() *cobra.Command {
 }
 
 func printReport(w io.Writer, r console.Report) {
-	fmt.Fprintf(w, "cluster %s, led by host %s\n", r.Cluster, orNone(string(r.Leader)))
+	fmt.Fprintf(w, "cluster %s, its daemons led by host %s\n", r.Cluster, orNone(string(r.Leader)))
 	if r.Observation == nil {
 		if r.Unfit != "" {
 			fmt.Fprintf(w, "host %s must not lead: %s\n", r.Host, r.Unfit)
@@ -265,6 +266,14 @@ func printMembers(w io.Writer, o *cluster.Observation) {
 	fmt.Fprintln(t, "HOST\tMEMBER\tROLE\tSTATE\tVERSION\tDB\tCLIENT URL")
 	roster, _ := o.Roster()
 	seen := map[cluster.HostID]bool{}
+	type row struct {
+		host cluster.HostID
+		text string
+	}
+	var rows []row
+	add := func(host cluster.HostID, format string, args ...any) {
+		rows = append(rows, row{host, fmt.Sprintf(format, args...)})
+	}
 	for _, s := range roster.Seats {
 		seen[s.HostID] = true
 		role := "voter"
@@ -272,7 +281,7 @@ func printMembers(w io.Writer, o *cluster.Observation) {
 		case s.Learner:
 			role = "learner"
 		case s.RaftLeader:
-			role = "voter, leads"
+			role = "voter, raft leader"
 		}
 		state, version, size := "healthy", "", ""
 		if !s.Up {
@@ -281,7 +290,7 @@ func printMembers(w io.Writer, o *cluster.Observation) {
 		if s.Host != nil && s.Host.Status != nil {
 			version, size = s.Host.Status.Version.String(), sizeWords(s.Host.Status.DBSize)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orNone(string(s.HostID)), s.ID, role, state, version, size, first(s.ClientURLs))
+		add(s.HostID, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orNone(string(s.HostID)), s.ID, role, state, version, size, first(s.ClientURLs))
 	}
 	for _, h := range o.Hosts {
 		if !seen[h.Host] {
@@ -289,22 +298,28 @@ func printMembers(w io.Writer, o *cluster.Observation) {
 			if !h.Free() {
 				state = "not free"
 			}
-			fmt.Fprintf(t, "%s\t-\t-\t%s\t\t\t%s\n", h.Host, state, first(h.URLs.Client))
+			add(h.Host, "%s\t-\t-\t%s\t\t\t%s\n", h.Host, state, first(h.URLs.Client))
 		}
 	}
 	for _, g := range o.Gaps {
 		if g.Host != "" && !seen[g.Host] {
-			fmt.Fprintf(t, "%s\t-\t-\t%s: %s\t\t\t\n", g.Host, g.Kind, g.Detail)
+			add(g.Host, "%s\t-\t-\t%s: %s\t\t\t\n", g.Host, g.Kind, g.Detail)
 		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.host, b.host) })
+	for _, r := range rows {
+		fmt.Fprint(t, r.text)
 	}
 	t.Flush()
 }
 
 func printBlockers(w io.Writer, d plan.Decision) {
 	for _, b := range d.Blockers {
+		sentence := ""
 		if b.Sentence != d.Reason {
-			fmt.Fprintf(w, "  ! %s\n", b.Sentence)
+			sentence = ": " + b.Sentence
 		}
+		fmt.Fprintf(w, "  ! %s%s (docs/operations/%s.md)\n", b.Code, sentence, b.Code)
 		if b.Command != "" {
 			fmt.Fprintf(w, "    → %s\n", b.Command)
 		}
