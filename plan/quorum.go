@@ -274,7 +274,7 @@ func (v *view) noMembers() *Decision {
 	command, newest := "etcdadm backup list", "; no backup was found in the store"
 	if b := v.obs.Backups.Newest; len(b) > 0 {
 		command = "etcdadm restore " + b[0].Name
-		newest = fmt.Sprintf("; the newest backup is %s, of revision %d, taken at %s", b[0].Name, b[0].Revision, b[0].At.UTC().Format(time.RFC3339))
+		newest = fmt.Sprintf("; the newest backup is %s, of %s, taken at %s", b[0].Name, revisionOf(b[0]), b[0].At.UTC().Format(time.RFC3339))
 		if b[0].Reason == backupBeforeRestore {
 			newest += ", just before a restore: it holds what was given up then, and etcdadm backup list has the others"
 		}
@@ -395,4 +395,13 @@ func (v *view) restart(h *cluster.HostReport, reason string) cluster.Op {
 		Kind: cluster.OpRestart, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster,
 		Version: h.Local.Version, Quarantined: v.intent.Quarantined && h.Local.Quarantined && h.Local.Generation == v.intent.Generation, Reason: reason,
 	}
+}
+
+// revisionOf is how far a backup goes; the predecessor writes nothing beside its own that
+// says so.
+func revisionOf(b cluster.Backup) string {
+	if b.Revision == 0 {
+		return "unknown revision"
+	}
+	return fmt.Sprintf("revision %d", b.Revision)
 }

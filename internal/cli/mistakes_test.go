@@ -2,12 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/daemon"
 )
 
@@ -122,4 +126,29 @@ func TestHelpShowsNoStore(t *testing.T) {
 			t.Errorf("%q shows the URL of $ETCDADM_STORE", line)
 		}
 	}
+}
+
+// The flag that names daemons, and adopt's that names members, are taken in either number.
+func TestEndpointInEitherNumber(t *testing.T) {
+	for _, flag := range []string{"--endpoint", "--endpoints"} {
+		var r reach
+		c := &cobra.Command{Run: func(*cobra.Command, []string) {}}
+		r.flags(c)
+		adopt := adoptCommand(daemon.Program{})
+		if err := c.ParseFlags([]string{flag + "=a:1,b:2"}); err != nil || len(r.endpoints) != 2 {
+			t.Errorf("%s: %v, %q", flag, err, r.endpoints)
+		}
+		if err := adopt.ParseFlags([]string{flag + "=http://a:1"}); err != nil {
+			t.Errorf("adopt %s: %v", flag, err)
+		}
+	}
+	if _, err := noCluster(0, console.ErrNoDaemon); err == nil || strings.Contains(adviceOf(err), "systemctl") {
+		t.Errorf("a unit is named that does not ship: %q", adviceOf(err))
+	}
+}
+
+func adviceOf(err error) string {
+	var told *Failure
+	errors.As(err, &told)
+	return told.Hint()
 }

@@ -147,7 +147,7 @@ func noCluster[T any](v T, err error) (T, error) {
 	if !errors.Is(err, console.ErrNoDaemon) && !errors.Is(err, peer.ErrUnreachable) {
 		return v, err
 	}
-	advice := "is the daemon running? etcdadm auto, or systemctl status etcd-manager"
+	advice := "is the daemon running? etcdadm auto starts one on a host; the log of one that ended says why"
 	switch said := adviceIn(err); {
 	case said != "": // one runs, and says what is wrong
 		advice = said

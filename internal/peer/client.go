@@ -131,6 +131,10 @@ func (c *Client) notUnderstood(m method, from string, err error) error {
 // adviceRelease is for two hosts of which one does not understand what the other says.
 const adviceRelease = "run the same release of etcdadm on both hosts"
 
+// adviceTheirs comes before what helps with a daemon of ours: one of etcd-manager has the same port, and
+// certificates of the same authority, and neither tells who is there.
+const adviceTheirs = "nothing, while etcd-manager of kubernetes-sigs runs there: the host is heard once it is taken over; else "
+
 // adviceOtherHost is for who finds a daemon that speaks for another host than its certificate does.
 const adviceOtherHost = "issue that host a certificate of its own ID, or look which daemon listens at that address"
 

@@ -46,7 +46,7 @@ func (c *Client) explain(ctx context.Context, m method, sent bool, err error) er
 	case st.Code() == codes.ResourceExhausted && strings.Contains(said, "larger than max"):
 		return c.failed(m, sent, fmt.Errorf("%w: %s", ErrTooLarge, said), "")
 	case st.Code() == codes.Unimplemented:
-		return c.failed(m, false, fmt.Errorf("%w: the host does not know this call", ErrProtocol), "run the same release of etcdadm on both hosts")
+		return c.failed(m, false, fmt.Errorf("%w: the host does not know this call", ErrProtocol), adviceTheirs+adviceRelease)
 	case !sent && (st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded):
 		if advice, cause := c.seen.explain(); cause != nil {
 			return c.failed(m, false, cause, advice)
@@ -92,7 +92,7 @@ func explainHandshake(err error) (advice string, cause error) {
 	case errors.Is(err, pki.ErrOtherHost):
 		return "the address has changed hands, or a seed is out of date", fmt.Errorf("%w: %w", ErrWrongHost, err)
 	case errors.Is(err, pki.ErrIdentity):
-		return "issue a host certificate for that host", fmt.Errorf("%w: %w", ErrIdentity, err)
+		return adviceTheirs + "issue a host certificate for that host", fmt.Errorf("%w: %w", ErrIdentity, err)
 	case errors.Is(err, pki.ErrExpired), errors.Is(err, pki.ErrNotYetValid):
 		return "compare the clocks of both hosts, then renew that host's certificate", fmt.Errorf("%w: %w", ErrCertificate, err)
 	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, &verify), errors.As(err, new(x509.CertificateInvalidError)):

@@ -294,3 +294,20 @@ func TestAnswersByAnotherHost(t *testing.T) {
 	_, err = c.Observe(within(t, 10*time.Second), cluster.ObserveRequest{})
 	wantFailure(t, err, ErrProtocol, false)
 }
+
+// The daemon of etcd-manager has the same port and no call of ours: nobody is told to
+// change what is right while a cluster is taken over.
+func TestADaemonOfEtcdManagerNeedsNoCure(t *testing.T) {
+	l := listen(t)
+	g := grpc.NewServer()
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(l) }()
+	defer func() { g.Stop(); must(t, <-done) }()
+	_, err := pool(t, as(pki.RoleHost, "h2"), nil).at(t, l.Addr().String(), "h1").Observe(within(t, 10*time.Second), cluster.ObserveRequest{})
+	wantFailure(t, err, ErrProtocol, false)
+	var told *Error
+	advice, _ := explainHandshake(fmt.Errorf("its certificate: %w", pki.ErrIdentity))
+	if errors.As(err, &told); !strings.HasPrefix(told.Hint(), "nothing, while etcd-manager of kubernetes-sigs runs there") || !strings.HasPrefix(advice, "nothing, while etcd-manager of kubernetes-sigs runs there") {
+		t.Errorf("it is told %q, and with TLS %q", told.Hint(), advice)
+	}
+}
