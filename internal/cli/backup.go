@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -26,6 +27,8 @@ import (
 type backups struct {
 	queue
 	identity string
+	// told is the store's URL where a daemon told it; empty: a person did.
+	told string
 }
 
 func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error) {
@@ -45,13 +48,27 @@ func (b *backups) open(ctx context.Context, p purpose) (blob.Store, error) {
 			return nil, err
 		}
 		if o != nil {
-			url = o.Store.URL
+			url, b.told = o.Store.URL, o.Store.URL
 		}
 	}
 	if url == "" {
 		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
 	}
-	return openForWords(ctx, url, p)
+	store, err := openForWords(ctx, url, p)
+	return store, b.elsewhere(err)
+}
+
+// elsewhere says of a store whose URL a daemon told, and that cannot be reached, that the
+// rest of the daemon's settings is not told with it: credentials never are.
+func (b *backups) elsewhere(err error) error {
+	if err == nil || b.told == "" || strings.HasPrefix(b.told, "file:") || errors.As(err, new(*Failure)) {
+		return err
+	}
+	advice := ""
+	if told := interface{ Hint() string }(nil); errors.As(err, &told) && told.Hint() != "" {
+		advice = told.Hint() + "; "
+	}
+	return &Failure{Code: ExitError, Err: err, Advice: advice + "the URL is the daemon's, and its other settings of the store are not known to this shell (endpoint, region and credentials, such as AWS_*): give this command those of the daemon's environment or --env-file, too, or run it on a host with them"}
 }
 
 // identities reads the secret keys, which a pipe may bring: this is done once a command.

@@ -54,7 +54,7 @@ func (b *backups) list() *cobra.Command {
 				return err
 			})
 			if err != nil {
-				return err
+				return b.elsewhere(err)
 			}
 			rows := []listedBackup{}
 			for _, x := range all {
