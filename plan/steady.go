@@ -15,6 +15,10 @@ func steady(v *view) *Decision {
 		if d := v.newLead(n); d != nil {
 			return d
 		}
+		if d := v.needSpec(); d != nil { // nothing is repaired then, and that has to be told
+			b := d.Blockers[0]
+			v.aside(b.Code, b.Command, "no dead voter is replaced, as nobody knows how many members are wanted: %s", b.Sentence)
+		}
 		d := wait(false, "member-down", "", "%d of %d voters are up: %s", up, n, strings.Join(down, "; "))
 		d.Again = v.awaited()
 		return d
