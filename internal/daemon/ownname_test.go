@@ -38,7 +38,7 @@ func TestOwnMemberIsBelievedByItsName(t *testing.T) {
 				t.Fatal(err)
 			}
 			var err error
-			if d.certs, err = newCerts(&d.cfg, "a", d.log); err != nil {
+			if d.certs, err = newCerts(&d.cfg, "a", nil, d.log); err != nil {
 				t.Fatal(err)
 			}
 			theirs := pki.Request{CommonName: "a", Server: true, DNS: c.dns, IPs: c.ips, Lifetime: d.certs.life}
