@@ -107,7 +107,7 @@ func TestADaemonThatHasStartedAnswersProbes(t *testing.T) {
 	go func() { ended <- Run(ctx, cfg, Program{}, slog.New(slog.DiscardHandler)) }()
 	p := pages{t, cfg.MetricsPort}
 	p.want("/readyz", http.StatusOK, "ok")
-	p.want("/metrics", http.StatusOK, "etcdadm_starting 0", "etcdadm_leading")
+	p.want("/metrics", http.StatusOK, `etcdadm_starting{cluster="c"} 0`, "etcdadm_leading")
 	p.want("/status", http.StatusOK, `"cluster": "c"`)
 	if _, body, err := p.get("/healthz"); err != nil || body != "ok\n" {
 		t.Errorf("/healthz: %q, %v", body, err)
