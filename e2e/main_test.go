@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"etcdadm.io/internal/testenv"
+	"etcdadm.io/internal/testetcd"
 )
 
 var (
@@ -25,6 +29,10 @@ var (
 // programs is where the binaries under test are.
 var programs string
 
+// noReleases is the root below which the programs under test look for what a machine has:
+// what lies in /opt here is none of a test's business.
+const noReleases = "/nonexistent"
+
 // programsEnv names a directory with programs that somebody else has built: many
 // runs one after the other, or somebody else's programs.
 const programsEnv = "ETCDADM_E2E_PROGRAMS"
@@ -32,7 +40,11 @@ const programsEnv = "ETCDADM_E2E_PROGRAMS"
 // watchdogEnv marks the copy of this program that outlives it.
 const watchdogEnv = "ETCDADM_E2E_WATCHDOG"
 
-func TestMain(m *testing.M) {
+func TestMain(m *testing.M) { testMain(m) }
+
+// testMain runs a package's tests, with the programs under test built, and ends the
+// process.
+func testMain(m *testing.M) {
 	if os.Getenv(watchdogEnv) != "" {
 		watchdog(os.Stdin)
 		return
@@ -51,6 +63,8 @@ func given(name string) (is bool) {
 }
 
 func run(m *testing.M) int {
+	// Most tests of a package use these; another one is fetched by who asks for it.
+	testetcd.Prepare(5*time.Minute, testetcd.V36, testetcd.V37, testetcd.V35, testetcd.V34)
 	dir, err := os.MkdirTemp("", "etcdadm-e2e-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -75,14 +89,59 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+// build makes the programs under test. The packages of e2e run beside each other and one
+// after the other, so they share a place of this checkout, in which the go command links
+// only what has changed; what a package runs are names of its own for the same files.
 func build(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", dir+string(filepath.Separator), "./cmd/...")
-	cmd.Dir = ".."
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	below := strings.LastIndex(here+"/", "/e2e/")
+	if below < 0 {
+		return fmt.Errorf("find the checkout: %s is not below its e2e", here)
+	}
+	root := here[:below]
+	cache, err := testetcd.CacheDir()
+	if err != nil {
+		return err
+	}
+	shared := filepath.Join(filepath.Dir(cache), "test-programs", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:16])
+	if err := os.MkdirAll(shared, 0o700); err != nil {
+		return err
+	}
+	unlock, err := testetcd.LockFile(ctx, shared+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false",
+		"-ldflags=-X etcdadm.io/internal/release.SystemRoot="+noReleases, // no release of this machine's own is found
+		"-o", shared+string(filepath.Separator), "./cmd/...")
+	cmd.Dir = root
+	cmd.Env = testenv.Outside()
 	cmd.WaitDelay = 5 * time.Second
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, said)
+	}
+	made, err := os.ReadDir(shared)
+	if err != nil {
+		return err
+	}
+	for _, program := range made {
+		from, to := filepath.Join(shared, program.Name()), filepath.Join(dir, program.Name())
+		if os.Link(from, to) == nil {
+			continue
+		}
+		data, err := os.ReadFile(from) // another file system
+		if err == nil {
+			err = os.WriteFile(to, data, 0o700)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -320,7 +320,7 @@ func (b *backups) drill(program daemon.Program) *cobra.Command {
 
 // finderOf finds releases on this machine.
 func finderOf(program daemon.Program, dirs []string) *release.Finder {
-	return &release.Finder{Dirs: release.Dirs(os.Getenv(release.Env), dirs), Roots: []string{"/"}, Builtin: program.Builtin}
+	return &release.Finder{Dirs: release.Dirs(os.Getenv(release.Env), dirs), Roots: []string{release.SystemRoot}, Builtin: program.Builtin}
 }
 
 func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name backup.Name, finder *release.Finder, out io.Writer) error {

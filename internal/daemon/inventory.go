@@ -31,9 +31,9 @@ type inventory struct {
 const relook = 5 * time.Second
 
 func (d *daemon) findReleases(ctx context.Context) error {
-	roots := []string{"/"}
+	roots := []string{release.SystemRoot}
 	if d.cfg.Root != "" {
-		roots = []string{d.cfg.Root, "/"}
+		roots = []string{d.cfg.Root, release.SystemRoot}
 	}
 	d.releases = &inventory{finder: &release.Finder{Dirs: d.cfg.ReleaseDirs, Roots: roots, Builtin: d.program.Builtin}, said: once{log: d.log}}
 	d.releases.look(ctx)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -145,7 +146,7 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 		{"the backup store", []string{ShownURL(d.cfg.BackupStore)}, d.openStore},
 		{"this host's ID to be read", data, d.identify},
 		{"certificates to be issued", []string{d.cfg.PKIDir, d.cfg.DataDir}, d.trust},
-		{"the releases of etcd to be found", append(slices.Clone(d.cfg.ReleaseDirs), "/opt", release.CacheDir), d.findReleases},
+		{"the releases of etcd to be found", append(slices.Clone(d.cfg.ReleaseDirs), filepath.Join(release.SystemRoot, "opt"), release.CacheDir), d.findReleases},
 		{"what a daemon before has left to be looked through", data, d.makeHost},
 	} {
 		switch err := d.take(ctx, s); {

@@ -212,6 +212,7 @@ var table = []room{
 	{path: "internal/testetcd/...", floor: scaffold},
 	{path: "internal/teststore/...", floor: scaffold},
 	{path: "internal/testlog", floor: scaffold},
+	{path: "internal/testenv", floor: scaffold},
 	{path: "internal/testlater", floor: scaffold},
 	{path: "internal/teststill", floor: scaffold},
 	{path: "internal/testkube/...", floor: scaffold},

@@ -23,7 +23,7 @@ const (
 
 func (f *Finder) roots() []string {
 	if len(f.Roots) == 0 {
-		return []string{"/"}
+		return []string{SystemRoot}
 	}
 	return f.Roots
 }
@@ -52,11 +52,18 @@ func (f *Finder) named() []string {
 	return dirs
 }
 
+// caches are the caches, below each root. SystemRoot is no root of one that was named.
 func (f *Finder) caches() []string {
 	if f.Caches == nil {
-		return []string{CacheDir}
+		return f.rooted(CacheDir)
 	}
-	return f.Caches
+	named := Finder{Roots: slices.Clone(f.roots())}
+	for i, root := range named.Roots {
+		if root == SystemRoot {
+			named.Roots[i] = "/"
+		}
+	}
+	return named.rooted(f.Caches...)
 }
 
 // A place is where a version's programs may lie.
@@ -68,7 +75,7 @@ type place struct {
 
 // holders are the directories of releases, in order.
 func (f *Finder) holders() []string {
-	return slices.Concat(f.named(), f.rooted(opt), f.rooted(f.caches()...))
+	return slices.Concat(f.named(), f.rooted(opt), f.caches())
 }
 
 // places are where a version may lie, in order.
@@ -89,7 +96,7 @@ func (f *Finder) places(version string) []place {
 		add(dir, "etcd-v"+version)
 		add(dir, "etcd-v"+version, imageBin)
 	}
-	for _, dir := range f.rooted(f.caches()...) {
+	for _, dir := range f.caches() {
 		for _, name := range names(version) {
 			add(dir, name)
 		}

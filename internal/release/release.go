@@ -41,6 +41,11 @@ const Env = "ETCDADM_RELEASES"
 // CacheDir is where etcdadm keeps the releases that it has fetched.
 const CacheDir = "/var/cache/etcdadm/etcd"
 
+// SystemRoot is where this machine's own places begin. Only tests set it, in their own
+// process or by -ldflags=-X in the programs that they build: what they say must not
+// depend on what is installed where they run.
+var SystemRoot = "/"
+
 // Builtin is the release that this program carries.
 type Builtin struct {
 	Version string
@@ -63,11 +68,11 @@ type Release struct {
 	Builtin     bool
 }
 
-// Finder looks for releases. The zero value looks below / only.
+// Finder looks for releases. The zero value looks below SystemRoot only.
 type Finder struct {
 	Dirs    []string // named by a person; see [Dirs]
 	Caches  []string // nil means CacheDir
-	Roots   []string // prefixes such as "/rootfs"; nil means "/"
+	Roots   []string // prefixes such as "/rootfs"; nil means SystemRoot
 	Builtin *Builtin // nil when this program carries none
 
 	answers answers

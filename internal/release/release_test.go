@@ -365,3 +365,18 @@ func TestStands(t *testing.T) {
 		}
 	}
 }
+
+// Who has no roots named looks below the system's, which tests move away from what is
+// installed where they run.
+func TestSystemRootIsMoved(t *testing.T) {
+	was := SystemRoot
+	t.Cleanup(func() { SystemRoot = was })
+	installed := t.TempDir()
+	etcd(t, installed+"/opt/etcd-v3.5.9", "3.5.9")
+	for root, there := range map[string]bool{installed: true, t.TempDir(): false} {
+		SystemRoot = root
+		if _, err := new(Finder).Find(t.Context(), "3.5.9"); (err == nil) != there {
+			t.Errorf("below %s: %v, want it found: %v", root, err, there)
+		}
+	}
+}

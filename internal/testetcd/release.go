@@ -24,6 +24,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"etcdadm.io/internal/testenv"
 )
 
 // The releases with a module under modules/, newest first.
@@ -243,7 +245,7 @@ func goBuild(ctx context.Context, source, out, pkg string) error {
 }
 
 func buildEnvironment() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	return append(testenv.Outside(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 }
 
 // checkVersion runs the program, so that a pin that names another release than

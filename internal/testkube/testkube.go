@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"etcdadm.io/internal/testenv"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -84,7 +85,7 @@ func fetch(ctx context.Context, program string) error {
 		"-ldflags", "-s -w"+in+"gitVersion="+Version+in+"gitMajor="+parts[0]+in+"gitMinor="+parts[1],
 		"-o", filepath.Join(fresh, filepath.Base(program)), "k8s.io/kubernetes/cmd/kube-apiserver")
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.Env = append(testenv.Outside(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	cmd.WaitDelay = 5 * time.Second
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", errors.Join(err, ctx.Err()), bytes.TrimSpace(said))
