@@ -1,4 +1,4 @@
-// Command soak runs the fault bench of e2e seed after seed, each as a process of its own:
+// Command soak runs the fault bench (e2e/faults) seed after seed, each as a process of its own:
 //
 //	go run ./e2e/soak -for 2h                 go on for two hours, from a random seed
 //	go run ./e2e/soak -seed 17                replay one seed
@@ -6,7 +6,7 @@
 //	go run ./e2e/soak -table                  measure recovery times, beside plain etcd
 //
 // A seed that fails leaves logs, history and a timeline (timeline.html) in a directory that is named at the end. It needs
-// root and Linux; see e2e's needsFaultBench.
+// root and Linux; see needsFaultBench in e2e/faults.
 //
 // What holds: every run has a deadline, and whatever it made (processes, mounts, namespaces) is gone when it has ended, also
 // after Ctrl-C: the run's own watchdog, which outlives it, sees to that.
@@ -151,7 +151,7 @@ type bench struct {
 }
 
 func (b bench) programs() string { return filepath.Join(b.work, "bin") }
-func (b bench) test() string     { return filepath.Join(b.work, "e2e.test") }
+func (b bench) test() string     { return filepath.Join(b.work, "faults.test") }
 
 // build makes the programs under test, and the bench.
 func (b bench) build(ctx context.Context) error {
@@ -159,7 +159,7 @@ func (b bench) build(ctx context.Context) error {
 	defer cancel()
 	for _, args := range [][]string{
 		{"build", "-buildvcs=false", "-ldflags=-X etcdadm.io/internal/release.SystemRoot=/nonexistent", "-o", b.programs() + "/", "etcdadm.io/cmd/..."},
-		{"test", "-c", "-o", b.test(), "etcdadm.io/e2e"},
+		{"test", "-c", "-o", b.test(), "etcdadm.io/e2e/faults"},
 	} {
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.WaitDelay = 5 * time.Second
@@ -312,9 +312,9 @@ func (b bench) follow(from io.Reader, line func(string)) {
 
 // sourceDir is where the test's files are.
 func sourceDir(ctx context.Context) (string, error) {
-	said, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "etcdadm.io/e2e").Output()
+	said, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "etcdadm.io/e2e/faults").Output()
 	if err != nil {
-		return "", fmt.Errorf("find the package e2e: %w", err)
+		return "", fmt.Errorf("find the package e2e/faults: %w", err)
 	}
 	return strings.TrimSpace(string(said)), nil
 }

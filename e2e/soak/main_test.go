@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	_ "etcdadm.io/e2e/internal/rig" // its flags, for go test ./e2e/...
+)
 
 // The clock of a run writes a plus, too, and only in its first hundred seconds one that
 // stands alone.
