@@ -31,7 +31,13 @@ const (
 // reserve finds a block, by a file lock that ends with this process.
 func reserve(t *testing.T) block {
 	t.Helper()
-	dir := filepath.Join(os.TempDir(), "etcdadm-e2e-blocks-"+strconv.Itoa(os.Getuid()))
+	// Not below $TMPDIR: processes that were given directories of their own share the
+	// addresses all the same.
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "etcdadm", "test-blocks")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
