@@ -3,10 +3,11 @@
 // etcdadm that lie in the environment of a person or of a CI.
 //
 // It works by being imported. In a test program, before anything else has looked, the
-// environment is reduced to what names programs and temporary files, what steers Go and
-// what steers the tests (ETCDADM_TEST_*, ETCDADM_E2E_*); HOME is a directory that is not
-// there. Programs that a test starts inherit that. What fetches and compiles asks for
-// the environment as it was ([Outside]): there the proxies are needed.
+// environment is reduced to what names programs and temporary files, what steers Go, and
+// what steers the tests and the children that they make of themselves (ETCDADM_TEST_*,
+// ETCDADM_E2E_*, TEST_*); HOME is a directory that is not there. Programs that a test
+// starts inherit that. What fetches and compiles asks for the environment as it was
+// ([Outside]): there the proxies are needed.
 package testenv
 
 import (
@@ -26,7 +27,7 @@ const nowhere = "/nonexistent"
 
 var (
 	kept     = []string{"PATH", "TMPDIR", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "CC", "CXX"}
-	prefixes = []string{"GO", "CGO_", "ETCDADM_TEST_", "ETCDADM_E2E_", "ETCDADM_PREDECESSOR_"}
+	prefixes = []string{"GO", "TEST_", "CGO_", "ETCDADM_TEST_", "ETCDADM_E2E_", "ETCDADM_PREDECESSOR_"}
 	outside  = os.Environ()
 )
 

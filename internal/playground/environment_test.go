@@ -1,0 +1,3 @@
+package playground
+
+import _ "etcdadm.io/internal/testenv" // no test goes by the environment of who runs it
