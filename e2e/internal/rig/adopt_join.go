@@ -142,7 +142,7 @@ func (c *Cluster) WriteFollowing() *writer {
 	return w
 }
 
-// OnlyOurs: the cluster is the same, its members are on these hosts, and all of them
+// OnlyOurs checks that the cluster is the same, its members are on these hosts, and all of them
 // have the same data.
 func (c *Cluster) OnlyOurs(id uint64, hosts ...int) {
 	c.T.Helper()

@@ -107,7 +107,7 @@ func (c *Cluster) AdoptByHand(x *Theirs, n int) {
 	c.Host(n).Serves(Soon)
 }
 
-// StaysDown: what ran a member before cannot start an empty one in its place.
+// StaysDown checks that what ran a member before cannot start an empty one in its place.
 func (x *Theirs) StaysDown(n int) {
 	x.c.T.Helper()
 	x.c.Host(n).Interrupt()

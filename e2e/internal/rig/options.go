@@ -21,7 +21,7 @@ func (c *Cluster) Config(h *Host, words ...string) Result {
 	return c.Etcdadm(slices.Concat([]string{"config"}, words, []string{"--data-dir", h.Dir})...)
 }
 
-// arguments are those of the etcd that runs on a host, by /proc.
+// EtcdArguments are those of the etcd that runs on a host, by /proc.
 func (h *Host) EtcdArguments(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(h.EtcdPID()), "cmdline"))
