@@ -178,7 +178,7 @@ type Aside struct {
 	Undo string `json:"undo,omitempty"`
 	// OnlyWay: no other data in sight goes as far back to where the cluster was.
 	OnlyWay bool `json:"onlyWay,omitempty"`
-	// Command removes it now.
+	// Command removes it now, and refuses where it is the only way back.
 	Command string `json:"command"`
 }
 
@@ -217,9 +217,7 @@ func Asides(o *cluster.Observation) []Aside {
 		h := &o.Hosts[i]
 		for _, a := range h.SetAside {
 			x := Aside{Host: h.Host, SetAside: a, Command: pruneCommand(h, a), ByHand: v.byHand(h, a)}
-			if x.Undo, x.OnlyWay = v.wayBack(h, a); x.OnlyWay {
-				x.Command += " --force"
-			}
+			x.Undo, x.OnlyWay = v.wayBack(h, a)
 			if !a.At.IsZero() {
 				x.Age = max(v.ageOf(h, a), 0)
 			}

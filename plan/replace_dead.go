@@ -61,7 +61,7 @@ func replaceDead(v *view) *Decision {
 		}
 		if v.spec.Hold {
 			// Once it is removed nothing would tell that a voter is missing.
-			v.aside("dead-on-hold", "etcdadm member remove --hold "+s.ID.String(), "voter %s is dead (%s); it is not replaced while the spec is on hold", seatName(s), why)
+			v.aside("dead-on-hold", v.deadByHand(s), "voter %s is dead (%s); it is not replaced while the spec is on hold", seatName(s), why)
 			continue
 		}
 		d := v.replace(s, why)
@@ -102,6 +102,15 @@ func (v *view) vanished(s cluster.Seat) (bool, string) {
 	return true, "its data is gone from the disk of host " + string(s.Host.Host) + ", and it serves from memory only"
 }
 
+// deadByHand is what a person may do about a dead voter on hold: replace it, where a host can
+// take its place, or have one less.
+func (v *view) deadByHand(s cluster.Seat) string {
+	if h, _ := v.successor(carrierOf(s)); h != nil || v.comesBack(s) != "" {
+		return "etcdadm member replace " + s.ID.String()
+	}
+	return removeHeld(s)
+}
+
 // damagedFor is how long etcd has to end because it cannot read its data before the
 // voter is replaced: it has been started a few times by then, and what the first start
 // could not read may have been a slip of the disk's.
@@ -128,7 +137,7 @@ func (v *view) noteDamaged(h *cluster.HostReport) {
 	switch {
 	case v.spec == nil || !voter || !v.roster.HasQuorum():
 	case v.spec.Hold:
-		command, then = "etcdadm member remove --hold "+h.Local.Member.String(), "; it is not replaced while the spec is on hold"
+		command, then = "etcdadm member replace "+h.Local.Member.String(), "; it is not replaced by itself while the spec is on hold"
 	case !h.Local.Previous.IsZero():
 		then = fmt.Sprintf("; it is given etcd %s back first, which it ran before", h.Local.Previous)
 	case len(v.downVoters()) > 1:

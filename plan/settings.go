@@ -46,7 +46,7 @@ func (v *view) settingsDiffer() {
 			words = append(words, fmt.Sprintf("%s on %s", value, strings.Join(x.hosts, ", ")))
 		}
 		v.aside("settings-differ", "start the daemons with the same "+flag+", one host at a time",
-			"%s differs between hosts (%s); whichever daemon leads, or takes a backup, goes by its own", flag, strings.Join(words, "; "))
+			"%s differs between hosts (%s); the daemon that leads, or takes the backup, uses its own value", flag, strings.Join(words, "; "))
 	}
 }
 

@@ -16,9 +16,9 @@ func storeOdds(v *view) {
 			continue
 		}
 		if why := v.obs.StoreOdds(h.Host); why != "" {
-			v.aside("store-differs", "", "host %s does not see the backup store that the leading daemon sees: it %s; it cannot lead, nor found a cluster again, and %s", h.Host, why, lookAtFlags)
+			v.aside("store-differs", "", "host %s does not see the backup store that the leading daemon sees: it %s; it cannot lead or found. %s", h.Host, why, lookAtFlags)
 		}
 	}
 }
 
-const lookAtFlags = "its --backup-store and its credentials are to be compared with those of the other hosts"
+const lookAtFlags = "Compare its --backup-store and credentials with those of the other hosts"

@@ -41,11 +41,11 @@ func TestMetricsPort(t *testing.T) {
 	}
 	h.Start()
 	page("/healthz", has("ok"))
-	page("/metrics", has("etcdadm_leading 1", `etcdadm_blocked{code="no-spec"} 1`))
+	page("/metrics", has(`etcdadm_leading{cluster="test"} 1`, `etcdadm_blocked{cluster="test",code="no-spec"} 1`))
 	c.Configure(1)
 	c.Voters(rig.Soon, 1)
 	page("/readyz", has("ok"))
-	page("/metrics", has(`etcdadm_voters{up="true"} 1`, `etcdadm_voters{up="false"} 0`, "etcdadm_voters_wanted 1", "etcdadm_decisions_total", "etcdadm_actions_total", "go_goroutines"))
+	page("/metrics", has(`etcdadm_voters{cluster="test",up="true"} 1`, `etcdadm_voters{cluster="test",up="false"} 0`, `etcdadm_voters_wanted{cluster="test"} 1`, "etcdadm_decisions_total", "etcdadm_actions_total", "go_goroutines"))
 	page("/metrics", func(code int, body string) bool {
 		return code == http.StatusOK && !strings.Contains(body, "etcdadm_blocked{")
 	})

@@ -79,6 +79,10 @@ func TestSlipsInFlagsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want the hint %q", line, err, want)
 		}
 	}
+	// Where the refusal is kept is read all the same.
+	if c, _, err := parse(t, "--backup-recipent=age1x --data-dir=/elsewhere"); err == nil || c.DataDir != "/elsewhere" {
+		t.Errorf("%v, %q", err, c.DataDir)
+	}
 	for _, line := range []string{"--x=1", "--ab", "--backup=1", "--backup-encryption=aes", "--clusters=3", "--volume-kind=x"} {
 		if _, warnings, err := parse(t, line); err != nil || len(warnings) != 1 {
 			t.Errorf("%s: %v, warnings %q", line, err, warnings)

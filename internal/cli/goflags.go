@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,10 +19,11 @@ import (
 // allowed, the value behind an unknown flag without = is taken to be its own.
 func parseGoFlags(fs *flag.FlagSet, args []string, wordsAllowed bool) (words, warnings []string, err error) {
 	fs.SetOutput(io.Discard)
+	var slip error
 	for len(args) > 0 {
 		arg := args[0]
 		if arg == "--" {
-			return append(words, args[1:]...), warnings, nil
+			return append(words, args[1:]...), warnings, slip
 		}
 		if len(arg) < 2 || arg[0] != '-' {
 			words, args = append(words, arg), args[1:]
@@ -31,7 +33,11 @@ func parseGoFlags(fs *flag.FlagSet, args []string, wordsAllowed bool) (words, wa
 		f := fs.Lookup(name)
 		if f == nil && name != "h" && name != "help" {
 			if slips(fs, name) {
-				return nil, nil, unknownFlag(fs, name)
+				if slip == nil {
+					slip = unknownFlag(fs, name) // the rest is read: it says where a refusal is kept
+				}
+				args = args[1:]
+				continue
 			}
 			warnings = append(warnings, fmt.Sprintf("unknown flag --%s is ignored", name))
 			args = args[1:]
@@ -45,11 +51,11 @@ func parseGoFlags(fs *flag.FlagSet, args []string, wordsAllowed bool) (words, wa
 			n = min(2, len(args))
 		}
 		if err := fs.Parse(args[:n]); err != nil {
-			return nil, nil, err
+			return nil, nil, cmp.Or(slip, err)
 		}
 		args = args[n:]
 	}
-	return words, warnings, nil
+	return words, warnings, slip
 }
 
 // knownFlags fails on the first word that is no flag of fs, or no flag at all. It is

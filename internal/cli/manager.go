@@ -78,6 +78,8 @@ func autoCommand(program daemon.Program) *cobra.Command {
 			known, cfg := flag.NewFlagSet("etcdadm auto", flag.ContinueOnError), daemon.Default()
 			ManagerFlags(known, &cfg)
 			if err := knownFlags(known, args[1:]); err != nil {
+				cfg, _, _ := ParseManager(args[1:]) // as far as it goes
+				_ = daemon.KeepRefusal(cfg, err)
 				return err
 			}
 			code := runDaemon("etcdadm auto", append([]string{"--backup-store=" + args[0]}, args[1:]...), program, c.OutOrStdout(), c.ErrOrStderr())

@@ -110,7 +110,7 @@ func (r *reach) open() (*console.Console, error) {
 
 // refusedStart is the failure of a command on a host whose daemon did not start.
 func refusedStart(r *console.Refusal, err error) error {
-	told := fmt.Errorf("the daemon of this host does not run: its last start, at %s, was refused: %s", r.At.Format(time.RFC3339), r.Why)
+	told := fmt.Errorf("the daemon of this host does not run; it ended at %s: %s", r.At.Format(time.RFC3339), r.Why)
 	if err != nil {
 		told = fmt.Errorf("%w; %w", told, err)
 	}
@@ -214,7 +214,7 @@ func statusCommand() *cobra.Command {
 				return err
 			}
 			if refused := r.refused(); refused != nil { // others of its cluster answer
-				fmt.Fprintf(c.ErrOrStderr(), "! the daemon of this host does not run: its last start, at %s, was refused: %s\n", refused.At.Format(time.RFC3339), refused.Why)
+				fmt.Fprintf(c.ErrOrStderr(), "! the daemon of this host does not run; it ended at %s: %s\n", refused.At.Format(time.RFC3339), refused.Why)
 				if refused.Hint != "" {
 					fmt.Fprintf(c.ErrOrStderr(), "  hint: %s\n", refused.Hint)
 				}

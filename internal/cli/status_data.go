@@ -54,7 +54,7 @@ func printOneAside(w io.Writer, a plan.Aside, now time.Time) {
 	}
 	switch {
 	case a.OnlyWay:
-		fmt.Fprintf(w, "  kept until you delete it, as nothing else is known to go back there: %s\n", a.Command)
+		fmt.Fprintln(w, "  kept: the only known way back; \"etcdadm host prune\" says what its removal gives up")
 	case a.ByHand != "":
 		fmt.Fprintf(w, "  kept until you delete it, as %s: %s\n", a.ByHand, a.Command)
 	case !a.After.IsZero():

@@ -37,7 +37,7 @@ func TestStatusOfData(t *testing.T) {
 		"2026-11-21T11:00:00Z-000000  undo what host a set aside as old",
 		"runs: host a makes it ready: fetching, 77 bytes so far",
 		"→ make what host a set aside as old ready on host a",
-		"set aside on a: old (superseded, 12 MiB)\n  kept until you delete it, as nothing else is known to go back there: etcdadm host prune a --dir old --force\n",
+		"set aside on a: old (superseded, 12 MiB)\n  kept: the only known way back; \"etcdadm host prune\" says what its removal gives up\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
@@ -65,7 +65,7 @@ func TestStatusOfSetAside(t *testing.T) {
 		"is removed by itself in 19h0m at the earliest, once a newer backup is proven":           {Waits: "it is kept for 24h", After: now.Add(19 * time.Hour)},
 		"is removed by itself, and waits: not every voter is up":                                 {Waits: "not every voter is up"},
 		"is removed by itself now": {},
-		"to go back to it: etcdadm restore --undo --from c --dir x\n  kept until you delete it, as nothing else is known to go back there: etcdadm host prune c --dir x --force": {
+		"to go back to it: etcdadm restore --undo --from c --dir x\n  kept: the only known way back; \"etcdadm host prune\" says what its removal gives up": {
 			ByHand: "no quorum removed its member", Undo: "etcdadm restore --undo --from c --dir x", OnlyWay: true, Command: "etcdadm host prune c --dir x --force"},
 	} {
 		a.Host, a.SetAside, a.Age = "c", aside, 5*time.Hour

@@ -17,7 +17,8 @@ import (
 
 // Tree is what a directory holds: each path with its kind and content. The
 // lock of a state directory is left out: taking it is how a daemon looks; and so
-// is that of a store, in which each writer says who it is.
+// is that of a store, in which each writer says who it is, and the word beside the
+// data directory of why the daemon ended.
 func Tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -25,7 +26,7 @@ func Tree(t *testing.T, dir string) map[string]string {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil || d.IsDir() || strings.HasSuffix(path, "/etcdadm/lock") || d.Name() == ".lock" {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "/etcdadm/lock") || strings.HasSuffix(path, ".refused.json") || d.Name() == ".lock" {
 			return err
 		}
 		data, err := os.ReadFile(path)
