@@ -41,9 +41,9 @@ func TestPersonsSteps(t *testing.T) {
 		c.Voters(rig.Soon, 1, 2, 3)
 	})
 	t.Run("against the spec", func(t *testing.T) {
-		for _, words := range [][]string{{"add", four}, {"remove", one, "--yes"}} {
+		for wayOut, words := range map[string][]string{"etcdadm seed": {"add", four}, "etcdadm member replace " + one: {"remove", one, "--yes"}} {
 			r := member(words...)
-			if r.Code != cli.ExitUnsafe || !strings.Contains(r.Stdout+r.Stderr, "etcdadm seed") || !strings.Contains(r.Stdout+r.Stderr, "--hold") {
+			if r.Code != cli.ExitUnsafe || !strings.Contains(r.Stdout+r.Stderr, wayOut) || !strings.Contains(r.Stdout+r.Stderr, "--hold") {
 				t.Errorf("a step against the spec is not refused with both ways out: %s", r)
 			}
 		}

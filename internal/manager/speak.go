@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -131,7 +132,11 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 		if b.Command != "" {
 			args = append(args, "command", b.Command)
 		}
-		s.log.Warn("blocked", args...)
+		level := slog.LevelWarn
+		if b.Sentence == d.Reason { // what is waited for may be no trouble, as for a member to come up
+			level = slog.LevelInfo
+		}
+		s.log.Log(context.Background(), level, "blocked", args...)
 	}
 	gone := map[string]bool{}
 	for key, was := range before {
