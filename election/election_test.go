@@ -101,6 +101,20 @@ func TestOfTwoThatLeadOneGoesOn(t *testing.T) {
 	}
 }
 
+// Who leads by its ID alone, as a daemon of an earlier release does, and is obeyed by the
+// other hosts, leads; the one that they only name gives way.
+func TestWhoIsObeyedIsFollowed(t *testing.T) {
+	x := &script{t: t, s: election.New("b", epoch)}
+	x.step(time.Second, election.Tick{}, "leader-changed b", "start-leading")
+	x.step(time.Second, election.Stands{Fence: cluster.Fence{Number: 9, Host: "a"}})
+	c := heard("c", "b")
+	c.Ping.Promised = cluster.Fence{Number: 9, Host: "a"}
+	x.step(2*time.Second, c)
+	a := heard("a", "a")
+	a.Ping.Promised = cluster.Fence{Number: 9, Host: "a"}
+	x.step(2*time.Second, a, "stop-leading", "leader-changed a")
+}
+
 // A host with a lower name, new or back, takes the lead from nobody who leads.
 func TestANewHostTakesTheLeadFromNobody(t *testing.T) {
 	w := &world{hosts: []cluster.HostID{"a", "b", "c"}, up: map[cluster.HostID]*election.State{}, cut: map[[2]cluster.HostID]bool{}}

@@ -172,8 +172,10 @@ func (s *State) standing(now time.Time) []stand {
 		if promised.Host == c.host { // else it promised another's, and leads by none yet
 			c.fence = promised
 		}
-		c.followed = s.Leader == c.host && c.host != s.Self || slices.ContainsFunc(s.Peers, func(p Peer) bool {
-			return p.Host != c.host && p.Leader == c.host && p.live(now)
+		// Who promised it obeys it, whomever it names: a daemon of an earlier release
+		// takes the lead by its ID alone.
+		c.followed = c.host != s.Self && (s.Leader == c.host || s.Fence.Host == c.host) || slices.ContainsFunc(s.Peers, func(p Peer) bool {
+			return p.Host != c.host && (p.Leader == c.host || p.Fence.Host == c.host) && p.live(now)
 		})
 		out = append(out, c)
 	}

@@ -83,6 +83,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"another voter is down", of("b", unhealthy)},
 			{"its host is not in sight", away("c", cluster.GapUnreachable)},
 			{"its host has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
+			{"it was started again, and is reading it", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessRunning })},
 			{"its release is new to it", of("c", func(h *cluster.HostReport) { h.Local.Previous = cluster.MustVersion("3.5.35") })},
 		}, nil},
 		{"its keys are not those of the others", corrupted, func(v *view) bool { d, _ := v.corrupt(seatOf(v, "c")); return d }, []otherwise{

@@ -123,7 +123,7 @@ const damagedFor = 10 * time.Second
 // the format, and is given back the one that it came from.
 func (v *view) damaged(s cluster.Seat) (bool, string) {
 	since := v.obs.Memory.Member(s.ID).DamagedSince
-	if since.IsZero() || s.Host == nil || !s.Host.UnderFence || s.Host.Process.Damaged == "" || !s.Host.Local.Previous.IsZero() || v.obs.At.Sub(since) < damagedFor || len(v.downVoters()) != 1 {
+	if since.IsZero() || s.Host == nil || !s.Host.UnderFence || s.Host.Process.Damaged == "" || !s.Host.Local.Previous.IsZero() || v.obs.At.Sub(since) < damagedFor || s.Host.Process.State == cluster.ProcessRunning || len(v.downVoters()) != 1 {
 		return false, ""
 	}
 	return true, "etcd cannot read its data: " + s.Host.Process.Damaged

@@ -58,8 +58,10 @@ func rulesFor(k GoalKind) []rule {
 		return defragmentRules
 	case Disarm:
 		return disarmRules
+	case Converge, "":
+		return convergeRules
 	}
-	return convergeRules
+	return unknownRules
 }
 
 var (
@@ -78,7 +80,10 @@ var (
 	}
 	joinRules       = after(baseRules, rule{"readdress", readdress}, rule{"join", join})
 	leaveRules      = after(baseRules, rule{"leave", leave})
-	replaceRules    = after(baseRules, rule{"readdress", readdress}, rule{"finish-joining", finishJoining}, rule{"replace", replaceAsked})
+	replaceRules    = after(baseRules, rule{"readdress", readdress}, rule{"space", space}, rule{"revive", reviveHung}, rule{"finish-joining", finishJoining}, rule{"replace", replaceAsked})
+	unknownRules    = []rule{{"unknown", func(v *view) *Decision {
+		return refuse("unknown-goal", "", "this release of etcdadm does not know the step %q: update the daemon that leads", v.goal.Kind)
+	}}}
 	promoteRules    = after(baseRules, rule{"promote-one", promoteOne})
 	moveLeaderRules = after(baseRules, rule{"move-leader", moveLeader})
 	disarmRules     = after(baseRules, rule{"disarm", disarmAsked})

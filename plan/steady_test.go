@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,5 +30,13 @@ func TestAwaited(t *testing.T) {
 		if got := v.awaited(); got != c.want {
 			t.Errorf("%s: looked at again after %s, want %s", c.what, got, c.want)
 		}
+	}
+}
+
+// A step of a later release is refused, and is not taken for what the daemons do anyway.
+func TestAnUnknownStepIsRefused(t *testing.T) {
+	d := Next(Goal{Kind: "rename"}, formedSight(t))
+	if !d.Refused || !strings.Contains(d.Reason, `does not know the step "rename"`) {
+		t.Errorf("%+v", d)
 	}
 }

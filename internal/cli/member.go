@@ -284,7 +284,7 @@ func outcome(r manager.GoalResult) error {
 	case r.Outcome == manager.GoalRefused, r.Decision.Refused:
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s", r.Decision.Reason)}
 	case r.Outcome == manager.GoalExpired:
-		f := &Failure{Code: ExitWaiting, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "what was begun goes on as the spec asks; on hold nothing does: give the command again; see etcdadm status"}
+		f := &Failure{Code: ExitWaiting, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "what was begun goes on as the spec asks, but nobody knows then which member was to be replaced, and on hold nothing goes on: give the command again; see etcdadm status"}
 		if len(r.Steps) == 0 {
 			f.Code, f.Advice = ExitError, "nothing was begun, and nothing of it is done later; see etcdadm status, and give the command again, with a longer --timeout where it only takes its time"
 		}

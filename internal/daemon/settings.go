@@ -75,6 +75,7 @@ func (d *daemon) followLog(ctx context.Context) error {
 			return ctx.Err()
 		case now := <-ticker.C:
 			if d.logRoom.look(ctx, d.logFile()) != nil {
+				d.rejects.set(follower.Rejects(now)) // what was read ages all the same
 				continue
 			}
 			told := follower.Next(now)

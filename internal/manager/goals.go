@@ -187,8 +187,8 @@ func (m *Manager) goalHere(ctx context.Context, r GoalRequest) (GoalResult, erro
 // hands over a GoalRequest and gets a GoalResult.
 func (m *Manager) HandleGoal(ctx context.Context, wish json.RawMessage) (json.RawMessage, error) {
 	var r GoalRequest
-	if err := json.Unmarshal(wish, &r); err != nil {
-		return nil, fmt.Errorf("read the goal: %w", err)
+	if err := cluster.UnmarshalKnown(wish, &r, "the step"); err != nil {
+		return nil, fmt.Errorf("read the step: %w", err)
 	}
 	carryOut := m.Goal
 	if r.Handed {

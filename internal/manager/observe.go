@@ -87,7 +87,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 func (t *term) leadsWell(o *cluster.Observation) bool {
 	roster, listed := o.Roster()
 	if !listed { // nothing is founded, or nothing answers
-		return t.memory.QuorumlessSince.IsZero() && len(t.refused) == 0
+		return len(o.Hosts) > 1 && t.memory.QuorumlessSince.IsZero() && len(t.refused) == 0
 	}
 	return roster.HasQuorum()
 }

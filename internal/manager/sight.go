@@ -25,7 +25,7 @@ const (
 // sight is what a look says to others.
 func (l look) sight() cluster.StoreSight {
 	s := cluster.StoreSight{Foreign: l.foreign, Marker: l.view.Marker}
-	if l.failed {
+	if l.failed || l.view.Untried { // who cannot try it out may not write into it
 		s.Unread = "it does not answer"
 		if len(l.gaps) > 0 {
 			s.Unread = l.gaps[0].Detail
@@ -37,30 +37,29 @@ func (l look) sight() cluster.StoreSight {
 	return s
 }
 
-// lookAside is a look of a daemon that does not lead: one object, for others to know.
+// lookAside is a look of a daemon that does not lead, for others to know. It asks what a
+// leader needs, so that nobody is given the lead for a sight that the lead would end.
 func (m *Manager) lookAside(ctx context.Context) {
 	m.mu.Lock()
-	due := time.Since(m.sightAt) >= sightEvery
+	due, last := time.Since(m.sightAt) > sightEvery-time.Second, m.store
 	m.mu.Unlock()
 	if !due {
 		return
 	}
-	var s cluster.StoreSight
-	within(ctx, m.o.Intervals.StoreTimeout, func(ctx context.Context) {
-		in, marker, _, err := m.o.Control.ReadIntent(ctx)
-		s.Marker, s.Foreign = marker, errors.Is(err, control.ErrOtherCluster)
-		if in != nil {
-			s.Generation, s.Nonce = in.Generation, in.Nonce
-		}
-		if err != nil && !s.Foreign {
-			s.Unread = explain(err)
-		}
-	})
+	var l look
+	within(ctx, m.o.Intervals.StoreTimeout, func(ctx context.Context) { l.readIntent(ctx, m, last) })
+	if !l.failed && m.o.Spec == nil {
+		within(ctx, m.o.Intervals.StoreTimeout, func(ctx context.Context) {
+			if _, err := m.o.Control.ReadSpec(ctx); err != nil && !errors.Is(err, control.ErrMalformed) && !errors.Is(err, cluster.ErrSpec) {
+				l.failed, l.gaps = true, []cluster.Gap{{Kind: cluster.GapStore, Detail: explain(err)}}
+			}
+		})
+	}
 	if ctx.Err() != nil {
 		return
 	}
 	m.mu.Lock()
-	m.keepSightLocked(s)
+	m.keepSightLocked(l.sight())
 	m.mu.Unlock()
 	m.judgeFitness()
 }

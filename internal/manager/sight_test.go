@@ -2,7 +2,9 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +51,33 @@ func TestWhoCannotReadTheStoreDoesNotLead(t *testing.T) {
 		w.store.Inject(nil)
 		w.until(time.Minute, "all may lead", func() bool { return b.Status().Unfit == "" && c.Status().Unfit == "" })
 		w.untilLeads(time.Millisecond, "a")
+	})
+}
+
+// A spec that nobody can read makes nobody's sight worse than another's: the lead stays.
+func TestASpecThatNobodyReadsEndsNoLeadership(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, c := w.add("a"), w.add("b"), w.add("c")
+		if _, err := a.o.Control.CreateIntent(t.Context(), intent()); err != nil {
+			t.Fatal(err)
+		}
+		w.run(a, b, c)
+		w.untilLeads(5*time.Second, "a")
+		w.store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+			if strings.HasSuffix(c.Key, "etcd-cluster-spec") {
+				return memory.Fault{Err: errors.New("403")}
+			}
+			return memory.Fault{}
+		})
+		for range 300 {
+			time.Sleep(time.Second)
+			if s := a.Status(); s.Unfit != "" || !slices.Equal(w.leaders(), []cluster.HostID{"a"}) {
+				t.Fatalf("%v lead, and a says %q", w.leaders(), s.Unfit)
+			}
+		}
+		if s := a.sight; s == nil || s.Unread == "" {
+			t.Errorf("a saw %+v, and the spec cannot be read", s)
+		}
 	})
 }
 
