@@ -41,6 +41,12 @@ func amazon(t *testing.T, url string, a *answers) *Store {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
 	t.Setenv("S3_ACCESS_KEY_ID", "id")
 	t.Setenv("S3_SECRET_ACCESS_KEY", "secret")
+	return amazonHere(t, url, a)
+}
+
+// amazonHere is amazon with the environment that is there.
+func amazonHere(t *testing.T, url string, a *answers) *Store {
+	t.Helper()
 	s, err := Open(t.Context(), url, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -181,6 +187,20 @@ func TestStyles(t *testing.T) {
 		}
 		if got := strings.Join(a.asked, ", "); got != want {
 			t.Errorf("%s: asked %s, want %s", query, got, want)
+		}
+	}
+	a := &answers{t: t, say: func(*http.Request) (int, map[string]string, string) { return http.StatusNotFound, nil, noSuchKey }}
+	t.Setenv(envEndpoint, "https://backups.s3.example.com")
+	for query, want := range map[string]string{
+		"": "GET backups.s3.example.com/backups/x", "?style=virtual": "GET backups.s3.example.com/x",
+		"?endpoint=https://backups.s3.other.example": "GET backups.s3.other.example/x",
+	} {
+		a.asked = nil
+		if _, _, err := blob.ReadAll(t.Context(), amazonHere(t, "s3://backups"+query, a), "x", 10); !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("%s: %v", query, err)
+		}
+		if got := strings.Join(a.asked, ", "); got != want {
+			t.Errorf("with $S3_ENDPOINT, %q: asked %s, want %s", query, got, want)
 		}
 	}
 	if err := Check("s3://backups?style=hosted"); err == nil || !strings.Contains(err.Error(), "style=hosted is not known") {

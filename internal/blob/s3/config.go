@@ -141,8 +141,11 @@ func configure(place remote.Location) (config, error) {
 		}
 		// A server may have the name of a bucket: minio.example.com is no bucket of
 		// example.com, and backups.s3.example.com is one of s3.example.com.
+		// It is guessed of the URL's endpoint only: of the environment's the predecessor,
+		// whose settings those are, always asks by the path.
 		server, named := strings.CutPrefix(u.Host, place.Bucket+".")
-		c.virtual = style == "virtual" || style == "" && named && strings.Count(server, ".") >= 2
+		guess := style == "" && place.Params["endpoint"] != "" && named && strings.Count(server, ".") >= 2
+		c.virtual = style == "virtual" || guess
 		if c.virtual && named {
 			u.Host = server // the SDK puts the bucket in front
 		}
