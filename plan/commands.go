@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"etcdadm.io/cluster"
 )
@@ -22,17 +21,8 @@ func (v *view) seedLike(members int) string {
 // store is the store as a person names it in a command.
 func (v *view) store() string { return ShellWord(cmp.Or(v.obs.Store.URL, "STORE")) }
 
-// ShellWord is a text as one word of a shell: a store's URL may have parameters,
-// and a shell takes what stands before their & for a whole command.
-func ShellWord(text string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./-_", r)
-	}
-	if text != "" && strings.TrimFunc(text, plain) == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
+// ShellWord is cluster.ShellWord.
+func ShellWord(text string) string { return cluster.ShellWord(text) }
 
 // commonRelease is the release that the members run or else the newest that
 // every host in sight can run, or the word for it.

@@ -82,6 +82,7 @@ func TestLookSaysWhatIsMissing(t *testing.T) {
 			t.Fatal("data is moved that a process holds")
 		}
 	}
+	keepsNoSecret(t, good, folder)
 	in, marker, _, err := folder.ReadIntent(t.Context())
 	if err != nil || !marker || !in.Adopted() {
 		t.Errorf("%+v, %t, %v", in, marker, err)

@@ -24,16 +24,34 @@ type Flag struct {
 	Env         bool // by the environment
 }
 
+// String is the setting as etcd takes it, as words of a shell, and without a value that
+// may be a secret.
 func (f Flag) String() string {
 	s := "--" + f.Name
 	if f.Env {
 		s = "ETCD_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 	}
-	if f.Value == "" {
+	switch {
+	case f.Value == "":
 		return s
+	case f.secret():
+		return s + "=… (not shown)"
 	}
-	return s + "=" + f.Value
+	return s + "=" + cluster.ShellWord(f.Value)
 }
+
+// secret tells whether the value may be one. Those of etcd's own flags are none, keys
+// being names of files, but for what its discovery logs in with and for URLs with a user or
+// a parameter. Of a name that etcd does not have, such as ETCD_ROOT_PASS of an image's
+// script, nobody knows.
+func (f Flag) secret() bool {
+	_, known := cluster.FindOption(f.Name)
+	return !known || discoverySecrets[f.Name] || strings.ContainsAny(f.Value, "@?")
+}
+
+// discoverySecrets have a secret as their value; that of discovery is a URL that ends with
+// the token.
+var discoverySecrets = map[string]bool{"discovery": true, "discovery-user": true, "discovery-password": true, "discovery-token": true}
 
 // ParseFlags reads a process's command line, program first, and its environment. A flag
 // wins over a variable of the same name, and of two the last, as etcd has it (source:
@@ -46,7 +64,7 @@ func ParseFlags(line, environ []string) []Flag {
 	}
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
-		if name, is := strings.CutPrefix(name, "ETCD_"); is && value != "" && isSetting(name) {
+		if name, is := strings.CutPrefix(name, "ETCD_"); is && value != "" && name == strings.ToUpper(name) && isSetting(name) {
 			set(Flag{Name: strings.ToLower(strings.ReplaceAll(name, "_", "-")), Value: value, Env: true})
 		}
 	}
@@ -55,7 +73,7 @@ func ParseFlags(line, environ []string) []Flag {
 		if !strings.HasPrefix(line[i], "-") || name == "" {
 			continue
 		}
-		if !joined && i+1 < len(line) && !strings.HasPrefix(line[i+1], "-") {
+		if !joined && i+1 < len(line) && (!strings.HasPrefix(line[i+1], "-") || discoverySecrets[name]) { // a password may begin with a dash
 			i++
 			value = line[i]
 		}
@@ -105,7 +123,7 @@ func (p *Plan) readFlags() {
 		p.Kept = Kept{LeftOut: []string{"with which flags etcd was run is not known (" + why + "): compare them with the daemon's command line by hand, --listen-metrics-urls first"}}
 	default:
 		for _, f := range r.Flags {
-			if f.Name == "listen-metrics-urls" {
+			if f.Name == "listen-metrics-urls" && !f.secret() {
 				p.Kept.MetricsURLs = f.Value
 			} else if why, carried := p.carries(f); !carried {
 				p.Kept.LeftOut = append(p.Kept.LeftOut, f.String()+why)
@@ -150,6 +168,8 @@ func (p *Plan) carries(f Flag) (why string, carried bool) {
 		if err == nil && (bytes == 0 || bytes == cluster.DefaultQuota || bytes == p.request.Quota) {
 			return "", true
 		}
+	case "listen-metrics-urls":
+		return "; to keep it, start our daemon with the same --listen-metrics-urls", false
 	case "wal-dir", "config-file":
 		return "; our daemon runs no member with it", false
 	}
@@ -160,7 +180,11 @@ func (p *Plan) carries(f Flag) (why string, carried bool) {
 	version, err := cluster.ParseVersion(p.state.Version)
 	if err == nil && host.CheckOption(f.Name) == nil {
 		if args, left := host.OptionArgs(map[string]string{f.Name: f.Value}, version); len(args) > 0 && len(left) == 0 {
-			return fmt.Sprintf("; to keep it, once the spec is in the store: etcdadm config set %s=%s", f.Name, f.Value), false
+			value := cluster.ShellWord(f.Value)
+			if f.secret() {
+				value = "VALUE"
+			}
+			return fmt.Sprintf("; to keep it, once the spec is in the store: etcdadm config set %s=%s", f.Name, value), false
 		}
 	}
 	return "; our daemon has no such setting", false
