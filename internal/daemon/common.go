@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +17,6 @@ import (
 // public keys that backups are encrypted to are no secrets.
 func (c *Config) common(compression backup.Compression, policy backup.Policy) []cluster.HostSetting {
 	recipients := slices.Compact(slices.Sorted(slices.Values(c.Backups.Recipients)))
-	deadAfter := "" // the spec's, or the default
-	if c.DeadAfter > 0 {
-		deadAfter = duration.Format(c.DeadAfter)
-	}
 	every := func(name string, d time.Duration) cluster.HostSetting {
 		return cluster.HostSetting{Flag: name, Value: duration.Format(d)}
 	}
@@ -31,7 +28,7 @@ func (c *Config) common(compression backup.Compression, policy backup.Policy) []
 		every("$"+backupstore.EnvDaily, policy.Daily),
 		every("--backup-interval", c.BackupInterval),
 		every("--backup-drill-interval", c.DrillInterval),
-		{Flag: "--dead-after", Value: deadAfter},
+		every("--dead-after", cmp.Or(c.DeadAfter, cluster.DefaultDeadAfter)), // where the spec has none
 		every("--auto-recover-after", c.AutoRecoverAfter),
 		every("--prune-after", c.PruneAfter),
 		{Flag: "--defrag-threshold", Value: strconv.Itoa(c.Upkeep.DefragThreshold)},

@@ -36,6 +36,9 @@ func TestCommonSettings(t *testing.T) {
 	if same := of(func(c *Config) { c.Backups.Compression = "gzip" }); !slices.Equal(plain, same) {
 		t.Errorf("gzip said and not said: %+v, %+v", plain, same)
 	}
+	if same := of(func(c *Config) { c.DeadAfter = cluster.DefaultDeadAfter }); !slices.Equal(plain, same) {
+		t.Errorf("the default of --dead-after said and not said: %+v, %+v", plain, same)
+	}
 	one := of(func(c *Config) { c.Backups.Recipients = []string{"age1b", "age1a"} })
 	if other := of(func(c *Config) { c.Backups.Recipients = []string{"age1a", "age1b", "age1a"} }); !slices.Equal(one, other) {
 		t.Errorf("the order of recipients: %+v, %+v", one, other)
