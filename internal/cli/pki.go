@@ -14,6 +14,7 @@ import (
 
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/plan"
 )
 
 // personLifetime is how long a person's certificate is good when nothing is said:
@@ -47,13 +48,14 @@ func pkiInitCommand() *cobra.Command {
 hosts gets a copy of. Where all three are, nothing is changed. Where some of their files
 are and others are not, it refuses: a new authority beside the old ones would be trusted
 by no other host. --add-missing makes it all the same, such as after an init that was cut
-short. No file that is there is ever written over.`,
+short; the key of a certificate that is there has to be copied from another host. No file
+that is there is ever written over.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			if err := wholeAuthorities(dir); err != nil && !addMissing {
+			if err := wholeAuthorities(dir, addMissing); err != nil {
 				return err
 			}
 			if dryRun {
@@ -86,31 +88,45 @@ short. No file that is there is ever written over.`,
 	return c
 }
 
-// wholeAuthorities refuses a directory that has files of some authorities and not the
-// certificates of all: it was used, and what is missing was lost.
-func wholeAuthorities(dir string) error {
-	missing := missingAuthorities(dir)
-	if len(missing) == 0 {
-		return nil
-	}
-	var there []string
+// wholeAuthorities refuses a directory that has some of the authorities' six files and not
+// the others: it was used, and what is missing was lost. addMissing makes authorities that
+// are missing all the same; the key of a certificate that is there nobody makes again.
+func wholeAuthorities(dir string, addMissing bool) error {
+	var there, missing, keys []string
 	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {
+		had := false // the certificate, which is looked for first
 		for _, file := range []string{name + ".crt", name + ".key"} {
 			if _, err := os.Lstat(filepath.Join(dir, file)); !errors.Is(err, fs.ErrNotExist) {
 				there = append(there, file)
+				had = true
+				continue
+			}
+			missing = append(missing, filepath.Join(dir, file))
+			if had {
+				keys = append(keys, filepath.Join(dir, file))
 			}
 		}
 	}
-	if len(there) == 0 {
+	switch {
+	case len(missing) == 0 || len(there) == 0:
 		return nil
-	}
-	for i, name := range missing {
-		missing[i] = filepath.Join(dir, name+".crt")
+	case len(keys) == 1 && len(missing) == 1:
+		return &Failure{
+			Code: ExitUnsafe, Err: fmt.Errorf("%s is missing; nothing was made", keys[0]),
+			Advice: "copy it from another host of the cluster; --add-missing cannot make the key of a certificate that is there",
+		}
+	case len(keys) > 0:
+		return &Failure{
+			Code: ExitUnsafe, Err: fmt.Errorf("%s are missing; nothing was made", strings.Join(missing, ", ")),
+			Advice: "copy them from another host of the cluster; --add-missing cannot make the key of a certificate that is there, as " + strings.Join(keys, ", "),
+		}
+	case addMissing:
+		return nil
 	}
 	return &Failure{
 		Code:   ExitUnsafe,
 		Err:    fmt.Errorf("%s was used: it has %s, and not %s; nothing was made", dir, strings.Join(there, ", "), strings.Join(missing, ", ")),
-		Advice: "copy the missing file and its key from another host of the cluster; if no host has them, or an init was cut short: etcdadm pki init --add-missing --pki-dir " + dir + ", and copy all six files to every host",
+		Advice: "copy what is missing from another host of the cluster; if no host has it, or an init was cut short: etcdadm pki init --add-missing --pki-dir " + plan.ShellWord(dir) + ", and copy all six files to every host",
 	}
 }
 

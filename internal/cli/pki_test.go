@@ -133,3 +133,57 @@ func TestInitRefusesHalfOfTheAuthorities(t *testing.T) {
 		}
 	}
 }
+
+// A key that was lost is said to be missing: it is copied from another host, and nothing
+// makes it, nor are five files called six.
+func TestInitRefusesWithoutAKey(t *testing.T) {
+	for name, c := range map[string]struct{ lost, want []string }{
+		"a key":            {[]string{"etcd-peers-ca.key"}, []string{"/etcd-peers-ca.key is missing; nothing was made", "copy it from another host"}},
+		"two":              {[]string{"etcd-peers-ca.key", "etcd-clients-ca.key"}, []string{"/etcd-peers-ca.key, ", "/etcd-clients-ca.key are missing"}},
+		"an authority too": {[]string{"etcd-peers-ca.key", "etcd-clients-ca.crt", "etcd-clients-ca.key"}, []string{"/etcd-clients-ca.crt, ", "/etcd-clients-ca.key are missing"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "pki")
+			if said, code := pkiCall(t, "init", "--pki-dir", dir); code != ExitOK {
+				t.Fatalf("%d %s", code, said)
+			}
+			for _, file := range c.lost {
+				if err := os.Remove(filepath.Join(dir, file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, more := range [][]string{nil, {"--dry-run"}, {"--add-missing"}} {
+				said, code := pkiCall(t, append([]string{"init", "--pki-dir", dir}, more...)...)
+				if code != ExitUnsafe || !strings.Contains(said, "--add-missing cannot make the key") {
+					t.Errorf("%q: %d %s", more, code, said)
+				}
+				for _, words := range c.want {
+					if !strings.Contains(said, words) {
+						t.Errorf("%q: there is no %q in %s", more, words, said)
+					}
+				}
+			}
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 6-len(c.lost) {
+				t.Errorf("it made something: %v %v", entries, err)
+			}
+		})
+	}
+}
+
+// The line to paste holds for a directory with a space in its name, and every one of the six
+// files that is missing is named.
+func TestInitQuotesItsDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a pki")
+	if said, code := pkiCall(t, "init", "--pki-dir", dir); code != ExitOK {
+		t.Fatalf("%d %s", code, said)
+	}
+	for _, file := range []string{"etcd-peers-ca.crt", "etcd-peers-ca.key"} {
+		if err := os.Remove(filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said, _ := pkiCall(t, "init", "--pki-dir", dir)
+	if !strings.Contains(said, "--pki-dir '"+dir+"', and copy") || !strings.Contains(said, filepath.Join(dir, "etcd-peers-ca.key")) {
+		t.Error(said)
+	}
+}
