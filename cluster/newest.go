@@ -28,8 +28,9 @@ const (
 )
 
 // Clock is what time it is by most of the hosts in sight: the middle of their clocks, of
-// two the later one; the leader's where no host says. One host whose clock is off, be it
-// the leader's, makes nothing older or younger than it is.
+// two in the middle the one nearer to the leader's; the leader's where no host says. Of
+// three hosts one whose clock is off, be it the leader's, makes nothing older or younger
+// than it is.
 func (o *Observation) Clock() time.Time {
 	var clocks []time.Time
 	for i := range o.Hosts {
@@ -41,7 +42,11 @@ func (o *Observation) Clock() time.Time {
 		return o.At
 	}
 	slices.SortFunc(clocks, time.Time.Compare)
-	return clocks[len(clocks)/2].Round(0)
+	below, above := clocks[(len(clocks)-1)/2], clocks[len(clocks)/2]
+	if o.At.Sub(below).Abs() < o.At.Sub(above).Abs() {
+		above = below
+	}
+	return above.Round(0)
 }
 
 // Intent is the newest intent in sight that is followed: the store's, or the highest that
@@ -128,7 +133,7 @@ func (o *Observation) DoubtOf(in *Intent) FoundingDoubt {
 	}
 	st := o.Store.Intent
 	stored := st != nil && st.Generation == in.Generation && st.Nonce == in.Nonce
-	aged := o.Clock().Sub(time.Unix(0, in.Timestamp)) > ConsentLasts
+	aged := o.At.Sub(time.Unix(0, in.Timestamp)) > ConsentLasts
 	switch {
 	case !stored && o.madeWay(in, false):
 		return ""

@@ -50,14 +50,6 @@ func TestDoubtOfAFounding(t *testing.T) {
 	}
 	stored := func(s sight) { s.o.Store.Intent = s.in }
 	aged := func(s sight) { s.in.Timestamp = epoch.Add(-ConsentLasts - time.Second).UnixNano() }
-	clocks := func(ahead time.Duration) func(s sight) {
-		return func(s sight) {
-			s.o.Hosts[0].Clock = epoch
-			for i := range s.o.Hosts[1:] {
-				s.o.Hosts[1+i].Clock = epoch.Add(ahead)
-			}
-		}
-	}
 	survivor := func(s sight) { s.in.Source.Kind = SourceSurvivor }
 	closed := func(s sight) { s.in.History[0].Closed = true }
 	earlier := func(cl ClusterID, closed bool) func(s sight) {
@@ -95,8 +87,6 @@ func TestDoubtOfAFounding(t *testing.T) {
 		"the store has it":                                {[]func(s sight){stored}, ""},
 		"for ten minutes":                                 {[]func(s sight){stored, func(s sight) { s.in.Timestamp = epoch.Add(-ConsentLasts).UnixNano() }}, ""},
 		"for longer":                                      {[]func(s sight){stored, aged}, FoundingAged},
-		"for longer by the leader's clock alone":          {[]func(s sight){stored, aged, clocks(-time.Minute)}, ""},
-		"for longer by all clocks but the leader's":       {[]func(s sight){stored, clocks(ConsentLasts)}, FoundingAged},
 		"for longer, and nothing serves at the moment":    {[]func(s sight){stored, aged, silent}, FoundingAged},
 		"for longer, and nothing can serve":               {[]func(s sight){stored, aged, silent, refuse(0, 1)}, ""},
 		"for longer, and what may serve was closed":       {[]func(s sight){stored, aged, silent, closed}, ""},
@@ -348,5 +338,28 @@ func TestRecovers(t *testing.T) {
 	}
 	if in.State, in.Source.Kind = IntentFounding, SourceBackup; in.Recovers() {
 		t.Error("a restore is one")
+	}
+}
+
+// TestClock: what time it is by most hosts.
+func TestClock(t *testing.T) {
+	for what, c := range map[string]struct {
+		ahead []time.Duration
+		want  time.Duration
+	}{
+		"nobody says":                     {nil, 0},
+		"one host":                        {[]time.Duration{time.Hour}, time.Hour},
+		"two, one of them the leader":     {[]time.Duration{time.Hour, 0}, 0},
+		"one of three is ahead":           {[]time.Duration{0, time.Hour, 0}, 0},
+		"the leader is behind two others": {[]time.Duration{time.Hour, 0, time.Hour}, time.Hour},
+		"two of four":                     {[]time.Duration{time.Hour, 0, time.Hour, 0}, 0},
+	} {
+		o := &Observation{At: epoch}
+		for _, d := range c.ahead {
+			o.Hosts = append(o.Hosts, HostReport{HostState: HostState{Clock: epoch.Add(d)}})
+		}
+		if got := o.Clock().Sub(epoch); got != c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
+		}
 	}
 }

@@ -25,7 +25,11 @@ func (v *view) consentOver(c *cluster.Command) *Decision {
 	if !v.queued(c.Name) || v.intent == nil || v.intent.CommandID == c.Name {
 		return nil
 	}
-	now, said, ready := v.obs.Clock(), c.At, ""
+	said, ready := c.At, ""
+	now := v.obs.At // a leader whose clock is ahead of most others' ends no command for that
+	if most := v.obs.Clock(); most.Before(now) {
+		now = most
+	}
 	for i := range v.obs.Hosts {
 		h := &v.obs.Hosts[i]
 		s := v.stagedHere(h, c)
@@ -49,7 +53,7 @@ func (v *view) consentOver(c *cluster.Command) *Decision {
 		waited = v.obs.At.Sub(since)
 	}
 	switch age := now.Sub(c.At).Round(time.Second); {
-	case !v.intent.Adopted() && c.At.Before(founded) && !founded.After(now):
+	case !v.intent.Adopted() && c.At.Before(founded) && !founded.After(v.obs.At):
 		return expired("queued at %s, before generation %d was made at %s", c.At.UTC().Format(time.TimeOnly), v.intent.Generation, founded.UTC().Format(time.TimeOnly))
 	case waited > cluster.ConsentLasts:
 		return expired("could not begin within %s", cluster.ConsentLasts)

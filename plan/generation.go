@@ -254,7 +254,7 @@ func (v *view) writeGeneration(c *cluster.Command, h *cluster.HostReport) *Decis
 	in := &cluster.Intent{
 		Name: v.obs.Cluster, Generation: v.nextGeneration(), Token: s.Token, Version: s.Version, Source: s.Source, State: cluster.IntentFounding,
 		Quarantined: v.spec.MemberCount > 1, Founders: asFounders([]*cluster.HostReport{h}), CommandID: c.Name, Lost: slices.Clone(c.Lost),
-		CommandsRun: []string{c.Name}, Count: v.countFor(c), Timestamp: v.obs.Clock().UnixNano(),
+		CommandsRun: []string{c.Name}, Count: v.countFor(c),
 	}
 	if c.Kind == cluster.CommandRecover && h.Log != nil && v.intent != nil && h.Local.Cluster == v.intent.Cluster {
 		in.Reached = *h.Log

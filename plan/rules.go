@@ -78,10 +78,10 @@ var (
 		{"lift", lift},
 		{"downgrading", downgrading},
 	}
-	joinRules       = after(baseRules, rule{"readdress", readdress}, rule{"join", join})
-	leaveRules      = after(baseRules, rule{"leave", leave})
-	replaceRules    = after(baseRules, rule{"readdress", readdress}, rule{"space", space}, rule{"revive", reviveHung}, rule{"finish-joining", finishJoining}, rule{"replace", replaceAsked})
-	unknownRules    = []rule{{"unknown", func(v *view) *Decision {
+	joinRules    = after(baseRules, rule{"readdress", readdress}, rule{"join", join})
+	leaveRules   = after(baseRules, rule{"leave", leave})
+	replaceRules = after(baseRules, rule{"readdress", readdress}, rule{"space", space}, rule{"revive", reviveHung}, rule{"finish-joining", finishJoining}, rule{"replace", replaceAsked})
+	unknownRules = []rule{{"unknown", func(v *view) *Decision {
 		return refuse("unknown-goal", "", "this release of etcdadm does not know the step %q: update the daemon that leads", v.goal.Kind)
 	}}}
 	promoteRules    = after(baseRules, rule{"promote-one", promoteOne})

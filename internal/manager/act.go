@@ -209,10 +209,7 @@ func (m *Manager) mintGeneration(in *cluster.Intent) error {
 	if m.o.MemberIDs == nil {
 		return errors.New("nobody here can work out member IDs")
 	}
-	in.Nonce, in.Write = m.o.Mint(), 1
-	if in.Timestamp == 0 { // else as most hosts' clocks have it
-		in.Timestamp = time.Now().UnixNano()
-	}
+	in.Nonce, in.Timestamp, in.Write = m.o.Mint(), time.Now().UnixNano(), 1
 	if in.Token == "" { // else a host has built data under it
 		in.Token = m.o.Mint()
 	}
