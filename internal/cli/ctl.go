@@ -201,7 +201,8 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out 
 	} else if a.MemberCount == 0 || slices.Contains(c.given, "etcd-version") {
 		return usage("such as --etcd-version=3.6.16", "--etcd-version is required where no --member-count is given, and is not empty")
 	}
-	before := runningIn(ctx, f)
+	read, unread := f.ReadSpec(ctx) // what cannot be read, the write says
+	before := runningIn(ctx, f, read, unread)
 	if err := c.consent(ctx, f, a.EtcdVersion); err != nil {
 		return err
 	}
@@ -216,6 +217,7 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out 
 	}
 	c.warn(warnings...)
 	if before != nil {
+		spec.Hold = before.spec.Hold && a.MemberCount == 0
 		before.describe(c.say, spec, fmt.Sprintf("etcd-manager-ctl --backup-store=%s --member-count=%d --etcd-version=%s configure-cluster", plan.ShellWord(daemon.ShownURL(c.store)), before.spec.MemberCount, before.spec.EtcdVersion))
 	}
 	if a.MemberCount != 0 { // who asks for a count means it

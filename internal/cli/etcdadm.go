@@ -140,13 +140,15 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 		}
 		return want, err
 	}
+	said := control.Amend{MemberCount: nodes, EtcdVersion: want.EtcdVersion}
 	folder := control.New(store, "")
-	read, err := folder.ReadSpec(ctx)
-	if err != nil && !errors.Is(err, cluster.ErrSpec) && !errors.Is(err, control.ErrMalformed) {
-		return want, fmt.Errorf("read the spec that is there: %w", err)
+	read, unusable := folder.ReadSpec(ctx)
+	if unusable != nil && !specUnusable(unusable) {
+		return want, fmt.Errorf("read the spec that is there: %w", unusable)
 	}
 	if read.Spec != nil { // what is not said stays as it is
 		want.MemberCount = cmp.Or(nodes, read.Spec.MemberCount)
+		want.Hold = read.Spec.Hold && nodes == 0 // who asks for a count means it
 		if version == "" {
 			want.EtcdVersion = read.Spec.EtcdVersion
 		}
@@ -155,7 +157,7 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 		return want, usage(example, "%w", err)
 	}
 	changes := false
-	if now := runningIn(ctx, folder); now != nil {
+	if now := runningIn(ctx, folder, read, unusable); now != nil {
 		changes = now.describe(c.ErrOrStderr(), want, fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", plan.ShellWord(daemon.ShownURL(url)), now.spec.EtcdVersion, now.spec.MemberCount))
 	}
 	if dryRun {
@@ -168,12 +170,22 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 		writing, done := context.WithTimeout(c.Context(), storeTimeout) // the question took its time
 		defer done()
 		ctx = writing
+		if err := stillShown(ctx, folder, read, unusable); err != nil {
+			return want, err
+		}
 	}
-	if err := folder.ConfigureCluster(ctx, want.MemberCount, want.EtcdVersion); err != nil {
+	spec, warnings, err := folder.AmendSpec(ctx, said)
+	if err != nil {
 		return want, fmt.Errorf("write the spec: %w", err)
 	}
-	if err := folder.Hold(ctx, false); err != nil { // who asks for a count means it
-		return want, fmt.Errorf("lift the hold on the spec: %w", err)
+	for _, w := range warnings {
+		fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
+	}
+	want.MemberCount, want.EtcdVersion = spec.MemberCount, spec.EtcdVersion
+	if nodes != 0 {
+		if err := folder.Hold(ctx, false); err != nil {
+			return want, fmt.Errorf("lift the hold on the spec: %w", err)
+		}
 	}
 	return want, nil
 }

@@ -20,10 +20,9 @@ type running struct {
 	count  int            // how many voters there are: the spec may be on hold, or not reached yet
 }
 
-// runningIn is the cluster of a store before its spec is changed; nil: there is none
-// yet, or no spec that could be changed. A record that cannot be read is one.
-func runningIn(ctx context.Context, f *control.Folder) *running {
-	read, err := f.ReadSpec(ctx)
+// runningIn is the cluster of a store before its spec is changed, as it was read; nil:
+// there is none yet, or no spec that could be changed. A record that cannot be read is one.
+func runningIn(ctx context.Context, f *control.Folder, read control.SpecRead, err error) *running {
 	if err != nil || read.Spec == nil {
 		return nil
 	}
@@ -45,10 +44,36 @@ func runningIn(ctx context.Context, f *control.Folder) *running {
 	return r
 }
 
+// specUnusable: there is a spec, and it cannot be followed.
+func specUnusable(err error) bool {
+	return errors.Is(err, cluster.ErrSpec) || errors.Is(err, control.ErrMalformed)
+}
+
+// stillShown is an error where the spec is another than the one that a person was shown:
+// the question takes as long as they like, and what was decided meanwhile stays.
+func stillShown(ctx context.Context, f *control.Folder, was control.SpecRead, unusable error) error {
+	is, err := f.ReadSpec(ctx)
+	same := false
+	switch {
+	case err != nil && !specUnusable(err):
+		return fmt.Errorf("read the spec again, nothing was written: %w", err)
+	case err != nil || unusable != nil:
+		same = err != nil && unusable != nil && err.Error() == unusable.Error()
+	case is.Spec == nil || was.Spec == nil:
+		same = is.Spec == was.Spec
+	default:
+		same = is.Spec.Equal(*was.Spec)
+	}
+	if same {
+		return nil
+	}
+	return &Failure{Code: ExitUnsafe, Err: errors.New("the spec was changed while you were asked; nothing was written"), Advice: "look, and give the command again"}
+}
+
 // describe says what the new spec changes, and what takes that back; false: nothing.
 func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
 	from := r.spec.MemberCount
-	if r.spec.Hold {
+	if r.spec.Hold && !to.Hold {
 		from = r.count
 	}
 	if from == to.MemberCount && r.spec.EtcdVersion == to.EtcdVersion {

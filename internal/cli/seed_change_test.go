@@ -79,3 +79,84 @@ func TestSeedThatLiftsAHoldAsks(t *testing.T) {
 		t.Error(out.String())
 	}
 }
+
+// answers is a person who is asked, and says yes after something else was done.
+type answers struct {
+	before func()
+	answer strings.Reader
+}
+
+func (a *answers) Read(p []byte) (int, error) {
+	if a.before != nil {
+		a.before()
+		a.before = nil
+		a.answer.Reset("y\n")
+	}
+	return a.answer.Read(p)
+}
+
+// What somebody else decides while the question stands is not undone, and only what was
+// said is written.
+func TestSeedWritesOnlyWhatWasSaid(t *testing.T) {
+	v := cluster.MustVersion
+	for name, c := range map[string]struct {
+		line  string
+		spec  cluster.Spec
+		while func(ctx context.Context, f *control.Folder) error
+		code  int
+		want  cluster.Spec
+	}{
+		"an upgrade meanwhile": {"--nodes=5", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16")}, func(ctx context.Context, f *control.Folder) error {
+			_, _, err := f.AmendSpec(ctx, control.Amend{EtcdVersion: v("3.7.3")})
+			return err
+		}, ExitUnsafe, cluster.Spec{MemberCount: 3, EtcdVersion: v("3.7.3")}},
+		"a hold meanwhile":   {"--nodes=5", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16")}, func(ctx context.Context, f *control.Folder) error { return f.Hold(ctx, true) }, ExitUnsafe, cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Hold: true}},
+		"nothing meanwhile":  {"--nodes=5", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Hold: true}, nil, ExitOK, cluster.Spec{MemberCount: 5, EtcdVersion: v("3.6.16")}},
+		"a version on hold":  {"--version=3.7.3", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Hold: true}, nil, ExitOK, cluster.Spec{MemberCount: 3, EtcdVersion: v("3.7.3"), Hold: true}},
+		"other settings too": {"--nodes=1", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Options: map[string]string{"max-txn-ops": "256"}}, nil, ExitOK, cluster.Spec{MemberCount: 1, EtcdVersion: v("3.6.16"), Options: map[string]string{"max-txn-ops": "256"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, folder := runningStore(t)
+			if err := folder.WriteSpec(t.Context(), c.spec); err != nil {
+				t.Fatal(err)
+			}
+			cmd := seedCommand()
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			var out, errs bytes.Buffer
+			cmd.SetOut(&out)
+			cmd.SetErr(&errs)
+			cmd.SetIn(&answers{before: func() {
+				if c.while == nil {
+					return
+				}
+				if err := c.while(t.Context(), folder); err != nil {
+					t.Error(err)
+				}
+			}})
+			cmd.SetArgs(append([]string{url}, strings.Fields(c.line)...))
+			code := Report(&errs, "etcdadm", cmd.ExecuteContext(t.Context()))
+			if code != c.code || !strings.Contains(errs.String(), "[y/N]") || c.code == ExitUnsafe && !strings.Contains(errs.String(), "the spec was changed while you were asked; nothing was written") {
+				t.Errorf("%d, want %d\n%s%s", code, c.code, out.String(), errs.String())
+			}
+			if read, err := folder.ReadSpec(t.Context()); err != nil || !read.Spec.Equal(c.want) {
+				t.Errorf("the spec is %+v, %v, want %+v", read.Spec, err, c.want)
+			}
+		})
+	}
+}
+
+// runningStore is the store of a running cluster of three.
+func runningStore(t *testing.T) (url string, folder *control.Folder) {
+	t.Helper()
+	url = "file://" + t.TempDir()
+	store, err := open.Open(t.Context(), url, open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder = control.New(store, "test")
+	if _, err := folder.CreateIntent(t.Context(), &cluster.Intent{Name: "test", Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 99,
+		Voters: []cluster.Voter{{Host: "host-1", Member: 1}, {Host: "host-2", Member: 2}, {Host: "host-3", Member: 3}}}); err != nil {
+		t.Fatal(err)
+	}
+	return url, folder
+}
