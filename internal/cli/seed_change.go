@@ -17,20 +17,27 @@ import (
 type running struct {
 	spec   cluster.Spec   // before the change
 	voters []cluster.Seat // as the leading daemon told them last; nil: it did not
-	count  int            // how many voters there are: the spec may be on hold, or not reached yet
+	count  int            // how many voters there are: the spec may be on hold, or not reached yet; 0: not known
+	// refused is why the spec could not be followed; nil: it could.
+	refused error
 }
 
 // runningIn is the cluster of a store before its spec is changed, as it was read; nil:
-// there is none yet, or no spec that could be changed. A record that cannot be read is one.
+// there is none yet, or no spec that could be changed. A record that cannot be read is one,
+// and so is a cluster whose spec is refused: it runs by the last good one.
 func runningIn(ctx context.Context, f *control.Folder, read control.SpecRead, err error) *running {
-	if err != nil || read.Spec == nil {
+	refused := err
+	if refused != nil && !specUnusable(refused) || refused == nil && read.Spec == nil {
 		return nil
 	}
 	in, marker, _, err := f.ReadIntent(ctx)
 	if err == nil && !marker {
 		return nil
 	}
-	r := &running{spec: *read.Spec, count: read.Spec.MemberCount}
+	r := &running{refused: refused}
+	if refused == nil {
+		r.spec, r.count = *read.Spec, read.Spec.MemberCount
+	}
 	if (err == nil || errors.Is(err, control.ErrOtherCluster)) && in != nil && len(in.Voters) > 0 {
 		r.count = len(in.Voters)
 	}
@@ -72,6 +79,10 @@ func stillShown(ctx context.Context, f *control.Folder, was control.SpecRead, un
 
 // describe says what the new spec changes, and what takes that back; false: nothing.
 func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
+	if r.refused != nil {
+		r.describeRefused(w, to)
+		return true
+	}
 	from := r.spec.MemberCount
 	if r.spec.Hold && !to.Hold {
 		from = r.count
@@ -93,6 +104,19 @@ func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
 	return true
 }
 
+// describeRefused is for a spec that could not be followed: what the cluster is comes
+// from its record, and there is nothing to go back to.
+func (r *running) describeRefused(w io.Writer, to cluster.Spec) {
+	survives := counted(cluster.Tolerance(to.MemberCount), "failure")
+	if r.count == 0 {
+		fmt.Fprintf(w, "members: how many members there are is not known; from now on %d; survives %s\n", to.MemberCount, survives)
+	} else {
+		fmt.Fprintf(w, "members: %d → %d%s; survives %s (now %d)\n", r.count, to.MemberCount, r.goes(to), survives, cluster.Tolerance(r.count))
+	}
+	fmt.Fprintf(w, "etcd: %s: every member that runs another version is restarted with it\n", to.EtcdVersion)
+	fmt.Fprintf(w, "the spec until now could not be followed: %v\n", r.refused)
+}
+
 // goes says who goes, by the order in which the daemons pick.
 func (r *running) goes(to cluster.Spec) string {
 	less := r.count - to.MemberCount
@@ -102,7 +126,7 @@ func (r *running) goes(to cluster.Spec) string {
 		}
 		return ""
 	}
-	if len(r.voters) != r.count {
+	if len(r.voters) != r.count || r.refused != nil { // which hosts it named is not known either
 		return ": removes " + counted(less, "member")
 	}
 	spec, left := r.spec, slices.Clone(r.voters)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -159,4 +160,49 @@ func runningStore(t *testing.T) (url string, folder *control.Folder) {
 		t.Fatal(err)
 	}
 	return url, folder
+}
+
+// A running cluster whose spec is refused is changed no more silently than another: what
+// it has is told by its record.
+func TestSeedOverARefusedSpecAsks(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec     string
+		noRecord bool
+		want     string
+	}{
+		"asks for 4":               {`{"memberCount": 4, "etcdVersion": "3.6.16"}`, false, "members: 3 → 1: removes 2 members; survives 0 failures (now 1)"},
+		"malformed":                {`{"memberCount": `, false, "members: 3 → 1: removes 2 members; survives 0 failures (now 1)"},
+		"and the record is spoilt": {`{"memberCount": 4, "etcdVersion": "3.6.16"}`, true, "how many members there are is not known; from now on 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := runningStore(t)
+			dir := filepath.Join(strings.TrimPrefix(url, "file://"), "control")
+			spec := filepath.Join(dir, "etcd-cluster-spec")
+			if err := os.WriteFile(spec, []byte(c.spec), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.noRecord {
+				if err := os.WriteFile(filepath.Join(dir, "etcd-cluster-created"), []byte("{"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			said := func(errs string) {
+				t.Helper()
+				if !strings.Contains(errs, c.want) || !strings.Contains(errs, "the spec until now could not be followed: ") || strings.Contains(errs, "to go back") {
+					t.Error(errs)
+				}
+			}
+			code, _, errs := runEtcdadm("seed", url, "--version=3.6.16", "--nodes=1")
+			said(errs)
+			if is, err := os.ReadFile(spec); err != nil || code != ExitUnsafe || !strings.Contains(errs, "[y/N]") || string(is) != c.spec {
+				t.Errorf("%d %v, the spec is %s\n%s", code, err, is, errs)
+			}
+			var out, told bytes.Buffer
+			code = CtlMain(t.Context(), []string{"--backup-store=" + url, "--member-count=1", "--etcd-version=3.6.16", "configure-cluster"}, &out, &told)
+			said(told.String())
+			if is, err := os.ReadFile(spec); err != nil || code != ExitOK || strings.Contains(told.String(), "[y/N]") || !strings.Contains(string(is), `"memberCount": 1`) {
+				t.Errorf("etcd-manager-ctl: %d %v, the spec is %s\n%s", code, err, is, told.String())
+			}
+		})
+	}
 }
