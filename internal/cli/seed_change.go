@@ -96,11 +96,11 @@ func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
 	if r.spec.EtcdVersion != to.EtcdVersion {
 		fmt.Fprintf(w, "etcd: %s → %s: every member is restarted with it\n", r.spec.EtcdVersion, to.EtcdVersion)
 	}
-	hold := ""
+	hold, lifts := "", ""
 	if r.spec.Hold {
-		hold = ", on hold"
+		hold, lifts = ", on hold", " (this also lifts the hold that was on it)"
 	}
-	fmt.Fprintf(w, "the spec until now: %s of etcd %s%s; to go back: %s\n", counted(r.spec.MemberCount, "member"), r.spec.EtcdVersion, hold, undo)
+	fmt.Fprintf(w, "the spec until now: %s of etcd %s%s; to go back: %s%s\n", counted(r.spec.MemberCount, "member"), r.spec.EtcdVersion, hold, undo, lifts)
 	return true
 }
 

@@ -76,7 +76,7 @@ func TestSeedOfARunningClusterAsks(t *testing.T) {
 func TestSeedThatLiftsAHoldAsks(t *testing.T) {
 	r := running{spec: cluster.Spec{MemberCount: 3, EtcdVersion: cluster.Version{Major: 3, Minor: 6, Patch: 16}, Hold: true}, count: 2}
 	var out strings.Builder
-	if !r.describe(&out, cluster.Spec{MemberCount: 3, EtcdVersion: cluster.Version{Major: 3, Minor: 6, Patch: 16}}, "undo") || !strings.Contains(out.String(), "members: 2 → 3: adds 1 member; survives 1 failure (now 0)") || !strings.Contains(out.String(), "on hold") {
+	if !r.describe(&out, cluster.Spec{MemberCount: 3, EtcdVersion: cluster.Version{Major: 3, Minor: 6, Patch: 16}}, "undo") || !strings.Contains(out.String(), "members: 2 → 3: adds 1 member; survives 1 failure (now 0)") || !strings.Contains(out.String(), "on hold; to go back: undo (this also lifts the hold that was on it)\n") {
 		t.Error(out.String())
 	}
 }
