@@ -27,6 +27,7 @@ import (
 type backups struct {
 	queue
 	identity string
+	begins   bool // a copy may make the directory of its store
 	// told is the store's URL where a daemon told it; empty: a person did.
 	told string
 }
@@ -129,7 +130,7 @@ func backupCommand(program daemon.Program) *cobra.Command {
 		b.named("verify NAME", "Read a backup anew from the store and check all of it", b.verify, 0),
 		b.drill(program), b.prune(),
 		b.named("download NAME FILE", "Write a backup's snapshot into a file, unpacked and checked", b.download, 1),
-		b.named("copy NAME STORE", "Copy a backup into another store", b.copy, 1),
+		b.copyCommand(),
 		b.named("pin NAME REASON", "Keep a backup from being pruned; an empty reason ends that", b.pin, 1),
 	)
 	return c
@@ -217,14 +218,24 @@ func (b *backups) download(ctx context.Context, c *backupstore.Catalogue, name b
 	return nil
 }
 
+func (b *backups) copyCommand() *cobra.Command {
+	c := b.named("copy NAME STORE", "Copy a backup into another store", b.copy, 1)
+	c.Flags().BoolVar(&b.begins, "create-store", false, "make the directory of a file:// store that does not exist")
+	return c
+}
+
 func (b *backups) copy(ctx context.Context, c *backupstore.Catalogue, name backup.Name, args []string, out io.Writer) error {
 	ids, err := b.identities(ctx)
 	if err != nil {
 		return err
 	}
-	store, err := openForWords(ctx, args[0], toBegin)
+	what := toWrite // a directory that is not there may be a share that is not mounted
+	if b.begins {
+		what = toBegin
+	}
+	store, err := openForWords(ctx, args[0], what)
 	if err != nil {
-		return err
+		return notMounted(err)
 	}
 	if _, err := c.Copy(ctx, name, backupstore.New(store), ids); err != nil {
 		return err

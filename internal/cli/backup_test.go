@@ -285,3 +285,18 @@ func TestRestoreSaysWithWhichLineItBegins(t *testing.T) {
 		}
 	}
 }
+
+// A store whose directory is not there may be a share that is not mounted: a copy there
+// would be on this host's own disk.
+func TestBackupCopyMakesNoStoreUnasked(t *testing.T) {
+	_, url := aStore(t)
+	to := filepath.Join(t.TempDir(), "share")
+	code, out, errs := runEtcdadm("backup", "copy", fixtureBackup, "file://"+to, "--store", url)
+	if _, err := os.Stat(to); code != ExitError || !os.IsNotExist(err) || strings.Contains(out, "copied") || !strings.Contains(errs, "mount it, or correct the path; for a new store --create-store makes the directory") {
+		t.Errorf("%d %v\n%s%s", code, err, out, errs)
+	}
+	_, _, errs = runEtcdadm("backup", "copy", fixtureBackup, "file://"+to, "--store", url, "--create-store")
+	if _, err := os.Stat(to); err != nil {
+		t.Errorf("with --create-store: %v\n%s", err, errs)
+	}
+}

@@ -135,10 +135,10 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 	}
 	store, err := openForWords(ctx, url, what)
 	if err != nil {
-		if !create && errors.Is(err, file.ErrNoDirectory) {
-			return want, &Failure{Code: ExitError, Err: err, Advice: "mount it, or correct the path; for a new store --create-store makes the directory"}
+		if create { // which needs the whole of a spec
+			return want, err
 		}
-		return want, err
+		return want, notMounted(err)
 	}
 	said := control.Amend{MemberCount: nodes, EtcdVersion: want.EtcdVersion}
 	folder := control.New(store, "")
@@ -188,4 +188,12 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 		}
 	}
 	return want, nil
+}
+
+// notMounted says of a store whose directory is not there what to do.
+func notMounted(err error) error {
+	if errors.Is(err, file.ErrNoDirectory) {
+		return &Failure{Code: ExitError, Err: err, Advice: "mount it, or correct the path; for a new store --create-store makes the directory"}
+	}
+	return err
 }

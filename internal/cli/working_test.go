@@ -99,7 +99,7 @@ func TestCommandsOnABackupSayHowFarTheyAre(t *testing.T) {
 			return new(backups).download(ctx, c, b, []string{filepath.Join(dir, "snapshot.db")}, io.Discard)
 		},
 		"copy": func(ctx context.Context, c *backupstore.Catalogue, b backup.Name, dir string) error {
-			return new(backups).copy(ctx, c, b, []string{"file://" + filepath.Join(dir, "other")}, io.Discard)
+			return (&backups{begins: true}).copy(ctx, c, b, []string{"file://" + filepath.Join(dir, "other")}, io.Discard)
 		},
 		"drill": func(ctx context.Context, c *backupstore.Catalogue, b backup.Name, dir string) error {
 			none := &release.Finder{Dirs: []string{dir}, Caches: []string{}, Roots: []string{dir}}
