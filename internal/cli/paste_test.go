@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ func TestPrintedCommandsCanBePasted(t *testing.T) {
 		{reach{dataDir: "/from/env"}, "etcdadm member replace b", "etcdadm member replace b"}, // the shell has it
 		{reach{endpoints: []string{"a:1", "b:1"}, clusterName: "test", credentials: "/me"}, "etcdadm upgrade --resume", "etcdadm upgrade --resume --endpoint a:1,b:1 --cluster-name test --credentials /me"},
 		{reach{dataDir: "/data"}, "etcdadm seed file:///s --nodes 5", "etcdadm seed file:///s --nodes 5"}, // it asks no daemon
+		{reach{dataDir: "/data"}, "etcdadm backup create", "etcdadm backup create --data-dir /data"},
 		{reach{dataDir: "/data"}, "make room on it", "make room on it"},
 		{reach{dataDir: "/data"}, "etcdadm host prune --data-dir /other", "etcdadm host prune --data-dir /other"},
 	} {
@@ -36,12 +38,40 @@ func TestStatusPrintsCommandsThatReachItsDaemon(t *testing.T) {
 	a := &answering{}
 	at := a.serve(t, "test", "a")
 	a.report = console.Report{Cluster: "test", Host: "a", Leader: "a", Leading: true, Observation: &cluster.Observation{Cluster: "test"},
-		Decision: &plan.Decision{Rule: "x", Reason: "x", Blockers: []plan.Blocker{{Code: "x", Sentence: "y", Command: "etcdadm member replace b"}}}}
+		Decision: &plan.Decision{Rule: "x", Reason: "x", Blockers: []plan.Blocker{{Code: "x", Sentence: "y", Command: "etcdadm member replace b"}}},
+		Aside:    []plan.Aside{{SetAside: cluster.SetAside{Dir: "/data/data-trashcan/old"}, Host: "a", OnlyWay: true, Undo: "etcdadm restore --undo --from a --dir old", Command: "etcdadm host prune a --dir old"}}}
 	want := "etcdadm member replace b --endpoint " + at + " --cluster-name test"
-	if code, out, errs := runEtcdadm("status", "--endpoint="+at, "--cluster-name=test"); code != ExitOK || !strings.Contains(out, want) {
-		t.Errorf("%d\n%s\n%s", code, out, errs)
+	code, out, errs := runEtcdadm("status", "--endpoint="+at, "--cluster-name=test")
+	for _, want := range []string{want, "--from a --dir old --endpoint " + at, "prune a --dir old --endpoint " + at} {
+		if code != ExitOK || !strings.Contains(out, want) {
+			t.Errorf("%d, without %q\n%s\n%s", code, want, out, errs)
+		}
 	}
-	if _, out, _ := runEtcdadm("status", "-o", "json", "--endpoint="+at, "--cluster-name=test"); strings.Contains(out, want) {
+	if _, out, _ := runEtcdadm("status", "-o", "json", "--endpoint="+at, "--cluster-name=test"); strings.Contains(out, "--endpoint") {
 		t.Error("programs get the command as the daemon says it")
+	}
+}
+
+// So do those of a recovery, of a prune and of an undo that is refused.
+func TestWaysBackReachTheSameDaemon(t *testing.T) {
+	by := reach{endpoints: []string{"a:1"}, clusterName: "test"}
+	const flags = " --endpoint a:1 --cluster-name test"
+	for want, s := range map[string]survivors{
+		"etcdadm recover --from a --yes" + flags + "\n":           {by: by, Command: "etcdadm recover --from a --yes"},
+		"etcdadm recover --from a --yes" + flags + " --lost HOST": {by: by, Command: "etcdadm recover --from a --yes", Voters: []cluster.Voter{{Host: "b"}}, Unseen: []cluster.HostID{"b"}},
+	} {
+		var out strings.Builder
+		if s.printWay(&out); !strings.Contains(out.String(), want) {
+			t.Errorf("without %q: %s", want, out.String())
+		}
+	}
+	old := cluster.SetAside{Dir: "/data/data-trashcan/old"}
+	var out strings.Builder
+	by.printAsidePrice(&out, prunedAside{Pruned: console.Pruned{Host: "a", Aside: []cluster.SetAside{old}}})
+	if !strings.Contains(out.String(), "--undo --from a --dir old"+flags+"\n") {
+		t.Error(out.String())
+	}
+	if f, ok := errors.AsType[*Failure](undoing{by: by, at: "a", further: old}.refuse()); !ok || !strings.Contains(f.Advice, "--dir old --yes"+flags+"; --accept-older") {
+		t.Errorf("%+v", f)
 	}
 }

@@ -75,12 +75,12 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: host %s: %s", told.Host, told.Refuse), Advice: "without --dir the directories are listed"}
 	}
 	if out.OnlyWay && !force {
-		printAsidePrice(c.ErrOrStderr(), out)
+		r.printAsidePrice(c.ErrOrStderr(), out)
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s is the only way back to where the cluster was, as far as can be seen; nothing was removed", dir), Advice: "--force removes it all the same"}
 	}
 	if dir != "" && !dryRun {
 		if r.output == "table" || !yes {
-			printAsidePrice(c.ErrOrStderr(), out)
+			r.printAsidePrice(c.ErrOrStderr(), out)
 		}
 		if !yes {
 			if err := confirm(c, "Remove it?"); err != nil {
@@ -101,7 +101,7 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 		case out.Done:
 			fmt.Fprintf(w, "removed %s on host %s\n", out.Aside[0].Dir, out.Host)
 		case dir != "":
-			printAsidePrice(w, out)
+			r.printAsidePrice(w, out)
 		default:
 			printAside(w, out)
 		}
@@ -162,11 +162,11 @@ func printAside(w io.Writer, p prunedAside) {
 	_ = t.Flush()
 }
 
-func printAsidePrice(w io.Writer, p prunedAside) {
+func (r *reach) printAsidePrice(w io.Writer, p prunedAside) {
 	for _, a := range p.Aside {
 		fmt.Fprintf(w, "Host %s set %s aside: %s, %s, of member %s of cluster %s.\n", p.Host, filepath.Base(a.Dir), a.Reason, sizeWords(a.Bytes), a.Member, a.Cluster)
 		fmt.Fprintln(w, "What its removal gives up: whatever was written there and is in no backup, and the way")
-		fmt.Fprintf(w, "back: etcdadm restore --undo --from %s --dir %s\n", p.Host, filepath.Base(a.Dir))
+		fmt.Fprintf(w, "back: %s\n", r.again(fmt.Sprintf("etcdadm restore --undo --from %s --dir %s", p.Host, filepath.Base(a.Dir))))
 	}
 	if b := p.Proven; b != nil {
 		fmt.Fprintf(w, "The newest backup that was verified is %s, %s old.\n", b.Name, tookWords(time.Since(b.At)))

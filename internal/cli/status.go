@@ -224,6 +224,10 @@ func statusCommand() *cobra.Command {
 					d := r.pasteable(*report.Decision)
 					report.Decision = &d
 				}
+				report.Aside = slices.Clone(report.Aside)
+				for i, a := range report.Aside {
+					report.Aside[i].Undo, report.Aside[i].Command = r.again(a.Undo), r.again(a.Command)
+				}
 				printReport(w, report)
 			})
 		},

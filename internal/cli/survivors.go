@@ -67,7 +67,8 @@ type survivors struct {
 	// voters that are up; empty: none did.
 	Elsewhere string `json:"elsewhere,omitempty"`
 
-	atOdds bool // no command is named, since it would give up a host that is at odds
+	by     reach // how the daemons were reached
+	atOdds bool  // no command is named, since it would give up a host that is at odds
 }
 
 // survivors asks every daemon that is known how far its member's log goes.
@@ -88,6 +89,7 @@ func (q *queue) survivors(ctx context.Context) (survivors, error) {
 // inSight is what the daemons say, without the store's record, and the observation that
 // it is held against.
 func (q *queue) inSight(ctx context.Context) (out survivors, o *cluster.Observation, err error) {
+	out.by = q.reach
 	conn, err := q.open()
 	if err != nil {
 		return out, nil, err
@@ -392,9 +394,9 @@ it never will be.
 		fmt.Fprintf(w, "They may serve without this side: look at them, and at the network between, first. A recovery\nwithout them is offered once the loss has lasted %s (--dead-after), in %s; one that you ask for\nbegins at once.\n", s.After, s.Early.Round(time.Second))
 	case len(s.missing()) > 0:
 		s.printMissing(w)
-		fmt.Fprintf(w, "Name a host with --lost only if its disk is gone for good, or holds nothing that can be read; one\nthat is switched off comes back with its writes:\n\n  %s --lost HOST …\n", s.Command)
+		fmt.Fprintf(w, "Name a host with --lost only if its disk is gone for good, or holds nothing that can be read; one\nthat is switched off comes back with its writes:\n\n  %s --lost HOST …\n", s.by.again(s.Command))
 	default:
-		fmt.Fprintf(w, "\nWhere the members cannot be brought back to a quorum:\n\n  %s\n", s.Command)
+		fmt.Fprintf(w, "\nWhere the members cannot be brought back to a quorum:\n\n  %s\n", s.by.again(s.Command))
 	}
 }
 

@@ -192,7 +192,7 @@ func TestRecoverWhereOthersMayServe(t *testing.T) {
 		t.Errorf("4 s into the loss: exit code %d:\n%s", code, said)
 	}
 	c.report.Observation = at(2 * time.Minute)
-	if code, said := say(); code != ExitUnsafe || !strings.Contains(said, "etcdadm recover --from c --yes --lost HOST") || strings.Contains(said, "--lost a") || !strings.HasSuffix(strings.TrimSpace(said), "nothing was queued") {
+	if code, said := say(); code != ExitUnsafe || !strings.Contains(said, "etcdadm recover --from c --yes --endpoint "+endpoint+" --cluster-name test --lost HOST") || strings.Contains(said, "--lost a") || !strings.HasSuffix(strings.TrimSpace(said), "nothing was queued") {
 		t.Errorf("once it has lasted: exit code %d:\n%s", code, said)
 	}
 	typed := []string{"--from=c", "--lost=a", "--lost=b"}

@@ -23,6 +23,7 @@ type undoing struct {
 	// known: the host told of the directory, and how far its log goes.
 	known  bool
 	unseen []cluster.HostID
+	by     reach // how the daemons were reached
 }
 
 // findUndo compares the directory with what every host set aside of that cluster:
@@ -105,7 +106,7 @@ func (u undoing) refuse() error {
 	return &Failure{
 		Code:   ExitUnsafe,
 		Err:    errors.New("nothing was queued: another host set aside data that goes further"),
-		Advice: fmt.Sprintf("etcdadm restore --undo --from %s --dir %s --yes; --accept-older takes the older one all the same", u.at, u.further.Name()),
+		Advice: u.by.again(fmt.Sprintf("etcdadm restore --undo --from %s --dir %s --yes", u.at, u.further.Name())) + "; --accept-older takes the older one all the same",
 	}
 }
 
@@ -126,5 +127,7 @@ func (q *queue) undo(ctx context.Context, from, dir string) undoing {
 		return undoing{host: cluster.HostID(from)}
 	}
 	ends, unseen, _ := logEnds(ctx, conn, report.Contacts)
-	return findUndo(ends, slices.Sorted(maps.Keys(unseen)), cluster.HostID(from), dir)
+	u := findUndo(ends, slices.Sorted(maps.Keys(unseen)), cluster.HostID(from), dir)
+	u.by = q.reach
+	return u
 }
