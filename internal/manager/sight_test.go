@@ -75,7 +75,10 @@ func TestASpecThatNobodyReadsEndsNoLeadership(t *testing.T) {
 				t.Fatalf("%v lead, and a says %q", w.leaders(), s.Unfit)
 			}
 		}
-		if s := a.sight; s == nil || s.Unread == "" {
+		a.mu.Lock()
+		s := a.sight
+		a.mu.Unlock()
+		if s == nil || s.Unread == "" {
 			t.Errorf("a saw %+v, and the spec cannot be read", s)
 		}
 	})
