@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -132,11 +131,11 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 		if b.Command != "" {
 			args = append(args, "command", b.Command)
 		}
-		level := slog.LevelWarn
+		say := s.log.Warn
 		if b.Sentence == d.Reason { // what is waited for may be no trouble, as for a member to come up
-			level = slog.LevelInfo
+			say = s.log.Info
 		}
-		s.log.Log(context.Background(), level, "blocked", args...)
+		say("blocked", args...)
 	}
 	gone := map[string]bool{}
 	for key, was := range before {
