@@ -31,8 +31,10 @@ func (d *daemon) excused(harmed time.Time) bool {
 
 // checker holds what the invariants are about.
 type checker struct {
-	mu      sync.Mutex // guards the rest
-	lines   map[cluster.ClusterID]*lineage
+	mu    sync.Mutex // guards the rest
+	lines map[cluster.ClusterID]*lineage
+	// closed are the clusters that a record in the store closed, which a store that goes back forgets.
+	closed  []cluster.ClusterID
 	now     *lineage // the highest generation that was seen to serve; nil: none
 	origin  map[cluster.MemberID]*fakeetcd.Data
 	harmed  map[cluster.MemberID]time.Time // by a fault
@@ -345,7 +347,7 @@ func (w *World) checkSetAside(d *daemon, have *dir, reason string, id cluster.Me
 	member, own := have.data.Member()
 	l := c.lines[own]
 	keeps, _ := d.m.disk.decoded()
-	if in := w.recorded(); l == nil || in != nil && in.ClosedCluster(own) || keeps.Intent != nil && keeps.Intent.ClosedCluster(own) {
+	if in := w.recorded(); l == nil || in != nil && in.ClosedCluster(own) || keeps.Intent != nil && keeps.Intent.ClosedCluster(own) || slices.Contains(c.closed, own) {
 		return
 	}
 	if slices.ContainsFunc(l.list, func(m cluster.Member) bool { return m.ID == member }) {

@@ -202,6 +202,13 @@ func (w *World) wrote(d *daemon, data []byte, sent time.Time) {
 		w.checkAdopted(d, &in)
 	}
 	w.checkIntent(d, &in, before, sent)
+	w.check.mu.Lock()
+	for _, g := range in.History {
+		if g.Closed {
+			w.check.closed = append(w.check.closed, g.Cluster)
+		}
+	}
+	w.check.mu.Unlock()
 	d.tracef("intent in the store: generation %d write %d %s, voters %s, next %s", in.Generation, in.Write, in.State, names(in.Voters), names(in.Next))
 }
 

@@ -82,8 +82,10 @@ func (c *storeCopy) withSpecOf(o *storeCopy) *storeCopy {
 	if in := o.intent; in != nil && in.State == cluster.IntentFounding && in.Source.Kind == cluster.SourceBackup {
 		making = backupPrefix + in.Source.Backup
 	}
+	// A copy of before the first backup would leave a person nothing to go on from.
+	none := !slices.ContainsFunc(sortedKeys(out.objects), func(key string) bool { return strings.HasPrefix(key, backupPrefix) })
 	for _, key := range sortedKeys(o.objects) {
-		if strings.HasPrefix(key, specKey) || making != "" && strings.HasPrefix(key, making) {
+		if strings.HasPrefix(key, specKey) || making != "" && strings.HasPrefix(key, making) || none && strings.HasPrefix(key, backupPrefix) {
 			out.objects[key] = o.objects[key]
 		}
 	}
