@@ -60,8 +60,8 @@ type Command struct {
 	Ended string `json:"ended,omitempty"`
 }
 
-// SaysAsMuch reports whether both are the same word of a person: of one name and time, and
-// with all that was said in it. What the store says of the backup is no part of that.
+// SaysAsMuch reports whether a person asked for the same in both: the name, the time and
+// every choice are equal. What the store says of the backup is not compared.
 func (c Command) SaysAsMuch(o Command) bool {
 	same := c.Name == o.Name && c.At.Equal(o.At) && c.Kind == o.Kind && c.Backup == o.Backup && c.Host == o.Host && c.Dir == o.Dir &&
 		c.Version == o.Version && c.NoBackup == o.NoBackup && c.AcceptLoss == o.AcceptLoss && c.Malformed == o.Malformed && c.Unread == o.Unread

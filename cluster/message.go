@@ -121,8 +121,8 @@ type ObserveReply struct {
 // measures it of an op, a leader of a write of the intent.
 const MaxStampAge = 5 * time.Second
 
-// Age is how long ago something was at a time, by the clock that says longer: the
-// monotonic one stands still while a machine is suspended, the other one can be set.
+// Age is how long ago something was at a time, by the clock that says longer. The
+// monotonic clock stops while a machine is suspended; the wall clock can be set.
 // Both times are as time.Now gave them.
 func Age(at, now time.Time) time.Duration {
 	return max(now.Sub(at), now.Round(0).Sub(at.Round(0)))

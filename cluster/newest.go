@@ -10,7 +10,7 @@ import (
 // or where that moment is long gone, nobody knows what clients have written since
 // (SAFETY.md, rules 17 and 18).
 
-// ConsentLasts is how long a person's word for a new generation lasts.
+// ConsentLasts is how long a restore, a recovery or an undo may wait in the queue.
 const ConsentLasts = 10 * time.Minute
 
 // FoundingDoubt is why a founding is not followed.
