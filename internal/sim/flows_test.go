@@ -208,17 +208,21 @@ func TestPauseAtEveryPoint(t *testing.T) {
 
 // mostPoints bounds the points of a flow that are struck; where there are
 // more, they are spread over the flow.
-const mostPoints = 40
+func mostPoints() int {
+	if *thorough {
+		return 40
+	}
+	return 10
+}
 
 func strikeEverywhere(t *testing.T, strike func(w *World, m *machine) Strike) {
 	for _, f := range flows {
 		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
 			points, calm := f.live(t, 0, strike)
 			if len(calm.Failures) > 0 {
 				t.Fatalf("without a strike: %v\n%s", calm.Failures, calm.Timeline)
 			}
-			step := max(1, points/mostPoints)
+			step := max(1, points/mostPoints())
 			if Raced { // each world takes the detector ten times as long
 				step *= 4
 			}

@@ -439,6 +439,9 @@ func TestRecordStoreFailsOver(t *testing.T) {
 			over: func(w *World, primary *storeCopy) { w.StoreGoesTo(primary) }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if len(x.hosts) > 3 {
+				longVariant(t)
+			}
 			inWorld(t, Options{}, func(w *World) {
 				w.formed(len(x.hosts), x.hosts...)
 				w.run(2 * time.Second)
@@ -527,6 +530,9 @@ func TestRecordDeletedRestoreComesBack(t *testing.T) {
 	for _, how := range deletions {
 		for _, later := range []time.Duration{11 * time.Minute, 30 * time.Minute} {
 			t.Run(fmt.Sprint(how.name, " ", later), func(t *testing.T) {
+				if later > 11*time.Minute {
+					longVariant(t)
+				}
 				inWorld(t, Options{}, func(w *World) {
 					w.formed(3, "a", "b", "c")
 					w.run(2 * time.Second)

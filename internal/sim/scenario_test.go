@@ -1,12 +1,35 @@
 package sim
 
 import (
+	"flag"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
 )
+
+var thorough = flag.Bool("thorough", false, "run the long variants of the schedules, and strike at 40 points of a flow instead of at 10")
+
+// TestMain has one processor do everything: in a bubble mostly one goroutine can run, and
+// handing it from one processor to another takes a quarter of the time. Worlds are
+// small and die young, so that memory is traded for time.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	runtime.GOMAXPROCS(1)
+	os.Exit(m.Run())
+}
+
+// longVariant leaves what takes long to the runs that say -thorough.
+func longVariant(t *testing.T) {
+	t.Helper()
+	if !*thorough {
+		t.Skip("a long variant of the schedule: it runs with -thorough")
+	}
+}
 
 // inWorld runs a schedule in a world of its own and reports what it broke.
 func inWorld(t *testing.T, o Options, schedule func(w *World)) {

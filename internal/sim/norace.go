@@ -2,6 +2,7 @@
 
 package sim
 
+// Raced says whether the race detector looks on.
 const Raced = false
 
 // Ordinary is how many seeds are run when nobody says.

@@ -1,4 +1,4 @@
-package sim_test
+package seeds_test
 
 import (
 	"flag"
@@ -116,7 +116,7 @@ func report(t *testing.T, r sim.Report) {
 	}
 	lines := strings.Split(r.Timeline, "\n")
 	t.Logf("the end of its timeline:\n%s", strings.Join(lines[max(0, len(lines)-80):], "\n"))
-	t.Logf("replay with: go test ./internal/sim -run TestSeeds -v -seed=%d -trace=%s; for whole timelines add -artifacts -outputdir=DIR, for every call and message -whole", r.Seed, traceOf(r))
+	t.Logf("replay with: go test ./internal/sim/seeds -run TestSeeds -v -seed=%d -trace=%s; for whole timelines add -artifacts -outputdir=DIR, for every call and message -whole", r.Seed, traceOf(r))
 }
 
 // TestMain trades memory for time: worlds are small and die young. With the race

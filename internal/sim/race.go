@@ -2,6 +2,7 @@
 
 package sim
 
+// Raced says whether the race detector looks on.
 const Raced = true
 
 // Ordinary is how many seeds are run when nobody says: fewer, since each takes the
