@@ -30,6 +30,9 @@ type Ping struct {
 	Unfit string `json:"unfit,omitempty"`
 	// LeadsWell: the sender leads, and its last look found a quorum.
 	LeadsWell bool `json:"leadsWell,omitempty"`
+	// Reaches is whose daemons have answered the sender's own calls lately, itself
+	// included. That one is heard is no answer: it may call, and not be reached.
+	Reaches []HostID `json:"reaches,omitempty"`
 	// Store is what the sender saw of the backup store; nil: it has not looked.
 	Store *StoreSight `json:"store,omitempty"`
 	// Changes counts what happened on the sender's host, so that a leader

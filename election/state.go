@@ -25,13 +25,18 @@ const (
 	// UnfitStoreSilent is that of a host which cannot read the backup store
 	// while another can. Without the store little is mended.
 	UnfitStoreSilent = "it cannot read the backup store, which another host can"
+	// UnfitUnanswered is that of a host whose own calls reach too few of the voters'
+	// hosts to lead them, while another host reaches enough: it may hear all of them,
+	// and have none of them do anything. It comes after the store: who leads without
+	// the store mends at least what needs none.
+	UnfitUnanswered = "its calls are not answered by a quorum of the members' hosts, which another host reaches"
 	// UnfitStore is that of a host whose store lacks what the voters remember:
 	// it would act on another history (SAFETY.md, rule 19).
 	UnfitStore = "its backup store lacks the intent that the members' hosts remember"
 )
 
 // excuses are the reasons of hosts that may lead, from the best host on.
-var excuses = []string{"", UnfitStoreSilent, UnfitStore}
+var excuses = []string{"", UnfitStoreSilent, UnfitUnanswered, UnfitStore}
 
 // Unheard is the number of seeds not heard yet while discovery has not said
 // how many there are.

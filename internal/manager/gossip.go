@@ -187,6 +187,7 @@ func (m *Manager) ping(ctx context.Context, t *target) {
 		t.answered, t.since, t.host = true, time.Now(), reply.Host
 		m.countSeedsLocked()
 		m.toldLocked(reply)
+		m.answeredLocked(t, reply, t.since)
 	}
 	m.refusedLocked(t, err)
 	if err != nil && t.host != "" && m.election.Live(t.host, time.Now()) {
@@ -230,6 +231,10 @@ func (m *Manager) pinged(p cluster.Ping) {
 	t.mine = false
 	m.inStepLocked(now)
 	poke(m.pingNow)
+	if t.calledAgain(now) {
+		t.due = now
+		return
+	}
 	put := m.cadenceLocked(t, now)
 	if m.self < p.Host {
 		put += put / 4
@@ -257,6 +262,7 @@ func (m *Manager) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
 	m.election.Stand(&p)
 	p.Store = m.sight
 	now := time.Now()
+	p.Reaches = m.reachesLocked(now)
 	for _, q := range m.peers {
 		if m.election.Live(q.contact.Host, now) {
 			p.View = append(p.View, q.contact)

@@ -22,12 +22,13 @@ var ErrNotOurs = errors.New("the ping is not from another daemon of this cluster
 
 // peerState is another daemon, as it was heard last.
 type peerState struct {
-	contact cluster.Contact
-	heard   time.Time
-	last    cluster.Ping
-	skew    time.Duration
-	silent  bool // it has not been heard for so long that it does not count as live
-	told    bool // it has said what it remembers of this host, be it nothing
+	contact  cluster.Contact
+	heard    time.Time
+	last     cluster.Ping
+	skew     time.Duration
+	silent   bool      // it has not been heard for so long that it does not count as live
+	answered time.Time // when it answered a call of this daemon's own last
+	told     bool      // it has said what it remembers of this host, be it nothing
 	// disputed is when another endpoint spoke for this host last while the
 	// first was live, which is the other one of two.
 	disputed time.Time

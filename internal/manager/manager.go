@@ -9,6 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/election"
+	"etcdadm.io/internal/host"
 )
 
 // Manager is the loop of one daemon. Make one with New; its methods may be
@@ -53,6 +54,10 @@ type Manager struct {
 	sight      *cluster.StoreSight
 	sightAt    time.Time
 	blindSince time.Time
+	// voters are the hosts that carry the cluster's voters, as far as is known, and
+	// unansweredSince since when this daemon's calls reach no quorum of them.
+	voters          []cluster.HostID
+	unansweredSince time.Time
 	// wellLed: the last look of this host's present leadership found a quorum, or
 	// a cluster that is not founded yet, with nobody who refuses.
 	wellLed bool
@@ -158,9 +163,15 @@ func (m *Manager) stepLocked(e election.Event) {
 
 // judgeFitness tells the election whether this host may lead.
 func (m *Manager) judgeFitness() {
-	id := m.o.Local.Identity()
+	m.judge(m.o.Local.Identity())
+	m.sayOnce("answered", "other hosts do not answer the calls of this one, which leaves the lead to one that they answer", m.unansweredWords())
+}
+
+func (m *Manager) judge(id host.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := time.Now()
+	excuse := election.Worse(m.blindLocked(now), m.unansweredLocked(now))
 	unfit := id.Unfit
 	switch {
 	case unfit != "":
@@ -171,7 +182,7 @@ func (m *Manager) judgeFitness() {
 	case m.lacking != nil:
 		unfit = election.UnfitStore
 	default:
-		unfit = m.blindLocked(time.Now())
+		unfit = excuse
 	}
 	m.topFence = higher(m.topFence, id.Promised)
 	if unfit != m.election.Unfit {

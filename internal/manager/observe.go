@@ -77,6 +77,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m.quorumless = !t.memory.QuorumlessSince.IsZero()
 	if ctx.Err() == nil {
 		m.wellLed = t.leadsWell(o)
+		m.keepVotersLocked(t.voterHosts(o))
 	}
 	m.mu.Unlock()
 	m.judgeFitness()

@@ -60,6 +60,9 @@ func (m *Manager) lookAside(ctx context.Context) {
 	}
 	m.mu.Lock()
 	m.keepSightLocked(l.sight())
+	if !l.failed {
+		m.keepVotersLocked(votersOf(l.ours()))
+	}
 	m.mu.Unlock()
 	m.judgeFitness()
 }

@@ -104,7 +104,15 @@ func (n *network) Lose(address string, percent int) error {
 		"filter add dev eth0 ingress bpf direct-action bytecode \"4,32 0 0 %d,53 1 0 %d,6 0 0 2,6 0 0 0\"", uint32(0xfffff000+56), bound))
 }
 
-// LoseNothing ends what lose did.
+// Mute has what a host sends to a port of others lost, and nothing else: it can be called
+// there and answer, as behind a firewall that lets no connection out. It is: if IPv4, and
+// TCP, and to that port, drop; else let pass. LoseNothing ends it.
+func (n *network) Mute(address string, port int) error {
+	return n.Hosts[address].Tc("qdisc add dev eth0 clsact", fmt.Sprintf(
+		"filter add dev eth0 egress bpf direct-action bytecode \"8,40 0 0 12,21 0 5 2048,48 0 0 23,21 0 3 6,40 0 0 36,21 0 1 %d,6 0 0 2,6 0 0 0\"", port))
+}
+
+// LoseNothing ends what Lose or Mute did.
 func (n *network) LoseNothing(address string) error {
 	return n.Hosts[address].Tc("qdisc del dev eth0 clsact")
 }

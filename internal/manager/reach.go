@@ -1,0 +1,150 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/election"
+)
+
+const (
+	// callEvery is how often a daemon calls another one itself although it is called
+	// by it: who only listens does not know whether its own calls arrive.
+	callEvery = 20 * time.Second
+	// answerLasts is how long an answer to such a call counts: until the next one, with
+	// time for that one to be lost and made again.
+	answerLasts = callEvery + 5*time.Second
+	// unansweredFor is how long a daemon reaches no quorum by its calls, which another
+	// one does, before it leaves the lead to that one: longer than an answer counts, so
+	// that where nobody is answered any more, nobody gives way to one who was.
+	unansweredFor = answerLasts + 5*time.Second
+)
+
+// answeredLocked notes the answer to a call of this daemon's own, if it came from where the
+// host says that it is reached: a leader calls it there.
+func (m *Manager) answeredLocked(t *target, reply cluster.Ping, now time.Time) {
+	if q := m.peers[reply.Host]; q != nil && reply.Endpoint == t.endpoint {
+		q.answered = now
+	}
+}
+
+// calledAgain reports whether a target is called now, although it has just called this
+// daemon. They call each other at the next beat as one of them does then.
+func (t *target) calledAgain(now time.Time) bool {
+	return !t.busy && now.Sub(t.asked) >= callEvery
+}
+
+// reachesLocked is whose daemons answer this one's calls, itself included, sorted.
+func (m *Manager) reachesLocked(now time.Time) []cluster.HostID {
+	out := []cluster.HostID{m.self}
+	for id, p := range m.peers {
+		if !p.answered.IsZero() && now.Sub(p.answered) < answerLasts {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// votersLocked is who carries the voters, as far as this daemon knows; before there are
+// any, every daemon in sight.
+func (m *Manager) votersLocked(now time.Time) []cluster.HostID {
+	if len(m.voters) > 0 {
+		return m.voters
+	}
+	out := []cluster.HostID{m.self}
+	for id := range m.peers {
+		if m.election.Live(id, now) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// unansweredLocked is the excuse of a daemon whose calls have reached no quorum for a
+// while, where another one's do. A leader whose looks find a quorum has none.
+func (m *Manager) unansweredLocked(now time.Time) string {
+	var others [][]cluster.HostID
+	for id, p := range m.peers {
+		if m.election.Live(id, now) && !p.last.Leaving && election.Before(p.last.Unfit, election.UnfitUnanswered) {
+			others = append(others, p.last.Reaches)
+		}
+	}
+	well := m.wellLed && m.election.Leading()
+	if well || m.deafLocked(now) || !election.Unanswered(m.votersLocked(now), m.reachesLocked(now), others) {
+		m.unansweredSince = time.Time{}
+		return ""
+	}
+	if m.unansweredSince.IsZero() {
+		m.unansweredSince = now
+	}
+	if now.Sub(m.unansweredSince) < unansweredFor {
+		return ""
+	}
+	return election.UnfitUnanswered
+}
+
+// unansweredWords names who is heard and does not answer; nil: this daemon has not that
+// excuse.
+func (m *Manager) unansweredWords() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.election.Unfit != election.UnfitUnanswered {
+		return nil
+	}
+	now := time.Now()
+	own := m.reachesLocked(now)
+	var heard []string
+	for id, p := range m.peers {
+		if m.election.Live(id, now) && !slices.Contains(own, id) {
+			heard = append(heard, fmt.Sprintf("%s at %s", id, p.contact.Endpoint))
+		}
+	}
+	slices.Sort(heard)
+	if len(heard) == 0 {
+		return errors.New("other hosts reach a quorum, and this one does not")
+	}
+	return fmt.Errorf("heard, and not reached: %s; look at what lets connections out of this host, such as its firewall", strings.Join(heard, ", "))
+}
+
+// votersOf are the hosts of the voters of an intent.
+func votersOf(in *cluster.Intent) []cluster.HostID {
+	var out []cluster.HostID
+	if in == nil {
+		return nil
+	}
+	for _, v := range in.Voters {
+		out = append(out, v.Host)
+	}
+	if len(out) == 0 {
+		for _, f := range in.Founders {
+			out = append(out, f.Host)
+		}
+	}
+	return out
+}
+
+// keepVotersLocked remembers who carries the voters; a look that does not say so leaves
+// it as it was.
+func (m *Manager) keepVotersLocked(hosts []cluster.HostID) {
+	if len(hosts) > 0 {
+		m.voters = hosts
+	}
+}
+
+// voterHosts are the hosts of the voters as of a look.
+func (t *term) voterHosts(o *cluster.Observation) []cluster.HostID {
+	roster, listed := o.Roster()
+	if !listed {
+		return votersOf(t.intent)
+	}
+	var out []cluster.HostID
+	for _, s := range roster.Voters() {
+		out = append(out, s.HostID)
+	}
+	return out
+}
