@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/plan"
@@ -181,12 +181,13 @@ func adviceIn(err error) string {
 func (r *reach) print(w io.Writer, v any, table func(io.Writer)) error {
 	switch r.output {
 	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
+		return duration.WriteJSON(w, v)
 	case "yaml":
-		data, err := yaml.Marshal(v)
+		data, err := duration.JSON(v)
 		if err != nil {
+			return err
+		}
+		if data, err = yaml.JSONToYAML(data); err != nil {
 			return err
 		}
 		_, err = w.Write(data)
@@ -401,14 +402,14 @@ func parseObservation(data []byte, from string) (*cluster.Observation, error) {
 	var report struct {
 		Observation *cluster.Observation `json:"observation"`
 	}
-	if err := json.Unmarshal(data, &report); err != nil {
+	if err := duration.FromJSON(data, &report); err != nil {
 		return nil, unreadObservation(from, err)
 	}
 	if report.Observation != nil {
 		return report.Observation, nil
 	}
 	var o cluster.Observation
-	if err := json.Unmarshal(data, &o); err != nil {
+	if err := duration.FromJSON(data, &o); err != nil {
 		return nil, unreadObservation(from, err)
 	}
 	if o.Cluster == "" {

@@ -60,7 +60,7 @@ type survivors struct {
 	QuorumlessSince time.Time                    `json:"quorumlessSince,omitzero"`
 	Since           map[cluster.HostID]time.Time `json:"since,omitempty"`
 	// Early is how long it still has to last before a recovery is offered, and After how
-	// long in all; nanoseconds.
+	// long in all.
 	Early time.Duration `json:"early,omitempty"`
 	After time.Duration `json:"after,omitempty"`
 	// Elsewhere says that a daemon out of sight told the store since of a quorum of

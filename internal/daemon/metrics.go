@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -19,6 +18,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/plan"
 )
@@ -326,9 +326,7 @@ func (w *watch) serve(ctx context.Context, log *slog.Logger, l net.Listener, rea
 	}))
 	mux.HandleFunc("GET /status", w.started(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(rw)
-		e.SetIndent("", "  ")
-		_ = e.Encode(w.report()) // a reader that went away is no error of ours
+		_ = duration.WriteJSON(rw, w.report()) // a reader that went away is no error of ours
 	}))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: metricsHeader, ReadTimeout: metricsRead, WriteTimeout: metricsWrite, MaxHeaderBytes: 16 << 10}
 	l = peer.Bound(l, log, maxScrapers, maxScrapersOf)

@@ -1,7 +1,6 @@
 package playground
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/duration"
 )
 
 // facts is what both views follow: which decisions are new, and whether the
@@ -61,12 +61,12 @@ func (f *facts) complete(r *console.Report) bool {
 // JSON is the view with one object a line.
 type JSON struct {
 	mu sync.Mutex // guards what follows
-	w  *json.Encoder
+	w  io.Writer
 	f  facts
 }
 
 // NewJSON writes to w.
-func NewJSON(w io.Writer) *JSON { return &JSON{w: json.NewEncoder(w)} }
+func NewJSON(w io.Writer) *JSON { return &JSON{w: w} }
 
 type line struct {
 	Time        time.Time     `json:"time"`
@@ -83,7 +83,9 @@ type line struct {
 
 func (v *JSON) write(l line) {
 	l.Time = time.Now().UTC()
-	_ = v.w.Encode(l) // a reader that went away is no error of ours
+	if data, err := duration.JSON(l); err == nil {
+		_, _ = v.w.Write(append(data, '\n')) // a reader that went away is no error of ours
+	}
 }
 
 // Begin implements View.

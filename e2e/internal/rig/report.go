@@ -3,7 +3,6 @@ package rig
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/duration"
 )
 
 // Report asks the daemons, through the one of a host.
@@ -44,7 +44,7 @@ func (c *Cluster) reportByTool(ctx context.Context, h *Host) (console.Report, er
 	if err := c.RunHere(cmd); err != nil {
 		return report, fmt.Errorf("etcdadm status: %w: %s", err, stderr.String())
 	}
-	return report, json.Unmarshal(stdout.Bytes(), &report)
+	return report, duration.FromJSON(stdout.Bytes(), &report)
 }
 
 // Leader waits until a daemon other than the excluded ones leads and answers,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/testetcd"
 	"etcdadm.io/plan"
 )
@@ -18,7 +19,7 @@ func (c *Cluster) SeesTheCluster(t *testing.T) {
 	for _, h := range c.Hosts {
 		r := c.Etcdadm("status", "-o", "json", "--data-dir", h.Dir)
 		var report console.Report
-		if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || r.Code != 0 {
+		if err := duration.FromJSON([]byte(r.Stdout), &report); err != nil || r.Code != 0 {
 			t.Fatalf("%v: %s", err, r)
 		}
 		if report.Cluster != c.Name || report.Observation == nil || len(report.Observation.Hosts) != 3 {
@@ -29,7 +30,7 @@ func (c *Cluster) SeesTheCluster(t *testing.T) {
 		}
 		r = c.Etcdadm("plan", "-o", "json", "--data-dir="+h.Dir)
 		var d plan.Decision
-		if err := json.Unmarshal([]byte(r.Stdout), &d); err != nil || r.Code != 0 {
+		if err := duration.FromJSON([]byte(r.Stdout), &d); err != nil || r.Code != 0 {
 			t.Fatalf("%v: %s", err, r)
 		}
 		if d.Action != nil || d.Rule != "steady" {
