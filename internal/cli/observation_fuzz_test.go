@@ -76,7 +76,7 @@ func FuzzObservation(f *testing.F) {
 		var out bytes.Buffer
 		printDecision(&out, d)
 		report := console.Report{
-			Cluster: o.Cluster, Observation: o, Decision: &d, Steps: plan.Progress(o), Queue: plan.Queue(o, d), Backups: console.BackupsOf(o), Aside: plan.Asides(o),
+			Cluster: o.Cluster, Observation: o, Decision: &d, Steps: plan.Progress(o), Queue: plan.Queue(o, d), Backups: console.BackupsOf(o, o.At), Aside: plan.Asides(o),
 		}
 		printReport(io.Discard, report)
 		if _, err := json.Marshal(report); err != nil {

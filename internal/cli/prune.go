@@ -126,7 +126,7 @@ func newestProven(r *console.Report) *cluster.Backup {
 	if r == nil {
 		return nil
 	}
-	if b := console.BackupsOf(r.Observation); b != nil {
+	if b := console.BackupsOf(r.Observation, r.Now()); b != nil {
 		return b.Proven
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 func printData(w io.Writer, r console.Report) {
 	o := r.Observation
 	fmt.Fprintln(w)
-	printLastBackup(w, r.Backups, o)
+	printLastBackup(w, r)
 	if in := o.Intent(); in != nil && in.Source.FromData() {
 		fmt.Fprintf(w, "generation: %d, made from %s\n", in.Generation, madeFrom(in.Source))
 	}
@@ -37,7 +37,8 @@ func printData(w io.Writer, r console.Report) {
 	}
 	printSteps(w, r.Steps)
 	for _, a := range r.Aside {
-		printOneAside(w, a, o.At)
+		a.Age += r.Now().Sub(o.At)
+		printOneAside(w, a, r.Now())
 	}
 }
 
@@ -86,7 +87,7 @@ const authorityLeft = 30 * duration.Day
 // ends soon of the others is renewed by itself.
 func printEnds(w io.Writer, r console.Report) {
 	for _, c := range r.Certificates {
-		switch left := c.NotAfter.Sub(r.Observation.At); {
+		switch left := c.NotAfter.Sub(r.Now()); {
 		case left <= 0:
 			fmt.Fprintf(w, "  ! certificate %s has ended on %s\n", c.Name, c.NotAfter.Format(time.RFC3339))
 		case left < authorityLeft && (c.Name == pki.ManagerCA || c.Name == pki.PeersCA || c.Name == pki.ClientsCA):
@@ -95,12 +96,13 @@ func printEnds(w io.Writer, r console.Report) {
 	}
 }
 
-func printLastBackup(w io.Writer, b *console.Backups, o *cluster.Observation) {
+func printLastBackup(w io.Writer, r console.Report) {
+	b := r.Backups
 	switch {
 	case b == nil:
 		fmt.Fprintln(w, "last backup: not known, the store was not listed yet")
 		return
-	case b.Last == nil && o.Backups.Interval <= 0:
+	case b.Last == nil && r.Observation.Backups.Interval <= 0:
 		fmt.Fprintln(w, "last backup: none, and none is taken by itself (--backup-interval is 0)")
 	case b.Last == nil:
 		fmt.Fprintln(w, "last backup: none")
@@ -109,7 +111,7 @@ func printLastBackup(w io.Writer, b *console.Backups, o *cluster.Observation) {
 		if b.Last.Bytes > 0 {
 			size = sizeWords(b.Last.Bytes)
 		}
-		fmt.Fprintf(w, "last backup: %s, %s old, %s, %s\n", b.Last.Name, tookWords(b.Age), size, provenWords(*b, o.At))
+		fmt.Fprintf(w, "last backup: %s, %s old, %s, %s\n", b.Last.Name, tookWords(max(r.Now().Sub(b.Last.At), 0)), size, provenWords(*b, r.Now()))
 	}
 	if b.On != "" {
 		fmt.Fprintf(w, "  host %s takes one now\n", b.On)

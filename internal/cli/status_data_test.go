@@ -27,7 +27,7 @@ func TestStatusOfData(t *testing.T) {
 		}}},
 	}
 	d := plan.Decision{Rule: "generation", Reason: "host a makes it ready"}
-	r := console.Report{Observation: o, Decision: &d, Backups: console.BackupsOf(o), Queue: plan.Queue(o, d), Steps: plan.Progress(o), Aside: plan.Asides(o)}
+	r := console.Report{Observation: o, Decision: &d, Backups: console.BackupsOf(o, o.At), Queue: plan.Queue(o, d), Steps: plan.Progress(o), Aside: plan.Asides(o)}
 	var out bytes.Buffer
 	printData(&out, r)
 	for _, want := range []string{
@@ -46,7 +46,7 @@ func TestStatusOfData(t *testing.T) {
 	out.Reset()
 	bad := cluster.Backup{Name: "n3", At: now.Add(-time.Minute), Doubt: "damaged: it was cut off"}
 	o = &cluster.Observation{At: now, Backups: cluster.BackupsView{At: now, Newest: []cluster.Backup{bad, proven}, Proven: &proven}}
-	printData(&out, console.Report{Observation: o, Backups: console.BackupsOf(o)})
+	printData(&out, console.Report{Observation: o, Backups: console.BackupsOf(o, o.At)})
 	if want := "last backup: n3, 1m0s old, of a size that nothing tells, BAD (damaged: it was cut off), not proven; n1 is, 3 days old"; !strings.Contains(out.String(), want) {
 		t.Errorf("%q is not in:\n%s", want, out.String())
 	}
@@ -94,6 +94,33 @@ func TestStatusTellsWhatEnds(t *testing.T) {
 	} {
 		if strings.Contains(out.String(), what) != told {
 			t.Errorf("%q told: %t, in:\n%s", what, !told, &out)
+		}
+	}
+}
+
+// The leading daemon looks every few seconds; what is told of ages goes by when it
+// answered, and by the look where an older daemon does not say when that was.
+func TestAgesGoOnBetweenLooks(t *testing.T) {
+	looked := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	last := cluster.Backup{Name: "n2", At: looked.Add(-30 * time.Second), Bytes: 3 << 20, Proven: true, Drilled: looked.Add(-20 * time.Second)}
+	o := &cluster.Observation{At: looked, Backups: cluster.BackupsView{At: looked, Newest: []cluster.Backup{last}}}
+	for _, c := range []struct {
+		answered time.Time
+		want     string
+	}{
+		{looked.Add(time.Second), "n2, 31s old, 3.0 MiB, proven, last drill 21s ago"},
+		{looked.Add(6 * time.Second), "n2, 36s old, 3.0 MiB, proven, last drill 26s ago"},
+		{time.Time{}, "n2, 30s old, 3.0 MiB, proven, last drill 20s ago"},
+	} {
+		r := console.Report{At: c.answered, Observation: o}
+		r.Backups = console.BackupsOf(o, r.Now())
+		if want := r.Now().Sub(last.At); r.Backups.Age != want {
+			t.Errorf("answered at %s: an age of %s, want %s", c.answered, r.Backups.Age, want)
+		}
+		var out bytes.Buffer
+		printData(&out, r)
+		if !strings.Contains(out.String(), c.want) {
+			t.Errorf("answered at %s: %q is not in:\n%s", c.answered, c.want, &out)
 		}
 	}
 }

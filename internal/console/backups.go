@@ -10,7 +10,7 @@ import (
 type Backups struct {
 	// Last is the newest; nil: there is none in the store.
 	Last *cluster.Backup `json:"last,omitempty"`
-	// Age is how old it was when the leading daemon looked, in nanoseconds.
+	// Age is how old it was when the daemon answered, in nanoseconds.
 	Age time.Duration `json:"age,omitempty"`
 	// Took is how long it took; zero when it was not taken by a daemon of now.
 	Took time.Duration `json:"took,omitempty"`
@@ -26,8 +26,9 @@ type Backups struct {
 	DrillFailed string    `json:"drillFailed,omitempty"`
 }
 
-// BackupsOf reads them off an observation; nil: the store was never listed.
-func BackupsOf(o *cluster.Observation) *Backups {
+// BackupsOf reads them off an observation; nil: the store was never listed. Ages are
+// those of now, which is later than the look.
+func BackupsOf(o *cluster.Observation, now time.Time) *Backups {
 	if o == nil || o.Backups.At.IsZero() {
 		return nil
 	}
@@ -58,7 +59,7 @@ func BackupsOf(o *cluster.Observation) *Backups {
 		}
 	}
 	if out.Last != nil {
-		out.Age = max(o.At.Sub(out.Last.At), 0)
+		out.Age = max(now.Sub(out.Last.At), 0)
 	}
 	return &out
 }

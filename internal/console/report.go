@@ -99,6 +99,8 @@ type Report struct {
 	Host    cluster.HostID `json:"host"`
 	Build   string         `json:"build"`
 	Leader  cluster.HostID `json:"leader,omitempty"`
+	// At is when the daemon answered, by its clock: what is told of ages goes by it.
+	At time.Time `json:"at,omitzero"`
 	// LeaderEndpoint is where the leading daemon is reached.
 	LeaderEndpoint string `json:"leaderEndpoint,omitempty"`
 	Leading        bool   `json:"leading,omitempty"`
@@ -119,6 +121,15 @@ type Report struct {
 	// Recent are the last decisions that were said, oldest first.
 	Recent       []Said        `json:"recent,omitempty"`
 	Certificates []Certificate `json:"certificates,omitempty"`
+}
+
+// Now is the time that ages are told by: that of the answer, or of the leader's look
+// where an older daemon answers.
+func (r Report) Now() time.Time {
+	if r.At.IsZero() && r.Observation != nil {
+		return r.Observation.At
+	}
+	return r.At
 }
 
 // Said is a decision as it was said.

@@ -59,7 +59,7 @@ func TestMetricsOfBackups(t *testing.T) {
 			Drill: &cluster.Taken{Began: now.Add(-time.Minute), Ended: now.Add(-time.Minute), Error: "it differs"},
 		}}},
 	}}
-	r.Backups = console.BackupsOf(r.Observation)
+	r.Backups = console.BackupsOf(r.Observation, now)
 	w := newWatch("blue", testProgram, func() console.Report { return r }, isUp)
 	w.countDropped(func() uint64 { return 7 })
 	w.backups.WithLabelValues(resultOf(nil)).Inc()

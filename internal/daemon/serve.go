@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
@@ -70,10 +71,10 @@ func (d *daemon) report() console.Report {
 	r := console.Report{
 		Cluster: s.Cluster, Host: s.Self, Build: d.program.Build, Leader: s.Leader, Leading: s.Leading, Unfit: s.Unfit,
 		Contacts: d.contacts(), Observation: s.Observation, Decision: s.Decision, Certificates: d.certs.list(),
-		Recent: d.watch.recent(),
+		Recent: d.watch.recent(), At: time.Now().UTC().Round(0),
 	}
 	if o := s.Observation; o != nil && s.Decision != nil {
-		r.Backups, r.Queue, r.Steps = console.BackupsOf(o), plan.Queue(o, *s.Decision), plan.Progress(o)
+		r.Backups, r.Queue, r.Steps = console.BackupsOf(o, r.At), plan.Queue(o, *s.Decision), plan.Progress(o)
 		r.Aside = plan.Asides(o)
 	}
 	for _, c := range r.Contacts {
