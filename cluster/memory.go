@@ -29,6 +29,7 @@ func Fold(before Memory, o *Observation) Memory {
 	m.Halting = foldHalting(before.Halting, o)
 	m.Founding = foldFounding(before.Founding, o, r, listed)
 	m.Asked = foldAsked(before.Asked, o)
+	m.Excused = foldExcused(before.Excused, o)
 	m.Upkeep = foldUpkeep(before.Upkeep, m.Members, before.Members, o, r, listed)
 	return m
 }

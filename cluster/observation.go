@@ -104,6 +104,8 @@ type Memory struct {
 	Halting Halting `json:"halting,omitzero"`
 	// Asked: since when commands in the queue have been waiting.
 	Asked []Asked `json:"asked,omitempty"`
+	// Excused: whose silence does not count, or did not until lately. Sorted by host.
+	Excused []Excused `json:"excused,omitempty"`
 	// Quiet: since when every voter's host has been under this fence while the
 	// intent stayed as it was.
 	Quiet Quiet `json:"quiet,omitzero"`
@@ -198,8 +200,13 @@ type Observation struct {
 	Commands []Command `json:"commands,omitempty"`
 	// Unlisted says why the queue could not be listed in this look, so that Commands is what
 	// was known before; empty: it was, or the store was not read at all.
-	Unlisted string      `json:"unlisted,omitempty"`
-	Backups  BackupsView `json:"backups,omitzero"`
+	Unlisted string `json:"unlisted,omitempty"`
+	// Paused are the pauses on record, over or not; see [Observation.PauseOf].
+	Paused []Pause `json:"paused,omitempty"`
+	// PausesUnread says why it is not known who is paused; empty: it is, if only by an
+	// earlier look of this leader.
+	PausesUnread string      `json:"pausesUnread,omitempty"`
+	Backups      BackupsView `json:"backups,omitzero"`
 	// Upkeep is what the leader was told about etcd's own ills.
 	Upkeep Upkeep `json:"upkeep,omitzero"`
 	// Recorded is the highest progress that the store's record has: a lower

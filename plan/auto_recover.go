@@ -22,6 +22,9 @@ func autoRecover(v *view) *Decision {
 	if gone.IsZero() {
 		return nil
 	}
+	for _, id := range v.outOfSight() { // nobody is lost sooner after a pause than without one
+		gone = v.obs.Memory.Counts(gone, id)
+	}
 	if left := v.spec.AutoRecoverAfter - v.obs.At.Sub(gone); left > 0 {
 		v.aside("no-quorum", "", "the quorum is gone; if it stays so, the cluster is recovered from the furthest survivor in %s, as --auto-recover-after says, which may lose writes", left.Round(time.Second))
 		return nil
@@ -53,6 +56,10 @@ func autoRecover(v *view) *Decision {
 		return nil
 	}
 	c.Lost = slices.Sorted(slices.Values(union(c.Lost, missing))) // wiped disks too
+	if back := v.excused(c.Lost); len(back) > 0 {
+		v.aside("auto-recovery", "", "the cluster is not recovered by itself: these hosts are paused, or nobody knows who is, so that they are expected back: %s; for those that are gone for good, name them to etcdadm recover", idList(back))
+		return nil
+	}
 	return &Decision{
 		Reason: fmt.Sprintf("the quorum is gone for %s: recover from host %s, the furthest survivor, as --auto-recover-after says", v.obs.At.Sub(gone).Round(time.Second), best.Host),
 		Again:  soon,

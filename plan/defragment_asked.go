@@ -80,8 +80,11 @@ func (v *view) defragmentTargets() ([]cluster.Seat, *Decision) {
 // ones are judged by: the voter that is to be replaced, and how voters were
 // defragmented before it was handed over.
 func (g Goal) Noted(o *cluster.Observation) Goal {
-	if g.Kind == Replace {
+	switch g.Kind {
+	case Replace:
 		return g.notedReplaced(o)
+	case Pause:
+		return g.notedPause(o)
 	}
 	if g.Kind != Defragment {
 		return g

@@ -253,7 +253,7 @@ func (v *view) nudge() *Decision {
 // gone for longer than joinPatience.
 func (v *view) dropLearner(s cluster.Seat) *Decision {
 	reason := ""
-	since := v.obs.Memory.Member(s.ID).HostlessSince
+	since := v.obs.Memory.Counts(v.obs.Memory.Member(s.ID).HostlessSince, s.HostID)
 	switch {
 	case s.Wiped():
 		reason = fmt.Sprintf("host %s does not hold what it needs to start learner %s", s.Owner.Host, s.ID)
@@ -291,7 +291,7 @@ func (v *view) dropStuck(s cluster.Seat) *Decision {
 // generation's members, since what is taken out is kept, and each try is a copy.
 func (v *view) dropDying(s cluster.Seat) *Decision {
 	h, m := s.Host, v.obs.Memory.Member(s.ID)
-	since, what := m.SilentSince, "dies again and again"
+	since, what := v.silentSince(s), "dies again and again"
 	if h.Vanished() {
 		since, what = m.VanishedSince, "serves from memory only, since its data is gone"
 	} else if h.Process.State != cluster.ProcessBackoff && !m.CrashLoops(h.Process) {

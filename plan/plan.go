@@ -46,6 +46,9 @@ const (
 	Defragment GoalKind = "defragment"
 	// Disarm takes alarms of etcd back.
 	Disarm GoalKind = "disarm"
+	// Pause has a host's silence not count for a while, and Resume ends that.
+	Pause  GoalKind = "pause"
+	Resume GoalKind = "resume"
 )
 
 // Goal is what the decision works towards. Everything but Converge is a
@@ -80,6 +83,8 @@ type Goal struct {
 	// AcceptDifference: a CORRUPT alarm is taken back also where nothing shows that
 	// the members' keys are equal.
 	AcceptDifference bool `json:"acceptDifference,omitempty"`
+	// Pause is what a person wants of a pause.
+	Pause *PauseAsked `json:"pause,omitempty"`
 }
 
 func (g Goal) String() string {
@@ -110,6 +115,8 @@ const (
 	// ActSpec writes a member count into the spec, if that is still the one
 	// which the count was to change.
 	ActSpec ActionKind = "spec"
+	// ActPause writes down which hosts are paused.
+	ActPause ActionKind = "pause"
 )
 
 // CommandResult is how a command of the queue ended.
@@ -172,6 +179,8 @@ type Action struct {
 	Queue *cluster.Command `json:"queue,omitempty"`
 	// Count is a member count that a command asked for.
 	Count *cluster.CountChange `json:"count,omitempty"`
+	// Pauses is what is written down of pauses.
+	Pauses *PauseChange `json:"pauses,omitempty"`
 	// Projection is what the step does to the voters; every membership or
 	// stop action has one.
 	Projection *cluster.Projection `json:"projection,omitempty"`
@@ -195,6 +204,9 @@ func (a *Action) String() string {
 	}
 	if a.Kind == ActSpec {
 		return "have the spec ask for " + membersWords(a.Count.Members)
+	}
+	if a.Kind == ActPause {
+		return "write down " + a.Pauses.String()
 	}
 	if a.Kind == ActCommand {
 		return fmt.Sprintf("end command %s as %s", a.End.Name, a.End.Result)

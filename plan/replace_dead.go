@@ -13,7 +13,7 @@ import (
 // at once; or every host that could be asked has said for the stated time
 // that the member does not answer. A daemon out of sight is not a dead member.
 func (v *view) dead(s cluster.Seat) (bool, string) {
-	silent := v.obs.Memory.Member(s.ID).SilentSince
+	silent := v.silentSince(s)
 	if silent.IsZero() || s.Up {
 		return false, ""
 	}
@@ -149,11 +149,13 @@ func (v *view) noteDamaged(h *cluster.HostReport) {
 }
 
 func (v *view) notePatience(s cluster.Seat) {
-	since := v.obs.Memory.Member(s.ID).SilentSince
+	since := v.silentSince(s)
 	switch {
 	case s.Up || since.IsZero(), v.refuses(s.HostID): // its host answers, and has not said how its member is
 		return
 	case s.Host != nil && s.Host.Process.Damaged != "": // [view.noteDamaged] tells
+		return
+	case v.noteExcused(s):
 		return
 	}
 	limit := v.spec.DeadAfterOrDefault()

@@ -58,6 +58,10 @@ func rulesFor(k GoalKind) []rule {
 		return defragmentRules
 	case Disarm:
 		return disarmRules
+	case Pause:
+		return pauseRules
+	case Resume:
+		return resumeRules
 	case Converge, "":
 		return convergeRules
 	}
@@ -87,6 +91,9 @@ var (
 	promoteRules    = after(baseRules, rule{"promote-one", promoteOne})
 	moveLeaderRules = after(baseRules, rule{"move-leader", moveLeader})
 	disarmRules     = after(baseRules, rule{"disarm", disarmAsked})
+	// A pause touches nobody, so that it waits for nothing but the store.
+	pauseRules  = []rule{{"identity", identity}, {"pause", pauseAsked}}
+	resumeRules = []rule{{"identity", identity}, {"resume", resumeAsked}}
 	// What keeps a defragmentation from being made is mended while a person waits.
 	defragmentRules = after(baseRules,
 		rule{"defragment", defragmentAsked},

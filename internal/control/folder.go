@@ -34,6 +34,7 @@ const (
 	keyRecord   = Prefix + "etcdadm-record.json"
 	keyStatus   = Prefix + "etcdadm-status.json"
 	keyEnded    = Prefix + "etcdadm-commands-ended.json"
+	keyPaused   = Prefix + "etcdadm-paused.json"
 	keyJoining  = Prefix + "etcdadm-joining.json"
 )
 
@@ -79,6 +80,7 @@ type Folder struct {
 	intent   cached
 	spec     cached
 	settings cached
+	paused   cached
 }
 
 // cached is an object as it was read last. Its bytes are never changed.

@@ -58,6 +58,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Store, o.Spec = l.view, m.completed(l.spec)
 	o.Store.URL = m.o.StoreURL
 	o.Upkeep = m.o.Upkeep
+	o.Paused, o.PausesUnread = l.paused, l.pausesUnread
 	o.Commands, o.Unlisted, o.Backups, o.Recorded = l.queue.commands, l.queue.unlisted, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) {

@@ -40,12 +40,15 @@ type look struct {
 	failed  bool // the store did not answer
 	foreign bool // the intent is another cluster's
 	queue   queue
+	// paused is which hosts are; pausesUnread why that is not known, empty: it is.
+	paused       []cluster.Pause
+	pausesUnread string
 }
 
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
+	return specs && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -198,7 +201,7 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	last := m.store
 	m.mu.Unlock()
 	l := look{at: time.Now()}
-	if m.o.Control == nil {
+	if m.o.Control == nil { // nobody can have paused a host
 		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "no backup store is configured"})
 		l.spec = m.o.Spec
 		return l
@@ -215,7 +218,7 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 		defer cancel()
 		ctx = all
 	}
-	var intent, spec, list look
+	var intent, spec, list, pauses look
 	intent.at, spec.at, list.at = l.at, l.at, l.at
 	listing, giveUp := context.WithTimeout(ctx, queued)
 	defer giveUp()
@@ -224,6 +227,9 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 		within(ctx, patience, func(ctx context.Context) { intent.readIntent(ctx, m, last) })
 	})
 	single.Go(func() { within(ctx, patience, func(ctx context.Context) { spec.readSpec(ctx, m, last) }) })
+	single.Go(func() {
+		within(ctx, patience, func(ctx context.Context) { pauses.readPauses(ctx, m.o.Control, last) })
+	})
 	all.Go(func() { list.readCommands(listing, m, last, told) })
 	single.Wait()
 	l.failed = intent.failed || spec.failed
@@ -232,6 +238,7 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	}
 	all.Wait()
 	l.tag, l.view, l.foreign, l.spec = intent.tag, intent.view, intent.foreign, spec.spec
+	l.paused, l.pausesUnread = pauses.paused, pauses.pausesUnread
 	if !spec.failed {
 		l.view.Specified = spec.view.Specified
 	}

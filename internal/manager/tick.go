@@ -63,6 +63,7 @@ func (m *Manager) reign(ctx context.Context) {
 	defer scribe.Wait()
 	defer t.drop()
 	defer m.ended()
+	m.forgetPauses()
 	poke(m.storeNow)
 	ready(m.wake) // by what the first look sees as well
 	timer := time.NewTimer(0)

@@ -1,0 +1,49 @@
+package manager
+
+import (
+	"context"
+
+	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
+)
+
+// readPauses looks which hosts are paused. What the store does not give is as it was in the
+// last look of this leadership, and not known before there is one: a host may be paused then.
+func (l *look) readPauses(ctx context.Context, f *control.Folder, last look) {
+	l.paused, l.pausesUnread = last.paused, last.pausesUnread
+	all, err := f.ReadPauses(ctx)
+	if err == nil {
+		l.paused, l.pausesUnread = all, ""
+	} else if l.pausesUnread != "" {
+		l.pausesUnread = explain(err)
+	}
+}
+
+// pausesUnknown is what a leadership begins with.
+const pausesUnknown = "the backup store was not read yet"
+
+// forgetPauses: others led since, and may have paused a host.
+func (m *Manager) forgetPauses() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.store.paused, m.store.pausesUnread = nil, pausesUnknown
+}
+
+// writePauses writes down which hosts are paused.
+func (t *term) writePauses(ctx context.Context, c *plan.PauseChange, l look) bool {
+	m := t.m
+	if m.o.Control == nil {
+		return false
+	}
+	err := t.mayWrite(l)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+		defer cancel()
+		err = m.o.Control.WritePauses(ctx, c.Was, c.Now)
+	}
+	m.sayOnce("pauses", "cannot write down which hosts are paused", err)
+	if err == nil {
+		m.log.Info("written down by a person's step", "what", c.String())
+	}
+	return err == nil
+}
