@@ -207,6 +207,12 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 			JoiningSince: anyTime(t, "joining"), HostlessSince: anyTime(t, "hostless"), Revived: rapid.IntRange(0, 70).Draw(t, "revived"),
 		})
 	}
+	if seldom.Draw(t, "pauses unread") {
+		o.PausesUnread = "no answer"
+	}
+	for _, id := range rapid.SliceOfDistinct(anyHost, rapid.ID).Draw(t, "paused") {
+		o.Paused = append(o.Paused, cluster.Pause{Host: id, From: anyTime(t, "paused from"), Until: anyTime(t, "paused until"), Reason: "r"})
+	}
 	if rapid.Bool().Draw(t, "fold") {
 		o.Memory = cluster.Fold(o.Memory, o)
 	}
@@ -215,7 +221,7 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 })
 
 var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
-	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Replace, Promote, MoveLeader, Defragment, Disarm, "absurd"}).Draw(t, "goal")}
+	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Replace, Promote, MoveLeader, Defragment, Disarm, Pause, Resume, "absurd"}).Draw(t, "goal")}
 	if g.Kind == Converge {
 		return g
 	}
@@ -230,6 +236,9 @@ var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
 	if g.Kind == Disarm {
 		g.Alarm = rapid.SampledFrom([]string{"", cluster.AlarmNoSpace, cluster.AlarmCorrupt}).Draw(t, "alarm")
 		g.AcceptDifference = seldom.Draw(t, "accept difference")
+	}
+	if g.Kind == Pause && often.Draw(t, "pause") {
+		g.Pause = &PauseAsked{For: time.Duration(rapid.IntRange(-1, 30).Draw(t, "hours")) * time.Hour, Reason: rapid.SampledFrom([]string{"", "r"}).Draw(t, "reason"), Force: seldom.Draw(t, "force")}
 	}
 	if g.Kind == Replace && seldom.Draw(t, "by") {
 		g.By = anyHost.Draw(t, "successor")

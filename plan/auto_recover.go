@@ -22,7 +22,12 @@ func autoRecover(v *view) *Decision {
 	if gone.IsZero() {
 		return nil
 	}
-	for _, id := range v.outOfSight() { // nobody is lost sooner after a pause than without one
+	away := v.outOfSight()
+	if back := v.excused(away); len(back) > 0 {
+		v.aside("auto-recovery", "", "the cluster is not recovered by itself while hosts are paused that it would give up, or while nobody knows which are: %s; end the pause (etcdadm host resume HOST), or name those that are gone for good to etcdadm recover", idList(back))
+		return nil
+	}
+	for _, id := range away { // nobody is given up sooner after a pause than without one
 		gone = v.obs.Memory.Counts(gone, id)
 	}
 	if left := v.spec.AutoRecoverAfter - v.obs.At.Sub(gone); left > 0 {
@@ -34,7 +39,7 @@ func autoRecover(v *view) *Decision {
 		v.aside("auto-recovery", "etcdadm recover", "the cluster is not recovered by itself: %s", wait)
 		return nil
 	}
-	c := cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: v.outOfSight()}
+	c := cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: away}
 	if there := slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { return !v.notGone(id) }); len(there) > 0 {
 		v.aside("auto-recovery", "", "the cluster is not recovered by itself: these hosts may not be gone, since their daemons are heard or something answers at their addresses, and this one, which may be what is wrong, does not talk with them: %s; for those that are gone for good, name them to etcdadm recover", idList(there))
 		return nil
@@ -56,10 +61,6 @@ func autoRecover(v *view) *Decision {
 		return nil
 	}
 	c.Lost = slices.Sorted(slices.Values(union(c.Lost, missing))) // wiped disks too
-	if back := v.excused(c.Lost); len(back) > 0 {
-		v.aside("auto-recovery", "", "the cluster is not recovered by itself: these hosts are paused, or nobody knows who is, so that they are expected back: %s; for those that are gone for good, name them to etcdadm recover", idList(back))
-		return nil
-	}
 	return &Decision{
 		Reason: fmt.Sprintf("the quorum is gone for %s: recover from host %s, the furthest survivor, as --auto-recover-after says", v.obs.At.Sub(gone).Round(time.Second), best.Host),
 		Again:  soon,

@@ -24,6 +24,9 @@ func brokenLaws(g Goal, o *cluster.Observation, d Decision) []string {
 		return l.broken
 	}
 	l.shape()
+	if d.Action.Kind == ActPause { // it touches no host and no record
+		return l.broken
+	}
 	l.calm()
 	l.halted()
 	if d.Action.Kind == ActIntent {
@@ -88,6 +91,8 @@ func (l *laws) shape() {
 		l.must(a.Projection != nil, "a host action without a projection")
 	case ActSpec:
 		l.putCount(a)
+	case ActPause:
+		l.pause(a)
 	case ActQueue:
 		l.must(a.Queue != nil && a.Intent == nil && len(a.Ops) == 0 && l.spec.AutoRecoverAfter > 0 && (!l.seen || !l.roster.HasQuorum()), "a recovery by itself that nobody asked for")
 		l.must(!l.seen || !l.roster.Linearizable || l.roster.Cluster != l.in.Cluster, "a recovery by itself beside a quorum that serves")
@@ -411,6 +416,7 @@ func (l *laws) othersUp(id cluster.MemberID) bool {
 func (l *laws) remove(s cluster.Seat, p cluster.Projection) {
 	l.voters(s, p, false)
 	l.must(!s.RaftLeader || !s.Up, "the raft leader is to be removed")
+	l.excused(s)
 	if l.othersUp(s.ID) {
 		return
 	}

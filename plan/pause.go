@@ -60,7 +60,7 @@ func pauseAsked(v *view) *Decision {
 	case asked == nil || id == "" || strings.TrimSpace(asked.Reason) == "":
 		return refuse("host-paused", "", "a pause has a host, a time and a reason")
 	case asked.For <= 0 || asked.For > cluster.MaxPause:
-		return refuse("host-paused", "", "a pause of %s cannot be: a host is paused for %s at most; pause it again before that is over", asked.For, hours(cluster.MaxPause))
+		return refuse("host-paused", "", "a pause of %s cannot be: a host is paused for %s at most; pause it again before that is over", shortly(asked.For), shortly(cluster.MaxPause))
 	case !v.known(id):
 		return refuse("no-such-host", "etcdadm status", "no host %s is known", id)
 	}
@@ -75,7 +75,7 @@ func pauseAsked(v *view) *Decision {
 	if d != nil {
 		return d
 	}
-	command := fmt.Sprintf("etcdadm host pause %s --for %s --reason %s", ShellWord(string(id)), asked.For, ShellWord(asked.Reason))
+	command := fmt.Sprintf("etcdadm host pause %s --for %s --reason %s", ShellWord(string(id)), shortly(asked.For), ShellWord(asked.Reason))
 	now := slices.DeleteFunc(v.obs.Pauses(), func(o cluster.Pause) bool { return o.Host == id })
 	return v.writePauses(append(now, p), after, command, fmt.Sprintf("pause host %s until %s: its silence does not count until then; %s", id, clockWords(p.Until), words))
 }
@@ -112,7 +112,7 @@ func (v *view) writePauses(now []cluster.Pause, p cluster.Projection, command, r
 func (v *view) pausesUnknown() *Decision {
 	switch {
 	case !v.obs.Store.Read:
-		return waitLater("store-silent", "", "pauses are kept in the backup store: %s", v.unreadWords())
+		return waitLater("store-silent", "", "waiting for the backup store, in which pauses are kept: %s", v.unreadWords())
 	case v.obs.PausesUnread != "":
 		return waitLater("host-paused", "", "which hosts are paused is not known: %s", v.obs.PausesUnread)
 	}
@@ -150,7 +150,7 @@ func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, stri
 	if len(with) > 0 {
 		beside = fmt.Sprintf(" together with %s, paused too", strings.Join(with, ", "))
 	}
-	words := fmt.Sprintf("while it is off%s, %d of %d voters %s left%s and a quorum is %d", beside, len(left), n, isAre(len(left)), because(left), cluster.Quorum(n))
+	words := fmt.Sprintf("while it is off%s, %d of %d voters %s left%s and a quorum is %d", beside, len(left), n, isAre(len(left)), among(left), cluster.Quorum(n))
 	switch margin := p.MarginAfter(); {
 	case margin < 0 && !force:
 		command := ""
@@ -163,8 +163,15 @@ func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, stri
 	case margin == 0:
 		return p, words + ": the cluster does not survive one more failure", nil
 	default:
-		return p, fmt.Sprintf("%s: the cluster survives %d more", words, margin), nil
+		return p, fmt.Sprintf("%s: the cluster survives %s more", words, failures(margin)), nil
 	}
+}
+
+func failures(n int) string {
+	if n == 1 {
+		return "1 failure"
+	}
+	return fmt.Sprintf("%d failures", n)
 }
 
 func isAre(n int) string {
@@ -174,8 +181,24 @@ func isAre(n int) string {
 	return "are"
 }
 
-// hours is a long time as people write it.
-func hours(d time.Duration) string { return fmt.Sprintf("%dh", int(d.Hours())) }
+func among(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+// shortly is a time as people write it, such as 30m and not 30m0s.
+func shortly(d time.Duration) string {
+	s := d.String()
+	if d >= time.Minute && strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if d >= time.Hour && strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
 
 // known: the host is in sight, or somebody has a record of it.
 func (v *view) known(id cluster.HostID) bool {
@@ -186,9 +209,14 @@ func (v *view) known(id cluster.HostID) bool {
 	return seen || slices.ContainsFunc(v.obs.AtOdds, func(n cluster.Neighbour) bool { return n.Host == id })
 }
 
-// silentSince is since when a member's silence counts.
+// silentSince is since when a member's silence counts. That of a member which a person
+// names counts as ever: what is done to it is their word, as the pause was.
 func (v *view) silentSince(s cluster.Seat) time.Time {
-	return v.obs.Memory.Counts(v.obs.Memory.Member(s.ID).SilentSince, s.HostID)
+	since := v.obs.Memory.Member(s.ID).SilentSince
+	if v.goal.names(s) {
+		return since
+	}
+	return v.obs.Memory.Counts(since, s.HostID)
 }
 
 // noteExcused says of a silent voter that its silence does not count now, and why; false:

@@ -22,6 +22,7 @@ import (
 //	plan [goal=KIND host=H member=ID by=H hold no-store no-backup acted alarm=KIND accept-difference]   the decision on the world as it is
 //	run [N] [goal…] [handover]                     decide and act until nothing happens any more, or N actions;
 //	                                               handover: another leader takes over after every action
+//	goal=pause host=H for=D [reason=WORD] [force], goal=resume host=H
 //	slow                                           decide on an action that is under way until: lands
 //	waits                                          what each command of the queue waits for
 //	asides                                         what becomes of everything that is set aside
@@ -96,6 +97,9 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "key":
 		w.host(cluster.HostID(d.CmdArgs[0].Key)).Decrypts = true
+		return ""
+	case "pauses":
+		w.pauses.unread = d.CmdArgs[0].Key == "unread"
 		return ""
 	case "waits":
 		o := w.observe()
@@ -200,6 +204,9 @@ func goalOf(t *testing.T, d *datadriven.TestData) Goal {
 	g.By = cluster.HostID(by)
 	d.MaybeScanArgs(t, "alarm", &g.Alarm)
 	g.AcceptDifference = d.HasArg("accept-difference")
+	if g.Kind == Pause {
+		g.Pause = pauseOf(t, d)
+	}
 	return g
 }
 

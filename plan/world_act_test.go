@@ -19,6 +19,8 @@ func (w *world) act(a *Action) error {
 		return w.endCommand(a.End)
 	case ActSpec:
 		return w.putCount(a.Count)
+	case ActPause:
+		return w.writePauses(a.Pauses)
 	case ActQueue:
 		w.minted++
 		c := *a.Queue

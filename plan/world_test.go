@@ -30,6 +30,7 @@ type world struct {
 	handed   *cluster.Intent // what the leader hands to the hosts, beside what it sees
 	minted   int
 	queue    worldQueue
+	pauses   worldPauses
 	underWay *Action // decided on, and not carried out yet
 	told     cluster.Upkeep
 }
@@ -169,6 +170,7 @@ func (w *world) lead(id cluster.HostID) {
 	w.leader = id
 	w.fence = cluster.Fence{Number: w.fence.Number + 1, Host: id}
 	w.memory, w.handed = cluster.Memory{}, nil
+	w.pauses.known = false
 }
 
 // clock is what time it is by a host's own clock.
@@ -328,6 +330,7 @@ func (w *world) observe() *cluster.Observation {
 		r.Stamp = string(h.Host) + stamp
 	}
 	w.see(o)
+	w.seePauses(o)
 	o.Sort()
 	w.reach(o)
 	o.Upkeep = w.told

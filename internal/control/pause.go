@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
@@ -53,7 +52,7 @@ func (f *Folder) WritePauses(ctx context.Context, was, now []cluster.Pause) erro
 	if !cluster.SamePauses(is, was) {
 		return fmt.Errorf("write which hosts are paused: %w", ErrConflict)
 	}
-	data, err := json.MarshalIndent(pausesFile{Paused: slices.Concat([]cluster.Pause{}, now)}, "", "  ")
+	data, err := json.MarshalIndent(pausesFile{Paused: append([]cluster.Pause{}, now...)}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write which hosts are paused: %w", err)
 	}

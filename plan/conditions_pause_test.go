@@ -1,0 +1,137 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// pausedFor has a host paused for so long from now on, and that folded.
+func pausedFor(id cluster.HostID, long time.Duration) func(*cluster.Observation) {
+	return func(o *cluster.Observation) {
+		o.Paused = append(o.Paused, cluster.Pause{Host: id, From: o.Clock().Add(-time.Minute), Until: o.Clock().Add(long), Reason: "kernel"})
+		if long > 0 {
+			o.Memory.Excused = append(o.Memory.Excused, cluster.Excused{Host: id, From: o.At, InForce: true})
+		}
+	}
+}
+
+// resumed has the silence of a host count again from a time on.
+func resumed(id cluster.HostID, ago time.Duration) func(*cluster.Observation) {
+	return func(o *cluster.Observation) {
+		o.Memory.Excused = append(o.Memory.Excused, cluster.Excused{Host: id, From: o.At.Add(-ago)})
+	}
+}
+
+func pausesUnread(o *cluster.Observation) {
+	o.PausesUnread = "no answer"
+	o.Memory.Excused = append(o.Memory.Excused, cluster.Excused{From: o.At, InForce: true})
+}
+
+// TestConditionsOfPauses: whose silence counts, and who may be paused.
+func TestConditionsOfPauses(t *testing.T) {
+	silentC := then(formedSight, of("c", func(h *cluster.HostReport) { dies(h) }), ofMember("c", func(m *cluster.MemberMemory) {
+		m.SilentSince = worldEpoch.Add(-time.Hour)
+	}))
+	hostless := then(func(t *testing.T) *cluster.Observation { return learnerAdded(t).observe() }, away("d", cluster.GapUnreachable), func(o *cluster.Observation) {
+		r, _ := o.Roster()
+		o.Memory.Members = nil
+		for _, s := range r.Learners() {
+			o.Memory.Members = append(o.Memory.Members, cluster.MemberMemory{Member: s.ID, HostlessSince: o.At.Add(-time.Hour)})
+		}
+		for i := range o.Hosts { // it has served, so that it has a name
+			for j := range o.Hosts[i].View.Members {
+				if m := &o.Hosts[i].View.Members[j]; m.Learner {
+					m.Name = "d"
+				}
+			}
+		}
+	})
+	asks := func(id cluster.HostID, force bool) func(*view) bool {
+		return func(v *view) bool {
+			v.goal = Goal{Kind: Pause, Host: id, Pause: &PauseAsked{For: time.Hour, Reason: "kernel", Force: force}}.Noted(v.obs)
+			d := pauseAsked(v)
+			return d.Action != nil && d.Action.Kind == ActPause
+		}
+	}
+	checkConditions(t, []condition{
+		{"dead by silence", silentC, func(v *view) bool { d, _ := v.dead(seatOf(v, "c")); return d }, []otherwise{
+			{"its host is paused", pausedFor("c", time.Hour)},
+			{"nobody knows who is paused", pausesUnread},
+			{"its pause ended a moment ago", resumed("c", cluster.DefaultDeadAfter-time.Second)},
+		}, []otherwise{
+			{"another host is paused", pausedFor("b", time.Hour)},
+			{"its pause ended as long ago as a silence may last", resumed("c", cluster.DefaultDeadAfter)},
+			{"its pause is over", pausedFor("c", -time.Second)},
+		}},
+		{"dead by a person's step, whoever is paused", then(silentC, pausedFor("c", time.Hour)), func(v *view) bool {
+			v.goal = Goal{Kind: Leave, Host: "c"}
+			d, _ := v.dead(seatOf(v, "c"))
+			return d
+		}, nil, []otherwise{{"nobody knows who is paused", pausesUnread}}},
+		{"a learner without a host goes", hostless, func(v *view) bool { return v.dropLearner(v.roster.Learners()[0]) != nil }, []otherwise{
+			{"its host is paused", pausedFor("d", time.Hour)},
+			{"nobody knows who is paused", pausesUnread},
+			{"its pause ended a moment ago", resumed("d", joinPatience-time.Second)},
+		}, []otherwise{
+			{"another host is paused", pausedFor("b", time.Hour)},
+			{"its pause ended long ago", resumed("d", joinPatience)},
+		}},
+		{"why a silent voter is not replaced is told", then(silentC, pausedFor("c", time.Hour)), func(v *view) bool {
+			replaceDead(v)
+			return len(v.asides) == 1 && v.asides[0].Code == "host-paused" && strings.Contains(v.asides[0].Sentence, "kernel")
+		}, []otherwise{{"its host is not paused", func(o *cluster.Observation) { o.Paused, o.Memory.Excused = nil, nil }}}, nil},
+		{"a host is paused", formedSight, asks("c", false), []otherwise{
+			{"another voter is paused", pausedFor("b", time.Hour)},
+			{"another voter is down", of("b", unhealthy)},
+			{"the store cannot be read", func(o *cluster.Observation) { o.Store.Read = false }},
+			{"nobody knows who is paused", pausesUnread},
+			{"no member answers", func(o *cluster.Observation) {
+				for i := range o.Hosts {
+					o.Hosts[i].View = nil
+				}
+			}},
+		}, []otherwise{
+			{"it is paused already", pausedFor("c", time.Minute)},
+			{"the pause of another voter is over", pausedFor("b", -time.Second)},
+			{"a host without a member is paused", pausedFor("d", time.Hour)},
+			{"it is down itself", of("c", unhealthy)},
+			{"there is no spec", noSpec},
+		}},
+		{"a host is paused by force", then(formedSight, pausedFor("b", time.Hour)), asks("c", true), []otherwise{
+			{"nobody knows who is paused", pausesUnread},
+		}, []otherwise{{"no member answers", func(o *cluster.Observation) {
+			for i := range o.Hosts {
+				o.Hosts[i].View = nil
+			}
+		}}}},
+	})
+}
+
+// A pause that is written again is the same one: the time of its end is fixed when the
+// leader takes it up, and goes by most hosts' clocks.
+func TestPauseIsTakenUpOnce(t *testing.T) {
+	o := formedSight(t)
+	for i := range o.Hosts {
+		o.Hosts[i].Clock = o.At.Add(time.Hour) // the leader's clock is behind all others
+	}
+	g := Goal{Kind: Pause, Host: "b", Pause: &PauseAsked{For: time.Minute, Reason: "r"}}
+	first := g.Noted(o)
+	if g.Pause.From != (time.Time{}) || !first.Pause.From.Equal(o.At.Add(time.Hour).Truncate(time.Second)) {
+		t.Fatalf("%v, of %v", first.Pause, g.Pause)
+	}
+	o.At = o.At.Add(time.Minute)
+	if again := first.Noted(o); !again.Pause.From.Equal(first.Pause.From) {
+		t.Errorf("taken up again at %s", again.Pause.From)
+	}
+	d := Next(first, o)
+	if d.Action == nil || d.Action.Kind != ActPause {
+		t.Fatalf("%+v", d)
+	}
+	o.Paused = d.Action.Pauses.Now
+	if d = Next(first, o); !d.Done {
+		t.Errorf("%+v", d)
+	}
+}
