@@ -18,11 +18,11 @@ import (
 func hostCommand() *cobra.Command {
 	var r reach
 	c := &cobra.Command{
-		Use: "host", Short: "Forget a host that is gone, remove what it set aside, or reset a damaged promise",
+		Use: "host", Short: "Pause a host for its maintenance, forget one that is gone, remove what it set aside, or reset a damaged promise",
 		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	r.flags(c)
-	c.AddCommand(r.forgetCommand(), r.pruneCommand(), r.resetFenceCommand())
+	c.AddCommand(r.pauseCommand(), r.resumeCommand(), r.forgetCommand(), r.pruneCommand(), r.resetFenceCommand())
 	return c
 }
 

@@ -29,12 +29,7 @@ func memberCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "list", Short: "List the members", Args: words(cobra.NoArgs),
 			RunE: func(c *cobra.Command, _ []string) error {
-				o, err := r.observation(c.Context(), "")
-				if err != nil {
-					return err
-				}
-				roster, _ := o.Roster()
-				return r.print(c.OutOrStdout(), listed(roster), func(w io.Writer) { printMembers(w, o) })
+				return r.members(c.Context(), c.OutOrStdout())
 			},
 		},
 		r.step("add HOST", "Make a host that runs a daemon a voter", plan.Join, true),
@@ -68,9 +63,10 @@ type listedMember struct {
 	DBSize     int64            `json:"dbSize,omitempty"` // bytes
 	PeerURLs   []string         `json:"peerURLs"`
 	ClientURLs []string         `json:"clientURLs"`
+	Paused     *cluster.Pause   `json:"paused,omitempty"` // its host is, now
 }
 
-func listed(roster cluster.Roster) []listedMember {
+func listed(roster cluster.Roster, paused ...cluster.Pause) []listedMember {
 	out := []listedMember{}
 	for _, s := range roster.Seats {
 		m := listedMember{
@@ -79,6 +75,9 @@ func listed(roster cluster.Roster) []listedMember {
 		}
 		if s.Host != nil && s.Host.Status != nil {
 			m.Version, m.DBSize = s.Host.Status.Version.String(), s.Host.Status.DBSize
+		}
+		if i := slices.IndexFunc(paused, func(p cluster.Pause) bool { return p.Host == s.HostID }); i >= 0 {
+			m.Paused = &paused[i]
 		}
 		out = append(out, m)
 	}

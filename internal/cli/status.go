@@ -258,7 +258,7 @@ func printReport(w io.Writer, r console.Report) {
 		fmt.Fprintf(w, "wanted: %s of etcd %s%s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion, hold)
 	}
 	fmt.Fprintln(w)
-	printMembers(w, o)
+	printMembers(w, o, r.Now())
 	if d := r.Decision; d != nil {
 		fmt.Fprintf(w, "\n%s\n", d.Reason)
 		printBlockers(w, *d)
@@ -266,7 +266,7 @@ func printReport(w io.Writer, r console.Report) {
 	printData(w, r)
 }
 
-func printMembers(w io.Writer, o *cluster.Observation) {
+func printMembers(w io.Writer, o *cluster.Observation, now time.Time) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "HOST\tMEMBER\tROLE\tSTATE\tVERSION\tDB\tCLIENT URL")
 	roster, _ := o.Roster()
@@ -316,6 +316,7 @@ func printMembers(w io.Writer, o *cluster.Observation) {
 		fmt.Fprint(t, r.text)
 	}
 	t.Flush()
+	printPauses(w, o, now)
 }
 
 func printBlockers(w io.Writer, d plan.Decision) {
@@ -372,17 +373,20 @@ observation that was saved, for example from "etcdadm status -o json".`,
 	return c
 }
 
+// led is the leading daemon's report.
+func (r *reach) led(ctx context.Context) (console.Report, error) {
+	report, err := r.status(ctx)
+	if err == nil && report.Observation == nil {
+		err = &Failure{Code: ExitNotLeader, Err: fmt.Errorf("host %s does not lead, and the daemon that does is not in reach", report.Host)}
+	}
+	return report, err
+}
+
 // observation is the leader's newest, or the one in a file.
 func (r *reach) observation(ctx context.Context, from string) (*cluster.Observation, error) {
 	if from == "" {
-		report, err := r.status(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if report.Observation == nil {
-			return nil, &Failure{Code: ExitNotLeader, Err: fmt.Errorf("host %s does not lead, and the daemon that does is not in reach", report.Host)}
-		}
-		return report.Observation, nil
+		report, err := r.led(ctx)
+		return report.Observation, err
 	}
 	if err := r.checkOutput(); err != nil {
 		return nil, err

@@ -139,6 +139,7 @@ var (
 	provenDesc     = prometheus.NewDesc("etcdadm_backup_proven_timestamp_seconds", "When the newest backup began that was verified; 0: none of the newest few was.", nil, nil)
 	drillDesc      = prometheus.NewDesc("etcdadm_backup_drill_age_seconds", "How long ago a backup was last tried out.", nil, nil)
 	drillOKDesc    = prometheus.NewDesc("etcdadm_backup_drill_ok", "1 if the last drill found the backup good, 0 if not.", nil, nil)
+	pausedDesc     = prometheus.NewDesc("etcdadm_host_paused_until_timestamp_seconds", "When the pause of a host ends, in seconds since 1970; missing for one that is not paused.", []string{"host"}, nil)
 	asideDesc      = prometheus.NewDesc("etcdadm_set_aside_bytes", "Size of the data directories that a host has set aside.", []string{"host"}, nil)
 
 	fileDesc     = prometheus.NewDesc("etcdadm_database_file_bytes", "Size of a member's database file.", []string{"host"}, nil)
@@ -152,7 +153,7 @@ var (
 
 func (g gauges) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{startingDesc, leadingDesc, votersDesc, wantedDesc, blockedDesc, expiryDesc, generationDesc, quarantineDesc, queueDesc,
-		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc, buildDesc, memberDesc, fileDesc, inUseDesc, quotaDesc, alarmsDesc, comparedDesc} {
+		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc, pausedDesc, buildDesc, memberDesc, fileDesc, inUseDesc, quotaDesc, alarmsDesc, comparedDesc} {
 		c <- d
 	}
 }
@@ -231,6 +232,9 @@ func collectData(gauge func(*prometheus.Desc, float64, ...string), o *cluster.Ob
 			bytes += a.Bytes
 		}
 		gauge(asideDesc, float64(bytes), string(o.Hosts[i].Host))
+	}
+	for _, p := range o.Pauses() {
+		gauge(pausedDesc, float64(p.Until.Unix()), string(p.Host))
 	}
 	if b == nil {
 		return

@@ -51,7 +51,8 @@ func TestMetricsOfBackups(t *testing.T) {
 	last := cluster.Backup{Name: "n2", At: now.Add(-time.Hour), Bytes: 4096}
 	proven := cluster.Backup{Name: "n1", At: now.Add(-2 * time.Hour), Proven: true}
 	r := console.Report{Leading: true, Observation: &cluster.Observation{
-		At: now, Backups: cluster.BackupsView{At: now, Newest: []cluster.Backup{last, proven}}, Commands: []cluster.Command{{Name: "c"}},
+		At: now, Paused: []cluster.Pause{{Host: "b", From: now, Until: now.Add(time.Hour)}, {Host: "c", From: now, Until: now}},
+		Backups: cluster.BackupsView{At: now, Newest: []cluster.Backup{last, proven}}, Commands: []cluster.Command{{Name: "c"}},
 		Store: cluster.StoreView{Intent: &cluster.Intent{Generation: 2, Quarantined: true}},
 		Hosts: []cluster.HostReport{{HostState: cluster.HostState{
 			Host: "a", SetAside: []cluster.SetAside{{Bytes: 5}, {Bytes: 6}},
@@ -80,6 +81,7 @@ func TestMetricsOfBackups(t *testing.T) {
 		"etcdadm_quarantined":                           1,
 		"etcdadm_commands_queued":                       1,
 		"etcdadm_set_aside_bytes/a":                     11,
+		"etcdadm_host_paused_until_timestamp_seconds/b": float64(now.Add(time.Hour).Unix()),
 	} {
 		if is, ok := got[name]; !ok || is != want {
 			t.Errorf("%s is %v (there: %t), want %v", name, is, ok, want)
@@ -90,6 +92,9 @@ func TestMetricsOfBackups(t *testing.T) {
 	}
 	if age := got["etcdadm_backup_drill_age_seconds"]; age < 60 || age > 160 {
 		t.Errorf("the drill was %v s ago", age)
+	}
+	if _, ok := got["etcdadm_host_paused_until_timestamp_seconds/c"]; ok {
+		t.Error("a pause that is over")
 	}
 	// A daemon that does not lead knows none of it, and an empty store is no zero age.
 	r = console.Report{}
