@@ -45,6 +45,7 @@ func (g *generator) act() {
 		{&g.kinds, 0.25, g.failKind},
 		{&g.tardy, 0.25, g.answerLate},
 		{&g.stops, 0.15, g.stop},
+		{&g.pauses, 0.3, g.askPause},
 	} {
 		if a.on && a.next().chance(a.often) && len(g.w.Broken()) == 0 {
 			a.do()

@@ -68,6 +68,7 @@ func RunSeed(seed uint64, full bool) Report {
 	g.defragments.begin(g.seed, defragmentsBegin, withDefragments)
 	g.storeless.begin(g.seed, storelessBegin, withStoreless)
 	g.networks.begin(g.seed, networksBegin, withNetworks)
+	g.pauses.begin(g.seed, pausesBegin, withPauses)
 	g.foreign.begin(g.seed, foreignBegins, withForeign)
 	g.recorders.begin(g.seed, generations)
 	g.beginFills(g.seed)
@@ -107,6 +108,7 @@ type generator struct {
 	// What else happens, each with numbers of its own.
 	jumps, steps, fills, odds, secures actor
 	defragments, storeless, networks   actor
+	pauses                             actor
 	fillsAll                           bool // every database is small
 	foreign                            adopter
 	recorders
