@@ -15,8 +15,8 @@ const trashcan = "data-trashcan"
 // that is not in sight, a path is believed by its form. A path of anything else is
 // refused rather than cut to its last part, which may be the name of something that
 // was not meant.
-func asideName(words string, known []cluster.SetAside, inSight bool) (string, error) {
-	const advice = "etcdadm status and etcdadm host prune HOST list what was set aside: give the name"
+func (r *reach) asideName(words string, known []cluster.SetAside, inSight bool) (string, error) {
+	advice := r.again("etcdadm host prune HOST") + " lists what was set aside: give the name"
 	name := filepath.Base(words)
 	switch {
 	case strings.ContainsAny(words, "\\\n") || name == "." || name == ".." || name == "/":

@@ -71,6 +71,26 @@ func TestWaysBackReachTheSameDaemon(t *testing.T) {
 	if !strings.Contains(out.String(), "--undo --from a --dir old"+flags+"\n") {
 		t.Error(out.String())
 	}
+	if !strings.Contains(out.String(), "etcdadm backup verify NAME"+flags+"\n") {
+		t.Error(out.String())
+	}
+	for _, s := range []survivors{{by: by}, {by: by, Unseen: []cluster.HostID{"b"}}} { // no data of a member is in sight
+		out.Reset()
+		if s.printPrice(&out); !strings.Contains(out.String(), "  etcdadm backup list"+flags+"\n  etcdadm restore NAME"+flags+"\n") {
+			t.Error(out.String())
+		}
+	}
+	end := func(host cluster.HostID, index uint64) console.LogEnd {
+		return console.LogEnd{Host: host, State: cluster.MemberStarted, HasData: true, Log: &cluster.Progress{Term: 2, Index: index}}
+	}
+	further := survivors{by: by, Hosts: []console.LogEnd{end("a", 5), end("b", 7)}}
+	if got := further.against("a", nil).why; !strings.HasSuffix(got, "etcdadm recover --from b"+flags) {
+		t.Error(got)
+	}
+	_, err := by.asideName("/x/old", nil, false)
+	if f, ok := errors.AsType[*Failure](err); !ok || !strings.HasPrefix(f.Advice, "etcdadm host prune HOST"+flags) {
+		t.Errorf("%+v", err)
+	}
 	if f, ok := errors.AsType[*Failure](undoing{by: by, at: "a", further: old}.refuse()); !ok || !strings.Contains(f.Advice, "--dir old --yes"+flags+"; --accept-older") {
 		t.Errorf("%+v", f)
 	}

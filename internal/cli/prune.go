@@ -59,7 +59,7 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 		return err
 	}
 	if dir != "" {
-		if dir, err = asideName(dir, told.Aside, true); err != nil {
+		if dir, err = r.asideName(dir, told.Aside, true); err != nil {
 			return err
 		}
 		if told, err = conn.Prune(ctx, at, dir, false); err != nil {
@@ -72,7 +72,7 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 		out.OnlyWay = onlyWay(seen, told.Host, told.Aside[0])
 	}
 	if told.Refuse != "" {
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: host %s: %s", told.Host, told.Refuse), Advice: "without --dir the directories are listed"}
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: host %s: %s", told.Host, told.Refuse), Advice: r.again("etcdadm host prune "+string(told.Host)) + " lists the directories"}
 	}
 	if out.OnlyWay && !force {
 		r.printAsidePrice(c.ErrOrStderr(), out)
@@ -171,6 +171,6 @@ func (r *reach) printAsidePrice(w io.Writer, p prunedAside) {
 	if b := p.Proven; b != nil {
 		fmt.Fprintf(w, "The newest backup that was verified is %s, %s old.\n", b.Name, tookWords(time.Since(b.At)))
 	} else {
-		fmt.Fprintln(w, "None of the newest backups is known to be good: etcdadm backup verify or drill tells.")
+		fmt.Fprintf(w, "None of the newest backups is known to be good. To find out: %s\n", r.again("etcdadm backup verify NAME"))
 	}
 }

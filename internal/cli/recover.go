@@ -186,7 +186,7 @@ func (s *survivors) against(from cluster.HostID, lost []cluster.HostID) judgemen
 	}
 	for _, h := range s.Hosts {
 		if h.HasData && h.Log != nil && h.Generation == s.Hosts[i].Generation && h.Cluster == s.Hosts[i].Cluster && s.Hosts[i].Log.Before(*h.Log) {
-			return reject("host %s is further than %s: etcdadm recover --from %s", h.Host, from, h.Host)
+			return reject("host %s is further than %s: %s", h.Host, from, s.by.again("etcdadm recover --from "+string(h.Host)))
 		}
 	}
 	if why := s.aliveLost(lost); why != "" {

@@ -184,7 +184,7 @@ was written since the backup is not in it. Data is set aside, and
 			of := "the backup " + firstOf(args)
 			if undo {
 				known, inSight := setAsideBy(o, cluster.HostID(from))
-				if dir, err = asideName(dir, known, inSight); err != nil {
+				if dir, err = q.asideName(dir, known, inSight); err != nil {
 					return err
 				}
 				of = fmt.Sprintf("what host %s set aside as %s", from, dir)

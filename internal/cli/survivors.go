@@ -342,13 +342,18 @@ func (s *survivors) printPrice(w io.Writer) {
 	case len(s.Reading) > 0:
 		fmt.Fprintf(w, "\nIt cannot be told yet which host is the furthest: the log of %s is still being read. Ask\nagain in a while; a log is read, or given up, within 10 minutes.\n", join(s.Reading))
 	case i < 0 && len(s.Unseen) > 0:
-		fmt.Fprintf(w, "\nNo host that answers holds the data of a member, and %s may: the table says why they do not\nanswer. Bring them back first. Only if their data is gone for good, a backup is the way, and what was\nwritten since it was taken is lost: etcdadm backup list, and then etcdadm restore NAME\n", join(s.Unseen))
+		fmt.Fprintf(w, "\nNo host that answers holds the data of a member, and %s may: the table says why they do not\nanswer. Bring them back first. Only if their data is gone for good, a backup is the way, and what was\nwritten since it was taken is lost:\n\n%s", join(s.Unseen), s.fromBackup())
 	case i < 0:
-		fmt.Fprintln(w, "\nNo host holds the data of a member that could be read; a backup is the way, and what was written\nsince it was taken is lost: etcdadm backup list, and then etcdadm restore NAME")
+		fmt.Fprintf(w, "\nNo host holds the data of a member that could be read; a backup is the way, and what was written\nsince it was taken is lost:\n\n%s", s.fromBackup())
 	default:
 		s.printKept(w, s.Hosts[i])
 		s.printWay(w)
 	}
+}
+
+// fromBackup are the commands where no data is left but backups.
+func (s *survivors) fromBackup() string {
+	return fmt.Sprintf("  %s\n  %s\n", s.by.again("etcdadm backup list"), s.by.again("etcdadm restore NAME"))
 }
 
 // printKept says what is known of the writes that clients were told are done: whether the

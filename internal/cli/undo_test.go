@@ -80,7 +80,7 @@ func TestAsideName(t *testing.T) {
 		"/etc/passwd": "", "/x/y/old": "", "data-trashcan/old": "", "../old": "", "/var/lib/etcd/data-trashcan/new": "",
 		"/var/lib/etcd/data-trashcan/old/..": "", "..": "", ".": "", "/": "", "a\\b": "", "a\nb": "",
 	} {
-		got, err := asideName(words, known, true)
+		got, err := (&reach{}).asideName(words, known, true)
 		if (err == nil) != (want != "") || got != want {
 			t.Errorf("%q: %q, %v, want %q", words, got, err, want)
 		}
@@ -94,7 +94,7 @@ func TestAsideName(t *testing.T) {
 		"old": "old", "/var/lib/etcd/data-trashcan/old": "old", "/var/lib/etcd/data-trashcan/old/": "old",
 		"/etc/passwd": "", "/x/y/old": "", "data-trashcan/old": "", "/var/lib/etcd/data-trashcan": "", "/var/lib/etcd/data-trashcan/old/..": "",
 	} {
-		if got, err := asideName(words, nil, false); (err == nil) != (want != "") || got != want {
+		if got, err := (&reach{}).asideName(words, nil, false); (err == nil) != (want != "") || got != want {
 			t.Errorf("out of sight, %q: %q, %v, want %q", words, got, err, want)
 		}
 	}
