@@ -148,6 +148,9 @@ type Intent struct {
 	// that nobody wants any more or that another one came in between of, and
 	// whose call may still be on its way.
 	Pending []VoterChange `json:"pending,omitempty"`
+	// Replacing is the voter whose place another one takes; nil: none, or nothing of the
+	// voters was to be changed for it yet.
+	Replacing *Replacing `json:"replacing,omitempty"`
 	// Halt is a change of version that needs every member stopped. It is replaced,
 	// never changed in place.
 	Halt        *Halt    `json:"halt,omitempty"`

@@ -80,6 +80,8 @@ type ObserveRequest struct {
 	// Spec is the newest one that the leader knows: a host works out from it
 	// with which options it would start its member now.
 	Spec *Spec `json:"spec,omitempty"`
+	// Standing is likewise what is left of a spec that is refused.
+	Standing *Standing `json:"standing,omitempty"`
 }
 
 // Busy says that a host is carrying out an op and gives no promise.

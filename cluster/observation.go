@@ -182,14 +182,16 @@ type MemberMemory struct {
 
 // Observation is everything that a decision is made from.
 type Observation struct {
-	At      time.Time    `json:"at"`
-	Cluster string       `json:"cluster"` // the cluster's name
-	Leader  HostID       `json:"leader"`  // who looked
-	Fence   Fence        `json:"fence"`
-	Spec    *Spec        `json:"spec,omitempty"`
-	Store   StoreView    `json:"store"`
-	Hosts   []HostReport `json:"hosts,omitempty"` // sorted by host
-	Gaps    []Gap        `json:"gaps,omitempty"`  // sorted by kind, host
+	At      time.Time `json:"at"`
+	Cluster string    `json:"cluster"` // the cluster's name
+	Leader  HostID    `json:"leader"`  // who looked
+	Fence   Fence     `json:"fence"`
+	Spec    *Spec     `json:"spec,omitempty"`
+	// Standing is there while the spec in the store is refused and Spec is none.
+	Standing *Standing    `json:"standing,omitempty"`
+	Store    StoreView    `json:"store"`
+	Hosts    []HostReport `json:"hosts,omitempty"` // sorted by host
+	Gaps     []Gap        `json:"gaps,omitempty"`  // sorted by kind, host
 	// Sights are what the other hosts' daemons told of the backup store last, sorted by
 	// host. They are as old as their looks.
 	Sights []HostSight `json:"sights,omitempty"`

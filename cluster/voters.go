@@ -56,6 +56,7 @@ func (in *Intent) Supersede(next []Voter) {
 // them, may still come on top of what happened in its place.
 func (in *Intent) Settle(now []Voter) {
 	in.pend(changes(in.Voters, in.Next))
+	in.Replacing = in.Replacing.replaced(in.Voters, now)
 	in.Voters, in.Next = now, nil
 	pending := in.Pending
 	in.Pending = nil

@@ -133,13 +133,16 @@ func values(d *datadriven.TestData, key string, def ...string) []cluster.Version
 }
 
 func (w *world) setSpec(t *testing.T, d *datadriven.TestData, args []string) string {
-	w.specGap = ""
+	w.specGap, w.standing = "", nil
 	switch args[0] {
 	case "none":
 		w.spec = nil
 		return ""
 	case "unreadable":
 		w.spec, w.specGap = nil, "the spec in the store is not JSON: unexpected end of input"
+		if !d.HasArg("settings-unreadable") { // else nobody knows what is beside it
+			w.standing = &cluster.Standing{}
+		}
 		return ""
 	}
 	n, err := strconv.Atoi(args[0])
@@ -169,6 +172,9 @@ func (w *world) setSpec(t *testing.T, d *datadriven.TestData, args []string) str
 		s.AcceptLoss = s.EtcdVersion.String() + " " + a.Vals[0]
 	}
 	w.spec = s
+	if d.HasArg("refused") { // as the store has it, and nobody knows another
+		w.spec, w.specGap, w.standing = nil, s.Validate().Error(), s.Standing()
+	}
 	return ""
 }
 

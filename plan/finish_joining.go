@@ -135,7 +135,7 @@ func (v *view) oldListAt(h *cluster.HostReport, joiner cluster.Seat) *Decision {
 			}
 			// Its own host may not be able to take its place, and then the joiner
 			// is the one that will, which cannot begin before it is gone.
-			if v.spec != nil && !v.spec.Hold && !s.Learner {
+			if v.repairs() && !v.held() && !s.Learner {
 				if d := v.removeDead(s, fmt.Sprintf("voter %s has to be replaced (%s), and %s, which was added, cannot start beside its list: remove it", seatName(s), gone, h.Host)); d.Action != nil {
 					return d
 				}
@@ -328,7 +328,7 @@ func (v *view) superfluous() *Decision {
 		}
 	}
 	learners := v.roster.Learners()
-	if v.goal.Kind != Converge || v.spec == nil || v.spec.Hold || len(learners) <= max(room, 0) {
+	if v.goal.Kind != Converge || !v.repairs() || v.held() || len(learners) <= max(room, 0) {
 		return nil
 	}
 	s := learners[len(learners)-1]

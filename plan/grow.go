@@ -10,7 +10,7 @@ import (
 // grow adds learners, as many at a time as etcd takes, until the voters and
 // learners are as many as the spec asks for.
 func grow(v *view) *Decision {
-	if v.spec == nil {
+	if !v.repairs() {
 		return nil
 	}
 	have := len(v.roster.Seats)

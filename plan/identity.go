@@ -30,6 +30,9 @@ func identity(v *view) *Decision {
 		if g.Kind == cluster.GapSpec && v.spec != nil {
 			v.aside("spec-refused", "", "the spec in the store cannot be followed, and the last good one stays in force: %s", g.Detail)
 		}
+		if g.Kind == cluster.GapSpec && v.standing != nil && !v.unfounded() {
+			v.aside("spec-refused", "", "the spec in the store cannot be followed, and no earlier one is known: no member is added, removed or given another version by it; %s: %s", v.standingWords(), g.Detail)
+		}
 		if g.Kind == cluster.GapStore {
 			v.aside("store-silent", "", "%s: %s%s", v.unreadWords(), g.Detail, v.unstoredWords())
 		}

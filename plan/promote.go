@@ -11,7 +11,7 @@ import (
 // promote makes voters of learners that have caught up, by their own word:
 // the raft leader's idea of a learner survives a wipe of its disk.
 func promote(v *view) *Decision {
-	if v.spec == nil {
+	if !v.repairs() {
 		return nil
 	}
 	for _, s := range v.roster.Learners() {

@@ -24,6 +24,9 @@ func (g Goal) notedReplaced(o *cluster.Observation) Goal {
 	for _, s := range r.Voters() {
 		if g.names(s) {
 			g.Replaced = &Replaced{Member: s.ID, Host: carrierOf(s), Voters: len(r.Voters())}
+			if in := o.Intent(); in != nil && in.Replacing != nil && in.Replacing.Member == s.ID {
+				g.Replaced.Voters = in.Replacing.Voters // it was asked for before, and its successor may have a vote already
+			}
 		}
 	}
 	return g

@@ -20,11 +20,7 @@ func (v *view) dead(s cluster.Seat) (bool, string) {
 	if s.Wiped() && !v.unstartedFounder(s) {
 		return true, fmt.Sprintf("host %s holds no data of it any more", s.Owner.Host)
 	}
-	limit := cluster.DefaultDeadAfter
-	if v.spec != nil {
-		limit = v.spec.DeadAfterOrDefault()
-	}
-	if gone := v.obs.At.Sub(silent); gone >= limit {
+	if gone := v.obs.At.Sub(silent); gone >= v.deadAfter() {
 		return true, fmt.Sprintf("it has not answered any host for %s", gone.Round(time.Second))
 	}
 	return false, ""
@@ -49,7 +45,7 @@ func (v *view) unstartedFounder(s cluster.Seat) bool {
 // One that has to be waited for keeps no other from being replaced: that may be
 // what it waits for, such as a free host.
 func replaceDead(v *view) *Decision {
-	if v.spec == nil {
+	if !v.repairs() {
 		return nil
 	}
 	var waits *Decision
@@ -59,7 +55,7 @@ func replaceDead(v *view) *Decision {
 			v.notePatience(s)
 			continue
 		}
-		if v.spec.Hold {
+		if v.held() {
 			// Once it is removed nothing would tell that a voter is missing.
 			v.aside("dead-on-hold", v.deadByHand(s), "voter %s is dead (%s); it is not replaced while the spec is on hold", seatName(s), why)
 			continue
@@ -135,8 +131,8 @@ func (v *view) noteDamaged(h *cluster.HostReport) {
 	command, then := "", ""
 	voter := slices.ContainsFunc(v.roster.Voters(), func(s cluster.Seat) bool { return s.ID == h.Local.Member })
 	switch {
-	case v.spec == nil || !voter || !v.roster.HasQuorum():
-	case v.spec.Hold:
+	case !v.repairs() || !voter || !v.roster.HasQuorum():
+	case v.held():
 		command, then = "etcdadm member replace "+h.Local.Member.String(), "; it is not replaced by itself while the spec is on hold"
 	case !h.Local.Previous.IsZero():
 		then = fmt.Sprintf("; it is given etcd %s back first, which it ran before", h.Local.Previous)
@@ -158,7 +154,7 @@ func (v *view) notePatience(s cluster.Seat) {
 	case v.noteExcused(s):
 		return
 	}
-	limit := v.spec.DeadAfterOrDefault()
+	limit := v.deadAfter()
 	v.aside("member-silent", "", "voter %s does not answer (%s); it counts as dead after %s, at %s", seatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
 }
 
@@ -200,7 +196,7 @@ func (v *view) replace(s cluster.Seat, why string) *Decision {
 // withoutSuccessor: nobody is there, or on the way, to take the place of the dead
 // voter, so that it is neither replaced nor removed.
 func (v *view) withoutSuccessor(s cluster.Seat) bool {
-	if v.spec == nil || len(v.roster.Voters()) > v.wanted() || len(v.roster.Learners()) > 0 || v.comesBack(s) != "" || v.joinsWithTLS(s) != "" {
+	if !v.repairs() || len(v.roster.Voters()) > v.wanted() || len(v.roster.Learners()) > 0 || v.comesBack(s) != "" || v.joinsWithTLS(s) != "" {
 		return false
 	}
 	free, _ := v.candidates()
@@ -223,9 +219,8 @@ func (v *view) comesBack(s cluster.Seat) cluster.HostID {
 // reusable: the host whose member is dead could carry another one, once its
 // data is set aside.
 func (v *view) reusable(h *cluster.HostReport) bool {
-	named := v.spec == nil || len(v.spec.Hosts) == 0 || slices.Contains(v.spec.Hosts, h.Host)
 	_, runs := v.versionFor(h)
-	return named && runs && h.UnderFence && len(h.Foreign) == 0 && h.Process.State != cluster.ProcessForeign && problem(h) == ""
+	return v.named(h) && runs && h.UnderFence && len(h.Foreign) == 0 && h.Process.State != cluster.ProcessForeign && problem(h) == ""
 }
 
 // removeDead removes a voter that is dead, if the voters that are up are a

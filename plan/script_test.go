@@ -295,6 +295,9 @@ func describeIntent(in *cluster.Intent) string {
 	if in.Next != nil {
 		fmt.Fprintf(&b, " next [%s]", voterNames(in.Next))
 	}
+	if r := in.Replacing; r != nil {
+		fmt.Fprintf(&b, " replacing %s=%s of %d", r.Host, r.Member, r.Voters)
+	}
 	for _, c := range in.Pending {
 		sign := "+"
 		if c.Remove {

@@ -64,6 +64,9 @@ func tidy(v *view) *Decision {
 	if len(v.intent.Next) > 0 {
 		in := v.intent.Clone()
 		in.Supersede(nil)
+		if v.replacingListed() {
+			in.Replacing = nil
+		}
 		return &Decision{
 			Reason: "a change of the voters was written down and is not wanted any more: strike it out",
 			Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}},

@@ -11,6 +11,9 @@ import (
 // because etcd lets a removal through when the victim happens to be inactive,
 // and the quorum could be gone for good (SAFETY.md, rule 3).
 func shrink(v *view) *Decision {
+	if d := v.finishReplacing(); d != nil {
+		return d
+	}
 	voters := v.roster.Voters()
 	if v.spec == nil || len(voters) <= v.wanted() {
 		return nil

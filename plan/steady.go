@@ -15,13 +15,23 @@ func steady(v *view) *Decision {
 		if d := v.newLead(n); d != nil {
 			return d
 		}
-		if d := v.needSpec(); d != nil { // nothing is repaired then, and that has to be told
+		if d := v.needSpec(); d != nil && !v.repairs() { // nothing is repaired then, and that has to be told
 			b := d.Blockers[0]
-			v.aside(b.Code, b.Command, "no dead voter is replaced, as nobody knows how many members are wanted: %s", b.Sentence)
+			why := "as nobody knows how many members are wanted"
+			switch {
+			case b.Code == "spec-refused" && !v.obs.Store.Read:
+				why = "as " + v.unreadWords()
+			case b.Code == "spec-refused":
+				why = "as the settings beside the spec, which may name hosts or put it on hold, are not known either"
+			}
+			v.aside(b.Code, b.Command, "no dead voter is replaced, %s: %s", why, b.Sentence)
 		}
 		d := wait(false, "member-down", "", "%d of %d voters are up: %s", up, n, strings.Join(down, "; "))
 		d.Again = v.awaited()
 		return d
+	}
+	if v.standing != nil {
+		return &Decision{Reason: fmt.Sprintf("%d of %d voters are up; the spec is refused, and dead voters alone are replaced", up, n)}
 	}
 	if d := v.needSpec(); d != nil {
 		return d

@@ -29,7 +29,7 @@ func (v *view) changeUnstored(next []cluster.Voter, p cluster.Projection, op clu
 	case !cluster.SameVoters(in.Voters, now) && !cluster.SameVoters(in.Next, now):
 		// A quorum of these voters is no quorum of those that were written down.
 		return refuse("store-silent", "", "the voters are not those that were written down, so that the backup store has to come first: %s", reason)
-	case cluster.SameVoters(in.Voters, now) && cluster.SameVoters(in.Next, next):
+	case cluster.SameVoters(in.Voters, now) && cluster.SameVoters(in.Next, next) && sameReplacing(in.Replacing, v.replacingAfter(op, next)):
 		if d := v.awaitKeepers(reason); d != nil {
 			return d
 		}
@@ -43,7 +43,10 @@ func (v *view) changeUnstored(next []cluster.Voter, p cluster.Projection, op clu
 		keep.Settle(now)
 	}
 	keep.Voters = now
-	keep.Supersede(next)
+	if !cluster.SameVoters(in.Next, next) {
+		keep.Supersede(next)
+	}
+	keep.Replacing = v.replacingAfter(op, next)
 	return &Decision{
 		Reason: v.unreadWords() + "; have the hosts write down the new voters first: " + reason,
 		Again:  soon,

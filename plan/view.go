@@ -12,12 +12,15 @@ import (
 // view is an observation made ready for the rules: sorted, matched, and with
 // the questions that several of them ask.
 type view struct {
-	goal   Goal
-	obs    *cluster.Observation
-	spec   *cluster.Spec // nil: none, or one that is refused
-	intent *cluster.Intent
-	roster cluster.Roster
-	seen   bool // a member list is in sight
+	goal Goal
+	obs  *cluster.Observation
+	spec *cluster.Spec // nil: none, or one that is refused
+	// standing is what repairs go by where the spec is refused; nil: there is a spec, or
+	// nothing can be repaired.
+	standing *cluster.Standing
+	intent   *cluster.Intent
+	roster   cluster.Roster
+	seen     bool // a member list is in sight
 
 	// meanwhile is what is being done beside everything else; nil: nothing.
 	meanwhile *Decision
@@ -39,6 +42,9 @@ func newView(goal Goal, o *cluster.Observation) *view {
 		}
 		v.aside("foreign-cluster", "", "the members in sight are of cluster %s, in which none of the founders of generation %d is listed; they are left alone", v.roster.Cluster, v.intent.Generation)
 		v.roster, v.seen = cluster.Roster{}, false
+	}
+	if v.spec == nil && o.Store.Read && v.seen && !v.roster.Running().Downgrade { // while that is under way etcd takes no joiner
+		v.standing = o.Standing
 	}
 	return v
 }
@@ -88,7 +94,8 @@ func refuse(code, command, format string, args ...any) *Decision {
 }
 
 // wanted is the number of voters that the goal asks for. Without a usable
-// spec, or when it is on hold, it is what is there; a person who takes a
+// spec, or when it is on hold, it is what is there, and where the spec is refused also
+// what was there before a repair that is under way; a person who takes a
 // voter out then asks for one less.
 func (v *view) wanted() int {
 	n, _ := v.roster.Count()
@@ -98,7 +105,7 @@ func (v *view) wanted() int {
 	case v.goal.Kind == Leave:
 		return n - 1
 	default:
-		return n
+		return v.standingCount(n)
 	}
 }
 
@@ -157,14 +164,19 @@ func (v *view) changeVoters(next []cluster.Voter, p cluster.Projection, op clust
 	if !v.obs.Store.Read {
 		return v.changeUnstored(next, p, op, except, command, reason)
 	}
-	if cluster.SameVoters(v.intent.Next, next) {
+	replacing := v.replacingAfter(op, next)
+	same := cluster.SameVoters(v.intent.Next, next)
+	if same && sameReplacing(v.intent.Replacing, replacing) {
 		return v.membership(p, op, except, command, reason)
 	}
-	if d := v.tooManyPending(op, reason); d != nil {
+	if d := v.tooManyPending(op, reason); d != nil && !same {
 		return d
 	}
 	in := v.intent.Clone()
-	in.Supersede(next)
+	if !same {
+		in.Supersede(next)
+	}
+	in.Replacing = replacing
 	return &Decision{
 		Reason: "write down the new voters first: " + reason,
 		Action: &Action{Kind: ActIntent, Intent: &IntentChange{Replace: in}, Projection: &p, Command: command},
@@ -305,7 +317,7 @@ func (v *view) unfit(h *cluster.HostReport) string {
 	switch {
 	case !h.UnderFence:
 		return "has not promised this leader's fence"
-	case v.spec != nil && len(v.spec.Hosts) > 0 && !slices.Contains(v.spec.Hosts, h.Host):
+	case !v.named(h):
 		return "is not among the hosts that the spec names"
 	case len(h.Foreign) > 0:
 		return holdsForeign(h)

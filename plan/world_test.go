@@ -19,7 +19,8 @@ import (
 type world struct {
 	now      time.Time
 	spec     *cluster.Spec
-	specGap  string // why the spec cannot be read; empty: it can
+	specGap  string            // why the spec cannot be read; empty: it can
+	standing *cluster.Standing // what is left of it then
 	store    worldStore
 	hosts    []*worldHost // sorted by ID
 	clusters []*worldCluster
@@ -301,7 +302,7 @@ func (w *world) observe() *cluster.Observation {
 		o.Store.Intent, o.Store.Marker, o.Store.Joining = w.store.intent, w.store.marker, w.store.joining
 	}
 	if w.specGap != "" {
-		o.Spec = nil
+		o.Spec, o.Standing = nil, w.standing
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: w.specGap})
 	}
 	o.Hosts = make([]cluster.HostReport, 0, len(w.hosts))

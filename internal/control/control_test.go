@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"etcdadm.io/cluster"
@@ -311,7 +312,52 @@ func TestSpec(t *testing.T) {
 			if diff := cmp.Diff(test.want, got.Spec); diff != "" {
 				t.Error(diff)
 			}
+			if got.Standing != nil && (got.Spec != nil || err == nil) || got.Standing == nil && err != nil && test.name != "settings malformed" {
+				t.Errorf("left of it is %+v", got.Standing)
+			}
 		})
+	}
+}
+
+// What a spec that is refused leaves for repairs is what is beside it, if that can be
+// read: a hold that nobody can read may be there.
+func TestStanding(t *testing.T) {
+	for _, refused := range []string{`{"memberCount":4,"etcdVersion":"3.6.16"}`, `{"memberCount":3,"etcdVersion":"latest"}`, `created`} {
+		for name, test := range map[string]struct {
+			more string
+			want *cluster.Standing
+		}{
+			"nothing":   {"", &cluster.Standing{}},
+			"settings":  {`{"hold":true,"deadAfter":"1d","hosts":["a","b"],"options":{"x":"1"}}`, &cluster.Standing{Hold: true, DeadAfter: 24 * time.Hour, Hosts: []cluster.HostID{"a", "b"}, Options: map[string]string{"x": "1"}}},
+			"malformed": {`{"hold":"perhaps"}`, nil},
+			"no time":   {`{"deadAfter":"soon"}`, nil},
+		} {
+			t.Run(refused+" "+name, func(t *testing.T) {
+				s := memory.New()
+				put(t, s, spec, refused)
+				if test.more != "" {
+					put(t, s, more, test.more)
+				}
+				got, err := control.New(s, "etcd").ReadSpec(t.Context())
+				if err == nil || errors.Is(err, cluster.ErrSpec) == errors.Is(err, control.ErrMalformed) {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(test.want, got.Standing, cmpopts.EquateEmpty()); diff != "" || got.Spec != nil {
+					t.Error(diff, got.Spec)
+				}
+			})
+		}
+	}
+	s := memory.New()
+	put(t, s, spec, `{"memberCount":4,"etcdVersion":"3.6.16"}`)
+	s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+		if c.Key == more {
+			return memory.Fault{Err: errors.New("connection reset")}
+		}
+		return memory.Fault{}
+	})
+	if got, err := control.New(s, "etcd").ReadSpec(t.Context()); errors.Is(err, cluster.ErrSpec) || err == nil || got.Standing != nil {
+		t.Errorf("settings that the store does not give: %+v, %v", got, err)
 	}
 }
 

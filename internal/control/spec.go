@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,11 @@ const adviceSpec = "correct it with `etcd-manager-ctl --member-count N --etcd-ve
 
 // SpecRead is the spec as the store holds it.
 type SpecRead struct {
-	// Spec is nil when there is none.
+	// Spec is nil when there is none, and when it is refused.
 	Spec *cluster.Spec
+	// Standing is what is left of a spec that is refused; nil: there is none, it is not
+	// refused, or the settings beside it cannot be read.
+	Standing *cluster.Standing
 	// Warnings are sentences about what was tolerated.
 	Warnings []string
 }
@@ -48,7 +52,8 @@ type settings struct {
 // ReadSpec reads the spec and our settings beside it. No spec is no error.
 //
 // Errors: ErrMalformed; cluster.ErrSpec when it asks for what cannot be right;
-// what the store says. Unknown keys are tolerated with a warning.
+// what the store says. Unknown keys are tolerated with a warning. With the first two
+// it gives what is left of the spec, where the settings could be read.
 func (f *Folder) ReadSpec(ctx context.Context) (SpecRead, error) {
 	c, err := f.read(ctx, keySpec, &f.spec)
 	switch {
@@ -57,9 +62,9 @@ func (f *Folder) ReadSpec(ctx context.Context) (SpecRead, error) {
 	case err != nil:
 		return SpecRead{}, fmt.Errorf("read the spec: %w", err)
 	}
-	out, err := parseSpec(c.data)
-	if err != nil {
-		return SpecRead{}, err
+	out, refused := parseSpec(c.data)
+	if refused != nil {
+		out = SpecRead{Spec: &cluster.Spec{}}
 	}
 	more, err := f.read(ctx, keySettings, &f.settings)
 	switch {
@@ -69,12 +74,15 @@ func (f *Folder) ReadSpec(ctx context.Context) (SpecRead, error) {
 	default:
 		warnings, err := applySettings(out.Spec, more.data)
 		if err != nil {
-			return SpecRead{}, err
+			return SpecRead{}, cmp.Or(refused, err)
 		}
 		out.Warnings = append(out.Warnings, warnings...)
 	}
-	if err := out.Spec.Validate(); err != nil {
-		return SpecRead{}, &blob.Error{Op: "read", Object: keySpec, Err: err, Advice: adviceSpec}
+	if err := out.Spec.Validate(); refused == nil && err != nil {
+		refused = &blob.Error{Op: "read", Object: keySpec, Err: err, Advice: adviceSpec}
+	}
+	if refused != nil {
+		return SpecRead{Standing: out.Spec.Standing()}, refused
 	}
 	return out, nil
 }

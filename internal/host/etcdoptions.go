@@ -50,11 +50,11 @@ func (h *Host) wanted(v cluster.Version) (args []string, left []error) {
 	if h.o.Options != nil {
 		return slices.Sorted(slices.Values(h.o.Options(v))), nil
 	}
-	spec := h.Spec()
-	if spec == nil || v.IsZero() {
+	options, told := h.askedOptions()
+	if !told || v.IsZero() {
 		return nil, nil
 	}
-	return OptionArgs(spec.Options, v)
+	return OptionArgs(options, v)
 }
 
 // options are the arguments beyond ours that a member started now would get:

@@ -95,8 +95,9 @@ type Host struct {
 	changeNo  uint64
 	highest   cluster.Progress // newer than the state's until the next beat
 	highestOf cluster.ClusterID
-	peers     []Peer        // newer than the state's until the next beat
-	spec      *cluster.Spec // newer than the state's until the next beat
+	peers     []Peer            // newer than the state's until the next beat
+	spec      *cluster.Spec     // newer than the state's until the next beat
+	standing  *cluster.Standing // what a leader told of a spec that is refused
 	aside     []cluster.SetAside
 	foreign   []cluster.SetAside
 	theirs    *cluster.Predecessor // not taken over yet; nil: there is nothing to take over

@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"etcdadm.io/cluster"
@@ -116,6 +117,29 @@ func (h *Host) RememberSpec(s cluster.Spec) {
 	if h.spec == nil || !h.spec.Equal(s) {
 		h.spec = copySpec(s)
 	}
+}
+
+// rememberStanding keeps what the leader told is left of a spec that is refused; nil:
+// none is. It is not durable, as a leader tells it with every look.
+func (h *Host) rememberStanding(s *cluster.Standing) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.standing = s
+}
+
+// askedOptions are etcd's options as the last spec that was seen has them, or else the
+// settings beside one that is refused; false: nobody told any.
+func (h *Host) askedOptions() (map[string]string, bool) {
+	spec := h.Spec()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case spec != nil:
+		return spec.Options, true
+	case h.standing != nil:
+		return maps.Clone(h.standing.Options), true
+	}
+	return nil, false
 }
 
 // Spec is the last spec that was seen; nil: none ever.

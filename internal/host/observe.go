@@ -64,6 +64,9 @@ func (h *Host) observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 	if req.Spec != nil {
 		h.RememberSpec(*req.Spec)
 	}
+	if !req.Fence.IsZero() {
+		h.rememberStanding(req.Standing)
+	}
 	var st stamp
 	if h.usable() {
 		promised, reply := h.promise(ctx, req)

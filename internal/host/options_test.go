@@ -85,6 +85,29 @@ func TestRefusedOptionsAreGivenBack(t *testing.T) {
 	})
 }
 
+// TestOptionsBesideARefusedSpec: a member that takes another one's place is started
+// with the settings beside a spec that is refused, and a look without a leader takes
+// nothing back.
+func TestOptionsBesideARefusedSpec(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		d := m.boot(func(_ *session, o *host.Options) { o.Options = nil })
+		defer d.end()
+		m.joined()
+		d.Observe(t.Context(), cluster.ObserveRequest{Fence: fence(1), Standing: &cluster.Standing{Options: map[string]string{"snapshot-count": "5000"}}})
+		d.Observe(t.Context(), cluster.ObserveRequest{})
+		if s := d.Spec(); s != nil {
+			t.Fatalf("it is remembered as the spec %+v", s)
+		}
+		d.must(1, prepareOp)
+		d.Observe(t.Context(), cluster.ObserveRequest{Fence: fence(1), Standing: &cluster.Standing{Options: map[string]string{"snapshot-count": "5000"}}})
+		r := d.Observe(t.Context(), cluster.ObserveRequest{})
+		if r.State == nil || !slices.Equal(r.State.Options, []string{"--snapshot-count=5000"}) {
+			t.Fatalf("it would run %+v", r.State)
+		}
+	})
+}
+
 // TestSpecOptionsAreLeftOutAndSaid: what the release has not got keeps no member
 // from running.
 func TestSpecOptionsAreLeftOutAndSaid(t *testing.T) {

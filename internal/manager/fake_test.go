@@ -51,6 +51,7 @@ type fakeHost struct {
 	observed int
 	fences   []cluster.Fence
 	reached  []cluster.Member
+	told     *cluster.Standing // by the last leader that looked
 	applied  []cluster.ApplyRequest
 	apply    func(context.Context, cluster.ApplyRequest) cluster.ApplyReply
 	alarms   []string
@@ -75,7 +76,7 @@ func (h *fakeHost) Observe(ctx context.Context, r cluster.ObserveRequest) cluste
 	h.mu.Lock()
 	hang, stuck := h.hang, h.stuck
 	h.observed++
-	h.reached = r.Reach
+	h.reached, h.told = r.Reach, r.Standing
 	h.mu.Unlock()
 	if stuck != nil {
 		<-stuck

@@ -49,19 +49,20 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m := t.m
 	began := time.Now()
 	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
-	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Spec: m.knownSpec(), Log: m.recovering() || t.intent.Halted() != nil || t.intent.Recovers(), Versions: t.last.VersionsWanted()}
+	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Log: m.recovering() || t.intent.Halted() != nil || t.intent.Recovers(), Versions: t.last.VersionsWanted()}
+	request.Spec, request.Standing = m.knownSpec()
 	var l look
 	var both sync.WaitGroup
 	both.Go(func() { l = m.storeNowOrLately(ctx) })
 	t.observeHosts(ctx, o, request)
 	both.Wait()
-	o.Store, o.Spec = l.view, m.completed(l.spec)
+	o.Store, o.Spec, o.Standing = l.view, m.completed(l.spec), m.completedStanding(l.left)
 	o.Store.URL = m.o.StoreURL
 	o.Upkeep = m.o.Upkeep
 	o.Paused, o.PausesUnread = l.paused, l.pausesUnread
 	o.Commands, o.Unlisted, o.Backups, o.Recorded = l.queue.commands, l.queue.unlisted, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
-	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) {
+	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) || !request.Standing.Equal(l.left) {
 		poke(m.wake) // the hosts have not heard of this spec
 	}
 	t.keepIntent(o, l)
@@ -94,11 +95,11 @@ func (t *term) leadsWell(o *cluster.Observation) bool {
 	return roster.HasQuorum()
 }
 
-// knownSpec is the spec of the last look at the store.
-func (m *Manager) knownSpec() *cluster.Spec {
+// knownSpec is the spec of the last look at the store, or what is left of it.
+func (m *Manager) knownSpec() (*cluster.Spec, *cluster.Standing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.store.spec
+	return m.store.spec, m.store.left
 }
 
 // recovering reports whether the ends of the hosts' logs are asked for.
@@ -123,6 +124,16 @@ func (m *Manager) completed(s *cluster.Spec) *cluster.Spec {
 	if c.AutoRecoverAfter <= 0 {
 		c.AutoRecoverAfter = m.o.AutoRecoverAfter
 	}
+	return &c
+}
+
+// completedStanding likewise: of it only the time counts.
+func (m *Manager) completedStanding(s *cluster.Standing) *cluster.Standing {
+	if s == nil || s.DeadAfter > 0 {
+		return s
+	}
+	c := *s
+	c.DeadAfter = m.o.DeadAfter
 	return &c
 }
 

@@ -36,6 +36,7 @@ type look struct {
 	view    cluster.StoreView
 	tag     blob.ETag // of the intent
 	spec    *cluster.Spec
+	left    *cluster.Standing // of a spec that is refused, while spec is none
 	gaps    []cluster.Gap
 	failed  bool // the store did not answer
 	foreign bool // the intent is another cluster's
@@ -48,7 +49,7 @@ type look struct {
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
+	return specs && l.left.Equal(o.left) && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -238,7 +239,7 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	}
 	all.Wait()
 	l.tag, l.view, l.foreign, l.spec = intent.tag, intent.view, intent.foreign, spec.spec
-	l.paused, l.pausesUnread = pauses.paused, pauses.pausesUnread
+	l.left, l.paused, l.pausesUnread = spec.left, pauses.paused, pauses.pausesUnread
 	if !spec.failed {
 		l.view.Specified = spec.view.Specified
 	}
@@ -313,6 +314,9 @@ func (l *look) readSpec(ctx context.Context, m *Manager, last look) {
 		l.spec, l.view.Specified = read.Spec, read.Spec != nil
 	case errors.Is(err, control.ErrMalformed) || errors.Is(err, cluster.ErrSpec):
 		l.view.Specified = true
+		if l.spec == nil {
+			l.left = read.Standing
+		}
 		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: explain(err)})
 	default:
 		l.failed, l.view.Read = true, false
