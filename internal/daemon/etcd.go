@@ -28,26 +28,31 @@ import (
 // etcdEnvironment is what the daemon's environment and the environment file
 // pass on to etcd. A dangerous variable is an error with its sentence. The
 // file's variables become the daemon's own, too: some are for it, such as
-// those of certificates and stores.
-func etcdEnvironment(file string) (envfile.Passed, error) {
-	environ := os.Environ()
-	if file != "" {
-		vars, err := envfile.Read(file)
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			return envfile.Passed{}, &Error{Problem: "--env-file", Err: err, Advice: "name a file of NAME=VALUE lines that this user can read"}
-		}
-		if err != nil {
-			return envfile.Passed{}, err
-		}
-		for _, v := range vars {
-			if err := os.Setenv(v.Name, v.Value); err != nil {
-				return envfile.Passed{}, &Error{Problem: "--env-file: " + v.Name, Err: err, Advice: "name a file of NAME=VALUE lines"}
-			}
-		}
-		environ = os.Environ()
+// those of certificates and stores. Own is what the environment had of their names before.
+func etcdEnvironment(file string) (passed envfile.Passed, read, own map[string]string, err error) {
+	if file == "" {
+		passed, err = envfile.PassThrough(os.Environ())
+		return passed, nil, nil, err
 	}
-	return envfile.PassThrough(environ)
+	vars, err := envfile.Read(file)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return passed, nil, nil, &Error{Problem: "--env-file", Err: err, Advice: "name a file of NAME=VALUE lines that this user can read"}
+	}
+	if err != nil {
+		return passed, nil, nil, err
+	}
+	own = map[string]string{}
+	for _, v := range vars {
+		if value, is := os.LookupEnv(v.Name); is {
+			own[v.Name] = value
+		}
+		if err := os.Setenv(v.Name, v.Value); err != nil {
+			return passed, nil, nil, &Error{Problem: "--env-file: " + v.Name, Err: err, Advice: "name a file of NAME=VALUE lines"}
+		}
+	}
+	passed, err = envfile.PassThrough(os.Environ())
+	return passed, byName(vars), own, err
 }
 
 // spec turns a launch into a program with arguments.

@@ -30,7 +30,7 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 		return s.beginTrial("one")
 	}
 	for name, read := range map[string]func(ctx context.Context, path string) error{
-		"environment": func(_ context.Context, p string) error { _, err := etcdEnvironment(p); return err },
+		"environment": func(_ context.Context, p string) error { _, _, _, err := etcdEnvironment(p); return err },
 		"password": func(ctx context.Context, p string) error {
 			_, _, err := (&daemon{cfg: Config{EtcdUser: "root", EtcdPasswordFile: p}}).credential()(ctx)
 			return err

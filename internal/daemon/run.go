@@ -15,6 +15,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
@@ -50,6 +51,7 @@ type daemon struct {
 	folder   *control.Folder
 	releases *inventory
 	etcdEnv  []string
+	env      *follower // nil: there is no environment file
 	disk     *host.FileDisk
 	// experienced: this host has been part of the cluster before.
 	experienced bool
@@ -173,9 +175,15 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 	if err := d.cfg.Validate(); err != nil {
 		return nil, err
 	}
-	env, err := etcdEnvironment(d.cfg.EnvFile)
+	env, read, own, err := etcdEnvironment(d.cfg.EnvFile)
 	if err != nil {
 		return nil, err
+	}
+	if d.cfg.EnvFile != "" {
+		d.env = &follower{path: d.cfg.EnvFile, log: d.log, kept: d.cfg.restartWords(), started: read, own: own, taken: read, last: read}
+		if open.Credentialed(d.cfg.BackupStore) {
+			d.env.renew = d.renewStore
+		}
 	}
 	if d.etcdEnv = env.Environ; len(env.Withheld) > 0 {
 		d.log.Warn("not passed on to etcd, which has no such flags and would write their values into its log: they look like secrets", "variables", env.Withheld)
@@ -273,7 +281,7 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
 		Disk:     memberDisk{d.disk, d.certs}, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
-		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Decrypts: d.sources.decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(d.sources.packing.Compression, d.sources.policy), Problems: d.logRoom.problems, PeerTLS: d.peerTLS, Log: d.log,
+		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Decrypts: d.sources.decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(d.sources.packing.Compression, d.sources.policy), Problems: d.problems, PeerTLS: d.peerTLS, Log: d.log,
 	})
 	d.releases.changed = d.host.Noticed // nothing looks beside this yet
 	return nil
@@ -323,6 +331,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "manager", d.manager.Run)
 	g.start(ctx, "state", d.watchState)
 	g.start(ctx, "etcd's log", d.followLog)
+	g.start(ctx, "environment file", d.env.follow)
 	d.begun.over()
 	if err := console.DropRefusal(d.cfg.DataDir); err != nil {
 		d.log.Warn("cannot remove what says why a daemon before did not start", "error", err)
@@ -340,7 +349,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
 	d.host.Rest()
 	began := time.Now()
-	g.stop(began.Add(decidingEnds), "etcd's log", "state", partMetrics, "manager", "announcement", "hosts file")
+	g.stop(began.Add(decidingEnds), "etcd's log", "environment file", "state", partMetrics, "manager", "announcement", "hosts file")
 	if stopEtcd {
 		d.handOver(context.WithoutCancel(ctx))
 	}

@@ -40,7 +40,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 		return <-ended // which take bounds
 	}
 	// The look goes on with the store alone: what its trial wrote it takes away again.
-	d.store = newAbsentStore(d.cfg.BackupStore)
+	d.store = newLateStore(d.cfg.BackupStore)
 	d.folder = control.New(d.store, d.cfg.ClusterName)
 	return nil
 }
@@ -55,14 +55,21 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 		return nil, nil, err
 	default:
 		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", ShownURL(d.cfg.BackupStore), "error", err)
-		store = newAbsentStore(d.cfg.BackupStore)
+	}
+	absent := err != nil
+	if absent || d.env != nil && d.env.renew != nil {
+		late := newLateStore(d.cfg.BackupStore)
+		if opened := store; !absent {
+			late.real.Store(&opened)
+		}
+		store = late
 	}
 	folder := control.New(store, d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
 	if _, _, _, err := folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
 		return nil, nil, &Error{Problem: "the backup store " + ShownURL(d.cfg.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
 	}
-	if _, absent := store.(*absentStore); absent {
+	if absent {
 		return store, folder, nil
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -102,19 +109,20 @@ func ShownURL(raw string) string {
 
 var secretParameter = regexp.MustCompile(`(?i)key|secret|token|pass|sig|cred|auth`)
 
-// absentStore is a store that could not be opened yet. Every call tries again, one
-// at a time, and none waits for another longer than its own context.
-type absentStore struct {
+// lateStore is a store that could not be opened yet, or that is opened anew when its
+// credentials change. Every call tries again, one at a time, and none waits for another
+// longer than its own context.
+type lateStore struct {
 	url  string
 	turn chan struct{} // held to open it
 	real atomic.Pointer[blob.Store]
 }
 
-func newAbsentStore(url string) *absentStore {
-	return &absentStore{url: url, turn: make(chan struct{}, 1)}
+func newLateStore(url string) *lateStore {
+	return &lateStore{url: url, turn: make(chan struct{}, 1)}
 }
 
-func (a *absentStore) store(ctx context.Context) (blob.Store, error) {
+func (a *lateStore) store(ctx context.Context) (blob.Store, error) {
 	if s := a.real.Load(); s != nil {
 		return *s, nil
 	}
@@ -135,8 +143,37 @@ func (a *absentStore) store(ctx context.Context) (blob.Store, error) {
 	return s, nil
 }
 
+// renew opens the store with the environment that set makes, and uses it from then on if
+// it answers; else the one before stays, and so does its environment. Both are this store's
+// alone meanwhile: nobody else opens it.
+func (a *lateStore) renew(ctx context.Context, set func() (undo func()), answers func(context.Context, blob.Store) error) error {
+	select {
+	case a.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("open the store, which another call is waiting for: %w", ctx.Err())
+	}
+	defer func() { <-a.turn }()
+	undo := set()
+	s, err := open.Open(ctx, a.url, open.Options{})
+	if err == nil {
+		err = answers(ctx, s)
+	}
+	if err != nil {
+		undo()
+		return err
+	}
+	a.real.Store(&s)
+	return nil
+}
+
+// answers asks a store for what decides whose it is.
+func (d *daemon) answers(ctx context.Context, s blob.Store) error {
+	_, _, _, err := control.New(s, d.cfg.ClusterName).ReadIntent(ctx)
+	return err
+}
+
 // Get implements blob.Store.
-func (a *absentStore) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
+func (a *lateStore) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
 	s, err := a.store(ctx)
 	if err != nil {
 		return nil, a.away(err)
@@ -145,7 +182,7 @@ func (a *absentStore) Get(ctx context.Context, key string, o blob.GetOptions) (*
 }
 
 // Put implements blob.Store.
-func (a *absentStore) Put(ctx context.Context, key string, body io.Reader, c blob.Condition) (blob.ETag, error) {
+func (a *lateStore) Put(ctx context.Context, key string, body io.Reader, c blob.Condition) (blob.ETag, error) {
 	s, err := a.store(ctx)
 	if err != nil {
 		return "", a.away(err)
@@ -154,7 +191,7 @@ func (a *absentStore) Put(ctx context.Context, key string, body io.Reader, c blo
 }
 
 // List implements blob.Store.
-func (a *absentStore) List(ctx context.Context, prefix string) ([]blob.Info, error) {
+func (a *lateStore) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	s, err := a.store(ctx)
 	if err != nil {
 		return nil, a.away(err)
@@ -163,7 +200,7 @@ func (a *absentStore) List(ctx context.Context, prefix string) ([]blob.Info, err
 }
 
 // Delete implements blob.Store.
-func (a *absentStore) Delete(ctx context.Context, key string) error {
+func (a *lateStore) Delete(ctx context.Context, key string) error {
 	s, err := a.store(ctx)
 	if err != nil {
 		return a.away(err)
@@ -173,7 +210,7 @@ func (a *absentStore) Delete(ctx context.Context, key string) error {
 
 // away hides what the error is about the store as a whole from callers that
 // ask for one object: that the store is not there says nothing of the object.
-func (a *absentStore) away(err error) error {
+func (a *lateStore) away(err error) error {
 	if errors.Is(err, blob.ErrNotFound) {
 		return fmt.Errorf("the store is away: %s", err.Error())
 	}

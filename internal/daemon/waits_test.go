@@ -138,7 +138,7 @@ func TestSilentReleaseHidesNoOther(t *testing.T) {
 // A call to a store that could not be opened does not wait longer than its own context
 // for another one that is opening it.
 func TestAbsentStoreWaitsAsLongAsItsCaller(t *testing.T) {
-	a := newAbsentStore("file://" + filepath.Join(t.TempDir(), "store"))
+	a := newLateStore("file://" + filepath.Join(t.TempDir(), "store"))
 	a.turn <- struct{}{} // somebody is at it, for hours
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -109,7 +109,8 @@ func parseLine(line string) (v Variable, reason string) {
 	case name == "":
 		return v, "there is no name before the ="
 	case !isName(name):
-		return v, fmt.Sprintf("%q is not the name of a variable: letters, digits and _ make one, and no digit begins it", name)
+		// It is not repeated: where a line was broken, it is a part of a value.
+		return v, "what is before the = is not the name of a variable: letters, digits and _ make one, and no digit begins it"
 	case strings.ContainsRune(value, 0):
 		return v, fmt.Sprintf("the value of %s has a NUL byte", name)
 	}

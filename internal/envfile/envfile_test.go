@@ -37,9 +37,10 @@ func TestParseNamesTheLineAndHidesTheValue(t *testing.T) {
 	tests := []struct{ text, reason string }{
 		{"A=1\nno sign secret", "no ="},
 		{"\n=secret", "no name"},
-		{"#\nexport A=secret", "export A"},
-		{"A=1\n1A=secret", "1A"},
+		{"#\nexport A=secret", "not the name"},
+		{"A=1\n1A=secret", "not the name"},
 		{"A=1\nÄ=secret", "not the name"},
+		{"A=1\nthe/secret=", "not the name"}, // the rest of a value that was broken in two
 		{"A=1\nB=secret\x00", "NUL"},
 		{"A=1\nB=" + strings.Repeat("secret", 40000), "longer than"},
 	}

@@ -169,6 +169,13 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
+// Rotate has a Versitygw take another key and secret, and those from before no longer.
+func (s *Server) Rotate(ctx context.Context, key, secret string) error {
+	s.Kill()
+	s.env = []string{"ROOT_ACCESS_KEY=" + key, "ROOT_SECRET_KEY=" + secret}
+	return s.Launch(ctx)
+}
+
 // Hang makes the server keep its connections and say nothing, until Resume.
 func (s *Server) Hang() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 

@@ -27,6 +27,13 @@ const (
 	envEndpoint = "AZURE_STORAGE_ENDPOINT"
 )
 
+// Credentials are the variables that say who asks: ours, and the SDK's.
+var Credentials = []string{
+	envKey, envSAS,
+	"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_CLIENT_CERTIFICATE_PASSWORD",
+	"AZURE_CLIENT_SEND_CERTIFICATE_CHAIN", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS",
+}
+
 // Options say how a store is used. The zero value is right outside of tests.
 type Options struct {
 	// Stall is the time after which a connection on which nothing moves is cut; 0: remote.Stall.

@@ -24,6 +24,9 @@ import (
 // envEmulator names a server for tests, as in every client of this service; nothing that authenticates is sent to it.
 const envEmulator = "STORAGE_EMULATOR_HOST"
 
+// Credentials are the variables that say who asks.
+var Credentials = []string{"GOOGLE_APPLICATION_CREDENTIALS"}
+
 // Options say how a store is used. The zero value is right outside of tests.
 type Options struct {
 	// Stall is the time after which a connection on which nothing moves is cut; 0: remote.Stall.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/singleflight"
@@ -112,6 +113,18 @@ func openNow(ctx context.Context, storeURL string, opts Options) (blob.Store, er
 func Check(storeURL string) error {
 	_, err := parse(storeURL)
 	return err
+}
+
+// Credentialed tells whether a store of this URL asks who wants something of it.
+func Credentialed(storeURL string) bool {
+	l, err := parse(storeURL)
+	return err == nil && l.scheme != "file" && l.scheme != "mem"
+}
+
+// Credential tells whether a variable says who asks a store, and not where that is: one
+// that is opened anew with another value is the same store.
+func Credential(name string) bool {
+	return slices.Contains(s3.Credentials, name) || slices.Contains(gs.Credentials, name) || slices.Contains(azure.Credentials, name)
 }
 
 // location is a URL that this build has a driver for.

@@ -29,6 +29,14 @@ const (
 	envSecret   = "S3_SECRET_ACCESS_KEY"
 )
 
+// Credentials are the variables that say who asks: ours, and the SDK's.
+var Credentials = []string{
+	envKey, envSecret,
+	"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY", "AWS_SESSION_TOKEN", "AWS_SHARED_CREDENTIALS_FILE",
+	"AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_WEB_IDENTITY_TOKEN_FILE",
+	"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+}
+
 // defaultRegion signs requests to servers that have no regions.
 const defaultRegion = "us-east-1"
 
