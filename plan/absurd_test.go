@@ -221,7 +221,7 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 })
 
 var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
-	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Replace, Promote, MoveLeader, Defragment, Disarm, Pause, Resume, "absurd"}).Draw(t, "goal")}
+	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Replace, Promote, MoveLeader, Defragment, Disarm, Restart, Pause, Resume, "absurd"}).Draw(t, "goal")}
 	if g.Kind == Converge {
 		return g
 	}

@@ -135,7 +135,7 @@ func (v *view) notes(h *cluster.HostReport) {
 	}
 	v.noteRejected(h)
 	if len(h.Process.Differs) > 0 && !cluster.TurnsTLSOn(h.Local.URLs.Peer, h.URLs.Peer) {
-		v.aside("settings-not-applied", "stop the daemon of this host by SIGINT, which stops its etcd too, and start it again; one host at a time", "host %s: its etcd runs with other settings than it would be started with now: %s", h.Host, strings.Join(h.Process.Differs, ", "))
+		v.aside("settings-not-applied", "etcdadm member restart "+ShellWord(string(h.Host)), "host %s: its etcd runs with other settings than it would be started with now: %s", h.Host, strings.Join(h.Process.Differs, ", "))
 	}
 	for _, f := range h.Foreign {
 		if f.Dir == "" {

@@ -49,6 +49,8 @@ const (
 	// Pause has a host's silence not count for a while, and Resume ends that.
 	Pause  GoalKind = "pause"
 	Resume GoalKind = "resume"
+	// Restart has the settings of a member's host take effect that wait for a start of etcd.
+	Restart GoalKind = "restart"
 )
 
 // Goal is what the decision works towards. Everything but Converge is a

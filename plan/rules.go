@@ -62,6 +62,8 @@ func rulesFor(k GoalKind) []rule {
 		return pauseRules
 	case Resume:
 		return resumeRules
+	case Restart:
+		return restartRules
 	case Converge, "":
 		return convergeRules
 	}
@@ -94,6 +96,7 @@ var (
 	// A pause touches nobody, so that it waits for nothing but the store.
 	pauseRules  = []rule{{"identity", identity}, {"pause", pauseAsked}}
 	resumeRules = []rule{{"identity", identity}, {"resume", resumeAsked}}
+	restartRules    = after(baseRules, rule{"restart", restartAsked})
 	// What keeps a defragmentation from being made is mended while a person waits.
 	defragmentRules = after(baseRules,
 		rule{"defragment", defragmentAsked},

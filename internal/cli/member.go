@@ -21,7 +21,7 @@ import (
 func memberCommand() *cobra.Command {
 	var r reach
 	c := &cobra.Command{
-		Use: "member", Short: "List, add, remove and promote members, and move raft's leadership",
+		Use: "member", Short: "List, add, remove, promote and restart members, and move raft's leadership",
 		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	r.flags(c)
@@ -36,6 +36,7 @@ func memberCommand() *cobra.Command {
 		r.step("remove HOST|MEMBER", "Take a member out; its host sets the data aside", plan.Leave, true),
 		r.step("replace HOST|MEMBER", "Have another host's member, or a new one on the same host, take a member's place", plan.Replace, false),
 		r.step("promote HOST|MEMBER", "Make a learner that has caught up a voter", plan.Promote, true),
+		r.step("restart HOST|MEMBER", "Restart a member that waits for it, so that its host's settings take effect", plan.Restart, false),
 		r.step("move-leader HOST|MEMBER", "Give raft's leadership to a member", plan.MoveLeader, false),
 	)
 	return c
