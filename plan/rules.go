@@ -94,9 +94,9 @@ var (
 	moveLeaderRules = after(baseRules, rule{"move-leader", moveLeader})
 	disarmRules     = after(baseRules, rule{"disarm", disarmAsked})
 	// A pause touches nobody, so that it waits for nothing but the store.
-	pauseRules  = []rule{{"identity", identity}, {"pause", pauseAsked}}
-	resumeRules = []rule{{"identity", identity}, {"resume", resumeAsked}}
-	restartRules    = after(baseRules, rule{"restart", restartAsked})
+	pauseRules   = []rule{{"identity", identity}, {"pause", pauseAsked}}
+	resumeRules  = []rule{{"identity", identity}, {"resume", resumeAsked}}
+	restartRules = after(baseRules, rule{"restart", restartAsked})
 	// What keeps a defragmentation from being made is mended while a person waits.
 	defragmentRules = after(baseRules,
 		rule{"defragment", defragmentAsked},
