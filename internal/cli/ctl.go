@@ -201,10 +201,19 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out 
 	} else if a.MemberCount == 0 || slices.Contains(c.given, "etcd-version") {
 		return usage("such as --etcd-version=3.6.16", "--etcd-version is required where no --member-count is given, and is not empty")
 	}
+	return amending(c.say, func() error { return c.configureAs(ctx, f, a, out) })
+}
+
+// configureAs writes what was given over the spec as it is read now, and says what that
+// changes.
+func (c *ctl) configureAs(ctx context.Context, f *control.Folder, a control.Amend, out io.Writer) error {
 	read, unread := f.ReadSpec(ctx) // what cannot be read, the write says
 	before := runningIn(ctx, f, read, unread)
 	if err := c.consent(ctx, f, a.EtcdVersion); err != nil {
 		return err
+	}
+	if unread == nil || specUnusable(unread) {
+		a.Shown = &read
 	}
 	spec, warnings, err := f.AmendSpec(ctx, a)
 	switch {
@@ -213,7 +222,7 @@ func (c *ctl) configure(ctx context.Context, f *control.Folder, _ []string, out 
 	case errors.Is(err, cluster.ErrSpec):
 		return usage("configure-cluster takes --member-count and --etcd-version; what is not given stays as the store has it", "%w", err)
 	case err != nil:
-		return err
+		return changedMeanwhile(err)
 	}
 	c.warn(warnings...)
 	if before != nil {

@@ -107,16 +107,17 @@ The short form
 	return c
 }
 
+const seedExample = "such as etcdadm seed STORE --version 3.6.16 --nodes 3"
+
 // seed writes the spec, and returns what is wanted.
 func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes bool) (cluster.Spec, error) {
 	var want cluster.Spec
 	ctx, cancel := context.WithTimeout(c.Context(), storeTimeout)
 	defer cancel()
-	const example = "such as etcdadm seed STORE --version 3.6.16 --nodes 3"
 	var err error
 	if version != "" {
 		if want.EtcdVersion, err = cluster.ParseVersion(version); err != nil {
-			return want, usage(example, "%w", err)
+			return want, usage(seedExample, "%w", err)
 		}
 	}
 	want.MemberCount = nodes
@@ -124,7 +125,7 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 	// when asked to: a directory that is not there may be a share that is not mounted.
 	whole := version != "" && nodes != 0
 	if err := want.Validate(); whole && err != nil {
-		return want, usage(example, "%w", err)
+		return want, usage(seedExample, "%w", err)
 	}
 	what := toWrite
 	switch {
@@ -142,6 +143,20 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 	}
 	said := control.Amend{MemberCount: nodes, EtcdVersion: want.EtcdVersion}
 	folder := control.New(store, "")
+	err = amending(c.ErrOrStderr(), func() error {
+		want, err = seedIn(c, folder, url, said, dryRun, yes)
+		return err
+	})
+	return want, err
+}
+
+// seedIn is seed once the store is open: it shows what changes, asks, and writes that if
+// the spec still is the one that was shown.
+func seedIn(c *cobra.Command, folder *control.Folder, url string, said control.Amend, dryRun, yes bool) (cluster.Spec, error) {
+	ctx, cancel := context.WithTimeout(c.Context(), storeTimeout)
+	defer cancel()
+	nodes := said.MemberCount
+	want := cluster.Spec{MemberCount: nodes, EtcdVersion: said.EtcdVersion}
 	read, unusable := folder.ReadSpec(ctx)
 	if unusable != nil && !specUnusable(unusable) {
 		return want, fmt.Errorf("read the spec that is there: %w", unusable)
@@ -149,12 +164,12 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 	if read.Spec != nil { // what is not said stays as it is
 		want.MemberCount = cmp.Or(nodes, read.Spec.MemberCount)
 		want.Hold = read.Spec.Hold && nodes == 0 // who asks for a count means it
-		if version == "" {
+		if said.EtcdVersion.IsZero() {
 			want.EtcdVersion = read.Spec.EtcdVersion
 		}
 	}
 	if err := want.Validate(); err != nil {
-		return want, usage(example, "%w", err)
+		return want, usage(seedExample, "%w", err)
 	}
 	changes := false
 	if now := runningIn(ctx, folder, read, unusable); now != nil {
@@ -174,9 +189,10 @@ func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes 
 			return want, err
 		}
 	}
+	said.Shown = &read
 	spec, warnings, err := folder.AmendSpec(ctx, said)
 	if err != nil {
-		return want, fmt.Errorf("write the spec: %w", err)
+		return want, changedMeanwhile(err)
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(c.ErrOrStderr(), "warning:", w)

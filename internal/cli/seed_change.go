@@ -20,22 +20,25 @@ type running struct {
 	count  int            // how many voters there are: the spec may be on hold, or not reached yet; 0: not known
 	// refused is why the spec could not be followed; nil: it could.
 	refused error
+	missing bool // there is no spec
+	// releases are the versions that the members run, as the leading daemon told them last.
+	releases []string
 }
 
 // runningIn is the cluster of a store before its spec is changed, as it was read; nil:
-// there is none yet, or no spec that could be changed. A record that cannot be read is one,
-// and so is a cluster whose spec is refused: it runs by the last good one.
+// there is none yet. A record that cannot be read is one, and so is a cluster whose spec is
+// refused or missing: it runs all the same.
 func runningIn(ctx context.Context, f *control.Folder, read control.SpecRead, err error) *running {
 	refused := err
-	if refused != nil && !specUnusable(refused) || refused == nil && read.Spec == nil {
+	if refused != nil && !specUnusable(refused) {
 		return nil
 	}
 	in, marker, _, err := f.ReadIntent(ctx)
 	if err == nil && !marker {
 		return nil
 	}
-	r := &running{refused: refused}
-	if refused == nil {
+	r := &running{refused: refused, missing: refused == nil && read.Spec == nil}
+	if r.judged() {
 		r.spec, r.count = *read.Spec, read.Spec.MemberCount
 	}
 	if (err == nil || errors.Is(err, control.ErrOtherCluster)) && in != nil && len(in.Voters) > 0 {
@@ -43,6 +46,9 @@ func runningIn(ctx context.Context, f *control.Folder, read control.SpecRead, er
 	}
 	if told, ok, err := f.ReadStatus(ctx); ok && err == nil { // advisory: without it nobody is named
 		for _, m := range told.Members {
+			if v := m.Version; !v.IsZero() && !slices.Contains(r.releases, v.String()) {
+				r.releases = append(r.releases, v.String())
+			}
 			if !m.Learner {
 				r.voters = append(r.voters, cluster.Seat{Member: cluster.Member{ID: m.Member}, HostID: m.Host, Up: m.Up, RaftLeader: m.Leads})
 			}
@@ -50,6 +56,9 @@ func runningIn(ctx context.Context, f *control.Folder, read control.SpecRead, er
 	}
 	return r
 }
+
+// judged: there is a spec until now that can be compared with another one.
+func (r *running) judged() bool { return r.refused == nil && !r.missing }
 
 // specUnusable: there is a spec, and it cannot be followed.
 func specUnusable(err error) bool {
@@ -74,13 +83,46 @@ func stillShown(ctx context.Context, f *control.Folder, was control.SpecRead, un
 	if same {
 		return nil
 	}
-	return &Failure{Code: ExitUnsafe, Err: errors.New("the spec was changed while you were asked; nothing was written"), Advice: "look, and give the command again"}
+	return errChangedWhileAsked
+}
+
+// errChangedWhileAsked and errChangedMeanwhile: somebody else wrote the spec, and that one
+// stays until a person was shown what would become of it.
+var (
+	errChangedWhileAsked = errors.New("the spec was changed while you were asked; nothing was written")
+	errChangedMeanwhile  = errors.New("somebody else changed the spec meanwhile; nothing was written")
+)
+
+// amendTries is how often a change of the spec is begun anew.
+const amendTries = 3
+
+// amending makes a change of the spec, anew where somebody else wrote it in between: it is
+// read, and shown, again.
+func amending(w io.Writer, change func() error) error {
+	for try := 1; ; try++ {
+		err := change()
+		if !errors.Is(err, errChangedWhileAsked) && !errors.Is(err, errChangedMeanwhile) {
+			return err
+		}
+		if try == amendTries {
+			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("%w, %d times in a row", err, try), Advice: "find out who changes it, and give the command again"}
+		}
+		fmt.Fprintf(w, "%v; as it is now:\n", err)
+	}
+}
+
+// changedMeanwhile says so of a write that somebody else was before; other errors stay.
+func changedMeanwhile(err error) error {
+	if errors.Is(err, control.ErrConflict) {
+		return errChangedMeanwhile
+	}
+	return err
 }
 
 // describe says what the new spec changes, and what takes that back; false: nothing.
 func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
-	if r.refused != nil {
-		r.describeRefused(w, to)
+	if !r.judged() {
+		r.describeUnjudged(w, to)
 		return true
 	}
 	from := r.spec.MemberCount
@@ -104,16 +146,27 @@ func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
 	return true
 }
 
-// describeRefused is for a spec that could not be followed: what the cluster is comes
-// from its record, and there is nothing to go back to.
-func (r *running) describeRefused(w io.Writer, to cluster.Spec) {
+// describeUnjudged is for a spec that could not be followed, or that there was none of: what
+// the cluster is comes from its record, and there is nothing to go back to.
+func (r *running) describeUnjudged(w io.Writer, to cluster.Spec) {
 	survives := counted(cluster.Tolerance(to.MemberCount), "failure")
 	if r.count == 0 {
 		fmt.Fprintf(w, "members: how many members there are is not known; from now on %d; survives %s\n", to.MemberCount, survives)
 	} else {
 		fmt.Fprintf(w, "members: %d → %d%s; survives %s (now %d)\n", r.count, to.MemberCount, r.goes(to), survives, cluster.Tolerance(r.count))
 	}
-	fmt.Fprintf(w, "etcd: %s: every member that runs another version is restarted with it\n", to.EtcdVersion)
+	switch runs := strings.Join(r.releases, ", "); {
+	case runs == to.EtcdVersion.String():
+		fmt.Fprintf(w, "etcd: %s, as the members run\n", runs)
+	case runs != "":
+		fmt.Fprintf(w, "etcd: %s → %s: every member that runs another version is restarted with it\n", runs, to.EtcdVersion)
+	default:
+		fmt.Fprintf(w, "etcd: %s: every member that runs another version is restarted with it\n", to.EtcdVersion)
+	}
+	if r.missing {
+		fmt.Fprintln(w, "the store has no spec of this cluster until now: make sure that it is the right store (mount, bucket, prefix)")
+		return
+	}
 	fmt.Fprintf(w, "the spec until now could not be followed: %v\n", r.refused)
 }
 
@@ -126,7 +179,7 @@ func (r *running) goes(to cluster.Spec) string {
 		}
 		return ""
 	}
-	if len(r.voters) != r.count || r.refused != nil { // which hosts it named is not known either
+	if len(r.voters) != r.count || !r.judged() { // which hosts it named is not known either
 		return ": removes " + counted(less, "member")
 	}
 	spec, left := r.spec, slices.Clone(r.voters)

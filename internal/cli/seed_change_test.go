@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -204,5 +205,54 @@ func TestSeedOverARefusedSpecAsks(t *testing.T) {
 				t.Errorf("etcd-manager-ctl: %d %v, the spec is %s\n%s", code, err, is, told.String())
 			}
 		})
+	}
+}
+
+// A running cluster whose spec is gone is changed no more silently than another.
+func TestSeedOverAMissingSpecAsks(t *testing.T) {
+	url, folder := runningStore(t)
+	const wrongStore = "the store has no spec of this cluster until now: make sure that it is the right store"
+	spec := filepath.Join(strings.TrimPrefix(url, "file://"), "control", "etcd-cluster-spec")
+	code, _, errs := runEtcdadm("seed", url, "--version=3.7.3", "--nodes=1")
+	if _, err := os.Stat(spec); err == nil || code != ExitUnsafe || !strings.Contains(errs, "[y/N]") || !strings.Contains(errs, wrongStore) ||
+		!strings.Contains(errs, "members: 3 → 1: removes 2 members; survives 0 failures (now 1)\netcd: 3.7.3: every member that runs another version is restarted with it\n") {
+		t.Errorf("%d %v\n%s", code, err, errs)
+	}
+	v := cluster.MustVersion("3.6.16")
+	if err := folder.WriteStatus(t.Context(), control.Status{Cluster: "test", Members: []control.MemberStatus{{Member: 1, Host: "host-1", Up: true, Version: v}, {Member: 2, Host: "host-2", Version: v}}}); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs = runEtcdadm("seed", url, "--version=3.7.3", "--nodes=3", "--dry-run"); code != ExitOK || !strings.Contains(errs, "members: 3 → 3; survives") || !strings.Contains(errs, "etcd: 3.6.16 → 3.7.3: every member") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+	if code, _, errs = runEtcdadm("seed", url, "--version=3.6.16", "--nodes=3"); code != ExitUnsafe || !strings.Contains(errs, "etcd: 3.6.16, as the members run") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+	var out, told bytes.Buffer
+	if code := CtlMain(t.Context(), []string{"--backup-store=" + url, "--member-count=1", "--etcd-version=3.6.16", "configure-cluster"}, &out, &told); code != ExitOK || !strings.Contains(told.String(), "members: 3 → 1: removes 2 members") || !strings.Contains(told.String(), wrongStore) {
+		t.Errorf("etcd-manager-ctl: %d\n%s", code, told.String())
+	}
+	if err := os.Remove(spec); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs = runEtcdadm("seed", url, "--version=3.6.16", "--nodes=3", "--yes"); code != ExitOK || strings.Contains(errs, "[y/N]") || !strings.Contains(errs, wrongStore) {
+		t.Errorf("%d\n%s", code, errs)
+	}
+}
+
+// A change that somebody else was before is read, and shown, again, three times at most.
+func TestAmendingShowsAgain(t *testing.T) {
+	for fails, want := range map[int]int{0: ExitOK, 2: ExitOK, 3: ExitUnsafe} {
+		var told strings.Builder
+		tries := 0
+		err := amending(&told, func() error {
+			if tries++; tries <= fails {
+				return changedMeanwhile(fmt.Errorf("write the spec: %w", control.ErrConflict))
+			}
+			return nil
+		})
+		if code := Report(&told, "etcdadm", err); code != want || tries != min(fails+1, amendTries) || strings.Count(told.String(), "nothing was written; as it is now:") != min(fails, amendTries-1) {
+			t.Errorf("%d: %d after %d tries\n%s", fails, code, tries, told.String())
+		}
 	}
 }

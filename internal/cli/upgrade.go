@@ -207,6 +207,9 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 		}
 	}
 	spec, warnings, err := f.AmendSpec(ctx, control.Amend{EtcdVersion: to})
+	if errors.Is(err, control.ErrConflict) {
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("somebody else changed the spec meanwhile; etcd %s was not written", to), Advice: "look, and give the command again"}
+	}
 	if err != nil {
 		return err
 	}

@@ -144,6 +144,11 @@ func (f *Folder) putOnCondition(ctx context.Context, key string, data []byte, co
 	if !blind {
 		return f.put(ctx, key, data, cond)
 	}
+	return f.lookAndPut(ctx, key, data, cond)
+}
+
+// lookAndPut is putOnCondition without the store's help.
+func (f *Folder) lookAndPut(ctx context.Context, key string, data []byte, cond blob.Condition) (blob.ETag, error) {
 	_, tag, err := blob.ReadAll(ctx, f.store, key, maxObject)
 	if err != nil && !errors.Is(err, blob.ErrNotFound) {
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -218,6 +219,77 @@ func TestAmendSpecWritesNothingOverWhatItCannotRead(t *testing.T) {
 	}
 	if now := content(t, s, keySpec); !strings.Contains(now, ":5") {
 		t.Errorf("it was written over by %s", now)
+	}
+}
+
+// rival is a store in which somebody else writes the spec right before a write of it, or
+// whose answers to writes are lost, or that knows no conditions.
+type rival struct {
+	blob.Store
+	writes      string
+	lost, blind bool
+}
+
+func (r *rival) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
+	if r.blind && cond != blob.Any {
+		return "", blob.ErrUnsupported
+	}
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return "", err
+	}
+	if r.writes != "" {
+		if _, err := blob.PutBytes(ctx, r.Store, key, []byte(r.writes), blob.Any); err != nil {
+			return "", err
+		}
+		r.writes = ""
+	}
+	if r.lost {
+		if _, err := blob.PutBytes(ctx, r.Store, key, data, cond); err != nil {
+			return "", err
+		}
+	}
+	return blob.PutBytes(ctx, r.Store, key, data, cond)
+}
+
+// What somebody else writes between the look and the write stays, and so does what is no
+// longer what a person was shown.
+func TestAmendSpecOverAnotherWriter(t *testing.T) {
+	theirs := `{"memberCount":7,"etcdVersion":"3.6.16"}`
+	amend := Amend{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.7.3")}
+	for _, before := range []string{"", `{"memberCount":5,"etcdVersion":"3.6.16"}`, `{`} {
+		s := memory.New()
+		if before != "" {
+			place(t, s, keySpec, before)
+		}
+		r := &rival{Store: s, writes: theirs}
+		f := New(r, "etcd")
+		if _, _, err := f.AmendSpec(t.Context(), amend); !errors.Is(err, ErrConflict) || content(t, s, keySpec) != theirs {
+			t.Errorf("over %q: %v, and the spec is %s", before, err, content(t, s, keySpec))
+		}
+		shown, _ := f.ReadSpec(t.Context())
+		place(t, s, keySpec, `{"memberCount":9,"etcdVersion":"3.6.16"}`)
+		changed := amend
+		changed.Shown = &shown
+		if _, _, err := f.AmendSpec(t.Context(), changed); !errors.Is(err, ErrConflict) || !strings.Contains(content(t, s, keySpec), "9") {
+			t.Errorf("over %q, and not what was shown: %v", before, err)
+		}
+		if shown, _ = f.ReadSpec(t.Context()); shown.Spec == nil {
+			t.Fatal("there is no spec")
+		}
+		if now, _, err := f.AmendSpec(t.Context(), changed); err != nil || now.MemberCount != 3 {
+			t.Errorf("over %q, as it was shown: %+v, %v", before, now, err)
+		}
+		r.lost = true
+		if _, _, err := f.AmendSpec(t.Context(), Amend{MemberCount: 5}); err != nil || !strings.Contains(content(t, s, keySpec), "5") {
+			t.Errorf("an answer was lost: %v", err)
+		}
+	}
+	s := memory.New()
+	place(t, s, keySpec, `{"memberCount":5,"etcdVersion":"3.6.16"}`)
+	f := New(&rival{Store: s, blind: true}, "etcd")
+	if _, _, err := f.AmendSpec(t.Context(), amend); err != nil || !strings.Contains(content(t, s, keySpec), "3.7.3") {
+		t.Errorf("in a store without conditions: %v", err)
 	}
 }
 

@@ -27,6 +27,7 @@ type SpecRead struct {
 	Standing *cluster.Standing
 	// Warnings are sentences about what was tolerated.
 	Warnings []string
+	tag      blob.ETag // of the spec; empty: there is none
 }
 
 // settings is the part of a spec that the predecessor does not know, kept in
@@ -66,6 +67,7 @@ func (f *Folder) ReadSpec(ctx context.Context) (SpecRead, error) {
 	if refused != nil {
 		out = SpecRead{Spec: &cluster.Spec{}}
 	}
+	out.tag = c.tag
 	more, err := f.read(ctx, keySettings, &f.settings)
 	switch {
 	case errors.Is(err, blob.ErrNotFound):
@@ -74,7 +76,7 @@ func (f *Folder) ReadSpec(ctx context.Context) (SpecRead, error) {
 	default:
 		warnings, err := applySettings(out.Spec, more.data)
 		if err != nil {
-			return SpecRead{}, cmp.Or(refused, err)
+			return SpecRead{tag: c.tag}, cmp.Or(refused, err)
 		}
 		out.Warnings = append(out.Warnings, warnings...)
 	}
@@ -82,7 +84,7 @@ func (f *Folder) ReadSpec(ctx context.Context) (SpecRead, error) {
 		refused = &blob.Error{Op: "read", Object: keySpec, Err: err, Advice: adviceSpec}
 	}
 	if refused != nil {
-		return SpecRead{Standing: out.Spec.Standing()}, refused
+		return SpecRead{Standing: out.Spec.Standing(), tag: c.tag}, refused
 	}
 	return out, nil
 }
@@ -183,9 +185,9 @@ func (f *Folder) WriteSpec(ctx context.Context, spec cluster.Spec) error {
 	return f.putSpec(ctx, spec)
 }
 
-// ConfigureCluster is what `etcd-manager-ctl configure-cluster` does: it
-// writes the member count and the version, and leaves our settings alone. The
-// spec is refused in words if it cannot be right.
+// ConfigureCluster writes the member count and the version of a cluster that is new,
+// whatever is there, and leaves our settings alone; [Folder.AmendSpec] is for one that may
+// run. The spec is refused in words if it cannot be right.
 func (f *Folder) ConfigureCluster(ctx context.Context, memberCount int, version cluster.Version) error {
 	spec := cluster.Spec{MemberCount: memberCount, EtcdVersion: version}
 	if err := spec.Validate(); err != nil {

@@ -44,6 +44,7 @@ type CommandStatus struct {
 type MemberStatus struct {
 	Member  cluster.MemberID `json:"member"`
 	Host    cluster.HostID   `json:"host,omitempty"`
+	Version cluster.Version  `json:"version,omitzero"` // of etcd that it runs, where that is known
 	Learner bool             `json:"learner,omitempty"`
 	Leads   bool             `json:"leads,omitempty"` // raft
 	Up      bool             `json:"up"`
