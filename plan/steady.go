@@ -31,7 +31,7 @@ func steady(v *view) *Decision {
 		return d
 	}
 	if v.standing != nil {
-		return &Decision{Reason: fmt.Sprintf("%d of %d voters are up; the spec is refused, and dead voters alone are replaced", up, n)}
+		return &Decision{Reason: fmt.Sprintf("%d of %d voters are up; the spec is refused, and only dead voters are replaced", up, n)}
 	}
 	if d := v.needSpec(); d != nil {
 		return d
