@@ -42,7 +42,7 @@ func goFiles(t *testing.T, dirs ...string) []*ast.File {
 func codes(t *testing.T) []string {
 	t.Helper()
 	// Which argument of the planner's own functions is the code.
-	position := map[string]int{"wait": 1, "waitLater": 0, "refuse": 0, "aside": 0}
+	position := map[string]int{"wait": 1, "waitLater": 0, "refuse": 0, "aside": 0, "advise": 0}
 	var out []string
 	take := func(e ast.Expr) {
 		switch x := e.(type) {

@@ -59,7 +59,7 @@ func backUp(v *view) *Decision {
 		case t.Backup != nil:
 			last = v.newer(last, v.leadersTime(&v.obs.Hosts[i], t.Began))
 		case t.Error != "" && v.ago(&v.obs.Hosts[i], t.Ended) < min(backupRetry, every):
-			v.aside("backup-failed", t.Hint, "the last backup, by host %s, failed; it is tried again: %s", v.obs.Hosts[i].Host, t.Error)
+			v.advise("backup-failed", t.Hint, "", "the last backup, by host %s, failed; it is tried again: %s", v.obs.Hosts[i].Host, t.Error)
 			return nil
 		}
 	}

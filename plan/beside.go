@@ -62,7 +62,7 @@ func (v *view) backupBefore(c *cluster.Command) *Decision {
 	case t.Running:
 		v.aside("backup-failed", "", "the backup of the running cluster before it is replaced has not ended in %s, and the command goes on without it", backupTry)
 	case t.Error != "":
-		v.aside("backup-failed", t.Hint, "the backup of the running cluster before it is replaced failed, and the command goes on: %s", t.Error)
+		v.advise("backup-failed", t.Hint, "", "the backup of the running cluster before it is replaced failed, and the command goes on: %s", t.Error)
 	}
 	return nil
 }

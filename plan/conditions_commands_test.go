@@ -257,7 +257,7 @@ func TestAFailedBackupIsToldWithItsHint(t *testing.T) {
 		if len(v.asides) != 1 || v.asides[0].Code != "backup-failed" {
 			t.Fatalf("%+v", v.asides)
 		}
-		return v.asides[0].Command
+		return v.asides[0].Advice
 	}
 	periodic := newView(Goal{Kind: Converge}, then(wants, failed(""))(t))
 	_ = backUp(periodic)

@@ -25,7 +25,7 @@ func convergeTLS(v *view) *Decision {
 		case h == nil || !h.UnderFence || len(h.URLs.Peer) == 0:
 			others = append(others, seatName(s)+" is not in sight")
 		case cluster.TurnsTLSOn(h.URLs.Peer, s.PeerURLs):
-			v.aside("members-tls", "restart its daemon with the URLs that it had", "host %s is to speak with its peers without TLS; a cluster with TLS is not made one without while it lives", s.HostID)
+			v.advise("members-tls", "restart its daemon with the URLs that it had", "", "host %s is to speak with its peers without TLS; a cluster with TLS is not made one without while it lives", s.HostID)
 			others = append(others, seatName(s)+" is to speak without")
 		case cluster.TurnsTLSOn(s.PeerURLs, h.URLs.Peer):
 			turning = append(turning, s)
@@ -37,7 +37,7 @@ func convergeTLS(v *view) *Decision {
 		case isPlain(s):
 			others = append(others, seatName(s)+" is to speak without")
 			if v.withoutTLS(h) {
-				v.aside("members-tls", "restart its daemon with https in --peer-urls, and without --etcd-insecure", "host %s is to speak with its peers without TLS, and others of them have it already; its member stays as it is", s.HostID)
+				v.advise("members-tls", "restart its daemon with https in --peer-urls, and without --etcd-insecure", "", "host %s is to speak with its peers without TLS, and others of them have it already; its member stays as it is", s.HostID)
 			}
 		case cluster.TurnsTLSOn(h.Local.URLs.Peer, h.URLs.Peer) && s.Up && len(v.downVoters()) == 0:
 			return v.speakTLS(s)
@@ -49,7 +49,7 @@ func convergeTLS(v *view) *Decision {
 	others = append(others, v.downVoters()...)
 	if len(others) > 0 {
 		slices.Sort(others)
-		v.aside("members-tls", "restart every host's daemon with https in --peer-urls, and without --etcd-insecure", "%s to speak TLS with the other members, which begins once all are and every voter is up: %s",
+		v.advise("members-tls", "restart every host's daemon with https in --peer-urls, and without --etcd-insecure", "", "%s to speak TLS with the other members, which begins once all are and every voter is up: %s",
 			are(len(turning), "host"), strings.Join(slices.Compact(others), ", "))
 		return nil
 	}

@@ -59,7 +59,7 @@ func (v *view) defragmentTargets() ([]cluster.Seat, *Decision) {
 		return nil, refuse("fragmented", "", "etcd %s has no database that could be defragmented", run.Low)
 	}
 	if run := v.roster.Running(); run.Mixed() || run.Downgrade {
-		return nil, refuse("version", "etcdadm status", "the members' version is being changed (etcd %s to %s), and that would wait as long as this does: no database is defragmented until it is over; ask again then", run.Low, run.High)
+		return nil, refuse("version", "", "the members' version is being changed (etcd %s to %s), and that would wait as long as this does: no database is defragmented until it is over; ask again then", run.Low, run.High)
 	}
 	if v.goal.Member == 0 && v.goal.Host == "" {
 		seats := slices.Clone(v.roster.Voters())

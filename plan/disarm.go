@@ -46,7 +46,7 @@ func (v *view) mayNotDisarm(kind string, alarms []cluster.Alarm) *Decision {
 			if st.DBSize < st.Room() { // a person may want the last tenth
 				continue
 			}
-			return refuse("no-space", "etcdadm status", "the database of %s has %s of a quota of %s, so the alarm would be back with the next write; the leading daemon compacts and defragments first, and takes it back then, or says what helps", seatName(s), bytesWords(st.DBSize), bytesWords(st.Room()))
+			return refuse("no-space", "", "the database of %s has %s of a quota of %s, so the alarm would be back with the next write; the leading daemon compacts and defragments first, and takes it back then, or says what helps", seatName(s), bytesWords(st.DBSize), bytesWords(st.Room()))
 		}
 		return nil
 	}

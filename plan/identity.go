@@ -128,7 +128,7 @@ func (v *view) notes(h *cluster.HostReport) {
 		if name := "host " + string(h.Host); !strings.HasPrefix(sentence, name+" ") {
 			sentence = name + ": " + sentence
 		}
-		v.aside(p.Code, p.Hint, "%s", sentence)
+		v.advise(p.Code, p.Hint, "", "%s", sentence)
 	}
 	if h.Process.Damaged != "" {
 		v.noteDamaged(h)

@@ -226,7 +226,18 @@ type Blocker struct {
 	// Code names the page of docs/operations.
 	Code     string `json:"code"`
 	Sentence string `json:"sentence"`
-	Command  string `json:"command,omitempty"` // lifts it
+	Command  string `json:"command,omitempty"` // lifts it, and can be pasted
+	// Advice is what a person does about it that no command of this name does, in words;
+	// with a command, before it.
+	Advice string `json:"advice,omitempty"`
+}
+
+// Remedy is all that a person is told to do about it, in words; empty: nothing.
+func (b Blocker) Remedy() string {
+	if b.Advice == "" || b.Command == "" {
+		return b.Advice + b.Command
+	}
+	return b.Advice + ", then: " + b.Command
 }
 
 // Decision is the planner's answer.

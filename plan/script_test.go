@@ -241,6 +241,9 @@ func describe(d Decision) string {
 		if x.Command != "" {
 			fmt.Fprintf(&b, "    lifted by: %s\n", x.Command)
 		}
+		if x.Advice != "" {
+			fmt.Fprintf(&b, "    advice: %s\n", x.Advice)
+		}
 	}
 	return b.String()
 }

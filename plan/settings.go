@@ -45,7 +45,7 @@ func (v *view) settingsDiffer() {
 			}
 			words = append(words, fmt.Sprintf("%s on %s", value, strings.Join(x.hosts, ", ")))
 		}
-		v.aside("settings-differ", "start the daemons with the same "+flag+", one host at a time",
+		v.advise("settings-differ", "start the daemons with the same "+flag+", one host at a time", "",
 			"%s differs between hosts (%s); the daemon that leads, or takes the backup, uses its own value", flag, strings.Join(words, "; "))
 	}
 }
@@ -61,6 +61,6 @@ func (v *view) unprotected() {
 	if len(newest) == 0 || newest[0].Encrypted || encrypted == nil || v.obs.At.Sub(encrypted.At) > protectedFor {
 		return
 	}
-	v.aside("backup-unprotected", "start every daemon with the same --backup-recipient, then: etcdadm backup create",
+	v.advise("backup-unprotected", "start every daemon with the same --backup-recipient", "etcdadm backup create",
 		"backup %s is not encrypted, and %s before it was: whoever can read the store can read every key in it", newest[0].Name, encrypted.Name)
 }

@@ -12,7 +12,7 @@ import (
 func told(o *cluster.Observation, code string) (out []string) {
 	for _, b := range Next(Goal{Kind: Converge}, o).Blockers {
 		if b.Code == code {
-			out = append(out, b.Sentence+" | "+b.Command)
+			out = append(out, b.Sentence+" | "+b.Remedy())
 		}
 	}
 	return out

@@ -68,6 +68,11 @@ func (v *view) aside(code, command, format string, args ...any) {
 	v.asides = append(v.asides, Blocker{Code: code, Sentence: fmt.Sprintf(format, args...), Command: command})
 }
 
+// advise is aside where what a person does is no command, or not one alone.
+func (v *view) advise(code, advice, command, format string, args ...any) {
+	v.asides = append(v.asides, Blocker{Code: code, Sentence: fmt.Sprintf(format, args...), Command: command, Advice: advice})
+}
+
 // wait is a decision to do nothing until something changes.
 func wait(again bool, code, command, format string, args ...any) *Decision {
 	s := fmt.Sprintf(format, args...)

@@ -208,7 +208,7 @@ func (x *config) followOptions(ctx context.Context, options map[string]string, o
 		}
 		for _, b := range d.Blockers {
 			if b.Code == "options-refused" {
-				return told{err: &Failure{Code: ExitError, Err: errors.New(b.Sentence), Advice: b.Command}}
+				return told{err: &Failure{Code: ExitError, Err: errors.New(b.Sentence), Advice: b.Remedy()}}
 			}
 		}
 		return told{why: d.Reason, say: d.Rule == "converge-options"}

@@ -20,24 +20,10 @@ import (
 
 // Main is etcdadm. It returns the exit code.
 func Main(args []string, program daemon.Program, stdout, stderr io.Writer) int {
-	root := &cobra.Command{
-		Use:           "etcdadm",
-		Short:         "Create, grow, shrink and repair etcd clusters",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Long: `etcdadm creates, grows, shrinks and repairs etcd clusters, one step at a time
-or, with "auto", by itself.
-
-Try it: "etcdadm playground" runs a cluster of three on this machine.`,
-	}
-	root.AddCommand(restoreCommand(), recoverCommand(), backupCommand(program), snapshotCommand(program))
+	root := tree(program)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return flagMistake(c, err)
-	})
-	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), defragCommand(), alarmCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand())
 	ctx, stop := commandContext(root, args)
 	defer stop()
 	err := root.ExecuteContext(ctx)
@@ -49,6 +35,26 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 		err = usage("see etcdadm --help", "%w", err)
 	}
 	return Report(stderr, "etcdadm", err)
+}
+
+// tree is etcdadm with all its commands.
+func tree(program daemon.Program) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "etcdadm",
+		Short:         "Create, grow, shrink and repair etcd clusters",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Long: `etcdadm creates, grows, shrinks and repairs etcd clusters, one step at a time
+or, with "auto", by itself.
+
+Try it: "etcdadm playground" runs a cluster of three on this machine.`,
+	}
+	root.AddCommand(restoreCommand(), recoverCommand(), backupCommand(program), snapshotCommand(program))
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return flagMistake(c, err)
+	})
+	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), defragCommand(), alarmCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand())
+	return root
 }
 
 // seedCommand writes the spec that begins a cluster, or changes it.

@@ -326,6 +326,9 @@ func printBlockers(w io.Writer, d plan.Decision) {
 			sentence = ": " + b.Sentence
 		}
 		fmt.Fprintf(w, "  ! %s%s (docs/operations/%s.md)\n", b.Code, sentence, b.Code)
+		if b.Advice != "" {
+			fmt.Fprintf(w, "    %s\n", b.Advice)
+		}
 		if b.Command != "" {
 			fmt.Fprintf(w, "    → %s\n", b.Command)
 		}

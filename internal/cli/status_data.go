@@ -165,6 +165,6 @@ func printSteps(w io.Writer, steps []plan.Step) {
 	}
 	fmt.Fprintln(w, "new generation:")
 	for _, s := range steps {
-		fmt.Fprintf(w, "  %s %s\n", map[plan.StepState]string{plan.StepDone: "✓", plan.StepNow: "→", plan.StepNext: " "}[s.State], s.What)
+		fmt.Fprintf(w, "  %s %s\n", map[plan.StepState]string{plan.StepDone: "✓", plan.StepNow: "•", plan.StepNext: " "}[s.State], s.What)
 	}
 }

@@ -36,7 +36,7 @@ func TestStatusOfData(t *testing.T) {
 		"quarantine: the member of host a still listens",
 		"2026-11-21T11:00:00Z-000000  undo what host a set aside as old",
 		"runs: host a makes it ready: fetching, 77 bytes so far",
-		"→ make what host a set aside as old ready on host a",
+		"• make what host a set aside as old ready on host a",
 		"set aside on a: old (superseded, 12 MiB)\n  kept: the only known way back; \"etcdadm host prune\" says what its removal gives up\n",
 	} {
 		if !strings.Contains(out.String(), want) {

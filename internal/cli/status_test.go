@@ -24,7 +24,7 @@ func TestStatusIsInOrder(t *testing.T) {
 	carries.Local = cluster.LocalMember{Member: id, State: cluster.MemberStarted}
 	carries.View = &cluster.MemberView{Cluster: 9, Linearizable: true, Members: []cluster.Member{{ID: id, Name: "c"}}}
 	o := &cluster.Observation{Cluster: "etcd", Hosts: []cluster.HostReport{host("b"), carries, host("d")}, Gaps: []cluster.Gap{{Kind: cluster.GapUnreachable, Host: "a", Detail: "no answer"}}}
-	d := plan.Decision{Reason: "one is down", Blockers: []plan.Blocker{{Code: "member-down", Sentence: "one is down"}, {Code: "store-silent", Sentence: "no answer", Command: "mend it"}}}
+	d := plan.Decision{Reason: "one is down", Blockers: []plan.Blocker{{Code: "member-down", Sentence: "one is down"}, {Code: "store-silent", Sentence: "no answer", Command: "etcdadm status"}, {Code: "disk-full", Sentence: "it is full", Advice: "make room on it"}}}
 	var out bytes.Buffer
 	var r console.Report
 	r.Cluster, r.Leader, r.Observation, r.Decision = "etcd", "b", o, &d
@@ -40,7 +40,7 @@ func TestStatusIsInOrder(t *testing.T) {
 	}
 	for _, want := range []string{
 		"cluster etcd, its daemons led by host b\n", "voter, raft leader",
-		"  ! member-down (docs/operations/member-down.md)\n", "  ! store-silent: no answer (docs/operations/store-silent.md)\n    → mend it\n",
+		"  ! member-down (docs/operations/member-down.md)\n", "  ! store-silent: no answer (docs/operations/store-silent.md)\n    → etcdadm status\n", "  ! disk-full: it is full (docs/operations/disk-full.md)\n    make room on it\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not print %q:\n%s", want, &out)

@@ -274,7 +274,7 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 			case "version-paused":
 				return told{done: true, why: b.Sentence}
 			case "version-loss":
-				return told{done: true, why: b.Sentence, err: &Failure{Code: ExitUnsafe, Err: errors.New(b.Sentence), Advice: b.Command}}
+				return told{done: true, why: b.Sentence, err: &Failure{Code: ExitUnsafe, Err: errors.New(b.Sentence), Advice: b.Remedy()}}
 			case "version", "version-outage":
 				why = b.Sentence
 			}

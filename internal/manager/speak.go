@@ -131,6 +131,9 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 		if b.Command != "" {
 			args = append(args, "command", b.Command)
 		}
+		if b.Advice != "" {
+			args = append(args, "advice", b.Advice)
+		}
 		say := s.log.Warn
 		if b.Sentence == d.Reason { // what is waited for may be no trouble, as for a member to come up
 			say = s.log.Info

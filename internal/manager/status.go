@@ -217,7 +217,8 @@ func storeStatus(s Status) control.Status {
 		out.Commands = append(out.Commands, control.CommandStatus(q))
 	}
 	for _, b := range d.Blockers {
-		out.Blockers = append(out.Blockers, control.BlockerStatus(b))
+		// The object in the store has one field for what is to be done.
+		out.Blockers = append(out.Blockers, control.BlockerStatus{Code: b.Code, Sentence: b.Sentence, Command: b.Remedy()})
 	}
 	return out
 }

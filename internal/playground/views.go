@@ -153,11 +153,14 @@ func (v *Screen) Show(s Scene) {
 	for _, d := range v.f.news(s.Report) {
 		v.note(d.At, d.Decision.Rule, d.Decision.Reason)
 		if a := d.Decision.Action; a != nil && a.Command != "" {
-			v.note(d.At, "", "→ "+a.Command)
+			v.note(d.At, "", "as by: "+a.Command) // it is done: nobody has to type it
 		}
 		for _, b := range d.Decision.Blockers {
 			if b.Sentence != d.Decision.Reason {
 				v.note(d.At, "!", b.Sentence)
+			}
+			if b.Advice != "" {
+				v.note(d.At, "", b.Advice)
 			}
 			if b.Command != "" {
 				v.note(d.At, "", "→ "+b.Command)
