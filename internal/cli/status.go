@@ -105,6 +105,9 @@ func (r *reach) open() (*console.Console, error) {
 		// another cluster's machine. That cluster is not asked, much less told anything.
 		return nil, refusedStart(refused, nil)
 	}
+	if err := r.otherDisk(a); err != nil {
+		return nil, err
+	}
 	return console.Open(a)
 }
 

@@ -132,8 +132,10 @@ func (p *coprocess) open(ctx context.Context) error {
 		return err
 	}
 	p.catalogue, p.folder = backupstore.New(store), control.New(store, p.o.ClusterName)
-	if _, _, _, err := p.folder.ReadIntent(openCtx); errors.Is(err, control.ErrOtherCluster) {
-		return &Error{Problem: "the backup store " + ShownURL(p.o.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
+	if in, _, _, err := p.folder.ReadIntent(openCtx); errors.Is(err, control.ErrOtherCluster) {
+		return &Error{Problem: "the backup store " + ShownURL(p.o.BackupStore), Err: err, Advice: fmt.Sprintf(
+			"give cluster %s another --backup-store, which is empty. --cluster-name=%s is right only if the etcd at %s is that cluster's: a backup of another one would be restored as its own",
+			p.o.ClusterName, cluster.ShellWord(in.Name), p.o.ClientURLs[0])}
 	}
 	p.client, err = etcd.New(config)
 	return err

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
@@ -66,8 +68,10 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	}
 	folder := control.New(store, d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
-	if _, _, _, err := folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
-		return nil, nil, &Error{Problem: "the backup store " + ShownURL(d.cfg.BackupStore), Err: err, Advice: "give each cluster a store of its own, or correct --cluster-name"}
+	if in, _, _, err := folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
+		return nil, nil, &Error{Problem: "the backup store " + ShownURL(d.cfg.BackupStore), Err: err, Advice: fmt.Sprintf(
+			"give cluster %s another --backup-store, which is empty. Only if this host is to be one of cluster %s: set the data directory aside (mv %s %s.aside), so that it is a new host, and start it with --cluster-name=%s. A copy of another host's disk, as in a machine's image, never runs as it is",
+			d.cfg.ClusterName, in.Name, cluster.ShellWord(d.cfg.DataDir), cluster.ShellWord(filepath.Clean(d.cfg.DataDir)), cluster.ShellWord(in.Name))}
 	}
 	if absent {
 		return store, folder, nil

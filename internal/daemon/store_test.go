@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/file"
+	"etcdadm.io/internal/control"
 )
 
 func TestMissingStoreIsMadeOnceAndNeverAgain(t *testing.T) {
@@ -72,6 +75,34 @@ func TestShownURL(t *testing.T) {
 	} {
 		if got := ShownURL(raw); got != want {
 			t.Errorf("%s is shown as %s, not %s", raw, got, want)
+		}
+	}
+}
+
+// A store of another cluster is refused without the advice to run as that cluster's: a disk
+// that was copied with a host would.
+func TestStoreOfAnotherClusterIsRefusedSafely(t *testing.T) {
+	dir := t.TempDir()
+	store, err := file.Open(t.Context(), dir, file.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := cluster.Intent{Name: "theirs", Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded}
+	if _, err := control.New(store, "theirs").CreateIntent(t.Context(), &in); err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{cfg: Config{ClusterName: "ours", BackupStore: file.URL(dir), DataDir: "/var/lib/etcd"}, log: slog.New(slog.DiscardHandler)}
+	refused := map[string]error{"the daemon": d.openStore(t.Context())}
+	p := &coprocess{o: Coprocess{ClusterName: "ours", BackupStore: file.URL(dir), ClientURLs: []string{"http://127.0.0.1:1"}}, log: d.log}
+	refused["the coprocess"] = p.open(t.Context())
+	for who, err := range refused {
+		var hinted interface{ Hint() string }
+		if !errors.As(err, &hinted) || !strings.Contains(err.Error(), "theirs") || strings.Contains(hinted.Hint(), "correct --cluster-name") || !strings.Contains(hinted.Hint(), "nly if") {
+			t.Errorf("%s: %v", who, err)
+			continue
+		}
+		if want := "mv /var/lib/etcd /var/lib/etcd.aside"; who == "the daemon" && !strings.Contains(hinted.Hint(), want) {
+			t.Errorf("%q is not in %q", want, hinted.Hint())
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/journal"
+	"etcdadm.io/internal/regular"
 )
 
 // Layout of a data directory.
@@ -89,6 +90,15 @@ func (d *FileDisk) StateDir() string { return filepath.Join(d.root, dirState) }
 
 // DataDir is etcd's data directory for a token.
 func (d *FileDisk) DataDir(token string) string { return filepath.Join(d.root, dirData, token) }
+
+// KnownID is the host ID that a data directory has.
+func KnownID(dataDir string) (cluster.HostID, error) {
+	b, err := regular.Read(filepath.Join(dataDir, fileMyID), regular.SmallSize)
+	if err != nil {
+		return "", fmt.Errorf("read host ID: %w", err)
+	}
+	return cluster.HostID(strings.TrimSpace(string(b))), nil
+}
 
 // HostID reads the host ID of a data directory, or mints and keeps one.
 func HostID(dataDir string, mint func() string) (cluster.HostID, error) {

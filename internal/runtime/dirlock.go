@@ -45,6 +45,19 @@ func LockStateDir(dir string) (*DirLock, error) {
 	return &DirLock{file: f}, nil
 }
 
+// StateDirHeld says whether a process holds the lock of a state directory, without taking it
+// for longer than a moment. A directory that was never locked is not held.
+func StateDirHeld(dir string) (bool, error) {
+	err := checkFlock(filepath.Join(dir, lockFile))
+	switch {
+	case errors.Is(err, ErrLocked):
+		return true, nil
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
+	}
+	return false, err
+}
+
 // writeHolder leaves the holder's pid for people and for [stateLockedBy].
 func writeHolder(f *os.File, path string) error {
 	held, err := f.Stat()
