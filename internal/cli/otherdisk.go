@@ -7,6 +7,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/runtime"
 )
@@ -25,20 +26,10 @@ func (r *reach) otherDisk(a console.Access) error {
 	if len(a.Endpoints) == 0 {
 		return nil
 	}
-	wrote, _, err := net.SplitHostPort(a.Endpoints[0])
-	ip := net.ParseIP(wrote)
-	if err != nil || ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
+	if own, known := daemon.OnThisMachine(a.Endpoints[0]); own || !known {
 		return nil
 	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	for _, own := range addresses {
-		if n, is := own.(*net.IPNet); is && n.IP.Equal(ip) {
-			return nil
-		}
-	}
+	wrote, _, _ := net.SplitHostPort(a.Endpoints[0])
 	if held, err := runtime.StateDirHeld(filepath.Join(r.dataDir, "etcdadm")); held || err != nil {
 		return nil
 	}

@@ -261,6 +261,16 @@ func (c *Console) Served(ctx context.Context, at cluster.Contact) (Served, error
 	return put[Served](ctx, client, Question{Kind: AskServed, Host: at.Host})
 }
 
+// LastWord tells one daemon why that of a host did not start.
+func (c *Console) LastWord(ctx context.Context, to cluster.Contact, of cluster.HostID, r Refusal) error {
+	client, err := c.pool.To(to)
+	if err != nil {
+		return err
+	}
+	_, err = put[bool](ctx, client, Question{Kind: AskLastWord, Host: of, Refusal: &r})
+	return err
+}
+
 // Goal hands a person's step to a daemon, which forwards it to the leading one.
 func (c *Console) Goal(ctx context.Context, goal manager.GoalRequest) (manager.GoalResult, error) {
 	var out manager.GoalResult

@@ -22,6 +22,8 @@ const (
 	// AskServed asks at which revision the host's member serves, read through raft for
 	// the answer.
 	AskServed = "served"
+	// AskLastWord tells why the daemon of Host did not start, or ended: it is its last word.
+	AskLastWord = "last-word"
 )
 
 // Question is what a person's tool asks a daemon. Whatever changes something
@@ -31,6 +33,8 @@ type Question struct {
 	Host cluster.HostID `json:"host,omitempty"`
 	Do   bool           `json:"do,omitempty"`
 	Dir  string         `json:"dir,omitempty"` // by its name
+	// Refusal is what is told with AskLastWord.
+	Refusal *Refusal `json:"refusal,omitempty"`
 }
 
 // Pruned is what a host has set aside, or has had removed of it.

@@ -22,10 +22,11 @@ func keepRefusal(ctx context.Context, cfg Config, err error, log *slog.Logger) {
 	}
 }
 
-// KeepRefusal keeps beside the data directory why a daemon did not start. While another one
+// KeepRefusal keeps beside the data directory why a daemon did not start, and tells the other
+// daemons of its cluster, as far as they are reached within lastWordTimeout. While another one
 // has that directory there is nothing to keep: that one runs.
-func KeepRefusal(cfg Config, err error) error {
-	if err == nil || !filepath.IsAbs(cfg.DataDir) || errors.Is(err, runtime.ErrLocked) {
+func KeepRefusal(cfg Config, cause error) error {
+	if cause == nil || !filepath.IsAbs(cfg.DataDir) || errors.Is(cause, runtime.ErrLocked) {
 		return nil
 	}
 	dir := filepath.Join(cfg.DataDir, "etcdadm")
@@ -38,10 +39,12 @@ func KeepRefusal(cfg Config, err error) error {
 			_ = lock.Unlock() // it is closed at the end of the program, which is now
 		}
 	}
-	r := console.Refusal{At: time.Now().UTC(), Cluster: cfg.ClusterName, Why: err.Error()}
+	r := console.Refusal{At: time.Now().UTC(), Cluster: cfg.ClusterName, Why: cause.Error()}
 	var told interface{ Hint() string }
-	if errors.As(err, &told) {
+	if errors.As(cause, &told) {
 		r.Hint = told.Hint()
 	}
-	return console.KeepRefusal(cfg.DataDir, r)
+	err := console.KeepRefusal(cfg.DataDir, r)
+	sayLastWord(cfg, r)
+	return err
 }

@@ -64,6 +64,7 @@ type daemon struct {
 	sources     *sources
 	logRoom     logRoom
 	rejects     rejects
+	words       lastWords
 	begun       beginning
 	parts       group
 }
@@ -301,6 +302,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
 		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: ShownURL(d.cfg.BackupStore),
+		LastWord:  d.words.of,
 		Catalogue: &catalogueView{catalogue: d.sources.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs,
 		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.pollEvery()},
 	}

@@ -19,6 +19,7 @@ import (
 type handler struct{ d *daemon }
 
 func (h handler) Ping(ctx context.Context, _ peer.Caller, p cluster.Ping) (cluster.Ping, error) {
+	h.d.words.heard(p.Host)
 	return h.d.manager.Ping(ctx, p)
 }
 
@@ -59,6 +60,8 @@ func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMes
 		return json.Marshal(h.d.prune(ctx, q))
 	case console.AskLog:
 		return json.Marshal(h.d.logEnd(ctx))
+	case console.AskLastWord:
+		return json.Marshal(h.d.lastWord(q))
 	case console.AskServed:
 		return json.Marshal(h.d.served(ctx))
 	}

@@ -33,6 +33,7 @@ var unended = map[string]string{
 	"internal/host/backupops.go":       "backupDeadline, or the end of the member that it is taken of",
 	"internal/daemon/parts.go":         "parts end in await, all of them within partsEnd",
 	"internal/daemon/process.go":       "a status that does not block",
+	"internal/daemon/lastword.go":      "lastWordTimeout",
 	"internal/daemon/run.go":           "the end of a daemon: handOverTimeout and stopTimeout",
 	"internal/daemon/seeds.go":         "a line of the log",
 	"internal/daemon/serve.go":         "readyTimeout",

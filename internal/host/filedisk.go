@@ -91,6 +91,19 @@ func (d *FileDisk) StateDir() string { return filepath.Join(d.root, dirState) }
 // DataDir is etcd's data directory for a token.
 func (d *FileDisk) DataDir(token string) string { return filepath.Join(d.root, dirData, token) }
 
+// KnownState is the state that a data directory has, for whoever only looks: nothing is
+// made or mended.
+func KnownState(dataDir string) (State, error) {
+	b, err := regular.Read(filepath.Join(dataDir, dirState, fileState), maxState)
+	if err != nil {
+		return State{}, fmt.Errorf("look at state: %w", err)
+	}
+	return decodeState(b)
+}
+
+// maxState bounds, in bytes, what a look reads of a state: ours have a few kilobytes.
+const maxState = 16 << 20
+
 // KnownID is the host ID that a data directory has.
 func KnownID(dataDir string) (cluster.HostID, error) {
 	b, err := regular.Read(filepath.Join(dataDir, fileMyID), regular.SmallSize)

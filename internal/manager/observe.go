@@ -194,6 +194,9 @@ func (t *term) addUnheard(o *cluster.Observation) {
 		if why != "" {
 			detail += "; " + why
 		}
+		if word := t.m.o.LastWord(id); word != "" {
+			detail += "; " + word
+		}
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: id, Detail: detail, AtOdds: why != ""})
 	}
 }
@@ -232,7 +235,11 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 	}
 	switch r := a.reply; {
 	case a.err != nil:
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: a.err.Error(), AtOdds: a.odds, Heard: a.heard})
+		detail := a.err.Error()
+		if word := t.m.o.LastWord(a.host); word != "" {
+			detail += "; " + word
+		}
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: detail, AtOdds: a.odds, Heard: a.heard})
 	case r.Refused != nil:
 		t.refused = append(t.refused, *r.Refused)
 		o.Gaps = append(o.Gaps, cluster.Gap{

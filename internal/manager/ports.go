@@ -110,6 +110,9 @@ type Options struct {
 	Mint             func() string                     // nil: host.Mint
 	Rand             func(time.Duration) time.Duration // uniform in [0, d); nil: math/rand
 	Log              *slog.Logger                      // nil: slog.Default
+	// LastWord is why the daemon of a host that is not in sight does not run, as it said
+	// itself; empty: nobody said. It must not block. nil: nobody does.
+	LastWord func(cluster.HostID) string
 	// Decided is told every decision, said or not, with what it was made from
 	// (metrics, recordings). It must not block. Neither value may be changed.
 	Decided   func(*cluster.Observation, plan.Decision)
@@ -128,6 +131,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.LastWord == nil {
+		o.LastWord = func(cluster.HostID) string { return "" }
 	}
 	if o.Decided == nil {
 		o.Decided = func(*cluster.Observation, plan.Decision) {}
