@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/release"
 )
@@ -217,6 +218,8 @@ type listedVersion struct {
 }
 
 type listedVersions struct {
+	// Host is whose daemon finds them; empty: this shell does, and a daemon may find others.
+	Host     cluster.HostID  `json:"host,omitempty"`
 	Versions []listedVersion `json:"versions"`
 	Passed   []string        `json:"passed,omitempty"` // places that hold something that will not do, and why
 }
@@ -229,30 +232,75 @@ func versionsCommand(program daemon.Program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "versions",
 		Short: "List the releases of etcd on this machine",
-		Long: `versions lists the releases of etcd that the daemon of this machine would find,
-oldest first, and what speaks against them. With --all also the newest patch that
-this etcdadm knows of each release line.`,
+		Long: `versions lists the releases of etcd that the daemon of a host finds, oldest first, and
+what speaks against them: the one of --data-dir, or the first of --endpoint that
+answers. Without either, with --release-dir or --cache-dir, or where no daemon
+answers, it lists what this shell finds, and says so: a daemon may have other
+directories. With --all also the newest patch that this etcdadm knows of each
+release line.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := r.checkOutput(); err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), releasesTimeout)
-			defer cancel()
-			finder := finderOf(program, dirs)
-			finder.Caches = []string{cache}
-			list, err := listVersions(ctx, finder, all)
+			told, err := r.releases(c)
 			if err != nil {
 				return err
 			}
+			if told == nil {
+				ctx, cancel := context.WithTimeout(c.Context(), releasesTimeout)
+				defer cancel()
+				finder := finderOf(program, dirs)
+				finder.Caches = []string{cache}
+				found, err := daemon.ReleasesBy(ctx, finder)
+				if err != nil {
+					return err
+				}
+				told = &found
+			}
+			list := listVersions(*told, all)
 			return r.print(c.OutOrStdout(), list, func(w io.Writer) { printVersions(w, list) })
 		},
 	}
 	c.Flags().StringSliceVar(&dirs, "release-dir", nil, "directories with further etcd releases ($ETCDADM_RELEASES)")
 	c.Flags().StringVar(&cache, "cache-dir", release.CacheDir, "where downloaded releases are kept")
 	c.Flags().BoolVar(&all, "all", false, "also the newest patch of each line that is not here")
-	r.outputFlag(c)
+	r.flags(c)
 	return c
+}
+
+// releases asks a daemon; nil: none is to be asked, or none answers, which is said.
+func (r *reach) releases(c *cobra.Command) (*console.Releases, error) {
+	const shells = "this is what this shell finds, and a daemon may find others"
+	switch {
+	case c.Flags().Changed("release-dir") || c.Flags().Changed("cache-dir"):
+		return nil, nil
+	case r.dataDir == "" && len(r.endpoints) == 0:
+		fmt.Fprintln(c.ErrOrStderr(), shells+": --data-dir or --endpoint asks it")
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+	defer cancel()
+	told, err := r.askReleases(ctx)
+	switch failure := (*Failure)(nil); {
+	case err == nil && told.Unknown == "":
+		return &told, nil
+	case err == nil:
+		err = fmt.Errorf("host %s cannot tell: %s", told.Host, told.Unknown)
+	case c.Context().Err() != nil, errors.As(err, &failure) && failure.Code == ExitUsage:
+		return nil, err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "! %v\n  %s\n", err, shells)
+	return nil, nil
+}
+
+func (r *reach) askReleases(ctx context.Context) (console.Releases, error) {
+	c, err := r.open()
+	if err != nil {
+		return console.Releases{}, err
+	}
+	defer c.Close()
+	return c.Releases(ctx)
 }
 
 // releasesTimeout bounds a command's look for releases. One program is given half of what
@@ -260,13 +308,9 @@ this etcdadm knows of each release line.`,
 // etcd that takes ten seconds to tell its version is still found.
 const releasesTimeout = time.Minute
 
-func listVersions(ctx context.Context, finder *release.Finder, all bool) (listedVersions, error) {
-	out := listedVersions{Versions: []listedVersion{}}
-	found, passed, err := finder.List(ctx)
-	if err != nil {
-		return out, err
-	}
-	for _, r := range found {
+func listVersions(here console.Releases, all bool) listedVersions {
+	out := listedVersions{Host: here.Host, Versions: []listedVersion{}, Passed: here.Passed}
+	for _, r := range here.Found {
 		l := judged(r.Version)
 		l.Dir, l.Builtin = r.Dir, r.Builtin
 		if r.Asked != r.Version {
@@ -274,18 +318,15 @@ func listVersions(ctx context.Context, finder *release.Finder, all bool) (listed
 		}
 		out.Versions = append(out.Versions, l)
 	}
-	for _, p := range passed {
-		out.Passed = append(out.Passed, fmt.Sprintf("%s: %v", p.Path, p.Reason))
-	}
 	for _, line := range cluster.Lines() {
 		newest := line.Release(line.Newest).String()
-		if all && !slices.ContainsFunc(found, func(r release.Release) bool { return r.Version == newest }) {
+		if all && !slices.ContainsFunc(here.Found, func(r console.Release) bool { return r.Version == newest }) {
 			l := judged(newest)
 			l.Missing = true
 			out.Versions = append(out.Versions, l)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // judged is what is known of a version that a binary told.
@@ -303,6 +344,9 @@ func judged(version string) listedVersion {
 }
 
 func printVersions(w io.Writer, list listedVersions) {
+	if list.Host != "" {
+		fmt.Fprintf(w, "the daemon of host %s finds:\n", list.Host)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "VERSION\tWHERE\tNOTE")
 	for _, l := range list.Versions {

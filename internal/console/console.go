@@ -261,6 +261,16 @@ func (c *Console) Served(ctx context.Context, at cluster.Contact) (Served, error
 	return put[Served](ctx, client, Question{Kind: AskServed, Host: at.Host})
 }
 
+// Releases asks a daemon which releases of etcd it finds on its host.
+func (c *Console) Releases(ctx context.Context) (Releases, error) {
+	var out Releases
+	err := c.each(ctx, func(client *peer.Client) (err error) {
+		out, err = put[Releases](ctx, client, Question{Kind: AskReleases})
+		return err
+	})
+	return out, err
+}
+
 // LastWord tells one daemon why that of a host did not start.
 func (c *Console) LastWord(ctx context.Context, to cluster.Contact, of cluster.HostID, r Refusal) error {
 	client, err := c.pool.To(to)

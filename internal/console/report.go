@@ -22,6 +22,8 @@ const (
 	// AskServed asks at which revision the host's member serves, read through raft for
 	// the answer.
 	AskServed = "served"
+	// AskReleases asks which releases of etcd this host's daemon finds.
+	AskReleases = "releases"
 	// AskLastWord tells why the daemon of Host did not start, or ended: it is its last word.
 	AskLastWord = "last-word"
 )
@@ -50,6 +52,24 @@ type Served struct {
 	Host     cluster.HostID    `json:"host"`
 	Cluster  cluster.ClusterID `json:"cluster,omitempty"`
 	Revision int64             `json:"revision,omitempty"` // zero: none
+}
+
+// Releases are the releases of etcd that a host's daemon finds.
+type Releases struct {
+	Host  cluster.HostID `json:"host"`
+	Found []Release      `json:"found,omitempty"` // the oldest first
+	// Passed are places that hold something that will not do, and why.
+	Passed []string `json:"passed,omitempty"`
+	// Unknown is why the host cannot tell; empty: the rest says it.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Release is one of etcd on a host.
+type Release struct {
+	Version string `json:"version"`         // what the program says
+	Asked   string `json:"asked,omitempty"` // by whose name it is found
+	Dir     string `json:"dir,omitempty"`   // empty for the built-in one
+	Builtin bool   `json:"builtin,omitempty"`
 }
 
 // LogEnd is what a host holds of its member.

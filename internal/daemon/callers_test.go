@@ -17,7 +17,7 @@ func TestOnlyTheOperatorChanges(t *testing.T) {
 	h := handler{}
 	for _, role := range []pki.Role{pki.RoleReader, pki.RoleHost, "", "root"} {
 		from := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: role, ID: "x"}, Verified: true}
-		for _, kind := range []string{console.AskForget, console.AskFence, console.AskPrune, console.AskLog, console.AskServed, "", "new"} {
+		for _, kind := range []string{console.AskForget, console.AskFence, console.AskPrune, console.AskLog, console.AskServed, console.AskReleases, console.AskLastWord, "", "new"} {
 			q, err := json.Marshal(console.Question{Kind: kind, Host: "h", Do: true})
 			if err != nil {
 				t.Fatal(err)

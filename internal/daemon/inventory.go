@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/release"
 )
 
@@ -94,6 +95,33 @@ func (i *inventory) saySilent(passed []release.Passed) {
 	default:
 		i.said.log.Info("all etcd programs and directories of them answer")
 	}
+}
+
+// releasesHere are the releases of etcd that this daemon finds now.
+func (d *daemon) releasesHere(ctx context.Context) console.Releases {
+	ctx, cancel := context.WithTimeout(ctx, releasesTimeout)
+	defer cancel()
+	out, err := ReleasesBy(ctx, d.releases.finder)
+	if err != nil {
+		out.Unknown = err.Error()
+	}
+	out.Host = d.id
+	return out
+}
+
+// ReleasesBy are the releases of etcd that a finder finds.
+func ReleasesBy(ctx context.Context, finder *release.Finder) (out console.Releases, err error) {
+	found, passed, err := finder.List(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, r := range found {
+		out.Found = append(out.Found, console.Release{Version: r.Version, Asked: r.Asked, Dir: r.Dir, Builtin: r.Builtin})
+	}
+	for _, p := range passed {
+		out.Passed = append(out.Passed, fmt.Sprintf("%s: %v", p.Path, p.Reason))
+	}
+	return out, nil
 }
 
 // versions never waits: an observation asks for them. A look goes on beside it, one at a

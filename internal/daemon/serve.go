@@ -60,6 +60,8 @@ func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMes
 		return json.Marshal(h.d.prune(ctx, q))
 	case console.AskLog:
 		return json.Marshal(h.d.logEnd(ctx))
+	case console.AskReleases:
+		return json.Marshal(h.d.releasesHere(ctx))
 	case console.AskLastWord:
 		return json.Marshal(h.d.lastWord(q))
 	case console.AskServed:
