@@ -71,6 +71,11 @@ func TestConditionsOfPauses(t *testing.T) {
 			d, _ := v.dead(seatOf(v, "c"))
 			return d
 		}, nil, []otherwise{{"nobody knows who is paused", pausesUnread}}},
+		{"another step of a person leaves a paused host as it is", then(silentC, pausedFor("c", time.Hour)), func(v *view) bool {
+			v.goal = Goal{Kind: Defragment, Host: "c"}
+			d, _ := v.dead(seatOf(v, "c"))
+			return !d
+		}, []otherwise{{"it is not paused", func(o *cluster.Observation) { o.Paused, o.Memory.Excused = nil, nil }}}, nil},
 		{"a learner without a host goes", hostless, func(v *view) bool { return v.dropLearner(v.roster.Learners()[0]) != nil }, []otherwise{
 			{"its host is paused", pausedFor("d", time.Hour)},
 			{"nobody knows who is paused", pausesUnread},

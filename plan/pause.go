@@ -76,6 +76,9 @@ func pauseAsked(v *view) *Decision {
 		return d
 	}
 	command := fmt.Sprintf("etcdadm host pause %s --for %s --reason %s", ShellWord(string(id)), shortly(asked.For), ShellWord(asked.Reason))
+	if asked.Force {
+		command += " --force"
+	}
 	now := slices.DeleteFunc(v.obs.Pauses(), func(o cluster.Pause) bool { return o.Host == id })
 	return v.writePauses(append(now, p), after, command, fmt.Sprintf("pause host %s until %s: its silence does not count until then; %s", id, clockWords(p.Until), words))
 }
@@ -209,11 +212,11 @@ func (v *view) known(id cluster.HostID) bool {
 	return seen || slices.ContainsFunc(v.obs.AtOdds, func(n cluster.Neighbour) bool { return n.Host == id })
 }
 
-// silentSince is since when a member's silence counts. That of a member which a person
-// names counts as ever: what is done to it is their word, as the pause was.
+// silentSince is since when a member's silence counts. That of a member which a person has
+// taken out or replaced counts as ever: it is their word, as the pause was.
 func (v *view) silentSince(s cluster.Seat) time.Time {
 	since := v.obs.Memory.Member(s.ID).SilentSince
-	if v.goal.names(s) {
+	if (v.goal.Kind == Leave || v.goal.Kind == Replace) && v.goal.names(s) {
 		return since
 	}
 	return v.obs.Memory.Counts(since, s.HostID)
