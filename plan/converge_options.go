@@ -172,10 +172,8 @@ func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, success
 	}
 	if !s.Learner && s.Up {
 		p = v.projection(0, -1)
-		for _, o := range v.roster.Voters() {
-			if o.ID != s.ID && !o.Up {
-				return waitLater("waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
-			}
+		if d := v.othersUp(s, reason); d != nil {
+			return d
 		}
 		if s.RaftLeader && p.Voters > 1 && handsOver(s) {
 			return v.handOver(s, reason, successor)
@@ -191,4 +189,14 @@ func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, success
 		Again:  soon,
 		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(s.Host, g, op)}},
 	}
+}
+
+// othersUp waits until every voter but this one is up; nil: they are.
+func (v *view) othersUp(s cluster.Seat, reason string) *Decision {
+	for _, o := range v.roster.Voters() {
+		if o.ID != s.ID && !o.Up {
+			return waitLater("waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
+		}
+	}
+	return nil
 }
