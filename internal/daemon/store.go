@@ -147,6 +147,9 @@ func (a *lateStore) store(ctx context.Context) (blob.Store, error) {
 	return s, nil
 }
 
+// renewals numbers the openings with other credentials.
+var renewals atomic.Uint64
+
 // renew opens the store with the environment that set makes, and uses it from then on if
 // it answers; else the one before stays, and so does its environment. Both are this store's
 // alone meanwhile: nobody else opens it.
@@ -158,7 +161,8 @@ func (a *lateStore) renew(ctx context.Context, set func() (undo func()), answers
 	}
 	defer func() { <-a.turn }()
 	undo := set()
-	s, err := open.Open(ctx, a.url, open.Options{})
+	// One that a mount held up before has the credentials of its time.
+	s, err := open.Open(ctx, a.url, open.Options{Anew: renewals.Add(1)})
 	if err == nil {
 		err = answers(ctx, s)
 	}
@@ -168,12 +172,6 @@ func (a *lateStore) renew(ctx context.Context, set func() (undo func()), answers
 	}
 	a.real.Store(&s)
 	return nil
-}
-
-// answers asks a store for what decides whose it is.
-func (d *daemon) answers(ctx context.Context, s blob.Store) error {
-	_, _, _, err := control.New(s, d.cfg.ClusterName).ReadIntent(ctx)
-	return err
 }
 
 // Get implements blob.Store.

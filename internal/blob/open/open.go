@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/singleflight"
 
@@ -26,6 +27,9 @@ type Options struct {
 	Create bool
 	// ReadOnly accepts a store that can only be read.
 	ReadOnly bool
+	// Anew is a number of the caller's own where the environment was changed for this opening:
+	// it joins none that may have read the one from before. Zero: any will do.
+	Anew uint64
 }
 
 // known names all schemes, for an error about one that is not among them.
@@ -55,13 +59,29 @@ func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error
 // openings are those under way: one whose files stand still is waited for by whoever asks for that store next.
 var openings singleflight.Group
 
+// anew are the openings with Options.Anew that have not ended. Each stands on its own, so that
+// no more than anewMost of them are left waiting by a mount that stands still.
+var anew atomic.Int32
+
+const anewMost = 8
+
 // errStill says what the opening of a store across a network waits for: nothing is sent yet.
 var errStill = errors.New("a file that configures it has not answered")
 
 // openBeside waits for an opening until ctx ends. It reads files that variables and the URL name, for certificates and the like,
 // and the kernel calls nothing off on a mount that stands still.
 func openBeside(ctx context.Context, scheme, storeURL string, opts Options) (blob.Store, error) {
+	still := func(err error) error {
+		return refuse(scheme+"://…", fmt.Errorf("%w: %w", errStill, err), "look at the disks and mounts of the files that the AWS_, AZURE_ and GOOGLE_ variables name, and ca= in the store's URL")
+	}
+	if opts.Anew != 0 && anew.Add(1) > anewMost {
+		anew.Add(-1)
+		return nil, still(fmt.Errorf("%d openings wait for it", anewMost))
+	}
 	opened := openings.DoChan(fmt.Sprintf("%+v %s", opts, storeURL), func() (any, error) {
+		if opts.Anew != 0 {
+			defer anew.Add(-1)
+		}
 		return openNow(context.WithoutCancel(ctx), storeURL, opts)
 	})
 	select {
@@ -69,7 +89,7 @@ func openBeside(ctx context.Context, scheme, storeURL string, opts Options) (blo
 		store, _ := o.Val.(blob.Store)
 		return store, o.Err
 	case <-ctx.Done():
-		return nil, refuse(scheme+"://…", fmt.Errorf("%w: %w", errStill, ctx.Err()), "look at the disks and mounts of the files that the AWS_, AZURE_ and GOOGLE_ variables name, and ca= in the store's URL")
+		return nil, still(ctx.Err())
 	}
 }
 
