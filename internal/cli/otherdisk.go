@@ -44,5 +44,5 @@ func (r *reach) otherDisk(a console.Access) error {
 	}
 	return &Failure{Code: ExitNoCluster,
 		Err:    fmt.Errorf("%s is the data directory of %s of cluster %q at %s, which is no address of this machine, and no daemon runs on it here; nobody was asked", r.dataDir, of, a.Cluster, wrote),
-		Advice: fmt.Sprintf("if the disk is a copy, as of a machine's image, set it aside before this host's own daemon starts: mv %s %s.aside. If this machine is that host with another address, start its daemon. To ask that cluster from here: %s", dir, dir, asks)}
+		Advice: fmt.Sprintf("if this machine is that host with another address, start its daemon. To ask that cluster from here: %s. Only if the disk is a copy, as of a machine's image, set it aside before this host's own daemon starts: mv %s %s.aside", asks, dir, dir)}
 }

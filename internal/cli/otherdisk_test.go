@@ -57,6 +57,24 @@ func TestStatusOnAnImage(t *testing.T) {
 		t.Errorf("it took %s: somebody was asked", took)
 	}
 
+	if mv, start := strings.Index(said, "mv "), strings.Index(said, "start its daemon"); mv < start {
+		t.Errorf("what is safe comes first:\n%s", said)
+	}
+
+	// A floating address or one behind a NAT: a daemon of that cluster was started here.
+	if err := console.KeepRefusal(dir, console.Refusal{At: time.Now(), Cluster: "theirs", Why: "the certificate has ended", Hint: "renew it"}); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := status(); !strings.Contains(said, "the certificate has ended") || !strings.Contains(said, "renew it") || strings.Contains(said, "mv ") {
+		t.Errorf("why its daemon does not run is not said:\n%s", said)
+	}
+	if said, _ := status("--cluster-name", "ours"); !strings.Contains(said, "nobody was asked") {
+		t.Errorf("another cluster was named:\n%s", said)
+	}
+	if err := console.DropRefusal(dir); err != nil {
+		t.Fatal(err)
+	}
+
 	lock, err := runtime.LockStateDir(state)
 	if err != nil {
 		t.Fatal(err)

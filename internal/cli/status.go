@@ -100,12 +100,18 @@ func (r *reach) open() (*console.Console, error) {
 	if err != nil {
 		return nil, &Failure{Code: ExitNoCluster, Err: err, Advice: "is it the --data-dir of a daemon that has run?"}
 	}
-	if refused := console.ReadRefusal(r.dataDir); refused != nil && refused.Cluster != "" && refused.Cluster != a.Cluster {
+	refused := console.ReadRefusal(r.dataDir)
+	if refused != nil && refused.Cluster != "" && refused.Cluster != a.Cluster {
 		// Whose data lies there is not whom this host's daemon was started for: an image of
 		// another cluster's machine. That cluster is not asked, much less told anything.
 		return nil, refusedStart(refused, nil)
 	}
 	if err := r.otherDisk(a); err != nil {
+		if refused != nil && refused.Cluster != "" && (r.clusterName == "" || r.clusterName == a.Cluster) {
+			// A daemon was started for that very cluster here: the address is one that the
+			// machine had, or has behind a NAT, and why it does not run is what counts.
+			return nil, refusedStart(refused, nil)
+		}
 		return nil, err
 	}
 	return console.Open(a)
