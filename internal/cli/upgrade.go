@@ -23,6 +23,9 @@ type upgrade struct {
 
 	loss string // the digest of the list of losses, or lastList
 	word string // that was written for the outage
+
+	spec   control.SpecRead // when the way was looked for; what came to be later is not written over
+	unread error
 }
 
 func upgradeCommand() *cobra.Command {
@@ -103,6 +106,13 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 			return err
 		}
 	}
+	var f *control.Folder
+	var unopened error // is told after what the way lacks
+	if !u.dryRun {
+		if f, unopened = u.folder(ctx, o, toWrite); unopened == nil {
+			u.spec, u.unread = readSpecOnce(ctx, f)
+		}
+	}
 	if !u.resume {
 		path := plan.VersionPath(o, to)
 		if u.dryRun {
@@ -119,9 +129,11 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 	if err := u.takeLoss(o, to, out); err != nil {
 		return err
 	}
-	f, err := u.folder(ctx, o, toWrite)
-	if err != nil {
-		return err
+	if unopened == nil && u.unread != nil && !specUnusable(u.unread) {
+		unopened = u.unread
+	}
+	if unopened != nil {
+		return unopened
 	}
 	if err := u.write(ctx, f, to, out); err != nil {
 		return err
@@ -183,6 +195,11 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 			return &Failure{Code: ExitUnsafe, Err: errors.New("no change of version is paused"), Advice: "etcdadm status tells what runs and what is wanted"}
 		}
 	}
+	if !u.resume {
+		if err := stillShown(ctx, f, u.spec, u.unread); err != nil {
+			return changedBefore(err, to)
+		}
+	}
 	if err := f.PauseBeforeLast(ctx, u.pause); err != nil {
 		return err
 	}
@@ -206,18 +223,31 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 			return err
 		}
 	}
-	spec, warnings, err := f.AmendSpec(ctx, control.Amend{EtcdVersion: to})
-	if errors.Is(err, control.ErrConflict) {
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("somebody else changed the spec meanwhile; etcd %s was not written", to), Advice: "look, and give the command again"}
-	}
+	spec, warnings, err := f.AmendSpec(ctx, control.Amend{EtcdVersion: to, Shown: &u.spec})
 	if err != nil {
-		return err
+		return changedBefore(err, to)
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(out, "warning:", w)
 	}
 	fmt.Fprintf(out, "the cluster is to have %s of etcd %s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion)
 	return nil
+}
+
+// readSpecOnce reads the spec; an error that is not about the spec is told when it would
+// be written.
+func readSpecOnce(ctx context.Context, f *control.Folder) (control.SpecRead, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return f.ReadSpec(ctx)
+}
+
+// changedBefore: another spec than the one that the way was looked for is there, and stays.
+func changedBefore(err error, to cluster.Version) error {
+	if !errors.Is(err, control.ErrConflict) && !errors.Is(err, errChangedWhileAsked) {
+		return err
+	}
+	return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("somebody else changed the spec meanwhile; etcd %s was not written", to), Advice: "look, and give the command again"}
 }
 
 // heard: the leader looked after the wish was written. Until then it tells of the
