@@ -41,12 +41,12 @@ func TestDaemonThatDoesNotStartSaysSoElsewhere(t *testing.T) {
 			for _, x := range []struct{ flag, words string }{{"--env-file=" + c.Dir + "/none.env", "no such file"}, {"--backup-interval=soon", "backup-interval"}} {
 				h.Flags = []string{x.flag}
 				h.Refused(x.words)
-				says("why host 3 has no daemon", true, string(h.ID()), "that it does not start", x.words)
+				says("why host 3 has no daemon", true, string(h.ID()), "that it does not run", x.words)
 			}
 			h.Flags = nil
 			h.Start()
 			c.Voters(rig.Soon, 1, 2, 3)
-			says("that host 3 is there again", false, "does not start")
+			says("that host 3 is there again", false, "said at")
 		})
 	}
 }

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"sync"
@@ -53,11 +55,9 @@ func tellPeers(ctx context.Context, cfg Config, r console.Refusal) {
 	if err != nil || state.Cluster != a.Cluster {
 		return
 	}
-	id := cfg.HostID
-	if id == "" {
-		if id, err = host.KnownID(cfg.DataDir); err != nil {
-			return
-		}
+	id, known := speaksOf(cfg)
+	if !known {
+		return
 	}
 	c, err := console.Open(a)
 	if err != nil {
@@ -71,6 +71,20 @@ func tellPeers(ctx context.Context, cfg Config, r console.Refusal) {
 		}
 	}
 	told.Wait()
+}
+
+// speaksOf is the host that a last word is of. A data directory that has another host's ID
+// than the daemon was started with may be that host's, which runs: of neither anything is
+// said.
+func speaksOf(cfg Config) (id cluster.HostID, known bool) {
+	kept, err := host.KnownID(cfg.DataDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cfg.HostID, cfg.HostID != ""
+	case err != nil, kept == "", cfg.HostID != "" && cfg.HostID != kept:
+		return "", false
+	}
+	return kept, true
 }
 
 // OnThisMachine reports whether an endpoint is at an address of this machine. Known is false
@@ -119,7 +133,7 @@ func (l *lastWords) hear(of cluster.HostID, r console.Refusal, log *slog.Logger)
 		l.said = map[cluster.HostID]console.Refusal{}
 	}
 	l.said[of] = r
-	log.Warn("the daemon of another host does not start", "host", of, "because", r.Why, "hint", r.Hint)
+	log.Warn("the daemon of another host does not run", "host", of, "because", r.Why, "hint", r.Hint)
 }
 
 // heard: the host's daemon runs.
@@ -137,7 +151,7 @@ func (l *lastWords) of(id cluster.HostID) string {
 	if !is {
 		return ""
 	}
-	words := fmt.Sprintf("its daemon said at %s that it does not start: %s", r.At.UTC().Format(time.RFC3339), r.Why)
+	words := fmt.Sprintf("its daemon said at %s that it does not run: %s", r.At.UTC().Format(time.RFC3339), r.Why)
 	if r.Hint != "" {
 		words += " (" + r.Hint + ")"
 	}

@@ -3,6 +3,8 @@ package daemon
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,10 +22,10 @@ func TestLastWordsLastUntilTheHostIsHeard(t *testing.T) {
 	}
 	say("b", "no such file", at)
 	say("b", "no such file", at.Add(time.Minute)) // started again and again
-	if got, want := d.words.of("b"), "its daemon said at 2026-11-23T12:00:00Z that it does not start: no such file (mend it)"; got != want {
+	if got, want := d.words.of("b"), "its daemon said at 2026-11-23T12:00:00Z that it does not run: no such file (mend it)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if n := strings.Count(log.String(), "does not start"); n != 1 {
+	if n := strings.Count(log.String(), "does not run"); n != 1 {
 		t.Errorf("told %d times, want once", n)
 	}
 	say("b", strings.Repeat("x", 1<<20), at)
@@ -57,4 +59,24 @@ func TestOnThisMachine(t *testing.T) {
 			t.Errorf("%q: %t, %t, want %v", endpoint, own, known, want)
 		}
 	}
+}
+
+// Of a data directory that has another host's ID than the daemon was started with, nobody
+// speaks.
+func TestWhoHasALastWord(t *testing.T) {
+	dir := t.TempDir()
+	is := func(started, want cluster.HostID) {
+		t.Helper()
+		if id, known := speaksOf(Config{DataDir: dir, HostID: started}); id != want || known != (want != "") {
+			t.Errorf("started as %q: %q, %t, want %q", started, id, known, want)
+		}
+	}
+	is("", "")
+	is("b", "b")
+	if err := os.WriteFile(filepath.Join(dir, "myid"), []byte("c\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	is("", "c")
+	is("c", "c")
+	is("b", "")
 }
