@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/glance"
 )
@@ -48,6 +50,7 @@ type follower struct {
 	last    map[string]string // by the look before
 	tried   time.Time         // when the store did not take those of last
 	refusal string            // of that
+	kind    error             // of what it was refused for
 
 	mu       sync.Mutex // guards what follows
 	problems []cluster.Problem
@@ -187,7 +190,9 @@ func (f *follower) takeCredentials(ctx context.Context, since string) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		if f.tried.IsZero() { // else the words are those of the first try, for a status that stands still
+		// The words are those of the first try of their kind, for a status that stands still.
+		if kind := kindOf(err); f.tried.IsZero() || !errors.Is(kind, f.kind) {
+			f.kind = kind
 			f.refusal = fmt.Sprintf("%s in the environment file %s changed at %s, and the backup store is not reached with them: %v. The credentials from before stay in use; correct the file, and they are tried every %s",
 				strings.Join(names, ", "), f.path, since, err, envAgain)
 		}
@@ -196,6 +201,19 @@ func (f *follower) takeCredentials(ctx context.Context, since string) {
 		f.taken, f.refusal = f.last, ""
 		f.log.Info("the backup store is used with new credentials", "variables", names, "file", f.path, "changed", since)
 	}
+}
+
+// errOther is of no kind that decides what a person does.
+var errOther = errors.New("another error")
+
+// kindOf is what the store had against credentials: what a person does about it differs.
+func kindOf(err error) error {
+	for _, kind := range []error{blob.ErrForbidden, blob.ErrReadOnly, blob.ErrNotFound, blob.ErrRetained, blob.ErrUnsupported, control.ErrOtherCluster, control.ErrMalformed, errNotOurs, context.DeadlineExceeded} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return errOther
 }
 
 // setAll gives variables the values of a file, or those from before any file.

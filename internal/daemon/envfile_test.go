@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"etcdadm.io/internal/blob"
 )
 
 // following is a follower of a file with some content, at whose start that content was read.
@@ -84,6 +87,14 @@ func TestCredentialsOfAFileAreTakenOnceTheStoreAnswers(t *testing.T) {
 	look()
 	secretIs("val-2")
 	told("S3_SECRET_ACCESS_KEY", "it does not know the key", "from before stay in use")
+	answer = errors.New("it does not know the key, said again")
+	f.tried = time.Now().Add(-envAgain)
+	look()
+	told("it does not know the key.")
+	answer = fmt.Errorf("put: %w", blob.ErrForbidden)
+	f.tried = time.Now().Add(-envAgain)
+	look()
+	told("not allowed by the store")
 	answer = nil
 	look() // too soon
 	secretIs("val-2")
