@@ -279,9 +279,12 @@ func (r *reach) releases(c *cobra.Command) (*console.Releases, error) {
 		fmt.Fprintln(c.ErrOrStderr(), shells+": --data-dir or --endpoint asks it")
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+	ctx, cancel := context.WithTimeout(c.Context(), releasesTimeout)
 	defer cancel()
 	told, err := r.askReleases(ctx)
+	for err == nil && told.Looking && ctx.Err() == nil { // its answer took its time, so that this is no haste
+		told, err = r.askReleases(ctx)
+	}
 	switch failure := (*Failure)(nil); {
 	case err == nil && told.Unknown == "":
 		return &told, nil
@@ -300,6 +303,8 @@ func (r *reach) askReleases(ctx context.Context) (console.Releases, error) {
 		return console.Releases{}, err
 	}
 	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	return c.Releases(ctx)
 }
 

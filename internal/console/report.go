@@ -62,6 +62,8 @@ type Releases struct {
 	Passed []string `json:"passed,omitempty"`
 	// Unknown is why the host cannot tell; empty: the rest says it.
 	Unknown string `json:"unknown,omitempty"`
+	// Looking: the host's look goes on, and can be asked for again.
+	Looking bool `json:"looking,omitempty"`
 }
 
 // Release is one of etcd on a host.

@@ -15,6 +15,10 @@ const (
 	// releasesTimeout bounds a look through the directories of releases: each
 	// etcd in them that is new is asked for its version, and has half of what is left.
 	releasesTimeout = 10 * time.Second
+	// releasesAsked bounds a person's look, who waits for it, and releasesAnswer one answer
+	// about it: a call has ten seconds (package peer).
+	releasesAsked  = time.Minute
+	releasesAnswer = 8 * time.Second
 	// namesTimeout bounds the look-up of the nodes' names in a static config, once,
 	// before anything else is begun, and that of the own name for the metrics port.
 	namesTimeout = 5 * time.Second

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/release"
@@ -17,6 +19,7 @@ import (
 // inventory is the releases that were found, looked for again now and then.
 type inventory struct {
 	finder  *release.Finder
+	asked   singleflight.Group // a person's look
 	said    once
 	changed func() // the list is another one; nil: nobody has to be told
 
@@ -97,13 +100,26 @@ func (i *inventory) saySilent(passed []release.Passed) {
 	}
 }
 
-// releasesHere are the releases of etcd that this daemon finds now.
+// releasesHere are the releases of etcd that this daemon finds now. One look goes on at a
+// time, whoever asks; it may take longer than a question, and is asked for again then.
 func (d *daemon) releasesHere(ctx context.Context) console.Releases {
-	ctx, cancel := context.WithTimeout(ctx, releasesTimeout)
-	defer cancel()
-	out, err := ReleasesBy(ctx, d.releases.finder)
-	if err != nil {
-		out.Unknown = err.Error()
+	look := d.releases.asked.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasesAsked)
+		defer cancel()
+		return ReleasesBy(ctx, d.releases.finder)
+	})
+	up := time.NewTimer(releasesAnswer)
+	defer up.Stop()
+	var out console.Releases
+	select {
+	case r := <-look:
+		if out, _ = r.Val.(console.Releases); r.Err != nil {
+			out.Unknown = r.Err.Error()
+		}
+	case <-up.C:
+		out.Unknown, out.Looking = "its look for them has not ended", true
+	case <-ctx.Done():
+		out.Unknown, out.Looking = "its look for them has not ended", true
 	}
 	out.Host = d.id
 	return out

@@ -27,7 +27,7 @@ var unended = map[string]string{
 	"internal/blob/gs/config.go":       "looking for credentials, which the SDK bounds; callers wait for it until their own contexts end",
 	"internal/blob/gs/token.go":        "tokenTimeout",
 	"internal/daemon/etcd.go":          "releasesTimeout",
-	"internal/daemon/inventory.go":     "releasesTimeout",
+	"internal/daemon/inventory.go":     "releasesTimeout, and releasesAsked for a person",
 	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
 	"internal/host/backupops.go":       "backupDeadline, or the end of the member that it is taken of",
