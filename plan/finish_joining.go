@@ -250,10 +250,11 @@ func (v *view) nudge() *Decision {
 }
 
 // dropLearner removes a learner whose host has no right to start it, or is
-// gone for longer than joinPatience.
+// gone for longer than joinPatience. Nor does a pause keep it: no other could be added for
+// a dead voter meanwhile, and its host joins again.
 func (v *view) dropLearner(s cluster.Seat) *Decision {
 	reason := ""
-	since := v.obs.Memory.Counts(v.obs.Memory.Member(s.ID).HostlessSince, s.HostID)
+	since := v.obs.Memory.Member(s.ID).HostlessSince
 	switch {
 	case s.Wiped():
 		reason = fmt.Sprintf("host %s does not hold what it needs to start learner %s", s.Owner.Host, s.ID)

@@ -147,7 +147,11 @@ func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, stri
 		return p, "", refuse("host-paused", "", "no member answers, so that nobody can tell what would be left while host %s is off; --force pauses it all the same", id)
 	}
 	if !votes {
-		return v.projection(0, 0), "it carries no voter, so that the quorum does not hang on it", nil
+		words := "it carries no voter, so that the quorum does not hang on it"
+		if slices.ContainsFunc(v.roster.Learners(), func(s cluster.Seat) bool { return s.HostID == id }) {
+			words += fmt.Sprintf("; its learner is taken out after %s of silence all the same, and it joins again once it is back and a voter is missing", shortly(joinPatience))
+		}
+		return v.projection(0, 0), words, nil
 	}
 	beside := ""
 	if len(with) > 0 {
@@ -213,9 +217,13 @@ func (v *view) known(id cluster.HostID) bool {
 }
 
 // silentSince is since when a member's silence counts. That of a member which a person has
-// taken out or replaced counts as ever: it is their word, as the pause was.
+// taken out or replaced counts as ever: it is their word, as the pause was. So does that of
+// a learner, which has no vote to lose.
 func (v *view) silentSince(s cluster.Seat) time.Time {
 	since := v.obs.Memory.Member(s.ID).SilentSince
+	if s.Learner {
+		return since
+	}
 	if (v.goal.Kind == Leave || v.goal.Kind == Replace) && v.goal.names(s) {
 		return since
 	}

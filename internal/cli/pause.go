@@ -27,13 +27,14 @@ func (r *reach) pauseCommand() *cobra.Command {
 	var within time.Duration
 	c := &cobra.Command{
 		Use: "pause HOST --for TIME --reason REASON", Short: "Take a host down for a while without having its member replaced",
-		Long: `pause has the daemons wait for a host that is taken down on purpose: its member, or
-learner, is not replaced for not answering before the time is over, 24 hours at most.
-After that it has --dead-after, as ever; host resume ends the pause before. Nothing
-else changes: the host's voter still counts for the quorum. The command says what is
-left of the voters while the host is off, asks where the cluster would not survive one
-more failure, and is refused without --force where too few would be left to serve. A
-host that comes back with an empty disk is replaced at once, paused or not.`,
+		Long: `pause has the daemons wait for a host that is taken down on purpose: its voter is
+not replaced for not answering before the time is over, 24 hours at most. Then
+--dead-after is counted from there. host resume ends the pause earlier. Nothing else
+changes: the host's voter still counts for the quorum, and a learner is taken out after
+20 seconds of silence. The command says what is left of the voters while the host is
+off, asks where the cluster would not survive one more failure, and is refused without
+--force where too few would be left to serve. A host that comes back with an empty disk
+is replaced at once, paused or not.`,
 		Args: words(cobra.ExactArgs(1)),
 		PreRunE: func(*cobra.Command, []string) error {
 			if err := someTime("--timeout", within); err != nil {
