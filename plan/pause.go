@@ -110,14 +110,18 @@ func (v *view) writePauses(now []cluster.Pause, p cluster.Projection, command, r
 	}
 }
 
-// pausesUnknown waits until the store tells who is paused, and takes what is written; nil:
-// it does.
+// pausesUnknown refuses while the store does not tell who is paused; nil: it does. Nothing
+// is waited for: no repair is made while a person's step is at work.
 func (v *view) pausesUnknown() *Decision {
+	then := "the pauses are as they were; ask again when it answers"
+	if v.goal.Acted {
+		then = "whether they were written is not known: etcdadm status tells once it answers"
+	}
 	switch {
 	case !v.obs.Store.Read:
-		return waitLater("store-silent", "", "waiting for the backup store, in which pauses are kept: %s", v.unreadWords())
+		return refuse("store-silent", "", "pauses are kept in the backup store, and %s: %s", v.unreadWords(), then)
 	case v.obs.PausesUnread != "":
-		return waitLater("host-paused", "", "which hosts are paused is not known: %s", v.obs.PausesUnread)
+		return refuse("host-paused", "", "which hosts are paused is not known: %s; %s", v.obs.PausesUnread, then)
 	}
 	return nil
 }
@@ -125,7 +129,7 @@ func (v *view) pausesUnknown() *Decision {
 // whileOff is what is left of the voters while a host is off together with all that are
 // paused, in numbers and in words; or why the host is not paused.
 func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, string, *Decision) {
-	var left, with []string
+	var left, with, down []string
 	votes := false
 	for _, s := range v.roster.Voters() {
 		_, paused := v.obs.PauseOf(s.HostID)
@@ -136,6 +140,8 @@ func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, stri
 			with = append(with, string(s.HostID))
 		case s.Up:
 			left = append(left, seatName(s))
+		default:
+			down = append(down, seatName(s))
 		}
 	}
 	n := len(v.roster.Voters())
@@ -160,11 +166,19 @@ func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, stri
 	words := fmt.Sprintf("while it is off%s, %d of %d voters %s left%s and a quorum is %d", beside, len(left), n, isAre(len(left)), among(left), cluster.Quorum(n))
 	switch margin := p.MarginAfter(); {
 	case margin < 0 && !force:
-		command := ""
+		command, way := "", "With 1 voter every host is needed; --force pauses it all the same"
+		switch {
+		case len(down) > 0:
+			way = "Wait until " + strings.Join(down, ", ") + " is up, or pause it all the same with --force"
+		case n == 2:
+			way = "With 2 voters every host is needed; --force pauses it all the same"
+		case n > 2:
+			way = "Wait for the end of the other pause, or pause it all the same with --force"
+		}
 		if len(with) > 0 {
 			command = "etcdadm host resume " + with[0]
 		}
-		return p, "", refuse("host-paused", command, "host %s is not paused: %s: clients could neither read nor write. Wait for the others, or pause it all the same with --force", id, words)
+		return p, "", refuse("host-paused", command, "host %s is not paused: %s: clients could neither read nor write. %s", id, words, way)
 	case margin < 0:
 		return p, words + ": clients can neither read nor write then", nil
 	case margin == 0:
@@ -234,7 +248,11 @@ func (v *view) silentSince(s cluster.Seat) time.Time {
 // it does.
 func (v *view) noteExcused(s cluster.Seat) bool {
 	if p, paused := v.obs.PauseOf(s.HostID); paused {
-		v.aside("host-paused", "etcdadm host resume "+ShellWord(string(p.Host)), "voter %s does not answer (%s), and host %s is paused until %s (%s): it is not replaced, and its silence counts from then on", seatName(s), s.Why, p.Host, clockWords(p.Until), p.Reason)
+		then := "it is not replaced, and its silence counts from then on"
+		if n := len(v.roster.Voters()); n > v.wanted() {
+			then = fmt.Sprintf("its silence counts from then on. %s wanted and %d are there: a voter that is down goes first, paused or not", are(v.wanted(), "voter"), n)
+		}
+		v.aside("host-paused", "etcdadm host resume "+ShellWord(string(p.Host)), "voter %s does not answer (%s), and host %s is paused until %s (%s): %s", seatName(s), s.Why, p.Host, clockWords(p.Until), p.Reason, then)
 		return true
 	}
 	if why := v.obs.PausesUnread; why != "" {
@@ -242,6 +260,17 @@ func (v *view) noteExcused(s cluster.Seat) bool {
 		return true
 	}
 	return false
+}
+
+// notePausedAway says of a host that is paused and not in sight that the quorum waits for
+// it; false: it is not.
+func (v *view) notePausedAway(id cluster.HostID) bool {
+	p, paused := v.obs.PauseOf(id)
+	if _, there := v.obs.Host(id); there || !paused {
+		return false
+	}
+	v.advise("host-paused", "bring host "+string(id)+" back; where it is gone for good, end its pause: etcdadm host resume "+ShellWord(string(id)), "", "host %s is paused until %s (%s), and its voter is missing for the quorum", id, clockWords(p.Until), p.Reason)
+	return true
 }
 
 // excused are those of the hosts whose silence does not count now.

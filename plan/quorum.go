@@ -145,6 +145,7 @@ func (v *view) recordedSurvivor() (command, words string) {
 func (v *view) survivorCommand(voters []cluster.Seat) (command, words string) {
 	var best *cluster.HostReport
 	var gone []string
+	var back []cluster.HostID // a person said that they come back
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
@@ -152,6 +153,9 @@ func (v *view) survivorCommand(voters []cluster.Seat) (command, words string) {
 				return "", "" // only a daemon is silent, at work or starting, or not understood: nobody may give that host up
 			}
 			gone = append(gone, v.missingWords(cmp.Or(s.HostID, cluster.HostID(s.ID.String()))))
+			if v.notePausedAway(s.HostID) {
+				back = append(back, s.HostID)
+			}
 			continue
 		}
 		if best == nil || best.Highest.Before(h.Highest) {
@@ -162,6 +166,9 @@ func (v *view) survivorCommand(voters []cluster.Seat) (command, words string) {
 		return "", ""
 	}
 	missing := "; missing: " + strings.Join(gone, ", ")
+	if len(back) > 0 && len(voters)-len(gone)+len(back) >= cluster.Quorum(len(voters)) {
+		return "", fmt.Sprintf("%s. Bring %s back: paused hosts are not given up, and with them %d of %d voters are there", missing, idList(back), len(voters)-len(gone)+len(back), len(voters))
+	}
 	if left, after := RecoveryOffered(v.obs); left > 0 {
 		return "", fmt.Sprintf("%s. They may serve without this side: look at them, and at the network between, first. A recovery without them is offered once the loss has lasted %s (--dead-after)", missing, after)
 	}
@@ -191,6 +198,9 @@ func RecoveryOffered(o *cluster.Observation) (left, after time.Duration) {
 func (v *view) missingWords(id cluster.HostID) string {
 	if _, there := v.obs.Host(id); there {
 		return string(id) + " (it answers, without the data)"
+	}
+	if p, paused := v.obs.PauseOf(id); paused {
+		return fmt.Sprintf("%s (paused until %s: %s)", id, clockWords(p.Until), p.Reason)
 	}
 	if m, ok := v.obs.Memory.Host(id); ok && !m.GapSince.IsZero() {
 		return fmt.Sprintf("%s (unreachable since %s)", id, m.GapSince.UTC().Format(time.RFC3339))

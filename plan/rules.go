@@ -93,7 +93,8 @@ var (
 	promoteRules    = after(baseRules, rule{"promote-one", promoteOne})
 	moveLeaderRules = after(baseRules, rule{"move-leader", moveLeader})
 	disarmRules     = after(baseRules, rule{"disarm", disarmAsked})
-	// A pause touches nobody, so that it waits for nothing but the store.
+	// A pause touches nobody, so that it waits for nothing, and for what a
+	// silent store knows it is refused.
 	pauseRules   = []rule{{"identity", identity}, {"pause", pauseAsked}}
 	resumeRules  = []rule{{"identity", identity}, {"resume", resumeAsked}}
 	restartRules = after(baseRules, rule{"restart", restartAsked})
