@@ -207,8 +207,13 @@ type Observation struct {
 	Paused []Pause `json:"paused,omitempty"`
 	// PausesUnread says why it is not known who is paused; empty: it is, if only by an
 	// earlier look of this leader.
-	PausesUnread string      `json:"pausesUnread,omitempty"`
-	Backups      BackupsView `json:"backups,omitzero"`
+	PausesUnread string `json:"pausesUnread,omitempty"`
+	// PausesDamaged says what is wrong with the object that has them, and what to do. What
+	// was read before goes on.
+	PausesDamaged string `json:"pausesDamaged,omitempty"`
+	// PausesLost: the object was read, and is gone. What was in it goes on.
+	PausesLost bool        `json:"pausesLost,omitempty"`
+	Backups    BackupsView `json:"backups,omitzero"`
 	// Upkeep is what the leader was told about etcd's own ills.
 	Upkeep Upkeep `json:"upkeep,omitzero"`
 	// Recorded is the highest progress that the store's record has: a lower

@@ -23,6 +23,7 @@ func identity(v *view) *Decision {
 	v.unprotected()
 	v.leftBehind()
 	v.remembered()
+	v.notePauses()
 	for _, g := range v.obs.Gaps {
 		if g.Promised.OutOfReach() {
 			v.aside("fence-out-of-reach", "etcdadm host reset-fence "+string(g.Host), "host %s promised fence %s, which no leader may bring, so it refuses every one; its state is damaged, and a person has to reset the promise", g.Host, g.Promised)

@@ -120,6 +120,8 @@ func (v *view) pausesUnknown() *Decision {
 	switch {
 	case !v.obs.Store.Read:
 		return refuse("store-silent", "", "pauses are kept in the backup store, and %s: %s", v.unreadWords(), then)
+	case v.obs.PausesDamaged != "":
+		return refuse("host-paused", "", "which hosts are paused cannot be read, and is not written over: %s", v.obs.PausesDamaged)
 	case v.obs.PausesUnread != "":
 		return refuse("host-paused", "", "which hosts are paused is not known: %s; %s", v.obs.PausesUnread, then)
 	}
@@ -271,6 +273,23 @@ func (v *view) notePausedAway(id cluster.HostID) bool {
 	}
 	v.advise("host-paused", "bring host "+string(id)+" back; where it is gone for good, end its pause: etcdadm host resume "+ShellWord(string(id)), "", "host %s is paused until %s (%s), and its voter is missing for the quorum", id, clockWords(p.Until), p.Reason)
 	return true
+}
+
+// notePauses tells of pauses that go on as the leader has read them, and not as the store
+// has them: the next leader would not know of them.
+func (v *view) notePauses() {
+	var hosts []cluster.HostID
+	for _, p := range v.obs.Pauses() {
+		hosts = append(hosts, p.Host)
+	}
+	switch {
+	case v.obs.PausesDamaged != "" && len(hosts) > 0:
+		v.aside("host-paused", "", "which hosts are paused cannot be read any more, and the pauses read before go on while this daemon leads (%s): %s", idList(hosts), v.obs.PausesDamaged)
+	case v.obs.PausesDamaged != "":
+		v.aside("host-paused", "", "which hosts are paused cannot be read: %s", v.obs.PausesDamaged)
+	case v.obs.PausesLost && len(hosts) > 0:
+		v.advise("host-paused", "pause again (etcdadm host pause) or resume (etcdadm host resume) one of them, which writes it anew", "", "control/etcdadm-paused.json is gone from the store, and the pauses read before go on while this daemon leads: %s", idList(hosts))
+	}
 }
 
 // excused are those of the hosts whose silence does not count now.

@@ -99,7 +99,11 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		w.host(cluster.HostID(d.CmdArgs[0].Key)).Decrypts = true
 		return ""
 	case "pauses":
-		w.pauses.unread = d.CmdArgs[0].Key == "unread"
+		what := d.CmdArgs[0].Key
+		w.pauses.unread, w.pauses.damaged = what == "unread", what == "damaged"
+		if what == "lost" {
+			w.pauses.lost, w.pauses.stored = true, nil
+		}
 		return ""
 	case "waits":
 		o := w.observe()

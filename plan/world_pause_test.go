@@ -15,10 +15,16 @@ type worldPauses struct {
 	stored, seen []cluster.Pause
 	known        bool
 	unread       bool // they cannot be read, whatever else can
+	damaged      bool // nor is what is there understood
+	lost         bool // the object is gone
 }
 
 func (w *world) seePauses(o *cluster.Observation) {
-	if !w.store.silent && !w.pauses.unread {
+	o.PausesLost = w.pauses.lost && len(w.pauses.seen) > 0
+	if w.pauses.damaged {
+		o.PausesDamaged = "unexpected end of JSON input; move it away"
+	}
+	if !w.store.silent && !w.pauses.unread && !w.pauses.damaged && !o.PausesLost {
 		w.pauses.seen, w.pauses.known = w.pauses.stored, true
 	}
 	if o.Paused = w.pauses.seen; !w.pauses.known {
@@ -30,6 +36,8 @@ func (w *world) writePauses(c *PauseChange) error {
 	switch {
 	case w.store.silent || w.pauses.unread:
 		return fmt.Errorf("the store does not answer")
+	case w.pauses.lost:
+		w.pauses.lost = false
 	case !cluster.SamePauses(w.pauses.stored, c.Was):
 		return fmt.Errorf("the pauses are others by now")
 	}

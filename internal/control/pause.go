@@ -10,18 +10,25 @@ import (
 	"etcdadm.io/internal/blob"
 )
 
-const advicePauses = "move control/etcdadm-paused.json away in the store, which ends every pause, and pause again the hosts that are to be"
+const advicePauses = "move control/etcdadm-paused.json away in the store; then pause again the hosts that are to be paused, and resume the others"
+
+// ErrNoPauses: the object that holds the pauses is not there. Nobody was ever paused, or
+// it is lost: who knew of a pause tells.
+var ErrNoPauses = errors.New("control/etcdadm-paused.json is not in the store")
 
 // pausesFile is the object that holds the pauses. Daemons that know of none pass it over.
 type pausesFile struct {
 	Paused []cluster.Pause `json:"paused"`
 }
 
-// ReadPauses reads which hosts are paused, and were. No object is no error.
+// ReadPauses reads which hosts are paused, and were.
 //
-// Errors: ErrMalformed; what the store says.
+// Errors: ErrNoPauses; ErrMalformed; what the store says.
 func (f *Folder) ReadPauses(ctx context.Context) ([]cluster.Pause, error) {
-	all, _, err := f.readPauses(ctx)
+	all, cond, err := f.readPauses(ctx)
+	if err == nil && cond == blob.IfAbsent {
+		err = ErrNoPauses
+	}
 	return all, err
 }
 
@@ -40,7 +47,8 @@ func (f *Folder) readPauses(ctx context.Context) ([]cluster.Pause, blob.Conditio
 	return p.Paused, blob.IfMatch(c.tag), nil
 }
 
-// WritePauses writes which hosts are paused, if they are those that were seen.
+// WritePauses writes which hosts are paused, if they are those that were seen, or if the
+// object is lost.
 //
 // Errors: ErrConflict when they are not; ErrMalformed; what a gate of ctx says (see
 // blob.While); what the store says.
@@ -49,7 +57,7 @@ func (f *Folder) WritePauses(ctx context.Context, was, now []cluster.Pause) erro
 	if err != nil {
 		return err
 	}
-	if !cluster.SamePauses(is, was) {
+	if cond != blob.IfAbsent && !cluster.SamePauses(is, was) {
 		return fmt.Errorf("write which hosts are paused: %w", ErrConflict)
 	}
 	data, err := json.MarshalIndent(pausesFile{Paused: append([]cluster.Pause{}, now...)}, "", "  ")

@@ -13,7 +13,7 @@ func TestPauses(t *testing.T) {
 	ctx := t.Context()
 	s := memory.New()
 	f, other := New(s, "etcd"), New(s, "etcd")
-	if got, err := f.ReadPauses(ctx); err != nil || got != nil {
+	if got, err := f.ReadPauses(ctx); !errors.Is(err, ErrNoPauses) || got != nil {
 		t.Fatalf("%v, %v", got, err)
 	}
 	from := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -37,6 +37,13 @@ func TestPauses(t *testing.T) {
 	}
 	if got := content(t, s, keyPaused); got != "{\n  \"paused\": []\n}" {
 		t.Errorf("nobody is paused: %s", got)
+	}
+	// Where it is lost, who knew of pauses writes them anew.
+	if err := s.Delete(ctx, keyPaused); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WritePauses(ctx, []cluster.Pause{b}, nil); err != nil {
+		t.Errorf("over what is lost: %v", err)
 	}
 	// What a later release added is passed over; what cannot be read is neither taken for
 	// none nor written over.

@@ -59,7 +59,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Store, o.Spec, o.Standing = l.view, m.completed(l.spec), m.completedStanding(l.left)
 	o.Store.URL = m.o.StoreURL
 	o.Upkeep = m.o.Upkeep
-	o.Paused, o.PausesUnread = l.paused, l.pausesUnread
+	o.Paused, o.PausesUnread, o.PausesDamaged, o.PausesLost = l.paused, l.pausesUnread, l.pausesDamaged, l.pausesLost
 	o.Commands, o.Unlisted, o.Backups, o.Recorded = l.queue.commands, l.queue.unlisted, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) || !request.Standing.Equal(l.left) {

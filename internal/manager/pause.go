@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
@@ -9,12 +10,20 @@ import (
 
 // readPauses looks which hosts are paused. What the store does not give is as it was in the
 // last look of this leadership, and not known before there is one: a host may be paused then.
+// Nor does an object that is lost end a pause, which only a person's word and its time do.
 func (l *look) readPauses(ctx context.Context, f *control.Folder, last look) {
 	l.paused, l.pausesUnread = last.paused, last.pausesUnread
 	all, err := f.ReadPauses(ctx)
-	if err == nil {
+	lost := errors.Is(err, control.ErrNoPauses)
+	switch {
+	case err == nil, lost && len(last.paused) == 0:
 		l.paused, l.pausesUnread = all, ""
-	} else if l.pausesUnread != "" {
+	case lost:
+		l.pausesLost = true
+	case errors.Is(err, control.ErrMalformed):
+		l.pausesDamaged = explain(err)
+	}
+	if l.pausesUnread != "" {
 		l.pausesUnread = explain(err)
 	}
 }
@@ -27,6 +36,7 @@ func (m *Manager) forgetPauses() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.store.paused, m.store.pausesUnread = nil, pausesUnknown
+	m.store.pausesDamaged, m.store.pausesLost = "", false
 }
 
 // writePauses writes down which hosts are paused.

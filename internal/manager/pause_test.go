@@ -68,5 +68,32 @@ func TestPauseIsSharedByLeaders(t *testing.T) {
 			t.Errorf("once it has read them a silent store takes nothing away: %+v, %q", p, why)
 		}
 		w.store.Inject(nil)
+
+		// Nor does an object that is damaged, or lost: the leader says so.
+		const key = "control/etcdadm-paused.json"
+		word := func() (string, bool) {
+			o := b.Status().Observation
+			return o.PausesDamaged, o.PausesLost
+		}
+		put := func(data string) {
+			t.Helper()
+			if _, err := w.store.Put(t.Context(), key, strings.NewReader(data), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("{garbage")
+		w.until(time.Minute, "b tells that it is damaged", func() bool { damaged, _ := word(); return strings.Contains(damaged, "move "+key+" away") })
+		if p, why := sees(b); p.Host != "c" || why != "" {
+			t.Errorf("a damaged object takes away what was read: %+v, %q", p, why)
+		}
+		if err := w.store.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		w.until(time.Minute, "b tells that it is lost", func() bool { damaged, lost := word(); return lost && damaged == "" })
+		if p, why := sees(b); p.Host != "c" || why != "" {
+			t.Errorf("a lost object takes away what was read: %+v, %q", p, why)
+		}
+		put(`{"paused":[]}`)
+		w.until(time.Minute, "nobody is paused", func() bool { p, _ := sees(b); _, lost := word(); return p.Host == "" && !lost })
 	})
 }

@@ -44,12 +44,15 @@ type look struct {
 	// paused is which hosts are; pausesUnread why that is not known, empty: it is.
 	paused       []cluster.Pause
 	pausesUnread string
+	// pausesDamaged is what is wrong with the object that has them; pausesLost: it is gone.
+	pausesDamaged string
+	pausesLost    bool
 }
 
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && l.left.Equal(o.left) && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
+	return specs && l.left.Equal(o.left) && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.pausesDamaged == o.pausesDamaged && l.pausesLost == o.pausesLost && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -240,6 +243,7 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	all.Wait()
 	l.tag, l.view, l.foreign, l.spec = intent.tag, intent.view, intent.foreign, spec.spec
 	l.left, l.paused, l.pausesUnread = spec.left, pauses.paused, pauses.pausesUnread
+	l.pausesDamaged, l.pausesLost = pauses.pausesDamaged, pauses.pausesLost
 	if !spec.failed {
 		l.view.Specified = spec.view.Specified
 	}
