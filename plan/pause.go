@@ -131,7 +131,7 @@ func (v *view) pausesUnknown() *Decision {
 // whileOff is what is left of the voters while a host is off together with all that are
 // paused, in numbers and in words; or why the host is not paused.
 func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, string, *Decision) {
-	var left, with, down []string
+	var left, with, back, down []string
 	votes := false
 	for _, s := range v.roster.Voters() {
 		_, paused := v.obs.PauseOf(s.HostID)
@@ -140,6 +140,11 @@ func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, stri
 			votes = true
 		case paused:
 			with = append(with, string(s.HostID))
+			if s.Up {
+				back = append(back, string(s.HostID))
+			} else {
+				down = append(down, seatName(s))
+			}
 		case s.Up:
 			left = append(left, seatName(s))
 		default:
@@ -177,8 +182,8 @@ func (v *view) whileOff(id cluster.HostID, force bool) (cluster.Projection, stri
 		case n > 2:
 			way = "Wait for the end of the other pause, or pause it all the same with --force"
 		}
-		if len(with) > 0 {
-			command = "etcdadm host resume " + with[0]
+		if len(back) > 0 && len(left)+1 >= cluster.Quorum(n) { // one that is off counts as little without its pause
+			command = "etcdadm host resume " + ShellWord(back[0])
 		}
 		return p, "", refuse("host-paused", command, "host %s is not paused: %s: clients could neither read nor write. %s", id, words, way)
 	case margin < 0:
@@ -254,7 +259,7 @@ func (v *view) noteExcused(s cluster.Seat) bool {
 		if n := len(v.roster.Voters()); n > v.wanted() {
 			then = fmt.Sprintf("its silence counts from then on. %s wanted and %d are there: a voter that is down goes first, paused or not", are(v.wanted(), "voter"), n)
 		}
-		v.aside("host-paused", "etcdadm host resume "+ShellWord(string(p.Host)), "voter %s does not answer (%s), and host %s is paused until %s (%s): %s", seatName(s), s.Why, p.Host, clockWords(p.Until), p.Reason, then)
+		v.advise("host-paused", "nothing while the host is off on purpose; once it is back, etcdadm host resume "+ShellWord(string(p.Host))+" ends the pause", "", "voter %s does not answer (%s), and host %s is paused until %s (%s): %s", seatName(s), s.Why, p.Host, clockWords(p.Until), p.Reason, then)
 		return true
 	}
 	if why := v.obs.PausesUnread; why != "" {
