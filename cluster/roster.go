@@ -161,7 +161,7 @@ func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
 		return false, fmt.Sprintf("host %s does not carry it", s.Owner.Host)
 	case h == nil:
 		if g, ok := o.HostGap(s.HostID); ok && g.Detail != "" {
-			return false, gapWords(g) + o.answersElse(s.ID, g.Kind)
+			return false, gapWords(g) + o.answersElse(s.ID)
 		}
 		return false, "its host is not in sight"
 	case !h.UnderFence:
@@ -194,16 +194,13 @@ func gapWords(g Gap) string {
 	return fmt.Sprintf("host %s is %s: %s", g.Host, g.Kind, g.Detail)
 }
 
-// answersElse says that a member whose host is a gap is reached by others.
-func (o *Observation) answersElse(id MemberID, gap GapKind) string {
+// answersElse says that others reach the port of a member whose host is a gap. A process
+// that is stopped or hangs has it open, too.
+func (o *Observation) answersElse(id MemberID) string {
 	for i := range o.Hosts {
 		for _, r := range o.Hosts[i].Reaches {
-			switch {
-			case r.Member != id || !r.Answers:
-			case gap == GapUnreachable:
-				return "; its member answers, only its daemon is silent"
-			default:
-				return "; its member answers"
+			if r.Member == id && r.Answers {
+				return "; its etcd's port is open"
 			}
 		}
 	}

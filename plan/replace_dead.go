@@ -148,6 +148,7 @@ func (v *view) notePatience(s cluster.Seat) {
 	since := v.silentSince(s)
 	switch {
 	case s.Up || since.IsZero(), v.refuses(s.HostID): // its host answers, and has not said how its member is
+		v.noteOpenPort(s)
 		return
 	case s.Host != nil && s.Host.Process.Damaged != "": // [view.noteDamaged] tells
 		return
@@ -156,6 +157,21 @@ func (v *view) notePatience(s cluster.Seat) {
 	}
 	limit := v.deadAfter()
 	v.aside("member-silent", "", "voter %s does not answer (%s); it counts as dead after %s, at %s", seatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
+}
+
+// noteOpenPort says of a voter whose host has not answered for long that it does not count
+// as dead, since something listens at its port: that may be an etcd that serves beside a
+// daemon that ended, or one that hangs as its daemon does. Only a person can tell.
+func (v *view) noteOpenPort(s cluster.Seat) {
+	m, known := v.obs.Memory.Host(s.HostID)
+	if s.Up || s.Host != nil || !known || m.GapSince.IsZero() || !v.answersOthers(s.ID) {
+		return
+	}
+	if gone := v.obs.At.Sub(m.GapSince); gone >= v.deadAfter() {
+		id := ShellWord(string(s.HostID))
+		v.advise("member-silent", fmt.Sprintf("look on host %s whether its etcd serves: if it does, start the daemon; if both hang, end them and start the daemon, or have its voter replaced: etcdadm member replace %s", s.HostID, id), "",
+			"host %s has not answered for %s, and its etcd's port is open: voter %s does not count as dead, and is not replaced by itself", s.HostID, shortly(gone.Round(time.Minute)), seatName(s))
+	}
 }
 
 func (v *view) replace(s cluster.Seat, why string) *Decision {

@@ -113,7 +113,8 @@ The short form
 	return c
 }
 
-const seedExample = "such as etcdadm seed STORE --version 3.6.16 --nodes 3"
+// seedExample names no version: who pastes it means the one that runs, mostly.
+const seedExample = "such as etcdadm seed STORE --version VERSION --nodes 3, with a release that etcdadm versions lists"
 
 // seed writes the spec, and returns what is wanted.
 func seed(c *cobra.Command, url, version string, nodes int, create, dryRun, yes bool) (cluster.Spec, error) {

@@ -35,6 +35,11 @@ func TestMistakes(t *testing.T) {
 			c.Close()
 		}
 	}()
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // as the kernel takes connections for a process that is stopped
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mute.Close() })
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +83,7 @@ func TestMistakes(t *testing.T) {
 		{at(nobody, "status"), ExitNoCluster, []string{"no daemon answers", nobody, "connection refused", "is the daemon running?"}, "desc ="},
 		{at(nobody, "host", "prune", "--dir", "y"), ExitNoCluster, []string{nobody, "connection refused", "is the daemon running?"}, "desc ="},
 		{at(l.Addr().String(), "status"), ExitNoCluster, []string{"it ends the connection", "with TLS", "--credentials", "--data-dir"}, "preface"},
+		{at(mute.Addr().String(), "status"), ExitNoCluster, []string{"it takes the connection and does not answer", "is the daemon stopped"}, "TLS"},
 	}
 	for _, test := range tests {
 		var out, errs bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -170,6 +171,9 @@ func (r *reach) printAsidePrice(w io.Writer, p prunedAside) {
 	}
 	if b := p.Proven; b != nil {
 		fmt.Fprintf(w, "The newest backup that was verified is %s, %s old.\n", b.Name, tookWords(time.Since(b.At)))
+		if slices.ContainsFunc(p.Aside, func(a cluster.SetAside) bool { return !a.At.IsZero() && b.At.Before(a.At) }) {
+			fmt.Fprintln(w, "It was made before this data was set aside: what was written after it is in no backup that is known to be good.")
+		}
 	} else {
 		fmt.Fprintf(w, "None of the newest backups is known to be good. To find out: %s\n", r.again("etcdadm backup verify NAME"))
 	}

@@ -160,6 +160,8 @@ func noCluster[T any](v T, err error) (T, error) {
 	switch said := adviceIn(err); {
 	case said != "": // one runs, and says what is wrong
 		advice = said
+	case errors.Is(err, peer.ErrMute):
+		advice = "is the daemon stopped (state T in ps), or its disk full? Its log says what it waits for"
 	case errors.Is(err, peer.ErrNotPlain):
 		advice = "a daemon with TLS wants --credentials, or --data-dir on a host; etcd's own ports are not the daemons'"
 	}

@@ -62,7 +62,7 @@ than the accepted one, the members go on as they were.
 				}
 			}
 			if asked != 1 || (u.pause || u.outage || u.noBackup || u.loss != "") && len(args) == 0 || u.dryRun && u.resume {
-				return usage("such as etcdadm upgrade 3.7.3", "say one thing: a version, --resume or --rollback")
+				return usage(upgradeExample, "say one thing: a version, --resume or --rollback")
 			}
 			if c.Flags().Changed("accept-loss") && u.loss == "" {
 				return usage("the digest stands above the list; --accept-loss alone takes the one that was made last", "--accept-loss= names no list")
@@ -74,7 +74,7 @@ than the accepted one, the members go on as they were.
 			if len(args) == 1 {
 				var err error
 				if to, err = cluster.ParseVersion(args[0]); err != nil {
-					return usage("such as etcdadm upgrade 3.7.3", "%w", err)
+					return usage(upgradeExample, "%w", err)
 				}
 			}
 			return u.run(c.Context(), to, c.OutOrStdout())
@@ -312,6 +312,9 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 		return told{why: why, say: slices.Contains([]string{"converge-version", "downgrading", "generation", "lift", "open-up"}, d.Rule) || why != d.Reason}
 	})
 }
+
+// upgradeExample names no version, as [seedExample] does not.
+const upgradeExample = "such as etcdadm upgrade VERSION, with a release that etcdadm versions lists"
 
 // strengthSettles is how long nothing more has to be done before a wait ends below
 // full strength: a host that could join may be away for a look or two.

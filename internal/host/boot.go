@@ -92,7 +92,7 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 		h.break_(cluster.Problem{
 			Code:     "state-of-another-host",
 			Sentence: fmt.Sprintf("the data directory belongs to host %s, and this daemon is host %s", s.Host, h.o.ID),
-			Hint:     "give the daemon its own data directory, or the ID that the directory has",
+			Hint:     "give the daemon its own data directory; or, where no other daemon of that host runs anywhere, the ID that the directory has",
 			Unfit:    true,
 		})
 		return false

@@ -32,7 +32,7 @@ func (m *Manager) Forget(id cluster.HostID) error {
 	m.mu.Unlock()
 	switch {
 	case live:
-		return fmt.Errorf("%w: the daemon of host %s answers; stop it first", ErrStillThere, id)
+		return fmt.Errorf("%w: the daemon of host %s answers. A member is replaced by etcdadm member replace %s; a host without one is forgotten once its daemon is stopped", ErrStillThere, id, cluster.ShellWord(string(id)))
 	case m.o.Spec != nil && slices.Contains(m.o.Spec.Hosts, id):
 		return fmt.Errorf("%w: the static configuration names host %s", ErrStillThere, id)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -69,6 +70,7 @@ type watchedConn struct {
 	net.Conn
 	seen    *sight
 	answers atomic.Bool
+	ended   atomic.Bool
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
@@ -78,6 +80,8 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 		c.seen.note(nil)
 	case err != nil && isAlert(err):
 		c.seen.note(err)
+	case err != nil && !c.ended.Swap(true) && !c.answers.Load() && (errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded)):
+		c.seen.note(ErrMute) // we gave it up, not the other side
 	}
 	return n, err
 }

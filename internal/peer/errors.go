@@ -11,7 +11,10 @@ var (
 	ErrDeadline    = errors.New("no answer in time")
 	// ErrNotPlain is an ErrUnreachable: a client without TLS was let in, and its
 	// connection was ended before it began.
-	ErrNotPlain     = errors.New("it ends the connection, as a daemon with TLS does where a client has none, and as what is no daemon does")
+	ErrNotPlain = errors.New("it ends the connection, as a daemon with TLS does where a client has none, and as what is no daemon does")
+	// ErrMute is an ErrUnreachable: the connection was taken, and nothing came before it
+	// was given up.
+	ErrMute         = errors.New("it takes the connection and does not answer, as a process does that is stopped, hangs, or waits for something before it begins")
 	ErrClearText    = errors.New("the other side does not speak TLS")
 	ErrCertificate  = errors.New("the other side's certificate is not valid")
 	ErrNotTrusted   = errors.New("the other side does not accept our certificate")
@@ -63,7 +66,7 @@ func (e *Error) Hint() string { return e.Advice }
 // has no TLS and is let in no further (ErrNotPlain) it counts as there: a daemon with TLS
 // does that.
 func IsThere(err error) bool {
-	for _, is := range []error{ErrNotPlain, ErrClearText, ErrCertificate, ErrNotTrusted, ErrWrongCluster, ErrIdentity, ErrRole, ErrProtocol, ErrBody, ErrTooLarge, ErrOverload, ErrRemote} {
+	for _, is := range []error{ErrNotPlain, ErrMute, ErrClearText, ErrCertificate, ErrNotTrusted, ErrWrongCluster, ErrIdentity, ErrRole, ErrProtocol, ErrBody, ErrTooLarge, ErrOverload, ErrRemote} {
 		if errors.Is(err, is) {
 			return true
 		}

@@ -85,6 +85,8 @@ func explainHandshake(err error) (advice string, cause error) {
 	var clear tls.RecordHeaderError
 	var verify *tls.CertificateVerificationError
 	switch {
+	case errors.Is(err, ErrMute):
+		return "", fmt.Errorf("%w: %w", ErrUnreachable, ErrMute)
 	case errors.As(err, &clear):
 		return "start both sides with --insecure, or neither", ErrClearText
 	case errors.Is(err, pki.ErrOtherCluster):
