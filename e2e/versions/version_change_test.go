@@ -131,7 +131,7 @@ func TestVersionNotInstalled(t *testing.T) {
 		t.Errorf("%s", r)
 	}
 	c.Asks(testetcd.V36, 3)
-	c.Blocked(c.Host(1), "the spec asks for "+testetcd.V36, "on "+string(c.Host(2).ID()))
+	c.Blocked(c.Host(1), "the spec asks for "+testetcd.V36, string(c.Host(2).ID())+" has no etcd "+testetcd.V36)
 	c.Passes(5 * time.Second)
 	for n := range 3 {
 		if st, err := c.Status(t.Context(), n+1); err != nil || st.Version != testetcd.V35 {
