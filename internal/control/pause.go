@@ -12,8 +12,8 @@ import (
 
 const advicePauses = "move control/etcdadm-paused.json away in the store; then pause again the hosts that are to be paused, and resume the others"
 
-// ErrNoPauses: the object that holds the pauses is not there. Nobody was ever paused, or
-// it is lost: who knew of a pause tells.
+// ErrNoPauses is returned where the object that holds the pauses is missing: nobody was
+// ever paused, or it is lost. Who knew of a pause tells.
 var ErrNoPauses = errors.New("control/etcdadm-paused.json is not in the store")
 
 // pausesFile is the object that holds the pauses. Daemons that know of none pass it over.
