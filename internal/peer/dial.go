@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/stats"
@@ -64,23 +65,27 @@ func (w *watchedCredentials) Clone() credentials.TransportCredentials {
 	return &watchedCredentials{w.TransportCredentials.Clone(), w.seen}
 }
 
+// muteAfter is how long nothing has to come before a connection that is given up was mute.
+// One that the other side ends is given up at once, by a write that fails or by a read.
+const muteAfter = time.Second
+
 // watchedConn notes an alert that comes after the handshake: with TLS 1.3 that is how a server refuses the
 // client's certificate.
 type watchedConn struct {
 	net.Conn
 	seen    *sight
 	answers atomic.Bool
-	ended   atomic.Bool
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
+	began := time.Now()
 	n, err := c.Conn.Read(p)
 	switch {
 	case n > 0 && !c.answers.Swap(true):
 		c.seen.note(nil)
 	case err != nil && isAlert(err):
 		c.seen.note(err)
-	case err != nil && !c.ended.Swap(true) && !c.answers.Load() && (errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded)):
+	case err != nil && !c.answers.Load() && time.Since(began) >= muteAfter && (errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded)):
 		c.seen.note(ErrMute) // we gave it up, not the other side
 	}
 	return n, err
