@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,11 @@ import (
 )
 
 // The table of options, held against real etcd.
+
+func TestMain(m *testing.M) {
+	testetcd.SideBySide(6)
+	os.Exit(m.Run())
+}
 
 // say runs etcd with arguments that make it print and end, and returns what it
 // prints and whether it ended well.

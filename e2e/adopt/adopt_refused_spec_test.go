@@ -13,6 +13,7 @@ import (
 // over, and runs on as it is. A host that is lost is replaced by the spare one, under the
 // refused spec; nothing else comes of that, until it is one that is taken.
 func TestAdoptionWithRefusedSpec(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := rig.NewCluster(t, rig.Options{Hosts: 4, Flags: []string{"--dead-after=5s"}})
 	x := c.FormTheirs(1, 2, 3)

@@ -138,6 +138,7 @@ func TestAdoptionGoesBack(t *testing.T) {
 // The daemon is killed while it takes over, again and again; a state file that is
 // empty or torn is made up for by the log and the spec.
 func TestAdoptionDisturbed(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := rig.NewCluster(t, rig.Options{Hosts: 3})
 	x := c.FormTheirs(1, 2, 3)

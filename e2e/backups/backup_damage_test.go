@@ -18,6 +18,7 @@ import (
 // restarted. Data that was set aside by a release that did not write down which
 // etcd it was of is gone back to all the same.
 func TestRestoreOfABackupCalledBad(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := rig.Formed(t, 1, rig.Options{Flags: []string{"--backup-drill-interval=1h"}})
 	h := c.Host(1)

@@ -14,6 +14,7 @@ import (
 // with neither daemon nor etcd started anew. What cannot be taken of a file leaves those
 // from before in use, and is told once in the log, and in status for as long as it lasts.
 func TestCredentialsAreRotated(t *testing.T) {
+	rig.TakesLong(t, "50 s")
 	t.Parallel()
 	server := teststore.Start(t, teststore.Versitygw)
 	file := filepath.Join(t.TempDir(), "store.env")

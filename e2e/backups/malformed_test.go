@@ -58,6 +58,7 @@ func TestMalformedStore(t *testing.T) {
 // no member, leaves everything where it is, and says so; with the file mended
 // it is the old host again.
 func TestMalformedState(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := rig.Formed(t, 1, rig.Options{})
 	w := c.Write()

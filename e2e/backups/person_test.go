@@ -109,6 +109,7 @@ func TestPersonsSteps(t *testing.T) {
 // A learner that a person wanted, and that did not catch up in the person's time,
 // stays a learner while the spec is on hold: nobody promotes it but a person.
 func TestPersonPromotes(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := rig.Formed(t, 3, rig.Options{Hosts: 4})
 	w := c.Write()

@@ -14,6 +14,7 @@ import (
 // A backup store that etcd-manager wrote is restored from, with the commands
 // that its users know: on fresh hosts, with the release that the store asks for.
 func TestStoreOfThePredecessor(t *testing.T) {
+	rig.TakesLong(t, "15 s")
 	t.Parallel()
 	c := rig.NewCluster(t, rig.Options{Hosts: 3, Version: testetcd.V35})
 	c.UnpackPredecessor()

@@ -13,6 +13,7 @@ import (
 // that crashes and a daemon that starts come back without it, and what needs it waits and says so. It comes back, hangs for a
 // while, and comes back again: what was asked for is done.
 func TestObjectStore(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	t.Parallel()
 	server := teststore.Start(t, teststore.Versitygw)
 	c := rig.NewCluster(t, rig.Options{Hosts: 3, Store: "s3://" + teststore.Bucket + "/clusters/main", Env: []string{

@@ -15,6 +15,7 @@ import (
 // the third, with everything that it has, whether it knew that it was committed
 // or not; new machines take the places of the old.
 func TestRecover(t *testing.T) {
+	rig.TakesLong(t, "a minute")
 	t.Parallel()
 	c := rig.Formed(t, 3, rig.Options{Flags: []string{"--dead-after=10s"}})
 	c.Fill("k/", 200)

@@ -26,6 +26,7 @@ func smallQuota(mib int) []string {
 // over the same keys, serves again without a person, as often as that happens, and
 // nothing that was acknowledged is missing.
 func TestNoSpaceCured(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	for _, version := range []string{testetcd.V35, testetcd.V36, testetcd.V37} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -122,6 +123,7 @@ func TestNoSpaceCuredOnTheWayDown(t *testing.T) {
 // The same with one and with two voters, of which the third host never comes; and a
 // person's commands about it.
 func TestNoSpaceFewVoters(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	for _, n := range []int{1, 2} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
@@ -177,6 +179,7 @@ func TestNoSpaceFewVoters(t *testing.T) {
 // What keys alone fill cannot be cured: it is said with the line that helps, nothing
 // is tried again and again, and once there is more room the members serve again.
 func TestNoSpaceOfKeys(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	t.Parallel()
 	c := rig.Formed(t, 3, rig.Options{Version: testetcd.V36, Env: smallQuota(16)})
 	_, refused, stop := c.Pour("keys/", 0, 8<<10)
@@ -205,6 +208,7 @@ func TestNoSpaceOfKeys(t *testing.T) {
 // Members whose databases are mostly free are defragmented one after the other,
 // while clients write.
 func TestFragmentationCured(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	t.Parallel()
 	c := rig.Formed(t, 3, rig.Options{Version: testetcd.V37, Flags: []string{"--hashkv-interval=0"}})
 	acked, _, stop := c.Pour("old/", 0, 64<<10)
@@ -264,6 +268,9 @@ func TestCorruptMemberReplaced(t *testing.T) {
 		{"by etcd's alarm, 3.6", testetcd.V36, []string{"--hashkv-interval=0"}, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
+			if !x.check {
+				rig.TakesLong(t, "a minute")
+			}
 			t.Parallel()
 			c := rig.Formed(t, 3, rig.Options{Version: x.version, Flags: x.flags})
 			const right, wrong = "a value that is to stay as it is", "a value that is not what it was!"

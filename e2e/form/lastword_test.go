@@ -15,6 +15,9 @@ import (
 func TestDaemonThatDoesNotStartSaysSoElsewhere(t *testing.T) {
 	for name, tls := range map[string]bool{"TLS": true, "plain": false} {
 		t.Run(name, func(t *testing.T) {
+			if !tls {
+				rig.TakesLong(t, "20 s")
+			}
 			t.Parallel()
 			c := rig.Formed(t, 3, rig.Options{TLS: tls, Flags: []string{"--on-sigterm=leave"}})
 			h := c.Host(3)

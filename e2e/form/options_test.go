@@ -13,6 +13,7 @@ import (
 // Three options on a cluster that serves: every member is restarted with them,
 // one at a time, no write fails for good, and etcd's own defaults come back.
 func TestOptions(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := rig.Formed(t, 3, rig.Options{Version: testetcd.V36})
 	w, ends := c.Write(), c.Retrying()
@@ -63,6 +64,7 @@ func TestOptions(t *testing.T) {
 // A value that etcd refuses takes down one member, for seconds: its host gives
 // it back what it had, the leader says so, and the others are not touched.
 func TestRefusedOptions(t *testing.T) {
+	rig.TakesLong(t, "25 s")
 	t.Parallel()
 	c := rig.Formed(t, 3, rig.Options{Version: testetcd.V36})
 	w := c.Write()

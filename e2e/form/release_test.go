@@ -17,6 +17,9 @@ func TestEachRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range testetcd.Versions() {
 		t.Run(version, func(t *testing.T) {
+			if version != testetcd.V36 {
+				rig.TakesLong(t, "20 s")
+			}
 			t.Parallel()
 			c := rig.NewCluster(t, rig.Options{Hosts: 3, Version: version})
 			c.Configure(1)

@@ -30,6 +30,7 @@ func TestDeadHostIsReplaced(t *testing.T) {
 
 // A host that comes back with another address is the same member.
 func TestHostMovesToAnotherAddress(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := rig.Formed(t, 3, rig.Options{})
 	w := c.Write()
@@ -49,6 +50,7 @@ func TestHostMovesToAnotherAddress(t *testing.T) {
 // Without a quorum nothing is changed, however long it lasts: two of three
 // hosts are gone for longer than --dead-after, and the third waits for them.
 func TestTwoOfThreeAreGoneForAWhile(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := rig.Formed(t, 3, rig.Options{Hosts: 4, Flags: []string{"--dead-after=3s"}})
 	w := c.Write()

@@ -13,6 +13,7 @@ import (
 // --dead-after while a spare is there: whoever leads then replaces nobody before the pause is
 // over, and the second of three is not paused beside it. After the end the spare takes over.
 func TestPausedHostIsNotReplaced(t *testing.T) {
+	rig.TakesLong(t, "46 s")
 	t.Parallel()
 	const deadAfter, paused = 4 * time.Second, 30 * time.Second
 	c := rig.Formed(t, 3, rig.Options{Hosts: 4, Flags: []string{"--dead-after=" + deadAfter.String()}})

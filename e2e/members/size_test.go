@@ -26,6 +26,7 @@ func oneOfFive(t *testing.T) *rig.Cluster {
 // write; a host that is taken out stops its etcd, sets the data aside and can
 // be used again.
 func TestGrowAndShrink(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	t.Parallel()
 	c := rig.NewCluster(t, rig.Options{Hosts: 5})
 	c.Configure(1)
@@ -50,6 +51,7 @@ func TestGrowAndShrink(t *testing.T) {
 // The spec is changed back while the cluster grows, and again while it
 // shrinks; whatever was begun is finished or undone, and the last word counts.
 func TestSpecChangesHalfWay(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c := oneOfFive(t)
 	w := c.Write()
@@ -73,6 +75,7 @@ func TestSpecChangesHalfWay(t *testing.T) {
 // The leading daemon is killed while the cluster grows, and while it shrinks:
 // the next one goes on where it was.
 func TestLeadingDaemonDiesWhileSizeChanges(t *testing.T) {
+	rig.TakesLong(t, "40 s")
 	t.Parallel()
 	c := oneOfFive(t)
 	w := c.Write()
@@ -97,6 +100,7 @@ func TestLeadingDaemonDiesWhileSizeChanges(t *testing.T) {
 // The leading daemon stands still in the midst of a change; another finishes
 // it; then the first goes on, and what it still wants to do is refused.
 func TestPausedLeaderActsLate(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	t.Parallel()
 	c := oneOfFive(t)
 	w := c.Write()
@@ -177,6 +181,7 @@ var removal = regexp.MustCompile(`msg=decision .* action="[^"]*: remove `)
 // member, and nothing that was acknowledged is lost: it must not vote as the
 // member that it was.
 func TestFounderIsWipedAtOnce(t *testing.T) {
+	rig.TakesLong(t, "25 s")
 	t.Parallel()
 	for _, keepIdentity := range []bool{true, false} {
 		t.Run(fmt.Sprintf("identity kept %v", keepIdentity), func(t *testing.T) {

@@ -168,6 +168,7 @@ func TestLeaderIsStoppedBeforeItsWrite(t *testing.T) {
 // The store was too busy for a write, and before the second attempt the daemon is stopped
 // for so long that what it relies on is too old, though the write itself still has time.
 func TestLeaderIsStoppedBeforeItsSecondAttempt(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	c, taps := tapped(t, rig.Options{Hosts: 1})
 	c.Form(1)
@@ -255,6 +256,7 @@ func TestLostHostsReturnBeforeTheWrite(t *testing.T) {
 // before it would be written is not run, not even when the log is read after all; and one
 // that is wanted is run as ever.
 func TestRestoreWithLogThatNobodyReads(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	t.Parallel()
 	c, taps := tapped(t, rig.Options{Hosts: 3})
 	var logs []func()
@@ -330,6 +332,7 @@ func TestRestoreWithLogThatNobodyReads(t *testing.T) {
 // not run on what the queue was before: a person has taken it back, and no daemon can see
 // that. It is not run either when the store lists again.
 func TestQueueThatCannotBeListed(t *testing.T) {
+	rig.TakesLong(t, "40 s")
 	t.Parallel()
 	c, taps := tapped(t, rig.Options{Hosts: 3})
 	c.Form(3)

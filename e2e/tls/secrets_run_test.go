@@ -19,6 +19,7 @@ import (
 // the version and fails, whatever the umask; and nothing secret can be read by
 // others, nor is anything shut to those whom it is for.
 func TestSecretsInAWholeRun(t *testing.T) {
+	rig.TakesLong(t, "40 s")
 	t.Parallel()
 	for _, run := range []struct {
 		umask string

@@ -14,6 +14,7 @@ import (
 // is then in no file and no answer but where it belongs, and its files are open
 // to nobody else.
 func TestKilledAtRandomAndKeepsSecrets(t *testing.T) {
+	rig.TakesLong(t, "15 s")
 	t.Parallel()
 	var env []string
 	for name, value := range rig.Planted {

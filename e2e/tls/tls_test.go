@@ -107,6 +107,7 @@ func TestAuthWithoutCredential(t *testing.T) {
 // replaces a host that lost its disk, with each release of etcd: the learner's
 // daemon shows the password to a voter, because a learner gives out no tokens.
 func TestAuthWithPasswordGrows(t *testing.T) {
+	rig.TakesLong(t, "15 s")
 	t.Parallel()
 	for _, version := range testetcd.Versions() {
 		t.Run(version, func(t *testing.T) {

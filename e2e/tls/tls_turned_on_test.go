@@ -20,6 +20,7 @@ import (
 // written to: one daemon after the other is restarted without --etcd-insecure. In
 // the middle, with one host still to come, a daemon is killed.
 func TestTLSTurnedOn(t *testing.T) {
+	rig.TakesLong(t, "40 s")
 	for _, version := range []string{testetcd.V35, testetcd.V37} {
 		t.Run(version, func(t *testing.T) {
 			if version != testetcd.V37 && !*rig.Long {

@@ -36,6 +36,7 @@ func only(t *testing.T, members int, o rig.Options, releases ...string) *rig.Clu
 // lost, no revision goes back, leases live on and watches go on or are told to list
 // again.
 func TestOverALine(t *testing.T) {
+	rig.TakesLong(t, "46 s")
 	t.Parallel()
 	c := only(t, 3, rig.Options{}, testetcd.V34, testetcd.V36)
 	w := c.Write()
@@ -76,6 +77,7 @@ func TestOverALine(t *testing.T) {
 
 // Down over two lines at once, from the newest, with TLS; and one member.
 func TestDownOverALine(t *testing.T) {
+	rig.TakesLong(t, "20 s")
 	t.Parallel()
 	for _, members := range []int{3, 1} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {

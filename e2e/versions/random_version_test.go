@@ -51,6 +51,7 @@ func TestRandomVersionPaths(t *testing.T) {
 
 // One change of version, up or down, in which one daemon or member is killed.
 func TestRandomVersionHop(t *testing.T) {
+	rig.TakesLong(t, "a minute")
 	t.Parallel()
 	chosen := chosenSeed(t)
 	random := rand.New(rand.NewPCG(chosen, 0))

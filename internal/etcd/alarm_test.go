@@ -31,6 +31,7 @@ func (d *disarmed) Alarm(_ context.Context, r *pb.AlarmRequest) (*pb.AlarmRespon
 // One alarm of one member is taken back. NONE would be taken for a success although
 // nothing is: it is refused, as a word is that etcd does not know.
 func TestDisarm(t *testing.T) {
+	t.Parallel()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", testetcd.FreePort(t)))
 	if err != nil {
@@ -63,6 +64,7 @@ func TestDisarm(t *testing.T) {
 // What is given to a defragmentation grows with what is in use: a disk that writes five
 // megabytes a second gets through, with a minute to spare and not much more.
 func TestDefragTimeout(t *testing.T) {
+	t.Parallel()
 	for _, megabytes := range []int64{0, 1, 761, 8 << 10, 100 << 10} {
 		writing := time.Duration(megabytes/5) * time.Second
 		if got := DefragTimeout(megabytes << 20); got < writing+time.Minute || got > writing+time.Minute+time.Second {
@@ -73,6 +75,7 @@ func TestDefragTimeout(t *testing.T) {
 
 // A member of version 2 whose ID cannot be read is none.
 func TestMemberWithoutAnID(t *testing.T) {
+	t.Parallel()
 	for _, id := range []string{"", "x", "1ffffffffffffffff"} {
 		if m, err := (v2Member{ID: id}).member(); err == nil {
 			t.Errorf("%q: %+v", id, m)

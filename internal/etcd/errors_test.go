@@ -13,6 +13,7 @@ import (
 // How a call ended is told by etcd's words, by whether it changes something and
 // by whether it was sent.
 func TestWrap(t *testing.T) {
+	t.Parallel()
 	learner35 := status.Error(codes.Unavailable, "etcdserver: rpc not supported for learner")
 	for _, c := range []struct {
 		name           string

@@ -20,7 +20,10 @@ import (
 
 var _ host.Member = (*etcd.Client)(nil)
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testetcd.SideBySide(6)
+	goleak.VerifyTestMain(m)
+}
 
 // start runs a cluster in a directory of its own, so that its token is known.
 func start(t *testing.T, cfg testetcd.Config) (c *testetcd.Cluster, token string) {
@@ -105,6 +108,7 @@ func forEachRelease(t *testing.T, f func(t *testing.T, version string)) {
 // What the driver says of a founding is what etcd computed, and what it says of
 // a running member is what the member is.
 func TestIdentitiesAndStatus(t *testing.T) {
+	t.Parallel()
 	forEachRelease(t, func(t *testing.T, version string) {
 		c, token := start(t, testetcd.Config{Version: version, Members: 3, TLS: true})
 		founders := make([]cluster.Member, len(c.Members))
@@ -140,6 +144,7 @@ func TestIdentitiesAndStatus(t *testing.T) {
 // A membership is led through its life, and each refusal is the sentinel that
 // it should be.
 func TestMembership(t *testing.T) {
+	t.Parallel()
 	forEachRelease(t, func(t *testing.T, version string) {
 		c, _ := start(t, testetcd.Config{Version: version})
 		d := drive(t, c, 0)
@@ -267,6 +272,7 @@ func TestSeesARestartAtOnce(t *testing.T) {
 // A change that was sent to a member that does not answer has an unknown
 // outcome; one that could not be sent has none.
 func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	c, _ := start(t, testetcd.Config{Version: testetcd.V37})
 	d := drive(t, c, 0)
 	id := status(t, d).Member
@@ -305,6 +311,7 @@ func TestUnknownOutcome(t *testing.T) {
 // Without a quorum a list that claims to be linearizable is not given, and the
 // member's own is.
 func TestViewWithoutQuorum(t *testing.T) {
+	t.Parallel()
 	forEachRelease(t, func(t *testing.T, version string) {
 		c, _ := start(t, testetcd.Config{Version: version, Members: 3})
 		d := drive(t, c, 0)
@@ -331,6 +338,7 @@ func TestViewWithoutQuorum(t *testing.T) {
 // With auth on, the driver says that it needs a credential, and with one it
 // does everything, also after its token was forgotten by a restart.
 func TestAuth(t *testing.T) {
+	t.Parallel()
 	forEachRelease(t, func(t *testing.T, version string) {
 		c, _ := start(t, testetcd.Config{Version: version})
 		ctx := within(t, 60*time.Second)
@@ -387,6 +395,7 @@ func enableAuth(ctx context.Context, t *testing.T, c *clientv3.Client) {
 }
 
 func TestNewRefusesEndpoints(t *testing.T) {
+	t.Parallel()
 	for _, bad := range [][]string{
 		nil, {"127.0.0.1:2379"}, {"ftp://127.0.0.1:1"}, {"http://127.0.0.1"},
 		{"http://127.0.0.1:1", "https://127.0.0.1:2"},

@@ -16,6 +16,7 @@ import (
 // until they are restarted. The members of such a cluster can be
 // compared all the same, and a revision that is gone stays refused.
 func TestHashOfWhatIsCompactedToItsEnd(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V33, testetcd.V34, testetcd.V35, testetcd.V37} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 // Releases before 3.6 tell the quota by their metrics only.
 func TestMeasuredQuota(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		version string
 		args    []string
@@ -38,6 +39,7 @@ func TestMeasuredQuota(t *testing.T) {
 
 // What is no quota is no quota, and nothing is read without an end.
 func TestMeasuredQuotaFromOthers(t *testing.T) {
+	t.Parallel()
 	const gauge = "etcd_server_quota_backend_bytes"
 	for name, c := range map[string]struct{ says, want string }{
 		"nothing":       {"", "has no " + gauge},

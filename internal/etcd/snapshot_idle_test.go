@@ -56,6 +56,7 @@ func message(size, remaining int) *pb.SnapshotResponse {
 // A stream without a byte for too long is ended, wherever it stops, also when
 // messages without bytes keep coming; a reader that takes its time is not.
 func TestSnapshotIdle(t *testing.T) {
+	t.Parallel()
 	const idle = 200 * time.Millisecond
 	until := func(s pb.Maintenance_SnapshotServer) error { <-s.Context().Done(); return nil }
 	for name, snapshot := range map[string]func(pb.Maintenance_SnapshotServer) error{
@@ -116,6 +117,7 @@ func TestSnapshotIdle(t *testing.T) {
 
 // A stream that ends early is not taken for a whole one, however well it ends.
 func TestSnapshotCut(t *testing.T) {
+	t.Parallel()
 	for name, snapshot := range map[string]func(pb.Maintenance_SnapshotServer) error{
 		"at once":       func(pb.Maintenance_SnapshotServer) error { return nil },
 		"in the middle": func(s pb.Maintenance_SnapshotServer) error { return s.Send(message(100, 1)) },

@@ -19,6 +19,7 @@ import (
 // A snapshot is a database and its SHA-256, with every key that was there when
 // it began; one member's hash of the keys is another's.
 func TestSnapshotAndHash(t *testing.T) {
+	t.Parallel()
 	forEachRelease(t, func(t *testing.T, version string) {
 		c, _ := start(t, testetcd.Config{Version: version, Members: 3, TLS: true})
 		ctx := within(t, time.Minute)
@@ -102,6 +103,7 @@ func hashesAgree(ctx context.Context, t *testing.T, c *testetcd.Cluster) {
 // A snapshot needs the root role; ends with its context, with Close and with
 // the member.
 func TestSnapshotEnds(t *testing.T) {
+	t.Parallel()
 	c, _ := start(t, testetcd.Config{Version: testetcd.V37, TLS: true})
 	ctx := within(t, time.Minute)
 	client := c.Client(t)

@@ -44,6 +44,7 @@ func driveLearner(t *testing.T, c *testetcd.Cluster, i int, user, password strin
 // good there, also after either of the two forgot it, and after the learner has
 // become a voter. Nothing of it depends on which tokens the cluster uses.
 func TestAuthOfLearner(t *testing.T) {
+	t.Parallel()
 	for _, tokens := range []string{"simple", "jwt"} {
 		t.Run(tokens, func(t *testing.T) {
 			forEachRelease(t, func(t *testing.T, version string) { authOfLearner(t, version, tokenArgs(t, tokens)) })
@@ -145,6 +146,7 @@ func tokenArgs(t *testing.T, kind string) []string {
 // A password that is encrypted on its way to the learner goes to no voter in
 // clear text.
 func TestLearnersPasswordStaysEncrypted(t *testing.T) {
+	t.Parallel()
 	c, _ := start(t, testetcd.Config{Version: testetcd.V36, TLS: true, Args: []string{"--client-cert-auth=false", "--trusted-ca-file="}})
 	ctx := within(t, 60*time.Second)
 	i, err := c.Join(ctx)

@@ -63,6 +63,7 @@ func guard(t *testing.T, authenticate func(context.Context) error) string {
 // password than one voter is waited for alone: it is not asked anew each time. One that
 // never answers, and one that is away for a while, keep nobody from being asked.
 func TestTokenOfASlowVoter(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	calls := map[string]int{}
 	voter := func(name string, answer func(ctx context.Context, nth int) error) string {
@@ -134,6 +135,7 @@ func TestTokenOfASlowVoter(t *testing.T) {
 // A voter that refuses the credential speaks for all of them: another one is not asked, for
 // which each would check the password anew, at every look.
 func TestOneRefusalOfTheCredential(t *testing.T) {
+	t.Parallel()
 	for name, refusal := range map[string]error{"the password": rpctypes.ErrGRPCAuthFailed, "the user": rpctypes.ErrGRPCPermissionDenied} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

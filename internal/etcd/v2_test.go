@@ -24,6 +24,7 @@ func v2Driver(t *testing.T, url string) *etcd.V2 {
 
 // A member of 2.3 through its life as one of the cluster's list.
 func TestV2Member(t *testing.T) {
+	t.Parallel()
 	m := testetcd.Start(t, testetcd.Config{Version: testetcd.V23, Members: 1}).Members[0]
 	ctx := t.Context()
 	c, err := etcd.NewV2(etcd.Config{Endpoints: []string{m.ClientURL}, Peer: []string{m.PeerURL}})
@@ -68,6 +69,7 @@ func TestV2Member(t *testing.T) {
 // What an answer that is none means depends on whether it was sent, and on what
 // was asked.
 func TestV2Outcomes(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	breaks := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	fails := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))

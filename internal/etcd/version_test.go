@@ -13,6 +13,7 @@ import (
 
 // What the members have agreed on is told by every release, at the peer port.
 func TestAgreed(t *testing.T) {
+	t.Parallel()
 	forEachRelease(t, func(t *testing.T, version string) {
 		c, _ := start(t, testetcd.Config{Version: version, Members: 1, TLS: true})
 		d := drive(t, c, 0)
@@ -39,6 +40,7 @@ func TestAgreed(t *testing.T) {
 // A downgrade is enabled, seen, and cancelled; to a line that is not the one
 // before it is refused.
 func TestDowngrade(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V36, testetcd.V37} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -80,6 +82,7 @@ func TestDowngrade(t *testing.T) {
 // Whether authentication is on is told of 3.4, which has no call for it, whoever
 // asks: with a certificate that speaks for root, and with one of nobody.
 func TestAuthOn(t *testing.T) {
+	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
 			c, _ := start(t, testetcd.Config{Version: testetcd.V34, Members: 1, TLS: secure})
@@ -103,6 +106,7 @@ func TestAuthOn(t *testing.T) {
 
 // Without a peer URL nothing is guessed.
 func TestAgreedNeedsThePeerPort(t *testing.T) {
+	t.Parallel()
 	d, err := etcd.New(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 // Downwards within version 3, everything arrives but history.
 func TestCopyWithinVersion3(t *testing.T) {
+	t.Parallel()
 	for _, way := range [][2]string{{testetcd.V36, testetcd.V34}, {testetcd.V37, testetcd.V32}, {testetcd.V32, testetcd.V37}} {
 		t.Run(way[0]+" to "+way[1], func(t *testing.T) {
 			from, to := start(t, way[0]), start(t, way[1])
@@ -67,6 +68,7 @@ func TestCopyWithinVersion3(t *testing.T) {
 
 // Keys of version 2 have the same names in version 3, and their TTLs.
 func TestCopyFromVersion2(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V32, testetcd.V37} {
 		t.Run(version, func(t *testing.T) {
 			from, to := start(t, testetcd.V23), start(t, version)
@@ -113,6 +115,7 @@ func TestCopyFromVersion2(t *testing.T) {
 // What is lost of a directory that soon runs out is nothing that a person has to be asked
 // about, but no copy without losses either.
 func TestCopyOfWhatRunsOut(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V23), start(t, testetcd.V34)
 	from.set("/lock", "", "dir", "true", "ttl", "600")
 	from.set("/lock/mine", "x")
@@ -126,6 +129,7 @@ func TestCopyOfWhatRunsOut(t *testing.T) {
 
 // And back: what the tree of version 2 has no place for is listed.
 func TestCopyToVersion2(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V34, testetcd.V32} {
 		t.Run(version, func(t *testing.T) {
 			from, to := start(t, version), start(t, testetcd.V23)
@@ -168,6 +172,7 @@ func TestCopyToVersion2(t *testing.T) {
 
 // A source that somebody writes to is no source.
 func TestCopyOfChangingSource(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V36), start(t, testetcd.V34)
 	for i := range 1000 {
 		from.put(fmt.Sprint(i), "v", 0)
@@ -191,6 +196,7 @@ func TestCopyOfChangingSource(t *testing.T) {
 
 // A report says it to people, and shows no values.
 func TestReportForPeople(t *testing.T) {
+	t.Parallel()
 	from := start(t, testetcd.V34)
 	for i := range 25 {
 		from.put(fmt.Sprintf("key %02d", i), "secret", 0)
@@ -219,6 +225,7 @@ func TestReportForPeople(t *testing.T) {
 // Keys that the same etcd holds for clients of version 2 are told: a copy of version 3 is
 // without them.
 func TestSurveyOfOtherKeys(t *testing.T) {
+	t.Parallel()
 	from := start(t, testetcd.V32)
 	from.put("/k", "v", 0)
 	from.set("/old/a", "1")
@@ -231,6 +238,7 @@ func TestSurveyOfOtherKeys(t *testing.T) {
 
 // Users and roles are listed, and asked for with root's credential.
 func TestSurveyOfAccounts(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V36, testetcd.V32} {
 		from := start(t, version)
 		client := from.client()
@@ -266,6 +274,7 @@ func TestSurveyOfAccounts(t *testing.T) {
 
 // The same in version 2.
 func TestSurveyOfAccountsOfVersion2(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V23), start(t, testetcd.V37)
 	from.set("/k", "v")
 	from.api(http.MethodPut, "/v2/auth/users/root", `{"user":"root","password":"pw"}`)

@@ -30,6 +30,7 @@ func copyBeside(t *testing.T, from, to *server, keys int64, do func()) (keycopy.
 // Whatever of what was written is not there when it is read back, the copy says so, and so
 // it does of what is there besides.
 func TestTargetThatDiffers(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V36), start(t, testetcd.V34)
 	lease := from.grant(600)
 	from.put("/a", "1", 0)
@@ -85,6 +86,7 @@ func TestTargetThatDiffers(t *testing.T) {
 // The same of the tree of version 2, where keys with a TTL and hidden ones are looked for
 // one by one.
 func TestTargetOfVersion2ThatDiffers(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V34), start(t, testetcd.V23)
 	lease := from.grant(600)
 	from.put("/a", "1", 0)

@@ -75,6 +75,7 @@ func lostToV2(keys map[string]string) map[string]Kind {
 // The tree loses what it has to and nothing else, and carries values as they are,
 // also those that it had let go.
 func TestTree(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		keys := map[string]string{}
 		for _, key := range anyKeys.Draw(t, "keys") {
@@ -139,6 +140,7 @@ func FuzzListing(f *testing.F) {
 
 // What is not shaped as etcd's listings are is no listing of fewer keys.
 func TestListingOfAnotherShape(t *testing.T) {
+	t.Parallel()
 	const whole = `{"action":"get","node":{"dir":true,"nodes":[{"key":"/d","dir":true,"nodes":[{"key":"/d/a","value":"1"}]}]}}`
 	read := func(listing string) error {
 		w := v2Walker{list: ended(t), d: json.NewDecoder(strings.NewReader(listing)), visit: v2Visitor{
@@ -167,6 +169,7 @@ func TestListingOfAnotherShape(t *testing.T) {
 }
 
 func TestListing(t *testing.T) {
+	t.Parallel()
 	type leaf struct {
 		Value   string
 		Expires int64

@@ -79,6 +79,7 @@ func (s *server) until(what string, f func() bool) {
 // The list that a person accepts is the same before any of thousands of keys has run
 // out, while they do, and after all of them have.
 func TestListWhileKeysRunOut(t *testing.T) {
+	t.Parallel()
 	from := start(t, testetcd.V23)
 	from.shortLived(3000)
 	first := survey(t, from, testetcd.V32)
@@ -105,8 +106,10 @@ func TestListWhileKeysRunOut(t *testing.T) {
 // Keys that run out while they are copied are carried over, with some time left; only a
 // write ends the copy. It stands still, once it has begun to write, until all have run out.
 func TestCopyWhileKeysRunOut(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V32, testetcd.V23} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			from, to := start(t, testetcd.V23), start(t, version)
 			from.shortLived(3000)
 			from.enough(400)
@@ -146,6 +149,7 @@ func TestCopyWhileKeysRunOut(t *testing.T) {
 
 // A write is told from keys that run out, however many do.
 func TestWriteWhileKeysRunOut(t *testing.T) {
+	t.Parallel()
 	from, into := start(t, testetcd.V23), start(t, testetcd.V32)
 	from.shortLived(500)
 	var once sync.Once

@@ -11,6 +11,7 @@ import (
 
 // Revisions are raised by small gaps, and nothing else changes.
 func TestRaiseTo(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V32, testetcd.V37} {
 		s := start(t, version)
 		s.put("k", "v", 0)

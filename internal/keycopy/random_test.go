@@ -64,6 +64,7 @@ func examples(r keycopy.Report) map[keycopy.Kind][]string {
 // Of random keys of version 3, what a survey lists is what is lost, and the rest
 // is there.
 func TestRandomKeysToVersion2(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V34), start(t, testetcd.V23)
 	first := append([]string{"A", "\x01"}, parts...)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -132,6 +133,7 @@ func TestRandomKeysToVersion2(t *testing.T) {
 
 // Of random trees of version 2, too.
 func TestRandomTreesFromVersion2(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V23), start(t, testetcd.V37)
 	rapid.Check(t, func(rt *rapid.T) {
 		to.empty()

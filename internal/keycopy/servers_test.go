@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,11 @@ import (
 	"etcdadm.io/internal/keycopy"
 	"etcdadm.io/internal/testetcd"
 )
+
+func TestMain(m *testing.M) {
+	testetcd.SideBySide(6)
+	os.Exit(m.Run())
+}
 
 // server is a real etcd of one member.
 type server struct {

@@ -41,6 +41,7 @@ func lowest(keys []string, from string) int {
 
 // Every key is read once, in order, whatever the keys and the size of pages are.
 func TestSpans(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SliceOfDistinct(rapid.StringOfN(rapid.SampledFrom([]rune{0, 'a', 'b', 'c', '/', 0xff, 0x7f}), 1, 6, -1), rapid.ID[string]).Draw(t, "keys")
 		for i, key := range keys {
@@ -58,6 +59,7 @@ func TestSpans(t *testing.T) {
 
 // What etcd counts stays in proportion to the keys.
 func TestSpansOfMany(t *testing.T) {
+	t.Parallel()
 	var keys []string
 	for i := range 100_000 {
 		keys = append(keys, fmt.Sprintf("/registry/things/namespace-%03d/thing-%07d", i%200, i))

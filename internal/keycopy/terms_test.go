@@ -21,6 +21,7 @@ import (
 // Leases that would end while their keys are copied are kept by Renew, and are a
 // source that changed without it.
 func TestShortLeases(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V36), start(t, testetcd.V34)
 	lease := from.grant(2)
 	from.put("short", "v", lease)
@@ -43,6 +44,7 @@ func TestShortLeases(t *testing.T) {
 // To version 2, a key on a short lease that is kept in the source gets all of its TTL
 // when it is written, and that is last of all, however late its turn would have been.
 func TestShortLeasesToVersion2(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V32), start(t, testetcd.V23)
 	brief, long := from.grant(2), from.grant(60)
 	keys := map[string]clientv3.LeaseID{"/a": brief, "/b/_hidden": brief, "/z/late": brief, "/b/long": long, "/z/long": long}
@@ -106,8 +108,10 @@ func collect(node any, into map[string]map[string]any) {
 // Leases that are kept last as long as that, and no longer, also where the release does
 // not list them.
 func TestKeep(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V36, testetcd.V32} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			from := start(t, version)
 			var all sync.WaitGroup
 			for i := range 200 {
@@ -130,6 +134,7 @@ func TestKeep(t *testing.T) {
 
 // The TTL that is left, where it is asked for.
 func TestRemaining(t *testing.T) {
+	t.Parallel()
 	from, to := start(t, testetcd.V36), start(t, testetcd.V34)
 	lease := from.grant(100)
 	from.put("k", "v", lease)
@@ -152,6 +157,7 @@ func TestRemaining(t *testing.T) {
 
 // Both sides by TLS, and by a connection that the caller makes.
 func TestTLSAndDial(t *testing.T) {
+	t.Parallel()
 	ends := map[string]*server{}
 	for _, version := range []string{testetcd.V23, testetcd.V32, testetcd.V34, testetcd.V37} {
 		c := testetcd.Start(t, testetcd.Config{Version: version, TLS: true})

@@ -43,6 +43,7 @@ const twoKeys = `{"action":"get","node":{"dir":true,"nodes":[{"key":"/a","value"
 // A listing that stands still is given up, with how far it came; the time that is taken
 // for what is done with its keys is not etcd's.
 func TestAListingThatStandsStill(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, sent, want string
 		bound            time.Duration
@@ -79,6 +80,7 @@ func TestAListingThatStandsStill(t *testing.T) {
 
 // Whoever calls a listing off has it called off, and hears that.
 func TestAListingThatIsCalledOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &v2{web: &web{base: &url.URL{Scheme: "http", Host: "192.0.2.1:2379"}, client: &http.Client{Transport: &fallsSilent{listing: twoKeys}}}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -15,12 +15,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -281,4 +283,15 @@ func moduleDir(ctx context.Context, module string) (string, error) {
 		return "", fmt.Errorf("find the module of the release: %w", err)
 	}
 	return dir, nil
+}
+
+// SideBySide has a package run n tests beside each other, unless whoever runs it says
+// otherwise: most of what they do is wait for etcd. It is called before the tests run.
+func SideBySide(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if f := flag.Lookup("test.parallel"); f != nil && !given {
+		_ = f.Value.Set(strconv.Itoa(n)) // a number always fits
+	}
 }

@@ -26,6 +26,14 @@ var (
 	keep = flag.Bool("e2e.keep", false, "keep the directories of the clusters")
 )
 
+// TakesLong skips a test that the ordinary run has no time for.
+func TakesLong(t *testing.T, howLong string) {
+	t.Helper()
+	if !*Long {
+		t.Skipf("takes %s: -e2e.long", howLong)
+	}
+}
+
 // Programs is where the binaries under test are.
 var Programs string
 

@@ -48,6 +48,9 @@ func (r run) String() string {
 // only narrows a run to the scenarios whose name begins so.
 var only = flag.String("scenario", "", "run only the scenarios whose file name begins with this")
 
+// everyRelease runs each scenario on every release of real etcd, and not on one of them.
+var everyRelease = flag.Bool("every-release", false, "run each scenario on every release of real etcd")
+
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/" + *only + "*.txt")
 	if err != nil || len(files) == 0 {
@@ -56,6 +59,9 @@ func TestScenarios(t *testing.T) {
 	if testing.Short() {
 		t.Log("-short: real etcd is NOT run, the fake is compared with the files only")
 	} else {
+		if !*everyRelease {
+			t.Log("each scenario is run on one release of real etcd, and the fake of every one is compared: -every-release")
+		}
 		for _, v := range testetcd.Versions() {
 			testetcd.Binary(t, v)
 		}
@@ -63,12 +69,12 @@ func TestScenarios(t *testing.T) {
 	passes := make(map[string][]*run)
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
-	for _, f := range files {
+	for i, f := range files {
 		steps := parse(t, f)
-		for _, v := range testetcd.Versions() {
+		for j, v := range testetcd.Versions() {
 			fake := &run{version: v, answers: onFake(t, v, steps)}
 			passes[f] = append(passes[f], fake)
-			if testing.Short() {
+			if testing.Short() || !*everyRelease && i%len(testetcd.Versions()) != j {
 				continue
 			}
 			r := &run{version: v, real: true}
