@@ -320,14 +320,17 @@ func (m Memory) Host(id HostID) (HostMemory, bool) {
 	return HostMemory{}, false
 }
 
-// Suspects are the listed members that do not count as up: hosts are asked to
-// try their peer URLs in the next observation, so that a member is called
-// silent on every host's word and not on one gap.
+// Suspects are the listed members that are not up and of which their own hosts, if these
+// are in sight, have no answer: hosts are asked to try their peer URLs in the next
+// observation, so that a member is called silent on every host's word and not on one gap.
 func (o *Observation) Suspects() []Member {
+	if o == nil {
+		return nil
+	}
 	r, _ := o.seated()
 	var out []Member
 	for i := range r.Seats {
-		if s := &r.Seats[i]; !s.Up {
+		if s := &r.Seats[i]; !s.Up && (s.Host == nil || s.Host.Status == nil) {
 			out = append(out, s.Member)
 		}
 	}

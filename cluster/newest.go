@@ -183,7 +183,7 @@ func (o *Observation) Voice(w Voter, set []Voter) *HostReport {
 		if h, ok := o.Host(w.Host); ok {
 			return h
 		}
-		if g, ok := o.HostGap(w.Host); ok && g.Kind != GapUnreachable {
+		if is, _ := o.Presence(w.Host); is.Answers() {
 			return nil // it answers, and speaks for itself
 		}
 	}

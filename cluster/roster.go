@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Seat is one listed member together with what is known of its host.
@@ -18,8 +19,11 @@ type Seat struct {
 	// sets, the member's name, the intent's founders or Owner, in this order;
 	// it may be empty.
 	HostID HostID
-	// Up: the host promised this observation's fence, and after that its
-	// member answered, healthy and under the listed ID.
+	// Condition is what is wrong with the member, and Since is since when, as far as that
+	// is remembered.
+	Condition Condition
+	Since     time.Time
+	// Up: the condition is ConditionUp.
 	Up bool
 	// Why says in words why the member does not count as up.
 	Why string
@@ -27,11 +31,11 @@ type Seat struct {
 	RaftLeader bool
 }
 
-// Wiped reports whether the member's owner says that it neither runs the
+// wiped reports whether the member's owner says that it neither runs the
 // member nor holds data of it: the disk is not the one that voted, so the
 // member is gone for good, and no waiting brings it back. Any other claim to
 // the member, or a process that answers, makes this false (SAFETY.md, rule 4).
-func (s Seat) Wiped() bool {
+func (s Seat) wiped() bool {
 	return s.Host == nil && s.Owner != nil && s.Owner.UnderFence &&
 		!s.Owner.Carries() && len(s.Owner.Foreign) == 0 && s.Owner.Predecessor == nil && s.Owner.Process.State == ProcessStopped
 }
@@ -60,7 +64,9 @@ func (o *Observation) seated() (Roster, bool) {
 		s.Host = o.carrier(view.Cluster, m.ID)
 		s.Owner = o.owner(m)
 		s.HostID = o.hostOf(s)
-		s.Up, s.Why = o.up(s, view)
+		s.Condition = o.condition(&s, view)
+		s.Since = o.Memory.Member(s.ID).Since(s.Condition)
+		s.Up, s.Why = s.Condition == ConditionUp, o.conditionWords(&s)
 		r.Seats = append(r.Seats, s)
 	}
 	return r, true
@@ -147,41 +153,6 @@ func (o *Observation) hostOf(s Seat) HostID {
 		return s.Owner.Host
 	}
 	return ""
-}
-
-// up is of a voter whose data is gone, too, while nobody else has any: then it
-// is all that there is.
-func (o *Observation) up(s Seat, view *MemberView) (bool, string) {
-	h, c := s.Host, view.Cluster
-	alone := func() bool {
-		return !slices.ContainsFunc(view.Members, func(m Member) bool { return m.ID != s.ID && !m.Learner })
-	}
-	switch {
-	case h == nil && s.Owner != nil:
-		return false, fmt.Sprintf("host %s does not carry it", s.Owner.Host)
-	case h == nil:
-		if g, ok := o.HostGap(s.HostID); ok && g.Detail != "" {
-			return false, gapWords(g) + o.answersElse(s.ID)
-		}
-		return false, "its host is not in sight"
-	case !h.UnderFence:
-		return false, fmt.Sprintf("host %s has not promised fence %s", h.Host, o.Fence)
-	case h.Process.State != ProcessRunning:
-		return false, "its process is " + describeProcess(h.Process)
-	case (h.Status == nil || !h.Status.Healthy) && o.rejectedWords(s.ID) != "":
-		return false, o.rejectedWords(s.ID)
-	case h.Status == nil:
-		return false, "it does not answer its host"
-	case h.Status.Member != s.ID || h.Status.Cluster != c:
-		return false, fmt.Sprintf("member %s of cluster %s answers in its place", h.Status.Member, h.Status.Cluster)
-	case h.Vanished() && !alone():
-		return false, "it serves from memory only: its data is gone from the disk"
-	case !o.Memory.Member(s.ID).CorruptSince.IsZero() && !alone():
-		return false, "its keys are not those of the other voters"
-	case !h.Status.Healthy:
-		return false, "it serves no quorum reads"
-	}
-	return true, ""
 }
 
 func gapWords(g Gap) string {

@@ -71,7 +71,8 @@ func TestUp(t *testing.T) {
 			if r, _ := o.Roster(); !r.HasQuorum() || len(r.Up()) != 2 {
 				t.Error("the others are no quorum")
 			}
-			if got := o.Suspects(); len(got) != 1 || got[0].ID != 3 {
+			answers := s.Host != nil && s.Host.Status != nil // then nobody has to try its port
+			if got := o.Suspects(); answers != (len(got) == 0) || !answers && got[0].ID != 3 {
 				t.Errorf("suspects %v", got)
 			}
 		})
@@ -88,16 +89,16 @@ func TestWiped(t *testing.T) {
 		change(h)
 		return seat(t, o, 3)
 	}
-	if s := wiped(func(*HostReport) {}); !s.Wiped() || s.HostID != "c" {
+	if s := wiped(func(*HostReport) {}); !s.wiped() || s.HostID != "c" {
 		t.Errorf("%+v", s)
 	}
-	if s := wiped(func(h *HostReport) { h.Host = "x" }); !s.Wiped() || s.Owner.Host != "x" {
+	if s := wiped(func(h *HostReport) { h.Host = "x" }); !s.wiped() || s.Owner.Host != "x" {
 		t.Errorf("under another name at the address: %+v", s)
 	}
-	if s := wiped(func(h *HostReport) { h.URLs.Peer = []string{"https://elsewhere:2380"} }); !s.Wiped() {
+	if s := wiped(func(h *HostReport) { h.URLs.Peer = []string{"https://elsewhere:2380"} }); !s.wiped() {
 		t.Errorf("under its name at another address: %+v", s)
 	}
-	if s := wiped(func(h *HostReport) { h.Local = LocalMember{State: MemberPrepared, Cluster: 7} }); !s.Wiped() {
+	if s := wiped(func(h *HostReport) { h.Local = LocalMember{State: MemberPrepared, Cluster: 7} }); !s.wiped() {
 		t.Errorf("prepared for another member: %+v", s)
 	}
 	for name, change := range map[string]func(h *HostReport){
@@ -109,14 +110,14 @@ func TestWiped(t *testing.T) {
 		"a silent process": func(h *HostReport) { h.Process.State = ProcessSilent },
 		"elsewhere":        func(h *HostReport) { h.Host, h.URLs.Peer = "x", nil },
 	} {
-		if s := wiped(change); s.Wiped() {
+		if s := wiped(change); s.wiped() {
 			t.Errorf("%s: wiped all the same", name)
 		}
 	}
 	o := three(0)
 	o.Hosts[2].Local, o.Hosts[2].Process = LocalMember{}, Process{}
 	o.Hosts[1].Local.Member = 3
-	if seat(t, o, 3).Wiped() {
+	if seat(t, o, 3).wiped() {
 		t.Error("another host claims the member, and it is wiped")
 	}
 }

@@ -43,7 +43,7 @@ func (v *view) added() (out []cluster.Seat) {
 		return nil
 	}
 	for _, s := range v.roster.Voters() {
-		if h := s.Owner; s.Host == nil && s.Name == "" && h != nil && h.UnderFence && v.ready(h, s.Member) {
+		if s.Condition == cluster.ConditionNeverStarted && s.Name == "" && s.Owner.Local.State == cluster.MemberPrepared {
 			out = append(out, s)
 		}
 	}

@@ -40,7 +40,7 @@ func autoRecover(v *view) *Decision {
 		return nil
 	}
 	c := cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: away}
-	if there := slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { return !v.notGone(id) }); len(there) > 0 {
+	if there := slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { return !v.presence(id).Elsewhere() }); len(there) > 0 {
 		v.aside("auto-recovery", "", "the cluster is not recovered by itself: these hosts may not be gone, since their daemons are heard or something answers at their addresses, and this one, which may be what is wrong, does not talk with them: %s; for those that are gone for good, name them to etcdadm recover", idList(there))
 		return nil
 	}
@@ -51,8 +51,8 @@ func autoRecover(v *view) *Decision {
 	}
 	// A host that waits for its disk, or is late, is no lost one: its member may go on with
 	// the disk, together with another one whose disk was the same.
-	busy := slices.DeleteFunc(slices.Clone(missing), func(id cluster.HostID) bool { return !v.busy(id) })
-	if late := slices.DeleteFunc(slices.Clone(busy), v.begins); len(late) > 0 {
+	busy := slices.DeleteFunc(slices.Clone(missing), func(id cluster.HostID) bool { return !v.presence(id).Occupied() })
+	if late := slices.DeleteFunc(slices.Clone(busy), func(id cluster.HostID) bool { return v.presence(id) == cluster.PresenceStarting }); len(late) > 0 {
 		v.aside("auto-recovery", "", "the cluster is not recovered by itself: the logs of too few voters can be read, and of these the hosts answer and are busy with what may not end by itself, as a disk that stands still: %s; for those that are gone for good, name them to etcdadm recover", idList(late))
 		return nil
 	}
@@ -106,7 +106,7 @@ func (v *view) outOfSight() []cluster.HostID {
 	for _, g := range v.open(true) {
 		for _, set := range g.Voters {
 			for _, w := range set {
-				if v.voice(w, set) == nil && !v.busy(w.Host) {
+				if v.voice(w, set) == nil && !v.presence(w.Host).Occupied() {
 					out = append(out, nameOf(w))
 				}
 			}

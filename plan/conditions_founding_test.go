@@ -66,24 +66,19 @@ func TestConditionsOfJoiners(t *testing.T) {
 	}
 	stuck := then(func(t *testing.T) *cluster.Observation { return learnerAdded(t).observe() }, of("d", func(h *cluster.HostReport) {
 		h.Local.State, h.Process.State = cluster.MemberStarting, cluster.ProcessBackoff
-	}), of0(func(o *cluster.Observation, m *cluster.MemberMemory) { m.JoiningSince = o.At.Add(-joinPatience) }))
-	learner := func(v *view) cluster.Seat {
-		s := v.roster.Learners()[0]
-		s.Host = inSight(v, "d")
-		return s
-	}
+	}), func(o *cluster.Observation) {
+		of("d", func(h *cluster.HostReport) { h.Local.Member = learnerIn(o) })(o)
+	}, of0(func(o *cluster.Observation, m *cluster.MemberMemory) { m.JoiningSince = o.At.Add(-joinPatience) }))
 	checkConditions(t, []condition{
 		{"one that no host carries is removed", hostless, func(v *view) bool {
-			s := v.roster.Learners()[0]
-			s.Owner = nil
-			return v.dropLearner(s) != nil
+			return needs(v, awayLearner(v), remedyRemove)
 		}, []otherwise{
 			{"nobody knows for how long", of0(func(_ *cluster.Observation, m *cluster.MemberMemory) { m.HostlessSince = time.Time{} })},
 			{"it was so for a moment only", of0(func(o *cluster.Observation, m *cluster.MemberMemory) {
 				m.HostlessSince = o.At.Add(time.Second - joinPatience)
 			})},
 		}, nil},
-		{"one that never starts is removed", stuck, func(v *view) bool { return v.dropStuck(learner(v)) != nil }, []otherwise{
+		{"one that never starts is removed", stuck, func(v *view) bool { return needs(v, v.roster.Learners()[0], remedyRemove) }, []otherwise{
 			{"its host has not promised", of("d", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"it was started", of("d", func(h *cluster.HostReport) { h.Local.State = cluster.MemberStarted })},
 			{"it has data", of("d", func(h *cluster.HostReport) { h.Local.HasData = true })},
@@ -96,7 +91,7 @@ func TestConditionsOfJoiners(t *testing.T) {
 			{"etcd's program cannot be run there", of("d", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessStopped })},
 		}},
 		{"one that its host gave up is removed", then(stuck, of("d", func(h *cluster.HostReport) { h.Local.State = cluster.MemberRemoved })), func(v *view) bool {
-			return v.dropStuck(learner(v)) != nil
+			return needs(v, v.roster.Learners()[0], remedyRemove)
 		}, []otherwise{
 			{"its host has not promised", of("d", func(h *cluster.HostReport) { h.UnderFence = false })},
 		}, nil},

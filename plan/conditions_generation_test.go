@@ -127,7 +127,7 @@ func TestConditionsOfRecovery(t *testing.T) {
 		}, nil, nil},
 		{"a host at work is not given up", then(auto, atWork("b", cluster.OpRestart)), func(v *view) bool {
 			missing, working := v.logless(recoverFrom("a"), &v.obs.Hosts[0])
-			return v.atWork("b") && slices.Equal(missing, []cluster.HostID{"c"}) && slices.Equal(working, []cluster.HostID{"b"})
+			return v.presence("b") == cluster.PresenceBusy && slices.Equal(missing, []cluster.HostID{"c"}) && slices.Equal(working, []cluster.HostID{"b"})
 		}, []otherwise{
 			{"nobody knows at what", atWork("b", "")},
 			{"it should have ended", ofGap("b", func(g *cluster.Gap) { g.Late = true })},

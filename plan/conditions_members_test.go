@@ -57,14 +57,14 @@ func TestConditionsOfMembers(t *testing.T) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.SilentSince = o.At.Add(-cluster.DefaultDeadAfter) })(o)
 			}},
 		}},
-		{"dead by its own host's word", wiped, func(v *view) bool { return seatOf(v, "c").Wiped() }, []otherwise{
+		{"dead by its own host's word", wiped, func(v *view) bool { return seatOf(v, "c").Condition == cluster.ConditionWiped }, []otherwise{
 			{"its host has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"its host holds data", of("c", func(h *cluster.HostReport) { h.Local.HasData = true })},
 			{"its host holds what nothing accounts for", of("c", func(h *cluster.HostReport) { h.Foreign = []cluster.SetAside{{Dir: "x"}} })},
 			{"its host holds another program's member", of("c", func(h *cluster.HostReport) { h.Predecessor = &cluster.Predecessor{Waits: "x"} })},
 			{"something runs there", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
 		}, nil},
-		{"its data is gone from the disk", vanished, func(v *view) bool { d, _ := v.vanished(seatOf(v, "c")); return d }, []otherwise{
+		{"its data is gone from the disk", vanished, func(v *view) bool { return needs(v, seatOf(v, "c"), remedyReplace) }, []otherwise{
 			{"the data is there", of("c", func(h *cluster.HostReport) { h.Local.HasData = true })},
 			{"nobody remembers it", ofMember("c", func(m *cluster.MemberMemory) { m.VanishedSince = time.Time{} })},
 			{"it was seen just now", func(o *cluster.Observation) {
@@ -74,7 +74,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"its host is not in sight", away("c", cluster.GapUnreachable)},
 			{"its process does not run", of("c", dies)},
 		}, nil},
-		{"etcd cannot read its data", broken, func(v *view) bool { d, _ := v.damaged(seatOf(v, "c")); return d }, []otherwise{
+		{"etcd cannot read its data", broken, func(v *view) bool { return needs(v, seatOf(v, "c"), remedyReplace) }, []otherwise{
 			{"it can by now", of("c", func(h *cluster.HostReport) { h.Process.Damaged = "" })},
 			{"nobody remembers it", ofMember("c", func(m *cluster.MemberMemory) { m.DamagedSince = time.Time{} })},
 			{"it was seen just now", func(o *cluster.Observation) {
@@ -86,7 +86,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"it was started again, and is reading it", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessRunning })},
 			{"its release is new to it", of("c", func(h *cluster.HostReport) { h.Local.Previous = cluster.MustVersion("3.5.35") })},
 		}, nil},
-		{"its keys are not those of the others", corrupted, func(v *view) bool { d, _ := v.corrupt(seatOf(v, "c")); return d }, []otherwise{
+		{"its keys are not those of the others", corrupted, func(v *view) bool { return needs(v, seatOf(v, "c"), remedyReplace) }, []otherwise{
 			{"another voter is down", of("b", unhealthy)},
 			{"no comparison says so", ofMember("c", func(m *cluster.MemberMemory) { m.CorruptSince = time.Time{} })},
 			{"there are but two voters", func(o *cluster.Observation) {
@@ -121,7 +121,7 @@ func TestConditionsOfMembers(t *testing.T) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = o.At.Add(-reviveAfter) })(o)
 			}},
 		}},
-		{"a joiner may start", joiner, func(v *view) bool { return v.ready(inSight(v, "d"), seatOf(v, "d").Member) }, []otherwise{
+		{"a joiner may start", joiner, func(v *view) bool { return seatOf(v, "d").Condition == cluster.ConditionNeverStarted }, []otherwise{
 			{"it is prepared for another cluster", of("d", func(h *cluster.HostReport) { h.Local.Cluster++ })},
 			{"it is prepared for another generation", of("d", func(h *cluster.HostReport) { h.Local.Generation++ })},
 			{"it refuses this generation", of("d", func(h *cluster.HostReport) { h.LowestGeneration = 2 })},

@@ -76,7 +76,7 @@ func TestConditionsOfPauses(t *testing.T) {
 			d, _ := v.dead(seatOf(v, "c"))
 			return !d
 		}, []otherwise{{"it is not paused", func(o *cluster.Observation) { o.Paused, o.Memory.Excused = nil, nil }}}, nil},
-		{"a learner without a host goes", hostless, func(v *view) bool { return v.dropLearner(v.roster.Learners()[0]) != nil }, nil, []otherwise{
+		{"a learner without a host goes", hostless, func(v *view) bool { return needs(v, awayLearner(v), remedyRemove) }, nil, []otherwise{
 			{"its host is paused", pausedFor("d", time.Hour)},
 			{"nobody knows who is paused", pausesUnread},
 			{"its pause ended a moment ago", resumed("d", joinPatience-time.Second)},

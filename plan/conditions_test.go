@@ -167,6 +167,19 @@ func seatOf(v *view, id cluster.HostID) cluster.Seat {
 	return cluster.Seat{}
 }
 
+// needs: the remedy is due.
+func needs(v *view, s cluster.Seat, r remedy) bool {
+	due, _ := v.needs(s, r)
+	return due
+}
+
+// awayLearner is the learner in sight, as if no host in sight were its own.
+func awayLearner(v *view) cluster.Seat {
+	s := v.roster.Learners()[0]
+	s.Owner, s.Condition = nil, cluster.ConditionAway
+	return s
+}
+
 func inSight(v *view, id cluster.HostID) *cluster.HostReport {
 	h, _ := v.obs.Host(id)
 	return h

@@ -172,7 +172,7 @@ func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, success
 	}
 	if !s.Learner && s.Up {
 		p = v.projection(0, -1)
-		if d := v.othersUp(s, reason); d != nil {
+		if d := v.awaitOthers(s, reason); d != nil {
 			return d
 		}
 		if s.RaftLeader && p.Voters > 1 && handsOver(s) {
@@ -191,8 +191,8 @@ func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, success
 	}
 }
 
-// othersUp waits until every voter but this one is up; nil: they are.
-func (v *view) othersUp(s cluster.Seat, reason string) *Decision {
+// awaitOthers waits until every voter but this one is up; nil: they are.
+func (v *view) awaitOthers(s cluster.Seat, reason string) *Decision {
 	for _, o := range v.roster.Voters() {
 		if o.ID != s.ID && !o.Up {
 			return waitLater("waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)

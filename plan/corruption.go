@@ -84,22 +84,6 @@ func (v *view) suspects(times int) bool {
 	return false
 }
 
-// corrupt reports whether a voter has to be replaced because its keys are not
-// those of the others, by their majority's word and not by its own: all of these
-// are up.
-func (v *view) corrupt(s cluster.Seat) (bool, string) {
-	if v.obs.Memory.Member(s.ID).CorruptSince.IsZero() || len(v.roster.Voters()) < 3 {
-		return false, ""
-	}
-	for _, o := range v.roster.Voters() {
-		if !o.Up && v.obs.Memory.Member(o.ID).CorruptSince.IsZero() {
-			v.aside("corrupt", "", "the keys of %s are not those of the other voters; it is replaced once %s is up: %s", seatName(s), seatName(o), o.Why)
-			return false, ""
-		}
-	}
-	return true, "its keys are not those of the other voters"
-}
-
 // compare has the voters' keys compared when the last comparison is older than the
 // interval.
 func compare(v *view) *Decision {

@@ -96,7 +96,7 @@ func (v *view) notDown(run cluster.Running) string {
 		return "the cluster is quarantined"
 	}
 	for _, s := range v.roster.Voters() {
-		if gone, why := v.toReplace(s); gone {
+		if gone, why := v.needs(s, remedyReplace); gone {
 			return fmt.Sprintf("voter %s is dead (%s) and cannot be replaced meanwhile", seatName(s), why)
 		}
 	}

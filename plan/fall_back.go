@@ -3,14 +3,9 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"etcdadm.io/cluster"
 )
-
-// startGrace is how long a release may take to start on a member before the
-// member is given back the one that it came from.
-const startGrace = 20 * time.Second
 
 // fallBack gives the only voter that is down the release that the others run,
 // when it does not start with the one that it was given: a new release that needs
@@ -29,7 +24,7 @@ func (v *view) fallBack(run cluster.Running) *Decision {
 			other = s
 		}
 	}
-	if other.ID == 0 || !v.startsNot(broken) {
+	if due, _ := v.needs(broken, remedyGiveBack); other.ID == 0 || !due {
 		return nil
 	}
 	to, was, words := other.Release(), broken.Release(), "as the others"
@@ -80,7 +75,7 @@ func (v *view) otherRelease() *Decision {
 		h := &v.obs.Hosts[i]
 		s := cluster.Seat{Member: cluster.Member{ID: h.Local.Member}, Host: h, HostID: h.Host}
 		to := previous(h, h.Local.Version)
-		if to.IsZero() || h.Local.Generation != v.intent.Generation || h.Local.Version == to || !v.startsNot(s) || !h.CanRun(to) {
+		if to.IsZero() || h.Local.Generation != v.intent.Generation || h.Local.Version == to || !v.startsNot(h) || !h.CanRun(to) {
 			continue
 		}
 		op := v.restart(h, fmt.Sprintf("etcd %s does not start", h.Local.Version))
@@ -90,18 +85,10 @@ func (v *view) otherRelease() *Decision {
 	return nil
 }
 
-// startsNot: the member's process dies at each start, and has for a while.
-func (v *view) startsNot(s cluster.Seat) bool {
-	h := s.Host
-	if h == nil || !h.UnderFence || h.Process.State != cluster.ProcessBackoff || !h.Local.HasData || h.Local.State != cluster.MemberStarted || !h.Local.Run {
-		return false
-	}
-	m := v.obs.Memory.Member(s.ID)
-	silent := m.SilentSince
-	if silent.IsZero() {
-		silent = v.obs.Memory.QuorumlessSince
-	}
-	return !silent.IsZero() && v.obs.At.Sub(silent) >= startGrace
+// startsNot: the process of the host's member dies at each start, and has for a while.
+func (v *view) startsNot(h *cluster.HostReport) bool {
+	since := endsAtStarts(v, cluster.Seat{Member: cluster.Member{ID: h.Local.Member}, Host: h})
+	return !since.IsZero() && v.obs.At.Sub(since) >= startGrace
 }
 
 // failedRelease is a host on which the release did not start.

@@ -8,14 +8,6 @@ import (
 	"etcdadm.io/cluster"
 )
 
-const (
-	// joinPatience is how long a learner may be without a host in sight that
-	// carries it before it is removed again.
-	joinPatience = 20 * time.Second
-	// catchUpPatience is how long a learner may catch up before a person is told.
-	catchUpPatience = 5 * time.Minute
-)
-
 // finishJoining starts members that were added and not started, and takes out
 // learners that nobody can start. A learner has no vote: removing one is
 // always safe, and one that never started blocks the next add.
@@ -31,25 +23,21 @@ func finishJoining(v *view) *Decision {
 	}
 	waiting := v.startingLearner()
 	for _, s := range v.roster.Learners() {
-		if s.Host != nil {
-			if d := v.dropStuck(s); d != nil {
-				return d
-			}
+		if due, why := v.needs(s, remedyRemove); due { // a pause does not keep it: no other could be added meanwhile
+			return v.removeLearner(s, why)
+		}
+		if due, why := v.needs(s, remedyRestart); due {
+			return v.restartHung(s.Host, why)
+		}
+		switch {
+		case s.Host != nil:
 			v.noteLag(s)
-			continue
-		}
-		h := s.Owner
-		if h != nil && h.UnderFence && v.ready(h, s.Member) {
-			if waiting != "" {
-				continue // two joiners that start together wait for each other's answers
-			}
-			if d := v.oldListAt(h, s); d != nil {
+		case s.Condition != cluster.ConditionNeverStarted, waiting != "": // two joiners that start together wait for each other's answers
+		default:
+			if d := v.oldListAt(s.Owner, s); d != nil {
 				return d
 			}
-			return v.startJoiner(h, s.Member)
-		}
-		if d := v.dropLearner(s); d != nil {
-			return d
+			return v.startJoiner(s.Owner, s.Member)
 		}
 	}
 	return v.superfluous()
@@ -92,14 +80,6 @@ func (v *view) members() []cluster.Member {
 	return out
 }
 
-// ready reports whether the host holds a preparation, written before the
-// member was added, that lets it start that member (SAFETY.md, rule 8b).
-func (v *view) ready(h *cluster.HostReport, m cluster.Member) bool {
-	return h.Local.State == cluster.MemberPrepared && h.Local.Cluster == v.roster.Cluster &&
-		h.Local.Generation == v.intent.Generation && h.LowestGeneration <= v.intent.Generation && !slices.Contains(h.Local.Known, m.ID) && !slices.Contains(h.GaveUp, m.ID) && !h.Carries() &&
-		len(h.Foreign) == 0 && problem(h) == "" && slices.Equal(sorted(h.URLs.Peer), sorted(m.PeerURLs)) // what it would refuse is not asked of it
-}
-
 // startingLearner names the host of a learner that was started and does not
 // serve yet.
 func (v *view) startingLearner() cluster.HostID {
@@ -129,7 +109,7 @@ func (v *view) oldListAt(h *cluster.HostReport, joiner cluster.Seat) *Decision {
 		if s.ID == joiner.ID || v.keepsUp(s) || !v.mayAnswer(s) {
 			continue
 		}
-		if is, gone := v.toReplace(s); is { // it serves without its data or with other keys, and never keeps up again
+		if is, gone := v.needs(s, remedyReplace); is { // it serves without its data or with other keys, and never keeps up again
 			if d := replaceDead(v); d != nil && d.Action != nil {
 				return d
 			}
@@ -247,72 +227,6 @@ func (v *view) nudge() *Decision {
 		}
 	}
 	return nil
-}
-
-// dropLearner removes a learner whose host has no right to start it, or is
-// gone for longer than joinPatience. Nor does a pause keep it: no other could be added for
-// a dead voter meanwhile, and its host joins again.
-func (v *view) dropLearner(s cluster.Seat) *Decision {
-	reason := ""
-	since := v.obs.Memory.Member(s.ID).HostlessSince
-	switch {
-	case s.Wiped():
-		reason = fmt.Sprintf("host %s does not hold what it needs to start learner %s", s.Owner.Host, s.ID)
-	case !since.IsZero() && v.obs.At.Sub(since) >= joinPatience:
-		reason = fmt.Sprintf("learner %s has no host that carries it for %s", s.ID, v.obs.At.Sub(since).Round(time.Second))
-	default:
-		return nil
-	}
-	return v.removeLearner(s, reason+": remove it, so that another can be added")
-}
-
-// dropStuck removes a learner that its host started and that never wrote a log,
-// because etcd refuses to start it: the members that it was to join with are
-// not those that are any more; or because etcd's program cannot be run there. So is one that its host gave up, because etcd
-// took another ID for it. The host joins anew afterwards.
-func (v *view) dropStuck(s cluster.Seat) *Decision {
-	h := s.Host
-	if h.UnderFence && h.Local.State == cluster.MemberRemoved {
-		return v.removeLearner(s, fmt.Sprintf("host %s gave learner %s up%s: remove it, and let its host join anew", h.Host, s.ID, tookWords(h.Local)))
-	}
-	if d := v.dropDying(s); d != nil {
-		return d
-	}
-	since := v.obs.Memory.Member(s.ID).JoiningSince
-	if !h.UnderFence || h.Local.State != cluster.MemberStarting || h.Local.HasData || h.Process.State != cluster.ProcessBackoff && h.Process.State != cluster.ProcessStopped ||
-		since.IsZero() || v.obs.At.Sub(since) < joinPatience {
-		return nil
-	}
-	return v.removeLearner(s, fmt.Sprintf("learner %s was started and wrote no log, its process is %s: remove it, and let its host join anew", seatName(s), processWords(h.Process)))
-}
-
-// dropDying removes a learner that has its data, and whose process dies again and
-// again, or whose data is gone under it, for as long as one may take to catch up:
-// what waits for it would wait for ever. Only for a host that gave up none of this
-// generation's members, since what is taken out is kept, and each try is a copy.
-func (v *view) dropDying(s cluster.Seat) *Decision {
-	h, m := s.Host, v.obs.Memory.Member(s.ID)
-	since, what := v.silentSince(s), "dies again and again"
-	if h.Vanished() {
-		since, what = m.VanishedSince, "serves from memory only, since its data is gone"
-	} else if h.Process.State != cluster.ProcessBackoff && !m.CrashLoops(h.Process) {
-		return nil
-	}
-	if h.Local.State != cluster.MemberStarted || !h.UnderFence || since.IsZero() || v.obs.At.Sub(since) < catchUpPatience {
-		return nil
-	}
-	free, _ := v.candidates()
-	if len(free) == 0 || v.gaveUp(free[0]) > 0 {
-		return nil
-	}
-	return v.removeLearner(s, fmt.Sprintf("learner %s %s for %s: remove it, so that host %s can join in its place", seatName(s), what, v.obs.At.Sub(since).Round(time.Second), free[0].Host))
-}
-
-func tookWords(l cluster.LocalMember) string {
-	if l.Took == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", because etcd took the ID %s for it from an old member list", l.Took)
 }
 
 func (v *view) removeLearner(s cluster.Seat, reason string) *Decision {

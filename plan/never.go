@@ -50,7 +50,7 @@ func (v *view) runs(line cluster.Version) bool {
 
 // heardOf: somebody has a record of the host.
 func (v *view) heardOf(id cluster.HostID) bool {
-	if _, gap := v.obs.HostGap(id); gap {
+	if v.presence(id) != cluster.PresenceUnknown {
 		return true
 	}
 	if v.intent == nil {

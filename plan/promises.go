@@ -45,7 +45,7 @@ func (v *view) promisersInSight(c *cluster.Command) *Decision {
 				switch {
 				case lost(w, c.Lost), h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign:
 					can++
-				case v.atWork(w.Host):
+				case v.presence(w.Host) == cluster.PresenceBusy:
 					working = append(working, w.Host)
 				default:
 					missing = append(missing, nameOf(w))
@@ -181,35 +181,28 @@ func union(a, b []cluster.HostID) []cluster.HostID {
 
 // busyWith says what a host is busy with, to put behind its name.
 func (v *view) busyWith(id cluster.HostID) string {
-	if g, ok := v.obs.HostGap(id); ok && g.Kind == cluster.GapBusy {
+	if g, ok := v.obs.HostGap(id); ok && v.presence(id).Occupied() {
 		return " (busy: " + g.Detail + ")"
 	}
 	return ""
 }
 
-// busy: the host answers, and carries out an op or waits for its disk.
-func (v *view) busy(id cluster.HostID) bool {
-	g, ok := v.obs.HostGap(id)
-	return ok && g.Kind == cluster.GapBusy
+// presence is how the host stands to this leader.
+func (v *view) presence(id cluster.HostID) cluster.Presence {
+	p, _ := v.obs.Presence(id)
+	return p
 }
 
-// atWork: the host carries out an op that ends within its time, so that nobody may
-// give it up before.
-func (v *view) atWork(id cluster.HostID) bool {
-	g, ok := v.obs.HostGap(id)
-	return ok && g.AtWork()
+// anyOf: one of the hosts stands so.
+func (v *view) anyOf(hosts []cluster.HostID, p cluster.Presence) bool {
+	return slices.ContainsFunc(hosts, func(id cluster.HostID) bool { return v.presence(id) == p })
 }
 
-// answersSoon: the host is at work, or it has begun with one of the looks that it begins
-// by itself, which end soon; by the time that a founding has, they did not.
+// answersSoon: the host carries out an op, or it has begun with one of the looks that it
+// begins by itself, which end soon; by the time that a founding has, they did not.
 func (v *view) answersSoon(id cluster.HostID) bool {
-	return v.atWork(id) || v.begins(id) && !v.stalled()
-}
-
-// begins: the host starts, or looks at its disk, and is not late with it.
-func (v *view) begins(id cluster.HostID) bool {
-	g, ok := v.obs.HostGap(id)
-	return ok && g.Kind == cluster.GapBusy && !g.Late && (g.Op == cluster.OpBoot || g.Op == cluster.OpPromise)
+	p := v.presence(id)
+	return p == cluster.PresenceBusy || p == cluster.PresenceStarting && !v.stalled()
 }
 
 // givenUp: a person named the voter as lost, and its host is not there after all. One
@@ -217,14 +210,8 @@ func (v *view) begins(id cluster.HostID) bool {
 // and whoever names it cannot know that it came back since. One that refuses this leader
 // follows another, and is not this one's to give up.
 func (v *view) givenUp(w cluster.Voter, h *cluster.HostReport) bool {
-	there := h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign || v.answersSoon(w.Host) || v.notGone(w.Host)
-	return lost(w, v.intent.Lost) && !v.refuses(w.Host) && (!there || v.stalled())
-}
-
-// refuses: the host answers that it promised a higher fence.
-func (v *view) refuses(id cluster.HostID) bool {
-	g, ok := v.obs.HostGap(id)
-	return ok && g.Kind == cluster.GapRefused
+	there := h != nil && h.UnderFence && h.Process.State != cluster.ProcessForeign || v.answersSoon(w.Host) || v.presence(w.Host).Elsewhere()
+	return lost(w, v.intent.Lost) && v.presence(w.Host) != cluster.PresenceRefusing && (!there || v.stalled())
 }
 
 // following are the voters whose hosts answer, and follow another leader until they
@@ -232,7 +219,7 @@ func (v *view) refuses(id cluster.HostID) bool {
 func (v *view) following() (hosts, leaders []cluster.HostID) {
 	add := func(id cluster.HostID) {
 		g, ok := v.obs.HostGap(id)
-		if !ok || g.Kind != cluster.GapRefused || g.Promised.OutOfReach() {
+		if !ok || v.presence(id) != cluster.PresenceRefusing || g.Promised.OutOfReach() {
 			return
 		}
 		hosts = append(hosts, id)

@@ -10,13 +10,6 @@ import (
 	"etcdadm.io/cluster"
 )
 
-const (
-	// reviveAfter is how long a member may run without seeing a raft leader
-	// before it is restarted in place; the time doubles with each restart.
-	reviveAfter = time.Minute
-	reviveMost  = time.Hour
-)
-
 // quorum stops everything that needs a quorum while there is none. What is
 // left is waiting, and restarting a member in place that sees no raft leader
 // (SAFETY.md, rule 2).
@@ -149,7 +142,7 @@ func (v *view) survivorCommand(voters []cluster.Seat) (command, words string) {
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
-			if v.answersOthers(s.ID) || v.atWork(s.HostID) || v.begins(s.HostID) || v.notGone(s.HostID) {
+			if is := v.presence(s.HostID); v.answersOthers(s.ID) || is == cluster.PresenceBusy || is == cluster.PresenceStarting || is.Elsewhere() {
 				return "", "" // only a daemon is silent, at work or starting, or not understood: nobody may give that host up
 			}
 			gone = append(gone, v.missingWords(cmp.Or(s.HostID, cluster.HostID(s.ID.String()))))
@@ -208,18 +201,6 @@ func (v *view) missingWords(id cluster.HostID) string {
 	return string(id) + " (unreachable, and not seen since this daemon leads)"
 }
 
-// atOdds: the host's daemon answers, and what it says is not taken.
-func (v *view) atOdds(id cluster.HostID) bool {
-	g, ok := v.obs.HostGap(id)
-	return ok && g.AtOdds
-}
-
-// notGone: something speaks for the host, if not to this daemon.
-func (v *view) notGone(id cluster.HostID) bool {
-	g, ok := v.obs.HostGap(id)
-	return ok && (g.AtOdds || g.Heard)
-}
-
 func (v *view) answersOthers(id cluster.MemberID) bool {
 	return slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool {
 		return slices.ContainsFunc(h.Reaches, func(r cluster.Reach) bool { return r.Member == id && r.Answers })
@@ -248,13 +229,13 @@ func seatName(s cluster.Seat) string {
 func (v *view) noMembers() *Decision {
 	var carry, quiet, busy []string
 	for _, vo := range v.intent.Voters {
-		g, is := v.obs.HostGap(vo.Host)
-		switch {
-		case is && g.AtWork():
+		g, _ := v.obs.HostGap(vo.Host)
+		switch is := v.presence(vo.Host); {
+		case is == cluster.PresenceBusy:
 			return waitLater("no-quorum", "", "no member answers; host %s is busy: %s", vo.Host, g.Detail)
-		case is && g.Kind == cluster.GapBusy: // perhaps for ever
+		case is.Occupied(): // perhaps for ever
 			busy = append(busy, fmt.Sprintf("host %s is busy: %s", vo.Host, g.Detail))
-		case is && g.AtOdds:
+		case is == cluster.PresenceIncompatible:
 			busy = append(busy, fmt.Sprintf("host %s: %s", vo.Host, g.Detail))
 		}
 	}
@@ -300,7 +281,7 @@ func (v *view) revive() *Decision {
 	}
 	for i := range v.obs.Hosts {
 		if h := &v.obs.Hosts[i]; v.leaderless(h) && !v.readLately(h) {
-			return v.reviveOne(h)
+			return v.restartHung(h, seesNoLeader(v, cluster.Seat{Host: h}, v.obs.At.Sub(v.leaderlessSince(h)).Round(time.Second)))
 		}
 	}
 	return nil
@@ -344,7 +325,7 @@ func (v *view) heldWords() string {
 	}
 	var held []string
 	for i := range v.obs.Hosts {
-		if h := &v.obs.Hosts[i]; v.leaderless(h) || v.startsNot(cluster.Seat{Member: cluster.Member{ID: h.Local.Member}, Host: h}) {
+		if h := &v.obs.Hosts[i]; v.leaderless(h) || v.startsNot(h) {
 			held = append(held, string(h.Host))
 		}
 	}
@@ -355,16 +336,13 @@ func (v *view) heldWords() string {
 		v.reader(), strings.Join(held, " and "))
 }
 
-// reviveHung is revive for one that answers nothing while the others are a
-// quorum: a restart, when every other voter is up (SAFETY.md, rule 1), so that the
-// quorum stands without it. It is not counted up, so nothing is taken down by it.
+// reviveHung is revive while those that are up are a quorum: a voter that answers nothing
+// is not one of them.
 func reviveHung(v *view) *Decision {
-	down := v.downVoters()
 	for _, s := range v.roster.Voters() {
-		if s.Up || s.Host == nil || s.Host.Status != nil || !s.Host.Local.HasData || len(down) != 1 || !v.leaderless(s.Host) {
-			continue
+		if due, why := v.needs(s, remedyRestart); due {
+			return v.restartHung(s.Host, why)
 		}
-		return v.reviveOne(s.Host)
 	}
 	return nil
 }
@@ -372,30 +350,16 @@ func reviveHung(v *view) *Decision {
 // leaderless: the member runs and has seen no raft leader, or not answered,
 // for as long as its turn is.
 func (v *view) leaderless(h *cluster.HostReport) bool {
-	if !h.UnderFence || !h.Process.Runs() || h.Local.State != cluster.MemberStarted || h.Local.Generation != v.intent.Generation {
-		return false
-	}
-	m := v.obs.Memory.Member(h.Local.Member)
-	return !m.LeaderlessSince.IsZero() && v.obs.At.Sub(m.LeaderlessSince) >= patience(m.Revived) && !v.barred(h.Local.Member)
+	since := v.leaderlessSince(h)
+	return !since.IsZero() && v.obs.At.Sub(since) >= patience(v.obs.Memory.Member(h.Local.Member).Revived) && !v.barred(h.Local.Member)
 }
 
-func (v *view) reviveOne(h *cluster.HostReport) *Decision {
-	since := v.obs.Memory.Member(h.Local.Member).LeaderlessSince
+func (v *view) restartHung(h *cluster.HostReport, why string) *Decision {
 	p := v.projection(0, 0)
 	return &Decision{
-		Reason: fmt.Sprintf("the member of %s sees no raft leader for %s: restart it in place", h.Host, v.obs.At.Sub(since).Round(time.Second)),
+		Reason: why + ": restart it in place",
 		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(h, cluster.Guard{Leaderless: true}, v.restart(h, "it saw no raft leader"))}},
 	}
-}
-
-func patience(revived int) time.Duration {
-	d := reviveAfter
-	for range revived {
-		if d *= 2; d >= reviveMost {
-			return reviveMost
-		}
-	}
-	return d
 }
 
 // restart restarts a member as it is, and out of the quarantine once that was

@@ -73,10 +73,10 @@ func (v *view) withLost(c *cluster.Command, missing []cluster.HostID) (command, 
 	if len(missing) == 0 {
 		return "", "; that ends by itself"
 	}
-	if slices.ContainsFunc(missing, v.atOdds) {
+	if v.anyOf(missing, cluster.PresenceIncompatible) {
 		return "", ". Something answers where the daemons of some of them are, and it and this one do not talk with each other, which may be what is wrong: look at that first"
 	}
-	if slices.ContainsFunc(missing, v.begins) {
+	if v.anyOf(missing, cluster.PresenceStarting) {
 		return "", ". Some of them are starting, which comes first"
 	}
 	if left, after := RecoveryOffered(v.obs); c.Kind == cluster.CommandRecover && left > 0 {
@@ -124,7 +124,7 @@ func (v *view) logless(c *cluster.Command, from *cluster.HostReport) (out, worki
 			switch {
 			case lost(w, c.Lost) || v.logOf(w):
 				known++
-			case v.atWork(w.Host):
+			case v.presence(w.Host) == cluster.PresenceBusy:
 				busy = append(busy, w.Host)
 			default:
 				missing = append(missing, nameOf(w))
@@ -191,11 +191,11 @@ func (v *view) lostAndThere(c *cluster.Command) *Decision {
 	hadItsTime := v.intent != nil && v.intent.State == cluster.IntentFounding && v.stalled()
 	var there []string
 	for _, g := range v.obs.Gaps {
-		switch {
+		switch is := v.presence(g.Host); {
 		case g.Host == "" || !v.names(c, g.Host):
-		case v.atWork(g.Host) || v.begins(g.Host) && !hadItsTime:
+		case is == cluster.PresenceBusy || is == cluster.PresenceStarting && !hadItsTime:
 			there = append(there, string(g.Host)+v.busyWith(g.Host))
-		case v.refuses(g.Host):
+		case is == cluster.PresenceRefusing:
 			there = append(there, string(g.Host)+" (it follows another leader)")
 		}
 	}

@@ -149,7 +149,7 @@ func (v *view) promoteSuccessor() *Decision {
 
 // takeAway removes the voter that is to be replaced.
 func (v *view) takeAway(s cluster.Seat, reason string) *Decision {
-	if gone, _ := v.toReplace(s); gone {
+	if gone, _ := v.needs(s, remedyReplace); gone {
 		return v.removeDead(s, reason)
 	}
 	return v.takeOut(s, reason)

@@ -8,34 +8,6 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// dead reports whether a voter is gone for good, and why (SAFETY.md, rule 4):
-// its host came back without the member and without its data, which is known
-// at once; or every host that could be asked has said for the stated time
-// that the member does not answer. A daemon out of sight is not a dead member.
-func (v *view) dead(s cluster.Seat) (bool, string) {
-	silent := v.silentSince(s)
-	if silent.IsZero() || s.Up {
-		return false, ""
-	}
-	if s.Wiped() && !v.unstartedFounder(s) {
-		return true, fmt.Sprintf("host %s holds no data of it any more", s.Owner.Host)
-	}
-	if gone := v.obs.At.Sub(silent); gone >= v.deadAfter() {
-		return true, fmt.Sprintf("it has not answered any host for %s", gone.Round(time.Second))
-	}
-	return false, ""
-}
-
-// unstartedFounder: the very disk that the intent names has not started the
-// member yet. It may start late, and is not a wiped one.
-func (v *view) unstartedFounder(s cluster.Seat) bool {
-	if s.Owner == nil || v.intent == nil {
-		return false
-	}
-	f, ok := v.intent.Founder(s.Owner.Host, s.Owner.Disk)
-	return ok && f.Member == s.ID
-}
-
 // replaceDead replaces one dead voter. Where etcd accepts a learner the
 // successor is added and catches up first, then the dead voter is removed;
 // where it refuses, or the successor needs the dead one's address, the dead
@@ -50,8 +22,9 @@ func replaceDead(v *view) *Decision {
 	}
 	var waits *Decision
 	for _, s := range v.roster.Voters() {
-		dead, why := v.toReplace(s)
+		dead, why := v.needs(s, remedyReplace)
 		if !dead {
+			v.noteOdd(s)
 			v.notePatience(s)
 			continue
 		}
@@ -71,33 +44,6 @@ func replaceDead(v *view) *Decision {
 	return waits
 }
 
-// toReplace reports whether a voter has to be replaced, and why: it is dead, or it
-// serves and cannot be counted on.
-func (v *view) toReplace(s cluster.Seat) (bool, string) {
-	for _, found := range []func(cluster.Seat) (bool, string){v.dead, v.vanished, v.damaged, v.corrupt} {
-		if is, why := found(s); is {
-			return true, why
-		}
-	}
-	return false, ""
-}
-
-// vanishedFor is how long a member's data has to be seen gone before it is
-// replaced while it serves.
-const vanishedFor = 10 * time.Second
-
-// vanished reports whether a voter that still serves has to be replaced,
-// because its data is gone from its disk: it would come back with nothing. It
-// is counted down, and taken out like a healthy one, when every other voter is
-// up (SAFETY.md, rule 3); its host then joins anew.
-func (v *view) vanished(s cluster.Seat) (bool, string) {
-	since := v.obs.Memory.Member(s.ID).VanishedSince
-	if since.IsZero() || s.Host == nil || !s.Host.Vanished() || v.obs.At.Sub(since) < vanishedFor || len(v.downVoters()) != 1 {
-		return false, ""
-	}
-	return true, "its data is gone from the disk of host " + string(s.Host.Host) + ", and it serves from memory only"
-}
-
 // deadByHand is what a person may do about a dead voter on hold: replace it, where a host can
 // take its place, or have one less.
 func (v *view) deadByHand(s cluster.Seat) string {
@@ -105,24 +51,6 @@ func (v *view) deadByHand(s cluster.Seat) string {
 		return "etcdadm member replace " + s.ID.String()
 	}
 	return removeHeld(s)
-}
-
-// damagedFor is how long etcd has to end because it cannot read its data before the
-// voter is replaced: it has been started a few times by then, and what the first start
-// could not read may have been a slip of the disk's.
-const damagedFor = 10 * time.Second
-
-// damaged reports whether a voter has to be replaced because etcd cannot read its data:
-// no restart helps, so that nothing is gained by waiting until it counts as dead. That is
-// its host's word alone, so it is taken out as a healthy one would be, when every other
-// voter is up (SAFETY.md, rule 3). One that was just given another release may not know
-// the format, and is given back the one that it came from.
-func (v *view) damaged(s cluster.Seat) (bool, string) {
-	since := v.obs.Memory.Member(s.ID).DamagedSince
-	if since.IsZero() || s.Host == nil || !s.Host.UnderFence || s.Host.Process.Damaged == "" || !s.Host.Local.Previous.IsZero() || v.obs.At.Sub(since) < damagedFor || s.Host.Process.State == cluster.ProcessRunning || len(v.downVoters()) != 1 {
-		return false, ""
-	}
-	return true, "etcd cannot read its data: " + s.Host.Process.Damaged
 }
 
 // noteDamaged says so at once, and what becomes of it. There is a command only where a
@@ -144,10 +72,21 @@ func (v *view) noteDamaged(h *cluster.HostReport) {
 	v.aside("data-damaged", command, "the member's data on host %s is damaged, and no restart helps: %s%s", h.Host, h.Process.Damaged, then)
 }
 
+// noteOdd says of a voter whose keys differ what its replacement waits for.
+func (v *view) noteOdd(s cluster.Seat) {
+	if s.Condition != cluster.ConditionDiffering || enoughToCompare(v, s) != "" {
+		return
+	}
+	if waits := soundVotersUp(v, s); waits != "" {
+		v.aside("corrupt", "", "the keys of %s are not those of the other voters; it is replaced once every other voter is up: %s", seatName(s), waits)
+	}
+}
+
+// notePatience says of a voter that does not answer when it counts as dead.
 func (v *view) notePatience(s cluster.Seat) {
 	since := v.silentSince(s)
 	switch {
-	case s.Up || since.IsZero(), v.refuses(s.HostID): // its host answers, and has not said how its member is
+	case s.Up || since.IsZero(), v.presence(s.HostID) == cluster.PresenceRefusing: // its host answers, and has not said how its member is
 		v.noteOpenPort(s)
 		return
 	case s.Host != nil && s.Host.Process.Damaged != "": // [view.noteDamaged] tells
@@ -243,7 +182,8 @@ func (v *view) reusable(h *cluster.HostReport) bool {
 // quorum of the remaining.
 func (v *view) removeDead(s cluster.Seat, reason string) *Decision {
 	p := v.projection(-1, 0)
-	if s.RaftLeader && s.Host != nil && s.Host.UnderFence && s.Host.Status != nil && (s.Host.Vanished() || !v.obs.Memory.Member(s.ID).CorruptSince.IsZero() && s.Host.Status.Healthy) && handsOver(s) {
+	serves := s.Condition == cluster.ConditionVanished || s.Condition == cluster.ConditionDiffering && s.Host != nil && s.Host.Status != nil && s.Host.Status.Healthy
+	if serves && s.RaftLeader && s.Host.UnderFence && s.Host.Status != nil && handsOver(s) {
 		return v.handOver(s, reason, nil) // it still leads raft, from memory or with other keys
 	}
 	if !p.Keeps(v.wanted()) {

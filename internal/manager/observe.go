@@ -49,7 +49,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m := t.m
 	began := time.Now()
 	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
-	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.outOfSight(), Log: m.recovering() || t.intent.Halted() != nil || t.intent.Recovers(), Versions: t.last.VersionsWanted()}
+	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.last.Suspects(), Log: m.recovering() || t.intent.Halted() != nil || t.intent.Recovers(), Versions: t.last.VersionsWanted()}
 	request.Spec, request.Standing = m.knownSpec()
 	var l look
 	var both sync.WaitGroup
@@ -261,22 +261,6 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 			UnderFence: r.Stamp != "" && r.State.Promised == request.Fence,
 		})
 	}
-}
-
-// outOfSight lists the members, as of the last observation, that nobody heard
-// from: the hosts are asked whether they can reach them.
-func (t *term) outOfSight() []cluster.Member {
-	if t.last == nil {
-		return nil
-	}
-	roster, _ := t.last.Roster()
-	var out []cluster.Member
-	for _, s := range roster.Seats {
-		if s.Host == nil || !s.Up && s.Host.Status == nil {
-			out = append(out, s.Member)
-		}
-	}
-	return out
 }
 
 // keepIntent remembers the newest intent of ours that is followed, to be handed to the

@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Condition is what is wrong with a listed member, or that nothing is, in one
+// observation. Every seat has exactly one, and what is done about it stands in one table
+// (package plan, remedies.go).
+type Condition string
+
+const (
+	// ConditionUp: the host promised this observation's fence, and after that its member
+	// answered, healthy and under the listed ID.
+	ConditionUp Condition = "up"
+	// ConditionAway: no host in sight carries the member.
+	ConditionAway Condition = "away"
+	// ConditionNeverStarted: the member was added or named a founder and never started,
+	// and its host holds what it needs to start it (SAFETY.md, rule 8b).
+	ConditionNeverStarted Condition = "never-started"
+	// ConditionWiped: its host runs no such member and holds nothing of one. No waiting
+	// brings it back (SAFETY.md, rule 4).
+	ConditionWiped Condition = "wiped"
+	// ConditionUncarried: its host is in sight, does not carry it, and holds or runs
+	// something else.
+	ConditionUncarried Condition = "uncarried"
+	// ConditionUnpromised: its host answers without a promise of this fence.
+	ConditionUnpromised Condition = "unpromised"
+	// ConditionDiffering: its keys are not those of the other voters, by their
+	// majority's word.
+	ConditionDiffering Condition = "differing-keys"
+	// ConditionVanished: it runs from memory and open files, and its data is gone from
+	// the disk.
+	ConditionVanished Condition = "data-vanished"
+	// ConditionDamaged: etcd ends because it cannot read its data.
+	ConditionDamaged Condition = "data-damaged"
+	// ConditionGivenUp: its host stopped it for good.
+	ConditionGivenUp Condition = "given-up"
+	// ConditionUnwritten: its host has started it, and it ended before it wrote a log.
+	ConditionUnwritten Condition = "unwritten"
+	// ConditionForeign: something that is not its host's holds its data or its ports.
+	ConditionForeign Condition = "foreign"
+	// ConditionStopped: its process does not run and is not to.
+	ConditionStopped Condition = "stopped"
+	// ConditionCrashing: its process ends at each start, or did a moment ago.
+	ConditionCrashing Condition = "crashing"
+	// ConditionRejected: it and other members reject each other's certificates.
+	ConditionRejected Condition = "peers-reject"
+	// ConditionStarting: its process began a moment ago and answers nothing yet.
+	ConditionStarting Condition = "starting"
+	// ConditionHung: its process runs and answers its host nothing.
+	ConditionHung Condition = "hung"
+	// ConditionImpostor: another member answers in its place.
+	ConditionImpostor Condition = "impostor"
+	// ConditionLeaderless: it answers and sees no raft leader.
+	ConditionLeaderless Condition = "leaderless"
+	// ConditionUnread: it answers, sees a raft leader, and serves no read through raft.
+	ConditionUnread Condition = "unread"
+)
+
+// Conditions are all there are, those of a healthy member first.
+func Conditions() []Condition {
+	return []Condition{
+		ConditionUp, ConditionStarting, ConditionNeverStarted, ConditionLeaderless, ConditionUnread, ConditionHung, ConditionCrashing, ConditionStopped,
+		ConditionRejected, ConditionUnwritten, ConditionGivenUp, ConditionVanished, ConditionDamaged, ConditionDiffering, ConditionWiped,
+		ConditionAway, ConditionUncarried, ConditionUnpromised, ConditionForeign, ConditionImpostor,
+	}
+}
+
+// condition is the seat's. Facts that no restart mends come before those of the process,
+// and what its host says of itself before what others say.
+func (o *Observation) condition(s *Seat, view *MemberView) Condition {
+	h, m := s.Host, o.Memory.Member(s.ID)
+	alone := !slices.ContainsFunc(view.Members, func(m Member) bool { return m.ID != s.ID && !m.Learner })
+	switch {
+	case h == nil && o.neverStarted(s, view):
+		return ConditionNeverStarted
+	case h == nil && s.wiped():
+		return ConditionWiped
+	case h == nil && s.Owner != nil:
+		return ConditionUncarried
+	case !m.CorruptSince.IsZero() && !alone:
+		return ConditionDiffering
+	case h == nil:
+		return ConditionAway
+	case !h.UnderFence:
+		return ConditionUnpromised
+	case h.Local.State == MemberRemoved:
+		return ConditionGivenUp
+	case h.Vanished() && !alone: // what nobody else has is all that is left
+		return ConditionVanished
+	}
+	return o.processCondition(s, view)
+}
+
+// processCondition is that of a member whose host carries it and speaks for it.
+func (o *Observation) processCondition(s *Seat, view *MemberView) Condition {
+	p, st := s.Host.Process, s.Host.Status
+	switch p.State {
+	case ProcessForeign:
+		return ConditionForeign
+	case ProcessStopped, ProcessBackoff:
+		switch {
+		case p.Damaged != "":
+			return ConditionDamaged
+		case s.Host.Local.State == MemberStarting && !s.Host.Local.HasData:
+			return ConditionUnwritten
+		case p.State == ProcessStopped:
+			return ConditionStopped
+		}
+		return ConditionCrashing
+	case ProcessSilent, ProcessRunning:
+	}
+	switch {
+	case (st == nil || !st.Healthy) && o.rejectedWords(s.ID) != "":
+		return ConditionRejected
+	case st == nil && p.State == ProcessRunning && o.Memory.Member(s.ID).CrashLoops(p):
+		return ConditionCrashing
+	case st == nil && p.State == ProcessRunning && p.Uptime > 0 && p.Uptime < SettlingIn:
+		return ConditionStarting
+	case st == nil || p.State == ProcessSilent:
+		return ConditionHung
+	case st.Member != s.ID || st.Cluster != view.Cluster:
+		return ConditionImpostor
+	case st.Healthy:
+		return ConditionUp
+	case st.Leader == 0:
+		return ConditionLeaderless
+	}
+	return ConditionUnread
+}
+
+// conditionWords say in words why the seat does not count as up; empty: it does.
+func (o *Observation) conditionWords(s *Seat) string {
+	switch s.Condition {
+	case ConditionUp:
+		return ""
+	case ConditionAway:
+		if g, ok := o.HostGap(s.HostID); ok && g.Detail != "" {
+			return gapWords(g) + o.answersElse(s.ID)
+		}
+		return "its host is not in sight"
+	case ConditionNeverStarted, ConditionWiped, ConditionUncarried:
+		return fmt.Sprintf("host %s does not carry it", s.Owner.Host)
+	case ConditionUnpromised:
+		return fmt.Sprintf("host %s has not promised fence %s", s.Host.Host, o.Fence)
+	case ConditionDiffering:
+		return "its keys are not those of the other voters"
+	case ConditionVanished:
+		return "it serves from memory only: its data is gone from the disk"
+	case ConditionDamaged, ConditionGivenUp, ConditionUnwritten, ConditionForeign, ConditionStopped:
+		return "its process is " + describeProcess(s.Host.Process)
+	case ConditionCrashing:
+		if s.Host.Process.State == ProcessRunning {
+			return "it does not answer its host"
+		}
+		return "its process is " + describeProcess(s.Host.Process)
+	case ConditionRejected:
+		return o.rejectedWords(s.ID)
+	case ConditionStarting:
+		return "it does not answer its host"
+	case ConditionHung:
+		if s.Host.Process.State == ProcessSilent {
+			return "its process is " + describeProcess(s.Host.Process)
+		}
+		return "it does not answer its host"
+	case ConditionImpostor:
+		return fmt.Sprintf("member %s of cluster %s answers in its place", s.Host.Status.Member, s.Host.Status.Cluster)
+	case ConditionLeaderless, ConditionUnread:
+		return "it serves no quorum reads"
+	}
+	return ""
+}
+
+// neverStarted: the member never ran, and its owner in sight holds the evidence that lets
+// it start that very member: the intent names its disk as the founder, or it wrote down,
+// before the member was added, which members existed.
+func (o *Observation) neverStarted(s *Seat, view *MemberView) bool {
+	h, in := s.Owner, o.Intent()
+	if h == nil || in == nil {
+		return false
+	}
+	if f, ok := in.Founder(h.Host, h.Disk); ok && f.Member == s.ID && h.UnderFence {
+		return true
+	}
+	return h.MayStart(s.Member, view.Cluster, in.Generation)
+}
+
+// MayStart reports whether the host holds a preparation, written before the member was
+// added, that lets it start that member (SAFETY.md, rule 8b), and nothing that it would
+// refuse that for.
+func (h *HostReport) MayStart(m Member, c ClusterID, generation uint64) bool {
+	unfit := slices.ContainsFunc(h.Problems, func(p Problem) bool { return p.Unfit })
+	return h.UnderFence && h.Local.State == MemberPrepared && h.Local.Cluster == c && h.Local.Generation == generation && h.LowestGeneration <= generation &&
+		!slices.Contains(h.Local.Known, m.ID) && !slices.Contains(h.GaveUp, m.ID) && !h.Carries() && len(h.Foreign) == 0 && !unfit && sameSet(h.URLs.Peer, m.PeerURLs)
+}
+
+func sameSet(a, b []string) bool {
+	if slices.Equal(a, b) {
+		return true
+	}
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// Since is since when the seat's condition has lasted, as far as that is remembered; zero:
+// it is not.
+func (m MemberMemory) Since(c Condition) time.Time {
+	switch c {
+	case ConditionUp:
+		return m.HealthySince
+	case ConditionAway, ConditionNeverStarted, ConditionUncarried:
+		return m.HostlessSince
+	case ConditionVanished:
+		return m.VanishedSince
+	case ConditionDamaged:
+		return m.DamagedSince
+	case ConditionDiffering:
+		return m.CorruptSince
+	case ConditionHung, ConditionLeaderless:
+		return m.LeaderlessSince
+	case ConditionWiped, ConditionCrashing, ConditionStopped, ConditionUnwritten, ConditionGivenUp, ConditionForeign, ConditionRejected:
+		return m.SilentSince
+	case ConditionUnpromised, ConditionStarting, ConditionImpostor, ConditionUnread:
+	}
+	return time.Time{}
+}
