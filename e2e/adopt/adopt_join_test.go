@@ -31,8 +31,8 @@ func TestAdoptByJoining(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			if v.members > 1 && !*rig.Long {
-				t.Skip("one member is enough for every day: -e2e.long")
+			if v.members > 1 || v.name != "one" {
+				rig.TakesLong(t, "40 s")
 			}
 			c := rig.NewCluster(t, v.options)
 			c.OneAuthority()

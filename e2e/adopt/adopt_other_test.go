@@ -13,6 +13,9 @@ func TestAdoptOther(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]rig.Options{"plain": {Hosts: 3}, "tls": {Hosts: 3, TLS: true}, "password": {Hosts: 3}} {
 		t.Run(name, func(t *testing.T) {
+			if name != "plain" {
+				rig.TakesLong(t, "half a minute")
+			}
 			t.Parallel()
 			c := rig.NewCluster(t, o)
 			c.OneAuthority()

@@ -27,6 +27,9 @@ func TestAdoption(t *testing.T) {
 		{"3.5", rig.Options{Hosts: 5, Version: testetcd.V35}},
 	} {
 		t.Run(v.name, func(t *testing.T) {
+			if !v.options.Fixture {
+				rig.TakesLong(t, "a minute")
+			}
 			t.Parallel()
 			c := rig.NewCluster(t, v.options)
 			var x *rig.Theirs
@@ -96,6 +99,7 @@ func TestAdoptionWaits(t *testing.T) {
 // In the middle of it a person can go back: two of three hosts are ours, and
 // theirs goes on with all data under the same IDs; and can come again.
 func TestAdoptionGoesBack(t *testing.T) {
+	rig.TakesLong(t, "25 s")
 	t.Parallel()
 	c := rig.NewCluster(t, rig.Options{Hosts: 3})
 	x := c.FormTheirs(1, 2, 3)

@@ -113,6 +113,7 @@ const quiet = 5 * time.Second
 // write; and what it had sent, and what the network brings late, is refused by the store,
 // since the new leader has written its name into the record.
 func TestLeaderIsStoppedBeforeItsWrite(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	t.Parallel()
 	for _, when := range []about{toReadAgain, toWrite} {
 		for how, byObjects := range map[string]bool{"deleted": false, "its objects deleted": true} {
@@ -200,6 +201,7 @@ func TestLeaderIsStoppedBeforeItsSecondAttempt(t *testing.T) {
 // Before that is written, its daemon is stopped, and those who were named lost come back
 // and serve. What clients wrote then is not taken back, and the command is rejected.
 func TestLostHostsReturnBeforeTheWrite(t *testing.T) {
+	rig.TakesLong(t, "a minute")
 	t.Parallel()
 	for _, when := range []about{toReadAgain, toWrite} {
 		t.Run(string(when), func(t *testing.T) {
@@ -406,6 +408,7 @@ func TestQueueThatCannotBeListed(t *testing.T) {
 // and write number. Whatever the contents differ in, the leader does not take that for its
 // own, no host ever keeps what the store does not have, and the change is made in the end.
 func TestWriteOfARivalInBetween(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
 	t.Parallel()
 	rivals := map[string]func(mine *cluster.Intent, other cluster.HostID){
 		"another leader's": func(mine *cluster.Intent, other cluster.HostID) {
