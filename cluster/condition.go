@@ -98,6 +98,7 @@ func (o *Observation) condition(s *Seat, view *MemberView) Condition {
 // processCondition is that of a member whose host carries it and speaks for it.
 func (o *Observation) processCondition(s *Seat, view *MemberView) Condition {
 	p, st := s.Host.Process, s.Host.Status
+	//exhaustive:enforce
 	switch p.State {
 	case ProcessForeign:
 		return ConditionForeign
@@ -134,6 +135,7 @@ func (o *Observation) processCondition(s *Seat, view *MemberView) Condition {
 
 // conditionWords say in words why the seat does not count as up; empty: it does.
 func (o *Observation) conditionWords(s *Seat) string {
+	//exhaustive:enforce
 	switch s.Condition {
 	case ConditionUp:
 		return ""
@@ -207,6 +209,7 @@ func sameSet(a, b []string) bool {
 // Since is since when the seat's condition has lasted, as far as that is remembered; zero:
 // it is not.
 func (m MemberMemory) Since(c Condition) time.Time {
+	//exhaustive:enforce
 	switch c {
 	case ConditionUp:
 		return m.HealthySince

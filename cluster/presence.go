@@ -39,6 +39,7 @@ const (
 // Answers reports whether the host's daemon answers the leader, be it with no more than
 // what keeps it from doing what it is asked.
 func (p Presence) Answers() bool {
+	//exhaustive:enforce
 	switch p {
 	case PresenceHere, PresenceUnpromised, PresenceBusy, PresenceStarting, PresenceStalled, PresenceRefusing:
 		return true
@@ -78,6 +79,7 @@ func (o *Observation) Presence(id HostID) (Presence, time.Time) {
 }
 
 func (g Gap) presence() Presence {
+	//exhaustive:enforce
 	switch g.Kind {
 	case GapRefused:
 		return PresenceRefusing
