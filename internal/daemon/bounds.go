@@ -7,7 +7,7 @@ import (
 )
 
 // What a daemon waits for beside its host, its manager and the daemons' port,
-// and how long at most. docs/waits.md lists these and all others.
+// and how long at most. docs/waits.md has those that a person can notice.
 const (
 	// openTimeout bounds the first look at the backup store. A host that has a
 	// member starts it without the store afterwards.

@@ -287,10 +287,9 @@ func durations(all []source) map[string]constant {
 			}
 			for _, spec := range d.Specs {
 				v := spec.(*ast.ValueSpec)
-				told := v.Doc != nil || v.Comment != nil || d.Doc != nil
 				for i, name := range v.Names {
 					if i < len(v.Values) {
-						out[s.pkg+"."+name.Name] = constant{v.Values[i], s, told}
+						out[s.pkg+"."+name.Name] = constant{v.Values[i], s, hasReason(d, v, name.Name)}
 					}
 				}
 			}
@@ -303,6 +302,21 @@ func durations(all []source) map[string]constant {
 		}
 	}
 	return out
+}
+
+// hasReason reports whether a comment stands by this very constant: its own, the one of
+// a declaration that holds nothing else, or one beside it in the same declaration that
+// names it. A heading over a list of constants gives a reason for none of them.
+func hasReason(d *ast.GenDecl, v *ast.ValueSpec, name string) bool {
+	if v.Doc != nil || v.Comment != nil || d.Doc != nil && len(d.Specs) == 1 {
+		return true
+	}
+	named := regexp.MustCompile(`\b` + name + `\b`)
+	comments := []*ast.CommentGroup{d.Doc}
+	for _, spec := range d.Specs {
+		comments = append(comments, spec.(*ast.ValueSpec).Doc, spec.(*ast.ValueSpec).Comment)
+	}
+	return slices.ContainsFunc(comments, func(c *ast.CommentGroup) bool { return named.MatchString(c.Text()) })
 }
 
 var unitOf = map[string]time.Duration{
@@ -350,31 +364,17 @@ func (c constant) number(x ast.Expr, all map[string]constant) (value float64, ti
 	return value, false
 }
 
-// told is a constant in the table of docs/waits.md, with its value.
-var told = regexp.MustCompile("`([a-z0-9/]+\\.[A-Za-z0-9]+)` ([0-9.a-z]+)")
-
-// Every constant that is given to one of bounds has a comment and a row in
-// docs/waits.md, and every constant that is named there has the value that it says.
-func TestWaitsAreTold(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "waits.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+// Every constant that is given to one of bounds has a comment beside it that says why.
+func TestWaitsHaveReasons(t *testing.T) {
 	all := shipped(t)
-	times := durations(all)
-	listed := map[string]bool{}
-	for _, m := range told.FindAllStringSubmatch(string(page), -1) {
-		c, ok := times[m[1]]
-		want, _ := c.evaluate(times)
-		switch said, err := time.ParseDuration(m[2]); {
-		case !ok:
-			t.Errorf("docs/waits.md names %s, which is no constant", m[1])
-		case err != nil || said != want:
-			t.Errorf("docs/waits.md says that %s is %s, and it is %s", m[1], m[2], want)
-		}
-		listed[m[1]] = true
+	for _, name := range unreasoned(all, durations(all)) {
+		t.Errorf("%s bounds a wait: say beside it why it is as long as it is", name)
 	}
-	var missing []string
+}
+
+// unreasoned are the constants that bound a wait and have no comment, sorted.
+func unreasoned(all []source, times map[string]constant) []string {
+	var found []string
 	for _, s := range all {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
@@ -388,19 +388,112 @@ func TestWaitsAreTold(t *testing.T) {
 			}
 			for _, used := range s.constants(call.Args[at], times) {
 				if !times[used].told {
-					t.Errorf("%s bounds a wait, and no comment says why it is what it is", used)
-				}
-				if !listed[used] && !slices.Contains(missing, used) {
-					missing = append(missing, used)
+					found = append(found, used)
 				}
 			}
 			return true
 		})
 	}
-	slices.Sort(missing)
-	for _, name := range missing {
-		value, _ := times[name].evaluate(times)
-		t.Errorf("docs/waits.md does not list `%s` %s", name, value)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+const (
+	waitsPage      = "docs/waits.md"
+	waitsPageLines = 90 // what somebody on call reads at once
+	waitsPageNames = 30 // fewer, and the expression below does not read the page any more
+)
+
+// told is a time of docs/waits.md with the constant that it comes from.
+var told = regexp.MustCompile("([0-9][0-9.a-z]*) \\(`([a-z0-9/]+\\.[A-Za-z0-9]+)`\\)")
+
+// Every constant that docs/waits.md names has the value that stands before it, every
+// name there is read, and the page stays short.
+func TestWaitsPageIsTrue(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(waitsPage)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(page), "\n"); n > waitsPageLines {
+		t.Errorf("%s has %d lines, more than %d: it is for somebody on call; the bound of a single call stands in the code", waitsPage, n, waitsPageLines)
+	}
+	if n := len(told.FindAllString(string(page), -1)); n < waitsPageNames {
+		t.Errorf("%s names %d constants, fewer than %d", waitsPage, n, waitsPageNames)
+	}
+	for _, complaint := range pageComplaints(string(page), durations(shipped(t))) {
+		t.Error(complaint)
+	}
+}
+
+// constantName is what a constant of a package looks like in the page.
+var constantName = regexp.MustCompile("`((?:internal/)?[a-z0-9/]+\\.[A-Za-z][A-Za-z0-9]*)`")
+
+// pageComplaints is every constant of the page that does not exist, has another value
+// than the page says, or stands there without one.
+func pageComplaints(page string, times map[string]constant) (found []string) {
+	valued := map[string]bool{}
+	for _, m := range told.FindAllStringSubmatch(page, -1) {
+		said, name := m[1], m[2]
+		valued[name] = true
+		c, ok := times[name]
+		is, _ := c.evaluate(times)
+		switch d, err := time.ParseDuration(said); {
+		case !ok:
+			found = append(found, fmt.Sprintf("%s names %s, which is no constant that is a time", waitsPage, name))
+		case err != nil || d != is:
+			found = append(found, fmt.Sprintf("%s says that %s is %s, and it is %s", waitsPage, name, said, is))
+		}
+	}
+	for _, m := range constantName.FindAllStringSubmatch(page, -1) {
+		if !valued[m[1]] {
+			found = append(found, fmt.Sprintf("%s names %s without its value: write 5s (`%s`)", waitsPage, m[1], m[1]))
+		}
+	}
+	return found
+}
+
+// A check that cannot fail is none.
+func TestUntoldWaitsAreSeen(t *testing.T) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "x.go", `package x
+
+import "time"
+
+// What x waits for.
+const (
+	// own is what a person takes to answer.
+	own = time.Minute
+	// first bounds a look, and beside an answer.
+	first  = time.Second
+	beside = 2 * time.Second
+
+	bare = 3 * time.Second
+)
+
+func f() {
+	time.After(own)
+	time.After(beside)
+	time.After(first + bare)
+}
+`, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []source{{"internal/x/x.go", "internal/x", file, fset}}
+	times := durations(all)
+	if found := unreasoned(all, times); !slices.Equal(found, []string{"internal/x.bare"}) {
+		t.Errorf("without a reason: %q", found)
+	}
+	for page, want := range map[string]string{
+		"1m (`internal/x.own`)":                "",
+		"60s (`internal/x.own`) and 1s":        "",
+		"2m (`internal/x.own`)":                "and it is 1m0s",
+		"1m (`internal/x.gone`)":               "no constant",
+		"a minute, and `internal/x.own` it is": "without its value",
+	} {
+		if found := strings.Join(pageComplaints(page, times), "\n"); want == "" && found != "" || !strings.Contains(found, want) {
+			t.Errorf("%s: %q", page, found)
+		}
 	}
 }
 

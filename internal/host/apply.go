@@ -13,10 +13,10 @@ import (
 
 // Deadlines of what an op does. The op has them, whatever its caller has.
 const (
-	callDeadline  = 5 * time.Second // a membership call (SAFETY.md, rule 3)
-	checkDeadline = 2 * time.Second // a look at the own member before it
-	readDeadline  = 5 * time.Second // the intent, from the store
-	startDeadline = 30 * time.Second
+	callDeadline  = 5 * time.Second  // a membership call (SAFETY.md, rule 3)
+	checkDeadline = 2 * time.Second  // a look at the own member before it
+	readDeadline  = 5 * time.Second  // the intent, from the store
+	startDeadline = 30 * time.Second // a fork, and the looks before it, on a slow disk
 	stopDeadline  = 60 * time.Second // graceful, then not
 	opDeadline    = 2 * time.Minute  // everything together
 )

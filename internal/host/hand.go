@@ -61,8 +61,8 @@ func (h *Host) ownLook() string { return h.own.waited() }
 // How soon it is logged that a host does not end, and how often after that: as for one
 // that does not come up.
 const (
-	endSays      = bootSays
-	endSaysAgain = bootSaysAgain
+	endSays      = bootSays      // the same person waits
+	endSaysAgain = bootSaysAgain // and reads the same log
 )
 
 // join waits for what was begun, and says what that is while it takes long. Who ends the

@@ -14,9 +14,11 @@ import (
 
 // Bounds of an observation: what does not answer in time is not in the facts.
 const (
-	statusTimeout = time.Second
-	viewTimeout   = time.Second
-	reachTimeout  = time.Second
+	// A leader waits two seconds for an observation: etcd gets one of them, and the
+	// promise on the disk and the way back have the other.
+	statusTimeout = time.Second // the own member's status
+	viewTimeout   = time.Second // its member list, through raft
+	reachTimeout  = time.Second // another member's port
 	// turnTimeout is how long an observation waits for a write that another one
 	// began. It leaves the time to say so: a daemon whose disk stands still is not
 	// a silent one.

@@ -13,8 +13,8 @@ import (
 
 // Bounds of what is done in the background.
 const (
-	stageDeadline  = 2 * time.Hour
-	backupDeadline = 2 * time.Hour
+	stageDeadline  = 2 * time.Hour // a large database over a slow line, and a test of it
+	backupDeadline = 2 * time.Hour // the same data the other way
 	// logEndDeadline is how long a look that has no end of its own waits for a
 	// reading of the log. Others wait until logAnswerTime before their end, which is
 	// for the way of the answer, and not longer than logEndMost: it is to say, too,

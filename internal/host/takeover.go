@@ -14,8 +14,8 @@ import (
 // again: no event tells that somebody else's process ended, and others count a
 // member as lost after a minute.
 const (
-	heldEvery  = 500 * time.Millisecond
-	waitsEvery = 5 * time.Second
+	heldEvery  = 500 * time.Millisecond // another program's etcd runs on it: once that ends, the member is out of service
+	waitsEvery = 5 * time.Second        // something that a person has to change first
 )
 
 // takeOver begins to run the member that etcd-manager left on this host, as it

@@ -91,7 +91,7 @@ func (s *Store) sendParts(ctx context.Context, name string, id *string, first []
 // API's page about AbortMultipartUpload. It is looked whether one did, at once and a moment later.
 const (
 	aborts    = 4
-	partsLand = 250 * time.Millisecond
+	partsLand = 250 * time.Millisecond // a part on its way arrives in that; a caller waits meanwhile
 )
 
 // abort gives up an upload, also when ctx has ended. It may fail, and then the bucket's lifecycle rule is what removes the parts;
