@@ -1,6 +1,7 @@
 // Package docs_test keeps the documents true to the code: every code that can
 // block has its page and no page is left over, links lead somewhere, and the
 // flags, commands, metrics, files, tests and words that are named exist.
+// It also keeps their form: lines of 120 columns.
 package docs_test
 
 import (
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 // root is the checkout.
@@ -209,4 +211,43 @@ func existsInCode(t *testing.T, word string) bool {
 	}
 	declared := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |\t)` + m[2] + `\b`)
 	return declared.MatchString(sources(t)) && strings.Contains(sources(t), m[1])
+}
+
+// columns is how wide a line of Markdown may be; it is counted in characters.
+const columns = 120
+
+// unbreakable is a link or a code span that fills a line by itself.
+var unbreakable = regexp.MustCompile("^\\s*([-*>] )?(`[^`]+`|\\[[^\\]]+\\]\\([^)]+\\))[.,:;]?$")
+
+func TestLinesAreWrapped(t *testing.T) {
+	for _, d := range documents(t) {
+		for _, number := range tooWide(d.lines) {
+			t.Errorf("%s:%d: the line has more than %d columns", d.path, number, columns)
+		}
+	}
+}
+
+// tooWide are the numbers of the lines that could be wrapped and are not: code, tables
+// and single links stay as they are.
+func tooWide(lines []line) (numbers []int) {
+	for i, l := range lines {
+		fence := strings.HasPrefix(strings.TrimSpace(l.text), "```")
+		if table := strings.HasPrefix(l.text, "|"); table || l.fenced || fence || unbreakable.MatchString(l.text) {
+			continue
+		}
+		if utf8.RuneCountInString(l.text) > columns {
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers
+}
+
+// A check that cannot fail is none.
+func TestWideLinesAreSeen(t *testing.T) {
+	long := strings.Repeat("wörter ", 30)
+	text := strings.Repeat("ö", columns) + "\n" + long + "\n- " + long + "\n| " + long + "|\n```\n" + long + "\n```\n" +
+		"[" + long + "](x.md).\nsee [" + long + "](x.md)\n"
+	if found := tooWide(linesOf(text)); !slices.Equal(found, []int{2, 3, 9}) {
+		t.Errorf("too wide: %v", found)
+	}
 }
