@@ -1,7 +1,7 @@
 // Package docs_test keeps the documents true to the code: every code that can
 // block has its page and no page is left over, links lead somewhere, and the
 // flags, commands, metrics, files, tests and words that are named exist.
-// It also keeps their form: lines of 120 columns.
+// It also keeps their form: lines of 120 columns, decisions that come first.
 package docs_test
 
 import (
@@ -249,5 +249,47 @@ func TestWideLinesAreSeen(t *testing.T) {
 		"[" + long + "](x.md).\nsee [" + long + "](x.md)\n"
 	if found := tooWide(linesOf(text)); !slices.Equal(found, []int{2, 3, 9}) {
 		t.Errorf("too wide: %v", found)
+	}
+}
+
+// A decision record says in its first sentence what was decided.
+func TestDecisionsComeFirst(t *testing.T) {
+	files, err := filepath.Glob("adr/*.md")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, f := range files {
+		if why := opensWrong(read(t, "docs/"+filepath.ToSlash(f))); why != "" {
+			t.Errorf("docs/%s: %s", filepath.ToSlash(f), why)
+		}
+	}
+}
+
+// opensWrong says what is wrong with the opening of a decision record, or nothing.
+func opensWrong(text string) string {
+	parts := strings.SplitN(text, "\n\n", 4)
+	switch {
+	case len(parts) < 4 || !strings.HasPrefix(parts[0], "# ") || !strings.HasPrefix(parts[1], "Status: "):
+		return "it opens with a title and a status"
+	case !strings.HasPrefix(parts[2], "**Decision:** "):
+		return "after the status comes the decision: \"**Decision:** …\""
+	case strings.Count(parts[2]+" ", ". ") != 1 || !strings.HasSuffix(parts[2], "."):
+		return "the decision is one sentence"
+	}
+	return ""
+}
+
+// A check that cannot fail is none.
+func TestWrongOpeningsAreSeen(t *testing.T) {
+	for text, want := range map[string]string{
+		"# 1: X\n\nStatus: accepted\n\n**Decision:** We do 3.5\nand no more.\n\n## Context\n":       "",
+		"# 1: X\n\nStatus: accepted\n\n## Context\n\nLong ago.\n":                                   "after the status",
+		"# 1: X\n\n**Decision:** We do.\n\nStatus: accepted\n\n## Context\n":                        "a title and a status",
+		"# 1: X\n\nStatus: accepted\n\n**Decision:** We do. And more.\n\n## Context\n":              "one sentence",
+		"# 1: X\n\nStatus: accepted\n\n**Decision:** We do, and so on\n\n## Context\n\nLong ago.\n": "one sentence",
+	} {
+		if why := opensWrong(text); want == "" && why != "" || !strings.Contains(why, want) {
+			t.Errorf("%q: %q", text, why)
+		}
 	}
 }
