@@ -293,3 +293,24 @@ func TestWrongOpeningsAreSeen(t *testing.T) {
 		}
 	}
 }
+
+// hollow are turns of phrase that docs/style.md forbids.
+var hollow = regexp.MustCompile(`(?i)\b(stands? still|stood still|comes? to nothing|came to nothing|is there|of which|that which)\b`)
+
+// plain are the documents that users read; what the program prints stays as it is,
+// between backquotes, asterisks or quotation marks.
+func plain(path string) bool {
+	return strings.HasPrefix(path, "docs/operations/") || slices.Contains([]string{"README.md", "CHANGELOG.md", "docs/waits.md", "docs/vocabulary.md"}, path)
+}
+
+var quoted = regexp.MustCompile(`"[^"]*"|\*[^*]+\*`)
+
+func TestPlainWords(t *testing.T) {
+	for _, d := range documents(t) {
+		for i, l := range d.lines {
+			if m := hollow.FindString(quoted.ReplaceAllString(l.prose, "")); plain(d.path) && m != "" {
+				t.Errorf("%s:%d: %q, see docs/style.md: %s", d.path, i+1, m, l.text)
+			}
+		}
+	}
+}
