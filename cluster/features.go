@@ -5,31 +5,18 @@ type Feature string
 
 // Features, and what they are for.
 const (
-	V3API                  Feature = "version 3 of the API"
-	HashKV                 Feature = "HashKV"
-	MoveLeader             Feature = "MoveLeader"
-	Learners               Feature = "learners"
-	MetricsURLs            Feature = "--listen-metrics-urls"
-	LogOutput              Feature = "--log-output"
-	ZapLogger              Feature = "--logger"
-	StrictByDefault        Feature = "strict reconfiguration by default"
-	AppliedIndex           Feature = "applied index in Status"
-	Etcdutl                Feature = "etcdutl"
-	LinearizableMembers    Feature = "MemberList through raft"
-	DowngradeAPI           Feature = "the Downgrade API, carried out by its members"
-	StorageVersion         Feature = "storage version in Status"
-	MaxLearnersFlag        Feature = "--max-learners"
-	FeatureGates           Feature = "--feature-gates"
-	BumpRevision           Feature = "restore with --bump-revision and --mark-compacted"
-	CheckV2StoreReadsWAL   Feature = "etcdutl check v2store that reads the WAL"
-	LivezReadyz            Feature = "/livez and /readyz"
-	UpdateKeepsLearner     Feature = "MemberUpdate that leaves a learner a learner"
-	DefragWhileCatchingUp  Feature = "defragmentation that does not corrupt a member that catches up"
-	SkipV2Check            Feature = "--v2-deprecation=write-only-skip-check"
-	V2Server               Feature = "version 2 of the API, served by members"
-	V2Proxy                Feature = "--proxy"
-	V2Discovery            Feature = "discovery by version 2 of the API"
-	ExperimentalFlagPrefix Feature = "--experimental-* flags"
+	V3API           Feature = "version 3 of the API"
+	HashKV          Feature = "HashKV"
+	MoveLeader      Feature = "MoveLeader"
+	MetricsURLs     Feature = "--listen-metrics-urls"
+	LogOutput       Feature = "--log-output"
+	ZapLogger       Feature = "--logger"
+	StrictByDefault Feature = "strict reconfiguration by default"
+	AppliedIndex    Feature = "applied index in Status"
+	DowngradeAPI    Feature = "the Downgrade API, carried out by its members"
+	StorageVersion  Feature = "storage version in Status"
+	MaxLearnersFlag Feature = "--max-learners"
+	BumpRevision    Feature = "restore with --bump-revision and --mark-compacted"
 )
 
 // feature says which releases have it: from[i] is the first patch of its line
@@ -45,31 +32,18 @@ type feature struct {
 // Sources: CHANGELOGs of etcd, --help of 2.3.8, 3.2.24, 3.3.27, 3.4.25, 3.5.35, 3.6.16 and 3.7.3 and
 // of their tools, and the server's source where it is not a flag.
 var features = map[Feature]feature{
-	V3API:                  {from: []Version{{3, 0, 0}}},
-	HashKV:                 {from: []Version{{3, 3, 0}}},
-	MoveLeader:             {from: []Version{{3, 3, 0}}},
-	MetricsURLs:            {from: []Version{{3, 3, 0}}},
-	LogOutput:              {from: []Version{{3, 0, 0}}, until: Version{3, 5, 0}},
-	ZapLogger:              {from: []Version{{3, 4, 0}}},
-	StrictByDefault:        {from: []Version{{3, 0, 0}}},
-	AppliedIndex:           {from: []Version{{3, 4, 0}}},
-	Learners:               {from: []Version{{3, 4, 0}}},
-	Etcdutl:                {from: []Version{{3, 5, 0}}},
-	LinearizableMembers:    {from: []Version{{3, 5, 0}}},
-	DowngradeAPI:           {from: []Version{{3, 6, 0}}},
-	StorageVersion:         {from: []Version{{3, 6, 0}}},
-	MaxLearnersFlag:        {from: []Version{{3, 6, 0}}},
-	FeatureGates:           {from: []Version{{3, 6, 0}}},
-	BumpRevision:           {from: []Version{{3, 4, 27}, {3, 5, 10}, {3, 6, 0}}},
-	CheckV2StoreReadsWAL:   {from: []Version{{3, 5, 32}}, until: Version{3, 6, 0}},
-	LivezReadyz:            {from: []Version{{3, 4, 29}, {3, 5, 11}, {3, 6, 0}}},
-	UpdateKeepsLearner:     {from: []Version{{3, 5, 31}, {3, 6, 12}, {3, 7, 0}}},
-	DefragWhileCatchingUp:  {from: []Version{{3, 5, 23}, {3, 6, 5}, {3, 7, 0}}},
-	SkipV2Check:            {from: []Version{{3, 6, 13}, {3, 7, 0}}},
-	V2Server:               {from: []Version{{2, 3, 0}}, until: Version{3, 6, 0}},
-	V2Proxy:                {from: []Version{{2, 3, 0}}, until: Version{3, 6, 0}},
-	V2Discovery:            {from: []Version{{2, 3, 0}}, until: Version{3, 7, 0}},
-	ExperimentalFlagPrefix: {from: []Version{{3, 3, 0}}, until: Version{3, 7, 0}},
+	V3API:           {from: []Version{{3, 0, 0}}},
+	HashKV:          {from: []Version{{3, 3, 0}}},
+	MoveLeader:      {from: []Version{{3, 3, 0}}},
+	MetricsURLs:     {from: []Version{{3, 3, 0}}},
+	LogOutput:       {from: []Version{{3, 0, 0}}, until: Version{3, 5, 0}},
+	ZapLogger:       {from: []Version{{3, 4, 0}}},
+	StrictByDefault: {from: []Version{{3, 0, 0}}},
+	AppliedIndex:    {from: []Version{{3, 4, 0}}},
+	DowngradeAPI:    {from: []Version{{3, 6, 0}}},
+	StorageVersion:  {from: []Version{{3, 6, 0}}},
+	MaxLearnersFlag: {from: []Version{{3, 6, 0}}},
+	BumpRevision:    {from: []Version{{3, 4, 27}, {3, 5, 10}, {3, 6, 0}}},
 }
 
 // Has reports whether a release has a feature. Of an unknown version and of an

@@ -90,17 +90,10 @@ func TestFeatures(t *testing.T) {
 		without string
 	}{
 		{BumpRevision, "3.4.27 3.4.45 3.5.10 3.6.0 3.7.3", "2.3.8 3.3.27 3.4.26 3.5.9"},
-		{LivezReadyz, "3.4.29 3.5.11 3.6.0 3.7.0", "3.4.28 3.5.10 3.3.99"},
-		{UpdateKeepsLearner, "3.5.31 3.6.12 3.7.0", "3.4.45 3.5.30 3.6.11"},
-		{DefragWhileCatchingUp, "3.5.23 3.6.5 3.7.0", "3.4.45 3.5.22 3.6.4"},
-		{SkipV2Check, "3.6.13 3.7.0", "3.6.12 3.4.45"},
-		{CheckV2StoreReadsWAL, "3.5.32 3.5.35", "3.5.31 3.6.16 3.4.45"},
 		{DowngradeAPI, "3.6.0 3.7.3", "3.5.35 3.4.45"},
-		{V2Server, "2.3.8 3.0.0 3.5.35", "3.6.0 3.7.3"},
-		{V2Discovery, "2.3.8 3.6.16", "3.7.0"},
+		{LogOutput, "3.0.0 3.4.45", "2.3.8 3.5.0 3.7.3"},
 		{V3API, "3.0.0 3.7.3", "2.3.8"},
 		{HashKV, "3.3.0 3.7.3", "3.2.24"},
-		{Learners, "3.4.0", "3.3.27"},
 		{"nonsense", "", "3.7.3"},
 	} {
 		for text := range strings.FieldsSeq(c.with) {
@@ -114,7 +107,7 @@ func TestFeatures(t *testing.T) {
 			}
 		}
 	}
-	if (Version{}).Has(V2Server) {
+	if (Version{}).Has(V3API) {
 		t.Error("an unknown version has a feature")
 	}
 }
@@ -123,23 +116,12 @@ func TestFeatures(t *testing.T) {
 func TestTablesAgree(t *testing.T) {
 	for _, l := range lines {
 		v := l.Release(l.Newest)
-		if v.Has(Learners) != v.HasLearners() || v.Has(LinearizableMembers) != v.LinearizableMemberList() || v.Has(MaxLearnersFlag) != (v.MaxLearners() > 1) {
+		if v.Has(MaxLearnersFlag) != (v.MaxLearners() > 1) {
 			t.Errorf("%s: features and methods differ", v)
 		}
-		for feature, name := range map[Feature]string{MaxLearnersFlag: "max-learners", FeatureGates: gatesFlag, V2Proxy: "proxy", V2Discovery: "discovery"} {
-			o, found := FindOption(name)
-			if _, known := o.Flag(v); v.Known() && v.Major == 3 && (!found || known != v.Has(feature)) {
-				t.Errorf("%s: --%s is %v in the table of options", v, name, known)
-			}
-		}
-		if v.Known() && v.Major == 3 { // the table has no options of 2.3
-			var any bool
-			for _, o := range options {
-				any = any || o.Prefixed.Has(v)
-			}
-			if any != v.Has(ExperimentalFlagPrefix) {
-				t.Errorf("%s: experimental flags are %v in the table of options", v, any)
-			}
+		o, found := FindOption("max-learners")
+		if _, known := o.Flag(v); v.Known() && v.Major == 3 && (!found || known != v.Has(MaxLearnersFlag)) {
+			t.Errorf("%s: --max-learners is %v in the table of options", v, known)
 		}
 		if l.Newest < l.Secure || l.RollFrom > 0 && l.Minor == 0 {
 			t.Errorf("line %s: %+v", l, l)

@@ -139,7 +139,7 @@ func TestFromVersion2(t *testing.T) {
 	best, end := "", snapshot.Position{}
 	for i, m := range old.Members {
 		must(t, old.Kill(within(t), i, syscall.SIGKILL))
-		last, err := snapshot.LogEnd(m.DataDir)
+		last, err := new(snapshot.LogEnds).Of(t.Context(), m.DataDir, nil)
 		must(t, err)
 		if last.Compare(end) > 0 {
 			best, end = m.DataDir, last
@@ -170,7 +170,7 @@ func TestFromVersion2(t *testing.T) {
 			}
 		})
 	}
-	if _, err := snapshot.LogEnd(best); err != nil {
+	if _, err := new(snapshot.LogEnds).Of(t.Context(), best, nil); err != nil {
 		t.Error("the source was changed: ", err)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // etcd's own choice for identifiers, not for secrecy
 	"encoding/binary"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -28,14 +26,6 @@ func MemberIDs(token string, founders []cluster.Member) ([]cluster.MemberID, clu
 		b = binary.BigEndian.AppendUint64(b, uint64(id))
 	}
 	return ids, cluster.ClusterID(firstEight(b))
-}
-
-// AddedMemberID computes the ID that etcd gives to a member added at a time: a
-// hash of its peer URLs and the second. So the same peer URLs removed and added
-// again within one second get the removed ID, and the add is refused. Source:
-// ClusterServer.MemberAdd, which gives no token to computeMemberID.
-func AddedMemberID(peerURLs []string, at time.Time) cluster.MemberID {
-	return memberID(peerURLs, strconv.FormatInt(at.Unix(), 10))
 }
 
 func memberID(peerURLs []string, salt string) cluster.MemberID {

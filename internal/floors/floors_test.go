@@ -88,9 +88,32 @@ func TestImportsGoDown(t *testing.T) {
 	}
 	for _, r := range table {
 		if !slices.ContainsFunc(packages, func(p pkg) bool { return r.covers(below(p.ImportPath)) }) {
-			t.Logf("the table has a room that nobody built yet: %s", r.path)
+			t.Errorf("the table has a row for %s, and no such package exists: delete the row", r.path)
+		}
+		for _, name := range slices.Concat(sorted(r.beside), sorted(r.never)) {
+			if isNamedHere(name) && !isThere(packages, name) {
+				t.Errorf("the row of %s names %s, and no such package exists: delete the entry", r.path, name)
+			}
 		}
 	}
+	for _, g := range guarded {
+		for _, name := range g.rooms {
+			if !isThere(packages, name) {
+				t.Errorf("%s is guarded for %s, and no such package exists: delete the entry", g.path, name)
+			}
+		}
+	}
+}
+
+// isNamedHere reports whether a name of the table means a package of this module.
+func isNamedHere(name string) bool {
+	return strings.HasPrefix(name, "internal/") || strings.HasPrefix(name, "cmd/")
+}
+
+// isThere reports whether a name of the table means a package that exists.
+func isThere(packages []pkg, name string) bool {
+	name = strings.TrimSuffix(name, "/...")
+	return slices.ContainsFunc(packages, func(p pkg) bool { return ours(p.ImportPath) && under(below(p.ImportPath), name) })
 }
 
 // Commands hold no logic: what they do fits on two screens.

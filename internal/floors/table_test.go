@@ -104,9 +104,6 @@ var table = []room{
 		"internal/blob/gs":     "opens gs://",
 		"internal/blob/azure":  "opens azureblob://",
 	}},
-	{path: "internal/lock", floor: driver, never: knowsNoPolicy, beside: map[string]string{
-		"internal/blob": "the lease is one object, changed by compare-and-swap",
-	}},
 	{path: "internal/discovery", floor: driver, never: knowsNoPolicy, beside: map[string]string{
 		"internal/blob": "seeds may lie in the backup store",
 	}},
@@ -175,9 +172,6 @@ var table = []room{
 		"google.golang.org/protobuf":   "the wire is the peer's matter",
 		"github.com/coreos/go-systemd": "processes are the host's matter",
 	}},
-	{path: "internal/operator", floor: face, beside: map[string]string{
-		"internal/manager": "runs the same loop",
-	}},
 	{path: "internal/console", floor: face, beside: map[string]string{
 		"internal/manager": "hands it a person's goals, in its own types",
 	}},
@@ -195,7 +189,6 @@ var table = []room{
 		"internal/daemon":     "etcd-manager's flags become its configuration",
 		"internal/manager":    "a step by hand is its loop, run once",
 		"internal/playground": "etcdadm playground",
-		"internal/operator":   "its command tree",
 	}},
 
 	// Commands.
@@ -205,7 +198,6 @@ var table = []room{
 	{path: "cmd/etcd-backup", floor: command},
 	{path: "cmd/etcd-backup-ctl", floor: command},
 	{path: "cmd/etcd-dump", floor: command},
-	{path: "cmd/etcd-operator", floor: command},
 
 	// For tests only; conformance suites (x/xtest) belong here without a row.
 	{path: "internal/floors", floor: scaffold},
@@ -221,7 +213,6 @@ var table = []room{
 	{path: "bench/...", floor: scaffold},
 	{path: "e2e/...", floor: scaffold},
 	{path: "docs", floor: scaffold}, // holds the documents against the code
-	{path: "tools/...", floor: scaffold},
 }
 
 var isAStore = map[string]string{"internal/blob": "implements its Store"}

@@ -49,7 +49,6 @@ var unended = map[string]string{
 	"internal/manager/manager.go":      "its loops, which end when it has said that it leaves",
 	"internal/playground/host.go":      "the look at a port, which waits for nobody",
 	"internal/release/places.go":       "looksLeast",
-	"internal/snapshot/logend.go":      "reading files that are there",
 	"internal/snapshot/removals.go":    "reading a database that is there, before a start, whose order carries no context",
 	"internal/snapshot/server.go":      "the look at a program, which is bounded by itself",
 	"internal/snapshot/verify.go":      "Wrote: reading two small buckets",

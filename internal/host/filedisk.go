@@ -215,7 +215,7 @@ func (d *FileDisk) openJournal() error {
 	if d.journal != nil {
 		return nil
 	}
-	j, err := journal.OpenOn(d.files, d.root, filepath.Join(dirState, fileJournal))
+	j, err := journal.Open(d.files, d.root, filepath.Join(dirState, fileJournal))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/durable/crashdisk"
 	"etcdadm.io/internal/journal"
 )
@@ -28,7 +29,7 @@ func life(t *testing.T, dir string, n int) (*crashdisk.Disk, bool) {
 
 func live(t *testing.T, d *crashdisk.Disk, dir string, n int) {
 	t.Helper()
-	j, err := journal.OpenOn(d.Files(), dir, "state/journal.json")
+	j, err := journal.Open(d.Files(), dir, "state/journal.json")
 	if err == nil {
 		err = j.Run(steps)
 	}
@@ -40,7 +41,7 @@ func live(t *testing.T, d *crashdisk.Disk, dir string, n int) {
 // afterwards opens what a crash left: it is as before or as after the steps, and the steps can be run from there.
 func afterwards(dir string) error {
 	before := map[string]string{".": "", "old": "", "old/data": "precious"}
-	j, err := journal.Open(dir, "state/journal.json")
+	j, err := journal.Open(durable.OS(), dir, "state/journal.json")
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func FuzzList(f *testing.F) {
 		}
 		put(t, filepath.Join(dir, "old", "data"), []byte("precious"))
 		put(t, filepath.Join(dir, "state", "journal.json"), list)
-		j, err := journal.Open(dir, "state/journal.json")
+		j, err := journal.Open(durable.OS(), dir, "state/journal.json")
 		if (err == nil) != (j != nil) {
 			t.Fatalf("%v %v", j, err)
 		}

@@ -70,10 +70,8 @@ type Journal struct {
 // Open returns the journal of a directory, whose list is kept in file (a path
 // relative to root, in a directory that exists). It finishes a list that was
 // begun before; when that fails, the error is returned and the list is kept.
-func Open(root, file string) (*Journal, error) { return OpenOn(durable.OS(), root, file) }
-
-// OpenOn is Open that writes through disk.
-func OpenOn(disk durable.Disk, root, file string) (*Journal, error) {
+// It writes through disk.
+func Open(disk durable.Disk, root, file string) (*Journal, error) {
 	j := &Journal{disk: disk, root: root, file: file}
 	steps, err := j.load()
 	if err != nil {

@@ -64,7 +64,7 @@ var want = map[string]string{".": "", "aside": "", "aside/x.json": `{"what":"old
 
 func open(t *testing.T, dir string) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(dir, "state/journal.json")
+	j, err := journal.Open(durable.OS(), dir, "state/journal.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestTornJournal(t *testing.T) {
 		dir := root(t)
 		before := tree(t, dir)
 		put(t, filepath.Join(dir, "state/journal.json"), list[:n])
-		_, err := journal.Open(dir, "state/journal.json")
+		_, err := journal.Open(durable.OS(), dir, "state/journal.json")
 		if n == len(list)-1 { // only the line break is missing
 			if err != nil {
 				t.Fatal(err)
@@ -190,7 +190,7 @@ func TestUnfinishedListComesFirst(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "aside/x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if j, err := journal.Open(dir, "state/journal.json"); !errors.Is(err, journal.ErrConflict) || j != nil {
+	if j, err := journal.Open(durable.OS(), dir, "state/journal.json"); !errors.Is(err, journal.ErrConflict) || j != nil {
 		t.Fatalf("opened: %v %v", j, err)
 	}
 	more := []journal.Step{{Kind: journal.Mkdir, Path: "more"}}
@@ -237,7 +237,7 @@ func TestUnreadableListIsNoEmptyOne(t *testing.T) {
 		if err := j.Run(steps); err == nil || errors.Is(err, journal.ErrCorrupt) != c.corrupt {
 			t.Errorf("%s: run: %v", name, err)
 		}
-		if _, err := journal.Open(dir, "state/journal.json"); err == nil || errors.Is(err, journal.ErrCorrupt) != c.corrupt {
+		if _, err := journal.Open(durable.OS(), dir, "state/journal.json"); err == nil || errors.Is(err, journal.ErrCorrupt) != c.corrupt {
 			t.Errorf("%s: open: %v", name, err)
 		}
 		if got := tree(t, dir); !reflect.DeepEqual(got, before) {
@@ -294,7 +294,7 @@ func TestEveryFailedCallIsTold(t *testing.T) {
 		dir := root(t)
 		before := tree(t, dir)
 		disk := &fails{Files: durable.OS().Files, at: n}
-		j, err := journal.OpenOn(durable.On(disk), dir, "state/journal.json")
+		j, err := journal.Open(durable.On(disk), dir, "state/journal.json")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@
 //	Survey  source → what is there, and all of it that cannot be carried over
 //	Copy    source, empty target → the same keys, values and leases, verified
 //	Keep    an etcd → its leases do not end meanwhile
-//	RaiseTo target → its revision is a given one, for small gaps
 //
 // The invariants:
 //

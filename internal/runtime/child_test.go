@@ -347,7 +347,7 @@ func TestNoDescriptorLeaks(t *testing.T) {
 	for range 10 {
 		runtimetest.Ensure(t, d, spec)
 		runtimetest.Stop(t, d, time.Second)
-		_, _ = runtime.LockHeld(spec.DataDir)
+		_, _ = lockHeld(spec.DataDir)
 	}
 	if after := count(); after > before {
 		t.Errorf("ten starts left %d descriptors more", after-before)

@@ -84,7 +84,7 @@ func TestEtcdLocksAndStops(t *testing.T) {
 	d := startDaemon(t, runtime.Options{})
 	held := func(want bool) {
 		t.Helper()
-		if got, err := runtime.LockHeld(spec.DataDir); err != nil || got != want {
+		if got, err := lockHeld(spec.DataDir); err != nil || got != want {
 			t.Errorf("lock held: %v, %v; want %v", got, err, want)
 		}
 	}
@@ -119,7 +119,7 @@ func TestWriteAheadLogLock(t *testing.T) {
 	if err := os.Rename(filepath.Join(spec.DataDir, "member", "snap", "db"), moved); err != nil {
 		t.Fatal(err)
 	}
-	if held, err := runtime.LockHeld(spec.DataDir); err != nil || !held {
+	if held, err := lockHeld(spec.DataDir); err != nil || !held {
 		t.Errorf("lock held: %v, %v; want true", held, err)
 	}
 }
@@ -188,7 +188,7 @@ func TestDaemonKilledNextOneAdopts(t *testing.T) {
 					t.Errorf("etcd still runs: %s", data)
 				}
 			}
-			if held, err := runtime.LockHeld(spec.DataDir); held || err != nil {
+			if held, err := lockHeld(spec.DataDir); held || err != nil {
 				t.Errorf("lock held: %v, %v", held, err)
 			}
 		})

@@ -41,19 +41,9 @@ func lockedBy(path string) *LockedError {
 	return e
 }
 
-// LockHeld says whether a process holds etcd's locks in dataDir. A directory
-// that does not exist, or has no member in it, is not locked. What cannot be
-// read is an error: it may be locked.
-func LockHeld(dataDir string) (bool, error) {
-	err := CheckUnlocked(dataDir)
-	if errors.Is(err, ErrLocked) {
-		return true, nil
-	}
-	return false, err
-}
-
 // CheckUnlocked returns a [*LockedError] when a process holds etcd's locks in
-// dataDir, nil when none does.
+// dataDir, nil when none does. A directory that does not exist, or has no member
+// in it, is not locked. What cannot be read is another error: it may be locked.
 //
 // etcd 3 holds two: flock(2) on member/snap/db, taken by bbolt, and a lock that
 // belongs to the open file (F_OFD_SETLK) on files of member/wal. etcd 2 has no

@@ -79,7 +79,7 @@ func TestLockedDirectoryIsNotStartedIn(t *testing.T) {
 	if err := errors.Join(f.Close(), os.RemoveAll(wal), os.WriteFile(wal, nil, 0o600)); err != nil { // ENOTDIR for root as well
 		t.Fatal(err)
 	}
-	if held, err := runtime.LockHeld(spec.DataDir); held || err == nil {
+	if held, err := lockHeld(spec.DataDir); held || err == nil {
 		t.Errorf("a log that cannot be listed: %v, %v; want an error", held, err)
 	}
 	if err := d.Ensure(t.Context(), spec); err == nil || len(d.records()) != 0 {

@@ -149,7 +149,7 @@ func TestUncommittedEntrySurvives(t *testing.T) {
 		}
 
 		m := c.Members[leader]
-		before, err := Inspect(within(t), m.DataDir)
+		before, err := inspect(within(t), m.DataDir)
 		must(t, err)
 		if before.Commit >= before.Last.Index || len(before.Members) != 3 || before.Removed || before.Learner {
 			t.Fatalf("the survivor is %+v: nothing of its log is uncommitted", before)
@@ -232,7 +232,7 @@ func TestAcknowledgedWritesSurvive(t *testing.T) {
 		acknowledged := writeUntilKilled(t, c, client)
 		best, last := -1, Position{}
 		for i, m := range c.Members {
-			s, err := Inspect(within(t), m.DataDir)
+			s, err := inspect(within(t), m.DataDir)
 			must(t, err)
 			t.Logf("m%d: last %v, commit %d, database %d, torn %d", i, s.Last, s.Commit, s.ConsistentIndex, s.Torn)
 			if best < 0 || s.Last.Compare(last) > 0 {
@@ -296,7 +296,7 @@ func writeUntilKilled(t testing.TB, c *testetcd.Cluster, client *clientv3.Client
 // appendToLog adds entries to a stopped member's log as its etcd would have.
 func appendToLog(t testing.TB, dataDir string, entries func(after Position) []*raftpb.Entry) {
 	t.Helper()
-	s, err := Inspect(within(t), dataDir)
+	s, err := inspect(within(t), dataDir)
 	must(t, err)
 	dir := filepath.Join(dataDir, "member", "wal")
 	snaps, err := wal.ValidSnapshotEntries(nil, dir)
@@ -347,7 +347,7 @@ func TestUncommittedMembershipChange(t *testing.T) {
 			must(t, c.Kill(ctx, i, syscall.SIGKILL))
 		}
 		dir := c.Members[1].DataDir
-		before, err := Inspect(within(t), dir)
+		before, err := inspect(within(t), dir)
 		must(t, err)
 		const stranger = 0x5eed
 		other := before.Members[0].ID
@@ -360,7 +360,7 @@ func TestUncommittedMembershipChange(t *testing.T) {
 				confEntry(t, next(&p), raftpb.ConfChangeRemoveNode, other, nil),
 			}
 		})
-		if s, err := Inspect(within(t), dir); err != nil || s.Leaving {
+		if s, err := inspect(within(t), dir); err != nil || s.Leaving {
 			t.Errorf("only another one is removed, and the survivor is %+v, %v", s, err)
 		}
 		appendToLog(t, dir, func(p Position) []*raftpb.Entry {
@@ -369,7 +369,7 @@ func TestUncommittedMembershipChange(t *testing.T) {
 				putEntry(t, next(&p), "after all that"),
 			}
 		})
-		s, err := Inspect(within(t), dir)
+		s, err := inspect(within(t), dir)
 		must(t, err)
 		ids := []cluster.MemberID{}
 		for _, m := range s.Members {

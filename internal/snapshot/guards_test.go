@@ -156,7 +156,7 @@ func TestExtractOverAnotherOfThatIndex(t *testing.T) {
 	own := filepath.Join(dirs, "own")
 	must(t, extract(own))
 	must(t, extract(own))
-	s, err := Inspect(within(t), dir)
+	s, err := inspect(within(t), dir)
 	must(t, err)
 	// change is a snapshot with another database in it.
 	change := func(of, name string, revision int64, to func(tx *bbolt.Tx) error) string {
@@ -210,11 +210,11 @@ func databaseAhead(t *testing.T, version string, term bool) {
 	}
 	// A stop, unlike a crash, leaves the database with all that was applied.
 	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
-	full, err := Inspect(within(t), c.Members[0].DataDir)
+	full, err := inspect(within(t), c.Members[0].DataDir)
 	must(t, err)
 	must(t, os.Remove(dbOf(early)))
 	must(t, copyFile(within(t), dbOf(c.Members[0].DataDir), dbOf(early)))
-	s, err := Inspect(within(t), early)
+	s, err := inspect(within(t), early)
 	must(t, err)
 	if s.Last.Index != full.ConsistentIndex || term && s.Last.Term < full.Last.Term || s.Revision != full.Revision {
 		t.Errorf("the member ends at %v and revision %d, and its database at %d and revision %d", s.Last, s.Revision, full.ConsistentIndex, full.Revision)
@@ -245,7 +245,7 @@ func TestDatabaseThatWasSent(t *testing.T) {
 		put(t, c.Client(t), fmt.Sprint("late", i), "v")
 	}
 	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
-	full, err := Inspect(within(t), m.DataDir)
+	full, err := inspect(within(t), m.DataDir)
 	must(t, err)
 	log, err := readLog(filepath.Join(m.DataDir, "member", "wal"), 0)
 	must(t, err)
@@ -255,17 +255,17 @@ func TestDatabaseThatWasSent(t *testing.T) {
 	now := filepath.Join(t.TempDir(), "now")
 	must(t, os.Rename(dbOf(m.DataDir), now))
 	must(t, copyFile(within(t), old, dbOf(m.DataDir)))
-	if s, err := Inspect(within(t), m.DataDir); !errors.Is(err, ErrDamaged) {
+	if s, err := inspect(within(t), m.DataDir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("what is between the database and the log is lost, and the member is %+v, %v", s, err)
 	}
 	sent := filepath.Join(filepath.Dir(dbOf(m.DataDir)), fmt.Sprintf("%016x.snap.db", log.start.Index))
 	must(t, copyFile(within(t), old, sent))
-	if s, err := Inspect(within(t), m.DataDir); !errors.Is(err, ErrDamaged) {
+	if s, err := inspect(within(t), m.DataDir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("the database that was sent does not reach the log, and the member is %+v, %v", s, err)
 	}
 	must(t, os.Remove(sent))
 	must(t, copyFile(within(t), now, sent))
-	s, err := Inspect(within(t), m.DataDir)
+	s, err := inspect(within(t), m.DataDir)
 	if err != nil || s.ConsistentIndex != full.ConsistentIndex || s.Revision != full.Revision || s.Last != full.Last {
 		t.Errorf("with what was sent: %+v, %v, want %+v", s, err, full)
 	}
@@ -380,7 +380,7 @@ func TestRewrittenLog(t *testing.T) {
 	put(t, c.Client(t), "k", "v")
 	must(t, c.Kill(within(t), 0, syscall.SIGKILL))
 	dir := c.Members[0].DataDir
-	before, err := Inspect(within(t), dir)
+	before, err := inspect(within(t), dir)
 	must(t, err)
 	const stranger = 0x5eed
 	appendToLog(t, dir, func(p Position) []*raftpb.Entry {

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func TestTornAndDamagedLog(t *testing.T) {
 		put(t, client, "whole", "v")
 		must(t, c.Kill(within(t), 0, syscall.SIGKILL))
 		dir := c.Members[0].DataDir
-		whole, err := Inspect(within(t), dir)
+		whole, err := inspect(within(t), dir)
 		must(t, err)
 		appendToLog(t, dir, func(p Position) []*raftpb.Entry {
 			e := putEntry(t, next(&p), "torn")
@@ -50,7 +51,7 @@ func TestTornAndDamagedLog(t *testing.T) {
 		}
 		b[strings.Index(string(b), "k13")] ^= 1
 		must(t, os.WriteFile(file, b, 0o600))
-		if _, err := Inspect(within(t), dir); !errors.Is(err, ErrDamaged) {
+		if _, err := inspect(within(t), dir); !errors.Is(err, ErrDamaged) {
 			t.Errorf("a damaged log: %v", err)
 		}
 	})
@@ -209,4 +210,14 @@ func saveLog(t testing.TB, w *wal.WAL, commit uint64, at ...Position) {
 func saveSnap(t testing.TB, w *wal.WAL, at Position) {
 	t.Helper()
 	must(t, w.SaveSnapshot(&walpb.Snapshot{Term: &at.Term, Index: &at.Index, ConfState: &raftpb.ConfState{Voters: []uint64{7}}}))
+}
+
+// inspect reads the data directory of a stopped member.
+func inspect(ctx context.Context, dataDir string) (Survivor, error) {
+	r, err := openRemains(ctx, dataDir)
+	if err != nil {
+		return Survivor{}, err
+	}
+	defer r.close()
+	return r.Survivor, nil
 }

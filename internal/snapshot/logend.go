@@ -16,13 +16,6 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// LogEnd is the end of the log in a member's data directory. It changes nothing
-// and takes no lock, so the member may be running: then what it is writing at
-// this moment may be missing.
-func LogEnd(dataDir string) (Position, error) {
-	return new(LogEnds).Of(context.Background(), dataDir, nil)
-}
-
 // LogEnds tells the end of a log again and again, and reads only what may have
 // changed. etcd writes to the last file of a log alone, of 64 MB, so whatever
 // the earlier ones said is kept while their names, sizes and times stay; and so
@@ -62,7 +55,9 @@ const (
 	lookEveryBytes = 4 << 20
 )
 
-// Of is LogEnd. Progress, if not nil, is told now and then.
+// Of is the end of the log in a member's data directory. It changes nothing and
+// takes no lock, so the member may be running: then what it is writing at this
+// moment may be missing. Progress, if not nil, is told now and then.
 func (e *LogEnds) Of(ctx context.Context, dataDir string, progress func(cluster.LogReading)) (Position, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -159,7 +159,7 @@ func TestRestore(t *testing.T) {
 		if len(members.Members) != 1 || members.Members[0].ID != uint64(o.Member) || members.Header.ClusterId != uint64(o.Cluster) {
 			t.Errorf("members are %+v", members)
 		}
-		if _, err := Inspect(within(t), dir); !errors.Is(err, ErrRunning) {
+		if _, err := inspect(within(t), dir); !errors.Is(err, ErrRunning) {
 			t.Errorf("inspect a running member: %v", err)
 		}
 	})
@@ -332,7 +332,7 @@ func TestKilledRestore(t *testing.T) {
 		if r.Revision != o.Revision || r.Member != o.Member {
 			t.Fatalf("restored %+v", r)
 		}
-		if _, err := Inspect(within(t), o.DataDir); err != nil {
+		if _, err := inspect(within(t), o.DataDir); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(o.DataDir + siteSuffix); err == nil {

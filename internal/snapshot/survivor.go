@@ -47,17 +47,6 @@ type Survivor struct {
 // ErrNoMember says that a directory holds no member's data.
 var ErrNoMember = errors.New("there is no member's data")
 
-// Inspect reads the data directory of a stopped member and changes nothing
-// in it. On a running member it is [ErrRunning].
-func Inspect(ctx context.Context, dataDir string) (Survivor, error) {
-	r, err := openRemains(ctx, dataDir)
-	if err != nil {
-		return Survivor{}, fmt.Errorf("inspect %s: %w", dataDir, err)
-	}
-	defer r.close()
-	return r.Survivor, nil
-}
-
 // remains are a stopped member's files while the lock of its database is held.
 type remains struct {
 	Survivor
@@ -71,6 +60,8 @@ type remains struct {
 
 func (r *remains) close() { r.lock.Close() }
 
+// openRemains reads the data directory of a stopped member and changes nothing
+// in it. On a running member it is [ErrRunning].
 func openRemains(ctx context.Context, dataDir string) (*remains, error) {
 	member := filepath.Join(dataDir, "member")
 	r := &remains{walDir: filepath.Join(member, "wal"), snap: filepath.Join(member, "snap")}

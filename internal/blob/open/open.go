@@ -129,12 +129,6 @@ func openNow(ctx context.Context, storeURL string, opts Options) (blob.Store, er
 	return nil, refuse(l.scheme+"://…", errors.New("no driver"), "")
 }
 
-// Check tells whether Open would understand the URL, without touching the store.
-func Check(storeURL string) error {
-	_, err := parse(storeURL)
-	return err
-}
-
 // Credentialed tells whether a store of this URL asks who wants something of it.
 func Credentialed(storeURL string) bool {
 	l, err := parse(storeURL)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (p *Proc) addMember(r *request, urls []string, learner bool) {
 		r.finish(nil, etcd.ErrUnhealthy)
 		return
 	}
-	m := cluster.Member{ID: etcd.AddedMemberID(urls, time.Now()), PeerURLs: slices.Sorted(slices.Values(urls)), Learner: learner}
+	m := cluster.Member{ID: addedMemberID(urls, time.Now()), PeerURLs: slices.Sorted(slices.Values(urls)), Learner: learner}
 	r.result = func(int64) any { return m }
 	kind := raftpb.ConfChangeAddNode
 	if learner {
@@ -186,4 +187,13 @@ func (p *Proc) moveLeader(r *request, to cluster.MemberID) {
 		}
 	}
 	wait()
+}
+
+// addedMemberID computes the ID that etcd gives to a member added at a time: a
+// hash of its peer URLs and the second. So the same peer URLs removed and added
+// again within one second get the removed ID, and the add is refused. Source:
+// ClusterServer.MemberAdd, which puts the second where a founding has its token.
+func addedMemberID(peerURLs []string, at time.Time) cluster.MemberID {
+	ids, _ := etcd.MemberIDs(strconv.FormatInt(at.Unix(), 10), []cluster.Member{{PeerURLs: peerURLs}})
+	return ids[0]
 }
