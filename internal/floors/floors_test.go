@@ -87,7 +87,7 @@ func TestImportsGoDown(t *testing.T) {
 		t.Error(complaint)
 	}
 	for _, r := range table {
-		if !slices.ContainsFunc(packages, func(p pkg) bool { return r.covers(below(p.ImportPath)) }) {
+		if !isThere(packages, r.path) && r.path != "tools/..." { // tools is a module of its own
 			t.Errorf("the table has a row for %s, and no such package exists: delete the row", r.path)
 		}
 		for _, name := range slices.Concat(sorted(r.beside), sorted(r.never)) {

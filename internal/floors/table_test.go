@@ -212,7 +212,8 @@ var table = []room{
 	{path: "internal/history", floor: scaffold},
 	{path: "bench/...", floor: scaffold},
 	{path: "e2e/...", floor: scaffold},
-	{path: "docs", floor: scaffold}, // holds the documents against the code
+	{path: "docs", floor: scaffold},      // holds the documents against the code
+	{path: "tools/...", floor: scaffold}, // a module of its own
 }
 
 var isAStore = map[string]string{"internal/blob": "implements its Store"}
