@@ -2,15 +2,26 @@
 // of the tree, and finds out whether the tests notice:
 //
 //	go run ./internal/sim/mutate [-only REGEXP] [-v]
+//	go run ./internal/sim/mutate -slice COMMIT -most DURATION
+//
+// The second form runs a slice: the commit decides the order, and no mutation is
+// begun after that time. One is always run, and one that was begun is ended.
 //
 // A mutation is a file in mutations: header lines "rule:", "why:" and "test:"
 // (arguments of go test), and edits of the form
 //
-//	== path/of/file.go
+//	== plan view.takeOut
 //	-- old
-//	lines that are there exactly once
+//	an expression or statement that the declaration has exactly once
 //	-- new
-//	lines that take their place
+//	what takes its place
+//
+// The head names a directory and a declaration in it: a function, a method as
+// Type.Name, "const name", "var name" or "type Name". Any file of the directory may
+// have it, with any build tag; a file of tests only if the head ends in "in tests".
+// Go tokens are compared: comments, spaces, line breaks, and a comma before a
+// closing bracket do not count. A head that is one word is the path of a file whose
+// bytes are compared, for what is in no declaration of Go.
 //
 // One that is not caught, does not apply or does not compile fails the run.
 package main
@@ -18,6 +29,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"flag"
@@ -28,6 +40,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,9 +54,11 @@ const testTimeout = 6 * time.Minute
 func main() {
 	only := flag.String("only", "", "run mutations whose file name matches this")
 	verbose := flag.Bool("v", false, "show what the tests said")
+	commit := flag.String("slice", "", "run mutations in an order that this word decides")
+	most := flag.Duration("most", 0, "begin no mutation after this time (0: run all)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	ok, err := run(ctx, *only, *verbose)
+	ok, err := run(ctx, *only, *commit, *most, *verbose)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -53,7 +68,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, only string, verbose bool) (ok bool, err error) {
+func run(ctx context.Context, only, commit string, most time.Duration, verbose bool) (ok bool, err error) {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return false, fmt.Errorf("read -only: %w", err)
@@ -70,10 +85,17 @@ func run(ctx context.Context, only string, verbose bool) (ok bool, err error) {
 	if err := copyTree(dir); err != nil {
 		return false, fmt.Errorf("copy the tree: %w", err)
 	}
-	missed := 0
+	if commit != "" {
+		shuffle(all, commit)
+	}
+	missed, tried, start, files := 0, 0, time.Now(), newTree(dir)
 	for _, m := range all {
+		if tooLate(tried, most, time.Since(start)) {
+			break
+		}
+		tried++
 		began := time.Now()
-		verdict, said, err := m.try(ctx, dir)
+		verdict, said, err := m.try(ctx, files)
 		if err != nil {
 			return false, fmt.Errorf("mutation %s: %w", m.name, err)
 		}
@@ -85,8 +107,34 @@ func run(ctx context.Context, only string, verbose bool) (ok bool, err error) {
 			fmt.Println(said)
 		}
 	}
-	fmt.Printf("%d of %d mutations were caught\n", len(all)-missed, len(all))
+	fmt.Println(summary(tried, missed, len(all), commit))
 	return missed == 0, nil
+}
+
+// shuffle orders mutations by a hash of the commit and their names, so that every
+// commit tries others first.
+func shuffle(all []mutation, commit string) {
+	rank := func(m mutation) []byte {
+		sum := sha256.Sum256([]byte(commit + "\x00" + m.name))
+		return sum[:]
+	}
+	slices.SortFunc(all, func(a, b mutation) int { return bytes.Compare(rank(a), rank(b)) })
+}
+
+// tooLate reports whether no further mutation is begun. The first one always is.
+func tooLate(tried int, most, passed time.Duration) bool {
+	return tried > 0 && most > 0 && passed >= most
+}
+
+// summary is the last line of a run.
+func summary(tried, missed, all int, commit string) string {
+	s := fmt.Sprintf("%d of %d mutations were caught", tried-missed, tried)
+	if commit != "" {
+		s += fmt.Sprintf("; slice %.12s of %d, %d were not run", commit, all, all-tried)
+	} else if tried < all {
+		s += fmt.Sprintf("; %d of %d were not run", all-tried, all)
+	}
+	return s
 }
 
 // Verdicts.
@@ -101,8 +149,6 @@ type mutation struct {
 	test            []string
 	edits           []edit
 }
-
-type edit struct{ file, old, new string }
 
 func load(wanted *regexp.Regexp) ([]mutation, error) {
 	files, err := fs.Glob(definitions, "mutations/*.txt")
@@ -135,7 +181,7 @@ func parse(name, text string) (mutation, error) {
 		head, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case head == "==":
-			m.edits = append(m.edits, edit{file: value})
+			m.edits = append(m.edits, place(value))
 			into = nil
 		case head == "--" && value == "old" && len(m.edits) > 0:
 			into = &m.edits[len(m.edits)-1].old
@@ -186,30 +232,22 @@ func copyTree(to string) error {
 
 // try applies the edits, runs the test, and takes the edits back. What does not
 // compile shows in what go test says.
-func (m mutation) try(ctx context.Context, dir string) (verdict, said string, err error) {
-	before := map[string][]byte{}
+func (m mutation) try(ctx context.Context, files *tree) (verdict, said string, err error) {
+	changed, err := files.apply(m)
+	if err != nil {
+		return broken, err.Error(), nil
+	}
 	defer func() {
-		for file, b := range before {
-			err = errors.Join(err, os.WriteFile(filepath.Join(dir, file), b, 0o644))
+		for path := range changed {
+			err = errors.Join(err, os.WriteFile(filepath.Join(files.root, path), files.files[path].text, 0o644))
 		}
 	}()
-	for _, e := range m.edits {
-		path := filepath.Join(dir, e.file)
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return broken, err.Error(), nil
-		}
-		if _, known := before[e.file]; !known {
-			before[e.file] = b
-		}
-		if n := strings.Count(string(b), e.old); n != 1 || e.old == "" {
-			return broken, fmt.Sprintf("%s has the old text %d times:\n%s", e.file, n, e.old), nil
-		}
-		if err := os.WriteFile(path, []byte(strings.Replace(string(b), e.old, e.new, 1)), 0o644); err != nil {
+	for path, text := range changed {
+		if err := os.WriteFile(filepath.Join(files.root, path), text, 0o644); err != nil {
 			return "", "", err
 		}
 	}
-	out, err := goCommand(ctx, dir, append([]string{"test", "-vet=off", "-failfast", "-p", "2"}, m.test...)...)
+	out, err := goCommand(ctx, files.root, append([]string{"test", "-vet=off", "-failfast", "-p", "2"}, m.test...)...)
 	if ctx.Err() != nil {
 		return "", out, ctx.Err()
 	}
