@@ -42,6 +42,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -57,7 +58,7 @@ func main() {
 	commit := flag.String("slice", "", "run mutations in an order that this word decides")
 	most := flag.Duration("most", 0, "begin no mutation after this time (0: run all)")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ok, err := run(ctx, *only, *commit, *most, *verbose)
 	stop()
 	if err != nil {
