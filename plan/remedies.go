@@ -77,8 +77,10 @@ const (
 
 var remedies []row
 
-func init() { // the rows call what asks the table
-	remedies = []row{
+func init() { remedies = table() } // the rows call what asks them
+
+func table() []row {
+	return []row{
 		// A voter whose host lost it is gone at once, one that nobody reaches after
 		// --dead-after, whatever its condition.
 		{of: voters, in: in(cluster.ConditionWiped), remedy: remedyReplace, since: silence, after: atOnce, gone: true, why: holdsNoData},

@@ -104,13 +104,25 @@ type Release struct {
 // first.
 func Versions() []string { return []string{V37, V36, V35} }
 
+// builtWithin is how long a package's tests wait for builds of releases in all: half of
+// what the go command gives a package. On two cores that do nothing else the seven that
+// the ordinary tests want take three minutes.
+const builtWithin = 5 * time.Minute
+
+var began = time.Now()
+
 // Binary returns the release, building it when this machine does not have it
-// yet. A build that fails fails the test with the compiler's words; with
-// ETCDADM_TEST_OFFLINE=1 it skips the test instead.
+// yet. A build that fails fails the test with the compiler's words; one that a slow
+// machine does not end in time skips the test, as does ETCDADM_TEST_OFFLINE=1.
 func Binary(t testing.TB, version string) Release {
 	t.Helper()
-	r, err := Fetch(t.Context(), version)
+	ctx, cancel := context.WithDeadline(t.Context(), began.Add(builtWithin))
+	defer cancel()
+	r, err := Fetch(ctx, version)
 	if err != nil {
+		if ctx.Err() != nil && t.Context().Err() == nil {
+			t.Skipf("SKIPPED, real etcd %s was not built within %s on this machine: run go run ./internal/testetcd/cmd/fetch, and the test again: %v", version, builtWithin, err)
+		}
 		if os.Getenv(envOffline) == "1" {
 			t.Skipf("SKIPPED, real etcd %s is missing and %s=1: %v", version, envOffline, err)
 		}
