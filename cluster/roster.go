@@ -171,7 +171,7 @@ func (o *Observation) answersElse(id MemberID) string {
 	for i := range o.Hosts {
 		for _, r := range o.Hosts[i].Reaches {
 			if r.Member == id && r.Answers {
-				return "; its etcd's port is open"
+				return "; its etcd answers at its peer port"
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func TestUp(t *testing.T) {
 		{"no quorum reads", func(_ *Observation, c *HostReport) { c.Status.Healthy = false }, "serves no quorum reads"},
 		{"nothing carried", func(_ *Observation, c *HostReport) { c.Local = LocalMember{} }, "host c does not carry it"},
 		{"the host in a gap", func(o *Observation, _ *HostReport) { lose(o, "c", false) }, "host c is unreachable: no answer"},
-		{"only the daemon in a gap", func(o *Observation, _ *HostReport) { lose(o, "c", true) }, "its etcd's port is open"},
+		{"only the daemon in a gap", func(o *Observation, _ *HostReport) { lose(o, "c", true) }, "its etcd answers at its peer port"},
 		{"the host nowhere", func(o *Observation, _ *HostReport) { o.Hosts = o.Hosts[:2] }, "not in sight"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -67,7 +67,12 @@ func (v *view) noteDamaged(h *cluster.HostReport) {
 	case len(v.downVoters()) > 1:
 		then = "; it is replaced in place once every other voter is up, or when it counts as dead"
 	default:
-		then = "; it is replaced in place now, and its data is set aside"
+		at := v.obs.Memory.Member(h.Local.Member).DamagedSince.Add(damagedFor)
+		who := "its own host joins anew"
+		if free, _ := v.candidates(); len(free) > 0 {
+			who = fmt.Sprintf("host %s takes its place", free[0].Host)
+		}
+		then = fmt.Sprintf("; it is replaced at %s UTC, %s, and its data is set aside", at.UTC().Format(time.TimeOnly), who)
 	}
 	v.aside("data-damaged", command, "the member's data on host %s is damaged, and no restart helps: %s%s", h.Host, h.Process.Damaged, then)
 }
@@ -87,7 +92,7 @@ func (v *view) notePatience(s cluster.Seat) {
 	since := v.silentSince(s)
 	switch {
 	case s.Up || since.IsZero(), v.presence(s.HostID) == cluster.PresenceRefusing: // its host answers, and has not said how its member is
-		v.noteOpenPort(s)
+		v.noteServesOn(s)
 		return
 	case s.Host != nil && s.Host.Process.Damaged != "": // [view.noteDamaged] tells
 		return
@@ -98,18 +103,17 @@ func (v *view) notePatience(s cluster.Seat) {
 	v.aside("member-silent", "", "voter %s does not answer (%s); it counts as dead after %s, at %s", seatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
 }
 
-// noteOpenPort says of a voter whose host has not answered for long that it does not count
-// as dead, since something listens at its port: that may be an etcd that serves beside a
-// daemon that ended, or one that hangs as its daemon does. Only a person can tell.
-func (v *view) noteOpenPort(s cluster.Seat) {
+// noteServesOn says of a voter whose host has not answered for long that it does not count
+// as dead, since something answers at its peer port: its etcd serves beside a daemon that
+// ended or hangs.
+func (v *view) noteServesOn(s cluster.Seat) {
 	m, known := v.obs.Memory.Host(s.HostID)
 	if s.Up || s.Host != nil || !known || m.GapSince.IsZero() || !v.answersOthers(s.ID) {
 		return
 	}
 	if gone := v.obs.At.Sub(m.GapSince); gone >= v.deadAfter() {
-		id := ShellWord(string(s.HostID))
-		v.advise("member-silent", fmt.Sprintf("look on host %s whether its etcd serves: if it does, start the daemon; if both hang, end them and start the daemon, or have its voter replaced: etcdadm member replace %s", s.HostID, id), "",
-			"host %s has not answered for %s, and its etcd's port is open: voter %s does not count as dead, and is not replaced by itself", s.HostID, shortly(gone.Round(time.Minute)), seatName(s))
+		v.advise("member-silent", fmt.Sprintf("start the daemon on host %s; or, if that host is to go, have its voter replaced: etcdadm member replace %s", s.HostID, ShellWord(string(s.HostID))), "",
+			"host %s has not answered for %s, and its etcd answers at its peer port: voter %s does not count as dead, and is not replaced by itself", s.HostID, shortly(gone.Round(time.Minute)), seatName(s))
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -252,31 +250,4 @@ func memberIDs(token string, founders []cluster.Founder) ([]cluster.MemberID, cl
 	}
 	ids, id := etcd.MemberIDs(token, members)
 	return ids, id, nil
-}
-
-// reacher finds out whether something listens at a peer URL.
-type reacher struct{}
-
-// Reach tries all URLs at a time: one that is silent takes as long as ctx lasts, and says nothing of the next.
-func (reacher) Reach(ctx context.Context, peerURLs []string) bool {
-	ctx, found := context.WithCancel(ctx)
-	defer found()
-	var dialer net.Dialer
-	var all sync.WaitGroup
-	var listens atomic.Bool
-	for _, raw := range peerURLs {
-		u, err := url.Parse(raw)
-		if err != nil {
-			continue
-		}
-		all.Go(func() {
-			if c, err := dialer.DialContext(ctx, "tcp", u.Host); err == nil {
-				c.Close()
-				listens.Store(true)
-				found()
-			}
-		})
-	}
-	all.Wait()
-	return listens.Load()
 }

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"testing"
@@ -45,12 +47,25 @@ func silentPort(t *testing.T) string {
 
 // A peer URL that is silent takes no time from the next one.
 func TestReachTriesAllAtATime(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	plain, secure := httptest.NewServer(http.NotFoundHandler()), httptest.NewTLSServer(http.NotFoundHandler())
+	defer plain.Close()
+	defer secure.Close()
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // its kernel accepts, and nobody reads
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	quiet, there := "http://"+silentPort(t), "http://"+l.Addr().String()
+	defer hung.Close()
+	closes, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for c, err := closes.Accept(); err == nil; c, err = closes.Accept() {
+			c.Close()
+		}
+	}()
+	defer closes.Close()
+	quiet, there := "http://"+silentPort(t), plain.URL
 	for _, test := range []struct {
 		urls []string
 		want bool
@@ -58,6 +73,11 @@ func TestReachTriesAllAtATime(t *testing.T) {
 		{[]string{quiet, there}, true},
 		{[]string{there, quiet}, true},
 		{[]string{quiet, quiet}, false},
+		{[]string{secure.URL}, true},
+		{[]string{"http://" + hung.Addr().String()}, false},
+		{[]string{"https://" + hung.Addr().String()}, false},
+		{[]string{"http://" + closes.Addr().String()}, true},
+		{[]string{"https://" + closes.Addr().String()}, true},
 		{nil, false},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -223,13 +223,13 @@ func (n *Net) atPort(peerURL string) *Proc {
 	return nil
 }
 
-// Reach reports whether a connection from a host to one of the peer URLs is
-// accepted now. A paused process accepts: its kernel does.
+// Reach reports whether a process answers a host now at one of the peer URLs. A paused
+// one does not, though its kernel accepts connections.
 func (n *Net) Reach(from cluster.HostID, peerURLs []string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, u := range peerURLs {
-		if p := n.atPort(u); p != nil && n.linked(from, p.host) {
+		if p := n.atPort(u); p != nil && !p.paused && n.linked(from, p.host) {
 			return true
 		}
 	}
