@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +27,40 @@ func TestDeadHostIsReplaced(t *testing.T) {
 	c.Free(rig.Soon, c.Host(2), c.Host(1))
 	c.Voters(rig.Soon, 1, 3, 4)
 	w.Check()
+}
+
+// So is a host on which daemon and etcd hang, though its kernel accepts connections for
+// them, with TLS or without. When they go on, the host sets its data aside.
+func TestHungHostIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, tls := range map[string]bool{"TLS": true, "plain": false} {
+		t.Run(name, func(t *testing.T) {
+			if !tls {
+				rig.TakesLong(t, "20 s")
+			}
+			t.Parallel()
+			c := rig.Formed(t, 3, rig.Options{Hosts: 4, TLS: tls, Flags: []string{"--dead-after=5s"}})
+			w := c.Write()
+			c.Start(4)
+			c.Leader(rig.Soon, c.Host(4))
+			hung := c.Host(2).EtcdPIDs()
+			c.Host(2).Signal(syscall.SIGSTOP)
+			for _, pid := range hung {
+				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Voters(90*time.Second, 1, 3, 4)
+			for _, pid := range hung {
+				if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Host(2).Signal(syscall.SIGCONT)
+			c.Free(rig.Soon, c.Host(2), c.Host(1))
+			w.Check()
+		})
+	}
 }
 
 // A host that comes back with another address is the same member.
