@@ -22,11 +22,12 @@ import (
 
 var (
 	faults     = flag.Bool("e2e.faults", false, "run the fixed seeds of the fault bench")
+	faultSlice = flag.String("e2e.faults.slice", "1/1", "run this part of the fixed seeds only: 2/3 is every third from the second on")
 	faultSeeds = flag.String("e2e.faults.seeds", "", "run these seeds of the fault bench, in place of the fixed ones: 3,17")
 	faultJob   = flag.String("e2e.faults.job", "", "run them with this job, in place of the seed's own")
 )
 
-// fixedSeeds run with every change, for some ten minutes: downgrading, a person's
+// fixedSeeds run a third with each commit, for some three minutes: downgrading, a person's
 // commands, upgrading, restoring, shrinking, growing and backing up, all of them twice,
 // and rotating certificates.
 var fixedSeeds = []uint64{25, 65, 85, 87, 94, 113, 263, 6007, 6010, 6011, 6012, 6013, 6014, 6016, 6018}
@@ -53,6 +54,11 @@ func TestFaultSeeds(t *testing.T) {
 		}
 	} else if !*faults {
 		t.Skip("takes minutes: -e2e.faults")
+	} else if seeds = sliceOf(fixedSeeds, *faultSlice); len(seeds) < len(fixedSeeds) {
+		t.Logf("slice %s of the fixed seeds: %d", *faultSlice, seeds)
+	}
+	if len(seeds) == 0 {
+		t.Fatalf("no seed to run: -e2e.faults.slice=%s", *faultSlice)
 	}
 	if *faultJob != "" && !slices.ContainsFunc(jobs, func(j job) bool { return j.name == *faultJob }) {
 		var names []string
@@ -66,6 +72,34 @@ func TestFaultSeeds(t *testing.T) {
 			t.Parallel()
 			newFaultRun(t, planFaults(seed, *faultJob)).Run()
 		})
+	}
+}
+
+// sliceOf takes the seeds of a slice, 2/3 for the second of three. A slice that does not
+// exist has no seeds.
+func sliceOf(seeds []uint64, slice string) (part []uint64) {
+	var mine, of int
+	if n, err := fmt.Sscanf(slice, "%d/%d", &mine, &of); n != 2 || err != nil || of < 1 {
+		return nil
+	}
+	for i, seed := range seeds {
+		if i%of == mine-1 {
+			part = append(part, seed)
+		}
+	}
+	return part
+}
+
+// The slices of the seeds have each seed once.
+func TestSlicesOfFaultSeeds(t *testing.T) {
+	t.Parallel()
+	seeds := []uint64{10, 11, 12, 13, 14, 15, 16}
+	for slice, want := range map[string][]uint64{
+		"1/1": seeds, "1/3": {10, 13, 16}, "2/3": {11, 14}, "3/3": {12, 15}, "4/3": nil, "0/3": nil, "x": nil, "1/0": nil,
+	} {
+		if got := sliceOf(seeds, slice); !slices.Equal(got, want) {
+			t.Errorf("slice %s has %d, want %d", slice, got, want)
+		}
 	}
 }
 
