@@ -437,9 +437,12 @@ func TestWatchedState(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		held, err := os.Stat(lock)
+		if err != nil {
+			t.Fatal(err)
+		}
 		ended := make(chan error, 1)
-		go func() { ended <- d.watchState(ctx) }()
-		time.Sleep(stateLook / 2) // it knows what it has locked by then
+		go func() { ended <- d.watchLock(ctx, lock, held) }()
 		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}

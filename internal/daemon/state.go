@@ -67,6 +67,14 @@ const (
 func (d *daemon) watchState(ctx context.Context) error {
 	path := filepath.Join(d.cfg.DataDir, "etcdadm", "lock")
 	held, err := os.Stat(path)
+	if err != nil {
+		held = nil
+	}
+	return d.watchLock(ctx, path, held)
+}
+
+// watchLock watches the file that this daemon has locked; nil: it was gone at once.
+func (d *daemon) watchLock(ctx context.Context, path string, held fs.FileInfo) error {
 	t := time.NewTimer(stateLook)
 	defer t.Stop()
 	for missed := 0; ; {
@@ -75,9 +83,9 @@ func (d *daemon) watchState(ctx context.Context) error {
 			return ctx.Err()
 		case <-t.C:
 		}
-		now, statErr := os.Stat(path)
+		now, err := os.Stat(path)
 		switch {
-		case err != nil || errors.Is(statErr, fs.ErrNotExist), statErr == nil && !os.SameFile(held, now):
+		case held == nil || errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(held, now):
 			missed++
 		default:
 			missed = 0
