@@ -2,6 +2,7 @@ package plan
 
 import (
 	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -144,6 +145,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			}},
 			{"it says that it cannot", of("d", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: "x", Sentence: "x", Unfit: true}} })},
 			{"it listens elsewhere", of("d", func(h *cluster.HostReport) { h.URLs.Peer = []string{"https://elsewhere:2380"} })},
+			{"it listens elsewhere as well", of("d", func(h *cluster.HostReport) { h.URLs.Peer = append(slices.Clone(h.URLs.Peer), "https://elsewhere:2380") })},
 		}, []otherwise{
 			{"it refuses the generations before", of("d", func(h *cluster.HostReport) { h.LowestGeneration = 1 })},
 			{"it has a problem that does not matter", of("d", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: "x", Sentence: "x"}} })},

@@ -42,9 +42,8 @@ const wholeWithin = 4 * time.Minute
 // that was acknowledged is lost, what clients saw is linearizable, and watches
 // had every event once and in order.
 func TestFaultSeeds(t *testing.T) {
-	seeds := fixedSeeds
+	var seeds []uint64
 	if *faultSeeds != "" {
-		seeds = nil
 		for word := range strings.SplitSeq(*faultSeeds, ",") {
 			seed, err := strconv.ParseUint(word, 10, 64)
 			if err != nil {
