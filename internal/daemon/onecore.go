@@ -15,9 +15,11 @@ var cores struct {
 
 // KeepToOneCore lets Go run this program's goroutines on one core at a time,
 // unless the environment says how many (GOMAXPROCS). A daemon waits nearly all
-// the time, and each time that it wakes up, idle cores that look for work cost
-// about a fifth of what it costs in all. Backups and restores take all cores
-// while they last. It is for the whole process, so programs call it and this
+// the time, and each time that it wakes up, idle cores look for work. Measured
+// on an idle cluster of three, side by side on a busy machine of two cores
+// (medians of 8 samples of 30 s, of daemons that follow): a daemon costs 0.143 % of
+// a core and 27 switches of threads a second with it, 0.159 % and 35 without.
+// Backups and restores take all cores while they last. It is for the whole process, so programs call it and this
 // package does not; the etcd that they start is not affected.
 func KeepToOneCore() {
 	if os.Getenv("GOMAXPROCS") != "" {
