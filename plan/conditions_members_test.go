@@ -1,8 +1,8 @@
 package plan
 
 import (
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
