@@ -127,6 +127,7 @@ func (w *writers) so(t testing.TB, least int) map[string]string {
 // acknowledged before, through whatever member: also while clients write, and etcd
 // makes raft snapshots and removes them and files of its log.
 func TestBackupOfRunningVersion2(t *testing.T) {
+	t.Parallel()
 	old := testetcd.Start(t, testetcd.Config{Version: testetcd.V23, Members: 3, Args: []string{"--snapshot-count=100", "--max-snapshots=1", "--max-wals=1"}})
 	w := write(t, old.Members)
 	dir, last := t.TempDir(), ""
@@ -173,6 +174,7 @@ func TestBackupOfRunningVersion2(t *testing.T) {
 // An etcd that was killed while it wrote a raft snapshot leaves half of the file under
 // its name, and the log knows of it: the one before and the log behind that have all.
 func TestBackupBeforeHalfSnapshot(t *testing.T) {
+	t.Parallel()
 	old := testetcd.Start(t, testetcd.Config{Version: testetcd.V23, Args: []string{"--snapshot-count=20"}})
 	m, want := old.Members[0], map[string]string{}
 	snaps := func() []string {
@@ -213,6 +215,7 @@ func TestBackupBeforeHalfSnapshot(t *testing.T) {
 // What etcdctl of etcd 2 backed up, as the predecessor keeps it, is read like ours:
 // with a raft snapshot in it, and without.
 func TestBackupByEtcdctl(t *testing.T) {
+	t.Parallel()
 	for name, count := range map[string]string{"log only": "10000", "snapshot and log": "20"} {
 		t.Run(name, func(t *testing.T) {
 			old := testetcd.Start(t, testetcd.Config{Version: testetcd.V23, Args: []string{"--snapshot-count=" + count}})

@@ -125,6 +125,7 @@ func nothingLeft(t testing.TB, dir string, but ...string) {
 // A cluster of version 2 that was killed has all that it acknowledged in one
 // member's data, and a cluster of version 3 begins with it.
 func TestFromVersion2(t *testing.T) {
+	t.Parallel()
 	old := testetcd.Start(t, testetcd.Config{Version: testetcd.V23, Members: 3, Args: []string{"--snapshot-count=50"}})
 	want := map[string]string{}
 	for i := range 130 {
@@ -178,6 +179,7 @@ func TestFromVersion2(t *testing.T) {
 // Downwards within version 3: revisions do not go back even where the tool cannot
 // raise them, users need no password to be listed, and losses are to be accepted.
 func TestDownwards(t *testing.T) {
+	t.Parallel()
 	old := testetcd.Start(t, testetcd.Config{Version: testetcd.V37})
 	client, ctx := old.Client(t), within(t)
 	lease, err := client.Grant(ctx, 500)
@@ -261,6 +263,7 @@ func save(t testing.TB, c *testetcd.Cluster, file string) error {
 
 // From version 3 to 2: what is made is the data directory of a founder.
 func TestToVersion2(t *testing.T) {
+	t.Parallel()
 	old := testetcd.Start(t, testetcd.Config{Version: testetcd.V34})
 	want := map[string]string{"/a/b": "1", "/c": "ü", "/a/d/e": ""}
 	for key, value := range want {
@@ -295,6 +298,7 @@ func TestToVersion2(t *testing.T) {
 
 // Of data that no etcd begins with nothing is made, and nothing is left.
 func TestBadSourceLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, empty := filepath.Join(dir, "old.db"), filepath.Join(dir, "empty")
 	must(t, os.WriteFile(file, []byte("no database"), 0o600))
@@ -317,6 +321,7 @@ func TestBadSourceLeavesNothing(t *testing.T) {
 // Within version 2 directories without keys are lost, too. Who has no other way takes
 // any list, and is told it.
 func TestWithinVersion2(t *testing.T) {
+	t.Parallel()
 	old := testetcd.Start(t, testetcd.Config{Version: testetcd.V23})
 	set(t, old.Members[0], "/a/b", "1")
 	u := url.URL{Scheme: "http", Host: old.Members[0].Endpoint(), Path: "/v2/keys/empty", RawQuery: "dir=true"}

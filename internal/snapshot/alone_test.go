@@ -44,6 +44,7 @@ func activePeers(t testing.TB, url string) map[string]string {
 // Others of the cluster that are still alive do not take the copy for the
 // member: it could acknowledge writes to them that nobody keeps.
 func TestCopyIsNoMember(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		ctx := within(t)
 		c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3})

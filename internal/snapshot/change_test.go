@@ -14,6 +14,7 @@ import (
 // What an entry does to the members is told by its kind: only the removal of the survivor
 // itself is emptied, and only an update moves a member that is known.
 func TestChangesOfMembers(t *testing.T) {
+	t.Parallel()
 	context, err := json.Marshal(storedMember{PeerURLs: []string{"http://new:2380"}})
 	must(t, err)
 	for kind, c := range map[raftpb.ConfChangeType]struct {

@@ -36,6 +36,7 @@ func smallDisk(t *testing.T, bytes int64) string {
 // A disk without room is told before anything is begun, and one that fills up
 // meanwhile is told as well. Both leave nothing.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	file := snapshotOf(t, testetcd.V37)
 	for name, free := range map[string]int64{"from the beginning": spareSpace / 2, "while it is built": spareSpace + 1<<20} {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +77,7 @@ func fills(t *testing.T, r release.Release, path string) release.Release {
 
 // The release that is built into a program restores and drills, too.
 func TestBuiltin(t *testing.T) {
+	t.Parallel()
 	file, dir := snapshotOf(t, testetcd.V37), t.TempDir()
 	path, args := builtin.Command()
 	_, utl := builtin.UtlCommand()
@@ -99,6 +101,7 @@ func TestBuiltin(t *testing.T) {
 // Large databases: ETCDADM_TEST_SNAPSHOT names a snapshot; the times are told
 // beside those of etcdutl alone.
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	file := os.Getenv("ETCDADM_TEST_SNAPSHOT")
 	if file == "" {
 		t.Skip("SKIPPED, ETCDADM_TEST_SNAPSHOT names no large snapshot")

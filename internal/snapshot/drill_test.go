@@ -19,6 +19,7 @@ import (
 // A real etcd serves what the snapshot holds, with users on and without
 // credentials; nothing is left, and what differs is told.
 func TestDrill(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		file := snapshotOf(t, version, func(c *testetcd.Cluster, client *clientv3.Client) *clientv3.Client {
 			enableAuth(t, client)
@@ -53,6 +54,7 @@ func TestDrill(t *testing.T) {
 // cluster that is written to has more in its snapshot. After a compaction in
 // between, the contents decide.
 func TestDrillOfABusyCluster(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		for _, compact := range []int64{0, 5, 25} {
 			c := testetcd.Start(t, testetcd.Config{Version: version})
@@ -89,6 +91,7 @@ func TestDrillOfABusyCluster(t *testing.T) {
 // Etcd 3.4 restores with etcdctl, and tells no hash without credentials: its
 // backups are proven all the same, by what it leaves in its database.
 func TestDrillWithoutHash(t *testing.T) {
+	t.Parallel()
 	var live Hash
 	file := snapshotOf(t, testetcd.V34, func(c *testetcd.Cluster, client *clientv3.Client) *clientv3.Client {
 		enableAuth(t, client)
@@ -124,6 +127,7 @@ func TestDrillWithoutHash(t *testing.T) {
 
 // A drill that is called off ends its etcd and leaves nothing, wherever it was.
 func TestCancelledDrill(t *testing.T) {
+	t.Parallel()
 	file, dir := snapshotOf(t, testetcd.V37), t.TempDir()
 	slowTool, slowEtcd := theRelease(t, testetcd.V37), theRelease(t, testetcd.V37)
 	slowTool.Etcdutl, slowEtcd.Etcd = hangs(t), hangs(t)
@@ -169,6 +173,7 @@ func processesIn(t testing.TB, dir string) (pids []string) {
 // What etcd left of a snapshot is compared with the snapshot itself where nobody told a
 // hash: a key more or less is a difference also where the hash is the same.
 func TestDrillComparesWithTheSnapshot(t *testing.T) {
+	t.Parallel()
 	file := sealedFile(t, smallDatabase(t, 40))
 	info, err := examine(within(t), file)
 	must(t, err)

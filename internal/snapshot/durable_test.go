@@ -53,6 +53,7 @@ func (s *syncs) hold(t *testing.T, built string) {
 // A restored directory, and a snapshot that was extracted, are durable before they
 // have their names: what a power cut leaves is whole or is not there.
 func TestResultsAreDurable(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
 	put(t, c.Client(t), "k", "v")
 	must(t, c.Kill(within(t), 0, syscall.SIGKILL))

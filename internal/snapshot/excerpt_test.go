@@ -48,6 +48,7 @@ func contentsOf(t testing.TB, path string) (lines []string) {
 // What is made on an excerpt is what the tool makes of the whole, record by
 // record, with each release's tool; and whether the file is used up or not.
 func TestExcerptEqualsTheWhole(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		empty := testetcd.Start(t, testetcd.Config{Version: version})
 		none := filepath.Join(t.TempDir(), "snapshot")
@@ -135,6 +136,7 @@ func tree(t *testing.T, dir string) (files string) {
 
 // A tool that would touch what an excerpt does not have is refused.
 func TestToolThatChangesTooMuch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	made := func(name string, fill func(*bbolt.Tx) error) string {
 		path := filepath.Join(dir, name)

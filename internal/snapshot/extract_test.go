@@ -128,6 +128,7 @@ func freeze(t testing.TB, c *testetcd.Cluster, i int) {
 // everything died is in the snapshot, and serves after the restore. Forcing the
 // directory, which is what etcd offers, loses it.
 func TestUncommittedEntrySurvives(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		ctx := within(t)
 		c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3})
@@ -210,6 +211,7 @@ func forcedCopy(t testing.TB, m *testetcd.Member) map[string]string {
 // Every write that was acknowledged before everything was killed is in the
 // snapshot of the best survivor, also where raft snapshots were cut and sent.
 func TestAcknowledgedWritesSurvive(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		ctx := within(t)
 		catchUp := "--snapshot-catchup-entries=5"
@@ -339,6 +341,7 @@ func next(p *Position) Position { p.Index++; return *p }
 // Changes of the membership in the uncommitted end of the log do not matter,
 // not even the survivor's own removal.
 func TestUncommittedMembershipChange(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		ctx := within(t)
 		c := testetcd.Start(t, testetcd.Config{Version: version, Members: 3})
@@ -389,6 +392,7 @@ func TestUncommittedMembershipChange(t *testing.T) {
 
 // A learner has the data, too.
 func TestLearnerSurvives(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		ctx := within(t)
 		c := testetcd.Start(t, testetcd.Config{Version: version})

@@ -21,6 +21,7 @@ import (
 // What lies where a restore goes is its result only if every word of the order is the
 // same, and it went as far as is asked for now.
 func TestRestoreOfAnotherOrder(t *testing.T) {
+	t.Parallel()
 	file, dir := snapshotOf(t, testetcd.V36), t.TempDir()
 	order := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V36))
 	order.Revision, order.Above = 5_000, 4_000
@@ -58,6 +59,7 @@ func tell(_ Restored, err error) error { return err }
 // A tool that leaves the revision where it was, or raises it by something else, makes
 // nothing that is put in place: clients would see revisions twice.
 func TestToolThatRaisesAnotherWay(t *testing.T) {
+	t.Parallel()
 	file, dir := snapshotOf(t, testetcd.V36), t.TempDir()
 	for what, sed := range map[string]string{"not at all": "s/--bump-revision=[0-9]*//; s/--mark-compacted//", "by less": "s/--bump-revision=[0-9]*/--bump-revision=7/"} {
 		o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V36))
@@ -71,6 +73,7 @@ func TestToolThatRaisesAnotherWay(t *testing.T) {
 // A tool that leaves no log, from which the member is known, makes nothing that is put in
 // place, also where no member is expected.
 func TestToolThatLeavesNoLog(t *testing.T) {
+	t.Parallel()
 	file, dir := snapshotOf(t, testetcd.V36), t.TempDir()
 	o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V36))
 	script := filepath.Join(t.TempDir(), "etcdutl")
@@ -104,6 +107,7 @@ func remainsAt(t *testing.T, c *testetcd.Cluster) string {
 // What lies where a snapshot is to be extracted to is its result only if it has just
 // what this member has: no entry less, and none more.
 func TestExtractOverAnotherMoment(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
 	for i := range 5 {
 		put(t, c.Client(t), fmt.Sprint("early", i), "v")
@@ -143,6 +147,7 @@ func TestExtractOverAnotherMoment(t *testing.T) {
 // is founded again at the same addresses. Of a member that was removed its own database
 // names it no more.
 func TestExtractOverAnotherOfThatIndex(t *testing.T) {
+	t.Parallel()
 	file := snapshotOf(t, testetcd.V36)
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
 	for i := range 5 {
@@ -195,6 +200,7 @@ func TestExtractOverAnotherOfThatIndex(t *testing.T) {
 // the database is where the member ends, and nothing is lost of it. Its term is there
 // from 3.5 on.
 func TestDatabaseAheadOfTheLog(t *testing.T) {
+	t.Parallel()
 	for version, term := range map[string]bool{testetcd.V34: false, testetcd.V36: true} {
 		t.Run(version, func(t *testing.T) { databaseAhead(t, version, term) })
 	}
@@ -234,6 +240,7 @@ func databaseAhead(t *testing.T, version string, term bool) {
 // A log that begins behind the database is whole only with the database that the
 // leader sent, which has to reach that far.
 func TestDatabaseThatWasSent(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Args: []string{"--snapshot-count=10", "--experimental-snapshot-catchup-entries=1"}})
 	put(t, c.Client(t), "early", "v")
 	must(t, c.Kill(within(t), 0, syscall.SIGTERM))
@@ -277,6 +284,7 @@ func TestDatabaseThatWasSent(t *testing.T) {
 // A record that says that it is of another revision, or stands under no revision, is
 // damage that no checksum of the file tells.
 func TestVerifyOfMisplacedRecords(t *testing.T) {
+	t.Parallel()
 	file := snapshotOf(t, testetcd.V36)
 	for what, change := range map[string]func(b *bbolt.Bucket) error{
 		"another's content": func(b *bbolt.Bucket) error {
@@ -330,6 +338,7 @@ func databaseIn(t *testing.T, file string, change func(path string)) string {
 // Where a compaction took the newest record, its revision is the one that etcd goes on
 // from, and what a restore is to exceed. Tools count from the record that is left.
 func TestRestoreWithoutTheNewestRecord(t *testing.T) {
+	t.Parallel()
 	const compacted = 5_000_000
 	file := databaseIn(t, snapshotOf(t, testetcd.V36), func(path string) {
 		must(t, raise(within(t), path, compacted))
@@ -351,6 +360,7 @@ func TestRestoreWithoutTheNewestRecord(t *testing.T) {
 // A file that lacks pages is damaged also where only free ones are gone: it is not what
 // was written.
 func TestVerifyWithoutItsEnd(t *testing.T) {
+	t.Parallel()
 	whole := databaseIn(t, snapshotOf(t, testetcd.V36), func(path string) {
 		name := []byte("scratch")
 		must(t, changeDatabase(within(t), path, func(tx *bbolt.Tx) error {
@@ -376,6 +386,7 @@ func TestVerifyWithoutItsEnd(t *testing.T) {
 // In the log that is written anew for a copy, the survivor is not removed, however late
 // etcd would stop over it: everything else is there, entry for entry, and committed.
 func TestRewrittenLog(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
 	put(t, c.Client(t), "k", "v")
 	must(t, c.Kill(within(t), 0, syscall.SIGKILL))

@@ -14,6 +14,7 @@ import (
 // A log in which two learners stood beside each other, as after every restore and
 // recovery, is applied again, too: an etcd that accepts one only ends at it.
 func TestTwoLearnersInLog(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		v, err := cluster.ParseVersion(version)
 		must(t, err)

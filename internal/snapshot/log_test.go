@@ -22,6 +22,7 @@ import (
 // A last record that was being written is the end of the log; damage anywhere
 // else is told.
 func TestTornAndDamagedLog(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		c := testetcd.Start(t, testetcd.Config{Version: version})
 		client := c.Client(t)
@@ -59,6 +60,7 @@ func TestTornAndDamagedLog(t *testing.T) {
 
 // The reader's idea of a log, on logs that are hard to come by.
 func TestReadLog(t *testing.T) {
+	t.Parallel()
 	type at = Position
 	for _, test := range []struct {
 		name  string
@@ -120,6 +122,7 @@ func TestReadLog(t *testing.T) {
 
 // A log of many files, of which etcd has removed the first ones.
 func TestReadLogOfManyFiles(t *testing.T) {
+	t.Parallel()
 	defer func(was int64) { wal.SegmentSizeBytes = was }(wal.SegmentSizeBytes)
 	wal.SegmentSizeBytes = 4 << 10
 	dir := filepath.Join(t.TempDir(), "wal")

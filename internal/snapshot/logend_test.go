@@ -23,6 +23,7 @@ import (
 // whatever was written meanwhile: entries, entries that replace others, snapshots
 // that a member made or was sent, new files, and files that etcd has removed.
 func TestLogEndsAgreesWithTheWholeLog(t *testing.T) {
+	t.Parallel()
 	defer func(was int64) { wal.SegmentSizeBytes = was }(wal.SegmentSizeBytes)
 	wal.SegmentSizeBytes = 8 << 10
 	for seed := range uint64(4) {
@@ -164,6 +165,7 @@ func TestLogEndsReadsOnlyWhatChanged(t *testing.T) {
 // A reading that runs out of time again and again comes to its end all the same, a
 // file at a time, and tells how far it is.
 func TestLogEndsGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
 	defer func(was int64) { wal.SegmentSizeBytes = was }(wal.SegmentSizeBytes)
 	wal.SegmentSizeBytes = 128 << 10
 	data := t.TempDir()
@@ -223,6 +225,7 @@ func TestLogEndsGoesOnWhereItStopped(t *testing.T) {
 // Few records may be many bytes: a reading of them tells how far it is, and ends
 // with its context, all the same.
 func TestLogEndsLooksUpFromLargeRecords(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	dir := filepath.Join(data, "member", "wal")
 	must(t, os.MkdirAll(filepath.Dir(dir), 0o700))

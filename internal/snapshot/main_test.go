@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	if order := os.Getenv(envChild); order != "" {
 		os.Exit(restoreAsChild(order))
 	}
+	testetcd.SideBySide(6)
 	goleak.VerifyTestMain(m)
 }
 

@@ -15,6 +15,7 @@ import (
 // The revision that is found while a database passes is that of its last
 // record, whatever has become of the file before, and however it is cut.
 func TestNewestRevision(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
 		name                string
@@ -126,6 +127,7 @@ func recordKey(main int64) []byte {
 // Of what is no database nothing is told, and nothing panics over one that was
 // tampered with.
 func TestNewestOfGarbage(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
 	must(t, err)

@@ -11,6 +11,7 @@ import (
 
 // A backup's own file, taken out of the store by hand, is not called cut off.
 func TestPackedSnapshotIsToldAsPacked(t *testing.T) {
+	t.Parallel()
 	packed := filepath.Join(t.TempDir(), "etcd.backup.gz")
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

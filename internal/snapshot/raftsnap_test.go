@@ -27,6 +27,7 @@ func saveRaft(t testing.TB, dir string, at Position, store []byte) string {
 // A raft snapshot is read as etcd reads it: one that is cut anywhere, longer than it
 // was, or changed in any byte is damaged, and never panics.
 func TestVerifyRaft(t *testing.T) {
+	t.Parallel()
 	dir, at := t.TempDir(), Position{Term: 3, Index: 1000}
 	store := bytes.Repeat([]byte(`{"Root":1}`), 30)
 	file := saveRaft(t, dir, at, store)
@@ -71,6 +72,7 @@ func TestVerifyRaft(t *testing.T) {
 
 // The newest raft snapshot that is whole is taken, if the log goes back that far.
 func TestCopySnapshotV2(t *testing.T) {
+	t.Parallel()
 	old, newest := Position{Term: 2, Index: 20}, Position{Term: 2, Index: 30}
 	for name, c := range map[string]struct {
 		first uint64

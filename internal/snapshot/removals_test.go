@@ -16,6 +16,7 @@ import (
 // TestFalseRemovals: only what the database itself and raft's configuration in it
 // contradict is mended.
 func TestFalseRemovals(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		members, voters, learners, removed, left []cluster.MemberID
 		mended                                   []cluster.MemberID
@@ -71,6 +72,7 @@ func TestFalseRemovals(t *testing.T) {
 
 // TestFalseRemovalsThatStay: who cannot write is told which members it is about.
 func TestFalseRemovalsThatStay(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := writeMembership(t, dir, ids(1, 2), ids(2), ids(1, 2), nil)
 	reader, err := openDatabase(within(t), path, anyBucket) // its shared lock lets others read, and nobody write

@@ -61,6 +61,7 @@ func keyCount(t testing.TB, c *clientv3.Client) int64 {
 
 // What Verify computes from the file is what etcd answers.
 func TestVerifyAgreesWithEtcd(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		c := testetcd.Start(t, testetcd.Config{Version: version})
 		client := c.Client(t)
@@ -101,6 +102,7 @@ func TestVerifyAgreesWithEtcd(t *testing.T) {
 // A restored member serves the keys, leases and users of the snapshot at a
 // higher revision, and who watches from an old one learns that he must relist.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		c := testetcd.Start(t, testetcd.Config{Version: version})
 		client, ctx := c.Client(t), within(t)
@@ -203,6 +205,7 @@ func snapshotOf(t testing.TB, version string, more ...func(*testetcd.Cluster, *c
 
 // What cannot be trusted is refused by name, and nothing is made of it.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	file := snapshotOf(t, testetcd.V37)
 	good, err := os.ReadFile(file)
 	must(t, err)
@@ -257,6 +260,7 @@ func TestRefusals(t *testing.T) {
 // A file that passes for a snapshot by its hash and is none is damaged, and no
 // page that is not there ends the process.
 func TestVerifyNonsense(t *testing.T) {
+	t.Parallel()
 	file := snapshotOf(t, testetcd.V37)
 	good, err := os.ReadFile(file)
 	must(t, err)
@@ -298,6 +302,7 @@ func restoreAsChild(order string) int {
 // A restore that is killed at any time is begun again and comes to its end;
 // what the directory then holds serves.
 func TestKilledRestore(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat("x", 1<<20)
 	file := snapshotOf(t, testetcd.V37, func(_ *testetcd.Cluster, c *clientv3.Client) *clientv3.Client {
 		for i := range 60 {
@@ -345,6 +350,7 @@ func TestKilledRestore(t *testing.T) {
 
 // Somebody else's directory at the place of the building site is set aside.
 func TestForeignSite(t *testing.T) {
+	t.Parallel()
 	file, dir := snapshotOf(t, testetcd.V36), t.TempDir()
 	o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V36))
 	precious := filepath.Join(o.DataDir+siteSuffix, "precious")
@@ -359,6 +365,7 @@ func TestForeignSite(t *testing.T) {
 
 // Two restores of one directory at the same time: both come back with the one result.
 func TestConcurrentRestores(t *testing.T) {
+	t.Parallel()
 	file, dir := snapshotOf(t, testetcd.V37), t.TempDir()
 	o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V37))
 	results := make(chan error)
@@ -380,6 +387,7 @@ func TestConcurrentRestores(t *testing.T) {
 
 // A cancelled restore leaves nothing.
 func TestCancelledRestore(t *testing.T) {
+	t.Parallel()
 	file, dir := snapshotOf(t, testetcd.V37), t.TempDir()
 	o := newFounder("http://127.0.0.1:1").options(file, filepath.Join(dir, "data"), theRelease(t, testetcd.V37))
 	o.Release.Etcdutl = hangs(t)
@@ -394,6 +402,7 @@ func TestCancelledRestore(t *testing.T) {
 }
 
 func TestBumps(t *testing.T) {
+	t.Parallel()
 	for version, want := range map[string]bool{
 		"3.4.26": false, "3.4.27": true, "3.5.9": false, "3.5.10": true, "3.6.0": true, "3.7.3": true, "3.3.27": false,
 	} {
@@ -407,6 +416,7 @@ func TestBumps(t *testing.T) {
 // A tool of an older line leaves none of a newer one's marks in the database, on an excerpt
 // or on the whole; one of the same line leaves what is there.
 func TestMarksOfANewerLine(t *testing.T) {
+	t.Parallel()
 	h := &header{storageVersion: "3.6.0", clusterVersion: "3.6.0"}
 	for version, want := range map[string]bool{"3.4.25": true, "3.5.35": true, "3.6.0": false, "3.6.16": false, "3.7.3": false} {
 		if got := (Tool{Version: cluster.MustVersion(version)}).below(h); got != want {
@@ -431,6 +441,7 @@ func TestMarksOfANewerLine(t *testing.T) {
 
 // A cluster that nobody has written to can be backed up and restored as well.
 func TestRestoreOfAnEmptyDatabase(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		c := testetcd.Start(t, testetcd.Config{Version: version})
 		ctx, dir := within(t), t.TempDir()
@@ -449,6 +460,7 @@ func TestRestoreOfAnEmptyDatabase(t *testing.T) {
 // Nobody may have recorded how far clients had come: the snapshot itself tells,
 // and is exceeded, whatever the target was.
 func TestBumpIsAboveTheSnapshot(t *testing.T) {
+	t.Parallel()
 	tool := func(v string) Tool { return Tool{Name: "etcdutl", Version: cluster.MustVersion(v)} }
 	h := &header{recorded: 5_000, revision: 5_000}
 	for _, c := range []struct {

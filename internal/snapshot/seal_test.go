@@ -16,6 +16,7 @@ import (
 // A database whose newest records were compacted away goes on above the
 // compaction, and so does what is restored of it.
 func TestRestoreAboveACompaction(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
 	client := c.Client(t)
 	put(t, client, "kept", "v")
@@ -51,6 +52,7 @@ func TestRestoreAboveACompaction(t *testing.T) {
 
 // A running member of etcd 2 is left alone, and nothing is made of nothing.
 func TestReviveRefusals(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V23})
 	dir := t.TempDir()
 	if _, err := ReviveV2(within(t), c.Members[0].DataDir, filepath.Join(dir, "a")); err == nil {
@@ -68,6 +70,7 @@ func TestReviveRefusals(t *testing.T) {
 // from before is told to begin anew, writes go on above, and a restart, which comes
 // after the compaction, changes nothing.
 func TestRestoreRaisesWhereTheToolCannot(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{testetcd.V32, testetcd.V33, testetcd.V34} {
 		t.Run(version, func(t *testing.T) {
 			c := testetcd.Start(t, testetcd.Config{Version: version})

@@ -19,6 +19,7 @@ import (
 // An alarm comes with the database into every backup, and etcd says that it is not
 // healthy under one: what it holds can be tried out all the same.
 func TestDrillUnderAnAlarm(t *testing.T) {
+	t.Parallel()
 	for _, version := range append(testetcd.Versions(), testetcd.V34) {
 		t.Run(version, func(t *testing.T) {
 			c := testetcd.Start(t, testetcd.Config{Version: version})
@@ -49,6 +50,7 @@ func TestDrillUnderAnAlarm(t *testing.T) {
 
 // Much data on a slow disk is waited for longer, and its holes count as data.
 func TestServesWithinHasTimeForTheData(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	if within := ServesWithin(filepath.Join(data, "none")); within != servesAtLeast {
 		t.Errorf("of no directory: %s", within)
@@ -65,6 +67,7 @@ func TestServesWithinHasTimeForTheData(t *testing.T) {
 // A throw-away etcd that runs and comes to nothing is given up by whoever waits for it,
 // also where nobody else bounds that.
 func TestAThrowAwayEtcdIsNotWaitedForWithoutAnEnd(t *testing.T) {
+	t.Parallel()
 	s, err := openSite(within(t), filepath.Join(t.TempDir(), "site"))
 	must(t, err)
 	defer func() { must(t, s.close()) }()
@@ -102,6 +105,7 @@ func TestAThrowAwayEtcdIsNotWaitedForWithoutAnEnd(t *testing.T) {
 // The hash has the time that the data takes to be read, and no other bound; the end of it
 // says what was waited for.
 func TestAHashIsNotWaitedForWithoutAnEnd(t *testing.T) {
+	t.Parallel()
 	s, err := openSite(within(t), filepath.Join(t.TempDir(), "site"))
 	must(t, err)
 	defer func() { must(t, s.close()) }()

@@ -17,6 +17,7 @@ import (
 // Who waits for a building site hears once who builds there, and how long the wait
 // may last.
 func TestAHeldSiteIsSaid(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "site")
 	held, err := openSite(within(t), dir)
 	must(t, err)

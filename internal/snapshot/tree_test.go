@@ -193,6 +193,7 @@ func metasOf(database []byte) [][]byte {
 // TestPagesOfOldAndNew: bbolt up to 1.3.0 takes one more page where what a page holds
 // ends with it.
 func TestPagesOfOldAndNew(t *testing.T) {
+	t.Parallel()
 	leaf := func(content int, more uint32) error {
 		file := make([]byte, 8*1024)
 		page := file[2*1024:]
@@ -244,6 +245,7 @@ func TestPagesOfEveryRelease(t *testing.T) {
 // TestManyElements: heads of elements that alone take more than a page are read whole
 // before they are believed. bbolt splits such a page when it writes, but reads it.
 func TestManyElements(t *testing.T) {
+	t.Parallel()
 	const count = 200
 	file := make([]byte, 16*1024)
 	page := file[2*1024:]
@@ -417,6 +419,7 @@ func (l *looks) Err() error {
 
 // TestPagesUntilTheEnd: who wants them no longer does not have all pages read.
 func TestPagesUntilTheEnd(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
 	must(t, os.WriteFile(path, smallDatabase(t, 30_000), 0o600))
 	for name, read := range map[string]func(context.Context) error{
@@ -444,6 +447,7 @@ func TestPagesUntilTheEnd(t *testing.T) {
 
 // TestMembersBesideDamagedLeases: what is damaged elsewhere hides nothing that is read.
 func TestMembersBesideDamagedLeases(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := writeMembership(t, dir, ids(1, 2), ids(2), ids(1, 2), nil)
 	must(t, changeDatabase(within(t), path, func(tx *bbolt.Tx) error {

@@ -22,6 +22,7 @@ import (
 // A young member of 3.5 has published itself by a request of version 2; later
 // releases have not, and a raft snapshot puts it out of sight.
 func TestV2InLog(t *testing.T) {
+	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
 		c := testetcd.Start(t, testetcd.Config{Version: version})
 		put(t, c.Client(t), "k", "v")
@@ -71,6 +72,7 @@ func TestV2IsCutAway(t *testing.T) {
 
 // A look through a log ends with its context, in either of its two readings.
 func TestV2InLogEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	dir := filepath.Join(data, "member", "wal")
 	must(t, os.MkdirAll(filepath.Dir(dir), 0o700))

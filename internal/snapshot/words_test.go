@@ -9,6 +9,7 @@ import (
 
 // What an etcd said last is found in either form of its log.
 func TestLastWords(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ log, want string }{
 		"none":     {"", "it said nothing"},
 		"json":     {`{"level":"info"}` + "\n" + `{"level":"fatal","msg":"x"}` + "\n" + `{"level":"info"}` + "\n", `{"level":"fatal","msg":"x"}`},
@@ -29,6 +30,7 @@ func TestLastWords(t *testing.T) {
 
 // Nothing is begun on data of version 2 that would fill the disk.
 func TestRoomV2(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	grow := func(name string, bytes int64) {
 		t.Helper()
