@@ -73,16 +73,23 @@ func Conditions() []Condition {
 // and what its host says of itself before what others say.
 func (o *Observation) condition(s *Seat, view *MemberView) Condition {
 	h, m := s.Host, o.Memory.Member(s.ID)
-	alone := !slices.ContainsFunc(view.Members, func(m Member) bool { return m.ID != s.ID && !m.Learner })
+	voters := 0
+	for _, m := range view.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
+	alone := voters == 0 || voters == 1 && !s.Learner
+	differs := !m.CorruptSince.IsZero() && !alone
 	switch {
 	case h == nil && o.neverStarted(s, view):
 		return ConditionNeverStarted
 	case h == nil && s.wiped():
 		return ConditionWiped
+	case differs && voters >= 3: // there are enough to have told
+		return ConditionDiffering
 	case h == nil && s.Owner != nil:
 		return ConditionUncarried
-	case !m.CorruptSince.IsZero() && !alone:
-		return ConditionDiffering
 	case h == nil:
 		return ConditionAway
 	case !h.UnderFence:
@@ -92,7 +99,11 @@ func (o *Observation) condition(s *Seat, view *MemberView) Condition {
 	case h.Vanished() && !alone: // what nobody else has is all that is left
 		return ConditionVanished
 	}
-	return o.processCondition(s, view)
+	c := o.processCondition(s, view)
+	if differs && (c == ConditionUp || c == ConditionLeaderless || c == ConditionUnread) {
+		return ConditionDiffering
+	}
+	return c
 }
 
 // processCondition is that of a member whose host carries it and speaks for it.
@@ -117,7 +128,7 @@ func (o *Observation) processCondition(s *Seat, view *MemberView) Condition {
 	switch {
 	case (st == nil || !st.Healthy) && o.rejectedWords(s.ID) != "":
 		return ConditionRejected
-	case st == nil && p.State == ProcessRunning && o.Memory.Member(s.ID).CrashLoops(p):
+	case st == nil && p.State == ProcessRunning && p.Uptime < SettlingIn && o.Memory.Member(s.ID).CrashLoops(p): // later it hangs
 		return ConditionCrashing
 	case st == nil && p.State == ProcessRunning && p.Uptime > 0 && p.Uptime < SettlingIn:
 		return ConditionStarting

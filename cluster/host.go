@@ -171,8 +171,11 @@ type MemberView struct {
 
 // Reach is what a host found when it tried to reach another host's member.
 type Reach struct {
-	Member  MemberID `json:"member"`
-	Answers bool     `json:"answers"` // something accepted a connection at a peer URL of it
+	Member MemberID `json:"member"`
+	// Answers: a process said something at a peer URL of it, or closed the connection.
+	Answers bool `json:"answers"`
+	// Open: a connection came about, which the kernel accepts for a process that hangs, too.
+	Open bool `json:"open,omitempty"`
 }
 
 // Problem is something about one host that a person should know: a code that

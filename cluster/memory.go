@@ -194,7 +194,7 @@ const (
 	// dies again and again.
 	CrashLoop = 3
 	// SettlingIn is how long a process that was just restarted is not taken
-	// for alive because its port is open.
+	// for alive because its port answers.
 	SettlingIn = 10 * time.Second
 )
 
@@ -241,7 +241,7 @@ func (o *Observation) silent(s Seat, prev MemberMemory) bool {
 			if r.Member != s.ID {
 				continue
 			}
-			if r.Answers {
+			if r.Answers || r.Open && s.Host != nil { // one that starts accepts long before it answers, and its host tells of the rest
 				return false
 			}
 			asked++

@@ -269,6 +269,28 @@ func mustBeAsked(t *rapid.T, o *Observation, m Memory) {
 	}
 }
 
+// TestFoldOpenPort: a port that is open and answers nothing is a sign of life only where the
+// member's own host tells that its process runs: without TLS etcd opens it long before it
+// answers. Of a host out of sight it may be a process that hangs.
+func TestFoldOpenPort(t *testing.T) {
+	at := func(s int, change func(o *Observation)) *Observation {
+		o := three(s)
+		c := &o.Hosts[2]
+		c.Status, c.View, c.Process = nil, nil, Process{State: ProcessRunning, PID: 100, Uptime: time.Minute}
+		for i := range o.Hosts {
+			o.Hosts[i].Reaches = append(o.Hosts[i].Reaches, Reach{Member: 3, Open: true})
+		}
+		change(o)
+		return o
+	}
+	if m := folded(Memory{}, at(0, func(*Observation) {})); !m.Member(3).SilentSince.IsZero() {
+		t.Error("a member that starts slowly is silent")
+	}
+	if m := folded(Memory{}, at(0, func(o *Observation) { lose(o, "c", false) })); m.Member(3).SilentSince.IsZero() {
+		t.Error("a host that hangs is not silent")
+	}
+}
+
 // TestFoldCrashLoop: a process dies again and again and opens its port each
 // time; the silence lasts until the member answers. A process that was
 // restarted once and takes its time is alive while its port is open.

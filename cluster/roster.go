@@ -165,8 +165,7 @@ func gapWords(g Gap) string {
 	return fmt.Sprintf("host %s is %s: %s", g.Host, g.Kind, g.Detail)
 }
 
-// answersElse says that others reach the port of a member whose host is a gap. A process
-// that is stopped or hangs has it open, too.
+// answersElse says that a member whose host is a gap answers others at its peer port.
 func (o *Observation) answersElse(id MemberID) string {
 	for i := range o.Hosts {
 		for _, r := range o.Hosts[i].Reaches {

@@ -43,7 +43,7 @@ func (v *view) added() (out []cluster.Seat) {
 		return nil
 	}
 	for _, s := range v.roster.Voters() {
-		if s.Condition == cluster.ConditionNeverStarted && s.Name == "" && s.Owner.Local.State == cluster.MemberPrepared {
+		if s.Condition == cluster.ConditionNeverStarted && s.Name == "" && s.Owner.MayStart(s.Member, v.roster.Cluster, v.intent.Generation) {
 			out = append(out, s)
 		}
 	}

@@ -122,6 +122,11 @@ func TestConditionsOfMembers(t *testing.T) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = o.At.Add(-reviveAfter) })(o)
 			}},
 		}},
+		{"one that hangs may go on and answer a joiner", then(silentC, func(o *cluster.Observation) { reached(o, cluster.Reach{Open: true}) }), func(v *view) bool {
+			return v.mayAnswer(seatOf(v, "c"))
+		}, []otherwise{{"nothing accepts", func(o *cluster.Observation) { reached(o, cluster.Reach{}) }}}, []otherwise{
+			{"it answers", func(o *cluster.Observation) { reached(o, cluster.Reach{Open: true, Answers: true}) }},
+		}},
 		{"a joiner may start", joiner, func(v *view) bool { return seatOf(v, "d").Condition == cluster.ConditionNeverStarted }, []otherwise{
 			{"it is prepared for another cluster", of("d", func(h *cluster.HostReport) { h.Local.Cluster++ })},
 			{"it is prepared for another generation", of("d", func(h *cluster.HostReport) { h.Local.Generation++ })},
@@ -387,4 +392,18 @@ func TestConditionsOfReleases(t *testing.T) {
 			}))},
 		}},
 	})
+}
+
+// reached is what every host in sight found at the member of c, whose host is out of sight.
+func reached(o *cluster.Observation, r cluster.Reach) {
+	roster, _ := o.Roster()
+	for _, s := range roster.Seats {
+		if s.HostID == "c" {
+			r.Member = s.ID
+		}
+	}
+	away("c", cluster.GapUnreachable)(o)
+	for i := range o.Hosts {
+		o.Hosts[i].Reaches = []cluster.Reach{r}
+	}
 }

@@ -167,7 +167,7 @@ func (v *view) mayAnswer(s cluster.Seat) bool {
 	}
 	for i := range v.obs.Hosts {
 		for _, r := range v.obs.Hosts[i].Reaches {
-			if r.Member == s.ID && r.Answers {
+			if r.Member == s.ID && (r.Answers || r.Open) { // what is paused goes on, and answers then
 				return true
 			}
 		}

@@ -142,7 +142,7 @@ func (v *view) survivorCommand(voters []cluster.Seat) (command, words string) {
 	for _, s := range voters {
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
-			if is := v.presence(s.HostID); v.answersOthers(s.ID) || is == cluster.PresenceBusy || is == cluster.PresenceStarting || is.Elsewhere() {
+			if is := v.presence(s.HostID); v.openToOthers(s.ID) || is == cluster.PresenceBusy || is == cluster.PresenceStarting || is.Elsewhere() {
 				return "", "" // only a daemon is silent, at work or starting, or not understood: nobody may give that host up
 			}
 			gone = append(gone, v.missingWords(cmp.Or(s.HostID, cluster.HostID(s.ID.String()))))
@@ -204,6 +204,13 @@ func (v *view) missingWords(id cluster.HostID) string {
 func (v *view) answersOthers(id cluster.MemberID) bool {
 	return slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool {
 		return slices.ContainsFunc(h.Reaches, func(r cluster.Reach) bool { return r.Member == id && r.Answers })
+	})
+}
+
+// openToOthers: the member answers others, or hangs and may go on.
+func (v *view) openToOthers(id cluster.MemberID) bool {
+	return v.answersOthers(id) || slices.ContainsFunc(v.obs.Hosts, func(h cluster.HostReport) bool {
+		return slices.ContainsFunc(h.Reaches, func(r cluster.Reach) bool { return r.Member == id && r.Open })
 	})
 }
 
@@ -332,7 +339,7 @@ func (v *view) heldWords() string {
 	if len(held) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; etcd still serves: the member of %s answers reads through raft, and its quorum may hang on %s, where nothing is restarted by itself; see there why the daemon gets no answer (etcd.log: open files, client certificate), and bring the other voters back: with those up, a member that answers nothing is restarted",
+	return fmt.Sprintf("; etcd still serves: the member of %s answers reads through raft, and its quorum may hang on %s, where nothing is restarted by itself; see there why the daemon gets no answer (etcd.log: open files, client certificate), and bring other voters back: once those that are up are a quorum, a member that answers nothing is restarted",
 		v.reader(), strings.Join(held, " and "))
 }
 

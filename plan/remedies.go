@@ -93,11 +93,11 @@ func table() []row {
 		{of: voters, in: in(cluster.ConditionDiffering), remedy: remedyReplace, since: lasting, after: atOnce, beside: all(enoughToCompare, soundVotersUp), why: otherKeys},
 
 		// One that starts with another release only.
-		{of: voters, in: in(cluster.ConditionCrashing, cluster.ConditionDamaged), remedy: remedyGiveBack, since: endsAtStarts, after: exactly(startGrace), why: endsAgainAndAgain},
+		{of: voters, in: in(cluster.ConditionCrashing, cluster.ConditionDamaged, cluster.ConditionDiffering), remedy: remedyGiveBack, since: endsAtStarts, after: exactly(startGrace), why: endsAgainAndAgain},
 
 		// One that hangs does not count as up, and a restart takes nothing from the
 		// quorum of those that do (SAFETY.md, rule 2).
-		{of: voters, in: in(cluster.ConditionHung, cluster.ConditionRejected), remedy: remedyRestart, since: withoutLeader, after: restartTurn, beside: all(quorumWithout, answersNothing), why: seesNoLeader},
+		{of: voters, in: in(cluster.ConditionHung, cluster.ConditionRejected, cluster.ConditionDiffering), remedy: remedyRestart, since: withoutLeader, after: restartTurn, beside: all(quorumWithout, answersNothing), why: seesNoLeader},
 		{of: learners, in: in(cluster.ConditionHung, cluster.ConditionRejected), remedy: remedyRestart, since: withoutLeader, after: learnerTurn, beside: all(answersNothing), why: seesNoLeader},
 
 		// A learner has no vote: removing one is always safe, and one that never started
@@ -143,6 +143,23 @@ func (v *view) due(s cluster.Seat, asked func(*row) bool) (bool, string) {
 		return true, r.why(v, s, v.obs.At.Sub(since).Round(time.Second))
 	}
 	return false, ""
+}
+
+// waits says what keeps a remedy from being taken whose time has come; empty: nothing, or
+// it is not due.
+func (v *view) waits(s cluster.Seat, remedy remedy) string {
+	for i := range remedies {
+		r := &remedies[i]
+		if r.remedy != remedy || bool(r.of) != s.Learner || !slices.Contains(r.in, s.Condition) {
+			continue
+		}
+		for _, keeps := range r.beside {
+			if why := keeps(v, s); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
 }
 
 func in(c ...cluster.Condition) []cluster.Condition { return c }
@@ -207,7 +224,7 @@ func restartTurn(v *view, s cluster.Seat) time.Duration {
 // learnerTurn: a learner answers nothing while it receives a whole database, which a
 // restart would begin anew.
 func learnerTurn(v *view, s cluster.Seat) time.Duration {
-	return max(catchUpPatience, restartTurn(v, s))
+	return min(catchUpPatience<<min(v.obs.Memory.Member(s.ID).Revived, 10), reviveMost)
 }
 
 func patience(revived int) time.Duration {
@@ -249,9 +266,9 @@ func enoughToCompare(v *view, _ cluster.Seat) string {
 
 // soundVotersUp: every voter whose keys are not known to differ is up, or the majority
 // that convicted this one may be gone.
-func soundVotersUp(v *view, s cluster.Seat) string {
+func soundVotersUp(v *view, _ cluster.Seat) string {
 	for _, o := range v.roster.Voters() {
-		if !o.Up && o.Condition != cluster.ConditionDiffering && o.ID != s.ID {
+		if !o.Up && v.obs.Memory.Member(o.ID).CorruptSince.IsZero() {
 			return fmt.Sprintf("%s is not up: %s", seatName(o), o.Why)
 		}
 	}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -56,23 +55,21 @@ func (v *view) deadByHand(s cluster.Seat) string {
 // noteDamaged says so at once, and what becomes of it. There is a command only where a
 // person has to act.
 func (v *view) noteDamaged(h *cluster.HostReport) {
+	s, _ := v.roster.Seat(h.Local.Member)
 	command, then := "", ""
-	voter := slices.ContainsFunc(v.roster.Voters(), func(s cluster.Seat) bool { return s.ID == h.Local.Member })
-	switch {
-	case !v.repairs() || !voter || !v.roster.HasQuorum():
+	waits := v.waits(s, remedyReplace)
+	switch free, _ := v.candidates(); {
+	case !v.repairs() || s.ID == 0 || s.Learner || !v.roster.HasQuorum():
 	case v.held():
-		command, then = "etcdadm member replace "+h.Local.Member.String(), "; it is not replaced by itself while the spec is on hold"
-	case !h.Local.Previous.IsZero():
-		then = fmt.Sprintf("; it is given etcd %s back first, which it ran before", h.Local.Previous)
-	case len(v.downVoters()) > 1:
-		then = "; it is replaced in place once every other voter is up, or when it counts as dead"
+		command, then = "etcdadm member replace "+s.ID.String(), "; it is not replaced by itself while the spec is on hold"
+	case waits != "":
+		then = "; it is replaced later, or when it counts as dead: " + waits
 	default:
-		at := v.obs.Memory.Member(h.Local.Member).DamagedSince.Add(damagedFor)
 		who := "its own host joins anew"
-		if free, _ := v.candidates(); len(free) > 0 {
+		if len(free) > 0 {
 			who = fmt.Sprintf("host %s takes its place", free[0].Host)
 		}
-		then = fmt.Sprintf("; it is replaced at %s UTC, %s, and its data is set aside", at.UTC().Format(time.TimeOnly), who)
+		then = fmt.Sprintf("; it is replaced at %s UTC, %s, and its data is set aside", v.obs.Memory.Member(s.ID).DamagedSince.Add(damagedFor).UTC().Format(time.TimeOnly), who)
 	}
 	v.aside("data-damaged", command, "the member's data on host %s is damaged, and no restart helps: %s%s", h.Host, h.Process.Damaged, then)
 }
@@ -104,17 +101,23 @@ func (v *view) notePatience(s cluster.Seat) {
 }
 
 // noteServesOn says of a voter whose host has not answered for long that it does not count
-// as dead, since something answers at its peer port: its etcd serves beside a daemon that
-// ended or hangs.
+// as dead, since something answers at its peer port: its etcd may serve, beside a daemon
+// that ended or hangs.
 func (v *view) noteServesOn(s cluster.Seat) {
-	m, known := v.obs.Memory.Host(s.HostID)
-	if s.Up || s.Host != nil || !known || m.GapSince.IsZero() || !v.answersOthers(s.ID) {
+	is, since := v.obs.Presence(s.HostID)
+	if s.Up || s.Host != nil || since.IsZero() || !v.answersOthers(s.ID) {
 		return
 	}
-	if gone := v.obs.At.Sub(m.GapSince); gone >= v.deadAfter() {
-		v.advise("member-silent", fmt.Sprintf("start the daemon on host %s; or, if that host is to go, have its voter replaced: etcdadm member replace %s", s.HostID, ShellWord(string(s.HostID))), "",
-			"host %s has not answered for %s, and its etcd answers at its peer port: voter %s does not count as dead, and is not replaced by itself", s.HostID, shortly(gone.Round(time.Minute)), seatName(s))
+	gone := v.obs.At.Sub(since)
+	if gone < v.deadAfter() {
+		return
 	}
+	advice := fmt.Sprintf("look on host %s whether its etcd serves (etcdctl endpoint health): if it does, start the daemon; if its disk hangs, power the host off", s.HostID)
+	if is.Occupied() {
+		advice = fmt.Sprintf("look on host %s why its daemon does not get on; if its disk hangs, power the host off", s.HostID)
+	}
+	v.advise("member-silent", advice+", or have its voter replaced: etcdadm member replace "+ShellWord(string(s.HostID)), "",
+		"host %s has not answered for %s, and its etcd answers at its peer port: voter %s does not count as dead, and is not replaced by itself", s.HostID, shortly(gone.Round(time.Minute)), seatName(s))
 }
 
 func (v *view) replace(s cluster.Seat, why string) *Decision {

@@ -488,12 +488,12 @@ func (s *session) ReadIntent(context.Context) (*cluster.Intent, error) {
 	return s.m.intent.Clone(), nil
 }
 
-func (s *session) Reach(ctx context.Context, peerURLs []string) bool {
+func (s *session) Reach(ctx context.Context, peerURLs []string) (open, answers bool) {
 	if peerURLs[0] == "http://stuck:2380" {
 		<-ctx.Done()
-		return false
+		return false, false
 	}
-	return peerURLs[0] == "http://up:2380"
+	return peerURLs[0] == "http://up:2380", peerURLs[0] == "http://up:2380"
 }
 
 // fakeMember answers as it is told.

@@ -89,9 +89,9 @@ func (h *Host) prepare(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 func (h *Host) reachAll(ctx context.Context, members []cluster.Member) *cluster.ApplyReply {
 	for _, m := range members {
 		look, cancel := context.WithTimeout(ctx, reachTimeout)
-		reached := h.o.Reacher.Reach(look, m.PeerURLs)
+		open, _ := h.o.Reacher.Reach(look, m.PeerURLs)
 		cancel()
-		if !reached {
+		if !open {
 			r := refusedWithHint("let the peer ports through between the hosts", "host %s cannot reach member %s at %s", h.o.ID, m.ID, strings.Join(m.PeerURLs, ", "))
 			return &r
 		}

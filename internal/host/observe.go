@@ -265,7 +265,8 @@ func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.Ho
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 			defer cancel()
-			f.reaches[i] = cluster.Reach{Member: m.ID, Answers: h.o.Reacher.Reach(ctx, m.PeerURLs)}
+			open, answers := h.o.Reacher.Reach(ctx, m.PeerURLs)
+			f.reaches[i] = cluster.Reach{Member: m.ID, Answers: answers, Open: open}
 		})
 	}
 	all.Wait()

@@ -67,7 +67,10 @@ func longOp(seconds int) cluster.Op {
 // slowReach takes its time with each member, and reaches it.
 type slowReach struct{ *session }
 
-func (slowReach) Reach(context.Context, []string) bool { time.Sleep(time.Second); return true }
+func (slowReach) Reach(context.Context, []string) (open, answers bool) {
+	time.Sleep(time.Second)
+	return true, true
+}
 
 func withSlowReach(s *session, o *host.Options) { o.Reacher = slowReach{s} }
 

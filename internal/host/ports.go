@@ -159,7 +159,8 @@ type Intents interface {
 	ReadIntent(ctx context.Context) (*cluster.Intent, error)
 }
 
-// Reacher finds out whether something listens at a peer URL.
+// Reacher finds out whether a connection comes about at one of the peer URLs, and whether a
+// process answers there. One that answers is open, too.
 type Reacher interface {
-	Reach(ctx context.Context, peerURLs []string) bool
+	Reach(ctx context.Context, peerURLs []string) (open, answers bool)
 }

@@ -231,7 +231,7 @@ func (f *simForeign) Quota(context.Context, cluster.Member) (int64, error) { ret
 
 // Reach implements adoption.Members.
 func (f *simForeign) Reach(_ context.Context, m cluster.Member) error {
-	if !f.d.w.etcd.Reach(f.d.id, m.PeerURLs) {
+	if open, _ := f.d.w.etcd.Reach(f.d.id, m.PeerURLs); !open {
 		return errNoWay
 	}
 	return nil

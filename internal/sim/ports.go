@@ -31,14 +31,14 @@ func (s seeds) Seeds(context.Context) ([]discovery.Seed, error) {
 type simReacher struct{ d *daemon }
 
 // Reach implements host.Reacher.
-func (r simReacher) Reach(ctx context.Context, urls []string) (ok bool) {
+func (r simReacher) Reach(ctx context.Context, urls []string) (open, answers bool) {
 	dice := r.d.w.links.next("reach " + r.d.link + ">" + strings.Join(urls, ","))
 	r.d.w.pause(ctx, dice.wait(), dice)
 	err := r.d.do(kindReach, "", func() error {
-		ok = r.d.w.etcd.Reach(r.d.id, urls)
+		open, answers = r.d.w.etcd.Reach(r.d.id, urls)
 		return nil
 	})
-	return ok && err == nil
+	return open && err == nil, answers && err == nil
 }
 
 // simMember is the driver of a daemon's own member.

@@ -94,12 +94,12 @@ func TestPausedTakesTheCallLater(t *testing.T) {
 		if took := time.Since(began); took != etcd.CallTimeout {
 			t.Errorf("the call ended after %s", took)
 		}
-		if b.net.Reach("h2", []string{peerURL("h1")}) {
-			t.Error("a paused process answers")
+		if open, answers := b.net.Reach("h2", []string{peerURL("h1")}); !open || answers {
+			t.Errorf("of a paused process the port is open: %t, and it answers: %t", open, answers)
 		}
 		b.net.Running("h1").Resume()
 		b.ready("h1")
-		if !b.net.Reach("h2", []string{peerURL("h1")}) {
+		if _, answers := b.net.Reach("h2", []string{peerURL("h1")}); !answers {
 			t.Error("a process that goes on does not answer")
 		}
 	})

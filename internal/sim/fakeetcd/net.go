@@ -223,17 +223,17 @@ func (n *Net) atPort(peerURL string) *Proc {
 	return nil
 }
 
-// Reach reports whether a process answers a host now at one of the peer URLs. A paused
-// one does not, though its kernel accepts connections.
-func (n *Net) Reach(from cluster.HostID, peerURLs []string) bool {
+// Reach reports whether a connection from a host to one of the peer URLs is accepted now,
+// and whether the process answers there. Of a paused one its kernel accepts.
+func (n *Net) Reach(from cluster.HostID, peerURLs []string) (open, answers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, u := range peerURLs {
-		if p := n.atPort(u); p != nil && !p.paused && n.linked(from, p.host) {
-			return true
+		if p := n.atPort(u); p != nil && n.linked(from, p.host) {
+			open, answers = true, answers || !p.paused
 		}
 	}
-	return false
+	return open, answers
 }
 
 // Running returns the process that runs on a host, or nil.
