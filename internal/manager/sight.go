@@ -46,6 +46,7 @@ func (m *Manager) lookAside(ctx context.Context) {
 	if !due {
 		return
 	}
+	m.probe(ctx) // one that failed when the daemon started is tried again
 	var l look
 	within(ctx, m.o.Intervals.StoreTimeout, func(ctx context.Context) { l.readIntent(ctx, m, last) })
 	if !l.failed && m.o.Spec == nil {

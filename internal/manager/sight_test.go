@@ -107,3 +107,20 @@ func TestExcuseOfASight(t *testing.T) {
 		}
 	}
 }
+
+// A daemon that could not try the store out when it started tries again, also where it does
+// not lead: else it would be told for ever to see another store than the leader.
+func TestWhoFollowsTriesTheStoreOutAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		own := memory.New()
+		if _, err := control.New(own, clusterName).CreateIntent(t.Context(), intent()); err != nil {
+			t.Fatal(err)
+		}
+		a, b := w.add("a"), w.add("b", func(o *Options) { o.Control = control.New(own, clusterName) })
+		own.Inject(func(context.Context, memory.Call) memory.Fault { return memory.Fault{Delay: time.Hour} })
+		w.run(a, b)
+		w.untilLeads(10*time.Second, "a")
+		own.Inject(nil)
+		w.until(2*time.Minute, "b has tried its store out", func() bool { return b.o.Control.Probed() })
+	})
+}
