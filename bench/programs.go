@@ -29,7 +29,7 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	b.bin = filepath.Join(b.dir, "bin")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.bin+"/",
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", b.bin+"/",
 		"etcdadm.io/cmd/etcd-manager", "etcdadm.io/cmd/etcd-manager-ctl", "etcdadm.io/cmd/etcdadm")
 	if said, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build our programs: %w\n%s", err, bytes.TrimSpace(said))

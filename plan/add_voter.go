@@ -21,10 +21,9 @@ func (v *view) addVoter(h *cluster.HostReport, reason string) *Decision {
 	if !v.acceptsAdd() {
 		return v.noAdd(reason)
 	}
-	for _, s := range v.roster.Voters() {
-		m := v.obs.Memory.Member(s.ID)
-		if up := v.obs.At.Sub(m.HealthySince); len(v.roster.Voters()) > 1 && (m.HealthySince.IsZero() || up < settled) {
-			return &Decision{Reason: fmt.Sprintf("%s; once %s has been up for %s, since what is added votes at once", reason, seatName(s), settled), Again: max(soon, min(settled-up, settled))}
+	if len(v.roster.Voters()) > 1 {
+		if d := v.awaitAway(cluster.Seat{}, reason+", which votes at once"); d != nil {
+			return d
 		}
 	}
 	if !v.preparedNow(h) {

@@ -44,7 +44,7 @@ func TestConditionsOfDefragmentation(t *testing.T) {
 			}},
 			{"another voter is far behind", func(o *cluster.Observation) {
 				for _, id := range []cluster.HostID{"a", "b"} {
-					of(id, func(h *cluster.HostReport) { h.Status.Index, h.Status.Applied = 2*mostUnapplied, 2*mostUnapplied })(o)
+					of(id, func(h *cluster.HostReport) { h.Status.Index, h.Status.Applied = 2*nearEntries, 2*nearEntries })(o)
 				}
 			}},
 			{"there is a learner", func(o *cluster.Observation) {

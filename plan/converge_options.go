@@ -167,12 +167,9 @@ func (v *view) restartOne(s cluster.Seat, why string) *Decision {
 // leads raft, one of the successors takes over first if they are fit for it.
 func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, successor func(cluster.Seat) bool) *Decision {
 	p := v.projection(0, 0)
-	if t := s.Host.Taken; s.Up && t != nil && t.Running { // it would break off with the process that it reads through
-		return &Decision{Reason: fmt.Sprintf("%s; it waits until the backup that host %s takes has ended", reason, seatName(s)), Again: soon}
-	}
 	if !s.Learner && s.Up {
 		p = v.projection(0, -1)
-		if d := v.awaitOthers(s, reason); d != nil {
+		if d := v.awaitAway(s, reason); d != nil {
 			return d
 		}
 		if s.RaftLeader && p.Voters > 1 && handsOver(s) {
@@ -189,14 +186,4 @@ func (v *view) restartSeat(s cluster.Seat, reason string, op cluster.Op, success
 		Again:  soon,
 		Action: &Action{Kind: ActHosts, Projection: &p, Ops: []HostOp{onHost(s.Host, g, op)}},
 	}
-}
-
-// awaitOthers waits until every voter but this one is up; nil: they are.
-func (v *view) awaitOthers(s cluster.Seat, reason string) *Decision {
-	for _, o := range v.roster.Voters() {
-		if o.ID != s.ID && !o.Up {
-			return waitLater("waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
-		}
-	}
-	return nil
 }

@@ -78,14 +78,8 @@ func (v *view) speakTLS(s cluster.Seat) *Decision {
 
 // tlsStep takes a step with one member once every other voter has been up for a while.
 func (v *view) tlsStep(s cluster.Seat, why string, step func() *Decision) *Decision {
-	for _, o := range v.roster.Voters() {
-		if o.ID == s.ID {
-			continue
-		}
-		m := v.obs.Memory.Member(o.ID)
-		if since := v.obs.At.Sub(m.HealthySince); m.HealthySince.IsZero() || since < settled {
-			return &Decision{Reason: fmt.Sprintf("TLS between the members: %s; once %s has been up for %s", why, seatName(o), settled), Again: max(soon, min(settled-since, settled))}
-		}
+	if d := v.awaitAway(s, "TLS between the members: "+why); d != nil {
+		return d
 	}
 	return step()
 }

@@ -4,15 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"etcdadm.io/cluster"
 )
-
-// settled is how long every other voter has to have been up before one is
-// restarted with another release. Source: etcd's HealthInterval, after which a
-// member counts as connected.
-const settled = 5 * time.Second
 
 // convergeVersion changes the release of a running cluster, one member at a time
 // (docs/adr/014-versions.md). Nothing is recorded of it: what comes next is found
@@ -203,7 +197,7 @@ func (v *view) cleanLogs(next stage) *Decision {
 				op := v.restart(s.Host, "its log holds requests of version 2 of the API")
 				op.Cut = true
 				reason := fmt.Sprintf("restart the member of %s so that it cuts a raft snapshot: its log holds requests of version 2 of the API, on which etcd %s would end", seatName(s), next.to)
-				return v.restartSettled(s, reason, op, next)
+				return v.restartInTurn(s, reason, op, next)
 			}
 		}
 	}
@@ -297,30 +291,14 @@ func (v *view) restartWith(s cluster.Seat, next stage) *Decision {
 	}
 	op := v.restart(s.Host, next.why)
 	op.Version, op.Changes = next.to, true
-	return v.restartSettled(s, fmt.Sprintf("restart the member of %s with etcd %s instead of %s: %s", seatName(s), next.to, s.Release(), next.why), op, next)
+	return v.restartInTurn(s, fmt.Sprintf("restart the member of %s with etcd %s instead of %s: %s", seatName(s), next.to, s.Release(), next.why), op, next)
 }
 
-// restartSettled restarts a member once every other voter has been up for a
-// while and has applied what raft's leader has.
-func (v *view) restartSettled(s cluster.Seat, reason string, op cluster.Op, next stage) *Decision {
-	for _, o := range v.roster.Voters() {
-		if o.ID == s.ID {
-			continue
-		}
-		if !o.Up {
-			return v.versionSoon("every other voter has to be up (%s: %s)", seatName(o), o.Why)
-		}
-		m := v.obs.Memory.Member(o.ID)
-		since := v.obs.At.Sub(m.HealthySince)
-		if up := o.Host.Process.Uptime; up > 0 {
-			since = min(since, up)
-		}
-		if m.HealthySince.IsZero() || since < settled {
-			return &Decision{Reason: reason + fmt.Sprintf("; once %s has been up for %s", seatName(o), settled), Again: max(soon, min(settled-since, settled))}
-		}
-		if top := v.furthest(); o.Host.Status.Applied+mostBehind < top {
-			return v.versionSoon("%s has applied %d of %d entries", seatName(o), o.Host.Status.Applied, top)
-		}
+// restartInTurn restarts a member of a stage. Raft's leadership goes to one that is
+// through with it, if any is.
+func (v *view) restartInTurn(s cluster.Seat, reason string, op cluster.Op, next stage) *Decision {
+	if h := v.mayBeAway(s); h != nil && h.blocks {
+		return v.versionSoon("%s", h.why)
 	}
 	d := v.restartSeat(s, reason, op, func(to cluster.Seat) bool { return !next.move(to.Release()) })
 	if d.Action != nil {
@@ -328,10 +306,6 @@ func (v *view) restartSettled(s cluster.Seat, reason string, op cluster.Op, next
 	}
 	return d
 }
-
-// mostBehind is how many entries a voter may be behind raft's leader when
-// another one is taken down; hosts are not looked at in the same instant.
-const mostBehind = 5000
 
 func (v *view) upgradeCommand() string { return "etcdadm upgrade " + v.spec.EtcdVersion.String() }
 

@@ -125,8 +125,8 @@ func (v *view) defragmentedSince(s cluster.Seat) *cluster.DatabaseWork {
 
 // hindersDefragment says what keeps a voter from being defragmented; empty: nothing.
 func (v *view) hindersDefragment(s cluster.Seat) string {
-	if why := v.mayNotDefragment(s); why != "" {
-		return why
+	if h := v.mayNotDefragment(s); h != nil {
+		return h.why
 	}
 	if free, _ := v.candidates(); len(free) > 0 && len(v.roster.Voters()) < v.wanted() {
 		return fmt.Sprintf("host %s is to carry another voter first", free[0].Host)

@@ -77,7 +77,7 @@ func TestEveryFactOfAStepCounts(t *testing.T) {
 			{"that the others have been up for a while", just},
 			{"that the others keep up", member(func(st *cluster.MemberStatus) {
 				if st.Member == st.Leader {
-					st.Index += 2 * mostBehind
+					st.Index += 2 * nearEntries
 					st.Applied = st.Index
 				}
 			})},

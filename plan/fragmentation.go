@@ -16,13 +16,11 @@ const (
 	// the pause after one that failed while etcd refuses writes.
 	defragEvery = time.Hour
 	defragRetry = time.Minute
-	// mostUnapplied is how many entries a voter may be behind raft's leader.
-	mostUnapplied = 1000
 )
 
 // defragment has one voter write its database anew of which more than the
-// threshold is free. It is taken away like a member that is restarted: all the
-// others up for a while, raft's leader last, after it has handed over.
+// threshold is free. It is taken away like a member that is restarted, raft's leader
+// last, after it has handed over.
 func defragment(v *view) *Decision {
 	if v.obs.Upkeep.DefragThreshold <= 0 || len(v.roster.Voters()) < 3 {
 		return nil
@@ -35,8 +33,8 @@ func defragment(v *view) *Decision {
 			if s.RaftLeader != leading || !v.fragmented(s) {
 				continue
 			}
-			if why := v.mayNotDefragment(s); why != "" {
-				v.aside("fragmented", "", "the database of %s is fragmented, and is defragmented later: %s", seatName(s), why)
+			if h := v.mayNotDefragment(s); h != nil {
+				v.aside("fragmented", "", "the database of %s is fragmented, and is defragmented later: %s", seatName(s), h.why)
 				return nil
 			}
 			st := s.Host.Status
@@ -79,47 +77,33 @@ func (v *view) restless() string {
 			return "a command in the queue comes first"
 		}
 	}
-	for _, s := range v.roster.Voters() {
-		since := v.obs.Memory.Member(s.ID).HealthySince
-		if since.IsZero() || v.obs.At.Sub(since) < settled {
-			return fmt.Sprintf("%s has not been up for %s", seatName(s), settled)
-		}
-	}
 	return ""
 }
 
-// mayNotDefragment says why a voter cannot be defragmented now; empty: it can.
+// mayNotDefragment says what keeps a voter from being defragmented now; nil: nothing.
 // One of two voters is, when etcd refuses writes or a person asks: raft goes on
 // meanwhile, and SAFETY.md, rule 1, lets one of two be restarted.
-// While etcd writes the database anew it serves nothing, and waits for whoever
-// reads a snapshot of it: a backup, or a learner that catches up.
-func (v *view) mayNotDefragment(s cluster.Seat) string {
+// While etcd writes the database anew it serves nothing, and waits for a learner that
+// reads a snapshot of it.
+func (v *view) mayNotDefragment(s cluster.Seat) *hindrance {
+	not := func(format string, args ...any) *hindrance {
+		return &hindrance{why: fmt.Sprintf(format, args...), again: later, blocks: true}
+	}
 	voters := len(v.roster.Voters())
-	top := v.furthest()
 	switch h := s.Host; {
 	case !s.Up:
-		return "it is not up: " + s.Why
+		return not("it is not up: %s", s.Why)
 	case voters == 2 && v.goal.Kind != Defragment && len(v.roster.Alarms(cluster.AlarmNoSpace)) == 0:
-		return "with two voters what reads or writes through one of them waits for as long as it takes; with a third it can be done"
+		return not("with two voters what reads or writes through one of them waits for as long as it takes; with a third it can be done")
 	case len(v.roster.Learners()) > 0:
-		return "a learner is catching up"
-	case h.Taken != nil && h.Taken.Running, h.Hash != nil && h.Hash.Running:
-		return "a backup or a hash of it is being taken"
+		return not("a learner is catching up")
 	case h.Room > 0 && h.Room < h.Status.DBInUse+h.Status.DBInUse/10:
-		return fmt.Sprintf("host %s has room for %s, and its database is written anew beside the old one", h.Host, bytesWords(h.Room))
-	}
-	for _, o := range v.roster.Voters() {
-		switch {
-		case !o.Up:
-			return fmt.Sprintf("%s is not up: %s", seatName(o), o.Why)
-		case o.Host.Status.Applied+mostUnapplied < top:
-			return fmt.Sprintf("%s is behind, at %d of %d", seatName(o), o.Host.Status.Applied, top)
-		}
+		return not("host %s has room for %s, and its database is written anew beside the old one", h.Host, bytesWords(h.Room))
 	}
 	if w := s.Host.Database; w != nil && w.Member == s.ID && w.Error != "" && v.ago(s.Host, w.Defragmented) < defragRetry {
-		return "the last try failed: " + w.Error
+		return not("the last try failed: %s", w.Error)
 	}
-	return ""
+	return v.mayBeAway(s)
 }
 
 func (v *view) defragmentSeat(s cluster.Seat, reason string) *Decision {

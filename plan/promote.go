@@ -47,16 +47,8 @@ func (v *view) caughtUp(s cluster.Seat) bool {
 	return s.Up && s.Host.Status.Learner && s.Host.Status.Applied >= top-min(top, v.mayLag())
 }
 
-const (
-	// nearEntries is how many entries a learner may be behind. Source: 5000 is
-	// DefaultSnapshotCatchUpEntries, which raft's leader keeps behind each snapshot, so
-	// that the rest of a learner within them comes as entries and never as a whole
-	// database; and maxGapBetweenApplyAndCommitIndex, by which etcd itself calls a
-	// member too slow to take more (etcdserver of 3.5.35, 3.6.16 and 3.7.3).
-	nearEntries = 5000
-	// looksApart is how far apart in time two hosts may be seen in one look.
-	looksApart = 2 * time.Second
-)
+// looksApart is how far apart in time two hosts may be seen in one look.
+const looksApart = 2 * time.Second
 
 // mayLag is how many entries a learner may be behind and become a voter: a tenth of the
 // log, and nearEntries, whichever is less. Source: etcd refuses a promotion below 90 %

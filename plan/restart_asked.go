@@ -33,7 +33,7 @@ func restartAsked(v *view) *Decision {
 	}
 	why := "as asked, so that " + strings.Join(s.Host.Process.Differs, ", ") + " take effect"
 	if !s.Learner {
-		if d := v.awaitOthers(s, fmt.Sprintf("restart the member of %s: %s", seatName(s), why)); d != nil {
+		if d := v.awaitAway(s, fmt.Sprintf("restart the member of %s: %s", seatName(s), why)); d != nil {
 			return d
 		}
 	}

@@ -62,10 +62,8 @@ func (v *view) takeOut(s cluster.Seat, reason string) *Decision {
 		up = -1
 	}
 	p := v.projection(-1, up)
-	for _, o := range v.roster.Voters() {
-		if o.ID != s.ID && !o.Up {
-			return waitLater("waiting-for-voters", "", "%s; it waits until every other voter is up (%s: %s)", reason, seatName(o), o.Why)
-		}
+	if d := v.awaitAway(s, reason); d != nil {
+		return d
 	}
 	if !p.Keeps(v.wanted()) {
 		return waitLater("waiting-for-voters", "", "%s; it would leave too little: %s", reason, p)

@@ -230,9 +230,13 @@ func (v *view) makeRoom(over []cluster.Seat) *Decision {
 	slices.SortStableFunc(over, func(a, b cluster.Seat) int { return leadsLast(a) - leadsLast(b) })
 	s := over[0]
 	reason := fmt.Sprintf("etcd refuses writes (NOSPACE): the database of %s has %s of its %s free", seatName(s), bytesWords(s.Host.Status.DBSize-s.Host.Status.DBInUse), bytesWords(s.Host.Status.DBSize))
-	if why := v.mayNotDefragment(s); why != "" {
+	switch h := v.mayNotDefragment(s); {
+	case h == nil:
+	case h.settle:
+		return &Decision{Reason: reason + "; " + h.why, Again: h.again}
+	default:
 		held, remove := v.heldByDead()
-		v.aside("no-space", remove, "%s; it is defragmented later: %s%s", reason, why, held)
+		v.aside("no-space", remove, "%s; it is defragmented later: %s%s", reason, h.why, held)
 		return nil
 	}
 	return v.defragmentSeat(s, reason)

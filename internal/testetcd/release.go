@@ -254,7 +254,7 @@ func build(ctx context.Context, r Release, module string) error {
 // goBuild compiles one program of the module in source, exactly as its go.mod
 // and go.sum say.
 func goBuild(ctx context.Context, source, out, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false",
 		"-ldflags", "-s -w", "-o", out, pkg)
 	cmd.Dir = source
 	cmd.Env = buildEnvironment()

@@ -81,7 +81,7 @@ func fetch(ctx context.Context, program string) error {
 	defer os.RemoveAll(fresh)
 	parts := strings.Split(strings.TrimPrefix(Version, "v"), ".")
 	const in = " -X k8s.io/component-base/version."
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false",
 		"-ldflags", "-s -w"+in+"gitVersion="+Version+in+"gitMajor="+parts[0]+in+"gitMinor="+parts[1],
 		"-o", filepath.Join(fresh, filepath.Base(program)), "k8s.io/kubernetes/cmd/kube-apiserver")
 	cmd.Dir = source

@@ -124,7 +124,7 @@ func (p program) build(ctx context.Context, place string) error {
 	}
 	defer os.RemoveAll(fresh)
 	if p.pkg != "" {
-		err = run(ctx, source, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
+		err = run(ctx, source, "go", "build", "-mod=readonly", "-buildvcs=false", "-ldflags", "-s -w",
 			"-o", filepath.Join(fresh, p.name), p.pkg)
 	} else {
 		err = p.install(ctx, source, fresh)
