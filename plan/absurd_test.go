@@ -3,15 +3,15 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/google/go-cmp/cmp"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"pgregory.net/rapid"
 )
 
 // The observations below are drawn without regard for sense: hosts that claim
@@ -220,9 +220,9 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 	return o
 })
 
-var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
-	g := Goal{Kind: rapid.SampledFrom([]GoalKind{Converge, Converge, Converge, Join, Leave, Replace, Promote, MoveLeader, Defragment, Disarm, Restart, Pause, Resume, "absurd"}).Draw(t, "goal")}
-	if g.Kind == Converge {
+var anyGoal = rapid.Custom(func(t *rapid.T) decision.Goal {
+	g := decision.Goal{Kind: rapid.SampledFrom([]decision.GoalKind{decision.Converge, decision.Converge, decision.Converge, decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.MoveLeader, decision.Defragment, decision.Disarm, decision.Restart, decision.Pause, decision.Resume, "absurd"}).Draw(t, "goal")}
+	if g.Kind == decision.Converge {
 		return g
 	}
 	if rapid.Bool().Draw(t, "by member") {
@@ -230,17 +230,17 @@ var anyGoal = rapid.Custom(func(t *rapid.T) Goal {
 	} else {
 		g.Host = anyHost.Draw(t, "goal host")
 	}
-	if g.Kind == Defragment && seldom.Draw(t, "all voters") {
+	if g.Kind == decision.Defragment && seldom.Draw(t, "all voters") {
 		g.Member, g.Host = 0, ""
 	}
-	if g.Kind == Disarm {
+	if g.Kind == decision.Disarm {
 		g.Alarm = rapid.SampledFrom([]string{"", cluster.AlarmNoSpace, cluster.AlarmCorrupt}).Draw(t, "alarm")
 		g.AcceptDifference = seldom.Draw(t, "accept difference")
 	}
-	if g.Kind == Pause && often.Draw(t, "pause") {
-		g.Pause = &PauseAsked{For: time.Duration(rapid.IntRange(-1, 30).Draw(t, "hours")) * time.Hour, Reason: rapid.SampledFrom([]string{"", "r"}).Draw(t, "reason"), Force: seldom.Draw(t, "force")}
+	if g.Kind == decision.Pause && often.Draw(t, "pause") {
+		g.Pause = &decision.PauseAsked{For: time.Duration(rapid.IntRange(-1, 30).Draw(t, "hours")) * time.Hour, Reason: rapid.SampledFrom([]string{"", "r"}).Draw(t, "reason"), Force: seldom.Draw(t, "force")}
 	}
-	if g.Kind == Replace && seldom.Draw(t, "by") {
+	if g.Kind == decision.Replace && seldom.Draw(t, "by") {
 		g.By = anyHost.Draw(t, "successor")
 	}
 	g.Hold, g.NoStore, g.Acted = seldom.Draw(t, "goal hold"), rapid.Bool().Draw(t, "goal no store"), seldom.Draw(t, "acted")
@@ -284,7 +284,7 @@ func TestLawsHoldForAbsurdObservations(t *testing.T) {
 }
 
 // mustDecideThe compares what decisions say: an empty list is an absent one.
-func mustDecideThe(t *rapid.T, what string, a, b Decision) {
+func mustDecideThe(t *rapid.T, what string, a, b decision.Decision) {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	if !reflect.DeepEqual(x, y) {

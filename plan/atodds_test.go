@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // Where no host is free, and a daemon is there that does not talk with the leading one,
@@ -15,8 +16,8 @@ func TestDaemonsAtOddsAreNamedWhereHostsAreMissing(t *testing.T) {
 	o.Spec.MemberCount, o.Hosts = 5, o.Hosts[:3]
 	o.AtOdds = []cluster.Neighbour{{Host: "host-19", Endpoint: "192.0.2.9:8000", Why: "its certificate is not valid yet"}}
 	told := func() string {
-		bs := Next(Goal{Kind: Converge}, o).Blockers
-		i := slices.IndexFunc(bs, func(b Blocker) bool { return b.Code == "no-host" })
+		bs := Next(decision.Goal{Kind: decision.Converge}, o).Blockers
+		i := slices.IndexFunc(bs, func(b decision.Blocker) bool { return b.Code == "no-host" })
 		if i < 0 {
 			t.Fatalf("no blocker no-host in %v", bs)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // BenchmarkSteps is how many steps a second the pure model takes on one core: a
@@ -25,15 +26,15 @@ func BenchmarkSteps(b *testing.B) {
 			w.addHost(id, cluster.MustVersion("3.5.35"), cluster.MustVersion("3.6.16"))
 		}
 		w.spec = &cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.5.35")}
-		count := func(*cluster.Observation, Decision, error) { steps++ }
+		count := func(*cluster.Observation, decision.Decision, error) { steps++ }
 		for _, v := range []string{"3.5.35", "3.6.16"} {
 			w.spec.EtcdVersion = cluster.MustVersion(v)
-			if d, err := w.run(Goal{Kind: Converge}, mostActions, false, count); err != nil || !d.Done {
+			if d, err := w.run(decision.Goal{Kind: decision.Converge}, mostActions, false, count); err != nil || !d.Done {
 				b.Fatalf("%s: %v", describe(d), err)
 			}
 		}
 		w.wipe(w.host("c"), "")
-		if d, err := w.run(Goal{Kind: Converge}, mostActions, false, count); err != nil || !d.Done {
+		if d, err := w.run(decision.Goal{Kind: decision.Converge}, mostActions, false, count); err != nil || !d.Done {
 			b.Fatalf("%s: %v", describe(d), err)
 		}
 	}

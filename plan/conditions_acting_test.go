@@ -6,31 +6,37 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/members"
+	"etcdadm.io/plan/internal/record"
+	"etcdadm.io/plan/internal/roll"
+	"etcdadm.io/plan/internal/step"
 )
 
 // TestConditionsOfTakingOut: what has to be so before a voter is removed, and before one
 // is added.
 func TestConditionsOfTakingOut(t *testing.T) {
 	many := then(formedSight, ledBy("a"), func(o *cluster.Observation) { s := *o.Spec; s.MemberCount = 1; o.Spec = &s })
-	goes := func(v *view) bool { d := shrink(v); return d != nil && d.Action != nil }
-	whoGoes := func(id cluster.HostID) func(v *view) bool {
-		return func(v *view) bool { return v.leastWanted(v.roster.Voters()).HostID == id }
+	goes := func(v *step.View) bool { d := members.Shrink(v); return d != nil && d.Action != nil }
+	whoGoes := func(id cluster.HostID) func(v *step.View) bool {
+		return func(v *step.View) bool { return members.LeastWanted(*v.Spec, v.Roster.Voters()).HostID == id }
 	}
 	naming := func(hosts ...cluster.HostID) func(o *cluster.Observation) {
 		return func(o *cluster.Observation) { s := *o.Spec; s.Hosts = hosts; o.Spec = &s }
 	}
 	leadsFromMemory := then(formedSight, ledBy("c"), of("c", func(h *cluster.HostReport) { h.Local.HasData = false }))
-	handsOverFirst := func(v *view) bool {
-		d := v.removeDead(seatOf(v, "c"), "x")
-		return d.Action != nil && d.Action.Kind == ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpMoveLeader
+	handsOverFirst := func(v *step.View) bool {
+		d := step.RemoveDead(v, seatOf(v, "c"), "x")
+		return d.Action != nil && d.Action.Kind == decision.ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpMoveLeader
 	}
-	free := func(v *view) bool { c, _ := v.candidates(); return len(c) == 1 && c[0].Host == "d" }
+	free := func(v *step.View) bool { c, _ := v.Candidates(); return len(c) == 1 && c[0].Host == "d" }
 	checkConditions(t, []condition{
 		{"one too many", many, goes, []otherwise{
 			{"as many are wanted", func(o *cluster.Observation) { s := *o.Spec; s.MemberCount = 3; o.Spec = &s }},
 			{"there is no spec", noSpec},
 		}, nil},
-		{"one of many", many, func(v *view) bool { d := v.takeOut(seatOf(v, "c"), "x"); return d != nil && d.Action != nil }, []otherwise{
+		{"one of many", many, func(v *step.View) bool { d := step.TakeOut(v, seatOf(v, "c"), "x"); return d != nil && d.Action != nil }, []otherwise{
 			{"another voter is down", of("b", unhealthy)},
 			{"it leads raft, and is not up", func(o *cluster.Observation) { ledBy("c")(o); of("c", unhealthy)(o) }},
 		}, []otherwise{
@@ -76,12 +82,12 @@ func TestConditionsOfTakingOut(t *testing.T) {
 				of("d", func(h *cluster.HostReport) { h.Releases = []cluster.Version{version("3.6.15")} })(o)
 			}},
 		}},
-		{"two learners at a time", formedSight, func(v *view) bool { return v.mostLearners() == 2 }, []otherwise{
+		{"two learners at a time", formedSight, func(v *step.View) bool { return v.MostLearners() == 2 }, []otherwise{
 			{"a voter runs an older line", of("b", func(h *cluster.HostReport) { h.Local.Version, h.Status.Version = version("3.5.35"), version("3.5.35") })},
 			{"a voter runs as another program set it up", of("b", func(h *cluster.HostReport) { h.Local.Adopted = true })},
 			{"nobody knows what a voter runs", away("b", cluster.GapUnreachable)},
 		}, nil},
-		{"etcd accepts an add", formedSight, func(v *view) bool { return v.acceptsAdd() }, []otherwise{
+		{"etcd accepts an add", formedSight, func(v *step.View) bool { return v.AcceptsAdd() }, []otherwise{
 			{"it would be no quorum of one more", of("b", unhealthy)},
 		}, nil},
 	})
@@ -108,7 +114,7 @@ func TestConditionsOfSeconds(t *testing.T) {
 			h.Process = cluster.Process{State: cluster.ProcessRunning, Uptime: time.Second}
 		})(o)
 	})
-	starts := func(v *view) bool { d := startSecond(v); return d != nil && d.Action != nil }
+	starts := func(v *step.View) bool { d := members.StartSecond(v); return d != nil && d.Action != nil }
 	checkConditions(t, []condition{
 		{"the second voter", added, starts, []otherwise{
 			{"the record names another disk", inIntent(func(in *cluster.Intent) {
@@ -133,8 +139,8 @@ func TestConditionsOfSeconds(t *testing.T) {
 			{"it is another cluster", inIntent(func(in *cluster.Intent) { in.Cluster = 9 })},
 			{"it holds data", of("b", func(h *cluster.HostReport) { h.Local.HasData = true })},
 		}, nil},
-		{"the second voter comes", started, func(v *view) bool { return v.secondComes() != nil }, []otherwise{
-			{"it has had its time", of("b", func(h *cluster.HostReport) { h.Process.Uptime = secondPatience })},
+		{"the second voter comes", started, func(v *step.View) bool { return members.SecondComes(v) != nil }, []otherwise{
+			{"it has had its time", of("b", func(h *cluster.HostReport) { h.Process.Uptime = members.SecondPatience })},
 			{"its process does not run", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessStopped })},
 			{"its process is silent", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessSilent })},
 			{"it has not promised", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
@@ -145,7 +151,7 @@ func TestConditionsOfSeconds(t *testing.T) {
 				}
 			})},
 		}, []otherwise{
-			{"it has nearly had its time", of("b", func(h *cluster.HostReport) { h.Process.Uptime = secondPatience - time.Second })},
+			{"it has nearly had its time", of("b", func(h *cluster.HostReport) { h.Process.Uptime = members.SecondPatience - time.Second })},
 		}},
 	})
 }
@@ -160,7 +166,7 @@ func TestConditionsOfTLS(t *testing.T) {
 		return w.observe()
 	}
 	checkConditions(t, []condition{
-		{"certificates", turning, func(v *view) bool { d := convergeTLS(v); return d != nil && d.Action != nil }, []otherwise{
+		{"certificates", turning, func(v *step.View) bool { d := roll.TLS(v); return d != nil && d.Action != nil }, []otherwise{
 			{"one is a learner", func(o *cluster.Observation) {
 				for i := range o.Hosts {
 					o.Hosts[i].View.Members[2].Learner = true
@@ -178,7 +184,7 @@ func TestConditionsOfTLS(t *testing.T) {
 
 // TestConditionsOfIdentity: on what nothing at all is done.
 func TestConditionsOfIdentity(t *testing.T) {
-	fine := func(v *view) bool { return identity(v) == nil }
+	fine := func(v *step.View) bool { return record.Identity(v) == nil }
 	foreign := of("d", func(h *cluster.HostReport) { h.Status = &cluster.MemberStatus{Cluster: 9, Auth: true} })
 	marked := func(t *testing.T) *cluster.Observation { // by the predecessor; nobody here has anything of it
 		w := newWorld()
@@ -204,7 +210,7 @@ func TestConditionsOfIdentity(t *testing.T) {
 			{"another cluster's asks for a credential", foreign},
 			{"the store is silent", func(o *cluster.Observation) { o.Store = cluster.StoreView{} }},
 		}},
-		{"a generation over the predecessor's marker", marked, func(v *view) bool { stays, _ := v.staysAdopted(); return !stays }, []otherwise{
+		{"a generation over the predecessor's marker", marked, func(v *step.View) bool { stays, _ := record.StaysAdopted(v); return !stays }, []otherwise{
 			{"nobody asks for one", func(o *cluster.Observation) { o.Commands = nil }},
 			{"only a backup is asked for", func(o *cluster.Observation) { o.Commands[0].Kind = cluster.CommandBackup }},
 			{"a host holds data", of("b", func(h *cluster.HostReport) { h.Local.HasData = true })},
@@ -229,7 +235,7 @@ func TestConditionsOfIdentity(t *testing.T) {
 			}},
 			{"something that is no host is out of sight", func(o *cluster.Observation) { o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapSpec}) }},
 		}},
-		{"an end of the world is no reason to recover", formedSight, func(v *view) bool { return v.lostAndAlive(recoverFrom("a")) != nil }, []otherwise{
+		{"an end of the world is no reason to recover", formedSight, func(v *step.View) bool { return generation.LostAndAlive(v, recoverFrom("a")) != nil }, []otherwise{
 			{"the list may be old", hearsay},
 			{"it is another cluster", inIntent(func(in *cluster.Intent) { in.Cluster = 9 })},
 		}, nil},

@@ -5,6 +5,10 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/roll"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
 )
 
 // TestConditionsOfBeginning: the first member of a generation is started where its
@@ -28,8 +32,8 @@ func TestConditionsOfBeginning(t *testing.T) {
 	})
 	second := &cluster.Command{Name: "cmd", Kind: cluster.CommandRestore, Backup: "B", At: time.Unix(100, 0)}
 	first := cluster.Command{Name: "x", Kind: cluster.CommandRestore, Backup: "B", At: time.Unix(101, 0), Lost: []cluster.HostID{"c"}}
-	starts := func(v *view) bool {
-		d := v.finishGeneration()
+	starts := func(v *step.View) bool {
+		d := generation.FinishGeneration(v)
 		return d.Action != nil && len(d.Action.Ops) == 1 && d.Action.Ops[0].Op.Kind == cluster.OpStart
 	}
 	checkConditions(t, []condition{
@@ -40,10 +44,10 @@ func TestConditionsOfBeginning(t *testing.T) {
 			{"it is of another token", of("a", func(h *cluster.HostReport) { h.Staged.Token = "t3" })},
 			{"it is not ready", of("a", func(h *cluster.HostReport) { h.Staged.State = cluster.StageBuilding })},
 		}, nil},
-		{"the next generation is one above", formedSight, func(v *view) bool { return v.nextGeneration() == 2 }, []otherwise{
+		{"the next generation is one above", formedSight, func(v *step.View) bool { return v.NextGeneration() == 2 }, []otherwise{
 			{"a host refuses it", of("b", func(h *cluster.HostReport) { h.LowestGeneration = 7 })},
 		}, nil},
-		{"a later command that gives up more takes another one's place", then(formedSight, queue(first)), func(v *view) bool { return v.replaced(second) != nil }, []otherwise{
+		{"a later command that gives up more takes another one's place", then(formedSight, queue(first)), func(v *step.View) bool { return generation.Replaced(v, second) != nil }, []otherwise{
 			{"it was there before", func(o *cluster.Observation) { o.Commands[0].At = time.Unix(99, 0) }},
 			{"it gives up no more", func(o *cluster.Observation) { o.Commands[0].Lost = nil }},
 			{"it asks for something else", func(o *cluster.Observation) { o.Commands[0].Backup = "B2" }},
@@ -58,10 +62,10 @@ func TestConditionsOfAnotherRelease(t *testing.T) {
 			o.Memory.Members[i].HealthySince = worldEpoch.Add(-time.Hour)
 		}
 	})
-	next := stage{version("3.5.35"), "it is to be so", func(r cluster.Version) bool { return r != version("3.5.35") }}
-	restarts := func(v *view) bool {
-		s, _ := v.roster.Seat(v.roster.Voters()[2].ID)
-		d := v.restartWith(s, next)
+	next := roll.Stage{To: version("3.5.35"), Why: "it is to be so", Move: func(r cluster.Version) bool { return r != version("3.5.35") }}
+	restarts := func(v *step.View) bool {
+		s, _ := v.Roster.Seat(v.Roster.Voters()[2].ID)
+		d := roll.RestartWith(v, s, next)
 		return d != nil && d.Action != nil
 	}
 	agreedLower := then(settledSight, func(o *cluster.Observation) {
@@ -75,7 +79,7 @@ func TestConditionsOfAnotherRelease(t *testing.T) {
 	checkConditions(t, []condition{
 		{"a voter is given the line below", agreedLower, restarts, []otherwise{
 			{"its data has the format of its own", of("c", func(h *cluster.HostReport) { h.Status.StorageVersion = version("3.6.0") })},
-			{"another one's process began a moment ago", of("b", func(h *cluster.HostReport) { h.Process.Uptime = settled - time.Second })},
+			{"another one's process began a moment ago", of("b", func(h *cluster.HostReport) { h.Process.Uptime = sight.Settled - time.Second })},
 			{"another one is down", of("b", unhealthy)},
 		}, nil},
 	})

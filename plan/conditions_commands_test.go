@@ -6,6 +6,12 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/roll"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/upkeep"
 )
 
 // TestConditionsOfCommands: which commands are ended because nothing could come of
@@ -21,22 +27,22 @@ func TestConditionsOfCommands(t *testing.T) {
 		}
 		return c
 	}
-	ends := func(c *cluster.Command) func(v *view) bool {
-		return func(v *view) bool { return v.never(c) != nil }
+	ends := func(c *cluster.Command) func(v *step.View) bool {
+		return func(v *step.View) bool { return generation.Never(v, c) != nil }
 	}
 	gone := then(formedSight, away("c", cluster.GapUnreachable), func(o *cluster.Observation) { o.Gaps = nil })
 	lostQuorum := then(formedSight, away("b", cluster.GapUnreachable), away("c", cluster.GapUnreachable), of("a", unhealthy))
 	lostQuorum = then(lostQuorum, func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(-cluster.DefaultDeadAfter) })
 	// Nobody is filled in as lost: who is cut off sees the others just as it would see them lost.
-	offers := func(way func(*view) (string, string)) func(*view) bool {
-		return func(v *view) bool {
+	offers := func(way func(*step.View) (string, string)) func(*step.View) bool {
+		return func(v *step.View) bool {
 			command, words := way(v)
 			return command == "etcdadm recover --from a" && strings.Contains(words, "missing: b (unreachable") && strings.Contains(words, "--lost HOST")
 		}
 	}
 	early := func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(-time.Second) }
-	names := func(v *view) bool {
-		command, _ := v.withLost(recoverFrom("a"), []cluster.HostID{"b", "c"})
+	names := func(v *step.View) bool {
+		command, _ := generation.WithLost(v, recoverFrom("a"), []cluster.HostID{"b", "c"})
 		return command == "etcdadm recover --from a --lost b --lost c"
 	}
 	also := func(index uint64) func(*cluster.HostReport) {
@@ -45,22 +51,22 @@ func TestConditionsOfCommands(t *testing.T) {
 		}
 	}
 	aside := then(formedSight, of("a", also(5)), of("a", func(h *cluster.HostReport) { h.SetAside[0].Dir = "/was" }))
-	back := func(want string) func(*view) bool {
-		return func(v *view) bool {
+	back := func(want string) func(*step.View) bool {
+		return func(v *step.View) bool {
 			h := inSight(v, "a")
-			undo, _ := v.wayBack(h, h.SetAside[0])
+			undo, _ := upkeep.WayBack(v, h, h.SetAside[0])
 			return undo == want
 		}
 	}
-	only := func(v *view) bool {
+	only := func(v *step.View) bool {
 		h := inSight(v, "a")
-		_, only := v.wayBack(h, h.SetAside[0])
+		_, only := upkeep.WayBack(v, h, h.SetAside[0])
 		return only
 	}
 	asked := recoverFrom("a", "b", "c")
 	unrejected := then(lostQuorum, func(o *cluster.Observation) {
 		o.Commands = []cluster.Command{*asked}
-		o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(-opposedWithin)}}
+		o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(-generation.OpposedWithin)}}
 	})
 	held := then(formedSight, inIntent(func(in *cluster.Intent) {
 		in.Generation, in.Nonce, in.Token, in.Cluster = 3, "n3", "t3", 0xc3
@@ -71,8 +77,8 @@ func TestConditionsOfCommands(t *testing.T) {
 			o.Hosts[i].Highest = cluster.Progress{Term: 2, Index: 5}
 		}
 	}, of("b", func(h *cluster.HostReport) { h.Local.Generation, h.Highest.Index = 2, 4 }))
-	furthest := func(id cluster.HostID) func(v *view) bool {
-		return func(v *view) bool { h := v.furthestData(); return h != nil && h.Host == id }
+	furthest := func(id cluster.HostID) func(v *step.View) bool {
+		return func(v *step.View) bool { h := generation.FurthestData(v); return h != nil && h.Host == id }
 	}
 	undo := &cluster.Command{Name: "cmd", Kind: cluster.CommandUndo, Host: "d", Dir: "was"}
 	from := cluster.SetAside{Dir: "/was", Cluster: 0xdead, Log: cluster.Progress{Term: 2, Index: 5}}
@@ -84,8 +90,8 @@ func TestConditionsOfCommands(t *testing.T) {
 		{"a backup of a release that nobody knows", formedSight, ends(restore("3.9.9", "")), []otherwise{
 			{"a host has one of its line", of("d", func(h *cluster.HostReport) { h.Releases = append(h.Releases, version("3.9.1")) })},
 		}, nil},
-		{"a backup of a release that no host has yet waits", formedSight, func(v *view) bool { return !ends(restore("3.7.3", ""))(v) && !ends(restore("", ""))(v) }, nil, nil},
-		{"a backup that it reads is restored", formedSight, func(v *view) bool { return !ends(restore("3.5.35", "3.6.16"))(v) }, nil, nil},
+		{"a backup of a release that no host has yet waits", formedSight, func(v *step.View) bool { return !ends(restore("3.7.3", ""))(v) && !ends(restore("", ""))(v) }, nil, nil},
+		{"a backup that it reads is restored", formedSight, func(v *step.View) bool { return !ends(restore("3.5.35", "3.6.16"))(v) }, nil, nil},
 		{"a recovery from a host of which nobody knows", formedSight, ends(recoverFrom("x")), []otherwise{
 			{"it is in sight", func(o *cluster.Observation) {
 				d, _ := o.Host("d")
@@ -102,23 +108,23 @@ func TestConditionsOfCommands(t *testing.T) {
 				in.History = []cluster.PastGeneration{{Voters: [][]cluster.Voter{{{Host: "x"}}}}}
 			})},
 		}, nil},
-		{"a recovery from a founder that is out of sight waits", gone, func(v *view) bool { return v.never(recoverFrom("c")) == nil }, nil, nil},
-		{"only what is missed for good is named as lost", formedSight, func(v *view) bool {
-			command, _ := v.withLost(recoverFrom("a"), nil)
+		{"a recovery from a founder that is out of sight waits", gone, func(v *step.View) bool { return generation.Never(v, recoverFrom("c")) == nil }, nil, nil},
+		{"only what is missed for good is named as lost", formedSight, func(v *step.View) bool {
+			command, _ := generation.WithLost(v, recoverFrom("a"), nil)
 			return command == ""
 		}, nil, nil},
 		{"what is missed is named to who asks for a recovery", lostQuorum, names, []otherwise{
 			{"the loss has not lasted", early},
 		}, nil},
-		{"what is missed is named to who asks for a restore", then(lostQuorum, early), func(v *view) bool {
-			command, _ := v.withLost(&cluster.Command{Kind: cluster.CommandRestore, Backup: "B"}, []cluster.HostID{"b"})
+		{"what is missed is named to who asks for a restore", then(lostQuorum, early), func(v *step.View) bool {
+			command, _ := generation.WithLost(v, &cluster.Command{Kind: cluster.CommandRestore, Backup: "B"}, []cluster.HostID{"b"})
 			return command == "etcdadm restore B --lost b"
 		}, nil, nil},
-		{"a member is stopped for a recovery that nobody rejected", unrejected, func(v *view) bool {
-			return v.unopposed(asked) == nil
+		{"a member is stopped for a recovery that nobody rejected", unrejected, func(v *step.View) bool {
+			return generation.Unopposed(v, asked) == nil
 		}, []otherwise{
 			{"it has just been asked for", func(o *cluster.Observation) {
-				o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(time.Second - opposedWithin)}}
+				o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(time.Second - generation.OpposedWithin)}}
 			}},
 			{"since when it is asked for is not known", func(o *cluster.Observation) { o.Memory.Asked = nil }},
 			{"a later leader wrote the record", inIntent(func(in *cluster.Intent) { in.By = cluster.Fence{Number: 1 << 40, Host: "b"} })},
@@ -126,7 +132,7 @@ func TestConditionsOfCommands(t *testing.T) {
 			{"what wrote the record is no leader", inIntent(func(in *cluster.Intent) { in.By = cluster.Fence{Number: cluster.MaxFence + 1, Host: "b"} })},
 			{"the daemons ask for it themselves", func(o *cluster.Observation) { o.Commands, o.Memory.Asked = nil, nil }},
 		}},
-		{"a recovery is told of", lostQuorum, offers((*view).recoverCommand), []otherwise{
+		{"a recovery is told of", lostQuorum, offers(generation.RecoverCommand), []otherwise{
 			{"the loss has not lasted", func(o *cluster.Observation) {
 				o.Memory.QuorumlessSince = o.At.Add(time.Second - cluster.DefaultDeadAfter)
 			}},
@@ -138,16 +144,16 @@ func TestConditionsOfCommands(t *testing.T) {
 			{"since when is not known", func(o *cluster.Observation) { o.Memory.QuorumlessSince = time.Time{} }},
 			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 		}, nil},
-		{"a recovery from what is on record is told of", lostQuorum, offers((*view).recordedSurvivor), []otherwise{
+		{"a recovery from what is on record is told of", lostQuorum, offers(generation.RecordedSurvivor), []otherwise{
 			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 			{"its host has another disk", of("a", func(h *cluster.HostReport) { h.Disk = "x" })},
 		}, nil},
 		{"no logs are missed where nothing was ever written down", then(formedSight, func(o *cluster.Observation) {
 			o.Store.Intent, o.Store.Marker = nil, false
 			forgetKept(o)
-		}), func(v *view) bool {
-			missing, working := v.logless(recoverFrom("a"), inSight(v, "a"))
-			return v.intent == nil && len(missing)+len(working) == 0
+		}), func(v *step.View) bool {
+			missing, working := generation.Logless(v, recoverFrom("a"), inSight(v, "a"))
+			return v.Intent == nil && len(missing)+len(working) == 0
 		}, nil, nil},
 		{"data of the generation before is another source", held, furthest("b"), []otherwise{
 			{"it is gone", of("b", func(h *cluster.HostReport) { h.Local.HasData = false })},
@@ -176,7 +182,7 @@ func TestConditionsOfCommands(t *testing.T) {
 			{"how far it goes is not known", of("a", func(h *cluster.HostReport) { h.SetAside[0].Log = cluster.Progress{} })},
 			{"it is of nobody knows what", of("a", func(h *cluster.HostReport) { h.SetAside[0].Cluster = 0 })},
 		}},
-		{"nothing goes beyond what is undone to", formedSight, func(v *view) bool { return v.undoOlder(undo, cluster.Seen{}, from) == nil }, []otherwise{
+		{"nothing goes beyond what is undone to", formedSight, func(v *step.View) bool { return generation.UndoOlder(v, undo, cluster.Seen{}, from) == nil }, []otherwise{
 			{"a host is about to set more aside", of("c", data)},
 			{"a host has set more aside", of("c", func(h *cluster.HostReport) {
 				h.SetAside = []cluster.SetAside{{Dir: "/x", Cluster: 0xdead, Log: cluster.Progress{Term: 2, Index: 6}}}
@@ -200,9 +206,9 @@ func TestConditionsOfTools(t *testing.T) {
 			}
 		})
 	}
-	tool := func(want string) func(v *view) bool {
-		return func(v *view) bool {
-			return restoringTool(inSight(v, "d"), version("3.5.33"), version("3.6.16")) == version(want)
+	tool := func(want string) func(v *step.View) bool {
+		return func(v *step.View) bool {
+			return generation.RestoringTool(inSight(v, "d"), version("3.5.33"), version("3.6.16")) == version(want)
 		}
 	}
 	keys := &cluster.Command{Name: "cmd", Kind: cluster.CommandRestore, Version: version("3.6.16")}
@@ -210,8 +216,8 @@ func TestConditionsOfTools(t *testing.T) {
 		{"the one that wrote it", then(formedSight, releases("3.4.25", "3.5.33", "3.5.35", "3.6.16")), tool("3.5.33"), nil, nil},
 		{"the newest of its line", then(formedSight, releases("3.4.25", "3.5.31", "3.5.35", "3.5.32", "3.6.16")), tool("3.5.35"), nil, nil},
 		{"the one that is to run it", then(formedSight, releases("3.4.25", "3.6.16")), tool("3.6.16"), nil, nil},
-		{"keys of version 2 are read by the one that wrote them", then(formedSight, releases("2.3.8", "3.6.16")), func(v *view) bool {
-			_, why := v.generationVersion(keys, version("2.3.7"), inSight(v, "d"))
+		{"keys of version 2 are read by the one that wrote them", then(formedSight, releases("2.3.8", "3.6.16")), func(v *step.View) bool {
+			_, why := generation.GenerationVersion(v, keys, version("2.3.7"), inSight(v, "d"))
 			return why == ""
 		}, []otherwise{
 			{"there is none of its line", releases("3.6.16")},
@@ -229,16 +235,16 @@ func TestBackupBeforeARestoreIsSaidToBeLeft(t *testing.T) {
 		})
 	}
 	for ago, want := range map[time.Duration]struct{ waits, says string }{
-		backupTry - time.Minute: {"is waited for for 2m0s at most", ""},
-		backupTry + time.Minute: {"", "has not ended in 2m0s, and the command goes on without it"},
+		sight.BackupTry - time.Minute: {"is waited for for 2m0s at most", ""},
+		sight.BackupTry + time.Minute: {"", "has not ended in 2m0s, and the command goes on without it"},
 	} {
-		v := newView(Goal{Kind: Converge}, then(formedSight, running(ago))(t))
-		d := v.backupBefore(&cluster.Command{Name: "c", Kind: cluster.CommandRestore})
+		v := step.Look(decision.Goal{Kind: decision.Converge}, then(formedSight, running(ago))(t))
+		d := generation.BackupBefore(v, &cluster.Command{Name: "c", Kind: cluster.CommandRestore})
 		if (d != nil) != (want.waits != "") || d != nil && !strings.Contains(d.Reason, want.waits) {
 			t.Errorf("begun %s ago: %+v", ago, d)
 		}
-		if len(v.asides) == 0 != (want.says == "") || want.says != "" && !strings.Contains(v.asides[0].Sentence, want.says) {
-			t.Errorf("begun %s ago: said %+v", ago, v.asides)
+		if len(v.Asides) == 0 != (want.says == "") || want.says != "" && !strings.Contains(v.Asides[0].Sentence, want.says) {
+			t.Errorf("begun %s ago: said %+v", ago, v.Asides)
 		}
 	}
 }
@@ -253,17 +259,17 @@ func TestAFailedBackupIsToldWithItsHint(t *testing.T) {
 	wants := then(formedSight, func(o *cluster.Observation) {
 		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At}
 	})
-	blocker := func(v *view) string {
-		if len(v.asides) != 1 || v.asides[0].Code != "backup-failed" {
-			t.Fatalf("%+v", v.asides)
+	blocker := func(v *step.View) string {
+		if len(v.Asides) != 1 || v.Asides[0].Code != "backup-failed" {
+			t.Fatalf("%+v", v.Asides)
 		}
-		return v.asides[0].Advice
+		return v.Asides[0].Advice
 	}
-	periodic := newView(Goal{Kind: Converge}, then(wants, failed(""))(t))
-	_ = backUp(periodic)
-	before := newView(Goal{Kind: Converge}, then(wants, failed("c"))(t))
-	_ = before.backupBefore(&cluster.Command{Name: "c", Kind: cluster.CommandRestore})
-	first := newView(Goal{Kind: Converge}, then(wants, failed(""))(t)).backupFirst(true, "x")
+	periodic := step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed(""))(t))
+	_ = upkeep.BackUp(periodic)
+	before := step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed("c"))(t))
+	_ = generation.BackupBefore(before, &cluster.Command{Name: "c", Kind: cluster.CommandRestore})
+	first := step.BackupFirst(step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed(""))(t)), true, "x")
 	for what, said := range map[string]string{"a periodic one": blocker(periodic), "one before a restore": blocker(before), "one before a change": first.Reason} {
 		if !strings.Contains(said, "allow s3:PutObject") {
 			t.Errorf("%s: %q", what, said)
@@ -286,10 +292,10 @@ func TestConditionsOfWaits(t *testing.T) {
 			in.Pending = append(in.Pending, cluster.VoterChange{Voter: cluster.Voter{Member: cluster.MemberID(90 + i)}})
 		}
 	}), storeSilent)
-	noStore := func(v *view) *Decision {
-		v.goal.NoStore = true
-		in := v.obs.Intent()
-		return v.changeUnstored(in.Voters[:2], cluster.Projection{}, cluster.Op{Kind: cluster.OpRemove}, 0, "x", "x")
+	noStore := func(v *step.View) *decision.Decision {
+		v.Goal.NoStore = true
+		in := v.Obs.Intent()
+		return step.ChangeUnstored(v, in.Voters[:2], cluster.Projection{}, cluster.Op{Kind: cluster.OpRemove}, 0, "x", "x")
 	}
 	few := then(pending, func(o *cluster.Observation) {
 		for i := range o.Hosts {
@@ -310,17 +316,17 @@ func TestConditionsOfWaits(t *testing.T) {
 		}
 	})
 	checkConditions(t, []condition{
-		{"a backup is tried again", then(bare, failed(backupRetry)), func(v *view) bool {
-			_, d := v.backupOf(v.roster.Running(), "x")
+		{"a backup is tried again", then(bare, failed(step.BackupRetry)), func(v *step.View) bool {
+			_, d := generation.BackupOf(v, v.Roster.Running(), "x")
 			return d != nil && d.Action != nil
 		}, []otherwise{
-			{"it failed just now", failed(backupRetry - time.Second)},
+			{"it failed just now", failed(step.BackupRetry - time.Second)},
 			{"one is being taken", of("b", func(h *cluster.HostReport) { h.Taken = &cluster.Taken{Running: true, Began: h.Clock} })},
 		}, nil},
-		{"a change without the store", few, func(v *view) bool { d := noStore(v); return d.Action != nil }, nil, nil},
-		{"too many changes were not seen to end", pending, func(v *view) bool { d := noStore(v); return d.Action == nil && d.Blockers[0].Code == "settling" }, nil, nil},
-		{"a downgrade is cancelled through a member that can", oldest, func(v *view) bool {
-			d := v.cancelDowngrade("x")
+		{"a change without the store", few, func(v *step.View) bool { d := noStore(v); return d.Action != nil }, nil, nil},
+		{"too many changes were not seen to end", pending, func(v *step.View) bool { d := noStore(v); return d.Action == nil && d.Blockers[0].Code == "settling" }, nil, nil},
+		{"a downgrade is cancelled through a member that can", oldest, func(v *step.View) bool {
+			d := roll.CancelDowngrade(v, "x")
 			return d.Action != nil && d.Action.Ops[0].Host == "c"
 		}, []otherwise{
 			{"nobody is up", func(o *cluster.Observation) {
@@ -329,12 +335,12 @@ func TestConditionsOfWaits(t *testing.T) {
 				}
 			}},
 		}, nil},
-		{"what goes on beside is looked at soon", formedSight, func(v *view) bool {
+		{"what goes on beside is looked at soon", formedSight, func(v *step.View) bool {
 			again := func(d time.Duration) time.Duration {
-				v.meanwhile = &Decision{Again: later}
-				return v.whileWaiting(&Decision{Again: d}).Again
+				v.Meanwhile = &decision.Decision{Again: decision.Later}
+				return generation.WhileWaiting(v, &decision.Decision{Again: d}).Again
 			}
-			return again(0) == later && again(time.Minute) == later && again(soon) == soon
+			return again(0) == decision.Later && again(time.Minute) == decision.Later && again(decision.Soon) == decision.Soon
 		}, nil, nil},
 	})
 }

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
 )
 
 // wished is a cluster that was founded an hour ago, and a person's restore in the queue,
@@ -86,13 +90,13 @@ func TestConditionsOfConsent(t *testing.T) {
 			keepAll(o)
 		}
 	}
-	counts := func(v *view) bool { return v.consentOver(&v.obs.Commands[0]) == nil }
-	begun := func(v *view) bool {
-		d := v.begin(&v.obs.Commands[0])
-		return d.Action != nil && d.Action.Kind == ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpStage
+	counts := func(v *step.View) bool { return generation.ConsentOver(v, &v.Obs.Commands[0]) == nil }
+	begun := func(v *step.View) bool {
+		d := generation.Begin(v, &v.Obs.Commands[0])
+		return d.Action != nil && d.Action.Kind == decision.ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpStage
 	}
-	written := func(v *view) *Decision {
-		d := v.begin(&v.obs.Commands[0])
+	written := func(v *step.View) *decision.Decision {
+		d := generation.Begin(v, &v.Obs.Commands[0])
 		if d.Action == nil || d.Action.Intent == nil {
 			return nil
 		}
@@ -131,18 +135,18 @@ func TestConditionsOfConsent(t *testing.T) {
 				forgetKept(o)
 			}},
 		}},
-		{"what the daemons ask for themselves does not age", wished, func(v *view) bool {
-			c := v.obs.Commands[0]
+		{"what the daemons ask for themselves does not age", wished, func(v *step.View) bool {
+			c := v.Obs.Commands[0]
 			c.Name, c.At = "change-1-2", time.Time{}
-			return v.consentOver(&c) == nil
+			return generation.ConsentOver(v, &c) == nil
 		}, nil, nil},
 		{"an old word ends before anything is made ready for it", then(wished, old(11*time.Minute), func(o *cluster.Observation) {
-			o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(-consentSeen)}}
-		}), func(v *view) bool {
-			d := v.begin(&v.obs.Commands[0])
-			return d.Action != nil && d.Action.End != nil && d.Action.End.Result == CommandExpired && strings.Contains(d.Reason, "etcdadm restore B")
+			o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(-generation.ConsentSeen)}}
+		}), func(v *step.View) bool {
+			d := generation.Begin(v, &v.Obs.Commands[0])
+			return d.Action != nil && d.Action.End != nil && d.Action.End.Result == decision.CommandExpired && strings.Contains(d.Reason, "etcdadm restore B")
 		}, []otherwise{
-			{"this leader has not looked for long", func(o *cluster.Observation) { o.Memory.Asked[0].Since = o.At.Add(time.Second - consentSeen) }},
+			{"this leader has not looked for long", func(o *cluster.Observation) { o.Memory.Asked[0].Since = o.At.Add(time.Second - generation.ConsentSeen) }},
 			{"this leader has just begun", func(o *cluster.Observation) { o.Memory.Asked = nil }},
 		}, nil},
 		{"a command is begun", wished, begun, []otherwise{
@@ -157,53 +161,53 @@ func TestConditionsOfConsent(t *testing.T) {
 		}, []otherwise{
 			{"one is away and another one given up", allOf(away("d", cluster.GapUnreachable), ofCommand(func(c *cluster.Command) { c.Lost = []cluster.HostID{"x"} }))},
 		}},
-		{"a command that cannot be read is passed over", then(wished, ofCommand(func(c *cluster.Command) { *c = cluster.Command{Name: c.Name, Unread: "denied"} }), queue(*recoverFrom("a"))), func(v *view) bool {
-			c := v.nextCommand()
+		{"a command that cannot be read is passed over", then(wished, ofCommand(func(c *cluster.Command) { *c = cluster.Command{Name: c.Name, Unread: "denied"} }), queue(*recoverFrom("a"))), func(v *step.View) bool {
+			c := v.NextCommand()
 			return c != nil && c.Kind == cluster.CommandRecover
 		}, nil, nil},
-		{"the write of a generation names its command", then(wished, ready(cluster.StageReady, time.Minute)), func(v *view) bool {
+		{"the write of a generation names its command", then(wished, ready(cluster.StageReady, time.Minute)), func(v *step.View) bool {
 			d := written(v)
-			return d != nil && d.Action.Intent.Command != nil && d.Action.Intent.Command.SaysAsMuch(v.obs.Commands[0]) && d.Action.Intent.Spec == nil
+			return d != nil && d.Action.Intent.Command != nil && d.Action.Intent.Command.SaysAsMuch(v.Obs.Commands[0]) && d.Action.Intent.Spec == nil
 		}, []otherwise{
 			{"the queue cannot be listed", unlisted},
 		}, nil},
-		{"that of a change of version names the spec", then(wished, ready(cluster.StageReady, time.Minute)), func(v *view) bool {
-			c := v.obs.Commands[0]
+		{"that of a change of version names the spec", then(wished, ready(cluster.StageReady, time.Minute)), func(v *step.View) bool {
+			c := v.Obs.Commands[0]
 			c.Name, c.Kind = "change-1-2", cluster.CommandChange
-			d := v.writeGeneration(&c, inSight(v, "d"))
-			return d.Action.Intent.Spec != nil && d.Action.Intent.Spec.Equal(*v.obs.Spec) && d.Action.Intent.Command == nil
+			d := generation.WriteGeneration(v, &c, inSight(v, "d"))
+			return d.Action.Intent.Spec != nil && d.Action.Intent.Spec.Equal(*v.Obs.Spec) && d.Action.Intent.Command == nil
 		}, nil, nil},
 		{"a generation has what was ended before it", then(wished, ready(cluster.StageReady, time.Minute), inIntent(func(in *cluster.Intent) {
 			in.CommandsRun, in.Ended = []string{"r1"}, []cluster.EndedCommand{{Name: "e1"}}
-		})), func(v *view) bool {
+		})), func(v *step.View) bool {
 			d := written(v)
 			return d != nil && slices.Equal(d.Action.Intent.Replace.CommandsRun, []string{"r1", "cmd"}) && len(d.Action.Intent.Replace.Ended) == 1
 		}, nil, nil},
-		{"a recovery says how far its survivor came", then(survivors, of("a", func(h *cluster.HostReport) { h.Staged = &cluster.Staged{Token: "t9"} })), func(v *view) bool {
-			d := v.writeGeneration(recoverFrom("a", "c"), inSight(v, "a"))
+		{"a recovery says how far its survivor came", then(survivors, of("a", func(h *cluster.HostReport) { h.Staged = &cluster.Staged{Token: "t9"} })), func(v *step.View) bool {
+			d := generation.WriteGeneration(v, recoverFrom("a", "c"), inSight(v, "a"))
 			return d.Action.Intent.Replace.Reached == cluster.Progress{Term: 2, Index: 50}
 		}, []otherwise{
 			{"its data is another cluster's", of("a", func(h *cluster.HostReport) { h.Local.Cluster = 9 })},
 		}, nil},
-		{"no recovery was asked for any more", then(formedSight, of("a", stopped(2, 50))), func(v *view) bool {
-			d := v.reviveStopped()
+		{"no recovery was asked for any more", then(formedSight, of("a", stopped(2, 50))), func(v *step.View) bool {
+			d := generation.ReviveStopped(v)
 			return d != nil && d.Action != nil && d.Action.Ops[0].Host == "a"
 		}, []otherwise{
 			{"the queue cannot be listed", unlisted},
 			{"a command cannot be read", queue(cluster.Command{Name: "n", Unread: "denied"})},
 		}, nil},
-		{"a recovery beside what serves is rejected", formedSight, func(v *view) bool {
-			d := v.mayRecover(recoverFrom("a", "c"))
-			return d != nil && d.Action != nil && d.Action.End.Result == CommandRejected
+		{"a recovery beside what serves is rejected", formedSight, func(v *step.View) bool {
+			d := generation.MayRecover(v, recoverFrom("a", "c"))
+			return d != nil && d.Action != nil && d.Action.End.Result == decision.CommandRejected
 		}, nil, nil},
 		{"so it is where another generation is being founded", then(formedSight, func(o *cluster.Observation) {
 			remembers("d")(o)
 			h, _ := o.Host("d")
 			in := h.Intent
 			inIntent(func(to *cluster.Intent) { *to = *in; to.Source.Kind = cluster.SourceSurvivor })(o)
-		}), func(v *view) bool {
-			d := v.mayRecover(recoverFrom("a", "c"))
-			return !v.seen && d != nil && d.Action != nil && d.Action.End.Result == CommandRejected
+		}), func(v *step.View) bool {
+			d := generation.MayRecover(v, recoverFrom("a", "c"))
+			return !v.Seen && d != nil && d.Action != nil && d.Action.End.Result == decision.CommandRejected
 		}, []otherwise{
 			{"nothing serves", func(o *cluster.Observation) {
 				for i := range o.Hosts {
@@ -216,8 +220,10 @@ func TestConditionsOfConsent(t *testing.T) {
 
 // TestConditionsOfEnds: an end is in the record, and kept by a host, before it is told.
 func TestConditionsOfEnds(t *testing.T) {
-	end := func(v *view) *Decision { return v.noteFirst(endCommand("cmd", CommandRejected, "why")) }
-	told := func(v *view) bool { d := end(v); return d.Action != nil && d.Action.Kind == ActCommand }
+	end := func(v *step.View) *decision.Decision {
+		return generation.NoteFirst(v, decision.EndCommand("cmd", decision.CommandRejected, "why"))
+	}
+	told := func(v *step.View) bool { d := end(v); return d.Action != nil && d.Action.Kind == decision.ActCommand }
 	note := func(in *cluster.Intent) { in.NoteEnd(cluster.EndedCommand{Name: "cmd", Result: "rejected"}) }
 	noted := then(wished, inIntent(note), func(o *cluster.Observation) {
 		earlier := o.Store.Intent.Clone()
@@ -235,14 +241,14 @@ func TestConditionsOfEnds(t *testing.T) {
 			h.Intent.CommandsRun = []string{"cmd"}
 		})(o)
 	})
-	ends := func(how CommandResult) func(v *view) bool {
-		return func(v *view) bool {
-			d := v.endCommands()
+	ends := func(how decision.CommandResult) func(v *step.View) bool {
+		return func(v *step.View) bool {
+			d := generation.EndCommands(v)
 			return d != nil && d.Action.End.Name == "cmd" && d.Action.End.Result == how
 		}
 	}
 	checkConditions(t, []condition{
-		{"an end is noted first", wished, func(v *view) bool {
+		{"an end is noted first", wished, func(v *step.View) bool {
 			d := end(v)
 			if d.Action == nil || d.Action.Intent == nil {
 				return false
@@ -256,7 +262,7 @@ func TestConditionsOfEnds(t *testing.T) {
 			{"there is no record of ours", inIntent(func(in *cluster.Intent) { *in = cluster.Intent{State: cluster.IntentFounded} })},
 			{"there is no record", func(o *cluster.Observation) { o.Store.Intent, o.Store.Marker = nil, false; forgetKept(o) }},
 		}, nil},
-		{"it is not told before a host keeps it", noted, func(v *view) bool { return end(v).Action == nil }, []otherwise{
+		{"it is not told before a host keeps it", noted, func(v *step.View) bool { return end(v).Action == nil }, []otherwise{
 			{"one keeps it", keeps(note)},
 			{"one keeps that it was run", keeps(func(in *cluster.Intent) { in.CommandsRun = []string{"cmd"} })},
 			{"none would be told", func(o *cluster.Observation) {
@@ -270,15 +276,15 @@ func TestConditionsOfEnds(t *testing.T) {
 			{"one keeps it in another generation", keeps(func(in *cluster.Intent) { note(in); in.Generation = 0 })},
 		}},
 		{"it is told then", then(noted, keeps(note)), told, nil, nil},
-		{"what a record says has ended is not run", wished, func(v *view) bool { return v.endCommands() == nil }, []otherwise{
+		{"what a record says has ended is not run", wished, func(v *step.View) bool { return generation.EndCommands(v) == nil }, []otherwise{
 			{"the store's does", inIntent(note)},
 			{"a host's does", keeps(note)},
 		}, nil},
-		{"what ended as expired ends so again", then(wished, inIntent(func(in *cluster.Intent) { in.NoteEnd(cluster.EndedCommand{Name: "cmd", Result: "expired"}) })), ends(CommandExpired), nil, nil},
-		{"what was run in a generation that the store has lost is not run again", ran, func(v *view) bool { return v.nextCommand() == nil }, []otherwise{
+		{"what ended as expired ends so again", then(wished, inIntent(func(in *cluster.Intent) { in.NoteEnd(cluster.EndedCommand{Name: "cmd", Result: "expired"}) })), ends(decision.CommandExpired), nil, nil},
+		{"what was run in a generation that the store has lost is not run again", ran, func(v *step.View) bool { return v.NextCommand() == nil }, []otherwise{
 			{"no host knows of it", forgetKept},
 		}, nil},
-		{"and is told to have failed", ran, ends(CommandFailed), []otherwise{
+		{"and is told to have failed", ran, ends(decision.CommandFailed), []otherwise{
 			{"the store knows of it", inIntent(func(in *cluster.Intent) { in.CommandsRun = []string{"cmd"} })},
 		}, nil},
 	})
@@ -288,12 +294,12 @@ func TestConditionsOfEnds(t *testing.T) {
 // not followed.
 func TestConditionsOfMemories(t *testing.T) {
 	remembered := then(wished, ready(cluster.StageReady, time.Minute), remembers("c"))
-	aside := func(v *view) string {
-		v.remembered()
-		if len(v.asides) != 1 {
+	aside := func(v *step.View) string {
+		generation.Remembered(v)
+		if len(v.Asides) != 1 {
 			return ""
 		}
-		return v.asides[0].Code
+		return v.Asides[0].Code
 	}
 	forget := of("c", func(h *cluster.HostReport) { h.Intent = nil })
 	founding := func(kind string, ago time.Duration) func(t *testing.T) *cluster.Observation {
@@ -305,9 +311,9 @@ func TestConditionsOfMemories(t *testing.T) {
 			h.Intent = nil
 		})
 	}
-	inDoubt := func(v *view) bool {
-		d := v.finishGeneration()
-		return d.Action == nil && len(d.Blockers) > 0 && d.Blockers[0].Code == "generation-in-doubt" && v.stuck(d)
+	inDoubt := func(v *step.View) bool {
+		d := generation.FinishGeneration(v)
+		return d.Action == nil && len(d.Blockers) > 0 && d.Blockers[0].Code == "generation-in-doubt" && generation.Stuck(v, d)
 	}
 	silent := func(o *cluster.Observation) {
 		for i := range o.Hosts {
@@ -320,11 +326,11 @@ func TestConditionsOfMemories(t *testing.T) {
 		}
 	}
 	checkConditions(t, []condition{
-		{"the next generation is above one that a host remembers", remembered, func(v *view) bool { return v.intent.Generation == 1 && v.nextGeneration() == 3 }, []otherwise{
+		{"the next generation is above one that a host remembers", remembered, func(v *step.View) bool { return v.Intent.Generation == 1 && v.NextGeneration() == 3 }, []otherwise{
 			{"none does", forget},
 		}, nil},
-		{"and has it in its history, so that its founder is asked", remembered, func(v *view) bool {
-			d := v.begin(&v.obs.Commands[0])
+		{"and has it in its history, so that its founder is asked", remembered, func(v *step.View) bool {
+			d := generation.Begin(v, &v.Obs.Commands[0])
 			if d.Action == nil || d.Action.Intent == nil {
 				return false
 			}
@@ -337,14 +343,14 @@ func TestConditionsOfMemories(t *testing.T) {
 		}, []otherwise{
 			{"none is remembered", forget},
 		}, nil},
-		{"a person is told of it", remembered, func(v *view) bool { return aside(v) == "generation-in-doubt" }, []otherwise{
+		{"a person is told of it", remembered, func(v *step.View) bool { return aside(v) == "generation-in-doubt" }, []otherwise{
 			{"none is remembered", forget},
 			{"the store does not answer", storeSilent},
 		}, nil},
-		{"or that the store may know", then(remembered, storeSilent), func(v *view) bool { return aside(v) == "store-silent" }, nil, nil},
-		{"each look tells of it", remembered, func(v *view) bool {
-			d := Next(Goal{Kind: Converge}, v.obs)
-			return slices.ContainsFunc(d.Blockers, func(b Blocker) bool { return b.Code == "generation-in-doubt" })
+		{"or that the store may know", then(remembered, storeSilent), func(v *step.View) bool { return aside(v) == "store-silent" }, nil, nil},
+		{"each look tells of it", remembered, func(v *step.View) bool {
+			d := Next(decision.Goal{Kind: decision.Converge}, v.Obs)
+			return slices.ContainsFunc(d.Blockers, func(b decision.Blocker) bool { return b.Code == "generation-in-doubt" })
 		}, []otherwise{
 			{"none is remembered", forget},
 		}, nil},
@@ -375,12 +381,12 @@ func TestConditionsOfHostsThatReturn(t *testing.T) {
 		})(o)
 		o.Memory.Founding = cluster.Founding{}
 	}, away("b", cluster.GapUnreachable))
-	givenUp := func(v *view) bool {
-		w := v.intent.History[0].Voters[0][1]
-		h, _ := v.obs.Host("b")
-		return w.Host == "b" && v.givenUp(w, h)
+	givenUp := func(v *step.View) bool {
+		w := v.Intent.History[0].Voters[0][1]
+		h, _ := v.Obs.Host("b")
+		return w.Host == "b" && generation.GivenUp(v, w, h)
 	}
-	late := func(o *cluster.Observation) { o.At = o.At.Add(foundingStalled) }
+	late := func(o *cluster.Observation) { o.At = o.At.Add(sight.FoundingStalled) }
 	refuses := ofGap("b", func(g *cluster.Gap) { g.Kind, g.Heard = cluster.GapRefused, true })
 	heard := ofGap("b", func(g *cluster.Gap) { g.Heard = true })
 	recovering := then(formedSight, func(o *cluster.Observation) {
@@ -402,13 +408,13 @@ func TestConditionsOfHostsThatReturn(t *testing.T) {
 		})(o)
 	})
 	further := of("b", func(h *cluster.HostReport) { h.Log = &cluster.Progress{Term: 2, Index: 51} })
-	starts := func(v *view) bool {
-		d := v.finishGeneration()
-		return d.Action != nil && d.Action.Kind == ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpStart
+	starts := func(v *step.View) bool {
+		d := generation.FinishGeneration(v)
+		return d.Action != nil && d.Action.Kind == decision.ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpStart
 	}
-	stops := func(v *view) bool {
-		d := v.finishGeneration()
-		return d.Action == nil && d.Blockers[0].Code == "recovering" && d.Blockers[0].Command == "etcdadm recover --from b" && v.stuck(d)
+	stops := func(v *step.View) bool {
+		d := generation.FinishGeneration(v)
+		return d.Action == nil && d.Blockers[0].Code == "recovering" && d.Blockers[0].Command == "etcdadm recover --from b" && generation.Stuck(v, d)
 	}
 	checkConditions(t, []condition{
 		{"one that was named as lost and is gone is given up", lost, givenUp, []otherwise{
@@ -420,26 +426,26 @@ func TestConditionsOfHostsThatReturn(t *testing.T) {
 		}, []otherwise{
 			{"it is heard, and the founding has had its time", allOf(heard, late)},
 		}},
-		{"a host that is named as lost and follows another leader is waited for", then(survivors, ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapRefused })), func(v *view) bool {
-			d := v.lostAndThere(recoverFrom("a", "c"))
+		{"a host that is named as lost and follows another leader is waited for", then(survivors, ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapRefused })), func(v *step.View) bool {
+			d := generation.LostAndThere(v, recoverFrom("a", "c"))
 			return d != nil && strings.Contains(d.Reason, "c (it follows another leader)")
 		}, []otherwise{
 			{"it is gone", ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })},
 		}, nil},
-		{"nobody named it, and it is not asked about", then(survivors, ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapRefused })), func(v *view) bool {
-			return v.lostAndThere(recoverFrom("a")) == nil
+		{"nobody named it, and it is not asked about", then(survivors, ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapRefused })), func(v *step.View) bool {
+			return generation.LostAndThere(v, recoverFrom("a")) == nil
 		}, nil, nil},
 		{"a recovery is begun from the furthest", recovering, starts, []otherwise{
 			{"another one came back with more", further},
 			{"another one came back with a later term", of("b", func(h *cluster.HostReport) { h.Log = &cluster.Progress{Term: 3, Index: 1} })},
 			{"the log of one that came back was not read", of("b", func(h *cluster.HostReport) { h.Log = nil })},
 			{"that of one that came back is read for long", allOf(of("b", func(h *cluster.HostReport) { h.Log, h.Reading = nil, &cluster.LogReading{} }), late, func(o *cluster.Observation) {
-				o.Memory.Founding.Seen = o.At.Add(-foundingStalled)
+				o.Memory.Founding.Seen = o.At.Add(-sight.FoundingStalled)
 			})},
 			{"that of a leader that began just now was not", allOf(of("b", func(h *cluster.HostReport) { h.Log = nil }), late, func(o *cluster.Observation) { o.Memory.Founding.Seen = o.At })},
 		}, []otherwise{
 			{"it cannot be read for long", allOf(of("b", func(h *cluster.HostReport) { h.Log = nil }), late, func(o *cluster.Observation) {
-				o.Memory.Founding.Seen = o.At.Add(-foundingStalled)
+				o.Memory.Founding.Seen = o.At.Add(-sight.FoundingStalled)
 			})},
 			{"nobody knows how far the survivor came", allOf(further, inIntent(func(in *cluster.Intent) { in.Reached = cluster.Progress{} }))},
 			{"it is no recovery", allOf(further, inIntent(func(in *cluster.Intent) { in.Source.Kind = cluster.SourceBackup }), of("a", func(h *cluster.HostReport) { h.Staged.Source.Kind = cluster.SourceBackup }))},

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/upkeep"
 )
 
 // TestConditionsOfDefragmentation: beside what no member is taken away for its own good.
@@ -13,7 +16,7 @@ func TestConditionsOfDefragmentation(t *testing.T) {
 		return of("a", func(h *cluster.HostReport) { h.Status.Alarms = []string{kind + " on " + h.Local.Member.String()} })
 	}
 	fragmented := then(formedSight, ledBy("a"), of("b", func(h *cluster.HostReport) {
-		h.Status.DBSize, h.Status.DBInUse = 10*leastFree, 2*leastFree
+		h.Status.DBSize, h.Status.DBInUse = 10*upkeep.LeastFree, 2*upkeep.LeastFree
 	}), func(o *cluster.Observation) {
 		o.Upkeep.DefragThreshold = 50
 		for _, id := range []cluster.HostID{"a", "b", "c"} {
@@ -21,13 +24,13 @@ func TestConditionsOfDefragmentation(t *testing.T) {
 		}
 	})
 	checkConditions(t, []condition{
-		{"by itself", fragmented, func(v *view) bool { d := defragment(v); return d != nil && d.Action != nil }, []otherwise{
+		{"by itself", fragmented, func(v *step.View) bool { d := upkeep.Defragment(v); return d != nil && d.Action != nil }, []otherwise{
 			{"nobody wants it", func(o *cluster.Observation) { o.Upkeep.DefragThreshold = 0 }},
-			{"too little is free", of("b", func(h *cluster.HostReport) { h.Status.DBInUse = 9 * leastFree })},
-			{"what is free is not worth it", of("b", func(h *cluster.HostReport) { h.Status.DBSize, h.Status.DBInUse = leastFree, 1<<20 })},
+			{"too little is free", of("b", func(h *cluster.HostReport) { h.Status.DBInUse = 9 * upkeep.LeastFree })},
+			{"what is free is not worth it", of("b", func(h *cluster.HostReport) { h.Status.DBSize, h.Status.DBInUse = upkeep.LeastFree, 1<<20 })},
 			{"nobody knows what is in use", of("b", func(h *cluster.HostReport) { h.Status.DBInUse = 0 })},
 			{"that was done a moment ago", of("b", func(h *cluster.HostReport) {
-				h.Database = &cluster.DatabaseWork{Member: h.Local.Member, Defragmented: h.Clock.Add(time.Second - defragEvery)}
+				h.Database = &cluster.DatabaseWork{Member: h.Local.Member, Defragmented: h.Clock.Add(time.Second - upkeep.DefragEvery)}
 			})},
 			{"members are full", alarm(cluster.AlarmNoSpace)},
 			{"keys differ", alarm(cluster.AlarmCorrupt)},
@@ -40,11 +43,13 @@ func TestConditionsOfDefragmentation(t *testing.T) {
 			{"a command is in the queue", queue(*recoverFrom("a"))},
 			{"another voter is down", of("c", unhealthy)},
 			{"another voter has just come", func(o *cluster.Observation) {
-				ofMember("c", func(m *cluster.MemberMemory) { m.HealthySince = o.At.Add(time.Second - settled) })(o)
+				ofMember("c", func(m *cluster.MemberMemory) { m.HealthySince = o.At.Add(time.Second - sight.Settled) })(o)
 			}},
 			{"another voter is far behind", func(o *cluster.Observation) {
 				for _, id := range []cluster.HostID{"a", "b"} {
-					of(id, func(h *cluster.HostReport) { h.Status.Index, h.Status.Applied = 2*nearEntries, 2*nearEntries })(o)
+					of(id, func(h *cluster.HostReport) {
+						h.Status.Index, h.Status.Applied = 2*sight.NearEntries, 2*sight.NearEntries
+					})(o)
 				}
 			}},
 			{"there is a learner", func(o *cluster.Observation) {
@@ -54,11 +59,11 @@ func TestConditionsOfDefragmentation(t *testing.T) {
 					}
 				}
 			}},
-			{"its host has no room", of("b", func(h *cluster.HostReport) { h.Room = 2 * leastFree })},
+			{"its host has no room", of("b", func(h *cluster.HostReport) { h.Room = 2 * upkeep.LeastFree })},
 			{"a hash of it is being made", of("b", func(h *cluster.HostReport) { h.Hash = &cluster.Hash{Running: true} })},
 		}, []otherwise{
 			{"that was done a while ago", of("b", func(h *cluster.HostReport) {
-				h.Database = &cluster.DatabaseWork{Member: h.Local.Member, Defragmented: h.Clock.Add(-defragEvery)}
+				h.Database = &cluster.DatabaseWork{Member: h.Local.Member, Defragmented: h.Clock.Add(-upkeep.DefragEvery)}
 			})},
 			{"another member was, a moment ago", of("b", func(h *cluster.HostReport) {
 				h.Database = &cluster.DatabaseWork{Member: 99, Defragmented: h.Clock}
@@ -70,7 +75,7 @@ func TestConditionsOfDefragmentation(t *testing.T) {
 			for i := range o.Hosts {
 				o.Hosts[i].Local.Options = []string{"--auto-compaction-retention=1h"}
 			}
-		}), func(v *view) bool { return v.compactsItself() }, []otherwise{
+		}), func(v *step.View) bool { return upkeep.CompactsItself(v) }, []otherwise{
 			{"one does not", of("b", func(h *cluster.HostReport) { h.Local.Options = nil })},
 			{"one is told not to", of("b", func(h *cluster.HostReport) { h.Local.Options = []string{"--auto-compaction-retention=0"} })},
 		}, []otherwise{

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
 )
 
 // survivors are two of three members without a quorum, c being out of sight; both
@@ -42,7 +46,7 @@ func TestConditionsOfRecovery(t *testing.T) {
 		return func(h *cluster.HostReport) { change(&h.Local) }
 	}
 	checkConditions(t, []condition{
-		{"a recovery from the furthest", survivors, func(v *view) bool { return v.mayRecover(recoverFrom("a", "c")) == nil }, []otherwise{
+		{"a recovery from the furthest", survivors, func(v *step.View) bool { return generation.MayRecover(v, recoverFrom("a", "c")) == nil }, []otherwise{
 			{"its data is gone", of("a", func(h *cluster.HostReport) { h.Local.HasData = false })},
 			{"its member was removed", of("a", func(h *cluster.HostReport) { h.Local.State = cluster.MemberRemoved })},
 			{"its log was not read", of("a", func(h *cluster.HostReport) { h.Log = nil })},
@@ -59,11 +63,11 @@ func TestConditionsOfRecovery(t *testing.T) {
 			{"the log of another generation is being read", of("b", func(h *cluster.HostReport) { reads(h); h.Local.Generation = 9 })},
 			{"the log of a removed member is being read", of("b", func(h *cluster.HostReport) { reads(h); h.Local.State = cluster.MemberRemoved })},
 		}},
-		{"a slow log is named as lost", then(survivors, of("b", reads)), func(v *view) bool { return v.mayRecover(recoverFrom("a", "b", "c")) == nil }, nil, nil},
-		{"a host that is named as lost and starts is waited for", then(survivors, atWork("c", cluster.OpBoot)), func(v *view) bool {
-			d := v.lostAndThere(recoverFrom("a", "c"))
+		{"a slow log is named as lost", then(survivors, of("b", reads)), func(v *step.View) bool { return generation.MayRecover(v, recoverFrom("a", "b", "c")) == nil }, nil, nil},
+		{"a host that is named as lost and starts is waited for", then(survivors, atWork("c", cluster.OpBoot)), func(v *step.View) bool {
+			d := generation.LostAndThere(v, recoverFrom("a", "c"))
 			return d != nil && strings.Contains(d.Reason, ": c (busy: no answer). ") && d.Blockers[0].Code == "recovering" &&
-				v.begin(recoverFrom("a", "c")).Reason == d.Reason
+				generation.Begin(v, recoverFrom("a", "c")).Reason == d.Reason
 		}, []otherwise{
 			{"it is late", ofGap("c", func(g *cluster.Gap) { g.Late = true })},
 			{"nobody knows at what it is", atWork("c", "")},
@@ -77,12 +81,12 @@ func TestConditionsOfRecovery(t *testing.T) {
 			{"it waits for its disk", atWork("c", cluster.OpPromise)},
 			{"it carries out an op", atWork("c", cluster.OpDefragment)},
 		}},
-		{"so is one that is named by its member", then(survivors, atWork("c", cluster.OpBoot)), func(v *view) bool {
-			return v.lostAndThere(recoverFrom("a", cluster.HostID(v.intent.Voters[2].Member.String()))) != nil
+		{"so is one that is named by its member", then(survivors, atWork("c", cluster.OpBoot)), func(v *step.View) bool {
+			return generation.LostAndThere(v, recoverFrom("a", cluster.HostID(v.Intent.Voters[2].Member.String()))) != nil
 		}, []otherwise{
 			{"it is another one's", inIntent(func(in *cluster.Intent) { in.Voters[2].Host = "x" })},
 		}, nil},
-		{"enough logs are in sight", survivors, func(v *view) bool { return v.logsInSight(recoverFrom("a")) == nil }, []otherwise{
+		{"enough logs are in sight", survivors, func(v *step.View) bool { return generation.LogsInSight(v, recoverFrom("a")) == nil }, []otherwise{
 			{"one cannot be read", of("b", func(h *cluster.HostReport) { h.Log = nil })},
 			{"one is of another member", of("b", func(h *cluster.HostReport) { h.Local.Member = 77 })},
 			{"a change of the voters may have been made", inIntent(func(in *cluster.Intent) {
@@ -95,7 +99,7 @@ func TestConditionsOfRecovery(t *testing.T) {
 				})(o)
 			}},
 		}, nil},
-		{"recovered by itself", auto, func(v *view) bool { d := autoRecover(v); return d != nil && d.Action != nil }, []otherwise{
+		{"recovered by itself", auto, func(v *step.View) bool { d := generation.AutoRecover(v); return d != nil && d.Action != nil }, []otherwise{
 			{"there is no spec", noSpec},
 			{"nobody asked for that", func(o *cluster.Observation) { s := *o.Spec; s.AutoRecoverAfter = 0; o.Spec = &s }},
 			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
@@ -121,13 +125,13 @@ func TestConditionsOfRecovery(t *testing.T) {
 			{"the log of a removed member was not read", of("b", func(h *cluster.HostReport) { h.Log, h.Local.State = nil, cluster.MemberRemoved })},
 			{"a wiped host has no log", of("b", func(h *cluster.HostReport) { h.Log, h.Local.HasData = nil, false })},
 		}},
-		{"recovered by itself from the furthest", then(auto, of("b", func(h *cluster.HostReport) { h.Log = &cluster.Progress{Term: 2, Index: 60} })), func(v *view) bool {
-			d := autoRecover(v)
+		{"recovered by itself from the furthest", then(auto, of("b", func(h *cluster.HostReport) { h.Log = &cluster.Progress{Term: 2, Index: 60} })), func(v *step.View) bool {
+			d := generation.AutoRecover(v)
 			return d != nil && d.Action != nil && d.Action.Queue.Host == "b"
 		}, nil, nil},
-		{"a host at work is not given up", then(auto, atWork("b", cluster.OpRestart)), func(v *view) bool {
-			missing, working := v.logless(recoverFrom("a"), &v.obs.Hosts[0])
-			return v.presence("b") == cluster.PresenceBusy && slices.Equal(missing, []cluster.HostID{"c"}) && slices.Equal(working, []cluster.HostID{"b"})
+		{"a host at work is not given up", then(auto, atWork("b", cluster.OpRestart)), func(v *step.View) bool {
+			missing, working := generation.Logless(v, recoverFrom("a"), &v.Obs.Hosts[0])
+			return v.Presence("b") == cluster.PresenceBusy && slices.Equal(missing, []cluster.HostID{"c"}) && slices.Equal(working, []cluster.HostID{"b"})
 		}, []otherwise{
 			{"nobody knows at what", atWork("b", "")},
 			{"it should have ended", ofGap("b", func(g *cluster.Gap) { g.Late = true })},
@@ -135,8 +139,8 @@ func TestConditionsOfRecovery(t *testing.T) {
 			{"it waits for its disk", atWork("b", cluster.OpPromise)},
 			{"nobody can ask it", ofGap("b", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })},
 		}, []otherwise{{"it is another op", atWork("b", cluster.OpDefragment)}}},
-		{"nothing is recovered by itself past hosts at work", then(auto, atWork("b", cluster.OpRestart), atWork("c", cluster.OpRestart)), func(v *view) bool {
-			return autoRecover(v) == nil && len(v.asides) == 1
+		{"nothing is recovered by itself past hosts at work", then(auto, atWork("b", cluster.OpRestart), atWork("c", cluster.OpRestart)), func(v *step.View) bool {
+			return generation.AutoRecover(v) == nil && len(v.Asides) == 1
 		}, []otherwise{{"they are gone", func(o *cluster.Observation) {
 			for _, id := range []cluster.HostID{"b", "c"} {
 				ofGap(id, func(g *cluster.Gap) { g.Kind, g.Op = cluster.GapUnreachable, "" })(o)
@@ -145,20 +149,20 @@ func TestConditionsOfRecovery(t *testing.T) {
 			atWork("b", cluster.OpPromise)(o)
 			atWork("c", cluster.OpPromise)(o)
 		}}}},
-		{"hosts that start are told to start", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpPromise)), func(v *view) bool {
-			return autoRecover(v) == nil && len(v.asides) == 1 && strings.Contains(v.asides[0].Sentence, "starting or have begun to look at their disks") && strings.HasSuffix(v.asides[0].Sentence, ": b, c")
+		{"hosts that start are told to start", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpPromise)), func(v *step.View) bool {
+			return generation.AutoRecover(v) == nil && len(v.Asides) == 1 && strings.Contains(v.Asides[0].Sentence, "starting or have begun to look at their disks") && strings.HasSuffix(v.Asides[0].Sentence, ": b, c")
 		}, []otherwise{
 			{"one is late", ofGap("b", func(g *cluster.Gap) { g.Late = true })},
 			{"nobody knows at what one is", atWork("c", "")},
 			{"one is gone", ofGap("c", func(g *cluster.Gap) { g.Kind, g.Op = cluster.GapUnreachable, "" })},
 		}, nil},
-		{"a host that is late is told as one that may never be back", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpBoot), ofGap("c", func(g *cluster.Gap) { g.Late = true })), func(v *view) bool {
-			return autoRecover(v) == nil && len(v.asides) == 1 && strings.Contains(v.asides[0].Sentence, "may not end by itself, as a disk that stands still: c;")
+		{"a host that is late is told as one that may never be back", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpBoot), ofGap("c", func(g *cluster.Gap) { g.Late = true })), func(v *step.View) bool {
+			return generation.AutoRecover(v) == nil && len(v.Asides) == 1 && strings.Contains(v.Asides[0].Sentence, "may not end by itself, as a disk that stands still: c;")
 		}, []otherwise{{"it is not late", ofGap("c", func(g *cluster.Gap) { g.Late = false })}}, nil},
-		{"a host that is busy is not lost", then(auto, away("c", cluster.GapBusy)), func(v *view) bool {
-			return len(v.outOfSight()) == 0
+		{"a host that is busy is not lost", then(auto, away("c", cluster.GapBusy)), func(v *step.View) bool {
+			return len(generation.OutOfSight(v)) == 0
 		}, []otherwise{{"it is gone", func(o *cluster.Observation) { o.Gaps[0].Kind = cluster.GapUnreachable }}}, nil},
-		{"one that was stopped is started again", served, func(v *view) bool { return v.reviveStopped() != nil }, []otherwise{
+		{"one that was stopped is started again", served, func(v *step.View) bool { return generation.ReviveStopped(v) != nil }, []otherwise{
 			{"it has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"it is to run", of("c", func(h *cluster.HostReport) { h.Local.Run = true })},
 			{"it was stopped for good", of("c", func(h *cluster.HostReport) { h.Local.State = cluster.MemberRemoved })},
@@ -207,7 +211,7 @@ func TestConditionsOfPromises(t *testing.T) {
 		h.Local, h.Status, h.View, h.Process = cluster.LocalMember{}, nil, nil, cluster.Process{}
 	}))
 	checkConditions(t, []condition{
-		{"a host that refuses the generation before", superseded, func(v *view) bool { return v.promised(inSight(v, "c")) }, []otherwise{
+		{"a host that refuses the generation before", superseded, func(v *step.View) bool { return generation.Promised(v, inSight(v, "c")) }, []otherwise{
 			{"it promised another leader", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"its member runs", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessRunning })},
 			{"its member is silent", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessSilent })},
@@ -217,9 +221,9 @@ func TestConditionsOfPromises(t *testing.T) {
 			{"what runs is of this generation", of("c", func(h *cluster.HostReport) { h.Process.State, h.Local.Generation = cluster.ProcessRunning, 2 })},
 			{"it refuses this one as well", of("c", func(h *cluster.HostReport) { h.LowestGeneration = 3 })},
 		}},
-		{"the last promise is waited for", then(superseded, of("b", func(h *cluster.HostReport) { stopped(2, 5)(h); h.LowestGeneration = 1; h.Intent = nil })), func(v *view) bool {
-			d := v.collectPromises()
-			return d != nil && d.Action != nil && d.Action.Kind == ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpRefuse && slices.ContainsFunc(d.Action.Ops, func(x HostOp) bool { return x.Host == "b" })
+		{"the last promise is waited for", then(superseded, of("b", func(h *cluster.HostReport) { stopped(2, 5)(h); h.LowestGeneration = 1; h.Intent = nil })), func(v *step.View) bool {
+			d := generation.CollectPromises(v)
+			return d != nil && d.Action != nil && d.Action.Kind == decision.ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpRefuse && slices.ContainsFunc(d.Action.Ops, func(x decision.HostOp) bool { return x.Host == "b" })
 		}, []otherwise{
 			{"it promised another leader", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"something else runs there", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
@@ -227,24 +231,24 @@ func TestConditionsOfPromises(t *testing.T) {
 			{"it is out of sight", away("b", cluster.GapUnreachable)},
 			{"it is named as lost", inIntent(func(in *cluster.Intent) { in.Lost = []cluster.HostID{"b"} })},
 		}, nil},
-		{"one that is named as lost and is there is asked all the same", then(young, of("b", func(h *cluster.HostReport) { stopped(2, 5)(h); h.LowestGeneration, h.Intent = 1, nil })), func(v *view) bool {
-			d := v.collectPromises()
-			return d != nil && d.Action != nil && d.Action.Kind == ActHosts && slices.ContainsFunc(d.Action.Ops, func(x HostOp) bool { return x.Host == "b" })
+		{"one that is named as lost and is there is asked all the same", then(young, of("b", func(h *cluster.HostReport) { stopped(2, 5)(h); h.LowestGeneration, h.Intent = 1, nil })), func(v *step.View) bool {
+			d := generation.CollectPromises(v)
+			return d != nil && d.Action != nil && d.Action.Kind == decision.ActHosts && slices.ContainsFunc(d.Action.Ops, func(x decision.HostOp) bool { return x.Host == "b" })
 		}, []otherwise{
-			{"the founding has had its time", func(o *cluster.Observation) { o.At = o.At.Add(foundingStalled) }},
+			{"the founding has had its time", func(o *cluster.Observation) { o.At = o.At.Add(sight.FoundingStalled) }},
 			{"it promised another leader", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"something else runs there", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
 			{"it is out of sight", away("b", cluster.GapUnreachable)},
 		}, nil},
-		{"one that is named as lost and starts is waited for", then(young, atWork("b", cluster.OpBoot)), func(v *view) bool {
-			d := v.collectPromises()
-			return d != nil && (d.Action == nil || d.Action.Kind == ActHosts) && len(d.Blockers) == 0
+		{"one that is named as lost and starts is waited for", then(young, atWork("b", cluster.OpBoot)), func(v *step.View) bool {
+			d := generation.CollectPromises(v)
+			return d != nil && (d.Action == nil || d.Action.Kind == decision.ActHosts) && len(d.Blockers) == 0
 		}, []otherwise{
-			{"the founding has had its time", func(o *cluster.Observation) { o.At = o.At.Add(foundingStalled) }},
+			{"the founding has had its time", func(o *cluster.Observation) { o.At = o.At.Add(sight.FoundingStalled) }},
 			{"it is late", ofGap("b", func(g *cluster.Gap) { g.Late = true })},
 			{"it is out of sight", ofGap("b", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })},
 		}, nil},
-		{"enough can promise", two, func(v *view) bool { return v.promisersInSight(command) == nil }, []otherwise{
+		{"enough can promise", two, func(v *step.View) bool { return generation.PromisersInSight(v, command) == nil }, []otherwise{
 			{"one promised another leader", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"something else runs on one", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
 			{"one is out of sight", away("b", cluster.GapUnreachable)},
@@ -259,9 +263,9 @@ func TestConditionsOfPromises(t *testing.T) {
 				in.History = []cluster.PastGeneration{{Generation: 1, Closed: true, Voters: [][]cluster.Voter{{{Host: "x", Member: 98}}}}}
 			})},
 		}},
-		{"a founder that never started can promise", unstarted, func(v *view) bool {
-			f := v.intent.Founders[2]
-			return f.Host == "c" && v.promiser(f) != nil
+		{"a founder that never started can promise", unstarted, func(v *step.View) bool {
+			f := v.Intent.Founders[2]
+			return f.Host == "c" && generation.Promiser(v, f) != nil
 		}, []otherwise{
 			{"it promised another leader", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"it has another disk", of("c", func(h *cluster.HostReport) { h.Disk = "x" })},
@@ -286,7 +290,7 @@ func TestLostIsByName(t *testing.T) {
 		{cluster.Voter{Member: 1}, []cluster.HostID{""}, false},
 		{cluster.Voter{Host: "a", Member: 1}, []cluster.HostID{cluster.HostID(cluster.MemberID(1).String())}, true},
 	} {
-		if got := lost(c.voter, c.named); got != c.want {
+		if got := sight.Lost(c.voter, c.named); got != c.want {
 			t.Errorf("%+v is lost where %q are: %t", c.voter, c.named, got)
 		}
 	}

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/members"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
 )
 
 // TestConditionsOfMembers: who is gone for good, who may be restarted, and who may
@@ -32,7 +36,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			of("c", func(h *cluster.HostReport) { h.PeerTLS = &cluster.PeerTLS{Fingerprint: fingerprint} })(o)
 			for _, host := range rejecting {
 				of(host, func(h *cluster.HostReport) {
-					h.PeerTLS = &cluster.PeerTLS{Fingerprint: "AA", Rejects: []cluster.Rejection{{Member: seatOf(newView(Goal{Kind: Converge}, o), "c").ID, Authority: authority}}}
+					h.PeerTLS = &cluster.PeerTLS{Fingerprint: "AA", Rejects: []cluster.Rejection{{Member: seatOf(step.Look(decision.Goal{Kind: decision.Converge}, o), "c").ID, Authority: authority}}}
 				})(o)
 			}
 		}
@@ -44,7 +48,7 @@ func TestConditionsOfMembers(t *testing.T) {
 		return w.observe()
 	}
 	checkConditions(t, []condition{
-		{"dead by silence", silentC, func(v *view) bool { d, _ := v.dead(seatOf(v, "c")); return d }, []otherwise{
+		{"dead by silence", silentC, func(v *step.View) bool { d, _ := members.Dead(v, seatOf(v, "c")); return d }, []otherwise{
 			{"it is up", of("c", func(h *cluster.HostReport) {
 				h.Process = cluster.Process{State: cluster.ProcessRunning}
 				h.Status = &cluster.MemberStatus{Member: h.Local.Member, Cluster: h.Local.Cluster, Healthy: true, Leader: h.Local.Member, Term: 1}
@@ -58,28 +62,28 @@ func TestConditionsOfMembers(t *testing.T) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.SilentSince = o.At.Add(-cluster.DefaultDeadAfter) })(o)
 			}},
 		}},
-		{"dead by its own host's word", wiped, func(v *view) bool { return seatOf(v, "c").Condition == cluster.ConditionWiped }, []otherwise{
+		{"dead by its own host's word", wiped, func(v *step.View) bool { return seatOf(v, "c").Condition == cluster.ConditionWiped }, []otherwise{
 			{"its host has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"its host holds data", of("c", func(h *cluster.HostReport) { h.Local.HasData = true })},
 			{"its host holds what nothing accounts for", of("c", func(h *cluster.HostReport) { h.Foreign = []cluster.SetAside{{Dir: "x"}} })},
 			{"its host holds another program's member", of("c", func(h *cluster.HostReport) { h.Predecessor = &cluster.Predecessor{Waits: "x"} })},
 			{"something runs there", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
 		}, nil},
-		{"its data is gone from the disk", vanished, func(v *view) bool { return needs(v, seatOf(v, "c"), remedyReplace) }, []otherwise{
+		{"its data is gone from the disk", vanished, func(v *step.View) bool { return needs(v, seatOf(v, "c"), members.RemedyReplace) }, []otherwise{
 			{"the data is there", of("c", func(h *cluster.HostReport) { h.Local.HasData = true })},
 			{"nobody remembers it", ofMember("c", func(m *cluster.MemberMemory) { m.VanishedSince = time.Time{} })},
 			{"it was seen just now", func(o *cluster.Observation) {
-				ofMember("c", func(m *cluster.MemberMemory) { m.VanishedSince = o.At.Add(time.Second - vanishedFor) })(o)
+				ofMember("c", func(m *cluster.MemberMemory) { m.VanishedSince = o.At.Add(time.Second - members.VanishedFor) })(o)
 			}},
 			{"another voter is down", of("b", unhealthy)},
 			{"its host is not in sight", away("c", cluster.GapUnreachable)},
 			{"its process does not run", of("c", dies)},
 		}, nil},
-		{"etcd cannot read its data", broken, func(v *view) bool { return needs(v, seatOf(v, "c"), remedyReplace) }, []otherwise{
+		{"etcd cannot read its data", broken, func(v *step.View) bool { return needs(v, seatOf(v, "c"), members.RemedyReplace) }, []otherwise{
 			{"it can by now", of("c", func(h *cluster.HostReport) { h.Process.Damaged = "" })},
 			{"nobody remembers it", ofMember("c", func(m *cluster.MemberMemory) { m.DamagedSince = time.Time{} })},
 			{"it was seen just now", func(o *cluster.Observation) {
-				ofMember("c", func(m *cluster.MemberMemory) { m.DamagedSince = o.At.Add(time.Second - damagedFor) })(o)
+				ofMember("c", func(m *cluster.MemberMemory) { m.DamagedSince = o.At.Add(time.Second - members.DamagedFor) })(o)
 			}},
 			{"another voter is down", of("b", unhealthy)},
 			{"its host is not in sight", away("c", cluster.GapUnreachable)},
@@ -87,7 +91,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"it was started again, and is reading it", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessRunning })},
 			{"its release is new to it", of("c", func(h *cluster.HostReport) { h.Local.Previous = cluster.MustVersion("3.5.35") })},
 		}, nil},
-		{"its keys are not those of the others", corrupted, func(v *view) bool { return needs(v, seatOf(v, "c"), remedyReplace) }, []otherwise{
+		{"its keys are not those of the others", corrupted, func(v *step.View) bool { return needs(v, seatOf(v, "c"), members.RemedyReplace) }, []otherwise{
 			{"another voter is down", of("b", unhealthy)},
 			{"no comparison says so", ofMember("c", func(m *cluster.MemberMemory) { m.CorruptSince = time.Time{} })},
 			{"there are but two voters", func(o *cluster.Observation) {
@@ -100,7 +104,7 @@ func TestConditionsOfMembers(t *testing.T) {
 		}, []otherwise{
 			{"another one's are wrong as well", ofMember("b", func(m *cluster.MemberMemory) { m.CorruptSince = worldEpoch })},
 		}},
-		{"a hung one is revived", hung, func(v *view) bool { return reviveHung(v) != nil }, []otherwise{
+		{"a hung one is revived", hung, func(v *step.View) bool { return members.ReviveHung(v) != nil }, []otherwise{
 			{"another voter is down", of("b", unhealthy)},
 			{"its host has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"its process does not run", of("c", dies)},
@@ -108,26 +112,26 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"it is of another generation", of("c", func(h *cluster.HostReport) { h.Local.Generation = 2 })},
 			{"it is stopped for good", of("c", func(h *cluster.HostReport) { h.Local.State = cluster.MemberRemoved })},
 			{"it has not lasted", func(o *cluster.Observation) {
-				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = o.At.Add(time.Second - reviveAfter) })(o)
+				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = o.At.Add(time.Second - sight.ReviveAfter) })(o)
 			}},
 			{"the others have another authority", strangers(true, "BB", "a", "b")},
 			{"the others reject its address", strangers(false, "AA", "a", "b")},
 			{"it was revived twice already", func(o *cluster.Observation) {
-				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince, m.Revived = o.At.Add(-3*reviveAfter), 2 })(o)
+				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince, m.Revived = o.At.Add(-3*sight.ReviveAfter), 2 })(o)
 			}},
 		}, []otherwise{
 			{"it has the authority of the others by now", strangers(true, "AA", "a", "b")},
 			{"one of the others rejects it", strangers(true, "BB", "a")},
 			{"it has lasted just as long as it must", func(o *cluster.Observation) {
-				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = o.At.Add(-reviveAfter) })(o)
+				ofMember("c", func(m *cluster.MemberMemory) { m.LeaderlessSince = o.At.Add(-sight.ReviveAfter) })(o)
 			}},
 		}},
-		{"one that hangs may go on and answer a joiner", then(silentC, func(o *cluster.Observation) { reached(o, cluster.Reach{Open: true}) }), func(v *view) bool {
-			return v.mayAnswer(seatOf(v, "c"))
+		{"one that hangs may go on and answer a joiner", then(silentC, func(o *cluster.Observation) { reached(o, cluster.Reach{Open: true}) }), func(v *step.View) bool {
+			return members.MayAnswer(v, seatOf(v, "c"))
 		}, []otherwise{{"nothing accepts", func(o *cluster.Observation) { reached(o, cluster.Reach{}) }}}, []otherwise{
 			{"it answers", func(o *cluster.Observation) { reached(o, cluster.Reach{Open: true, Answers: true}) }},
 		}},
-		{"a joiner may start", joiner, func(v *view) bool { return seatOf(v, "d").Condition == cluster.ConditionNeverStarted }, []otherwise{
+		{"a joiner may start", joiner, func(v *step.View) bool { return seatOf(v, "d").Condition == cluster.ConditionNeverStarted }, []otherwise{
 			{"it is prepared for another cluster", of("d", func(h *cluster.HostReport) { h.Local.Cluster++ })},
 			{"it is prepared for another generation", of("d", func(h *cluster.HostReport) { h.Local.Generation++ })},
 			{"it refuses this generation", of("d", func(h *cluster.HostReport) { h.LowestGeneration = 2 })},
@@ -155,7 +159,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"it refuses the generations before", of("d", func(h *cluster.HostReport) { h.LowestGeneration = 1 })},
 			{"it has a problem that does not matter", of("d", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: "x", Sentence: "x"}} })},
 		}},
-		{"a dead voter's host can be used again", silentC, func(v *view) bool { return v.reusable(inSight(v, "c")) }, []otherwise{
+		{"a dead voter's host can be used again", silentC, func(v *step.View) bool { return members.Reusable(v, inSight(v, "c")) }, []otherwise{
 			{"it has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"it lacks the release", of("c", func(h *cluster.HostReport) { h.Releases = nil })},
 			{"the spec names others", func(o *cluster.Observation) {
@@ -189,14 +193,14 @@ func TestConditionsOfRevivals(t *testing.T) {
 	reads := of("b", func(h *cluster.HostReport) { h.Status.Healthy = true })
 	lists := of("b", func(h *cluster.HostReport) { h.View.Linearizable = true })
 	alone := func(o *cluster.Observation) {
-		o.Memory.QuorumlessSince = o.At.Add(time.Second - reviveAfter)
+		o.Memory.QuorumlessSince = o.At.Add(time.Second - sight.ReviveAfter)
 	}
 	sees := of("a", func(h *cluster.HostReport) {
 		h.Status = &cluster.MemberStatus{Member: h.Local.Member, Cluster: h.Local.Cluster, Term: 1}
 	})
-	restarts := func(v *view) bool { d := v.revive(); return d != nil && d.Action.Ops[0].Host == "a" }
-	saysWhy := func(v *view) bool {
-		d := quorum(v)
+	restarts := func(v *step.View) bool { d := step.Revive(v); return d != nil && d.Action.Ops[0].Host == "a" }
+	saysWhy := func(v *step.View) bool {
+		d := members.Quorum(v)
 		return d != nil && d.Action == nil && strings.Contains(d.Reason, "the member of b answers reads through raft, and its quorum may hang on a")
 	}
 	checkConditions(t, []condition{
@@ -224,8 +228,8 @@ func TestConditionsOfRevivals(t *testing.T) {
 		}, []otherwise{
 			{"another one did so a moment ago", alone},
 		}},
-		{"it is restarted only if it sees none still", deaf, func(v *view) bool {
-			d := v.revive()
+		{"it is restarted only if it sees none still", deaf, func(v *step.View) bool {
+			d := step.Revive(v)
 			return d != nil && d.Action.Ops[0].Guard.Leaderless
 		}, nil, nil},
 		{"it is said why it is not restarted", then(deaf, reads), saysWhy, []otherwise{
@@ -264,12 +268,12 @@ func TestConditionsOfPromotions(t *testing.T) {
 		return cluster.RevisionAt{At: time.Unix(-seconds, 0), Revision: revision}
 	}
 	learner := func(t *testing.T) *cluster.Observation { return learnerCaughtUp(t).observe() }
-	ready := func(v *view) bool { return v.caughtUp(v.roster.Learners()[0]) }
+	ready := func(v *step.View) bool { return v.CaughtUp(v.Roster.Learners()[0]) }
 	const most = 10_000_000
 	checkConditions(t, []condition{
 		{"one that has all", then(learner, at(most, most)), ready, []otherwise{
 			{"it lacks a million entries of ten", at(9_000_001, most)},
-			{"it lacks more than the leader keeps for it", at(most-nearEntries-1, most)},
+			{"it lacks more than the leader keeps for it", at(most-sight.NearEntries-1, most)},
 			{"it lacks more than a tenth", at(89, 100)},
 			{"it does not answer", func(o *cluster.Observation) {
 				for i := range o.Hosts {
@@ -278,15 +282,15 @@ func TestConditionsOfPromotions(t *testing.T) {
 					}
 				}
 			}},
-			{"it lacks more than is written in between", allOf(at(most-nearEntries-20_001, most), wrote(ago(10, 900_000), ago(0, 1_000_000)))},
-			{"it lacks what was written long ago", allOf(at(most-nearEntries-1, most), wrote(ago(3600, 0)))},
+			{"it lacks more than is written in between", allOf(at(most-sight.NearEntries-20_001, most), wrote(ago(10, 900_000), ago(0, 1_000_000)))},
+			{"it lacks what was written long ago", allOf(at(most-sight.NearEntries-1, most), wrote(ago(3600, 0)))},
 			{"a new generation begins far above the last", allOf(at(9_000_001, most), wrote(ago(10, 1_000_000-2*cluster.RevisionMargin)))},
-			{"the revision went back", allOf(at(most-nearEntries-1, most), wrote(ago(10, 2_000_000)))},
+			{"the revision went back", allOf(at(most-sight.NearEntries-1, most), wrote(ago(10, 2_000_000)))},
 		}, []otherwise{
-			{"it lacks what the leader keeps for it", at(most-nearEntries, most)},
+			{"it lacks what the leader keeps for it", at(most-sight.NearEntries, most)},
 			{"it lacks a tenth", at(90, 100)},
 			{"it lacks one of a young log", at(4, 5)},
-			{"it lacks what is written in between", allOf(at(most-nearEntries-20_000, most), wrote(ago(10, 900_000), ago(0, 1_000_000)))},
+			{"it lacks what is written in between", allOf(at(most-sight.NearEntries-20_000, most), wrote(ago(10, 900_000), ago(0, 1_000_000)))},
 		}},
 	})
 }
@@ -303,8 +307,8 @@ func allOf(changes ...func(o *cluster.Observation)) func(o *cluster.Observation)
 // TestConditionsOfPlannedRestarts: what is going on through a member is not broken off.
 func TestConditionsOfPlannedRestarts(t *testing.T) {
 	takes := func(h *cluster.HostReport) { h.Taken = &cluster.Taken{Running: true} }
-	restarts := func(v *view) bool {
-		return v.restartSeat(seatOf(v, "c"), "x", cluster.Op{Kind: cluster.OpRestart}, nil).Action != nil
+	restarts := func(v *step.View) bool {
+		return step.RestartSeat(v, seatOf(v, "c"), "x", cluster.Op{Kind: cluster.OpRestart}, nil).Action != nil
 	}
 	checkConditions(t, []condition{
 		{"a planned restart", formedSight, restarts, []otherwise{
@@ -325,7 +329,7 @@ func TestConditionsOfReleases(t *testing.T) {
 		dies(h)
 		h.Local.Version = version("3.7.3")
 	}), ofMember("c", func(m *cluster.MemberMemory) { m.SilentSince = worldEpoch }))
-	falls := func(v *view) bool { return v.fallBack(v.roster.Running()) != nil }
+	falls := func(v *step.View) bool { return members.FallBack(v, v.Roster.Running()) != nil }
 	starts := []otherwise{
 		{"its host has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 		{"its process runs", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessRunning })},
@@ -345,7 +349,7 @@ func TestConditionsOfReleases(t *testing.T) {
 		{"it gets what the others run", broken, falls, append([]otherwise{
 			{"another voter is down", of("b", unhealthy)},
 			{"it is silent for a moment only", func(o *cluster.Observation) {
-				ofMember("c", func(m *cluster.MemberMemory) { m.SilentSince = o.At.Add(time.Second - startGrace) })(o)
+				ofMember("c", func(m *cluster.MemberMemory) { m.SilentSince = o.At.Add(time.Second - members.StartGrace) })(o)
 			}},
 			{"its host lacks it", of("c", func(h *cluster.HostReport) { h.Releases = []cluster.Version{version("3.7.3")} })},
 			{"the members have agreed on the new line", func(o *cluster.Observation) {
@@ -361,7 +365,7 @@ func TestConditionsOfReleases(t *testing.T) {
 			sp := *o.Spec
 			sp.EtcdVersion, sp.PauseBeforeLast = version("3.6.16"), true
 			o.Spec = &sp
-		}), func(v *view) bool { return v.fallBack(v.roster.Running()) == nil && len(v.asides) == 1 }, []otherwise{
+		}), func(v *step.View) bool { return members.FallBack(v, v.Roster.Running()) == nil && len(v.Asides) == 1 }, []otherwise{
 			{"nobody wants that any more", func(o *cluster.Observation) { sp := *o.Spec; sp.PauseBeforeLast = false; o.Spec = &sp }},
 			{"it was given that line just now", of("c", func(h *cluster.HostReport) { h.Local.Previous = version("3.6.16") })},
 			{"it is the line that is wanted", func(o *cluster.Observation) { sp := *o.Spec; sp.EtcdVersion = version("3.7.3"); o.Spec = &sp }},
@@ -369,11 +373,11 @@ func TestConditionsOfReleases(t *testing.T) {
 		{"it gets the patch that it ran before", then(two, of("c", func(h *cluster.HostReport) {
 			h.Local.Version, h.Local.Previous = version("3.6.16"), version("3.6.14")
 			h.Releases = append(h.Releases, version("3.6.14"))
-		})), func(v *view) bool {
-			d := v.otherRelease()
+		})), func(v *step.View) bool {
+			d := members.OtherRelease(v)
 			return d != nil && d.Action.Ops[0].Op.Version == version("3.6.14")
 		}, nil, nil},
-		{"one of two gets what it ran before", two, func(v *view) bool { return v.otherRelease() != nil }, append([]otherwise{
+		{"one of two gets what it ran before", two, func(v *step.View) bool { return members.OtherRelease(v) != nil }, append([]otherwise{
 			{"there are three voters", inIntent(func(in *cluster.Intent) { in.Voters = append(in.Voters, cluster.Voter{Member: 99}) })},
 			{"it is of another generation", of("c", func(h *cluster.HostReport) { h.Local.Generation = 9 })},
 			{"it ran nothing before", of("c", func(h *cluster.HostReport) { h.Local.Previous = cluster.Version{} })},
@@ -384,7 +388,7 @@ func TestConditionsOfReleases(t *testing.T) {
 			})},
 			{"it is the same", of("c", func(h *cluster.HostReport) { h.Local.Version = version("3.6.16") })},
 			{"its host lacks that", of("c", func(h *cluster.HostReport) { h.Releases = nil })},
-			{"there was a quorum a moment ago", func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(time.Second - startGrace) }},
+			{"there was a quorum a moment ago", func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(time.Second - members.StartGrace) }},
 			{"another one reads through raft, which may need it", away("a", cluster.GapUnreachable)},
 		}, starts...), []otherwise{
 			{"nobody reads through raft", allOf(away("a", cluster.GapUnreachable), of("b", func(h *cluster.HostReport) {

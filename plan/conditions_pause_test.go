@@ -6,6 +6,11 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/members"
+	"etcdadm.io/plan/internal/pauses"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
 )
 
 // pausedFor has a host paused for so long from now on, and that folded.
@@ -49,15 +54,15 @@ func TestConditionsOfPauses(t *testing.T) {
 			}
 		}
 	})
-	asks := func(id cluster.HostID, force bool) func(*view) bool {
-		return func(v *view) bool {
-			v.goal = Goal{Kind: Pause, Host: id, Pause: &PauseAsked{For: time.Hour, Reason: "kernel", Force: force}}.Noted(v.obs)
-			d := pauseAsked(v)
-			return d.Action != nil && d.Action.Kind == ActPause
+	asks := func(id cluster.HostID, force bool) func(*step.View) bool {
+		return func(v *step.View) bool {
+			v.Goal = decision.Goal{Kind: decision.Pause, Host: id, Pause: &decision.PauseAsked{For: time.Hour, Reason: "kernel", Force: force}}.Noted(v.Obs)
+			d := pauses.Asked(v)
+			return d.Action != nil && d.Action.Kind == decision.ActPause
 		}
 	}
 	checkConditions(t, []condition{
-		{"dead by silence", silentC, func(v *view) bool { d, _ := v.dead(seatOf(v, "c")); return d }, []otherwise{
+		{"dead by silence", silentC, func(v *step.View) bool { d, _ := members.Dead(v, seatOf(v, "c")); return d }, []otherwise{
 			{"its host is paused", pausedFor("c", time.Hour)},
 			{"nobody knows who is paused", pausesUnread},
 			{"its pause ended a moment ago", resumed("c", cluster.DefaultDeadAfter-time.Second)},
@@ -66,24 +71,24 @@ func TestConditionsOfPauses(t *testing.T) {
 			{"its pause ended as long ago as a silence may last", resumed("c", cluster.DefaultDeadAfter)},
 			{"its pause is over", pausedFor("c", -time.Second)},
 		}},
-		{"dead by a person's step, whoever is paused", then(silentC, pausedFor("c", time.Hour)), func(v *view) bool {
-			v.goal = Goal{Kind: Leave, Host: "c"}
-			d, _ := v.dead(seatOf(v, "c"))
+		{"dead by a person's step, whoever is paused", then(silentC, pausedFor("c", time.Hour)), func(v *step.View) bool {
+			v.Goal = decision.Goal{Kind: decision.Leave, Host: "c"}
+			d, _ := members.Dead(v, seatOf(v, "c"))
 			return d
 		}, nil, []otherwise{{"nobody knows who is paused", pausesUnread}}},
-		{"another step of a person leaves a paused host as it is", then(silentC, pausedFor("c", time.Hour)), func(v *view) bool {
-			v.goal = Goal{Kind: Defragment, Host: "c"}
-			d, _ := v.dead(seatOf(v, "c"))
+		{"another step of a person leaves a paused host as it is", then(silentC, pausedFor("c", time.Hour)), func(v *step.View) bool {
+			v.Goal = decision.Goal{Kind: decision.Defragment, Host: "c"}
+			d, _ := members.Dead(v, seatOf(v, "c"))
 			return !d
 		}, []otherwise{{"it is not paused", func(o *cluster.Observation) { o.Paused, o.Memory.Excused = nil, nil }}}, nil},
-		{"a learner without a host goes", hostless, func(v *view) bool { return needs(v, awayLearner(v), remedyRemove) }, nil, []otherwise{
+		{"a learner without a host goes", hostless, func(v *step.View) bool { return needs(v, awayLearner(v), members.RemedyRemove) }, nil, []otherwise{
 			{"its host is paused", pausedFor("d", time.Hour)},
 			{"nobody knows who is paused", pausesUnread},
-			{"its pause ended a moment ago", resumed("d", joinPatience-time.Second)},
+			{"its pause ended a moment ago", resumed("d", sight.JoinPatience-time.Second)},
 		}},
-		{"why a silent voter is not replaced is told", then(silentC, pausedFor("c", time.Hour)), func(v *view) bool {
-			replaceDead(v)
-			return len(v.asides) == 1 && v.asides[0].Code == "host-paused" && strings.Contains(v.asides[0].Sentence, "kernel")
+		{"why a silent voter is not replaced is told", then(silentC, pausedFor("c", time.Hour)), func(v *step.View) bool {
+			members.ReplaceDead(v)
+			return len(v.Asides) == 1 && v.Asides[0].Code == "host-paused" && strings.Contains(v.Asides[0].Sentence, "kernel")
 		}, []otherwise{{"its host is not paused", func(o *cluster.Observation) { o.Paused, o.Memory.Excused = nil, nil }}}, nil},
 		{"a host is paused", formedSight, asks("c", false), []otherwise{
 			{"another voter is paused", pausedFor("b", time.Hour)},
@@ -119,7 +124,7 @@ func TestPauseIsTakenUpOnce(t *testing.T) {
 	for i := range o.Hosts {
 		o.Hosts[i].Clock = o.At.Add(time.Hour) // the leader's clock is behind all others
 	}
-	g := Goal{Kind: Pause, Host: "b", Pause: &PauseAsked{For: time.Minute, Reason: "r"}}
+	g := decision.Goal{Kind: decision.Pause, Host: "b", Pause: &decision.PauseAsked{For: time.Minute, Reason: "r"}}
 	first := g.Noted(o)
 	if g.Pause.From != (time.Time{}) || !first.Pause.From.Equal(o.At.Add(time.Hour).Truncate(time.Second)) {
 		t.Fatalf("%v, of %v", first.Pause, g.Pause)
@@ -129,7 +134,7 @@ func TestPauseIsTakenUpOnce(t *testing.T) {
 		t.Errorf("taken up again at %s", again.Pause.From)
 	}
 	d := Next(first, o)
-	if d.Action == nil || d.Action.Kind != ActPause {
+	if d.Action == nil || d.Action.Kind != decision.ActPause {
 		t.Fatalf("%+v", d)
 	}
 	o.Paused = d.Action.Pauses.Now

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/record"
+	"etcdadm.io/plan/internal/step"
 )
 
 // TestConditionsOfTheRecord: when the intent's record of the voters is changed, and
@@ -14,11 +18,11 @@ import (
 func TestConditionsOfTheRecord(t *testing.T) {
 	quiet := then(formedSight, func(o *cluster.Observation) {
 		in := o.Intent()
-		o.Memory.Quiet = cluster.Quiet{Since: o.At.Add(-callsEnd), Fence: o.Fence, Generation: in.Generation, Write: in.Write}
+		o.Memory.Quiet = cluster.Quiet{Since: o.At.Add(-step.CallsEnd), Fence: o.Fence, Generation: in.Generation, Write: in.Write}
 	})
 	begun := then(formedSight, inIntent(func(in *cluster.Intent) { in.Next = in.Voters[:2] }))
 	moved := then(formedSight, inIntent(func(in *cluster.Intent) { in.Voters[0].Disk = "x" }))
-	settles := func(v *view) bool { d := settle(v); return d != nil && d.Action != nil }
+	settles := func(v *step.View) bool { d := record.Settle(v); return d != nil && d.Action != nil }
 	adoptive := then(formedSight, func(o *cluster.Observation) {
 		h, _ := o.Host("c")
 		h.Local.Member = 77
@@ -32,8 +36,8 @@ func TestConditionsOfTheRecord(t *testing.T) {
 			in.Pending = append(in.Pending, cluster.VoterChange{Voter: cluster.Voter{Member: cluster.MemberID(90 + i)}})
 		}
 	}))
-	struck := func(v *view) bool {
-		d := v.tooManyPending(cluster.Op{}, "one more")
+	struck := func(v *step.View) bool {
+		d := step.TooManyPending(v, cluster.Op{}, "one more")
 		return d != nil && d.Action != nil && len(d.Action.Intent.Replace.Pending) == 0 && len(d.Action.Intent.Replace.Next) == 2
 	}
 	fenced := func(yes bool) func(o *cluster.Observation) {
@@ -41,37 +45,37 @@ func TestConditionsOfTheRecord(t *testing.T) {
 	}
 	checkConditions(t, []condition{
 		{"too many changes of which nothing came are struck out", full, struck, []otherwise{
-			{"they may be on their way", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - callsEnd) }},
+			{"they may be on their way", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - step.CallsEnd) }},
 			{"the store is silent", storeSilent},
 			{"they are fewer", inIntent(func(in *cluster.Intent) { in.Pending = in.Pending[1:] })},
 		}, nil},
-		{"they keep nothing up but a voter whose host promised nothing", then(full, fenced(false)), func(v *view) bool {
-			c := v.votersNow()[2]
-			held := v.tooManyPending(cluster.Op{Kind: cluster.OpRemove, Member: c.Member}, "c goes")
-			return held == nil && v.tooManyPending(cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes") != nil && v.tooManyPending(cluster.Op{Kind: cluster.OpPromote, Member: c.Member}, "c comes") != nil
+		{"they keep nothing up but a voter whose host promised nothing", then(full, fenced(false)), func(v *step.View) bool {
+			c := v.VotersNow()[2]
+			held := step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: c.Member}, "c goes")
+			return held == nil && step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes") != nil && step.TooManyPending(v, cluster.Op{Kind: cluster.OpPromote, Member: c.Member}, "c comes") != nil
 		}, []otherwise{
 			{"it promised", fenced(true)},
 		}, nil},
-		{"whose host promised nothing is named", then(full, fenced(false), func(o *cluster.Observation) { o.Memory.Quiet = cluster.Quiet{} }), func(v *view) bool {
-			d := v.tooManyPending(cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes")
+		{"whose host promised nothing is named", then(full, fenced(false), func(o *cluster.Observation) { o.Memory.Quiet = cluster.Quiet{} }), func(v *step.View) bool {
+			d := step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes")
 			return d != nil && d.Action == nil && strings.Contains(d.Blockers[0].Sentence, "(c)")
 		}, []otherwise{
 			{"it promised", fenced(true)},
 		}, nil},
-		{"nobody else can have begun a change", quiet, func(v *view) bool { return v.quietFor() >= callsEnd }, []otherwise{
+		{"nobody else can have begun a change", quiet, func(v *step.View) bool { return step.QuietFor(v) >= step.CallsEnd }, []otherwise{
 			{"it was so under another fence", func(o *cluster.Observation) { o.Memory.Quiet.Fence.Number++ }},
 			{"it was so in another generation", func(o *cluster.Observation) { o.Memory.Quiet.Generation++ }},
 			{"it was so before the last write", func(o *cluster.Observation) { o.Memory.Quiet.Write++ }},
 			{"it is not known since when", func(o *cluster.Observation) { o.Memory.Quiet.Since = time.Time{} }},
-			{"it was so for less", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - callsEnd) }},
+			{"it was so for less", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - step.CallsEnd) }},
 		}, nil},
-		{"what nothing came of is struck out", pending, func(v *view) bool { return tidy(v) != nil }, []otherwise{
-			{"it may be on its way", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - callsEnd) }},
+		{"what nothing came of is struck out", pending, func(v *step.View) bool { return record.Tidy(v) != nil }, []otherwise{
+			{"it may be on its way", func(o *cluster.Observation) { o.Memory.Quiet.Since = o.At.Add(time.Second - step.CallsEnd) }},
 			{"a voter is down", of("b", unhealthy)},
 			{"the store is silent", storeSilent},
 			{"nothing is pending", inIntent(func(in *cluster.Intent) { in.Pending = nil })},
 		}, nil},
-		{"what is not wanted any more is struck out", begun, func(v *view) bool { return tidy(v) != nil }, []otherwise{
+		{"what is not wanted any more is struck out", begun, func(v *step.View) bool { return record.Tidy(v) != nil }, []otherwise{
 			{"a voter is down", of("b", unhealthy)},
 			{"the store is silent", storeSilent},
 		}, nil},
@@ -89,7 +93,7 @@ func TestConditionsOfTheRecord(t *testing.T) {
 		{"a change by hand is written down", then(formedSight, inIntent(func(in *cluster.Intent) { in.Voters = in.Voters[:2] })), settles, []otherwise{
 			{"it is another cluster's", inIntent(func(in *cluster.Intent) { in.Cluster = 9 })},
 		}, nil},
-		{"a member was removed", adoptive, func(v *view) bool { return v.removed(inSight(v, "c")) }, []otherwise{
+		{"a member was removed", adoptive, func(v *step.View) bool { return record.Removed(v, inSight(v, "c")) }, []otherwise{
 			{"the list may be old", hearsay},
 			{"it is of another generation", of("c", func(h *cluster.HostReport) { h.Local.Generation = 9 })},
 			{"it is of another cluster", of("c", func(h *cluster.HostReport) { h.Local.Cluster = 9 })},
@@ -121,13 +125,13 @@ func TestListsDiffer(t *testing.T) {
 	st := *b.Status
 	st.Applied += 9
 	b.Status = &st
-	v := newView(Goal{Kind: Converge}, o)
-	if d := setAside(v); d != nil || len(v.asides) != 1 || v.asides[0].Code != "lists-differ" {
-		t.Errorf("while a lists c: %+v, asides %+v", d, v.asides)
+	v := step.Look(decision.Goal{Kind: decision.Converge}, o)
+	if d := record.SetAside(v); d != nil || len(v.Asides) != 1 || v.Asides[0].Code != "lists-differ" {
+		t.Errorf("while a lists c: %+v, asides %+v", d, v.Asides)
 	}
 	lack("a")
 	c.View = nil
-	if d := setAside(newView(Goal{Kind: Converge}, o)); d == nil || d.Action == nil {
+	if d := record.SetAside(step.Look(decision.Goal{Kind: decision.Converge}, o)); d == nil || d.Action == nil {
 		t.Errorf("when nobody lists c: %+v", d)
 	}
 }
@@ -147,7 +151,7 @@ func TestPastGenerationCountsWhoVotes(t *testing.T) {
 	} {
 		o := formedSight(t)
 		c.change(o)
-		if g := newView(Goal{Kind: Converge}, o).past(); len(g.Voters) != c.sets {
+		if g := step.Look(decision.Goal{Kind: decision.Converge}, o).Past(); len(g.Voters) != c.sets {
 			t.Errorf("%s: %d sets of voters, want %d: %+v", c.name, len(g.Voters), c.sets, g.Voters)
 		}
 	}
@@ -157,7 +161,7 @@ func TestPastGenerationCountsWhoVotes(t *testing.T) {
 func TestConditionsOfQuarantine(t *testing.T) {
 	shut := then(formedSight, inIntent(func(in *cluster.Intent) { in.Quarantined = true }))
 	lifted := then(formedSight, of("b", func(h *cluster.HostReport) { h.Local.Quarantined = true }))
-	joins := func(v *view) bool { return v.joinsQuarantined(v.roster.Learners()[0].ID) }
+	joins := func(v *step.View) bool { return step.JoinsQuarantined(v, v.Roster.Learners()[0].ID) }
 	fromOne := then(func(t *testing.T) *cluster.Observation { return learnerAdded(t).observe() }, inIntent(func(in *cluster.Intent) { in.Quarantined = true }), func(o *cluster.Observation) {
 		s := *o.Spec
 		s.MemberCount = 9 // of which four are no majority
@@ -170,7 +174,7 @@ func TestConditionsOfQuarantine(t *testing.T) {
 		}, []otherwise{
 			{"there is no spec", noSpec},
 		}},
-		{"the quarantine is lifted", shut, func(v *view) bool { d := lift(v); return d != nil && d.Action != nil }, []otherwise{
+		{"the quarantine is lifted", shut, func(v *step.View) bool { d := generation.Lift(v); return d != nil && d.Action != nil }, []otherwise{
 			{"the store is silent", storeSilent},
 			{"there is no spec", noSpec},
 			{"it is lifted already", inIntent(func(in *cluster.Intent) { in.Quarantined = false })},
@@ -184,7 +188,7 @@ func TestConditionsOfQuarantine(t *testing.T) {
 				o.Spec = &s
 			}},
 		}},
-		{"members are let out", lifted, func(v *view) bool { d := openUp(v); return d != nil && d.Action != nil }, []otherwise{
+		{"members are let out", lifted, func(v *step.View) bool { d := generation.OpenUp(v); return d != nil && d.Action != nil }, []otherwise{
 			{"the quarantine is not lifted", inIntent(func(in *cluster.Intent) { in.Quarantined = true })},
 			{"its host has not promised", of("b", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"it is not up", of("b", unhealthy)},
@@ -210,7 +214,7 @@ func TestConditionsOfKeepers(t *testing.T) {
 		}
 	})
 	checkConditions(t, []condition{
-		{"the hosts keep it", kept, func(v *view) bool { return v.awaitKeepers("x") == nil }, []otherwise{
+		{"the hosts keep it", kept, func(v *step.View) bool { return step.AwaitKeepers(v, "x") == nil }, []otherwise{
 			{"one in sight keeps an older one", of("b", older)},
 			{"one in sight keeps none", of("b", func(h *cluster.HostReport) { h.Intent = nil })},
 			{"a quorum is out of sight", func(o *cluster.Observation) {
@@ -236,7 +240,7 @@ func TestChangesThatPendKeepNoOtherVoter(t *testing.T) {
 		w.lead("a")
 		w.spec = &cluster.Spec{MemberCount: 5, EtcdVersion: cluster.MustVersion("3.6.16")}
 		run := func() {
-			if _, err := w.run(Goal{Kind: Converge}, 40, false, func(*cluster.Observation, Decision, error) {}); err != nil {
+			if _, err := w.run(decision.Goal{Kind: decision.Converge}, 40, false, func(*cluster.Observation, decision.Decision, error) {}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/members"
+	"etcdadm.io/plan/internal/step"
 )
 
 // refusedSpec is a spec in the store that cannot be followed, with none before it.
@@ -19,12 +22,12 @@ func inReplacing(r *cluster.Replacing) func(o *cluster.Observation) {
 // TestConditionsOfRepairs: what is repaired without a spec, and to how many voters.
 func TestConditionsOfRepairs(t *testing.T) {
 	refused := then(formedSight, refusedSpec)
-	repairs := func(v *view) bool { return v.repairs() && !v.held() }
+	repairs := func(v *step.View) bool { return v.Repairs() && !v.Held() }
 	member := func(o *cluster.Observation, id cluster.HostID) cluster.MemberID {
-		return seatOf(newView(Goal{Kind: Converge}, o), id).ID
+		return seatOf(step.Look(decision.Goal{Kind: decision.Converge}, o), id).ID
 	}
 	removed := then(refused, inReplacing(&cluster.Replacing{Member: 999, Host: "x", Voters: 5}))
-	wants := func(n int) func(*view) bool { return func(v *view) bool { return v.wanted() == n } }
+	wants := func(n int) func(*step.View) bool { return func(v *step.View) bool { return v.Wanted() == n } }
 	left := func(t *testing.T) *cluster.Observation { // three voters where there were to be two
 		o := formedSight(t)
 		inReplacing(&cluster.Replacing{Member: member(o, "b"), Host: "b", Voters: 2})(o)
@@ -53,7 +56,7 @@ func TestConditionsOfRepairs(t *testing.T) {
 			inReplacing(&cluster.Replacing{Member: member(o, "b"), Voters: 2})(o)
 			return o
 		}, wants(2), nil, nil},
-		{"finishes a person's replacement", left, func(v *view) bool { return finishReplacing(v) }, []otherwise{
+		{"finishes a person's replacement", left, func(v *step.View) bool { return finishReplacing(v) }, []otherwise{
 			{"nothing is under way", inReplacing(nil)},
 			{"there are no more than there were", func(o *cluster.Observation) {
 				inReplacing(&cluster.Replacing{Member: member(o, "b"), Voters: 3})(o)
@@ -65,7 +68,7 @@ func TestConditionsOfRepairs(t *testing.T) {
 	})
 }
 
-func finishReplacing(v *view) bool {
-	d := v.finishReplacing()
+func finishReplacing(v *step.View) bool {
+	d := members.FinishReplacing(v)
 	return d != nil && d.Action != nil
 }

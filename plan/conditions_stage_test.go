@@ -5,6 +5,11 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/path"
 )
 
 // TestConditionsOfStages: which source that lies ready may be used.
@@ -22,11 +27,11 @@ func TestConditionsOfStages(t *testing.T) {
 	on := func(change func(s *cluster.Staged)) func(o *cluster.Observation) {
 		return of("d", func(h *cluster.HostReport) { change(h.Staged) })
 	}
-	useful := func(c *cluster.Command) func(v *view) bool {
-		return func(v *view) bool {
+	useful := func(c *cluster.Command) func(v *step.View) bool {
+		return func(v *step.View) bool {
 			h := inSight(v, "d")
-			s := v.stagedHere(h, c)
-			return s != nil && v.fresh(h, s)
+			s := generation.StagedHere(v, h, c)
+			return s != nil && generation.Fresh(v, h, s)
 		}
 	}
 	undo := &cluster.Command{Name: "cmd", Kind: cluster.CommandUndo, Host: "d", Dir: "was"}
@@ -47,13 +52,13 @@ func TestConditionsOfStages(t *testing.T) {
 			{"its token was used", func(o *cluster.Observation) { on(func(s *cluster.Staged) { s.Token = o.Intent().Token })(o) }},
 			{"its cluster was superseded", on(func(s *cluster.Staged) { s.Cluster = 0xdead })},
 			{"its target is of an earlier generation", on(func(s *cluster.Staged) { s.Source.RevisionTarget-- })},
-			{"it is old", on(func(s *cluster.Staged) { s.Since = s.Since.Add(time.Minute - stagedFor) })},
+			{"it is old", on(func(s *cluster.Staged) { s.Since = s.Since.Add(time.Minute - generation.StagedFor) })},
 			{"it is for another address", on(func(s *cluster.Staged) { s.PeerURLs = []string{"https://x:2380"} })},
 			{"nothing lies there", of("d", func(h *cluster.HostReport) { h.Staged = nil })},
 		}, []otherwise{
 			{"it is of another command for that very backup", on(func(s *cluster.Staged) { s.Command = "x" })},
 			{"its checksum is not known", on(func(s *cluster.Staged) { s.Source.SHA256 = "" })},
-			{"it is nearly too old", on(func(s *cluster.Staged) { s.Since = s.Since.Add(time.Minute + time.Second - stagedFor) })},
+			{"it is nearly too old", on(func(s *cluster.Staged) { s.Since = s.Since.Add(time.Minute + time.Second - generation.StagedFor) })},
 			{"the host tells no time", of("d", func(h *cluster.HostReport) { h.Clock = time.Time{} })},
 		}},
 		{"of what was set aside", then(staged, on(func(s *cluster.Staged) { s.Source.Kind, s.Source.Dir = cluster.SourceSetAside, "was" })), useful(undo), []otherwise{
@@ -86,7 +91,7 @@ func TestRevisionTargetIsAboveAll(t *testing.T) {
 	} {
 		o := formedSight(t)
 		knows.make(o)
-		if got := newView(Goal{Kind: Converge}, o).revisionTarget(&command); got != top+cluster.RevisionMargin {
+		if got := generation.RevisionTarget(step.Look(decision.Goal{Kind: decision.Converge}, o), &command); got != top+cluster.RevisionMargin {
 			t.Errorf("only %s has revision %d, and the target is %d", knows.name, top, got)
 		}
 		command.Found = &cluster.Backup{}
@@ -101,7 +106,7 @@ func TestConditionsOfHalts(t *testing.T) {
 		s.EtcdVersion, s.AcceptOutage = version("3.7.3"), cluster.Consent(version("3.7.3"), o.At)
 		o.Spec = &s
 	})
-	next := Hop{Kind: Physical, From: version("3.6.16"), To: version("3.7.3")}
+	next := path.Hop{Kind: path.Physical, From: version("3.6.16"), To: version("3.7.3")}
 	tried := func(change func(h *cluster.Halt)) func(o *cluster.Observation) {
 		return func(o *cluster.Observation) {
 			h := &cluster.Halt{ID: "x", Generation: 1, To: version("3.7.3"), Wanted: version("3.7.3"), Consent: o.Spec.Consents(), Ended: "x"}
@@ -128,9 +133,9 @@ func TestConditionsOfHalts(t *testing.T) {
 			h.SetAside = []cluster.SetAside{{Dir: "/was", Cluster: old.Cluster, Generation: 1, Member: old.Member}}
 		})(o)
 	})
-	goesBack := func(v *view) bool { return v.goBack() != nil }
+	goesBack := func(v *step.View) bool { return generation.GoBack(v) != nil }
 	checkConditions(t, []condition{
-		{"may be begun", ready, func(v *view) bool { return v.mayNotHalt(v.roster.Running(), next) == "" }, []otherwise{
+		{"may be begun", ready, func(v *step.View) bool { return generation.MayNotHalt(v, v.Roster.Running(), next) == "" }, []otherwise{
 			{"the store is silent", storeSilent},
 			{"the store cannot write on a condition", func(o *cluster.Observation) { o.Store.Conditional = false }},
 			{"it is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
@@ -157,7 +162,7 @@ func TestConditionsOfHalts(t *testing.T) {
 			{"there is no record of the halt", inIntent(func(in *cluster.Intent) { in.Halt = nil })},
 			{"it has several founders", inIntent(func(in *cluster.Intent) { in.Founders = append(in.Founders, in.Founders[0]) })},
 			{"it has not had its time", func(o *cluster.Observation) {
-				inIntent(func(in *cluster.Intent) { in.Timestamp = o.At.Add(time.Second - foundingStalled).UnixNano() })(o)
+				inIntent(func(in *cluster.Intent) { in.Timestamp = o.At.Add(time.Second - sight.FoundingStalled).UnixNano() })(o)
 			}},
 			{"its founder has not promised", of("a", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"its founder is out of sight", away("a", cluster.GapUnreachable)},

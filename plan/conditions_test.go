@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/members"
+	"etcdadm.io/plan/internal/step"
 )
 
 // condition is a question that the planner asks itself, and a sight in which the
@@ -15,7 +18,7 @@ import (
 type condition struct {
 	name     string
 	sight    func(t *testing.T) *cluster.Observation
-	holds    func(v *view) bool
+	holds    func(v *step.View) bool
 	needs    []otherwise
 	whatever []otherwise
 }
@@ -33,7 +36,7 @@ func (c condition) check(t *testing.T) {
 			w.make(o)
 			o.Sort()
 		}
-		return c.holds(newView(Goal{Kind: Converge}, o))
+		return c.holds(step.Look(decision.Goal{Kind: decision.Converge}, o))
 	}
 	if !look(otherwise{}) {
 		t.Fatal("it does not hold at all")
@@ -158,8 +161,8 @@ func ledBy(id cluster.HostID) func(o *cluster.Observation) {
 	}
 }
 
-func seatOf(v *view, id cluster.HostID) cluster.Seat {
-	for _, s := range v.roster.Seats {
+func seatOf(v *step.View, id cluster.HostID) cluster.Seat {
+	for _, s := range v.Roster.Seats {
 		if s.HostID == id {
 			return s
 		}
@@ -168,20 +171,20 @@ func seatOf(v *view, id cluster.HostID) cluster.Seat {
 }
 
 // needs: the remedy is due.
-func needs(v *view, s cluster.Seat, r remedy) bool {
-	due, _ := v.needs(s, r)
+func needs(v *step.View, s cluster.Seat, r members.Remedy) bool {
+	due, _ := members.Needs(v, s, r)
 	return due
 }
 
 // awayLearner is the learner in sight, as if no host in sight were its own.
-func awayLearner(v *view) cluster.Seat {
-	s := v.roster.Learners()[0]
+func awayLearner(v *step.View) cluster.Seat {
+	s := v.Roster.Learners()[0]
 	s.Owner, s.Condition = nil, cluster.ConditionAway
 	return s
 }
 
-func inSight(v *view, id cluster.HostID) *cluster.HostReport {
-	h, _ := v.obs.Host(id)
+func inSight(v *step.View, id cluster.HostID) *cluster.HostReport {
+	h, _ := v.Obs.Host(id)
 	return h
 }
 
@@ -200,4 +203,14 @@ func stopped(term, index uint64) func(h *cluster.HostReport) {
 		h.Local.Run = false
 		h.Log = &cluster.Progress{Term: term, Index: index}
 	}
+}
+
+// first is the decision of the first of the rules that has one.
+func first(v *step.View, rules ...func(*step.View) *decision.Decision) *decision.Decision {
+	for _, r := range rules {
+		if d := r(v); d != nil {
+			return d
+		}
+	}
+	return nil
 }

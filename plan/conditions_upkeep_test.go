@@ -5,6 +5,10 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/roll"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/upkeep"
 )
 
 // TestConditionsOfHashes: which hashes of the voters' keys are asked for, and which
@@ -19,18 +23,18 @@ func TestConditionsOfHashes(t *testing.T) {
 	on := func(id cluster.HostID, change func(x *cluster.Hash)) func(o *cluster.Observation) {
 		return of(id, func(h *cluster.HostReport) { change(h.Hash) })
 	}
-	asks := func(v *view) bool { return v.askHash("x") != nil }
+	asks := func(v *step.View) bool { return upkeep.AskHash(v, "x") != nil }
 	checkConditions(t, []condition{
-		{"a hash counts", hashed, func(v *view) bool { return v.freshHash(seatOf(v, "b")) != nil }, []otherwise{
+		{"a hash counts", hashed, func(v *step.View) bool { return upkeep.FreshHash(v, seatOf(v, "b")) != nil }, []otherwise{
 			{"it is being made", on("b", func(x *cluster.Hash) { x.Running = true })},
 			{"it is of another member", on("b", func(x *cluster.Hash) { x.Member++ })},
 			{"it was counted", func(o *cluster.Observation) {
 				b, _ := o.Host("b")
 				ofMember("b", func(m *cluster.MemberMemory) { m.Hashed = b.Hash.Ended })(o)
 			}},
-			{"it is old", on("b", func(x *cluster.Hash) { x.Ended = x.Ended.Add(-time.Second - hashLasts) })},
+			{"it is old", on("b", func(x *cluster.Hash) { x.Ended = x.Ended.Add(-time.Second - upkeep.HashLasts) })},
 		}, []otherwise{
-			{"it is nearly too old", on("b", func(x *cluster.Hash) { x.Ended = x.Ended.Add(-hashLasts) })},
+			{"it is nearly too old", on("b", func(x *cluster.Hash) { x.Ended = x.Ended.Add(-upkeep.HashLasts) })},
 		}},
 		{"a hash is asked for", formedSight, asks, []otherwise{
 			{"a voter is out of sight", away("b", cluster.GapUnreachable)},
@@ -47,7 +51,7 @@ func TestConditionsOfHashes(t *testing.T) {
 				}
 			}},
 			{"one failed just now", of("b", func(h *cluster.HostReport) {
-				h.Hash = &cluster.Hash{Member: h.Local.Member, Cluster: h.Local.Cluster, Asked: 3, Error: "x", Ended: h.Clock.Add(time.Second - hashRetry)}
+				h.Hash = &cluster.Hash{Member: h.Local.Member, Cluster: h.Local.Cluster, Asked: 3, Error: "x", Ended: h.Clock.Add(time.Second - upkeep.HashRetry)}
 			})},
 			{"no revision is known", func(o *cluster.Observation) {
 				for i := range o.Hosts {
@@ -59,25 +63,25 @@ func TestConditionsOfHashes(t *testing.T) {
 		}, []otherwise{
 			{"a host without a voter has not promised", of("d", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"one failed a while ago", of("b", func(h *cluster.HostReport) {
-				h.Hash = &cluster.Hash{Member: h.Local.Member, Cluster: h.Local.Cluster, Asked: 3, Error: "x", Ended: h.Clock.Add(-hashRetry)}
+				h.Hash = &cluster.Hash{Member: h.Local.Member, Cluster: h.Local.Cluster, Asked: 3, Error: "x", Ended: h.Clock.Add(-upkeep.HashRetry)}
 			})},
 		}},
 		{"who has not heard of the last compaction is asked again", then(hashed, of("a", func(h *cluster.HostReport) { h.Hash.Compacted = 2 }),
-			of("b", func(h *cluster.HostReport) { h.Hash.Compacted = 1 }), of("c", func(h *cluster.HostReport) { h.Hash.Compacted = 2 })), func(v *view) bool {
-			d := v.askHash("x")
+			of("b", func(h *cluster.HostReport) { h.Hash.Compacted = 1 }), of("c", func(h *cluster.HostReport) { h.Hash.Compacted = 2 })), func(v *step.View) bool {
+			d := upkeep.AskHash(v, "x")
 			return d != nil && d.Action.Ops[0].Host == "b"
 		}, nil, nil},
-		{"up to what every voter has", then(formedSight, of("b", func(h *cluster.HostReport) { h.Status.Revision = 2 })), func(v *view) bool {
-			at, ok := v.hashRevision()
+		{"up to what every voter has", then(formedSight, of("b", func(h *cluster.HostReport) { h.Status.Revision = 2 })), func(v *step.View) bool {
+			at, ok := upkeep.HashRevision(v)
 			return ok && at == 2
 		}, nil, nil},
-		{"up to what was asked before", hashed, func(v *view) bool { at, ok := v.hashRevision(); return ok && at == 3 }, []otherwise{
+		{"up to what was asked before", hashed, func(v *step.View) bool { at, ok := upkeep.HashRevision(v); return ok && at == 3 }, []otherwise{
 			{"that failed just now", on("b", func(x *cluster.Hash) { x.Error = "x" })},
 		}, []otherwise{
 			{"an earlier one failed", on("b", func(x *cluster.Hash) { x.Error, x.Asked = "x", 2 })},
 		}},
-		{"raft's leader is asked last", then(formedSight, ledBy("a")), func(v *view) bool {
-			d := v.askHash("x")
+		{"raft's leader is asked last", then(formedSight, ledBy("a")), func(v *step.View) bool {
+			d := upkeep.AskHash(v, "x")
 			return d != nil && d.Action.Ops[0].Host != "a"
 		}, nil, nil},
 	})
@@ -92,44 +96,44 @@ func TestConditionsOfBackups(t *testing.T) {
 		})
 	}
 	wants := then(formedSight, func(o *cluster.Observation) {
-		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At, Newest: []cluster.Backup{{Name: "B", At: o.At.Add(-backupFresh), Version: version("3.6.16")}}}
+		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At, Newest: []cluster.Backup{{Name: "B", At: o.At.Add(-sight.BackupFresh), Version: version("3.6.16")}}}
 	})
-	first := func(v *view) bool { return v.backupFirst(true, "x") != nil }
-	ordered := func(v *view) bool {
-		d := v.backupFirst(true, "x")
+	first := func(v *step.View) bool { return step.BackupFirst(v, true, "x") != nil }
+	ordered := func(v *step.View) bool {
+		d := step.BackupFirst(v, true, "x")
 		return d != nil && d.Action != nil
 	}
 	fromData := then(wants, inIntent(func(in *cluster.Intent) {
 		in.Source.Kind, in.Timestamp = cluster.SourceBackup, worldEpoch.Add(24*time.Hour).UnixNano()
 	}))
-	by := func(id cluster.HostID) func(v *view) bool {
-		return func(v *view) bool {
-			d := v.takeBackup("", "x")
+	by := func(id cluster.HostID) func(v *step.View) bool {
+		return func(v *step.View) bool {
+			d := step.TakeBackup(v, "", "x")
 			return d != nil && d.Action.Ops[0].Host == id
 		}
 	}
 	ahead := of("c", func(h *cluster.HostReport) { h.Status.Applied += 10 })
 	tries := then(wants, func(o *cluster.Observation) { o.Backups.DrillInterval = 24 * time.Hour })
-	drills := func(v *view) bool { d := v.tryOut(); return d != nil && d.Action != nil }
+	drills := func(v *step.View) bool { d := upkeep.TryOut(v); return d != nil && d.Action != nil }
 	checkConditions(t, []condition{
 		{"one is taken before a change", wants, ordered, []otherwise{
 			{"nobody wants backups", func(o *cluster.Observation) { o.Backups.Interval = 0 }},
 			{"the store was not listed yet", func(o *cluster.Observation) { o.Backups.At = time.Time{} }},
 			{"the cluster is quarantined", inIntent(func(in *cluster.Intent) { in.Quarantined = true })},
-			{"there is a fresh one", func(o *cluster.Observation) { o.Backups.Newest[0].At = o.At.Add(time.Second - backupFresh) }},
+			{"there is a fresh one", func(o *cluster.Observation) { o.Backups.Newest[0].At = o.At.Add(time.Second - sight.BackupFresh) }},
 			{"one was taken just now", taken("b", func(x *cluster.Taken) { x.Running, x.Backup = false, &cluster.Backup{} })},
 			{"one is being taken", taken("b", func(*cluster.Taken) {})},
 			{"the last try failed just now", taken("b", func(x *cluster.Taken) { x.Running, x.Error, x.Ended = false, "x", x.Began })},
 			{"the store is silent", storeSilent},
 		}, []otherwise{
-			{"a try failed long ago", taken("b", func(x *cluster.Taken) { x.Running, x.Error, x.Ended = false, "x", x.Began.Add(-backupRetry) })},
+			{"a try failed long ago", taken("b", func(x *cluster.Taken) { x.Running, x.Error, x.Ended = false, "x", x.Began.Add(-step.BackupRetry) })},
 			{"the clock of the newest is ahead", func(o *cluster.Observation) { o.Backups.Newest[0].At = o.At.Add(time.Hour) }},
 		}},
 		{"what takes away waits for one", then(wants, storeSilent), first, nil, []otherwise{
 			{"the last try failed", taken("b", func(x *cluster.Taken) { x.Running, x.Error, x.Ended = false, "x", x.Began })},
 		}},
-		{"what adds does not", then(wants, storeSilent), func(v *view) bool { return v.backupFirst(false, "x") == nil }, nil, nil},
-		{"a generation from data is unsaved", fromData, (*view).unsaved, []otherwise{
+		{"what adds does not", then(wants, storeSilent), func(v *step.View) bool { return step.BackupFirst(v, false, "x") == nil }, nil, nil},
+		{"a generation from data is unsaved", fromData, func(v *step.View) bool { return sight.Unsaved(v.Sight) }, []otherwise{
 			{"it is quarantined", inIntent(func(in *cluster.Intent) { in.Quarantined = true })},
 			{"it is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 			{"it is not from data", inIntent(func(in *cluster.Intent) { in.Source.Kind = cluster.SourceNothing })},
@@ -144,9 +148,9 @@ func TestConditionsOfBackups(t *testing.T) {
 				o.Backups.Newest[0].Cluster, o.Backups.Newest[0].At = o.Store.Intent.Cluster+1, worldEpoch.Add(48*time.Hour)
 			}},
 		}},
-		{"a host backs up", then(formedSight, taken("b", func(*cluster.Taken) {})), func(v *view) bool { return v.backingUp() }, []otherwise{
+		{"a host backs up", then(formedSight, taken("b", func(*cluster.Taken) {})), func(v *step.View) bool { return v.BackingUp() }, []otherwise{
 			{"it has ended", taken("b", func(x *cluster.Taken) { x.Running = false })},
-			{"it has been at it for too long", taken("b", func(x *cluster.Taken) { x.Began = x.Began.Add(time.Second - backupTry) })},
+			{"it has been at it for too long", taken("b", func(x *cluster.Taken) { x.Began = x.Began.Add(time.Second - sight.BackupTry) })},
 		}, nil},
 		{"the furthest follower takes one", then(formedSight, ledBy("a"), ahead), by("c"), []otherwise{
 			{"it takes one already", taken("c", func(*cluster.Taken) {})},
@@ -156,8 +160,8 @@ func TestConditionsOfBackups(t *testing.T) {
 			{"raft's leader is further", of("a", func(h *cluster.HostReport) { h.Status.Applied += 20 })},
 		}},
 		{"the furthest of two followers, whichever", then(formedSight, ledBy("a"), of("b", func(h *cluster.HostReport) { h.Status.Applied += 10 })), by("b"), nil, nil},
-		{"the newest is tried out", tries, func(v *view) bool {
-			d := v.tryOut()
+		{"the newest is tried out", tries, func(v *step.View) bool {
+			d := upkeep.TryOut(v)
 			return d != nil && d.Action != nil && d.Action.Ops[0].Host == "d" // it has no voter
 		}, []otherwise{
 			{"it has not promised", of("d", func(h *cluster.HostReport) { h.UnderFence = false })},
@@ -176,8 +180,8 @@ func TestConditionsOfBackups(t *testing.T) {
 				of("d", func(h *cluster.HostReport) { h.Decrypts = true })(o)
 			}},
 		}},
-		{"followers before raft's leader", then(tries, away("d", cluster.GapUnreachable), ledBy("a")), func(v *view) bool {
-			return drills(v) && v.tryOut().Action.Ops[0].Host != "a"
+		{"followers before raft's leader", then(tries, away("d", cluster.GapUnreachable), ledBy("a")), func(v *step.View) bool {
+			return drills(v) && upkeep.TryOut(v).Action.Ops[0].Host != "a"
 		}, nil, nil},
 	})
 }
@@ -203,7 +207,7 @@ func TestConditionsOfDowngrades(t *testing.T) {
 			}
 		}
 	})
-	goesOn := func(v *view) bool { return v.notDown(v.roster.Running()) == "" }
+	goesOn := func(v *step.View) bool { return roll.NotDown(v, v.Roster.Running()) == "" }
 	all := func(change func(h *cluster.HostReport)) func(o *cluster.Observation) {
 		return func(o *cluster.Observation) {
 			for i := range o.Hosts {
@@ -234,15 +238,15 @@ func TestConditionsOfDowngrades(t *testing.T) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.SilentSince = o.At })(o)
 			}},
 		}},
-		{"it is over, and etcd does not end it", over, func(v *view) bool { return !goesOn(v) }, []otherwise{
+		{"it is over, and etcd does not end it", over, func(v *step.View) bool { return !goesOn(v) }, []otherwise{
 			{"it may be ended in a moment", func(o *cluster.Observation) {
-				ofMember("b", func(m *cluster.MemberMemory) { m.HealthySince = o.At.Add(time.Second - downgradeEnds) })(o)
+				ofMember("b", func(m *cluster.MemberMemory) { m.HealthySince = o.At.Add(time.Second - roll.DowngradeEnds) })(o)
 			}},
 			{"a voter has just come", ofMember("b", func(m *cluster.MemberMemory) { m.HealthySince = time.Time{} })},
 			{"a voter is down", of("b", unhealthy)},
 		}, nil},
-		{"a member is restarted with the line below", down, func(v *view) bool {
-			d := downgrading(v)
+		{"a member is restarted with the line below", down, func(v *step.View) bool {
+			d := first(v, roll.Cancel, roll.Down)
 			return d != nil && d.Action != nil && d.Action.Ops[0].Op.Kind == cluster.OpRestart
 		}, []otherwise{
 			{"the members have not agreed", all(func(h *cluster.HostReport) { h.Status.ClusterVersion = version("3.6.0") })},
@@ -257,14 +261,14 @@ func TestConditionsOfDowngrades(t *testing.T) {
 // TestConditionsOfRolls: what a change of version waits for before the first
 // member is touched, and not after.
 func TestConditionsOfRolls(t *testing.T) {
-	next := stage{version("3.6.16"), "x", func(r cluster.Version) bool { return r.Compare(version("3.6.0")) < 0 }}
+	next := roll.Stage{To: version("3.6.16"), Why: "x", Move: func(r cluster.Version) bool { return r.Compare(version("3.6.0")) < 0 }}
 	older := func(id cluster.HostID) func(o *cluster.Observation) {
 		return of(id, func(h *cluster.HostReport) { h.Local.Version, h.Status.Version = version("3.5.35"), version("3.5.35") })
 	}
 	wantsBackups := func(o *cluster.Observation) {
-		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At, Newest: []cluster.Backup{{Name: "B", At: o.At.Add(-backupFresh)}}}
+		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At, Newest: []cluster.Backup{{Name: "B", At: o.At.Add(-sight.BackupFresh)}}}
 	}
-	rolls := func(v *view) bool { ok, _ := v.mayRoll(next); return ok }
+	rolls := func(v *step.View) bool { ok, _ := roll.MayRoll(v, next); return ok }
 	checkConditions(t, []condition{
 		{"in the middle of it no backup is waited for", then(formedSight, older("b"), older("c"), wantsBackups, storeSilent), rolls, []otherwise{
 			{"it has not begun", older("a")},
@@ -282,8 +286,8 @@ func TestConditionsOfRolls(t *testing.T) {
 // TestConditionsOfRestarts: a member that is restarted on purpose waits for the others.
 func TestConditionsOfRestarts(t *testing.T) {
 	changed := then(formedSight, ledBy("a"), of("b", func(h *cluster.HostReport) { h.Options = []string{"--x"} }))
-	gets := func(v *view) bool {
-		d := convergeOptions(v)
+	gets := func(v *step.View) bool {
+		d := roll.Options(v)
 		return d != nil && d.Action != nil && d.Action.Ops[0].Host == "b" && d.Action.Ops[0].Op.Kind == cluster.OpRestart
 	}
 	checkConditions(t, []condition{
@@ -304,21 +308,21 @@ func TestConditionsOfRestarts(t *testing.T) {
 
 // TestConditionsOfSpeakers: through whose member a call is made.
 func TestConditionsOfSpeakers(t *testing.T) {
-	by := func(id cluster.HostID, except func(v *view) cluster.MemberID) func(v *view) bool {
-		return func(v *view) bool { s, ok := v.speaker(except(v)); return ok && s.HostID == id }
+	by := func(id cluster.HostID, except func(v *step.View) cluster.MemberID) func(v *step.View) bool {
+		return func(v *step.View) bool { s, ok := v.Speaker(except(v)); return ok && s.HostID == id }
 	}
-	nobody := func(*view) cluster.MemberID { return 0 }
-	b := func(v *view) cluster.MemberID { return seatOf(v, "b").ID }
+	nobody := func(*step.View) cluster.MemberID { return 0 }
+	b := func(v *step.View) cluster.MemberID { return seatOf(v, "b").ID }
 	checkConditions(t, []condition{
 		{"raft's leader", then(formedSight, ledBy("b")), by("b", nobody), []otherwise{{"it is not up", of("b", unhealthy)}}, nil},
-		{"not the one that it is about", then(formedSight, ledBy("b")), func(v *view) bool { return !by("b", b)(v) }, nil, nil},
-		{"the one to hand over to is the furthest", then(formedSight, ledBy("a"), of("c", func(h *cluster.HostReport) { h.Status.Applied += 5 })), func(v *view) bool {
-			return v.handOver(seatOf(v, "a"), "x", nil).Action.Ops[0].Op.Host == "c"
+		{"not the one that it is about", then(formedSight, ledBy("b")), func(v *step.View) bool { return !by("b", b)(v) }, nil, nil},
+		{"the one to hand over to is the furthest", then(formedSight, ledBy("a"), of("c", func(h *cluster.HostReport) { h.Status.Applied += 5 })), func(v *step.View) bool {
+			return step.HandOver(v, seatOf(v, "a"), "x", nil).Action.Ops[0].Op.Host == "c"
 		}, []otherwise{{"another one is further", of("b", func(h *cluster.HostReport) { h.Status.Applied += 9 })}}, []otherwise{
 			{"the one that hands over is further", of("a", func(h *cluster.HostReport) { h.Status.Applied += 9 })},
 		}},
-		{"a preferred one takes over", then(formedSight, ledBy("a"), of("c", func(h *cluster.HostReport) { h.Status.Applied += 5 })), func(v *view) bool {
-			return v.handOver(seatOf(v, "a"), "x", func(s cluster.Seat) bool { return s.HostID == "b" }).Action.Ops[0].Op.Host == "b"
+		{"a preferred one takes over", then(formedSight, ledBy("a"), of("c", func(h *cluster.HostReport) { h.Status.Applied += 5 })), func(v *step.View) bool {
+			return step.HandOver(v, seatOf(v, "a"), "x", func(s cluster.Seat) bool { return s.HostID == "b" }).Action.Ops[0].Op.Host == "b"
 		}, []otherwise{{"it is not up", of("b", unhealthy)}}, nil},
 	})
 }

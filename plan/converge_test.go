@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"pgregory.net/rapid"
 )
 
 // TestConverges lets random things happen to a world that never loses its
@@ -38,10 +38,10 @@ func TestConverges(t *testing.T) {
 }
 
 // strictStep is a step of which nothing may be refused.
-func (w *world) strictStep(t *rapid.T) Decision {
+func (w *world) strictStep(t *rapid.T) decision.Decision {
 	o := w.observe()
-	d := Next(Goal{Kind: Converge}, o)
-	for _, broken := range brokenLaws(Goal{Kind: Converge}, o, d) {
+	d := Next(decision.Goal{Kind: decision.Converge}, o)
+	for _, broken := range brokenLaws(decision.Goal{Kind: decision.Converge}, o, d) {
 		t.Fatalf("%s", broken)
 	}
 	before := w.margins()
@@ -51,7 +51,7 @@ func (w *world) strictStep(t *rapid.T) Decision {
 		}
 		w.mustKeepMargin(t, d, before)
 	}
-	w.advance(max(d.Again, soon))
+	w.advance(max(d.Again, decision.Soon))
 	return d
 }
 
@@ -65,8 +65,8 @@ func (w *world) margins() map[cluster.ClusterID]int {
 	return out
 }
 
-func (w *world) mustKeepMargin(t *rapid.T, d Decision, before map[cluster.ClusterID]int) {
-	if d.Action.Kind != ActHosts || !d.Action.Ops[0].Op.Kind.Membership() {
+func (w *world) mustKeepMargin(t *rapid.T, d decision.Decision, before map[cluster.ClusterID]int) {
+	if d.Action.Kind != decision.ActHosts || !d.Action.Ops[0].Op.Kind.Membership() {
 		return
 	}
 	after := w.margins()

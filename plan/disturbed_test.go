@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"pgregory.net/rapid"
 )
 
 // The observations below come out of a world that had made sense until one to
@@ -24,7 +24,7 @@ func drawWorld(t *rapid.T) *world {
 	w.drawSpec(t, "first spec")
 	w.store.unconditional = rapid.IntRange(0, 9).Draw(t, "unconditional") == 0
 	if rapid.SampledFrom([]bool{true, true, true, true, false}).Draw(t, "formed") {
-		formed, _ := w.run(Goal{Kind: Converge}, mostActions, false, func(*cluster.Observation, Decision, error) {})
+		formed, _ := w.run(decision.Goal{Kind: decision.Converge}, mostActions, false, func(*cluster.Observation, decision.Decision, error) {})
 		if formed.Done {
 			w.drawSpec(t, "second spec")
 		}
@@ -55,8 +55,8 @@ func (w *world) anyHost(t *rapid.T) *worldHost { return rapid.SampledFrom(w.host
 // step takes the planner's own step and lets a second pass.
 func (w *world) step(t *rapid.T) {
 	o := w.observe()
-	d := Next(Goal{Kind: Converge}, o)
-	for _, broken := range brokenLaws(Goal{Kind: Converge}, o, d) {
+	d := Next(decision.Goal{Kind: decision.Converge}, o)
+	for _, broken := range brokenLaws(decision.Goal{Kind: decision.Converge}, o, d) {
 		t.Errorf("%s", broken)
 	}
 	if d.Action != nil {

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // stateKey tells states apart. Times count by their age in seconds, up to what the
@@ -83,7 +84,7 @@ var (
 	worldType  = reflect.TypeFor[world]()
 	haltType   = reflect.TypeFor[cluster.Halt]()
 	upkeepType = reflect.TypeFor[cluster.UpkeepMemory]()
-	hostOpType = reflect.TypeFor[HostOp]()
+	hostOpType = reflect.TypeFor[decision.HostOp]()
 )
 
 // value needs v to be addressable.

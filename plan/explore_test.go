@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // A small world is explored breadth first: from every state everything that may
@@ -59,7 +60,7 @@ type birthplace struct {
 
 // heldAction is what a paused leader had decided on.
 type heldAction struct {
-	action *Action
+	action *decision.Action
 	fence  cluster.Fence
 	at     time.Time
 	store  *cluster.Intent
@@ -68,7 +69,7 @@ type heldAction struct {
 
 // flight is a membership call between its guard and etcd.
 type flight struct {
-	op HostOp
+	op decision.HostOp
 	at time.Time
 }
 
@@ -189,9 +190,9 @@ func (s *smallWorld) make(m move) (broken []string) {
 	case "call":
 		return s.callNow()
 	case "leave":
-		return s.ordered(Goal{Kind: Leave, Host: m.host, Hold: true})
+		return s.ordered(decision.Goal{Kind: decision.Leave, Host: m.host, Hold: true})
 	case "move":
-		return s.ordered(Goal{Kind: MoveLeader, Host: m.host})
+		return s.ordered(decision.Goal{Kind: decision.MoveLeader, Host: m.host})
 	case "up":
 		h.down = false
 	case "mend":
@@ -236,21 +237,21 @@ func (s *smallWorld) fault(m move, h *worldHost) {
 }
 
 // look is what the leader sees and decides.
-func (s *smallWorld) look() (dec Decision, broken []string) {
+func (s *smallWorld) look() (dec decision.Decision, broken []string) {
 	if l := s.host(s.leader); l.down || l.gap != "" {
 		s.handover() // a host that is not there does not lead
 	}
-	return s.decide(Goal{Kind: Converge})
+	return s.decide(decision.Goal{Kind: decision.Converge})
 }
 
-func (s *smallWorld) decide(goal Goal) (dec Decision, broken []string) {
+func (s *smallWorld) decide(goal decision.Goal) (dec decision.Decision, broken []string) {
 	o := s.observe()
 	dec = Next(goal, o)
 	return dec, brokenLaws(goal, o, dec)
 }
 
 // ordered: a person hands a goal to the leader, which takes one step towards it.
-func (s *smallWorld) ordered(goal Goal) (broken []string) {
+func (s *smallWorld) ordered(goal decision.Goal) (broken []string) {
 	s.faults--
 	if l := s.host(s.leader); l.down || l.gap != "" {
 		return nil
@@ -268,7 +269,7 @@ func (s *smallWorld) ordered(goal Goal) (broken []string) {
 }
 
 // decided is what becomes of a decision.
-func (s *smallWorld) decided(how string, dec Decision) (broken []string, err error) {
+func (s *smallWorld) decided(how string, dec decision.Decision) (broken []string, err error) {
 	switch {
 	case dec.Action == nil && how != "step":
 		return nil, errWasted
@@ -281,7 +282,7 @@ func (s *smallWorld) decided(how string, dec Decision) (broken []string, err err
 	case how == "fails":
 		s.faults--
 	case how == "slow":
-		if dec.Action.Kind != ActHosts || !dec.Action.Ops[0].Op.Kind.Membership() {
+		if dec.Action.Kind != decision.ActHosts || !dec.Action.Ops[0].Op.Kind.Membership() {
 			return nil, errWasted
 		}
 		op := dec.Action.Ops[0]
@@ -304,7 +305,7 @@ func (s *smallWorld) decided(how string, dec Decision) (broken []string, err err
 }
 
 // idle is how long it takes to the next look.
-func idle(d Decision) time.Duration {
+func idle(d decision.Decision) time.Duration {
 	switch {
 	case d.Again == 0 || d.Again > 5*time.Second:
 		return 5 * time.Second
@@ -324,14 +325,14 @@ func (s *smallWorld) pass(d time.Duration) {
 		}
 	}
 	s.elect()
-	if s.held != nil && s.now.Sub(s.held.at) > cluster.MaxStampAge && s.held.action.Kind == ActHosts {
+	if s.held != nil && s.now.Sub(s.held.at) > cluster.MaxStampAge && s.held.action.Kind == decision.ActHosts {
 		s.held = nil // every host refuses it now
 	}
 }
 
 // carryOut has the action done, and looks whether it took a quorum away that it was
 // not allowed to take. excused: a member went away since it was decided on.
-func (s *smallWorld) carryOut(a *Action, excused bool) (broken []string, err error) {
+func (s *smallWorld) carryOut(a *decision.Action, excused bool) (broken []string, err error) {
 	before := s.serving()
 	err = s.act(a)
 	for _, o := range a.Ops {
@@ -374,11 +375,11 @@ func (s *smallWorld) land(again bool) []string {
 	} else {
 		s.held = nil
 	}
-	if p.action.Kind == ActIntent && !sameIntent(p.store, s.store.intent) {
+	if p.action.Kind == decision.ActIntent && !sameIntent(p.store, s.store.intent) {
 		s.held = nil // the store refuses it, now and later
 		return nil
 	}
-	if p.action.Kind == ActHosts && (p.landed || s.now.Sub(p.at) > cluster.MaxStampAge) {
+	if p.action.Kind == decision.ActHosts && (p.landed || s.now.Sub(p.at) > cluster.MaxStampAge) {
 		s.held = nil // one observation is good for one op, and for a while
 		return nil
 	}
@@ -483,12 +484,12 @@ func (s *smallWorld) ruined() bool {
 // takenBack: every voter is up, and a change of version that needs an outage waits
 // for another word of a person, since the first one was used in vain. Or the only
 // founder of a generation from data lost its disk, and what a person may do is said.
-func (s *smallWorld) takenBack(dec Decision) bool {
+func (s *smallWorld) takenBack(dec decision.Decision) bool {
 	in := s.store.intent
 	if dec.Action != nil || in == nil || in.Halt == nil {
 		return false
 	}
-	said := func(b Blocker) bool {
+	said := func(b decision.Blocker) bool {
 		return b.Code == "founder-forgot" && b.Command != "" || b.Code == "version" && in.Halt.Ended != "" && dec.Rule == "steady"
 	}
 	return slices.ContainsFunc(dec.Blockers, said)
@@ -500,7 +501,7 @@ func (s *smallWorld) healed() bool {
 
 func mustRun(t testing.TB, w *world) {
 	t.Helper()
-	if d, err := w.run(Goal{Kind: Converge}, mostActions, false, func(*cluster.Observation, Decision, error) {}); err != nil || !d.Done {
+	if d, err := w.run(decision.Goal{Kind: decision.Converge}, mostActions, false, func(*cluster.Observation, decision.Decision, error) {}); err != nil || !d.Done {
 		t.Fatalf("the world does not come to rest: %s%v", describe(d), err)
 	}
 }

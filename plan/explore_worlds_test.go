@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/sight"
 )
 
 var (
@@ -113,7 +114,7 @@ var smallWorlds = []struct {
 		for _, h := range w.hosts {
 			h.plain = false
 			h.setURLs()
-			h.Process.Differs = []string{"--cert-file", peerAuthority}
+			h.Process.Differs = []string{"--cert-file", sight.PeerAuthority}
 		}
 		return w
 	}},

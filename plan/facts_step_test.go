@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
 )
 
 // TestEveryFactOfAStepCounts is TestEveryFactCounts for steps that come up on the
@@ -54,7 +56,7 @@ func TestEveryFactOfAStepCounts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		world func(t *testing.T) *world
-		step  func(d Decision) bool
+		step  func(d decision.Decision) bool
 		facts []fact
 	}{
 		{"record of an adopted cluster", small("adopting"), writes(func(in *cluster.Intent) bool { return in.Source.Kind == cluster.SourceAdopted }), []fact{
@@ -77,7 +79,7 @@ func TestEveryFactOfAStepCounts(t *testing.T) {
 			{"that the others have been up for a while", just},
 			{"that the others keep up", member(func(st *cluster.MemberStatus) {
 				if st.Member == st.Leader {
-					st.Index += 2 * nearEntries
+					st.Index += 2 * sight.NearEntries
 					st.Applied = st.Index
 				}
 			})},
@@ -97,7 +99,7 @@ func TestEveryFactOfAStepCounts(t *testing.T) {
 		}},
 		{"list with TLS", small("tls"), asked(cluster.OpUpdateURL), []fact{
 			{"that the others have been up for a while", just},
-			{"certificates of all", follower(func(h *cluster.HostReport) { h.Process.Differs = []string{peerAuthority} })},
+			{"certificates of all", follower(func(h *cluster.HostReport) { h.Process.Differs = []string{sight.PeerAuthority} })},
 			{"that all want it", follower(func(h *cluster.HostReport) { h.URLs.Peer = slices.Clone(h.Local.URLs.Peer) })},
 		}},
 		{"removal of a wiped voter", small("replacing"), asked(cluster.OpRemove), []fact{
@@ -140,7 +142,7 @@ func TestEveryFactOfAStepCounts(t *testing.T) {
 			for _, f := range c.facts {
 				o := ripe(t, c.world(t), c.step)
 				f.take(o)
-				if d := Next(Goal{Kind: Converge}, o); c.step(d) {
+				if d := Next(decision.Goal{Kind: decision.Converge}, o); c.step(d) {
 					t.Errorf("done without %s: %s", f.name, describe(d))
 				}
 			}
@@ -162,11 +164,11 @@ func small(name string) func(t *testing.T) *world {
 }
 
 // ripe goes on until a step is the next one, and gives what it is decided from.
-func ripe(t *testing.T, w *world, step func(Decision) bool) *cluster.Observation {
+func ripe(t *testing.T, w *world, step func(decision.Decision) bool) *cluster.Observation {
 	t.Helper()
 	for range 300 {
 		o := w.observe()
-		d := Next(Goal{Kind: Converge}, o)
+		d := Next(decision.Goal{Kind: decision.Converge}, o)
 		if step(d) {
 			return o
 		}
@@ -175,43 +177,43 @@ func ripe(t *testing.T, w *world, step func(Decision) bool) *cluster.Observation
 				t.Fatal(err)
 			}
 		}
-		w.advance(max(d.Again, soon))
+		w.advance(max(d.Again, decision.Soon))
 	}
 	t.Fatal("it does not come to that step")
 	return nil
 }
 
-func asked(k cluster.OpKind) func(Decision) bool {
-	return func(d Decision) bool { return asksFor(d, k) }
+func asked(k cluster.OpKind) func(decision.Decision) bool {
+	return func(d decision.Decision) bool { return asksFor(d, k) }
 }
 
-func restarts(d Decision) bool {
+func restarts(d decision.Decision) bool {
 	return asksFor(d, cluster.OpRestart) && d.Action.Ops[0].Op.Changes
 }
 
-func writes(what func(*cluster.Intent) bool) func(Decision) bool {
-	return func(d Decision) bool {
-		return d.Action != nil && d.Action.Kind == ActIntent && d.Action.Intent.Replace != nil && what(d.Action.Intent.Replace)
+func writes(what func(*cluster.Intent) bool) func(decision.Decision) bool {
+	return func(d decision.Decision) bool {
+		return d.Action != nil && d.Action.Kind == decision.ActIntent && d.Action.Intent.Replace != nil && what(d.Action.Intent.Replace)
 	}
 }
 
 // TestGenerationIsAboveEveryPromise: a host that refuses generations below some
 // number could have no part in one of a lower number.
 func TestGenerationIsAboveEveryPromise(t *testing.T) {
-	begins := func(d Decision) bool {
+	begins := func(d decision.Decision) bool {
 		in := change(d)
 		return in != nil && in.Nonce == "" && in.Source.FromData()
 	}
 	o := ripe(t, small("restoring")(t), begins)
 	h, _ := o.Host("c")
 	h.LowestGeneration = 7
-	d := Next(Goal{Kind: Converge}, o)
+	d := Next(decision.Goal{Kind: decision.Converge}, o)
 	if in := change(d); in != nil && in.Nonce == "" && in.Generation < 7 {
 		t.Errorf("generation %d is begun, and host c refuses what is below 7", in.Generation)
 	}
 }
 
-func change(d Decision) *cluster.Intent {
+func change(d decision.Decision) *cluster.Intent {
 	if d.Action == nil || d.Action.Intent == nil {
 		return nil
 	}
@@ -224,11 +226,11 @@ func TestStoppedMemberThatWasRemovedStays(t *testing.T) {
 	w := formed(t)
 	c := w.host("c")
 	c.Local.Run = false
-	if d := Next(Goal{Kind: Converge}, w.observe()); !asksFor(d, cluster.OpRestart) {
+	if d := Next(decision.Goal{Kind: decision.Converge}, w.observe()); !asksFor(d, cluster.OpRestart) {
 		t.Fatal(describe(d))
 	}
 	w.clusters[0].members = w.clusters[0].members[:2]
-	if d := Next(Goal{Kind: Converge}, w.observe()); asksFor(d, cluster.OpRestart) {
+	if d := Next(decision.Goal{Kind: decision.Converge}, w.observe()); asksFor(d, cluster.OpRestart) {
 		t.Error(describe(d))
 	}
 }

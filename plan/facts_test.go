@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // TestEveryFactCounts takes a world in which a rule acts, and one fact after
@@ -91,13 +92,13 @@ func TestEveryFactCounts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.world(t).observe()
-			if !asksFor(Next(Goal{Kind: Converge}, o), c.op) {
-				t.Fatalf("not asked for at all: %s", describe(Next(Goal{Kind: Converge}, o)))
+			if !asksFor(Next(decision.Goal{Kind: decision.Converge}, o), c.op) {
+				t.Fatalf("not asked for at all: %s", describe(Next(decision.Goal{Kind: decision.Converge}, o)))
 			}
 			for _, f := range c.facts {
 				o := c.world(t).observe()
 				f.take(o)
-				d := Next(Goal{Kind: Converge}, o)
+				d := Next(decision.Goal{Kind: decision.Converge}, o)
 				if asksFor(d, c.op) {
 					t.Errorf("asked for without %s: %s", f.name, describe(d))
 				}
@@ -106,8 +107,8 @@ func TestEveryFactCounts(t *testing.T) {
 	}
 }
 
-func asksFor(d Decision, k cluster.OpKind) bool {
-	return d.Action != nil && d.Action.Kind == ActHosts && d.Action.Ops[0].Op.Kind == k
+func asksFor(d decision.Decision, k cluster.OpKind) bool {
+	return d.Action != nil && d.Action.Kind == decision.ActHosts && d.Action.Ops[0].Op.Kind == k
 }
 
 func hearsay(o *cluster.Observation) {
@@ -148,7 +149,7 @@ func formed(t *testing.T) *world {
 
 func (w *world) steps(t *testing.T, n int) {
 	t.Helper()
-	if _, err := w.run(Goal{Kind: Converge}, n, false, func(*cluster.Observation, Decision, error) {}); err != nil {
+	if _, err := w.run(decision.Goal{Kind: decision.Converge}, n, false, func(*cluster.Observation, decision.Decision, error) {}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -165,7 +166,7 @@ func hostPrepared(t *testing.T) *world { return growing(t, 1) }
 func learnerAdded(t *testing.T) *world { return growing(t, 2) }
 func learnerCaughtUp(t *testing.T) *world {
 	w := growing(t, 4)
-	w.advance(soon)
+	w.advance(decision.Soon)
 	return w
 }
 
@@ -204,11 +205,11 @@ func TestNobodyRemovesItself(t *testing.T) {
 			st.Leader = 0
 		}
 	}
-	d := Next(Goal{Kind: Converge}, o)
+	d := Next(decision.Goal{Kind: decision.Converge}, o)
 	if d.Action == nil {
 		t.Fatal(describe(d))
 	}
-	for _, broken := range brokenLaws(Goal{Kind: Converge}, o, d) {
+	for _, broken := range brokenLaws(decision.Goal{Kind: decision.Converge}, o, d) {
 		t.Error(broken)
 	}
 	for _, op := range d.Action.Ops {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/sight"
+	"github.com/cockroachdb/datadriven"
 )
 
 // fault changes the world:
@@ -356,7 +356,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 	case "secure": // the daemon is restarted so that etcd is to have TLS
 		h.plain = false
 		h.setURLs()
-		h.Process.Differs = []string{"--cert-file", peerAuthority}
+		h.Process.Differs = []string{"--cert-file", sight.PeerAuthority}
 	case "options":
 		h.Options, h.FailedOptions = rest, nil
 	case "releases":

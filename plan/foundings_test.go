@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // Two clusters were founded under one name: whatever shows that, nothing is
@@ -43,7 +44,7 @@ func TestTwoFoundings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := formed(t).observe()
 			twist(o)
-			d := Next(Goal{Kind: Converge}, o)
+			d := Next(decision.Goal{Kind: decision.Converge}, o)
 			if d.Action != nil || len(d.Blockers) == 0 || d.Blockers[0].Code != "two-foundings" {
 				t.Error(describe(d))
 			}

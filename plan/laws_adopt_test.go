@@ -1,11 +1,14 @@
 package plan
 
-import "etcdadm.io/cluster"
+import (
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+)
 
 // adopts: the action is the one that takes a cluster over.
 func (l *laws) adopts() bool {
 	a := l.d.Action
-	return a.Kind == ActIntent && a.Intent != nil && a.Intent.Replace != nil && a.Intent.Replace.Source.Kind == cluster.SourceAdopted && a.Intent.Replace.Nonce == ""
+	return a.Kind == decision.ActIntent && a.Intent != nil && a.Intent.Replace != nil && a.Intent.Replace.Source.Kind == cluster.SourceAdopted && a.Intent.Replace.Nonce == ""
 }
 
 // adopting: SAFETY.md, rule 18. The record is of the very cluster that runs, and

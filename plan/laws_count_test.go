@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // wanted is the spec that is in force by the letter of ADR 009.
@@ -42,11 +43,11 @@ func (l *laws) count(in *cluster.Intent) {
 
 // putCount: only over the very spec that the command was given for, once its
 // generation is there.
-func (l *laws) putCount(a *Action) {
+func (l *laws) putCount(a *decision.Action) {
 	l.must(a.Intent == nil && len(a.Ops) == 0 && a.Count != nil && l.o.Store.Read && l.o.Spec != nil && l.in != nil && l.in.State == cluster.IntentFounded, "a count that is written out of turn")
 	n := l.in.Count
 	l.must(n != nil && !n.Done && *n == *a.Count && n.Was == l.o.Spec.MemberCount && n.Version == l.o.Spec.EtcdVersion, "a count over a spec that a person changed")
 }
 
 // written is the intent that a change writes.
-func (c *IntentChange) written() *cluster.Intent { return cmp.Or(c.Create, c.Replace) }
+func written(c *decision.IntentChange) *cluster.Intent { return cmp.Or(c.Create, c.Replace) }

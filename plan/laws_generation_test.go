@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // renewal: a new generation from data is written only with everything ready:
@@ -59,7 +60,7 @@ func (l *laws) renewal(in *cluster.Intent) {
 func (l *laws) founderFit(h *cluster.HostReport, s *cluster.Staged) {
 	l.must(len(h.Foreign) == 0 && h.Process.State != cluster.ProcessForeign && !slices.ContainsFunc(h.Problems, func(p cluster.Problem) bool { return p.Unfit }), "a founder that cannot be started")
 	l.must(slices.Equal(s.PeerURLs, h.URLs.Peer), "a founder that listens elsewhere than its data was built for")
-	able, spec := 0, wanted(l.o, l.d.Action.Intent.written())
+	able, spec := 0, wanted(l.o, written(l.d.Action.Intent))
 	for _, o := range l.o.Hosts {
 		if o.CanRun(s.Version) || spec.EtcdVersion.SameMinor(s.Version) && o.CanRun(spec.EtcdVersion) {
 			able++
@@ -161,7 +162,7 @@ func (l *laws) source(op cluster.Op, h *cluster.HostReport) {
 }
 
 // generationOp are the laws of ops that only generations and backups have.
-func (l *laws) generationOp(x HostOp, h *cluster.HostReport) bool {
+func (l *laws) generationOp(x decision.HostOp, h *cluster.HostReport) bool {
 	switch x.Op.Kind {
 	case cluster.OpStage:
 		l.must(x.Op.Source != nil && x.Op.Command != "" && h.CanRun(x.Op.Version) && len(h.Foreign) == 0, "a stage that host %s cannot make", h.Host)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // halted: while members are stopped for a change, the source is made ready, or
@@ -13,8 +14,8 @@ func (l *laws) halted() {
 	if l.in.Halted() == nil || l.d.Action == nil {
 		return
 	}
-	stage := l.d.Action.Kind == ActHosts && len(l.d.Action.Ops) == 1 && l.d.Action.Ops[0].Op.Kind == cluster.OpStage
-	l.must(stage || l.d.Action.Kind == ActIntent, "another action while the generation is halted")
+	stage := l.d.Action.Kind == decision.ActHosts && len(l.d.Action.Ops) == 1 && l.d.Action.Ops[0].Op.Kind == cluster.OpStage
+	l.must(stage || l.d.Action.Kind == decision.ActIntent, "another action while the generation is halted")
 }
 
 // halting: all members are stopped only with a person's word, with every voter

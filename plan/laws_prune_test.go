@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // prune: SAFETY.md, rule 22.
-func (l *laws) prune(x HostOp, h *cluster.HostReport) {
+func (l *laws) prune(x decision.HostOp, h *cluster.HostReport) {
 	i := slices.IndexFunc(h.SetAside, func(a cluster.SetAside) bool { return a.Name() == x.Op.Dir && a.Member == x.Op.Member })
 	if !l.must(i >= 0 && x.Op.Dir != "" && len(l.d.Action.Ops) == 1, "what is to be pruned is not one directory that host %s set aside", h.Host) {
 		return

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
 )
 
 // brokenLaws says which laws a decision breaks: DESIGN.md's laws of floor 0
 // and the rules of SAFETY.md that one decision can break. It looks at the
 // observation by itself and asks none of the planner's own questions.
-func brokenLaws(g Goal, o *cluster.Observation, d Decision) []string {
+func brokenLaws(g decision.Goal, o *cluster.Observation, d decision.Decision) []string {
 	l := &laws{goal: g, o: o, d: d}
 	l.in = o.Intent()
 	l.roster, l.seen = o.Roster()
@@ -24,12 +26,12 @@ func brokenLaws(g Goal, o *cluster.Observation, d Decision) []string {
 		return l.broken
 	}
 	l.shape()
-	if d.Action.Kind == ActPause { // it touches no host and no record
+	if d.Action.Kind == decision.ActPause { // it touches no host and no record
 		return l.broken
 	}
 	l.calm()
 	l.halted()
-	if d.Action.Kind == ActIntent {
+	if d.Action.Kind == decision.ActIntent {
 		l.intent(d.Action.Intent)
 		return l.broken
 	}
@@ -40,9 +42,9 @@ func brokenLaws(g Goal, o *cluster.Observation, d Decision) []string {
 }
 
 type laws struct {
-	goal   Goal
+	goal   decision.Goal
 	o      *cluster.Observation
-	d      Decision
+	d      decision.Decision
 	in     *cluster.Intent
 	spec   *cluster.Spec
 	roster cluster.Roster
@@ -65,7 +67,7 @@ func (l *laws) words() {
 	}
 	l.must(l.d.Action == nil || !l.d.Done && !l.d.Refused, "an action in a decision that is done or refused")
 	l.must(!l.d.Refused || len(l.d.Blockers) > 0, "refused without a blocker")
-	if l.d.Done && l.goal.Kind == Converge {
+	if l.d.Done && l.goal.Kind == decision.Converge {
 		ok := l.spec != nil && l.seen && (l.spec.Hold || len(l.roster.Voters()) == l.spec.MemberCount) && len(l.roster.Up()) == len(l.roster.Voters())
 		l.must(ok, "done, and the voters are not what the spec asks for")
 	}
@@ -75,7 +77,7 @@ func (l *laws) words() {
 func (l *laws) shape() {
 	a := l.d.Action
 	switch a.Kind {
-	case ActIntent:
+	case decision.ActIntent:
 		writes := 0
 		for _, in := range []*cluster.Intent{a.Intent.Create, a.Intent.Replace, a.Intent.Keep} {
 			if in != nil {
@@ -83,20 +85,20 @@ func (l *laws) shape() {
 			}
 		}
 		l.must(writes == 1 && len(a.Ops) == 0, "an intent action that is not one write")
-	case ActHosts:
+	case decision.ActHosts:
 		l.must(a.Intent == nil && len(a.Ops) > 0, "a host action without ops")
 		for _, op := range a.Ops[min(1, len(a.Ops)):] {
 			l.must(op.Op.Kind == a.Ops[0].Op.Kind && (op.Op.Kind == cluster.OpStart && op.Op.Founding || op.Op.Kind == cluster.OpRefuse), "ops that may not run side by side")
 		}
 		l.must(a.Projection != nil, "a host action without a projection")
-	case ActSpec:
+	case decision.ActSpec:
 		l.putCount(a)
-	case ActPause:
+	case decision.ActPause:
 		l.pause(a)
-	case ActQueue:
+	case decision.ActQueue:
 		l.must(a.Queue != nil && a.Intent == nil && len(a.Ops) == 0 && l.spec.AutoRecoverAfter > 0 && (!l.seen || !l.roster.HasQuorum()), "a recovery by itself that nobody asked for")
 		l.must(!l.seen || !l.roster.Linearizable || l.roster.Cluster != l.in.Cluster, "a recovery by itself beside a quorum that serves")
-	case ActCommand:
+	case decision.ActCommand:
 		l.must(a.End != nil && a.Intent == nil && len(a.Ops) == 0 && a.End.Name != "" && a.End.Reason != "", "the end of a command without its name or a reason")
 	default:
 		l.must(false, "an action of kind %q", a.Kind)
@@ -125,12 +127,12 @@ func (l *laws) calm() {
 		l.must(st.Nonce == l.in.Nonce, "an action between two foundings, one of them the store's")
 	}
 	if l.seen && l.in != nil && l.in.State == cluster.IntentFounded && l.in.Cluster != 0 && l.in.Cluster != l.roster.Cluster {
-		restart := l.d.Action.Kind == ActHosts && l.d.Action.Ops[0].Op.Kind == cluster.OpRestart
+		restart := l.d.Action.Kind == decision.ActHosts && l.d.Action.Ops[0].Op.Kind == cluster.OpRestart
 		l.must(restart || l.d.Rule == "identity", "an action on the members of a foreign cluster")
 	}
 }
 
-func (l *laws) intent(c *IntentChange) {
+func (l *laws) intent(c *decision.IntentChange) {
 	if c.Keep != nil {
 		l.keep(c.Keep)
 		return
@@ -220,12 +222,12 @@ func (l *laws) refounding(in *cluster.Intent) {
 		}
 	}
 	l.must(promised >= cluster.Blocking(len(old.Founders)), "a new generation with %d promises of %d", promised, len(old.Founders))
-	watched := l.o.Memory.Founding.Generation == old.Generation && !l.o.Memory.Founding.Seen.IsZero() && l.o.At.Sub(l.o.Memory.Founding.Seen) >= foundingStalled
-	l.must(watched || l.o.At.Sub(time.Unix(0, old.Timestamp)) >= foundingStalled, "a founding superseded too early")
+	watched := l.o.Memory.Founding.Generation == old.Generation && !l.o.Memory.Founding.Seen.IsZero() && l.o.At.Sub(l.o.Memory.Founding.Seen) >= sight.FoundingStalled
+	l.must(watched || l.o.At.Sub(time.Unix(0, old.Timestamp)) >= sight.FoundingStalled, "a founding superseded too early")
 	l.founders(in)
 }
 
-func (l *laws) op(x HostOp) {
+func (l *laws) op(x decision.HostOp) {
 	h, ok := l.o.Host(x.Host)
 	if !l.must(ok, "an op for a host that is not in sight") {
 		return
@@ -280,7 +282,7 @@ func (l *laws) start(op cluster.Op, h *cluster.HostReport) {
 	l.must(h.CanRun(op.Version), "joiner %s cannot run %s", h.Host, op.Version)
 }
 
-func (l *laws) restart(x HostOp, h *cluster.HostReport) {
+func (l *laws) restart(x decision.HostOp, h *cluster.HostReport) {
 	l.must(h.Local.State == cluster.MemberStarted && x.Op.Member == h.Local.Member && x.Op.Changes == (x.Op.Version != h.Local.Version), "a restart of what host %s does not carry", h.Host)
 	if x.Op.Changes {
 		l.release(x, h)
@@ -299,7 +301,7 @@ func (l *laws) restart(x HostOp, h *cluster.HostReport) {
 		return
 	}
 	l.must(l.othersUp(s.ID), "a planned restart while another voter is not up")
-	l.must(len(l.roster.Voters()) == 1 || !s.RaftLeader && x.Guard.NotLeader || s.RaftLeader && !handsOver(s), "a planned restart of the raft leader")
+	l.must(len(l.roster.Voters()) == 1 || !s.RaftLeader && x.Guard.NotLeader || s.RaftLeader && !sight.HandsOver(s), "a planned restart of the raft leader")
 }
 
 // setAside: SAFETY.md, rule 21.
@@ -317,7 +319,7 @@ func (l *laws) setAside(h *cluster.HostReport) {
 	l.must(m.Fence == l.o.Fence && m.FenceSince.Before(l.o.At), "data set aside on a list that may be older than the promise")
 }
 
-func (l *laws) membership(x HostOp, h *cluster.HostReport) {
+func (l *laws) membership(x decision.HostOp, h *cluster.HostReport) {
 	if !l.must(l.seen && l.roster.Linearizable && l.roster.HasQuorum(), "a membership call without a quorum's list") {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // odd: two comparisons, or etcd and one, found that its keys are not those of the
@@ -15,7 +16,7 @@ func (l *laws) odd(id cluster.MemberID) bool {
 
 // upkeepOp: a member is taken away for its own good only while all the others are
 // up, and a single one only when it refuses writes anyway.
-func (l *laws) upkeepOp(x HostOp, h *cluster.HostReport) bool {
+func (l *laws) upkeepOp(x decision.HostOp, h *cluster.HostReport) bool {
 	switch x.Op.Kind {
 	case cluster.OpHash:
 		l.must(x.Op.Revision > 0 && x.Op.Member == h.Local.Member && h.Status != nil && h.Status.Revision >= x.Op.Revision, "a hash at a revision that host %s has not", h.Host)
@@ -28,7 +29,7 @@ func (l *laws) upkeepOp(x HostOp, h *cluster.HostReport) bool {
 			return true
 		}
 		voters := len(l.roster.Voters())
-		asked := l.goal.Kind == Defragment
+		asked := l.goal.Kind == decision.Defragment
 		full := len(l.roster.Alarms(cluster.AlarmNoSpace)) > 0
 		l.must(len(l.roster.Up()) == voters && (voters != 2 || full || asked), "a defragmentation that takes the margin")
 		l.must(voters > 1 || full || asked, "the only voter defragmented without need")
@@ -51,7 +52,7 @@ func (l *laws) upkeepOp(x HostOp, h *cluster.HostReport) bool {
 
 // databaseOp: the past is forgotten only for room that is needed, and an alarm is
 // taken back only when what it is about is over.
-func (l *laws) databaseOp(x HostOp) {
+func (l *laws) databaseOp(x decision.HostOp) {
 	switch x.Op.Kind {
 	case cluster.OpCompact:
 		l.must(len(l.roster.Alarms(cluster.AlarmNoSpace)) > 0 && !l.o.Upkeep.KeepHistory, "a compaction without need")
@@ -59,13 +60,13 @@ func (l *laws) databaseOp(x HostOp) {
 			l.must(x.Op.Revision > 0 && x.Op.Revision <= s.Host.Status.Revision+5000, "a compaction of what is to come")
 		}
 	case cluster.OpDisarm:
-		if m := l.o.Memory.Upkeep; l.goal.Kind == Disarm && x.Op.Alarm == cluster.AlarmCorrupt && len(l.roster.Voters()) > 1 {
+		if m := l.o.Memory.Upkeep; l.goal.Kind == decision.Disarm && x.Op.Alarm == cluster.AlarmCorrupt && len(l.roster.Voters()) > 1 {
 			l.must(l.goal.AcceptDifference || m.Undecided == 0 && !m.ComparedAt.IsZero(), "a CORRUPT alarm taken back that nothing speaks against")
 		}
 		for _, s := range l.roster.Up() {
 			st := s.Host.Status
 			most := st.Limit()
-			if l.goal.Kind == Disarm {
+			if l.goal.Kind == decision.Disarm {
 				most = st.Room() - 1
 			}
 			l.must(x.Op.Alarm != cluster.AlarmNoSpace || st.Limit() == 0 || st.DBSize <= most, "a NOSPACE alarm taken back while %s is beyond its limit", s.HostID)
@@ -78,6 +79,6 @@ func (l *laws) databaseOp(x HostOp) {
 			}
 		}
 		_, listed := l.roster.Seat(x.Op.Member)
-		l.must(x.Op.Alarm != cluster.AlarmCorrupt || !listed || l.goal.Kind == Disarm, "a CORRUPT alarm taken back of a member that is there")
+		l.must(x.Op.Alarm != cluster.AlarmCorrupt || !listed || l.goal.Kind == decision.Disarm, "a CORRUPT alarm taken back of a member that is there")
 	}
 }

@@ -1,10 +1,14 @@
 package plan
 
-import "etcdadm.io/cluster"
+import (
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+)
 
 // release: a member is given another release only where etcd starts with it, and
 // never two lines beside what any other member runs (docs/adr/014-versions.md).
-func (l *laws) release(x HostOp, h *cluster.HostReport) {
+func (l *laws) release(x decision.HostOp, h *cluster.HostReport) {
 	to := x.Op.Version
 	l.must(h.CanRun(to), "a release that host %s does not have", h.Host)
 	if !l.seen || !l.roster.HasQuorum() {
@@ -38,7 +42,7 @@ func (l *laws) release(x HostOp, h *cluster.HostReport) {
 		o := s.Host.Local.Version
 		l.must(to.Minor-o.Minor <= 1 && o.Minor-to.Minor <= 1, "etcd %s beside %s", to, o)
 		m := l.o.Memory.Member(s.ID)
-		l.must(x.Op.Failed || !m.HealthySince.IsZero() && l.o.At.Sub(m.HealthySince) >= settled, "a change of release while %s has just come up", s.HostID)
+		l.must(x.Op.Failed || !m.HealthySince.IsZero() && l.o.At.Sub(m.HealthySince) >= sight.Settled, "a change of release while %s has just come up", s.HostID)
 	}
 	l.must(downgrading.IsZero() || x.Op.Failed || l.spec != nil && l.spec.EtcdVersion.Base().Compare(downgrading) <= 0, "a change against a downgrade under way")
 }

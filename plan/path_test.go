@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/path"
 	"github.com/cockroachdb/datadriven"
 	"pgregory.net/rapid"
-
-	"etcdadm.io/cluster"
 )
 
 // TestPaths runs the scenarios of ways from one version to another. Regenerate
@@ -20,14 +20,14 @@ import (
 // what is installed, and from; a, b and c say it of one host.
 func TestPaths(t *testing.T) {
 	datadriven.RunTest(t, "testdata/paths/paths.txt", func(t *testing.T, d *datadriven.TestData) string {
-		return FindPath(changeOf(t, d)).String()
+		return path.FindPath(changeOf(t, d)).String()
 	})
 }
 
-func changeOf(t *testing.T, d *datadriven.TestData) Change {
+func changeOf(t *testing.T, d *datadriven.TestData) path.Change {
 	t.Helper()
 	versions := map[string][]cluster.Version{}
-	var c Change
+	var c path.Change
 	for _, arg := range d.CmdArgs {
 		for i, v := range arg.Vals {
 			switch arg.Key {
@@ -35,11 +35,11 @@ func changeOf(t *testing.T, d *datadriven.TestData) Change {
 				name, value, _ := strings.Cut(v, ":")
 				c.Options = map[string]string{name: value}
 			case "auth":
-				c.Auth = Answer(v)
+				c.Auth = path.Answer(v)
 			case "v2data":
-				c.V2Data = Answer(v)
+				c.V2Data = path.Answer(v)
 			case "unportable":
-				c.Unportable = Answer(v)
+				c.Unportable = path.Answer(v)
 			case "accept-loss":
 				c.AcceptLoss = v == "yes"
 			default:
@@ -69,7 +69,7 @@ func changeOf(t *testing.T, d *datadriven.TestData) Change {
 		if own, given := versions[host]; given {
 			has = own
 		}
-		c.Hosts = append(c.Hosts, HostReleases{Host: cluster.HostID(host), Releases: has})
+		c.Hosts = append(c.Hosts, path.HostReleases{Host: cluster.HostID(host), Releases: has})
 	}
 	return c
 }
@@ -81,11 +81,11 @@ var anyRelease = rapid.Custom(func(t *rapid.T) cluster.Version {
 	}).Draw(t, "version"))
 })
 
-func anyChange(t *rapid.T) Change {
-	c := Change{Target: anyRelease.Draw(t, "target")}
+func anyChange(t *rapid.T) path.Change {
+	c := path.Change{Target: anyRelease.Draw(t, "target")}
 	from := anyRelease.Draw(t, "from")
 	c.Servers = []cluster.Version{from, from, from}
-	answer := rapid.SampledFrom([]Answer{"", Yes, No})
+	answer := rapid.SampledFrom([]path.Answer{"", path.Yes, path.No})
 	c.Auth, c.V2Data = answer.Draw(t, "auth"), answer.Draw(t, "v2 data")
 	c.Unportable = answer.Draw(t, "unportable")
 	c.AcceptLoss = rapid.Bool().Draw(t, "accept loss")
@@ -101,34 +101,34 @@ func anyChange(t *rapid.T) Change {
 		if rapid.Bool().Draw(t, "lacks one") && len(has) > 1 {
 			has = has[1:]
 		}
-		c.Hosts = append(c.Hosts, HostReleases{Host: h, Releases: has})
+		c.Hosts = append(c.Hosts, path.HostReleases{Host: h, Releases: has})
 	}
 	return c
 }
 
 // legal says again, in other words than the tables, what etcd takes.
-func legal(h Hop, c Change) bool {
+func legal(h path.Hop, c path.Change) bool {
 	if v := h.To; v.Major == 3 && v.Minor == 5 && v.Patch < 3 {
-		return h.Kind == CancelDowngrade
+		return h.Kind == path.CancelDowngrade
 	}
 	step := h.To.Minor - h.From.Minor
 	three := h.From.Major == 3 && h.To.Major == 3
 	switch h.Kind {
-	case RollPatch:
+	case path.RollPatch:
 		return h.From.Major == h.To.Major && step == 0 && h.From != h.To
-	case RollBack:
+	case path.RollBack:
 		return three && (step == -1 || step == 0)
-	case RollDown:
+	case path.RollDown:
 		return three && step == -1 && h.From.Minor >= 6
-	case RollUp:
+	case path.RollUp:
 		floor := map[int]int{6: 26, 7: 11}[h.To.Minor]
-		stopped := h.To.Minor == 5 && c.Auth == Yes || h.To.Minor == 6 && c.V2Data == Yes
+		stopped := h.To.Minor == 5 && c.Auth == path.Yes || h.To.Minor == 6 && c.V2Data == path.Yes
 		return three && step == 1 && h.From.Patch >= floor && !stopped
-	case Physical:
+	case path.Physical:
 		return three && step != 0 && h.From.Minor >= 4 && h.To.Minor >= 4
-	case Logical:
+	case path.Logical:
 		return (h.From.Major != h.To.Major || step != 0)
-	case CancelDowngrade:
+	case path.CancelDowngrade:
 		return h.From == h.To && !c.Downgrade.IsZero()
 	}
 	return false
@@ -137,7 +137,7 @@ func legal(h Hop, c Change) bool {
 func TestPathsAreLegal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyChange(t)
-		p := FindPath(c)
+		p := path.FindPath(c)
 		mixed := slices.ContainsFunc(c.Servers, func(v cluster.Version) bool { return v != c.Servers[0] })
 		if len(p.Hops) == 0 {
 			if p.Ready() && (mixed || c.Servers[0] != c.Target) {
@@ -149,33 +149,33 @@ func TestPathsAreLegal(t *testing.T) {
 			if !legal(h, c) {
 				t.Fatalf("etcd does not take %s %s → %s in\n%s", h.Kind, h.From, h.To, p)
 			}
-			if i > 0 && p.Hops[i-1].To != h.From && p.Hops[i-1].Kind != CancelDowngrade {
+			if i > 0 && p.Hops[i-1].To != h.From && p.Hops[i-1].Kind != path.CancelDowngrade {
 				t.Fatalf("hop %d does not begin where the one before ends:\n%s", i+1, p)
 			}
-			if len(c.lacking(h.To).Hosts) > 0 && p.Ready() {
+			if len(c.Lacking(h.To).Hosts) > 0 && p.Ready() {
 				t.Fatalf("%s is not everywhere, and the way is ready:\n%s", h.To, p)
 			}
-			if h.Why == "" || h.Clients == "" || h.Backup == "" && h.Kind != CancelDowngrade {
+			if h.Why == "" || h.Clients == "" || h.Backup == "" && h.Kind != path.CancelDowngrade {
 				t.Fatalf("hop %d says too little:\n%s", i+1, p)
 			}
 		}
-		if last := p.Hops[len(p.Hops)-1]; last.To != c.Target && last.Kind != CancelDowngrade {
+		if last := p.Hops[len(p.Hops)-1]; last.To != c.Target && last.Kind != path.CancelDowngrade {
 			t.Fatalf("it ends at %s, not at %s:\n%s", last.To, c.Target, p)
 		}
-		if p.Ready() && len(p.loss(c.Unportable)) > 0 && !c.AcceptLoss {
+		if p.Ready() && len(p.Loss(c.Unportable)) > 0 && !c.AcceptLoss {
 			t.Fatalf("losses that nobody accepted:\n%s", p)
 		}
 	})
 }
 
 // priceOf a hop, by what a user gives up.
-func priceOf(h Hop, c Change) int {
+func priceOf(h path.Hop, c path.Change) int {
 	switch {
 	case h.Kind.Rolls():
 		return 1
-	case h.Kind == Physical && c.V2Data != Yes:
+	case h.Kind == path.Physical && c.V2Data != path.Yes:
 		return 100
-	case h.Kind == Physical:
+	case h.Kind == path.Physical:
 		return 10_000
 	}
 	return 100_000
@@ -186,8 +186,8 @@ func TestPathsAreMinimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyChange(t)
 		c.Servers, c.Downgrade = c.Servers[:1], cluster.Version{}
-		p := FindPath(c)
-		nodes := append(c.everywhere(), c.Servers[0])
+		p := path.FindPath(c)
+		nodes := append(c.Everywhere(), c.Servers[0])
 		if len(p.Hops) == 0 || !slices.Contains(nodes, c.Target) {
 			return
 		}
@@ -205,8 +205,8 @@ func TestPathsAreMinimal(t *testing.T) {
 				return
 			}
 			for _, to := range nodes {
-				for _, kind := range []HopKind{RollPatch, RollUp, RollDown, Physical, Logical} {
-					h := Hop{Kind: kind, From: at, To: to}
+				for _, kind := range []path.HopKind{path.RollPatch, path.RollUp, path.RollDown, path.Physical, path.Logical} {
+					h := path.Hop{Kind: kind, From: at, To: to}
 					if legal(h, c) && !slices.Contains(seen, to) {
 						walk(to, append(slices.Clone(seen), to), price+priceOf(h, c))
 					}
@@ -225,14 +225,14 @@ func TestPathsAreMinimal(t *testing.T) {
 func TestPathsDoNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyChange(t)
-		first := FindPath(c).String()
+		first := path.FindPath(c).String()
 		slices.Reverse(c.Hosts)
 		slices.Reverse(c.Servers)
 		for i := range c.Hosts {
 			c.Hosts[i].Releases = slices.Clone(c.Hosts[i].Releases)
 			slices.Reverse(c.Hosts[i].Releases)
 		}
-		if second := FindPath(c).String(); second != first {
+		if second := path.FindPath(c).String(); second != first {
 			t.Fatalf("%s\nand in another order\n%s", first, second)
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/upkeep"
 )
 
 // prunable is a world in which what c set aside goes at the next step.
@@ -72,7 +74,7 @@ func TestEveryFactOfPruningCounts(t *testing.T) {
 		"a host that keeps it no longer":      host("c", func(h *cluster.HostReport) { h.PruneAfter = 99 * time.Hour }),
 		"its host's promise":                  host("c", func(h *cluster.HostReport) { h.UnderFence = false }),
 		"its host's clock":                    host("c", func(h *cluster.HostReport) { h.Clock = h.Clock.Add(-24 * time.Hour) }),
-		"a host that has not failed to":       host("c", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: notPruned, Sentence: "x"}} }),
+		"a host that has not failed to":       host("c", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: upkeep.NotPruned, Sentence: "x"}} }),
 		"that nothing is made of it": host("c", func(h *cluster.HostReport) {
 			h.Staged = &cluster.Staged{Source: cluster.Source{Kind: cluster.SourceSetAside, Dir: h.SetAside[0].Name()}}
 		}),
@@ -110,7 +112,7 @@ func TestEveryFactOfPruningCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := prunable(t)
-			goal := Goal{Kind: Converge}
+			goal := decision.Goal{Kind: decision.Converge}
 			if d := Next(goal, w.observe()); !asksFor(d, cluster.OpPrune) {
 				t.Fatalf("nothing is pruned even with it: %s", describe(d))
 			}
@@ -130,11 +132,11 @@ func TestPrunedOnAnOlderProof(t *testing.T) {
 	o := w.observe()
 	b := o.Backups.Newest[0]
 	o.Backups.Newest, o.Backups.Proven = nil, &b
-	d := Next(Goal{Kind: Converge}, o)
+	d := Next(decision.Goal{Kind: decision.Converge}, o)
 	if !asksFor(d, cluster.OpPrune) || d.Action.Ops[0].Op.Backup != b.Name {
 		t.Fatal(describe(d))
 	}
-	for _, broken := range brokenLaws(Goal{Kind: Converge}, o, d) {
+	for _, broken := range brokenLaws(decision.Goal{Kind: decision.Converge}, o, d) {
 		t.Error(broken)
 	}
 }

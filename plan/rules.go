@@ -1,12 +1,23 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/members"
+	"etcdadm.io/plan/internal/pauses"
+	"etcdadm.io/plan/internal/record"
+	"etcdadm.io/plan/internal/roll"
+	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/upkeep"
+)
 
 // rule looks at the view and returns its decision, or nil to let the next
 // rule look.
 type rule struct {
 	name   string
-	decide func(*view) *Decision
+	decide func(*step.View) *decision.Decision
 }
 
 const ruleBackup = "backup"
@@ -16,7 +27,7 @@ const ruleBackup = "backup"
 func (r rule) beside() bool { return r.name == ruleBackup }
 
 // blockers are those of the first of the rules that has something to say.
-func (v *view) blockers(of []rule) []Blocker {
+func blockers(v *step.View, of []rule) []decision.Blocker {
 	for _, r := range of {
 		if d := r.decide(v); d != nil {
 			return d.Blockers
@@ -42,29 +53,38 @@ func (v *view) blockers(of []rule) []Blocker {
 //     is found before the dead are replaced, which is how it goes;
 //  7. what only makes the cluster nicer comes last, and what nobody needs any
 //     more goes when nothing else is to be done.
-func rulesFor(k GoalKind) []rule {
-	switch k {
-	case Join:
+func rulesFor(v *step.View) []rule {
+	if v.Roster.Running().Downgrade {
+		switch v.Goal.Kind {
+		case decision.Converge, "":
+			return downgradeRules
+		case decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.Defragment, decision.Restart:
+			return notMeanwhileRules
+		case decision.MoveLeader, decision.Disarm, decision.Pause, decision.Resume: // these change no member
+		}
+	}
+	switch v.Goal.Kind {
+	case decision.Join:
 		return joinRules
-	case Leave:
+	case decision.Leave:
 		return leaveRules
-	case Replace:
+	case decision.Replace:
 		return replaceRules
-	case Promote:
+	case decision.Promote:
 		return promoteRules
-	case MoveLeader:
+	case decision.MoveLeader:
 		return moveLeaderRules
-	case Defragment:
+	case decision.Defragment:
 		return defragmentRules
-	case Disarm:
+	case decision.Disarm:
 		return disarmRules
-	case Pause:
+	case decision.Pause:
 		return pauseRules
-	case Resume:
+	case decision.Resume:
 		return resumeRules
-	case Restart:
+	case decision.Restart:
 		return restartRules
-	case Converge, "":
+	case decision.Converge, "":
 		return convergeRules
 	}
 	return unknownRules
@@ -72,63 +92,78 @@ func rulesFor(k GoalKind) []rule {
 
 var (
 	baseRules = []rule{
-		{"identity", identity},
-		{"generation", generation},
-		{"found", found},
-		{"start-second", startSecond},
-		{"quorum", quorum},
-		{"settle", settle},
-		{"count", putCount},
-		{ruleBackup, backUp},
-		{"set-aside", setAside},
-		{"lift", lift},
-		{"downgrading", downgrading},
+		{"identity", record.Identity},
+		{"generation", generation.Decide},
+		{"found", generation.Found},
+		{"start-second", members.StartSecond},
+		{"quorum", members.Quorum},
+		{"settle", record.Settle},
+		{"count", generation.PutCount},
+		{ruleBackup, upkeep.BackUp},
+		{"set-aside", record.SetAside},
+		{"lift", generation.Lift},
 	}
-	joinRules    = after(baseRules, rule{"readdress", readdress}, rule{"join", join})
-	leaveRules   = after(baseRules, rule{"leave", leave})
-	replaceRules = after(baseRules, rule{"readdress", readdress}, rule{"space", space}, rule{"revive", reviveHung}, rule{"finish-joining", finishJoining}, rule{"replace", replaceAsked})
-	unknownRules = []rule{{"unknown", func(v *view) *Decision {
-		return refuse("unknown-goal", "", "this release of etcdadm does not know the step %q: update the daemon that leads", v.goal.Kind)
+	joinRules    = after(baseRules, rule{"readdress", members.Readdress}, rule{"join", members.Join}, rule{"join", members.FinishJoining}, rule{"join", members.AwaitHost})
+	leaveRules   = after(baseRules, rule{"leave", members.Leave})
+	replaceRules = after(baseRules, rule{"readdress", members.Readdress}, rule{"space", upkeep.Space}, rule{"revive", members.ReviveHung}, rule{"finish-joining", members.FinishJoining}, rule{"replace", members.ReplaceAsked})
+	unknownRules = []rule{{"unknown", func(v *step.View) *decision.Decision {
+		return decision.Refuse("unknown-goal", "", "this release of etcdadm does not know the step %q: update the daemon that leads", v.Goal.Kind)
 	}}}
-	promoteRules    = after(baseRules, rule{"promote-one", promoteOne})
-	moveLeaderRules = after(baseRules, rule{"move-leader", moveLeader})
-	disarmRules     = after(baseRules, rule{"disarm", disarmAsked})
+	promoteRules    = after(baseRules, rule{"promote-one", members.PromoteOne})
+	moveLeaderRules = after(baseRules, rule{"move-leader", members.MoveLeader})
+	disarmRules     = after(baseRules, rule{"disarm", upkeep.DisarmAsked})
 	// A pause touches nobody, so that it waits for nothing, and for what a
 	// silent store knows it is refused.
-	pauseRules   = []rule{{"identity", identity}, {"pause", pauseAsked}}
-	resumeRules  = []rule{{"identity", identity}, {"resume", resumeAsked}}
-	restartRules = after(baseRules, rule{"restart", restartAsked})
+	pauseRules   = []rule{{"identity", record.Identity}, {"pause", pauses.Asked}}
+	resumeRules  = []rule{{"identity", record.Identity}, {"resume", pauses.ResumeAsked}}
+	restartRules = after(baseRules, rule{"restart", members.RestartAsked})
 	// What keeps a defragmentation from being made is mended while a person waits.
 	defragmentRules = after(baseRules,
-		rule{"defragment", defragmentAsked},
-		rule{"tls", convergeTLS},
-		rule{"readdress", readdress},
-		rule{"space", space},
-		rule{"revive", reviveHung},
-		rule{"finish-joining", finishJoining},
-		rule{"corruption", corruption}, rule{"replace-dead", replaceDead},
-		rule{"promote", promote},
-		rule{"grow", grow},
-		rule{"defragment-waits", defragmentWaits},
+		rule{"defragment", upkeep.DefragmentAsked},
+		rule{"tls", roll.TLS},
+		rule{"readdress", members.Readdress},
+		rule{"space", upkeep.Space},
+		rule{"revive", members.ReviveHung},
+		rule{"finish-joining", members.FinishJoining},
+		rule{"corruption", upkeep.Corruption}, rule{"replace-dead", members.ReplaceDead},
+		rule{"promote", members.Promote},
+		rule{"grow", members.Grow},
+		rule{"defragment-waits", upkeep.DefragmentWaits},
 	)
-	convergeRules = after(baseRules,
-		rule{"tls", convergeTLS},
-		rule{"readdress", readdress},
-		rule{"space", space},
-		rule{"revive", reviveHung},
-		rule{"finish-joining", finishJoining},
-		rule{"corruption", corruption},
-		rule{"replace-dead", replaceDead},
-		rule{"promote", promote},
-		rule{"grow", grow},
-		rule{"open-up", openUp},
-		rule{"shrink", shrink},
-		rule{"converge-version", convergeVersion},
-		rule{"converge-options", convergeOptions},
-		rule{"tidy", tidy},
-		rule{"fragmentation", defragment},
-		rule{"compare", compare},
-		rule{"prune", prune},
+	// While etcd goes down by a line nobody is added or replaced. What clients notice is
+	// cured, and what else is wanted of the members goes on where the roll does not.
+	downgradeRules = after(baseRules,
+		rule{"downgrading", roll.Cancel},
+		rule{"downgrading", roll.GiveBack},
+		rule{"downgrading", upkeep.Space},
+		rule{"downgrading", members.ReviveHung},
+		rule{"downgrading", roll.Down},
+		rule{"downgrading", upkeep.Corruption},
+		rule{"downgrading", roll.TLS},
+		rule{"downgrading", members.Readdress},
+		rule{"downgrading", roll.Options},
+		rule{"downgrading", record.Tidy},
+		rule{"downgrading", roll.Held},
+	)
+	notMeanwhileRules = after(baseRules, rule{"downgrading", roll.NotMeanwhile})
+	convergeRules     = after(baseRules,
+		rule{"tls", roll.TLS},
+		rule{"readdress", members.Readdress},
+		rule{"space", upkeep.Space},
+		rule{"revive", members.ReviveHung},
+		rule{"finish-joining", members.FinishJoining},
+		rule{"corruption", upkeep.Corruption},
+		rule{"replace-dead", members.ReplaceDead},
+		rule{"promote", members.Promote},
+		rule{"grow", members.Grow},
+		rule{"open-up", generation.OpenUp},
+		rule{"shrink", members.Shrink},
+		rule{"converge-version", roll.Version},
+		rule{"converge-options", roll.Options},
+		rule{"tidy", record.Tidy},
+		rule{"fragmentation", upkeep.Defragment},
+		rule{"compare", upkeep.Compare},
+		rule{"prune", upkeep.Prune},
 		rule{"steady", steady},
 	)
 )

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"github.com/cockroachdb/datadriven"
 )
 
 // TestScenarios runs the scenario files, which are the planner's
@@ -108,10 +109,10 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 	case "waits":
 		o := w.observe()
 		var out strings.Builder
-		for _, q := range Queue(o, Next(goalOf(t, d), o)) {
+		for _, q := range generation.Queue(o, Next(goalOf(t, d), o)) {
 			fmt.Fprintf(&out, "%s (%s): %s; running: %t; waits for: %s\n", q.Command, q.Kind, q.What, q.Running, q.For)
 		}
-		for _, s := range Progress(o) {
+		for _, s := range generation.Progress(o) {
 			fmt.Fprintf(&out, "  %-4s  %s\n", s.State, s.What)
 		}
 		return out.String()
@@ -173,7 +174,7 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 
 // lawsKept fails the test for every broken law; while rewriting, it only
 // says so in the file.
-func lawsKept(t *testing.T, d *datadriven.TestData, g Goal, o *cluster.Observation, dec Decision) string {
+func lawsKept(t *testing.T, d *datadriven.TestData, g decision.Goal, o *cluster.Observation, dec decision.Decision) string {
 	t.Helper()
 	var b strings.Builder
 	for _, broken := range brokenLaws(g, o, dec) {
@@ -185,9 +186,9 @@ func lawsKept(t *testing.T, d *datadriven.TestData, g Goal, o *cluster.Observati
 	return b.String()
 }
 
-func goalOf(t *testing.T, d *datadriven.TestData) Goal {
+func goalOf(t *testing.T, d *datadriven.TestData) decision.Goal {
 	t.Helper()
-	g := Goal{Kind: Converge, Hold: d.HasArg("hold"), NoStore: d.HasArg("no-store"), Acted: d.HasArg("acted")}
+	g := decision.Goal{Kind: decision.Converge, Hold: d.HasArg("hold"), NoStore: d.HasArg("no-store"), Acted: d.HasArg("acted")}
 	var kind, host, member string
 	d.MaybeScanArgs(t, "goal", &kind)
 	d.MaybeScanArgs(t, "host", &host)
@@ -199,7 +200,7 @@ func goalOf(t *testing.T, d *datadriven.TestData) Goal {
 		g.Member = id
 	}
 	if kind != "" {
-		g.Kind = GoalKind(kind)
+		g.Kind = decision.GoalKind(kind)
 	}
 	g.Host = cluster.HostID(host)
 	g.NoBackup = d.HasArg("no-backup")
@@ -208,14 +209,14 @@ func goalOf(t *testing.T, d *datadriven.TestData) Goal {
 	g.By = cluster.HostID(by)
 	d.MaybeScanArgs(t, "alarm", &g.Alarm)
 	g.AcceptDifference = d.HasArg("accept-difference")
-	if g.Kind == Pause {
+	if g.Kind == decision.Pause {
 		g.Pause = pauseOf(t, d)
 	}
 	return g
 }
 
 // describe prints a decision for people who review the scenario files.
-func describe(d Decision) string {
+func describe(d decision.Decision) string {
 	var b strings.Builder
 	state := ""
 	switch {
@@ -252,8 +253,8 @@ func describe(d Decision) string {
 	return b.String()
 }
 
-func describeAction(a *Action) string {
-	if a.Kind != ActIntent {
+func describeAction(a *decision.Action) string {
+	if a.Kind != decision.ActIntent {
 		return a.String()
 	}
 	in, verb := a.Intent.Replace, "replace"
@@ -276,7 +277,7 @@ func describeIntent(in *cluster.Intent) string {
 		b.WriteString(" new")
 	}
 	if in.Source.FromData() {
-		fmt.Fprintf(&b, " from %s", sourceWords(in.Source))
+		fmt.Fprintf(&b, " from %s", generation.SourceWords(in.Source))
 	}
 	for _, g := range in.History {
 		if !g.Closed {
@@ -337,7 +338,7 @@ func (w *world) script(t *testing.T, d *datadriven.TestData) string {
 		}
 	}
 	var b strings.Builder
-	last, err := w.run(goal, limit, handover, func(o *cluster.Observation, dec Decision, err error) {
+	last, err := w.run(goal, limit, handover, func(o *cluster.Observation, dec decision.Decision, err error) {
 		b.WriteString(lawsKept(t, d, goal, o, dec))
 		if dec.Action == nil {
 			return
@@ -358,7 +359,7 @@ func (w *world) script(t *testing.T, d *datadriven.TestData) string {
 
 // run decides and acts until nothing happens any more or limit actions were
 // taken, and gives the last decision. Time passes as the decisions ask.
-func (w *world) run(goal Goal, limit int, handover bool, each func(*cluster.Observation, Decision, error)) (Decision, error) {
+func (w *world) run(goal decision.Goal, limit int, handover bool, each func(*cluster.Observation, decision.Decision, error)) (decision.Decision, error) {
 	acted, quiet := 0, time.Duration(0)
 	most := quietFor
 	if handover {
@@ -377,7 +378,7 @@ func (w *world) run(goal Goal, limit int, handover bool, each func(*cluster.Obse
 		each(o, dec, err)
 		wait := time.Second
 		if dec.Action != nil {
-			wait = soon
+			wait = decision.Soon
 			if acted++; acted >= limit {
 				if limit == mostActions {
 					return dec, fmt.Errorf("no end after %d actions", acted)
@@ -391,15 +392,15 @@ func (w *world) run(goal Goal, limit int, handover bool, each func(*cluster.Obse
 			wait = max(wait, dec.Again)
 		}
 		w.advance(wait)
-		if quiet += wait; quiet > most && (!opposable(dec) || quiet > most+opposedWithin) || dec.Done || dec.Refused {
+		if quiet += wait; quiet > most && (!opposable(dec) || quiet > most+generation.OpposedWithin) || dec.Done || dec.Refused {
 			return dec, nil
 		}
 	}
 }
 
 // opposable: a recovery may wait for another leader to reject it.
-func opposable(d Decision) bool {
-	return slices.ContainsFunc(d.Blockers, func(b Blocker) bool { return b.Code == "recovering" })
+func opposable(d decision.Decision) bool {
+	return slices.ContainsFunc(d.Blockers, func(b decision.Blocker) bool { return b.Code == "recovering" })
 }
 
 // handover lets the next host that answers lead.

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/record"
 )
 
 // told gives the sentences of a code.
 func told(o *cluster.Observation, code string) (out []string) {
-	for _, b := range Next(Goal{Kind: Converge}, o).Blockers {
+	for _, b := range Next(decision.Goal{Kind: decision.Converge}, o).Blockers {
 		if b.Code == code {
 			out = append(out, b.Sentence+" | "+b.Remedy())
 		}
@@ -64,7 +66,7 @@ func TestPlainBackupAfterAnEncryptedOne(t *testing.T) {
 	if got := see(&before, plain, plain, plain); len(got) != 1 {
 		t.Errorf("further back than the newest few: %q", got)
 	}
-	old := at("B0", protectedFor+time.Second, true)
+	old := at("B0", record.ProtectedFor+time.Second, true)
 	for name, got := range map[string][]string{
 		"none is encrypted":       see(nil, plain),
 		"the newest is again":     see(&before, before, plain),

@@ -3,67 +3,50 @@ package plan
 import (
 	"fmt"
 	"strings"
-	"time"
 
-	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
 )
 
 // steady says that everything is as it should be, or what is not.
-func steady(v *view) *Decision {
-	n, up := len(v.roster.Voters()), len(v.roster.Up())
-	if down := v.downVoters(); len(down) > 0 {
-		if d := v.newLead(n); d != nil {
+func steady(v *step.View) *decision.Decision {
+	n, up := len(v.Roster.Voters()), len(v.Roster.Up())
+	if down := v.DownVoters(); len(down) > 0 {
+		if d := step.NewLead(v, n); d != nil {
 			return d
 		}
-		if d := v.needSpec(); d != nil && !v.repairs() { // nothing is repaired then, and that has to be told
+		if d := step.NeedSpec(v); d != nil && !v.Repairs() { // nothing is repaired then, and that has to be told
 			b := d.Blockers[0]
 			why := "as nobody knows how many members are wanted"
 			switch {
-			case b.Code == "spec-refused" && !v.obs.Store.Read:
-				why = "as " + v.unreadWords()
+			case b.Code == "spec-refused" && !v.Obs.Store.Read:
+				why = "as " + v.UnreadWords()
 			case b.Code == "spec-refused":
 				why = "as the settings beside the spec, which may name hosts or put it on hold, are not known either"
 			}
-			v.aside(b.Code, b.Command, "no dead voter is replaced, %s: %s", why, b.Sentence)
+			v.Aside(b.Code, b.Command, "no dead voter is replaced, %s: %s", why, b.Sentence)
 		}
-		d := wait(false, "member-down", "", "%d of %d voters are up: %s", up, n, strings.Join(down, "; "))
-		d.Again = v.awaited()
+		d := decision.Wait(false, "member-down", "", "%d of %d voters are up: %s", up, n, strings.Join(down, "; "))
+		d.Again = sight.Awaited(v.Sight)
 		return d
 	}
-	if v.standing != nil {
-		return &Decision{Reason: fmt.Sprintf("%d of %d voters are up; the spec is refused, and only dead voters are replaced", up, n)}
+	if v.Standing != nil {
+		return &decision.Decision{Reason: fmt.Sprintf("%d of %d voters are up; the spec is refused, and only dead voters are replaced", up, n)}
 	}
-	if d := v.needSpec(); d != nil {
+	if d := step.NeedSpec(v); d != nil {
 		return d
 	}
-	if n < v.wanted() {
-		return &Decision{Reason: fmt.Sprintf("%d of %d voters are up, and the spec asks for %d", up, n, v.wanted())}
+	if n < v.Wanted() {
+		return &decision.Decision{Reason: fmt.Sprintf("%d of %d voters are up, and the spec asks for %d", up, n, v.Wanted())}
 	}
-	d := &Decision{Reason: fmt.Sprintf("%d of %d voters are up, as the spec asks", up, n), Done: true}
-	if run := v.roster.Running(); run.Low != v.spec.EtcdVersion || run.High != v.spec.EtcdVersion {
-		d.Done, d.Reason = false, fmt.Sprintf("%d of %d voters are up; they run etcd %s, and the spec asks for %s", up, n, v.runningWords(), v.spec.EtcdVersion)
-		d.Again = later
+	d := &decision.Decision{Reason: fmt.Sprintf("%d of %d voters are up, as the spec asks", up, n), Done: true}
+	if run := v.Roster.Running(); run.Low != v.Spec.EtcdVersion || run.High != v.Spec.EtcdVersion {
+		d.Done, d.Reason = false, fmt.Sprintf("%d of %d voters are up; they run etcd %s, and the spec asks for %s", up, n, v.RunningWords(), v.Spec.EtcdVersion)
+		d.Again = decision.Later
 	}
-	if v.spec.Hold && n != v.spec.MemberCount {
-		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold (etcdadm seed %s --nodes N lifts it)", up, n, v.spec.MemberCount, v.store())
+	if v.Spec.Hold && n != v.Spec.MemberCount {
+		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold (etcdadm seed %s --nodes N lifts it)", up, n, v.Spec.MemberCount, v.Store())
 	}
 	return d
-}
-
-// startingFor is how long a process that does not answer yet is looked at often.
-// Source: members of 3.4 to 3.7 with little data serve within a second.
-const startingFor = 3 * time.Second
-
-// awaited is when to look again at voters that are down: soon at one that has
-// just been started, because whatever comes next waits for it.
-func (v *view) awaited() time.Duration {
-	for _, s := range v.roster.Voters() {
-		if s.Up || s.Host == nil {
-			continue
-		}
-		if p := s.Host.Process; p.State == cluster.ProcessRunning && p.Uptime > 0 && p.Uptime < startingFor {
-			return soon
-		}
-	}
-	return later
 }

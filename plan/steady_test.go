@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
 )
 
 // A voter that has just been started is looked at often, and one that takes
@@ -17,17 +19,17 @@ func TestAwaited(t *testing.T) {
 		up      bool
 		want    time.Duration
 	}{
-		{"just started", cluster.Process{State: cluster.ProcessRunning, Uptime: time.Second}, false, soon},
-		{"started long ago", cluster.Process{State: cluster.ProcessRunning, Uptime: startingFor}, false, later},
-		{"nobody knows when it was started", cluster.Process{State: cluster.ProcessRunning}, false, later},
-		{"dies at each start", cluster.Process{State: cluster.ProcessBackoff, Uptime: time.Second}, false, later},
-		{"up", cluster.Process{State: cluster.ProcessRunning, Uptime: time.Second}, true, later},
+		{"just started", cluster.Process{State: cluster.ProcessRunning, Uptime: time.Second}, false, decision.Soon},
+		{"started long ago", cluster.Process{State: cluster.ProcessRunning, Uptime: sight.StartingFor}, false, decision.Later},
+		{"nobody knows when it was started", cluster.Process{State: cluster.ProcessRunning}, false, decision.Later},
+		{"dies at each start", cluster.Process{State: cluster.ProcessBackoff, Uptime: time.Second}, false, decision.Later},
+		{"up", cluster.Process{State: cluster.ProcessRunning, Uptime: time.Second}, true, decision.Later},
 	} {
-		v := &view{roster: cluster.Roster{Seats: []cluster.Seat{
+		v := &sight.Sight{Roster: cluster.Roster{Seats: []cluster.Seat{
 			{Member: cluster.Member{ID: 1}}, // its host is out of sight
 			{Member: cluster.Member{ID: 2}, Up: c.up, Host: &cluster.HostReport{HostState: cluster.HostState{Process: c.process}}},
 		}}}
-		if got := v.awaited(); got != c.want {
+		if got := sight.Awaited(v); got != c.want {
 			t.Errorf("%s: looked at again after %s, want %s", c.what, got, c.want)
 		}
 	}
@@ -35,7 +37,7 @@ func TestAwaited(t *testing.T) {
 
 // A step of a later release is refused, and is not taken for what the daemons do anyway.
 func TestAnUnknownStepIsRefused(t *testing.T) {
-	d := Next(Goal{Kind: "rename"}, formedSight(t))
+	d := Next(decision.Goal{Kind: "rename"}, formedSight(t))
 	if !d.Refused || !strings.Contains(d.Reason, `does not know the step "rename"`) {
 		t.Errorf("%+v", d)
 	}

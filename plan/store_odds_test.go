@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/record"
 )
 
 // A host whose daemon sees another store than the leading one is named, once that has
@@ -22,8 +24,8 @@ func TestHostThatSeesAnotherStoreIsNamed(t *testing.T) {
 		want   string
 	}{
 		{"the same", func(*cluster.Observation, *cluster.StoreSight) {}, time.Hour, ""},
-		{"it cannot read it", func(_ *cluster.Observation, s *cluster.StoreSight) { s.Unread = "permission denied" }, storeOddsAfter, "permission denied"},
-		{"not for long", func(_ *cluster.Observation, s *cluster.StoreSight) { s.Unread = "permission denied" }, storeOddsAfter - 1, ""},
+		{"it cannot read it", func(_ *cluster.Observation, s *cluster.StoreSight) { s.Unread = "permission denied" }, record.StoreOddsAfter, "permission denied"},
+		{"not for long", func(_ *cluster.Observation, s *cluster.StoreSight) { s.Unread = "permission denied" }, record.StoreOddsAfter - 1, ""},
 		{"an empty directory", func(_ *cluster.Observation, s *cluster.StoreSight) { *s = cluster.StoreSight{} }, time.Hour, "no record of this cluster"},
 		{"another cluster's", func(_ *cluster.Observation, s *cluster.StoreSight) { s.Foreign = true }, time.Hour, "another cluster"},
 		{"an older copy", func(_ *cluster.Observation, s *cluster.StoreSight) { s.Generation-- }, time.Hour, "generation 0"},
@@ -48,8 +50,8 @@ func TestHostThatSeesAnotherStoreIsNamed(t *testing.T) {
 					h.StoreSince = o.At.Add(-c.lasted)
 				}
 			}
-			d := Next(Goal{Kind: Converge}, o)
-			i := slices.IndexFunc(d.Blockers, func(b Blocker) bool { return b.Code == "store-differs" })
+			d := Next(decision.Goal{Kind: decision.Converge}, o)
+			i := slices.IndexFunc(d.Blockers, func(b decision.Blocker) bool { return b.Code == "store-differs" })
 			switch {
 			case c.want == "" && i >= 0:
 				t.Errorf("it says %q", d.Blockers[i].Sentence)

@@ -6,16 +6,18 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
 )
 
 // A store that takes no writes is a blocker, with the store's own words, and nothing else
 // is decided for it.
 func TestStoreThatTakesNoWritesBlocks(t *testing.T) {
 	o := formedSight(t)
-	without := Next(Goal{Kind: Converge}, o)
+	without := Next(decision.Goal{Kind: decision.Converge}, o)
 	o.Store.Unwritten = "read-only file system"
-	with := Next(Goal{Kind: Converge}, o)
-	told := func(b Blocker) bool {
+	with := Next(decision.Goal{Kind: decision.Converge}, o)
+	told := func(b decision.Blocker) bool {
 		return b.Code == "store-unwritten" && strings.Contains(b.Sentence, "read-only file system")
 	}
 	if slices.ContainsFunc(without.Blockers, told) || !slices.ContainsFunc(with.Blockers, told) {
@@ -23,7 +25,7 @@ func TestStoreThatTakesNoWritesBlocks(t *testing.T) {
 	}
 	silent := *o
 	silent.Store.Read = false
-	if d := Next(Goal{Kind: Converge}, &silent); slices.ContainsFunc(d.Blockers, told) {
+	if d := Next(decision.Goal{Kind: decision.Converge}, &silent); slices.ContainsFunc(d.Blockers, told) {
 		t.Errorf("with one that cannot be read %v", d.Blockers)
 	}
 	if without.Reason != with.Reason {
@@ -37,7 +39,7 @@ func TestStoreThatCouldNotBeTriedOut(t *testing.T) {
 	o.Store.Read = false
 	o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "it can be read, and could not be tried out: no space left on device"})
 	told := func(words string) bool {
-		return slices.ContainsFunc(Next(Goal{Kind: Converge}, o).Blockers, func(b Blocker) bool {
+		return slices.ContainsFunc(Next(decision.Goal{Kind: decision.Converge}, o).Blockers, func(b decision.Blocker) bool {
 			return b.Code == "store-silent" && strings.HasPrefix(b.Sentence, "the backup store "+words+": ")
 		})
 	}
@@ -64,7 +66,7 @@ func TestUnfitnessNamesItsHostOnce(t *testing.T) {
 		if sentence != "" {
 			h.Problems = append(h.Problems, cluster.Problem{Code: "y", Sentence: sentence, Unfit: true})
 		}
-		if got := problem(h); got != want {
+		if got := sight.Problem(h); got != want {
 			t.Errorf("%q: %q, want %q", sentence, got, want)
 		}
 	}

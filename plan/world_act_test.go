@@ -6,22 +6,24 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
 )
 
 // act carries an action out. An error is what a host, the store or etcd says
 // when it refuses; the planner must never ask for such a thing in an
 // undisturbed world.
-func (w *world) act(a *Action) error {
+func (w *world) act(a *decision.Action) error {
 	switch a.Kind {
-	case ActIntent:
+	case decision.ActIntent:
 		return w.writeIntent(a.Intent)
-	case ActCommand:
+	case decision.ActCommand:
 		return w.endCommand(a.End)
-	case ActSpec:
+	case decision.ActSpec:
 		return w.putCount(a.Count)
-	case ActPause:
+	case decision.ActPause:
 		return w.writePauses(a.Pauses)
-	case ActQueue:
+	case decision.ActQueue:
 		w.minted++
 		c := *a.Queue
 		c.Name, c.At = fmt.Sprintf("cmd-%d", w.minted), w.now
@@ -37,7 +39,7 @@ func (w *world) act(a *Action) error {
 	return nil
 }
 
-func (w *world) writeIntent(ch *IntentChange) error {
+func (w *world) writeIntent(ch *decision.IntentChange) error {
 	if ch.Keep != nil {
 		w.handed = ch.Keep.Clone()
 		w.handed.Write++
@@ -72,7 +74,7 @@ func (w *world) writeIntent(ch *IntentChange) error {
 	return nil
 }
 
-func (w *world) apply(o HostOp) error {
+func (w *world) apply(o decision.HostOp) error {
 	h := w.host(o.Host)
 	switch {
 	case h == nil || h.down || h.gap != "":
@@ -118,7 +120,7 @@ func (w *world) apply(o HostOp) error {
 		}
 		was := h.Local.URLs.Peer
 		h.Local.Options, h.Local.URLs, h.Local.Version = h.Options, h.URLs, o.Op.Version
-		if onlyTLS(was, h.URLs.Peer) && len(o.Op.PeerURLs) == 0 {
+		if sight.OnlyTLS(was, h.URLs.Peer) && len(o.Op.PeerURLs) == 0 {
 			h.Local.URLs.Peer = was
 		}
 		h.Process.Differs = nil
@@ -289,7 +291,7 @@ func (w *world) setAside(h *worldHost, op cluster.Op) error {
 
 // member makes a membership call through the host's own member, with etcd's
 // own checks (ETCD.md, "Membership").
-func (w *world) member(h *worldHost, o HostOp) error {
+func (w *world) member(h *worldHost, o decision.HostOp) error {
 	c := w.clusterOf(h)
 	if c == nil || !w.alive(c, h.Local.Member) || !w.hasQuorum(c) {
 		return fmt.Errorf("its member serves no quorum")
@@ -331,7 +333,7 @@ func (w *world) member(h *worldHost, o HostOp) error {
 		if c.urlTaken(o.Op.PeerURLs, target.ID) {
 			return fmt.Errorf("etcd: peer URLs exists")
 		}
-		if cluster.TurnsTLSOn(target.PeerURLs, o.Op.PeerURLs) && slices.ContainsFunc(w.hosts, func(h *worldHost) bool { return h.runs() && slices.Contains(h.Process.Differs, peerAuthority) }) {
+		if cluster.TurnsTLSOn(target.PeerURLs, o.Op.PeerURLs) && slices.ContainsFunc(w.hosts, func(h *worldHost) bool { return h.runs() && slices.Contains(h.Process.Differs, sight.PeerAuthority) }) {
 			return fmt.Errorf("tls: a member without certificates no longer reaches the others")
 		}
 		target.PeerURLs = slices.Clone(o.Op.PeerURLs)

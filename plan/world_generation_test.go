@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/generation"
+	"github.com/cockroachdb/datadriven"
 )
 
 // worldQueue is the part of the backup store that new generations are made of.
@@ -159,7 +160,7 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 func (w *world) stagesEnd() {
 	w.queue.slow = false
 	for _, h := range w.hosts {
-		if underWay(h.Staged) {
+		if generation.UnderWay(h.Staged) {
 			s := *h.Staged
 			s.State, s.Since = cluster.StageReady, w.now.Add(h.skew)
 			h.Staged = &s
@@ -192,7 +193,7 @@ func (w *world) takeBackup(h *worldHost, op cluster.Op) error {
 	return nil
 }
 
-func (w *world) endCommand(e *CommandEnd) error {
+func (w *world) endCommand(e *decision.CommandEnd) error {
 	for i, c := range w.queue.commands {
 		if c.Name == e.Name && w.queue.keeps {
 			w.queue.commands[i].Ended, w.queue.keeps = string(e.Result), false

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"github.com/cockroachdb/datadriven"
 )
 
 // worldPauses are the pauses that the store has, and those that the leader knows.
@@ -32,7 +32,7 @@ func (w *world) seePauses(o *cluster.Observation) {
 	}
 }
 
-func (w *world) writePauses(c *PauseChange) error {
+func (w *world) writePauses(c *decision.PauseChange) error {
 	switch {
 	case w.store.silent || w.pauses.unread:
 		return fmt.Errorf("the store does not answer")
@@ -45,9 +45,9 @@ func (w *world) writePauses(c *PauseChange) error {
 	return nil
 }
 
-func pauseOf(t *testing.T, d *datadriven.TestData) *PauseAsked {
+func pauseOf(t *testing.T, d *datadriven.TestData) *decision.PauseAsked {
 	t.Helper()
-	p := &PauseAsked{Reason: "kernel", By: "root@shell", Force: d.HasArg("force")}
+	p := &decision.PauseAsked{Reason: "kernel", By: "root@shell", Force: d.HasArg("force")}
 	var long string
 	d.MaybeScanArgs(t, "for", &long)
 	d.MaybeScanArgs(t, "reason", &p.Reason)
@@ -59,9 +59,9 @@ func pauseOf(t *testing.T, d *datadriven.TestData) *PauseAsked {
 }
 
 // pause: one host more is paused, or one less, and only by a person's step.
-func (l *laws) pause(a *Action) {
+func (l *laws) pause(a *decision.Action) {
 	c := a.Pauses
-	l.must(c != nil && a.Intent == nil && len(a.Ops) == 0 && (l.goal.Kind == Pause || l.goal.Kind == Resume), "a pause that nobody asked for")
+	l.must(c != nil && a.Intent == nil && len(a.Ops) == 0 && (l.goal.Kind == decision.Pause || l.goal.Kind == decision.Resume), "a pause that nobody asked for")
 	l.must(l.o.Store.Read && l.o.PausesUnread == "", "a write of the pauses without having read them")
 	for _, p := range c.Now {
 		l.must(p.Until.Sub(p.From) <= cluster.MaxPause && p.Reason != "" || p.Host != l.goal.Host, "a pause of %s without an end or a reason", p.Host)
@@ -73,7 +73,7 @@ func (l *laws) pause(a *Action) {
 		}
 		l.must(kept || p.Host == l.goal.Host, "the pause of host %s is lost", p.Host)
 	}
-	if l.goal.Kind == Pause && !l.goal.Pause.Force && l.seen {
+	if l.goal.Kind == decision.Pause && !l.goal.Pause.Force && l.seen {
 		left, votes := 0, false
 		for _, s := range l.roster.Voters() {
 			_, paused := l.o.PauseOf(s.HostID)
@@ -89,7 +89,7 @@ func (l *laws) pause(a *Action) {
 // excused: no voter is removed for the silence of a host that is paused.
 func (l *laws) excused(s cluster.Seat) {
 	_, paused := l.o.PauseOf(s.HostID)
-	if l.goal.Kind != Converge || !paused && l.o.PausesUnread == "" || s.Up || s.Host != nil || s.Owner != nil {
+	if l.goal.Kind != decision.Converge || !paused && l.o.PausesUnread == "" || s.Up || s.Host != nil || s.Owner != nil {
 		return
 	}
 	l.must(l.spec != nil && len(l.roster.Voters()) > l.spec.MemberCount, "a voter is to be removed while its host is paused")

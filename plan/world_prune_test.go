@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/upkeep"
+	"github.com/cockroachdb/datadriven"
 )
 
 // pruneFault changes the world around what is set aside:
@@ -83,7 +83,7 @@ func (w *world) pruneAside(h *worldHost, op cluster.Op) error {
 	case h.Intent == nil || h.Intent.Cluster != a.Cluster || h.Intent.State != cluster.IntentFounded:
 		return fmt.Errorf("another generation serves")
 	case h.jammed:
-		h.Problems = []cluster.Problem{{Code: notPruned, Sentence: "the directory could not be removed"}}
+		h.Problems = []cluster.Problem{{Code: upkeep.NotPruned, Sentence: "the directory could not be removed"}}
 		return nil
 	}
 	h.SetAside = slices.Delete(slices.Clone(h.SetAside), i, i+1)
@@ -93,7 +93,7 @@ func (w *world) pruneAside(h *worldHost, op cluster.Op) error {
 // asides prints what becomes of everything that is set aside.
 func (w *world) asides() string {
 	var b strings.Builder
-	for _, a := range Asides(w.observe()) {
+	for _, a := range upkeep.Asides(w.observe()) {
 		fmt.Fprintf(&b, "%s %s, %s old: ", a.Host, a.Name(), a.Age.Round(time.Second))
 		switch {
 		case a.ByHand != "":

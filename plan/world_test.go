@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 )
 
 // world is a small ideal world for the planner: hosts, one etcd cluster per
@@ -32,7 +33,7 @@ type world struct {
 	minted   int
 	queue    worldQueue
 	pauses   worldPauses
-	underWay *Action // decided on, and not carried out yet
+	underWay *decision.Action // decided on, and not carried out yet
 	told     cluster.Upkeep
 }
 

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/upkeep"
+	"github.com/cockroachdb/datadriven"
 )
 
 // worldDB is the database of a member, in bytes.
@@ -94,7 +94,7 @@ func (w *world) raise(kind string, h *worldHost) {
 // sizes is what a member says of its database.
 func (w *world) sizes(h *worldHost, st *cluster.MemberStatus) {
 	st.DBSize, st.DBInUse = h.db.size, h.db.inUse
-	if q, ok := optionOf(h.Local.Options, "quota-backend-bytes"); ok {
+	if q, ok := upkeep.OptionOf(h.Local.Options, "quota-backend-bytes"); ok {
 		st.Quota, _ = strconv.ParseInt(q, 10, 64)
 	}
 }

@@ -23,7 +23,6 @@ import (
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
-	"etcdadm.io/plan"
 )
 
 // adoptFlags are what adopt was asked for.
@@ -224,7 +223,7 @@ func show(out io.Writer, p *adoption.Plan) {
 func (a *adoptFlags) daemonWords(p *adoption.Plan) string {
 	var words []string
 	for _, word := range a.daemonLine(p) {
-		words = append(words, plan.ShellWord(word))
+		words = append(words, cluster.ShellWord(word))
 	}
 	line := strings.Join(words, " ")
 	if a.join.user != "" && a.join.password.wasPiped() {

@@ -16,7 +16,6 @@ import (
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
-	"etcdadm.io/plan"
 )
 
 // storeTimeout bounds the opening of a backup store, and what a command reads or writes
@@ -227,7 +226,7 @@ func (c *ctl) configureAs(ctx context.Context, f *control.Folder, a control.Amen
 	c.warn(warnings...)
 	if before != nil {
 		spec.Hold = before.spec.Hold && a.MemberCount == 0
-		before.describe(c.say, spec, fmt.Sprintf("etcd-manager-ctl --backup-store=%s --member-count=%d --etcd-version=%s configure-cluster", plan.ShellWord(daemon.ShownURL(c.store)), before.spec.MemberCount, before.spec.EtcdVersion))
+		before.describe(c.say, spec, fmt.Sprintf("etcd-manager-ctl --backup-store=%s --member-count=%d --etcd-version=%s configure-cluster", cluster.ShellWord(daemon.ShownURL(c.store)), before.spec.MemberCount, before.spec.EtcdVersion))
 	}
 	if a.MemberCount != 0 { // who asks for a count means it
 		if err := f.Hold(ctx, false); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"etcdadm.io/plan/path"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -80,7 +81,7 @@ func TestDurationsAreToldInSeconds(t *testing.T) {
 	all := 0
 	for _, shown := range []any{
 		&statusJSON{}, &plan.Decision{}, &survivors{}, &wouldQueue{}, &manager.GoalResult{}, &cluster.Observation{}, &console.Report{}, &console.FenceReset{}, &console.Forgot{}, &console.Pruned{},
-		&plan.Path{}, &listedBackup{}, &backup.Manifest{}, &upgradeWay{}, &prunedAside{}, &optionPlan{}, &knownOption{}, &raised{}, &listedMember{}, &restoredFile{}, &savedSnapshot{}, &snapshot.Info{}, &snapshot.Drilled{}, &release.Fetched{}, &console.Said{},
+		&path.Path{}, &listedBackup{}, &backup.Manifest{}, &upgradeWay{}, &prunedAside{}, &optionPlan{}, &knownOption{}, &raised{}, &listedMember{}, &restoredFile{}, &savedSnapshot{}, &snapshot.Info{}, &snapshot.Drilled{}, &release.Fetched{}, &console.Said{},
 	} {
 		name := reflect.TypeOf(shown).Elem().String()
 		n := fill(t, reflect.ValueOf(shown).Elem(), nil, name)

@@ -15,7 +15,6 @@ import (
 	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
-	"etcdadm.io/plan"
 )
 
 // Main is etcdadm. It returns the exit code.
@@ -180,7 +179,7 @@ func seedIn(c *cobra.Command, folder *control.Folder, url string, said control.A
 	}
 	changes := false
 	if now := runningIn(ctx, folder, read, unusable); now != nil {
-		changes = now.describe(c.ErrOrStderr(), want, fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", plan.ShellWord(daemon.ShownURL(url)), now.spec.EtcdVersion, now.spec.MemberCount))
+		changes = now.describe(c.ErrOrStderr(), want, fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", cluster.ShellWord(daemon.ShownURL(url)), now.spec.EtcdVersion, now.spec.MemberCount))
 	}
 	if dryRun {
 		return want, nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"etcdadm.io/cluster"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ func (r *reach) again(command string) string {
 	}
 	add := func(flag, value string) {
 		if value != "" && !slices.Contains(words, flag) {
-			command += " " + flag + " " + plan.ShellWord(value)
+			command += " " + flag + " " + cluster.ShellWord(value)
 		}
 	}
 	if r.dataDir != os.Getenv("ETCDADM_DATA_DIR") {

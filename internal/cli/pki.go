@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"etcdadm.io/cluster"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,7 +15,6 @@ import (
 
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/pki"
-	"etcdadm.io/plan"
 )
 
 // personLifetime is how long a person's certificate is good when nothing is said:
@@ -126,7 +126,7 @@ func wholeAuthorities(dir string, addMissing bool) error {
 	return &Failure{
 		Code:   ExitUnsafe,
 		Err:    fmt.Errorf("%s was used: it has %s, and not %s; nothing was made", dir, strings.Join(there, ", "), strings.Join(missing, ", ")),
-		Advice: "copy what is missing from another host of the cluster; if no host has it, or an init was cut short: etcdadm pki init --add-missing --pki-dir " + plan.ShellWord(dir) + ", and copy all six files to every host",
+		Advice: "copy what is missing from another host of the cluster; if no host has it, or an init was cut short: etcdadm pki init --add-missing --pki-dir " + cluster.ShellWord(dir) + ", and copy all six files to every host",
 	}
 }
 

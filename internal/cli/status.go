@@ -264,7 +264,7 @@ func printReport(w io.Writer, r console.Report) {
 	if spec := o.Wanted(); spec != nil {
 		hold := ""
 		if spec.Hold {
-			hold = fmt.Sprintf(" (on hold; etcdadm seed %s --nodes N, or configure-cluster, lifts it)", plan.ShellWord(cmp.Or(o.Store.URL, "STORE")))
+			hold = fmt.Sprintf(" (on hold; etcdadm seed %s --nodes N, or configure-cluster, lifts it)", cluster.ShellWord(cmp.Or(o.Store.URL, "STORE")))
 		}
 		fmt.Fprintf(w, "wanted: %s of etcd %s%s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion, hold)
 	}

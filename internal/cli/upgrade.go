@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"etcdadm.io/plan/path"
 	"fmt"
 	"io"
 	"slices"
@@ -158,7 +159,7 @@ func rollbackTo(o *cluster.Observation) (cluster.Version, error) {
 }
 
 // unready says why a way cannot be begun; empty: it can.
-func unready(p plan.Path, outage bool) string {
+func unready(p path.Path, outage bool) string {
 	why := p.Problems
 	for _, m := range p.Missing {
 		why = append(why, m.String())
@@ -175,8 +176,8 @@ func unready(p plan.Path, outage bool) string {
 }
 
 // howLong a hop's outage is about; key by key that is known when it was tried out.
-func howLong(h plan.Hop) string {
-	if h.Kind == plan.Logical {
+func howLong(h path.Hop) string {
+	if h.Kind == path.Logical {
 		return " that lasts as long as every key is copied"
 	}
 	return fmt.Sprintf(" of about %s", h.Outage)

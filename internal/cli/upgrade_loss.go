@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"etcdadm.io/plan/path"
 	"fmt"
 	"io"
 
@@ -15,7 +16,7 @@ const lastList = "lastList"
 // upgradeWay is what --dry-run prints: the way, and the list of losses if it goes
 // key by key and one was made.
 type upgradeWay struct {
-	plan.Path
+	path.Path
 	Survey *cluster.Survey `json:"survey,omitempty"`
 }
 
@@ -28,9 +29,9 @@ func (w upgradeWay) String() string {
 
 // surveyOn is the newest list for the hop that goes key by key; nil: there is none
 // of either.
-func surveyOn(p plan.Path, o *cluster.Observation) *cluster.Survey {
+func surveyOn(p path.Path, o *cluster.Observation) *cluster.Survey {
 	for _, h := range p.Hops {
-		if h.Kind == plan.Logical {
+		if h.Kind == path.Logical {
 			return plan.VersionSurvey(o, h.To)
 		}
 	}

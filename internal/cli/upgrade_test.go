@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"etcdadm.io/plan/path"
 	"strings"
 	"testing"
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/plan"
 )
 
 // What is asked of upgrade has to be one thing, and a way that is not there is
@@ -54,11 +54,11 @@ func TestUpgradeHeard(t *testing.T) {
 
 // Key by key nobody knows how long it takes before it was tried out.
 func TestUnreadyTellsTheOutage(t *testing.T) {
-	p := plan.Path{Hops: []plan.Hop{{Kind: plan.Logical, Why: "why"}}}
+	p := path.Path{Hops: []path.Hop{{Kind: path.Logical, Why: "why"}}}
 	if said := unready(p, false); !strings.Contains(said, "as long as every key is copied") || strings.Contains(said, "0s") {
 		t.Error(said)
 	}
-	p.Hops[0].Kind, p.Hops[0].Outage = plan.Physical, 7*time.Second
+	p.Hops[0].Kind, p.Hops[0].Outage = path.Physical, 7*time.Second
 	if said := unready(p, false); !strings.Contains(said, "about 7s") {
 		t.Error(said)
 	}

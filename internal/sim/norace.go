@@ -6,4 +6,4 @@ package sim
 const Raced = false
 
 // Ordinary is how many seeds are run when nobody says.
-const Ordinary = 100
+const Ordinary = 50

@@ -13,6 +13,7 @@ import (
 // the store are cut off from the others, which serve for a quarter of an hour. They hear
 // nothing of it when they are back: the person's word is over.
 func TestRecordHandedOnNoMore(t *testing.T) {
+	longVariant(t)
 	restoring(t, func(w *World, b string) {
 		a, rest := w.Host("a"), []*machine{w.Host("b"), w.Host("c")}
 		cut := false

@@ -10,7 +10,7 @@ import (
 	"etcdadm.io/internal/sim"
 )
 
-var replayed = flag.Int("replayed", 20, "how many seeds TestReplay runs twice")
+var replayed = flag.Int("replayed", 10, "how many seeds TestReplay runs twice")
 
 // TestReplay runs seeds twice, in two processes and in another order, and wants
 // the same trace each time. A seed that took two ways is run again: the machine

@@ -1,7 +1,7 @@
 // Command fetch fills the cache of etcd releases that the tests use, so that no
 // test has to wait for a build, and prints the directory for --release-dir.
 //
-//	go run ./internal/testetcd/cmd/fetch            # those that tests use without a flag
+//	go run ./internal/testetcd/cmd/fetch            # all that tests use without a flag
 //	go run ./internal/testetcd/cmd/fetch 3.4.25
 package main
 
@@ -26,7 +26,7 @@ func main() {
 
 func run(ctx context.Context, versions []string) error {
 	if len(versions) == 0 {
-		versions = testetcd.Usual()
+		versions = append(testetcd.Usual(), testetcd.Aged()...)
 	}
 	for _, v := range versions {
 		began := time.Now()

@@ -1,0 +1,187 @@
+package decision
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// GoalKind names what is wanted.
+type GoalKind string
+
+const (
+	// Converge brings the cluster to its spec. It is the daemon's goal.
+	Converge GoalKind = "converge"
+	// Join makes one named host a voter.
+	Join GoalKind = "join"
+	// Leave takes one host or member out of the cluster.
+	Leave GoalKind = "leave"
+	// Replace has another member take a voter's place.
+	Replace GoalKind = "replace"
+	// Promote makes a learner a voter.
+	Promote GoalKind = "promote"
+	// MoveLeader gives raft's leadership to a member.
+	MoveLeader GoalKind = "move-leader"
+	// Defragment has one voter, or all of them one after the other, write its
+	// database anew.
+	Defragment GoalKind = "defragment"
+	// Disarm takes alarms of etcd back.
+	Disarm GoalKind = "disarm"
+	// Pause has a host's silence not count for a while, and Resume ends that.
+	Pause  GoalKind = "pause"
+	Resume GoalKind = "resume"
+	// Restart has the settings of a member's host take effect that wait for a start of etcd.
+	Restart GoalKind = "restart"
+)
+
+// Goal is what the decision works towards. Everything but Converge is a
+// person's step, taken by the same rules.
+type Goal struct {
+	Kind   GoalKind         `json:"kind"`
+	Host   cluster.HostID   `json:"host,omitempty"`
+	Member cluster.MemberID `json:"member,omitempty"`
+	// By is the host that is to take the place of a voter that is replaced; empty: one
+	// that is free, or else its own.
+	By cluster.HostID `json:"by,omitempty"`
+	// Replaced is the voter that is replaced, as the leader saw it first (see
+	// [Goal.Noted]).
+	Replaced *Replaced `json:"replaced,omitempty"`
+	// Hold allows a step against the spec: the spec's member count is put on
+	// hold by the caller before.
+	Hold bool `json:"hold,omitempty"`
+	// NoStore allows a change of the voters while the store does not answer:
+	// enough hosts write it down first instead (SAFETY.md, rule 11).
+	NoStore bool `json:"noStore,omitempty"`
+	// NoBackup: the change is not to wait for a backup.
+	NoBackup bool `json:"noBackup,omitempty"`
+	// Acted: a step was already taken for this goal, so that a member that is
+	// not listed any more is one that the goal removed.
+	Acted bool `json:"acted,omitempty"`
+	// Before is when each voter had been defragmented last, by its host's clock, as the
+	// leader saw it first after the goal was handed over (see [Goal.Noted]): one that
+	// it knew of is not the one that is asked for. Clocks are not compared.
+	Before map[cluster.MemberID]time.Time `json:"before,omitempty"`
+	// Alarm is the kind of alarm that is taken back; empty: every one.
+	Alarm string `json:"alarm,omitempty"`
+	// AcceptDifference: a CORRUPT alarm is taken back also where nothing shows that
+	// the members' keys are equal.
+	AcceptDifference bool `json:"acceptDifference,omitempty"`
+	// Pause is what a person wants of a pause.
+	Pause *PauseAsked `json:"pause,omitempty"`
+}
+
+func (g Goal) String() string {
+	switch {
+	case g.Host != "":
+		return fmt.Sprintf("%s %s", g.Kind, g.Host)
+	case g.Member != 0:
+		return fmt.Sprintf("%s %s", g.Kind, g.Member)
+	}
+	return string(g.Kind)
+}
+
+// Names: the goal is about this member.
+func (g Goal) Names(s cluster.Seat) bool {
+	return g.Member != 0 && s.ID == g.Member || g.Host != "" && s.HostID == g.Host
+}
+
+// Object is the host or the member that the goal is about.
+func (g Goal) Object() string {
+	if g.Host != "" {
+		return string(g.Host)
+	}
+	return g.Member.String()
+}
+
+// Replaced is the voter that a person wants replaced, as it was when that was asked
+// for: once it is removed, only this tells what was wanted.
+type Replaced struct {
+	Member cluster.MemberID `json:"member"`
+	Host   cluster.HostID   `json:"host,omitempty"` // whose member it was, where that is known
+	Voters int              `json:"voters"`         // that there were, and are to be again
+}
+
+// PauseAsked is what a person wants of a pause.
+type PauseAsked struct {
+	For    time.Duration `json:"for"`
+	Reason string        `json:"reason"`
+	By     string        `json:"by,omitempty"`
+	// Force: the host is paused also where no quorum would be left with all paused hosts off.
+	Force bool `json:"force,omitempty"`
+	// From is when the leader took it up first, by the clock of most hosts (see [Goal.Noted]).
+	From time.Time `json:"from,omitzero"`
+}
+
+// Noted is the goal with what an observation shows for the first time and what later
+// ones are judged by: the voter that is to be replaced, and how voters were
+// defragmented before it was handed over.
+func (g Goal) Noted(o *cluster.Observation) Goal {
+	switch g.Kind {
+	case Replace:
+		return g.notedReplaced(o)
+	case Pause:
+		return g.notedPause(o)
+	}
+	if g.Kind != Defragment {
+		return g
+	}
+	before := maps.Clone(g.Before)
+	if before == nil {
+		before = map[cluster.MemberID]time.Time{}
+	}
+	r, _ := o.Roster()
+	for _, s := range r.Voters() {
+		if _, noted := before[s.ID]; s.Host != nil && !noted {
+			before[s.ID] = Defragmented(s)
+		}
+	}
+	g.Before = before
+	return g
+}
+
+// notedReplaced is the goal with the voter that it is about.
+func (g Goal) notedReplaced(o *cluster.Observation) Goal {
+	r, _ := o.Roster()
+	if g.Replaced != nil || !r.Linearizable {
+		return g
+	}
+	for _, s := range r.Voters() {
+		if g.Names(s) {
+			g.Replaced = &Replaced{Member: s.ID, Host: CarrierOf(s), Voters: len(r.Voters())}
+			if in := o.Intent(); in != nil && in.Replacing != nil && in.Replacing.Member == s.ID {
+				g.Replaced.Voters = in.Replacing.Voters // it was asked for before, and its successor may have a vote already
+			}
+		}
+	}
+	return g
+}
+
+// notedPause is the goal with when it was taken up: planned again it is the same pause.
+func (g Goal) notedPause(o *cluster.Observation) Goal {
+	if g.Pause == nil || !g.Pause.From.IsZero() {
+		return g
+	}
+	p := *g.Pause
+	p.From = o.Clock().UTC().Truncate(time.Second)
+	g.Pause = &p
+	return g
+}
+
+// CarrierOf is whose member it is or was.
+func CarrierOf(s cluster.Seat) cluster.HostID {
+	if s.HostID == "" && s.Owner != nil {
+		return s.Owner.Host
+	}
+	return s.HostID
+}
+
+// Defragmented is when the member was defragmented last, by its host's clock; zero:
+// not since its daemon started.
+func Defragmented(s cluster.Seat) time.Time {
+	if s.Host == nil || s.Host.Database == nil || s.Host.Database.Member != s.ID {
+		return time.Time{}
+	}
+	return s.Host.Database.Defragmented
+}

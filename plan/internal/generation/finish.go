@@ -1,0 +1,110 @@
+package generation
+
+import (
+	"fmt"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
+)
+
+// FinishGeneration brings a generation whose intent is written to service.
+func FinishGeneration(v *step.View) *decision.Decision {
+	in := v.Intent
+	if d := inDoubt(v); d != nil {
+		return d
+	}
+	if v.Seen && v.Roster.Linearizable && v.Roster.HasQuorum() {
+		return writeFounded(v)
+	}
+	if d := CollectPromises(v); d != nil {
+		return d
+	}
+	if d := outrun(v); d != nil {
+		return d
+	}
+	f := in.Founders[0]
+	h, ok := v.Obs.Host(f.Host)
+	switch {
+	case !ok && v.AnswersSoon(f.Host):
+		return &decision.Decision{Reason: fmt.Sprintf("generation %d begins on host %s, which is busy", in.Generation, f.Host), Again: decision.Soon}
+	case !ok || !h.UnderFence:
+		return decision.Wait(true, "founder-silent", "", "generation %d is founded by host %s%s, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost %s", in.Generation, f.Host, v.BusyWith(f.Host), f.Host)
+	case h.LowestGeneration > in.Generation:
+		return decision.Wait(true, "founding", "", "generation %d cannot begin on host %s: it refuses generations below %d%s", in.Generation, h.Host, h.LowestGeneration, wayOut(v))
+	case h.Carries() && h.Local.Generation < in.Generation:
+		if !sight.Superseded(v.Sight, h) {
+			return decision.Wait(true, "foreign-data", "", "host %s holds the data of member %s of cluster %s, which is not among the generations that were closed; move it away so that generation %d can begin there", h.Host, h.Local.Member, h.Local.Cluster, in.Generation)
+		}
+		return step.SetAsideOp(v, h, "superseded", fmt.Sprintf("host %s carries a member of generation %d, which generation %d supersedes", h.Host, h.Local.Generation, in.Generation))
+	case h.Carries():
+		if d := laterLine(v, h); d != nil {
+			return d
+		}
+		return decision.Wait(true, "founding", "", "waiting for the first member of generation %d to serve on host %s: its process is %s%s", in.Generation, h.Host, words.ProcessWords(h.Process), wayOut(v))
+	case h.Disk != f.Disk || h.Staged == nil || h.Staged.Token != in.Token || h.Staged.State != cluster.StageReady:
+		return beginAgain(v, h)
+	}
+	if why := CannotFound(v, f, h); why != "" {
+		return decision.Wait(true, "founding", "", "generation %d cannot begin on host %s: it %s%s", in.Generation, h.Host, why, wayOut(v))
+	}
+	src := in.Source
+	return &decision.Decision{
+		Reason: fmt.Sprintf("begin generation %d on host %s from %s", in.Generation, h.Host, SourceWords(src)), Again: decision.Soon,
+		Action: &decision.Action{Kind: decision.ActHosts, Projection: &cluster.Projection{Voters: 1, VotersAfter: 1, UpAfter: 1}, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpStart, Host: f.Host, Founding: true, Generation: in.Generation, Nonce: in.Nonce, Token: in.Token, Cluster: in.Cluster,
+			Member: f.Member, Members: sight.FounderMembers(in), Version: in.Version, Quarantined: in.Quarantined, Source: &src,
+		})}},
+	}
+}
+
+// beginAgain makes a further generation of the same command, because what was
+// staged for this one is gone with its disk. When the source is gone as well,
+// nobody but a person can say what the cluster is to be made from.
+func beginAgain(v *step.View, h *cluster.HostReport) *decision.Decision {
+	for i := range v.Obs.Commands {
+		if c := &v.Obs.Commands[i]; c.Name == v.Intent.CommandID {
+			return beginGeneration(v, c)
+		}
+	}
+	command, words := otherSource(v)
+	return decision.Wait(true, "founder-forgot", command, "host %s does not have what generation %d was to be made from any more (%s), and its command is not in the queue%s",
+		h.Host, v.Intent.Generation, SourceWords(v.Intent.Source), words)
+}
+
+// laterLine restarts the one founder of a generation made from data, whose
+// process dies at each start, with the release line above: the data may be of a
+// later line than anybody had on record, because it was taken from a host in the
+// middle of a change. No older release starts on it, and nothing else serves. A
+// backup says itself which release wrote it.
+func laterLine(v *step.View, h *cluster.HostReport) *decision.Decision {
+	fromHost := v.Intent.Source.Kind == cluster.SourceSurvivor || v.Intent.Source.Kind == cluster.SourceSetAside
+	if !fromHost || !v.Stalled() || !h.UnderFence || h.Process.State != cluster.ProcessBackoff || !h.Local.HasData || h.Local.State != cluster.MemberStarted {
+		return nil
+	}
+	var to cluster.Version
+	for _, r := range h.Releases {
+		if r.Neighbours(h.Local.Version) && r.Compare(h.Local.Version) > 0 && r.Runnable() == nil && r.Compare(to) > 0 {
+			to = r
+		}
+	}
+	if to.IsZero() {
+		return nil
+	}
+	op := step.Restart(v, h, fmt.Sprintf("etcd %s does not start on the data", h.Local.Version))
+	op.Version, op.Changes, op.Failed, op.Quarantined = to, true, true, v.Intent.Quarantined
+	return &decision.Decision{
+		Reason: fmt.Sprintf("the first member of generation %d does not start with etcd %s: restart it with %s, in case its data is of that line", v.Intent.Generation, h.Local.Version, to), Again: decision.Later,
+		Action: &decision.Action{Kind: decision.ActHosts, Projection: &cluster.Projection{Voters: 1, VotersAfter: 1}, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, op)}},
+	}
+}
+
+// wayOut tells a person how to go on from a founding that has had its time.
+func wayOut(v *step.View) string {
+	if !v.Stalled() {
+		return ""
+	}
+	return "; a further restore, recover or undo command makes a generation in its place"
+}

@@ -1,0 +1,157 @@
+package pauses
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
+)
+
+// pauseAsked writes down that a host is off for a while on purpose. It is refused where the
+// hosts that are paused, all off, would leave no quorum: who pauses a host is about to take
+// it down.
+func Asked(v *step.View) *decision.Decision {
+	asked, id := v.Goal.Pause, v.Goal.Host
+	switch {
+	case asked == nil || id == "" || strings.TrimSpace(asked.Reason) == "":
+		return decision.Refuse("host-paused", "", "a pause has a host, a time and a reason")
+	case asked.For <= 0 || asked.For > cluster.MaxPause:
+		return decision.Refuse("host-paused", "", "a pause of %s cannot be: a host is paused for %s at most; pause it again before that is over", words.Shortly(asked.For), words.Shortly(cluster.MaxPause))
+	case !sight.Known(v.Sight, id):
+		return decision.Refuse("no-such-host", "etcdadm status", "no host %s is known", id)
+	}
+	p := cluster.Pause{Host: id, From: asked.From, Until: asked.From.Add(asked.For), Reason: asked.Reason, By: asked.By}
+	if slices.ContainsFunc(v.Obs.Paused, p.Equal) {
+		return &decision.Decision{Reason: fmt.Sprintf("host %s is paused until %s", id, words.ClockWords(p.Until)), Done: true}
+	}
+	if d := pausesUnknown(v); d != nil {
+		return d
+	}
+	after, says, d := whileOff(v, id, asked.Force)
+	if d != nil {
+		return d
+	}
+	command := fmt.Sprintf("etcdadm host pause %s --for %s --reason %s", cluster.ShellWord(string(id)), words.Shortly(asked.For), cluster.ShellWord(asked.Reason))
+	if asked.Force {
+		command += " --force"
+	}
+	now := slices.DeleteFunc(v.Obs.Pauses(), func(o cluster.Pause) bool { return o.Host == id })
+	return writePauses(v, append(now, p), after, command, fmt.Sprintf("pause host %s until %s: its silence does not count until then; %s", id, words.ClockWords(p.Until), says))
+}
+
+// ResumeAsked ends a pause before its time.
+func ResumeAsked(v *step.View) *decision.Decision {
+	id := v.Goal.Host
+	if d := pausesUnknown(v); d != nil {
+		return d
+	}
+	_, paused := v.Obs.PauseOf(id)
+	switch {
+	case paused:
+		now := slices.DeleteFunc(v.Obs.Pauses(), func(o cluster.Pause) bool { return o.Host == id })
+		return writePauses(v, now, v.Projection(0, 0), "etcdadm host resume "+cluster.ShellWord(string(id)), fmt.Sprintf("resume host %s: its silence counts from now", id))
+	case v.Goal.Acted:
+		return &decision.Decision{Reason: fmt.Sprintf("host %s is not paused any more; its silence counts from now", id), Done: true}
+	case !sight.Known(v.Sight, id):
+		return decision.Refuse("no-such-host", "etcdadm status", "no host %s is known", id)
+	}
+	return &decision.Decision{Reason: fmt.Sprintf("host %s is not paused", id), Done: true}
+}
+
+func writePauses(v *step.View, now []cluster.Pause, p cluster.Projection, command, reason string) *decision.Decision {
+	slices.SortStableFunc(now, func(a, b cluster.Pause) int { return strings.Compare(string(a.Host), string(b.Host)) })
+	return &decision.Decision{
+		Reason: reason, Again: decision.Soon,
+		Action: &decision.Action{Kind: decision.ActPause, Pauses: &decision.PauseChange{Was: v.Obs.Paused, Now: now}, Projection: &p, Command: command},
+	}
+}
+
+// pausesUnknown refuses while the store does not tell who is paused; nil: it does. Nothing
+// is waited for: no repair is made while a person's step is at work.
+func pausesUnknown(v *step.View) *decision.Decision {
+	then := "the pauses are as they were; ask again when it answers"
+	if v.Goal.Acted {
+		then = "whether they were written is not known: etcdadm status tells once it answers"
+	}
+	switch {
+	case !v.Obs.Store.Read:
+		return decision.Refuse("store-silent", "", "pauses are kept in the backup store, and %s: %s", v.UnreadWords(), then)
+	case v.Obs.PausesDamaged != "":
+		return decision.Refuse("host-paused", "", "which hosts are paused cannot be read, and is not written over: %s", v.Obs.PausesDamaged)
+	case v.Obs.PausesUnread != "":
+		return decision.Refuse("host-paused", "", "which hosts are paused is not known: %s; %s", v.Obs.PausesUnread, then)
+	}
+	return nil
+}
+
+// whileOff is what is left of the voters while a host is off together with all that are
+// paused, in numbers and in words; or why the host is not paused.
+func whileOff(v *step.View, id cluster.HostID, force bool) (cluster.Projection, string, *decision.Decision) {
+	var left, with, back, down []string
+	votes := false
+	for _, s := range v.Roster.Voters() {
+		_, paused := v.Obs.PauseOf(s.HostID)
+		switch {
+		case s.HostID == id:
+			votes = true
+		case paused:
+			with = append(with, string(s.HostID))
+			if s.Up {
+				back = append(back, string(s.HostID))
+			} else {
+				down = append(down, words.SeatName(s))
+			}
+		case s.Up:
+			left = append(left, words.SeatName(s))
+		default:
+			down = append(down, words.SeatName(s))
+		}
+	}
+	n := len(v.Roster.Voters())
+	p := v.Projection(0, len(left)-len(v.Roster.Up()))
+	if !v.Seen {
+		if force {
+			return p, "no member answers", nil
+		}
+		return p, "", decision.Refuse("host-paused", "", "no member answers, so that nobody can tell what would be left while host %s is off; --force pauses it all the same", id)
+	}
+	if !votes {
+		says := "it carries no voter, so that the quorum does not hang on it"
+		if slices.ContainsFunc(v.Roster.Learners(), func(s cluster.Seat) bool { return s.HostID == id }) {
+			says += fmt.Sprintf("; its learner is taken out after %s of silence all the same, and it joins again once it is back and a voter is missing", words.Shortly(sight.JoinPatience))
+		}
+		return v.Projection(0, 0), says, nil
+	}
+	beside := ""
+	if len(with) > 0 {
+		beside = fmt.Sprintf(" together with %s, paused too", strings.Join(with, ", "))
+	}
+	says := fmt.Sprintf("while it is off%s, %d of %d voters %s left%s and a quorum is %d", beside, len(left), n, words.IsAre(len(left)), words.Among(left), cluster.Quorum(n))
+	switch margin := p.MarginAfter(); {
+	case margin < 0 && !force:
+		command, way := "", "With 1 voter every host is needed; --force pauses it all the same"
+		switch {
+		case len(down) > 0:
+			way = "Wait until " + strings.Join(down, ", ") + " is up, or pause it all the same with --force"
+		case n == 2:
+			way = "With 2 voters every host is needed; --force pauses it all the same"
+		case n > 2:
+			way = "Wait for the end of the other pause, or pause it all the same with --force"
+		}
+		if len(back) > 0 && len(left)+1 >= cluster.Quorum(n) { // one that is off counts as little without its pause
+			command = "etcdadm host resume " + cluster.ShellWord(back[0])
+		}
+		return p, "", decision.Refuse("host-paused", command, "host %s is not paused: %s: clients could neither read nor write. %s", id, says, way)
+	case margin < 0:
+		return p, says + ": clients can neither read nor write then", nil
+	case margin == 0:
+		return p, says + ": the cluster does not survive one more failure", nil
+	default:
+		return p, fmt.Sprintf("%s: the cluster survives %s more", says, words.Failures(margin)), nil
+	}
+}

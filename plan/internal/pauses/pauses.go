@@ -1,0 +1,55 @@
+package pauses
+
+import (
+	"fmt"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
+)
+
+// NotePauses tells of pauses that go on as the leader has read them, and not as the store
+// has them: the next leader would not know of them.
+func NotePauses(v *step.View) {
+	var hosts []cluster.HostID
+	for _, p := range v.Obs.Pauses() {
+		hosts = append(hosts, p.Host)
+	}
+	switch {
+	case v.Obs.PausesDamaged != "" && len(hosts) > 0:
+		v.Aside("host-paused", "", "which hosts are paused cannot be read any more, and the pauses read before go on while this daemon leads (%s): %s", words.IdList(hosts), v.Obs.PausesDamaged)
+	case v.Obs.PausesDamaged != "":
+		v.Aside("host-paused", "", "which hosts are paused cannot be read: %s", v.Obs.PausesDamaged)
+	case v.Obs.PausesLost && len(hosts) > 0:
+		v.Advise("host-paused", "pause again (etcdadm host pause) or resume (etcdadm host resume) one of them, which writes it anew", "", "control/etcdadm-paused.json is gone from the store, and the pauses read before go on while this daemon leads: %s", words.IdList(hosts))
+	}
+}
+
+// NoteExcused says of a silent voter that its silence does not count now, and why; false:
+// it does.
+func NoteExcused(v *step.View, s cluster.Seat) bool {
+	if p, paused := v.Obs.PauseOf(s.HostID); paused {
+		then := "it is not replaced, and its silence counts from then on"
+		if n := len(v.Roster.Voters()); n > v.Wanted() {
+			then = fmt.Sprintf("its silence counts from then on. %s wanted and %d are there: a voter that is down goes first, paused or not", words.Are(v.Wanted(), "voter"), n)
+		}
+		v.Advise("host-paused", "nothing while the host is off on purpose; once it is back, etcdadm host resume "+cluster.ShellWord(string(p.Host))+" ends the pause", "", "voter %s does not answer (%s), and host %s is paused until %s (%s): %s", words.SeatName(s), s.Why, p.Host, words.ClockWords(p.Until), p.Reason, then)
+		return true
+	}
+	if why := v.Obs.PausesUnread; why != "" {
+		v.Aside("host-paused", "", "voter %s does not answer (%s), and which hosts are paused is not known (%s): nobody is replaced for silence before that", words.SeatName(s), s.Why, why)
+		return true
+	}
+	return false
+}
+
+// NotePausedAway says of a host that is paused and not in sight that the quorum waits for
+// it; false: it is not.
+func NotePausedAway(v *step.View, id cluster.HostID) bool {
+	p, paused := v.Obs.PauseOf(id)
+	if _, there := v.Obs.Host(id); there || !paused {
+		return false
+	}
+	v.Advise("host-paused", "bring host "+string(id)+" back; where it is gone for good, end its pause: etcdadm host resume "+cluster.ShellWord(string(id)), "", "host %s is paused until %s (%s), and its voter is missing for the quorum", id, words.ClockWords(p.Until), p.Reason)
+	return true
+}

@@ -1,0 +1,84 @@
+package roll
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
+)
+
+// convergeOptions restarts members whose settings are not those that they
+// would be started with now: one at a time, every other voter up, raft's
+// leader moved away first.
+func Options(v *step.View) *decision.Decision {
+	if v.Spec == nil {
+		return nil
+	}
+	refused, are := refusedOptions(v)
+	if are {
+		v.Aside("options-refused", "etcdadm config unset OPTION", "%s; nobody else gets them. Its log is there. Take back what it refuses, or restart that host's daemon once the cause is gone, and they are tried again", refused)
+	}
+	for _, leading := range []bool{false, true} { // raft's leader last, so that it moves once
+		for _, s := range v.Roster.Seats {
+			if s.RaftLeader != leading || s.Host == nil || !s.Up || !s.Host.UnderFence || sight.WithoutTLS(v.Sight, s.Host) {
+				continue
+			}
+			why := differs(s.Host)
+			if are && why == optionsChanged {
+				continue
+			}
+			if why != "" {
+				return step.RestartOne(v, s, why)
+			}
+		}
+	}
+	return nil
+}
+
+// refusedOptions names a host whose member did not start with the options that the
+// spec asks for, and runs again with those that it had before.
+func refusedOptions(v *step.View) (sentence string, are bool) {
+	for _, s := range v.Roster.Seats {
+		if s.Host != nil && len(s.Host.FailedOptions) > 0 {
+			return fmt.Sprintf("the member of host %s did not start with the etcd options that the spec asks for, and runs with what it had before (refused: %s)", s.HostID, newIn(s.Host.FailedOptions, s.Host.Options)), true
+		}
+	}
+	return "", false
+}
+
+// newIn are the arguments of one list that are not in the other, by name; values
+// may be secrets.
+func newIn(args, others []string) string {
+	var names []string
+	for _, a := range args {
+		if name, _, _ := strings.Cut(a, "="); !slices.Contains(others, a) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "that some are missing"
+	}
+	return strings.Join(names, " ")
+}
+
+const optionsChanged = "its etcd options changed"
+
+func differs(h *cluster.HostReport) string {
+	switch {
+	case h.Local.State != cluster.MemberStarted:
+		return ""
+	case h.Local.Cut:
+		return "it cuts raft snapshots all the time"
+	case !slices.Equal(h.Local.Options, h.Options):
+		return optionsChanged
+	case !slices.Equal(sight.Sorted(h.Local.URLs.Client), sight.Sorted(h.URLs.Client)) && len(h.Local.URLs.Client) > 0:
+		return "its client URLs changed"
+	case !sight.SameURLs(h.Local.URLs.Peer, h.URLs.Peer) && !sight.OnlyTLS(h.Local.URLs.Peer, h.URLs.Peer) && len(h.Local.URLs.Peer) > 0:
+		return "its peer URLs changed"
+	}
+	return ""
+}

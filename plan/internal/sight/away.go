@@ -1,0 +1,82 @@
+package sight
+
+import (
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/words"
+)
+
+const (
+	// Settled is how long every other voter's process has to have run before a member is
+	// taken away: what began a moment ago, with another release, other options or other
+	// certificates, may end again. Source: etcd's HealthInterval, after which it counts a
+	// member as connected and accepts removals.
+	Settled = 5 * time.Second
+)
+
+// Hindrance is what keeps a member from being taken away now.
+type Hindrance struct {
+	Why    string
+	Again  time.Duration // when to look again
+	Blocks bool          // it may last, and whoever is on call has to know
+	Settle bool          // a process has run for less than [settled], which is over soon
+}
+
+// MayBeAway says what keeps a member from being taken away, for a moment or for good:
+// restarted, defragmented, listed at another address, removed (SAFETY.md, rules 1 and 3).
+// Nil: nothing does. It is the one gate for all of these. What a step needs beside it,
+// such as room on the disk, it asks itself.
+//
+// Without a member, it says whether every voter can be counted on.
+func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
+	for _, o := range v.Roster.Voters() {
+		if o.ID != s.ID && !o.Up {
+			return &Hindrance{Why: fmt.Sprintf("every other voter has to be up (%s: %s)", words.SeatName(o), o.Why), Again: decision.Later, Blocks: true}
+		}
+	}
+	top := v.Furthest()
+	for _, o := range v.Roster.Voters() {
+		if o.ID == s.ID {
+			continue
+		}
+		if left := unsettled(v, o); left > 0 && !servesNobody(s) {
+			return &Hindrance{Why: fmt.Sprintf("%s has to be up for %s first", words.SeatName(o), Settled), Again: max(decision.Soon, left), Settle: true}
+		}
+		if at := o.Host.Status.Applied; at+NearEntries < top {
+			return &Hindrance{Why: fmt.Sprintf("%s has to catch up first: it has applied %d of %d entries", words.SeatName(o), at, top), Again: decision.Later, Blocks: true}
+		}
+	}
+	return readThrough(v, s)
+}
+
+// unsettled is how long the voter's process still has to run before the voter is counted
+// on; zero: it is. Where nobody knows when it began, the time counts from when the voter
+// was seen to be up.
+func unsettled(v *Sight, o cluster.Seat) time.Duration {
+	lasted := o.Host.Process.Uptime
+	if since := v.Obs.Memory.Member(o.ID).HealthySince; lasted == 0 && !since.IsZero() {
+		lasted = v.Obs.At.Sub(since)
+	}
+	return max(min(Settled-lasted, Settled), 0)
+}
+
+// servesNobody: the member listens on the quarantine's URLs only, so that no client
+// notices when it is away.
+func servesNobody(s cluster.Seat) bool { return s.Host != nil && s.Host.Local.Quarantined }
+
+// readThrough says what is being read through the member and would break off.
+func readThrough(v *Sight, s cluster.Seat) *Hindrance {
+	if s.Host == nil || !s.Up {
+		return nil
+	}
+	switch h := s.Host; {
+	case h.Taken != nil && h.Taken.Running:
+		return &Hindrance{Why: fmt.Sprintf("the backup that host %s takes has to end first", words.SeatName(s)), Again: decision.Soon}
+	case h.Hash != nil && h.Hash.Running:
+		return &Hindrance{Why: fmt.Sprintf("the hash that host %s makes has to end first", words.SeatName(s)), Again: decision.Soon}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package step
+
+import (
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+)
+
+// Reasons of backups, as the format names them.
+const (
+	BackupPeriodic      = "periodic"
+	BackupRequested     = "requested"
+	BackupBeforeRestore = "before-restore"
+	BackupBeforeChange  = "before-change"
+	BackupBeforeVersion = "before-version"
+)
+
+// BackupRetry is the pause after a backup that failed.
+const BackupRetry = time.Minute
+
+// BackupFirst has a backup taken before a change of the membership that is made
+// on purpose; nil: there is a fresh one, or none is wanted. A change that takes
+// something away waits until one could be taken; one that adds does not.
+func BackupFirst(v *View, takesAway bool, reason string) *decision.Decision {
+	return BackupFirstOr(v, "etcdadm member remove HOST --no-backup", BackupBeforeChange, takesAway, reason)
+}
+
+// BackupFirstOr is backupFirst with the command that is a person's way on, and
+// what the backup is taken for.
+func BackupFirstOr(v *View, command, before string, takesAway bool, reason string) *decision.Decision {
+	if v.Obs.Backups.Interval <= 0 || v.Obs.Backups.At.IsZero() || v.Goal.NoBackup || v.Goal.NoStore || v.Intent.Quarantined {
+		return nil
+	}
+	last := v.NewestBackup()
+	failure := ""
+	for i := range v.Obs.Hosts {
+		t := v.Obs.Hosts[i].Taken
+		switch {
+		case t == nil:
+		case t.Running:
+			return &decision.Decision{Reason: "a backup is taken first: " + reason, Again: decision.Soon}
+		case t.Backup != nil:
+			last = v.Newer(last, v.LeadersTime(&v.Obs.Hosts[i], t.Began))
+		case t.Error != "" && v.Ago(&v.Obs.Hosts[i], t.Ended) < BackupRetry:
+			failure = t.Why()
+		}
+	}
+	switch {
+	case v.Obs.At.Sub(last) < sight.BackupFresh:
+		return nil
+	case failure != "" && takesAway:
+		return decision.WaitLater("backup-wanted", command, "%s; a backup is wanted first, and the last try failed: %s", reason, failure)
+	case failure != "" || !v.Obs.Store.Read && !takesAway:
+		return nil
+	case !v.Obs.Store.Read:
+		return decision.WaitLater("backup-wanted", command, "%s; a backup is wanted first, and %s", reason, v.UnreadWords())
+	}
+	if d := TakeBackup(v, "", before); d != nil {
+		d.Reason += ": " + reason
+		return d
+	}
+	return nil
+}
+
+// TakeBackup has the follower that is closest to raft's leader take a backup;
+// the leader itself only when no follower is up.
+func TakeBackup(v *View, command, reason string) *decision.Decision {
+	var best *cluster.Seat
+	for _, s := range v.Roster.Up() {
+		if s.Host == nil || s.Host.Status == nil || s.Host.Taken != nil && s.Host.Taken.Running {
+			continue
+		}
+		if best == nil || best.RaftLeader && !s.RaftLeader ||
+			s.RaftLeader == best.RaftLeader && s.Host.Status.Applied > best.Host.Status.Applied {
+			best = &s
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	p := v.Projection(0, 0)
+	return &decision.Decision{
+		Reason: fmt.Sprintf("take a backup (%s) on host %s", reason, best.HostID), Again: decision.Soon,
+		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: "etcdadm backup create", Ops: []decision.HostOp{decision.OnHost(best.Host, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpBackup, Host: best.HostID, Member: best.ID, Cluster: v.Roster.Cluster, Command: command, Reason: reason,
+		})}},
+	}
+}

@@ -1,0 +1,74 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+)
+
+// NeedSpec blocks what cannot be done without a spec that makes sense.
+func NeedSpec(v *View) *decision.Decision {
+	switch {
+	case v.Spec != nil:
+		return nil
+	case v.Obs.Spec != nil:
+		return decision.Wait(false, "spec-refused", "", "%s", v.Obs.Spec.Validate().Error())
+	}
+	for _, g := range v.Obs.Gaps {
+		if g.Kind == cluster.GapSpec {
+			return decision.Wait(false, "spec-refused", "", "%s", g.Detail)
+		}
+	}
+	if n := votersKnown(v); n > 0 {
+		// An even count is one in the middle of a change, which no spec may ask for.
+		return decision.Wait(false, "no-spec", seedLike(v, min(n|1, cluster.MaxMembers)), "a cluster exists, and the store has no spec of it: make sure first that it is the right store (mount, bucket, prefix), since in an empty one the hosts write their record of the cluster down again, and only the spec is missing; if it is the right one, say anew how many members and which etcd version are wanted")
+	}
+	return decision.Wait(false, "no-spec", seedLike(v, 3), "no spec in the store yet: say how many members and which etcd version are wanted")
+}
+
+// SeedCommand is what asks for the cluster that the spec asks for.
+func SeedCommand(v *View) string {
+	return fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.Store(), v.Spec.EtcdVersion, v.Spec.MemberCount)
+}
+
+// seedLike is what asks for a count of members, with the release that is there.
+func seedLike(v *View, members int) string {
+	return fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.Store(), commonRelease(v), members)
+}
+
+// commonRelease is the release that the members run or else the newest that
+// every host in sight can run, or the word for it.
+func commonRelease(v *View) string {
+	if run := v.Version(); !run.IsZero() {
+		return run.String()
+	}
+	var best cluster.Version
+	for i := range v.Obs.Hosts {
+		for _, r := range v.Obs.Hosts[i].Releases {
+			lacks := slices.ContainsFunc(v.Obs.Hosts, func(h cluster.HostReport) bool { return !h.CanRun(r) })
+			if !lacks && r.Compare(best) > 0 {
+				best = r
+			}
+		}
+	}
+	if best.IsZero() {
+		return "VERSION"
+	}
+	return best.String()
+}
+
+// votersKnown counts the voters of the cluster that the hosts show or have the
+// record of; 0: none is known.
+func votersKnown(v *View) int {
+	switch {
+	case v.Seen:
+		return len(v.Roster.Voters())
+	case v.Intent == nil:
+		return 0
+	case len(v.Intent.Voters) > 0:
+		return len(v.Intent.Voters)
+	}
+	return len(v.Intent.Founders)
+}

@@ -1,0 +1,43 @@
+package step
+
+import (
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+)
+
+// Leaderless: the member runs and has seen no raft leader, or not answered,
+// for as long as its turn is.
+func Leaderless(v *View, h *cluster.HostReport) bool {
+	since := sight.LeaderlessSince(v.Sight, h)
+	return !since.IsZero() && v.Obs.At.Sub(since) >= sight.Patience(v.Obs.Memory.Member(h.Local.Member).Revived) && !v.Barred(h.Local.Member)
+}
+
+func RestartHung(v *View, h *cluster.HostReport, why string) *decision.Decision {
+	p := v.Projection(0, 0)
+	return &decision.Decision{
+		Reason: why + ": restart it in place",
+		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{Leaderless: true}, Restart(v, h, "it saw no raft leader"))}},
+	}
+}
+
+func SeesNoLeader(_ *View, s cluster.Seat, lasted time.Duration) string {
+	return fmt.Sprintf("the member of %s sees no raft leader for %s", s.Host.Host, lasted)
+}
+
+// Revive restarts in place one member that runs and sees no raft leader for
+// long. Nothing else is done to members without a quorum.
+func Revive(v *View) *decision.Decision {
+	if v.MayHang() {
+		return nil
+	}
+	for i := range v.Obs.Hosts {
+		if h := &v.Obs.Hosts[i]; Leaderless(v, h) && !sight.ReadLately(v.Sight, h) {
+			return RestartHung(v, h, SeesNoLeader(v, cluster.Seat{Host: h}, v.Obs.At.Sub(sight.LeaderlessSince(v.Sight, h)).Round(time.Second)))
+		}
+	}
+	return nil
+}

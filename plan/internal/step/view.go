@@ -1,0 +1,50 @@
+// Package step has what decisions are made of: one membership call with its record, a
+// restart, a hand-over, a removal, a backup. Each asks for itself what has to be true at
+// that moment, and gives the decision to wait where that is not so. Which step is taken,
+// and when, is for the rules above.
+package step
+
+import (
+	"fmt"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+)
+
+// View is what a rule looks at: the sight, and the blockers that rules noted on the way to
+// their decision.
+type View struct {
+	*sight.Sight
+	// Asides are blockers that do not stop the rule that found them.
+	Asides []decision.Blocker
+	// Meanwhile is what is being done beside everything else; nil: nothing.
+	Meanwhile *decision.Decision
+}
+
+// Look makes an observation ready for the rules.
+func Look(goal decision.Goal, o *cluster.Observation) *View {
+	v := &View{Sight: sight.New(goal, o)}
+	if v.Strange != 0 {
+		v.Aside("foreign-cluster", "", "the members in sight are of cluster %s, in which none of the founders of generation %d is listed; they are left alone", v.Strange, v.Intent.Generation)
+	}
+	return v
+}
+
+// Aside notes a blocker and lets the rules go on.
+func (v *View) Aside(code, command, format string, args ...any) {
+	v.Advise(code, "", command, format, args...)
+}
+
+// Advise is Aside where what a person does is no command, or not one alone.
+func (v *View) Advise(code, advice, command, format string, args ...any) {
+	v.Asides = append(v.Asides, decision.Blocker{Code: code, Sentence: fmt.Sprintf(format, args...), Command: command, Advice: advice})
+}
+
+// With is the view of the same with another spec. What it notes, it notes for itself.
+func (v *View) With(spec *cluster.Spec) *View {
+	w, s := *v, *v.Sight
+	s.Spec = spec
+	w.Sight = &s
+	return &w
+}

@@ -1,0 +1,116 @@
+package upkeep
+
+import (
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/step"
+)
+
+// BackUp has a backup taken when a command asks for one, or when the last one
+// is older than the interval. It takes no time from other work: the host does
+// it beside everything else.
+func BackUp(v *step.View) *decision.Decision {
+	if !v.Obs.Store.Read {
+		return nil
+	}
+	for i := range v.Obs.Commands {
+		c := &v.Obs.Commands[i]
+		if c.Kind != cluster.CommandBackup {
+			continue
+		}
+		switch t, _ := v.LastTaken(c.Name); {
+		case c.Malformed != "":
+			return decision.EndCommand(c.Name, decision.CommandRejected, c.Malformed)
+		case t == nil:
+			return step.TakeBackup(v, c.Name, step.BackupRequested)
+		case t.Running:
+			return nil
+		case t.Error != "":
+			return decision.EndCommand(c.Name, decision.CommandFailed, t.Why())
+		default:
+			return decision.EndCommand(c.Name, decision.CommandDone, "backup "+t.Backup.Name)
+		}
+	}
+	every := v.Obs.Backups.Interval
+	if every <= 0 || v.Obs.Backups.At.IsZero() {
+		return nil
+	}
+	last := v.NewestBackup()
+	for i := range v.Obs.Hosts {
+		t := v.Obs.Hosts[i].Taken
+		switch {
+		case t == nil:
+		case t.Running:
+			return nil
+		case t.Backup != nil:
+			last = v.Newer(last, v.LeadersTime(&v.Obs.Hosts[i], t.Began))
+		case t.Error != "" && v.Ago(&v.Obs.Hosts[i], t.Ended) < min(step.BackupRetry, every):
+			v.Advise("backup-failed", t.Hint, "", "the last backup, by host %s, failed; it is tried again: %s", v.Obs.Hosts[i].Host, t.Error)
+			return nil
+		}
+	}
+	if age := v.Obs.At.Sub(last); age < every && (age < sight.BackupFresh || !sight.Unsaved(v.Sight)) {
+		return TryOut(v)
+	}
+	return step.TakeBackup(v, "", step.BackupPeriodic)
+}
+
+// TryOut has the newest backup restored into an etcd that is thrown away, when
+// the last such drill is older than the interval. A host that carries no voter
+// does it before one that does, and raft's leader last.
+func TryOut(v *step.View) *decision.Decision {
+	every, newest := v.Obs.Backups.DrillInterval, v.Obs.Backups.Newest
+	if every <= 0 || len(newest) == 0 {
+		return nil
+	}
+	last := v.Newer(time.Time{}, v.Obs.Backups.Drilled)
+	for _, b := range newest {
+		last = v.Newer(last, b.Drilled)
+	}
+	var best *cluster.HostReport
+	rank := 0
+	for i := range v.Obs.Hosts {
+		h := &v.Obs.Hosts[i]
+		if t := h.Drill; t != nil {
+			if t.Running {
+				return nil
+			}
+			last = v.Newer(last, v.LeadersTime(h, t.Ended))
+			if t.Error != "" && t.Command == "" { // a rehearsal with another release says nothing of the backup
+				v.Aside("backup-drill", "etcdadm backup create", "host %s tried the backup out, and it cannot be relied on, or could not be tried: %s", h.Host, t.Why())
+			}
+		}
+		if !h.UnderFence || !h.CanRun(newest[0].Version) || newest[0].Encrypted && !h.Decrypts {
+			continue
+		}
+		r := 3
+		if s, ok := v.Roster.Seat(h.Local.Member); ok && !s.Learner {
+			if r = 2; s.RaftLeader {
+				r = 1
+			}
+		}
+		if r > rank {
+			best, rank = h, r
+		}
+	}
+	switch {
+	case v.Obs.At.Sub(last) < every:
+		return nil
+	case best == nil && newest[0].Encrypted:
+		v.Aside("backup-drill", "", "backup %s is to be tried out, it is encrypted, and no host in sight that could do it has a secret key: put it where --backup-identity-file of a daemon names it", newest[0].Name)
+		return nil
+	case best == nil:
+		return nil
+	}
+	p := v.Projection(0, 0)
+	return &decision.Decision{
+		Reason: fmt.Sprintf("try backup %s out on host %s, in an etcd that is thrown away", newest[0].Name, best.Host), Again: decision.Soon,
+		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: "etcdadm backup drill " + newest[0].Name, Ops: []decision.HostOp{decision.OnHost(best, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpDrill, Host: best.Host, Backup: newest[0].Name,
+		})}},
+	}
+}
