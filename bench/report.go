@@ -70,7 +70,7 @@ func (f *fleet) decisions(ctx context.Context, since time.Time) []event {
 		if s.At.Before(since) {
 			continue
 		}
-		what := "decision " + s.Decision.Rule + ": " + s.Decision.Reason
+		what := "decision " + s.Decision.Rule + ": " + s.Decision.Reason.String()
 		if s.Decision.Action != nil {
 			what += " → " + s.Decision.Action.String()
 		}

@@ -269,6 +269,9 @@ type HostState struct {
 	// of them again. Etcd makes a member's ID of its peer URLs and the second that it
 	// was added in, so that a cluster may come by one that another gave up.
 	GaveUp []MemberID `json:"gaveUp,omitempty"`
+	// Voted are the members of this disk that served as voters, those that it gave up
+	// among them: to have given one up later was no fault of the host's.
+	Voted []MemberID `json:"voted,omitempty"`
 	// PruneAfter is how long the host keeps what it set aside of a member that
 	// was removed, before it may be pruned by itself; zero: for ever.
 	PruneAfter time.Duration `json:"pruneAfter,omitempty"`

@@ -21,7 +21,7 @@ func TestDaemonsAtOddsAreNamedWhereHostsAreMissing(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("no blocker no-host in %v", bs)
 		}
-		return bs[i].Sentence
+		return bs[i].Sentence.String()
 	}
 	if is := told(); !strings.Contains(is, "192.0.2.9:8000") || !strings.Contains(is, "host-19") || !strings.Contains(is, "not valid yet") {
 		t.Errorf("it says %q", is)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"slices"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestConditionsOfTakingOut(t *testing.T) {
 	}
 	leadsFromMemory := then(formedSight, ledBy("c"), of("c", func(h *cluster.HostReport) { h.Local.HasData = false }))
 	handsOverFirst := func(v *step.View) bool {
-		d := step.RemoveDead(v, seatOf(v, "c"), "x")
+		d := step.RemoveDead(v, seatOf(v, "c"), words.F("x"))
 		return d.Action != nil && d.Action.Kind == decision.ActHosts && d.Action.Ops[0].Op.Kind == cluster.OpMoveLeader
 	}
 	free := func(v *step.View) bool { c, _ := v.Candidates(); return len(c) == 1 && c[0].Host == "d" }
@@ -36,7 +37,10 @@ func TestConditionsOfTakingOut(t *testing.T) {
 			{"as many are wanted", func(o *cluster.Observation) { s := *o.Spec; s.MemberCount = 3; o.Spec = &s }},
 			{"there is no spec", noSpec},
 		}, nil},
-		{"one of many", many, func(v *step.View) bool { d := step.TakeOut(v, seatOf(v, "c"), "x"); return d != nil && d.Action != nil }, []otherwise{
+		{"one of many", many, func(v *step.View) bool {
+			d := step.TakeOut(v, seatOf(v, "c"), words.F("x"))
+			return d != nil && d.Action != nil
+		}, []otherwise{
 			{"another voter is down", of("b", unhealthy)},
 			{"it leads raft, and is not up", func(o *cluster.Observation) { ledBy("c")(o); of("c", unhealthy)(o) }},
 		}, []otherwise{

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"strings"
 	"testing"
 	"time"
@@ -240,10 +241,10 @@ func TestBackupBeforeARestoreIsSaidToBeLeft(t *testing.T) {
 	} {
 		v := step.Look(decision.Goal{Kind: decision.Converge}, then(formedSight, running(ago))(t))
 		d := generation.BackupBefore(v, &cluster.Command{Name: "c", Kind: cluster.CommandRestore})
-		if (d != nil) != (want.waits != "") || d != nil && !strings.Contains(d.Reason, want.waits) {
+		if (d != nil) != (want.waits != "") || d != nil && !strings.Contains(d.Reason.String(), want.waits) {
 			t.Errorf("begun %s ago: %+v", ago, d)
 		}
-		if len(v.Asides) == 0 != (want.says == "") || want.says != "" && !strings.Contains(v.Asides[0].Sentence, want.says) {
+		if len(v.Asides) == 0 != (want.says == "") || want.says != "" && !strings.Contains(v.Asides[0].Sentence.String(), want.says) {
 			t.Errorf("begun %s ago: said %+v", ago, v.Asides)
 		}
 	}
@@ -269,8 +270,8 @@ func TestAFailedBackupIsToldWithItsHint(t *testing.T) {
 	_ = upkeep.BackUp(periodic)
 	before := step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed("c"))(t))
 	_ = generation.BackupBefore(before, &cluster.Command{Name: "c", Kind: cluster.CommandRestore})
-	first := step.BackupFirst(step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed(""))(t)), true, "x")
-	for what, said := range map[string]string{"a periodic one": blocker(periodic), "one before a restore": blocker(before), "one before a change": first.Reason} {
+	first := step.BackupFirst(step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed(""))(t)), true, words.F("x"))
+	for what, said := range map[string]string{"a periodic one": blocker(periodic), "one before a restore": blocker(before), "one before a change": first.Reason.String()} {
 		if !strings.Contains(said, "allow s3:PutObject") {
 			t.Errorf("%s: %q", what, said)
 		}
@@ -295,7 +296,7 @@ func TestConditionsOfWaits(t *testing.T) {
 	noStore := func(v *step.View) *decision.Decision {
 		v.Goal.NoStore = true
 		in := v.Obs.Intent()
-		return step.ChangeUnstored(v, in.Voters[:2], cluster.Projection{}, cluster.Op{Kind: cluster.OpRemove}, 0, "x", "x")
+		return step.ChangeUnstored(v, in.Voters[:2], cluster.Projection{}, cluster.Op{Kind: cluster.OpRemove}, 0, "x", words.F("x"))
 	}
 	few := then(pending, func(o *cluster.Observation) {
 		for i := range o.Hosts {
@@ -317,7 +318,7 @@ func TestConditionsOfWaits(t *testing.T) {
 	})
 	checkConditions(t, []condition{
 		{"a backup is tried again", then(bare, failed(step.BackupRetry)), func(v *step.View) bool {
-			_, d := generation.BackupOf(v, v.Roster.Running(), "x")
+			_, d := generation.BackupOf(v, v.Roster.Running(), words.F("x"))
 			return d != nil && d.Action != nil
 		}, []otherwise{
 			{"it failed just now", failed(step.BackupRetry - time.Second)},

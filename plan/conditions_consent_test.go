@@ -144,7 +144,7 @@ func TestConditionsOfConsent(t *testing.T) {
 			o.Memory.Asked = []cluster.Asked{{Command: "cmd", Since: o.At.Add(-generation.ConsentSeen)}}
 		}), func(v *step.View) bool {
 			d := generation.Begin(v, &v.Obs.Commands[0])
-			return d.Action != nil && d.Action.End != nil && d.Action.End.Result == decision.CommandExpired && strings.Contains(d.Reason, "etcdadm restore B")
+			return d.Action != nil && d.Action.End != nil && d.Action.End.Result == decision.CommandExpired && strings.Contains(d.Reason.String(), "etcdadm restore B")
 		}, []otherwise{
 			{"this leader has not looked for long", func(o *cluster.Observation) { o.Memory.Asked[0].Since = o.At.Add(time.Second - generation.ConsentSeen) }},
 			{"this leader has just begun", func(o *cluster.Observation) { o.Memory.Asked = nil }},
@@ -428,7 +428,7 @@ func TestConditionsOfHostsThatReturn(t *testing.T) {
 		}},
 		{"a host that is named as lost and follows another leader is waited for", then(survivors, ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapRefused })), func(v *step.View) bool {
 			d := generation.LostAndThere(v, recoverFrom("a", "c"))
-			return d != nil && strings.Contains(d.Reason, "c (it follows another leader)")
+			return d != nil && strings.Contains(d.Reason.String(), "c (it follows another leader)")
 		}, []otherwise{
 			{"it is gone", ofGap("c", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })},
 		}, nil},

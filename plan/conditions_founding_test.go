@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"testing"
 	"time"
 
@@ -101,7 +102,7 @@ func TestConditionsOfJoiners(t *testing.T) {
 			{"its host has not promised", of("d", func(h *cluster.HostReport) { h.UnderFence = false })},
 		}, nil},
 		{"one is added", formedSight, func(v *step.View) bool {
-			d := step.Add(v, inSight(v, "d"), "x")
+			d := step.Add(v, inSight(v, "d"), words.F("x"))
 			return d != nil && d.Action != nil
 		}, []otherwise{
 			{"nobody knows what the members run", func(o *cluster.Observation) {

@@ -66,8 +66,8 @@ func TestConditionsOfRecovery(t *testing.T) {
 		{"a slow log is named as lost", then(survivors, of("b", reads)), func(v *step.View) bool { return generation.MayRecover(v, recoverFrom("a", "b", "c")) == nil }, nil, nil},
 		{"a host that is named as lost and starts is waited for", then(survivors, atWork("c", cluster.OpBoot)), func(v *step.View) bool {
 			d := generation.LostAndThere(v, recoverFrom("a", "c"))
-			return d != nil && strings.Contains(d.Reason, ": c (busy: no answer). ") && d.Blockers[0].Code == "recovering" &&
-				generation.Begin(v, recoverFrom("a", "c")).Reason == d.Reason
+			return d != nil && strings.Contains(d.Reason.String(), ": c (busy: no answer). ") && d.Blockers[0].Code == "recovering" &&
+				generation.Begin(v, recoverFrom("a", "c")).Reason.String() == d.Reason.String()
 		}, []otherwise{
 			{"it is late", ofGap("c", func(g *cluster.Gap) { g.Late = true })},
 			{"nobody knows at what it is", atWork("c", "")},
@@ -150,14 +150,14 @@ func TestConditionsOfRecovery(t *testing.T) {
 			atWork("c", cluster.OpPromise)(o)
 		}}}},
 		{"hosts that start are told to start", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpPromise)), func(v *step.View) bool {
-			return generation.AutoRecover(v) == nil && len(v.Asides) == 1 && strings.Contains(v.Asides[0].Sentence, "starting or have begun to look at their disks") && strings.HasSuffix(v.Asides[0].Sentence, ": b, c")
+			return generation.AutoRecover(v) == nil && len(v.Asides) == 1 && strings.Contains(v.Asides[0].Sentence.String(), "starting or have begun to look at their disks") && strings.HasSuffix(v.Asides[0].Sentence.String(), ": b, c")
 		}, []otherwise{
 			{"one is late", ofGap("b", func(g *cluster.Gap) { g.Late = true })},
 			{"nobody knows at what one is", atWork("c", "")},
 			{"one is gone", ofGap("c", func(g *cluster.Gap) { g.Kind, g.Op = cluster.GapUnreachable, "" })},
 		}, nil},
 		{"a host that is late is told as one that may never be back", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpBoot), ofGap("c", func(g *cluster.Gap) { g.Late = true })), func(v *step.View) bool {
-			return generation.AutoRecover(v) == nil && len(v.Asides) == 1 && strings.Contains(v.Asides[0].Sentence, "may not end by itself, as a disk that stands still: c;")
+			return generation.AutoRecover(v) == nil && len(v.Asides) == 1 && strings.Contains(v.Asides[0].Sentence.String(), "may not end by itself, as a disk that stands still: c;")
 		}, []otherwise{{"it is not late", ofGap("c", func(g *cluster.Gap) { g.Late = false })}}, nil},
 		{"a host that is busy is not lost", then(auto, away("c", cluster.GapBusy)), func(v *step.View) bool {
 			return len(generation.OutOfSight(v)) == 0

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +160,16 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"it refuses the generations before", of("d", func(h *cluster.HostReport) { h.LowestGeneration = 1 })},
 			{"it has a problem that does not matter", of("d", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: "x", Sentence: "x"}} })},
 		}},
+		{"a host gave up what never had a vote", then(formedSight, of("d", func(h *cluster.HostReport) { h.GaveUp = []cluster.MemberID{7} })), func(v *step.View) bool {
+			return v.GaveUp(inSight(v, "d")) == 1
+		}, []otherwise{
+			{"it had one, and its host was off for long", of("d", func(h *cluster.HostReport) { h.Voted = []cluster.MemberID{7} })},
+			{"it had one in the generation before", inIntent(func(in *cluster.Intent) {
+				in.History = append(in.History, cluster.PastGeneration{Generation: 0, Voters: [][]cluster.Voter{{{Member: 7}}}})
+			})},
+		}, []otherwise{
+			{"another one had", of("d", func(h *cluster.HostReport) { h.Voted = []cluster.MemberID{8} })},
+		}},
 		{"a dead voter's host can be used again", silentC, func(v *step.View) bool { return members.Reusable(v, inSight(v, "c")) }, []otherwise{
 			{"it has not promised", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"it lacks the release", of("c", func(h *cluster.HostReport) { h.Releases = nil })},
@@ -170,6 +181,7 @@ func TestConditionsOfMembers(t *testing.T) {
 			{"it holds what nothing accounts for", of("c", func(h *cluster.HostReport) { h.Foreign = []cluster.SetAside{{Dir: "x"}} })},
 			{"something else runs there", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},
 			{"it says that it cannot", of("c", func(h *cluster.HostReport) { h.Problems = []cluster.Problem{{Code: "x", Sentence: "x", Unfit: true}} })},
+			{"the others reject its certificate, as one that expired", strangers(false, "AA", "a", "b")},
 		}, []otherwise{
 			{"the spec names it", func(o *cluster.Observation) {
 				s := *o.Spec
@@ -201,7 +213,7 @@ func TestConditionsOfRevivals(t *testing.T) {
 	restarts := func(v *step.View) bool { d := step.Revive(v); return d != nil && d.Action.Ops[0].Host == "a" }
 	saysWhy := func(v *step.View) bool {
 		d := members.Quorum(v)
-		return d != nil && d.Action == nil && strings.Contains(d.Reason, "the member of b answers reads through raft, and its quorum may hang on a")
+		return d != nil && d.Action == nil && strings.Contains(d.Reason.String(), "the member of b answers reads through raft, and its quorum may hang on a")
 	}
 	checkConditions(t, []condition{
 		{"one that does not answer", deaf, restarts, []otherwise{
@@ -308,7 +320,7 @@ func allOf(changes ...func(o *cluster.Observation)) func(o *cluster.Observation)
 func TestConditionsOfPlannedRestarts(t *testing.T) {
 	takes := func(h *cluster.HostReport) { h.Taken = &cluster.Taken{Running: true} }
 	restarts := func(v *step.View) bool {
-		return step.RestartSeat(v, seatOf(v, "c"), "x", cluster.Op{Kind: cluster.OpRestart}, nil).Action != nil
+		return step.RestartSeat(v, seatOf(v, "c"), words.F("x"), cluster.Op{Kind: cluster.OpRestart}, nil).Action != nil
 	}
 	checkConditions(t, []condition{
 		{"a planned restart", formedSight, restarts, []otherwise{

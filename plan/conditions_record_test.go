@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestConditionsOfTheRecord(t *testing.T) {
 		}
 	}))
 	struck := func(v *step.View) bool {
-		d := step.TooManyPending(v, cluster.Op{}, "one more")
+		d := step.TooManyPending(v, cluster.Op{}, words.F("one more"))
 		return d != nil && d.Action != nil && len(d.Action.Intent.Replace.Pending) == 0 && len(d.Action.Intent.Replace.Next) == 2
 	}
 	fenced := func(yes bool) func(o *cluster.Observation) {
@@ -51,14 +52,14 @@ func TestConditionsOfTheRecord(t *testing.T) {
 		}, nil},
 		{"they keep nothing up but a voter whose host promised nothing", then(full, fenced(false)), func(v *step.View) bool {
 			c := v.VotersNow()[2]
-			held := step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: c.Member}, "c goes")
-			return held == nil && step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes") != nil && step.TooManyPending(v, cluster.Op{Kind: cluster.OpPromote, Member: c.Member}, "c comes") != nil
+			held := step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: c.Member}, words.F("c goes"))
+			return held == nil && step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: 98}, words.F("another goes")) != nil && step.TooManyPending(v, cluster.Op{Kind: cluster.OpPromote, Member: c.Member}, words.F("c comes")) != nil
 		}, []otherwise{
 			{"it promised", fenced(true)},
 		}, nil},
 		{"whose host promised nothing is named", then(full, fenced(false), func(o *cluster.Observation) { o.Memory.Quiet = cluster.Quiet{} }), func(v *step.View) bool {
-			d := step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: 98}, "another goes")
-			return d != nil && d.Action == nil && strings.Contains(d.Blockers[0].Sentence, "(c)")
+			d := step.TooManyPending(v, cluster.Op{Kind: cluster.OpRemove, Member: 98}, words.F("another goes"))
+			return d != nil && d.Action == nil && strings.Contains(d.Blockers[0].Sentence.String(), "(c)")
 		}, []otherwise{
 			{"it promised", fenced(true)},
 		}, nil},
@@ -214,7 +215,7 @@ func TestConditionsOfKeepers(t *testing.T) {
 		}
 	})
 	checkConditions(t, []condition{
-		{"the hosts keep it", kept, func(v *step.View) bool { return step.AwaitKeepers(v, "x") == nil }, []otherwise{
+		{"the hosts keep it", kept, func(v *step.View) bool { return step.AwaitKeepers(v, words.F("x")) == nil }, []otherwise{
 			{"one in sight keeps an older one", of("b", older)},
 			{"one in sight keeps none", of("b", func(h *cluster.HostReport) { h.Intent = nil })},
 			{"a quorum is out of sight", func(o *cluster.Observation) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestConditionsOfHashes(t *testing.T) {
 	on := func(id cluster.HostID, change func(x *cluster.Hash)) func(o *cluster.Observation) {
 		return of(id, func(h *cluster.HostReport) { change(h.Hash) })
 	}
-	asks := func(v *step.View) bool { return upkeep.AskHash(v, "x") != nil }
+	asks := func(v *step.View) bool { return upkeep.AskHash(v, words.F("x")) != nil }
 	checkConditions(t, []condition{
 		{"a hash counts", hashed, func(v *step.View) bool { return upkeep.FreshHash(v, seatOf(v, "b")) != nil }, []otherwise{
 			{"it is being made", on("b", func(x *cluster.Hash) { x.Running = true })},
@@ -68,7 +69,7 @@ func TestConditionsOfHashes(t *testing.T) {
 		}},
 		{"who has not heard of the last compaction is asked again", then(hashed, of("a", func(h *cluster.HostReport) { h.Hash.Compacted = 2 }),
 			of("b", func(h *cluster.HostReport) { h.Hash.Compacted = 1 }), of("c", func(h *cluster.HostReport) { h.Hash.Compacted = 2 })), func(v *step.View) bool {
-			d := upkeep.AskHash(v, "x")
+			d := upkeep.AskHash(v, words.F("x"))
 			return d != nil && d.Action.Ops[0].Host == "b"
 		}, nil, nil},
 		{"up to what every voter has", then(formedSight, of("b", func(h *cluster.HostReport) { h.Status.Revision = 2 })), func(v *step.View) bool {
@@ -81,7 +82,7 @@ func TestConditionsOfHashes(t *testing.T) {
 			{"an earlier one failed", on("b", func(x *cluster.Hash) { x.Error, x.Asked = "x", 2 })},
 		}},
 		{"raft's leader is asked last", then(formedSight, ledBy("a")), func(v *step.View) bool {
-			d := upkeep.AskHash(v, "x")
+			d := upkeep.AskHash(v, words.F("x"))
 			return d != nil && d.Action.Ops[0].Host != "a"
 		}, nil, nil},
 	})
@@ -98,9 +99,9 @@ func TestConditionsOfBackups(t *testing.T) {
 	wants := then(formedSight, func(o *cluster.Observation) {
 		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At, Newest: []cluster.Backup{{Name: "B", At: o.At.Add(-sight.BackupFresh), Version: version("3.6.16")}}}
 	})
-	first := func(v *step.View) bool { return step.BackupFirst(v, true, "x") != nil }
+	first := func(v *step.View) bool { return step.BackupFirst(v, true, words.F("x")) != nil }
 	ordered := func(v *step.View) bool {
-		d := step.BackupFirst(v, true, "x")
+		d := step.BackupFirst(v, true, words.F("x"))
 		return d != nil && d.Action != nil
 	}
 	fromData := then(wants, inIntent(func(in *cluster.Intent) {
@@ -132,7 +133,7 @@ func TestConditionsOfBackups(t *testing.T) {
 		{"what takes away waits for one", then(wants, storeSilent), first, nil, []otherwise{
 			{"the last try failed", taken("b", func(x *cluster.Taken) { x.Running, x.Error, x.Ended = false, "x", x.Began })},
 		}},
-		{"what adds does not", then(wants, storeSilent), func(v *step.View) bool { return step.BackupFirst(v, false, "x") == nil }, nil, nil},
+		{"what adds does not", then(wants, storeSilent), func(v *step.View) bool { return step.BackupFirst(v, false, words.F("x")) == nil }, nil, nil},
 		{"a generation from data is unsaved", fromData, func(v *step.View) bool { return sight.Unsaved(v.Sight) }, []otherwise{
 			{"it is quarantined", inIntent(func(in *cluster.Intent) { in.Quarantined = true })},
 			{"it is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
@@ -317,12 +318,12 @@ func TestConditionsOfSpeakers(t *testing.T) {
 		{"raft's leader", then(formedSight, ledBy("b")), by("b", nobody), []otherwise{{"it is not up", of("b", unhealthy)}}, nil},
 		{"not the one that it is about", then(formedSight, ledBy("b")), func(v *step.View) bool { return !by("b", b)(v) }, nil, nil},
 		{"the one to hand over to is the furthest", then(formedSight, ledBy("a"), of("c", func(h *cluster.HostReport) { h.Status.Applied += 5 })), func(v *step.View) bool {
-			return step.HandOver(v, seatOf(v, "a"), "x", nil).Action.Ops[0].Op.Host == "c"
+			return step.HandOver(v, seatOf(v, "a"), words.F("x"), nil).Action.Ops[0].Op.Host == "c"
 		}, []otherwise{{"another one is further", of("b", func(h *cluster.HostReport) { h.Status.Applied += 9 })}}, []otherwise{
 			{"the one that hands over is further", of("a", func(h *cluster.HostReport) { h.Status.Applied += 9 })},
 		}},
 		{"a preferred one takes over", then(formedSight, ledBy("a"), of("c", func(h *cluster.HostReport) { h.Status.Applied += 5 })), func(v *step.View) bool {
-			return step.HandOver(v, seatOf(v, "a"), "x", func(s cluster.Seat) bool { return s.HostID == "b" }).Action.Ops[0].Op.Host == "b"
+			return step.HandOver(v, seatOf(v, "a"), words.F("x"), func(s cluster.Seat) bool { return s.HostID == "b" }).Action.Ops[0].Op.Host == "b"
 		}, []otherwise{{"it is not up", of("b", unhealthy)}}, nil},
 	})
 }

@@ -61,9 +61,9 @@ func (l *laws) must(ok bool, format string, args ...any) bool {
 
 // words: what people read is there.
 func (l *laws) words() {
-	l.must(l.d.Rule != "" && l.d.Reason != "", "a decision without a rule or a reason")
+	l.must(l.d.Rule != "" && l.d.Reason.String() != "", "a decision without a rule or a reason")
 	for _, b := range l.d.Blockers {
-		l.must(b.Code != "" && b.Sentence != "", "a blocker without a code or a sentence: %+v", b)
+		l.must(b.Code != "" && b.Sentence.String() != "", "a blocker without a code or a sentence: %+v", b)
 	}
 	l.must(l.d.Action == nil || !l.d.Done && !l.d.Refused, "an action in a decision that is done or refused")
 	l.must(!l.d.Refused || len(l.d.Blockers) > 0, "refused without a blocker")
@@ -319,8 +319,15 @@ func (l *laws) setAside(h *cluster.HostReport) {
 	l.must(m.Fence == l.o.Fence && m.FenceSince.Before(l.o.At), "data set aside on a list that may be older than the promise")
 }
 
+// outOfMemory: of two voters the one goes whose data is gone, while the other one is up and
+// a read went through both (docs/adr/027-one-gate.md).
+func (l *laws) outOfMemory(op cluster.Op) bool {
+	s, _ := l.roster.Seat(op.Member)
+	return op.Kind == cluster.OpRemove && s.Condition == cluster.ConditionVanished && len(l.roster.Voters()) == 2 && len(l.roster.Up()) == 1
+}
+
 func (l *laws) membership(x decision.HostOp, h *cluster.HostReport) {
-	if !l.must(l.seen && l.roster.Linearizable && l.roster.HasQuorum(), "a membership call without a quorum's list") {
+	if !l.must(l.seen && l.roster.Linearizable && (l.roster.HasQuorum() || l.outOfMemory(x.Op)), "a membership call without a quorum's list") {
 		return
 	}
 	want := l.roster.Guard()

@@ -24,7 +24,7 @@ func TestProblemNamesItsHostOnce(t *testing.T) {
 		"member-not-started": name + " cannot start its member",
 		"host-silent":        name + ": " + name + "0 has its address",
 	} {
-		if !slices.ContainsFunc(blockers, func(b decision.Blocker) bool { return b.Code == code && b.Sentence == want }) {
+		if !slices.ContainsFunc(blockers, func(b decision.Blocker) bool { return b.Code == code && b.Sentence.String() == want }) {
 			t.Errorf("no blocker %s: %q in %+v", code, want, blockers)
 		}
 	}

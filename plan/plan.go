@@ -33,6 +33,7 @@
 package plan
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -58,7 +59,11 @@ type (
 	PauseChange = decision.PauseChange
 
 	IntentChange = decision.IntentChange
+	Text         = words.Text
 )
+
+// Say is a text: each {name} of the template stands for the next fact.
+func Say(template string, facts ...any) Text { return words.F(template, facts...) }
 
 // Goals.
 const (
@@ -105,7 +110,7 @@ func Next(goal Goal, o *cluster.Observation) Decision {
 		d.Blockers = append(d.Blockers, v.Asides...)
 		return *d
 	}
-	return Decision{Rule: "none", Reason: "nothing to do", Done: true, Blockers: v.Asides}
+	return Decision{Rule: "none", Reason: words.F("nothing to do"), Done: true, Blockers: v.Asides}
 }
 
 // Aside is what becomes of a directory that a host set aside.

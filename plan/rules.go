@@ -107,7 +107,7 @@ var (
 	leaveRules   = after(baseRules, rule{"leave", members.Leave})
 	replaceRules = after(baseRules, rule{"readdress", members.Readdress}, rule{"space", upkeep.Space}, rule{"revive", members.ReviveHung}, rule{"finish-joining", members.FinishJoining}, rule{"replace", members.ReplaceAsked})
 	unknownRules = []rule{{"unknown", func(v *step.View) *decision.Decision {
-		return decision.Refuse("unknown-goal", "", "this release of etcdadm does not know the step %q: update the daemon that leads", v.Goal.Kind)
+		return decision.Refuse("unknown-goal", "", "this release of etcdadm does not know the step \"{kind}\": update the daemon that leads", v.Goal.Kind)
 	}}}
 	promoteRules    = after(baseRules, rule{"promote-one", members.PromoteOne})
 	moveLeaderRules = after(baseRules, rule{"move-leader", members.MoveLeader})

@@ -238,8 +238,8 @@ func describe(d decision.Decision) string {
 		}
 	}
 	for _, x := range d.Blockers {
-		sentence := ": " + x.Sentence
-		if x.Sentence == d.Reason {
+		sentence := ": " + x.Sentence.String()
+		if x.Sentence.String() == d.Reason.String() {
 			sentence = ""
 		}
 		fmt.Fprintf(&b, "  blocker %s%s\n", x.Code, sentence)

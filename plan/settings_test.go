@@ -14,7 +14,7 @@ import (
 func told(o *cluster.Observation, code string) (out []string) {
 	for _, b := range Next(decision.Goal{Kind: decision.Converge}, o).Blockers {
 		if b.Code == code {
-			out = append(out, b.Sentence+" | "+b.Remedy())
+			out = append(out, b.Sentence.String()+" | "+b.Remedy())
 		}
 	}
 	return out

@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"fmt"
+	"etcdadm.io/plan/internal/words"
 	"strings"
 
 	"etcdadm.io/plan/internal/decision"
@@ -17,36 +17,37 @@ func steady(v *step.View) *decision.Decision {
 			return d
 		}
 		if d := step.NeedSpec(v); d != nil && !v.Repairs() { // nothing is repaired then, and that has to be told
-			b := d.Blockers[0]
 			why := "as nobody knows how many members are wanted"
 			switch {
-			case b.Code == "spec-refused" && !v.Obs.Store.Read:
+			case v.SpecRefused() && !v.Obs.Store.Read:
 				why = "as " + v.UnreadWords()
-			case b.Code == "spec-refused":
+			case v.SpecRefused():
 				why = "as the settings beside the spec, which may name hosts or put it on hold, are not known either"
 			}
-			v.Aside(b.Code, b.Command, "no dead voter is replaced, %s: %s", why, b.Sentence)
+			for _, b := range d.Blockers {
+				v.Aside(b.Code, b.Command, "no dead voter is replaced, {why}: {sentence}", why, b.Sentence)
+			}
 		}
-		d := decision.Wait(false, "member-down", "", "%d of %d voters are up: %s", up, n, strings.Join(down, "; "))
+		d := decision.Wait(false, "member-down", "", "{up} of {number} voters are up: {down}", up, n, strings.Join(down, "; "))
 		d.Again = sight.Awaited(v.Sight)
 		return d
 	}
 	if v.Standing != nil {
-		return &decision.Decision{Reason: fmt.Sprintf("%d of %d voters are up; the spec is refused, and only dead voters are replaced", up, n)}
+		return &decision.Decision{Reason: words.F("{up} of {number} voters are up; the spec is refused, and only dead voters are replaced", up, n)}
 	}
 	if d := step.NeedSpec(v); d != nil {
 		return d
 	}
 	if n < v.Wanted() {
-		return &decision.Decision{Reason: fmt.Sprintf("%d of %d voters are up, and the spec asks for %d", up, n, v.Wanted())}
+		return &decision.Decision{Reason: words.F("{up} of {number} voters are up, and the spec asks for {wanted}", up, n, v.Wanted())}
 	}
-	d := &decision.Decision{Reason: fmt.Sprintf("%d of %d voters are up, as the spec asks", up, n), Done: true}
+	d := &decision.Decision{Reason: words.F("{up} of {number} voters are up, as the spec asks", up, n), Done: true}
 	if run := v.Roster.Running(); run.Low != v.Spec.EtcdVersion || run.High != v.Spec.EtcdVersion {
-		d.Done, d.Reason = false, fmt.Sprintf("%d of %d voters are up; they run etcd %s, and the spec asks for %s", up, n, v.RunningWords(), v.Spec.EtcdVersion)
+		d.Done, d.Reason = false, words.F("{up} of {number} voters are up; they run etcd {release}, and the spec asks for {etcdVersion}", up, n, v.RunningWords(), v.Spec.EtcdVersion)
 		d.Again = decision.Later
 	}
 	if v.Spec.Hold && n != v.Spec.MemberCount {
-		d.Reason = fmt.Sprintf("%d of %d voters are up; the spec asks for %d and is on hold (etcdadm seed %s --nodes N lifts it)", up, n, v.Spec.MemberCount, v.Store())
+		d.Reason = words.F("{up} of {number} voters are up; the spec asks for {memberCount} and is on hold (etcdadm seed {store} --nodes N lifts it)", up, n, v.Spec.MemberCount, v.Store())
 	}
 	return d
 }

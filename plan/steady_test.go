@@ -38,7 +38,7 @@ func TestAwaited(t *testing.T) {
 // A step of a later release is refused, and is not taken for what the daemons do anyway.
 func TestAnUnknownStepIsRefused(t *testing.T) {
 	d := Next(decision.Goal{Kind: "rename"}, formedSight(t))
-	if !d.Refused || !strings.Contains(d.Reason, `does not know the step "rename"`) {
+	if !d.Refused || !strings.Contains(d.Reason.String(), `does not know the step "rename"`) {
 		t.Errorf("%+v", d)
 	}
 }

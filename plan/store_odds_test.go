@@ -55,7 +55,7 @@ func TestHostThatSeesAnotherStoreIsNamed(t *testing.T) {
 			switch {
 			case c.want == "" && i >= 0:
 				t.Errorf("it says %q", d.Blockers[i].Sentence)
-			case c.want != "" && (i < 0 || !strings.Contains(d.Blockers[i].Sentence, c.want) || !strings.Contains(d.Blockers[i].Sentence, string(id))):
+			case c.want != "" && (i < 0 || !strings.Contains(d.Blockers[i].Sentence.String(), c.want) || !strings.Contains(d.Blockers[i].Sentence.String(), string(id))):
 				t.Errorf("it says %v, want %q of host %s", d.Blockers, c.want, id)
 			}
 		})

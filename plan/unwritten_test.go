@@ -18,7 +18,7 @@ func TestStoreThatTakesNoWritesBlocks(t *testing.T) {
 	o.Store.Unwritten = "read-only file system"
 	with := Next(decision.Goal{Kind: decision.Converge}, o)
 	told := func(b decision.Blocker) bool {
-		return b.Code == "store-unwritten" && strings.Contains(b.Sentence, "read-only file system")
+		return b.Code == "store-unwritten" && strings.Contains(b.Sentence.String(), "read-only file system")
 	}
 	if slices.ContainsFunc(without.Blockers, told) || !slices.ContainsFunc(with.Blockers, told) {
 		t.Errorf("with a store that takes writes %v, with one that takes none %v", without.Blockers, with.Blockers)
@@ -28,7 +28,7 @@ func TestStoreThatTakesNoWritesBlocks(t *testing.T) {
 	if d := Next(decision.Goal{Kind: decision.Converge}, &silent); slices.ContainsFunc(d.Blockers, told) {
 		t.Errorf("with one that cannot be read %v", d.Blockers)
 	}
-	if without.Reason != with.Reason {
+	if without.Reason.String() != with.Reason.String() {
 		t.Errorf("it decides %q, and else %q", with.Reason, without.Reason)
 	}
 }
@@ -40,7 +40,7 @@ func TestStoreThatCouldNotBeTriedOut(t *testing.T) {
 	o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "it can be read, and could not be tried out: no space left on device"})
 	told := func(words string) bool {
 		return slices.ContainsFunc(Next(decision.Goal{Kind: decision.Converge}, o).Blockers, func(b decision.Blocker) bool {
-			return b.Code == "store-silent" && strings.HasPrefix(b.Sentence, "the backup store "+words+": ")
+			return b.Code == "store-silent" && strings.HasPrefix(b.Sentence.String(), "the backup store "+words+": ")
 		})
 	}
 	if !told("cannot be read") {

@@ -434,6 +434,9 @@ func (w *world) status(h *worldHost, c *worldCluster, m *cluster.Member) *cluste
 	if w.hasQuorum(c) {
 		st.Leader, st.Healthy = c.leader, true
 	}
+	if st.Healthy && !st.Learner && !slices.Contains(h.Voted, st.Member) {
+		h.Voted = append(slices.Clip(h.Voted), st.Member)
+	}
 	st.Alarms = slices.Clone(c.alarms)
 	w.sizes(h, st)
 	if h.behind > 0 || h.stuck {

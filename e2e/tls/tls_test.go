@@ -88,7 +88,7 @@ func TestAuthWithoutCredential(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if r.Decision == nil || r.Decision.Action != nil || len(r.Decision.Blockers) == 0 || !strings.Contains(r.Decision.Blockers[0].Sentence, "auth") {
+		if r.Decision == nil || r.Decision.Action != nil || len(r.Decision.Blockers) == 0 || !strings.Contains(r.Decision.Blockers[0].Sentence.String(), "auth") {
 			return fmt.Errorf("the decision is %+v", r.Decision)
 		}
 		return nil

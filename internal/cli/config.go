@@ -208,10 +208,10 @@ func (x *config) followOptions(ctx context.Context, options map[string]string, o
 		}
 		for _, b := range d.Blockers {
 			if b.Code == "options-refused" {
-				return told{err: &Failure{Code: ExitError, Err: errors.New(b.Sentence), Advice: b.Remedy()}}
+				return told{err: &Failure{Code: ExitError, Err: errors.New(b.Sentence.String()), Advice: b.Remedy()}}
 			}
 		}
-		return told{why: d.Reason, say: d.Rule == "converge-options"}
+		return told{why: d.Reason.String(), say: d.Rule == "converge-options"}
 	})
 }
 

@@ -36,7 +36,7 @@ func TestFollowSaysFirst(t *testing.T) {
 // daemon does not answer in between, and no more when the step is over.
 func TestRetell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		looks := []console.Report{{}, {Decision: &plan.Decision{Reason: "a"}}, {}, {Decision: &plan.Decision{Reason: "a"}}, {Decision: &plan.Decision{Reason: "b"}}, {Decision: &plan.Decision{Reason: "c", Done: true}}}
+		looks := []console.Report{{}, {Decision: &plan.Decision{Reason: plan.Say("a")}}, {}, {Decision: &plan.Decision{Reason: plan.Say("a")}}, {Decision: &plan.Decision{Reason: plan.Say("b")}}, {Decision: &plan.Decision{Reason: plan.Say("c"), Done: true}}}
 		var said strings.Builder
 		n := 0
 		end := beside(t.Context(), func(ctx context.Context) {

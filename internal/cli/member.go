@@ -265,7 +265,7 @@ func retell(ctx context.Context, say io.Writer, look func(context.Context) (cons
 		if err != nil || r.Decision == nil || r.Decision.Done || ctx.Err() != nil {
 			continue
 		}
-		if why := r.Decision.Reason; why != said {
+		if why := r.Decision.Reason.String(); why != said {
 			said = why
 			fmt.Fprintf(say, "waiting: %s\n", why)
 		}

@@ -64,8 +64,8 @@ func TestStepIsAskedAboutAfterItWasPlanned(t *testing.T) {
 	l := &leading{}
 	at := serveDaemon(t, "test", "a", l)
 	l.report = console.Report{Cluster: "test", Host: "a", Leader: "a", Leading: true, Observation: &cluster.Observation{Cluster: "test"}, Contacts: []cluster.Contact{{Host: "a", Endpoint: at}}}
-	refused := plan.Decision{Rule: "leave", Reason: "host x carries no listed member", Refused: true, Blockers: []plan.Blocker{{Code: "no-such-member", Sentence: "host x carries no listed member"}}}
-	taken := plan.Decision{Rule: "leave", Reason: "remove x, as asked"}
+	refused := plan.Decision{Rule: "leave", Reason: plan.Say("host x carries no listed member"), Refused: true, Blockers: []plan.Blocker{{Code: "no-such-member", Sentence: plan.Say("host x carries no listed member")}}}
+	taken := plan.Decision{Rule: "leave", Reason: plan.Say("remove x, as asked")}
 	for _, c := range []struct {
 		line     string
 		decision plan.Decision
@@ -83,7 +83,7 @@ func TestStepIsAskedAboutAfterItWasPlanned(t *testing.T) {
 	} {
 		l.decision = c.decision
 		code, out, errs := runEtcdadm(append(strings.Fields(c.line), "--endpoint="+at, "--cluster-name=test")...)
-		if asked := l.heard(); code != c.code || !slices.Equal(asked, c.asked) || strings.Contains(errs, "[y/N]") != c.question || !strings.Contains(out+errs, c.decision.Reason) {
+		if asked := l.heard(); code != c.code || !slices.Equal(asked, c.asked) || strings.Contains(errs, "[y/N]") != c.question || !strings.Contains(out+errs, c.decision.Reason.String()) {
 			t.Errorf("%s: exit code %d and %q, want %d and %q, asked %t\n%s%s", c.line, code, asked, c.code, c.asked, c.question, out, errs)
 		}
 	}

@@ -70,7 +70,7 @@ func FuzzObservation(f *testing.F) {
 		if again := plan.Next(goal, o); !reflect.DeepEqual(d, again) {
 			t.Fatalf("%s: %+v, and then %+v", data, d, again)
 		}
-		if d.Reason == "" || d.Action != nil && d.Action.String() == "" {
+		if d.Reason.String() == "" || d.Action != nil && d.Action.String() == "" {
 			t.Fatalf("%s: %+v", data, d)
 		}
 		var out bytes.Buffer

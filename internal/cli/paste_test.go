@@ -38,7 +38,7 @@ func TestStatusPrintsCommandsThatReachItsDaemon(t *testing.T) {
 	a := &answering{}
 	at := a.serve(t, "test", "a")
 	a.report = console.Report{Cluster: "test", Host: "a", Leader: "a", Leading: true, Observation: &cluster.Observation{Cluster: "test"},
-		Decision: &plan.Decision{Rule: "x", Reason: "x", Blockers: []plan.Blocker{{Code: "x", Sentence: "y", Command: "etcdadm member replace b"}}},
+		Decision: &plan.Decision{Rule: "x", Reason: plan.Say("x"), Blockers: []plan.Blocker{{Code: "x", Sentence: plan.Say("y"), Command: "etcdadm member replace b"}}},
 		Aside:    []plan.Aside{{SetAside: cluster.SetAside{Dir: "/data/data-trashcan/old"}, Host: "a", ByHand: "it is of another generation", Undo: "etcdadm restore --undo --from a --dir old", Command: "etcdadm host prune a --dir old"}}}
 	want := "etcdadm member replace b --endpoint " + at + " --cluster-name test"
 	code, out, errs := runEtcdadm("status", "--endpoint="+at, "--cluster-name=test")

@@ -19,9 +19,9 @@ func TestPauseIsAskedAboutWhereItIsTight(t *testing.T) {
 	at := serveDaemon(t, "test", "a", l)
 	l.report = console.Report{Cluster: "test", Host: "a", Leader: "a", Leading: true, Observation: &cluster.Observation{Cluster: "test"}, Contacts: []cluster.Contact{{Host: "a", Endpoint: at}}}
 	left := func(up, after, of int) plan.Decision {
-		return plan.Decision{Rule: "pause", Reason: "pause host b", Action: &plan.Action{Kind: plan.ActPause, Pauses: &plan.PauseChange{}, Projection: &cluster.Projection{Voters: of, Up: up, VotersAfter: of, UpAfter: after}}}
+		return plan.Decision{Rule: "pause", Reason: plan.Say("pause host b"), Action: &plan.Action{Kind: plan.ActPause, Pauses: &plan.PauseChange{}, Projection: &cluster.Projection{Voters: of, Up: up, VotersAfter: of, UpAfter: after}}}
 	}
-	refused := plan.Decision{Rule: "pause", Reason: "host b is not paused", Refused: true, Blockers: []plan.Blocker{{Code: "host-paused", Sentence: "host b is not paused"}}}
+	refused := plan.Decision{Rule: "pause", Reason: plan.Say("host b is not paused"), Refused: true, Blockers: []plan.Blocker{{Code: "host-paused", Sentence: plan.Say("host b is not paused")}}}
 	const line = "host pause b --for 30m --reason kernel"
 	for _, c := range []struct {
 		line     string
@@ -38,12 +38,12 @@ func TestPauseIsAskedAboutWhereItIsTight(t *testing.T) {
 		{line, refused, ExitUnsafe, []string{"pause b dry"}, false},
 		{line + " --yes", refused, ExitUnsafe, []string{"pause b"}, false},
 		{line + " --dry-run", left(3, 2, 3), ExitOK, []string{"pause b dry"}, false},
-		{"host resume b", plan.Decision{Rule: "resume", Reason: "host b is not paused any more", Done: true}, ExitOK, []string{"resume b"}, false},
+		{"host resume b", plan.Decision{Rule: "resume", Reason: plan.Say("host b is not paused any more"), Done: true}, ExitOK, []string{"resume b"}, false},
 		{"host resume b --dry-run", left(3, 3, 3), ExitOK, []string{"resume b dry"}, false},
 	} {
 		l.decision = c.decision
 		code, out, errs := runEtcdadm(append(strings.Fields(c.line), "--endpoint="+at, "--cluster-name=test")...)
-		if asked := l.heard(); code != c.code || !slices.Equal(asked, c.asked) || strings.Contains(errs, "[y/N]") != c.question || !strings.Contains(out+errs, c.decision.Reason) {
+		if asked := l.heard(); code != c.code || !slices.Equal(asked, c.asked) || strings.Contains(errs, "[y/N]") != c.question || !strings.Contains(out+errs, c.decision.Reason.String()) {
 			t.Errorf("%s: exit code %d and %q, want %d and %q, asked %t\n%s%s", c.line, code, asked, c.code, c.asked, c.question, out, errs)
 		}
 	}

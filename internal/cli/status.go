@@ -333,8 +333,8 @@ func printMembers(w io.Writer, o *cluster.Observation, now time.Time) {
 func printBlockers(w io.Writer, d plan.Decision) {
 	for _, b := range d.Blockers {
 		sentence := ""
-		if b.Sentence != d.Reason {
-			sentence = ": " + b.Sentence
+		if b.Sentence.String() != d.Reason.String() {
+			sentence = ": " + b.Sentence.String()
 		}
 		fmt.Fprintf(w, "  ! %s%s (docs/operations/%s.md)\n", b.Code, sentence, b.Code)
 		if b.Advice != "" {

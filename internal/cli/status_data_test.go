@@ -26,7 +26,7 @@ func TestStatusOfData(t *testing.T) {
 			Local:    cluster.LocalMember{Quarantined: true}, Process: cluster.Process{State: cluster.ProcessRunning},
 		}}},
 	}
-	d := plan.Decision{Rule: "generation", Reason: "host a makes it ready"}
+	d := plan.Decision{Rule: "generation", Reason: plan.Say("host a makes it ready")}
 	r := console.Report{Observation: o, Decision: &d, Backups: console.BackupsOf(o, o.At), Queue: plan.Queue(o, d), Steps: plan.Progress(o), Aside: plan.Asides(o)}
 	var out bytes.Buffer
 	printData(&out, r)

@@ -24,7 +24,7 @@ func TestStatusIsInOrder(t *testing.T) {
 	carries.Local = cluster.LocalMember{Member: id, State: cluster.MemberStarted}
 	carries.View = &cluster.MemberView{Cluster: 9, Linearizable: true, Members: []cluster.Member{{ID: id, Name: "c"}}}
 	o := &cluster.Observation{Cluster: "etcd", Hosts: []cluster.HostReport{host("b"), carries, host("d")}, Gaps: []cluster.Gap{{Kind: cluster.GapUnreachable, Host: "a", Detail: "no answer"}}}
-	d := plan.Decision{Reason: "one is down", Blockers: []plan.Blocker{{Code: "member-down", Sentence: "one is down"}, {Code: "store-silent", Sentence: "no answer", Command: "etcdadm status"}, {Code: "disk-full", Sentence: "it is full", Advice: "make room on it"}}}
+	d := plan.Decision{Reason: plan.Say("one is down"), Blockers: []plan.Blocker{{Code: "member-down", Sentence: plan.Say("one is down")}, {Code: "store-silent", Sentence: plan.Say("no answer"), Command: "etcdadm status"}, {Code: "disk-full", Sentence: plan.Say("it is full"), Advice: "make room on it"}}}
 	var out bytes.Buffer
 	var r console.Report
 	r.Cluster, r.Leader, r.Observation, r.Decision = "etcd", "b", o, &d

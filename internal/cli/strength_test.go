@@ -16,10 +16,10 @@ func TestStrength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &cluster.Observation{Spec: &cluster.Spec{MemberCount: 3}}
 		to := cluster.MustVersion("3.6.16")
-		grows := &plan.Decision{Rule: "grow", Reason: "add host-3", Action: &plan.Action{}}
-		rests := &plan.Decision{Rule: "steady", Reason: "2 of 3", Blockers: []plan.Blocker{{Code: "backup-failed", Sentence: "a backup failed"}, {Code: "no-host", Sentence: "there is no free host"}}}
+		grows := &plan.Decision{Rule: "grow", Reason: plan.Say("add host-3"), Action: &plan.Action{}}
+		rests := &plan.Decision{Rule: "steady", Reason: plan.Say("2 of 3"), Blockers: []plan.Blocker{{Code: "backup-failed", Sentence: plan.Say("a backup failed")}, {Code: "no-host", Sentence: plan.Say("there is no free host")}}}
 		// The leader looks again by itself: it waits for something.
-		later := &plan.Decision{Rule: "grow", Reason: "host-3 is starting", Again: time.Second, Blockers: rests.Blockers}
+		later := &plan.Decision{Rule: "grow", Reason: plan.Say("host-3 is starting"), Again: time.Second, Blockers: rests.Blockers}
 		var s strength
 		look := func(d *plan.Decision, done bool) told {
 			t.Helper()

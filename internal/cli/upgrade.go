@@ -299,18 +299,18 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 		if in != nil && in.Halt != nil && in.Halt.Ended != "" && in.Halt.Wanted == to && in.Halt.Consent == o.Spec.Consents() && len(run.Unseen) == 0 && run.Low == in.Halt.From {
 			return told{why: in.Halt.Ended, err: &Failure{Code: ExitError, Err: fmt.Errorf("the change to etcd %s was taken back, and every member runs %s: %s", to, run.Low, in.Halt.Ended)}}
 		}
-		why := d.Reason
+		why := d.Reason.String()
 		for _, b := range d.Blockers {
 			switch b.Code {
 			case "version-paused":
-				return told{done: true, why: b.Sentence}
+				return told{done: true, why: b.Sentence.String()}
 			case "version-loss":
-				return told{done: true, why: b.Sentence, err: &Failure{Code: ExitUnsafe, Err: errors.New(b.Sentence), Advice: b.Remedy()}}
+				return told{done: true, why: b.Sentence.String(), err: &Failure{Code: ExitUnsafe, Err: errors.New(b.Sentence.String()), Advice: b.Remedy()}}
 			case "version", "version-outage":
-				why = b.Sentence
+				why = b.Sentence.String()
 			}
 		}
-		return told{why: why, say: slices.Contains([]string{"converge-version", "downgrading", "generation", "lift", "open-up"}, d.Rule) || why != d.Reason}
+		return told{why: why, say: slices.Contains([]string{"converge-version", "downgrading", "generation", "lift", "open-up"}, d.Rule) || why != d.Reason.String()}
 	})
 }
 
@@ -338,15 +338,15 @@ func (s *strength) look(o *cluster.Observation, d *plan.Decision, roster cluster
 	}
 	if !d.Done && (d.Action != nil || d.Again != 0 || len(d.Blockers) == 0) {
 		s.idle = time.Time{}
-		return told{why: d.Reason, say: true}
+		return told{why: d.Reason.String(), say: true}
 	}
 	if s.idle.IsZero() {
 		s.idle = time.Now()
 	}
-	why := d.Reason
+	why := d.Reason.String()
 	for _, b := range d.Blockers {
 		if b.Code == "no-host" {
-			why = b.Sentence
+			why = b.Sentence.String()
 		}
 	}
 	if time.Since(s.idle) < strengthSettles {

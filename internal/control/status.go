@@ -55,9 +55,13 @@ type MemberStatus struct {
 
 // BlockerStatus is something that a person should know of.
 type BlockerStatus struct {
-	Code     string `json:"code"`
-	Sentence string `json:"sentence"`
-	Command  string `json:"command,omitempty"` // lifts it
+	Code string `json:"code"`
+	// Subject is the host or member that it is about; empty: the cluster. Facts are those
+	// of the sentence, by name.
+	Subject  string          `json:"subject,omitempty"`
+	Facts    json.RawMessage `json:"facts,omitempty"`
+	Sentence string          `json:"sentence"`
+	Command  string          `json:"command,omitempty"` // lifts it
 }
 
 // WriteStatus replaces the status.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -205,8 +206,11 @@ func TestDownwards(t *testing.T) {
 	_, err = client.AuthEnable(ctx)
 	must(t, err)
 	must(t, save(t, old, file))
+	made := []string{"old.db"}
 	for _, version := range []string{testetcd.V34, testetcd.V32} {
 		t.Run(version, func(t *testing.T) {
+			testetcd.Binary(t, version)
+			made = append(made, "new-"+version)
 			o := conversion.Options{
 				Source:  conversion.Source{Release: theRelease(t, testetcd.V37), Snapshot: file},
 				Release: theRelease(t, version), Site: filepath.Join(dir, "site"), File: filepath.Join(dir, "new-"+version), Revision: 1_000_000_000,
@@ -244,7 +248,8 @@ func TestDownwards(t *testing.T) {
 			}
 		})
 	}
-	nothingLeft(t, dir, "new-"+testetcd.V32, "new-"+testetcd.V34, "old.db")
+	slices.Sort(made)
+	nothingLeft(t, dir, made...)
 }
 
 // save takes a snapshot with root's password.

@@ -108,7 +108,7 @@ func (w *watch) decided(o *cluster.Observation, d plan.Decision) {
 }
 
 func sameWords(a, b plan.Decision) bool {
-	return a.Rule == b.Rule && a.Reason == b.Reason && a.Action.String() == b.Action.String()
+	return a.Rule == b.Rule && a.Reason.String() == b.Reason.String() && a.Action.String() == b.Action.String()
 }
 
 // recent are the last decisions, oldest first.

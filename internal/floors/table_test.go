@@ -152,6 +152,7 @@ var table = []room{
 		"plan/internal/step":       "what decisions are made of",
 		"plan/internal/upkeep":     "its rules",
 		"plan/path":                "the ways between releases",
+		"plan/internal/words":      "sentences are data",
 	}},
 	{path: "election", floor: pure, beside: map[string]string{
 		"cluster": "the view is made of its nouns",

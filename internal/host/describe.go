@@ -23,7 +23,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		URLs: copyURLs(h.o.URLs), Releases: releases,
 		Local: copyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
 		Highest: h.highest, SetAside: slices.Clone(h.aside), PruneAfter: h.o.PruneAfter, Settings: slices.Clone(h.o.Settings), Foreign: slices.Clone(h.foreign),
-		GaveUp: slices.Clone(s.Carried),
+		GaveUp: slices.Clone(s.Carried), Voted: slices.Clone(s.Voted),
 	}
 	if h.theirs != nil {
 		t := *h.theirs

@@ -236,7 +236,7 @@ func (h *Host) save(ctx context.Context, change func(*State)) error {
 		return fmt.Errorf("save state: %w: %s", errBroken, broken.Sentence)
 	}
 	next := before
-	next.PastDisks, next.Carried = slices.Clip(next.PastDisks), slices.Clip(next.Carried)
+	next.PastDisks, next.Carried, next.Voted = slices.Clip(next.PastDisks), slices.Clip(next.Carried), slices.Clip(next.Voted)
 	change(&next)
 	if next.equal(before) {
 		return nil

@@ -336,6 +336,9 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 		if f.status.Healthy {
 			h.settleOptions(s, p)
 		}
+		if f.status.Healthy && !f.status.Learner {
+			h.noteVoter(s.Local.Member)
+		}
 	case f.status != nil && f.status.Auth:
 		// Nobody can tell who it is before it is asked with a credential.
 		h.clear("wrong-member")

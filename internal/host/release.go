@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -18,6 +19,16 @@ func (h *Host) settleRelease(v cluster.Version) {
 			s.Local.Previous = cluster.Version{}
 		}
 	})
+}
+
+// noteVoter remembers that the member serves as a voter. It is written down with the next
+// beat: nothing relies on it but the order in which hosts are chosen.
+func (h *Host) noteVoter(id cluster.MemberID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state.Local.Member == id && !slices.Contains(h.state.Voted, id) {
+		h.state.Voted = append(slices.Clip(h.state.Voted), id)
+	}
 }
 
 // v2Look is what was last found in the member's log. It is read again for

@@ -52,6 +52,8 @@ type State struct {
 	// Carried are the members that this disk carried and gave up: none of them
 	// is ever started here again.
 	Carried []cluster.MemberID `json:"carried,omitempty"`
+	// Voted are the members that answered as voters here.
+	Voted []cluster.MemberID `json:"voted,omitempty"`
 	// PastDisks are the IDs that this directory had before it forgot something.
 	PastDisks []cluster.DiskID `json:"pastDisks,omitempty"`
 

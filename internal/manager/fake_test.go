@@ -210,7 +210,7 @@ func (w *world) add(id cluster.HostID, change ...func(*Options)) *node {
 		Local: n.host, Contact: cluster.Contact{Host: id, Endpoint: endpoint(id)}, ClusterName: clusterName,
 		Network: link{w, id}, Seeds: seeds{"a", "b", "c"}, Log: slog.New(slog.NewTextHandler(n.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Planner: func(plan.Goal, *cluster.Observation) plan.Decision {
-			return plan.Decision{Rule: "test", Reason: "nothing to do", Done: true}
+			return plan.Decision{Rule: "test", Reason: plan.Say("nothing to do"), Done: true}
 		},
 		Control: control.New(w.store, clusterName),
 		Mint:    func() string { minted++; return fmt.Sprintf("%s-%d", id, minted) },

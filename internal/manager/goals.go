@@ -237,7 +237,7 @@ func (t *term) serve(d plan.Decision) bool {
 		t.finish(GoalExpired)
 	default:
 		if a := d.Action; a != nil {
-			step := GoalStep{Rule: d.Rule, Reason: d.Reason, Action: a.String(), Projection: a.Projection}
+			step := GoalStep{Rule: d.Rule, Reason: d.Reason.String(), Action: a.String(), Projection: a.Projection}
 			e.request.Goal.Acted = true
 			if n := len(e.result.Steps); n == 0 || e.result.Steps[n-1].Action != step.Action {
 				e.result.Steps = append(slices.Clip(e.result.Steps), step)

@@ -28,21 +28,21 @@ func (s *steps) next(g plan.Goal, o *cluster.Observation) plan.Decision {
 	switch g.Kind {
 	case plan.Join:
 	case plan.Leave:
-		return plan.Decision{Rule: "leave", Reason: "it is the last one", Refused: true, Blockers: []plan.Blocker{{Code: "last", Sentence: "it is the last one", Command: "etcdadm member list"}}}
+		return plan.Decision{Rule: "leave", Reason: plan.Say("it is the last one"), Refused: true, Blockers: []plan.Blocker{{Code: "last", Sentence: plan.Say("it is the last one"), Command: "etcdadm member list"}}}
 	case plan.Promote:
-		return plan.Decision{Rule: "promote", Reason: "it has not caught up"}
+		return plan.Decision{Rule: "promote", Reason: plan.Say("it has not caught up")}
 	default:
 		return plan.Decision{Rule: "steady", Done: true}
 	}
 	h, ok := o.Host("c")
 	if !ok {
-		return plan.Decision{Rule: "join", Reason: "c is not in sight", Again: 100 * time.Millisecond}
+		return plan.Decision{Rule: "join", Reason: plan.Say("c is not in sight"), Again: 100 * time.Millisecond}
 	}
 	n := s.w.nodes["c"].host
 	if get(n, func() int { return len(n.applied) }) >= int(s.want.Load()) {
-		return plan.Decision{Rule: "join", Reason: "c is a voter", Done: true}
+		return plan.Decision{Rule: "join", Reason: plan.Say("c is a voter"), Done: true}
 	}
-	return plan.Decision{Rule: "join", Reason: "one more", Action: &plan.Action{Kind: plan.ActHosts,
+	return plan.Decision{Rule: "join", Reason: plan.Say("one more"), Action: &plan.Action{Kind: plan.ActHosts,
 		Ops: []plan.HostOp{{Host: "c", Disk: h.Disk, Stamp: h.Stamp, Op: cluster.Op{Kind: cluster.OpPrepare}}}}}
 }
 

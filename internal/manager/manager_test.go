@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -72,7 +71,7 @@ func TestSaysThingsOnce(t *testing.T) {
 		var planned, puts times
 		a, b, c := w.three(func(o *Options) {
 			o.Planner = func(plan.Goal, *cluster.Observation) plan.Decision {
-				return plan.Decision{Rule: "wait", Reason: fmt.Sprintf("waiting for %ds", planned.note()), Blockers: []plan.Blocker{{Code: "x", Sentence: "something is missing", Command: "etcdadm fix"}}}
+				return plan.Decision{Rule: "wait", Reason: plan.Say("waiting for {time}", time.Duration(planned.note())*time.Second), Blockers: []plan.Blocker{{Code: "x", Sentence: plan.Say("something is missing"), Command: "etcdadm fix"}}}
 			}
 		})
 		w.untilLeads(2*time.Second, "a")

@@ -22,12 +22,12 @@ func TestPauseIsSharedByLeaders(t *testing.T) {
 			}
 			p := cluster.Pause{Host: g.Host, From: g.Pause.From, Until: g.Pause.From.Add(g.Pause.For), Reason: g.Pause.Reason}
 			if _, is := o.PauseOf(g.Host); is {
-				return plan.Decision{Rule: "pause", Reason: "paused", Done: true}
+				return plan.Decision{Rule: "pause", Reason: plan.Say("paused"), Done: true}
 			}
 			if o.PausesUnread != "" {
-				return plan.Decision{Rule: "pause", Reason: o.PausesUnread}
+				return plan.Decision{Rule: "pause", Reason: plan.Say("{why}", o.PausesUnread)}
 			}
-			return plan.Decision{Rule: "pause", Reason: "pause it", Action: &plan.Action{Kind: plan.ActPause, Pauses: &plan.PauseChange{Was: o.Paused, Now: []cluster.Pause{p}}}}
+			return plan.Decision{Rule: "pause", Reason: plan.Say("pause it"), Action: &plan.Action{Kind: plan.ActPause, Pauses: &plan.PauseChange{Was: o.Paused, Now: []cluster.Pause{p}}}}
 		}
 		a, b, _ := w.three(func(o *Options) { o.Planner = pauses })
 		w.untilLeads(time.Second, "a")

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"etcdadm.io/internal/blob"
 	"etcdadm.io/plan"
 )
 
@@ -21,15 +19,6 @@ const (
 	// A blocker whose words go back to those of a moment ago, as of a store that refuses
 	// now one object and now another, is not said again while it is there.
 	toldFor = time.Minute
-)
-
-var (
-	durations = regexp.MustCompile(`\d+(\.\d+)?(ns|µs|ms|s|m|h)(\d+(\.\d+)?(ns|µs|ms|s|m))*`)
-	// probeName is of an object that is another one at each try of the store.
-	probeName = regexp.MustCompile(regexp.QuoteMeta(blob.ProbePrefix) + `[0-9a-z]+`)
-	// listed is how far a listing of the store came that was given up.
-	listed  = regexp.MustCompile(`\d+ objects`)
-	numbers = regexp.MustCompile(`\d+`)
 )
 
 // speaker says a decision when it changes, and of its blockers those that are
@@ -53,8 +42,7 @@ type blocked struct {
 
 // say reports whether the decision was news.
 func (s *speaker) say(d plan.Decision, now time.Time) bool {
-	text := durations.ReplaceAllString(words(d), "")
-	shape := numbers.ReplaceAllString(text, "")
+	text, shape := shapeOf(d, true), shapeOf(d, false)
 	switch {
 	case text == s.text:
 		return false
@@ -66,7 +54,7 @@ func (s *speaker) say(d plan.Decision, now time.Time) bool {
 		s.quiet = min(2*s.quiet, quietMost)
 	}
 	s.text, s.shape, s.at = text, shape, now
-	if main := durations.ReplaceAllString(mainWords(d), ""); main != s.main {
+	if main := mainShape(d, true); main != s.main {
 		s.main = main
 		s.decision(d)
 	}
@@ -74,23 +62,27 @@ func (s *speaker) say(d plan.Decision, now time.Time) bool {
 	return true
 }
 
-func words(d plan.Decision) string {
+// shapeOf is what of a decision makes news when it changes: all but times and durations,
+// or all but numbers too.
+func shapeOf(d plan.Decision, withNumbers bool) string {
 	var b strings.Builder
-	b.WriteString(mainWords(d))
+	b.WriteString(mainShape(d, withNumbers))
 	for _, x := range d.Blockers {
-		b.WriteString(blockerWords(x) + "\n")
+		b.WriteString(blockerShape(x, withNumbers) + "\n")
 	}
 	return b.String()
 }
 
-func mainWords(d plan.Decision) string {
-	return fmt.Sprintf("%s\n%s\n%t\n%s\n", d.Rule, d.Reason, d.Done, d.Action)
+func mainShape(d plan.Decision, withNumbers bool) string {
+	return fmt.Sprintf("%s\n%s\n%t\n%s\n", d.Rule, d.Reason.Shape(withNumbers), d.Done, d.Action)
 }
 
-func blockerWords(b plan.Blocker) string { return b.Code + " " + b.Sentence }
+func blockerShape(b plan.Blocker, withNumbers bool) string {
+	return b.Code + " " + b.Sentence.Shape(withNumbers)
+}
 
 func (s *speaker) decision(d plan.Decision) {
-	args := []any{"rule", d.Rule, "reason", d.Reason}
+	args := []any{"rule", d.Rule, "reason", d.Reason.String()}
 	if a := d.Action; a != nil {
 		args = append(args, "action", a.String())
 		if a.Command != "" {
@@ -113,7 +105,7 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 	still := map[string]bool{}
 	var others, began []string
 	for _, b := range d.Blockers {
-		key := durations.ReplaceAllString(blockerWords(b), "")
+		key := blockerShape(b, true)
 		if !still[b.Code] {
 			others = append(others, b.Code)
 			if !was[b.Code] {
@@ -127,7 +119,7 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 		if said {
 			continue
 		}
-		args := []any{"code", b.Code, "blocker", b.Sentence}
+		args := []any{"code", b.Code, "blocker", b.Sentence.String()}
 		if b.Command != "" {
 			args = append(args, "command", b.Command)
 		}
@@ -135,7 +127,7 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 			args = append(args, "advice", b.Advice)
 		}
 		say := s.log.Warn
-		if b.Sentence == d.Reason { // what is waited for may be no trouble, as for a member to come up
+		if b.Sentence.Equal(d.Reason) { // what is waited for may be no trouble, as for a member to come up
 			say = s.log.Info
 		}
 		say("blocked", args...)
@@ -163,11 +155,6 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 			s.log.Info("no longer blocked", "code", code)
 		}
 	}
-}
-
-// steady is a text without what differs from one try of the same to the next.
-func steady(text string) string {
-	return listed.ReplaceAllString(probeName.ReplaceAllString(durations.ReplaceAllString(text, ""), ""), "")
 }
 
 // sayOnce says that something does not work, when it begins, when the reason

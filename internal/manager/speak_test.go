@@ -22,9 +22,9 @@ func TestSpeakerSaysWhatChanged(t *testing.T) {
 		return a
 	}}))}
 	now := time.Unix(0, 0)
-	silent := plan.Blocker{Code: "store-silent", Sentence: "the store is away"}
-	skew := plan.Blocker{Code: "clock-skew", Sentence: "12s ahead", Command: "fix it"}
-	steady := plan.Decision{Rule: "steady", Reason: "all is well", Done: true}
+	silent := plan.Blocker{Code: "store-silent", Sentence: plan.Say("the store is away")}
+	skew := plan.Blocker{Code: "clock-skew", Sentence: plan.Say("{skew} ahead", 12*time.Second), Command: "fix it"}
+	steady := plan.Decision{Rule: "steady", Reason: plan.Say("all is well"), Done: true}
 	with := func(d plan.Decision, b ...plan.Blocker) plan.Decision {
 		d.Blockers = b
 		return d
@@ -37,16 +37,16 @@ func TestSpeakerSaysWhatChanged(t *testing.T) {
 		{steady, nil},
 		{with(steady, silent), []string{"msg=blocked code=store-silent"}},
 		{with(steady, silent, skew), []string{"msg=blocked code=clock-skew"}},
-		{with(steady, silent, plan.Blocker{Code: "clock-skew", Sentence: "13s ahead", Command: "fix it"}), nil},
+		{with(steady, silent, plan.Blocker{Code: "clock-skew", Sentence: plan.Say("{skew} ahead", 13*time.Second), Command: "fix it"}), nil},
 		{with(steady, skew), []string{`msg="no longer blocked" code=store-silent still=clock-skew`}},
-		{with(plan.Decision{Rule: "grow", Reason: "more"}, skew), []string{"msg=decision rule=grow"}},
+		{with(plan.Decision{Rule: "grow", Reason: plan.Say("more")}, skew), []string{"msg=decision rule=grow"}},
 		{steady, []string{"msg=decision rule=steady", `msg="no longer blocked" code=clock-skew`}},
-		{plan.Decision{Rule: "quorum", Reason: "the store is away", Blockers: []plan.Blocker{silent}}, []string{"msg=decision rule=quorum", "msg=blocked code=store-silent"}},
+		{plan.Decision{Rule: "quorum", Reason: plan.Say("the store is away"), Blockers: []plan.Blocker{silent}}, []string{"msg=decision rule=quorum", "msg=blocked code=store-silent"}},
 		// What is wrong is called otherwise: that is no all-clear, and the end of that is said, too.
-		{plan.Decision{Rule: "steady", Reason: "2 of 3 voters are up", Blockers: []plan.Blocker{{Code: "member-down", Sentence: "2 of 3 voters are up"}}},
+		{plan.Decision{Rule: "steady", Reason: plan.Say("2 of 3 voters are up"), Blockers: []plan.Blocker{{Code: "member-down", Sentence: plan.Say("2 of 3 voters are up")}}},
 			[]string{"msg=decision rule=steady", "msg=blocked code=member-down", `msg="blocked by something else now" code=store-silent now=member-down`}},
 		// Neither is a step, which is decided before all has been looked at.
-		{plan.Decision{Rule: "replace-dead", Reason: "write it down", Action: &plan.Action{Kind: plan.ActIntent}}, []string{"msg=decision rule=replace-dead"}},
+		{plan.Decision{Rule: "replace-dead", Reason: plan.Say("write it down"), Action: &plan.Action{Kind: plan.ActIntent}}, []string{"msg=decision rule=replace-dead"}},
 		{steady, []string{"msg=decision rule=steady", `msg="no longer blocked" code=member-down`}},
 	} {
 		out.Reset()
@@ -102,9 +102,9 @@ func TestSpeakerDoesNotRepeatAlternatingWords(t *testing.T) {
 	say := func(sentence string, after time.Duration) bool {
 		out.Reset()
 		now = now.Add(after)
-		d := plan.Decision{Rule: "steady", Reason: "all is well", Done: true}
+		d := plan.Decision{Rule: "steady", Reason: plan.Say("all is well"), Done: true}
 		if sentence != "" {
-			d.Blockers = []plan.Blocker{{Code: "store-silent", Sentence: sentence}}
+			d.Blockers = []plan.Blocker{{Code: "store-silent", Sentence: plan.Say("{trouble}", sentence)}}
 		}
 		s.say(d, now)
 		return strings.Contains(out.String(), "msg=blocked")

@@ -200,7 +200,7 @@ func storeStatus(s Status) control.Status {
 	o, d := s.Observation, s.Decision
 	out := control.Status{
 		Cluster: o.Cluster, Leader: o.Leader, At: o.At, Since: s.Since,
-		Rule: d.Rule, Reason: d.Reason, Spec: o.Wanted(),
+		Rule: d.Rule, Reason: d.Reason.String(), Spec: o.Wanted(),
 	}
 	if d.Action != nil {
 		out.Command = d.Action.Command
@@ -218,7 +218,7 @@ func storeStatus(s Status) control.Status {
 	}
 	for _, b := range d.Blockers {
 		// The object in the store has one field for what is to be done.
-		out.Blockers = append(out.Blockers, control.BlockerStatus{Code: b.Code, Sentence: b.Sentence, Command: b.Remedy()})
+		out.Blockers = append(out.Blockers, control.BlockerStatus{Code: b.Code, Subject: b.Subject(), Facts: b.Sentence.RawFacts(), Sentence: b.Sentence.String(), Command: b.Remedy()})
 	}
 	return out
 }

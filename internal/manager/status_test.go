@@ -21,7 +21,7 @@ func TestStatusIsWrittenAtOnce(t *testing.T) {
 		rule.Store("first")
 		a, _, _ := w.three(func(o *Options) {
 			o.Planner = func(plan.Goal, *cluster.Observation) plan.Decision {
-				return plan.Decision{Rule: rule.Load().(string), Reason: "x", Done: true}
+				return plan.Decision{Rule: rule.Load().(string), Reason: plan.Say("x"), Done: true}
 			}
 		})
 		written := func() string {

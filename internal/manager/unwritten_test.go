@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -40,7 +39,7 @@ func TestStoreThatTakesNoWritesIsTold(t *testing.T) {
 		a := w.add("a", func(o *Options) {
 			o.Control, o.Seeds = control.New(store, clusterName), seeds{"a"}
 			o.Planner = func(plan.Goal, *cluster.Observation) plan.Decision {
-				return plan.Decision{Rule: "test", Reason: fmt.Sprintf("something new at %s", time.Now())}
+				return plan.Decision{Rule: "test", Reason: plan.Say("something new {number}", int(time.Now().UnixNano()))}
 			}
 		})
 		w.run(a)
@@ -144,7 +143,7 @@ func TestWriteThatTimesOutIsLookedFor(t *testing.T) {
 		a := w.add("a", func(o *Options) {
 			o.Control, o.Seeds = control.New(store, clusterName), seeds{"a"}
 			o.Planner = func(plan.Goal, *cluster.Observation) plan.Decision {
-				return plan.Decision{Rule: "test", Reason: fmt.Sprintf("something new at %s", time.Now())}
+				return plan.Decision{Rule: "test", Reason: plan.Say("something new {number}", int(time.Now().UnixNano()))}
 			}
 		})
 		w.run(a)

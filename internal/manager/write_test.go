@@ -364,7 +364,7 @@ func TestClaimComesFirst(t *testing.T) {
 			o.Seeds = seeds{"a"}
 			o.Planner = func(_ plan.Goal, o *cluster.Observation) plan.Decision {
 				first = append(first, o.Store.Intent.By)
-				return plan.Decision{Rule: "test", Reason: "nothing to do", Done: true}
+				return plan.Decision{Rule: "test", Reason: plan.Say("nothing to do"), Done: true}
 			}
 		})
 		w.stored(a, func(in *cluster.Intent) {

@@ -100,7 +100,7 @@ func (v *JSON) Show(s Scene) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, d := range v.f.news(s.Report) {
-		v.write(line{Event: "decision", Leader: string(s.Report.Leader), Text: d.Decision.Reason, Decision: &d})
+		v.write(line{Event: "decision", Leader: string(s.Report.Leader), Text: d.Decision.Reason.String(), Decision: &d})
 	}
 	if v.f.complete(s.Report) {
 		v.write(line{Event: "ready", Seconds: time.Since(s.Started).Seconds(), Endpoints: s.Access.Etcd.Endpoints})
@@ -151,13 +151,13 @@ func (v *Screen) Show(s Scene) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, d := range v.f.news(s.Report) {
-		v.note(d.At, d.Decision.Rule, d.Decision.Reason)
+		v.note(d.At, d.Decision.Rule, d.Decision.Reason.String())
 		if a := d.Decision.Action; a != nil && a.Command != "" {
 			v.note(d.At, "", "as by: "+a.Command) // it is done: nobody has to type it
 		}
 		for _, b := range d.Decision.Blockers {
-			if b.Sentence != d.Decision.Reason {
-				v.note(d.At, "!", b.Sentence)
+			if b.Sentence.String() != d.Decision.Reason.String() {
+				v.note(d.At, "!", b.Sentence.String())
 			}
 			if b.Advice != "" {
 				v.note(d.At, "", b.Advice)

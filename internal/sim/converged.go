@@ -62,9 +62,9 @@ func (w *World) unconverged(count, wanted int) string {
 			led = true
 			// With fewer hosts than members are wanted there is nothing left to do.
 			if !p.Done && !(count < wanted && p.Action == nil) && !waitsForVersion(p) {
-				why = append(why, m.name+" leads and says: "+p.Rule+": "+p.Reason)
+				why = append(why, m.name+" leads and says: "+p.Rule+": "+p.Reason.String())
 				for _, b := range p.Blockers {
-					why = append(why, "blocked by "+b.Code+": "+b.Sentence)
+					why = append(why, "blocked by "+b.Code+": "+b.Sentence.String())
 				}
 			}
 		}

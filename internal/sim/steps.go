@@ -173,7 +173,7 @@ func (w *World) checkStep(goal plan.Goal, before asking, r manager.GoalResult) {
 	switch r.Outcome {
 	case manager.GoalDone:
 	case manager.GoalRefused, manager.GoalExpired:
-		if r.Decision.Reason == "" && len(r.Decision.Blockers) == 0 {
+		if r.Decision.Reason.String() == "" && len(r.Decision.Blockers) == 0 {
 			w.violate("%s is %s, and nobody says why", goal, r.Outcome)
 		}
 		return

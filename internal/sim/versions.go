@@ -154,7 +154,7 @@ func (w *World) saidOfVersion() (said string) {
 		d.mu.Unlock()
 		for _, b := range blockers {
 			if isOfVersion(b) {
-				said = b.Code + ": " + b.Sentence
+				said = b.Code + ": " + b.Sentence.String()
 			}
 		}
 	}

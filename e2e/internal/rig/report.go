@@ -118,7 +118,7 @@ func (c *Cluster) Blocked(seenBy *Host, words ...string) {
 			return errors.New("there is no decision")
 		}
 		for _, b := range r.Decision.Blockers {
-			said, all := b.Sentence+" "+b.Remedy(), true
+			said, all := b.Sentence.String()+" "+b.Remedy(), true
 			for _, w := range words {
 				all = all && strings.Contains(said, w)
 			}

@@ -24,13 +24,13 @@ func Begin(v *step.View, c *cluster.Command) *decision.Decision {
 	name := c.Name
 	switch {
 	case v.Obs.Unlisted != "":
-		return decision.Wait(true, "store-silent", "", "command %s waits: the queue in the backup store cannot be listed, so that nobody knows whether it is still wanted: %s", name, v.Obs.Unlisted)
+		return decision.Wait(true, "store-silent", "", "command {command} waits: the queue in the backup store cannot be listed, so that nobody knows whether it is still wanted: {unlisted}", name, v.Obs.Unlisted)
 	case c.Malformed != "":
 		return decision.EndCommand(name, decision.CommandRejected, c.Malformed)
 	case c.Kind == cluster.CommandRestore && c.Missing:
 		return decision.EndCommand(name, decision.CommandRejected, fmt.Sprintf("there is no backup %s in the store; list-backups shows those that are", c.Backup))
 	case c.Kind == cluster.CommandRestore && c.Found == nil:
-		return decision.Wait(true, "store-silent", "", "waiting for the backup store, to look at backup %s", c.Backup)
+		return decision.Wait(true, "store-silent", "", "waiting for the backup store, to look at backup {backup}", c.Backup)
 	}
 	if d := step.NeedSpec(v); d != nil {
 		return d
@@ -79,13 +79,13 @@ func WriteGeneration(v *step.View, c *cluster.Command, h *cluster.HostReport) *d
 	} else if c.Kind == cluster.CommandChange {
 		change.Spec = v.Obs.Spec
 	}
-	reason := fmt.Sprintf("%s lies ready on host %s: write down generation %d", commandWords(c), h.Host, in.Generation)
+	reason := words.F("{command} lies ready on host {host}: write down generation {generation}", commandWords(c), h.Host, in.Generation)
 	if c.Kind == cluster.CommandChange { // so that it is known for sure that no client has seen anything of it, if it has to be given up
 		in.Quarantined = true
 	} else if !s.Version.Has(cluster.V3API) {
-		reason += "; etcd 2 has no tool that raises indexes, so they go back"
+		reason = words.F("{what}; etcd 2 has no tool that raises indexes, so they go back", reason)
 	} else if s.Source.Wrote.Compare(cluster.Version{}) > 0 && s.Source.Tool == "" {
-		reason += "; no tool at hand can raise the revisions, so they go back"
+		reason = words.F("{what}; no tool at hand can raise the revisions, so they go back", reason)
 	}
 	return &decision.Decision{Reason: reason, Again: decision.Soon, Action: &decision.Action{Kind: decision.ActIntent, Intent: change, Command: GenerationCommand(v, c)}}
 }
@@ -107,7 +107,7 @@ func unconditional(v *step.View, c *cluster.Command) *decision.Decision {
 	if len(v.Spec.Hosts) > 0 && n >= cluster.Quorum(len(v.Spec.Hosts)) {
 		return nil
 	}
-	return decision.Wait(true, "store-unconditional", "", "command %s waits: the backup store has no conditional writes, so that two leaders could both run it; name the hosts in the daemons' static configuration and start a majority of them", c.Name)
+	return decision.Wait(true, "store-unconditional", "", "command {command} waits: the backup store has no conditional writes, so that two leaders could both run it; name the hosts in the daemons' static configuration and start a majority of them", c.Name)
 }
 
 // BackupBefore has the running cluster backed up before it is replaced, if
@@ -122,13 +122,13 @@ func BackupBefore(v *step.View, c *cluster.Command) *decision.Decision {
 		if d := step.TakeBackup(v, c.Name, step.BackupBeforeRestore); d != nil || !v.BackingUp() {
 			return d
 		}
-		return &decision.Decision{Reason: "another backup is being taken, and then one before the cluster is replaced", Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("another backup is being taken, and then one before the cluster is replaced"), Again: decision.Soon}
 	case t.Running && v.Obs.At.Sub(began) < sight.BackupTry:
-		return &decision.Decision{Reason: fmt.Sprintf("the running cluster is backed up before it is replaced, which is waited for for %s at most", sight.BackupTry), Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("the running cluster is backed up before it is replaced, which is waited for for {backupTry} at most", sight.BackupTry), Again: decision.Soon}
 	case t.Running:
-		v.Aside("backup-failed", "", "the backup of the running cluster before it is replaced has not ended in %s, and the command goes on without it", sight.BackupTry)
+		v.Aside("backup-failed", "", "the backup of the running cluster before it is replaced has not ended in {backupTry}, and the command goes on without it", sight.BackupTry)
 	case t.Error != "":
-		v.Advise("backup-failed", t.Hint, "", "the backup of the running cluster before it is replaced failed, and the command goes on: %s", t.Error)
+		v.Advise("backup-failed", t.Hint, "", "the backup of the running cluster before it is replaced failed, and the command goes on: {error}", t.Error)
 	}
 	return nil
 }
@@ -157,5 +157,5 @@ func carried(v *step.View) *decision.Decision {
 	if len(carry) == 0 {
 		return nil
 	}
-	return decision.Wait(false, "no-intent", "", "hosts hold the data of members, and neither the store nor a host has the record of their founding; no cluster is founded beside them until the store is back or their data directories were moved away%s", words.Because(carry))
+	return decision.Wait(false, "no-intent", "", "hosts hold the data of members, and neither the store nor a host has the record of their founding; no cluster is founded beside them until the store is back or their data directories were moved away{because}", words.Because(carry))
 }

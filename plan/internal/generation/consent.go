@@ -64,7 +64,7 @@ func ConsentOver(v *step.View, c *cluster.Command) *decision.Decision {
 	case now.Sub(said) <= cluster.ConsentLasts:
 		return nil
 	case waited < ConsentSeen:
-		return &decision.Decision{Reason: fmt.Sprintf("command %s was queued %s ago, and counts for %s: waiting up to %s for a host that is making it ready", c.Name, age, cluster.ConsentLasts, ConsentSeen), Again: decision.Later}
+		return &decision.Decision{Reason: words.F("command {command} was queued {age} ago, and counts for {consentLasts}: waiting up to {consentSeen} for a host that is making it ready", c.Name, age, cluster.ConsentLasts, ConsentSeen), Again: decision.Later}
 	default:
 		return expired("queued %s ago, and a command counts for %s (if that is wrong, compare the clocks of the hosts with the one where you typed)", age, cluster.ConsentLasts)
 	}
@@ -100,7 +100,7 @@ func NoteFirst(v *step.View, d *decision.Decision) *decision.Decision {
 		return d
 	}
 	// The look that finds it in the store hands it to the hosts, and the next one shows it.
-	return &decision.Decision{Reason: fmt.Sprintf("command %s is %s: recording that on the hosts first", end.Name, end.Result), Again: decision.Soon, Blockers: d.Blockers}
+	return &decision.Decision{Reason: words.F("command {command} is {result}: recording that on the hosts first", end.Name, end.Result), Again: decision.Soon, Blockers: d.Blockers}
 }
 
 // over: the record says that the command was run, or how it ended.
@@ -120,10 +120,10 @@ func inDoubt(v *step.View) *decision.Decision {
 	const keep = "To keep the cluster that serves, move control/etcd-cluster-created away in the store: its hosts write their record back. Until then nothing is repaired or backed up"
 	switch doubt {
 	case cluster.FoundingAged:
-		return decision.Wait(true, "generation-in-doubt", againCommand(v, in), "generation %d, written down at %s, is NOT begun: clients may have written since. To begin it, queue its command again. %s",
+		return decision.Stuck("generation-in-doubt", againCommand(v, in), "generation {generation}, written down at {unix}, is NOT begun: clients may have written since. To begin it, queue its command again. {keep}",
 			in.Generation, time.Unix(0, in.Timestamp).UTC().Format(time.RFC3339), keep)
 	case cluster.FoundingNeedless:
-		return decision.Wait(true, "generation-in-doubt", "", "generation %d is NOT begun: it was to recover a cluster that has its quorum back. %s", in.Generation, keep)
+		return decision.Stuck("generation-in-doubt", "", "generation {generation} is NOT begun: it was to recover a cluster that has its quorum back. {keep}", in.Generation, keep)
 	}
 	return nil
 }
@@ -146,13 +146,13 @@ func againCommand(v *step.View, in *cluster.Intent) string {
 func Remembered(v *step.View) {
 	for _, u := range v.Obs.Unfollowed() {
 		if u.Doubt == cluster.FoundingUnknown {
-			v.Aside("store-silent", "", "host %s remembers generation %d, not yet begun; waiting for the backup store, which may have it", words.IdList(u.Hosts), u.Intent.Generation)
+			v.Aside("store-silent", "", "host {host} remembers generation {generation}, not yet begun; waiting for the backup store, which may have it", words.IdList(u.Hosts), u.Intent.Generation)
 			continue
 		}
 		on := "To begin it, queue its command again"
 		if !u.Intent.Source.FromData() {
 			on = "It was to begin an empty cluster"
 		}
-		v.Aside("generation-in-doubt", againCommand(v, u.Intent), "host %s remembers generation %d, not yet begun, and the backup store has lost it: the store went back, or is another one. Nothing is stopped for it. %s. To drop it, end the daemon of that host, move its data directory away and start it on an empty one", words.IdList(u.Hosts), u.Intent.Generation, on)
+		v.Aside("generation-in-doubt", againCommand(v, u.Intent), "host {host} remembers generation {generation}, not yet begun, and the backup store has lost it: the store went back, or is another one. Nothing is stopped for it. {on}. To drop it, end the daemon of that host, move its data directory away and start it on an empty one", words.IdList(u.Hosts), u.Intent.Generation, on)
 	}
 }

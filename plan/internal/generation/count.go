@@ -66,7 +66,7 @@ func countInSpec(v *step.View) *decision.Decision {
 	n := *v.Intent.Count
 	if n.InForce(v.Obs.Spec) && n.Members != n.Was {
 		return &decision.Decision{
-			Reason: fmt.Sprintf("the command of generation %d asked for %s: write that into the spec, which says %d", v.Intent.Generation, words.MembersWords(n.Members), n.Was), Again: decision.Soon,
+			Reason: words.F("the command of generation {generation} asked for {members}: write that into the spec, which says {was}", v.Intent.Generation, words.MembersWords(n.Members), n.Was), Again: decision.Soon,
 			Action: &decision.Action{Kind: decision.ActSpec, Count: &n, Command: fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.Store(), n.Version, n.Members)},
 		}
 	}
@@ -77,7 +77,7 @@ func countInSpec(v *step.View) *decision.Decision {
 		in.Count = &n
 	}
 	return &decision.Decision{
-		Reason: fmt.Sprintf("the spec asks for %s: what the command of generation %d asked for is no longer in force", words.MembersWords(v.Obs.Spec.MemberCount), in.Generation),
+		Reason: words.F("the spec asks for {memberCount}: what the command of generation {generation} asked for is no longer in force", words.MembersWords(v.Obs.Spec.MemberCount), in.Generation),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}
 }

@@ -29,30 +29,30 @@ func FinishGeneration(v *step.View) *decision.Decision {
 	h, ok := v.Obs.Host(f.Host)
 	switch {
 	case !ok && v.AnswersSoon(f.Host):
-		return &decision.Decision{Reason: fmt.Sprintf("generation %d begins on host %s, which is busy", in.Generation, f.Host), Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("generation {generation} begins on host {host}, which is busy", in.Generation, f.Host), Again: decision.Soon}
 	case !ok || !h.UnderFence:
-		return decision.Wait(true, "founder-silent", "", "generation %d is founded by host %s%s, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost %s", in.Generation, f.Host, v.BusyWith(f.Host), f.Host)
+		return decision.Stuck("founder-silent", "", "generation {generation} is founded by host {host}{busyWith}, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost {host2}", in.Generation, f.Host, v.BusyWith(f.Host), f.Host)
 	case h.LowestGeneration > in.Generation:
-		return decision.Wait(true, "founding", "", "generation %d cannot begin on host %s: it refuses generations below %d%s", in.Generation, h.Host, h.LowestGeneration, wayOut(v))
+		return decision.Wait(true, "founding", "", "generation {generation} cannot begin on host {host}: it refuses generations below {lowestGeneration}{wayOut}", in.Generation, h.Host, h.LowestGeneration, wayOut(v))
 	case h.Carries() && h.Local.Generation < in.Generation:
 		if !sight.Superseded(v.Sight, h) {
-			return decision.Wait(true, "foreign-data", "", "host %s holds the data of member %s of cluster %s, which is not among the generations that were closed; move it away so that generation %d can begin there", h.Host, h.Local.Member, h.Local.Cluster, in.Generation)
+			return decision.Stuck("foreign-data", "", "host {host} holds the data of member {member} of cluster {cluster}, which is not among the generations that were closed; move it away so that generation {generation} can begin there", h.Host, h.Local.Member, h.Local.Cluster, in.Generation)
 		}
-		return step.SetAsideOp(v, h, "superseded", fmt.Sprintf("host %s carries a member of generation %d, which generation %d supersedes", h.Host, h.Local.Generation, in.Generation))
+		return step.SetAsideOp(v, h, "superseded", words.F("host {host} carries a member of generation {generation}, which generation {generation2} supersedes", h.Host, h.Local.Generation, in.Generation))
 	case h.Carries():
 		if d := laterLine(v, h); d != nil {
 			return d
 		}
-		return decision.Wait(true, "founding", "", "waiting for the first member of generation %d to serve on host %s: its process is %s%s", in.Generation, h.Host, words.ProcessWords(h.Process), wayOut(v))
+		return decision.Wait(true, "founding", "", "waiting for the first member of generation {generation} to serve on host {host}: its process is {process}{wayOut}", in.Generation, h.Host, words.ProcessWords(h.Process), wayOut(v))
 	case h.Disk != f.Disk || h.Staged == nil || h.Staged.Token != in.Token || h.Staged.State != cluster.StageReady:
 		return beginAgain(v, h)
 	}
 	if why := CannotFound(v, f, h); why != "" {
-		return decision.Wait(true, "founding", "", "generation %d cannot begin on host %s: it %s%s", in.Generation, h.Host, why, wayOut(v))
+		return decision.Wait(true, "founding", "", "generation {generation} cannot begin on host {host}: it {why}{wayOut}", in.Generation, h.Host, why, wayOut(v))
 	}
 	src := in.Source
 	return &decision.Decision{
-		Reason: fmt.Sprintf("begin generation %d on host %s from %s", in.Generation, h.Host, SourceWords(src)), Again: decision.Soon,
+		Reason: words.F("begin generation {generation} on host {host} from {source}", in.Generation, h.Host, SourceWords(src)), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &cluster.Projection{Voters: 1, VotersAfter: 1, UpAfter: 1}, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpStart, Host: f.Host, Founding: true, Generation: in.Generation, Nonce: in.Nonce, Token: in.Token, Cluster: in.Cluster,
 			Member: f.Member, Members: sight.FounderMembers(in), Version: in.Version, Quarantined: in.Quarantined, Source: &src,
@@ -70,7 +70,7 @@ func beginAgain(v *step.View, h *cluster.HostReport) *decision.Decision {
 		}
 	}
 	command, words := otherSource(v)
-	return decision.Wait(true, "founder-forgot", command, "host %s does not have what generation %d was to be made from any more (%s), and its command is not in the queue%s",
+	return decision.Stuck("founder-forgot", command, "host {host} does not have what generation {generation} was to be made from any more ({source}), and its command is not in the queue{words}",
 		h.Host, v.Intent.Generation, SourceWords(v.Intent.Source), words)
 }
 
@@ -96,7 +96,7 @@ func laterLine(v *step.View, h *cluster.HostReport) *decision.Decision {
 	op := step.Restart(v, h, fmt.Sprintf("etcd %s does not start on the data", h.Local.Version))
 	op.Version, op.Changes, op.Failed, op.Quarantined = to, true, true, v.Intent.Quarantined
 	return &decision.Decision{
-		Reason: fmt.Sprintf("the first member of generation %d does not start with etcd %s: restart it with %s, in case its data is of that line", v.Intent.Generation, h.Local.Version, to), Again: decision.Later,
+		Reason: words.F("the first member of generation {generation} does not start with etcd {release}: restart it with {to}, in case its data is of that line", v.Intent.Generation, h.Local.Version, to), Again: decision.Later,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &cluster.Projection{Voters: 1, VotersAfter: 1}, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, op)}},
 	}
 }

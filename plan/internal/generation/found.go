@@ -53,7 +53,7 @@ func Found(v *step.View) *decision.Decision {
 		Founders: sight.AsFounders(hosts),
 	}
 	return &decision.Decision{
-		Reason: fmt.Sprintf("no cluster exists and %s ready (%s): write the intent to found one with etcd %s", words.Are(len(hosts), "host"), words.HostNames(hosts), in.Version),
+		Reason: words.F("no cluster exists and {count} ready ({hosts}): write the intent to found one with etcd {release}", words.Are(len(hosts), "host"), words.HostNames(hosts), in.Version),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Create: in}, Command: step.SeedCommand(v)},
 	}
 }
@@ -74,7 +74,7 @@ func finishFounding(v *step.View) *decision.Decision {
 		if ops, _ := UnstartedFounders(v, v.Members()); len(ops) > 0 && !v.Stalled() {
 			p := v.Projection(0, len(ops))
 			return &decision.Decision{
-				Reason: fmt.Sprintf("the founded cluster serves with %d of %d members: start the others", len(v.Roster.Up()), len(v.Intent.Founders)),
+				Reason: words.F("the founded cluster serves with {up} of {founders} members: start the others", len(v.Roster.Up()), len(v.Intent.Founders)),
 				Again:  decision.Soon,
 				Action: &decision.Action{Kind: decision.ActHosts, Ops: ops, Projection: &p},
 			}
@@ -88,12 +88,12 @@ func finishFounding(v *step.View) *decision.Decision {
 		}
 		if v.FoundingFor() < founderHaste {
 			if left := FounderPause(v); left > 0 {
-				return &decision.Decision{Reason: fmt.Sprintf("found generation %d: start %s a moment after the one before", v.Intent.Generation, ops[0].Host), Again: left}
+				return &decision.Decision{Reason: words.F("found generation {generation}: start {host} a moment after the one before", v.Intent.Generation, ops[0].Host), Again: left}
 			}
 			ops = ops[:1]
 		}
 		return &decision.Decision{
-			Reason: fmt.Sprintf("found generation %d: start its members that have not started", v.Intent.Generation),
+			Reason: words.F("found generation {generation}: start its members that have not started", v.Intent.Generation),
 			Again:  decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Ops: ops, Projection: &cluster.Projection{
 				Voters: len(v.Intent.Founders), Up: len(v.Roster.Up()), VotersAfter: len(v.Intent.Founders), UpAfter: len(v.Roster.Up()) + len(ops)}},
@@ -104,10 +104,10 @@ func finishFounding(v *step.View) *decision.Decision {
 	}
 	if command, says := foundersLost(v); says != "" {
 		n := len(v.Intent.Founders)
-		return decision.Wait(true, "founding", command, "the founders of generation %d have no quorum, and it may have served before that was written down: waiting until %d of the %d are back%s%s",
+		return decision.Wait(true, "founding", command, "the founders of generation {generation} have no quorum, and it may have served before that was written down: waiting until {quorum} of the {number} are back{because}{says}",
 			v.Intent.Generation, cluster.Quorum(n), n, words.Because(waiting), says)
 	}
-	return decision.Wait(true, "founding", "", "waiting for the founded members to serve%s", words.Because(waiting))
+	return decision.Wait(true, "founding", "", "waiting for the founded members to serve{because}", words.Because(waiting))
 }
 
 // foundersLost is a person's way on when so many founders are out of sight that
@@ -154,7 +154,7 @@ func RefoundUntried(v *step.View, ops []decision.HostOp, waiting []string) *deci
 	for _, o := range ops {
 		asked = append(asked, fmt.Sprintf("host %s is asked again and again to start, and does not", o.Host))
 	}
-	v.Aside("founding", "", "generation %d has not come to a quorum for %s%s", v.Intent.Generation, v.Obs.At.Sub(f.Since).Round(time.Second), words.Because(append(asked, waiting...)))
+	v.Aside("founding", "", "generation {generation} has not come to a quorum for {lasted}{because}", v.Intent.Generation, v.Obs.At.Sub(f.Since).Round(time.Second), words.Because(append(asked, waiting...)))
 	return nil
 }
 

@@ -38,7 +38,7 @@ func founders(v *step.View, n int) ([]*cluster.HostReport, *decision.Decision) {
 		return untriedFirst(v, ready)[:n], nil
 	}
 	if len(ready) < need {
-		return nil, decision.Wait(false, "waiting-for-hosts", fetch, "%s wanted and %s ready%s; a cluster is founded once %s%s",
+		return nil, decision.Wait(false, "waiting-for-hosts", fetch, "{count} wanted and {count2} ready{named}; a cluster is founded once {count3}{because}",
 			words.Are(n, "member"), words.Are(len(ready), "host"), words.Named(ready), words.Are(need, "host"), words.Because(why))
 	}
 	left := foundingPatience
@@ -46,7 +46,7 @@ func founders(v *step.View, n int) ([]*cluster.HostReport, *decision.Decision) {
 		left -= v.Obs.At.Sub(s)
 	}
 	if left > 0 {
-		d := decision.Wait(false, "waiting-for-hosts", fetch, "%d of %d wanted hosts are ready%s; founding without the others after %s%s", len(ready), n, words.Named(ready), foundingPatience, words.Because(why))
+		d := decision.Wait(false, "waiting-for-hosts", fetch, "{ready} of {number} wanted hosts are ready{named}; founding without the others after {foundingPatience}{because}", len(ready), n, words.Named(ready), foundingPatience, words.Because(why))
 		d.Again = left
 		return nil, d
 	}
@@ -162,7 +162,7 @@ func refound(v *step.View) *decision.Decision {
 	}
 	if promised < cluster.Blocking(n) {
 		return &decision.Decision{
-			Reason: fmt.Sprintf("generation %d never served and cannot: ask its founders in sight to promise that they never start it", v.Intent.Generation),
+			Reason: words.F("generation {generation} never served and cannot: ask its founders in sight to promise that they never start it", v.Intent.Generation),
 			Again:  decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Ops: ops, Projection: &cluster.Projection{Voters: n, VotersAfter: n}},
 		}
@@ -175,7 +175,7 @@ func refound(v *step.View) *decision.Decision {
 		}),
 	}
 	return &decision.Decision{
-		Reason: fmt.Sprintf("generation %d never served, and %d of its %d founders promised never to start it: found generation %d on %s", v.Intent.Generation, promised, n, next, words.HostNames(fresh)),
+		Reason: words.F("generation {generation} never served, and {promised} of its {number} founders promised never to start it: found generation {generation2} on {fresh}", v.Intent.Generation, promised, n, next, words.HostNames(fresh)),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}, Command: step.SeedCommand(v)},
 	}
 }
@@ -199,7 +199,7 @@ func writeFounded(v *step.View) *decision.Decision {
 	in := v.Intent.Clone()
 	in.State, in.Cluster, in.Voters = cluster.IntentFounded, v.Roster.Cluster, v.VotersNow()
 	return &decision.Decision{
-		Reason: fmt.Sprintf("the founded cluster serves with %d of %d members: write down that it exists", len(v.Roster.Up()), len(v.Intent.Founders)),
+		Reason: words.F("the founded cluster serves with {up} of {founders} members: write down that it exists", len(v.Roster.Up()), len(v.Intent.Founders)),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}
 }

@@ -86,13 +86,7 @@ func repeats(v *step.View, c *cluster.Command) bool {
 // Stuck: the generation needs something that does not come by itself; or it has
 // had its time, whatever it seems to be doing.
 func Stuck(v *step.View, d *decision.Decision) bool {
-	if len(d.Blockers) > 0 {
-		switch d.Blockers[0].Code {
-		case "promises", "founder-silent", "founder-forgot", "foreign-data", "generation-in-doubt", "recovering":
-			return true
-		}
-	}
-	return v.Stalled() && (d.Action == nil || d.Action.Kind == decision.ActHosts)
+	return d.Stuck || v.Stalled() && (d.Action == nil || d.Action.Kind == decision.ActHosts)
 }
 
 // Replaced ends a command that a later one says again, with more hosts named

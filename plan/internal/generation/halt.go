@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func whileHalted(v *step.View, halt *cluster.Halt) *decision.Decision {
 		case away > haltPatience:
 			return takeBack(v, halt, fmt.Sprintf("for %s not every member was known to have stopped with its log in sight (%s)", away.Round(time.Second), strings.Join(missing, "; ")))
 		}
-		return decision.Wait(true, "halted", "", "the members are being stopped, to go on with etcd %s (%s)", halt.To, strings.Join(missing, "; "))
+		return decision.Wait(true, "halted", "", "the members are being stopped, to go on with etcd {release} ({missing})", halt.To, strings.Join(missing, "; "))
 	}
 	best := hosts[0]
 	for _, h := range hosts[1:] {
@@ -58,11 +59,11 @@ func whileHalted(v *step.View, halt *cluster.Halt) *decision.Decision {
 	case since > path.MostOutage:
 		return takeBack(v, halt, fmt.Sprintf("it was not ready after %s", since.Round(time.Second)))
 	case d == nil && !v.Obs.Store.Read:
-		return decision.Wait(true, "store-silent", "", "%s lies ready on host %s; waiting for the backup store to write generation %d down", commandWords(c), h.Host, v.NextGeneration())
+		return decision.Wait(true, "store-silent", "", "{command} lies ready on host {host}; waiting for the backup store to write generation {generation} down", commandWords(c), h.Host, v.NextGeneration())
 	case d == nil:
 		return WriteGeneration(v, c, h)
 	case len(d.Blockers) > 0:
-		return takeBack(v, halt, d.Blockers[0].Sentence)
+		return takeBack(v, halt, d.Reason.String())
 	}
 	return d
 }
@@ -124,14 +125,14 @@ func haltedHosts(v *step.View, halt *cluster.Halt) (hosts []*cluster.HostReport,
 // takeBack lets the members go on as they were.
 func takeBack(v *step.View, halt *cluster.Halt, why string) *decision.Decision {
 	if !v.Obs.Store.Read {
-		return decision.Wait(true, "store-silent", "", "the members are stopped for a change of version that is to be taken back (%s); waiting for the backup store to write that down", why)
+		return decision.Wait(true, "store-silent", "", "the members are stopped for a change of version that is to be taken back ({why}); waiting for the backup store to write that down", why)
 	}
 	in, ended := v.Intent.Clone(), *halt
 	ended.Ended = why
 	in.Halt = &ended
 	n := len(in.Voters)
 	return &decision.Decision{
-		Reason: fmt.Sprintf("the change to etcd %s is taken back, and the members go on with %s: %s", halt.To, halt.From, why), Again: decision.Soon,
+		Reason: words.F("the change to etcd {release} is taken back, and the members go on with {from}: {why}", halt.To, halt.From, why), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}, Projection: &cluster.Projection{Voters: n, VotersAfter: n, UpAfter: n}},
 	}
 }

@@ -18,16 +18,16 @@ import (
 func BeginHalt(v *step.View, run cluster.Running, next path.Hop) *decision.Decision {
 	for _, look := range []func(*step.View, cluster.Running, path.Hop) string{MayNotHalt, cannotCarry} {
 		if why := look(v, run, next); why != "" {
-			return step.VersionWaits(v, "%s", why)
+			return step.VersionWaits(v, "{why}", why)
 		}
 	}
 	if consent := v.Spec.Consents(); consent == "" {
 		v.Aside("version-outage", fmt.Sprintf("etcdadm upgrade %s --accept-outage", v.Spec.EtcdVersion),
-			"the members run etcd %s and the spec asks for %s: %s; clients are not served for a while, so a person has to accept that", v.RunningWords(), v.Spec.EtcdVersion, next.Why)
+			"the members run etcd {release} and the spec asks for {etcdVersion}: {why}; clients are not served for a while, so a person has to accept that", v.RunningWords(), v.Spec.EtcdVersion, next.Why)
 		return nil
 	}
 	if d := tooFewRun(v, next.To); d != nil {
-		return step.VersionWaits(v, "%s", d.Reason)
+		return step.VersionWaits(v, "{reason}", d.Reason)
 	}
 	if d := rehearse(v, run, next); d != nil {
 		return d
@@ -42,7 +42,7 @@ func BeginHalt(v *step.View, run cluster.Running, next path.Hop) *decision.Decis
 		Accept: losses(v, next).Digest,
 	}
 	return &decision.Decision{
-		Reason: fmt.Sprintf("%s: stop all members, to make generation %d from what they have", next.Why, v.NextGeneration()), Again: decision.Soon,
+		Reason: words.F("{why}: stop all members, to make generation {generation} from what they have", next.Why, v.NextGeneration()), Again: decision.Soon,
 		Action: &decision.Action{
 			Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in, Spec: v.Obs.Spec}, Command: step.UpgradeCommand(v) + " --accept-outage",
 			Projection: &cluster.Projection{Voters: n, Up: len(v.Roster.Up()), VotersAfter: n},
@@ -116,9 +116,9 @@ func losses(v *step.View, next path.Hop) *cluster.Survey {
 func unlisted(v *step.View, next path.Hop, t *cluster.Taken) bool {
 	switch took := t.Ended.Sub(t.Began); {
 	case t.Survey == nil || t.Survey.To != next.To:
-		_ = step.VersionWaits(v, "etcd %s was tried out without a list of what cannot be carried over: the daemon that did it does not make one. Bring all daemons to one release; then etcdadm upgrade %s --accept-outage tries it again. Nothing was stopped", next.To, v.Spec.EtcdVersion)
+		_ = step.VersionWaits(v, "etcd {release} was tried out without a list of what cannot be carried over: the daemon that did it does not make one. Bring all daemons to one release; then etcdadm upgrade {etcdVersion} --accept-outage tries it again. Nothing was stopped", next.To, v.Spec.EtcdVersion)
 	case took > path.MostOutage/2:
-		_ = step.VersionWaits(v, "the copy of every key took %s when it was tried out, and members that are stopped go on after %s: it might not be ready by then. Fewer keys or faster disks make it shorter; etcdadm upgrade %s --accept-outage tries it again. Nothing was stopped", took.Round(time.Second), path.MostOutage, v.Spec.EtcdVersion)
+		_ = step.VersionWaits(v, "the copy of every key took {took} when it was tried out, and members that are stopped go on after {mostOutage}: it might not be ready by then. Fewer keys or faster disks make it shorter; etcdadm upgrade {etcdVersion} --accept-outage tries it again. Nothing was stopped", took.Round(time.Second), path.MostOutage, v.Spec.EtcdVersion)
 	default:
 		return false
 	}
@@ -137,7 +137,7 @@ func lossNotAccepted(v *step.View, next path.Hop) bool {
 		other = "; another list was accepted, and it has changed since"
 	}
 	v.Aside("version-loss", fmt.Sprintf("etcdadm upgrade %s --accept-outage --accept-loss=%s", v.Spec.EtcdVersion, s.Digest),
-		"the members run etcd %s and the spec asks for %s: %d of %d keys are carried over, key by key, and not everything as it is: %s%s. Nothing was stopped", v.RunningWords(), v.Spec.EtcdVersion, s.Carried, s.Keys, s.Words(), other)
+		"the members run etcd {release} and the spec asks for {etcdVersion}: {carried} of {keys} keys are carried over, key by key, and not everything as it is: {what}{other}. Nothing was stopped", v.RunningWords(), v.Spec.EtcdVersion, s.Carried, s.Keys, s.Words(), other)
 	return true
 }
 

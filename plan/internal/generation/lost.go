@@ -97,8 +97,8 @@ func LogsInSight(v *step.View, c *cluster.Command) *decision.Decision {
 		return nil
 	}
 	command, wayOut := WithLost(v, c, missing)
-	return decision.Wait(true, "recovering", command,
-		"a recovery from host %s may lose writes that were acknowledged: the logs of too few voters can be read to know that it is the furthest, and those of %s cannot%s", c.Host, awayWords(missing, working), wayOut)
+	return decision.Stuck("recovering", command,
+		"a recovery from host {host} may lose writes that were acknowledged: the logs of too few voters can be read to know that it is the furthest, and those of {away} cannot{wayOut}", c.Host, awayWords(missing, working), wayOut)
 }
 
 // neverBegan: the generation that is being founded has one founder, whose host says that it
@@ -139,9 +139,9 @@ func LostAndAlive(v *step.View, c *cluster.Command) *decision.Decision {
 	}
 	switch n := len(v.Roster.Voters()); {
 	case rest < cluster.Quorum(n):
-		return decision.Wait(true, "promises", "", "of the hosts that are named as lost (%s) at least %d run etcd: a member in sight just read through a quorum of the %d voters. Bring their daemons back, or stop their etcd first", strings.Join(named, ", "), cluster.Quorum(n)-rest, n)
+		return decision.Stuck("promises", "", "of the hosts that are named as lost ({named}) at least {quorum} run etcd: a member in sight just read through a quorum of the {number} voters. Bring their daemons back, or stop their etcd first", strings.Join(named, ", "), cluster.Quorum(n)-rest, n)
 	case c.Kind == cluster.CommandRecover:
-		return decision.Wait(true, "recovering", "", "a quorum of the %d voters serves, though the daemons of some are silent (%s): nothing has to be recovered", n, strings.Join(v.DownVoters(), "; "))
+		return decision.Stuck("recovering", "", "a quorum of the {number} voters serves, though the daemons of some are silent ({downVoters}): nothing has to be recovered", n, strings.Join(v.DownVoters(), "; "))
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func LostAndThere(v *step.View, c *cluster.Command) *decision.Decision {
 	if c.Kind == cluster.CommandRecover {
 		code = "recovering"
 	}
-	return decision.Wait(true, code, "", "a new generation from %s was asked for that gives up hosts whose daemons answer: %s. They are waited for until they are through with that, or take longer than they may; turn the machine off of one that is to be given up",
+	return decision.Stuck(code, "", "a new generation from {command} was asked for that gives up hosts whose daemons answer: {there}. They are waited for until they are through with that, or take longer than they may; turn the machine off of one that is to be given up",
 		commandWords(c), strings.Join(there, ", "))
 }
 

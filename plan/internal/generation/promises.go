@@ -31,8 +31,8 @@ func PromisersInSight(v *step.View, c *cluster.Command) *decision.Decision {
 			}
 			if need := cluster.Blocking(len(set)); can < need {
 				command, wayOut := WithLost(v, c, missing)
-				return decision.Wait(true, "promises", command,
-					"a new generation from %s cannot begin: %d of the %d voters of generation %d have to stop and promise never to run it again, and the hosts of only %d can be asked; out of sight: %s%s",
+				return decision.Stuck("promises", command,
+					"a new generation from {command} cannot begin: {need} of the {set} voters of generation {generation} have to stop and promise never to run it again, and the hosts of only {can} can be asked; out of sight: {away}{wayOut}",
 					commandWords(c), need, len(set), g.Generation, can, awayWords(missing, working), wayOut)
 			}
 		}
@@ -80,20 +80,20 @@ func CollectPromises(v *step.View) *decision.Decision {
 				}
 			}
 			if need := cluster.Blocking(len(set)); promised+asking < need {
-				return decision.Wait(true, "promises", "",
-					"generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and out of sight or not to be asked are %s: bring them back, or queue the command again and name those that are gone for good with --lost",
+				return decision.Stuck("promises", "",
+					"generation {generation} is written, and begins once {need} of the {set} voters of generation {generation2} have stopped and refuse it; {promised} have, and out of sight or not to be asked are {missing}: bring them back, or queue the command again and name those that are gone for good with --lost",
 					in.Generation, need, len(set), g.Generation, promised, strings.Join(missing, ", "))
 			} else if promised >= need {
 				continue
 			} else if len(ask) == 0 {
 				if v.Stalled() { // what goes on by itself is no reason to begin the same once more, but a person has to know
-					v.Aside("promises", "", "generation %d is written, and begins once %d of the %d voters of generation %d have stopped and refuse it; %d have, and others are about to%s: if one of those never ends, turn its machine off, and queue the command again with --lost for it",
+					v.Aside("promises", "", "generation {generation} is written, and begins once {need} of the {set} voters of generation {generation2} have stopped and refuse it; {promised} have, and others are about to{because}: if one of those never ends, turn its machine off, and queue the command again with --lost for it",
 						in.Generation, need, len(set), g.Generation, promised, words.Because(pending))
 				}
-				return &decision.Decision{Reason: fmt.Sprintf("generation %d supersedes generation %d, whose members are being stopped", in.Generation, g.Generation), Again: decision.Soon}
+				return &decision.Decision{Reason: words.F("generation {generation} supersedes generation {generation2}, whose members are being stopped", in.Generation, g.Generation), Again: decision.Soon}
 			}
 			return &decision.Decision{
-				Reason: fmt.Sprintf("generation %d supersedes generation %d: its hosts stop their members and promise never to run them again", in.Generation, g.Generation), Again: decision.Soon,
+				Reason: words.F("generation {generation} supersedes generation {generation2}: its hosts stop their members and promise never to run them again", in.Generation, g.Generation), Again: decision.Soon,
 				Action: &decision.Action{Kind: decision.ActHosts, Ops: ask, Projection: &cluster.Projection{Voters: len(set), VotersAfter: len(set)}},
 			}
 		}
@@ -103,10 +103,10 @@ func CollectPromises(v *step.View) *decision.Decision {
 		return nil
 	}
 	if !v.Obs.Store.Read {
-		return decision.Wait(false, "store-silent", "", "enough hosts have given up the generations before %d; waiting for the backup store to write that down", in.Generation)
+		return decision.Wait(false, "store-silent", "", "enough hosts have given up the generations before {generation}; waiting for the backup store to write that down", in.Generation)
 	}
 	return &decision.Decision{
-		Reason: fmt.Sprintf("enough voters of every generation before %d have stopped and refuse it: write that down", in.Generation),
+		Reason: words.F("enough voters of every generation before {generation} have stopped and refuse it: write that down", in.Generation),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: closed}},
 	}
 }
@@ -123,10 +123,10 @@ func coverHistory(v *step.View) *decision.Decision {
 	case !news:
 		return nil
 	case !v.Obs.Store.Read:
-		return decision.Wait(false, "store-silent", "", "hosts keep a change of the voters of a generation before %d that was made without the store; waiting for the backup store to write it down", in.Generation)
+		return decision.Wait(false, "store-silent", "", "hosts keep a change of the voters of a generation before {generation} that was made without the store; waiting for the backup store to write it down", in.Generation)
 	}
 	return &decision.Decision{
-		Reason: fmt.Sprintf("hosts keep a change of the voters of a generation before %d that was made without the store: write it down, so that those voters are asked as well", in.Generation),
+		Reason: words.F("hosts keep a change of the voters of a generation before {generation} that was made without the store: write it down, so that those voters are asked as well", in.Generation),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}
 }

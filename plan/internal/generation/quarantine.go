@@ -1,8 +1,6 @@
 package generation
 
 import (
-	"fmt"
-
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/step"
 	"etcdadm.io/plan/internal/words"
@@ -22,7 +20,7 @@ func Lift(v *step.View) *decision.Decision {
 		if n := len(v.Roster.Learners()); n > 0 {
 			do = words.Are(n, "member") + " joining"
 		}
-		v.Aside("quarantine", "", "generation %d is quarantined: ordinary clients are not served until %d of its members are up, and %d %s; %s", v.Intent.Generation, need, up, words.Verb(up), do)
+		v.Aside("quarantine", "", "generation {generation} is quarantined: ordinary clients are not served until {need} of its members are up, and {up} {verb}; {do}", v.Intent.Generation, need, up, words.Verb(up), do)
 		return nil
 	}
 	if !v.Obs.Store.Read {
@@ -31,7 +29,7 @@ func Lift(v *step.View) *decision.Decision {
 	in := v.Intent.Clone()
 	in.Quarantined = false
 	return &decision.Decision{
-		Reason: fmt.Sprintf("%s up in generation %d, and %s enough: lift the quarantine", words.Are(len(v.Roster.Up()), "member"), in.Generation, words.Are(need, "member")),
+		Reason: words.F("{count} up in generation {generation}, and {count2} enough: lift the quarantine", words.Are(len(v.Roster.Up()), "member"), in.Generation, words.Are(need, "member")),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}
 }

@@ -46,7 +46,7 @@ func Queue(o *cluster.Observation, d decision.Decision) []Waiting {
 		case in != nil && slices.Contains(in.CommandsRun, c.Name):
 			w.Running, w.For = true, fmt.Sprintf("generation %d, which is %s", in.Generation, in.State)
 			if d.Rule == "generation" {
-				w.For = d.Reason
+				w.For = d.Reason.String()
 			}
 		case before != "":
 			w.For = fmt.Sprintf("command %s comes first (etcd-manager-ctl delete-command %s takes that out of the queue)", before, before)
@@ -101,13 +101,13 @@ func generationWaits(o *cluster.Observation, d decision.Decision, c *cluster.Com
 		return running, "the queue cannot be listed: " + o.Unlisted
 	}
 	if i := slices.IndexFunc(d.Blockers, func(b decision.Blocker) bool { return slices.Contains(ofGenerations, b.Code) }); i >= 0 {
-		return running, d.Blockers[i].Sentence
+		return running, d.Blockers[i].Sentence.String()
 	}
 	switch {
 	case d.Rule == "generation":
-		return true, d.Reason
+		return true, d.Reason.String()
 	case why == "":
-		why = "its turn: " + d.Reason
+		why = "its turn: " + d.Reason.String()
 	}
 	return running, why
 }

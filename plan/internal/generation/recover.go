@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"fmt"
 	"slices"
 	"time"
@@ -26,7 +27,7 @@ func MayRecover(v *step.View, c *cluster.Command) *decision.Decision {
 	h, ok := v.Obs.Host(c.Host)
 	switch {
 	case !ok:
-		return decision.Wait(true, "recovering", "", "waiting for host %s, from whose data the cluster is to be recovered", c.Host)
+		return decision.Stuck("recovering", "", "waiting for host {host}, from whose data the cluster is to be recovered", c.Host)
 	case !h.Local.HasData || h.Local.State != cluster.MemberStarted:
 		return decision.EndCommand(c.Name, decision.CommandRejected, fmt.Sprintf("host %s holds no data of a member that could be recovered from", c.Host))
 	case h.Log == nil:
@@ -34,13 +35,13 @@ func MayRecover(v *step.View, c *cluster.Command) *decision.Decision {
 		if h.Reading != nil {
 			far = fmt.Sprintf(": %s", h.Reading)
 		}
-		return decision.Wait(true, "recovering", "", "reading the end of the log of host %s%s", c.Host, far)
+		return decision.Stuck("recovering", "", "reading the end of the log of host {host}{far}", c.Host, far)
 	}
 	for i := range v.Obs.Hosts {
 		o := &v.Obs.Hosts[i]
 		if o.Host != h.Host && o.Log == nil && o.Reading != nil && o.Local.State == cluster.MemberStarted &&
 			o.Local.Generation == h.Local.Generation && o.Local.Cluster == h.Local.Cluster && !slices.Contains(c.Lost, o.Host) {
-			return decision.Wait(true, "recovering", "", "reading the end of the log of host %s, which may be further than that of %s: %s", o.Host, h.Host, o.Reading)
+			return decision.Stuck("recovering", "", "reading the end of the log of host {host}, which may be further than that of {host2}: {reading}", o.Host, h.Host, o.Reading)
 		}
 		if o.Host != h.Host && o.Log != nil && o.Local.Generation == h.Local.Generation && o.Local.Cluster == h.Local.Cluster && h.Log.Before(*o.Log) {
 			return decision.EndCommand(c.Name, decision.CommandRejected, fmt.Sprintf("host %s is further than %s (term %d, index %d against term %d, index %d), and recovering from %s would lose what it has: etcdadm recover --from %s",
@@ -64,10 +65,10 @@ func Unopposed(v *step.View, c *cluster.Command) *decision.Decision {
 		return nil
 	}
 	if v.Intent != nil && !v.Intent.By.OutOfReach() && v.Obs.Fence.Less(v.Intent.By) {
-		return decision.Wait(true, "recovering", "", "host %s leads too, and wrote the record after this one: it may serve with the others. The member of host %s is not stopped before it has been silent for a while", v.Intent.By.Host, c.Host)
+		return decision.Stuck("recovering", "", "host {host} leads too, and wrote the record after this one: it may serve with the others. The member of host {host2} is not stopped before it has been silent for a while", v.Intent.By.Host, c.Host)
 	}
 	if since := v.Obs.Memory.AskedSince(c.Name); since.IsZero() || v.Obs.At.Sub(since) < OpposedWithin {
-		return decision.Wait(true, "recovering", "", "the member of host %s is stopped once the command has been in the queue for %s and no other leader has rejected it; etcd-manager-ctl delete-command %s takes it back", c.Host, OpposedWithin, c.Name)
+		return decision.Stuck("recovering", "", "the member of host {host} is stopped once the command has been in the queue for {opposedWithin} and no other leader has rejected it; etcd-manager-ctl delete-command {name} takes it back", c.Host, OpposedWithin, c.Name)
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func ReviveStopped(v *step.View) *decision.Decision {
 		}
 		p := v.Projection(0, 0)
 		return &decision.Decision{
-			Reason: fmt.Sprintf("no recovery from host %s is asked for any more: start its member again", h.Host), Again: decision.Soon,
+			Reason: words.F("no recovery from host {host} is asked for any more: start its member again", h.Host), Again: decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, step.Restart(v, h, "the recovery was given up"))}},
 		}
 	}
@@ -138,13 +139,13 @@ func outrun(v *step.View) *decision.Decision {
 		case from == 0 || o.Local.Cluster != from || o.Local.State != cluster.MemberStarted || !o.Local.HasData:
 			continue
 		case o.Log == nil && (o.Reading != nil || sight.WatchedFor(v.Sight) < sight.FoundingStalled): // a leader that has just begun has asked nobody for it yet
-			return decision.Wait(true, "recovering", "", "reading the end of the log of host %s, which may go further than the survivor's", o.Host)
+			return decision.Stuck("recovering", "", "reading the end of the log of host {host}, which may go further than the survivor's", o.Host)
 		case o.Log == nil || !in.Reached.Before(*o.Log):
 			continue
 		}
 		c := cluster.Command{Kind: cluster.CommandRecover, Host: o.Host, Lost: in.Lost}
 		c.Lost = slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { _, there := v.Obs.Host(id); return there })
-		return decision.Wait(true, "recovering", GenerationCommand(v, &c), "generation %d is not begun: host %s came back with a log that goes further than the survivor's (term %d, index %d against term %d, index %d), and acknowledged writes would be lost. Recover from that host instead", in.Generation, o.Host, o.Log.Term, o.Log.Index, in.Reached.Term, in.Reached.Index)
+		return decision.Stuck("recovering", GenerationCommand(v, &c), "generation {generation} is not begun: host {host} came back with a log that goes further than the survivor's (term {term}, index {index} against term {term2}, index {index2}), and acknowledged writes would be lost. Recover from that host instead", in.Generation, o.Host, o.Log.Term, o.Log.Index, in.Reached.Term, in.Reached.Index)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"fmt"
 	"time"
 
@@ -25,18 +26,18 @@ func rehearse(v *step.View, run cluster.Running, next path.Hop) *decision.Decisi
 	}
 	for i := range v.Obs.Hosts {
 		if t := v.Obs.Hosts[i].Drill; t != nil && t.Running {
-			return &decision.Decision{Reason: fmt.Sprintf("host %s tries out whether etcd %s serves what %s", v.Obs.Hosts[i].Host, next.To, triedWith(next)), Again: decision.Soon}
+			return &decision.Decision{Reason: words.F("host {host} tries out whether etcd {release} serves what {triedWith}", v.Obs.Hosts[i].Host, next.To, triedWith(next)), Again: decision.Soon}
 		}
 	}
 	if next.Kind == path.Logical && !next.From.Has(cluster.V3API) {
 		if v.Obs.Backups.Interval > 0 && !v.Spec.WithoutBackup() {
-			if _, d := BackupOf(v, run, fmt.Sprintf("stop all members, to go on with etcd %s", next.To)); d != nil {
+			if _, d := BackupOf(v, run, words.F("stop all members, to go on with etcd {release}", next.To)); d != nil {
 				return d
 			}
 		}
 		return surveyLive(v, next)
 	}
-	newest, d := BackupOf(v, run, fmt.Sprintf("stop all members, to go on with etcd %s", next.To))
+	newest, d := BackupOf(v, run, words.F("stop all members, to go on with etcd {release}", next.To))
 	if d != nil {
 		return d
 	}
@@ -46,7 +47,7 @@ func rehearse(v *step.View, run cluster.Running, next path.Hop) *decision.Decisi
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: fmt.Sprintf("try out on host %s whether etcd %s serves what backup %s holds, before anything is stopped", best.Host, next.To, newest.Name), Again: decision.Soon,
+		Reason: words.F("try out on host {host} whether etcd {release} serves what backup {backup} holds, before anything is stopped", best.Host, next.To, newest.Name), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: step.UpgradeCommand(v), Ops: []decision.HostOp{decision.OnHost(best, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpDrill, Host: best.Host, Backup: newest.Name, Version: next.To, Command: rehearsalName(v, next), Keys: next.Kind == path.Logical,
 		})}},
@@ -104,10 +105,10 @@ func unrehearsed(v *step.View, next path.Hop) bool {
 	case t == nil && v.Obs.Backups.Interval <= 0 && next.Kind == path.Physical:
 		return false // nobody wants backups, so there is none to try
 	case t == nil:
-		_ = step.VersionWaits(v, "no host in sight can try out whether etcd %s serves what %s: it has to have the release%s", next.To, triedWith(next), needsBeside(next))
+		_ = step.VersionWaits(v, "no host in sight can try out whether etcd {release} serves what {triedWith}: it has to have the release{needsBeside}", next.To, triedWith(next), needsBeside(next))
 		return true
 	case t.Error != "":
-		_ = step.VersionWaits(v, "etcd %s does not serve what %s, as was tried: %s. Nothing was stopped; etcdadm upgrade %s --accept-outage tries it again", next.To, triedWith(next), t.Why(), v.Spec.EtcdVersion)
+		_ = step.VersionWaits(v, "etcd {release} does not serve what {triedWith}, as was tried: {why}. Nothing was stopped; etcdadm upgrade {etcdVersion} --accept-outage tries it again", next.To, triedWith(next), t.Why(), v.Spec.EtcdVersion)
 		return true
 	}
 	return next.Kind == path.Logical && unlisted(v, next, t)
@@ -161,7 +162,7 @@ func surveyLive(v *step.View, next path.Hop) *decision.Decision {
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: fmt.Sprintf("try out on host %s what etcd %s would begin with, on a copy of its data, before anything is stopped", best.Host, next.To), Again: decision.Soon,
+		Reason: words.F("try out on host {host} what etcd {release} would begin with, on a copy of its data, before anything is stopped", best.Host, next.To), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: step.UpgradeCommand(v), Ops: []decision.HostOp{decision.OnHost(best, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpDrill, Host: best.Host, Member: best.Local.Member, Cluster: best.Local.Cluster, Version: next.To, Command: rehearsalName(v, next), Keys: true,
 		})}},
@@ -170,7 +171,7 @@ func surveyLive(v *step.View, next path.Hop) *decision.Decision {
 
 // BackupOf is a fresh backup of what the members have now; or what is done to come
 // by one. A backup of the generation before says nothing of what this one holds.
-func BackupOf(v *step.View, run cluster.Running, reason string) (cluster.Backup, *decision.Decision) {
+func BackupOf(v *step.View, run cluster.Running, reason words.Text) (cluster.Backup, *decision.Decision) {
 	b, age := sight.LastBackup(v.Sight)
 	if b.Version.SameMinor(run.High) && (b.Cluster == 0 || b.Cluster == v.Roster.Cluster) && age < sight.BackupFresh {
 		return b, nil
@@ -180,15 +181,15 @@ func BackupOf(v *step.View, run cluster.Running, reason string) (cluster.Backup,
 		switch t := h.Taken; {
 		case t == nil:
 		case t.Running:
-			return b, &decision.Decision{Reason: "a backup is taken first: " + reason, Again: decision.Soon}
+			return b, &decision.Decision{Reason: words.F("a backup is taken first: {for}", reason), Again: decision.Soon}
 		case t.Error != "" && v.Ago(h, t.Ended) < step.BackupRetry:
-			return b, decision.WaitLater("backup-wanted", "etcdadm backup create", "%s; a backup is wanted first, and the last try failed: %s", reason, t.Why())
+			return b, decision.WaitLater("backup-wanted", "etcdadm backup create", "{reason}; a backup is wanted first, and the last try failed: {why}", reason, t.Why())
 		}
 	}
 	d := step.TakeBackup(v, "", step.BackupBeforeVersion)
 	if d == nil {
 		return b, step.VersionSoon(v, "no member can take the backup that is wanted first")
 	}
-	d.Reason += ": " + reason
+	d.Reason = words.F("{backup}: {for}", d.Reason, reason)
 	return b, d
 }

@@ -1,7 +1,6 @@
 package members
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -70,7 +69,7 @@ func SecondComes(v *step.View) *decision.Decision {
 	}
 	for _, s := range v.Roster.Voters() {
 		if s.Name == "" && s.Host != nil && s.Host.UnderFence && s.Host.Process.State == cluster.ProcessRunning && s.Host.Process.Uptime < SecondPatience {
-			return &decision.Decision{Reason: fmt.Sprintf("voter %s was added and is starting; there is no quorum until it serves", words.SeatName(s)), Again: decision.Soon}
+			return &decision.Decision{Reason: words.F("voter {voter} was added and is starting; there is no quorum until it serves", words.SeatName(s)), Again: decision.Soon}
 		}
 	}
 	return nil

@@ -38,14 +38,14 @@ func FallBack(v *step.View, run cluster.Running) *decision.Decision {
 		return nil
 	}
 	if keptBack(v, broken, to) {
-		v.Aside("version-paused", "etcdadm upgrade --resume", "the voter that is kept on etcd %s, as asked, does not start (%s: %s). It has served with that, so what it does not start with is something else, as an option or a certificate: see its log on that host. Resumed, it is given etcd %s as the others, and the way back is closed with that; so it is when it counts as dead and is replaced",
+		v.Aside("version-paused", "etcdadm upgrade --resume", "the voter that is kept on etcd {release}, as asked, does not start ({member}: {process}). It has served with that, so what it does not start with is something else, as an option or a certificate: see its log on that host. Resumed, it is given etcd {release2} as the others, and the way back is closed with that; so it is when it counts as dead and is replaced",
 			was, words.SeatName(broken), words.ProcessWords(broken.Host.Process), to)
 		return nil
 	}
 	why := fmt.Sprintf("etcd %s does not start there", was)
 	op := step.Restart(v, broken.Host, why)
 	op.Version, op.Changes, op.Failed = to, true, true
-	return step.RestartSeat(v, broken, fmt.Sprintf("restart the member of %s with etcd %s, %s: %s (%s)", words.SeatName(broken), to, says, why, words.ProcessWords(broken.Host.Process)), op, nil)
+	return step.RestartSeat(v, broken, words.F("restart the member of {member} with etcd {release}, {says}: {why} ({process})", words.SeatName(broken), to, says, why, words.ProcessWords(broken.Host.Process)), op, nil)
 }
 
 // keptBack: a person wants the voter kept on its line, which it has served with, and no
@@ -83,7 +83,7 @@ func OtherRelease(v *step.View) *decision.Decision {
 		}
 		op := step.Restart(v, h, fmt.Sprintf("etcd %s does not start", h.Local.Version))
 		op.Version, op.Changes, op.Failed = to, true, true
-		return step.RestartSeat(v, s, fmt.Sprintf("the member of %s does not start with etcd %s: restart it with %s", h.Host, h.Local.Version, to), op, nil)
+		return step.RestartSeat(v, s, words.F("the member of {host} does not start with etcd {release}: restart it with {to}", h.Host, h.Local.Version, to), op, nil)
 	}
 	return nil
 }

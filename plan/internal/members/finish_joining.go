@@ -1,7 +1,6 @@
 package members
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -71,7 +70,7 @@ func startFounder(v *step.View) *decision.Decision {
 	}
 	p := v.Projection(0, 1)
 	return &decision.Decision{
-		Reason: fmt.Sprintf("founder %s has not started yet, and the cluster lists it", ops[0].Host),
+		Reason: words.F("founder {founder} has not started yet, and the cluster lists it", ops[0].Host),
 		Again:  decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Ops: ops[:1], Projection: &p},
 	}
@@ -102,12 +101,12 @@ func oldListAt(v *step.View, h *cluster.HostReport, joiner cluster.Seat) *decisi
 			// Its own host may not be able to take its place, and then the joiner
 			// is the one that will, which cannot begin before it is gone.
 			if v.Repairs() && !v.Held() && !s.Learner {
-				if d := step.RemoveDead(v, s, fmt.Sprintf("voter %s has to be replaced (%s), and %s, which was added, cannot start beside its list: remove it", words.SeatName(s), gone, h.Host)); d.Action != nil {
+				if d := step.RemoveDead(v, s, words.F("voter {voter} has to be replaced ({gone}), and {host}, which was added, cannot start beside its list: remove it", words.SeatName(s), gone, h.Host)); d.Action != nil {
 					return d
 				}
 			}
 		}
-		d := decision.Wait(false, "voter-behind", "", "member %s was added for %s; it is started once %s %s keeps up or is gone, because its list may be old (%s)",
+		d := decision.Wait(false, "voter-behind", "", "member {member} was added for {host}; it is started once {what} {member2} keeps up or is gone, because its list may be old ({why})",
 			joiner.ID, h.Host, what, words.SeatName(s), why)
 		d.Again = decision.Later
 		return d
@@ -148,11 +147,11 @@ func nudge(v *step.View) *decision.Decision {
 			continue
 		}
 		if left := nudgeAfter - h.Received; left > 0 {
-			return &decision.Decision{Reason: fmt.Sprintf("learner %s has received the snapshot, and is about to serve", words.SeatName(s)), Again: left}
+			return &decision.Decision{Reason: words.F("learner {learner} has received the snapshot, and is about to serve", words.SeatName(s)), Again: left}
 		}
 		p := v.Projection(0, 0)
 		return &decision.Decision{
-			Reason: fmt.Sprintf("learner %s has received the snapshot and waits for its own name to be applied, which is in it: restart it", words.SeatName(s)),
+			Reason: words.F("learner {learner} has received the snapshot and waits for its own name to be applied, which is in it: restart it", words.SeatName(s)),
 			Again:  decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, step.Restart(v, h, "it waits for what it has already"))}},
 		}
@@ -173,7 +172,7 @@ func superfluous(v *step.View) *decision.Decision {
 		return nil
 	}
 	s := learners[len(learners)-1]
-	return step.RemoveLearner(v, s, fmt.Sprintf("%s wanted, so learner %s is not needed any more: remove it", words.Are(v.Wanted(), "voter"), words.SeatName(s)))
+	return step.RemoveLearner(v, s, words.F("{count} wanted, so learner {learner} is not needed any more: remove it", words.Are(v.Wanted(), "voter"), words.SeatName(s)))
 }
 
 // noteLag tells a person of a learner that does not get there.
@@ -182,5 +181,5 @@ func noteLag(v *step.View, s cluster.Seat) {
 	if since.IsZero() || v.Obs.At.Sub(since) < catchUpPatience {
 		return
 	}
-	v.Aside("learner-lags", "etcdadm member remove "+s.ID.String(), "learner %s has not caught up for %s: %s", words.SeatName(s), v.Obs.At.Sub(since).Round(time.Second), sight.Lag(v.Sight, s))
+	v.Aside("learner-lags", "etcdadm member remove "+s.ID.String(), "learner {learner} has not caught up for {lasted}: {lag}", words.SeatName(s), v.Obs.At.Sub(since).Round(time.Second), sight.Lag(v.Sight, s))
 }

@@ -29,7 +29,7 @@ func NoteDamaged(v *step.View, h *cluster.HostReport) {
 		}
 		then = fmt.Sprintf("; it is replaced at %s UTC, %s, and its data is set aside", v.Obs.Memory.Member(s.ID).DamagedSince.Add(DamagedFor).UTC().Format(time.TimeOnly), who)
 	}
-	v.Aside("data-damaged", command, "the member's data on host %s is damaged, and no restart helps: %s%s", h.Host, h.Process.Damaged, then)
+	v.Aside("data-damaged", command, "the member's data on host {host} is damaged, and no restart helps: {damaged}{then}", h.Host, h.Process.Damaged, then)
 }
 
 // noteOdd says of a voter whose keys differ what its replacement waits for.
@@ -38,7 +38,7 @@ func noteOdd(v *step.View, s cluster.Seat) {
 		return
 	}
 	if waits := soundVotersUp(v, s); waits != "" {
-		v.Aside("corrupt", "", "the keys of %s are not those of the other voters; it is replaced once every other voter is up: %s", words.SeatName(s), waits)
+		v.Aside("corrupt", "", "the keys of {member} are not those of the other voters; it is replaced once every other voter is up: {waits}", words.SeatName(s), waits)
 	}
 }
 
@@ -55,7 +55,7 @@ func notePatience(v *step.View, s cluster.Seat) {
 		return
 	}
 	limit := v.DeadAfter()
-	v.Aside("member-silent", "", "voter %s does not answer (%s); it counts as dead after %s, at %s", words.SeatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
+	v.Aside("member-silent", "", "voter {voter} does not answer ({why}); it counts as dead after {limit}, at {add}", words.SeatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
 }
 
 // noteServesOn says of a voter whose host has not answered for long that it does not count
@@ -75,5 +75,5 @@ func noteServesOn(v *step.View, s cluster.Seat) {
 		advice = fmt.Sprintf("look on host %s why its daemon does not get on; if its disk hangs, power the host off", s.HostID)
 	}
 	v.Advise("member-silent", advice+", or have its voter replaced: etcdadm member replace "+cluster.ShellWord(string(s.HostID)), "",
-		"host %s has not answered for %s, and its etcd answers at its peer port: voter %s does not count as dead, and is not replaced by itself", s.HostID, words.Shortly(gone.Round(time.Minute)), words.SeatName(s))
+		"host {host} has not answered for {gone}, and its etcd answers at its peer port: voter {voter} does not count as dead, and is not replaced by itself", s.HostID, words.Shortly(gone.Round(time.Minute)), words.SeatName(s))
 }

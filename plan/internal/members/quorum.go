@@ -39,6 +39,9 @@ func Quorum(v *step.View) *decision.Decision {
 	if d := step.NewLead(v, cluster.Quorum(voters)); d != nil {
 		return d
 	}
+	if d := outOfMemory(v); d != nil {
+		return d
+	}
 	if d := step.Revive(v); d != nil {
 		return d
 	}
@@ -53,7 +56,7 @@ func Quorum(v *step.View) *decision.Decision {
 		return decision.Wait(true, "settling", "", "the voters answer, but none gave a member list that is surely current; looking again")
 	}
 	if at := defragmented(v); len(at) > 0 && up+len(at) >= cluster.Quorum(n) {
-		d := decision.Wait(true, "no-quorum", "", "%d of %d voters are up while the member of %s is defragmented, which ends by itself: nothing else is changed until then%s", up, n, words.IdList(at), words.Because(v.DownVoters()))
+		d := decision.Wait(true, "no-quorum", "", "{up} of {number} voters are up while the member of {at} is defragmented, which ends by itself: nothing else is changed until then{because}", up, n, words.IdList(at), words.Because(v.DownVoters()))
 		d.Again = decision.Later
 		return d
 	}
@@ -61,10 +64,31 @@ func Quorum(v *step.View) *decision.Decision {
 	if wayOut == "" {
 		command, wayOut = generation.RecoverCommand(v)
 	}
-	d := decision.Wait(true, "no-quorum", command, "%d of %d voters are up and a quorum is %d: nothing is changed until more are back%s%s",
+	d := decision.Wait(true, "no-quorum", command, "{up} of {number} voters are up and a quorum is {quorum}: nothing is changed until more are back{because}{wayOut}",
 		up, n, cluster.Quorum(n), words.Because(v.DownVoters()), wayOut)
 	d.Again = decision.Later
 	return d
+}
+
+// outOfMemory takes that one of two voters out which serves from memory only, while raft
+// still has its quorum of both. The other one has all that was acknowledged, since each of
+// the two has; alone it goes on when the process of the first ends, whose host then joins
+// anew (docs/adr/027-one-gate.md). With more voters there is a quorum without it, and rule
+// replace-dead does the same.
+func outOfMemory(v *step.View) *decision.Decision {
+	if !v.Seen || !v.Roster.Linearizable || len(v.Roster.Voters()) != 2 || !v.Repairs() || v.Held() {
+		return nil
+	}
+	for _, s := range v.Roster.Voters() {
+		if due, why := Needs(v, s, RemedyReplace); due && s.Condition == cluster.ConditionVanished {
+			reason := words.F("voter {voter}: {why}; the other voter has all that was acknowledged: remove it, so that its host joins anew", words.SeatName(s), why)
+			if d := step.BackupFirstOr(v, "etcdctl member remove "+s.ID.String(), step.BackupBeforeChange, true, reason); d != nil {
+				return d
+			}
+			return step.RemoveDead(v, s, reason)
+		}
+	}
+	return nil
 }
 
 // fromMemory says what to do where raft has a quorum all the same, which includes
@@ -136,7 +160,7 @@ func noMembers(v *step.View) *decision.Decision {
 		g, _ := v.Obs.HostGap(vo.Host)
 		switch is := v.Presence(vo.Host); {
 		case is == cluster.PresenceBusy:
-			return decision.WaitLater("no-quorum", "", "no member answers; host %s is busy: %s", vo.Host, g.Detail)
+			return decision.WaitLater("no-quorum", "", "no member answers; host {host} is busy: {detail}", vo.Host, g.Detail)
 		case is.Occupied(): // perhaps for ever
 			busy = append(busy, fmt.Sprintf("host %s is busy: %s", vo.Host, g.Detail))
 		case is == cluster.PresenceIncompatible:
@@ -156,12 +180,12 @@ func noMembers(v *step.View) *decision.Decision {
 		}
 	}
 	if len(carry) > 0 || len(quiet) > 0 {
-		d := decision.Wait(true, "no-quorum", "", "no member answers; waiting for the members to serve%s", words.Because(slices.Concat(carry, busy)))
+		d := decision.Wait(true, "no-quorum", "", "no member answers; waiting for the members to serve{because}", words.Because(slices.Concat(carry, busy)))
 		if command, says := generation.RecordedSurvivor(v); says != "" {
-			d = decision.Wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve%s%s", words.Because(slices.Concat(carry, busy)), says)
+			d = decision.Wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve{because}{says}", words.Because(slices.Concat(carry, busy)), says)
 		}
 		if len(carry) == 0 {
-			d = decision.Wait(false, "no-quorum", "", "no member answers, and the hosts that carry them are not in sight: %s%s", strings.Join(quiet, ", "), words.Because(busy))
+			d = decision.Wait(false, "no-quorum", "", "no member answers, and the hosts that carry them are not in sight: {quiet}{because}", strings.Join(quiet, ", "), words.Because(busy))
 		}
 		d.Again = decision.Later
 		return d
@@ -174,7 +198,7 @@ func noMembers(v *step.View) *decision.Decision {
 			newest += ", just before a restore: it holds what was given up then, and etcdadm backup list has the others"
 		}
 	}
-	return decision.Wait(false, "no-members", command, "etcd has 0 members registered; must issue restore-backup command to proceed (none of the hosts that carried this cluster holds data of it any more%s)", newest)
+	return decision.Wait(false, "no-members", command, "etcd has 0 members registered; must issue restore-backup command to proceed (none of the hosts that carried this cluster holds data of it any more{newest})", newest)
 }
 
 // ReviveHung is revive while those that are up are a quorum: a voter that answers nothing

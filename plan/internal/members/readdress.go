@@ -22,19 +22,19 @@ func Readdress(v *step.View) *decision.Decision {
 			continue // the rule "tls" does the latter
 		}
 		if s.Learner {
-			return step.RemoveLearner(v, s, fmt.Sprintf("learner %s came back at another address: remove it and add it again", words.SeatName(s)))
+			return step.RemoveLearner(v, s, words.F("learner {learner} came back at another address: remove it and add it again", words.SeatName(s)))
 		}
 		p := v.Projection(0, 0)
 		if taken, is := addressTaken(v, s); is {
 			if d := makeWay(v, s); d != nil {
 				return d
 			}
-			v.Aside("address-taken", "etcdadm member remove "+taken.ID.String(), "host %s is now at %s, which the cluster has for %s; etcd takes no address twice, so %s has to be told another one or be removed first",
+			v.Aside("address-taken", "etcdadm member remove "+taken.ID.String(), "host {host} is now at {peer}, which the cluster has for {member}; etcd takes no address twice, so {member2} has to be told another one or be removed first",
 				s.HostID, strings.Join(s.Host.URLs.Peer, ", "), words.SeatName(taken), words.SeatName(taken))
 			continue
 		}
 		op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: s.Host.URLs.Peer}
-		return step.Membership(v, p, op, 0, "", fmt.Sprintf("host %s is now at %s: tell the cluster", s.HostID, strings.Join(s.Host.URLs.Peer, ", ")))
+		return step.Membership(v, p, op, 0, "", words.F("host {host} is now at {peer}: tell the cluster", s.HostID, strings.Join(s.Host.URLs.Peer, ", ")))
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func makeWay(v *step.View, s cluster.Seat) *decision.Decision {
 			return nil // it moves by itself, or nobody knows where it is
 		case taken.ID == s.ID:
 			op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: []string{nowhere(s)}}
-			return step.Membership(v, v.Projection(0, 0), op, 0, "", fmt.Sprintf("hosts %s and %s have each other's address: list %s nowhere, so that %s can be told first", s.HostID, next.HostID, s.HostID, next.HostID))
+			return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("hosts {hosts} and {hostID} have each other's address: list {hostID2} nowhere, so that {hostID3} can be told first", s.HostID, next.HostID, s.HostID, next.HostID))
 		}
 		next = taken
 	}

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"slices"
 	"time"
 
@@ -43,7 +44,7 @@ type row struct {
 	beside []func(*step.View, cluster.Seat) string
 	// gone: the member is dead and comes back by nothing (SAFETY.md, rule 4).
 	gone bool
-	why  func(*step.View, cluster.Seat, time.Duration) string
+	why  func(*step.View, cluster.Seat, time.Duration) words.Text
 }
 
 type seatKind bool
@@ -108,7 +109,7 @@ func table() []row {
 }
 
 // Needs reports whether the remedy is due for a member, and why.
-func Needs(v *step.View, s cluster.Seat, r Remedy) (bool, string) {
+func Needs(v *step.View, s cluster.Seat, r Remedy) (bool, words.Text) {
 	return due(v, s, func(x *row) bool { return x.remedy == r })
 }
 
@@ -116,13 +117,13 @@ func Needs(v *step.View, s cluster.Seat, r Remedy) (bool, string) {
 // member and without its data, which is known at once; or every host that could be asked
 // has said for the stated time that the member does not answer. A daemon out of sight is
 // not a dead member.
-func Dead(v *step.View, s cluster.Seat) (bool, string) {
+func Dead(v *step.View, s cluster.Seat) (bool, words.Text) {
 	return due(v, s, func(x *row) bool { return x.gone })
 }
 
-func due(v *step.View, s cluster.Seat, asked func(*row) bool) (bool, string) {
+func due(v *step.View, s cluster.Seat, asked func(*row) bool) (bool, words.Text) {
 	if s.Up {
-		return false, ""
+		return false, words.Text{}
 	}
 	for i := range remedies {
 		r := &remedies[i]
@@ -138,7 +139,7 @@ func due(v *step.View, s cluster.Seat, asked func(*row) bool) (bool, string) {
 		}
 		return true, r.why(v, s, v.Obs.At.Sub(since).Round(time.Second))
 	}
-	return false, ""
+	return false, words.Text{}
 }
 
 // waits says what keeps a remedy from being taken whose time has come; empty: nothing, or

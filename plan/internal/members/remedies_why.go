@@ -11,57 +11,57 @@ import (
 
 // Why, in words.
 
-func holdsNoData(_ *step.View, s cluster.Seat, _ time.Duration) string {
-	return fmt.Sprintf("host %s holds no data of it any more", s.Owner.Host)
+func holdsNoData(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
+	return words.F("host {host} holds no data of it any more", s.Owner.Host)
 }
 
-func answersNobody(_ *step.View, _ cluster.Seat, lasted time.Duration) string {
-	return fmt.Sprintf("it has not answered any host for %s", lasted)
+func answersNobody(_ *step.View, _ cluster.Seat, lasted time.Duration) words.Text {
+	return words.F("it has not answered any host for {lasted}", lasted)
 }
 
-func memoryOnly(_ *step.View, s cluster.Seat, _ time.Duration) string {
-	return fmt.Sprintf("its data is gone from the disk of host %s, and it serves from memory only", s.Host.Host)
+func memoryOnly(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
+	return words.F("its data is gone from the disk of host {host}, and it serves from memory only", s.Host.Host)
 }
 
-func unreadable(_ *step.View, s cluster.Seat, _ time.Duration) string {
-	return "etcd cannot read its data: " + s.Host.Process.Damaged
+func unreadable(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
+	return words.F("etcd cannot read its data: {damage}", s.Host.Process.Damaged)
 }
 
-func otherKeys(*step.View, cluster.Seat, time.Duration) string {
-	return "its keys are not those of the other voters"
+func otherKeys(*step.View, cluster.Seat, time.Duration) words.Text {
+	return words.F("its keys are not those of the other voters")
 }
 
-func endsAgainAndAgain(_ *step.View, s cluster.Seat, lasted time.Duration) string {
-	return fmt.Sprintf("its process has ended at each start for %s (%s)", lasted, words.ProcessWords(s.Host.Process))
+func endsAgainAndAgain(_ *step.View, s cluster.Seat, lasted time.Duration) words.Text {
+	return words.F("its process has ended at each start for {lasted} ({process})", lasted, words.ProcessWords(s.Host.Process))
 }
 
-func hostGaveUp(_ *step.View, s cluster.Seat, _ time.Duration) string {
-	return fmt.Sprintf("host %s gave learner %s up%s: remove it, and let its host join anew", s.Host.Host, s.ID, tookWords(s.Host.Local))
+func hostGaveUp(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
+	return words.F("host {host} gave learner {learner} up{took}: remove it, and let its host join anew", s.Host.Host, s.ID, tookWords(s.Host.Local))
 }
 
-func servesNoMore(v *step.View, s cluster.Seat, lasted time.Duration) string {
+func servesNoMore(v *step.View, s cluster.Seat, lasted time.Duration) words.Text {
 	return insteadWords(v, s, "serves from memory only, since its data is gone", lasted)
 }
 
-func diesAgain(v *step.View, s cluster.Seat, lasted time.Duration) string {
+func diesAgain(v *step.View, s cluster.Seat, lasted time.Duration) words.Text {
 	return insteadWords(v, s, "dies again and again", lasted)
 }
 
-func insteadWords(v *step.View, s cluster.Seat, what string, lasted time.Duration) string {
+func insteadWords(v *step.View, s cluster.Seat, what string, lasted time.Duration) words.Text {
 	free, _ := v.Candidates()
-	return fmt.Sprintf("learner %s %s for %s: remove it, so that host %s can join in its place", words.SeatName(s), what, lasted, free[0].Host)
+	return words.F("learner {learner} {what} for {lasted}: remove it, so that host {host} can join in its place", words.SeatName(s), what, lasted, free[0].Host)
 }
 
-func wroteNoLog(_ *step.View, s cluster.Seat, _ time.Duration) string {
-	return fmt.Sprintf("learner %s was started and wrote no log, its process is %s: remove it, and let its host join anew", words.SeatName(s), words.ProcessWords(s.Host.Process))
+func wroteNoLog(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
+	return words.F("learner {learner} was started and wrote no log, its process is {process}: remove it, and let its host join anew", words.SeatName(s), words.ProcessWords(s.Host.Process))
 }
 
-func cannotStart(_ *step.View, s cluster.Seat, _ time.Duration) string {
-	return fmt.Sprintf("host %s does not hold what it needs to start learner %s: remove it, so that another can be added", s.Owner.Host, s.ID)
+func cannotStart(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
+	return words.F("host {host} does not hold what it needs to start learner {learner}: remove it, so that another can be added", s.Owner.Host, s.ID)
 }
 
-func hasNoHost(_ *step.View, s cluster.Seat, lasted time.Duration) string {
-	return fmt.Sprintf("learner %s has no host that carries it for %s: remove it, so that another can be added", s.ID, lasted)
+func hasNoHost(_ *step.View, s cluster.Seat, lasted time.Duration) words.Text {
+	return words.F("learner {learner} has no host that carries it for {lasted}: remove it, so that another can be added", s.ID, lasted)
 }
 
 func tookWords(l cluster.LocalMember) string {

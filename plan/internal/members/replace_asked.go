@@ -1,7 +1,6 @@
 package members
 
 import (
-	"fmt"
 	"slices"
 
 	"etcdadm.io/cluster"
@@ -23,18 +22,18 @@ func ReplaceAsked(v *step.View) *decision.Decision {
 		if _, d := step.Target(v); d != nil {
 			return d
 		}
-		return decision.Refuse("not-a-voter", "etcdadm member remove "+v.Goal.Object(), "%s is a learner, which has no vote: remove it, and another is added in its place", v.Goal.Object())
+		return decision.Refuse("not-a-voter", "etcdadm member remove "+v.Goal.Object(), "{object} is a learner, which has no vote: remove it, and another is added in its place", v.Goal.Object())
 	}
 	s, listed := v.Roster.Seat(r.Member)
 	if !listed {
 		return takePlace(v, r)
 	}
-	reason := fmt.Sprintf("replace %s, as asked", words.SeatName(s))
+	reason := words.F("replace {member}, as asked", words.SeatName(s))
 	if d := step.BackupFirstOr(v, "etcdadm member replace "+words.SeatName(s)+" --no-backup", step.BackupBeforeChange, true, reason); d != nil {
 		return d
 	}
 	if len(v.Roster.Voters()) > r.Voters && (v.Goal.By == "" || votes(v, v.Goal.By)) {
-		return takeAway(v, s, reason+": its successor is a voter")
+		return takeAway(v, s, words.F("{what}: its successor is a voter", reason))
 	}
 	if d := promoteSuccessor(v); d != nil {
 		return d
@@ -43,29 +42,29 @@ func ReplaceAsked(v *step.View) *decision.Decision {
 }
 
 // succeed begins with the successor of a voter that is listed.
-func succeed(v *step.View, s cluster.Seat, reason string) *decision.Decision {
+func succeed(v *step.View, s cluster.Seat, reason words.Text) *decision.Decision {
 	h, why := successor(v, decision.CarrierOf(s))
 	switch {
 	case h != nil && (v.AcceptsAdd() || s.Up):
-		return step.Add(v, h, fmt.Sprintf("%s: add %s, which will take its place", reason, h.Host))
+		return step.Add(v, h, words.F("{reason}: add {host}, which will take its place", reason, h.Host))
 	case h != nil:
-		return takeAway(v, s, fmt.Sprintf("%s: remove it first, since etcd accepts no new member while it is down and listed; host %s is ready", reason, h.Host))
+		return takeAway(v, s, words.F("{reason}: remove it first, since etcd accepts no new member while it is down and listed; host {host} is ready", reason, h.Host))
 	case v.Goal.By != "":
-		return notYet(v, "host-unfit", "host %s cannot take the place of %s%s", v.Goal.By, words.SeatName(s), words.Because(why))
+		return notYet(v, "host-unfit", "host {host} cannot take the place of {member}{because}", v.Goal.By, words.SeatName(s), words.Because(why))
 	case len(v.Roster.Voters()) == 1:
-		return notYet(v, "no-host", "%s is the only voter, and no host is free to take its place%s: start a daemon on another host", words.SeatName(s), words.Because(why))
+		return notYet(v, "no-host", "{member} is the only voter, and no host is free to take its place{because}: start a daemon on another host", words.SeatName(s), words.Because(why))
 	case s.Up:
-		return notYet(v, "no-host", "no host is free to take the place of %s%s, and it is up, so that the cluster would survive less without it: start a daemon on another host; or, for a new disk, stop its daemon and its etcd and start the daemon on the empty disk, which joins by itself", words.SeatName(s), words.Because(why))
+		return notYet(v, "no-host", "no host is free to take the place of {member}{because}, and it is up, so that the cluster would survive less without it: start a daemon on another host; or, for a new disk, stop its daemon and its etcd and start the daemon on the empty disk, which joins by itself", words.SeatName(s), words.Because(why))
 	case comesBack(v, s) == "":
-		return notYet(v, "no-host", "no host is free to take the place of %s%s: start a daemon on another host, or bring its host back", words.SeatName(s), words.Because(why))
+		return notYet(v, "no-host", "no host is free to take the place of {member}{because}: start a daemon on another host, or bring its host back", words.SeatName(s), words.Because(why))
 	}
-	return takeAway(v, s, fmt.Sprintf("%s: remove it, so that its host %s can join again with nothing of it", reason, decision.CarrierOf(s)))
+	return takeAway(v, s, words.F("{reason}: remove it, so that its host {host} can join again with nothing of it", reason, decision.CarrierOf(s)))
 }
 
 // takePlace goes on once the voter is removed: its successor joins.
 func takePlace(v *step.View, r *decision.Replaced) *decision.Decision {
 	if len(v.Roster.Voters()) >= r.Voters && (v.Goal.By == "" || votes(v, v.Goal.By)) {
-		return &decision.Decision{Reason: fmt.Sprintf("member %s is replaced: %s there", r.Member, words.Are(len(v.Roster.Voters()), "voter")), Done: true}
+		return &decision.Decision{Reason: words.F("member {member} is replaced: {count} there", r.Member, words.Are(len(v.Roster.Voters()), "voter")), Done: true}
 	}
 	if d := promoteSuccessor(v); d != nil {
 		return d
@@ -77,9 +76,9 @@ func takePlace(v *step.View, r *decision.Replaced) *decision.Decision {
 		}
 	}
 	if h == nil {
-		return decision.WaitLater("no-host", "", "member %s is removed, and no host can take its place now%s", r.Member, words.Because(why))
+		return decision.WaitLater("no-host", "", "member {member} is removed, and no host can take its place now{because}", r.Member, words.Because(why))
 	}
-	return step.Add(v, h, fmt.Sprintf("add %s in place of member %s, as asked", h.Host, r.Member))
+	return step.Add(v, h, words.F("add {host} in place of member {member}, as asked", h.Host, r.Member))
 }
 
 // successor is the host that takes the place of another one's member; nil: there is
@@ -118,7 +117,7 @@ func promoteSuccessor(v *step.View) *decision.Decision {
 }
 
 // takeAway removes the voter that is to be replaced.
-func takeAway(v *step.View, s cluster.Seat, reason string) *decision.Decision {
+func takeAway(v *step.View, s cluster.Seat, reason words.Text) *decision.Decision {
 	if gone, _ := Needs(v, s, RemedyReplace); gone {
 		return step.RemoveDead(v, s, reason)
 	}
@@ -131,9 +130,9 @@ func votes(v *step.View, id cluster.HostID) bool {
 }
 
 // notYet refuses a step that nothing was begun of, and waits where something was.
-func notYet(v *step.View, code, format string, args ...any) *decision.Decision {
+func notYet(v *step.View, code, template string, facts ...any) *decision.Decision {
 	if v.Goal.Acted {
-		return decision.WaitLater(code, "", format, args...)
+		return decision.WaitLater(code, "", template, facts...)
 	}
-	return decision.Refuse(code, "", format, args...)
+	return decision.Refuse(code, "", template, facts...)
 }

@@ -36,7 +36,7 @@ func replaceFirst(v *step.View) *decision.Decision {
 		}
 		if v.Held() {
 			// Once it is removed nothing would tell that a voter is missing.
-			v.Aside("dead-on-hold", deadByHand(v, s), "voter %s is dead (%s); it is not replaced while the spec is on hold", words.SeatName(s), why)
+			v.Aside("dead-on-hold", deadByHand(v, s), "voter {voter} is dead ({why}); it is not replaced while the spec is on hold", words.SeatName(s), why)
 			continue
 		}
 		d := replace(v, s, why)
@@ -59,39 +59,42 @@ func deadByHand(v *step.View, s cluster.Seat) string {
 	return removeHeld(s)
 }
 
-func replace(v *step.View, s cluster.Seat, why string) *decision.Decision {
+func replace(v *step.View, s cluster.Seat, why words.Text) *decision.Decision {
 	if len(v.Roster.Voters()) > v.Wanted() {
-		return step.RemoveDead(v, s, fmt.Sprintf("voter %s is dead (%s), and %d are wanted: remove it", words.SeatName(s), why, v.Wanted()))
-	}
-	if own := comesBack(v, s); own != "" {
-		return step.RemoveDead(v, s, fmt.Sprintf("voter %s is dead (%s): remove it, so that host %s can join again", words.SeatName(s), why, own))
+		return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and {wanted} are wanted: remove it", words.SeatName(s), why, v.Wanted()))
 	}
 	for _, l := range v.Roster.Learners() {
 		if v.CaughtUp(l) {
-			return step.RemoveDead(v, s, fmt.Sprintf("voter %s is dead (%s), and learner %s has caught up to take its place: remove it", words.SeatName(s), why, words.SeatName(l)))
+			return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and learner {learner} has caught up to take its place: remove it", words.SeatName(s), why, words.SeatName(l)))
 		}
 	}
 	if len(v.Roster.Learners()) > 0 {
 		// One successor at a time: a second one would be one too many.
 		d := step.CatchingUp(v)
-		d.Reason = fmt.Sprintf("voter %s is dead (%s); %s", words.SeatName(s), why, d.Reason)
+		d.Reason = words.F("voter {voter} is dead ({why}); {reason}", words.SeatName(s), why, d.Reason)
 		return d
 	}
 	free, reasons := v.Candidates()
+	if len(v.Roster.Voters()) < v.Wanted() && len(free) > 0 && v.AcceptsAdd() { // one at a time (SAFETY.md, rule 4)
+		return step.Add(v, free[0], words.F("voter {voter} is dead ({why}), and another one is missing: add {host} in the place of that first", words.SeatName(s), why, free[0].Host))
+	}
+	if own := comesBack(v, s); own != "" {
+		return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}): remove it, so that host {host} can join again", words.SeatName(s), why, own))
+	}
 	if len(free) == 0 {
 		if own := s.Owner; s.Host == nil && own != nil {
 			reasons = append(reasons, fmt.Sprintf("%s, whose member it was, %s", own.Host, v.Unfit(own)))
 		}
 		if h := joinsWithTLS(v, s); h != "" {
-			return step.RemoveDead(v, s, fmt.Sprintf("voter %s is dead (%s): remove it, so that the others can turn TLS on, and host %s can join then", words.SeatName(s), why, h))
+			return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}): remove it, so that the others can turn TLS on, and host {host} can join then", words.SeatName(s), why, h))
 		}
 		or, command := orRemove(v, s)
-		return decision.Wait(false, "no-host", command, "voter %s is dead (%s), and no host is free to take its place%s; start another daemon, or bring the host back%s", words.SeatName(s), why, words.Because(reasons), or)
+		return decision.Wait(false, "no-host", command, "voter {voter} is dead ({why}), and no host is free to take its place{because}; start another daemon, or bring the host back{or}", words.SeatName(s), why, words.Because(reasons), or)
 	}
 	if v.AcceptsAdd() {
-		return step.Add(v, free[0], fmt.Sprintf("voter %s is dead (%s): add %s, which will take its place", words.SeatName(s), why, free[0].Host))
+		return step.Add(v, free[0], words.F("voter {voter} is dead ({why}): add {host}, which will take its place", words.SeatName(s), why, free[0].Host))
 	}
-	return step.RemoveDead(v, s, fmt.Sprintf("voter %s is dead (%s), and etcd accepts no new member while it is listed: remove it; host %s is ready to take its place", words.SeatName(s), why, free[0].Host))
+	return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and etcd accepts no new member while it is listed: remove it; host {host} is ready to take its place", words.SeatName(s), why, free[0].Host))
 }
 
 // withoutSuccessor: nobody is there, or on the way, to take the place of the dead
@@ -118,10 +121,10 @@ func comesBack(v *step.View, s cluster.Seat) cluster.HostID {
 }
 
 // Reusable: the host whose member is dead could carry another one, once its
-// data is set aside.
+// data is set aside, and with its certificates.
 func Reusable(v *step.View, h *cluster.HostReport) bool {
 	_, runs := v.VersionFor(h)
-	return v.Named(h) && runs && h.UnderFence && len(h.Foreign) == 0 && h.Process.State != cluster.ProcessForeign && sight.Problem(h) == ""
+	return v.Named(h) && runs && h.UnderFence && len(h.Foreign) == 0 && h.Process.State != cluster.ProcessForeign && sight.Problem(h) == "" && !v.Barred(h.Local.Member)
 }
 
 // joinsWithTLS names a host of its own that could take a dead voter's place once

@@ -1,7 +1,6 @@
 package members
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,13 +19,13 @@ func Join(v *step.View) *decision.Decision {
 		}
 		switch {
 		case !s.Learner:
-			return &decision.Decision{Reason: fmt.Sprintf("host %s carries voter %s", s.HostID, s.ID), Done: true}
+			return &decision.Decision{Reason: words.F("host {host} carries voter {voter}", s.HostID, s.ID), Done: true}
 		case s.Host == nil:
 			return nil // its start is the next rule's
 		case v.CaughtUp(s):
 			return step.PromoteSeat(v, s)
 		default:
-			return &decision.Decision{Reason: fmt.Sprintf("learner %s is catching up: %s", words.SeatName(s), sight.Lag(v.Sight, s)), Again: decision.Soon}
+			return &decision.Decision{Reason: words.F("learner {learner} is catching up: {lag}", words.SeatName(s), sight.Lag(v.Sight, s)), Again: decision.Soon}
 		}
 	}
 	if d := step.Against(v, len(v.Roster.Voters())+1); d != nil {
@@ -34,17 +33,17 @@ func Join(v *step.View) *decision.Decision {
 	}
 	h, ok := v.Obs.Host(v.Goal.Host)
 	if !ok {
-		return decision.Refuse("no-such-host", "etcdadm status", "host %s is not in sight", v.Goal.Host)
+		return decision.Refuse("no-such-host", "etcdadm status", "host {host} is not in sight", v.Goal.Host)
 	}
 	if why := v.Unfit(h); why != "" {
-		return decision.Refuse("host-unfit", "", "host %s cannot be given a member: it %s", h.Host, why)
+		return decision.Refuse("host-unfit", "", "host {host} cannot be given a member: it {why}", h.Host, why)
 	}
-	return step.Add(v, h, fmt.Sprintf("add %s, as asked", h.Host))
+	return step.Add(v, h, words.F("add {host}, as asked", h.Host))
 }
 
 // AwaitHost waits for the host of the learner that the named host is to carry.
 func AwaitHost(v *step.View) *decision.Decision {
-	return &decision.Decision{Reason: fmt.Sprintf("learner %s waits for its host", v.Goal.Host), Again: decision.Later}
+	return &decision.Decision{Reason: words.F("learner {learner} waits for its host", v.Goal.Host), Again: decision.Later}
 }
 
 // Leave takes a member out. Its host sets the data aside afterwards.
@@ -52,16 +51,16 @@ func Leave(v *step.View) *decision.Decision {
 	s, d := step.Target(v)
 	if d != nil {
 		if d.Refused && v.Goal.Acted {
-			return &decision.Decision{Reason: "the member is out of the cluster", Done: true}
+			return &decision.Decision{Reason: words.F("the member is out of the cluster"), Done: true}
 		}
 		return d
 	}
 	if s.Learner {
-		return step.RemoveLearner(v, s, fmt.Sprintf("remove learner %s, as asked", words.SeatName(s)))
+		return step.RemoveLearner(v, s, words.F("remove learner {learner}, as asked", words.SeatName(s)))
 	}
-	reason := fmt.Sprintf("remove %s, as asked", words.SeatName(s))
+	reason := words.F("remove {member}, as asked", words.SeatName(s))
 	if len(v.Roster.Voters()) == 1 {
-		return decision.Refuse("last-voter", "", "%s is the only voter; removing it would end the cluster", words.SeatName(s))
+		return decision.Refuse("last-voter", "", "{member} is the only voter; removing it would end the cluster", words.SeatName(s))
 	}
 	dead, _ := Dead(v, s)
 	if !dead {
@@ -85,11 +84,11 @@ func PromoteOne(v *step.View) *decision.Decision {
 	case d != nil:
 		return d
 	case !s.Learner:
-		return &decision.Decision{Reason: fmt.Sprintf("member %s is a voter", words.SeatName(s)), Done: true}
+		return &decision.Decision{Reason: words.F("member {member} is a voter", words.SeatName(s)), Done: true}
 	case !s.Up:
-		return decision.Refuse("not-ready", "", "learner %s is not up: %s", words.SeatName(s), s.Why)
+		return decision.Refuse("not-ready", "", "learner {learner} is not up: {why}", words.SeatName(s), s.Why)
 	case !v.CaughtUp(s):
-		return decision.Refuse("not-ready", "", "learner %s has not caught up: %s", words.SeatName(s), sight.Lag(v.Sight, s))
+		return decision.Refuse("not-ready", "", "learner {learner} has not caught up: {lag}", words.SeatName(s), sight.Lag(v.Sight, s))
 	}
 	if d := step.Against(v, len(v.Roster.Voters())+1); d != nil {
 		return d
@@ -104,17 +103,17 @@ func MoveLeader(v *step.View) *decision.Decision {
 		return d
 	}
 	if to.RaftLeader {
-		return &decision.Decision{Reason: fmt.Sprintf("member %s leads raft", words.SeatName(to)), Done: true}
+		return &decision.Decision{Reason: words.F("member {member} leads raft", words.SeatName(to)), Done: true}
 	}
 	if to.Learner || !to.Up {
-		return decision.Refuse("not-a-voter", "", "member %s cannot lead raft: it %s", words.SeatName(to), voterWords(to))
+		return decision.Refuse("not-a-voter", "", "member {member} cannot lead raft: it {voter}", words.SeatName(to), voterWords(to))
 	}
 	for _, s := range v.Roster.Up() {
 		if s.RaftLeader && !sight.HandsOver(s) {
-			return decision.Refuse("no-move-leader", "", "member %s leads raft and runs etcd %s, which cannot be told to hand over; etcd can from 3.3 on", words.SeatName(s), s.Release())
+			return decision.Refuse("no-move-leader", "", "member {member} leads raft and runs etcd {release}, which cannot be told to hand over; etcd can from 3.3 on", words.SeatName(s), s.Release())
 		}
 		if s.RaftLeader {
-			return step.MoveTo(v, s, to, fmt.Sprintf("move raft's leadership from %s to %s, as asked", words.SeatName(s), words.SeatName(to)))
+			return step.MoveTo(v, s, to, words.F("move raft's leadership from {member} to {member2}, as asked", words.SeatName(s), words.SeatName(to)))
 		}
 	}
 	return decision.Wait(true, "no-leader", "", "no raft leader is in sight that could hand over")
@@ -139,20 +138,20 @@ func RestartAsked(v *step.View) *decision.Decision {
 	}
 	switch {
 	case s.Host == nil || !s.Host.UnderFence:
-		return decision.WaitLater("member-silent", "", "the member of %s is not restarted while its host does not answer", words.SeatName(s))
+		return decision.WaitLater("member-silent", "", "the member of {member} is not restarted while its host does not answer", words.SeatName(s))
 	case len(s.Host.Process.Differs) == 0 && s.Up:
-		return &decision.Decision{Reason: fmt.Sprintf("the member of %s runs with the settings that it would be started with", words.SeatName(s)), Done: true}
+		return &decision.Decision{Reason: words.F("the member of {member} runs with the settings that it would be started with", words.SeatName(s)), Done: true}
 	case len(s.Host.Process.Differs) == 0:
-		return &decision.Decision{Reason: fmt.Sprintf("the member of %s has its settings, and is not up yet: %s", words.SeatName(s), s.Why), Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("the member of {member} has its settings, and is not up yet: {why}", words.SeatName(s), s.Why), Again: decision.Soon}
 	case sight.WithoutTLS(v.Sight, s.Host):
-		return decision.Refuse("members-tls", "", "the member of %s would come back without TLS, which the other members speak with each other; give its daemon https in --peer-urls first", words.SeatName(s))
+		return decision.Refuse("members-tls", "", "the member of {member} would come back without TLS, which the other members speak with each other; give its daemon https in --peer-urls first", words.SeatName(s))
 	}
 	if d := staysDown(v, s); d != nil {
 		return d
 	}
 	why := "as asked, so that " + strings.Join(s.Host.Process.Differs, ", ") + " take effect"
 	if !s.Learner {
-		if d := step.AwaitAway(v, s, fmt.Sprintf("restart the member of %s: %s", words.SeatName(s), why)); d != nil {
+		if d := step.AwaitAway(v, s, words.F("restart the member of {member}: {why}", words.SeatName(s), why)); d != nil {
 			return d
 		}
 	}
@@ -165,11 +164,11 @@ func staysDown(v *step.View, s cluster.Seat) *decision.Decision {
 	alarmed := slices.ContainsFunc(v.Roster.Alarms(cluster.AlarmCorrupt), func(a cluster.Alarm) bool { return a.Member == s.ID })
 	switch {
 	case s.Host.Vanished():
-		return decision.Refuse("data-vanished", "", "the member of %s serves from memory, and its data is gone from the disk: a restart would end the only copy that it has; beside other voters it is replaced by itself once these are up", words.SeatName(s))
+		return decision.Refuse("data-vanished", "", "the member of {member} serves from memory, and its data is gone from the disk: a restart would end the only copy that it has; beside other voters it is replaced by itself once these are up", words.SeatName(s))
 	case s.Host.Process.Damaged != "":
-		return decision.Refuse("data-damaged", "", "the member of %s would not come back, because etcd cannot read its data: %s", words.SeatName(s), s.Host.Process.Damaged)
+		return decision.Refuse("data-damaged", "", "the member of {member} would not come back, because etcd cannot read its data: {damaged}", words.SeatName(s), s.Host.Process.Damaged)
 	case alarmed || !v.Obs.Memory.Member(s.ID).CorruptSince.IsZero():
-		return decision.Refuse("corrupt", "", "the member of %s may not come back: its keys are said to differ from those of the other voters, which etcd checks at a start too", words.SeatName(s))
+		return decision.Refuse("corrupt", "", "the member of {member} may not come back: its keys are said to differ from those of the other voters, which etcd checks at a start too", words.SeatName(s))
 	}
 	return nil
 }

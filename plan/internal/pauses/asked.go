@@ -21,13 +21,13 @@ func Asked(v *step.View) *decision.Decision {
 	case asked == nil || id == "" || strings.TrimSpace(asked.Reason) == "":
 		return decision.Refuse("host-paused", "", "a pause has a host, a time and a reason")
 	case asked.For <= 0 || asked.For > cluster.MaxPause:
-		return decision.Refuse("host-paused", "", "a pause of %s cannot be: a host is paused for %s at most; pause it again before that is over", words.Shortly(asked.For), words.Shortly(cluster.MaxPause))
+		return decision.Refuse("host-paused", "", "a pause of {for} cannot be: a host is paused for {maxPause} at most; pause it again before that is over", words.Shortly(asked.For), words.Shortly(cluster.MaxPause))
 	case !sight.Known(v.Sight, id):
-		return decision.Refuse("no-such-host", "etcdadm status", "no host %s is known", id)
+		return decision.Refuse("no-such-host", "etcdadm status", "no host {host} is known", id)
 	}
 	p := cluster.Pause{Host: id, From: asked.From, Until: asked.From.Add(asked.For), Reason: asked.Reason, By: asked.By}
 	if slices.ContainsFunc(v.Obs.Paused, p.Equal) {
-		return &decision.Decision{Reason: fmt.Sprintf("host %s is paused until %s", id, words.ClockWords(p.Until)), Done: true}
+		return &decision.Decision{Reason: words.F("host {host} is paused until {until}", id, words.ClockWords(p.Until)), Done: true}
 	}
 	if d := pausesUnknown(v); d != nil {
 		return d
@@ -41,7 +41,7 @@ func Asked(v *step.View) *decision.Decision {
 		command += " --force"
 	}
 	now := slices.DeleteFunc(v.Obs.Pauses(), func(o cluster.Pause) bool { return o.Host == id })
-	return writePauses(v, append(now, p), after, command, fmt.Sprintf("pause host %s until %s: its silence does not count until then; %s", id, words.ClockWords(p.Until), says))
+	return writePauses(v, append(now, p), after, command, words.F("pause host {host} until {until}: its silence does not count until then; {says}", id, words.ClockWords(p.Until), says))
 }
 
 // ResumeAsked ends a pause before its time.
@@ -54,16 +54,16 @@ func ResumeAsked(v *step.View) *decision.Decision {
 	switch {
 	case paused:
 		now := slices.DeleteFunc(v.Obs.Pauses(), func(o cluster.Pause) bool { return o.Host == id })
-		return writePauses(v, now, v.Projection(0, 0), "etcdadm host resume "+cluster.ShellWord(string(id)), fmt.Sprintf("resume host %s: its silence counts from now", id))
+		return writePauses(v, now, v.Projection(0, 0), "etcdadm host resume "+cluster.ShellWord(string(id)), words.F("resume host {host}: its silence counts from now", id))
 	case v.Goal.Acted:
-		return &decision.Decision{Reason: fmt.Sprintf("host %s is not paused any more; its silence counts from now", id), Done: true}
+		return &decision.Decision{Reason: words.F("host {host} is not paused any more; its silence counts from now", id), Done: true}
 	case !sight.Known(v.Sight, id):
-		return decision.Refuse("no-such-host", "etcdadm status", "no host %s is known", id)
+		return decision.Refuse("no-such-host", "etcdadm status", "no host {host} is known", id)
 	}
-	return &decision.Decision{Reason: fmt.Sprintf("host %s is not paused", id), Done: true}
+	return &decision.Decision{Reason: words.F("host {host} is not paused", id), Done: true}
 }
 
-func writePauses(v *step.View, now []cluster.Pause, p cluster.Projection, command, reason string) *decision.Decision {
+func writePauses(v *step.View, now []cluster.Pause, p cluster.Projection, command string, reason words.Text) *decision.Decision {
 	slices.SortStableFunc(now, func(a, b cluster.Pause) int { return strings.Compare(string(a.Host), string(b.Host)) })
 	return &decision.Decision{
 		Reason: reason, Again: decision.Soon,
@@ -80,11 +80,11 @@ func pausesUnknown(v *step.View) *decision.Decision {
 	}
 	switch {
 	case !v.Obs.Store.Read:
-		return decision.Refuse("store-silent", "", "pauses are kept in the backup store, and %s: %s", v.UnreadWords(), then)
+		return decision.Refuse("store-silent", "", "pauses are kept in the backup store, and {unread}: {then}", v.UnreadWords(), then)
 	case v.Obs.PausesDamaged != "":
-		return decision.Refuse("host-paused", "", "which hosts are paused cannot be read, and is not written over: %s", v.Obs.PausesDamaged)
+		return decision.Refuse("host-paused", "", "which hosts are paused cannot be read, and is not written over: {pausesDamaged}", v.Obs.PausesDamaged)
 	case v.Obs.PausesUnread != "":
-		return decision.Refuse("host-paused", "", "which hosts are paused is not known: %s; %s", v.Obs.PausesUnread, then)
+		return decision.Refuse("host-paused", "", "which hosts are paused is not known: {pausesUnread}; {then}", v.Obs.PausesUnread, then)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func whileOff(v *step.View, id cluster.HostID, force bool) (cluster.Projection, 
 		if force {
 			return p, "no member answers", nil
 		}
-		return p, "", decision.Refuse("host-paused", "", "no member answers, so that nobody can tell what would be left while host %s is off; --force pauses it all the same", id)
+		return p, "", decision.Refuse("host-paused", "", "no member answers, so that nobody can tell what would be left while host {host} is off; --force pauses it all the same", id)
 	}
 	if !votes {
 		says := "it carries no voter, so that the quorum does not hang on it"
@@ -146,7 +146,7 @@ func whileOff(v *step.View, id cluster.HostID, force bool) (cluster.Projection, 
 		if len(back) > 0 && len(left)+1 >= cluster.Quorum(n) { // one that is off counts as little without its pause
 			command = "etcdadm host resume " + cluster.ShellWord(back[0])
 		}
-		return p, "", decision.Refuse("host-paused", command, "host %s is not paused: %s: clients could neither read nor write. %s", id, says, way)
+		return p, "", decision.Refuse("host-paused", command, "host {host} is not paused: {says}: clients could neither read nor write. {way}", id, says, way)
 	case margin < 0:
 		return p, says + ": clients can neither read nor write then", nil
 	case margin == 0:

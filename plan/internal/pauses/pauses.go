@@ -17,11 +17,11 @@ func NotePauses(v *step.View) {
 	}
 	switch {
 	case v.Obs.PausesDamaged != "" && len(hosts) > 0:
-		v.Aside("host-paused", "", "which hosts are paused cannot be read any more, and the pauses read before go on while this daemon leads (%s): %s", words.IdList(hosts), v.Obs.PausesDamaged)
+		v.Aside("host-paused", "", "which hosts are paused cannot be read any more, and the pauses read before go on while this daemon leads ({hosts}): {pausesDamaged}", words.IdList(hosts), v.Obs.PausesDamaged)
 	case v.Obs.PausesDamaged != "":
-		v.Aside("host-paused", "", "which hosts are paused cannot be read: %s", v.Obs.PausesDamaged)
+		v.Aside("host-paused", "", "which hosts are paused cannot be read: {pausesDamaged}", v.Obs.PausesDamaged)
 	case v.Obs.PausesLost && len(hosts) > 0:
-		v.Advise("host-paused", "pause again (etcdadm host pause) or resume (etcdadm host resume) one of them, which writes it anew", "", "control/etcdadm-paused.json is gone from the store, and the pauses read before go on while this daemon leads: %s", words.IdList(hosts))
+		v.Advise("host-paused", "pause again (etcdadm host pause) or resume (etcdadm host resume) one of them, which writes it anew", "", "control/etcdadm-paused.json is gone from the store, and the pauses read before go on while this daemon leads: {hosts}", words.IdList(hosts))
 	}
 }
 
@@ -33,11 +33,11 @@ func NoteExcused(v *step.View, s cluster.Seat) bool {
 		if n := len(v.Roster.Voters()); n > v.Wanted() {
 			then = fmt.Sprintf("its silence counts from then on. %s wanted and %d are there: a voter that is down goes first, paused or not", words.Are(v.Wanted(), "voter"), n)
 		}
-		v.Advise("host-paused", "nothing while the host is off on purpose; once it is back, etcdadm host resume "+cluster.ShellWord(string(p.Host))+" ends the pause", "", "voter %s does not answer (%s), and host %s is paused until %s (%s): %s", words.SeatName(s), s.Why, p.Host, words.ClockWords(p.Until), p.Reason, then)
+		v.Advise("host-paused", "nothing while the host is off on purpose; once it is back, etcdadm host resume "+cluster.ShellWord(string(p.Host))+" ends the pause", "", "voter {voter} does not answer ({why}), and host {host} is paused until {until} ({reason}): {then}", words.SeatName(s), s.Why, p.Host, words.ClockWords(p.Until), p.Reason, then)
 		return true
 	}
 	if why := v.Obs.PausesUnread; why != "" {
-		v.Aside("host-paused", "", "voter %s does not answer (%s), and which hosts are paused is not known (%s): nobody is replaced for silence before that", words.SeatName(s), s.Why, why)
+		v.Aside("host-paused", "", "voter {voter} does not answer ({why}), and which hosts are paused is not known ({why2}): nobody is replaced for silence before that", words.SeatName(s), s.Why, why)
 		return true
 	}
 	return false
@@ -50,6 +50,6 @@ func NotePausedAway(v *step.View, id cluster.HostID) bool {
 	if _, there := v.Obs.Host(id); there || !paused {
 		return false
 	}
-	v.Advise("host-paused", "bring host "+string(id)+" back; where it is gone for good, end its pause: etcdadm host resume "+cluster.ShellWord(string(id)), "", "host %s is paused until %s (%s), and its voter is missing for the quorum", id, words.ClockWords(p.Until), p.Reason)
+	v.Advise("host-paused", "bring host "+string(id)+" back; where it is gone for good, end its pause: etcdadm host resume "+cluster.ShellWord(string(id)), "", "host {host} is paused until {until} ({reason}), and its voter is missing for the quorum", id, words.ClockWords(p.Until), p.Reason)
 	return true
 }

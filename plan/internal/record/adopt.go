@@ -33,7 +33,7 @@ func adopt(v *step.View) *decision.Decision {
 		return decision.Wait(false, "store-silent", "", "the members that were taken over are kept running; waiting for the backup store")
 	}
 	if !v.Obs.Store.Marker {
-		return decision.Wait(false, "no-intent", "", "%s members of another program's cluster, and the store has no created marker; they are kept running, and nothing is changed: is this the store of that cluster?", hold(taken, waiting))
+		return decision.Wait(false, "no-intent", "", "{hold} members of another program's cluster, and the store has no created marker; they are kept running, and nothing is changed: is this the store of that cluster?", hold(taken, waiting))
 	}
 	open := notOurs(v, taken, waiting)
 	if len(open) == 0 {
@@ -47,7 +47,7 @@ func adopt(v *step.View) *decision.Decision {
 	if c := v.NextCommand(); c != nil {
 		command = fmt.Sprintf("; command %s waits for that%s", c.Name, lostMidway(v, c, taken, waiting))
 	}
-	d := decision.Wait(false, "predecessor", "", "the cluster is being taken over from what ran it before: %s; until all are, each is only kept running and nothing is changed: %s%s", kept, strings.Join(open, "; "), command)
+	d := decision.Wait(false, "predecessor", "", "the cluster is being taken over from what ran it before: {kept}; until all are, each is only kept running and nothing is changed: {open}{command}", kept, strings.Join(open, "; "), command)
 	if len(taken) > 0 && (!v.Seen || slices.ContainsFunc(v.Roster.Seats, func(s cluster.Seat) bool { return s.Host != nil && !s.Up })) {
 		d.Again = decision.Later // no event tells that a member serves
 	}
@@ -135,7 +135,7 @@ func writeAdopted(v *step.View, taken []*cluster.HostReport) *decision.Decision 
 		in.Founders = append(in.Founders, cluster.Founder{Host: s.Host.Host, Disk: s.Host.Disk, Member: s.ID, URLs: s.Host.Local.URLs})
 	}
 	return &decision.Decision{
-		Reason: fmt.Sprintf("all %d members of cluster %s are run by our daemons now: write down that it is ours", len(in.Voters), in.Cluster),
+		Reason: words.F("all {voters} members of cluster {cluster} are run by our daemons now: write down that it is ours", len(in.Voters), in.Cluster),
 		Again:  decision.Soon,
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}

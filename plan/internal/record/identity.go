@@ -24,24 +24,24 @@ func Identity(v *step.View) *decision.Decision {
 	pauses.NotePauses(v)
 	for _, g := range v.Obs.Gaps {
 		if g.Promised.OutOfReach() {
-			v.Aside("fence-out-of-reach", "etcdadm host reset-fence "+string(g.Host), "host %s promised fence %s, which no leader may bring, so it refuses every one; its state is damaged, and a person has to reset the promise", g.Host, g.Promised)
+			v.Aside("fence-out-of-reach", "etcdadm host reset-fence "+string(g.Host), "host {host} promised fence {fence}, which no leader may bring, so it refuses every one; its state is damaged, and a person has to reset the promise", g.Host, g.Promised)
 		}
 		if g.Kind == cluster.GapSpec && v.Spec != nil {
-			v.Aside("spec-refused", "", "the spec in the store cannot be followed, and the last good one stays in force: %s", g.Detail)
+			v.Aside("spec-refused", "", "the spec in the store cannot be followed, and the last good one stays in force: {detail}", g.Detail)
 		}
 		if g.Kind == cluster.GapSpec && v.Standing != nil && !v.Unfounded() {
-			v.Aside("spec-refused", "", "the spec in the store cannot be followed, and no earlier one is known: no member is added, removed or given another version by it; %s: %s", sight.StandingWords(v.Sight), g.Detail)
+			v.Aside("spec-refused", "", "the spec in the store cannot be followed, and no earlier one is known: no member is added, removed or given another version by it; {standing}: {detail}", sight.StandingWords(v.Sight), g.Detail)
 		}
 		if g.Kind == cluster.GapStore {
-			v.Aside("store-silent", "", "%s: %s%s", v.UnreadWords(), g.Detail, unstoredWords(v))
+			v.Aside("store-silent", "", "{unread}: {detail}{unstored}", v.UnreadWords(), g.Detail, unstoredWords(v))
 		}
 	}
 	if what := v.Obs.Store.Unwritten; what != "" && v.Obs.Store.Read {
-		v.Aside("store-unwritten", "", "the backup store can be read, and does not take, or not in time, what the leading daemon writes into it: %s", what)
+		v.Aside("store-unwritten", "", "the backup store can be read, and does not take, or not in time, what the leading daemon writes into it: {what}", what)
 	}
 	storeOdds(v)
 	if in := v.Intent; in != nil && in.Name != "" && in.Name != v.Obs.Cluster {
-		return decision.Wait(false, "other-cluster", "", "the store belongs to cluster %q, and this is cluster %q; nothing is written or run", in.Name, v.Obs.Cluster)
+		return decision.Wait(false, "other-cluster", "", "the store belongs to cluster \"{cluster}\", and this is cluster \"{cluster2}\"; nothing is written or run", in.Name, v.Obs.Cluster)
 	}
 	if d := locked(v); d != nil {
 		return d
@@ -60,12 +60,12 @@ func Identity(v *step.View) *decision.Decision {
 			if command != "" {
 				why = "; once its daemons are stopped on every host, a cluster can be made from one of its backups"
 			}
-			return decision.Wait(false, "predecessor", command, "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed%s", why)
+			return decision.Wait(false, "predecessor", command, "the store was written by kubernetes-sigs/etcd-manager and none of its members was taken over yet; nothing is changed{why}", why)
 		}
 	}
 	if v.Intent != nil && !v.Intent.Adopted() && (v.Intent.Nonce == "" || v.Intent.Token == "") {
 		// Written back, it would be taken for a new generation.
-		return decision.Wait(false, "no-intent", "", "the record of this cluster's founding that %s keeps has no nonce or no token, which no founding leaves out; nothing is changed", keeperOfIntent(v))
+		return decision.Wait(false, "no-intent", "", "the record of this cluster's founding that {keeperOfIntent} keeps has no nonce or no token, which no founding leaves out; nothing is changed", keeperOfIntent(v))
 	}
 	return mendIntent(v)
 }
@@ -84,7 +84,7 @@ func locked(v *step.View) *decision.Decision {
 	if len(hosts) == 0 {
 		return nil
 	}
-	return decision.Wait(false, "auth", "", "etcd's authentication is on, and it takes no credential of the root role from the daemon (%s), which was given none (--etcd-user, --etcd-password-file) or a wrong one; nothing is changed until it has one", words.HostNames(hosts))
+	return decision.Wait(false, "auth", "", "etcd's authentication is on, and it takes no credential of the root role from the daemon ({hosts}), which was given none (--etcd-user, --etcd-password-file) or a wrong one; nothing is changed until it has one", words.HostNames(hosts))
 }
 
 // twoFoundings blocks everything when what a host keeps or carries, or what the
@@ -98,15 +98,15 @@ func twoFoundings(v *step.View) *decision.Decision {
 		switch {
 		case !v.Intent.Follows(h.Intent):
 			if h.Intent.Generation == v.Intent.Generation {
-				return decision.Wait(false, "two-foundings", "", "host %s remembers generation %d of this cluster with another nonce than %s does: %s", h.Host, h.Intent.Generation, keeperOfIntent(v), both)
+				return decision.Wait(false, "two-foundings", "", "host {host} remembers generation {generation} of this cluster with another nonce than {keeperOfIntent} does: {both}", h.Host, h.Intent.Generation, keeperOfIntent(v), both)
 			}
-			return decision.Wait(false, "two-foundings", "", "host %s remembers generation %d of this cluster, which is not in the history of generation %d that %s has: %s", h.Host, h.Intent.Generation, v.Intent.Generation, keeperOfIntent(v), both)
+			return decision.Wait(false, "two-foundings", "", "host {host} remembers generation {generation} of this cluster, which is not in the history of generation {generation2} that {keeperOfIntent} has: {both}", h.Host, h.Intent.Generation, v.Intent.Generation, keeperOfIntent(v), both)
 		case h.Carries() && !v.Intent.FollowsMember(h.Local):
-			return decision.Wait(false, "two-foundings", "", "host %s carries a member of generation %d of cluster %s, which is not in the history of generation %d that %s has: %s", h.Host, h.Local.Generation, h.Local.Cluster, v.Intent.Generation, keeperOfIntent(v), both)
+			return decision.Wait(false, "two-foundings", "", "host {host} carries a member of generation {generation} of cluster {cluster}, which is not in the history of generation {generation2} that {keeperOfIntent} has: {both}", h.Host, h.Local.Generation, h.Local.Cluster, v.Intent.Generation, keeperOfIntent(v), both)
 		}
 	}
 	if in := v.Obs.Store.Intent; !v.Intent.Follows(in) {
-		return decision.Wait(false, "two-foundings", "", "the store's record of generation %d is of another founding than the one that %s remembers: %s", in.Generation, keeperOfIntent(v), both)
+		return decision.Wait(false, "two-foundings", "", "the store's record of generation {generation} is of another founding than the one that {keeperOfIntent} remembers: {both}", in.Generation, keeperOfIntent(v), both)
 	}
 	return nil
 }
@@ -124,10 +124,10 @@ func mendIntent(v *step.View) *decision.Decision {
 	if !st.Marker {
 		change = &decision.IntentChange{Create: v.Intent}
 	}
-	reason := "the store's record of this cluster is missing or older than what its hosts keep; write theirs back"
+	reason := words.F("the store's record of this cluster is missing or older than what its hosts keep; write theirs back")
 	if !st.Marker && !st.Specified {
 		// As an empty directory does where the store's disk is not mounted.
-		reason = "the store has neither a spec nor the record of this cluster, which its hosts keep: is it the right store (mount, bucket, prefix)? Write theirs back"
+		reason = words.F("the store has neither a spec nor the record of this cluster, which its hosts keep: is it the right store (mount, bucket, prefix)? Write theirs back")
 	}
 	return &decision.Decision{Reason: reason, Action: &decision.Action{Kind: decision.ActIntent, Intent: change}}
 }

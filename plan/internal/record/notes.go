@@ -19,14 +19,14 @@ func notes(v *step.View, h *cluster.HostReport) {
 		if name := "host " + string(h.Host); !strings.HasPrefix(sentence, name+" ") {
 			sentence = name + ": " + sentence
 		}
-		v.Advise(p.Code, p.Hint, "", "%s", sentence)
+		v.Advise(p.Code, p.Hint, "", "{sentence}", sentence)
 	}
 	if h.Process.Damaged != "" {
 		members.NoteDamaged(v, h)
 	}
 	noteRejected(v, h)
 	if len(h.Process.Differs) > 0 && !cluster.TurnsTLSOn(h.Local.URLs.Peer, h.URLs.Peer) {
-		v.Aside("settings-not-applied", "etcdadm member restart "+cluster.ShellWord(string(h.Host)), "host %s: its etcd runs with other settings than it would be started with now: %s", h.Host, strings.Join(h.Process.Differs, ", "))
+		v.Aside("settings-not-applied", "etcdadm member restart "+cluster.ShellWord(string(h.Host)), "host {host}: its etcd runs with other settings than it would be started with now: {differs}", h.Host, strings.Join(h.Process.Differs, ", "))
 	}
 	for _, f := range h.Foreign {
 		if f.Dir == "" {
@@ -35,10 +35,10 @@ func notes(v *step.View, h *cluster.HostReport) {
 		if h.Predecessor != nil && v.Unfounded() {
 			continue // what it waits for is said once
 		}
-		v.Aside("foreign-data", "", "host %s: %s holds data that nothing accounts for (%s); it is left alone", h.Host, f.Dir, f.Reason)
+		v.Aside("foreign-data", "", "host {host}: {dir} holds data that nothing accounts for ({reason}); it is left alone", h.Host, f.Dir, f.Reason)
 	}
 	if in := v.Intent; in != nil && in.State == cluster.IntentFounded && in.Cluster != 0 && h.Status != nil && !h.Status.Auth && h.Status.Cluster != in.Cluster && h.Local.Generation >= in.Generation {
-		v.Aside("foreign-cluster", "", "host %s runs a member of cluster %s, and this cluster is %s; it is left alone", h.Host, h.Status.Cluster, in.Cluster)
+		v.Aside("foreign-cluster", "", "host {host} runs a member of cluster {cluster}, and this cluster is {cluster2}; it is left alone", h.Host, h.Status.Cluster, in.Cluster)
 	}
 	if !h.Clock.IsZero() {
 		if skew := h.Clock.Sub(v.Obs.At); skew > sight.MaxSkew || skew < -sight.MaxSkew {
@@ -46,7 +46,7 @@ func notes(v *step.View, h *cluster.HostReport) {
 			if skew < 0 {
 				skew, way = -skew, "behind"
 			}
-			v.Aside("clock-skew", "", "the clock of host %s is %s %s that of %s; leases, certificates and backup times rely on clocks", h.Host, skew.Round(time.Second), way, v.Obs.Leader)
+			v.Aside("clock-skew", "", "the clock of host {host} is {skew} {way} that of {leader}; leases, certificates and backup times rely on clocks", h.Host, skew.Round(time.Second), way, v.Obs.Leader)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func settingsDiffer(v *step.View) {
 			words = append(words, fmt.Sprintf("%s on %s", value, strings.Join(x.hosts, ", ")))
 		}
 		v.Advise("settings-differ", "start the daemons with the same "+flag+", one host at a time", "",
-			"%s differs between hosts (%s); the daemon that leads, or takes the backup, uses its own value", flag, strings.Join(words, "; "))
+			"{flag} differs between hosts ({words}); the daemon that leads, or takes the backup, uses its own value", flag, strings.Join(words, "; "))
 	}
 }
 
@@ -106,7 +106,7 @@ func unprotected(v *step.View) {
 		return
 	}
 	v.Advise("backup-unprotected", "start every daemon with the same --backup-recipient", "etcdadm backup create",
-		"backup %s is not encrypted, and %s before it was: whoever can read the store can read every key in it", newest[0].Name, encrypted.Name)
+		"backup {backup} is not encrypted, and {name} before it was: whoever can read the store can read every key in it", newest[0].Name, encrypted.Name)
 }
 
 // leftBehind tells of set-aside data that goes further than the survivor that the
@@ -143,7 +143,7 @@ func leftBehind(v *step.View) {
 		return
 	}
 	v.Aside("left-behind", fmt.Sprintf("etcdadm restore --undo --from %s --dir %s", at, further.Name()),
-		"generation %d was recovered from host %s, whose log ended at term %d, index %d, and host %s has come back with data of the same cluster whose log ends at term %d, index %d: writes that clients were told are kept may be in it and not in the cluster. It lies set aside; to go back to it gives up what was written since, and etcdadm host prune %s --dir %s --force gives it up",
+		"generation {generation} was recovered from host {host}, whose log ended at term {term}, index {index}, and host {host2} has come back with data of the same cluster whose log ends at term {term2}, index {index2}: writes that clients were told are kept may be in it and not in the cluster. It lies set aside; to go back to it gives up what was written since, and etcdadm host prune {at} --dir {name} --force gives it up",
 		in.Generation, founder.Host, from.Log.Term, from.Log.Index, at, further.Log.Term, further.Log.Index, at, further.Name())
 }
 
@@ -159,7 +159,7 @@ func storeOdds(v *step.View) {
 			continue
 		}
 		if why := v.Obs.StoreOdds(h.Host); why != "" {
-			v.Aside("store-differs", "", "host %s does not see the backup store that the leading daemon sees: it %s; it cannot lead or found. %s", h.Host, why, lookAtFlags)
+			v.Aside("store-differs", "", "host {host} does not see the backup store that the leading daemon sees: it {why}; it cannot lead or found. {lookAtFlags}", h.Host, why, lookAtFlags)
 		}
 	}
 }
@@ -179,11 +179,11 @@ func noteRejected(v *step.View, h *cluster.HostReport) {
 	what := fmt.Sprintf("host %s: its etcd and that of %s reject each other's certificates (%s), and no restart helps", h.Host, other, r.Why)
 	switch {
 	case !r.Authority || theirs == nil:
-		v.Aside("peers-reject", "", "%s; look at %s there: its names, addresses and dates", what, h.PeerTLS.Cert)
+		v.Aside("peers-reject", "", "{what}; look at {cert} there: its names, addresses and dates", what, h.PeerTLS.Cert)
 	case theirs.Fingerprint == h.PeerTLS.Fingerprint:
-		v.Aside("peers-reject", "", "host %s: its etcd and that of %s reject each other's certificates (%s), and the authorities in their files are the same by now: etcd runs with what it was started with; stop the daemon of host %s with its etcd (SIGINT), and start it again", h.Host, other, r.Why, h.Host)
+		v.Aside("peers-reject", "", "host {host}: its etcd and that of {other} reject each other's certificates ({why}), and the authorities in their files are the same by now: etcd runs with what it was started with; stop the daemon of host {host2} with its etcd (SIGINT), and start it again", h.Host, other, r.Why, h.Host)
 	default:
-		v.Aside("peers-reject", "", "%s: the authority for peers differs; %s on host %s has SHA-256 %s, and %s on host %s has %s; put the cluster's into the wrong one's place, and restart that daemon with its etcd (SIGINT)",
+		v.Aside("peers-reject", "", "{what}: the authority for peers differs; {file} on host {host} has SHA-256 {fingerprint}, and {file2} on host {host2} has {fingerprint2}; put the cluster's into the wrong one's place, and restart that daemon with its etcd (SIGINT)",
 			what, h.PeerTLS.File, h.Host, h.PeerTLS.Fingerprint, theirs.File, other, theirs.Fingerprint)
 	}
 }

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"fmt"
 	"slices"
 
 	"etcdadm.io/cluster"
@@ -26,21 +25,21 @@ func SetAside(v *step.View) *decision.Decision {
 		}
 		switch {
 		case sight.Superseded(v.Sight, h):
-			return step.SetAsideOp(v, h, cluster.AsideSuperseded, fmt.Sprintf("host %s carries a member of generation %d, which generation %d superseded", h.Host, h.Local.Generation, v.Intent.Generation))
+			return step.SetAsideOp(v, h, cluster.AsideSuperseded, words.F("host {host} carries a member of generation {generation}, which generation {generation2} superseded", h.Host, h.Local.Generation, v.Intent.Generation))
 		case Removed(v, h):
 			if by, listed := listedBy(v, h.Local.Member); listed {
-				v.Aside("lists-differ", "", "member %s of host %s is not in the newest list of members, and in that of host %s it is: it is not set aside while the lists differ", h.Local.Member, h.Host, by)
+				v.Aside("lists-differ", "", "member {member} of host {host} is not in the newest list of members, and in that of host {host2} it is: it is not set aside while the lists differ", h.Local.Member, h.Host, by)
 				continue
 			}
 			if took, listed := v.Roster.Seat(h.Local.Took); listed {
 				// What ran as a member that is listed is looked at by a person.
-				v.Aside("other-member-id", "", "host %s holds what etcd wrote as member %s of host %s, which it took for its own: it is not set aside while that member is listed", h.Host, took.ID, words.SeatName(took))
+				v.Aside("other-member-id", "", "host {host} holds what etcd wrote as member {member} of host {host2}, which it took for its own: it is not set aside while that member is listed", h.Host, took.ID, words.SeatName(took))
 				continue
 			}
 			if !surelyPromisedBefore(v, h) {
-				return &decision.Decision{Reason: fmt.Sprintf("host %s carries member %s, which is not listed: look once more", h.Host, h.Local.Member), Again: decision.Soon}
+				return &decision.Decision{Reason: words.F("host {host} carries member {member}, which is not listed: look once more", h.Host, h.Local.Member), Again: decision.Soon}
 			}
-			return step.SetAsideOp(v, h, cluster.AsideRemoved, fmt.Sprintf("member %s of host %s was removed from the cluster", h.Local.Member, h.Host))
+			return step.SetAsideOp(v, h, cluster.AsideRemoved, words.F("member {member} of host {host} was removed from the cluster", h.Local.Member, h.Host))
 		}
 	}
 	return nil

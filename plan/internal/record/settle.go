@@ -1,6 +1,7 @@
 package record
 
 import (
+	"etcdadm.io/plan/internal/words"
 	"slices"
 
 	"etcdadm.io/cluster"
@@ -23,19 +24,19 @@ func Settle(v *step.View) *decision.Decision {
 	in.Next = cluster.Named(in.Next, now) // of an added voter the ID is known only now
 	switch {
 	case in.Cluster != 0 && in.Cluster != v.Roster.Cluster:
-		return decision.Wait(false, "foreign-cluster", "", "the members in sight are of cluster %s, and this cluster is %s; nothing is changed", v.Roster.Cluster, in.Cluster)
+		return decision.Wait(false, "foreign-cluster", "", "the members in sight are of cluster {cluster}, and this cluster is {cluster2}; nothing is changed", v.Roster.Cluster, in.Cluster)
 	case !v.Obs.Store.Read:
 		return nil
 	case cluster.SameVoters(in.Voters, now):
 		in.Voters = now
 		return &decision.Decision{
-			Reason: "the hosts, disks or addresses of the voters are not those that were written down: write down those that are",
+			Reason: words.F("the hosts, disks or addresses of the voters are not those that were written down: write down those that are"),
 			Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 		}
 	}
-	reason := "write down the voters that are"
+	reason := words.F("write down the voters that are")
 	if !cluster.SameVoters(in.Next, now) {
-		reason = "the voters are not those that were written down; somebody changed them by hand: write down those that are"
+		reason = words.F("the voters are not those that were written down; somebody changed them by hand: write down those that are")
 	}
 	in.Settle(now)
 	return &decision.Decision{Reason: reason, Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}}}
@@ -67,7 +68,7 @@ func Tidy(v *step.View) *decision.Decision {
 			in.Replacing = nil
 		}
 		return &decision.Decision{
-			Reason: "a change of the voters was written down and is not wanted any more: strike it out",
+			Reason: words.F("a change of the voters was written down and is not wanted any more: strike it out"),
 			Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 		}
 	}

@@ -30,7 +30,7 @@ func NotMeanwhile(v *step.View) *decision.Decision {
 	case v.Spec == nil: // how far down is not known
 		return step.NeedSpec(v)
 	case keptDown(v, run):
-		return decision.Refuse("downgrading", "etcdadm upgrade --resume", "etcd is being downgraded, with the last member kept on its version as asked, and the members are not changed until that is over: have it go on, or go back (etcdadm upgrade %s), first", run.High)
+		return decision.Refuse("downgrading", "etcdadm upgrade --resume", "etcd is being downgraded, with the last member kept on its version as asked, and the members are not changed until that is over: have it go on, or go back (etcdadm upgrade {high}), first", run.High)
 	}
 	return decision.Wait(true, "downgrading", "", "etcd is being downgraded, and the members are not changed until that is over")
 }
@@ -62,17 +62,17 @@ func Down(v *step.View) *decision.Decision {
 	line := run.Downgrading
 	switch down := v.DownVoters(); {
 	case len(down) > 0:
-		d := decision.WaitLater("downgrading", "", "etcd is being downgraded, which waits until every voter is up%s", words.Because(down))
+		d := decision.WaitLater("downgrading", "", "etcd is being downgraded, which waits until every voter is up{because}", words.Because(down))
 		d.Again = sight.Awaited(v.Sight)
 		return d
 	case line.IsZero() || run.High.SameMinor(line):
-		return decision.WaitLater("downgrading", "", "every member runs etcd %d.%d: waiting for etcd to end the downgrade", run.High.Major, run.High.Minor)
+		return decision.WaitLater("downgrading", "", "every member runs etcd {release}.{minor}: waiting for etcd to end the downgrade", run.High.Major, run.High.Minor)
 	case run.Agreed != line:
-		return decision.WaitLater("downgrading", "", "waiting for the members to agree on etcd %d.%d (%s so far)", line.Major, line.Minor, words.VersionWords(run.Agreed))
+		return decision.WaitLater("downgrading", "", "waiting for the members to agree on etcd {release}.{minor} ({agreed} so far)", line.Major, line.Minor, words.VersionWords(run.Agreed))
 	}
 	for _, s := range v.Roster.Seats {
 		if s.Host == nil || s.Host.Status == nil || s.Release().Has(cluster.StorageVersion) && s.Host.Status.StorageVersion != line {
-			return decision.WaitLater("downgrading", "", "waiting for the data of %s to have the format of etcd %d.%d", words.SeatName(s), line.Major, line.Minor)
+			return decision.WaitLater("downgrading", "", "waiting for the data of {member} to have the format of etcd {release}.{minor}", words.SeatName(s), line.Major, line.Minor)
 		}
 	}
 	next := stageDown(v, line)
@@ -85,7 +85,7 @@ func Down(v *step.View) *decision.Decision {
 // Held says that a downgrade does not go on.
 func Held(v *step.View) *decision.Decision {
 	line := v.Roster.Running().Downgrading
-	return decision.Wait(true, "downgrading", "", "etcd is being downgraded to %d.%d, and that cannot go on by itself", line.Major, line.Minor)
+	return decision.Wait(true, "downgrading", "", "etcd is being downgraded to {major}.{minor}, and that cannot go on by itself", line.Major, line.Minor)
 }
 
 // NotDown says why a downgrade is not to go on; empty: it is.
@@ -149,7 +149,7 @@ func releaseOf(v *step.View, line cluster.Version) (best cluster.Version) {
 // CancelDowngrade asks a member of a line that answers such a call, where there
 // is one; the others carry it out, too, and answer nothing.
 func CancelDowngrade(v *step.View, why string) *decision.Decision {
-	d := step.Membership(v, v.Projection(0, 0), cluster.Op{Kind: cluster.OpCancelDowngrade}, 0, "", "cancel the downgrade that etcd has under way: "+why)
+	d := step.Membership(v, v.Projection(0, 0), cluster.Op{Kind: cluster.OpCancelDowngrade}, 0, "", words.F("cancel the downgrade that etcd has under way: {why}", why))
 	if d.Action == nil {
 		return d
 	}

@@ -25,7 +25,7 @@ func TLS(v *step.View) *decision.Decision {
 		case h == nil || !h.UnderFence || len(h.URLs.Peer) == 0:
 			others = append(others, words.SeatName(s)+" is not in sight")
 		case cluster.TurnsTLSOn(h.URLs.Peer, s.PeerURLs):
-			v.Advise("members-tls", "restart its daemon with the URLs that it had", "", "host %s is to speak with its peers without TLS; a cluster with TLS is not made one without while it lives", s.HostID)
+			v.Advise("members-tls", "restart its daemon with the URLs that it had", "", "host {host} is to speak with its peers without TLS; a cluster with TLS is not made one without while it lives", s.HostID)
 			others = append(others, words.SeatName(s)+" is to speak without")
 		case cluster.TurnsTLSOn(s.PeerURLs, h.URLs.Peer):
 			turning = append(turning, s)
@@ -37,7 +37,7 @@ func TLS(v *step.View) *decision.Decision {
 		case sight.IsPlain(s):
 			others = append(others, words.SeatName(s)+" is to speak without")
 			if sight.WithoutTLS(v.Sight, h) {
-				v.Advise("members-tls", "restart its daemon with https in --peer-urls, and without --etcd-insecure", "", "host %s is to speak with its peers without TLS, and others of them have it already; its member stays as it is", s.HostID)
+				v.Advise("members-tls", "restart its daemon with https in --peer-urls, and without --etcd-insecure", "", "host {host} is to speak with its peers without TLS, and others of them have it already; its member stays as it is", s.HostID)
 			}
 		case cluster.TurnsTLSOn(h.Local.URLs.Peer, h.URLs.Peer) && s.Up && len(v.DownVoters()) == 0:
 			return speakTLS(v, s)
@@ -49,7 +49,7 @@ func TLS(v *step.View) *decision.Decision {
 	others = append(others, v.DownVoters()...)
 	if len(others) > 0 {
 		slices.Sort(others)
-		v.Advise("members-tls", "restart every host's daemon with https in --peer-urls, and without --etcd-insecure", "", "%s to speak TLS with the other members, which begins once all are and every voter is up: %s",
+		v.Advise("members-tls", "restart every host's daemon with https in --peer-urls, and without --etcd-insecure", "", "{count} to speak TLS with the other members, which begins once all are and every voter is up: {compact}",
 			words.Are(len(turning), "host"), strings.Join(slices.Compact(others), ", "))
 		return nil
 	}
@@ -64,7 +64,7 @@ func TLS(v *step.View) *decision.Decision {
 	why := fmt.Sprintf("all members of the cluster have their certificates: list %s with TLS", words.SeatName(s))
 	return tlsStep(v, s, why, func() *decision.Decision {
 		op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: s.Host.URLs.Peer}
-		return step.Membership(v, v.Projection(0, 0), op, 0, "", why)
+		return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("{why}", why))
 	})
 }
 
@@ -73,12 +73,12 @@ func speakTLS(v *step.View, s cluster.Seat) *decision.Decision {
 	why := "it is listed with TLS now, and listens so from here on"
 	op := step.Restart(v, s.Host, why)
 	op.PeerURLs = s.Host.URLs.Peer
-	return step.RestartSeat(v, s, fmt.Sprintf("restart the member of %s: %s", words.SeatName(s), why), op, nil)
+	return step.RestartSeat(v, s, words.F("restart the member of {member}: {why}", words.SeatName(s), why), op, nil)
 }
 
 // tlsStep takes a step with one member once every other voter has been up for a while.
 func tlsStep(v *step.View, s cluster.Seat, why string, then func() *decision.Decision) *decision.Decision {
-	if d := step.AwaitAway(v, s, "TLS between the members: "+why); d != nil {
+	if d := step.AwaitAway(v, s, words.F("TLS between the members: {why}", why)); d != nil {
 		return d
 	}
 	return then()

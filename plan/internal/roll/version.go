@@ -1,7 +1,6 @@
 package roll
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -29,22 +28,22 @@ func Version(v *step.View) *decision.Decision {
 		}
 		return members.FallBack(v, run) // the last one may not start with it
 	case len(v.Roster.Learners()) > 0:
-		return step.VersionWaits(v, "learner %s is to become a voter first", words.SeatName(v.Roster.Learners()[0]))
+		return step.VersionWaits(v, "learner {learner} is to become a voter first", words.SeatName(v.Roster.Learners()[0]))
 	case v.Intent.Quarantined:
 		return step.VersionWaits(v, "the cluster is quarantined")
 	case len(v.DownVoters()) > 0:
 		if d := members.FallBack(v, run); d != nil {
 			return d
 		}
-		return step.VersionWaits(v, "every voter has to be up%s", words.Because(v.DownVoters()))
+		return step.VersionWaits(v, "every voter has to be up{because}", words.Because(v.DownVoters()))
 	}
 	if why, are := refusedOptions(v); are {
-		return step.VersionWaits(v, "%s", why)
+		return step.VersionWaits(v, "{why}", why)
 	}
 	way := path.FindPath(sight.Change(v.Sight, run))
 	if !way.Ready() {
 		if len(way.Missing) == 0 {
-			return step.VersionWaits(v, "%s", strings.Join(way.Problems, "; "))
+			return step.VersionWaits(v, "{problems}", strings.Join(way.Problems, "; "))
 		}
 		var versions []cluster.Version
 		for _, m := range way.Missing {
@@ -52,7 +51,7 @@ func Version(v *step.View) *decision.Decision {
 			versions = append(versions, m.Version)
 		}
 		command, elsewise := path.Download(versions...)
-		return step.VersionWaitsFor(v, command, "%s; %s", strings.Join(way.Problems, "; "), elsewise)
+		return step.VersionWaitsFor(v, command, "{problems}; {elsewise}", strings.Join(way.Problems, "; "), elsewise)
 	}
 	if len(way.Hops) == 0 {
 		return nil
@@ -71,7 +70,7 @@ func Version(v *step.View) *decision.Decision {
 		return nil // the rule "downgrading" does that
 	}
 	for _, w := range way.Warnings {
-		v.Aside("version", "", "%s", w)
+		v.Aside("version", "", "{w}", w)
 	}
 	return generation.BeginHalt(v, run, next)
 }
@@ -109,7 +108,7 @@ func rollUp(v *step.View, run cluster.Running, next path.Hop) *decision.Decision
 			return d
 		}
 		if run.Auth == nil && slices.Contains(cluster.RollNeeds(next.From, next.To), cluster.NeedNoAuth) {
-			d := step.VersionSoon(v, "asking the members whether authentication is on, with which etcd %s cannot be left by a roll", next.From)
+			d := step.VersionSoon(v, "asking the members whether authentication is on, with which etcd {release} cannot be left by a roll", next.From)
 			d.Again = decision.Soon
 			return d
 		}
@@ -130,7 +129,7 @@ func rollUp(v *step.View, run cluster.Running, next path.Hop) *decision.Decision
 // "downgrading".
 func beginDown(v *step.View, run cluster.Running, next path.Hop) *decision.Decision {
 	if n := len(v.Roster.Voters()); n != v.Wanted() {
-		return step.VersionWaits(v, "%s wanted and %s there, and nobody is added or replaced while etcd goes down by a line", words.Are(v.Wanted(), "voter"), words.Are(n, "voter"))
+		return step.VersionWaits(v, "{count} wanted and {count2} there, and nobody is added or replaced while etcd goes down by a line", words.Are(v.Wanted(), "voter"), words.Are(n, "voter"))
 	}
 	if d := agreed(v, run); d != nil {
 		return d
@@ -140,7 +139,7 @@ func beginDown(v *step.View, run cluster.Running, next path.Hop) *decision.Decis
 	}
 	op := cluster.Op{Kind: cluster.OpDowngrade, Version: next.To.Base()}
 	return step.Membership(v, v.Projection(0, 0), op, 0, step.UpgradeCommand(v),
-		fmt.Sprintf("the spec asks for etcd %s: have etcd make ready for members of %d.%d", v.Spec.EtcdVersion, next.To.Major, next.To.Minor))
+		words.F("the spec asks for etcd {release}: have etcd make ready for members of {major}.{minor}", v.Spec.EtcdVersion, next.To.Major, next.To.Minor))
 }
 
 // agreed waits until the members have agreed on the line that all of them run,
@@ -153,11 +152,11 @@ func agreed(v *step.View, run cluster.Running) *decision.Decision {
 		return d
 	}
 	if run.Agreed != line {
-		return step.VersionSoon(v, "the members run etcd %s and have agreed on %s so far", run.Low, run.Agreed)
+		return step.VersionSoon(v, "the members run etcd {release} and have agreed on {agreed} so far", run.Low, run.Agreed)
 	}
 	for _, s := range v.Roster.Voters() {
 		if st := s.Host.Status; line.Has(cluster.StorageVersion) && st.StorageVersion != line {
-			return step.VersionSoon(v, "the data of %s has the format of %s so far", words.SeatName(s), words.VersionWords(st.StorageVersion))
+			return step.VersionSoon(v, "the data of {member} has the format of {storageVersion} so far", words.SeatName(s), words.VersionWords(st.StorageVersion))
 		}
 	}
 	return nil
@@ -172,12 +171,12 @@ func cleanLogs(v *step.View, next Stage) *decision.Decision {
 				continue
 			}
 			if s.Host.V2InLog == nil {
-				return step.VersionSoon(v, "looking whether the log of %s holds requests of version 2 of the API, on which etcd %s would end", words.SeatName(s), next.To)
+				return step.VersionSoon(v, "looking whether the log of {member} holds requests of version 2 of the API, on which etcd {release} would end", words.SeatName(s), next.To)
 			}
 			if *s.Host.V2InLog {
 				op := step.Restart(v, s.Host, "its log holds requests of version 2 of the API")
 				op.Cut = true
-				reason := fmt.Sprintf("restart the member of %s so that it cuts a raft snapshot: its log holds requests of version 2 of the API, on which etcd %s would end", words.SeatName(s), next.To)
+				reason := words.F("restart the member of {member} so that it cuts a raft snapshot: its log holds requests of version 2 of the API, on which etcd {release} would end", words.SeatName(s), next.To)
 				return restartInTurn(v, s, reason, op, next)
 			}
 		}
@@ -223,11 +222,11 @@ func MayRoll(v *step.View, next Stage) (bool, *decision.Decision) {
 		}
 	}
 	if id, failed := sight.FailedRelease(v.Sight, next.To); failed {
-		return false, step.VersionWaits(v, "etcd %s did not start on host %s, which runs what it ran before; its log is there. Once the cause is gone, restart that host's daemon, and it is tried again; or ask for another release", next.To, id)
+		return false, step.VersionWaits(v, "etcd {release} did not start on host {host}, which runs what it ran before; its log is there. Once the cause is gone, restart that host's daemon, and it is tried again; or ask for another release", next.To, id)
 	}
 	if len(without) > 0 {
 		slices.Sort(without)
-		return false, step.VersionWaits(v, "etcd %s is not installed on %s", next.To, strings.Join(without, ", "))
+		return false, step.VersionWaits(v, "etcd {release} is not installed on {without}", next.To, strings.Join(without, ", "))
 	}
 	if moved {
 		return true, nil
@@ -235,7 +234,7 @@ func MayRoll(v *step.View, next Stage) (bool, *decision.Decision) {
 	if v.Spec.WithoutBackup() {
 		return true, nil
 	}
-	d := step.BackupFirstOr(v, step.UpgradeCommand(v)+" --no-backup", step.BackupBeforeVersion, true, fmt.Sprintf("restart the members with etcd %s (%s)", next.To, next.Why))
+	d := step.BackupFirstOr(v, step.UpgradeCommand(v)+" --no-backup", step.BackupBeforeVersion, true, words.F("restart the members with etcd {release} ({why})", next.To, next.Why))
 	return d == nil, d
 }
 
@@ -255,7 +254,7 @@ func paused(v *step.View, next Stage) bool {
 	if next.To.Compare(kept) <= 0 { // on the way down, where the lowest is not the way back
 		kept, back = run.High, run.High.String()
 	}
-	v.Aside("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd %s; the last one is kept on %s, as asked, which keeps the way back open (etcdadm upgrade %s) as long as it lives", next.To, kept, back)
+	v.Aside("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd {release}; the last one is kept on {kept}, as asked, which keeps the way back open (etcdadm upgrade {back}) as long as it lives", next.To, kept, back)
 	return true
 }
 
@@ -265,21 +264,21 @@ func RestartWith(v *step.View, s cluster.Seat, next Stage) *decision.Decision {
 		agreed := v.Roster.Running().Agreed
 		switch {
 		case agreed.IsZero() || line.Compare(agreed) < 0 || line != agreed && !line.Neighbours(agreed):
-			return step.VersionSoon(v, "the members have agreed on %s, and etcd %s would not start beside that", words.VersionWords(agreed), next.To)
+			return step.VersionSoon(v, "the members have agreed on {agreed}, and etcd {release} would not start beside that", words.VersionWords(agreed), next.To)
 		case s.Host.Status != nil && s.Host.Status.StorageVersion.Compare(line) > 0:
-			return step.VersionSoon(v, "the data of %s has the format of %s, which etcd %s does not read", words.SeatName(s), s.Host.Status.StorageVersion, next.To)
+			return step.VersionSoon(v, "the data of {member} has the format of {storageVersion}, which etcd {release} does not read", words.SeatName(s), s.Host.Status.StorageVersion, next.To)
 		}
 	}
 	op := step.Restart(v, s.Host, next.Why)
 	op.Version, op.Changes = next.To, true
-	return restartInTurn(v, s, fmt.Sprintf("restart the member of %s with etcd %s instead of %s: %s", words.SeatName(s), next.To, s.Release(), next.Why), op, next)
+	return restartInTurn(v, s, words.F("restart the member of {member} with etcd {release} instead of {release2}: {why}", words.SeatName(s), next.To, s.Release(), next.Why), op, next)
 }
 
 // restartInTurn restarts a member of a stage. Raft's leadership goes to one that is
 // through with it, if any is.
-func restartInTurn(v *step.View, s cluster.Seat, reason string, op cluster.Op, next Stage) *decision.Decision {
+func restartInTurn(v *step.View, s cluster.Seat, reason words.Text, op cluster.Op, next Stage) *decision.Decision {
 	if h := v.MayBeAway(s); h != nil && h.Blocks {
-		return step.VersionSoon(v, "%s", h.Why)
+		return step.VersionSoon(v, "{why}", h.Why)
 	}
 	d := step.RestartSeat(v, s, reason, op, func(to cluster.Seat) bool { return !next.Move(to.Release()) })
 	if d.Action != nil {

@@ -1,7 +1,6 @@
 package sight
 
 import (
-	"fmt"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -19,7 +18,7 @@ const (
 
 // Hindrance is what keeps a member from being taken away now.
 type Hindrance struct {
-	Why    string
+	Why    words.Text
 	Again  time.Duration // when to look again
 	Blocks bool          // it may last, and whoever is on call has to know
 	Settle bool          // a process has run for less than [settled], which is over soon
@@ -34,7 +33,7 @@ type Hindrance struct {
 func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
 	for _, o := range v.Roster.Voters() {
 		if o.ID != s.ID && !o.Up {
-			return &Hindrance{Why: fmt.Sprintf("every other voter has to be up (%s: %s)", words.SeatName(o), o.Why), Again: decision.Later, Blocks: true}
+			return &Hindrance{Why: words.F("every other voter has to be up ({member}: {why})", words.SeatName(o), o.Why), Again: decision.Later, Blocks: true}
 		}
 	}
 	top := v.Furthest()
@@ -43,10 +42,10 @@ func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
 			continue
 		}
 		if left := unsettled(v, o); left > 0 && !servesNobody(s) {
-			return &Hindrance{Why: fmt.Sprintf("%s has to be up for %s first", words.SeatName(o), Settled), Again: max(decision.Soon, left), Settle: true}
+			return &Hindrance{Why: words.F("{member} has to be up for {settled} first", words.SeatName(o), Settled), Again: max(decision.Soon, left), Settle: true}
 		}
 		if at := o.Host.Status.Applied; at+NearEntries < top {
-			return &Hindrance{Why: fmt.Sprintf("%s has to catch up first: it has applied %d of %d entries", words.SeatName(o), at, top), Again: decision.Later, Blocks: true}
+			return &Hindrance{Why: words.F("{member} has to catch up first: it has applied {at} of {top} entries", words.SeatName(o), at, top), Again: decision.Later, Blocks: true}
 		}
 	}
 	return readThrough(v, s)
@@ -74,9 +73,9 @@ func readThrough(v *Sight, s cluster.Seat) *Hindrance {
 	}
 	switch h := s.Host; {
 	case h.Taken != nil && h.Taken.Running:
-		return &Hindrance{Why: fmt.Sprintf("the backup that host %s takes has to end first", words.SeatName(s)), Again: decision.Soon}
+		return &Hindrance{Why: words.F("the backup that host {host} takes has to end first", words.SeatName(s)), Again: decision.Soon}
 	case h.Hash != nil && h.Hash.Running:
-		return &Hindrance{Why: fmt.Sprintf("the hash that host %s makes has to end first", words.SeatName(s)), Again: decision.Soon}
+		return &Hindrance{Why: words.F("the hash that host {host} makes has to end first", words.SeatName(s)), Again: decision.Soon}
 	}
 	return nil
 }

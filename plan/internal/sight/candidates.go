@@ -20,15 +20,15 @@ func (v *Sight) Candidates() (free []*cluster.HostReport, why []string) {
 	return free, why
 }
 
-// GaveUp is how many members the host's disk gave up that were not voters of a
-// generation before this one: to end with that was no fault of the host.
+// GaveUp is how many members the host's disk gave up that never had a vote there: one that
+// served, and went because its host was off for long, or with its generation, tells nothing
+// against the host.
 func (v *Sight) GaveUp(h *cluster.HostReport) int {
 	n := len(h.GaveUp)
-	if n == 0 || v.Intent == nil {
-		return n
-	}
 	for _, id := range h.GaveUp {
-		if slices.ContainsFunc(v.Intent.History, func(g cluster.PastGeneration) bool { return g.Voted(id) }) {
+		voted := slices.Contains(h.Voted, id) ||
+			v.Intent != nil && slices.ContainsFunc(v.Intent.History, func(g cluster.PastGeneration) bool { return g.Voted(id) })
+		if voted {
 			n--
 		}
 	}

@@ -35,6 +35,11 @@ func (v *Sight) Wanted() int {
 // that is refused leaves it at those that are.
 func (v *Sight) Repairs() bool { return v.Spec != nil || v.Standing != nil }
 
+// SpecRefused: there is a spec in the store, and it cannot be followed.
+func (v *Sight) SpecRefused() bool {
+	return v.Spec == nil && (v.Obs.Spec != nil || slices.ContainsFunc(v.Obs.Gaps, func(g cluster.Gap) bool { return g.Kind == cluster.GapSpec }))
+}
+
 // Held: a person keeps the voters as they are.
 func (v *Sight) Held() bool {
 	return v.Spec != nil && v.Spec.Hold || v.Standing != nil && v.Standing.Hold

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"fmt"
 	"slices"
 
 	"etcdadm.io/cluster"
@@ -18,8 +17,8 @@ const inVain = 2
 func addCommand(h *cluster.HostReport) string { return "etcdadm member add " + string(h.Host) }
 
 // NoAdd waits until etcd would accept a new member.
-func NoAdd(v *View, reason string) *decision.Decision {
-	d := decision.Wait(false, "waiting-for-voters", "", "%s; etcd accepts no new member until more voters are up%s", reason, words.Because(v.DownVoters()))
+func NoAdd(v *View, reason words.Text) *decision.Decision {
+	d := decision.Wait(false, "waiting-for-voters", "", "{reason}; etcd accepts no new member until more voters are up{because}", reason, words.Because(v.DownVoters()))
 	d.Again = decision.Later
 	return d
 }
@@ -28,20 +27,20 @@ func NoAdd(v *View, reason string) *decision.Decision {
 func CatchingUp(v *View) *decision.Decision {
 	s := v.Roster.Learners()[0]
 	if s.Host == nil {
-		return &decision.Decision{Reason: fmt.Sprintf("learner %s waits for its host", words.SeatName(s)), Again: decision.Later}
+		return &decision.Decision{Reason: words.F("learner {learner} waits for its host", words.SeatName(s)), Again: decision.Later}
 	}
-	return &decision.Decision{Reason: fmt.Sprintf("learner %s is catching up: %s", words.SeatName(s), sight.Lag(v.Sight, s)), Again: decision.Soon}
+	return &decision.Decision{Reason: words.F("learner {learner} is catching up: {lag}", words.SeatName(s), sight.Lag(v.Sight, s)), Again: decision.Soon}
 }
 
 // Add takes a host one step towards being a learner: prepare it, then add it.
 // Its start is finish-joining's.
-func Add(v *View, h *cluster.HostReport, reason string) *decision.Decision {
+func Add(v *View, h *cluster.HostReport, reason words.Text) *decision.Decision {
 	if n := v.GaveUp(h); n >= inVain {
-		reason += fmt.Sprintf(" (host %s gave up %d members before: look at its etcd.log)", h.Host, n)
+		reason = words.F("{what} (host {host} gave up {members} members before: look at its etcd.log)", reason, h.Host, n)
 	}
 	switch run := v.Version(); {
 	case run.IsZero():
-		return decision.Wait(true, "settling", "", "%s; once it is known which release the members run", reason)
+		return decision.Wait(true, "settling", "", "{reason}; once it is known which release the members run", reason)
 	case !run.HasLearners():
 		return addVoter(v, h, reason)
 	case len(v.Roster.Learners()) >= v.MostLearners():
@@ -51,7 +50,7 @@ func Add(v *View, h *cluster.HostReport, reason string) *decision.Decision {
 	}
 	if starting := v.StartingLearner(); starting != "" {
 		// Two joiners that start together wait for each other's answers.
-		return &decision.Decision{Reason: fmt.Sprintf("%s; once the member of %s serves", reason, starting), Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("{reason}; once the member of {starting} serves", reason, starting), Again: decision.Soon}
 	}
 	if !preparedNow(v, h) {
 		return prepare(v, h, nil, reason)
@@ -69,12 +68,12 @@ func Add(v *View, h *cluster.HostReport, reason string) *decision.Decision {
 
 // addVoter takes a host one step towards being a voter of a release without
 // learners.
-func addVoter(v *View, h *cluster.HostReport, reason string) *decision.Decision {
+func addVoter(v *View, h *cluster.HostReport, reason words.Text) *decision.Decision {
 	if !v.AcceptsAdd() {
 		return NoAdd(v, reason)
 	}
 	if len(v.Roster.Voters()) > 1 {
-		if d := AwaitAway(v, cluster.Seat{}, reason+", which votes at once"); d != nil {
+		if d := AwaitAway(v, cluster.Seat{}, words.F("{what}, which votes at once", reason)); d != nil {
 			return d
 		}
 	}
@@ -84,15 +83,15 @@ func addVoter(v *View, h *cluster.HostReport, reason string) *decision.Decision 
 	p := v.Projection(1, 0)
 	next := append(v.VotersNow(), cluster.Voter{Host: h.Host, Disk: h.Disk, PeerURLs: slices.Clone(sight.Sorted(h.URLs.Peer))})
 	op := cluster.Op{Kind: cluster.OpAddVoter, Host: h.Host, PeerURLs: h.URLs.Peer}
-	return changeVoters(v, next, p, op, 0, addCommand(h), reason+", which votes at once in the release that the members run")
+	return changeVoters(v, next, p, op, 0, addCommand(h), words.F("{what}, which votes at once in the release that the members run", reason))
 }
 
 // prepare has a host write down the members that are, and reach those that it
 // has to before it says that it did.
-func prepare(v *View, h *cluster.HostReport, reach []cluster.Member, reason string) *decision.Decision {
+func prepare(v *View, h *cluster.HostReport, reach []cluster.Member, reason words.Text) *decision.Decision {
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: reason + ", which first writes down the members that are",
+		Reason: words.F("{what}, which first writes down the members that are", reason),
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: addCommand(h), Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpPrepare, Host: h.Host, Known: v.Roster.Guard().Members, Members: reach, Cluster: v.Roster.Cluster,
 			Generation: v.Intent.Generation, Nonce: v.Intent.Nonce, Token: v.Intent.Token,
@@ -111,7 +110,7 @@ func StartJoiner(v *View, h *cluster.HostReport, m cluster.Member) *decision.Dec
 	release, ok := v.VersionFor(h)
 	if !ok {
 		command, elsewise := path.Download(release)
-		return decision.Wait(false, "no-release", command, "host %s has no etcd %s, which the cluster runs; %s", h.Host, release, elsewise)
+		return decision.Wait(false, "no-release", command, "host {host} has no etcd {release}, which the cluster runs; {elsewise}", h.Host, release, elsewise)
 	}
 	p := v.Projection(0, 0)
 	m.Name = string(h.Host)
@@ -122,7 +121,7 @@ func StartJoiner(v *View, h *cluster.HostReport, m cluster.Member) *decision.Dec
 		}
 	}
 	return &decision.Decision{
-		Reason: fmt.Sprintf("member %s was added for %s: start it there", m.ID, h.Host),
+		Reason: words.F("member {member} was added for {host}: start it there", m.ID, h.Host),
 		Again:  decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: "etcdadm member add " + string(h.Host), Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpStart, Host: h.Host, Member: m.ID, Cluster: v.Roster.Cluster, Generation: v.Intent.Generation, Nonce: v.Intent.Nonce,

@@ -1,7 +1,7 @@
 package step
 
 import (
-	"fmt"
+	"etcdadm.io/plan/internal/words"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -24,13 +24,13 @@ const BackupRetry = time.Minute
 // BackupFirst has a backup taken before a change of the membership that is made
 // on purpose; nil: there is a fresh one, or none is wanted. A change that takes
 // something away waits until one could be taken; one that adds does not.
-func BackupFirst(v *View, takesAway bool, reason string) *decision.Decision {
+func BackupFirst(v *View, takesAway bool, reason words.Text) *decision.Decision {
 	return BackupFirstOr(v, "etcdadm member remove HOST --no-backup", BackupBeforeChange, takesAway, reason)
 }
 
 // BackupFirstOr is backupFirst with the command that is a person's way on, and
 // what the backup is taken for.
-func BackupFirstOr(v *View, command, before string, takesAway bool, reason string) *decision.Decision {
+func BackupFirstOr(v *View, command, before string, takesAway bool, reason words.Text) *decision.Decision {
 	if v.Obs.Backups.Interval <= 0 || v.Obs.Backups.At.IsZero() || v.Goal.NoBackup || v.Goal.NoStore || v.Intent.Quarantined {
 		return nil
 	}
@@ -41,7 +41,7 @@ func BackupFirstOr(v *View, command, before string, takesAway bool, reason strin
 		switch {
 		case t == nil:
 		case t.Running:
-			return &decision.Decision{Reason: "a backup is taken first: " + reason, Again: decision.Soon}
+			return &decision.Decision{Reason: words.F("a backup is taken first: {for}", reason), Again: decision.Soon}
 		case t.Backup != nil:
 			last = v.Newer(last, v.LeadersTime(&v.Obs.Hosts[i], t.Began))
 		case t.Error != "" && v.Ago(&v.Obs.Hosts[i], t.Ended) < BackupRetry:
@@ -52,14 +52,14 @@ func BackupFirstOr(v *View, command, before string, takesAway bool, reason strin
 	case v.Obs.At.Sub(last) < sight.BackupFresh:
 		return nil
 	case failure != "" && takesAway:
-		return decision.WaitLater("backup-wanted", command, "%s; a backup is wanted first, and the last try failed: %s", reason, failure)
+		return decision.WaitLater("backup-wanted", command, "{reason}; a backup is wanted first, and the last try failed: {failure}", reason, failure)
 	case failure != "" || !v.Obs.Store.Read && !takesAway:
 		return nil
 	case !v.Obs.Store.Read:
-		return decision.WaitLater("backup-wanted", command, "%s; a backup is wanted first, and %s", reason, v.UnreadWords())
+		return decision.WaitLater("backup-wanted", command, "{reason}; a backup is wanted first, and {unread}", reason, v.UnreadWords())
 	}
 	if d := TakeBackup(v, "", before); d != nil {
-		d.Reason += ": " + reason
+		d.Reason = words.F("{backup}: {for}", d.Reason, reason)
 		return d
 	}
 	return nil
@@ -83,7 +83,7 @@ func TakeBackup(v *View, command, reason string) *decision.Decision {
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: fmt.Sprintf("take a backup (%s) on host %s", reason, best.HostID), Again: decision.Soon,
+		Reason: words.F("take a backup ({reason}) on host {host}", reason, best.HostID), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: "etcdadm backup create", Ops: []decision.HostOp{decision.OnHost(best.Host, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpBackup, Host: best.HostID, Member: best.ID, Cluster: v.Roster.Cluster, Command: command, Reason: reason,
 		})}},

@@ -8,7 +8,7 @@ import (
 
 // HandOver moves raft's leadership away from a member that is about to be
 // touched, to the voter that is furthest, of those that are preferred if any is.
-func HandOver(v *View, from cluster.Seat, reason string, prefer func(cluster.Seat) bool) *decision.Decision {
+func HandOver(v *View, from cluster.Seat, reason words.Text, prefer func(cluster.Seat) bool) *decision.Decision {
 	better := func(s, to cluster.Seat) bool {
 		if prefer != nil && prefer(s) != prefer(to) {
 			return prefer(s)
@@ -25,12 +25,12 @@ func HandOver(v *View, from cluster.Seat, reason string, prefer func(cluster.Sea
 		}
 	}
 	if to.ID == 0 {
-		return decision.Wait(true, "no-successor", "", "%s; no other voter is up to lead raft meanwhile", reason)
+		return decision.Wait(true, "no-successor", "", "{reason}; no other voter is up to lead raft meanwhile", reason)
 	}
-	return MoveTo(v, from, to, reason+"; it leads raft, so "+words.SeatName(to)+" takes over first")
+	return MoveTo(v, from, to, words.F("{what}; it leads raft, so {to} takes over first", reason, words.SeatName(to)))
 }
 
-func MoveTo(v *View, from, to cluster.Seat, reason string) *decision.Decision {
+func MoveTo(v *View, from, to cluster.Seat, reason words.Text) *decision.Decision {
 	p := v.Projection(0, 0)
 	return &decision.Decision{
 		Reason: reason,

@@ -14,11 +14,11 @@ func NeedSpec(v *View) *decision.Decision {
 	case v.Spec != nil:
 		return nil
 	case v.Obs.Spec != nil:
-		return decision.Wait(false, "spec-refused", "", "%s", v.Obs.Spec.Validate().Error())
+		return decision.Wait(false, "spec-refused", "", "{error}", v.Obs.Spec.Validate().Error())
 	}
 	for _, g := range v.Obs.Gaps {
 		if g.Kind == cluster.GapSpec {
-			return decision.Wait(false, "spec-refused", "", "%s", g.Detail)
+			return decision.Wait(false, "spec-refused", "", "{detail}", g.Detail)
 		}
 	}
 	if n := votersKnown(v); n > 0 {

@@ -1,8 +1,6 @@
 package step
 
 import (
-	"fmt"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/words"
@@ -11,7 +9,7 @@ import (
 func PromoteSeat(v *View, s cluster.Seat) *decision.Decision {
 	p := v.Projection(1, 1)
 	if !p.Keeps(v.Wanted()) {
-		return decision.Wait(true, "waiting-for-voters", "", "learner %s has caught up and waits for a voter to come back: %s", words.SeatName(s), p)
+		return decision.Wait(true, "waiting-for-voters", "", "learner {learner} has caught up and waits for a voter to come back: {projection}", words.SeatName(s), p)
 	}
 	if d := closeFirst(v, s); d != nil {
 		return d
@@ -19,7 +17,7 @@ func PromoteSeat(v *View, s cluster.Seat) *decision.Decision {
 	next := v.Voters(func(x cluster.Seat) bool { return !x.Learner || x.ID == s.ID })
 	op := cluster.Op{Kind: cluster.OpPromote, Member: s.ID, Host: s.HostID}
 	return changeVoters(v, next, p, op, s.ID, "etcdadm member promote "+s.ID.String(),
-		fmt.Sprintf("learner %s has caught up (index %d of %d): make it a voter", words.SeatName(s), s.Host.Status.Applied, v.Furthest()))
+		words.F("learner {learner} has caught up (index {index} of {furthest}): make it a voter", words.SeatName(s), s.Host.Status.Applied, v.Furthest()))
 }
 
 // closeFirst puts a learner back into quarantine that was started outside of it,
@@ -33,7 +31,7 @@ func closeFirst(v *View, s cluster.Seat) *decision.Decision {
 	op.Quarantined = true
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: fmt.Sprintf("learner %s is ready before those that were to complete the majority with it: restart it in quarantine", words.SeatName(s)), Again: decision.Soon,
+		Reason: words.F("learner {learner} is ready before those that were to complete the majority with it: restart it in quarantine", words.SeatName(s)), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(s.Host, cluster.Guard{}, op)}},
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"etcdadm.io/plan/internal/words"
 )
 
-func removeVoter(v *View, s cluster.Seat, p cluster.Projection, reason string) *decision.Decision {
+func removeVoter(v *View, s cluster.Seat, p cluster.Projection, reason words.Text) *decision.Decision {
 	next := v.Voters(func(x cluster.Seat) bool { return !x.Learner && x.ID != s.ID })
 	op := cluster.Op{Kind: cluster.OpRemove, Member: s.ID, Host: s.HostID}
 	return changeVoters(v, next, p, op, s.ID, "etcdadm member remove "+s.ID.String(), reason)
 }
 
-func RemoveLearner(v *View, s cluster.Seat, reason string) *decision.Decision {
+func RemoveLearner(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 	op := cluster.Op{Kind: cluster.OpRemove, Member: s.ID, Host: s.HostID}
 	return Membership(v, v.Projection(0, 0), op, s.ID, "etcdadm member remove "+s.ID.String(), reason)
 }
 
 // TakeOut removes a voter that is up, or of which nothing is known; raft's
 // leadership is moved away first.
-func TakeOut(v *View, s cluster.Seat, reason string) *decision.Decision {
+func TakeOut(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 	up := 0
 	if s.Up {
 		up = -1
@@ -30,11 +30,11 @@ func TakeOut(v *View, s cluster.Seat, reason string) *decision.Decision {
 		return d
 	}
 	if !p.Keeps(v.Wanted()) {
-		return decision.WaitLater("waiting-for-voters", "", "%s; it would leave too little: %s", reason, p)
+		return decision.WaitLater("waiting-for-voters", "", "{reason}; it would leave too little: {projection}", reason, p)
 	}
 	switch {
 	case s.RaftLeader && !s.Up:
-		return decision.WaitLater("waiting-for-voters", "", "%s; it leads raft and cannot be asked to hand over: %s", reason, s.Why)
+		return decision.WaitLater("waiting-for-voters", "", "{reason}; it leads raft and cannot be asked to hand over: {why}", reason, s.Why)
 	case s.RaftLeader && sight.HandsOver(s):
 		return HandOver(v, s, reason, nil)
 	}
@@ -43,23 +43,23 @@ func TakeOut(v *View, s cluster.Seat, reason string) *decision.Decision {
 
 // RemoveDead removes a voter that is dead, if the voters that are up are a
 // quorum of the remaining.
-func RemoveDead(v *View, s cluster.Seat, reason string) *decision.Decision {
+func RemoveDead(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 	p := v.Projection(-1, 0)
 	serves := s.Condition == cluster.ConditionVanished || s.Condition == cluster.ConditionDiffering && s.Host != nil && s.Host.Status != nil && s.Host.Status.Healthy
 	if serves && s.RaftLeader && s.Host.UnderFence && s.Host.Status != nil && sight.HandsOver(s) {
 		return HandOver(v, s, reason, nil) // it still leads raft, from memory or with other keys
 	}
 	if !p.Keeps(v.Wanted()) {
-		return decision.Wait(true, "waiting-for-voters", "", "voter %s is dead and cannot be removed now: %s", words.SeatName(s), p)
+		return decision.Wait(true, "waiting-for-voters", "", "voter {voter} is dead and cannot be removed now: {projection}", words.SeatName(s), p)
 	}
 	return removeVoter(v, s, p, reason)
 }
 
-func SetAsideOp(v *View, h *cluster.HostReport, reason, sentence string) *decision.Decision {
+func SetAsideOp(v *View, h *cluster.HostReport, reason string, sentence words.Text) *decision.Decision {
 	p := v.Projection(0, 0)
 	op := cluster.Op{Kind: cluster.OpSetAside, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster, Generation: h.Local.Generation, Reason: reason}
 	return &decision.Decision{
-		Reason: sentence + ": stop it and set its data aside",
+		Reason: words.F("{what}: stop it and set its data aside", sentence),
 		Again:  decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, op)}},
 	}

@@ -1,8 +1,6 @@
 package step
 
 import (
-	"fmt"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/sight"
@@ -20,13 +18,13 @@ func Restart(v *View, h *cluster.HostReport, reason string) cluster.Op {
 
 // RestartOne restarts a member in place with the release that it runs.
 func RestartOne(v *View, s cluster.Seat, why string) *decision.Decision {
-	return RestartSeat(v, s, fmt.Sprintf("restart the member of %s: %s", words.SeatName(s), why), Restart(v, s.Host, why), nil)
+	return RestartSeat(v, s, words.F("restart the member of {member}: {why}", words.SeatName(s), why), Restart(v, s.Host, why), nil)
 }
 
 // RestartSeat restarts a member in place. With one or two voters there is no
 // way to do that without an interruption, and it is done all the same. Where it
 // leads raft, one of the successors takes over first if they are fit for it.
-func RestartSeat(v *View, s cluster.Seat, reason string, op cluster.Op, successor func(cluster.Seat) bool) *decision.Decision {
+func RestartSeat(v *View, s cluster.Seat, reason words.Text, op cluster.Op, successor func(cluster.Seat) bool) *decision.Decision {
 	p := v.Projection(0, 0)
 	if !s.Learner && s.Up {
 		p = v.Projection(0, -1)
@@ -51,14 +49,14 @@ func RestartSeat(v *View, s cluster.Seat, reason string, op cluster.Op, successo
 
 // AwaitAway is the decision to wait for what keeps a member from being taken away; nil:
 // nothing does.
-func AwaitAway(v *View, s cluster.Seat, reason string) *decision.Decision {
+func AwaitAway(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 	switch h := v.MayBeAway(s); {
 	case h == nil:
 		return nil
 	case !h.Blocks:
-		return &decision.Decision{Reason: reason + "; " + h.Why, Again: h.Again}
+		return &decision.Decision{Reason: words.F("{what}; {why}", reason, h.Why), Again: h.Again}
 	default:
-		d := decision.Wait(false, "waiting-for-voters", "", "%s; %s", reason, h.Why)
+		d := decision.Wait(false, "waiting-for-voters", "", "{reason}; {why}", reason, h.Why)
 		d.Again = h.Again
 		return d
 	}

@@ -1,7 +1,7 @@
 package step
 
 import (
-	"fmt"
+	"etcdadm.io/plan/internal/words"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -16,16 +16,16 @@ func Leaderless(v *View, h *cluster.HostReport) bool {
 	return !since.IsZero() && v.Obs.At.Sub(since) >= sight.Patience(v.Obs.Memory.Member(h.Local.Member).Revived) && !v.Barred(h.Local.Member)
 }
 
-func RestartHung(v *View, h *cluster.HostReport, why string) *decision.Decision {
+func RestartHung(v *View, h *cluster.HostReport, why words.Text) *decision.Decision {
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: why + ": restart it in place",
+		Reason: words.F("{why}: restart it in place", why),
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{Leaderless: true}, Restart(v, h, "it saw no raft leader"))}},
 	}
 }
 
-func SeesNoLeader(_ *View, s cluster.Seat, lasted time.Duration) string {
-	return fmt.Sprintf("the member of %s sees no raft leader for %s", s.Host.Host, lasted)
+func SeesNoLeader(_ *View, s cluster.Seat, lasted time.Duration) words.Text {
+	return words.F("the member of {host} sees no raft leader for {lasted}", s.Host.Host, lasted)
 }
 
 // Revive restarts in place one member that runs and sees no raft leader for

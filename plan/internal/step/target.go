@@ -19,9 +19,9 @@ func Target(v *View) (cluster.Seat, *decision.Decision) {
 		}
 	}
 	if v.Goal.Member != 0 {
-		return cluster.Seat{}, decision.Refuse("no-such-member", "etcdadm member list", "no member %s is listed", v.Goal.Member)
+		return cluster.Seat{}, decision.Refuse("no-such-member", "etcdadm member list", "no member {member} is listed", v.Goal.Member)
 	}
-	return cluster.Seat{}, decision.Refuse("no-such-member", "etcdadm member list", "host %s carries no listed member", v.Goal.Host)
+	return cluster.Seat{}, decision.Refuse("no-such-member", "etcdadm member list", "host {host} carries no listed member", v.Goal.Host)
 }
 
 // Against refuses a step that the daemons would undo at once. Of a larger cluster it
@@ -34,9 +34,9 @@ func Against(v *View, voters int) *decision.Decision {
 	now := len(v.Roster.Voters())
 	switch says := fmt.Sprintf("the spec asks for %s and this step leads to %d, which would be undone at once", words.MembersWords(v.Spec.MemberCount), voters); {
 	case voters > v.Spec.MemberCount && voters > now:
-		return decision.Refuse("against-spec", fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.Store(), v.Spec.EtcdVersion, voters|1), "%s; change the spec, or take the step with --hold", says)
+		return decision.Refuse("against-spec", fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", v.Store(), v.Spec.EtcdVersion, voters|1), "{says}; change the spec, or take the step with --hold", says)
 	case voters < v.Spec.MemberCount && voters < now:
-		return decision.Refuse("against-spec", "etcdadm member replace "+v.Goal.Object(), "%s; replace the member by one on another host, or on its own host with nothing of it; or, to have one less, take the step with --hold", says)
+		return decision.Refuse("against-spec", "etcdadm member replace "+v.Goal.Object(), "{says}; replace the member by one on another host, or on its own host with nothing of it; or, to have one less, take the step with --hold", says)
 	}
 	return nil
 }

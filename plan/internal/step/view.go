@@ -5,11 +5,10 @@
 package step
 
 import (
-	"fmt"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/words"
 )
 
 // View is what a rule looks at: the sight, and the blockers that rules noted on the way to
@@ -26,19 +25,19 @@ type View struct {
 func Look(goal decision.Goal, o *cluster.Observation) *View {
 	v := &View{Sight: sight.New(goal, o)}
 	if v.Strange != 0 {
-		v.Aside("foreign-cluster", "", "the members in sight are of cluster %s, in which none of the founders of generation %d is listed; they are left alone", v.Strange, v.Intent.Generation)
+		v.Aside("foreign-cluster", "", "the members in sight are of cluster {cluster}, in which none of the founders of generation {generation} is listed; they are left alone", v.Strange, v.Intent.Generation)
 	}
 	return v
 }
 
 // Aside notes a blocker and lets the rules go on.
-func (v *View) Aside(code, command, format string, args ...any) {
-	v.Advise(code, "", command, format, args...)
+func (v *View) Aside(code, command, template string, facts ...any) {
+	v.Advise(code, "", command, template, facts...)
 }
 
 // Advise is Aside where what a person does is no command, or not one alone.
-func (v *View) Advise(code, advice, command, format string, args ...any) {
-	v.Asides = append(v.Asides, decision.Blocker{Code: code, Sentence: fmt.Sprintf(format, args...), Command: command, Advice: advice})
+func (v *View) Advise(code, advice, command, template string, facts ...any) {
+	v.Asides = append(v.Asides, decision.Blocker{Code: code, Sentence: words.F(template, facts...), Command: command, Advice: advice})
 }
 
 // With is the view of the same with another spec. What it notes, it notes for itself.

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,10 +11,10 @@ import (
 )
 
 // Membership is a decision to make one membership call.
-func Membership(v *View, p cluster.Projection, op cluster.Op, except cluster.MemberID, command, reason string) *decision.Decision {
+func Membership(v *View, p cluster.Projection, op cluster.Op, except cluster.MemberID, command string, reason words.Text) *decision.Decision {
 	s, ok := v.Speaker(except)
 	if !ok {
-		return decision.Wait(true, "no-speaker", "", "no voter that is up could make the change: %s", reason)
+		return decision.Wait(true, "no-speaker", "", "no voter that is up could make the change: {reason}", reason)
 	}
 	return &decision.Decision{
 		Reason: reason,
@@ -31,7 +30,7 @@ func Membership(v *View, p cluster.Projection, op cluster.Op, except cluster.Mem
 
 // changeVoters makes sure that the intent lists the old and the new voters
 // before the change is made (SAFETY.md, rule 11), then makes it.
-func changeVoters(v *View, next []cluster.Voter, p cluster.Projection, op cluster.Op, except cluster.MemberID, command, reason string) *decision.Decision {
+func changeVoters(v *View, next []cluster.Voter, p cluster.Projection, op cluster.Op, except cluster.MemberID, command string, reason words.Text) *decision.Decision {
 	if !v.Obs.Store.Read {
 		return ChangeUnstored(v, next, p, op, except, command, reason)
 	}
@@ -49,7 +48,7 @@ func changeVoters(v *View, next []cluster.Voter, p cluster.Projection, op cluste
 	}
 	in.Replacing = replacing
 	return &decision.Decision{
-		Reason: "write down the new voters first: " + reason,
+		Reason: words.F("write down the new voters first: {for}", reason),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}, Projection: &p, Command: command},
 	}
 }
@@ -68,14 +67,14 @@ func changeVoters(v *View, next []cluster.Voter, p cluster.Projection, op cluste
 // is kept by a quorum of the set before it. What it cannot bear is a keeper
 // whose disk is lost, or that a person calls lost, while the store is behind.
 // That is what a person gives up with --no-store.
-func ChangeUnstored(v *View, next []cluster.Voter, p cluster.Projection, op cluster.Op, except cluster.MemberID, command, reason string) *decision.Decision {
+func ChangeUnstored(v *View, next []cluster.Voter, p cluster.Projection, op cluster.Op, except cluster.MemberID, command string, reason words.Text) *decision.Decision {
 	in, now := v.Intent, v.VotersNow()
 	switch {
 	case !v.Goal.NoStore:
-		return decision.Wait(false, "store-silent", unstoredCommand(v, command), "waiting for the backup store, in which a change of the voters is written down first: %s", reason)
+		return decision.Wait(false, "store-silent", unstoredCommand(v, command), "waiting for the backup store, in which a change of the voters is written down first: {reason}", reason)
 	case !cluster.SameVoters(in.Voters, now) && !cluster.SameVoters(in.Next, now):
 		// A quorum of these voters is no quorum of those that were written down.
-		return decision.Refuse("store-silent", "", "the voters are not those that were written down, so that the backup store has to come first: %s", reason)
+		return decision.Refuse("store-silent", "", "the voters are not those that were written down, so that the backup store has to come first: {reason}", reason)
 	case cluster.SameVoters(in.Voters, now) && cluster.SameVoters(in.Next, next) && sameReplacing(in.Replacing, replacingAfter(v, op, next)):
 		if d := AwaitKeepers(v, reason); d != nil {
 			return d
@@ -95,14 +94,14 @@ func ChangeUnstored(v *View, next []cluster.Voter, p cluster.Projection, op clus
 	}
 	keep.Replacing = replacingAfter(v, op, next)
 	return &decision.Decision{
-		Reason: v.UnreadWords() + "; have the hosts write down the new voters first: " + reason,
+		Reason: words.F("{store}; have the hosts write down the new voters first: {for}", v.UnreadWords(), reason),
 		Again:  decision.Soon,
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Keep: keep}, Projection: &p, Command: unstoredCommand(v, command)},
 	}
 }
 
 // AwaitKeepers waits until the hosts keep the newest intent; nil: they do.
-func AwaitKeepers(v *View, reason string) *decision.Decision {
+func AwaitKeepers(v *View, reason words.Text) *decision.Decision {
 	kept := 0
 	var not []string
 	for _, s := range v.Roster.Voters() {
@@ -118,7 +117,7 @@ func AwaitKeepers(v *View, reason string) *decision.Decision {
 	if kept >= cluster.Quorum(voters) && len(not) == 0 {
 		return nil
 	}
-	return decision.Wait(true, "store-silent", "", "%d of %d voters' hosts have written down the new voters%s, and %d and every one in sight must have: %s",
+	return decision.Wait(true, "store-silent", "", "{kept} of {voters} voters' hosts have written down the new voters{because}, and {quorum} and every one in sight must have: {reason}",
 		kept, voters, words.Because(words.NotYet(not)), cluster.Quorum(voters), reason)
 }
 
@@ -172,14 +171,14 @@ func sameReplacing(a, b *cluster.Replacing) bool {
 // It does not keep a voter whose host is not under this leader's fence from being
 // taken out: while that one is listed nothing is ever quiet, and so it would be
 // waited for for ever. There are fewer of those than voters.
-func TooManyPending(v *View, op cluster.Op, reason string) *decision.Decision {
+func TooManyPending(v *View, op cluster.Op, reason words.Text) *decision.Decision {
 	if len(v.Intent.Pending) < cluster.MostPending || op.Kind == cluster.OpRemove && slices.Contains(unfenced(v), op.Member) {
 		return nil
 	}
 	if d := StrikePending(v); d != nil { // a rule that waits here is before the one that tidies up
 		return d
 	}
-	return decision.WaitLater("settling", "", "%d changes of the voters were begun and not seen to end; waiting until they are%s: %s", len(v.Intent.Pending), mayStillAct(v), reason)
+	return decision.WaitLater("settling", "", "{pending} changes of the voters were begun and not seen to end; waiting until they are{mayStillAct}: {reason}", len(v.Intent.Pending), mayStillAct(v), reason)
 }
 
 // mayStillAct names the voters because of which nothing is seen to end.
@@ -204,7 +203,7 @@ func StrikePending(v *View) *decision.Decision {
 	in := v.Intent.Clone()
 	in.Pending = nil
 	return &decision.Decision{
-		Reason: fmt.Sprintf("nothing came of the changes of the voters that were written down and not made for %s: strike them out", QuietFor(v).Round(time.Second)),
+		Reason: words.F("nothing came of the changes of the voters that were written down and not made for {quietFor}: strike them out", QuietFor(v).Round(time.Second)),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}
 }

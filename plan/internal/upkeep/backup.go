@@ -1,7 +1,7 @@
 package upkeep
 
 import (
-	"fmt"
+	"etcdadm.io/plan/internal/words"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -49,7 +49,7 @@ func BackUp(v *step.View) *decision.Decision {
 		case t.Backup != nil:
 			last = v.Newer(last, v.LeadersTime(&v.Obs.Hosts[i], t.Began))
 		case t.Error != "" && v.Ago(&v.Obs.Hosts[i], t.Ended) < min(step.BackupRetry, every):
-			v.Advise("backup-failed", t.Hint, "", "the last backup, by host %s, failed; it is tried again: %s", v.Obs.Hosts[i].Host, t.Error)
+			v.Advise("backup-failed", t.Hint, "", "the last backup, by host {host}, failed; it is tried again: {error}", v.Obs.Hosts[i].Host, t.Error)
 			return nil
 		}
 	}
@@ -81,7 +81,7 @@ func TryOut(v *step.View) *decision.Decision {
 			}
 			last = v.Newer(last, v.LeadersTime(h, t.Ended))
 			if t.Error != "" && t.Command == "" { // a rehearsal with another release says nothing of the backup
-				v.Aside("backup-drill", "etcdadm backup create", "host %s tried the backup out, and it cannot be relied on, or could not be tried: %s", h.Host, t.Why())
+				v.Aside("backup-drill", "etcdadm backup create", "host {host} tried the backup out, and it cannot be relied on, or could not be tried: {why}", h.Host, t.Why())
 			}
 		}
 		if !h.UnderFence || !h.CanRun(newest[0].Version) || newest[0].Encrypted && !h.Decrypts {
@@ -101,14 +101,14 @@ func TryOut(v *step.View) *decision.Decision {
 	case v.Obs.At.Sub(last) < every:
 		return nil
 	case best == nil && newest[0].Encrypted:
-		v.Aside("backup-drill", "", "backup %s is to be tried out, it is encrypted, and no host in sight that could do it has a secret key: put it where --backup-identity-file of a daemon names it", newest[0].Name)
+		v.Aside("backup-drill", "", "backup {backup} is to be tried out, it is encrypted, and no host in sight that could do it has a secret key: put it where --backup-identity-file of a daemon names it", newest[0].Name)
 		return nil
 	case best == nil:
 		return nil
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: fmt.Sprintf("try backup %s out on host %s, in an etcd that is thrown away", newest[0].Name, best.Host), Again: decision.Soon,
+		Reason: words.F("try backup {backup} out on host {host}, in an etcd that is thrown away", newest[0].Name, best.Host), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: "etcdadm backup drill " + newest[0].Name, Ops: []decision.HostOp{decision.OnHost(best, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpDrill, Host: best.Host, Backup: newest[0].Name,
 		})}},

@@ -1,7 +1,6 @@
 package upkeep
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -36,31 +35,31 @@ func Corruption(v *step.View) *decision.Decision {
 	}
 	switch {
 	case suspects(v, 1):
-		return AskHash(v, "a voter's keys were found to differ: look again")
+		return AskHash(v, words.F("a voter's keys were found to differ: look again"))
 	case m.Undecided >= cluster.OddTimes:
 		v.Aside("corrupt", "etcdadm backup list", "the keys of the voters differ, and there is no majority that would tell which are right; nothing is replaced. Compare what they hold, and restore a backup, or remove the one that is wrong")
 		return compareAgain(v, HashRetry)
 	case m.Undecided > 0:
-		return AskHash(v, "the voters' keys were found to differ: look again")
+		return AskHash(v, words.F("the voters' keys were found to differ: look again"))
 	case len(v.Roster.Voters()) < 3:
-		v.Aside("corrupt", "etcdadm backup list", "etcd says that its data is damaged (CORRUPT, of %s), and with fewer than three voters nobody can tell which is right; nothing is replaced", words.AlarmWords(alarms))
+		v.Aside("corrupt", "etcdadm backup list", "etcd says that its data is damaged (CORRUPT, of {alarm}), and with fewer than three voters nobody can tell which is right; nothing is replaced", words.AlarmWords(alarms))
 		return nil
 	}
 	if !m.Explains() && v.Roster.Running().Mixed() {
-		v.Aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of %s): their keys are compared once the members run one release line, and they run %s", words.AlarmWords(alarms), v.RunningWords())
+		v.Aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of {alarm}): their keys are compared once the members run one release line, and they run {running}", words.AlarmWords(alarms), v.RunningWords())
 		return nil
 	}
 	if !m.Explains() {
-		v.Aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of %s): their keys are being compared", words.AlarmWords(alarms))
-		return AskHash(v, "etcd says that members differ: compare their keys")
+		v.Aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of {alarm}): their keys are being compared", words.AlarmWords(alarms))
+		return AskHash(v, words.F("etcd says that members differ: compare their keys"))
 	}
 	for _, a := range alarms {
 		if _, listed := v.Roster.Seat(a.Member); a.Member != 0 && !listed && len(v.DownVoters()) == 0 {
 			op := cluster.Op{Kind: cluster.OpDisarm, Alarm: a.Kind, Member: a.Member}
-			return step.Membership(v, v.Projection(0, 0), op, 0, "", fmt.Sprintf("member %s, of which the CORRUPT alarm is, is gone, and the voters' keys are equal: take the alarm back", a.Member))
+			return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("member {member}, of which the CORRUPT alarm is, is gone, and the voters' keys are equal: take the alarm back", a.Member))
 		}
 	}
-	v.Aside("corrupt", "etcdadm alarm disarm CORRUPT", "etcd says that members differ (CORRUPT, of %s), and a comparison of their keys does not say which; nothing is replaced. If nothing is wrong with them, the alarm can be taken back", words.AlarmWords(alarms))
+	v.Aside("corrupt", "etcdadm alarm disarm CORRUPT", "etcd says that members differ (CORRUPT, of {alarm}), and a comparison of their keys does not say which; nothing is replaced. If nothing is wrong with them, the alarm can be taken back", words.AlarmWords(alarms))
 	return compareAgain(v, HashRetry)
 }
 
@@ -99,7 +98,7 @@ const muchHistory = 1_000_000
 func noteHistory(v *step.View) {
 	m := v.Obs.Memory.Upkeep
 	if kept := m.Compared - m.Compacted; kept >= muchHistory && !CompactsItself(v) {
-		v.Aside("not-compacted", "etcdadm config set auto-compaction-retention=1h", "etcd keeps the last %d revisions, because nobody compacts its past, and it grows until the database is full", kept)
+		v.Aside("not-compacted", "etcdadm config set auto-compaction-retention=1h", "etcd keeps the last {kept} revisions, because nobody compacts its past, and it grows until the database is full", kept)
 	}
 }
 
@@ -107,13 +106,13 @@ func compareAgain(v *step.View, every time.Duration) *decision.Decision {
 	if last := v.Obs.Memory.Upkeep.ComparedAt; !last.IsZero() && v.Obs.At.Sub(last) < every {
 		return nil
 	}
-	return AskHash(v, "compare the voters' keys")
+	return AskHash(v, words.F("compare the voters' keys"))
 }
 
 // AskHash asks the next voter's host for a hash of its member's keys, all up to one
 // revision; nil: one is being made, or cannot be. One at a time, because a member
 // applies no writes while it hashes; raft's leader last.
-func AskHash(v *step.View, reason string) *decision.Decision {
+func AskHash(v *step.View, reason words.Text) *decision.Decision {
 	for _, s := range v.Roster.Voters() {
 		h := s.Host
 		if h == nil || !h.UnderFence || h.Status == nil || !h.Status.Healthy || h.Hash != nil && h.Hash.Running {
@@ -141,7 +140,7 @@ func AskHash(v *step.View, reason string) *decision.Decision {
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: fmt.Sprintf("%s, at revision %d: hash those of %s", reason, revision, words.SeatName(*next)),
+		Reason: words.F("{reason}, at revision {revision}: hash those of {member}", reason, revision, words.SeatName(*next)),
 		Again:  decision.Later,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(next.Host, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpHash, Host: next.HostID, Member: next.ID, Cluster: v.Roster.Cluster, Revision: revision, Doubt: doubt(v, *next),
@@ -179,7 +178,7 @@ func HashRevision(v *step.View) (int64, bool) {
 			continue
 		}
 		if v.Ago(s.Host, h.Ended) < HashRetry {
-			v.Aside("not-compared", "", "the voters' keys cannot be compared now, which is tried again: %s: %s", words.SeatName(s), h.Error)
+			v.Aside("not-compared", "", "the voters' keys cannot be compared now, which is tried again: {member}: {error}", words.SeatName(s), h.Error)
 			return 0, false
 		}
 		at = 0 // what was asked for may have been compacted since

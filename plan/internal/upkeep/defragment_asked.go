@@ -28,14 +28,14 @@ func DefragmentAsked(v *step.View) *decision.Decision {
 			if hindersDefragment(v, s) != "" {
 				return nil
 			}
-			return defragmentSeat(v, s, fmt.Sprintf("the database of %s has %s, of which %s are in use, as asked", words.SeatName(s), words.BytesWords(s.Host.Status.DBSize), words.BytesWords(s.Host.Status.DBInUse)))
+			return defragmentSeat(v, s, words.F("the database of {member} has {dBSize}, of which {dBInUse} are in use, as asked", words.SeatName(s), words.BytesWords(s.Host.Status.DBSize), words.BytesWords(s.Host.Status.DBInUse)))
 		case w.Error != "":
-			return decision.Refuse("fragmented", "", "the defragmentation of %s failed: %s; the old file is in use", words.SeatName(s), w.Error)
+			return decision.Refuse("fragmented", "", "the defragmentation of {member} failed: {error}; the old file is in use", words.SeatName(s), w.Error)
 		}
 		done = append(done, fmt.Sprintf("%s: %s, before %s", words.SeatName(s), words.BytesWords(w.After), words.BytesWords(w.Before)))
 	}
 	slices.Sort(done)
-	return &decision.Decision{Reason: "defragmented " + strings.Join(done, "; "), Done: true}
+	return &decision.Decision{Reason: words.F("defragmented {done}", strings.Join(done, "; ")), Done: true}
 }
 
 // DefragmentWaits says what a defragmentation waits for that a person asked for.
@@ -49,19 +49,19 @@ func DefragmentWaits(v *step.View) *decision.Decision {
 			continue
 		}
 		if why := hindersDefragment(v, s); why != "" {
-			return decision.WaitLater("fragmented", "", "%s is not defragmented now: %s", words.SeatName(s), why)
+			return decision.WaitLater("fragmented", "", "{member} is not defragmented now: {why}", words.SeatName(s), why)
 		}
 	}
-	return &decision.Decision{Reason: "looking again", Again: decision.Soon}
+	return &decision.Decision{Reason: words.F("looking again"), Again: decision.Soon}
 }
 
 // defragmentTargets are the voters that are to be defragmented, raft's leader last.
 func defragmentTargets(v *step.View) ([]cluster.Seat, *decision.Decision) {
 	if run := v.Roster.Running(); !run.Low.IsZero() && !run.Low.Has(cluster.V3API) {
-		return nil, decision.Refuse("fragmented", "", "etcd %s has no database that could be defragmented", run.Low)
+		return nil, decision.Refuse("fragmented", "", "etcd {release} has no database that could be defragmented", run.Low)
 	}
 	if run := v.Roster.Running(); run.Mixed() || run.Downgrade {
-		return nil, decision.Refuse("version", "", "the members' version is being changed (etcd %s to %s), and that would wait as long as this does: no database is defragmented until it is over; ask again then", run.Low, run.High)
+		return nil, decision.Refuse("version", "", "the members' version is being changed (etcd {release} to {high}), and that would wait as long as this does: no database is defragmented until it is over; ask again then", run.Low, run.High)
 	}
 	if v.Goal.Member == 0 && v.Goal.Host == "" {
 		seats := slices.Clone(v.Roster.Voters())
@@ -73,7 +73,7 @@ func defragmentTargets(v *step.View) ([]cluster.Seat, *decision.Decision) {
 	case d != nil:
 		return nil, d
 	case s.Learner:
-		return nil, decision.Refuse("not-a-voter", "", "member %s is a learner, which gets a new database anyway", words.SeatName(s))
+		return nil, decision.Refuse("not-a-voter", "", "member {member} is a learner, which gets a new database anyway", words.SeatName(s))
 	}
 	return []cluster.Seat{s}, nil
 }
@@ -92,7 +92,7 @@ func defragmentedSince(v *step.View, s cluster.Seat) *cluster.DatabaseWork {
 // hindersDefragment says what keeps a voter from being defragmented; empty: nothing.
 func hindersDefragment(v *step.View, s cluster.Seat) string {
 	if h := mayNotDefragment(v, s); h != nil {
-		return h.Why
+		return h.Why.String()
 	}
 	if free, _ := v.Candidates(); len(free) > 0 && len(v.Roster.Voters()) < v.Wanted() {
 		return fmt.Sprintf("host %s is to carry another voter first", free[0].Host)

@@ -1,7 +1,6 @@
 package upkeep
 
 import (
-	"fmt"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -37,11 +36,11 @@ func Defragment(v *step.View) *decision.Decision {
 				continue
 			}
 			if h := mayNotDefragment(v, s); h != nil {
-				v.Aside("fragmented", "", "the database of %s is fragmented, and is defragmented later: %s", words.SeatName(s), h.Why)
+				v.Aside("fragmented", "", "the database of {member} is fragmented, and is defragmented later: {why}", words.SeatName(s), h.Why)
 				return nil
 			}
 			st := s.Host.Status
-			return defragmentSeat(v, s, fmt.Sprintf("the database of %s has %s of its %s free", words.SeatName(s), words.BytesWords(st.DBSize-st.DBInUse), words.BytesWords(st.DBSize)))
+			return defragmentSeat(v, s, words.F("the database of {member} has {dBSize} of its {dBSize2} free", words.SeatName(s), words.BytesWords(st.DBSize-st.DBInUse), words.BytesWords(st.DBSize)))
 		}
 	}
 	return nil
@@ -89,28 +88,28 @@ func restless(v *step.View) string {
 // While etcd writes the database anew it serves nothing, and waits for a learner that
 // reads a snapshot of it.
 func mayNotDefragment(v *step.View, s cluster.Seat) *sight.Hindrance {
-	not := func(format string, args ...any) *sight.Hindrance {
-		return &sight.Hindrance{Why: fmt.Sprintf(format, args...), Again: decision.Later, Blocks: true}
+	not := func(template string, facts ...any) *sight.Hindrance {
+		return &sight.Hindrance{Why: words.F(template, facts...), Again: decision.Later, Blocks: true}
 	}
 	voters := len(v.Roster.Voters())
 	switch h := s.Host; {
 	case !s.Up:
-		return not("it is not up: %s", s.Why)
+		return not("it is not up: {why}", s.Why)
 	case voters == 2 && v.Goal.Kind != decision.Defragment && len(v.Roster.Alarms(cluster.AlarmNoSpace)) == 0:
 		return not("with two voters what reads or writes through one of them waits for as long as it takes; with a third it can be done")
 	case len(v.Roster.Learners()) > 0:
 		return not("a learner is catching up")
 	case h.Room > 0 && h.Room < h.Status.DBInUse+h.Status.DBInUse/10:
-		return not("host %s has room for %s, and its database is written anew beside the old one", h.Host, words.BytesWords(h.Room))
+		return not("host {host} has room for {room}, and its database is written anew beside the old one", h.Host, words.BytesWords(h.Room))
 	}
 	if w := s.Host.Database; w != nil && w.Member == s.ID && w.Error != "" && v.Ago(s.Host, w.Defragmented) < defragRetry {
-		return not("the last try failed: %s", w.Error)
+		return not("the last try failed: {error}", w.Error)
 	}
 	return v.MayBeAway(s)
 }
 
-func defragmentSeat(v *step.View, s cluster.Seat, reason string) *decision.Decision {
-	reason += ": have it written anew"
+func defragmentSeat(v *step.View, s cluster.Seat, reason words.Text) *decision.Decision {
+	reason = words.F("{what}: have it written anew", reason)
 	p := v.Projection(0, -1)
 	if s.RaftLeader && p.Voters > 1 {
 		return step.HandOver(v, s, reason, nil)

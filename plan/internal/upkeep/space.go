@@ -42,7 +42,7 @@ func Space(v *step.View) *decision.Decision {
 	if len(over) == 0 {
 		a := alarms[0]
 		op := cluster.Op{Kind: cluster.OpDisarm, Alarm: a.Kind, Member: a.Member}
-		return step.Membership(v, v.Projection(0, 0), op, 0, "etcdadm alarm disarm", fmt.Sprintf("every voter's database is below its quota again: take the NOSPACE alarm of member %s back", a.Member))
+		return step.Membership(v, v.Projection(0, 0), op, 0, "etcdadm alarm disarm", words.F("every voter's database is below its quota again: take the NOSPACE alarm of member {member} back", a.Member))
 	}
 	if d := notYetAgain(v); d != nil {
 		return d
@@ -79,13 +79,13 @@ func notYetAgain(v *step.View) *decision.Decision {
 		advice += ", and auto-compaction is off"
 	}
 	sentence := fmt.Sprintf("NOSPACE has come %d times in an hour: %s", m.FullTimes, advice)
-	v.Aside("no-space-again", "etcdadm config set auto-compaction-retention=5m", "%s", sentence)
+	v.Aside("no-space-again", "etcdadm config set auto-compaction-retention=5m", "{sentence}", sentence)
 	if m.FullTimes <= fullFree {
 		return nil
 	}
 	pause := min(fullFirst<<min(m.FullTimes-fullFree-1, 10), fullMost)
 	if waited := v.Obs.At.Sub(m.FullSince); waited < pause {
-		return &decision.Decision{Reason: fmt.Sprintf("%s; it is cured again in %s", sentence, (pause - waited).Round(time.Second)), Again: min(pause-waited, decision.Later)}
+		return &decision.Decision{Reason: words.F("{sentence}; it is cured again in {pause}", sentence, (pause - waited).Round(time.Second)), Again: min(pause-waited, decision.Later)}
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func compactFirst(v *step.View, over []cluster.Seat) (d *decision.Decision, goOn
 		return compact(v, past), false
 	}
 	if takes := compactsFor + time.Duration(crowded[0].Host.Status.DBSize/compactsForBytes)*time.Second; ago < takes {
-		return &decision.Decision{Reason: fmt.Sprintf("etcd refuses writes (NOSPACE): the members carry out a compaction; %s has %s in use", words.SeatName(crowded[0]), words.BytesWords(crowded[0].Host.Status.DBInUse)), Again: decision.Later}, false
+		return &decision.Decision{Reason: words.F("etcd refuses writes (NOSPACE): the members carry out a compaction; {member} has {dBInUse} in use", words.SeatName(crowded[0]), words.BytesWords(crowded[0].Host.Status.DBInUse)), Again: decision.Later}, false
 	}
 	if len(full) == 0 {
 		return nil, true
@@ -173,7 +173,7 @@ func OptionOf(args []string, name string) (value string, set bool) {
 
 func fullOf(v *step.View, s cluster.Seat, why, command string) {
 	st := s.Host.Status
-	v.Aside("no-space", command, "etcd refuses writes (NOSPACE): the database of %s holds %s of a quota of %s; %s", words.SeatName(s), words.BytesWords(st.DBInUse), words.BytesWords(st.Room()), why)
+	v.Aside("no-space", command, "etcd refuses writes (NOSPACE): the database of {member} holds {dBInUse} of a quota of {room}; {why}", words.SeatName(s), words.BytesWords(st.DBInUse), words.BytesWords(st.Room()), why)
 }
 
 // quotaCommand asks for twice of what is in use. Source: etcd's guide advises no
@@ -202,7 +202,7 @@ func compacted(v *step.View) (revision int64, ago time.Duration) {
 
 func compact(v *step.View, revision int64) *decision.Decision {
 	d := step.Membership(v, v.Projection(0, 0), cluster.Op{Kind: cluster.OpCompact, Revision: revision}, 0, fmt.Sprintf("etcdctl compact %d", revision),
-		fmt.Sprintf("etcd refuses writes (NOSPACE): have it forget its past up to revision %d of %d", revision, v.Revision()))
+		words.F("etcd refuses writes (NOSPACE): have it forget its past up to revision {revision} of {revision2}", revision, v.Revision()))
 	d.Again = decision.Soon
 	return d
 }
@@ -213,14 +213,14 @@ func compact(v *step.View, revision int64) *decision.Decision {
 func makeRoom(v *step.View, over []cluster.Seat) *decision.Decision {
 	slices.SortStableFunc(over, func(a, b cluster.Seat) int { return sight.LeadsLast(a) - sight.LeadsLast(b) })
 	s := over[0]
-	reason := fmt.Sprintf("etcd refuses writes (NOSPACE): the database of %s has %s of its %s free", words.SeatName(s), words.BytesWords(s.Host.Status.DBSize-s.Host.Status.DBInUse), words.BytesWords(s.Host.Status.DBSize))
+	reason := words.F("etcd refuses writes (NOSPACE): the database of {member} has {dBSize} of its {dBSize2} free", words.SeatName(s), words.BytesWords(s.Host.Status.DBSize-s.Host.Status.DBInUse), words.BytesWords(s.Host.Status.DBSize))
 	switch h := mayNotDefragment(v, s); {
 	case h == nil:
 	case h.Settle:
-		return &decision.Decision{Reason: reason + "; " + h.Why, Again: h.Again}
+		return &decision.Decision{Reason: words.F("{what}; {why}", reason, h.Why), Again: h.Again}
 	default:
 		held, remove := members.HeldByDead(v)
-		v.Aside("no-space", remove, "%s; it is defragmented later: %s%s", reason, h.Why, held)
+		v.Aside("no-space", remove, "{reason}; it is defragmented later: {why}{held}", reason, h.Why, held)
 		return nil
 	}
 	return defragmentSeat(v, s, reason)

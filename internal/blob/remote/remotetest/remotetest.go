@@ -63,33 +63,26 @@ func Run(t *testing.T, d Driver) {
 	for _, test := range []struct {
 		name string
 		run  func(*suite)
-		// waits: it mostly does, and so beside the others that do.
-		waits bool
 	}{
-		{"an answer that is lost leaves the outcome open", (*suite).lostConditional, false},
-		{"an answer that is lost to a plain write is made good", (*suite).lostPlain, false},
-		{"a lost answer to the end of an upload leaves the outcome open", (*suite).lostCompletion, false},
-		{"a server that is overloaded for a moment is asked again", (*suite).overloaded, true},
-		{"a server that stays overloaded is not asked for ever", (*suite).overloadedForEver, false},
-		{"a server that hangs is left", (*suite).hanging, true},
-		{"a context ends a call on a server that hangs", (*suite).hangingInTime, true},
-		{"a transfer that breaks off is taken up again", (*suite).cutRead, false},
-		{"a transfer that always breaks off is an error", (*suite).cutReads, false},
-		{"what may be another part is not put in its place", (*suite).cutAndUnplaced, false},
-		{"two versions are never mixed", (*suite).cutAndReplaced, false},
-		{"a large body takes constant memory", (*suite).memory, false},
-		{"one of many creators of a large object wins", (*suite).raceLarge, false},
-		{"a large upload that is given up leaves nothing", (*suite).givenUp, false},
-		{"a slow body is waited for", (*suite).slowBody, true},
-		{"a listing has pages", (*suite).pages, false},
-		{"a server that dies in a write has all or nothing", (*suite).killedInWrite, false},
+		{"an answer that is lost leaves the outcome open", (*suite).lostConditional},
+		{"an answer that is lost to a plain write is made good", (*suite).lostPlain},
+		{"a lost answer to the end of an upload leaves the outcome open", (*suite).lostCompletion},
+		{"a server that is overloaded for a moment is asked again", (*suite).overloaded},
+		{"a server that stays overloaded is not asked for ever", (*suite).overloadedForEver},
+		{"a server that hangs is left", (*suite).hanging},
+		{"a context ends a call on a server that hangs", (*suite).hangingInTime},
+		{"a transfer that breaks off is taken up again", (*suite).cutRead},
+		{"a transfer that always breaks off is an error", (*suite).cutReads},
+		{"what may be another part is not put in its place", (*suite).cutAndUnplaced},
+		{"two versions are never mixed", (*suite).cutAndReplaced},
+		{"a large body takes constant memory", (*suite).memory},
+		{"one of many creators of a large object wins", (*suite).raceLarge},
+		{"a large upload that is given up leaves nothing", (*suite).givenUp},
+		{"a slow body is waited for", (*suite).slowBody},
+		{"a listing has pages", (*suite).pages},
+		{"a server that dies in a write has all or nothing", (*suite).killedInWrite},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			proxy := proxy
-			if test.waits {
-				t.Parallel()
-				proxy = teststore.NewProxy(t, d.Server)
-			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			defer proxy.Inject(nil)

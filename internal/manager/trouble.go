@@ -1,0 +1,22 @@
+package manager
+
+import (
+	"regexp"
+
+	"etcdadm.io/internal/blob"
+)
+
+// The errors of stores are other programs' words: the same trouble reads otherwise at each
+// try where it names how long it took, how far it came, or the object that it was tried with.
+var (
+	took = regexp.MustCompile(`\d+(\.\d+)?(ns|µs|ms|s|m|h)(\d+(\.\d+)?(ns|µs|ms|s|m))*`)
+	// probeName is of an object that is another one at each try of the store.
+	probeName = regexp.MustCompile(regexp.QuoteMeta(blob.ProbePrefix) + `[0-9a-z]+`)
+	// listed is how far a listing of the store came that was given up.
+	listed = regexp.MustCompile(`\d+ objects`)
+)
+
+// steady is an error's text without what differs from one try of the same to the next.
+func steady(text string) string {
+	return listed.ReplaceAllString(probeName.ReplaceAllString(took.ReplaceAllString(text, ""), ""), "")
+}
