@@ -236,8 +236,8 @@ func TestBackupBeforeARestoreIsSaidToBeLeft(t *testing.T) {
 		})
 	}
 	for ago, want := range map[time.Duration]struct{ waits, says string }{
-		sight.BackupTry - time.Minute: {"is waited for for 2m0s at most", ""},
-		sight.BackupTry + time.Minute: {"", "has not ended in 2m0s, and the command goes on without it"},
+		sight.BackupTry - time.Minute: {"for up to 2m0s", ""},
+		sight.BackupTry + time.Minute: {"", "took more than 2m0s; the command goes on without it"},
 	} {
 		v := step.Look(decision.Goal{Kind: decision.Converge}, then(formedSight, running(ago))(t))
 		d := generation.BackupBefore(v, &cluster.Command{Name: "c", Kind: cluster.CommandRestore})

@@ -364,7 +364,7 @@ func TestConditionsOfReleases(t *testing.T) {
 				ofMember("c", func(m *cluster.MemberMemory) { m.SilentSince = o.At.Add(time.Second - members.StartGrace) })(o)
 			}},
 			{"its host lacks it", of("c", func(h *cluster.HostReport) { h.Releases = []cluster.Version{version("3.7.3")} })},
-			{"the members have agreed on the new line", func(o *cluster.Observation) {
+			{"the cluster version is the new line", func(o *cluster.Observation) {
 				for i := range o.Hosts {
 					if st := o.Hosts[i].Status; st != nil {
 						st.ClusterVersion = version("3.7.0")

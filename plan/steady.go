@@ -33,7 +33,7 @@ func steady(v *step.View) *decision.Decision {
 		return d
 	}
 	if v.Standing != nil {
-		return &decision.Decision{Reason: words.F("{up} of {number} voters are up; the spec is refused, and only dead voters are replaced", up, n)}
+		return &decision.Decision{Reason: words.F("{up} of {number} voters are up; the spec is invalid, so only dead voters are replaced", up, n)}
 	}
 	if d := step.NeedSpec(v); d != nil {
 		return d

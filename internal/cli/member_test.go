@@ -64,7 +64,7 @@ func TestStepIsAskedAboutAfterItWasPlanned(t *testing.T) {
 	l := &leading{}
 	at := serveDaemon(t, "test", "a", l)
 	l.report = console.Report{Cluster: "test", Host: "a", Leader: "a", Leading: true, Observation: &cluster.Observation{Cluster: "test"}, Contacts: []cluster.Contact{{Host: "a", Endpoint: at}}}
-	refused := plan.Decision{Rule: "leave", Reason: plan.Say("host x carries no listed member"), Refused: true, Blockers: []plan.Blocker{{Code: "no-such-member", Sentence: plan.Say("host x carries no listed member")}}}
+	refused := plan.Decision{Rule: "leave", Reason: plan.Say("host x has no listed member"), Refused: true, Blockers: []plan.Blocker{{Code: "no-such-member", Sentence: plan.Say("host x has no listed member")}}}
 	taken := plan.Decision{Rule: "leave", Reason: plan.Say("remove x, as asked")}
 	for _, c := range []struct {
 		line     string

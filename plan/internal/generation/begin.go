@@ -79,11 +79,11 @@ func WriteGeneration(v *step.View, c *cluster.Command, h *cluster.HostReport) *d
 	} else if c.Kind == cluster.CommandChange {
 		change.Spec = v.Obs.Spec
 	}
-	reason := words.F("{command} lies ready on host {host}: write down generation {generation}", commandWords(c), h.Host, in.Generation)
+	reason := words.F("{command} lies ready on host {host}: record generation {generation}", commandWords(c), h.Host, in.Generation)
 	if c.Kind == cluster.CommandChange { // so that it is known for sure that no client has seen anything of it, if it has to be given up
 		in.Quarantined = true
 	} else if !s.Version.Has(cluster.V3API) {
-		reason = words.F("{what}; etcd 2 has no tool that raises indexes, so they go back", reason)
+		reason = words.F("{what}; etcd 2 has no tool to raise indexes, so they go back", reason)
 	} else if s.Source.Wrote.Compare(cluster.Version{}) > 0 && s.Source.Tool == "" {
 		reason = words.F("{what}; no tool at hand can raise the revisions, so they go back", reason)
 	}
@@ -122,13 +122,13 @@ func BackupBefore(v *step.View, c *cluster.Command) *decision.Decision {
 		if d := step.TakeBackup(v, c.Name, step.BackupBeforeRestore); d != nil || !v.BackingUp() {
 			return d
 		}
-		return &decision.Decision{Reason: words.F("another backup is being taken, and then one before the cluster is replaced"), Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("another backup is running; the one before the cluster is replaced comes next"), Again: decision.Soon}
 	case t.Running && v.Obs.At.Sub(began) < sight.BackupTry:
-		return &decision.Decision{Reason: words.F("the running cluster is backed up before it is replaced, which is waited for for {backupTry} at most", sight.BackupTry), Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("backing up the running cluster before it is replaced, for up to {backupTry}", sight.BackupTry), Again: decision.Soon}
 	case t.Running:
-		v.Aside("backup-failed", "", "the backup of the running cluster before it is replaced has not ended in {backupTry}, and the command goes on without it", sight.BackupTry)
+		v.Aside("backup-failed", "", "the backup before the cluster is replaced took more than {backupTry}; the command goes on without it", sight.BackupTry)
 	case t.Error != "":
-		v.Advise("backup-failed", t.Hint, "", "the backup of the running cluster before it is replaced failed, and the command goes on: {error}", t.Error)
+		v.Advise("backup-failed", t.Hint, "", "the backup before the cluster is replaced failed, and the command goes on: {error}", t.Error)
 	}
 	return nil
 }

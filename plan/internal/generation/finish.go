@@ -29,16 +29,16 @@ func FinishGeneration(v *step.View) *decision.Decision {
 	h, ok := v.Obs.Host(f.Host)
 	switch {
 	case !ok && v.AnswersSoon(f.Host):
-		return &decision.Decision{Reason: words.F("generation {generation} begins on host {host}, which is busy", in.Generation, f.Host), Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("generation {generation} starts on host {host} once that host is free", in.Generation, f.Host), Again: decision.Soon}
 	case !ok || !h.UnderFence:
-		return decision.Stuck("founder-silent", "", "generation {generation} is founded by host {host}{busyWith}, which is not in sight or has not promised this leader's fence; if it is gone, queue the command again with --lost {host2}", in.Generation, f.Host, v.BusyWith(f.Host), f.Host)
+		return decision.Stuck("founder-silent", "", "generation {generation} needs host {host}{busyWith}, which is unreachable or follows another leader; if it is gone for good, queue the command again with --lost {host2}", in.Generation, f.Host, v.BusyWith(f.Host), f.Host)
 	case h.LowestGeneration > in.Generation:
 		return decision.Wait(true, "founding", "", "generation {generation} cannot begin on host {host}: it refuses generations below {lowestGeneration}{wayOut}", in.Generation, h.Host, h.LowestGeneration, wayOut(v))
 	case h.Carries() && h.Local.Generation < in.Generation:
 		if !sight.Superseded(v.Sight, h) {
 			return decision.Stuck("foreign-data", "", "host {host} holds the data of member {member} of cluster {cluster}, which is not among the generations that were closed; move it away so that generation {generation} can begin there", h.Host, h.Local.Member, h.Local.Cluster, in.Generation)
 		}
-		return step.SetAsideOp(v, h, "superseded", words.F("host {host} carries a member of generation {generation}, which generation {generation2} supersedes", h.Host, h.Local.Generation, in.Generation))
+		return step.SetAsideOp(v, h, "superseded", words.F("host {host} has a member of generation {generation}, which generation {generation2} replaces", h.Host, h.Local.Generation, in.Generation))
 	case h.Carries():
 		if d := laterLine(v, h); d != nil {
 			return d
@@ -70,7 +70,7 @@ func beginAgain(v *step.View, h *cluster.HostReport) *decision.Decision {
 		}
 	}
 	command, words := otherSource(v)
-	return decision.Stuck("founder-forgot", command, "host {host} does not have what generation {generation} was to be made from any more ({source}), and its command is not in the queue{words}",
+	return decision.Stuck("founder-forgot", command, "host {host} lost what generation {generation} was to be made from ({source}), and the command is no longer queued{words}",
 		h.Host, v.Intent.Generation, SourceWords(v.Intent.Source), words)
 }
 
@@ -96,7 +96,7 @@ func laterLine(v *step.View, h *cluster.HostReport) *decision.Decision {
 	op := step.Restart(v, h, fmt.Sprintf("etcd %s does not start on the data", h.Local.Version))
 	op.Version, op.Changes, op.Failed, op.Quarantined = to, true, true, v.Intent.Quarantined
 	return &decision.Decision{
-		Reason: words.F("the first member of generation {generation} does not start with etcd {release}: restart it with {to}, in case its data is of that line", v.Intent.Generation, h.Local.Version, to), Again: decision.Later,
+		Reason: words.F("the first member of generation {generation} does not start with etcd {release}: try {to}, which may have written its data", v.Intent.Generation, h.Local.Version, to), Again: decision.Later,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &cluster.Projection{Voters: 1, VotersAfter: 1}, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, op)}},
 	}
 }

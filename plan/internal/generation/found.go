@@ -93,7 +93,7 @@ func finishFounding(v *step.View) *decision.Decision {
 			ops = ops[:1]
 		}
 		return &decision.Decision{
-			Reason: words.F("found generation {generation}: start its members that have not started", v.Intent.Generation),
+			Reason: words.F("found generation {generation}: start the members that have not started", v.Intent.Generation),
 			Again:  decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Ops: ops, Projection: &cluster.Projection{
 				Voters: len(v.Intent.Founders), Up: len(v.Roster.Up()), VotersAfter: len(v.Intent.Founders), UpAfter: len(v.Roster.Up()) + len(ops)}},

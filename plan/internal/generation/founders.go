@@ -162,7 +162,7 @@ func refound(v *step.View) *decision.Decision {
 	}
 	if promised < cluster.Blocking(n) {
 		return &decision.Decision{
-			Reason: words.F("generation {generation} never served and cannot: ask its founders in sight to promise that they never start it", v.Intent.Generation),
+			Reason: words.F("generation {generation} never served and cannot: have its reachable founders fence it off", v.Intent.Generation),
 			Again:  decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Ops: ops, Projection: &cluster.Projection{Voters: n, VotersAfter: n}},
 		}
@@ -175,7 +175,7 @@ func refound(v *step.View) *decision.Decision {
 		}),
 	}
 	return &decision.Decision{
-		Reason: words.F("generation {generation} never served, and {promised} of its {number} founders promised never to start it: found generation {generation2} on {fresh}", v.Intent.Generation, promised, n, next, words.HostNames(fresh)),
+		Reason: words.F("generation {generation} never served, and {promised} of its {number} founders fenced it off: found generation {generation2} on {fresh}", v.Intent.Generation, promised, n, next, words.HostNames(fresh)),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}, Command: step.SeedCommand(v)},
 	}
 }
@@ -199,7 +199,7 @@ func writeFounded(v *step.View) *decision.Decision {
 	in := v.Intent.Clone()
 	in.State, in.Cluster, in.Voters = cluster.IntentFounded, v.Roster.Cluster, v.VotersNow()
 	return &decision.Decision{
-		Reason: words.F("the founded cluster serves with {up} of {founders} members: write down that it exists", len(v.Roster.Up()), len(v.Intent.Founders)),
+		Reason: words.F("the founded cluster serves with {up} of {founders} members: record that it exists", len(v.Roster.Up()), len(v.Intent.Founders)),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}
 }

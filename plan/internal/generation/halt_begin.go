@@ -42,7 +42,7 @@ func BeginHalt(v *step.View, run cluster.Running, next path.Hop) *decision.Decis
 		Accept: losses(v, next).Digest,
 	}
 	return &decision.Decision{
-		Reason: words.F("{why}: stop all members, to make generation {generation} from what they have", next.Why, v.NextGeneration()), Again: decision.Soon,
+		Reason: words.F("{why}: stop all members, to make generation {generation} from their data", next.Why, v.NextGeneration()), Again: decision.Soon,
 		Action: &decision.Action{
 			Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in, Spec: v.Obs.Spec}, Command: step.UpgradeCommand(v) + " --accept-outage",
 			Projection: &cluster.Projection{Voters: n, Up: len(v.Roster.Up()), VotersAfter: n},
@@ -116,9 +116,9 @@ func losses(v *step.View, next path.Hop) *cluster.Survey {
 func unlisted(v *step.View, next path.Hop, t *cluster.Taken) bool {
 	switch took := t.Ended.Sub(t.Began); {
 	case t.Survey == nil || t.Survey.To != next.To:
-		_ = step.VersionWaits(v, "etcd {release} was tried out without a list of what cannot be carried over: the daemon that did it does not make one. Bring all daemons to one release; then etcdadm upgrade {etcdVersion} --accept-outage tries it again. Nothing was stopped", next.To, v.Spec.EtcdVersion)
+		_ = step.VersionWaits(v, "etcd {release} was tested by a daemon that lists no losses. Bring all daemons to one release, then run etcdadm upgrade {etcdVersion} --accept-outage again. Nothing was stopped", next.To, v.Spec.EtcdVersion)
 	case took > path.MostOutage/2:
-		_ = step.VersionWaits(v, "the copy of every key took {took} when it was tried out, and members that are stopped go on after {mostOutage}: it might not be ready by then. Fewer keys or faster disks make it shorter; etcdadm upgrade {etcdVersion} --accept-outage tries it again. Nothing was stopped", took.Round(time.Second), path.MostOutage, v.Spec.EtcdVersion)
+		_ = step.VersionWaits(v, "copying every key took {took} in the test, and stopped members start again after {mostOutage}: the copy might be late. Use fewer keys or faster disks, then run etcdadm upgrade {etcdVersion} --accept-outage again. Nothing was stopped", took.Round(time.Second), path.MostOutage, v.Spec.EtcdVersion)
 	default:
 		return false
 	}

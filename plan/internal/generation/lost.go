@@ -141,7 +141,7 @@ func LostAndAlive(v *step.View, c *cluster.Command) *decision.Decision {
 	case rest < cluster.Quorum(n):
 		return decision.Stuck("promises", "", "of the hosts that are named as lost ({named}) at least {quorum} run etcd: a member in sight just read through a quorum of the {number} voters. Bring their daemons back, or stop their etcd first", strings.Join(named, ", "), cluster.Quorum(n)-rest, n)
 	case c.Kind == cluster.CommandRecover:
-		return decision.Stuck("recovering", "", "a quorum of the {number} voters serves, though the daemons of some are silent ({downVoters}): nothing has to be recovered", n, strings.Join(v.DownVoters(), "; "))
+		return decision.Stuck("recovering", "", "a quorum of the {number} voters serves, though some daemons are silent ({downVoters}): nothing to recover", n, strings.Join(v.DownVoters(), "; "))
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func LostAndThere(v *step.View, c *cluster.Command) *decision.Decision {
 	if c.Kind == cluster.CommandRecover {
 		code = "recovering"
 	}
-	return decision.Stuck(code, "", "a new generation from {command} was asked for that gives up hosts whose daemons answer: {there}. They are waited for until they are through with that, or take longer than they may; turn the machine off of one that is to be given up",
+	return decision.Stuck(code, "", "a new generation from {command} would give up hosts whose daemons answer: {there}. It waits until they finish or overrun their time; power off a host before naming it lost",
 		commandWords(c), strings.Join(there, ", "))
 }
 

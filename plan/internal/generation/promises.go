@@ -81,19 +81,19 @@ func CollectPromises(v *step.View) *decision.Decision {
 			}
 			if need := cluster.Blocking(len(set)); promised+asking < need {
 				return decision.Stuck("promises", "",
-					"generation {generation} is written, and begins once {need} of the {set} voters of generation {generation2} have stopped and refuse it; {promised} have, and out of sight or not to be asked are {missing}: bring them back, or queue the command again and name those that are gone for good with --lost",
+					"generation {generation} is recorded and starts once {need} of the {set} voters of generation {generation2} have stopped and fenced it off; {promised} have. Unreachable: {missing}. Bring them back, or queue the command again with --lost for those gone for good",
 					in.Generation, need, len(set), g.Generation, promised, strings.Join(missing, ", "))
 			} else if promised >= need {
 				continue
 			} else if len(ask) == 0 {
 				if v.Stalled() { // what goes on by itself is no reason to begin the same once more, but a person has to know
-					v.Aside("promises", "", "generation {generation} is written, and begins once {need} of the {set} voters of generation {generation2} have stopped and refuse it; {promised} have, and others are about to{because}: if one of those never ends, turn its machine off, and queue the command again with --lost for it",
+					v.Aside("promises", "", "generation {generation} is recorded and starts once {need} of the {set} voters of generation {generation2} have stopped and fenced it off; {promised} have, others are about to{because}. If one never does, power its host off and queue the command again with --lost",
 						in.Generation, need, len(set), g.Generation, promised, words.Because(pending))
 				}
-				return &decision.Decision{Reason: words.F("generation {generation} supersedes generation {generation2}, whose members are being stopped", in.Generation, g.Generation), Again: decision.Soon}
+				return &decision.Decision{Reason: words.F("generation {generation} replaces generation {generation2}, whose members are stopping", in.Generation, g.Generation), Again: decision.Soon}
 			}
 			return &decision.Decision{
-				Reason: words.F("generation {generation} supersedes generation {generation2}: its hosts stop their members and promise never to run them again", in.Generation, g.Generation), Again: decision.Soon,
+				Reason: words.F("generation {generation} replaces generation {generation2}: its hosts stop their members and fence them off for good", in.Generation, g.Generation), Again: decision.Soon,
 				Action: &decision.Action{Kind: decision.ActHosts, Ops: ask, Projection: &cluster.Projection{Voters: len(set), VotersAfter: len(set)}},
 			}
 		}
@@ -106,7 +106,7 @@ func CollectPromises(v *step.View) *decision.Decision {
 		return decision.Wait(false, "store-silent", "", "enough hosts have given up the generations before {generation}; waiting for the backup store to write that down", in.Generation)
 	}
 	return &decision.Decision{
-		Reason: words.F("enough voters of every generation before {generation} have stopped and refuse it: write that down", in.Generation),
+		Reason: words.F("enough voters of every generation before {generation} have stopped and fenced it off: record that", in.Generation),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: closed}},
 	}
 }
@@ -126,7 +126,7 @@ func coverHistory(v *step.View) *decision.Decision {
 		return decision.Wait(false, "store-silent", "", "hosts keep a change of the voters of a generation before {generation} that was made without the store; waiting for the backup store to write it down", in.Generation)
 	}
 	return &decision.Decision{
-		Reason: words.F("hosts keep a change of the voters of a generation before {generation} that was made without the store: write it down, so that those voters are asked as well", in.Generation),
+		Reason: words.F("hosts remember a change of voters before generation {generation} that was made without the store: record it, so that those voters are asked too", in.Generation),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}
 }

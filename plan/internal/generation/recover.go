@@ -65,10 +65,10 @@ func Unopposed(v *step.View, c *cluster.Command) *decision.Decision {
 		return nil
 	}
 	if v.Intent != nil && !v.Intent.By.OutOfReach() && v.Obs.Fence.Less(v.Intent.By) {
-		return decision.Stuck("recovering", "", "host {host} leads too, and wrote the record after this one: it may serve with the others. The member of host {host2} is not stopped before it has been silent for a while", v.Intent.By.Host, c.Host)
+		return decision.Stuck("recovering", "", "host {host} leads too and wrote the record later: it may serve with the others. The member of host {host2} is not stopped until that leader has been silent for a while", v.Intent.By.Host, c.Host)
 	}
 	if since := v.Obs.Memory.AskedSince(c.Name); since.IsZero() || v.Obs.At.Sub(since) < OpposedWithin {
-		return decision.Stuck("recovering", "", "the member of host {host} is stopped once the command has been in the queue for {opposedWithin} and no other leader has rejected it; etcd-manager-ctl delete-command {name} takes it back", c.Host, OpposedWithin, c.Name)
+		return decision.Stuck("recovering", "", "the member of host {host} stops once the command was queued for {opposedWithin} and no other leader rejected it; etcd-manager-ctl delete-command {name} cancels it", c.Host, OpposedWithin, c.Name)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func ReviveStopped(v *step.View) *decision.Decision {
 		}
 		p := v.Projection(0, 0)
 		return &decision.Decision{
-			Reason: words.F("no recovery from host {host} is asked for any more: start its member again", h.Host), Again: decision.Soon,
+			Reason: words.F("no recovery from host {host} is queued any more: start its member again", h.Host), Again: decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, step.Restart(v, h, "the recovery was given up"))}},
 		}
 	}
@@ -145,7 +145,7 @@ func outrun(v *step.View) *decision.Decision {
 		}
 		c := cluster.Command{Kind: cluster.CommandRecover, Host: o.Host, Lost: in.Lost}
 		c.Lost = slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { _, there := v.Obs.Host(id); return there })
-		return decision.Stuck("recovering", GenerationCommand(v, &c), "generation {generation} is not begun: host {host} came back with a log that goes further than the survivor's (term {term}, index {index} against term {term2}, index {index2}), and acknowledged writes would be lost. Recover from that host instead", in.Generation, o.Host, o.Log.Term, o.Log.Index, in.Reached.Term, in.Reached.Index)
+		return decision.Stuck("recovering", GenerationCommand(v, &c), "generation {generation} does not start: host {host} came back with a longer log than the survivor (term {term}, index {index} against term {term2}, index {index2}), so acknowledged writes would be lost. Recover from that host instead", in.Generation, o.Host, o.Log.Term, o.Log.Index, in.Reached.Term, in.Reached.Index)
 	}
 	return nil
 }

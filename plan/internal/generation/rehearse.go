@@ -26,7 +26,7 @@ func rehearse(v *step.View, run cluster.Running, next path.Hop) *decision.Decisi
 	}
 	for i := range v.Obs.Hosts {
 		if t := v.Obs.Hosts[i].Drill; t != nil && t.Running {
-			return &decision.Decision{Reason: words.F("host {host} tries out whether etcd {release} serves what {triedWith}", v.Obs.Hosts[i].Host, next.To, triedWith(next)), Again: decision.Soon}
+			return &decision.Decision{Reason: words.F("host {host} is testing etcd {release} with what {triedWith}", v.Obs.Hosts[i].Host, next.To, triedWith(next)), Again: decision.Soon}
 		}
 	}
 	if next.Kind == path.Logical && !next.From.Has(cluster.V3API) {
@@ -47,7 +47,7 @@ func rehearse(v *step.View, run cluster.Running, next path.Hop) *decision.Decisi
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: words.F("try out on host {host} whether etcd {release} serves what backup {backup} holds, before anything is stopped", best.Host, next.To, newest.Name), Again: decision.Soon,
+		Reason: words.F("test on host {host} whether etcd {release} serves backup {backup}, before anything stops", best.Host, next.To, newest.Name), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: step.UpgradeCommand(v), Ops: []decision.HostOp{decision.OnHost(best, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpDrill, Host: best.Host, Backup: newest.Name, Version: next.To, Command: rehearsalName(v, next), Keys: next.Kind == path.Logical,
 		})}},
@@ -105,10 +105,10 @@ func unrehearsed(v *step.View, next path.Hop) bool {
 	case t == nil && v.Obs.Backups.Interval <= 0 && next.Kind == path.Physical:
 		return false // nobody wants backups, so there is none to try
 	case t == nil:
-		_ = step.VersionWaits(v, "no host in sight can try out whether etcd {release} serves what {triedWith}: it has to have the release{needsBeside}", next.To, triedWith(next), needsBeside(next))
+		_ = step.VersionWaits(v, "no host can test etcd {release} with what {triedWith}: it needs the release{needsBeside}", next.To, triedWith(next), needsBeside(next))
 		return true
 	case t.Error != "":
-		_ = step.VersionWaits(v, "etcd {release} does not serve what {triedWith}, as was tried: {why}. Nothing was stopped; etcdadm upgrade {etcdVersion} --accept-outage tries it again", next.To, triedWith(next), t.Why(), v.Spec.EtcdVersion)
+		_ = step.VersionWaits(v, "etcd {release} failed the test with what {triedWith}: {why}. Nothing was stopped; etcdadm upgrade {etcdVersion} --accept-outage tries again", next.To, triedWith(next), t.Why(), v.Spec.EtcdVersion)
 		return true
 	}
 	return next.Kind == path.Logical && unlisted(v, next, t)
@@ -162,7 +162,7 @@ func surveyLive(v *step.View, next path.Hop) *decision.Decision {
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: words.F("try out on host {host} what etcd {release} would begin with, on a copy of its data, before anything is stopped", best.Host, next.To), Again: decision.Soon,
+		Reason: words.F("test on host {host} what etcd {release} would start with, on a copy of its data, before anything stops", best.Host, next.To), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: step.UpgradeCommand(v), Ops: []decision.HostOp{decision.OnHost(best, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpDrill, Host: best.Host, Member: best.Local.Member, Cluster: best.Local.Cluster, Version: next.To, Command: rehearsalName(v, next), Keys: true,
 		})}},
@@ -183,12 +183,12 @@ func BackupOf(v *step.View, run cluster.Running, reason words.Text) (cluster.Bac
 		case t.Running:
 			return b, &decision.Decision{Reason: words.F("a backup is taken first: {for}", reason), Again: decision.Soon}
 		case t.Error != "" && v.Ago(h, t.Ended) < step.BackupRetry:
-			return b, decision.WaitLater("backup-wanted", "etcdadm backup create", "{reason}; a backup is wanted first, and the last try failed: {why}", reason, t.Why())
+			return b, decision.WaitLater("backup-wanted", "etcdadm backup create", "{reason}; a backup has to come first, and the last try failed: {why}", reason, t.Why())
 		}
 	}
 	d := step.TakeBackup(v, "", step.BackupBeforeVersion)
 	if d == nil {
-		return b, step.VersionSoon(v, "no member can take the backup that is wanted first")
+		return b, step.VersionSoon(v, "no member can take the backup that has to come first")
 	}
 	d.Reason = words.F("{backup}: {for}", d.Reason, reason)
 	return b, d

@@ -48,7 +48,7 @@ func stage(v *step.View, c *cluster.Command) (*cluster.HostReport, *decision.Dec
 		case s != nil && s.State == cluster.StageFailed:
 			failed = append(failed, fmt.Sprintf("%s: %s", h.Host, s.Reason))
 		case UnderWay(s):
-			return nil, &decision.Decision{Reason: words.F("host {host} makes {command} ready: {state}, {bytes} bytes so far", h.Host, commandWords(c), s.State, s.Bytes), Again: decision.Soon}
+			return nil, &decision.Decision{Reason: words.F("host {host} prepares {command}: {state}, {bytes} bytes so far", h.Host, commandWords(c), s.State, s.Bytes), Again: decision.Soon}
 		case cmp.Or(why, lacksKey(c, h), room) != "":
 			unfit = append(unfit, fmt.Sprintf("%s %s", h.Host, cmp.Or(why, lacksKey(c, h), room)))
 		case s == nil && UnderWay(h.Staged):
@@ -107,7 +107,7 @@ func tooFewRun(v *step.View, run cluster.Version) *decision.Decision {
 	switch {
 	case len(without) == 0 || able >= v.Spec.MemberCount:
 	case able >= cluster.Quorum(v.Spec.MemberCount):
-		v.Aside("no-release", command, "the new generation runs etcd {release}, and not every host in sight has it{because}; {elsewise}", run, words.Because(without), elsewise)
+		v.Aside("no-release", command, "the new generation runs etcd {release}, which not every host has{because}; {elsewise}", run, words.Because(without), elsewise)
 	default:
 		return decision.Wait(true, "no-release", command, "the new generation would run etcd {release}, and {have} it, of {quorum} that are needed to serve clients{because}; {elsewise}", run, words.Have(able), cluster.Quorum(v.Spec.MemberCount), words.Because(without), elsewise)
 	}
@@ -184,7 +184,7 @@ func stageOn(v *step.View, c *cluster.Command, h *cluster.HostReport, run cluste
 		}
 		p := v.Projection(0, 0) // without a quorum it is not up
 		return &decision.Decision{
-			Reason: words.F("recover from host {host}: stop its member, which has no quorum, to read its log to the end", h.Host), Again: decision.Soon,
+			Reason: words.F("recover from host {host}: stop its member, which has no quorum, to read its whole log", h.Host), Again: decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: command, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, cluster.Op{
 				Kind: cluster.OpStop, Host: h.Host, Member: h.Local.Member, Cluster: h.Local.Cluster, Reason: "the cluster is recovered from its data",
 			})}},
@@ -206,7 +206,7 @@ func stageOn(v *step.View, c *cluster.Command, h *cluster.HostReport, run cluste
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: words.F("{command} is to be the new generation {generation}: host {host} makes it ready beside what runs", commandWords(c), v.NextGeneration(), h.Host), Again: decision.Soon,
+		Reason: words.F("{command} becomes generation {generation}: host {host} prepares it beside what runs", commandWords(c), v.NextGeneration(), h.Host), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: command, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpStage, Host: h.Host, Command: c.Name, Generation: v.NextGeneration(), Version: run, Source: &src,
 		})}},

@@ -101,7 +101,7 @@ func oldListAt(v *step.View, h *cluster.HostReport, joiner cluster.Seat) *decisi
 			// Its own host may not be able to take its place, and then the joiner
 			// is the one that will, which cannot begin before it is gone.
 			if v.Repairs() && !v.Held() && !s.Learner {
-				if d := step.RemoveDead(v, s, words.F("voter {voter} has to be replaced ({gone}), and {host}, which was added, cannot start beside its list: remove it", words.SeatName(s), gone, h.Host)); d.Action != nil {
+				if d := step.RemoveDead(v, s, words.F("voter {voter} has to be replaced ({gone}), and {host}, which was added, cannot start beside its old list: remove it", words.SeatName(s), gone, h.Host)); d.Action != nil {
 					return d
 				}
 			}
@@ -151,7 +151,7 @@ func nudge(v *step.View) *decision.Decision {
 		}
 		p := v.Projection(0, 0)
 		return &decision.Decision{
-			Reason: words.F("learner {learner} has received the snapshot and waits for its own name to be applied, which is in it: restart it", words.SeatName(s)),
+			Reason: words.F("learner {learner} has received the snapshot and waits for its own name, which is in it: restart it", words.SeatName(s)),
 			Again:  decision.Soon,
 			Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, step.Restart(v, h, "it waits for what it has already"))}},
 		}
@@ -172,7 +172,7 @@ func superfluous(v *step.View) *decision.Decision {
 		return nil
 	}
 	s := learners[len(learners)-1]
-	return step.RemoveLearner(v, s, words.F("{count} wanted, so learner {learner} is not needed any more: remove it", words.Are(v.Wanted(), "voter"), words.SeatName(s)))
+	return step.RemoveLearner(v, s, words.F("{count} wanted: learner {learner} is no longer needed, remove it", words.Are(v.Wanted(), "voter"), words.SeatName(s)))
 }
 
 // noteLag tells a person of a learner that does not get there.

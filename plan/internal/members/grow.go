@@ -19,17 +19,17 @@ func Grow(v *step.View) *decision.Decision {
 	case have >= v.Wanted():
 		return step.CatchingUp(v)
 	case !v.AcceptsAdd():
-		return step.NoAdd(v, words.F("{count} wanted and {count2} there", words.Are(v.Wanted(), "voter"), words.Are(have, "member")))
+		return step.NoAdd(v, words.F("{count} wanted, {count2} present", words.Are(v.Wanted(), "voter"), words.Are(have, "member")))
 	}
 	free, why := v.Candidates()
 	if len(free) == 0 {
 		if len(v.Roster.Learners()) > 0 {
 			return step.CatchingUp(v)
 		}
-		v.Aside("no-host", "", "{count} wanted, {count2} there, and no host is free{because}; start another daemon", words.Are(v.Wanted(), "voter"), words.Are(len(v.Roster.Voters()), "voter"), words.Because(why))
+		v.Aside("no-host", "", "{count} wanted, {count2} present, and no host is free{because}; start another daemon", words.Are(v.Wanted(), "voter"), words.Are(len(v.Roster.Voters()), "voter"), words.Because(why))
 		return nil // the rest can go on without
 	}
-	reason := words.F("{count} wanted and {count2} there: add {host}", words.Are(v.Wanted(), "voter"), words.Are(have, "member"), free[0].Host)
+	reason := words.F("{count} wanted, {count2} present: add {host}", words.Are(v.Wanted(), "voter"), words.Are(have, "member"), free[0].Host)
 	if len(v.Roster.Learners()) == 0 {
 		if d := step.BackupFirst(v, false, reason); d != nil {
 			return d
@@ -67,5 +67,5 @@ func addBeforePromoting(v *step.View) *decision.Decision {
 	if len(free) == 0 || v.StartingLearner() != "" {
 		return nil
 	}
-	return step.Add(v, free[0], words.F("{count} wanted and {count2} there: add {host} before the learner becomes a voter", words.Are(v.Wanted(), "voter"), words.Are(len(v.Roster.Seats), "member"), free[0].Host))
+	return step.Add(v, free[0], words.F("{count} wanted, {count2} present: add {host} before the learner becomes a voter", words.Are(v.Wanted(), "voter"), words.Are(len(v.Roster.Seats), "member"), free[0].Host))
 }

@@ -38,7 +38,7 @@ func noteOdd(v *step.View, s cluster.Seat) {
 		return
 	}
 	if waits := soundVotersUp(v, s); waits != "" {
-		v.Aside("corrupt", "", "the keys of {member} are not those of the other voters; it is replaced once every other voter is up: {waits}", words.SeatName(s), waits)
+		v.Aside("corrupt", "", "the keys of {member} differ from the other voters'; it is replaced once every other voter is up: {waits}", words.SeatName(s), waits)
 	}
 }
 

@@ -53,7 +53,7 @@ func Quorum(v *step.View) *decision.Decision {
 	}
 	n, up := len(v.Roster.Voters()), len(v.Roster.Up())
 	if v.Roster.HasQuorum() {
-		return decision.Wait(true, "settling", "", "the voters answer, but none gave a member list that is surely current; looking again")
+		return decision.Wait(true, "settling", "", "the voters answer, but none gave a current member list; looking again")
 	}
 	if at := defragmented(v); len(at) > 0 && up+len(at) >= cluster.Quorum(n) {
 		d := decision.Wait(true, "no-quorum", "", "{up} of {number} voters are up while the member of {at} is defragmented, which ends by itself: nothing else is changed until then{because}", up, n, words.IdList(at), words.Because(v.DownVoters()))
@@ -64,7 +64,7 @@ func Quorum(v *step.View) *decision.Decision {
 	if wayOut == "" {
 		command, wayOut = generation.RecoverCommand(v)
 	}
-	d := decision.Wait(true, "no-quorum", command, "{up} of {number} voters are up and a quorum is {quorum}: nothing is changed until more are back{because}{wayOut}",
+	d := decision.Wait(true, "no-quorum", command, "quorum lost: {up} of {number} voters up, {quorum} needed; nothing changes until more are back{because}{wayOut}",
 		up, n, cluster.Quorum(n), words.Because(v.DownVoters()), wayOut)
 	d.Again = decision.Later
 	return d

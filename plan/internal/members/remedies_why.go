@@ -12,7 +12,7 @@ import (
 // Why, in words.
 
 func holdsNoData(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
-	return words.F("host {host} holds no data of it any more", s.Owner.Host)
+	return words.F("host {host} has none of its data any more", s.Owner.Host)
 }
 
 func answersNobody(_ *step.View, _ cluster.Seat, lasted time.Duration) words.Text {
@@ -53,15 +53,15 @@ func insteadWords(v *step.View, s cluster.Seat, what string, lasted time.Duratio
 }
 
 func wroteNoLog(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
-	return words.F("learner {learner} was started and wrote no log, its process is {process}: remove it, and let its host join anew", words.SeatName(s), words.ProcessWords(s.Host.Process))
+	return words.F("learner {learner} started and wrote no log, its process is {process}: remove it, and let its host join anew", words.SeatName(s), words.ProcessWords(s.Host.Process))
 }
 
 func cannotStart(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
-	return words.F("host {host} does not hold what it needs to start learner {learner}: remove it, so that another can be added", s.Owner.Host, s.ID)
+	return words.F("host {host} lacks what it needs to start learner {learner}: remove it to make way for another", s.Owner.Host, s.ID)
 }
 
 func hasNoHost(_ *step.View, s cluster.Seat, lasted time.Duration) words.Text {
-	return words.F("learner {learner} has no host that carries it for {lasted}: remove it, so that another can be added", s.ID, lasted)
+	return words.F("no host has learner {learner} for {lasted}: remove it to make way for another", s.ID, lasted)
 }
 
 func tookWords(l cluster.LocalMember) string {

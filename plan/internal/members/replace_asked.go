@@ -54,9 +54,9 @@ func succeed(v *step.View, s cluster.Seat, reason words.Text) *decision.Decision
 	case len(v.Roster.Voters()) == 1:
 		return notYet(v, "no-host", "{member} is the only voter, and no host is free to take its place{because}: start a daemon on another host", words.SeatName(s), words.Because(why))
 	case s.Up:
-		return notYet(v, "no-host", "no host is free to take the place of {member}{because}, and it is up, so that the cluster would survive less without it: start a daemon on another host; or, for a new disk, stop its daemon and its etcd and start the daemon on the empty disk, which joins by itself", words.SeatName(s), words.Because(why))
+		return notYet(v, "no-host", "no host is free to replace {member}{because}, and it is up, so the cluster would survive less without it. Start a daemon on another host; or, for a new disk, stop its daemon and etcd and start the daemon on the empty disk", words.SeatName(s), words.Because(why))
 	case comesBack(v, s) == "":
-		return notYet(v, "no-host", "no host is free to take the place of {member}{because}: start a daemon on another host, or bring its host back", words.SeatName(s), words.Because(why))
+		return notYet(v, "no-host", "no host is free to replace {member}{because}: start a daemon on another host, or bring its host back", words.SeatName(s), words.Because(why))
 	}
 	return takeAway(v, s, words.F("{reason}: remove it, so that its host {host} can join again with nothing of it", reason, decision.CarrierOf(s)))
 }
@@ -76,7 +76,7 @@ func takePlace(v *step.View, r *decision.Replaced) *decision.Decision {
 		}
 	}
 	if h == nil {
-		return decision.WaitLater("no-host", "", "member {member} is removed, and no host can take its place now{because}", r.Member, words.Because(why))
+		return decision.WaitLater("no-host", "", "member {member} was removed, and no host can take its place now{because}", r.Member, words.Because(why))
 	}
 	return step.Add(v, h, words.F("add {host} in place of member {member}, as asked", h.Host, r.Member))
 }

@@ -61,11 +61,11 @@ func deadByHand(v *step.View, s cluster.Seat) string {
 
 func replace(v *step.View, s cluster.Seat, why words.Text) *decision.Decision {
 	if len(v.Roster.Voters()) > v.Wanted() {
-		return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and {wanted} are wanted: remove it", words.SeatName(s), why, v.Wanted()))
+		return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and the spec asks for {wanted}: remove it", words.SeatName(s), why, v.Wanted()))
 	}
 	for _, l := range v.Roster.Learners() {
 		if v.CaughtUp(l) {
-			return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and learner {learner} has caught up to take its place: remove it", words.SeatName(s), why, words.SeatName(l)))
+			return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and learner {learner} has caught up: remove the dead voter", words.SeatName(s), why, words.SeatName(l)))
 		}
 	}
 	if len(v.Roster.Learners()) > 0 {
@@ -76,7 +76,7 @@ func replace(v *step.View, s cluster.Seat, why words.Text) *decision.Decision {
 	}
 	free, reasons := v.Candidates()
 	if len(v.Roster.Voters()) < v.Wanted() && len(free) > 0 && v.AcceptsAdd() { // one at a time (SAFETY.md, rule 4)
-		return step.Add(v, free[0], words.F("voter {voter} is dead ({why}), and another one is missing: add {host} in the place of that first", words.SeatName(s), why, free[0].Host))
+		return step.Add(v, free[0], words.F("voter {voter} is dead ({why}), and another one is missing: add {host} for that one first", words.SeatName(s), why, free[0].Host))
 	}
 	if own := comesBack(v, s); own != "" {
 		return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}): remove it, so that host {host} can join again", words.SeatName(s), why, own))
@@ -86,7 +86,7 @@ func replace(v *step.View, s cluster.Seat, why words.Text) *decision.Decision {
 			reasons = append(reasons, fmt.Sprintf("%s, whose member it was, %s", own.Host, v.Unfit(own)))
 		}
 		if h := joinsWithTLS(v, s); h != "" {
-			return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}): remove it, so that the others can turn TLS on, and host {host} can join then", words.SeatName(s), why, h))
+			return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}): remove it; then the others can turn TLS on and host {host} can join", words.SeatName(s), why, h))
 		}
 		or, command := orRemove(v, s)
 		return decision.Wait(false, "no-host", command, "voter {voter} is dead ({why}), and no host is free to take its place{because}; start another daemon, or bring the host back{or}", words.SeatName(s), why, words.Because(reasons), or)
@@ -94,7 +94,7 @@ func replace(v *step.View, s cluster.Seat, why words.Text) *decision.Decision {
 	if v.AcceptsAdd() {
 		return step.Add(v, free[0], words.F("voter {voter} is dead ({why}): add {host}, which will take its place", words.SeatName(s), why, free[0].Host))
 	}
-	return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and etcd accepts no new member while it is listed: remove it; host {host} is ready to take its place", words.SeatName(s), why, free[0].Host))
+	return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and etcd accepts no new member beside it: remove it; host {host} is ready", words.SeatName(s), why, free[0].Host))
 }
 
 // withoutSuccessor: nobody is there, or on the way, to take the place of the dead

@@ -21,7 +21,7 @@ func Shrink(v *step.View) *decision.Decision {
 		return nil
 	}
 	s := LeastWanted(*v.Spec, voters)
-	reason := words.F("{count} wanted and {voters} are there: remove {member}", words.Are(v.Wanted(), "voter"), len(voters), words.SeatName(s))
+	reason := words.F("{count} wanted, {voters} present: remove {member}", words.Are(v.Wanted(), "voter"), len(voters), words.SeatName(s))
 	if d := step.BackupFirst(v, true, reason); d != nil {
 		return d
 	}
@@ -69,7 +69,7 @@ func FinishReplacing(v *step.View) *decision.Decision {
 	if len(v.Roster.Voters()) <= want {
 		return nil
 	}
-	reason := words.F("{member} is being replaced, as a person asked, and its successor is a voter: remove {member2}", words.SeatName(s), words.SeatName(s))
+	reason := words.F("{member} is being replaced, as asked, and its successor is a voter: remove {member2}", words.SeatName(s), words.SeatName(s))
 	if d := step.BackupFirst(v, true, reason); d != nil {
 		return d
 	}

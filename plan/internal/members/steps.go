@@ -19,7 +19,7 @@ func Join(v *step.View) *decision.Decision {
 		}
 		switch {
 		case !s.Learner:
-			return &decision.Decision{Reason: words.F("host {host} carries voter {voter}", s.HostID, s.ID), Done: true}
+			return &decision.Decision{Reason: words.F("host {host} has voter {voter}", s.HostID, s.ID), Done: true}
 		case s.Host == nil:
 			return nil // its start is the next rule's
 		case v.CaughtUp(s):
@@ -33,10 +33,10 @@ func Join(v *step.View) *decision.Decision {
 	}
 	h, ok := v.Obs.Host(v.Goal.Host)
 	if !ok {
-		return decision.Refuse("no-such-host", "etcdadm status", "host {host} is not in sight", v.Goal.Host)
+		return decision.Refuse("no-such-host", "etcdadm status", "host {host} is unreachable", v.Goal.Host)
 	}
 	if why := v.Unfit(h); why != "" {
-		return decision.Refuse("host-unfit", "", "host {host} cannot be given a member: it {why}", h.Host, why)
+		return decision.Refuse("host-unfit", "", "host {host} cannot carry a member: it {why}", h.Host, why)
 	}
 	return step.Add(v, h, words.F("add {host}, as asked", h.Host))
 }
@@ -138,13 +138,13 @@ func RestartAsked(v *step.View) *decision.Decision {
 	}
 	switch {
 	case s.Host == nil || !s.Host.UnderFence:
-		return decision.WaitLater("member-silent", "", "the member of {member} is not restarted while its host does not answer", words.SeatName(s))
+		return decision.WaitLater("member-silent", "", "the member of {member} cannot restart while its host is unreachable", words.SeatName(s))
 	case len(s.Host.Process.Differs) == 0 && s.Up:
-		return &decision.Decision{Reason: words.F("the member of {member} runs with the settings that it would be started with", words.SeatName(s)), Done: true}
+		return &decision.Decision{Reason: words.F("the member of {member} already runs with its current settings", words.SeatName(s)), Done: true}
 	case len(s.Host.Process.Differs) == 0:
-		return &decision.Decision{Reason: words.F("the member of {member} has its settings, and is not up yet: {why}", words.SeatName(s), s.Why), Again: decision.Soon}
+		return &decision.Decision{Reason: words.F("the member of {member} has its new settings and is not up yet: {why}", words.SeatName(s), s.Why), Again: decision.Soon}
 	case sight.WithoutTLS(v.Sight, s.Host):
-		return decision.Refuse("members-tls", "", "the member of {member} would come back without TLS, which the other members speak with each other; give its daemon https in --peer-urls first", words.SeatName(s))
+		return decision.Refuse("members-tls", "", "the member of {member} would come back without TLS, which the others use; give its daemon https in --peer-urls first", words.SeatName(s))
 	}
 	if d := staysDown(v, s); d != nil {
 		return d
@@ -164,11 +164,11 @@ func staysDown(v *step.View, s cluster.Seat) *decision.Decision {
 	alarmed := slices.ContainsFunc(v.Roster.Alarms(cluster.AlarmCorrupt), func(a cluster.Alarm) bool { return a.Member == s.ID })
 	switch {
 	case s.Host.Vanished():
-		return decision.Refuse("data-vanished", "", "the member of {member} serves from memory, and its data is gone from the disk: a restart would end the only copy that it has; beside other voters it is replaced by itself once these are up", words.SeatName(s))
+		return decision.Refuse("data-vanished", "", "the member of {member} serves from memory; its data is gone from the disk, and a restart would end its only copy. Beside other voters it is replaced once they are up", words.SeatName(s))
 	case s.Host.Process.Damaged != "":
-		return decision.Refuse("data-damaged", "", "the member of {member} would not come back, because etcd cannot read its data: {damaged}", words.SeatName(s), s.Host.Process.Damaged)
+		return decision.Refuse("data-damaged", "", "the member of {member} would not come back: etcd cannot read its data: {damaged}", words.SeatName(s), s.Host.Process.Damaged)
 	case alarmed || !v.Obs.Memory.Member(s.ID).CorruptSince.IsZero():
-		return decision.Refuse("corrupt", "", "the member of {member} may not come back: its keys are said to differ from those of the other voters, which etcd checks at a start too", words.SeatName(s))
+		return decision.Refuse("corrupt", "", "the member of {member} may not come back: its keys are said to differ, and etcd checks that at start too", words.SeatName(s))
 	}
 	return nil
 }

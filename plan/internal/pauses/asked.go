@@ -19,9 +19,9 @@ func Asked(v *step.View) *decision.Decision {
 	asked, id := v.Goal.Pause, v.Goal.Host
 	switch {
 	case asked == nil || id == "" || strings.TrimSpace(asked.Reason) == "":
-		return decision.Refuse("host-paused", "", "a pause has a host, a time and a reason")
+		return decision.Refuse("host-paused", "", "a pause needs a host, a time and a reason")
 	case asked.For <= 0 || asked.For > cluster.MaxPause:
-		return decision.Refuse("host-paused", "", "a pause of {for} cannot be: a host is paused for {maxPause} at most; pause it again before that is over", words.Shortly(asked.For), words.Shortly(cluster.MaxPause))
+		return decision.Refuse("host-paused", "", "a pause of {for} is not possible: the most is {maxPause}; extend the pause before it ends", words.Shortly(asked.For), words.Shortly(cluster.MaxPause))
 	case !sight.Known(v.Sight, id):
 		return decision.Refuse("no-such-host", "etcdadm status", "no host {host} is known", id)
 	}
@@ -82,9 +82,9 @@ func pausesUnknown(v *step.View) *decision.Decision {
 	case !v.Obs.Store.Read:
 		return decision.Refuse("store-silent", "", "pauses are kept in the backup store, and {unread}: {then}", v.UnreadWords(), then)
 	case v.Obs.PausesDamaged != "":
-		return decision.Refuse("host-paused", "", "which hosts are paused cannot be read, and is not written over: {pausesDamaged}", v.Obs.PausesDamaged)
+		return decision.Refuse("host-paused", "", "the list of paused hosts is damaged, and is not overwritten: {pausesDamaged}", v.Obs.PausesDamaged)
 	case v.Obs.PausesUnread != "":
-		return decision.Refuse("host-paused", "", "which hosts are paused is not known: {pausesUnread}; {then}", v.Obs.PausesUnread, then)
+		return decision.Refuse("host-paused", "", "the list of paused hosts is unknown: {pausesUnread}; {then}", v.Obs.PausesUnread, then)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func whileOff(v *step.View, id cluster.HostID, force bool) (cluster.Projection, 
 		if force {
 			return p, "no member answers", nil
 		}
-		return p, "", decision.Refuse("host-paused", "", "no member answers, so that nobody can tell what would be left while host {host} is off; --force pauses it all the same", id)
+		return p, "", decision.Refuse("host-paused", "", "no member answers, so what remains without host {host} is unknown; --force pauses it anyway", id)
 	}
 	if !votes {
 		says := "it carries no voter, so that the quorum does not hang on it"

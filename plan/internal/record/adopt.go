@@ -135,7 +135,7 @@ func writeAdopted(v *step.View, taken []*cluster.HostReport) *decision.Decision 
 		in.Founders = append(in.Founders, cluster.Founder{Host: s.Host.Host, Disk: s.Host.Disk, Member: s.ID, URLs: s.Host.Local.URLs})
 	}
 	return &decision.Decision{
-		Reason: words.F("all {voters} members of cluster {cluster} are run by our daemons now: write down that it is ours", len(in.Voters), in.Cluster),
+		Reason: words.F("all {voters} members of cluster {cluster} run under our daemons: record the cluster as ours", len(in.Voters), in.Cluster),
 		Again:  decision.Soon,
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}

@@ -26,7 +26,7 @@ func notes(v *step.View, h *cluster.HostReport) {
 	}
 	noteRejected(v, h)
 	if len(h.Process.Differs) > 0 && !cluster.TurnsTLSOn(h.Local.URLs.Peer, h.URLs.Peer) {
-		v.Aside("settings-not-applied", "etcdadm member restart "+cluster.ShellWord(string(h.Host)), "host {host}: its etcd runs with other settings than it would be started with now: {differs}", h.Host, strings.Join(h.Process.Differs, ", "))
+		v.Aside("settings-not-applied", "etcdadm member restart "+cluster.ShellWord(string(h.Host)), "host {host}: etcd runs with older settings than a restart would give it: {differs}", h.Host, strings.Join(h.Process.Differs, ", "))
 	}
 	for _, f := range h.Foreign {
 		if f.Dir == "" {
@@ -35,10 +35,10 @@ func notes(v *step.View, h *cluster.HostReport) {
 		if h.Predecessor != nil && v.Unfounded() {
 			continue // what it waits for is said once
 		}
-		v.Aside("foreign-data", "", "host {host}: {dir} holds data that nothing accounts for ({reason}); it is left alone", h.Host, f.Dir, f.Reason)
+		v.Aside("foreign-data", "", "host {host}: {dir} has data of unknown origin ({reason}); etcdadm leaves it alone", h.Host, f.Dir, f.Reason)
 	}
 	if in := v.Intent; in != nil && in.State == cluster.IntentFounded && in.Cluster != 0 && h.Status != nil && !h.Status.Auth && h.Status.Cluster != in.Cluster && h.Local.Generation >= in.Generation {
-		v.Aside("foreign-cluster", "", "host {host} runs a member of cluster {cluster}, and this cluster is {cluster2}; it is left alone", h.Host, h.Status.Cluster, in.Cluster)
+		v.Aside("foreign-cluster", "", "host {host} runs a member of cluster {cluster}, and this cluster is {cluster2}; etcdadm leaves it alone", h.Host, h.Status.Cluster, in.Cluster)
 	}
 	if !h.Clock.IsZero() {
 		if skew := h.Clock.Sub(v.Obs.At); skew > sight.MaxSkew || skew < -sight.MaxSkew {
@@ -179,11 +179,11 @@ func noteRejected(v *step.View, h *cluster.HostReport) {
 	what := fmt.Sprintf("host %s: its etcd and that of %s reject each other's certificates (%s), and no restart helps", h.Host, other, r.Why)
 	switch {
 	case !r.Authority || theirs == nil:
-		v.Aside("peers-reject", "", "{what}; look at {cert} there: its names, addresses and dates", what, h.PeerTLS.Cert)
+		v.Aside("peers-reject", "", "{what}; check {cert} there: its names, addresses and dates", what, h.PeerTLS.Cert)
 	case theirs.Fingerprint == h.PeerTLS.Fingerprint:
 		v.Aside("peers-reject", "", "host {host}: its etcd and that of {other} reject each other's certificates ({why}), and the authorities in their files are the same by now: etcd runs with what it was started with; stop the daemon of host {host2} with its etcd (SIGINT), and start it again", h.Host, other, r.Why, h.Host)
 	default:
-		v.Aside("peers-reject", "", "{what}: the authority for peers differs; {file} on host {host} has SHA-256 {fingerprint}, and {file2} on host {host2} has {fingerprint2}; put the cluster's into the wrong one's place, and restart that daemon with its etcd (SIGINT)",
+		v.Aside("peers-reject", "", "{what}: the peer CAs differ: {file} on host {host} has SHA-256 {fingerprint}, {file2} on host {host2} has {fingerprint2}. Install the cluster's CA on the wrong host, and restart that daemon with its etcd (SIGINT)",
 			what, h.PeerTLS.File, h.Host, h.PeerTLS.Fingerprint, theirs.File, other, theirs.Fingerprint)
 	}
 }

@@ -25,7 +25,7 @@ func SetAside(v *step.View) *decision.Decision {
 		}
 		switch {
 		case sight.Superseded(v.Sight, h):
-			return step.SetAsideOp(v, h, cluster.AsideSuperseded, words.F("host {host} carries a member of generation {generation}, which generation {generation2} superseded", h.Host, h.Local.Generation, v.Intent.Generation))
+			return step.SetAsideOp(v, h, cluster.AsideSuperseded, words.F("host {host} has a member of generation {generation}, which generation {generation2} replaced", h.Host, h.Local.Generation, v.Intent.Generation))
 		case Removed(v, h):
 			if by, listed := listedBy(v, h.Local.Member); listed {
 				v.Aside("lists-differ", "", "member {member} of host {host} is not in the newest list of members, and in that of host {host2} it is: it is not set aside while the lists differ", h.Local.Member, h.Host, by)
@@ -37,7 +37,7 @@ func SetAside(v *step.View) *decision.Decision {
 				continue
 			}
 			if !surelyPromisedBefore(v, h) {
-				return &decision.Decision{Reason: words.F("host {host} carries member {member}, which is not listed: look once more", h.Host, h.Local.Member), Again: decision.Soon}
+				return &decision.Decision{Reason: words.F("host {host} has member {member}, which is not listed: look once more", h.Host, h.Local.Member), Again: decision.Soon}
 			}
 			return step.SetAsideOp(v, h, cluster.AsideRemoved, words.F("member {member} of host {host} was removed from the cluster", h.Local.Member, h.Host))
 		}

@@ -30,13 +30,13 @@ func Settle(v *step.View) *decision.Decision {
 	case cluster.SameVoters(in.Voters, now):
 		in.Voters = now
 		return &decision.Decision{
-			Reason: words.F("the hosts, disks or addresses of the voters are not those that were written down: write down those that are"),
+			Reason: words.F("record the current hosts, disks and addresses of the voters"),
 			Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 		}
 	}
-	reason := words.F("write down the voters that are")
+	reason := words.F("record the current voters")
 	if !cluster.SameVoters(in.Next, now) {
-		reason = words.F("the voters are not those that were written down; somebody changed them by hand: write down those that are")
+		reason = words.F("record the current voters, which somebody changed by hand")
 	}
 	in.Settle(now)
 	return &decision.Decision{Reason: reason, Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}}}
@@ -68,7 +68,7 @@ func Tidy(v *step.View) *decision.Decision {
 			in.Replacing = nil
 		}
 		return &decision.Decision{
-			Reason: words.F("a change of the voters was written down and is not wanted any more: strike it out"),
+			Reason: words.F("drop a recorded change of voters that is no longer wanted"),
 			Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 		}
 	}

@@ -30,9 +30,9 @@ func NotMeanwhile(v *step.View) *decision.Decision {
 	case v.Spec == nil: // how far down is not known
 		return step.NeedSpec(v)
 	case keptDown(v, run):
-		return decision.Refuse("downgrading", "etcdadm upgrade --resume", "etcd is being downgraded, with the last member kept on its version as asked, and the members are not changed until that is over: have it go on, or go back (etcdadm upgrade {high}), first", run.High)
+		return decision.Refuse("downgrading", "etcdadm upgrade --resume", "etcd is being downgraded and the last member stays on its version, as asked; members do not change until that ends. Resume it, or go back (etcdadm upgrade {high}), first", run.High)
 	}
-	return decision.Wait(true, "downgrading", "", "etcd is being downgraded, and the members are not changed until that is over")
+	return decision.Wait(true, "downgrading", "", "etcd is being downgraded; members do not change until that ends")
 }
 
 // Cancel takes a downgrade back that is not to go on.

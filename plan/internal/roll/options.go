@@ -20,7 +20,7 @@ func Options(v *step.View) *decision.Decision {
 	}
 	refused, are := refusedOptions(v)
 	if are {
-		v.Aside("options-refused", "etcdadm config unset OPTION", "{refused}; nobody else gets them. Its log is there. Take back what it refuses, or restart that host's daemon once the cause is gone, and they are tried again", refused)
+		v.Aside("options-refused", "etcdadm config unset OPTION", "{refused}; no other member gets them. Read etcd.log there. Unset what it refuses, or fix the cause and restart that host's daemon to try again", refused)
 	}
 	for _, leading := range []bool{false, true} { // raft's leader last, so that it moves once
 		for _, s := range v.Roster.Seats {

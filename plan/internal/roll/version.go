@@ -28,7 +28,7 @@ func Version(v *step.View) *decision.Decision {
 		}
 		return members.FallBack(v, run) // the last one may not start with it
 	case len(v.Roster.Learners()) > 0:
-		return step.VersionWaits(v, "learner {learner} is to become a voter first", words.SeatName(v.Roster.Learners()[0]))
+		return step.VersionWaits(v, "learner {learner} has to become a voter first", words.SeatName(v.Roster.Learners()[0]))
 	case v.Intent.Quarantined:
 		return step.VersionWaits(v, "the cluster is quarantined")
 	case len(v.DownVoters()) > 0:
@@ -108,7 +108,7 @@ func rollUp(v *step.View, run cluster.Running, next path.Hop) *decision.Decision
 			return d
 		}
 		if run.Auth == nil && slices.Contains(cluster.RollNeeds(next.From, next.To), cluster.NeedNoAuth) {
-			d := step.VersionSoon(v, "asking the members whether authentication is on, with which etcd {release} cannot be left by a roll", next.From)
+			d := step.VersionSoon(v, "asking the members whether auth is on: etcd {release} cannot be rolled while it is", next.From)
 			d.Again = decision.Soon
 			return d
 		}
@@ -129,7 +129,7 @@ func rollUp(v *step.View, run cluster.Running, next path.Hop) *decision.Decision
 // "downgrading".
 func beginDown(v *step.View, run cluster.Running, next path.Hop) *decision.Decision {
 	if n := len(v.Roster.Voters()); n != v.Wanted() {
-		return step.VersionWaits(v, "{count} wanted and {count2} there, and nobody is added or replaced while etcd goes down by a line", words.Are(v.Wanted(), "voter"), words.Are(n, "voter"))
+		return step.VersionWaits(v, "{count} wanted, {count2} present, and etcd accepts no change of members while it is downgraded", words.Are(v.Wanted(), "voter"), words.Are(n, "voter"))
 	}
 	if d := agreed(v, run); d != nil {
 		return d
@@ -139,7 +139,7 @@ func beginDown(v *step.View, run cluster.Running, next path.Hop) *decision.Decis
 	}
 	op := cluster.Op{Kind: cluster.OpDowngrade, Version: next.To.Base()}
 	return step.Membership(v, v.Projection(0, 0), op, 0, step.UpgradeCommand(v),
-		words.F("the spec asks for etcd {release}: have etcd make ready for members of {major}.{minor}", v.Spec.EtcdVersion, next.To.Major, next.To.Minor))
+		words.F("the spec asks for etcd {release}: enable etcd's downgrade to {major}.{minor}", v.Spec.EtcdVersion, next.To.Major, next.To.Minor))
 }
 
 // agreed waits until the members have agreed on the line that all of them run,
@@ -147,16 +147,16 @@ func beginDown(v *step.View, run cluster.Running, next path.Hop) *decision.Decis
 func agreed(v *step.View, run cluster.Running) *decision.Decision {
 	line := run.Low.Base()
 	if run.Agreed.IsZero() {
-		d := step.VersionSoon(v, "asking the members which line they have agreed on")
+		d := step.VersionSoon(v, "asking the members for their cluster version")
 		d.Again = decision.Soon // the next look asks
 		return d
 	}
 	if run.Agreed != line {
-		return step.VersionSoon(v, "the members run etcd {release} and have agreed on {agreed} so far", run.Low, run.Agreed)
+		return step.VersionSoon(v, "the members run etcd {release}; the cluster version is still {agreed}", run.Low, run.Agreed)
 	}
 	for _, s := range v.Roster.Voters() {
 		if st := s.Host.Status; line.Has(cluster.StorageVersion) && st.StorageVersion != line {
-			return step.VersionSoon(v, "the data of {member} has the format of {storageVersion} so far", words.SeatName(s), words.VersionWords(st.StorageVersion))
+			return step.VersionSoon(v, "the data of {member} is still in the format of {storageVersion}", words.SeatName(s), words.VersionWords(st.StorageVersion))
 		}
 	}
 	return nil
@@ -171,12 +171,12 @@ func cleanLogs(v *step.View, next Stage) *decision.Decision {
 				continue
 			}
 			if s.Host.V2InLog == nil {
-				return step.VersionSoon(v, "looking whether the log of {member} holds requests of version 2 of the API, on which etcd {release} would end", words.SeatName(s), next.To)
+				return step.VersionSoon(v, "checking the log of {member} for v2 API requests, on which etcd {release} would crash", words.SeatName(s), next.To)
 			}
 			if *s.Host.V2InLog {
 				op := step.Restart(v, s.Host, "its log holds requests of version 2 of the API")
 				op.Cut = true
-				reason := words.F("restart the member of {member} so that it cuts a raft snapshot: its log holds requests of version 2 of the API, on which etcd {release} would end", words.SeatName(s), next.To)
+				reason := words.F("restart the member of {member} so that it cuts a raft snapshot: its log has v2 API requests, on which etcd {release} would crash", words.SeatName(s), next.To)
 				return restartInTurn(v, s, reason, op, next)
 			}
 		}
@@ -222,7 +222,7 @@ func MayRoll(v *step.View, next Stage) (bool, *decision.Decision) {
 		}
 	}
 	if id, failed := sight.FailedRelease(v.Sight, next.To); failed {
-		return false, step.VersionWaits(v, "etcd {release} did not start on host {host}, which runs what it ran before; its log is there. Once the cause is gone, restart that host's daemon, and it is tried again; or ask for another release", next.To, id)
+		return false, step.VersionWaits(v, "etcd {release} did not start on host {host}, which runs its former release; read etcd.log there. Fix the cause and restart that host's daemon to try again, or ask for another release", next.To, id)
 	}
 	if len(without) > 0 {
 		slices.Sort(without)
@@ -254,7 +254,7 @@ func paused(v *step.View, next Stage) bool {
 	if next.To.Compare(kept) <= 0 { // on the way down, where the lowest is not the way back
 		kept, back = run.High, run.High.String()
 	}
-	v.Aside("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd {release}; the last one is kept on {kept}, as asked, which keeps the way back open (etcdadm upgrade {back}) as long as it lives", next.To, kept, back)
+	v.Aside("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd {release}; the last one stays on {kept}, as asked. While it lives, etcdadm upgrade {back} goes back", next.To, kept, back)
 	return true
 }
 
@@ -264,7 +264,7 @@ func RestartWith(v *step.View, s cluster.Seat, next Stage) *decision.Decision {
 		agreed := v.Roster.Running().Agreed
 		switch {
 		case agreed.IsZero() || line.Compare(agreed) < 0 || line != agreed && !line.Neighbours(agreed):
-			return step.VersionSoon(v, "the members have agreed on {agreed}, and etcd {release} would not start beside that", words.VersionWords(agreed), next.To)
+			return step.VersionSoon(v, "the cluster version is {agreed}, beside which etcd {release} does not start", words.VersionWords(agreed), next.To)
 		case s.Host.Status != nil && s.Host.Status.StorageVersion.Compare(line) > 0:
 			return step.VersionSoon(v, "the data of {member} has the format of {storageVersion}, which etcd {release} does not read", words.SeatName(s), s.Host.Status.StorageVersion, next.To)
 		}

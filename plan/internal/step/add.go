@@ -91,7 +91,7 @@ func addVoter(v *View, h *cluster.HostReport, reason words.Text) *decision.Decis
 func prepare(v *View, h *cluster.HostReport, reach []cluster.Member, reason words.Text) *decision.Decision {
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: words.F("{what}, which first writes down the members that are", reason),
+		Reason: words.F("{what}; first it records the current members", reason),
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: addCommand(h), Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpPrepare, Host: h.Host, Known: v.Roster.Guard().Members, Members: reach, Cluster: v.Roster.Cluster,
 			Generation: v.Intent.Generation, Nonce: v.Intent.Nonce, Token: v.Intent.Token,

@@ -52,11 +52,11 @@ func BackupFirstOr(v *View, command, before string, takesAway bool, reason words
 	case v.Obs.At.Sub(last) < sight.BackupFresh:
 		return nil
 	case failure != "" && takesAway:
-		return decision.WaitLater("backup-wanted", command, "{reason}; a backup is wanted first, and the last try failed: {failure}", reason, failure)
+		return decision.WaitLater("backup-wanted", command, "{reason}; a backup has to come first, and the last try failed: {failure}", reason, failure)
 	case failure != "" || !v.Obs.Store.Read && !takesAway:
 		return nil
 	case !v.Obs.Store.Read:
-		return decision.WaitLater("backup-wanted", command, "{reason}; a backup is wanted first, and {unread}", reason, v.UnreadWords())
+		return decision.WaitLater("backup-wanted", command, "{reason}; a backup has to come first, and {unread}", reason, v.UnreadWords())
 	}
 	if d := TakeBackup(v, "", before); d != nil {
 		d.Reason = words.F("{backup}: {for}", d.Reason, reason)

@@ -46,5 +46,5 @@ func NewLead(v *View, enough int) *decision.Decision {
 	if len(hosts) > 1 {
 		follow = "still follow"
 	}
-	return decision.WaitLater("settling", "", "the lead has changed: {hosts} {follow} the former leader {leaders}; nothing is changed until that ends, which it does by itself", words.IdList(hosts), follow, words.IdList(leaders))
+	return decision.WaitLater("settling", "", "new leader: {hosts} {follow} the former leader {leaders}; nothing changes until that clears by itself", words.IdList(hosts), follow, words.IdList(leaders))
 }

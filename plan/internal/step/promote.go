@@ -31,7 +31,7 @@ func closeFirst(v *View, s cluster.Seat) *decision.Decision {
 	op.Quarantined = true
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: words.F("learner {learner} is ready before those that were to complete the majority with it: restart it in quarantine", words.SeatName(s)), Again: decision.Soon,
+		Reason: words.F("learner {learner} is ready before the others of the majority: restart it in quarantine", words.SeatName(s)), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(s.Host, cluster.Guard{}, op)}},
 	}
 }

@@ -30,7 +30,7 @@ func TakeOut(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 		return d
 	}
 	if !p.Keeps(v.Wanted()) {
-		return decision.WaitLater("waiting-for-voters", "", "{reason}; it would leave too little: {projection}", reason, p)
+		return decision.WaitLater("waiting-for-voters", "", "{reason}; too few voters would remain: {projection}", reason, p)
 	}
 	switch {
 	case s.RaftLeader && !s.Up:

@@ -21,7 +21,7 @@ func Target(v *View) (cluster.Seat, *decision.Decision) {
 	if v.Goal.Member != 0 {
 		return cluster.Seat{}, decision.Refuse("no-such-member", "etcdadm member list", "no member {member} is listed", v.Goal.Member)
 	}
-	return cluster.Seat{}, decision.Refuse("no-such-member", "etcdadm member list", "host {host} carries no listed member", v.Goal.Host)
+	return cluster.Seat{}, decision.Refuse("no-such-member", "etcdadm member list", "host {host} has no listed member", v.Goal.Host)
 }
 
 // Against refuses a step that the daemons would undo at once. Of a larger cluster it

@@ -25,7 +25,7 @@ type View struct {
 func Look(goal decision.Goal, o *cluster.Observation) *View {
 	v := &View{Sight: sight.New(goal, o)}
 	if v.Strange != 0 {
-		v.Aside("foreign-cluster", "", "the members in sight are of cluster {cluster}, in which none of the founders of generation {generation} is listed; they are left alone", v.Strange, v.Intent.Generation)
+		v.Aside("foreign-cluster", "", "the reachable members belong to cluster {cluster}, which lists no founder of generation {generation}; etcdadm leaves them alone", v.Strange, v.Intent.Generation)
 	}
 	return v
 }

@@ -48,7 +48,7 @@ func changeVoters(v *View, next []cluster.Voter, p cluster.Projection, op cluste
 	}
 	in.Replacing = replacing
 	return &decision.Decision{
-		Reason: words.F("write down the new voters first: {for}", reason),
+		Reason: words.F("record the new voters first: {for}", reason),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}, Projection: &p, Command: command},
 	}
 }
@@ -74,7 +74,7 @@ func ChangeUnstored(v *View, next []cluster.Voter, p cluster.Projection, op clus
 		return decision.Wait(false, "store-silent", unstoredCommand(v, command), "waiting for the backup store, in which a change of the voters is written down first: {reason}", reason)
 	case !cluster.SameVoters(in.Voters, now) && !cluster.SameVoters(in.Next, now):
 		// A quorum of these voters is no quorum of those that were written down.
-		return decision.Refuse("store-silent", "", "the voters are not those that were written down, so that the backup store has to come first: {reason}", reason)
+		return decision.Refuse("store-silent", "", "the voters differ from the record, so the backup store has to answer first: {reason}", reason)
 	case cluster.SameVoters(in.Voters, now) && cluster.SameVoters(in.Next, next) && sameReplacing(in.Replacing, replacingAfter(v, op, next)):
 		if d := AwaitKeepers(v, reason); d != nil {
 			return d
@@ -94,7 +94,7 @@ func ChangeUnstored(v *View, next []cluster.Voter, p cluster.Projection, op clus
 	}
 	keep.Replacing = replacingAfter(v, op, next)
 	return &decision.Decision{
-		Reason: words.F("{store}; have the hosts write down the new voters first: {for}", v.UnreadWords(), reason),
+		Reason: words.F("{store}; have the hosts record the new voters first: {for}", v.UnreadWords(), reason),
 		Again:  decision.Soon,
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Keep: keep}, Projection: &p, Command: unstoredCommand(v, command)},
 	}
@@ -178,7 +178,7 @@ func TooManyPending(v *View, op cluster.Op, reason words.Text) *decision.Decisio
 	if d := StrikePending(v); d != nil { // a rule that waits here is before the one that tidies up
 		return d
 	}
-	return decision.WaitLater("settling", "", "{pending} changes of the voters were begun and not seen to end; waiting until they are{mayStillAct}: {reason}", len(v.Intent.Pending), mayStillAct(v), reason)
+	return decision.WaitLater("settling", "", "{pending} changes of voters began and their end is unknown; waiting for that{mayStillAct}: {reason}", len(v.Intent.Pending), mayStillAct(v), reason)
 }
 
 // mayStillAct names the voters because of which nothing is seen to end.
@@ -203,7 +203,7 @@ func StrikePending(v *View) *decision.Decision {
 	in := v.Intent.Clone()
 	in.Pending = nil
 	return &decision.Decision{
-		Reason: words.F("nothing came of the changes of the voters that were written down and not made for {quietFor}: strike them out", QuietFor(v).Round(time.Second)),
+		Reason: words.F("recorded changes of voters were not made within {quietFor}: drop them", QuietFor(v).Round(time.Second)),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Replace: in}},
 	}
 }

@@ -81,7 +81,7 @@ func TryOut(v *step.View) *decision.Decision {
 			}
 			last = v.Newer(last, v.LeadersTime(h, t.Ended))
 			if t.Error != "" && t.Command == "" { // a rehearsal with another release says nothing of the backup
-				v.Aside("backup-drill", "etcdadm backup create", "host {host} tried the backup out, and it cannot be relied on, or could not be tried: {why}", h.Host, t.Why())
+				v.Aside("backup-drill", "etcdadm backup create", "host {host} tested the backup: it is not usable, or the test could not run: {why}", h.Host, t.Why())
 			}
 		}
 		if !h.UnderFence || !h.CanRun(newest[0].Version) || newest[0].Encrypted && !h.Decrypts {
@@ -101,14 +101,14 @@ func TryOut(v *step.View) *decision.Decision {
 	case v.Obs.At.Sub(last) < every:
 		return nil
 	case best == nil && newest[0].Encrypted:
-		v.Aside("backup-drill", "", "backup {backup} is to be tried out, it is encrypted, and no host in sight that could do it has a secret key: put it where --backup-identity-file of a daemon names it", newest[0].Name)
+		v.Aside("backup-drill", "", "backup {backup} is not tested: it is encrypted, and no host that could test it has a secret key; put the key where a daemon's --backup-identity-file names it", newest[0].Name)
 		return nil
 	case best == nil:
 		return nil
 	}
 	p := v.Projection(0, 0)
 	return &decision.Decision{
-		Reason: words.F("try backup {backup} out on host {host}, in an etcd that is thrown away", newest[0].Name, best.Host), Again: decision.Soon,
+		Reason: words.F("test backup {backup} on host {host}, in a throw-away etcd", newest[0].Name, best.Host), Again: decision.Soon,
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: "etcdadm backup drill " + newest[0].Name, Ops: []decision.HostOp{decision.OnHost(best, cluster.Guard{}, cluster.Op{
 			Kind: cluster.OpDrill, Host: best.Host, Backup: newest[0].Name,
 		})}},

@@ -37,29 +37,29 @@ func Corruption(v *step.View) *decision.Decision {
 	case suspects(v, 1):
 		return AskHash(v, words.F("a voter's keys were found to differ: look again"))
 	case m.Undecided >= cluster.OddTimes:
-		v.Aside("corrupt", "etcdadm backup list", "the keys of the voters differ, and there is no majority that would tell which are right; nothing is replaced. Compare what they hold, and restore a backup, or remove the one that is wrong")
+		v.Aside("corrupt", "etcdadm backup list", "the voters' keys differ, and no majority tells which are right; nothing is replaced. Compare their keys, then restore a backup or remove the wrong voter")
 		return compareAgain(v, HashRetry)
 	case m.Undecided > 0:
 		return AskHash(v, words.F("the voters' keys were found to differ: look again"))
 	case len(v.Roster.Voters()) < 3:
-		v.Aside("corrupt", "etcdadm backup list", "etcd says that its data is damaged (CORRUPT, of {alarm}), and with fewer than three voters nobody can tell which is right; nothing is replaced", words.AlarmWords(alarms))
+		v.Aside("corrupt", "etcdadm backup list", "etcd reports damaged data (CORRUPT, raised by {alarm}); with fewer than three voters no majority tells which is right, so nothing is replaced", words.AlarmWords(alarms))
 		return nil
 	}
 	if !m.Explains() && v.Roster.Running().Mixed() {
-		v.Aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of {alarm}): their keys are compared once the members run one release line, and they run {running}", words.AlarmWords(alarms), v.RunningWords())
+		v.Aside("corrupt", "", "etcd refuses writes: members differ (CORRUPT, raised by {alarm}); their keys are compared once all run one release line, and they run {running}", words.AlarmWords(alarms), v.RunningWords())
 		return nil
 	}
 	if !m.Explains() {
-		v.Aside("corrupt", "", "etcd refuses writes, because it says that members differ (CORRUPT, of {alarm}): their keys are being compared", words.AlarmWords(alarms))
-		return AskHash(v, words.F("etcd says that members differ: compare their keys"))
+		v.Aside("corrupt", "", "etcd refuses writes: members differ (CORRUPT, raised by {alarm}); comparing their keys", words.AlarmWords(alarms))
+		return AskHash(v, words.F("etcd reports that members differ: compare their keys"))
 	}
 	for _, a := range alarms {
 		if _, listed := v.Roster.Seat(a.Member); a.Member != 0 && !listed && len(v.DownVoters()) == 0 {
 			op := cluster.Op{Kind: cluster.OpDisarm, Alarm: a.Kind, Member: a.Member}
-			return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("member {member}, of which the CORRUPT alarm is, is gone, and the voters' keys are equal: take the alarm back", a.Member))
+			return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("member {member}, which raised CORRUPT, was removed, and the voters' keys are equal: disarm the alarm", a.Member))
 		}
 	}
-	v.Aside("corrupt", "etcdadm alarm disarm CORRUPT", "etcd says that members differ (CORRUPT, of {alarm}), and a comparison of their keys does not say which; nothing is replaced. If nothing is wrong with them, the alarm can be taken back", words.AlarmWords(alarms))
+	v.Aside("corrupt", "etcdadm alarm disarm CORRUPT", "etcd reports that members differ (CORRUPT, raised by {alarm}), and comparing their keys does not show which; nothing is replaced. If they are fine, disarm the alarm", words.AlarmWords(alarms))
 	return compareAgain(v, HashRetry)
 }
 
@@ -98,7 +98,7 @@ const muchHistory = 1_000_000
 func noteHistory(v *step.View) {
 	m := v.Obs.Memory.Upkeep
 	if kept := m.Compared - m.Compacted; kept >= muchHistory && !CompactsItself(v) {
-		v.Aside("not-compacted", "etcdadm config set auto-compaction-retention=1h", "etcd keeps the last {kept} revisions, because nobody compacts its past, and it grows until the database is full", kept)
+		v.Aside("not-compacted", "etcdadm config set auto-compaction-retention=1h", "etcd keeps the last {kept} revisions: nothing compacts them, and the database grows until it is full", kept)
 	}
 }
 

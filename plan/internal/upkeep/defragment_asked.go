@@ -58,10 +58,10 @@ func DefragmentWaits(v *step.View) *decision.Decision {
 // defragmentTargets are the voters that are to be defragmented, raft's leader last.
 func defragmentTargets(v *step.View) ([]cluster.Seat, *decision.Decision) {
 	if run := v.Roster.Running(); !run.Low.IsZero() && !run.Low.Has(cluster.V3API) {
-		return nil, decision.Refuse("fragmented", "", "etcd {release} has no database that could be defragmented", run.Low)
+		return nil, decision.Refuse("fragmented", "", "etcd {release} has no database to defragment", run.Low)
 	}
 	if run := v.Roster.Running(); run.Mixed() || run.Downgrade {
-		return nil, decision.Refuse("version", "", "the members' version is being changed (etcd {release} to {high}), and that would wait as long as this does: no database is defragmented until it is over; ask again then", run.Low, run.High)
+		return nil, decision.Refuse("version", "", "a version change is under way (etcd {release} to {high}), and a defragmentation would hold it up; ask again when it is done", run.Low, run.High)
 	}
 	if v.Goal.Member == 0 && v.Goal.Host == "" {
 		seats := slices.Clone(v.Roster.Voters())

@@ -33,7 +33,7 @@ func DisarmAsked(v *step.View) *decision.Decision {
 			of = "all members"
 		}
 		return step.Membership(v, v.Projection(0, 0), cluster.Op{Kind: cluster.OpDisarm, Alarm: a.Kind, Member: a.Member}, 0,
-			strings.TrimSpace("etcdadm alarm disarm "+kind), words.F("take the {kind} alarm of {of} back, as asked", kind, of))
+			strings.TrimSpace("etcdadm alarm disarm "+kind), words.F("disarm the {kind} alarm of {of}, as asked", kind, of))
 	}
 	if v.Goal.Acted {
 		return &decision.Decision{Reason: words.F("the alarm is taken back"), Done: true}
@@ -48,7 +48,7 @@ func mayNotDisarm(v *step.View, kind string, alarms []cluster.Alarm) *decision.D
 			if st.DBSize < st.Room() { // a person may want the last tenth
 				continue
 			}
-			return decision.Refuse("no-space", "", "the database of {member} has {dBSize} of a quota of {room}, so the alarm would be back with the next write; the leading daemon compacts and defragments first, and takes it back then, or says what helps", words.SeatName(s), words.BytesWords(st.DBSize), words.BytesWords(st.Room()))
+			return decision.Refuse("no-space", "", "the database of {member} has {dBSize} of a quota of {room}: the alarm would be back with the next write. The leading daemon compacts and defragments first, then disarms it", words.SeatName(s), words.BytesWords(st.DBSize), words.BytesWords(st.Room()))
 		}
 		return nil
 	}
@@ -57,5 +57,5 @@ func mayNotDisarm(v *step.View, kind string, alarms []cluster.Alarm) *decision.D
 	if equal || v.Goal.AcceptDifference || len(v.Roster.Voters()) == 1 {
 		return nil
 	}
-	return decision.Refuse("corrupt", "etcdadm alarm disarm CORRUPT --accept-difference", "nothing shows that the members' keys are equal since etcd raised CORRUPT (of {alarm}): writes would go on, on top of different keys. The leading daemon compares them by itself where three voters are up", words.AlarmWords(alarms))
+	return decision.Refuse("corrupt", "etcdadm alarm disarm CORRUPT --accept-difference", "nothing shows that the members' keys are equal since CORRUPT (raised by {alarm}): writes would go on over different keys. The leading daemon compares them where three voters are up", words.AlarmWords(alarms))
 }

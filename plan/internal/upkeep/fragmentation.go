@@ -109,7 +109,7 @@ func mayNotDefragment(v *step.View, s cluster.Seat) *sight.Hindrance {
 }
 
 func defragmentSeat(v *step.View, s cluster.Seat, reason words.Text) *decision.Decision {
-	reason = words.F("{what}: have it written anew", reason)
+	reason = words.F("{what}: defragment it", reason)
 	p := v.Projection(0, -1)
 	if s.RaftLeader && p.Voters > 1 {
 		return step.HandOver(v, s, reason, nil)

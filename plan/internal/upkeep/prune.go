@@ -38,7 +38,7 @@ func Prune(v *step.View) *decision.Decision {
 				g = v.Roster.Guard()
 			}
 			return &decision.Decision{
-				Reason: words.F("remove what host {host} set aside of member {member}, which a quorum removed {ageOf} ago: every voter has gone beyond its log, and so has backup {backup}, which is proven",
+				Reason: words.F("delete what host {host} set aside of member {member}, removed by a quorum {ageOf} ago: every voter and proven backup {backup} are past its log",
 					h.Host, a.Member, ageOf(v, h, a).Round(time.Second), b.Name),
 				Again: decision.Soon,
 				Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: pruneCommand(h, a), Ops: []decision.HostOp{decision.OnHost(h, g, cluster.Op{

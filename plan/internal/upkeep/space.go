@@ -42,7 +42,7 @@ func Space(v *step.View) *decision.Decision {
 	if len(over) == 0 {
 		a := alarms[0]
 		op := cluster.Op{Kind: cluster.OpDisarm, Alarm: a.Kind, Member: a.Member}
-		return step.Membership(v, v.Projection(0, 0), op, 0, "etcdadm alarm disarm", words.F("every voter's database is below its quota again: take the NOSPACE alarm of member {member} back", a.Member))
+		return step.Membership(v, v.Projection(0, 0), op, 0, "etcdadm alarm disarm", words.F("every voter's database is below its quota again: disarm the NOSPACE alarm of member {member}", a.Member))
 	}
 	if d := notYetAgain(v); d != nil {
 		return d
@@ -127,7 +127,7 @@ func compactFirst(v *step.View, over []cluster.Seat) (d *decision.Decision, goOn
 		return compact(v, past), false
 	}
 	if takes := compactsFor + time.Duration(crowded[0].Host.Status.DBSize/compactsForBytes)*time.Second; ago < takes {
-		return &decision.Decision{Reason: words.F("etcd refuses writes (NOSPACE): the members carry out a compaction; {member} has {dBInUse} in use", words.SeatName(crowded[0]), words.BytesWords(crowded[0].Host.Status.DBInUse)), Again: decision.Later}, false
+		return &decision.Decision{Reason: words.F("etcd refuses writes (NOSPACE): members are compacting; {member} has {dBInUse} in use", words.SeatName(crowded[0]), words.BytesWords(crowded[0].Host.Status.DBInUse)), Again: decision.Later}, false
 	}
 	if len(full) == 0 {
 		return nil, true
@@ -202,7 +202,7 @@ func compacted(v *step.View) (revision int64, ago time.Duration) {
 
 func compact(v *step.View, revision int64) *decision.Decision {
 	d := step.Membership(v, v.Projection(0, 0), cluster.Op{Kind: cluster.OpCompact, Revision: revision}, 0, fmt.Sprintf("etcdctl compact %d", revision),
-		words.F("etcd refuses writes (NOSPACE): have it forget its past up to revision {revision} of {revision2}", revision, v.Revision()))
+		words.F("etcd refuses writes (NOSPACE): compact to revision {revision} of {revision2}", revision, v.Revision()))
 	d.Again = decision.Soon
 	return d
 }
