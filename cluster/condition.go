@@ -154,13 +154,13 @@ func (o *Observation) conditionWords(s *Seat) string {
 		if g, ok := o.HostGap(s.HostID); ok && g.Detail != "" {
 			return gapWords(g) + o.answersElse(s.ID)
 		}
-		return "its host is not in sight"
+		return "its host is unreachable"
 	case ConditionNeverStarted, ConditionWiped, ConditionUncarried:
-		return fmt.Sprintf("host %s does not carry it", s.Owner.Host)
+		return fmt.Sprintf("no member data on host %s", s.Owner.Host)
 	case ConditionUnpromised:
-		return fmt.Sprintf("host %s has not promised fence %s", s.Host.Host, o.Fence)
+		return fmt.Sprintf("host %s has not accepted fence %s yet", s.Host.Host, o.Fence)
 	case ConditionDiffering:
-		return "its keys are not those of the other voters"
+		return "its keys differ from the other voters'"
 	case ConditionVanished:
 		return "it serves from memory only: its data is gone from the disk"
 	case ConditionDamaged, ConditionGivenUp, ConditionUnwritten, ConditionForeign, ConditionStopped:

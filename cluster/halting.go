@@ -90,7 +90,7 @@ func (o *Observation) HaltedHost(w Voter, halt *Halt) (*HostReport, string) {
 		if name == "" {
 			name = HostID(w.Member.String())
 		}
-		return nil, fmt.Sprintf("%s is not in sight", name)
+		return nil, fmt.Sprintf("%s is unreachable", name)
 	}
 	h := &o.Hosts[i]
 	kept := h.Intent.Halted()

@@ -46,7 +46,7 @@ func TestUp(t *testing.T) {
 		take func(o *Observation, c *HostReport)
 		why  string
 	}{
-		{"no promise", func(_ *Observation, c *HostReport) { c.UnderFence = false }, "has not promised fence 1/a"},
+		{"no promise", func(_ *Observation, c *HostReport) { c.UnderFence = false }, "has not accepted fence 1/a yet"},
 		{"no process", func(_ *Observation, c *HostReport) { c.Process = Process{} }, "not running"},
 		{"a process that dies", func(_ *Observation, c *HostReport) {
 			c.Process = Process{State: ProcessBackoff, LastExit: "signal: killed"}
@@ -56,10 +56,10 @@ func TestUp(t *testing.T) {
 		{"another member's answer", func(_ *Observation, c *HostReport) { c.Status.Member = 9 }, "member 9 of cluster 7 answers in its place"},
 		{"another cluster's answer", func(_ *Observation, c *HostReport) { c.Status.Cluster = 9 }, "member 3 of cluster 9 answers"},
 		{"no quorum reads", func(_ *Observation, c *HostReport) { c.Status.Healthy = false }, "serves no quorum reads"},
-		{"nothing carried", func(_ *Observation, c *HostReport) { c.Local = LocalMember{} }, "host c does not carry it"},
+		{"nothing carried", func(_ *Observation, c *HostReport) { c.Local = LocalMember{} }, "no member data on host c"},
 		{"the host in a gap", func(o *Observation, _ *HostReport) { lose(o, "c", false) }, "host c is unreachable: no answer"},
 		{"only the daemon in a gap", func(o *Observation, _ *HostReport) { lose(o, "c", true) }, "its etcd answers at its peer port"},
-		{"the host nowhere", func(o *Observation, _ *HostReport) { o.Hosts = o.Hosts[:2] }, "not in sight"},
+		{"the host nowhere", func(o *Observation, _ *HostReport) { o.Hosts = o.Hosts[:2] }, "unreachable"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := three(0)

@@ -71,12 +71,12 @@ func TestNoSpaceCuredOnTheWayDown(t *testing.T) {
 	h := c.Host(1)
 	kept := func() {
 		t.Helper()
-		c.Blocked(h, "the last one is kept on "+testetcd.V37, "etcdadm upgrade --resume")
+		c.Blocked(h, "the last one stays on "+testetcd.V37, "etcdadm upgrade --resume")
 		if moved, left := c.Split(testetcd.V36, 1, 2, 3); len(moved) != 2 || len(left) != 1 {
 			t.Errorf("%d members run %s, and %d the old version", len(moved), testetcd.V36, len(left))
 		}
 	}
-	if r := c.Upgrade(h, testetcd.V36, "--pause-before-last", "--wait=3m"); r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "the last one is kept on "+testetcd.V37) {
+	if r := c.Upgrade(h, testetcd.V36, "--pause-before-last", "--wait=3m"); r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "the last one stays on "+testetcd.V37) {
 		t.Fatalf("%s", r)
 	}
 	kept()

@@ -70,7 +70,7 @@ func TestOneLearnerBeside35(t *testing.T) {
 		t.Errorf("%d learners were listed at a time with 3.5", n)
 	}
 	r := c.Upgrade(c.Host(1), testetcd.V36, "--pause-before-last", "--wait=3m")
-	if r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "the last one is kept on "+testetcd.V35) {
+	if r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "the last one stays on "+testetcd.V35) {
 		t.Fatal(r)
 	}
 	c.Options.Version = testetcd.V36

@@ -76,7 +76,7 @@ func TestVersionWaitsForABackup(t *testing.T) {
 	pids := c.Pids()
 	at := c.Revision()
 	c.Asks(testetcd.V37, 3)
-	c.Blocked(c.Agree(), "a backup is wanted first, and the last try failed", testetcd.V37)
+	c.Blocked(c.Agree(), "a backup has to come first, and the last try failed", testetcd.V37)
 	c.Passes(10 * time.Second)
 	if now := c.Pids(); !slices.Equal(pids, now) {
 		t.Errorf("without a backup the etcds had the pids %v and have %v", pids, now)

@@ -102,7 +102,7 @@ func TestDownOverALine(t *testing.T) {
 // with it, or takes it back.
 func TestLeaderKilledOverALine(t *testing.T) {
 	rig.LongOnly(t)
-	for _, step := range []string{"try out on host", "stop all members", "makes it ready", "write down generation 2", "write that down", "set its data aside", "begin generation 2", "write down that it exists"} {
+	for _, step := range []string{"test on host", "stop all members", "prepares", "record generation 2", "record that", "set its data aside", "begin generation 2", "record that it exists"} {
 		t.Run(strings.ReplaceAll(step, " ", "-"), func(t *testing.T) {
 			c := only(t, 3, rig.Options{}, testetcd.V34, testetcd.V36)
 			w := c.Write()

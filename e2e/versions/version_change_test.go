@@ -84,10 +84,10 @@ func TestUpgradePauses(t *testing.T) {
 	paused := func() {
 		t.Helper()
 		r := c.Upgrade(h, testetcd.V37, "--pause-before-last", "--wait=3m")
-		if r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "the last one is kept on "+testetcd.V36) {
+		if r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "the last one stays on "+testetcd.V36) {
 			t.Fatalf("%s", r)
 		}
-		c.Blocked(h, "the last one is kept on "+testetcd.V36, "etcdadm upgrade --resume")
+		c.Blocked(h, "the last one stays on "+testetcd.V36, "etcdadm upgrade --resume")
 		if moved, left := c.Split(testetcd.V37, 1, 2, 3); len(moved) != 2 || len(left) != 1 {
 			t.Errorf("%d members run the new version, %d the old one", len(moved), len(left))
 		}

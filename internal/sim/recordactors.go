@@ -102,7 +102,7 @@ func (g *generator) heldAtGeneration(x *actor, meanwhile func(long time.Duration
 	inLog := x.next().chance(0.4)
 	s := Stall{For: x.next().within(time.Second, []time.Duration{6 * time.Second, 40 * time.Second, 2 * time.Minute}[x.next().below(3)]), All: x.next().chance(0.4)}
 	w.OnHold(func(at Held) Stall {
-		if inLog != strings.Contains(at.Line, "write down generation ") || !inLog && (at.Decision == nil || !makesGeneration(at.Decision)) {
+		if inLog != strings.Contains(at.Line, "record generation ") || !inLog && (at.Decision == nil || !makesGeneration(at.Decision)) {
 			return Stall{}
 		}
 		w.OnHold(nil)

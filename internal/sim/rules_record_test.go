@@ -22,7 +22,7 @@ import (
 func generationIs(n uint64) func(Held) bool {
 	return func(at Held) bool {
 		if at.Decision == nil {
-			return strings.HasPrefix(at.Line, "decision ") && strings.Contains(at.Line, fmt.Sprintf("write down generation %d", n))
+			return strings.HasPrefix(at.Line, "decision ") && strings.Contains(at.Line, fmt.Sprintf("record generation %d", n))
 		}
 		return intentOf(at, func(in *cluster.Intent) bool { return in.Generation == n && in.State == cluster.IntentFounding })
 	}
@@ -661,7 +661,7 @@ func TestRecordGivenBackMeanwhile(t *testing.T) {
 				w.run(5 * time.Second)
 				g := &generator{w: w}
 				begun := w.holdUp(where, func(at Held) bool {
-					return strings.Contains(at.Line, "write down that it is ours") ||
+					return strings.Contains(at.Line, "record the cluster as ours") ||
 						intentOf(at, func(in *cluster.Intent) bool { return in.Source.Kind == cluster.SourceAdopted })
 				}, Stall{For: 2 * time.Minute}, nil)
 				for _, m := range all {

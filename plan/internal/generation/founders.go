@@ -81,11 +81,11 @@ func UnstartedFounders(v *step.View, listed []cluster.Member) (ops []decision.Ho
 		h, ok := v.Obs.Host(f.Host)
 		switch {
 		case !ok:
-			waiting = append(waiting, fmt.Sprintf("host %s is not in sight", f.Host))
+			waiting = append(waiting, fmt.Sprintf("host %s is unreachable", f.Host))
 		case h.Disk != f.Disk:
 			waiting = append(waiting, fmt.Sprintf("host %s has another disk than the one that was to found", f.Host))
 		case !h.UnderFence:
-			waiting = append(waiting, fmt.Sprintf("host %s has not promised this leader's fence", f.Host))
+			waiting = append(waiting, fmt.Sprintf("host %s has not accepted this leader's fence", f.Host))
 		case h.LowestGeneration > v.Intent.Generation:
 			waiting = append(waiting, fmt.Sprintf("host %s refuses generation %d", f.Host, v.Intent.Generation))
 		case h.Local.State == cluster.MemberNone || h.Local.State == cluster.MemberPrepared:

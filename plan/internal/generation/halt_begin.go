@@ -90,7 +90,7 @@ func cannotCarry(v *step.View, _ cluster.Running, next path.Hop) string {
 	var why []string
 	for _, s := range v.Roster.Voters() {
 		if s.Host == nil {
-			return fmt.Sprintf("the host of %s is not in sight", words.SeatName(s))
+			return fmt.Sprintf("the host of %s is unreachable", words.SeatName(s))
 		}
 		switch reason := CannotBegin(v, s.Host); {
 		case reason != "":

@@ -116,7 +116,7 @@ func cannotRead(wrote, want cluster.Version) string {
 func CannotBegin(v *step.View, h *cluster.HostReport) string {
 	switch p := sight.Problem(h); {
 	case !h.UnderFence:
-		return "has not promised this leader's fence"
+		return "has not accepted this leader's fence"
 	case v.Spec != nil && len(v.Spec.Hosts) > 0 && !slices.Contains(v.Spec.Hosts, h.Host):
 		return "is not among the hosts that the spec names"
 	case p != "":

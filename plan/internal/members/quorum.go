@@ -185,7 +185,7 @@ func noMembers(v *step.View) *decision.Decision {
 			d = decision.Wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve{because}{says}", words.Because(slices.Concat(carry, busy)), says)
 		}
 		if len(carry) == 0 {
-			d = decision.Wait(false, "no-quorum", "", "no member answers, and the hosts that carry them are not in sight: {quiet}{because}", strings.Join(quiet, ", "), words.Because(busy))
+			d = decision.Wait(false, "no-quorum", "", "no member answers, and the hosts that have their data are unreachable: {quiet}{because}", strings.Join(quiet, ", "), words.Because(busy))
 		}
 		d.Again = decision.Later
 		return d

@@ -93,7 +93,7 @@ func successor(v *step.View, of cluster.HostID) (*cluster.HostReport, []string) 
 	if _, ok := v.Obs.Host(v.Goal.By); v.Goal.By != "" {
 		switch {
 		case !ok:
-			why = []string{"it is not in sight"}
+			why = []string{"it is unreachable"}
 		case v.Roster.Seated(v.Goal.By):
 			why = []string{"it carries a member"}
 		}

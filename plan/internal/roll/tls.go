@@ -23,7 +23,7 @@ func TLS(v *step.View) *decision.Decision {
 		h := s.Host
 		switch {
 		case h == nil || !h.UnderFence || len(h.URLs.Peer) == 0:
-			others = append(others, words.SeatName(s)+" is not in sight")
+			others = append(others, words.SeatName(s)+" is unreachable")
 		case cluster.TurnsTLSOn(h.URLs.Peer, s.PeerURLs):
 			v.Advise("members-tls", "restart its daemon with the URLs that it had", "", "host {host} is to speak with its peers without TLS; a cluster with TLS is not made one without while it lives", s.HostID)
 			others = append(others, words.SeatName(s)+" is to speak without")

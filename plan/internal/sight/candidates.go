@@ -59,7 +59,7 @@ func (v *Sight) CandidatesBeside(r cluster.Roster) (free []*cluster.HostReport, 
 func (v *Sight) Unfit(h *cluster.HostReport) string {
 	switch {
 	case !h.UnderFence:
-		return "has not promised this leader's fence"
+		return "has not accepted this leader's fence"
 	case !v.Named(h):
 		return "is not among the hosts that the spec names"
 	case len(h.Foreign) > 0:
@@ -71,7 +71,7 @@ func (v *Sight) Unfit(h *cluster.HostReport) string {
 	case len(h.URLs.Peer) == 0:
 		return "has no peer URL"
 	case v.Intent != nil && v.Intent.State == cluster.IntentFounded && h.LowestGeneration > v.Intent.Generation:
-		return fmt.Sprintf("promised once to refuse generation %d and never takes that back: end its daemon, move its data directory away and start it on an empty one", v.Intent.Generation)
+		return fmt.Sprintf("has permanently fenced off generation %d: stop its daemon, move its data directory away and start it on an empty one", v.Intent.Generation)
 	}
 	if p := Problem(h); p != "" {
 		return p

@@ -191,7 +191,7 @@ func mayStillAct(v *View) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return ", which cannot be known while a voter's host has not promised this leader's fence (" + strings.Join(names, ", ") + ")"
+	return ", unknown while a voter's host has not accepted this leader's fence (" + strings.Join(names, ", ") + ")"
 }
 
 // StrikePending drops the changes that another one came in between of, once no call for
