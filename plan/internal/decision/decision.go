@@ -39,16 +39,6 @@ func (b Blocker) MarshalJSON() ([]byte, error) {
 	return json.Marshal(blockerJSON{b.Code, b.Subject(), b.Sentence.RawFacts(), b.Sentence, b.Command, b.Advice})
 }
 
-// UnmarshalJSON reads a blocker of which only the words are known.
-func (b *Blocker) UnmarshalJSON(data []byte) error {
-	var in blockerJSON
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	*b = Blocker{Code: in.Code, Sentence: in.Sentence, Command: in.Command, Advice: in.Advice}
-	return nil
-}
-
 // Remedy is all that a person is told to do about it, in words; empty: nothing.
 func (b Blocker) Remedy() string {
 	if b.Advice == "" || b.Command == "" {

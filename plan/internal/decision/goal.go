@@ -82,7 +82,7 @@ func (g Goal) String() string {
 	return string(g.Kind)
 }
 
-// Names: the goal is about this member.
+// Names reports whether the goal is about this member.
 func (g Goal) Names(s cluster.Seat) bool {
 	return g.Member != 0 && s.ID == g.Member || g.Host != "" && s.HostID == g.Host
 }

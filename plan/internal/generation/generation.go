@@ -10,7 +10,7 @@ import (
 	"etcdadm.io/plan/internal/step"
 )
 
-// generation makes a new generation from data when a command asks for one,
+// Decide makes a new generation from data when a command asks for one,
 // and finishes one that somebody began (docs/adr/009-generations.md).
 func Decide(v *step.View) *decision.Decision {
 	founding := v.Intent != nil && v.Intent.State == cluster.IntentFounding && v.Intent.Source.FromData()
@@ -83,7 +83,7 @@ func repeats(v *step.View, c *cluster.Command) bool {
 	return c.Kind == cluster.CommandRestore && c.Backup == v.Intent.Source.Backup && len(c.Lost) <= len(v.Intent.Lost)
 }
 
-// Stuck: the generation needs something that does not come by itself; or it has
+// Stuck reports whether the generation needs something that does not come by itself; or it has
 // had its time, whatever it seems to be doing.
 func Stuck(v *step.View, d *decision.Decision) bool {
 	return d.Stuck || v.Stalled() && (d.Action == nil || d.Action.Kind == decision.ActHosts)

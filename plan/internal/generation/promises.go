@@ -131,7 +131,8 @@ func coverHistory(v *step.View) *decision.Decision {
 	}
 }
 
-// GivenUp: a person named the voter as lost, and its host is not there after all. One
+// GivenUp reports whether a person named the voter as lost, and its host is not there after
+// all. One
 // that is there is asked like any other, as long as a founding has: its member may run,
 // and whoever names it cannot know that it came back since. One that refuses this leader
 // follows another, and is not this one's to give up.
@@ -140,7 +141,7 @@ func GivenUp(v *step.View, w cluster.Voter, h *cluster.HostReport) bool {
 	return sight.Lost(w, v.Intent.Lost) && v.Presence(w.Host) != cluster.PresenceRefusing && (!there || v.Stalled())
 }
 
-// Promised: the host runs no member below this generation, and never will.
+// Promised reports whether the host runs no member below this generation, and never will.
 func Promised(v *step.View, h *cluster.HostReport) bool {
 	stopped := h.Process.State == cluster.ProcessStopped || h.Local.Generation >= v.Intent.Generation
 	return h.UnderFence && stopped && h.Floor() >= v.Intent.Generation

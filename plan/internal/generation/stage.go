@@ -74,7 +74,7 @@ func stage(v *step.View, c *cluster.Command) (*cluster.HostReport, *decision.Dec
 	return nil, decision.Wait(true, "no-founder", "", "no host in sight can begin the new generation{because}", words.Because(unfit))
 }
 
-// Fresh: what lies ready is for where the host listens, its revision target is
+// Fresh reports whether what lies ready is for where the host listens, its revision target is
 // above that of the present generation, which may have begun since it was chosen,
 // and it is not so old that the margin could be used up. The host's own clock
 // tells, since the leader's may be another; one that went back since tells nothing.
@@ -114,7 +114,7 @@ func tooFewRun(v *step.View, run cluster.Version) *decision.Decision {
 	return nil
 }
 
-// UnderWay: the host is making something ready now.
+// UnderWay reports whether the host is making something ready now.
 func UnderWay(s *cluster.Staged) bool {
 	return s != nil && (s.State == cluster.StageFetching || s.State == cluster.StageBuilding)
 }

@@ -114,7 +114,7 @@ func oldListAt(v *step.View, h *cluster.HostReport, joiner cluster.Seat) *decisi
 	return nil
 }
 
-// MayAnswer: a process of the member runs as far as anybody can tell.
+// MayAnswer reports whether a process of the member runs as far as anybody can tell.
 func MayAnswer(v *step.View, s cluster.Seat) bool {
 	if s.Host != nil {
 		return s.Host.Process.State != cluster.ProcessStopped && s.Host.Process.State != cluster.ProcessBackoff

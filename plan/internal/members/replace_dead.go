@@ -120,7 +120,7 @@ func comesBack(v *step.View, s cluster.Seat) cluster.HostID {
 	return ""
 }
 
-// Reusable: the host whose member is dead could carry another one, once its
+// Reusable reports whether the host whose member is dead could carry another one, once its
 // data is set aside, and with its certificates.
 func Reusable(v *step.View, h *cluster.HostReport) bool {
 	_, runs := v.VersionFor(h)

@@ -12,7 +12,7 @@ import (
 	"etcdadm.io/plan/internal/words"
 )
 
-// pauseAsked writes down that a host is off for a while on purpose. It is refused where the
+// Asked writes down that a host is off for a while on purpose. It is refused where the
 // hosts that are paused, all off, would leave no quorum: who pauses a host is about to take
 // it down.
 func Asked(v *step.View) *decision.Decision {

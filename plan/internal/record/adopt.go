@@ -141,7 +141,7 @@ func writeAdopted(v *step.View, taken []*cluster.HostReport) *decision.Decision 
 	}
 }
 
-// StaysAdopted: a marker of the predecessor stays as it is, and why a command
+// StaysAdopted reports whether a marker of the predecessor stays as it is, and why a command
 // does not change that. It does where a command asks for a generation over it, no
 // host has anything of its cluster or is out of sight, and a majority of the wanted
 // hosts says so. The command is the person's word for hosts that nobody can name;

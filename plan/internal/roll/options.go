@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/plan/internal/step"
 )
 
-// convergeOptions restarts members whose settings are not those that they
+// Options restarts members whose settings are not those that they
 // would be started with now: one at a time, every other voter up, raft's
 // leader moved away first.
 func Options(v *step.View) *decision.Decision {

@@ -12,7 +12,7 @@ import (
 	"etcdadm.io/plan/internal/words"
 )
 
-// convergeTLS turns TLS on between members that speak plainly: as soon as every
+// TLS turns TLS on between members that speak plainly: as soon as every
 // host wants it, each member is restarted with its certificates, still at its
 // plain URL, and when all have them, one after the other is listed with TLS and
 // restarted so (docs/adr/019-tls.md). Whoever has certificates reaches both kinds.

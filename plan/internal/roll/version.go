@@ -14,7 +14,7 @@ import (
 	"etcdadm.io/plan/path"
 )
 
-// convergeVersion changes the release of a running cluster, one member at a time
+// Version changes the release of a running cluster, one member at a time
 // (docs/adr/014-versions.md). Nothing is recorded of it: what comes next is found
 // again at each look from what the members run and what they have agreed on.
 func Version(v *step.View) *decision.Decision {

@@ -31,7 +31,7 @@ func (v *Sight) LastTaken(command string) (best *cluster.Taken, began time.Time)
 	return best, began
 }
 
-// BackingUp: a host takes a backup, and has not been at it for too long.
+// BackingUp reports whether a host takes a backup, and has not been at it for too long.
 func (v *Sight) BackingUp() bool {
 	for i := range v.Obs.Hosts {
 		h := &v.Obs.Hosts[i]
@@ -64,7 +64,7 @@ func LastBackup(v *Sight) (newest cluster.Backup, age time.Duration) {
 	return newest, age
 }
 
-// Unsaved: the generation was made from data, and there is no backup of it. The
+// Unsaved reports whether the generation was made from data, and there is no backup of it. The
 // newest one is then of what was given up, and after a loss it is the first that
 // somebody would take.
 func Unsaved(v *Sight) bool {

@@ -12,7 +12,7 @@ const (
 	FoundingStalled = 30 * time.Second
 )
 
-// Stalled: the founding has had its time.
+// Stalled reports whether the founding has had its time.
 func (v *Sight) Stalled() bool { return v.FoundingFor() >= FoundingStalled }
 
 // FoundingFor is how long ago the founding was written down. Its time is by the
@@ -59,7 +59,7 @@ func AsFounders(hosts []*cluster.HostReport) []cluster.Founder {
 	return out
 }
 
-// IsFounder: the generation that is being founded from data begins on the host.
+// IsFounder reports whether the generation that is being founded from data begins on the host.
 func IsFounder(v *Sight, h *cluster.HostReport) bool {
 	in := v.Intent
 	return in != nil && in.State == cluster.IntentFounding && in.Source.FromData() && len(in.Founders) == 1 && in.Founders[0].Host == h.Host

@@ -32,7 +32,7 @@ func listIndex(v *Sight) uint64 {
 	return low
 }
 
-// KeepsUp: a voter that is up served a quorum read, so that its list is
+// KeepsUp reports whether a voter that is up served a quorum read, so that its list is
 // current; of a learner, which serves no list, its index tells. Hosts are not
 // looked at in the same instant, so a little is allowed for what was written
 // in between.
@@ -44,7 +44,7 @@ func KeepsUp(v *Sight, s cluster.Seat) bool {
 	return s.Host.Status.Applied >= top-min(top/100, 1000)
 }
 
-// CaughtUp: the learner answers, and what it has itself applied is as near to the
+// CaughtUp reports whether the learner answers, and what it has itself applied is as near to the
 // furthest log in sight as mayLag says.
 func (v *Sight) CaughtUp(s cluster.Seat) bool {
 	top := v.Furthest()

@@ -178,7 +178,7 @@ func (v *Sight) MostLearners() int {
 	return v.Roster.Running().Low.MaxLearners()
 }
 
-// Superseded: the history lists the very cluster of the host's member as
+// Superseded reports whether the history lists the very cluster of the host's member as
 // closed. Its generation alone says nothing, since another founding under the
 // same name counts from one as well.
 func Superseded(v *Sight, h *cluster.HostReport) bool {

@@ -14,12 +14,12 @@ func (v *Sight) Presence(id cluster.HostID) cluster.Presence {
 	return p
 }
 
-// AnyOf: one of the hosts stands so.
+// AnyOf reports whether one of the hosts stands so.
 func (v *Sight) AnyOf(hosts []cluster.HostID, p cluster.Presence) bool {
 	return slices.ContainsFunc(hosts, func(id cluster.HostID) bool { return v.Presence(id) == p })
 }
 
-// AnswersSoon: the host carries out an op, or it has begun with one of the looks that it
+// AnswersSoon reports whether the host carries out an op, or it has begun with one of the looks that it
 // begins by itself, which end soon; by the time that a founding has, they did not.
 func (v *Sight) AnswersSoon(id cluster.HostID) bool {
 	p := v.Presence(id)
@@ -40,7 +40,7 @@ func (v *Sight) AnswersOthers(id cluster.MemberID) bool {
 	})
 }
 
-// OpenToOthers: the member answers others, or hangs and may go on.
+// OpenToOthers reports whether the member answers others, or hangs and may go on.
 func (v *Sight) OpenToOthers(id cluster.MemberID) bool {
 	return v.AnswersOthers(id) || slices.ContainsFunc(v.Obs.Hosts, func(h cluster.HostReport) bool {
 		return slices.ContainsFunc(h.Reaches, func(r cluster.Reach) bool { return r.Member == id && r.Open })
@@ -52,7 +52,7 @@ func (v *Sight) Voice(w cluster.Voter, set []cluster.Voter) *cluster.HostReport 
 	return v.Obs.Voice(w, set)
 }
 
-// HeardOf: somebody has a record of the host.
+// HeardOf reports whether somebody has a record of the host.
 func HeardOf(v *Sight, id cluster.HostID) bool {
 	if v.Presence(id) != cluster.PresenceUnknown {
 		return true
@@ -70,7 +70,7 @@ func HeardOf(v *Sight, id cluster.HostID) bool {
 	})
 }
 
-// Known: the host is in sight, or somebody has a record of it.
+// Known reports whether the host is in sight, or somebody has a record of it.
 func Known(v *Sight, id cluster.HostID) bool {
 	if _, there := v.Obs.Host(id); there || HeardOf(v, id) || v.Roster.Seated(id) {
 		return true

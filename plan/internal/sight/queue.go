@@ -20,13 +20,13 @@ func (v *Sight) NextCommand() *cluster.Command {
 
 func (v *Sight) WasRun(name string) bool { return v.Obs.Ran(name) }
 
-// Queued: a person, or another program, put the command into the queue, and it is
+// Queued reports whether a person, or another program, put the command into the queue, and it is
 // told how it ends.
 func (v *Sight) Queued(name string) bool {
 	return slices.ContainsFunc(v.Obs.Commands, func(c cluster.Command) bool { return c.Name == name })
 }
 
-// QueueUnknown: what the queue asks for is not known, in whole or of one command.
+// QueueUnknown reports whether what the queue asks for is not known, in whole or of one command.
 func (v *Sight) QueueUnknown() bool {
 	return v.Obs.Unlisted != "" || slices.ContainsFunc(v.Obs.Commands, func(c cluster.Command) bool { return c.Unread != "" })
 }

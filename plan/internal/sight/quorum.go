@@ -39,13 +39,13 @@ func (v *Sight) Reader() cluster.HostID {
 	return ""
 }
 
-// MayHang: a voter answers reads through raft, and those that are up are no quorum.
+// MayHang reports whether a voter answers reads through raft, and those that are up are no quorum.
 // So raft's quorum has a voter in it that is not seen to be up, such as one that is
 // out of file descriptors and answers its daemon nothing; and it may be any of them.
 // None is restarted then (SAFETY.md, rule 2): it could end what serves.
 func (v *Sight) MayHang() bool { return v.Reader() != "" && !v.Roster.HasQuorum() }
 
-// ReadLately: the member answers nothing, so that only others can tell whether it has
+// ReadLately reports whether the member answers nothing, so that only others can tell whether it has
 // a raft leader, and one of them has answered a read through raft since. One look in
 // which reads took too long does not end a quorum. A member that answers speaks for itself.
 func ReadLately(v *Sight, h *cluster.HostReport) bool {

@@ -48,7 +48,7 @@ func New(goal decision.Goal, o *cluster.Observation) *Sight {
 	return v
 }
 
-// SupersededCluster: the history of the intent has the cluster.
+// SupersededCluster reports whether the history of the intent has the cluster.
 func (v *Sight) SupersededCluster(id cluster.ClusterID) bool {
 	return id != 0 && slices.ContainsFunc(v.Intent.History, func(g cluster.PastGeneration) bool { return g.Cluster == id })
 }

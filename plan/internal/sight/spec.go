@@ -31,16 +31,16 @@ func (v *Sight) Wanted() int {
 // the first change ([cluster.Replacing]): a spec that is refused says no count, and a
 // person's step is not in the spec.
 
-// Repairs: what is dead may be replaced. A spec says how many members are wanted; one
+// Repairs reports whether dead members may be replaced. A spec says how many members are wanted; one
 // that is refused leaves it at those that are.
 func (v *Sight) Repairs() bool { return v.Spec != nil || v.Standing != nil }
 
-// SpecRefused: there is a spec in the store, and it cannot be followed.
+// SpecRefused reports whether there is a spec in the store, and it cannot be followed.
 func (v *Sight) SpecRefused() bool {
 	return v.Spec == nil && (v.Obs.Spec != nil || slices.ContainsFunc(v.Obs.Gaps, func(g cluster.Gap) bool { return g.Kind == cluster.GapSpec }))
 }
 
-// Held: a person keeps the voters as they are.
+// Held reports whether a person keeps the voters as they are.
 func (v *Sight) Held() bool {
 	return v.Spec != nil && v.Spec.Hold || v.Standing != nil && v.Standing.Hold
 }
@@ -56,7 +56,7 @@ func (v *Sight) DeadAfter() time.Duration {
 	return cluster.DefaultDeadAfter
 }
 
-// Named: the host may carry a member, since it is named, or none is.
+// Named reports whether the host may carry a member, since it is named, or none is.
 func (v *Sight) Named(h *cluster.HostReport) bool {
 	var hosts []cluster.HostID
 	switch {
@@ -68,7 +68,7 @@ func (v *Sight) Named(h *cluster.HostReport) bool {
 	return len(hosts) == 0 || slices.Contains(hosts, h.Host)
 }
 
-// ReplacingListed: the voter that is being replaced still is one.
+// ReplacingListed reports whether the voter that is being replaced still is one.
 func (v *Sight) ReplacingListed() bool {
 	r := v.Intent.Underway()
 	return r != nil && slices.ContainsFunc(v.Roster.Voters(), func(s cluster.Seat) bool { return s.ID == r.Member })
@@ -98,7 +98,7 @@ func StandingWords(v *Sight) string {
 	return fmt.Sprintf("a dead voter is replaced after %s, and backups go on", v.DeadAfter())
 }
 
-// SpecUnread: the spec in sight is an older one, because it could not be read now.
+// SpecUnread reports whether the spec in sight is an older one, because it could not be read now.
 func (v *Sight) SpecUnread() bool {
 	for _, g := range v.Obs.Gaps {
 		if g.Kind == cluster.GapSpec || g.Kind == cluster.GapStore {
@@ -108,7 +108,7 @@ func (v *Sight) SpecUnread() bool {
 	return false
 }
 
-// Unfounded: there is no record of ours of this cluster.
+// Unfounded reports whether there is no record of ours of this cluster.
 func (v *Sight) Unfounded() bool { return v.Intent == nil || v.Intent.Adopted() }
 
 // EnoughForClients is a majority of the spec. Only a spec that is on hold, so

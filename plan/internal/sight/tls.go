@@ -13,12 +13,12 @@ import (
 // others.
 const PeerAuthority = "--peer-trusted-ca-file"
 
-// IsPlain: the member is listed without TLS.
+// IsPlain reports whether the member is listed without TLS.
 func IsPlain(s cluster.Seat) bool {
 	return slices.ContainsFunc(s.PeerURLs, func(u string) bool { return strings.HasPrefix(u, "http://") })
 }
 
-// OnlyTLS: two lists of peer URLs differ in nothing but TLS.
+// OnlyTLS reports whether two lists of peer URLs differ in nothing but TLS.
 func OnlyTLS(a, b []string) bool { return cluster.TurnsTLSOn(a, b) || cluster.TurnsTLSOn(b, a) }
 
 func SameURLs(a, b []string) bool { return slices.Equal(a, b) || slices.Equal(Sorted(a), Sorted(b)) }
@@ -48,7 +48,7 @@ func TlsBefore(v *Sight, h *cluster.HostReport) string {
 	return ""
 }
 
-// WithoutTLS: the host's daemon has no certificates for its etcd, and a member is
+// WithoutTLS reports whether the host's daemon has no certificates for its etcd, and a member is
 // listed with TLS. Its own member, which has them, is not restarted without.
 func WithoutTLS(v *Sight, h *cluster.HostReport) bool {
 	plain := !slices.ContainsFunc(h.URLs.Peer, func(u string) bool { return strings.HasPrefix(u, "https://") })

@@ -130,7 +130,7 @@ func StartJoiner(v *View, h *cluster.HostReport, m cluster.Member) *decision.Dec
 	}
 }
 
-// JoinsQuarantined: the learner is to be started in quarantine. The one that
+// JoinsQuarantined reports whether the learner is to be started in quarantine. The one that
 // completes the majority of the spec when it is promoted is not: the quarantine
 // is lifted at that moment, and until then a learner takes no writes.
 func JoinsQuarantined(v *View, id cluster.MemberID) bool {

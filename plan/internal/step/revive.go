@@ -9,7 +9,7 @@ import (
 	"etcdadm.io/plan/internal/sight"
 )
 
-// Leaderless: the member runs and has seen no raft leader, or not answered,
+// Leaderless reports whether the member runs and has seen no raft leader, or not answered,
 // for as long as its turn is.
 func Leaderless(v *View, h *cluster.HostReport) bool {
 	since := sight.LeaderlessSince(v.Sight, h)

@@ -90,7 +90,7 @@ func notYetAgain(v *step.View) *decision.Decision {
 	return nil
 }
 
-// CompactsItself: every voter in sight was started with auto-compaction.
+// CompactsItself reports whether every voter in sight was started with auto-compaction.
 func CompactsItself(v *step.View) bool {
 	for _, s := range v.Roster.Voters() {
 		if s.Host == nil {
