@@ -103,7 +103,7 @@ func TestVersionPause(t *testing.T) {
 			w.Spec(s)
 			w.Until("two run it", soonEnough, func() bool { return w.running(sim37) == 2 })
 			w.run(time.Minute)
-			if w.running(sim36) != 1 || !strings.Contains(w.saidOfVersion(), "kept on 3.6.16") {
+			if w.running(sim36) != 1 || !strings.Contains(w.saidOfVersion(), "stays on 3.6.16") {
 				w.violate("%d members are left behind: %s", w.running(sim36), w.saidOfVersion())
 			}
 			w.Spec(specOf(3, then))
@@ -122,7 +122,7 @@ func TestVersionPauseOnTheWayDown(t *testing.T) {
 		w.Spec(s)
 		w.Until("two run it", soonEnough, func() bool { return w.running(sim36) == 2 })
 		w.run(time.Minute)
-		if w.running(sim37) != 1 || !strings.Contains(w.saidOfVersion(), "kept on 3.7.3") {
+		if w.running(sim37) != 1 || !strings.Contains(w.saidOfVersion(), "stays on 3.7.3") {
 			w.violate("%d members are left behind: %s", w.running(sim37), w.saidOfVersion())
 		}
 		w.Spec(specOf(3, sim37))
