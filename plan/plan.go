@@ -41,6 +41,7 @@ import (
 	"etcdadm.io/plan/internal/generation"
 	"etcdadm.io/plan/internal/members"
 	"etcdadm.io/plan/internal/roll"
+	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
 	"etcdadm.io/plan/internal/upkeep"
 	"etcdadm.io/plan/path"
@@ -142,6 +143,27 @@ const (
 // Progress lists the steps of the generation that is being made, or that the
 // first command of the queue asks for; nothing when there is none.
 func Progress(o *cluster.Observation) []Step { return generation.Progress(o) }
+
+// Survivors are hosts that hold the data of a member, and how far it goes.
+type Survivors = sight.Survivors
+
+// Furthest finds the host whose data goes furthest. Reports of nothing but the host, what
+// it has (Local), its log and what it set aside are enough for it.
+func Furthest(hosts []cluster.HostReport) Survivors {
+	return sight.Furthest(hosts, func(*cluster.HostReport) bool { return true })
+}
+
+// Rivals are what speaks against recovering from the data of a host: the one of its
+// cluster and generation whose log goes further, and those whose logs are being read.
+func Rivals(hosts []cluster.HostReport, of *cluster.HostReport) (further *cluster.HostReport, reading []*cluster.HostReport) {
+	return sight.Rivals(hosts, of)
+}
+
+// FurthestAside is the data of a cluster that goes furthest of what hosts set aside, and
+// its host, where its log ends beyond a point; empty: none does.
+func FurthestAside(hosts []cluster.HostReport, of cluster.ClusterID, beyond cluster.Progress) (cluster.HostID, cluster.SetAside) {
+	return sight.FurthestAside(hosts, of, beyond)
+}
 
 // RecoveryOffered is how long no recovery is offered yet, of the time that the loss of
 // a quorum has to last before.

@@ -12,6 +12,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
 )
 
 // recovery is a person's wish to go on from one survivor.
@@ -179,15 +180,21 @@ func (s *survivors) against(from cluster.HostID, lost []cluster.HostID) judgemen
 		return waits("host %s, from whose data the cluster is to be recovered, is out of sight", from)
 	case !s.Hosts[i].HasData || s.Hosts[i].State != cluster.MemberStarted:
 		return reject("host %s holds no data of a member that could be recovered from", from)
-	case slices.ContainsFunc(s.Reading, func(id cluster.HostID) bool { return !slices.Contains(lost, id) }):
-		return waits("the log of %s is still being read: ask again when that is through", join(s.Reading))
-	case s.Hosts[i].Log == nil:
+	case s.Hosts[i].Log == nil && s.Hosts[i].Reading == nil:
 		return waits("the log of host %s cannot be read", from)
 	}
-	for _, h := range s.Hosts {
-		if h.HasData && h.Log != nil && h.Generation == s.Hosts[i].Generation && h.Cluster == s.Hosts[i].Cluster && s.Hosts[i].Log.Before(*h.Log) {
-			return reject("host %s is further than %s: %s", h.Host, from, s.by.again("etcdadm recover --from "+string(h.Host)))
+	reports := s.reports()
+	further, reading := plan.Rivals(reports, &reports[i])
+	if s.Hosts[i].Reading != nil {
+		reading = append(reading, &reports[i])
+	}
+	for _, h := range reading {
+		if !slices.Contains(lost, h.Host) {
+			return waits("the log of %s is still being read: ask again when that is through", h.Host)
 		}
+	}
+	if further != nil {
+		return reject("host %s is further than %s: %s", further.Host, from, s.by.again("etcdadm recover --from "+string(further.Host)))
 	}
 	if why := s.aliveLost(lost); why != "" {
 		return reject("%s", why)

@@ -228,29 +228,33 @@ func logEnds(ctx context.Context, conn *console.Console, contacts []cluster.Cont
 	return ends, unseen, refused
 }
 
+// reports are what hosts told, as the planner reads it.
+func (s *survivors) reports() []cluster.HostReport { return asReports(s.Hosts) }
+
+func asReports(ends []console.LogEnd) (out []cluster.HostReport) {
+	for _, e := range ends {
+		local := cluster.LocalMember{Generation: e.Generation, Cluster: e.Cluster, Member: e.Member, State: e.State, HasData: e.HasData}
+		out = append(out, cluster.HostReport{HostState: cluster.HostState{Host: e.Host, Local: local, Log: e.Log, Reading: e.Reading, Highest: e.Highest, SetAside: e.SetAside}})
+	}
+	return out
+}
+
 // judge finds who is furthest, and who is missing.
 func (s *survivors) judge() {
 	slices.SortFunc(s.Hosts, func(a, b console.LogEnd) int { return cmp.Compare(a.Host, b.Host) })
 	slices.Sort(s.Unseen)
 	var intent *cluster.Intent
-	var best *console.LogEnd
 	for i := range s.Hosts {
 		h := &s.Hosts[i]
 		if h.Intent.Order(intent) > 0 {
 			intent = h.Intent
 		}
 		s.Recorded.Revision = max(s.Recorded.Revision, h.Highest.Revision)
-		if !h.HasData || h.State != cluster.MemberStarted {
-			continue
-		}
-		if h.Log == nil {
-			if h.Reading != nil {
-				s.Reading = append(s.Reading, h.Host)
-			}
-			continue
-		}
-		if best == nil || h.Generation > best.Generation || h.Generation == best.Generation && best.Log.Before(*h.Log) {
-			best = h
+	}
+	logs := plan.Furthest(s.reports())
+	for _, h := range logs.Unread {
+		if h.Reading != nil {
+			s.Reading = append(s.Reading, h.Host)
 		}
 	}
 	if intent != nil {
@@ -268,7 +272,8 @@ func (s *survivors) judge() {
 			}
 		}
 	}
-	if best == nil || len(s.Reading) > 0 {
+	best := logs.Furthest
+	if best == nil || best.Log == nil || len(s.Reading) > 0 {
 		return
 	}
 	s.Furthest = best.Host

@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/plan"
 )
 
 // undoing is what is known of the directory that an undo would go back to.
@@ -41,14 +42,7 @@ func findUndo(ends []console.LogEnd, unseen []cluster.HostID, from cluster.HostI
 	if !u.known {
 		return u
 	}
-	best := u.aside.Log
-	for _, h := range ends {
-		for _, a := range h.SetAside {
-			if a.Cluster == u.aside.Cluster && best.Before(a.Log) {
-				best, u.further, u.at = a.Log, a, h.Host
-			}
-		}
-	}
+	u.at, u.further = plan.FurthestAside(asReports(ends), u.aside.Cluster, u.aside.Log)
 	return u
 }
 

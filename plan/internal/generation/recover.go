@@ -37,15 +37,14 @@ func MayRecover(v *step.View, c *cluster.Command) *decision.Decision {
 		}
 		return decision.Stuck("recovering", "", "reading the end of the log of host {host}{far}", c.Host, far)
 	}
-	for i := range v.Obs.Hosts {
-		o := &v.Obs.Hosts[i]
-		if o.Host != h.Host && o.Log == nil && o.Reading != nil && o.Local.State == cluster.MemberStarted &&
-			o.Local.Generation == h.Local.Generation && o.Local.Cluster == h.Local.Cluster && !slices.Contains(c.Lost, o.Host) {
+	further, reading := sight.Rivals(v.Obs.Hosts, h)
+	if further != nil {
+		return decision.EndCommand(c.Name, decision.CommandRejected, fmt.Sprintf("host %s is further than %s (term %d, index %d against term %d, index %d), and recovering from %s would lose what it has: etcdadm recover --from %s",
+			further.Host, h.Host, further.Log.Term, further.Log.Index, h.Log.Term, h.Log.Index, h.Host, further.Host))
+	}
+	for _, o := range reading {
+		if !slices.Contains(c.Lost, o.Host) {
 			return decision.Stuck("recovering", "", "reading the end of the log of host {host}, which may be further than that of {host2}: {reading}", o.Host, h.Host, o.Reading)
-		}
-		if o.Host != h.Host && o.Log != nil && o.Local.Generation == h.Local.Generation && o.Local.Cluster == h.Local.Cluster && h.Log.Before(*o.Log) {
-			return decision.EndCommand(c.Name, decision.CommandRejected, fmt.Sprintf("host %s is further than %s (term %d, index %d against term %d, index %d), and recovering from %s would lose what it has: etcdadm recover --from %s",
-				o.Host, h.Host, o.Log.Term, o.Log.Index, h.Log.Term, h.Log.Index, h.Host, o.Host))
 		}
 	}
 	return nil
@@ -133,19 +132,20 @@ func outrun(v *step.View) *decision.Decision {
 		return nil
 	}
 	from := in.Superseded()
-	for i := range v.Obs.Hosts {
-		o := &v.Obs.Hosts[i]
-		switch {
-		case from == 0 || o.Local.Cluster != from || o.Local.State != cluster.MemberStarted || !o.Local.HasData:
-			continue
-		case o.Log == nil && (o.Reading != nil || sight.WatchedFor(v.Sight) < sight.FoundingStalled): // a leader that has just begun has asked nobody for it yet
-			return decision.Stuck("recovering", "", "reading the end of the log of host {host}, which may go further than the survivor's", o.Host)
-		case o.Log == nil || !in.Reached.Before(*o.Log):
-			continue
-		}
-		c := cluster.Command{Kind: cluster.CommandRecover, Host: o.Host, Lost: in.Lost}
-		c.Lost = slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { _, there := v.Obs.Host(id); return there })
-		return decision.Stuck("recovering", GenerationCommand(v, &c), "generation {generation} does not start: host {host} came back with a longer log than the survivor (term {term}, index {index} against term {term2}, index {index2}), so acknowledged writes would be lost. Recover from that host instead", in.Generation, o.Host, o.Log.Term, o.Log.Index, in.Reached.Term, in.Reached.Index)
+	if from == 0 {
+		return nil
 	}
-	return nil
+	survivors := sight.Furthest(v.Obs.Hosts, func(h *cluster.HostReport) bool { return h.Local.Cluster == from })
+	for _, o := range survivors.Unread {
+		if o.Reading != nil || sight.WatchedFor(v.Sight) < sight.FoundingStalled { // a leader that has just begun has asked nobody for it yet
+			return decision.Stuck("recovering", "", "reading the end of the log of host {host}, which may go further than the survivor's", o.Host)
+		}
+	}
+	o := survivors.Furthest
+	if o == nil || o.Log == nil || !in.Reached.Before(*o.Log) {
+		return nil
+	}
+	c := cluster.Command{Kind: cluster.CommandRecover, Host: o.Host, Lost: in.Lost}
+	c.Lost = slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { _, there := v.Obs.Host(id); return there })
+	return decision.Stuck("recovering", GenerationCommand(v, &c), "generation {generation} does not start: host {host} came back with a longer log than the survivor (term {term}, index {index} against term {term2}, index {index2}), so acknowledged writes would be lost. Recover from that host instead", in.Generation, o.Host, o.Log.Term, o.Log.Index, in.Reached.Term, in.Reached.Index)
 }

@@ -8,6 +8,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/pauses"
+	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
 	"etcdadm.io/plan/internal/words"
 )
@@ -17,7 +18,7 @@ import (
 // nobody as lost: who is cut off sees the others just as it would see them lost, so
 // a person says which are. No command is given before the loss has lasted.
 func survivorCommand(v *step.View, voters []cluster.Seat) (command, says string) {
-	var best *cluster.HostReport
+	holds := map[cluster.HostID]bool{}
 	var gone []string
 	var back []cluster.HostID // a person said that they come back
 	for _, s := range voters {
@@ -32,10 +33,9 @@ func survivorCommand(v *step.View, voters []cluster.Seat) (command, says string)
 			}
 			continue
 		}
-		if best == nil || best.Highest.Before(h.Highest) {
-			best = h
-		}
+		holds[h.Host] = true
 	}
+	best := sight.Furthest(v.Obs.Hosts, func(h *cluster.HostReport) bool { return holds[h.Host] }).Furthest
 	if best == nil || len(voters)-len(gone) >= cluster.Quorum(len(voters)) {
 		return "", ""
 	}
@@ -111,48 +111,31 @@ func missingWords(v *step.View, id cluster.HostID) string {
 
 // furthestSurvivor is the host with the furthest log; or why none may be taken.
 func furthestSurvivor(v *step.View) (*cluster.HostReport, string) {
-	var best *cluster.HostReport
+	ours := func(h *cluster.HostReport) bool {
+		return h.Local.Generation == v.Intent.Generation && h.Local.Cluster == v.Intent.Cluster
+	}
 	top := cluster.Progress{Term: v.Obs.Recorded.Term, Index: v.Obs.Recorded.Index}
 	for i := range v.Obs.Hosts {
-		h := &v.Obs.Hosts[i]
-		if h.Local.Generation != v.Intent.Generation || h.Local.Cluster != v.Intent.Cluster {
-			continue
-		}
-		if top.Before(h.Highest) {
+		if h := &v.Obs.Hosts[i]; ours(h) && top.Before(h.Highest) {
 			top = h.Highest
 		}
-		if h.Local.State != cluster.MemberStarted || !h.Local.HasData {
-			continue
-		}
-		if h.Log == nil {
-			return nil, fmt.Sprintf("the end of the log of host %s was not read yet", h.Host)
-		}
-		if best == nil || best.Log.Before(*h.Log) {
-			best = h
-		}
 	}
-	switch {
+	survivors := sight.Furthest(v.Obs.Hosts, ours)
+	switch best := survivors.Furthest; {
 	case best == nil:
 		return nil, "no host in sight holds its data"
+	case len(survivors.Unread) > 0:
+		return nil, fmt.Sprintf("the end of the log of host %s was not read yet", survivors.Unread[0].Host)
 	case best.Log.Before(top):
 		return nil, fmt.Sprintf("host %s is the furthest in sight, at term %d and index %d, and term %d and index %d are on record: a host that is out of sight has more",
 			best.Host, best.Log.Term, best.Log.Index, top.Term, top.Index)
+	default:
+		return best, ""
 	}
-	return best, ""
 }
 
 // FurthestData is the host that still holds data of the newest generation that
 // served, and of those the one that is known to be the furthest; nil: none does.
 func FurthestData(v *step.View) *cluster.HostReport {
-	var best *cluster.HostReport
-	for i := range v.Obs.Hosts {
-		h := &v.Obs.Hosts[i]
-		if h.Local.State != cluster.MemberStarted || !h.Local.HasData || h.Local.Generation >= v.Intent.Generation {
-			continue
-		}
-		if best == nil || best.Local.Generation < h.Local.Generation || best.Local.Generation == h.Local.Generation && best.Highest.Before(h.Highest) {
-			best = h
-		}
-	}
-	return best
+	return sight.Furthest(v.Obs.Hosts, func(h *cluster.HostReport) bool { return h.Local.Generation < v.Intent.Generation }).Furthest
 }

@@ -6,6 +6,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
 )
 
@@ -56,14 +57,9 @@ func UndoOlder(v *step.View, c *cluster.Command, seen cluster.Seen, from cluster
 	if seen.AcceptOlder && limit.Before(seen.Furthest) {
 		limit = seen.Furthest
 	}
-	var further cluster.SetAside
-	var at cluster.HostID
-	for i := range v.Obs.Hosts {
-		for _, a := range v.Obs.Hosts[i].SetAside {
-			if a.Cluster == from.Cluster && limit.Before(a.Log) {
-				limit, further, at = a.Log, a, v.Obs.Hosts[i].Host
-			}
-		}
+	at, further := sight.FurthestAside(v.Obs.Hosts, from.Cluster, limit)
+	if at != "" {
+		limit = further.Log
 	}
 	for i := range v.Obs.Hosts {
 		h := &v.Obs.Hosts[i]
