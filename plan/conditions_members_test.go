@@ -318,7 +318,7 @@ func allOf(changes ...func(o *cluster.Observation)) func(o *cluster.Observation)
 
 // TestConditionsOfPlannedRestarts: what is going on through a member is not broken off.
 func TestConditionsOfPlannedRestarts(t *testing.T) {
-	takes := func(h *cluster.HostReport) { h.Taken = &cluster.Taken{Running: true} }
+	takes := func(h *cluster.HostReport) { h.Taken = &cluster.Taken{Running: true, Began: h.Clock} }
 	restarts := func(v *step.View) bool {
 		return step.RestartSeat(v, seatOf(v, "c"), words.F("x"), cluster.Op{Kind: cluster.OpRestart}, nil).Action != nil
 	}

@@ -322,8 +322,17 @@ func (l *laws) setAside(h *cluster.HostReport) {
 // outOfMemory: of two voters the one goes whose data is gone, while the other one is up and
 // a read went through both (docs/adr/027-one-gate.md).
 func (l *laws) outOfMemory(op cluster.Op) bool {
-	s, _ := l.roster.Seat(op.Member)
-	return op.Kind == cluster.OpRemove && s.Condition == cluster.ConditionVanished && len(l.roster.Voters()) == 2 && len(l.roster.Up()) == 1
+	id := op.Member
+	if op.Kind == cluster.OpMoveLeader { // it leads raft: the other one does, first
+		id = 0
+		for _, s := range l.roster.Voters() {
+			if s.RaftLeader {
+				id = s.ID
+			}
+		}
+	}
+	s, _ := l.roster.Seat(id)
+	return (op.Kind == cluster.OpRemove || op.Kind == cluster.OpMoveLeader) && s.Condition == cluster.ConditionVanished && len(l.roster.Voters()) == 2 && len(l.roster.Up()) == 1
 }
 
 func (l *laws) membership(x decision.HostOp, h *cluster.HostReport) {

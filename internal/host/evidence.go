@@ -128,6 +128,7 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 			}
 			if l.Member != 0 {
 				s.Carried = append(s.Carried, l.Member)
+				s.Voted = without(s.Voted, l.Member)
 			}
 		}
 		s.PastDisks = append(s.PastDisks, s.Disk)

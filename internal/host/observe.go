@@ -362,6 +362,9 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 	if known {
 		p.Damaged = "" // it could read its data, and whatever it last ended with was not that
 	}
+	if p.Damaged != "" {
+		h.forgetVote(s.Local.Member)
+	}
 	if p.Adopted && !known && p.State == cluster.ProcessRunning {
 		p.State = cluster.ProcessSilent
 	}

@@ -31,6 +31,18 @@ func (h *Host) noteVoter(id cluster.MemberID) {
 	}
 }
 
+// forgetVote: the member's data is damaged or gone, which may well be the disk, so that its
+// votes say nothing for the host any more.
+func (h *Host) forgetVote(id cluster.MemberID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.Voted = without(h.state.Voted, id)
+}
+
+func without(all []cluster.MemberID, id cluster.MemberID) []cluster.MemberID {
+	return slices.DeleteFunc(slices.Clone(all), func(m cluster.MemberID) bool { return m == id })
+}
+
 // v2Look is what was last found in the member's log. It is read again for
 // another process, now and then while there is something, and once the members
 // have agreed on 3.6 again: a log that is free of it stays so only from there on.

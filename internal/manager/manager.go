@@ -46,6 +46,7 @@ type Manager struct {
 	said      map[string]string // by topic; what was said last
 	unwritten map[string]unwritten
 	untried   string // why the store could not be tried out
+	unread    string // why it could not be read last
 	recording recording
 	// quorumless: the last look found no quorum of a cluster that was founded.
 	quorumless bool

@@ -52,7 +52,7 @@ func (m *Manager) lookAside(ctx context.Context) {
 	if !l.failed && m.o.Spec == nil {
 		within(ctx, m.o.Intervals.StoreTimeout, func(ctx context.Context) {
 			if _, err := m.o.Control.ReadSpec(ctx); err != nil && !errors.Is(err, control.ErrMalformed) && !errors.Is(err, cluster.ErrSpec) {
-				l.failed, l.gaps = true, []cluster.Gap{{Kind: cluster.GapStore, Detail: explain(err)}}
+				l.failed, l.gaps = true, []cluster.Gap{m.storeGap(err)}
 			}
 		})
 	}

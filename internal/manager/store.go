@@ -154,6 +154,17 @@ func (m *Manager) probe(ctx context.Context) {
 	}
 }
 
+// storeGap says why the store could not be read, in the words of before where nothing but
+// a time or a count in them differs, so that the same trouble is told once.
+func (m *Manager) storeGap(err error) cluster.Gap {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if why := explain(err); steady(why) != steady(m.unread) {
+		m.unread = why
+	}
+	return cluster.Gap{Kind: cluster.GapStore, Detail: m.unread}
+}
+
 // untriedWords is why a store that could be read is not yet one to go by.
 func (m *Manager) untriedWords() string {
 	m.mu.Lock()
@@ -290,7 +301,7 @@ func (l *look) readIntent(ctx context.Context, m *Manager, last look) {
 	l.tag, l.view, l.foreign = last.tag, last.view, last.foreign
 	l.view.Read, l.view.Untried = false, false
 	l.view.Marker = l.view.Marker || marker
-	l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: explain(err)})
+	l.gaps = append(l.gaps, m.storeGap(err))
 }
 
 // readJoining changes what people are told, and nothing else: where it cannot be read,
@@ -324,7 +335,7 @@ func (l *look) readSpec(ctx context.Context, m *Manager, last look) {
 		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: explain(err)})
 	default:
 		l.failed, l.view.Read = true, false
-		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: explain(err)})
+		l.gaps = append(l.gaps, m.storeGap(err))
 	}
 	for _, w := range read.Warnings {
 		m.sayOnce("spec "+w, "the spec has something unexpected", errors.New(w))

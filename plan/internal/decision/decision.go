@@ -39,6 +39,16 @@ func (b Blocker) MarshalJSON() ([]byte, error) {
 	return json.Marshal(blockerJSON{b.Code, b.Subject(), b.Sentence.RawFacts(), b.Sentence, b.Command, b.Advice})
 }
 
+// UnmarshalJSON reads a blocker that another program wrote, with its facts.
+func (b *Blocker) UnmarshalJSON(data []byte) error {
+	var in blockerJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*b = Blocker{Code: in.Code, Sentence: words.Told(in.Sentence.String(), in.Subject, in.Facts), Command: in.Command, Advice: in.Advice}
+	return nil
+}
+
 // Remedy is all that a person is told to do about it, in words; empty: nothing.
 func (b Blocker) Remedy() string {
 	if b.Advice == "" || b.Command == "" {

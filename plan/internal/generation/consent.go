@@ -120,7 +120,7 @@ func inDoubt(v *step.View) *decision.Decision {
 	const keep = "To keep the cluster that serves, move control/etcd-cluster-created away in the store: its hosts write their record back. Until then nothing is repaired or backed up"
 	switch doubt {
 	case cluster.FoundingAged:
-		return decision.Stuck("generation-in-doubt", againCommand(v, in), "generation {generation}, written down at {unix}, is NOT begun: clients may have written since. To begin it, queue its command again. {keep}",
+		return decision.Stuck("generation-in-doubt", againCommand(v, in), "generation {generation}, written down at {written}, is NOT begun: clients may have written since. To begin it, queue its command again. {keep}",
 			in.Generation, time.Unix(0, in.Timestamp).UTC().Format(time.RFC3339), keep)
 	case cluster.FoundingNeedless:
 		return decision.Stuck("generation-in-doubt", "", "generation {generation} is NOT begun: it was to recover a cluster that has its quorum back. {keep}", in.Generation, keep)

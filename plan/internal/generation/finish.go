@@ -70,7 +70,7 @@ func beginAgain(v *step.View, h *cluster.HostReport) *decision.Decision {
 		}
 	}
 	command, words := otherSource(v)
-	return decision.Stuck("founder-forgot", command, "host {host} lost what generation {generation} was to be made from ({source}), and the command is no longer queued{words}",
+	return decision.Stuck("founder-forgot", command, "host {host} lost what generation {generation} was to be made from ({source}), and the command is no longer queued{remedy}",
 		h.Host, v.Intent.Generation, SourceWords(v.Intent.Source), words)
 }
 

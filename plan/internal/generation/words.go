@@ -28,7 +28,7 @@ func commandWords(c *cluster.Command) string {
 	case cluster.CommandUndo:
 		return "what host " + string(c.Host) + " set aside as " + c.Dir
 	case cluster.CommandChange:
-		return "what the members had when they were stopped, of which host " + string(c.Host) + " has all,"
+		return "what the members had when they were stopped (host " + string(c.Host) + " has all of it)"
 	}
 	return "backup " + c.Backup + doubtWords(c)
 }

@@ -55,7 +55,7 @@ func notePatience(v *step.View, s cluster.Seat) {
 		return
 	}
 	limit := v.DeadAfter()
-	v.Aside("member-silent", "", "voter {voter} does not answer ({why}); it counts as dead after {limit}, at {add}", words.SeatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
+	v.Aside("member-silent", "", "voter {voter} does not answer ({why}); it counts as dead after {limit}, at {at}", words.SeatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
 }
 
 // noteServesOn says of a voter whose host has not answered for long that it does not count
@@ -75,5 +75,5 @@ func noteServesOn(v *step.View, s cluster.Seat) {
 		advice = fmt.Sprintf("look on host %s why its daemon does not get on; if its disk hangs, power the host off", s.HostID)
 	}
 	v.Advise("member-silent", advice+", or have its voter replaced: etcdadm member replace "+cluster.ShellWord(string(s.HostID)), "",
-		"host {host} has not answered for {gone}, and its etcd answers at its peer port: voter {voter} does not count as dead, and is not replaced by itself", s.HostID, words.Shortly(gone.Round(time.Minute)), words.SeatName(s))
+		"host {host} has not answered for {gone}, and its etcd answers at its peer port: voter {voter} does not count as dead, and is not replaced by itself", s.HostID, gone.Round(time.Minute), words.SeatName(s))
 }

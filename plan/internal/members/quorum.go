@@ -39,7 +39,7 @@ func Quorum(v *step.View) *decision.Decision {
 	if d := step.NewLead(v, cluster.Quorum(voters)); d != nil {
 		return d
 	}
-	if d := outOfMemory(v); d != nil {
+	if d := outOfMemory(v); d != nil && (d.Action != nil || v.BackingUp()) { // what it waits for else is told below
 		return d
 	}
 	if d := step.Revive(v); d != nil {
@@ -64,8 +64,12 @@ func Quorum(v *step.View) *decision.Decision {
 	if wayOut == "" {
 		command, wayOut = generation.RecoverCommand(v)
 	}
-	d := decision.Wait(true, "no-quorum", command, "quorum lost: {up} of {number} voters up, {quorum} needed; nothing changes until more are back{because}{wayOut}",
-		up, n, cluster.Quorum(n), words.Because(v.DownVoters()), wayOut)
+	state := "quorum lost"
+	if v.Roster.Linearizable || v.Reader() != "" || slices.ContainsFunc(v.Roster.Voters(), func(s cluster.Seat) bool { return s.Condition == cluster.ConditionUnpromised }) {
+		state = "no quorum in sight" // etcd may well serve
+	}
+	d := decision.Wait(true, "no-quorum", command, "{state}: {up} of {number} voters up, {quorum} needed; nothing changes until more are back{because}{wayOut}",
+		state, up, n, cluster.Quorum(n), words.Because(v.DownVoters()), wayOut)
 	d.Again = decision.Later
 	return d
 }
@@ -81,14 +85,19 @@ func outOfMemory(v *step.View) *decision.Decision {
 	}
 	for _, s := range v.Roster.Voters() {
 		if due, why := Needs(v, s, RemedyReplace); due && s.Condition == cluster.ConditionVanished {
-			reason := words.F("voter {voter}: {why}; the other voter has all that was acknowledged: remove it, so that its host joins anew", words.SeatName(s), why)
-			if d := step.BackupFirstOr(v, "etcdctl member remove "+s.ID.String(), step.BackupBeforeChange, true, reason); d != nil {
+			reason := words.F("remove voter {voter} ({why}): the other voter has every acknowledged write, and host {host} joins anew", words.SeatName(s), why, s.HostID)
+			if d := step.BackupFirstOr(v, removeUnsaved(s.ID), step.BackupBeforeChange, true, reason); d != nil {
 				return d
 			}
 			return step.RemoveDead(v, s, reason)
 		}
 	}
 	return nil
+}
+
+// removeUnsaved takes a voter out where no backup can be had first.
+func removeUnsaved(id cluster.MemberID) string {
+	return "etcdadm member remove " + id.String() + " --no-backup"
 }
 
 // fromMemory says what to do where raft has a quorum all the same, which includes
@@ -117,7 +126,7 @@ func fromMemory(v *step.View) string {
 	case len(others) > 0:
 		back = ", and bring " + strings.Join(others, ", ") + " back"
 	case len(memory) == 1: // of two: each of them has acknowledged all that was
-		back = fmt.Sprintf(", then remove it (etcdctl member remove %s): the other voter has all that was acknowledged and goes on alone, and the host joins anew", id)
+		back = fmt.Sprintf(", then remove it (%s) if the daemons do not: the other voter has every acknowledged write and goes on alone, and the host joins anew", removeUnsaved(id))
 	}
 	return fmt.Sprintf("; etcd serves all the same, and that hangs on the memory of %s: restart nothing there, save a snapshot now, through a voter that has its data (etcdctl snapshot save)%s", strings.Join(memory, ", "), back)
 }

@@ -63,7 +63,7 @@ func makeWay(v *step.View, s cluster.Seat) *decision.Decision {
 			return nil // it moves by itself, or nobody knows where it is
 		case taken.ID == s.ID:
 			op := cluster.Op{Kind: cluster.OpUpdateURL, Member: s.ID, Host: s.HostID, PeerURLs: []string{nowhere(s)}}
-			return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("hosts {hosts} and {hostID} have each other's address: list {hostID2} nowhere, so that {hostID3} can be told first", s.HostID, next.HostID, s.HostID, next.HostID))
+			return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("hosts {host} and {other} have each other's address: list {unlisted} nowhere, so that {told} can be told first", s.HostID, next.HostID, s.HostID, next.HostID))
 		}
 		next = taken
 	}

@@ -57,11 +57,11 @@ func wroteNoLog(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
 }
 
 func cannotStart(_ *step.View, s cluster.Seat, _ time.Duration) words.Text {
-	return words.F("host {host} lacks what it needs to start learner {learner}: remove it to make way for another", s.Owner.Host, s.ID)
+	return words.F("host {host} lacks what it needs to start learner {learner}: remove the learner to make way for another", s.Owner.Host, s.ID)
 }
 
 func hasNoHost(_ *step.View, s cluster.Seat, lasted time.Duration) words.Text {
-	return words.F("no host has learner {learner} for {lasted}: remove it to make way for another", s.ID, lasted)
+	return words.F("no host has had learner {learner} for {lasted}: remove it to make way for another", s.ID, lasted)
 }
 
 func tookWords(l cluster.LocalMember) string {

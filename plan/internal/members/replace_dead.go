@@ -63,23 +63,28 @@ func replace(v *step.View, s cluster.Seat, why words.Text) *decision.Decision {
 	if len(v.Roster.Voters()) > v.Wanted() {
 		return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and the spec asks for {wanted}: remove it", words.SeatName(s), why, v.Wanted()))
 	}
+	own := comesBack(v, s)
+	if own != "" && servesFalsely(s) {
+		// What it acknowledges lies on no disk, or is not what the others have: it waits for nobody.
+		return step.RemoveDead(v, s, comeBackWords(s, why, own))
+	}
 	for _, l := range v.Roster.Learners() {
 		if v.CaughtUp(l) {
 			return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and learner {learner} has caught up: remove the dead voter", words.SeatName(s), why, words.SeatName(l)))
 		}
 	}
-	if len(v.Roster.Learners()) > 0 {
-		// One successor at a time: a second one would be one too many.
+	if learners := v.Roster.Learners(); len(learners) > 0 && (own == "" || slices.ContainsFunc(learners, onItsWay)) {
+		// One at a time (SAFETY.md, rule 4), as long as that gets on.
 		d := step.CatchingUp(v)
 		d.Reason = words.F("voter {voter} is dead ({why}); {reason}", words.SeatName(s), why, d.Reason)
 		return d
 	}
 	free, reasons := v.Candidates()
-	if len(v.Roster.Voters()) < v.Wanted() && len(free) > 0 && v.AcceptsAdd() { // one at a time (SAFETY.md, rule 4)
+	if len(v.Roster.Voters()) < v.Wanted() && len(free) > 0 && v.GaveUp(free[0]) == 0 && v.AcceptsAdd() { // one at a time (SAFETY.md, rule 4)
 		return step.Add(v, free[0], words.F("voter {voter} is dead ({why}), and another one is missing: add {host} for that one first", words.SeatName(s), why, free[0].Host))
 	}
-	if own := comesBack(v, s); own != "" {
-		return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}): remove it, so that host {host} can join again", words.SeatName(s), why, own))
+	if own != "" {
+		return step.RemoveDead(v, s, comeBackWords(s, why, own))
 	}
 	if len(free) == 0 {
 		if own := s.Owner; s.Host == nil && own != nil {
@@ -95,6 +100,25 @@ func replace(v *step.View, s cluster.Seat, why words.Text) *decision.Decision {
 		return step.Add(v, free[0], words.F("voter {voter} is dead ({why}): add {host}, which will take its place", words.SeatName(s), why, free[0].Host))
 	}
 	return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and etcd accepts no new member beside it: remove it; host {host} is ready", words.SeatName(s), why, free[0].Host))
+}
+
+func comeBackWords(s cluster.Seat, why words.Text, own cluster.HostID) words.Text {
+	return words.F("voter {voter} is dead ({why}): remove it, so that host {host} can join again", words.SeatName(s), why, own)
+}
+
+// servesFalsely: it still answers, from memory only or with other keys than the others.
+func servesFalsely(s cluster.Seat) bool {
+	return s.Condition == cluster.ConditionVanished || s.Condition == cluster.ConditionDiffering
+}
+
+// onItsWay: the learner runs, or is about to.
+func onItsWay(l cluster.Seat) bool {
+	switch l.Condition {
+	case cluster.ConditionUp, cluster.ConditionStarting, cluster.ConditionNeverStarted:
+		return true
+	default:
+		return false
+	}
 }
 
 // withoutSuccessor: nobody is there, or on the way, to take the place of the dead

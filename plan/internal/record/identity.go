@@ -30,7 +30,7 @@ func Identity(v *step.View) *decision.Decision {
 			v.Aside("spec-refused", "", "the spec in the store is invalid; the last good one stays in force: {detail}", g.Detail)
 		}
 		if g.Kind == cluster.GapSpec && v.Standing != nil && !v.Unfounded() {
-			v.Aside("spec-refused", "", "the spec in the store is invalid, and no earlier one is known: it adds, removes and upgrades no member; {standing}: {detail}", sight.StandingWords(v.Sight), g.Detail)
+			v.Aside("spec-refused", "", "the spec in the store is invalid, and no earlier one is known: no member is added, removed or upgraded; {standing}: {detail}", sight.StandingWords(v.Sight), g.Detail)
 		}
 		if g.Kind == cluster.GapStore {
 			v.Aside("store-silent", "", "{unread}: {detail}{unstored}", v.UnreadWords(), g.Detail, unstoredWords(v))

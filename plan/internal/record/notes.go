@@ -90,7 +90,7 @@ func settingsDiffer(v *step.View) {
 			words = append(words, fmt.Sprintf("%s on %s", value, strings.Join(x.hosts, ", ")))
 		}
 		v.Advise("settings-differ", "start the daemons with the same "+flag+", one host at a time", "",
-			"{flag} differs between hosts ({words}); the daemon that leads, or takes the backup, uses its own value", flag, strings.Join(words, "; "))
+			"{flag} differs between hosts ({values}); the daemon that leads, or takes the backup, uses its own value", flag, strings.Join(words, "; "))
 	}
 }
 
@@ -183,7 +183,7 @@ func noteRejected(v *step.View, h *cluster.HostReport) {
 	case theirs.Fingerprint == h.PeerTLS.Fingerprint:
 		v.Aside("peers-reject", "", "host {host}: its etcd and that of {other} reject each other's certificates ({why}), and the authorities in their files are the same by now: etcd runs with what it was started with; stop the daemon of host {host2} with its etcd (SIGINT), and start it again", h.Host, other, r.Why, h.Host)
 	default:
-		v.Aside("peers-reject", "", "{what}: the peer CAs differ: {file} on host {host} has SHA-256 {fingerprint}, {file2} on host {host2} has {fingerprint2}. Install the cluster's CA on the wrong host, and restart that daemon with its etcd (SIGINT)",
+		v.Aside("peers-reject", "", "{what}: the peer CAs differ: {file} on host {host} has SHA-256 {fingerprint}, {file2} on host {host2} has {fingerprint2}. Install the cluster's CA on the host that has another one, and restart its daemon with its etcd (SIGINT)",
 			what, h.PeerTLS.File, h.Host, h.PeerTLS.Fingerprint, theirs.File, other, theirs.Fingerprint)
 	}
 }

@@ -23,6 +23,7 @@ func Options(v *step.View) *decision.Decision {
 		v.Aside("options-refused", "etcdadm config unset OPTION", "{refused}; no other member gets them. Read etcd.log there. Unset what it refuses, or fix the cause and restart that host's daemon to try again", refused)
 	}
 	for _, leading := range []bool{false, true} { // raft's leader last, so that it moves once
+		var waits *cluster.Seat
 		for _, s := range v.Roster.Seats {
 			if s.RaftLeader != leading || s.Host == nil || !s.Up || !s.Host.UnderFence || sight.WithoutTLS(v.Sight, s.Host) {
 				continue
@@ -31,9 +32,18 @@ func Options(v *step.View) *decision.Decision {
 			if are && why == optionsChanged {
 				continue
 			}
-			if why != "" {
+			if why == "" {
+				continue
+			}
+			if h := v.MayBeAway(s); h == nil || !h.Blocks {
 				return step.RestartOne(v, s, why)
 			}
+			if waits == nil { // the one that it waits for, such as one that lags, may go before it
+				waits = &s
+			}
+		}
+		if waits != nil {
+			return step.RestartOne(v, *waits, differs(waits.Host))
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func TLS(v *step.View) *decision.Decision {
 	others = append(others, v.DownVoters()...)
 	if len(others) > 0 {
 		slices.Sort(others)
-		v.Advise("members-tls", "restart every host's daemon with https in --peer-urls, and without --etcd-insecure", "", "{count} to speak TLS with the other members, which begins once all are and every voter is up: {compact}",
+		v.Advise("members-tls", "restart every host's daemon with https in --peer-urls, and without --etcd-insecure", "", "{count} to speak TLS with the other members, which begins once all are and every voter is up: {members}",
 			words.Are(len(turning), "host"), strings.Join(slices.Compact(others), ", "))
 		return nil
 	}

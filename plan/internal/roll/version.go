@@ -70,7 +70,7 @@ func Version(v *step.View) *decision.Decision {
 		return nil // the rule "downgrading" does that
 	}
 	for _, w := range way.Warnings {
-		v.Aside("version", "", "{w}", w)
+		v.Aside("version", "", "{why}", w)
 	}
 	return generation.BeginHalt(v, run, next)
 }

@@ -44,7 +44,7 @@ func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
 		if left := unsettled(v, o); left > 0 && !servesNobody(s) {
 			return &Hindrance{Why: words.F("{member} has to be up for {settled} first", words.SeatName(o), Settled), Again: max(decision.Soon, left), Settle: true}
 		}
-		if at := o.Host.Status.Applied; at+NearEntries < top {
+		if at := o.Host.Status.Applied; at+NearEntries+writtenWithin(v, looksApart) < top {
 			return &Hindrance{Why: words.F("{member} has to catch up first: it has applied {at} of {top} entries", words.SeatName(o), at, top), Again: decision.Later, Blocks: true}
 		}
 	}
@@ -52,11 +52,14 @@ func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
 }
 
 // unsettled is how long the voter's process still has to run before the voter is counted
-// on; zero: it is. Where nobody knows when it began, the time counts from when the voter
-// was seen to be up.
+// on; zero: it is. Where nobody knows when it began, or this leader has seen the voter not
+// to be up since, the time counts from when it was up again.
 func unsettled(v *Sight, o cluster.Seat) time.Duration {
 	lasted := o.Host.Process.Uptime
-	if since := v.Obs.Memory.Member(o.ID).HealthySince; lasted == 0 && !since.IsZero() {
+	host, _ := v.Obs.Memory.Host(o.HostID)
+	since := v.Obs.Memory.Member(o.ID).HealthySince
+	wasNot := !host.FenceSince.IsZero() && since.After(host.FenceSince)
+	if (lasted == 0 || wasNot) && !since.IsZero() {
 		lasted = v.Obs.At.Sub(since)
 	}
 	return max(min(Settled-lasted, Settled), 0)
@@ -72,7 +75,7 @@ func readThrough(v *Sight, s cluster.Seat) *Hindrance {
 		return nil
 	}
 	switch h := s.Host; {
-	case h.Taken != nil && h.Taken.Running:
+	case h.Taken != nil && h.Taken.Running && v.Obs.At.Sub(v.LeadersTime(h, h.Taken.Began)) < BackupTry:
 		return &Hindrance{Why: words.F("the backup that host {host} takes has to end first", words.SeatName(s)), Again: decision.Soon}
 	case h.Hash != nil && h.Hash.Running:
 		return &Hindrance{Why: words.F("the hash that host {host} makes has to end first", words.SeatName(s)), Again: decision.Soon}

@@ -13,11 +13,11 @@ func VersionWaits(v *View, template string, facts ...any) *decision.Decision {
 }
 
 func VersionWaitsFor(v *View, command, template string, facts ...any) *decision.Decision {
-	v.Aside("version", command, "the members run etcd {release} and the spec asks for {etcdVersion}: {sprintf}", v.RunningWords(), v.Spec.EtcdVersion, words.F(template, facts...))
+	v.Aside("version", command, "the members run etcd {release} and the spec asks for {etcdVersion}: {why}", v.RunningWords(), v.Spec.EtcdVersion, words.F(template, facts...))
 	return nil
 }
 
 // VersionSoon waits for something that comes by itself within seconds.
 func VersionSoon(v *View, template string, facts ...any) *decision.Decision {
-	return decision.WaitLater("version", "", "the members run etcd {release} and the spec asks for {etcdVersion}: {sprintf}", v.RunningWords(), v.Spec.EtcdVersion, words.F(template, facts...))
+	return decision.WaitLater("version", "", "the members run etcd {release} and the spec asks for {etcdVersion}: {why}", v.RunningWords(), v.Spec.EtcdVersion, words.F(template, facts...))
 }

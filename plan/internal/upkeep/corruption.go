@@ -37,7 +37,7 @@ func Corruption(v *step.View) *decision.Decision {
 	case suspects(v, 1):
 		return AskHash(v, words.F("a voter's keys were found to differ: look again"))
 	case m.Undecided >= cluster.OddTimes:
-		v.Aside("corrupt", "etcdadm backup list", "the voters' keys differ, and no majority tells which are right; nothing is replaced. Compare their keys, then restore a backup or remove the wrong voter")
+		v.Aside("corrupt", "etcdadm backup list", "the voters' keys differ, and no majority tells which are right; nothing is replaced. Compare their keys, then restore a backup or remove the voter whose keys are wrong")
 		return compareAgain(v, HashRetry)
 	case m.Undecided > 0:
 		return AskHash(v, words.F("the voters' keys were found to differ: look again"))

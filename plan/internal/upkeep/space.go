@@ -213,7 +213,7 @@ func compact(v *step.View, revision int64) *decision.Decision {
 func makeRoom(v *step.View, over []cluster.Seat) *decision.Decision {
 	slices.SortStableFunc(over, func(a, b cluster.Seat) int { return sight.LeadsLast(a) - sight.LeadsLast(b) })
 	s := over[0]
-	reason := words.F("etcd refuses writes (NOSPACE): the database of {member} has {dBSize} of its {dBSize2} free", words.SeatName(s), words.BytesWords(s.Host.Status.DBSize-s.Host.Status.DBInUse), words.BytesWords(s.Host.Status.DBSize))
+	reason := words.F("etcd refuses writes (NOSPACE): the database of {member} has {free} of its {size} free", words.SeatName(s), words.BytesWords(s.Host.Status.DBSize-s.Host.Status.DBInUse), words.BytesWords(s.Host.Status.DBSize))
 	switch h := mayNotDefragment(v, s); {
 	case h == nil:
 	case h.Settle:

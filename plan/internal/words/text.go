@@ -14,11 +14,24 @@ import (
 type Text struct {
 	template string // with {name} where a fact stands
 	args     []any  // in the order in which they stand
+
+	told *told // by a program that made the text, of which only the words came here
+}
+
+// told is what came beside the words.
+type told struct {
+	subject string
+	facts   json.RawMessage
+}
+
+// Told is a text that another program made: its words, its subject and its facts as JSON.
+func Told(sentence, subject string, facts json.RawMessage) Text {
+	return Text{"{said}", []any{sentence}, &told{subject, facts}}
 }
 
 // F is a text. Each {name} of the template stands for the next argument: a name, a number,
 // a time, a duration, or a text.
-func F(template string, args ...any) Text { return Text{template, args} }
+func F(template string, args ...any) Text { return Text{template: template, args: args} }
 
 // IsZero reports whether nothing is said.
 func (t Text) IsZero() bool { return t.template == "" }
@@ -124,6 +137,9 @@ func (t Text) Facts() map[string]any {
 
 // Subject is the host or member that the text is about first; empty: none.
 func (t Text) Subject() string {
+	if t.told != nil {
+		return t.told.subject
+	}
 	for _, f := range t.facts() {
 		switch f.name {
 		case "host", "voter", "learner", "member":
@@ -189,6 +205,9 @@ func (t *Text) UnmarshalText(said []byte) error {
 
 // RawFacts are the facts as JSON, for who passes them on; nil: there are none.
 func (t Text) RawFacts() json.RawMessage {
+	if t.told != nil {
+		return t.told.facts
+	}
 	facts := t.Facts()
 	if facts == nil {
 		return nil
