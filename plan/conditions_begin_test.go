@@ -81,6 +81,13 @@ func TestConditionsOfAnotherRelease(t *testing.T) {
 			{"its data has the format of its own", of("c", func(h *cluster.HostReport) { h.Status.StorageVersion = version("3.6.0") })},
 			{"another one's process began a moment ago", of("b", func(h *cluster.HostReport) { h.Process.Uptime = sight.Settled - time.Second })},
 			{"another one is down", of("b", unhealthy)},
+			{"another one, whose process is old, was down a moment ago", func(o *cluster.Observation) {
+				of("b", func(h *cluster.HostReport) { h.Process.Uptime = time.Hour })(o)
+				ofMember("b", func(m *cluster.MemberMemory) { m.HealthySince = o.At.Add(time.Second - sight.Settled) })(o)
+				for i := range o.Memory.Hosts {
+					o.Memory.Hosts[i].FenceSince = o.At.Add(-time.Minute)
+				}
+			}},
 		}, nil},
 	})
 }
