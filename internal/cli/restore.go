@@ -123,13 +123,18 @@ func findBackup(ctx context.Context, c *backupstore.Catalogue, words string) (ba
 	return b, noBackup(err)
 }
 
+// restoration is what restore was asked for.
+type restoration struct {
+	queue
+	members                                   int
+	version, from, dir, loss                  string
+	noBackup, back, acceptDamage, acceptOlder bool
+}
+
 // restoreCommand makes a new generation of the cluster from a backup, or from
 // data that was set aside.
 func restoreCommand() *cobra.Command {
-	var q queue
-	var members int
-	var version, from, dir, loss string
-	var noBackup, undo, acceptDamage, acceptOlder bool
+	var r restoration
 	c := &cobra.Command{
 		Use:   "restore NAME | restore --undo --from HOST --dir DIRECTORY",
 		Short: "Make the cluster what it was in a backup, or before it was restored",
@@ -141,119 +146,141 @@ was written since the backup is not in it. Data is set aside, and
 "restore --undo" makes a generation from that again.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if undo == (len(args) == 1) || undo && (from == "" || dir == "") {
+			if r.back == (len(args) == 1) || r.back && (r.from == "" || r.dir == "") {
 				return usage("etcdadm backup list prints the names of backups, etcdadm status what was set aside", "name a backup, or what to go back to: --undo --from HOST --dir DIRECTORY")
 			}
-			ctx, out := c.Context(), c.OutOrStdout()
-			o, err := q.look(ctx)
-			if err != nil && q.store == "" {
-				return err
+			if c.Flags().Changed("members") && r.members < 1 {
+				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", r.members)
 			}
-			what := toWrite
-			if !q.yes || q.dryRun {
-				what = toRead
-			}
-			store, err := q.openStore(ctx, o, what)
-			if err != nil {
-				return err
-			}
-			f := control.New(store, "")
-			var spec cluster.Spec
-			var drops givenUp
-			if !undo {
-				b, err := findBackup(ctx, backupstore.New(store), args[0])
-				if err != nil {
-					return err
-				}
-				if err := doubts(c.ErrOrStderr(), b, acceptDamage); err != nil {
-					return err
-				}
-				if err := restorable(b, version); err != nil {
-					return err
-				}
-				if !q.yes || q.dryRun {
-					drops = ofBackup(ctx, backupstore.New(store), b)
-				}
-				warnOther(ctx, c.ErrOrStderr(), f, b)
-				if spec, err = restoredSpec(ctx, f, b); err != nil {
-					return err
-				}
-				warnIndexes(c.ErrOrStderr(), b.Version(), version)
-				warnWanted(c.ErrOrStderr(), b, spec.EtcdVersion, version)
-			}
-			of := "the backup " + firstOf(args)
-			if undo {
-				known, inSight := setAsideBy(o, cluster.HostID(from))
-				if dir, err = q.asideName(dir, known, inSight); err != nil {
-					return err
-				}
-				of = fmt.Sprintf("what host %s set aside as %s", from, dir)
-			}
-			var back undoing
-			if undo {
-				back = q.undo(ctx, from, dir)
-				back.tell(c.ErrOrStderr())
-				warnIndexes(c.ErrOrStderr(), back.aside.Version, "")
-			}
-			if !q.yes || q.dryRun {
-				drops.what = of
-				drops.print(c.ErrOrStderr(), o, q.servedNow(ctx, o))
-			}
-			if !q.yes && !q.dryRun {
-				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
-			}
-			if c.Flags().Changed("members") && members < 1 {
-				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", members)
-			}
-			if err := back.refuse(); err != nil && !acceptOlder {
-				return err
-			}
-			if err := q.refuseAlive(ctx); err != nil {
-				return err
-			}
-			count, err := askForMembers(ctx, f, members)
-			if err != nil {
-				return err
-			}
-			if q.dryRun {
-				would := wouldQueue{Command: cluster.CommandRestore, Of: of, Lost: q.lostHosts(), Members: members}
-				if undo {
-					would.Command = cluster.CommandUndo
-				}
-				return q.print(out, would, would.print)
-			}
-			if undo {
-				return q.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(from), Dir: dir, Lost: q.lostHosts(), Count: count, Seen: back.seen(o, acceptOlder)}, out, c.ErrOrStderr())
-			}
-			r := control.RestoreBackup{Backup: args[0], Spec: spec, Lost: q.lostHosts(), Count: count}
-			if noBackup {
-				r.Flags = append(r.Flags, control.FlagNoBackup)
-			}
-			if version != "" {
-				v, err := cluster.ParseVersion(version)
-				if err != nil {
-					return usage("such as --to-version 3.6.16", "%w", err)
-				}
-				r.Flags = append(r.Flags, control.VersionFlag(v))
-			}
-			if loss != "" {
-				r.Flags = append(r.Flags, control.AcceptLossFlag(loss))
-			}
-			return q.restore(ctx, f, r, out, c.ErrOrStderr())
+			return r.run(c.Context(), firstOf(args), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	q.queueFlags(c)
-	q.lostFlag(c)
-	c.Flags().IntVar(&members, "members", 0, "number of members wanted from then on; it is changed together with the data, and not when the command is refused")
-	c.Flags().StringVar(&version, "to-version", "", "etcd version of the restored cluster")
-	c.Flags().StringVar(&loss, "accept-loss", "", "with --to-version, from a backup of etcd 2 to version 3: accept the list of what cannot be carried over key by key, by its digest; the refused command tells both")
-	c.Flags().BoolVar(&noBackup, "no-backup", false, "do not back up the running cluster before")
-	c.Flags().BoolVar(&acceptDamage, "accept-damage", false, "also from a backup that backup list calls BAD; its snapshot is held against its own checksum before anything is touched")
-	c.Flags().BoolVar(&acceptOlder, "accept-older", false, "with --undo: also where another host set aside data of the same cluster that goes further")
-	c.Flags().BoolVar(&undo, "undo", false, "go back to data that was set aside; what was written since is not in it")
-	c.Flags().StringVar(&from, "from", "", "with --undo: the host that set it aside")
-	c.Flags().StringVar(&dir, "dir", "", "with --undo: the directory, as etcdadm status shows it")
+	r.queueFlags(c)
+	r.lostFlag(c)
+	c.Flags().IntVar(&r.members, "members", 0, "number of members wanted from then on; it is changed together with the data, and not when the command is refused")
+	c.Flags().StringVar(&r.version, "to-version", "", "etcd version of the restored cluster")
+	c.Flags().StringVar(&r.loss, "accept-loss", "", "with --to-version, from a backup of etcd 2 to version 3: accept the list of what cannot be carried over key by key, by its digest; the refused command tells both")
+	c.Flags().BoolVar(&r.noBackup, "no-backup", false, "do not back up the running cluster before")
+	c.Flags().BoolVar(&r.acceptDamage, "accept-damage", false, "also from a backup that backup list calls BAD; its snapshot is held against its own checksum before anything is touched")
+	c.Flags().BoolVar(&r.acceptOlder, "accept-older", false, "with --undo: also where another host set aside data of the same cluster that goes further")
+	c.Flags().BoolVar(&r.back, "undo", false, "go back to data that was set aside; what was written since is not in it")
+	c.Flags().StringVar(&r.from, "from", "", "with --undo: the host that set it aside")
+	c.Flags().StringVar(&r.dir, "dir", "", "with --undo: the directory, as etcdadm status shows it")
 	return c
+}
+
+// run says what the command gives up, and queues it with --yes.
+func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) error {
+	o, err := r.look(ctx)
+	if err != nil && r.store == "" {
+		return err
+	}
+	asks := !r.yes || r.dryRun
+	what := toWrite
+	if asks {
+		what = toRead
+	}
+	store, err := r.openStore(ctx, o, what)
+	if err != nil {
+		return err
+	}
+	f := control.New(store, "")
+	var spec cluster.Spec
+	var drops givenUp
+	var aside undoing
+	if r.back {
+		aside, drops.what, err = r.setAside(ctx, o, say)
+	} else {
+		spec, drops, err = r.backup(ctx, store, f, name, say)
+	}
+	if err != nil {
+		return err
+	}
+	if asks {
+		drops.print(say, o, r.servedNow(ctx, o))
+	}
+	if asks && !r.dryRun {
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
+	}
+	if err := aside.refuse(); err != nil && !r.acceptOlder {
+		return err
+	}
+	if err := r.refuseAlive(ctx); err != nil {
+		return err
+	}
+	count, err := askForMembers(ctx, f, r.members)
+	switch {
+	case err != nil:
+		return err
+	case r.dryRun:
+		would := wouldQueue{Command: cluster.CommandRestore, Of: drops.what, Lost: r.lostHosts(), Members: r.members}
+		if r.back {
+			would.Command = cluster.CommandUndo
+		}
+		return r.print(out, would, would.print)
+	case r.back:
+		return r.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(r.from), Dir: r.dir, Lost: r.lostHosts(), Count: count, Seen: aside.seen(o, r.acceptOlder)}, out, say)
+	}
+	asked := control.RestoreBackup{Backup: name, Spec: spec, Lost: r.lostHosts(), Count: count}
+	if asked.Flags, err = r.flags(); err != nil {
+		return err
+	}
+	return r.restore(ctx, f, asked, out, say)
+}
+
+// backup looks the backup up, and warns of what comes with it.
+func (r *restoration) backup(ctx context.Context, store blob.Store, f *control.Folder, name string, say io.Writer) (spec cluster.Spec, drops givenUp, err error) {
+	b, err := findBackup(ctx, backupstore.New(store), name)
+	if err != nil {
+		return spec, drops, err
+	}
+	if err := doubts(say, b, r.acceptDamage); err != nil {
+		return spec, drops, err
+	}
+	if err := restorable(b, r.version); err != nil {
+		return spec, drops, err
+	}
+	if !r.yes || r.dryRun {
+		drops = ofBackup(ctx, backupstore.New(store), b)
+	}
+	drops.what = "the backup " + name
+	warnOther(ctx, say, f, b)
+	if spec, err = restoredSpec(ctx, f, b); err != nil {
+		return spec, drops, err
+	}
+	warnIndexes(say, b.Version(), r.version)
+	warnWanted(say, b, spec.EtcdVersion, r.version)
+	return spec, drops, nil
+}
+
+// setAside looks the directory up to go back to, and says what that drops.
+func (r *restoration) setAside(ctx context.Context, o *cluster.Observation, say io.Writer) (back undoing, of string, err error) {
+	known, inSight := setAsideBy(o, cluster.HostID(r.from))
+	if r.dir, err = r.asideName(r.dir, known, inSight); err != nil {
+		return back, "", err
+	}
+	back = r.undo(ctx, r.from, r.dir)
+	back.tell(say)
+	warnIndexes(say, back.aside.Version, "")
+	return back, fmt.Sprintf("what host %s set aside as %s", r.from, r.dir), nil
+}
+
+// flags are those of the command in the store.
+func (r *restoration) flags() (flags []string, err error) {
+	if r.noBackup {
+		flags = append(flags, control.FlagNoBackup)
+	}
+	if r.version != "" {
+		v, err := cluster.ParseVersion(r.version)
+		if err != nil {
+			return nil, usage("such as --to-version 3.6.16", "%w", err)
+		}
+		flags = append(flags, control.VersionFlag(v))
+	}
+	if r.loss != "" {
+		flags = append(flags, control.AcceptLossFlag(r.loss))
+	}
+	return flags, nil
 }
 
 // restorable refuses a release that cannot begin with the backup.

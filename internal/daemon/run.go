@@ -142,16 +142,7 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 		return err
 	}
 	defer listener.Close()
-	for _, s := range []step{
-		{"the state of this host to be read", data, d.openDisk},
-		{"a look at what runs on the data directory", data, d.checkPorts},
-		{"the certificate authorities to be read", []string{d.cfg.PKIDir}, d.checkAuthorities},
-		{"the backup store", []string{ShownURL(d.cfg.BackupStore)}, d.openStore},
-		{"this host's ID to be read", data, d.identify},
-		{"certificates to be issued", []string{d.cfg.PKIDir, d.cfg.DataDir}, d.trust},
-		{"the releases of etcd to be found", append(slices.Clone(d.cfg.ReleaseDirs), filepath.Join(release.SystemRoot, "opt"), release.CacheDir), d.findReleases},
-		{"what a daemon before has left to be looked through", data, d.makeHost},
-	} {
+	for _, s := range d.beginnings(data) {
 		switch err := d.take(ctx, s); {
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
 			return nil // asked to end while it waited
@@ -169,6 +160,20 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 	}
 	served = true
 	return d.serve(ctx, server, listener)
+}
+
+// beginnings are what a daemon does, in this order, before it makes its manager and serves.
+func (d *daemon) beginnings(data []string) []step {
+	return []step{
+		{"the state of this host to be read", data, d.openDisk},
+		{"a look at what runs on the data directory", data, d.checkPorts},
+		{"the certificate authorities to be read", []string{d.cfg.PKIDir}, d.checkAuthorities},
+		{"the backup store", []string{ShownURL(d.cfg.BackupStore)}, d.openStore},
+		{"this host's ID to be read", data, d.identify},
+		{"certificates to be issued", []string{d.cfg.PKIDir, d.cfg.DataDir}, d.trust},
+		{"the releases of etcd to be found", append(slices.Clone(d.cfg.ReleaseDirs), filepath.Join(release.SystemRoot, "opt"), release.CacheDir), d.findReleases},
+		{"what a daemon before has left to be looked through", data, d.makeHost},
+	}
 }
 
 // configure reads what the configuration names: environment, static hosts.
