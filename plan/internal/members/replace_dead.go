@@ -40,7 +40,7 @@ func replaceFirst(v *step.View) *decision.Decision {
 			continue
 		}
 		d := replace(v, s, why)
-		if d.Action != nil {
+		if d != nil && d.Action != nil {
 			return d
 		}
 		if waits == nil {
@@ -69,6 +69,9 @@ func replace(v *step.View, s cluster.Seat, why words.Text) *decision.Decision {
 		return step.RemoveDead(v, s, comeBackWords(s, why, own))
 	}
 	for _, l := range v.Roster.Learners() {
+		if v.CaughtUp(l) && len(v.Roster.Voters()) < v.Wanted() {
+			return nil // it is promoted, for the voter that is missing
+		}
 		if v.CaughtUp(l) {
 			return step.RemoveDead(v, s, words.F("voter {voter} is dead ({why}), and learner {learner} has caught up: remove the dead voter", words.SeatName(s), why, words.SeatName(l)))
 		}
