@@ -8,7 +8,7 @@ import (
 
 // Condition is what is wrong with a listed member, or that nothing is, in one
 // observation. Every seat has exactly one, and what is done about it stands in one table
-// (package plan, remedies.go).
+// (plan/internal/members/remedies.go).
 type Condition string
 
 const (

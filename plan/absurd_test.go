@@ -3,15 +3,16 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/google/go-cmp/cmp"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
-	"pgregory.net/rapid"
 )
 
 // The observations below are drawn without regard for sense: hosts that claim

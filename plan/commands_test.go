@@ -1,10 +1,10 @@
 package plan
 
 import (
-	"etcdadm.io/cluster"
 	"strings"
 	"testing"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 )
 

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"etcdadm.io/plan/internal/record"
 	"etcdadm.io/plan/internal/roll"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // TestConditionsOfTakingOut: what has to be so before a voter is removed, and before one

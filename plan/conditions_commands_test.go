@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
 	"etcdadm.io/plan/internal/upkeep"
+	"etcdadm.io/plan/internal/words"
 )
 
 // TestConditionsOfCommands: which commands are ended because nothing could come of

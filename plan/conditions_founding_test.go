@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"etcdadm.io/plan/internal/members"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // TestConditionsOfFounding: when a founder may start, which ones are waited for, and

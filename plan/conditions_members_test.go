@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"etcdadm.io/plan/internal/members"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // TestConditionsOfMembers: who is gone for good, who may be restarted, and who may

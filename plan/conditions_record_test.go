@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"etcdadm.io/plan/internal/generation"
 	"etcdadm.io/plan/internal/record"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // TestConditionsOfTheRecord: when the intent's record of the voters is changed, and

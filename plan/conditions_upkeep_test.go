@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
 	"etcdadm.io/plan/internal/upkeep"
+	"etcdadm.io/plan/internal/words"
 )
 
 // TestConditionsOfHashes: which hashes of the voters' keys are asked for, and which

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
-	"pgregory.net/rapid"
 )
 
 // TestConverges lets random things happen to a world that never loses its

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
-	"pgregory.net/rapid"
 )
 
 // The observations below come out of a world that had made sense until one to

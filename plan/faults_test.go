@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/sight"
-	"github.com/cockroachdb/datadriven"
 )
 
 // fault changes the world:

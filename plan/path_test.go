@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"etcdadm.io/cluster"
-	"etcdadm.io/plan/path"
 	"github.com/cockroachdb/datadriven"
 	"pgregory.net/rapid"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan/path"
 )
 
 // TestPaths runs the scenarios of ways from one version to another. Regenerate

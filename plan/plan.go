@@ -33,7 +33,6 @@
 package plan
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -44,6 +43,7 @@ import (
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
 	"etcdadm.io/plan/internal/upkeep"
+	"etcdadm.io/plan/internal/words"
 	"etcdadm.io/plan/path"
 )
 

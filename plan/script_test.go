@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/generation"
-	"github.com/cockroachdb/datadriven"
 )
 
 // TestScenarios runs the scenario files, which are the planner's

@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"strings"
 
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // steady says that everything is as it should be, or what is not.

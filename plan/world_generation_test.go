@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/generation"
-	"github.com/cockroachdb/datadriven"
 )
 
 // worldQueue is the part of the backup store that new generations are made of.

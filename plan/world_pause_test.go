@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
-	"github.com/cockroachdb/datadriven"
 )
 
 // worldPauses are the pauses that the store has, and those that the leader knows.

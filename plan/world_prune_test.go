@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/upkeep"
-	"github.com/cockroachdb/datadriven"
 )
 
 // pruneFault changes the world around what is set aside:

@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/upkeep"
-	"github.com/cockroachdb/datadriven"
 )
 
 // worldDB is the database of a member, in bytes.

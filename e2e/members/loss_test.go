@@ -2,6 +2,7 @@ package members
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -233,4 +234,41 @@ func TestDamagedData(t *testing.T) {
 			w.Check()
 		})
 	}
+}
+
+// The data of one of two voters, the one that leads raft, is removed under its process: raft
+// goes on with it from memory only, so it is taken out while it lives, and joins anew. The
+// other one has every acknowledged write, and goes on alone in between.
+func TestOneOfTwoServesFromMemory(t *testing.T) {
+	if !*rig.Long {
+		t.Skip("takes half a minute: -e2e.long")
+	}
+	t.Parallel()
+	c := rig.NewCluster(t, rig.Options{Hosts: 2})
+	c.Start(1, 2)
+	c.Configure(3)
+	before := c.Voters(90*time.Second, 1, 2)
+	w := c.Write()
+	w.WaitFor(100)
+	h := c.RaftLeader(1, 2)
+	if err := os.RemoveAll(filepath.Join(h.Dir, "data")); err != nil {
+		t.Fatal(err)
+	}
+	w.WaitFor(10) // from memory
+	client := c.NewClient(3 - h.N)
+	rig.Eventually(t, 90*time.Second, "another member on that host", func(ctx context.Context) error {
+		list, err := client.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range list.Members {
+			if m.ID == before[h.N-1].ID {
+				return fmt.Errorf("member %x is listed still", m.ID)
+			}
+		}
+		return nil
+	})
+	c.Voters(90*time.Second, 1, 2)
+	w.WaitFor(10)
+	w.Check()
 }

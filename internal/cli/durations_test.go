@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
-	"etcdadm.io/plan/path"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -22,6 +21,7 @@ import (
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
 	"etcdadm.io/plan"
+	"etcdadm.io/plan/path"
 )
 
 // odd is a duration that no other number is, in nanoseconds.

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"etcdadm.io/cluster"
 	"os"
 	"slices"
 	"strings"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/plan"
 )
 

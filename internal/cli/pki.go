@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"etcdadm.io/cluster"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/pki"
 )

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
@@ -19,98 +16,6 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
 )
-
-// queue is how a command finds the store's queue, and the daemons that take
-// from it: a command is written into the store, and the leading daemon runs it.
-type queue struct {
-	reach
-	store string
-	lost  []string
-	yes   bool
-	wait  time.Duration
-
-	dryRun bool
-}
-
-// wouldQueue is what --dry-run tells of a command that may be queued: whether it is
-// carried out the leading daemon says, which knows more.
-type wouldQueue struct {
-	Command cluster.CommandKind `json:"command"`
-	Of      string              `json:"of"`
-	Lost    []cluster.HostID    `json:"lost,omitempty"`
-	Members int                 `json:"members,omitempty"`
-}
-
-func (q wouldQueue) print(w io.Writer) {
-	fmt.Fprintf(w, "would queue: %s, of %s", q.Command, q.Of)
-	if len(q.Lost) > 0 {
-		fmt.Fprintf(w, ", giving up what only %s had", join(q.Lost))
-	}
-	if q.Members > 0 {
-		fmt.Fprintf(w, ", with %s wanted from then on", counted(q.Members, "member"))
-	}
-	fmt.Fprintln(w, "; nothing was queued")
-}
-
-// queueEvery is how often a command that waits looks whether it was run.
-const queueEvery = 500 * time.Millisecond
-
-func (q *queue) queueFlags(c *cobra.Command) {
-	q.flags(c)
-	f := c.Flags()
-	storeFlag(f, &q.store, "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
-	f.DurationVar(&q.wait, "wait", 0, "wait so long for the command to be run, and for clients to be let in")
-}
-
-// storeFlag is --store, or $ETCDADM_STORE. A help text shows defaults, and there
-// may be a credential in this one.
-func storeFlag(f *pflag.FlagSet, store *string, words string) {
-	f.StringVar(store, "store", os.Getenv("ETCDADM_STORE"), words)
-	f.Lookup("store").DefValue = ""
-}
-
-func (q *queue) lostFlag(c *cobra.Command) {
-	c.Flags().StringSliceVar(&q.lost, "lost", nil, "a host that is gone for good (repeatable): nothing of it is waited for. What only it had is given up")
-	c.Flags().BoolVar(&q.yes, "yes", false, "do it; without it, what would happen is shown")
-	c.Flags().BoolVar(&q.dryRun, "dry-run", false, "look whether it would be queued, say what that would do, and queue nothing, also with --yes")
-}
-
-func (q *queue) lostHosts() []cluster.HostID {
-	var out []cluster.HostID
-	for _, l := range q.lost {
-		out = append(out, cluster.HostID(l))
-	}
-	return out
-}
-
-// look is the leader's observation, nil when no daemon is named.
-func (q *queue) look(ctx context.Context) (*cluster.Observation, error) {
-	if q.dataDir == "" && len(q.endpoints) == 0 {
-		return nil, nil
-	}
-	return q.observation(ctx, "")
-}
-
-// openStore opens the store that was named, or that the daemons have.
-func (q *queue) openStore(ctx context.Context, o *cluster.Observation, p purpose) (blob.Store, error) {
-	url := q.store
-	if url == "" && o != nil {
-		url = o.Store.URL
-	}
-	if url == "" {
-		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
-	}
-	return openForWords(ctx, url, p)
-}
-
-// folder is the control folder of that store.
-func (q *queue) folder(ctx context.Context, o *cluster.Observation, p purpose) (*control.Folder, error) {
-	store, err := q.openStore(ctx, o, p)
-	if err != nil {
-		return nil, err
-	}
-	return control.New(store, ""), nil
-}
 
 // findBackup looks for a backup that a person named, before anything is asked
 // for in its name.
@@ -356,24 +261,6 @@ func firstOf(args []string) string {
 	return args[0]
 }
 
-// askForMembers is a member count for the command to carry; nothing is changed
-// before its generation is.
-func askForMembers(ctx context.Context, f *control.Folder, n int) (*cluster.CountChange, error) {
-	if n == 0 {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	c, err := f.AskForMembers(ctx, n)
-	switch {
-	case errors.Is(err, control.ErrNoSpec):
-		return nil, usage("etcdadm seed STORE --version V --nodes N", "%w", err)
-	case errors.Is(err, cluster.ErrSpec):
-		return nil, usage("a cluster has 1, 3, 5, 7 or 9 members", "%w", err)
-	}
-	return c, err
-}
-
 // warnIndexes says what no tool can spare clients of version 2. A backup of it begins one
 // of its own line unless a person asks for another.
 func warnIndexes(w io.Writer, wrote cluster.Version, to string) {
@@ -383,28 +270,4 @@ func warnIndexes(w io.Writer, wrote cluster.Version, to string) {
 	if v, err := cluster.ParseVersion(to); err == nil && !v.Has(cluster.V3API) {
 		fmt.Fprintf(w, "warning: etcd %s has no tool that raises indexes: they begin anew, and so go back. A client that waits from an index that it saw before misses what is written until then: restart what watches\n", v)
 	}
-}
-
-// restore queues a restore of a backup.
-func (q *queue) restore(ctx context.Context, f *control.Folder, r control.RestoreBackup, out, say io.Writer) error {
-	adding, added := context.WithTimeout(ctx, storeTimeout)
-	defer added()
-	name, err := f.AddRestore(adding, r)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "added restore-backup command: %s\n", name)
-	return q.await(ctx, f, name, out, say)
-}
-
-// wish queues a command of ours.
-func (q *queue) wish(ctx context.Context, f *control.Folder, w control.Wish, out, say io.Writer) error {
-	adding, added := context.WithTimeout(ctx, storeTimeout)
-	defer added()
-	name, err := f.AddWish(adding, w)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "added %s command: %s\n", w.Kind, name)
-	return q.await(ctx, f, name, out, say)
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"etcdadm.io/plan/path"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
+	"etcdadm.io/plan/path"
 )
 
 // upgrade is what a person asks of the version of a running cluster.

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"errors"
-	"etcdadm.io/plan/path"
 	"fmt"
 	"io"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan"
+	"etcdadm.io/plan/path"
 )
 
 // lastList is --accept-loss without a digest: the list that was made last.

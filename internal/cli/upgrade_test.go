@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"etcdadm.io/plan/path"
 	"strings"
 	"testing"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/path"
 )
 
 // What is asked of upgrade has to be one thing, and a way that is not there is

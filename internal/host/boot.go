@@ -309,6 +309,6 @@ func (h *Host) noteVanished(s State) {
 	h.note(cluster.Problem{
 		Code:     "data-vanished",
 		Sentence: fmt.Sprintf("the data directory of the running member %s is gone or not its own any more; once it ends it cannot be started again", s.Local.Member),
-		Hint:     "with three or more voters it is taken out while it serves, once every other one is up, and this host joins anew; a single one is all that is left: take a backup now, and add members on other hosts",
+		Hint:     "once every other voter is up, it is removed while it serves, and this host joins anew; if it is the only voter, take a backup now and add members on other hosts",
 	})
 }

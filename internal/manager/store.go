@@ -154,17 +154,6 @@ func (m *Manager) probe(ctx context.Context) {
 	}
 }
 
-// storeGap says why the store could not be read, in the words of before where nothing but
-// a time or a count in them differs, so that the same trouble is told once.
-func (m *Manager) storeGap(err error) cluster.Gap {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if why := explain(err); steady(why) != steady(m.unread) {
-		m.unread = why
-	}
-	return cluster.Gap{Kind: cluster.GapStore, Detail: m.unread}
-}
-
 // untriedWords is why a store that could be read is not yet one to go by.
 func (m *Manager) untriedWords() string {
 	m.mu.Lock()

@@ -3,6 +3,7 @@ package manager
 import (
 	"regexp"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 )
 
@@ -19,4 +20,15 @@ var (
 // steady is an error's text without what differs from one try of the same to the next.
 func steady(text string) string {
 	return listed.ReplaceAllString(probeName.ReplaceAllString(took.ReplaceAllString(text, ""), ""), "")
+}
+
+// storeGap says why the store could not be read, in the words of before where nothing but
+// a time or a count in them differs, so that the same trouble is told once.
+func (m *Manager) storeGap(err error) cluster.Gap {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if why := explain(err); steady(why) != steady(m.unread) {
+		m.unread = why
+	}
+	return cluster.Gap{Kind: cluster.GapStore, Detail: m.unread}
 }

@@ -1,7 +1,6 @@
 package generation
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 	"etcdadm.io/plan/path"
 )
 

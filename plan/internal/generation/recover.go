@@ -1,7 +1,6 @@
 package generation
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"fmt"
 	"slices"
 	"time"
@@ -10,13 +9,14 @@ import (
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // MayRecover refuses a recovery where it is not called for: while a quorum
 // serves, or from a member that is not the furthest in raft's order. It is asked
 // until the intent is written, because a host that is further may come back
 // until then. What was stopped for a recovery that is refused is started again
-// by reviveStopped.
+// by [ReviveStopped].
 func MayRecover(v *step.View, c *cluster.Command) *decision.Decision {
 	if c.Kind != cluster.CommandRecover {
 		return nil

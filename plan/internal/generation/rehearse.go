@@ -1,7 +1,6 @@
 package generation
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"fmt"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 	"etcdadm.io/plan/path"
 )
 

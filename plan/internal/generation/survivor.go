@@ -60,7 +60,7 @@ func RecoverCommand(v *step.View) (command, says string) {
 	return survivorCommand(v, v.Roster.Voters())
 }
 
-// RecordedSurvivor is recoverCommand where no member gives a list: the voters are
+// RecordedSurvivor is [RecoverCommand] where no member gives a list: the voters are
 // those of the record. A host that came back without its data counts as gone.
 func RecordedSurvivor(v *step.View) (command, says string) {
 	if v.Intent.Generation == 0 || v.Intent.State != cluster.IntentFounded {

@@ -13,8 +13,8 @@ import (
 // undoAsSeen holds an undo against what is there now, at each look until its intent
 // is written: the person decided on what they saw, and hosts that were out of sight
 // come back with more of the same log (SAFETY.md, rule 26). Once it is written, the
-// former members are being given up, and making it again gives up nothing more: not
-// the word of a person who saw what there was before. A way back that the daemons take themselves is chosen from what is in sight, and is not asked about.
+// former members are being given up, and to reject it then would keep nothing. What the
+// daemons go back to by themselves is chosen from what is in sight, and is not checked here.
 func undoAsSeen(v *step.View, c *cluster.Command) *decision.Decision {
 	if c.Kind != cluster.CommandUndo || !v.Queued(c.Name) || v.Intent == nil || v.Intent.CommandID == c.Name {
 		return nil

@@ -49,7 +49,7 @@ func notePatience(v *step.View, s cluster.Seat) {
 	case s.Up || since.IsZero(), v.Presence(s.HostID) == cluster.PresenceRefusing: // its host answers, and has not said how its member is
 		noteServesOn(v, s)
 		return
-	case s.Host != nil && s.Host.Process.Damaged != "": // [view.noteDamaged] tells
+	case s.Host != nil && s.Host.Process.Damaged != "": // NoteDamaged tells
 		return
 	case pauses.NoteExcused(v, s):
 		return

@@ -1,18 +1,18 @@
 package members
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // A member that is not up is in one condition ([cluster.Condition]). What is done about
 // each, how long it has to last before, and what has to be true beside it, stands in the
-// table below and nowhere else. The rules ask it ([view.needs]) and carry the remedy out.
+// table below and nowhere else. The rules ask it ([Needs]) and carry the remedy out.
 // A new kind of sick member is a condition, a row, and a scenario.
 
 // Remedy is what is done about a member that is not up.

@@ -28,8 +28,9 @@ func Shrink(v *step.View) *decision.Decision {
 	return step.TakeOut(v, s, reason)
 }
 
-// LeastWanted picks of one voter at least who goes when fewer are wanted: a member that is down and does not lead raft, then hosts that the spec
-// does not name, then members that do not lead raft, then the last by name.
+// LeastWanted picks who goes when fewer voters are wanted: a member that is down and does not
+// lead raft, then one on a host that the spec does not name, then one that does not lead raft,
+// then the last by name. There is one voter at least.
 func LeastWanted(spec cluster.Spec, voters []cluster.Seat) cluster.Seat {
 	rank := func(s cluster.Seat) int {
 		r := 0

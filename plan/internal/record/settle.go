@@ -1,12 +1,12 @@
 package record
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"slices"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // Settle brings the intent's record of the voters in line with a list that

@@ -21,7 +21,7 @@ type Hindrance struct {
 	Why    words.Text
 	Again  time.Duration // when to look again
 	Blocks bool          // it may last, and whoever is on call has to know
-	Settle bool          // a process has run for less than [settled], which is over soon
+	Settle bool          // a process has run for less than [Settled], which is over soon
 }
 
 // MayBeAway says what keeps a member from being taken away, for a moment or for good:

@@ -52,7 +52,7 @@ func (v *Sight) CaughtUp(s cluster.Seat) bool {
 }
 
 // mayLag is how many entries a learner may be behind and become a voter: a tenth of the
-// log, and nearEntries, whichever is less. Source: etcd refuses a promotion below 90 %
+// log, and [NearEntries], whichever is less. Source: etcd refuses a promotion below 90 %
 // of the leader's index, and no other: of ten million entries one would do that lacks a
 // million of them. Where one voter becomes two, nothing is written from then on until
 // the new one has them all. We ask for what etcd asks for as well, because it would

@@ -1,12 +1,12 @@
 package step
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/words"
 )
 
 // Reasons of backups, as the format names them.

@@ -1,12 +1,12 @@
 package step
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/sight"
+	"etcdadm.io/plan/internal/words"
 )
 
 // Leaderless reports whether the member runs and has seen no raft leader, or not answered,

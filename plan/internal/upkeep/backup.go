@@ -1,13 +1,13 @@
 package upkeep
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // BackUp has a backup taken when a command asks for one, or when the last one

@@ -1,7 +1,6 @@
 package upkeep
 
 import (
-	"etcdadm.io/plan/internal/words"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"etcdadm.io/plan/internal/generation"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // NotPruned is the problem of a host that could not remove a directory.
