@@ -588,23 +588,7 @@ func (g *generator) goFurther(in *cluster.Intent) bool {
 // is begun anew, and the store's record is moved away if it is that one.
 func (g *generator) takeStoresAway() bool {
 	w := g.w
-	keeps, memory := map[string]int{}, map[string]*cluster.Intent{}
-	all := 0
-	for _, m := range g.up() {
-		if s, ok := m.state(); ok && s.Intent != nil {
-			all++
-			keeps[s.Intent.Nonce]++
-			if s.Intent.Order(memory[s.Intent.Nonce]) > 0 {
-				memory[s.Intent.Nonce] = s.Intent
-			}
-		}
-	}
-	var most *cluster.Intent
-	for _, nonce := range slices.Sorted(maps.Keys(keeps)) {
-		if keeps[nonce] >= cluster.Quorum(max(all, 1)) {
-			most = memory[nonce]
-		}
-	}
+	most := g.mostFollowed()
 	if most == nil {
 		return false
 	}
@@ -641,6 +625,43 @@ func (g *generator) takeStoresAway() bool {
 		w.Start(m)
 	}
 	return true
+}
+
+// mostFollowed is the founding that a majority of the hosts remember. Where two were begun
+// beside each other over one that more hosts remember, it is the one that more of them
+// remember, if the others remember what came before it.
+func (g *generator) mostFollowed() *cluster.Intent {
+	var kept []*cluster.Intent
+	newest := map[string]*cluster.Intent{}
+	for _, m := range g.up() {
+		if s, ok := m.state(); ok && s.Intent != nil {
+			kept = append(kept, s.Intent)
+			if s.Intent.Order(newest[s.Intent.Nonce]) > 0 {
+				newest[s.Intent.Nonce] = s.Intent
+			}
+		}
+	}
+	quorum := cluster.Quorum(max(len(kept), 1))
+	var most *cluster.Intent
+	hosts := 0
+	for _, nonce := range slices.Sorted(maps.Keys(newest)) {
+		in, itself, before := newest[nonce], 0, 0
+		for _, k := range kept {
+			switch {
+			case k.Nonce == nonce:
+				itself++
+			case k.Generation < in.Generation && in.Follows(k):
+				before++
+			}
+		}
+		if itself >= quorum {
+			return in
+		}
+		if itself+before >= quorum && itself > hosts {
+			most, hosts = in, itself
+		}
+	}
+	return most
 }
 
 // carriesNothing: the machine's member, if it has one, is no voter of a generation that
