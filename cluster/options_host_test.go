@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/etcdargs"
 )
 
 // What hosts refuse, the table refuses; and what the table takes, hosts spell
@@ -14,7 +14,7 @@ func TestHostsAgreeWithTheTable(t *testing.T) {
 	for _, text := range []string{"3.4.25", "3.5.35", "3.6.16", "3.7.3"} {
 		v := cluster.MustVersion(text)
 		for _, o := range cluster.Options() {
-			if host.CheckOption(o.Name) != nil && o.Settable() {
+			if etcdargs.CheckOption(o.Name) != nil && o.Settable() {
 				t.Errorf("hosts refuse --%s and the table takes it", o.Name)
 			}
 			given := map[string]string{o.Name: sample(o)}
@@ -32,7 +32,7 @@ func TestHostsAgreeWithTheTable(t *testing.T) {
 			for _, s := range settings {
 				args = append(args, s.String())
 			}
-			if spelled, left := host.OptionArgs(given, v); left != nil || !slices.Equal(spelled, args) {
+			if spelled, left := etcdargs.Options(given, v); left != nil || !slices.Equal(spelled, args) {
 				t.Errorf("etcd %s: the table has %q, hosts have %q, %v", v, args, spelled, left)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"etcdadm.io/e2e/internal/rig"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 )
 
 // A daemon that does not start tells the others why, and status on any host says it of that
@@ -34,7 +34,7 @@ func TestDaemonThatDoesNotStartSaysSoElsewhere(t *testing.T) {
 				})
 			}
 			rig.Eventually(t, rig.Soon, "the others written down", func(context.Context) error { // with a beat
-				state, err := host.KnownState(h.Dir)
+				state, err := datadir.KnownState(h.Dir)
 				if err == nil && len(state.Peers) < 2 {
 					err = errors.New("not yet")
 				}

@@ -21,7 +21,8 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 )
 
 // Request is what a person asks for, with what was seen of the cluster.
@@ -72,7 +73,7 @@ type Plan struct {
 	Kept Kept
 
 	request Request
-	state   host.PredecessorState
+	state   record.PredecessorState
 	moved   bool
 }
 
@@ -91,7 +92,7 @@ func Look(ctx context.Context, r Request, f *control.Folder) (*Plan, error) {
 		p.missing("%s holds no member: etcd's data is not on this host, or elsewhere; name it with --etcd-data-dir, or join the cluster with --join", r.From)
 		return p, nil
 	}
-	id, member, err := host.LogOwner(filepath.Join(dir, "wal"))
+	id, member, err := datadir.LogOwner(filepath.Join(dir, "wal"))
 	if err != nil {
 		p.missing("whose data lies in %s cannot be read (%v); a write-ahead log in another directory (--wal-dir) is to be moved to %s first", dir, err, filepath.Join(dir, "wal"))
 		return p, nil
@@ -156,7 +157,7 @@ func (p *Plan) matchMembers(id cluster.ClusterID) error {
 			p.missing("member %s has no name, or one that another member has; it has to be running, with a --name of its own", m.ID)
 		}
 		names[m.Name] = true
-		p.state.Nodes = append(p.state.Nodes, host.PredecessorNode{Name: m.Name, URLs: cluster.URLs{Peer: m.PeerURLs, Client: m.ClientURLs, Quarantine: Quarantined(m.ClientURLs)}})
+		p.state.Nodes = append(p.state.Nodes, record.PredecessorNode{Name: m.Name, URLs: cluster.URLs{Peer: m.PeerURLs, Client: m.ClientURLs, Quarantine: Quarantined(m.ClientURLs)}})
 	}
 	own := view.Members[i]
 	p.Host, p.URLs = cluster.HostID(own.Name), p.state.Nodes[i].URLs
@@ -179,7 +180,7 @@ func (p *Plan) matchMembers(id cluster.ClusterID) error {
 }
 
 func (p *Plan) readHost() bool {
-	id, err := host.HostID(p.request.DataDir, nil)
+	id, err := datadir.HostID(p.request.DataDir, nil)
 	if err != nil {
 		return false
 	}

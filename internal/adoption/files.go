@@ -15,7 +15,8 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/durable"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
 )
@@ -42,12 +43,12 @@ func (p *Plan) findData() (string, error) {
 	return moved[0], nil
 }
 
-func readState(dataDir string) (*host.PredecessorState, error) {
+func readState(dataDir string) (*record.PredecessorState, error) {
 	data, err := regular.Read(filepath.Join(dataDir, "state"), regular.SmallSize)
 	if err != nil {
 		return nil, err
 	}
-	return host.ParsePredecessor(data)
+	return datadir.ParsePredecessor(data)
 }
 
 // The files of CertsDir, and where a daemon wants each.
@@ -105,7 +106,7 @@ func (p *Plan) Prepare(ctx context.Context, f *control.Folder) error {
 	if err := keep(filepath.Join(r.DataDir, "myid"), []byte(p.Host), 0o644); err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}
-	if err := durable.Replace(filepath.Join(r.DataDir, "state"), host.FormatPredecessor(p.state), 0o600); err != nil {
+	if err := durable.Replace(filepath.Join(r.DataDir, "state"), datadir.FormatPredecessor(p.state), 0o600); err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}
 	if err := p.keepFlags(); err != nil {
@@ -245,6 +246,6 @@ func OwnMember(r Request) (cluster.MemberID, error) {
 	if err != nil || dir == "" {
 		return 0, errors.Join(err, fs.ErrNotExist)
 	}
-	_, m, err := host.LogOwner(filepath.Join(dir, "wal"))
+	_, m, err := datadir.LogOwner(filepath.Join(dir, "wal"))
 	return m, err
 }

@@ -13,7 +13,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/etcdargs"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
 )
@@ -178,8 +178,8 @@ func (p *Plan) carries(f Flag) (why string, carried bool) {
 		return "; " + path + " is used in its place", p.request.CertsDir != "" && filepath.Clean(f.Value) == path
 	}
 	version, err := cluster.ParseVersion(p.state.Version)
-	if err == nil && host.CheckOption(f.Name) == nil {
-		if args, left := host.OptionArgs(map[string]string{f.Name: f.Value}, version); len(args) > 0 && len(left) == 0 {
+	if err == nil && etcdargs.CheckOption(f.Name) == nil {
+		if args, left := etcdargs.Options(map[string]string{f.Name: f.Value}, version); len(args) > 0 && len(left) == 0 {
 			value := cluster.ShellWord(f.Value)
 			if f.secret() {
 				value = "VALUE"

@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // Members are the calls to a cluster that something else runs. Each has a deadline
@@ -43,9 +43,9 @@ type Members interface {
 // Place keeps the admission of the host on which the command runs.
 type Place interface {
 	// ReadAdmission returns nil without error where there is none.
-	ReadAdmission() (*host.Admission, error)
+	ReadAdmission() (*record.Admission, error)
 	// WriteAdmission returns once it is durable.
-	WriteAdmission(*host.Admission) error
+	WriteAdmission(*record.Admission) error
 }
 
 // Join brings this host's member into a cluster that something else runs, and takes

@@ -11,7 +11,8 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/etcdargs"
+	"etcdadm.io/internal/host/record"
 )
 
 // backUp writes down who is there, over what is over, makes the store one of a cluster
@@ -118,9 +119,9 @@ func (j *Join) add(ctx context.Context, s *Scene) error {
 	if err := j.listed(ctx); err != nil {
 		return err
 	}
-	a := &host.Admission{Cluster: s.Cluster, Token: "adopted-" + s.Cluster.String(), URLs: j.URLs, Version: version}
+	a := &record.Admission{Cluster: s.Cluster, Token: "adopted-" + s.Cluster.String(), URLs: j.URLs, Version: version}
 	if s.Spec != nil {
-		a.Options, _ = host.OptionArgs(s.Spec.Options, version) // what it has not got, the daemon tells
+		a.Options, _ = etcdargs.Options(s.Spec.Options, version) // what it has not got, the daemon tells
 	}
 	for _, m := range s.Members {
 		a.Known = append(a.Known, m.ID)

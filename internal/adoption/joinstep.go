@@ -7,7 +7,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // Scene is what was seen at one moment of a cluster that our hosts join, with what
@@ -18,7 +18,7 @@ type Scene struct {
 	Joining *control.Joining
 	// Peer are the peer URLs of the host that asks, and Admission is its disk's.
 	Peer      []string
-	Admission *host.Admission
+	Admission *record.Admission
 	// Keep: the members that are not ours stay.
 	Keep bool
 	// Count is how many of ours a person asks for; zero: as was written down, else as

@@ -14,7 +14,7 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // What a person is told, scene by scene.
@@ -22,7 +22,7 @@ func TestNext(t *testing.T) {
 	v36 := cluster.MustVersion("3.6.16")
 	base := func() *Scene {
 		s := &Scene{Cluster: 9, Peer: []string{"http://o1"}, Joining: &control.Joining{Cluster: 9, Members: 1, Backup: "b", Ours: [][]string{{"http://o1"}}},
-			Admission: &host.Admission{Cluster: 9, Known: []cluster.MemberID{1, 2, 3}, Member: 4}}
+			Admission: &record.Admission{Cluster: 9, Known: []cluster.MemberID{1, 2, 3}, Member: 4}}
 		for id := cluster.MemberID(1); id <= 4; id++ {
 			m := cluster.Member{ID: id, Name: fmt.Sprint("m", id), PeerURLs: []string{fmt.Sprint("http://f", id)}, ClientURLs: []string{"http://c"}}
 			if id == 4 {
@@ -112,7 +112,7 @@ func TestNext(t *testing.T) {
 		"an old backup":      {func(s *Scene) { gone(s); s.Old = true }, StepBackup, "anew"},
 		"not added yet, old": {func(s *Scene) {
 			gone(s)
-			s.Old, s.Admission = true, &host.Admission{Cluster: 9, Known: []cluster.MemberID{1}}
+			s.Old, s.Admission = true, &record.Admission{Cluster: 9, Known: []cluster.MemberID{1}}
 		}, StepBackup, "anew"},
 		"another is to add":      {gone, StepAdd, ""},
 		"old, and ours votes":    {func(s *Scene) { s.Old = true }, StepRemove, ""},
@@ -208,7 +208,7 @@ func TestPromoteLooksAgain(t *testing.T) {
 	if err := j.Folder.PutJoining(t.Context(), "", written); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.place().WriteAdmission(&host.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
+	if err := j.place().WriteAdmission(&record.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := j.Look(t.Context())
@@ -243,7 +243,7 @@ func TestPlanBesideAnotherRun(t *testing.T) {
 			if voting {
 				w.members = append(w.members, cluster.Member{ID: 4, Name: "o1", PeerURLs: j.URLs.Peer, ClientURLs: []string{"http://c"}})
 				w.ours[4] = true
-				if err := j.place().WriteAdmission(&host.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
+				if err := j.place().WriteAdmission(&record.Admission{Cluster: 9, Token: "t", Known: []cluster.MemberID{1}, URLs: j.URLs, Version: cluster.MustVersion("3.6.16"), Member: 4}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -8,25 +8,25 @@ import (
 	"path/filepath"
 
 	"etcdadm.io/internal/durable"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // dirPlace is a daemon's data directory.
 type dirPlace string
 
-func (d dirPlace) path() string { return filepath.Join(string(d), "etcdadm", host.AdmissionFile) }
+func (d dirPlace) path() string { return filepath.Join(string(d), "etcdadm", record.AdmissionFile) }
 
 // ReadAdmission implements Place.
-func (d dirPlace) ReadAdmission() (*host.Admission, error) {
+func (d dirPlace) ReadAdmission() (*record.Admission, error) {
 	data, err := os.ReadFile(d.path())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("read admission: %w", err)
 	}
-	return host.ParseAdmission(data)
+	return record.ParseAdmission(data)
 }
 
 // WriteAdmission implements Place.
-func (d dirPlace) WriteAdmission(a *host.Admission) error {
+func (d dirPlace) WriteAdmission(a *record.Admission) error {
 	data, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write admission: %w", err)

@@ -10,7 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/etcdargs"
 )
 
 // largest is the quota of which etcd's guide says that there should be none larger.
@@ -106,7 +106,7 @@ func KeptQuota(ctx context.Context, f *control.Folder) (int64, error) {
 	if err != nil || read.Spec == nil {
 		return 0, err
 	}
-	args, _ := host.OptionArgs(map[string]string{quotaOption: read.Spec.Options[quotaOption]}, read.Spec.EtcdVersion)
+	args, _ := etcdargs.Options(map[string]string{quotaOption: read.Spec.Options[quotaOption]}, read.Spec.EtcdVersion)
 	for _, a := range args {
 		if v, ok := strings.CutPrefix(a, "--"+quotaOption+"="); ok {
 			return strconv.ParseInt(v, 10, 64)

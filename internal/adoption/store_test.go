@@ -14,7 +14,7 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // fallsSilent is a store that answers so many calls, and none after them.
@@ -133,7 +133,7 @@ func TestAStoreThatIsSilentForAnAdoptionInPlace(t *testing.T) {
 		"the look": func(ctx context.Context, f *control.Folder) error { return new(Plan).lookAtStore(ctx, f) },
 		"the preparation": func(ctx context.Context, f *control.Folder) error {
 			p := &Plan{}
-			p.state.Version, p.state.Nodes = "3.6.16", make([]host.PredecessorNode, 1)
+			p.state.Version, p.state.Nodes = "3.6.16", make([]record.PredecessorNode, 1)
 			return p.Prepare(ctx, f)
 		},
 		"the quota to keep": func(ctx context.Context, f *control.Folder) error { return KeepQuota(ctx, f, 1<<33) },

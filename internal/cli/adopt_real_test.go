@@ -16,7 +16,7 @@ import (
 
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -149,11 +149,11 @@ func TestAdoptByJoiningKeepsTheQuota(t *testing.T) {
 			if out, err := a.join("--wait=1s"); err == nil || !strings.Contains(err.Error(), "run this again") || !strings.Contains(out, "quota-backend-bytes=3221225472") {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			data, err := os.ReadFile(filepath.Join(a.dataDir, "etcdadm", host.AdmissionFile))
+			data, err := os.ReadFile(filepath.Join(a.dataDir, "etcdadm", record.AdmissionFile))
 			if err != nil {
 				t.Fatal(err)
 			}
-			var admission host.Admission
+			var admission record.Admission
 			if err := json.Unmarshal(data, &admission); err != nil || strings.Join(admission.Options, " ") != "--quota-backend-bytes=3221225472" {
 				t.Errorf("%v, %v", admission.Options, err)
 			}

@@ -8,7 +8,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/daemon"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -34,7 +34,7 @@ func (r *reach) otherDisk(a console.Access) error {
 		return nil
 	}
 	of := "the daemon"
-	if id, err := host.KnownID(r.dataDir); err == nil {
+	if id, err := datadir.KnownID(r.dataDir); err == nil {
 		of = "host " + string(id)
 	}
 	dir := cluster.ShellWord(filepath.Clean(r.dataDir))

@@ -13,7 +13,7 @@ import (
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/conversion"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/snapshot"
 )
 
@@ -24,7 +24,7 @@ const dirBackup = "backup"
 // backupV2 backs up a member of etcd 2, which streams no snapshots, from its files. A
 // read through a quorum tells how far it has to go: whatever was acknowledged before
 // is committed up to there, and this very member has it.
-func (s *sources) backupV2(ctx context.Context, l host.Launch, req backupstore.Request) (b backupstore.Backup, err error) {
+func (s *sources) backupV2(ctx context.Context, l record.Launch, req backupstore.Request) (b backupstore.Backup, err error) {
 	c, err := etcd.NewV2(s.d.etcdConfig(l))
 	if err != nil {
 		return b, fmt.Errorf("reach the own member: %w", err)

@@ -15,6 +15,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // hashTimeout bounds the hash of all keys that is kept with a backup; without
@@ -25,7 +26,7 @@ const hashTimeout = 30 * time.Second
 const countTimeout = 10 * time.Second
 
 // Backup implements host.Sources.
-func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
+func (s *sources) Backup(ctx context.Context, l record.Launch, o host.BackupOrder) (cluster.Backup, error) {
 	defer takeAllCores()()
 	b, err := s.backUp(ctx, l, backupstore.Request{
 		Meta:     metaOf(o.Spec),
@@ -38,7 +39,7 @@ func (s *sources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder)
 	return asBackup(b), nil
 }
 
-func (s *sources) backUp(ctx context.Context, l host.Launch, req backupstore.Request) (backupstore.Backup, error) {
+func (s *sources) backUp(ctx context.Context, l record.Launch, req backupstore.Request) (backupstore.Backup, error) {
 	if !l.Version.Has(cluster.V3API) {
 		return s.backupV2(ctx, l, req)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // silentStore is the URL of a store that takes calls and answers none.
@@ -71,7 +71,7 @@ func TestASignalDuringTheStartEndsEtcd(t *testing.T) {
 			url, asked := silentStore(t)
 			cfg.BackupStore = url
 			l := launchOf("3.5.35")
-			keep(t, cfg.DataDir, host.State{Cluster: cfg.ClusterName, Local: cluster.LocalMember{State: cluster.MemberStarted}, Launch: &l})
+			keep(t, cfg.DataDir, record.State{Cluster: cfg.ClusterName, Local: cluster.LocalMember{State: cluster.MemberStarted}, Launch: &l})
 			m := newMemberOf(t)
 			m.state = filepath.Join(cfg.DataDir, "etcdadm")
 			pid := m.leftRunning(l)

@@ -18,7 +18,8 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
 )
 
@@ -49,7 +50,7 @@ type certs struct {
 	log       *slog.Logger
 
 	writing sync.Mutex // held to issue and write; guards launch
-	launch  host.Launch
+	launch  record.Launch
 
 	mu       sync.Mutex       // guards what follows; never held over a write, since reports and observations ask for it
 	cas      *pki.Authorities // nil: neither side uses TLS
@@ -167,7 +168,7 @@ func (k *certs) renewDaemons() error {
 }
 
 // renewEtcd is about the files that the member reads at each handshake.
-func (k *certs) renewEtcd(l host.Launch) error {
+func (k *certs) renewEtcd(l record.Launch) error {
 	kind, err := k.keyKind(l.Options)
 	if err != nil {
 		return err
@@ -247,7 +248,7 @@ func (k *certs) untimely(now time.Time) bool {
 }
 
 // forLaunch makes the files that a member launched like this reads.
-func (k *certs) forLaunch(l host.Launch) error {
+func (k *certs) forLaunch(l record.Launch) error {
 	if !k.etcdTLS {
 		return nil
 	}
@@ -277,19 +278,19 @@ func (k *certs) over(token string) {
 	if token == "" || k.launch.Token != token {
 		return
 	}
-	k.launch = host.Launch{}
+	k.launch = record.Launch{}
 	k.dropEtcd()
 }
 
 // memberDisk tells the certificates what was set aside.
 type memberDisk struct {
-	*host.FileDisk
+	*datadir.Dir
 	certs *certs
 }
 
 // SetAside implements host.Disk.
 func (d memberDisk) SetAside(token string, what cluster.SetAside) (cluster.SetAside, error) {
-	aside, err := d.FileDisk.SetAside(token, what)
+	aside, err := d.Dir.SetAside(token, what)
 	if err == nil {
 		d.certs.over(token)
 	}
@@ -308,7 +309,7 @@ func (k *certs) dropEtcd() {
 
 // adopted goes on renewing the files of a member that an earlier daemon
 // started; it serves with those that are there if that fails.
-func (k *certs) adopted(l host.Launch) {
+func (k *certs) adopted(l record.Launch) {
 	if err := k.forLaunch(l); err != nil {
 		k.log.Warn("could not renew the certificates of the adopted etcd", "error", err)
 	}
@@ -323,7 +324,7 @@ func (k *certs) etcdClient(token string) *tls.Config {
 }
 
 // etcdPeer is the way to the member's peer port, where it is a member that asks.
-func (k *certs) etcdPeer(l host.Launch) *tls.Config {
+func (k *certs) etcdPeer(l record.Launch) *tls.Config {
 	if !k.etcdTLS {
 		return nil
 	}

@@ -15,7 +15,8 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
 )
 
@@ -108,7 +109,7 @@ func TestCertificatesOfDataThatWasSetAsideAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := host.OpenFileDisk(data, nil, nil)
+	files, err := datadir.Open(data, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestCertificatesOfDataThatWasSetAsideAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := k.forLaunch(host.Launch{Token: "one"}); err != nil {
+	if err := k.forLaunch(record.Launch{Token: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	disk := memberDisk{files, k}
@@ -158,7 +159,7 @@ func TestCertificatesOfALaunchThatIsOverAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.forLaunch(host.Launch{Token: "one"}); err != nil || k.leaves["etcd-peer"] == nil {
+	if err := k.forLaunch(record.Launch{Token: "one"}); err != nil || k.leaves["etcd-peer"] == nil {
 		t.Fatalf("%v %v", err, k.leaves)
 	}
 	if err := os.MkdirAll(filepath.Dir(k.peersDir("two")), 0o700); err != nil {
@@ -167,7 +168,7 @@ func TestCertificatesOfALaunchThatIsOverAreForgotten(t *testing.T) {
 	if err := os.WriteFile(k.peersDir("two"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.forLaunch(host.Launch{Token: "two"}); err == nil || k.leaves["etcd-peer"] != nil || k.leaves["etcd-server"] != nil {
+	if err := k.forLaunch(record.Launch{Token: "two"}); err == nil || k.leaves["etcd-peer"] != nil || k.leaves["etcd-server"] != nil {
 		t.Errorf("%v, still looked at: %v", err, k.leaves)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 )
 
 // What can be taken back, or has stopped nothing yet, waits for a word about losses.
@@ -34,7 +34,7 @@ func TestAcceptsAny(t *testing.T) {
 // A rehearsal that ends its daemon again and again is given up, until somebody gives
 // another word; and what it left goes with the next start.
 func TestRehearsalsThatEndTheDaemon(t *testing.T) {
-	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	disk, err := datadir.Open(t.TempDir(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

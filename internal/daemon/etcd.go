@@ -18,6 +18,8 @@ import (
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/etcdargs"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/runtime"
@@ -54,7 +56,7 @@ func etcdEnvironment(file string) (passed envfile.Passed, read, own map[string]s
 }
 
 // spec turns a launch into a program with arguments.
-func (d *daemon) spec(l host.Launch) (runtime.Spec, error) {
+func (d *daemon) spec(l record.Launch) (runtime.Spec, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), releasesTimeout)
 	defer cancel()
 	r, err := d.releases.finder.Find(ctx, l.Version.String())
@@ -71,7 +73,7 @@ func (d *daemon) spec(l host.Launch) (runtime.Spec, error) {
 	dataDir := d.disk.DataDir(l.Token)
 	run := l
 	run.Version = actual // a directory of a lower patch may hold a newer one
-	args, err := host.Args(run, d.paths(l.Token, dataDir))
+	args, err := etcdargs.For(run, d.paths(l.Token, dataDir))
 	if err != nil {
 		return runtime.Spec{}, err
 	}
@@ -99,8 +101,8 @@ func unshadowed(environ, options []string) []string {
 }
 
 // paths are where etcd finds its files on this machine.
-func (d *daemon) paths(token, dataDir string) host.Paths {
-	p := host.Paths{DataDir: dataDir, BindAddress: d.cfg.EtcdAddress}
+func (d *daemon) paths(token, dataDir string) etcdargs.Paths {
+	p := etcdargs.Paths{DataDir: dataDir, BindAddress: d.cfg.EtcdAddress}
 	if d.cfg.ListenMetricsURLs != "" {
 		p.MetricsURLs = strings.Split(d.cfg.ListenMetricsURLs, ",")
 	}
@@ -112,12 +114,12 @@ func (d *daemon) paths(token, dataDir string) host.Paths {
 	return p
 }
 
-func tlsFiles(dir string, n pki.Names) host.TLSFiles {
-	return host.TLSFiles{Cert: filepath.Join(dir, n.Cert), Key: filepath.Join(dir, n.Key), CA: filepath.Join(dir, n.CA)}
+func tlsFiles(dir string, n pki.Names) etcdargs.TLSFiles {
+	return etcdargs.TLSFiles{Cert: filepath.Join(dir, n.Cert), Key: filepath.Join(dir, n.Key), CA: filepath.Join(dir, n.CA)}
 }
 
 // member is the driver of the member that is launched like this.
-func (d *daemon) member(l host.Launch) host.Member {
+func (d *daemon) member(l record.Launch) host.Member {
 	if !l.Version.Has(cluster.V3API) {
 		d.own.Store(nil)
 		c, err := etcd.NewV2(d.etcdConfig(l))
@@ -135,14 +137,14 @@ func (d *daemon) member(l host.Launch) host.Member {
 }
 
 // etcdClient reaches the member that is launched like this. The caller closes it.
-func (d *daemon) etcdClient(l host.Launch) (*etcd.Client, error) {
+func (d *daemon) etcdClient(l record.Launch) (*etcd.Client, error) {
 	if !l.Version.Has(cluster.V3API) {
 		return nil, fmt.Errorf("etcd %s has no version 3 of the API", l.Version)
 	}
 	return etcd.New(d.etcdConfig(l))
 }
 
-func (d *daemon) etcdConfig(l host.Launch) etcd.Config {
+func (d *daemon) etcdConfig(l record.Launch) etcd.Config {
 	urls := l.URLs.Client
 	if l.Quarantined {
 		urls = l.URLs.Quarantine

@@ -24,6 +24,8 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/internal/snapshot"
@@ -61,13 +63,13 @@ func refuses(t *testing.T, cfg Config) string {
 }
 
 // keep writes a state into a data directory.
-func keep(t *testing.T, dataDir string, s host.State) {
+func keep(t *testing.T, dataDir string, s record.State) {
 	t.Helper()
-	disk, err := host.OpenFileDisk(dataDir, nil, nil)
+	disk, err := datadir.Open(dataDir, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Format, s.Host, s.Disk = host.StateFormat, "h", "d"
+	s.Format, s.Host, s.Disk = record.StateFormat, "h", "d"
 	if err := disk.Save(s); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func keep(t *testing.T, dataDir string, s host.State) {
 func TestDataOfAnotherClusterIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	cfg := configOf(t, dir)
-	keep(t, cfg.DataDir, host.State{Cluster: "another"})
+	keep(t, cfg.DataDir, record.State{Cluster: "another"})
 	state := filepath.Join(cfg.DataDir, "etcdadm", "state.json")
 	before := contents(t, dir)[state]
 	if said := refuses(t, cfg); !strings.Contains(said, "another") {
@@ -176,15 +178,15 @@ func TestExperienced(t *testing.T) {
 		want    bool
 	}{
 		"nothing is there":    {func(*testing.T, string) {}, false},
-		"it never had a part": {func(t *testing.T, dir string) { keep(t, dir, host.State{Cluster: "c"}) }, false},
+		"it never had a part": {func(t *testing.T, dir string) { keep(t, dir, record.State{Cluster: "c"}) }, false},
 		"it knows a generation": {func(t *testing.T, dir string) {
-			keep(t, dir, host.State{Cluster: "c", Intent: &cluster.Intent{Name: "c", Generation: 1}})
+			keep(t, dir, record.State{Cluster: "c", Intent: &cluster.Intent{Name: "c", Generation: 1}})
 		}, true},
 		"it is prepared": {func(t *testing.T, dir string) {
-			keep(t, dir, host.State{Cluster: "c", Local: cluster.LocalMember{State: cluster.MemberPrepared, Token: "t"}})
+			keep(t, dir, record.State{Cluster: "c", Local: cluster.LocalMember{State: cluster.MemberPrepared, Token: "t"}})
 		}, true},
 		"torn": {func(t *testing.T, dir string) {
-			keep(t, dir, host.State{Cluster: "c"})
+			keep(t, dir, record.State{Cluster: "c"})
 			if err := os.WriteFile(filepath.Join(dir, "etcdadm", "state.json"), []byte("{"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +225,7 @@ func TestSourceHasTheRecordedSum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	disk, err := datadir.Open(t.TempDir(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +244,7 @@ func TestSourceHasTheRecordedSum(t *testing.T) {
 
 // A token names one directory of what is staged, and nothing beside it.
 func TestStagedNames(t *testing.T) {
-	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	disk, err := datadir.Open(t.TempDir(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,7 +426,7 @@ func TestReleaseThatRestores(t *testing.T) {
 
 // A snapshot of raft's leader was received when the newest of them was written.
 func TestReceived(t *testing.T) {
-	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	disk, err := datadir.Open(t.TempDir(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
 )
 
@@ -24,7 +24,7 @@ func TestKeysOfEtcd(t *testing.T) {
 		ecdsa = "ETCD_CIPHER_SUITES=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 		old   = "ETCD_TLS_MAX_VERSION=TLS1.2"
 	)
-	launch := host.Launch{Token: "t", URLs: cluster.URLs{Peer: []string{"https://192.0.2.1:2380"}, Client: []string{"https://192.0.2.1:4001"}}}
+	launch := record.Launch{Token: "t", URLs: cluster.URLs{Peer: []string{"https://192.0.2.1:2380"}, Client: []string{"https://192.0.2.1:4001"}}}
 	certsWith := func(data, flag string, env ...string) (*certs, error) {
 		return newCerts(&Config{ClusterName: "c", DataDir: data, PKIDir: dir, Address: "192.0.2.1", KeyAlgorithm: flag}, "a", env, slog.New(slog.DiscardHandler))
 	}

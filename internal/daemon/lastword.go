@@ -12,7 +12,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 )
 
 const (
@@ -51,7 +51,7 @@ func tellPeers(ctx context.Context, cfg Config, r console.Refusal) {
 	if own, known := OnThisMachine(a.Endpoints[0]); !own || !known {
 		return
 	}
-	state, err := host.KnownState(cfg.DataDir)
+	state, err := datadir.KnownState(cfg.DataDir)
 	if err != nil || state.Cluster != a.Cluster {
 		return
 	}
@@ -77,7 +77,7 @@ func tellPeers(ctx context.Context, cfg Config, r console.Refusal) {
 // than the daemon was started with may be that host's, which runs: of neither anything is
 // said.
 func speaksOf(cfg Config) (id cluster.HostID, known bool) {
-	kept, err := host.KnownID(cfg.DataDir)
+	kept, err := datadir.KnownID(cfg.DataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cfg.HostID, cfg.HostID != ""

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 )
 
 // listen takes the daemons' port: on the own address where this machine has
@@ -44,7 +44,7 @@ func (d *daemon) listenInTurn(ctx context.Context) (net.Listener, error) {
 		}
 		theirs := false
 		looked := d.take(ctx, step{"a look at whether etcd-manager has the data directory", []string{d.cfg.DataDir}, func(context.Context) error {
-			theirs = host.HoldsPredecessor(d.cfg.DataDir)
+			theirs = datadir.HoldsPredecessor(d.cfg.DataDir)
 			return nil
 		}})
 		switch {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/testlater"
@@ -28,7 +28,7 @@ import (
 func TestStateOfALaterReleaseIsLeftAlone(t *testing.T) {
 	cfg := configOf(t, t.TempDir())
 	in := &cluster.Intent{Name: cfg.ClusterName, Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded}
-	keep(t, cfg.DataDir, host.State{Cluster: cfg.ClusterName, Intent: in, Promised: cluster.Fence{Number: 1, Host: "x"}})
+	keep(t, cfg.DataDir, record.State{Cluster: cfg.ClusterName, Intent: in, Promised: cluster.Fence{Number: 1, Host: "x"}})
 	path := filepath.Join(cfg.DataDir, "etcdadm", "state.json")
 	before, err := os.ReadFile(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
 )
 
@@ -32,7 +32,7 @@ func TestOwnMemberIsBelievedByItsName(t *testing.T) {
 		{"another host", []string{"b.internal"}, []net.IP{net.IPv4(127, 0, 0, 3)}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, l := &daemon{log: slog.New(slog.DiscardHandler)}, host.Launch{Token: "one", Adopted: true, Version: cluster.MustVersion("3.6.16")}
+			d, l := &daemon{log: slog.New(slog.DiscardHandler)}, record.Launch{Token: "one", Adopted: true, Version: cluster.MustVersion("3.6.16")}
 			d.cfg = Config{ClusterName: "c", DataDir: t.TempDir(), PKIDir: t.TempDir(), Address: "127.0.0.2", EtcdAddress: "127.0.0.2", DNSSuffix: ".internal"}
 			if _, err := pki.Create(d.cfg.PKIDir, time.Now().Add(-time.Hour)); err != nil {
 				t.Fatal(err)

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/regular"
 )
 
 // A daemon does not wait at a pipe that somebody named for a file, also where one writes to it.
 func TestPipeInPlaceOfFile(t *testing.T) {
-	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	disk, err := datadir.Open(t.TempDir(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/internal/snapshot"
@@ -27,11 +28,11 @@ type Process struct {
 	child *runtime.Child
 	path  string                    // of the record
 	write func(record []byte) error // durably
-	spec  func(host.Launch) (runtime.Spec, error)
+	spec  func(record.Launch) (runtime.Spec, error)
 	// genuine says whether a program still is what it was when it was fetched.
 	genuine func(program string) error
 	// adopted is told of a launch whose process an earlier daemon started.
-	adopted func(host.Launch)
+	adopted func(record.Launch)
 	log     *slog.Logger
 
 	writing sync.Mutex // held to write the record, as long as the disk takes
@@ -47,7 +48,7 @@ type Process struct {
 
 // processRecord is durable: what an adopting daemon needs to know.
 type processRecord struct {
-	Launch  host.Launch           `json:"launch"`
+	Launch  record.Launch         `json:"launch"`
 	Spec    runtime.Spec          `json:"spec"`
 	Process runtime.ProcessRecord `json:"process"`
 }
@@ -57,7 +58,7 @@ type processRecord struct {
 // spec turns a launch into a program with arguments; genuine is asked of that
 // program before every start, the automatic ones included; adopted is told of a
 // launch whose process was found running.
-func NewProcess(stateDir string, log *slog.Logger, spec func(host.Launch) (runtime.Spec, error), genuine func(program string) error, adopted func(host.Launch)) (*Process, error) {
+func NewProcess(stateDir string, log *slog.Logger, spec func(record.Launch) (runtime.Spec, error), genuine func(program string) error, adopted func(record.Launch)) (*Process, error) {
 	p := &Process{path: filepath.Join(stateDir, "process.json"), spec: spec, genuine: genuine, adopted: adopted, log: log, changes: make(chan struct{}, 1)}
 	p.write = func(record []byte) error { return durable.Replace(p.path, record, 0o600) }
 	data, err := os.ReadFile(p.path)
@@ -154,7 +155,7 @@ func (p *Process) changed() {
 }
 
 // Ensure implements host.Process.
-func (p *Process) Ensure(ctx context.Context, l host.Launch, permit host.Permit) error {
+func (p *Process) Ensure(ctx context.Context, l record.Launch, permit host.Permit) error {
 	err := p.ensure(ctx, l, permit)
 	p.mu.Lock()
 	p.problem = ""
@@ -166,7 +167,7 @@ func (p *Process) Ensure(ctx context.Context, l host.Launch, permit host.Permit)
 	return err
 }
 
-func (p *Process) ensure(ctx context.Context, l host.Launch, permit host.Permit) error {
+func (p *Process) ensure(ctx context.Context, l record.Launch, permit host.Permit) error {
 	p.mu.Lock()
 	same := p.record.Launch.Same(l) && p.record.Launch.Token != ""
 	spec := p.record.Spec
@@ -196,7 +197,7 @@ func (p *Process) ensure(ctx context.Context, l host.Launch, permit host.Permit)
 }
 
 // Adopt implements host.Process.
-func (p *Process) Adopt(ctx context.Context, l host.Launch) (bool, error) {
+func (p *Process) Adopt(ctx context.Context, l record.Launch) (bool, error) {
 	p.mu.Lock()
 	record := p.record
 	p.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 )
@@ -36,7 +36,7 @@ type memberOf struct {
 	program     string // empty: the shell itself
 	more        string // an argument that this daemon would give it
 	genuine     func(program string) error
-	adopted     []host.Launch
+	adopted     []record.Launch
 }
 
 // genuine takes every program as it is.
@@ -52,7 +52,7 @@ func newMemberOf(t *testing.T) *memberOf {
 	return m
 }
 
-func (m *memberOf) spec(l host.Launch) (runtime.Spec, error) {
+func (m *memberOf) spec(l record.Launch) (runtime.Spec, error) {
 	script := "while :; do sleep 0.05; done"
 	if m.deaf {
 		script = "trap '' TERM; touch " + filepath.Join(m.state, "deaf") + "; " + script
@@ -69,7 +69,7 @@ func (m *memberOf) spec(l host.Launch) (runtime.Spec, error) {
 // daemon is a Process as one daemon has it; leave ends the daemon and not the member.
 func (m *memberOf) daemon() (p *Process, leave func()) {
 	m.t.Helper()
-	p, err := NewProcess(m.state, slog.New(slog.DiscardHandler), m.spec, m.genuine, func(l host.Launch) { m.adopted = append(m.adopted, l) })
+	p, err := NewProcess(m.state, slog.New(slog.DiscardHandler), m.spec, m.genuine, func(l record.Launch) { m.adopted = append(m.adopted, l) })
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func (m *memberOf) locks() (unlock func()) {
 
 // leftRunning is the process of a member that a daemon started and left; the caller ends
 // it, before daemons that adopted it are ended.
-func (m *memberOf) leftRunning(l host.Launch) (pid int) {
+func (m *memberOf) leftRunning(l record.Launch) (pid int) {
 	m.t.Helper()
 	p, leave := m.daemon()
 	if err := p.Ensure(m.t.Context(), l, yes); err != nil {
@@ -119,8 +119,8 @@ func (m *memberOf) leftRunning(l host.Launch) (pid int) {
 	return pid
 }
 
-func launchOf(version string) host.Launch {
-	return host.Launch{Version: cluster.MustVersion(version), Name: "h1", Token: "t", Nonce: "n-" + version}
+func launchOf(version string) record.Launch {
+	return record.Launch{Version: cluster.MustVersion(version), Name: "h1", Token: "t", Nonce: "n-" + version}
 }
 
 func yes() error { return nil }
@@ -480,7 +480,7 @@ func TestProcessThatCannotReadItsData(t *testing.T) {
 	m := newMemberOf(t)
 	m.fails, m.says = true, `{"level":"fatal","msg":"discovery failed","error":"walpb: crc mismatch"}`
 	p, _ := m.daemon()
-	if err := p.Ensure(t.Context(), host.Launch{Token: "t", Version: cluster.MustVersion("3.6.16")}, func() error { return nil }); err != nil {
+	if err := p.Ensure(t.Context(), record.Launch{Token: "t", Version: cluster.MustVersion("3.6.16")}, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(10 * time.Second); p.Status().Damaged != "discovery failed: walpb: crc mismatch"; time.Sleep(5 * time.Millisecond) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -31,12 +31,12 @@ func FuzzProcessRecord(f *testing.F) {
 	f.Add([]byte(`{"process":`))
 	state := f.TempDir()
 	path := filepath.Join(state, "process.json")
-	spec := func(host.Launch) (runtime.Spec, error) { return runtime.Spec{}, errors.New("none") }
+	spec := func(record.Launch) (runtime.Spec, error) { return runtime.Spec{}, errors.New("none") }
 	read := func(content []byte) (*Process, error) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, err
 		}
-		return NewProcess(state, slog.New(slog.DiscardHandler), spec, genuine, func(host.Launch) {})
+		return NewProcess(state, slog.New(slog.DiscardHandler), spec, genuine, func(record.Launch) {})
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		p, err := read(content)

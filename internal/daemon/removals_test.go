@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -73,7 +73,7 @@ func mendedAtStart(t *testing.T, wantMended string) {
 	}
 	starts := func(version string) error {
 		p := &Process{log: slog.New(slog.DiscardHandler), genuine: genuine, permit: func() error { return nil }}
-		p.record.Launch = host.Launch{Version: cluster.MustVersion(version)}
+		p.record.Launch = record.Launch{Version: cluster.MustVersion(version)}
 		return p.permitted(runtime.Spec{DataDir: dir})
 	}
 	reader := open(bbolt.Options{ReadOnly: true}) // its lock keeps others from writing

@@ -8,13 +8,14 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 )
 
 // What was fetched is dropped before a source is staged anew, and has to find room again:
 // told without it, the room would look enough, and it would be fetched without end.
 func TestRoomThatWasUsed(t *testing.T) {
 	const fetched = 1 << 20
-	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	disk, err := datadir.Open(t.TempDir(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

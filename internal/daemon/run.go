@@ -20,6 +20,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
@@ -52,7 +53,7 @@ type daemon struct {
 	releases *inventory
 	etcdEnv  []string
 	env      *follower // nil: there is no environment file
-	disk     *host.FileDisk
+	disk     *datadir.Dir
 	// experienced: this host has been part of the cluster before.
 	experienced bool
 	process     *Process
@@ -218,7 +219,7 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 // that cannot be read is the host's to tell of, while the daemon answers.
 func (d *daemon) openDisk(context.Context) error {
 	var err error
-	if d.disk, err = host.OpenFileDisk(d.cfg.DataDir, runtime.CheckUnlocked, nil); err != nil {
+	if d.disk, err = datadir.Open(d.cfg.DataDir, runtime.CheckUnlocked, nil); err != nil {
 		return &Error{Problem: "open the data directory", Err: err, Advice: "--data-dir names a directory that this user can write"}
 	}
 	state, ok, err := d.disk.Load()
@@ -259,7 +260,7 @@ func (d *daemon) identify(context.Context) error {
 	var err error
 	d.id = d.cfg.HostID
 	if d.id == "" {
-		if d.id, err = host.HostID(d.cfg.DataDir, host.Mint); err != nil {
+		if d.id, err = datadir.HostID(d.cfg.DataDir, host.Mint); err != nil {
 			return &Error{Problem: "find out this host's ID", Err: err}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/plan"
@@ -169,4 +170,4 @@ func (n network) Goal(ctx context.Context, to cluster.Contact, wish json.RawMess
 // member is started for the first time after a boot.
 func (d *daemon) askPeers(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }
 
-var _ host.Disk = (*host.FileDisk)(nil)
+var _ host.Disk = (*datadir.Dir)(nil)

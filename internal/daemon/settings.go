@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/runtime"
 )
 
 // compare notes which settings an adopted process has not got as it would get
 // them now: nothing but a start applies an environment.
-func (p *Process) compare(l host.Launch, ran runtime.Spec) {
+func (p *Process) compare(l record.Launch, ran runtime.Spec) {
 	would, err := p.spec(l)
 	if err != nil {
 		return // a start would say why

@@ -13,7 +13,8 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 )
 
 // readable is a store for credentials that may only read, or may not delete.
@@ -39,7 +40,7 @@ func (r readable) Delete(ctx context.Context, key string) error {
 // Credentials that replace good ones reach the same cluster's record, and can do what those
 // could.
 func TestNewCredentialsAreTriedOut(t *testing.T) {
-	record := func(edit func(*cluster.Intent)) *cluster.Intent {
+	kept := func(edit func(*cluster.Intent)) *cluster.Intent {
 		in := &cluster.Intent{Name: "etcd", Generation: 2, Nonce: "n", Token: "t", Cluster: 7, State: cluster.IntentFounded, Timestamp: 1, History: []cluster.PastGeneration{{Generation: 1, Cluster: 6}}}
 		if edit != nil {
 			edit(in)
@@ -57,7 +58,7 @@ func TestNewCredentialsAreTriedOut(t *testing.T) {
 		return store
 	}
 	dir := t.TempDir()
-	before := holding(record(nil))
+	before := holding(kept(nil))
 	d := &daemon{cfg: Config{ClusterName: "etcd", DataDir: dir}, log: slog.New(slog.DiscardHandler), folder: control.New(before, "etcd")}
 	if _, err := d.folder.Probe(t.Context()); err != nil {
 		t.Fatal(err)
@@ -65,11 +66,11 @@ func TestNewCredentialsAreTriedOut(t *testing.T) {
 	if err := d.answers(t.Context(), holding(nil)); err != nil {
 		t.Errorf("a host that was never part of a cluster: %v", err)
 	}
-	disk, err := host.OpenFileDisk(dir, nil, nil)
+	disk, err := datadir.Open(dir, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := disk.Save(host.State{Cluster: "etcd", Intent: record(nil)}); err != nil {
+	if err := disk.Save(record.State{Cluster: "etcd", Intent: kept(nil)}); err != nil {
 		t.Fatal(err)
 	}
 	for name, x := range map[string]struct {
@@ -77,16 +78,16 @@ func TestNewCredentialsAreTriedOut(t *testing.T) {
 		why   string // empty: they are taken
 	}{
 		"the same": {before, ""},
-		"a later generation": {holding(record(func(in *cluster.Intent) {
+		"a later generation": {holding(kept(func(in *cluster.Intent) {
 			in.Generation, in.Nonce, in.Cluster, in.History = 3, "m", 8, []cluster.PastGeneration{{Generation: 2, Cluster: 7}}
 		})), ""},
 		"only reads":              {readable{before, true}, "not allowed"},
 		"deletes nothing":         {readable{before, false}, "less than those from before"},
 		"an empty bucket":         {holding(nil), "no record of this cluster"},
-		"another of that name":    {holding(record(func(in *cluster.Intent) { in.Nonce = "m" })), "another cluster"},
-		"a later one of the name": {holding(record(func(in *cluster.Intent) { in.Generation, in.Nonce = 9, "m" })), "another cluster"},
-		"an earlier one":          {holding(record(func(in *cluster.Intent) { in.Generation, in.Cluster, in.History = 1, 66, nil })), "another cluster"},
-		"another name":            {holding(record(func(in *cluster.Intent) { in.Name = "theirs" })), "theirs"},
+		"another of that name":    {holding(kept(func(in *cluster.Intent) { in.Nonce = "m" })), "another cluster"},
+		"a later one of the name": {holding(kept(func(in *cluster.Intent) { in.Generation, in.Nonce = 9, "m" })), "another cluster"},
+		"an earlier one":          {holding(kept(func(in *cluster.Intent) { in.Generation, in.Cluster, in.History = 1, 66, nil })), "another cluster"},
+		"another name":            {holding(kept(func(in *cluster.Intent) { in.Name = "theirs" })), "theirs"},
 	} {
 		if err := d.answers(t.Context(), x.store); (err == nil) != (x.why == "") || err != nil && !strings.Contains(err.Error(), x.why) {
 			t.Errorf("%s: %v, want %q", name, err, x.why)

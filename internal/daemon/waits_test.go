@@ -17,7 +17,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/discovery"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 )
@@ -25,7 +25,7 @@ import (
 // A disk that stands still over the record of a process keeps nobody from looking how
 // that is doing: a host says that its disk does not answer, and is no silent one.
 func TestStatusDoesNotWaitForTheRecord(t *testing.T) {
-	p, err := NewProcess(t.TempDir(), slog.New(slog.DiscardHandler), func(host.Launch) (runtime.Spec, error) { return runtime.Spec{}, nil }, genuine, func(host.Launch) {})
+	p, err := NewProcess(t.TempDir(), slog.New(slog.DiscardHandler), func(record.Launch) (runtime.Spec, error) { return runtime.Spec{}, nil }, genuine, func(record.Launch) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,9 @@ var (
 var table = []room{
 	// Floor 0.
 	{path: "cluster", floor: pure},
+	{path: "internal/host/record", floor: pure, beside: map[string]string{
+		"cluster": "about its nouns",
+	}},
 	{path: "plan/internal/words", floor: pure, beside: map[string]string{
 		"cluster": "about its nouns",
 	}},
@@ -213,6 +216,13 @@ var table = []room{
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/glance", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
 		"internal/regular": "programs are read as regular files",
+	}},
+
+	{path: "internal/host/etcdargs", floor: driver, never: knowsNoPolicy},
+	{path: "internal/host/datadir", floor: driver, never: filesOnly, beside: map[string]string{
+		"internal/journal":  "the state is written with a journal",
+		"internal/regular":  "its files are read as regular files",
+		"internal/snapshot": "whose log it is",
 	}},
 
 	// Floor 2.

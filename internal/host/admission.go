@@ -2,69 +2,24 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
-
-// AdmissionFile lies in the state directory. `etcdadm adopt --join` writes it.
-const AdmissionFile = "admission.json"
-
-// Admission is a place in a cluster that something else runs, for this host. It
-// takes the place of a leader's Prepare, since no member of that cluster has a host
-// of ours: Known is written before the member is added, and Member after that
-// (SAFETY.md, rule 8b; docs/adr/021-adoption-by-joining.md).
-type Admission struct {
-	Cluster cluster.ClusterID  `json:"cluster"`
-	Token   string             `json:"token"`
-	Known   []cluster.MemberID `json:"known"`
-	URLs    cluster.URLs       `json:"urls"`
-	Version cluster.Version    `json:"version"`
-	// Options are those of the spec then, as arguments: the first start waits for
-	// nobody who has read it.
-	Options []string `json:"options,omitempty"`
-
-	Member  cluster.MemberID `json:"member,omitempty"`  // zero: not added yet
-	Members []cluster.Member `json:"members,omitempty"` // that there were then, with this one
-}
-
-// ParseAdmission reads an admission; nil without error where there is nothing.
-func ParseAdmission(data []byte) (*Admission, error) {
-	if len(data) == 0 {
-		return nil, nil
-	}
-	var a Admission
-	if err := json.Unmarshal(data, &a); err != nil {
-		return nil, fmt.Errorf("read admission: %w", err)
-	}
-	if a.Cluster == 0 || a.Token == "" || len(a.Known) == 0 || len(a.URLs.Peer) == 0 || a.Version.IsZero() {
-		return nil, fmt.Errorf("read admission: it lacks the cluster, the token, the known members, the URLs or the release")
-	}
-	return &a, nil
-}
-
-// Admission is as Disk says.
-func (d *FileDisk) Admission() (*Admission, error) {
-	data, err := d.ReadRecord(AdmissionFile)
-	if err != nil {
-		return nil, fmt.Errorf("read admission: %w", err)
-	}
-	return ParseAdmission(data)
-}
 
 // enter makes the first start of a member that was added for this host to a cluster
 // that something else runs. The answer is what that waits for; nil: for nothing.
 // Like a take-over it asks no leader, but the store. The caller runs a task.
-func (h *Host) enter(ctx context.Context, s State) *cluster.Predecessor {
+func (h *Host) enter(ctx context.Context, s record.State) *cluster.Predecessor {
 	a, err := h.o.Disk.Admission()
 	switch {
 	case err != nil:
 		return &cluster.Predecessor{Waits: err.Error(), Hint: "make the data directory readable, or run etcdadm adopt --join again"}
-	case a == nil || s.floor() > 0:
+	case a == nil || s.Floor() > 0:
 		return nil // none, or one that served
-	case a.Member != 0 && s.carried(a.Member): // nothing of it lies here any more, so that the report names none
+	case a.Member != 0 && s.GaveUp(a.Member): // nothing of it lies here any more, so that the report names none
 		return &cluster.Predecessor{
 			Token: a.Token, Cluster: a.Cluster, Waits: fmt.Sprintf("this disk carried member %s and gave it up, since its data was lost or went back in time; it is never started here again", a.Member),
 			Hint: fmt.Sprintf("remove the member where it is listed still (etcdctl member remove %s), and let the host join anew with an empty data directory", a.Member),
@@ -92,7 +47,7 @@ func (h *Host) admitted() bool {
 	waits := h.theirs != nil // and is looked at anyway
 	h.mu.Unlock()
 	s := h.snapshot()
-	if waits || s.Local.State != cluster.MemberNone || s.Journal != nil || s.floor() > 0 {
+	if waits || s.Local.State != cluster.MemberNone || s.Journal != nil || s.Floor() > 0 {
 		return false
 	}
 	a, err := h.o.Disk.Admission()
@@ -100,7 +55,7 @@ func (h *Host) admitted() bool {
 }
 
 // launchAdmitted is how the member is to be run, or why it is not.
-func (h *Host) launchAdmitted(ctx context.Context, s State, a *Admission) (l Launch, why, hint string) {
+func (h *Host) launchAdmitted(ctx context.Context, s record.State, a *record.Admission) (l record.Launch, why, hint string) {
 	const again = "run etcdadm adopt --join again on this host"
 	switch {
 	case a.Member == 0:
@@ -124,7 +79,7 @@ func (h *Host) launchAdmitted(ctx context.Context, s State, a *Admission) (l Lau
 	if why, hint = h.neverVoted(ctx, a.Member); why != "" {
 		return l, why, hint
 	}
-	return Launch{
+	return record.Launch{
 		Version: a.Version, Token: a.Token, URLs: h.o.URLs, Adopted: true, Options: slices.Clone(a.Options),
 		InitialCluster: namedMembers(a.Members, a.Member, s.Host),
 	}, "", ""

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // withAdmission gives the machine a place in a cluster that something else runs.
@@ -17,7 +17,7 @@ func withAdmission(m *machine) {
 	m.intent = &cluster.Intent{State: cluster.IntentFounded, Timestamp: 1}
 	m.etcd.status.Cluster, m.etcd.view.Cluster = 0xc, 0xc
 	m.promoted = func(cluster.MemberID) (bool, error) { return false, nil }
-	m.admission = &host.Admission{
+	m.admission = &record.Admission{
 		Cluster: 0xc, Token: theirToken, Known: []cluster.MemberID{1, 2, 3}, URLs: ownURLs, Version: v36, Member: 5,
 		Options: []string{"--quota-backend-bytes=3221225472"},
 		Members: []cluster.Member{{ID: 1, Name: "x", PeerURLs: []string{"http://x:2380"}}, {ID: 5, PeerURLs: ownURLs.Peer, Learner: true}},

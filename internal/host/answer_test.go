@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 func TestPromise(t *testing.T) {
@@ -67,7 +68,7 @@ func TestBrokenStateIsLeftAlone(t *testing.T) {
 		"of a later release":      func(m *machine, _ *host.Options) { m.disk.state = []byte(`{"format":9,"host":"h1","disk":"d"}`) },
 		"of another host":         func(_ *machine, o *host.Options) { o.ID = "h2" },
 		"of another cluster":      func(_ *machine, o *host.Options) { o.ClusterName = "other" },
-		"without a launch record": func(m *machine, _ *host.Options) { m.editLocked(func(s *host.State) { s.Launch = nil }) },
+		"without a launch record": func(m *machine, _ *host.Options) { m.editLocked(func(s *record.State) { s.Launch = nil }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestHighestIsRemembered(t *testing.T) {
 		m.etcd.status.Revision, m.etcd.status.Term, m.etcd.status.Index = 65, 2, 5
 		m.etcd.mu.Unlock()
 		d.end()
-		m.edit(func(s *host.State) { s.Local.Cluster = m.etcd.status.Cluster })
+		m.edit(func(s *record.State) { s.Local.Cluster = m.etcd.status.Cluster })
 		d = m.boot()
 		defer d.end()
 		if got, want := d.look(1).Highest, (cluster.Progress{Revision: 70, Term: 2, Index: 5}); got != want {
@@ -508,7 +509,7 @@ func TestPromiseBeatsTheRecord(t *testing.T) {
 		m, d := started(t)
 		d.end()
 		m.die()
-		m.edit(func(s *host.State) { s.LowestGeneration = 2 })
+		m.edit(func(s *record.State) { s.LowestGeneration = 2 })
 		d = m.boot()
 		defer d.end()
 		if d.look(1); m.running != nil {
@@ -649,7 +650,7 @@ func (s *stalledDisk) wait() {
 	}
 }
 
-func (s *stalledDisk) Save(st host.State) error { s.wait(); return s.Disk.Save(st) }
+func (s *stalledDisk) Save(st record.State) error { s.wait(); return s.Disk.Save(st) }
 
 func (s *stalledDisk) Data(token string, disk cluster.DiskID) (bool, bool, error) {
 	s.wait()

@@ -9,6 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host/record"
 )
 
 // Deadlines of what an op does. The op has them, whatever its caller has.
@@ -32,7 +33,7 @@ func (h *Host) Apply(ctx context.Context, req cluster.ApplyRequest) cluster.Appl
 	if !h.awaitBoot(ctx) {
 		return refused("host %s is starting", h.o.ID)
 	}
-	req.Op = copyOp(req.Op)
+	req.Op = record.CopyOp(req.Op)
 	req.Guard.Members, req.Guard.Voters = slices.Clone(req.Guard.Members), slices.Clone(req.Guard.Voters)
 	t, reply := h.admit(ctx, req)
 	if t == nil {

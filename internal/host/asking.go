@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // asking is something that is being asked of the member's process.
@@ -13,7 +14,7 @@ type asking struct {
 }
 
 // asks reports whether there is a member that could answer.
-func asks(s State, p cluster.Process) bool {
+func asks(s record.State, p cluster.Process) bool {
 	if s.Launch == nil || p.State == cluster.ProcessStopped || p.State == cluster.ProcessBackoff {
 		return false
 	}

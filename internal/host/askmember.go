@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // member is the client of the member as it was launched last; nil when there
@@ -126,7 +127,7 @@ func viewOf(ctx context.Context, m Member, linearizable bool) *cluster.MemberVie
 		return nil
 	}
 	v.Linearizable = linearizable
-	v.Members = copyMembers(v.Members)
+	v.Members = record.CopyMembers(v.Members)
 	slices.SortFunc(v.Members, func(a, b cluster.Member) int { return cmp.Compare(a.ID, b.ID) })
 	return &v
 }

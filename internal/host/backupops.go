@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // takeBackup begins a backup through the own member.
@@ -63,7 +64,7 @@ func (h *Host) endBackup() {
 	}
 }
 
-func (h *Host) runBackup(ctx context.Context, l Launch, o BackupOrder, begun cluster.Taken) {
+func (h *Host) runBackup(ctx context.Context, l record.Launch, o BackupOrder, begun cluster.Taken) {
 	b, err := h.o.Sources.Backup(ctx, l, o)
 	end := begun
 	end.Running, end.Ended = false, time.Now().UTC().Round(0)
@@ -163,7 +164,7 @@ func (h *Host) sayDrill(op cluster.Op, took time.Duration, err error) {
 }
 
 // runDrill tries a backup out, or what another release would begin with.
-func (h *Host) runDrill(ctx context.Context, op cluster.Op, s State) (cluster.Backup, *cluster.Survey, error) {
+func (h *Host) runDrill(ctx context.Context, op cluster.Op, s record.State) (cluster.Backup, *cluster.Survey, error) {
 	if !op.Keys {
 		b, err := h.o.Sources.Drill(ctx, op.Backup, op.Version)
 		return b, nil, err

@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // TestBackupEndsWithItsRelease: a backup has ended before what it reads through is
@@ -20,7 +21,7 @@ func TestBackupEndsWithItsRelease(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			x := &stager{}
 			end := make(chan error)
-			x.backup = func(ctx context.Context, _ host.Launch, _ host.BackupOrder) (cluster.Backup, error) {
+			x.backup = func(ctx context.Context, _ record.Launch, _ host.BackupOrder) (cluster.Backup, error) {
 				select {
 				case <-ctx.Done():
 					return cluster.Backup{}, ctx.Err()
@@ -64,7 +65,7 @@ func TestBackupOp(t *testing.T) {
 		x, with := staging(m)
 		var orders []host.BackupOrder
 		end := make(chan error)
-		x.backup = func(_ context.Context, _ host.Launch, o host.BackupOrder) (cluster.Backup, error) {
+		x.backup = func(_ context.Context, _ record.Launch, o host.BackupOrder) (cluster.Backup, error) {
 			orders = append(orders, o)
 			return cluster.Backup{Name: "B1"}, <-end
 		}
@@ -113,7 +114,7 @@ func TestABackupThatFailedKeepsItsHint(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newMachine(t)
 		x, with := staging(m)
-		x.backup = func(context.Context, host.Launch, host.BackupOrder) (cluster.Backup, error) {
+		x.backup = func(context.Context, record.Launch, host.BackupOrder) (cluster.Backup, error) {
 			return cluster.Backup{}, fmt.Errorf("write the snapshot: %w", &blob.Error{Op: "put", Object: "s3://b", Err: blob.ErrForbidden, Advice: "allow s3:PutObject"})
 		}
 		x.drill = func() error {
@@ -146,7 +147,7 @@ func TestABackupIsOverBeforeTheStoreIsTidied(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newMachine(t)
 		x, with := staging(m)
-		x.backup = func(context.Context, host.Launch, host.BackupOrder) (cluster.Backup, error) {
+		x.backup = func(context.Context, record.Launch, host.BackupOrder) (cluster.Backup, error) {
 			return cluster.Backup{Name: "B1"}, nil
 		}
 		began, ended := 0, 0

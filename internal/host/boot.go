@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // start brings the machine in line with its record: it loads or makes the
@@ -111,8 +112,8 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 		h.mu.Unlock()
 		return false
 	}
-	err = h.save(ctx, func(s *State) {
-		*s = State{Format: StateFormat, Cluster: h.o.ClusterName, Host: h.o.ID, Disk: h.mintDisk()}
+	err = h.save(ctx, func(s *record.State) {
+		*s = record.State{Format: record.StateFormat, Cluster: h.o.ClusterName, Host: h.o.ID, Disk: h.mintDisk()}
 	})
 	if err != nil {
 		h.break_(cluster.Problem{
@@ -138,7 +139,7 @@ func (h *Host) break_(p cluster.Problem) {
 
 // adopt takes over a process that an earlier daemon left. It returns ok ==
 // false when something is there that is not ours: then nothing is started.
-func (h *Host) adopt(ctx context.Context, s State) (found, ok bool) {
+func (h *Host) adopt(ctx context.Context, s record.State) (found, ok bool) {
 	if s.Launch == nil {
 		return false, true
 	}
@@ -171,7 +172,7 @@ func (h *Host) block(err error) {
 
 // wentBack asks the peers whether one of them remembers a later beat of this
 // disk than the disk itself. Silence is consent (SAFETY.md, rule 9).
-func (h *Host) wentBack(ctx context.Context, s State) bool {
+func (h *Host) wentBack(ctx context.Context, s record.State) bool {
 	if h.o.AskPeers == nil {
 		return false
 	}
@@ -193,7 +194,7 @@ func (h *Host) beat(ctx context.Context) {
 	h.mu.Lock()
 	peers, spec, highest, of := slices.Clone(h.peers), h.spec, h.highest, h.highestOf
 	h.mu.Unlock()
-	_ = h.save(ctx, func(s *State) { // reported by save itself, and in the facts
+	_ = h.save(ctx, func(s *record.State) { // reported by save itself, and in the facts
 		s.Beat++
 		s.Peers, s.Spec, s.Highest, s.HighestOf = peers, spec, highest, of
 	})
@@ -221,8 +222,8 @@ func (h *Host) tick(ctx context.Context) {
 	}
 	s := h.snapshot()
 	p := h.o.Process.Status()
-	stray := p.State != cluster.ProcessStopped && p.State != cluster.ProcessForeign && s.Launch != nil && !s.wantsRun()
-	absent := (p.State == cluster.ProcessStopped || p.State == cluster.ProcessBackoff) && s.wantsRun()
+	stray := p.State != cluster.ProcessStopped && p.State != cluster.ProcessForeign && s.Launch != nil && !s.WantsRun()
+	absent := (p.State == cluster.ProcessStopped || p.State == cluster.ProcessBackoff) && s.WantsRun()
 	h.mu.Lock()
 	stale := h.rolledBack && p.State == cluster.ProcessStopped && s.Launch == nil
 	h.mu.Unlock()
@@ -260,9 +261,9 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopDeadline+startDeadline)
 	defer cancel()
-	if !s.wantsRun() {
+	if !s.WantsRun() {
 		end := h.o.Process.Stop
-		if s.Local.Generation < s.floor() || s.halt() != nil {
+		if s.Local.Generation < s.Floor() || s.Halt() != nil {
 			end = h.o.Process.Kill
 		}
 		h.awaits("its member to end")
@@ -283,7 +284,7 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 		return
 	}
 	h.clear("data-unreadable")
-	if judge(s.Local, marked, wal) == amnesia {
+	if record.Judge(s.Local, marked, wal) == record.Forgotten {
 		if adopted { // it serves still; there will be no next start
 			h.noteVanished(s)
 			return
@@ -305,7 +306,7 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 	h.clear("member-not-started")
 }
 
-func (h *Host) noteVanished(s State) {
+func (h *Host) noteVanished(s record.State) {
 	h.note(cluster.Problem{
 		Code:     "data-vanished",
 		Sentence: fmt.Sprintf("the data directory of the running member %s is gone or not its own any more; once it ends it cannot be started again", s.Local.Member),

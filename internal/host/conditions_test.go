@@ -14,15 +14,16 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // An admission that lacks a part is none: the rest would be guessed.
 func TestAdmissionLacksAPart(t *testing.T) {
-	whole, err := json.Marshal(host.Admission{Cluster: 1, Token: "t", Known: []cluster.MemberID{1}, URLs: ownURLs, Version: v36})
+	whole, err := json.Marshal(record.Admission{Cluster: 1, Token: "t", Known: []cluster.MemberID{1}, URLs: ownURLs, Version: v36})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err := host.ParseAdmission(whole); err != nil || a == nil || a.Member != 0 {
+	if a, err := record.ParseAdmission(whole); err != nil || a == nil || a.Member != 0 {
 		t.Fatalf("the whole: %+v, %v", a, err)
 	}
 	for _, part := range []string{"cluster", "token", "known", "urls", "version"} {
@@ -38,7 +39,7 @@ func TestAdmissionLacksAPart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, err := host.ParseAdmission(without); err == nil {
+		if a, err := record.ParseAdmission(without); err == nil {
 			t.Errorf("without %q: %+v", part, a)
 		}
 	}
@@ -258,7 +259,7 @@ func TestTickSeesToEachThing(t *testing.T) {
 }
 
 // state0 is state for a caller that holds the mutex.
-func (m *machine) state0() (s host.State) {
+func (m *machine) state0() (s record.State) {
 	if err := json.Unmarshal(m.disk.state, &s); err != nil {
 		m.t.Fatal(err)
 	}
@@ -278,15 +279,15 @@ func (k killing) Kill(ctx context.Context) error { k.kills.Add(1); return k.proc
 // next daemon finds it; one that is only to be stopped gets its time.
 func TestHowAMemberEnds(t *testing.T) {
 	for name, c := range map[string]struct {
-		record func(*host.State)
+		record func(*record.State)
 		kills  bool
 	}{
-		"to be stopped": {func(s *host.State) { s.Local.Run = false }, false},
-		"refused":       {func(s *host.State) { s.LowestGeneration = s.Local.Generation + 1 }, true},
-		"superseded": {func(s *host.State) {
+		"to be stopped": {func(s *record.State) { s.Local.Run = false }, false},
+		"refused":       {func(s *record.State) { s.LowestGeneration = s.Local.Generation + 1 }, true},
+		"superseded": {func(s *record.State) {
 			s.Intent = &cluster.Intent{Name: "test", Generation: s.Local.Generation + 1, Nonce: "n2", State: cluster.IntentFounding}
 		}, true},
-		"halted": {func(s *host.State) {
+		"halted": {func(s *record.State) {
 			s.Intent = &cluster.Intent{
 				Name: "test", Generation: s.Local.Generation, Nonce: s.Local.Nonce, Write: 7, State: cluster.IntentFounded,
 				Halt: &cluster.Halt{ID: "x", Generation: s.Local.Generation, From: s.Local.Version, To: v36},
@@ -333,9 +334,9 @@ func TestAdoptedWithoutItsData(t *testing.T) {
 
 // A state that no host wrote is no state.
 func TestStateLacksAPart(t *testing.T) {
-	whole := func(state cluster.MemberState) host.State {
-		return host.State{
-			Format: host.StateFormat, Host: "h", Disk: "d", Launch: &host.Launch{},
+	whole := func(state cluster.MemberState) record.State {
+		return record.State{
+			Format: record.StateFormat, Host: "h", Disk: "d", Launch: &record.Launch{},
 			Local: cluster.LocalMember{State: state, Token: "t", Member: 1},
 		}
 	}
@@ -345,28 +346,28 @@ func TestStateLacksAPart(t *testing.T) {
 			t.Errorf("%q: %v", state, err)
 		}
 	}
-	refused := func(what string, s host.State) {
+	refused := func(what string, s record.State) {
 		t.Helper()
-		if err := s.Validate(); !errors.Is(err, host.ErrState) {
+		if err := s.Validate(); !errors.Is(err, record.ErrState) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for what, spoil := range map[string]func(*host.State){
-		"a later format": func(s *host.State) { s.Format++ },
-		"no format":      func(s *host.State) { s.Format = 0 },
-		"no host":        func(s *host.State) { s.Host = "" },
-		"no disk":        func(s *host.State) { s.Disk = "" },
-		"another word":   func(s *host.State) { s.Local.State = "x" },
+	for what, spoil := range map[string]func(*record.State){
+		"a later format": func(s *record.State) { s.Format++ },
+		"no format":      func(s *record.State) { s.Format = 0 },
+		"no host":        func(s *record.State) { s.Host = "" },
+		"no disk":        func(s *record.State) { s.Disk = "" },
+		"another word":   func(s *record.State) { s.Local.State = "x" },
 	} {
 		s := whole(cluster.MemberStarted)
 		spoil(&s)
 		refused(what, s)
 	}
 	for _, state := range members {
-		for what, spoil := range map[string]func(*host.State){
-			"no token":  func(s *host.State) { s.Local.Token = "" },
-			"no member": func(s *host.State) { s.Local.Member = 0 },
-			"no launch": func(s *host.State) { s.Launch = nil },
+		for what, spoil := range map[string]func(*record.State){
+			"no token":  func(s *record.State) { s.Local.Token = "" },
+			"no member": func(s *record.State) { s.Local.Member = 0 },
+			"no launch": func(s *record.State) { s.Launch = nil },
 		} {
 			s := whole(state)
 			spoil(&s)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // renewed gives a member that dies again and again the settings that it would
@@ -21,7 +22,7 @@ import (
 // others, or the daemon is restarted. A leader is told, and rolls them no further.
 //
 // Release and quarantine stay, since data and other members depend on them.
-func (h *Host) renewed(ctx context.Context, s State) State {
+func (h *Host) renewed(ctx context.Context, s record.State) record.State {
 	p := h.o.Process.Status()
 	h.mu.Lock()
 	loops := p.Restarts - h.answeredRestarts
@@ -34,12 +35,12 @@ func (h *Host) renewed(ctx context.Context, s State) State {
 	if s.Local.State == cluster.MemberStarted { // a first start is at the address that the others were told
 		launch.URLs = h.nextURLs(launch.URLs, false)
 	}
-	back := launch.Same(*s.Launch) && s.Local.State == cluster.MemberStarted && optionsBefore(s, &launch)
+	back := launch.Same(*s.Launch) && s.Local.State == cluster.MemberStarted && record.OptionsBefore(s, &launch)
 	if launch.Same(*s.Launch) {
 		return s
 	}
 	launch.Nonce = h.o.Mint()
-	err := h.save(ctx, func(now *State) {
+	err := h.save(ctx, func(now *record.State) {
 		now.Launch = &launch
 		now.Local.Options, now.Local.URLs = slices.Clone(launch.Options), launch.URLs
 		if back {
@@ -51,7 +52,7 @@ func (h *Host) renewed(ctx context.Context, s State) State {
 	}
 	if back {
 		h.mu.Lock()
-		h.failedOptions = &Ran{Version: launch.Version, Options: s.Launch.Options}
+		h.failedOptions = &record.Ran{Version: launch.Version, Options: s.Launch.Options}
 		h.mu.Unlock()
 		h.o.Log.Warn("the member does not start with its new options: it gets back what it ran before", "restarts", loops, "last", p.LastExit)
 		return h.snapshot()

@@ -7,6 +7,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host/record"
 )
 
 const (
@@ -34,7 +35,7 @@ func (h *Host) takeHash(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if op.Doubt != cluster.DoubtNone && s.Local.Doubt != cluster.DoubtFound {
 		// Before there is a hash to be convicted by: whether the leader lives to say
 		// why it has the member removed does not matter then.
-		if err := h.save(ctx, func(s *State) { s.Local.Doubt = cluster.DoubtFound }); err != nil {
+		if err := h.save(ctx, func(s *record.State) { s.Local.Doubt = cluster.DoubtFound }); err != nil {
 			return failed("%v", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // describe puts the facts together.
@@ -19,9 +20,9 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	s := h.state
 	out := cluster.HostState{
 		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Cluster: h.o.ClusterName, Address: h.o.Address, Clock: time.Now(),
-		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: copyIntent(s.Intent),
-		URLs: copyURLs(h.o.URLs), Releases: releases,
-		Local: copyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
+		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: record.CopyIntent(s.Intent),
+		URLs: record.CopyURLs(h.o.URLs), Releases: releases,
+		Local: record.CopyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
 		Highest: h.highest, SetAside: slices.Clone(h.aside), PruneAfter: h.o.PruneAfter, Settings: slices.Clone(h.o.Settings), Foreign: slices.Clone(h.foreign),
 		GaveUp: slices.Clone(s.Carried), Voted: slices.Clone(s.Voted),
 	}
@@ -92,7 +93,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 // noteData notes that a running member's data is gone, while it still serves.
 // s is the state from before the look: a member that was found started since
 // may have had no log yet when it was looked for.
-func (h *Host) noteData(s State, f seen) {
+func (h *Host) noteData(s record.State, f seen) {
 	if s.Local.State != cluster.MemberStarted || s.Journal != nil || f.dataErr != nil {
 		return
 	} else if !f.marked || !f.wal {
@@ -102,23 +103,15 @@ func (h *Host) noteData(s State, f seen) {
 	h.clear("data-vanished")
 }
 
-// Reasons of foreign data, as a Disk reports them.
-const (
-	// ForeignPredecessor: the state file and data of etcd-manager.
-	ForeignPredecessor = "state or data that etcd-manager wrote"
-	// ForeignData: a data directory without this disk's mark.
-	ForeignData = "a data directory that this host did not make"
-)
-
 func foreignHint(f cluster.SetAside) string {
-	if f.Reason == ForeignPredecessor {
+	if f.Reason == record.ForeignPredecessor {
 		return "docs/operations/predecessor.md tells how it is taken over"
 	}
 	return "move it out of the data directory if it is not needed; nothing is started beside it"
 }
 
 // launchVersion is the release that a member started now would be of.
-func launchVersion(s State, releases []cluster.Version) cluster.Version {
+func launchVersion(s record.State, releases []cluster.Version) cluster.Version {
 	if !s.Local.Version.IsZero() || len(releases) == 0 {
 		return s.Local.Version
 	}
@@ -140,7 +133,7 @@ func (h *Host) stall() string {
 }
 
 // problems lists what a person should know; the caller holds the mutex.
-func (h *Host) problems(s State) []cluster.Problem {
+func (h *Host) problems(s record.State) []cluster.Problem {
 	var out []cluster.Problem
 	if h.broken != nil {
 		out = append(out, *h.broken)
@@ -182,7 +175,7 @@ func (h *Host) problems(s State) []cluster.Problem {
 		})
 	}
 	for _, f := range h.foreign {
-		if h.theirs != nil && f.Reason == ForeignPredecessor {
+		if h.theirs != nil && f.Reason == record.ForeignPredecessor {
 			continue // told by itself, with what it waits for
 		}
 		out = append(out, cluster.Problem{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // Reasons for which Permit refuses a start.
@@ -25,14 +26,14 @@ const saveTimeout = 5 * time.Second
 func (h *Host) permit(nonce string) Permit {
 	return func() error {
 		s := h.snapshot()
-		if s.Launch == nil || s.Launch.Nonce != nonce || !s.wantsRun() {
+		if s.Launch == nil || s.Launch.Nonce != nonce || !s.WantsRun() {
 			return errNotWanted
 		}
 		marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
 		if err != nil {
 			return fmt.Errorf("look for the member's log: %w", err)
 		}
-		if judge(s.Local, marked, wal) == amnesia {
+		if record.Judge(s.Local, marked, wal) == record.Forgotten {
 			signal(h.lost)
 			return errForgot
 		}
@@ -47,7 +48,7 @@ func (h *Host) permit(nonce string) Permit {
 
 // recordLog moves a starting member whose log was seen on to started, if it is
 // the log of that member.
-func (h *Host) recordLog(s State, marked, wal bool) error {
+func (h *Host) recordLog(s record.State, marked, wal bool) error {
 	if s.Local.State != cluster.MemberStarting || !marked || !wal {
 		return nil
 	}
@@ -60,7 +61,7 @@ func (h *Host) recordLog(s State, marked, wal bool) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	return h.save(ctx, func(now *State) {
+	return h.save(ctx, func(now *record.State) {
 		if now.Local.State == cluster.MemberStarting && now.Local.Member == s.Local.Member && now.Disk == s.Disk {
 			now.Local.State = cluster.MemberStarted
 			if now.Launch != nil { // what only a first start reads, no later one shall
@@ -105,7 +106,7 @@ func (h *Host) becomeNewDisk(ctx context.Context) {
 	}
 	h.awaits("a look at its member's data")
 	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
-	if err != nil || judge(s.Local, marked, wal) == evident {
+	if err != nil || record.Judge(s.Local, marked, wal) == record.Evident {
 		return
 	}
 	if h.o.Process.Status().State == cluster.ProcessRunning {
@@ -120,11 +121,11 @@ func (h *Host) becomeNewDisk(ctx context.Context) {
 // runs a task, and no process runs that could be kept.
 func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	fresh, before := h.mintDisk(), h.snapshot()
-	err := h.save(ctx, func(s *State) {
+	err := h.save(ctx, func(s *record.State) {
 		if l := s.Local; l.Token != "" {
-			s.Journal = &Entry{
+			s.Journal = &record.Entry{
 				Op:   cluster.Op{Kind: cluster.OpSetAside, Token: l.Token, Cluster: l.Cluster, Member: l.Member, Generation: l.Generation, Reason: reason},
-				Step: stepMove,
+				Step: record.MoveData,
 			}
 			if l.Member != 0 {
 				s.Carried = append(s.Carried, l.Member)
@@ -179,7 +180,7 @@ func (h *Host) resume(ctx context.Context) error {
 	return nil
 }
 
-func (h *Host) moveData(ctx context.Context, s State) error {
+func (h *Host) moveData(ctx context.Context, s record.State) error {
 	op := s.Journal.Op
 	if s.Launch != nil {
 		// A process of an earlier daemon may be there, if this is a restart.
@@ -211,7 +212,7 @@ func (h *Host) moveData(ctx context.Context, s State) error {
 	if _, err := h.o.Disk.SetAside(op.Token, what); err != nil {
 		return fmt.Errorf("set data aside: %w", err)
 	}
-	return h.save(ctx, func(s *State) {
+	return h.save(ctx, func(s *record.State) {
 		if op.Member != 0 && !slices.Contains(s.Carried, op.Member) {
 			s.Carried = append(s.Carried, op.Member)
 		}
@@ -244,7 +245,7 @@ func (h *Host) takeInventory() {
 	aside, foreign, err := h.o.Disk.Inventory(s.Local.Token)
 	foreign = accounted(foreign, s)
 	for i := range aside {
-		aside[i].Foreign = aside[i].Member != 0 && !s.carried(aside[i].Member)
+		aside[i].Foreign = aside[i].Member != 0 && !s.GaveUp(aside[i].Member)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // Every guard of an op stands by itself: what one of them alone speaks against is
@@ -18,7 +18,7 @@ func TestGuardsOneByOne(t *testing.T) {
 	}
 	keeps := func(nonce string) func(*machine) {
 		return func(m *machine) {
-			m.edit(func(s *host.State) {
+			m.edit(func(s *record.State) {
 				s.Intent = &cluster.Intent{Name: "test", Generation: 1, Nonce: nonce, Token: "t1", State: cluster.IntentFounded}
 			})
 		}
@@ -158,21 +158,21 @@ func TestRefusedGenerationEnds(t *testing.T) {
 // The founder of a generation that is made from data starts with what lies ready
 // on its disk, and with nothing else (SAFETY.md, rule 13).
 func TestFounderOfDataOneByOne(t *testing.T) {
-	for name, spoil := range map[string]func(in *cluster.Intent, s *host.State){
+	for name, spoil := range map[string]func(in *cluster.Intent, s *record.State){
 		"as it is to be": nil,
-		"founded before": func(in *cluster.Intent, _ *host.State) {
+		"founded before": func(in *cluster.Intent, _ *record.State) {
 			in.State = cluster.IntentFounded
 		},
-		"another token":      func(in *cluster.Intent, _ *host.State) { in.Token = "another" },
-		"not ready":          func(_ *cluster.Intent, s *host.State) { s.Staged.State = cluster.StageFailed },
-		"nothing lies ready": func(_ *cluster.Intent, s *host.State) { s.Staged = nil },
-		"of another source":  func(_ *cluster.Intent, s *host.State) { s.Staged.Source.Backup = "B2" },
-		"another member":     func(_ *cluster.Intent, s *host.State) { s.Staged.Member = 8 },
-		"another cluster":    func(_ *cluster.Intent, s *host.State) { s.Staged.Cluster = 0xf },
-		"two founders": func(in *cluster.Intent, _ *host.State) {
+		"another token":      func(in *cluster.Intent, _ *record.State) { in.Token = "another" },
+		"not ready":          func(_ *cluster.Intent, s *record.State) { s.Staged.State = cluster.StageFailed },
+		"nothing lies ready": func(_ *cluster.Intent, s *record.State) { s.Staged = nil },
+		"of another source":  func(_ *cluster.Intent, s *record.State) { s.Staged.Source.Backup = "B2" },
+		"another member":     func(_ *cluster.Intent, s *record.State) { s.Staged.Member = 8 },
+		"another cluster":    func(_ *cluster.Intent, s *record.State) { s.Staged.Cluster = 0xf },
+		"two founders": func(in *cluster.Intent, _ *record.State) {
 			in.Founders = append(in.Founders, cluster.Founder{Host: "h2", Disk: "x", Member: 8, URLs: ownURLs})
 		},
-		"an earlier one open": func(in *cluster.Intent, _ *host.State) { in.History = []cluster.PastGeneration{{Generation: 1}} },
+		"an earlier one open": func(in *cluster.Intent, _ *record.State) { in.History = []cluster.PastGeneration{{Generation: 1}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestFounderOfDataOneByOne(t *testing.T) {
 				m.intent.Token, m.intent.Source, m.intent.Cluster, m.intent.Founders[0].Member = s.Staged.Token, source, 0xe, 7
 				start.Members = []cluster.Member{{ID: 7, PeerURLs: ownURLs.Peer}}
 				if spoil != nil {
-					m.edit(func(s *host.State) { spoil(m.intent, s) })
+					m.edit(func(s *record.State) { spoil(m.intent, s) })
 				}
 				for _, token := range []string{s.Staged.Token, m.intent.Token} {
 					m.disk.data[token] = &directory{mark: s.Disk, wal: true, owner: 7}

@@ -4,22 +4,14 @@ import (
 	"context"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
-
-// unhalt drops what was made of the data of a halted member that is to run again:
-// clients write more (docs/adr/017-any-version.md). Part of the change that keeps
-// another intent.
-func (s *State) unhalt() {
-	if st := s.Staged; st != nil && st.Source.Kind == cluster.SourceHalted && s.Local.Run && s.halt() == nil && s.Intent.Generation == s.Local.Generation {
-		s.Staged = nil
-	}
-}
 
 // obeyHalt ends the member's process at once, as by a power failure: all members
 // end at the same time, so there is nobody to hand raft's leadership to, and etcd
 // would wait for that. What was acknowledged is in the logs.
-func (h *Host) obeyHalt(s State) {
-	halt := s.halt()
+func (h *Host) obeyHalt(s record.State) {
+	halt := s.Halt()
 	t := h.begin(cluster.Op{Kind: cluster.OpStop, Generation: s.Local.Generation, Reason: "halted"}, s.Promised)
 	if t == nil {
 		return
@@ -33,7 +25,7 @@ func (h *Host) obeyHalt(s State) {
 
 // goOn starts the member again after its halt was taken back. What was being
 // made of its data is given up first, since etcd waits for its database.
-func (h *Host) goOn(before, s State) {
+func (h *Host) goOn(before, s record.State) {
 	h.mu.Lock()
 	if now := h.stageNow; now != nil && now.Source.Kind == cluster.SourceHalted && h.stageGiveUp != nil {
 		h.stageGiveUp(errUnwanted)
@@ -53,8 +45,8 @@ func (h *Host) goOn(before, s State) {
 
 // notHalted says why the data of the own member cannot be taken for a change of
 // version; empty: it can, or something else is asked for.
-func (h *Host) notHalted(op cluster.Op, s State) string {
-	halt := s.halt()
+func (h *Host) notHalted(op cluster.Op, s record.State) string {
+	halt := s.Halt()
 	switch {
 	case op.Source.Kind != cluster.SourceHalted:
 		return ""

@@ -11,6 +11,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/testlog"
 )
 
@@ -32,7 +33,7 @@ func (d stillDisk) Inventory(token string) (aside, foreign []cluster.SetAside, e
 	return d.Disk.Inventory(token)
 }
 
-func (d stillDisk) Save(s host.State) error { d.wait("save"); return d.Disk.Save(s) }
+func (d stillDisk) Save(s record.State) error { d.wait("save"); return d.Disk.Save(s) }
 
 // What the host looks at by itself may stand still with its disk. It goes on with what
 // does not need that: it hears what becomes of the member's process. What it waits for and

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // Options are what a host is made of.
@@ -30,7 +31,7 @@ type Options struct {
 	Disk    Disk
 	Process Process
 	// Member is the client of a member launched like this.
-	Member  func(Launch) Member
+	Member  func(record.Launch) Member
 	Intents Intents
 	Reacher Reacher
 	// Sources makes sources of generations ready and takes backups; nil: this
@@ -78,8 +79,8 @@ type Host struct {
 	background context.Context // of what goes on beside the ops; ends with the host
 	stopWork   context.CancelFunc
 
-	mu        sync.Mutex // guards what follows; never held across a call to a port
-	state     State      // what is durable
+	mu        sync.Mutex   // guards what follows; never held across a call to a port
+	state     record.State // what is durable
 	broken    *cluster.Problem
 	saveErr   error
 	saveBegan time.Time // of the write that is under way; zero: none is
@@ -95,7 +96,7 @@ type Host struct {
 	changeNo  uint64
 	highest   cluster.Progress // newer than the state's until the next beat
 	highestOf cluster.ClusterID
-	peers     []Peer            // newer than the state's until the next beat
+	peers     []record.Peer     // newer than the state's until the next beat
 	spec      *cluster.Spec     // newer than the state's until the next beat
 	standing  *cluster.Standing // what a leader told of a spec that is refused
 	aside     []cluster.SetAside
@@ -116,7 +117,7 @@ type Host struct {
 	reading          *logReading // nil: none is under way
 	v2               v2Look
 	failedRelease    cluster.Version // what a leader gave up on, since this daemon started; zero: nothing
-	failedOptions    *Ran            // what the member did not start with, since this daemon started
+	failedOptions    *record.Ran     // what the member did not start with, since this daemon started
 	rolledBack       bool            // a peer remembers a later beat of this disk
 	stageNow         *cluster.Staged // how far staging is; nil: nothing is being staged
 	stageGiveUp      context.CancelCauseFunc
@@ -200,7 +201,7 @@ func (h *Host) Identity() Identity {
 	s := h.state
 	id := Identity{
 		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Promised: s.Promised, Changes: h.changeNo,
-		Generation: max(s.floor(), s.Local.Generation),
+		Generation: max(s.Floor(), s.Local.Generation),
 	}
 	if h.broken != nil {
 		id.Unfit = h.broken.Sentence
@@ -209,7 +210,7 @@ func (h *Host) Identity() Identity {
 }
 
 // snapshot is the durable state.
-func (h *Host) snapshot() State {
+func (h *Host) snapshot() record.State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state
@@ -219,7 +220,7 @@ func (h *Host) snapshot() State {
 var errBroken = errors.New("the host's state cannot be used")
 
 // save changes the state durably. A change that changes nothing writes nothing.
-func (h *Host) save(ctx context.Context, change func(*State)) error {
+func (h *Host) save(ctx context.Context, change func(*record.State)) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
@@ -238,7 +239,7 @@ func (h *Host) save(ctx context.Context, change func(*State)) error {
 	next := before
 	next.PastDisks, next.Carried, next.Voted = slices.Clip(next.PastDisks), slices.Clip(next.Carried), slices.Clip(next.Voted)
 	change(&next)
-	if next.equal(before) {
+	if next.Equal(before) {
 		return nil
 	}
 	h.mu.Lock()

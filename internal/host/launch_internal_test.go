@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // A process goes on only where nothing is to be otherwise: each field of a launch, and of
 // its URLs, is a reason to start another one, but for those that say nothing about it.
 func TestLaunchIsTheSame(t *testing.T) {
 	no := []string{"Nonce", "InitialCluster", "Founding"}
-	of := func() Launch {
-		return Launch{
+	of := func() record.Launch {
+		return record.Launch{
 			Version: cluster.MustVersion("3.6.16"), Name: "n", Token: "t", Options: []string{"--a=b"},
 			URLs: cluster.URLs{Peer: []string{"p"}, Client: []string{"c"}, Quarantine: []string{"q"}},
 		}
@@ -21,7 +22,7 @@ func TestLaunchIsTheSame(t *testing.T) {
 	if !of().Same(of()) {
 		t.Fatal("one launch is another one")
 	}
-	each(t, reflect.TypeFor[Launch](), "", func(path []int, name string) {
+	each(t, reflect.TypeFor[record.Launch](), "", func(path []int, name string) {
 		other := of()
 		alter(t, reflect.ValueOf(&other).Elem().FieldByIndex(path))
 		if got, want := of().Same(other), slices.Contains(no, name); got != want {

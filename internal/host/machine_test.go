@@ -15,6 +15,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 var errCrashed = errors.New("the daemon is dead")
@@ -43,10 +44,10 @@ type machine struct {
 		moved []*directory
 	}
 	saves   int
-	running *host.Launch
+	running *record.Launch
 	pid     int
 	member  cluster.MemberID // of the running process
-	starts  []host.Launch
+	starts  []record.Launch
 	// took are the members that took part in raft: their log has to be there
 	// at every later start.
 	took map[cluster.MemberID]bool
@@ -66,10 +67,10 @@ type machine struct {
 	foreign []cluster.SetAside
 	minted  int
 
-	theirs    *host.Predecessor // what etcd-manager left beside theirToken's data; nil: nothing
-	theirsRun error             // who runs on it
+	theirs    *record.Predecessor // what etcd-manager left beside theirToken's data; nil: nothing
+	theirsRun error               // who runs on it
 
-	admission *host.Admission // a place in a cluster that something else runs; nil: none
+	admission *record.Admission // a place in a cluster that something else runs; nil: none
 	promoted  func(cluster.MemberID) (bool, error)
 }
 
@@ -88,7 +89,7 @@ func (m *machine) broken(format string, args ...any) {
 	m.t.Errorf("LAW: "+format, args...)
 }
 
-func (m *machine) state() (s host.State) {
+func (m *machine) state() (s record.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.disk.state != nil {
@@ -106,14 +107,14 @@ func (m *machine) writes() int {
 }
 
 // edit changes the state on the disk behind the host's back.
-func (m *machine) edit(change func(*host.State)) {
+func (m *machine) edit(change func(*record.State)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.editLocked(change)
 }
 
-func (m *machine) editLocked(change func(*host.State)) {
-	var s host.State
+func (m *machine) editLocked(change func(*record.State)) {
+	var s record.State
 	if err := json.Unmarshal(m.disk.state, &s); err != nil {
 		m.t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func (m *machine) editLocked(change func(*host.State)) {
 }
 
 // process tells whether a process runs, and with what it was started, each time.
-func (m *machine) process() (runs bool, starts []host.Launch) {
+func (m *machine) process() (runs bool, starts []record.Launch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.running != nil, slices.Clone(m.starts)
@@ -190,7 +191,7 @@ func (s *session) call(name string, f func() error) error {
 
 // The session is the host's Disk.
 
-func (s *session) Load() (st host.State, ok bool, err error) {
+func (s *session) Load() (st record.State, ok bool, err error) {
 	err = s.call("load", func() error {
 		if s.m.disk.state == nil {
 			return nil
@@ -201,7 +202,7 @@ func (s *session) Load() (st host.State, ok bool, err error) {
 	return st, ok, err
 }
 
-func (s *session) Save(st host.State) error {
+func (s *session) Save(st record.State) error {
 	return s.call("save", func() error {
 		if s.m.saveErr != nil {
 			return s.m.saveErr
@@ -210,7 +211,7 @@ func (s *session) Save(st host.State) error {
 			s.m.broken("the host saves a state that it would not load: %v", err)
 		}
 		if s.m.disk.state != nil {
-			var old host.State
+			var old record.State
 			if json.Unmarshal(s.m.disk.state, &old) == nil {
 				if st.Promised.Less(old.Promised) && !old.Promised.OutOfReach() || st.LowestGeneration < old.LowestGeneration {
 					s.m.broken("the promise goes from %v/%d down to %v/%d", old.Promised, old.LowestGeneration, st.Promised, st.LowestGeneration)
@@ -287,7 +288,7 @@ func (s *session) SetAside(token string, what cluster.SetAside) (aside cluster.S
 	return aside, err
 }
 
-func (s *session) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Predecessor, err error) {
+func (s *session) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *record.Predecessor, err error) {
 	err = s.call("predecessor", func() error {
 		d := s.m.disk.data[theirToken]
 		if s.m.theirs == nil || d == nil || !d.wal {
@@ -304,7 +305,7 @@ func (s *session) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Pr
 	return p, err
 }
 
-func (s *session) Admission() (a *host.Admission, err error) {
+func (s *session) Admission() (a *record.Admission, err error) {
 	err = s.call("admission", func() error {
 		if s.m.admission != nil {
 			copied := *s.m.admission
@@ -340,7 +341,7 @@ func (s *session) Inventory(token string) (aside, foreign []cluster.SetAside, er
 // process is the session's Process.
 type process struct{ *session }
 
-func (p process) spawn(l host.Launch, permit host.Permit) error {
+func (p process) spawn(l record.Launch, permit host.Permit) error {
 	if err := permit(); err != nil { // without the lock: it looks at the disk
 		return err
 	}
@@ -351,7 +352,7 @@ func (p process) spawn(l host.Launch, permit host.Permit) error {
 			return nil
 		}
 		d := m.disk.data[l.Token]
-		var rec host.State
+		var rec record.State
 		if err := json.Unmarshal(m.disk.state, &rec); err != nil || rec.Launch == nil || rec.Launch.Nonce != l.Nonce {
 			m.broken("a launch that was not journaled is started")
 			return nil
@@ -383,7 +384,7 @@ func (p process) spawn(l host.Launch, permit host.Permit) error {
 	})
 }
 
-func (p process) Ensure(_ context.Context, l host.Launch, permit host.Permit) error {
+func (p process) Ensure(_ context.Context, l record.Launch, permit host.Permit) error {
 	p.m.mu.Lock()
 	running, err := p.m.running, p.m.ensureErr
 	p.m.mu.Unlock()
@@ -406,7 +407,7 @@ func (p process) Ensure(_ context.Context, l host.Launch, permit host.Permit) er
 	return err
 }
 
-func (p process) Adopt(context.Context, host.Launch) (found bool, err error) {
+func (p process) Adopt(context.Context, record.Launch) (found bool, err error) {
 	err = p.call("adopt", func() error {
 		found = p.m.running != nil
 		p.adopted = found
@@ -445,7 +446,7 @@ func (p process) changed() {
 }
 
 // die ends the process by itself; revive is the automatic restart.
-func (m *machine) die() *host.Launch {
+func (m *machine) die() *record.Launch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.running
@@ -468,7 +469,7 @@ func (s *session) isDead() bool {
 	}
 }
 
-func (p process) revive(l host.Launch) error {
+func (p process) revive(l record.Launch) error {
 	p.m.mu.Lock()
 	permit := p.permit
 	p.m.mu.Unlock()
@@ -629,7 +630,7 @@ func (m *machine) options(s *session) host.Options {
 		Releases: func() []cluster.Version { return []cluster.Version{v36, v35} },
 		Options:  func(v cluster.Version) []string { return []string{"--quota-backend-bytes=1"} },
 		Disk:     s, Process: process{s}, Intents: s, Reacher: s, Promoted: m.readPromoted,
-		Member: func(host.Launch) host.Member { return m.etcd },
+		Member: func(record.Launch) host.Member { return m.etcd },
 		Mint: func() string {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -705,7 +706,7 @@ func (d *daemon) mustRefuse(n uint64, op cluster.Op) cluster.ApplyReply {
 func (m *machine) found(gen uint64) cluster.Op {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var s host.State
+	var s record.State
 	json.Unmarshal(m.disk.state, &s)
 	nonce := fmt.Sprintf("n%d", gen)
 	m.intent = &cluster.Intent{

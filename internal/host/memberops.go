@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // obstacle says what keeps this host from running a member, "" when nothing
 // does.
-func (h *Host) obstacle(s State) (reason, hint string) {
+func (h *Host) obstacle(s record.State) (reason, hint string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -29,7 +30,7 @@ func (h *Host) obstacle(s State) (reason, hint string) {
 
 // unfit is obstacle for a member that this host has not carried before: what
 // else lies on the disk matters, too.
-func (h *Host) unfit(s State) (reason, hint string) {
+func (h *Host) unfit(s record.State) (reason, hint string) {
 	if reason, hint := h.obstacle(s); reason != "" {
 		return reason, hint
 	}
@@ -69,15 +70,15 @@ func (h *Host) prepare(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		return refused("host %s carries member %s (%s)", s.Host, s.Local.Member, s.Local.State)
 	case op.Token == "" || op.Cluster == 0 || len(op.Known) == 0:
 		return refused("a preparation without token, cluster or known members")
-	case op.Generation < s.floor():
-		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.floor())
+	case op.Generation < s.Floor():
+		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.Floor())
 	case s.Intent != nil && s.Intent.Generation == op.Generation && s.Intent.Nonce != op.Nonce:
 		return refused("generation %d has another nonce in the intent that this host keeps", op.Generation)
 	}
 	if r := h.requireEmpty(s, op.Token); r != nil {
 		return *r
 	}
-	if err := h.save(ctx, func(s *State) { s.Local, s.Launch = want, nil }); err != nil {
+	if err := h.save(ctx, func(s *record.State) { s.Local, s.Launch = want, nil }); err != nil {
 		return failed("%v", err)
 	}
 	return done("")
@@ -104,7 +105,7 @@ func samePreparation(a, b cluster.LocalMember) bool {
 }
 
 // requireEmpty makes sure that no member ever ran in the data directory.
-func (h *Host) requireEmpty(s State, token string) *cluster.ApplyReply {
+func (h *Host) requireEmpty(s record.State, token string) *cluster.ApplyReply {
 	_, wal, err := h.o.Disk.Data(token, s.Disk)
 	var r cluster.ApplyReply
 	switch {
@@ -135,12 +136,12 @@ func (h *Host) startMember(ctx context.Context, op cluster.Op) cluster.ApplyRepl
 	switch {
 	case op.Member == 0:
 		return refused("a start without a member ID")
-	case s.carried(op.Member):
+	case s.GaveUp(op.Member):
 		return refused("this disk carried member %s and gave it up; it is never started here again", op.Member)
-	case op.Generation < s.floor():
-		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.floor())
+	case op.Generation < s.Floor():
+		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.Floor())
 	}
-	var launch Launch
+	var launch record.Launch
 	var local cluster.LocalMember
 	var r *cluster.ApplyReply
 	if op.Founding {
@@ -160,11 +161,11 @@ func (h *Host) startMember(ctx context.Context, op cluster.Op) cluster.ApplyRepl
 // firstStart makes the directory, then the record, then the process. A crash
 // after the directory leaves an empty directory of ours; one after the record
 // is finished by the next Run.
-func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local cluster.LocalMember, fromData bool) cluster.ApplyReply {
+func (h *Host) firstStart(ctx context.Context, s record.State, launch record.Launch, local cluster.LocalMember, fromData bool) cluster.ApplyReply {
 	if fromData {
 		if err := h.o.Sources.Install(launch.Token, s.Disk); err != nil {
 			if errors.Is(err, fs.ErrNotExist) { // somebody took it away: the leader is to know
-				_ = h.save(ctx, func(s *State) { s.Staged = nil })
+				_ = h.save(ctx, func(s *record.State) { s.Staged = nil })
 			}
 			return failed("move what was made ready into place: %v", err)
 		}
@@ -183,7 +184,7 @@ func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local clu
 	}
 	local.State, local.Run, local.Known, local.Doubt = cluster.MemberStarting, true, nil, cluster.DoubtNone
 	local.Version, local.URLs, local.Options, local.Quarantined = launch.Version, launch.URLs, launch.Options, launch.Quarantined
-	err := h.save(ctx, func(now *State) {
+	err := h.save(ctx, func(now *record.State) {
 		now.Local, now.Launch, now.Before = local, &launch, nil
 		if fromData {
 			now.Staged = nil
@@ -196,7 +197,7 @@ func (h *Host) firstStart(ctx context.Context, s State, launch Launch, local clu
 }
 
 // ensure has the process run as recorded.
-func (h *Host) ensure(ctx context.Context, l Launch) cluster.ApplyReply {
+func (h *Host) ensure(ctx context.Context, l record.Launch) cluster.ApplyReply {
 	ctx, cancel := context.WithTimeout(ctx, startDeadline+stopDeadline)
 	defer cancel()
 	if err := h.o.Process.Ensure(ctx, l, h.permit(l.Nonce)); err != nil {
@@ -208,19 +209,19 @@ func (h *Host) ensure(ctx context.Context, l Launch) cluster.ApplyReply {
 }
 
 // startAgain answers a start of a member that the record has as started.
-func (h *Host) startAgain(ctx context.Context, op cluster.Op, s State) cluster.ApplyReply {
+func (h *Host) startAgain(ctx context.Context, op cluster.Op, s record.State) cluster.ApplyReply {
 	switch {
 	case s.Local.Member != op.Member || s.Local.Generation != op.Generation:
 		return refused("host %s carries member %s of generation %d already", s.Host, s.Local.Member, s.Local.Generation)
-	case s.Local.Generation < s.floor():
-		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.floor())
+	case s.Local.Generation < s.Floor():
+		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.Floor())
 	}
 	if reason, hint := h.obstacle(s); reason != "" {
 		return refusedWithHint(hint, "%s", reason)
 	}
-	err := h.save(ctx, func(s *State) {
+	err := h.save(ctx, func(s *record.State) {
 		s.Local.Run = true
-		s.unstage()
+		s.Unstage()
 	})
 	if err != nil {
 		return failed("%v", err)
@@ -232,10 +233,10 @@ func (h *Host) startAgain(ctx context.Context, op cluster.Op, s State) cluster.A
 // foundersLaunch is the first start of a founder: the intent, as this host
 // reads it by itself, names this disk, and is still being founded. Later than
 // that the member list has to have the member (SAFETY.md, rule 12).
-func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s State) (l Launch, m cluster.LocalMember, r *cluster.ApplyReply) {
-	no := func(format string, args ...any) (Launch, cluster.LocalMember, *cluster.ApplyReply) {
+func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s record.State) (l record.Launch, m cluster.LocalMember, r *cluster.ApplyReply) {
+	no := func(format string, args ...any) (record.Launch, cluster.LocalMember, *cluster.ApplyReply) {
 		x := refused(format, args...)
-		return Launch{}, cluster.LocalMember{}, &x
+		return record.Launch{}, cluster.LocalMember{}, &x
 	}
 	ctx, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
@@ -281,7 +282,7 @@ func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s State) (l La
 	default:
 		return no("the intent is in the state %q", in.State)
 	}
-	l = Launch{Version: in.Version, Token: in.Token, URLs: h.o.URLs, Founding: true, Quarantined: op.Quarantined || in.Quarantined}
+	l = record.Launch{Version: in.Version, Token: in.Token, URLs: h.o.URLs, Founding: true, Quarantined: op.Quarantined || in.Quarantined}
 	if l.Version.IsZero() {
 		l.Version = op.Version
 	}
@@ -294,10 +295,10 @@ func (h *Host) foundersLaunch(ctx context.Context, op cluster.Op, s State) (l La
 
 // joinersLaunch is the first start of a member that was added to a cluster:
 // this disk holds a preparation from before the add (SAFETY.md, rule 8b).
-func (h *Host) joinersLaunch(op cluster.Op, s State) (l Launch, m cluster.LocalMember, r *cluster.ApplyReply) {
-	no := func(format string, args ...any) (Launch, cluster.LocalMember, *cluster.ApplyReply) {
+func (h *Host) joinersLaunch(op cluster.Op, s record.State) (l record.Launch, m cluster.LocalMember, r *cluster.ApplyReply) {
+	no := func(format string, args ...any) (record.Launch, cluster.LocalMember, *cluster.ApplyReply) {
 		x := refused(format, args...)
-		return Launch{}, cluster.LocalMember{}, &x
+		return record.Launch{}, cluster.LocalMember{}, &x
 	}
 	p := s.Local
 	own, listed := find(cluster.MemberView{Members: op.Members}, op.Member)
@@ -313,7 +314,7 @@ func (h *Host) joinersLaunch(op cluster.Op, s State) (l Launch, m cluster.LocalM
 	case !sameSet(own.PeerURLs, h.o.URLs.Peer):
 		return no("member %s was added with the peer URLs %v, this host listens at %v", op.Member, own.PeerURLs, h.o.URLs.Peer)
 	}
-	l = Launch{Version: op.Version, Token: p.Token, URLs: h.o.URLs, Quarantined: op.Quarantined}
+	l = record.Launch{Version: op.Version, Token: p.Token, URLs: h.o.URLs, Quarantined: op.Quarantined}
 	l.InitialCluster = namedMembers(op.Members, op.Member, s.Host)
 	p.Member, p.State = op.Member, cluster.MemberStarting
 	return l, p, nil
@@ -329,7 +330,7 @@ func (h *Host) forget(ctx context.Context) cluster.ApplyReply {
 	default:
 		return refused("host %s carries member %s (%s): that is set aside, not forgotten", s.Host, s.Local.Member, s.Local.State)
 	}
-	if err := h.save(ctx, func(s *State) { s.Local, s.Launch = cluster.LocalMember{}, nil }); err != nil {
+	if err := h.save(ctx, func(s *record.State) { s.Local, s.Launch = cluster.LocalMember{}, nil }); err != nil {
 		return failed("%v", err)
 	}
 	return done("")

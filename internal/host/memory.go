@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // Remember takes in what other hosts told in their pings: their beats, to be
@@ -24,7 +25,7 @@ func (h *Host) Remember(pings []cluster.Ping) {
 			behind = p
 		}
 		if p.Disk != "" {
-			h.peers = remember(h.peers, Peer{Host: p.Host, Disk: p.Disk, Address: p.Endpoint, Beat: p.Beat})
+			h.peers = record.Remember(h.peers, record.Peer{Host: p.Host, Disk: p.Disk, Address: p.Endpoint, Beat: p.Beat})
 		}
 	}
 	known := h.rolledBack
@@ -43,42 +44,6 @@ func (h *Host) Remember(pings []cluster.Ping) {
 	}
 }
 
-// remember returns peers with p in it. The highest beat of each disk is kept,
-// so that a disk which went back, or was away meanwhile, does not make its
-// peers forget.
-func remember(peers []Peer, p Peer) []Peer {
-	i, found := slices.BinarySearchFunc(peers, p, func(a, b Peer) int { return cmp.Compare(a.Host, b.Host) })
-	if !found {
-		return slices.Insert(slices.Clone(peers), i, p)
-	}
-	was := peers[i]
-	p.Beat, p.Past = max(p.Beat, was.beat(p.Disk)), was.Past
-	if was.Disk != p.Disk {
-		past := slices.DeleteFunc(slices.Clone(was.Past), func(d PastDisk) bool { return d.Disk == p.Disk })
-		past = slices.Insert(past, 0, PastDisk{Disk: was.Disk, Beat: was.Beat})
-		p.Past = past[:min(len(past), keptDisks)]
-	}
-	if was.Disk == p.Disk && was.Beat == p.Beat && was.Address == p.Address {
-		return peers
-	}
-	peers = slices.Clone(peers)
-	peers[i] = p
-	return peers
-}
-
-// beat is the highest that is remembered of a disk of the host; 0: none.
-func (p Peer) beat(disk cluster.DiskID) uint64 {
-	if p.Disk == disk {
-		return p.Beat
-	}
-	for _, d := range p.Past {
-		if d.Disk == disk {
-			return d.Beat
-		}
-	}
-	return 0
-}
-
 // Remembered is the beat that this host remembers of a disk of another one, to
 // be told to it; of the one that it had last, where disk is empty. Nothing is
 // remembered of a disk where the beat is 0.
@@ -91,7 +56,7 @@ func (h *Host) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskI
 		case disk == "":
 			return p.Disk, p.Beat
 		default:
-			return disk, p.beat(disk)
+			return disk, p.BeatOf(disk)
 		}
 	}
 	return "", 0
@@ -99,7 +64,7 @@ func (h *Host) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskI
 
 // Peers are the hosts that were heard of last, sorted; where to look for them
 // when discovery finds nobody.
-func (h *Host) Peers() []Peer {
+func (h *Host) Peers() []record.Peer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := slices.Clone(h.peers)
@@ -115,7 +80,7 @@ func (h *Host) RememberSpec(s cluster.Spec) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.spec == nil || !h.spec.Equal(s) {
-		h.spec = copySpec(s)
+		h.spec = record.CopySpec(s)
 	}
 }
 
@@ -149,7 +114,7 @@ func (h *Host) Spec() *cluster.Spec {
 	if h.spec == nil {
 		return nil
 	}
-	return copySpec(*h.spec)
+	return record.CopySpec(*h.spec)
 }
 
 // reached folds how far the own member got into what is remembered.

@@ -13,6 +13,7 @@ import (
 
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/durable/crashdisk"
+	"etcdadm.io/internal/host/datadir"
 )
 
 // stagedAt is what lies ready below a data directory, and nothing else of [Sources].
@@ -36,7 +37,7 @@ const (
 func madeReady(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	d, err := OpenFileDiskOn(durable.OS(), dir, nil, nil)
+	d, err := datadir.OpenOn(durable.OS(), dir, nil, nil)
 	if err == nil {
 		err = d.CreateData(itsMember, "d1")
 	}
@@ -52,8 +53,8 @@ func madeReady(t *testing.T) string {
 
 // installs is the life of a daemon that puts it in place, and ends before the record of
 // that, if not in the midst of it.
-func installs(files durable.Disk, dir string) (*FileDisk, error) {
-	d, err := OpenFileDiskOn(files, dir, nil, nil)
+func installs(files durable.Disk, dir string) (*datadir.Dir, error) {
+	d, err := datadir.OpenOn(files, dir, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +66,8 @@ func installs(files durable.Disk, dir string) (*FileDisk, error) {
 }
 
 // starts is the beginning of the next one.
-func starts(files durable.Disk, dir string) (*FileDisk, error) {
-	d, err := OpenFileDiskOn(files, dir, nil, nil)
+func starts(files durable.Disk, dir string) (*datadir.Dir, error) {
+	d, err := datadir.OpenOn(files, dir, nil, nil)
 	if err == nil {
 		_, _, err = d.Load()
 	}
@@ -74,7 +75,7 @@ func starts(files durable.Disk, dir string) (*FileDisk, error) {
 }
 
 // drops takes it away, for something else is to be made ready.
-func drops(d *FileDisk, dir string) (*Host, error) {
+func drops(d *datadir.Dir, dir string) (*Host, error) {
 	h := New(Options{Disk: d, Sources: stagedAt{dir: dir}, Log: slog.New(slog.DiscardHandler)})
 	h.state.Local.Token = itsMember
 	return h, h.dropStaged(h.state, neverRan)
@@ -82,7 +83,7 @@ func drops(d *FileDisk, dir string) (*Host, error) {
 
 // dropped judges what is there once a daemon, the next one if none is given, came
 // through with it.
-func dropped(d *FileDisk, dir string, wasInPlace bool) (err error) {
+func dropped(d *datadir.Dir, dir string, wasInPlace bool) (err error) {
 	if d == nil {
 		if d, err = starts(durable.OS(), dir); err != nil {
 			return err
@@ -139,7 +140,7 @@ func TestNeverRanKilledAnywhere(t *testing.T) {
 		t.Setenv("TMPDIR", "/dev/shm")
 	}
 	cut, ends, moved := filepath.Join(t.TempDir(), "cut"), 0, 0
-	judge := func(d *FileDisk, dir string, wasInPlace bool, words string, args ...any) {
+	judge := func(d *datadir.Dir, dir string, wasInPlace bool, words string, args ...any) {
 		ends++
 		if wasInPlace {
 			moved++
@@ -149,7 +150,7 @@ func TestNeverRanKilledAnywhere(t *testing.T) {
 		}
 	}
 	// first is a life that ends before call n.
-	first := func(n int) (*crashdisk.Disk, *FileDisk, string) {
+	first := func(n int) (*crashdisk.Disk, *datadir.Dir, string) {
 		dir := madeReady(t)
 		d, err := crashdisk.New(dir, n)
 		if err != nil {

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"etcdadm.io/internal/testetcd"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // TestVotersSwapTheirURLs: etcd refuses the URL that another member has, and

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // Bounds of an observation: what does not answer in time is not in the facts.
@@ -127,13 +128,13 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 	}
 	intent := h.acceptable(req.Intent)
 	before := h.snapshot()
-	err := h.save(ctx, func(s *State) {
+	err := h.save(ctx, func(s *record.State) {
 		if fenced {
 			s.Promised = req.Fence
 		}
 		if intent != nil {
 			s.Intent = intent
-			s.unhalt()
+			s.Unhalt()
 			switch {
 			case intent.Adopts(s.Host, s.Disk, s.Local):
 				s.Local.Generation, s.Local.Nonce = intent.Generation, intent.Nonce
@@ -175,11 +176,11 @@ func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 	if in.Order(s.Intent) <= 0 || !in.Covers(s.Intent) {
 		return nil // a leader who sees what is kept here adds it to the history first
 	}
-	return copyIntent(in)
+	return record.CopyIntent(in)
 }
 
 // foundings says what this host has and what it was shown.
-func (h *Host) foundings(s State, in *cluster.Intent) string {
+func (h *Host) foundings(s record.State, in *cluster.Intent) string {
 	shown := fmt.Sprintf("this host was shown generation %d with nonce %s", in.Generation, in.Nonce)
 	if kept := s.Intent; kept != nil {
 		return fmt.Sprintf("%s, and keeps generation %d with nonce %s, which is not in its history", shown, kept.Generation, kept.Nonce)
@@ -190,28 +191,28 @@ func (h *Host) foundings(s State, in *cluster.Intent) string {
 // followIntent stops a member of a generation that was superseded (rule 13) or is
 // halted, and starts one again whose halt was taken back. It is done beside the
 // observation, which says what was before. The caller holds the turn.
-func (h *Host) followIntent(before State) {
+func (h *Host) followIntent(before record.State) {
 	s := h.snapshot()
 	stopped := h.o.Process.Status().State == cluster.ProcessStopped
 	switch {
 	case s.Launch == nil:
 		return
-	case stopped && before.halt() != nil && s.wantsRun():
+	case stopped && before.Halt() != nil && s.WantsRun():
 		h.goOn(before, s)
 		return
-	case stopped || s.wantsRun():
+	case stopped || s.WantsRun():
 		return
-	case s.halt() != nil:
+	case s.Halt() != nil:
 		h.obeyHalt(s)
 		return
-	case s.Local.Generation >= s.floor():
+	case s.Local.Generation >= s.Floor():
 		return
 	}
 	t := h.begin(cluster.Op{Kind: cluster.OpStop, Generation: s.Local.Generation, Reason: "superseded"}, s.Promised)
 	if t == nil {
 		return
 	}
-	h.o.Log.Warn("a higher generation was written: the member is stopped", "generation", s.Local.Generation, "higher", s.floor())
+	h.o.Log.Warn("a higher generation was written: the member is stopped", "generation", s.Local.Generation, "higher", s.Floor())
 	go func() {
 		defer h.end(t)
 		h.converge(context.Background(), false)
@@ -287,7 +288,7 @@ func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.Ho
 // the disk than for the member. Looks take turns, so a stalled disk holds up
 // one of them, however often the host is observed meanwhile; and none is shared,
 // since facts are not older than the promise that they come with.
-func (h *Host) lookAtData(s State) (marked, wal bool, err error) {
+func (h *Host) lookAtData(s record.State) (marked, wal bool, err error) {
 	bound := time.NewTimer(statusTimeout)
 	defer bound.Stop()
 	select {
@@ -317,7 +318,7 @@ var errDiskStalls = errors.New("the disk does not answer")
 // identify holds what answers against the record. An adopted process whose
 // member has not answered with the recorded ID yet is silent; one that answers
 // with another is not ours, and its list says nothing about our cluster.
-func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
+func (h *Host) identify(s record.State, p cluster.Process, f *seen) cluster.Process {
 	own := f.status != nil && f.status.Member == s.Local.Member &&
 		(s.Local.Cluster == 0 || f.status.Cluster == s.Local.Cluster)
 	switch {
@@ -376,7 +377,7 @@ func (h *Host) identify(s State, p cluster.Process, f *seen) cluster.Process {
 func (h *Host) learnCluster(m cluster.MemberID, c cluster.ClusterID) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	_ = h.save(ctx, func(s *State) { // learned again from the next answer
+	_ = h.save(ctx, func(s *record.State) { // learned again from the next answer
 		if s.Local.Member == m && s.Local.Cluster == 0 && s.Local.State != cluster.MemberNone {
 			s.Local.Cluster = c
 		}

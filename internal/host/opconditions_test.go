@@ -8,6 +8,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // A founder starts on each part of what its intent says, and a joiner on each part of
@@ -240,7 +241,7 @@ func TestStageOneByOne(t *testing.T) {
 				x.proceed <- nil
 				synctest.Wait()
 				d.end()
-				m.edit(func(s *host.State) {
+				m.edit(func(s *record.State) {
 					token := c.token
 					if token == "" {
 						token = s.Staged.Token
@@ -272,13 +273,13 @@ func TestStageOneByOne(t *testing.T) {
 // something higher was promised, nor where it is not known how it is reached.
 func TestTakeOverOneByOne(t *testing.T) {
 	for name, c := range map[string]struct {
-		record func(*host.State)
+		record func(*record.State)
 		urls   cluster.URLs
 		word   string
 	}{
 		"as it is to be":   {nil, ownURLs, ""},
-		"it was given up":  {func(s *host.State) { s.Carried = []cluster.MemberID{5} }, ownURLs, "gave it up"},
-		"a promise":        {func(s *host.State) { s.LowestGeneration = 1 }, ownURLs, "promised"},
+		"it was given up":  {func(s *record.State) { s.Carried = []cluster.MemberID{5} }, ownURLs, "gave it up"},
+		"a promise":        {func(s *record.State) { s.LowestGeneration = 1 }, ownURLs, "promised"},
 		"no client's URL":  {nil, cluster.URLs{Peer: ownURLs.Peer}, "not known"},
 		"no peer's URL":    {nil, cluster.URLs{Client: ownURLs.Client}, "not known"},
 		"another's scheme": {nil, cluster.URLs{Peer: ownURLs.Peer, Client: []string{"https://h1:4001"}}, "https"},
@@ -338,7 +339,7 @@ func TestForgetAFounder(t *testing.T) {
 			d := m.boot()
 			d.look(1)
 			d.end()
-			m.edit(func(s *host.State) {
+			m.edit(func(s *record.State) {
 				s.Intent = &cluster.Intent{
 					Name: "test", Generation: 1, Nonce: "n", Token: "t", State: state, Founders: []cluster.Founder{{Host: "h2"}},
 				}

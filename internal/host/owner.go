@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // codeOtherLog is the problem of a member whose log has another member's ID.
@@ -19,7 +20,7 @@ func isLogOf(l cluster.LocalMember, c cluster.ClusterID, m cluster.MemberID) boo
 // checkOwner refuses the start of a member that has run before on a log that
 // is not its own: its WAL is not there then (SAFETY.md, rule 8a), whatever else
 // is. A head that cannot be read is left to etcd, which reads it as well.
-func (h *Host) checkOwner(s State) error {
+func (h *Host) checkOwner(s record.State) error {
 	if s.Local.State != cluster.MemberStarted {
 		return nil
 	}
@@ -47,7 +48,7 @@ func (h *Host) checkOwner(s State) error {
 //
 // It may be called from wherever the log is looked at; the process is stopped
 // by Run.
-func (h *Host) disown(s State, c cluster.ClusterID, took cluster.MemberID) error {
+func (h *Host) disown(s record.State, c cluster.ClusterID, took cluster.MemberID) error {
 	h.note(cluster.Problem{
 		Code: codeOtherLog,
 		Sentence: fmt.Sprintf("host %s was to start member %s of cluster %s, and etcd took the ID %s of cluster %s from an old member list: it is stopped, and never started again",
@@ -56,7 +57,7 @@ func (h *Host) disown(s State, c cluster.ClusterID, took cluster.MemberID) error
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	err := h.save(ctx, func(now *State) {
+	err := h.save(ctx, func(now *record.State) {
 		if now.Local.State == cluster.MemberStarting && now.Local.Member == s.Local.Member && now.Disk == s.Disk {
 			now.Local.State, now.Local.Run, now.Local.Took = cluster.MemberRemoved, false, took
 		}

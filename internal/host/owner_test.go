@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/testetcd"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
-	"etcdadm.io/internal/testetcd"
 )
 
 // TestJoinerThatTakesAnotherIDIsStopped: etcd took its ID from an old list. The
@@ -125,7 +124,7 @@ func joinsByAnOldList(t *testing.T, version string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()
-	disk, err := host.OpenFileDisk(t.TempDir(), nil, nil)
+	disk, err := datadir.Open(t.TempDir(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +273,7 @@ func settle(ctx context.Context, t *testing.T, c *testetcd.Cluster) {
 
 // awaitOwner starts the joiner until it finds its peer, and returns whose log
 // it wrote.
-func awaitOwner(ctx context.Context, t *testing.T, c *testetcd.Cluster, disk *host.FileDisk) (cluster.MemberID, error) {
+func awaitOwner(ctx context.Context, t *testing.T, c *testetcd.Cluster, disk *datadir.Dir) (cluster.MemberID, error) {
 	t.Helper()
 	for ctx.Err() == nil {
 		if !c.Members[4].Running() {

@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/testlog"
 )
 
@@ -30,8 +31,8 @@ func (g gated) wait(call string) {
 
 type gatedDisk struct{ gated }
 
-func (g gatedDisk) Load() (host.State, bool, error) { g.wait("load"); return g.Disk.Load() }
-func (g gatedDisk) Save(s host.State) error         { g.wait("save"); return g.Disk.Save(s) }
+func (g gatedDisk) Load() (record.State, bool, error) { g.wait("load"); return g.Disk.Load() }
+func (g gatedDisk) Save(s record.State) error         { g.wait("save"); return g.Disk.Save(s) }
 func (g gatedDisk) Inventory(token string) (aside, foreign []cluster.SetAside, err error) {
 	g.wait("inventory")
 	return g.Disk.Inventory(token)
@@ -44,12 +45,12 @@ func (g gatedDisk) Data(token string, disk cluster.DiskID) (marked, wal bool, er
 
 type gatedProcess struct{ gated }
 
-func (g gatedProcess) Adopt(ctx context.Context, l host.Launch) (bool, error) {
+func (g gatedProcess) Adopt(ctx context.Context, l record.Launch) (bool, error) {
 	g.wait("adopt")
 	return g.Process.Adopt(ctx, l)
 }
 
-func (g gatedProcess) Ensure(ctx context.Context, l host.Launch, p host.Permit) error {
+func (g gatedProcess) Ensure(ctx context.Context, l record.Launch, p host.Permit) error {
 	g.wait("ensure")
 	return g.Process.Ensure(ctx, l, p)
 }

@@ -2,11 +2,11 @@ package host
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host/record"
 )
 
 // Member is the host's own etcd member, asked at its own client URL. The
@@ -43,42 +43,6 @@ type Member interface {
 	Disarm(ctx context.Context, alarm string, member cluster.MemberID) error
 }
 
-// Launch is everything that shapes the member's process. The adapter of the
-// runtime turns it into arguments for the release at hand (see [Args]).
-type Launch struct {
-	Version cluster.Version `json:"version"`
-	Name    cluster.HostID  `json:"name"`
-	Token   string          `json:"token"` // also the name of the data directory
-	// Nonce names these settings: it is new with every Launch that the host
-	// journals, so equal nonces are equal launches.
-	Nonce string       `json:"nonce"`
-	URLs  cluster.URLs `json:"urls"`
-	// InitialCluster is set at the first start only: the founders, or the
-	// members of the cluster that is joined. Every entry has a name.
-	InitialCluster []cluster.Member `json:"initialCluster,omitempty"`
-	Founding       bool             `json:"founding,omitempty"` // initial-cluster-state new rather than existing
-	// Quarantined: listen on the quarantine client URLs only.
-	Quarantined bool     `json:"quarantined,omitempty"`
-	Options     []string `json:"options,omitempty"` // etcd arguments beyond ours, sorted
-	// Cut: cut a raft snapshot at once.
-	Cut bool `json:"cut,omitempty"`
-	// Adopted: as another program ran it. It takes one learner at a time, as the
-	// others do that are still run by that program, and keeps its certificates.
-	Adopted bool `json:"adopted,omitempty"`
-}
-
-// Same reports whether a process of l need not be restarted to be one of o.
-// The nonce and what only the first start reads (InitialCluster, Founding) are
-// no settings.
-func (l Launch) Same(o Launch) bool {
-	return l.Version == o.Version && l.Name == o.Name && l.Token == o.Token && l.Quarantined == o.Quarantined && l.Cut == o.Cut && l.Adopted == o.Adopted &&
-		sameURLs(l.URLs, o.URLs) && slices.Equal(l.Options, o.Options)
-}
-
-func sameURLs(a, b cluster.URLs) bool {
-	return slices.Equal(a.Peer, b.Peer) && slices.Equal(a.Client, b.Client) && slices.Equal(a.Quarantine, b.Quarantine)
-}
-
 // Permit is asked immediately before every start of the process, the automatic
 // ones after a crash included; its error refuses that start. It is where the
 // host looks whether the evidence of SAFETY.md, rule 8, is still on the disk.
@@ -95,13 +59,13 @@ type Process interface {
 	// ones included, is stopped first; one that waits for its next start goes
 	// on waiting. The data directory must exist. The host calls it again every
 	// ten seconds while a member that is to run does not.
-	Ensure(ctx context.Context, l Launch, permit Permit) error
+	Ensure(ctx context.Context, l record.Launch, permit Permit) error
 	// Adopt looks for a process left running by an earlier daemon on this
 	// host's record of it; found is false when there is none. It holds what
 	// it found, whose settings may be of an earlier Launch than l; a process
 	// that is not ours is an error with the reason. Nothing is restarted
 	// before the first Ensure.
-	Adopt(ctx context.Context, l Launch) (found bool, err error)
+	Adopt(ctx context.Context, l record.Launch) (found bool, err error)
 	// Stop ends the process, gracefully first, and returns when it is gone.
 	// It is not started again until the next Ensure.
 	Stop(ctx context.Context) error
@@ -119,9 +83,9 @@ type Process interface {
 type Disk interface {
 	// Load reads the state; a directory without one returns ok == false. A
 	// state that is there and cannot be read is an error.
-	Load() (s State, ok bool, err error)
+	Load() (s record.State, ok bool, err error)
 	// Save's error wraps fs.ErrNotExist where the directory itself is gone.
-	Save(s State) error
+	Save(s record.State) error
 	// CreateData makes the member's data directory with a mark of this disk in
 	// it. It succeeds when the directory exists with this disk's mark, and
 	// fails when it holds anything else.
@@ -140,13 +104,13 @@ type Disk interface {
 	SetAside(token string, what cluster.SetAside) (cluster.SetAside, error)
 	// Predecessor reads what etcd-manager left of a member; nil without error when
 	// there is nothing of the kind. disk and host are this host's.
-	Predecessor(host cluster.HostID, disk cluster.DiskID) (*Predecessor, error)
+	Predecessor(host cluster.HostID, disk cluster.DiskID) (*record.Predecessor, error)
 	// TakeOver puts the mark of this disk beside the log that is in the data
 	// directory of a token. It fails where there is another mark or no log.
 	TakeOver(token string, disk cluster.DiskID) error
 	// Admission reads the place that this host has in a cluster that something else
 	// runs; nil without error when there is none.
-	Admission() (*Admission, error)
+	Admission() (*record.Admission, error)
 	// Inventory lists what was set aside, and data that no state accounts for:
 	// what is neither the data directory of token nor an empty one of ours.
 	Inventory(token string) (aside, foreign []cluster.SetAside, err error)

@@ -85,7 +85,7 @@ func (h *Host) keeps(a cluster.SetAside, op cluster.Op) string {
 		return "this host prunes nothing by itself"
 	case age < h.o.PruneAfter:
 		return fmt.Sprintf("it is %s old, and is kept for %s", age.Round(time.Second), h.o.PruneAfter)
-	case !s.carried(a.Member) || s.Local.Member == a.Member:
+	case !s.GaveUp(a.Member) || s.Local.Member == a.Member:
 		return "this disk does not know of having given its member up"
 	case in == nil || in.State != cluster.IntentFounded || in.Quarantined || in.Cluster != a.Cluster || in.Generation != a.Generation:
 		return "it is not of the generation that this host knows to serve"

@@ -12,6 +12,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // served is the intent of a generation that serves.
@@ -147,7 +148,7 @@ func TestPruneRemovedKeeps(t *testing.T) {
 		"no generation":     aside(func(a *cluster.SetAside) { a.Generation = 0 }),
 		"a disk that gave it up": func(m *machine, d *daemon) {
 			d.end()
-			m.edit(func(s *host.State) { s.Carried = nil })
+			m.edit(func(s *record.State) { s.Carried = nil })
 			_, sources := staging(m)
 			*d = *m.boot(sources, func(_ *session, o *host.Options) { o.PruneAfter = time.Hour })
 			if st := d.look(1); len(st.SetAside) != 1 || !st.SetAside[0].Foreign {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // TestRandomLives throws ops, crashes, reboots, wipes, full disks and dying
@@ -130,7 +130,7 @@ func (x *randomHost) wipe() {
 		case 1:
 			// Between the writing of the log and its being seen, losing the log
 			// and not the mark beside it is beyond what can be known.
-			var rec host.State
+			var rec record.State
 			if json.Unmarshal(x.m.disk.state, &rec) != nil || rec.Local.State != cluster.MemberStarted {
 				continue
 			}

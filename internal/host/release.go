@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // settleRelease drops the memory of the release before, once the member has
@@ -14,7 +15,7 @@ import (
 func (h *Host) settleRelease(v cluster.Version) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	_ = h.save(ctx, func(s *State) { // done again at the next answer
+	_ = h.save(ctx, func(s *record.State) { // done again at the next answer
 		if s.Local.Version == v {
 			s.Local.Previous = cluster.Version{}
 		}

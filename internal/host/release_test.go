@@ -10,6 +10,8 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/etcdargs"
+	"etcdadm.io/internal/host/record"
 )
 
 var v37 = cluster.MustVersion("3.7.3")
@@ -250,14 +252,14 @@ func TestV2InLogIsLookedAtOnce(t *testing.T) {
 // TestCut: a member that is to cut a raft snapshot is another launch, and the
 // flag comes after a person's own, so that it counts.
 func TestCut(t *testing.T) {
-	l := host.Launch{Version: v36, Name: "h1", Token: "t", URLs: ownURLs, Options: []string{"--snapshot-count=10000"}}
+	l := record.Launch{Version: v36, Name: "h1", Token: "t", URLs: ownURLs, Options: []string{"--snapshot-count=10000"}}
 	cut := l
 	cut.Cut = true
 	if l.Same(cut) || !cut.Same(cut) {
 		t.Error("a launch that cuts is the same as one that does not")
 	}
-	for _, c := range []host.Launch{l, cut} {
-		args, err := host.Args(c, host.Paths{DataDir: "/d/t", BindAddress: "::"})
+	for _, c := range []record.Launch{l, cut} {
+		args, err := etcdargs.For(c, etcdargs.Paths{DataDir: "/d/t", BindAddress: "::"})
 		if err != nil {
 			t.Fatal(err)
 		}

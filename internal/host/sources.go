@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // Sources does the long work with data: it makes the source of a new generation
@@ -33,7 +34,7 @@ type Sources interface {
 	// may be called while the member runs.
 	V2InLog(ctx context.Context, token string) (bool, error)
 	// Backup takes a backup through the member that runs like l.
-	Backup(ctx context.Context, l Launch, o BackupOrder) (cluster.Backup, error)
+	Backup(ctx context.Context, l record.Launch, o BackupOrder) (cluster.Backup, error)
 	// Tidy takes away the backups that are not kept any longer, and says itself what
 	// it could not; one call at a time.
 	Tidy(ctx context.Context)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // Bounds of what is done in the background.
@@ -38,8 +39,8 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		return refused("host %s has no backup store to make a source ready from", s.Host)
 	case op.Source == nil || op.Command == "" || op.Version.IsZero():
 		return refused("a stage without source, command or version")
-	case op.Generation < s.floor():
-		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.floor())
+	case op.Generation < s.Floor():
+		return refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.Floor())
 	case !slices.Contains(h.o.Releases(), op.Version):
 		return refusedWithHint("install the release", "host %s does not have etcd %s", s.Host, op.Version)
 	case h.staging():
@@ -72,7 +73,7 @@ func (h *Host) stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	order := StageOrder{
 		Source: *op.Source, Version: op.Version, Token: fresh.Token, Disk: s.Disk, Name: s.Host, PeerURLs: slices.Clone(h.o.URLs.Peer), From: s.Local.Token,
 	}
-	if err := h.save(ctx, func(s *State) { s.Staged = &fresh }); err != nil {
+	if err := h.save(ctx, func(s *record.State) { s.Staged = &fresh }); err != nil {
 		return failed("%v", err)
 	}
 	h.setStageNow(&fresh)
@@ -136,7 +137,7 @@ func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged)
 	case err != nil:
 		end.State, end.Reason, end.Hopeless = cluster.StageFailed, err.Error(), errors.Is(err, ErrBadSource)
 		end.Needs = h.roomFor(err, o.Token)
-	case o.Source.Kind == cluster.SourceHalted && (s.halt() == nil || s.halt().ID != begun.Command || s.Local.Token != o.From):
+	case o.Source.Kind == cluster.SourceHalted && (s.Halt() == nil || s.Halt().ID != begun.Command || s.Local.Token != o.From):
 		end.State, end.Reason = cluster.StageFailed, "the halt was taken back meanwhile"
 	case o.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.Token != o.From):
 		end.State, end.Reason = cluster.StageFailed, "the member whose data was read was started meanwhile"
@@ -145,7 +146,7 @@ func (h *Host) runStage(ctx context.Context, o StageOrder, begun cluster.Staged)
 	}
 	if ctx.Err() == nil || err == nil || unwanted { // shutting down is no failure: it is begun anew
 		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
-		saveErr := h.save(saveCtx, func(s *State) {
+		saveErr := h.save(saveCtx, func(s *record.State) {
 			if s.Staged != nil && s.Staged.Token == o.Token && s.Disk == o.Disk {
 				s.Staged = &end
 			}
@@ -184,7 +185,7 @@ func (h *Host) staging() bool {
 }
 
 // staged is what a leader is told: the record, or how far it is.
-func (h *Host) staged(s State) *cluster.Staged {
+func (h *Host) staged(s record.State) *cluster.Staged {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := s.Staged
@@ -217,19 +218,11 @@ func (h *Host) dropUnfinished(ctx context.Context) {
 	if cut.Cuts >= mostCuts {
 		cut.State, cut.Reason = cluster.StageFailed, fmt.Sprintf("the daemon ended %d times while it was at it", cut.Cuts)
 	}
-	_ = h.save(ctx, func(s *State) { s.Staged = &cut }) // tried again at the next start
-}
-
-// unstage drops what was made of the log of a member that is to run again: it
-// may write more (SAFETY.md, rule 15). Part of the change that has it run.
-func (s *State) unstage() {
-	if s.Staged != nil && (s.Staged.Source.Kind == cluster.SourceSurvivor || s.Staged.Source.Kind == cluster.SourceHalted) {
-		s.Staged = nil
-	}
+	_ = h.save(ctx, func(s *record.State) { s.Staged = &cut }) // tried again at the next start
 }
 
 // dropUnstaged takes away what unstage dropped.
-func (h *Host) dropUnstaged(before State) {
+func (h *Host) dropUnstaged(before record.State) {
 	old, now := before.Staged, h.snapshot().Staged
 	if old == nil || h.o.Sources == nil || now != nil && now.Token == old.Token {
 		return
@@ -243,7 +236,7 @@ func (h *Host) dropUnstaged(before State) {
 // its move into a member's place and the record of that member left it there: that is set
 // aside, since nothing would account for it. It comes first, because a move that failed is
 // finished by it: without what it moves nothing could be moved on this host ever again.
-func (h *Host) dropStaged(s State, token string) error {
+func (h *Host) dropStaged(s record.State, token string) error {
 	if s.Local.Token != token {
 		moved, err := h.o.Disk.SetAside(token, cluster.SetAside{Reason: asideNeverRan})
 		if err != nil {
@@ -261,7 +254,7 @@ func (h *Host) dropStaged(s State, token string) error {
 // sourceLaunch is the first start of the founder of a generation that was made
 // from data: the intent, as this host reads it by itself, is being founded with
 // what lies ready here, and every generation before it is closed.
-func (h *Host) sourceLaunch(in *cluster.Intent, f cluster.Founder, s State) string {
+func (h *Host) sourceLaunch(in *cluster.Intent, f cluster.Founder, s record.State) string {
 	switch st := s.Staged; {
 	case in.State != cluster.IntentFounding:
 		return fmt.Sprintf("generation %d is %s: its founder ran already, and this disk does not know of it", in.Generation, in.State)
@@ -302,7 +295,7 @@ func (h *Host) beginTask(limit time.Duration, work func(context.Context)) bool {
 
 // accounted leaves out what was staged here and moved into place just before
 // the record of it could be written.
-func accounted(foreign []cluster.SetAside, s State) []cluster.SetAside {
+func accounted(foreign []cluster.SetAside, s record.State) []cluster.SetAside {
 	if s.Staged == nil {
 		return foreign
 	}

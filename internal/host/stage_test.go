@@ -12,13 +12,14 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // stager is a host.Sources that stages when it is told to.
 type stager struct {
 	m       *machine
 	proceed chan error // how the stage under way ends
-	backup  func(context.Context, host.Launch, host.BackupOrder) (cluster.Backup, error)
+	backup  func(context.Context, record.Launch, host.BackupOrder) (cluster.Backup, error)
 	logEnd  func(context.Context, func(cluster.LogReading)) (cluster.Progress, error)
 	drill   func() error
 	tidy    func(context.Context)
@@ -61,7 +62,7 @@ func (x *stager) LogEnd(ctx context.Context, _ string, tell func(cluster.LogRead
 	return cluster.Progress{Term: 2, Index: 9}, nil
 }
 
-func (x *stager) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
+func (x *stager) Backup(ctx context.Context, l record.Launch, o host.BackupOrder) (cluster.Backup, error) {
 	if x.backup != nil {
 		return x.backup(ctx, l, o)
 	}
@@ -311,7 +312,7 @@ func TestHaltedSourceIsDropped(t *testing.T) {
 		x.proceed <- nil
 		synctest.Wait()
 		d.end()
-		m.edit(func(s *host.State) { s.Staged.Source.Kind = cluster.SourceHalted })
+		m.edit(func(s *record.State) { s.Staged.Source.Kind = cluster.SourceHalted })
 		x, with = staging(m)
 		d = m.boot(with)
 		defer d.end()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // mismatch says that an op is about another member than the host's; "" when it
@@ -27,10 +28,10 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		return refused("host %s has no member to restart", s.Host)
 	case mismatch(op, l) != "":
 		return refused("%s", mismatch(op, l))
-	case s.halt() != nil:
-		return refused("generation %d is halted, to be taken to etcd %s", l.Generation, s.halt().To)
-	case l.Generation < s.floor():
-		return refused("generation %d is refused: this host accepts %d and higher", l.Generation, s.floor())
+	case s.Halt() != nil:
+		return refused("generation %d is halted, to be taken to etcd %s", l.Generation, s.Halt().To)
+	case l.Generation < s.Floor():
+		return refused("generation %d is refused: this host accepts %d and higher", l.Generation, s.Floor())
 	}
 	if reason, hint := h.obstacle(s); reason != "" && h.o.Process.Status().State == cluster.ProcessStopped {
 		return refusedWithHint(hint, "%s", reason)
@@ -60,7 +61,7 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	switch {
 	case err != nil:
 		return failed("look at the data directory: %v", err)
-	case judge(l, marked, wal) == amnesia:
+	case record.Judge(l, marked, wal) == record.Forgotten:
 		return refused("the data of member %s is not there: it could not be started again", l.Member)
 	}
 	if wal { // only the first start reads these, and no later one shall
@@ -78,7 +79,7 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 // for its peers is turned on on a leader's word only, because the others have to be
 // able to follow, and never off.
 func (h *Host) nextURLs(was cluster.URLs, told bool) cluster.URLs {
-	next := copyURLs(h.o.URLs)
+	next := record.CopyURLs(h.o.URLs)
 	if !told && (cluster.TurnsTLSOn(was.Peer, next.Peer) || cluster.TurnsTLSOn(next.Peer, was.Peer)) {
 		next.Peer = slices.Clone(was.Peer)
 	}
@@ -119,19 +120,19 @@ func (h *Host) mayChangeRelease(ctx context.Context, op cluster.Op, runs cluster
 	return &r
 }
 
-func (h *Host) relaunch(ctx context.Context, s State, launch Launch) cluster.ApplyReply {
+func (h *Host) relaunch(ctx context.Context, s record.State, launch record.Launch) cluster.ApplyReply {
 	same := launch.Same(*s.Launch)
 	launch.Nonce = h.o.Mint()
-	err := h.save(ctx, func(now *State) {
+	err := h.save(ctx, func(now *record.State) {
 		if launch.Version != now.Launch.Version {
 			now.Local.Previous = now.Launch.Version
 		}
-		now.keepBefore(launch)
+		now.KeepBefore(launch)
 		now.Launch = &launch
 		now.Local.Cut, now.Local.Adopted = launch.Cut, launch.Adopted
 		now.Local.Run, now.Local.Version, now.Local.URLs = true, launch.Version, launch.URLs
 		now.Local.Options, now.Local.Quarantined = launch.Options, launch.Quarantined
-		now.unstage()
+		now.Unstage()
 	})
 	if err != nil {
 		return failed("%v", err)
@@ -164,7 +165,7 @@ func (h *Host) stop(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if s.Launch == nil {
 		return done("it was so already")
 	}
-	if err := h.save(ctx, func(s *State) { s.Local.Run = false }); err != nil {
+	if err := h.save(ctx, func(s *record.State) { s.Local.Run = false }); err != nil {
 		return failed("%v", err)
 	}
 	if err := h.halt(ctx); err != nil {
@@ -175,7 +176,7 @@ func (h *Host) stop(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 
 // refuse promises never to run a member of a lower generation (rule 13).
 func (h *Host) refuse(ctx context.Context, op cluster.Op) cluster.ApplyReply {
-	err := h.save(ctx, func(s *State) {
+	err := h.save(ctx, func(s *record.State) {
 		s.LowestGeneration = max(s.LowestGeneration, op.Generation)
 		if s.Local.State != cluster.MemberNone && s.Local.Generation < s.LowestGeneration {
 			s.Local.Run = false
@@ -205,7 +206,7 @@ func (h *Host) setAside(ctx context.Context, op cluster.Op, fence cluster.Fence)
 		switch {
 		case op.Member == 0:
 			return refused("a set-aside that names no member")
-		case l.State == cluster.MemberNone && s.carried(op.Member):
+		case l.State == cluster.MemberNone && s.GaveUp(op.Member):
 			return done("it was so already")
 		case l.State != cluster.MemberStarting && l.State != cluster.MemberStarted && l.State != cluster.MemberRemoved:
 			return refused("host %s carries no member", s.Host)
@@ -213,9 +214,9 @@ func (h *Host) setAside(ctx context.Context, op cluster.Op, fence cluster.Fence)
 			return refused("the op is about member %s of cluster %s, host %s carries member %s of cluster %s", op.Member, op.Cluster, s.Host, l.Member, l.Cluster)
 		}
 		op.Token = l.Token
-		err := h.save(ctx, func(s *State) {
+		err := h.save(ctx, func(s *record.State) {
 			s.Local.State, s.Local.Run, s.Local.Cluster = cluster.MemberRemoved, false, op.Cluster
-			s.Journal = &Entry{Op: op, Fence: fence, Step: stepMove}
+			s.Journal = &record.Entry{Op: op, Fence: fence, Step: record.MoveData}
 		})
 		if err != nil {
 			return failed("%v", err)
@@ -231,7 +232,7 @@ func (h *Host) setAside(ctx context.Context, op cluster.Op, fence cluster.Fence)
 
 // knownCluster is the cluster ID of the host's member. A founder that never
 // answered has it from the intent that it was founded by.
-func knownCluster(s State) cluster.ClusterID {
+func knownCluster(s record.State) cluster.ClusterID {
 	if s.Local.Cluster == 0 && s.Intent != nil && s.Intent.Generation == s.Local.Generation && s.Intent.Nonce == s.Local.Nonce {
 		return s.Intent.Cluster
 	}

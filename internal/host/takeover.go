@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // How often what keeps a member of etcd-manager from being taken over is looked at
@@ -59,32 +60,32 @@ func (h *Host) takeOver(ctx context.Context) {
 
 // recordTaken makes the member this host's own. The mark of this disk lies beside
 // its log by then; a crash in between is finished by the next look.
-func (h *Host) recordTaken(ctx context.Context, p *Predecessor, l Launch) error {
-	return h.save(ctx, func(s *State) {
+func (h *Host) recordTaken(ctx context.Context, p *record.Predecessor, l record.Launch) error {
+	return h.save(ctx, func(s *record.State) {
 		s.Launch, s.Before = &l, nil
 		s.Local = cluster.LocalMember{
 			State: cluster.MemberStarted, Token: p.Token, Cluster: p.Cluster, Member: p.Member, Run: true, Adopted: true,
-			Version: l.Version, URLs: copyURLs(l.URLs), Options: slices.Clone(l.Options), Quarantined: l.Quarantined,
+			Version: l.Version, URLs: record.CopyURLs(l.URLs), Options: slices.Clone(l.Options), Quarantined: l.Quarantined,
 		}
 	})
 }
 
 // launchOf is how the member is to be run, or why it is not.
-func (h *Host) launchOf(ctx context.Context, s State, p *Predecessor) (l Launch, why, hint string) {
+func (h *Host) launchOf(ctx context.Context, s record.State, p *record.Predecessor) (l record.Launch, why, hint string) {
 	switch {
 	case p.Refused != "":
 		return l, p.Refused, p.Hint
 	case p.Held != nil:
 		return l, fmt.Sprintf("an etcd that this daemon did not start runs on it: %v", p.Held), "stop etcd-manager on this host, and its etcd; the member is started again within a second after that"
-	case s.carried(p.Member):
+	case s.GaveUp(p.Member):
 		return l, fmt.Sprintf("this disk carried member %s and gave it up", p.Member), "let the host join anew with an empty data directory"
-	case s.floor() > 0:
-		return l, fmt.Sprintf("this host promised to run nothing below generation %d", s.floor()), "let the host join anew with an empty data directory"
+	case s.Floor() > 0:
+		return l, fmt.Sprintf("this host promised to run nothing below generation %d", s.Floor()), "let the host join anew with an empty data directory"
 	}
 	if why, hint = h.markerIsTheirs(ctx); why != "" {
 		return l, why, hint
 	}
-	l = Launch{Name: s.Host, Token: p.Token, Nonce: h.o.Mint(), URLs: h.o.URLs, Adopted: true}
+	l = record.Launch{Name: s.Host, Token: p.Token, Nonce: h.o.Mint(), URLs: h.o.URLs, Adopted: true}
 	if p.State != nil {
 		node, _ := p.State.Node(s.Host)
 		l.URLs, l.Quarantined = node.URLs, p.State.Quarantined
@@ -134,7 +135,7 @@ func (h *Host) fitsURLs(u cluster.URLs) (why, hint string) {
 
 // releaseOf is the release that the member ran. Where the state file does not say,
 // it is the spec's, which etcd-manager brings its members to.
-func (h *Host) releaseOf(p *Predecessor) (v cluster.Version, why, hint string) {
+func (h *Host) releaseOf(p *record.Predecessor) (v cluster.Version, why, hint string) {
 	if p.State != nil {
 		var err error
 		if v, err = cluster.ParseVersion(p.State.Version); err != nil {
@@ -156,7 +157,7 @@ func (h *Host) releaseOf(p *Predecessor) (v cluster.Version, why, hint string) {
 // can go back to it for a while.
 func (h *Host) lookAgain(ctx context.Context) {
 	s := h.snapshot()
-	if s.Launch == nil || s.Local.Generation != 0 || s.Local.State != cluster.MemberStarted || s.floor() > 0 || s.Journal != nil {
+	if s.Launch == nil || s.Local.Generation != 0 || s.Local.State != cluster.MemberStarted || s.Floor() > 0 || s.Journal != nil {
 		return
 	}
 	p, err := h.o.Disk.Predecessor(s.Host, s.Disk)
@@ -172,11 +173,11 @@ func (h *Host) lookAgain(ctx context.Context) {
 		return
 	}
 	h.o.Log.Warn("etcd-manager has put another member here since this one was taken over: looking at it anew", "was", s.Local.Member, "is", p.Member)
-	_ = h.save(ctx, func(now *State) { now.Local, now.Launch, now.Before = cluster.LocalMember{}, nil, nil }) // seen again at the next start
+	_ = h.save(ctx, func(now *record.State) { now.Local, now.Launch, now.Before = cluster.LocalMember{}, nil, nil }) // seen again at the next start
 }
 
 // refreshTaken takes up release, URLs and quarantine as the state file has them now.
-func (h *Host) refreshTaken(ctx context.Context, s State, p *Predecessor) {
+func (h *Host) refreshTaken(ctx context.Context, s record.State, p *record.Predecessor) {
 	l, why, _ := h.launchOf(ctx, s, p)
 	if why != "" || l.Same(*s.Launch) || p.State == nil {
 		return

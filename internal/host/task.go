@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // task is an op, or one of the host's own, while it is carried out.
@@ -114,7 +115,7 @@ func (h *Host) busy() *cluster.Busy {
 	if h.running == nil {
 		return nil
 	}
-	b := &cluster.Busy{Op: copyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since), Why: h.running.late()}
+	b := &cluster.Busy{Op: record.CopyOp(h.running.op), Fence: h.running.fence, For: time.Since(h.running.since), Why: h.running.late()}
 	h.explain(b)
 	return b
 }

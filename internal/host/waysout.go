@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // A person's ways out of what a host remembers.
@@ -26,7 +27,7 @@ func (h *Host) Forget(id cluster.HostID) error {
 	if why := countsOn(h.state.Intent, h.spec, id); why != "" {
 		return fmt.Errorf("%w: %s names %s", ErrCountedOn, why, id)
 	}
-	h.peers = slices.DeleteFunc(slices.Clone(h.peers), func(p Peer) bool { return p.Host == id })
+	h.peers = slices.DeleteFunc(slices.Clone(h.peers), func(p record.Peer) bool { return p.Host == id })
 	return nil
 }
 
@@ -78,7 +79,7 @@ func (h *Host) ResetFence(ctx context.Context, to cluster.Fence) (was cluster.Fe
 	case h.busy() != nil:
 		return was, ErrFenceInUse
 	}
-	if err := h.save(ctx, func(s *State) { s.Promised = to }); err != nil {
+	if err := h.save(ctx, func(s *record.State) { s.Promised = to }); err != nil {
 		return was, fmt.Errorf("reset the fence: %w", err)
 	}
 	h.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // A promise that no leader can come up to, as a damaged state may hold, is taken
@@ -29,7 +30,7 @@ func TestResetFence(t *testing.T) {
 			t.Fatalf("a fence out of reach was promised: %+v", r)
 		}
 		d.end()
-		m.edit(func(s *host.State) { s.Promised = absurd })
+		m.edit(func(s *record.State) { s.Promised = absurd })
 		d = m.boot()
 		defer d.end()
 		if r := d.Observe(ctx, cluster.ObserveRequest{Fence: fence(6)}); r.Refused == nil || r.Refused.Promised != absurd {

@@ -19,6 +19,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/testlog"
 	"etcdadm.io/plan"
 )
@@ -43,7 +44,7 @@ type fakeHost struct {
 	local    cluster.LocalMember
 	stamp    int
 	memory   map[cluster.HostID]cluster.Ping
-	peers    []host.Peer      // from an earlier run
+	peers    []record.Peer    // from an earlier run
 	askedOf  []cluster.DiskID // what others showed when they asked
 	forgot   []cluster.HostID
 	hang     bool          // does not answer until the context ends
@@ -155,7 +156,7 @@ func (h *fakeHost) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.D
 	return h.memory[id].Disk, h.memory[id].Beat
 }
 
-func (h *fakeHost) Peers() []host.Peer { return get(h, func() []host.Peer { return h.peers }) }
+func (h *fakeHost) Peers() []record.Peer { return get(h, func() []record.Peer { return h.peers }) }
 func (h *fakeHost) Forget(id cluster.HostID) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

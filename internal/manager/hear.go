@@ -10,7 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/election"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // maxSkew is the difference between two clocks that a person is told of.
@@ -232,7 +232,7 @@ func (m *Manager) AskPeers(ctx context.Context) []cluster.Ping {
 
 // toldBy is what the other daemons said last, whether that is all there is to
 // wait for, and otherwise what tells that another one was heard.
-func (m *Manager) toldBy(remembered []host.Peer) (out []cluster.Ping, heard <-chan struct{}, all bool) {
+func (m *Manager) toldBy(remembered []record.Peer) (out []cluster.Ping, heard <-chan struct{}, all bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all = m.election.Missing == 0

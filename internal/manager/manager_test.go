@@ -13,7 +13,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/plan"
 )
 
@@ -642,7 +642,7 @@ func TestAskPeersThatAreRemembered(t *testing.T) {
 		w.run(a)
 		w.until(time.Second, "discovery has found nobody", func() bool { return a.seededNow() })
 		a.host.mu.Lock()
-		a.host.peers = []host.Peer{{Host: "b", Disk: "disk-b", Address: endpoint("b"), Beat: 3}}
+		a.host.peers = []record.Peer{{Host: "b", Disk: "disk-b", Address: endpoint("b"), Beat: 3}}
 		a.host.mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()

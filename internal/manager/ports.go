@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/plan"
 )
 
@@ -27,7 +28,7 @@ type Local interface {
 	Alarms(ctx context.Context) ([]string, bool)
 	Remember(pings []cluster.Ping)
 	Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskID, uint64)
-	Peers() []host.Peer
+	Peers() []record.Peer
 	// Forget drops what is remembered of a host that nothing counts on.
 	Forget(id cluster.HostID) error
 	RememberSpec(s cluster.Spec)

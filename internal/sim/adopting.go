@@ -13,7 +13,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 const (
@@ -261,7 +261,7 @@ func (w *World) isLost(id cluster.MemberID) bool {
 	if slices.ContainsFunc(voters, func(v cluster.Member) bool { return v.ID == id }) {
 		return true
 	}
-	elsewhere := func(a *host.Admission) bool { // another host is to have it
+	elsewhere := func(a *record.Admission) bool { // another host is to have it
 		at := slices.IndexFunc(learners, func(l cluster.Member) bool { return l.ID == id })
 		return at >= 0 && !slices.Equal(slices.Sorted(slices.Values(a.URLs.Peer)), learners[at].PeerURLs)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -303,7 +303,7 @@ func (w *World) checkStop(d *daemon) {
 }
 
 // checkSaved: what a host promised does not go down while the disk is the same.
-func (w *World) checkSaved(d *daemon, before, now host.State, had bool) {
+func (w *World) checkSaved(d *daemon, before, now record.State, had bool) {
 	if now.Local.Member != 0 {
 		w.check.mu.Lock()
 		w.check.keeps[now.Local.Member] = now.Intent

@@ -13,7 +13,7 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // What a generation rests on, as an onlooker knows it: that its command was not
@@ -361,7 +361,7 @@ func (w *World) highest() *cluster.Intent {
 
 // checkKept: what a host keeps as the record is what a store has or had, but for what
 // a person allowed without one.
-func (w *World) checkKept(d *daemon, before, now host.State, had bool) {
+func (w *World) checkKept(d *daemon, before, now record.State, had bool) {
 	in := now.Intent
 	if in == nil || !in.Unstored.IsZero() || in.Adopted() || had && before.Intent != nil && before.Intent.Order(in) == 0 {
 		return

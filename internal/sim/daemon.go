@@ -14,6 +14,8 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/etcdargs"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/plan"
 )
@@ -143,7 +145,7 @@ func (w *World) start(m *machine) *daemon {
 		Releases: m.installed,
 		Options:  d.options,
 		Disk:     simDisk{d}, Process: d.process,
-		Member:  func(host.Launch) host.Member { return simMember{d} },
+		Member:  func(record.Launch) host.Member { return simMember{d} },
 		Intents: control.Intents{Folder: control.New(storeView{d}, clusterName)}, Promoted: folder.Promoted,
 		Reacher: simReacher{d},
 		Sources: simSources{d}, PruneAfter: w.pruning.after,
@@ -185,7 +187,7 @@ func (w *World) start(m *machine) *daemon {
 func (d *daemon) options(v cluster.Version) []string {
 	args := d.w.optionsNow(v)
 	if spec := d.host.Spec(); args == nil && spec != nil {
-		args, _ = host.OptionArgs(spec.Options, v) // all of them are there in every release of the model
+		args, _ = etcdargs.Options(spec.Options, v) // all of them are there in every release of the model
 	}
 	if q := d.m.quota; q > 0 {
 		args = append(args, "--quota-backend-bytes="+strconv.FormatInt(q, 10))

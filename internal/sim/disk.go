@@ -12,6 +12,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -25,8 +26,8 @@ type disk struct {
 	// it ever ran.
 	staged map[string]*dir
 	// left is the state file of etcd-manager, and admission what adopt --join wrote.
-	left      *host.PredecessorState
-	admission *host.Admission
+	left      *record.PredecessorState
+	admission *record.Admission
 }
 
 // dir is a data directory. One that a fault took away is marked as lost.
@@ -59,7 +60,7 @@ func (m *machine) snapshot() *disk {
 }
 
 // decoded is the state on the disk.
-func (d *disk) decoded() (s host.State, ok bool) {
+func (d *disk) decoded() (s record.State, ok bool) {
 	if d.state == nil {
 		return s, false
 	}
@@ -75,7 +76,7 @@ type simDisk struct{ d *daemon }
 var _ host.Disk = simDisk{}
 
 // Load implements host.Disk.
-func (x simDisk) Load() (s host.State, ok bool, err error) {
+func (x simDisk) Load() (s record.State, ok bool, err error) {
 	err = x.d.do(kindLoad, "", func() error {
 		x.d.m.mu.Lock()
 		defer x.d.m.mu.Unlock()
@@ -86,7 +87,7 @@ func (x simDisk) Load() (s host.State, ok bool, err error) {
 }
 
 // Save implements host.Disk.
-func (x simDisk) Save(s host.State) error {
+func (x simDisk) Save(s record.State) error {
 	b, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (x simDisk) Save(s host.State) error {
 	})
 }
 
-func describeSave(s host.State) string {
+func describeSave(s record.State) string {
 	return fmt.Sprintf("promise %s, member %s %s, run %t, journal %t", s.Promised, s.Local.Member, s.Local.State, s.Local.Run, s.Journal != nil)
 }
 
@@ -209,7 +210,7 @@ func (x simDisk) RemoveAside(name string) (remove func() error, err error) {
 func (simDisk) FinishRemovals() error { return nil }
 
 // Predecessor implements host.Disk.
-func (x simDisk) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Predecessor, err error) {
+func (x simDisk) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *record.Predecessor, err error) {
 	if x.d.w.foreign.id == 0 {
 		return nil, nil
 	}
@@ -221,7 +222,7 @@ func (x simDisk) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *host.Pre
 }
 
 // Admission implements host.Disk.
-func (x simDisk) Admission() (a *host.Admission, err error) {
+func (x simDisk) Admission() (a *record.Admission, err error) {
 	if x.d.w.foreign.id == 0 {
 		return nil, nil
 	}
@@ -260,7 +261,7 @@ func (x simDisk) Inventory(token string) (aside, foreign []cluster.SetAside, err
 		}
 		for _, t := range slices.Sorted(maps.Keys(m.disk.dirs)) {
 			if t != token && m.w.etcd.HasWAL(m.disk.dirs[t].data) {
-				foreign = append(foreign, cluster.SetAside{Dir: t, Reason: host.ForeignData})
+				foreign = append(foreign, cluster.SetAside{Dir: t, Reason: record.ForeignData})
 			}
 		}
 		return nil

@@ -8,7 +8,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -27,7 +27,7 @@ type foreign struct {
 // theirs is what runs etcd on a machine in the place of a daemon of ours.
 type theirs struct {
 	on     bool // it starts etcd
-	launch host.Launch
+	launch record.Launch
 }
 
 var errTheirs = errors.New("an etcd that this daemon did not start holds the data")
@@ -37,10 +37,10 @@ func (w *World) Found(version cluster.Version, ms ...*machine) {
 	f := &w.foreign
 	f.token, f.version, f.at = "theirs", version, ms
 	var all []cluster.Member
-	var named []host.PredecessorNode
+	var named []record.PredecessorNode
 	for _, m := range ms {
 		all = append(all, cluster.Member{Name: m.name, PeerURLs: m.urls().Peer})
-		named = append(named, host.PredecessorNode{Name: m.name, URLs: m.urls()})
+		named = append(named, record.PredecessorNode{Name: m.name, URLs: m.urls()})
 	}
 	_, f.id = etcd.MemberIDs(f.token, all)
 	w.tracef("", "something else runs cluster %s of etcd %s on %v", f.id, version, machineNames(ms))
@@ -49,8 +49,8 @@ func (w *World) Found(version cluster.Version, ms ...*machine) {
 		w.keepTrack(d)
 		m.mu.Lock()
 		m.disk.dirs[f.token] = d
-		m.disk.left = &host.PredecessorState{Token: f.token, Version: version.String(), Nodes: named}
-		m.theirs = theirs{on: true, launch: host.Launch{
+		m.disk.left = &record.PredecessorState{Token: f.token, Version: version.String(), Nodes: named}
+		m.theirs = theirs{on: true, launch: record.Launch{
 			Version: version, Name: m.ID(), Token: f.token, URLs: m.urls(), InitialCluster: all, Founding: true, Adopted: true,
 		}}
 		m.mu.Unlock()
@@ -160,7 +160,7 @@ func (w *World) holder(id cluster.MemberID) *machine {
 func (w *World) adopted() bool { return w.recorded() != nil }
 
 // predecessor is what the disk of a machine shows of it.
-func (m *machine) predecessor(h cluster.HostID, disk cluster.DiskID) *host.Predecessor {
+func (m *machine) predecessor(h cluster.HostID, disk cluster.DiskID) *record.Predecessor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	left := m.disk.left
@@ -171,7 +171,7 @@ func (m *machine) predecessor(h cluster.HostID, disk cluster.DiskID) *host.Prede
 	if d == nil || !m.w.etcd.HasWAL(d.data) {
 		return nil
 	}
-	p := &host.Predecessor{Token: left.Token, State: left}
+	p := &record.Predecessor{Token: left.Token, State: left}
 	p.Member, p.Cluster = m.w.etcd.CloneData(d.data).Member()
 	if m.proc != nil && m.proc.Exit() == "" && m.procDir == d {
 		p.Held = errTheirs

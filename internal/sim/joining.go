@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -56,10 +56,10 @@ func (w *World) adopts(m *machine, members int, within time.Duration) error {
 type simPlace struct{ d *daemon }
 
 // ReadAdmission implements adoption.Place.
-func (p simPlace) ReadAdmission() (*host.Admission, error) { return simDisk(p).Admission() }
+func (p simPlace) ReadAdmission() (*record.Admission, error) { return simDisk(p).Admission() }
 
 // WriteAdmission implements adoption.Place.
-func (p simPlace) WriteAdmission(a *host.Admission) error {
+func (p simPlace) WriteAdmission(a *record.Admission) error {
 	return p.d.do(kindSave, "admission", func() error {
 		p.d.m.mu.Lock()
 		defer p.d.m.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
@@ -25,7 +26,7 @@ type process struct {
 	wake    chan struct{}
 
 	mu       sync.Mutex // guards what follows
-	wanted   *host.Launch
+	wanted   *record.Launch
 	node     *dir // the directory that was there when it was first wanted
 	permit   host.Permit
 	trusts   bool // what is started from what is wanted has the certificates of its peers
@@ -132,7 +133,7 @@ func (p *process) again(ctx context.Context) {
 	defer p.finish()
 	p.mu.Lock()
 	due := p.wanted != nil && p.held == nil && !time.Now().Before(p.next)
-	var l host.Launch
+	var l record.Launch
 	if due {
 		l = *p.wanted
 	}
@@ -154,7 +155,7 @@ func (p *process) again(ctx context.Context) {
 }
 
 // spawn starts the process; the caller holds the token.
-func (p *process) spawn(l host.Launch, node *dir) error {
+func (p *process) spawn(l record.Launch, node *dir) error {
 	m := p.d.m
 	if have := m.dir(l.Token); have == nil || have != node {
 		return errors.New("the data directory is missing or was replaced by another")
@@ -205,7 +206,7 @@ func (p *process) spawn(l host.Launch, node *dir) error {
 }
 
 // Ensure implements host.Process.
-func (p *process) Ensure(ctx context.Context, l host.Launch, permit host.Permit) error {
+func (p *process) Ensure(ctx context.Context, l record.Launch, permit host.Permit) error {
 	err := p.ensure(ctx, l, permit)
 	p.mu.Lock()
 	p.problem = ""
@@ -217,7 +218,7 @@ func (p *process) Ensure(ctx context.Context, l host.Launch, permit host.Permit)
 	return err
 }
 
-func (p *process) ensure(ctx context.Context, l host.Launch, permit host.Permit) error {
+func (p *process) ensure(ctx context.Context, l record.Launch, permit host.Permit) error {
 	if !p.d.alive() {
 		return errDead
 	}
@@ -256,7 +257,7 @@ func (p *process) ensure(ctx context.Context, l host.Launch, permit host.Permit)
 }
 
 // Adopt implements host.Process.
-func (p *process) Adopt(ctx context.Context, l host.Launch) (found bool, err error) {
+func (p *process) Adopt(ctx context.Context, l record.Launch) (found bool, err error) {
 	if err := p.begin(ctx); err != nil {
 		return false, err
 	}

@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -176,7 +177,7 @@ func (x simSources) LogEnd(_ context.Context, token string, _ func(cluster.LogRe
 }
 
 // Backup implements host.Sources.
-func (x simSources) Backup(ctx context.Context, l host.Launch, o host.BackupOrder) (cluster.Backup, error) {
+func (x simSources) Backup(ctx context.Context, l record.Launch, o host.BackupOrder) (cluster.Backup, error) {
 	return x.d.backUp(ctx, x.d.id, l.Version, o.Reason)
 }
 

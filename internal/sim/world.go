@@ -29,7 +29,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -340,7 +340,7 @@ func (w *World) Broken() []string {
 }
 
 // state is what is on the machine's disk.
-func (m *machine) state() (host.State, bool) {
+func (m *machine) state() (record.State, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.disk.decoded()

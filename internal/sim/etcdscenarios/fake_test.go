@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -16,14 +16,14 @@ type fakeWorld struct {
 	release  cluster.Version
 	disks    map[string]*fakeetcd.Data
 	last     map[string]*fakeetcd.Proc
-	launches map[string]host.Launch
+	launches map[string]record.Launch
 	away     map[cluster.HostID]bool
 }
 
 func newFakeWorld(v cluster.Version) *fakeWorld {
 	w := &fakeWorld{
 		release: v, disks: map[string]*fakeetcd.Data{}, last: map[string]*fakeetcd.Proc{},
-		launches: map[string]host.Launch{}, away: map[cluster.HostID]bool{},
+		launches: map[string]record.Launch{}, away: map[cluster.HostID]bool{},
 	}
 	w.net = fakeetcd.New(fakeetcd.Options{Seed: 1, Link: func(from, to cluster.HostID) (time.Duration, bool) {
 		if from == "" || to == "" { // clients are on every side of a cut
@@ -41,7 +41,7 @@ func (w *fakeWorld) peerURL(h string) string { return "http://" + h + ":2380" }
 func (w *fakeWorld) start(h string, initial []cluster.Member, founding bool, args []string) error {
 	l := w.launches[h]
 	if initial != nil {
-		l = host.Launch{
+		l = record.Launch{
 			Version: w.release, Name: cluster.HostID(h), Token: token, InitialCluster: initial, Founding: founding,
 			URLs: cluster.URLs{Peer: []string{w.peerURL(h)}, Client: []string{"http://" + h + ":2379"}},
 		}

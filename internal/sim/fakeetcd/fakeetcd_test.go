@@ -11,7 +11,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -65,7 +65,7 @@ func urls(h cluster.HostID) cluster.URLs {
 	return cluster.URLs{Peer: []string{peerURL(h)}, Client: []string{"http://" + string(h) + ":2379"}}
 }
 
-func (b *bed) start(h cluster.HostID, l host.Launch) *fakeetcd.Proc {
+func (b *bed) start(h cluster.HostID, l record.Launch) *fakeetcd.Proc {
 	b.t.Helper()
 	if b.disks[h] == nil {
 		b.disks[h] = &fakeetcd.Data{}
@@ -90,7 +90,7 @@ func (b *bed) found(n int) []cluster.MemberID {
 		initial = append(initial, cluster.Member{Name: string(h), PeerURLs: []string{peerURL(h)}})
 	}
 	for i := range n {
-		b.start(name(i), host.Launch{Founding: true, Token: "t", InitialCluster: initial})
+		b.start(name(i), record.Launch{Founding: true, Token: "t", InitialCluster: initial})
 	}
 	for i := range n {
 		b.ready(name(i))
@@ -188,7 +188,7 @@ func TestFoundWriteAndFailOver(t *testing.T) {
 		if err != nil || v.Value != "v" {
 			t.Errorf("read after fail-over: %+v, %v", v, err)
 		}
-		b.start(l, host.Launch{})
+		b.start(l, record.Launch{})
 		b.ready(l)
 		if s := b.status(l); !s.Healthy {
 			t.Errorf("restarted: %+v", s)
@@ -218,8 +218,8 @@ func TestAmnesiaLosesAWrite(t *testing.T) {
 		b.net.Running(l).Kill()
 		b.net.Running(with).Kill()
 		b.disks[with] = &fakeetcd.Data{} // acknowledged it, and forgets
-		b.start(without, host.Launch{})
-		b.start(with, host.Launch{Founding: true, Token: "t", InitialCluster: initial})
+		b.start(without, record.Launch{})
+		b.start(with, record.Launch{Founding: true, Token: "t", InitialCluster: initial})
 		b.ready(without)
 		b.ready(with)
 		v, err := b.net.Client(without, with).Get(b.ctx, "k")
@@ -240,12 +240,12 @@ func TestRestartKeepsTheWrite(t *testing.T) {
 		for i := range 3 {
 			b.net.Running(name(i)).Kill()
 		}
-		b.start("h1", host.Launch{})
+		b.start("h1", record.Launch{})
 		ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 		_, err := b.net.Member("h1").Status(ctx)
 		cancel()
 		want(t, "status of a member restarted without a quorum", err, etcd.ErrUnreachable)
-		b.start("h2", host.Launch{})
+		b.start("h2", record.Launch{})
 		b.ready("h1")
 		if v, err := b.net.Client("h1").Get(b.ctx, "k"); err != nil || v.Value != "v" {
 			t.Errorf("read: %+v, %v", v, err)
@@ -277,7 +277,7 @@ func TestGrowAndShrink(t *testing.T) {
 					view.Members[i].Name = string(h)
 				}
 			}
-			b.start(h, host.Launch{InitialCluster: view.Members})
+			b.start(h, record.Launch{InitialCluster: view.Members})
 			b.ready(h)
 			if s := b.status(h); !s.Learner || !s.Healthy || s.Member != added.ID {
 				t.Errorf("learner: %+v", s)
@@ -317,7 +317,7 @@ func TestDeterministic(t *testing.T) {
 				if p := b.net.Running(h); p != nil && i%3 == 0 {
 					p.Kill()
 					time.Sleep(700 * time.Millisecond)
-					b.start(h, host.Launch{})
+					b.start(h, record.Launch{})
 				}
 				ctx, cancel := context.WithTimeout(b.ctx, time.Second)
 				_, err := b.net.Client("h1", "h2", "h3", "h4", "h5").Put(ctx, "k", fmt.Sprint(i))

@@ -9,7 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -32,7 +32,7 @@ func crashAt(t *testing.T, number int, after bool) {
 		for i := range 3 {
 			initial = append(initial, cluster.Member{Name: string(name(i)), PeerURLs: []string{peerURL(name(i))}})
 		}
-		l := host.Launch{Founding: true, Token: "t", InitialCluster: initial}
+		l := record.Launch{Founding: true, Token: "t", InitialCluster: initial}
 		for i := range 3 {
 			b.start(name(i), l)
 		}
@@ -108,11 +108,11 @@ func TestPausedTakesTheCallLater(t *testing.T) {
 func TestQuarantineKeepsClientsOut(t *testing.T) {
 	inBubble(t, fakeetcd.Options{}, func(t *testing.T, b *bed) {
 		initial := []cluster.Member{{Name: "h1", PeerURLs: []string{peerURL("h1")}}}
-		b.start("h1", host.Launch{Founding: true, Token: "t", InitialCluster: initial, Quarantined: true})
+		b.start("h1", record.Launch{Founding: true, Token: "t", InitialCluster: initial, Quarantined: true})
 		b.ready("h1")
 		want(t, "put under quarantine", b.put("k", "v", "h1"), etcd.ErrUnreachable)
 		b.net.Running("h1").Kill()
-		b.start("h1", host.Launch{})
+		b.start("h1", record.Launch{})
 		b.ready("h1")
 		if err := b.put("k", "v", "h1"); err != nil {
 			t.Error(err)
@@ -123,9 +123,9 @@ func TestQuarantineKeepsClientsOut(t *testing.T) {
 func TestStartRefusals(t *testing.T) {
 	inBubble(t, fakeetcd.Options{}, func(t *testing.T, b *bed) {
 		b.found(3)
-		_, err := b.net.Start("h1", host.Launch{Version: v37}, b.disks["h1"])
+		_, err := b.net.Start("h1", record.Launch{Version: v37}, b.disks["h1"])
 		want(t, "second process on the data", err, fakeetcd.ErrDataInUse)
-		refused := func(what string, h cluster.HostID, l host.Launch) {
+		refused := func(what string, h cluster.HostID, l record.Launch) {
 			t.Helper()
 			p := b.start(h, l)
 			select {
@@ -141,14 +141,14 @@ func TestStartRefusals(t *testing.T) {
 		}
 		members := b.net.Running("h1").Launch().InitialCluster
 		joined := append([]cluster.Member{{Name: "h4", PeerURLs: []string{peerURL("h4")}}}, members...)
-		refused("join without being added", "h4", host.Launch{InitialCluster: joined})
-		refused("not in the initial cluster", "h5", host.Launch{InitialCluster: members})
+		refused("join without being added", "h4", record.Launch{InitialCluster: joined})
+		refused("not in the initial cluster", "h5", record.Launch{InitialCluster: members})
 		b.net.Running("h3").Kill()
 		wiped := b.disks["h3"]
 		b.disks["h3"] = nil
-		refused("bootstrapped before", "h3", host.Launch{Founding: true, Token: "t", InitialCluster: members})
+		refused("bootstrapped before", "h3", record.Launch{Founding: true, Token: "t", InitialCluster: members})
 		b.disks["h3"] = wiped
-		refused("older release", "h3", host.Launch{Version: cluster.MustVersion("3.6.16")})
+		refused("older release", "h3", record.Launch{Version: cluster.MustVersion("3.6.16")})
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/raft/v3"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 )
 
 // ErrDataInUse says that another process runs on the data; etcd would wait for the lock.
@@ -22,7 +22,7 @@ var ErrDataInUse = errors.New("data directory is in use")
 type Proc struct {
 	net    *Net
 	host   cluster.HostID
-	launch host.Launch
+	launch record.Launch
 	data   *Data
 	done   chan struct{}
 	rng    *rand.Rand
@@ -73,7 +73,7 @@ type Proc struct {
 // when the data is in use. The launch's URLs.Peer and URLs.Client (or
 // URLs.Quarantine) are both what it listens on and what it advertises. Options
 // read are --max-learners and --quota-backend-bytes.
-func (n *Net) Start(h cluster.HostID, l host.Launch, d *Data) (*Proc, error) {
+func (n *Net) Start(h cluster.HostID, l record.Launch, d *Data) (*Proc, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if d.owner != nil {
@@ -102,7 +102,7 @@ func (n *Net) Start(h cluster.HostID, l host.Launch, d *Data) (*Proc, error) {
 }
 
 // maxLearners is what the host gives etcd as --max-learners.
-func maxLearners(l host.Launch) int64 {
+func maxLearners(l record.Launch) int64 {
 	if l.Adopted {
 		return 1
 	}
@@ -135,7 +135,7 @@ func (p *Proc) Exit() string {
 func (p *Proc) Host() cluster.HostID { return p.host }
 
 // Launch is how it was started.
-func (p *Proc) Launch() host.Launch { return p.launch }
+func (p *Proc) Launch() record.Launch { return p.launch }
 
 // Serving reports whether clients are served.
 func (p *Proc) Serving() bool {

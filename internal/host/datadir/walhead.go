@@ -1,4 +1,4 @@
-package host
+package datadir
 
 import (
 	"encoding/binary"
@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"etcdadm.io/cluster"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Record types of a write-ahead log, and the bound of what is read of its
@@ -28,7 +27,7 @@ const (
 var errNoHead = errors.New("the log has no head that could be read")
 
 // Owner is as Disk says.
-func (d *FileDisk) Owner(token string) (cluster.ClusterID, cluster.MemberID, error) {
+func (d *Dir) Owner(token string) (cluster.ClusterID, cluster.MemberID, error) {
 	if err := plainName(token); err != nil {
 		return 0, 0, fmt.Errorf("look at log: token %w", err)
 	}

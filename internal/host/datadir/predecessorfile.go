@@ -1,4 +1,4 @@
-package host
+package datadir
 
 import (
 	"errors"
@@ -6,51 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"etcdadm.io/internal/host/record"
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"etcdadm.io/cluster"
 )
-
-// Predecessor is what etcd-manager left of a member in a data directory.
-type Predecessor struct {
-	Token   string
-	Cluster cluster.ClusterID // by the head of the log
-	Member  cluster.MemberID  // by the head of the log
-	// State is what its state file says; nil: it says nothing that could be read.
-	// etcd-manager writes it in place, so a power cut can leave it torn or empty.
-	State *PredecessorState
-	// Refused says why the data cannot be taken over; empty: it can.
-	Refused string
-	Hint    string
-	// Held is who runs on the data, or why that cannot be told; nil: nobody.
-	Held error
-}
-
-// PredecessorState is the state file of etcd-manager, as far as it matters.
-type PredecessorState struct {
-	Token       string
-	Version     string
-	Quarantined bool
-	Nodes       []PredecessorNode
-}
-
-// PredecessorNode is a member as that file has it. Its name is its host's ID.
-type PredecessorNode struct {
-	Name string
-	URLs cluster.URLs
-}
-
-// Node finds a host's own entry.
-func (s *PredecessorState) Node(h cluster.HostID) (PredecessorNode, bool) {
-	if s != nil {
-		for _, n := range s.Nodes {
-			if n.Name == string(h) {
-				return n, true
-			}
-		}
-	}
-	return PredecessorNode{}, false
-}
 
 // errNoState says that a state file of etcd-manager names no cluster.
 var errNoState = errors.New("it names no cluster")
@@ -63,14 +21,14 @@ var errNoState = errors.New("it names no cluster")
 //
 // A message that was cut off is an error, also where the rest would do: nobody
 // knows what is missing.
-func ParsePredecessor(data []byte) (*PredecessorState, error) {
-	var s PredecessorState
+func ParsePredecessor(data []byte) (*record.PredecessorState, error) {
+	var s record.PredecessorState
 	var inner error
 	err := fields(data, func(n protowire.Number, t protowire.Type, v []byte) {
 		switch {
 		case n == 2 && t == protowire.BytesType:
 			b, _ := protowire.ConsumeBytes(v)
-			inner = errors.Join(inner, s.readCluster(b))
+			inner = errors.Join(inner, readCluster(&s, b))
 		case n == 3 && t == protowire.BytesType:
 			b, _ := protowire.ConsumeBytes(v)
 			s.Version = string(b)
@@ -89,7 +47,7 @@ func ParsePredecessor(data []byte) (*PredecessorState, error) {
 }
 
 // FormatPredecessor is the state file of etcd-manager that says this.
-func FormatPredecessor(s PredecessorState) []byte {
+func FormatPredecessor(s record.PredecessorState) []byte {
 	text := func(b []byte, n protowire.Number, s string) []byte {
 		return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
 	}
@@ -113,7 +71,7 @@ func FormatPredecessor(s PredecessorState) []byte {
 	return out
 }
 
-func (s *PredecessorState) readCluster(data []byte) error {
+func readCluster(s *record.PredecessorState, data []byte) error {
 	var inner error
 	err := fields(data, func(n protowire.Number, t protowire.Type, v []byte) {
 		if t != protowire.BytesType {
@@ -132,7 +90,7 @@ func (s *PredecessorState) readCluster(data []byte) error {
 	return errors.Join(err, inner)
 }
 
-func readNode(data []byte) (node PredecessorNode, err error) {
+func readNode(data []byte) (node record.PredecessorNode, err error) {
 	err = fields(data, func(n protowire.Number, t protowire.Type, v []byte) {
 		if t != protowire.BytesType {
 			return

@@ -1,4 +1,4 @@
-package host_test
+package datadir_test
 
 import (
 	"io/fs"
@@ -9,6 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
 )
 
 // TestModes: whatever the umask, what a host keeps is its own; only its ID and
@@ -18,7 +19,7 @@ func TestModes(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		func() {
 			defer syscall.Umask(syscall.Umask(umask))
-			if _, err := host.HostID(dir, host.Mint); err != nil {
+			if _, err := datadir.HostID(dir, host.Mint); err != nil {
 				t.Fatal(err)
 			}
 			d := openDisk(t, dir, nil)

@@ -1,4 +1,4 @@
-package host
+package datadir
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 
 // MarkData puts the mark of this disk into a data directory that was built
 // aside and is to be installed under a token.
-func (d *FileDisk) MarkData(dir, token string, disk cluster.DiskID) error {
+func (d *Dir) MarkData(dir, token string, disk cluster.DiskID) error {
 	content, err := json.Marshal(mark{Disk: disk, Token: token})
 	if err != nil {
 		return fmt.Errorf("mark what was built: %w", err)
@@ -28,7 +28,7 @@ func (d *FileDisk) MarkData(dir, token string, disk cluster.DiskID) error {
 // Install moves a marked data directory from below this disk's root into the
 // place of the token's. It is done already when that place has this disk's mark
 // and a log.
-func (d *FileDisk) Install(from, token string, disk cluster.DiskID) error {
+func (d *Dir) Install(from, token string, disk cluster.DiskID) error {
 	return d.changeData("install data", token, disk, func(marked, wal bool) error {
 		if marked && wal {
 			return nil
@@ -48,7 +48,7 @@ func (d *FileDisk) Install(from, token string, disk cluster.DiskID) error {
 }
 
 // AsideDir is the path of a directory that was set aside, by its name.
-func (d *FileDisk) AsideDir(name string) (string, error) {
+func (d *Dir) AsideDir(name string) (string, error) {
 	if err := plainName(name); err != nil {
 		return "", fmt.Errorf("find what was set aside: %w", err)
 	}

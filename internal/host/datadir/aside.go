@@ -1,4 +1,4 @@
-package host
+package datadir
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/journal"
 	"etcdadm.io/internal/snapshot"
 )
@@ -22,7 +23,7 @@ type note struct {
 }
 
 // SetAside is as Disk says.
-func (d *FileDisk) SetAside(token string, aside cluster.SetAside) (cluster.SetAside, error) {
+func (d *Dir) SetAside(token string, aside cluster.SetAside) (cluster.SetAside, error) {
 	if err := plainName(token); err != nil {
 		return cluster.SetAside{}, fmt.Errorf("set data aside: token %w", err)
 	}
@@ -70,7 +71,7 @@ func (d *FileDisk) SetAside(token string, aside cluster.SetAside) (cluster.SetAs
 
 // freeName finds a name that nothing has yet: within one second, the same
 // token can be set aside twice.
-func (d *FileDisk) freeName(base string) (string, error) {
+func (d *Dir) freeName(base string) (string, error) {
 	for i := 1; i < 1000; i++ {
 		name := base
 		if i > 1 {
@@ -122,7 +123,7 @@ func bytesIn(dir string) (n int64) {
 }
 
 // Inventory is as Disk says. What etcd-manager set aside has no note.
-func (d *FileDisk) Inventory(token string) (aside, foreign []cluster.SetAside, err error) {
+func (d *Dir) Inventory(token string) (aside, foreign []cluster.SetAside, err error) {
 	moved, err := names(filepath.Join(d.root, dirAside))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list what was set aside: %w", err)
@@ -142,9 +143,9 @@ func (d *FileDisk) Inventory(token string) (aside, foreign []cluster.SetAside, e
 		}
 		aside = append(aside, n.SetAside)
 	}
-	reason := ForeignData
+	reason := record.ForeignData
 	if _, err := os.Lstat(filepath.Join(d.root, filePredecessor)); err == nil {
-		reason = ForeignPredecessor // the file alone, without any data, tells of nothing that is there
+		reason = record.ForeignPredecessor // the file alone, without any data, tells of nothing that is there
 	}
 	tokens, err := names(filepath.Join(d.root, dirData))
 	if err != nil {

@@ -1,4 +1,4 @@
-package host
+package datadir
 
 import (
 	"encoding/json"
@@ -12,12 +12,13 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/journal"
 )
 
 // Predecessor is as Disk says. etcd-manager leaves its state file behind when it
 // stops a member for good, so that the file alone is no sign of one.
-func (d *FileDisk) Predecessor(host cluster.HostID, disk cluster.DiskID) (*Predecessor, error) {
+func (d *Dir) Predecessor(host cluster.HostID, disk cluster.DiskID) (*record.Predecessor, error) {
 	data, err := os.ReadFile(filepath.Join(d.root, filePredecessor))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -29,7 +30,7 @@ func (d *FileDisk) Predecessor(host cluster.HostID, disk cluster.DiskID) (*Prede
 	if err != nil || len(tokens) == 0 {
 		return nil, err
 	}
-	var p Predecessor
+	var p record.Predecessor
 	p.State, _ = ParsePredecessor(data) // torn or empty: the log says whose it is
 	if p.State != nil && slices.Contains(tokens, p.State.Token) {
 		tokens = []string{p.State.Token}
@@ -58,7 +59,7 @@ func (d *FileDisk) Predecessor(host cluster.HostID, disk cluster.DiskID) (*Prede
 // HoldsPredecessor reports whether a data directory holds a member of etcd-manager
 // that is in no record of ours yet. The caller holds the lock of the state directory.
 func HoldsPredecessor(dataDir string) bool {
-	d := &FileDisk{files: durable.OS(), root: dataDir}
+	d := &Dir{files: durable.OS(), root: dataDir}
 	if s, ok, err := d.Load(); err != nil || ok && s.Local.Generation > 0 {
 		return false
 	}
@@ -66,7 +67,7 @@ func HoldsPredecessor(dataDir string) bool {
 	return err == nil && p != nil
 }
 
-func (d *FileDisk) heldNow(token string) error {
+func (d *Dir) heldNow(token string) error {
 	if d.held == nil {
 		return nil
 	}
@@ -75,7 +76,7 @@ func (d *FileDisk) heldNow(token string) error {
 
 // otherMark: the data was carried by another disk of ours, so what that one knew
 // is not on this one.
-func (d *FileDisk) otherMark(token string, disk cluster.DiskID) (refused, hint string) {
+func (d *Dir) otherMark(token string, disk cluster.DiskID) (refused, hint string) {
 	path := filepath.Join(d.root, memberDir(token), fileMark)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +91,7 @@ func (d *FileDisk) otherMark(token string, disk cluster.DiskID) (refused, hint s
 }
 
 // logs are the tokens whose directories hold a write-ahead log, sorted.
-func (d *FileDisk) logs() (tokens []string, err error) {
+func (d *Dir) logs() (tokens []string, err error) {
 	all, err := names(filepath.Join(d.root, dirData))
 	if err != nil {
 		return nil, fmt.Errorf("list data directories: %w", err)
@@ -111,7 +112,7 @@ func (d *FileDisk) logs() (tokens []string, err error) {
 }
 
 // TakeOver is as Disk says.
-func (d *FileDisk) TakeOver(token string, disk cluster.DiskID) error {
+func (d *Dir) TakeOver(token string, disk cluster.DiskID) error {
 	return d.changeData("take over data", token, disk, func(marked, wal bool) error {
 		if refused, _ := d.otherMark(token, disk); refused != "" || !wal {
 			return fmt.Errorf("%s holds no log, or another disk's mark", d.DataDir(token))

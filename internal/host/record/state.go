@@ -1,4 +1,4 @@
-package host
+package record
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 const StateFormat = 1
 
 // whatState is what an error calls a state that a later release wrote.
-const whatState = "the state of this host"
+const WhatState = "the state of this host"
 
 // State is what a host keeps on its disk: the table "durable, per host" of
 // SAFETY.md. A State is a value: what it points to is replaced, never changed.
@@ -74,7 +74,7 @@ type Entry struct {
 }
 
 // stepMove is the step of an Entry: stop the process, then move the data.
-const stepMove = "move"
+const MoveData = "move"
 
 // Peer is what is remembered of another host.
 type Peer struct {
@@ -103,7 +103,7 @@ var ErrState = errors.New("refused state")
 func (s State) Validate() error {
 	switch {
 	case s.Format > StateFormat:
-		return fmt.Errorf("%w: %w", ErrState, &cluster.NewerError{What: whatState, Detail: fmt.Sprintf("its format is %d, and the one that is known is %d", s.Format, StateFormat)})
+		return fmt.Errorf("%w: %w", ErrState, &cluster.NewerError{What: WhatState, Detail: fmt.Sprintf("its format is %d, and the one that is known is %d", s.Format, StateFormat)})
 	case s.Format < 1:
 		return fmt.Errorf("%w: it has no format number", ErrState)
 	case s.Host == "" || s.Disk == "":
@@ -125,11 +125,11 @@ func (s State) Validate() error {
 	return nil
 }
 
-func (s State) equal(o State) bool { return reflect.DeepEqual(s, o) }
+func (s State) Equal(o State) bool { return reflect.DeepEqual(s, o) }
 
 // floor is the lowest generation that may run here: what was promised, and
 // never one below the newest intent that the host has learned of (rule 13).
-func (s State) floor() uint64 {
+func (s State) Floor() uint64 {
 	if s.Intent == nil {
 		return s.LowestGeneration
 	}
@@ -137,14 +137,14 @@ func (s State) floor() uint64 {
 }
 
 // wantsRun reports whether the record says that the member is to run.
-func (s State) wantsRun() bool {
+func (s State) WantsRun() bool {
 	l := s.Local
-	return s.Launch != nil && l.Run && l.Generation >= s.floor() && s.Journal == nil && s.halt() == nil &&
+	return s.Launch != nil && l.Run && l.Generation >= s.Floor() && s.Journal == nil && s.Halt() == nil &&
 		(l.State == cluster.MemberStarting || l.State == cluster.MemberStarted)
 }
 
 // halt is what stops the member for the time being; nil: nothing does.
-func (s State) halt() *cluster.Halt {
+func (s State) Halt() *cluster.Halt {
 	if h := s.Intent.Halted(); h != nil && s.Local.Generation == h.Generation {
 		return h
 	}
@@ -152,14 +152,14 @@ func (s State) halt() *cluster.Halt {
 }
 
 // carried reports whether this disk gave up the member before.
-func (s State) carried(id cluster.MemberID) bool { return slices.Contains(s.Carried, id) }
+func (s State) GaveUp(id cluster.MemberID) bool { return slices.Contains(s.Carried, id) }
 
 // verdict is what the disk says about the recorded member.
-type verdict int
+type Verdict int
 
 const (
-	evident verdict = iota // it may be started
-	amnesia                // the disk forgot: it must not be
+	Evident   Verdict = iota // it may be started
+	Forgotten                // the disk forgot: it must not be
 )
 
 // judge compares the record with what is on the disk (SAFETY.md, rule 8).
@@ -167,16 +167,41 @@ const (
 // whose log was never there has promised nothing to its peers; and the mark
 // dies with a wiped directory, so an empty directory with our mark was never
 // anything else.
-func judge(l cluster.LocalMember, marked, wal bool) verdict {
+func Judge(l cluster.LocalMember, marked, wal bool) Verdict {
 	switch l.State {
 	case cluster.MemberStarting:
 		if marked {
-			return evident
+			return Evident
 		}
 	case cluster.MemberStarted:
 		if marked && wal {
-			return evident
+			return Evident
 		}
 	}
-	return amnesia
+	return Forgotten
 }
+
+// unhalt drops what was made of the data of a halted member that is to run again:
+// clients write more (docs/adr/017-any-version.md). Part of the change that keeps
+// another intent.
+func (s *State) Unhalt() {
+	if st := s.Staged; st != nil && st.Source.Kind == cluster.SourceHalted && s.Local.Run && s.Halt() == nil && s.Intent.Generation == s.Local.Generation {
+		s.Staged = nil
+	}
+}
+
+// unstage drops what was made of the log of a member that is to run again: it
+// may write more (SAFETY.md, rule 15). Part of the change that has it run.
+func (s *State) Unstage() {
+	if s.Staged != nil && (s.Staged.Source.Kind == cluster.SourceSurvivor || s.Staged.Source.Kind == cluster.SourceHalted) {
+		s.Staged = nil
+	}
+}
+
+// Reasons of foreign data, as a Disk reports them.
+const (
+	// ForeignPredecessor: the state file and data of etcd-manager.
+	ForeignPredecessor = "state or data that etcd-manager wrote"
+	// ForeignData: a data directory without this disk's mark.
+	ForeignData = "a data directory that this host did not make"
+)

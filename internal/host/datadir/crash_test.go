@@ -1,4 +1,4 @@
-package host_test
+package datadir_test
 
 import (
 	"errors"
@@ -16,25 +16,26 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/durable/crashdisk"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 )
 
 // diskOp is what a host does with its files, and what is there before it.
 type diskOp struct {
-	before func(t *testing.T, d *host.FileDisk, dir string)
-	do     func(d *host.FileDisk, dir string) error
+	before func(t *testing.T, d *datadir.Dir, dir string)
+	do     func(d *datadir.Dir, dir string) error
 	// halves: a crash may leave less than the whole of what is being removed.
 	halves bool
 }
 
 // stateNumber is a state that can be told from others.
-func stateNumber(beat uint64) host.State {
+func stateNumber(beat uint64) record.State {
 	s := fullState()
 	s.Beat = beat
 	return s
 }
 
-func carried(t *testing.T, d *host.FileDisk, token string) {
+func carried(t *testing.T, d *datadir.Dir, token string) {
 	t.Helper()
 	if err := d.CreateData(token, "d1"); err != nil {
 		t.Fatal(err)
@@ -43,26 +44,26 @@ func carried(t *testing.T, d *host.FileDisk, token string) {
 }
 
 var diskOps = map[string]diskOp{
-	"save":   {do: func(d *host.FileDisk, _ string) error { return d.Save(stateNumber(8)) }},
-	"record": {do: func(d *host.FileDisk, _ string) error { return d.WriteRecord("process.json", []byte("new")) }},
-	"create": {do: func(d *host.FileDisk, _ string) error { return d.CreateData("t2", "d1") }},
+	"save":   {do: func(d *datadir.Dir, _ string) error { return d.Save(stateNumber(8)) }},
+	"record": {do: func(d *datadir.Dir, _ string) error { return d.WriteRecord("process.json", []byte("new")) }},
+	"create": {do: func(d *datadir.Dir, _ string) error { return d.CreateData("t2", "d1") }},
 	"set aside": {
-		do: func(d *host.FileDisk, _ string) error {
+		do: func(d *datadir.Dir, _ string) error {
 			_, err := d.SetAside("t1", cluster.SetAside{Reason: "removed"})
 			return err
 		},
 	},
 	"take over": {
-		before: func(t *testing.T, d *host.FileDisk, dir string) {
+		before: func(t *testing.T, d *datadir.Dir, dir string) {
 			write(t, filepath.Join(dir, "data", "t2", "member", "wal", "0-0.wal"), "theirs")
 		},
-		do: func(d *host.FileDisk, _ string) error { return d.TakeOver("t2", "d1") },
+		do: func(d *datadir.Dir, _ string) error { return d.TakeOver("t2", "d1") },
 	},
 	"install": {
-		before: func(t *testing.T, d *host.FileDisk, dir string) {
+		before: func(t *testing.T, d *datadir.Dir, dir string) {
 			write(t, filepath.Join(dir, "etcdadm", "staging", "t2", "data", "member", "wal", "0-0.wal"), "built")
 		},
-		do: func(d *host.FileDisk, dir string) error {
+		do: func(d *datadir.Dir, dir string) error {
 			built := filepath.Join(dir, "etcdadm", "staging", "t2", "data")
 			if _, wal, err := d.Data("t2", "d1"); err != nil || !wal {
 				if err := d.MarkData(built, "t2", "d1"); err != nil {
@@ -74,14 +75,14 @@ var diskOps = map[string]diskOp{
 	},
 	"prune": {
 		halves: true,
-		before: func(t *testing.T, d *host.FileDisk, dir string) {
+		before: func(t *testing.T, d *datadir.Dir, dir string) {
 			carried(t, d, "t0")
 			write(t, filepath.Join(d.DataDir("t0"), "member", "wal", "0-1.wal"), "old")
 			if _, err := d.SetAside("t0", cluster.SetAside{Reason: "removed"}); err != nil {
 				t.Fatal(err)
 			}
 		},
-		do: func(d *host.FileDisk, _ string) error {
+		do: func(d *datadir.Dir, _ string) error {
 			remove, err := d.RemoveAside("t0-20261120T120000Z-removed")
 			if errors.Is(err, os.ErrNotExist) { // it was taken out before the crash
 				return d.FinishRemovals()
@@ -94,8 +95,8 @@ var diskOps = map[string]diskOp{
 	},
 }
 
-func noonDisk(files durable.Disk, dir string) (*host.FileDisk, error) {
-	return host.OpenFileDiskOn(files, dir, nil, func() time.Time { return noon })
+func noonDisk(files durable.Disk, dir string) (*datadir.Dir, error) {
+	return datadir.OpenOn(files, dir, nil, func() time.Time { return noon })
 }
 
 // hostFiles is a host's directory before the op.
@@ -379,7 +380,7 @@ func FuzzState(f *testing.F) {
 		}
 		s, ok, err := d.Load()
 		if err != nil {
-			if !errors.Is(err, host.ErrCorruptState) && !errors.As(err, new(*cluster.NewerError)) {
+			if !errors.Is(err, datadir.ErrCorruptState) && !errors.As(err, new(*cluster.NewerError)) {
 				t.Fatalf("%v", err)
 			}
 			return

@@ -1,4 +1,4 @@
-package host
+package datadir
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ const dirPruning = "pruning"
 
 // RemoveAside takes a directory out of what is set aside, and then gives what
 // removes it for good.
-func (d *FileDisk) RemoveAside(name string) (remove func() error, err error) {
+func (d *Dir) RemoveAside(name string) (remove func() error, err error) {
 	from, err := d.AsideDir(name)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (d *FileDisk) RemoveAside(name string) (remove func() error, err error) {
 
 // removeTaken removes what was taken out under a name, and the note beside
 // where it was.
-func (d *FileDisk) removeTaken(name string) error {
+func (d *Dir) removeTaken(name string) error {
 	pruning := filepath.Join(d.StateDir(), dirPruning)
 	if err := d.files.Remove(filepath.Join(d.root, dirAside, name+fileNote)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -62,7 +62,7 @@ func (d *FileDisk) removeTaken(name string) error {
 
 // FinishRemovals removes what an earlier daemon had taken out, and did not come
 // to the end of.
-func (d *FileDisk) FinishRemovals() error {
+func (d *Dir) FinishRemovals() error {
 	left, err := names(filepath.Join(d.StateDir(), dirPruning))
 	for _, name := range left {
 		err = errors.Join(err, d.removeTaken(name))

@@ -1,4 +1,4 @@
-package host
+package datadir
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 // this package and its neighbours keep in the data directory, private keys among
 // them, and returns the paths. Nothing reads these files; etcd's are not among
 // them. An error leaves the rest for the next start.
-func (d *FileDisk) Sweep() (removed []string, err error) {
+func (d *Dir) Sweep() (removed []string, err error) {
 	for _, in := range []struct {
 		dirs string // pattern, below the root
 		of   []string

@@ -1,4 +1,4 @@
-package host_test
+package etcdargs_test
 
 import (
 	"context"
@@ -15,13 +15,20 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/etcdargs"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/internal/testetcd"
 )
 
+var (
+	v35 = cluster.MustVersion("3.5.35")
+	v36 = cluster.MustVersion("3.6.16")
+)
+
 func TestArgs(t *testing.T) {
-	l := host.Launch{
+	l := record.Launch{
 		Version: v36, Name: "h1", Token: "t", Founding: true, Options: []string{"--quota-backend-bytes=1"},
 		URLs: cluster.URLs{
 			Peer: []string{"https://h1.internal:2380"}, Client: []string{"https://h1.internal:4001", "https://10.0.0.1:4001"},
@@ -29,11 +36,11 @@ func TestArgs(t *testing.T) {
 		},
 		InitialCluster: []cluster.Member{{Name: "h2", PeerURLs: []string{"https://h2:2380"}}, {Name: "h1", PeerURLs: []string{"https://h1.internal:2380"}}},
 	}
-	tls := host.TLSFiles{Cert: "c", Key: "k", CA: "ca"}
-	p := host.Paths{DataDir: "/d/t", BindAddress: "::", Client: tls, Peer: tls, MetricsURLs: []string{"http://127.0.0.1:1"}}
-	check := func(l host.Launch, p host.Paths, want, not []string) {
+	tls := etcdargs.TLSFiles{Cert: "c", Key: "k", CA: "ca"}
+	p := etcdargs.Paths{DataDir: "/d/t", BindAddress: "::", Client: tls, Peer: tls, MetricsURLs: []string{"http://127.0.0.1:1"}}
+	check := func(l record.Launch, p etcdargs.Paths, want, not []string) {
 		t.Helper()
-		args, err := host.Args(l, p)
+		args, err := etcdargs.For(l, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,20 +71,20 @@ func TestArgs(t *testing.T) {
 	old.Version = cluster.MustVersion("3.4.25")
 	check(old, p, []string{"--pre-vote=true", "--logger=zap"}, []string{"--max-learners"})
 
-	for name, spoil := range map[string]func(*host.Launch, *host.Paths){
-		"version":      func(l *host.Launch, _ *host.Paths) { l.Version = cluster.MustVersion("3.1.20") },
-		"no client":    func(l *host.Launch, _ *host.Paths) { l.URLs.Client = nil },
-		"bad URL":      func(l *host.Launch, _ *host.Paths) { l.URLs.Peer = []string{"h1:2380"} },
-		"no port":      func(l *host.Launch, _ *host.Paths) { l.URLs.Peer = []string{"https://h1"} },
-		"no cert":      func(_ *host.Launch, p *host.Paths) { p.Peer = host.TLSFiles{} },
-		"name to bind": func(_ *host.Launch, p *host.Paths) { p.BindAddress = "" },
-		"not in it":    func(l *host.Launch, _ *host.Paths) { l.Name = "h3" },
-		"nobody in it": func(l *host.Launch, _ *host.Paths) { l.InitialCluster = nil },
-		"reserved":     func(l *host.Launch, _ *host.Paths) { l.Options = []string{"--force-new-cluster=true"} },
+	for name, spoil := range map[string]func(*record.Launch, *etcdargs.Paths){
+		"version":      func(l *record.Launch, _ *etcdargs.Paths) { l.Version = cluster.MustVersion("3.1.20") },
+		"no client":    func(l *record.Launch, _ *etcdargs.Paths) { l.URLs.Client = nil },
+		"bad URL":      func(l *record.Launch, _ *etcdargs.Paths) { l.URLs.Peer = []string{"h1:2380"} },
+		"no port":      func(l *record.Launch, _ *etcdargs.Paths) { l.URLs.Peer = []string{"https://h1"} },
+		"no cert":      func(_ *record.Launch, p *etcdargs.Paths) { p.Peer = etcdargs.TLSFiles{} },
+		"name to bind": func(_ *record.Launch, p *etcdargs.Paths) { p.BindAddress = "" },
+		"not in it":    func(l *record.Launch, _ *etcdargs.Paths) { l.Name = "h3" },
+		"nobody in it": func(l *record.Launch, _ *etcdargs.Paths) { l.InitialCluster = nil },
+		"reserved":     func(l *record.Launch, _ *etcdargs.Paths) { l.Options = []string{"--force-new-cluster=true"} },
 	} {
 		l, p := l, p
 		spoil(&l, &p)
-		if args, err := host.Args(l, p); !errors.Is(err, host.ErrArgs) {
+		if args, err := etcdargs.For(l, p); !errors.Is(err, etcdargs.ErrArgs) {
 			t.Errorf("%s: %v %v", name, args, err)
 		}
 	}
@@ -93,7 +100,7 @@ func TestOptionArgs(t *testing.T) {
 		"3.6.16": {"--corrupt-check-time=1h0m0s", "--feature-gates=CompactHashCheck=true,InitialCorruptCheck=true", "--heartbeat-interval=200"},
 		"3.7.3":  {"--corrupt-check-time=1h0m0s", "--feature-gates=CompactHashCheck=true,InitialCorruptCheck=true", "--heartbeat-interval=200"},
 	} {
-		got, left := host.OptionArgs(options, cluster.MustVersion(v))
+		got, left := etcdargs.Options(options, cluster.MustVersion(v))
 		if left != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v %v", v, got, left)
 		}
@@ -101,7 +108,7 @@ func TestOptionArgs(t *testing.T) {
 	for name, value := range map[string]string{
 		"data-dir": "/x", "discovery-srv": "x", "unsafe-no-fsync": "true", "Bad Name": "x", "": "x", "quota": "a\nb", "feature-gates": "A=true", "compact-hash-check-time=x": "",
 	} {
-		got, left := host.OptionArgs(map[string]string{name: value, "snapshot-count": "1000"}, v35)
+		got, left := etcdargs.Options(map[string]string{name: value, "snapshot-count": "1000"}, v35)
 		if !slices.Equal(got, []string{"--snapshot-count=1000"}) || len(left) != 1 || !errors.Is(left[0], cluster.ErrOption) {
 			t.Errorf("%q: %v %v", name, got, left)
 		}
@@ -129,7 +136,7 @@ func TestRealReleasesKnowTheFlags(t *testing.T) {
 			v := cluster.MustVersion(version)
 			var args []string
 			for name, value := range everyOption {
-				a, left := host.OptionArgs(map[string]string{name: value}, v)
+				a, left := etcdargs.Options(map[string]string{name: value}, v)
 				if left != nil && strings.Contains(left[0].Error(), "needs enable-lease-checkpoint") {
 					continue
 				}
@@ -167,15 +174,18 @@ func TestRealMember(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			r := testetcd.Binary(t, version)
 			dir := t.TempDir()
-			disk := openDisk(t, dir, runtime.CheckUnlocked)
+			disk, err := datadir.Open(dir, runtime.CheckUnlocked, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			url := func() string { return fmt.Sprintf("http://127.0.0.1:%d", testetcd.FreePort(t)) }
-			l := host.Launch{
+			l := record.Launch{
 				Version: cluster.MustVersion(version), Name: "h1", Token: "t1", Founding: true,
 				URLs: cluster.URLs{Peer: []string{url()}, Client: []string{url()}, Quarantine: []string{url()}},
 			}
 			l.InitialCluster = []cluster.Member{{Name: "h1", PeerURLs: l.URLs.Peer}}
 			var left []error
-			if l.Options, left = host.OptionArgs(map[string]string{"initial-corrupt-check": "true"}, l.Version); left != nil {
+			if l.Options, left = etcdargs.Options(map[string]string{"initial-corrupt-check": "true"}, l.Version); left != nil {
 				t.Fatal(left)
 			}
 			if err := disk.CreateData("t1", "d1"); err != nil {
@@ -231,9 +241,9 @@ type realEtcd struct {
 	err   error
 }
 
-func (e *realEtcd) start(l host.Launch, d *host.FileDisk) {
+func (e *realEtcd) start(l record.Launch, d *datadir.Dir) {
 	e.t.Helper()
-	args, err := host.Args(l, host.Paths{DataDir: d.DataDir(l.Token)})
+	args, err := etcdargs.For(l, etcdargs.Paths{DataDir: d.DataDir(l.Token)})
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package host
+package record
 
 import (
 	"maps"
@@ -11,12 +11,12 @@ import (
 // nothing is serialized, and what a caller does with its value is not to reach
 // the state.
 
-func copyURLs(u cluster.URLs) cluster.URLs {
+func CopyURLs(u cluster.URLs) cluster.URLs {
 	return cluster.URLs{Peer: slices.Clone(u.Peer), Client: slices.Clone(u.Client), Quarantine: slices.Clone(u.Quarantine)}
 }
 
-func copyLocal(l cluster.LocalMember) cluster.LocalMember {
-	l.Known, l.Options, l.URLs = slices.Clone(l.Known), slices.Clone(l.Options), copyURLs(l.URLs)
+func CopyLocal(l cluster.LocalMember) cluster.LocalMember {
+	l.Known, l.Options, l.URLs = slices.Clone(l.Known), slices.Clone(l.Options), CopyURLs(l.URLs)
 	return l
 }
 
@@ -29,13 +29,13 @@ func copyVoters(voters []cluster.Voter) []cluster.Voter {
 }
 
 // copyIntent goes deeper than Intent.Clone, which shares the URLs.
-func copyIntent(in *cluster.Intent) *cluster.Intent {
+func CopyIntent(in *cluster.Intent) *cluster.Intent {
 	out := in.Clone()
 	if out == nil {
 		return nil
 	}
 	for i := range out.Founders {
-		out.Founders[i].URLs = copyURLs(out.Founders[i].URLs)
+		out.Founders[i].URLs = CopyURLs(out.Founders[i].URLs)
 	}
 	out.Voters, out.Next = copyVoters(out.Voters), copyVoters(out.Next)
 	for i := range out.Pending {
@@ -51,7 +51,7 @@ func copyIntent(in *cluster.Intent) *cluster.Intent {
 	return out
 }
 
-func copyMembers(members []cluster.Member) []cluster.Member {
+func CopyMembers(members []cluster.Member) []cluster.Member {
 	members = slices.Clone(members)
 	for i := range members {
 		members[i].PeerURLs, members[i].ClientURLs = slices.Clone(members[i].PeerURLs), slices.Clone(members[i].ClientURLs)
@@ -59,14 +59,14 @@ func copyMembers(members []cluster.Member) []cluster.Member {
 	return members
 }
 
-func copySpec(s cluster.Spec) *cluster.Spec {
+func CopySpec(s cluster.Spec) *cluster.Spec {
 	s.Hosts, s.Options = slices.Clone(s.Hosts), maps.Clone(s.Options)
 	return &s
 }
 
 // copyOp copies what a record may keep of an op after its caller has left.
-func copyOp(op cluster.Op) cluster.Op {
-	op.Known, op.PeerURLs, op.Members = slices.Clone(op.Known), slices.Clone(op.PeerURLs), copyMembers(op.Members)
+func CopyOp(op cluster.Op) cluster.Op {
+	op.Known, op.PeerURLs, op.Members = slices.Clone(op.Known), slices.Clone(op.PeerURLs), CopyMembers(op.Members)
 	if op.Source != nil {
 		src := *op.Source
 		op.Source = &src

@@ -1,4 +1,4 @@
-package host
+package etcdargs
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/record"
 )
 
 // TLSFiles are the files of one side of a member. The zero value is no TLS.
@@ -39,7 +40,7 @@ var ErrArgs = errors.New("refused etcd arguments")
 // A launch without InitialCluster is a restart. It says "existing" and names no
 // initial cluster, so that etcd on an empty directory finds nobody to join and
 // ends, instead of founding a cluster of its own.
-func Args(l Launch, p Paths) ([]string, error) {
+func For(l record.Launch, p Paths) ([]string, error) {
 	if !l.Version.Known() && !l.Version.AtLeast(3, 8) || l.Version.AtLeast(4, 0) {
 		return nil, fmt.Errorf("%w: etcd %s is not one of the release lines %s", ErrArgs, l.Version, cluster.KnownLines)
 	}
@@ -111,7 +112,7 @@ func releaseArgs(v cluster.Version, adopted bool) []string {
 	return args
 }
 
-func initialCluster(l Launch) ([]string, error) {
+func initialCluster(l record.Launch) ([]string, error) {
 	state := "existing"
 	if l.Founding {
 		state = "new"

@@ -1,4 +1,4 @@
-package host_test
+package datadir_test
 
 import (
 	"path/filepath"

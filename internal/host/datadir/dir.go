@@ -1,4 +1,4 @@
-package host
+package datadir
 
 import (
 	"crypto/sha256"
@@ -16,6 +16,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/journal"
 	"etcdadm.io/internal/regular"
 )
@@ -49,7 +50,7 @@ const (
 //	data-trashcan/<token>-<time>-<reason>/  set aside, with a note in .json beside it
 //
 // The caller holds the lock of the state directory ([FileDisk.StateDir]).
-type FileDisk struct {
+type Dir struct {
 	files durable.Disk
 	root  string
 	held  func(dataDir string) error
@@ -62,12 +63,12 @@ type FileDisk struct {
 // OpenFileDisk makes the directories that are missing. Held returns an error
 // when a process holds etcd's locks in a data directory; now gives the time
 // for the names of what is set aside, nil means time.Now.
-func OpenFileDisk(dataDir string, held func(dataDir string) error, now func() time.Time) (*FileDisk, error) {
-	return OpenFileDiskOn(durable.OS(), dataDir, held, now)
+func Open(dataDir string, held func(dataDir string) error, now func() time.Time) (*Dir, error) {
+	return OpenOn(durable.OS(), dataDir, held, now)
 }
 
 // OpenFileDiskOn is OpenFileDisk that writes through files.
-func OpenFileDiskOn(files durable.Disk, dataDir string, held func(dataDir string) error, now func() time.Time) (*FileDisk, error) {
+func OpenOn(files durable.Disk, dataDir string, held func(dataDir string) error, now func() time.Time) (*Dir, error) {
 	root, err := filepath.Abs(dataDir)
 	if err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
@@ -75,7 +76,7 @@ func OpenFileDiskOn(files durable.Disk, dataDir string, held func(dataDir string
 	if now == nil {
 		now = time.Now
 	}
-	d := &FileDisk{files: files, root: root, held: held, now: now}
+	d := &Dir{files: files, root: root, held: held, now: now}
 	if err := files.MkdirAll(d.StateDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
@@ -86,17 +87,17 @@ func OpenFileDiskOn(files durable.Disk, dataDir string, held func(dataDir string
 }
 
 // StateDir is where the host's own files lie. It exists.
-func (d *FileDisk) StateDir() string { return filepath.Join(d.root, dirState) }
+func (d *Dir) StateDir() string { return filepath.Join(d.root, dirState) }
 
 // DataDir is etcd's data directory for a token.
-func (d *FileDisk) DataDir(token string) string { return filepath.Join(d.root, dirData, token) }
+func (d *Dir) DataDir(token string) string { return filepath.Join(d.root, dirData, token) }
 
 // KnownState is the state that a data directory has, for whoever only looks: nothing is
 // made or mended.
-func KnownState(dataDir string) (State, error) {
+func KnownState(dataDir string) (record.State, error) {
 	b, err := regular.Read(filepath.Join(dataDir, dirState, fileState), maxState)
 	if err != nil {
-		return State{}, fmt.Errorf("look at state: %w", err)
+		return record.State{}, fmt.Errorf("look at state: %w", err)
 	}
 	return decodeState(b)
 }
@@ -149,54 +150,54 @@ type stateFile struct {
 }
 
 // Load finishes the file operations that a crash left, and reads the state.
-func (d *FileDisk) Load() (s State, ok bool, err error) {
+func (d *Dir) Load() (s record.State, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.openJournal(); err != nil {
-		return State{}, false, fmt.Errorf("load state: %w", err)
+		return record.State{}, false, fmt.Errorf("load state: %w", err)
 	}
 	path := filepath.Join(d.StateDir(), fileState)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, false, nil
+		return record.State{}, false, nil
 	}
 	if err != nil {
-		return State{}, false, fmt.Errorf("load state: %w", err)
+		return record.State{}, false, fmt.Errorf("load state: %w", err)
 	}
 	s, err = decodeState(b)
 	if err != nil {
-		return State{}, false, fmt.Errorf("load state %s: %w", path, err)
+		return record.State{}, false, fmt.Errorf("load state %s: %w", path, err)
 	}
 	// A process that was killed between the rename and the sync has left a promise
 	// that a power cut takes back, and this one tells others what it has read.
 	if err := d.files.SyncDir(d.StateDir()); err != nil {
-		return State{}, false, fmt.Errorf("load state: make it durable: %w", err)
+		return record.State{}, false, fmt.Errorf("load state: make it durable: %w", err)
 	}
 	return s, true, nil
 }
 
 // decodeState reads a state, of which this release knows all: of another one the error is a
 // *cluster.NewerError, and of a damaged one it has ErrCorruptState in its chain.
-func decodeState(b []byte) (State, error) {
+func decodeState(b []byte) (record.State, error) {
 	var f stateFile
 	if err := json.Unmarshal(b, &f); err != nil {
-		return State{}, fmt.Errorf("%w: %w", ErrCorruptState, err)
+		return record.State{}, fmt.Errorf("%w: %w", ErrCorruptState, err)
 	}
 	if sum, err := checksum(f.State); err != nil || sum != f.SHA256 {
-		return State{}, fmt.Errorf("%w: the checksum does not match", ErrCorruptState)
+		return record.State{}, fmt.Errorf("%w: the checksum does not match", ErrCorruptState)
 	}
 	// What is not known here would be gone with the next beat, which writes the state anew: a
 	// promise of a later kind, or a part of the intent.
-	var s State
-	err := cluster.UnmarshalKnown(f.State, &s, whatState)
+	var s record.State
+	err := cluster.UnmarshalKnown(f.State, &s, record.WhatState)
 	if err == nil {
-		err = cluster.UnmarshalKnown(b, &f, whatState)
+		err = cluster.UnmarshalKnown(b, &f, record.WhatState)
 	}
 	switch {
 	case errors.As(err, new(*cluster.NewerError)):
-		return State{}, err
+		return record.State{}, err
 	case err != nil:
-		return State{}, fmt.Errorf("%w: %w", ErrCorruptState, err)
+		return record.State{}, fmt.Errorf("%w: %w", ErrCorruptState, err)
 	}
 	return s, nil
 }
@@ -211,7 +212,7 @@ func checksum(state json.RawMessage) (string, error) {
 }
 
 // openJournal opens the journal once; the caller holds the mutex.
-func (d *FileDisk) openJournal() error {
+func (d *Dir) openJournal() error {
 	if d.journal != nil {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (d *FileDisk) openJournal() error {
 }
 
 // Save replaces the state.
-func (d *FileDisk) Save(s State) error {
+func (d *Dir) Save(s record.State) error {
 	state, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("save state: %w", err)
@@ -242,7 +243,7 @@ func (d *FileDisk) Save(s State) error {
 
 // WriteRecord keeps a small file of a driver of this host durably beside the
 // state, such as the runtime's record of its process.
-func (d *FileDisk) WriteRecord(name string, data []byte) error {
+func (d *Dir) WriteRecord(name string, data []byte) error {
 	if err := plainName(name); err != nil {
 		return fmt.Errorf("write record: %w", err)
 	}
@@ -250,7 +251,7 @@ func (d *FileDisk) WriteRecord(name string, data []byte) error {
 }
 
 // ReadRecord reads what WriteRecord kept; nil without error when there is none.
-func (d *FileDisk) ReadRecord(name string) ([]byte, error) {
+func (d *Dir) ReadRecord(name string) ([]byte, error) {
 	if err := plainName(name); err != nil {
 		return nil, fmt.Errorf("read record: %w", err)
 	}
@@ -280,7 +281,7 @@ func memberDir(token string) string { return filepath.Join(dirData, token, "memb
 // changeData carries out a change of a token's data directory: one at a time,
 // after what the journal still held, and told what is there already, which is
 // the mark of this disk and a log.
-func (d *FileDisk) changeData(what, token string, disk cluster.DiskID, change func(marked, wal bool) error) error {
+func (d *Dir) changeData(what, token string, disk cluster.DiskID, change func(marked, wal bool) error) error {
 	if err := plainName(token); err != nil {
 		return fmt.Errorf("%s: token %w", what, err)
 	}
@@ -300,7 +301,7 @@ func (d *FileDisk) changeData(what, token string, disk cluster.DiskID, change fu
 }
 
 // CreateData is as Disk says.
-func (d *FileDisk) CreateData(token string, disk cluster.DiskID) error {
+func (d *Dir) CreateData(token string, disk cluster.DiskID) error {
 	return d.changeData("create data directory", token, disk, func(marked, _ bool) error {
 		if marked {
 			return nil
@@ -327,7 +328,7 @@ func (d *FileDisk) CreateData(token string, disk cluster.DiskID) error {
 
 // isEmpty reports whether a data directory is missing, or holds nothing but
 // what CreateData puts there, without a mark or with any.
-func (d *FileDisk) isEmpty(token string) (bool, error) {
+func (d *Dir) isEmpty(token string) (bool, error) {
 	outer, err := names(d.DataDir(token))
 	if err != nil {
 		return false, err
@@ -358,7 +359,7 @@ func names(dir string) ([]string, error) {
 }
 
 // Data is as Disk says.
-func (d *FileDisk) Data(token string, disk cluster.DiskID) (marked, wal bool, err error) {
+func (d *Dir) Data(token string, disk cluster.DiskID) (marked, wal bool, err error) {
 	if err := plainName(token); err != nil {
 		return false, false, fmt.Errorf("look at data directory: token %w", err)
 	}
@@ -378,4 +379,13 @@ func (d *FileDisk) Data(token string, disk cluster.DiskID) (marked, wal bool, er
 	// As etcd itself decides it.
 	wal = slices.ContainsFunc(logs, func(n string) bool { return filepath.Ext(n) == ".wal" })
 	return marked, wal, nil
+}
+
+// Admission is as Disk says.
+func (d *Dir) Admission() (*record.Admission, error) {
+	data, err := d.ReadRecord(record.AdmissionFile)
+	if err != nil {
+		return nil, fmt.Errorf("read admission: %w", err)
+	}
+	return record.ParseAdmission(data)
 }

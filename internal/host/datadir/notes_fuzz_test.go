@@ -1,4 +1,4 @@
-package host_test
+package datadir_test
 
 import (
 	"encoding/binary"
@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"etcdadm.io/internal/durable"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // FuzzNotes: whatever lies in the marks and notes of a data directory, what was set
@@ -74,7 +73,7 @@ func FuzzLogHead(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, "0000000000000000-0000000000000000.wal"), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, m, err := host.LogOwner(dir)
+		c, m, err := datadir.LogOwner(dir)
 		if (err == nil) != (m != 0) || err != nil && c != 0 {
 			t.Fatalf("%x is the log of member %s of cluster %s: %v", data, m, c, err)
 		}

@@ -1,4 +1,4 @@
-package host_test
+package datadir_test
 
 import (
 	"crypto/sha256"
@@ -12,36 +12,37 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/testlater"
+	"go.etcd.io/bbolt"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func openDisk(t *testing.T, dir string, held func(string) error) *host.FileDisk {
+func openDisk(t *testing.T, dir string, held func(string) error) *datadir.Dir {
 	t.Helper()
-	d, err := host.OpenFileDisk(dir, held, func() time.Time { return noon })
+	d, err := datadir.Open(dir, held, func() time.Time { return noon })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-func fullState() host.State {
-	return host.State{
-		Format: host.StateFormat, Cluster: "test", Host: "h1", Disk: "d1", Beat: 7,
-		Promised: fence(9), LowestGeneration: 2,
+func fullState() record.State {
+	return record.State{
+		Format: record.StateFormat, Cluster: "test", Host: "h1", Disk: "d1", Beat: 7,
+		Promised: cluster.Fence{Number: 9, Host: "leader"}, LowestGeneration: 2,
 		Intent: &cluster.Intent{Name: "test", Generation: 2, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 0xfffffffffffffffe},
 		Local: cluster.LocalMember{
 			State: cluster.MemberStarted, Generation: 2, Nonce: "n", Token: "t", Cluster: 0xc, Member: 0xffffffffffffffff,
 			Run: true, Version: v36, URLs: ownURLs, Options: []string{"--quota-backend-bytes=1 <&>"},
 		},
-		Launch:  &host.Launch{Version: v36, Name: "h1", Token: "t", Nonce: "l", URLs: ownURLs},
+		Launch:  &record.Launch{Version: v36, Name: "h1", Token: "t", Nonce: "l", URLs: ownURLs},
 		Carried: []cluster.MemberID{4}, PastDisks: []cluster.DiskID{"d0"},
-		Peers: []host.Peer{{Host: "h2", Disk: "d2", Address: "h2:1", Beat: 3}}, Spec: &cluster.Spec{MemberCount: 3},
+		Peers: []record.Peer{{Host: "h2", Disk: "d2", Address: "h2:1", Beat: 3}}, Spec: &cluster.Spec{MemberCount: 3},
 		Highest: cluster.Progress{Revision: 1, Term: 2, Index: 3},
 	}
 }
@@ -93,7 +94,7 @@ func TestTornState(t *testing.T) {
 			if err == nil && (!ok || !reflect.DeepEqual(got, want)) {
 				t.Fatalf("byte %d: %v %+v", n, ok, got)
 			}
-			if err != nil && !errors.Is(err, host.ErrCorruptState) {
+			if err != nil && !errors.Is(err, datadir.ErrCorruptState) {
 				t.Fatalf("byte %d: %v", n, err)
 			}
 		}
@@ -108,7 +109,7 @@ func TestStateOfALaterRelease(t *testing.T) {
 	full := fullState()
 	full.Intent.Voters = []cluster.Voter{{Host: "h1", Member: 1}}
 	full.Intent.History = []cluster.PastGeneration{{Generation: 1, Voters: [][]cluster.Voter{{{Host: "h2", Member: 2}}}}}
-	full.Journal = &host.Entry{Op: cluster.Op{Kind: cluster.OpSetAside}}
+	full.Journal = &record.Entry{Op: cluster.Op{Kind: cluster.OpSetAside}}
 	if err := d.Save(full); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestStateOfALaterRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := d.Load()
-		if !errors.As(err, new(*cluster.NewerError)) || errors.Is(err, host.ErrCorruptState) || !strings.Contains(err.Error(), testlater.Field) {
+		if !errors.As(err, new(*cluster.NewerError)) || errors.Is(err, datadir.ErrCorruptState) || !strings.Contains(err.Error(), testlater.Field) {
 			t.Errorf("with a field more at %q: %v", at, err)
 		}
 	}
@@ -133,31 +134,31 @@ func TestStateOfALaterRelease(t *testing.T) {
 	}
 	refused("the file", fmt.Appendf(nil, `{"state":%s,"sha256":"%x","%s":1}`, state, sha256.Sum256(state), testlater.Field))
 	full.Format++
-	if err := full.Validate(); !errors.As(err, new(*cluster.NewerError)) || !errors.Is(err, host.ErrState) {
+	if err := full.Validate(); !errors.As(err, new(*cluster.NewerError)) || !errors.Is(err, record.ErrState) {
 		t.Errorf("a later format: %v", err)
 	}
 }
 
 func TestHostIDIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	id, err := host.HostID(dir, host.Mint)
+	id, err := datadir.HostID(dir, host.Mint)
 	if err != nil || len(id) != 22 {
 		t.Fatalf("%q %v", id, err)
 	}
-	again, err := host.HostID(dir, host.Mint)
+	again, err := datadir.HostID(dir, host.Mint)
 	if err != nil || again != id {
 		t.Fatalf("%q %v", again, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "myid"), []byte("x\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := host.HostID(dir, host.Mint); got != "x" || err != nil {
+	if got, err := datadir.HostID(dir, host.Mint); got != "x" || err != nil {
 		t.Fatalf("%q %v", got, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "myid"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := host.HostID(dir, host.Mint); err == nil {
+	if got, err := datadir.HostID(dir, host.Mint); err == nil {
 		t.Fatalf("an empty ID is taken as %q", got)
 	}
 }
@@ -303,11 +304,11 @@ func TestFileDiskInventory(t *testing.T) {
 	if err != nil || len(aside) != 1 || aside[0].Reason != "unknown" || aside[0].Version != cluster.MustVersion("3.5.0") {
 		t.Fatalf("%+v %v", aside, err)
 	}
-	if len(foreign) != 1 || foreign[0].Dir != filepath.Join(dir, "data", "other") || foreign[0].Reason != host.ForeignData {
+	if len(foreign) != 1 || foreign[0].Dir != filepath.Join(dir, "data", "other") || foreign[0].Reason != record.ForeignData {
 		t.Fatalf("%+v", foreign)
 	}
 	write(t, filepath.Join(dir, "state"), "protobuf")
-	if _, foreign, _ = d.Inventory("own"); len(foreign) != 1 || foreign[0].Reason != host.ForeignPredecessor {
+	if _, foreign, _ = d.Inventory("own"); len(foreign) != 1 || foreign[0].Reason != record.ForeignPredecessor {
 		t.Fatalf("%+v", foreign)
 	}
 }
