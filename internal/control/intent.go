@@ -180,7 +180,7 @@ func (f *Folder) remember(c *cached, data []byte, tag blob.ETag) {
 	*c = cached{data: data, tag: tag}
 }
 
-// Intents is a host's own access to the intent; it implements host.Intents.
+// Intents is a host's own access to the intent; it implements first.Intents.
 type Intents struct{ Folder *Folder }
 
 // ReadIntent gives the intent, or nil without an error when the store holds no

@@ -14,7 +14,7 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -26,7 +26,7 @@ const hashTimeout = 30 * time.Second
 const countTimeout = 10 * time.Second
 
 // Backup implements host.Sources.
-func (s *sources) Backup(ctx context.Context, l record.Launch, o host.BackupOrder) (cluster.Backup, error) {
+func (s *sources) Backup(ctx context.Context, l record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
 	defer takeAllCores()()
 	b, err := s.backUp(ctx, l, backupstore.Request{
 		Meta:     metaOf(o.Spec),

@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/conversion"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/keycopy"
 	"etcdadm.io/internal/snapshot"
 )
@@ -19,7 +19,7 @@ import (
 // keyByKey: no tool of the release that is to run reads what the other wrote. Etcd
 // 2 has none that gives data another identity, so its data go this way also to
 // the same release.
-func keyByKey(o host.StageOrder) bool {
+func keyByKey(o bulk.StageOrder) bool {
 	from, to := o.Source.Wrote, o.Version
 	switch {
 	case from.IsZero():
@@ -80,7 +80,7 @@ func acceptsAny(s cluster.Source, to cluster.Version) bool {
 // convert carries the data of the own stopped member over, key by key: to a
 // snapshot, which is restored as any other, or to a founder of version 2, which is
 // what was asked for itself.
-func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file string, progress func(int64)) error {
+func (s *sources) convert(ctx context.Context, o bulk.StageOrder, data, file string, progress func(int64)) error {
 	dir := filepath.Dir(file)
 	if !o.Source.Wrote.Has(cluster.V3API) {
 		if err := snapshot.RoomV2(data, dir); err != nil {
@@ -115,25 +115,25 @@ func (s *sources) convert(ctx context.Context, o host.StageOrder, data, file str
 }
 
 // stageV2 makes the data directory of a founder of version 2.
-func (s *sources) stageV2(ctx context.Context, o host.StageOrder, file string, progress func(cluster.StageState, int64)) (host.Built, error) {
+func (s *sources) stageV2(ctx context.Context, o bulk.StageOrder, file string, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	data, err := s.dataV2(ctx, o, filepath.Dir(file), func(n int64) { progress(cluster.StageFetching, n) })
 	if err != nil {
-		return host.Built{}, hopeless(err)
+		return bulk.Built{}, hopeless(err)
 	}
 	built := filepath.Join(filepath.Dir(file), dirBuilt)
 	if err := os.RemoveAll(built); err != nil { // what an earlier try under this token left
-		return host.Built{}, fmt.Errorf("make room for what is staged: %w", err)
+		return bulk.Built{}, fmt.Errorf("make room for what is staged: %w", err)
 	}
 	if err := s.convert(ctx, o, data, file, func(n int64) { progress(cluster.StageBuilding, n) }); err != nil {
-		return host.Built{}, err
+		return bulk.Built{}, err
 	}
 	if err := s.d.disk.MarkData(built, o.Token, o.Disk); err != nil {
-		return host.Built{}, err
+		return bulk.Built{}, err
 	}
 	if err := os.RemoveAll(filepath.Join(filepath.Dir(file), dirBackup)); err != nil {
-		return host.Built{}, fmt.Errorf("make room after staging: %w", err)
+		return bulk.Built{}, fmt.Errorf("make room after staging: %w", err)
 	}
-	b := host.Built{Source: o.Source}
+	b := bulk.Built{Source: o.Source}
 	b.Source.Tool = o.Version.String()
 	b.Member, b.Cluster, err = snapshot.IdentityOf(built)
 	return b, err
@@ -141,12 +141,12 @@ func (s *sources) stageV2(ctx context.Context, o host.StageOrder, file string, p
 
 // dataV2 is the directory that is carried over to an etcd of version 2: of a member
 // on this host, or of a backup.
-func (s *sources) dataV2(ctx context.Context, o host.StageOrder, dir string, progress func(int64)) (string, error) {
+func (s *sources) dataV2(ctx context.Context, o bulk.StageOrder, dir string, progress func(int64)) (string, error) {
 	switch {
 	case o.Source.Kind != cluster.SourceBackup:
 		return s.dataOf(o)
 	case o.Source.Wrote.IsZero() || o.Source.Wrote.Has(cluster.V3API):
-		return "", fmt.Errorf("%w: etcd %s does not begin with a backup of version 3", host.ErrBadSource, o.Version)
+		return "", fmt.Errorf("%w: etcd %s does not begin with a backup of version 3", bulk.ErrBadSource, o.Version)
 	}
 	return s.fetchV2(ctx, o, dir, progress)
 }
@@ -157,10 +157,10 @@ func (s *sources) dataV2(ctx context.Context, o host.StageOrder, dir string, pro
 const carriedTimes = 5
 
 // fetchV2 unpacks a backup of etcd 2 beside what is staged.
-func (s *sources) fetchV2(ctx context.Context, o host.StageOrder, dir string, progress func(int64)) (string, error) {
+func (s *sources) fetchV2(ctx context.Context, o bulk.StageOrder, dir string, progress func(int64)) (string, error) {
 	name, err := backup.ParseName(o.Source.Backup)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", host.ErrBadSource, err)
+		return "", fmt.Errorf("%w: %w", bulk.ErrBadSource, err)
 	}
 	ids, err := s.identities()
 	if err != nil {
@@ -185,23 +185,23 @@ func unaccepted(s cluster.Source, err error) error {
 	}
 	lost := surveyOf(&loss.Report)
 	return fmt.Errorf("%w as it is: of %d keys %d are carried over from etcd %s to %s, key by key, and not everything: %s. Nothing was stopped; the same command with --accept-loss=%s accepts that list",
-		host.ErrBadSource, lost.Keys, lost.Carried, lost.From, lost.To, lost.Words(), lost.Digest)
+		bulk.ErrBadSource, lost.Keys, lost.Carried, lost.From, lost.To, lost.Words(), lost.Digest)
 }
 
 // dataOf is the directory of this host that a source is read from.
-func (s *sources) dataOf(o host.StageOrder) (string, error) {
+func (s *sources) dataOf(o bulk.StageOrder) (string, error) {
 	if o.Source.Kind != cluster.SourceSetAside {
 		return s.d.disk.DataDir(o.From), nil
 	}
 	dir, err := s.d.disk.AsideDir(o.Source.Dir)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", host.ErrBadSource, err)
+		return "", fmt.Errorf("%w: %w", bulk.ErrBadSource, err)
 	}
 	return dir, nil
 }
 
 // Survey implements host.Sources.
-func (s *sources) Survey(ctx context.Context, o host.SurveyOrder) (survey cluster.Survey, err error) {
+func (s *sources) Survey(ctx context.Context, o bulk.SurveyOrder) (survey cluster.Survey, err error) {
 	defer takeAllCores()()
 	ctx, end := s.d.working(ctx, "rehearsing a change of version")
 	defer end()
@@ -236,7 +236,7 @@ func (s *sources) Survey(ctx context.Context, o host.SurveyOrder) (survey cluste
 	return surveyOf(&done.Report), nil
 }
 
-func (s *sources) copyLive(ctx context.Context, o host.SurveyOrder, to string) error {
+func (s *sources) copyLive(ctx context.Context, o bulk.SurveyOrder, to string) error {
 	if o.Wrote.Has(cluster.V3API) {
 		return errors.New("the data of a running member of version 3 are read from a backup")
 	}

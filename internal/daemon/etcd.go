@@ -12,13 +12,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/etcdargs"
+	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
@@ -119,21 +118,17 @@ func tlsFiles(dir string, n pki.Names) etcdargs.TLSFiles {
 }
 
 // member is the driver of the member that is launched like this.
-func (d *daemon) member(l record.Launch) host.Member {
+func (d *daemon) member(l record.Launch) (member.Member, error) {
 	if !l.Version.Has(cluster.V3API) {
 		d.own.Store(nil)
-		c, err := etcd.NewV2(d.etcdConfig(l))
-		if err != nil {
-			return unreachable{fmt.Errorf("reach the own member: %w", err)}
-		}
-		return c
+		return etcd.NewV2(d.etcdConfig(l))
 	}
 	c, err := d.etcdClient(l)
 	if err != nil {
-		return unreachable{fmt.Errorf("reach the own member: %w", err)}
+		return nil, err
 	}
 	d.own.Store(c)
-	return c
+	return c, nil
 }
 
 // etcdClient reaches the member that is launched like this. The caller closes it.
@@ -212,37 +207,6 @@ func (d *daemon) credential() func(context.Context) (string, string, error) {
 		return d.cfg.EtcdUser, strings.TrimRight(string(data), "\r\n"), nil
 	}
 }
-
-// unreachable is a member that cannot be asked.
-type unreachable struct{ err error }
-
-func (u unreachable) Status(context.Context) (cluster.MemberStatus, error) {
-	return cluster.MemberStatus{}, u.err
-}
-func (u unreachable) LocalStatus(context.Context) (cluster.MemberStatus, error) {
-	return cluster.MemberStatus{}, u.err
-}
-func (u unreachable) View(context.Context, bool) (cluster.MemberView, error) {
-	return cluster.MemberView{}, u.err
-}
-func (u unreachable) AddMember(context.Context, []string, bool) (cluster.Member, error) {
-	return cluster.Member{}, u.err
-}
-func (u unreachable) Promote(context.Context, cluster.MemberID) error                  { return u.err }
-func (u unreachable) Remove(context.Context, cluster.MemberID) error                   { return u.err }
-func (u unreachable) UpdatePeerURLs(context.Context, cluster.MemberID, []string) error { return u.err }
-func (u unreachable) MoveLeader(context.Context, cluster.MemberID) error               { return u.err }
-func (u unreachable) Agreed(context.Context) (cluster.Agreement, error) {
-	return cluster.Agreement{}, u.err
-}
-func (u unreachable) Downgrade(context.Context, cluster.Version) error { return u.err }
-func (u unreachable) CancelDowngrade(context.Context) error            { return u.err }
-func (u unreachable) HashKV(context.Context, int64) (etcd.KVHash, error) {
-	return etcd.KVHash{}, u.err
-}
-func (u unreachable) Defragment(context.Context, time.Duration) error        { return u.err }
-func (u unreachable) Compact(context.Context, int64) error                   { return u.err }
-func (u unreachable) Disarm(context.Context, string, cluster.MemberID) error { return u.err }
 
 // memberIDs works out what etcd will call the founders.
 func memberIDs(token string, founders []cluster.Founder) ([]cluster.MemberID, cluster.ClusterID, error) {

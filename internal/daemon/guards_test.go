@@ -24,6 +24,7 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/release"
@@ -233,10 +234,10 @@ func TestSourceHasTheRecordedSum(t *testing.T) {
 	none := &inventory{finder: &release.Finder{Dirs: []string{t.TempDir()}, Caches: []string{}, Roots: []string{t.TempDir()}}, looking: true}
 	s := &sources{d: &daemon{disk: disk, releases: none, log: slog.New(slog.DiscardHandler)}, catalogue: catalogue}
 	for recorded, bad := range map[string]bool{"": false, hex.EncodeToString(sum[:]): false, strings.Repeat("0", 64): true} {
-		o := host.StageOrder{Token: "t" + recorded, Disk: "d", Name: "h", Version: cluster.MustVersion("3.6.16"), Source: cluster.Source{
+		o := bulk.StageOrder{Token: "t" + recorded, Disk: "d", Name: "h", Version: cluster.MustVersion("3.6.16"), Source: cluster.Source{
 			Kind: cluster.SourceBackup, Backup: b.Name.String(), Wrote: cluster.MustVersion("3.6.16"), SHA256: recorded,
 		}}
-		if _, err := s.Stage(t.Context(), o, func(cluster.StageState, int64) {}); err == nil || errors.Is(err, host.ErrBadSource) != bad {
+		if _, err := s.Stage(t.Context(), o, func(cluster.StageState, int64) {}); err == nil || errors.Is(err, bulk.ErrBadSource) != bad {
 			t.Errorf("recorded %q: %v", recorded, err)
 		}
 	}
@@ -355,7 +356,7 @@ func TestWhatReadsWhat(t *testing.T) {
 		if got := reads(run, wrote); got != c.reads {
 			t.Errorf("etcd %s reads what %q wrote: %v", c.run, c.wrote, got)
 		}
-		if got := keyByKey(host.StageOrder{Version: run, Source: cluster.Source{Kind: c.kind, Wrote: wrote}}); got != c.keys {
+		if got := keyByKey(bulk.StageOrder{Version: run, Source: cluster.Source{Kind: c.kind, Wrote: wrote}}); got != c.keys {
 			t.Errorf("%s of %q to %s key by key: %v", c.kind, c.wrote, c.run, got)
 		}
 	}
@@ -414,7 +415,7 @@ func TestReleaseThatRestores(t *testing.T) {
 		s := &sources{d: &daemon{releases: here}}
 		wrote := cluster.MustVersion(c.wrote)
 		// None of them can be run here, and it is said which one could not be found.
-		_, err := s.tool(t.Context(), host.StageOrder{Version: cluster.MustVersion(c.run), Source: cluster.Source{Kind: c.kind, Wrote: wrote}})
+		_, err := s.tool(t.Context(), bulk.StageOrder{Version: cluster.MustVersion(c.run), Source: cluster.Source{Kind: c.kind, Wrote: wrote}})
 		if err == nil || !strings.Contains(err.Error(), c.tool) {
 			t.Errorf("%+v: the tool is of %v", c, err)
 		}
@@ -455,7 +456,7 @@ func TestHopelessSources(t *testing.T) {
 		backupstore.ErrNoBackup: true, backupstore.ErrDamaged: true, snapshot.ErrDamaged: true, snapshot.ErrNoHash: true,
 		backupstore.ErrEncrypted: false, fs.ErrPermission: false,
 	} {
-		if got := hopeless(fmt.Errorf("fetch it: %w", err)); errors.Is(got, host.ErrBadSource) != want || !errors.Is(got, err) {
+		if got := hopeless(fmt.Errorf("fetch it: %w", err)); errors.Is(got, bulk.ErrBadSource) != want || !errors.Is(got, err) {
 			t.Errorf("%v becomes %v", err, got)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/datadir"
 )
 
@@ -27,7 +27,7 @@ func TestRoomThatWasUsed(t *testing.T) {
 		}
 	}
 	write(filepath.Join(disk.DataDir("old"), "member", "wal", "0000000000000000-0000000000000000.wal"), nil, 1<<43) // sparse
-	o := host.StageOrder{Token: "new", From: "old", Version: cluster.MustVersion("3.2.24"), Source: cluster.Source{Kind: cluster.SourceSurvivor, Wrote: cluster.MustVersion("2.3.8")}}
+	o := bulk.StageOrder{Token: "new", From: "old", Version: cluster.MustVersion("3.2.24"), Source: cluster.Source{Kind: cluster.SourceSurvivor, Wrote: cluster.MustVersion("2.3.8")}}
 	needs := func() int64 {
 		t.Helper()
 		_, err := s.Stage(t.Context(), o, func(cluster.StageState, int64) {})

@@ -15,7 +15,7 @@ import (
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
 )
@@ -31,7 +31,7 @@ type sources struct {
 	ends      snapshot.LogEnds
 }
 
-var _ host.Sources = (*sources)(nil)
+var _ bulk.Sources = (*sources)(nil)
 
 func newSources(d *daemon) (*sources, error) {
 	s := &sources{d: d, catalogue: backupstore.New(d.store), said: once{log: d.log}}
@@ -61,7 +61,7 @@ func (s *sources) staging(token string) string {
 }
 
 // Stage implements host.Sources.
-func (s *sources) Stage(ctx context.Context, o host.StageOrder, progress func(cluster.StageState, int64)) (host.Built, error) {
+func (s *sources) Stage(ctx context.Context, o bulk.StageOrder, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	defer takeAllCores()()
 	ctx, end := s.d.working(ctx, "making a source ready")
 	defer end()
@@ -86,9 +86,9 @@ func bytesBelow(dir string) (sum int64) {
 	return sum
 }
 
-func (s *sources) stage(ctx context.Context, o host.StageOrder, dir string, progress func(cluster.StageState, int64)) (host.Built, error) {
+func (s *sources) stage(ctx context.Context, o bulk.StageOrder, dir string, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return host.Built{}, fmt.Errorf("make room for what is staged: %w", err)
+		return bulk.Built{}, fmt.Errorf("make room for what is staged: %w", err)
 	}
 	file := filepath.Join(dir, fileSnapshot)
 	if !o.Version.Has(cluster.V3API) {
@@ -96,25 +96,25 @@ func (s *sources) stage(ctx context.Context, o host.StageOrder, dir string, prog
 	}
 	src, err := s.fetch(ctx, o, file, func(n int64) { progress(cluster.StageFetching, n) })
 	if err != nil {
-		return host.Built{}, hopeless(err)
+		return bulk.Built{}, hopeless(err)
 	}
 	sum, err := trailer(file)
 	if err != nil {
-		return host.Built{}, fmt.Errorf("read what was fetched: %w", err)
+		return bulk.Built{}, fmt.Errorf("read what was fetched: %w", err)
 	}
 	if src.SHA256 != "" && src.SHA256 != sum {
-		return host.Built{}, fmt.Errorf("%w: its SHA-256 is %s, and %s was recorded", host.ErrBadSource, sum, src.SHA256)
+		return bulk.Built{}, fmt.Errorf("%w: its SHA-256 is %s, and %s was recorded", bulk.ErrBadSource, sum, src.SHA256)
 	}
 	src.SHA256 = sum
 	if src.Wrote.IsZero() { // nothing beside the backup says it
 		if src.Wrote = snapshot.Wrote(file); !reads(o.Version, src.Wrote) {
-			return host.Built{}, fmt.Errorf("%w: etcd %d.%d wrote it, and etcd %s, which is to run it, does not read that; --to-version names one that does", host.ErrBadSource, src.Wrote.Major, src.Wrote.Minor, o.Version)
+			return bulk.Built{}, fmt.Errorf("%w: etcd %d.%d wrote it, and etcd %s, which is to run it, does not read that; --to-version names one that does", bulk.ErrBadSource, src.Wrote.Major, src.Wrote.Minor, o.Version)
 		}
 		o.Source.Wrote = src.Wrote
 	}
 	tool, err := s.tool(ctx, o)
 	if err != nil {
-		return host.Built{}, err
+		return bulk.Built{}, err
 	}
 	restored, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
 		Snapshot: file, Verified: sum, UseUp: true, DataDir: filepath.Join(dir, dirBuilt), Release: tool, Name: string(o.Name), PeerURLs: o.PeerURLs,
@@ -122,19 +122,19 @@ func (s *sources) stage(ctx context.Context, o host.StageOrder, dir string, prog
 		Progress: func(done, _ int64) { progress(cluster.StageBuilding, done) },
 	})
 	if err != nil {
-		return host.Built{}, hopeless(fmt.Errorf("build a data directory from it: %w", err))
+		return bulk.Built{}, hopeless(fmt.Errorf("build a data directory from it: %w", err))
 	}
 	if err := s.d.disk.MarkData(filepath.Join(dir, dirBuilt), o.Token, o.Disk); err != nil {
-		return host.Built{}, err
+		return bulk.Built{}, err
 	}
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) { // its content is in what was built
-		return host.Built{}, fmt.Errorf("make room after staging: %w", err)
+		return bulk.Built{}, fmt.Errorf("make room after staging: %w", err)
 	}
 	src.Revision, src.RevisionTarget = restored.From, max(src.RevisionTarget, restored.Revision)
 	if !restored.RevisionsGoBack {
 		src.Tool = tool.Version
 	}
-	return host.Built{Source: src, Cluster: restored.Cluster, Member: restored.Member}, nil
+	return bulk.Built{Source: src, Cluster: restored.Cluster, Member: restored.Member}, nil
 }
 
 // reads: etcd serves data of its own line and of the one before.
@@ -146,14 +146,14 @@ func reads(run, wrote cluster.Version) bool {
 func hopeless(err error) error {
 	for _, bad := range []error{backupstore.ErrNoBackup, backupstore.ErrDamaged, snapshot.ErrDamaged, snapshot.ErrNoHash} {
 		if errors.Is(err, bad) {
-			return fmt.Errorf("%w: %w", host.ErrBadSource, err)
+			return fmt.Errorf("%w: %w", bulk.ErrBadSource, err)
 		}
 	}
 	return err
 }
 
 // fetch brings the source to a file: a snapshot with its hash at the end.
-func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, progress func(int64)) (cluster.Source, error) {
+func (s *sources) fetch(ctx context.Context, o bulk.StageOrder, file string, progress func(int64)) (cluster.Source, error) {
 	src := o.Source
 	switch src.Kind {
 	case cluster.SourceBackup:
@@ -162,7 +162,7 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 		}
 		name, err := backup.ParseName(src.Backup)
 		if err != nil {
-			return src, fmt.Errorf("%w: %w", host.ErrBadSource, err)
+			return src, fmt.Errorf("%w: %w", bulk.ErrBadSource, err)
 		}
 		ids, err := s.identities()
 		if err != nil {
@@ -187,11 +187,11 @@ func (s *sources) fetch(ctx context.Context, o host.StageOrder, file string, pro
 		_, err = snapshot.Extract(ctx, snapshot.ExtractOptions{DataDir: from, File: file, Release: r})
 		return src, err
 	}
-	return src, fmt.Errorf("%w: no release of etcdadm knows the kind %q", host.ErrBadSource, src.Kind)
+	return src, fmt.Errorf("%w: no release of etcdadm knows the kind %q", bulk.ErrBadSource, src.Kind)
 }
 
 // fetchByKeys makes a snapshot of a backup of etcd 2.
-func (s *sources) fetchByKeys(ctx context.Context, o host.StageOrder, file string, progress func(int64)) error {
+func (s *sources) fetchByKeys(ctx context.Context, o bulk.StageOrder, file string, progress func(int64)) error {
 	data, err := s.fetchV2(ctx, o, filepath.Dir(file), progress)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func trailer(file string) (string, error) {
 // tool is the release whose tool restores: the one that wrote the data, else
 // the newest of its minor, else the one that is to run it. Across lines it is the
 // one that is to run it: that is what reads the snapshot.
-func (s *sources) tool(ctx context.Context, o host.StageOrder) (release.Release, error) {
+func (s *sources) tool(ctx context.Context, o bulk.StageOrder) (release.Release, error) {
 	best := o.Version
 	for _, v := range s.d.releases.versions() {
 		switch {

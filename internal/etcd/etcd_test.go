@@ -14,11 +14,11 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/testetcd"
 )
 
-var _ host.Member = (*etcd.Client)(nil)
+var _ member.Member = (*etcd.Client)(nil)
 
 func TestMain(m *testing.M) {
 	testetcd.SideBySide(6)

@@ -48,6 +48,11 @@ var (
 		"plan":     noPolicy,
 		"election": noPolicy,
 	}
+	hostOnly = map[string]string{
+		"plan":          "membership policy is not the host's",
+		"election":      "a host does not know who leads, only the fence it promised",
+		"internal/peer": "a host asks no other",
+	}
 	storeOnly = map[string]string{
 		"plan":             "policy is the manager's",
 		"election":         "policy is the manager's",
@@ -62,9 +67,6 @@ var (
 var table = []room{
 	// Floor 0.
 	{path: "cluster", floor: pure},
-	{path: "internal/host/record", floor: pure, beside: map[string]string{
-		"cluster": "about its nouns",
-	}},
 	{path: "plan/internal/words", floor: pure, beside: map[string]string{
 		"cluster": "about its nouns",
 	}},
@@ -218,17 +220,60 @@ var table = []room{
 		"internal/regular": "programs are read as regular files",
 	}},
 
-	{path: "internal/host/etcdargs", floor: driver, never: knowsNoPolicy},
+	{path: "internal/host/record", floor: driver, never: knowsNoPolicy},
+	{path: "internal/host/etcdargs", floor: driver, never: knowsNoPolicy, beside: map[string]string{
+		"internal/host/record": "the launch that arguments are made of",
+	}},
 	{path: "internal/host/datadir", floor: driver, never: filesOnly, beside: map[string]string{
-		"internal/journal":  "the state is written with a journal",
-		"internal/regular":  "its files are read as regular files",
-		"internal/snapshot": "whose log it is",
+		"internal/host/record": "the state that it keeps",
+		"internal/journal":     "the state is written with a journal",
+		"internal/regular":     "its files are read as regular files",
+		"internal/snapshot":    "whose log it is",
 	}},
 
-	// Floor 2.
-	{path: "internal/host", floor: service, never: map[string]string{
-		"plan":     "membership policy is not the host's",
-		"election": "a host does not know who leads, only the fence it promised",
+	// Floor 2: the rooms of a host, each below the next.
+	{path: "internal/host/answer", floor: service, never: hostOnly},
+	{path: "internal/host/work", floor: service, never: hostOnly},
+	{path: "internal/host/evidence", floor: service, never: hostOnly, beside: map[string]string{
+		"internal/host/work": "what is signalled to the host's loop",
+	}},
+	{path: "internal/host/settings", floor: service, never: hostOnly},
+	{path: "internal/host/member", floor: service, never: hostOnly, beside: map[string]string{
+		"internal/host/answer": "how an op came out",
+		"internal/host/work":   "a hash goes on beside the ops",
+	}},
+	{path: "internal/host/first", floor: service, never: hostOnly, beside: map[string]string{
+		"internal/host/answer": "why there is no first start",
+		"internal/host/member": "the member list of a joiner",
+		"internal/host/work":   "how long a read of the intent may take",
+	}},
+	{path: "internal/host/inventory", floor: service, never: hostOnly, beside: map[string]string{
+		"internal/host/answer": "how an op came out",
+		"internal/host/member": "what serves goes beyond what is pruned",
+		"internal/host/work":   "a removal goes on beside the ops",
+	}},
+	{path: "internal/host/bulk", floor: service, never: hostOnly, beside: map[string]string{
+		"internal/host/answer":    "how an op came out",
+		"internal/host/inventory": "what was staged lies there",
+		"internal/host/member":    "a backup is read through it",
+		"internal/host/work":      "it goes on beside the ops",
+	}},
+	{path: "internal/host/takeover", floor: service, never: hostOnly, beside: map[string]string{
+		"internal/host/inventory": "what lies there beside the member that is taken over",
+		"internal/host/member":    "the member list of a joiner",
+		"internal/host/settings":  "what the member would be started with",
+		"internal/host/work":      "how long a read of the intent may take",
+	}},
+	{path: "internal/host", floor: service, never: hostOnly, beside: map[string]string{
+		"internal/host/answer":    "its rooms",
+		"internal/host/bulk":      "its rooms",
+		"internal/host/evidence":  "its rooms",
+		"internal/host/first":     "its rooms",
+		"internal/host/inventory": "its rooms",
+		"internal/host/member":    "its rooms",
+		"internal/host/settings":  "its rooms",
+		"internal/host/takeover":  "its rooms",
+		"internal/host/work":      "its rooms",
 	}},
 	{path: "internal/peer", floor: service, never: map[string]string{
 		"plan": "a peer carries decisions, it makes none",

@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -634,7 +635,7 @@ func TestStalledLook(t *testing.T) {
 }
 
 // noSources has room, and nothing else.
-type noSources struct{ host.Sources }
+type noSources struct{ bulk.Sources }
 
 func (noSources) Room() int64                   { return 1 << 30 }
 func (noSources) Received(string) time.Duration { return 0 }

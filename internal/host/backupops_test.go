@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -21,7 +22,7 @@ func TestBackupEndsWithItsRelease(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			x := &stager{}
 			end := make(chan error)
-			x.backup = func(ctx context.Context, _ record.Launch, _ host.BackupOrder) (cluster.Backup, error) {
+			x.backup = func(ctx context.Context, _ record.Launch, _ bulk.BackupOrder) (cluster.Backup, error) {
 				select {
 				case <-ctx.Done():
 					return cluster.Backup{}, ctx.Err()
@@ -63,9 +64,9 @@ func TestBackupOp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newMachine(t)
 		x, with := staging(m)
-		var orders []host.BackupOrder
+		var orders []bulk.BackupOrder
 		end := make(chan error)
-		x.backup = func(_ context.Context, _ record.Launch, o host.BackupOrder) (cluster.Backup, error) {
+		x.backup = func(_ context.Context, _ record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
 			orders = append(orders, o)
 			return cluster.Backup{Name: "B1"}, <-end
 		}
@@ -114,7 +115,7 @@ func TestABackupThatFailedKeepsItsHint(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newMachine(t)
 		x, with := staging(m)
-		x.backup = func(context.Context, record.Launch, host.BackupOrder) (cluster.Backup, error) {
+		x.backup = func(context.Context, record.Launch, bulk.BackupOrder) (cluster.Backup, error) {
 			return cluster.Backup{}, fmt.Errorf("write the snapshot: %w", &blob.Error{Op: "put", Object: "s3://b", Err: blob.ErrForbidden, Advice: "allow s3:PutObject"})
 		}
 		x.drill = func() error {
@@ -147,7 +148,7 @@ func TestABackupIsOverBeforeTheStoreIsTidied(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newMachine(t)
 		x, with := staging(m)
-		x.backup = func(context.Context, record.Launch, host.BackupOrder) (cluster.Backup, error) {
+		x.backup = func(context.Context, record.Launch, bulk.BackupOrder) (cluster.Backup, error) {
 			return cluster.Backup{Name: "B1"}, nil
 		}
 		began, ended := 0, 0

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host/record"
@@ -17,54 +15,51 @@ import (
 func (h *Host) start(ctx context.Context) {
 	up := make(chan struct{})
 	defer close(up)
-	defer h.awaits("") // nothing
-	h.tasks.Go(func() { h.sayBooting(up) })
-	h.awaits("its state to be read from the disk")
+	defer h.work.Awaits("") // nothing
+	h.work.WatchStart(up)
+	h.work.Awaits("its state to be read from the disk")
 	fresh := h.load(ctx)
-	h.awaits("what lies in its data directory to be listed")
-	h.mu.Lock()
-	h.fenceUsed = time.Now() // unknown; as late as it can have been
-	broken := h.broken != nil
-	h.mu.Unlock()
-	h.takeInventory()
-	if broken {
+	h.work.Awaits("what lies in its data directory to be listed")
+	h.fences.Use() // unknown when it was; as late as it can have been
+	h.inventory.Refresh()
+	if h.keeper.Broken() != nil {
 		return
 	}
-	h.finishRemovals()
-	t := h.beginWait(ctx, cluster.Op{Kind: cluster.OpBoot})
+	h.inventory.FinishRemovals()
+	t := h.work.BeginWait(ctx, cluster.Op{Kind: cluster.OpBoot})
 	if t == nil {
 		return
 	}
-	defer h.end(t)
+	defer h.work.End(t)
 	h.bring(ctx, fresh)
 }
 
 // bring brings process and data in line with the record for the first time; the
 // caller runs a task. It is repeated while something foreign is in the way.
 func (h *Host) bring(ctx context.Context, fresh bool) {
-	h.awaits("the data of a former member to be set aside")
+	h.work.Awaits("the data of a former member to be set aside")
 	_ = h.resume(ctx) // noted, and tried again by tick
-	h.awaits("what was half made ready to be taken away")
-	h.dropUnfinished(ctx)
-	s := h.snapshot()
-	h.awaits("a look for an etcd that an earlier daemon has left")
+	h.work.Awaits("what was half made ready to be taken away")
+	h.staging.DropUnfinished(ctx)
+	s := h.keeper.Now()
+	h.work.Awaits("a look for an etcd that an earlier daemon has left")
 	found, ok := h.adopt(ctx, s)
 	if !ok || s.Journal != nil {
 		h.beat(ctx)
 		return
 	}
-	h.awaits("what other daemons remember of its disk")
+	h.work.Awaits("what other daemons remember of its disk")
 	if !found && !fresh && h.wentBack(ctx, s) {
 		h.forgetDisk(ctx, "disk went back in time")
 		h.beat(ctx)
 		return
 	}
-	h.awaits("its state to be written")
+	h.work.Awaits("its state to be written")
 	h.beat(ctx)
 	if !found {
-		h.awaits("a look at what etcd-manager has left")
-		h.lookAgain(ctx)
-		h.takeOver(ctx)
+		h.work.Awaits("a look at what etcd-manager has left")
+		h.takeover.LookAgain(ctx)
+		h.takeover.Try(ctx)
 	}
 	h.converge(ctx, found)
 }
@@ -82,7 +77,7 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 		if errors.As(err, new(*cluster.NewerError)) { // nothing is wrong with it
 			hint = "start the release of etcdadm that wrote it, or a later one, on this host; leave its data directory as it is"
 		}
-		h.break_(cluster.Problem{
+		h.keeper.Break(cluster.Problem{
 			Code:     "state-unreadable",
 			Sentence: fmt.Sprintf("the state of host %s cannot be read, so its member is not started: %v", h.o.ID, err),
 			Hint:     hint,
@@ -90,7 +85,7 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 		})
 		return false
 	case ok && s.Host != h.o.ID:
-		h.break_(cluster.Problem{
+		h.keeper.Break(cluster.Problem{
 			Code:     "state-of-another-host",
 			Sentence: fmt.Sprintf("the data directory belongs to host %s, and this daemon is host %s", s.Host, h.o.ID),
 			Hint:     "give the daemon its own data directory; or, where no other daemon of that host runs anywhere, the ID that the directory has",
@@ -98,7 +93,7 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 		})
 		return false
 	case ok && s.Cluster != h.o.ClusterName:
-		h.break_(cluster.Problem{
+		h.keeper.Break(cluster.Problem{
 			Code:     "state-of-another-cluster",
 			Sentence: fmt.Sprintf("the data directory belongs to the cluster %q, and this daemon was started for %q", s.Cluster, h.o.ClusterName),
 			Hint:     "give each cluster a data directory of its own",
@@ -106,17 +101,15 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 		})
 		return false
 	case ok:
-		h.mu.Lock()
-		h.state, h.peers, h.spec = s, s.Peers, s.Spec
-		h.highest, h.highestOf = s.Highest, s.HighestOf
-		h.mu.Unlock()
+		h.keeper.Loaded(s)
+		h.Loaded(s)
 		return false
 	}
-	err = h.save(ctx, func(s *record.State) {
-		*s = record.State{Format: record.StateFormat, Cluster: h.o.ClusterName, Host: h.o.ID, Disk: h.mintDisk()}
+	err = h.keeper.Change(ctx, func(s *record.State) {
+		*s = record.State{Format: record.StateFormat, Cluster: h.o.ClusterName, Host: h.o.ID, Disk: cluster.DiskID(h.o.Mint())}
 	})
 	if err != nil {
-		h.break_(cluster.Problem{
+		h.keeper.Break(cluster.Problem{
 			Code:     "state-not-writable",
 			Sentence: fmt.Sprintf("host %s cannot make its state: %v", h.o.ID, err),
 			Hint:     "make room on the disk, or make the data directory writable, and start the daemon again",
@@ -124,17 +117,6 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 		})
 	}
 	return true
-}
-
-func (h *Host) mintDisk() cluster.DiskID { return cluster.DiskID(h.o.Mint()) }
-
-// break_ makes the host useless for anything but saying why. Nothing is
-// written any more: what is on the disk is left for a person.
-func (h *Host) break_(p cluster.Problem) {
-	h.mu.Lock()
-	h.broken = &p
-	h.mu.Unlock()
-	h.o.Log.Error(p.Sentence, "problem", p.Code, "hint", p.Hint)
 }
 
 // adopt takes over a process that an earlier daemon left. It returns ok ==
@@ -148,7 +130,7 @@ func (h *Host) adopt(ctx context.Context, s record.State) (found, ok bool) {
 	found, err := h.o.Process.Adopt(ctx, *s.Launch)
 	h.block(err)
 	if err != nil {
-		h.note(cluster.Problem{
+		h.notes.Note(cluster.Problem{
 			Code:     "process-foreign",
 			Sentence: fmt.Sprintf("host %s does not start its member, because a process is in the way that is not known to be ours: %v", s.Host, err),
 			Hint:     "end that process; the host looks again every ten seconds",
@@ -156,7 +138,7 @@ func (h *Host) adopt(ctx context.Context, s record.State) (found, ok bool) {
 		})
 		return false, false
 	}
-	h.clear("process-foreign")
+	h.notes.Clear("process-foreign")
 	return found, true
 }
 
@@ -191,71 +173,17 @@ func (h *Host) wentBack(ctx context.Context, s record.State) bool {
 // beat advances the beat, and writes the memory along with it. A beat that
 // could not be written is not told: the old one is.
 func (h *Host) beat(ctx context.Context) {
-	h.mu.Lock()
-	peers, spec, highest, of := slices.Clone(h.peers), h.spec, h.highest, h.highestOf
-	h.mu.Unlock()
-	_ = h.save(ctx, func(s *record.State) { // reported by save itself, and in the facts
+	memory := h.Put()
+	_ = h.keeper.Change(ctx, func(s *record.State) { // reported by the keeper itself, and in the facts
 		s.Beat++
-		s.Peers, s.Spec, s.Highest, s.HighestOf = peers, spec, highest, of
+		memory(s)
 	})
-}
-
-// tick is what happens every ten seconds, whoever leads.
-func (h *Host) tick(ctx context.Context) {
-	h.mu.Lock()
-	broken, blocked := h.broken != nil, h.blocked != ""
-	h.mu.Unlock()
-	h.looksFor("what lies in its data directory to be listed")
-	h.takeInventory()
-	h.looksFor("") // a write of the state is told by itself
-	if broken {
-		return
-	}
-	h.beat(ctx)
-	h.forgivePruning()
-	h.noticeLogByItself()
-	h.looksFor("a look at whether it was given a place in a cluster that something else runs")
-	admitted := h.admitted()
-	h.looksFor("") // from here on it is an op that waits
-	if admitted {
-		h.tryTakeOver(ctx)
-	}
-	s := h.snapshot()
-	p := h.o.Process.Status()
-	stray := p.State != cluster.ProcessStopped && p.State != cluster.ProcessForeign && s.Launch != nil && !s.WantsRun()
-	absent := (p.State == cluster.ProcessStopped || p.State == cluster.ProcessBackoff) && s.WantsRun()
-	h.mu.Lock()
-	stale := h.rolledBack && p.State == cluster.ProcessStopped && s.Launch == nil
-	h.mu.Unlock()
-	if !blocked && s.Journal == nil && !stray && !absent && !stale {
-		return
-	}
-	if h.takeTurn(ctx) != nil {
-		return
-	}
-	t := h.begin(cluster.Op{Kind: cluster.OpBoot}, cluster.Fence{})
-	h.endTurn()
-	if t == nil {
-		return
-	}
-	defer h.end(t)
-	if blocked {
-		h.bring(ctx, false)
-		return
-	}
-	if stale { // nothing of it ran since: it can be a new disk at once
-		h.forgetDisk(ctx, "disk went back in time")
-		return
-	}
-	if h.resume(ctx) == nil {
-		h.converge(ctx, false)
-	}
 }
 
 // converge brings the process in line with the record; the caller runs a task.
 // Adopted says that a process of the record was found running.
 func (h *Host) converge(ctx context.Context, adopted bool) {
-	s := h.snapshot()
+	s := h.keeper.Now()
 	if s.Launch == nil {
 		return
 	}
@@ -266,16 +194,16 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 		if s.Local.Generation < s.Floor() || s.Halt() != nil {
 			end = h.o.Process.Kill
 		}
-		h.awaits("its member to end")
+		h.work.Awaits("its member to end")
 		if err := end(ctx); err != nil {
 			h.o.Log.Error("cannot stop the member", "err", err)
 		}
 		return
 	}
-	h.awaits("a look at its member's data")
+	h.work.Awaits("a look at its member's data")
 	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
 	if err != nil {
-		h.note(cluster.Problem{
+		h.notes.Note(cluster.Problem{
 			Code:     "data-unreadable",
 			Sentence: fmt.Sprintf("host %s does not start its member, because its data directory cannot be read: %v", s.Host, err),
 			Hint:     "repair the disk; the host tries again every ten seconds",
@@ -283,33 +211,44 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 		})
 		return
 	}
-	h.clear("data-unreadable")
+	h.notes.Clear("data-unreadable")
 	if record.Judge(s.Local, marked, wal) == record.Forgotten {
 		if adopted { // it serves still; there will be no next start
-			h.noteVanished(s)
+			noteVanished(h.notes, s)
 			return
 		}
 		h.forgetDisk(ctx, "its data was gone")
 		return
 	}
-	h.noticeLog()
-	s = h.renewed(ctx, h.snapshot())
-	h.awaits("its member to be started, with all that is looked at before")
-	if err := h.o.Process.Ensure(ctx, *s.Launch, h.permit(s.Launch.Nonce)); err != nil {
-		h.note(cluster.Problem{
+	h.evidence.NoticeLog()
+	s = h.renewed(ctx, h.keeper.Now())
+	h.work.Awaits("its member to be started, with all that is looked at before")
+	if err := h.o.Process.Ensure(ctx, *s.Launch, h.evidence.Permit(s.Launch.Nonce)); err != nil {
+		h.notes.Note(cluster.Problem{
 			Code:     "member-not-started",
 			Sentence: fmt.Sprintf("host %s cannot start its member: %v", s.Host, err),
 			Hint:     hintOf(err, "mend what it says") + "; the host tries again every ten seconds", // etcd did not run, and its log has nothing of this
 		})
 		return
 	}
-	h.clear("member-not-started")
+	h.notes.Clear("member-not-started")
 }
 
-func (h *Host) noteVanished(s record.State) {
-	h.note(cluster.Problem{
+func noteVanished(notes *record.Notes, s record.State) {
+	notes.Note(cluster.Problem{
 		Code:     "data-vanished",
 		Sentence: fmt.Sprintf("the data directory of the running member %s is gone or not its own any more; once it ends it cannot be started again", s.Local.Member),
 		Hint:     "once every other voter is up, it is removed while it serves, and this host joins anew; if it is the only voter, take a backup now and add members on other hosts",
 	})
+}
+
+// hintOf is what an error says can be done about it, or else what is given.
+func hintOf(err error, other string) string {
+	if hinted, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); ok && hinted.Hint() != "" {
+		return hinted.Hint()
+	}
+	return other
 }

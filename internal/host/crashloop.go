@@ -31,16 +31,16 @@ func (h *Host) renewed(ctx context.Context, s record.State) record.State {
 		return s
 	}
 	launch := *s.Launch
-	launch.Options, _ = h.options(launch.Version)
+	launch.Options, _ = h.settings.Options(launch.Version)
 	if s.Local.State == cluster.MemberStarted { // a first start is at the address that the others were told
-		launch.URLs = h.nextURLs(launch.URLs, false)
+		launch.URLs = h.settings.NextURLs(launch.URLs, false)
 	}
 	back := launch.Same(*s.Launch) && s.Local.State == cluster.MemberStarted && record.OptionsBefore(s, &launch)
 	if launch.Same(*s.Launch) {
 		return s
 	}
 	launch.Nonce = h.o.Mint()
-	err := h.save(ctx, func(now *record.State) {
+	err := h.keeper.Change(ctx, func(now *record.State) {
 		now.Launch = &launch
 		now.Local.Options, now.Local.URLs = slices.Clone(launch.Options), launch.URLs
 		if back {
@@ -51,12 +51,10 @@ func (h *Host) renewed(ctx context.Context, s record.State) record.State {
 		return s // tried again in ten seconds
 	}
 	if back {
-		h.mu.Lock()
-		h.failedOptions = &record.Ran{Version: launch.Version, Options: s.Launch.Options}
-		h.mu.Unlock()
+		h.settings.FailOptions(record.Ran{Version: launch.Version, Options: s.Launch.Options})
 		h.o.Log.Warn("the member does not start with its new options: it gets back what it ran before", "restarts", loops, "last", p.LastExit)
-		return h.snapshot()
+		return h.keeper.Now()
 	}
 	h.o.Log.Warn("the member dies again and again: it gets the settings that it would be started with now", "restarts", loops, "last", p.LastExit)
-	return h.snapshot()
+	return h.keeper.Now()
 }

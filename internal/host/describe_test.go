@@ -7,6 +7,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 )
 
 // A learner that has received raft's snapshot and does not serve is told from
@@ -63,7 +64,7 @@ func (p timedProcess) Status() cluster.Process {
 
 // received is a source of one fact.
 type received struct {
-	host.Sources
+	bulk.Sources
 	at    *moment
 	after time.Duration
 }

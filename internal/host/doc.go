@@ -13,7 +13,7 @@
 // # Invariants
 //
 //   - The record comes first. Whatever the process and the data directory are
-//     to become is in [State] and durable before they are touched, and a restart
+//     to become is in [record.State] and durable before they are touched, and a restart
 //     brings them in line with it. So a crash between any two calls is finished
 //     by the next Run, without leader and without store.
 //   - A member is started only on evidence that a wiped or rolled-back disk

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/work"
 )
 
 const (
@@ -24,30 +25,30 @@ const (
 func (h *Host) Run(ctx context.Context) error {
 	defer h.finish()
 	h.start(ctx)
-	close(h.booted)
+	h.work.Up()
 	h.changed()
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
-	var files, end hand
+	var files, end work.Worker
 	for {
 		var changed, logged, freed, lost, stray, due bool
 		select {
 		case <-ctx.Done():
 		case <-h.o.Process.Changes():
 			changed = true
-		case <-files.ended:
-			files.ended = nil
-		case <-end.ended:
-			end.ended = nil
-		case <-whenFree(&files, h.awaitLog()):
+		case <-files.Ended:
+			files.Ended = nil
+		case <-end.Ended:
+			end.Ended = nil
+		case <-work.WhenFree(&files, h.awaitLog()):
 			logged = true
-		case <-whenFree(&files, h.awaitPredecessor()):
+		case <-work.WhenFree(&files, h.takeover.Again()):
 			freed = true
-		case <-whenFree(&files, h.lost):
+		case <-work.WhenFree(&files, h.evidence.Lost()):
 			lost = true
-		case <-whenFree(&end, h.stray):
+		case <-work.WhenFree(&end, h.evidence.Stray()):
 			stray = true
-		case <-whenFree(&files, beat.C):
+		case <-work.WhenFree(&files, beat.C):
 			due = true
 		}
 		if err := ctx.Err(); err != nil {
@@ -55,28 +56,28 @@ func (h *Host) Run(ctx context.Context) error {
 		}
 		// What came at the same time is seen to in this order, not in one
 		// that select draws, which a replayed simulation would draw anew.
-		changed = changed || ready(h.o.Process.Changes())
+		changed = changed || work.Ready(h.o.Process.Changes())
 		if changed {
-			h.cutAsking()
+			h.member.CutAsking()
 		}
-		if (changed || logged) && files.free() {
-			h.have(ctx, &files, h.noticeLogByItself)
+		if (changed || logged) && files.Free() {
+			h.work.Have(ctx, &files, h.noticeLogByItself)
 		}
 		if changed {
 			h.changed()
 		}
-		if stray || end.free() && ready(h.stray) {
-			h.have(ctx, &end, func() { h.stopStray(ctx) })
+		if stray || end.Free() && work.Ready(h.evidence.Stray()) {
+			h.work.Have(ctx, &end, func() { h.stopStray(ctx) })
 		}
-		if !files.free() {
+		if !files.Free() {
 			if lost { // it is told once only
-				signal(h.lost)
+				work.Signal(h.evidence.Lost())
 			}
 			continue
 		}
-		lost, due = lost || ready(h.lost), due || ready(beat.C)
+		lost, due = lost || work.Ready(h.evidence.Lost()), due || work.Ready(beat.C)
 		if freed || lost || due {
-			h.have(ctx, &files, func() { h.lookByItself(ctx, freed, lost, due) })
+			h.work.Have(ctx, &files, func() { h.lookByItself(ctx, freed, lost, due) })
 		}
 	}
 }
@@ -94,65 +95,86 @@ func (h *Host) lookByItself(ctx context.Context, freed, lost, due bool) {
 	}
 }
 
-// signal puts a value into a channel that has room for one, unless it is there already.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// ready takes a value from a channel, if there is one.
-func ready[T any](c <-chan T) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // awaitLog fires soon while a member is starting: no event tells that its log
 // was written, and until that is recorded, a lost log is not missed.
 func (h *Host) awaitLog() <-chan time.Time {
-	if h.snapshot().Local.State != cluster.MemberStarting || h.o.Process.Status().State == cluster.ProcessStopped {
+	if h.keeper.Now().Local.State != cluster.MemberStarting || h.o.Process.Status().State == cluster.ProcessStopped {
 		return nil
 	}
-	if l := h.snapshot().Launch; l != nil && !l.Founding {
+	if l := h.keeper.Now().Launch; l != nil && !l.Founding {
 		return time.After(joinerLogEvery)
 	}
 	return time.After(logEvery)
 }
 
-// awaitBoot reports whether Run has brought the machine in line with the
-// record, and waits for it until ctx ends.
-func (h *Host) awaitBoot(ctx context.Context) bool {
-	select {
-	case <-h.booted:
-	case <-ctx.Done():
-		return ready(h.booted)
-	}
-	return true
+// finish joins what was begun.
+func (h *Host) finish() {
+	h.work.Close()
+	h.member.Close()
 }
 
 // Rest has leaders' ops refused from now on, so that the end of the host, which may be a
 // while off, waits for none that was begun after it was decided on.
-func (h *Host) Rest() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.resting = true
+func (h *Host) Rest() { h.work.Rest() }
+
+// tryTakeOver looks again.
+func (h *Host) tryTakeOver(ctx context.Context) {
+	t := h.work.BeginWait(ctx, cluster.Op{Kind: cluster.OpBoot})
+	if t == nil {
+		return
+	}
+	defer h.work.End(t)
+	h.work.Awaits("a look at what etcd-manager has left")
+	h.takeover.Try(ctx)
+	h.converge(ctx, false)
 }
 
-// finish joins what was begun.
-func (h *Host) finish() {
+// tick is what happens every ten seconds, whoever leads.
+func (h *Host) tick(ctx context.Context) {
 	h.mu.Lock()
-	h.closing = true
+	blocked := h.blocked != ""
 	h.mu.Unlock()
-	h.stopWork()
-	h.join()
-	h.mu.Lock()
-	c := h.client
-	h.client, h.clientOf = nil, ""
-	h.mu.Unlock()
-	closeMember(c)
+	h.work.LooksFor("what lies in its data directory to be listed")
+	h.inventory.Refresh()
+	h.work.LooksFor("") // a write of the state is told by itself
+	if h.keeper.Broken() != nil {
+		return
+	}
+	h.beat(ctx)
+	h.inventory.Forgive()
+	h.noticeLogByItself()
+	h.work.LooksFor("a look at whether it was given a place in a cluster that something else runs")
+	admitted := h.takeover.Admitted()
+	h.work.LooksFor("") // from here on it is an op that waits
+	if admitted {
+		h.tryTakeOver(ctx)
+	}
+	s := h.keeper.Now()
+	p := h.o.Process.Status()
+	stray := p.State != cluster.ProcessStopped && p.State != cluster.ProcessForeign && s.Launch != nil && !s.WantsRun()
+	absent := (p.State == cluster.ProcessStopped || p.State == cluster.ProcessBackoff) && s.WantsRun()
+	stale := h.WentBack() && p.State == cluster.ProcessStopped && s.Launch == nil
+	if !blocked && s.Journal == nil && !stray && !absent && !stale {
+		return
+	}
+	if h.work.TakeTurn(ctx) != nil {
+		return
+	}
+	t := h.work.Begin(cluster.Op{Kind: cluster.OpBoot}, cluster.Fence{})
+	h.work.EndTurn()
+	if t == nil {
+		return
+	}
+	defer h.work.End(t)
+	if blocked {
+		h.bring(ctx, false)
+		return
+	}
+	if stale { // nothing of it ran since: it can be a new disk at once
+		h.forgetDisk(ctx, "disk went back in time")
+		return
+	}
+	if h.resume(ctx) == nil {
+		h.converge(ctx, false)
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -630,7 +631,7 @@ func (m *machine) options(s *session) host.Options {
 		Releases: func() []cluster.Version { return []cluster.Version{v36, v35} },
 		Options:  func(v cluster.Version) []string { return []string{"--quota-backend-bytes=1"} },
 		Disk:     s, Process: process{s}, Intents: s, Reacher: s, Promoted: m.readPromoted,
-		Member: func(record.Launch) host.Member { return m.etcd },
+		Member: func(record.Launch) (member.Member, error) { return m.etcd, nil },
 		Mint: func() string {
 			m.mu.Lock()
 			defer m.mu.Unlock()

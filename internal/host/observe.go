@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/bulk"
+	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -17,24 +19,12 @@ import (
 const (
 	// A leader waits two seconds for an observation: etcd gets one of them, and the
 	// promise on the disk and the way back have the other.
-	statusTimeout = time.Second // the own member's status
-	viewTimeout   = time.Second // its member list, through raft
-	reachTimeout  = time.Second // another member's port
+	reachTimeout = time.Second // another member's port
 	// turnTimeout is how long an observation waits for a write that another one
 	// began. It leaves the time to say so: a daemon whose disk stands still is not
 	// a silent one.
 	turnTimeout = 700 * time.Millisecond
 )
-
-// stamp remembers one observation under a fence.
-type stamp struct {
-	id    string
-	fence cluster.Fence
-	at    time.Time // with the monotonic clock; taken before anything was looked at
-}
-
-// keptStamps is how many observations an op may still quote.
-const keptStamps = 8
 
 // Observe gives a promise, if a fence asks for one, and the facts. They were
 // gathered after the promise became durable, exactly if the reply's
@@ -48,18 +38,18 @@ const keptStamps = 8
 // before they were, the reply says so. The look goes on beside it, and what it
 // promises then holds.
 func (h *Host) Observe(ctx context.Context, req cluster.ObserveRequest) cluster.ObserveReply {
-	if !h.awaitBoot(ctx) {
-		return cluster.ObserveReply{Busy: h.booting()}
+	if !h.work.AwaitBoot(ctx) {
+		return cluster.ObserveReply{Busy: h.work.Booting()}
 	}
-	l := h.beginLook(ctx, req)
+	l := h.work.BeginLook(func() cluster.ObserveReply { return h.observe(ctx, req) })
 	select {
-	case <-l.ended:
+	case <-l.Ended:
 	case <-ctx.Done():
 	}
-	if h.gaveUp(l) { // whatever select drew
-		return h.hangs(l)
+	if h.work.GaveUp(l) { // whatever select drew
+		return h.work.Hangs(l)
 	}
-	return l.reply
+	return l.Reply
 }
 
 // observe is Observe without an end.
@@ -68,10 +58,10 @@ func (h *Host) observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 		h.RememberSpec(*req.Spec)
 	}
 	if !req.Fence.IsZero() {
-		h.rememberStanding(req.Standing)
+		h.RememberStanding(req.Standing)
 	}
 	var st stamp
-	if h.usable() {
+	if h.keeper.Broken() == nil {
 		promised, reply := h.promise(ctx, req)
 		if reply != nil {
 			return *reply
@@ -80,29 +70,20 @@ func (h *Host) observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 			st = stamp{id: h.o.Mint(), fence: req.Fence, at: time.Now()}
 		}
 	}
-	if l := h.awaitOverdue(ctx); l != nil {
-		return h.hangs(l)
+	if l := h.work.AwaitOverdue(ctx); l != nil {
+		return h.work.Hangs(l)
 	}
 	state := h.facts(ctx, req)
-	if s := h.snapshot(); req.Log {
-		state.Log, state.Reading = h.logEnd(ctx, s.Local.Token, lookWait(ctx))
+	if s := h.keeper.Now(); req.Log {
+		state.Log, state.Reading = h.logs.End(ctx, s.Local.Token, bulk.LookWait(ctx))
 	}
 	if req.Versions {
-		state.V2InLog = h.v2InLog(state)
+		state.V2InLog = h.logs.V2InLog(state)
 	}
 	if st.id != "" {
-		h.mu.Lock()
-		h.stamps = append(h.stamps, st)
-		h.stamps = slices.Clone(h.stamps[max(0, len(h.stamps)-keptStamps):])
-		h.mu.Unlock()
+		h.fences.observed(st)
 	}
 	return cluster.ObserveReply{State: &state, Stamp: st.id}
-}
-
-func (h *Host) usable() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.broken == nil
 }
 
 // promise makes the fence and a newer intent durable. A reply means that the
@@ -110,25 +91,25 @@ func (h *Host) usable() bool {
 func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promised bool, reply *cluster.ObserveReply) {
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
-	if h.takeTurn(ctx) != nil { // the disk takes its time with another promise
+	if h.work.TakeTurn(ctx) != nil { // the disk takes its time with another promise
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: cluster.OpPromise}, Why: h.stall()}}
+		return false, &cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: cluster.OpPromise}, Why: h.keeper.Stalls()}}
 	}
-	defer h.endTurn()
+	defer h.work.EndTurn()
 	fenced := !req.Fence.IsZero()
-	if busy := h.busy(); busy != nil {
+	if busy := h.work.Busy(); busy != nil {
 		if fenced {
 			return false, &cluster.ObserveReply{Busy: busy}
 		}
 		return false, nil // the intent is kept another time: the op relies on the record
 	}
-	if fenced && (req.Fence.Less(h.snapshot().Promised) || req.Fence.OutOfReach()) {
-		return false, &cluster.ObserveReply{Refused: h.refusal()}
+	if fenced && (req.Fence.Less(h.keeper.Now().Promised) || req.Fence.OutOfReach()) {
+		return false, &cluster.ObserveReply{Refused: h.fences.Refusal()}
 	}
 	intent := h.acceptable(req.Intent)
-	before := h.snapshot()
-	err := h.save(ctx, func(s *record.State) {
+	before := h.keeper.Now()
+	err := h.keeper.Change(ctx, func(s *record.State) {
 		if fenced {
 			s.Promised = req.Fence
 		}
@@ -147,7 +128,7 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 		return false, nil
 	}
 	if fenced {
-		h.useFence()
+		h.fences.Use()
 	}
 	h.followIntent(before)
 	return fenced, nil
@@ -162,17 +143,17 @@ func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 	if in == nil || in.Name != h.o.ClusterName {
 		return nil
 	}
-	s := h.snapshot()
+	s := h.keeper.Now()
 	carries := s.Local.State != cluster.MemberNone && s.Local.State != cluster.MemberPrepared
 	if !in.Follows(s.Intent) || carries && !in.FollowsMember(s.Local) {
-		h.note(cluster.Problem{
+		h.notes.Note(cluster.Problem{
 			Code:     "two-intents",
-			Sentence: "two clusters were founded under one name: " + h.foundings(s, in),
+			Sentence: "two clusters were founded under one name: " + foundings(s, in),
 			Hint:     "find out which of the two stores or markers is the cluster's, and give every daemon that one",
 		})
 		return nil
 	}
-	h.clear("two-intents")
+	h.notes.Clear("two-intents")
 	if in.Order(s.Intent) <= 0 || !in.Covers(s.Intent) {
 		return nil // a leader who sees what is kept here adds it to the history first
 	}
@@ -180,7 +161,7 @@ func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 }
 
 // foundings says what this host has and what it was shown.
-func (h *Host) foundings(s record.State, in *cluster.Intent) string {
+func foundings(s record.State, in *cluster.Intent) string {
 	shown := fmt.Sprintf("this host was shown generation %d with nonce %s", in.Generation, in.Nonce)
 	if kept := s.Intent; kept != nil {
 		return fmt.Sprintf("%s, and keeps generation %d with nonce %s, which is not in its history", shown, kept.Generation, kept.Nonce)
@@ -192,7 +173,7 @@ func (h *Host) foundings(s record.State, in *cluster.Intent) string {
 // halted, and starts one again whose halt was taken back. It is done beside the
 // observation, which says what was before. The caller holds the turn.
 func (h *Host) followIntent(before record.State) {
-	s := h.snapshot()
+	s := h.keeper.Now()
 	stopped := h.o.Process.Status().State == cluster.ProcessStopped
 	switch {
 	case s.Launch == nil:
@@ -208,27 +189,15 @@ func (h *Host) followIntent(before record.State) {
 	case s.Local.Generation >= s.Floor():
 		return
 	}
-	t := h.begin(cluster.Op{Kind: cluster.OpStop, Generation: s.Local.Generation, Reason: "superseded"}, s.Promised)
+	t := h.work.Begin(cluster.Op{Kind: cluster.OpStop, Generation: s.Local.Generation, Reason: "superseded"}, s.Promised)
 	if t == nil {
 		return
 	}
 	h.o.Log.Warn("a higher generation was written: the member is stopped", "generation", s.Local.Generation, "higher", s.Floor())
 	go func() {
-		defer h.end(t)
+		defer h.work.End(t)
 		h.converge(context.Background(), false)
 	}()
-}
-
-func (h *Host) useFence() {
-	h.mu.Lock()
-	h.fenceUsed = time.Now()
-	h.mu.Unlock()
-}
-
-func (h *Host) refusal() *cluster.Refused {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return &cluster.Refused{Promised: h.state.Promised, Age: time.Since(h.fenceUsed)}
 }
 
 // seen is what was gathered from outside of the state.
@@ -243,20 +212,12 @@ type seen struct {
 // facts looks at everything at the same time, each with its bound.
 func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.HostState {
 	reach := req.Reach
-	s := h.snapshot()
+	s := h.keeper.Now()
 	process := h.o.Process.Status()
 	var f seen
 	var all sync.WaitGroup
-	var agreed cluster.Agreement
-	if asks(s, process) {
-		m := h.member()
-		ctx, done := h.whileRuns(ctx, process.PID)
-		defer done()
-		all.Go(func() { f.status = askStatus(ctx, m) })
-		if req.Versions {
-			all.Go(func() { agreed = askAgreed(ctx, m) })
-		}
-		all.Go(func() { f.view = askView(ctx, m) })
+	if member.Runs(s, process) {
+		all.Go(func() { f.status, f.view = h.member.Ask(ctx, process.PID, req.Versions) })
 	}
 	if s.Local.Token != "" {
 		all.Go(func() { f.marked, f.wal, f.dataErr = h.lookAtData(s) })
@@ -271,15 +232,11 @@ func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.Ho
 		})
 	}
 	all.Wait()
-	if f.status != nil {
-		f.status.ClusterVersion, f.status.Downgrade = agreed.Version, agreed.Downgrade
-		f.status.AuthOn = agreed.Auth
-	}
 	slices.SortFunc(f.reaches, func(a, b cluster.Reach) int { return cmp.Compare(a.Member, b.Member) })
 	if f.dataErr == nil {
-		_ = h.recordLog(s, f.marked, f.wal) // tried again at the next look
+		_ = h.evidence.RecordLog(s, f.marked, f.wal) // tried again at the next look
 	}
-	h.noteData(s, f)
+	noteData(h.notes, s, f)
 	process = h.identify(s, process, &f)
 	return h.describe(process, f)
 }
@@ -289,7 +246,7 @@ func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.Ho
 // one of them, however often the host is observed meanwhile; and none is shared,
 // since facts are not older than the promise that they come with.
 func (h *Host) lookAtData(s record.State) (marked, wal bool, err error) {
-	bound := time.NewTimer(statusTimeout)
+	bound := time.NewTimer(member.StatusTimeout)
 	defer bound.Stop()
 	select {
 	case h.looking <- struct{}{}:
@@ -323,30 +280,31 @@ func (h *Host) identify(s record.State, p cluster.Process, f *seen) cluster.Proc
 		(s.Local.Cluster == 0 || f.status.Cluster == s.Local.Cluster)
 	switch {
 	case own:
-		h.clear("wrong-member")
-		h.reached(*f.status)
+		h.notes.Clear("wrong-member")
+		h.Reached(*f.status)
 		h.mu.Lock()
 		h.answered, h.answeredRestarts = p.PID, p.Restarts
 		h.mu.Unlock()
 		if s.Local.Cluster == 0 && f.status.Cluster != 0 {
-			h.learnCluster(s.Local.Member, f.status.Cluster)
+			h.keeper.LearnCluster(s.Local.Member, f.status.Cluster)
 		}
 		if !s.Local.Previous.IsZero() && f.status.Version.SameMinor(s.Local.Version) && f.status.Healthy {
-			h.settleRelease(s.Local.Version)
+			h.keeper.SettleRelease(s.Local.Version)
 		}
-		if f.status.Healthy {
-			h.settleOptions(s, p)
+		// An op that is under way may be putting another process in its place.
+		if f.status.Healthy && s.Before != nil && s.Launch != nil && h.work.Busy() == nil && h.o.Process.Status().PID == p.PID {
+			h.keeper.SettleOptions(s.Launch.Nonce)
 		}
 		if f.status.Healthy && !f.status.Learner {
-			h.noteVoter(s.Local.Member)
+			h.keeper.NoteVoter(s.Local.Member)
 		}
 	case f.status != nil && f.status.Auth:
 		// Nobody can tell who it is before it is asked with a credential.
-		h.clear("wrong-member")
+		h.notes.Clear("wrong-member")
 		f.view = nil
 	case f.status != nil:
 		f.view = nil
-		h.note(cluster.Problem{
+		h.notes.Note(cluster.Problem{
 			Code: "wrong-member",
 			Sentence: fmt.Sprintf("member %s of cluster %s answers on host %s, which carries member %s of cluster %s",
 				f.status.Member, f.status.Cluster, s.Host, s.Local.Member, s.Local.Cluster),
@@ -364,22 +322,10 @@ func (h *Host) identify(s record.State, p cluster.Process, f *seen) cluster.Proc
 		p.Damaged = "" // it could read its data, and whatever it last ended with was not that
 	}
 	if p.Damaged != "" {
-		h.forgetVote(s.Local.Member)
+		h.keeper.ForgetVote(s.Local.Member)
 	}
 	if p.Adopted && !known && p.State == cluster.ProcessRunning {
 		p.State = cluster.ProcessSilent
 	}
 	return p
-}
-
-// learnCluster records the cluster ID of a founder, which nobody knows before
-// the first one serves.
-func (h *Host) learnCluster(m cluster.MemberID, c cluster.ClusterID) {
-	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
-	defer cancel()
-	_ = h.save(ctx, func(s *record.State) { // learned again from the next answer
-		if s.Local.Member == m && s.Local.Cluster == 0 && s.Local.State != cluster.MemberNone {
-			s.Local.Cluster = c
-		}
-	})
 }

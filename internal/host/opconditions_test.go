@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -333,7 +332,7 @@ func TestSetAsideOfTwo(t *testing.T) {
 
 // A founder of what is being founded is not forgotten.
 func TestForgetAFounder(t *testing.T) {
-	for state, want := range map[cluster.IntentState]error{cluster.IntentFounding: host.ErrCountedOn, cluster.IntentFounded: nil} {
+	for state, want := range map[cluster.IntentState]error{cluster.IntentFounding: record.ErrCountedOn, cluster.IntentFounded: nil} {
 		bubble(t, func(t *testing.T) {
 			m := newMachine(t)
 			d := m.boot()

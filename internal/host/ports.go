@@ -2,46 +2,10 @@ package host
 
 import (
 	"context"
-	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host/record"
 )
-
-// Member is the host's own etcd member, asked at its own client URL. The
-// driver internal/etcd implements it, and so does the simulator's etcd. Every
-// call but the two that say so ends by its context or after five seconds, whichever comes first.
-// The error of a membership call wraps etcd.ErrUnknownOutcome or that of the
-// context when the call may have taken effect; every other error, also
-// etcd.ErrUnreachable whatever it wraps, means that nothing was changed.
-//
-// A Member that also is an io.Closer is closed when the host is done with it.
-type Member interface {
-	Status(ctx context.Context) (cluster.MemberStatus, error)
-	// LocalStatus is Status without a read through a quorum: the member's own word.
-	LocalStatus(ctx context.Context) (cluster.MemberStatus, error)
-	View(ctx context.Context, linearizable bool) (cluster.MemberView, error)
-	AddMember(ctx context.Context, peerURLs []string, learner bool) (cluster.Member, error)
-	Promote(ctx context.Context, id cluster.MemberID) error
-	Remove(ctx context.Context, id cluster.MemberID) error
-	UpdatePeerURLs(ctx context.Context, id cluster.MemberID, peerURLs []string) error
-	MoveLeader(ctx context.Context, to cluster.MemberID) error
-	// Agreed is what the members have agreed on.
-	Agreed(ctx context.Context) (cluster.Agreement, error)
-	// Downgrade has etcd make ready for members of the line before, and
-	// CancelDowngrade takes that back.
-	Downgrade(ctx context.Context, to cluster.Version) error
-	CancelDowngrade(ctx context.Context) error
-	// HashKV hashes the keys up to a revision, and Defragment writes the database
-	// anew; both take their time.
-	HashKV(ctx context.Context, revision int64) (etcd.KVHash, error)
-	Defragment(ctx context.Context, limit time.Duration) error
-	// Compact has the members forget what was before a revision, and Disarm takes
-	// an alarm of a member back. What was done before is no error.
-	Compact(ctx context.Context, revision int64) error
-	Disarm(ctx context.Context, alarm string, member cluster.MemberID) error
-}
 
 // Permit is asked immediately before every start of the process, the automatic
 // ones after a crash included; its error refuses that start. It is where the
@@ -114,13 +78,6 @@ type Disk interface {
 	// Inventory lists what was set aside, and data that no state accounts for:
 	// what is neither the data directory of token nor an empty one of ours.
 	Inventory(token string) (aside, foreign []cluster.SetAside, err error)
-}
-
-// Intents is the host's own access to the intent in the backup store.
-type Intents interface {
-	// ReadIntent returns nil without error when there is none; one that is Adopted
-	// where etcd-manager's marker is in its place.
-	ReadIntent(ctx context.Context) (*cluster.Intent, error)
 }
 
 // Reacher finds out whether a connection comes about at one of the peer URLs, and whether a

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/inventory"
 )
 
 // RemoveAside makes the session's disk one that can remove what was set aside.
@@ -53,7 +53,7 @@ func TestPruneAside(t *testing.T) {
 		if r := d.Observe(ctx, cluster.ObserveRequest{Fence: fence(3), Intent: in}); r.State == nil || r.State.Intent.Generation != in.Generation {
 			t.Fatalf("%+v", r)
 		}
-		if _, err := d.PruneAside(ctx, "used"); !errors.Is(err, host.ErrAsideInUse) {
+		if _, err := d.PruneAside(ctx, "used"); !errors.Is(err, inventory.ErrAsideInUse) {
 			t.Fatalf("a directory that a generation is made from: %v", err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/etcdargs"
 	"etcdadm.io/internal/host/record"
 )
@@ -171,7 +172,7 @@ func TestFailedRelease(t *testing.T) {
 
 // logReader is a source of one fact, told when it is asked for.
 type logReader struct {
-	host.Sources
+	bulk.Sources
 	asked   chan struct{}
 	answers chan bool
 }

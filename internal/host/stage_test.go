@@ -12,6 +12,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -19,7 +20,7 @@ import (
 type stager struct {
 	m       *machine
 	proceed chan error // how the stage under way ends
-	backup  func(context.Context, record.Launch, host.BackupOrder) (cluster.Backup, error)
+	backup  func(context.Context, record.Launch, bulk.BackupOrder) (cluster.Backup, error)
 	logEnd  func(context.Context, func(cluster.LogReading)) (cluster.Progress, error)
 	drill   func() error
 	tidy    func(context.Context)
@@ -29,13 +30,13 @@ type stager struct {
 	gone    bool // what was staged was taken away
 }
 
-func (x *stager) Stage(ctx context.Context, o host.StageOrder, progress func(cluster.StageState, int64)) (host.Built, error) {
+func (x *stager) Stage(ctx context.Context, o bulk.StageOrder, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	progress(cluster.StageFetching, 1)
 	select {
 	case err := <-x.proceed:
-		return host.Built{Source: o.Source, Cluster: 0xe, Member: 7}, err
+		return bulk.Built{Source: o.Source, Cluster: 0xe, Member: 7}, err
 	case <-ctx.Done():
-		return host.Built{}, ctx.Err()
+		return bulk.Built{}, ctx.Err()
 	}
 }
 
@@ -62,7 +63,7 @@ func (x *stager) LogEnd(ctx context.Context, _ string, tell func(cluster.LogRead
 	return cluster.Progress{Term: 2, Index: 9}, nil
 }
 
-func (x *stager) Backup(ctx context.Context, l record.Launch, o host.BackupOrder) (cluster.Backup, error) {
+func (x *stager) Backup(ctx context.Context, l record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
 	if x.backup != nil {
 		return x.backup(ctx, l, o)
 	}
@@ -82,7 +83,7 @@ func (x *stager) Drill(context.Context, string, cluster.Version) (cluster.Backup
 	return cluster.Backup{}, errors.New("not here")
 }
 
-func (x *stager) Survey(context.Context, host.SurveyOrder) (cluster.Survey, error) {
+func (x *stager) Survey(context.Context, bulk.SurveyOrder) (cluster.Survey, error) {
 	return cluster.Survey{}, errors.New("not here")
 }
 func (x *stager) Received(string) time.Duration { return 0 }

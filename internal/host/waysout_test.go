@@ -116,7 +116,7 @@ func TestForgetAnotherHost(t *testing.T) {
 		if r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(9), Intent: in}); r.State == nil {
 			t.Fatalf("%+v", r)
 		}
-		if err := d.Forget("voter"); !errors.Is(err, host.ErrCountedOn) {
+		if err := d.Forget("voter"); !errors.Is(err, record.ErrCountedOn) {
 			t.Fatalf("a host that carries a voter: %v", err)
 		}
 		if err := d.Forget("gone"); err != nil {

@@ -15,6 +15,7 @@ import (
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/etcdargs"
+	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/plan"
@@ -145,7 +146,7 @@ func (w *World) start(m *machine) *daemon {
 		Releases: m.installed,
 		Options:  d.options,
 		Disk:     simDisk{d}, Process: d.process,
-		Member:  func(record.Launch) host.Member { return simMember{d} },
+		Member:  func(record.Launch) (member.Member, error) { return simMember{d}, nil },
 		Intents: control.Intents{Folder: control.New(storeView{d}, clusterName)}, Promoted: folder.Promoted,
 		Reacher: simReacher{d},
 		Sources: simSources{d}, PruneAfter: w.pruning.after,

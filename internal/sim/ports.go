@@ -8,7 +8,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/member"
 )
 
 // seeds is discovery: every machine that was ever put up.
@@ -44,10 +44,10 @@ func (r simReacher) Reach(ctx context.Context, urls []string) (open, answers boo
 // simMember is the driver of a daemon's own member.
 type simMember struct{ d *daemon }
 
-var _ host.Member = simMember{}
+var _ member.Member = simMember{}
 
-func (m simMember) change(ctx context.Context, what string, f func(host.Member) error) error {
-	return m.call(ctx, kindMember, what, func(h host.Member) error {
+func (m simMember) change(ctx context.Context, what string, f func(member.Member) error) error {
+	return m.call(ctx, kindMember, what, func(h member.Member) error {
 		err := f(h)
 		if err != nil {
 			m.d.tracef("%s: %v", what, err)
@@ -56,7 +56,7 @@ func (m simMember) change(ctx context.Context, what string, f func(host.Member) 
 	})
 }
 
-func (m simMember) call(ctx context.Context, k kind, what string, f func(host.Member) error) error {
+func (m simMember) call(ctx context.Context, k kind, what string, f func(member.Member) error) error {
 	w := m.d.w
 	dice := w.links.next(what + " " + m.d.link)
 	// What a host asks at once, arrives one after the other.
@@ -71,7 +71,7 @@ func (m simMember) call(ctx context.Context, k kind, what string, f func(host.Me
 }
 
 func (m simMember) Status(ctx context.Context) (s cluster.MemberStatus, err error) {
-	err = m.call(ctx, kindMemberRead, "status", func(h host.Member) error {
+	err = m.call(ctx, kindMemberRead, "status", func(h member.Member) error {
 		s, err = h.Status(ctx)
 		return err
 	})
@@ -79,7 +79,7 @@ func (m simMember) Status(ctx context.Context) (s cluster.MemberStatus, err erro
 }
 
 func (m simMember) LocalStatus(ctx context.Context) (s cluster.MemberStatus, err error) {
-	err = m.call(ctx, kindMemberRead, "local status", func(h host.Member) error {
+	err = m.call(ctx, kindMemberRead, "local status", func(h member.Member) error {
 		s, err = h.LocalStatus(ctx)
 		return err
 	})
@@ -91,7 +91,7 @@ func (m simMember) View(ctx context.Context, linearizable bool) (v cluster.Membe
 	if linearizable {
 		what = "agreed view"
 	}
-	err = m.call(ctx, kindMemberRead, what, func(h host.Member) error {
+	err = m.call(ctx, kindMemberRead, what, func(h member.Member) error {
 		v, err = h.View(ctx, linearizable)
 		return err
 	})
@@ -99,7 +99,7 @@ func (m simMember) View(ctx context.Context, linearizable bool) (v cluster.Membe
 }
 
 func (m simMember) AddMember(ctx context.Context, urls []string, learner bool) (added cluster.Member, err error) {
-	err = m.change(ctx, "add "+strings.Join(urls, ","), func(h host.Member) error {
+	err = m.change(ctx, "add "+strings.Join(urls, ","), func(h member.Member) error {
 		added, err = h.AddMember(ctx, urls, learner)
 		return err
 	})
@@ -107,23 +107,23 @@ func (m simMember) AddMember(ctx context.Context, urls []string, learner bool) (
 }
 
 func (m simMember) Promote(ctx context.Context, id cluster.MemberID) error {
-	return m.change(ctx, "promote "+id.String(), func(h host.Member) error { return h.Promote(ctx, id) })
+	return m.change(ctx, "promote "+id.String(), func(h member.Member) error { return h.Promote(ctx, id) })
 }
 
 func (m simMember) Remove(ctx context.Context, id cluster.MemberID) error {
-	return m.change(ctx, "remove "+id.String(), func(h host.Member) error { return h.Remove(ctx, id) })
+	return m.change(ctx, "remove "+id.String(), func(h member.Member) error { return h.Remove(ctx, id) })
 }
 
 func (m simMember) UpdatePeerURLs(ctx context.Context, id cluster.MemberID, urls []string) error {
-	return m.change(ctx, "update "+id.String(), func(h host.Member) error { return h.UpdatePeerURLs(ctx, id, urls) })
+	return m.change(ctx, "update "+id.String(), func(h member.Member) error { return h.UpdatePeerURLs(ctx, id, urls) })
 }
 
 func (m simMember) MoveLeader(ctx context.Context, to cluster.MemberID) error {
-	return m.change(ctx, "move leader to "+to.String(), func(h host.Member) error { return h.MoveLeader(ctx, to) })
+	return m.change(ctx, "move leader to "+to.String(), func(h member.Member) error { return h.MoveLeader(ctx, to) })
 }
 
 func (m simMember) Agreed(ctx context.Context) (v cluster.Agreement, err error) {
-	err = m.call(ctx, kindMemberRead, "version", func(h host.Member) error {
+	err = m.call(ctx, kindMemberRead, "version", func(h member.Member) error {
 		v, err = h.Agreed(ctx)
 		return err
 	})
@@ -131,11 +131,11 @@ func (m simMember) Agreed(ctx context.Context) (v cluster.Agreement, err error) 
 }
 
 func (m simMember) Downgrade(ctx context.Context, to cluster.Version) error {
-	return m.change(ctx, "downgrade to "+to.String(), func(h host.Member) error { return h.Downgrade(ctx, to) })
+	return m.change(ctx, "downgrade to "+to.String(), func(h member.Member) error { return h.Downgrade(ctx, to) })
 }
 
 func (m simMember) HashKV(ctx context.Context, revision int64) (k etcd.KVHash, err error) {
-	err = m.call(ctx, kindMemberRead, "hash", func(h host.Member) error {
+	err = m.call(ctx, kindMemberRead, "hash", func(h member.Member) error {
 		k, err = h.HashKV(ctx, revision)
 		return err
 	})
@@ -143,20 +143,20 @@ func (m simMember) HashKV(ctx context.Context, revision int64) (k etcd.KVHash, e
 }
 
 func (m simMember) Defragment(ctx context.Context, limit time.Duration) error {
-	return m.change(ctx, "defragment", func(h host.Member) error {
+	return m.change(ctx, "defragment", func(h member.Member) error {
 		m.d.w.checkDefragment(m.d)
 		return h.Defragment(ctx, limit)
 	})
 }
 
 func (m simMember) Compact(ctx context.Context, revision int64) error {
-	return m.change(ctx, "compact", func(h host.Member) error { return h.Compact(ctx, revision) })
+	return m.change(ctx, "compact", func(h member.Member) error { return h.Compact(ctx, revision) })
 }
 
 func (m simMember) Disarm(ctx context.Context, alarm string, id cluster.MemberID) error {
-	return m.change(ctx, "disarm "+alarm+" "+id.String(), func(h host.Member) error { return h.Disarm(ctx, alarm, id) })
+	return m.change(ctx, "disarm "+alarm+" "+id.String(), func(h member.Member) error { return h.Disarm(ctx, alarm, id) })
 }
 
 func (m simMember) CancelDowngrade(ctx context.Context) error {
-	return m.change(ctx, "cancel downgrade", func(h host.Member) error { return h.CancelDowngrade(ctx) })
+	return m.change(ctx, "cancel downgrade", func(h member.Member) error { return h.CancelDowngrade(ctx) })
 }

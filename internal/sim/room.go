@@ -18,8 +18,8 @@ const (
 	// smallQuota is several times of what the load of a seed writes in all, so that
 	// what is beyond it is the past of the one key that is filled.
 	smallQuota = 4 << 20
-	// bulk is the size of a value that fills.
-	bulk = 60 << 10
+	// fillSize is the size of a value that fills.
+	fillSize = 60 << 10
 )
 
 // beginFills draws whose databases are small: those of all hosts, or of one.
@@ -44,7 +44,7 @@ func (g *generator) quotaOf(number int) int64 {
 func (g *generator) fill() {
 	x := &g.fills
 	w := g.w
-	number, pause := x.next().below(smallQuota/bulk), x.next().within(time.Millisecond, 50*time.Millisecond)
+	number, pause := x.next().below(smallQuota/fillSize), x.next().within(time.Millisecond, 50*time.Millisecond)
 	first := x.next()
 	voters, _ := w.voters()
 	if len(voters) == 0 || g.joining() {
@@ -56,11 +56,11 @@ func (g *generator) fill() {
 	}
 	at := m.ID()
 	w.count("bursts of writes")
-	w.tracef("", "a client writes %d times %d bytes at %s", number, bulk, at)
+	w.tracef("", "a client writes %d times %d bytes at %s", number, fillSize, at)
 	w.loops.Go(func() {
 		for i := 0; i < number && w.sleep(w.ctx, pause); i++ {
 			ctx, cancel := context.WithTimeout(w.ctx, 2*time.Second)
-			_, err := w.etcd.Client(at).Put(ctx, "bulk", strings.Repeat("x", bulk))
+			_, err := w.etcd.Client(at).Put(ctx, "bulk", strings.Repeat("x", fillSize))
 			if cancel(); err != nil {
 				w.tracef("", "the client stops: %v", err)
 				if errors.Is(err, etcd.ErrNoSpace) {

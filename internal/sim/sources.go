@@ -10,7 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
@@ -25,22 +25,22 @@ const stalled = 30*time.Second + 37*time.Microsecond
 // simSources is a daemon's host.Sources.
 type simSources struct{ d *daemon }
 
-var _ host.Sources = simSources{}
+var _ bulk.Sources = simSources{}
 
 // Stage implements host.Sources.
-func (x simSources) Stage(ctx context.Context, o host.StageOrder, progress func(cluster.StageState, int64)) (host.Built, error) {
+func (x simSources) Stage(ctx context.Context, o bulk.StageOrder, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	w, src := x.d.w, o.Source
 	progress(cluster.StageFetching, 0)
 	snap, err := x.fetch(ctx, o)
 	if err != nil {
-		return host.Built{}, err
+		return bulk.Built{}, err
 	}
 	progress(cluster.StageBuilding, 1)
 	work := w.links.next("build " + x.d.link)
 	if !w.pause(ctx, work.within(20*time.Millisecond, 2*time.Second)+time.Duration(w.staging.Load()), work) {
-		return host.Built{}, fmt.Errorf("build a data directory: %w", context.Cause(ctx))
+		return bulk.Built{}, fmt.Errorf("build a data directory: %w", context.Cause(ctx))
 	}
-	built := host.Built{Source: src}
+	built := bulk.Built{Source: src}
 	built.Source.Revision, built.Source.Tool = snap.Revision, o.Version.String()
 	if o.Source.Kind != cluster.SourceBackup {
 		built.Source.SHA256 = fmt.Sprintf("%064x", mix(uint64(snap.Index)^uint64(snap.Cluster)))
@@ -62,7 +62,7 @@ func (x simSources) Stage(ctx context.Context, o host.StageOrder, progress func(
 }
 
 // fetch brings the source to this host.
-func (x simSources) fetch(ctx context.Context, o host.StageOrder) (*fakeetcd.Snapshot, error) {
+func (x simSources) fetch(ctx context.Context, o bulk.StageOrder) (*fakeetcd.Snapshot, error) {
 	w := x.d.w
 	ctx, cancel := context.WithTimeout(ctx, stalled)
 	defer cancel()
@@ -78,19 +78,19 @@ func (x simSources) fetch(ctx context.Context, o host.StageOrder) (*fakeetcd.Sna
 		case err != nil:
 			return nil, fmt.Errorf("fetch backup %s: %w", o.Source.Backup, err)
 		case !ok || snap == nil:
-			return nil, fmt.Errorf("fetch backup %s: %w: it is gone", o.Source.Backup, host.ErrBadSource)
+			return nil, fmt.Errorf("fetch backup %s: %w: it is gone", o.Source.Backup, bulk.ErrBadSource)
 		case damaged || b.SHA256 != o.Source.SHA256:
-			return nil, fmt.Errorf("fetch backup %s: %w: its SHA-256 is another", o.Source.Backup, host.ErrBadSource)
+			return nil, fmt.Errorf("fetch backup %s: %w: its SHA-256 is another", o.Source.Backup, bulk.ErrBadSource)
 		}
 		return snap, nil
 	case cluster.SourceSurvivor, cluster.SourceSetAside, cluster.SourceHalted:
 		return x.extract(o)
 	}
-	return nil, fmt.Errorf("%w: what is %q", host.ErrBadSource, o.Source.Kind)
+	return nil, fmt.Errorf("%w: what is %q", bulk.ErrBadSource, o.Source.Kind)
 }
 
 // extract reads the database out of this host's own data.
-func (x simSources) extract(o host.StageOrder) (snap *fakeetcd.Snapshot, err error) {
+func (x simSources) extract(o bulk.StageOrder) (snap *fakeetcd.Snapshot, err error) {
 	err = x.d.do(kindExtract, "", func() error {
 		m := x.d.m
 		m.mu.Lock()
@@ -106,7 +106,7 @@ func (x simSources) extract(o host.StageOrder) (snap *fakeetcd.Snapshot, err err
 		}
 		switch {
 		case from == nil || !m.w.etcd.HasWAL(from.data):
-			return fmt.Errorf("%w: there is no log of a member", host.ErrBadSource)
+			return fmt.Errorf("%w: there is no log of a member", bulk.ErrBadSource)
 		case m.proc != nil && m.proc.Exit() == "" && m.procDir == from:
 			return errors.New("read the data: a process holds the directory")
 		}
@@ -177,7 +177,7 @@ func (x simSources) LogEnd(_ context.Context, token string, _ func(cluster.LogRe
 }
 
 // Backup implements host.Sources.
-func (x simSources) Backup(ctx context.Context, l record.Launch, o host.BackupOrder) (cluster.Backup, error) {
+func (x simSources) Backup(ctx context.Context, l record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
 	return x.d.backUp(ctx, x.d.id, l.Version, o.Reason)
 }
 
@@ -226,7 +226,7 @@ func (x simSources) Drill(ctx context.Context, name string, with cluster.Version
 	defer cancel()
 	b, ok, err := simCatalogue(x).Find(ctx, name)
 	if _, damaged := w.backup(name); err == nil && (!ok || damaged) {
-		err = host.ErrBadSource
+		err = bulk.ErrBadSource
 	}
 	if err != nil {
 		return b, err
@@ -241,7 +241,7 @@ func (x simSources) Drill(ctx context.Context, name string, with cluster.Version
 }
 
 // Survey implements host.Sources: the fake etcds have one kind of keys.
-func (x simSources) Survey(ctx context.Context, o host.SurveyOrder) (cluster.Survey, error) {
+func (x simSources) Survey(ctx context.Context, o bulk.SurveyOrder) (cluster.Survey, error) {
 	s := cluster.Survey{From: o.Wrote, To: o.To}
 	if o.Backup != "" {
 		_, err := x.Drill(ctx, o.Backup, o.To)

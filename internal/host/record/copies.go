@@ -28,7 +28,7 @@ func copyVoters(voters []cluster.Voter) []cluster.Voter {
 	return voters
 }
 
-// copyIntent goes deeper than Intent.Clone, which shares the URLs.
+// CopyIntent goes deeper than Intent.Clone, which shares the URLs.
 func CopyIntent(in *cluster.Intent) *cluster.Intent {
 	out := in.Clone()
 	if out == nil {
@@ -64,7 +64,7 @@ func CopySpec(s cluster.Spec) *cluster.Spec {
 	return &s
 }
 
-// copyOp copies what a record may keep of an op after its caller has left.
+// CopyOp copies what a record may keep of an op after its caller has left.
 func CopyOp(op cluster.Op) cluster.Op {
 	op.Known, op.PeerURLs, op.Members = slices.Clone(op.Known), slices.Clone(op.PeerURLs), CopyMembers(op.Members)
 	if op.Source != nil {

@@ -48,7 +48,7 @@ type Ran struct {
 	Options []string        `json:"options,omitempty"`
 }
 
-// keepBefore remembers what the member ran before it gets other options. It is
+// KeepBefore remembers what the member ran before it gets other options. It is
 // there until the member has answered with the new ones; a second change before
 // that leaves it as it is.
 func (s *State) KeepBefore(next Launch) {
@@ -57,7 +57,7 @@ func (s *State) KeepBefore(next Launch) {
 	}
 }
 
-// optionsBefore gives a launch that does not start the options back that the
+// OptionsBefore gives a launch that does not start the options back that the
 // member ran before, where they are of the same release; false: there are none.
 func OptionsBefore(s State, launch *Launch) bool {
 	b := s.Before

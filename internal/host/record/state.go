@@ -13,7 +13,7 @@ import (
 // was written by a later release and is refused, not guessed at.
 const StateFormat = 1
 
-// whatState is what an error calls a state that a later release wrote.
+// WhatState is what an error calls a state that a later release wrote.
 const WhatState = "the state of this host"
 
 // State is what a host keeps on its disk: the table "durable, per host" of
@@ -127,7 +127,7 @@ func (s State) Validate() error {
 
 func (s State) Equal(o State) bool { return reflect.DeepEqual(s, o) }
 
-// floor is the lowest generation that may run here: what was promised, and
+// Floor is the lowest generation that may run here: what was promised, and
 // never one below the newest intent that the host has learned of (rule 13).
 func (s State) Floor() uint64 {
 	if s.Intent == nil {
@@ -136,14 +136,14 @@ func (s State) Floor() uint64 {
 	return max(s.LowestGeneration, s.Intent.Generation)
 }
 
-// wantsRun reports whether the record says that the member is to run.
+// WantsRun reports whether the record says that the member is to run.
 func (s State) WantsRun() bool {
 	l := s.Local
 	return s.Launch != nil && l.Run && l.Generation >= s.Floor() && s.Journal == nil && s.Halt() == nil &&
 		(l.State == cluster.MemberStarting || l.State == cluster.MemberStarted)
 }
 
-// halt is what stops the member for the time being; nil: nothing does.
+// Halt is what stops the member for the time being; nil: nothing does.
 func (s State) Halt() *cluster.Halt {
 	if h := s.Intent.Halted(); h != nil && s.Local.Generation == h.Generation {
 		return h
@@ -154,7 +154,7 @@ func (s State) Halt() *cluster.Halt {
 // carried reports whether this disk gave up the member before.
 func (s State) GaveUp(id cluster.MemberID) bool { return slices.Contains(s.Carried, id) }
 
-// verdict is what the disk says about the recorded member.
+// Verdict is what the disk says about the recorded member.
 type Verdict int
 
 const (
@@ -162,7 +162,7 @@ const (
 	Forgotten                // the disk forgot: it must not be
 )
 
-// judge compares the record with what is on the disk (SAFETY.md, rule 8).
+// Judge compares the record with what is on the disk (SAFETY.md, rule 8).
 // etcd writes its write-ahead log before it takes part in raft, so a member
 // whose log was never there has promised nothing to its peers; and the mark
 // dies with a wiped directory, so an empty directory with our mark was never
@@ -181,7 +181,7 @@ func Judge(l cluster.LocalMember, marked, wal bool) Verdict {
 	return Forgotten
 }
 
-// unhalt drops what was made of the data of a halted member that is to run again:
+// Unhalt drops what was made of the data of a halted member that is to run again:
 // clients write more (docs/adr/017-any-version.md). Part of the change that keeps
 // another intent.
 func (s *State) Unhalt() {
@@ -190,7 +190,7 @@ func (s *State) Unhalt() {
 	}
 }
 
-// unstage drops what was made of the log of a member that is to run again: it
+// Unstage drops what was made of the log of a member that is to run again: it
 // may write more (SAFETY.md, rule 15). Part of the change that has it run.
 func (s *State) Unstage() {
 	if s.Staged != nil && (s.Staged.Source.Kind == cluster.SourceSurvivor || s.Staged.Source.Kind == cluster.SourceHalted) {

@@ -85,7 +85,7 @@ func (w *fakeWorld) wipe(h string) { w.disks[h] = &fakeetcd.Data{} }
 
 func (w *fakeWorld) cut(h string, on bool) { w.away[cluster.HostID(h)] = on }
 
-func (w *fakeWorld) member(h string) member { return w.net.Member(cluster.HostID(h)) }
+func (w *fakeWorld) member(h string) etcdMember { return w.net.Member(cluster.HostID(h)) }
 
 func (w *fakeWorld) clusterVersion(h string) string { return w.last[h].ClusterVersion().String() }
 

@@ -246,7 +246,7 @@ func (w *realWorld) wipe(name string) {
 
 func (w *realWorld) cut(h string, on bool) { w.net.cut(h, on) }
 
-func (w *realWorld) member(name string) member {
+func (w *realWorld) member(name string) etcdMember {
 	h := w.hosts[name]
 	if h.driver == nil {
 		d, err := etcd.New(etcd.Config{Endpoints: []string{h.clientURL}})

@@ -13,7 +13,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
 
@@ -31,13 +31,13 @@ type world interface {
 	pause(h string, on bool)
 	wipe(h string)
 	cut(h string, on bool) // h from all others
-	member(h string) member
+	member(h string) etcdMember
 	kv(h string) kv
 	clusterVersion(h string) string
 }
 
-type member interface {
-	host.Member
+type etcdMember interface {
+	member.Member
 	WaitReady(ctx context.Context) error
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
-	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/member"
 )
 
 // Member is the driver of whatever process runs on a host, as that host itself
@@ -17,13 +17,13 @@ type Member struct {
 	host cluster.HostID
 }
 
-var _ host.Member = Member{}
+var _ member.Member = Member{}
 
 // Member returns the driver of a host's member. It outlives processes.
 func (n *Net) Member(h cluster.HostID) Member { return Member{n, h} }
 
 // Member is the driver of the member on the process's host.
-func (p *Proc) Member() host.Member { return p.net.Member(p.host) }
+func (p *Proc) Member() member.Member { return p.net.Member(p.host) }
 
 func (m Member) ask(ctx context.Context, op string, learner bool, run func(p *Proc, r *request)) (any, error) {
 	return m.net.do(ctx, &request{call: Call{Host: m.host, Op: op}, from: m.host, learner: learner, run: run})
