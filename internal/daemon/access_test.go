@@ -3,11 +3,10 @@ package daemon
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/pki"
+	"github.com/google/go-cmp/cmp"
 )
 
 // A person's tool is told of certificates where there are some, and of none where the

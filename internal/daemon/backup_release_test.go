@@ -9,14 +9,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/grpc"
-
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/testetcd"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
 )
 
 // restarted is a member that is another one from some call of its status on.

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -30,31 +28,6 @@ const (
 	// known to it a little later.
 	envAgain = 10 * time.Second
 )
-
-// follower follows the environment file while the daemon runs. The credentials of the store
-// are taken anew, once the store answers them, and stay what they were else. All other
-// variables are read at the start of the daemon only, and of those that changed a person is
-// told. No value is ever told: it may be a secret.
-type follower struct {
-	path string
-	log  *slog.Logger
-	// renew has the store opened with the environment that set makes, and tries it out; where it
-	// fails what set did is taken back. Nil: the store asks for no credentials.
-	renew func(ctx context.Context, set func() (undo func())) error
-	// kept is how the daemon is restarted without its etcd.
-	kept string
-
-	started map[string]string // by the file at the start of the daemon
-	own     map[string]string // what the environment had before, of the names that a file set
-	taken   map[string]string // by the file, as the credentials in force have it
-	last    map[string]string // by the look before
-	tried   time.Time         // when the store did not take those of last
-	refusal string            // of that
-	kind    error             // of what it was refused for
-
-	mu       sync.Mutex // guards what follows
-	problems []cluster.Problem
-}
 
 // envRead is a look at the file.
 type envRead struct {

@@ -9,11 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/release"
+	"golang.org/x/sync/singleflight"
 )
 
 // inventory is the releases that were found, looked for again now and then.

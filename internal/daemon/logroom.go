@@ -11,10 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/glance"
+	"golang.org/x/sys/unix"
 )
 
 const (

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"etcdadm.io/internal/teststill"
+	"golang.org/x/sys/unix"
 )
 
 // That there is no room for etcd's log is told until there is some again.

@@ -12,15 +12,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/plan"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // watch is what the metrics port shows: the report, asked for when somebody
@@ -293,21 +292,6 @@ const (
 
 // partMetrics is the part of a daemon that answers on the metrics port.
 const partMetrics = "metrics"
-
-// showMetrics has the metrics port answered from now on, if that is wanted and not done yet.
-func (d *daemon) showMetrics(ctx context.Context, within time.Duration) error {
-	if d.cfg.MetricsPort <= 0 || d.parts.has(partMetrics) {
-		return nil
-	}
-	look, cancel := context.WithTimeout(ctx, within) // --address may be a name
-	defer cancel()
-	l, err := new(net.ListenConfig).Listen(look, "tcp", net.JoinHostPort(d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort)))
-	if err != nil {
-		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
-	}
-	d.parts.start(ctx, partMetrics, func(ctx context.Context) error { return d.watch.serve(ctx, d.log, l, d.ready) })
-	return nil
-}
 
 // serve answers on the metrics port until ctx ends. While the daemon starts it is alive,
 // and says what it waits for: its end would not bring a disk back.

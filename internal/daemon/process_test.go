@@ -17,13 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
+	"golang.org/x/sys/unix"
 )
 
 // memberOf is a place for the member of a host, whose program is a shell that waits.

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/runtime"
+	"go.etcd.io/bbolt"
 )
 
 // TestFalseRemovalsKeepFromStarting: a release that would send members away which are

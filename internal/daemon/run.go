@@ -9,16 +9,14 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/manager"
@@ -31,44 +29,6 @@ import (
 // ErrLeaveEtcd is the cause of a context whose end shall leave etcd running,
 // for the next daemon to adopt.
 var ErrLeaveEtcd = errors.New("the daemon ends and etcd goes on")
-
-// Program is what the daemon needs to know of the program that it is in.
-type Program struct {
-	Build   string           // its version, for people
-	Builtin *release.Builtin // the etcd that it carries; nil: none
-	// LogDropped counts the lines of the daemon's log that were dropped; nil: none ever is.
-	LogDropped func() uint64
-}
-
-// daemon is one assembled daemon.
-type daemon struct {
-	cfg      Config
-	program  Program
-	log      *slog.Logger
-	id       cluster.HostID
-	urls     cluster.URLs
-	certs    *certs
-	store    blob.Store
-	folder   *control.Folder
-	releases *inventory
-	etcdEnv  []string
-	env      *follower // nil: there is no environment file
-	disk     *datadir.Dir
-	// experienced: this host has been part of the cluster before.
-	experienced bool
-	process     *Process
-	host        *host.Host
-	own         atomic.Pointer[etcd.Client] // of the own member, as it was launched last
-	pool        *peer.Pool
-	manager     *manager.Manager
-	watch       *watch
-	sources     *sources
-	logRoom     logRoom
-	rejects     rejects
-	words       lastWords
-	begun       beginning
-	parts       group
-}
 
 // Run runs a daemon until ctx ends; then etcd is stopped as well, gracefully,
 // unless the context's cause is ErrLeaveEtcd. What keeps it from starting is
@@ -389,4 +349,19 @@ func answerPeers(ctx context.Context, server *peer.Server, l net.Listener) error
 		return fmt.Errorf("%w: %w", errLeft, err)
 	}
 	return err
+}
+
+// showMetrics has the metrics port answered from now on, if that is wanted and not done yet.
+func (d *daemon) showMetrics(ctx context.Context, within time.Duration) error {
+	if d.cfg.MetricsPort <= 0 || d.parts.has(partMetrics) {
+		return nil
+	}
+	look, cancel := context.WithTimeout(ctx, within) // --address may be a name
+	defer cancel()
+	l, err := new(net.ListenConfig).Listen(look, "tcp", net.JoinHostPort(d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort)))
+	if err != nil {
+		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
+	}
+	d.parts.start(ctx, partMetrics, func(ctx context.Context) error { return d.watch.serve(ctx, d.log, l, d.ready) })
+	return nil
 }

@@ -10,26 +10,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
+	"golang.org/x/sys/unix"
 )
-
-// sources is the host's long work with data: backups, and what new generations
-// are made from.
-type sources struct {
-	d         *daemon
-	catalogue *backupstore.Catalogue
-	packing   backupstore.Packing
-	policy    backup.Policy
-	said      once
-	ends      snapshot.LogEnds
-}
 
 var _ bulk.Sources = (*sources)(nil)
 

@@ -11,15 +11,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// pair is a key on its way.
-type pair struct {
-	key, value []byte
-	lease      int64 // its lease in a source of version 3; 0: none
-	expires    int64 // in a source of version 2, seconds since 1970; 0: never
-}
-
-func (p pair) size() int { return len(p.key) + len(p.value) }
-
 // carrier goes through a source and tells what has a place in the target and
 // what has none. It is the one place for these rules.
 type carrier struct {

@@ -18,10 +18,6 @@ import (
 // callTimeout ends every call that is no page of keys.
 const callTimeout = 10 * time.Second
 
-// pageTimeout ends the read of one page, and of one request with keys: both
-// may wait for a slow disk.
-const pageTimeout = 60 * time.Second
-
 // Errors that callers decide on.
 var (
 	// ErrSourceChanged: somebody wrote to the source, or a lease of version 3 ended,
