@@ -5,15 +5,6 @@ import (
 	"time"
 )
 
-// Asked is what has to be remembered of a command in the queue that asks for a generation.
-type Asked struct {
-	Command string `json:"command"`
-	// Since is when the leader saw it first, or the last time that something was seen
-	// to be done for it. Whoever queued it may have another clock, so the command's own
-	// time tells nothing of that (SAFETY.md, rule 17).
-	Since time.Time `json:"since"`
-}
-
 // AskedSince is since when nothing has been done for a command that is in the queue; zero:
 // nobody has seen it there.
 func (m Memory) AskedSince(command string) time.Time {

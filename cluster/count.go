@@ -1,20 +1,5 @@
 package cluster
 
-// CountChange is a member count that a command asks for together with what the
-// new generation is made from. It is in force from the write of that
-// generation's intent on, and until the spec was written: so it does not matter
-// who ends before the spec has it. Whoever writes another spec after the command
-// was queued has the last word.
-type CountChange struct {
-	Members int `json:"members"`
-	// Was and Version are what the spec asked for when the command was queued.
-	Was     int     `json:"was"`
-	Version Version `json:"version"`
-	// Done: the spec was written so. It is kept to tell a spec that a command wrote
-	// from one that a person wrote.
-	Done bool `json:"done,omitempty"`
-}
-
 // Over reports whether the spec still is the one that the count was to change.
 func (c *CountChange) Over(s *Spec) bool {
 	return c != nil && s != nil && s.MemberCount == c.Was && s.EtcdVersion == c.Version

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"etcdadm.io/internal/testetcd"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Changes of version that stop half way, with three members of real etcd: what

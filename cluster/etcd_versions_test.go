@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
 	"etcdadm.io/internal/testetcd"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // The facts about versions, held against real etcd: one member, so that every

@@ -6,25 +6,6 @@ import (
 	"time"
 )
 
-// Halting is what has to be remembered of a halt that is in force: since when it
-// is watched, and since when which of its voters has not been seen to keep it.
-type Halting struct {
-	ID      string    `json:"id,omitempty"`      // of the halt; empty: none is in force
-	Since   time.Time `json:"since,omitzero"`    // by the clock of who watches; the halt's own time is by that of who began it
-	Missing []Missing `json:"missing,omitempty"` // in the order of the intent's voters
-}
-
-// Missing is a voter of a halt of which a look did not show that it has stopped
-// with the end of its log in sight.
-type Missing struct {
-	Member MemberID `json:"member"`
-	// Since is when that was so first, without a look in between that showed it,
-	// or the last time that reading its log was seen to go on.
-	Since time.Time `json:"since"`
-	// Read is how much of its log had been read by then.
-	Read int64 `json:"read,omitempty"`
-}
-
 // HaltedSince is since when this halt is watched; zero: it is not.
 func (m Memory) HaltedSince(halt *Halt) time.Time {
 	if halt == nil || m.Halting.ID != halt.ID {
@@ -107,12 +88,6 @@ func (o *Observation) HaltedHost(w Voter, halt *Halt) (*HostReport, string) {
 		return h, fmt.Sprintf("the end of the log of %s was not read yet", h.Host)
 	}
 	return h, ""
-}
-
-// LogReading is how far a reading of a member's log has come, in bytes.
-type LogReading struct {
-	Bytes int64 `json:"bytes"`
-	Of    int64 `json:"of"` // the sizes of its files, which end before they are full
 }
 
 func (r LogReading) String() string {

@@ -313,14 +313,6 @@ type Predecessor struct {
 // both IDs are known, or none.
 func (p *Predecessor) Invited() bool { return p.Cluster != 0 && p.Member == 0 }
 
-// Progress is how far a store's history went, in raft's order and in etcd's
-// revisions. It is a lower bound wherever it is kept.
-type Progress struct {
-	Revision int64  `json:"revision,omitempty"`
-	Term     uint64 `json:"term,omitempty"`
-	Index    uint64 `json:"index,omitempty"`
-}
-
 // Before reports whether p is behind o in raft's order.
 func (p Progress) Before(o Progress) bool {
 	return p.Term < o.Term || p.Term == o.Term && p.Index < o.Index

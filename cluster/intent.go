@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // IntentState tells whether a generation is still being made.
@@ -347,4 +348,50 @@ func (in *Intent) Adopts(h HostID, d DiskID, l LocalMember) bool {
 	}
 	f, named := in.Founder(h, d)
 	return named && f.Member == l.Member
+}
+
+// CountChange is a member count that a command asks for together with what the
+// new generation is made from. It is in force from the write of that
+// generation's intent on, and until the spec was written: so it does not matter
+// who ends before the spec has it. Whoever writes another spec after the command
+// was queued has the last word.
+type CountChange struct {
+	Members int `json:"members"`
+	// Was and Version are what the spec asked for when the command was queued.
+	Was     int     `json:"was"`
+	Version Version `json:"version"`
+	// Done: the spec was written so. It is kept to tell a spec that a command wrote
+	// from one that a person wrote.
+	Done bool `json:"done,omitempty"`
+}
+
+// Halt stops every member of a generation, so that the next one is made from
+// all that they have, with another release of etcd (docs/adr/017-any-version.md).
+// It is a record in the intent, put there and taken back by compare-and-swap
+// only. A host that keeps an intent with a halt in force runs no member of that
+// generation; once the halt is taken back it starts its member again, as it was.
+// So a generation that was made while it was halted, and one that goes on, cannot
+// both be written.
+type Halt struct {
+	// ID was never used before: what was made ready under it is of no use under
+	// another one.
+	ID string `json:"id"`
+	// Generation is the one that is halted. A later intent keeps the record, to
+	// tell where it came from.
+	Generation uint64 `json:"generation"`
+	// From is what the members ran, To what the next generation is to run, and
+	// Wanted what the spec asked for, to which To may only be on the way.
+	From   Version `json:"from"`
+	To     Version `json:"to"`
+	Wanted Version `json:"wanted"`
+	// Consent is a person's word for the outage, as the spec had it.
+	Consent string `json:"consent,omitempty"`
+	// Accept is the digest of the list of losses that a person accepted; empty:
+	// nothing may be lost.
+	Accept string `json:"accept,omitempty"`
+	// At is when it was decided, by the clock of that leader.
+	At time.Time `json:"at"`
+	// Ended says why it was taken back, or what became of the generation that
+	// was made; empty: it was not.
+	Ended string `json:"ended,omitempty"`
 }

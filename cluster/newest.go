@@ -265,3 +265,37 @@ func (o *Observation) EndOf(name string) (EndedCommand, bool) {
 	}
 	return EndedCommand{}, false
 }
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+// Members is the best member list in sight: of the cluster that the intent
+// names, of the newest generation, a linearizable one before one that is not,
+// then of the furthest member. A host that runs a member of another cluster
+// must not hide ours.
+func (o *Observation) Members() (*MemberView, bool) {
+	var best *HostReport
+	in := o.Intent()
+	better := func(a, b *HostReport) bool {
+		if x, y := in.names(a), in.names(b); x != y {
+			return x
+		}
+		if a.Local.Generation != b.Local.Generation {
+			return a.Local.Generation > b.Local.Generation
+		}
+		if a.View.Linearizable != b.View.Linearizable {
+			return a.View.Linearizable
+		}
+		return index(a) > index(b)
+	}
+	for i := range o.Hosts {
+		if h := &o.Hosts[i]; h.View != nil && (best == nil || better(h, best)) {
+			best = h
+		}
+	}
+	if best == nil {
+		return nil, false
+	}
+	return best.View, true
+}

@@ -84,33 +84,6 @@ type StoreView struct {
 	Specified bool `json:"specified,omitempty"`
 }
 
-// Memory is what has to be remembered between observations. It is folded by
-// [Fold] from one observation to the next and is plain data.
-type Memory struct {
-	At      time.Time      `json:"at,omitzero"`       // of the observation that was folded last
-	Hosts   []HostMemory   `json:"hosts,omitempty"`   // sorted by host
-	Members []MemberMemory `json:"members,omitempty"` // sorted by member
-	// EnoughSince: since when enough hosts for a founding by majority have
-	// been in sight together.
-	EnoughSince time.Time `json:"enoughSince,omitzero"`
-	// QuorumlessSince: since when a cluster that is founded has no quorum: none is
-	// up, no read goes through raft, and no voter is being defragmented.
-	QuorumlessSince time.Time `json:"quorumlessSince,omitzero"`
-	// Founding: since when a founding has been watched that does not serve.
-	Founding Founding `json:"founding,omitzero"`
-	// Upkeep is what has to be remembered of etcd's own ills.
-	Upkeep UpkeepMemory `json:"upkeep,omitzero"`
-	// Halting is what has to be remembered of a halt that is in force.
-	Halting Halting `json:"halting,omitzero"`
-	// Asked: since when commands in the queue have been waiting.
-	Asked []Asked `json:"asked,omitempty"`
-	// Excused: whose silence does not count, or did not until lately. Sorted by host.
-	Excused []Excused `json:"excused,omitempty"`
-	// Quiet: since when every voter's host has been under this fence while the
-	// intent stayed as it was.
-	Quiet Quiet `json:"quiet,omitzero"`
-}
-
 // Founding is a generation that is being founded.
 type Founding struct {
 	Since      time.Time `json:"since,omitzero"` // without a break that it does not serve; zero: it does, or none is being founded
@@ -289,36 +262,6 @@ func (o *Observation) HostGap(id HostID) (Gap, bool) {
 		}
 	}
 	return Gap{}, false
-}
-
-// Members is the best member list in sight: of the cluster that the intent
-// names, of the newest generation, a linearizable one before one that is not,
-// then of the furthest member. A host that runs a member of another cluster
-// must not hide ours.
-func (o *Observation) Members() (*MemberView, bool) {
-	var best *HostReport
-	in := o.Intent()
-	better := func(a, b *HostReport) bool {
-		if x, y := in.names(a), in.names(b); x != y {
-			return x
-		}
-		if a.Local.Generation != b.Local.Generation {
-			return a.Local.Generation > b.Local.Generation
-		}
-		if a.View.Linearizable != b.View.Linearizable {
-			return a.View.Linearizable
-		}
-		return index(a) > index(b)
-	}
-	for i := range o.Hosts {
-		if h := &o.Hosts[i]; h.View != nil && (best == nil || better(h, best)) {
-			best = h
-		}
-	}
-	if best == nil {
-		return nil, false
-	}
-	return best.View, true
 }
 
 func index(h *HostReport) uint64 {

@@ -19,15 +19,6 @@ const MaxPause = 24 * time.Hour
 // written by, where it is as long as one may be.
 const pauseSkew = time.Minute
 
-// Pause is one host's.
-type Pause struct {
-	Host   HostID    `json:"host"`
-	From   time.Time `json:"from"`
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason"`
-	By     string    `json:"by,omitempty"` // who asked for it, as they are called where they typed
-}
-
 // InForce reports whether the pause is not over. One that had more left than any may last
 // was written by a clock that was off, or by hand, and is none.
 func (p Pause) InForce(now time.Time) bool {
@@ -70,15 +61,6 @@ func (o *Observation) Pauses() (out []Pause) {
 	}
 	slices.SortStableFunc(out, func(a, b Pause) int { return strings.Compare(string(a.Host), string(b.Host)) })
 	return out
-}
-
-// Excused is what has to be remembered of a host whose silence did not count.
-type Excused struct {
-	Host HostID `json:"host,omitempty"` // empty: any, since nobody knew who was paused
-	// From is the first look from which on silence counts again; while the pause is in
-	// force, the last look.
-	From    time.Time `json:"from"`
-	InForce bool      `json:"inForce,omitempty"`
 }
 
 // foldExcused notes whose silence does not count, and from when on that of others does. A

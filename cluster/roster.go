@@ -199,10 +199,6 @@ func (o *Observation) raftLeader(c ClusterID) MemberID {
 	return leader
 }
 
-func overlap(a, b []string) bool {
-	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
-}
-
 // Roster is a member list with its hosts.
 type Roster struct {
 	Cluster      ClusterID

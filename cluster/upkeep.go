@@ -15,51 +15,6 @@ const (
 	AlarmCorrupt = "CORRUPT"
 )
 
-// Upkeep is what the leading daemon was told about what etcd does not cure by
-// itself (docs/adr/018-upkeep.md).
-type Upkeep struct {
-	// DefragThreshold is how many percent of a member's database file may be free
-	// before it is defragmented; zero: that is left to a person.
-	DefragThreshold int `json:"defragThreshold,omitempty"`
-	// HashInterval is how often the members' keys are compared; zero: never by itself.
-	HashInterval time.Duration `json:"hashInterval,omitempty"`
-	// KeepHistory: what etcd keeps of the past is not compacted for the sake of room.
-	KeepHistory bool `json:"keepHistory,omitempty"`
-}
-
-// Hash is a hash over a member's keys and all that it keeps of their past, as its
-// host asked for it.
-type Hash struct {
-	Running bool      `json:"running,omitempty"`
-	Began   time.Time `json:"began,omitzero"` // by the host's clock
-	Ended   time.Time `json:"ended,omitzero"`
-	Member  MemberID  `json:"member,omitempty"`
-	Cluster ClusterID `json:"cluster,omitempty"`
-	// Asked is the revision up to which it was asked for.
-	Asked int64  `json:"asked,omitempty"`
-	Hash  uint32 `json:"hash,omitempty"`
-	// Compacted is the compaction that the member had seen. Hashes of different
-	// compactions say nothing about each other.
-	Compacted int64  `json:"compacted,omitempty"`
-	Error     string `json:"error,omitempty"`
-}
-
-// DatabaseWork is what a host did to its member's database since its daemon started.
-type DatabaseWork struct {
-	Member MemberID `json:"member,omitempty"`
-	// Compacted is the highest revision up to which the members' past was compacted
-	// through this host, and CompactedAt when that was, by its clock.
-	Compacted   int64     `json:"compacted,omitempty"`
-	CompactedAt time.Time `json:"compactedAt,omitzero"`
-	// Defragmented is when the last defragmentation of the member ended, how it
-	// did, and how long it took; Before and After are the file's size in bytes.
-	Defragmented time.Time     `json:"defragmented,omitzero"`
-	Before       int64         `json:"before,omitempty"`
-	After        int64         `json:"after,omitempty"`
-	Took         time.Duration `json:"took,omitempty"`
-	Error        string        `json:"error,omitempty"`
-}
-
 // Alarm is one that a member has raised, or that was raised about it.
 type Alarm struct {
 	Kind   string
@@ -181,39 +136,11 @@ func (o *Observation) Compare(r Roster) (c Comparison, ok bool) {
 	return c, true
 }
 
-// UpkeepMemory is what has to be remembered of etcd's own ills.
-type UpkeepMemory struct {
-	// FullSince: since when there is a NOSPACE alarm; FullEnded is when the last
-	// one was seen to be over, and FullTimes how often one began, with less than
-	// [FullAgain] in between.
-	FullSince time.Time `json:"fullSince,omitzero"`
-	FullEnded time.Time `json:"fullEnded,omitzero"`
-	FullTimes int       `json:"fullTimes,omitempty"`
-	// CorruptSince: since when there is a CORRUPT alarm.
-	CorruptSince time.Time `json:"corruptSince,omitzero"`
-	// Revisions are samples of the store's revision, oldest first.
-	Revisions []RevisionAt `json:"revisions,omitempty"`
-	// Compared is the revision of the last comparison that was counted, At when
-	// that was, From when the first of its hashes was begun, and Undecided how many
-	// of them in a row found a difference and no majority.
-	Compared     int64     `json:"compared,omitempty"`
-	ComparedAt   time.Time `json:"comparedAt,omitzero"`
-	ComparedFrom time.Time `json:"comparedFrom,omitzero"`
-	Compacted    int64     `json:"compacted,omitempty"`
-	Undecided    int       `json:"undecided,omitempty"`
-}
-
 // Explains reports whether the last comparison that was counted is of hashes that were
 // all begun after etcd raised CORRUPT. An older one of them may be of a revision from
 // before the keys came apart.
 func (m UpkeepMemory) Explains() bool {
 	return !m.ComparedFrom.IsZero() && !m.ComparedFrom.Before(m.CorruptSince)
-}
-
-// RevisionAt is the store's revision at a time.
-type RevisionAt struct {
-	At       time.Time `json:"at"`
-	Revision int64     `json:"revision"`
 }
 
 const (
