@@ -140,3 +140,20 @@ func SameVoters(a, b []Voter) bool {
 	}
 	return true
 }
+
+// VoterHosts are the hosts of the voters, or else of the founders.
+func (in *Intent) VoterHosts() []HostID {
+	var out []HostID
+	if in == nil {
+		return nil
+	}
+	for _, v := range in.Voters {
+		out = append(out, v.Host)
+	}
+	if len(out) == 0 {
+		for _, f := range in.Founders {
+			out = append(out, f.Host)
+		}
+	}
+	return out
+}

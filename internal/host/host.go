@@ -18,6 +18,7 @@ import (
 	"etcdadm.io/internal/host/settings"
 	"etcdadm.io/internal/host/takeover"
 	"etcdadm.io/internal/host/work"
+	"etcdadm.io/internal/wake"
 )
 
 // Options are what a host is made of.
@@ -137,27 +138,16 @@ func (h *Host) changed() {
 	h.mu.Lock()
 	h.changeNo++
 	h.mu.Unlock()
-	work.Signal(h.changes) // one that was not yet read tells of this change as well
-}
-
-// Identity is what a host tells of itself in a ping.
-type Identity struct {
-	Host       cluster.HostID
-	Disk       cluster.DiskID // empty: not known yet, or not readable
-	Beat       uint64         // durable
-	Generation uint64         // the highest that the host has heard of
-	Promised   cluster.Fence
-	Changes    uint64 // counts what Changes tells
-	Unfit      string // why this host's daemon must not lead; empty: it may
+	wake.Up(h.changes) // one that was not yet read tells of this change as well
 }
 
 // Identity never waits, not even for the disk.
-func (h *Host) Identity() Identity {
+func (h *Host) Identity() record.Identity {
 	s := h.keeper.Now()
 	h.mu.Lock()
 	changes := h.changeNo
 	h.mu.Unlock()
-	id := Identity{
+	id := record.Identity{
 		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Promised: s.Promised, Changes: changes,
 		Generation: max(s.Floor(), s.Local.Generation),
 	}

@@ -6,6 +6,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host/work"
+	"etcdadm.io/internal/wake"
 )
 
 const (
@@ -56,7 +57,7 @@ func (h *Host) Run(ctx context.Context) error {
 		}
 		// What came at the same time is seen to in this order, not in one
 		// that select draws, which a replayed simulation would draw anew.
-		changed = changed || work.Ready(h.o.Process.Changes())
+		changed = changed || wake.Ready(h.o.Process.Changes())
 		if changed {
 			h.member.CutAsking()
 		}
@@ -66,16 +67,16 @@ func (h *Host) Run(ctx context.Context) error {
 		if changed {
 			h.changed()
 		}
-		if stray || end.Free() && work.Ready(h.evidence.Stray()) {
+		if stray || end.Free() && wake.Ready(h.evidence.Stray()) {
 			h.work.Have(ctx, &end, func() { h.stopStray(ctx) })
 		}
 		if !files.Free() {
 			if lost { // it is told once only
-				work.Signal(h.evidence.Lost())
+				wake.Up(h.evidence.Lost())
 			}
 			continue
 		}
-		lost, due = lost || work.Ready(h.evidence.Lost()), due || work.Ready(beat.C)
+		lost, due = lost || wake.Ready(h.evidence.Lost()), due || wake.Ready(beat.C)
 		if freed || lost || due {
 			h.work.Have(ctx, &files, func() { h.lookByItself(ctx, freed, lost, due) })
 		}

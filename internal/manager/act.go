@@ -113,13 +113,7 @@ func (m *Manager) apply(ctx context.Context, op plan.HostOp, fence cluster.Fence
 	if op.Host == m.self {
 		return m.o.Local.Apply(ctx, r)
 	}
-	m.mu.Lock()
-	p, ok := m.peers[op.Host]
-	var to cluster.Contact
-	if ok {
-		to = p.contact
-	}
-	m.mu.Unlock()
+	to, ok := m.gossip.ContactOf(op.Host)
 	if !ok {
 		return cluster.ApplyReply{Outcome: cluster.OutcomeRefused, Reason: "nobody knows how to reach the host"}
 	}
@@ -134,9 +128,7 @@ func (m *Manager) apply(ctx context.Context, op plan.HostOp, fence cluster.Fence
 func (m *Manager) tell(op plan.HostOp, r cluster.ApplyReply) {
 	topic := fmt.Sprintf("op %s", op.Host)
 	if r.Outcome == cluster.OutcomeDone {
-		m.mu.Lock()
-		delete(m.said, topic)
-		m.mu.Unlock()
+		m.said.Forget(topic)
 		m.log.Debug("op done", "host", op.Host, "op", op.Op.String())
 		return
 	}
@@ -144,7 +136,7 @@ func (m *Manager) tell(op plan.HostOp, r cluster.ApplyReply) {
 	if r.Hint != "" {
 		text += "; " + r.Hint
 	}
-	m.sayOnce(topic, "op not done", fmt.Errorf("host %s: %s: %s: %s", op.Host, op.Op, r.Outcome, text))
+	m.said.Say(topic, "op not done", fmt.Errorf("host %s: %s: %s: %s", op.Host, op.Op, r.Outcome, text))
 }
 
 // keepUnstored makes a write of the intent that goes to the hosts alone: they

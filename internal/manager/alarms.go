@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"etcdadm.io/internal/wake"
 )
 
 // watchAlarms wakes the leader's loop when the alarms of its own member change, until
@@ -25,7 +27,7 @@ func (m *Manager) watchAlarms(ctx context.Context) {
 		now, ok := m.o.Local.Alarms(ctx)
 		if ok && !slices.Equal(now, last) {
 			last = now
-			poke(m.wake)
+			wake.Up(m.wake)
 		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/discovery"
-	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/testlog"
+	"etcdadm.io/internal/wake"
 	"etcdadm.io/plan"
 )
 
@@ -58,10 +58,10 @@ type fakeHost struct {
 	alarms   []string
 }
 
-func (h *fakeHost) Identity() host.Identity {
+func (h *fakeHost) Identity() record.Identity {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return host.Identity{Host: h.id, Disk: h.disk, Beat: 1, Promised: h.promised, Changes: h.changeNo, Unfit: h.unfit}
+	return record.Identity{Host: h.id, Disk: h.disk, Beat: 1, Promised: h.promised, Changes: h.changeNo, Unfit: h.unfit}
 }
 
 func (h *fakeHost) Changes() <-chan struct{} { return h.changes }
@@ -70,7 +70,7 @@ func (h *fakeHost) change() {
 	h.mu.Lock()
 	h.changeNo++
 	h.mu.Unlock()
-	poke(h.changes)
+	wake.Up(h.changes)
 }
 
 func (h *fakeHost) Observe(ctx context.Context, r cluster.ObserveRequest) cluster.ObserveReply {
@@ -293,7 +293,7 @@ func pair(a, b cluster.HostID) [2]cluster.HostID {
 func (w *world) leaders() []cluster.HostID {
 	var out []cluster.HostID
 	for id, n := range w.nodes {
-		if _, leading := n.leader(); leading && !w.isDead(id) {
+		if _, leading, _ := n.gossip.Leader(); leading && !w.isDead(id) {
 			out = append(out, id)
 		}
 	}

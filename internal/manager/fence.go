@@ -26,15 +26,6 @@ type fencing struct {
 	raise time.Time     // when to pick a higher one; zero: not waiting for that
 }
 
-// higher is the higher fence of those that a leader may bring: a damaged promise
-// of one host must not carry away what all leaders pick.
-func higher(seen, heard cluster.Fence) cluster.Fence {
-	if !heard.OutOfReach() && seen.Less(heard) {
-		return heard
-	}
-	return seen
-}
-
 // newFencing picks a fence above every one that was heard of.
 func newFencing(self cluster.HostID, seen cluster.Fence, random func(time.Duration) time.Duration) *fencing {
 	f := &fencing{self: self, seen: seen}

@@ -26,33 +26,33 @@ var ErrStillThere = errors.New("the host is not forgotten")
 // and while the cluster counts on it. A host that comes back is simply new.
 //
 // Errors: ErrStillThere.
-func (m *Manager) Forget(id cluster.HostID) error {
-	m.mu.Lock()
-	live := id == m.self || m.election.Live(id, time.Now())
-	m.mu.Unlock()
+func (g *Gossip) Forget(id cluster.HostID) error {
+	g.mu.Lock()
+	live := id == g.self || g.election.Live(id, time.Now())
+	g.mu.Unlock()
 	switch {
 	case live:
 		return fmt.Errorf("%w: the daemon of host %s answers. A member is replaced by etcdadm member replace %s; a host without one is forgotten once its daemon is stopped", ErrStillThere, id, cluster.ShellWord(string(id)))
-	case m.o.Spec != nil && slices.Contains(m.o.Spec.Hosts, id):
+	case g.Named(id):
 		return fmt.Errorf("%w: the static configuration names host %s", ErrStillThere, id)
 	}
-	if err := m.o.Local.Forget(id); err != nil {
+	if err := g.Local.Forget(id); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.peers, id)
-	for endpoint, t := range m.targets {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.peers, id)
+	for endpoint, t := range g.targets {
 		switch {
 		case t.host != id:
 		case t.seed || t.busy:
 			t.host = "" // whoever answers there is heard anew
 		default:
-			delete(m.targets, endpoint)
+			delete(g.targets, endpoint)
 		}
 	}
-	if m.election.Leading() {
-		poke(m.wake)
+	if g.election.Leading() {
+		g.Wake()
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (m *Manager) Forget(id cluster.HostID) error {
 // forgetUnseen forgets hosts that nothing counts on and that were not heard
 // for cluster.MaxUnseen while this daemon ran, or whose address another host
 // has, until ctx ends.
-func (m *Manager) forgetUnseen(ctx context.Context) {
+func (g *Gossip) forgetUnseen(ctx context.Context) {
 	began := time.Now()
 	ticker := time.NewTicker(unseenLook)
 	defer ticker.Stop()
@@ -72,34 +72,34 @@ func (m *Manager) forgetUnseen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		for _, id := range m.unseen(began) {
-			if m.Forget(id) == nil {
-				m.log.Info("a host is forgotten that was not seen for long and that nothing counts on", "host", id)
+		for _, id := range g.unseen(began) {
+			if g.Forget(id) == nil {
+				g.Log.Info("a host is forgotten that was not seen for long and that nothing counts on", "host", id)
 			}
 		}
 	}
 }
 
 // unseen lists the hosts to be forgotten, if nothing counts on them.
-func (m *Manager) unseen(began time.Time) []cluster.HostID {
-	remembered := m.o.Local.Peers()
+func (g *Gossip) unseen(began time.Time) []cluster.HostID {
+	remembered := g.Local.Peers()
 	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	heard := map[cluster.HostID]time.Time{}
 	at := map[cluster.HostID]string{}
 	for _, p := range remembered {
 		heard[p.Host], at[p.Host] = began, p.Address
 	}
-	taken := map[string]bool{m.o.Contact.Endpoint: true}
-	for id, p := range m.peers {
+	taken := map[string]bool{g.Contact.Endpoint: true}
+	for id, p := range g.peers {
 		heard[id], at[id] = p.heard, p.contact.Endpoint
-		taken[p.contact.Endpoint] = taken[p.contact.Endpoint] || m.election.Live(id, now)
+		taken[p.contact.Endpoint] = taken[p.contact.Endpoint] || g.election.Live(id, now)
 	}
 	var out []cluster.HostID
 	for id, last := range heard {
 		gone := now.Sub(last)
-		if id != m.self && !m.election.Live(id, now) && (gone >= cluster.MaxUnseen || gone >= replacedAfter && taken[at[id]]) {
+		if id != g.self && !g.election.Live(id, now) && (gone >= cluster.MaxUnseen || gone >= replacedAfter && taken[at[id]]) {
 			out = append(out, id)
 		}
 	}
@@ -109,13 +109,13 @@ func (m *Manager) unseen(began time.Time) []cluster.HostID {
 
 // Fences are the highest fence that a leader may bring of those that this
 // daemon has heard of, and which hosts it hears now.
-func (m *Manager) Fences() (top cluster.Fence, live []cluster.HostID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (g *Gossip) Fences() (top cluster.Fence, live []cluster.HostID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now := time.Now()
-	top = m.topFence
-	for id, p := range m.peers {
-		if m.election.Live(id, now) {
+	top = g.topFence
+	for id, p := range g.peers {
+		if g.election.Live(id, now) {
 			live = append(live, id)
 			top = higher(top, p.last.Promised)
 		}

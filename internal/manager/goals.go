@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/wake"
 	"etcdadm.io/plan"
 )
 
@@ -84,9 +85,7 @@ func (m *Manager) Goal(ctx context.Context, r GoalRequest) (GoalResult, error) {
 	defer cancel()
 	failed := ErrNoLeader
 	for {
-		m.mu.Lock()
-		leader, turned := m.election.Leader, m.turned
-		m.mu.Unlock()
+		leader, _, turned := m.gossip.Leader()
 		if leader != "" {
 			r.Within = time.Until(deadline)
 			result, err := m.goalBy(ctx, leader, r)
@@ -126,13 +125,7 @@ func (m *Manager) goalBy(ctx context.Context, leader cluster.HostID, r GoalReque
 		return m.goalHere(ctx, r)
 	}
 	r.Handed = true
-	m.mu.Lock()
-	p, ok := m.peers[leader]
-	var to cluster.Contact
-	if ok {
-		to = p.contact
-	}
-	m.mu.Unlock()
+	to, ok := m.gossip.ContactOf(leader)
 	if !ok {
 		return GoalResult{}, ErrNoLeader
 	}
@@ -154,9 +147,7 @@ func (m *Manager) goalBy(ctx context.Context, leader cluster.HostID, r GoalReque
 // goalHere puts the step into this host's loop and waits for its end.
 func (m *Manager) goalHere(ctx context.Context, r GoalRequest) (GoalResult, error) {
 	e := &errand{request: r, deadline: time.Now().Add(r.Within), over: ctx, done: make(chan GoalResult, 1)}
-	m.mu.Lock()
-	turned, leading := m.turned, m.election.Leading()
-	m.mu.Unlock()
+	_, leading, turned := m.gossip.Leader()
 	if !leading {
 		return GoalResult{Outcome: GoalTurned}, nil
 	}
@@ -245,7 +236,7 @@ func (t *term) serve(d plan.Decision) bool {
 		}
 		return true
 	}
-	poke(t.m.wake) // to converge again, and for the next step
+	wake.Up(t.m.wake) // to converge again, and for the next step
 	return false
 }
 

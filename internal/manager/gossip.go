@@ -10,6 +10,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/election"
 	"etcdadm.io/internal/discovery"
+	"etcdadm.io/internal/wake"
 )
 
 const (
@@ -42,7 +43,7 @@ type target struct {
 }
 
 // gossip pings every daemon that is known of until ctx ends.
-func (m *Manager) gossip(ctx context.Context) {
+func (g *Gossip) gossip(ctx context.Context) {
 	var pings sync.WaitGroup
 	defer pings.Wait()
 	timer := time.NewTimer(0)
@@ -51,16 +52,16 @@ func (m *Manager) gossip(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-			ready(m.pingNow) // one round is for both
-		case <-m.pingNow:
+			wake.Ready(g.pingNow) // one round is for both
+		case <-g.pingNow:
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		m.judgeFitness()
-		due, pause := m.round()
+		g.Judge()
+		due, pause := g.round()
 		for _, t := range due {
-			pings.Go(func() { m.ping(ctx, t) })
+			pings.Go(func() { g.ping(ctx, t) })
 		}
 		timer.Reset(pause)
 	}
@@ -68,31 +69,31 @@ func (m *Manager) gossip(ctx context.Context) {
 
 // round lets time pass for the election, and returns the targets that are due,
 // marked busy, and how long until something is due again.
-func (m *Manager) round() (due []*target, pause time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.stepLocked(election.Tick{})
+func (g *Gossip) round() (due []*target, pause time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stepLocked(election.Tick{})
 	now := time.Now()
-	if m.lateLocked(now) {
-		m.deaf = now.Add(m.o.Intervals.Silent)
+	if g.lateLocked(now) {
+		g.deaf = now.Add(g.Intervals.Silent)
 	}
-	defer func() { m.roundDue = now.Add(pause) }()
-	m.noticeSilenceLocked(now)
-	pause = 2 * m.o.Intervals.Idle // a ping is due, or comes, well before
+	defer func() { g.roundDue = now.Add(pause) }()
+	g.noticeSilenceLocked(now)
+	pause = 2 * g.Intervals.Idle // a ping is due, or comes, well before
 	beat := false
-	for endpoint, t := range m.targets {
-		if m.forgottenLocked(t, now) {
-			delete(m.targets, endpoint)
+	for endpoint, t := range g.targets {
+		if g.forgottenLocked(t, now) {
+			delete(g.targets, endpoint)
 			continue
 		}
 		beat = beat || !t.busy && !t.due.After(now)
 	}
 	if beat {
-		m.inStepLocked(now)
+		g.inStepLocked(now)
 	}
-	for _, t := range m.targets {
+	for _, t := range g.targets {
 		if !t.busy && !t.due.After(now) {
-			t.busy, t.again, t.due = true, false, now.Add(m.cadenceLocked(t, now))
+			t.busy, t.again, t.due = true, false, now.Add(g.cadenceLocked(t, now))
 			t.mine, t.asked = true, now
 			due = append(due, t)
 		}
@@ -100,11 +101,11 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 			pause = min(pause, t.due.Sub(now))
 		}
 		if t.busy {
-			pause = min(pause, m.boundLocked(t, now))
+			pause = min(pause, g.boundLocked(t, now))
 		}
 	}
 	slices.SortFunc(due, func(a, b *target) int { return cmp.Compare(a.endpoint, b.endpoint) })
-	if next := m.election.Next(); !next.IsZero() {
+	if next := g.election.Next(); !next.IsZero() {
 		pause = min(pause, next.Sub(now))
 	}
 	return due, max(pause, time.Millisecond)
@@ -112,131 +113,131 @@ func (m *Manager) round() (due []*target, pause time.Duration) {
 
 // deafLocked: this daemon was stopped, or so busy that it pinged nobody, until a moment ago.
 // What it has not heard since says nothing about the others.
-func (m *Manager) deafLocked(now time.Time) bool {
-	return now.Before(m.deaf) || m.lateLocked(now)
+func (g *Gossip) deafLocked(now time.Time) bool {
+	return now.Before(g.deaf) || g.lateLocked(now)
 }
 
 // lateLocked: a round of pings should have been made a while ago.
-func (m *Manager) lateLocked(now time.Time) bool {
-	return !m.roundDue.IsZero() && cluster.Age(m.roundDue, now) > deafAfter
+func (g *Gossip) lateLocked(now time.Time) bool {
+	return !g.roundDue.IsZero() && cluster.Age(g.roundDue, now) > deafAfter
 }
 
-func (m *Manager) isDeaf() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.deafLocked(time.Now())
+func (g *Gossip) Deaf() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.deafLocked(time.Now())
 }
 
 // noticeSilenceLocked wakes the leader's loop when a daemon has just stopped
 // counting as live, or a host as one that two daemons say they are: what is a
 // gap has changed.
-func (m *Manager) noticeSilenceLocked(now time.Time) {
-	for id, p := range m.peers {
-		silent, two := !m.election.Live(id, now), p.twin(now) != ""
+func (g *Gossip) noticeSilenceLocked(now time.Time) {
+	for id, p := range g.peers {
+		silent, two := !g.election.Live(id, now), p.twin(now) != ""
 		if silent && !p.silent || two != p.two {
-			poke(m.wake)
+			g.Wake()
 		}
 		p.silent, p.two = silent, two
 	}
 }
 
-func (m *Manager) cadenceLocked(t *target, now time.Time) time.Duration {
-	p, known := m.peers[t.host]
-	alias := known && p.contact.Endpoint != t.endpoint && m.election.Live(t.host, now)
+func (g *Gossip) cadenceLocked(t *target, now time.Time) time.Duration {
+	p, known := g.peers[t.host]
+	alias := known && p.contact.Endpoint != t.endpoint && g.election.Live(t.host, now)
 	switch {
-	case alias || t.host == m.self || !t.since.IsZero() && now.Sub(t.since) > silentAfter:
-		return m.o.Intervals.Silent
-	case now.Before(m.quick):
-		return m.o.Intervals.Quick
+	case alias || t.host == g.self || !t.since.IsZero() && now.Sub(t.since) > silentAfter:
+		return g.Intervals.Silent
+	case now.Before(g.quick):
+		return g.Intervals.Quick
 	}
-	return m.o.Intervals.Idle
+	return g.Intervals.Idle
 }
 
 // forgottenLocked reports whether a target is silent and nobody names it.
-func (m *Manager) forgottenLocked(t *target, now time.Time) bool {
+func (g *Gossip) forgottenLocked(t *target, now time.Time) bool {
 	if t.seed || t.busy || t.since.IsZero() || now.Sub(t.since) <= silentAfter {
 		return false
 	}
-	p, ok := m.peers[t.host]
+	p, ok := g.peers[t.host]
 	return t.host != "" && (!ok || p.contact.Endpoint != t.endpoint) || t.host == "" && now.Sub(t.since) > 10*silentAfter
 }
 
 // ping exchanges one ping with a target.
-func (m *Manager) ping(ctx context.Context, t *target) {
+func (g *Gossip) ping(ctx context.Context, t *target) {
 	ctx, cancel := context.WithCancel(ctx) // at its bound a round ends it
 	defer cancel()
-	m.mu.Lock()
+	g.mu.Lock()
 	to, endpoint := t.host, t.endpoint
 	if t.since.IsZero() {
 		t.since = time.Now()
 	}
 	t.end = cancel
-	m.mu.Unlock()
-	mine := m.say(to, "")
+	g.mu.Unlock()
+	mine := g.say(to, "")
 	sent := time.Now()
-	reply, err := m.o.Network.Ping(ctx, endpoint, mine)
+	reply, err := g.Network.Ping(ctx, endpoint, mine)
 	trip := time.Since(sent)
 	if err == nil {
-		m.skew(reply, sent, trip)
-		m.hear(reply)
+		g.skew(reply, sent, trip)
+		g.hear(reply)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	t.busy, t.end = false, nil
 	if err == nil {
 		t.answered, t.since, t.host = true, time.Now(), reply.Host
-		m.countSeedsLocked()
-		m.toldLocked(reply)
-		m.answeredLocked(t, reply, t.since)
+		g.countSeedsLocked()
+		g.toldLocked(reply)
+		g.answeredLocked(t, reply, t.since)
 	}
-	m.refusedLocked(t, err)
-	if err != nil && t.host != "" && m.election.Live(t.host, time.Now()) {
+	g.refusedLocked(t, err)
+	if err != nil && t.host != "" && g.election.Live(t.host, time.Now()) {
 		// One lost ping is no silence: ask again before it counts as one.
-		if soon := time.Now().Add(m.o.Intervals.Quick); soon.Before(t.due) {
+		if soon := time.Now().Add(g.Intervals.Quick); soon.Before(t.due) {
 			t.due = soon
 		}
 	}
 	if t.again {
 		t.due = time.Now()
 	}
-	poke(m.pingNow) // it is due at another time now, and has no bound any more
+	wake.Up(g.pingNow) // it is due at another time now, and has no bound any more
 }
 
 // toldLocked notes that a daemon has answered a ping of this host: an answer is
 // for who asked, so it has what its daemon remembers of this host, unless that
 // one has not read its own state yet.
-func (m *Manager) toldLocked(reply cluster.Ping) {
-	if q := m.peers[reply.Host]; q != nil && !q.told && reply.Disk != "" {
+func (g *Gossip) toldLocked(reply cluster.Ping) {
+	if q := g.peers[reply.Host]; q != nil && !q.told && reply.Disk != "" {
 		q.told = true
-		m.ringLocked()
+		g.ringLocked()
 	}
 }
 
 // pinged notes that another daemon has just talked to this one: both know what
 // they would learn by a ping the other way, so that one is put off. Who of the
 // two pings is settled by chance, and by their IDs when they ping at once.
-func (m *Manager) pinged(p cluster.Ping) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	t := m.targets[p.Endpoint]
+func (g *Gossip) pinged(p cluster.Ping) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.targets[p.Endpoint]
 	if t == nil || t.host != "" && t.host != p.Host {
 		return
 	}
 	now := time.Now()
 	t.answered, t.since, t.host, t.refusal = true, now, p.Host, refusal{}
-	m.countSeedsLocked()
-	if q := m.peers[p.Host]; q == nil || !q.told {
+	g.countSeedsLocked()
+	if q := g.peers[p.Host]; q == nil || !q.told {
 		return // an answer says more: what is remembered of this host
 	}
 	t.mine = false
-	m.inStepLocked(now)
-	poke(m.pingNow)
+	g.inStepLocked(now)
+	wake.Up(g.pingNow)
 	if t.calledAgain(now) {
 		t.due = now
 		return
 	}
-	put := m.cadenceLocked(t, now)
-	if m.self < p.Host {
+	put := g.cadenceLocked(t, now)
+	if g.self < p.Host {
 		put += put / 4
 	} else {
 		put += put / 4 * 3
@@ -248,23 +249,23 @@ func (m *Manager) pinged(p cluster.Ping) {
 
 // say is what this daemon tells another one: of the disk that it has shown, or
 // of the one that it had last.
-func (m *Manager) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
-	id := m.o.Local.Identity()
+func (g *Gossip) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
+	id := g.Local.Identity()
 	p := cluster.Ping{
-		Cluster: m.o.ClusterName, Host: m.self, Endpoint: m.o.Contact.Endpoint, Disk: id.Disk, Beat: id.Beat,
+		Cluster: g.ClusterName, Host: g.self, Endpoint: g.Contact.Endpoint, Disk: id.Disk, Beat: id.Beat,
 		Generation: id.Generation, Promised: id.Promised, Changes: id.Changes, Clock: time.Now().UTC().Round(0),
 	}
 	if to != "" {
-		p.RememberedDisk, p.Remembered = m.o.Local.Remembered(to, disk)
+		p.RememberedDisk, p.Remembered = g.Local.Remembered(to, disk)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.election.Stand(&p)
-	p.Store = m.sight
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.election.Stand(&p)
+	p.Store = g.sight
 	now := time.Now()
-	p.Reaches = m.reachesLocked(now)
-	for _, q := range m.peers {
-		if m.election.Live(q.contact.Host, now) {
+	p.Reaches = g.reachesLocked(now)
+	for _, q := range g.peers {
+		if g.election.Live(q.contact.Host, now) {
 			p.View = append(p.View, q.contact)
 			if other := q.twin(now); other != "" && now.Sub(q.proved) < disputedFor { // so that both of the two hear of it
 				p.View = append(p.View, cluster.Contact{Host: q.contact.Host, Endpoint: other})
@@ -278,45 +279,45 @@ func (m *Manager) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
 }
 
 // hasten pings one host at once.
-func (m *Manager) hasten(h cluster.HostID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p, ok := m.peers[h]
+func (g *Gossip) hasten(h cluster.HostID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p, ok := g.peers[h]
 	if !ok {
 		return
 	}
-	if t := m.targets[p.contact.Endpoint]; t != nil {
+	if t := g.targets[p.contact.Endpoint]; t != nil {
 		t.due, t.again = time.Now(), true
-		poke(m.pingNow)
+		wake.Up(g.pingNow)
 	}
 }
 
-func (m *Manager) hastenAllLocked(now time.Time) {
-	for _, t := range m.targets {
+func (g *Gossip) hastenAllLocked(now time.Time) {
+	for _, t := range g.targets {
 		t.due, t.again = now, true
 	}
-	poke(m.pingNow)
+	wake.Up(g.pingNow)
 }
 
 // learn takes in an endpoint that somebody named.
-func (m *Manager) learn(endpoint string, h cluster.HostID, seed bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.learnLocked(endpoint, h, seed)
+func (g *Gossip) learn(endpoint string, h cluster.HostID, seed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.learnLocked(endpoint, h, seed)
 }
 
-func (m *Manager) learnLocked(endpoint string, h cluster.HostID, seed bool) {
-	if endpoint == "" || endpoint == m.o.Contact.Endpoint || h == m.self {
+func (g *Gossip) learnLocked(endpoint string, h cluster.HostID, seed bool) {
+	if endpoint == "" || endpoint == g.Contact.Endpoint || h == g.self {
 		return
 	}
-	t, ok := m.targets[endpoint]
+	t, ok := g.targets[endpoint]
 	if !ok {
-		if len(m.targets) >= maxTargets && !seed {
+		if len(g.targets) >= maxTargets && !seed {
 			return
 		}
 		t = &target{endpoint: endpoint}
-		m.targets[endpoint] = t
-		poke(m.pingNow)
+		g.targets[endpoint] = t
+		wake.Up(g.pingNow)
 	}
 	t.seed = t.seed || seed
 	if t.host == "" {
@@ -325,21 +326,21 @@ func (m *Manager) learnLocked(endpoint string, h cluster.HostID, seed bool) {
 }
 
 // discover looks for seeds until ctx ends.
-func (m *Manager) discover(ctx context.Context) {
-	if m.o.Seeds == nil {
-		m.seedsFound(nil)
+func (g *Gossip) discover(ctx context.Context) {
+	if g.Seeds == nil {
+		g.seedsFound(nil)
 		return
 	}
 	var changed <-chan struct{}
-	if w, ok := m.o.Seeds.(discovery.Watcher); ok {
+	if w, ok := g.Seeds.(discovery.Watcher); ok {
 		changed = w.Watch(ctx)
 	}
 	began := time.Now()
 	for {
-		m.findSeeds(ctx)
-		pause := m.o.Intervals.Discovery
+		g.findSeeds(ctx)
+		pause := g.Intervals.Discovery
 		if time.Since(began) < pause {
-			pause = min(pause, m.o.Intervals.Idle) // others are starting now as well
+			pause = min(pause, g.Intervals.Idle) // others are starting now as well
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -367,62 +368,62 @@ func drain(c <-chan struct{}) {
 	}
 }
 
-func (m *Manager) findSeeds(ctx context.Context) {
+func (g *Gossip) findSeeds(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	if a, ok := m.o.Seeds.(discovery.Announcer); ok {
-		err := a.Announce(ctx, discovery.Seed{ID: string(m.self), Endpoint: m.o.Contact.Endpoint})
-		m.sayOnce("announce", "cannot announce this host to others", err)
+	if a, ok := g.Seeds.(discovery.Announcer); ok {
+		err := a.Announce(ctx, discovery.Seed{ID: string(g.self), Endpoint: g.Contact.Endpoint})
+		g.Say("announce", "cannot announce this host to others", err)
 	}
-	seeds, err := m.o.Seeds.Seeds(ctx)
-	m.sayOnce("discovery", "cannot look for other daemons", err)
-	m.seedsFound(seeds)
+	seeds, err := g.Seeds.Seeds(ctx)
+	g.Say("discovery", "cannot look for other daemons", err)
+	g.seedsFound(seeds)
 }
 
 // discoveryTimeout bounds one look for seeds, all sources together, and the
 // announcement before it.
 const discoveryTimeout = 10 * time.Second
 
-func (m *Manager) seedsFound(seeds []discovery.Seed) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, t := range m.targets {
+func (g *Gossip) seedsFound(seeds []discovery.Seed) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range g.targets {
 		t.seed = false
 	}
 	for _, s := range seeds {
-		m.learnLocked(s.Endpoint, cluster.HostID(s.ID), true)
+		g.learnLocked(s.Endpoint, cluster.HostID(s.ID), true)
 	}
-	m.seeded = true
-	m.countSeedsLocked()
+	g.seeded = true
+	g.countSeedsLocked()
 }
 
 // countSeedsLocked tells the election how many seeds were not heard yet.
-func (m *Manager) countSeedsLocked() {
+func (g *Gossip) countSeedsLocked() {
 	missing := election.Unheard
-	if m.seeded {
+	if g.seeded {
 		missing = 0
-		for _, t := range m.targets {
+		for _, t := range g.targets {
 			if t.seed && !t.answered {
 				missing++
 			}
 		}
 	}
-	if missing != m.election.Missing {
-		m.stepLocked(election.Seeds{Missing: missing})
-		m.ringLocked()
+	if missing != g.election.Missing {
+		g.stepLocked(election.Seeds{Missing: missing})
+		g.ringLocked()
 	}
 }
 
-// leave hands leadership over, and tells everybody who listens.
-func (m *Manager) leave(ctx context.Context) {
-	m.step(election.Leave{})
-	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.PingTimeout)
+// Leave hands leadership over, and tells everybody who listens.
+func (g *Gossip) Leave(ctx context.Context) {
+	g.step(election.Leave{})
+	ctx, cancel := context.WithTimeout(ctx, g.Intervals.PingTimeout)
 	defer cancel()
 	var pings sync.WaitGroup
-	for _, p := range m.known() {
+	for _, p := range g.Known() {
 		if p.live {
 			pings.Go(func() {
-				_, _ = m.o.Network.Ping(ctx, p.contact.Endpoint, m.say(p.contact.Host, "")) // who does not hear it will miss us
+				_, _ = g.Network.Ping(ctx, p.contact.Endpoint, g.say(p.contact.Host, "")) // who does not hear it will miss us
 			})
 		}
 	}

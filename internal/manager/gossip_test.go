@@ -10,10 +10,10 @@ import (
 
 // endpoints are those that are pinged.
 func (n *node) endpoints() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.gossip.mu.Lock()
+	defer n.gossip.mu.Unlock()
 	var out []string
-	for endpoint := range n.targets {
+	for endpoint := range n.gossip.targets {
 		out = append(out, endpoint)
 	}
 	slices.Sort(out)
@@ -24,7 +24,7 @@ func (n *node) endpoints() []string {
 func TestNeverAnsweredIsDropped(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.add("a", func(o *Options) { o.Seeds = seeds{"a"} })
-		a.learn("x:8000", "x", false)
+		a.gossip.learn("x:8000", "x", false)
 		w.run(a)
 		time.Sleep(silentAfter - time.Second)
 		if got := a.endpoints(); !slices.Contains(got, "x:8000") {
@@ -41,7 +41,7 @@ func TestNeverAnsweredIsDropped(t *testing.T) {
 // right now.
 func TestForgottenTarget(t *testing.T) {
 	now := time.Now()
-	m := &Manager{peers: map[cluster.HostID]*peerState{"b": {contact: cluster.Contact{Host: "b", Endpoint: "b:1"}}}}
+	m := &Gossip{peers: map[cluster.HostID]*peerState{"b": {contact: cluster.Contact{Host: "b", Endpoint: "b:1"}}}}
 	gone := func() *target { return &target{endpoint: "b:2", host: "b", since: now.Add(-2 * silentAfter)} }
 	for what, c := range map[string]struct {
 		change func(*target)
@@ -70,7 +70,7 @@ func TestViewDoesNotTakeBackAnAddress(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.add("a")
 		said := func(id cluster.HostID, view ...cluster.Contact) {
-			a.hear(cluster.Ping{Cluster: clusterName, Host: id, Endpoint: endpoint(id), View: view})
+			a.gossip.hear(cluster.Ping{Cluster: clusterName, Host: id, Endpoint: endpoint(id), View: view})
 		}
 		said("c")
 		said("b", cluster.Contact{Host: "c", Endpoint: "old:8000"}, cluster.Contact{Host: "d", Endpoint: endpoint("d")})
@@ -90,15 +90,15 @@ func TestNeitherOfTwoIsFollowed(t *testing.T) {
 			w.run(b)
 			led := false
 			for i := range 120 {
-				p := a.say("b", "")
+				p := a.gossip.say("b", "")
 				p.Disk, p.Leader, p.Unfit = "disk-a", "a", ""
-				b.hear(p)
+				b.gossip.hear(p)
 				if two {
 					p.Endpoint = "z:8000"
-					b.hear(p)
+					b.gossip.hear(p)
 				}
 				time.Sleep(250 * time.Millisecond)
-				_, leads := b.leader()
+				_, leads, _ := b.gossip.Leader()
 				led = led || leads && i > 80
 			}
 			if led != two {

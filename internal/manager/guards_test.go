@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -220,7 +221,7 @@ func (lostNetwork) Apply(context.Context, cluster.Contact, cluster.ApplyRequest)
 
 // An op whose answer was lost may have taken effect, and is not taken for done.
 func TestLostAnswerOfAnOp(t *testing.T) {
-	m := &Manager{self: "a", o: Options{Network: lostNetwork{}}, peers: map[cluster.HostID]*peerState{"b": {}}}
+	m := &Manager{self: "a", o: Options{Network: lostNetwork{}}, said: NewOnce(slog.Default()), gossip: &Gossip{peers: map[cluster.HostID]*peerState{"b": {}}}}
 	r := m.apply(t.Context(), plan.HostOp{Host: "b"}, cluster.Fence{Number: 1, Host: "a"})
 	if r.Outcome != cluster.OutcomeUnknown {
 		t.Errorf("a lost answer: %+v", r)
@@ -264,7 +265,7 @@ func TestNamedHostIsKept(t *testing.T) {
 		if err := a.Forget("x"); err != nil || len(a.host.forgot) != 1 {
 			t.Errorf("another was not: %v", err)
 		}
-		if ctx, _ := a.begin(t.Context()); ctx != nil {
+		if ctx, _ := a.gossip.Lead(t.Context()); ctx != nil {
 			t.Error("it leads, and nobody elected it")
 		}
 	})
@@ -378,7 +379,7 @@ func TestPace(t *testing.T) {
 // How a command ended is kept with what it was about, and not with what another was.
 func TestEndOfACommandSaysWhatItWas(t *testing.T) {
 	folder := control.New(memory.New(), "c")
-	m := &Manager{o: Options{Control: folder, Intervals: Intervals{WriteTimeout: time.Minute}}, said: map[string]string{}}
+	m := &Manager{o: Options{Control: folder, Intervals: Intervals{WriteTimeout: time.Minute}}, log: slog.Default(), said: NewOnce(slog.Default()), watch: &Watcher{}}
 	tm := &term{m: m, last: &cluster.Observation{Commands: []cluster.Command{
 		{Name: "n", Kind: cluster.CommandRestore, Backup: "b"},
 		{Name: "o", Kind: cluster.CommandUndo, Host: "h", Dir: "d"},
@@ -401,7 +402,7 @@ func TestJoiningIsOfAnAdoption(t *testing.T) {
 	}
 	joining := func() bool {
 		var l look
-		l.readIntent(t.Context(), &Manager{o: Options{Control: folder}}, look{})
+		l.readIntent(t.Context(), &Watcher{WatchOptions: WatchOptions{Control: folder}}, look{})
 		return l.view.Joining
 	}
 	if joining() {

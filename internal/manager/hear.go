@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/election"
 	"etcdadm.io/internal/host/record"
+	"etcdadm.io/internal/wake"
 )
 
 // maxSkew is the difference between two clocks that a person is told of.
@@ -59,34 +60,34 @@ func (p *peerState) twin(now time.Time) string {
 }
 
 // Ping takes in a ping from another daemon and answers with this one's.
-func (m *Manager) Ping(_ context.Context, p cluster.Ping) (cluster.Ping, error) {
-	if p.Cluster != m.o.ClusterName || p.Host == "" || p.Host == m.self && !m.echo(p) {
+func (g *Gossip) Ping(_ context.Context, p cluster.Ping) (cluster.Ping, error) {
+	if p.Cluster != g.ClusterName || p.Host == "" || p.Host == g.self && !g.echo(p) {
 		return cluster.Ping{}, fmt.Errorf("answer ping of host %q of cluster %q: %w", p.Host, p.Cluster, ErrNotOurs)
 	}
-	m.hear(p)
-	m.pinged(p)
-	return m.say(p.Host, p.Disk), nil
+	g.hear(p)
+	g.pinged(p)
+	return g.say(p.Host, p.Disk), nil
 }
 
 // hear takes in what another daemon says, asked or not.
-func (m *Manager) hear(p cluster.Ping) {
-	if p.Cluster != m.o.ClusterName || p.Host == "" {
+func (g *Gossip) hear(p cluster.Ping) {
+	if p.Cluster != g.ClusterName || p.Host == "" {
 		return
 	}
-	if p.Host == m.self {
+	if p.Host == g.self {
 		return
 	}
-	m.o.Local.Remember([]cluster.Ping{p})
-	own := m.o.Local.Identity().Disk
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	q, ok := m.peers[p.Host]
+	g.Local.Remember([]cluster.Ping{p})
+	own := g.Local.Identity().Disk
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q, ok := g.peers[p.Host]
 	if !ok {
 		q = &peerState{}
-		m.peers[p.Host] = q
+		g.peers[p.Host] = q
 	}
 	was, now := q.last, time.Now()
-	fresh := !ok || !m.election.Live(p.Host, now)
+	fresh := !ok || !g.election.Live(p.Host, now)
 	if ok && !fresh && q.contact.Endpoint != p.Endpoint {
 		if q.twin(now) == p.Endpoint {
 			q.proved = now
@@ -99,57 +100,57 @@ func (m *Manager) hear(p cluster.Ping) {
 	if p.RememberedDisk == "" || p.RememberedDisk != own && was.RememberedDisk == own {
 		q.last.RememberedDisk, q.last.Remembered = was.RememberedDisk, was.Remembered
 	}
-	m.topFence = higher(m.topFence, p.Promised)
-	m.learnLocked(p.Endpoint, p.Host, false)
-	m.lookForTwinLocked(p.View, now)
+	g.topFence = higher(g.topFence, p.Promised)
+	g.learnLocked(p.Endpoint, p.Host, false)
+	g.lookForTwinLocked(p.View, now)
 	for _, c := range p.View {
-		if _, known := m.peers[c.Host]; !known {
-			m.learnLocked(c.Endpoint, c.Host, false)
+		if _, known := g.peers[c.Host]; !known {
+			g.learnLocked(c.Endpoint, c.Host, false)
 		}
 	}
 	if other := q.twin(now); other != "" && p.Unfit == "" {
 		p.Unfit = "two daemons have its host ID" // whichever of them this is
 	}
-	m.stepLocked(election.Heard{Ping: p})
+	g.stepLocked(election.Heard{Ping: p})
 	if fresh {
-		m.quick = now.Add(quickFor)
+		g.quick = now.Add(quickFor)
 	}
 	// What happened over there is looked at now; a daemon that started anew
 	// counts from the beginning, and is another reason to look.
-	if m.election.Leading() && (fresh || p.Changes != was.Changes || p.Disk != was.Disk || p.Leaving != was.Leaving) {
-		poke(m.wake)
+	if g.election.Leading() && (fresh || p.Changes != was.Changes || p.Disk != was.Disk || p.Leaving != was.Leaving) {
+		g.Wake()
 	}
-	m.ringLocked()
+	g.ringLocked()
 }
 
 // ringLocked tells who waits that something was heard.
-func (m *Manager) ringLocked() {
-	close(m.heard)
-	m.heard = make(chan struct{})
+func (g *Gossip) ringLocked() {
+	close(g.heard)
+	g.heard = make(chan struct{})
 }
 
 // echo tells this daemon's own ping, which it hears when discovery names it
 // under another address, from that of a second daemon under its name. That one
 // may have a copy of the disk, but it says that it is reached elsewhere.
-func (m *Manager) echo(p cluster.Ping) bool {
-	own := m.o.Local.Identity().Disk
-	if (p.Endpoint == "" || p.Endpoint == m.o.Contact.Endpoint) && (own == "" || p.Disk == "" || p.Disk == own) {
+func (g *Gossip) echo(p cluster.Ping) bool {
+	own := g.Local.Identity().Disk
+	if (p.Endpoint == "" || p.Endpoint == g.Contact.Endpoint) && (own == "" || p.Disk == "" || p.Disk == own) {
 		return true
 	}
-	m.mu.Lock()
-	m.twinLocked(p.Endpoint)
-	m.mu.Unlock()
+	g.mu.Lock()
+	g.twinLocked(p.Endpoint)
+	g.mu.Unlock()
 	return false
 }
 
 // twinLocked notes that another daemon has this host's ID. Neither of the two
 // leads: their fences would be of one host.
-func (m *Manager) twinLocked(endpoint string) {
-	fresh := m.twin.IsZero() || time.Since(m.twin) >= disputedFor
-	m.twin, m.twinAt = time.Now(), endpoint
+func (g *Gossip) twinLocked(endpoint string) {
+	fresh := g.twin.IsZero() || time.Since(g.twin) >= disputedFor
+	g.twin, g.twinAt = time.Now(), endpoint
 	if fresh {
-		m.log.Warn("another daemon has this host's ID; give each host an ID and a data directory of its own, none of them copied", "here", m.o.Contact.Endpoint, "there", endpoint)
-		poke(m.pingNow) // to be judged
+		g.Log.Warn("another daemon has this host's ID; give each host an ID and a data directory of its own, none of them copied", "here", g.Contact.Endpoint, "there", endpoint)
+		wake.Up(g.pingNow) // to be judged
 	}
 }
 
@@ -159,30 +160,30 @@ const twinSettle = 10 * time.Second
 
 // lookForTwinLocked looks whether another daemon, which names who it has heard
 // from, has heard from two that say that they are this host.
-func (m *Manager) lookForTwinLocked(view []cluster.Contact, now time.Time) {
+func (g *Gossip) lookForTwinLocked(view []cluster.Contact, now time.Time) {
 	own, other := false, ""
 	for _, c := range view {
 		switch {
-		case c.Host != m.self:
-		case c.Endpoint == m.o.Contact.Endpoint:
+		case c.Host != g.self:
+		case c.Endpoint == g.Contact.Endpoint:
 			own = true
 		default:
 			other = c.Endpoint
 		}
 	}
-	if other != "" && (own || now.Sub(m.election.Started) >= twinSettle) {
-		m.twinLocked(other)
+	if other != "" && (own || now.Sub(g.election.Started) >= twinSettle) {
+		g.twinLocked(other)
 	}
 }
 
 // known lists the peers, sorted.
-func (m *Manager) known() []known {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (g *Gossip) Known() []known {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now := time.Now()
-	out := make([]known, 0, len(m.peers))
-	for id, p := range m.peers {
-		out = append(out, known{contact: p.contact, live: m.election.Live(id, now), heard: p.heard, skew: p.skew, other: p.twin(now)})
+	out := make([]known, 0, len(g.peers))
+	for id, p := range g.peers {
+		out = append(out, known{contact: p.contact, live: g.election.Live(id, now), heard: p.heard, skew: p.skew, other: p.twin(now)})
 	}
 	slices.SortFunc(out, func(a, b known) int { return cmp.Compare(a.contact.Host, b.contact.Host) })
 	return out
@@ -190,21 +191,21 @@ func (m *Manager) known() []known {
 
 // skew compares a peer's clock with this host's. The answer was written at
 // some time of the round trip, so half of it is the error of the comparison.
-func (m *Manager) skew(p cluster.Ping, sent time.Time, trip time.Duration) {
-	if p.Clock.IsZero() || p.Host == m.self {
+func (g *Gossip) skew(p cluster.Ping, sent time.Time, trip time.Duration) {
+	if p.Clock.IsZero() || p.Host == g.self {
 		return
 	}
 	d := p.Clock.Sub(sent.Round(0).Add(trip / 2))
-	m.mu.Lock()
-	if q := m.peers[p.Host]; q != nil {
+	g.mu.Lock()
+	if q := g.peers[p.Host]; q != nil {
 		q.skew = d
 	}
-	m.mu.Unlock()
+	g.mu.Unlock()
 	var err error
 	if d.Abs()-trip/2 > maxSkew {
-		err = fmt.Errorf("the clocks of host %s and host %s are more than %s apart; set them by NTP", p.Host, m.self, maxSkew)
+		err = fmt.Errorf("the clocks of host %s and host %s are more than %s apart; set them by NTP", p.Host, g.self, maxSkew)
 	}
-	m.sayOnce("clock "+string(p.Host), "clocks differ: leases, certificates and backup times rely on them", err)
+	g.Say("clock "+string(p.Host), "clocks differ: leases, certificates and backup times rely on them", err)
 }
 
 // AskPeers collects what the other daemons remember of this host, until ctx
@@ -212,13 +213,13 @@ func (m *Manager) skew(p cluster.Ping, sent time.Time, trip time.Duration) {
 // whoever else was heard. It is what a host asks before it starts its member
 // for the first time after a boot (SAFETY.md, rule 9). That a daemon was heard
 // is not enough: its ping need not have known whom it reached.
-func (m *Manager) AskPeers(ctx context.Context) []cluster.Ping {
-	remembered := m.o.Local.Peers()
+func (g *Gossip) AskPeers(ctx context.Context) []cluster.Ping {
+	remembered := g.Local.Peers()
 	for _, p := range remembered { // the state was read only now
-		m.learn(p.Address, p.Host, false)
+		g.learn(p.Address, p.Host, false)
 	}
 	for {
-		out, heard, all := m.toldBy(remembered)
+		out, heard, all := g.toldBy(remembered)
 		if all {
 			return out
 		}
@@ -232,17 +233,17 @@ func (m *Manager) AskPeers(ctx context.Context) []cluster.Ping {
 
 // toldBy is what the other daemons said last, whether that is all there is to
 // wait for, and otherwise what tells that another one was heard.
-func (m *Manager) toldBy(remembered []record.Peer) (out []cluster.Ping, heard <-chan struct{}, all bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all = m.election.Missing == 0
-	for _, p := range m.peers {
+func (g *Gossip) toldBy(remembered []record.Peer) (out []cluster.Ping, heard <-chan struct{}, all bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all = g.election.Missing == 0
+	for _, p := range g.peers {
 		out = append(out, p.last)
 		all = all && p.told
 	}
 	for _, p := range remembered {
-		all = all && (p.Host == m.self || m.peers[p.Host] != nil)
+		all = all && (p.Host == g.self || g.peers[p.Host] != nil)
 	}
 	slices.SortFunc(out, func(a, b cluster.Ping) int { return cmp.Compare(a.Host, b.Host) })
-	return out, m.heard, all
+	return out, g.heard, all
 }

@@ -238,17 +238,17 @@ func TestDaemonsAtOddsAreSeen(t *testing.T) {
 // have none either: a silent store does not take such a daemon out of what is seen.
 func TestDaemonsAtOddsAreSeenWhileTheStoreIsSilent(t *testing.T) {
 	a := newWorld(t).add("a")
-	a.targets["c:3996"] = &target{endpoint: "c:3996", refusal: refusal{"its certificate ended", "renew it"}}
+	a.gossip.targets["c:3996"] = &target{endpoint: "c:3996", refusal: refusal{"its certificate ended", "renew it"}}
 	o := &cluster.Observation{Gaps: []cluster.Gap{{Kind: cluster.GapStore, Detail: "connection reset"}}}
-	if is := a.neighbours(o); len(is) != 1 || is[0].Endpoint != "c:3996" {
+	if is := a.gossip.Neighbours(o); len(is) != 1 || is[0].Endpoint != "c:3996" {
 		t.Errorf("at odds: %v", is)
 	}
-	a.targets["c:3996"].host = "c"
+	a.gossip.targets["c:3996"].host = "c"
 	for what, o := range map[string]*cluster.Observation{
 		"a gap":    {Gaps: []cluster.Gap{{Kind: cluster.GapUnreachable, Host: "c"}}},
 		"a report": {Hosts: []cluster.HostReport{{HostState: cluster.HostState{Host: "c"}}}},
 	} {
-		if is := a.neighbours(o); len(is) != 0 {
+		if is := a.gossip.Neighbours(o); len(is) != 0 {
 			t.Errorf("beside %s: %v", what, is)
 		}
 	}
@@ -580,8 +580,8 @@ func TestClockSkew(t *testing.T) {
 		told := func() int { return strings.Count(a.logs.String(), "clocks differ") }
 		skewed := func(by time.Duration) {
 			p := cluster.Ping{Cluster: clusterName, Host: "b", Endpoint: endpoint("b"), Clock: time.Now().Add(by)}
-			a.hear(p)
-			a.skew(p, time.Now().Add(-100*time.Millisecond), 100*time.Millisecond)
+			a.gossip.hear(p)
+			a.gossip.skew(p, time.Now().Add(-100*time.Millisecond), 100*time.Millisecond)
 		}
 		skewed(9 * time.Second)
 		if told() != 0 {
@@ -663,7 +663,7 @@ func TestAskPeersNotBeforeTheyTold(t *testing.T) {
 		w.sever("a", "b", true)
 		w.run(a)
 		w.until(time.Second, "discovery has named b", func() bool { return a.seededNow() })
-		unaddressed := b.say("", "") // on its way since before the cut
+		unaddressed := b.gossip.say("", "") // on its way since before the cut
 		if _, err := a.Ping(t.Context(), unaddressed); err != nil || unaddressed.RememberedDisk != "" {
 			t.Fatalf("%+v, %v", unaddressed, err)
 		}
@@ -692,9 +692,9 @@ func TestTwins(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.run(twin)
 		w.until(15*time.Second, "b leads instead of either", func() bool {
-			_, first := a.leader()
-			_, second := twin.leader()
-			_, other := b.leader()
+			_, first, _ := a.gossip.Leader()
+			_, second, _ := twin.gossip.Leader()
+			_, other, _ := b.gossip.Leader()
 			return !first && !second && other
 		})
 		for range 600 {
@@ -704,10 +704,10 @@ func TestTwins(t *testing.T) {
 			if !ok || !strings.Contains(g.Detail, endpoint("a")) || !strings.Contains(g.Detail, endpoint("z")) {
 				t.Fatalf("b observed hosts %v, gaps %+v", len(o.Hosts), o.Gaps)
 			}
-			if _, leads := a.leader(); leads {
+			if _, leads, _ := a.gossip.Leader(); leads {
 				t.Fatal("a leads beside its twin")
 			}
-			if _, leads := twin.leader(); leads {
+			if _, leads, _ := twin.gossip.Leader(); leads {
 				t.Fatal("the twin leads")
 			}
 		}
@@ -748,9 +748,9 @@ func TestMovedHost(t *testing.T) {
 }
 
 func (n *node) seededNow() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.seeded
+	n.gossip.mu.Lock()
+	defer n.gossip.mu.Unlock()
+	return n.gossip.seeded
 }
 
 func TestNewRefusesWhatIsMissing(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/wake"
 )
 
 const (
@@ -49,11 +50,11 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	m := t.m
 	began := time.Now()
 	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
-	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.last.Suspects(), Log: m.recovering() || t.intent.Halted() != nil || t.intent.Recovers(), Versions: t.last.VersionsWanted()}
-	request.Spec, request.Standing = m.knownSpec()
+	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.last.Suspects(), Log: m.watch.Recovering() || t.intent.Halted() != nil || t.intent.Recovers(), Versions: t.last.VersionsWanted()}
+	request.Spec, request.Standing = m.watch.Known()
 	var l look
 	var both sync.WaitGroup
-	both.Go(func() { l = m.storeNowOrLately(ctx) })
+	both.Go(func() { l = m.watch.NowOrLately(ctx) })
 	t.observeHosts(ctx, o, request)
 	both.Wait()
 	o.Store, o.Spec, o.Standing = l.view, m.completed(l.spec), m.completedStanding(l.left)
@@ -63,11 +64,11 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Commands, o.Unlisted, o.Backups, o.Recorded = l.queue.commands, l.queue.unlisted, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) || !request.Standing.Equal(l.left) {
-		poke(m.wake) // the hosts have not heard of this spec
+		wake.Up(m.wake) // the hosts have not heard of this spec
 	}
 	t.keepIntent(o, l)
 	t.addUnheard(o)
-	o.AtOdds, o.Sights = m.neighbours(o), m.sights()
+	o.AtOdds, o.Sights = m.gossip.Neighbours(o), m.gossip.Sights()
 	o.Sort()
 	if t.last != nil && !memoryHolds(o.At.Sub(t.last.At), began.Sub(t.looked)) {
 		t.memory = cluster.Memory{}
@@ -75,14 +76,11 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	t.memory = cluster.Fold(t.memory, o)
 	o.Memory = t.memory
 	t.last, t.looked = o, began
-	m.mu.Lock()
-	m.quorumless = !t.memory.QuorumlessSince.IsZero()
+	m.watch.Quorumless(!t.memory.QuorumlessSince.IsZero())
 	if ctx.Err() == nil {
-		m.wellLed = t.leadsWell(o)
-		m.keepVotersLocked(t.voterHosts(o))
+		m.gossip.Led(t.leadsWell(o), t.voterHosts(o))
 	}
-	m.mu.Unlock()
-	m.judgeFitness()
+	m.gossip.Judge()
 	return o, l
 }
 
@@ -96,20 +94,20 @@ func (t *term) leadsWell(o *cluster.Observation) bool {
 }
 
 // knownSpec is the spec of the last look at the store, or what is left of it.
-func (m *Manager) knownSpec() (*cluster.Spec, *cluster.Standing) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.store.spec, m.store.left
+func (w *Watcher) Known() (*cluster.Spec, *cluster.Standing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last.spec, w.last.left
 }
 
 // recovering reports whether the ends of the hosts' logs are asked for.
-func (m *Manager) recovering() bool {
-	if m.mayRecover() {
+func (w *Watcher) Recovering() bool {
+	if w.mayRecover() {
 		return true
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.store.queue.recovering()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last.queue.recovering()
 }
 
 // completed is the spec with what this daemon was told for what it leaves open.
@@ -144,7 +142,7 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 	m := t.m
 	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.ObserveTimeout)
 	defer cancel()
-	peers, deaf := m.known(), m.isDeaf()
+	peers, deaf := m.gossip.Known(), m.gossip.Deaf()
 	answers := make([]answer, len(peers)+1)
 	var asked sync.WaitGroup
 	asked.Go(func() {
@@ -164,7 +162,7 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 		}
 		if !p.live && !deaf {
 			a.err = fmt.Errorf("no sign of its daemon since %s", p.heard.UTC().Format(time.RFC3339))
-			if why := m.refusalBy(p.contact.Host, p.contact.Endpoint); why != "" {
+			if why := m.gossip.RefusalBy(p.contact.Host, p.contact.Endpoint); why != "" {
 				a.err, a.odds = fmt.Errorf("%w; %s", a.err, why), true
 			}
 			continue
@@ -190,7 +188,7 @@ func (t *term) addUnheard(o *cluster.Observation) {
 			continue
 		}
 		detail := "its daemon was not heard since this one started"
-		why := t.m.refusalBy(id, "")
+		why := t.m.gossip.RefusalBy(id, "")
 		if why != "" {
 			detail += "; " + why
 		}
@@ -280,4 +278,17 @@ func (t *term) keepIntent(o *cluster.Observation, l look) {
 	if in := o.Followed(); in != nil && !in.Adopted() && in.Name == o.Cluster && in.Order(t.intent) > 0 && !o.Disputed(in) {
 		t.intent = in
 	}
+}
+
+// voterHosts are the hosts of the voters as of a look.
+func (t *term) voterHosts(o *cluster.Observation) []cluster.HostID {
+	roster, listed := o.Roster()
+	if !listed {
+		return t.intent.VoterHosts()
+	}
+	var out []cluster.HostID
+	for _, s := range roster.Voters() {
+		out = append(out, s.HostID)
+	}
+	return out
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"etcdadm.io/internal/control"
-	"etcdadm.io/plan"
 )
 
 // readPauses looks which hosts are paused. What the store does not give is as it was in the
@@ -32,28 +31,9 @@ func (l *look) readPauses(ctx context.Context, f *control.Folder, last look) {
 const pausesUnknown = "the backup store was not read yet"
 
 // forgetPauses: others led since, and may have paused a host.
-func (m *Manager) forgetPauses() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.store.paused, m.store.pausesUnread = nil, pausesUnknown
-	m.store.pausesDamaged, m.store.pausesLost = "", false
-}
-
-// writePauses writes down which hosts are paused.
-func (t *term) writePauses(ctx context.Context, c *plan.PauseChange, l look) bool {
-	m := t.m
-	if m.o.Control == nil {
-		return false
-	}
-	err := t.mayWrite(l)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
-		defer cancel()
-		err = m.o.Control.WritePauses(ctx, c.Was, c.Now)
-	}
-	m.sayOnce("pauses", "cannot write down which hosts are paused", err)
-	if err == nil {
-		m.log.Info("written down by a person's step", "what", c.String())
-	}
-	return err == nil
+func (w *Watcher) ForgetPauses() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last.paused, w.last.pausesUnread = nil, pausesUnknown
+	w.last.pausesDamaged, w.last.pausesLost = "", false
 }

@@ -17,7 +17,7 @@ import (
 
 // Local is this machine; *host.Host is it.
 type Local interface {
-	Identity() host.Identity
+	Identity() record.Identity
 	// Changes receives a value after something happened that a leader should
 	// look at. The manager is its one receiver.
 	Changes() <-chan struct{}

@@ -9,7 +9,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/plan"
 )
 
 const (
@@ -77,16 +76,16 @@ func (q queue) recovering() bool {
 
 // readCommands lists the commands, not more often than is of use: asked is set when
 // something told of a change.
-func (l *look) readCommands(ctx context.Context, m *Manager, last look, asked bool) {
+func (l *look) readCommands(ctx context.Context, w *Watcher, last look, asked bool) {
 	l.queue = last.queue
-	l.queue.backups.Interval, l.queue.backups.DrillInterval = m.o.BackupInterval, m.o.DrillInterval
+	l.queue.backups.Interval, l.queue.backups.DrillInterval = w.BackupInterval, w.DrillInterval
 	if asked || len(last.queue.commands) > 0 || last.queue.unlisted != "" || time.Since(last.queue.at) >= queueEvery {
 		say := func(topic, what string, err error) {
 			if err == nil || asked || ctx.Err() == nil { // else it was in a hurry, and the next look is not
-				m.sayOnce(topic, what, err)
+				w.Say(topic, what, err)
 			}
 		}
-		commands, err := m.o.Control.Commands(ctx)
+		commands, err := w.Control.Commands(ctx)
 		say("queue", "cannot list the commands in the store", err)
 		if err != nil {
 			l.queue.unlisted = explain(err)
@@ -94,7 +93,7 @@ func (l *look) readCommands(ctx context.Context, m *Manager, last look, asked bo
 		}
 		var ended []control.Ended
 		if len(commands) > 0 {
-			ended, err = m.o.Control.EndedCommands(ctx)
+			ended, err = w.Control.EndedCommands(ctx)
 			say("ended", "cannot read how commands ended", err)
 			if err != nil {
 				l.queue.unlisted = explain(err)
@@ -103,19 +102,19 @@ func (l *look) readCommands(ctx context.Context, m *Manager, last look, asked bo
 		}
 		l.queue.at, l.queue.unlisted, l.queue.commands = l.at, "", l.queue.commands[:0:0]
 		for _, c := range commands {
-			l.queue.commands = append(l.queue.commands, m.lookUp(ctx, asCommand(c, ended), last.queue))
+			l.queue.commands = append(l.queue.commands, w.lookUp(ctx, asCommand(c, ended), last.queue))
 		}
 	}
 }
 
 // readRest reads the record, where it is of use, and lists the backups.
-func (l *look) readRest(ctx context.Context, m *Manager) {
-	if len(l.queue.commands) > 0 || m.mayRecover() {
-		if r, err := m.o.Control.ReadRecord(ctx); err == nil {
+func (l *look) readRest(ctx context.Context, w *Watcher) {
+	if len(l.queue.commands) > 0 || w.mayRecover() {
+		if r, err := w.Control.ReadRecord(ctx); err == nil {
 			l.queue.recorded = recordedOf(r, l.ours())
 		}
 	}
-	l.listBackups(ctx, m)
+	l.listBackups(ctx, w)
 }
 
 // recordedOf is what the record says of the intent's cluster.
@@ -130,27 +129,27 @@ func recordedOf(r control.Record, in *cluster.Intent) cluster.Progress {
 }
 
 // mayRecover: the cluster is to be recovered by itself, and the quorum is gone.
-func (m *Manager) mayRecover() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.quorumless && m.store.spec != nil && m.completed(m.store.spec).AutoRecoverAfter > 0
+func (w *Watcher) mayRecover() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quorumless && w.last.spec != nil && (w.last.spec.AutoRecoverAfter > 0 || w.AutoRecoverAfter > 0)
 }
 
-func (l *look) listBackups(ctx context.Context, m *Manager) {
+func (l *look) listBackups(ctx context.Context, w *Watcher) {
 	b := &l.queue.backups
-	ended := m.endedOnHosts()
-	if m.o.Catalogue == nil || !b.At.IsZero() && l.at.Sub(b.At) < backupsEvery && ended == l.queue.ended {
+	ended := w.endedOnHosts()
+	if w.Catalogue == nil || !b.At.IsZero() && l.at.Sub(b.At) < backupsEvery && ended == l.queue.ended {
 		return
 	}
-	all, err := m.o.Catalogue.List(ctx)
-	m.sayOnce("backups", "cannot list the backups in the store", err)
+	all, err := w.Catalogue.List(ctx)
+	w.Say("backups", "cannot list the backups in the store", err)
 	if err != nil {
 		return
 	}
 	b.At, b.Newest, l.queue.ended = l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)]), ended
-	b.Proven = l.newestProven(ctx, m, b.Proven)
+	b.Proven = l.newestProven(ctx, w, b.Proven)
 	b.Encrypted = nil
-	if e, ok := m.o.Catalogue.Encrypted(); ok {
+	if e, ok := w.Catalogue.Encrypted(); ok {
 		b.Encrypted = &e
 	}
 	for _, o := range b.Newest {
@@ -170,10 +169,8 @@ func later(a, b time.Time) time.Time {
 
 // endedOnHosts changes with every backup and drill that a host in sight ends: the
 // store has something new then.
-func (m *Manager) endedOnHosts() string {
-	m.mu.Lock()
-	o := m.status.Observation
-	m.mu.Unlock()
+func (w *Watcher) endedOnHosts() string {
+	o := w.Observed()
 	if o == nil {
 		return ""
 	}
@@ -191,7 +188,7 @@ func (m *Manager) endedOnHosts() string {
 // newestProven looks for the newest backup that is known to be proven: among
 // the newest few, the ones that hosts have tried out, and the one that was known
 // before. Further back it is looked once. What cannot be looked at is not known.
-func (l *look) newestProven(ctx context.Context, m *Manager, known *cluster.Backup) *cluster.Backup {
+func (l *look) newestProven(ctx context.Context, w *Watcher, known *cluster.Backup) *cluster.Backup {
 	var best *cluster.Backup
 	better := func(b cluster.Backup) {
 		if b.Proven && (best == nil || b.At.After(best.At)) {
@@ -202,12 +199,12 @@ func (l *look) newestProven(ctx context.Context, m *Manager, known *cluster.Back
 		better(b)
 	}
 	if best == nil && known == nil && !l.queue.sought {
-		b, ok, err := m.o.Catalogue.Proven(ctx)
+		b, ok, err := w.Catalogue.Proven(ctx)
 		if l.queue.sought = err == nil; ok && err == nil {
 			better(b)
 		}
 	}
-	names := m.triedOut()
+	names := w.triedOut()
 	if known != nil {
 		names = append(names, known.Name)
 	}
@@ -215,7 +212,7 @@ func (l *look) newestProven(ctx context.Context, m *Manager, known *cluster.Back
 		if slices.ContainsFunc(l.queue.backups.Newest, func(b cluster.Backup) bool { return b.Name == name }) {
 			continue
 		}
-		b, ok, err := m.o.Catalogue.Listed(ctx, name)
+		b, ok, err := w.Catalogue.Listed(ctx, name)
 		switch {
 		case err != nil:
 			l.queue.sought = false // so that it is not forgotten for good
@@ -227,10 +224,8 @@ func (l *look) newestProven(ctx context.Context, m *Manager, known *cluster.Back
 }
 
 // triedOut are the backups that hosts in sight have tried out and found good.
-func (m *Manager) triedOut() (names []string) {
-	m.mu.Lock()
-	o := m.status.Observation
-	m.mu.Unlock()
+func (w *Watcher) triedOut() (names []string) {
+	o := w.Observed()
 	if o == nil {
 		return nil
 	}
@@ -243,18 +238,18 @@ func (m *Manager) triedOut() (names []string) {
 }
 
 // lookUp adds what the store says of the backup that a command names.
-func (m *Manager) lookUp(ctx context.Context, c cluster.Command, last queue) cluster.Command {
+func (w *Watcher) lookUp(ctx context.Context, c cluster.Command, last queue) cluster.Command {
 	if c.Malformed == "" && c.Unread == "" {
-		c.Malformed = m.countable(c)
+		c.Malformed = w.countable(c)
 	}
-	if c.Kind != cluster.CommandRestore || c.Malformed != "" || m.o.Catalogue == nil {
+	if c.Kind != cluster.CommandRestore || c.Malformed != "" || w.Catalogue == nil {
 		return c
 	}
 	if c.Found = last.found(c); c.Found != nil {
 		return c // what is recorded of a backup does not change; whether it is still there its reader sees
 	}
-	b, ok, err := m.o.Catalogue.Find(ctx, c.Backup)
-	m.sayOnce("backup "+c.Backup, "cannot look at a backup", err)
+	b, ok, err := w.Catalogue.Find(ctx, c.Backup)
+	w.Say("backup "+c.Backup, "cannot look at a backup", err)
 	switch {
 	case err != nil:
 	case ok:
@@ -314,43 +309,11 @@ func readFlag(c *cluster.Command, flag string) string {
 	return fmt.Sprintf("it says %q, which this release does not know", flag)
 }
 
-// queueCommand puts a command into the queue, as a person would.
-func (t *term) queueCommand(ctx context.Context, c *cluster.Command) bool {
-	m := t.m
-	if m.o.Control == nil {
-		return false
+// countable says that a command asks for a member count which this daemon's
+// spec cannot have, because it is not the store's; empty: it can.
+func (w *Watcher) countable(c cluster.Command) string {
+	if c.Count == nil || w.Spec == nil {
+		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
-	defer cancel()
-	_, err := m.o.Control.AddWish(ctx, control.Wish{Kind: c.Kind, Host: c.Host, Dir: c.Dir, Lost: c.Lost})
-	m.sayOnce("queue a command", "cannot queue a command", err)
-	m.mu.Lock()
-	m.store.queue.at = time.Time{}
-	m.mu.Unlock()
-	return err == nil
-}
-
-// endCommand keeps how a command ended, and takes it out of the queue.
-func (t *term) endCommand(ctx context.Context, e *plan.CommandEnd) bool {
-	m := t.m
-	if m.o.Control == nil {
-		return false
-	}
-	end := control.Ended{Name: e.Name, Result: string(e.Result), Reason: e.Reason, At: time.Now().UTC().Round(time.Second)}
-	if t.last != nil {
-		for _, c := range t.last.Commands {
-			if c.Name == e.Name {
-				end.Kind, end.Backup, end.Host, end.Dir = c.Kind, c.Backup, c.Host, c.Dir
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
-	defer cancel()
-	err := m.o.Control.EndCommand(ctx, end)
-	m.sayOnce("end "+e.Name, "cannot take a command out of the queue", err)
-	m.mu.Lock()
-	m.store.queue.at = time.Time{}
-	m.store.queue.backups.At = time.Time{} // a backup may have come
-	m.mu.Unlock()
-	return err == nil
+	return fmt.Sprintf("it asks for %d members, and the daemons have their spec from a file and not from the store: change it there, and queue the command without a count", c.Count.Members)
 }

@@ -56,7 +56,7 @@ func (s *shelf) Find(_ context.Context, name string) (cluster.Backup, bool, erro
 // many came after it; the store is looked through for it only once.
 func TestNewestProven(t *testing.T) {
 	s := &shelf{}
-	m := &Manager{o: Options{Catalogue: s}, said: map[string]string{}}
+	m := watching(s)
 	now := time.Now()
 	put := func(name string, proven bool) {
 		now = now.Add(time.Minute)
@@ -67,7 +67,7 @@ func TestNewestProven(t *testing.T) {
 		t.Helper()
 		now = now.Add(time.Hour)
 		l.at = now
-		l.listBackups(t.Context(), m)
+		l.listBackups(t.Context(), m.Watcher)
 		got := ""
 		if p := l.queue.backups.Proven; p != nil {
 			got = p.Name
@@ -97,11 +97,11 @@ func TestNewestProven(t *testing.T) {
 	s.all[2].Proven = true // b6
 	put("b9", false)
 	known("b4")
-	m.status.Observation = &cluster.Observation{Hosts: []cluster.HostReport{{HostState: cluster.HostState{Drill: &cluster.Taken{Backup: &cluster.Backup{Name: "b6"}}}}}}
+	m.seen = &cluster.Observation{Hosts: []cluster.HostReport{{HostState: cluster.HostState{Drill: &cluster.Taken{Backup: &cluster.Backup{Name: "b6"}}}}}}
 	known("b6")
 
 	// What cannot be looked at is not known, and is looked for again.
-	m.status.Observation = nil
+	m.seen = nil
 	s.err = errors.New("the store is gone")
 	known("")
 	s.err = nil
@@ -122,7 +122,7 @@ func TestNewestProven(t *testing.T) {
 // when it is no longer among the newest, and the host has forgotten.
 func TestOwnBackupsAreSeenAtOnce(t *testing.T) {
 	s := &shelf{}
-	m := &Manager{o: Options{Catalogue: s}, said: map[string]string{}}
+	m := watching(s)
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	var l look
 	passes := func(want int) {
@@ -130,7 +130,7 @@ func TestOwnBackupsAreSeenAtOnce(t *testing.T) {
 		for range 3 { // seconds apart
 			now = now.Add(2 * time.Second)
 			l.at = now
-			l.listBackups(t.Context(), m)
+			l.listBackups(t.Context(), m.Watcher)
 		}
 		if s.lists != want {
 			t.Fatalf("the store was listed %d times, want %d", s.lists, want)
@@ -139,7 +139,7 @@ func TestOwnBackupsAreSeenAtOnce(t *testing.T) {
 	says := func(change func(h *cluster.HostState)) {
 		o := &cluster.Observation{Hosts: []cluster.HostReport{{HostState: cluster.HostState{Host: "a"}}}}
 		change(&o.Hosts[0].HostState)
-		m.status.Observation = o
+		m.seen = o
 	}
 	s.all = []cluster.Backup{{Name: "b1", At: now}}
 	passes(1)
@@ -168,22 +168,34 @@ func TestOwnBackupsAreSeenAtOnce(t *testing.T) {
 // longer than it is there.
 func TestNewestEncrypted(t *testing.T) {
 	s := &shelf{}
-	m := &Manager{o: Options{Catalogue: s}, said: map[string]string{}}
+	m := watching(s)
 	now := time.Now()
 	var l look
 	for i, name := range []string{"b1", "b2", "b3", "b4", "b5", "b6"} {
 		now = now.Add(time.Hour)
 		s.all = append([]cluster.Backup{{Name: name, At: now, Encrypted: i == 1}}, s.all...)
 		l.at = now
-		l.listBackups(t.Context(), m)
+		l.listBackups(t.Context(), m.Watcher)
 		if e := l.queue.backups.Encrypted; (e != nil) != (i >= 1) || e != nil && e.Name != "b2" {
 			t.Errorf("after %s: %+v", name, e)
 		}
 	}
 	s.all = s.all[:2]
 	l.at = now.Add(time.Hour)
-	l.listBackups(t.Context(), m)
+	l.listBackups(t.Context(), m.Watcher)
 	if e := l.queue.backups.Encrypted; e != nil {
 		t.Errorf("it is gone: %+v", e)
 	}
+}
+
+// watched is a watcher of a catalogue, with what a leader of this host saw last.
+type watched struct {
+	*Watcher
+	seen *cluster.Observation
+}
+
+func watching(c Catalogue) *watched {
+	w := &watched{}
+	w.Watcher = NewWatcher(WatchOptions{Catalogue: c, Say: func(string, string, error) {}, Observed: func() *cluster.Observation { return w.seen }})
+	return w
 }

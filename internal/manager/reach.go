@@ -26,8 +26,8 @@ const (
 
 // answeredLocked notes the answer to a call of this daemon's own, if it came from where the
 // host says that it is reached: a leader calls it there.
-func (m *Manager) answeredLocked(t *target, reply cluster.Ping, now time.Time) {
-	if q := m.peers[reply.Host]; q != nil && reply.Endpoint == t.endpoint {
+func (g *Gossip) answeredLocked(t *target, reply cluster.Ping, now time.Time) {
+	if q := g.peers[reply.Host]; q != nil && reply.Endpoint == t.endpoint {
 		q.answered = now
 	}
 }
@@ -39,9 +39,9 @@ func (t *target) calledAgain(now time.Time) bool {
 }
 
 // reachesLocked is whose daemons answer this one's calls, itself included, sorted.
-func (m *Manager) reachesLocked(now time.Time) []cluster.HostID {
-	out := []cluster.HostID{m.self}
-	for id, p := range m.peers {
+func (g *Gossip) reachesLocked(now time.Time) []cluster.HostID {
+	out := []cluster.HostID{g.self}
+	for id, p := range g.peers {
 		if !p.answered.IsZero() && now.Sub(p.answered) < answerLasts {
 			out = append(out, id)
 		}
@@ -52,13 +52,13 @@ func (m *Manager) reachesLocked(now time.Time) []cluster.HostID {
 
 // votersLocked is who carries the voters, as far as this daemon knows; before there are
 // any, every daemon in sight.
-func (m *Manager) votersLocked(now time.Time) []cluster.HostID {
-	if len(m.voters) > 0 {
-		return m.voters
+func (g *Gossip) votersLocked(now time.Time) []cluster.HostID {
+	if len(g.voters) > 0 {
+		return g.voters
 	}
-	out := []cluster.HostID{m.self}
-	for id := range m.peers {
-		if m.election.Live(id, now) {
+	out := []cluster.HostID{g.self}
+	for id := range g.peers {
+		if g.election.Live(id, now) {
 			out = append(out, id)
 		}
 	}
@@ -67,22 +67,22 @@ func (m *Manager) votersLocked(now time.Time) []cluster.HostID {
 
 // unansweredLocked is the excuse of a daemon whose calls have reached no quorum for a
 // while, where another one's do. A leader whose looks find a quorum has none.
-func (m *Manager) unansweredLocked(now time.Time) string {
+func (g *Gossip) unansweredLocked(now time.Time) string {
 	var others [][]cluster.HostID
-	for id, p := range m.peers {
-		if m.election.Live(id, now) && !p.last.Leaving && election.Before(p.last.Unfit, election.UnfitUnanswered) {
+	for id, p := range g.peers {
+		if g.election.Live(id, now) && !p.last.Leaving && election.Before(p.last.Unfit, election.UnfitUnanswered) {
 			others = append(others, p.last.Reaches)
 		}
 	}
-	well := m.wellLed && m.election.Leading()
-	if well || m.deafLocked(now) || !election.Unanswered(m.votersLocked(now), m.reachesLocked(now), others) {
-		m.unansweredSince = time.Time{}
+	well := g.wellLed && g.election.Leading()
+	if well || g.deafLocked(now) || !election.Unanswered(g.votersLocked(now), g.reachesLocked(now), others) {
+		g.unansweredSince = time.Time{}
 		return ""
 	}
-	if m.unansweredSince.IsZero() {
-		m.unansweredSince = now
+	if g.unansweredSince.IsZero() {
+		g.unansweredSince = now
 	}
-	if now.Sub(m.unansweredSince) < unansweredFor {
+	if now.Sub(g.unansweredSince) < unansweredFor {
 		return ""
 	}
 	return election.UnfitUnanswered
@@ -90,17 +90,17 @@ func (m *Manager) unansweredLocked(now time.Time) string {
 
 // unansweredWords names who is heard and does not answer; nil: this daemon has not that
 // excuse.
-func (m *Manager) unansweredWords() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.election.Unfit != election.UnfitUnanswered {
+func (g *Gossip) unansweredWords() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.election.Unfit != election.UnfitUnanswered {
 		return nil
 	}
 	now := time.Now()
-	own := m.reachesLocked(now)
+	own := g.reachesLocked(now)
 	var heard []string
-	for id, p := range m.peers {
-		if m.election.Live(id, now) && !slices.Contains(own, id) {
+	for id, p := range g.peers {
+		if g.election.Live(id, now) && !slices.Contains(own, id) {
 			heard = append(heard, fmt.Sprintf("%s at %s", id, p.contact.Endpoint))
 		}
 	}
@@ -111,40 +111,10 @@ func (m *Manager) unansweredWords() error {
 	return fmt.Errorf("heard, and not reached: %s; look at what lets connections out of this host, such as its firewall", strings.Join(heard, ", "))
 }
 
-// votersOf are the hosts of the voters of an intent.
-func votersOf(in *cluster.Intent) []cluster.HostID {
-	var out []cluster.HostID
-	if in == nil {
-		return nil
-	}
-	for _, v := range in.Voters {
-		out = append(out, v.Host)
-	}
-	if len(out) == 0 {
-		for _, f := range in.Founders {
-			out = append(out, f.Host)
-		}
-	}
-	return out
-}
-
 // keepVotersLocked remembers who carries the voters; a look that does not say so leaves
 // it as it was.
-func (m *Manager) keepVotersLocked(hosts []cluster.HostID) {
+func (g *Gossip) keepVotersLocked(hosts []cluster.HostID) {
 	if len(hosts) > 0 {
-		m.voters = hosts
+		g.voters = hosts
 	}
-}
-
-// voterHosts are the hosts of the voters as of a look.
-func (t *term) voterHosts(o *cluster.Observation) []cluster.HostID {
-	roster, listed := o.Roster()
-	if !listed {
-		return votersOf(t.intent)
-	}
-	var out []cluster.HostID
-	for _, s := range roster.Voters() {
-		out = append(out, s.HostID)
-	}
-	return out
 }

@@ -160,7 +160,7 @@ func TestWhoOnlyListensCallsAsWell(t *testing.T) {
 		for range 300 {
 			time.Sleep(time.Second)
 			for id, n := range nodes {
-				if got := n.say("", "").Reaches; len(got) != 3 {
+				if got := n.gossip.say("", "").Reaches; len(got) != 3 {
 					t.Fatalf("%s reaches %v", id, got)
 				}
 			}
@@ -191,29 +191,29 @@ func TestUnansweredWithoutABreak(t *testing.T) {
 		a := w.add("a")
 		b := cluster.Ping{Cluster: clusterName, Host: "b", Endpoint: endpoint("b"), Reaches: []cluster.HostID{"a", "b"}}
 		judge := func(change func()) string {
-			a.hear(b)
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.voters, a.deaf, a.wellLed = []cluster.HostID{"a", "b"}, time.Time{}, false
-			a.unansweredSince = time.Now().Add(-unansweredFor)
-			a.election.Leader = "a"
+			a.gossip.hear(b)
+			a.gossip.mu.Lock()
+			defer a.gossip.mu.Unlock()
+			a.gossip.voters, a.gossip.deaf, a.gossip.wellLed = []cluster.HostID{"a", "b"}, time.Time{}, false
+			a.gossip.unansweredSince = time.Now().Add(-unansweredFor)
+			a.gossip.election.Leader = "a"
 			change()
-			return a.unansweredLocked(time.Now())
+			return a.gossip.unansweredLocked(time.Now())
 		}
 		if got := judge(func() {}); got != election.UnfitUnanswered {
 			t.Errorf("unanswered for long enough: %q", got)
 		}
 		for what, change := range map[string]func(){
-			"it was stopped":                   func() { a.deaf = time.Now().Add(time.Second) },
-			"its looks are answered":           func() { a.wellLed = true },
-			"it is answered":                   func() { a.peers["b"].answered = time.Now() },
-			"the other one leaves":             func() { a.peers["b"].last.Leaving = true },
-			"the other one has a worse reason": func() { a.peers["b"].last.Unfit = "its disk is full" },
+			"it was stopped":                   func() { a.gossip.deaf = time.Now().Add(time.Second) },
+			"its looks are answered":           func() { a.gossip.wellLed = true },
+			"it is answered":                   func() { a.gossip.peers["b"].answered = time.Now() },
+			"the other one leaves":             func() { a.gossip.peers["b"].last.Leaving = true },
+			"the other one has a worse reason": func() { a.gossip.peers["b"].last.Unfit = "its disk is full" },
 		} {
-			if got := judge(change); got != "" || !a.unansweredSince.IsZero() {
+			if got := judge(change); got != "" || !a.gossip.unansweredSince.IsZero() {
 				t.Errorf("%s: %q", what, got)
 			}
-			a.peers["b"].answered = time.Time{}
+			a.gossip.peers["b"].answered = time.Time{}
 		}
 	})
 }

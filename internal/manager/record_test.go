@@ -164,7 +164,7 @@ func (n *sentNetwork) Apply(_ context.Context, to cluster.Contact, r cluster.App
 func TestOpCarriesItsConditions(t *testing.T) {
 	n := &sentNetwork{}
 	at := cluster.Contact{Host: "b", Endpoint: "b:8000"}
-	m := &Manager{self: "a", o: Options{Network: n}, peers: map[cluster.HostID]*peerState{"b": {contact: at}}}
+	m := &Manager{self: "a", o: Options{Network: n}, gossip: &Gossip{peers: map[cluster.HostID]*peerState{"b": {contact: at}}}}
 	op := plan.HostOp{Host: "b", Disk: "d", Stamp: "s", Guard: cluster.Guard{Cluster: 5}, Op: cluster.Op{Kind: cluster.OpStop}}
 	fence := cluster.Fence{Number: 7, Host: "a"}
 	if r := m.apply(t.Context(), op, fence); r.Outcome != cluster.OutcomeDone || n.to != at {
@@ -184,26 +184,27 @@ func TestStoreThatIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var l look
-	m := &Manager{o: Options{Control: f, Local: &fakeHost{}}}
-	if l.readIntent(t.Context(), m, look{}); l.view.Read || !l.view.Untried || l.view.Conditional || l.view.Intent == nil || len(l.gaps) != 1 || l.failed {
+	local := &fakeHost{}
+	w := NewWatcher(WatchOptions{Control: f, LastSpec: local.Spec, Remember: local.RememberSpec})
+	if l.readIntent(t.Context(), w, look{}); l.view.Read || !l.view.Untried || l.view.Conditional || l.view.Intent == nil || len(l.gaps) != 1 || l.failed {
 		t.Errorf("before it was tried out: %+v", l)
 	}
 	if _, err := f.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l = look{}
-	if l.readIntent(t.Context(), m, look{}); !l.view.Read || l.view.Untried || !l.view.Conditional || len(l.gaps) != 0 {
+	if l.readIntent(t.Context(), w, look{}); !l.view.Read || l.view.Untried || !l.view.Conditional || len(l.gaps) != 0 {
 		t.Errorf("tried out: %+v", l)
 	}
 	s.Inject(func(context.Context, memory.Call) memory.Fault {
 		return memory.Fault{Err: errors.New("connection reset")}
 	})
 	var gone look
-	if gone.readIntent(t.Context(), m, l); gone.view.Read || !gone.failed || gone.tag != l.tag || gone.view.Intent != l.view.Intent || !gone.view.Marker || len(gone.gaps) != 1 {
+	if gone.readIntent(t.Context(), w, l); gone.view.Read || !gone.failed || gone.tag != l.tag || gone.view.Intent != l.view.Intent || !gone.view.Marker || len(gone.gaps) != 1 {
 		t.Errorf("it does not answer: %+v", gone)
 	}
 	spec := look{at: time.Now(), view: cluster.StoreView{Read: true}}
-	if spec.readSpec(t.Context(), m, l); spec.view.Read || !spec.failed || spec.view.Specified || len(spec.gaps) != 1 {
+	if spec.readSpec(t.Context(), w, l); spec.view.Read || !spec.failed || spec.view.Specified || len(spec.gaps) != 1 {
 		t.Errorf("its spec cannot be read: %+v", spec)
 	}
 	s.Inject(nil)
@@ -212,7 +213,7 @@ func TestStoreThatIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var odd look
-	if odd.readIntent(t.Context(), &Manager{o: Options{Control: control.New(other, clusterName)}}, look{}); odd.view.Read || odd.failed || !odd.view.Marker || len(odd.gaps) != 1 {
+	if odd.readIntent(t.Context(), NewWatcher(WatchOptions{Control: control.New(other, clusterName)}), look{}); odd.view.Read || odd.failed || !odd.view.Marker || len(odd.gaps) != 1 {
 		t.Errorf("it cannot be understood: %+v", odd)
 	}
 }

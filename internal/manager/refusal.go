@@ -28,7 +28,7 @@ func refusalOf(err error) refusal {
 // but where one daemon refuses the other and not the other way round, one of either kind
 // follows the other: what was said of that counts until a ping of this daemon's own is
 // taken.
-func (m *Manager) refusedLocked(t *target, err error) {
+func (g *Gossip) refusedLocked(t *target, err error) {
 	r := refusalOf(err)
 	switch {
 	case err == nil, r.hint == "" && !errors.Is(err, context.Canceled):
@@ -37,22 +37,22 @@ func (m *Manager) refusedLocked(t *target, err error) {
 		t.refusal = r
 		if r.hint != t.refused {
 			t.refused = r.hint
-			m.o.Log.Warn("cannot talk with another daemon", "endpoint", t.endpoint, "host", t.host, "err", r.why)
-			poke(m.wake)
+			g.Log.Warn("cannot talk with another daemon", "endpoint", t.endpoint, "host", t.host, "err", r.why)
+			g.Wake()
 		}
 	}
 }
 
 // refusalBy is why the daemon of a host does not talk with this one; empty: nothing is
 // known of that.
-func (m *Manager) refusalBy(id cluster.HostID, endpoint string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if t := m.targets[endpoint]; t != nil {
+func (g *Gossip) RefusalBy(id cluster.HostID, endpoint string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.targets[endpoint]; t != nil {
 		return t.refusal.why
 	}
-	for _, e := range slices.Sorted(maps.Keys(m.targets)) {
-		if t := m.targets[e]; t.host == id && t.refusal.why != "" {
+	for _, e := range slices.Sorted(maps.Keys(g.targets)) {
+		if t := g.targets[e]; t.host == id && t.refusal.why != "" {
 			return t.refusal.why
 		}
 	}
@@ -61,11 +61,11 @@ func (m *Manager) refusalBy(id cluster.HostID, endpoint string) string {
 
 // neighbours are the daemons that do not talk with this one, at hosts that an observation
 // has nothing of.
-func (m *Manager) neighbours(o *cluster.Observation) []cluster.Neighbour {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (g *Gossip) Neighbours(o *cluster.Observation) []cluster.Neighbour {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	var out []cluster.Neighbour
-	for endpoint, t := range m.targets {
+	for endpoint, t := range g.targets {
 		if t.refusal.why == "" || t.host != "" && tellsOf(o, t.host) {
 			continue
 		}

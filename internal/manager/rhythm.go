@@ -16,13 +16,13 @@ import "time"
 // inStepLocked brings this daemon's pings into one rhythm, which has its beat
 // now: a target that was pinged a while ago is due, and one that was pinged just
 // now at the next beat.
-func (m *Manager) inStepLocked(now time.Time) {
-	if now.Before(m.quick) {
+func (g *Gossip) inStepLocked(now time.Time) {
+	if now.Before(g.quick) {
 		return
 	}
-	idle := m.o.Intervals.Idle
-	for _, t := range m.targets {
-		if t.busy || !t.mine || !t.due.After(now) || m.cadenceLocked(t, now) != idle {
+	idle := g.Intervals.Idle
+	for _, t := range g.targets {
+		if t.busy || !t.mine || !t.due.After(now) || g.cadenceLocked(t, now) != idle {
 			continue
 		}
 		t.due = now
@@ -38,13 +38,13 @@ func (m *Manager) inStepLocked(now time.Time) {
 // left of it. The rounds look after that, as a timer for each ping would wake
 // the daemon although the ping is long over: Go's runtime looks after a timer
 // that was stopped when it would have fired.
-func (m *Manager) boundLocked(t *target, now time.Time) (left time.Duration) {
-	left = m.o.Intervals.PingTimeout - now.Sub(t.asked)
+func (g *Gossip) boundLocked(t *target, now time.Time) (left time.Duration) {
+	left = g.Intervals.PingTimeout - now.Sub(t.asked)
 	if left > 0 {
 		return left
 	}
 	if t.end != nil {
 		t.end()
 	}
-	return m.o.Intervals.PingTimeout // its end wakes the rounds
+	return g.Intervals.PingTimeout // its end wakes the rounds
 }

@@ -124,7 +124,7 @@ func TestPingEndsAtItsBound(t *testing.T) {
 		seen.hang["a"] = true
 		seen.mu.Unlock()
 		took := w.until(4*time.Second, "b leads", func() bool {
-			_, leading := w.nodes["b"].leader()
+			_, leading, _ := w.nodes["b"].gossip.Leader()
 			return leading
 		})
 		t.Logf("another leads after %s", took)

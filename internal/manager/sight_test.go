@@ -75,9 +75,9 @@ func TestASpecThatNobodyReadsEndsNoLeadership(t *testing.T) {
 				t.Fatalf("%v lead, and a says %q", w.leaders(), s.Unfit)
 			}
 		}
-		a.mu.Lock()
-		s := a.sight
-		a.mu.Unlock()
+		a.gossip.mu.Lock()
+		s := a.gossip.sight
+		a.gossip.mu.Unlock()
 		if s == nil || s.Unread == "" {
 			t.Errorf("a saw %+v, and the spec cannot be read", s)
 		}

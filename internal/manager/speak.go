@@ -156,23 +156,3 @@ func (s *speaker) blockers(d plan.Decision, now time.Time) {
 		}
 	}
 }
-
-// sayOnce says that something does not work, when it begins, when the reason
-// changes, and when it works again.
-func (m *Manager) sayOnce(topic, what string, err error) {
-	text := ""
-	if err != nil {
-		text = steady(err.Error())
-	}
-	m.mu.Lock()
-	before := m.said[topic]
-	m.said[topic] = text
-	m.mu.Unlock()
-	switch {
-	case text == before:
-	case err == nil:
-		m.log.Info("solved: " + what)
-	default:
-		m.log.Warn(what, "err", err)
-	}
-}

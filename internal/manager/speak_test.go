@@ -70,7 +70,7 @@ func TestSpeakerSaysWhatChanged(t *testing.T) {
 // object of another name.
 func TestSaidOnce(t *testing.T) {
 	var out bytes.Buffer
-	m := &Manager{said: map[string]string{}, log: slog.New(slog.NewTextHandler(&out, nil))}
+	said := NewOnce(slog.New(slog.NewTextHandler(&out, nil)))
 	for i, step := range []struct {
 		text  string
 		lines int
@@ -86,7 +86,7 @@ func TestSaidOnce(t *testing.T) {
 		if step.text != "" {
 			err = errors.New(step.text)
 		}
-		m.sayOnce("probe", "the store cannot be tried out", err)
+		said.Say("probe", "the store cannot be tried out", err)
 		if n := strings.Count(out.String(), "\n"); n != step.lines {
 			t.Errorf("step %d: %d lines, want %d:\n%s", i, n, step.lines, out.String())
 		}

@@ -8,6 +8,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/wake"
 	"etcdadm.io/plan"
 )
 
@@ -43,39 +44,24 @@ type recording struct {
 	progress cluster.Progress
 }
 
-// Status gives a snapshot.
-func (m *Manager) Status() Status {
-	peers := m.known()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.status
-	s.Cluster, s.Self = m.o.ClusterName, m.self
-	s.Leader, s.Leading, s.Unfit = m.election.Leader, m.election.Leading(), m.election.Unfit
-	for _, p := range peers {
-		s.Peers = append(s.Peers, PeerStatus{Contact: p.contact, Live: p.live, Heard: p.heard.Round(0), Skew: p.skew})
-	}
-	return s
-}
-
 // publish makes a tick's result visible.
-func (m *Manager) publish(o *cluster.Observation, d plan.Decision, since time.Time, news bool) {
+func (r *Writer) Publish(o *cluster.Observation, d plan.Decision, since time.Time, news bool) {
 	id, p := progress(o)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.status = Status{At: o.At, Observation: o, Decision: &d, Since: since.Round(0)}
-	m.recording = recording{news: m.recording.news || news, cluster: id, progress: p}
-	if m.recording.news {
-		poke(m.statusNow)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = Status{At: o.At, Observation: o, Decision: &d, Since: since.Round(0)}
+	r.recording = recording{news: r.recording.news || news, cluster: id, progress: p}
+	if r.recording.news {
+		wake.Up(r.now)
 	}
 }
 
 // ended forgets what only a leader knows.
-func (m *Manager) ended() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.status, m.recording = Status{}, recording{}
-	m.wellLed = false
-	clear(m.unwritten)
+func (r *Writer) Ended() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status, r.recording = Status{}, recording{}
+	clear(r.unwritten)
 }
 
 // progress is the highest that any host tells of.
@@ -101,18 +87,18 @@ func progress(o *cluster.Observation) (cluster.ClusterID, cluster.Progress) {
 // scribe writes status and record into the store while this host leads: the
 // status when the decision changed, the record when something grew. Neither
 // holds up the loop, and both are advisory.
-func (m *Manager) scribe(ctx context.Context) {
-	if m.o.Control == nil {
+func (r *Writer) Run(ctx context.Context) {
+	if r.Control == nil {
 		return
 	}
-	ticker := time.NewTicker(m.o.Intervals.Record)
+	ticker := time.NewTicker(r.Record)
 	defer ticker.Stop()
 	quiet := time.NewTimer(0) // the time between two writes of the status
 	defer quiet.Stop()
 	resting := true
 	var written recording
 	for {
-		news := m.statusNow
+		news := r.now
 		if resting {
 			news = nil
 		}
@@ -129,14 +115,14 @@ func (m *Manager) scribe(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		resting = resting && !ready(quiet.C)
-		if told || !resting && ready(m.statusNow) {
-			m.writeStatus(ctx)
+		resting = resting && !wake.Ready(quiet.C)
+		if told || !resting && wake.Ready(r.now) {
+			r.writeStatus(ctx)
 			quiet.Reset(statusEvery)
 			resting = true
 		}
-		if due || ready(ticker.C) {
-			m.writeRecord(ctx, &written)
+		if due || wake.Ready(ticker.C) {
+			r.writeRecord(ctx, &written)
 		}
 	}
 }
@@ -144,55 +130,55 @@ func (m *Manager) scribe(ctx context.Context) {
 // statusEvery is the shortest time between two writes of the status.
 const statusEvery = 2 * time.Second
 
-func (m *Manager) writeStatus(ctx context.Context) {
-	m.mu.Lock()
-	news, s, foreign := m.recording.news, m.status, m.store.foreign
-	m.recording.news = false
-	m.mu.Unlock()
-	if !news || s.Decision == nil || foreign {
-		m.unwanted("status")
+func (r *Writer) writeStatus(ctx context.Context) {
+	r.mu.Lock()
+	news, s := r.recording.news, r.status
+	r.recording.news = false
+	r.mu.Unlock()
+	if !news || s.Decision == nil || r.Foreign() {
+		r.Unwanted("status")
 		return
 	}
 	out := storeStatus(s)
 	var err error
-	within(ctx, m.o.Intervals.WriteTimeout, func(ctx context.Context) { err = m.o.Control.WriteStatus(ctx, out) })
-	if errors.Is(err, context.DeadlineExceeded) && m.landed(ctx, out) {
+	within(ctx, r.WriteTimeout, func(ctx context.Context) { err = r.Control.WriteStatus(ctx, out) })
+	if errors.Is(err, context.DeadlineExceeded) && r.landed(ctx, out) {
 		err = nil
 	}
 	if err != nil {
-		m.mu.Lock()
-		m.recording.news = true
-		m.mu.Unlock()
-		poke(m.statusNow)
+		r.mu.Lock()
+		r.recording.news = true
+		r.mu.Unlock()
+		wake.Up(r.now)
 	}
-	m.wrote("status", "cannot write the status into the store", err)
+	r.Wrote("status", "cannot write the status into the store", err)
 }
 
 // landed: the status whose write was not answered in time is in the store.
-func (m *Manager) landed(ctx context.Context, s control.Status) (is bool) {
-	within(ctx, m.o.Intervals.WriteTimeout, func(ctx context.Context) {
-		had, ok, err := m.o.Control.ReadStatus(ctx)
+func (r *Writer) landed(ctx context.Context, s control.Status) (is bool) {
+	within(ctx, r.WriteTimeout, func(ctx context.Context) {
+		had, ok, err := r.Control.ReadStatus(ctx)
 		is = err == nil && ok && had.Leader == s.Leader && had.At.Equal(s.At)
 	})
 	return is
 }
 
-func (m *Manager) writeRecord(ctx context.Context, written *recording) {
-	m.mu.Lock()
-	r, foreign := m.recording, m.store.foreign
-	m.mu.Unlock()
-	r.news = false
-	if r == *written || r.cluster == 0 || foreign {
-		m.unwanted("record")
+func (r *Writer) writeRecord(ctx context.Context, written *recording) {
+	r.mu.Lock()
+	now := r.recording
+	r.mu.Unlock()
+	now.news = false
+	if now == *written || now.cluster == 0 || r.Foreign() {
+		r.Unwanted("record")
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
 	defer cancel()
-	_, err := m.o.Control.RaiseRecord(ctx, r.cluster, r.progress)
+	_, err := r.Control.RaiseRecord(ctx, now.cluster, now.progress)
 	if err == nil {
-		*written = r
+		*written = now
 	}
-	m.wrote("record", "cannot write the record of progress into the store", err)
+	r.Wrote("record", "cannot write the record of progress into the store", err)
 }
 
 // storeStatus is the status as the store shows it.

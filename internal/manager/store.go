@@ -10,6 +10,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/wake"
 )
 
 const (
@@ -59,27 +60,27 @@ func (l look) same(o look) bool {
 // watchStore looks at the control folder until ctx ends: while this host leads
 // it wakes the loop when something changed there, and while the host's own
 // store lacked the intent it finds out whether it still does.
-func (m *Manager) watchStore(ctx context.Context) {
-	if m.o.Control == nil {
+func (w *Watcher) Run(ctx context.Context) {
+	if w.Control == nil {
 		return
 	}
-	notified, err := m.o.Control.Notify(ctx)
+	notified, err := w.Control.Notify(ctx)
 	if err != nil {
 		notified = nil // not every store can; it is polled anyway
 	}
 	defer drain(notified)
-	timer := time.NewTimer(m.o.Intervals.Store)
+	timer := time.NewTimer(w.Intervals.Store)
 	defer timer.Stop()
-	m.probe(ctx)
+	w.probe(ctx)
 	again := false // look once more soon
 	for {
 		told := true
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-			told = ready(m.storeNow) || again // one look is for both
+			told = wake.Ready(w.now) || again // one look is for both
 			again = false
-		case <-m.storeNow:
+		case <-w.now:
 		case _, ok := <-notified:
 			again = ok // a command is a folder first, and what is in it comes after
 			if !ok {
@@ -89,77 +90,78 @@ func (m *Manager) watchStore(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		pause := m.o.Intervals.Store
+		pause := w.Intervals.Store
 		switch {
 		case again:
 			pause = notifiedAgain
 		case notified != nil:
-			pause = m.o.Intervals.StoreNotified
+			pause = w.Intervals.StoreNotified
 		}
 		timer.Reset(pause)
-		if !m.caresForStore() {
-			m.lookAside(ctx)
+		if !w.caresForStore() {
+			w.lookAside(ctx)
 			continue
 		}
 		// The leader's loop looks, too, and not only here; but it is here that the
 		// store is tried out.
-		if rest := pause - m.sinceLook(); !told && rest > 0 && m.o.Control.Probed() {
+		if rest := pause - w.sinceLook(); !told && rest > 0 && w.Control.Probed() {
 			timer.Reset(rest)
 			continue
 		}
-		m.probe(ctx)
-		now := m.lookAtStore(ctx, true)
+		w.probe(ctx)
+		now := w.look(ctx, true)
 		if ctx.Err() != nil {
 			return
 		}
-		if _, same := m.keepLook(now); !same {
-			poke(m.wake)
+		if _, same := w.keep(now); !same {
+			w.Wake()
 		}
-		m.judgeStore()
+		w.judge()
 	}
 }
 
 // sinceLook is how long ago the control folder was looked at last.
-func (m *Manager) sinceLook() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return time.Since(m.store.at)
+func (w *Watcher) sinceLook() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.last.at)
 }
 
-func (m *Manager) caresForStore() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.election.Leading() || m.lacking != nil
+func (w *Watcher) caresForStore() bool {
+	_, leading, _ := w.Gossip.Leader()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return leading || w.lacking != nil
 }
 
 // probe finds out what the store can do; once that is known it costs nothing.
-func (m *Manager) probe(ctx context.Context) {
+func (w *Watcher) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	can, err := m.o.Control.Probe(ctx)
+	can, err := w.Control.Probe(ctx)
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
-	m.sayOnce("probe", "the backup store cannot be tried out", err)
-	m.mu.Lock()
+	w.Say("probe", "the backup store cannot be tried out", err)
+	w.mu.Lock()
 	switch {
 	case err == nil:
-		m.untried = ""
-	case steady(explain(err)) != steady(m.untried): // else as it was: a look that shows the same wakes nobody
-		m.untried = explain(err)
+		w.untried = ""
+	case steady(explain(err)) != steady(w.untried): // else as it was: a look that shows the same wakes nobody
+		w.untried = explain(err)
 	}
-	m.mu.Unlock()
+	w.mu.Unlock()
 	for _, p := range can.Problems {
-		m.sayOnce("store "+p, "the backup store has a limitation", errors.New(p))
+		w.Say("store "+p, "the backup store has a limitation", errors.New(p))
 	}
 }
 
 // untriedWords is why a store that could be read is not yet one to go by.
-func (m *Manager) untriedWords() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.untried != "" {
-		return "it can be read, and could not be tried out: " + m.untried
+func (w *Watcher) untriedWords() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.untried != "" {
+		return "it can be read, and could not be tried out: " + w.untried
 	}
 	return "the store was not tried out yet"
 }
@@ -167,53 +169,53 @@ func (m *Manager) untriedWords() string {
 // keepLook remembers a look and reports whether it shows what was known. Two
 // may be under way; what one of them found out about the backups that commands
 // name, the other does not take away.
-func (m *Manager) keepLook(l look) (kept look, same bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (w *Watcher) keep(l look) (kept look, same bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	l.queue.commands = slices.Clone(l.queue.commands)
 	for i := range l.queue.commands {
 		if c := &l.queue.commands[i]; c.Found == nil && !c.Missing {
-			c.Found = m.store.queue.found(*c)
+			c.Found = w.last.queue.found(*c)
 		}
 	}
-	same = l.same(m.store)
-	m.store = l
-	m.keepSightLocked(l.sight())
+	same = l.same(w.last)
+	w.last = l
+	w.Gossip.Saw(l.sight(), nil)
 	return l, same
 }
 
 // storeNowOrLately is the look of a tick: a fresh one, unless the store did
 // not answer a moment ago.
-func (m *Manager) storeNowOrLately(ctx context.Context) look {
-	m.mu.Lock()
-	last := m.store
-	m.mu.Unlock()
+func (w *Watcher) NowOrLately(ctx context.Context) look {
+	w.mu.Lock()
+	last := w.last
+	w.mu.Unlock()
 	if last.failed && time.Since(last.at) < storeRest {
 		return last
 	}
-	l := m.lookAtStore(ctx, false)
+	l := w.look(ctx, false)
 	if ctx.Err() == nil {
-		l, _ = m.keepLook(l)
+		l, _ = w.keep(l)
 	}
 	return l
 }
 
 // lookAtStore reads intent and spec. What the store does not give is filled
 // from the last look and said to be a gap.
-func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
-	m.mu.Lock()
-	last := m.store
-	m.mu.Unlock()
+func (w *Watcher) look(ctx context.Context, told bool) look {
+	w.mu.Lock()
+	last := w.last
+	w.mu.Unlock()
 	l := look{at: time.Now()}
-	if m.o.Control == nil { // nobody can have paused a host
+	if w.Control == nil { // nobody can have paused a host
 		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "no backup store is configured"})
-		l.spec = m.o.Spec
+		l.spec = w.Spec
 		return l
 	}
 	// Each has a deadline of its own: a slow store is no silent one. They are read side by
 	// side, since what is written relies on a look of five seconds. The queue is many
 	// objects.
-	patience := m.o.Intervals.StoreTimeout
+	patience := w.Intervals.StoreTimeout
 	queued := tickPatience * patience
 	if told {
 		queued = queuePatience * patience
@@ -228,13 +230,13 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	defer giveUp()
 	var single, all sync.WaitGroup
 	single.Go(func() {
-		within(ctx, patience, func(ctx context.Context) { intent.readIntent(ctx, m, last) })
+		within(ctx, patience, func(ctx context.Context) { intent.readIntent(ctx, w, last) })
 	})
-	single.Go(func() { within(ctx, patience, func(ctx context.Context) { spec.readSpec(ctx, m, last) }) })
+	single.Go(func() { within(ctx, patience, func(ctx context.Context) { spec.readSpec(ctx, w, last) }) })
 	single.Go(func() {
-		within(ctx, patience, func(ctx context.Context) { pauses.readPauses(ctx, m.o.Control, last) })
+		within(ctx, patience, func(ctx context.Context) { pauses.readPauses(ctx, w.Control, last) })
 	})
-	all.Go(func() { list.readCommands(listing, m, last, told) })
+	all.Go(func() { list.readCommands(listing, w, last, told) })
 	single.Wait()
 	l.failed = intent.failed || spec.failed
 	if l.failed {
@@ -256,9 +258,9 @@ func (m *Manager) lookAtStore(ctx context.Context, told bool) look {
 	if l.failed || l.foreign { // nothing of it counts
 		l.queue.at, l.queue.commands, l.queue.unlisted = last.queue.at, last.queue.commands, last.queue.unlisted
 	} else {
-		within(ctx, queued, func(ctx context.Context) { l.readRest(ctx, m) })
+		within(ctx, queued, func(ctx context.Context) { l.readRest(ctx, w) })
 	}
-	l.view.Unwritten = m.notWritten(l.view.Read)
+	l.view.Unwritten = w.Unwritten(l.view.Read)
 	return l
 }
 
@@ -269,8 +271,8 @@ func within(ctx context.Context, d time.Duration, do func(context.Context)) {
 	do(ctx)
 }
 
-func (l *look) readIntent(ctx context.Context, m *Manager, last look) {
-	f := m.o.Control
+func (l *look) readIntent(ctx context.Context, w *Watcher, last look) {
+	f := w.Control
 	in, marker, tag, err := f.ReadIntent(ctx)
 	l.foreign = errors.Is(err, control.ErrOtherCluster)
 	if err == nil || l.foreign { // plan says what follows from another cluster's name
@@ -279,7 +281,7 @@ func (l *look) readIntent(ctx context.Context, m *Manager, last look) {
 		if !f.Probed() {
 			l.view.Read = false
 			l.view.Untried = true
-			l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: m.untriedWords()})
+			l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: w.untriedWords()})
 		}
 		if marker && in.Adopted() {
 			l.readJoining(ctx, f, last)
@@ -290,7 +292,7 @@ func (l *look) readIntent(ctx context.Context, m *Manager, last look) {
 	l.tag, l.view, l.foreign = last.tag, last.view, last.foreign
 	l.view.Read, l.view.Untried = false, false
 	l.view.Marker = l.view.Marker || marker
-	l.gaps = append(l.gaps, m.storeGap(err))
+	l.gaps = append(l.gaps, w.gap(err))
 }
 
 // readJoining changes what people are told, and nothing else: where it cannot be read,
@@ -303,16 +305,16 @@ func (l *look) readJoining(ctx context.Context, f *control.Folder, last look) {
 	}
 }
 
-func (l *look) readSpec(ctx context.Context, m *Manager, last look) {
-	if m.o.Spec != nil {
-		l.spec, l.view.Specified = m.o.Spec, true
+func (l *look) readSpec(ctx context.Context, w *Watcher, last look) {
+	if w.Spec != nil {
+		l.spec, l.view.Specified = w.Spec, true
 		return
 	}
 	l.spec = last.spec
 	if l.spec == nil {
-		l.spec = m.o.Local.Spec() // for repairs, while there is a gap
+		l.spec = w.LastSpec() // for repairs, while there is a gap
 	}
-	read, err := m.o.Control.ReadSpec(ctx)
+	read, err := w.Control.ReadSpec(ctx)
 	switch {
 	case err == nil:
 		l.spec, l.view.Specified = read.Spec, read.Spec != nil
@@ -324,23 +326,14 @@ func (l *look) readSpec(ctx context.Context, m *Manager, last look) {
 		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: explain(err)})
 	default:
 		l.failed, l.view.Read = true, false
-		l.gaps = append(l.gaps, m.storeGap(err))
+		l.gaps = append(l.gaps, w.gap(err))
 	}
-	for _, w := range read.Warnings {
-		m.sayOnce("spec "+w, "the spec has something unexpected", errors.New(w))
+	for _, odd := range read.Warnings {
+		w.Say("spec "+odd, "the spec has something unexpected", errors.New(odd))
 	}
 	if err == nil && read.Spec != nil {
-		m.o.Local.RememberSpec(*read.Spec)
+		w.Remember(*read.Spec)
 	}
-}
-
-// explain is an error for people with its hint, where it has one.
-func explain(err error) string {
-	var hint interface{ Hint() string }
-	if errors.As(err, &hint) && hint.Hint() != "" {
-		return err.Error() + "; " + hint.Hint()
-	}
-	return err.Error()
 }
 
 // ours is the intent of a look, if it is one of ours and of this cluster.
@@ -351,32 +344,33 @@ func (l look) ours() *cluster.Intent {
 	return l.view.Intent
 }
 
-// remembered notes which intent the hosts keep: a host whose own store lacks
+// Remembered notes which intent the hosts keep: a host whose own store lacks
 // it should not lead (SAFETY.md, rule 19).
-func (m *Manager) remembered(o *cluster.Observation, l look) {
+func (w *Watcher) Remembered(o *cluster.Observation, l look) {
 	var kept *cluster.Intent
 	for i := range o.Hosts {
 		if in := o.Hosts[i].Intent; in.Order(kept) > 0 && o.DoubtOf(in) == "" {
 			kept = in
 		}
 	}
-	m.mu.Lock()
-	m.lacking = nil
-	if l.lacks(kept) {
-		m.lacking = kept
+	if !l.lacks(kept) {
+		kept = nil
 	}
-	m.mu.Unlock()
-	m.judgeFitness()
+	w.mu.Lock()
+	w.lacking = kept
+	w.mu.Unlock()
+	w.Gossip.Lacks(kept != nil)
 }
 
-// judgeStore forgets that the store lacked an intent once it has it.
-func (m *Manager) judgeStore() {
-	m.mu.Lock()
-	if m.lacking != nil && !m.store.lacks(m.lacking) && m.store.view.Read {
-		m.lacking = nil
+// judge forgets that the store lacked an intent once it has it.
+func (w *Watcher) judge() {
+	w.mu.Lock()
+	if w.lacking != nil && !w.last.lacks(w.lacking) && w.last.view.Read {
+		w.lacking = nil
 	}
-	m.mu.Unlock()
-	m.judgeFitness()
+	lacking := w.lacking != nil
+	w.mu.Unlock()
+	w.Gossip.Lacks(lacking)
 }
 
 // lacks reports whether the store was read and does not have the generation
@@ -387,4 +381,15 @@ func (l look) lacks(in *cluster.Intent) bool {
 	}
 	own := l.ours()
 	return own == nil || own.Generation < in.Generation || own.Generation == in.Generation && own.Nonce != in.Nonce
+}
+
+// storeGap says why the store could not be read, in the words of before where nothing but
+// a time or a count in them differs, so that the same trouble is told once.
+func (w *Watcher) gap(err error) cluster.Gap {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if why := explain(err); steady(why) != steady(w.unread) {
+		w.unread = why
+	}
+	return cluster.Gap{Kind: cluster.GapStore, Detail: w.unread}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/wake"
 	"etcdadm.io/plan"
 )
 
@@ -13,9 +14,7 @@ import (
 func (m *Manager) lead(ctx context.Context) {
 	var before cluster.HostID
 	for ctx.Err() == nil {
-		m.mu.Lock()
-		turned, leader := m.turned, m.election.Leader
-		m.mu.Unlock()
+		leader, _, turned := m.gossip.Leader()
 		if leader != before {
 			m.log.Info("leader of the daemons changed", "leader", leader, "self", m.self)
 			before = leader
@@ -25,47 +24,33 @@ func (m *Manager) lead(ctx context.Context) {
 			return
 		case <-turned:
 			continue
-		case <-m.leads:
-			if ready(turned) { // it is said before it is done
-				poke(m.leads)
+		case <-m.gossip.Leads():
+			if wake.Ready(turned) { // it is said before it is done
+				wake.Up(m.gossip.Leads())
 				continue
 			}
 		}
-		if term, stop := m.begin(ctx); term != nil {
+		if term, stop := m.gossip.Lead(ctx); term != nil {
 			m.reign(term)
 			stop()
 		}
 	}
 }
 
-// begin makes the context of this host's leadership; nil if that is over.
-func (m *Manager) begin(ctx context.Context) (context.Context, context.CancelFunc) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.election.Leading() {
-		return nil, nil
-	}
-	term, stop := context.WithCancel(ctx)
-	m.stop = stop
-	return term, stop
-}
-
 // reign ticks until ctx, which is this host's leadership, ends.
 func (m *Manager) reign(ctx context.Context) {
-	m.mu.Lock()
-	seen := m.topFence
-	m.mu.Unlock()
-	seen = higher(seen, m.o.Local.Identity().Promised)
+	seen := higher(m.gossip.TopFence(), m.o.Local.Identity().Promised)
 	t := &term{m: m, fence: newFencing(m.self, seen, m.o.Rand), speaker: speaker{log: m.log}}
 	var scribe sync.WaitGroup
-	scribe.Go(func() { m.scribe(ctx) })
+	scribe.Go(func() { m.report.Run(ctx) })
 	scribe.Go(func() { m.watchAlarms(ctx) })
 	defer scribe.Wait()
 	defer t.drop()
-	defer m.ended()
-	m.forgetPauses()
-	poke(m.storeNow)
-	ready(m.wake) // by what the first look sees as well
+	defer m.report.Ended()
+	defer m.gossip.LedNoMore()
+	m.watch.ForgetPauses()
+	m.watch.Now()
+	wake.Ready(m.wake) // by what the first look sees as well
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stepped := false
@@ -100,7 +85,7 @@ const (
 // and not by chance: a person's step before a look that is due, if stepFirst, but not
 // one step after the other, since meanwhile nothing is mended.
 func (t *term) next(ctx context.Context, due <-chan time.Time, stepFirst bool) cause {
-	steps, overdue, wake := t.accepts(), t.overdue(), t.m.wake
+	steps, overdue, woke := t.accepts(), t.overdue(), t.m.wake
 	if ctx.Err() != nil {
 		return theEnd
 	}
@@ -112,11 +97,11 @@ func (t *term) next(ctx context.Context, due <-chan time.Time, stepFirst bool) c
 		}
 	}
 	switch {
-	case ready(overdue):
+	case wake.Ready(overdue):
 		return itsTime
-	case ready(due):
+	case wake.Ready(due):
 		return itsTime
-	case ready(wake):
+	case wake.Ready(woke):
 		return woken
 	}
 	select {
@@ -128,7 +113,7 @@ func (t *term) next(ctx context.Context, due <-chan time.Time, stepFirst bool) c
 		return itsTime
 	case <-due:
 		return itsTime
-	case <-wake:
+	case <-woke:
 		return woken
 	}
 }
@@ -145,8 +130,8 @@ func (t *term) tick(ctx context.Context) time.Duration {
 		return time.Nanosecond // to look again, under a fence or over a record that is another now
 	}
 	t.settled = true
-	duel := t.fence.refused(t.refused, m.follows, time.Now(), m.o.Rand)
-	m.remembered(o, l)
+	duel := t.fence.refused(t.refused, m.gossip.Follows, time.Now(), m.o.Rand)
+	m.watch.Remembered(o, l)
 	goal := t.goal(o)
 	d := m.o.Planner(goal, o)
 	if t.errand != nil && t.errand.request.DryRun {
@@ -158,7 +143,7 @@ func (t *term) tick(ctx context.Context) time.Duration {
 	}
 	now := time.Now()
 	news := t.speaker.say(d, now)
-	m.publish(o, d, t.speaker.since, news)
+	m.report.Publish(o, d, t.speaker.since, news)
 	m.o.Decided(o, d)
 	again := m.o.Intervals.Tick
 	if d.Again > 0 {
@@ -168,11 +153,11 @@ func (t *term) tick(ctx context.Context) time.Duration {
 		again = min(again, duel)
 	}
 	if d.Action == nil || d.Action.Kind != plan.ActIntent {
-		m.unwanted("intent")
+		m.report.Unwanted("intent")
 	}
 	if t.serve(d) && d.Action != nil && ctx.Err() == nil {
 		err := t.holdFirst(ctx)
-		m.sayOnce("hold", "a person's step waits", err)
+		m.said.Say("hold", "a person's step waits", err)
 		took := err == nil && t.act(ctx, d.Action, l)
 		pace := max(t.pace.after(d.Action, took), time.Nanosecond)
 		if again = min(again, pace); !took {

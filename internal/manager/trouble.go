@@ -1,9 +1,9 @@
 package manager
 
 import (
+	"errors"
 	"regexp"
 
-	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 )
 
@@ -22,13 +22,11 @@ func steady(text string) string {
 	return listed.ReplaceAllString(probeName.ReplaceAllString(took.ReplaceAllString(text, ""), ""), "")
 }
 
-// storeGap says why the store could not be read, in the words of before where nothing but
-// a time or a count in them differs, so that the same trouble is told once.
-func (m *Manager) storeGap(err error) cluster.Gap {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if why := explain(err); steady(why) != steady(m.unread) {
-		m.unread = why
+// explain is an error for people with its hint, where it has one.
+func explain(err error) string {
+	var hint interface{ Hint() string }
+	if errors.As(err, &hint) && hint.Hint() != "" {
+		return err.Error() + "; " + hint.Hint()
 	}
-	return cluster.Gap{Kind: cluster.GapStore, Detail: m.unread}
+	return err.Error()
 }

@@ -39,18 +39,18 @@ var objects = map[string]string{
 // wrote notes, and says once, whether the store took a write. That somebody else wrote
 // in between, or that this daemon gave up, says nothing against it, nor does what failed
 // before anything was handed to it.
-func (m *Manager) wrote(topic, what string, err error) {
-	m.sayOnce(topic, what, err)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u, known := m.unwritten[topic]
+func (r *Writer) Wrote(topic, what string, err error) {
+	r.Say(topic, what, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u, known := r.unwritten[topic]
 	var refused *control.NotTakenError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, control.ErrCalledOff):
 	case !errors.As(err, &refused), errors.Is(err, control.ErrConflict):
-		delete(m.unwritten, topic)
+		delete(r.unwritten, topic)
 	case !known:
-		m.unwritten[topic] = unwritten{why: outcome(err), last: outcome(err), since: time.Now(), heard: time.Now()}
+		r.unwritten[topic] = unwritten{why: outcome(err), last: outcome(err), since: time.Now(), heard: time.Now()}
 	default:
 		// The words of a store may differ from try to try. Those that come once are no
 		// other reason, and those that come twice are. Where none comes twice, as with a
@@ -64,7 +64,7 @@ func (m *Manager) wrote(topic, what string, err error) {
 		case steady(now) == steady(last), steady(last) != steady(u.why) && time.Since(u.heard) >= unwrittenAfter:
 			u.why, u.heard = now, time.Now()
 		}
-		m.unwritten[topic] = u
+		r.unwritten[topic] = u
 	}
 }
 
@@ -79,24 +79,24 @@ func outcome(err error) string {
 }
 
 // unwanted forgets a write that failed and that nobody asks for any more.
-func (m *Manager) unwanted(topic string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.unwritten, topic)
+func (r *Writer) Unwanted(topic string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.unwritten, topic)
 }
 
 // notWritten is what the store does not take, and why; empty: it does, or that is not
 // told yet. A store that was not read now is told as that, and what it did not take
 // meanwhile is no sign of one that can be read.
-func (m *Manager) notWritten(read bool) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (r *Writer) NotWritten(read bool) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if !read {
-		clear(m.unwritten)
+		clear(r.unwritten)
 	}
 	var told []string
-	for _, topic := range slices.Sorted(maps.Keys(m.unwritten)) {
-		if u := m.unwritten[topic]; time.Since(u.since) >= unwrittenAfter {
+	for _, topic := range slices.Sorted(maps.Keys(r.unwritten)) {
+		if u := r.unwritten[topic]; time.Since(u.since) >= unwrittenAfter {
 			told = append(told, fmt.Sprintf("%s (%s)", objects[topic], u.why))
 		}
 	}

@@ -84,11 +84,11 @@ func TestWhyAStoreTakesNoWritesIsTheLatest(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.add("a")
 		refuse := func(words string) {
-			a.wrote("status", "cannot write", &control.NotTakenError{Err: &blob.Error{Op: "use", Object: "store", Err: errors.New(words), Advice: "do this about " + words}})
+			a.report.Wrote("status", "cannot write", &control.NotTakenError{Err: &blob.Error{Op: "use", Object: "store", Err: errors.New(words), Advice: "do this about " + words}})
 		}
 		told := func(want string) {
 			t.Helper()
-			if is := a.notWritten(true); is != "the status (use store: "+want+"; do this about "+want+")" {
+			if is := a.report.NotWritten(true); is != "the status (use store: "+want+"; do this about "+want+")" {
 				t.Errorf("told %q, want %q", is, want)
 			}
 		}
@@ -178,13 +178,13 @@ func TestStoreThatIsBackTakesWrites(t *testing.T) {
 		w.store.Inject(func(context.Context, memory.Call) memory.Fault {
 			return memory.Fault{Err: errors.New("connection reset")}
 		})
-		a.wrote("record", "cannot write", &control.NotTakenError{Err: errors.New("connection reset")})
+		a.report.Wrote("record", "cannot write", &control.NotTakenError{Err: errors.New("connection reset")})
 		time.Sleep(unwrittenAfter)
-		if l := a.lookAtStore(t.Context(), true); l.view.Read || l.view.Unwritten != "" {
+		if l := a.watch.look(t.Context(), true); l.view.Read || l.view.Unwritten != "" {
 			t.Errorf("it does not answer: %+v", l.view)
 		}
 		w.store.Inject(nil)
-		if l := a.lookAtStore(t.Context(), true); !l.view.Read || l.view.Unwritten != "" {
+		if l := a.watch.look(t.Context(), true); !l.view.Read || l.view.Unwritten != "" {
 			t.Errorf("it is back: %+v", l.view)
 		}
 	})
@@ -195,7 +195,7 @@ func TestStoreThatIsBackTakesWrites(t *testing.T) {
 func TestOnlyWritesThatTheStoreRefusedCount(t *testing.T) {
 	ctx, refused := t.Context(), errors.New("read-only file system")
 	progress := recording{cluster: 5, progress: cluster.Progress{Revision: 7, Term: 2, Index: 10}}
-	write := func(a *node) { var none recording; a.writeRecord(ctx, &none) }
+	write := func(a *node) { var none recording; a.report.writeRecord(ctx, &none) }
 	intents := func(in *cluster.Intent) func(*world, *node) {
 		return func(_ *world, a *node) {
 			(&term{m: a.Manager, fence: newFencing("a", cluster.Fence{}, a.o.Rand)}).writeIntent(ctx, &plan.IntentChange{Create: in}, look{})
@@ -220,25 +220,25 @@ func TestOnlyWritesThatTheStoreRefusedCount(t *testing.T) {
 		"a record that is damaged":       {false, func(w *world, a *node) { w.put("control/etcdadm-record.json", "{"); write(a) }, ""},
 		"an intent that is empty":        {true, intents(nil), ""},
 		"an intent that says nothing":    {true, intents(&cluster.Intent{Generation: 1, Nonce: "n"}), ""},
-		"no cluster after a record":      {true, func(_ *world, a *node) { write(a); a.recording.cluster = 0; write(a) }, ""},
-		"another's store after a record": {true, func(_ *world, a *node) { write(a); a.Manager.store.foreign = true; write(a) }, ""},
+		"no cluster after a record":      {true, func(_ *world, a *node) { write(a); a.report.recording.cluster = 0; write(a) }, ""},
+		"another's store after a record": {true, func(_ *world, a *node) { write(a); a.watch.last.foreign = true; write(a) }, ""},
 		"no news after a status": {true, func(_ *world, a *node) {
-			a.publish(&cluster.Observation{}, plan.Decision{}, time.Now(), true)
-			a.writeStatus(ctx)
-			a.recording.news = false
-			a.writeStatus(ctx)
+			a.report.Publish(&cluster.Observation{}, plan.Decision{}, time.Now(), true)
+			a.report.writeStatus(ctx)
+			a.report.recording.news = false
+			a.report.writeStatus(ctx)
 		}, ""},
-		"the end of a term": {true, func(_ *world, a *node) { write(a); a.ended() }, ""},
+		"the end of a term": {true, func(_ *world, a *node) { write(a); a.report.Ended() }, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
 			store := &readOnly{Store: w.store}
 			a := w.add("a", func(o *Options) { o.Control = control.New(store, clusterName) })
-			a.recording = progress
+			a.report.recording = progress
 			store.now.Store(c.refuses)
 			c.do(w, a)
-			if left := strings.Join(slices.Sorted(maps.Keys(a.unwritten)), " "); left != c.left {
-				t.Errorf("not taken: %q, want %q: %v", left, c.left, a.unwritten)
+			if left := strings.Join(slices.Sorted(maps.Keys(a.report.unwritten)), " "); left != c.left {
+				t.Errorf("not taken: %q, want %q: %v", left, c.left, a.report.unwritten)
 			}
 		})
 	}

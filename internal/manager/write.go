@@ -78,7 +78,7 @@ func (t *term) writeIntent(ctx context.Context, c *plan.IntentChange, l look) bo
 			_, err = m.o.Control.ReplaceIntent(ctx, l.tag, in)
 		}
 	}
-	m.wrote("intent", "cannot write the intent", err)
+	m.report.Wrote("intent", "cannot write the intent", err)
 	if err != nil {
 		return false
 	}
@@ -127,7 +127,7 @@ func (t *term) claim(ctx context.Context, o *cluster.Observation, l look) bool {
 	case in == nil || !l.view.Read || !l.view.Conditional || by == t.fence.mine || !t.claims(o),
 		o.Intent().Order(in) != 0, // the hosts' is written back first, and has the fence
 		t.mayWrite(l) != nil:
-		m.unwanted("claim")
+		m.report.Unwanted("claim")
 		return false
 	case time.Since(t.claimed) < claimAgain:
 		return false
@@ -137,7 +137,7 @@ func (t *term) claim(ctx context.Context, o *cluster.Observation, l look) bool {
 	ctx, cancel := context.WithTimeout(blob.While(ctx, t.stillTrue(ctx)), m.o.Intervals.StoreTimeout)
 	defer cancel()
 	_, err := m.o.Control.ReplaceIntent(ctx, l.tag, mine)
-	m.wrote("claim", "cannot write into the record who leads", err)
+	m.report.Wrote("claim", "cannot write into the record who leads", err)
 	if err != nil && !errors.Is(err, control.ErrConflict) {
 		t.claimed = time.Now()
 	}

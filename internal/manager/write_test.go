@@ -340,18 +340,18 @@ func TestClaimThatFails(t *testing.T) {
 		if !claim() || claim() {
 			t.Error("it is tried in every look")
 		}
-		if time.Sleep(claimAgain); !claim() || len(a.unwritten) != 1 {
-			t.Errorf("it is never tried again, or not told: %v", a.unwritten)
+		if time.Sleep(claimAgain); !claim() || len(a.report.unwritten) != 1 {
+			t.Errorf("it is never tried again, or not told: %v", a.report.unwritten)
 		}
 		wrote := seen
 		wrote.view.Intent = seen.view.Intent.Clone()
 		wrote.view.Intent.By = tm.fence.mine // with a change
-		if tm.claim(t.Context(), o, wrote) || len(a.unwritten) != 0 {
-			t.Errorf("nobody asks for it any more, and it is told: %v", a.unwritten)
+		if tm.claim(t.Context(), o, wrote) || len(a.report.unwritten) != 0 {
+			t.Errorf("nobody asks for it any more, and it is told: %v", a.report.unwritten)
 		}
 		store.now.Store(false)
-		if time.Sleep(claimAgain); !claim() || w.inStore().By != tm.fence.mine || len(a.unwritten) != 0 {
-			t.Errorf("by %s; not taken: %v", w.inStore().By, a.unwritten)
+		if time.Sleep(claimAgain); !claim() || w.inStore().By != tm.fence.mine || len(a.report.unwritten) != 0 {
+			t.Errorf("by %s; not taken: %v", w.inStore().By, a.report.unwritten)
 		}
 	})
 }
@@ -502,7 +502,7 @@ func TestQueueThatIsNotListed(t *testing.T) {
 // One command that the store does not give is known by its name, and is not said to be
 // malformed: nothing is known against it.
 func TestUnreadCommand(t *testing.T) {
-	c := (&Manager{}).lookUp(t.Context(), asCommand(control.Command{Name: "n", Unread: errors.New("connection reset")}, nil), queue{})
+	c := (&Manager{}).watch.lookUp(t.Context(), asCommand(control.Command{Name: "n", Unread: errors.New("connection reset")}, nil), queue{})
 	if c.Name != "n" || c.Unread != "connection reset" || c.Malformed != "" {
 		t.Errorf("%+v", c)
 	}
@@ -515,7 +515,7 @@ func TestDeafDaemonAsks(t *testing.T) {
 		a, b := w.add("a"), w.add("b")
 		b.done = make(chan struct{}) // it answers, and does not lead
 		close(b.done)
-		a.hear(cluster.Ping{Cluster: clusterName, Host: "b", Disk: "disk-b", Endpoint: endpoint("b"), Beat: 1})
+		a.gossip.hear(cluster.Ping{Cluster: clusterName, Host: "b", Disk: "disk-b", Endpoint: endpoint("b"), Beat: 1})
 		tm := a.term()
 		sees := func(what string, want bool) {
 			t.Helper()
@@ -526,13 +526,13 @@ func TestDeafDaemonAsks(t *testing.T) {
 		}
 		sees("heard a moment ago", true)
 		time.Sleep(time.Minute)
-		a.round() // in time, as far as it knows
+		a.gossip.round() // in time, as far as it knows
 		sees("silent for a minute", false)
-		a.mu.Lock()
-		a.roundDue = time.Now().Add(-2 * deafAfter)
-		a.mu.Unlock()
+		a.gossip.mu.Lock()
+		a.gossip.roundDue = time.Now().Add(-2 * deafAfter)
+		a.gossip.mu.Unlock()
 		sees("the next round is late", true)
-		a.round()
+		a.gossip.round()
 		sees("a round after that, nobody had time to answer", true)
 		w.dead["b"] = true
 		if o, _ := tm.observe(t.Context()); true {
@@ -543,10 +543,10 @@ func TestDeafDaemonAsks(t *testing.T) {
 		w.dead["b"] = false
 		for range 10 {
 			time.Sleep(time.Second)
-			a.round()
-			a.mu.Lock()
-			a.roundDue = time.Now().Add(2 * time.Second)
-			a.mu.Unlock()
+			a.gossip.round()
+			a.gossip.mu.Lock()
+			a.gossip.roundDue = time.Now().Add(2 * time.Second)
+			a.gossip.mu.Unlock()
 		}
 		sees("it has listened for long again", false)
 	})
@@ -591,11 +591,11 @@ func TestLacksNoFoundingInDoubt(t *testing.T) {
 		founding.Generation, founding.Nonce, founding.State = 2, "m", cluster.IntentFounding
 		founding.History = []cluster.PastGeneration{{Generation: 1, Voters: [][]cluster.Voter{founding.Voters}}}
 		o.Hosts[2].Intent = founding
-		if a.remembered(o, seen); a.lacking != nil {
-			t.Errorf("it is said to lack %+v", a.lacking)
+		if a.watch.Remembered(o, seen); a.watch.lacking != nil {
+			t.Errorf("it is said to lack %+v", a.watch.lacking)
 		}
 		founding.State = cluster.IntentFounded
-		if a.remembered(o, seen); a.lacking == nil {
+		if a.watch.Remembered(o, seen); a.watch.lacking == nil {
 			t.Error("it is not said to lack a generation that was founded")
 		}
 	})
@@ -605,13 +605,13 @@ func TestLacksNoFoundingInDoubt(t *testing.T) {
 func TestCalledOffIsNotRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.add("a")
-		a.wrote("intent", "cannot write", control.ErrCalledOff)
-		if len(a.unwritten) != 0 {
-			t.Errorf("not taken: %v", a.unwritten)
+		a.report.Wrote("intent", "cannot write", control.ErrCalledOff)
+		if len(a.report.unwritten) != 0 {
+			t.Errorf("not taken: %v", a.report.unwritten)
 		}
-		a.wrote("intent", "cannot write", &control.NotTakenError{Err: errors.New("read-only file system")})
-		a.wrote("intent", "cannot write", control.ErrCalledOff)
-		if len(a.unwritten) != 1 {
+		a.report.Wrote("intent", "cannot write", &control.NotTakenError{Err: errors.New("read-only file system")})
+		a.report.Wrote("intent", "cannot write", control.ErrCalledOff)
+		if len(a.report.unwritten) != 1 {
 			t.Error("a write that was not sent is taken for one that was")
 		}
 	})

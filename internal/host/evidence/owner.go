@@ -6,7 +6,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host/record"
-	"etcdadm.io/internal/host/work"
+	"etcdadm.io/internal/wake"
 )
 
 // CodeOtherLog is the problem of a member whose log has another member's ID.
@@ -63,7 +63,7 @@ func (e *Evidence) disown(s record.State, c cluster.ClusterID, took cluster.Memb
 			now.Local.State, now.Local.Run, now.Local.Took = cluster.MemberRemoved, false, took
 		}
 	})
-	work.Signal(e.stray)
+	wake.Up(e.stray)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host/record"
-	"etcdadm.io/internal/host/work"
+	"etcdadm.io/internal/wake"
 )
 
 // Reasons for which Permit refuses a start.
@@ -60,7 +60,7 @@ func (e *Evidence) Permit(nonce string) func() error {
 			return fmt.Errorf("look for the member's log: %w", err)
 		}
 		if record.Judge(s.Local, marked, wal) == record.Forgotten {
-			work.Signal(e.lost)
+			wake.Up(e.lost)
 			return errForgot
 		}
 		if err := e.checkOwner(s); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/wake"
 )
 
 // Look is an observation under way.
@@ -43,7 +44,7 @@ func (w *Supervisor) BeginLook(observe func() cluster.ObserveReply) *Look {
 func (w *Supervisor) GaveUp(l *Look) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if Ready(l.Ended) {
+	if wake.Ready(l.Ended) {
 		return false
 	}
 	w.overdue = append(w.overdue, l)
@@ -65,7 +66,7 @@ func (w *Supervisor) AwaitOverdue(ctx context.Context) *Look {
 		select {
 		case <-l.Ended:
 		case <-ctx.Done():
-			if !Ready(l.Ended) {
+			if !wake.Ready(l.Ended) {
 				return l
 			}
 		}

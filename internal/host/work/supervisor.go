@@ -8,6 +8,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host/record"
+	"etcdadm.io/internal/wake"
 )
 
 // Supervisor has one op carried out at a time, and everything else that takes long beside
@@ -93,31 +94,13 @@ func (w *Supervisor) WatchStart(up <-chan struct{}) {
 	w.tasks.Go(func() { w.sayBooting(up) })
 }
 
-// Signal puts a value into a channel that has room for one, unless it is there already.
-func Signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// Ready takes a value from a channel, if there is one.
-func Ready[T any](c <-chan T) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // AwaitBoot reports whether Run has brought the machine in line with the
 // record, and waits for it until ctx ends.
 func (w *Supervisor) AwaitBoot(ctx context.Context) bool {
 	select {
 	case <-w.booted:
 	case <-ctx.Done():
-		return Ready(w.booted)
+		return wake.Ready(w.booted)
 	}
 	return true
 }

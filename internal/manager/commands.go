@@ -1,0 +1,81 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/plan"
+)
+
+// queueCommand puts a command into the queue, as a person would.
+func (t *term) queueCommand(ctx context.Context, c *cluster.Command) bool {
+	m := t.m
+	if m.o.Control == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+	defer cancel()
+	_, err := m.o.Control.AddWish(ctx, control.Wish{Kind: c.Kind, Host: c.Host, Dir: c.Dir, Lost: c.Lost})
+	m.said.Say("queue a command", "cannot queue a command", err)
+	m.watch.Changed(false)
+	return err == nil
+}
+
+// endCommand keeps how a command ended, and takes it out of the queue.
+func (t *term) endCommand(ctx context.Context, e *plan.CommandEnd) bool {
+	m := t.m
+	if m.o.Control == nil {
+		return false
+	}
+	end := control.Ended{Name: e.Name, Result: string(e.Result), Reason: e.Reason, At: time.Now().UTC().Round(time.Second)}
+	if t.last != nil {
+		for _, c := range t.last.Commands {
+			if c.Name == e.Name {
+				end.Kind, end.Backup, end.Host, end.Dir = c.Kind, c.Backup, c.Host, c.Dir
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+	defer cancel()
+	err := m.o.Control.EndCommand(ctx, end)
+	m.said.Say("end "+e.Name, "cannot take a command out of the queue", err)
+	m.watch.Changed(true) // a backup may have come
+	return err == nil
+}
+
+// writePauses writes down which hosts are paused.
+func (t *term) writePauses(ctx context.Context, c *plan.PauseChange, l look) bool {
+	m := t.m
+	if m.o.Control == nil {
+		return false
+	}
+	err := t.mayWrite(l)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+		defer cancel()
+		err = m.o.Control.WritePauses(ctx, c.Was, c.Now)
+	}
+	m.said.Say("pauses", "cannot write down which hosts are paused", err)
+	if err == nil {
+		m.log.Info("written down by a person's step", "what", c.String())
+	}
+	return err == nil
+}
+
+// putCount writes a member count that a command asked for into the spec.
+func (t *term) putCount(ctx context.Context, n *cluster.CountChange) bool {
+	m := t.m
+	if m.o.Control == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+	defer cancel()
+	err := m.o.Control.PutCount(ctx, n)
+	m.said.Say("spec count", "cannot write the member count of a command into the spec", err)
+	if err == nil {
+		m.log.Info("the spec asks for the member count of a command", "members", n.Members, "before", n.Was)
+	}
+	return err == nil
+}

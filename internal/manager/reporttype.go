@@ -1,0 +1,42 @@
+package manager
+
+import (
+	"sync"
+	"time"
+
+	"etcdadm.io/internal/control"
+)
+
+// ReportOptions are what a Writer is made of.
+type ReportOptions struct {
+	Control      *control.Folder // nil: there is no store
+	Foreign      func() bool     // the store is another cluster's
+	Record       time.Duration   // between writes of the record
+	WriteTimeout time.Duration
+	Say          func(topic, what string, err error)
+}
+
+// Writer has what this host's leadership saw last and decided, and writes it into the store.
+// Its methods may be called from several goroutines at once.
+type Writer struct {
+	ReportOptions
+
+	now chan struct{} // there is news for the status in the store
+
+	mu        sync.Mutex // guards what follows; never held across a call outside
+	status    Status
+	recording recording
+	unwritten map[string]unwritten
+}
+
+// NewWriter has nothing to write yet.
+func NewWriter(o ReportOptions) *Writer {
+	return &Writer{ReportOptions: o, now: make(chan struct{}, 1), unwritten: map[string]unwritten{}}
+}
+
+// Last is what was published last.
+func (r *Writer) Last() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
