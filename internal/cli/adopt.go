@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/console"
@@ -23,6 +21,7 @@ import (
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
+	"github.com/spf13/cobra"
 )
 
 // adoptFlags are what adopt was asked for.

@@ -11,13 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/adoption"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
+	"github.com/spf13/cobra"
 )
 
 // joinFlags are what adopt --join was asked for beside what adopt knows.

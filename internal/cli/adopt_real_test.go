@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/testetcd"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // adoptCase is the command against a real etcd, with a store and a directory.

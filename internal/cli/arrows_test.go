@@ -12,10 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"etcdadm.io/internal/daemon"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"etcdadm.io/internal/daemon"
 )
 
 // others are the programs beside etcdadm that a person may be told to run.

@@ -191,3 +191,12 @@ func (a *awaited) failure(ctx context.Context, err error, advice string) error {
 	}
 	return over(ctx, err, advice)
 }
+
+// over is the end of a wait: its time is up, and what was waited for goes on, or
+// the one who waited has had enough.
+func over(ctx context.Context, err error, advice string) error {
+	if ended := ctx.Err(); errors.Is(ended, context.Canceled) {
+		return fmt.Errorf("stopped waiting: %w; %s", ended, advice)
+	}
+	return &Failure{Code: ExitWaiting, Err: err, Advice: advice}
+}

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
@@ -21,6 +18,7 @@ import (
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
+	"github.com/spf13/cobra"
 )
 
 // backups is how a command finds the backups of a store.
@@ -98,19 +96,6 @@ func (b *backups) named(use, short string, do func(ctx context.Context, c *backu
 			})
 		},
 	}
-}
-
-// noBackup adds the way out where the store has no such backup, or its key is
-// missing.
-func noBackup(err error) error {
-	switch incomplete := (*backupstore.IncompleteError)(nil); {
-	case errors.As(err, &incomplete): // it says so itself
-	case errors.Is(err, backupstore.ErrNoBackup):
-		return &Failure{Code: ExitError, Err: err, Advice: "etcdadm backup list, or list-backups, prints those that are there"}
-	case errors.Is(err, backupstore.ErrEncrypted):
-		return &Failure{Code: ExitError, Err: err, Advice: "--identity names the file with the secret key"}
-	}
-	return err
 }
 
 // backupCommand is about the backups in a store.
@@ -327,11 +312,6 @@ func (b *backups) drill(program daemon.Program) *cobra.Command {
 	}, 0)
 	c.Flags().StringSliceVar(&dirs, "release-dir", nil, "directory with etcd releases (repeatable)")
 	return c
-}
-
-// finderOf finds releases on this machine.
-func finderOf(program daemon.Program, dirs []string) *release.Finder {
-	return &release.Finder{Dirs: release.Dirs(os.Getenv(release.Env), dirs), Roots: []string{release.SystemRoot}, Builtin: program.Builtin}
 }
 
 func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name backup.Name, finder *release.Finder, out io.Writer) error {

@@ -8,11 +8,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
+	"github.com/spf13/cobra"
 )
 
 // listedBackup is a backup as list prints it for programs.
@@ -141,22 +140,6 @@ func etcdWords(x backupstore.Backup) string {
 		return "etcd " + v.String()
 	}
 	return "an etcd of which nothing beside it says the version (etcdadm snapshot status FILE reads it)"
-}
-
-// sizeWords is a number of bytes as every table has it, with two digits at least.
-func sizeWords(n int64) string {
-	for _, u := range []struct {
-		name string
-		size int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		switch {
-		case n >= 10*u.size:
-			return fmt.Sprintf("%d %s", n/u.size, u.name)
-		case n >= u.size:
-			return fmt.Sprintf("%.1f %s", float64(n/(u.size/10))/10, u.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
 }
 
 func (b *backups) show(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {

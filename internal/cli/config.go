@@ -10,11 +10,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
+	"github.com/spf13/cobra"
 )
 
 // config is what a person asks of the etcd options of a cluster.

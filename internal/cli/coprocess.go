@@ -8,12 +8,11 @@ import (
 	"io"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/release"
+	"github.com/spf13/cobra"
 )
 
 const coprocessUsage = `%s backs up an etcd that somebody else runs. One of it stands beside each member;

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"filippo.io/age"
-
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/testetcd"
+	"filippo.io/age"
 )
 
 // eventually waits for what a process beside us does.

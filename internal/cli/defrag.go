@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/plan"
+	"github.com/spf13/cobra"
 )
 
 // upkeepFlags are those of a person's step that nobody's count depends on.

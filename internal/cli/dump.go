@@ -17,10 +17,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/snapshot"
+	"github.com/spf13/cobra"
 )
 
 // dump writes the keys and values of a snapshot.
@@ -121,21 +120,6 @@ func splitBackupURL(whole string) (store, name string, err error) {
 		store = "file://" + store
 	}
 	return store, whole[i+1:], nil
-}
-
-func printUsage(w io.Writer, text string, fs *flag.FlagSet) {
-	fmt.Fprint(w, text)
-	shown := flag.NewFlagSet("", flag.ContinueOnError)
-	shown.SetOutput(w)
-	fs.VisitAll(func(f *flag.Flag) {
-		switch f.Value.(type) {
-		case ignored, anything: // they only get in the reader's way
-		default:
-			shown.Var(f.Value, f.Name, f.Usage)
-			shown.Lookup(f.Name).DefValue = f.DefValue
-		}
-	})
-	shown.PrintDefaults()
 }
 
 // dump downloads a backup into a file of its own for the time of a dump.

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/etcd"
+	"github.com/spf13/cobra"
 )
 
 // etcdFlags are how a command reaches etcd itself: by what a daemon left for

@@ -9,12 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
+	"github.com/spf13/cobra"
 )
 
 // Main is etcdadm. It returns the exit code.
@@ -212,10 +210,14 @@ func seedIn(c *cobra.Command, folder *control.Folder, url string, said control.A
 	return want, nil
 }
 
-// notMounted says of a store whose directory is not there what to do.
-func notMounted(err error) error {
-	if errors.Is(err, file.ErrNoDirectory) {
-		return &Failure{Code: ExitError, Err: err, Advice: "mount it, or correct the path; for a new store --create-store makes the directory"}
+// snapshotCommand is about a snapshot in a file, without a store.
+func snapshotCommand(program daemon.Program) *cobra.Command {
+	var r reach
+	c := &cobra.Command{
+		Use: "snapshot", Short: "Save, look into and restore a snapshot in a file",
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	return err
+	r.outputFlag(c)
+	c.AddCommand(saveCommand(&r), snapshotStatusCommand(&r), snapshotRestoreCommand(&r, program), dumpCommand())
+	return c
 }

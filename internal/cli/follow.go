@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -54,13 +53,4 @@ func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, l
 		case <-time.After(queueEvery):
 		}
 	}
-}
-
-// over is the end of a wait: its time is up, and what was waited for goes on, or
-// the one who waited has had enough.
-func over(ctx context.Context, err error, advice string) error {
-	if ended := ctx.Err(); errors.Is(ended, context.Canceled) {
-		return fmt.Errorf("stopped waiting: %w; %s", ended, advice)
-	}
-	return &Failure{Code: ExitWaiting, Err: err, Advice: advice}
 }

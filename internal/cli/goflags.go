@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // parseGoFlags parses flags as Go's flag package does (-x, --x, --x=y), before
@@ -166,4 +168,10 @@ func ignoreKlog(fs *flag.FlagSet) {
 func ignoreLogging(fs *flag.FlagSet) {
 	ignoreKlog(fs)
 	fs.Var(ignored{}, "v", "accepted, without effect")
+}
+
+// alsoNamed takes a flag under a second name, too, which help does not show: etcdctl says
+// --endpoints, and whoever types one must not have to know which command says which.
+func alsoNamed(f *pflag.FlagSet, name, also string) {
+	f.AddFlag(&pflag.Flag{Name: also, Usage: "the same as --" + name, Value: f.Lookup(name).Value, Hidden: true})
 }

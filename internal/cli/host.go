@@ -7,11 +7,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/peer"
+	"github.com/spf13/cobra"
 )
 
 // hostCommand is a person's ways out of what hosts remember.
@@ -220,12 +219,4 @@ func printFencePrice(w io.Writer, r console.FenceReset) {
 	if len(r.Unheard) > 0 {
 		fmt.Fprintf(w, "Out of sight, and perhaps bound to a higher fence: %s.\n", join(r.Unheard))
 	}
-}
-
-func join(ids []cluster.HostID) string {
-	var out []string
-	for _, id := range ids {
-		out = append(out, string(id))
-	}
-	return strings.Join(out, ", ")
 }

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/release"
+	"github.com/spf13/cobra"
 )
 
 // Build is this release, for people.

@@ -8,12 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/plan"
+	"github.com/spf13/cobra"
 )
 
 // memberCommand is a person's steps. Each is a goal that is handed to the

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/daemon"
+	"github.com/spf13/cobra"
 )
 
 // TestMistakes: what a person types wrongly is answered with what was likely

@@ -10,11 +10,10 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/plan"
+	"github.com/spf13/cobra"
 )
 
 // longestReason is how many characters a pause's reason may have: it stands in a line of

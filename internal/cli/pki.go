@@ -10,11 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/pki"
+	"github.com/spf13/cobra"
 )
 
 // personLifetime is how long a person's certificate is good when nothing is said:

@@ -3,13 +3,12 @@ package cli
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/playground"
 	"etcdadm.io/internal/release"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func playgroundCommand(program daemon.Program) *cobra.Command {

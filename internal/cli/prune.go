@@ -9,10 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"github.com/spf13/cobra"
 )
 
 // prunedAside is what host prune prints for programs.

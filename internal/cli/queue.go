@@ -8,12 +8,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // queue is how a command finds the store's queue, and the daemons that take

@@ -7,12 +7,11 @@ import (
 	"io"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
+	"github.com/spf13/cobra"
 )
 
 // recovery is a person's wish to go on from one survivor.

@@ -7,26 +7,13 @@ import (
 	"io"
 	"slices"
 
-	"github.com/spf13/cobra"
-
-	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
+	"github.com/spf13/cobra"
 )
-
-// findBackup looks for a backup that a person named, before anything is asked
-// for in its name.
-func findBackup(ctx context.Context, c *backupstore.Catalogue, words string) (backupstore.Backup, error) {
-	name, err := backup.ParseName(words)
-	if err != nil {
-		return backupstore.Backup{}, usage("list the backups: their names are printed", "%w", err)
-	}
-	b, err := c.Get(ctx, name)
-	return b, noBackup(err)
-}
 
 // restoration is what restore was asked for.
 type restoration struct {

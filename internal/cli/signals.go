@@ -7,9 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/internal/daemon"
+	"github.com/spf13/cobra"
 )
 
 // SignalContext ends with SIGINT, SIGTERM or SIGHUP. A later signal ends the program

@@ -11,26 +11,12 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/progress"
 	"etcdadm.io/internal/snapshot"
+	"github.com/spf13/cobra"
 )
-
-// snapshotCommand is about a snapshot in a file, without a store.
-func snapshotCommand(program daemon.Program) *cobra.Command {
-	var r reach
-	c := &cobra.Command{
-		Use: "snapshot", Short: "Save, look into and restore a snapshot in a file",
-		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	r.outputFlag(c)
-	c.AddCommand(saveCommand(&r), snapshotStatusCommand(&r), snapshotRestoreCommand(&r, program), dumpCommand())
-	return c
-}
 
 // savedSnapshot is what save prints for programs.
 type savedSnapshot struct {
@@ -214,19 +200,4 @@ func printInfo(w io.Writer, i snapshot.Info) {
 	for _, m := range i.Members {
 		row("member", "%s %s %s", m.ID, m.Name, first(m.PeerURLs))
 	}
-}
-
-func keysWords(n int64) string {
-	if n < 0 {
-		return "more keys than can be counted"
-	}
-	return counted(n, "key")
-}
-
-// counted is a number of things whose plural is regular.
-func counted[N int | int64](n N, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

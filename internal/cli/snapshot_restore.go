@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
@@ -18,6 +15,7 @@ import (
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
 	"etcdadm.io/plan"
+	"github.com/spf13/cobra"
 )
 
 // fileRestore is a restore of a file into a directory.
@@ -186,17 +184,4 @@ func printRestored(w io.Writer, r restoredFile) {
 	}
 	fmt.Fprintf(w, "member %s of cluster %s\n", r.Member, r.Cluster)
 	fmt.Fprintf(w, "start it: etcd --name %s --data-dir %s --initial-advertise-peer-urls %s --listen-peer-urls … --advertise-client-urls … --listen-client-urls …\n", r.Name, r.DataDir, r.PeerURLs[0])
-}
-
-// tookWords is a duration as people read it.
-func tookWords(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }

@@ -16,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
 	"etcdadm.io/internal/testetcd"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Where the release that wrote a snapshot will not do, it is said why: it is there.

@@ -14,29 +14,18 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/plan"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 )
 
 // askTimeout bounds a question to the daemons.
 const askTimeout = 10 * time.Second
-
-// reach is the flags by which a command finds the daemons.
-type reach struct {
-	dataDir     string
-	endpoints   []string
-	clusterName string
-	credentials string
-	output      string
-}
 
 func (r *reach) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
@@ -46,12 +35,6 @@ func (r *reach) flags(c *cobra.Command) {
 	f.StringVar(&r.clusterName, "cluster-name", "", "name of the cluster, with --endpoint")
 	f.StringVar(&r.credentials, "credentials", "", "directory with the operator's me.crt, me.key and ca.crt, with --endpoint; none: no TLS")
 	r.outputFlag(c)
-}
-
-// alsoNamed takes a flag under a second name, too, which help does not show: etcdctl says
-// --endpoints, and whoever types one must not have to know which command says which.
-func alsoNamed(f *pflag.FlagSet, name, also string) {
-	f.AddFlag(&pflag.Flag{Name: also, Usage: "the same as --" + name, Value: f.Lookup(name).Value, Hidden: true})
 }
 
 func (r *reach) outputFlag(c *cobra.Command) {

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
 	"etcdadm.io/plan/path"
+	"github.com/spf13/cobra"
 )
 
 // upgrade is what a person asks of the version of a running cluster.

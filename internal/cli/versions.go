@@ -12,13 +12,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/release"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // downloadTimeout bounds a whole download command.

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"etcdadm.io/internal/progress"
+	"github.com/spf13/cobra"
 )
 
 const (

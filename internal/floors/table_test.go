@@ -216,6 +216,7 @@ var table = []room{
 	{path: "internal/progress", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/logqueue", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/wake", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/glance", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
 		"internal/regular": "programs are read as regular files",
 	}},
@@ -298,6 +299,8 @@ var table = []room{
 		"internal/host":    "it writes what a host takes over",
 		"internal/control": "it makes the store ready for that",
 	}},
+
+	{path: "internal/manager/say", floor: service, never: knowsNoPolicy},
 
 	// Floor 3.
 	{path: "internal/manager", floor: face, never: map[string]string{

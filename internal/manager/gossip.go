@@ -74,10 +74,10 @@ func (g *Gossip) round() (due []*target, pause time.Duration) {
 	defer g.mu.Unlock()
 	g.stepLocked(election.Tick{})
 	now := time.Now()
-	if g.lateLocked(now) {
-		g.deaf = now.Add(g.Intervals.Silent)
+	if g.hearing.late(now) {
+		g.hearing.deaf = now.Add(g.Intervals.Silent)
 	}
-	defer func() { g.roundDue = now.Add(pause) }()
+	defer func() { g.hearing.roundDue = now.Add(pause) }()
 	g.noticeSilenceLocked(now)
 	pause = 2 * g.Intervals.Idle // a ping is due, or comes, well before
 	beat := false
@@ -111,21 +111,26 @@ func (g *Gossip) round() (due []*target, pause time.Duration) {
 	return due, max(pause, time.Millisecond)
 }
 
-// deafLocked: this daemon was stopped, or so busy that it pinged nobody, until a moment ago.
-// What it has not heard since says nothing about the others.
-func (g *Gossip) deafLocked(now time.Time) bool {
-	return now.Before(g.deaf) || g.lateLocked(now)
+// hearing is whether this daemon listens: it may have been stopped, or so busy that it
+// pinged nobody.
+type hearing struct {
+	roundDue time.Time // when the next round of pings is due
+	deaf     time.Time // until when silence says nothing, since nobody listened
 }
 
-// lateLocked: a round of pings should have been made a while ago.
-func (g *Gossip) lateLocked(now time.Time) bool {
-	return !g.roundDue.IsZero() && cluster.Age(g.roundDue, now) > deafAfter
+// late: a round of pings should have been made a while ago.
+func (h hearing) late(now time.Time) bool {
+	return !h.roundDue.IsZero() && cluster.Age(h.roundDue, now) > deafAfter
 }
+
+// gone: this daemon did not listen until a moment ago. What it has not heard since says
+// nothing about the others.
+func (h hearing) gone(now time.Time) bool { return now.Before(h.deaf) || h.late(now) }
 
 func (g *Gossip) Deaf() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.deafLocked(time.Now())
+	return g.hearing.gone(time.Now())
 }
 
 // noticeSilenceLocked wakes the leader's loop when a daemon has just stopped
@@ -187,7 +192,6 @@ func (g *Gossip) ping(ctx context.Context, t *target) {
 	if err == nil {
 		t.answered, t.since, t.host = true, time.Now(), reply.Host
 		g.countSeedsLocked()
-		g.toldLocked(reply)
 		g.answeredLocked(t, reply, t.since)
 	}
 	g.refusedLocked(t, err)
@@ -201,16 +205,6 @@ func (g *Gossip) ping(ctx context.Context, t *target) {
 		t.due = time.Now()
 	}
 	wake.Up(g.pingNow) // it is due at another time now, and has no bound any more
-}
-
-// toldLocked notes that a daemon has answered a ping of this host: an answer is
-// for who asked, so it has what its daemon remembers of this host, unless that
-// one has not read its own state yet.
-func (g *Gossip) toldLocked(reply cluster.Ping) {
-	if q := g.peers[reply.Host]; q != nil && !q.told && reply.Disk != "" {
-		q.told = true
-		g.ringLocked()
-	}
 }
 
 // pinged notes that another daemon has just talked to this one: both know what
@@ -290,13 +284,6 @@ func (g *Gossip) hasten(h cluster.HostID) {
 		t.due, t.again = time.Now(), true
 		wake.Up(g.pingNow)
 	}
-}
-
-func (g *Gossip) hastenAllLocked(now time.Time) {
-	for _, t := range g.targets {
-		t.due, t.again = now, true
-	}
-	wake.Up(g.pingNow)
 }
 
 // learn takes in an endpoint that somebody named.
@@ -416,7 +403,9 @@ func (g *Gossip) countSeedsLocked() {
 
 // Leave hands leadership over, and tells everybody who listens.
 func (g *Gossip) Leave(ctx context.Context) {
-	g.step(election.Leave{})
+	g.mu.Lock()
+	g.stepLocked(election.Leave{})
+	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, g.Intervals.PingTimeout)
 	defer cancel()
 	var pings sync.WaitGroup

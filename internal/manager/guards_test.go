@@ -12,6 +12,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/manager/say"
 	"etcdadm.io/plan"
 )
 
@@ -221,7 +222,7 @@ func (lostNetwork) Apply(context.Context, cluster.Contact, cluster.ApplyRequest)
 
 // An op whose answer was lost may have taken effect, and is not taken for done.
 func TestLostAnswerOfAnOp(t *testing.T) {
-	m := &Manager{self: "a", o: Options{Network: lostNetwork{}}, said: NewOnce(slog.Default()), gossip: &Gossip{peers: map[cluster.HostID]*peerState{"b": {}}}}
+	m := &Manager{self: "a", o: Options{Network: lostNetwork{}}, said: say.NewOnce(slog.Default()), gossip: &Gossip{peers: map[cluster.HostID]*peerState{"b": {}}}}
 	r := m.apply(t.Context(), plan.HostOp{Host: "b"}, cluster.Fence{Number: 1, Host: "a"})
 	if r.Outcome != cluster.OutcomeUnknown {
 		t.Errorf("a lost answer: %+v", r)
@@ -379,7 +380,7 @@ func TestPace(t *testing.T) {
 // How a command ended is kept with what it was about, and not with what another was.
 func TestEndOfACommandSaysWhatItWas(t *testing.T) {
 	folder := control.New(memory.New(), "c")
-	m := &Manager{o: Options{Control: folder, Intervals: Intervals{WriteTimeout: time.Minute}}, log: slog.Default(), said: NewOnce(slog.Default()), watch: &Watcher{}}
+	m := &Manager{o: Options{Control: folder, Intervals: Intervals{WriteTimeout: time.Minute}}, log: slog.Default(), said: say.NewOnce(slog.Default()), watch: &Watcher{}}
 	tm := &term{m: m, last: &cluster.Observation{Commands: []cluster.Command{
 		{Name: "n", Kind: cluster.CommandRestore, Backup: "b"},
 		{Name: "o", Kind: cluster.CommandUndo, Host: "h", Dir: "d"},

@@ -102,7 +102,9 @@ func (g *Gossip) hear(p cluster.Ping) {
 	}
 	g.topFence = higher(g.topFence, p.Promised)
 	g.learnLocked(p.Endpoint, p.Host, false)
-	g.lookForTwinLocked(p.View, now)
+	if other := twinIn(p.View, g.Contact, now.Sub(g.election.Started) >= twinSettle); other != "" {
+		g.twinLocked(other)
+	}
 	for _, c := range p.View {
 		if _, known := g.peers[c.Host]; !known {
 			g.learnLocked(c.Endpoint, c.Host, false)
@@ -143,11 +145,20 @@ func (g *Gossip) echo(p cluster.Ping) bool {
 	return false
 }
 
+// twin is another daemon under this host's ID, as it was noticed last.
+type twin struct {
+	at       time.Time
+	endpoint string
+}
+
+// disputes: it was noticed so lately that this host's name is not its own.
+func (t twin) disputes(now time.Time) bool { return !t.at.IsZero() && now.Sub(t.at) < disputedFor }
+
 // twinLocked notes that another daemon has this host's ID. Neither of the two
 // leads: their fences would be of one host.
 func (g *Gossip) twinLocked(endpoint string) {
-	fresh := g.twin.IsZero() || time.Since(g.twin) >= disputedFor
-	g.twin, g.twinAt = time.Now(), endpoint
+	fresh := !g.twin.disputes(time.Now())
+	g.twin = twin{time.Now(), endpoint}
 	if fresh {
 		g.Log.Warn("another daemon has this host's ID; give each host an ID and a data directory of its own, none of them copied", "here", g.Contact.Endpoint, "there", endpoint)
 		wake.Up(g.pingNow) // to be judged
@@ -158,22 +169,24 @@ func (g *Gossip) twinLocked(endpoint string) {
 // and no later one.
 const twinSettle = 10 * time.Second
 
-// lookForTwinLocked looks whether another daemon, which names who it has heard
-// from, has heard from two that say that they are this host.
-func (g *Gossip) lookForTwinLocked(view []cluster.Contact, now time.Time) {
+// twinIn is the endpoint of a second daemon under this host's ID that another daemon names
+// among those that it has heard; empty: it names none. settled: nobody has an earlier address
+// of this host any more.
+func twinIn(view []cluster.Contact, here cluster.Contact, settled bool) string {
 	own, other := false, ""
 	for _, c := range view {
 		switch {
-		case c.Host != g.self:
-		case c.Endpoint == g.Contact.Endpoint:
+		case c.Host != here.Host:
+		case c.Endpoint == here.Endpoint:
 			own = true
 		default:
 			other = c.Endpoint
 		}
 	}
-	if other != "" && (own || now.Sub(g.election.Started) >= twinSettle) {
-		g.twinLocked(other)
+	if own || settled {
+		return other
 	}
+	return ""
 }
 
 // known lists the peers, sorted.

@@ -29,13 +29,7 @@ func (g *Gossip) listen(ctx context.Context) {
 	}
 }
 
-// step feeds the election one event and carries out what it changed.
-func (g *Gossip) step(e election.Event) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stepLocked(e)
-}
-
+// stepLocked feeds the election one event and carries out what it changed.
 func (g *Gossip) stepLocked(e election.Event) {
 	now := time.Now()
 	next, effects := election.Step(g.election, e, now)
@@ -53,7 +47,10 @@ func (g *Gossip) stepLocked(e election.Event) {
 			close(g.turned)
 			g.turned = make(chan struct{})
 			g.quick = now.Add(quickFor)
-			g.hastenAllLocked(now)
+			for _, t := range g.targets {
+				t.due, t.again = now, true
+			}
+			wake.Up(g.pingNow)
 		}
 	}
 }
@@ -74,8 +71,8 @@ func (g *Gossip) judge(id record.Identity) {
 	case unfit != "":
 	case id.Disk == "":
 		unfit = "its host is starting"
-	case !g.twin.IsZero() && time.Since(g.twin) < disputedFor:
-		unfit = "another daemon, at " + g.twinAt + ", has its host ID"
+	case g.twin.disputes(now):
+		unfit = "another daemon, at " + g.twin.endpoint + ", has its host ID"
 	case g.lacking:
 		unfit = election.UnfitStore
 	default:

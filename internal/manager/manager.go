@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/manager/say"
 	"etcdadm.io/internal/wake"
 )
 
@@ -17,7 +18,7 @@ type Manager struct {
 	o      Options
 	log    *slog.Logger
 	self   cluster.HostID
-	said   *Once
+	said   *say.Once
 	gossip *Gossip
 	watch  *Watcher
 	report *Writer
@@ -35,7 +36,7 @@ func New(o Options) (*Manager, error) {
 		return nil, errors.New("new manager: the cluster's name and this host's ID are required")
 	}
 	o = o.withDefaults()
-	m := &Manager{o: o, log: o.Log, self: o.Contact.Host, said: NewOnce(o.Log), wake: make(chan struct{}, 1), goals: make(chan *errand)}
+	m := &Manager{o: o, log: o.Log, self: o.Contact.Host, said: say.NewOnce(o.Log), wake: make(chan struct{}, 1), goals: make(chan *errand)}
 	again, i := func() { wake.Up(m.wake) }, o.Intervals
 	m.gossip = NewGossip(GossipOptions{
 		Local: o.Local, Contact: o.Contact, ClusterName: o.ClusterName, Network: o.Network, Seeds: o.Seeds,

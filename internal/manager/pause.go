@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/manager/say"
 )
 
 // readPauses looks which hosts are paused. What the store does not give is as it was in the
@@ -20,10 +21,10 @@ func (l *look) readPauses(ctx context.Context, f *control.Folder, last look) {
 	case lost:
 		l.pausesLost = true
 	case errors.Is(err, control.ErrMalformed):
-		l.pausesDamaged = explain(err)
+		l.pausesDamaged = say.Explain(err)
 	}
 	if l.pausesUnread != "" {
-		l.pausesUnread = explain(err)
+		l.pausesUnread = say.Explain(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/manager/say"
 )
 
 const (
@@ -80,23 +81,23 @@ func (l *look) readCommands(ctx context.Context, w *Watcher, last look, asked bo
 	l.queue = last.queue
 	l.queue.backups.Interval, l.queue.backups.DrillInterval = w.BackupInterval, w.DrillInterval
 	if asked || len(last.queue.commands) > 0 || last.queue.unlisted != "" || time.Since(last.queue.at) >= queueEvery {
-		say := func(topic, what string, err error) {
+		tell := func(topic, what string, err error) {
 			if err == nil || asked || ctx.Err() == nil { // else it was in a hurry, and the next look is not
 				w.Say(topic, what, err)
 			}
 		}
 		commands, err := w.Control.Commands(ctx)
-		say("queue", "cannot list the commands in the store", err)
+		tell("queue", "cannot list the commands in the store", err)
 		if err != nil {
-			l.queue.unlisted = explain(err)
+			l.queue.unlisted = say.Explain(err)
 			return
 		}
 		var ended []control.Ended
 		if len(commands) > 0 {
 			ended, err = w.Control.EndedCommands(ctx)
-			say("ended", "cannot read how commands ended", err)
+			tell("ended", "cannot read how commands ended", err)
 			if err != nil {
-				l.queue.unlisted = explain(err)
+				l.queue.unlisted = say.Explain(err)
 				return
 			}
 		}

@@ -24,11 +24,21 @@ const (
 	unansweredFor = answerLasts + 5*time.Second
 )
 
-// answeredLocked notes the answer to a call of this daemon's own, if it came from where the
-// host says that it is reached: a leader calls it there.
+// answeredLocked notes the answer to a call of this daemon's own. Where it came from where
+// the host says that it is reached, a leader calls it there. And an answer is for who asked,
+// so it has what its daemon remembers of this host, unless that one has not read its own
+// state yet.
 func (g *Gossip) answeredLocked(t *target, reply cluster.Ping, now time.Time) {
-	if q := g.peers[reply.Host]; q != nil && reply.Endpoint == t.endpoint {
+	q := g.peers[reply.Host]
+	if q == nil {
+		return
+	}
+	if reply.Endpoint == t.endpoint {
 		q.answered = now
+	}
+	if !q.told && reply.Disk != "" {
+		q.told = true
+		g.ringLocked()
 	}
 }
 
@@ -75,7 +85,7 @@ func (g *Gossip) unansweredLocked(now time.Time) string {
 		}
 	}
 	well := g.wellLed && g.election.Leading()
-	if well || g.deafLocked(now) || !election.Unanswered(g.votersLocked(now), g.reachesLocked(now), others) {
+	if well || g.hearing.gone(now) || !election.Unanswered(g.votersLocked(now), g.reachesLocked(now), others) {
 		g.unansweredSince = time.Time{}
 		return ""
 	}
@@ -109,12 +119,4 @@ func (g *Gossip) unansweredWords() error {
 		return errors.New("other hosts reach a quorum, and this one does not")
 	}
 	return fmt.Errorf("heard, and not reached: %s; look at what lets connections out of this host, such as its firewall", strings.Join(heard, ", "))
-}
-
-// keepVotersLocked remembers who carries the voters; a look that does not say so leaves
-// it as it was.
-func (g *Gossip) keepVotersLocked(hosts []cluster.HostID) {
-	if len(hosts) > 0 {
-		g.voters = hosts
-	}
 }

@@ -194,7 +194,7 @@ func TestUnansweredWithoutABreak(t *testing.T) {
 			a.gossip.hear(b)
 			a.gossip.mu.Lock()
 			defer a.gossip.mu.Unlock()
-			a.gossip.voters, a.gossip.deaf, a.gossip.wellLed = []cluster.HostID{"a", "b"}, time.Time{}, false
+			a.gossip.voters, a.gossip.hearing.deaf, a.gossip.wellLed = []cluster.HostID{"a", "b"}, time.Time{}, false
 			a.gossip.unansweredSince = time.Now().Add(-unansweredFor)
 			a.gossip.election.Leader = "a"
 			change()
@@ -204,7 +204,7 @@ func TestUnansweredWithoutABreak(t *testing.T) {
 			t.Errorf("unanswered for long enough: %q", got)
 		}
 		for what, change := range map[string]func(){
-			"it was stopped":                   func() { a.gossip.deaf = time.Now().Add(time.Second) },
+			"it was stopped":                   func() { a.gossip.hearing.deaf = time.Now().Add(time.Second) },
 			"its looks are answered":           func() { a.gossip.wellLed = true },
 			"it is answered":                   func() { a.gossip.peers["b"].answered = time.Now() },
 			"the other one leaves":             func() { a.gossip.peers["b"].last.Leaving = true },

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/internal/manager/say"
 	"etcdadm.io/plan"
 )
 
@@ -70,7 +71,7 @@ func TestSpeakerSaysWhatChanged(t *testing.T) {
 // object of another name.
 func TestSaidOnce(t *testing.T) {
 	var out bytes.Buffer
-	said := NewOnce(slog.New(slog.NewTextHandler(&out, nil)))
+	said := say.NewOnce(slog.New(slog.NewTextHandler(&out, nil)))
 	for i, step := range []struct {
 		text  string
 		lines int

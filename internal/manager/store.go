@@ -10,6 +10,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/manager/say"
 	"etcdadm.io/internal/wake"
 )
 
@@ -147,8 +148,8 @@ func (w *Watcher) probe(ctx context.Context) {
 	switch {
 	case err == nil:
 		w.untried = ""
-	case steady(explain(err)) != steady(w.untried): // else as it was: a look that shows the same wakes nobody
-		w.untried = explain(err)
+	case say.Steady(say.Explain(err)) != say.Steady(w.untried): // else as it was: a look that shows the same wakes nobody
+		w.untried = say.Explain(err)
 	}
 	w.mu.Unlock()
 	for _, p := range can.Problems {
@@ -323,7 +324,7 @@ func (l *look) readSpec(ctx context.Context, w *Watcher, last look) {
 		if l.spec == nil {
 			l.left = read.Standing
 		}
-		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: explain(err)})
+		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapSpec, Detail: say.Explain(err)})
 	default:
 		l.failed, l.view.Read = true, false
 		l.gaps = append(l.gaps, w.gap(err))
@@ -388,7 +389,7 @@ func (l look) lacks(in *cluster.Intent) bool {
 func (w *Watcher) gap(err error) cluster.Gap {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if why := explain(err); steady(why) != steady(w.unread) {
+	if why := say.Explain(err); say.Steady(why) != say.Steady(w.unread) {
 		w.unread = why
 	}
 	return cluster.Gap{Kind: cluster.GapStore, Detail: w.unread}

@@ -47,7 +47,7 @@ func (m *Manager) reign(ctx context.Context) {
 	defer scribe.Wait()
 	defer t.drop()
 	defer m.report.Ended()
-	defer m.gossip.LedNoMore()
+	defer m.gossip.Led(false, nil)
 	m.watch.ForgetPauses()
 	m.watch.Now()
 	wake.Ready(m.wake) // by what the first look sees as well

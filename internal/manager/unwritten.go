@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/manager/say"
 )
 
 // unwritten is an object that the store did not take, though it may be read: credentials
@@ -59,9 +60,9 @@ func (r *Writer) Wrote(topic, what string, err error) {
 		now, last := outcome(err), u.last
 		u.last = now
 		switch {
-		case steady(now) == steady(u.why):
+		case say.Steady(now) == say.Steady(u.why):
 			u.heard = time.Now()
-		case steady(now) == steady(last), steady(last) != steady(u.why) && time.Since(u.heard) >= unwrittenAfter:
+		case say.Steady(now) == say.Steady(last), say.Steady(last) != say.Steady(u.why) && time.Since(u.heard) >= unwrittenAfter:
 			u.why, u.heard = now, time.Now()
 		}
 		r.unwritten[topic] = u
@@ -73,9 +74,9 @@ func (r *Writer) Wrote(topic, what string, err error) {
 // those of both records do; of the status see landed.
 func outcome(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "whether it was written is not known: " + explain(err)
+		return "whether it was written is not known: " + say.Explain(err)
 	}
-	return explain(err)
+	return say.Explain(err)
 }
 
 // unwanted forgets a write that failed and that nobody asks for any more.

@@ -529,7 +529,7 @@ func TestDeafDaemonAsks(t *testing.T) {
 		a.gossip.round() // in time, as far as it knows
 		sees("silent for a minute", false)
 		a.gossip.mu.Lock()
-		a.gossip.roundDue = time.Now().Add(-2 * deafAfter)
+		a.gossip.hearing.roundDue = time.Now().Add(-2 * deafAfter)
 		a.gossip.mu.Unlock()
 		sees("the next round is late", true)
 		a.gossip.round()
@@ -545,7 +545,7 @@ func TestDeafDaemonAsks(t *testing.T) {
 			time.Sleep(time.Second)
 			a.gossip.round()
 			a.gossip.mu.Lock()
-			a.gossip.roundDue = time.Now().Add(2 * time.Second)
+			a.gossip.hearing.roundDue = time.Now().Add(2 * time.Second)
 			a.gossip.mu.Unlock()
 		}
 		sees("it has listened for long again", false)

@@ -9,15 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/peer/peerpb"
+	"etcdadm.io/internal/pki"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"etcdadm.io/cluster"
-	"etcdadm.io/internal/peer/peerpb"
-	"etcdadm.io/internal/pki"
 )
 
 // mostWords bounds an error with what is repeated of a message, in bytes.

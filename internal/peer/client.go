@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	grpcpeer "google.golang.org/grpc/peer"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/peer/peerpb"
 	"etcdadm.io/internal/pki"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
 )
 
 // Client calls one daemon. It connects at the first call, and again after a broken connection at

@@ -9,11 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"etcdadm.io/internal/peer/peerpb"
 	"etcdadm.io/internal/pki"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // kinds are the sentinels of what a server refuses on purpose.

@@ -5,13 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"etcdadm.io/internal/pki"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
-
-	"etcdadm.io/internal/pki"
 )
 
 // Bounds of one caller, so that none can take what the others need.

@@ -13,13 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/pki"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"etcdadm.io/cluster"
-	"etcdadm.io/internal/pki"
 )
 
 // acceptAll takes every connection that a listener lets through.

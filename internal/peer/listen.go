@@ -8,9 +8,8 @@ import (
 	"os"
 	"time"
 
-	"google.golang.org/grpc/credentials"
-
 	"etcdadm.io/internal/pki"
+	"google.golang.org/grpc/credentials"
 )
 
 // reportingCredentials tell the log about callers whose handshake failed, once each.

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/peer/peerpb"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/testlater"
+	"google.golang.org/grpc"
 )
 
 // anIntent has an object of each kind in it.

@@ -15,11 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/pki"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

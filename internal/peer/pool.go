@@ -6,15 +6,14 @@ import (
 	"net"
 	"sync"
 
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/peer/peerpb"
+	"etcdadm.io/internal/pki"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-
-	"etcdadm.io/cluster"
-	"etcdadm.io/internal/peer/peerpb"
-	"etcdadm.io/internal/pki"
 )
 
 // Pool keeps one Client, and so one connection, for each daemon. Safe for concurrent use.

@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/peer/peerpb"
 	"etcdadm.io/internal/pki"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 func TestRoles(t *testing.T) {

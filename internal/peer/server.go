@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,15 +14,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/peer/peerpb"
 	"etcdadm.io/internal/pki"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	grpcpeer "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 )
 
 // Caller is who made a call.
@@ -321,5 +323,32 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 	if !slices.Contains(m.roles, from.Identity.Role) {
 		return from, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_ROLE, m.advice(), "%s may not call %s, which is for the roles %v", from.Identity, m.name, m.roles)
 	}
+	return from, nil
+}
+
+// certified reads the caller from the connection. With TLS its certificate is verified again at each call, so
+// that one that has expired since, or an authority that was withdrawn, ends an open connection's rights.
+func (s *Server) certified(ctx context.Context) (Caller, error) {
+	p, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return Caller{}, status.Error(codes.Internal, "the call has no connection")
+	}
+	from := Caller{Remote: p.Addr.String()}
+	if s.opt.Live == nil {
+		return from, nil
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return from, status.Error(codes.Unauthenticated, "the connection is not TLS")
+	}
+	id, err := s.opt.Live.Verify(info.State.PeerCertificates, x509.ExtKeyUsageClientAuth)
+	if err != nil {
+		advice := "connect again with a valid certificate"
+		if errors.Is(err, pki.ErrExpired) || errors.Is(err, pki.ErrNotYetValid) { // it was valid when the connection was made
+			advice = "compare the clocks of both hosts, then renew that certificate"
+		}
+		return from, refuse(codes.Unauthenticated, peerpb.Refusal_KIND_IDENTITY, advice, "%v", err)
+	}
+	from.Identity, from.Verified = id, true
 	return from, nil
 }

@@ -1,47 +1,14 @@
 package peer
 
 import (
-	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	grpcpeer "google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
-
 	"etcdadm.io/internal/peer/peerpb"
-	"etcdadm.io/internal/pki"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
-
-// certified reads the caller from the connection. With TLS its certificate is verified again at each call, so
-// that one that has expired since, or an authority that was withdrawn, ends an open connection's rights.
-func (s *Server) certified(ctx context.Context) (Caller, error) {
-	p, ok := grpcpeer.FromContext(ctx)
-	if !ok {
-		return Caller{}, status.Error(codes.Internal, "the call has no connection")
-	}
-	from := Caller{Remote: p.Addr.String()}
-	if s.opt.Live == nil {
-		return from, nil
-	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok {
-		return from, status.Error(codes.Unauthenticated, "the connection is not TLS")
-	}
-	id, err := s.opt.Live.Verify(info.State.PeerCertificates, x509.ExtKeyUsageClientAuth)
-	if err != nil {
-		advice := "connect again with a valid certificate"
-		if errors.Is(err, pki.ErrExpired) || errors.Is(err, pki.ErrNotYetValid) { // it was valid when the connection was made
-			advice = "compare the clocks of both hosts, then renew that certificate"
-		}
-		return from, refuse(codes.Unauthenticated, peerpb.Refusal_KIND_IDENTITY, advice, "%v", err)
-	}
-	from.Identity, from.Verified = id, true
-	return from, nil
-}
 
 // maxRefusal bounds what a refusal says, and its hint, in bytes each: they go into logs
 // and into the headers of an answer, and repeat what the other side has sent.

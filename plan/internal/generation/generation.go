@@ -103,7 +103,7 @@ func Replaced(v *step.View, c *cluster.Command) *decision.Decision {
 
 // saysAgain: o is a command that was not run, and asks for what c asks for.
 func saysAgain(v *step.View, o, c *cluster.Command) bool {
-	return o.Name != c.Name && o.Malformed == "" && !v.WasRun(o.Name) &&
+	return o.Name != c.Name && o.Malformed == "" && !v.Obs.Ran(o.Name) &&
 		o.Kind == c.Kind && o.Backup == c.Backup && o.Host == c.Host && o.Dir == c.Dir && o.Version == c.Version && sameCount(o, c)
 }
 
@@ -118,7 +118,7 @@ func EndCommands(v *step.View) *decision.Decision {
 			return decision.EndCommand(c.Name, decision.CommandResult(end.Result), end.Reason)
 		case c.Ended != "":
 			return decision.EndCommand(c.Name, decision.CommandResult(c.Ended), "that is on record already")
-		case v.Intent == nil || v.Intent.State != cluster.IntentFounded || !v.WasRun(c.Name):
+		case v.Intent == nil || v.Intent.State != cluster.IntentFounded || !v.Obs.Ran(c.Name):
 		case !v.Intent.Ran(c.Name):
 			return decision.EndCommand(c.Name, decision.CommandFailed, "a generation was written down for it, which the backup store has lost and only hosts remember")
 		case v.Intent.CommandID != c.Name:

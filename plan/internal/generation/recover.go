@@ -116,7 +116,7 @@ func surelyUp(v *step.View, id cluster.MemberID) bool {
 // recoveredFrom: a command in the queue asks for a recovery from the host.
 func recoveredFrom(v *step.View, id cluster.HostID) bool {
 	for _, c := range v.Obs.Commands {
-		if c.Kind == cluster.CommandRecover && c.Host == id && c.Ended == "" && c.Malformed == "" && !v.WasRun(c.Name) {
+		if c.Kind == cluster.CommandRecover && c.Host == id && c.Ended == "" && c.Malformed == "" && !v.Obs.Ran(c.Name) {
 			return true
 		}
 	}

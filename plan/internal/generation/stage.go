@@ -241,7 +241,7 @@ func giveUp(v *step.View, c *cluster.Command, why string) *decision.Decision {
 	if !v.Queued(c.Name) {
 		return decision.Wait(true, "no-founder", "", "{why}", why)
 	}
-	if !v.WasRun(c.Name) {
+	if !v.Obs.Ran(c.Name) {
 		return decision.EndCommand(c.Name, decision.CommandRejected, why)
 	}
 	_, words := otherSource(v)

@@ -11,14 +11,12 @@ import (
 func (v *Sight) NextCommand() *cluster.Command {
 	for i := range v.Obs.Commands {
 		c := &v.Obs.Commands[i]
-		if c.Kind != cluster.CommandBackup && c.Unread == "" && !v.WasRun(c.Name) {
+		if c.Kind != cluster.CommandBackup && c.Unread == "" && !v.Obs.Ran(c.Name) {
 			return c
 		}
 	}
 	return nil
 }
-
-func (v *Sight) WasRun(name string) bool { return v.Obs.Ran(name) }
 
 // Queued reports whether a person, or another program, put the command into the queue, and it is
 // told how it ends.

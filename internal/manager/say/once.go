@@ -1,4 +1,4 @@
-package manager
+package say
 
 import (
 	"log/slog"
@@ -21,7 +21,7 @@ func NewOnce(log *slog.Logger) *Once { return &Once{log: log, last: map[string]s
 func (s *Once) Say(topic, what string, err error) {
 	text := ""
 	if err != nil {
-		text = steady(err.Error())
+		text = Steady(err.Error())
 	}
 	s.mu.Lock()
 	before := s.last[topic]

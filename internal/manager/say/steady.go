@@ -1,4 +1,4 @@
-package manager
+package say
 
 import (
 	"errors"
@@ -17,13 +17,13 @@ var (
 	listed = regexp.MustCompile(`\d+ objects`)
 )
 
-// steady is an error's text without what differs from one try of the same to the next.
-func steady(text string) string {
+// Steady is an error's text without what differs from one try of the same to the next.
+func Steady(text string) string {
 	return listed.ReplaceAllString(probeName.ReplaceAllString(took.ReplaceAllString(text, ""), ""), "")
 }
 
-// explain is an error for people with its hint, where it has one.
-func explain(err error) string {
+// Explain is an error for people with its hint, where it has one.
+func Explain(err error) string {
 	var hint interface{ Hint() string }
 	if errors.As(err, &hint) && hint.Hint() != "" {
 		return err.Error() + "; " + hint.Hint()

@@ -80,12 +80,10 @@ type Gossip struct {
 	targets  map[string]*target
 	seeded   bool // discovery has answered once
 	quick    time.Time
-	roundDue time.Time     // when the next round of pings is due
-	deaf     time.Time     // until when silence says nothing, since nobody listened
+	hearing  hearing
 	topFence cluster.Fence // the highest that was heard of
 	lacking  bool          // this host's own store lacks the record that hosts keep
-	twin     time.Time     // when another daemon under this host's ID was noticed last
-	twinAt   string        // its endpoint
+	twin     twin
 	// sight is what was seen of the store last, told to others, and blindSince since
 	// when another daemon has seen it better.
 	sight      *cluster.StoreSight
@@ -108,27 +106,6 @@ func NewGossip(o GossipOptions) *Gossip {
 	}
 	g.election = election.New(g.self, time.Now())
 	return g
-}
-
-// Run gossips until ctx ends, and tells the others that it leaves when leaving does.
-func (g *Gossip) Run(ctx context.Context) {
-	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){g.gossip, g.discover, g.listen, g.forgetUnseen} {
-		loops.Go(func() { loop(ctx) })
-	}
-	loops.Wait()
-}
-
-// Begin is for a daemon that starts.
-func (g *Gossip) Begin() {
-	now := time.Now()
-	g.mu.Lock()
-	g.election = election.New(g.self, now)
-	g.quick = now.Add(quickFor)
-	g.mu.Unlock()
-	for _, p := range g.Local.Peers() {
-		g.learn(p.Address, p.Host, false)
-	}
 }
 
 // Leads receives a value when this host begins to lead.
@@ -161,7 +138,7 @@ func (g *Gossip) Lead(ctx context.Context) (context.Context, context.CancelFunc)
 	return term, stop
 }
 
-// Contact is how a host is reached; false: nobody knows.
+// ContactOf is how a host is reached; false: nobody knows.
 func (g *Gossip) ContactOf(id cluster.HostID) (cluster.Contact, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -193,14 +170,9 @@ func (g *Gossip) Lacks(lacking bool) {
 func (g *Gossip) Led(well bool, voters []cluster.HostID) {
 	g.mu.Lock()
 	g.wellLed = well
-	g.keepVotersLocked(voters)
-	g.mu.Unlock()
-}
-
-// LedNo more is for the end of this host's leadership.
-func (g *Gossip) LedNoMore() {
-	g.mu.Lock()
-	g.wellLed = false
+	if len(voters) > 0 { // a look that does not say so leaves it as it was
+		g.voters = voters
+	}
 	g.mu.Unlock()
 }
 
@@ -208,7 +180,9 @@ func (g *Gossip) LedNoMore() {
 func (g *Gossip) Saw(s cluster.StoreSight, voters []cluster.HostID) {
 	g.mu.Lock()
 	g.sight, g.sightAt = &s, time.Now()
-	g.keepVotersLocked(voters)
+	if len(voters) > 0 { // a look that does not say so leaves it as it was
+		g.voters = voters
+	}
 	g.mu.Unlock()
 }
 

@@ -1,0 +1,10 @@
+package cli
+
+// reach is the flags by which a command finds the daemons.
+type reach struct {
+	dataDir     string
+	endpoints   []string
+	clusterName string
+	credentials string
+	output      string
+}
