@@ -23,7 +23,7 @@ func New(o Options) *Host {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	keeper, notes := record.NewKeeper(o.ID, o.Disk.Save, o.Log), record.NewNotes(o.Log)
+	keeper, notes := record.NewKeeper(o.ID, func(s record.State) error { return o.Disk.Save(s) }, o.Log), record.NewNotes(o.Log)
 	h := &Host{
 		o: o, keeper: keeper, notes: notes, Memory: record.NewMemory(keeper, notes),
 		looking: make(chan struct{}, 1), changes: make(chan struct{}, 1),
