@@ -199,7 +199,7 @@ type HostSetting struct {
 type HostState struct {
 	Host    HostID `json:"host"`
 	Disk    DiskID `json:"disk"`
-	Beat    uint64 `json:"beat,omitempty"`
+	Epoch   uint64 `json:"beat,omitempty"`
 	Cluster string `json:"cluster"` // the cluster's name, as the daemon was told
 	Address string `json:"address,omitempty"`
 	// Clock is the host's wall clock when it answered.
@@ -238,7 +238,7 @@ type HostState struct {
 	Database *DatabaseWork `json:"database,omitempty"`
 	// Room is the free space of the data directory's file system, in bytes;
 	// zero: unknown.
-	Room int64 `json:"room,omitempty"`
+	FreeSpace int64 `json:"room,omitempty"`
 	// Decrypts: the host has a secret key for encrypted backups.
 	Decrypts bool `json:"decrypts,omitempty"`
 	// Received is how long ago the member finished receiving a snapshot from

@@ -384,7 +384,7 @@ type Halt struct {
 	From   Version `json:"from"`
 	To     Version `json:"to"`
 	Wanted Version `json:"wanted"`
-	// Consent is a person's word for the outage, as the spec had it.
+	// Consent is a person's approval for the outage, as the spec had it.
 	Consent string `json:"consent,omitempty"`
 	// Accept is the digest of the list of losses that a person accepted; empty:
 	// nothing may be lost.

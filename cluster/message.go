@@ -16,7 +16,7 @@ type Ping struct {
 	Cluster    string `json:"cluster"`
 	Host       HostID `json:"host"`
 	Disk       DiskID `json:"disk,omitempty"`
-	Beat       uint64 `json:"beat,omitempty"`
+	Epoch      uint64 `json:"beat,omitempty"`
 	Endpoint   string `json:"endpoint"`
 	Generation uint64 `json:"generation,omitempty"`
 	Promised   Fence  `json:"promised,omitzero"`
@@ -38,7 +38,7 @@ type Ping struct {
 	// Changes counts what happened on the sender's host, so that a leader
 	// looks at once when it grows.
 	Changes uint64 `json:"changes,omitempty"`
-	// Remembered is the beat that the sender remembers of the receiver.
+	// Remembered is the epoch that the sender remembers of the receiver.
 	Remembered uint64 `json:"remembered,omitempty"`
 	// RememberedDisk is the disk that Remembered belongs to.
 	RememberedDisk DiskID `json:"rememberedDisk,omitempty"`

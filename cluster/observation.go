@@ -31,7 +31,7 @@ type Gap struct {
 	// AtOdds: something answers where the host's daemon is, and the two do not talk
 	// with each other, as by a certificate, a clock or a name that is not what it
 	// should be. Nothing is known of the host but that it may well run.
-	AtOdds bool `json:"atOdds,omitempty"`
+	Incompatible bool `json:"atOdds,omitempty"`
 	// Heard: the host's daemon tells of itself, or two do that say they are it, and it
 	// does not answer what it is asked, or refuses to. The host is not gone, whatever
 	// else it is.
@@ -170,7 +170,7 @@ type Observation struct {
 	Sights []HostSight `json:"sights,omitempty"`
 	// AtOdds are daemons that answer and do not talk with the leader's, at hosts of which
 	// nothing else is seen. Sorted by endpoint.
-	AtOdds []Neighbour `json:"atOdds,omitempty"`
+	Incompatible []Neighbour `json:"atOdds,omitempty"`
 	// Commands is the store's queue, in the order in which they are run.
 	Commands []Command `json:"commands,omitempty"`
 	// Unlisted says why the queue could not be listed in this look, so that Commands is what
@@ -215,7 +215,7 @@ func (o *Observation) Sort() {
 	slices.SortStableFunc(o.Gaps, func(a, b Gap) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Detail, b.Detail))
 	})
-	slices.SortStableFunc(o.AtOdds, func(a, b Neighbour) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
+	slices.SortStableFunc(o.Incompatible, func(a, b Neighbour) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
 	for i := range o.Hosts {
 		o.Hosts[i].sort()
 	}

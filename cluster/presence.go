@@ -93,7 +93,7 @@ func (g Gap) presence() Presence {
 		return PresenceStalled
 	case GapUnreachable:
 		switch {
-		case g.AtOdds:
+		case g.Incompatible:
 			return PresenceIncompatible
 		case g.Heard:
 			return PresenceMute

@@ -64,8 +64,8 @@ func (r Roster) Alarms(kind string) []Alarm {
 // Source: DefaultQuotaBytes in storage/quota.go of 3.5.35, 3.6.16 and 3.7.3.
 const DefaultQuota = 2 << 30
 
-// Room is the quota in bytes; zero: there is none.
-func (s MemberStatus) Room() int64 {
+// Capacity is how large the database may grow, in bytes; zero: there is none.
+func (s MemberStatus) Capacity() int64 {
 	switch {
 	case s.Quota < 0:
 		return 0
@@ -78,7 +78,7 @@ func (s MemberStatus) Room() int64 {
 // Limit is how large the database may be, in bytes, so that a member that has
 // just been cured does not raise NOSPACE at the next write: nine tenths of its
 // quota. Zero: there is no quota.
-func (s MemberStatus) Limit() int64 { return s.Room() / 10 * 9 }
+func (s MemberStatus) Limit() int64 { return s.Capacity() / 10 * 9 }
 
 // Comparison is what the hashes of the voters say about each other.
 type Comparison struct {

@@ -42,7 +42,7 @@ func goFiles(t *testing.T, dirs ...string) []*ast.File {
 func codes(t *testing.T) []string {
 	t.Helper()
 	// Which argument of the planner's own functions is the code.
-	position := map[string]int{"Wait": 1, "WaitLater": 0, "Refuse": 0, "Stuck": 0, "Aside": 0, "Advise": 0, "notYet": 1}
+	position := map[string]int{"Wait": 1, "WaitLater": 0, "Refuse": 0, "Stuck": 0, "Notice": 0, "Advise": 0, "notYet": 1}
 	var out []string
 	take := func(e ast.Expr) {
 		switch x := e.(type) {

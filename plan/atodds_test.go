@@ -14,7 +14,7 @@ import (
 func TestDaemonsAtOddsAreNamedWhereHostsAreMissing(t *testing.T) {
 	o := formedSight(t)
 	o.Spec.MemberCount, o.Hosts = 5, o.Hosts[:3]
-	o.AtOdds = []cluster.Neighbour{{Host: "host-19", Endpoint: "192.0.2.9:8000", Why: "its certificate is not valid yet"}}
+	o.Incompatible = []cluster.Neighbour{{Host: "host-19", Endpoint: "192.0.2.9:8000", Why: "its certificate is not valid yet"}}
 	told := func() string {
 		bs := Next(decision.Goal{Kind: decision.Converge}, o).Blockers
 		i := slices.IndexFunc(bs, func(b decision.Blocker) bool { return b.Code == "no-host" })
@@ -26,7 +26,7 @@ func TestDaemonsAtOddsAreNamedWhereHostsAreMissing(t *testing.T) {
 	if is := told(); !strings.Contains(is, "192.0.2.9:8000") || !strings.Contains(is, "host-19") || !strings.Contains(is, "not valid yet") {
 		t.Errorf("it says %q", is)
 	}
-	o.AtOdds[0].Host = o.Hosts[0].Host // it carries a voter, and is no other host
+	o.Incompatible[0].Host = o.Hosts[0].Host // it carries a voter, and is no other host
 	if is := told(); strings.Contains(is, "192.0.2.9") {
 		t.Errorf("of a host with a voter it says %q", is)
 	}

@@ -244,8 +244,8 @@ func TestBackupBeforeARestoreIsSaidToBeLeft(t *testing.T) {
 		if (d != nil) != (want.waits != "") || d != nil && !strings.Contains(d.Reason.String(), want.waits) {
 			t.Errorf("begun %s ago: %+v", ago, d)
 		}
-		if len(v.Asides) == 0 != (want.says == "") || want.says != "" && !strings.Contains(v.Asides[0].Sentence.String(), want.says) {
-			t.Errorf("begun %s ago: said %+v", ago, v.Asides)
+		if len(v.Notices) == 0 != (want.says == "") || want.says != "" && !strings.Contains(v.Notices[0].Sentence.String(), want.says) {
+			t.Errorf("begun %s ago: said %+v", ago, v.Notices)
 		}
 	}
 }
@@ -261,10 +261,10 @@ func TestAFailedBackupIsToldWithItsHint(t *testing.T) {
 		o.Backups = cluster.BackupsView{Interval: time.Hour, At: o.At}
 	})
 	blocker := func(v *step.View) string {
-		if len(v.Asides) != 1 || v.Asides[0].Code != "backup-failed" {
-			t.Fatalf("%+v", v.Asides)
+		if len(v.Notices) != 1 || v.Notices[0].Code != "backup-failed" {
+			t.Fatalf("%+v", v.Notices)
 		}
-		return v.Asides[0].Advice
+		return v.Notices[0].Advice
 	}
 	periodic := step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed(""))(t))
 	_ = upkeep.BackUp(periodic)

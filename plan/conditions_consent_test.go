@@ -79,7 +79,7 @@ func clocks(ahead time.Duration, hosts ...cluster.HostID) func(o *cluster.Observ
 	}
 }
 
-// TestConditionsOfConsent: how long a person's word counts, and what it takes to act on it.
+// TestConditionsOfConsent: how long a person's approval counts, and what it takes to act on it.
 func TestConditionsOfConsent(t *testing.T) {
 	old := func(ago time.Duration) func(o *cluster.Observation) {
 		return ofCommand(func(c *cluster.Command) { c.At = c.At.Add(time.Minute - ago) })
@@ -296,10 +296,10 @@ func TestConditionsOfMemories(t *testing.T) {
 	remembered := then(wished, ready(cluster.StageReady, time.Minute), remembers("c"))
 	aside := func(v *step.View) string {
 		generation.Remembered(v)
-		if len(v.Asides) != 1 {
+		if len(v.Notices) != 1 {
 			return ""
 		}
-		return v.Asides[0].Code
+		return v.Notices[0].Code
 	}
 	forget := of("c", func(h *cluster.HostReport) { h.Intent = nil })
 	founding := func(kind string, ago time.Duration) func(t *testing.T) *cluster.Observation {
@@ -420,7 +420,7 @@ func TestConditionsOfHostsThatReturn(t *testing.T) {
 		{"one that was named as lost and is gone is given up", lost, givenUp, []otherwise{
 			{"it follows another leader", refuses},
 			{"it is heard", heard},
-			{"it talks with others", ofGap("b", func(g *cluster.Gap) { g.AtOdds = true })},
+			{"it talks with others", ofGap("b", func(g *cluster.Gap) { g.Incompatible = true })},
 			{"nobody named it", inIntent(func(in *cluster.Intent) { in.Lost = nil })},
 			{"it follows another leader, and the founding has had its time", allOf(refuses, late)},
 		}, []otherwise{

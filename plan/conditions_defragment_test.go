@@ -59,7 +59,7 @@ func TestConditionsOfDefragmentation(t *testing.T) {
 					}
 				}
 			}},
-			{"its host has no room", of("b", func(h *cluster.HostReport) { h.Room = 2 * upkeep.LeastFree })},
+			{"its host has no room", of("b", func(h *cluster.HostReport) { h.FreeSpace = 2 * upkeep.LeastFree })},
 			{"a hash of it is being made", of("b", func(h *cluster.HostReport) { h.Hash = &cluster.Hash{Running: true} })},
 		}, []otherwise{
 			{"that was done a while ago", of("b", func(h *cluster.HostReport) {

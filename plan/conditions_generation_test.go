@@ -140,7 +140,7 @@ func TestConditionsOfRecovery(t *testing.T) {
 			{"nobody can ask it", ofGap("b", func(g *cluster.Gap) { g.Kind = cluster.GapUnreachable })},
 		}, []otherwise{{"it is another op", atWork("b", cluster.OpDefragment)}}},
 		{"nothing is recovered by itself past hosts at work", then(auto, atWork("b", cluster.OpRestart), atWork("c", cluster.OpRestart)), func(v *step.View) bool {
-			return generation.AutoRecover(v) == nil && len(v.Asides) == 1
+			return generation.AutoRecover(v) == nil && len(v.Notices) == 1
 		}, []otherwise{{"they are gone", func(o *cluster.Observation) {
 			for _, id := range []cluster.HostID{"b", "c"} {
 				ofGap(id, func(g *cluster.Gap) { g.Kind, g.Op = cluster.GapUnreachable, "" })(o)
@@ -150,14 +150,14 @@ func TestConditionsOfRecovery(t *testing.T) {
 			atWork("c", cluster.OpPromise)(o)
 		}}}},
 		{"hosts that start are told to start", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpPromise)), func(v *step.View) bool {
-			return generation.AutoRecover(v) == nil && len(v.Asides) == 1 && strings.Contains(v.Asides[0].Sentence.String(), "starting or reading their disks") && strings.HasSuffix(v.Asides[0].Sentence.String(), ": b, c")
+			return generation.AutoRecover(v) == nil && len(v.Notices) == 1 && strings.Contains(v.Notices[0].Sentence.String(), "starting or reading their disks") && strings.HasSuffix(v.Notices[0].Sentence.String(), ": b, c")
 		}, []otherwise{
 			{"one is late", ofGap("b", func(g *cluster.Gap) { g.Late = true })},
 			{"nobody knows at what one is", atWork("c", "")},
 			{"one is gone", ofGap("c", func(g *cluster.Gap) { g.Kind, g.Op = cluster.GapUnreachable, "" })},
 		}, nil},
 		{"a host that is late is told as one that may never be back", then(auto, atWork("b", cluster.OpBoot), atWork("c", cluster.OpBoot), ofGap("c", func(g *cluster.Gap) { g.Late = true })), func(v *step.View) bool {
-			return generation.AutoRecover(v) == nil && len(v.Asides) == 1 && strings.Contains(v.Asides[0].Sentence.String(), "as on a hung disk: c.")
+			return generation.AutoRecover(v) == nil && len(v.Notices) == 1 && strings.Contains(v.Notices[0].Sentence.String(), "as on a hung disk: c.")
 		}, []otherwise{{"it is not late", ofGap("c", func(g *cluster.Gap) { g.Late = false })}}, nil},
 		{"a host that is busy is not lost", then(auto, away("c", cluster.GapBusy)), func(v *step.View) bool {
 			return len(generation.OutOfSight(v)) == 0

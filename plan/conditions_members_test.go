@@ -377,7 +377,7 @@ func TestConditionsOfReleases(t *testing.T) {
 			sp := *o.Spec
 			sp.EtcdVersion, sp.PauseBeforeLast = version("3.6.16"), true
 			o.Spec = &sp
-		}), func(v *step.View) bool { return members.FallBack(v, v.Roster.Running()) == nil && len(v.Asides) == 1 }, []otherwise{
+		}), func(v *step.View) bool { return members.FallBack(v, v.Roster.Running()) == nil && len(v.Notices) == 1 }, []otherwise{
 			{"nobody wants that any more", func(o *cluster.Observation) { sp := *o.Spec; sp.PauseBeforeLast = false; o.Spec = &sp }},
 			{"it was given that line just now", of("c", func(h *cluster.HostReport) { h.Local.Previous = version("3.6.16") })},
 			{"it is the line that is wanted", func(o *cluster.Observation) { sp := *o.Spec; sp.EtcdVersion = version("3.7.3"); o.Spec = &sp }},

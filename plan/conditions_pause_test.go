@@ -88,7 +88,7 @@ func TestConditionsOfPauses(t *testing.T) {
 		}},
 		{"why a silent voter is not replaced is told", then(silentC, pausedFor("c", time.Hour)), func(v *step.View) bool {
 			members.ReplaceDead(v)
-			return len(v.Asides) == 1 && v.Asides[0].Code == "host-paused" && strings.Contains(v.Asides[0].Sentence.String(), "kernel")
+			return len(v.Notices) == 1 && v.Notices[0].Code == "host-paused" && strings.Contains(v.Notices[0].Sentence.String(), "kernel")
 		}, []otherwise{{"its host is not paused", func(o *cluster.Observation) { o.Paused, o.Memory.Excused = nil, nil }}}, nil},
 		{"a host is paused", formedSight, asks("c", false), []otherwise{
 			{"another voter is paused", pausedFor("b", time.Hour)},

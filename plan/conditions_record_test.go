@@ -127,8 +127,8 @@ func TestListsDiffer(t *testing.T) {
 	st.Applied += 9
 	b.Status = &st
 	v := step.Look(decision.Goal{Kind: decision.Converge}, o)
-	if d := record.SetAside(v); d != nil || len(v.Asides) != 1 || v.Asides[0].Code != "lists-differ" {
-		t.Errorf("while a lists c: %+v, asides %+v", d, v.Asides)
+	if d := record.SetAside(v); d != nil || len(v.Notices) != 1 || v.Notices[0].Code != "lists-differ" {
+		t.Errorf("while a lists c: %+v, asides %+v", d, v.Notices)
 	}
 	lack("a")
 	c.View = nil

@@ -18,7 +18,7 @@ func (l *laws) halted() {
 	l.must(stage || l.d.Action.Kind == decision.ActIntent, "another action while the generation is halted")
 }
 
-// halting: all members are stopped only with a person's word, with every voter
+// halting: all members are stopped only with a person's approval, with every voter
 // up and written down, and a store that lets one of two leaders win.
 func (l *laws) halting(in *cluster.Intent) {
 	h := in.Halted()

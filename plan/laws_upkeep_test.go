@@ -67,7 +67,7 @@ func (l *laws) databaseOp(x decision.HostOp) {
 			st := s.Host.Status
 			most := st.Limit()
 			if l.goal.Kind == decision.Disarm {
-				most = st.Room() - 1
+				most = st.Capacity() - 1
 			}
 			l.must(x.Op.Alarm != cluster.AlarmNoSpace || st.Limit() == 0 || st.DBSize <= most, "a NOSPACE alarm taken back while %s is beyond its limit", s.HostID)
 		}

@@ -108,10 +108,10 @@ func Next(goal Goal, o *cluster.Observation) Decision {
 		d = generation.NoteFirst(v, d)
 		d.Rule = r.name
 		d = generation.WhileWaiting(v, d)
-		d.Blockers = append(d.Blockers, v.Asides...)
+		d.Blockers = append(d.Blockers, v.Notices...)
 		return *d
 	}
-	return Decision{Rule: "none", Reason: words.F("nothing to do"), Done: true, Blockers: v.Asides}
+	return Decision{Rule: "none", Reason: words.F("nothing to do"), Done: true, Blockers: v.Notices}
 }
 
 // Aside is what becomes of a directory that a host set aside.

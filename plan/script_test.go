@@ -84,7 +84,7 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return w.addBackup(d)
 	case "room":
 		mib, _ := strconv.ParseInt(d.CmdArgs[1].Key, 10, 64)
-		w.host(cluster.HostID(d.CmdArgs[0].Key)).Room = mib << 20
+		w.host(cluster.HostID(d.CmdArgs[0].Key)).FreeSpace = mib << 20
 		return ""
 	case "aside-size":
 		mib, _ := strconv.ParseInt(d.CmdArgs[1].Key, 10, 64)

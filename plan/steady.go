@@ -25,7 +25,7 @@ func steady(v *step.View) *decision.Decision {
 				why = "as the settings beside the spec, which may name hosts or put it on hold, are not known either"
 			}
 			for _, b := range d.Blockers {
-				v.Aside(b.Code, b.Command, "no dead voter is replaced, {why}: {sentence}", why, b.Sentence)
+				v.Notice(b.Code, b.Command, "no dead voter is replaced, {why}: {sentence}", why, b.Sentence)
 			}
 		}
 		d := decision.Wait(false, "member-down", "", "{up} of {number} voters are up: {down}", up, n, strings.Join(down, "; "))

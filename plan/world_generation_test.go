@@ -147,7 +147,7 @@ func (w *world) stage(h *worldHost, op cluster.Op) error {
 		s.Hopeless = restored
 		s.State, s.Reason = cluster.StageFailed, "another list than the one that was accepted"
 	}
-	if need := w.queue.needs; need > h.Room { // the host sees only when it has begun
+	if need := w.queue.needs; need > h.FreeSpace { // the host sees only when it has begun
 		s.State, s.Reason, s.Needs = cluster.StageFailed, "not enough space on the disk", need
 	}
 	if w.queue.slow && s.State == cluster.StageReady {

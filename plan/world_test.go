@@ -312,7 +312,7 @@ func (w *world) observe() *cluster.Observation {
 		if h.down || h.gap != "" {
 			g := cluster.Gap{Kind: cluster.GapKind(h.gap), Host: h.Host, Detail: "no answer within 2s", Promised: h.promised}
 			if h.down {
-				g.Kind, g.AtOdds, g.Heard = cluster.GapUnreachable, h.why == "odds", h.why == "heard" || h.why == "refused"
+				g.Kind, g.Incompatible, g.Heard = cluster.GapUnreachable, h.why == "odds", h.why == "heard" || h.why == "refused"
 				if h.why == "refused" {
 					g.Kind = cluster.GapRefused
 					if g.Promised == (cluster.Fence{}) {

@@ -107,7 +107,7 @@ func (w *world) databaseCall(h *worldHost, c *worldCluster, op cluster.Op) error
 		for _, h := range w.hosts { // the next write finds who is still beyond its quota
 			st := cluster.MemberStatus{}
 			w.sizes(h, &st)
-			if w.clusterOf(h) == c && st.Room() > 0 && st.DBSize >= st.Room() {
+			if w.clusterOf(h) == c && st.Capacity() > 0 && st.DBSize >= st.Capacity() {
 				w.raise(cluster.AlarmNoSpace, h)
 			}
 		}

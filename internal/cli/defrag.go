@@ -138,7 +138,7 @@ func (r *reach) disarmCommand() *cobra.Command {
 		Long: `disarm takes alarms of etcd back, one after the other. The leading daemon does so by
 itself once the cause is over; etcdadm status says what it waits for. NOSPACE is not
 taken back while a database is at its quota, since the next write would raise it
-again; the leading daemon wants a tenth of it free, a person's word does without.
+again; the leading daemon wants a tenth of it free, a person's approval does without.
 CORRUPT is taken back only when a comparison that was begun since then has found the
 members' keys to be equal, where there is one voter, which nothing can be compared
 with, or with --accept-difference: writes go on then, on top of whatever keys each

@@ -83,8 +83,8 @@ func (r *recovery) show(ctx context.Context, out io.Writer) error {
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was queued: with --yes it would be %s: %s", found.words(), found.why)}
 	case r.from != "":
 		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
-	case s.atOdds:
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "see why nothing tells here how far the logs of " + join(s.AtOdds) + " go"}
+	case s.incompatible:
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "see why nothing tells here how far the logs of " + join(s.Incompatible) + " go"}
 	}
 	return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued")} // what is to be done has just been printed
 }

@@ -26,7 +26,7 @@ type survivors struct {
 	Why map[cluster.HostID]string `json:"why,omitempty"`
 	// AtOdds are those of them whose daemons are there, and do not tell who asks:
 	// they may well serve, so that none of them is given up.
-	AtOdds []cluster.HostID `json:"atOdds,omitempty"`
+	Incompatible []cluster.HostID `json:"atOdds,omitempty"`
 	// Furthest is the one to recover from; empty: none holds data of a member.
 	Furthest cluster.HostID `json:"furthest,omitempty"`
 	// Voters are those of the newest record of the cluster.
@@ -64,8 +64,8 @@ type survivors struct {
 	// voters that are up; empty: none did.
 	Elsewhere string `json:"elsewhere,omitempty"`
 
-	by     reach // how the daemons were reached
-	atOdds bool  // no command is named, since it would give up a host that is at odds
+	by           reach // how the daemons were reached
+	incompatible bool  // no command is named, since it would give up a host that is at odds
 }
 
 // survivors asks every daemon that is known how far its member's log goes.
@@ -168,7 +168,7 @@ func (s *survivors) miss(unseen map[cluster.HostID]error) {
 	for _, id := range slices.Sorted(maps.Keys(unseen)) {
 		s.Unseen, s.Why[id] = append(s.Unseen, id), unseen[id].Error()
 		if err := unseen[id]; peer.IsThere(err) || errors.As(err, new(cannotTell)) {
-			s.AtOdds = append(s.AtOdds, id)
+			s.Incompatible = append(s.Incompatible, id)
 		}
 	}
 }
@@ -275,8 +275,8 @@ func (s *survivors) judge() {
 	}
 	s.Furthest = best.Host
 	for _, v := range s.Voters { // those out of sight, and those that came back without their data
-		if v.Host != "" && v.Host != best.Host && slices.Contains(s.Unseen, v.Host) && slices.Contains(s.AtOdds, v.Host) {
-			s.atOdds = true
+		if v.Host != "" && v.Host != best.Host && slices.Contains(s.Unseen, v.Host) && slices.Contains(s.Incompatible, v.Host) {
+			s.incompatible = true
 			return // nobody may give that host up
 		}
 	}
@@ -298,7 +298,7 @@ func (s *survivors) hold(r control.Record) {
 // aliveLost is why hosts that are named as lost are not; empty: nothing is known against
 // it.
 func (s *survivors) aliveLost(lost []cluster.HostID) string {
-	for _, id := range s.AtOdds {
+	for _, id := range s.Incompatible {
 		named := slices.Contains(lost, id) || slices.ContainsFunc(s.Voters, func(v cluster.Voter) bool {
 			return v.Host == id && slices.Contains(lost, cluster.HostID(v.Member.String()))
 		})

@@ -39,7 +39,7 @@ func (s *survivors) print(w io.Writer) {
 	}
 	for _, id := range s.Unseen {
 		data := "out of sight"
-		if slices.Contains(s.AtOdds, id) {
+		if slices.Contains(s.Incompatible, id) {
 			data = "something answers there, and does not tell how far a log goes"
 		}
 		if why := s.Why[id]; why != "" {
@@ -108,8 +108,8 @@ it never will be.
 	case s.Would != nil:
 		fmt.Fprintln(w)
 		s.Would.print(w)
-	case s.atOdds:
-		fmt.Fprintf(w, atOdds, join(s.AtOdds))
+	case s.incompatible:
+		fmt.Fprintf(w, atOdds, join(s.Incompatible))
 	case s.Elsewhere != "":
 		fmt.Fprintf(w, "\nDo not recover from here: %s.\n", s.Elsewhere)
 	case s.Command == "":

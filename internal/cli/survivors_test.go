@@ -90,7 +90,7 @@ func TestSurvivors(t *testing.T) {
 		"with a quorum": {hosts: []console.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"nothing has to be recovered"}, never: "keeps all"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := survivors{Hosts: c.hosts, Unseen: c.unseen, AtOdds: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}
+			s := survivors{Hosts: c.hosts, Unseen: c.unseen, Incompatible: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}
 			s.Since = map[cluster.HostID]time.Time{"a": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 			s.judge()
 			if !c.none {
@@ -151,7 +151,7 @@ func TestRecoverDryRun(t *testing.T) {
 		"one named as lost is not": {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := survivors{Hosts: c.hosts, Unseen: slices.Clone(c.odds), AtOdds: c.odds, Why: map[cluster.HostID]string{"b": "another authority"}, Quorum: c.quorum}
+			s := survivors{Hosts: c.hosts, Unseen: slices.Clone(c.odds), Incompatible: c.odds, Why: map[cluster.HostID]string{"b": "another authority"}, Quorum: c.quorum}
 			s.judge()
 			if got := s.against("a", c.lost).why; got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
 				t.Errorf("it says %q, want %q", got, c.want)

@@ -63,7 +63,7 @@ func (s *sources) conversionOf(ctx context.Context, wrote, to cluster.Version, d
 }
 
 // acceptsAny: a halt can be taken back, and a backup is made ready before anything is
-// stopped, so these wait for a person's word. Every other source is the way back of a
+// stopped, so these wait for a person's approval. Every other source is the way back of a
 // halt, or what a person named after the cluster was gone: refused, all members would
 // stay down. So is a backup within version 2, with which there is no other way, and one
 // that is made ready anew once its generation is written down.

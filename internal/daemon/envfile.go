@@ -13,9 +13,9 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/envfile"
-	"etcdadm.io/internal/glance"
 )
 
 const (
@@ -54,7 +54,7 @@ func (f *follower) follow(ctx context.Context) error {
 }
 
 func (f *follower) look(ctx context.Context) {
-	got, err := glance.At(ctx, f.path, envAnswers, func() (envRead, error) { return readEnv(f.path) })
+	got, err := bounded.Do(ctx, f.path, envAnswers, func() (envRead, error) { return readEnv(f.path) })
 	switch {
 	case ctx.Err() != nil:
 		return

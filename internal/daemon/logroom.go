@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/glance"
+	"etcdadm.io/internal/bounded"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,8 +37,8 @@ type logRoom struct {
 // of the log then.
 func (r *logRoom) look(ctx context.Context, file string) error {
 	dir := filepath.Dir(file)
-	free, err := glance.At(ctx, dir, logAnswers, func() (uint64, error) { return freeFor(dir) })
-	var silent *glance.SilentError
+	free, err := bounded.Do(ctx, dir, logAnswers, func() (uint64, error) { return freeFor(dir) })
+	var silent *bounded.SilentError
 	var p *cluster.Problem
 	switch {
 	case ctx.Err() != nil:

@@ -267,7 +267,7 @@ func collectUpkeep(gauge func(*prometheus.Desc, float64, ...string), o *cluster.
 		if st := h.Status; st != nil && st.DBSize > 0 {
 			gauge(fileDesc, float64(st.DBSize), string(h.Host))
 			gauge(inUseDesc, float64(st.DBInUse), string(h.Host))
-			if room := st.Room(); room > 0 {
+			if room := st.Capacity(); room > 0 {
 				gauge(quotaDesc, float64(room), string(h.Host))
 			}
 		}

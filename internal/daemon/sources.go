@@ -318,7 +318,7 @@ func (s *sources) Received(token string) time.Duration {
 }
 
 // Room implements host.Sources.
-func (s *sources) Room() int64 {
+func (s *sources) FreeSpace() int64 {
 	var st unix.Statfs_t
 	if unix.Statfs(s.d.cfg.DataDir, &st) != nil {
 		return 0

@@ -9,8 +9,8 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/glance"
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/host/record"
 )
@@ -45,7 +45,7 @@ func (d *daemon) answers(ctx context.Context, s blob.Store) error {
 
 // keptIntent is the record that this host keeps; nil: it was never part of a cluster.
 func (d *daemon) keptIntent(ctx context.Context) (*cluster.Intent, error) {
-	state, err := glance.At(ctx, d.cfg.DataDir, envAnswers, func() (record.State, error) { return datadir.KnownState(d.cfg.DataDir) })
+	state, err := bounded.Do(ctx, d.cfg.DataDir, envAnswers, func() (record.State, error) { return datadir.KnownState(d.cfg.DataDir) })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil

@@ -217,7 +217,7 @@ var table = []room{
 	{path: "internal/logqueue", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/wake", floor: driver, ground: true, never: filesOnly},
-	{path: "internal/glance", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
+	{path: "internal/bounded", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
 		"internal/regular": "programs are read as regular files",
 	}},
 

@@ -637,7 +637,7 @@ func TestStalledLook(t *testing.T) {
 // noSources has room, and nothing else.
 type noSources struct{ bulk.Sources }
 
-func (noSources) Room() int64                   { return 1 << 30 }
+func (noSources) FreeSpace() int64              { return 1 << 30 }
 func (noSources) Received(string) time.Duration { return 0 }
 
 type stalledDisk struct {

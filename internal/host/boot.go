@@ -45,17 +45,17 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	h.work.Awaits("a look for an etcd that an earlier daemon has left")
 	found, ok := h.adopt(ctx, s)
 	if !ok || s.Journal != nil {
-		h.beat(ctx)
+		h.advance(ctx)
 		return
 	}
 	h.work.Awaits("what other daemons remember of its disk")
 	if !found && !fresh && h.wentBack(ctx, s) {
 		h.forgetDisk(ctx, "disk went back in time")
-		h.beat(ctx)
+		h.advance(ctx)
 		return
 	}
 	h.work.Awaits("its state to be written")
-	h.beat(ctx)
+	h.advance(ctx)
 	if !found {
 		h.work.Awaits("a look at what etcd-manager has left")
 		h.takeover.LookAgain(ctx)
@@ -152,7 +152,7 @@ func (h *Host) block(err error) {
 	}
 }
 
-// wentBack asks the peers whether one of them remembers a later beat of this
+// wentBack asks the peers whether one of them remembers a later epoch of this
 // disk than the disk itself. Silence is consent (SAFETY.md, rule 9).
 func (h *Host) wentBack(ctx context.Context, s record.State) bool {
 	if h.o.AskPeers == nil {
@@ -161,21 +161,21 @@ func (h *Host) wentBack(ctx context.Context, s record.State) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	for _, p := range h.o.AskPeers(ctx) {
-		if p.Cluster == s.Cluster && p.RememberedDisk == s.Disk && p.Remembered > s.Beat {
-			h.o.Log.Error("a peer remembers a later beat of this disk than the disk itself: it went back in time",
-				"peer", p.Host, "remembered", p.Remembered, "beat", s.Beat)
+		if p.Cluster == s.Cluster && p.RememberedDisk == s.Disk && p.Remembered > s.Epoch {
+			h.o.Log.Error("a peer remembers a later epoch of this disk than the disk itself: it went back in time",
+				"peer", p.Host, "remembered", p.Remembered, "epoch", s.Epoch)
 			return true
 		}
 	}
 	return false
 }
 
-// beat advances the beat, and writes the memory along with it. A beat that
+// advance advances the epoch, and writes the memory along with it. An epoch that
 // could not be written is not told: the old one is.
-func (h *Host) beat(ctx context.Context) {
+func (h *Host) advance(ctx context.Context) {
 	memory := h.Put()
 	_ = h.keeper.Change(ctx, func(s *record.State) { // reported by the keeper itself, and in the facts
-		s.Beat++
+		s.Epoch++
 		memory(s)
 	})
 }

@@ -52,7 +52,7 @@ type driver struct {
 	next  int
 	fence uint64
 	told  cluster.Fence // the highest promise that a leader heard of
-	beat  uint64
+	epoch uint64
 	disk  cluster.DiskID
 }
 
@@ -107,10 +107,10 @@ func (v *driver) check(r cluster.ObserveReply) {
 	if (r.Stamp != "") != (st.Promised == fence(v.fence)) {
 		v.m.broken("stamp %q with promise %v for fence %v", r.Stamp, st.Promised, fence(v.fence))
 	}
-	if st.Disk == v.disk && st.Beat < v.beat {
-		v.m.broken("the beat %d was told, now it is %d", v.beat, st.Beat)
+	if st.Disk == v.disk && st.Epoch < v.epoch {
+		v.m.broken("the epoch %d was told, now it is %d", v.epoch, st.Epoch)
 	}
-	v.told, v.beat, v.disk = st.Promised, st.Beat, st.Disk
+	v.told, v.epoch, v.disk = st.Promised, st.Epoch, st.Disk
 }
 
 // conserved makes sure that every log that was ever written is still there.

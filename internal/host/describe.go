@@ -17,7 +17,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	aside, foreign, _ := h.inventory.Listed()
 	h.mu.Lock()
 	out := cluster.HostState{
-		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Cluster: h.o.ClusterName, Address: h.o.Address, Clock: time.Now(),
+		Host: h.o.ID, Disk: s.Disk, Epoch: s.Epoch, Cluster: h.o.ClusterName, Address: h.o.Address, Clock: time.Now(),
 		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: record.CopyIntent(s.Intent),
 		URLs: record.CopyURLs(h.o.URLs), Releases: releases,
 		Local: record.CopyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
@@ -43,7 +43,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	h.backups.Report(&out)
 	h.upkeep.Report(&out)
 	if h.o.Sources != nil {
-		out.Room = h.o.Sources.Room()
+		out.FreeSpace = h.o.Sources.FreeSpace()
 		out.Decrypts = h.o.Decrypts != nil && h.o.Decrypts()
 		if f.status == nil && p.State == cluster.ProcessRunning && s.Local.Token != "" {
 			out.Received = h.o.Sources.Received(s.Local.Token)

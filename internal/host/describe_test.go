@@ -70,7 +70,7 @@ type received struct {
 }
 
 func (r received) Received(string) time.Duration { return time.Since(r.at.get()) - r.after }
-func (received) Room() int64                     { return 0 }
+func (received) FreeSpace() int64                { return 0 }
 
 // What the daemon knows of the host besides is told with the host's own.
 func TestProblemsOfTheDaemonAreTold(t *testing.T) {

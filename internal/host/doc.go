@@ -5,7 +5,7 @@
 //
 // # The loop
 //
-//	New → Run: load the state · adopt or restart the member · then beat and
+//	New → Run: load the state · adopt or restart the member · then epoch and
 //	           notice changes until the context ends
 //	Observe:   make the fence durable · then look
 //	Apply:     check fence, disk, stamp and guard · then carry out one op
@@ -23,7 +23,7 @@
 //   - A promise never goes down, and facts under a fence were gathered after
 //     the fence was durable.
 //   - One op at a time. An op begun is finished by the host, whoever asked.
-//   - The state is written only when it changes; of an idle host that is the beat.
+//   - The state is written only when it changes; of an idle host that is the epoch.
 //
 // No lock is held across a call to a port, so that a stalled disk stalls what
 // needs the disk and nothing else.

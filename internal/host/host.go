@@ -148,7 +148,7 @@ func (h *Host) Identity() record.Identity {
 	changes := h.changeNo
 	h.mu.Unlock()
 	id := record.Identity{
-		Host: h.o.ID, Disk: s.Disk, Beat: s.Beat, Promised: s.Promised, Changes: changes,
+		Host: h.o.ID, Disk: s.Disk, Epoch: s.Epoch, Promised: s.Promised, Changes: changes,
 		Generation: max(s.Floor(), s.Local.Generation),
 	}
 	if broken := h.keeper.Broken(); broken != nil {
@@ -157,7 +157,7 @@ func (h *Host) Identity() record.Identity {
 	return id
 }
 
-// PruneAside removes a directory that was set aside, by its name, on a person's word, and
+// PruneAside removes a directory that was set aside, by its name, on a person's approval, and
 // says what it was (see [inventory.Inventory.PruneAsked]).
 func (h *Host) PruneAside(ctx context.Context, name string) (cluster.SetAside, error) {
 	return h.inventory.PruneAsked(ctx, name)

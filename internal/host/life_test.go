@@ -21,7 +21,7 @@ func TestFounderStartsAndIsMarkedStarted(t *testing.T) {
 		m := newMachine(t)
 		d := m.boot()
 		defer d.end()
-		if st := d.look(1); !st.Free() || st.Promised != fence(1) || st.Beat == 0 || st.Disk == "" {
+		if st := d.look(1); !st.Free() || st.Promised != fence(1) || st.Epoch == 0 || st.Disk == "" {
 			t.Fatalf("a fresh host says %+v", st)
 		}
 		d.must(1, m.found(1))
@@ -513,7 +513,7 @@ func TestHigherIntentStopsTheMember(t *testing.T) {
 }
 
 func TestDiskThatWentBack(t *testing.T) {
-	ask := func(beat uint64, disk func(*machine) cluster.DiskID) func(*session, *host.Options) {
+	ask := func(epoch uint64, disk func(*machine) cluster.DiskID) func(*session, *host.Options) {
 		return func(s *session, o *host.Options) {
 			id := disk(s.m)
 			o.AskPeers = func(ctx context.Context) []cluster.Ping {
@@ -521,14 +521,14 @@ func TestDiskThatWentBack(t *testing.T) {
 				if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
 					t.Error("peers are asked without a bound")
 				}
-				return []cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: id, Remembered: beat}}
+				return []cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: id, Remembered: epoch}}
 			}
 		}
 	}
 	own := func(m *machine) cluster.DiskID { return m.state().Disk }
 	for _, c := range []struct {
 		name     string
-		beat     uint64
+		epoch    uint64
 		disk     func(*machine) cluster.DiskID
 		prepared bool // the disk went back to before the start
 		newDisk  bool
@@ -551,7 +551,7 @@ func TestDiskThatWentBack(t *testing.T) {
 				d.end()
 				m.running = nil
 				m.took[9] = true // before the disk went back
-				d = m.boot(ask(c.beat, c.disk))
+				d = m.boot(ask(c.epoch, c.disk))
 				defer d.end()
 				st := d.look(1)
 				if d.askedN != 1 {
@@ -596,7 +596,7 @@ func TestPeerThatAnswersLate(t *testing.T) {
 		m.joined()
 		d.must(1, prepareOp)
 		disk := d.look(1).Disk
-		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: "d2", Beat: 3, RememberedDisk: disk, Remembered: 1000}})
+		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: "d2", Epoch: 3, RememberedDisk: disk, Remembered: 1000}})
 		d.mustRefuse(1, joinOp(9))
 		later(11 * time.Second)
 		if st := d.look(1); st.Disk == disk || !st.Free() {
@@ -610,9 +610,9 @@ func TestBeatAndMemory(t *testing.T) {
 		m := newMachine(t)
 		d := m.boot()
 		synctest.Wait()
-		first := d.Identity().Beat
-		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: "d2", Beat: 7, Endpoint: "h2:1"}, {Cluster: "other", Host: "h3", Disk: "d3"}})
-		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: "d2", Beat: 5, Endpoint: "h2:1"}})
+		first := d.Identity().Epoch
+		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: "d2", Epoch: 7, Endpoint: "h2:1"}, {Cluster: "other", Host: "h3", Disk: "d3"}})
+		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: "d2", Epoch: 5, Endpoint: "h2:1"}})
 		d.RememberSpec(cluster.Spec{MemberCount: 3})
 		n := m.writes()
 		later(100 * time.Second)
@@ -620,22 +620,22 @@ func TestBeatAndMemory(t *testing.T) {
 		if got := m.writes() - n; got != 10 {
 			t.Errorf("an idle host wrote %d times in 100 s", got)
 		}
-		if got := d.Identity().Beat - first; got != 10 {
-			t.Errorf("%d beats in 100 s", got)
+		if got := d.Identity().Epoch - first; got != 10 {
+			t.Errorf("%d epochs in 100 s", got)
 		}
-		if d.Identity().Beat != m.state().Beat {
-			t.Error("a beat was told that is not durable")
+		if d.Identity().Epoch != m.state().Epoch {
+			t.Error("an epoch was told that is not durable")
 		}
-		last := d.Identity().Beat
+		last := d.Identity().Epoch
 		d.end()
 		d = m.boot()
 		defer d.end()
 		synctest.Wait()
-		if d.Identity().Beat != last+1 {
-			t.Errorf("beat %d after %d", d.Identity().Beat, last)
+		if d.Identity().Epoch != last+1 {
+			t.Errorf("epoch %d after %d", d.Identity().Epoch, last)
 		}
-		if disk, beat := d.Remembered("h2", ""); disk != "d2" || beat != 7 {
-			t.Errorf("remembered %s %d", disk, beat)
+		if disk, epoch := d.Remembered("h2", ""); disk != "d2" || epoch != 7 {
+			t.Errorf("remembered %s %d", disk, epoch)
 		}
 		if s := d.Spec(); s == nil || s.MemberCount != 3 || len(d.Peers()) != 1 {
 			t.Errorf("spec %v peers %v", s, d.Peers())
@@ -650,13 +650,13 @@ func TestPastDisksAreRemembered(t *testing.T) {
 		m := newMachine(t)
 		d := m.boot()
 		synctest.Wait()
-		told := func(disk cluster.DiskID, beat uint64) {
-			d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: disk, Beat: beat, Endpoint: "h2:1"}})
+		told := func(disk cluster.DiskID, epoch uint64) {
+			d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: disk, Epoch: epoch, Endpoint: "h2:1"}})
 		}
-		want := func(disk cluster.DiskID, beat uint64) {
+		want := func(disk cluster.DiskID, epoch uint64) {
 			t.Helper()
-			if got, at := d.Remembered("h2", disk); at != beat || got != disk && beat != 0 {
-				t.Errorf("of disk %s: %s at %d, want %d", disk, got, at, beat)
+			if got, at := d.Remembered("h2", disk); at != epoch || got != disk && epoch != 0 {
+				t.Errorf("of disk %s: %s at %d, want %d", disk, got, at, epoch)
 			}
 		}
 		told("first", 100)
@@ -709,7 +709,7 @@ func TestCrashLoopTakesTheNewestSettings(t *testing.T) {
 			m.mu.Lock()
 			m.restarts = restarts
 			m.mu.Unlock()
-			time.Sleep(15 * time.Second) // past the next beat
+			time.Sleep(15 * time.Second) // past the next epoch
 			runs, starts := m.process()
 			if !runs {
 				t.Fatal("it was not started again")

@@ -11,7 +11,7 @@ import (
 
 const (
 	// beatEvery: a disk that was rolled back by less is not told from one that was not.
-	beatEvery = 10 * time.Second
+	epochEvery = 10 * time.Second
 	// logEvery: the log of a founder that starts is no one else's.
 	logEvery = 250 * time.Millisecond
 	// joinerLogEvery is shorter, because a joiner's log may turn out to be
@@ -19,7 +19,7 @@ const (
 	joinerLogEvery = 20 * time.Millisecond
 )
 
-// Run brings the member in line with the record, and then keeps the beat and
+// Run brings the member in line with the record, and then keeps the epoch and
 // notices changes until ctx ends. The member's process goes on after it: who
 // wants it stopped calls Process.Stop after Run has returned. An op that was
 // begun is finished before Run returns.
@@ -28,8 +28,8 @@ func (h *Host) Run(ctx context.Context) error {
 	h.start(ctx)
 	h.work.Up()
 	h.changed()
-	beat := time.NewTicker(beatEvery)
-	defer beat.Stop()
+	epoch := time.NewTicker(epochEvery)
+	defer epoch.Stop()
 	var files, end work.Worker
 	for {
 		var changed, logged, freed, lost, stray, due bool
@@ -49,7 +49,7 @@ func (h *Host) Run(ctx context.Context) error {
 			lost = true
 		case <-work.WhenFree(&end, h.evidence.Stray()):
 			stray = true
-		case <-work.WhenFree(&files, beat.C):
+		case <-work.WhenFree(&files, epoch.C):
 			due = true
 		}
 		if err := ctx.Err(); err != nil {
@@ -76,7 +76,7 @@ func (h *Host) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		lost, due = lost || wake.Ready(h.evidence.Lost()), due || wake.Ready(beat.C)
+		lost, due = lost || wake.Ready(h.evidence.Lost()), due || wake.Ready(epoch.C)
 		if freed || lost || due {
 			h.work.Have(ctx, &files, func() { h.lookByItself(ctx, freed, lost, due) })
 		}
@@ -141,7 +141,7 @@ func (h *Host) tick(ctx context.Context) {
 	if h.keeper.Broken() != nil {
 		return
 	}
-	h.beat(ctx)
+	h.advance(ctx)
 	h.inventory.Forgive()
 	h.noticeLogByItself()
 	h.work.LooksFor("a look at whether it was given a place in a cluster that something else runs")

@@ -217,8 +217,8 @@ func (s *session) Save(st record.State) error {
 				if st.Promised.Less(old.Promised) && !old.Promised.OutOfReach() || st.LowestGeneration < old.LowestGeneration {
 					s.m.broken("the promise goes from %v/%d down to %v/%d", old.Promised, old.LowestGeneration, st.Promised, st.LowestGeneration)
 				}
-				if st.Disk == old.Disk && st.Beat < old.Beat {
-					s.m.broken("the beat goes from %d down to %d", old.Beat, st.Beat)
+				if st.Disk == old.Disk && st.Epoch < old.Epoch {
+					s.m.broken("the epoch goes from %d down to %d", old.Epoch, st.Epoch)
 				}
 			}
 		}

@@ -25,7 +25,7 @@ func (h *Host) obstacle(s record.State) (reason, hint string) {
 	case s.Journal != nil:
 		return "the data of a former member is still being set aside", ""
 	case h.WentBack():
-		return "a peer remembers a later beat of this disk: it went back in time", "reset this host and let it join anew"
+		return "a peer remembers a later epoch of this disk: it went back in time", "reset this host and let it join anew"
 	}
 	return "", ""
 }

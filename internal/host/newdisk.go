@@ -59,7 +59,7 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 			}
 		}
 		s.PastDisks = append(s.PastDisks, s.Disk)
-		s.Disk, s.Beat = fresh, 0
+		s.Disk, s.Epoch = fresh, 0
 		s.Local, s.Staged = cluster.LocalMember{}, nil
 	})
 	if err != nil {

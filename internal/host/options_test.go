@@ -55,7 +55,7 @@ func TestRefusedOptionsAreGivenBack(t *testing.T) {
 		m.mu.Lock()
 		m.restarts += cluster.CrashLoop
 		m.mu.Unlock()
-		later(15 * time.Second) // past the next beat
+		later(15 * time.Second) // past the next epoch
 		if launched() != "--snapshot-count=6000" || m.state().Before != nil || m.state().Local.Options[0] != "--snapshot-count=6000" {
 			t.Fatalf("it runs %s, recorded %+v", launched(), m.state().Local)
 		}

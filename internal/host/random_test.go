@@ -169,7 +169,7 @@ func (x *randomHost) op() {
 		if r.Stamp == "" { // a lower one was promised, or nothing could be written
 			x.v.fence = st.Promised.Number
 		}
-		x.v.told, x.v.beat, x.v.disk = maxFence(x.v, st), st.Beat, st.Disk
+		x.v.told, x.v.epoch, x.v.disk = maxFence(x.v, st), st.Epoch, st.Disk
 	}
 	op := x.anOp()
 	a := x.d.Apply(ctx, cluster.ApplyRequest{Fence: fence(n), Disk: st.Disk, Stamp: r.Stamp, Op: op})
@@ -180,8 +180,8 @@ func maxFence(v *driver, st *cluster.HostState) cluster.Fence {
 	if st.Promised.Less(v.told) {
 		v.m.broken("the promise %v was told, now it is %v", v.told, st.Promised)
 	}
-	if st.Disk == v.disk && st.Beat < v.beat {
-		v.m.broken("the beat %d was told, now it is %d", v.beat, st.Beat)
+	if st.Disk == v.disk && st.Epoch < v.epoch {
+		v.m.broken("the epoch %d was told, now it is %d", v.epoch, st.Epoch)
 	}
 	return st.Promised
 }

@@ -188,7 +188,7 @@ func (r logReader) V2InLog(ctx context.Context, _ string) (bool, error) {
 }
 
 func (logReader) Received(string) time.Duration { return 0 }
-func (logReader) Room() int64                   { return 0 }
+func (logReader) FreeSpace() int64              { return 0 }
 
 // TestV2InLogIsLookedAtOnce: one look at a time, beside observations, again
 // after a minute while there is something, after two seconds in a member that is

@@ -87,7 +87,7 @@ func (x *stager) Survey(context.Context, bulk.SurveyOrder) (cluster.Survey, erro
 	return cluster.Survey{}, errors.New("not here")
 }
 func (x *stager) Received(string) time.Duration { return 0 }
-func (x *stager) Room() int64                   { return 0 }
+func (x *stager) FreeSpace() int64              { return 0 }
 
 func staging(m *machine) (*stager, func(*session, *host.Options)) {
 	x := &stager{m: m, proceed: make(chan error, 1)}

@@ -14,7 +14,7 @@ import (
 )
 
 // A promise that no leader can come up to, as a damaged state may hold, is taken
-// back by a person's word only, and no other one ever is.
+// back by a person's approval only, and no other one ever is.
 func TestResetFence(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m, d := started(t)
@@ -109,7 +109,7 @@ func TestForgetAnotherHost(t *testing.T) {
 		m, d := started(t)
 		defer d.end()
 		name := m.state().Cluster
-		d.Remember([]cluster.Ping{{Cluster: name, Host: "gone", Disk: "d", Beat: 4, Endpoint: "gone:1"}, {Cluster: name, Host: "voter", Disk: "e", Beat: 9}})
+		d.Remember([]cluster.Ping{{Cluster: name, Host: "gone", Disk: "d", Epoch: 4, Endpoint: "gone:1"}, {Cluster: name, Host: "voter", Disk: "e", Epoch: 9}})
 		local := m.state().Local
 		in := &cluster.Intent{Name: name, Generation: local.Generation, Nonce: local.Nonce, Token: local.Token, Write: 9, State: cluster.IntentFounded}
 		in.Next = []cluster.Voter{{Host: "voter", Member: 7}}
@@ -122,7 +122,7 @@ func TestForgetAnotherHost(t *testing.T) {
 		if err := d.Forget("gone"); err != nil {
 			t.Fatal(err)
 		}
-		later(time.Minute) // some beats
+		later(time.Minute) // some epochs
 		if peers := m.state().Peers; len(peers) != 1 || peers[0].Host != "voter" {
 			t.Fatalf("remembered: %+v", peers)
 		}

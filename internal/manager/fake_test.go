@@ -61,7 +61,7 @@ type fakeHost struct {
 func (h *fakeHost) Identity() record.Identity {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return record.Identity{Host: h.id, Disk: h.disk, Beat: 1, Promised: h.promised, Changes: h.changeNo, Unfit: h.unfit}
+	return record.Identity{Host: h.id, Disk: h.disk, Epoch: 1, Promised: h.promised, Changes: h.changeNo, Unfit: h.unfit}
 }
 
 func (h *fakeHost) Changes() <-chan struct{} { return h.changes }
@@ -141,7 +141,7 @@ func (h *fakeHost) Remember(pings []cluster.Ping) {
 	defer h.mu.Unlock()
 	for _, p := range pings {
 		if was := h.memory[p.Host]; was.Disk == p.Disk {
-			p.Beat = max(p.Beat, was.Beat)
+			p.Epoch = max(p.Epoch, was.Epoch)
 		}
 		h.memory[p.Host] = p
 	}
@@ -153,7 +153,7 @@ func (h *fakeHost) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.D
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.memory[id].Disk, h.memory[id].Beat
+	return h.memory[id].Disk, h.memory[id].Epoch
 }
 
 func (h *fakeHost) Peers() []record.Peer { return get(h, func() []record.Peer { return h.peers }) }

@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// A host that nothing counts on drops out of view by a person's word, and by
+// A host that nothing counts on drops out of view by a person's approval, and by
 // itself after a day; one that answers does not.
 func TestForget(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -72,7 +72,7 @@ func TestFirstFenceIsAboveAll(t *testing.T) {
 		a.host.promised, a.host.used = earlier, time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { defer close(ended); a.reign(ctx) }()
+		go func() { defer close(ended); a.leadership(ctx) }()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if f := get(a.host, func() cluster.Fence { return a.host.promised }); !earlier.Less(f) {

@@ -62,8 +62,8 @@ type GoalResult struct {
 }
 
 // errand is a person's step in the leader's loop.
-type errand struct {
-	request  GoalRequest
+type request struct {
+	asked    GoalRequest
 	deadline time.Time
 	over     context.Context // ends when nobody waits for it any more
 	held     bool            // the spec was put on hold for it
@@ -146,7 +146,7 @@ func (m *Manager) goalBy(ctx context.Context, leader cluster.HostID, r GoalReque
 
 // goalHere puts the step into this host's loop and waits for its end.
 func (m *Manager) goalHere(ctx context.Context, r GoalRequest) (GoalResult, error) {
-	e := &errand{request: r, deadline: time.Now().Add(r.Within), over: ctx, done: make(chan GoalResult, 1)}
+	e := &request{asked: r, deadline: time.Now().Add(r.Within), over: ctx, done: make(chan GoalResult, 1)}
 	_, leading, turned := m.gossip.Leader()
 	if !leading {
 		return GoalResult{Outcome: GoalTurned}, nil
@@ -193,8 +193,8 @@ func (m *Manager) HandleGoal(ctx context.Context, wish json.RawMessage) (json.Ra
 }
 
 // accepts is where the next step comes from: nowhere while one is under way.
-func (t *term) accepts() <-chan *errand {
-	if t.errand != nil {
+func (t *term) accepts() <-chan *request {
+	if t.request != nil {
 		return nil
 	}
 	return t.m.goals
@@ -202,23 +202,23 @@ func (t *term) accepts() <-chan *errand {
 
 // overdue tells when nobody waits for the step under way any more.
 func (t *term) overdue() <-chan struct{} {
-	if t.errand == nil {
+	if t.request == nil {
 		return nil
 	}
-	return t.errand.over.Done()
+	return t.request.over.Done()
 }
 
 // serve gives the step under way its share of a decision, and reports whether
 // the decision's action is to be taken.
 func (t *term) serve(d plan.Decision) bool {
-	e := t.errand
+	e := t.request
 	if e == nil {
 		return true
 	}
 	e.result.Leader, e.result.Decision = t.m.self, d
 	late := e.over.Err() != nil || !time.Now().Before(e.deadline)
 	switch {
-	case e.request.DryRun:
+	case e.asked.DryRun:
 		t.finish(GoalPlanned)
 	case d.Refused:
 		t.finish(GoalRefused)
@@ -229,7 +229,7 @@ func (t *term) serve(d plan.Decision) bool {
 	default:
 		if a := d.Action; a != nil {
 			step := GoalStep{Rule: d.Rule, Reason: d.Reason.String(), Action: a.String(), Projection: a.Projection}
-			e.request.Goal.Acted = true
+			e.asked.Goal.Acted = true
 			if n := len(e.result.Steps); n == 0 || e.result.Steps[n-1].Action != step.Action {
 				e.result.Steps = append(slices.Clip(e.result.Steps), step)
 			}
@@ -244,8 +244,8 @@ func (t *term) serve(d plan.Decision) bool {
 // it: a leader that comes next must not undo it. A step that is refused holds
 // nothing.
 func (t *term) holdFirst(ctx context.Context) error {
-	e := t.errand
-	if e == nil || !e.request.Goal.Hold || e.held || t.m.o.Control == nil {
+	e := t.request
+	if e == nil || !e.asked.Goal.Hold || e.held || t.m.o.Control == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.m.o.Intervals.WriteTimeout)
@@ -254,7 +254,7 @@ func (t *term) holdFirst(ctx context.Context) error {
 	switch {
 	case err == nil:
 		e.held = true
-	case e.request.Goal.NoStore:
+	case e.asked.Goal.NoStore:
 		// Nobody undoes the step before the store answers; then it has to be asked for again.
 		e.held = true // as far as can be
 		t.m.log.Warn("the spec is not on hold: without the store that cannot be written", "err", err)
@@ -265,16 +265,16 @@ func (t *term) holdFirst(ctx context.Context) error {
 }
 
 func (t *term) finish(o GoalOutcome) {
-	t.errand.result.Outcome = o
-	t.errand.done <- t.errand.result
-	t.errand = nil
+	t.request.result.Outcome = o
+	t.request.done <- t.request.result
+	t.request = nil
 }
 
 // drop gives the step under way back when leadership ends.
 func (t *term) drop() {
-	if t.errand != nil {
-		goal := t.errand.request.Goal
-		t.errand.result.Goal = &goal
+	if t.request != nil {
+		goal := t.request.asked.Goal
+		t.request.result.Goal = &goal
 		t.finish(GoalTurned)
 	}
 }

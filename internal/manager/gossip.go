@@ -246,7 +246,7 @@ func (g *Gossip) pinged(p cluster.Ping) {
 func (g *Gossip) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
 	id := g.Local.Identity()
 	p := cluster.Ping{
-		Cluster: g.ClusterName, Host: g.self, Endpoint: g.Contact.Endpoint, Disk: id.Disk, Beat: id.Beat,
+		Cluster: g.ClusterName, Host: g.self, Endpoint: g.Contact.Endpoint, Disk: id.Disk, Epoch: id.Epoch,
 		Generation: id.Generation, Promised: id.Promised, Changes: id.Changes, Clock: time.Now().UTC().Round(0),
 	}
 	if to != "" {

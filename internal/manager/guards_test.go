@@ -283,23 +283,23 @@ func TestHoldComesFirst(t *testing.T) {
 			return err == nil && read.Spec != nil && read.Spec.Hold
 		}
 		step := func(g plan.Goal) (*term, error) {
-			tm := &term{m: a.Manager, errand: &errand{request: GoalRequest{Goal: g}}}
+			tm := &term{m: a.Manager, request: &request{asked: GoalRequest{Goal: g}}}
 			return tm, tm.holdFirst(t.Context())
 		}
-		if tm, err := step(plan.Goal{}); err != nil || tm.errand.held || held() {
+		if tm, err := step(plan.Goal{}); err != nil || tm.request.held || held() {
 			t.Errorf("nobody asked for a hold: %v", err)
 		}
 		w.store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
 			return memory.Fault{Err: errors.New("connection reset")}
 		})
-		if tm, err := step(plan.Goal{Hold: true}); err == nil || tm.errand.held {
+		if tm, err := step(plan.Goal{Hold: true}); err == nil || tm.request.held {
 			t.Error("the step goes on although the hold could not be written")
 		}
-		if tm, err := step(plan.Goal{Hold: true, NoStore: true}); err != nil || !tm.errand.held {
+		if tm, err := step(plan.Goal{Hold: true, NoStore: true}); err != nil || !tm.request.held {
 			t.Errorf("without the store: %v", err)
 		}
 		w.store.Inject(nil)
-		if tm, err := step(plan.Goal{Hold: true}); err != nil || !tm.errand.held || !held() {
+		if tm, err := step(plan.Goal{Hold: true}); err != nil || !tm.request.held || !held() {
 			t.Errorf("the spec is not on hold: %v", err)
 		}
 		// The loop asks for it before it acts.

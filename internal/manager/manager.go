@@ -24,7 +24,7 @@ type Manager struct {
 	report *Writer
 
 	wake  chan struct{} // look again, if leading
-	goals chan *errand  // a person's steps, for the leader's loop
+	goals chan *request // a person's steps, for the leader's loop
 }
 
 // New makes a manager that does nothing yet. It fails on missing options.
@@ -36,7 +36,7 @@ func New(o Options) (*Manager, error) {
 		return nil, errors.New("new manager: the cluster's name and this host's ID are required")
 	}
 	o = o.withDefaults()
-	m := &Manager{o: o, log: o.Log, self: o.Contact.Host, said: say.NewOnce(o.Log), wake: make(chan struct{}, 1), goals: make(chan *errand)}
+	m := &Manager{o: o, log: o.Log, self: o.Contact.Host, said: say.NewOnce(o.Log), wake: make(chan struct{}, 1), goals: make(chan *request)}
 	again, i := func() { wake.Up(m.wake) }, o.Intervals
 	m.gossip = NewGossip(GossipOptions{
 		Local: o.Local, Contact: o.Contact, ClusterName: o.ClusterName, Network: o.Network, Seeds: o.Seeds,

@@ -195,16 +195,16 @@ func TestHeardAndNotReached(t *testing.T) {
 		w.mu.Lock()
 		w.refused[[2]cluster.HostID{"a", "c"}] = errors.New("connection timed out")
 		w.mu.Unlock()
-		w.until(time.Minute, "c is heard, and not reached", func() bool { g, ok := gap(); return ok && g.Heard && !g.AtOdds })
+		w.until(time.Minute, "c is heard, and not reached", func() bool { g, ok := gap(); return ok && g.Heard && !g.Incompatible })
 		w.mu.Lock()
 		w.refused[[2]cluster.HostID{"a", "c"}] = hintedError{time.Now()}
 		w.mu.Unlock()
-		w.until(time.Minute, "c is at odds", func() bool { g, ok := gap(); return ok && g.Heard && g.AtOdds })
+		w.until(time.Minute, "c is at odds", func() bool { g, ok := gap(); return ok && g.Heard && g.Incompatible })
 		w.mu.Lock()
 		w.refused[[2]cluster.HostID{"a", "c"}] = nil
 		w.cut[pair("a", "c")] = true
 		w.mu.Unlock()
-		w.until(time.Minute, "c is out of sight", func() bool { g, ok := gap(); return ok && !g.Heard && !g.AtOdds })
+		w.until(time.Minute, "c is out of sight", func() bool { g, ok := gap(); return ok && !g.Heard && !g.Incompatible })
 	})
 }
 
@@ -221,7 +221,7 @@ func TestDaemonsAtOddsAreSeen(t *testing.T) {
 		a, _, _ := w.three()
 		seen := func() []cluster.Neighbour {
 			if o := a.Status().Observation; o != nil {
-				return o.AtOdds
+				return o.Incompatible
 			}
 			return nil
 		}
@@ -598,7 +598,7 @@ func TestClockSkew(t *testing.T) {
 func TestAskPeers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		b, c := w.add("b"), w.add("c")
-		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Beat: 7}
+		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Epoch: 7}
 		w.run(b, c)
 		a := w.add("a")
 		began := time.Now()
@@ -636,13 +636,13 @@ func TestAskPeers(t *testing.T) {
 func TestAskPeersThatAreRemembered(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		b := w.add("b", func(o *Options) { o.Seeds = seeds{} })
-		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Beat: 7}
+		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Epoch: 7}
 		w.run(b)
 		a := w.add("a", func(o *Options) { o.Seeds = seeds{} })
 		w.run(a)
 		w.until(time.Second, "discovery has found nobody", func() bool { return a.seededNow() })
 		a.host.mu.Lock()
-		a.host.peers = []record.Peer{{Host: "b", Disk: "disk-b", Address: endpoint("b"), Beat: 3}}
+		a.host.peers = []record.Peer{{Host: "b", Disk: "disk-b", Address: endpoint("b"), Epoch: 3}}
 		a.host.mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
@@ -657,7 +657,7 @@ func TestAskPeersThatAreRemembered(t *testing.T) {
 func TestAskPeersNotBeforeTheyTold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		b := w.add("b", func(o *Options) { o.Seeds = seeds{} })
-		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Beat: 7}
+		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Epoch: 7}
 		w.run(b)
 		a := w.add("a", func(o *Options) { o.Seeds = seeds{"b"} })
 		w.sever("a", "b", true)

@@ -38,7 +38,7 @@ type term struct {
 	refused []cluster.Refused    // in the observation under way
 	pace    pace
 	speaker speaker
-	errand  *errand   // a person's step under way
+	request *request  // a person's step under way
 	seen    seen      // of a rival
 	settled bool      // a look was made under a fence that the record's last writer does not refuse
 	claimed time.Time // when a claim failed last
@@ -68,7 +68,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	}
 	t.keepIntent(o, l)
 	t.addUnheard(o)
-	o.AtOdds, o.Sights = m.gossip.Neighbours(o), m.gossip.Sights()
+	o.Incompatible, o.Sights = m.gossip.Neighbours(o), m.gossip.Sights()
 	o.Sort()
 	if t.last != nil && !memoryHolds(o.At.Sub(t.last.At), began.Sub(t.looked)) {
 		t.memory = cluster.Memory{}
@@ -195,7 +195,7 @@ func (t *term) addUnheard(o *cluster.Observation) {
 		if word := t.m.o.LastWord(id); word != "" {
 			detail += "; " + word
 		}
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: id, Detail: detail, AtOdds: why != ""})
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: id, Detail: detail, Incompatible: why != ""})
 	}
 }
 
@@ -237,7 +237,7 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 		if word := t.m.o.LastWord(a.host); word != "" {
 			detail += "; " + word
 		}
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: detail, AtOdds: a.odds, Heard: a.heard})
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: detail, Incompatible: a.odds, Heard: a.heard})
 	case r.Refused != nil:
 		t.refused = append(t.refused, *r.Refused)
 		o.Gaps = append(o.Gaps, cluster.Gap{

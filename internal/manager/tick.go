@@ -31,14 +31,14 @@ func (m *Manager) lead(ctx context.Context) {
 			}
 		}
 		if term, stop := m.gossip.Lead(ctx); term != nil {
-			m.reign(term)
+			m.leadership(term)
 			stop()
 		}
 	}
 }
 
 // reign ticks until ctx, which is this host's leadership, ends.
-func (m *Manager) reign(ctx context.Context) {
+func (m *Manager) leadership(ctx context.Context) {
 	seen := higher(m.gossip.TopFence(), m.o.Local.Identity().Promised)
 	t := &term{m: m, fence: newFencing(m.self, seen, m.o.Rand), speaker: speaker{log: m.log}}
 	var scribe sync.WaitGroup
@@ -91,7 +91,7 @@ func (t *term) next(ctx context.Context, due <-chan time.Time, stepFirst bool) c
 	}
 	if stepFirst {
 		select {
-		case t.errand = <-steps:
+		case t.request = <-steps:
 			return aStep
 		default:
 		}
@@ -107,7 +107,7 @@ func (t *term) next(ctx context.Context, due <-chan time.Time, stepFirst bool) c
 	select {
 	case <-ctx.Done():
 		return theEnd
-	case t.errand = <-steps:
+	case t.request = <-steps:
 		return aStep
 	case <-overdue:
 		return itsTime
@@ -134,7 +134,7 @@ func (t *term) tick(ctx context.Context) time.Duration {
 	m.watch.Remembered(o, l)
 	goal := t.goal(o)
 	d := m.o.Planner(goal, o)
-	if t.errand != nil && t.errand.request.DryRun {
+	if t.request != nil && t.request.asked.DryRun {
 		// What only might be done is no state of the cluster: who asked is told.
 		m.log.Info("planned for a person, and not done", "goal", goal, "rule", d.Rule, "reason", d.Reason)
 		m.o.Decided(o, d)
@@ -166,17 +166,17 @@ func (t *term) tick(ctx context.Context) time.Duration {
 	} else if d.Action == nil {
 		t.pace = pace{}
 	}
-	if t.errand != nil { // it is told in time that its time is up
-		again = min(again, max(time.Until(t.errand.deadline), time.Nanosecond))
+	if t.request != nil { // it is told in time that its time is up
+		again = min(again, max(time.Until(t.request.deadline), time.Nanosecond))
 	}
 	return again
 }
 
 // goal is a person's step, or to converge.
 func (t *term) goal(o *cluster.Observation) plan.Goal {
-	if t.errand != nil {
-		t.errand.request.Goal = t.errand.request.Goal.Noted(o)
-		return t.errand.request.Goal
+	if t.request != nil {
+		t.request.asked.Goal = t.request.asked.Goal.Noted(o)
+		return t.request.asked.Goal
 	}
 	return plan.Goal{Kind: plan.Converge}
 }

@@ -14,7 +14,7 @@ import (
 
 // A write of the intent is an act like an op (SAFETY.md, rule 13; docs/adr/023): it relies
 // on one look that is not older than five seconds when it is sent, under a fence that is
-// still the leader's, and a person's word that it relies on is read again before it.
+// still the leader's, and a person's approval that it relies on is read again before it.
 
 // claimAgain is how long a claim that failed is not tried again: the store may take no
 // writes, and what needs none goes on.

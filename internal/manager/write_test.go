@@ -515,7 +515,7 @@ func TestDeafDaemonAsks(t *testing.T) {
 		a, b := w.add("a"), w.add("b")
 		b.done = make(chan struct{}) // it answers, and does not lead
 		close(b.done)
-		a.gossip.hear(cluster.Ping{Cluster: clusterName, Host: "b", Disk: "disk-b", Endpoint: endpoint("b"), Beat: 1})
+		a.gossip.hear(cluster.Ping{Cluster: clusterName, Host: "b", Disk: "disk-b", Endpoint: endpoint("b"), Epoch: 1})
 		tm := a.term()
 		sees := func(what string, want bool) {
 			t.Helper()

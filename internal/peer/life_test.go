@@ -96,7 +96,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		for range 10 {
 			wg.Go(func() {
 				for range 20 {
-					if reply, err := c.Ping(within(t, 30*time.Second), pingOf(id)); err != nil || reply.Beat != 7 {
+					if reply, err := c.Ping(within(t, 30*time.Second), pingOf(id)); err != nil || reply.Epoch != 7 {
 						t.Error(err)
 						failed.Add(1)
 					}

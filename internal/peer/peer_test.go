@@ -193,7 +193,7 @@ func must(t testing.TB, err error) {
 }
 
 func pingOf(id string) cluster.Ping {
-	return cluster.Ping{Cluster: "c1", Host: cluster.HostID(id), Endpoint: "x:1", Beat: 7}
+	return cluster.Ping{Cluster: "c1", Host: cluster.HostID(id), Endpoint: "x:1", Epoch: 7}
 }
 
 // wantFailure checks the sentinel, that the text is one line naming the endpoint, and whether the call may have had an effect.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"etcdadm.io/internal/glance"
+	"etcdadm.io/internal/bounded"
 )
 
 const (
@@ -141,7 +141,7 @@ func ask(ctx context.Context, path string, within time.Duration) (string, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if err := glance.Program(ctx, path); err != nil {
+	if err := bounded.Program(ctx, path); err != nil {
 		return "", fmt.Errorf("ask for its version: %w", err)
 	}
 	asked := time.Now()

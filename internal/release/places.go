@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"etcdadm.io/internal/glance"
+	"etcdadm.io/internal/bounded"
 )
 
 const (
@@ -114,12 +114,12 @@ func lookAt[T any](ctx context.Context, dir string, read func() (T, error)) (T, 
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		ctx = context.WithoutCancel(ctx) // looksLeast ends it
 	}
-	return glance.At(ctx, dir, max(share(ctx), looksLeast), read)
+	return bounded.Do(ctx, dir, max(share(ctx), looksLeast), read)
 }
 
 // silent reports whether a directory did not answer.
 func silent(err error) bool {
-	var s *glance.SilentError
+	var s *bounded.SilentError
 	return errors.As(err, &s)
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"etcdadm.io/internal/glance"
+	"etcdadm.io/internal/bounded"
 )
 
 // spawned is a process that was just started, and what is wrong with its record.
@@ -61,7 +61,7 @@ func spawn(spec Spec, record func(ProcessRecord) error) (spawned, error) {
 
 // answer makes sure that what a start reads does not stand still with a disk or mount.
 func answer(ctx context.Context, spec Spec) error {
-	return glance.Program(ctx, spec.Path, spec.workingDir(), spec.DataDir, filepath.Dir(spec.LogFile))
+	return bounded.Program(ctx, spec.Path, spec.workingDir(), spec.DataDir, filepath.Dir(spec.LogFile))
 }
 
 func forkExec(spec Spec, rec ProcessRecord, logFile *os.File) (*process, error) {

@@ -318,8 +318,8 @@ func (w *World) checkSaved(d *daemon, before, now record.State, had bool) {
 		w.violate("%s takes back promise %s for %s", d.id, before.Promised, now.Promised)
 	case now.LowestGeneration < before.LowestGeneration:
 		w.violate("%s accepts generation %d again after %d", d.id, now.LowestGeneration, before.LowestGeneration)
-	case now.Beat < before.Beat:
-		w.violate("%s goes back from beat %d to %d", d.id, before.Beat, now.Beat)
+	case now.Epoch < before.Epoch:
+		w.violate("%s goes back from epoch %d to %d", d.id, before.Epoch, now.Epoch)
 	case now.Intent.Order(before.Intent) < 0:
 		w.violate("%s forgets a newer intent", d.id)
 	}

@@ -225,7 +225,7 @@ func TestRule13FounderRolledBack(t *testing.T) {
 			for _, m := range w.hosts() {
 				w.Snapshot(m)
 			}
-			w.run(10 * time.Second) // so that beats were told
+			w.run(10 * time.Second) // so that epochs were told
 			w.atIntent(when, Strike{}, func(*machine) {
 				f := w.Host(string(w.recorded().Founders[0].Host))
 				w.later(0, func() {

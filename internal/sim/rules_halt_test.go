@@ -10,7 +10,7 @@ import (
 // Schedules of docs/adr/017-any-version.md.
 
 // overALine forms a cluster whose machines lack the release in between, and asks
-// for the one beyond it, with a person's word.
+// for the one beyond it, with a person's approval.
 func (w *World) overALine(from, to cluster.Version, names ...string) {
 	for _, name := range names {
 		m := w.Place(name)

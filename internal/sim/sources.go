@@ -286,7 +286,7 @@ func (w *World) Prove(name string) {
 func (simSources) Received(string) time.Duration { return 0 }
 
 // Room implements host.Sources.
-func (simSources) Room() int64 { return 0 }
+func (simSources) FreeSpace() int64 { return 0 }
 
 // staged notes what was built under a token.
 func (w *World) staged(token string, s *fakeetcd.Snapshot) {

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"etcdadm.io/internal/glance"
+	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/release"
 )
 
@@ -102,7 +102,7 @@ func startServer(r release.Release, s *site, dataDir string, flags ...string) (*
 
 // launch starts an etcd with these flags in the site.
 func (s *site) launch(r release.Release, flags []string) (*server, error) {
-	if err := glance.Program(context.Background(), r.Etcd); err != nil {
+	if err := bounded.Program(context.Background(), r.Etcd); err != nil {
 		return nil, fmt.Errorf("start a throw-away etcd: %w", err)
 	}
 	logged := s.path("etcd.log")

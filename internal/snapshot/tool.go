@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/glance"
+	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/release"
 )
 
@@ -79,7 +79,7 @@ func (t Tool) Bumps() bool {
 
 // run runs the tool in dir. The tool inherits the site's lock and dies with us.
 func (t Tool) run(ctx context.Context, s *site, args ...string) error {
-	if err := glance.Program(ctx, t.path); err != nil {
+	if err := bounded.Program(ctx, t.path); err != nil {
 		return fmt.Errorf("run %s of etcd %s: %w", t.Name, t.Version, err)
 	}
 	// The kernel ends the child with the thread that started it.

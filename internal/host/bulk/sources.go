@@ -52,7 +52,7 @@ type Sources interface {
 	// snapshot from raft's leader; zero: it did not, or that cannot be seen.
 	Received(token string) time.Duration
 	// Room is the free space of the disk in bytes; zero: unknown.
-	Room() int64
+	FreeSpace() int64
 }
 
 // ErrBadSource is in the chain of an error about a source that cannot be used on

@@ -29,9 +29,9 @@ type diskOp struct {
 }
 
 // stateNumber is a state that can be told from others.
-func stateNumber(beat uint64) record.State {
+func stateNumber(epoch uint64) record.State {
 	s := fullState()
-	s.Beat = beat
+	s.Epoch = epoch
 	return s
 }
 
@@ -255,7 +255,7 @@ func TestLoadedStateIsDurable(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if told.Beat == 8 {
+		if told.Epoch == 8 {
 			read++
 		}
 		if _, err := d.Cuts(cut, func(what string) {
@@ -263,8 +263,8 @@ func TestLoadedStateIsDurable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept, ok, err := after.Load(); err != nil || !ok || kept.Beat < told.Beat {
-				t.Errorf("killed before call %d, beat %d was read, and after a power cut it is %d: %s: %v", n, told.Beat, kept.Beat, what, err)
+			if kept, ok, err := after.Load(); err != nil || !ok || kept.Epoch < told.Epoch {
+				t.Errorf("killed before call %d, epoch %d was read, and after a power cut it is %d: %s: %v", n, told.Epoch, kept.Epoch, what, err)
 			}
 		}); err != nil {
 			t.Fatal(err)

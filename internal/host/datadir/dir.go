@@ -186,7 +186,7 @@ func decodeState(b []byte) (record.State, error) {
 	if sum, err := checksum(f.State); err != nil || sum != f.SHA256 {
 		return record.State{}, fmt.Errorf("%w: the checksum does not match", ErrCorruptState)
 	}
-	// What is not known here would be gone with the next beat, which writes the state anew: a
+	// What is not known here would be gone with the next epoch, which writes the state anew: a
 	// promise of a later kind, or a part of the intent.
 	var s record.State
 	err := cluster.UnmarshalKnown(f.State, &s, record.WhatState)

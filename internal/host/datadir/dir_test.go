@@ -33,7 +33,7 @@ func openDisk(t *testing.T, dir string, held func(string) error) *datadir.Dir {
 
 func fullState() record.State {
 	return record.State{
-		Format: record.StateFormat, Cluster: "test", Host: "h1", Disk: "d1", Beat: 7,
+		Format: record.StateFormat, Cluster: "test", Host: "h1", Disk: "d1", Epoch: 7,
 		Promised: cluster.Fence{Number: 9, Host: "leader"}, LowestGeneration: 2,
 		Intent: &cluster.Intent{Name: "test", Generation: 2, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 0xfffffffffffffffe},
 		Local: cluster.LocalMember{
@@ -42,7 +42,7 @@ func fullState() record.State {
 		},
 		Launch:  &record.Launch{Version: v36, Name: "h1", Token: "t", Nonce: "l", URLs: ownURLs},
 		Carried: []cluster.MemberID{4}, PastDisks: []cluster.DiskID{"d0"},
-		Peers: []record.Peer{{Host: "h2", Disk: "d2", Address: "h2:1", Beat: 3}}, Spec: &cluster.Spec{MemberCount: 3},
+		Peers: []record.Peer{{Host: "h2", Disk: "d2", Address: "h2:1", Epoch: 3}}, Spec: &cluster.Spec{MemberCount: 3},
 		Highest: cluster.Progress{Revision: 1, Term: 2, Index: 3},
 	}
 }

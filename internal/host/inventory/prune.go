@@ -25,7 +25,7 @@ type remover interface {
 }
 
 // PruneAside removes a directory that was set aside, by its name, and says what
-// it was. Only a person's word leads here; what a leader may have removed goes
+// it was. Only a person's approval leads here; what a leader may have removed goes
 // by pruneRemoved (SAFETY.md, rule 22).
 //
 // Errors: fs.ErrNotExist, ErrAsideInUse, and what the disk says; then the

@@ -6,7 +6,7 @@ import "etcdadm.io/cluster"
 type Identity struct {
 	Host       cluster.HostID
 	Disk       cluster.DiskID // empty: not known yet, or not readable
-	Beat       uint64         // durable
+	Epoch      uint64         // durable
 	Generation uint64         // the highest that the host has heard of
 	Promised   cluster.Fence
 	Changes    uint64 // counts what Changes tells

@@ -160,7 +160,7 @@ func (k *Keeper) Problems() (out []cluster.Problem) {
 }
 
 // NoteVoter remembers that the member serves as a voter. It is written down with the next
-// beat: nothing relies on it but the order in which hosts are chosen.
+// epoch: nothing relies on it but the order in which hosts are chosen.
 func (k *Keeper) NoteVoter(id cluster.MemberID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // Memory is what a host has learned of others, of the spec and of how far its member got,
-// newer than its state has it: it is written along with the next beat. What it says is a
+// newer than its state has it: it is written along with the next epoch. What it says is a
 // lower bound. Its methods may be called at any time and from any goroutine, and never wait.
 type Memory struct {
 	keeper *Keeper
@@ -24,7 +24,7 @@ type Memory struct {
 	peers     []Peer
 	spec      *cluster.Spec
 	standing  *cluster.Standing // what a leader told of a spec that is refused
-	wentBack  bool              // a peer remembers a later beat of this disk
+	wentBack  bool              // a peer remembers a later epoch of this disk
 }
 
 // NewMemory knows nothing yet.
@@ -45,7 +45,7 @@ func (m *Memory) Put() func(*State) {
 	return func(s *State) { s.Peers, s.Spec, s.Highest, s.HighestOf = peers, spec, highest, of }
 }
 
-// Remember takes in what other hosts told in their pings: their beats, to be
+// Remember takes in what other hosts told in their pings: their epochs, to be
 // told back to them, and what they remember of this one.
 func (m *Memory) Remember(pings []cluster.Ping) {
 	s := m.keeper.Now()
@@ -55,11 +55,11 @@ func (m *Memory) Remember(pings []cluster.Ping) {
 		if p.Cluster != s.Cluster || p.Host == "" || p.Host == s.Host {
 			continue
 		}
-		if p.RememberedDisk == s.Disk && s.Disk != "" && p.Remembered > s.Beat {
+		if p.RememberedDisk == s.Disk && s.Disk != "" && p.Remembered > s.Epoch {
 			behind = p
 		}
 		if p.Disk != "" {
-			m.peers = Remember(m.peers, Peer{Host: p.Host, Disk: p.Disk, Address: p.Endpoint, Beat: p.Beat})
+			m.peers = Remember(m.peers, Peer{Host: p.Host, Disk: p.Disk, Address: p.Endpoint, Epoch: p.Epoch})
 		}
 	}
 	known := m.wentBack
@@ -70,15 +70,15 @@ func (m *Memory) Remember(pings []cluster.Ping) {
 	if behind.Host != "" && !known {
 		m.notes.Note(cluster.Problem{
 			Code: "disk-went-back",
-			Sentence: fmt.Sprintf("host %s remembers beat %d of this disk, and the disk itself only %d: it went back in time, and its member may have forgotten what it acknowledged",
-				behind.Host, behind.Remembered, s.Beat),
+			Sentence: fmt.Sprintf("host %s remembers epoch %d of this disk, and the disk itself only %d: it went back in time, and its member may have forgotten what it acknowledged",
+				behind.Host, behind.Remembered, s.Epoch),
 			Hint:  "remove the member, reset this host and let it join anew",
 			Unfit: true,
 		})
 	}
 }
 
-// WentBack reports whether a peer remembers a later beat of this disk than the disk itself.
+// WentBack reports whether a peer remembers a later epoch of this disk than the disk itself.
 func (m *Memory) WentBack() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,9 +93,9 @@ func (m *Memory) NewDisk() {
 	m.notes.Clear("disk-went-back")
 }
 
-// Remembered is the beat that this host remembers of a disk of another one, to
+// Remembered is the epoch that this host remembers of a disk of another one, to
 // be told to it; of the one that it had last, where disk is empty. Nothing is
-// remembered of a disk where the beat is 0.
+// remembered of a disk where the epoch is 0.
 func (m *Memory) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskID, uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,9 +103,9 @@ func (m *Memory) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.Dis
 		switch {
 		case p.Host != id:
 		case disk == "":
-			return p.Disk, p.Beat
+			return p.Disk, p.Epoch
 		default:
-			return disk, p.BeatOf(disk)
+			return disk, p.EpochOf(disk)
 		}
 	}
 	return "", 0
@@ -126,8 +126,8 @@ func (m *Memory) Peers() []Peer {
 var ErrCountedOn = errors.New("the host is not forgotten")
 
 // Forget drops what is remembered of another host: where it was, its disks and
-// their beats. It is refused while the record of the cluster or the spec names
-// the host. It is durable with the next beat.
+// their epochs. It is refused while the record of the cluster or the spec names
+// the host. It is durable with the next epoch.
 //
 // Errors: ErrCountedOn.
 func (m *Memory) Forget(id cluster.HostID) error {

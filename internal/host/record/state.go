@@ -27,7 +27,7 @@ type State struct {
 	Disk cluster.DiskID `json:"disk"`
 	// Beat only grows, and is durable before it is told. A disk that is behind
 	// what its peers remember went back in time (SAFETY.md, rule 9).
-	Beat uint64 `json:"beat"`
+	Epoch uint64 `json:"beat"`
 
 	// Promise.
 	Promised         cluster.Fence `json:"promised"`
@@ -57,7 +57,7 @@ type State struct {
 	// PastDisks are the IDs that this directory had before it forgot something.
 	PastDisks []cluster.DiskID `json:"pastDisks,omitempty"`
 
-	// Memory: lower bounds, written along with the beat.
+	// Memory: lower bounds, written along with the epoch.
 	Peers   []Peer           `json:"peers,omitempty"` // sorted by host
 	Spec    *cluster.Spec    `json:"spec,omitempty"`  // the last one seen; for repairs only
 	Highest cluster.Progress `json:"highest,omitzero"`
@@ -81,7 +81,7 @@ type Peer struct {
 	Host    cluster.HostID `json:"host"`
 	Disk    cluster.DiskID `json:"disk"`
 	Address string         `json:"address,omitempty"`
-	Beat    uint64         `json:"beat"`
+	Epoch   uint64         `json:"beat"`
 	// Past are the disks that the host had before, the last one first: a disk
 	// may come back, as from an image, after another one was in its place.
 	Past []PastDisk `json:"past,omitempty"`
@@ -89,8 +89,8 @@ type Peer struct {
 
 // PastDisk is what is remembered of a disk that a host had before.
 type PastDisk struct {
-	Disk cluster.DiskID `json:"disk"`
-	Beat uint64         `json:"beat"`
+	Disk  cluster.DiskID `json:"disk"`
+	Epoch uint64         `json:"beat"`
 }
 
 // keptDisks is how many past disks of a host are remembered.

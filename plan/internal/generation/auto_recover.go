@@ -27,40 +27,40 @@ func AutoRecover(v *step.View) *decision.Decision {
 	}
 	away := OutOfSight(v)
 	if back := sight.Excused(v.Sight, away); len(back) > 0 {
-		v.Aside("auto-recovery", "", "no automatic recovery: these hosts are paused, or their pauses are unknown: {back}. End the pause (etcdadm host resume HOST), or name the hosts that are gone for good to etcdadm recover", words.IdList(back))
+		v.Notice("auto-recovery", "", "no automatic recovery: these hosts are paused, or their pauses are unknown: {back}. End the pause (etcdadm host resume HOST), or name the hosts that are gone for good to etcdadm recover", words.IdList(back))
 		return nil
 	}
 	for _, id := range away { // nobody is given up sooner after a pause than without one
 		gone = v.Obs.Memory.Counts(gone, id)
 	}
 	if left := v.Spec.AutoRecoverAfter - v.Obs.At.Sub(gone); left > 0 {
-		v.Aside("no-quorum", "", "quorum lost; unless it comes back, the cluster recovers from the furthest survivor in {left} (--auto-recover-after), which may lose writes", left.Round(time.Second))
+		v.Notice("no-quorum", "", "quorum lost; unless it comes back, the cluster recovers from the furthest survivor in {left} (--auto-recover-after), which may lose writes", left.Round(time.Second))
 		return nil
 	}
 	best, wait := furthestSurvivor(v)
 	if wait != "" {
-		v.Aside("auto-recovery", "etcdadm recover", "no automatic recovery: {wait}", wait)
+		v.Notice("auto-recovery", "etcdadm recover", "no automatic recovery: {wait}", wait)
 		return nil
 	}
 	c := cluster.Command{Kind: cluster.CommandRecover, Host: best.Host, Lost: away}
 	if there := slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { return !v.Presence(id).Elsewhere() }); len(there) > 0 {
-		v.Aside("auto-recovery", "", "no automatic recovery: these hosts may be alive, since something answers at their addresses and cannot talk with this daemon: {there}. Check certificates and clocks here; name those that are gone for good to etcdadm recover", words.IdList(there))
+		v.Notice("auto-recovery", "", "no automatic recovery: these hosts may be alive, since something answers at their addresses and cannot talk with this daemon: {there}. Check certificates and clocks here; name those that are gone for good to etcdadm recover", words.IdList(there))
 		return nil
 	}
 	missing, working := Logless(v, &c, best)
 	if len(working) > 0 {
-		v.Aside("auto-recovery", "", "no automatic recovery yet: too few logs can be read; these hosts are busy and will answer: {working}", words.IdList(working))
+		v.Notice("auto-recovery", "", "no automatic recovery yet: too few logs can be read; these hosts are busy and will answer: {working}", words.IdList(working))
 		return nil
 	}
 	// A host that waits for its disk, or is late, is no lost one: its member may go on with
 	// the disk, together with another one whose disk was the same.
 	busy := slices.DeleteFunc(slices.Clone(missing), func(id cluster.HostID) bool { return !v.Presence(id).Occupied() })
 	if late := slices.DeleteFunc(slices.Clone(busy), func(id cluster.HostID) bool { return v.Presence(id) == cluster.PresenceStarting }); len(late) > 0 {
-		v.Aside("auto-recovery", "", "no automatic recovery: too few logs can be read, and these hosts answer but hang, as on a hung disk: {late}. Name those that are gone for good to etcdadm recover", words.IdList(late))
+		v.Notice("auto-recovery", "", "no automatic recovery: too few logs can be read, and these hosts answer but hang, as on a hung disk: {late}. Name those that are gone for good to etcdadm recover", words.IdList(late))
 		return nil
 	}
 	if len(busy) > 0 {
-		v.Aside("auto-recovery", "", "no automatic recovery yet: too few logs can be read; these hosts are starting or reading their disks: {busy}", words.IdList(busy))
+		v.Notice("auto-recovery", "", "no automatic recovery yet: too few logs can be read; these hosts are starting or reading their disks: {busy}", words.IdList(busy))
 		return nil
 	}
 	c.Lost = slices.Sorted(slices.Values(sight.Union(c.Lost, missing))) // wiped disks too

@@ -16,7 +16,7 @@ import (
 func beginGeneration(v *step.View, c *cluster.Command) *decision.Decision {
 	w := judgedWith(v, c)
 	d := Begin(w, c)
-	v.Asides = w.Asides
+	v.Notices = w.Notices
 	return d
 }
 
@@ -126,7 +126,7 @@ func BackupBefore(v *step.View, c *cluster.Command) *decision.Decision {
 	case t.Running && v.Obs.At.Sub(began) < sight.BackupTry:
 		return &decision.Decision{Reason: words.F("backing up the running cluster before it is replaced, for up to {backupTry}", sight.BackupTry), Again: decision.Soon}
 	case t.Running:
-		v.Aside("backup-failed", "", "the backup before the cluster is replaced took more than {backupTry}; the command goes on without it", sight.BackupTry)
+		v.Notice("backup-failed", "", "the backup before the cluster is replaced took more than {backupTry}; the command goes on without it", sight.BackupTry)
 	case t.Error != "":
 		v.Advise("backup-failed", t.Hint, "", "the backup before the cluster is replaced failed, and the command goes on: {error}", t.Error)
 	}

@@ -146,13 +146,13 @@ func againCommand(v *step.View, in *cluster.Intent) string {
 func Remembered(v *step.View) {
 	for _, u := range v.Obs.Unfollowed() {
 		if u.Doubt == cluster.FoundingUnknown {
-			v.Aside("store-silent", "", "host {host} remembers generation {generation}, not yet begun; waiting for the backup store, which may have it", words.IdList(u.Hosts), u.Intent.Generation)
+			v.Notice("store-silent", "", "host {host} remembers generation {generation}, not yet begun; waiting for the backup store, which may have it", words.IdList(u.Hosts), u.Intent.Generation)
 			continue
 		}
 		on := "To begin it, queue its command again"
 		if !u.Intent.Source.FromData() {
 			on = "It was to begin an empty cluster"
 		}
-		v.Aside("generation-in-doubt", againCommand(v, u.Intent), "host {host} remembers generation {generation}, not yet begun, and the backup store has lost it: the store went back, or is another one. Nothing is stopped for it. {on}. To drop it, end the daemon of that host, move its data directory away and start it on an empty one", words.IdList(u.Hosts), u.Intent.Generation, on)
+		v.Notice("generation-in-doubt", againCommand(v, u.Intent), "host {host} remembers generation {generation}, not yet begun, and the backup store has lost it: the store went back, or is another one. Nothing is stopped for it. {on}. To drop it, end the daemon of that host, move its data directory away and start it on an empty one", words.IdList(u.Hosts), u.Intent.Generation, on)
 	}
 }

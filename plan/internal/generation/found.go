@@ -154,7 +154,7 @@ func RefoundUntried(v *step.View, ops []decision.HostOp, waiting []string) *deci
 	for _, o := range ops {
 		asked = append(asked, fmt.Sprintf("host %s is asked again and again to start, and does not", o.Host))
 	}
-	v.Aside("founding", "", "generation {generation} has not come to a quorum for {lasted}{because}", v.Intent.Generation, v.Obs.At.Sub(f.Since).Round(time.Second), words.Because(append(asked, waiting...)))
+	v.Notice("founding", "", "generation {generation} has not come to a quorum for {lasted}{because}", v.Intent.Generation, v.Obs.At.Sub(f.Since).Round(time.Second), words.Because(append(asked, waiting...)))
 	return nil
 }
 

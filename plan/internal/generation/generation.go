@@ -63,7 +63,7 @@ func finishOrSupersede(v *step.View, c *cluster.Command) *decision.Decision {
 	if next.Action != nil || len(next.Blockers) == 0 {
 		return next
 	}
-	v.Asides = append(v.Asides, next.Blockers...)
+	v.Notices = append(v.Notices, next.Blockers...)
 	return d
 }
 
@@ -157,7 +157,7 @@ func beside(v *step.View, c *cluster.Command, d *decision.Decision) *decision.De
 	case v.Intent == nil || d.Action != nil:
 		return d
 	case len(d.Blockers) > 0:
-		v.Asides = append(v.Asides, d.Blockers...)
+		v.Notices = append(v.Notices, d.Blockers...)
 		return nil
 	case c.Kind == cluster.CommandRecover:
 		return d // its survivor was stopped for it, and there is no quorum to do anything

@@ -22,7 +22,7 @@ func BeginHalt(v *step.View, run cluster.Running, next path.Hop) *decision.Decis
 		}
 	}
 	if consent := v.Spec.Consents(); consent == "" {
-		v.Aside("version-outage", fmt.Sprintf("etcdadm upgrade %s --accept-outage", v.Spec.EtcdVersion),
+		v.Notice("version-outage", fmt.Sprintf("etcdadm upgrade %s --accept-outage", v.Spec.EtcdVersion),
 			"the members run etcd {release} and the spec asks for {etcdVersion}: {why}; clients are not served for a while, so a person has to accept that", v.RunningWords(), v.Spec.EtcdVersion, next.Why)
 		return nil
 	}
@@ -136,7 +136,7 @@ func lossNotAccepted(v *step.View, next path.Hop) bool {
 	if v.Spec.AcceptedLoss() != "" {
 		other = "; another list was accepted, and it has changed since"
 	}
-	v.Aside("version-loss", fmt.Sprintf("etcdadm upgrade %s --accept-outage --accept-loss=%s", v.Spec.EtcdVersion, s.Digest),
+	v.Notice("version-loss", fmt.Sprintf("etcdadm upgrade %s --accept-outage --accept-loss=%s", v.Spec.EtcdVersion, s.Digest),
 		"the members run etcd {release} and the spec asks for {etcdVersion}: {carried} of {keys} keys are carried over, key by key, and not everything as it is: {what}{other}. Nothing was stopped", v.RunningWords(), v.Spec.EtcdVersion, s.Carried, s.Keys, s.Words(), other)
 	return true
 }

@@ -149,7 +149,7 @@ func LostAndAlive(v *step.View, c *cluster.Command) *decision.Decision {
 // LostAndThere has a command wait for hosts that it names as lost and whose daemons
 // answer that they start, look at their disks, or carry out an op: after a power cut
 // such hosts come up with a quorum, and perhaps with the furthest log. All of that ends
-// within its time, or is late, and then a person's word counts (SAFETY.md, rule 13).
+// within its time, or is late, and then a person's approval counts (SAFETY.md, rule 13).
 // In a founding that has had its time they did not come up within that.
 func LostAndThere(v *step.View, c *cluster.Command) *decision.Decision {
 	hadItsTime := v.Intent != nil && v.Intent.State == cluster.IntentFounding && v.Stalled()

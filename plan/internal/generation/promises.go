@@ -87,7 +87,7 @@ func CollectPromises(v *step.View) *decision.Decision {
 				continue
 			} else if len(ask) == 0 {
 				if v.Stalled() { // what goes on by itself is no reason to begin the same once more, but a person has to know
-					v.Aside("promises", "", "generation {generation} is recorded and starts once {need} of the {set} voters of generation {generation2} have stopped and fenced it off; {promised} have, others are about to{because}. If one never does, power its host off and queue the command again with --lost",
+					v.Notice("promises", "", "generation {generation} is recorded and starts once {need} of the {set} voters of generation {generation2} have stopped and fenced it off; {promised} have, others are about to{because}. If one never does, power its host off and queue the command again with --lost",
 						in.Generation, need, len(set), g.Generation, promised, words.Because(pending))
 				}
 				return &decision.Decision{Reason: words.F("generation {generation} replaces generation {generation2}, whose members are stopping", in.Generation, g.Generation), Again: decision.Soon}

@@ -20,7 +20,7 @@ func Lift(v *step.View) *decision.Decision {
 		if n := len(v.Roster.Learners()); n > 0 {
 			do = words.Are(n, "member") + " joining"
 		}
-		v.Aside("quarantine", "", "generation {generation} is quarantined: ordinary clients are not served until {need} of its members are up, and {up} {verb}; {do}", v.Intent.Generation, need, up, words.Verb(up), do)
+		v.Notice("quarantine", "", "generation {generation} is quarantined: ordinary clients are not served until {need} of its members are up, and {up} {verb}; {do}", v.Intent.Generation, need, up, words.Verb(up), do)
 		return nil
 	}
 	if !v.Obs.Store.Read {

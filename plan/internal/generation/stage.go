@@ -36,7 +36,7 @@ func stage(v *step.View, c *cluster.Command) (*cluster.HostReport, *decision.Dec
 			why = CannotBegin(v, h)
 		}
 		s := StagedHere(v, h, c)
-		if s != nil && s.State == cluster.StageFailed && s.Needs > 0 && h.Room > 0 { // the host knows the data
+		if s != nil && s.State == cluster.StageFailed && s.Needs > 0 && h.FreeSpace > 0 { // the host knows the data
 			room = cmp.Or(room, stillLacks(h, s.Needs))
 			s = nil
 		}
@@ -107,7 +107,7 @@ func tooFewRun(v *step.View, run cluster.Version) *decision.Decision {
 	switch {
 	case len(without) == 0 || able >= v.Spec.MemberCount:
 	case able >= cluster.Quorum(v.Spec.MemberCount):
-		v.Aside("no-release", command, "the new generation runs etcd {release}, which not every host has{because}; {elsewise}", run, words.Because(without), elsewise)
+		v.Notice("no-release", command, "the new generation runs etcd {release}, which not every host has{because}; {elsewise}", run, words.Because(without), elsewise)
 	default:
 		return decision.Wait(true, "no-release", command, "the new generation would run etcd {release}, and {have} it, of {quorum} that are needed to serve clients{because}; {elsewise}", run, words.Have(able), cluster.Quorum(v.Spec.MemberCount), words.Because(without), elsewise)
 	}

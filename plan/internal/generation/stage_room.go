@@ -16,7 +16,7 @@ const spareRoom = 128 << 20
 // known what is needed, and the host itself will see.
 func lacksRoom(v *step.View, c *cluster.Command, h *cluster.HostReport, run cluster.Version) string {
 	data := dataBytes(c, h)
-	if data == 0 || h.Room == 0 {
+	if data == 0 || h.FreeSpace == 0 {
 		return ""
 	}
 	times, why := data, ""
@@ -32,8 +32,8 @@ func lacksRoom(v *step.View, c *cluster.Command, h *cluster.HostReport, run clus
 	case !onExcerpt(tool):
 		times, why = 2*data, fmt.Sprintf(", twice because the tool of etcd %s makes a copy of its own", tool)
 	}
-	if need := times + spareRoom; need > h.Room {
-		return fmt.Sprintf("has %d MiB free and needs %d MiB: the data of %d MiB%s, and %d MiB for the new member's log", h.Room>>20, mebibytes(need), mebibytes(data), why, spareRoom>>20)
+	if need := times + spareRoom; need > h.FreeSpace {
+		return fmt.Sprintf("has %d MiB free and needs %d MiB: the data of %d MiB%s, and %d MiB for the new member's log", h.FreeSpace>>20, mebibytes(need), mebibytes(data), why, spareRoom>>20)
 	}
 	return ""
 }
@@ -41,10 +41,10 @@ func lacksRoom(v *step.View, c *cluster.Command, h *cluster.HostReport, run clus
 // stillLacks says that a host has not got the room that it said it needs; empty: it has
 // by now.
 func stillLacks(h *cluster.HostReport, need int64) string {
-	if need <= h.Room {
+	if need <= h.FreeSpace {
 		return ""
 	}
-	return fmt.Sprintf("has %d MiB free and needs at least %d MiB, as was seen when it began", h.Room>>20, mebibytes(need))
+	return fmt.Sprintf("has %d MiB free and needs at least %d MiB, as was seen when it began", h.FreeSpace>>20, mebibytes(need))
 }
 
 // mebibytes rounds up: what is needed must not look smaller than it is.

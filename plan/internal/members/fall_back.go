@@ -38,7 +38,7 @@ func FallBack(v *step.View, run cluster.Running) *decision.Decision {
 		return nil
 	}
 	if keptBack(v, broken, to) {
-		v.Aside("version-paused", "etcdadm upgrade --resume", "the voter kept on etcd {release}, as asked, does not start ({member}: {process}). It has served with that release, so the cause is another one, such as an option or a certificate: read etcd.log on that host. --resume gives it etcd {release2} like the others and closes the way back; so does its replacement once it counts as dead",
+		v.Notice("version-paused", "etcdadm upgrade --resume", "the voter kept on etcd {release}, as asked, does not start ({member}: {process}). It has served with that release, so the cause is another one, such as an option or a certificate: read etcd.log on that host. --resume gives it etcd {release2} like the others and closes the way back; so does its replacement once it counts as dead",
 			was, words.SeatName(broken), words.ProcessWords(broken.Host.Process), to)
 		return nil
 	}

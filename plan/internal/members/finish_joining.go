@@ -181,5 +181,5 @@ func noteLag(v *step.View, s cluster.Seat) {
 	if since.IsZero() || v.Obs.At.Sub(since) < catchUpPatience {
 		return
 	}
-	v.Aside("learner-lags", "etcdadm member remove "+s.ID.String(), "learner {learner} has not caught up for {lasted}: {lag}", words.SeatName(s), v.Obs.At.Sub(since).Round(time.Second), sight.Lag(v.Sight, s))
+	v.Notice("learner-lags", "etcdadm member remove "+s.ID.String(), "learner {learner} has not caught up for {lasted}: {lag}", words.SeatName(s), v.Obs.At.Sub(since).Round(time.Second), sight.Lag(v.Sight, s))
 }

@@ -26,7 +26,7 @@ func Grow(v *step.View) *decision.Decision {
 		if len(v.Roster.Learners()) > 0 {
 			return step.CatchingUp(v)
 		}
-		v.Aside("no-host", "", "{count} wanted, {count2} present, and no host is free{because}; start another daemon", words.Are(v.Wanted(), "voter"), words.Are(len(v.Roster.Voters()), "voter"), words.Because(why))
+		v.Notice("no-host", "", "{count} wanted, {count2} present, and no host is free{because}; start another daemon", words.Are(v.Wanted(), "voter"), words.Are(len(v.Roster.Voters()), "voter"), words.Because(why))
 		return nil // the rest can go on without
 	}
 	reason := words.F("{count} wanted, {count2} present: add {host}", words.Are(v.Wanted(), "voter"), words.Are(have, "member"), free[0].Host)

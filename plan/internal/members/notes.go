@@ -29,7 +29,7 @@ func NoteDamaged(v *step.View, h *cluster.HostReport) {
 		}
 		then = fmt.Sprintf("; it is replaced at %s UTC, %s, and its data is set aside", v.Obs.Memory.Member(s.ID).DamagedSince.Add(DamagedFor).UTC().Format(time.TimeOnly), who)
 	}
-	v.Aside("data-damaged", command, "the member's data on host {host} is damaged, and no restart helps: {damaged}{then}", h.Host, h.Process.Damaged, then)
+	v.Notice("data-damaged", command, "the member's data on host {host} is damaged, and no restart helps: {damaged}{then}", h.Host, h.Process.Damaged, then)
 }
 
 // noteOdd says of a voter whose keys differ what its replacement waits for.
@@ -38,7 +38,7 @@ func noteOdd(v *step.View, s cluster.Seat) {
 		return
 	}
 	if waits := soundVotersUp(v, s); waits != "" {
-		v.Aside("corrupt", "", "the keys of {member} differ from the other voters'; it is replaced once every other voter is up: {waits}", words.SeatName(s), waits)
+		v.Notice("corrupt", "", "the keys of {member} differ from the other voters'; it is replaced once every other voter is up: {waits}", words.SeatName(s), waits)
 	}
 }
 
@@ -55,7 +55,7 @@ func notePatience(v *step.View, s cluster.Seat) {
 		return
 	}
 	limit := v.DeadAfter()
-	v.Aside("member-silent", "", "voter {voter} does not answer ({why}); it counts as dead after {limit}, at {at}", words.SeatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
+	v.Notice("member-silent", "", "voter {voter} does not answer ({why}); it counts as dead after {limit}, at {at}", words.SeatName(s), s.Why, limit, since.Add(limit).UTC().Format(time.TimeOnly)+" UTC")
 }
 
 // noteServesOn says of a voter whose host has not answered for long that it does not count

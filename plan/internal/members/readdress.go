@@ -29,7 +29,7 @@ func Readdress(v *step.View) *decision.Decision {
 			if d := makeWay(v, s); d != nil {
 				return d
 			}
-			v.Aside("address-taken", "etcdadm member remove "+taken.ID.String(), "host {host} is now at {peer}, which etcd lists for {member}; etcd takes no address twice, so move or remove {member2} first",
+			v.Notice("address-taken", "etcdadm member remove "+taken.ID.String(), "host {host} is now at {peer}, which etcd lists for {member}; etcd takes no address twice, so move or remove {member2} first",
 				s.HostID, strings.Join(s.Host.URLs.Peer, ", "), words.SeatName(taken), words.SeatName(taken))
 			continue
 		}

@@ -36,7 +36,7 @@ func replaceFirst(v *step.View) *decision.Decision {
 		}
 		if v.Held() {
 			// Once it is removed nothing would tell that a voter is missing.
-			v.Aside("dead-on-hold", deadByHand(v, s), "voter {voter} is dead ({why}); it is not replaced while the spec is on hold", words.SeatName(s), why)
+			v.Notice("dead-on-hold", deadByHand(v, s), "voter {voter} is dead ({why}); it is not replaced while the spec is on hold", words.SeatName(s), why)
 			continue
 		}
 		d := replace(v, s, why)

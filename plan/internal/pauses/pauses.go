@@ -17,9 +17,9 @@ func NotePauses(v *step.View) {
 	}
 	switch {
 	case v.Obs.PausesDamaged != "" && len(hosts) > 0:
-		v.Aside("host-paused", "", "the list of paused hosts is damaged; pauses read before stay in force while this daemon leads ({hosts}): {pausesDamaged}", words.IdList(hosts), v.Obs.PausesDamaged)
+		v.Notice("host-paused", "", "the list of paused hosts is damaged; pauses read before stay in force while this daemon leads ({hosts}): {pausesDamaged}", words.IdList(hosts), v.Obs.PausesDamaged)
 	case v.Obs.PausesDamaged != "":
-		v.Aside("host-paused", "", "the list of paused hosts is damaged: {pausesDamaged}", v.Obs.PausesDamaged)
+		v.Notice("host-paused", "", "the list of paused hosts is damaged: {pausesDamaged}", v.Obs.PausesDamaged)
 	case v.Obs.PausesLost && len(hosts) > 0:
 		v.Advise("host-paused", "pause again (etcdadm host pause) or resume (etcdadm host resume) one of them, which writes it anew", "", "control/etcdadm-paused.json is gone from the store; pauses read before stay in force while this daemon leads: {hosts}", words.IdList(hosts))
 	}
@@ -37,7 +37,7 @@ func NoteExcused(v *step.View, s cluster.Seat) bool {
 		return true
 	}
 	if why := v.Obs.PausesUnread; why != "" {
-		v.Aside("host-paused", "", "voter {voter} does not answer ({why}), and the list of paused hosts is unknown ({why2}): no silent voter is replaced until it is known", words.SeatName(s), s.Why, why)
+		v.Notice("host-paused", "", "voter {voter} does not answer ({why}), and the list of paused hosts is unknown ({why2}): no silent voter is replaced until it is known", words.SeatName(s), s.Why, why)
 		return true
 	}
 	return false

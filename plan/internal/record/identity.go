@@ -24,20 +24,20 @@ func Identity(v *step.View) *decision.Decision {
 	pauses.NotePauses(v)
 	for _, g := range v.Obs.Gaps {
 		if g.Promised.OutOfReach() {
-			v.Aside("fence-out-of-reach", "etcdadm host reset-fence "+string(g.Host), "host {host} accepted fence {fence}, which no leader can reach, so it refuses all of them: its state is damaged; reset its fence", g.Host, g.Promised)
+			v.Notice("fence-out-of-reach", "etcdadm host reset-fence "+string(g.Host), "host {host} accepted fence {fence}, which no leader can reach, so it refuses all of them: its state is damaged; reset its fence", g.Host, g.Promised)
 		}
 		if g.Kind == cluster.GapSpec && v.Spec != nil {
-			v.Aside("spec-refused", "", "the spec in the store is invalid; the last good one stays in force: {detail}", g.Detail)
+			v.Notice("spec-refused", "", "the spec in the store is invalid; the last good one stays in force: {detail}", g.Detail)
 		}
 		if g.Kind == cluster.GapSpec && v.Standing != nil && !v.Unfounded() {
-			v.Aside("spec-refused", "", "the spec in the store is invalid, and no earlier one is known: no member is added, removed or upgraded; {standing}: {detail}", sight.StandingWords(v.Sight), g.Detail)
+			v.Notice("spec-refused", "", "the spec in the store is invalid, and no earlier one is known: no member is added, removed or upgraded; {standing}: {detail}", sight.StandingWords(v.Sight), g.Detail)
 		}
 		if g.Kind == cluster.GapStore {
-			v.Aside("store-silent", "", "{unread}: {detail}{unstored}", v.UnreadWords(), g.Detail, unstoredWords(v))
+			v.Notice("store-silent", "", "{unread}: {detail}{unstored}", v.UnreadWords(), g.Detail, unstoredWords(v))
 		}
 	}
 	if what := v.Obs.Store.Unwritten; what != "" && v.Obs.Store.Read {
-		v.Aside("store-unwritten", "", "the backup store can be read, but the leading daemon's writes fail or are late: {what}", what)
+		v.Notice("store-unwritten", "", "the backup store can be read, but the leading daemon's writes fail or are late: {what}", what)
 	}
 	storeOdds(v)
 	if in := v.Intent; in != nil && in.Name != "" && in.Name != v.Obs.Cluster {

@@ -26,7 +26,7 @@ func notes(v *step.View, h *cluster.HostReport) {
 	}
 	noteRejected(v, h)
 	if len(h.Process.Differs) > 0 && !cluster.TurnsTLSOn(h.Local.URLs.Peer, h.URLs.Peer) {
-		v.Aside("settings-not-applied", "etcdadm member restart "+cluster.ShellWord(string(h.Host)), "host {host}: etcd runs with older settings than a restart would give it: {differs}", h.Host, strings.Join(h.Process.Differs, ", "))
+		v.Notice("settings-not-applied", "etcdadm member restart "+cluster.ShellWord(string(h.Host)), "host {host}: etcd runs with older settings than a restart would give it: {differs}", h.Host, strings.Join(h.Process.Differs, ", "))
 	}
 	for _, f := range h.Foreign {
 		if f.Dir == "" {
@@ -35,10 +35,10 @@ func notes(v *step.View, h *cluster.HostReport) {
 		if h.Predecessor != nil && v.Unfounded() {
 			continue // what it waits for is said once
 		}
-		v.Aside("foreign-data", "", "host {host}: {dir} has data of unknown origin ({reason}); etcdadm leaves it alone", h.Host, f.Dir, f.Reason)
+		v.Notice("foreign-data", "", "host {host}: {dir} has data of unknown origin ({reason}); etcdadm leaves it alone", h.Host, f.Dir, f.Reason)
 	}
 	if in := v.Intent; in != nil && in.State == cluster.IntentFounded && in.Cluster != 0 && h.Status != nil && !h.Status.Auth && h.Status.Cluster != in.Cluster && h.Local.Generation >= in.Generation {
-		v.Aside("foreign-cluster", "", "host {host} runs a member of cluster {cluster}, and this cluster is {cluster2}; etcdadm leaves it alone", h.Host, h.Status.Cluster, in.Cluster)
+		v.Notice("foreign-cluster", "", "host {host} runs a member of cluster {cluster}, and this cluster is {cluster2}; etcdadm leaves it alone", h.Host, h.Status.Cluster, in.Cluster)
 	}
 	if !h.Clock.IsZero() {
 		if skew := h.Clock.Sub(v.Obs.At); skew > sight.MaxSkew || skew < -sight.MaxSkew {
@@ -46,7 +46,7 @@ func notes(v *step.View, h *cluster.HostReport) {
 			if skew < 0 {
 				skew, way = -skew, "behind"
 			}
-			v.Aside("clock-skew", "", "the clock of host {host} is {skew} {way} that of {leader}; leases, certificates and backup times rely on clocks", h.Host, skew.Round(time.Second), way, v.Obs.Leader)
+			v.Notice("clock-skew", "", "the clock of host {host} is {skew} {way} that of {leader}; leases, certificates and backup times rely on clocks", h.Host, skew.Round(time.Second), way, v.Obs.Leader)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func leftBehind(v *step.View) {
 	if at == "" {
 		return
 	}
-	v.Aside("left-behind", fmt.Sprintf("etcdadm restore --undo --from %s --dir %s", at, further.Name()),
+	v.Notice("left-behind", fmt.Sprintf("etcdadm restore --undo --from %s --dir %s", at, further.Name()),
 		"generation {generation} was recovered from host {host}, whose log ended at term {term}, index {index}, and host {host2} has come back with data of the same cluster whose log ends at term {term2}, index {index2}: writes that clients were told are kept may be in it and not in the cluster. It lies set aside; to go back to it gives up what was written since, and etcdadm host prune {at} --dir {name} --force gives it up",
 		in.Generation, founder.Host, from.Log.Term, from.Log.Index, at, further.Log.Term, further.Log.Index, at, further.Name())
 }
@@ -159,7 +159,7 @@ func storeOdds(v *step.View) {
 			continue
 		}
 		if why := v.Obs.StoreOdds(h.Host); why != "" {
-			v.Aside("store-differs", "", "host {host} does not see the backup store that the leading daemon sees: it {why}; it cannot lead or found. {lookAtFlags}", h.Host, why, lookAtFlags)
+			v.Notice("store-differs", "", "host {host} does not see the backup store that the leading daemon sees: it {why}; it cannot lead or found. {lookAtFlags}", h.Host, why, lookAtFlags)
 		}
 	}
 }
@@ -179,11 +179,11 @@ func noteRejected(v *step.View, h *cluster.HostReport) {
 	what := fmt.Sprintf("host %s: its etcd and that of %s reject each other's certificates (%s), and no restart helps", h.Host, other, r.Why)
 	switch {
 	case !r.Authority || theirs == nil:
-		v.Aside("peers-reject", "", "{what}; check {cert} there: its names, addresses and dates", what, h.PeerTLS.Cert)
+		v.Notice("peers-reject", "", "{what}; check {cert} there: its names, addresses and dates", what, h.PeerTLS.Cert)
 	case theirs.Fingerprint == h.PeerTLS.Fingerprint:
-		v.Aside("peers-reject", "", "host {host}: its etcd and that of {other} reject each other's certificates ({why}), and the authorities in their files are the same by now: etcd runs with what it was started with; stop the daemon of host {host2} with its etcd (SIGINT), and start it again", h.Host, other, r.Why, h.Host)
+		v.Notice("peers-reject", "", "host {host}: its etcd and that of {other} reject each other's certificates ({why}), and the authorities in their files are the same by now: etcd runs with what it was started with; stop the daemon of host {host2} with its etcd (SIGINT), and start it again", h.Host, other, r.Why, h.Host)
 	default:
-		v.Aside("peers-reject", "", "{what}: the peer CAs differ: {file} on host {host} has SHA-256 {fingerprint}, {file2} on host {host2} has {fingerprint2}. Install the cluster's CA on the host that has another one, and restart its daemon with its etcd (SIGINT)",
+		v.Notice("peers-reject", "", "{what}: the peer CAs differ: {file} on host {host} has SHA-256 {fingerprint}, {file2} on host {host2} has {fingerprint2}. Install the cluster's CA on the host that has another one, and restart its daemon with its etcd (SIGINT)",
 			what, h.PeerTLS.File, h.Host, h.PeerTLS.Fingerprint, theirs.File, other, theirs.Fingerprint)
 	}
 }

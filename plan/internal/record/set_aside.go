@@ -28,12 +28,12 @@ func SetAside(v *step.View) *decision.Decision {
 			return step.SetAsideOp(v, h, cluster.AsideSuperseded, words.F("host {host} has a member of generation {generation}, which generation {generation2} replaced", h.Host, h.Local.Generation, v.Intent.Generation))
 		case Removed(v, h):
 			if by, listed := listedBy(v, h.Local.Member); listed {
-				v.Aside("lists-differ", "", "member {member} of host {host} is not in the newest list of members, and in that of host {host2} it is: it is not set aside while the lists differ", h.Local.Member, h.Host, by)
+				v.Notice("lists-differ", "", "member {member} of host {host} is not in the newest list of members, and in that of host {host2} it is: it is not set aside while the lists differ", h.Local.Member, h.Host, by)
 				continue
 			}
 			if took, listed := v.Roster.Seat(h.Local.Took); listed {
 				// What ran as a member that is listed is looked at by a person.
-				v.Aside("other-member-id", "", "host {host} holds what etcd wrote as member {member} of host {host2}, which it took for its own: it is not set aside while that member is listed", h.Host, took.ID, words.SeatName(took))
+				v.Notice("other-member-id", "", "host {host} holds what etcd wrote as member {member} of host {host2}, which it took for its own: it is not set aside while that member is listed", h.Host, took.ID, words.SeatName(took))
 				continue
 			}
 			if !surelyPromisedBefore(v, h) {

@@ -20,7 +20,7 @@ func Options(v *step.View) *decision.Decision {
 	}
 	refused, are := refusedOptions(v)
 	if are {
-		v.Aside("options-refused", "etcdadm config unset OPTION", "{refused}; no other member gets them. Read etcd.log there. Unset what it refuses, or fix the cause and restart that host's daemon to try again", refused)
+		v.Notice("options-refused", "etcdadm config unset OPTION", "{refused}; no other member gets them. Read etcd.log there. Unset what it refuses, or fix the cause and restart that host's daemon to try again", refused)
 	}
 	for _, leading := range []bool{false, true} { // raft's leader last, so that it moves once
 		var waits *cluster.Seat

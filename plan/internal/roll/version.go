@@ -70,7 +70,7 @@ func Version(v *step.View) *decision.Decision {
 		return nil // the rule "downgrading" does that
 	}
 	for _, w := range way.Warnings {
-		v.Aside("version", "", "{why}", w)
+		v.Notice("version", "", "{why}", w)
 	}
 	return generation.BeginHalt(v, run, next)
 }
@@ -254,7 +254,7 @@ func paused(v *step.View, next Stage) bool {
 	if next.To.Compare(kept) <= 0 { // on the way down, where the lowest is not the way back
 		kept, back = run.High, run.High.String()
 	}
-	v.Aside("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd {release}; the last one stays on {kept}, as asked. While it lives, etcdadm upgrade {back} goes back", next.To, kept, back)
+	v.Notice("version-paused", "etcdadm upgrade --resume", "all voters but one run etcd {release}; the last one stays on {kept}, as asked. While it lives, etcdadm upgrade {back} goes back", next.To, kept, back)
 	return true
 }
 

@@ -47,7 +47,7 @@ func (v *Sight) CandidatesBeside(r cluster.Roster) (free []*cluster.HostReport, 
 		}
 		free = append(free, h)
 	}
-	for _, n := range v.Obs.AtOdds {
+	for _, n := range v.Obs.Incompatible {
 		if n.Host == "" || !r.Seated(n.Host) {
 			why = append(why, fmt.Sprintf("the daemon at %s%s does not talk with the leading one: %s", n.Endpoint, words.SaidToBe(n.Host), n.Why))
 		}

@@ -76,7 +76,7 @@ func Known(v *Sight, id cluster.HostID) bool {
 		return true
 	}
 	_, seen := v.Obs.Memory.Host(id)
-	return seen || slices.ContainsFunc(v.Obs.AtOdds, func(n cluster.Neighbour) bool { return n.Host == id })
+	return seen || slices.ContainsFunc(v.Obs.Incompatible, func(n cluster.Neighbour) bool { return n.Host == id })
 }
 
 func Lost(w cluster.Voter, named []cluster.HostID) bool {

@@ -13,7 +13,7 @@ func VersionWaits(v *View, template string, facts ...any) *decision.Decision {
 }
 
 func VersionWaitsFor(v *View, command, template string, facts ...any) *decision.Decision {
-	v.Aside("version", command, "the members run etcd {release} and the spec asks for {etcdVersion}: {why}", v.RunningWords(), v.Spec.EtcdVersion, words.F(template, facts...))
+	v.Notice("version", command, "the members run etcd {release} and the spec asks for {etcdVersion}: {why}", v.RunningWords(), v.Spec.EtcdVersion, words.F(template, facts...))
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 type View struct {
 	*sight.Sight
 	// Asides are blockers that do not stop the rule that found them.
-	Asides []decision.Blocker
+	Notices []decision.Blocker
 	// Meanwhile is what is being done beside everything else; nil: nothing.
 	Meanwhile *decision.Decision
 }
@@ -25,19 +25,19 @@ type View struct {
 func Look(goal decision.Goal, o *cluster.Observation) *View {
 	v := &View{Sight: sight.New(goal, o)}
 	if v.Strange != 0 {
-		v.Aside("foreign-cluster", "", "the reachable members belong to cluster {cluster}, which lists no founder of generation {generation}; etcdadm leaves them alone", v.Strange, v.Intent.Generation)
+		v.Notice("foreign-cluster", "", "the reachable members belong to cluster {cluster}, which lists no founder of generation {generation}; etcdadm leaves them alone", v.Strange, v.Intent.Generation)
 	}
 	return v
 }
 
 // Aside notes a blocker and lets the rules go on.
-func (v *View) Aside(code, command, template string, facts ...any) {
+func (v *View) Notice(code, command, template string, facts ...any) {
 	v.Advise(code, "", command, template, facts...)
 }
 
 // Advise is Aside where what a person does is no command, or not one alone.
 func (v *View) Advise(code, advice, command, template string, facts ...any) {
-	v.Asides = append(v.Asides, decision.Blocker{Code: code, Sentence: words.F(template, facts...), Command: command, Advice: advice})
+	v.Notices = append(v.Notices, decision.Blocker{Code: code, Sentence: words.F(template, facts...), Command: command, Advice: advice})
 }
 
 // With is the view of the same with another spec. What it notes, it notes for itself.

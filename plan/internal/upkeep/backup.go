@@ -81,7 +81,7 @@ func TryOut(v *step.View) *decision.Decision {
 			}
 			last = v.Newer(last, v.LeadersTime(h, t.Ended))
 			if t.Error != "" && t.Command == "" { // a rehearsal with another release says nothing of the backup
-				v.Aside("backup-drill", "etcdadm backup create", "host {host} tested the backup: it is not usable, or the test could not run: {why}", h.Host, t.Why())
+				v.Notice("backup-drill", "etcdadm backup create", "host {host} tested the backup: it is not usable, or the test could not run: {why}", h.Host, t.Why())
 			}
 		}
 		if !h.UnderFence || !h.CanRun(newest[0].Version) || newest[0].Encrypted && !h.Decrypts {
@@ -101,7 +101,7 @@ func TryOut(v *step.View) *decision.Decision {
 	case v.Obs.At.Sub(last) < every:
 		return nil
 	case best == nil && newest[0].Encrypted:
-		v.Aside("backup-drill", "", "backup {backup} is not tested: it is encrypted, and no host that could test it has a secret key; put the key where a daemon's --backup-identity-file names it", newest[0].Name)
+		v.Notice("backup-drill", "", "backup {backup} is not tested: it is encrypted, and no host that could test it has a secret key; put the key where a daemon's --backup-identity-file names it", newest[0].Name)
 		return nil
 	case best == nil:
 		return nil

@@ -37,20 +37,20 @@ func Corruption(v *step.View) *decision.Decision {
 	case suspects(v, 1):
 		return AskHash(v, words.F("a voter's keys were found to differ: look again"))
 	case m.Undecided >= cluster.OddTimes:
-		v.Aside("corrupt", "etcdadm backup list", "the voters' keys differ, and no majority tells which are right; nothing is replaced. Compare their keys, then restore a backup or remove the voter whose keys are wrong")
+		v.Notice("corrupt", "etcdadm backup list", "the voters' keys differ, and no majority tells which are right; nothing is replaced. Compare their keys, then restore a backup or remove the voter whose keys are wrong")
 		return compareAgain(v, HashRetry)
 	case m.Undecided > 0:
 		return AskHash(v, words.F("the voters' keys were found to differ: look again"))
 	case len(v.Roster.Voters()) < 3:
-		v.Aside("corrupt", "etcdadm backup list", "etcd reports damaged data (CORRUPT, raised by {alarm}); with fewer than three voters no majority tells which is right, so nothing is replaced", words.AlarmWords(alarms))
+		v.Notice("corrupt", "etcdadm backup list", "etcd reports damaged data (CORRUPT, raised by {alarm}); with fewer than three voters no majority tells which is right, so nothing is replaced", words.AlarmWords(alarms))
 		return nil
 	}
 	if !m.Explains() && v.Roster.Running().Mixed() {
-		v.Aside("corrupt", "", "etcd refuses writes: members differ (CORRUPT, raised by {alarm}); their keys are compared once all run one release line, and they run {running}", words.AlarmWords(alarms), v.RunningWords())
+		v.Notice("corrupt", "", "etcd refuses writes: members differ (CORRUPT, raised by {alarm}); their keys are compared once all run one release line, and they run {running}", words.AlarmWords(alarms), v.RunningWords())
 		return nil
 	}
 	if !m.Explains() {
-		v.Aside("corrupt", "", "etcd refuses writes: members differ (CORRUPT, raised by {alarm}); comparing their keys", words.AlarmWords(alarms))
+		v.Notice("corrupt", "", "etcd refuses writes: members differ (CORRUPT, raised by {alarm}); comparing their keys", words.AlarmWords(alarms))
 		return AskHash(v, words.F("etcd reports that members differ: compare their keys"))
 	}
 	for _, a := range alarms {
@@ -59,7 +59,7 @@ func Corruption(v *step.View) *decision.Decision {
 			return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("member {member}, which raised CORRUPT, was removed, and the voters' keys are equal: disarm the alarm", a.Member))
 		}
 	}
-	v.Aside("corrupt", "etcdadm alarm disarm CORRUPT", "etcd reports that members differ (CORRUPT, raised by {alarm}), and comparing their keys does not show which; nothing is replaced. If they are fine, disarm the alarm", words.AlarmWords(alarms))
+	v.Notice("corrupt", "etcdadm alarm disarm CORRUPT", "etcd reports that members differ (CORRUPT, raised by {alarm}), and comparing their keys does not show which; nothing is replaced. If they are fine, disarm the alarm", words.AlarmWords(alarms))
 	return compareAgain(v, HashRetry)
 }
 
@@ -98,7 +98,7 @@ const muchHistory = 1_000_000
 func noteHistory(v *step.View) {
 	m := v.Obs.Memory.Upkeep
 	if kept := m.Compared - m.Compacted; kept >= muchHistory && !CompactsItself(v) {
-		v.Aside("not-compacted", "etcdadm config set auto-compaction-retention=1h", "etcd keeps the last {kept} revisions: nothing compacts them, and the database grows until it is full", kept)
+		v.Notice("not-compacted", "etcdadm config set auto-compaction-retention=1h", "etcd keeps the last {kept} revisions: nothing compacts them, and the database grows until it is full", kept)
 	}
 }
 
@@ -178,7 +178,7 @@ func HashRevision(v *step.View) (int64, bool) {
 			continue
 		}
 		if v.Ago(s.Host, h.Ended) < HashRetry {
-			v.Aside("not-compared", "", "the voters' keys cannot be compared now, which is tried again: {member}: {error}", words.SeatName(s), h.Error)
+			v.Notice("not-compared", "", "the voters' keys cannot be compared now, which is tried again: {member}: {error}", words.SeatName(s), h.Error)
 			return 0, false
 		}
 		at = 0 // what was asked for may have been compacted since

@@ -45,10 +45,10 @@ func mayNotDisarm(v *step.View, kind string, alarms []cluster.Alarm) *decision.D
 	if kind == cluster.AlarmNoSpace {
 		for _, s := range overLimit(v) {
 			st := s.Host.Status
-			if st.DBSize < st.Room() { // a person may want the last tenth
+			if st.DBSize < st.Capacity() { // a person may want the last tenth
 				continue
 			}
-			return decision.Refuse("no-space", "", "the database of {member} has {dBSize} of a quota of {room}: the alarm would be back with the next write. The leading daemon compacts and defragments first, then disarms it", words.SeatName(s), words.BytesWords(st.DBSize), words.BytesWords(st.Room()))
+			return decision.Refuse("no-space", "", "the database of {member} has {dBSize} of a quota of {room}: the alarm would be back with the next write. The leading daemon compacts and defragments first, then disarms it", words.SeatName(s), words.BytesWords(st.DBSize), words.BytesWords(st.Capacity()))
 		}
 		return nil
 	}

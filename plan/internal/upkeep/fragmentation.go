@@ -36,7 +36,7 @@ func Defragment(v *step.View) *decision.Decision {
 				continue
 			}
 			if h := mayNotDefragment(v, s); h != nil {
-				v.Aside("fragmented", "", "the database of {member} is fragmented, and is defragmented later: {why}", words.SeatName(s), h.Why)
+				v.Notice("fragmented", "", "the database of {member} is fragmented, and is defragmented later: {why}", words.SeatName(s), h.Why)
 				return nil
 			}
 			st := s.Host.Status
@@ -99,8 +99,8 @@ func mayNotDefragment(v *step.View, s cluster.Seat) *sight.Hindrance {
 		return not("with two voters what reads or writes through one of them waits for as long as it takes; with a third it can be done")
 	case len(v.Roster.Learners()) > 0:
 		return not("a learner is catching up")
-	case h.Room > 0 && h.Room < h.Status.DBInUse+h.Status.DBInUse/10:
-		return not("host {host} has room for {room}, and its database is written anew beside the old one", h.Host, words.BytesWords(h.Room))
+	case h.FreeSpace > 0 && h.FreeSpace < h.Status.DBInUse+h.Status.DBInUse/10:
+		return not("host {host} has room for {room}, and its database is written anew beside the old one", h.Host, words.BytesWords(h.FreeSpace))
 	}
 	if w := s.Host.Database; w != nil && w.Member == s.ID && w.Error != "" && v.Ago(s.Host, w.Defragmented) < defragRetry {
 		return not("the last try failed: {error}", w.Error)

@@ -32,7 +32,7 @@ const (
 // Space cures NOSPACE: the past is compacted, the members that are beyond their
 // limit are defragmented one at a time, and the alarm is taken back once all of
 // them are below it. What cannot be cured so is said, and left to the other rules:
-// more room comes with a higher quota, which is a person's word.
+// more room comes with a higher quota, which is a person's approval.
 func Space(v *step.View) *decision.Decision {
 	alarms := v.Roster.Alarms(cluster.AlarmNoSpace)
 	if len(alarms) == 0 {
@@ -79,7 +79,7 @@ func notYetAgain(v *step.View) *decision.Decision {
 		advice += ", and auto-compaction is off"
 	}
 	sentence := fmt.Sprintf("NOSPACE has come %d times in an hour: %s", m.FullTimes, advice)
-	v.Aside("no-space-again", "etcdadm config set auto-compaction-retention=5m", "{sentence}", sentence)
+	v.Notice("no-space-again", "etcdadm config set auto-compaction-retention=5m", "{sentence}", sentence)
 	if m.FullTimes <= fullFree {
 		return nil
 	}
@@ -139,11 +139,11 @@ func compactFirst(v *step.View, over []cluster.Seat) (d *decision.Decision, goOn
 	return nil, false
 }
 
-// fullOfKeys says that more room is a person's word, or that the word was given and
+// fullOfKeys says that more room is a person's approval, or that the word was given and
 // what its members wait for: they are restarted with it while all the others are up.
 func fullOfKeys(v *step.View, s cluster.Seat) {
 	held, remove := members.HeldByDead(v)
-	if asked := askedQuota(s.Host); asked > s.Host.Status.Room() && s.Host.Status.DBInUse <= asked/10*9 {
+	if asked := askedQuota(s.Host); asked > s.Host.Status.Capacity() && s.Host.Status.DBInUse <= asked/10*9 {
 		fullOf(v, s, fmt.Sprintf("a quota of %s is asked for, with which members are restarted one at a time, each while all the others are up%s", words.BytesWords(asked), held), remove)
 		return
 	}
@@ -173,13 +173,13 @@ func OptionOf(args []string, name string) (value string, set bool) {
 
 func fullOf(v *step.View, s cluster.Seat, why, command string) {
 	st := s.Host.Status
-	v.Aside("no-space", command, "etcd refuses writes (NOSPACE): the database of {member} holds {dBInUse} of a quota of {room}; {why}", words.SeatName(s), words.BytesWords(st.DBInUse), words.BytesWords(st.Room()), why)
+	v.Notice("no-space", command, "etcd refuses writes (NOSPACE): the database of {member} holds {dBInUse} of a quota of {room}; {why}", words.SeatName(s), words.BytesWords(st.DBInUse), words.BytesWords(st.Capacity()), why)
 }
 
 // quotaCommand asks for twice of what is in use. Source: etcd's guide advises no
 // more than 8 GiB.
 func quotaCommand(v *step.View, s cluster.Seat) string {
-	quota := s.Host.Status.Room()
+	quota := s.Host.Status.Capacity()
 	want := max(quota, s.Host.Status.DBInUse) * 2
 	if want > 8<<30 && quota < 8<<30 {
 		want = 8 << 30
@@ -220,7 +220,7 @@ func makeRoom(v *step.View, over []cluster.Seat) *decision.Decision {
 		return &decision.Decision{Reason: words.F("{what}; {why}", reason, h.Why), Again: h.Again}
 	default:
 		held, remove := members.HeldByDead(v)
-		v.Aside("no-space", remove, "{reason}; it is defragmented later: {why}{held}", reason, h.Why, held)
+		v.Notice("no-space", remove, "{reason}; it is defragmented later: {why}{held}", reason, h.Why, held)
 		return nil
 	}
 	return defragmentSeat(v, s, reason)

@@ -1,4 +1,4 @@
-package glance_test
+package bounded_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"etcdadm.io/internal/glance"
+	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/teststill"
 )
 
@@ -22,13 +22,13 @@ func TestALookAtWhatStandsStill(t *testing.T) {
 	stat := func() (os.FileInfo, error) { return os.Stat(still) }
 	look := func(ctx context.Context, most time.Duration) (time.Duration, error) {
 		began := time.Now()
-		_, err := glance.At(ctx, still, most, stat)
+		_, err := bounded.Do(ctx, still, most, stat)
 		return time.Since(began), err
 	}
 	const most = time.Second
 	began := time.Now()
 	took, err := look(t.Context(), most)
-	var silent *glance.SilentError
+	var silent *bounded.SilentError
 	if !errors.As(err, &silent) || !errors.Is(err, context.DeadlineExceeded) || took < most {
 		t.Fatalf("after %s: %v", took, err)
 	}
@@ -46,7 +46,7 @@ func TestALookAtWhatStandsStill(t *testing.T) {
 	if took, err := look(ctx, time.Minute); !errors.Is(err, context.Canceled) || took > 30*time.Second {
 		t.Errorf("with a caller that ended, after %s: %v", took, err)
 	}
-	if _, err := glance.At(t.Context(), t.TempDir(), time.Minute, func() (int, error) { return 1, fs.ErrInvalid }); !errors.Is(err, fs.ErrInvalid) {
+	if _, err := bounded.Do(t.Context(), t.TempDir(), time.Minute, func() (int, error) { return 1, fs.ErrInvalid }); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("beside it: %v", err)
 	}
 }
@@ -54,13 +54,13 @@ func TestALookAtWhatStandsStill(t *testing.T) {
 // One that answers late is looked at anew by who waits for it.
 func TestALookThatEndsLate(t *testing.T) {
 	gate := make(chan struct{})
-	_, err := glance.At(t.Context(), "late", time.Millisecond, func() (int, error) { <-gate; return 1, nil })
+	_, err := bounded.Do(t.Context(), "late", time.Millisecond, func() (int, error) { <-gate; return 1, nil })
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	got := make(chan int)
 	go func() {
-		n, err := glance.At(t.Context(), "late", time.Minute, func() (int, error) { return 2, nil })
+		n, err := bounded.Do(t.Context(), "late", time.Minute, func() (int, error) { return 2, nil })
 		if err != nil {
 			t.Error(err)
 		}
@@ -80,15 +80,15 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/proc/self/exe", "/bin/sh", script, filepath.Join(dir, "none"), dir} {
-		if err := glance.Program(t.Context(), path, dir, filepath.Join(dir, "none")); err != nil {
+		if err := bounded.Program(t.Context(), path, dir, filepath.Join(dir, "none")); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	for _, at := range [][2]string{{filepath.Join(still, "etcd"), dir}, {script, still + "/."}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		err := glance.Program(ctx, at[0], dir, at[1])
+		err := bounded.Program(ctx, at[0], dir, at[1])
 		cancel()
-		var silent *glance.SilentError
+		var silent *bounded.SilentError
 		if !errors.As(err, &silent) || !strings.HasPrefix(silent.Path, still) {
 			t.Errorf("%s: %v", at, err)
 		}

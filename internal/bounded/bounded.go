@@ -1,10 +1,10 @@
-// Package glance looks at files that may lie on a disk or mount which stands still.
+// Package bounded looks at files that may lie on a disk or mount that hangs.
 //
 // Nothing calls off a read of such a file, nor what else looks at it. So a look has a
 // goroutine of its own, and who asked for it waits for a bounded time. It goes on until the
 // disk or mount answers, or the program ends; at one path one look is under way at a time,
 // so that however often a place is asked for that does not answer, one goroutine waits there.
-package glance
+package bounded
 
 import (
 	"context"
@@ -40,12 +40,12 @@ var (
 	under = map[string]*look{}
 )
 
-// At looks at a path, and gives what read returns. Errors: those of read; a [SilentError]
+// Do looks at a path, and gives what read returns. Errors: those of read; a [SilentError]
 // when it has not ended after most, or when an earlier look at this path was waited for half
 // as long or longer and has not ended yet; the cause of ctx, when that ends before.
 //
 // What read changes beside what it returns, it may change at any time later.
-func At[T any](ctx context.Context, path string, most time.Duration, read func() (T, error)) (T, error) {
+func Do[T any](ctx context.Context, path string, most time.Duration, read func() (T, error)) (T, error) {
 	var none T
 	up := time.NewTimer(most)
 	defer up.Stop()

@@ -1,4 +1,4 @@
-package glance
+package bounded
 
 import (
 	"context"
@@ -24,12 +24,12 @@ const programAnswers = 10 * time.Second
 // Errors: a [SilentError], with the cause of ctx where that ended. Of a program that cannot
 // be read for another reason, the start itself says what is wrong.
 func Program(ctx context.Context, path string, dirs ...string) error {
-	_, err := At(ctx, path, programAnswers, func() (struct{}, error) { return struct{}{}, loaded(path) })
+	_, err := Do(ctx, path, programAnswers, func() (struct{}, error) { return struct{}{}, loaded(path) })
 	for _, dir := range dirs {
 		if silent(err) {
 			break
 		}
-		_, err = At(ctx, dir, programAnswers, func() (os.FileInfo, error) { return os.Stat(dir) })
+		_, err = Do(ctx, dir, programAnswers, func() (os.FileInfo, error) { return os.Stat(dir) })
 	}
 	if silent(err) {
 		return err
