@@ -211,7 +211,7 @@ func TestConditionsOfPromises(t *testing.T) {
 		h.Local, h.Status, h.View, h.Process = cluster.LocalMember{}, nil, nil, cluster.Process{}
 	}))
 	checkConditions(t, []condition{
-		{"a host that refuses the generation before", superseded, func(v *step.View) bool { return generation.Promised(v, inSight(v, "c")) }, []otherwise{
+		{"a host that refuses the generation before", superseded, func(v *step.View) bool { return generation.HasPromised(v, inSight(v, "c")) }, []otherwise{
 			{"it promised another leader", of("c", func(h *cluster.HostReport) { h.UnderFence = false })},
 			{"its member runs", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessRunning })},
 			{"its member is silent", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessSilent })},

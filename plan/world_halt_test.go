@@ -17,7 +17,7 @@ func (w *world) drill(h *worldHost, op cluster.Op) error {
 	now := w.now.Add(h.skew)
 	h.Drill = &cluster.Taken{Began: now.Add(-w.queue.drills), Ended: now, Reason: "drill", Command: op.Command, Backup: &cluster.Backup{Name: op.Backup}}
 	if op.Keys && (h.Local.State != cluster.MemberStarted || op.Version.IsZero()) {
-		return fmt.Errorf("host %s has no member whose keys could be tried with another release", h.Host)
+		return fmt.Errorf("host %s has no running member whose keys can be tested with another release", h.Host)
 	}
 	if op.Keys && !w.queue.unlisted {
 		h.Drill.Survey = &cluster.Survey{From: h.Local.Version, To: op.Version, Keys: 9, Carried: 8, Digest: w.queue.loses}

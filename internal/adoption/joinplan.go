@@ -103,7 +103,7 @@ func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error)
 	case marker && !in.Adopted():
 		p.missing("the store holds the record of cluster %q, generation %d; give every cluster a store of its own", in.Name, in.Generation)
 	case marker && s.Joining == nil:
-		p.missing("the store has the marker of a cluster that something else founded, and nobody joins it: an adoption in place was begun, or etcd-manager uses this store; go on with that, or give the cluster a store of its own")
+		p.missing("the store has the marker of a cluster founded by another program, and no join is under way: an adoption in place was begun, or etcd-manager uses this store; continue that adoption, or give the cluster its own store")
 	}
 	return false, nil
 }

@@ -116,7 +116,7 @@ func (c *Catalogue) passing(ctx context.Context, b Backup, ids Identities) (*pas
 	if b.Encoding.Encrypted && len(ids.keys) == 0 {
 		if b.Manifest == nil || b.Manifest.Stored.IsZero() {
 			body.Close()
-			return nil, fmt.Errorf("%w, and without a manifest nothing tells whether it is whole", ErrEncrypted)
+			return nil, fmt.Errorf("%w, and without a manifest its completeness cannot be checked", ErrEncrypted)
 		}
 		return p, nil
 	}

@@ -44,7 +44,7 @@ func beginListing(ctx context.Context) (l *listing, end func()) {
 	l.Context = whole
 	l.mu.Lock() // the timer's own end reads it
 	l.silent = time.AfterFunc(ObjectTimeout, func() {
-		l.end(context.DeadlineExceeded, fmt.Sprintf("nothing more came within %s", ObjectTimeout))
+		l.end(context.DeadlineExceeded, fmt.Sprintf("no further answer within %s", ObjectTimeout))
 	})
 	l.mu.Unlock()
 	unhook := context.AfterFunc(whole, func() {

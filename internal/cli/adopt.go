@@ -39,24 +39,24 @@ type adoptFlags struct {
 func adoptCommand(program daemon.Program) *cobra.Command {
 	a := adoptFlags{join: joinFlags{program: program}}
 	c := &cobra.Command{
-		Use: "adopt", Short: "Take over an etcd that something else runs, in place or by joining it",
+		Use: "adopt", Short: "Take over an etcd run by another program, in place or by joining it",
 		Long: `adopt makes this host's member of a running cluster ready for our daemon: one that
 kubeadm runs as a static pod, one of etcdadm of kubernetes-sigs, a hand-made unit. The
 cluster keeps its data, IDs, addresses and certificates. Host by host:
 
- 1. without --yes it says what is there, what would be done, and what is missing;
- 2. with --yes, while etcd runs, it makes everything ready but the data;
- 3. stop etcd as it says, and run it again: it moves the data, and prints the daemon's
+ 1. without --yes it prints what it found, what it would do, and what is missing;
+ 2. with --yes, while etcd runs, it prepares everything except the data;
+ 3. stop etcd as it tells you, and run it again: it moves the data and prints the daemon's
     command line. Start that, wait until the member is healthy, and go to the next host.
 
-Nothing is stopped and nothing is deleted by it. Once every member is run by our
-daemons, the leading one writes the cluster's record into the store.
+adopt stops nothing and deletes nothing. Once our daemons run every member, the leading
+one writes the cluster's record into the store.
 
-With --join the cluster's members are on other hosts, and stay there: this host joins
-as a learner, is promoted, and once enough hosts of ours have, the other members are
-removed one by one. Run it on one host of ours after the other; the last one removes.
-An interrupted one goes on when the same is run again, on any of them. Without --yes
-it says what would happen.`,
+With --join the members stay on their hosts: this host joins as a learner and is
+promoted; once enough of your hosts have joined, the other members are removed one by
+one. Run it on one host after the other; the last run removes them. If it was
+interrupted, run the same command again, on any of the hosts. Without --yes it prints
+what would happen.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			a.say = c.ErrOrStderr()
@@ -112,7 +112,7 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	case a.yes:
 		return err
 	default: // a directory is made only when something is done
-		fmt.Fprintf(out, "The store cannot be looked into as long as nothing is done: %v\n", err)
+		fmt.Fprintf(out, "The store cannot be checked in a dry run: %v\n", err)
 	}
 	if r.Manifest, err = manifestOf(a.manifests, r.From); err != nil {
 		return err
@@ -127,10 +127,10 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	show(out, p)
 	if len(p.Missing) > 0 {
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing is done: " + strings.Join(p.Missing, "; ")), Advice: "see above"}
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was done: " + strings.Join(p.Missing, "; ")), Advice: "see above"}
 	}
 	if !a.yes {
-		fmt.Fprintln(out, "\nNothing was changed. With --yes it is done.")
+		fmt.Fprintln(out, "\nNothing was changed. Add --yes to do it.")
 		return nil
 	}
 	if err := p.Prepare(ctx, folder); err != nil {

@@ -40,7 +40,7 @@ func (j *joinFlags) flags(c *cobra.Command) {
 	f.StringSliceVar(&j.urls.Quarantine, "quarantine-client-urls", nil, "with --join: where it will be while clients are kept out; else those of clients with port 8001")
 	f.IntVar(&j.members, "members", 0, "with --join: of how many hosts of ours the cluster shall be; else of as many as it has members")
 	f.BoolVar(&j.keep, "keep", false, "with --join: remove no member")
-	f.DurationVar(&j.wait, "wait", 5*time.Minute, "with --join: how long each thing that it waits for may take")
+	f.DurationVar(&j.wait, "wait", 5*time.Minute, "with --join: how long to wait for each step")
 	f.StringVar(&j.user, "user", "", "etcd user of the role root, where authentication is on")
 	f.StringVar(&j.passwordFile, "password-file", "", "file with that user's password")
 	f.StringSliceVar(&j.releaseDirs, "release-dir", nil, "directory with etcd releases (repeatable)")
@@ -66,7 +66,7 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 	case do:
 		return err
 	default: // a directory is made only when something is done
-		fmt.Fprintf(out, "The store cannot be looked into as long as nothing is done: %v\n", err)
+		fmt.Fprintf(out, "The store cannot be checked in a dry run: %v\n", err)
 	}
 	j := &adoption.Join{
 		DataDir: a.request.DataDir, URLs: a.join.urls, Count: a.join.members, Keep: a.join.keep, Within: a.join.wait,
@@ -82,13 +82,13 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 	}
 	show(out, p)
 	if len(p.Missing) > 0 {
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing is done: " + strings.Join(p.Missing, "; ")), Advice: "see above"}
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was done: " + strings.Join(p.Missing, "; ")), Advice: "see above"}
 	}
 	if len(p.Steps) == 0 {
 		return nil
 	}
 	if !do {
-		fmt.Fprintln(out, "\nNothing was changed. With --yes it is done.")
+		fmt.Fprintln(out, "\nNothing was changed. Add --yes to do it.")
 		return nil
 	}
 	if a.request.CertsDir != "" {

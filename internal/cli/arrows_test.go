@@ -94,7 +94,7 @@ func TestArrowsAreCommands(t *testing.T) {
 
 // So is each that the planner has a text of, whether a scenario comes to it or not.
 func TestArrowsOfThePlannerAreCommands(t *testing.T) {
-	at := map[string]int{"Aside": 1, "Refuse": 1, "Stuck": 1, "WaitLater": 1, "Wait": 2, "Advise": 2}
+	at := map[string]int{"Notice": 1, "Refuse": 1, "Stuck": 1, "WaitLater": 1, "Wait": 2, "Advise": 2}
 	files, err := filepath.Glob("../../plan/internal/*/*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -83,10 +83,10 @@ func (a *awaited) opened(ctx context.Context) error {
 	case err == nil && closed:
 		fmt.Fprintln(a.out, "opened: ordinary clients are let in")
 	case err != nil && ctx.Err() != nil && lifted:
-		return a.failure(ctx, fmt.Errorf("command %s was run, and not every member lets ordinary clients in after %s", a.name, a.bound), "etcdadm status says which; it goes on by itself")
+		return a.failure(ctx, fmt.Errorf("command %s was run, but after %s not every member accepts ordinary clients", a.name, a.bound), "run etcdadm status to see which; it continues without you")
 	case err != nil && ctx.Err() != nil:
 		return a.failure(ctx, fmt.Errorf("command %s was run, and ordinary clients are not let in after %s", a.name, a.bound),
-			"start more daemons; it opens by itself")
+			"start more daemons; the cluster then opens without you")
 	}
 	return err
 }

@@ -111,8 +111,8 @@ func backupCommand(program daemon.Program) *cobra.Command {
 	f.StringVar(&b.identity, "identity", "", "file with the secret keys of encrypted backups")
 	c.AddCommand(
 		b.create(), b.run(), b.list(),
-		b.named("show NAME", "Show everything that is known of a backup", b.show, 0),
-		b.named("verify NAME", "Read a backup anew from the store and check all of it", b.verify, 0),
+		b.named("show NAME", "Show all details of a backup", b.show, 0),
+		b.named("verify NAME", "Download a backup and verify all of it", b.verify, 0),
 		b.drill(program), b.prune(),
 		b.named("download NAME FILE", "Write a backup's snapshot into a file, unpacked and checked", b.download, 1),
 		b.copyCommand(),

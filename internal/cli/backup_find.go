@@ -33,7 +33,7 @@ func noBackup(err error) error {
 	switch incomplete := (*backupstore.IncompleteError)(nil); {
 	case errors.As(err, &incomplete): // it says so itself
 	case errors.Is(err, backupstore.ErrNoBackup):
-		return &Failure{Code: ExitError, Err: err, Advice: "etcdadm backup list, or list-backups, prints those that are there"}
+		return &Failure{Code: ExitError, Err: err, Advice: "run etcdadm backup list (or list-backups) to see the backups"}
 	case errors.Is(err, backupstore.ErrEncrypted):
 		return &Failure{Code: ExitError, Err: err, Advice: "--identity names the file with the secret key"}
 	}

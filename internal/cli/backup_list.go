@@ -139,7 +139,7 @@ func etcdWords(x backupstore.Backup) string {
 	if v := x.Version(); !v.IsZero() {
 		return "etcd " + v.String()
 	}
-	return "an etcd of which nothing beside it says the version (etcdadm snapshot status FILE reads it)"
+	return "an etcd of unknown version (run etcdadm snapshot status FILE)"
 }
 
 func (b *backups) show(ctx context.Context, c *backupstore.Catalogue, name backup.Name, _ []string, out io.Writer) error {
@@ -171,7 +171,7 @@ func printShown(w io.Writer, x backupstore.Backup, r listedBackup) {
 	row("etcd", "%s", versionWords(r.Version))
 	switch {
 	case r.Revision == 0:
-		row("revision", "%s (nothing beside it says; etcdadm backup verify %s finds out)", notKnown, x.Name)
+		row("revision", "%s (run etcdadm backup verify %s to find out)", notKnown, x.Name)
 	case r.AtLeast:
 		row("revision", "at least %d, where the member was before its snapshot began; etcdadm backup verify %s finds out", r.Revision, x.Name)
 	default:

@@ -26,11 +26,11 @@ func configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Set options of etcd for every member, one restart after the other",
-		Long: `config changes the options of etcd that the spec asks for. The daemons restart
-one member after the other, followers first, each only while every other one is
-up. A member that does not start with them gets back what it had, and nobody else
-gets them. Options are written as etcd's flags without dashes; each member gets
-them as its own release spells them.`,
+		Long: `config changes etcd's options in the spec. The daemons restart one member after
+the other, followers first, each only while every other member is up. A member
+that does not start with the new options gets its former ones back, and the roll
+stops. Write options as etcd's flags without dashes; each member gets them as its
+own release spells them.`,
 	}
 	change := func(use, short string, read func([]string) (optionChange, error)) *cobra.Command {
 		var x config
@@ -46,7 +46,7 @@ them as its own release spells them.`,
 		}}
 		x.queueFlags(c)
 		c.Flags().Lookup("wait").Usage = "wait so long until every member runs with them, and tell each step"
-		c.Flags().BoolVar(&x.dryRun, "dry-run", false, "say what would change and who would be restarted, and change nothing")
+		c.Flags().BoolVar(&x.dryRun, "dry-run", false, "print what would change and which members would restart, and change nothing")
 		return c
 	}
 	c.AddCommand(change("set OPTION=VALUE…", "Set options", readSet), change("unset OPTION…", "Go back to etcd's default", readUnset))
@@ -83,7 +83,7 @@ func readSet(args []string) (optionChange, error) {
 		name, value, is := strings.Cut(a, "=")
 		name = optionName(name)
 		if _, twice := asked.set[name]; !is || name == "" || twice {
-			return asked, usage("such as etcdadm config set quota-backend-bytes=8GiB", "%q is no OPTION=VALUE, or one is there twice", name)
+			return asked, usage("such as etcdadm config set quota-backend-bytes=8GiB", "%q is not OPTION=VALUE, or an option is given twice", name)
 		}
 		asked.set[name] = value
 	}

@@ -151,7 +151,7 @@ func (p optionPlan) table(w io.Writer) {
 		return s
 	}
 	if len(p.Changes) == 0 {
-		fmt.Fprintln(w, "nothing changes: it is so already")
+		fmt.Fprintln(w, "no change: already set")
 	}
 	for _, c := range p.Changes {
 		fmt.Fprintf(w, "%s: %s (was %s)\n", c.Name, word(c.To), word(c.From))

@@ -36,5 +36,5 @@ func asked(ctx context.Context, in io.Reader, out io.Writer, question string) er
 	case answer == "y", answer == "yes":
 		return nil
 	}
-	return &Failure{Code: ExitUnsafe, Err: errors.New("not confirmed; nothing was changed"), Advice: "--yes takes the step without asking"}
+	return &Failure{Code: ExitUnsafe, Err: errors.New("not confirmed; nothing was changed"), Advice: "add --yes to skip the question"}
 }

@@ -15,10 +15,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const coprocessUsage = `%s backs up an etcd that somebody else runs. One of it stands beside each member;
-the one whose member is raft's leader takes a backup at every interval, and removes
-those that are not kept any longer. SIGINT and SIGTERM end it, and a backup that is
-under way.
+const coprocessUsage = `%s backs up an etcd run by another program. Run one beside each member: the one
+whose member is raft's leader takes a backup at every interval and removes expired
+ones. SIGINT and SIGTERM end it, also in the middle of a backup.
 
 Flags:
 `
@@ -27,7 +26,7 @@ Flags:
 func coprocessFlags(fs *flag.FlagSet, c *daemon.Coprocess) {
 	fs.StringVar(&c.ClusterName, "cluster-name", c.ClusterName, "name of the cluster")
 	fs.StringVar(&c.BackupStore, "backup-store", c.BackupStore, "URL of the store that holds the backups")
-	fs.Var(ignored{}, "data-dir", "accepted, without effect: nothing is written but into the store")
+	fs.Var(ignored{}, "data-dir", "accepted and ignored: this program writes only to the store")
 	fs.Var(&listFlag{values: &c.ClientURLs}, "client-url", "client URLs of the member beside which it stands")
 	fs.Func("interval", "how often a backup is taken (default 15m)", durationInto(&c.Interval))
 	fs.StringVar(&c.Etcd.CA, "client-ca-file", "", "certificate of the authority that etcd's is checked against")
@@ -101,9 +100,9 @@ const backupCtlUsage = `etcd-backup-ctl looks into a store of backups.
 
 Commands:
   list                print the names of the backups, oldest first (the default)
-  show NAME           print what is known of a backup
-  verify NAME         read a backup anew and check all of it
-  drill NAME          restore a backup into an etcd that is thrown away, and compare
+  show NAME           print all details of a backup
+  verify NAME         download a backup and verify all of it
+  drill NAME          restore a backup into a throwaway etcd, and compare
   download NAME FILE  write a backup's snapshot into a file, unpacked and checked
 
 Flags:

@@ -22,7 +22,7 @@ import (
 // in its control folder. A catalogue of backups has bounds of its own.
 const storeTimeout = 30 * time.Second
 
-const ctlUsage = `etcd-manager-ctl writes what a cluster should be into its backup store.
+const ctlUsage = `etcd-manager-ctl writes the spec of a cluster, and commands for it, into its backup store.
 
   etcd-manager-ctl --backup-store=URL [flags] [command]
 
@@ -34,7 +34,7 @@ Commands:
                       take the restores of a backup out of the queue; also by a
                       command's name or timestamp
   list-backups        print the names of the backups, oldest first
-  restore-backup NAME make the cluster what it was in a backup
+  restore-backup NAME restore the cluster from a backup
   create-backup       have the leading daemon take a backup
 
 Flags:

@@ -23,8 +23,8 @@ type upkeepFlags struct {
 
 func (u *upkeepFlags) add(c *cobra.Command, wait time.Duration) {
 	f := c.Flags()
-	f.BoolVar(&u.dryRun, "dry-run", false, "say what would be done first, and do nothing")
-	f.DurationVar(&u.wait, "wait", wait, "how long to wait for the end; what was begun by then ends by itself, and nothing more is begun")
+	f.BoolVar(&u.dryRun, "dry-run", false, "print the first step, and change nothing")
+	f.DurationVar(&u.wait, "wait", wait, "how long to wait; a step that has begun runs to its end, and no other begins")
 	c.PreRunE = func(*cobra.Command, []string) error { return someTime("--wait", u.wait) }
 }
 
@@ -51,16 +51,15 @@ func defragCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "defrag [HOST|MEMBER]",
 		Short: "Defragment the database of a member, or of all voters one after the other",
-		Long: `defrag has a member write its database anew, without the free pages that etcd keeps
-after a compaction. The member serves nothing meanwhile: seconds, or close to a
-minute a gigabyte on a slow disk. Without a name it is done by every voter, one
-after the other.
+		Long: `defrag rewrites a member's database without the free pages that etcd keeps after a
+compaction. The member serves nothing meanwhile: seconds, or up to a minute per
+gigabyte on a slow disk. Without a name every voter is defragmented, one after the
+other.
 
-The leading daemon carries it out as it does by itself (--defrag-threshold): raft's
-leader last, after it has handed over, and none beside a voter that is down or
-behind, a learner, a backup, or a change of members. It says what it waits for, and
-goes on with its repairs meanwhile. While the members' version is being changed it
-refuses.`,
+The leading daemon does it as it does automatically (--defrag-threshold): raft's
+leader last, after handing over, and no member while a voter is down or behind, a
+learner catches up, a backup runs, or the membership changes. It prints what it waits
+for. It refuses during a version change.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := r.observation(c.Context(), "")
@@ -75,7 +74,7 @@ refuses.`,
 			}
 			roster, seen := o.Roster()
 			if !seen {
-				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was changed: no member answers, so nobody knows who votes"), Advice: "etcdadm status tells what the members are doing"}
+				return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was changed: no member answers, so the voters are unknown"), Advice: "run etcdadm status to see what the members are doing"}
 			}
 			if ask := defragPrice(len(roster.Voters())); ask != "" && !u.dryRun && !u.yes {
 				if err := confirm(c, ask); err != nil {
@@ -95,9 +94,9 @@ refuses.`,
 func defragPrice(voters int) string {
 	switch voters {
 	case 1:
-		return "There is one voter: the cluster serves nothing while its database is written anew. Go on?"
+		return "There is one voter: the cluster serves nothing while it is defragmented. Continue?"
 	case 2:
-		return "There are two voters: what goes through the one whose database is written anew waits, and if it dies meanwhile there is no quorum until it is back. Go on?"
+		return "There are two voters: requests through the one being defragmented wait, and if it dies meanwhile the quorum is lost until it is back. Continue?"
 	}
 	return ""
 }
@@ -113,7 +112,7 @@ type raised struct {
 func alarmCommand() *cobra.Command {
 	var r reach
 	c := &cobra.Command{
-		Use: "alarm", Short: "List etcd's alarms, and take them back",
+		Use: "alarm", Short: "List and clear etcd's alarms",
 		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	r.flags(c)
@@ -134,15 +133,14 @@ func (r *reach) disarmCommand() *cobra.Command {
 	var u upkeepFlags
 	var accept bool
 	c := &cobra.Command{
-		Use: "disarm [NOSPACE|CORRUPT]", Short: "Take alarms back whose cause is over",
-		Long: `disarm takes alarms of etcd back, one after the other. The leading daemon does so by
-itself once the cause is over; etcdadm status says what it waits for. NOSPACE is not
-taken back while a database is at its quota, since the next write would raise it
-again; the leading daemon wants a tenth of it free, a person's approval does without.
-CORRUPT is taken back only when a comparison that was begun since then has found the
-members' keys to be equal, where there is one voter, which nothing can be compared
-with, or with --accept-difference: writes go on then, on top of whatever keys each
-member has.`,
+		Use: "disarm [NOSPACE|CORRUPT]", Short: "Clear alarms whose cause is gone",
+		Long: `disarm clears etcd's alarms, one after the other. The leading daemon does it by itself
+once the cause is gone; etcdadm status shows what it waits for. NOSPACE is not cleared
+while a database is at its quota, since the next write would raise it again; the daemon
+waits until a tenth of the quota is free, this command does not. CORRUPT is cleared
+only if a comparison made since then found the members' keys equal, if there is a
+single voter, or with --accept-difference: writes then continue on top of whatever keys
+each member has.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			goal := plan.Goal{Kind: plan.Disarm, AcceptDifference: accept}
@@ -156,7 +154,7 @@ member has.`,
 		},
 	}
 	u.add(c, time.Minute)
-	c.Flags().BoolVar(&accept, "accept-difference", false, "take CORRUPT back although nothing shows that the members' keys are equal")
+	c.Flags().BoolVar(&accept, "accept-difference", false, "disarm CORRUPT although the members' keys are not known to be equal")
 	return c
 }
 
@@ -168,7 +166,7 @@ func (r *reach) alarms(ctx context.Context) ([]raised, error) {
 	}
 	roster, seen := o.Roster()
 	if !seen || !slices.ContainsFunc(roster.Voters(), func(s cluster.Seat) bool { return s.Host != nil && s.Host.Status != nil }) {
-		return nil, &Failure{Code: ExitNoCluster, Err: errors.New("no member tells how it is, so nobody knows whether an alarm is raised"), Advice: "etcdadm status tells what the members are doing"}
+		return nil, &Failure{Code: ExitNoCluster, Err: errors.New("no member tells how it is, so nobody knows whether an alarm is raised"), Advice: "run etcdadm status to see what the members are doing"}
 	}
 	out := []raised{}
 	for _, kind := range []string{cluster.AlarmNoSpace, cluster.AlarmCorrupt} {

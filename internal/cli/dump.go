@@ -37,11 +37,11 @@ func dumpCommand() *cobra.Command {
 	var d dump
 	c := &cobra.Command{
 		Use: "dump FILE", Short: "Write the keys and values of a snapshot as lines of JSON, or into a tar.gz",
-		Long: `dump writes every key that has a value at the snapshot's newest revision. A line is
-a JSON object; key and value that are no text come as key64 and value64, in base64.
-With --out NAME.tar.gz each key is a file of its own, under a path that is made
-from the key and its revision. Memory does not grow with the snapshot. A snapshot
-that does not agree with the SHA-256 at its end is refused.`,
+		Long: `dump prints every key and value at the snapshot's newest revision, one JSON object a
+line; keys and values that are not text come as key64 and value64, in base64. With
+--out NAME.tar.gz each key becomes a file, named by the key and its revision. Memory
+use does not grow with the snapshot. A snapshot whose SHA-256 does not match is
+refused.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return tells(c, func(ctx context.Context) error { return d.run(ctx, args[0], c.OutOrStdout()) })
@@ -86,7 +86,7 @@ func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	case err != nil:
 		return Report(stderr, name, flagsRefused(err))
 	case whole != "" && (b.store != "" || len(given) > 0):
-		return Report(stderr, name, usage("see --help", "--data-dir names store and backup; nothing else can be named beside it"))
+		return Report(stderr, name, usage("see --help", "--data-dir already names store and backup; remove the other names"))
 	case whole != "":
 		d.packed = true
 		var word string
@@ -176,7 +176,7 @@ func (d *dump) run(ctx context.Context, file string, stdout io.Writer) error {
 	}
 	f, err := os.OpenFile(d.out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // values may be secrets
 	if err != nil {
-		return usage("name a file that is not there yet", "%w", err)
+		return usage("name a file that does not exist", "%w", err)
 	}
 	defer f.Close()
 	write := d.lines

@@ -41,8 +41,8 @@ func tree(program daemon.Program) *cobra.Command {
 		Short:         "Create, grow, shrink and repair etcd clusters",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Long: `etcdadm creates, grows, shrinks and repairs etcd clusters, one step at a time
-or, with "auto", by itself.
+		Long: `etcdadm creates, grows, shrinks and repairs etcd clusters: one step at a time, or
+continuously with "etcdadm auto".
 
 Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	}
@@ -63,11 +63,10 @@ func seedCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "seed STORE --version V --nodes N",
 		Short: "Write into the store how many members and which etcd are wanted",
-		Long: `seed writes the spec of a cluster into its backup store, where the leading
-daemon finds it within seconds: how many members are wanted, and which version
-of etcd. On a running cluster it changes the spec: it says what that does, and asks.
-The short form
-"seed STORE version=3.6.16 nodes=3" does the same.`,
+		Long: `seed writes a cluster's spec (member count and etcd version) into its backup store,
+where the leading daemon reads it within seconds. On a running cluster it shows what
+the change does, and asks. The short form "seed STORE version=3.6.16 nodes=3" does
+the same.`,
 		Args: words(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, word := range args[1:] {
@@ -103,7 +102,7 @@ The short form
 	c.Flags().StringVar(&version, "version", "", "etcd version wanted, such as 3.6.16")
 	c.Flags().IntVar(&nodes, "nodes", 0, "number of members wanted")
 	c.Flags().IntVar(&nodes, "member-count", 0, "the same as --nodes")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be written, and write nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be written, and write nothing")
 	c.Flags().BoolVar(&create, "create-store", false, "make the directory of a file:// store that does not exist")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask before a running cluster is changed")
 	r.outputFlag(c)
@@ -163,7 +162,7 @@ func seedIn(c *cobra.Command, folder *control.Folder, url string, said control.A
 	want := cluster.Spec{MemberCount: nodes, EtcdVersion: said.EtcdVersion}
 	read, unusable := folder.ReadSpec(ctx)
 	if unusable != nil && !specUnusable(unusable) {
-		return want, fmt.Errorf("read the spec that is there: %w", unusable)
+		return want, fmt.Errorf("read the current spec: %w", unusable)
 	}
 	if read.Spec != nil { // what is not said stays as it is
 		want.MemberCount = cmp.Or(nodes, read.Spec.MemberCount)

@@ -25,7 +25,7 @@ type told struct {
 func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, look func(*cluster.Observation, *plan.Decision) told) error {
 	ctx, cancel := context.WithTimeout(ctx, q.wait)
 	defer cancel()
-	fmt.Fprintf(out, "waiting: %s; this waits %s at most, and the change goes on by itself\n", what(), q.wait)
+	fmt.Fprintf(out, "waiting up to %[2]s: %[1]s; the change continues if you stop waiting\n", what(), q.wait)
 	said, why := "", "the leading daemon has not looked at it yet"
 	for {
 		conn, err := q.open()
@@ -49,7 +49,7 @@ func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, l
 		}
 		select {
 		case <-ctx.Done():
-			return over(ctx, fmt.Errorf("%s after %s: %s", what(), q.wait, why), "it goes on by itself; etcdadm status tells how far it is")
+			return over(ctx, fmt.Errorf("%s after %s: %s", what(), q.wait, why), "it continues without you; run etcdadm status to see how far it is")
 		case <-time.After(queueEvery):
 		}
 	}

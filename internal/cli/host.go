@@ -27,11 +27,11 @@ func hostCommand() *cobra.Command {
 
 func (r *reach) forgetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "forget HOST", Short: "Drop a host out of sight that is gone for good and carries no member",
-		Long: `forget has every daemon in sight forget a host that was wiped, replaced or taken
-away, and takes its announcement out of the store. It is refused while the host's
-daemon answers, and while a member or the spec names the host. Without it a host
-is forgotten after 24 hours without a sign of it.`,
+		Use: "forget HOST", Short: "Forget an unreachable host that is gone for good and carries no member",
+		Long: `forget makes every reachable daemon forget a host that was wiped, replaced or
+removed, and deletes the host's announcement from the store. It is refused while the
+host's daemon answers, or while a member or the spec names the host. Without it the
+daemons forget a host after 24 hours of silence.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			told, err := r.forget(c.Context(), cluster.HostID(args[0]))
@@ -49,7 +49,7 @@ is forgotten after 24 hours without a sign of it.`,
 				knew = knew || f.Knew
 			}
 			if !knew { // a mistyped name must not look like one that is forgotten
-				return &Failure{Code: ExitError, Err: fmt.Errorf("no daemon in sight knows host %s; nothing was changed", args[0]), Advice: "etcdadm status lists the hosts"}
+				return &Failure{Code: ExitError, Err: fmt.Errorf("no reachable daemon knows host %s; nothing was changed", args[0]), Advice: "etcdadm status lists the hosts"}
 			}
 			return nil
 		},
@@ -92,7 +92,7 @@ func (r *reach) forget(ctx context.Context, id cluster.HostID) ([]console.Forgot
 		}
 	}
 	if len(failed) > 0 {
-		return nil, &Failure{Code: ExitError, Err: fmt.Errorf("not every daemon was told: %w", errors.Join(failed...)), Advice: "ask again; who has forgotten already has nothing to do"}
+		return nil, &Failure{Code: ExitError, Err: fmt.Errorf("not every daemon was told: %w", errors.Join(failed...)), Advice: "run it again; daemons that already forgot the host do nothing"}
 	}
 	return told, nil
 }
@@ -121,10 +121,10 @@ func (r *reach) resetFenceCommand() *cobra.Command {
 	var dryRun, yes bool
 	c := &cobra.Command{
 		Use: "reset-fence [HOST]", Short: "Take back a promise that no leader can come up to",
-		Long: `reset-fence takes back the promise of a host whose state is damaged in such a way
-that it refuses every leader. HOST is the one of --data-dir or of the first
---endpoint where it is left out. It shows what it gives up and asks. It is
-refused where leaders get the promise by themselves.`,
+		Long: `reset-fence lowers the fence of a host whose damaged state makes it refuse every
+leader. HOST defaults to the host of --data-dir or of the first --endpoint. It shows
+what is given up, and asks. It is refused where a leader can raise its own fence
+above the host's.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			var id cluster.HostID
@@ -134,7 +134,7 @@ refused where leaders get the promise by themselves.`,
 			return r.resetFence(c, id, dryRun, yes)
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be given up, and do nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be given up, and change nothing")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }

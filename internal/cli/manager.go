@@ -64,7 +64,7 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 func autoCommand(program daemon.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:                "auto STORE [flags of etcd-manager]",
-		Short:              "Run the daemon that forms and keeps a cluster by itself",
+		Short:              "Run the daemon that forms and keeps a cluster",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || strings.HasPrefix(args[0], "-") && !slices.ContainsFunc(args, asksHelp) {

@@ -23,7 +23,7 @@ func (anything) IsBoolFlag() bool { return true }
 func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	list := func(p *[]string, name, usage string) { fs.Var(&listFlag{values: p}, name, usage) }
 	fs.StringVar(&c.Address, "address", c.Address, "this host's own address")
-	fs.Func("backup-interval", "how often a backup is taken; 0 takes none by itself (default 15m)", durationInto(&c.BackupInterval))
+	fs.Func("backup-interval", "how often to take a backup; 0: no periodic backups (default 15m)", durationInto(&c.BackupInterval))
 	fs.Func("backup-drill-interval", "how often the newest backup is restored into an etcd that is thrown away and compared, on one host; 0: never (default 0)", durationInto(&c.DrillInterval))
 	fs.StringVar(&c.Backups.Compression, "backup-compression", c.Backups.Compression, "how backups are packed: gzip, zstd or none; etcd-manager reads only gzip (default gzip)")
 	list(&c.Backups.Recipients, "backup-recipient", "public key of age that backups are encrypted to; may be repeated. etcd-manager cannot read them then")
@@ -65,12 +65,12 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 		c.OnSigterm = daemon.SigtermAction(s)
 		return nil
 	})
-	fs.Func("auto-recover-after", "recover from the furthest survivor without a person once the quorum was gone for so long, with the hosts out of sight given up; it may lose writes that only those had. 0: never (default 0)", durationInto(&c.AutoRecoverAfter))
+	fs.Func("auto-recover-after", "recover from the furthest survivor automatically once the quorum has been lost for this long, giving up unreachable hosts; writes that only they had may be lost. 0: never (default 0)", durationInto(&c.AutoRecoverAfter))
 	fs.Func("dead-after", "how long a member may be silent before it is replaced (default 2m)", durationInto(&c.DeadAfter))
-	fs.Func("prune-after", "how long what was set aside of a removed member is kept at least, before it is removed by itself; that takes a whole cluster and a newer proven backup as well. 0: until a person removes it (default 1d)", durationInto(&c.PruneAfter))
-	fs.IntVar(&c.Upkeep.DefragThreshold, "defrag-threshold", c.Upkeep.DefragThreshold, "defragment a member of which so many percent of the database file are free, and 32 MiB at least; one at a time, with all voters up, which serves nothing meanwhile (seconds to a minute a gigabyte, as the disk is). 0: never but to cure NOSPACE")
+	fs.Func("prune-after", "keep a removed member's data at least this long before it is removed automatically, which also needs every voter up and a newer proven backup. 0: until a person removes it (default 1d)", durationInto(&c.PruneAfter))
+	fs.IntVar(&c.Upkeep.DefragThreshold, "defrag-threshold", c.Upkeep.DefragThreshold, "defragment a member when this percentage of its database file, and at least 32 MiB, is free; one member at a time, with all voters up. The member serves nothing meanwhile (seconds to a minute per gigabyte). 0: only to cure NOSPACE")
 	fs.Func("hashkv-interval", "how often the keys of the voters are compared; a member whose keys are not those of the majority is replaced. Each member in turn applies no writes meanwhile (about a second a gigabyte). 0: only when etcd says that they differ (default 6h)", durationInto(&c.Upkeep.HashInterval))
-	fs.BoolFunc("auto-compact-on-nospace", "compact etcd's past when its database is full, first what is older than five minutes, all of it if that is not enough; watchers that are behind must list anew then. Keys are never touched. false: that is left to a person (default true)", func(s string) error {
+	fs.BoolFunc("auto-compact-on-nospace", "compact old revisions when etcd's database is full: first those older than 5 min, then all; watchers that lag must list again. Keys are never deleted. false: leave it to a person (default true)", func(s string) error {
 		on, err := strconv.ParseBool(s)
 		c.Upkeep.KeepHistory = !on
 		return err

@@ -120,7 +120,7 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 			return outcome(result)
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done first, and do nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the first step, and change nothing")
 	most := time.Minute
 	if kind == plan.Replace {
 		most = replaceWait
@@ -137,12 +137,12 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 		c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	}
 	if kind == plan.Replace {
-		c.Long = `replace has another member take a member's place, after a backup: one on a host
-that runs a daemon and has no member, else a new one on its own host. A successor on
-another host is a voter before the member is removed, where etcd accepts it. On its
-own host a member is replaced only while it is down and every other voter is up: for
-a new disk stop its daemon and etcd, and start the daemon on the empty disk. Its data
-is set aside, not deleted. The spec stays what it is.`
+		c.Long = `replace gives a member a successor, after a backup: on a host that runs a daemon and
+has no member, else on the member's own host. On another host the successor votes
+before the member is removed, if etcd accepts that. On its own host a member is
+replaced only while it is down and every other voter is up: for a new disk, stop
+daemon and etcd, and start the daemon on the empty disk. The data is set aside, not
+deleted. The spec does not change.`
 		c.Flags().StringVar(&by, "by", "", "the host that is to take its place")
 	}
 	return c
@@ -170,10 +170,10 @@ func (r *reach) wouldBeRefused(c *cobra.Command, goal plan.Goal) error {
 }
 
 // unstoredPrice is what a person gives up with --no-store.
-const unstoredPrice = `While the backup store cannot be read, the hosts alone keep the record of who
-votes. Until it can be read again, lose none of their disks, found or recover nothing
-from hosts that are out of sight, and call none of them lost: a store that is
-behind would let those who have not heard of this change go on beside the cluster.
+const unstoredPrice = `While the backup store cannot be read, only the hosts keep the record of the voters.
+Until it can be read again, keep all their disks, do not found or recover anything
+from unreachable hosts, and do not name any of them lost: hosts that missed this
+change could otherwise continue as a second cluster.
 `
 
 // question is what to ask before a step; empty: nothing.
@@ -188,7 +188,7 @@ func question(g plan.Goal, word string) string {
 	case g.Kind == plan.Replace:
 		ask = fmt.Sprintf("Replace the member of %s? Its data is set aside, not deleted.", word)
 	case g.NoStore:
-		ask = "Go on?"
+		ask = "Continue?"
 	}
 	return price + ask
 }
@@ -283,9 +283,9 @@ func outcome(r manager.GoalResult) error {
 	case r.Outcome == manager.GoalRefused, r.Decision.Refused:
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s", r.Decision.Reason)}
 	case r.Outcome == manager.GoalExpired:
-		f := &Failure{Code: ExitWaiting, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "what was begun goes on as the spec asks, but nobody knows then which member was to be replaced, and on hold nothing goes on: give the command again; see etcdadm status"}
+		f := &Failure{Code: ExitWaiting, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "steps already begun continue, but the replacement itself does not: run the command again; see etcdadm status"}
 		if len(r.Steps) == 0 {
-			f.Code, f.Advice = ExitError, "nothing was begun, and nothing of it is done later; see etcdadm status, and give the command again, with a longer --timeout where it only takes its time"
+			f.Code, f.Advice = ExitError, "nothing was begun and nothing will be; see etcdadm status, then run the command again, with a longer --timeout if it only needs more time"
 		}
 		return f
 	}

@@ -18,7 +18,7 @@ import (
 // mostly of another cluster, and is neither asked nor told anything on its behalf. What
 // cannot be found out refuses nothing.
 func (r *reach) otherDisk(a console.Access) error {
-	const least = "set that directory aside if this is to be a new host"
+	const least = "move that directory away to make this a new host"
 	if r.clusterName != "" && r.clusterName != a.Cluster {
 		return &Failure{Code: ExitNoCluster, Err: fmt.Errorf("%s is the data directory of cluster %q, and %q was named; nobody was asked", r.dataDir, a.Cluster, r.clusterName),
 			Advice: "name the --data-dir of that cluster's daemon, or leave out --cluster-name; " + least}

@@ -26,14 +26,13 @@ func (r *reach) pauseCommand() *cobra.Command {
 	var within time.Duration
 	c := &cobra.Command{
 		Use: "pause HOST --for TIME --reason REASON", Short: "Take a host down for a while without having its member replaced",
-		Long: `pause has the daemons wait for a host that is taken down on purpose: its voter is
-not replaced for not answering before the time is over, 24 hours at most. Then
---dead-after is counted from there. host resume ends the pause earlier. Nothing else
-changes: the host's voter still counts for the quorum, and a learner is taken out after
-20 seconds of silence. The command says what is left of the voters while the host is
-off, asks where the cluster would not survive one more failure, and is refused without
---force where too few would be left to serve. A host that comes back with an empty disk
-is replaced at once, paused or not.`,
+		Long: `pause tells the daemons that a host goes down on purpose: its voter is not replaced for
+silence until the pause ends, after 24 hours at most; then --dead-after starts to count.
+host resume ends the pause earlier. Nothing else changes: the voter still counts for the
+quorum, and a learner is removed after 20 seconds of silence. The command prints how many
+voters remain, asks if the cluster would not survive one more failure, and needs --force
+if too few voters would remain to serve. A host that returns with an empty disk is
+replaced at once, paused or not.`,
 		Args: words(cobra.ExactArgs(1)),
 		PreRunE: func(*cobra.Command, []string) error {
 			if err := someTime("--timeout", within); err != nil {
@@ -76,7 +75,7 @@ func (r *reach) resumeCommand() *cobra.Command {
 }
 
 func pauseFlags(c *cobra.Command, dryRun *bool, within *time.Duration) {
-	c.Flags().BoolVar(dryRun, "dry-run", false, "say what would be done, and do nothing")
+	c.Flags().BoolVar(dryRun, "dry-run", false, "print what would be done, and change nothing")
 	c.Flags().DurationVar(within, "timeout", time.Minute, "how long to wait for the end")
 }
 

@@ -43,12 +43,11 @@ func pkiInitCommand() *cobra.Command {
 	var dryRun, addMissing bool
 	c := &cobra.Command{
 		Use: "init --pki-dir DIR", Short: "Make the three authorities of a cluster",
-		Long: `init makes the three certificate authorities of a cluster, which every one of its
-hosts gets a copy of. Where all three are, nothing is changed. Where some of their files
-are and others are not, it refuses: a new authority beside the old ones would be trusted
-by no other host. --add-missing makes it all the same, such as after an init that was cut
-short; the key of a certificate that is there has to be copied from another host. No file
-that is there is ever written over.`,
+		Long: `init creates a cluster's three certificate authorities; copy them to every host. If all
+three exist, nothing changes. If only some of their files exist, it refuses: no other
+host would trust a new authority beside the old ones. --add-missing creates them anyway,
+for example after an interrupted init; copy the key of an existing certificate from
+another host. No existing file is overwritten.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := r.checkOutput(); err != nil {
@@ -81,8 +80,8 @@ that is there is ever written over.`,
 		},
 	}
 	c.Flags().StringVar(&dir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "where the authorities are")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be made, and make nothing")
-	c.Flags().BoolVar(&addMissing, "add-missing", false, "make what is missing beside what is there; the cluster's other hosts trust none of it until they have it, too")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be created, and create nothing")
+	c.Flags().BoolVar(&addMissing, "add-missing", false, "create the missing files beside the existing ones; the other hosts do not trust them until they have them too")
 	r.outputFlag(c)
 	return c
 }
@@ -111,20 +110,20 @@ func wholeAuthorities(dir string, addMissing bool) error {
 		return nil
 	case len(keys) == 1 && len(missing) == 1:
 		return &Failure{
-			Code: ExitUnsafe, Err: fmt.Errorf("%s is missing; nothing was made", keys[0]),
-			Advice: "copy it from another host of the cluster; --add-missing cannot make the key of a certificate that is there",
+			Code: ExitUnsafe, Err: fmt.Errorf("%s is missing; nothing was created", keys[0]),
+			Advice: "copy it from another host of the cluster; --add-missing cannot recreate the key of an existing certificate",
 		}
 	case len(keys) > 0:
 		return &Failure{
-			Code: ExitUnsafe, Err: fmt.Errorf("%s are missing; nothing was made", strings.Join(missing, ", ")),
-			Advice: "copy them from another host of the cluster; --add-missing cannot make the key of a certificate that is there, as " + strings.Join(keys, ", "),
+			Code: ExitUnsafe, Err: fmt.Errorf("%s are missing; nothing was created", strings.Join(missing, ", ")),
+			Advice: "copy them from another host of the cluster; --add-missing cannot recreate the key of an existing certificate, such as " + strings.Join(keys, ", "),
 		}
 	case addMissing:
 		return nil
 	}
 	return &Failure{
 		Code:   ExitUnsafe,
-		Err:    fmt.Errorf("%s was used: it has %s, and not %s; nothing was made", dir, strings.Join(there, ", "), strings.Join(missing, ", ")),
+		Err:    fmt.Errorf("%s is incomplete: it has %s, but not %s; nothing was created", dir, strings.Join(there, ", "), strings.Join(missing, ", ")),
 		Advice: "copy what is missing from another host of the cluster; if no host has it, or an init was cut short: etcdadm pki init --add-missing --pki-dir " + cluster.ShellWord(dir) + ", and copy all six files to every host",
 	}
 }
@@ -159,13 +158,13 @@ func pkiIssueCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use: "issue NAME --cluster-name C --role operator|reader --out DIR", Short: "Make a certificate with which a person reaches the daemons",
-		Long: `issue makes a key pair for one person, which --credentials of the other commands
-takes. An operator may ask for every change; a reader may look, and nothing else.
-It is called where the key of the authority is, and DIR is given to the person.
+		Long: `issue creates a certificate and key for one person, for --credentials of the other
+commands. An operator may make every change; a reader may only look. Run it where the
+authority's key is, and give DIR to the person.
 
-Called again with the same words it renews when two thirds of the life are over.
-There is no list of withdrawn certificates: one ends with its life, and all at
-once when the authority is rotated.`,
+Run again with the same arguments it renews a certificate after two thirds of its life.
+Certificates cannot be revoked one by one: each ends with its life, and all of them
+when the authority is rotated.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := r.checkOutput(); err != nil {
@@ -197,7 +196,7 @@ once when the authority is rotated.`,
 	f.StringVar(&p.out, "out", "", "directory for me.crt, me.key and ca.crt")
 	p.life = personLifetime
 	f.Var(dayDuration{&p.life}, "lifetime", "how long it is good, such as 12h, 90d or 1y")
-	f.BoolVar(&dryRun, "dry-run", false, "say what would be issued, and write nothing")
+	f.BoolVar(&dryRun, "dry-run", false, "print what would be issued, and write nothing")
 	r.outputFlag(c)
 	return c
 }

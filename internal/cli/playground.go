@@ -18,10 +18,10 @@ func playgroundCommand(program daemon.Program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "playground",
 		Short: "Run a whole cluster on this machine, to watch and to hurt",
-		Long: `playground runs daemons on 127.0.0.1, .2 and .3, each a process of its own as on
-three machines, with TLS, a backup store in a directory, and a view of what is
-decided and why. Ctrl-C ends everything that it started. With --dir the cluster
-is there again at the next start.`,
+		Long: `playground runs three daemons on 127.0.0.1, .2 and .3, each its own process as on
+three machines, with TLS and a backup store in a directory, and shows every decision
+with its reason. Ctrl-C stops everything it started. With --dir the cluster survives
+until the next start.`,
 		Args: words(cobra.NoArgs),
 		// Cut short, it would leave etcds behind: daemons that are told to end twice leave theirs.
 		Annotations: map[string]string{endsWhole: "its daemons and their etcds"},

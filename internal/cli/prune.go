@@ -30,17 +30,17 @@ func (r *reach) pruneCommand() *cobra.Command {
 	var dryRun, yes, force bool
 	c := &cobra.Command{
 		Use: "prune [HOST] --dir NAME", Short: "Remove a data directory that was set aside",
-		Long: `prune removes what a host has set aside, one directory at a time. Without --dir it
-lists them. HOST is the one of --data-dir or of the first --endpoint where it is
-left out. It shows what is given up and asks: with the directory goes the way back
-by "etcdadm restore --undo", and one that is the only way back is kept without --force.`,
+		Long: `prune deletes a data directory that a host has set aside, one at a time. Without --dir
+it lists them. HOST defaults to the host of --data-dir or of the first --endpoint. It
+shows what is given up, and asks: "etcdadm restore --undo" can no longer go back to that
+data. The only way back is kept unless you add --force.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return r.prune(c, cluster.HostID(firstOf(args)), dir, dryRun, yes, force)
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "", "name of the directory, as the list and etcdadm status show it")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be given up, and remove nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and remove nothing")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&force, "force", false, "also the only way back to where the cluster was")
 	return c
@@ -76,7 +76,7 @@ func (r *reach) prune(c *cobra.Command, id cluster.HostID, dir string, dryRun, y
 	}
 	if out.OnlyWay && !force {
 		r.printAsidePrice(c.ErrOrStderr(), out)
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s is the only way back to where the cluster was, as far as can be seen; nothing was removed", dir), Advice: "--force removes it all the same"}
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s is the only known way back to the former cluster; nothing was removed", dir), Advice: "add --force to remove it anyway"}
 	}
 	if dir != "" && !dryRun {
 		if r.output == "table" || !yes {

@@ -65,9 +65,9 @@ func storeFlag(f *pflag.FlagSet, store *string, words string) {
 }
 
 func (q *queue) lostFlag(c *cobra.Command) {
-	c.Flags().StringSliceVar(&q.lost, "lost", nil, "a host that is gone for good (repeatable): nothing of it is waited for. What only it had is given up")
+	c.Flags().StringSliceVar(&q.lost, "lost", nil, "a host that is gone for good (repeatable); the command does not wait for it, and data that only it had is lost")
 	c.Flags().BoolVar(&q.yes, "yes", false, "do it; without it, what would happen is shown")
-	c.Flags().BoolVar(&q.dryRun, "dry-run", false, "look whether it would be queued, say what that would do, and queue nothing, also with --yes")
+	c.Flags().BoolVar(&q.dryRun, "dry-run", false, "check and print what the command would do, and queue nothing, also with --yes")
 }
 
 func (q *queue) lostHosts() []cluster.HostID {

@@ -27,12 +27,12 @@ func recoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover --from HOST [--lost HOST]…",
 		Short: "Go on from one survivor when a majority is gone for good",
-		Long: `recover makes a new generation of the cluster from the data of one host, after
-a majority of the voters was lost for good. Without --yes it only shows what each
-host in sight holds; --dry-run says beside it whether this one would be refused.
-The host that is furthest in raft's order is the right one, and another one is
-refused. What only the lost hosts had is lost. Hosts that are gone are named with
---lost; one that still runs must not be.`,
+		Long: `recover restarts the cluster as a new generation from one host's data, after a
+majority of the voters was lost for good. Without --yes it only shows what each
+reachable host holds; --dry-run also tells whether the command would be refused.
+Recover from the host whose log goes furthest; any other is refused. Writes that only
+lost hosts had are lost. Name hosts that are gone with --lost; never name one that
+still runs.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("members") && r.members < 1 {
@@ -80,11 +80,11 @@ func (r *recovery) show(ctx context.Context, out io.Writer) error {
 	case r.dryRun:
 		return nil
 	case found.why != "":
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was queued: with --yes it would be %s: %s", found.words(), found.why)}
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was queued: with --yes the command would be %s: %s", found.words(), found.why)}
 	case r.from != "":
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "add --yes to go on"}
 	case s.incompatible:
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "see why nothing tells here how far the logs of " + join(s.Incompatible) + " go"}
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "find out why this side cannot read how far these hosts' logs go: " + join(s.Incompatible)}
 	}
 	return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued")} // what is to be done has just been printed
 }
@@ -172,11 +172,11 @@ func (s *survivors) against(from cluster.HostID, lost []cluster.HostID) judgemen
 	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == from })
 	switch {
 	case s.Quorum:
-		return reject("the cluster has a quorum, and nothing has to be recovered")
+		return reject("the cluster has a quorum; no recovery is needed")
 	case s.Elsewhere != "":
 		return reject("%s", s.Elsewhere)
 	case i < 0:
-		return waits("host %s, from whose data the cluster is to be recovered, is out of sight", from)
+		return waits("host %s, the survivor, is unreachable", from)
 	case !s.Hosts[i].HasData || s.Hosts[i].State != cluster.MemberStarted:
 		return reject("host %s holds no data of a member that could be recovered from", from)
 	case s.Hosts[i].Log == nil && s.Hosts[i].Reading == nil:

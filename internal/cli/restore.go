@@ -30,12 +30,11 @@ func restoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore NAME | restore --undo --from HOST --dir DIRECTORY",
 		Short: "Make the cluster what it was in a backup, or before it was restored",
-		Long: `restore queues a command in the backup store. The leading daemon looks whether
-everything is there before it touches anything, backs up the running cluster,
-stops it, begins a new generation on one host, and lets the others join it.
-Revisions go on above what clients have seen; leases and users are kept. What
-was written since the backup is not in it. Data is set aside, and
-"restore --undo" makes a generation from that again.`,
+		Long: `restore queues a command in the backup store. The leading daemon checks the backup
+first, backs up the running cluster, stops it, starts a new generation on one host
+from the backup, and lets the others join. Revisions continue above those that
+clients have seen; leases and users are kept. Writes since the backup are not in it.
+The replaced data is set aside, and "restore --undo" goes back to it.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if r.back == (len(args) == 1) || r.back && (r.from == "" || r.dir == "") {
@@ -53,7 +52,7 @@ was written since the backup is not in it. Data is set aside, and
 	c.Flags().StringVar(&r.version, "to-version", "", "etcd version of the restored cluster")
 	c.Flags().StringVar(&r.loss, "accept-loss", "", "with --to-version, from a backup of etcd 2 to version 3: accept the list of what cannot be carried over key by key, by its digest; the refused command tells both")
 	c.Flags().BoolVar(&r.noBackup, "no-backup", false, "do not back up the running cluster before")
-	c.Flags().BoolVar(&r.acceptDamage, "accept-damage", false, "also from a backup that backup list calls BAD; its snapshot is held against its own checksum before anything is touched")
+	c.Flags().BoolVar(&r.acceptDamage, "accept-damage", false, "allow a backup that backup list shows as BAD; its snapshot is checked against its checksum first")
 	c.Flags().BoolVar(&r.acceptOlder, "accept-older", false, "with --undo: also where another host set aside data of the same cluster that goes further")
 	c.Flags().BoolVar(&r.back, "undo", false, "go back to data that was set aside; what was written since is not in it")
 	c.Flags().StringVar(&r.from, "from", "", "with --undo: the host that set it aside")
@@ -92,7 +91,7 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 		drops.print(say, o, r.servedNow(ctx, o))
 	}
 	if asks && !r.dryRun {
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "say --yes to go on"}
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "add --yes to go on"}
 	}
 	if err := aside.refuse(); err != nil && !r.acceptOlder {
 		return err
@@ -185,7 +184,7 @@ func restorable(b backupstore.Backup, version string) error {
 		return usage("such as --to-version 3.6.16", "%w", err)
 	}
 	if why := plan.RestoresTo(b.Version(), to); why != "" {
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + why), Advice: "restore it without --to-version, and change the version afterwards: etcdadm upgrade"}
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + why), Advice: "restore without --to-version, then run etcdadm upgrade"}
 	}
 	return nil
 }
@@ -238,7 +237,7 @@ func warnOther(ctx context.Context, w io.Writer, f *control.Folder, b backupstor
 	if err != nil || len(r.Clusters) == 0 || slices.ContainsFunc(r.Clusters, func(c control.ClusterRecord) bool { return c.Cluster == m.ClusterID }) {
 		return
 	}
-	fmt.Fprintf(w, "warning: backup %s is of cluster %s, named %q, of which the record in this store knows nothing: it is another cluster's, or older than the record. What this cluster holds would be replaced by it\n", b.Name, m.ClusterID, m.Cluster)
+	fmt.Fprintf(w, "warning: backup %s is of cluster %s, named %q, which this store's record does not list: it is another cluster's, or older than the record. It would replace the keys of this cluster\n", b.Name, m.ClusterID, m.Cluster)
 }
 
 func firstOf(args []string) string {
@@ -255,6 +254,6 @@ func warnIndexes(w io.Writer, wrote cluster.Version, to string) {
 		to = wrote.String()
 	}
 	if v, err := cluster.ParseVersion(to); err == nil && !v.Has(cluster.V3API) {
-		fmt.Fprintf(w, "warning: etcd %s has no tool that raises indexes: they begin anew, and so go back. A client that waits from an index that it saw before misses what is written until then: restart what watches\n", v)
+		fmt.Fprintf(w, "warning: etcd %s has no tool that raises indexes, so indexes start over. A client that waits from an index it saw before will miss writes: restart clients that watch\n", v)
 	}
 }

@@ -72,7 +72,7 @@ func stillShown(ctx context.Context, f *control.Folder, was control.SpecRead, un
 	same := false
 	switch {
 	case err != nil && !specUnusable(err):
-		return fmt.Errorf("read the spec again, nothing was written: %w", err)
+		return fmt.Errorf("re-read the spec; nothing was written: %w", err)
 	case err != nil || unusable != nil:
 		same = err != nil && unusable != nil && err.Error() == unusable.Error()
 	case is.Spec == nil || was.Spec == nil:
@@ -89,8 +89,8 @@ func stillShown(ctx context.Context, f *control.Folder, was control.SpecRead, un
 // errChangedWhileAsked and errChangedMeanwhile: somebody else wrote the spec, and that one
 // stays until a person was shown what would become of it.
 var (
-	errChangedWhileAsked = errors.New("the spec was changed while you were asked; nothing was written")
-	errChangedMeanwhile  = errors.New("somebody else changed the spec meanwhile; nothing was written")
+	errChangedWhileAsked = errors.New("the spec changed while you were asked; nothing was written")
+	errChangedMeanwhile  = errors.New("somebody else changed the spec; nothing was written")
 )
 
 // amendTries is how often a change of the spec is begun anew.

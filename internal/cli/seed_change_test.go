@@ -137,7 +137,7 @@ func TestSeedWritesOnlyWhatWasSaid(t *testing.T) {
 			}})
 			cmd.SetArgs(append([]string{url}, strings.Fields(c.line)...))
 			code := Report(&errs, "etcdadm", cmd.ExecuteContext(t.Context()))
-			if code != c.code || !strings.Contains(errs.String(), "[y/N]") || c.code == ExitUnsafe && !strings.Contains(errs.String(), "the spec was changed while you were asked; nothing was written") {
+			if code != c.code || !strings.Contains(errs.String(), "[y/N]") || c.code == ExitUnsafe && !strings.Contains(errs.String(), "the spec changed while you were asked; nothing was written") {
 				t.Errorf("%d, want %d\n%s%s", code, c.code, out.String(), errs.String())
 			}
 			if read, err := folder.ReadSpec(t.Context()); err != nil || !read.Spec.Equal(c.want) {

@@ -33,10 +33,9 @@ func saveCommand(r *reach) *cobra.Command {
 	e := etcdFlags{reach: r}
 	c := &cobra.Command{
 		Use: "save FILE", Short: "Save a snapshot of a running etcd into a file, and check all of it",
-		Long: `save reads the database of one member, a follower where there is one, and writes
-it into a new file as etcd's own tools take it. The file appears once it is whole
-and was checked. The member is found by a daemon's --data-dir, or named with
---etcd-endpoints.`,
+		Long: `save copies one member's database, a follower's if possible, into a new file that
+etcd's own tools can read. The file appears once it is complete and checked. Name the
+member by a daemon's --data-dir or by --etcd-endpoints.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := r.checkOutput(); err != nil {
@@ -65,7 +64,7 @@ and was checked. The member is found by a daemon's --data-dir, or named with
 func (e *etcdFlags) save(ctx context.Context, file string) (savedSnapshot, error) {
 	var out savedSnapshot
 	if _, err := os.Lstat(file); err == nil {
-		return out, usage("name a file that is not there yet", "%s is there already", file)
+		return out, usage("name a file that does not exist", "%s exists already", file)
 	}
 	m, err := e.pick(ctx)
 	if err != nil {
@@ -103,7 +102,7 @@ func saveNew(ctx context.Context, file string, s io.Reader) (snapshot.Info, erro
 		if errors.As(err, &path) { // its name is another each time, and tells nothing
 			err = path.Err
 		}
-		return snapshot.Info{}, &Failure{Code: ExitError, Err: fmt.Errorf("save the snapshot: make a file in %s: %w", dir, err), Advice: "name a file in a directory that is there and that this user can write"}
+		return snapshot.Info{}, &Failure{Code: ExitError, Err: fmt.Errorf("save the snapshot: make a file in %s: %w", dir, err), Advice: "name a file in an existing directory that this user can write"}
 	}
 	defer os.Remove(f.Name()) // what is left of a failure, and the second name of what was saved
 	defer f.Close()

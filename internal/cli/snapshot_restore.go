@@ -41,11 +41,10 @@ func snapshotRestoreCommand(r *reach, program daemon.Program) *cobra.Command {
 	var o fileRestore
 	c := &cobra.Command{
 		Use: "restore FILE --data-dir-out DIR --name NAME --peer-url URL", Short: "Make the data directory of a new cluster with one member from a snapshot",
-		Long: `restore makes a data directory for an etcd that is run by hand. For a cluster
-that daemons keep, "etcdadm restore NAME" restores a backup with all that belongs
-to it. The new cluster has one member; others are added to it as learners.
-Revisions go on above those of the snapshot, so that clients which have seen
-higher ones notice: by 1000000000, or by --bump-revision.`,
+		Long: `restore creates a data directory for an etcd that you run by hand. For a cluster run
+by daemons use "etcdadm restore NAME". The new cluster has one member; add others as
+learners. Revisions continue 1000000000 (or --bump-revision) above the snapshot's, so
+that clients which have seen higher ones notice.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := r.checkOutput(); err != nil {
@@ -63,14 +62,14 @@ higher ones notice: by 1000000000, or by --bump-revision.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.dir, "data-dir-out", "", "the data directory to make; nothing may be there")
+	f.StringVar(&o.dir, "data-dir-out", "", "the data directory to create; it must not exist")
 	f.StringVar(&o.name, "name", "", "name of the member")
 	f.StringSliceVar(&o.peers, "peer-url", nil, "where other members will reach it, such as https://192.0.2.1:2380 (repeatable)")
 	f.StringVar(&o.token, "token", "", "token of the new cluster; the default is random, so that it has a cluster ID of its own")
 	f.Int64Var(&o.bump, "bump-revision", 1_000_000_000, "by how much revisions are raised; 0 leaves them")
 	f.StringVar(&o.version, "etcd-version", "", "the release whose tool restores; the default is the newest at hand that is of the snapshot's minor release")
 	f.StringSliceVar(&o.releases, "release-dir", nil, "directory with etcd releases (repeatable)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "check everything, say what would be made, and make nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check everything and print what would be created, but create nothing")
 	return c
 }
 
@@ -86,7 +85,7 @@ func (o *fileRestore) runWithin(ctx context.Context, bound time.Duration, file s
 	if !errors.Is(err, over) {
 		err = fmt.Errorf("%w: %w", over, err)
 	}
-	return done, &Failure{Code: ExitError, Err: err, Advice: "see whether the disk answers, and etcd's own program, which was ended; nothing is left of it, and it can be begun again"}
+	return done, &Failure{Code: ExitError, Err: err, Advice: "check that the disk answers; etcd's program was stopped, nothing is left behind, and you can run the command again"}
 }
 
 func (o *fileRestore) run(ctx context.Context, file string, finder *release.Finder) (restoredFile, error) {
@@ -122,7 +121,7 @@ func (o *fileRestore) run(ctx context.Context, file string, finder *release.Find
 	}
 	out.Restored, err = snapshot.Restore(ctx, options)
 	if errors.Is(err, snapshot.ErrExists) {
-		return out, usage("name a directory that is not there yet; nothing is overwritten", "%w", err)
+		return out, usage("name a directory that does not exist; nothing is overwritten", "%w", err)
 	}
 	return out, err
 }

@@ -349,9 +349,9 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what would be done next, why, and what blocks it",
-		Long: `plan asks the leading daemon what it sees and prints the decision that follows
-from it, as the command that a person would type. With --from it decides on an
-observation that was saved, for example from "etcdadm status -o json".`,
+		Long: `plan prints the leading daemon's next decision and the command that a person would
+type for it. With --from it decides on a saved observation, for example from
+"etcdadm status -o json".`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := r.observation(c.Context(), from)

@@ -59,11 +59,11 @@ func printOneAside(w io.Writer, a plan.Aside, now time.Time) {
 	case a.ByHand != "":
 		fmt.Fprintf(w, "  kept until you delete it, as %s: %s\n", a.ByHand, a.Command)
 	case !a.After.IsZero():
-		fmt.Fprintf(w, "  is removed by itself in %s at the earliest, once a newer backup is proven\n", tookWords(a.After.Sub(now)))
+		fmt.Fprintf(w, "  will be removed automatically in %s at the earliest, once a newer backup is proven\n", tookWords(a.After.Sub(now)))
 	case a.Waits != "":
-		fmt.Fprintf(w, "  is removed by itself, and waits: %s\n", a.Waits)
+		fmt.Fprintf(w, "  will be removed automatically; waiting: %s\n", a.Waits)
 	default:
-		fmt.Fprintln(w, "  is removed by itself now")
+		fmt.Fprintln(w, "  is being removed automatically")
 	}
 }
 
@@ -103,11 +103,11 @@ func printLastBackup(w io.Writer, r console.Report) {
 		fmt.Fprintln(w, "last backup: not known, the store was not listed yet")
 		return
 	case b.Last == nil && r.Observation.Backups.Interval <= 0:
-		fmt.Fprintln(w, "last backup: none, and none is taken by itself (--backup-interval is 0)")
+		fmt.Fprintln(w, "last backup: none; periodic backups are off (--backup-interval is 0)")
 	case b.Last == nil:
 		fmt.Fprintln(w, "last backup: none")
 	default:
-		size := "of a size that nothing tells" // as of etcd-manager's
+		size := "of unknown size" // as of etcd-manager's
 		if b.Last.Bytes > 0 {
 			size = sizeWords(b.Last.Bytes)
 		}

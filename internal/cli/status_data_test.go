@@ -47,7 +47,7 @@ func TestStatusOfData(t *testing.T) {
 	bad := cluster.Backup{Name: "n3", At: now.Add(-time.Minute), Doubt: "damaged: it was cut off"}
 	o = &cluster.Observation{At: now, Backups: cluster.BackupsView{At: now, Newest: []cluster.Backup{bad, proven}, Proven: &proven}}
 	printData(&out, console.Report{Observation: o, Backups: console.BackupsOf(o, o.At)})
-	if want := "last backup: n3, 1m0s old, of a size that nothing tells, BAD (damaged: it was cut off), not proven; n1 is, 3 days old"; !strings.Contains(out.String(), want) {
+	if want := "last backup: n3, 1m0s old, of unknown size, BAD (damaged: it was cut off), not proven; n1 is, 3 days old"; !strings.Contains(out.String(), want) {
 		t.Errorf("%q is not in:\n%s", want, out.String())
 	}
 	out.Reset()

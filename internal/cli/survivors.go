@@ -303,7 +303,7 @@ func (s *survivors) aliveLost(lost []cluster.HostID) string {
 			return v.Host == id && slices.Contains(lost, cluster.HostID(v.Member.String()))
 		})
 		if named {
-			return fmt.Sprintf("host %s is named as lost, and something answers where its daemon is said to be, and does not tell how far its log goes: %s. If that is its daemon, ask again once what keeps it from that is mended or has ended, or stop it, or turn its machine off; if the host is gone for good, and something else has its address, give the command with --store alone, without --data-dir and --endpoint, which asks nobody", id, s.Why[id])
+			return fmt.Sprintf("host %s is named as lost, but its daemon's address answers without telling how far its log goes: %s. If that is its daemon, fix what keeps it from answering and try again, or power the machine off. If the host is gone for good and something else has its address, run the command with --store alone (no --data-dir, no --endpoint)", id, s.Why[id])
 		}
 	}
 	return ""

@@ -38,9 +38,9 @@ func (s *survivors) print(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%d\t%s\n", h.Host, member, h.Generation, term, index, h.Highest.Revision, data)
 	}
 	for _, id := range s.Unseen {
-		data := "out of sight"
+		data := "unreachable"
 		if slices.Contains(s.Incompatible, id) {
-			data = "something answers there, and does not tell how far a log goes"
+			data = "something answers there without telling how far its log goes"
 		}
 		if why := s.Why[id]; why != "" {
 			data += ": " + why
@@ -56,7 +56,7 @@ func (s *survivors) printPrice(w io.Writer) {
 	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == s.Furthest })
 	switch {
 	case s.Quorum && s.Would == nil:
-		fmt.Fprintln(w, "\nThe cluster has a quorum: nothing has to be recovered.")
+		fmt.Fprintln(w, "\nThe cluster has a quorum: no recovery is needed.")
 	case len(s.Reading) > 0:
 		fmt.Fprintf(w, "\nIt cannot be told yet which host is the furthest: the log of %s is still being read. Ask\nagain in a while; a log is read, or given up, within 10 minutes.\n", join(s.Reading))
 	case i < 0 && len(s.Unseen) > 0:
@@ -85,7 +85,7 @@ func (s *survivors) printKept(w io.Writer, best console.LogEnd) {
 	case len(s.Voters) == 0:
 		fmt.Fprintln(w, "No host that answers knows who the voters are, so nobody can say what is lost by it.")
 	case len(s.Gone) == 0:
-		fmt.Fprintln(w, "The data of every voter is in sight, so nothing that was acknowledged is lost by it.")
+		fmt.Fprintln(w, "The data of every voter is reachable, so no acknowledged write is lost.")
 	case s.Unread != "":
 		fmt.Fprintf(w, "How far the cluster got cannot be looked up in the backup store: %s\n%s", s.Unread, lost)
 	case recorded.Term == 0:
@@ -98,11 +98,10 @@ func (s *survivors) printKept(w io.Writer, best console.LogEnd) {
 // printWay says how to go on, and what has to be so before.
 func (s *survivors) printWay(w io.Writer) {
 	const atOdds = `
-No command is named here, since it would give up %s, where something answers that does not
-tell how far a log goes: these hosts may well serve. The table says why of each. If it is the
-certificate, the authority, the clock, TLS or --cluster-name, look at those of this side first. If
-the host is starting, or waits for its disk, ask again when it is up, or turn its machine off if
-it never will be.
+No recovery is offered: it would give up %s, where something answers without telling how far
+its log goes, so these hosts may still serve. The table shows why for each. For a certificate,
+authority, clock, TLS or --cluster-name, check this side first. If the host is starting or waits
+for its disk, try again when it is up, or power it off if it never will be.
 `
 	switch {
 	case s.Would != nil:
@@ -117,7 +116,7 @@ it never will be.
 		fmt.Fprintf(w, "They may serve without this side: look at them, and at the network between, first. A recovery\nwithout them is offered once the loss has lasted %s (--dead-after), in %s; one that you ask for\nbegins at once.\n", s.After, s.Early.Round(time.Second))
 	case len(s.missing()) > 0:
 		s.printMissing(w)
-		fmt.Fprintf(w, "Name a host with --lost only if its disk is gone for good, or holds nothing that can be read; one\nthat is switched off comes back with its writes:\n\n  %s --lost HOST …\n", s.by.again(s.Command))
+		fmt.Fprintf(w, "Name a host with --lost only if its disk is gone for good or unreadable; a host that is\npowered off comes back with its writes:\n\n  %s --lost HOST …\n", s.by.again(s.Command))
 	default:
 		fmt.Fprintf(w, "\nWhere the members cannot be brought back to a quorum:\n\n  %s\n", s.by.again(s.Command))
 	}

@@ -48,7 +48,7 @@ func TestSurvivors(t *testing.T) {
 		},
 		"two are there and at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
-			want: []string{"something answers there, and does not tell how far a log goes: another authority", "it would give up a, c, where something answers", "may well"},
+			want: []string{"something answers there without telling how far its log goes: another authority", "it would give up a, c, where something answers", "may well"},
 		},
 		"one of two is at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, odds: []cluster.HostID{"a"}, from: "b",
@@ -340,7 +340,7 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 // not as one without data; and nobody gives it up, since it may come up with the furthest
 // log.
 func TestRecoverSaysWhichDiskIsSilent(t *testing.T) {
-	const word = "the host is starting, and it has been waiting since 2026-11-22T20:00:00Z for its state to be read from the disk"
+	const word = "the host is starting, and it has been waiting since 2026-11-22T20:00:00Z for its state to be read from disk"
 	in := &cluster.Intent{Generation: 1, Write: 3, Voters: []cluster.Voter{{Host: "a", Member: 1}, {Host: "c", Member: 3}}}
 	c := &answering{end: console.LogEnd{
 		Host: "c", Generation: 1, Cluster: 7, Member: 3, State: cluster.MemberStarted, HasData: true, Intent: in,

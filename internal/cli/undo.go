@@ -99,8 +99,8 @@ func (u undoing) refuse() error {
 	}
 	return &Failure{
 		Code:   ExitUnsafe,
-		Err:    errors.New("nothing was queued: another host set aside data that goes further"),
-		Advice: u.by.again(fmt.Sprintf("etcdadm restore --undo --from %s --dir %s --yes", u.at, u.further.Name())) + "; --accept-older takes the older one all the same",
+		Err:    errors.New("nothing was queued: another host has set aside data that goes further"),
+		Advice: u.by.again(fmt.Sprintf("etcdadm restore --undo --from %s --dir %s --yes", u.at, u.further.Name())) + "; add --accept-older to use the older data anyway",
 	}
 }
 

@@ -33,26 +33,24 @@ func upgradeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "upgrade VERSION | upgrade --resume | upgrade --rollback",
 		Short: "Change the etcd version of a running cluster, up or down",
-		Long: `upgrade asks the daemons for another version of etcd. They restart one member
-after the other, followers first, each only while every other one is up: to
-another patch, up by one release line after another, or from 3.6 on down by
-etcd's own downgrade. --dry-run prints the way: each hop, what is checked, what
-is backed up, what clients notice, and what is missing.
+		Long: `upgrade changes the etcd version. The daemons restart one member after the other,
+followers first, each only while every other member is up: to another patch, up one
+release line after another, or down with etcd's own downgrade from 3.6 on. --dry-run
+prints each hop, its checks and backups, what clients notice, and what is missing.
 
-Where members cannot be restarted one after the other, such as over several
-release lines of which one is not installed, or down from 3.5, all are stopped, a
-new cluster of the other release is made from what they have, and clients are let
-in again. That takes --accept-outage; --dry-run tells about how long it will be.
+Where members cannot be restarted one by one (a release line in between is not
+installed, or a downgrade from 3.5), all members stop, a new cluster of the other
+release is made from their data, and clients are let in again. That needs
+--accept-outage; --dry-run estimates how long it takes.
 
-Between versions 2 and 3, and to releases that do not read the data, that new
-cluster is made key by key. It is tried out beforehand, with nothing stopped, and what
-cannot be carried over is listed. If anything is lost, the change waits until the
-list was accepted: --accept-loss takes the one that was made last and is printed, and
---accept-loss=DIGEST the one of that digest. When the data at the end give another list
-than the accepted one, the members go on as they were.
+Between versions 2 and 3, and to a release that cannot read the data, the keys are
+copied one by one. The copy is tested first, with nothing stopped, and lists what
+cannot be carried over. If anything would be lost, the change waits until you accept
+the list: --accept-loss accepts the newest, --accept-loss=DIGEST the one you name. If
+the final copy gives another list, the members go on as they were.
 
---pause-before-last keeps one voter on the old release line, as a way back:
---resume goes on, --rollback goes back to the lowest version that a member runs.`,
+--pause-before-last keeps one voter on the old release line as a way back: --resume
+continues, --rollback returns to the lowest version that a member runs.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			asked := 0
@@ -62,7 +60,7 @@ than the accepted one, the members go on as they were.
 				}
 			}
 			if asked != 1 || (u.pause || u.outage || u.noBackup || u.loss != "") && len(args) == 0 || u.dryRun && u.resume {
-				return usage(upgradeExample, "say one thing: a version, --resume or --rollback")
+				return usage(upgradeExample, "give one of: a version, --resume, --rollback")
 			}
 			if c.Flags().Changed("accept-loss") && u.loss == "" {
 				return usage("the digest stands above the list; --accept-loss alone takes the one that was made last", "--accept-loss= names no list")
@@ -82,7 +80,7 @@ than the accepted one, the members go on as they were.
 	}
 	u.queueFlags(c)
 	c.Flags().Lookup("wait").Usage = "wait so long until every member runs the version, and tell each step"
-	c.Flags().BoolVar(&u.dryRun, "dry-run", false, "print the way, and change nothing")
+	c.Flags().BoolVar(&u.dryRun, "dry-run", false, "print the steps, and change nothing")
 	c.Flags().BoolVar(&u.pause, "pause-before-last", false, "keep one voter on the old release line until --resume or --rollback")
 	c.Flags().BoolVar(&u.outage, "accept-outage", false, "stop all members for a while, where the version cannot be reached otherwise")
 	c.Flags().StringVar(&u.loss, "accept-loss", "", "accept the list of what cannot be carried over key by key, by its digest; without one, the list that was made last, which is printed")
@@ -123,7 +121,7 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 			return &Failure{Code: ExitUnsafe, Err: errors.New("it would not be begun: the way has what is missing or refused in it")}
 		}
 		if why := unready(path, u.outage); why != "" {
-			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was changed: %s", why), Advice: fmt.Sprintf("etcdadm upgrade %s --dry-run prints the whole way", to)}
+			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was changed: %s", why), Advice: fmt.Sprintf("etcdadm upgrade %s --dry-run prints every step", to)}
 		}
 	}
 	if err := u.takeLoss(o, to, out); err != nil {
@@ -152,7 +150,7 @@ func rollbackTo(o *cluster.Observation) (cluster.Version, error) {
 	case !seen:
 		return cluster.Version{}, &Failure{Code: ExitUnsafe, Err: errors.New("no member answers, so nobody knows what runs")}
 	case !run.Mixed():
-		return cluster.Version{}, &Failure{Code: ExitUnsafe, Err: fmt.Errorf("every member runs etcd %s: there is nothing to go back to at no cost", run.High), Advice: "etcdadm upgrade VERSION goes down by etcd's own downgrade, from 3.6 on"}
+		return cluster.Version{}, &Failure{Code: ExitUnsafe, Err: fmt.Errorf("every member runs etcd %s already: a rollback at no cost is no longer possible", run.High), Advice: "etcdadm upgrade VERSION downgrades with etcd's own downgrade, from 3.6 on"}
 	}
 	return run.Low, nil
 }

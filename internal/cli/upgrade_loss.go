@@ -47,8 +47,8 @@ func (u *upgrade) takeLoss(o *cluster.Observation, to cluster.Version, out io.Wr
 	switch {
 	case s == nil:
 		return &Failure{
-			Code: ExitUnsafe, Err: errors.New("nothing was changed: no list of what cannot be carried over was made yet, so there is none to accept"),
-			Advice: fmt.Sprintf("etcdadm upgrade %s --accept-outage makes it with nothing stopped, and goes on only if nothing is lost", to),
+			Code: ExitUnsafe, Err: errors.New("nothing was changed: the list of keys that cannot be carried over does not exist yet"),
+			Advice: fmt.Sprintf("etcdadm upgrade %s --accept-outage makes the list without stopping anything, and continues only if nothing is lost", to),
 		}
 	case !s.Loses():
 		u.loss = ""

@@ -31,14 +31,12 @@ func downloadCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "download VERSION…",
 		Short: "Fetch releases of etcd into this machine's cache",
-		Long: `download fetches releases of etcd, where the daemon of this machine finds them. A
-VERSION is one release (3.6.16) or a line (3.6), which is its newest patch that
-this etcdadm knows.
+		Long: `download fetches etcd releases to where this machine's daemon finds them. VERSION is
+a release (3.6.16) or a line (3.6): its newest patch known to this etcdadm.
 
-The archive is held against the SHA256SUMS of the release, tried, and only then
-put in its place; an interrupted download goes on where it ended. SHA256SUMS has
-to come over TLS, unless --sha256 says what it would say. Each program is held
-against its sum again before it is used.
+The archive is checked against the release's SHA256SUMS and test-run before it is
+installed; an interrupted download resumes. SHA256SUMS must come over TLS unless
+--sha256 gives the sum. Each program is checked against its sum again before use.
 
 --release-url names a mirror: a directory with v<version>/<file> in it, or a
 template with {version}, {os}, {arch} and {file}. --from takes the archives and
@@ -90,7 +88,7 @@ SHA256SUMS from a directory instead, without any network.`,
 	f.StringVar(&d.Cache, "cache-dir", release.CacheDir, "where releases are kept")
 	f.DurationVar(&connect, "download-connect-timeout", 10*time.Second, "how long connecting may take")
 	f.DurationVar(&timeout, "timeout", downloadTimeout, "how long all of it may take")
-	f.BoolVar(&dryRun, "dry-run", false, "say what would be fetched, and fetch nothing")
+	f.BoolVar(&dryRun, "dry-run", false, "print what would be downloaded, and download nothing")
 	r.outputFlag(c)
 	return c
 }

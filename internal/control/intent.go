@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/internal/blob"
 )
 
-const adviceIntent = "nothing is changed while the created marker cannot be understood; if it was damaged, restore it from the store's own history, " +
+const adviceIntent = "nothing changes while the created marker cannot be read; if it is damaged, restore it from the store's version history, " +
 	"or move control/etcd-cluster-created away while the cluster runs: the hosts keep its content and write it back"
 
 // ReadIntent reads the created marker. marker says whether it exists. One

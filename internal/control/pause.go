@@ -10,7 +10,7 @@ import (
 	"etcdadm.io/internal/blob"
 )
 
-const advicePauses = "move control/etcdadm-paused.json away in the store; then pause again the hosts that are to be paused, and resume the others"
+const advicePauses = "move control/etcdadm-paused.json away in the store; then pause the hosts again that should be paused"
 
 // ErrNoPauses is returned where the object that holds the pauses is missing: nobody was
 // ever paused, or it is lost. Who knew of a pause tells.

@@ -67,7 +67,7 @@ func (f *Folder) readRecord(ctx context.Context) (Record, blob.Condition, error)
 	}
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return Record{}, "", malformed(keyRecord, "move it away; the hosts remember the same, and it is written anew", err)
+		return Record{}, "", malformed(keyRecord, "move it away; the hosts remember the same, and a new one is written", err)
 	}
 	r.Clusters = slices.DeleteFunc(r.Clusters, func(c ClusterRecord) bool { return c.Cluster == 0 })
 	slices.SortFunc(r.Clusters, func(a, b ClusterRecord) int { return cmp.Compare(a.Cluster, b.Cluster) })

@@ -16,7 +16,7 @@ import (
 	"etcdadm.io/internal/duration"
 )
 
-const adviceSpec = "write it anew with `etcdadm seed STORE --version VERSION --nodes N`, or with `etcd-manager-ctl --backup-store=STORE --member-count=N --etcd-version=VERSION configure-cluster`"
+const adviceSpec = "write a new one with `etcdadm seed STORE --version VERSION --nodes N`, or with `etcd-manager-ctl --backup-store=STORE --member-count=N --etcd-version=VERSION configure-cluster`"
 
 // SpecRead is the spec as the store holds it.
 type SpecRead struct {

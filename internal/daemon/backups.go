@@ -80,7 +80,7 @@ func snapshotInto(ctx context.Context, c *etcd.Client, to *backupstore.Catalogue
 	case err != nil:
 		return backupstore.Backup{}, fmt.Errorf("look at the own member again: %w", err)
 	case now.Version != st.Version || now.Cluster != st.Cluster || now.Member != st.Member:
-		return backupstore.Backup{}, fmt.Errorf("the member was started anew while its backup began: it was member %s of cluster %s with etcd %s, and is member %s of cluster %s with etcd %s",
+		return backupstore.Backup{}, fmt.Errorf("the member was restarted while its backup began: it was member %s of cluster %s with etcd %s, and now is member %s of cluster %s with etcd %s",
 			st.Member, st.Cluster, st.Version, now.Member, now.Cluster, now.Version)
 	}
 	m.StorageVersion = snap.StorageVersion

@@ -102,7 +102,7 @@ func (s *sources) convert(ctx context.Context, o bulk.StageOrder, data, file str
 		return unaccepted(o.Source, err)
 	}
 	if lost := surveyOf(&done.Report); c.AcceptAny && lost.Loses() {
-		s.d.log.Warn("not everything could be carried over, and nobody was asked: these are the only data there are, or those that a person chose",
+		s.d.log.Warn("some keys could not be carried over, and nobody was asked: this is the only data left, or a person chose it",
 			"source", o.Source.Kind, "from", lost.From, "to", lost.To, "lost", lost.Words(), "digest", lost.Digest)
 	}
 	if c.Source.Snapshot == "" {
@@ -184,7 +184,7 @@ func unaccepted(s cluster.Source, err error) error {
 		return err
 	}
 	lost := surveyOf(&loss.Report)
-	return fmt.Errorf("%w as it is: of %d keys %d are carried over from etcd %s to %s, key by key, and not everything: %s. Nothing was stopped; the same command with --accept-loss=%s accepts that list",
+	return fmt.Errorf("%w as it is: of %d keys %d can be carried over from etcd %s to %s, key by key; lost would be: %s. Nothing was stopped; run the same command with --accept-loss=%s to accept that list",
 		bulk.ErrBadSource, lost.Keys, lost.Carried, lost.From, lost.To, lost.Words(), lost.Digest)
 }
 

@@ -201,7 +201,7 @@ func (p *coprocess) leads(ctx context.Context) bool {
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
-		p.said.error("leads", "the member's status cannot be had", err)
+		p.said.error("leads", "the member does not tell its status", err)
 		return false
 	case st.Auth:
 		p.said.error("leads", "the member asks for a credential", errors.New("its authentication is on: --etcd-user and --etcd-password-file, or a client certificate of a user with the root role"))

@@ -76,7 +76,7 @@ func (f *follower) look(ctx context.Context) {
 		said = append(said, f.refusal)
 	}
 	if names := f.waiting(got.vars); len(names) > 0 {
-		said = append(said, fmt.Sprintf("%s in the environment file %s changed at %s, and this daemon has read what is there at its start only; %s", shownNames(names), f.path, since, f.kept))
+		said = append(said, fmt.Sprintf("%s in the environment file %s changed at %s, and this daemon reads the file only when it starts; %s", shownNames(names), f.path, since, f.kept))
 	}
 	f.tell(said...)
 }
@@ -262,7 +262,7 @@ func (c *Config) restartWords() string {
 func (d *daemon) renewStore(ctx context.Context, set func() (undo func())) error {
 	late, is := d.store.(*lateStore)
 	if !is {
-		return errors.New("this store cannot be opened anew")
+		return errors.New("this store cannot be reopened")
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

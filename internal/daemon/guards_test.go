@@ -473,7 +473,7 @@ func TestAHostWithoutFactsSaysWhy(t *testing.T) {
 		"the host is starting, and it is late":                              boot("it is late", "it awaits its disk"),
 		"the host cannot be looked at: a mount has not answered since then": {Op: cluster.Op{Kind: cluster.OpPromise}, Why: "a mount has not answered since then"},
 		"the host cannot be looked at: its disk takes its time":             {Op: cluster.Op{Kind: cluster.OpPromise}},
-		"the host says nothing of itself":                                   nil,
+		"the host did not report its state":                                 nil,
 	} {
 		if got := unseen(cluster.ObserveReply{Busy: b}).Error(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -47,7 +47,7 @@ func (r *logRoom) look(ctx context.Context, file string) error {
 		p = &cluster.Problem{
 			Code:     "log-not-written",
 			Sentence: fmt.Sprintf("etcd's log %s cannot be written, or read: %v", file, silent),
-			Hint:     "see whether that disk or mount answers; etcd may stand still with it",
+			Hint:     "check that disk or mount; etcd may hang with it",
 		}
 	case errors.Is(err, fs.ErrNotExist): // before the first start
 	case err == nil && free < logLeast:

@@ -123,7 +123,7 @@ type gauges struct{ w *watch }
 var (
 	buildDesc      = prometheus.NewDesc("etcdadm_build_info", "1, with the release of this daemon and that of the etcd it carries.", []string{"version", "etcd"}, nil)
 	memberDesc     = prometheus.NewDesc("etcdadm_member_up", "1 for each member that the leading daemon counts as up, 0 for the others.", []string{"host", "member", "learner"}, nil)
-	startingDesc   = prometheus.NewDesc("etcdadm_starting", "1 while this daemon starts; nothing else is known then.", nil, nil)
+	startingDesc   = prometheus.NewDesc("etcdadm_starting", "1 while this daemon starts; no other metric is set then.", nil, nil)
 	leadingDesc    = prometheus.NewDesc("etcdadm_leading", "1 while this daemon leads.", nil, nil)
 	votersDesc     = prometheus.NewDesc("etcdadm_voters", "Voters that the leading daemon sees, by whether they are up.", []string{"up"}, nil)
 	wantedDesc     = prometheus.NewDesc("etcdadm_voters_wanted", "Voters that the spec asks for.", nil, nil)
@@ -131,7 +131,7 @@ var (
 	generationDesc = prometheus.NewDesc("etcdadm_generation", "The cluster's generation; 1 is its founding.", nil, nil)
 	quarantineDesc = prometheus.NewDesc("etcdadm_quarantined", "1 while a new generation does not serve ordinary clients yet.", nil, nil)
 	queueDesc      = prometheus.NewDesc("etcdadm_commands_queued", "Commands in the store's queue.", nil, nil)
-	lastBackupDesc = prometheus.NewDesc("etcdadm_backup_last_success_timestamp_seconds", "When the newest backup in the store began, in seconds since 1970; 0: there is none.", nil, nil)
+	lastBackupDesc = prometheus.NewDesc("etcdadm_backup_last_success_timestamp_seconds", "Start of the newest backup in the store, in seconds since 1970; 0: no backup.", nil, nil)
 	ageDesc        = prometheus.NewDesc("etcdadm_backup_age_seconds", "How old the newest backup in the store is.", nil, nil)
 	sizeDesc       = prometheus.NewDesc("etcdadm_backup_size_bytes", "Size of the newest backup's snapshot, before it was packed.", nil, nil)
 	tookDesc       = prometheus.NewDesc("etcdadm_backup_duration_seconds", "How long the newest backup took.", nil, nil)

@@ -122,12 +122,12 @@ func (p *Process) permitted(spec runtime.Spec) error {
 	switch wrong, err := snapshot.MendRemovals(spec.DataDir); {
 	case err != nil && len(wrong) > 0 && snapshot.RemovalsMatter(version):
 		// It would send the others away, and one that does not start is one member.
-		return fmt.Errorf("etcd %s would refuse members that are there, and that cannot be mended: %w", version, err)
+		return fmt.Errorf("etcd %s would refuse existing members, and that cannot be repaired: %w", version, err)
 	case err != nil:
 		// etcd says itself what is wrong with a database, and cures what it can.
-		p.log.Warn("cannot look whether the database says that members were removed which are there", "err", err)
+		p.log.Warn("cannot check whether the database lists existing members as removed", "err", err)
 	case len(wrong) > 0:
-		p.log.Warn("the database said that members were removed which are there, as etcd 3.5 can leave it after 3.4, and 3.6 would refuse them for good: mended", "members", wrong)
+		p.log.Warn("the database listed existing members as removed, as etcd 3.5 can leave it after 3.4; 3.6 would refuse them for good: repaired", "members", wrong)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (d *daemon) ready() error {
 func unseen(r cluster.ObserveReply) error {
 	switch b := r.Busy; {
 	case b == nil:
-		return errors.New("the host says nothing of itself")
+		return errors.New("the host did not report its state")
 	case b.Op.Kind == cluster.OpBoot && b.Word() == "":
 		return errors.New("the host is starting")
 	case b.Op.Kind == cluster.OpBoot:

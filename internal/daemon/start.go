@@ -95,7 +95,7 @@ func (d *daemon) take(ctx context.Context, s step) error {
 		d.begun.at(full)
 		if !told {
 			d.log.Warn("the start of this daemon waits for room on a full disk, however long", "for", s.what, "at", s.where(), "error", err,
-				"hint", "make room there; the start goes on by itself, and a signal ends the wait")
+				"hint", "free space there; the start then continues, and a signal ends the wait")
 		}
 		select {
 		case <-ctx.Done():
@@ -130,7 +130,7 @@ func await(ctx context.Context, log *slog.Logger, of string, s step) error {
 		}
 		says.Reset(startSaysAgain)
 		log.Warn("the "+of+" of this daemon waits, however long", "for", s.what, "at", s.where(), "since", began.UTC().Format(time.RFC3339),
-			"hint", "see whether the disk or mount there answers; the "+of+" goes on by itself when it does, and a signal ends the wait")
+			"hint", "check the disk or mount there; the "+of+" continues when it answers, and a signal ends the wait")
 	}
 }
 

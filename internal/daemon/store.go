@@ -70,7 +70,7 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	// Whose it is comes first: trying it out writes.
 	if in, _, _, err := folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
 		return nil, nil, &Error{Problem: "the backup store " + ShownURL(d.cfg.BackupStore), Err: err, Advice: fmt.Sprintf(
-			"give cluster %s another --backup-store, which is empty. Only if this host is to be one of cluster %s: set the data directory aside (mv %s %s.aside), so that it is a new host, and start it with --cluster-name=%s. A copy of another host's disk, as in a machine's image, never runs as it is",
+			"give cluster %s its own empty --backup-store. Only to make this host part of cluster %s: move the data directory away (mv %s %s.aside), so that it is a new host, and start it with --cluster-name=%s. A copy of another host's disk, as in a machine image, is never run",
 			d.cfg.ClusterName, in.Name, cluster.ShellWord(d.cfg.DataDir), cluster.ShellWord(filepath.Clean(d.cfg.DataDir)), cluster.ShellWord(in.Name))}
 	}
 	if absent {
@@ -85,7 +85,7 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 		return store, folder, nil
 	}
 	for _, p := range caps.Problems {
-		d.log.Warn("the backup store cannot do everything", "problem", p)
+		d.log.Warn("the backup store has a limitation", "problem", p)
 	}
 	return store, folder, nil
 }

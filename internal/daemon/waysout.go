@@ -70,7 +70,7 @@ func (d *daemon) resetFence(ctx context.Context, q console.Question) console.Fen
 		}
 	}
 	if !out.Was.OutOfReach() {
-		out.Refuse = "its promise is one that a leader goes above by itself, ten seconds after the fence was used last: " + out.Was.String()
+		out.Refuse = "its fence is in reach: a leader raises its own above it 10 s after the last use: " + out.Was.String()
 		return out
 	}
 	if !q.Do {
@@ -121,7 +121,7 @@ func (d *daemon) prune(ctx context.Context, q console.Question) console.Pruned {
 		}
 	}
 	if q.Dir != "" && len(out.Aside) == 0 {
-		out.Refuse = "nothing was set aside there as " + q.Dir
+		out.Refuse = "that host has nothing set aside as " + q.Dir
 	}
 	return out
 }

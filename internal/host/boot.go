@@ -17,9 +17,9 @@ func (h *Host) start(ctx context.Context) {
 	defer close(up)
 	defer h.work.Awaits("") // nothing
 	h.work.WatchStart(up)
-	h.work.Awaits("its state to be read from the disk")
+	h.work.Awaits("its state to be read from disk")
 	fresh := h.load(ctx)
-	h.work.Awaits("what lies in its data directory to be listed")
+	h.work.Awaits("the listing of its data directory")
 	h.fences.Use() // unknown when it was; as late as it can have been
 	h.inventory.Refresh()
 	if h.keeper.Broken() != nil {
@@ -37,18 +37,18 @@ func (h *Host) start(ctx context.Context) {
 // bring brings process and data in line with the record for the first time; the
 // caller runs a task. It is repeated while something foreign is in the way.
 func (h *Host) bring(ctx context.Context, fresh bool) {
-	h.work.Awaits("the data of a former member to be set aside")
+	h.work.Awaits("the data of a former member to be moved aside")
 	_ = h.resume(ctx) // noted, and tried again by tick
-	h.work.Awaits("what was half made ready to be taken away")
+	h.work.Awaits("unfinished prepared data to be removed")
 	h.staging.DropUnfinished(ctx)
 	s := h.keeper.Now()
-	h.work.Awaits("a look for an etcd that an earlier daemon has left")
+	h.work.Awaits("a check for an etcd left running by an earlier daemon")
 	found, ok := h.adopt(ctx, s)
 	if !ok || s.Journal != nil {
 		h.advance(ctx)
 		return
 	}
-	h.work.Awaits("what other daemons remember of its disk")
+	h.work.Awaits("the other daemons' record of its disk")
 	if !found && !fresh && h.wentBack(ctx, s) {
 		h.forgetDisk(ctx, "disk went back in time")
 		h.advance(ctx)
@@ -57,7 +57,7 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	h.work.Awaits("its state to be written")
 	h.advance(ctx)
 	if !found {
-		h.work.Awaits("a look at what etcd-manager has left")
+		h.work.Awaits("a check for data left by etcd-manager")
 		h.takeover.LookAgain(ctx)
 		h.takeover.Try(ctx)
 	}
@@ -73,13 +73,13 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 	}
 	switch {
 	case err != nil:
-		hint := "repair the disk, or move the state directory away to make this a new, empty host"
+		hint := "repair the disk, or move the state directory away to start over as an empty host"
 		if errors.As(err, new(*cluster.NewerError)) { // nothing is wrong with it
-			hint = "start the release of etcdadm that wrote it, or a later one, on this host; leave its data directory as it is"
+			hint = "start the etcdadm release that wrote it, or a later one; leave the data directory as it is"
 		}
 		h.keeper.Break(cluster.Problem{
 			Code:     "state-unreadable",
-			Sentence: fmt.Sprintf("the state of host %s cannot be read, so its member is not started: %v", h.o.ID, err),
+			Sentence: fmt.Sprintf("host %s cannot read its state and does not start its member: %v", h.o.ID, err),
 			Hint:     hint,
 			Unfit:    true,
 		})
@@ -87,15 +87,15 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 	case ok && s.Host != h.o.ID:
 		h.keeper.Break(cluster.Problem{
 			Code:     "state-of-another-host",
-			Sentence: fmt.Sprintf("the data directory belongs to host %s, and this daemon is host %s", s.Host, h.o.ID),
-			Hint:     "give the daemon its own data directory; or, where no other daemon of that host runs anywhere, the ID that the directory has",
+			Sentence: fmt.Sprintf("the data directory belongs to host %s, but this daemon runs as host %s", s.Host, h.o.ID),
+			Hint:     "give the daemon its own data directory; if no other daemon of that host runs, start it with the directory's host ID",
 			Unfit:    true,
 		})
 		return false
 	case ok && s.Cluster != h.o.ClusterName:
 		h.keeper.Break(cluster.Problem{
 			Code:     "state-of-another-cluster",
-			Sentence: fmt.Sprintf("the data directory belongs to the cluster %q, and this daemon was started for %q", s.Cluster, h.o.ClusterName),
+			Sentence: fmt.Sprintf("the data directory belongs to cluster %q, but this daemon was started for %q", s.Cluster, h.o.ClusterName),
 			Hint:     "give each cluster a data directory of its own",
 			Unfit:    true,
 		})
@@ -111,8 +111,8 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 	if err != nil {
 		h.keeper.Break(cluster.Problem{
 			Code:     "state-not-writable",
-			Sentence: fmt.Sprintf("host %s cannot make its state: %v", h.o.ID, err),
-			Hint:     "make room on the disk, or make the data directory writable, and start the daemon again",
+			Sentence: fmt.Sprintf("host %s cannot create its state: %v", h.o.ID, err),
+			Hint:     "free space on the disk or make the data directory writable, then start the daemon again",
 			Unfit:    true,
 		})
 	}
@@ -132,8 +132,8 @@ func (h *Host) adopt(ctx context.Context, s record.State) (found, ok bool) {
 	if err != nil {
 		h.notes.Note(cluster.Problem{
 			Code:     "process-foreign",
-			Sentence: fmt.Sprintf("host %s does not start its member, because a process is in the way that is not known to be ours: %v", s.Host, err),
-			Hint:     "end that process; the host looks again every ten seconds",
+			Sentence: fmt.Sprintf("host %s does not start its member: an unknown process is in the way: %v", s.Host, err),
+			Hint:     "stop that process; the host checks again every 10 s",
 			Unfit:    true,
 		})
 		return false, false
@@ -162,7 +162,7 @@ func (h *Host) wentBack(ctx context.Context, s record.State) bool {
 	defer cancel()
 	for _, p := range h.o.AskPeers(ctx) {
 		if p.Cluster == s.Cluster && p.RememberedDisk == s.Disk && p.Remembered > s.Epoch {
-			h.o.Log.Error("a peer remembers a later epoch of this disk than the disk itself: it went back in time",
+			h.o.Log.Error("another host has seen a later epoch of this disk: the disk was rolled back",
 				"peer", p.Host, "remembered", p.Remembered, "epoch", s.Epoch)
 			return true
 		}
@@ -200,13 +200,13 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 		}
 		return
 	}
-	h.work.Awaits("a look at its member's data")
+	h.work.Awaits("a read of its member's data")
 	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
 	if err != nil {
 		h.notes.Note(cluster.Problem{
 			Code:     "data-unreadable",
-			Sentence: fmt.Sprintf("host %s does not start its member, because its data directory cannot be read: %v", s.Host, err),
-			Hint:     "repair the disk; the host tries again every ten seconds",
+			Sentence: fmt.Sprintf("host %s does not start its member: it cannot read the data directory: %v", s.Host, err),
+			Hint:     "repair the disk; the host tries again every 10 s",
 			Unfit:    true,
 		})
 		return
@@ -222,12 +222,12 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 	}
 	h.evidence.NoticeLog()
 	s = h.renewed(ctx, h.keeper.Now())
-	h.work.Awaits("its member to be started, with all that is looked at before")
+	h.work.Awaits("its member to start")
 	if err := h.o.Process.Ensure(ctx, *s.Launch, h.evidence.Permit(s.Launch.Nonce)); err != nil {
 		h.notes.Note(cluster.Problem{
 			Code:     "member-not-started",
 			Sentence: fmt.Sprintf("host %s cannot start its member: %v", s.Host, err),
-			Hint:     hintOf(err, "mend what it says") + "; the host tries again every ten seconds", // etcd did not run, and its log has nothing of this
+			Hint:     hintOf(err, "fix that error") + "; the host tries again every 10 s", // etcd did not run, and its log has nothing of this
 		})
 		return
 	}
@@ -237,8 +237,8 @@ func (h *Host) converge(ctx context.Context, adopted bool) {
 func noteVanished(notes *record.Notes, s record.State) {
 	notes.Note(cluster.Problem{
 		Code:     "data-vanished",
-		Sentence: fmt.Sprintf("the data directory of the running member %s is gone or not its own any more; once it ends it cannot be started again", s.Local.Member),
-		Hint:     "once every other voter is up, it is removed while it serves, and this host joins anew; if it is the only voter, take a backup now and add members on other hosts",
+		Sentence: fmt.Sprintf("member %s runs, but its data directory is gone or belongs to another member; it cannot be restarted", s.Local.Member),
+		Hint:     "once every other voter is up, etcdadm removes it and this host rejoins; if it is the only voter, take a backup now and add members on other hosts",
 	})
 }
 

@@ -86,9 +86,9 @@ func noteData(notes *record.Notes, s record.State, f seen) {
 
 func foreignHint(f cluster.SetAside) string {
 	if f.Reason == record.ForeignPredecessor {
-		return "docs/operations/predecessor.md tells how it is taken over"
+		return "see docs/operations/predecessor.md for how to take it over"
 	}
-	return "move it out of the data directory if it is not needed; nothing is started beside it"
+	return "move it out of the data directory; until then no member is started here"
 }
 
 // launchVersion is the release that a member started now would be of.
@@ -107,13 +107,13 @@ func (h *Host) problems() []cluster.Problem {
 	if word := h.work.OwnLook(); word != "" {
 		out = append(out, cluster.Problem{
 			Code:     "disk-unreadable",
-			Sentence: fmt.Sprintf("host %s cannot look at its data directory: %s", h.o.ID, word),
-			Hint:     "see whether the disk of the data directory, and other mounts that it has, answer; the host goes on by itself when they do", Unfit: true,
+			Sentence: fmt.Sprintf("host %s cannot read its data directory: %s", h.o.ID, word),
+			Hint:     "check the disk of the data directory and the host's other mounts; the host goes on by itself once they answer", Unfit: true,
 		})
 	} else if unlisted != nil {
 		out = append(out, cluster.Problem{
 			Code:     "disk-unreadable",
-			Sentence: fmt.Sprintf("host %s cannot list what lies in its data directory: %v", h.o.ID, unlisted),
+			Sentence: fmt.Sprintf("host %s cannot list its data directory: %v", h.o.ID, unlisted),
 			Hint:     "repair the disk", Unfit: true,
 		})
 	}

@@ -105,8 +105,8 @@ func TestTheEndOfAHostThatWaitsIsTold(t *testing.T) {
 		go func() { d.end(); close(ended) }()
 		later(time.Minute + 11*time.Second)
 		synctest.Wait()
-		const word = "the end of this host waits: it has been waiting since"
-		if n := strings.Count(said.String(), word); n != 2 || !strings.Contains(said.String(), "for what lies in its data directory to be listed") {
+		const word = "this host is shutting down and waits: it has been waiting since"
+		if n := strings.Count(said.String(), word); n != 2 || !strings.Contains(said.String(), "for the listing of its data directory") {
 			t.Errorf("told %d times:\n%s", n, &said)
 		}
 		select {

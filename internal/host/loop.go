@@ -125,7 +125,7 @@ func (h *Host) tryTakeOver(ctx context.Context) {
 		return
 	}
 	defer h.work.End(t)
-	h.work.Awaits("a look at what etcd-manager has left")
+	h.work.Awaits("a check for data left by etcd-manager")
 	h.takeover.Try(ctx)
 	h.converge(ctx, false)
 }
@@ -135,7 +135,7 @@ func (h *Host) tick(ctx context.Context) {
 	h.mu.Lock()
 	blocked := h.blocked != ""
 	h.mu.Unlock()
-	h.work.LooksFor("what lies in its data directory to be listed")
+	h.work.LooksFor("the listing of its data directory")
 	h.inventory.Refresh()
 	h.work.LooksFor("") // a write of the state is told by itself
 	if h.keeper.Broken() != nil {
@@ -144,7 +144,7 @@ func (h *Host) tick(ctx context.Context) {
 	h.advance(ctx)
 	h.inventory.Forgive()
 	h.noticeLogByItself()
-	h.work.LooksFor("a look at whether it was given a place in a cluster that something else runs")
+	h.work.LooksFor("a check for a place in a cluster run by another program")
 	admitted := h.takeover.Admitted()
 	h.work.LooksFor("") // from here on it is an op that waits
 	if admitted {

@@ -21,11 +21,11 @@ func (h *Host) obstacle(s record.State) (reason, hint string) {
 	defer h.mu.Unlock()
 	switch {
 	case h.blocked != "":
-		return "a process is in the way that is not known to be ours: " + h.blocked, "end that process"
+		return "an unknown process is in the way: " + h.blocked, "stop that process"
 	case s.Journal != nil:
-		return "the data of a former member is still being set aside", ""
+		return "the data of a former member is still being moved aside", ""
 	case h.WentBack():
-		return "a peer remembers a later epoch of this disk: it went back in time", "reset this host and let it join anew"
+		return "another host has seen a later epoch of this disk: it was rolled back", "reset this host and let it rejoin"
 	}
 	return "", ""
 }
@@ -40,7 +40,7 @@ func (h *Host) unfit(s record.State) (reason, hint string) {
 	theirs := h.takeover.Waits()
 	switch {
 	case unlisted != nil:
-		return fmt.Sprintf("what lies on the disk cannot be listed: %v", unlisted), "repair the disk"
+		return fmt.Sprintf("the data directory cannot be listed: %v", unlisted), "repair the disk"
 	case theirs != nil:
 		return "a member of etcd-manager lies on it: " + theirs.Waits, theirs.Hint
 	case len(foreign) > 0:
@@ -73,7 +73,7 @@ func (h *Host) prepare(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	case op.Token == "" || op.Cluster == 0 || len(op.Known) == 0:
 		return answer.Refused("a preparation without token, cluster or known members")
 	case op.Generation < s.Floor():
-		return answer.Refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.Floor())
+		return answer.Refused("this host refuses generation %d: it accepts %d and higher", op.Generation, s.Floor())
 	case s.Intent != nil && s.Intent.Generation == op.Generation && s.Intent.Nonce != op.Nonce:
 		return answer.Refused("generation %d has another nonce in the intent that this host keeps", op.Generation)
 	}
@@ -95,7 +95,7 @@ func reachAll(ctx context.Context, from cluster.HostID, by Reacher, members []cl
 		open, _ := by.Reach(look, m.PeerURLs)
 		cancel()
 		if !open {
-			r := answer.RefusedWithHint("let the peer ports through between the hosts", "host %s cannot reach member %s at %s", from, m.ID, strings.Join(m.PeerURLs, ", "))
+			r := answer.RefusedWithHint("open the peer ports between the hosts", "host %s cannot reach member %s at %s", from, m.ID, strings.Join(m.PeerURLs, ", "))
 			return &r
 		}
 	}
@@ -114,7 +114,7 @@ func requireEmpty(disk Disk, s record.State, token string) *cluster.ApplyReply {
 	case err != nil:
 		r = answer.Failed("look at the data directory: %v", err)
 	case wal:
-		r = answer.Refused("the data directory of %s holds a write-ahead log that the host's record does not know", token)
+		r = answer.Refused("the data directory of %s holds a write-ahead log that this host's state does not list", token)
 	default:
 		return nil
 	}
@@ -129,7 +129,7 @@ func (h *Host) startMember(ctx context.Context, op cluster.Op) cluster.ApplyRepl
 	case cluster.MemberStarting, cluster.MemberStarted:
 		return h.startAgain(ctx, op, s)
 	case cluster.MemberRemoved:
-		return answer.Refused("member %s of this host was removed, its data is to be set aside first", s.Local.Member)
+		return answer.Refused("member %s was removed from this host; its data must be set aside first", s.Local.Member)
 	}
 	h.inventory.Refresh()
 	if reason, hint := h.unfit(s); reason != "" {
@@ -139,9 +139,9 @@ func (h *Host) startMember(ctx context.Context, op cluster.Op) cluster.ApplyRepl
 	case op.Member == 0:
 		return answer.Refused("a start without a member ID")
 	case s.GaveUp(op.Member):
-		return answer.Refused("this disk carried member %s and gave it up; it is never started here again", op.Member)
+		return answer.Refused("this disk gave up member %s and never starts it again", op.Member)
 	case op.Generation < s.Floor():
-		return answer.Refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.Floor())
+		return answer.Refused("this host refuses generation %d: it accepts %d and higher", op.Generation, s.Floor())
 	}
 	var launch record.Launch
 	var local cluster.LocalMember
@@ -169,7 +169,7 @@ func (h *Host) firstStart(ctx context.Context, s record.State, launch record.Lau
 			if errors.Is(err, fs.ErrNotExist) { // somebody took it away: the leader is to know
 				_ = h.keeper.Change(ctx, func(s *record.State) { s.Staged = nil })
 			}
-			return answer.Failed("move what was made ready into place: %v", err)
+			return answer.Failed("move the prepared data into place: %v", err)
 		}
 	} else {
 		if r := requireEmpty(h.o.Disk, s, launch.Token); r != nil {
@@ -216,7 +216,7 @@ func (h *Host) startAgain(ctx context.Context, op cluster.Op, s record.State) cl
 	case s.Local.Member != op.Member || s.Local.Generation != op.Generation:
 		return answer.Refused("host %s carries member %s of generation %d already", s.Host, s.Local.Member, s.Local.Generation)
 	case s.Local.Generation < s.Floor():
-		return answer.Refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.Floor())
+		return answer.Refused("this host refuses generation %d: it accepts %d and higher", op.Generation, s.Floor())
 	}
 	if reason, hint := h.obstacle(s); reason != "" {
 		return answer.RefusedWithHint(hint, "%s", reason)
@@ -240,7 +240,7 @@ func (h *Host) forget(ctx context.Context) cluster.ApplyReply {
 		return answer.Done("it was so already")
 	case cluster.MemberPrepared:
 	default:
-		return answer.Refused("host %s carries member %s (%s): that is set aside, not forgotten", s.Host, s.Local.Member, s.Local.State)
+		return answer.Refused("host %s carries member %s (%s): set its data aside instead", s.Host, s.Local.Member, s.Local.State)
 	}
 	if err := h.keeper.Change(ctx, func(s *record.State) { s.Local, s.Launch = cluster.LocalMember{}, nil }); err != nil {
 		return answer.Failed("%v", err)

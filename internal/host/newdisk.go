@@ -14,7 +14,7 @@ import (
 // noticeLogByItself looks at the log of a member that starts, beside an op.
 func (h *Host) noticeLogByItself() {
 	defer h.work.LooksFor("") // nothing
-	h.work.LooksFor("a look at the log of its member, which starts")
+	h.work.LooksFor("a read of its starting member's log")
 	h.evidence.NoticeLog()
 }
 
@@ -30,7 +30,7 @@ func (h *Host) becomeNewDisk(ctx context.Context) {
 	if s.Local.State != cluster.MemberStarting && s.Local.State != cluster.MemberStarted {
 		return
 	}
-	h.work.Awaits("a look at its member's data")
+	h.work.Awaits("a read of its member's data")
 	marked, wal, err := h.o.Disk.Data(s.Local.Token, s.Disk)
 	if err != nil || record.Judge(s.Local, marked, wal) == record.Evident {
 		return
@@ -65,13 +65,13 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	if err != nil {
 		h.notes.Note(cluster.Problem{
 			Code:     "disk-forgot",
-			Sentence: fmt.Sprintf("the disk of host %s has forgotten its member, and that cannot be written down: %v", h.o.ID, err),
-			Hint:     "make the data directory writable; the member is not started",
+			Sentence: fmt.Sprintf("the disk of host %s lost its member's data, and the host cannot record that: %v", h.o.ID, err),
+			Hint:     "make the data directory writable; until then the member is not started",
 			Unfit:    true,
 		})
 		return
 	}
-	h.o.Log.Warn("the disk forgot its member: the host goes on as a new disk", "reason", reason, "disk", fresh)
+	h.o.Log.Warn("the disk lost its member: the host goes on as a new disk", "reason", reason, "disk", fresh)
 	h.NewDisk()
 	h.fences.drop()
 	h.staging.DropUnstaged(before)

@@ -149,7 +149,7 @@ func (h *Host) acceptable(in *cluster.Intent) *cluster.Intent {
 		h.notes.Note(cluster.Problem{
 			Code:     "two-intents",
 			Sentence: "two clusters were founded under one name: " + foundings(s, in),
-			Hint:     "find out which of the two stores or markers is the cluster's, and give every daemon that one",
+			Hint:     "find out which store holds this cluster, and point every daemon at it",
 		})
 		return nil
 	}
@@ -308,7 +308,7 @@ func (h *Host) identify(s record.State, p cluster.Process, f *seen) cluster.Proc
 			Code: "wrong-member",
 			Sentence: fmt.Sprintf("member %s of cluster %s answers on host %s, which carries member %s of cluster %s",
 				f.status.Member, f.status.Cluster, s.Host, s.Local.Member, s.Local.Cluster),
-			Hint: "look what listens at the client URL of this host",
+			Hint: "find out which process listens at this host's client URL",
 		})
 		if p.Adopted {
 			p.State = cluster.ProcessForeign

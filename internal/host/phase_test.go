@@ -66,10 +66,10 @@ func (g gatedProcess) Kill(ctx context.Context) error { return g.Process.Kill(ct
 func TestAStartThatWaitsIsTold(t *testing.T) {
 	for at, word := range map[string]string{
 		"load":      "for its state to be read",
-		"inventory": "for what lies in its data directory to be listed",
-		"adopt":     "for a look for an etcd that an earlier daemon has left",
+		"inventory": "for the listing of its data directory",
+		"adopt":     "for a check for an etcd left running by an earlier daemon",
 		"save":      "its disk has not ended a write",
-		"data":      "for a look at its member's data",
+		"data":      "for a read of its member's data",
 		"ensure":    "for its member to be started",
 	} {
 		bubble(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	case s.Halt() != nil:
 		return answer.Refused("generation %d is halted, to be taken to etcd %s", l.Generation, s.Halt().To)
 	case l.Generation < s.Floor():
-		return answer.Refused("generation %d is refused: this host accepts %d and higher", l.Generation, s.Floor())
+		return answer.Refused("this host refuses generation %d: it accepts %d and higher", l.Generation, s.Floor())
 	}
 	if reason, hint := h.obstacle(s); reason != "" && h.o.Process.Status().State == cluster.ProcessStopped {
 		return answer.RefusedWithHint(hint, "%s", reason)
@@ -39,10 +39,10 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		return answer.RefusedWithHint("install the release", "host %s does not have etcd %s", s.Host, launch.Version)
 	}
 	if len(op.PeerURLs) > 0 && !member.SameSet(op.PeerURLs, h.o.URLs.Peer) {
-		return answer.Refused("the op restarts the member at %v, this host listens at %v", op.PeerURLs, h.o.URLs.Peer)
+		return answer.Refused("the op restarts the member at %v, but this host listens at %v", op.PeerURLs, h.o.URLs.Peer)
 	}
 	if cluster.TurnsTLSOn(h.o.URLs.Peer, launch.URLs.Peer) {
-		return answer.RefusedWithHint("restart its daemon with the URLs that it had", "the member of host %s speaks TLS with its peers, and would be started without certificates now", s.Host)
+		return answer.RefusedWithHint("restart the daemon with its former URLs", "the member of host %s uses TLS with its peers, but its daemon's URLs are without TLS now", s.Host)
 	}
 	launch.Quarantined, launch.Cut = op.Quarantined, op.Cut
 	launch.URLs = h.settings.NextURLs(launch.URLs, len(op.PeerURLs) > 0)
@@ -54,7 +54,7 @@ func (h *Host) restart(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	case err != nil:
 		return answer.Failed("look at the data directory: %v", err)
 	case record.Judge(l, marked, wal) == record.Forgotten:
-		return answer.Refused("the data of member %s is not there: it could not be started again", l.Member)
+		return answer.Refused("the data of member %s is missing: a restart would not bring it back", l.Member)
 	}
 	if wal { // only the first start reads these, and no later one shall
 		launch.InitialCluster, launch.Founding = nil, false

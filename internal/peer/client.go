@@ -132,7 +132,7 @@ const adviceRelease = "run the same release of etcdadm on both hosts"
 
 // adviceTheirs comes before what helps with a daemon of ours: one of etcd-manager has the same port, and
 // certificates of the same authority, and neither tells who is there.
-const adviceTheirs = "nothing, while etcd-manager of kubernetes-sigs runs there: the host is heard once it is taken over; else "
+const adviceTheirs = "while kubernetes-sigs/etcd-manager runs there, nothing: the host answers once it is taken over. Otherwise "
 
 // adviceOtherHost is for who finds a daemon that speaks for another host than its certificate does.
 const adviceOtherHost = "issue that host a certificate of its own ID, or look which daemon listens at that address"

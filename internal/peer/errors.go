@@ -14,7 +14,7 @@ var (
 	ErrNotPlain = errors.New("it ends the connection, as a daemon with TLS does where a client has none, and as what is no daemon does")
 	// ErrMute is an ErrUnreachable: the connection was taken, and nothing came before it
 	// was given up.
-	ErrMute         = errors.New("it takes the connection and does not answer, as a process does that is stopped, hangs, or waits for something before it begins")
+	ErrMute         = errors.New("it accepts the connection and does not answer: its process is stopped, hangs, or is still starting")
 	ErrClearText    = errors.New("the other side does not speak TLS")
 	ErrCertificate  = errors.New("the other side's certificate is not valid")
 	ErrNotTrusted   = errors.New("the other side does not accept our certificate")

@@ -32,7 +32,7 @@ var (
 	// ErrTrust: what is asked for could not be told from a forgery.
 	ErrTrust = errors.New("not to be trusted")
 	// errRange: the rest of a file cannot be had, only the whole.
-	errRange = errors.New("the rest cannot be had")
+	errRange = errors.New("the rest cannot be downloaded")
 )
 
 // source is where files of releases come from.
@@ -114,7 +114,7 @@ func (w web) open(ctx context.Context, version, name string, offset int64) (io.R
 	return body, total, nil
 }
 
-var errStalled = errors.New("nothing came for too long")
+var errStalled = errors.New("no data arrived for too long")
 
 // bare takes the URL out of a client's error: after a redirect it is one with
 // a signature in it.

@@ -179,7 +179,7 @@ func (m *machine) predecessor(h cluster.HostID, disk cluster.DiskID) *record.Pre
 	if _, named := left.Node(h); !named {
 		p.Refused, p.Hint = "its state file does not name host "+string(h)+" among the members", "give the daemon the data directory and the ID of one and the same host"
 	} else if d.mark != "" && d.mark != disk {
-		p.Refused, p.Hint = "its data was carried by a daemon of ours whose record is not here any more", "let the host join anew with an empty data directory"
+		p.Refused, p.Hint = "its data was carried by a daemon of ours whose record is not here any more", "let the host rejoin with an empty data directory"
 	}
 	return p
 }

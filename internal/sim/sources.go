@@ -127,7 +127,7 @@ func (x simSources) Install(token string, disk cluster.DiskID) error {
 				delete(m.disk.staged, token)
 				return nil
 			}
-			return fmt.Errorf("install data: %s is there already", token)
+			return fmt.Errorf("install data: %s exists already", token)
 		}
 		built := m.disk.staged[token]
 		if built == nil {

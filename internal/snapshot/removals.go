@@ -78,7 +78,7 @@ func unremove(ctx context.Context, path string, wrong []cluster.MemberID) error 
 	}
 	err := checkFile(ctx, path)
 	if err != nil {
-		return fmt.Errorf("take members that are there out of the list of removed ones: %w", err)
+		return fmt.Errorf("take existing members out of the list of removed members: %w", err)
 	}
 	err = guarded(func() (err error) {
 		// As etcd opens it, with the free pages looked for: this one is synced.
@@ -94,7 +94,7 @@ func unremove(ctx context.Context, path string, wrong []cluster.MemberID) error 
 		return db.Update(change.apply)
 	})
 	if err != nil {
-		return fmt.Errorf("take members that are there out of the list of removed ones: %w", err)
+		return fmt.Errorf("take existing members out of the list of removed members: %w", err)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ const (
 )
 
 // ErrExists says that something is where a result should go.
-var ErrExists = errors.New("there is something already")
+var ErrExists = errors.New("it exists already")
 
 // ErrIdentity says that the restored member is not the one that was expected.
 var ErrIdentity = errors.New("the restored member has another identity than expected")

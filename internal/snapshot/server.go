@@ -76,7 +76,7 @@ func ServesWithin(data string) time.Duration {
 
 // NotServed is why an etcd is given up that has not come on within this time.
 func NotServed(within time.Duration) error {
-	return fmt.Errorf("nothing came of it in %s, in which a disk that gives %d MiB/s has read all of it: look whether the disk is slower or at its limit, and try again: %w", within, slowestRead>>20, context.DeadlineExceeded)
+	return fmt.Errorf("no result within %s, enough for a disk that reads %d MiB/s: check whether the disk is slower or overloaded, and try again: %w", within, slowestRead>>20, context.DeadlineExceeded)
 }
 
 // HealthPath is where an etcd says whether it has a leader and answers reads. An alarm

@@ -117,7 +117,7 @@ func (b *Backups) Drill(op cluster.Op) cluster.ApplyReply {
 	case b.Sources == nil || op.Backup == "" && !op.Keys:
 		return answer.Refused("host %s has no backup store, or the drill names no backup", b.Host)
 	case op.Keys && (s.Local.State != cluster.MemberStarted || op.Version.IsZero()):
-		return answer.Refused("host %s has no member whose keys could be tried with another release", b.Host)
+		return answer.Refused("host %s has no running member whose keys can be tested with another release", b.Host)
 	}
 	b.mu.Lock()
 	if b.test != nil && b.test.Running {

@@ -36,17 +36,17 @@ func (g *Staging) Stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	s := g.Keeper.Now()
 	switch {
 	case g.Sources == nil:
-		return answer.Refused("host %s has no backup store to make a source ready from", s.Host)
+		return answer.Refused("host %s has no backup store to prepare data from", s.Host)
 	case op.Source == nil || op.Command == "" || op.Version.IsZero():
 		return answer.Refused("a stage without source, command or version")
 	case op.Generation < s.Floor():
-		return answer.Refused("generation %d is refused: this host accepts %d and higher", op.Generation, s.Floor())
+		return answer.Refused("this host refuses generation %d: it accepts %d and higher", op.Generation, s.Floor())
 	case !slices.Contains(g.Releases(), op.Version):
 		return answer.RefusedWithHint("install the release", "host %s does not have etcd %s", s.Host, op.Version)
 	case g.Running():
 		return g.instead(op)
 	case op.Source.Kind == cluster.SourceSurvivor && (s.Local.Run || s.Local.State != cluster.MemberStarted):
-		return answer.Refused("host %s does not hold a stopped member whose data could be read", s.Host)
+		return answer.Refused("host %s has no stopped member to read data from", s.Host)
 	}
 	if why := g.notHalted(op, s); why != "" {
 		return answer.Refused("%s", why)
@@ -60,10 +60,10 @@ func (g *Staging) Stage(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 			cuts = old.Cuts
 		}
 		if in := s.Intent; in != nil && in.State == cluster.IntentFounding && in.Token == old.Token && in.Generation >= op.Generation {
-			return answer.Refused("what lies ready on host %s is what generation %d begins with", s.Host, in.Generation)
+			return answer.Refused("generation %[2]d begins with the data that host %[1]s has prepared", s.Host, in.Generation)
 		}
 		if err := g.DropStaged(s, old.Token); err != nil {
-			return answer.Failed("take away what was staged before: %v", err)
+			return answer.Failed("remove the data prepared earlier: %v", err)
 		}
 	}
 	fresh := cluster.Staged{
@@ -106,12 +106,12 @@ func (g *Staging) instead(op cluster.Op) cluster.ApplyReply {
 	now := g.under
 	if now == nil || now.Command == op.Command && now.Version == op.Version && now.Source.Kind == op.Source.Kind &&
 		now.Source.Backup == op.Source.Backup && now.Source.Dir == op.Source.Dir && now.Source.SHA256 == op.Source.SHA256 {
-		return answer.Refused("host %s is making it ready", g.Host)
+		return answer.Refused("host %s is preparing it", g.Host)
 	}
 	if g.giveUp != nil {
 		g.giveUp(errUnwanted)
 	}
-	return answer.Refused("host %s gives up making something else ready", g.Host)
+	return answer.Refused("host %s is dropping data that it prepared for another command", g.Host)
 }
 
 func (g *Staging) set(s *cluster.Staged) {

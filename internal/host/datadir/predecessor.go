@@ -42,7 +42,7 @@ func (d *Dir) Predecessor(host cluster.HostID, disk cluster.DiskID) (*record.Pre
 	}
 	p.Held = d.heldNow(p.Token)
 	if p.Cluster, p.Member, err = d.Owner(p.Token); err != nil && p.Held == nil {
-		p.Refused, p.Hint = fmt.Sprintf("the head of its log cannot be read: %v", err), "repair the disk, or let the host join anew with an empty data directory"
+		p.Refused, p.Hint = fmt.Sprintf("the head of its log cannot be read: %v", err), "repair the disk, or let the host rejoin with an empty data directory"
 	}
 	switch _, named := p.State.Node(host); {
 	case p.Refused != "":
@@ -87,7 +87,7 @@ func (d *Dir) otherMark(token string, disk cluster.DiskID) (refused, hint string
 		return "", ""
 	}
 	return "its data was carried by a daemon of ours whose record is not here any more, so that nobody knows whether it is complete",
-		"put the directory etcdadm back beside it, or let the host join anew with an empty data directory"
+		"put the directory etcdadm back beside it, or let the host rejoin with an empty data directory"
 }
 
 // logs are the tokens whose directories hold a write-ahead log, sorted.

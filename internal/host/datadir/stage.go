@@ -34,7 +34,7 @@ func (d *Dir) Install(from, token string, disk cluster.DiskID) error {
 			return nil
 		}
 		if _, err := os.Lstat(d.DataDir(token)); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is there already", d.DataDir(token))
+			return fmt.Errorf("%s exists already", d.DataDir(token))
 		}
 		rel, err := filepath.Rel(d.root, from)
 		if err != nil {

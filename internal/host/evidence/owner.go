@@ -31,9 +31,9 @@ func (e *Evidence) checkOwner(s record.State) error {
 	}
 	e.notes.Note(cluster.Problem{
 		Code: CodeOtherLog,
-		Sentence: fmt.Sprintf("host %s carries member %s of cluster %s, and the log in its data directory is of member %s of cluster %s: it is not started",
+		Sentence: fmt.Sprintf("host %s does not start member %s of cluster %s: the log in its data directory belongs to member %s of cluster %s",
 			s.Host, s.Local.Member, s.Local.Cluster, m, c),
-		Hint:  "somebody put another member's files there; put the member's own back, or move the data directory away and let the host join anew",
+		Hint:  "another member's files were put there; restore the member's own files, or move the data directory away and let the host rejoin",
 		Unfit: true,
 	})
 	return errOtherLog
@@ -52,9 +52,9 @@ func (e *Evidence) checkOwner(s record.State) error {
 func (e *Evidence) disown(s record.State, c cluster.ClusterID, took cluster.MemberID) error {
 	e.notes.Note(cluster.Problem{
 		Code: CodeOtherLog,
-		Sentence: fmt.Sprintf("host %s was to start member %s of cluster %s, and etcd took the ID %s of cluster %s from an old member list: it is stopped, and never started again",
+		Sentence: fmt.Sprintf("host %s was to start member %s of cluster %s, but etcd took the ID %s of cluster %s from an old member list; the host stopped it for good",
 			s.Host, s.Local.Member, s.Local.Cluster, took, c),
-		Hint: "nothing is to be done: the leading daemon removes the member and lets the host join anew",
+		Hint: "nothing to do: the leading daemon removes the member and lets the host rejoin",
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), record.SaveTimeout)
 	defer cancel()

@@ -127,7 +127,7 @@ func (v *Inventory) notPruned(a cluster.SetAside, err error) {
 	v.Notes.Note(cluster.Problem{
 		Code:     "aside-not-pruned",
 		Sentence: fmt.Sprintf("host %s could not remove %s, which was set aside: %v", v.Host, a.Name(), err),
-		Hint:     "mend what the sentence names; it is tried again after ten minutes",
+		Hint:     "fix that error; the host tries again after 10 min",
 	})
 }
 

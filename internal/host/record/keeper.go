@@ -124,7 +124,7 @@ func (k *Keeper) Stalls() string {
 	if k.began.IsZero() || time.Since(k.began) < StallTold {
 		return ""
 	}
-	return fmt.Sprintf("its disk has not ended a write that began at %s", k.began.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("its disk has not finished a write that began at %s", k.began.UTC().Format(time.RFC3339))
 }
 
 // Problems are what a person should know of the state and its disk.
@@ -140,20 +140,20 @@ func (k *Keeper) Problems() (out []cluster.Problem) {
 	case errors.Is(err, fs.ErrNotExist):
 		out = append(out, cluster.Problem{
 			Code:     "state-vanished",
-			Sentence: fmt.Sprintf("the state directory of host %s is gone under the running daemon, so it promises nothing and carries out nothing: %v", k.host, err),
-			Hint:     "once every other voter is up, stop this daemon with its etcd and start it again: the host joins anew with an empty disk", Unfit: true,
+			Sentence: fmt.Sprintf("host %s lost its state directory while the daemon runs; it follows no leader until restarted: %v", k.host, err),
+			Hint:     "once every other voter is up, restart this daemon together with its etcd: the host rejoins with an empty disk", Unfit: true,
 		})
 	case stall != "":
 		out = append(out, cluster.Problem{
 			Code:     "state-not-written",
-			Sentence: fmt.Sprintf("host %s cannot write its state, so it promises nothing and carries out nothing: %s", k.host, stall),
-			Hint:     "look at the disk of the data directory", Unfit: true,
+			Sentence: fmt.Sprintf("host %s cannot write its state and follows no leader until it can: %s", k.host, stall),
+			Hint:     "check the disk of the data directory", Unfit: true,
 		})
 	case err != nil:
 		out = append(out, cluster.Problem{
 			Code:     "state-not-written",
-			Sentence: fmt.Sprintf("host %s cannot write its state, so it promises nothing and carries out nothing: %v", k.host, err),
-			Hint:     "make room on the disk; where df shows that there is some, df -i shows whether it has inodes left", Unfit: true,
+			Sentence: fmt.Sprintf("host %s cannot write its state and follows no leader until it can: %v", k.host, err),
+			Hint:     "free space on the disk; if df shows free space, check inodes with df -i", Unfit: true,
 		})
 	}
 	return out

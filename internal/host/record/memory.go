@@ -70,9 +70,9 @@ func (m *Memory) Remember(pings []cluster.Ping) {
 	if behind.Host != "" && !known {
 		m.notes.Note(cluster.Problem{
 			Code: "disk-went-back",
-			Sentence: fmt.Sprintf("host %s remembers epoch %d of this disk, and the disk itself only %d: it went back in time, and its member may have forgotten what it acknowledged",
+			Sentence: fmt.Sprintf("host %s has seen epoch %d of this disk, and the disk is at %d: it was rolled back, and its member may have lost acknowledged writes",
 				behind.Host, behind.Remembered, s.Epoch),
-			Hint:  "remove the member, reset this host and let it join anew",
+			Hint:  "remove the member, reset this host and let it rejoin",
 			Unfit: true,
 		})
 	}

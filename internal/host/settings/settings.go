@@ -72,8 +72,8 @@ func (g *Settings) LeftOut(v cluster.Version) (p cluster.Problem, is bool) {
 	}
 	return cluster.Problem{
 		Code:     "options-left-out",
-		Sentence: fmt.Sprintf("a member of etcd %s on host %s is run without some options of the spec: %s", v, g.host, strings.Join(why, "; ")),
-		Hint:     "etcdadm config unset OPTION, or ask for an etcd version that has it",
+		Sentence: fmt.Sprintf("host %[2]s runs etcd %[1]s without some options of the spec: %[3]s", v, g.host, strings.Join(why, "; ")),
+		Hint:     "run etcdadm config unset OPTION, or upgrade to an etcd version that has it",
 	}, true
 }
 

@@ -24,7 +24,7 @@ func (t *TakeOver) enter(ctx context.Context, s record.State) *cluster.Predecess
 	case a.Member != 0 && s.GaveUp(a.Member): // nothing of it lies here any more, so that the report names none
 		return &cluster.Predecessor{
 			Token: a.Token, Cluster: a.Cluster, Waits: fmt.Sprintf("this disk carried member %s and gave it up, since its data was lost or went back in time; it is never started here again", a.Member),
-			Hint: fmt.Sprintf("remove the member where it is listed still (etcdctl member remove %s), and let the host join anew with an empty data directory", a.Member),
+			Hint: fmt.Sprintf("remove the member if it is still listed (etcdctl member remove %s), and let the host rejoin with an empty data directory", a.Member),
 		}
 	}
 	report := &cluster.Predecessor{Token: a.Token, Cluster: a.Cluster, Member: a.Member}
@@ -63,7 +63,7 @@ func (t *TakeOver) launchAdmitted(ctx context.Context, s record.State, a *record
 	case a.Member == 0:
 		return l, "no member was added for this host yet", again
 	case slices.Contains(a.Known, a.Member):
-		return l, fmt.Sprintf("member %s existed before this host was prepared, so it is not this disk's", a.Member), "let the host join anew with an empty data directory"
+		return l, fmt.Sprintf("member %s existed before this host was prepared, so it is not this disk's", a.Member), "let the host rejoin with an empty data directory"
 	case !member.SameSet(a.URLs.Peer, t.URLs.Peer):
 		return l, fmt.Sprintf("member %s was added with the peer URLs %v, this host listens at %v", a.Member, a.URLs.Peer, t.URLs.Peer), "give the daemon the command line that etcdadm adopt printed"
 	case !slices.Contains(t.Releases(), a.Version):
@@ -101,7 +101,7 @@ func (t *TakeOver) neverVoted(ctx context.Context, m cluster.MemberID) (why, hin
 		return fmt.Sprintf("whether member %s has voted cannot be read from the store: %v", m, err), "make the backup store readable for this host"
 	case promoted:
 		return fmt.Sprintf("member %s was promoted, and this disk has no log of it: the disk went back in time, or lost its data", m),
-			fmt.Sprintf("remove the member (etcdctl member remove %s), and let the host join anew with an empty data directory", m)
+			fmt.Sprintf("remove the member (etcdctl member remove %s), and let the host rejoin with an empty data directory", m)
 	}
 	return "", ""
 }

@@ -79,9 +79,9 @@ func (t *TakeOver) launchOf(ctx context.Context, s record.State, p *record.Prede
 	case p.Held != nil:
 		return l, fmt.Sprintf("an etcd that this daemon did not start runs on it: %v", p.Held), "stop etcd-manager on this host, and its etcd; the member is started again within a second after that"
 	case s.GaveUp(p.Member):
-		return l, fmt.Sprintf("this disk carried member %s and gave it up", p.Member), "let the host join anew with an empty data directory"
+		return l, fmt.Sprintf("this disk carried member %s and gave it up", p.Member), "let the host rejoin with an empty data directory"
 	case s.Floor() > 0:
-		return l, fmt.Sprintf("this host promised to run nothing below generation %d", s.Floor()), "let the host join anew with an empty data directory"
+		return l, fmt.Sprintf("this host promised to run nothing below generation %d", s.Floor()), "let the host rejoin with an empty data directory"
 	}
 	if why, hint = t.markerIsTheirs(ctx); why != "" {
 		return l, why, hint
@@ -113,7 +113,7 @@ func (t *TakeOver) markerIsTheirs(ctx context.Context) (why, hint string) {
 		return "the store has no created marker", "give the daemon the --backup-store that etcd-manager had"
 	case !in.Adopted():
 		return fmt.Sprintf("the store's record is of generation %d of cluster %s, which our daemons keep, and this host has no part in it", in.Generation, in.Cluster),
-			"let the host join anew with an empty data directory"
+			"let the host rejoin with an empty data directory"
 	}
 	return "", ""
 }

@@ -85,7 +85,7 @@ func (w *Supervisor) Hangs(l *Look) cluster.ObserveReply {
 	}
 	why := cmp.Or(w.keeper.Stalls(), w.own.waited())
 	if why == "" {
-		why = fmt.Sprintf("a disk or mount that it looks at has not answered since %s", l.began.UTC().Format(time.RFC3339))
+		why = fmt.Sprintf("a disk or mount has not answered since %s", l.began.UTC().Format(time.RFC3339))
 	}
 	return cluster.ObserveReply{Busy: &cluster.Busy{Op: cluster.Op{Kind: cluster.OpPromise}, Why: why}}
 }

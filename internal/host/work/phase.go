@@ -70,7 +70,7 @@ func (w *Supervisor) sayBooting(up <-chan struct{}) {
 		}
 		says.Reset(bootSaysAgain)
 		if word := w.Booting().Word(); word != "" {
-			w.log.Warn("the host is not up yet: "+word, "hint", "see whether the disk of the data directory, and the mounts that etcd's programs and certificates lie on, answer")
+			w.log.Warn("the host is not up yet: "+word, "hint", "check the disk of the data directory and the mounts of etcd's programs and certificates")
 		}
 	}
 }

@@ -88,8 +88,8 @@ func (w *Supervisor) join() {
 		case <-says.C:
 		}
 		says.Reset(endSaysAgain)
-		w.log.Warn("the end of this host waits: "+w.unended(), "since", began.UTC().Format(time.RFC3339),
-			"hint", "see whether the disk of the data directory, and other mounts that it has, answer")
+		w.log.Warn("this host is shutting down and waits: "+w.unended(), "since", began.UTC().Format(time.RFC3339),
+			"hint", "check the disk of the data directory and the host's other mounts")
 	}
 }
 
@@ -99,7 +99,7 @@ func (w *Supervisor) unended() string {
 	defer w.mu.Unlock()
 	var all []string
 	if t := w.running; t != nil {
-		word := fmt.Sprintf("it has carried out %s since %s", t.op, t.since.UTC().Format(time.RFC3339))
+		word := fmt.Sprintf("it has been carrying out %s since %s", t.op, t.since.UTC().Format(time.RFC3339))
 		if why := w.awaited(); why != "" {
 			word += ", and " + why
 		}

@@ -2,7 +2,6 @@ package generation
 
 import (
 	"fmt"
-	"slices"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
@@ -11,151 +10,98 @@ import (
 	"etcdadm.io/plan/internal/words"
 )
 
-// beginGeneration takes a command up to the write of its intent. Nothing that
-// runs is touched before that, but the member that a recovery reads.
-func beginGeneration(v *step.View, c *cluster.Command) *decision.Decision {
-	w := judgedWith(v, c)
-	d := Begin(w, c)
-	v.Notices = w.Notices
-	return d
-}
-
-func Begin(v *step.View, c *cluster.Command) *decision.Decision {
-	name := c.Name
-	switch {
-	case v.Obs.Unlisted != "":
-		return decision.Wait(true, "store-silent", "", "command {command} waits: the queue in the backup store cannot be listed, so that nobody knows whether it is still wanted: {unlisted}", name, v.Obs.Unlisted)
-	case c.Malformed != "":
-		return decision.EndCommand(name, decision.CommandRejected, c.Malformed)
-	case c.Kind == cluster.CommandRestore && c.Missing:
-		return decision.EndCommand(name, decision.CommandRejected, fmt.Sprintf("there is no backup %s in the store; list-backups shows those that are", c.Backup))
-	case c.Kind == cluster.CommandRestore && c.Found == nil:
-		return decision.Wait(true, "store-silent", "", "waiting for the backup store, to look at backup {backup}", c.Backup)
-	}
-	if d := step.NeedSpec(v); d != nil {
-		return d
-	}
-	if v.Intent == nil {
-		if d := carried(v); d != nil {
-			return d
-		}
-	}
-	for _, look := range []func(*step.View, *cluster.Command) *decision.Decision{Never, ConsentOver, unconditional, undoAsSeen, wrongCount, MayRecover, LostAndAlive, LostAndThere, PromisersInSight, LogsInSight} {
-		if d := look(v, c); d != nil {
-			return d
-		}
-	}
-	h, d := stage(v, c)
-	if d != nil {
-		return d
-	}
-	if d := BackupBefore(v, c); d != nil { // as late as can be: staging may take hours
-		return d
-	}
-	return WriteGeneration(v, c, h)
-}
-
-// WriteGeneration is the one conditional write that makes the generation so.
-func WriteGeneration(v *step.View, c *cluster.Command, h *cluster.HostReport) *decision.Decision {
-	s := h.Staged
-	in := &cluster.Intent{
-		Name: v.Obs.Cluster, Generation: v.NextGeneration(), Token: s.Token, Version: s.Version, Source: s.Source, State: cluster.IntentFounding,
-		Quarantined: v.Spec.MemberCount > 1, Founders: sight.AsFounders([]*cluster.HostReport{h}), CommandID: c.Name, Lost: slices.Clone(c.Lost),
-		CommandsRun: []string{c.Name}, Count: countFor(v, c),
-	}
-	if c.Kind == cluster.CommandRecover && h.Log != nil && v.Intent != nil && h.Local.Cluster == v.Intent.Cluster {
-		in.Reached = *h.Log
-	}
-	change := &decision.IntentChange{Create: in}
-	if v.Intent != nil {
-		in.Halt = haltAfter(v, c)
-		in.CommandsRun = append(slices.DeleteFunc(slices.Clone(v.Intent.CommandsRun), func(n string) bool { return n == c.Name }), c.Name)
-		in.Ended = slices.Clone(v.Intent.Ended)
-		in.History = slices.Concat(v.Intent.History, sight.Forgotten(v.Sight), []cluster.PastGeneration{v.Past()})
-		change = &decision.IntentChange{Replace: in}
-	}
-	if v.Queued(c.Name) {
-		change.Command = c
-	} else if c.Kind == cluster.CommandChange {
-		change.Spec = v.Obs.Spec
-	}
-	reason := words.F("{command} lies ready on host {host}: record generation {generation}", commandWords(c), h.Host, in.Generation)
-	if c.Kind == cluster.CommandChange { // so that it is known for sure that no client has seen anything of it, if it has to be given up
-		in.Quarantined = true
-	} else if !s.Version.Has(cluster.V3API) {
-		reason = words.F("{what}; etcd 2 has no tool to raise indexes, so they go back", reason)
-	} else if s.Source.Wrote.Compare(cluster.Version{}) > 0 && s.Source.Tool == "" {
-		reason = words.F("{what}; no tool at hand can raise the revisions, so they go back", reason)
-	}
-	return &decision.Decision{Reason: reason, Again: decision.Soon, Action: &decision.Action{Kind: decision.ActIntent, Intent: change, Command: GenerationCommand(v, c)}}
-}
-
-// unconditional keeps a generation from being made through a store in which two leaders
-// could each make one, unless the spec names the hosts and a majority of them follows this
-// leader, or is given up (SAFETY.md, rule 19).
-func unconditional(v *step.View, c *cluster.Command) *decision.Decision {
-	if v.Obs.Store.Conditional {
-		return nil
-	}
-	n := 0
-	for _, id := range v.Spec.Hosts {
-		h, ok := v.Obs.Host(id)
-		if ok && h.UnderFence || slices.Contains(c.Lost, id) {
-			n++
-		}
-	}
-	if len(v.Spec.Hosts) > 0 && n >= cluster.Quorum(len(v.Spec.Hosts)) {
-		return nil
-	}
-	return decision.Wait(true, "store-unconditional", "", "command {command} waits: the backup store has no conditional writes, so that two leaders could both run it; name the hosts in the daemons' static configuration and start a majority of them", c.Name)
-}
-
-// BackupBefore has the running cluster backed up before it is replaced, if
-// that can be done.
-func BackupBefore(v *step.View, c *cluster.Command) *decision.Decision {
-	if c.NoBackup || c.Kind == cluster.CommandRecover || !v.Seen || !v.Roster.Linearizable || !v.Roster.HasQuorum() {
-		return nil
-	}
-	t, began := v.LastTaken(c.Name)
-	switch {
-	case t == nil:
-		if d := step.TakeBackup(v, c.Name, step.BackupBeforeRestore); d != nil || !v.BackingUp() {
-			return d
-		}
-		return &decision.Decision{Reason: words.F("another backup is running; the one before the cluster is replaced comes next"), Again: decision.Soon}
-	case t.Running && v.Obs.At.Sub(began) < sight.BackupTry:
-		return &decision.Decision{Reason: words.F("backing up the running cluster before it is replaced, for up to {backupTry}", sight.BackupTry), Again: decision.Soon}
-	case t.Running:
-		v.Notice("backup-failed", "", "the backup before the cluster is replaced took more than {backupTry}; the command goes on without it", sight.BackupTry)
-	case t.Error != "":
-		v.Advise("backup-failed", t.Hint, "", "the backup before the cluster is replaced failed, and the command goes on: {error}", t.Error)
+// served: a quorum serves it, and the record is to say so.
+func served(m *making) *decision.Decision {
+	if m.Seen && m.Roster.Linearizable && m.Roster.HasQuorum() {
+		return writeFounded(m.View)
 	}
 	return nil
 }
 
-// haltAfter is the halt that the next generation's intent tells of: one that was
-// carried out, or that came to nothing, is not begun again on the same word.
-func haltAfter(v *step.View, c *cluster.Command) *cluster.Halt {
-	halt := v.Intent.Halt
-	if halt == nil || c.Kind == cluster.CommandChange || halt.Ended != "" || v.Intent.Source.Kind != cluster.SourceHalted || v.Intent.State == cluster.IntentFounded {
-		return halt
+// begin starts its first member on the host where its data lies ready, or says what that
+// waits for.
+func begin(m *making) *decision.Decision {
+	v, in := m.View, m.Intent
+	f := in.Founders[0]
+	h, ok := v.Obs.Host(f.Host)
+	switch {
+	case !ok && v.AnswersSoon(f.Host):
+		return &decision.Decision{Reason: words.F("generation {generation} starts on host {host} once that host is free", in.Generation, f.Host), Again: decision.Soon}
+	case !ok || !h.UnderFence:
+		return decision.Stuck("founder-silent", "", "generation {generation} needs host {host}{busyWith}, which is unreachable or follows another leader; if it is gone for good, queue the command again with --lost {host2}", in.Generation, f.Host, v.BusyWith(f.Host), f.Host)
+	case h.LowestGeneration > in.Generation:
+		return decision.Wait(true, "founding", "", "generation {generation} cannot begin on host {host}: it refuses generations below {lowestGeneration}{wayOut}", in.Generation, h.Host, h.LowestGeneration, wayOut(v))
+	case h.Carries() && h.Local.Generation < in.Generation:
+		if !sight.Superseded(v.Sight, h) {
+			return decision.Stuck("foreign-data", "", "host {host} holds the data of member {member} of cluster {cluster}, which is not among the generations that were closed; move it away so that generation {generation} can begin there", h.Host, h.Local.Member, h.Local.Cluster, in.Generation)
+		}
+		return step.SetAsideOp(v, h, "superseded", words.F("host {host} has a member of generation {generation}, which generation {generation2} replaces", h.Host, h.Local.Generation, in.Generation))
+	case h.Carries():
+		if d := laterLine(v, h); d != nil {
+			return d
+		}
+		return decision.Wait(true, "founding", "", "waiting for the first member of generation {generation} to serve on host {host}: its process is {process}{wayOut}", in.Generation, h.Host, words.ProcessWords(h.Process), wayOut(v))
+	case h.Disk != f.Disk || h.Staged == nil || h.Staged.Token != in.Token || h.Staged.State != cluster.StageReady:
+		return beginAgain(v, h)
 	}
-	ended := *halt
-	ended.Ended = fmt.Sprintf("the first member of generation %d did not start with etcd %s", v.Intent.Generation, halt.To)
-	return &ended
+	if why := CannotFound(v, f, h); why != "" {
+		return decision.Wait(true, "founding", "", "generation {generation} cannot begin on host {host}: it {why}{wayOut}", in.Generation, h.Host, why, wayOut(v))
+	}
+	src := in.Source
+	return &decision.Decision{
+		Reason: words.F("begin generation {generation} on host {host} from {source}", in.Generation, h.Host, SourceWords(src)), Again: decision.Soon,
+		Action: &decision.Action{Kind: decision.ActHosts, Projection: &cluster.Projection{Voters: 1, VotersAfter: 1, UpAfter: 1}, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, cluster.Op{
+			Kind: cluster.OpStart, Host: f.Host, Founding: true, Generation: in.Generation, Nonce: in.Nonce, Token: in.Token, Cluster: in.Cluster,
+			Member: f.Member, Members: sight.FounderMembers(in), Version: in.Version, Quarantined: in.Quarantined, Source: &src,
+		})}},
+	}
 }
 
-// carried blocks a founding beside members whose record was lost: their data
-// may be this cluster's, and the new one would take its place unasked.
-func carried(v *step.View) *decision.Decision {
-	var carry []string
-	for i := range v.Obs.Hosts {
-		if h := &v.Obs.Hosts[i]; h.Carries() {
-			carry = append(carry, fmt.Sprintf("%s: member %s of cluster %s", h.Host, h.Local.Member, h.Local.Cluster))
+// beginAgain makes a further generation of the same command, because what was
+// staged for this one is gone with its disk. When the source is gone as well,
+// nobody but a person can say what the cluster is to be made from.
+func beginAgain(v *step.View, h *cluster.HostReport) *decision.Decision {
+	for i := range v.Obs.Commands {
+		if c := &v.Obs.Commands[i]; c.Name == v.Intent.CommandID {
+			return beginGeneration(v, c)
 		}
 	}
-	if len(carry) == 0 {
+	command, words := otherSource(v)
+	return decision.Stuck("founder-forgot", command, "host {host} lost what generation {generation} was to be made from ({source}), and the command is no longer queued{remedy}",
+		h.Host, v.Intent.Generation, SourceWords(v.Intent.Source), words)
+}
+
+// laterLine restarts the one founder of a generation made from data, whose
+// process dies at each start, with the release line above: the data may be of a
+// later line than anybody had on record, because it was taken from a host in the
+// middle of a change. No older release starts on it, and nothing else serves. A
+// backup says itself which release wrote it.
+func laterLine(v *step.View, h *cluster.HostReport) *decision.Decision {
+	fromHost := v.Intent.Source.Kind == cluster.SourceSurvivor || v.Intent.Source.Kind == cluster.SourceSetAside
+	if !fromHost || !v.Stalled() || !h.UnderFence || h.Process.State != cluster.ProcessBackoff || !h.Local.HasData || h.Local.State != cluster.MemberStarted {
 		return nil
 	}
-	return decision.Wait(false, "no-intent", "", "hosts hold the data of members, and neither the store nor a host has the record of their founding; no cluster is founded beside them until the store is back or their data directories were moved away{because}", words.Because(carry))
+	var to cluster.Version
+	for _, r := range h.Releases {
+		if r.Neighbours(h.Local.Version) && r.Compare(h.Local.Version) > 0 && r.Runnable() == nil && r.Compare(to) > 0 {
+			to = r
+		}
+	}
+	if to.IsZero() {
+		return nil
+	}
+	op := step.Restart(v, h, fmt.Sprintf("etcd %s does not start on the data", h.Local.Version))
+	op.Version, op.Changes, op.Failed, op.Quarantined = to, true, true, v.Intent.Quarantined
+	return &decision.Decision{
+		Reason: words.F("the first member of generation {generation} does not start with etcd {release}: try {to}, which may have written its data", v.Intent.Generation, h.Local.Version, to), Again: decision.Later,
+		Action: &decision.Action{Kind: decision.ActHosts, Projection: &cluster.Projection{Voters: 1, VotersAfter: 1}, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{}, op)}},
+	}
+}
+
+// wayOut tells a person how to go on from a founding that has had its time.
+func wayOut(v *step.View) string {
+	if !v.Stalled() {
+		return ""
+	}
+	return "; a further restore, recover or undo command makes a generation in its place"
 }

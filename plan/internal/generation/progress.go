@@ -35,7 +35,7 @@ func Progress(o *cluster.Observation) []Step {
 		return nil
 	}
 	number, source, founder, backed := uint64(1), "", "", false // once it is written, nobody asks for a backup
-	now := 0
+	now := Checked
 	switch {
 	case making:
 		number, source = in.Generation, SourceWords(in.Source)
@@ -50,25 +50,27 @@ func Progress(o *cluster.Observation) []Step {
 		source, backed = commandWords(c), c.Kind != cluster.CommandRecover && !c.NoBackup
 		now, founder = stepOfCommand(o, c)
 	}
-	what := []string{
-		fmt.Sprintf("make %s ready%s, beside what runs: fetch, verify, build", source, founder),
-		"back up the running cluster, if it has a quorum",
-		fmt.Sprintf("write generation %d down", number),
-		"every voter's host promises to refuse the old generation, and stops its member",
-		"close the old generation",
-		fmt.Sprintf("start the first member%s, in quarantine", founder),
-		"the other hosts join, in quarantine, up to a majority",
-		"open it to clients",
-	}
 	var out []Step
-	for i, w := range what {
-		s := Step{StepDone, w}
-		if i == now {
+	for _, x := range []struct {
+		in   State
+		what string
+	}{
+		{Checked, fmt.Sprintf("prepare %s%s, beside what runs: fetch, verify, build", source, founder)},
+		{Staged, "back up the running cluster, if it has a quorum"},
+		{BackedUp, fmt.Sprintf("record generation %d", number)},
+		{Written, "every voter's host stops its member and fences off the old generation"},
+		{Promised, "close the old generation"},
+		{Closed, fmt.Sprintf("start the first member%s, in quarantine", founder)},
+		{Begun, "the other hosts join, in quarantine, up to a majority"},
+		{Founded, "open it to clients"},
+	} {
+		s := Step{StepDone, x.what}
+		if x.in == now {
 			s.State = StepNow
-		} else if i > now {
+		} else if x.in > now {
 			s.State = StepNext
 		}
-		if i != 1 || backed {
+		if x.in != Staged || backed {
 			out = append(out, s)
 		}
 	}
@@ -87,17 +89,18 @@ func nextInQueue(o *cluster.Observation, in *cluster.Intent) *cluster.Command {
 	return nil
 }
 
-func stepOfIntent(in *cluster.Intent) int {
+func stepOfIntent(in *cluster.Intent) State {
 	switch open := slices.ContainsFunc(in.History, func(g cluster.PastGeneration) bool { return !g.Closed }); {
 	case in.State == cluster.IntentFounded:
-		return 6
+		return Begun
 	case open:
-		return 3
+		return Written
 	}
-	return 5
+	return Closed
 }
 
-func stepOfCommand(o *cluster.Observation, c *cluster.Command) (now int, founder string) {
+func stepOfCommand(o *cluster.Observation, c *cluster.Command) (now State, founder string) {
+	now = Checked
 	for i := range o.Hosts {
 		h := &o.Hosts[i]
 		s := h.Staged
@@ -106,12 +109,12 @@ func stepOfCommand(o *cluster.Observation, c *cluster.Command) (now int, founder
 		}
 		founder = " on host " + string(h.Host)
 		if s.State != cluster.StageReady {
-			return 0, founder
+			return Checked, founder
 		}
 		if roster, ok := o.Roster(); !ok || !roster.HasQuorum() || c.Kind == cluster.CommandRecover || c.NoBackup || backedUp(o, c) {
-			return 2, founder
+			return BackedUp, founder
 		}
-		now = 1
+		now = Staged
 	}
 	return now, founder
 }

@@ -60,7 +60,7 @@ func CollectPromises(v *step.View) *decision.Decision {
 			for _, w := range set {
 				h := v.Voice(w, set)
 				switch {
-				case GivenUp(v, w, h) || h != nil && Promised(v, h):
+				case GivenUp(v, w, h) || h != nil && HasPromised(v, h):
 					promised++
 				case h != nil && h.Process.State == cluster.ProcessForeign: // nothing of ours can stop that
 					missing = append(missing, string(sight.NameOf(w)))
@@ -141,8 +141,8 @@ func GivenUp(v *step.View, w cluster.Voter, h *cluster.HostReport) bool {
 	return sight.Lost(w, v.Intent.Lost) && v.Presence(w.Host) != cluster.PresenceRefusing && (!there || v.Stalled())
 }
 
-// Promised reports whether the host runs no member below this generation, and never will.
-func Promised(v *step.View, h *cluster.HostReport) bool {
+// HasPromised reports whether the host runs no member below this generation, and never will.
+func HasPromised(v *step.View, h *cluster.HostReport) bool {
 	stopped := h.Process.State == cluster.ProcessStopped || h.Local.Generation >= v.Intent.Generation
 	return h.UnderFence && stopped && h.Floor() >= v.Intent.Generation
 }

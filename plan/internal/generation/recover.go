@@ -22,7 +22,7 @@ func MayRecover(v *step.View, c *cluster.Command) *decision.Decision {
 		return nil
 	}
 	if v.Seen && v.Roster.HasQuorum() || !v.Seen && v.Obs.Serves(v.Intent) {
-		return decision.EndCommand(c.Name, decision.CommandRejected, "the cluster has a quorum, and nothing has to be recovered: a member that is lost is replaced by itself")
+		return decision.EndCommand(c.Name, decision.CommandRejected, "the cluster has a quorum; no recovery is needed: a member that is lost is replaced by itself")
 	}
 	h, ok := v.Obs.Host(c.Host)
 	switch {

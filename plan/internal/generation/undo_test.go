@@ -26,15 +26,15 @@ func TestPromisedHostRunsNoFormerMember(t *testing.T) {
 		cluster.ProcessStopped: true, cluster.ProcessRunning: false, cluster.ProcessBackoff: false, cluster.ProcessForeign: false,
 	} {
 		h.Process.State = state
-		if got := Promised(lookAt(h), &h); got != want {
+		if got := HasPromised(lookAt(h), &h); got != want {
 			t.Errorf("its process is %s: promised %t, want %t", state, got, want)
 		}
 	}
 	h.Process.State, h.Local.Generation = cluster.ProcessRunning, 3
-	if !Promised(lookAt(h), &h) {
+	if !HasPromised(lookAt(h), &h) {
 		t.Error("the member that runs is of the new generation: it has promised")
 	}
-	if h.UnderFence = false; Promised(lookAt(h), &h) {
+	if h.UnderFence = false; HasPromised(lookAt(h), &h) {
 		t.Error("what is said outside of the fence counts as a promise")
 	}
 }

@@ -25,7 +25,7 @@ func TLS(v *step.View) *decision.Decision {
 		case h == nil || !h.UnderFence || len(h.URLs.Peer) == 0:
 			others = append(others, words.SeatName(s)+" is unreachable")
 		case cluster.TurnsTLSOn(h.URLs.Peer, s.PeerURLs):
-			v.Advise("members-tls", "restart its daemon with the URLs that it had", "", "host {host} is to speak with its peers without TLS; a cluster with TLS is not made one without while it lives", s.HostID)
+			v.Advise("members-tls", "restart the daemon with its former URLs", "", "host {host} is to speak with its peers without TLS; a cluster with TLS is not made one without while it lives", s.HostID)
 			others = append(others, words.SeatName(s)+" is to speak without")
 		case cluster.TurnsTLSOn(s.PeerURLs, h.URLs.Peer):
 			turning = append(turning, s)
