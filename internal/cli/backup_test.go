@@ -251,7 +251,7 @@ func TestABackupWithoutItsMetaIsSaidToBeIncomplete(t *testing.T) {
 		}
 	}
 	missing := etcdadm(t, "backup", "show", "2026-01-01T00:00:00Z-000009", "--store", url)
-	if missing.code != ExitError || strings.Contains(missing.errs, "incomplete") || !strings.Contains(missing.errs, "hint: etcdadm backup list") {
+	if missing.code != ExitError || strings.Contains(missing.errs, "incomplete") || !strings.Contains(missing.errs, "hint: run etcdadm backup list") {
 		t.Errorf("of one that is not there: %+v", missing)
 	}
 }

@@ -24,7 +24,7 @@ func TestFollowSaysFirst(t *testing.T) {
 		t.Error("somebody answered")
 		return told{}
 	})
-	if want := "waiting: not every member runs etcd 3.7.3; this waits 10ms at most, and the change goes on by itself\n"; said.String() != want {
+	if want := "waiting up to 10ms: not every member runs etcd 3.7.3; the change continues if you stop waiting\n"; said.String() != want {
 		t.Errorf("it said %q, want %q", said.String(), want)
 	}
 	if code := Report(io.Discard, "etcdadm", err); code != ExitWaiting || !strings.Contains(err.Error(), "has not looked at it yet") {

@@ -82,7 +82,7 @@ func TestMistakes(t *testing.T) {
 		{at(nobody, "status"), ExitNoCluster, []string{"no daemon answers", nobody, "connection refused", "is the daemon running?"}, "desc ="},
 		{at(nobody, "host", "prune", "--dir", "y"), ExitNoCluster, []string{nobody, "connection refused", "is the daemon running?"}, "desc ="},
 		{at(l.Addr().String(), "status"), ExitNoCluster, []string{"it ends the connection", "with TLS", "--credentials", "--data-dir"}, "preface"},
-		{at(mute.Addr().String(), "status"), ExitNoCluster, []string{"it takes the connection and does not answer", "is the daemon stopped"}, "TLS"},
+		{at(mute.Addr().String(), "status"), ExitNoCluster, []string{"it accepts the connection and does not answer", "is the daemon stopped"}, "TLS"},
 	}
 	for _, test := range tests {
 		var out, errs bytes.Buffer

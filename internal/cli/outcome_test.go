@@ -32,7 +32,7 @@ func TestExitCodeOfAStep(t *testing.T) {
 // What was not begun does not go on, and is not said to.
 func TestStepThatWasNotBegunIsSaidNotToGoOn(t *testing.T) {
 	for words, steps := range map[string][]manager.GoalStep{
-		"what was begun goes on": {{Rule: "test", Reason: "begun"}},
+		"steps already begun continue": {{Rule: "test", Reason: "begun"}},
 		"nothing was begun":      nil,
 	} {
 		var out strings.Builder

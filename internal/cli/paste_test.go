@@ -91,7 +91,7 @@ func TestWaysBackReachTheSameDaemon(t *testing.T) {
 	if f, ok := errors.AsType[*Failure](err); !ok || !strings.HasPrefix(f.Advice, "etcdadm host prune HOST"+flags) {
 		t.Errorf("%+v", err)
 	}
-	if f, ok := errors.AsType[*Failure](undoing{by: by, at: "a", further: old}.refuse()); !ok || !strings.Contains(f.Advice, "--dir old --yes"+flags+"; --accept-older") {
+	if f, ok := errors.AsType[*Failure](undoing{by: by, at: "a", further: old}.refuse()); !ok || !strings.Contains(f.Advice, "--dir old --yes"+flags+"; add --accept-older") {
 		t.Errorf("%+v", f)
 	}
 }

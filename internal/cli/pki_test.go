@@ -138,7 +138,7 @@ func TestInitRefusesHalfOfTheAuthorities(t *testing.T) {
 // makes it, nor are five files called six.
 func TestInitRefusesWithoutAKey(t *testing.T) {
 	for name, c := range map[string]struct{ lost, want []string }{
-		"a key":            {[]string{"etcd-peers-ca.key"}, []string{"/etcd-peers-ca.key is missing; nothing was made", "copy it from another host"}},
+		"a key":            {[]string{"etcd-peers-ca.key"}, []string{"/etcd-peers-ca.key is missing; nothing was created", "copy it from another host"}},
 		"two":              {[]string{"etcd-peers-ca.key", "etcd-clients-ca.key"}, []string{"/etcd-peers-ca.key, ", "/etcd-clients-ca.key are missing"}},
 		"an authority too": {[]string{"etcd-peers-ca.key", "etcd-clients-ca.crt", "etcd-clients-ca.key"}, []string{"/etcd-clients-ca.crt, ", "/etcd-clients-ca.key are missing"}},
 	} {
@@ -154,7 +154,7 @@ func TestInitRefusesWithoutAKey(t *testing.T) {
 			}
 			for _, more := range [][]string{nil, {"--dry-run"}, {"--add-missing"}} {
 				said, code := pkiCall(t, append([]string{"init", "--pki-dir", dir}, more...)...)
-				if code != ExitUnsafe || !strings.Contains(said, "--add-missing cannot make the key") {
+				if code != ExitUnsafe || !strings.Contains(said, "--add-missing cannot recreate the key") {
 					t.Errorf("%q: %d %s", more, code, said)
 				}
 				for _, words := range c.want {

@@ -52,7 +52,7 @@ func TestRestoreSaysThatItsTimeIsUp(t *testing.T) {
 		t.Errorf("it is said: %v", err)
 	}
 	var f *Failure
-	if !errors.As(err, &f) || !strings.Contains(f.Hint(), "see whether the disk answers") {
+	if !errors.As(err, &f) || !strings.Contains(f.Hint(), "check that the disk answers") {
 		t.Errorf("without a hint: %v", err)
 	}
 	called, cancel := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func TestSnapshotInAFile(t *testing.T) {
 	if saved.Revision != 5 || saved.Keys != 4 || saved.Stale || saved.Version.String() != testetcd.V36 || saved.SHA256 == "" {
 		t.Fatalf("%+v", saved)
 	}
-	if again := etcdadm(t, save...); again.code != ExitUsage || !strings.Contains(again.errs, "there already") {
+	if again := etcdadm(t, save...); again.code != ExitUsage || !strings.Contains(again.errs, "exists already") {
 		t.Fatalf("a file that is there: %+v", again)
 	}
 	if words := etcdadm(t, "snapshot", "status", file).must(t); !strings.Contains(words, "keys      4") || !strings.Contains(words, "verified") || !strings.Contains(words, "3.6.0") {

@@ -36,7 +36,7 @@ func TestStatusOfData(t *testing.T) {
 		"quarantine: the member of host a still listens",
 		"2026-11-21T11:00:00Z-000000  undo what host a set aside as old",
 		"runs: host a makes it ready: fetching, 77 bytes so far",
-		"• make what host a set aside as old ready on host a",
+		"• prepare what host a set aside as old on host a",
 		"set aside on a: old (superseded, 12 MiB)\n  kept: the only known way back; \"etcdadm host prune\" says what its removal gives up\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -52,7 +52,7 @@ func TestStatusOfData(t *testing.T) {
 	}
 	out.Reset()
 	printData(&out, console.Report{Observation: &cluster.Observation{At: now}, Backups: &console.Backups{Failed: "host a: no room"}})
-	if !strings.Contains(out.String(), "last backup: none, and none is taken by itself") || !strings.Contains(out.String(), "no room") {
+	if !strings.Contains(out.String(), "last backup: none; periodic backups are off") || !strings.Contains(out.String(), "no room") {
 		t.Error(out.String())
 	}
 }
@@ -62,9 +62,9 @@ func TestStatusOfSetAside(t *testing.T) {
 	aside := cluster.SetAside{Dir: "/d/data-trashcan/x", Reason: cluster.AsideRemoved, Bytes: 3 << 20, At: now.Add(-5 * time.Hour)}
 	for want, a := range map[string]plan.Aside{
 		"kept until you delete it, as it is of another generation: etcdadm host prune c --dir x": {ByHand: "it is of another generation", Command: "etcdadm host prune c --dir x"},
-		"is removed by itself in 19h0m at the earliest, once a newer backup is proven":           {Waits: "it is kept for 24h", After: now.Add(19 * time.Hour)},
-		"is removed by itself, and waits: not every voter is up":                                 {Waits: "not every voter is up"},
-		"is removed by itself now": {},
+		"will be removed automatically in 19h0m at the earliest, once a newer backup is proven":           {Waits: "it is kept for 24h", After: now.Add(19 * time.Hour)},
+		"will be removed automatically; waiting: not every voter is up":                                 {Waits: "not every voter is up"},
+		"is being removed automatically": {},
 		"to go back to it: etcdadm restore --undo --from c --dir x\n  kept: the only known way back; \"etcdadm host prune\" says what its removal gives up": {
 			ByHand: "no quorum removed its member", Undo: "etcdadm restore --undo --from c --dir x", OnlyWay: true, Command: "etcdadm host prune c --dir x --force"},
 	} {

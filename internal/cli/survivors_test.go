@@ -48,11 +48,11 @@ func TestSurvivors(t *testing.T) {
 		},
 		"two are there and at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
-			want: []string{"something answers there without telling how far its log goes: another authority", "it would give up a, c, where something answers", "may well"},
+			want: []string{"something answers there without telling how far its log goes: another authority", "it would give up a, c, where something answers", "may still serve"},
 		},
 		"one of two is at odds": {
 			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, odds: []cluster.HostID{"a"}, from: "b",
-			want: []string{"it would give up a, where something answers", "No command is named"},
+			want: []string{"it would give up a, where something answers", "No recovery is offered"},
 		},
 		"a later term goes before a higher index": {
 			hosts: []console.LogEnd{end("a", 1, 3, 200), end("b", 2, 4, 91)}, from: "b",
@@ -65,10 +65,10 @@ func TestSurvivors(t *testing.T) {
 			hosts: []console.LogEnd{end("b", 2, 3, 80)}, none: true, from: "b", want: []string{"no record of how far the cluster got.\nWrites that clients were told are done, and that only a, c had"},
 		},
 		"all there": {
-			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, from: "b", want: []string{"nothing that was acknowledged is lost"},
+			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, from: "b", want: []string{"no acknowledged write is lost"},
 		},
 		"all there, without a record": {
-			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, none: true, from: "b", want: []string{"nothing that was acknowledged is lost"},
+			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, none: true, from: "b", want: []string{"no acknowledged write is lost"},
 		},
 		"a wiped one": {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"that only b, c had, are lost"},
@@ -81,13 +81,13 @@ func TestSurvivors(t *testing.T) {
 			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 90), unread("c", 3, nil)}, from: "a",
 			want: []string{"its log cannot be read", "that only c had, are lost", "--from a --yes --lost HOST", "Host c answers, and has no data or none that can be read."},
 		},
-		"none in sight": {unseen: []cluster.HostID{"a", "b", "c"}, want: []string{"a, b, c may", "out of sight: another authority"}},
+		"none in sight": {unseen: []cluster.HostID{"a", "b", "c"}, want: []string{"a, b, c may", "unreachable: another authority"}},
 		"nothing left":  {hosts: []console.LogEnd{{Host: "b", Intent: in}}, want: []string{"a backup is the way"}},
 		"nobody knows the voters": {
 			hosts: []console.LogEnd{func() console.LogEnd { e := end("a", 1, 3, 90); e.Intent = nil; return e }()}, from: "a",
-			want: []string{"nobody can say what is lost"}, never: "nothing that was acknowledged",
+			want: []string{"nobody can say what is lost"}, never: "no acknowledged write",
 		},
-		"with a quorum": {hosts: []console.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"nothing has to be recovered"}, never: "keeps all"},
+		"with a quorum": {hosts: []console.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"no recovery is needed"}, never: "keeps all"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := survivors{Hosts: c.hosts, Unseen: c.unseen, Incompatible: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}
@@ -140,13 +140,13 @@ func TestRecoverDryRun(t *testing.T) {
 		"two logs are enough":      {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}},
 		"a quorum":                 {hosts: []console.LogEnd{end("a", 1, 90)}, lost: []cluster.HostID{"b", "c"}, quorum: true, want: "has a quorum"},
 		"nobody is named as lost":  {hosts: []console.LogEnd{end("a", 1, 90)}, want: "bring b, c back"},
-		"it is out of sight":       {hosts: []console.LogEnd{end("b", 2, 90)}, want: "host a, from whose data the cluster is to be recovered, is out of sight"},
+		"it is out of sight":       {hosts: []console.LogEnd{end("b", 2, 90)}, want: "host a, the survivor, is unreachable"},
 		"it has no data":           {hosts: []console.LogEnd{{Host: "a", Intent: in}, end("b", 2, 90)}, want: "host a holds no data"},
 		"its log cannot be read":   {hosts: []console.LogEnd{broken, end("b", 2, 90)}, want: "cannot be read"},
 		"another one is further":   {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 91)}, want: "host b is further than a: etcdadm recover --from b"},
 		"another one is read":      {hosts: []console.LogEnd{end("a", 1, 90), unread}, want: "the log of b is still being read"},
 		"one that is read is lost": {hosts: []console.LogEnd{end("a", 1, 90), unread}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers and has"},
-		"one is at odds":           {hosts: []console.LogEnd{end("a", 1, 90)}, odds: []cluster.HostID{"b"}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and something answers where its daemon is said to be, and does not tell how far its log goes: another authority. If that is its daemon, ask again"},
+		"one is at odds":           {hosts: []console.LogEnd{end("a", 1, 90)}, odds: []cluster.HostID{"b"}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, but its daemon's address answers without telling how far its log goes: another authority. If that is its daemon, fix what"},
 		"another one is at odds":   {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, odds: []cluster.HostID{"c"}},
 		"one named as lost is not": {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers"},
 	} {
@@ -227,7 +227,7 @@ func TestRecoverOfAHealthyCluster(t *testing.T) {
 	s := survivors{Quorum: true}
 	var out bytes.Buffer
 	s.print(&out)
-	if said := out.String(); !strings.Contains(said, "nothing has to be recovered") || strings.Contains(said, "refused") {
+	if said := out.String(); !strings.Contains(said, "no recovery is needed") || strings.Contains(said, "refused") {
 		t.Errorf("it says:\n%s", said)
 	}
 }
@@ -314,8 +314,8 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 		want, never string
 	}{
 		{"recover", ExitUnsafe, "it would give up a, where something answers", "--lost a"},
-		{"recover --from c --lost a --lost b --dry-run", ExitUnsafe, "host a is named as lost, and something answers", "would queue"},
-		{"recover --from c --lost a --lost b --yes", ExitUnsafe, "nothing was queued: host a is named as lost, and something answers", "added"},
+		{"recover --from c --lost a --lost b --dry-run", ExitUnsafe, "host a is named as lost, but its daemon", "would queue"},
+		{"recover --from c --lost a --lost b --yes", ExitUnsafe, "nothing was queued: host a is named as lost, but its daemon", "added"},
 		{"recover --from c --lost 1 --lost b --yes", ExitUnsafe, "nothing was queued: host a is named as lost", "added"},
 		{"recover --from c --lost b --lost d --members 4 --dry-run", ExitUsage, "1, 3, 5, 7 or 9 members", "would queue"},
 		{"recover --from c --lost b --lost d --members 5 --dry-run", ExitOK, "would queue: recover", ""},
@@ -329,7 +329,7 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 	for lost, want := range map[string]int{"a": ExitUnsafe, "b": ExitOK, "d": ExitOK} {
 		for _, how := range []string{"--dry-run", "--yes"} {
 			r := etcdadm(t, "restore", fixtureBackup, "--store", url, "--endpoint="+at, "--cluster-name=test", "--lost", lost, how)
-			if r.code != want || want == ExitUnsafe && !strings.Contains(r.errs, "nothing was queued: host "+lost+" is named as lost, and something answers") {
+			if r.code != want || want == ExitUnsafe && !strings.Contains(r.errs, "nothing was queued: host "+lost+" is named as lost, but its daemon") {
 				t.Errorf("restore --lost %s %s: %+v", lost, how, r)
 			}
 		}
@@ -352,9 +352,9 @@ func TestRecoverSaysWhichDiskIsSilent(t *testing.T) {
 		{Host: "c", Endpoint: at},
 	}}
 	_, url := aStore(t)
-	const refused = "host a is named as lost, and something answers where its daemon is said to be, and does not tell how far its log goes: " + word
+	const refused = "host a is named as lost, but its daemon's address answers without telling how far its log goes: " + word
 	for line, want := range map[string]string{
-		"recover":                                      "does not tell how far a log goes: " + word,
+		"recover":                                      "without telling how far its log goes: " + word,
 		"recover --from c --lost a --dry-run":          refused,
 		"recover --from c --lost a --yes":              "nothing was queued: " + refused,
 		"recover --from c --lost 1 --yes":              "nothing was queued: " + refused,

@@ -112,7 +112,7 @@ func TestWarnIndexes(t *testing.T) {
 	} {
 		var said strings.Builder
 		warnIndexes(&said, c.wrote, c.to)
-		if got := strings.Contains(said.String(), "go back"); got != c.want {
+		if got := strings.Contains(said.String(), "indexes start over"); got != c.want {
 			t.Errorf("of %s to %q: %q", c.wrote, c.to, said.String())
 		}
 	}

@@ -134,7 +134,7 @@ func TestEnterOnce(t *testing.T) {
 		if runs, starts := m.process(); runs || len(starts) > 1 || st.Local.Member == 5 {
 			t.Errorf("runs %t, local %+v", runs, st.Local)
 		}
-		if p := st.Predecessor; p == nil || !p.Invited() || !strings.Contains(p.Waits, "gave it up") || !strings.Contains(p.Hint, "etcdctl member remove") {
+		if p := st.Predecessor; p == nil || !p.Invited() || !strings.Contains(p.Waits, "gave up member") || !strings.Contains(p.Hint, "etcdctl member remove") {
 			t.Errorf("it says of the member that it lost: %+v", p)
 		}
 		d.end()

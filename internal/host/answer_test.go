@@ -546,7 +546,7 @@ func TestStalledDisk(t *testing.T) {
 		for _, told := range []bool{false, true} {
 			at := time.Now()
 			r := d.Observe(context.Background(), cluster.ObserveRequest{Fence: fence(3)})
-			if took := time.Since(at); took > time.Second || r.Busy == nil || strings.Contains(r.Busy.Why, "has not ended a write") != told {
+			if took := time.Since(at); took > time.Second || r.Busy == nil || strings.Contains(r.Busy.Why, "has not finished a write") != told {
 				t.Fatalf("after %s beside a promise that is being written: %+v", took, r.Busy)
 			}
 			later(6 * time.Second)

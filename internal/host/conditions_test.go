@@ -63,7 +63,7 @@ func TestAdmissionIsHeldAgainstTheDisk(t *testing.T) {
 			d.end()
 			m.starts = nil
 			return nil
-		}, "gave it up"},
+		}, "gave up member"},
 		"a higher generation was promised": {func(m *machine) func(*session, *host.Options) {
 			a := m.admission
 			m.admission = nil

@@ -1,8 +1,6 @@
 package host_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,14 +17,4 @@ func openDisk(t *testing.T, dir string, held func(string) error) *datadir.Dir {
 		t.Fatal(err)
 	}
 	return d
-}
-
-func write(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -361,7 +361,7 @@ func TestWipedWhileRunningIsNotRestarted(t *testing.T) {
 			t.Fatalf("while it runs: %+v", st.Problems)
 		}
 		r := d.mustRefuse(1, cluster.Op{Kind: cluster.OpRestart, Changes: true, Version: v36})
-		if !strings.Contains(r.Reason, "could not be started again") {
+		if !strings.Contains(r.Reason, "would not bring it back") {
 			t.Fatal(r.Reason)
 		}
 		m.die()

@@ -277,7 +277,7 @@ func TestTakeOverOneByOne(t *testing.T) {
 		word   string
 	}{
 		"as it is to be":   {nil, ownURLs, ""},
-		"it was given up":  {func(s *record.State) { s.Carried = []cluster.MemberID{5} }, ownURLs, "gave it up"},
+		"it was given up":  {func(s *record.State) { s.Carried = []cluster.MemberID{5} }, ownURLs, "gave up member"},
 		"a promise":        {func(s *record.State) { s.LowestGeneration = 1 }, ownURLs, "promised"},
 		"no client's URL":  {nil, cluster.URLs{Peer: ownURLs.Peer}, "not known"},
 		"no peer's URL":    {nil, cluster.URLs{Client: ownURLs.Client}, "not known"},

@@ -68,9 +68,9 @@ func TestAStartThatWaitsIsTold(t *testing.T) {
 		"load":      "for its state to be read",
 		"inventory": "for the listing of its data directory",
 		"adopt":     "for a check for an etcd left running by an earlier daemon",
-		"save":      "its disk has not ended a write",
+		"save":      "its disk has not finished a write",
 		"data":      "for a read of its member's data",
-		"ensure":    "for its member to be started",
+		"ensure":    "for its member to start",
 	} {
 		bubble(t, func(t *testing.T) {
 			m, d := started(t)

@@ -70,7 +70,7 @@ func TestAPersonIsToldWhatWasWaitedFor(t *testing.T) {
 		for _, c := range []struct {
 			within time.Duration
 			want   string
-		}{{time.Second, "which takes its disk long: context deadline exceeded"}, {10 * time.Second, "its disk has not ended a write that began at"}} {
+		}{{time.Second, "which takes its disk long: context deadline exceeded"}, {10 * time.Second, "its disk has not finished a write that began at"}} {
 			ctx, cancel := context.WithTimeout(t.Context(), c.within)
 			_, err := d.ResetFence(ctx, fence(1))
 			if err == nil || !strings.Contains(err.Error(), "makes a promise or begins an op") || !strings.Contains(err.Error(), c.want) {

@@ -46,7 +46,7 @@ func excuse(own, its *cluster.StoreSight) string {
 	return ""
 }
 
-// sights are what the other daemons told of the store.
+// Sights are what the other daemons told of the store.
 func (g *Gossip) Sights() []cluster.HostSight {
 	g.mu.Lock()
 	defer g.mu.Unlock()

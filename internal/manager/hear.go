@@ -189,7 +189,7 @@ func twinIn(view []cluster.Contact, here cluster.Contact, settled bool) string {
 	return ""
 }
 
-// known lists the peers, sorted.
+// Known lists the peers, sorted.
 func (g *Gossip) Known() []known {
 	g.mu.Lock()
 	defer g.mu.Unlock()

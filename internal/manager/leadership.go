@@ -55,7 +55,7 @@ func (g *Gossip) stepLocked(e election.Event) {
 	}
 }
 
-// judgeFitness tells the election whether this host may lead.
+// Judge tells the election whether this host may lead.
 func (g *Gossip) Judge() {
 	g.judge(g.Local.Identity())
 	g.Say("answered", "other hosts do not answer the calls of this one, which leaves the lead to one that they answer", g.unansweredWords())
@@ -93,7 +93,7 @@ func (g *Gossip) standLocked(promised cluster.Fence) {
 	}
 }
 
-// follows reports whether a host is in sight, and says that this one leads.
+// Follows reports whether a host is in sight, and says that this one leads.
 func (g *Gossip) Follows(id cluster.HostID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -93,14 +93,14 @@ func (t *term) leadsWell(o *cluster.Observation) bool {
 	return roster.HasQuorum()
 }
 
-// knownSpec is the spec of the last look at the store, or what is left of it.
+// Known is the spec of the last look at the store, or what is left of it.
 func (w *Watcher) Known() (*cluster.Spec, *cluster.Standing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last.spec, w.last.left
 }
 
-// recovering reports whether the ends of the hosts' logs are asked for.
+// Recovering reports whether the ends of the hosts' logs are asked for.
 func (w *Watcher) Recovering() bool {
 	if w.mayRecover() {
 		return true

@@ -31,7 +31,7 @@ func (l *look) readPauses(ctx context.Context, f *control.Folder, last look) {
 // pausesUnknown is what a leadership begins with.
 const pausesUnknown = "the backup store was not read yet"
 
-// forgetPauses: others led since, and may have paused a host.
+// ForgetPauses is for a new leadership: others led since, and may have paused a host.
 func (w *Watcher) ForgetPauses() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -43,7 +43,7 @@ func (g *Gossip) refusedLocked(t *target, err error) {
 	}
 }
 
-// refusalBy is why the daemon of a host does not talk with this one; empty: nothing is
+// RefusalBy is why the daemon of a host does not talk with this one; empty: nothing is
 // known of that.
 func (g *Gossip) RefusalBy(id cluster.HostID, endpoint string) string {
 	g.mu.Lock()
@@ -59,7 +59,7 @@ func (g *Gossip) RefusalBy(id cluster.HostID, endpoint string) string {
 	return ""
 }
 
-// neighbours are the daemons that do not talk with this one, at hosts that an observation
+// Neighbours are the daemons that do not talk with this one, at hosts that an observation
 // has nothing of.
 func (g *Gossip) Neighbours(o *cluster.Observation) []cluster.Neighbour {
 	g.mu.Lock()

@@ -44,7 +44,7 @@ type recording struct {
 	progress cluster.Progress
 }
 
-// publish makes a tick's result visible.
+// Publish makes a tick's result visible.
 func (r *Writer) Publish(o *cluster.Observation, d plan.Decision, since time.Time, news bool) {
 	id, p := progress(o)
 	r.mu.Lock()
@@ -56,7 +56,7 @@ func (r *Writer) Publish(o *cluster.Observation, d plan.Decision, since time.Tim
 	}
 }
 
-// ended forgets what only a leader knows.
+// Ended forgets what only a leader knows.
 func (r *Writer) Ended() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func progress(o *cluster.Observation) (cluster.ClusterID, cluster.Progress) {
 	return id, best
 }
 
-// scribe writes status and record into the store while this host leads: the
+// Run writes status and record into the store while this host leads: the
 // status when the decision changed, the record when something grew. Neither
 // holds up the loop, and both are advisory.
 func (r *Writer) Run(ctx context.Context) {

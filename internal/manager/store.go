@@ -58,7 +58,7 @@ func (l look) same(o look) bool {
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
-// watchStore looks at the control folder until ctx ends: while this host leads
+// Run looks at the control folder until ctx ends: while this host leads
 // it wakes the loop when something changed there, and while the host's own
 // store lacked the intent it finds out whether it still does.
 func (w *Watcher) Run(ctx context.Context) {
@@ -185,7 +185,7 @@ func (w *Watcher) keep(l look) (kept look, same bool) {
 	return l, same
 }
 
-// storeNowOrLately is the look of a tick: a fresh one, unless the store did
+// NowOrLately is the look of a tick: a fresh one, unless the store did
 // not answer a moment ago.
 func (w *Watcher) NowOrLately(ctx context.Context) look {
 	w.mu.Lock()

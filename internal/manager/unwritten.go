@@ -37,7 +37,7 @@ var objects = map[string]string{
 	"status": "the status",
 }
 
-// wrote notes, and says once, whether the store took a write. That somebody else wrote
+// Wrote notes, and says once, whether the store took a write. That somebody else wrote
 // in between, or that this daemon gave up, says nothing against it, nor does what failed
 // before anything was handed to it.
 func (r *Writer) Wrote(topic, what string, err error) {
@@ -79,14 +79,14 @@ func outcome(err error) string {
 	return say.Explain(err)
 }
 
-// unwanted forgets a write that failed and that nobody asks for any more.
+// Unwanted forgets a write that failed and that nobody asks for any more.
 func (r *Writer) Unwanted(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.unwritten, topic)
 }
 
-// notWritten is what the store does not take, and why; empty: it does, or that is not
+// NotWritten is what the store does not take, and why; empty: it does, or that is not
 // told yet. A store that was not read now is told as that, and what it did not take
 // meanwhile is no sign of one that can be read.
 func (r *Writer) NotWritten(read bool) string {

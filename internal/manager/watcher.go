@@ -81,7 +81,7 @@ func (w *Watcher) Quorumless(is bool) {
 	w.mu.Unlock()
 }
 
-// Foreign: the intent in the store is another cluster's.
+// Foreign reports whether the intent in the store is another cluster's.
 func (w *Watcher) Foreign() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

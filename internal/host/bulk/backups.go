@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/internal/host/record"
 )
 
-// takeBackup begins a backup through the own member.
+// Take begins a backup through the own member.
 func (b *Backups) Take(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	if b.Sources == nil {
 		return answer.Refused("host %s has no backup store", b.Host)
@@ -50,7 +50,7 @@ func (b *Backups) Take(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	return answer.Done("begun")
 }
 
-// backingUp reports whether a backup is being taken.
+// Running reports whether a backup is being taken.
 func (b *Backups) Running() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *Backups) Running() bool {
 // errOtherRelease is why a backup ends whose member is started anew as something else.
 var errOtherRelease = errors.New("the member was started anew meanwhile, with another release or as another member; a backup is of one of them")
 
-// endBackup gives up a backup that is being taken, before what it reads through is
+// GiveUp gives up a backup that is being taken, before what it reads through is
 // started as something else. Beside a backup stands which release wrote it, as it was
 // when it began: read through a later one it would be restored with a release that ends
 // at each start on what is in it. The stream breaks with the process anyway; but a
@@ -110,7 +110,7 @@ func (b *Backups) tidy(ctx context.Context) {
 	b.mu.Unlock()
 }
 
-// takeDrill begins to try a backup out.
+// Drill begins to try a backup out.
 func (b *Backups) Drill(op cluster.Op) cluster.ApplyReply {
 	s := b.Keeper.Now()
 	switch {

@@ -12,7 +12,7 @@ import (
 	"etcdadm.io/internal/host/work"
 )
 
-// BulkOptions are what work with whole databases and logs is made of.
+// Options are what work with whole databases and logs is made of.
 type Options struct {
 	Host    cluster.HostID
 	Sources Sources // nil: this host has no backup store

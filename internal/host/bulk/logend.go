@@ -34,7 +34,7 @@ func LookWait(ctx context.Context) time.Duration {
 	return min(time.Until(by)-logAnswerTime, logEndMost)
 }
 
-// logEnd is the end of the member's log, nil when it is not known within a limit;
+// End is the end of the member's log, nil when it is not known within a limit;
 // then it tells how far the reading has come, unless that has failed.
 func (l *Logs) End(ctx context.Context, token string, limit time.Duration) (*cluster.Progress, *cluster.LogReading) {
 	if l.Sources == nil || token == "" {

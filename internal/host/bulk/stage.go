@@ -177,7 +177,7 @@ func (g *Staging) roomFor(err error, token string) int64 {
 	return no.NeedsRoom()
 }
 
-// staging reports whether a source is being made ready now.
+// Running reports whether a source is being made ready now.
 func (g *Staging) Running() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

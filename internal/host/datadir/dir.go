@@ -40,7 +40,7 @@ const (
 	filePredecessor = "state"
 )
 
-// FileDisk is the Disk on files of one data directory:
+// Dir is one data directory:
 //
 //	myid                                    host ID
 //	etcdadm/state.json                      the State, with a checksum
@@ -49,7 +49,7 @@ const (
 //	data/<token>/member/etcdadm-disk.json   the mark
 //	data-trashcan/<token>-<time>-<reason>/  set aside, with a note in .json beside it
 //
-// The caller holds the lock of the state directory ([FileDisk.StateDir]).
+// The caller holds the lock of the state directory ([Dir.StateDir]).
 type Dir struct {
 	files durable.Disk
 	root  string
@@ -60,14 +60,14 @@ type Dir struct {
 	journal *journal.Journal
 }
 
-// OpenFileDisk makes the directories that are missing. Held returns an error
+// Open makes the directories that are missing. Held returns an error
 // when a process holds etcd's locks in a data directory; now gives the time
 // for the names of what is set aside, nil means time.Now.
 func Open(dataDir string, held func(dataDir string) error, now func() time.Time) (*Dir, error) {
 	return OpenOn(durable.OS(), dataDir, held, now)
 }
 
-// OpenFileDiskOn is OpenFileDisk that writes through files.
+// OpenOn is Open that writes through files.
 func OpenOn(files durable.Disk, dataDir string, held func(dataDir string) error, now func() time.Time) (*Dir, error) {
 	root, err := filepath.Abs(dataDir)
 	if err != nil {

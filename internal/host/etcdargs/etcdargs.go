@@ -33,7 +33,7 @@ type Paths struct {
 // ErrArgs is in the chain of every error of Args and OptionArgs.
 var ErrArgs = errors.New("refused etcd arguments")
 
-// Args are the arguments of etcd for a launch: a pure function, so that equal
+// For are the arguments of etcd for a launch: a pure function, so that equal
 // launches have equal command lines. The data directory is named as one
 // argument, by which a running process is known again.
 //

@@ -30,7 +30,7 @@ func optionName(arg string) string {
 	return name
 }
 
-// OptionArgs turns the options of a spec into arguments for a release, sorted,
+// Options turns the options of a spec into arguments for a release, sorted,
 // spelled as cluster.FitOptions has it. What the release has not got, and what
 // must not be set, is left out, since a member runs better without an option
 // than not at all; the errors say what and why.

@@ -36,7 +36,7 @@ type Evidence struct {
 	stray chan struct{} // the process took another member's ID
 }
 
-// NewEvidence has looked at nothing yet.
+// New has looked at nothing yet.
 func New(disk Disk, keeper *record.Keeper, notes *record.Notes, log *slog.Logger) *Evidence {
 	return &Evidence{disk: disk, keeper: keeper, notes: notes, log: log, lost: make(chan struct{}, 1), stray: make(chan struct{}, 1)}
 }

@@ -36,7 +36,7 @@ type Inventory struct {
 	failed     time.Time // when a directory could not be pruned
 }
 
-// InventoryOptions are what it is made of.
+// Options are what it is made of.
 type Options struct {
 	Host       cluster.HostID
 	Disk       Disk
@@ -50,7 +50,7 @@ type Options struct {
 	Log        *slog.Logger
 }
 
-// NewInventory has listed nothing yet.
+// New has listed nothing yet.
 func New(o Options) *Inventory { return &Inventory{Options: o} }
 
 // Listed is what was set aside, what nothing accounts for, and why they cannot be listed.
@@ -60,7 +60,7 @@ func (v *Inventory) Listed() (aside, foreign []cluster.SetAside, err error) {
 	return slices.Clone(v.aside), slices.Clone(v.foreign), v.err
 }
 
-// takeInventory lists what lies on the disk beside the member's data.
+// Refresh lists what lies on the disk beside the member's data.
 func (v *Inventory) Refresh() {
 	s := v.Keeper.Now()
 	v.mu.Lock()

@@ -144,7 +144,7 @@ func (v *Inventory) FinishRemovals() {
 	})
 }
 
-// forgivePruning lets a leader ask again after a while.
+// Forgive lets a leader ask again after a while.
 func (v *Inventory) Forgive() {
 	v.mu.Lock()
 	over := !v.failed.IsZero() && time.Since(v.failed) >= pruneRetry

@@ -24,7 +24,7 @@ type remover interface {
 	FinishRemovals() error
 }
 
-// PruneAside removes a directory that was set aside, by its name, and says what
+// PruneAsked removes a directory that was set aside, by its name, and says what
 // it was. Only a person's approval leads here; what a leader may have removed goes
 // by pruneRemoved (SAFETY.md, rule 22).
 //

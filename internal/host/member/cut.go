@@ -13,7 +13,7 @@ type asking struct {
 	cut context.CancelFunc
 }
 
-// asks reports whether there is a member that could answer.
+// Runs reports whether there is a member that could answer.
 func Runs(s record.State, p cluster.Process) bool {
 	if s.Launch == nil || p.State == cluster.ProcessStopped || p.State == cluster.ProcessBackoff {
 		return false

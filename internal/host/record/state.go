@@ -73,7 +73,7 @@ type Entry struct {
 	Step  string        `json:"step"`
 }
 
-// stepMove is the step of an Entry: stop the process, then move the data.
+// MoveData is the step of an Entry: stop the process, then move the data.
 const MoveData = "move"
 
 // Peer is what is remembered of another host.
@@ -151,7 +151,7 @@ func (s State) Halt() *cluster.Halt {
 	return nil
 }
 
-// carried reports whether this disk gave up the member before.
+// GaveUp reports whether this disk gave up the member before.
 func (s State) GaveUp(id cluster.MemberID) bool { return slices.Contains(s.Carried, id) }
 
 // Verdict is what the disk says about the recorded member.

@@ -23,7 +23,7 @@ func (t *TakeOver) enter(ctx context.Context, s record.State) *cluster.Predecess
 		return nil // none, or one that served
 	case a.Member != 0 && s.GaveUp(a.Member): // nothing of it lies here any more, so that the report names none
 		return &cluster.Predecessor{
-			Token: a.Token, Cluster: a.Cluster, Waits: fmt.Sprintf("this disk carried member %s and gave it up, since its data was lost or went back in time; it is never started here again", a.Member),
+			Token: a.Token, Cluster: a.Cluster, Waits: fmt.Sprintf("this disk gave up member %s, whose data was lost or rolled back, and never starts it again", a.Member),
 			Hint: fmt.Sprintf("remove the member if it is still listed (etcdctl member remove %s), and let the host rejoin with an empty data directory", a.Member),
 		}
 	}
@@ -42,7 +42,7 @@ func (t *TakeOver) enter(ctx context.Context, s record.State) *cluster.Predecess
 	return report
 }
 
-// Admitted: a host without a member was given a place since the last look, or has given
+// Admitted reports whether a host without a member was given a place since the last look, or has given
 // it up, which enter tells.
 func (t *TakeOver) Admitted() bool {
 	t.mu.Lock()

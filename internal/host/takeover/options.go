@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/internal/host/settings"
 )
 
-// takeDisk is what a member of another program is read from.
+// Disk is what a member of another program is read from.
 type Disk interface {
 	// Predecessor reads what etcd-manager left of a member; nil without error when
 	// there is nothing of the kind. disk and host are this host's.
@@ -27,7 +27,7 @@ type Disk interface {
 	Data(token string, disk cluster.DiskID) (marked, wal bool, err error)
 }
 
-// TakeOptions are what a TakeOver is made of.
+// Options are what a TakeOver is made of.
 type Options struct {
 	Disk      Disk
 	Keeper    *record.Keeper
@@ -59,7 +59,7 @@ type TakeOver struct {
 	waits *cluster.Predecessor // not taken over yet; nil: there is nothing to take over
 }
 
-// NewTakeOver has looked at nothing yet.
+// New has looked at nothing yet.
 func New(o Options) *TakeOver { return &TakeOver{Options: o} }
 
 // Waits is what is not taken over yet; nil: there is nothing to take over.

@@ -20,7 +20,7 @@ const (
 	waitsEvery = 5 * time.Second        // something that a person has to change first
 )
 
-// takeOver begins to run the member that etcd-manager left on this host, as it
+// Try begins to run the member that etcd-manager left on this host, as it
 // left it: same ID, URLs, release, certificates (docs/adr/016-adoption.md). It
 // asks no leader (SAFETY.md, rule 2), only the store, whose marker has to be
 // etcd-manager's still: it is what says that no later generation was founded. The
@@ -79,7 +79,7 @@ func (t *TakeOver) launchOf(ctx context.Context, s record.State, p *record.Prede
 	case p.Held != nil:
 		return l, fmt.Sprintf("an etcd that this daemon did not start runs on it: %v", p.Held), "stop etcd-manager on this host, and its etcd; the member is started again within a second after that"
 	case s.GaveUp(p.Member):
-		return l, fmt.Sprintf("this disk carried member %s and gave it up", p.Member), "let the host rejoin with an empty data directory"
+		return l, fmt.Sprintf("this disk gave up member %s and never starts it again", p.Member), "let the host rejoin with an empty data directory"
 	case s.Floor() > 0:
 		return l, fmt.Sprintf("this host promised to run nothing below generation %d", s.Floor()), "let the host rejoin with an empty data directory"
 	}
@@ -201,7 +201,7 @@ func (t *TakeOver) set(p *cluster.Predecessor) {
 	}
 }
 
-// awaitPredecessor fires while something keeps a member from being taken over.
+// Again fires while something keeps a member from being taken over.
 func (t *TakeOver) Again() <-chan time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,7 +35,7 @@ func Progress(o *cluster.Observation) []Step {
 		return nil
 	}
 	number, source, founder, backed := uint64(1), "", "", false // once it is written, nobody asks for a backup
-	now := Checked
+	var now State
 	switch {
 	case making:
 		number, source = in.Generation, SourceWords(in.Source)

@@ -30,7 +30,7 @@ func Look(goal decision.Goal, o *cluster.Observation) *View {
 	return v
 }
 
-// Aside notes a blocker and lets the rules go on.
+// Notice notes a blocker and lets the rules go on.
 func (v *View) Notice(code, command, template string, facts ...any) {
 	v.Advise(code, "", command, template, facts...)
 }
