@@ -50,9 +50,9 @@ func TestALongListingComesOn(t *testing.T) {
 	}{
 		{name: "slow pages", store: paged{pages: 100, pause: 2 * time.Second}, took: 200 * time.Second},
 		{name: "silent from the beginning", store: paged{pages: 1, pause: time.Hour}, took: ObjectTimeout,
-			words: []string{"nothing more came within 30s", "after 0 objects in 30s"}},
+			words: []string{"no further answer within 30s", "after 0 objects in 30s"}},
 		{name: "silent later", store: paged{pages: 100, pause: time.Second, last: time.Hour}, took: 99*time.Second + ObjectTimeout,
-			words: []string{"nothing more came within 30s", "after 99 objects in 2m9s"}},
+			words: []string{"no further answer within 30s", "after 99 objects in 2m9s"}},
 		{name: "without an end", store: paged{pages: 1 << 20, pause: time.Second}, took: ListMost,
 			words: []string{"it was not over after 10m0s", "objects in 10m0s"}},
 	} {

@@ -33,7 +33,7 @@ func TestExitCodeOfAStep(t *testing.T) {
 func TestStepThatWasNotBegunIsSaidNotToGoOn(t *testing.T) {
 	for words, steps := range map[string][]manager.GoalStep{
 		"steps already begun continue": {{Rule: "test", Reason: "begun"}},
-		"nothing was begun":      nil,
+		"nothing was begun":            nil,
 	} {
 		var out strings.Builder
 		Report(&out, "etcdadm", outcome(manager.GoalResult{Outcome: manager.GoalExpired, Steps: steps}))

@@ -62,9 +62,9 @@ func TestStatusOfSetAside(t *testing.T) {
 	aside := cluster.SetAside{Dir: "/d/data-trashcan/x", Reason: cluster.AsideRemoved, Bytes: 3 << 20, At: now.Add(-5 * time.Hour)}
 	for want, a := range map[string]plan.Aside{
 		"kept until you delete it, as it is of another generation: etcdadm host prune c --dir x": {ByHand: "it is of another generation", Command: "etcdadm host prune c --dir x"},
-		"will be removed automatically in 19h0m at the earliest, once a newer backup is proven":           {Waits: "it is kept for 24h", After: now.Add(19 * time.Hour)},
-		"will be removed automatically; waiting: not every voter is up":                                 {Waits: "not every voter is up"},
-		"is being removed automatically": {},
+		"will be removed automatically in 19h0m at the earliest, once a newer backup is proven":  {Waits: "it is kept for 24h", After: now.Add(19 * time.Hour)},
+		"will be removed automatically; waiting: not every voter is up":                          {Waits: "not every voter is up"},
+		"is being removed automatically":                                                         {},
 		"to go back to it: etcdadm restore --undo --from c --dir x\n  kept: the only known way back; \"etcdadm host prune\" says what its removal gives up": {
 			ByHand: "no quorum removed its member", Undo: "etcdadm restore --undo --from c --dir x", OnlyWay: true, Command: "etcdadm host prune c --dir x --force"},
 	} {

@@ -74,7 +74,7 @@ func TestBackupOfWhatAnswersNow(t *testing.T) {
 			catalogue := backupstore.New(memory.New())
 			b, err := snapshotInto(t.Context(), client, catalogue, backupstore.Packing{}, backupstore.Request{Manifest: backup.Manifest{Cluster: "test"}})
 			if c.fails {
-				if err == nil || !strings.Contains(err.Error(), "started anew") {
+				if err == nil || !strings.Contains(err.Error(), "restarted while its backup began") {
 					t.Errorf("%+v, %v", b, err)
 				}
 				return

@@ -77,7 +77,7 @@ func TestStateOfALaterReleaseIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, words := range []string{testlater.Field, "newer release of etcdadm", "start the etcdadm release that wrote it", "leave its data directory as it is"} {
+	for _, words := range []string{testlater.Field, "newer release of etcdadm", "start the etcdadm release that wrote it", "leave the data directory as it is"} {
 		if !strings.Contains(said, words) {
 			t.Errorf("it does not say %q: %s", words, said)
 		}

@@ -34,7 +34,7 @@ func TestAStartSaysWhatItWaitsFor(t *testing.T) {
 		if err := await(t.Context(), log, "end", slow(startSays+1)); !errors.Is(err, failed) {
 			t.Error(err)
 		}
-		if n := strings.Count(told, `msg="the start of this daemon waits, however long" for="the disk" at="/data, /keys" since=2000-01-01T00:00:09Z`); n != 3 || strings.Count(told, `msg="the start then continues"`) != 1 {
+		if n := strings.Count(told, `msg="the start of this daemon waits, however long" for="the disk" at="/data, /keys" since=2000-01-01T00:00:09Z`); n != 3 || strings.Count(told, `msg="the start goes on"`) != 1 {
 			t.Errorf("it is said:\n%s", told)
 		}
 		if end := strings.TrimPrefix(said.String(), told); !strings.Contains(end, `msg="the end of this daemon waits, however long"`) || !strings.Contains(end, `msg="the end goes on"`) || strings.Contains(end, "the start") {

@@ -97,7 +97,7 @@ func TestStoreOfAnotherClusterIsRefusedSafely(t *testing.T) {
 	refused["the coprocess"] = p.open(t.Context())
 	for who, err := range refused {
 		var hinted interface{ Hint() string }
-		if !errors.As(err, &hinted) || !strings.Contains(err.Error(), "theirs") || strings.Contains(hinted.Hint(), "correct --cluster-name") || !strings.Contains(hinted.Hint(), "nly if") {
+		if !errors.As(err, &hinted) || !strings.Contains(err.Error(), "theirs") || strings.Contains(hinted.Hint(), "correct --cluster-name") || !strings.Contains(hinted.Hint(), "nly ") {
 			t.Errorf("%s: %v", who, err)
 			continue
 		}

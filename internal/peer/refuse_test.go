@@ -306,7 +306,7 @@ func TestADaemonOfEtcdManagerNeedsNoCure(t *testing.T) {
 	wantFailure(t, err, ErrProtocol, false)
 	var told *Error
 	advice, _ := explainHandshake(fmt.Errorf("its certificate: %w", pki.ErrIdentity))
-	if errors.As(err, &told); !strings.HasPrefix(told.Hint(), "nothing, while etcd-manager of kubernetes-sigs runs there") || !strings.HasPrefix(advice, "nothing, while etcd-manager of kubernetes-sigs runs there") {
+	if errors.As(err, &told); !strings.HasPrefix(told.Hint(), "while kubernetes-sigs/etcd-manager runs there, nothing") || !strings.HasPrefix(advice, "while kubernetes-sigs/etcd-manager runs there, nothing") {
 		t.Errorf("it is told %q, and with TLS %q", told.Hint(), advice)
 	}
 }
