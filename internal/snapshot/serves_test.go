@@ -79,12 +79,12 @@ func TestAThrowAwayEtcdIsNotWaitedForWithoutAnEnd(t *testing.T) {
 
 	const bound = 100 * time.Millisecond
 	err = srv.serves(t.Context(), bound)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is healthy: nothing came of it in 100ms") || !strings.Contains(err.Error(), "look whether the disk is slower") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is healthy: no result within 100ms") || !strings.Contains(err.Error(), "check whether the disk is slower") {
 		t.Errorf("healthy: %v", err)
 	}
 	snap := t.TempDir()
 	err = srv.applied(t.Context(), snap, 5, bound)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has applied entry 5: nothing came of it in 100ms") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has applied entry 5: no result within 100ms") {
 		t.Errorf("applied: %v", err)
 	}
 
@@ -116,7 +116,7 @@ func TestAHashIsNotWaitedForWithoutAnEnd(t *testing.T) {
 
 	began := time.Now()
 	_, err = srv.hashKV(t.Context(), 1, 100*time.Millisecond)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "tells its hash: nothing came of it in 100ms") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "tells its hash: no result within 100ms") {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > askWithin/2 {
