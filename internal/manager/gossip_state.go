@@ -157,12 +157,11 @@ func (g *Gossip) TopFence() cluster.Fence {
 }
 
 // Lacks notes whether this host's own store lacks the record that hosts keep: such a host
-// should not lead (SAFETY.md, rule 19).
+// should not lead (SAFETY.md, rule 19). Judge has the election know.
 func (g *Gossip) Lacks(lacking bool) {
 	g.mu.Lock()
 	g.lacking = lacking
 	g.mu.Unlock()
-	g.Judge()
 }
 
 // Led notes how a look of this host's leadership went: whether enough hosts obey it, and

@@ -359,8 +359,9 @@ func (w *Watcher) Remembered(o *cluster.Observation, l look) {
 	}
 	w.mu.Lock()
 	w.lacking = kept
+	w.Gossip.Lacks(kept != nil) // under the lock: two may find it out at once, and the later one counts for both
 	w.mu.Unlock()
-	w.Gossip.Lacks(kept != nil)
+	w.Gossip.Judge()
 }
 
 // judge forgets that the store lacked an intent once it has it.
@@ -369,9 +370,9 @@ func (w *Watcher) judge() {
 	if w.lacking != nil && !w.last.lacks(w.lacking) && w.last.view.Read {
 		w.lacking = nil
 	}
-	lacking := w.lacking != nil
+	w.Gossip.Lacks(w.lacking != nil)
 	w.mu.Unlock()
-	w.Gossip.Lacks(lacking)
+	w.Gossip.Judge()
 }
 
 // lacks reports whether the store was read and does not have the generation

@@ -17,32 +17,39 @@ var errNoMember = errors.New("it runs no member")
 
 // now is the member as it was launched last, or why there is nothing to ask.
 func (c *Client) now() (Member, error) {
-	l := c.keeper.Now().Launch
-	c.mu.Lock()
-	have, of := c.have, c.of
-	c.mu.Unlock()
-	if l == nil {
-		return nil, errNoMember
-	}
-	if have != nil && of == l.Nonce {
-		return have, nil
-	}
-	fresh, err := c.dial(*l)
-	if err != nil {
-		return nil, fmt.Errorf("reach the own member: %w", err)
-	}
-	c.mu.Lock()
-	if c.have != nil && c.of == l.Nonce { // somebody else was faster
-		have = c.have
+	for {
+		c.mu.Lock()
+		l, have, of := c.keeper.Now().Launch, c.have, c.of
 		c.mu.Unlock()
-		closeMember(fresh)
-		return have, nil
+		if l == nil {
+			return nil, errNoMember
+		}
+		if have != nil && of == l.Nonce {
+			return have, nil
+		}
+		fresh, err := c.dial(*l)
+		if err != nil {
+			return nil, fmt.Errorf("reach the own member: %w", err)
+		}
+		c.mu.Lock()
+		now := c.keeper.Now().Launch
+		switch {
+		case now == nil || now.Nonce != l.Nonce: // it was launched anew meanwhile
+			c.mu.Unlock()
+			closeMember(fresh)
+			continue
+		case c.have != nil && c.of == l.Nonce: // somebody else was faster
+			have = c.have
+			c.mu.Unlock()
+			closeMember(fresh)
+			return have, nil
+		}
+		old := c.have
+		c.have, c.of = fresh, l.Nonce
+		c.mu.Unlock()
+		closeMember(old)
+		return fresh, nil
 	}
-	old := c.have
-	c.have, c.of = fresh, l.Nonce
-	c.mu.Unlock()
-	closeMember(old)
-	return fresh, nil
 }
 
 func closeMember(m Member) {

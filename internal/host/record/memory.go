@@ -48,9 +48,9 @@ func (m *Memory) Put() func(*State) {
 // Remember takes in what other hosts told in their pings: their epochs, to be
 // told back to them, and what they remember of this one.
 func (m *Memory) Remember(pings []cluster.Ping) {
-	s := m.keeper.Now()
 	behind := cluster.Ping{}
 	m.mu.Lock()
+	s := m.keeper.Now() // under the lock, as NewDisk is: a ping about the disk before says nothing about the new one
 	for _, p := range pings {
 		if p.Cluster != s.Cluster || p.Host == "" || p.Host == s.Host {
 			continue
@@ -131,9 +131,9 @@ var ErrCountedOn = errors.New("the host is not forgotten")
 //
 // Errors: ErrCountedOn.
 func (m *Memory) Forget(id cluster.HostID) error {
-	in := m.keeper.Now().Intent
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	in := m.keeper.Now().Intent
 	if why := countsOn(in, m.spec, id); why != "" {
 		return fmt.Errorf("%w: %s names %s", ErrCountedOn, why, id)
 	}
