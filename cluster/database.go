@@ -41,7 +41,7 @@ type DatabaseWork struct {
 // itself (docs/adr/018-upkeep.md).
 type Upkeep struct {
 	// DefragThreshold is how many percent of a member's database file may be free
-	// before it is defragmented; zero: that is left to a person.
+	// before it is defragmented; zero: only when a person asks for it.
 	DefragThreshold int `json:"defragThreshold,omitempty"`
 	// HashInterval is how often the members' keys are compared; zero: never by itself.
 	HashInterval time.Duration `json:"hashInterval,omitempty"`

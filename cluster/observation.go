@@ -28,7 +28,7 @@ type Gap struct {
 	Late bool   `json:"late,omitempty"`
 	// Promised is the fence that a host which refused has promised.
 	Promised Fence `json:"promised,omitzero"`
-	// AtOdds: something answers where the host's daemon is, and the two do not talk
+	// Incompatible: something answers where the host's daemon is, and the two do not talk
 	// with each other, as by a certificate, a clock or a name that is not what it
 	// should be. Nothing is known of the host but that it may well run.
 	Incompatible bool `json:"atOdds,omitempty"`
@@ -168,7 +168,7 @@ type Observation struct {
 	// Sights are what the other hosts' daemons told of the backup store last, sorted by
 	// host. They are as old as their looks.
 	Sights []HostSight `json:"sights,omitempty"`
-	// AtOdds are daemons that answer and do not talk with the leader's, at hosts of which
+	// Incompatible are daemons that answer and do not talk with the leader's, at hosts of which
 	// nothing else is seen. Sorted by endpoint.
 	Incompatible []Neighbour `json:"atOdds,omitempty"`
 	// Commands is the store's queue, in the order in which they are run.

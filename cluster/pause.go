@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A pause is a person's approval that a host is off for a while on purpose: its silence makes
+// A pause records that a person took a host down on purpose: its silence makes
 // nobody dead before the pause is over (SAFETY.md, rule 4). Everything else goes on: who
 // votes and what a quorum is stay as they are, and what a host says itself, such as that
 // its disk is empty, counts as ever.

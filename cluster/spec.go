@@ -38,7 +38,7 @@ type Spec struct {
 	// PauseBeforeLast keeps one voter on the release line that the cluster comes
 	// from, as a way back, until a person goes on.
 	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
-	// AcceptOutage is a person's approval that EtcdVersion may be reached with every
+	// AcceptOutage: a person allowed that EtcdVersion is reached with every
 	// member stopped for a while: that version and when it was said, as
 	// [Consent] writes it. Of another version it says nothing.
 	AcceptOutage string `json:"acceptOutage,omitempty"`

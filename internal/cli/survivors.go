@@ -24,7 +24,7 @@ type survivors struct {
 	Unseen []cluster.HostID `json:"unseen,omitempty"`
 	// Why some of them did not.
 	Why map[cluster.HostID]string `json:"why,omitempty"`
-	// AtOdds are those of them whose daemons are there, and do not tell who asks:
+	// Incompatible are those of them whose daemons are there, and do not tell who asks:
 	// they may well serve, so that none of them is given up.
 	Incompatible []cluster.HostID `json:"atOdds,omitempty"`
 	// Furthest is the one to recover from; empty: none holds data of a member.

@@ -345,7 +345,7 @@ func formatRestore(at time.Time, r RestoreBackup) []byte {
 	return data
 }
 
-// DeleteCommand takes a command out of the queue on a person's approval. One that asks for a
+// DeleteCommand takes a command out of the queue when a person asks for it. One that asks for a
 // generation and was not run is cancelled in the record first: a leader that has decided to
 // run it finds that there, and a store that goes back does not bring it to life again.
 //

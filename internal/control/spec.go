@@ -38,7 +38,7 @@ type settings struct {
 	// PauseBeforeLast keeps one voter on the release line that a change of version
 	// comes from.
 	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
-	// AcceptOutage is a person's approval for an outage on the way to a version.
+	// AcceptOutage: a person allowed an outage on the way to a version.
 	AcceptOutage string `json:"acceptOutage,omitempty"`
 	// AcceptLoss is a version and the digest of a list of losses on the way to it.
 	AcceptLoss string `json:"acceptLoss,omitempty"`
@@ -222,7 +222,7 @@ func (f *Folder) PauseBeforeLast(ctx context.Context, pause bool) error {
 	return f.setSwitch(ctx, "pauseBeforeLast", pause, func(s settings) bool { return s.PauseBeforeLast })
 }
 
-// AcceptOutage writes down a person's approval that a version may be reached with every
+// AcceptOutage writes down that a person allows a version to be reached with every
 // member stopped for a while. It comes before the version is written, so that no
 // daemon sees the version alone. It is another word each time, and returned.
 func (f *Folder) AcceptOutage(ctx context.Context, to cluster.Version) (word string, err error) {

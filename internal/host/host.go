@@ -157,7 +157,7 @@ func (h *Host) Identity() record.Identity {
 	return id
 }
 
-// PruneAside removes a directory that was set aside, by its name, on a person's approval, and
+// PruneAside removes a directory that was set aside, by its name, when a person asks for it, and
 // says what it was (see [inventory.Inventory.PruneAsked]).
 func (h *Host) PruneAside(ctx context.Context, name string) (cluster.SetAside, error) {
 	return h.inventory.PruneAsked(ctx, name)

@@ -27,7 +27,7 @@ func (s *session) RemoveAside(name string) (func() error, error) {
 // FinishRemovals has nothing to do: the session removes at once.
 func (s *session) FinishRemovals() error { return nil }
 
-// What was set aside is removed by a person's approval, and not while a generation
+// What was set aside is removed when a person asks for it, and not while a generation
 // is made from it.
 func TestPruneAside(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // A promise that no leader can come up to, as a damaged state may hold, is taken
-// back by a person's approval only, and no other one ever is.
+// back by a person's command only, and no other one ever is.
 func TestResetFence(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m, d := started(t)

@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/cluster"
 )
 
-// A host that nothing counts on drops out of view by a person's approval, and by
+// A host that nothing counts on drops out of view when a person asks for it, and by
 // itself after a day; one that answers does not.
 func TestForget(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

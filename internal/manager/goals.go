@@ -61,7 +61,7 @@ type GoalResult struct {
 	Goal *plan.Goal `json:"goal,omitempty"`
 }
 
-// errand is a person's step in the leader's loop.
+// request is a person's step in the leader's loop.
 type request struct {
 	asked    GoalRequest
 	deadline time.Time

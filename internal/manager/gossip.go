@@ -9,7 +9,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/election"
-	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/wake"
 )
 
@@ -312,76 +311,22 @@ func (g *Gossip) learnLocked(endpoint string, h cluster.HostID, seed bool) {
 	}
 }
 
-// discover looks for seeds until ctx ends.
-func (g *Gossip) discover(ctx context.Context) {
-	if g.Seeds == nil {
-		g.seedsFound(nil)
-		return
-	}
-	var changed <-chan struct{}
-	if w, ok := g.Seeds.(discovery.Watcher); ok {
-		changed = w.Watch(ctx)
-	}
-	began := time.Now()
-	for {
-		g.findSeeds(ctx)
-		pause := g.Intervals.Discovery
-		if time.Since(began) < pause {
-			pause = min(pause, g.Intervals.Idle) // others are starting now as well
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case _, ok := <-changed:
-			if !ok {
-				changed = nil
-			}
-		case <-timer.C:
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			drain(changed)
-			return
-		}
-	}
-}
-
-// drain waits for a watcher to be gone; its context has ended.
-func drain(c <-chan struct{}) {
-	if c == nil {
-		return
-	}
-	for range c {
-	}
-}
-
-func (g *Gossip) findSeeds(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
-	defer cancel()
-	if a, ok := g.Seeds.(discovery.Announcer); ok {
-		err := a.Announce(ctx, discovery.Seed{ID: string(g.self), Endpoint: g.Contact.Endpoint})
-		g.Say("announce", "cannot announce this host to others", err)
-	}
-	seeds, err := g.Seeds.Seeds(ctx)
-	g.Say("discovery", "cannot look for other daemons", err)
-	g.seedsFound(seeds)
-}
-
-// discoveryTimeout bounds one look for seeds, all sources together, and the
-// announcement before it.
-const discoveryTimeout = 10 * time.Second
-
-func (g *Gossip) seedsFound(seeds []discovery.Seed) {
+// Leave hands leadership over, and tells everybody who listens.
+func (g *Gossip) Leave(ctx context.Context) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, t := range g.targets {
-		t.seed = false
+	g.stepLocked(election.Leave{})
+	g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, g.Intervals.PingTimeout)
+	defer cancel()
+	var pings sync.WaitGroup
+	for _, p := range g.Known() {
+		if p.live {
+			pings.Go(func() {
+				_, _ = g.Network.Ping(ctx, p.contact.Endpoint, g.say(p.contact.Host, "")) // who does not hear it will miss us
+			})
+		}
 	}
-	for _, s := range seeds {
-		g.learnLocked(s.Endpoint, cluster.HostID(s.ID), true)
-	}
-	g.seeded = true
-	g.countSeedsLocked()
+	pings.Wait()
 }
 
 // countSeedsLocked tells the election how many seeds were not heard yet.
@@ -399,22 +344,4 @@ func (g *Gossip) countSeedsLocked() {
 		g.stepLocked(election.Seeds{Missing: missing})
 		g.ringLocked()
 	}
-}
-
-// Leave hands leadership over, and tells everybody who listens.
-func (g *Gossip) Leave(ctx context.Context) {
-	g.mu.Lock()
-	g.stepLocked(election.Leave{})
-	g.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, g.Intervals.PingTimeout)
-	defer cancel()
-	var pings sync.WaitGroup
-	for _, p := range g.Known() {
-		if p.live {
-			pings.Go(func() {
-				_, _ = g.Network.Ping(ctx, p.contact.Endpoint, g.say(p.contact.Host, "")) // who does not hear it will miss us
-			})
-		}
-	}
-	pings.Wait()
 }

@@ -10,7 +10,7 @@ import (
 
 // readPauses looks which hosts are paused. What the store does not give is as it was in the
 // last look of this leadership, and not known before there is one: a host may be paused then.
-// Nor does an object that is lost end a pause, which only a person's approval and its time do.
+// Nor does an object that is lost end a pause, which only a person and its time do.
 func (l *look) readPauses(ctx context.Context, f *control.Folder, last look) {
 	l.paused, l.pausesUnread = last.paused, last.pausesUnread
 	all, err := f.ReadPauses(ctx)

@@ -167,7 +167,7 @@ func (w *Watcher) untriedWords() string {
 	return "the store was not tried out yet"
 }
 
-// keepLook remembers a look and reports whether it shows what was known. Two
+// keep remembers a look and reports whether it shows what was known. Two
 // may be under way; what one of them found out about the backups that commands
 // name, the other does not take away.
 func (w *Watcher) keep(l look) (kept look, same bool) {
@@ -201,7 +201,7 @@ func (w *Watcher) NowOrLately(ctx context.Context) look {
 	return l
 }
 
-// lookAtStore reads intent and spec. What the store does not give is filled
+// look reads intent and spec. What the store does not give is filled
 // from the last look and said to be a gap.
 func (w *Watcher) look(ctx context.Context, told bool) look {
 	w.mu.Lock()

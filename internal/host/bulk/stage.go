@@ -221,7 +221,7 @@ func (g *Staging) DropUnfinished(ctx context.Context) {
 	_ = g.Keeper.Change(ctx, func(s *record.State) { s.Staged = &cut }) // tried again at the next start
 }
 
-// DropUnstaged takes away what unstage dropped.
+// DropUnstaged takes away what Unstage dropped.
 func (g *Staging) DropUnstaged(before record.State) {
 	old, now := before.Staged, g.Keeper.Now().Staged
 	if old == nil || g.Sources == nil || now != nil && now.Token == old.Token {

@@ -30,7 +30,7 @@ type Paths struct {
 	MetricsURLs []string
 }
 
-// ErrArgs is in the chain of every error of Args and OptionArgs.
+// ErrArgs is in the chain of every error of For and Options.
 var ErrArgs = errors.New("refused etcd arguments")
 
 // For are the arguments of etcd for a launch: a pure function, so that equal

@@ -44,7 +44,7 @@ type Options struct {
 	Notes      *record.Notes
 	Member     *member.Client
 	Work       *work.Supervisor
-	PruneAfter time.Duration // zero: nothing is pruned but on a person's approval
+	PruneAfter time.Duration // zero: nothing is pruned unless a person asks for it
 	Staging    func() bool   // a source of a new generation is being made ready
 	Changed    func()
 	Log        *slog.Logger

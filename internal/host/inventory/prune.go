@@ -25,8 +25,8 @@ type remover interface {
 }
 
 // PruneAsked removes a directory that was set aside, by its name, and says what
-// it was. Only a person's approval leads here; what a leader may have removed goes
-// by pruneRemoved (SAFETY.md, rule 22).
+// it was. Only a person's command leads here; what a leader may have removed goes
+// by PruneRemoved (SAFETY.md, rule 22).
 //
 // Errors: fs.ErrNotExist, ErrAsideInUse, and what the disk says; then the
 // directory is there as it was, or counts as removed.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -19,6 +22,61 @@ func TestMutationsApply(t *testing.T) {
 	for _, m := range all {
 		if _, err := files.apply(m); err != nil {
 			t.Errorf("mutation %s: %v", m.name, err)
+		}
+	}
+}
+
+// TestEveryMutationHasItsTest: each alternative of a mutation's -run names a test in the
+// packages that it runs. One that names none catches nothing, whatever is broken: a test
+// that moved to another package leaves such a line behind.
+func TestEveryMutationHasItsTest(t *testing.T) {
+	all, err := load(regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	tests := map[string][]string{}
+	for _, m := range all {
+		run, dirs := "", []string(nil)
+		for i, arg := range m.test {
+			switch {
+			case arg == "-run" && i+1 < len(m.test):
+				run = m.test[i+1]
+			case strings.HasPrefix(arg, "-run="):
+				run = strings.TrimPrefix(arg, "-run=")
+			case strings.HasPrefix(arg, "./"):
+				dirs = append(dirs, arg)
+			}
+		}
+		var names []string
+		for _, dir := range dirs {
+			if _, read := tests[dir]; !read {
+				files, err := filepath.Glob(filepath.Join("..", "..", "..", dir, "*_test.go"))
+				if err != nil || len(files) == 0 {
+					t.Errorf("mutation %s: no tests in %s: %v", m.name, dir, err)
+				}
+				tests[dir] = []string{}
+				for _, f := range files {
+					text, err := os.ReadFile(f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, d := range declared.FindAllStringSubmatch(string(text), -1) {
+						tests[dir] = append(tests[dir], d[1])
+					}
+				}
+			}
+			names = append(names, tests[dir]...)
+		}
+		alternatives := strings.Split(run, "|")
+		if strings.Contains(run, "(") { // they are parts of names
+			alternatives = []string{run}
+		}
+		for _, a := range alternatives {
+			a, _, _ = strings.Cut(a, "/")
+			if pattern := regexp.MustCompile(a); !slices.ContainsFunc(names, pattern.MatchString) {
+				t.Errorf("mutation %s: no test of %v matches %q", m.name, dirs, a)
+			}
 		}
 	}
 }

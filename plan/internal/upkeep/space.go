@@ -32,7 +32,7 @@ const (
 // Space cures NOSPACE: the past is compacted, the members that are beyond their
 // limit are defragmented one at a time, and the alarm is taken back once all of
 // them are below it. What cannot be cured so is said, and left to the other rules:
-// more room comes with a higher quota, which is a person's approval.
+// more space needs a higher quota, and only a person raises that.
 func Space(v *step.View) *decision.Decision {
 	alarms := v.Roster.Alarms(cluster.AlarmNoSpace)
 	if len(alarms) == 0 {
@@ -139,8 +139,8 @@ func compactFirst(v *step.View, over []cluster.Seat) (d *decision.Decision, goOn
 	return nil, false
 }
 
-// fullOfKeys says that more room is a person's approval, or that the word was given and
-// what its members wait for: they are restarted with it while all the others are up.
+// fullOfKeys says that a person has to raise the quota, or, where one has, what the
+// members wait for: they are restarted with it while all the others are up.
 func fullOfKeys(v *step.View, s cluster.Seat) {
 	held, remove := members.HeldByDead(v)
 	if asked := askedQuota(s.Host); asked > s.Host.Status.Capacity() && s.Host.Status.DBInUse <= asked/10*9 {
