@@ -83,7 +83,7 @@ func TestMalformedState(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.Start()
-			h.Said(rig.Soon, "cannot be read, so its member is not started")
+			h.Said(rig.Soon, "does not start its member")
 			h.Interrupt()
 			rig.SameTree(t, before, rig.Tree(t, filepath.Join(h.Dir, "data")))
 		}

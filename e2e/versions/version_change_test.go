@@ -40,7 +40,7 @@ func TestUpgradeOfNeverWrittenCluster(t *testing.T) {
 		}
 		if log, err := os.ReadFile(c.Host(n).Log); err != nil {
 			t.Fatal(err)
-		} else if strings.Contains(string(log), "members were removed which are there") {
+		} else if strings.Contains(string(log), "listed existing members as removed") {
 			mended++
 		}
 	}
