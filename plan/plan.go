@@ -21,6 +21,7 @@
 //	  roll        another release, other options, TLS: one member after the other
 //	  upkeep      backups, full databases, differing keys, what was set aside
 //	  members     who votes: the table of remedies, joining, growing, shrinking
+//	  recovery    who a cluster can go on from, as a person asks before
 //	  generation  a cluster from nothing, from a backup, from a survivor
 //	  pauses      hosts that are off on purpose
 //	  step        what decisions are made of: a membership call, a restart, a backup
@@ -33,14 +34,12 @@
 package plan
 
 import (
-	"time"
-
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/generation"
 	"etcdadm.io/plan/internal/members"
+	"etcdadm.io/plan/internal/recovery"
 	"etcdadm.io/plan/internal/roll"
-	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
 	"etcdadm.io/plan/internal/upkeep"
 	"etcdadm.io/plan/internal/words"
@@ -144,31 +143,17 @@ const (
 // first command of the queue asks for; nothing when there is none.
 func Progress(o *cluster.Observation) []Step { return generation.Progress(o) }
 
-// Survivors are hosts that hold the data of a member, and how far it goes.
-type Survivors = sight.Survivors
-
-// Furthest finds the host whose data goes furthest. Reports of nothing but the host, what
-// it has (Local), its log and what it set aside are enough for it.
-func Furthest(hosts []cluster.HostReport) Survivors {
-	return sight.Furthest(hosts, func(*cluster.HostReport) bool { return true })
-}
-
-// Rivals are what speaks against recovering from the data of a host: the one of its
-// cluster and generation whose log goes further, and those whose logs are being read.
-func Rivals(hosts []cluster.HostReport, of *cluster.HostReport) (further *cluster.HostReport, reading []*cluster.HostReport) {
-	return sight.Rivals(hosts, of)
-}
+// What is known before a recovery, and what speaks against it.
+type (
+	Recovery  = recovery.Recovery
+	Objection = recovery.Objection
+	Told      = recovery.Told
+)
 
 // FurthestAside is the data of a cluster that goes furthest of what hosts set aside, and
 // its host, where its log ends beyond a point; empty: none does.
-func FurthestAside(hosts []cluster.HostReport, of cluster.ClusterID, beyond cluster.Progress) (cluster.HostID, cluster.SetAside) {
-	return sight.FurthestAside(hosts, of, beyond)
-}
-
-// RecoveryOffered is how long no recovery is offered yet, of the time that the loss of
-// a quorum has to last before.
-func RecoveryOffered(o *cluster.Observation) (left, after time.Duration) {
-	return generation.RecoveryOffered(o)
+func FurthestAside(hosts []cluster.LogEnd, of cluster.ClusterID, beyond cluster.Progress) (cluster.HostID, cluster.SetAside) {
+	return recovery.FurthestAside(hosts, of, beyond)
 }
 
 // RestoresTo says why a backup cannot be restored to a release; empty: it can.

@@ -57,8 +57,8 @@ func TestWaysBackReachTheSameDaemon(t *testing.T) {
 	by := reach{endpoints: []string{"a:1"}, clusterName: "test"}
 	const flags = " --endpoint a:1 --cluster-name test"
 	for want, s := range map[string]survivors{
-		"etcdadm recover --from a --yes" + flags + "\n":           {by: by, Command: "etcdadm recover --from a --yes"},
-		"etcdadm recover --from a --yes" + flags + " --lost HOST": {by: by, Command: "etcdadm recover --from a --yes", Voters: []cluster.Voter{{Host: "b"}}, Unseen: []cluster.HostID{"b"}},
+		"etcdadm recover --from a --yes" + flags + "\n":           {by: by, Recovery: plan.Recovery{Command: "etcdadm recover --from a --yes"}},
+		"etcdadm recover --from a --yes" + flags + " --lost HOST": {by: by, Recovery: plan.Recovery{Command: "etcdadm recover --from a --yes", Voters: []cluster.Voter{{Host: "b"}}, Unseen: []cluster.HostID{"b"}}},
 	} {
 		var out strings.Builder
 		if s.printWay(&out); !strings.Contains(out.String(), want) {
@@ -74,17 +74,17 @@ func TestWaysBackReachTheSameDaemon(t *testing.T) {
 	if !strings.Contains(out.String(), "etcdadm backup verify NAME"+flags+"\n") {
 		t.Error(out.String())
 	}
-	for _, s := range []survivors{{by: by}, {by: by, Unseen: []cluster.HostID{"b"}}} { // no data of a member is in sight
+	for _, s := range []survivors{{by: by}, {by: by, Recovery: plan.Recovery{Unseen: []cluster.HostID{"b"}}}} { // no data of a member is in sight
 		out.Reset()
 		if s.printPrice(&out); !strings.Contains(out.String(), "  etcdadm backup list"+flags+"\n  etcdadm restore NAME"+flags+"\n") {
 			t.Error(out.String())
 		}
 	}
-	end := func(host cluster.HostID, index uint64) console.LogEnd {
-		return console.LogEnd{Host: host, State: cluster.MemberStarted, HasData: true, Log: &cluster.Progress{Term: 2, Index: index}}
+	end := func(host cluster.HostID, index uint64) cluster.LogEnd {
+		return cluster.LogEnd{Host: host, State: cluster.MemberStarted, HasData: true, Log: &cluster.Progress{Term: 2, Index: index}}
 	}
-	further := survivors{by: by, Hosts: []console.LogEnd{end("a", 5), end("b", 7)}}
-	if got := further.against("a", nil).why; !strings.HasSuffix(got, "etcdadm recover --from b"+flags) {
+	further := survivors{by: by, Recovery: plan.Recovery{Hosts: []cluster.LogEnd{end("a", 5), end("b", 7)}}}
+	if got := further.against("a", nil).Why; !strings.HasSuffix(got, "etcdadm recover --from b"+flags) {
 		t.Error(got)
 	}
 	_, err := by.asideName("/x/old", nil, false)

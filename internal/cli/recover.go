@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
 	"github.com/spf13/cobra"
@@ -65,9 +64,9 @@ func (r *recovery) show(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var found judgement
+	var found plan.Objection
 	if r.from != "" {
-		if found = s.against(cluster.HostID(r.from), r.lostHosts()); r.dryRun && found.why == "" {
+		if found = s.against(cluster.HostID(r.from), r.lostHosts()); r.dryRun && found.Why == "" {
 			s.Would = &wouldQueue{Command: cluster.CommandRecover, Of: "host " + r.from, Lost: r.lostHosts(), Members: r.members}
 		}
 	}
@@ -75,15 +74,15 @@ func (r *recovery) show(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	switch {
-	case found.why != "" && r.dryRun:
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("it would be %s: %s", found.words(), found.why)}
+	case found.Why != "" && r.dryRun:
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("it would be %s: %s", wouldBe(found), found.Why)}
 	case r.dryRun:
 		return nil
-	case found.why != "":
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was queued: with --yes the command would be %s: %s", found.words(), found.why)}
+	case found.Why != "":
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was queued: with --yes the command would be %s: %s", wouldBe(found), found.Why)}
 	case r.from != "":
 		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "add --yes to go on"}
-	case s.incompatible:
+	case s.GivesUpIncompatible():
 		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "find out why this side cannot read how far these hosts' logs go: " + join(s.Incompatible)}
 	}
 	return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued")} // what is to be done has just been printed
@@ -141,74 +140,27 @@ func (r *recovery) judge(ctx context.Context, say io.Writer) error {
 		return nil
 	}
 	switch found := s.against(cluster.HostID(r.from), r.lostHosts()); {
-	case found.rejected:
-		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + found.why)}
-	case found.why != "":
-		fmt.Fprintf(say, "it will wait: %s\n", found.why)
+	case found.Rejected:
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: " + found.Why)}
+	case found.Why != "":
+		fmt.Fprintf(say, "it will wait: %s\n", found.Why)
 	}
 	return nil
 }
 
-// judgement is what speaks against a recovery as things are.
-type judgement struct {
-	why      string // empty: nothing
-	rejected bool   // else it waits until that is otherwise
+// against is what speaks against a recovery, with the command that would be taken.
+func (s *survivors) against(from cluster.HostID, lost []cluster.HostID) plan.Objection {
+	found := s.Against(from, lost)
+	if found.Further != "" {
+		found.Why += ": " + s.by.again("etcdadm recover --from "+string(found.Further))
+	}
+	return found
 }
 
-func (j judgement) words() string {
-	if j.rejected {
+// wouldBe says what would become of a command that something speaks against.
+func wouldBe(o plan.Objection) string {
+	if o.Rejected {
 		return "refused"
 	}
 	return "queued, and would wait"
-}
-
-// against is why a recovery from a host would not be carried out as things are; the
-// planner, which decides, sees more than what was asked here.
-func (s *survivors) against(from cluster.HostID, lost []cluster.HostID) judgement {
-	reject := func(format string, args ...any) judgement {
-		return judgement{why: fmt.Sprintf(format, args...), rejected: true}
-	}
-	waits := func(format string, args ...any) judgement { return judgement{why: fmt.Sprintf(format, args...)} }
-	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == from })
-	switch {
-	case s.Quorum:
-		return reject("the cluster has a quorum; no recovery is needed")
-	case s.Elsewhere != "":
-		return reject("%s", s.Elsewhere)
-	case i < 0:
-		return waits("host %s, the survivor, is unreachable", from)
-	case !s.Hosts[i].HasData || s.Hosts[i].State != cluster.MemberStarted:
-		return reject("host %s holds no data of a member that could be recovered from", from)
-	case s.Hosts[i].Log == nil && s.Hosts[i].Reading == nil:
-		return waits("the log of host %s cannot be read", from)
-	}
-	reports := s.reports()
-	further, reading := plan.Rivals(reports, &reports[i])
-	if s.Hosts[i].Reading != nil {
-		reading = append(reading, &reports[i])
-	}
-	for _, h := range reading {
-		if !slices.Contains(lost, h.Host) {
-			return waits("the log of %s is still being read: ask again when that is through", h.Host)
-		}
-	}
-	if further != nil {
-		return reject("host %s is further than %s: %s", further.Host, from, s.by.again("etcdadm recover --from "+string(further.Host)))
-	}
-	if why := s.aliveLost(lost); why != "" {
-		return reject("%s", why)
-	}
-	missing := slices.DeleteFunc(slices.Clone(s.Gone), func(id cluster.HostID) bool { return slices.Contains(lost, id) })
-	if n := len(s.Voters); n-len(missing) < n-n/2 {
-		return waits("the logs of too few voters can be read to know that host %s is the furthest: bring %s back, or name with --lost what is gone for good", from, join(missing))
-	}
-	for _, id := range lost {
-		// One whose log cannot be read may be given up: nothing of it can be had.
-		if slices.ContainsFunc(s.Hosts, func(h console.LogEnd) bool {
-			return h.Host == id && h.HasData && (h.Log != nil || h.Reading != nil)
-		}) {
-			return reject("host %s is named as lost, and its daemon answers and has the data of a member: stop it for good first", id)
-		}
-	}
-	return judgement{}
 }

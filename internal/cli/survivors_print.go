@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"etcdadm.io/internal/console"
+	"etcdadm.io/cluster"
 )
 
 func (s *survivors) print(w io.Writer) {
@@ -53,7 +53,7 @@ func (s *survivors) print(w io.Writer) {
 
 // printPrice says what a recovery keeps and what it may lose.
 func (s *survivors) printPrice(w io.Writer) {
-	i := slices.IndexFunc(s.Hosts, func(h console.LogEnd) bool { return h.Host == s.Furthest })
+	i := slices.IndexFunc(s.Hosts, func(h cluster.LogEnd) bool { return h.Host == s.Furthest })
 	switch {
 	case s.Quorum && s.Would == nil:
 		fmt.Fprintln(w, "\nThe cluster has a quorum: no recovery is needed.")
@@ -76,7 +76,7 @@ func (s *survivors) fromBackup() string {
 
 // printKept says what is known of the writes that clients were told are done: whether the
 // furthest log has all of them.
-func (s *survivors) printKept(w io.Writer, best console.LogEnd) {
+func (s *survivors) printKept(w io.Writer, best cluster.LogEnd) {
 	fmt.Fprintf(w, "\nA recovery from host %s keeps all that is in its log, up to term %d, index %d: also writes of\nwhich no client was told that they are done.\n", best.Host, best.Log.Term, best.Log.Index)
 	lost := fmt.Sprintf("Writes that clients were told are done, and that only %s had, are lost; how many they are is\nnot known.\n", join(s.Gone))
 	switch recorded := s.Recorded; {
@@ -107,14 +107,14 @@ for its disk, try again when it is up, or power it off if it never will be.
 	case s.Would != nil:
 		fmt.Fprintln(w)
 		s.Would.print(w)
-	case s.incompatible:
+	case s.GivesUpIncompatible():
 		fmt.Fprintf(w, atOdds, join(s.Incompatible))
 	case s.Elsewhere != "":
 		fmt.Fprintf(w, "\nDo not recover from here: %s.\n", s.Elsewhere)
 	case s.Command == "":
 		s.printMissing(w)
 		fmt.Fprintf(w, "They may serve without this side: look at them, and at the network between, first. A recovery\nwithout them is offered once the loss has lasted %s (--dead-after), in %s; one that you ask for\nbegins at once.\n", s.After, s.Early.Round(time.Second))
-	case len(s.missing()) > 0:
+	case len(s.Missing()) > 0:
 		s.printMissing(w)
 		fmt.Fprintf(w, "Name a host with --lost only if its disk is gone for good or unreadable; a host that is\npowered off comes back with its writes:\n\n  %s --lost HOST …\n", s.by.again(s.Command))
 	default:
@@ -124,7 +124,7 @@ for its disk, try again when it is up, or power it off if it never will be.
 
 func (s *survivors) printMissing(w io.Writer) {
 	fmt.Fprintln(w)
-	for _, m := range s.missing() {
+	for _, m := range s.Missing() {
 		fmt.Fprintf(w, "Host %s.\n", m)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,25 +14,26 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/plan"
 )
 
 func TestSurvivors(t *testing.T) {
 	voters := []cluster.Voter{{Host: "a", Member: 1}, {Host: "b", Member: 2}, {Host: "c", Member: 3}}
 	in := &cluster.Intent{Generation: 1, Write: 3, Voters: voters}
-	end := func(host cluster.HostID, member cluster.MemberID, term, index uint64) console.LogEnd {
-		return console.LogEnd{
+	end := func(host cluster.HostID, member cluster.MemberID, term, index uint64) cluster.LogEnd {
+		return cluster.LogEnd{
 			Host: host, Generation: 1, Cluster: 7, Member: member, State: cluster.MemberStarted, HasData: true, Intent: in,
 			Log: &cluster.Progress{Term: term, Index: index}, Highest: cluster.Progress{Revision: 40, Term: term, Index: 900}, // of an earlier cluster, perhaps
 		}
 	}
-	unread := func(host cluster.HostID, member cluster.MemberID, far *cluster.LogReading) console.LogEnd {
+	unread := func(host cluster.HostID, member cluster.MemberID, far *cluster.LogReading) cluster.LogEnd {
 		e := end(host, member, 0, 0)
 		e.Log, e.Reading = nil, far
 		return e
 	}
 	record := control.Record{Revision: 50, Clusters: []control.ClusterRecord{{Cluster: 7, Term: 3, Index: 90}}}
 	for name, c := range map[string]struct {
-		hosts  []console.LogEnd
+		hosts  []cluster.LogEnd
 		unseen []cluster.HostID
 		odds   []cluster.HostID // of these
 		quorum bool
@@ -43,58 +43,58 @@ func TestSurvivors(t *testing.T) {
 		never  string
 	}{
 		"two lost": {
-			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, from: "b",
+			hosts: []cluster.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, from: "b",
 			want: []string{"etcdadm recover --from b --yes --lost HOST …", "Host a is unreachable since 2026-01-02T03:04:05Z.", "Host c is unreachable.", "Only of what was written later: writes that clients were told are done, and that only a, c had, are lost", "revision 50", "comes back with its writes"},
 		},
 		"two are there and at odds": {
-			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
+			hosts: []cluster.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
 			want: []string{"something answers there without telling how far its log goes: another authority", "it would give up a, c, where something answers", "may still serve"},
 		},
 		"one of two is at odds": {
-			hosts: []console.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, odds: []cluster.HostID{"a"}, from: "b",
+			hosts: []cluster.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, odds: []cluster.HostID{"a"}, from: "b",
 			want: []string{"it would give up a, where something answers", "No recovery is offered"},
 		},
 		"a later term goes before a higher index": {
-			hosts: []console.LogEnd{end("a", 1, 3, 200), end("b", 2, 4, 91)}, from: "b",
+			hosts: []cluster.LogEnd{end("a", 1, 3, 200), end("b", 2, 4, 91)}, from: "b",
 			want: []string{"--from b --yes --lost HOST", "Host c is unreachable."},
 		},
 		"behind the record": {
-			hosts: []console.LogEnd{end("b", 2, 3, 80)}, from: "b", want: []string{"IT LOSES WRITES", "index 90"},
+			hosts: []cluster.LogEnd{end("b", 2, 3, 80)}, from: "b", want: []string{"IT LOSES WRITES", "index 90"},
 		},
 		"without a record": {
-			hosts: []console.LogEnd{end("b", 2, 3, 80)}, none: true, from: "b", want: []string{"no record of how far the cluster got.\nWrites that clients were told are done, and that only a, c had"},
+			hosts: []cluster.LogEnd{end("b", 2, 3, 80)}, none: true, from: "b", want: []string{"no record of how far the cluster got.\nWrites that clients were told are done, and that only a, c had"},
 		},
 		"all there": {
-			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, from: "b", want: []string{"no acknowledged write is lost"},
+			hosts: []cluster.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, from: "b", want: []string{"no acknowledged write is lost"},
 		},
 		"all there, without a record": {
-			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, none: true, from: "b", want: []string{"no acknowledged write is lost"},
+			hosts: []cluster.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, none: true, from: "b", want: []string{"no acknowledged write is lost"},
 		},
 		"a wiped one": {
-			hosts: []console.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"that only b, c had, are lost"},
+			hosts: []cluster.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"that only b, c had, are lost"},
 		},
 		"one is being read": {
-			hosts: []console.LogEnd{end("a", 1, 3, 90), unread("c", 3, &cluster.LogReading{Bytes: 3 << 20, Of: 64 << 20})}, unseen: []cluster.HostID{"b"},
+			hosts: []cluster.LogEnd{end("a", 1, 3, 90), unread("c", 3, &cluster.LogReading{Bytes: 3 << 20, Of: 64 << 20})}, unseen: []cluster.HostID{"b"},
 			want: []string{"its log is being read: 3 of 64 MiB", "Ask\nagain"},
 		},
 		"one cannot be read": {
-			hosts: []console.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 90), unread("c", 3, nil)}, from: "a",
+			hosts: []cluster.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 90), unread("c", 3, nil)}, from: "a",
 			want: []string{"its log cannot be read", "that only c had, are lost", "--from a --yes --lost HOST", "Host c answers, and has no data or none that can be read."},
 		},
 		"none in sight": {unseen: []cluster.HostID{"a", "b", "c"}, want: []string{"a, b, c may", "unreachable: another authority"}},
-		"nothing left":  {hosts: []console.LogEnd{{Host: "b", Intent: in}}, want: []string{"a backup is the way"}},
+		"nothing left":  {hosts: []cluster.LogEnd{{Host: "b", Intent: in}}, want: []string{"a backup is the way"}},
 		"nobody knows the voters": {
-			hosts: []console.LogEnd{func() console.LogEnd { e := end("a", 1, 3, 90); e.Intent = nil; return e }()}, from: "a",
+			hosts: []cluster.LogEnd{func() cluster.LogEnd { e := end("a", 1, 3, 90); e.Intent = nil; return e }()}, from: "a",
 			want: []string{"nobody can say what is lost"}, never: "no acknowledged write",
 		},
-		"with a quorum": {hosts: []console.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"no recovery is needed"}, never: "keeps all"},
+		"with a quorum": {hosts: []cluster.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"no recovery is needed"}, never: "keeps all"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := survivors{Hosts: c.hosts, Unseen: c.unseen, Incompatible: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}
+			s := survivors{Recovery: plan.Recovery{Hosts: c.hosts, Unseen: c.unseen, Incompatible: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}}
 			s.Since = map[cluster.HostID]time.Time{"a": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-			s.judge()
+			s.Judge()
 			if !c.none {
-				s.hold(record)
+				s.Hold(record.Revision, record.Progress())
 			}
 			var out bytes.Buffer
 			s.print(&out)
@@ -116,50 +116,6 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
-// What --dry-run says before a recovery is asked for is what the leading daemon would.
-func TestRecoverDryRun(t *testing.T) {
-	in := &cluster.Intent{Generation: 1, Write: 3, Voters: []cluster.Voter{{Host: "a", Member: 1}, {Host: "b", Member: 2}, {Host: "c", Member: 3}}}
-	end := func(host cluster.HostID, member cluster.MemberID, index uint64) console.LogEnd {
-		return console.LogEnd{
-			Host: host, Generation: 1, Cluster: 7, Member: member, State: cluster.MemberStarted, HasData: true, Intent: in,
-			Log: &cluster.Progress{Term: 3, Index: index},
-		}
-	}
-	unread := end("b", 2, 0)
-	unread.Log, unread.Reading = nil, &cluster.LogReading{Bytes: 3, Of: 64}
-	broken := end("a", 1, 0)
-	broken.Log = nil
-	for name, c := range map[string]struct {
-		hosts  []console.LogEnd
-		quorum bool
-		odds   []cluster.HostID
-		lost   []cluster.HostID
-		want   string // empty: it would be queued
-	}{
-		"the one that is left":     {hosts: []console.LogEnd{end("a", 1, 90)}, lost: []cluster.HostID{"b", "c"}},
-		"two logs are enough":      {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}},
-		"a quorum":                 {hosts: []console.LogEnd{end("a", 1, 90)}, lost: []cluster.HostID{"b", "c"}, quorum: true, want: "has a quorum"},
-		"nobody is named as lost":  {hosts: []console.LogEnd{end("a", 1, 90)}, want: "bring b, c back"},
-		"it is out of sight":       {hosts: []console.LogEnd{end("b", 2, 90)}, want: "host a, the survivor, is unreachable"},
-		"it has no data":           {hosts: []console.LogEnd{{Host: "a", Intent: in}, end("b", 2, 90)}, want: "host a holds no data"},
-		"its log cannot be read":   {hosts: []console.LogEnd{broken, end("b", 2, 90)}, want: "cannot be read"},
-		"another one is further":   {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 91)}, want: "host b is further than a: etcdadm recover --from b"},
-		"another one is read":      {hosts: []console.LogEnd{end("a", 1, 90), unread}, want: "the log of b is still being read"},
-		"one that is read is lost": {hosts: []console.LogEnd{end("a", 1, 90), unread}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers and has"},
-		"one is at odds":           {hosts: []console.LogEnd{end("a", 1, 90)}, odds: []cluster.HostID{"b"}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, but its daemon's address answers without telling how far its log goes: another authority. If that is its daemon, fix what"},
-		"another one is at odds":   {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, odds: []cluster.HostID{"c"}},
-		"one named as lost is not": {hosts: []console.LogEnd{end("a", 1, 90), end("b", 2, 90)}, lost: []cluster.HostID{"b", "c"}, want: "host b is named as lost, and its daemon answers"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := survivors{Hosts: c.hosts, Unseen: slices.Clone(c.odds), Incompatible: c.odds, Why: map[cluster.HostID]string{"b": "another authority"}, Quorum: c.quorum}
-			s.judge()
-			if got := s.against("a", c.lost).why; got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
-				t.Errorf("it says %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
 // No recovery is offered in the first minutes of a loss, nor where the store says that
 // the others serve; what was typed is judged alike with and without --dry-run.
 func TestRecoverWhereOthersMayServe(t *testing.T) {
@@ -175,7 +131,7 @@ func TestRecoverWhereOthersMayServe(t *testing.T) {
 			Memory: cluster.Memory{QuorumlessSince: began, Hosts: []cluster.HostMemory{{Host: "a", GapSince: began}}},
 		}
 	}
-	c := &answering{end: console.LogEnd{
+	c := &answering{end: cluster.LogEnd{
 		Host: "c", Generation: 1, Cluster: 7, Member: 3, State: cluster.MemberStarted, HasData: true, Intent: in,
 		Log: &cluster.Progress{Term: 3, Index: 90},
 	}}
@@ -224,7 +180,7 @@ func TestRecoverWhereOthersMayServe(t *testing.T) {
 
 // A cluster with a quorum is not told to be refused and then to say --yes.
 func TestRecoverOfAHealthyCluster(t *testing.T) {
-	s := survivors{Quorum: true}
+	s := survivors{Recovery: plan.Recovery{Quorum: true}}
 	var out bytes.Buffer
 	s.print(&out)
 	if said := out.String(); !strings.Contains(said, "no recovery is needed") || strings.Contains(said, "refused") {
@@ -236,7 +192,7 @@ func TestRecoverOfAHealthyCluster(t *testing.T) {
 type answering struct {
 	peer.Handler
 	report console.Report
-	end    console.LogEnd
+	end    cluster.LogEnd
 	served console.Served
 }
 
@@ -293,7 +249,7 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 		t.Fatal(code, errs)
 	}
 	in := &cluster.Intent{Generation: 1, Write: 3, Voters: []cluster.Voter{{Host: "a", Member: 1}, {Host: "b", Member: 2}, {Host: "c", Member: 3}}}
-	c := &answering{end: console.LogEnd{
+	c := &answering{end: cluster.LogEnd{
 		Host: "c", Generation: 1, Cluster: 7, Member: 3, State: cluster.MemberStarted, HasData: true, Intent: in,
 		Log: &cluster.Progress{Term: 3, Index: 90},
 	}}
@@ -342,13 +298,13 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 func TestRecoverSaysWhichDiskIsSilent(t *testing.T) {
 	const word = "the host is starting, and it has been waiting since 2026-11-22T20:00:00Z for its state to be read from disk"
 	in := &cluster.Intent{Generation: 1, Write: 3, Voters: []cluster.Voter{{Host: "a", Member: 1}, {Host: "c", Member: 3}}}
-	c := &answering{end: console.LogEnd{
+	c := &answering{end: cluster.LogEnd{
 		Host: "c", Generation: 1, Cluster: 7, Member: 3, State: cluster.MemberStarted, HasData: true, Intent: in,
 		Log: &cluster.Progress{Term: 3, Index: 90},
 	}}
 	at := c.serve(t, "test", "c")
 	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Contacts: []cluster.Contact{
-		{Host: "a", Endpoint: (&answering{end: console.LogEnd{Host: "a", Unknown: word}}).serve(t, "test", "a")},
+		{Host: "a", Endpoint: (&answering{end: cluster.LogEnd{Host: "a", Unknown: word}}).serve(t, "test", "a")},
 		{Host: "c", Endpoint: at},
 	}}
 	_, url := aStore(t)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/console"
 	"etcdadm.io/plan"
 )
 
@@ -30,7 +29,7 @@ type undoing struct {
 // findUndo compares the directory with what every host set aside of that cluster:
 // what members of one cluster have in their logs compares by term and index, and
 // whatever goes further may have been acknowledged (SAFETY.md, rule 26).
-func findUndo(ends []console.LogEnd, unseen []cluster.HostID, from cluster.HostID, dir string) undoing {
+func findUndo(ends []cluster.LogEnd, unseen []cluster.HostID, from cluster.HostID, dir string) undoing {
 	u := undoing{host: from, unseen: unseen}
 	for _, h := range ends {
 		for _, a := range h.SetAside {
@@ -42,7 +41,7 @@ func findUndo(ends []console.LogEnd, unseen []cluster.HostID, from cluster.HostI
 	if !u.known {
 		return u
 	}
-	u.at, u.further = plan.FurthestAside(asReports(ends), u.aside.Cluster, u.aside.Log)
+	u.at, u.further = plan.FurthestAside(ends, u.aside.Cluster, u.aside.Log)
 	return u
 }
 

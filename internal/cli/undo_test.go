@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/console"
 )
 
 // TestUndoFromTheFurthest: an undo that would drop what another host set aside of
@@ -15,7 +14,7 @@ func TestUndoFromTheFurthest(t *testing.T) {
 	aside := func(dir string, id cluster.ClusterID, term, index uint64) cluster.SetAside {
 		return cluster.SetAside{Dir: "etcdadm/set-aside/" + dir, Cluster: id, Log: cluster.Progress{Term: term, Index: index}}
 	}
-	ends := []console.LogEnd{
+	ends := []cluster.LogEnd{
 		{Host: "a", SetAside: []cluster.SetAside{aside("a1", 1, 2, 100), aside("a2", 2, 9, 900)}},
 		{Host: "b", SetAside: []cluster.SetAside{aside("b1", 1, 2, 120)}},
 		{Host: "c", SetAside: []cluster.SetAside{aside("c1", 1, 1, 500), aside("c2", 1, 0, 0)}},

@@ -244,12 +244,12 @@ func (c *Console) Prune(ctx context.Context, at cluster.Contact, dir string, do 
 }
 
 // LogEnd asks a host how far the log of its member goes.
-func (c *Console) LogEnd(ctx context.Context, at cluster.Contact) (LogEnd, error) {
+func (c *Console) LogEnd(ctx context.Context, at cluster.Contact) (cluster.LogEnd, error) {
 	client, err := c.pool.To(at)
 	if err != nil {
-		return LogEnd{}, err
+		return cluster.LogEnd{}, err
 	}
-	return put[LogEnd](ctx, client, Question{Kind: AskLog, Host: at.Host})
+	return put[cluster.LogEnd](ctx, client, Question{Kind: AskLog, Host: at.Host})
 }
 
 // Served asks a host at which revision its member serves.

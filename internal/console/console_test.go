@@ -89,7 +89,7 @@ func TestAnswerOfALaterRelease(t *testing.T) {
 			}
 		})
 	}
-	later.says = testlater.Forms(t, LogEnd{Host: "later", Intent: &cluster.Intent{Generation: 1}}, "/intent/")["/intent"]
+	later.says = testlater.Forms(t, cluster.LogEnd{Host: "later", Intent: &cluster.Intent{Generation: 1}}, "/intent/")["/intent"]
 	c, err := Open(Access{Cluster: "c"})
 	if err != nil {
 		t.Fatal(err)

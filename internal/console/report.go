@@ -74,28 +74,6 @@ type Release struct {
 	Builtin bool   `json:"builtin,omitempty"`
 }
 
-// LogEnd is what a host holds of its member.
-type LogEnd struct {
-	Host cluster.HostID `json:"host"`
-	// Unknown is why the host cannot tell what it holds; empty: the rest says it.
-	Unknown    string              `json:"unknown,omitempty"`
-	Generation uint64              `json:"generation,omitempty"`
-	Cluster    cluster.ClusterID   `json:"cluster,omitempty"`
-	Member     cluster.MemberID    `json:"member,omitempty"`
-	State      cluster.MemberState `json:"state,omitempty"`
-	Runs       bool                `json:"runs,omitempty"`
-	HasData    bool                `json:"hasData,omitempty"`
-	// Log is the end of its log; nil: there is none, it cannot be read, or it is
-	// still being read, and then Reading says how far that is.
-	Log     *cluster.Progress   `json:"log,omitempty"`
-	Reading *cluster.LogReading `json:"reading,omitempty"`
-	// Highest is what the host remembers, of whatever member it had.
-	Highest cluster.Progress `json:"highest,omitzero"`
-	Intent  *cluster.Intent  `json:"intent,omitempty"`
-	// SetAside is what the host gave up, with the end of each log that can be read.
-	SetAside []cluster.SetAside `json:"setAside,omitempty"`
-}
-
 // Forgot is what became of a host that a daemon was asked to forget.
 type Forgot struct {
 	By     cluster.HostID `json:"by"`

@@ -29,6 +29,15 @@ type ClusterRecord struct {
 	Index   uint64            `json:"index"`
 }
 
+// Progress is the highest (term, index) of each cluster ID.
+func (r Record) Progress() map[cluster.ClusterID]cluster.Progress {
+	of := map[cluster.ClusterID]cluster.Progress{}
+	for _, c := range r.Clusters {
+		of[c.Cluster] = cluster.Progress{Term: c.Term, Index: c.Index}
+	}
+	return of
+}
+
 // With is the record raised to this progress; it never goes down.
 func (r Record) With(id cluster.ClusterID, p cluster.Progress) Record {
 	out := Record{Revision: max(r.Revision, p.Revision), Clusters: slices.Clone(r.Clusters)}

@@ -31,6 +31,19 @@ type Status struct {
 	Commands []CommandStatus `json:"commands,omitempty"`
 }
 
+// Voters counts the voters, and those of them that are up.
+func (s Status) Voters() (up, voters int) {
+	for _, m := range s.Members {
+		if !m.Learner {
+			voters++
+			if m.Up {
+				up++
+			}
+		}
+	}
+	return up, voters
+}
+
 // CommandStatus is a command of the queue.
 type CommandStatus struct {
 	Command string              `json:"command"`

@@ -134,8 +134,8 @@ const logWait = 7 * time.Second
 const logLookLeast = 500 * time.Millisecond
 
 // logEnd is what this host holds of its member. The promise is not touched.
-func (d *daemon) logEnd(ctx context.Context) console.LogEnd {
-	out := console.LogEnd{Host: d.id}
+func (d *daemon) logEnd(ctx context.Context) cluster.LogEnd {
+	out := cluster.LogEnd{Host: d.id}
 	ctx, cancel := context.WithTimeout(ctx, logWait)
 	defer cancel()
 	by, _ := ctx.Deadline()

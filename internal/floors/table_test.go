@@ -107,6 +107,12 @@ var table = []room{
 		"plan/internal/words":    "names and numbers in sentences",
 		"plan/path":              "the ways between releases",
 	}},
+	{path: "plan/internal/recovery", floor: pure, beside: map[string]string{
+		"cluster":                  "about its nouns",
+		"plan/internal/generation": "how long a loss has to last",
+		"plan/internal/sight":      "who is furthest",
+		"plan/internal/words":      "names and numbers in sentences",
+	}},
 	{path: "plan/internal/members", floor: pure, beside: map[string]string{
 		"cluster":                  "about its nouns",
 		"plan/internal/decision":   "what is wanted and decided",
@@ -152,8 +158,8 @@ var table = []room{
 		"plan/internal/members":    "its rules",
 		"plan/internal/pauses":     "its rules",
 		"plan/internal/record":     "its rules",
+		"plan/internal/recovery":   "what a person is told before a recovery",
 		"plan/internal/roll":       "its rules",
-		"plan/internal/sight":      "its rules",
 		"plan/internal/step":       "what decisions are made of",
 		"plan/internal/upkeep":     "its rules",
 		"plan/path":                "the ways between releases",
