@@ -160,6 +160,7 @@ var table = []room{
 		"plan/internal/record":     "its rules",
 		"plan/internal/recovery":   "what a person is told before a recovery",
 		"plan/internal/roll":       "its rules",
+		"plan/internal/sight":      "what is known",
 		"plan/internal/step":       "what decisions are made of",
 		"plan/internal/upkeep":     "its rules",
 		"plan/path":                "the ways between releases",
