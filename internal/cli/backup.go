@@ -18,6 +18,7 @@ import (
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/sources"
 	"github.com/spf13/cobra"
 )
 
@@ -284,7 +285,7 @@ func (b *backups) prune() *cobra.Command {
 func usedBackups(ctx context.Context, store blob.Store) (map[backup.Name]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return daemon.UsedBackups(ctx, control.New(store, ""))
+	return sources.UsedBackups(ctx, control.New(store, ""))
 }
 
 // dayDuration is a flag's duration with days and years.
@@ -319,9 +320,9 @@ func (b *backups) runDrill(ctx context.Context, c *backupstore.Catalogue, name b
 	if err != nil {
 		return err
 	}
-	x, d, note, err := daemon.Drill{Catalogue: c, Identities: ids, Finder: finder, Within: workTimeout}.Run(ctx, name)
+	x, d, note, err := sources.Drill{Catalogue: c, Identities: ids, Finder: finder, Within: workTimeout}.Run(ctx, name)
 	switch {
-	case errors.Is(err, daemon.ErrBadBackup):
+	case errors.Is(err, sources.ErrBadBackup):
 		return &Failure{Code: ExitUnsafe, Err: err, Advice: "take another: etcdadm backup create"}
 	case err != nil:
 		return err

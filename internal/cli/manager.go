@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"etcdadm.io/internal/cores"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/release"
 	"github.com/spf13/cobra"
@@ -53,7 +54,7 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 	}
 	ctx, stop := daemonContext(cfg.OnSigterm)
 	defer stop()
-	daemon.KeepToOneCore()
+	cores.KeepToOne()
 	if err := daemon.Run(ctx, cfg, program, log); err != nil && ctx.Err() == nil {
 		return Report(queue, name, err)
 	}

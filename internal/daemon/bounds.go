@@ -42,11 +42,6 @@ const (
 	formerTimeout = 10 * time.Second
 	// fenceTimeout bounds the write of a promise that a person has reset.
 	fenceTimeout = 5 * time.Second
-	// workSays is when the log first tells how far work with backups and data is, and
-	// workPause the longest pause between two such lines: status tells it, too, for what
-	// is made ready.
-	workSays  = time.Minute
-	workPause = 10 * time.Minute
 	// readyTimeout is well below the period of a kubelet's probe.
 	readyTimeout = 3 * time.Second
 

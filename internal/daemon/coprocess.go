@@ -18,6 +18,8 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/say"
+	"etcdadm.io/internal/sources"
 )
 
 // Coprocess takes backups of an etcd that somebody else runs. One stands beside
@@ -73,7 +75,7 @@ type coprocess struct {
 	policy    backup.Policy
 	past      backup.Past
 	listed    time.Time // when the store was listed last
-	said      once
+	said      *say.Once
 }
 
 // Run takes backups until ctx ends, which is no error. What keeps it from
@@ -82,7 +84,7 @@ func (c Coprocess) Run(ctx context.Context, log *slog.Logger) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	p := &coprocess{o: c, log: log, said: once{log: log}}
+	p := &coprocess{o: c, log: log, said: say.NewOnce(log)}
 	files := []string{c.Etcd.CA, c.Etcd.Cert, c.Etcd.Key, ShownURL(c.BackupStore)}
 	if err := take(ctx, log, step{"the certificates for etcd to be read, and the backup store", files, p.open}); err != nil {
 		if ctx.Err() != nil && !c.Once {
@@ -201,15 +203,15 @@ func (p *coprocess) leads(ctx context.Context) bool {
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
-		p.said.error("leads", "the member does not tell its status", err)
+		p.said.Say("leads", "the member does not tell its status", err)
 		return false
 	case st.Auth:
-		p.said.error("leads", "the member asks for a credential", errors.New("its authentication is on: --etcd-user and --etcd-password-file, or a client certificate of a user with the root role"))
+		p.said.Say("leads", "the member asks for a credential", errors.New("its authentication is on: --etcd-user and --etcd-password-file, or a client certificate of a user with the root role"))
 		return false
 	}
-	p.said.error("leads", "", nil)
+	p.said.Say("leads", "the member does not tell its status", nil)
 	mine := st.Leader != 0 && st.Leader == st.Member
-	if word := fmt.Sprint(mine, st.Leader); p.said.news("role", word) {
+	if word := fmt.Sprint(mine, st.Leader); p.said.News("role", word) {
 		p.log.Info("raft's leader", "leader", leaderWord(st.Leader), "this member", st.Member, "backups are taken here", mine)
 	}
 	return mine
@@ -228,7 +230,7 @@ func (p *coprocess) look(ctx context.Context, now time.Time) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	p.said.error("list", "cannot list the backups", err)
+	p.said.Say("list", "cannot list the backups", err)
 	if err != nil {
 		return false
 	}
@@ -247,7 +249,7 @@ func (p *coprocess) take(ctx context.Context, reason backup.Reason) (backupstore
 	ctx, cancel := context.WithTimeout(ctx, coprocessBackup)
 	defer cancel()
 	host, _ := os.Hostname() // only told
-	b, err := snapshotInto(ctx, p.client, p.catalogue, p.packing, backupstore.Request{
+	b, err := sources.SnapshotInto(ctx, p.client, p.catalogue, p.packing, backupstore.Request{
 		Manifest: backup.Manifest{Cluster: p.o.ClusterName, Host: cluster.HostID(host), Reason: reason},
 	})
 	if err != nil {
@@ -255,7 +257,7 @@ func (p *coprocess) take(ctx context.Context, reason backup.Reason) (backupstore
 	}
 	tidyCtx, done := context.WithTimeout(ctx, coprocessTidy)
 	defer done()
-	tidy(tidyCtx, p.catalogue, p.folder, p.policy, p.log, p.said.error)
+	sources.Tidy(tidyCtx, p.catalogue, p.folder, p.policy, p.log, p.said.Say)
 	return b, nil
 }
 

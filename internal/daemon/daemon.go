@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
@@ -18,7 +17,7 @@ import (
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/release"
-	"etcdadm.io/internal/snapshot"
+	"etcdadm.io/internal/sources"
 )
 
 // daemon is one assembled daemon.
@@ -43,7 +42,8 @@ type daemon struct {
 	pool        *peer.Pool
 	manager     *manager.Manager
 	watch       *watch
-	sources     *sources
+	sources     *sources.Sources
+	catalogue   *backupstore.Catalogue
 	logRoom     logRoom
 	rejects     rejects
 	words       lastWords
@@ -57,17 +57,6 @@ type Program struct {
 	Builtin *release.Builtin // the etcd that it carries; nil: none
 	// LogDropped counts the lines of the daemon's log that were dropped; nil: none ever is.
 	LogDropped func() uint64
-}
-
-// sources is the host's long work with data: backups, and what new generations
-// are made from.
-type sources struct {
-	d         *daemon
-	catalogue *backupstore.Catalogue
-	packing   backupstore.Packing
-	policy    backup.Policy
-	said      once
-	ends      snapshot.LogEnds
 }
 
 // follower follows the environment file while the daemon runs. The credentials of the store

@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/say"
 	"etcdadm.io/internal/testlog"
 	"etcdadm.io/internal/teststill"
 )
@@ -29,7 +30,7 @@ func TestReleasesBesideAMountThatStandsStill(t *testing.T) {
 	v35, v36 := cluster.MustVersion("3.5.35"), cluster.MustVersion("3.6.16")
 	i := &inventory{
 		finder: &release.Finder{Dirs: []string{still, dir}, Roots: []string{t.TempDir()}},
-		said:   once{log: slog.New(slog.NewTextHandler(&said, nil))}, found: []cluster.Version{v35},
+		log:    slog.New(slog.NewTextHandler(&said, nil)), said: say.NewOnce(slog.New(slog.NewTextHandler(&said, nil))), found: []cluster.Version{v35},
 	}
 	looked := make(chan struct{})
 	go func() { i.look(t.Context()); close(looked) }()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/say"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -19,7 +21,8 @@ import (
 type inventory struct {
 	finder  *release.Finder
 	asked   singleflight.Group // a person's look
-	said    once
+	log     *slog.Logger
+	said    *say.Once
 	changed func() // the list is another one; nil: nobody has to be told
 
 	mu      sync.Mutex // guards what follows
@@ -38,7 +41,7 @@ func (d *daemon) findReleases(ctx context.Context) error {
 	if d.cfg.Root != "" {
 		roots = []string{d.cfg.Root, release.SystemRoot}
 	}
-	d.releases = &inventory{finder: &release.Finder{Dirs: d.cfg.ReleaseDirs, Roots: roots, Builtin: d.program.Builtin}, said: once{log: d.log}}
+	d.releases = &inventory{finder: &release.Finder{Dirs: d.cfg.ReleaseDirs, Roots: roots, Builtin: d.program.Builtin}, log: d.log, said: say.NewOnce(d.log)}
 	d.releases.look(ctx)
 	return nil
 }
@@ -90,12 +93,12 @@ func (i *inventory) saySilent(passed []release.Passed) {
 			reasons = append(reasons, fmt.Errorf("%s: %w", p.Path, p.Reason))
 		}
 	}
-	switch news := i.said.news("silent", strings.Join(paths, "\n")); { // not by their times, which differ
+	switch news := i.said.News("silent", strings.Join(paths, "\n")); { // not by their times, which differ
 	case !news:
 	case len(paths) > 0:
-		i.said.log.Warn("there are etcd programs, or directories of them, that do not answer; they are passed over", "error", errors.Join(reasons...))
+		i.log.Warn("there are etcd programs, or directories of them, that do not answer; they are passed over", "error", errors.Join(reasons...))
 	default:
-		i.said.log.Info("all etcd programs and directories of them answer")
+		i.log.Info("all etcd programs and directories of them answer")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/say"
 )
 
 // A look that takes longer than whoever asked goes on, and the next question has what it finds.
@@ -23,7 +24,7 @@ func TestReleasesAreLookedForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &daemon{id: "a", log: slog.New(slog.DiscardHandler)}
-	d.releases = &inventory{finder: &release.Finder{Dirs: []string{dir}}, said: once{log: d.log}}
+	d.releases = &inventory{finder: &release.Finder{Dirs: []string{dir}}, log: d.log, said: say.NewOnce(d.log)}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

@@ -90,6 +90,11 @@ func resultOf(err error) string {
 	return resultOK
 }
 
+// counted counts how each of something came out.
+func counted(by *prometheus.CounterVec) func(error) {
+	return func(err error) { by.WithLabelValues(resultOf(err)).Inc() }
+}
+
 // decided is told every decision.
 func (w *watch) decided(o *cluster.Observation, d plan.Decision) {
 	w.decisions.WithLabelValues(d.Rule).Inc()

@@ -9,26 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/regular"
 )
 
 // A daemon does not wait at a pipe that somebody named for a file, also where one writes to it.
 func TestPipeInPlaceOfFile(t *testing.T) {
-	disk, err := datadir.Open(t.TempDir(), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &sources{d: &daemon{disk: disk}}
-	if err := os.Mkdir(s.drillDir(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	own := func(path string) error {
-		if err := os.Rename(path, filepath.Join(s.drillDir(), fileTrial)); err != nil {
-			return err
-		}
-		return s.beginTrial("one")
-	}
 	for name, read := range map[string]func(ctx context.Context, path string) error{
 		"environment": func(_ context.Context, p string) error { _, _, _, err := etcdEnvironment(p); return err },
 		"password": func(ctx context.Context, p string) error {
@@ -36,7 +21,6 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 			return err
 		},
 		"password of the coprocess": func(ctx context.Context, p string) error { _, _, err := passwordOf("root", p)(ctx); return err },
-		"rehearsal":                 func(_ context.Context, p string) error { return own(p) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "pipe")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
@@ -24,6 +26,7 @@ import (
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
+	"etcdadm.io/internal/sources"
 )
 
 // ErrLeaveEtcd is the cause of a context whose end shall leave etcd running,
@@ -237,10 +240,21 @@ func (d *daemon) trust(context.Context) error {
 }
 
 func (d *daemon) makeHost(context.Context) error {
-	var err error
-	if d.sources, err = newSources(d); err != nil {
+	packing, err := d.cfg.Backups.Packing()
+	if err != nil {
 		return err
 	}
+	policy, err := d.cfg.Backups.Policy(os.Getenv)
+	if err != nil {
+		return &Error{Problem: "how long backups are kept", Err: err, Advice: "a duration such as 7d or 2y"}
+	}
+	d.catalogue = backupstore.New(d.store)
+	d.sources = sources.New(sources.Options{
+		Host: d.id, Cluster: d.cfg.ClusterName, DataDir: d.cfg.DataDir, Disk: d.disk,
+		Catalogue: d.catalogue, Folder: d.folder, Packing: packing, Policy: policy, Choices: d.cfg.Backups,
+		Finder: d.releases.finder, Versions: d.releases.versions, Etcd: d.etcdConfig,
+		Log: d.log, Backed: counted(d.watch.backups), Drilled: counted(d.watch.drills), Restored: d.watch.restores.Inc,
+	})
 	if d.process, err = NewProcess(d.disk.StateDir(), d.log, d.spec, d.releases.finder.Genuine, d.certs.adopted); err != nil {
 		return err
 	}
@@ -248,7 +262,7 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
 		Disk:     memberDisk{d.disk, d.certs}, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
-		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Decrypts: d.sources.decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(d.sources.packing.Compression, d.sources.policy), Problems: d.problems, PeerTLS: d.peerTLS, Log: d.log,
+		Reacher: reacher{}, AskPeers: d.askPeers, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), Problems: d.problems, PeerTLS: d.peerTLS, Log: d.log,
 	})
 	d.releases.changed = d.host.Noticed // nothing looks beside this yet
 	return nil
@@ -269,7 +283,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
 		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: ShownURL(d.cfg.BackupStore),
 		LastWord:  d.words.of,
-		Catalogue: &catalogueView{catalogue: d.sources.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs,
+		Catalogue: &sources.View{Catalogue: d.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs,
 		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.pollEvery()},
 	}
 	if static != nil {

@@ -20,6 +20,7 @@ import (
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
+	"etcdadm.io/internal/say"
 )
 
 // A disk that stands still over the record of a process keeps nobody from looking how
@@ -85,7 +86,7 @@ func TestVersionsDoNotWait(t *testing.T) {
 }
 
 // A program that does not answer hides no other release, and not the one that it was
-// before. It is said once, and once that it answers.
+// before. It is said *say.Once, and once that it answers.
 func TestSilentReleaseHidesNoOther(t *testing.T) {
 	root := t.TempDir()
 	program := func(version, line string) {
@@ -104,7 +105,7 @@ func TestSilentReleaseHidesNoOther(t *testing.T) {
 	known := cluster.MustVersion("3.5.30")
 	i := &inventory{
 		finder: &release.Finder{Dirs: []string{}, Caches: []string{}, Roots: []string{root}},
-		said:   once{log: slog.New(slog.NewTextHandler(&log, nil))}, found: []cluster.Version{known},
+		log:    slog.New(slog.NewTextHandler(&log, nil)), said: say.NewOnce(slog.New(slog.NewTextHandler(&log, nil))), found: []cluster.Version{known},
 	}
 	for range 2 {
 		i.look(t.Context())
@@ -152,7 +153,7 @@ type announceFunc func(context.Context) error
 
 func (f announceFunc) Announce(ctx context.Context, _ discovery.Seed) error { return f(ctx) }
 
-// A directory of --discovery on a disk that stands still is said once, keeps nobody from
+// A directory of --discovery on a disk that stands still is said *say.Once, keeps nobody from
 // the other places, and does not hold the daemon's end up.
 func TestAPlaceThatStandsStillHoldsNoOtherUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,6 @@ var plainOpens = map[string]string{
 	"internal/cli/adopt_manifest.go:flagsOf":           "/proc",
 	"internal/cli/adopt_manifest.go:stopLines":         "/proc",
 	"internal/daemon/process.go:NewProcess":            "the daemon's own record",
-	"internal/daemon/sources.go:trailer":               "a snapshot that was written just before",
 	"internal/durable/durable.go:SyncDir":              "a directory, to sync it",
 	"internal/host/datadir/aside.go:Inventory":         "its own note",
 	"internal/host/datadir/dir.go:Data":                "its own state directory",
@@ -67,6 +66,7 @@ var plainOpens = map[string]string{
 	"internal/snapshot/site.go:tryOpenSite":            "the lock of its own directory",
 	"internal/snapshot/throwaway.go:Dial":              "the directory that it made",
 	"internal/snapshot/tree.go:checkPages":             "a database that is open",
+	"internal/sources/sources.go:trailer":              "a snapshot that was written just before",
 }
 
 // plainOpen is a call that opens what is there, whatever it is.

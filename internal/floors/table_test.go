@@ -223,6 +223,7 @@ var table = []room{
 	{path: "internal/progress", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/logqueue", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/cores", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/wake", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/bounded", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
 		"internal/regular": "programs are read as regular files",
@@ -307,7 +308,18 @@ var table = []room{
 		"internal/control": "it makes the store ready for that",
 	}},
 
-	{path: "internal/manager/say", floor: service, never: knowsNoPolicy},
+	{path: "internal/say", floor: service, never: knowsNoPolicy},
+	{path: "internal/sources", floor: service, never: map[string]string{
+		"plan":          noPolicy,
+		"election":      noPolicy,
+		"internal/peer": "it sees one host",
+	}, beside: map[string]string{
+		"internal/backupstore": "what it fetches and writes",
+		"internal/control":     "which backups are used",
+		"internal/conversion":  "data that no tool restores are carried over key by key",
+		"internal/host/bulk":   "implements its Sources",
+		"internal/say":         "what does not work is said once",
+	}},
 
 	// Floor 3.
 	{path: "internal/manager", floor: face, never: map[string]string{

@@ -12,7 +12,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/manager/say"
+	"etcdadm.io/internal/say"
 	"etcdadm.io/plan"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/manager/say"
+	"etcdadm.io/internal/say"
 	"etcdadm.io/internal/wake"
 )
 

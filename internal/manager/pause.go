@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/manager/say"
+	"etcdadm.io/internal/say"
 )
 
 // readPauses looks which hosts are paused. What the store does not give is as it was in the

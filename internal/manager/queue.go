@@ -9,7 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/manager/say"
+	"etcdadm.io/internal/say"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"etcdadm.io/internal/manager/say"
+	"etcdadm.io/internal/say"
 	"etcdadm.io/plan"
 )
 

@@ -10,7 +10,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/manager/say"
+	"etcdadm.io/internal/say"
 	"etcdadm.io/internal/wake"
 )
 

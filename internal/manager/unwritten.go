@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/manager/say"
+	"etcdadm.io/internal/say"
 )
 
 // unwritten is an object that the store did not take, though it may be read: credentials

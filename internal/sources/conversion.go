@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/conversion"
+	"etcdadm.io/internal/cores"
 	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/keycopy"
 	"etcdadm.io/internal/snapshot"
@@ -39,9 +40,9 @@ const (
 
 // conversionOf is what a data directory or a snapshot is carried over with. A
 // snapshot that is not there yet is made of the data directory, in dir.
-func (s *sources) conversionOf(ctx context.Context, wrote, to cluster.Version, data, dir string) (o conversion.Options, err error) {
+func (s *Sources) conversionOf(ctx context.Context, wrote, to cluster.Version, data, dir string) (o conversion.Options, err error) {
 	o.Site = filepath.Join(dir, dirSite)
-	if o.Release, err = s.d.releases.finder.Find(ctx, to.String()); err != nil {
+	if o.Release, err = s.o.Finder.Find(ctx, to.String()); err != nil {
 		return o, fmt.Errorf("find etcd %s: %w", to, err)
 	}
 	if o.Source.Release, err = s.ofLine(ctx, wrote); err != nil {
@@ -80,7 +81,7 @@ func acceptsAny(s cluster.Source, to cluster.Version) bool {
 // convert carries the data of the own stopped member over, key by key: to a
 // snapshot, which is restored as any other, or to a founder of version 2, which is
 // what was asked for itself.
-func (s *sources) convert(ctx context.Context, o bulk.StageOrder, data, file string, progress func(int64)) error {
+func (s *Sources) convert(ctx context.Context, o bulk.StageOrder, data, file string, progress func(int64)) error {
 	dir := filepath.Dir(file)
 	if !o.Source.Wrote.Has(cluster.V3API) {
 		if err := snapshot.RoomV2(data, dir); err != nil {
@@ -102,7 +103,7 @@ func (s *sources) convert(ctx context.Context, o bulk.StageOrder, data, file str
 		return unaccepted(o.Source, err)
 	}
 	if lost := surveyOf(&done.Report); c.AcceptAny && lost.Loses() {
-		s.d.log.Warn("some keys could not be carried over, and nobody was asked: this is the only data left, or a person chose it",
+		s.o.Log.Warn("some keys could not be carried over, and nobody was asked: this is the only data left, or a person chose it",
 			"source", o.Source.Kind, "from", lost.From, "to", lost.To, "lost", lost.Words(), "digest", lost.Digest)
 	}
 	if c.Source.Snapshot == "" {
@@ -115,7 +116,7 @@ func (s *sources) convert(ctx context.Context, o bulk.StageOrder, data, file str
 }
 
 // stageV2 makes the data directory of a founder of version 2.
-func (s *sources) stageV2(ctx context.Context, o bulk.StageOrder, file string, progress func(cluster.StageState, int64)) (bulk.Built, error) {
+func (s *Sources) stageV2(ctx context.Context, o bulk.StageOrder, file string, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	data, err := s.dataV2(ctx, o, filepath.Dir(file), func(n int64) { progress(cluster.StageFetching, n) })
 	if err != nil {
 		return bulk.Built{}, hopeless(err)
@@ -127,7 +128,7 @@ func (s *sources) stageV2(ctx context.Context, o bulk.StageOrder, file string, p
 	if err := s.convert(ctx, o, data, file, func(n int64) { progress(cluster.StageBuilding, n) }); err != nil {
 		return bulk.Built{}, err
 	}
-	if err := s.d.disk.MarkData(built, o.Token, o.Disk); err != nil {
+	if err := s.o.Disk.MarkData(built, o.Token, o.Disk); err != nil {
 		return bulk.Built{}, err
 	}
 	if err := os.RemoveAll(filepath.Join(filepath.Dir(file), dirBackup)); err != nil {
@@ -141,7 +142,7 @@ func (s *sources) stageV2(ctx context.Context, o bulk.StageOrder, file string, p
 
 // dataV2 is the directory that is carried over to an etcd of version 2: of a member
 // on this host, or of a backup.
-func (s *sources) dataV2(ctx context.Context, o bulk.StageOrder, dir string, progress func(int64)) (string, error) {
+func (s *Sources) dataV2(ctx context.Context, o bulk.StageOrder, dir string, progress func(int64)) (string, error) {
 	switch {
 	case o.Source.Kind != cluster.SourceBackup:
 		return s.dataOf(o)
@@ -157,7 +158,7 @@ func (s *sources) dataV2(ctx context.Context, o bulk.StageOrder, dir string, pro
 const carriedTimes = 5
 
 // fetchV2 unpacks a backup of etcd 2 beside what is staged.
-func (s *sources) fetchV2(ctx context.Context, o bulk.StageOrder, dir string, progress func(int64)) (string, error) {
+func (s *Sources) fetchV2(ctx context.Context, o bulk.StageOrder, dir string, progress func(int64)) (string, error) {
 	name, err := backup.ParseName(o.Source.Backup)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", bulk.ErrBadSource, err)
@@ -170,7 +171,7 @@ func (s *sources) fetchV2(ctx context.Context, o bulk.StageOrder, dir string, pr
 	if err := os.RemoveAll(data); err != nil { // what an earlier try under this token left
 		return "", fmt.Errorf("make room for what is staged: %w", err)
 	}
-	if _, err := s.catalogue.FetchDirectory(ctx, name, data, ids, carriedTimes, progress); err != nil {
+	if _, err := s.o.Catalogue.FetchDirectory(ctx, name, data, ids, carriedTimes, progress); err != nil {
 		return "", fmt.Errorf("fetch backup %s: %w", name, withKeyHint(err))
 	}
 	return data, nil
@@ -189,11 +190,11 @@ func unaccepted(s cluster.Source, err error) error {
 }
 
 // dataOf is the directory of this host that a source is read from.
-func (s *sources) dataOf(o bulk.StageOrder) (string, error) {
+func (s *Sources) dataOf(o bulk.StageOrder) (string, error) {
 	if o.Source.Kind != cluster.SourceSetAside {
-		return s.d.disk.DataDir(o.From), nil
+		return s.o.Disk.DataDir(o.From), nil
 	}
-	dir, err := s.d.disk.AsideDir(o.Source.Dir)
+	dir, err := s.o.Disk.AsideDir(o.Source.Dir)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", bulk.ErrBadSource, err)
 	}
@@ -201,9 +202,9 @@ func (s *sources) dataOf(o bulk.StageOrder) (string, error) {
 }
 
 // Survey implements host.Sources.
-func (s *sources) Survey(ctx context.Context, o bulk.SurveyOrder) (survey cluster.Survey, err error) {
-	defer takeAllCores()()
-	ctx, end := s.d.working(ctx, "rehearsing a change of version")
+func (s *Sources) Survey(ctx context.Context, o bulk.SurveyOrder) (survey cluster.Survey, err error) {
+	defer cores.TakeAll()()
+	ctx, end := s.working(ctx, "rehearsing a change of version")
 	defer end()
 	dir, err := s.drillRoom()
 	if err != nil {
@@ -236,18 +237,18 @@ func (s *sources) Survey(ctx context.Context, o bulk.SurveyOrder) (survey cluste
 	return surveyOf(&done.Report), nil
 }
 
-func (s *sources) copyLive(ctx context.Context, o bulk.SurveyOrder, to string) error {
+func (s *Sources) copyLive(ctx context.Context, o bulk.SurveyOrder, to string) error {
 	if o.Wrote.Has(cluster.V3API) {
 		return errors.New("the data of a running member of version 3 are read from a backup")
 	}
-	from := s.d.disk.DataDir(o.From)
+	from := s.o.Disk.DataDir(o.From)
 	if err := snapshot.RoomV2(from, filepath.Dir(to)); err != nil {
 		return err
 	}
 	return snapshot.CopyV2(ctx, from, to)
 }
 
-func (s *sources) fetchBackup(ctx context.Context, name, file string) error {
+func (s *Sources) fetchBackup(ctx context.Context, name, file string) error {
 	n, err := backup.ParseName(name)
 	if err != nil {
 		return err
@@ -256,7 +257,7 @@ func (s *sources) fetchBackup(ctx context.Context, name, file string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.catalogue.Fetch(ctx, n, file, ids, backupstore.ThrownAway, nil)
+	_, err = s.o.Catalogue.Fetch(ctx, n, file, ids, backupstore.ThrownAway, nil)
 	return withKeyHint(err)
 }
 

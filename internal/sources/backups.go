@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/cores"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host/bulk"
 	"etcdadm.io/internal/host/record"
@@ -26,29 +27,29 @@ const hashTimeout = 30 * time.Second
 const countTimeout = 10 * time.Second
 
 // Backup implements host.Sources.
-func (s *sources) Backup(ctx context.Context, l record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
-	defer takeAllCores()()
+func (s *Sources) Backup(ctx context.Context, l record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
+	defer cores.TakeAll()()
 	b, err := s.backUp(ctx, l, backupstore.Request{
 		Meta:     metaOf(o.Spec),
-		Manifest: backup.Manifest{Cluster: s.d.cfg.ClusterName, Host: s.d.id, Reason: backup.Reason(o.Reason)},
+		Manifest: backup.Manifest{Cluster: s.o.Cluster, Host: s.o.Host, Reason: backup.Reason(o.Reason)},
 	})
-	s.d.watch.backups.WithLabelValues(resultOf(err)).Inc()
+	s.o.Backed(err)
 	if err != nil {
 		return cluster.Backup{}, err
 	}
-	return asBackup(b), nil
+	return AsBackup(b), nil
 }
 
-func (s *sources) backUp(ctx context.Context, l record.Launch, req backupstore.Request) (backupstore.Backup, error) {
+func (s *Sources) backUp(ctx context.Context, l record.Launch, req backupstore.Request) (backupstore.Backup, error) {
 	if !l.Version.Has(cluster.V3API) {
 		return s.backupV2(ctx, l, req)
 	}
-	c, err := s.d.etcdClient(l)
+	c, err := etcd.New(s.o.Etcd(l))
 	if err != nil {
 		return backupstore.Backup{}, fmt.Errorf("reach the own member: %w", err)
 	}
 	defer c.Close()
-	return snapshotInto(ctx, c, s.catalogue, s.packing, req)
+	return SnapshotInto(ctx, c, s.o.Catalogue, s.o.Packing, req)
 }
 
 func metaOf(spec *cluster.Spec) (m backup.Meta) {
@@ -58,8 +59,8 @@ func metaOf(spec *cluster.Spec) (m backup.Meta) {
 	return m
 }
 
-// snapshotInto backs a member up. What it says of itself is added to the request.
-func snapshotInto(ctx context.Context, c *etcd.Client, to *backupstore.Catalogue, packing backupstore.Packing, req backupstore.Request) (backupstore.Backup, error) {
+// SnapshotInto backs a member up. What it says of itself is added to the request.
+func SnapshotInto(ctx context.Context, c *etcd.Client, to *backupstore.Catalogue, packing backupstore.Packing, req backupstore.Request) (backupstore.Backup, error) {
 	st, err := c.Status(ctx)
 	if err != nil {
 		return backupstore.Backup{}, fmt.Errorf("look at the own member: %w", err)
@@ -113,11 +114,11 @@ func count(ctx context.Context, c *etcd.Client, revision int64) *int64 {
 
 // Tidy implements host.Sources: it removes the backups that the policy does not keep,
 // and what writers left unfinished.
-func (s *sources) Tidy(ctx context.Context) {
-	tidy(ctx, s.catalogue, s.d.folder, s.policy, s.d.log, s.said.error)
+func (s *Sources) Tidy(ctx context.Context) {
+	Tidy(ctx, s.o.Catalogue, s.o.Folder, s.o.Policy, s.o.Log, s.said.Say)
 }
 
-func tidy(ctx context.Context, c *backupstore.Catalogue, f *control.Folder, policy backup.Policy, log *slog.Logger, sayOnce func(topic, what string, err error)) {
+func Tidy(ctx context.Context, c *backupstore.Catalogue, f *control.Folder, policy backup.Policy, log *slog.Logger, sayOnce func(topic, what string, err error)) {
 	used, err := UsedBackups(ctx, f)
 	if sayOnce("used", "cannot see which backups are used, and removes none", err); err != nil {
 		return

@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"log/slog"
@@ -39,9 +39,9 @@ func TestRehearsalsThatEndTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := disk.StateDir()
-	start := func() *sources {
+	start := func() *Sources {
 		t.Helper()
-		s := &sources{d: &daemon{disk: disk, log: slog.New(slog.DiscardHandler)}}
+		s := &Sources{o: Options{Disk: disk, Log: slog.New(slog.DiscardHandler)}}
 		if err := s.clearDrills(); err != nil {
 			t.Fatal(err)
 		}

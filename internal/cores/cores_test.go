@@ -1,19 +1,19 @@
-package daemon
+package cores
 
 import (
 	"runtime"
 	"testing"
 )
 
-func TestKeepToOneCore(t *testing.T) {
+func TestKeepToOne(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
 	t.Setenv("GOMAXPROCS", "3")
-	if KeepToOneCore(); runtime.GOMAXPROCS(0) != before {
+	if KeepToOne(); runtime.GOMAXPROCS(0) != before {
 		t.Errorf("%d cores, want those that the environment asks for: %d", runtime.GOMAXPROCS(0), before)
 	}
 	t.Setenv("GOMAXPROCS", "")
-	if KeepToOneCore(); runtime.GOMAXPROCS(0) != 1 {
+	if KeepToOne(); runtime.GOMAXPROCS(0) != 1 {
 		t.Errorf("%d cores, want one", runtime.GOMAXPROCS(0))
 	}
 }

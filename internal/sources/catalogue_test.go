@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ func TestCatalogueListsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := store.lists.Load()
-	v := &catalogueView{catalogue: c}
+	v := &View{Catalogue: c}
 	if _, ok, err := v.Proven(ctx); ok || err != nil {
 		t.Errorf("before any list: %t, %v", ok, err)
 	}

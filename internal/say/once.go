@@ -36,6 +36,15 @@ func (s *Once) Say(topic, what string, err error) {
 	}
 }
 
+// News notes a text, and reports whether it is another than the last one on its topic.
+func (s *Once) News(topic, text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.last[topic]
+	s.last[topic] = text
+	return before != text
+}
+
 // Forget has the topic said anew.
 func (s *Once) Forget(topic string) {
 	s.mu.Lock()

@@ -1,4 +1,6 @@
-package daemon
+// Package sources is a host's long work with data: it takes and proves backups, and makes
+// ready what new generations begin from.
+package sources
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,27 +16,59 @@ import (
 	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/cores"
+	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host/bulk"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/say"
 	"etcdadm.io/internal/snapshot"
 	"golang.org/x/sys/unix"
 )
 
-var _ bulk.Sources = (*sources)(nil)
+// Options say of whom the work is, and what it is done with.
+type Options struct {
+	Host    cluster.HostID
+	Cluster string // its name
+	DataDir string
+	Disk    *datadir.Dir
 
-func newSources(d *daemon) (*sources, error) {
-	s := &sources{d: d, catalogue: backupstore.New(d.store), said: once{log: d.log}}
-	var err error
-	if s.packing, err = d.cfg.Backups.Packing(); err != nil {
-		return nil, err
+	Catalogue *backupstore.Catalogue
+	Folder    *control.Folder
+	Packing   backupstore.Packing
+	Policy    backup.Policy
+	Choices   backupstore.Choices // where secret keys of backups are
+
+	Finder   *release.Finder
+	Versions func() []cluster.Version // the releases that are here
+	// Etcd is how the own member is reached that was launched like this.
+	Etcd func(record.Launch) etcd.Config
+
+	Log      *slog.Logger
+	Backed   func(error) // told how each backup came out
+	Drilled  func(error) // told how each restore test came out
+	Restored func()      // told of data that were put in place
+}
+
+// Sources is a host's long work with data: backups, and what new generations are made
+// from. It implements the host's interface of that name.
+type Sources struct {
+	o    Options
+	said *say.Once
+	ends snapshot.LogEnds
+}
+
+var _ bulk.Sources = (*Sources)(nil)
+
+// New also takes away what a daemon before was trying out.
+func New(o Options) *Sources {
+	s := &Sources{o: o, said: say.NewOnce(o.Log)}
+	if err := errors.Join(s.clearDrills(), os.RemoveAll(filepath.Join(o.Disk.StateDir(), dirBackup))); err != nil {
+		o.Log.Warn("what a daemon before was trying out is left", "err", err) // tried again with the next one
 	}
-	if s.policy, err = d.cfg.Backups.Policy(os.Getenv); err != nil {
-		return nil, &Error{Problem: "how long backups are kept", Err: err, Advice: "a duration such as 7d or 2y"}
-	}
-	if err := errors.Join(s.clearDrills(), os.RemoveAll(filepath.Join(d.disk.StateDir(), dirBackup))); err != nil {
-		d.log.Warn("what a daemon before was trying out is left", "err", err) // tried again with the next one
-	}
-	return s, nil
+	return s
 }
 
 // dirStaging lies below the state directory: one directory a token, gone once
@@ -44,14 +79,14 @@ const (
 	dirBuilt     = "data"
 )
 
-func (s *sources) staging(token string) string {
-	return filepath.Join(s.d.disk.StateDir(), dirStaging, token)
+func (s *Sources) staging(token string) string {
+	return filepath.Join(s.o.Disk.StateDir(), dirStaging, token)
 }
 
 // Stage implements host.Sources.
-func (s *sources) Stage(ctx context.Context, o bulk.StageOrder, progress func(cluster.StageState, int64)) (bulk.Built, error) {
-	defer takeAllCores()()
-	ctx, end := s.d.working(ctx, "making a source ready")
+func (s *Sources) Stage(ctx context.Context, o bulk.StageOrder, progress func(cluster.StageState, int64)) (bulk.Built, error) {
+	defer cores.TakeAll()()
+	ctx, end := s.working(ctx, "making a source ready")
 	defer end()
 	dir := s.staging(o.Token)
 	built, err := s.stage(ctx, o, dir, progress)
@@ -74,7 +109,7 @@ func bytesBelow(dir string) (sum int64) {
 	return sum
 }
 
-func (s *sources) stage(ctx context.Context, o bulk.StageOrder, dir string, progress func(cluster.StageState, int64)) (bulk.Built, error) {
+func (s *Sources) stage(ctx context.Context, o bulk.StageOrder, dir string, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return bulk.Built{}, fmt.Errorf("make room for what is staged: %w", err)
 	}
@@ -112,7 +147,7 @@ func (s *sources) stage(ctx context.Context, o bulk.StageOrder, dir string, prog
 	if err != nil {
 		return bulk.Built{}, hopeless(fmt.Errorf("build a data directory from it: %w", err))
 	}
-	if err := s.d.disk.MarkData(filepath.Join(dir, dirBuilt), o.Token, o.Disk); err != nil {
+	if err := s.o.Disk.MarkData(filepath.Join(dir, dirBuilt), o.Token, o.Disk); err != nil {
 		return bulk.Built{}, err
 	}
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) { // its content is in what was built
@@ -141,7 +176,7 @@ func hopeless(err error) error {
 }
 
 // fetch brings the source to a file: a snapshot with its hash at the end.
-func (s *sources) fetch(ctx context.Context, o bulk.StageOrder, file string, progress func(int64)) (cluster.Source, error) {
+func (s *Sources) fetch(ctx context.Context, o bulk.StageOrder, file string, progress func(int64)) (cluster.Source, error) {
 	src := o.Source
 	switch src.Kind {
 	case cluster.SourceBackup:
@@ -156,7 +191,7 @@ func (s *sources) fetch(ctx context.Context, o bulk.StageOrder, file string, pro
 		if err != nil {
 			return src, err
 		}
-		if _, err = s.catalogue.Fetch(ctx, name, file, ids, backupstore.SyncedLater, progress); err != nil {
+		if _, err = s.o.Catalogue.Fetch(ctx, name, file, ids, backupstore.SyncedLater, progress); err != nil {
 			return src, fmt.Errorf("fetch backup %s: %w", name, withKeyHint(err))
 		}
 		return src, nil
@@ -179,7 +214,7 @@ func (s *sources) fetch(ctx context.Context, o bulk.StageOrder, file string, pro
 }
 
 // fetchByKeys makes a snapshot of a backup of etcd 2.
-func (s *sources) fetchByKeys(ctx context.Context, o bulk.StageOrder, file string, progress func(int64)) error {
+func (s *Sources) fetchByKeys(ctx context.Context, o bulk.StageOrder, file string, progress func(int64)) error {
 	data, err := s.fetchV2(ctx, o, filepath.Dir(file), progress)
 	if err != nil {
 		return err
@@ -192,9 +227,9 @@ func (s *sources) fetchByKeys(ctx context.Context, o bulk.StageOrder, file strin
 
 // ofLine is a release, or where it is not at hand the newest of its minor: data
 // that was set aside may say no more than that.
-func (s *sources) ofLine(ctx context.Context, v cluster.Version) (release.Release, error) {
+func (s *Sources) ofLine(ctx context.Context, v cluster.Version) (release.Release, error) {
 	best := v
-	for _, r := range s.d.releases.versions() {
+	for _, r := range s.o.Versions() {
 		if r == v {
 			best = v
 			break
@@ -203,23 +238,23 @@ func (s *sources) ofLine(ctx context.Context, v cluster.Version) (release.Releas
 			best = r
 		}
 	}
-	return s.d.releases.finder.Find(ctx, best.String())
+	return s.o.Finder.Find(ctx, best.String())
 }
 
 // identities are this host's secret keys of backups, read anew each time: they
 // may be put there just for a restore.
-func (s *sources) identities() (backupstore.Identities, error) {
-	ids, err := s.d.cfg.Backups.Identities()
+func (s *Sources) identities() (backupstore.Identities, error) {
+	ids, err := s.o.Choices.Identities()
 	if errors.Is(err, os.ErrNotExist) {
 		return backupstore.Identities{}, nil // then only encrypted ones cannot be read
 	}
 	return ids, err
 }
 
-// decrypts reports whether there is a secret key on this host now.
-func (s *sources) decrypts() bool {
-	ok, err := s.d.cfg.Backups.Decrypts()
-	s.said.error("identities", "the secret keys of backups cannot be read", err)
+// Decrypts reports whether there is a secret key on this host now.
+func (s *Sources) Decrypts() bool {
+	ok, err := s.o.Choices.Decrypts()
+	s.said.Say("identities", "the secret keys of backups cannot be read", err)
 	return ok
 }
 
@@ -252,9 +287,9 @@ func trailer(file string) (string, error) {
 // tool is the release whose tool restores: the one that wrote the data, else
 // the newest of its minor, else the one that is to run it. Across lines it is the
 // one that is to run it: that is what reads the snapshot.
-func (s *sources) tool(ctx context.Context, o bulk.StageOrder) (release.Release, error) {
+func (s *Sources) tool(ctx context.Context, o bulk.StageOrder) (release.Release, error) {
 	best := o.Version
-	for _, v := range s.d.releases.versions() {
+	for _, v := range s.o.Versions() {
 		switch {
 		case o.Source.Kind == cluster.SourceHalted || keyByKey(o):
 		case v == o.Source.Wrote:
@@ -263,7 +298,7 @@ func (s *sources) tool(ctx context.Context, o bulk.StageOrder) (release.Release,
 			best = v
 		}
 	}
-	r, err := s.d.releases.finder.Find(ctx, best.String())
+	r, err := s.o.Finder.Find(ctx, best.String())
 	if err != nil {
 		return release.Release{}, fmt.Errorf("find the etcd whose tool restores: %w", err)
 	}
@@ -271,16 +306,16 @@ func (s *sources) tool(ctx context.Context, o bulk.StageOrder) (release.Release,
 }
 
 // Install implements host.Sources.
-func (s *sources) Install(token string, disk cluster.DiskID) error {
-	if err := s.d.disk.Install(filepath.Join(s.staging(token), dirBuilt), token, disk); err != nil {
+func (s *Sources) Install(token string, disk cluster.DiskID) error {
+	if err := s.o.Disk.Install(filepath.Join(s.staging(token), dirBuilt), token, disk); err != nil {
 		return err
 	}
-	s.d.watch.restores.Inc()
+	s.o.Restored()
 	return s.DropStaged(token)
 }
 
 // DropStaged implements host.Sources.
-func (s *sources) DropStaged(token string) error {
+func (s *Sources) DropStaged(token string) error {
 	if token == "" || token != filepath.Base(token) {
 		return fmt.Errorf("take away what was staged: %q is no token", token)
 	}
@@ -288,20 +323,20 @@ func (s *sources) DropStaged(token string) error {
 }
 
 // V2InLog implements host.Sources.
-func (s *sources) V2InLog(ctx context.Context, token string) (bool, error) {
-	return snapshot.V2InLog(ctx, s.d.disk.DataDir(token))
+func (s *Sources) V2InLog(ctx context.Context, token string) (bool, error) {
+	return snapshot.V2InLog(ctx, s.o.Disk.DataDir(token))
 }
 
 // LogEnd implements host.Sources.
-func (s *sources) LogEnd(ctx context.Context, token string, progress func(cluster.LogReading)) (cluster.Progress, error) {
-	last, err := s.ends.Of(ctx, s.d.disk.DataDir(token), progress)
+func (s *Sources) LogEnd(ctx context.Context, token string, progress func(cluster.LogReading)) (cluster.Progress, error) {
+	last, err := s.ends.Of(ctx, s.o.Disk.DataDir(token), progress)
 	return cluster.Progress{Term: last.Term, Index: last.Index}, err
 }
 
 // Received implements host.Sources: etcd writes raft's snapshot last, when the
 // database that came with it is complete.
-func (s *sources) Received(token string) time.Duration {
-	files, err := filepath.Glob(filepath.Join(s.d.disk.DataDir(token), "member", "snap", "*.snap"))
+func (s *Sources) Received(token string) time.Duration {
+	files, err := filepath.Glob(filepath.Join(s.o.Disk.DataDir(token), "member", "snap", "*.snap"))
 	if err != nil {
 		return 0
 	}
@@ -318,9 +353,9 @@ func (s *sources) Received(token string) time.Duration {
 }
 
 // Room implements host.Sources.
-func (s *sources) FreeSpace() int64 {
+func (s *Sources) FreeSpace() int64 {
 	var st unix.Statfs_t
-	if unix.Statfs(s.d.cfg.DataDir, &st) != nil {
+	if unix.Statfs(s.o.DataDir, &st) != nil {
 		return 0
 	}
 	return int64(min(st.Bavail, 1<<40)) * st.Bsize

@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/say"
 )
 
 // A store that keeps what is to go is told of once, however many backups there
@@ -23,7 +24,7 @@ func TestRetentionIsToldOnce(t *testing.T) {
 	c, folder := backupstore.New(store), control.New(store, "")
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	told := &once{log: log}
+	told := say.NewOnce(log)
 	refusal := fmt.Errorf("%w: by the lock", blob.ErrRetained)
 	store.Inject(func(_ context.Context, call memory.Call) memory.Fault {
 		if call.Op == memory.Delete {
@@ -48,7 +49,7 @@ func TestRetentionIsToldOnce(t *testing.T) {
 	}
 	for range 10 {
 		another()
-		tidy(t.Context(), c, folder, backup.DefaultPolicy(), log, told.error)
+		Tidy(t.Context(), c, folder, backup.DefaultPolicy(), log, told.Say)
 	}
 	if n := strings.Count(said.String(), "level=WARN"); n != 1 || !strings.Contains(said.String(), "kept by the store's retention") || strings.Contains(said.String(), "backups removed") {
 		t.Errorf("said %d times:\n%s", n, said.String())
@@ -56,7 +57,7 @@ func TestRetentionIsToldOnce(t *testing.T) {
 	said.Reset()
 	refusal = blob.ErrForbidden
 	another()
-	tidy(t.Context(), c, folder, backup.DefaultPolicy(), log, told.error)
+	Tidy(t.Context(), c, folder, backup.DefaultPolicy(), log, told.Say)
 	if !strings.Contains(said.String(), "cannot remove backups") || !strings.Contains(said.String(), "not allowed") {
 		t.Errorf("of another refusal it says %q", said.String())
 	}

@@ -1,4 +1,6 @@
-package daemon
+// Package cores says how many cores the program uses: a daemon waits nearly all the time,
+// and work that compresses or hashes takes them all.
+package cores
 
 import (
 	"os"
@@ -13,7 +15,7 @@ var cores struct {
 	busy int  // how many are at work that is worth more
 }
 
-// KeepToOneCore lets Go run this program's goroutines on one core at a time,
+// KeepToOne lets Go run this program's goroutines on one core at a time,
 // unless the environment says how many (GOMAXPROCS). A daemon waits nearly all
 // the time, and each time that it wakes up, idle cores look for work. Measured
 // on an idle cluster of three, side by side on a busy machine of two cores
@@ -21,7 +23,7 @@ var cores struct {
 // a core and 27 switches of threads a second with it, 0.159 % and 35 without.
 // Backups and restores take all cores while they last. It is for the whole process, so programs call it and this
 // package does not; the etcd that they start is not affected.
-func KeepToOneCore() {
+func KeepToOne() {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
@@ -31,9 +33,9 @@ func KeepToOneCore() {
 	runtime.GOMAXPROCS(1)
 }
 
-// takeAllCores is for work that compresses or hashes; the function that it
-// returns ends it. Without KeepToOneCore it changes nothing.
-func takeAllCores() (done func()) {
+// TakeAll is for work that compresses or hashes; the function that it
+// returns ends it. Without KeepToOne it changes nothing.
+func TakeAll() (done func()) {
 	cores.mu.Lock()
 	defer cores.mu.Unlock()
 	if cores.busy++; cores.kept && cores.busy == 1 {

@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestRoomThatWasUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sources{d: &daemon{disk: disk}}
+	s := &Sources{o: Options{Disk: disk}}
 	write := func(file string, content []byte, size int64) {
 		t.Helper()
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, content, 0o600), os.Truncate(file, size)); err != nil {

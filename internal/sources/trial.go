@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"encoding/json"
@@ -29,13 +29,13 @@ type trial struct {
 	Begun int    `json:"begun"` // how often
 }
 
-func (s *sources) drillDir() string { return filepath.Join(s.d.disk.StateDir(), dirDrill) }
+func (s *Sources) drillDir() string { return filepath.Join(s.o.Disk.StateDir(), dirDrill) }
 
 // clearDrills takes away what was being tried out, but for the record of it.
-func (s *sources) clearDrills() error {
+func (s *Sources) clearDrills() error {
 	for _, of := range []struct{ dir, prefix string }{
 		{s.drillDir(), ""},
-		{s.d.disk.StateDir(), "etcdadm-drill-"}, // of releases before this one
+		{s.o.Disk.StateDir(), "etcdadm-drill-"}, // of releases before this one
 	} {
 		entries, err := os.ReadDir(of.dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -54,7 +54,7 @@ func (s *sources) clearDrills() error {
 }
 
 // drillRoom is an empty place to try something out in.
-func (s *sources) drillRoom() (string, error) {
+func (s *Sources) drillRoom() (string, error) {
 	if err := s.clearDrills(); err != nil {
 		return "", err
 	}
@@ -65,7 +65,7 @@ func (s *sources) drillRoom() (string, error) {
 }
 
 // beginTrial counts that a rehearsal begins.
-func (s *sources) beginTrial(name string) error {
+func (s *Sources) beginTrial(name string) error {
 	file := filepath.Join(s.drillDir(), fileTrial)
 	var t trial
 	had, err := regular.Read(file, regular.SmallSize)
@@ -89,7 +89,7 @@ func (s *sources) beginTrial(name string) error {
 }
 
 // endTrial: it came to its end, however that was, and the daemon is still there.
-func (s *sources) endTrial() error {
+func (s *Sources) endTrial() error {
 	err := os.Remove(filepath.Join(s.drillDir(), fileTrial))
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil

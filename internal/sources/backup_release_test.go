@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func TestBackupOfWhatAnswersNow(t *testing.T) {
 			}
 			defer client.Close()
 			catalogue := backupstore.New(memory.New())
-			b, err := snapshotInto(t.Context(), client, catalogue, backupstore.Packing{}, backupstore.Request{Manifest: backup.Manifest{Cluster: "test"}})
+			b, err := SnapshotInto(t.Context(), client, catalogue, backupstore.Packing{}, backupstore.Request{Manifest: backup.Manifest{Cluster: "test"}})
 			if c.fails {
 				if err == nil || !strings.Contains(err.Error(), "restarted while its backup began") {
 					t.Errorf("%+v, %v", b, err)

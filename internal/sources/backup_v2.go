@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"context"
@@ -24,8 +24,8 @@ const dirBackup = "backup"
 // backupV2 backs up a member of etcd 2, which streams no snapshots, from its files. A
 // read through a quorum tells how far it has to go: whatever was acknowledged before
 // is committed up to there, and this very member has it.
-func (s *sources) backupV2(ctx context.Context, l record.Launch, req backupstore.Request) (b backupstore.Backup, err error) {
-	c, err := etcd.NewV2(s.d.etcdConfig(l))
+func (s *Sources) backupV2(ctx context.Context, l record.Launch, req backupstore.Request) (b backupstore.Backup, err error) {
+	c, err := etcd.NewV2(s.o.Etcd(l))
 	if err != nil {
 		return b, fmt.Errorf("reach the own member: %w", err)
 	}
@@ -33,19 +33,19 @@ func (s *sources) backupV2(ctx context.Context, l record.Launch, req backupstore
 	if err != nil {
 		return b, err
 	}
-	dir := filepath.Join(s.d.disk.StateDir(), dirBackup)
+	dir := filepath.Join(s.o.Disk.StateDir(), dirBackup)
 	if err := os.RemoveAll(dir); err != nil {
 		return b, fmt.Errorf("make room for a backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	at, err := snapshot.BackupV2(ctx, s.d.disk.DataDir(l.Token), dir, st.Index, func(ctx context.Context) error {
+	at, err := snapshot.BackupV2(ctx, s.o.Disk.DataDir(l.Token), dir, st.Index, func(ctx context.Context) error {
 		_, err := quorumRead(ctx, c)
 		return err
 	})
 	if err != nil {
 		return b, err
 	}
-	req.Compression, req.Recipients = s.packing.Compression, s.packing.Recipients
+	req.Compression, req.Recipients = s.o.Packing.Compression, s.o.Packing.Recipients
 	req.Meta.EtcdVersion = st.Version
 	m := &req.Manifest
 	m.ClusterID, m.MemberID, m.EtcdVersion = st.Cluster, st.Member, st.Version
@@ -55,7 +55,7 @@ func (s *sources) backupV2(ctx context.Context, l record.Launch, req backupstore
 		return b, err
 	}
 	defer tar.Close()
-	return s.catalogue.Write(ctx, req, tar)
+	return s.o.Catalogue.Write(ctx, req, tar)
 }
 
 // quorumRead has the member append an entry that is committed, and tells how far it is.

@@ -1,4 +1,4 @@
-package daemon
+package sources
 
 import (
 	"context"
@@ -139,7 +139,7 @@ func (d Drill) restore(ctx context.Context, b backupstore.Backup, file, site str
 }
 
 // Drill implements host.Sources.
-func (s *sources) Drill(ctx context.Context, name string, with cluster.Version) (cluster.Backup, error) {
+func (s *Sources) Drill(ctx context.Context, name string, with cluster.Version) (cluster.Backup, error) {
 	n, err := backup.ParseName(name)
 	if err != nil {
 		return cluster.Backup{}, err
@@ -152,19 +152,19 @@ func (s *sources) Drill(ctx context.Context, name string, with cluster.Version) 
 	if err != nil {
 		return cluster.Backup{}, err
 	}
-	ctx, end := s.d.working(ctx, "trying a backup out")
+	ctx, end := s.working(ctx, "trying a backup out")
 	defer end()
-	d := Drill{Catalogue: s.catalogue, Identities: ids, Finder: s.d.releases.finder, Parent: room, Host: s.d.id}
+	d := Drill{Catalogue: s.o.Catalogue, Identities: ids, Finder: s.o.Finder, Parent: room, Host: s.o.Host}
 	if !with.IsZero() {
 		return cluster.Backup{Name: name}, withKeyHint(d.Rehearse(ctx, n, with))
 	}
 	b, _, note, err := d.Run(ctx, n)
-	s.d.watch.drills.WithLabelValues(resultOf(err)).Inc()
+	s.o.Drilled(err)
 	if err != nil {
 		return cluster.Backup{}, withKeyHint(err)
 	}
 	if note != "" {
-		s.d.log.Info("drill", "backup", n, "note", note)
+		s.o.Log.Info("drill", "backup", n, "note", note)
 	}
-	return asBackup(b), nil
+	return AsBackup(b), nil
 }
