@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/say"
 )
 
 // A release that is put into its place is found within ten seconds, a leader's look every
@@ -18,7 +20,7 @@ func TestAReleaseIsFoundSoon(t *testing.T) {
 		t.Errorf("a host looks every %s only", relook)
 	}
 	dir, told := t.TempDir(), make(chan struct{}, 9)
-	i := &inventory{finder: &release.Finder{Dirs: []string{dir}, Caches: []string{}, Roots: []string{t.TempDir()}}, changed: func() { told <- struct{}{} }}
+	i := &inventory{log: slog.New(slog.DiscardHandler), said: say.NewOnce(slog.New(slog.DiscardHandler)), finder: &release.Finder{Dirs: []string{dir}, Caches: []string{}, Roots: []string{t.TempDir()}}, changed: func() { told <- struct{}{} }}
 	i.look(t.Context())
 	if len(told) > 0 || len(i.versions()) > 0 {
 		t.Fatalf("there is nothing yet, and it has %v", i.versions())

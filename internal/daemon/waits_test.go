@@ -68,7 +68,7 @@ func TestCertificatesAreToldWhileOneIsWritten(t *testing.T) {
 // through the directories, nor begins a second one.
 func TestVersionsDoNotWait(t *testing.T) {
 	known := []cluster.Version{cluster.MustVersion("3.6.16")}
-	i := &inventory{finder: &release.Finder{Dirs: []string{t.TempDir()}, Caches: []string{}, Roots: []string{t.TempDir()}}, found: known}
+	i := &inventory{log: slog.New(slog.DiscardHandler), said: say.NewOnce(slog.New(slog.DiscardHandler)), finder: &release.Finder{Dirs: []string{t.TempDir()}, Caches: []string{}, Roots: []string{t.TempDir()}}, found: known}
 	i.looking = true // one that has not ended
 	if got := i.versions(); len(got) != 1 || got[0] != known[0] {
 		t.Errorf("versions %v", got)
