@@ -410,6 +410,11 @@ var guarded = []struct {
 	{"cloud.google.com/go", []string{"internal/blob/gs", "internal/discovery"}, "one SDK a store"},
 	{"google.golang.org/api", []string{"internal/blob/gs", "internal/discovery"}, "one SDK a store"},
 	{"github.com/Azure", []string{"internal/blob/azure", "internal/discovery"}, "one SDK a store"},
+	// The wing: what few clusters need once. The rest reads without it, since each part has one door.
+	{module + "/internal/keycopy", []string{"internal/conversion", "internal/sources"}, "keys are carried over one by one in a conversion"},
+	{module + "/internal/conversion", []string{"internal/sources"}, "data that no tool restores are a matter of a host's sources"},
+	{module + "/internal/adoption", []string{"internal/cli"}, "a person has a cluster of another program adopted"},
+	{module + "/internal/host/takeover", []string{"internal/host"}, "a host takes a member of another program over"},
 	{"testing", nil, "product code does not know that it is tested"},
 }
 
