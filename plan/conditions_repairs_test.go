@@ -56,7 +56,7 @@ func TestConditionsOfRepairs(t *testing.T) {
 			inReplacing(&cluster.Replacing{Member: member(o, "b"), Voters: 2})(o)
 			return o
 		}, wants(2), nil, nil},
-		{"finishes a person's replacement", left, func(v *step.View) bool { return finishReplacing(v) }, []otherwise{
+		{"finishes a person's replacement", left, func(v *step.View) bool { return members.FinishReplacing(v) != nil }, []otherwise{
 			{"nothing is under way", inReplacing(nil)},
 			{"there are no more than there were", func(o *cluster.Observation) {
 				inReplacing(&cluster.Replacing{Member: member(o, "b"), Voters: 3})(o)
@@ -66,9 +66,4 @@ func TestConditionsOfRepairs(t *testing.T) {
 			{"nobody knows what is wanted", func(o *cluster.Observation) { o.Spec = nil }},
 		}, nil},
 	})
-}
-
-func finishReplacing(v *step.View) bool {
-	d := members.FinishReplacing(v)
-	return d != nil && d.Action != nil
 }

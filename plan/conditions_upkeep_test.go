@@ -104,6 +104,10 @@ func TestConditionsOfBackups(t *testing.T) {
 		d := step.BackupFirst(v, true, words.F("x"))
 		return d != nil && d.Action != nil
 	}
+	replaces := func(v *step.View) bool { // a person's replacement begins with a backup, whoever succeeds
+		d := Next(Goal{Kind: Replace, Host: "b"}.Noted(v.Obs), v.Obs)
+		return d.Action != nil && len(d.Action.Ops) == 1 && d.Action.Ops[0].Op.Kind == cluster.OpBackup
+	}
 	fromData := then(wants, inIntent(func(in *cluster.Intent) {
 		in.Source.Kind, in.Timestamp = cluster.SourceBackup, worldEpoch.Add(24*time.Hour).UnixNano()
 	}))
@@ -117,6 +121,12 @@ func TestConditionsOfBackups(t *testing.T) {
 	tries := then(wants, func(o *cluster.Observation) { o.Backups.DrillInterval = 24 * time.Hour })
 	drills := func(v *step.View) bool { d := upkeep.TryOut(v); return d != nil && d.Action != nil }
 	checkConditions(t, []condition{
+		{"a backup before a replacement that a person asks for", wants, replaces, []otherwise{
+			{"there is a fresh one", func(o *cluster.Observation) {
+				o.Backups.Newest = []cluster.Backup{{Name: "B", At: o.At.Add(time.Nanosecond - sight.BackupFresh), Version: version("3.6.16")}}
+			}},
+			{"no backups are wanted", func(o *cluster.Observation) { o.Backups.Interval = 0 }},
+		}, nil},
 		{"one is taken before a change", wants, ordered, []otherwise{
 			{"nobody wants backups", func(o *cluster.Observation) { o.Backups.Interval = 0 }},
 			{"the store was not listed yet", func(o *cluster.Observation) { o.Backups.At = time.Time{} }},
