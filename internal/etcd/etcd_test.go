@@ -286,18 +286,23 @@ func TestUnknownOutcome(t *testing.T) {
 	_, err = d.View(within(t, 300*time.Millisecond), false)
 	wantErr(t, "list through a stopped member", err, etcd.ErrNoAnswer)
 
-	killed := make(chan error, 1)
-	go func() { killed <- d.Remove(ctx, id) }()
-	until(t, 5*time.Second, "the call is on its way or over", func() error {
-		select {
-		case err := <-killed:
-			killed <- err
-			return nil
-		default:
+	// A member that is killed before the call was sent is unreachable: then it is stopped
+	// anew, and given more time until it is killed.
+	for wait := time.Duration(0); ; wait = 2*wait + 50*time.Millisecond {
+		killed := make(chan error, 1)
+		go func() { killed <- d.Remove(ctx, id) }()
+		time.Sleep(wait)
+		if err := c.Kill(ctx, 0, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
 		}
-		return c.Kill(ctx, 0, syscall.SIGKILL)
-	})
-	wantErr(t, "remove through a member that is killed", <-killed, etcd.ErrUnknownOutcome)
+		if err = <-killed; !errors.Is(err, etcd.ErrUnreachable) || wait > 5*time.Second {
+			break
+		}
+		if err := errors.Join(c.Restart(ctx, 0), c.Kill(ctx, 0, syscall.SIGSTOP)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantErr(t, "remove through a member that is killed", err, etcd.ErrUnknownOutcome)
 	_, err = d.AddMember(ctx, []string{"http://127.0.0.1:2"}, true)
 	wantErr(t, "add through a dead member", err, etcd.ErrUnreachable)
 	if err := d.Close(); err != nil {
