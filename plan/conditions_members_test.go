@@ -94,6 +94,10 @@ func TestConditionsOfMembers(t *testing.T) {
 		}, nil},
 		{"its keys are not those of the others", corrupted, func(v *step.View) bool { return needs(v, seatOf(v, "c"), members.RemedyReplace) }, []otherwise{
 			{"another voter is down", of("b", unhealthy)},
+			{"another one, with other keys as well, is out of sight", func(o *cluster.Observation) {
+				ofMember("b", func(m *cluster.MemberMemory) { m.CorruptSince = worldEpoch })(o)
+				away("b", cluster.GapUnreachable)(o)
+			}},
 			{"no comparison says so", ofMember("c", func(m *cluster.MemberMemory) { m.CorruptSince = time.Time{} })},
 			{"there are but two voters", func(o *cluster.Observation) {
 				for i := range o.Hosts {

@@ -422,7 +422,7 @@ func (l *laws) addVoter(op cluster.Op, p cluster.Projection) {
 
 func (l *laws) othersUp(id cluster.MemberID) bool {
 	for _, s := range l.roster.Voters() {
-		if s.ID != id && !s.Up && !l.odd(s.ID) {
+		if answers := s.Host != nil && s.Host.Status != nil; s.ID != id && !s.Up && !(l.odd(s.ID) && answers) {
 			return false
 		}
 	}

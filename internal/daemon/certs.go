@@ -230,7 +230,7 @@ func (k *certs) failed(what string, err error, about ...any) {
 	}
 	k.mu.Unlock()
 	if !known {
-		k.log.Warn(what, append(about, "error", err)...)
+		k.log.Warn(what, append(about, "err", err)...)
 	}
 }
 
@@ -311,7 +311,7 @@ func (k *certs) dropEtcd() {
 // started; it serves with those that are there if that fails.
 func (k *certs) adopted(l record.Launch) {
 	if err := k.forLaunch(l); err != nil {
-		k.log.Warn("could not renew the certificates of the adopted etcd", "error", err)
+		k.log.Warn("could not renew the certificates of the adopted etcd", "err", err)
 	}
 }
 

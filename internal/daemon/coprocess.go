@@ -187,7 +187,7 @@ func (p *coprocess) step(ctx context.Context, now time.Time) time.Duration {
 	}
 	if err != nil {
 		p.past.Failed, p.past.Failures = time.Now(), p.past.Failures+1
-		p.log.Error("a backup failed", "failures", p.past.Failures, "error", err)
+		p.log.Error("a backup failed", "failures", p.past.Failures, "err", err)
 	} else {
 		p.past = backup.Past{Last: b.Name.Time()}
 		p.tell(b)

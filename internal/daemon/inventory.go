@@ -96,7 +96,7 @@ func (i *inventory) saySilent(passed []release.Passed) {
 	switch news := i.said.News("silent", strings.Join(paths, "\n")); { // not by their times, which differ
 	case !news:
 	case len(paths) > 0:
-		i.log.Warn("there are etcd programs, or directories of them, that do not answer; they are passed over", "error", errors.Join(reasons...))
+		i.log.Warn("there are etcd programs, or directories of them, that do not answer; they are passed over", "err", errors.Join(reasons...))
 	default:
 		i.log.Info("all etcd programs and directories of them answer")
 	}

@@ -76,7 +76,7 @@ func (g *group) stop(until time.Time, names ...string) {
 	g.await(until, waited)
 	for _, name := range waited {
 		if p := g.part(name); ended(p) && p.behind != nil {
-			g.log.Error("a part of this daemon left behind what does not end, to the end of the program", "part", name, "error", p.behind)
+			g.log.Error("a part of this daemon left behind what does not end, to the end of the program", "part", name, "err", p.behind)
 			g.left = append(g.left, name)
 		}
 	}

@@ -18,7 +18,7 @@ func keepRefusal(ctx context.Context, cfg Config, err error, log *slog.Logger) {
 		return // it was asked to end
 	}
 	if err := KeepRefusal(cfg, err); err != nil {
-		log.Warn("cannot keep why this daemon does not start, for etcdadm status", "error", err)
+		log.Warn("cannot keep why this daemon does not start, for etcdadm status", "err", err)
 	}
 }
 

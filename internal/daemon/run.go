@@ -192,7 +192,7 @@ func (d *daemon) openDisk(context.Context) error {
 	}
 	switch left, err := d.disk.Sweep(); { // the lock is held: nobody writes them any more
 	case err != nil:
-		d.log.Warn("what a killed daemon had left half written is not all removed", "removed", left, "error", err)
+		d.log.Warn("what a killed daemon had left half written is not all removed", "removed", left, "err", err)
 	case len(left) > 0:
 		d.log.Info("removed what a killed daemon had left half written", "files", left)
 	}
@@ -316,7 +316,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "environment file", d.env.follow)
 	d.begun.over()
 	if err := console.DropRefusal(d.cfg.DataDir); err != nil {
-		d.log.Warn("cannot remove what says why a daemon before did not start", "error", err)
+		d.log.Warn("cannot remove what says why a daemon before did not start", "err", err)
 	}
 	if err := d.showMetrics(ctx, ownNameTimeout); err != nil {
 		g.start(ctx, partMetrics, func(context.Context) error { return err })
@@ -344,7 +344,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	d.pool.Close()
 	if len(g.left) > 0 {
 		if failure != nil {
-			d.log.Error("what ended this daemon", "error", failure)
+			d.log.Error("what ended this daemon", "err", failure)
 		}
 		return fmt.Errorf("%w: %s", errLeft, strings.Join(g.left, ", "))
 	}

@@ -84,7 +84,7 @@ func (d *daemon) seedTrouble(source string, err error) {
 		level = slog.LevelWarn
 	}
 	if err != nil {
-		d.log.Log(context.Background(), level, "a source of other daemons does not answer", "source", source, "error", err)
+		d.log.Log(context.Background(), level, "a source of other daemons does not answer", "source", source, "err", err)
 	} else {
 		d.log.Log(context.Background(), level, "a source of other daemons answers again", "source", source)
 	}
@@ -128,7 +128,7 @@ func (d *daemon) announceAt(ctx context.Context, places []place) error {
 				replaced = d.retractFormer(ctx, self)
 			}
 			if err != nil && !p.said && ctx.Err() == nil {
-				d.log.Warn("could not tell other daemons where this one is; they find it by other ways if there are any", "place", p.name, "error", err)
+				d.log.Warn("could not tell other daemons where this one is; they find it by other ways if there are any", "place", p.name, "err", err)
 				p.said = true
 			} else if err == nil && p.said {
 				d.log.Info("other daemons can be told again where this one is", "place", p.name)
@@ -159,7 +159,7 @@ func (d *daemon) keepHostsFile(ctx context.Context) error {
 		var err error
 		kept, err = d.keepNames(ctx, file, kept)
 		if err != nil && err.Error() != before && ctx.Err() == nil {
-			d.log.Warn("could not keep the hosts file", "file", file.Path, "error", err)
+			d.log.Warn("could not keep the hosts file", "file", file.Path, "err", err)
 			before = err.Error()
 		} else if err == nil {
 			before = ""

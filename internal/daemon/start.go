@@ -94,7 +94,7 @@ func (d *daemon) take(ctx context.Context, s step) error {
 		full.what = "room on a full disk, for " + s.what
 		d.begun.at(full)
 		if !told {
-			d.log.Warn("the start of this daemon waits for room on a full disk, however long", "for", s.what, "at", s.where(), "error", err,
+			d.log.Warn("the start of this daemon waits for room on a full disk, however long", "for", s.what, "at", s.where(), "err", err,
 				"hint", "free space there; the start then continues, and a signal ends the wait")
 		}
 		select {

@@ -36,6 +36,6 @@ func (d *daemon) stopEtcd(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	if err := errors.Join(d.process.takeUp(ctx), d.process.Stop(ctx)); err != nil {
-		d.log.Warn("could not stop etcd", "error", err)
+		d.log.Warn("could not stop etcd", "err", err)
 	}
 }

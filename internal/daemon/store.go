@@ -56,7 +56,7 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	case !d.experienced:
 		return nil, nil, err
 	default:
-		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", ShownURL(d.cfg.BackupStore), "error", err)
+		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", ShownURL(d.cfg.BackupStore), "err", err)
 	}
 	absent := err != nil
 	if absent || d.env != nil && d.env.renew != nil {
@@ -81,7 +81,7 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	}
 	caps, err := folder.Probe(ctx)
 	if err != nil {
-		d.log.Warn("the backup store could not be tried out; going on without it until it can be", "store", ShownURL(d.cfg.BackupStore), "error", err)
+		d.log.Warn("the backup store could not be tried out; going on without it until it can be", "store", ShownURL(d.cfg.BackupStore), "err", err)
 		return store, folder, nil
 	}
 	for _, p := range caps.Problems {

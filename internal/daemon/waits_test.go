@@ -86,7 +86,7 @@ func TestVersionsDoNotWait(t *testing.T) {
 }
 
 // A program that does not answer hides no other release, and not the one that it was
-// before. It is said *say.Once, and once that it answers.
+// before. It is said once, and once that it answers.
 func TestSilentReleaseHidesNoOther(t *testing.T) {
 	root := t.TempDir()
 	program := func(version, line string) {
@@ -153,7 +153,7 @@ type announceFunc func(context.Context) error
 
 func (f announceFunc) Announce(ctx context.Context, _ discovery.Seed) error { return f(ctx) }
 
-// A directory of --discovery on a disk that stands still is said *say.Once, keeps nobody from
+// A directory of --discovery on a disk that stands still is said once, keeps nobody from
 // the other places, and does not hold the daemon's end up.
 func TestAPlaceThatStandsStillHoldsNoOtherUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ func (d *daemon) forget(ctx context.Context, id cluster.HostID) console.Forgot {
 	ctx, cancel := context.WithTimeout(ctx, retractTimeout)
 	defer cancel()
 	if err := discovery.NewStore(d.store, d.cfg.GRPCPort).Retract(ctx, string(id)); err != nil {
-		d.log.Warn("the announcement of a forgotten host stays in the store, and ages there", "host", id, "error", err)
+		d.log.Warn("the announcement of a forgotten host stays in the store, and ages there", "host", id, "err", err)
 	}
 	return out
 }
@@ -45,7 +45,7 @@ func (d *daemon) retractFormer(ctx context.Context, self discovery.Seed) bool {
 			continue
 		}
 		if err := store.Retract(ctx, s.ID); err != nil {
-			d.log.Debug("the announcement of a former host at this address stays", "host", s.ID, "error", err)
+			d.log.Debug("the announcement of a former host at this address stays", "host", s.ID, "err", err)
 			return false
 		}
 		d.log.Info("took back the announcement of a former host at this address", "host", s.ID, "endpoint", s.Endpoint)

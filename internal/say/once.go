@@ -1,3 +1,4 @@
+// Package say is what programs say of trouble that lasts: once, and not at every try.
 package say
 
 import (
@@ -11,26 +12,29 @@ type Once struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
-	last map[string]string // by topic; what was said last
+	last map[string]trouble // by topic; what was said last
 }
 
-// NewOnce has said nothing yet.
-func NewOnce(log *slog.Logger) *Once { return &Once{log: log, last: map[string]string{}} }
+type trouble struct{ what, text string }
 
-// Say says what does not work, and why; an err of nil is that it works.
+// NewOnce has said nothing yet.
+func NewOnce(log *slog.Logger) *Once { return &Once{log: log, last: map[string]trouble{}} }
+
+// Say says what does not work, and why; an err of nil is that it works. Two errors that
+// differ in a duration or a count of objects are the same.
 func (s *Once) Say(topic, what string, err error) {
-	text := ""
+	now := trouble{what: what}
 	if err != nil {
-		text = Steady(err.Error())
+		now.text = Steady(err.Error())
 	}
 	s.mu.Lock()
 	before := s.last[topic]
-	s.last[topic] = text
+	s.last[topic] = now
 	s.mu.Unlock()
 	switch {
-	case text == before:
+	case now.text == before.text:
 	case err == nil:
-		s.log.Info("solved: " + what)
+		s.log.Info("solved", "trouble", before.what)
 	default:
 		s.log.Warn(what, "err", err)
 	}
@@ -41,8 +45,8 @@ func (s *Once) News(topic, text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.last[topic]
-	s.last[topic] = text
-	return before != text
+	s.last[topic] = trouble{text: text}
+	return before.text != text
 }
 
 // Forget has the topic said anew.

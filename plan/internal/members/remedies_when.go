@@ -89,11 +89,13 @@ func enoughToCompare(v *step.View, _ cluster.Seat) string {
 	return ""
 }
 
-// soundVotersUp: every voter whose keys are not known to differ is up, or the majority
-// that convicted this one may be gone.
-func soundVotersUp(v *step.View, _ cluster.Seat) string {
+// soundVotersUp: every other voter is up, or the majority that convicted this one may be
+// gone. One whose keys are known to differ, too, has to answer: it counts for raft, and a
+// removal that takes effect late must not meet a cluster that lacks both.
+func soundVotersUp(v *step.View, s cluster.Seat) string {
 	for _, o := range v.Roster.Voters() {
-		if !o.Up && v.Obs.Memory.Member(o.ID).CorruptSince.IsZero() {
+		differs := !v.Obs.Memory.Member(o.ID).CorruptSince.IsZero() && o.Host != nil && o.Host.Status != nil
+		if o.ID != s.ID && !o.Up && !differs {
 			return fmt.Sprintf("%s is not up: %s", words.SeatName(o), o.Why)
 		}
 	}
