@@ -43,7 +43,7 @@ func MayRecover(v *step.View, c *cluster.Command) *decision.Decision {
 			further.Host, h.Host, further.Log.Term, further.Log.Index, h.Log.Term, h.Log.Index, h.Host, further.Host))
 	}
 	for _, o := range reading {
-		if !slices.Contains(c.Lost, o.Host) {
+		if !sight.Lost(cluster.Voter{Host: o.Host, Member: o.Local.Member}, c.Lost) {
 			return decision.Stuck("recovering", "", "reading the end of the log of host {host}, which may be further than that of {host2}: {reading}", o.Host, h.Host, o.Reading)
 		}
 	}

@@ -74,8 +74,7 @@ var remedies []row
 
 func init() { remedies = table() }
 
-// the rows call what asks them
-
+// table is made at the start, since its rows name functions that look remedies up.
 func table() []row {
 	return []row{
 		// A voter whose host lost it is gone at once, one that nobody reaches after
@@ -85,7 +84,7 @@ func table() []row {
 
 		// One that serves, or could not come back, goes like a healthy one: while every
 		// other voter is up (SAFETY.md, rule 3).
-		{of: voters, in: in(cluster.ConditionVanished), remedy: RemedyReplace, since: lasting, after: exactly(VanishedFor), beside: all(othersUp), why: memoryOnly},
+		{of: voters, in: in(cluster.ConditionVanished), remedy: RemedyReplace, since: lasting, after: exactly(VanishedFor), beside: all(othersServe), why: memoryOnly},
 		{of: voters, in: in(cluster.ConditionDamaged), remedy: RemedyReplace, since: lasting, after: exactly(DamagedFor), beside: all(noWayBack, othersUp), why: unreadable},
 		{of: voters, in: in(cluster.ConditionDiffering), remedy: RemedyReplace, since: lasting, after: atOnce, beside: all(enoughToCompare, soundVotersUp), why: otherKeys},
 

@@ -73,6 +73,15 @@ func othersUp(v *step.View, s cluster.Seat) string {
 	return ""
 }
 
+// othersServe: a member that still counts for raft goes through the gate of every planned
+// step; one that does not run has nothing left to take away.
+func othersServe(v *step.View, s cluster.Seat) string {
+	if h := v.MayBeAway(s); h != nil {
+		return h.Why.String()
+	}
+	return ""
+}
+
 // noWayBack: one that was just given another release may not know the format, and is given
 // back the one that it came from.
 func noWayBack(_ *step.View, s cluster.Seat) string {

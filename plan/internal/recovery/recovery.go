@@ -29,7 +29,7 @@ type Recovery struct {
 	// Voters are those of the newest record of the cluster.
 	Voters []cluster.Voter `json:"voters,omitempty"`
 	// Gone are the voters' hosts whose data nobody has seen, or whose log cannot be
-	// read.
+	// read; a voter without a host is there by its member ID.
 	Gone []cluster.HostID `json:"gone,omitempty"`
 	// Reading are the hosts whose log is still being read: any of them may be the
 	// furthest, so that none is named.
@@ -113,8 +113,8 @@ func (r *Recovery) miss(v cluster.Voter) {
 		r.Unseen = append(r.Unseen, v.Host)
 	}
 	there := slices.ContainsFunc(r.Hosts, func(h cluster.LogEnd) bool { return h.Member == v.Member && holds(h) })
-	if !there && !slices.Contains(r.Gone, v.Host) {
-		r.Gone = append(r.Gone, v.Host)
+	if name := sight.NameOf(v); !there && !slices.Contains(r.Gone, name) {
+		r.Gone = append(r.Gone, name)
 	}
 }
 
@@ -213,15 +213,15 @@ func (r *Recovery) Against(from cluster.HostID, lost []cluster.HostID) Objection
 	if r.Hosts[i].Reading != nil {
 		reading = append(reading, &all[i])
 	}
-	for _, h := range reading {
-		if !slices.Contains(lost, h.Host) {
-			return waits("the log of %s is still being read: ask again when that is through", h.Host)
-		}
-	}
 	if further != nil {
 		o := rejected("host %s is further than %s", further.Host, from)
 		o.Further = further.Host
 		return o
+	}
+	for _, h := range reading {
+		if !sight.Lost(voterOf(h.Host, h.Local.Member), lost) {
+			return waits("the log of %s is still being read: ask again when that is through", h.Host)
+		}
 	}
 	return r.againstLost(from, lost)
 }
@@ -232,13 +232,18 @@ func (r *Recovery) againstLost(from cluster.HostID, lost []cluster.HostID) Objec
 	if why := r.AliveLost(lost); why != "" {
 		return rejected("%s", why)
 	}
-	missing := slices.DeleteFunc(slices.Clone(r.Gone), func(id cluster.HostID) bool { return slices.Contains(lost, id) })
+	var missing []cluster.HostID
+	for _, v := range r.Voters {
+		if slices.Contains(r.Gone, sight.NameOf(v)) && !sight.Lost(v, lost) {
+			missing = append(missing, sight.NameOf(v))
+		}
+	}
 	if n := len(r.Voters); n-len(missing) < n-n/2 {
 		return waits("the logs of too few voters can be read to know that host %s is the furthest: bring %s back, or name with --lost what is gone for good", from, words.IdList(missing))
 	}
 	for _, h := range r.Hosts {
 		// One whose log cannot be read may be given up: nothing of it can be had.
-		if slices.Contains(lost, h.Host) && holds(h) {
+		if sight.Lost(voterOf(h.Host, h.Member), lost) && holds(h) {
 			return rejected("host %s is named as lost, and its daemon answers and has the data of a member: stop it for good first", h.Host)
 		}
 	}
@@ -249,9 +254,7 @@ func (r *Recovery) againstLost(from cluster.HostID, lost []cluster.HostID) Objec
 // it.
 func (r *Recovery) AliveLost(lost []cluster.HostID) string {
 	for _, id := range r.Incompatible {
-		named := slices.Contains(lost, id) || slices.ContainsFunc(r.Voters, func(v cluster.Voter) bool {
-			return v.Host == id && slices.Contains(lost, cluster.HostID(v.Member.String()))
-		})
+		named := slices.Contains(lost, id) || slices.ContainsFunc(r.Voters, func(v cluster.Voter) bool { return v.Host == id && sight.Lost(v, lost) })
 		if named {
 			return fmt.Sprintf("host %s is named as lost, but its daemon's address answers without telling how far its log goes: %s. If that is its daemon, fix what keeps it from answering and try again, or power the machine off. If the host is gone for good and something else has its address, run the command with --store alone (no --data-dir, no --endpoint)", id, r.Why[id])
 		}
@@ -271,6 +274,11 @@ func reports(ends []cluster.LogEnd) (out []cluster.HostReport) {
 		out = append(out, e.Report())
 	}
 	return out
+}
+
+// voterOf is a host's member as a person may name it: by the host, or by its member ID.
+func voterOf(h cluster.HostID, m cluster.MemberID) cluster.Voter {
+	return cluster.Voter{Host: h, Member: m}
 }
 
 // holds reports whether a host has data whose log can be read, or may be.
