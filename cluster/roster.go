@@ -31,6 +31,9 @@ type Seat struct {
 	RaftLeader bool
 }
 
+// State is what a person reads of a member that is not up: its condition and why.
+func (s Seat) State() string { return string(s.Condition) + ": " + s.Why }
+
 // wiped reports whether the member's owner says that it neither runs the
 // member nor holds data of it: the disk is not the one that voted, so the
 // member is gone for good, and no waiting brings it back. Any other claim to

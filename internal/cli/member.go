@@ -52,18 +52,19 @@ func someTime(flag string, d time.Duration) error {
 
 // listedMember is a member as member list prints it for programs.
 type listedMember struct {
-	ID         cluster.MemberID `json:"id"`
-	Host       cluster.HostID   `json:"host,omitempty"`
-	Name       string           `json:"name,omitempty"`
-	Learner    bool             `json:"learner,omitempty"`
-	Leader     bool             `json:"leader,omitempty"` // of raft
-	Up         bool             `json:"up"`
-	Why        string           `json:"why,omitempty"` // it is not up
-	Version    string           `json:"version,omitempty"`
-	DBSize     int64            `json:"dbSize,omitempty"` // bytes
-	PeerURLs   []string         `json:"peerURLs"`
-	ClientURLs []string         `json:"clientURLs"`
-	Paused     *cluster.Pause   `json:"paused,omitempty"` // its host is, now
+	ID         cluster.MemberID  `json:"id"`
+	Host       cluster.HostID    `json:"host,omitempty"`
+	Name       string            `json:"name,omitempty"`
+	Learner    bool              `json:"learner,omitempty"`
+	Leader     bool              `json:"leader,omitempty"` // of raft
+	Up         bool              `json:"up"`
+	Condition  cluster.Condition `json:"condition"`
+	Why        string            `json:"why,omitempty"` // it is not up
+	Version    string            `json:"version,omitempty"`
+	DBSize     int64             `json:"dbSize,omitempty"` // bytes
+	PeerURLs   []string          `json:"peerURLs"`
+	ClientURLs []string          `json:"clientURLs"`
+	Paused     *cluster.Pause    `json:"paused,omitempty"` // its host is, now
 }
 
 func listed(roster cluster.Roster, paused ...cluster.Pause) []listedMember {
@@ -71,7 +72,7 @@ func listed(roster cluster.Roster, paused ...cluster.Pause) []listedMember {
 	for _, s := range roster.Seats {
 		m := listedMember{
 			ID: s.ID, Host: s.HostID, Name: s.Name, Learner: s.Learner, Leader: s.RaftLeader,
-			Up: s.Up, Why: s.Why, PeerURLs: s.PeerURLs, ClientURLs: s.ClientURLs,
+			Up: s.Up, Condition: s.Condition, Why: s.Why, PeerURLs: s.PeerURLs, ClientURLs: s.ClientURLs,
 		}
 		if s.Host != nil && s.Host.Status != nil {
 			m.Version, m.DBSize = s.Host.Status.Version.String(), s.Host.Status.DBSize

@@ -115,7 +115,7 @@ func printMembers(w io.Writer, o *cluster.Observation, now time.Time) {
 		}
 		state, version, size := "healthy", "", ""
 		if !s.Up {
-			state = s.Why
+			state = s.State()
 		}
 		if s.Host != nil && s.Host.Status != nil {
 			version, size = s.Host.Status.Version.String(), sizeWords(s.Host.Status.DBSize)

@@ -61,7 +61,9 @@ type MemberStatus struct {
 	Learner bool             `json:"learner,omitempty"`
 	Leads   bool             `json:"leads,omitempty"` // raft
 	Up      bool             `json:"up"`
-	Why     string           `json:"why,omitempty"` // why it is not up
+	// Condition is what is wrong with it, and Why says it in words; up, and empty: nothing.
+	Condition cluster.Condition `json:"condition,omitempty"`
+	Why       string            `json:"why,omitempty"`
 	// Quarantined: it listens to clients of the quarantine only.
 	Quarantined bool `json:"quarantined,omitempty"`
 }

@@ -193,7 +193,7 @@ func storeStatus(s Status) control.Status {
 	}
 	roster, _ := o.Roster()
 	for _, seat := range roster.Seats {
-		out.Members = append(out.Members, control.MemberStatus{Member: seat.ID, Host: seat.HostID, Version: seat.Release(), Learner: seat.Learner, Leads: seat.RaftLeader, Up: seat.Up, Why: seat.Why,
+		out.Members = append(out.Members, control.MemberStatus{Member: seat.ID, Host: seat.HostID, Version: seat.Release(), Learner: seat.Learner, Leads: seat.RaftLeader, Up: seat.Up, Condition: seat.Condition, Why: seat.Why,
 			Quarantined: seat.Host != nil && seat.Host.Local.Quarantined && seat.Host.Process.Runs()})
 	}
 	if n := o.Backups.Newest; len(n) > 0 {

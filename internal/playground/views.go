@@ -265,7 +265,7 @@ func table(s Scene, narrow bool) string {
 				role = "leader"
 			}
 			if !seat.Up {
-				state = seat.Why
+				state = seat.State()
 			}
 		}
 		client := h.Client

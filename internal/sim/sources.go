@@ -27,7 +27,7 @@ type simSources struct{ d *daemon }
 
 var _ bulk.Sources = simSources{}
 
-// Stage implements host.Sources.
+// Stage implements bulk.Sources.
 func (x simSources) Stage(ctx context.Context, o bulk.StageOrder, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	w, src := x.d.w, o.Source
 	progress(cluster.StageFetching, 0)
@@ -116,7 +116,7 @@ func (x simSources) extract(o bulk.StageOrder) (snap *fakeetcd.Snapshot, err err
 	return snap, err
 }
 
-// Install implements host.Sources.
+// Install implements bulk.Sources.
 func (x simSources) Install(token string, disk cluster.DiskID) error {
 	return x.d.do(kindInstall, token, func() error {
 		m := x.d.m
@@ -140,7 +140,7 @@ func (x simSources) Install(token string, disk cluster.DiskID) error {
 	})
 }
 
-// DropStaged implements host.Sources.
+// DropStaged implements bulk.Sources.
 func (x simSources) DropStaged(token string) error {
 	return x.d.do(kindDropStaged, token, func() error {
 		x.d.m.mu.Lock()
@@ -150,7 +150,7 @@ func (x simSources) DropStaged(token string) error {
 	})
 }
 
-// V2InLog implements host.Sources.
+// V2InLog implements bulk.Sources.
 func (x simSources) V2InLog(_ context.Context, token string) (found bool, err error) {
 	err = x.d.do(kindData, "", func() error {
 		have := x.d.m.dir(token)
@@ -163,7 +163,7 @@ func (x simSources) V2InLog(_ context.Context, token string) (found bool, err er
 	return found, err
 }
 
-// LogEnd implements host.Sources.
+// LogEnd implements bulk.Sources.
 func (x simSources) LogEnd(_ context.Context, token string, _ func(cluster.LogReading)) (p cluster.Progress, err error) {
 	err = x.d.do(kindData, "", func() error {
 		have := x.d.m.dir(token)
@@ -176,12 +176,12 @@ func (x simSources) LogEnd(_ context.Context, token string, _ func(cluster.LogRe
 	return p, err
 }
 
-// Backup implements host.Sources.
+// Backup implements bulk.Sources.
 func (x simSources) Backup(ctx context.Context, l record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
 	return x.d.backUp(ctx, x.d.id, l.Version, o.Reason)
 }
 
-// Tidy implements host.Sources: no backup of a seed is old enough to be removed.
+// Tidy implements bulk.Sources: no backup of a seed is old enough to be removed.
 func (simSources) Tidy(context.Context) {}
 
 // backUp brings the database of a host's member into the store.
@@ -219,7 +219,7 @@ func (d *daemon) backUp(ctx context.Context, of cluster.HostID, version cluster.
 	return b, nil
 }
 
-// Drill implements host.Sources.
+// Drill implements bulk.Sources.
 func (x simSources) Drill(ctx context.Context, name string, with cluster.Version) (cluster.Backup, error) {
 	w := x.d.w
 	ctx, cancel := context.WithTimeout(ctx, stalled)
@@ -240,7 +240,7 @@ func (x simSources) Drill(ctx context.Context, name string, with cluster.Version
 	return w.prove(ctx, storeView(x), b)
 }
 
-// Survey implements host.Sources: the fake etcds have one kind of keys.
+// Survey implements bulk.Sources: the fake etcds have one kind of keys.
 func (x simSources) Survey(ctx context.Context, o bulk.SurveyOrder) (cluster.Survey, error) {
 	s := cluster.Survey{From: o.Wrote, To: o.To}
 	if o.Backup != "" {
@@ -282,10 +282,10 @@ func (w *World) Prove(name string) {
 	}
 }
 
-// Received implements host.Sources.
+// Received implements bulk.Sources.
 func (simSources) Received(string) time.Duration { return 0 }
 
-// Room implements host.Sources.
+// FreeSpace implements bulk.Sources.
 func (simSources) FreeSpace() int64 { return 0 }
 
 // staged notes what was built under a token.

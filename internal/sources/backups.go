@@ -26,7 +26,7 @@ const hashTimeout = 30 * time.Second
 // countTimeout bounds the count of all keys.
 const countTimeout = 10 * time.Second
 
-// Backup implements host.Sources.
+// Backup implements bulk.Sources.
 func (s *Sources) Backup(ctx context.Context, l record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
 	defer cores.TakeAll()()
 	b, err := s.backUp(ctx, l, backupstore.Request{
@@ -112,12 +112,14 @@ func count(ctx context.Context, c *etcd.Client, revision int64) *int64 {
 	return &n
 }
 
-// Tidy implements host.Sources: it removes the backups that the policy does not keep,
+// Tidy implements bulk.Sources: it removes the backups that the policy does not keep,
 // and what writers left unfinished.
 func (s *Sources) Tidy(ctx context.Context) {
 	Tidy(ctx, s.o.Catalogue, s.o.Folder, s.o.Policy, s.o.Log, s.said.Say)
 }
 
+// Tidy removes what the policy does not keep, and what writers left unfinished; sayOnce is
+// told of what does not work, and with a nil error that it does.
 func Tidy(ctx context.Context, c *backupstore.Catalogue, f *control.Folder, policy backup.Policy, log *slog.Logger, sayOnce func(topic, what string, err error)) {
 	used, err := UsedBackups(ctx, f)
 	if sayOnce("used", "cannot see which backups are used, and removes none", err); err != nil {

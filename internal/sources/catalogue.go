@@ -106,6 +106,7 @@ func (v *View) Find(ctx context.Context, name string) (cluster.Backup, bool, err
 	return AsBackup(b), true, nil
 }
 
+// AsBackup is what an observation tells of a backup.
 func AsBackup(b backupstore.Backup) cluster.Backup {
 	out := cluster.Backup{Name: b.Name.String(), At: b.Name.Time(), Version: b.Version(), Doubt: b.Doubt(), Encrypted: b.Encoding.Encrypted}
 	if m := b.Manifest; m != nil {

@@ -201,7 +201,7 @@ func (s *Sources) dataOf(o bulk.StageOrder) (string, error) {
 	return dir, nil
 }
 
-// Survey implements host.Sources.
+// Survey implements bulk.Sources.
 func (s *Sources) Survey(ctx context.Context, o bulk.SurveyOrder) (survey cluster.Survey, err error) {
 	defer cores.TakeAll()()
 	ctx, end := s.working(ctx, "rehearsing a change of version")

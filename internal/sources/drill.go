@@ -138,7 +138,7 @@ func (d Drill) restore(ctx context.Context, b backupstore.Backup, file, site str
 	return snapshot.Drill(ctx, o)
 }
 
-// Drill implements host.Sources.
+// Drill implements bulk.Sources.
 func (s *Sources) Drill(ctx context.Context, name string, with cluster.Version) (cluster.Backup, error) {
 	n, err := backup.ParseName(name)
 	if err != nil {

@@ -83,7 +83,7 @@ func (s *Sources) staging(token string) string {
 	return filepath.Join(s.o.Disk.StateDir(), dirStaging, token)
 }
 
-// Stage implements host.Sources.
+// Stage implements bulk.Sources.
 func (s *Sources) Stage(ctx context.Context, o bulk.StageOrder, progress func(cluster.StageState, int64)) (bulk.Built, error) {
 	defer cores.TakeAll()()
 	ctx, end := s.working(ctx, "making a source ready")
@@ -305,7 +305,7 @@ func (s *Sources) tool(ctx context.Context, o bulk.StageOrder) (release.Release,
 	return r, nil
 }
 
-// Install implements host.Sources.
+// Install implements bulk.Sources.
 func (s *Sources) Install(token string, disk cluster.DiskID) error {
 	if err := s.o.Disk.Install(filepath.Join(s.staging(token), dirBuilt), token, disk); err != nil {
 		return err
@@ -314,7 +314,7 @@ func (s *Sources) Install(token string, disk cluster.DiskID) error {
 	return s.DropStaged(token)
 }
 
-// DropStaged implements host.Sources.
+// DropStaged implements bulk.Sources.
 func (s *Sources) DropStaged(token string) error {
 	if token == "" || token != filepath.Base(token) {
 		return fmt.Errorf("take away what was staged: %q is no token", token)
@@ -322,18 +322,18 @@ func (s *Sources) DropStaged(token string) error {
 	return os.RemoveAll(s.staging(token))
 }
 
-// V2InLog implements host.Sources.
+// V2InLog implements bulk.Sources.
 func (s *Sources) V2InLog(ctx context.Context, token string) (bool, error) {
 	return snapshot.V2InLog(ctx, s.o.Disk.DataDir(token))
 }
 
-// LogEnd implements host.Sources.
+// LogEnd implements bulk.Sources.
 func (s *Sources) LogEnd(ctx context.Context, token string, progress func(cluster.LogReading)) (cluster.Progress, error) {
 	last, err := s.ends.Of(ctx, s.o.Disk.DataDir(token), progress)
 	return cluster.Progress{Term: last.Term, Index: last.Index}, err
 }
 
-// Received implements host.Sources: etcd writes raft's snapshot last, when the
+// Received implements bulk.Sources: etcd writes raft's snapshot last, when the
 // database that came with it is complete.
 func (s *Sources) Received(token string) time.Duration {
 	files, err := filepath.Glob(filepath.Join(s.o.Disk.DataDir(token), "member", "snap", "*.snap"))
@@ -352,7 +352,7 @@ func (s *Sources) Received(token string) time.Duration {
 	return max(time.Since(newest), 0)
 }
 
-// Room implements host.Sources.
+// FreeSpace implements bulk.Sources.
 func (s *Sources) FreeSpace() int64 {
 	var st unix.Statfs_t
 	if unix.Statfs(s.o.DataDir, &st) != nil {

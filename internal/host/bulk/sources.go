@@ -51,7 +51,7 @@ type Sources interface {
 	// Received tells how long ago the member of a token finished receiving a
 	// snapshot from raft's leader; zero: it did not, or that cannot be seen.
 	Received(token string) time.Duration
-	// Room is the free space of the disk in bytes; zero: unknown.
+	// FreeSpace is that of the disk in bytes; zero: unknown.
 	FreeSpace() int64
 }
 

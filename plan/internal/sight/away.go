@@ -25,9 +25,9 @@ type Hindrance struct {
 }
 
 // MayBeAway says what keeps a member from being taken away, for a moment or for good:
-// restarted, defragmented, listed at another address, removed (SAFETY.md, rules 1 and 3).
-// Nil: nothing does. It is the one gate for all of these. What a step needs beside it,
-// such as room on the disk, it asks itself.
+// restarted, defragmented, removed (SAFETY.md, rules 1 and 3). Nil: nothing does. It is the
+// one gate for all of these. What a step needs beside it, such as room on the disk, it asks
+// itself.
 //
 // Without a member, it says whether every voter can be counted on.
 func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
