@@ -20,5 +20,5 @@ func ExampleNext() {
 	fmt.Println(d.Reason)
 	// Output:
 	// found nothing
-	// 3 members are wanted and 0 hosts are ready; a cluster is founded once 2 hosts are
+	// 0 of 3 hosts ready; the cluster is founded once 2 are
 }

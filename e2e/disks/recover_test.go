@@ -39,7 +39,7 @@ func TestRecover(t *testing.T) {
 	if r.Code != cli.ExitWaiting {
 		t.Errorf("nobody was named as lost: %s", r)
 	}
-	c.Blocked(survivor, "have to stop and promise", "--lost "+ids[0])
+	c.Blocked(survivor, "have to stop and fence it off", "--lost "+ids[0])
 	if now := survivor.EtcdPID(); now != pid {
 		t.Errorf("a recovery that cannot begin stopped the survivor's etcd %d; now it is %d", pid, now)
 	}

@@ -191,7 +191,7 @@ func TestNoSpaceOfKeys(t *testing.T) {
 	})
 	h := c.Agree()
 	// Clients try on: a defragmentation may make room for a few keys more.
-	c.Blocked(h, "only a higher quota or fewer keys help", "etcdadm config set quota-backend-bytes=")
+	c.Blocked(h, "raise the quota or delete keys", "etcdadm config set quota-backend-bytes=")
 	stop()
 	compactions, defragmentations := c.Count(`op="compact`), c.Count("msg=defragmented")
 	c.Passes(20 * time.Second)

@@ -66,7 +66,7 @@ func TestRestoreWithoutTheOldMachines(t *testing.T) {
 	c.Start(1, 4)
 	c.Leader(rig.Soon, c.Host(4))
 	command := c.RestoreByCtl(name)
-	c.Blocked(c.Host(1), "have to stop and promise", "--lost "+two, "--lost "+three)
+	c.Blocked(c.Host(1), "have to stop and fence it off", "--lost "+two, "--lost "+three)
 	// The ctl's command cannot name them; etcdadm's takes its place.
 	if r := c.Restore(name, "--lost", two, "--lost", three); r.Code != cli.ExitOK {
 		t.Fatalf("%s", r)

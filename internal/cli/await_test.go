@@ -85,7 +85,7 @@ func TestAwaitUntilClientsAreLetIn(t *testing.T) {
 		if want := "done: generation 2 serves\nopened: ordinary clients are let in\n"; out != want {
 			t.Errorf("it said %q, want %q", out, want)
 		}
-		if want := "waiting: the leading daemon has not taken the command up yet; this waits 1m0s at most, and the command stays in the queue\nwaiting: host a makes it ready\nwaiting: 2 members are needed and 1 is up\n"; say != want {
+		if want := "waiting: queued; waiting up to 1m0s for it to end; Ctrl-C is safe, the command stays in the queue\nwaiting: host a makes it ready\nwaiting: 2 members are needed and 1 is up\n"; say != want {
 			t.Errorf("it waited for %q, want %q", say, want)
 		}
 	})
@@ -134,7 +134,7 @@ func TestAwaitIsBounded(t *testing.T) {
 		prepare func(a *awaiting)
 		want    string
 	}{
-		"nobody runs it": {func(*awaiting) {}, "was not run within 1m0s: the leading daemon has not taken the command up yet"},
+		"nobody runs it": {func(*awaiting) {}, "was not run within 1m0s: queued"},
 		"it waits for hosts": {func(a *awaiting) {
 			a.say(control.Status{Commands: []control.CommandStatus{{Command: a.name, For: "the hosts b and c"}}})
 		}, "the hosts b and c"},

@@ -200,7 +200,7 @@ func printShown(w io.Writer, x backupstore.Backup, r listedBackup) {
 	}
 	row("pinned", "%s", cmp.Or(m.Pinned, "no"))
 	if len(m.Verifications) == 0 {
-		row("looked at", "never: having been written is no proof")
+		row("verified", "never")
 	}
 	for _, v := range m.Verifications {
 		how := "good"

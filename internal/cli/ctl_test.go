@@ -91,12 +91,12 @@ func TestSeed(t *testing.T) {
 		{[]string{"--version", "3.6.16", "--nodes", "3", "--dry-run"}, ExitError, "does not exist"}, // refusals made nothing
 		{[]string{"version=3.6.16", "nodes=3"}, ExitError, "--create-store"},                        // it may be a share that is not mounted
 		{[]string{"version=3.6.16", "nodes=3", "--dry-run"}, ExitError, "does not exist"},
-		{[]string{"version=3.6.16", "nodes=3", "--create-store"}, ExitOK, "3 members of etcd 3.6.16"},
-		{[]string{"--nodes", "5"}, ExitOK, "5 members of etcd 3.6.16"},
+		{[]string{"version=3.6.16", "nodes=3", "--create-store"}, ExitOK, "3 members, etcd 3.6.16"},
+		{[]string{"--nodes", "5"}, ExitOK, "5 members, etcd 3.6.16"},
 		{[]string{"--member-count", "4"}, ExitUsage, "is even"},
 		{[]string{"nodes=many"}, ExitUsage, "is no number"},
 		{[]string{"what=ever"}, ExitUsage, "do not know"},
-		{[]string{"--nodes", "7", "--dry-run"}, ExitOK, "would ask for 7"},
+		{[]string{"--nodes", "7", "--dry-run"}, ExitOK, "would save: 7 members"},
 		{[]string{"--unknown"}, ExitUsage, "unknown flag"},
 		{[]string{"--nodes", "7", "--dry-run", "-o", "json"}, ExitOK, `"memberCount": 7`},
 		{[]string{"--nodes", "7", "-o", "xml"}, ExitUsage, "is unknown"},

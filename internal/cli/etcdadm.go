@@ -91,11 +91,11 @@ the same.`,
 				return err
 			}
 			return r.print(c.OutOrStdout(), want, func(w io.Writer) {
-				verb := "the cluster is to have"
+				verb := "spec saved:"
 				if dryRun {
-					verb = "would ask for"
+					verb = "would save:"
 				}
-				fmt.Fprintf(w, "%s %s of etcd %s\n", verb, counted(want.MemberCount, "member"), want.EtcdVersion)
+				fmt.Fprintf(w, "%s %s, etcd %s\n", verb, counted(want.MemberCount, "member"), want.EtcdVersion)
 			})
 		},
 	}

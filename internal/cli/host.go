@@ -120,7 +120,7 @@ func printForgot(w io.Writer, told []console.Forgot) {
 func (r *reach) resetFenceCommand() *cobra.Command {
 	var dryRun, yes bool
 	c := &cobra.Command{
-		Use: "reset-fence [HOST]", Short: "Take back a promise that no leader can come up to",
+		Use: "reset-fence [HOST]", Short: "Reset a fence that no leader can reach",
 		Long: `reset-fence lowers the fence of a host whose damaged state makes it refuse every
 leader. HOST defaults to the host of --data-dir or of the first --endpoint. It shows
 what is given up, and asks. It is refused where a leader can raise its own fence
@@ -211,12 +211,10 @@ func (r *reach) contact(ctx context.Context, c *console.Console, id cluster.Host
 }
 
 func printFencePrice(w io.Writer, r console.FenceReset) {
-	fmt.Fprintf(w, "Host %s promised fence %s, which no leader may bring: it refuses every leader.\n", r.Host, r.Was)
-	fmt.Fprintf(w, "It would promise %s instead, the highest that is known of the other hosts (%s).\n", r.To, orNone(join(r.Heard)))
-	fmt.Fprintln(w, "What that gives up: the memory of whom this host promised itself to last. A leader")
-	fmt.Fprintln(w, "with a fence of that or more, older than one that this host had obeyed, could act on")
-	fmt.Fprintln(w, "it again until a newer leader looks at it.")
+	fmt.Fprintf(w, "Host %s refuses every leader: its fence %s is out of reach.\n", r.Host, r.Was)
+	fmt.Fprintf(w, "It would be reset to %s, the highest that is known of the other hosts (%s).\n", r.To, orNone(join(r.Heard)))
+	fmt.Fprintln(w, "The risk: until a newer leader observes it, this host may obey an older one.")
 	if len(r.Unheard) > 0 {
-		fmt.Fprintf(w, "Out of sight, and perhaps bound to a higher fence: %s.\n", join(r.Unheard))
+		fmt.Fprintf(w, "Unreachable, and perhaps bound to a higher fence: %s.\n", join(r.Unheard))
 	}
 }

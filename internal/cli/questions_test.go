@@ -90,8 +90,8 @@ func TestADryRunOnlyAsks(t *testing.T) {
 		"host prune --dir old":                 {ExitUnsafe, []string{"prune", "prune old"}, "nothing was changed"},
 		"host forget gone":                     {ExitOK, []string{"forget"}, "host gone is forgotten by a"},
 		"host forget nobody":                   {ExitError, []string{"forget"}, "no reachable daemon knows host nobody"},
-		"host reset-fence --dry-run":           {ExitOK, []string{"reset-fence"}, "What that gives up"},
-		"host reset-fence a --dry-run --yes":   {ExitOK, []string{"reset-fence"}, "What that gives up"},
+		"host reset-fence --dry-run":           {ExitOK, []string{"reset-fence"}, "refuses every leader"},
+		"host reset-fence a --dry-run --yes":   {ExitOK, []string{"reset-fence"}, "refuses every leader"},
 		"host reset-fence --yes":               {ExitOK, []string{"reset-fence", "reset-fence do"}, "and now"},
 		"host reset-fence":                     {ExitUnsafe, []string{"reset-fence"}, "nothing was changed"},
 	} {

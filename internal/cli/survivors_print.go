@@ -58,7 +58,7 @@ func (s *survivors) printPrice(w io.Writer) {
 	case s.Quorum && s.Would == nil:
 		fmt.Fprintln(w, "\nThe cluster has a quorum: no recovery is needed.")
 	case len(s.Reading) > 0:
-		fmt.Fprintf(w, "\nIt cannot be told yet which host is the furthest: the log of %s is still being read. Ask\nagain in a while; a log is read, or given up, within 10 minutes.\n", join(s.Reading))
+		fmt.Fprintf(w, "\nThe log of %s is still being read, for 10 minutes at most. Run this again then: which host is\nthe furthest is not known before.\n", join(s.Reading))
 	case i < 0 && len(s.Unseen) > 0:
 		fmt.Fprintf(w, "\nNo host that answers holds the data of a member, and %s may: the table says why they do not\nanswer. Bring them back first. Only if their data is gone for good, a backup is the way, and what was\nwritten since it was taken is lost:\n\n%s", join(s.Unseen), s.fromBackup())
 	case i < 0:
@@ -77,8 +77,8 @@ func (s *survivors) fromBackup() string {
 // printKept says what is known of the writes that clients were told are done: whether the
 // furthest log has all of them.
 func (s *survivors) printKept(w io.Writer, best cluster.LogEnd) {
-	fmt.Fprintf(w, "\nA recovery from host %s keeps all that is in its log, up to term %d, index %d: also writes of\nwhich no client was told that they are done.\n", best.Host, best.Log.Term, best.Log.Index)
-	lost := fmt.Sprintf("Writes that clients were told are done, and that only %s had, are lost; how many they are is\nnot known.\n", join(s.Gone))
+	fmt.Fprintf(w, "\nA recovery from host %s keeps its whole log, up to term %d, index %d, writes that were never\nacknowledged included.\n", best.Host, best.Log.Term, best.Log.Index)
+	lost := fmt.Sprintf("Acknowledged writes that only %s had ARE LOST; how many they are is unknown.\n", join(s.Gone))
 	switch recorded := s.Recorded; {
 	case best.Log.Before(recorded):
 		fmt.Fprintf(w, "IT LOSES WRITES: the cluster is on record with term %d, index %d, and revision %d, and no log that\ncan be read goes so far. Bring back a host that has them before going on.\n", recorded.Term, recorded.Index, recorded.Revision)
@@ -91,7 +91,7 @@ func (s *survivors) printKept(w io.Writer, best cluster.LogEnd) {
 	case recorded.Term == 0:
 		fmt.Fprintf(w, "The backup store has no record of how far the cluster got.\n%s", lost)
 	default:
-		fmt.Fprintf(w, "The backup store's record of the cluster goes to term %d, index %d, revision %d, and all of that is\nkept. Only of what was written later: %s", recorded.Term, recorded.Index, recorded.Revision, strings.ToLower(lost[:1])+lost[1:])
+		fmt.Fprintf(w, "The backup store's record of the cluster goes to term %d, index %d, revision %d: all of that is\nkept. Of what was written later: %s", recorded.Term, recorded.Index, recorded.Revision, strings.ToLower(lost[:1])+lost[1:])
 	}
 }
 

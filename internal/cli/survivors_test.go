@@ -44,7 +44,7 @@ func TestSurvivors(t *testing.T) {
 	}{
 		"two lost": {
 			hosts: []cluster.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a"}, from: "b",
-			want: []string{"etcdadm recover --from b --yes --lost HOST …", "Host a is unreachable since 2026-01-02T03:04:05Z.", "Host c is unreachable.", "Only of what was written later: writes that clients were told are done, and that only a, c had, are lost", "revision 50", "comes back with its writes"},
+			want: []string{"etcdadm recover --from b --yes --lost HOST …", "Host a is unreachable since 2026-01-02T03:04:05Z.", "Host c is unreachable.", "Of what was written later: acknowledged writes that only a, c had ARE LOST", "revision 50", "comes back with its writes"},
 		},
 		"two are there and at odds": {
 			hosts: []cluster.LogEnd{end("b", 2, 3, 90)}, unseen: []cluster.HostID{"a", "c"}, odds: []cluster.HostID{"a", "c"}, from: "b",
@@ -62,7 +62,7 @@ func TestSurvivors(t *testing.T) {
 			hosts: []cluster.LogEnd{end("b", 2, 3, 80)}, from: "b", want: []string{"IT LOSES WRITES", "index 90"},
 		},
 		"without a record": {
-			hosts: []cluster.LogEnd{end("b", 2, 3, 80)}, none: true, from: "b", want: []string{"no record of how far the cluster got.\nWrites that clients were told are done, and that only a, c had"},
+			hosts: []cluster.LogEnd{end("b", 2, 3, 80)}, none: true, from: "b", want: []string{"no record of how far the cluster got.\nAcknowledged writes that only a, c had ARE LOST"},
 		},
 		"all there": {
 			hosts: []cluster.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, from: "b", want: []string{"no acknowledged write is lost"},
@@ -71,15 +71,15 @@ func TestSurvivors(t *testing.T) {
 			hosts: []cluster.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 95), end("c", 3, 3, 95)}, none: true, from: "b", want: []string{"no acknowledged write is lost"},
 		},
 		"a wiped one": {
-			hosts: []cluster.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"that only b, c had, are lost"},
+			hosts: []cluster.LogEnd{end("a", 1, 3, 90), {Host: "b", Intent: in}}, from: "a", want: []string{"that only b, c had ARE LOST"},
 		},
 		"one is being read": {
 			hosts: []cluster.LogEnd{end("a", 1, 3, 90), unread("c", 3, &cluster.LogReading{Bytes: 3 << 20, Of: 64 << 20})}, unseen: []cluster.HostID{"b"},
-			want: []string{"its log is being read: 3 of 64 MiB", "Ask\nagain"},
+			want: []string{"its log is being read: 3 of 64 MiB", "Run this again then"},
 		},
 		"one cannot be read": {
 			hosts: []cluster.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 90), unread("c", 3, nil)}, from: "a",
-			want: []string{"its log cannot be read", "that only c had, are lost", "--from a --yes --lost HOST", "Host c answers, and has no data or none that can be read."},
+			want: []string{"its log cannot be read", "that only c had ARE LOST", "--from a --yes --lost HOST", "Host c answers, and has no data or none that can be read."},
 		},
 		"none in sight": {unseen: []cluster.HostID{"a", "b", "c"}, want: []string{"a, b, c may", "unreachable: another authority"}},
 		"nothing left":  {hosts: []cluster.LogEnd{{Host: "b", Intent: in}}, want: []string{"a backup is the way"}},
@@ -87,7 +87,7 @@ func TestSurvivors(t *testing.T) {
 			hosts: []cluster.LogEnd{func() cluster.LogEnd { e := end("a", 1, 3, 90); e.Intent = nil; return e }()}, from: "a",
 			want: []string{"nobody can say what is lost"}, never: "no acknowledged write",
 		},
-		"with a quorum": {hosts: []cluster.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"no recovery is needed"}, never: "keeps all"},
+		"with a quorum": {hosts: []cluster.LogEnd{end("a", 1, 3, 90)}, quorum: true, from: "a", want: []string{"no recovery is needed"}, never: "keeps its whole log"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := survivors{Recovery: plan.Recovery{Hosts: c.hosts, Unseen: c.unseen, Incompatible: c.odds, Why: map[cluster.HostID]string{"a": "another authority"}, Quorum: c.quorum}}

@@ -79,15 +79,15 @@ func served(o *cluster.Observation) (revision int64) {
 func (u undoing) tell(w io.Writer) {
 	switch {
 	case !u.known:
-		fmt.Fprintf(w, "nobody could tell how far the log of that directory goes, so it is not known whether another host set aside data that goes further\n")
+		fmt.Fprintf(w, "the log end of that directory is unknown; another host may have set newer data aside\n")
 	case u.further.Dir != "":
 		fmt.Fprintf(w, "host %s set aside data of the same cluster that goes further: its log ends at term %d, index %d, and that of host %s at term %d, index %d; writes in between are dropped, and clients may have been told that they are kept\n",
 			u.at, u.further.Log.Term, u.further.Log.Index, u.host, u.aside.Log.Term, u.aside.Log.Index)
 	default:
-		fmt.Fprintf(w, "its log ends at term %d, index %d; no host in sight set aside data of that cluster that goes further\n", u.aside.Log.Term, u.aside.Log.Index)
+		fmt.Fprintf(w, "its log ends at term %d, index %d; no reachable host set newer data of that cluster aside\n", u.aside.Log.Term, u.aside.Log.Index)
 	}
 	if len(u.unseen) > 0 {
-		fmt.Fprintf(w, "not heard: %s; what they set aside may go further\n", join(u.unseen))
+		fmt.Fprintf(w, "unreachable: %s; what they set aside may be newer\n", join(u.unseen))
 	}
 }
 

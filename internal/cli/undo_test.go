@@ -27,15 +27,15 @@ func TestUndoFromTheFurthest(t *testing.T) {
 	}{
 		{"a", "a1", "goes further: its log ends at term 2, index 120", "--from b --dir b1 --yes"},
 		{"c", "c1", "goes further", "--from b --dir b1 --yes"},
-		{"b", "b1", "ends at term 2, index 120; no host", ""},
-		{"a", "a2", "no host in sight", ""},
-		{"c", "c2", "nobody could tell", ""},
-		{"d", "x", "nobody could tell", ""},
+		{"b", "b1", "ends at term 2, index 120; no reachable host", ""},
+		{"a", "a2", "no reachable host", ""},
+		{"c", "c2", "is unknown", ""},
+		{"d", "x", "is unknown", ""},
 	} {
 		u := findUndo(ends, []cluster.HostID{"e"}, c.host, c.dir)
 		var said strings.Builder
 		u.tell(&said)
-		if !strings.Contains(said.String(), c.said) || !strings.Contains(said.String(), "not heard: e") {
+		if !strings.Contains(said.String(), c.said) || !strings.Contains(said.String(), "unreachable: e") {
 			t.Errorf("%s %s: %s", c.host, c.dir, said.String())
 		}
 		err := u.refuse()

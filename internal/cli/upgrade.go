@@ -97,7 +97,7 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 		return err
 	}
 	if o == nil && !u.resume {
-		return usage("--data-dir or --endpoints name a daemon", "the way depends on what the members run, which only a daemon knows")
+		return usage("--data-dir or --endpoints name a daemon", "which versions the members run is known to a daemon only")
 	}
 	if u.rollback {
 		if to, err = rollbackTo(o); err != nil {
@@ -118,7 +118,7 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 			if err := u.print(out, way, func(w io.Writer) { fmt.Fprint(w, way.String()) }); err != nil || !path.Barred() {
 				return err
 			}
-			return &Failure{Code: ExitUnsafe, Err: errors.New("it would not be begun: the way has what is missing or refused in it")}
+			return &Failure{Code: ExitUnsafe, Err: errors.New("the upgrade cannot start: see what is missing or refused above")}
 		}
 		if why := unready(path, u.outage); why != "" {
 			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was changed: %s", why), Advice: fmt.Sprintf("etcdadm upgrade %s --dry-run prints every step", to)}
@@ -228,7 +228,7 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 	for _, w := range warnings {
 		fmt.Fprintln(out, "warning:", w)
 	}
-	fmt.Fprintf(out, "the cluster is to have %s of etcd %s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion)
+	fmt.Fprintf(out, "spec saved: %s, etcd %s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion)
 	return nil
 }
 

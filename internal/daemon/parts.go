@@ -76,7 +76,7 @@ func (g *group) stop(until time.Time, names ...string) {
 	g.await(until, waited)
 	for _, name := range waited {
 		if p := g.part(name); ended(p) && p.behind != nil {
-			g.log.Error("a part of this daemon left behind what does not end, to the end of the program", "part", name, "err", p.behind)
+			g.log.Error("a part of this daemon left something running; it ends with the process", "part", name, "err", p.behind)
 			g.left = append(g.left, name)
 		}
 	}
@@ -106,7 +106,7 @@ func (g *group) await(until time.Time, names []string) {
 				g.log.Warn("waiting for parts of this daemon to end", "parts", g.running(names), "since", began.UTC().Format(time.RFC3339), "until", until.UTC().Format(time.RFC3339))
 			case <-up.C:
 				left := g.running(names)
-				g.log.Error("parts of this daemon did not end, and are left to the end of the program", "parts", left, "waited", time.Since(began).Round(time.Second))
+				g.log.Error("parts of this daemon did not stop; they end with the process", "parts", left, "waited", time.Since(began).Round(time.Second))
 				g.left = append(g.left, left...)
 				return
 			}

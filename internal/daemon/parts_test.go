@@ -50,7 +50,7 @@ func TestPartsEndInTime(t *testing.T) {
 		if took := time.Since(began); took != partsEnd || len(g.left) != 3 {
 			t.Errorf("three that do not end took %s in all; left: %v", took, g.left)
 		}
-		if !strings.Contains(said.String(), `level=ERROR msg="parts of this daemon did not end`) || !strings.Contains(said.String(), `parts="[wedged another]" since=`) {
+		if !strings.Contains(said.String(), `level=ERROR msg="parts of this daemon did not stop`) || !strings.Contains(said.String(), `parts="[wedged another]" since=`) {
 			t.Errorf("nobody heard of it:\n%s", &said)
 		}
 		again := time.Now()
@@ -117,7 +117,7 @@ func TestACallThatRunsOnIsLeftBehind(t *testing.T) {
 	if !slices.Equal(g.left, []string{"peers"}) {
 		t.Errorf("left behind: %v", g.left)
 	}
-	if !strings.Contains(said.String(), "left behind what does not end") || !strings.Contains(said.String(), peer.ErrCallsRun.Error()) {
+	if !strings.Contains(said.String(), "left something running") || !strings.Contains(said.String(), peer.ErrCallsRun.Error()) {
 		t.Errorf("it is said:\n%s", &said)
 	}
 	close(h.open)

@@ -55,8 +55,8 @@ func runOnce(ctx context.Context, cfg Config, program Program, log *slog.Logger)
 	served := false
 	defer func() {
 		if err != nil && !served && ctx.Err() != nil && !leavesEtcd(ctx) {
-			log.Warn("this daemon ends before it has come to an etcd that an earlier one may have left running, and that one goes on", "because", err,
-				"hint", "start the daemon again, which adopts that etcd, once what is in its way is gone")
+			log.Warn("this daemon did not start; an etcd that the daemon before left may still run", "because", err,
+				"hint", "remove what is in its way and start the daemon again: it adopts that etcd")
 		}
 	}()
 	var seedDir string

@@ -55,6 +55,6 @@ func (h *Host) renewed(ctx context.Context, s record.State) record.State {
 		h.o.Log.Warn("the member does not start with its new options: it gets back what it ran before", "restarts", loops, "last", p.LastExit)
 		return h.keeper.Now()
 	}
-	h.o.Log.Warn("the member dies again and again: it gets the settings that it would be started with now", "restarts", loops, "last", p.LastExit)
+	h.o.Log.Warn("the member crash-loops: it is restarted with the current settings", "restarts", loops, "last", p.LastExit)
 	return h.keeper.Now()
 }

@@ -19,7 +19,7 @@ func (c *Child) describeEnd(proc *process) Exit {
 	now := time.Now()
 	exit := Exit{At: now, PID: proc.pid, Uptime: now.Sub(proc.since), Asked: proc.asked.Load()}
 	status, known := proc.reap()
-	how := "it ended, how is not known since an earlier daemon had started it"
+	how := "it ended; how is unknown, since an earlier daemon had started it"
 	if known {
 		exit.Known = true
 		switch {

@@ -38,8 +38,8 @@ func founders(v *step.View, n int) ([]*cluster.HostReport, *decision.Decision) {
 		return untriedFirst(v, ready)[:n], nil
 	}
 	if len(ready) < need {
-		return nil, decision.Wait(false, "waiting-for-hosts", fetch, "{count} wanted and {count2} ready{named}; a cluster is founded once {count3}{because}",
-			words.Are(n, "member"), words.Are(len(ready), "host"), words.Named(ready), words.Are(need, "host"), words.Because(why))
+		return nil, decision.Wait(false, "waiting-for-hosts", fetch, "{ready} of {wanted} hosts ready{named}; the cluster is founded once {need} are{because}",
+			len(ready), n, words.Named(ready), need, words.Because(why))
 	}
 	left := foundingPatience
 	if s := v.Obs.Memory.EnoughSince; !s.IsZero() {

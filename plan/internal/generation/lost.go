@@ -30,7 +30,7 @@ func WithLost(v *step.View, c *cluster.Command, missing []cluster.HostID) (comma
 		for _, id := range missing {
 			since = append(since, missingWords(v, id))
 		}
-		return "", fmt.Sprintf(". They may serve without this side, so that no command without them is named before the loss has lasted %s (--dead-after): %s. Bring those back", after, strings.Join(since, ", "))
+		return "", fmt.Sprintf(". They may serve without this side, so no command without them is offered before the loss has lasted %s (--dead-after): %s. Bring those back", after, strings.Join(since, ", "))
 	}
 	all := *c
 	all.Lost = sight.Union(c.Lost, missing)

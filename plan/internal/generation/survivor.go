@@ -43,7 +43,7 @@ func survivorCommand(v *step.View, voters []cluster.Seat) (command, says string)
 	}
 	missing := "; missing: " + strings.Join(gone, ", ")
 	if len(back) > 0 && len(voters)-len(gone)+len(back) >= cluster.Quorum(len(voters)) {
-		return "", fmt.Sprintf("%s. Bring %s back: paused hosts are not given up, and with them %d of %d voters are there", missing, words.IdList(back), len(voters)-len(gone)+len(back), len(voters))
+		return "", fmt.Sprintf("%s. Bring %s back: paused hosts are not given up, and with them %d of %d voters are up", missing, words.IdList(back), len(voters)-len(gone)+len(back), len(voters))
 	}
 	if left, after := RecoveryOffered(v.Obs); left > 0 {
 		return "", fmt.Sprintf("%s. They may serve without this side: look at them, and at the network between, first. A recovery without them is offered once the loss has lasted %s (--dead-after)", missing, after)

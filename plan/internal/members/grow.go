@@ -19,17 +19,17 @@ func Grow(v *step.View) *decision.Decision {
 	case have >= v.Wanted():
 		return step.CatchingUp(v)
 	case !v.AcceptsAdd():
-		return step.NoAdd(v, words.F("{count} wanted, {count2} present", words.Are(v.Wanted(), "voter"), words.Are(have, "member")))
+		return step.NoAdd(v, words.F("{have} of {wanted} voters present", have, v.Wanted()))
 	}
 	free, why := v.Candidates()
 	if len(free) == 0 {
 		if len(v.Roster.Learners()) > 0 {
 			return step.CatchingUp(v)
 		}
-		v.Notice("no-host", "", "{count} wanted, {count2} present, and no host is free{because}; start another daemon", words.Are(v.Wanted(), "voter"), words.Are(len(v.Roster.Voters()), "voter"), words.Because(why))
+		v.Notice("no-host", "", "{voters} of {wanted} voters present, and no host is free{because}: start a daemon on another host", len(v.Roster.Voters()), v.Wanted(), words.Because(why))
 		return nil // the rest can go on without
 	}
-	reason := words.F("{count} wanted, {count2} present: add {host}", words.Are(v.Wanted(), "voter"), words.Are(have, "member"), free[0].Host)
+	reason := words.F("{have} of {wanted} voters present: add {host}", have, v.Wanted(), free[0].Host)
 	if len(v.Roster.Learners()) == 0 {
 		if d := step.BackupFirst(v, false, reason); d != nil {
 			return d

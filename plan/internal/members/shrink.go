@@ -21,7 +21,7 @@ func Shrink(v *step.View) *decision.Decision {
 		return nil
 	}
 	s := LeastWanted(*v.Spec, voters)
-	reason := words.F("{count} wanted, {voters} present: remove {member}", words.Are(v.Wanted(), "voter"), len(voters), words.SeatName(s))
+	reason := words.F("{voters} voters present, {wanted} wanted: remove {member}", len(voters), v.Wanted(), words.SeatName(s))
 	if d := step.BackupFirst(v, true, reason); d != nil {
 		return d
 	}

@@ -54,7 +54,7 @@ func Identity(v *step.View) *decision.Decision {
 	if v.Unfounded() && v.Obs.Store.Read && v.Obs.Store.Marker || v.Intent.Adopted() {
 		if stays, why := StaysAdopted(v); stays {
 			if v.Obs.Store.Joining && v.NextCommand() == nil {
-				return decision.Wait(false, "predecessor", "", "hosts of ours join a cluster that something else runs (etcdadm adopt --join), and no host in sight has a member of it yet; nothing is changed: run etcdadm adopt --join on the hosts that are to join, or begin again where it was given up")
+				return decision.Wait(false, "predecessor", "", "etcdadm adopt --join is not finished, and no reachable host has a member of the cluster yet; nothing is changed: run it on each host that is to join")
 			}
 			command := restoreAdopted(v)
 			if command != "" {

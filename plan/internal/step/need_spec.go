@@ -23,9 +23,9 @@ func NeedSpec(v *View) *decision.Decision {
 	}
 	if n := votersKnown(v); n > 0 {
 		// An even count is one in the middle of a change, which no spec may ask for.
-		return decision.Wait(false, "no-spec", seedLike(v, min(n|1, cluster.MaxMembers)), "a cluster exists, and the store has no spec of it: make sure first that it is the right store (mount, bucket, prefix), since in an empty one the hosts write their record of the cluster down again, and only the spec is missing; if it is the right one, say anew how many members and which etcd version are wanted")
+		return decision.Wait(false, "no-spec", seedLike(v, min(n|1, cluster.MaxMembers)), "the store has no spec of the cluster that exists. Check that it is the right store (mount, bucket, prefix): into an empty one the hosts write their record again, and only the spec is missing. If it is the right one, seed the spec again")
 	}
-	return decision.Wait(false, "no-spec", seedLike(v, 3), "no spec in the store yet: say how many members and which etcd version are wanted")
+	return decision.Wait(false, "no-spec", seedLike(v, 3), "the store has no spec yet: seed one, with the member count and the etcd version")
 }
 
 // SeedCommand is what asks for the cluster that the spec asks for.

@@ -150,7 +150,7 @@ func fullOfKeys(v *step.View, s cluster.Seat) {
 	if held != "" {
 		held += fmt.Sprintf(" (%s)", remove)
 	}
-	fullOf(v, s, "nothing of it is of the past, so only a higher quota or fewer keys help"+held, quotaCommand(v, s))
+	fullOf(v, s, "compaction would free nothing; raise the quota or delete keys"+held, quotaCommand(v, s))
 }
 
 // askedQuota is the quota that the host's member would be started with now; zero:
