@@ -45,3 +45,17 @@ func TestEveryConditionHasItsRemedy(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryRowIsAsked: a row of a remedy that no rule asks of that kind of member would be
+// read by nobody (docs/architecture.md has who asks).
+func TestEveryRowIsAsked(t *testing.T) {
+	asked := map[seatKind][]Remedy{
+		voters:   {RemedyReplace, remedyRestart, remedyGiveBack},
+		learners: {RemedyRemove, remedyRestart},
+	}
+	for i, r := range remedies {
+		if !slices.Contains(asked[r.of], r.remedy) {
+			t.Errorf("row %d: no rule asks for that remedy of such a member", i)
+		}
+	}
+}
