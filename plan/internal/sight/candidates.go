@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/words"
@@ -98,17 +97,13 @@ func HoldsForeign(h *cluster.HostReport) string {
 	return "holds data that nothing accounts for: " + f.Dir
 }
 
-// Problem is what the host says that keeps it from carrying a member, to go on with
-// after its name: most of its sentences begin with that.
+// Problem is what the host reports that keeps it from carrying a member, to go on with
+// after its name; the blocker of that code has the sentence.
 func Problem(h *cluster.HostReport) string {
 	for _, p := range h.Problems {
-		if !p.Unfit {
-			continue
+		if p.Unfit {
+			return "reports " + p.Code
 		}
-		if is, named := strings.CutPrefix(p.Sentence, "host "+string(h.Host)+" "); named {
-			return is
-		}
-		return "says: " + p.Sentence
 	}
 	return ""
 }
