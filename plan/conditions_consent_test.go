@@ -313,7 +313,7 @@ func TestConditionsOfMemories(t *testing.T) {
 	}
 	inDoubt := func(v *step.View) bool {
 		d := generation.FinishGeneration(v)
-		return d.Action == nil && len(d.Blockers) > 0 && d.Blockers[0].Code == "generation-in-doubt" && generation.Stuck(v, d)
+		return d.Action == nil && len(d.Blockers) > 0 && d.Blockers[0].Code == "generation-in-doubt" && d.Stuck
 	}
 	silent := func(o *cluster.Observation) {
 		for i := range o.Hosts {
