@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,16 +11,18 @@ import (
 	"etcdadm.io/internal/teststore"
 )
 
-// TestMain fetches the releases and the object stores that the tests of all packages use. Of those that run
-// etcd at all this package is the first in "go test ./...", and its own tests take no
-// time, so that it can spend what Go allows a package on that. -short leaves it to who
-// needs one.
+// TestMain fetches the releases and the object stores that the tests of all packages use.
+// Of those that run etcd at all this package is the first in "go test ./...", and its own
+// tests take no time, so that it can spend what Go allows a package on that. -short leaves
+// it to who needs one.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !testing.Short() {
-		began := time.Now()
-		testetcd.Prepare(9*time.Minute, testetcd.Usual()...)
-		teststore.Prepare(9*time.Minute-time.Since(began), teststore.Programs()...)
+		const within = 9 * time.Minute
+		var both sync.WaitGroup // a build links on one core while another compiles
+		both.Go(func() { testetcd.Prepare(within, testetcd.Usual()...) })
+		both.Go(func() { teststore.Prepare(within, teststore.Programs()...) })
+		both.Wait()
 	}
 	os.Exit(m.Run())
 }
