@@ -143,7 +143,6 @@ func TestConditionsOfCommands(t *testing.T) {
 				o.Spec = &s
 			}},
 			{"since when is not known", func(o *cluster.Observation) { o.Memory.QuorumlessSince = time.Time{} }},
-			{"a log is still being read", of("a", func(h *cluster.HostReport) { h.Log, h.Reading = nil, &cluster.LogReading{Bytes: 1, Of: 2} })},
 			{"the cluster is being founded", inIntent(func(in *cluster.Intent) { in.State = cluster.IntentFounding })},
 		}, nil},
 		{"a recovery from what is on record is told of", lostQuorum, offers(generation.RecordedSurvivor), []otherwise{

@@ -107,6 +107,12 @@ func TestConditionsOfMembers(t *testing.T) {
 				}
 			}},
 		}, []otherwise{
+			{"another one's are wrong as well, and neither answers", func(o *cluster.Observation) {
+				for _, id := range []cluster.HostID{"b", "c"} {
+					of(id, func(h *cluster.HostReport) { h.Status = nil })(o)
+				}
+				ofMember("b", func(m *cluster.MemberMemory) { m.CorruptSince = worldEpoch })(o)
+			}},
 			{"another one's are wrong as well", ofMember("b", func(m *cluster.MemberMemory) { m.CorruptSince = worldEpoch })},
 		}},
 		{"a hung one is revived", hung, func(v *step.View) bool { return members.ReviveHung(v) != nil }, []otherwise{

@@ -421,8 +421,10 @@ func (l *laws) addVoter(op cluster.Op, p cluster.Projection) {
 }
 
 func (l *laws) othersUp(id cluster.MemberID) bool {
+	answers := func(s cluster.Seat) bool { return s.Host != nil && s.Host.Status != nil }
+	victim, _ := l.roster.Seat(id)
 	for _, s := range l.roster.Voters() {
-		if answers := s.Host != nil && s.Host.Status != nil; s.ID != id && !s.Up && !(l.odd(s.ID) && answers) {
+		if s.ID != id && !s.Up && !(l.odd(s.ID) && (answers(s) || !answers(victim))) {
 			return false
 		}
 	}

@@ -34,7 +34,8 @@ func (q *queue) await(ctx context.Context, f *control.Folder, name string, out, 
 	ctx, cancel := context.WithTimeout(ctx, q.wait)
 	defer cancel()
 	a := awaited{folder: f, name: name, bound: q.wait, out: out, say: say}
-	a.tell(fmt.Sprintf("queued; waiting up to %s for it to end; Ctrl-C is safe, the command stays in the queue", q.wait))
+	a.tell("the leading daemon has not begun it")
+	fmt.Fprintf(say, "waiting up to %s; Ctrl-C is safe, the command stays in the queue\n", q.wait)
 	var end control.Ended
 	failed := a.poll(ctx, func() (ok bool, err error) {
 		end, ok, err = a.ended(ctx)

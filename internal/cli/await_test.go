@@ -85,7 +85,7 @@ func TestAwaitUntilClientsAreLetIn(t *testing.T) {
 		if want := "done: generation 2 serves\nopened: ordinary clients are let in\n"; out != want {
 			t.Errorf("it said %q, want %q", out, want)
 		}
-		if want := "waiting: queued; waiting up to 1m0s for it to end; Ctrl-C is safe, the command stays in the queue\nwaiting: host a makes it ready\nwaiting: 2 members are needed and 1 is up\n"; say != want {
+		if want := "waiting: the leading daemon has not begun it\nwaiting up to 1m0s; Ctrl-C is safe, the command stays in the queue\nwaiting: host a makes it ready\nwaiting: 2 members are needed and 1 is up\n"; say != want {
 			t.Errorf("it waited for %q, want %q", say, want)
 		}
 	})
@@ -112,7 +112,7 @@ func TestAwaitUntilEveryMemberLetsClientsIn(t *testing.T) {
 		if err != nil || took < 20*time.Second || !strings.Contains(out, "opened") {
 			t.Errorf("after %s: %q, %v", took, out, err)
 		}
-		if strings.Count(say, "\n") != 3 || !strings.Contains(say, "waiting: clients are let in by some members already; 1 member left to be restarted for that\n") {
+		if strings.Count(say, "\n") != 4 || !strings.Contains(say, "waiting: clients are let in by some members already; 1 member left to be restarted for that\n") {
 			t.Errorf("it waited for:\n%s", say)
 		}
 	})
@@ -134,7 +134,7 @@ func TestAwaitIsBounded(t *testing.T) {
 		prepare func(a *awaiting)
 		want    string
 	}{
-		"nobody runs it": {func(*awaiting) {}, "was not run within 1m0s: queued"},
+		"nobody runs it": {func(*awaiting) {}, "was not run within 1m0s: the leading daemon has not begun it"},
 		"it waits for hosts": {func(a *awaiting) {
 			a.say(control.Status{Commands: []control.CommandStatus{{Command: a.name, For: "the hosts b and c"}}})
 		}, "the hosts b and c"},

@@ -220,7 +220,7 @@ func warnWanted(w io.Writer, b backupstore.Backup, wanted cluster.Version, asked
 	if asked != "" || wrote.IsZero() || wanted.IsZero() || plan.RestoresTo(wrote, wanted) == "" {
 		return
 	}
-	fmt.Fprintf(w, "etcd %s, which the spec asks for, cannot read this backup of etcd %s: it is restored with etcd %d.%d, and then upgraded towards %s\n", wanted, wrote, wrote.Major, wrote.Minor, wanted)
+	fmt.Fprintf(w, "etcd %s, which the spec asks for, cannot read this backup of etcd %s: it is restored with etcd %d.%d, and then changed to %s as far as etcd can go\n", wanted, wrote, wrote.Major, wrote.Minor, wanted)
 }
 
 // warnOther says that a backup is of a cluster that this store has no record of: it can be

@@ -58,7 +58,7 @@ func (s *survivors) printPrice(w io.Writer) {
 	case s.Quorum && s.Would == nil:
 		fmt.Fprintln(w, "\nThe cluster has a quorum: no recovery is needed.")
 	case len(s.Reading) > 0:
-		fmt.Fprintf(w, "\nThe log of %s is still being read, for 10 minutes at most. Run this again then: which host is\nthe furthest is not known before.\n", join(s.Reading))
+		fmt.Fprintf(w, "\nThe log of %s is still being read: run this again in a few minutes, when it is known which host is\nthe furthest. If its disk cannot be read at all, power that host off first.\n", join(s.Reading))
 	case i < 0 && len(s.Unseen) > 0:
 		fmt.Fprintf(w, "\nNo host that answers holds the data of a member, and %s may: the table says why they do not\nanswer. Bring them back first. Only if their data is gone for good, a backup is the way, and what was\nwritten since it was taken is lost:\n\n%s", join(s.Unseen), s.fromBackup())
 	case i < 0:

@@ -75,7 +75,7 @@ func TestSurvivors(t *testing.T) {
 		},
 		"one is being read": {
 			hosts: []cluster.LogEnd{end("a", 1, 3, 90), unread("c", 3, &cluster.LogReading{Bytes: 3 << 20, Of: 64 << 20})}, unseen: []cluster.HostID{"b"},
-			want: []string{"its log is being read: 3 of 64 MiB", "Run this again then"},
+			want: []string{"its log is being read: 3 of 64 MiB", "run this again in a few minutes"},
 		},
 		"one cannot be read": {
 			hosts: []cluster.LogEnd{end("a", 1, 3, 90), end("b", 2, 3, 90), unread("c", 3, nil)}, from: "a",

@@ -68,7 +68,7 @@ func MayNotHalt(v *step.View, run cluster.Running, next path.Hop) string {
 	case len(v.Intent.Next) > 0 || !cluster.SameVoters(v.Intent.Voters, v.VotersNow()) || !v.Roster.Linearizable:
 		return "the record of the voters is being brought up to date"
 	case len(v.Roster.Voters()) != v.Wanted():
-		return fmt.Sprintf("%d of %d voters present", len(v.Roster.Voters()), v.Wanted())
+		return fmt.Sprintf("%d voters present, %d wanted", len(v.Roster.Voters()), v.Wanted())
 	case run.Mixed():
 		return "the members run different release lines, and are brought to one first"
 	case tried != nil && tried.Wanted == v.Spec.EtcdVersion && tried.Consent == v.Spec.Consents() && tried.Consent != "":

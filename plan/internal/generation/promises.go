@@ -32,7 +32,7 @@ func PromisersInSight(v *step.View, c *cluster.Command) *decision.Decision {
 			if need := cluster.Blocking(len(set)); can < need {
 				command, wayOut := WithLost(v, c, missing)
 				return decision.Stuck("promises", command,
-					"a new generation from {command} cannot begin: {need} of the {set} voters of generation {generation} have to stop and fence it off for good, and only {can} can be asked; unreachable: {away}{wayOut}",
+					"a new generation from {command} cannot begin: {need} of the {set} voters of generation {generation} have to stop and fence it off for good, and only {can} can be asked; missing: {away}{wayOut}",
 					commandWords(c), need, len(set), g.Generation, can, awayWords(missing, working), wayOut)
 			}
 		}

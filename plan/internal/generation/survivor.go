@@ -49,7 +49,7 @@ func survivorCommand(v *step.View, voters []cluster.Seat) (command, says string)
 		return "", fmt.Sprintf("%s. They may serve without this side: look at them, and at the network between, first. A recovery without them is offered once the loss has lasted %s (--dead-after)", missing, after)
 	}
 	if reading := slices.IndexFunc(logs.Unread, func(h *cluster.HostReport) bool { return h.Reading != nil }); reading >= 0 {
-		return "", fmt.Sprintf("%s. The log of host %s is still being read and may go further: a recovery is offered once that is known", missing, logs.Unread[reading].Host)
+		missing += fmt.Sprintf("; the log of host %s is still being read and may go further", logs.Unread[reading].Host)
 	}
 	return GenerationCommand(v, &cluster.Command{Kind: cluster.CommandRecover, Host: best.Host}),
 		missing + ". If so many of their disks are gone for good that no quorum can come back, the cluster can go on from what is left: the command shows what each host holds; name each host that is gone for good with --lost HOST"

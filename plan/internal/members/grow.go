@@ -19,7 +19,7 @@ func Grow(v *step.View) *decision.Decision {
 	case have >= v.Wanted():
 		return step.CatchingUp(v)
 	case !v.AcceptsAdd():
-		return step.NoAdd(v, words.F("{have} of {wanted} voters present", have, v.Wanted()))
+		return step.NoAdd(v, words.F("{have} of {wanted} members present", have, v.Wanted()))
 	}
 	free, why := v.Candidates()
 	if len(free) == 0 {
@@ -29,7 +29,7 @@ func Grow(v *step.View) *decision.Decision {
 		v.Notice("no-host", "", "{voters} of {wanted} voters present, and no host is free{because}: start a daemon on another host", len(v.Roster.Voters()), v.Wanted(), words.Because(why))
 		return nil // the rest can go on without
 	}
-	reason := words.F("{have} of {wanted} voters present: add {host}", have, v.Wanted(), free[0].Host)
+	reason := words.F("{have} of {wanted} members present: add {host}", have, v.Wanted(), free[0].Host)
 	if len(v.Roster.Learners()) == 0 {
 		if d := step.BackupFirst(v, false, reason); d != nil {
 			return d

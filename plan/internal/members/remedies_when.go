@@ -99,17 +99,25 @@ func enoughToCompare(v *step.View, _ cluster.Seat) string {
 }
 
 // soundVotersUp: every other voter is up, or the majority that convicted this one may be
-// gone. One whose keys are known to differ, too, has to answer: it counts for raft, and a
-// removal that takes effect late must not meet a cluster that lacks both.
+// gone. One whose keys are known to differ, too, does not count against it; but while this
+// one serves, that one has to answer as well: a removal that takes effect late must not meet
+// a cluster that lacks both (SAFETY.md, rule 3).
 func soundVotersUp(v *step.View, s cluster.Seat) string {
 	for _, o := range v.Roster.Voters() {
-		differs := !v.Obs.Memory.Member(o.ID).CorruptSince.IsZero() && o.Host != nil && o.Host.Status != nil
-		if o.ID != s.ID && !o.Up && !differs {
+		differs := !v.Obs.Memory.Member(o.ID).CorruptSince.IsZero()
+		switch {
+		case o.ID == s.ID || o.Up || differs && (answers(o) || !answers(s)):
+		case differs:
+			return fmt.Sprintf("%s, whose keys differ too, does not answer: bring its host back, or start a daemon on another host", words.SeatName(o))
+		default:
 			return fmt.Sprintf("%s is not up: %s", words.SeatName(o), o.Why)
 		}
 	}
 	return ""
 }
+
+// answers: its member told its host its status, and may count for raft.
+func answers(s cluster.Seat) bool { return s.Host != nil && s.Host.Status != nil }
 
 // quorumWithout: those that are up are a quorum, of which this one is not.
 func quorumWithout(v *step.View, _ cluster.Seat) string {

@@ -59,7 +59,8 @@ type Recovery struct {
 	// voters that are up; empty: none did.
 	Elsewhere string `json:"elsewhere,omitempty"`
 
-	incompatible bool // no command is named, since it would give up an incompatible host
+	recorded     []cluster.Voter // Voters, and those that are to be
+	incompatible bool            // no command is named, since it would give up an incompatible host
 }
 
 // GivesUpIncompatible reports whether no command is named since it would give up a host
@@ -77,8 +78,8 @@ func (r *Recovery) Judge() {
 		}
 	}
 	if intent := r.newest(); intent != nil {
-		r.Voters = intent.Voters
-		for _, v := range slices.Concat(intent.Voters, intent.Next) {
+		r.Voters, r.recorded = intent.Voters, slices.Concat(intent.Voters, intent.Next)
+		for _, v := range r.recorded {
 			r.miss(v)
 		}
 	}
@@ -232,12 +233,9 @@ func (r *Recovery) againstLost(from cluster.HostID, lost []cluster.HostID) Objec
 	if why := r.AliveLost(lost); why != "" {
 		return rejected("%s", why)
 	}
-	var missing []cluster.HostID
-	for _, v := range r.Voters {
-		if slices.Contains(r.Gone, sight.NameOf(v)) && !sight.Lost(v, lost) {
-			missing = append(missing, sight.NameOf(v))
-		}
-	}
+	missing := slices.DeleteFunc(slices.Clone(r.Gone), func(id cluster.HostID) bool {
+		return slices.ContainsFunc(r.recorded, func(v cluster.Voter) bool { return sight.NameOf(v) == id && sight.Lost(v, lost) })
+	})
 	if n := len(r.Voters); n-len(missing) < n-n/2 {
 		return waits("the logs of too few voters can be read to know that host %s is the furthest: bring %s back, or name with --lost what is gone for good", from, words.IdList(missing))
 	}

@@ -99,7 +99,7 @@ func NotDown(v *step.View, run cluster.Running) string {
 	case len(v.Roster.Learners()) > 0:
 		return fmt.Sprintf("learner %s is to become a voter first", words.SeatName(v.Roster.Learners()[0]))
 	case v.Wanted() != len(v.Roster.Voters()):
-		return fmt.Sprintf("%d of %d voters present", len(v.Roster.Voters()), v.Wanted())
+		return fmt.Sprintf("%d voters present, %d wanted", len(v.Roster.Voters()), v.Wanted())
 	case v.Intent.Quarantined:
 		return "the cluster is quarantined"
 	}
