@@ -92,7 +92,7 @@ func back(c *rig.Cluster, kill bool) {
 	w := c.WriteUnder("/written-later/")
 	w.WaitFor(50)
 	c.Options.Version = testetcd.V23
-	if r := c.Upgrade(c.Host(1), testetcd.V23, "--accept-outage", "--accept-loss"); r.Code != cli.ExitUnsafe || !strings.Contains(r.Stderr, "no list") {
+	if r := c.Upgrade(c.Host(1), testetcd.V23, "--accept-outage", "--accept-loss"); r.Code != cli.ExitUnsafe || !strings.Contains(r.Stderr, "does not exist yet") {
 		t.Errorf("a list was accepted that nobody made: %s", r)
 	}
 	if r := c.Upgrade(c.Host(1), testetcd.V23, "--accept-outage", "--wait=100s"); r.Code != cli.ExitUnsafe || !strings.Contains(r.Stderr, "1 leases") || !strings.Contains(r.Stderr, "--accept-loss=") {
