@@ -37,6 +37,7 @@ func eventually(t *testing.T, what string, holds func() error) {
 // A coprocess beside each member: one of them acts, and another one when raft's
 // leadership moves. They end on their context's end, and leave nothing half done.
 func TestBackupCoprocesses(t *testing.T) {
+	t.Parallel()
 	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V37, Members: 3, TLS: true})
 	client := c.Client(t)
 	put(t, client, "k", "v")

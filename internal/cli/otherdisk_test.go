@@ -16,6 +16,7 @@ import (
 // On an image of another machine, whose daemon was never started here, the other machine is
 // not asked: what lies on the disk is said. A daemon that runs on it is asked wherever it is.
 func TestStatusOnAnImage(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	state := filepath.Join(dir, "etcdadm")
 	if err := os.MkdirAll(state, 0o700); err != nil {

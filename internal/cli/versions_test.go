@@ -168,6 +168,7 @@ func TestDownloadSaysThatItTriesAgain(t *testing.T) {
 // A machine with much to do takes its time for "etcd --version", and the release is there
 // all the same.
 func TestReleaseThatTellsItsVersionSlowlyIsFound(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "etcd-v3.6.99-linux-"+runtime.GOARCH)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

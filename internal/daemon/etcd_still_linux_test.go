@@ -18,6 +18,7 @@ import (
 // A directory of releases on a mount that stands still is told and passed over; the releases
 // elsewhere are found, and what was found in it before still counts as there.
 func TestReleasesBesideAMountThatStandsStill(t *testing.T) {
+	t.Parallel()
 	still, dir := teststill.Mount(t), t.TempDir()
 	program := filepath.Join(dir, "v3.6.16", "etcd")
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {

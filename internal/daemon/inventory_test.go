@@ -15,6 +15,7 @@ import (
 
 // A look that takes longer than whoever asked goes on, and the next question has what it finds.
 func TestReleasesAreLookedForOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	place := filepath.Join(dir, "etcd-v3.6.99-linux-"+runtime.GOARCH)
 	if err := os.MkdirAll(place, 0o755); err != nil {

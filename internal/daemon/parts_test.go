@@ -79,6 +79,7 @@ func (s stuck) Report(context.Context, peer.Caller, json.RawMessage) (json.RawMe
 // A call that still runs when the daemon ends counts as a part that did not end: it is
 // told, and the state is not unlocked over what it may still write.
 func TestACallThatRunsOnIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for the whole grace of calls")
 	}

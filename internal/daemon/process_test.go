@@ -425,6 +425,7 @@ func TestProcessThatFails(t *testing.T) {
 // A daemon whose state directory was wiped begins anew, but not while its etcd runs,
 // which it would give up for that, and not for one look that missed.
 func TestWatchedState(t *testing.T) {
+	t.Parallel()
 	m := newMemberOf(t)
 	p, _ := m.daemon()
 	d := &daemon{cfg: Config{DataDir: t.TempDir()}, process: p, log: slog.New(slog.DiscardHandler)}

@@ -47,6 +47,7 @@ func silentPort(t *testing.T) string {
 
 // A peer URL that is silent takes no time from the next one.
 func TestReachTriesAllAtATime(t *testing.T) {
+	t.Parallel()
 	plain, secure := httptest.NewServer(http.NotFoundHandler()), httptest.NewTLSServer(http.NotFoundHandler())
 	defer plain.Close()
 	defer secure.Close()

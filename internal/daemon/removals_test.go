@@ -17,8 +17,12 @@ import (
 // there is not started while that cannot be mended, and one that does not look at the
 // list is. Both mend it where they can.
 func TestFalseRemovalsKeepFromStarting(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"3.5.35", "3.6.16"} {
-		t.Run(version, func(t *testing.T) { mendedAtStart(t, version) })
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			mendedAtStart(t, version)
+		})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // A daemon whose start goes through a mount that stands still says where, and ends
 // when it is asked to.
 func TestAStartOnAMountThatStandsStill(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		put  func(cfg *Config, still string)
 		word string

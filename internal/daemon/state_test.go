@@ -29,6 +29,7 @@ func configOf(t *testing.T, dir string) Config {
 // A host whose whole data directory is wiped under the running daemon comes
 // back by itself, as another disk.
 func TestWipedStateBeginsAnew(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cfg := configOf(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())

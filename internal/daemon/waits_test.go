@@ -88,6 +88,7 @@ func TestVersionsDoNotWait(t *testing.T) {
 // A program that does not answer hides no other release, and not the one that it was
 // before. It is said once, and once that it answers.
 func TestSilentReleaseHidesNoOther(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	program := func(version, line string) {
 		t.Helper()

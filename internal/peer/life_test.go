@@ -143,6 +143,7 @@ func TestOverload(t *testing.T) {
 }
 
 func TestReconnect(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	srv := start(t, "h1", s.host("h1"), "")
 	c := pool(t, as(pki.RoleHost, "h2"), s.host("h2")).at(t, srv.endpoint, "h1")
@@ -202,6 +203,7 @@ func TestShutdownFinishesCalls(t *testing.T) {
 
 // A handler that does not finish is broken off, in bounded time.
 func TestShutdownIsBounded(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for the whole grace period")
 	}
@@ -223,6 +225,7 @@ func TestShutdownIsBounded(t *testing.T) {
 // A handler that heeds nothing, as one that waits for a disk that stands still, holds the
 // end up no longer than that, and it is said that it still runs.
 func TestShutdownOverAHandlerThatHeedsNothing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for the whole grace period")
 	}

@@ -147,6 +147,7 @@ func TestSlowHandshakes(t *testing.T) {
 
 // Handshakes in the making end, and give their places back.
 func TestHandshakeEnds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for the whole time of a handshake")
 	}

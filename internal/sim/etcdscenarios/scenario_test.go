@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // atOnce is how many real clusters run side by side. They mostly wait.
-const atOnce = 6
+const atOnce = 10
 
 // step is one command of a scenario.
 type step struct {

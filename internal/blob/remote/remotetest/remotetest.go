@@ -304,11 +304,20 @@ func (s *suite) slowBody() {
 	data := pattern(large)
 	const stall = 3 * stall // the server has to take 20 MiB in within it, on a busy machine
 	s.store = s.Open(s.T, s.proxy.URL, s.folder, stall)
-	body := io.MultiReader(bytes.NewReader(data[:10<<20]), pause(2*stall), bytes.NewReader(data[10<<20:]), pause(2*stall))
-	if _, err := s.store.Put(s.ctx, "object", body, blob.IfAbsent); err != nil {
-		s.Fatal(err)
+	var all sync.WaitGroup
+	for key, body := range map[string]io.Reader{
+		"object":      io.MultiReader(bytes.NewReader(data[:10<<20]), pause(2*stall), bytes.NewReader(data[10<<20:])),
+		"slow to end": io.MultiReader(bytes.NewReader(data), pause(2*stall)),
+	} {
+		all.Go(func() {
+			if _, err := s.store.Put(s.ctx, key, body, blob.IfAbsent); err != nil {
+				s.Errorf("%s: %v", key, err)
+			}
+		})
 	}
+	all.Wait()
 	s.want("object", data)
+	s.want("slow to end", data)
 }
 
 // pause is a reader that takes its time to say that there is nothing.
