@@ -67,6 +67,9 @@ var (
 var table = []room{
 	// Floor 0.
 	{path: "cluster", floor: pure},
+	{path: "internal/register", floor: pure, beside: map[string]string{
+		"cluster": "hosts have names",
+	}},
 	{path: "plan/internal/words", floor: pure, beside: map[string]string{
 		"cluster": "about its nouns",
 	}},
@@ -191,6 +194,7 @@ var table = []room{
 	{path: "internal/blob", floor: driver, never: knowsNoPolicy},
 	{path: "internal/blob/file", floor: driver, never: filesOnly, beside: isAStore},
 	{path: "internal/blob/memory", floor: driver, never: filesOnly, beside: isAStore},
+	{path: "internal/blob/hosts", floor: driver, never: filesOnly, beside: isAStore},
 	{path: "internal/blob/remote", floor: driver, never: knowsNoPolicy, beside: map[string]string{
 		"internal/blob": "its errors and its rules for keys",
 	}},

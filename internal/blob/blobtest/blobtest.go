@@ -24,6 +24,8 @@ type Traits struct {
 	ContentTags bool
 	// Refused are valid keys that the store cannot keep apart from others, and refuses with blob.ErrInvalidKey.
 	Refused []string
+	// MaxObject is the largest object that the store takes, in bytes; 0: it takes all.
+	MaxObject int
 }
 
 // Run runs the suite. The function gives an empty store; it is called once for each test.
@@ -167,6 +169,12 @@ func (s *suite) emptyObject() {
 
 func (s *suite) sizes() {
 	for _, size := range []int{1, 4095, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5<<20 + 3} {
+		if limit := s.traits.MaxObject; limit > 0 && size > limit {
+			if _, err := blob.PutBytes(s.ctx, s.store, "too large", pattern(limit+1, 1), blob.Any); !errors.Is(err, blob.ErrTooLarge) {
+				s.Errorf("%d bytes: %v, want %v", limit+1, err, blob.ErrTooLarge)
+			}
+			continue
+		}
 		data := string(pattern(size, 1))
 		tag := s.put("object", data, blob.Any)
 		if got := s.want("object", data); got != tag {

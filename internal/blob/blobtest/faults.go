@@ -46,7 +46,7 @@ func (s *suite) cancelled() {
 func (s *suite) failingBody() {
 	s.put("a", "1", blob.Any)
 	broken := errors.New("the pipe broke")
-	for _, size := range []int{0, 10, 2 << 20} {
+	for _, size := range []int{0, 10, s.least(2 << 20)} {
 		body := io.MultiReader(bytes.NewReader(pattern(size, 2)), failing{broken})
 		if _, err := s.store.Put(s.ctx, "a", body, blob.Any); !errors.Is(err, broken) {
 			s.Errorf("put of a body that fails after %d bytes: %v", size, err)
@@ -59,7 +59,7 @@ func (s *suite) failingBody() {
 }
 
 func (s *suite) openReader() {
-	for _, size := range []int{10, 3 << 20} {
+	for _, size := range []int{10, s.least(3 << 20)} {
 		old := pattern(size, 3)
 		s.put("a", string(old), blob.Any)
 		object, err := s.store.Get(s.ctx, "a", blob.GetOptions{})
@@ -76,6 +76,14 @@ func (s *suite) openReader() {
 		}
 		object.Body.Close()
 	}
+}
+
+// least is the size, or the largest that the store takes.
+func (s *suite) least(size int) int {
+	if limit := s.traits.MaxObject; limit > 0 {
+		return min(size, limit)
+	}
+	return size
 }
 
 // endless is a body that never ends, and calls a function when it is read.

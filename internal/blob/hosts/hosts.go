@@ -1,0 +1,354 @@
+// Package hosts is an object store that a few hosts keep between them, on their own disks, for small objects: the control
+// record of a cluster that has no shared store. Package register has the rules; this one carries its messages, waits and
+// tries again.
+package hosts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/register"
+)
+
+const (
+	// messageTimeout is how long one keeper may take to answer, its disk included.
+	messageTimeout = 2 * time.Second
+	// askPatience is how long a read waits for keepers that are silent or behind, before it has the others decide.
+	askPatience = 300 * time.Millisecond
+	// firstPause is what a writer waits at most that another one overtook; each further time twice as long, to mostPause.
+	firstPause = 50 * time.Millisecond
+	mostPause  = time.Second
+	// MaxObject bounds an object, in bytes: several of them and their Base64 fit a document.
+	MaxObject = register.MaxDocument / 4
+)
+
+// Options say who keeps the record. All are required.
+type Options struct {
+	// Known names the record, and those who keep it by the newest document that this host knows.
+	Known func() (record string, keepers []register.Seat)
+	// Say carries a message to a keeper: to this host's own as well. Its error says that no answer came.
+	Say func(context.Context, register.Message) (register.Reply, error)
+	// Learned is told of each document that is known to be chosen. It must not block.
+	Learned func(register.Entry)
+	// Mint gives 128 random bits as text.
+	Mint func() string
+	// Now is this host's clock, for Modified.
+	Now func() time.Time
+}
+
+// Store implements blob.Store. A daemon has one: proposals of one host that pass each other only hinder each other.
+type Store struct {
+	opt    Options
+	writes chan struct{} // held by the writer
+	reads  batch
+
+	mu      sync.Mutex
+	highest uint64 // ballot number; guarded by mu
+}
+
+// New makes a store. Nothing is asked before the first call.
+func New(o Options) *Store { return &Store{opt: o, writes: make(chan struct{}, 1)} }
+
+// Get implements blob.Store.
+func (s *Store) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
+	if err := blob.ValidateKey(key); err != nil {
+		return nil, err
+	}
+	doc, err := s.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", key, err)
+	}
+	object, ok := doc.Objects[key]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("read %q: %w", key, blob.ErrNotFound)
+	case o.IfNoneMatch != "" && o.IfNoneMatch == blob.ETag(object.Tag):
+		return nil, fmt.Errorf("read %q: %w", key, blob.ErrNotModified)
+	}
+	return &blob.Object{
+		Body: io.NopCloser(bytes.NewReader(object.Data)), ETag: blob.ETag(object.Tag),
+		Size: int64(len(object.Data)), Modified: time.Unix(0, object.Modified),
+	}, nil
+}
+
+// List implements blob.Store.
+func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
+	if err := blob.ValidatePrefix(prefix); err != nil {
+		return nil, err
+	}
+	doc, err := s.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list %q: %w", prefix, err)
+	}
+	var out []blob.Info
+	for key, o := range doc.Objects {
+		if strings.HasPrefix(key, prefix) {
+			out = append(out, blob.Info{Key: key, Size: int64(len(o.Data)), Modified: time.Unix(0, o.Modified)})
+		}
+	}
+	slices.SortFunc(out, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
+	blob.Heard(ctx, len(out))
+	return out, nil
+}
+
+// Put implements blob.Store. An object of more than [MaxObject] bytes gives blob.ErrTooLarge.
+func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
+	if err := blob.ValidateKey(key); err != nil {
+		return "", err
+	}
+	data, err := io.ReadAll(io.LimitReader(body, MaxObject+1))
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("write %q: %w", key, ctx.Err())
+	case err != nil:
+		return "", fmt.Errorf("write %q: read what is to be written: %w", key, err)
+	case len(data) > MaxObject:
+		return "", fmt.Errorf("write %q: %w: the hosts of a cluster keep at most %d bytes an object", key, blob.ErrTooLarge, MaxObject)
+	}
+	w := &register.Write{Key: key, Object: &register.Object{Tag: s.opt.Mint(), Data: data, Modified: s.opt.Now().UnixNano()}}
+	if cond != blob.Any {
+		w.Holds = func(exists bool, tag string) bool { return cond.Holds(exists, blob.ETag(tag)) }
+	}
+	if err := s.write(ctx, w); err != nil {
+		return "", fmt.Errorf("write %q: %w", key, err)
+	}
+	return blob.ETag(w.Object.Tag), nil
+}
+
+// Delete implements blob.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := blob.ValidateKey(key); err != nil {
+		return err
+	}
+	if err := s.write(ctx, &register.Write{Key: key}); err != nil {
+		return fmt.Errorf("delete %q: %w", key, err)
+	}
+	return nil
+}
+
+// Decide reads what the record says, and has it decided: a write whose outcome was not known, and that is not in what this
+// gives, never takes effect.
+func (s *Store) Decide(ctx context.Context) (*register.Document, error) {
+	e, err := s.try(ctx, func(b register.Ballot) (*register.Proposer, []register.Message) {
+		record, known := s.opt.Known()
+		return register.Round(record, known, b, nil)
+	}, nil)
+	return e.Doc, err
+}
+
+// ChangeKeepers makes a change of who keeps the record: one more or one less. What keepers are now is given, and a nil
+// document leaves it.
+func (s *Store) ChangeKeepers(ctx context.Context, change register.Change) (*register.Document, error) {
+	e, err := s.try(ctx, func(b register.Ballot) (*register.Proposer, []register.Message) {
+		record, known := s.opt.Known()
+		return register.Round(record, known, b, change)
+	}, nil)
+	return e.Doc, err
+}
+
+func (s *Store) read(ctx context.Context) (*register.Document, error) {
+	return s.reads.do(ctx, func(ctx context.Context) (*register.Document, error) {
+		e, err := s.try(ctx, func(b register.Ballot) (*register.Proposer, []register.Message) {
+			record, known := s.opt.Known()
+			return register.Read(record, known, b)
+		}, nil)
+		return e.Doc, err
+	})
+}
+
+func (s *Store) write(ctx context.Context, w *register.Write) error {
+	select {
+	case s.writes <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the write before: %w", ctx.Err())
+	}
+	defer func() { <-s.writes }()
+	_, err := s.try(ctx, func(b register.Ballot) (*register.Proposer, []register.Message) {
+		record, known := s.opt.Known()
+		return register.Round(record, known, b, w.Change)
+	}, w)
+	if errors.Is(err, register.ErrCondition) {
+		return blob.ErrPreconditionFailed
+	}
+	return err
+}
+
+// try makes attempts until one ends with a result, or the time is up.
+func (s *Store) try(ctx context.Context, begin func(register.Ballot) (*register.Proposer, []register.Message), w *register.Write) (register.Entry, error) {
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		p, out := begin(register.Ballot{Number: s.above(0) + 1, Nonce: s.opt.Mint()})
+		s.carry(ctx, p, out)
+		s.above(p.Highest())
+		e, err := p.Result()
+		sent := p.Sent()
+		if w != nil {
+			sent = w.Tried(sent)
+		}
+		switch {
+		case e.Doc != nil:
+			s.opt.Learned(e)
+			return e, err
+		case errors.Is(err, register.ErrOvertaken):
+			// The one that overtook it is given time to end.
+			if wait(ctx, rand.N(pause)+pause/4) {
+				continue
+			}
+			err = fmt.Errorf("%w, and the time is up: %w", err, ctx.Err())
+		case errors.Is(err, register.ErrNoMajority):
+			_, silent := p.Answered()
+			err = fmt.Errorf("%w: %s", err, names(silent))
+		}
+		if sent { // never as an error that says that nothing was written
+			err = fmt.Errorf("whether it was written is not known: %s", err.Error())
+		}
+		return e, err
+	}
+}
+
+// above raises the highest number that was seen, and gives it.
+func (s *Store) above(n uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.highest = max(s.highest, n)
+	return s.highest
+}
+
+func names(seats []register.Seat) string {
+	var out []string
+	for _, seat := range seats {
+		out = append(out, string(seat.Host))
+	}
+	return "no word from " + strings.Join(out, ", ")
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// carry brings a proposer's messages to the keepers and their answers back, until it ended.
+func (s *Store) carry(ctx context.Context, p *register.Proposer, out []register.Message) {
+	replies := make(chan register.Reply)
+	over := make(chan struct{})
+	defer close(over)
+	send := func(out []register.Message) {
+		for _, m := range out {
+			go func() {
+				r := s.say(ctx, m)
+				select {
+				case replies <- r:
+				case <-over:
+				}
+			}()
+		}
+	}
+	send(out)
+	patience := time.NewTimer(askPatience)
+	defer patience.Stop()
+	for p.Phase() != register.Ended {
+		if p.Phase() == register.Ready {
+			if err := errors.Join(ctx.Err(), blob.Still(ctx)); err != nil {
+				p.CallOff(err)
+				return
+			}
+			send(p.Propose())
+		}
+		select {
+		case r := <-replies:
+			out := p.Receive(r)
+			if p.Phase() != register.Ended {
+				send(out)
+				continue
+			}
+			for _, m := range out { // that it is chosen
+				go func() { s.say(context.WithoutCancel(ctx), m) }()
+			}
+		case <-patience.C:
+			send(p.Insist())
+		case <-ctx.Done():
+			p.CallOff(ctx.Err())
+		}
+	}
+}
+
+// say asks one keeper. One that does not answer in time is silent.
+func (s *Store) say(ctx context.Context, m register.Message) register.Reply {
+	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
+	defer cancel()
+	r, err := s.opt.Say(ctx, m)
+	if err != nil {
+		return register.Reply{From: m.To, Kind: m.Kind, Ballot: m.Entry.Ballot, Part: m.Entry.Part, Refused: register.Silent}
+	}
+	return r
+}
+
+// batch lets callers that read at the same time share one read. It begins after each of them called: a read that was under
+// way may have missed what one of them saw before.
+type batch struct {
+	mu   sync.Mutex
+	next *shared // what callers wait for now; guarded by mu
+	busy bool    // guarded by mu
+}
+
+type shared struct {
+	done chan struct{}
+	doc  *register.Document
+	err  error
+}
+
+// readTimeout bounds a shared read, which is nobody's alone.
+const readTimeout = 10 * time.Second
+
+func (b *batch) do(ctx context.Context, read func(context.Context) (*register.Document, error)) (*register.Document, error) {
+	b.mu.Lock()
+	if b.next == nil {
+		b.next = &shared{done: make(chan struct{})}
+	}
+	mine := b.next
+	if !b.busy {
+		b.busy = true
+		go b.run(context.WithoutCancel(ctx), read)
+	}
+	b.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.doc, mine.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (b *batch) run(ctx context.Context, read func(context.Context) (*register.Document, error)) {
+	for {
+		b.mu.Lock()
+		now := b.next
+		b.next = nil
+		if now == nil {
+			b.busy = false
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+		func() {
+			ctx, cancel := context.WithTimeout(ctx, readTimeout)
+			defer cancel()
+			now.doc, now.err = read(ctx)
+		}()
+		close(now.done)
+	}
+}

@@ -1,0 +1,153 @@
+package register
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Ballot names one proposal.
+type Ballot struct {
+	Number uint64 `json:"number"`
+	Nonce  string `json:"nonce"`
+}
+
+// Compare orders ballots by number, and those with one number somehow.
+func (b Ballot) Compare(o Ballot) int {
+	return cmp.Or(cmp.Compare(b.Number, o.Number), cmp.Compare(b.Nonce, o.Nonce))
+}
+
+// Part says which of the two documents of a ballot one is.
+type Part int
+
+const (
+	// Anew is the document that the ballot goes on from, accepted once more.
+	Anew Part = iota
+	// Next is the document after it.
+	Next
+)
+
+// Entry is a document, and the ballot that it was accepted in. The zero value is none.
+type Entry struct {
+	Ballot Ballot    `json:"ballot"`
+	Part   Part      `json:"part"`
+	Doc    *Document `json:"doc,omitempty"`
+}
+
+func (e Entry) compare(o Entry) int {
+	return cmp.Or(e.Ballot.Compare(o.Ballot), cmp.Compare(e.Part, o.Part))
+}
+
+// same tells whether two keepers accepted one document in one ballot.
+func (e Entry) same(o Entry) bool { return e.compare(o) == 0 && e.Doc.Same(o.Doc) }
+
+// Keeper is what one keeper has durable. Its methods give what it becomes and what it answers; who calls them makes the
+// first durable before the second is sent.
+type Keeper struct {
+	Seat     Seat   `json:"seat"`
+	Record   string `json:"record"`
+	Promised Ballot `json:"promised"`
+	Accepted Entry  `json:"accepted"`
+	// Chosen is the newest document that this keeper knows to be chosen. It may lag, and never falls.
+	Chosen Entry `json:"chosen"`
+}
+
+// NewKeeper is a keeper of a record whose ID no document names yet: that it accepted nothing is the truth.
+func NewKeeper(s Seat, record string) Keeper { return Keeper{Seat: s, Record: record} }
+
+// Founder is the one keeper of a new record. Its document is chosen, by this one keeper.
+func Founder(d *Document) (Keeper, error) {
+	if len(d.Keepers) != 1 {
+		return Keeper{}, fmt.Errorf("a record is founded by one keeper, and %d are named", len(d.Keepers))
+	}
+	e := Entry{Ballot: Ballot{Number: 1}, Part: Next, Doc: d}
+	return Keeper{Seat: d.Keepers[0], Record: d.Record, Promised: e.Ballot, Accepted: e, Chosen: e}, nil
+}
+
+// Kind is what is asked of a keeper.
+type Kind int
+
+const (
+	// Ask asks what the keeper accepted, and for no promise.
+	Ask Kind = iota
+	// Prepare asks it to promise a ballot.
+	Prepare
+	// Accept asks it to accept a document.
+	Accept
+	// Learn tells it that what it accepted is chosen.
+	Learn
+)
+
+// Message is what a proposer says to a keeper.
+type Message struct {
+	Kind   Kind   `json:"kind"`
+	Record string `json:"record"`
+	To     Seat   `json:"to"`
+	Entry  Entry  `json:"entry"` // the ballot; for Accept and Learn the document too
+}
+
+// Refusal says why a keeper does not do what it is asked. The zero value is none.
+type Refusal string
+
+const (
+	// OtherRecord says that the keeper keeps another record.
+	OtherRecord Refusal = "other-record"
+	// OtherKeeper says that the keeper with this ID is no more: its file was lost.
+	OtherKeeper Refusal = "other-keeper"
+	// HigherBallot says that it promised a higher ballot.
+	HigherBallot Refusal = "higher-ballot"
+	// Silent is said of a keeper that did not answer, by who asked it.
+	Silent Refusal = "silent"
+	// Damaged says that the message cannot be meant: two documents in one ballot, or a number far above all known ones.
+	Damaged Refusal = "damaged"
+)
+
+// Reply is what a keeper answers.
+type Reply struct {
+	From     Seat    `json:"from"`
+	Kind     Kind    `json:"kind"`
+	Ballot   Ballot  `json:"ballot"` // the one that was asked about
+	Part     Part    `json:"part"`
+	Refused  Refusal `json:"refused,omitempty"`
+	Promised Ballot  `json:"promised"`
+	Accepted Entry   `json:"accepted"`
+}
+
+// Handle is what a keeper becomes by a message, and its answer.
+func (k Keeper) Handle(m Message) (Keeper, Reply) {
+	k, refused := k.handle(m)
+	return k, Reply{From: k.Seat, Kind: m.Kind, Ballot: m.Entry.Ballot, Part: m.Entry.Part, Refused: refused, Promised: k.Promised, Accepted: k.Accepted}
+}
+
+func (k Keeper) handle(m Message) (Keeper, Refusal) {
+	switch {
+	case m.Record != k.Record:
+		return k, OtherRecord
+	case m.To != k.Seat:
+		return k, OtherKeeper
+	case m.Kind == Ask:
+		return k, ""
+	case m.Kind == Learn:
+		if m.Entry.Doc != nil && m.Entry.compare(k.Chosen) > 0 {
+			k.Chosen = m.Entry
+		}
+		return k, ""
+	case m.Entry.Ballot.Compare(k.Promised) < 0:
+		return k, HigherBallot
+	case m.Entry.Ballot.Number > k.Promised.Number+maxLead:
+		return k, Damaged
+	case m.Kind == Prepare:
+		k.Promised = m.Entry.Ballot
+		return k, ""
+	case m.Entry.Doc == nil || m.Entry.Doc.Record != k.Record:
+		return k, Damaged
+	}
+	switch c := m.Entry.compare(k.Accepted); {
+	case c < 0: // its second document was here first
+		return k, HigherBallot
+	case c == 0 && !m.Entry.Doc.Same(k.Accepted.Doc):
+		return k, Damaged
+	}
+	// An Accept is a promise too: else a keeper could promise a ballot below what it accepted.
+	k.Promised, k.Accepted = m.Entry.Ballot, m.Entry
+	return k, ""
+}
