@@ -36,6 +36,7 @@ const (
 	keyEnded    = Prefix + "etcdadm-commands-ended.json"
 	keyPaused   = Prefix + "etcdadm-paused.json"
 	keyJoining  = Prefix + "etcdadm-joining.json"
+	keyTokens   = Prefix + "etcdadm-tokens.json"
 )
 
 // maxObject bounds every object that is read, in bytes. A control object is a
@@ -81,6 +82,7 @@ type Folder struct {
 	spec     cached
 	settings cached
 	paused   cached
+	tokens   cached
 }
 
 // cached is an object as it was read last. Its bytes are never changed.
