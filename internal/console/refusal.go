@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"etcdadm.io/internal/durable"
@@ -23,26 +24,39 @@ type Refusal struct {
 
 func refusalFile(dataDir string) string { return filepath.Clean(dataDir) + ".refused.json" }
 
+// refusalWithin is for a daemon that may write to nothing but its data directory, as under a hardened unit.
+func refusalWithin(dataDir string) string { return filepath.Join(dataDir, "refused.json") }
+
 // KeepRefusal keeps it until the next start.
 func KeepRefusal(dataDir string, r Refusal) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return durable.Replace(refusalFile(dataDir), data, 0o600)
+	err = durable.Replace(refusalFile(dataDir), data, 0o600)
+	if errors.Is(err, syscall.EROFS) {
+		return durable.Replace(refusalWithin(dataDir), data, 0o600)
+	}
+	return err
 }
 
 // DropRefusal is for a daemon that has started.
 func DropRefusal(dataDir string) error {
-	if err := os.Remove(refusalFile(dataDir)); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	var errs []error
+	for _, path := range []string{refusalFile(dataDir), refusalWithin(dataDir)} {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EROFS) {
+			errs = append(errs, err)
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // ReadRefusal is nil where the last start was none, or cannot be read.
 func ReadRefusal(dataDir string) *Refusal {
 	data, err := regular.Read(refusalFile(dataDir), regular.SmallSize)
+	if err != nil {
+		data, err = regular.Read(refusalWithin(dataDir), regular.SmallSize)
+	}
 	if err != nil {
 		return nil
 	}

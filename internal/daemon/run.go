@@ -297,7 +297,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if d.manager, err = manager.New(opts); err != nil {
 		return nil, err
 	}
-	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Live: d.certs.daemons, Log: d.log})
+	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Live: d.certs.daemons, Log: d.log})
 }
 
 // serve runs the parts, and takes them down in the reverse order: first
@@ -315,6 +315,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "etcd's log", d.followLog)
 	g.start(ctx, "environment file", d.env.follow)
 	d.begun.over()
+	g.start(ctx, "systemd", d.notify)
 	if err := console.DropRefusal(d.cfg.DataDir); err != nil {
 		d.log.Warn("cannot remove what says why a daemon before did not start", "err", err)
 	}
@@ -331,7 +332,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
 	d.host.Rest()
 	began := time.Now()
-	g.stop(began.Add(decidingEnds), "etcd's log", "environment file", "state", partMetrics, "manager", "announcement", "hosts file")
+	g.stop(began.Add(decidingEnds), "systemd", "etcd's log", "environment file", "state", partMetrics, "manager", "announcement", "hosts file")
 	if stopEtcd {
 		d.handOver(context.WithoutCancel(ctx))
 	}

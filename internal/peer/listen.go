@@ -27,6 +27,10 @@ func (c *reportingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credenti
 	conn, info, err := c.TransportCredentials.ServerHandshake(held)
 	held.hold = false
 	if err == nil {
+		// A joiner has shown nothing that gives its connection a place of its own.
+		if t, ok := info.(credentials.TLSInfo); ok && joining(t.State) {
+			return conn, info, nil
+		}
 		if c, ok := raw.(*countedConn); ok {
 			c.settle()
 		}

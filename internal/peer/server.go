@@ -45,13 +45,14 @@ type Handler interface {
 	Report(context.Context, Caller, json.RawMessage) (json.RawMessage, error)
 }
 
-// ServerOptions say whom a server answers for. All but Log and Live are required.
+// ServerOptions say whom a server answers for. All but Log, Live and Admitter are required.
 type ServerOptions struct {
-	Cluster string
-	Host    cluster.HostID
-	Handler Handler
-	Live    *pki.Live    // nil: no TLS, and callers are believed (--insecure)
-	Log     *slog.Logger // nil: slog.Default
+	Cluster  string
+	Host     cluster.HostID
+	Handler  Handler
+	Admitter Admitter     // nil: no host is taken in
+	Live     *pki.Live    // nil: no TLS, and callers are believed (--insecure)
+	Log      *slog.Logger // nil: slog.Default
 }
 
 // Server answers calls until its context ends.
@@ -61,6 +62,7 @@ type Server struct {
 	log   *slog.Logger
 	once  *onceLog
 	calls chan struct{} // one token for each call that is running
+	joins chan struct{} // likewise, of hosts that ask to join
 	each  *callers
 	waits *bodies
 	used  atomic.Bool
@@ -79,7 +81,7 @@ func NewServer(opt ServerOptions) (*Server, error) {
 	}
 	once := newOnceLog(opt.Log)
 	return &Server{
-		opt: opt, log: opt.Log, once: once, calls: make(chan struct{}, maxCalls), each: newCallers(time.Now), waits: newBodies(bodyTimeout, once),
+		opt: opt, log: opt.Log, once: once, calls: make(chan struct{}, maxCalls), joins: make(chan struct{}, maxJoins), each: newCallers(time.Now), waits: newBodies(bodyTimeout, once),
 	}, nil
 }
 
@@ -340,6 +342,9 @@ func (s *Server) certified(ctx context.Context) (Caller, error) {
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok {
 		return from, status.Error(codes.Unauthenticated, "the connection is not TLS")
+	}
+	if joining(info.State) { // whoever it is has shown nothing
+		return from, refuse(codes.Unauthenticated, peerpb.Refusal_KIND_IDENTITY, "connect again with a valid certificate", "the connection is for joining, and nothing else is answered on it")
 	}
 	id, err := s.opt.Live.Verify(info.State.PeerCertificates, x509.ExtKeyUsageClientAuth)
 	if err != nil {

@@ -202,6 +202,19 @@ func (a *Authority) Pool() *x509.CertPool {
 // BundlePEM is the bundle as etcd reads it: certificates only.
 func (a *Authority) BundlePEM() []byte { return encodeCertificates(a.bundle...) }
 
+// Files are its certificates and its key as LoadAuthority reads them, by the names of the files. Without the key on
+// this host it is an *Error around ErrNoKey.
+func (a *Authority) Files() (map[string][]byte, error) {
+	if a.key == nil {
+		return nil, &Error{Op: "hand on authority " + a.name, File: a.keyFile, Err: ErrNoKey}
+	}
+	key, err := encodeKey(a.key)
+	if err != nil {
+		return nil, &Error{Op: "hand on authority " + a.name, File: a.keyFile, Err: err}
+	}
+	return map[string][]byte{a.name + ".crt": a.BundlePEM(), a.name + ".key": key}, nil
+}
+
 // String names the authority and never shows its key, whatever the verb.
 func (a *Authority) String() string   { return fmt.Sprintf("authority %s (%s)", a.name, a.file) }
 func (a *Authority) GoString() string { return a.String() }

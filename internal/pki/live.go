@@ -20,6 +20,7 @@ type Live struct {
 
 type credentials struct {
 	pair  *tls.Certificate
+	chain *tls.Certificate // pair, with the authority's certificate behind it
 	roots *x509.CertPool
 	// verified remembers, by the certificate of a connection, what a full
 	// check found: one costs as much as the rest of a call.
@@ -49,12 +50,17 @@ func NewLive(now func() time.Time) *Live {
 
 // Swap makes later handshakes present pair and trust a's bundle.
 func (l *Live) Swap(pair *Keypair, a *Authority) {
-	l.cur.Store(&credentials{pair: pair.TLS(), roots: a.Pool()})
+	chain := pair.TLS()
+	if ca := a.signer(pair.leaf); ca != nil {
+		chain.Certificate = append(chain.Certificate, ca.Raw)
+	}
+	l.cur.Store(&credentials{pair: pair.TLS(), chain: chain, roots: a.Pool()})
 }
 
 // ServerConfig is for a server that asks every caller for a certificate of the trusted authorities that
 // carries an identity. Whether that identity may do what it asks is for the server to judge call by call (see
-// CheckCaller): a refusal in words reaches the caller, a refused handshake only as an alert.
+// CheckCaller): a refusal in words reaches the caller, a refused handshake only as an alert. Who calls it by JoinName
+// is asked for no certificate, and none is known of it: PeerCertificates is empty.
 func (l *Live) ServerConfig() *tls.Config {
 	cfg := l.config()
 	cfg.ClientAuth = tls.RequireAnyClientCert // chain, dates and usage are verified below, against the authorities of the moment
@@ -62,7 +68,7 @@ func (l *Live) ServerConfig() *tls.Config {
 		_, err := l.Verify(cs.PeerCertificates, x509.ExtKeyUsageClientAuth)
 		return err
 	}
-	return cfg
+	return l.withJoiners(cfg)
 }
 
 // ClientConfig is for dialling a host of the cluster; what an empty cluster or host accepts is said at CheckServer.

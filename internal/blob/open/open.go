@@ -141,6 +141,15 @@ func Credential(name string) bool {
 	return slices.Contains(s3.Credentials, name) || slices.Contains(gs.Credentials, name) || slices.Contains(azure.Credentials, name)
 }
 
+// places are the variables that say where a store is, beside its URL and what is a credential.
+var places = []string{
+	"S3_ENDPOINT", "S3_REGION", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE",
+	"AZURE_STORAGE_ACCOUNT", "STORAGE_EMULATOR_HOST", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY",
+}
+
+// Variable tells whether a variable is part of how a store is reached, so that every host of a cluster needs it.
+func Variable(name string) bool { return Credential(name) || slices.Contains(places, name) }
+
 // location is a URL that this build has a driver for.
 type location struct {
 	scheme string // s3 for all that are like it

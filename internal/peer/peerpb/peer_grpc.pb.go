@@ -25,13 +25,14 @@ const (
 	Peer_Apply_FullMethodName   = "/etcdadm.peer.v1.Peer/Apply"
 	Peer_Goal_FullMethodName    = "/etcdadm.peer.v1.Peer/Goal"
 	Peer_Report_FullMethodName  = "/etcdadm.peer.v1.Peer/Report"
+	Peer_Join_FullMethodName    = "/etcdadm.peer.v1.Peer/Join"
 )
 
 // PeerClient is the client API for Peer service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Peer is what a daemon answers on its one port. Every call but Hello carries a Header that the
+// Peer is what a daemon answers on its one port. Every call but Hello and Join carries a Header that the
 // server checks against the caller's certificate and itself before it looks at the body.
 type PeerClient interface {
 	// Hello tells any caller with a certificate of the authority which cluster and host this is.
@@ -46,6 +47,9 @@ type PeerClient interface {
 	Goal(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
 	// Report answers a person's question: status, plan, members. Everybody.
 	Report(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
+	// Join gives a fresh host, which has no certificate, what it needs to be a host of the cluster. It is answered
+	// on connections for joining only, where nothing else is. Of its header the protocol is read.
+	Join(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
 }
 
 type peerClient struct {
@@ -116,11 +120,21 @@ func (c *peerClient) Report(ctx context.Context, in *Call, opts ...grpc.CallOpti
 	return out, nil
 }
 
+func (c *peerClient) Join(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Answer)
+	err := c.cc.Invoke(ctx, Peer_Join_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServer is the server API for Peer service.
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
 //
-// Peer is what a daemon answers on its one port. Every call but Hello carries a Header that the
+// Peer is what a daemon answers on its one port. Every call but Hello and Join carries a Header that the
 // server checks against the caller's certificate and itself before it looks at the body.
 type PeerServer interface {
 	// Hello tells any caller with a certificate of the authority which cluster and host this is.
@@ -135,6 +149,9 @@ type PeerServer interface {
 	Goal(context.Context, *Call) (*Answer, error)
 	// Report answers a person's question: status, plan, members. Everybody.
 	Report(context.Context, *Call) (*Answer, error)
+	// Join gives a fresh host, which has no certificate, what it needs to be a host of the cluster. It is answered
+	// on connections for joining only, where nothing else is. Of its header the protocol is read.
+	Join(context.Context, *Call) (*Answer, error)
 	mustEmbedUnimplementedPeerServer()
 }
 
@@ -162,6 +179,9 @@ func (UnimplementedPeerServer) Goal(context.Context, *Call) (*Answer, error) {
 }
 func (UnimplementedPeerServer) Report(context.Context, *Call) (*Answer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
+}
+func (UnimplementedPeerServer) Join(context.Context, *Call) (*Answer, error) {
+	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
 }
 func (UnimplementedPeerServer) mustEmbedUnimplementedPeerServer() {}
 func (UnimplementedPeerServer) testEmbeddedByValue()              {}
@@ -292,6 +312,24 @@ func _Peer_Report_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Peer_Join_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Call)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).Join(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_Join_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).Join(ctx, req.(*Call))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Peer_ServiceDesc is the grpc.ServiceDesc for Peer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -322,6 +360,10 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Report",
 			Handler:    _Peer_Report_Handler,
+		},
+		{
+			MethodName: "Join",
+			Handler:    _Peer_Join_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
