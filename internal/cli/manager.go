@@ -5,11 +5,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"etcdadm.io/internal/cores"
 	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/release"
 	"github.com/spf13/cobra"
 )
@@ -27,11 +29,12 @@ func Program(version string, etcd, etcdutl func() (string, []string)) daemon.Pro
 
 // ManagerMain is etcd-manager. It returns the exit code.
 func ManagerMain(args []string, program daemon.Program, stdout, stderr io.Writer) int {
-	return runDaemon("etcd-manager", args, program, stdout, stderr)
+	return runDaemon("etcd-manager", args, nil, program, stdout, stderr)
 }
 
-func runDaemon(name string, args []string, program daemon.Program, stdout, stderr io.Writer) int {
-	cfg, warnings, err := ParseManager(args)
+// runDaemon runs a daemon by its flags, and by env where they are not given; nil: by flags alone.
+func runDaemon(name string, args, env []string, program daemon.Program, stdout, stderr io.Writer) int {
+	cfg, warnings, err := parseManager(args, env)
 	if errors.Is(err, flag.ErrHelp) {
 		c := daemon.Default()
 		fs := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -64,26 +67,31 @@ func runDaemon(name string, args []string, program daemon.Program, stdout, stder
 // autoCommand is the daemon under its new name.
 func autoCommand(program daemon.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:                "auto STORE [flags of etcd-manager]",
+		Use:                "auto [STORE] [flags of etcd-manager]",
 		Short:              "Run the daemon that forms and keeps a cluster",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || strings.HasPrefix(args[0], "-") && !slices.ContainsFunc(args, asksHelp) {
-				return usage("such as etcdadm auto file:///var/backups/etcd --cluster-name=etcd --data-dir=/var/lib/etcdadm; see etcdadm auto --help", "etcdadm auto: name the STORE first")
-			}
 			if slices.ContainsFunc(args, asksHelp) {
-				runDaemon("etcdadm auto STORE", []string{"--help"}, program, c.OutOrStdout(), c.ErrOrStderr())
+				runDaemon("etcdadm auto STORE", []string{"--help"}, nil, program, c.OutOrStdout(), c.ErrOrStderr())
+				fmt.Fprintf(c.OutOrStdout(), "\nEach flag can also be given in the environment, as %s for --foo-bar; a flag goes before it.\n", envfile.OfFlag("foo-bar"))
 				return nil
+			}
+			env := os.Environ()
+			flags := args
+			switch {
+			case len(args) > 0 && !strings.HasPrefix(args[0], "-"):
+				flags = append([]string{"--backup-store=" + args[0]}, args[1:]...)
+			case os.Getenv(envfile.OfFlag("backup-store")) == "":
+				return usage("such as etcdadm auto file:///var/backups/etcd --cluster-name=etcd --data-dir=/var/lib/etcdadm; see etcdadm auto --help", "etcdadm auto: name the STORE first")
 			}
 			known, cfg := flag.NewFlagSet("etcdadm auto", flag.ContinueOnError), daemon.Default()
 			ManagerFlags(known, &cfg)
-			if err := knownFlags(known, args[1:]); err != nil {
-				cfg, _, _ := ParseManager(args[1:]) // as far as it goes
+			if err := knownFlags(known, flags); err != nil {
+				cfg, _, _ := parseManager(flags, env) // as far as it goes
 				_ = daemon.KeepRefusal(cfg, err)
 				return err
 			}
-			code := runDaemon("etcdadm auto", append([]string{"--backup-store=" + args[0]}, args[1:]...), program, c.OutOrStdout(), c.ErrOrStderr())
-			if code != ExitOK {
+			if code := runDaemon("etcdadm auto", flags, env, program, c.OutOrStdout(), c.ErrOrStderr()); code != ExitOK {
 				return exitCode(code)
 			}
 			return nil

@@ -95,7 +95,10 @@ func durationInto(d *time.Duration) func(string) error {
 }
 
 // ParseManager reads etcd-manager's command line. The warnings are for the log.
-func ParseManager(args []string) (daemon.Config, []string, error) {
+func ParseManager(args []string) (daemon.Config, []string, error) { return parseManager(args, nil) }
+
+// parseManager is ParseManager with an environment, NAME=VALUE each, for what the command line does not say.
+func parseManager(args, env []string) (daemon.Config, []string, error) {
 	c := daemon.Default()
 	fs := flag.NewFlagSet("etcd-manager", flag.ContinueOnError)
 	ManagerFlags(fs, &c)
@@ -106,6 +109,11 @@ func ParseManager(args []string) (daemon.Config, []string, error) {
 	for _, w := range words {
 		warnings = append(warnings, "the word "+w+" is ignored: etcd-manager takes flags only")
 	}
+	said, err := flagsFromEnvironment(fs, env)
+	if err != nil {
+		return c, nil, err
+	}
+	warnings = append(warnings, said...)
 	if c.Root == "/rootfs" && c.HostsFile == "/etc/hosts" {
 		c.HostsFile = filepath.Join(c.Root, "etc/hosts")
 	}

@@ -17,14 +17,15 @@ func SignalContext() (context.Context, func()) {
 	return untilSignal(func(os.Signal) error { return context.Canceled }, interrupted)
 }
 
-// daemonContext is SignalContext for a daemon; its cause says whether etcd is to go on.
+// daemonContext is SignalContext for a daemon; its cause says whether etcd is to go on. SIGUSR1 ends the daemon for
+// the next one to take its place, whatever SIGTERM does: it is how a supervisor replaces the program.
 func daemonContext(onSigterm daemon.SigtermAction) (context.Context, func()) {
 	return untilSignal(func(s os.Signal) error {
-		if s != os.Interrupt && onSigterm == daemon.SigtermLeave {
+		if s == syscall.SIGUSR1 || s != os.Interrupt && onSigterm == daemon.SigtermLeave {
 			return daemon.ErrLeaveEtcd
 		}
 		return context.Canceled
-	}, interrupted)
+	}, interrupted, syscall.SIGUSR1)
 }
 
 // endsWhole marks a command whose end takes its time, is bounded and must not be cut
@@ -50,10 +51,10 @@ func interrupted() {
 // untilSignal is a context that the first signal ends, for the cause that belongs to
 // it; a later one calls now. What it returns is called once; it gives signals back
 // their own meaning.
-func untilSignal(cause func(os.Signal) error, now func()) (context.Context, func()) {
+func untilSignal(cause func(os.Signal) error, now func(), more ...os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, endingSignals()...)
+	signal.Notify(signals, append(endingSignals(), more...)...)
 	go heed(signals, func(s os.Signal) { cancel(cause(s)) }, now)
 	return ctx, func() {
 		signal.Stop(signals) // nothing is sent from here on

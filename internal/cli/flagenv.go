@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+
+	"etcdadm.io/internal/envfile"
+)
+
+// otherVariables are ours and no flag's.
+var otherVariables = []string{"ETCDADM_RELEASES", "ETCDADM_STORE", "ETCDADM_TOKEN", "ETCDADM_SPAWN"}
+
+// flagsFromEnvironment sets the flags that were not given and have a variable with a value. The warnings name
+// variables that look like a flag's and are none.
+func flagsFromEnvironment(fs *flag.FlagSet, env []string) (warnings []string, err error) {
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	flagOf := map[string]*flag.Flag{}
+	var names []string
+	fs.VisitAll(func(f *flag.Flag) {
+		if without(f) {
+			return
+		}
+		names = append(names, envfile.OfFlag(f.Name))
+		flagOf[envfile.OfFlag(f.Name)] = f
+	})
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		f := flagOf[name]
+		switch {
+		case !envfile.IsFlag(name) || value == "":
+		case f == nil && slices.Contains(otherVariables, name), strings.HasPrefix(name, "ETCDADM_TEST_"), strings.HasPrefix(name, "ETCDADM_CI_"):
+		case f == nil:
+			warning := fmt.Sprintf("the variable %s is no flag's and is ignored", name)
+			if near := meantWords(names, name); len(near) > 0 {
+				warning += "; is " + strings.Join(near, " or ") + " meant?"
+			}
+			warnings = append(warnings, warning)
+		case given[f.Name]:
+		default:
+			if err := fs.Set(f.Name, value); err != nil {
+				return nil, usage("see etcdadm auto --help", "invalid value %q for $%s: %w", value, name, err)
+			}
+		}
+	}
+	slices.Sort(warnings)
+	return warnings, nil
+}
+
+// without tells whether a flag is accepted only, and has no effect.
+func without(f *flag.Flag) bool {
+	switch f.Value.(type) {
+	case ignored, anything:
+		return true
+	}
+	return false
+}
