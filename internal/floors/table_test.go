@@ -221,6 +221,7 @@ var table = []room{
 	{path: "internal/durable", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/durable/crashdisk", floor: scaffold},
 	{path: "internal/journal", floor: driver, never: filesOnly},
+	{path: "internal/keeper", floor: driver, never: filesOnly},
 	{path: "internal/hostsfile", floor: driver, never: filesOnly},
 	{path: "internal/envfile", floor: driver, never: filesOnly},
 	{path: "internal/duration", floor: driver, ground: true, never: filesOnly},
