@@ -96,6 +96,14 @@ func New(store blob.Store, clusterName string) *Folder {
 	return &Folder{store: store, cluster: clusterName}
 }
 
+// Known spares the folder the trial of a store that is known to keep all that is asked of one.
+func (f *Folder) Known() *Folder {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.can, f.probed = blob.Capabilities{Conditional: true, NotModified: true, List: true, Delete: true}, true
+	return f
+}
+
 // Probe finds out what the store can do, once; a store that could not be
 // reached is asked again by the next call.
 func (f *Folder) Probe(ctx context.Context) (blob.Capabilities, error) {

@@ -30,6 +30,7 @@ type daemon struct {
 	certs    *certs
 	store    blob.Store
 	folder   *control.Folder
+	keeping  *keeping // nil: there is a shared store
 	releases *inventory
 	etcdEnv  []string
 	env      *follower // nil: there is no environment file

@@ -15,6 +15,7 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/kept"
 )
 
 // openStore opens the backup store and looks whether it belongs to us. On a
@@ -24,6 +25,9 @@ import (
 // is no reason to keep the own member down, nor to leave one running that is
 // to end with the start.
 func (d *daemon) openStore(ctx context.Context) error {
+	if _, ok := kept.DataDir(d.cfg.BackupStore); ok {
+		return d.openKept(ctx)
+	}
 	var store blob.Store
 	var folder *control.Folder
 	ended := make(chan error, 1)

@@ -313,6 +313,9 @@ var table = []room{
 		"internal/control": "it makes the store ready for that",
 	}},
 
+	{path: "internal/kept", floor: service, never: knowsNoPolicy, beside: map[string]string{
+		"internal/peer": "other hosts are asked for what they keep",
+	}},
 	{path: "internal/say", floor: service, never: knowsNoPolicy},
 	{path: "internal/sources", floor: service, never: map[string]string{
 		"plan":          noPolicy,

@@ -30,6 +30,7 @@ var unended = map[string]string{
 	"internal/daemon/etcd.go":          "releasesTimeout",
 	"internal/daemon/inventory.go":     "releasesTimeout, and releasesAsked for a person",
 	"internal/etcd/token.go":           "tokenTimeout",
+	"internal/daemon/kept.go":          "keeperTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
 	"internal/daemon/parts.go":         "parts end in await, all of them within partsEnd",
 	"internal/daemon/process.go":       "a status that does not block",

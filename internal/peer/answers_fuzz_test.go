@@ -45,6 +45,11 @@ func (a *asked) Goal(_ context.Context, c Caller, wish json.RawMessage) (json.Ra
 	return wish, nil
 }
 
+func (a *asked) Keep(_ context.Context, c Caller, _ KeepRequest) (KeepReply, error) {
+	a.callers = append(a.callers, c)
+	return KeepReply{}, nil
+}
+
 func (a *asked) Report(_ context.Context, c Caller, question json.RawMessage) (json.RawMessage, error) {
 	a.callers = append(a.callers, c)
 	return question, nil
@@ -98,6 +103,7 @@ func FuzzCall(f *testing.F) {
 			"apply":   {s.Apply, []pki.Role{pki.RoleHost}},
 			"goal":    {s.Goal, []pki.Role{pki.RoleHost, pki.RoleOperator}},
 			"report":  {s.Report, []pki.Role{pki.RoleHost, pki.RoleOperator, pki.RoleReader}},
+			"keep":    {s.Keep, []pki.Role{pki.RoleHost, pki.RoleOperator}},
 		} {
 			a.callers = nil
 			answer, err := call.do(ctx, &c)

@@ -87,6 +87,12 @@ func (c *Client) Report(ctx context.Context, question json.RawMessage) (json.Raw
 	return reply, err
 }
 
+// Keep asks for what a host keeps of a cluster without a shared store.
+func (c *Client) Keep(ctx context.Context, r KeepRequest) (KeepReply, error) {
+	reply, _, err := call[KeepReply](ctx, c, keep, c.rpc.Keep, r)
+	return reply, err
+}
+
 // rpc is the signature that the generated client gives to every call with an envelope.
 type rpc func(context.Context, *peerpb.Call, ...grpc.CallOption) (*peerpb.Answer, error)
 

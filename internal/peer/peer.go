@@ -86,4 +86,6 @@ var (
 	apply   = method{name: "Apply", roles: []pki.Role{pki.RoleHost}, timeout: time.Minute, strict: true}
 	goal    = method{name: "Goal", roles: []pki.Role{pki.RoleHost, pki.RoleOperator}, timeout: time.Minute, strict: true}
 	report  = method{name: "Report", roles: everybody, timeout: 10 * time.Second}
+	// Strict: a keeper must not answer for a part of a message that it does not know.
+	keep = method{name: "Keep", roles: []pki.Role{pki.RoleHost, pki.RoleOperator}, timeout: 10 * time.Second, strict: true}
 )

@@ -65,6 +65,11 @@ func (h *handler) Report(_ context.Context, c Caller, question json.RawMessage) 
 	return question, nil
 }
 
+func (h *handler) Keep(_ context.Context, c Caller, _ KeepRequest) (KeepReply, error) {
+	h.saw(c)
+	return KeepReply{}, nil
+}
+
 // site is one authority, and what its tests make of it.
 type site struct {
 	t   *testing.T

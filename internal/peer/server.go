@@ -43,6 +43,7 @@ type Handler interface {
 	// Goal and Report carry JSON that only the floors above know the types of.
 	Goal(context.Context, Caller, json.RawMessage) (json.RawMessage, error)
 	Report(context.Context, Caller, json.RawMessage) (json.RawMessage, error)
+	Keep(context.Context, Caller, KeepRequest) (KeepReply, error)
 }
 
 // ServerOptions say whom a server answers for. All but Log, Live and Admitter are required.
@@ -217,6 +218,11 @@ func (s *Server) Goal(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, erro
 // Report answers a person's question.
 func (s *Server) Report(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, error) {
 	return answer(ctx, s, report, c, s.opt.Handler.Report)
+}
+
+// Keep asks for what this host keeps.
+func (s *Server) Keep(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, error) {
+	return answer(ctx, s, keep, c, s.opt.Handler.Keep)
 }
 
 // answer is one call from its envelope to its answer.

@@ -37,6 +37,7 @@ type Options struct {
 	Network bool     // each host in a network namespace of its own
 	Fixture bool     // all hosts in one network namespace, at 127.0.0.1 and on
 	Store   string   // URL of the backup store; empty: a directory
+	Kept    bool     // there is no shared store: the hosts keep what it would have
 	Env     []string // of every program
 	Umask   string   // of every program; empty: the test's
 }
@@ -140,6 +141,9 @@ func (c *Cluster) PKIDir() string { return filepath.Join(c.Dir, "pki") }
 func (c *Cluster) StoreURL() string {
 	if c.Options.Store != "" {
 		return c.Options.Store
+	}
+	if c.Options.Kept {
+		return c.Host(1).StoreURL()
 	}
 	return "file://" + c.Store
 }

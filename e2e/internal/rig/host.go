@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -42,6 +43,14 @@ func (h *Host) Scheme() string {
 	return "http"
 }
 
+// StoreURL is the backup store as this host names it.
+func (h *Host) StoreURL() string {
+	if h.C.Options.Kept {
+		return kept.Scheme + "://" + h.Dir
+	}
+	return h.C.StoreURL()
+}
+
 func (h *Host) ClientURL() string { return h.Scheme() + "://" + h.C.Block.At(h.Place, PortClient) }
 func (h *Host) Endpoint() string  { return h.C.Block.At(h.Place, portGRPC) }
 
@@ -60,7 +69,7 @@ func (h *Host) Arguments() []string {
 	}
 	args = append(args,
 		"--address", h.Address, "--etcd-address", h.Address,
-		"--cluster-name="+c.Name, "--backup-store="+c.StoreURL(), "--data-dir="+h.Dir,
+		"--cluster-name="+c.Name, "--backup-store="+h.StoreURL(), "--data-dir="+h.Dir,
 		"--client-urls="+h.ClientURL(),
 		"--quarantine-client-urls="+h.Scheme()+"://"+c.Block.At(h.Place, portQuarantine),
 		"--peer-urls="+h.Scheme()+"://"+c.Block.At(h.Place, PortPeer),
@@ -110,7 +119,7 @@ func (h *Host) Start() {
 	defer out.Close()
 	cmd := exec.Command(filepath.Join(Programs, "etcd-manager"), h.Arguments()...)
 	if h.Auto {
-		cmd = exec.Command(filepath.Join(Programs, "etcdadm"), append([]string{"auto", h.C.StoreURL()}, h.Arguments()...)...)
+		cmd = exec.Command(filepath.Join(Programs, "etcdadm"), append([]string{"auto", h.StoreURL()}, h.Arguments()...)...)
 	}
 	if h.Alone != nil {
 		cmd = h.etcdAlone()

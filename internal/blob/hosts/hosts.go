@@ -31,6 +31,9 @@ const (
 	MaxObject = register.MaxDocument / 4
 )
 
+// ErrUnknown says that this host does not know yet who keeps the record.
+var ErrUnknown = errors.New("this host does not know yet which hosts keep the cluster's record")
+
 // Options say who keeps the record. All are required.
 type Options struct {
 	// Known names the record, and those who keep it by the newest document that this host knows.
@@ -135,6 +138,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
+// Document reads all that the record says.
+func (s *Store) Document(ctx context.Context) (*register.Document, error) { return s.read(ctx) }
+
 // Decide reads what the record says, and has it decided: a write whose outcome was not known, and that is not in what this
 // gives, never takes effect.
 func (s *Store) Decide(ctx context.Context) (*register.Document, error) {
@@ -184,6 +190,9 @@ func (s *Store) write(ctx context.Context, w *register.Write) error {
 
 // try makes attempts until one ends with a result, or the time is up.
 func (s *Store) try(ctx context.Context, begin func(register.Ballot) (*register.Proposer, []register.Message), w *register.Write) (register.Entry, error) {
+	if record, known := s.opt.Known(); record == "" || len(known) == 0 {
+		return register.Entry{}, ErrUnknown
+	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		p, out := begin(register.Ballot{Number: s.above(0) + 1, Nonce: s.opt.Mint()})
 		s.carry(ctx, p, out)

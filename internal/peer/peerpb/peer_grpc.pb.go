@@ -25,6 +25,7 @@ const (
 	Peer_Apply_FullMethodName   = "/etcdadm.peer.v1.Peer/Apply"
 	Peer_Goal_FullMethodName    = "/etcdadm.peer.v1.Peer/Goal"
 	Peer_Report_FullMethodName  = "/etcdadm.peer.v1.Peer/Report"
+	Peer_Keep_FullMethodName    = "/etcdadm.peer.v1.Peer/Keep"
 	Peer_Join_FullMethodName    = "/etcdadm.peer.v1.Peer/Join"
 )
 
@@ -47,6 +48,9 @@ type PeerClient interface {
 	Goal(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
 	// Report answers a person's question: status, plan, members. Everybody.
 	Report(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
+	// Keep asks for what the hosts keep of a cluster that has no shared store: its record and its backups. Hosts and
+	// operators. Body: KeepRequest, KeepReply of package peer.
+	Keep(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
 	// Join gives a fresh host, which has no certificate, what it needs to be a host of the cluster. It is answered
 	// on connections for joining only, where nothing else is. Of its header the protocol is read.
 	Join(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
@@ -120,6 +124,16 @@ func (c *peerClient) Report(ctx context.Context, in *Call, opts ...grpc.CallOpti
 	return out, nil
 }
 
+func (c *peerClient) Keep(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Answer)
+	err := c.cc.Invoke(ctx, Peer_Keep_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerClient) Join(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Answer)
@@ -149,6 +163,9 @@ type PeerServer interface {
 	Goal(context.Context, *Call) (*Answer, error)
 	// Report answers a person's question: status, plan, members. Everybody.
 	Report(context.Context, *Call) (*Answer, error)
+	// Keep asks for what the hosts keep of a cluster that has no shared store: its record and its backups. Hosts and
+	// operators. Body: KeepRequest, KeepReply of package peer.
+	Keep(context.Context, *Call) (*Answer, error)
 	// Join gives a fresh host, which has no certificate, what it needs to be a host of the cluster. It is answered
 	// on connections for joining only, where nothing else is. Of its header the protocol is read.
 	Join(context.Context, *Call) (*Answer, error)
@@ -179,6 +196,9 @@ func (UnimplementedPeerServer) Goal(context.Context, *Call) (*Answer, error) {
 }
 func (UnimplementedPeerServer) Report(context.Context, *Call) (*Answer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
+}
+func (UnimplementedPeerServer) Keep(context.Context, *Call) (*Answer, error) {
+	return nil, status.Error(codes.Unimplemented, "method Keep not implemented")
 }
 func (UnimplementedPeerServer) Join(context.Context, *Call) (*Answer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
@@ -312,6 +332,24 @@ func _Peer_Report_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Peer_Keep_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Call)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).Keep(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_Keep_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).Keep(ctx, req.(*Call))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Peer_Join_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(Call)
 	if err := dec(in); err != nil {
@@ -360,6 +398,10 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Report",
 			Handler:    _Peer_Report_Handler,
+		},
+		{
+			MethodName: "Keep",
+			Handler:    _Peer_Keep_Handler,
 		},
 		{
 			MethodName: "Join",

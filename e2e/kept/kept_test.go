@@ -1,0 +1,55 @@
+package kept
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/e2e/internal/rig"
+	"etcdadm.io/internal/cli"
+)
+
+// Three hosts without a store: they form a cluster from the record that the first one made, and keep it together. The first one
+// is lost for good, and everything goes on: writes, a backup, another spec, a host in its place.
+func TestFirstHostIsLost(t *testing.T) {
+	c := rig.NewCluster(t, rig.Options{Hosts: 4, TLS: true, Kept: true, Flags: []string{"--dead-after=8s"}})
+	c.Host(1).FoundRecord(3)
+	for n := 2; n <= 4; n++ {
+		c.Host(n).Named()
+	}
+	c.Start(1, 2, 3)
+	c.Voters(rig.Soon, 1, 2, 3)
+	c.KeptBy(rig.Soon, 1, 2, 3)
+
+	client := c.NewClient(2, 3, 4)
+	defer client.Close()
+	w := c.Write()
+	w.WaitFor(20)
+
+	if r := c.Etcdadm("backup", "create", "--data-dir", c.Host(2).Dir, "--wait", "60s"); r.Code != cli.ExitOK {
+		t.Fatalf("%s", r)
+	}
+	c.Host(1).Crash()
+	c.Host(1).Wipe(false)
+	w.WaitFor(20)
+	c.Start(4)
+	c.Voters(2*time.Minute, 2, 3, 4)
+	c.KeptBy(time.Minute, 2, 3, 4)
+	if r := c.Etcdadm("backup", "list", "--store", c.Host(3).StoreURL()); r.Code != cli.ExitOK || strings.Count(r.Stdout, "Z-") < 1 {
+		t.Errorf("%s", r)
+	}
+	// Another spec, through a host that was not there at first.
+	if r := c.Etcdadm("seed", c.Host(4).StoreURL(), "--member-count", "1", "--yes"); r.Code != cli.ExitOK {
+		t.Errorf("%s", r)
+	}
+	rig.Eventually(t, rig.Soon, "one member", func(ctx context.Context) error {
+		list, err := client.MemberList(ctx)
+		if err == nil && len(list.Members) != 1 {
+			err = fmt.Errorf("%d members", len(list.Members))
+		}
+		return err
+	})
+	w.End()
+}

@@ -1,0 +1,38 @@
+package console
+
+import (
+	"context"
+	"errors"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/kept"
+	"etcdadm.io/internal/peer"
+)
+
+// Kept is the store of a cluster that has no shared one, through the first of its daemons that answers.
+func (c *Console) Kept() blob.Store { return kept.Remote{Client: anyDaemon{c}} }
+
+// anyDaemon asks the daemons in turn, until one answers.
+type anyDaemon struct{ c *Console }
+
+// Keep implements kept.Client. What one daemon may have done, none is asked again.
+func (a anyDaemon) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, error) {
+	var all []error
+	for _, endpoint := range a.c.access.Endpoints {
+		client, err := a.c.pool.To(cluster.Contact{Endpoint: endpoint})
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		reply, err := client.Keep(ctx, r)
+		if err == nil {
+			return reply, nil
+		}
+		all = append(all, err)
+		if told, ok := errors.AsType[*peer.Error](err); ok && told.Delivered || ctx.Err() != nil {
+			break
+		}
+	}
+	return peer.KeepReply{}, errors.Join(all...)
+}

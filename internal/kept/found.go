@@ -1,0 +1,50 @@
+package kept
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/keeper"
+	"etcdadm.io/internal/register"
+)
+
+// maxFirst bounds an object of a new record, in bytes.
+const maxFirst = 128 << 10
+
+// Found makes the record of a new cluster on this host, which keeps it alone until others join: with the objects that fill
+// writes. A host that keeps a record already is not changed, and the error is keeper.ErrOther. No daemon runs on the data
+// directory.
+func Found(ctx context.Context, dataDir string, host cluster.HostID, mint func() string, fill func(context.Context, blob.Store) error) error {
+	store := memory.New()
+	if err := fill(ctx, store); err != nil {
+		return err
+	}
+	infos, err := store.List(ctx, "")
+	if err != nil {
+		return err
+	}
+	objects := map[string]register.Object{}
+	for _, i := range infos {
+		data, _, err := blob.ReadAll(ctx, store, i.Key, maxFirst)
+		if err != nil {
+			return fmt.Errorf("make the record: %w", err)
+		}
+		objects[i.Key] = register.Object{Tag: mint(), Data: data, Modified: time.Now().UnixNano()}
+	}
+	dir := filepath.Join(dataDir, "etcdadm")
+	if err := durable.MakeDir(dir, 0o700); err != nil {
+		return err
+	}
+	k, err := keeper.Open(dir, durable.OS())
+	if err != nil {
+		return err
+	}
+	_, err = k.Found(ctx, host, mint, objects)
+	return err
+}

@@ -1,0 +1,71 @@
+package peer
+
+import (
+	"time"
+
+	"etcdadm.io/internal/register"
+)
+
+// KeepRequest is one of the things that are asked of what a host keeps. Operators may ask for Object only.
+type KeepRequest struct {
+	// Where asks which record there is, and who keeps it.
+	Where bool `json:"where,omitempty"`
+	// Enrol asks the host to be ready to keep the record of this name.
+	Enrol string `json:"enrol,omitempty"`
+	// Message is for the host's keeper.
+	Message *register.Message `json:"message,omitempty"`
+	// Object is about an object of the store that the hosts are.
+	Object *ObjectRequest `json:"object,omitempty"`
+}
+
+// KeepReply answers the part of the request that was asked.
+type KeepReply struct {
+	Record  string          `json:"record,omitempty"`
+	Keepers []register.Seat `json:"keepers,omitempty"`
+	Seat    *register.Seat  `json:"seat,omitempty"`
+	Reply   *register.Reply `json:"reply,omitempty"`
+	Object  *ObjectReply    `json:"object,omitempty"`
+}
+
+// What is done with an object.
+const (
+	ObjectGet    = "get"
+	ObjectPut    = "put"
+	ObjectList   = "list"
+	ObjectDelete = "delete"
+	// ObjectFetch has the host copy an object of the caller's own to its own disk.
+	ObjectFetch = "fetch"
+)
+
+// ObjectRequest is a call to the store that the hosts are, or to one host's part of it.
+type ObjectRequest struct {
+	Op string `json:"op"`
+	// Own: what this host has on its own disk, without asking others.
+	Own         bool   `json:"own,omitempty"`
+	Key         string `json:"key,omitempty"` // the prefix in a list
+	IfNoneMatch string `json:"ifNoneMatch,omitempty"`
+	Condition   string `json:"condition,omitempty"`
+	Data        []byte `json:"data,omitempty"`
+	// Offset is where in the object the answer begins. With an ETag it is of that object or an error.
+	Offset int64  `json:"offset,omitempty"`
+	ETag   string `json:"etag,omitempty"`
+}
+
+// ObjectReply is what came of it.
+type ObjectReply struct {
+	// Problem names the sentinel of package blob that the error is, "" for another error; Error is its text.
+	Problem  string       `json:"problem,omitempty"`
+	Error    string       `json:"error,omitempty"`
+	Data     []byte       `json:"data,omitempty"`
+	ETag     string       `json:"etag,omitempty"`
+	Size     int64        `json:"size,omitempty"`
+	Modified time.Time    `json:"modified,omitzero"`
+	Objects  []ObjectInfo `json:"objects,omitempty"`
+}
+
+// ObjectInfo is an object in a list.
+type ObjectInfo struct {
+	Key      string    `json:"key"`
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+}
