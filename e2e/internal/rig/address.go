@@ -76,3 +76,19 @@ func (b block) Host(n int) string { return b.prefix + strconv.Itoa(n) }
 func (b block) At(n, port int) string {
 	return net.JoinHostPort(b.Host(n), strconv.Itoa(port+b.Shift))
 }
+
+// Addresses are n loopback addresses that a test has for itself, with the usual ports free on them.
+func Addresses(t *testing.T, n int) (addresses []string) {
+	t.Helper()
+	b := reserve(t)
+	if b.Shift != 0 {
+		t.Skip("another program of this machine has one of the usual ports on all addresses")
+	}
+	for i := range n {
+		addresses = append(addresses, b.Host(i+1))
+	}
+	return addresses
+}
+
+// Watch has the processes of a directory ended when this program ends, however that comes.
+func Watch(dir string) { watch(dir) }

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/setup"
+	"etcdadm.io/internal/token"
+	"etcdadm.io/internal/unit"
+	"github.com/spf13/cobra"
+)
+
+// readSecret reads a small file that a person names.
+func readSecret(path string) (string, error) {
+	data, err := regular.Read(path, regular.SmallSize)
+	return string(data), err
+}
+
+// setUp is what init and join have in common.
+type setUp struct {
+	reach
+	paths   setup.Paths
+	dryRun  bool
+	address string
+	hostID  string
+	wait    time.Duration
+	program daemon.Program
+}
+
+func (u *setUp) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&u.hostID, "host-id", "", "ID of this host and name of its member; default: the machine's name")
+	f.DurationVar(&u.wait, "wait", setup.DefaultWait, "how long to wait for etcd to serve")
+	f.BoolVar(&u.dryRun, "dry-run", false, "print the checks and the steps, and change nothing")
+	u.outputFlag(c)
+	rootFlag(c, &u.paths)
+}
+
+// machine is this one.
+func (u *setUp) machine(c *cobra.Command) (*setup.Machine, error) {
+	binary, err := os.Executable()
+	if err == nil {
+		binary, err = filepath.EvalSymlinks(binary)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	return &setup.Machine{
+		Paths: u.paths, Service: unit.Systemd{}, Binary: binary, Build: u.program.Build, Environ: os.Environ(),
+		Say: func(sentence string) { fmt.Fprintln(c.ErrOrStderr(), sentence) },
+	}, nil
+}
+
+// checked prints what was found where somebody has to know, and fails where a check refuses.
+func (u *setUp) checked(c *cobra.Command, report setup.Report) error {
+	refused := report.Err()
+	warned := false
+	for _, one := range report.Checks {
+		warned = warned || one.Standing != setup.Good
+	}
+	switch {
+	case u.dryRun:
+		if err := u.print(c.OutOrStdout(), report, func(w io.Writer) {
+			printChecks(w, report.Checks)
+			fmt.Fprintln(w, "\nsteps:")
+			for i, s := range report.Steps {
+				fmt.Fprintf(w, "  %d. %s\n", i+1, s)
+			}
+		}); err != nil {
+			return err
+		}
+	case warned:
+		printChecks(c.ErrOrStderr(), report.Checks)
+	}
+	if refused != nil {
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("%w; nothing was changed", refused), Advice: hintOf(refused)}
+	}
+	return nil
+}
+
+func hintOf(err error) string {
+	var h hinted
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+func printChecks(w io.Writer, checks []setup.Check) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "CHECK\t\tFOUND")
+	for _, c := range checks {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, c.Standing, c.Found)
+		if c.Remedy != "" {
+			fmt.Fprintf(t, "\t\t→ %s\n", c.Remedy)
+		}
+	}
+	t.Flush()
+}
+
+// setUpFailure gives an error of setup its exit code.
+func setUpFailure(err error) error {
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, setup.ErrWaiting):
+		return &Failure{Code: ExitWaiting, Err: err, Advice: hintOf(err)}
+	case errors.Is(err, setup.ErrOther), errors.Is(err, peer.ErrJoin), errors.Is(err, pki.ErrOtherAuthority), errors.Is(err, pki.ErrClock):
+		return &Failure{Code: ExitUnsafe, Err: err, Advice: hintOf(err)}
+	case errors.Is(err, peer.ErrUnreachable), errors.Is(err, peer.ErrClearText):
+		return &Failure{Code: ExitNoCluster, Err: err, Advice: hintOf(err)}
+	}
+	return err
+}
+
+func initCommand(program daemon.Program) *cobra.Command {
+	u := setUp{program: program}
+	o := setup.Init{}
+	var version string
+	c := &cobra.Command{
+		Use:   "init --store URL",
+		Short: "Make this machine the first host of a new cluster",
+		Long: `init begins a cluster: it checks this machine, makes the three authorities, writes the
+agent's settings to /etc/etcdadm/agent.env, installs and starts the systemd unit
+etcdadm.service, waits until etcd serves on port 2379, and prints the command that joins
+the other hosts. Interrupted, it is run again and goes on. Nothing that exists is
+overwritten or deleted.`,
+		Example: `  etcdadm init --store s3://BUCKET/FOLDER
+  etcdadm init --store file:///mnt/etcd-store --address 192.0.2.1 --dry-run`,
+		Args: words(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := u.checkOutput(); err != nil {
+				return err
+			}
+			if version == "" {
+				version = program.Builtin.Version
+			}
+			var err error
+			if o.Version, err = cluster.ParseVersion(version); err != nil {
+				return usage("such as --etcd-version 3.6.16", "%w", err)
+			}
+			if err := (cluster.Spec{MemberCount: o.Members, EtcdVersion: o.Version}).Validate(); err != nil {
+				return usage("such as --members 3", "%w", err)
+			}
+			if err := someTime("--wait", u.wait); err != nil {
+				return err
+			}
+			o.Address, o.HostID, o.Wait = u.address, u.hostID, u.wait
+			return u.init(c, o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Store, "store", "", "URL of the backup store, which all hosts reach: a bucket or a shared directory")
+	f.BoolVar(&o.CreateStore, "create-store", false, "make the directory of a file:// store that does not exist")
+	f.StringVar(&o.Cluster, "cluster-name", "", "name of the cluster (default "+setup.DefaultCluster+")")
+	f.StringVar(&u.address, "address", "", "how the other hosts reach this one; default: the address of the default route")
+	f.IntVar(&o.Members, "members", 3, "how many members are wanted, once as many hosts have joined")
+	f.StringVar(&version, "etcd-version", "", "etcd version; default: the built-in one")
+	u.flags(c)
+	return c
+}
+
+func (u *setUp) init(c *cobra.Command, o setup.Init) error {
+	m, err := u.machine(c)
+	if err != nil {
+		return err
+	}
+	if o.Store == "" {
+		if _, err := setup.ReadSettings(u.paths); errors.Is(err, setup.ErrNotSetUp) {
+			return usage("such as --store s3://BUCKET/FOLDER, or --store file:///mnt/etcd-store for a shared directory", "init needs --store: this release makes no cluster without a store")
+		}
+	}
+	report, err := m.CheckInit(c.Context(), o)
+	if err != nil {
+		return setUpFailure(err)
+	}
+	if err := u.checked(c, report); err != nil || u.dryRun {
+		return err
+	}
+	done, err := m.Init(c.Context(), o)
+	if err != nil {
+		return setUpFailure(err)
+	}
+	type printed struct {
+		setup.Initialised
+		Join string `json:"join"`
+	}
+	out := printed{done, joinLine(done.Endpoint, done.Token, done.CAHash)}
+	return u.print(c.OutOrStdout(), out, func(w io.Writer) {
+		verb := "serves"
+		if done.Again {
+			verb = "was begun before, and serves"
+		}
+		fmt.Fprintf(w, "cluster %s %s: etcd %s at %s\n", done.Cluster, verb, done.Version, done.Etcd)
+		fmt.Fprintf(w, "%s wanted; to join a host, run there until %s:\n\n  %s\n\n", counted(done.Members, "member"), untilWords(done.Expires, time.Now()), out.Join)
+		fmt.Fprintf(w, "whoever has this line and reaches this host gets the keys of the cluster (etcdadm token revoke %s)\n", tokenID(done.Token))
+		fmt.Fprintf(w, "etcdctl: . %s\n", done.Etcdctl)
+	})
+}
+
+func tokenID(secret string) string {
+	t, err := token.Parse(secret)
+	if err != nil {
+		return "ID"
+	}
+	return t.ID
+}
+
+func joinCommand(program daemon.Program) *cobra.Command {
+	u := setUp{program: program}
+	o := setup.Join{}
+	var secret, file string
+	c := &cobra.Command{
+		Use:   "join ADDRESS:PORT --token TOKEN --ca-hash HASH",
+		Short: "Make this machine a host of a cluster",
+		Long: `join makes this machine a host of a cluster: "etcdadm token create" on one of its hosts
+prints the whole command. It checks this machine, asks that host for the cluster's
+authorities and settings, installs and starts the systemd unit etcdadm.service, and
+waits until its member votes. Nothing is sent before that host has shown that it holds
+the authority of the hash. Interrupted, it is run again and goes on.
+
+A token on the command line is seen by everybody on this machine (ps): it may also be in
+$ETCDADM_TOKEN, or in a file.`,
+		Example: `  etcdadm join 192.0.2.1:8000 --token k3v9qd.SECRET --ca-hash sha256:HASH
+  etcdadm join 192.0.2.1:8000 --token-file /run/token --ca-hash sha256:HASH --address 192.0.2.2`,
+		Args: words(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := u.checkOutput(); err != nil {
+				return err
+			}
+			if host, port, err := net.SplitHostPort(args[0]); err != nil || host == "" || port == "" {
+				return usage("such as 192.0.2.1:8000", "%s is no address with a port", args[0])
+			}
+			if !pki.ValidHash(o.CAHash) {
+				return usage("copy the line that etcdadm token create printed", "--ca-hash is not sha256: and 64 hexadecimal digits")
+			}
+			if err := someTime("--wait", u.wait); err != nil {
+				return err
+			}
+			var err error
+			if o.Token, err = secretOf(secret, file); err != nil {
+				return err
+			}
+			o.Endpoint, o.Address, o.HostID, o.Wait = args[0], u.address, u.hostID, u.wait
+			return u.join(c, o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&secret, "token", "", "the join token ($ETCDADM_TOKEN)")
+	f.StringVar(&file, "token-file", "", "file with the join token")
+	f.StringVar(&o.CAHash, "ca-hash", "", "hash of the cluster's authority, as token create and init print it")
+	f.StringVar(&u.address, "address", "", "how the other hosts reach this one; default: the address of the route to ADDRESS")
+	u.flags(c)
+	return c
+}
+
+func (u *setUp) join(c *cobra.Command, o setup.Join) error {
+	m, err := u.machine(c)
+	if err != nil {
+		return err
+	}
+	report, err := m.CheckJoin(c.Context(), o)
+	if err != nil {
+		return setUpFailure(err)
+	}
+	if err := u.checked(c, report); err != nil || u.dryRun {
+		return err
+	}
+	done, err := m.Join(c.Context(), o)
+	if err != nil {
+		return setUpFailure(err)
+	}
+	return u.print(c.OutOrStdout(), done, func(w io.Writer) {
+		switch {
+		case done.Spare:
+			fmt.Fprintf(w, "host %s joined cluster %s as a spare: other hosts have all the members that are wanted\n", done.Host, done.Cluster)
+			return
+		case done.Again:
+			fmt.Fprintf(w, "host %s is a host of cluster %s already, and its member votes: %s\n", done.Host, done.Cluster, done.Etcd)
+		default:
+			fmt.Fprintf(w, "host %s joined cluster %s, and its member votes: %s\n", done.Host, done.Cluster, done.Etcd)
+		}
+		fmt.Fprintf(w, "etcdctl: . %s\n", done.Etcdctl)
+	})
+}

@@ -1,0 +1,420 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/bounded"
+	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/unit"
+)
+
+// Standing is how a check came out.
+type Standing string
+
+// The standings. Only Refused keeps a machine from being set up.
+const (
+	Good    Standing = "ok"
+	Warned  Standing = "warn"
+	Refused Standing = "refused"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name     string   `json:"check"`
+	Standing Standing `json:"standing"`
+	Found    string   `json:"found"`
+	Remedy   string   `json:"remedy,omitempty"`
+}
+
+// Report is what would be done, and what was found before.
+type Report struct {
+	Checks []Check  `json:"checks"`
+	Steps  []string `json:"steps"`
+}
+
+// Err is nil unless a check refuses: then it is a sentence with the first of them, and how many more there are.
+func (r Report) Err() error {
+	var refused []Check
+	for _, c := range r.Checks {
+		if c.Standing == Refused {
+			refused = append(refused, c)
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	words := refused[0].Name + ": " + refused[0].Found
+	if n := len(refused) - 1; n > 0 {
+		words += fmt.Sprintf(" (and %d more checks refuse)", n)
+	}
+	return &RefusedError{Checks: refused, words: words}
+}
+
+// RefusedError says which checks keep a machine from being set up. Nothing was changed.
+type RefusedError struct {
+	Checks []Check
+	words  string
+}
+
+func (e *RefusedError) Error() string { return e.words }
+
+// Hint is the remedy of the first of them.
+func (e *RefusedError) Hint() string { return e.Checks[0].Remedy }
+
+func good(name, format string, args ...any) Check {
+	return Check{Name: name, Standing: Good, Found: fmt.Sprintf(format, args...)}
+}
+
+func refuse(name, remedy, format string, args ...any) Check {
+	return Check{Name: name, Standing: Refused, Found: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+func warn(name, remedy, format string, args ...any) Check {
+	return Check{Name: name, Standing: Warned, Found: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// machineChecks are about this machine alone. running says that the agent runs here: then its ports are its own.
+func (m *Machine) machineChecks(ctx context.Context, s Settings, running bool) []Check {
+	checks := []Check{m.checkUser(), m.checkService(ctx), checkAddress(ctx, s.Flag("address"))}
+	checks = append(checks, checkPorts(ctx, s, running, m.hasMember(s))...)
+	return append(checks, m.checkData(s), m.checkUnit(), m.checkRoom(ctx), m.checkDisk(ctx, running))
+}
+
+func (m *Machine) checkUser() Check {
+	if m.Paths.at() == "/" && os.Geteuid() != 0 {
+		return refuse("user", "run it as root", "not root")
+	}
+	return good("user", "may write below %s", m.Paths.at())
+}
+
+func (m *Machine) checkService(ctx context.Context) Check {
+	if err := m.Service.Check(ctx); err != nil {
+		return refuse("service manager", "run it on a machine that systemd has booted, or start etcdadm auto by hand", "%v", err)
+	}
+	return good("service manager", "runs")
+}
+
+// resolveTimeout is what a resolver has, with a second server after five seconds.
+const resolveTimeout = 8 * time.Second
+
+func checkAddress(ctx context.Context, address string) Check {
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	ips := []string{address}
+	if net.ParseIP(address) == nil {
+		found, err := new(net.Resolver).LookupHost(ctx, address)
+		if err != nil {
+			return refuse("address", "give this machine's IP address: --address", "%s: %v", address, err)
+		}
+		ips = found
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return warn("address", "", "%s: the addresses of this machine cannot be read: %v", address, err)
+	}
+	var names []string
+	for _, a := range own {
+		prefix, ok := a.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		for _, text := range ips {
+			ip := net.ParseIP(text)
+			if prefix.IP.Equal(ip) || prefix.IP.IsLoopback() && prefix.Contains(ip) {
+				return good("address", "%s is this machine's", address)
+			}
+		}
+		if prefix.IP.IsGlobalUnicast() {
+			names = append(names, prefix.IP.String())
+		}
+	}
+	return refuse("address", "give one of those: --address", "%s is not this machine's, which has %s", address, strings.Join(names, ", "))
+}
+
+// The ports of a host, as flags name them.
+var listeners = []struct{ name, flag, usual string }{
+	{"port of the agent", "", ""},
+	{"port of etcd's clients", "client-urls", "https://__address__:4001"},
+	{"port of etcd's members", "peer-urls", "https://__address__:2380"},
+	{"port of etcd in quarantine", "quarantine-client-urls", "https://__address__:8001"},
+}
+
+// checkPorts: they are free, or have who has them here: the agent that runs, or an etcd that an agent has left, which
+// the next one adopts.
+func checkPorts(ctx context.Context, s Settings, running, left bool) (checks []Check) {
+	for _, l := range listeners {
+		bind, ports := s.Flag("etcd-address"), []string{}
+		if l.flag == "" {
+			bind, ports = s.Flag("address"), []string{orElse(s.Flag("grpc-port"), usualPort)}
+		} else {
+			for _, raw := range strings.Split(orElse(s.Flag(l.flag), l.usual), ",") {
+				if u, err := url.Parse(raw); err == nil {
+					ports = append(ports, u.Port())
+				}
+			}
+		}
+		for _, port := range ports {
+			c := checkPort(ctx, l.name, bind, port, running)
+			if c.Standing == Refused && left && l.flag != "" {
+				c = good(l.name, "%s is taken, as by the etcd that an agent has left here", port)
+			}
+			checks = append(checks, c)
+		}
+	}
+	return checks
+}
+
+func orElse(value, usual string) string {
+	if value == "" {
+		return usual
+	}
+	return value
+}
+
+func checkPort(ctx context.Context, name, bind, port string, running bool) Check {
+	if running {
+		return good(name, "%s, which the running agent has", port)
+	}
+	if net.ParseIP(bind) == nil {
+		bind = "" // a name, or nothing said
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(bind, port))
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return refuse(name, "stop the program that listens there (ss -ltnp sport = :"+port+")", "%s is taken", port)
+	case err != nil:
+		return warn(name, "", "%s could not be tried: %v", port, err)
+	}
+	l.Close()
+	return good(name, "%s is free", port)
+}
+
+// checkData: the data directory is empty, or of the cluster that is set up.
+func (m *Machine) checkData(s Settings) Check {
+	const name = "data directory"
+	dir := s.Flag("data-dir")
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return good(name, "%s, which will be made", dir)
+	case err != nil:
+		return refuse(name, "look at that directory and its disk", "%v", err)
+	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "lost+found" })
+	if len(entries) == 0 {
+		return good(name, "%s is empty", dir)
+	}
+	state, err := datadir.KnownState(dir)
+	switch {
+	case err == nil && state.Cluster == s.Cluster():
+		return good(name, "%s has data of cluster %s", dir, state.Cluster)
+	case err == nil:
+		return refuse(name, "use another machine; if nobody needs that data: mv "+dir+" "+dir+".aside", "%s has data of cluster %s", dir, state.Cluster)
+	case !errors.Is(err, fs.ErrNotExist):
+		return refuse(name, "look at that directory and its disk; if nobody needs the data: mv "+dir+" "+dir+".aside", "%v", err)
+	case agentsOnly(entries): // a first start that was cut short
+		return good(name, "%s has what an agent made that did not come far", dir)
+	}
+	return refuse(name, "an etcd of another program is taken over by etcdadm adopt; if nobody needs the data: mv "+dir+" "+dir+".aside", "%s is not empty, and nothing in it is of etcdadm", dir)
+}
+
+// hasMember tells whether an agent of this cluster has had a member here.
+func (m *Machine) hasMember(s Settings) bool {
+	state, err := datadir.KnownState(s.Flag("data-dir"))
+	return err == nil && state.Cluster == s.Cluster() && state.Local.State != cluster.MemberNone
+}
+
+// agentsOnly tells whether there is nothing but what an agent makes before it has a state.
+func agentsOnly(entries []fs.DirEntry) bool {
+	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return !slices.Contains([]string{"etcdadm", "myid", "logs", "pki", "refused.json"}, e.Name())
+	})
+}
+
+func (m *Machine) checkUnit() Check {
+	const name = "unit"
+	path := m.Paths.Unit()
+	data, err := regular.Read(path, regular.SmallSize)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return good(name, "%s, which will be made", path)
+	case err != nil:
+		return refuse(name, "look at that file", "%v", err)
+	case !unit.Ours(data):
+		return refuse(name, "move it away, or keep what you need of it in a drop-in: systemctl edit etcdadm", "%s was not made by etcdadm", path)
+	}
+	return good(name, "%s is etcdadm's", path)
+}
+
+// existing is the nearest directory above path that is there.
+func existing(path string) string {
+	for {
+		if info, err := os.Stat(path); err == nil && info.IsDir() || path == filepath.Dir(path) {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+const (
+	// roomLeast is for a database of etcd's default quota, 2 GiB, with nothing beside it.
+	roomLeast = 2 << 30
+	// roomWanted leaves room for that database, its log, a snapshot for a new member and a restore beside it.
+	roomWanted = 8 << 30
+	// diskAnswers is how long the disk is waited for before a probe of it.
+	diskAnswers = 5 * time.Second
+)
+
+func (m *Machine) checkRoom(ctx context.Context) Check {
+	const name = "room"
+	dir := existing(m.Paths.Data())
+	st, err := bounded.Do(ctx, dir, diskAnswers, func() (unix.Statfs_t, error) {
+		var st unix.Statfs_t
+		return st, unix.Statfs(dir, &st)
+	})
+	if err != nil {
+		return warn(name, "", "%s: %v", dir, err)
+	}
+	free := int64(st.Bavail) * st.Bsize //nolint:unconvert // the types are other ones elsewhere
+	words := fmt.Sprintf("%.1f GiB are free in %s", float64(free)/(1<<30), dir)
+	switch {
+	case free < roomLeast:
+		return warn(name, "put "+m.Paths.Data()+" on a larger disk: etcd's database alone may have 2 GiB", "%s", words)
+	case free < roomWanted:
+		return warn(name, "8 GiB leave room for a restore beside the data", "%s", words)
+	}
+	return good(name, "%s", words)
+}
+
+const (
+	// probeFor is how long the disk is written to: long enough to see its slow moments.
+	probeFor = 2 * time.Second
+	// probeMost bounds the writes on a disk that is fast.
+	probeMost = 1000
+	// probeSlow is what etcd's documentation asks of a disk: 99 of 100 syncs within 10 ms.
+	probeSlow = 10 * time.Millisecond
+	// probeBytes is about an entry of etcd's log.
+	probeBytes = 2300
+)
+
+// checkDisk measures how long the disk takes to sync a small write, as etcd does before it acknowledges one.
+func (m *Machine) checkDisk(ctx context.Context, running bool) Check {
+	const name = "disk"
+	if running {
+		return good(name, "not measured: etcd runs on it")
+	}
+	dir := existing(m.Paths.Data())
+	took, err := bounded.Do(ctx, dir, probeFor+diskAnswers, func() ([]time.Duration, error) { return syncs(dir) })
+	if err != nil || len(took) == 0 {
+		return warn(name, "", "its speed could not be measured: %v", err)
+	}
+	slices.Sort(took)
+	p99 := took[len(took)*99/100]
+	words := fmt.Sprintf("99 of 100 syncs within %s (%d in %s)", p99.Round(10*time.Microsecond), len(took), dir)
+	if p99 > probeSlow {
+		return warn(name, "etcd wants 10ms: use a faster disk (SSD), or one of its own; on a slow one leaders change and requests time out", "%s", words)
+	}
+	return good(name, "%s", words)
+}
+
+func syncs(dir string) ([]time.Duration, error) {
+	f, err := os.CreateTemp(dir, ".etcdadm-probe-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	data := make([]byte, probeBytes)
+	var took []time.Duration
+	for began := time.Now(); time.Since(began) < probeFor && len(took) < probeMost; {
+		if _, err := f.Write(data); err != nil {
+			return nil, err
+		}
+		at := time.Now()
+		if err := unix.Fdatasync(int(f.Fd())); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(at))
+	}
+	return took, nil
+}
+
+// DefaultAddress is the address from which this machine reaches what is far: of its default route, or of the way to
+// an endpoint. Nothing is sent. Where several default routes are alike it does not choose.
+func DefaultAddress(ctx context.Context, endpoint string) (string, error) {
+	ask := func(why string) error {
+		return &Error{Problem: why, Advice: "give the address by which the other hosts reach this one: --address"}
+	}
+	if endpoint == "" {
+		if routes := defaultRoutes(); len(routes) > 1 {
+			return "", ask("this machine has several default routes, by " + strings.Join(routes, " and "))
+		}
+		endpoint = "192.0.2.1:9" // an address that is nobody's
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "udp", endpoint) // which looks the route up, no more
+	if err != nil {
+		return "", ask("this machine's address cannot be told: " + err.Error())
+	}
+	defer conn.Close()
+	at, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok || at.IP.IsLoopback() && !strings.HasPrefix(endpoint, "127.") || at.IP.IsUnspecified() {
+		return "", ask("this machine's address cannot be told")
+	}
+	return at.IP.String(), nil
+}
+
+// defaultRoutes are the interfaces of the best default routes for IPv4.
+func defaultRoutes() (interfaces []string) {
+	data, err := regular.Read("/proc/net/route", regular.SmallSize)
+	if err != nil {
+		return nil
+	}
+	best := -1
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) < 8 || f[1] != "00000000" || f[7] != "00000000" {
+			continue
+		}
+		metric, err := strconv.Atoi(f[6])
+		switch {
+		case err != nil:
+		case best < 0 || metric < best:
+			best, interfaces = metric, []string{f[0]}
+		case metric == best && !slices.Contains(interfaces, f[0]):
+			interfaces = append(interfaces, f[0])
+		}
+	}
+	return interfaces
+}
+
+// HostName is an ID for this host made of the machine's name.
+func HostName() (string, error) {
+	name, err := os.Hostname()
+	name, _, _ = strings.Cut(name, ".")
+	name = strings.ToLower(name)
+	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
+	if err != nil || name == "" || name == "localhost" || strings.TrimFunc(name, plain) != "" {
+		return "", &Error{Problem: "this machine has no name that is good for a host's ID", Err: err, Advice: "give one: --host-id"}
+	}
+	return name, nil
+}
+
+// spanWords is a time as people read it.
+func spanWords(d time.Duration) string { return duration.Format(d.Round(time.Second)) }

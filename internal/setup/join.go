@@ -1,0 +1,292 @@
+package setup
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/token"
+)
+
+// Join is how a machine becomes a host of a cluster that exists.
+type Join struct {
+	Endpoint string // of an agent of the cluster, host:port
+	Token    token.Token
+	CAHash   string
+	Address  string        // of this machine; empty: that of the way to the endpoint
+	HostID   string        // empty: the machine's name
+	Wait     time.Duration // for the member to vote
+}
+
+// Joined is what came of it.
+type Joined struct {
+	Cluster string         `json:"cluster"`
+	Host    cluster.HostID `json:"host"`
+	Address string         `json:"address"`
+	Etcd    string         `json:"etcd"`
+	Etcdctl string         `json:"etcdctl"`
+	// Again: this machine had been a host of the cluster before.
+	Again bool `json:"again,omitempty"`
+	// Spare: all members are wanted from other hosts, and this one stands by.
+	Spare bool `json:"spare,omitempty"`
+}
+
+// own says whether this machine is a host of the cluster of that hash already. Settings of another one are refused.
+func (m *Machine) own(caHash string) (Settings, error) {
+	s, err := ReadSettings(m.Paths)
+	if errors.Is(err, ErrNotSetUp) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := pki.LoadAuthority(s.PKI(m.Paths), pki.ManagerCA, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if all.Hash() != caHash {
+		return nil, &Error{Problem: fmt.Sprintf("this machine is a host of cluster %s, whose authority has the hash %s", s.Cluster(), all.Hash()), Err: ErrOther,
+			Advice: fmt.Sprintf("use another machine, or take this one out: systemctl disable --now etcdadm, then move %s, %s and %s away", m.Paths.Settings(), m.Paths.PKI(), m.Paths.Data())}
+	}
+	return s, nil
+}
+
+// SettleJoin fills in what a person left out.
+func (m *Machine) SettleJoin(ctx context.Context, o Join) (Join, Settings, error) {
+	had, err := m.own(o.CAHash)
+	if err != nil {
+		return o, nil, err
+	}
+	if had != nil {
+		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
+		return o, had, nil
+	}
+	if o.Address == "" {
+		if o.Address, err = DefaultAddress(ctx, o.Endpoint); err != nil {
+			return o, nil, err
+		}
+	}
+	if o.HostID == "" {
+		if o.HostID, err = HostName(); err != nil {
+			return o, nil, err
+		}
+	}
+	return o, nil, nil
+}
+
+// CheckJoin looks at this machine first, and changes nothing. The cluster is not asked: that uses the token.
+func (m *Machine) CheckJoin(ctx context.Context, o Join) (Report, error) {
+	o, had, err := m.SettleJoin(ctx, o)
+	if err != nil {
+		return Report{}, err
+	}
+	s := had
+	if s == nil {
+		s = m.hostSettings(o.Address, o.HostID)
+		s.setFlag("client-urls", ClientURL)
+	}
+	running, _ := m.Service.Active(ctx)
+	r := Report{Checks: m.machineChecks(ctx, s, running)}
+	if had == nil {
+		r.Checks = append(r.Checks, m.checkPrivate(o.CAHash))
+	}
+	if had == nil {
+		r.Steps = append(r.Steps, "ask "+o.Endpoint+" to take this host in, with the token", "write the authorities of the cluster to "+m.Paths.PKI())
+	}
+	r.Steps = append(append(r.Steps, whats(m.agentSteps(s))...), "wait until etcd serves")
+	return r, nil
+}
+
+// checkPrivate: authorities that are there are those of the cluster.
+func (m *Machine) checkPrivate(caHash string) Check {
+	const name = "authorities"
+	dir := m.Paths.PKI()
+	file := filepath.Join(dir, pki.ManagerCA+".crt")
+	switch _, err := os.Lstat(file); {
+	case errors.Is(err, fs.ErrNotExist):
+		return good(name, "none in %s", dir)
+	case err != nil:
+		return refuse(name, "", "%v", err)
+	}
+	a, err := pki.LoadAuthorityFiles(pki.ManagerCA, file, "", time.Now())
+	if err != nil {
+		return refuse(name, "move "+dir+" away", "%v", err)
+	}
+	if a.Hash() != caHash {
+		return refuse(name, "move "+dir+" away, if no etcd of this machine needs it", "%s has those of another cluster, with the hash %s", dir, a.Hash())
+	}
+	return good(name, "%s has those of the cluster", dir)
+}
+
+// Join makes this machine a host of the cluster. Run again it goes on where it was interrupted, with the same token.
+//
+// Errors: those of peer.Join; *Error with ErrOther or ErrWaiting, or with what it is.
+func (m *Machine) Join(ctx context.Context, o Join) (Joined, error) {
+	o, s, err := m.SettleJoin(ctx, o)
+	if err != nil {
+		return Joined{}, err
+	}
+	done := Joined{Host: cluster.HostID(o.HostID), Address: o.Address, Etcdctl: m.Paths.Etcdctl(), Again: s != nil}
+	if s == nil {
+		if s, err = m.askToJoin(ctx, o); err != nil {
+			return done, err
+		}
+	}
+	done.Cluster, done.Etcd = s.Cluster(), clientURLs(s)
+	steps := append(m.agentSteps(s), step{"wait until etcd serves", func(ctx context.Context) (err error) {
+		done.Spare, err = m.awaitMember(ctx, s, o.Wait)
+		return err
+	}})
+	if err := run(ctx, steps); err != nil {
+		return done, err
+	}
+	_ = os.Remove(m.Paths.try()) // the token is not asked for any more
+	return done, nil
+}
+
+// askToJoin has the cluster take this host in, and keeps the authorities that it gives.
+func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
+	if err := m.Service.Check(ctx); err != nil {
+		return nil, &Error{Problem: "the agent could not be started here", Err: err}
+	}
+	try, err := m.number()
+	if err != nil {
+		return nil, err
+	}
+	reply, _, err := peer.Join(ctx, o.Endpoint, o.CAHash, peer.JoinRequest{
+		Token: o.Token.Reveal(), Host: cluster.HostID(o.HostID), Address: o.Address, Build: m.Build, Clock: time.Now(), Try: try,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := m.settingsOf(o, reply)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.text(); err != nil { // before anything is written
+		return nil, err
+	}
+	return s, m.keepAuthorities(reply.Authorities, o.CAHash)
+}
+
+// number is this machine's number for this join: the same one after an interruption.
+func (m *Machine) number() (string, error) {
+	path := m.Paths.try()
+	if err := durable.MakeDir(filepath.Dir(path), modeDir); err != nil {
+		return "", &Error{Problem: "make " + filepath.Dir(path), Err: err, Advice: "run it as root"}
+	}
+	err := durable.Create(path, []byte(rand.Text()), modeSecret)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", &Error{Problem: "write " + path, Err: err}
+	}
+	data, err := regular.Read(path, regular.SmallSize)
+	if err != nil {
+		return "", &Error{Problem: "read " + path, Err: err}
+	}
+	return string(data), nil
+}
+
+// ownFlags are each host's own, and are taken from no other one.
+var ownFlags = []string{
+	"address", "host-id", "data-dir", "pki-dir", "env-file", "hosts-file", "release-dir", "discovery", "static-config", "containerized",
+	"volume-provider", "volume-tag", "volume-name-tag", "insecure", "etcd-user", "etcd-password-file", "backup-identity-file", "on-sigterm",
+}
+
+// settingsOf are the settings of this host in that cluster.
+func (m *Machine) settingsOf(o Join, reply peer.JoinReply) (Settings, error) {
+	s := Settings{}
+	for name, value := range reply.Settings {
+		if slices.Contains(ownFlags, name) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") != "" {
+			return nil, &Error{Problem: fmt.Sprintf("the cluster gave a setting %q, which is each host's own", name), Advice: "install the same release of etcdadm on both hosts"}
+		}
+		s.setFlag(name, value)
+	}
+	for name, value := range m.hostSettings(o.Address, o.HostID) {
+		s[name] = value
+	}
+	if reply.Settings["etcd-address"] == "__address__" {
+		s.setFlag("etcd-address", o.Address)
+	}
+	if _, _, err := net.SplitHostPort(o.Endpoint); err == nil {
+		daemons := reply.Endpoints()
+		if !slices.Contains(daemons, o.Endpoint) {
+			daemons = append(daemons, o.Endpoint)
+		}
+		own := s.Endpoint()
+		s.setFlag("discovery", strings.Join(slices.DeleteFunc(daemons, func(d string) bool { return d == own }), ","))
+	}
+	for name, value := range reply.Environment {
+		if envfile.IsFlag(name) || !open.Variable(name) {
+			return nil, &Error{Problem: fmt.Sprintf("the cluster gave a variable %q, which is not for reaching its store", name), Advice: "install the same release of etcdadm on both hosts"}
+		}
+		s[name] = value
+	}
+	if s.Cluster() != reply.Cluster || s.Store() == "" {
+		return nil, &Error{Problem: "the cluster gave no settings that make sense", Advice: "install the same release of etcdadm on both hosts"}
+	}
+	return s, nil
+}
+
+// keepAuthorities writes the six files. Those that are there have to be the same; the certificate that others are
+// known by is written last.
+func (m *Machine) keepAuthorities(files map[string][]byte, caHash string) error {
+	dir := m.Paths.PKI()
+	names := authorityFiles()
+	slices.Reverse(names)
+	slices.SortStableFunc(names, func(a, b string) int { // keys first
+		return strings.Compare(filepath.Ext(b), filepath.Ext(a))
+	})
+	if len(files) != len(names) {
+		return &Error{Problem: fmt.Sprintf("the cluster gave %d files of its authorities, and %d are needed", len(files), len(names)), Advice: "install the same release of etcdadm on both hosts"}
+	}
+	if err := durable.MakeDir(dir, modeData); err != nil {
+		return &Error{Problem: "make " + dir, Err: err}
+	}
+	for _, name := range names {
+		data, ok := files[name]
+		if !ok {
+			return &Error{Problem: "the cluster did not give " + name, Advice: "install the same release of etcdadm on both hosts"}
+		}
+		mode := fs.FileMode(modePublic)
+		if strings.HasSuffix(name, ".key") {
+			mode = modeSecret
+		}
+		path := filepath.Join(dir, name)
+		err := durable.Create(path, data, mode)
+		if errors.Is(err, fs.ErrExist) {
+			had, rerr := regular.Read(path, regular.SmallSize)
+			if rerr == nil && bytes.Equal(had, data) {
+				continue
+			}
+			return &Error{Problem: path + " exists, and is another one than the cluster's", Err: ErrOther, Advice: "move " + dir + " away, if no etcd of this machine needs it, and run the command again"}
+		}
+		if err != nil {
+			return &Error{Problem: "write " + path, Err: err}
+		}
+	}
+	all, err := pki.Load(dir, time.Now())
+	if err != nil {
+		return err
+	}
+	if all.Manager.Hash() != caHash {
+		// A bundle with an authority that is on its way out: the joiner saw the one that signed the other side.
+		m.say("the authority that signs now has the hash %s", all.Manager.Hash())
+	}
+	return nil
+}

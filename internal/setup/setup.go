@@ -1,0 +1,269 @@
+// Package setup makes a fresh machine a host of a cluster, as `etcdadm init` and `etcdadm join` do: it checks
+// everything first, and then takes steps that leave
+//
+//	/etc/etcdadm/pki/                      the three authorities
+//	/etc/etcdadm/agent.env                 the agent's settings, which systemd gives it as its environment
+//	/etc/systemd/system/etcdadm.service    the unit (package unit)
+//	/etc/etcd/etcdctl.env                  how etcdctl reaches etcd
+//	/var/lib/etcdadm/                      the data directory, which is the agent's from then on
+//
+// What must always hold:
+//
+//   - Each step can be repeated, and after an interruption at any moment the command is run again and comes to the
+//     same end. The settings are written when everything that they name is there.
+//   - Nothing that exists is overwritten or deleted but what was made here, by what is made here again: a machine
+//     that belongs to another cluster, or files that somebody else has put there, are refused with the way out.
+//   - Secrets lie in files for root only, and appear in no error, sentence or result but the token in Initialised.
+//   - Every wait has a bound, and is told.
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/unit"
+)
+
+// Paths are where things lie, below a root, which is / but in tests.
+type Paths struct{ Root string }
+
+func (p Paths) at(elem ...string) string {
+	return filepath.Join(append([]string{"/", p.Root}, elem...)...)
+}
+
+// Settings is the file with the agent's settings.
+func (p Paths) Settings() string { return p.at("etc/etcdadm/agent.env") }
+
+// PKI is the directory of the authorities.
+func (p Paths) PKI() string { return p.at("etc/etcdadm/pki") }
+
+// Data is the data directory.
+func (p Paths) Data() string { return p.at("var/lib/etcdadm") }
+
+// Unit is the unit's file.
+func (p Paths) Unit() string { return p.at("etc/systemd/system", unit.Name) }
+
+// Etcdctl is the file that a shell reads before etcdctl.
+func (p Paths) Etcdctl() string { return p.at("etc/etcd/etcdctl.env") }
+
+// begun says that this machine has begun the cluster, and that its member count is a person's from then on.
+func (p Paths) begun() string { return p.at("etc/etcdadm/cluster-begun") }
+
+// try is the number by which a join that was interrupted is known again.
+func (p Paths) try() string { return p.at("etc/etcdadm/join-try") }
+
+// Service starts the agent. systemd's is [unit.Systemd].
+type Service interface {
+	// Check is an error where the service manager does not run.
+	Check(context.Context) error
+	// Active tells whether the agent runs.
+	Active(context.Context) (bool, error)
+	// Start starts the agent if it does not run, now and with the machine.
+	Start(context.Context) error
+}
+
+// Machine is the one that is set up.
+type Machine struct {
+	Paths   Paths
+	Service Service
+	Binary  string       // the program, which the unit starts
+	Build   string       // its release
+	Environ []string     // NAME=VALUE; what the store is asked with is taken from it
+	Say     func(string) // told what is done and waited for; nil: nobody
+}
+
+func (m *Machine) say(format string, args ...any) {
+	if m.Say != nil {
+		m.Say(fmt.Sprintf(format, args...))
+	}
+}
+
+// Error is what keeps a machine from being set up, for people.
+type Error struct {
+	Problem string
+	Err     error
+	Advice  string
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return e.Problem + ": " + e.Err.Error()
+	}
+	return e.Problem
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint is the way out, or empty.
+func (e *Error) Hint() string { return e.Advice }
+
+// Errors that callers decide by.
+var (
+	// ErrOther says that the machine, or the store, belongs to another cluster.
+	ErrOther = errors.New("it belongs to another cluster")
+	// ErrNotSetUp says that the machine is no host of a cluster.
+	ErrNotSetUp = errors.New("this machine is no host of a cluster")
+	// ErrWaiting says that the machine is set up, and that its member is not there within the time that was given.
+	ErrWaiting = errors.New("the time to wait is up")
+)
+
+// Settings are the agent's, by the names of the variables.
+type Settings map[string]string
+
+// Flag is the value of a flag; empty: it is not set.
+func (s Settings) Flag(name string) string { return s[envfile.OfFlag(name)] }
+
+func (s Settings) setFlag(name, value string) { s[envfile.OfFlag(name)] = value }
+
+// Cluster is the name of the cluster.
+func (s Settings) Cluster() string { return s.Flag("cluster-name") }
+
+// Store is the URL of the backup store. It may hold a secret.
+func (s Settings) Store() string { return s.Flag("backup-store") }
+
+// HostID is this host's.
+func (s Settings) HostID() cluster.HostID { return cluster.HostID(s.Flag("host-id")) }
+
+// Environment sets the variables that the store is reached by, for this process, where they are not set.
+func (s Settings) Environment() error {
+	for name, value := range s {
+		if envfile.IsFlag(name) || os.Getenv(name) != "" {
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ReadSettings are those of this machine. Where there are none the error is ErrNotSetUp.
+func ReadSettings(p Paths) (Settings, error) {
+	vars, err := envfile.Read(p.Settings())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &Error{Problem: p.Settings() + " does not exist", Err: ErrNotSetUp, Advice: "run etcdadm init for a new cluster, or etcdadm join for one that exists"}
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &Error{Problem: "read the agent's settings", Err: err, Advice: "run it as root"}
+	case err != nil:
+		return nil, &Error{Problem: "read the agent's settings", Err: err}
+	}
+	s := Settings{}
+	for _, v := range vars {
+		s[v.Name] = v.Value
+	}
+	if s.Cluster() == "" || s.Store() == "" {
+		return nil, &Error{Problem: fmt.Sprintf("%s names no cluster or no store", p.Settings()), Advice: "mend it, or move it away and run etcdadm init or join again"}
+	}
+	return s, nil
+}
+
+// unwritable is why systemd and we would not read a value alike; empty: both take it as it stands.
+func unwritable(value string) string {
+	switch {
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "it has a control character"
+	case strings.ContainsRune(value, '\\'):
+		return "it has a backslash"
+	case strings.HasPrefix(value, "'"), strings.HasPrefix(value, `"`):
+		return "it begins with a quote"
+	case strings.TrimSpace(value) != value:
+		return "it begins or ends with a blank"
+	}
+	return ""
+}
+
+// text is the file of the settings. Errors show no value.
+func (s Settings) text() ([]byte, error) {
+	var b strings.Builder
+	b.WriteString("# Settings of etcdadm's agent, as its flags: ETCDADM_FOO_BAR for --foo-bar; see etcdadm auto --help.\n" +
+		"# The agent reads them when it starts: systemctl reload etcdadm takes a change, and etcd goes on.\n")
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if why := unwritable(s[name]); why != "" {
+			return nil, fmt.Errorf("the value of %s cannot be kept in a file for systemd: %s", name, why)
+		}
+		fmt.Fprintf(&b, "%s=%s\n", name, s[name])
+	}
+	return []byte(b.String()), nil
+}
+
+// Modes of what is written.
+const (
+	modeDir    = 0o755
+	modeSecret = 0o600
+	modePublic = 0o644
+	modeData   = 0o700
+)
+
+// put makes a file hold data, where it does not already. ours tells whether what is there may be replaced.
+func put(path string, data []byte, mode fs.FileMode, ours func([]byte) bool) error {
+	had, err := regular.Read(path, regular.SmallSize)
+	switch {
+	case err == nil && string(had) == string(data):
+		return nil
+	case err == nil && !ours(had):
+		return &Error{Problem: fmt.Sprintf("%s exists and was not made by etcdadm", path), Advice: "move it away, and run the command again"}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return &Error{Problem: "read " + path, Err: err}
+	}
+	if err := durable.MakeDir(filepath.Dir(path), modeDir); err != nil {
+		return &Error{Problem: "make " + filepath.Dir(path), Err: err}
+	}
+	if err := durable.Replace(path, data, mode); err != nil {
+		return &Error{Problem: "write " + path, Err: err}
+	}
+	return nil
+}
+
+// step is one part of the work. It is repeated without harm.
+type step struct {
+	what string // a sentence without its end, as "write the agent's settings to …"
+	do   func(context.Context) error
+}
+
+func whats(steps []step) []string {
+	var out []string
+	for _, s := range steps {
+		out = append(out, s.what)
+	}
+	return out
+}
+
+func run(ctx context.Context, steps []step) error {
+	for _, s := range steps {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%s: %w; run the command again to go on", s.what, err)
+		}
+		if err := s.do(ctx); err != nil {
+			if told, ok := errors.AsType[*Error](err); ok {
+				return told
+			}
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+	}
+	return nil
+}
+
+// Endpoint is where the agent of this host is reached.
+func (s Settings) Endpoint() string {
+	return net.JoinHostPort(s.Flag("address"), orElse(s.Flag("grpc-port"), usualPort))
+}
+
+// usualPort is the agents' where nothing is said.
+const usualPort = "8000"
+
+// PKI is the directory of the authorities.
+func (s Settings) PKI(p Paths) string { return orElse(s.Flag("pki-dir"), p.PKI()) }

@@ -1,0 +1,181 @@
+// Package unit is the systemd unit of the agent: its text, and the few things that are asked of systemd about it.
+//
+// What must always hold: etcd outlives its agent. Only the agent is signalled by systemd (KillMode=process), and what
+// becomes of etcd is the agent's: SIGTERM, as systemctl stop sends it, ends both; SIGUSR1, as systemctl reload sends
+// it, ends the agent alone, and so does every crash. The next agent, which systemd starts, adopts the etcd.
+package unit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// Name is the unit's.
+const Name = "etcdadm.service"
+
+// Mark is in the first line of a unit that was made here. Another one is somebody else's.
+const Mark = "# Made by etcdadm"
+
+// Spec is what differs from host to host.
+type Spec struct {
+	Binary      string   // the program, absolute
+	Environment string   // the file with its settings, absolute
+	Writes      []string // directories that the agent and etcd write to, absolute
+	Mounts      []string // directories that have to be mounted before the agent starts, absolute
+}
+
+// text is written out whole, so that an administrator reads what is so. A drop-in changes each line of it.
+var text = template.Must(template.New(Name).Parse(Mark + `, which writes it anew. Keep changes in a drop-in: systemctl edit etcdadm
+[Unit]
+Description=etcdadm, the agent that runs etcd on this host
+Wants=network-online.target
+After=network-online.target time-sync.target
+{{- range .Mounts}}
+RequiresMountsFor={{.}}
+{{- end}}
+# A voter that systemd has given up on is one voter less.
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+EnvironmentFile={{.Environment}}
+ExecStart={{.Binary}} auto
+# The agent ends, etcd goes on, and Restart= starts the program that lies there now.
+ExecReload=/bin/kill -USR1 $MAINPID
+# etcd is the agent's to stop: it outlives a crash and a replacement of the agent.
+KillMode=process
+Restart=always
+RestartSec=500ms
+# A start may wait for a disk or mount, and etcd runs meanwhile.
+TimeoutStartSec=infinity
+# An agent that ends gives its parts three minutes.
+TimeoutStopSec=4min
+# The agent starts an etcd again that was killed for want of memory.
+OOMPolicy=continue
+OOMScoreAdjust=-900
+CPUWeight=500
+IOWeight=500
+LimitNOFILE=65536
+TasksMax=infinity
+
+NoNewPrivileges=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectSystem=strict
+{{- range .Writes}}
+ReadWritePaths={{.}}
+{{- end}}
+ProtectHome=read-only
+ProtectControlGroups=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target
+`))
+
+// Text is the unit. It is refused where a path could not be written into one.
+func (s Spec) Text() ([]byte, error) {
+	for _, path := range append([]string{s.Binary, s.Environment}, append(s.Writes, s.Mounts...)...) {
+		if !filepath.IsAbs(path) || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`"'%\$;`, r) || r == 0x7f }) {
+			return nil, fmt.Errorf("make %s: the path %q cannot be in a unit: use one without blanks, quotes, %%, $ and backslashes", Name, path)
+		}
+	}
+	var b bytes.Buffer
+	if err := text.Execute(&b, s); err != nil {
+		return nil, fmt.Errorf("make %s: %w", Name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Ours tells whether a unit's text was made here.
+func Ours(text []byte) bool { return bytes.HasPrefix(text, []byte(Mark)) }
+
+// ErrNoSystemd says that systemd does not run this machine.
+var ErrNoSystemd = errors.New("systemd does not run on this machine")
+
+// Error is what systemctl did not do.
+type Error struct {
+	Command string // such as "systemctl start etcdadm.service"
+	Said    string // its words
+	Err     error
+}
+
+func (e *Error) Error() string {
+	if e.Said != "" {
+		return fmt.Sprintf("%s: %s", e.Command, e.Said)
+	}
+	return fmt.Sprintf("%s: %v", e.Command, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint is what to do.
+func (e *Error) Hint() string { return "look at: journalctl -u etcdadm" }
+
+// Systemd is the service manager of this machine.
+type Systemd struct{}
+
+// booted is where systemd says that it runs; see sd_booted(3).
+const booted = "/run/systemd/system"
+
+// Check is ErrNoSystemd where there is none.
+func (Systemd) Check(context.Context) error {
+	if info, err := os.Stat(booted); err != nil || !info.IsDir() {
+		return ErrNoSystemd
+	}
+	return nil
+}
+
+// systemctlTimeout is for a call that waits for nothing but systemd itself, on a machine that is busy.
+const systemctlTimeout = 30 * time.Second
+
+func systemctl(ctx context.Context, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "systemctl", args...)
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return &Error{Command: "systemctl " + strings.Join(args, " "), Said: strings.Join(strings.Fields(string(said)), " "), Err: err}
+	}
+	return nil
+}
+
+// Active tells whether the agent runs, or is being started.
+func (Systemd) Active(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "systemctl", "is-active", Name).Output()
+	switch state := strings.TrimSpace(string(out)); state {
+	case "active", "activating", "reloading":
+		return true, nil
+	case "inactive", "failed", "deactivating", "unknown":
+		return false, nil
+	}
+	return false, &Error{Command: "systemctl is-active " + Name, Err: err}
+}
+
+// Start has systemd read its units again, and starts the agent, now and with the machine. It waits for neither the
+// agent nor etcd. What runs already goes on.
+func (Systemd) Start(ctx context.Context) error {
+	for _, args := range [][]string{{"daemon-reload"}, {"enable", Name}, {"start", "--no-block", Name}} {
+		if err := systemctl(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
