@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/setup"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
@@ -69,6 +70,13 @@ func (r *reach) open() (*console.Console, error) {
 			return nil, usage("correct --cluster-name, or give the --credentials for that cluster", "%w", err)
 		}
 		return c, err
+	}
+	if r.dataDir == "" { // that of the agent which init or join has set up here
+		s, err := setup.ReadSettings(setup.Paths{})
+		if err != nil && !errors.Is(err, setup.ErrNotSetUp) {
+			return nil, err
+		}
+		r.dataDir = s.Flag("data-dir")
 	}
 	if r.dataDir == "" {
 		return nil, usage("--data-dir names a daemon's data directory on this host, --endpoint a daemon anywhere", "say which cluster: --data-dir or --endpoint")

@@ -327,7 +327,7 @@ func (m *Machine) checkDisk(ctx context.Context, running bool) Check {
 	}
 	slices.Sort(took)
 	p99 := took[len(took)*99/100]
-	words := fmt.Sprintf("99 of 100 syncs within %s (%d in %s)", p99.Round(10*time.Microsecond), len(took), dir)
+	words := fmt.Sprintf("99 of 100 syncs within %s (%d in %s)", max(p99.Round(10*time.Microsecond), 10*time.Microsecond), len(took), dir)
 	if p99 > probeSlow {
 		return warn(name, "etcd wants 10ms: use a faster disk (SSD), or one of its own; on a slow one leaders change and requests time out", "%s", words)
 	}

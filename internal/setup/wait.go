@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -136,6 +137,6 @@ func (w *waiter) look(ctx context.Context) (spare bool) {
 func (w *waiter) tell(sentence string) {
 	if sentence != w.said {
 		w.said = sentence
-		w.m.say("waiting: %s", sentence)
+		w.m.say("waiting: %s", strings.TrimPrefix(sentence, "waiting for "))
 	}
 }
