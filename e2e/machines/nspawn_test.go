@@ -31,6 +31,7 @@ type booted struct {
 	address string
 	dir     string // a tmpfs with the upper layer
 	root    string // the container's files
+	nspawn  int    // the process that keeps it
 	leader  int    // its process 1, as this machine numbers it
 	ended   chan struct{}
 }
@@ -93,6 +94,9 @@ func (b *booted) network(bridge, link string) {
 	run(t, "ip", "netns", "add", b.name)
 	t.Cleanup(func() { run(t, "ip", "netns", "del", b.name) })
 	run(t, "ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", b.name)
+	t.Cleanup(func() { // before the name space, which ends when the kernel comes to it
+		_ = exec.Command("ip", "link", "del", link).Run()
+	})
 	run(t, "ip", "link", "set", link, "master", bridge, "up")
 	run(t, "ip", "-n", b.name, "link", "set", "lo", "up")
 	run(t, "ip", "-n", b.name, "addr", "add", b.address+"/24", "dev", "eth0")
@@ -171,8 +175,8 @@ func (b *booted) start(shared string) {
 		close(b.ended)
 	}()
 	t.Cleanup(func() {
-		if b.leader > 0 {
-			_ = syscall.Kill(b.leader, syscall.SIGKILL) // with it all processes of its namespace end
+		for _, pid := range b.children() {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // with process 1 all of its name space end
 		}
 		select {
 		case <-b.ended:
@@ -181,37 +185,43 @@ func (b *booted) start(shared string) {
 			<-b.ended
 		}
 	})
-	deadline := time.Now().Add(bootWithin)
-	for b.leader == 0 {
-		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
-		if f := strings.Fields(string(data)); len(f) > 0 {
-			b.leader, _ = strconv.Atoi(f[0])
-		}
-		select {
-		case <-b.ended:
-			said, _ := os.ReadFile(console.Name())
-			t.Fatalf("the machine did not boot:\n%s", said)
-		case <-time.After(50 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the machine has no process 1")
-		}
-	}
+	b.nspawn = cmd.Process.Pid
 }
 
 func (b *booted) awaitBoot() {
 	deadline := time.Now().Add(bootWithin)
+	state := ""
 	for {
-		_, out, _ := b.command("systemctl", "is-system-running")
-		if state := strings.TrimSpace(out); state == "running" || state == "degraded" {
+		// Its first child comes and goes; the one that stays is process 1.
+		if pids := b.children(); len(pids) > 0 {
+			b.leader = pids[0]
+			_, state, _ = b.command("systemctl", "is-system-running")
+		}
+		if state = strings.TrimSpace(state); state == "running" || state == "degraded" {
 			return
+		}
+		select {
+		case <-b.ended:
+			said, _ := os.ReadFile(filepath.Join(b.dir, "console"))
+			b.t.Fatalf("the machine ended:\n%s", said)
+		case <-time.After(200 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
 			said, _ := os.ReadFile(filepath.Join(b.dir, "console"))
-			b.t.Fatalf("the machine did not boot within %s:\n%s", bootWithin, said)
+			b.t.Fatalf("the machine did not boot within %s: it is %q\n%s", bootWithin, state, said)
 		}
-		time.Sleep(200 * time.Millisecond)
 	}
+}
+
+// children are the processes that systemd-nspawn has begun.
+func (b *booted) children() (pids []int) {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", b.nspawn, b.nspawn))
+	for _, f := range strings.Fields(string(data)) {
+		if pid, err := strconv.Atoi(f); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // command runs a command in the container.
