@@ -140,7 +140,7 @@ func (a admitter) reply() (peer.JoinReply, error) {
 		return peer.JoinReply{}, errors.New("this host has no authorities")
 	}
 	reply := peer.JoinReply{
-		Cluster: d.cfg.ClusterName, Host: d.id, Authorities: map[string][]byte{}, Settings: d.cfg.shared(), Environment: storeEnvironment(),
+		Cluster: d.cfg.ClusterName, Host: d.id, Authorities: map[string][]byte{}, Settings: d.cfg.Shared(), Environment: storeEnvironment(),
 	}
 	for _, one := range cas.All() {
 		files, err := one.Files()
@@ -170,8 +170,9 @@ func storeEnvironment() map[string]string {
 	return out
 }
 
-// shared are the flags that are to be the same on every host, where they are not the default.
-func (c *Config) shared() map[string]string {
+// Shared are the flags that are to be the same on every host, by their names, where they are not the default;
+// __address__ stands for each host's own address.
+func (c *Config) Shared() map[string]string {
 	def := Default()
 	out := map[string]string{"cluster-name": c.ClusterName, "backup-store": c.BackupStore}
 	text := func(name, value, usual string) {
@@ -198,6 +199,8 @@ func (c *Config) shared() map[string]string {
 	} else {
 		text("etcd-address", c.EtcdAddress, def.EtcdAddress)
 	}
+	number("etcd-manager-metrics-port", c.MetricsPort, def.MetricsPort)
+	text("log-format", c.LogFormat, def.LogFormat)
 	flag("etcd-insecure", c.EtcdInsecure, def.EtcdInsecure)
 	text("key-algorithm", c.KeyAlgorithm, def.KeyAlgorithm)
 	text("dns-suffix", c.DNSSuffix, def.DNSSuffix)

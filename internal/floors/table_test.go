@@ -224,6 +224,8 @@ var table = []room{
 	{path: "internal/keeper", floor: driver, never: filesOnly},
 	{path: "internal/hostsfile", floor: driver, never: filesOnly},
 	{path: "internal/envfile", floor: driver, never: filesOnly},
+	{path: "internal/token", floor: driver, never: filesOnly},
+	{path: "internal/unit", floor: driver, never: knowsNoCluster},
 	{path: "internal/duration", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/progress", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/logqueue", floor: driver, ground: true, never: filesOnly},
@@ -353,6 +355,14 @@ var table = []room{
 		"internal/console": "answers a person's questions and takes their goals",
 		"internal/manager": "assembles its parts and runs it",
 	}},
+	{path: "internal/setup", floor: face, never: map[string]string{
+		"plan":                   "it sets a machine up, and decides nothing about a cluster",
+		"election":               "it sets a machine up, and decides nothing about a cluster",
+		"os/exec":                "processes are a matter of internal/unit",
+		"github.com/spf13/cobra": "a program may call it",
+	}, beside: map[string]string{
+		"internal/console": "waits by it until etcd serves",
+	}},
 	{path: "internal/playground", floor: face, beside: map[string]string{
 		"internal/console": "asks them",
 		"internal/daemon":  "runs several of them on this machine",
@@ -363,6 +373,7 @@ var table = []room{
 		"internal/daemon":     "etcd-manager's flags become its configuration",
 		"internal/manager":    "a step by hand is its loop, run once",
 		"internal/playground": "etcdadm playground",
+		"internal/setup":      "init, join and token",
 	}},
 
 	// Commands.
@@ -404,7 +415,7 @@ var guarded = []struct {
 	rooms []string
 	why   string
 }{
-	{"os/exec", []string{"internal/runtime", "internal/snapshot", "internal/release", "internal/playground"},
+	{"os/exec", []string{"internal/runtime", "internal/snapshot", "internal/release", "internal/playground", "internal/unit"},
 		"processes are started by the drivers that are about processes"},
 	{"go.etcd.io/etcd/client/v3", []string{"internal/etcd"},
 		"etcd is spoken to through internal/etcd"},

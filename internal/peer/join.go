@@ -264,7 +264,7 @@ func (o *once) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error)
 
 // Info implements credentials.TransportCredentials.
 func (o *once) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3"}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // Clone implements credentials.TransportCredentials.

@@ -61,7 +61,8 @@ func TestJoin(t *testing.T) {
 		t.Errorf("%+v by %s", reply, id)
 	}
 	_, _, err = Join(ctx, srv.endpoint, hash, request("abcdef.another-secret"))
-	if !errors.Is(err, ErrJoin) || !strings.Contains(err.Error(), "has a wrong secret") || !strings.Contains(err.(*Error).Hint(), "do this") {
+	var told *Error
+	if !errors.Is(err, ErrJoin) || !strings.Contains(err.Error(), "has a wrong secret") || !errors.As(err, &told) || told.Hint() != "do this" {
 		t.Errorf("%v", err)
 	}
 	must(t, srv.stop())

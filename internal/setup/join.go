@@ -202,17 +202,18 @@ func (m *Machine) number() (string, error) {
 	return string(data), nil
 }
 
-// ownFlags are each host's own, and are taken from no other one.
-var ownFlags = []string{
+// OwnFlags are each host's own, and are taken from no other one. The rest is daemon.Config's Shared.
+var OwnFlags = []string{
 	"address", "host-id", "data-dir", "pki-dir", "env-file", "hosts-file", "release-dir", "discovery", "static-config", "containerized",
 	"volume-provider", "volume-tag", "volume-name-tag", "insecure", "etcd-user", "etcd-password-file", "backup-identity-file", "on-sigterm",
+	"listen-metrics-urls", "network-cidr", "v",
 }
 
 // settingsOf are the settings of this host in that cluster.
 func (m *Machine) settingsOf(o Join, reply peer.JoinReply) (Settings, error) {
 	s := Settings{}
 	for name, value := range reply.Settings {
-		if slices.Contains(ownFlags, name) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") != "" {
+		if slices.Contains(OwnFlags, name) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") != "" {
 			return nil, &Error{Problem: fmt.Sprintf("the cluster gave a setting %q, which is each host's own", name), Advice: "install the same release of etcdadm on both hosts"}
 		}
 		s.setFlag(name, value)

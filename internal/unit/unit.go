@@ -53,7 +53,7 @@ ExecReload=/bin/kill -USR1 $MAINPID
 # etcd is the agent's to stop: it outlives a crash and a replacement of the agent.
 KillMode=process
 Restart=always
-RestartSec=500ms
+RestartSec=1s
 # A start may wait for a disk or mount, and etcd runs meanwhile.
 TimeoutStartSec=infinity
 # An agent that ends gives its parts three minutes.
