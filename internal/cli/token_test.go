@@ -112,7 +112,7 @@ func TestInitAndJoinMistakes(t *testing.T) {
 		"join 192.0.2.1 --token=" + good + " --ca-hash=" + hash:                                      {ExitUsage, []string{"no address with a port"}},
 		"join 192.0.2.1:8000 --token=" + good + " --ca-hash=abc":                                     {ExitUsage, []string{"64 hexadecimal digits"}},
 		"join 192.0.2.1:8000 --ca-hash=" + hash:                                                      {ExitUsage, []string{"say which join token", "--token-file"}},
-		"join 192.0.2.1:8000 --token=nonsense-HIDDEN --ca-hash=" + hash:                                       {ExitUsage, []string{"is not a join token"}},
+		"join 192.0.2.1:8000 --token=nonsense-HIDDEN --ca-hash=" + hash:                              {ExitUsage, []string{"is not a join token"}},
 		"join 192.0.2.1:8000 --token-file=" + file + " --ca-hash=" + hash:                            {ExitUsage, []string{"is not a join token"}},
 		"join 192.0.2.1:8000 --token=" + good + " --token-file=" + file + " --ca-hash=" + hash:       {ExitUsage, []string{"one of --token and --token-file"}},
 		"join 192.0.2.1:8000 --token=" + good + " --ca-hash=" + hash + " --root=" + root:             {ExitUnsafe, []string{"this machine is a host of cluster etcd"}},

@@ -427,10 +427,10 @@ func (m *Machine) grow(ctx context.Context, o Init, s Settings, done *Initialise
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(m.Paths.begun()); err == nil || founder != done.CAHash || read.Spec.MemberCount != 1 {
+	if _, err := os.Lstat(m.Paths.begun()); err == nil || founder != done.CAHash {
 		return nil
 	}
-	if o.Members != 1 {
+	if o.Members != 1 && read.Spec.MemberCount == 1 {
 		if _, _, err := folder.AmendSpec(ctx, control.Amend{MemberCount: o.Members, Shown: &read}); err != nil {
 			return err
 		}

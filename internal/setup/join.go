@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/peer"
@@ -182,7 +184,36 @@ func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
 	if _, err := s.text(); err != nil { // before anything is written
 		return nil, err
 	}
+	if err := sameStore(ctx, s, o.Token.ID); err != nil {
+		return nil, err
+	}
 	return s, m.keepAuthorities(reply.Authorities, o.CAHash)
+}
+
+// sameStore makes sure that this machine sees the store of the cluster under its URL. A directory that is not mounted
+// here would be made anew by the agent, and be another store.
+func sameStore(ctx context.Context, s Settings, id string) error {
+	const again = "; then run the same command again, which uses the token once"
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := s.Environment(); err != nil {
+		return err
+	}
+	store, err := open.Open(ctx, s.Store(), open.Options{ReadOnly: true})
+	if errors.Is(err, file.ErrNoDirectory) {
+		return &Error{Problem: "this machine does not have the shared directory that is the cluster's store", Err: err, Advice: "mount it here as on the other hosts" + again}
+	}
+	if err != nil {
+		return &Error{Problem: "this machine cannot open the cluster's store", Err: err, Advice: storeRemedy(err) + again}
+	}
+	all, err := control.New(store, s.Cluster()).Tokens(ctx)
+	switch {
+	case err != nil:
+		return &Error{Problem: "this machine cannot read the cluster's store", Err: err, Advice: storeRemedy(err) + again}
+	case !slices.ContainsFunc(all, func(r token.Record) bool { return r.ID == id }):
+		return &Error{Problem: "this machine sees another store under the URL of the cluster's: the join token is not in it", Err: ErrOther, Advice: "mount the shared directory here as on the other hosts" + again}
+	}
+	return nil
 }
 
 // number is this machine's number for this join: the same one after an interruption.
