@@ -4,11 +4,14 @@ package keeper
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -26,7 +29,7 @@ const (
 	maxFile = 3 * register.MaxDocument
 	mode    = 0o600
 	// turnTimeout bounds the wait for the change before, which may wait for a disk.
-	turnTimeout = 2 * time.Second
+	turnTimeout = time.Second
 )
 
 var (
@@ -38,8 +41,10 @@ var (
 
 // file is what lies on the disk.
 type file struct {
-	Format int             `json:"format"`
-	Keeper register.Keeper `json:"keeper"`
+	Format int `json:"format"`
+	// Sum is the SHA-256 of the rest: a digit that a disk changed would be a promise.
+	Sum    string          `json:"sum"`
+	Keeper json.RawMessage `json:"keeper"`
 }
 
 // Keeper is this host's part. One process has it: the lock of the data directory is held. Its methods may be called from
@@ -58,7 +63,10 @@ type Keeper struct {
 // error, and never taken for a missing one.
 func Open(dir string, disk durable.Disk) (*Keeper, error) {
 	k := &Keeper{path: filepath.Join(dir, FileName), disk: disk, turn: make(chan struct{}, 1)}
-	return k, k.read()
+	if err := k.read(); err != nil {
+		return nil, err
+	}
+	return k, nil
 }
 
 func (k *Keeper) read() error {
@@ -70,15 +78,33 @@ func (k *Keeper) read() error {
 	if err != nil {
 		return fmt.Errorf("read the part of the record that this host keeps: %w", err)
 	}
+	damaged := func(why any) error {
+		return fmt.Errorf("the part of the record that this host keeps, %s, cannot be understood: %v", k.path, why)
+	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
-		return fmt.Errorf("the part of the record that this host keeps, %s, cannot be understood: %w", k.path, err)
+		return damaged(err)
 	}
 	if f.Format != format {
-		return fmt.Errorf("the part of the record that this host keeps, %s, is of format %d, and this release reads %d", k.path, f.Format, format)
+		return damaged(fmt.Sprintf("it is of format %d, and this release reads %d", f.Format, format))
 	}
-	k.state, k.doubt = &f.Keeper, false
+	if sum(f.Keeper) != f.Sum {
+		return damaged("it is not what was written")
+	}
+	var state register.Keeper
+	if err := json.Unmarshal(f.Keeper, &state); err != nil {
+		return damaged(err)
+	}
+	if why := state.Check(); why != "" {
+		return damaged(why)
+	}
+	k.state, k.doubt = &state, false
 	return nil
+}
+
+func sum(data []byte) string {
+	s := sha256.Sum256(data)
+	return hex.EncodeToString(s[:])
 }
 
 // take waits for the turn. What a failed write left is settled first.
@@ -111,7 +137,11 @@ func (k *Keeper) settle() error {
 
 // write makes a state durable, and has it. It ends when the disk does.
 func (k *Keeper) write(next register.Keeper) error {
-	data, err := json.Marshal(file{Format: format, Keeper: next})
+	content, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(file{Format: format, Sum: sum(content), Keeper: content})
 	if err != nil {
 		return err
 	}
@@ -141,7 +171,10 @@ func (k *Keeper) Found(ctx context.Context, host cluster.HostID, mint func() str
 	if err != nil {
 		return nil, err
 	}
-	return doc, k.write(founder)
+	if err := k.write(founder); err != nil {
+		return nil, err
+	}
+	return doc, nil
 }
 
 // Enrol makes this host ready to keep a record that names it afterwards, and gives its seat: a new ID, of which nothing was
@@ -164,27 +197,41 @@ func (k *Keeper) Enrol(ctx context.Context, host cluster.HostID, record string, 
 	return seat, k.write(register.NewKeeper(seat, record))
 }
 
-// Handle answers a message. What the answer says is durable; an error is no answer.
+// Handle answers a message. What the answer says is durable; an error is no answer. It ends with ctx, and a write that the disk
+// holds up goes on.
 func (k *Keeper) Handle(ctx context.Context, m register.Message) (register.Reply, error) {
 	done, err := k.take(ctx)
 	if err != nil {
 		return register.Reply{}, err
 	}
-	defer done()
 	if k.state == nil {
+		done()
 		return register.Reply{}, ErrNone
 	}
 	next, reply := k.state.Handle(m)
-	if next == *k.state {
+	if m.Kind == register.Learn || next == *k.state { // what is known to be chosen may lag on the disk: it goes with the next write
+		k.state = &next
+		done()
 		return reply, nil
 	}
-	if err := k.write(next); err != nil {
-		return register.Reply{}, err
+	written := make(chan error, 1)
+	go func() {
+		defer done()
+		written <- k.write(next)
+	}()
+	select {
+	case err := <-written:
+		if err != nil {
+			return register.Reply{}, err
+		}
+		return reply, nil
+	case <-ctx.Done():
+		return register.Reply{}, ctx.Err()
 	}
-	return reply, nil
 }
 
-// Learned keeps a document that is known to be chosen, so that this host finds the keepers again after it was away.
+// Learned takes note of a document that is known to be chosen. Where it names other keepers than the last one on the disk it is
+// written, so that this host finds them again after it was away.
 func (k *Keeper) Learned(ctx context.Context, e register.Entry) error {
 	done, err := k.take(ctx)
 	if err != nil {
@@ -195,13 +242,15 @@ func (k *Keeper) Learned(ctx context.Context, e register.Entry) error {
 		return ErrNone
 	}
 	next, _ := k.state.Handle(register.Message{Kind: register.Learn, Record: k.state.Record, To: k.state.Seat, Entry: e})
-	if next == *k.state {
+	before := k.state.Chosen.Doc
+	k.state = &next
+	if before != nil && next.Chosen.Doc != nil && slices.Equal(before.Keepers, next.Chosen.Doc.Keepers) {
 		return nil
 	}
 	return k.write(next)
 }
 
-// Known names the record, and its keepers by the newest document that this host has. Without one it is [ErrNone].
+// Known names the record, and its keepers by the documents that this host has. Without a record it is [ErrNone].
 func (k *Keeper) Known(ctx context.Context) (record string, keepers []register.Seat, err error) {
 	done, err := k.take(ctx)
 	if err != nil {
@@ -211,12 +260,15 @@ func (k *Keeper) Known(ctx context.Context) (record string, keepers []register.S
 	if k.state == nil {
 		return "", nil, ErrNone
 	}
-	newest := k.state.Chosen
-	if a := k.state.Accepted; a.Doc != nil && (newest.Doc == nil || a.Doc.Version > newest.Doc.Version) {
-		newest = a // whom to ask is no secret of what was chosen
+	for _, e := range []register.Entry{k.state.Chosen, k.state.Accepted} { // whom to ask is no secret of what was chosen
+		if e.Doc == nil {
+			continue
+		}
+		for _, seat := range e.Doc.Keepers {
+			if !slices.Contains(keepers, seat) {
+				keepers = append(keepers, seat)
+			}
+		}
 	}
-	if newest.Doc == nil {
-		return k.state.Record, nil, nil
-	}
-	return k.state.Record, newest.Doc.Keepers, nil
+	return k.state.Record, keepers, nil
 }

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"os"
@@ -81,6 +82,7 @@ func TestWhatWasAnsweredIsDurable(t *testing.T) {
 func TestDamagedFile(t *testing.T) {
 	for name, content := range map[string]string{
 		"cut short":          `{"format":1,"keeper":{"seat":`,
+		"nothing":            `{"format":1,"keeper":{}}`,
 		"a later format":     `{"format":2,"keeper":{}}`,
 		"an impossible file": `{"format":1,"keeper":{"seat":{"host":"a","keeper":"k"},"record":"r","accepted":{"doc":{"record":"r","keepers":[]}}}}`,
 	} {
@@ -88,7 +90,7 @@ func TestDamagedFile(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, FileName), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(dir, durable.OS()); err == nil || errors.Is(err, ErrNone) {
+		if k, err := Open(dir, durable.OS()); err == nil || errors.Is(err, ErrNone) || k != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -132,5 +134,25 @@ func TestFailedWriteIsReadBack(t *testing.T) {
 	fail = false
 	if r, err := k.Handle(t.Context(), m); err != nil || r.Refused != register.HigherBallot {
 		t.Errorf("the file has the promise, and the answer is %+v, %v", r, err)
+	}
+}
+
+// A digit that a disk changed is no promise.
+func TestChangedDigit(t *testing.T) {
+	dir := t.TempDir()
+	k := open(t, dir)
+	if _, err := k.Found(t.Context(), "a", rand.Text, nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, FileName)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.Replace(data, []byte(`"number":1`), []byte(`"number":9`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, durable.OS()); err == nil {
+		t.Error("it is read")
 	}
 }

@@ -22,6 +22,7 @@
 package register
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -38,9 +39,14 @@ const (
 	// MaxDocument bounds a document, in bytes of its JSON. It is part of the format: a document that one release accepts and
 	// another cannot would stop the record.
 	MaxDocument = 512 << 10
+	// reserve of it is for changes of keepers only: a full record can still be moved.
+	reserve = 8 << 10
+	// documentFormat numbers what a document holds. A keeper takes no document of a higher one, nor one with a field that it
+	// does not know: it would write it on without the field.
+	documentFormat = 1
 	// MaxKeepers bounds how many hosts keep a record.
 	MaxKeepers = 7
-	// maxLead bounds how far a ballot may be above all that a keeper knows, so that a damaged number does not end the record.
+	// maxLead bounds how far a ballot may be above what a keeper accepted, so that a damaged number does not end the record.
 	maxLead = 1 << 32
 )
 
@@ -66,12 +72,16 @@ type Object struct {
 
 // Document is all that a record says. It is never changed once it was made.
 type Document struct {
+	Format int `json:"format"`
 	// Record is random and of one founding: documents of different ones are never compared.
 	Record string `json:"record"`
 	// Version counts the documents, for people; nothing is decided by it.
 	Version uint64            `json:"version"`
 	Keepers []Seat            `json:"keepers"`
 	Objects map[string]Object `json:"objects"`
+	// Deleted is the version of the newest document that deleted an object. Without it a writer that tries again could not tell
+	// an object that is not there yet from one that was there meanwhile.
+	Deleted uint64 `json:"deleted,omitempty"`
 	digest  string
 }
 
@@ -79,11 +89,12 @@ type Document struct {
 //
 // One, since its file is replaced in one step: founded on several, a record could be had by some of them.
 func Found(record string, founder Seat, objects map[string]Object) (*Document, error) {
-	return (&Document{Record: record, Version: 1, Keepers: []Seat{founder}, Objects: maps.Clone(objects)}).sealed()
+	return (&Document{Record: record, Version: 1, Keepers: []Seat{founder}, Objects: maps.Clone(objects)}).sealed(MaxDocument - reserve)
 }
 
-// sealed checks a document and computes its digest.
-func (d *Document) sealed() (*Document, error) {
+// sealed checks a document of at most so many bytes, and computes its digest.
+func (d *Document) sealed(most int) (*Document, error) {
+	d.Format = documentFormat
 	if d.Record == "" {
 		return nil, errors.New("a document without the name of its record")
 	}
@@ -102,12 +113,17 @@ func (d *Document) sealed() (*Document, error) {
 	if d.Objects == nil {
 		d.Objects = map[string]Object{}
 	}
+	for key, o := range d.Objects { // any order: one without is enough
+		if o.Tag == "" { // as one that is not there has
+			return nil, fmt.Errorf("the object %q has no tag", key)
+		}
+	}
 	data, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > MaxDocument {
-		return nil, &TooLargeError{Bytes: len(data)}
+	if len(data) > most {
+		return nil, &TooLargeError{Bytes: len(data), Most: most}
 	}
 	sum := sha256.Sum256(data)
 	d.digest = hex.EncodeToString(sum[:])
@@ -115,21 +131,26 @@ func (d *Document) sealed() (*Document, error) {
 }
 
 // TooLargeError says that a document would be larger than keepers take.
-type TooLargeError struct{ Bytes int }
+type TooLargeError struct{ Bytes, Most int }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("the record would have %d bytes, and %d is the most", e.Bytes, MaxDocument)
+	return fmt.Sprintf("the record would have %d bytes, and %d is the most", e.Bytes, e.Most)
 }
 
 // UnmarshalJSON reads a document and checks it.
 func (d *Document) UnmarshalJSON(data []byte) error {
 	type plain Document
 	var p plain
-	if err := json.Unmarshal(data, &p); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
 		return err
 	}
+	if p.Format != documentFormat {
+		return fmt.Errorf("a document of format %d, and this release knows %d", p.Format, documentFormat)
+	}
 	read := Document(p)
-	if _, err := read.sealed(); err != nil {
+	if _, err := read.sealed(MaxDocument); err != nil {
 		return err
 	}
 	*d = read
@@ -138,19 +159,20 @@ func (d *Document) UnmarshalJSON(data []byte) error {
 
 // With is the document after it with one object changed; nil deletes the object.
 func (d *Document) With(key string, o *Object) (*Document, error) {
-	next := &Document{Record: d.Record, Version: d.Version + 1, Keepers: slices.Clone(d.Keepers), Objects: maps.Clone(d.Objects)}
+	next := d.after(slices.Clone(d.Keepers))
+	next.Objects = maps.Clone(d.Objects)
 	if o == nil {
 		delete(next.Objects, key)
-	} else {
-		next.Objects[key] = *o
+		next.Deleted = next.Version
+		return next.sealed(MaxDocument) // it makes room
 	}
-	return next.sealed()
+	next.Objects[key] = *o
+	return next.sealed(MaxDocument - reserve)
 }
 
 // WithKeeper is the document after it with one keeper more.
 func (d *Document) WithKeeper(s Seat) (*Document, error) {
-	next := &Document{Record: d.Record, Version: d.Version + 1, Keepers: append(slices.Clone(d.Keepers), s), Objects: d.Objects}
-	return next.sealed()
+	return d.after(append(slices.Clone(d.Keepers), s)).sealed(MaxDocument)
 }
 
 // WithoutKeeper is the document after it with one keeper less.
@@ -159,8 +181,12 @@ func (d *Document) WithoutKeeper(s Seat) (*Document, error) {
 	if len(left) == len(d.Keepers) {
 		return nil, fmt.Errorf("%s is no keeper", s.Host)
 	}
-	next := &Document{Record: d.Record, Version: d.Version + 1, Keepers: left, Objects: d.Objects}
-	return next.sealed()
+	return d.after(left).sealed(MaxDocument)
+}
+
+// after is the next document, with other keepers and the same objects.
+func (d *Document) after(keepers []Seat) *Document {
+	return &Document{Record: d.Record, Version: d.Version + 1, Keepers: keepers, Objects: d.Objects, Deleted: d.Deleted}
 }
 
 // Same tells whether two documents are one.

@@ -29,7 +29,13 @@ const (
 	look   wish = "look"   // a read that asks for no promise
 	decide wish = "decide" // a read that decides
 	write  wish = "write"
+	once   wish = "once" // a write if absent, tried again
+	over   wish = "over" // a write over what is there, tried again
+	del    wish = "del"
 )
+
+// again tells whether further attempts of an operation are tries of one Write.
+func again(w wish) bool { return w == once || w == del || w == over }
 
 func add(k int) wish  { return wish(fmt.Sprintf("+%d", k)) }
 func drop(k int) wish { return wish(fmt.Sprintf("-%d", k)) }
@@ -52,6 +58,7 @@ type attempt struct {
 	plan, try int
 	before    []int // results that were there when the operation began
 	began     bool
+	written   Write // what is known of the attempts before
 }
 
 // worldState is one state. Attempts are copied when they change.
@@ -60,7 +67,8 @@ type worldState struct {
 	at       []attempt
 	messages []int
 	accepted []acceptance
-	results  []int // documents that operations gave
+	results  []int    // documents that operations gave
+	refused  []string // tags of writes whose condition did not hold
 }
 
 type acceptance struct {
@@ -155,7 +163,7 @@ func (x *explorer) after(d, o int) bool {
 }
 
 func (s *worldState) clone() *worldState {
-	return &worldState{slices.Clone(s.keepers), slices.Clone(s.at), slices.Clone(s.messages), slices.Clone(s.accepted), slices.Clone(s.results)}
+	return &worldState{slices.Clone(s.keepers), slices.Clone(s.at), slices.Clone(s.messages), slices.Clone(s.accepted), slices.Clone(s.results), slices.Clone(s.refused)}
 }
 
 // own makes an attempt this state's own, to be changed.
@@ -196,7 +204,18 @@ func (x *explorer) key(s *worldState) [2]uint64 {
 	}
 	for _, a := range s.at {
 		put(a.plan, a.try)
+		if a.written.sent {
+			put(1)
+		}
+		b.WriteString(a.written.seen + "|")
+		put(int(a.written.deleted))
 		if !a.began {
+			if a.Proposer != nil {
+				put(int(a.highest))
+			}
+			put(-5)
+			put(a.before...)
+			put(-2)
 			continue
 		}
 		put(int(a.phase), int(a.ballot.Number))
@@ -217,14 +236,39 @@ func (x *explorer) key(s *worldState) [2]uint64 {
 	}
 	put(-4)
 	put(s.results...)
+	b.WriteString(fmt.Sprint(s.refused))
 	return [2]uint64{maphash.Bytes(x.seeds[0], b.Bytes()), maphash.Bytes(x.seeds[1], b.Bytes())}
 }
 
-func (x *explorer) change(w wish, nonce string) Change {
+func (x *explorer) change(w wish, nonce string, a attempt, tag string) Change {
 	if w == look || w == decide {
 		return nil
 	}
 	return func(base *Document) (*Document, error) {
+		if again(w) {
+			c := a.written
+			c.Key, c.Object = "k", &Object{Tag: tag}
+			switch w {
+			case once:
+				c.Holds = func(exists bool, _ string) bool { return !exists }
+			case del:
+				c.Object = nil
+			}
+			if x.w.broken == "absent" { // what is absent now was so all the time
+				c.deleted = base.Deleted
+			}
+			next, err := c.Change(base)
+			if next == nil {
+				return next, err
+			}
+			made := fmt.Sprint(x.known(base), w, tag)
+			if next, ok := x.made[made]; ok {
+				return next, nil
+			}
+			x.doc(next, x.known(base))
+			x.made[made] = next
+			return next, nil
+		}
 		made := fmt.Sprint(x.known(base), w, nonce)
 		if next, ok := x.made[made]; ok {
 			return next, nil
@@ -276,7 +320,7 @@ func (x *explorer) begin(s *worldState, i int) {
 	if w == look {
 		a.Proposer, out = Read("r", known, b)
 	} else {
-		a.Proposer, out = Round("r", known, b, x.change(w, b.Nonce+fmt.Sprint(i)))
+		a.Proposer, out = Round("r", known, b, x.change(w, b.Nonce+fmt.Sprint(i), *a, fmt.Sprintf("t%d.%d", i, a.plan)))
 	}
 	a.began = true
 	x.send(s, out)
@@ -290,6 +334,9 @@ func (x *explorer) step(s *worldState, i int, out []Message) {
 	}
 	x.send(s, out)
 	if a.Phase() == Ready {
+		if again(x.w.plans[i][a.plan]) && !a.written.sent {
+			a.written.seen, a.written.deleted = a.base.Doc.Objects["k"].Tag, a.base.Doc.Deleted
+		}
 		x.send(s, a.Propose())
 	}
 	if a.Phase() == Ended {
@@ -301,7 +348,18 @@ func (x *explorer) step(s *worldState, i int, out []Message) {
 func (x *explorer) over(s *worldState, i int) {
 	a := &s.at[i]
 	e, err := a.Result()
+	if a.sent && again(x.w.plans[i][a.plan]) {
+		a.written.Sent()
+	}
 	if e.Doc != nil {
+		if err != nil {
+			x.ended[fmt.Sprint(err)]++
+			if errors.Is(err, ErrCondition) {
+				s.refused = append(s.refused, fmt.Sprintf("t%d.%d", i, a.plan))
+				slices.Sort(s.refused)
+				x.twice(s)
+			}
+		}
 		id := x.known(e.Doc)
 		for _, b := range a.before {
 			if !x.after(id, b) {
@@ -321,6 +379,7 @@ func (x *explorer) over(s *worldState, i int) {
 	a.try++
 	if e.Doc != nil || a.try == x.w.attempts {
 		a.plan, a.try, a.before = a.plan+1, 0, nil
+		a.written = Write{}
 	}
 	a.began, a.asked, a.replies, a.base, a.next = false, nil, nil, Entry{}, nil
 	// A Prepare of an attempt that is over can only have others refused.
@@ -359,6 +418,30 @@ func (x *explorer) allChosen(s *worldState) (out []int) {
 		out = append(out, id)
 	}
 	return out
+}
+
+// twice holds that a write took effect once at most, and one that was refused never.
+func (x *explorer) twice(s *worldState) {
+	for _, c := range x.allChosen(s) {
+		times := map[string]int{}
+		for d := c; d >= 0; d = x.parents[d] {
+			tag := x.docs[d].Objects["k"].Tag
+			if tag == "" {
+				continue
+			}
+			if p := x.parents[d]; p < 0 || x.docs[p].Objects["k"].Tag != tag {
+				times[tag]++
+			}
+		}
+		for tag, n := range times {
+			if n > 1 {
+				x.fail("%s took effect %d times", tag, n)
+			}
+			if slices.Contains(s.refused, tag) {
+				x.fail("%s was refused and is written", tag)
+			}
+		}
+	}
 }
 
 func (c acceptance) has(s Seat) bool { return c.by>>(s.Host[0]-'A')&1 == 1 }
@@ -401,9 +484,6 @@ func (x *explorer) handle(s *worldState, id int, answered bool) bool {
 	i := int(m.To.Host[0] - 'A')
 	before := s.keepers[i]
 	after, r := before.Handle(m)
-	if x.w.broken == "promise" && m.Kind == Accept { // an Accept is no promise
-		after.Promised = before.Promised
-	}
 	changed := after.Promised != before.Promised || !after.Accepted.same(before.Accepted)
 	s.keepers[i] = after
 	if after.Accepted.compare(before.Accepted) < 0 || after.Promised.Compare(before.Promised) < 0 {
@@ -420,6 +500,7 @@ func (x *explorer) handle(s *worldState, id int, answered bool) bool {
 		if s.accepted[at].by>>i&1 == 0 {
 			s.accepted[at].by |= 1 << i
 			all := x.allChosen(s)
+			x.twice(s)
 			for _, a := range all {
 				for _, b := range all {
 					if !x.after(a, b) && !x.after(b, a) {
@@ -468,6 +549,13 @@ func (x *explorer) explore(s *worldState) {
 			try(func() string { return fmt.Sprintf("p%d begins %s", i, x.w.plans[i][a.plan]) }, func(s *worldState) bool { x.begin(s, i); return true })
 		default:
 			if a.Phase() == Asking {
+				try(func() string { return fmt.Sprintf("p%d asks again", i) }, func(s *worldState) bool {
+					if len(s.at[i].replies) == 0 {
+						return false
+					}
+					x.step(s, i, s.own(i).AskAgain())
+					return true
+				})
 				try(func() string { return fmt.Sprintf("p%d insists", i) }, func(s *worldState) bool { x.step(s, i, s.own(i).Insist()); return true })
 			}
 			try(func() string { return fmt.Sprintf("p%d stops", i) }, func(s *worldState) bool {
@@ -475,6 +563,11 @@ func (x *explorer) explore(s *worldState) {
 				x.over(s, i)
 				return true
 			})
+		}
+	}
+	for i, a := range s.at {
+		if a.began && a.Phase() != Ready && len(a.replies) == len(a.asked) && a.Phase() != Asking {
+			x.fail("p%d is stuck in phase %d though all have answered", i, a.Phase())
 		}
 	}
 	for _, id := range s.messages {
@@ -494,7 +587,7 @@ func (x *explorer) run() {
 	for _, k := range x.w.keepers {
 		first.Keepers = append(first.Keepers, x.seats[k])
 	}
-	if _, err := first.sealed(); err != nil {
+	if _, err := first.sealed(MaxDocument); err != nil {
 		x.t.Fatal(err)
 	}
 	x.doc(first, -1)
@@ -510,37 +603,78 @@ func (x *explorer) run() {
 	x.explore(s)
 }
 
-// The worlds in which the rules hold, and those in which one is off: what a rule is for is that its world breaks without it.
+// The worlds in which the rules hold, each in every order of its proposers: the order is that of their ballots.
 var smallWorlds = []smallWorld{
 	{name: "two writers", hosts: 3, keepers: []int{0, 1, 2}, plans: [][]wish{{write}, {write}}, attempts: 1},
 	{name: "two writers try again", hosts: 3, keepers: []int{0, 1, 2}, plans: [][]wish{{write}, {write}}, attempts: 2, large: true},
+	{name: "two writers of two try again", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{write}, {write}}, attempts: 2},
 	{name: "a writer and a reader", hosts: 3, keepers: []int{0, 1, 2}, plans: [][]wish{{write}, {look, look}}, attempts: 1, large: true},
 	{name: "a writer, a reader and who decides", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{write}, {look}, {decide}}, attempts: 1},
 	{name: "one more and one less of two", hosts: 3, keepers: []int{0, 1}, plans: [][]wish{{add(2)}, {drop(0)}}, attempts: 1},
 	{name: "one more and one less of two, and a reader", hosts: 3, keepers: []int{0, 1}, plans: [][]wish{{add(2)}, {drop(0)}, {look}}, attempts: 1, large: true},
 	{name: "two grow at once", hosts: 4, keepers: []int{0, 1}, plans: [][]wish{{add(2)}, {add(3)}}, attempts: 1},
 	{name: "one grows to two and writes", hosts: 2, keepers: []int{0}, plans: [][]wish{{add(1), write}, {write}}, attempts: 1},
+	{name: "one grows to three, and a reader", hosts: 3, keepers: []int{0}, plans: [][]wish{{add(1), add(2)}, {look}}, attempts: 1},
 	{name: "a write while a keeper goes", hosts: 3, keepers: []int{0, 1, 2}, plans: [][]wish{{write}, {drop(0)}}, attempts: 1},
+	{name: "a write while a keeper goes and comes back", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{write}, {drop(0), add(0)}}, attempts: 1},
 	{name: "one more, one less and a write", hosts: 4, keepers: []int{0, 1}, plans: [][]wish{{add(3)}, {drop(0)}, {write}}, attempts: 1, large: true},
+	{name: "written if absent, and deleted", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once}, {del}}, attempts: 2},
+	{name: "written if absent, and over", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once}, {over}}, attempts: 2},
+	{name: "written if absent by two", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once}, {once}}, attempts: 2},
+	{name: "written twice, and deleted", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once, over}, {del}}, attempts: 2, large: true},
+}
 
+// The worlds in which a rule is off: what a rule is for is that its world breaks without it.
+var brokenWorlds = []smallWorld{
 	{name: "one ballot for two proposals", hosts: 3, keepers: []int{0, 1, 2}, plans: [][]wish{{write}, {write}}, attempts: 1, broken: "nonce"},
 	{name: "a change of keepers without settling", hosts: 4, keepers: []int{0, 1}, plans: [][]wish{{add(3)}, {drop(0)}, {look}}, attempts: 1, broken: "settle"},
+	{name: "absent is absent", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once}, {del}}, attempts: 2, broken: "absent"},
+}
+
+// orders are the world with its proposers in each order.
+func (w smallWorld) orders() (out []smallWorld) {
+	if len(w.plans) == 1 {
+		return []smallWorld{w}
+	}
+	seen := map[string]bool{}
+	for i, first := range w.plans {
+		rest := w
+		rest.plans = slices.Delete(slices.Clone(w.plans), i, i+1)
+		for _, o := range rest.orders() {
+			o.plans = append([][]wish{first}, o.plans...)
+			if key := fmt.Sprint(o.plans); !seen[key] {
+				seen[key] = true
+				out = append(out, o)
+			}
+		}
+	}
+	return out
 }
 
 func TestSmallWorlds(t *testing.T) {
 	for _, w := range smallWorlds {
+		for _, w := range w.orders() {
+			t.Run(fmt.Sprint(w.name, w.plans), func(t *testing.T) {
+				if w.large && !*large {
+					t.Skip("takes minutes: -large")
+				}
+				t.Parallel()
+				x := newExplorer(t, w)
+				x.run()
+				if x.found != "" {
+					t.Fatal(x.found)
+				}
+				t.Logf("%d states, %d documents; attempts ended: %v", len(x.seen), len(x.docs), x.ended)
+			})
+		}
+	}
+}
+
+func TestRulesAreNeeded(t *testing.T) {
+	for _, w := range brokenWorlds {
 		t.Run(w.name, func(t *testing.T) {
-			if w.large && !*large {
-				t.Skip("takes minutes: -large")
-			}
-			t.Parallel()
 			x := newExplorer(t, w)
-			x.run()
-			t.Logf("%d states, %d documents; attempts ended: %v", len(x.seen), len(x.docs), x.ended)
-			switch {
-			case x.found != "" && w.broken == "":
-				t.Fatal(x.found)
-			case x.found == "" && w.broken != "":
+			if x.run(); x.found == "" {
 				t.Fatalf("without its rule (%s) nothing breaks here", w.broken)
 			}
 		})

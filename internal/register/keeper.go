@@ -97,7 +97,8 @@ const (
 	HigherBallot Refusal = "higher-ballot"
 	// Silent is said of a keeper that did not answer, by who asked it.
 	Silent Refusal = "silent"
-	// Damaged says that the message cannot be meant: two documents in one ballot, or a number far above all known ones.
+	// Damaged says that the message cannot be meant: two documents in one ballot, a number far above all known ones, or a
+	// question that this release does not know.
 	Damaged Refusal = "damaged"
 )
 
@@ -112,10 +113,15 @@ type Reply struct {
 	Accepted Entry   `json:"accepted"`
 }
 
-// Handle is what a keeper becomes by a message, and its answer.
+// Handle is what a keeper becomes by a message, and its answer: as the seat that was asked, so that who asks a keeper that
+// is no more hears it.
 func (k Keeper) Handle(m Message) (Keeper, Reply) {
 	k, refused := k.handle(m)
-	return k, Reply{From: k.Seat, Kind: m.Kind, Ballot: m.Entry.Ballot, Part: m.Entry.Part, Refused: refused, Promised: k.Promised, Accepted: k.Accepted}
+	r := Reply{From: m.To, Kind: m.Kind, Ballot: m.Entry.Ballot, Part: m.Entry.Part, Refused: refused, Promised: k.Promised, Accepted: k.Accepted}
+	if m.Kind != Ask && m.Kind != Prepare {
+		r.Accepted.Doc = nil // nobody asks for it
+	}
+	return k, r
 }
 
 func (k Keeper) handle(m Message) (Keeper, Refusal) {
@@ -126,20 +132,22 @@ func (k Keeper) handle(m Message) (Keeper, Refusal) {
 		return k, OtherKeeper
 	case m.Kind == Ask:
 		return k, ""
+	case m.Kind != Prepare && m.Kind != Accept && m.Kind != Learn, m.Entry.Part != Anew && m.Entry.Part != Next:
+		return k, Damaged
+	case m.Kind != Prepare && (m.Entry.Doc == nil || m.Entry.Doc.Record != k.Record):
+		return k, Damaged
+	case k.Accepted.Doc != nil && tooFar(m.Entry.Ballot, k.Accepted.Ballot): // a new keeper takes any
+		return k, Damaged
 	case m.Kind == Learn:
-		if m.Entry.Doc != nil && m.Entry.compare(k.Chosen) > 0 {
+		if m.Entry.compare(k.Chosen) > 0 {
 			k.Chosen = m.Entry
 		}
 		return k, ""
 	case m.Entry.Ballot.Compare(k.Promised) < 0:
 		return k, HigherBallot
-	case m.Entry.Ballot.Number > k.Promised.Number+maxLead:
-		return k, Damaged
 	case m.Kind == Prepare:
 		k.Promised = m.Entry.Ballot
 		return k, ""
-	case m.Entry.Doc == nil || m.Entry.Doc.Record != k.Record:
-		return k, Damaged
 	}
 	switch c := m.Entry.compare(k.Accepted); {
 	case c < 0: // its second document was here first
@@ -150,4 +158,25 @@ func (k Keeper) handle(m Message) (Keeper, Refusal) {
 	// An Accept is a promise too: else a keeper could promise a ballot below what it accepted.
 	k.Promised, k.Accepted = m.Entry.Ballot, m.Entry
 	return k, ""
+}
+
+// tooFar tells whether a ballot is further above another one than can be meant.
+func tooFar(b, above Ballot) bool {
+	return b.Number > above.Number && b.Number-above.Number > maxLead
+}
+
+// Check tells why this cannot be what a keeper has on its disk, "" if it can.
+func (k Keeper) Check() string {
+	switch {
+	case k.Seat.Host == "" || k.Seat.Keeper == "" || k.Record == "":
+		return "it does not say which keeper of which record it is"
+	case k.Accepted.Ballot.Compare(k.Promised) > 0:
+		return "it accepted a ballot above the one that it promised"
+	}
+	for _, e := range []Entry{k.Accepted, k.Chosen} {
+		if e.Doc != nil && e.Doc.Record != k.Record {
+			return "it holds a document of another record"
+		}
+	}
+	return ""
 }

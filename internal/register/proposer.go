@@ -35,12 +35,12 @@ var (
 // base is chosen: it is then true of the record.
 type Change func(base *Document) (*Document, error)
 
-// Proposer is one attempt at one operation. It is told of replies in any order, late ones and repeated ones too.
+// Proposer is one attempt at one operation. It is told of the replies to its own messages in any order, late ones and
+// repeated ones too.
 type Proposer struct {
-	record  string
-	ballot  Ballot
-	change  Change
-	decides bool
+	record string
+	ballot Ballot
+	change Change
 
 	phase   Phase
 	asked   []Seat         // in this phase
@@ -57,14 +57,22 @@ type Proposer struct {
 // Read is an attempt to read. The ballot is used if the keepers do not agree.
 func Read(record string, known []Seat, b Ballot) (*Proposer, []Message) {
 	p := &Proposer{record: record, ballot: b, highest: b.Number}
-	return p, p.enter(Asking, known)
+	return p, p.begin(Asking, known)
 }
 
 // Round is an attempt to change the record, with a ballot that nobody used before. A nil change decides what the record
 // says: what was proposed before it and is not its result never comes true.
 func Round(record string, known []Seat, b Ballot, change Change) (*Proposer, []Message) {
-	p := &Proposer{record: record, ballot: b, change: change, decides: true, highest: b.Number}
-	return p, p.enter(Preparing, known)
+	p := &Proposer{record: record, ballot: b, change: change, highest: b.Number}
+	return p, p.begin(Preparing, known)
+}
+
+func (p *Proposer) begin(phase Phase, known []Seat) []Message {
+	if len(known) == 0 {
+		p.end(Entry{}, ErrNoMajority)
+		return nil
+	}
+	return p.enter(phase, known)
 }
 
 // Phase tells how far it came.
@@ -122,10 +130,22 @@ func (p *Proposer) ask(seats []Seat) (out []Message) {
 	return out
 }
 
-// Insist ends the asking of a read though some are silent, with a round.
+// AskAgain asks once more: keepers that disagreed may have been in the middle of a write, which a round would end.
+func (p *Proposer) AskAgain() []Message {
+	if p.phase != Asking {
+		return nil
+	}
+	return p.enter(Asking, p.asked)
+}
+
+// Insist ends the asking of a read, though keepers are silent or disagree, with a round.
 func (p *Proposer) Insist() []Message {
 	if p.phase != Asking {
 		return nil
+	}
+	if p.highest > p.ballot.Number { // it was not used yet
+		p.highest++
+		p.ballot.Number = p.highest
 	}
 	return p.enter(Preparing, p.asked)
 }
@@ -136,7 +156,20 @@ func (p *Proposer) Propose() []Message {
 		return nil
 	}
 	p.sent = true
+	if s, grows := p.newcomer(); grows {
+		// The others once it accepted: a keeper that cannot would be counted and never be there.
+		return p.enter(Proposing, []Seat{s})
+	}
 	return p.enter(Proposing, union(p.base.Doc.Keepers, p.next.Keepers))
+}
+
+// newcomer is the keeper that the next document has and the one before has not.
+func (p *Proposer) newcomer() (Seat, bool) {
+	i := slices.IndexFunc(p.next.Keepers, func(s Seat) bool { return !p.base.Doc.keeps(s) })
+	if i < 0 {
+		return Seat{}, false
+	}
+	return p.next.Keepers[i], true
 }
 
 // CallOff ends an attempt that the caller gives up, because its time is up.
@@ -152,7 +185,9 @@ func (p *Proposer) end(e Entry, err error) {
 
 // Receive takes an answer, and gives what to send next.
 func (p *Proposer) Receive(r Reply) []Message {
-	p.highest = max(p.highest, r.Promised.Number)
+	if r.Refused != OtherRecord && r.Refused != OtherKeeper && !tooFar(r.Promised, r.Accepted.Ballot) {
+		p.highest = max(p.highest, r.Promised.Number)
+	}
 	if !p.expects(r) {
 		return nil
 	}
@@ -168,14 +203,26 @@ func (p *Proposer) Receive(r Reply) []Message {
 		}
 		p.giveUp(p.base.Doc.Keepers)
 	case Proposing:
-		if p.agreed(p.base.Doc.Keepers) && p.agreed(p.next.Keepers) {
-			return p.chosen(Entry{Ballot: p.ballot, Part: Next, Doc: p.next}, nil)
-		}
-		p.giveUp(p.base.Doc.Keepers)
-		if p.phase != Ended {
-			p.giveUp(p.next.Keepers)
-		}
+		return p.accepted(r)
 	case Ready, Ended:
+	}
+	return nil
+}
+
+func (p *Proposer) accepted(r Reply) []Message {
+	if p.agreed(p.base.Doc.Keepers) && p.agreed(p.next.Keepers) {
+		return p.chosen(Entry{Ballot: p.ballot, Part: Next, Doc: p.next}, nil)
+	}
+	if s, grows := p.newcomer(); grows && s == r.From {
+		if r.Refused != "" {
+			p.end(Entry{}, ErrNoMajority)
+			return nil
+		}
+		return p.ask(union(p.base.Doc.Keepers, p.next.Keepers))
+	}
+	p.giveUp(p.base.Doc.Keepers)
+	if p.phase != Ended {
+		p.giveUp(p.next.Keepers)
 	}
 	return nil
 }
@@ -220,7 +267,8 @@ func (p *Proposer) listened(r Reply) []Message {
 		p.end(p.base, nil)
 		return nil
 	}
-	if len(out) == 0 && len(p.replies) == len(p.asked) {
+	// Where too few take part a round says so; where they disagree, a write may be on its way.
+	if len(out) == 0 && len(p.replies) == len(p.asked) && (p.base.Doc == nil || !p.agreed(p.base.Doc.Keepers)) {
 		return p.Insist()
 	}
 	return out
@@ -228,17 +276,21 @@ func (p *Proposer) listened(r Reply) []Message {
 
 func (p *Proposer) promised(r Reply) []Message {
 	out := p.see(r)
-	if p.base.Doc == nil {
-		p.giveUp(p.asked)
-		return nil
-	}
-	if !p.agreed(p.base.Doc.Keepers) {
-		p.giveUp(p.base.Doc.Keepers)
+	if p.base.Doc == nil || !p.agreed(p.base.Doc.Keepers) {
+		switch {
+		case len(p.replies) == len(p.asked): // nobody is left who could name newer keepers
+			p.giveUp(nil)
+		case p.base.Doc != nil && p.overtaken():
+			p.giveUp(p.base.Doc.Keepers)
+		}
 		return out
 	}
 	if p.change != nil {
 		p.next, p.verdict = p.change(p.base.Doc)
-		if p.next != nil && p.verdict == nil {
+		if p.verdict != nil {
+			p.next = nil
+		}
+		if p.next != nil {
 			if why := p.base.Doc.follows(p.next); why != "" {
 				p.next, p.verdict = nil, fmt.Errorf("change the record: %s", why)
 			}
@@ -277,19 +329,30 @@ func (p *Proposer) agreed(seats []Seat) bool {
 	})
 }
 
-// giveUp ends the attempt if no majority of the seats can come together any more.
+// giveUp ends the attempt if no majority of the seats can come together any more; of none it never can.
 func (p *Proposer) giveUp(seats []Seat) {
-	overtaken := false
-	possible := majority(seats, func(s Seat) bool {
-		r, ok := p.replies[s]
-		overtaken = overtaken || ok && r.Refused == HigherBallot
-		return !ok || r.Refused == ""
-	})
 	switch {
-	case possible:
-	case overtaken:
+	case p.possible(seats):
+	case p.overtaken():
 		p.end(Entry{}, ErrOvertaken)
 	default:
 		p.end(Entry{}, ErrNoMajority)
 	}
+}
+
+// possible tells whether a majority of the seats may still do as it was asked.
+func (p *Proposer) possible(seats []Seat) bool {
+	return majority(seats, func(s Seat) bool {
+		r, ok := p.replies[s]
+		return !ok || r.Refused == ""
+	})
+}
+
+func (p *Proposer) overtaken() bool {
+	for _, r := range p.replies { // any order: one is enough
+		if r.Refused == HigherBallot {
+			return true
+		}
+	}
+	return false
 }

@@ -19,8 +19,9 @@ type Write struct {
 	// Holds tells whether the write may take effect. Nil: whatever is there.
 	Holds func(exists bool, tag string) bool
 
-	sent bool   // by an attempt before
-	seen string // what that one saw
+	sent    bool   // by an attempt before
+	seen    string // what that one saw
+	deleted uint64 // … and the newest deletion that it knew of
 }
 
 // Change is the [Change] of the next attempt.
@@ -29,20 +30,17 @@ func (w *Write) Change(base *Document) (*Document, error) {
 	switch {
 	case w.Object == nil && !exists, w.Object != nil && exists && there.Tag == w.Object.Tag:
 		return nil, nil
-	case w.sent && there.Tag != w.seen:
+	case w.sent && (there.Tag != w.seen || !exists && base.Deleted != w.deleted): // it may have been there meanwhile
 		return nil, ErrOpen
 	case !w.sent && w.Holds != nil && !w.Holds(exists, there.Tag):
 		return nil, ErrCondition
 	}
 	next, err := base.With(w.Key, w.Object)
 	if err == nil && !w.sent {
-		w.seen = there.Tag
+		w.seen, w.deleted = there.Tag, base.Deleted
 	}
 	return next, err
 }
 
-// Tried takes note of an attempt that ended. It tells whether the write may have been sent by then.
-func (w *Write) Tried(sent bool) bool {
-	w.sent = w.sent || sent
-	return w.sent
-}
+// Sent takes note that an attempt may have been written.
+func (w *Write) Sent() { w.sent = true }

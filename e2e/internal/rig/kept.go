@@ -2,7 +2,9 @@ package rig
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -10,10 +12,10 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/kept"
+	"etcdadm.io/internal/register"
 )
 
 // FoundRecord makes the record of a cluster without a shared store on this host, as init does, with a spec. The host gets a name
@@ -42,24 +44,24 @@ func (h *Host) Named() {
 
 func (h *Host) name() cluster.HostID { return cluster.HostID(fmt.Sprintf("host-%d", h.N)) }
 
-// KeptBy waits until just these hosts keep the record, as the first of them knows.
+// KeptBy waits until just these hosts keep the record, by what the first of them accepted last.
 func (c *Cluster) KeptBy(within time.Duration, hosts ...int) {
 	c.T.Helper()
 	var want []cluster.HostID
 	for _, n := range hosts {
 		want = append(want, c.Host(n).name())
 	}
-	Eventually(c.T, within, fmt.Sprintf("the record kept by %v", want), func(ctx context.Context) error {
-		k, err := keeper.Open(filepath.Join(c.Host(hosts[0]).Dir, "etcdadm"), durable.OS())
+	Eventually(c.T, within, fmt.Sprintf("the record kept by %v", want), func(context.Context) error {
+		data, err := os.ReadFile(filepath.Join(c.Host(hosts[0]).Dir, "etcdadm", keeper.FileName))
 		if err != nil {
 			return err
 		}
-		_, seats, err := k.Known(ctx)
-		if err != nil {
-			return err
+		var file struct{ Keeper register.Keeper }
+		if err := json.Unmarshal(data, &file); err != nil || file.Keeper.Accepted.Doc == nil {
+			return fmt.Errorf("nothing was accepted yet: %w", err)
 		}
 		var are []cluster.HostID
-		for _, s := range seats {
+		for _, s := range file.Keeper.Accepted.Doc.Keepers {
 			are = append(are, s.Host)
 		}
 		if !slices.Equal(are, want) {

@@ -22,12 +22,14 @@ import (
 const (
 	// messageTimeout is how long one keeper may take to answer, its disk included.
 	messageTimeout = 2 * time.Second
-	// askPatience is how long a read waits for keepers that are silent or behind, before it has the others decide.
+	// askPatience is how long a read waits for keepers that are silent or disagree, before it asks them again, askTimes at most:
+	// a write may be on its way, which the read's own round would end.
 	askPatience = 300 * time.Millisecond
+	askTimes    = 6
 	// firstPause is what a writer waits at most that another one overtook; each further time twice as long, to mostPause.
 	firstPause = 50 * time.Millisecond
 	mostPause  = time.Second
-	// MaxObject bounds an object, in bytes: several of them and their Base64 fit a document.
+	// MaxObject bounds an object, in bytes: two of them, in Base64, and many small ones fit a document.
 	MaxObject = register.MaxDocument / 4
 )
 
@@ -144,77 +146,77 @@ func (s *Store) Document(ctx context.Context) (*register.Document, error) { retu
 // Decide reads what the record says, and has it decided: a write whose outcome was not known, and that is not in what this
 // gives, never takes effect.
 func (s *Store) Decide(ctx context.Context) (*register.Document, error) {
-	e, err := s.try(ctx, func(b register.Ballot) (*register.Proposer, []register.Message) {
-		record, known := s.opt.Known()
-		return register.Round(record, known, b, nil)
-	}, nil)
-	return e.Doc, err
+	return s.round(ctx, nil, func() {})
 }
 
-// ChangeKeepers makes a change of who keeps the record: one more or one less. What keepers are now is given, and a nil
-// document leaves it.
+// ChangeKeepers makes a change of who keeps the record: one more or one less. It may be asked for more than one document, and
+// gives nil where that has what is wanted, as after an attempt that it took for failed.
 func (s *Store) ChangeKeepers(ctx context.Context, change register.Change) (*register.Document, error) {
-	e, err := s.try(ctx, func(b register.Ballot) (*register.Proposer, []register.Message) {
-		record, known := s.opt.Known()
+	return s.round(ctx, change, func() {})
+}
+
+// round is one operation that writes, one at a time.
+func (s *Store) round(ctx context.Context, change register.Change, sent func()) (*register.Document, error) {
+	select {
+	case s.writes <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the write before: %w", ctx.Err())
+	}
+	defer func() { <-s.writes }()
+	e, err := s.try(ctx, func(record string, known []register.Seat, b register.Ballot) (*register.Proposer, []register.Message) {
 		return register.Round(record, known, b, change)
-	}, nil)
+	}, sent)
 	return e.Doc, err
 }
 
 func (s *Store) read(ctx context.Context) (*register.Document, error) {
 	return s.reads.do(ctx, func(ctx context.Context) (*register.Document, error) {
-		e, err := s.try(ctx, func(b register.Ballot) (*register.Proposer, []register.Message) {
-			record, known := s.opt.Known()
-			return register.Read(record, known, b)
-		}, nil)
+		e, err := s.try(ctx, register.Read, func() {})
 		return e.Doc, err
 	})
 }
 
 func (s *Store) write(ctx context.Context, w *register.Write) error {
-	select {
-	case s.writes <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the write before: %w", ctx.Err())
-	}
-	defer func() { <-s.writes }()
-	_, err := s.try(ctx, func(b register.Ballot) (*register.Proposer, []register.Message) {
-		record, known := s.opt.Known()
-		return register.Round(record, known, b, w.Change)
-	}, w)
-	if errors.Is(err, register.ErrCondition) {
+	_, err := s.round(ctx, w.Change, w.Sent)
+	var large *register.TooLargeError
+	switch {
+	case errors.Is(err, register.ErrCondition):
 		return blob.ErrPreconditionFailed
+	case errors.As(err, &large):
+		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
 	}
 	return err
 }
 
-// try makes attempts until one ends with a result, or the time is up.
-func (s *Store) try(ctx context.Context, begin func(register.Ballot) (*register.Proposer, []register.Message), w *register.Write) (register.Entry, error) {
-	if record, known := s.opt.Known(); record == "" || len(known) == 0 {
-		return register.Entry{}, ErrUnknown
-	}
+// try makes attempts until one ends with a result, or the time is up. Sent is told of each that may have been written.
+func (s *Store) try(ctx context.Context, begin func(string, []register.Seat, register.Ballot) (*register.Proposer, []register.Message), tell func()) (register.Entry, error) {
+	sent := false
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
-		p, out := begin(register.Ballot{Number: s.above(0) + 1, Nonce: s.opt.Mint()})
-		s.carry(ctx, p, out)
-		s.above(p.Highest())
-		e, err := p.Result()
-		sent := p.Sent()
-		if w != nil {
-			sent = w.Tried(sent)
+		var e register.Entry
+		err := ErrUnknown
+		if record, known := s.opt.Known(); record != "" && len(known) > 0 {
+			p, out := begin(record, known, register.Ballot{Number: s.above(0) + 1, Nonce: s.opt.Mint()})
+			s.carry(ctx, p, out)
+			s.above(p.Highest())
+			if p.Sent() {
+				sent = true
+				tell()
+			}
+			if e, err = p.Result(); e.Doc != nil {
+				s.opt.Learned(e)
+				return e, err
+			}
+			if errors.Is(err, register.ErrNoMajority) {
+				_, silent := p.Answered()
+				err = fmt.Errorf("%w: %s", err, names(silent))
+			}
 		}
-		switch {
-		case e.Doc != nil:
-			s.opt.Learned(e)
-			return e, err
-		case errors.Is(err, register.ErrOvertaken):
+		if errors.Is(err, register.ErrOvertaken) {
 			// The one that overtook it is given time to end.
 			if wait(ctx, rand.N(pause)+pause/4) {
 				continue
 			}
 			err = fmt.Errorf("%w, and the time is up: %w", err, ctx.Err())
-		case errors.Is(err, register.ErrNoMajority):
-			_, silent := p.Answered()
-			err = fmt.Errorf("%w: %s", err, names(silent))
 		}
 		if sent { // never as an error that says that nothing was written
 			err = fmt.Errorf("whether it was written is not known: %s", err.Error())
@@ -236,7 +238,7 @@ func names(seats []register.Seat) string {
 	for _, seat := range seats {
 		out = append(out, string(seat.Host))
 	}
-	return "no word from " + strings.Join(out, ", ")
+	return "not among them: " + strings.Join(out, ", ")
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -255,7 +257,7 @@ func (s *Store) carry(ctx context.Context, p *register.Proposer, out []register.
 	replies := make(chan register.Reply)
 	over := make(chan struct{})
 	defer close(over)
-	send := func(out []register.Message) {
+	send := func(ctx context.Context, out []register.Message) {
 		for _, m := range out {
 			go func() {
 				r := s.say(ctx, m)
@@ -266,41 +268,50 @@ func (s *Store) carry(ctx context.Context, p *register.Proposer, out []register.
 			}()
 		}
 	}
-	send(out)
-	patience := time.NewTimer(askPatience)
+	// What is to be accepted goes on to slow keepers when the others were enough and the caller is gone.
+	later := context.WithoutCancel(ctx)
+	send(ctx, out)
+	patience := time.NewTicker(askPatience)
 	defer patience.Stop()
-	for p.Phase() != register.Ended {
+	for asked := 1; p.Phase() != register.Ended; {
 		if p.Phase() == register.Ready {
 			if err := errors.Join(ctx.Err(), blob.Still(ctx)); err != nil {
 				p.CallOff(err)
 				return
 			}
-			send(p.Propose())
+			send(later, p.Propose())
 		}
 		select {
 		case r := <-replies:
 			out := p.Receive(r)
-			if p.Phase() != register.Ended {
-				send(out)
-				continue
-			}
-			for _, m := range out { // that it is chosen
-				go func() { s.say(context.WithoutCancel(ctx), m) }()
+			switch p.Phase() {
+			case register.Ended:
+				for _, m := range out { // that it is chosen
+					go func() { s.say(later, m) }()
+				}
+			case register.Proposing:
+				send(later, out)
+			default:
+				send(ctx, out)
 			}
 		case <-patience.C:
-			send(p.Insist())
+			if asked++; asked <= askTimes {
+				send(ctx, p.AskAgain())
+			} else {
+				send(ctx, p.Insist())
+			}
 		case <-ctx.Done():
 			p.CallOff(ctx.Err())
 		}
 	}
 }
 
-// say asks one keeper. One that does not answer in time is silent.
+// say asks one keeper. One that does not answer in time, or answers something else, is silent.
 func (s *Store) say(ctx context.Context, m register.Message) register.Reply {
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
 	r, err := s.opt.Say(ctx, m)
-	if err != nil {
+	if err != nil || r.From != m.To || r.Kind != m.Kind || r.Ballot != m.Entry.Ballot || r.Part != m.Entry.Part {
 		return register.Reply{From: m.To, Kind: m.Kind, Ballot: m.Entry.Ballot, Part: m.Entry.Part, Refused: register.Silent}
 	}
 	return r
@@ -320,8 +331,8 @@ type shared struct {
 	err  error
 }
 
-// readTimeout bounds a shared read, which is nobody's alone.
-const readTimeout = 10 * time.Second
+// readTimeout bounds a shared read, which is nobody's alone: those who come meanwhile wait for the one after it.
+const readTimeout = 4 * time.Second
 
 func (b *batch) do(ctx context.Context, read func(context.Context) (*register.Document, error)) (*register.Document, error) {
 	b.mu.Lock()
@@ -356,7 +367,9 @@ func (b *batch) run(ctx context.Context, read func(context.Context) (*register.D
 		func() {
 			ctx, cancel := context.WithTimeout(ctx, readTimeout)
 			defer cancel()
-			now.doc, now.err = read(ctx)
+			if now.doc, now.err = read(ctx); now.err != nil && ctx.Err() != nil { // it is not the callers' time that is up
+				now.err = fmt.Errorf("the hosts that keep the record did not agree within %s: %s", readTimeout, now.err.Error())
+			}
 		}()
 		close(now.done)
 	}
