@@ -210,7 +210,20 @@ func (m *machine) count(t *testing.T) (voters, up int) {
 
 func TestInitAndJoin(t *testing.T) {
 	t.Parallel()
-	all, store := newMachines(t, 3)
+	for name, shared := range map[string]bool{"a shared store": true, "no store": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, store := newMachines(t, 3)
+			if !shared {
+				store = ""
+			}
+			initAndJoin(t, all, store)
+		})
+	}
+}
+
+func initAndJoin(t *testing.T, all []*machine, store string) {
+	t.Helper()
 	began := time.Now()
 	first := all[0].begin(t, store)
 	t.Logf("init took %s", time.Since(began).Round(time.Millisecond))

@@ -33,7 +33,7 @@ func TestMachines(t *testing.T) {
 	if code, _, errs := all[1].command("etcdadm", "token", "list"); code != 10 || !strings.Contains(errs, "no host of a cluster") {
 		t.Errorf("token list on a fresh machine: exit code %d, %s", code, errs)
 	}
-	first := []string{"etcdadm", "init", "--store", "file:///mnt/etcd-store", "--host-id", "m1"}
+	first := []string{"etcdadm", "init", "--host-id", "m1"}
 	cutShort(all[0], first)
 	out := all[0].must(first...)
 	t.Logf("\n%s", out)

@@ -154,25 +154,11 @@ func openForWords(ctx context.Context, url string, p purpose) (blob.Store, error
 // openWithin bounds the opening alone: the command may work with the store for longer.
 func openWithin(ctx context.Context, bound time.Duration, url string, p purpose) (blob.Store, error) {
 	if dir, ok := kept.DataDir(url); ok {
-		return openKept(dir)
+		return console.OpenKept(dir)
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	return open.Open(ctx, url, open.Options{Create: p == toBegin, ReadOnly: p == toRead})
-}
-
-// openKept is what the hosts of a cluster without a shared store keep, through the daemon of a data directory. The
-// connection ends with the command.
-func openKept(dataDir string) (blob.Store, error) {
-	a, err := console.ReadAccess(dataDir)
-	if err != nil {
-		return nil, err
-	}
-	c, err := console.Open(a)
-	if err != nil {
-		return nil, err
-	}
-	return c.Kept(), nil
 }
 
 // beginIf is for what only looks until it is told to do it.

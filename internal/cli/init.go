@@ -130,14 +130,16 @@ func initCommand(program daemon.Program) *cobra.Command {
 	o := setup.Init{}
 	var version string
 	c := &cobra.Command{
-		Use:   "init --store URL",
+		Use:   "init [--store URL]",
 		Short: "Make this machine the first host of a new cluster",
 		Long: `init begins a cluster: it checks this machine, makes the three authorities, writes the
 agent's settings to /etc/etcdadm/agent.env, installs and starts the systemd unit
 etcdadm.service, waits until etcd serves on port 2379, and prints the command that joins
-the other hosts. Interrupted, it is run again and goes on. Nothing that exists is
+the other hosts. Without --store the hosts keep the cluster's record and its backups
+themselves, each on its own disk. Interrupted, it is run again and goes on. Nothing that exists is
 overwritten or deleted.`,
-		Example: `  etcdadm init --store s3://BUCKET/FOLDER
+		Example: `  etcdadm init
+  etcdadm init --store s3://BUCKET/FOLDER
   etcdadm init --store file:///mnt/etcd-store --address 192.0.2.1 --dry-run`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -162,7 +164,7 @@ overwritten or deleted.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Store, "store", "", "URL of the backup store, which all hosts reach: a bucket or a shared directory")
+	f.StringVar(&o.Store, "store", "", "URL of a backup store that all hosts reach: a bucket or a shared directory; none: the hosts keep the record and the backups")
 	f.BoolVar(&o.CreateStore, "create-store", false, "make the directory of a file:// store that does not exist")
 	f.StringVar(&o.Cluster, "cluster-name", "", "name of the cluster (default "+setup.DefaultCluster+")")
 	f.StringVar(&u.address, "address", "", "how the other hosts reach this one; default: the address of the default route")
@@ -176,11 +178,6 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 	m, err := u.machine(c)
 	if err != nil {
 		return err
-	}
-	if o.Store == "" {
-		if _, err := setup.ReadSettings(u.paths); errors.Is(err, setup.ErrNotSetUp) {
-			return usage("such as --store s3://BUCKET/FOLDER, or --store file:///mnt/etcd-store for a shared directory", "init needs --store: this release makes no cluster without a store")
-		}
 	}
 	report, err := m.CheckInit(c.Context(), o)
 	if err != nil {

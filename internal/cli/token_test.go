@@ -100,14 +100,13 @@ func TestInitAndJoinMistakes(t *testing.T) {
 		code int
 		says []string
 	}{
-		"init --root=" + fresh:                                                                       {ExitUsage, []string{"init needs --store", "such as --store s3://"}},
-		"init --store=file:///x --members=2 --root=" + fresh:                                         {ExitUsage, []string{"such as --members 3"}},
-		"init --store=file:///x --etcd-version=x --root=" + fresh:                                    {ExitUsage, []string{"such as --etcd-version"}},
-		"init --store=file:///x --wait=0 --root=" + fresh:                                            {ExitUsage, []string{"--wait=0s is no time to wait"}},
-		"init --stor=file:///x --root=" + fresh:                                                      {ExitUsage, []string{"is --store meant?"}},
-		"init --cluster-name=other --store=file:///x --root=" + root:                                 {ExitUnsafe, []string{"host of cluster etcd, and cluster other was named", "move"}},
-		"init --store=file:///x --address=127.0.0.1 --host-id=h --root=" + fresh:                     {ExitUnsafe, []string{"nothing was changed", "CHECK", "→"}},
-		"init --store=file:///x --address=127.0.0.1 --host-id=h --dry-run --root=" + fresh:           {ExitUnsafe, []string{"make the three authorities in"}},
+		"init --store=file:///x --members=2 --root=" + fresh:                               {ExitUsage, []string{"such as --members 3"}},
+		"init --store=file:///x --etcd-version=x --root=" + fresh:                          {ExitUsage, []string{"such as --etcd-version"}},
+		"init --store=file:///x --wait=0 --root=" + fresh:                                  {ExitUsage, []string{"--wait=0s is no time to wait"}},
+		"init --stor=file:///x --root=" + fresh:                                            {ExitUsage, []string{"is --store meant?"}},
+		"init --cluster-name=other --store=file:///x --root=" + root:                       {ExitUnsafe, []string{"host of cluster etcd, and cluster other was named", "move"}},
+		"init --store=file:///x --address=127.0.0.1 --host-id=h --root=" + fresh:           {ExitUnsafe, []string{"nothing was changed", "CHECK", "→"}},
+		"init --store=file:///x --address=127.0.0.1 --host-id=h --dry-run --root=" + fresh: {ExitUnsafe, []string{"make the three authorities in"}},
 		"join --root=" + fresh:                                                                       {ExitUsage, []string{"etcdadm join ADDRESS:PORT"}},
 		"join 192.0.2.1 --token=" + good + " --ca-hash=" + hash:                                      {ExitUsage, []string{"no address with a port"}},
 		"join 192.0.2.1:8000 --token=" + good + " --ca-hash=abc":                                     {ExitUsage, []string{"64 hexadecimal digits"}},

@@ -10,6 +10,20 @@ import (
 	"etcdadm.io/internal/peer"
 )
 
+// OpenKept is what the hosts of a cluster without a shared store keep, through the daemon of a data directory on this host, or
+// another one that it names. The connection ends with the program.
+func OpenKept(dataDir string) (blob.Store, error) {
+	a, err := ReadAccess(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := Open(a)
+	if err != nil {
+		return nil, err
+	}
+	return c.Kept(), nil
+}
+
 // Kept is the store of a cluster that has no shared one, through the first of its daemons that answers.
 func (c *Console) Kept() blob.Store { return kept.Remote{Client: anyDaemon{c}} }
 

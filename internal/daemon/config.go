@@ -17,6 +17,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/discovery"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/pki"
 )
 
@@ -129,6 +130,12 @@ func mistake(hint, format string, args ...any) error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Advice: hint}
 }
 
+// keptElsewhere tells whether the store is what the hosts keep, of another data directory than this daemon's.
+func (c *Config) keptElsewhere() bool {
+	dir, ok := kept.DataDir(c.BackupStore)
+	return ok && filepath.Clean(dir) != filepath.Clean(c.DataDir)
+}
+
 // Validate checks what can be checked without touching anything.
 func (c *Config) Validate() error {
 	switch {
@@ -136,6 +143,10 @@ func (c *Config) Validate() error {
 		return mistake("it names the cluster in every call between daemons, such as --cluster-name=etcd", "--cluster-name is required")
 	case c.BackupStore == "" && c.StaticConfig == "":
 		return mistake("name a directory or object store, such as --backup-store=file:///var/backups/etcd", "--backup-store is required")
+	case c.keptElsewhere():
+		return mistake("give --backup-store="+kept.URL(c.DataDir), "--backup-store=%s names another data directory than --data-dir=%s", c.BackupStore, c.DataDir)
+	case c.AutoRecoverAfter > 0 && strings.HasPrefix(c.BackupStore, kept.Scheme+":"):
+		return mistake("leave --auto-recover-after out, and recover by hand: etcdadm recover", "--auto-recover-after needs a shared store: without one two halves of a cluster could each recover")
 	case c.BackupStore == "":
 		return mistake("the record of the cluster's founding is kept in it, with a static configuration too", "--backup-store is required")
 	case c.DataDir == "" && c.VolumeProvider == "":

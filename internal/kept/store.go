@@ -24,6 +24,9 @@ func DataDir(url string) (string, bool) {
 	return dir, ok && strings.HasPrefix(dir, "/")
 }
 
+// URL is the store of the daemon with this data directory.
+func URL(dataDir string) string { return Scheme + "://" + dataDir }
+
 const (
 	// fetchTimeout bounds the copy of one backup to one other host.
 	fetchTimeout = 15 * time.Minute

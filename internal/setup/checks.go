@@ -244,7 +244,7 @@ func (m *Machine) hasMember(s Settings) bool {
 // agentsOnly tells whether there is nothing but what an agent makes before it has a state.
 func agentsOnly(entries []fs.DirEntry) bool {
 	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		return !slices.Contains([]string{"etcdadm", "myid", "logs", "pki", "refused.json"}, e.Name())
+		return !slices.Contains([]string{"etcdadm", "kept", "myid", "logs", "pki", "refused.json"}, e.Name())
 	})
 }
 

@@ -17,9 +17,12 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/keeper"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/token"
 	"etcdadm.io/internal/unit"
@@ -28,10 +31,10 @@ import (
 // ClientURL is where clients reach etcd in clusters that are made here: on etcd's usual port.
 const ClientURL = "https://__address__:2379"
 
-// Init is what a new cluster is to be. Store is required; the rest has a value that is good for most.
+// Init is what a new cluster is to be. Everything has a value that is good for most.
 type Init struct {
 	Cluster     string          // its name
-	Store       string          // URL
+	Store       string          // URL; empty: the hosts keep the record and the backups themselves
 	CreateStore bool            // make the directory of a file:// store
 	Address     string          // of this host, as the others reach it
 	HostID      string          // of this host
@@ -81,8 +84,8 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
 		return o, had, nil
 	}
-	if o.Store == "" {
-		return o, nil, &Error{Problem: "init needs --store", Advice: "name a bucket or a shared directory that all hosts reach, such as --store s3://BUCKET/FOLDER; a cluster without a store cannot be made by this release"}
+	if o.Store == "" { // the hosts keep what a store would have
+		o.Store = kept.URL(m.Paths.Data())
 	}
 	o.Cluster = orElse(o.Cluster, DefaultCluster)
 	if o.Address == "" {
@@ -196,6 +199,9 @@ func (m *Machine) checkAuthorities() Check {
 // checkStore: it answers, and nobody else has begun a cluster in it.
 func (m *Machine) checkStore(ctx context.Context, o Init, s Settings) Check {
 	const name = "store"
+	if _, ok := kept.DataDir(o.Store); ok {
+		return good(name, "none: the hosts of the cluster keep its record and its backups")
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := s.Environment(); err != nil {
@@ -277,7 +283,7 @@ func clientURLs(s Settings) string {
 func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
 	steps := []step{
 		{"make the three authorities in " + m.Paths.PKI(), func(context.Context) error { return m.makeAuthorities(done) }},
-		{"begin the cluster in the store: one member of etcd " + o.Version.String(), func(ctx context.Context) error { return m.seed(ctx, o, s, done) }},
+		{"begin the cluster's record: one member of etcd " + o.Version.String(), func(ctx context.Context) error { return m.seed(ctx, o, s, done) }},
 	}
 	steps = append(steps, m.agentSteps(s)...)
 	return append(steps,
@@ -317,6 +323,13 @@ func openStore(ctx context.Context, s Settings, create bool) (*control.Folder, e
 	if err := s.Environment(); err != nil {
 		return nil, err
 	}
+	if dir, ok := kept.DataDir(s.Store()); ok {
+		store, err := console.OpenKept(dir)
+		if err != nil {
+			return nil, &Error{Problem: "ask this machine's agent for the cluster's record", Err: err, Advice: "systemctl status etcdadm"}
+		}
+		return control.New(store, s.Cluster()).Known(), nil
+	}
 	store, err := open.Open(ctx, s.Store(), open.Options{Create: create})
 	if err != nil {
 		return nil, &Error{Problem: "open the store", Err: err, Advice: storeRemedy(err)}
@@ -337,6 +350,9 @@ func OpenFolder(ctx context.Context, s Settings) (*control.Folder, error) {
 func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialised) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	if dir, ok := kept.DataDir(s.Store()); ok {
+		return m.foundRecord(ctx, dir, o, s, done)
+	}
 	folder, err := openStore(ctx, s, o.CreateStore)
 	if err != nil {
 		return err
@@ -360,6 +376,25 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 		return err
 	}
 	_, _, err = folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version, Shown: &read})
+	return err
+}
+
+// foundRecord makes the record of a cluster without a store, on this machine's disk and before its agent runs: whoever has the
+// record has all of it. Where it is there, an earlier run made it, or this machine has joined.
+func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Settings, done *Initialised) error {
+	err := kept.Found(ctx, dataDir, cluster.HostID(o.HostID), rand.Text, func(ctx context.Context, store blob.Store) error {
+		folder := control.New(store, s.Cluster()).Known()
+		if err := folder.Found(ctx, done.CAHash, time.Now()); err != nil {
+			return err
+		}
+		_, _, err := folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version})
+		return err
+	})
+	if errors.Is(err, keeper.ErrOther) {
+		_, err := ReadSettings(m.Paths)
+		done.Again = err == nil
+		return nil
+	}
 	return err
 }
 

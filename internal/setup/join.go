@@ -20,6 +20,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
@@ -199,6 +200,9 @@ func sameStore(ctx context.Context, s Settings, id string) error {
 	if err := s.Environment(); err != nil {
 		return err
 	}
+	if _, ok := kept.DataDir(s.Store()); ok {
+		return nil // it is what the hosts keep
+	}
 	store, err := open.Open(ctx, s.Store(), open.Options{ReadOnly: true})
 	if errors.Is(err, file.ErrNoDirectory) {
 		return &Error{Problem: "this machine does not have the shared directory that is the cluster's store", Err: err, Advice: "mount it here as on the other hosts" + again}
@@ -251,6 +255,9 @@ func (m *Machine) settingsOf(o Join, reply peer.JoinReply) (Settings, error) {
 	}
 	for name, value := range m.hostSettings(o.Address, o.HostID) {
 		s[name] = value
+	}
+	if _, ok := kept.DataDir(s.Store()); ok { // each host has its own part
+		s.setFlag("backup-store", kept.URL(m.Paths.Data()))
 	}
 	if reply.Settings["etcd-address"] == "__address__" {
 		s.setFlag("etcd-address", o.Address)
