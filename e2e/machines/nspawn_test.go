@@ -34,6 +34,7 @@ type booted struct {
 	nspawn  int    // the process that keeps it
 	leader  int    // its process 1, as this machine numbers it
 	ended   chan struct{}
+	shared  string // the directory that all machines see
 }
 
 // missingForMachines is why no machines can be booted here; empty: they can.
@@ -77,7 +78,7 @@ func boot(t *testing.T, n int) []*booted {
 	run(t, "ip", "link", "set", bridge, "up")
 	var all []*booted
 	for i := range n {
-		b := &booted{t: t, name: fmt.Sprintf("%sm%d", tag, i+1), address: fmt.Sprintf("10.99.77.%d", i+1), ended: make(chan struct{})}
+		b := &booted{t: t, name: fmt.Sprintf("%sm%d", tag, i+1), address: fmt.Sprintf("10.99.77.%d", i+1)}
 		b.network(bridge, fmt.Sprintf("%sv%d", tag, i+1))
 		b.files()
 		b.start(shared)
@@ -170,22 +171,41 @@ func (b *booted) start(shared string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	b.ended, b.nspawn, b.leader, b.shared = ended, cmd.Process.Pid, 0, shared
 	go func() {
 		_ = cmd.Wait()
-		close(b.ended)
+		close(ended)
 	}()
 	t.Cleanup(func() {
-		for _, pid := range b.children() {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // with process 1 all of its name space end
-		}
+		b.cut()
 		select {
-		case <-b.ended:
+		case <-ended:
 		case <-time.After(10 * time.Second):
 			_ = cmd.Process.Kill()
-			<-b.ended
+			<-ended
 		}
 	})
-	b.nspawn = cmd.Process.Pid
+}
+
+// cut takes the power from the machine.
+func (b *booted) cut() {
+	for _, pid := range b.children() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // with process 1 all of its name space end
+	}
+}
+
+// powerCycle takes the power from the machine, and gives it back.
+func (b *booted) powerCycle() {
+	b.t.Helper()
+	b.cut()
+	select {
+	case <-b.ended:
+	case <-time.After(20 * time.Second):
+		b.t.Fatalf("%s does not end", b.name)
+	}
+	b.start(b.shared)
+	b.awaitBoot()
 }
 
 func (b *booted) awaitBoot() {

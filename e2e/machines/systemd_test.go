@@ -107,6 +107,14 @@ func TestMachines(t *testing.T) {
 		b.until("its voter is up again", serves)
 	})
 
+	t.Run("the power is cut", func(t *testing.T) {
+		b.powerCycle()
+		b.until("its voter is up again", serves)
+		if boot := b.etcd(); boot == "" {
+			t.Error("no etcd runs")
+		}
+	})
+
 	t.Run("drop-ins are respected", func(t *testing.T) {
 		dir := filepath.Join(b.root, "etc/systemd/system/etcdadm.service.d")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
