@@ -115,6 +115,26 @@ func TestMachines(t *testing.T) {
 		}
 	})
 
+	t.Run("a setting that is refused", func(t *testing.T) {
+		etcd, path := b.etcd(), filepath.Join(b.root, "etc/etcdadm/agent.env")
+		settings := read(t, path)
+		if err := os.WriteFile(path, []byte(settings+"ETCDADM_GRPC_PORT=many\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.must("systemctl", "reload", "etcdadm")
+		b.until("it is told", func() bool {
+			code, _, errs := b.command("etcdadm", "status")
+			return code == 10 && strings.Contains(errs, "$ETCDADM_GRPC_PORT")
+		})
+		if now := b.etcd(); now != etcd {
+			t.Errorf("etcd was %s and is %s", etcd, now)
+		}
+		if err := os.WriteFile(path, []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.until("it is mended", serves)
+	})
+
 	t.Run("drop-ins are respected", func(t *testing.T) {
 		dir := filepath.Join(b.root, "etc/systemd/system/etcdadm.service.d")
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -40,13 +40,13 @@ func flagsFromEnvironment(fs *flag.FlagSet, env []string) (warnings []string, er
 			warnings = append(warnings, warning)
 		case given[f.Name]:
 		default:
-			if err := fs.Set(f.Name, value); err != nil {
-				return nil, usage("see etcdadm auto --help", "invalid value %q for $%s: %w", value, name, err)
+			if wrong := fs.Set(f.Name, value); wrong != nil && err == nil { // the rest says where a refusal is kept
+				err = usage("see etcdadm auto --help", "invalid value %q for $%s: %w", value, name, wrong)
 			}
 		}
 	}
 	slices.Sort(warnings)
-	return warnings, nil
+	return warnings, err
 }
 
 // without tells whether a flag is accepted only, and has no effect.

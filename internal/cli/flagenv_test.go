@@ -122,7 +122,10 @@ func TestVariablesThatAreNone(t *testing.T) {
 	if err != nil || !slices.Equal(warnings, want) {
 		t.Errorf("%v, %q", err, warnings)
 	}
-	_, _, err = parseManager(strings.Fields(required), []string{"ETCDADM_GRPC_PORT=x"})
+	c, _, err := parseManager([]string{"--cluster-name=c"}, []string{"ETCDADM_GRPC_PORT=x", "ETCDADM_DATA_DIR=/d"})
+	if c.DataDir != "/d" {
+		t.Errorf("where the refusal is kept is not read: %q", c.DataDir)
+	}
 	var f *Failure
 	if !errors.As(err, &f) || f.Code != ExitUsage || !strings.Contains(err.Error(), "$ETCDADM_GRPC_PORT") {
 		t.Errorf("%v", err)

@@ -49,7 +49,7 @@ Type=notify
 EnvironmentFile={{.Environment}}
 ExecStart={{.Binary}} auto
 # The agent ends, etcd goes on, and Restart= starts the program that lies there now.
-ExecReload=/bin/kill -USR1 $MAINPID
+ExecReload=/bin/sh -c "kill -USR1 $MAINPID"
 # etcd is the agent's to stop: it outlives a crash and a replacement of the agent.
 KillMode=process
 Restart=always
