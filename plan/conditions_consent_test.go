@@ -407,6 +407,21 @@ func TestConditionsOfHostsThatReturn(t *testing.T) {
 			h.Staged = &cluster.Staged{Token: "t2", State: cluster.StageReady, Source: o.Store.Intent.Source, Member: 0xc2a, Cluster: 0xc2}
 		})(o)
 	})
+	silentFor := func(d time.Duration) func(o *cluster.Observation) {
+		return allOf(away("b", cluster.GapUnreachable), func(o *cluster.Observation) {
+			o.Memory.Hosts = slices.Clone(o.Memory.Hosts)
+			i := slices.IndexFunc(o.Memory.Hosts, func(m cluster.HostMemory) bool { return m.Host == "b" })
+			o.Memory.Hosts[i].GapSince = o.At.Add(-d)
+		})
+	}
+	neverHeard := func(asked time.Duration) func(o *cluster.Observation) {
+		return allOf(away("b", cluster.GapUnreachable), func(o *cluster.Observation) {
+			o.Memory.Hosts = slices.DeleteFunc(slices.Clone(o.Memory.Hosts), func(m cluster.HostMemory) bool { return m.Host == "b" })
+			for i := range o.Memory.Hosts {
+				o.Memory.Hosts[i].FenceSince = o.At.Add(-asked)
+			}
+		})
+	}
 	further := of("b", func(h *cluster.HostReport) { h.Log = &cluster.Progress{Term: 2, Index: 51} })
 	starts := func(v *step.View) bool {
 		d := generation.FinishGeneration(v)
@@ -442,11 +457,28 @@ func TestConditionsOfHostsThatReturn(t *testing.T) {
 			{"that of one that came back is read for long", allOf(of("b", func(h *cluster.HostReport) { h.Log, h.Reading = nil, &cluster.LogReading{} }), late, func(o *cluster.Observation) {
 				o.Memory.Founding.Seen = o.At.Add(-sight.FoundingStalled)
 			})},
+			{"one is not in this look, and was in the one before", silentFor(0)},
+			{"nobody knows since when one is silent", away("b", cluster.GapUnreachable)},
+			{"one has been silent for too short a time", silentFor(sight.FoundingStalled - time.Second)},
+			{"one carries out an op for long", allOf(silentFor(sight.FoundingStalled), atWork("b", cluster.OpBackup))},
+			{"a leader that began just now has not heard one", neverHeard(sight.FoundingStalled - time.Second)},
+			{"a leader has not heard one under this fence", allOf(neverHeard(sight.FoundingStalled), func(o *cluster.Observation) {
+				for i := range o.Memory.Hosts {
+					o.Memory.Hosts[i].Fence.Number--
+				}
+			})},
 			{"that of a leader that began just now was not", allOf(of("b", func(h *cluster.HostReport) { h.Log = nil }), late, func(o *cluster.Observation) { o.Memory.Founding.Seen = o.At })},
 		}, []otherwise{
 			{"it cannot be read for long", allOf(of("b", func(h *cluster.HostReport) { h.Log = nil }), late, func(o *cluster.Observation) {
 				o.Memory.Founding.Seen = o.At.Add(-sight.FoundingStalled)
 			})},
+			{"one has been silent for as long as a founding has", silentFor(sight.FoundingStalled)},
+			{"one was never heard, and was asked for as long", neverHeard(sight.FoundingStalled)},
+			{"one that is not in this look is of an earlier generation", allOf(silentFor(0), inIntent(func(in *cluster.Intent) {
+				g := in.History[0]
+				g.Voters = [][]cluster.Voter{slices.DeleteFunc(slices.Clone(g.Voters[0]), func(w cluster.Voter) bool { return w.Host == "b" })}
+				in.History = []cluster.PastGeneration{{Generation: 1, Cluster: 0xc0, Voters: in.History[0].Voters, Closed: true}, g}
+			}))},
 			{"nobody knows how far the survivor came", allOf(further, inIntent(func(in *cluster.Intent) { in.Reached = cluster.Progress{} }))},
 			{"it is no recovery", allOf(further, inIntent(func(in *cluster.Intent) { in.Source.Kind = cluster.SourceBackup }), of("a", func(h *cluster.HostReport) { h.Staged.Source.Kind = cluster.SourceBackup }))},
 			{"more is of another cluster", allOf(further, of("b", func(h *cluster.HostReport) { h.Local.Cluster = 9 }))},

@@ -143,9 +143,32 @@ func outrun(v *step.View) *decision.Decision {
 	}
 	o := survivors.Furthest
 	if o == nil || o.Log == nil || !in.Reached.Before(*o.Log) {
-		return nil
+		return unheard(v, from)
 	}
 	c := cluster.Command{Kind: cluster.CommandRecover, Host: o.Host, Lost: in.Lost}
 	c.Lost = slices.DeleteFunc(slices.Clone(c.Lost), func(id cluster.HostID) bool { _, there := v.Obs.Host(id); return there })
 	return decision.Stuck("recovering", GenerationCommand(v, &c), "generation {generation} does not start: host {host} came back with a longer log than the survivor (term {term}, index {index} against term {term2}, index {index2}), so acknowledged writes would be lost. Recover from that host instead", in.Generation, o.Host, o.Log.Term, o.Log.Index, in.Reached.Term, in.Reached.Index)
+}
+
+// unheard has a recovery wait for the hosts of the cluster's voters that this look does not
+// show, and that may answer the next one: each may have come back with a longer log, also
+// where the look before this one showed it. A host that was named as lost is given up once
+// it has been silent for as long as a founding has; the founder has no more than was read.
+func unheard(v *step.View, from cluster.ClusterID) *decision.Decision {
+	in := v.Intent
+	for _, g := range in.History {
+		if g.Cluster != from {
+			continue
+		}
+		for _, w := range slices.Concat(g.Voters...) {
+			_, there := v.Obs.Host(w.Host)
+			silent := sight.SilentFor(v.Sight, w.Host)
+			if there || w.Host == in.Founders[0].Host || !v.AnswersSoon(w.Host) && silent >= sight.FoundingStalled {
+				continue
+			}
+			return decision.WaitLater("recovering", "", "generation {generation} does not start yet: host {host}{busyWith} has been silent for {silent}, and its log may be longer than the survivor's. The generation starts without a host that neither answers nor carries out an op for {foundingStalled}",
+				in.Generation, sight.NameOf(w), v.BusyWith(w.Host), silent.Round(time.Second), sight.FoundingStalled)
+		}
+	}
+	return nil
 }

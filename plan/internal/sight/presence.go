@@ -104,6 +104,24 @@ func (v *Sight) SilentSince(s cluster.Seat) time.Time {
 	return v.Obs.Memory.Counts(since, s.HostID)
 }
 
+// SilentFor is how long this leader has asked the host without an answer: since it answered
+// last, or since this leader began to ask anybody.
+func SilentFor(v *Sight, id cluster.HostID) time.Duration {
+	if m, known := v.Obs.Memory.Host(id); known {
+		if m.GapSince.IsZero() {
+			return 0
+		}
+		return v.Obs.At.Sub(m.GapSince)
+	}
+	var longest time.Duration
+	for _, m := range v.Obs.Memory.Hosts {
+		if m.Fence == v.Obs.Fence && !m.FenceSince.IsZero() {
+			longest = max(longest, v.Obs.At.Sub(m.FenceSince))
+		}
+	}
+	return longest
+}
+
 // Excused are those of the hosts whose silence does not count now.
 func Excused(v *Sight, of []cluster.HostID) (out []cluster.HostID) {
 	for _, id := range of {
