@@ -18,15 +18,15 @@ func (g *generator) insist() bool {
 	if !recordGuarded || !g.generations {
 		return false
 	}
-	in := w.recorded()
-	if in == nil {
-		return false
-	}
+	in := w.recorded() // nil also where the person moved it away and nobody could write it back yet
 	if g.goFurther(in) || g.takeStoresAway() {
 		return true
 	}
-	o, ok := w.ordered(in.CommandID)
-	if in.State == cluster.IntentFounding && in.Source.FromData() && ok && !slices.Contains(w.queued(), in.CommandID) && !g.knownFounded(in) {
+	o, ok := order{}, false
+	if in != nil {
+		o, ok = w.ordered(in.CommandID)
+	}
+	if ok && in.State == cluster.IntentFounding && in.Source.FromData() && !slices.Contains(w.queued(), in.CommandID) && !g.knownFounded(in) {
 		if served := w.servesBelow(in.Generation); served && o.kind == cluster.CommandRecover {
 			o = order{kind: cluster.CommandRestore, backup: g.goodBackup()}
 		}
@@ -41,13 +41,16 @@ func (g *generator) insist() bool {
 			in = s.Intent
 		}
 	}
+	if in == nil {
+		return false
+	}
 	for _, m := range g.up() {
 		s, ok := m.state()
-		if !ok || s.Intent == nil || !s.Intent.Unstored.IsZero() || !w.wholeWithout(m) && !w.carriesNothing(m) {
+		if !ok || s.Intent == nil || !s.Intent.Unstored.IsZero() || !w.wholeWithout(m) && !w.carriesNothing(m, in) {
 			continue
 		}
 		ahead := s.Intent.Generation > in.Generation && s.Intent.State == cluster.IntentFounding && w.servesBelow(s.Intent.Generation)
-		other := !in.Follows(s.Intent) && (in.State == cluster.IntentFounded || w.carriesNothing(m))
+		other := !in.Follows(s.Intent) && (in.State == cluster.IntentFounded || w.carriesNothing(m, in))
 		if !ahead && !other {
 			continue
 		}
@@ -139,7 +142,7 @@ func (g *generator) takeStoresAway() bool {
 		return false
 	}
 	if most.State != cluster.IntentFounding {
-		odd = slices.DeleteFunc(odd, func(m *machine) bool { return !w.wholeWithout(m) && !w.carriesNothing(m) })
+		odd = slices.DeleteFunc(odd, func(m *machine) bool { return !w.wholeWithout(m) && !w.carriesNothing(m, most) })
 	}
 	w.tracef("", "a person gives up what is not of generation %d that most hosts remember", most.Generation)
 	g.persons++
@@ -200,10 +203,14 @@ func (g *generator) mostFollowed() *cluster.Intent {
 }
 
 // carriesNothing: the machine's member, if it has one, is no voter of a generation that
-// anybody has on record.
-func (w *World) carriesNothing(m *machine) bool {
+// anybody has on record; or of one that the record which is to go on has closed, and a
+// founded generation took the place of. What this host alone remembers has it open still.
+func (w *World) carriesNothing(m *machine, keep *cluster.Intent) bool {
 	s, ok := m.state()
 	if !ok || s.Local.State == cluster.MemberNone {
+		return true
+	}
+	if keep.State == cluster.IntentFounded && keep.ClosedCluster(s.Local.Cluster) {
 		return true
 	}
 	listed := func(in *cluster.Intent) bool {
