@@ -279,6 +279,11 @@ func initAndJoin(t *testing.T, all []*machine, store string) {
 	if again, err := all[1].tryJoin(t, first, first.Token); err != nil || !again.Again {
 		t.Errorf("join again: %+v, %v", again, err)
 	}
+	odd := *all[1]
+	odd.id = "host-7"
+	if _, err := odd.tryJoin(t, first, first.Token); !errors.Is(err, setup.ErrSetUp) {
+		t.Errorf("join again under another name: %v", err)
+	}
 	all[0].voters(t, 3)
 }
 

@@ -87,7 +87,7 @@ func TestDaemonLineOfAJoiner(t *testing.T) {
 			t.Errorf("%v lacks %s", line, want)
 		}
 	}
-	cfg, _, err := ParseManager(line[1:])
+	cfg, _, err := ParseManager(line[1:], nil)
 	if err != nil || !slices.Equal(cfg.ReleaseDirs, []string{"/a", "/b"}) || cfg.EtcdUser != "root" || cfg.EtcdPasswordFile != "/pw" {
 		t.Errorf("the daemon reads %v, %q, %q, %v", cfg.ReleaseDirs, cfg.EtcdUser, cfg.EtcdPasswordFile, err)
 	}

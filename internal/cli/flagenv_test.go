@@ -53,15 +53,15 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 		}
 		count++
 		value := valueOf(f)
-		byFlag, _, ferr := parseManager([]string{"--" + f.Name + "=" + value}, nil)
-		byVariable, warnings, verr := parseManager(nil, []string{envfile.OfFlag(f.Name) + "=" + value})
+		byFlag, _, ferr := ParseManager([]string{"--" + f.Name + "=" + value}, nil)
+		byVariable, warnings, verr := ParseManager(nil, []string{envfile.OfFlag(f.Name) + "=" + value})
 		if shown(byFlag) != shown(byVariable) || (ferr == nil) != (verr == nil) || len(warnings) > 0 {
 			t.Errorf("--%s=%s and $%s differ:\n%s %v\n%s %v %q", f.Name, value, envfile.OfFlag(f.Name), shown(byFlag), ferr, shown(byVariable), verr, warnings)
 		}
 		if shown(byVariable) == shown(daemon.Default()) && value != f.DefValue {
 			t.Errorf("$%s=%s changes nothing", envfile.OfFlag(f.Name), value)
 		}
-		both, _, _ := parseManager([]string{"--" + f.Name + "=" + value}, []string{envfile.OfFlag(f.Name) + "=0"})
+		both, _, _ := ParseManager([]string{"--" + f.Name + "=" + value}, []string{envfile.OfFlag(f.Name) + "=0"})
 		if shown(both) != shown(byFlag) {
 			t.Errorf("$%s goes before --%s:\n%s\n%s", envfile.OfFlag(f.Name), f.Name, shown(both), shown(byFlag))
 		}
@@ -80,7 +80,7 @@ func TestEveryFlagIsSharedOrOwn(t *testing.T) {
 			return
 		}
 		value := valueOf(f)
-		given, _, _ := parseManager([]string{"--" + f.Name + "=" + value}, nil)
+		given, _, _ := ParseManager([]string{"--" + f.Name + "=" + value}, nil)
 		shared, is := given.Shared()[f.Name]
 		if own := slices.Contains(setup.OwnFlags, f.Name); own == is {
 			t.Errorf("--%s is own: %t, and shared: %t", f.Name, own, is)
@@ -91,7 +91,7 @@ func TestEveryFlagIsSharedOrOwn(t *testing.T) {
 		if f.Name == "etcd-address" && shared == "__address__" {
 			shared = value
 		}
-		again, _, err := parseManager(nil, []string{envfile.OfFlag(f.Name) + "=" + shared})
+		again, _, err := ParseManager(nil, []string{envfile.OfFlag(f.Name) + "=" + shared})
 		if shown(again) != shown(given) {
 			t.Errorf("--%s=%s becomes %s for a joiner:\n%s\n%s %v", f.Name, value, shared, shown(given), shown(again), err)
 		}
@@ -110,7 +110,7 @@ func shown(c daemon.Config) string {
 }
 
 func TestVariablesThatAreNone(t *testing.T) {
-	_, warnings, err := parseManager(strings.Fields(required), []string{
+	_, warnings, err := ParseManager(strings.Fields(required), []string{
 		"ETCDADM_BACKUP_INTERVALL=5m", "ETCDADM_RELEASES=/r", "ETCDADM_TOKEN=abc", "ETCDADM_EMPTY=", "HOME=/root", "ETCD_NAME=x",
 		"ETCDADM_LOGTOSTDERR=true", "ETCDADM_FROM_THE_FUTURE=1",
 	})
@@ -122,7 +122,7 @@ func TestVariablesThatAreNone(t *testing.T) {
 	if err != nil || !slices.Equal(warnings, want) {
 		t.Errorf("%v, %q", err, warnings)
 	}
-	c, _, err := parseManager([]string{"--cluster-name=c"}, []string{"ETCDADM_GRPC_PORT=x", "ETCDADM_DATA_DIR=/d"})
+	c, _, err := ParseManager([]string{"--cluster-name=c"}, []string{"ETCDADM_GRPC_PORT=x", "ETCDADM_DATA_DIR=/d"})
 	if c.DataDir != "/d" {
 		t.Errorf("where the refusal is kept is not read: %q", c.DataDir)
 	}
@@ -131,7 +131,7 @@ func TestVariablesThatAreNone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// etcd-manager goes by its flags, as the predecessor does.
-	if c, _, err := ParseManager(strings.Fields(required)); err != nil || c.GRPCPort != 8000 {
+	if c, _, err := ParseManager(strings.Fields(required), nil); err != nil || c.GRPCPort != 8000 {
 		t.Errorf("%v, %d", err, c.GRPCPort)
 	}
 }

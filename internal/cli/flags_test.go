@@ -16,7 +16,7 @@ const required = "--cluster-name=c --backup-store=file:///s --data-dir=/d"
 func parse(t *testing.T, line string) (daemon.Config, []string, error) {
 	t.Helper()
 	t.Setenv("ETCDADM_RELEASES", "")
-	return ParseManager(strings.Fields(required + " " + line))
+	return ParseManager(strings.Fields(required+" "+line), nil)
 }
 
 func TestManagerFlagsOfThePredecessor(t *testing.T) {
@@ -124,7 +124,7 @@ func TestHelpIsHelp(t *testing.T) {
 func FuzzManagerFlags(f *testing.F) {
 	f.Add("--peer-urls=https://[::1]:2380 --x y -- z")
 	f.Fuzz(func(t *testing.T, line string) {
-		c, _, err := ParseManager(strings.Fields(line))
+		c, _, err := ParseManager(strings.Fields(line), nil)
 		if err == nil {
 			c.URLs("id")
 			c.Endpoint()

@@ -34,7 +34,7 @@ func ManagerMain(args []string, program daemon.Program, stdout, stderr io.Writer
 
 // runDaemon runs a daemon by its flags, and by env where they are not given; nil: by flags alone.
 func runDaemon(name string, args, env []string, program daemon.Program, stdout, stderr io.Writer) int {
-	cfg, warnings, err := parseManager(args, env)
+	cfg, warnings, err := ParseManager(args, env)
 	if errors.Is(err, flag.ErrHelp) {
 		c := daemon.Default()
 		fs := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -87,7 +87,7 @@ func autoCommand(program daemon.Program) *cobra.Command {
 			known, cfg := flag.NewFlagSet("etcdadm auto", flag.ContinueOnError), daemon.Default()
 			ManagerFlags(known, &cfg)
 			if err := knownFlags(known, flags); err != nil {
-				cfg, _, _ := parseManager(flags, env) // as far as it goes
+				cfg, _, _ := ParseManager(flags, env) // as far as it goes
 				_ = daemon.KeepRefusal(cfg, err)
 				return err
 			}

@@ -94,11 +94,9 @@ func durationInto(d *time.Duration) func(string) error {
 	}
 }
 
-// ParseManager reads etcd-manager's command line. The warnings are for the log.
-func ParseManager(args []string) (daemon.Config, []string, error) { return parseManager(args, nil) }
-
-// parseManager is ParseManager with an environment, NAME=VALUE each, for what the command line does not say.
-func parseManager(args, env []string) (daemon.Config, []string, error) {
+// ParseManager reads etcd-manager's command line and, for what that does not say, an environment of NAME=VALUE. The
+// warnings are for the log.
+func ParseManager(args, env []string) (daemon.Config, []string, error) {
 	c := daemon.Default()
 	fs := flag.NewFlagSet("etcd-manager", flag.ContinueOnError)
 	ManagerFlags(fs, &c)

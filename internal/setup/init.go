@@ -80,6 +80,9 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 		if err := sameCluster(m.Paths, had, o.Cluster, o.Store); err != nil {
 			return o, nil, err
 		}
+		if err := sameHost(m.Paths, had, o.Address, o.HostID); err != nil {
+			return o, nil, err
+		}
 		o.Cluster, o.Store = had.Cluster(), had.Store()
 		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
 		return o, had, nil
@@ -138,6 +141,17 @@ func sameCluster(p Paths, had Settings, name, store string) error {
 		return &Error{Problem: fmt.Sprintf("this machine is a host of cluster %s, and cluster %s was named", had.Cluster(), name), Err: ErrOther, Advice: way}
 	case store != "" && store != had.Store():
 		return &Error{Problem: fmt.Sprintf("this machine is a host of cluster %s with another store than was named", had.Cluster()), Err: ErrOther, Advice: way}
+	}
+	return nil
+}
+
+// sameHost refuses to set a machine up under another address or ID than it has.
+func sameHost(p Paths, had Settings, address, id string) error {
+	for _, one := range [][3]string{{"address", address, had.Flag("address")}, {"host-id", id, string(had.HostID())}} {
+		if name, asked, has := one[0], one[1], one[2]; asked != "" && asked != has {
+			return &Error{Problem: fmt.Sprintf("this machine is set up with --%s=%s, and %s was given", name, has, asked), Err: ErrSetUp,
+				Advice: fmt.Sprintf("leave --%s out; an address that has changed is changed in %s, and systemctl reload etcdadm takes it", name, p.Settings())}
+		}
 	}
 	return nil
 }

@@ -77,6 +77,9 @@ func (m *Machine) SettleJoin(ctx context.Context, o Join) (Join, Settings, error
 		return o, nil, err
 	}
 	if had != nil {
+		if err := sameHost(m.Paths, had, o.Address, o.HostID); err != nil {
+			return o, nil, err
+		}
 		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
 		return o, had, nil
 	}

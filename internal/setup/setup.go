@@ -114,6 +114,8 @@ func (e *Error) Hint() string { return e.Advice }
 var (
 	// ErrOther says that the machine, or the store, belongs to another cluster.
 	ErrOther = errors.New("it belongs to another cluster")
+	// ErrSetUp says that the machine is a host already, as another one than is asked for.
+	ErrSetUp = errors.New("it is a host already")
 	// ErrNotSetUp says that the machine is no host of a cluster.
 	ErrNotSetUp = errors.New("this machine is no host of a cluster")
 	// ErrWaiting says that the machine is set up, and that its member is not there within the time that was given.
