@@ -22,6 +22,7 @@ import (
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/setup"
+	"etcdadm.io/internal/teststore"
 	"etcdadm.io/internal/token"
 )
 
@@ -285,6 +286,34 @@ func initAndJoin(t *testing.T, all []*machine, store string) {
 		t.Errorf("join again under another name: %v", err)
 	}
 	all[0].voters(t, 3)
+}
+
+// With a bucket: the credentials that init was started with reach the agents of hosts that join, and lie nowhere else.
+func TestInitAndJoinOverABucket(t *testing.T) {
+	t.Parallel()
+	all, _ := newMachines(t, 2)
+	server := teststore.Start(t, teststore.Versitygw)
+	store := rig.ObjectStore(t, server, teststore.Versitygw, "")
+	all[0].Environ = os.Environ() // the rig has put them there
+	first := all[0].begin(t, store)
+	if _, err := all[1].tryJoin(t, first, first.Token); err != nil {
+		t.Fatal(err)
+	}
+	all[1].voters(t, 2)
+	for _, m := range all {
+		err := filepath.WalkDir(m.Paths.Root, func(path string, e os.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() && path != m.Paths.Settings() && !strings.Contains(path, "/member/") && strings.Contains(read(t, path), teststore.SecretKey) {
+				t.Errorf("%s holds the key of the store", path)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+		if !strings.Contains(read(t, m.Paths.Settings()), "S3_SECRET_ACCESS_KEY="+teststore.SecretKey+"\n") {
+			t.Errorf("%s does not hold the key of the store", m.Paths.Settings())
+		}
+	}
 }
 
 func read(t *testing.T, path string) string {
