@@ -29,7 +29,7 @@ const (
 	// whereEvery is how often a host that does not know the record asks the others for it.
 	whereEvery = 2 * time.Second
 	// keepersEvery is how often the leading daemon looks whether the right hosts keep the record.
-	keepersEvery = 5 * time.Second
+	keepersEvery = 3 * time.Second
 	// keeperTimeout bounds a question to another host about the record.
 	keeperTimeout = 2 * time.Second
 	// keepersTimeout bounds a look, and the change that comes of it.

@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/plan"
@@ -39,6 +40,11 @@ func (h handler) Apply(ctx context.Context, c peer.Caller, r cluster.ApplyReques
 }
 
 func (h handler) Goal(ctx context.Context, _ peer.Caller, wish json.RawMessage) (json.RawMessage, error) {
+	var asked manager.GoalRequest
+	if h.d.keeping != nil && json.Unmarshal(wish, &asked) == nil && asked.Goal.NoStore {
+		return nil, mistake("bring the daemons of more hosts back: a majority of those that keep the record is needed",
+			"--no-store is for clusters with a shared store, and here the hosts keep the record: two halves of them could each change the voters")
+	}
 	return h.d.manager.HandleGoal(ctx, wish)
 }
 
