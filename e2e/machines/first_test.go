@@ -348,7 +348,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	_, good := made(setup.NewToken{})
 	other, _ := made(setup.NewToken{})
 	revoked, revokedSecret := made(setup.NewToken{})
-	if _, err := folder.RevokeToken(t.Context(), revoked.Record.ID, time.Now()); err != nil {
+	if _, err := folder.Tokens().Revoke(t.Context(), revoked.Record.ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	_, expired := made(setup.NewToken{Life: time.Nanosecond})
@@ -483,7 +483,7 @@ func TestInitGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := folder.Found(t.Context(), all1.Manager.Hash(), time.Now()); err != nil {
+	if err := folder.Tokens().Found(t.Context(), all1.Manager.Hash(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	done := m.begin(t, store)
@@ -495,7 +495,7 @@ func TestInitGoesOn(t *testing.T) {
 	if again := m.begin(t, store); !again.Again || again.CAHash != done.CAHash {
 		t.Errorf("%+v", again)
 	}
-	if _, err := folder.Tokens(t.Context()); err != nil && !errors.Is(err, control.ErrMalformed) {
+	if _, err := folder.Tokens().All(t.Context()); err != nil && !errors.Is(err, control.ErrMalformed) {
 		t.Error(err)
 	}
 }

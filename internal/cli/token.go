@@ -203,7 +203,7 @@ func tokenListCommand(r *reach, p *setup.Paths) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := folder.Tokens(ctx)
+			all, err := folder.Tokens().All(ctx)
 			if err != nil {
 				return err
 			}
@@ -263,7 +263,7 @@ joined by a stolen token has the authorities' keys: rotate those (docs/operation
 				fmt.Fprintf(c.OutOrStdout(), "would revoke join token %s\n", id)
 				return nil
 			}
-			was, err := folder.RevokeToken(ctx, id, time.Now().UTC().Truncate(time.Second))
+			was, err := folder.Tokens().Revoke(ctx, id, time.Now().UTC().Truncate(time.Second))
 			if err != nil {
 				return tokenFailure(err)
 			}

@@ -36,7 +36,13 @@ type tokensFile struct {
 	Tokens  []token.Record `json:"tokens"`
 }
 
-func (f *Folder) readTokens(ctx context.Context) (tokensFile, blob.Condition, error) {
+// Tokens are the join tokens of a control folder, and who founded the cluster.
+type Tokens struct{ *Folder }
+
+// Tokens are those of this folder.
+func (f *Folder) Tokens() Tokens { return Tokens{f} }
+
+func (f Tokens) readTokens(ctx context.Context) (tokensFile, blob.Condition, error) {
 	c, err := f.read(ctx, keyTokens, &f.tokens)
 	switch {
 	case errors.Is(err, blob.ErrNotFound):
@@ -51,18 +57,18 @@ func (f *Folder) readTokens(ctx context.Context) (tokensFile, blob.Condition, er
 	return t, blob.IfMatch(c.tag), nil
 }
 
-// Tokens are the join tokens, those included that are over and not forgotten yet, in the order of their making.
+// All are the join tokens, those included that are over and not forgotten yet, in the order of their making.
 //
 // Errors: ErrMalformed; what the store says.
-func (f *Folder) Tokens(ctx context.Context) ([]token.Record, error) {
+func (f Tokens) All(ctx context.Context) ([]token.Record, error) {
 	t, _, err := f.readTokens(ctx)
 	return t.Tokens, err
 }
 
-// AddToken keeps a new token. Those that were over for long are forgotten with it.
+// Add keeps a new token. Those that were over for long are forgotten with it.
 //
 // Errors: ErrTokensFull; ErrConflict; ErrMalformed; what the store says.
-func (f *Folder) AddToken(ctx context.Context, r token.Record) error {
+func (f Tokens) Add(ctx context.Context, r token.Record) error {
 	return f.amendTokens(ctx, r.Created, func(t *tokensFile) error {
 		if at := slices.IndexFunc(t.Tokens, func(o token.Record) bool { return o.ID == r.ID }); at >= 0 {
 			if t.Tokens[at].Hash == r.Hash {
@@ -92,10 +98,10 @@ func oldestOver(all []token.Record, now time.Time) int {
 	return first
 }
 
-// RevokeToken has a token refused from now on. One that is revoked already stays as it is.
+// Revoke has a token refused from now on. One that is revoked already stays as it is.
 //
 // Errors: token.ErrUnknown; ErrConflict; ErrMalformed; what the store says.
-func (f *Folder) RevokeToken(ctx context.Context, id string, now time.Time) (token.Record, error) {
+func (f Tokens) Revoke(ctx context.Context, id string, now time.Time) (token.Record, error) {
 	var was token.Record
 	err := f.amendTokens(ctx, now, func(t *tokensFile) error {
 		at := slices.IndexFunc(t.Tokens, func(o token.Record) bool { return o.ID == id })
@@ -113,10 +119,10 @@ func (f *Folder) RevokeToken(ctx context.Context, id string, now time.Time) (tok
 	return was, err
 }
 
-// CheckToken judges a token and uses nothing of it.
+// Check judges a token and uses nothing of it.
 //
 // Errors: those of token.Check; ErrMalformed; what the store says.
-func (f *Folder) CheckToken(ctx context.Context, t token.Token, try string, now time.Time) error {
+func (f Tokens) Check(ctx context.Context, t token.Token, try string, now time.Time) error {
 	all, _, err := f.readTokens(ctx)
 	if err != nil {
 		return err
@@ -132,11 +138,11 @@ func find(all []token.Record, id string) *token.Record {
 	return nil
 }
 
-// UseToken judges a token and notes its use, by a conditional write that has taken effect when it returns without
+// Use judges a token and notes its use, by a conditional write that has taken effect when it returns without
 // an error. A host that asks again with the same try uses it once.
 //
 // Errors: those of token.Check; ErrConflict; ErrMalformed; what the store says, and then it may have been used.
-func (f *Folder) UseToken(ctx context.Context, t token.Token, use token.Use) error {
+func (f Tokens) Use(ctx context.Context, t token.Token, use token.Use) error {
 	return f.amendTokens(ctx, use.At, func(all *tokensFile) error {
 		r := find(all.Tokens, t.ID)
 		again, err := token.Check(r, t, use.Try, use.At)
@@ -154,7 +160,7 @@ func (f *Folder) UseToken(ctx context.Context, t token.Token, use token.Use) err
 // Found marks the store as begun by the founder of this authority. It is repeated without an effect.
 //
 // Errors: ErrTaken; ErrConflict; ErrMalformed; what the store says.
-func (f *Folder) Found(ctx context.Context, founder string, now time.Time) error {
+func (f Tokens) Found(ctx context.Context, founder string, now time.Time) error {
 	return f.amendTokens(ctx, now, func(t *tokensFile) error {
 		switch t.Founder {
 		case founder:
@@ -170,7 +176,7 @@ func (f *Folder) Found(ctx context.Context, founder string, now time.Time) error
 // Founder is the hash of the authority that the cluster was begun with by `etcdadm init`; empty: it was not.
 //
 // Errors: ErrMalformed; what the store says.
-func (f *Folder) Founder(ctx context.Context) (string, error) {
+func (f Tokens) Founder(ctx context.Context) (string, error) {
 	t, _, err := f.readTokens(ctx)
 	return t.Founder, err
 }
@@ -180,7 +186,7 @@ const tokenTries = 5
 
 // amendTokens writes the tokens as amend makes them, if nobody else has written them meanwhile; else amend is asked
 // again over what was written.
-func (f *Folder) amendTokens(ctx context.Context, now time.Time, amend func(*tokensFile) error) error {
+func (f Tokens) amendTokens(ctx context.Context, now time.Time, amend func(*tokensFile) error) error {
 	var lost error
 	for range tokenTries {
 		t, cond, err := f.readTokens(ctx)

@@ -36,58 +36,58 @@ func TestTokens(t *testing.T) {
 	use := func(host, try string) token.Use {
 		return token.Use{Host: host, At: tokenTime.Add(time.Minute), Try: try}
 	}
-	if err := f.UseToken(ctx, tok, use("b", "1")); !errors.Is(err, token.ErrUnknown) {
+	if err := f.Tokens().Use(ctx, tok, use("b", "1")); !errors.Is(err, token.ErrUnknown) {
 		t.Errorf("before there are any: %v", err)
 	}
-	if all, err := f.Tokens(ctx); err != nil || len(all) != 0 {
+	if all, err := f.Tokens().All(ctx); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 	for range 2 { // the answer may be lost
-		if err := f.AddToken(ctx, recordOf(tok, 1)); err != nil {
+		if err := f.Tokens().Add(ctx, recordOf(tok, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if text := content(t, s, keyTokens); strings.Contains(text, strings.TrimPrefix(tok.Reveal(), tok.ID+".")) {
 		t.Error("the secret is in the store")
 	}
-	if err := other.CheckToken(ctx, tok, "1", tokenTime); err != nil {
+	if err := other.Tokens().Check(ctx, tok, "1", tokenTime); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.UseToken(ctx, tok, use("b", "1")); err != nil {
+	if err := other.Tokens().Use(ctx, tok, use("b", "1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.UseToken(ctx, tok, use("b", "1")); err != nil {
+	if err := f.Tokens().Use(ctx, tok, use("b", "1")); err != nil {
 		t.Errorf("the same host again: %v", err)
 	}
-	if err := f.UseToken(ctx, tok, use("c", "2")); !errors.Is(err, token.ErrUsedUp) {
+	if err := f.Tokens().Use(ctx, tok, use("c", "2")); !errors.Is(err, token.ErrUsedUp) {
 		t.Errorf("another host: %v", err)
 	}
-	if r, err := f.RevokeToken(ctx, tok.ID, tokenTime.Add(time.Hour)); err != nil || !r.Revoked.Equal(tokenTime.Add(time.Hour)) {
+	if r, err := f.Tokens().Revoke(ctx, tok.ID, tokenTime.Add(time.Hour)); err != nil || !r.Revoked.Equal(tokenTime.Add(time.Hour)) {
 		t.Errorf("%v, %v", r, err)
 	}
-	if r, err := other.RevokeToken(ctx, tok.ID, tokenTime.Add(2*time.Hour)); err != nil || !r.Revoked.Equal(tokenTime.Add(time.Hour)) {
+	if r, err := other.Tokens().Revoke(ctx, tok.ID, tokenTime.Add(2*time.Hour)); err != nil || !r.Revoked.Equal(tokenTime.Add(time.Hour)) {
 		t.Errorf("revoked twice: %v, %v", r, err)
 	}
-	if err := f.UseToken(ctx, tok, use("b", "1")); !errors.Is(err, token.ErrRevoked) {
+	if err := f.Tokens().Use(ctx, tok, use("b", "1")); !errors.Is(err, token.ErrRevoked) {
 		t.Errorf("revoked: %v", err)
 	}
-	if _, err := f.RevokeToken(ctx, "zzzzzz", tokenTime); !errors.Is(err, token.ErrUnknown) {
+	if _, err := f.Tokens().Revoke(ctx, "zzzzzz", tokenTime); !errors.Is(err, token.ErrUnknown) {
 		t.Errorf("revoke nothing: %v", err)
 	}
 	// A week later it is forgotten with the next write.
 	later := recordOf(mintToken(t), 0)
 	later.Created = tokenTime.Add(time.Hour + tokensKept + time.Second)
 	later.Expires = later.Created.Add(time.Hour)
-	if err := f.AddToken(ctx, later); err != nil {
+	if err := f.Tokens().Add(ctx, later); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := other.Tokens(ctx); err != nil || len(all) != 1 || all[0].ID != later.ID {
+	if all, err := other.Tokens().All(ctx); err != nil || len(all) != 1 || all[0].ID != later.ID {
 		t.Errorf("%v, %v", all, err)
 	}
 	// What cannot be read is not written over.
 	for _, bad := range []string{`{"tokens":[`, `{"tokens":[],"color":1}`} {
 		place(t, s, keyTokens, bad)
-		if err := f.AddToken(ctx, recordOf(mintToken(t), 0)); !errors.Is(err, ErrMalformed) {
+		if err := f.Tokens().Add(ctx, recordOf(mintToken(t), 0)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -105,23 +105,23 @@ func TestTokensAreBounded(t *testing.T) {
 		case 1:
 			second = tok
 		}
-		if err := f.AddToken(ctx, recordOf(tok, 0)); err != nil {
+		if err := f.Tokens().Add(ctx, recordOf(tok, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.AddToken(ctx, recordOf(mintToken(t), 0)); !errors.Is(err, ErrTokensFull) {
+	if err := f.Tokens().Add(ctx, recordOf(mintToken(t), 0)); !errors.Is(err, ErrTokensFull) {
 		t.Errorf("one more: %v", err)
 	}
 	// The one that was over first gives way.
 	for at, tok := range []token.Token{second, first} {
-		if _, err := f.RevokeToken(ctx, tok.ID, tokenTime.Add(-time.Duration(2-at)*time.Minute)); err != nil {
+		if _, err := f.Tokens().Revoke(ctx, tok.ID, tokenTime.Add(-time.Duration(2-at)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.AddToken(ctx, recordOf(mintToken(t), 0)); err != nil {
+	if err := f.Tokens().Add(ctx, recordOf(mintToken(t), 0)); err != nil {
 		t.Fatal(err)
 	}
-	all, err := f.Tokens(ctx)
+	all, err := f.Tokens().All(ctx)
 	if err != nil || len(all) != maxTokens || find(all, second.ID) != nil || find(all, first.ID) == nil {
 		t.Errorf("%d tokens, %v", len(all), err)
 	}
@@ -131,7 +131,7 @@ func TestTokensAreBounded(t *testing.T) {
 func TestTokenForOneLetsOneIn(t *testing.T) {
 	s := memory.New()
 	tok := mintToken(t)
-	if err := New(s, "etcd").AddToken(t.Context(), recordOf(tok, 1)); err != nil {
+	if err := New(s, "etcd").Tokens().Add(t.Context(), recordOf(tok, 1)); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex // guards in
@@ -139,7 +139,7 @@ func TestTokenForOneLetsOneIn(t *testing.T) {
 	in := 0
 	for n := range 8 {
 		all.Go(func() {
-			err := New(s, "etcd").UseToken(t.Context(), tok, token.Use{Host: fmt.Sprint(n), At: tokenTime, Try: fmt.Sprint(n)})
+			err := New(s, "etcd").Tokens().Use(t.Context(), tok, token.Use{Host: fmt.Sprint(n), At: tokenTime, Try: fmt.Sprint(n)})
 			switch {
 			case err == nil:
 				mu.Lock()
@@ -159,20 +159,20 @@ func TestTokenForOneLetsOneIn(t *testing.T) {
 func TestFounders(t *testing.T) {
 	ctx := t.Context()
 	s := memory.New()
-	if err := New(s, "etcd").Found(ctx, "sha256:a", tokenTime); err != nil {
+	if err := New(s, "etcd").Tokens().Found(ctx, "sha256:a", tokenTime); err != nil {
 		t.Fatal(err)
 	}
 	f := New(s, "etcd")
-	if err := f.Found(ctx, "sha256:a", tokenTime); err != nil {
+	if err := f.Tokens().Found(ctx, "sha256:a", tokenTime); err != nil {
 		t.Errorf("again: %v", err)
 	}
-	if err := f.Found(ctx, "sha256:b", tokenTime); !errors.Is(err, ErrTaken) {
+	if err := f.Tokens().Found(ctx, "sha256:b", tokenTime); !errors.Is(err, ErrTaken) {
 		t.Errorf("another one: %v", err)
 	}
-	if err := f.AddToken(ctx, recordOf(mintToken(t), 0)); err != nil {
+	if err := f.Tokens().Add(ctx, recordOf(mintToken(t), 0)); err != nil {
 		t.Fatal(err)
 	}
-	if err := New(s, "etcd").Found(ctx, "sha256:b", tokenTime); !errors.Is(err, ErrTaken) {
+	if err := New(s, "etcd").Tokens().Found(ctx, "sha256:b", tokenTime); !errors.Is(err, ErrTaken) {
 		t.Errorf("another one, after a token was made: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (a admitter) Join(ctx context.Context, remote string, r peer.JoinRequest) (
 	use := token.Use{Host: string(r.Host), At: now.UTC().Truncate(time.Second), Try: tryOf(r.Try)}
 	looking, cancel := context.WithTimeout(ctx, joinLook)
 	defer cancel()
-	if err := d.folder.CheckToken(looking, tok, use.Try, now); err != nil {
+	if err := d.folder.Tokens().Check(looking, tok, use.Try, now); err != nil {
 		return peer.JoinReply{}, tokenRefused(err)
 	}
 	if err := a.fits(r, now); err != nil {
@@ -60,7 +60,7 @@ func (a admitter) Join(ctx context.Context, remote string, r peer.JoinRequest) (
 	}
 	writing, done := context.WithTimeout(ctx, joinWrite)
 	defer done()
-	if err := d.folder.UseToken(writing, tok, use); err != nil {
+	if err := d.folder.Tokens().Use(writing, tok, use); err != nil {
 		return peer.JoinReply{}, tokenRefused(err)
 	}
 	d.log.Info("a host joins: it was given the authorities and the settings of the cluster", "joiner", r.Host, "address", r.Address, "remote", remote, "token", tok.ID, "release", r.Build)

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
-	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/hosts"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/kept"
@@ -38,70 +36,66 @@ const (
 
 // keeping is this host's part in keeping what a cluster without a shared store has.
 type keeping struct {
+	id       func() cluster.HostID
+	contacts func() []cluster.Contact
+	to       func(cluster.Contact) (*peer.Client, error)
+	leading  func() bool
+	log      *slog.Logger
+
 	keeper *keeper.Keeper
 	record *hosts.Store
 	own    blob.Store
 	store  *kept.Store
+	folder *control.Folder
 
 	mu    sync.Mutex
 	heard []register.Seat // whom others named, while this host knows nobody; guarded by mu
 }
 
-// openKept opens the store that the hosts are. It asks nobody yet.
-func (d *daemon) openKept(ctx context.Context) error {
-	own, err := file.Open(ctx, filepath.Join(d.cfg.DataDir, keptDir), file.Options{Create: true})
-	if err != nil {
-		return &Error{Problem: "the directory for this host's copies of backups", Err: err, Advice: "--data-dir names a directory that this user can write"}
-	}
-	k, err := keeper.Open(d.disk.StateDir(), durable.OS())
-	if err != nil {
-		return &Error{Problem: "this host's part of the cluster's record", Err: err, Advice: "nothing is guessed in its place. If the disk is sound, move " +
-			filepath.Join(d.disk.StateDir(), keeper.FileName) + " away: the host then becomes a new keeper, as long as most of the others are there"}
-	}
-	d.keeping = &keeping{keeper: k, own: own}
-	d.keeping.record = hosts.New(hosts.Options{Known: d.knownKeepers, Say: d.sayToKeeper, Learned: d.learned, Mint: host.Mint, Now: time.Now})
-	d.keeping.store = kept.New(kept.Options{
-		Self: func() cluster.HostID { return d.id }, Record: d.keeping.record, Own: own,
+// stores makes the store, and the control folder in it.
+func (k *keeping) stores(name string) (blob.Store, *control.Folder) {
+	k.record = hosts.New(hosts.Options{Known: k.knownKeepers, Say: k.sayToKeeper, Learned: k.learned, Mint: host.Mint, Now: time.Now})
+	k.store = kept.New(kept.Options{
+		Self: k.id, Record: k.record, Own: k.own,
 		Hosts: func() (out []cluster.HostID) {
-			for _, c := range d.contacts() {
+			for _, c := range k.contacts() {
 				out = append(out, c.Host)
 			}
 			return out
 		},
-		To: func(h cluster.HostID) (kept.Client, error) { return d.clientOf(h) },
+		To: func(h cluster.HostID) (kept.Client, error) { return k.clientOf(h) },
 	})
-	d.store = d.keeping.store
-	d.folder = control.New(d.store, d.cfg.ClusterName).Known()
-	return nil
+	k.folder = control.New(k.store, name).Known()
+	return k.store, k.folder
 }
 
-func (d *daemon) clientOf(h cluster.HostID) (*peer.Client, error) {
-	contacts := d.contacts()
+func (k *keeping) clientOf(h cluster.HostID) (*peer.Client, error) {
+	contacts := k.contacts()
 	i := slices.IndexFunc(contacts, func(c cluster.Contact) bool { return c.Host == h })
-	if i < 0 || d.pool == nil {
+	if i < 0 {
 		return nil, fmt.Errorf("the address of host %s is not known yet", h)
 	}
-	return d.pool.To(contacts[i])
+	return k.to(contacts[i])
 }
 
 // knownKeepers names the record and whom to ask for it.
-func (d *daemon) knownKeepers() (string, []register.Seat) {
+func (k *keeping) knownKeepers() (string, []register.Seat) {
 	ctx, cancel := context.WithTimeout(context.Background(), keeperTimeout)
 	defer cancel()
-	record, seats, err := d.keeping.keeper.Known(ctx)
+	record, seats, err := k.keeper.Known(ctx)
 	if err == nil && len(seats) == 0 {
-		d.keeping.mu.Lock()
-		seats = d.keeping.heard
-		d.keeping.mu.Unlock()
+		k.mu.Lock()
+		seats = k.heard
+		k.mu.Unlock()
 	}
 	return record, seats
 }
 
-func (d *daemon) sayToKeeper(ctx context.Context, m register.Message) (register.Reply, error) {
-	if m.To.Host == d.id {
-		return d.keeping.keeper.Handle(ctx, m)
+func (k *keeping) sayToKeeper(ctx context.Context, m register.Message) (register.Reply, error) {
+	if m.To.Host == k.id() {
+		return k.keeper.Handle(ctx, m)
 	}
-	c, err := d.clientOf(m.To.Host)
+	c, err := k.clientOf(m.To.Host)
 	if err != nil {
 		return register.Reply{}, err
 	}
@@ -116,59 +110,55 @@ func (d *daemon) sayToKeeper(ctx context.Context, m register.Message) (register.
 }
 
 // learned keeps what is chosen, beside whoever waits for it.
-func (d *daemon) learned(e register.Entry) {
+func (k *keeping) learned(e register.Entry) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), keeperTimeout)
 		defer cancel()
-		_ = d.keeping.keeper.Learned(ctx, e) // it is only where to ask next time
+		_ = k.keeper.Learned(ctx, e) // it is only where to ask next time
 	}()
 }
 
-// Keep answers for what this host keeps.
-func (h handler) Keep(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
-	d := h.d
-	if d.keeping == nil {
-		return peer.KeepReply{}, errors.New("this cluster has a shared store, and its hosts keep nothing of it")
-	}
+// answer answers another host, or a person, for what this host keeps.
+func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
 	if isHost := c.Identity.Role == pki.RoleHost; !isHost && (r.Object == nil || r.Object.Own) {
 		return peer.KeepReply{}, fmt.Errorf("%w: the record of the cluster is for its hosts", peer.ErrRole)
 	}
 	switch {
 	case r.Message != nil:
-		reply, err := d.keeping.keeper.Handle(ctx, *r.Message)
+		reply, err := k.keeper.Handle(ctx, *r.Message)
 		return peer.KeepReply{Reply: &reply}, err
 	case r.Enrol != "":
-		seat, err := d.keeping.keeper.Enrol(ctx, d.id, r.Enrol, host.Mint)
+		seat, err := k.keeper.Enrol(ctx, k.id(), r.Enrol, host.Mint)
 		return peer.KeepReply{Seat: &seat}, err
 	case r.Object != nil:
-		return peer.KeepReply{Object: d.keptObject(ctx, c, *r.Object)}, nil
+		return peer.KeepReply{Object: k.keptObject(ctx, c, *r.Object)}, nil
 	case r.Where:
-		record, keepers := d.knownKeepers()
+		record, keepers := k.knownKeepers()
 		return peer.KeepReply{Record: record, Keepers: keepers}, nil
 	}
 	return peer.KeepReply{}, errors.New("nothing was asked")
 }
 
-func (d *daemon) keptObject(ctx context.Context, c peer.Caller, q peer.ObjectRequest) *peer.ObjectReply {
+func (k *keeping) keptObject(ctx context.Context, c peer.Caller, q peer.ObjectRequest) *peer.ObjectReply {
 	switch {
 	case q.Op == peer.ObjectFetch:
-		from, err := d.clientOf(cluster.HostID(c.Identity.ID))
+		from, err := k.clientOf(cluster.HostID(c.Identity.ID))
 		if err == nil {
-			err = d.keeping.store.Fetch(ctx, from, q.Key)
+			err = k.store.Fetch(ctx, from, q.Key)
 		}
 		if err != nil {
 			return &peer.ObjectReply{Error: err.Error()}
 		}
 		return new(peer.ObjectReply)
 	case q.Own:
-		return kept.Serve(ctx, d.keeping.own, q)
+		return kept.Serve(ctx, k.own, q)
 	}
-	return kept.Serve(ctx, d.keeping.store, q)
+	return kept.Serve(ctx, k.store, q)
 }
 
-// keepRecord has this host know where the record is and, while it leads, the right hosts keep it.
-func (d *daemon) keepRecord(ctx context.Context) error {
-	if d.keeping == nil {
+// run has this host know where the record is and, while it leads, the right hosts keep it. Nil: there is a shared store.
+func (k *keeping) run(ctx context.Context) error {
+	if k == nil {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -178,15 +168,15 @@ func (d *daemon) keepRecord(ctx context.Context) error {
 	said := ""
 	for {
 		look, cancel := context.WithTimeout(ctx, keepersTimeout)
-		err := d.findRecord(look)
-		if err == nil && d.manager.Status().Leading && time.Since(looked) >= keepersEvery {
+		err := k.findRecord(look)
+		if err == nil && k.leading() && time.Since(looked) >= keepersEvery {
 			looked = time.Now()
-			err = d.lookAfterKeepers(look)
+			err = k.lookAfterKeepers(look)
 		}
 		cancel()
 		switch {
 		case err != nil && err.Error() != said && ctx.Err() == nil:
-			d.log.Warn("the hosts that keep the cluster's record are not as they should be", "err", err)
+			k.log.Warn("the hosts that keep the cluster's record are not as they should be", "err", err)
 			said = err.Error()
 		case err == nil:
 			said = ""
@@ -200,33 +190,33 @@ func (d *daemon) keepRecord(ctx context.Context) error {
 }
 
 // findRecord asks the other daemons which record there is, on a host that knows none.
-func (d *daemon) findRecord(ctx context.Context) error {
-	if record, seats := d.knownKeepers(); record != "" && len(seats) > 0 {
+func (k *keeping) findRecord(ctx context.Context) error {
+	if record, seats := k.knownKeepers(); record != "" && len(seats) > 0 {
 		return nil
 	}
-	for _, c := range d.contacts() {
-		if c.Host == d.id {
+	for _, c := range k.contacts() {
+		if c.Host == k.id() {
 			continue
 		}
-		reply, err := d.where(ctx, c)
+		reply, err := k.where(ctx, c)
 		if err != nil || reply.Record == "" || len(reply.Keepers) == 0 {
 			continue
 		}
-		if _, err := d.keeping.keeper.Enrol(ctx, d.id, reply.Record, host.Mint); err != nil {
+		if _, err := k.keeper.Enrol(ctx, k.id(), reply.Record, host.Mint); err != nil {
 			return fmt.Errorf("host %s keeps record %s: %w", c.Host, reply.Record, err)
 		}
-		d.keeping.mu.Lock()
-		d.keeping.heard = reply.Keepers
-		d.keeping.mu.Unlock()
+		k.mu.Lock()
+		k.heard = reply.Keepers
+		k.mu.Unlock()
 		return nil
 	}
 	return errors.New("no other daemon tells this host where the record of the cluster is")
 }
 
-func (d *daemon) where(ctx context.Context, c cluster.Contact) (peer.KeepReply, error) {
+func (k *keeping) where(ctx context.Context, c cluster.Contact) (peer.KeepReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
 	defer cancel()
-	client, err := d.pool.To(c)
+	client, err := k.to(c)
 	if err != nil {
 		return peer.KeepReply{}, err
 	}
@@ -234,8 +224,8 @@ func (d *daemon) where(ctx context.Context, c cluster.Contact) (peer.KeepReply, 
 }
 
 // lookAfterKeepers makes at most one change of who keeps the record.
-func (d *daemon) lookAfterKeepers(ctx context.Context) error {
-	in, _, _, err := d.folder.ReadIntent(ctx)
+func (k *keeping) lookAfterKeepers(ctx context.Context) error {
+	in, _, _, err := k.folder.ReadIntent(ctx)
 	if err != nil || in == nil || in.State != cluster.IntentFounded {
 		return err
 	}
@@ -245,15 +235,15 @@ func (d *daemon) lookAfterKeepers(ctx context.Context) error {
 			voters = append(voters, v.Host)
 		}
 	}
-	doc, err := d.keeping.record.Document(ctx)
+	doc, err := k.record.Document(ctx)
 	if err != nil {
 		return err
 	}
-	change := register.Wanted(doc, voters, d.readyKeepers(ctx, doc, voters))
+	change := register.Wanted(doc, voters, k.readyKeepers(ctx, doc, voters))
 	if change == nil {
 		return nil
 	}
-	next, err := d.keeping.record.ChangeKeepers(ctx, change)
+	next, err := k.record.ChangeKeepers(ctx, change)
 	if err != nil {
 		return err
 	}
@@ -261,12 +251,12 @@ func (d *daemon) lookAfterKeepers(ctx context.Context) error {
 	for _, s := range next.Keepers {
 		names = append(names, s.Host)
 	}
-	d.log.Info("the hosts that keep the cluster's record changed", "keepers", names)
+	k.log.Info("the hosts that keep the cluster's record changed", "keepers", names)
 	return nil
 }
 
 // readyKeepers asks the hosts of voters and keepers for their seats.
-func (d *daemon) readyKeepers(ctx context.Context, doc *register.Document, voters []cluster.HostID) (ready []register.Seat) {
+func (k *keeping) readyKeepers(ctx context.Context, doc *register.Document, voters []cluster.HostID) (ready []register.Seat) {
 	ask := slices.Clone(voters)
 	for _, s := range doc.Keepers {
 		ask = append(ask, s.Host)
@@ -276,7 +266,7 @@ func (d *daemon) readyKeepers(ctx context.Context, doc *register.Document, voter
 	var all sync.WaitGroup
 	for _, h := range slices.Compact(ask) {
 		all.Go(func() {
-			seat, err := d.enrol(ctx, h, doc.Record)
+			seat, err := k.enrol(ctx, h, doc.Record)
 			if err != nil {
 				return
 			}
@@ -290,13 +280,13 @@ func (d *daemon) readyKeepers(ctx context.Context, doc *register.Document, voter
 	return ready
 }
 
-func (d *daemon) enrol(ctx context.Context, h cluster.HostID, record string) (register.Seat, error) {
+func (k *keeping) enrol(ctx context.Context, h cluster.HostID, record string) (register.Seat, error) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
 	defer cancel()
-	if h == d.id {
-		return d.keeping.keeper.Enrol(ctx, d.id, record, host.Mint)
+	if h == k.id() {
+		return k.keeper.Enrol(ctx, k.id(), record, host.Mint)
 	}
-	c, err := d.clientOf(h)
+	c, err := k.clientOf(h)
 	if err != nil {
 		return register.Seat{}, err
 	}

@@ -15,7 +15,7 @@ const notifyEvery = 2 * time.Second
 // notify tells systemd, where that started the daemon, that it answers from now on, and what it is about. Without
 // NOTIFY_SOCKET in the environment it does nothing. What systemd does not take is no reason to end.
 func (d *daemon) notify(ctx context.Context) error {
-	if told, err := systemd.SdNotify(false, systemd.SdNotifyReady+"\nSTATUS="+d.about()); !told {
+	if told, err := systemd.SdNotify(false, systemd.SdNotifyReady+"\nSTATUS="+about(d)); !told {
 		if err != nil {
 			d.log.Warn("systemd could not be told that this daemon answers", "err", err)
 		}
@@ -25,7 +25,7 @@ func (d *daemon) notify(ctx context.Context) error {
 	t := time.NewTicker(notifyEvery)
 	defer t.Stop()
 	for said := ""; ; {
-		if now := d.about(); now != said {
+		if now := about(d); now != said {
 			said = now
 			_, _ = systemd.SdNotify(false, "STATUS="+now)
 		}
@@ -39,7 +39,7 @@ func (d *daemon) notify(ctx context.Context) error {
 }
 
 // about is what this daemon is about, in one line.
-func (d *daemon) about() string {
+func about(d *daemon) string {
 	s := d.manager.Status()
 	words := "host " + string(d.id) + " of cluster " + d.cfg.ClusterName
 	switch {

@@ -48,6 +48,14 @@ func (h handler) Goal(ctx context.Context, _ peer.Caller, wish json.RawMessage) 
 	return h.d.manager.HandleGoal(ctx, wish)
 }
 
+// Keep answers for what this host keeps.
+func (h handler) Keep(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
+	if h.d.keeping == nil {
+		return peer.KeepReply{}, errors.New("this cluster has a shared store, and its hosts keep nothing of it")
+	}
+	return h.d.keeping.answer(ctx, c, r)
+}
+
 func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMessage) (json.RawMessage, error) {
 	var q console.Question
 	if err := json.Unmarshal(question, &q); err != nil {

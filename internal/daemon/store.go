@@ -13,9 +13,13 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/kept"
+	"etcdadm.io/internal/peer"
 )
 
 // openStore opens the backup store and looks whether it belongs to us. On a
@@ -48,6 +52,31 @@ func (d *daemon) openStore(ctx context.Context) error {
 	// The look goes on with the store alone: what its trial wrote it takes away again.
 	d.store = newLateStore(d.cfg.BackupStore)
 	d.folder = control.New(d.store, d.cfg.ClusterName)
+	return nil
+}
+
+// openKept opens the store that the hosts are. It asks nobody yet.
+func (d *daemon) openKept(ctx context.Context) error {
+	own, err := file.Open(ctx, filepath.Join(d.cfg.DataDir, keptDir), file.Options{Create: true})
+	if err != nil {
+		return &Error{Problem: "the directory for this host's copies of backups", Err: err, Advice: "--data-dir names a directory that this user can write"}
+	}
+	k, err := keeper.Open(d.disk.StateDir(), durable.OS())
+	if err != nil {
+		return &Error{Problem: "this host's part of the cluster's record", Err: err, Advice: "nothing is guessed in its place. If the disk is sound, move " +
+			filepath.Join(d.disk.StateDir(), keeper.FileName) + " away: the host then becomes a new keeper, as long as most of the others are there"}
+	}
+	d.keeping = &keeping{
+		id: func() cluster.HostID { return d.id }, contacts: d.contacts, leading: func() bool { return d.manager.Status().Leading },
+		to: func(c cluster.Contact) (*peer.Client, error) {
+			if d.pool == nil {
+				return nil, errors.New("this daemon is starting")
+			}
+			return d.pool.To(c)
+		},
+		log: d.log, keeper: k, own: own,
+	}
+	d.store, d.folder = d.keeping.stores(d.cfg.ClusterName)
 	return nil
 }
 

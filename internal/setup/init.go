@@ -233,7 +233,7 @@ func (m *Machine) checkStore(ctx context.Context, o Init, s Settings) Check {
 	if all, err := pki.Load(m.Paths.PKI(), time.Now()); err == nil {
 		mine = all.Manager.Hash()
 	}
-	founder, err := folder.Founder(ctx)
+	founder, err := folder.Tokens().Founder(ctx)
 	if err != nil {
 		return refuse(name, storeRemedy(err), "%v", err)
 	}
@@ -379,7 +379,7 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 		done.Again = true
 		return nil
 	}
-	switch err := folder.Found(ctx, done.CAHash, time.Now()); {
+	switch err := folder.Tokens().Found(ctx, done.CAHash, time.Now()); {
 	case errors.Is(err, control.ErrTaken):
 		return &Error{Problem: "begin cluster " + o.Cluster, Err: err, Advice: joinInstead}
 	case err != nil:
@@ -398,7 +398,7 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Settings, done *Initialised) error {
 	err := kept.Found(ctx, dataDir, cluster.HostID(o.HostID), rand.Text, func(ctx context.Context, store blob.Store) error {
 		folder := control.New(store, s.Cluster()).Known()
-		if err := folder.Found(ctx, done.CAHash, time.Now()); err != nil {
+		if err := folder.Tokens().Found(ctx, done.CAHash, time.Now()); err != nil {
 			return err
 		}
 		_, _, err := folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version})
@@ -472,7 +472,7 @@ func (m *Machine) grow(ctx context.Context, o Init, s Settings, done *Initialise
 		return err
 	}
 	done.Members, done.Version = read.Spec.MemberCount, read.Spec.EtcdVersion
-	founder, err := folder.Founder(ctx)
+	founder, err := folder.Tokens().Founder(ctx)
 	if err != nil {
 		return err
 	}
@@ -529,5 +529,5 @@ func MakeToken(ctx context.Context, s Settings, n NewToken) (MadeToken, error) {
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	r := token.Record{ID: made.ID, Hash: made.Hash(), Created: now, Expires: now.Add(n.Life), Uses: n.Uses, Description: n.Description}
-	return MadeToken{made, r}, folder.AddToken(ctx, r)
+	return MadeToken{made, r}, folder.Tokens().Add(ctx, r)
 }

@@ -213,7 +213,7 @@ func sameStore(ctx context.Context, s Settings, id string) error {
 	if err != nil {
 		return &Error{Problem: "this machine cannot open the cluster's store", Err: err, Advice: storeRemedy(err) + again}
 	}
-	all, err := control.New(store, s.Cluster()).Tokens(ctx)
+	all, err := control.New(store, s.Cluster()).Tokens().All(ctx)
 	switch {
 	case err != nil:
 		return &Error{Problem: "this machine cannot read the cluster's store", Err: err, Advice: storeRemedy(err) + again}

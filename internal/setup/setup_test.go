@@ -263,7 +263,7 @@ func TestStoreOfAJoiner(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	if err := control.New(store, "etcd").AddToken(t.Context(), token.Record{ID: "abcdef", Created: now, Expires: now.Add(time.Hour)}); err != nil {
+	if err := control.New(store, "etcd").Tokens().Add(t.Context(), token.Record{ID: "abcdef", Created: now, Expires: now.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	at := func(dir string) Settings {
