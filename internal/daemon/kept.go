@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/hosts"
+	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/keeper"
@@ -19,6 +21,7 @@ import (
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/register"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -30,6 +33,10 @@ const (
 	keepersEvery = 3 * time.Second
 	// keeperTimeout bounds a question to another host about the record.
 	keeperTimeout = 2 * time.Second
+	// roomTimeout bounds a look at the disk.
+	roomTimeout = 2 * time.Second
+	// leftToEtcd is how much of the disk backups leave free, in bytes: twice etcd's usual quota. Of a small disk it is a tenth.
+	leftToEtcd = 4 << 30
 	// keepersTimeout bounds a look, and the change that comes of it.
 	keepersTimeout = 15 * time.Second
 )
@@ -40,7 +47,10 @@ type keeping struct {
 	contacts func() []cluster.Contact
 	to       func(cluster.Contact) (*peer.Client, error)
 	leading  func() bool
+	// wentBack tells whether this disk is known to be older than what others remember of it: it has forgotten promises.
+	wentBack func() bool
 	log      *slog.Logger
+	dir      string // of own
 
 	keeper *keeper.Keeper
 	record *hosts.Store
@@ -63,7 +73,17 @@ func (k *keeping) stores(name string) (blob.Store, *control.Folder) {
 			}
 			return out
 		},
-		To: func(h cluster.HostID) (kept.Client, error) { return k.clientOf(h) },
+		Voters: func() (out []cluster.HostID) {
+			_, seats := k.knownKeepers()
+			for _, s := range seats {
+				if !slices.Contains(out, s.Host) {
+					out = append(out, s.Host)
+				}
+			}
+			return out
+		},
+		Room: k.room,
+		To:   func(h cluster.HostID) (kept.Client, error) { return k.clientOf(h) },
 	})
 	k.folder = control.New(k.store, name).Known()
 	return k.store, k.folder
@@ -93,7 +113,7 @@ func (k *keeping) knownKeepers() (string, []register.Seat) {
 
 func (k *keeping) sayToKeeper(ctx context.Context, m register.Message) (register.Reply, error) {
 	if m.To.Host == k.id() {
-		return k.keeper.Handle(ctx, m)
+		return k.handle(ctx, m)
 	}
 	c, err := k.clientOf(m.To.Host)
 	if err != nil {
@@ -107,6 +127,27 @@ func (k *keeping) sayToKeeper(ctx context.Context, m register.Message) (register
 		return register.Reply{}, errors.New("the daemon answered something else")
 	}
 	return *reply.Reply, nil
+}
+
+// handle answers as this host's keeper, unless it has forgotten what it promised.
+func (k *keeping) handle(ctx context.Context, m register.Message) (register.Reply, error) {
+	if k.wentBack() {
+		return register.Reply{}, errors.New("the disk of this host is older than what others remember of it: it keeps no record. Set its data directory aside, and join it as a new host")
+	}
+	return k.keeper.Handle(ctx, m)
+}
+
+// room leaves the last of the disk to etcd: backups would fill the disks of all hosts at the same pace.
+func (k *keeping) room(ctx context.Context) error {
+	st, err := bounded.Do(ctx, k.dir, roomTimeout, func() (st unix.Statfs_t, err error) { return st, unix.Statfs(k.dir, &st) })
+	if err != nil {
+		return fmt.Errorf("look how much room the disk has: %w", err)
+	}
+	free, left := float64(st.Bavail)*float64(st.Bsize), min(leftToEtcd, float64(st.Blocks)*float64(st.Bsize)/10)
+	if free < left {
+		return fmt.Errorf("the disk of host %s has %.1f GiB free, and backups leave %.1f GiB to etcd: remove old backups (etcdadm backup prune), or give it a larger disk", k.id(), free/(1<<30), left/(1<<30))
+	}
+	return nil
 }
 
 // learned keeps what is chosen, beside whoever waits for it.
@@ -125,7 +166,7 @@ func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest)
 	}
 	switch {
 	case r.Message != nil:
-		reply, err := k.keeper.Handle(ctx, *r.Message)
+		reply, err := k.handle(ctx, *r.Message)
 		return peer.KeepReply{Reply: &reply}, err
 	case r.Enrol != "":
 		seat, err := k.keeper.Enrol(ctx, k.id(), r.Enrol, host.Mint)
@@ -141,7 +182,7 @@ func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest)
 
 func (k *keeping) keptObject(ctx context.Context, c peer.Caller, q peer.ObjectRequest) *peer.ObjectReply {
 	switch {
-	case q.Op == peer.ObjectFetch:
+	case q.Op == peer.ObjectFetch && c.Identity.Role == pki.RoleHost:
 		from, err := k.clientOf(cluster.HostID(c.Identity.ID))
 		if err == nil {
 			err = k.store.Fetch(ctx, from, q.Key)
@@ -165,11 +206,17 @@ func (k *keeping) run(ctx context.Context) error {
 	t := time.NewTicker(whereEvery)
 	defer t.Stop()
 	var looked time.Time
-	said := ""
+	said, led := "", false
 	for {
 		look, cancel := context.WithTimeout(ctx, keepersTimeout)
 		err := k.findRecord(look)
-		if err == nil && k.leading() && time.Since(looked) >= keepersEvery {
+		leads := k.leading()
+		if err == nil && leads && !led { // what a leader before left undecided does not come true later
+			_, err = k.record.Decide(look)
+			leads = err == nil
+		}
+		led = leads
+		if err == nil && leads && time.Since(looked) >= keepersEvery {
 			looked = time.Now()
 			err = k.lookAfterKeepers(look)
 		}
@@ -239,9 +286,10 @@ func (k *keeping) lookAfterKeepers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	change := register.Wanted(doc, voters, k.readyKeepers(ctx, doc, voters))
+	ready, refused := k.readyKeepers(ctx, doc, voters)
+	change := register.Wanted(doc, voters, ready)
 	if change == nil {
-		return nil
+		return refused
 	}
 	next, err := k.record.ChangeKeepers(ctx, change)
 	if err != nil {
@@ -256,7 +304,7 @@ func (k *keeping) lookAfterKeepers(ctx context.Context) error {
 }
 
 // readyKeepers asks the hosts of voters and keepers for their seats.
-func (k *keeping) readyKeepers(ctx context.Context, doc *register.Document, voters []cluster.HostID) (ready []register.Seat) {
+func (k *keeping) readyKeepers(ctx context.Context, doc *register.Document, voters []cluster.HostID) (ready []register.Seat, refused error) {
 	ask := slices.Clone(voters)
 	for _, s := range doc.Keepers {
 		ask = append(ask, s.Host)
@@ -267,17 +315,19 @@ func (k *keeping) readyKeepers(ctx context.Context, doc *register.Document, vote
 	for _, h := range slices.Compact(ask) {
 		all.Go(func() {
 			seat, err := k.enrol(ctx, h, doc.Record)
-			if err != nil {
-				return
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			ready = append(ready, seat)
+			switch {
+			case err == nil:
+				ready = append(ready, seat)
+			case slices.Contains(voters, h):
+				refused = errors.Join(refused, fmt.Errorf("host %s cannot keep it: %w", h, err))
+			}
 		})
 	}
 	all.Wait()
 	slices.SortFunc(ready, func(a, b register.Seat) int { return slices.Index(ask, a.Host) - slices.Index(ask, b.Host) })
-	return ready
+	return ready, refused
 }
 
 func (k *keeping) enrol(ctx context.Context, h cluster.HostID, record string) (register.Seat, error) {
@@ -295,4 +345,18 @@ func (k *keeping) enrol(ctx context.Context, h cluster.HostID, record string) (r
 		return register.Seat{}, errors.Join(err, errors.New("no seat"))
 	}
 	return *reply.Seat, nil
+}
+
+// keptFor is the environment in which backups are kept for a shorter time where nobody says how long: they lie on etcd's disk.
+func keptFor(getenv func(string) string) func(string) string {
+	return func(name string) string {
+		switch value := getenv(name); {
+		case value == "" && name == backupstore.EnvHourly:
+			return "24h"
+		case value == "" && name == backupstore.EnvDaily:
+			return "7d"
+		default:
+			return value
+		}
+	}
 }

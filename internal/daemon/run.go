@@ -244,7 +244,11 @@ func (d *daemon) makeHost(context.Context) error {
 	if err != nil {
 		return err
 	}
-	policy, err := d.cfg.Backups.Policy(os.Getenv)
+	getenv := os.Getenv
+	if d.keeping != nil {
+		getenv = keptFor(os.Getenv)
+	}
+	policy, err := d.cfg.Backups.Policy(getenv)
 	if err != nil {
 		return &Error{Problem: "how long backups are kept", Err: err, Advice: "a duration such as 7d or 2y"}
 	}

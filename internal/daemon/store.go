@@ -74,7 +74,8 @@ func (d *daemon) openKept(ctx context.Context) error {
 			}
 			return d.pool.To(c)
 		},
-		log: d.log, keeper: k, own: own,
+		wentBack: func() bool { return d.host.WentBack() },
+		log:      d.log, keeper: k, own: own, dir: filepath.Join(d.cfg.DataDir, keptDir),
 	}
 	d.store, d.folder = d.keeping.stores(d.cfg.ClusterName)
 	return nil

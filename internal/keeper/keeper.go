@@ -250,6 +250,20 @@ func (k *Keeper) Learned(ctx context.Context, e register.Entry) error {
 	return k.write(next)
 }
 
+// Objects are those of the document that this host accepted last, for looking at a host whose daemon does not run: whether
+// they were chosen, it cannot know.
+func (k *Keeper) Objects(ctx context.Context) (map[string]register.Object, error) {
+	done, err := k.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if k.state == nil || k.state.Accepted.Doc == nil {
+		return nil, ErrNone
+	}
+	return k.state.Accepted.Doc.Objects, nil
+}
+
 // Known names the record, and its keepers by the documents that this host has. Without a record it is [ErrNone].
 func (k *Keeper) Known(ctx context.Context) (record string, keepers []register.Seat, err error) {
 	done, err := k.take(ctx)

@@ -48,3 +48,23 @@ func Found(ctx context.Context, dataDir string, host cluster.HostID, mint func()
 	_, err = k.Found(ctx, host, mint, objects)
 	return err
 }
+
+// Founder reads from the record that this host keeps, before its daemon runs, who founded it: what ask finds in the objects
+// that this host accepted last.
+func Founder(ctx context.Context, dataDir string, ask func(context.Context, blob.Store) (string, error)) (string, error) {
+	k, err := keeper.Open(filepath.Join(dataDir, "etcdadm"), durable.OS())
+	if err != nil {
+		return "", err
+	}
+	objects, err := k.Objects(ctx)
+	if err != nil {
+		return "", err
+	}
+	store := memory.New()
+	for key, o := range objects {
+		if _, err := blob.PutBytes(ctx, store, key, o.Data, blob.Any); err != nil {
+			return "", err
+		}
+	}
+	return ask(ctx, store)
+}

@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/blobtest"
+	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/peer"
 )
@@ -21,17 +22,19 @@ type site struct {
 	mu     sync.Mutex
 	own    map[cluster.HostID]blob.Store
 	away   map[cluster.HostID]bool
+	full   map[cluster.HostID]error
 	stores map[cluster.HostID]*Store
 }
 
 func newSite(hosts ...cluster.HostID) *site {
-	s := &site{record: memory.New(), own: map[cluster.HostID]blob.Store{}, away: map[cluster.HostID]bool{}, stores: map[cluster.HostID]*Store{}}
+	s := &site{record: memory.New(), own: map[cluster.HostID]blob.Store{}, away: map[cluster.HostID]bool{}, full: map[cluster.HostID]error{}, stores: map[cluster.HostID]*Store{}}
 	for _, h := range hosts {
 		s.own[h] = memory.New()
 		s.stores[h] = New(Options{
 			Self: func() cluster.HostID { return h }, Record: s.record, Own: s.own[h],
-			Hosts: func() []cluster.HostID { return hosts },
-			To:    func(to cluster.HostID) (Client, error) { return daemon{s, h, to}, nil },
+			Hosts: func() []cluster.HostID { return hosts }, Voters: func() []cluster.HostID { return hosts },
+			Room: func(context.Context) error { return s.full[h] },
+			To:   func(to cluster.HostID) (Client, error) { return daemon{s, h, to}, nil },
 		})
 	}
 	return s
@@ -110,6 +113,9 @@ func TestBackupsAreOnAMajority(t *testing.T) {
 	if _, err := s.stores["a"].Put(ctx, "backup/z", bytes.NewReader(large), blob.IfAbsent); err == nil {
 		t.Error("one of three is no majority")
 	}
+	if _, _, err := blob.ReadAll(ctx, s.own["a"], "backup/z", 1<<30); !errors.Is(err, blob.ErrNotFound) {
+		t.Errorf("a copy is left, which would be taken for the backup: %v", err)
+	}
 	s.turnOff("b", false)
 	s.turnOff("c", false)
 	s.turnOff("a", true)
@@ -144,5 +150,45 @@ func TestPiecesAreOfOneWrite(t *testing.T) {
 	put('2')
 	if data, err := io.ReadAll(o.Body); err == nil {
 		t.Errorf("%d bytes of two writes", len(data))
+	}
+}
+
+// A host whose disk is nearly full takes no copies, and one that is to write gives none.
+func TestBackupsLeaveRoom(t *testing.T) {
+	ctx := t.Context()
+	s := newSite("a", "b", "c")
+	s.full["c"] = errors.New("the disk is nearly full")
+	if _, err := s.stores["a"].Put(ctx, "backup/x", bytes.NewReader(nil), blob.IfAbsent); err != nil {
+		t.Errorf("two of three have room: %v", err)
+	}
+	if _, err := s.stores["c"].Put(ctx, "backup/y", bytes.NewReader(nil), blob.IfAbsent); err == nil {
+		t.Error("a full disk takes a backup")
+	}
+}
+
+// A large object is read piece by piece without reading what comes before each piece.
+func TestPiecesOfAFile(t *testing.T) {
+	ctx := t.Context()
+	own, err := file.Open(ctx, t.TempDir(), file.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := bytes.Repeat([]byte("0123456789abcdef"), 20*chunk/16)
+	if _, err := own.Put(ctx, "backup/x", bytes.NewReader(large), blob.IfAbsent); err != nil {
+		t.Fatal(err)
+	}
+	o, err := own.Get(ctx, "backup/x", blob.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Body.Close()
+	if _, ok := o.Body.(io.Seeker); !ok {
+		t.Error("each piece reads all that is before it")
+	}
+	s := newSite("a", "b")
+	s.own["b"] = own
+	got, _, err := blob.ReadAll(ctx, s.stores["a"], "backup/x", 1<<30)
+	if err != nil || !bytes.Equal(got, large) {
+		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }

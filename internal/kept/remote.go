@@ -36,7 +36,7 @@ var problems = map[string]error{
 	"too-large": blob.ErrTooLarge, "unsupported": blob.ErrUnsupported, "read-only": blob.ErrReadOnly,
 }
 
-// Failure is what came of an object with an error.
+// failure is what came of an object with an error.
 func failure(err error) *peer.ObjectReply {
 	r := &peer.ObjectReply{Error: err.Error()}
 	for name, sentinel := range problems {
@@ -108,6 +108,15 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 func (b *body) Close() error { return nil }
+
+// Seek goes to another place in the object, counted from its beginning; nothing is transferred for it.
+func (b *body) Seek(offset int64, whence int) (int64, error) {
+	if whence != io.SeekStart || offset < 0 {
+		return 0, errors.ErrUnsupported
+	}
+	b.at, b.here = offset, bytes.NewReader(nil)
+	return offset, nil
+}
 
 // Put implements blob.Store, for what fits one message: backups are taken by daemons. Errors: blob.ErrTooLarge.
 func (r Remote) Put(ctx context.Context, key string, from io.Reader, cond blob.Condition) (blob.ETag, error) {
@@ -197,9 +206,12 @@ func piece(ctx context.Context, store blob.Store, q peer.ObjectRequest) (*peer.O
 		return nil, fmt.Errorf("%q was written anew while it was read", q.Key)
 	}
 	if q.Offset > 0 {
-		if seeker, ok := o.Body.(io.Seeker); ok {
+		seeker, ok := o.Body.(io.Seeker)
+		err = errors.ErrUnsupported
+		if ok {
 			_, err = seeker.Seek(q.Offset, io.SeekStart)
-		} else {
+		}
+		if errors.Is(err, errors.ErrUnsupported) {
 			_, err = io.CopyN(io.Discard, o.Body, q.Offset)
 		}
 		if err != nil {

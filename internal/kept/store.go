@@ -42,8 +42,12 @@ type Options struct {
 	Self   func() cluster.HostID
 	Record blob.Store // the control record
 	Own    blob.Store // this host's own disk
-	// Hosts are all hosts of the cluster that are known, this one too.
+	// Hosts are all hosts of the cluster that are known, this one too: any of them may have a backup.
 	Hosts func() []cluster.HostID
+	// Voters are the hosts that backups are written to.
+	Voters func() []cluster.HostID
+	// Room tells why no backup is to be written to this host's disk, nil if it may.
+	Room func(context.Context) error
 	// To is the client for a host.
 	To func(cluster.HostID) (Client, error)
 }
@@ -109,16 +113,24 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.C
 	if p := s.place(key); p != nil {
 		return p.Put(ctx, key, body, cond)
 	}
+	if err := s.opt.Room(ctx); err != nil {
+		return "", fmt.Errorf("write %q: %w", key, err)
+	}
 	tag, err := s.opt.Own.Put(ctx, key, body, cond)
 	if err != nil {
 		return "", err
 	}
-	copies, missing := s.each(ctx, fetchTimeout, func(ctx context.Context, r Remote) error {
-		_, err := r.ask(ctx, peer.ObjectRequest{Op: peer.ObjectFetch, Key: key, ETag: string(tag)})
+	voters := without(s.opt.Voters(), s.opt.Self())
+	copies, missing := s.each(ctx, voters, fetchTimeout, func(ctx context.Context, r Remote) error {
+		_, err := r.ask(ctx, peer.ObjectRequest{Op: peer.ObjectFetch, Key: key})
 		return err
 	})
-	if all := len(s.others()) + 1; 2*(copies+1) <= all {
-		return "", fmt.Errorf("write %q: %d of %d hosts have it, and a backup needs a majority: %w", key, copies+1, all, errors.Join(missing...))
+	if all := len(voters) + 1; 2*(copies+1) <= all {
+		// What one host has would be found when the writer looks what came of it, and be taken for written.
+		tidying, cancel := context.WithTimeout(context.WithoutCancel(ctx), otherTimeout)
+		defer cancel()
+		err := fmt.Errorf("write %q: %d of %d hosts have it, and a backup needs a majority: %w", key, copies+1, all, errors.Join(missing...))
+		return "", errors.Join(err, s.opt.Own.Delete(tidying, key))
 	}
 	return tag, nil
 }
@@ -137,13 +149,13 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 		}
 		lists = append(lists, record)
 	}
-	if !strings.HasPrefix(prefix, control) {
+	if !strings.HasPrefix(prefix, control) && !own(prefix) {
 		var mu sync.Mutex
-		s.each(ctx, otherTimeout, func(ctx context.Context, r Remote) error {
+		s.each(ctx, s.others(), otherTimeout, func(ctx context.Context, r Remote) error {
 			list, err := r.List(ctx, prefix)
 			mu.Lock()
 			defer mu.Unlock()
-			lists = append(lists, without(list))
+			lists = append(lists, backups(list))
 			return err
 		})
 	}
@@ -152,8 +164,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	return out, nil
 }
 
-// without leaves out what tells of another host only.
-func without(list []blob.Info) (out []blob.Info) {
+// backups leaves out what tells of another host only.
+func backups(list []blob.Info) (out []blob.Info) {
 	for _, i := range list {
 		if !own(i.Key) && !strings.HasPrefix(i.Key, control) {
 			out = append(out, i)
@@ -170,7 +182,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := s.opt.Own.Delete(ctx, key); err != nil {
 		return err
 	}
-	s.each(ctx, otherTimeout, func(ctx context.Context, r Remote) error { return r.Delete(ctx, key) })
+	s.each(ctx, s.others(), otherTimeout, func(ctx context.Context, r Remote) error { return r.Delete(ctx, key) })
 	return nil
 }
 
@@ -178,6 +190,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 func (s *Store) Fetch(ctx context.Context, from Client, key string) error {
 	if own(key) || strings.HasPrefix(key, control) {
 		return fmt.Errorf("%q is no backup", key)
+	}
+	if err := s.opt.Room(ctx); err != nil {
+		return err
 	}
 	o, err := Remote{Client: from, Own: true}.Get(ctx, key, blob.GetOptions{})
 	if err != nil {
@@ -188,9 +203,11 @@ func (s *Store) Fetch(ctx context.Context, from Client, key string) error {
 	return err
 }
 
-func (s *Store) others() (out []cluster.HostID) {
-	for _, h := range s.opt.Hosts() {
-		if h != s.opt.Self() {
+func (s *Store) others() []cluster.HostID { return without(s.opt.Hosts(), s.opt.Self()) }
+
+func without(hosts []cluster.HostID, self cluster.HostID) (out []cluster.HostID) {
+	for _, h := range hosts {
+		if h != self {
 			out = append(out, h)
 		}
 	}
@@ -202,13 +219,13 @@ func (s *Store) remote(h cluster.HostID) (Remote, error) {
 	return Remote{Client: c, Own: true}, err
 }
 
-// each asks all other hosts at once, and gives how many did it, and why the others did not.
-func (s *Store) each(ctx context.Context, bound time.Duration, do func(context.Context, Remote) error) (done int, missing []error) {
+// each asks these hosts at once, and gives how many did it, and why the others did not.
+func (s *Store) each(ctx context.Context, of []cluster.HostID, bound time.Duration, do func(context.Context, Remote) error) (done int, missing []error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, h := range s.others() {
+	for _, h := range of {
 		all.Go(func() {
 			r, err := s.remote(h)
 			if err == nil {

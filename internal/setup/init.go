@@ -404,12 +404,23 @@ func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Set
 		_, _, err := folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version})
 		return err
 	})
-	if errors.Is(err, keeper.ErrOther) {
-		_, err := ReadSettings(m.Paths)
-		done.Again = err == nil
+	if !errors.Is(err, keeper.ErrOther) {
+		return err
+	}
+	if _, err := ReadSettings(m.Paths); err == nil {
+		done.Again = true
 		return nil
 	}
-	return err
+	founder, err := kept.Founder(ctx, dataDir, func(ctx context.Context, store blob.Store) (string, error) {
+		return control.New(store, s.Cluster()).Known().Tokens().Founder(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	if founder != done.CAHash {
+		return &Error{Problem: fmt.Sprintf("%s holds the record of a cluster with other authorities", dataDir), Err: ErrOther, Advice: "if nobody needs it: mv " + dataDir + " " + dataDir + ".aside"}
+	}
+	return nil
 }
 
 func (m *Machine) writeSettings(s Settings) error {

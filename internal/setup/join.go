@@ -20,6 +20,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
@@ -168,6 +169,10 @@ func (m *Machine) Join(ctx context.Context, o Join) (Joined, error) {
 
 // askToJoin has the cluster take this host in, and keeps the authorities that it gives.
 func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
+	data := m.Paths.Data()
+	if _, err := os.Lstat(filepath.Join(data, "etcdadm", keeper.FileName)); !errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Problem: "this machine has begun a cluster of its own, or was a host of one: " + data + " holds its record", Err: ErrOther, Advice: "if nobody needs it: mv " + data + " " + data + ".aside"}
+	}
 	if err := m.Service.Check(ctx); err != nil {
 		return nil, &Error{Problem: "the agent could not be started here", Err: err}
 	}

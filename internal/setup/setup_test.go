@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	_ "etcdadm.io/internal/testenv" // no test goes by the environment of who runs it
@@ -310,5 +311,27 @@ func TestEtcdctlFileOfSomebodyElse(t *testing.T) {
 	}
 	if data, _ := os.ReadFile(m.Paths.Etcdctl()); string(data) != "theirs" {
 		t.Errorf("%s", data)
+	}
+}
+
+// A record that an init left is gone on from by that init alone: who joins another cluster over it would have a record of its
+// own, and an init with other authorities would begin a second cluster.
+func TestLeftRecord(t *testing.T) {
+	m, _ := fresh(t)
+	o := Init{HostID: "a", Version: cluster.MustVersion("3.6.16")}
+	s := m.hostSettings("192.0.2.1", "a")
+	s.setFlag("cluster-name", "etcd")
+	s.setFlag("backup-store", kept.URL(m.Paths.Data()))
+	done := &Initialised{CAHash: "sha256:one"}
+	for range 2 { // the second one goes on
+		if err := m.seed(t.Context(), o, s, done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.seed(t.Context(), o, s, &Initialised{CAHash: "sha256:two"}); !errors.Is(err, ErrOther) {
+		t.Errorf("with other authorities: %v", err)
+	}
+	if _, err := m.askToJoin(t.Context(), Join{}); !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), "has begun a cluster of its own") {
+		t.Errorf("join: %v", err)
 	}
 }

@@ -133,6 +133,15 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 }
 
+// Seek goes to another place in the file; nothing is read for it.
+func (b *body) Seek(offset int64, whence int) (int64, error) {
+	seeker, ok := b.file.(io.Seeker)
+	if !ok || b.left != nil {
+		return 0, errors.ErrUnsupported
+	}
+	return seeker.Seek(offset, whence)
+}
+
 // Close closes the file, after a read of it that is not waited for.
 func (b *body) Close() error {
 	if b.left == nil {
