@@ -1,4 +1,4 @@
-// Package machines holds tests of what a person does on fresh machines: init, join and what systemd makes of it.
+// Package machines tests init and join on fresh machines, and the agent under systemd.
 package machines
 
 import (

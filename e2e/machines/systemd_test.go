@@ -17,8 +17,8 @@ func cutShort(b *booted, line []string) {
 	}
 }
 
-// What a person does on three fresh machines, and what systemd makes of the unit: an agent that is killed or replaced
-// leaves its etcd running, and a stop ends both.
+// Three fresh machines become a cluster by init and join, each command interrupted first. An agent that is killed or
+// replaced leaves its etcd running; systemctl stop ends both.
 func TestMachines(t *testing.T) {
 	all := boot(t, 3)
 	for _, b := range all {

@@ -1,0 +1,85 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/unit"
+)
+
+func clientURLs(s Settings) string {
+	address := s.Flag("address")
+	if ip := net.ParseIP(address); ip != nil && ip.To4() == nil {
+		address = "[" + address + "]"
+	}
+	return strings.ReplaceAll(orElse(s.Flag("client-urls"), listeners[1].usual), "__address__", address)
+}
+
+// agentSteps install and start the agent.
+func (m *Machine) agentSteps(s Settings) []step {
+	return []step{
+		{"write for etcdctl: " + m.Paths.Etcdctl(), func(context.Context) error { return m.writeEtcdctl(s) }},
+		{"make the data directory " + s.Flag("data-dir"), func(context.Context) error {
+			return durable.MakeDir(s.Flag("data-dir"), modeData)
+		}},
+		{"write the unit " + m.Paths.Unit(), func(context.Context) error { return m.writeUnit(s) }},
+		{"write the agent's settings to " + m.Paths.Settings(), func(context.Context) error { return m.writeSettings(s) }},
+		{"start the agent", func(ctx context.Context) error { return m.Service.Start(ctx) }},
+	}
+}
+
+func (m *Machine) writeSettings(s Settings) error {
+	data, err := s.text()
+	if err != nil {
+		return err
+	}
+	if _, err := ReadSettings(m.Paths); err == nil { // a person may have changed them since
+		return nil
+	}
+	return put(m.Paths.Settings(), data, modeSecret, func([]byte) bool { return false })
+}
+
+func (m *Machine) writeUnit(s Settings) error {
+	u := unit.Spec{Binary: m.Binary, Environment: m.Paths.Settings(), Writes: []string{s.Flag("data-dir")}}
+	if at, err := url.Parse(s.Store()); err == nil && at.Scheme == "file" {
+		u.Writes = append(u.Writes, at.Path)
+		u.Mounts = append(u.Mounts, at.Path)
+	}
+	data, err := u.Text()
+	if err != nil {
+		return err
+	}
+	return put(m.Paths.Unit(), data, modePublic, unit.Ours)
+}
+
+const etcdctlMark = "# Made by etcdadm"
+
+func (m *Machine) writeEtcdctl(s Settings) error {
+	dir := filepath.Join(s.Flag("data-dir"), "etcdadm", "pki", "etcdctl")
+	var b strings.Builder
+	b.WriteString(etcdctlMark + ", for a shell: . " + m.Paths.Etcdctl() + "\n")
+	for _, pair := range [][2]string{
+		{"ETCDCTL_ENDPOINTS", clientURLs(s)},
+		{"ETCDCTL_CACERT", filepath.Join(dir, pki.ClientNames.CA)},
+		{"ETCDCTL_CERT", filepath.Join(dir, pki.ClientNames.Cert)},
+		{"ETCDCTL_KEY", filepath.Join(dir, pki.ClientNames.Key)},
+		{envfile.OfFlag("data-dir"), s.Flag("data-dir")},
+	} {
+		fmt.Fprintf(&b, "export %s=%s\n", pair[0], cluster.ShellWord(pair[1]))
+	}
+	err := put(m.Paths.Etcdctl(), []byte(b.String()), modePublic, func(had []byte) bool { return strings.HasPrefix(string(had), etcdctlMark) })
+	if told, ok := errors.AsType[*Error](err); ok && told.Err == nil { // nothing of ours hangs on it
+		m.say("left as it is: %s exists and was not made by etcdadm", m.Paths.Etcdctl())
+		return nil
+	}
+	return err
+}
