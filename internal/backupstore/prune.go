@@ -263,7 +263,7 @@ func (c *Catalogue) deleteFile(ctx context.Context, name backup.Name, file strin
 // age (at least MinUnfinishedAge). It says which ones, also with an error.
 func (c *Catalogue) CleanUp(ctx context.Context, age time.Duration, now time.Time) ([]backup.Name, error) {
 	before := now.Add(-max(age, MinUnfinishedAge))
-	folders, err := c.folders(ctx, "")
+	folders, err := c.folders(blob.Whole(ctx), "") // a meta that the listing lacks would make a backup an unfinished one
 	if err != nil {
 		return nil, fmt.Errorf("clean up backups: %w", err)
 	}

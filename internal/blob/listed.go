@@ -19,3 +19,12 @@ func Heard(ctx context.Context, objects int) {
 		heard(objects)
 	}
 }
+
+type wholeKey struct{}
+
+// Whole has a listing under the returned context fail where it may lack what there is: for who removes what a listing lacks.
+// Only a store made of several places can answer in part.
+func Whole(ctx context.Context) context.Context { return context.WithValue(ctx, wholeKey{}, true) }
+
+// IsWhole tells whether a listing has to have everything; see [Whole].
+func IsWhole(ctx context.Context) bool { return ctx.Value(wholeKey{}) != nil }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
@@ -190,5 +191,58 @@ func TestPiecesOfAFile(t *testing.T) {
 	got, _, err := blob.ReadAll(ctx, s.stores["a"], "backup/x", 1<<30)
 	if err != nil || !bytes.Equal(got, large) {
 		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// Whoever removes what a listing lacks must not take silence for absence.
+func TestWholeListNeedsMajority(t *testing.T) {
+	s := newSite("a", "b", "c")
+	s.turnOff("b", true)
+	if _, err := s.stores["a"].List(blob.Whole(t.Context()), ""); err != nil {
+		t.Errorf("with one of three silent: %v", err)
+	}
+	s.turnOff("c", true)
+	if _, err := s.stores["a"].List(t.Context(), ""); err != nil {
+		t.Errorf("in part, with two silent: %v", err)
+	}
+	if list, err := s.stores["a"].List(blob.Whole(t.Context()), ""); err == nil {
+		t.Errorf("with two of three silent the whole list is %v", list)
+	}
+}
+
+// A leader before left its words on its disk; a person gets those of the leader now, whomever they ask.
+func TestPeopleGetNewestStatus(t *testing.T) {
+	const status = "control/etcdadm-status.json"
+	s := newSite("a", "b", "c")
+	for _, h := range []cluster.HostID{"a", "b"} {
+		if _, err := s.stores[h].Put(t.Context(), status, bytes.NewReader([]byte("by "+h)), blob.Any); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	get := func(h cluster.HostID, o blob.GetOptions) (string, blob.ETag, error) {
+		object, err := People{s.stores[h]}.Get(t.Context(), status, o)
+		if err != nil {
+			return "", "", err
+		}
+		data, err := io.ReadAll(object.Body)
+		return string(data), object.ETag, err
+	}
+	for _, h := range []cluster.HostID{"a", "b", "c"} {
+		if text, _, err := get(h, blob.GetOptions{}); err != nil || text != "by b" {
+			t.Errorf("asked at %s: %q, %v", h, text, err)
+		}
+	}
+	_, tag, _ := get("c", blob.GetOptions{})
+	if _, _, err := get("a", blob.GetOptions{IfNoneMatch: tag}); !errors.Is(err, blob.ErrNotModified) {
+		t.Errorf("asked again: %v", err)
+	}
+	s.turnOff("b", true)
+	if text, _, err := get("c", blob.GetOptions{}); err != nil || text != "by a" {
+		t.Errorf("while b is silent: %q, %v", text, err)
+	}
+	s.turnOff("a", true)
+	if _, _, err := get("c", blob.GetOptions{}); !errors.Is(err, blob.ErrNotFound) {
+		t.Errorf("while both are silent: %v", err)
 	}
 }

@@ -121,7 +121,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.C
 		return "", err
 	}
 	voters := without(s.opt.Voters(), s.opt.Self())
-	copies, missing := s.each(ctx, voters, fetchTimeout, func(ctx context.Context, r Remote) error {
+	copies, missing := s.each(ctx, voters, fetchTimeout, func(ctx context.Context, _ cluster.HostID, r Remote) error {
 		_, err := r.ask(ctx, peer.ObjectRequest{Op: peer.ObjectFetch, Key: key})
 		return err
 	})
@@ -135,33 +135,49 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.C
 	return tag, nil
 }
 
-// List implements blob.Store. What hosts that do not answer have is not in it.
+// List implements blob.Store. What hosts that do not answer have is not in it; a whole one ([blob.Whole]) needs the answers of a
+// majority of the voters, since that many have each backup.
 func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	ownList, err := s.opt.Own.List(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
 	lists := [][]blob.Info{ownList}
-	if strings.HasPrefix(control, prefix) || strings.HasPrefix(prefix, control) {
+	if inside := strings.HasPrefix(prefix, control); inside || strings.HasPrefix(control, prefix) {
 		record, err := s.opt.Record.List(ctx, prefix)
-		if err != nil {
+		if err != nil && inside { // who looks for backups finds them without the record too
 			return nil, err
 		}
 		lists = append(lists, record)
 	}
 	if !strings.HasPrefix(prefix, control) && !own(prefix) {
 		var mu sync.Mutex
-		s.each(ctx, s.others(), otherTimeout, func(ctx context.Context, r Remote) error {
+		heard := map[cluster.HostID]bool{s.opt.Self(): true}
+		_, silent := s.each(ctx, s.others(), otherTimeout, func(ctx context.Context, h cluster.HostID, r Remote) error {
 			list, err := r.List(ctx, prefix)
 			mu.Lock()
 			defer mu.Unlock()
 			lists = append(lists, backups(list))
+			heard[h] = err == nil
 			return err
 		})
+		if blob.IsWhole(ctx) && !majority(s.opt.Voters(), heard) {
+			return nil, fmt.Errorf("list %q: fewer than a majority of the hosts that have backups answer: %w", prefix, errors.Join(silent...))
+		}
 	}
 	out := merged(lists...)
 	blob.Heard(ctx, len(out))
 	return out, nil
+}
+
+func majority(of []cluster.HostID, heard map[cluster.HostID]bool) bool {
+	n := 0
+	for _, h := range of {
+		if heard[h] {
+			n++
+		}
+	}
+	return 2*n > len(of)
 }
 
 // backups leaves out what tells of another host only.
@@ -182,7 +198,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := s.opt.Own.Delete(ctx, key); err != nil {
 		return err
 	}
-	s.each(ctx, s.others(), otherTimeout, func(ctx context.Context, r Remote) error { return r.Delete(ctx, key) })
+	s.each(ctx, s.others(), otherTimeout, func(ctx context.Context, _ cluster.HostID, r Remote) error { return r.Delete(ctx, key) })
 	return nil
 }
 
@@ -220,7 +236,7 @@ func (s *Store) remote(h cluster.HostID) (Remote, error) {
 }
 
 // each asks these hosts at once, and gives how many did it, and why the others did not.
-func (s *Store) each(ctx context.Context, of []cluster.HostID, bound time.Duration, do func(context.Context, Remote) error) (done int, missing []error) {
+func (s *Store) each(ctx context.Context, of []cluster.HostID, bound time.Duration, do func(context.Context, cluster.HostID, Remote) error) (done int, missing []error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	var mu sync.Mutex
@@ -229,7 +245,7 @@ func (s *Store) each(ctx context.Context, of []cluster.HostID, bound time.Durati
 		all.Go(func() {
 			r, err := s.remote(h)
 			if err == nil {
-				err = do(ctx, r)
+				err = do(ctx, h, r)
 			}
 			mu.Lock()
 			defer mu.Unlock()

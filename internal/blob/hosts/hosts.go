@@ -58,6 +58,11 @@ type Store struct {
 
 	mu      sync.Mutex
 	highest uint64 // ballot number; guarded by mu
+	// open is the highest ballot of this host of which nobody knows whether it was chosen: the next read decides it, so that
+	// what that does not give never comes true. Guarded by mu.
+	open register.Ballot
+	// silent says that the last attempt found no majority, or nobody to ask. Guarded by mu.
+	silent bool
 }
 
 // New makes a store. Nothing is asked before the first call.
@@ -144,7 +149,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 func (s *Store) Document(ctx context.Context) (*register.Document, error) { return s.read(ctx) }
 
 // Decide reads what the record says, and has it decided: a write whose outcome was not known, and that is not in what this
-// gives, never takes effect.
+// gives, never takes effect. A read after a write of this store that ended so does it too; what another host left open, a
+// daemon that begins to lead decides.
 func (s *Store) Decide(ctx context.Context) (*register.Document, error) {
 	return s.round(ctx, nil, func() {})
 }
@@ -171,6 +177,9 @@ func (s *Store) round(ctx context.Context, change register.Change, sent func()) 
 
 func (s *Store) read(ctx context.Context) (*register.Document, error) {
 	return s.reads.do(ctx, func(ctx context.Context) (*register.Document, error) {
+		if s.leftOpen() {
+			return s.Decide(ctx)
+		}
 		e, err := s.try(ctx, register.Read, func() {})
 		return e.Doc, err
 	})
@@ -195,21 +204,31 @@ func (s *Store) try(ctx context.Context, begin func(string, []register.Seat, reg
 		var e register.Entry
 		err := ErrUnknown
 		if record, known := s.opt.Known(); record != "" && len(known) > 0 {
-			p, out := begin(record, known, register.Ballot{Number: s.above(0) + 1, Nonce: s.opt.Mint()})
+			ballot := register.Ballot{Number: s.above(0) + 1, Nonce: s.opt.Mint()}
+			p, out := begin(record, known, ballot)
 			s.carry(ctx, p, out)
 			s.above(p.Highest())
 			if p.Sent() {
 				sent = true
 				tell()
 			}
-			if e, err = p.Result(); e.Doc != nil {
+			e, err = p.Result()
+			if e.Doc != nil {
+				s.hear(false)
+				s.decided(e.Ballot)
 				s.opt.Learned(e)
 				return e, err
+			}
+			if p.Sent() {
+				s.leave(ballot)
 			}
 			if errors.Is(err, register.ErrNoMajority) {
 				_, silent := p.Answered()
 				err = fmt.Errorf("%w: %s", err, names(silent))
 			}
+		}
+		if errors.Is(err, register.ErrNoMajority) || errors.Is(err, ErrUnknown) {
+			s.hear(true)
 		}
 		if errors.Is(err, register.ErrOvertaken) {
 			// The one that overtook it is given time to end.
@@ -223,6 +242,43 @@ func (s *Store) try(ctx context.Context, begin func(string, []register.Seat, reg
 		}
 		return e, err
 	}
+}
+
+// Silent tells whether the last attempt found no majority of the keepers that this host knows: there may be newer ones.
+func (s *Store) Silent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.silent
+}
+
+func (s *Store) hear(silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = silent
+}
+
+// leave takes note of a ballot that may have been chosen, or yet be.
+func (s *Store) leave(b register.Ballot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.Compare(s.open) > 0 {
+		s.open = b
+	}
+}
+
+// decided takes note of a ballot that was chosen: no lower one comes true after it.
+func (s *Store) decided(b register.Ballot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.Compare(s.open) >= 0 {
+		s.open = register.Ballot{}
+	}
+}
+
+func (s *Store) leftOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open != register.Ballot{}
 }
 
 // above raises the highest number that was seen, and gives it.

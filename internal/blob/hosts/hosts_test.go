@@ -192,6 +192,42 @@ func TestCountUnderFaults(t *testing.T) {
 	}
 }
 
+// A write whose outcome stayed open is decided by the next read of that host: what the read does not give never comes true,
+// though one keeper had accepted it.
+func TestReadDecidesWhatWasLeftOpen(t *testing.T) {
+	w := newWorld(t, 3)
+	s := w.store("h0")
+	if _, err := blob.PutBytes(t.Context(), s, "a", []byte("old"), blob.Any); err != nil {
+		t.Fatal(err)
+	}
+	var first register.Ballot // of the write, of which some messages may still be on their way
+	without := func(away cluster.HostID) {
+		w.hurt(func(_ string, m register.Message) (bool, bool) {
+			if first == (register.Ballot{}) && m.Kind == register.Accept && string(m.Entry.Doc.Objects["a"].Data) == "new" {
+				first = m.Entry.Ballot
+			}
+			open := m.Kind == register.Accept && m.Entry.Ballot == first // one keeper accepts it, and nobody hears that
+			return m.To.Host == away || open && m.To.Host != "h2", open
+		})
+	}
+	without("")
+	if _, err := blob.PutBytes(t.Context(), s, "a", []byte("new"), blob.Any); err == nil || errors.Is(err, blob.ErrPreconditionFailed) {
+		t.Fatalf("the write: %v", err)
+	}
+	without("h2")
+	another := w.store("h1")
+	for _, host := range []*Store{s, another} {
+		data, _, err := blob.ReadAll(t.Context(), host, "a", MaxObject)
+		if err != nil || string(data) != "old" {
+			t.Fatalf("while that keeper is away: %q, %v", data, err)
+		}
+	}
+	without("h0")
+	if data, _, err := blob.ReadAll(t.Context(), another, "a", MaxObject); err != nil || string(data) != "old" {
+		t.Fatalf("when it is back: %q, %v", data, err)
+	}
+}
+
 // Without a majority of the keepers nothing is read or written, soon and in words.
 func TestNoMajority(t *testing.T) {
 	w := newWorld(t, 3)
