@@ -53,3 +53,50 @@ func TestFirstHostIsLost(t *testing.T) {
 	})
 	w.End()
 }
+
+// Two of three hosts are gone, one of them for good: the record is made again on the third one, which goes on from its data. The
+// other comes back with its old disk, goes over to the new record and carries a member again.
+func TestMajorityIsLost(t *testing.T) {
+	rig.TakesLong(t, "most of a minute")
+	c := rig.NewCluster(t, rig.Options{Hosts: 4, TLS: true, Kept: true, Flags: []string{"--dead-after=8s"}})
+	c.Host(1).FoundRecord(3)
+	for n := 2; n <= 4; n++ {
+		c.Host(n).Named()
+	}
+	c.Start(1, 2, 3)
+	c.Voters(rig.Soon, 1, 2, 3)
+	c.KeptBy(rig.Soon, 1, 2, 3)
+	c.Fill("before/", 50)
+	if r := c.Etcdadm("backup", "create", "--data-dir", c.Host(2).Dir, "--wait", "60s"); r.Code != cli.ExitOK {
+		t.Fatalf("%s", r)
+	}
+	c.Host(1).Crash()
+	c.Host(2).Crash()
+	c.Host(2).Wipe(false)
+
+	survivor := c.Host(3)
+	one := []string{"--from", "host-3", "--lost", "host-1"}
+	two := append(one, "--lost", "host-2")
+	rig.Eventually(t, rig.Soon, "a recovery that names one of two is refused", func(context.Context) error {
+		r := c.Recovers(survivor, append(one, "--yes")...)
+		if r.Code != cli.ExitUnsafe || !strings.Contains(r.Stderr, "name it with --lost") {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
+	if r := c.Etcdadm("backup", "list", "--store", survivor.StoreURL()); r.Code != cli.ExitOK || strings.Count(r.Stdout, "Z-") < 1 {
+		t.Errorf("%s", r)
+	}
+	if r := c.Recovers(survivor, append(two, "--dry-run")...); r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "would make it again") {
+		t.Errorf("%s", r)
+	}
+	if r := c.Recovers(survivor, append(two, "--yes")...); r.Code != cli.ExitOK || !strings.Contains(r.Stderr, "was made again") {
+		t.Fatalf("%s", r)
+	}
+	c.Start(1, 4)
+	c.Voters(2*time.Minute, 1, 3, 4)
+	c.KeptBy(time.Minute, 1, 3, 4)
+	if n := c.CountKeys("before/"); n != 50 {
+		t.Errorf("%d keys of 50", n)
+	}
+}

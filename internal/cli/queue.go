@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/kept"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -105,6 +106,35 @@ func (q *queue) folder(ctx context.Context, o *cluster.Observation, p purpose) (
 		return nil, err
 	}
 	return control.New(store, ""), nil
+}
+
+// remake has the daemon make the record of a cluster without a store again, if a majority of the hosts that keep it is gone: the
+// queue lies in it. With dryRun it tells whether the daemon would.
+func (q *queue) remake(ctx context.Context, o *cluster.Observation, say io.Writer, dryRun bool) error {
+	url := q.store
+	if url == "" && o != nil {
+		url = o.Store.URL
+	}
+	if _, ok := kept.DataDir(url); !ok || len(q.lost) == 0 {
+		return nil
+	}
+	conn, err := q.open()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	made, err := conn.Again(ctx, q.lostHosts(), dryRun)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask the daemon to make the record of the cluster again: %w", err)
+	case made.Refused != "":
+		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued: the hosts that keep the record of the cluster have no majority, and it is not made again: " + made.Refused)}
+	case made.Host != "" && dryRun:
+		fmt.Fprintf(say, "the hosts that keep the record of the cluster have no majority: host %s would make it again\n", made.Host)
+	case made.Host != "":
+		fmt.Fprintf(say, "the record of the cluster was made again: host %s keeps it alone until others do\n", made.Host)
+	}
+	return nil
 }
 
 // askForMembers is a member count for the command to carry; nothing is changed

@@ -56,6 +56,10 @@ still runs.`,
 // show tells what each host holds, and with --dry-run what would be queued.
 func (r *recovery) show(ctx context.Context, out io.Writer) error {
 	if r.dryRun && r.from != "" {
+		o, _ := r.look(ctx) // what is wrong with it is said below
+		if err := r.remake(ctx, o, out, true); err != nil {
+			return err
+		}
 		if err := r.tryMembers(ctx); err != nil {
 			return err
 		}
@@ -115,11 +119,14 @@ func (r *recovery) run(ctx context.Context, out, say io.Writer) error {
 	if err != nil {
 		return err
 	}
-	count, err := askForMembers(ctx, f, r.members)
-	if err != nil {
+	if err := r.judge(ctx, say); err != nil {
 		return err
 	}
-	if err := r.judge(ctx, say); err != nil {
+	if err := r.remake(ctx, o, say, false); err != nil {
+		return err
+	}
+	count, err := askForMembers(ctx, f, r.members)
+	if err != nil {
 		return err
 	}
 	return r.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(r.from), Lost: r.lostHosts(), Count: count}, out, say)

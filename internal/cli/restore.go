@@ -67,6 +67,14 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 		return err
 	}
 	asks := !r.yes || r.dryRun
+	if !asks {
+		if err := r.refuseAlive(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.remake(ctx, o, say, asks); err != nil {
+		return err
+	}
 	what := toWrite
 	if asks {
 		what = toRead
@@ -96,8 +104,10 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 	if err := aside.refuse(); err != nil && !r.acceptOlder {
 		return err
 	}
-	if err := r.refuseAlive(ctx); err != nil {
-		return err
+	if asks {
+		if err := r.refuseAlive(ctx); err != nil {
+			return err
+		}
 	}
 	count, err := askForMembers(ctx, f, r.members)
 	switch {

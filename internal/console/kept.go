@@ -27,6 +27,19 @@ func OpenKept(dataDir string) (blob.Store, error) {
 // Kept is the store of a cluster that has no shared one, through the first of its daemons that answers.
 func (c *Console) Kept() blob.Store { return kept.Remote{Client: anyDaemon{c}} }
 
+// Again has the first daemon that answers make the record of the cluster again, after a majority of the hosts that kept it is
+// gone for good: see docs/adr/031. Where a majority answers, nothing is made.
+func (c *Console) Again(ctx context.Context, lost []cluster.HostID, dryRun bool) (peer.AgainReply, error) {
+	reply, err := anyDaemon{c}.Keep(ctx, peer.KeepRequest{Again: &peer.AgainRequest{Lost: lost, DryRun: dryRun}})
+	if err != nil {
+		return peer.AgainReply{}, err
+	}
+	if reply.Again == nil {
+		return peer.AgainReply{}, errors.New("the daemon answered something else")
+	}
+	return *reply.Again, nil
+}
+
 // anyDaemon asks the daemons in turn, until one answers.
 type anyDaemon struct{ c *Console }
 

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"etcdadm.io/internal/blob"
@@ -38,6 +39,11 @@ const (
 	keyJoining  = Prefix + "etcdadm-joining.json"
 	keyTokens   = Prefix + "etcdadm-tokens.json"
 )
+
+// OfCommand tells whether an object of the control folder is a queued command's.
+func OfCommand(key string) bool {
+	return strings.HasPrefix(key, Prefix) && strings.Contains(strings.TrimPrefix(key, Prefix), "/")
+}
 
 // maxObject bounds every object that is read, in bytes. A control object is a
 // few kilobytes.

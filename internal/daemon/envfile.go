@@ -248,7 +248,9 @@ func (f *follower) told() []cluster.Problem {
 }
 
 // problems are what this daemon has to say of its host beside the host itself.
-func (d *daemon) problems() []cluster.Problem { return append(d.logRoom.problems(), d.env.told()...) }
+func (d *daemon) problems() []cluster.Problem {
+	return slices.Concat(d.logRoom.problems(), d.env.told(), d.keeping.problems())
+}
 
 // restartWords are how this daemon is restarted while its etcd goes on.
 func (c *Config) restartWords() string {

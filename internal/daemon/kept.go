@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -29,8 +31,12 @@ const (
 	keptDir = "kept"
 	// whereEvery is how often a host that does not know the record asks the others for it.
 	whereEvery = 2 * time.Second
+	// aroundEvery is how often a host asks the others whether they keep the same record.
+	aroundEvery = time.Minute
 	// keepersEvery is how often the leading daemon looks whether the right hosts keep the record.
 	keepersEvery = 3 * time.Second
+	// sayEvery is how often it is said that they are not.
+	sayEvery = time.Minute
 	// keeperTimeout bounds a question to another host about the record.
 	keeperTimeout = 2 * time.Second
 	// roomTimeout bounds a look at the disk.
@@ -45,7 +51,7 @@ const (
 type keeping struct {
 	id       func() cluster.HostID
 	contacts func() []cluster.Contact
-	to       func(cluster.Contact) (*peer.Client, error)
+	to       func(cluster.Contact) (kept.Client, error)
 	leading  func() bool
 	// wentBack tells whether this disk is known to be older than what others remember of it: it has forgotten promises.
 	wentBack func() bool
@@ -58,8 +64,15 @@ type keeping struct {
 	store  *kept.Store
 	folder *control.Folder
 
+	// serves tells whether this host's member reads through raft: its cluster has a quorum.
+	serves func(context.Context) bool
+	making atomic.Bool // the record is being made again here
+
+	around time.Time // when all others were asked last which record they keep; of run
+
 	mu    sync.Mutex
-	heard []register.Seat // whom others named, while this host knows nobody; guarded by mu
+	heard []register.Seat // whom others named as keepers; guarded by mu
+	stays string          // why this host does not go over to another host's record, "" if there is none; guarded by mu
 }
 
 // stores makes the store, and the control folder in it.
@@ -83,32 +96,19 @@ func (k *keeping) stores(name string) (blob.Store, *control.Folder) {
 			return out
 		},
 		Room: k.room,
-		To:   func(h cluster.HostID) (kept.Client, error) { return k.clientOf(h) },
+		To:   k.clientOf,
 	})
 	k.folder = control.New(k.store, name).Known()
 	return k.store, k.folder
 }
 
-func (k *keeping) clientOf(h cluster.HostID) (*peer.Client, error) {
+func (k *keeping) clientOf(h cluster.HostID) (kept.Client, error) {
 	contacts := k.contacts()
 	i := slices.IndexFunc(contacts, func(c cluster.Contact) bool { return c.Host == h })
 	if i < 0 {
 		return nil, fmt.Errorf("the address of host %s is not known yet", h)
 	}
 	return k.to(contacts[i])
-}
-
-// knownKeepers names the record and whom to ask for it.
-func (k *keeping) knownKeepers() (string, []register.Seat) {
-	ctx, cancel := context.WithTimeout(context.Background(), keeperTimeout)
-	defer cancel()
-	record, seats, err := k.keeper.Known(ctx)
-	if err == nil && len(seats) == 0 {
-		k.mu.Lock()
-		seats = k.heard
-		k.mu.Unlock()
-	}
-	return record, seats
 }
 
 func (k *keeping) sayToKeeper(ctx context.Context, m register.Message) (register.Reply, error) {
@@ -161,8 +161,11 @@ func (k *keeping) learned(e register.Entry) {
 
 // answer answers another host, or a person, for what this host keeps.
 func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
-	if isHost := c.Identity.Role == pki.RoleHost; !isHost && (r.Object == nil || r.Object.Own) {
+	switch person := c.Identity.Role != pki.RoleHost; {
+	case person && r.Again == nil && (r.Object == nil || r.Object.Own):
 		return peer.KeepReply{}, fmt.Errorf("%w: the record of the cluster is for its hosts", peer.ErrRole)
+	case !person && r.Again != nil:
+		return peer.KeepReply{}, fmt.Errorf("%w: that a record is made again, a person says", peer.ErrRole)
 	}
 	switch {
 	case r.Message != nil:
@@ -174,8 +177,10 @@ func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest)
 	case r.Object != nil:
 		return peer.KeepReply{Object: k.keptObject(ctx, c, *r.Object)}, nil
 	case r.Where:
-		record, keepers := k.knownKeepers()
-		return peer.KeepReply{Record: record, Keepers: keepers}, nil
+		return k.whereIs(ctx)
+	case r.Again != nil:
+		made, err := k.again(ctx, *r.Again)
+		return peer.KeepReply{Again: &made}, err
 	}
 	return peer.KeepReply{}, errors.New("nothing was asked")
 }
@@ -194,7 +199,7 @@ func (k *keeping) keptObject(ctx context.Context, c peer.Caller, q peer.ObjectRe
 	case q.Own:
 		return kept.Serve(ctx, k.own, q)
 	}
-	return kept.Serve(ctx, k.store, q)
+	return kept.Serve(ctx, kept.People{Store: k.store}, q)
 }
 
 // run has this host know where the record is and, while it leads, the right hosts keep it. Nil: there is a shared store.
@@ -205,8 +210,8 @@ func (k *keeping) run(ctx context.Context) error {
 	}
 	t := time.NewTicker(whereEvery)
 	defer t.Stop()
-	var looked time.Time
-	said, led := "", false
+	var looked, said time.Time
+	led := false
 	for {
 		look, cancel := context.WithTimeout(ctx, keepersTimeout)
 		err := k.findRecord(look)
@@ -221,12 +226,9 @@ func (k *keeping) run(ctx context.Context) error {
 			err = k.lookAfterKeepers(look)
 		}
 		cancel()
-		switch {
-		case err != nil && err.Error() != said && ctx.Err() == nil:
+		if err != nil && ctx.Err() == nil && time.Since(said) >= sayEvery {
 			k.log.Warn("the hosts that keep the cluster's record are not as they should be", "err", err)
-			said = err.Error()
-		case err == nil:
-			said = ""
+			said = time.Now()
 		}
 		select {
 		case <-t.C:
@@ -234,40 +236,6 @@ func (k *keeping) run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// findRecord asks the other daemons which record there is, on a host that knows none.
-func (k *keeping) findRecord(ctx context.Context) error {
-	if record, seats := k.knownKeepers(); record != "" && len(seats) > 0 {
-		return nil
-	}
-	for _, c := range k.contacts() {
-		if c.Host == k.id() {
-			continue
-		}
-		reply, err := k.where(ctx, c)
-		if err != nil || reply.Record == "" || len(reply.Keepers) == 0 {
-			continue
-		}
-		if _, err := k.keeper.Enrol(ctx, k.id(), reply.Record, host.Mint); err != nil {
-			return fmt.Errorf("host %s keeps record %s: %w", c.Host, reply.Record, err)
-		}
-		k.mu.Lock()
-		k.heard = reply.Keepers
-		k.mu.Unlock()
-		return nil
-	}
-	return errors.New("no other daemon tells this host where the record of the cluster is")
-}
-
-func (k *keeping) where(ctx context.Context, c cluster.Contact) (peer.KeepReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
-	defer cancel()
-	client, err := k.to(c)
-	if err != nil {
-		return peer.KeepReply{}, err
-	}
-	return client.Keep(ctx, peer.KeepRequest{Where: true})
 }
 
 // lookAfterKeepers makes at most one change of who keeps the record.
@@ -321,7 +289,7 @@ func (k *keeping) readyKeepers(ctx context.Context, doc *register.Document, vote
 			case err == nil:
 				ready = append(ready, seat)
 			case slices.Contains(voters, h):
-				refused = errors.Join(refused, fmt.Errorf("host %s cannot keep it: %w", h, err))
+				refused = cmp.Or(refused, fmt.Errorf("host %s cannot keep it: %w", h, err))
 			}
 		})
 	}
@@ -341,8 +309,11 @@ func (k *keeping) enrol(ctx context.Context, h cluster.HostID, record string) (r
 		return register.Seat{}, err
 	}
 	reply, err := c.Keep(ctx, peer.KeepRequest{Enrol: record})
-	if err != nil || reply.Seat == nil {
-		return register.Seat{}, errors.Join(err, errors.New("no seat"))
+	switch {
+	case err != nil:
+		return register.Seat{}, err
+	case reply.Seat == nil:
+		return register.Seat{}, errors.New("the daemon answered something else")
 	}
 	return *reply.Seat, nil
 }

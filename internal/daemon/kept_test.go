@@ -10,6 +10,7 @@ import (
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/keeper"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/register"
@@ -18,19 +19,19 @@ import (
 // Who may ask what of a host that keeps the record, and when it answers nothing.
 func TestWhoIsAnsweredByAKeeper(t *testing.T) {
 	ctx := t.Context()
-	kept, err := keeper.Open(t.TempDir(), durable.OS())
+	file, err := keeper.Open(t.TempDir(), durable.OS())
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := kept.Found(ctx, "a", rand.Text, nil)
+	doc, err := file.Found(ctx, "a", rand.Text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wentBack := false
 	k := &keeping{
 		id: func() cluster.HostID { return "a" }, contacts: func() []cluster.Contact { return nil },
-		to:       func(cluster.Contact) (*peer.Client, error) { return nil, errors.New("nobody") },
-		wentBack: func() bool { return wentBack }, keeper: kept, own: memory.New(),
+		to:       func(cluster.Contact) (kept.Client, error) { return nil, errors.New("nobody") },
+		wentBack: func() bool { return wentBack }, keeper: file, own: memory.New(),
 	}
 	k.stores("c")
 	host := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "b"}}

@@ -278,6 +278,11 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if d.pool, err = peer.NewPool(self, d.certs.daemons); err != nil {
 		return nil, err
 	}
+	var record func() string
+	if d.keeping != nil {
+		record = d.keeping.keeper.Record
+	}
+	d.pool.Record = record
 	seeds, err := d.seeds(static, seedDir)
 	if err != nil {
 		return nil, err
@@ -301,7 +306,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if d.manager, err = manager.New(opts); err != nil {
 		return nil, err
 	}
-	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Live: d.certs.daemons, Log: d.log})
+	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Live: d.certs.daemons, Record: record, Log: d.log})
 }
 
 // serve runs the parts, and takes them down in the reverse order: first

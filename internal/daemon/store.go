@@ -19,7 +19,6 @@ import (
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/kept"
-	"etcdadm.io/internal/peer"
 )
 
 // openStore opens the backup store and looks whether it belongs to us. On a
@@ -68,13 +67,14 @@ func (d *daemon) openKept(ctx context.Context) error {
 	}
 	d.keeping = &keeping{
 		id: func() cluster.HostID { return d.id }, contacts: d.contacts, leading: func() bool { return d.manager.Status().Leading },
-		to: func(c cluster.Contact) (*peer.Client, error) {
+		to: func(c cluster.Contact) (kept.Client, error) {
 			if d.pool == nil {
 				return nil, errors.New("this daemon is starting")
 			}
 			return d.pool.To(c)
 		},
 		wentBack: func() bool { return d.host.WentBack() },
+		serves:   func(ctx context.Context) bool { return d.served(ctx).Cluster != 0 },
 		log:      d.log, keeper: k, own: own, dir: filepath.Join(d.cfg.DataDir, keptDir),
 	}
 	d.store, d.folder = d.keeping.stores(d.cfg.ClusterName)

@@ -32,6 +32,7 @@ var unended = map[string]string{
 	"internal/daemon/inventory.go":     "releasesTimeout, and releasesAsked for a person",
 	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/kept.go":          "keeperTimeout",
+	"internal/daemon/whereabouts.go":   "keeperTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
 	"internal/daemon/parts.go":         "parts end in await, all of them within partsEnd",
 	"internal/daemon/process.go":       "a status that does not block",

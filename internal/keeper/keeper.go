@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -57,6 +58,8 @@ type Keeper struct {
 	state *register.Keeper
 	// doubt says that a write failed: what the file holds is read and written again before anything is answered.
 	doubt bool
+	// record is the name of the record in state, for whoever must not wait for a disk.
+	record atomic.Pointer[string]
 }
 
 // Open reads the file of a state directory. One that is missing is a host without a record; one that cannot be read is an
@@ -72,7 +75,7 @@ func Open(dir string, disk durable.Disk) (*Keeper, error) {
 func (k *Keeper) read() error {
 	data, err := regular.Read(k.path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		k.state, k.doubt = nil, false
+		k.have(nil)
 		return nil
 	}
 	if err != nil {
@@ -98,9 +101,22 @@ func (k *Keeper) read() error {
 	if why := state.Check(); why != "" {
 		return damaged(why)
 	}
-	k.state, k.doubt = &state, false
+	k.have(&state)
 	return nil
 }
+
+// have takes over what the file holds.
+func (k *Keeper) have(state *register.Keeper) {
+	k.state, k.doubt = state, false
+	name := ""
+	if state != nil {
+		name = state.Record
+	}
+	k.record.Store(&name)
+}
+
+// Record names the record that this host keeps, "" for none. It waits for nothing.
+func (k *Keeper) Record() string { return *k.record.Load() }
 
 func sum(data []byte) string {
 	s := sha256.Sum256(data)
@@ -135,13 +151,18 @@ func (k *Keeper) settle() error {
 	return k.write(*k.state)
 }
 
+// encode is the file of a state.
+func encode(state register.Keeper) ([]byte, error) {
+	content, err := json.Marshal(state)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(file{Format: format, Sum: sum(content), Keeper: content})
+}
+
 // write makes a state durable, and has it. It ends when the disk does.
 func (k *Keeper) write(next register.Keeper) error {
-	content, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(file{Format: format, Sum: sum(content), Keeper: content})
+	data, err := encode(next)
 	if err != nil {
 		return err
 	}
@@ -149,7 +170,7 @@ func (k *Keeper) write(next register.Keeper) error {
 		k.doubt = true // the new content may be there, or the old one
 		return fmt.Errorf("write the part of the record that this host keeps: %w", err)
 	}
-	k.state, k.doubt = &next, false
+	k.have(&next)
 	return nil
 }
 
@@ -175,6 +196,78 @@ func (k *Keeper) Found(ctx context.Context, host cluster.HostID, mint func() str
 		return nil, err
 	}
 	return doc, nil
+}
+
+// State is what this host keeps. Without a record it is [ErrNone].
+func (k *Keeper) State(ctx context.Context) (register.Keeper, error) {
+	done, err := k.take(ctx)
+	if err != nil {
+		return register.Keeper{}, err
+	}
+	defer done()
+	if k.state == nil {
+		return register.Keeper{}, ErrNone
+	}
+	return *k.state, nil
+}
+
+// Again makes a record that this host keeps alone, in the place of the one of base, which it keeps now: see [register.Again].
+// Base is the newest that any host has. What this host kept is set aside.
+//
+// Errors: [ErrOther], [register.ErrRemoved].
+func (k *Keeper) Again(ctx context.Context, mint func() string, base register.Entry, lost []cluster.HostID, leave func(key string) bool) (*register.Document, error) {
+	done, err := k.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	switch {
+	case k.state == nil:
+		return nil, ErrNone
+	case base.Doc == nil || base.Doc.Record != k.state.Record:
+		return nil, fmt.Errorf("%w: %s", ErrOther, k.state.Record)
+	case k.state.Newest().Compare(base) > 0:
+		return nil, errors.New("the record was changed meanwhile: look again")
+	}
+	doc, err := register.Again(mint(), register.Seat{Host: k.state.Seat.Host, Keeper: mint()}, base, lost, leave)
+	if err != nil {
+		return nil, err
+	}
+	founder, err := register.Founder(doc)
+	if err != nil {
+		return nil, err
+	}
+	return doc, k.instead(founder)
+}
+
+// Follow has this host go over to the record of a document that is known to be chosen there: see [register.Keeper.Follows].
+// What it kept is set aside.
+func (k *Keeper) Follow(ctx context.Context, mint func() string, shown register.Entry) error {
+	done, err := k.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if k.state == nil {
+		return ErrNone
+	}
+	next, err := k.state.Follow(register.Seat{Host: k.state.Seat.Host, Keeper: mint()}, shown)
+	if err != nil {
+		return err
+	}
+	return k.instead(next)
+}
+
+// instead has another record's keeper in the place of the one that is. A copy of that stays beside it.
+func (k *Keeper) instead(next register.Keeper) error {
+	data, err := encode(*k.state)
+	if err == nil {
+		err = k.disk.Replace(k.path+"."+k.state.Record, data, mode)
+	}
+	if err != nil {
+		return fmt.Errorf("set the part of the record that this host kept aside: %w", err)
+	}
+	return k.write(next)
 }
 
 // Enrol makes this host ready to keep a record that names it afterwards, and gives its seat: a new ID, of which nothing was

@@ -24,6 +24,8 @@ type Client struct {
 	rpc   peerpb.PeerClient
 	seen  *sight
 	plain bool // without TLS
+	// record names the control record of this host.
+	record func() string
 }
 
 // Hello is what a daemon says of itself. Its certificate says the same; without TLS nothing proves it.
@@ -103,7 +105,7 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 		return reply, "", c.failed(m, false, fmt.Errorf("%w: write the body: %w", ErrBody, err), "")
 	}
 	envelope := &peerpb.Call{Body: body, Header: &peerpb.Header{
-		Protocol: Protocol, Cluster: c.self.Cluster, Role: string(c.self.Role), Caller: c.self.ID, To: string(c.to.Host),
+		Protocol: Protocol, Cluster: c.self.Cluster, Role: string(c.self.Role), Caller: c.self.ID, To: string(c.to.Host), Record: c.record(),
 	}}
 	var by grpcpeer.Peer
 	answer, err := invoke(ctx, c, m, func(ctx context.Context) (*peerpb.Answer, error) { return do(ctx, envelope, grpc.Peer(&by)) })

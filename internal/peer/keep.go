@@ -3,13 +3,16 @@ package peer
 import (
 	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/register"
 )
 
-// KeepRequest is one of the things that are asked of what a host keeps. Operators may ask for Object only.
+// KeepRequest is one of the things that are asked of what a host keeps. Operators may ask for Object and Again only.
 type KeepRequest struct {
 	// Where asks which record there is, and who keeps it.
 	Where bool `json:"where,omitempty"`
+	// Again asks the host to make the record again, after a majority of its keepers is gone. Operators only.
+	Again *AgainRequest `json:"again,omitempty"`
 	// Enrol asks the host to be ready to keep the record of this name.
 	Enrol string `json:"enrol,omitempty"`
 	// Message is for the host's keeper.
@@ -22,9 +25,29 @@ type KeepRequest struct {
 type KeepReply struct {
 	Record  string          `json:"record,omitempty"`
 	Keepers []register.Seat `json:"keepers,omitempty"`
-	Seat    *register.Seat  `json:"seat,omitempty"`
-	Reply   *register.Reply `json:"reply,omitempty"`
-	Object  *ObjectReply    `json:"object,omitempty"`
+	// Newest is the highest document that the host has; Chosen the newest of which it knows that it is chosen.
+	Newest *register.Entry `json:"newest,omitempty"`
+	Chosen *register.Entry `json:"chosen,omitempty"`
+	// Making says that the host is making the record again just now.
+	Making bool            `json:"making,omitempty"`
+	Again  *AgainReply     `json:"again,omitempty"`
+	Seat   *register.Seat  `json:"seat,omitempty"`
+	Reply  *register.Reply `json:"reply,omitempty"`
+	Object *ObjectReply    `json:"object,omitempty"`
+}
+
+// AgainRequest names the hosts that are gone for good.
+type AgainRequest struct {
+	Lost   []cluster.HostID `json:"lost,omitempty"`
+	DryRun bool             `json:"dryRun,omitempty"`
+}
+
+// AgainReply says what became of it.
+type AgainReply struct {
+	// Host keeps the new record alone. Empty: nothing was made, since a majority of the keepers answers.
+	Host cluster.HostID `json:"host,omitempty"`
+	// Refused says why the record is not made again, "" if it is, or would be.
+	Refused string `json:"refused,omitempty"`
 }
 
 // What is done with an object.

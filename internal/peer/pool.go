@@ -20,6 +20,9 @@ import (
 type Pool struct {
 	self pki.Identity
 	live *pki.Live
+	// Record names the control record that this host keeps, "" for none. Nil: there is a shared store. It is set before the
+	// first call.
+	Record func() string
 
 	mu      sync.Mutex
 	clients map[cluster.Contact]*Client // guarded by mu; nil once closed
@@ -83,6 +86,13 @@ func (p *Pool) Close() error {
 	return err
 }
 
+func (p *Pool) record() string {
+	if p.Record == nil {
+		return ""
+	}
+	return p.Record()
+}
+
 func (p *Pool) dial(contact cluster.Contact, name string) (*Client, error) {
 	failed := func(err error) (*Client, error) {
 		return nil, &Error{Op: "dial", Endpoint: contact.Endpoint, Host: string(contact.Host), Err: err, Advice: "give it as host:port"}
@@ -114,5 +124,5 @@ func (p *Pool) dial(contact cluster.Contact, name string) (*Client, error) {
 	if err != nil {
 		return failed(err)
 	}
-	return &Client{to: contact, self: p.self, conn: conn, rpc: peerpb.NewPeerClient(conn), seen: seen, plain: p.live == nil}, nil
+	return &Client{to: contact, self: p.self, conn: conn, rpc: peerpb.NewPeerClient(conn), seen: seen, plain: p.live == nil, record: p.record}, nil
 }

@@ -46,7 +46,7 @@ type Handler interface {
 	Keep(context.Context, Caller, KeepRequest) (KeepReply, error)
 }
 
-// ServerOptions say whom a server answers for. All but Log, Live and Admitter are required.
+// ServerOptions say whom a server answers for. All but Log, Live, Record and Admitter are required.
 type ServerOptions struct {
 	Cluster  string
 	Host     cluster.HostID
@@ -54,6 +54,8 @@ type ServerOptions struct {
 	Admitter Admitter     // nil: no host is taken in
 	Live     *pki.Live    // nil: no TLS, and callers are believed (--insecure)
 	Log      *slog.Logger // nil: slog.Default
+	// Record names the control record that this host keeps, "" for none. Nil: there is a shared store.
+	Record func() string
 }
 
 // Server answers calls until its context ends.
@@ -322,6 +324,9 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 	case h.GetTo() != "" && h.GetTo() != string(s.opt.Host):
 		return from, refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_HOST, "", "the call is for host %q, this is %q", h.GetTo(), s.opt.Host)
 	}
+	if err := s.sameRecord(m, h.GetRecord()); err != nil {
+		return from, err
+	}
 	if !from.Verified {
 		from.Identity = claimed
 	}
@@ -332,6 +337,19 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 		return from, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_ROLE, m.advice(), "%s may not call %s, which is for the roles %v", from.Identity, m.name, m.roles)
 	}
 	return from, nil
+}
+
+// sameRecord refuses the calls of a host that keeps another control record, but for questions about what each keeps: of two
+// records each has an intent of its own, and neither host may obey the other's.
+func (s *Server) sameRecord(m method, theirs string) error {
+	if s.opt.Record == nil || theirs == "" || m.name == keep.name {
+		return nil
+	}
+	if ours := s.opt.Record(); ours != "" && ours != theirs {
+		return refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_CLUSTER, "see docs/operations/other-record.md",
+			"the caller keeps the record %s, and host %s keeps %s: one of them was made again from a part of the hosts", theirs, s.opt.Host, ours)
+	}
+	return nil
 }
 
 // certified reads the caller from the connection. With TLS its certificate is verified again at each call, so

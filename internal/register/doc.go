@@ -82,7 +82,9 @@ type Document struct {
 	// Deleted is the version of the newest document that deleted an object. Without it a writer that tries again could not tell
 	// an object that is not there yet from one that was there meanwhile.
 	Deleted uint64 `json:"deleted,omitempty"`
-	digest  string
+	// Before are the records that this one was made again from, the oldest first.
+	Before []Origin `json:"before,omitempty"`
+	digest string
 }
 
 // Found is the first document of a record, kept by one host alone.
@@ -186,7 +188,7 @@ func (d *Document) WithoutKeeper(s Seat) (*Document, error) {
 
 // after is the next document, with other keepers and the same objects.
 func (d *Document) after(keepers []Seat) *Document {
-	return &Document{Record: d.Record, Version: d.Version + 1, Keepers: keepers, Objects: d.Objects, Deleted: d.Deleted}
+	return &Document{Record: d.Record, Version: d.Version + 1, Keepers: keepers, Objects: d.Objects, Deleted: d.Deleted, Before: d.Before}
 }
 
 // Same tells whether two documents are one.

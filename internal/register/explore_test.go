@@ -486,7 +486,7 @@ func (x *explorer) handle(s *worldState, id int, answered bool) bool {
 	after, r := before.Handle(m)
 	changed := after.Promised != before.Promised || !after.Accepted.same(before.Accepted)
 	s.keepers[i] = after
-	if after.Accepted.compare(before.Accepted) < 0 || after.Promised.Compare(before.Promised) < 0 {
+	if after.Accepted.Compare(before.Accepted) < 0 || after.Promised.Compare(before.Promised) < 0 {
 		x.fail("keeper %s fell", m.To.Host)
 	}
 	if m.Kind == Accept && r.Refused == "" {

@@ -33,12 +33,13 @@ type Entry struct {
 	Doc    *Document `json:"doc,omitempty"`
 }
 
-func (e Entry) compare(o Entry) int {
+// Compare orders entries by ballot and part.
+func (e Entry) Compare(o Entry) int {
 	return cmp.Or(e.Ballot.Compare(o.Ballot), cmp.Compare(e.Part, o.Part))
 }
 
 // same tells whether two keepers accepted one document in one ballot.
-func (e Entry) same(o Entry) bool { return e.compare(o) == 0 && e.Doc.Same(o.Doc) }
+func (e Entry) same(o Entry) bool { return e.Compare(o) == 0 && e.Doc.Same(o.Doc) }
 
 // Keeper is what one keeper has durable. Its methods give what it becomes and what it answers; who calls them makes the
 // first durable before the second is sent.
@@ -139,7 +140,7 @@ func (k Keeper) handle(m Message) (Keeper, Refusal) {
 	case k.Accepted.Doc != nil && tooFar(m.Entry.Ballot, k.Accepted.Ballot): // a new keeper takes any
 		return k, Damaged
 	case m.Kind == Learn:
-		if m.Entry.compare(k.Chosen) > 0 {
+		if m.Entry.Compare(k.Chosen) > 0 {
 			k.Chosen = m.Entry
 		}
 		return k, ""
@@ -149,7 +150,7 @@ func (k Keeper) handle(m Message) (Keeper, Refusal) {
 		k.Promised = m.Entry.Ballot
 		return k, ""
 	}
-	switch c := m.Entry.compare(k.Accepted); {
+	switch c := m.Entry.Compare(k.Accepted); {
 	case c < 0: // its second document was here first
 		return k, HigherBallot
 	case c == 0 && !m.Entry.Doc.Same(k.Accepted.Doc):

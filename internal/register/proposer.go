@@ -248,7 +248,7 @@ func (p *Proposer) expects(r Reply) bool {
 
 // see remembers the highest document. Whose seats it names are asked too.
 func (p *Proposer) see(r Reply) []Message {
-	if r.Refused == "" && r.Accepted.Doc != nil && (p.base.Doc == nil || r.Accepted.compare(p.base) > 0) {
+	if r.Refused == "" && r.Accepted.Doc != nil && (p.base.Doc == nil || r.Accepted.Compare(p.base) > 0) {
 		p.base = r.Accepted
 	}
 	if p.base.Doc == nil {

@@ -107,7 +107,10 @@ type Header struct {
 	Role   string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	Caller string `protobuf:"bytes,4,opt,name=caller,proto3" json:"caller,omitempty"`
 	// to is the ID of the host that is meant; empty while the caller does not know it.
-	To            string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	To string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	// record names the control record that the calling host keeps; empty where there is a shared store, and while it
+	// knows none.
+	Record        string `protobuf:"bytes,6,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +176,13 @@ func (x *Header) GetCaller() string {
 func (x *Header) GetTo() string {
 	if x != nil {
 		return x.To
+	}
+	return ""
+}
+
+func (x *Header) GetRecord() string {
+	if x != nil {
+		return x.Record
 	}
 	return ""
 }
@@ -446,13 +456,14 @@ var File_peer_proto protoreflect.FileDescriptor
 const file_peer_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"peer.proto\x12\x0fetcdadm.peer.v1\"z\n" +
+	"peer.proto\x12\x0fetcdadm.peer.v1\"\x92\x01\n" +
 	"\x06Header\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
 	"\x04role\x18\x03 \x01(\tR\x04role\x12\x16\n" +
 	"\x06caller\x18\x04 \x01(\tR\x06caller\x12\x0e\n" +
-	"\x02to\x18\x05 \x01(\tR\x02to\"K\n" +
+	"\x02to\x18\x05 \x01(\tR\x02to\x12\x16\n" +
+	"\x06record\x18\x06 \x01(\tR\x06record\"K\n" +
 	"\x04Call\x12/\n" +
 	"\x06header\x18\x01 \x01(\v2\x17.etcdadm.peer.v1.HeaderR\x06header\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\"0\n" +

@@ -1,0 +1,147 @@
+package register
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+)
+
+// maxOrigins bounds how many records a document remembers that it was made from. Older ones than that name nobody's file.
+const maxOrigins = 16
+
+// ErrRemoved says that a host does not keep the record that is to be made again: it was removed, and knows an old one.
+var ErrRemoved = errors.New("this host is none of those that keep the record: it was removed from the cluster")
+
+// Origin is the record that one was made again from, after a majority of its keepers was gone, and how much of it was known.
+type Origin struct {
+	Record string `json:"record"`
+	Ballot Ballot `json:"ballot"`
+	Part   Part   `json:"part"`
+	// Lost are the hosts that a person named as gone for good.
+	Lost []cluster.HostID `json:"lost,omitempty"`
+}
+
+// Again is the first document of a record that takes the place of the one of base, whose keepers have no majority any more: with
+// its objects, but for those that leave names, and kept by the founder alone. It may hold what was never chosen, as any round may
+// complete it, and lacks what only the lost keepers had.
+//
+// Errors: [ErrRemoved].
+func Again(record string, founder Seat, base Entry, lost []cluster.HostID, leave func(key string) bool) (*Document, error) {
+	if base.Doc == nil {
+		return nil, errors.New("none of the hosts that answer has a document of the record")
+	}
+	if _, ok := base.Doc.seatOf(founder.Host); !ok {
+		return nil, ErrRemoved
+	}
+	next := base.Doc.after([]Seat{founder})
+	next.Record = record
+	next.Before = append(slices.Clone(base.Doc.Before), Origin{Record: base.Doc.Record, Ballot: base.Ballot, Part: base.Part, Lost: lost})
+	if n := len(next.Before); n > maxOrigins {
+		next.Before = next.Before[n-maxOrigins:]
+	}
+	next.Objects = map[string]Object{}
+	for key, o := range base.Doc.Objects { // any order: it fills another map
+		if !leave(key) {
+			next.Objects[key] = o
+		}
+	}
+	return next.sealed(MaxDocument)
+}
+
+// from is how a record came from another one.
+func (d *Document) from(record string) (Origin, bool) {
+	i := slices.IndexFunc(d.Before, func(o Origin) bool { return o.Record == record })
+	if i < 0 {
+		return Origin{}, false
+	}
+	return d.Before[i], true
+}
+
+// Newest is the highest that this keeper accepted, or knows to be chosen.
+func (k Keeper) Newest() Entry {
+	if k.Chosen.Compare(k.Accepted) > 0 {
+		return k.Chosen
+	}
+	return k.Accepted
+}
+
+// Follows tells why this keeper does not go over to the record of a document by itself, "" if it does: that record was made
+// again from this keeper's, and this keeper knows nothing that was not known then. Where anything more was chosen, a majority
+// accepted it and stays, so a record that lives is never left by enough of its keepers to end it.
+func (k Keeper) Follows(d *Document) string {
+	o, ok := d.from(k.Record)
+	switch {
+	case !ok:
+		return "that record was not made from this host's"
+	case k.Newest().Compare(Entry{Ballot: o.Ballot, Part: o.Part}) > 0:
+		return "this host knows more of the record than was known when that one was made from it"
+	}
+	return ""
+}
+
+// Follow is the keeper that this host becomes when it goes over to the record that a chosen document shows: a new seat, of which
+// nothing was ever promised.
+func (k Keeper) Follow(seat Seat, shown Entry) (Keeper, error) {
+	if why := k.Follows(shown.Doc); why != "" {
+		return Keeper{}, fmt.Errorf("go over to record %s: %s", shown.Doc.Record, why)
+	}
+	return Keeper{Seat: seat, Record: shown.Doc.Record, Chosen: shown}, nil
+}
+
+// Answer is what a host says before a record is made again.
+type Answer struct {
+	Host   cluster.HostID
+	Silent error // why it does not answer; nil if it does
+	Record string
+	Newest Entry
+	// Making says that it is making the record again itself.
+	Making bool
+}
+
+// Base is what a record is made again from: the newest that this keeper or any host has that answers. Refused says why it must
+// not be made again now, "" if it may. Every host that was ever heard of has to answer or be named lost, and none that answers
+// may be named: what a silent one accepted, nobody knows.
+func (k Keeper) Base(answers []Answer, lost []cluster.HostID) (base Entry, refused string) {
+	base = k.Newest()
+	there := map[cluster.HostID]bool{k.Seat.Host: true}
+	for _, a := range answers {
+		named := slices.Contains(lost, a.Host)
+		switch {
+		case a.Silent != nil && !named:
+			return base, fmt.Sprintf("host %s does not answer (%v): bring it back, or name it with --lost if it is gone for good", a.Host, a.Silent)
+		case a.Silent != nil:
+			continue
+		case named:
+			return base, fmt.Sprintf("host %s answers, and is named lost", a.Host)
+		case a.Making:
+			return base, fmt.Sprintf("host %s is making the record again at this moment: run the command on one host only", a.Host)
+		case a.Record != "" && a.Record != k.Record:
+			return base, fmt.Sprintf("host %s keeps another record, %s: %s", a.Host, a.Record, wayToOther(a, k.Record))
+		}
+		there[a.Host] = a.Record != ""
+		if a.Newest.Doc != nil && a.Newest.Compare(base) > 0 {
+			base = a.Newest
+		}
+	}
+	switch {
+	case base.Doc == nil:
+		return base, "this host does not know yet what the record says"
+	case majority(base.Doc.Keepers, func(s Seat) bool { return there[s.Host] }):
+		return base, "a majority of the hosts that keep the record answers: nothing has to be made again"
+	}
+	if _, ok := base.Doc.seatOf(k.Seat.Host); !ok {
+		return base, ErrRemoved.Error()
+	}
+	return base, ""
+}
+
+func wayToOther(a Answer, ours string) string {
+	if a.Newest.Doc != nil {
+		if _, ok := a.Newest.Doc.from(ours); ok {
+			return "it was made again from this host's, and this host goes over to it by itself within seconds, or says why not"
+		}
+	}
+	return "the two have nothing in common; see docs/operations/other-record.md"
+}

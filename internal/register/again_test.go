@@ -1,0 +1,146 @@
+package register
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"etcdadm.io/cluster"
+)
+
+func none(string) bool { return false }
+
+// write has the keepers that are there accept one more document, or some of them.
+func (n *net) write(seats []Seat, b Ballot, tag string, drop func(Message) bool) (Entry, error) {
+	w := &Write{Key: "k", Object: &Object{Tag: tag}}
+	p, out := Round("r", seats, b, w.Change)
+	n.run(p, out, drop)
+	return p.Result()
+}
+
+func away(hosts ...cluster.HostID) func(Message) bool {
+	return func(m Message) bool { return slices.Contains(hosts, m.To.Host) }
+}
+
+// Two of three are gone: the record is made again from the third, with what was written and without the queue, and those that
+// come back and know nothing more go over to it.
+func TestMadeAgain(t *testing.T) {
+	n, seats := three(t)
+	if _, err := n.write(seats, Ballot{2, "w"}, "1", nil); err != nil {
+		t.Fatal(err)
+	}
+	c := n.k[seats[2]]
+	gone := errors.New("gone")
+	answers := []Answer{{Host: "A", Silent: gone}, {Host: "B", Silent: gone}}
+	if _, refused := c.Base(answers, []cluster.HostID{"A"}); refused != "host B does not answer (gone): bring it back, or name it with --lost if it is gone for good" {
+		t.Errorf("one is not named: %q", refused)
+	}
+	lost := []cluster.HostID{"A", "B"}
+	base, refused := c.Base(answers, lost)
+	if refused != "" {
+		t.Fatal(refused)
+	}
+	made, err := Again("r2", Seat{"C", "c2"}, base, lost, func(key string) bool { return key == "queue" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := made.Objects["k"]; o.Tag != "1" || len(made.Keepers) != 1 {
+		t.Errorf("it says %+v", made)
+	}
+	founder, err := Founder(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := n.k[seats[0]].Follow(Seat{"A", "a2"}, founder.Chosen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Accepted.Doc != nil || !a.Newest().Doc.Same(made) || a.Check() != "" {
+		t.Errorf("it became %+v", a)
+	}
+	// Had they written more without C, they would stay.
+	if _, err := n.write(seats, Ballot{5, "w"}, "2", away("C")); err != nil {
+		t.Fatal(err)
+	}
+	if why := n.k[seats[0]].Follows(made); why == "" {
+		t.Error("a host leaves a record of which it knows more")
+	}
+	if why := founder.Follows(n.k[seats[0]].Accepted.Doc); why == "" {
+		t.Error("the founder goes back to the record before")
+	}
+}
+
+func TestNotMadeAgain(t *testing.T) {
+	n, seats := three(t)
+	c := n.k[seats[2]]
+	d, gone := n.k[seats[0]].Accepted, errors.New("gone")
+	for name, x := range map[string]struct {
+		answers []Answer
+		lost    []cluster.HostID
+		want    string
+	}{
+		"a majority is there": {[]Answer{{Host: "A", Record: "r", Newest: d}, {Host: "B", Silent: gone}}, []cluster.HostID{"B"},
+			"a majority of the hosts that keep the record answers: nothing has to be made again"},
+		"a lost one answers": {[]Answer{{Host: "A", Record: "r", Newest: d}, {Host: "B", Silent: gone}}, []cluster.HostID{"A", "B"},
+			"host A answers, and is named lost"},
+		"two at once": {[]Answer{{Host: "D", Making: true}, {Host: "A", Silent: gone}, {Host: "B", Silent: gone}}, []cluster.HostID{"A", "B"},
+			"host D is making the record again at this moment: run the command on one host only"},
+	} {
+		if _, refused := c.Base(x.answers, x.lost); refused != x.want {
+			t.Errorf("%s: %q", name, refused)
+		}
+	}
+	// The newest that anybody has counts, and a host that it does not name was removed.
+	without, err := d.Doc.WithoutKeeper(seats[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := Entry{Ballot: Ballot{7, "x"}, Part: Next, Doc: without}
+	answers := []Answer{{Host: "D", Record: "r", Newest: newer}, {Host: "A", Silent: gone}, {Host: "B", Silent: gone}}
+	if base, refused := c.Base(answers, []cluster.HostID{"A", "B"}); refused != ErrRemoved.Error() || base.Compare(newer) != 0 {
+		t.Errorf("removed: %q", refused)
+	}
+	if _, err := Again("r2", Seat{"C", "c2"}, newer, nil, none); !errors.Is(err, ErrRemoved) {
+		t.Errorf("removed: %v", err)
+	}
+}
+
+// Whatever was lost on the way and whoever wrote meanwhile: if anything was chosen that a record made again does not have, most
+// keepers of the record before stay with it.
+func TestWhatLivesIsNotLeft(t *testing.T) {
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		n, seats := three(t)
+		var chosen []Entry
+		number := uint64(2)
+		step := func() {
+			number += uint64(r.IntN(3))
+			if e, err := n.write(seats, Ballot{number, fmt.Sprint(number, r.Uint32())}, fmt.Sprint("t", number), func(Message) bool { return r.IntN(4) == 0 }); err == nil {
+				chosen = append(chosen, e)
+			}
+		}
+		for range r.IntN(6) {
+			step()
+		}
+		survivor := n.k[seats[r.IntN(3)]]
+		made, err := Again("r2", Seat{survivor.Seat.Host, "new"}, survivor.Newest(), nil, none)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range r.IntN(6) { // they were not lost at all, or the made one is late
+			step()
+		}
+		stay := 0
+		for _, s := range seats {
+			if n.k[s].Follows(made) != "" {
+				stay++
+			}
+		}
+		origin, _ := made.from("r")
+		if n := len(chosen); n > 0 && chosen[n-1].Compare(Entry{Ballot: origin.Ballot, Part: origin.Part}) > 0 && stay < 2 {
+			t.Fatalf("seed %d: %d of 3 stay with a record that goes on", seed, stay)
+		}
+	}
+}
