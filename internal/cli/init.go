@@ -140,7 +140,8 @@ themselves, each on its own disk. Interrupted, it is run again and goes on. Noth
 overwritten or deleted.`,
 		Example: `  etcdadm init
   etcdadm init --store s3://BUCKET/FOLDER
-  etcdadm init --store file:///mnt/etcd-store --address 192.0.2.1 --dry-run`,
+  etcdadm init --store file:///mnt/etcd-store --address 192.0.2.1 --dry-run
+  etcdadm init --from-backup snapshot.db`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := u.checkOutput(); err != nil {
@@ -165,6 +166,7 @@ overwritten or deleted.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.Store, "store", "", "URL of a backup store that all hosts reach: a bucket or a shared directory; none: the hosts keep the record and the backups")
+	f.StringVar(&o.FromBackup, "from-backup", "", "begin with the data of a snapshot in a FILE, or of the backup NAME in the store")
 	f.BoolVar(&o.CreateStore, "create-store", false, "make the directory of a file:// store that does not exist")
 	f.StringVar(&o.Cluster, "cluster-name", "", "name of the cluster (default "+setup.DefaultCluster+")")
 	f.StringVar(&u.address, "address", "", "how the other hosts reach this one; default: the address of the default route")

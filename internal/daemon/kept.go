@@ -27,8 +27,6 @@ import (
 )
 
 const (
-	// keptDir is where this host has its copies of backups, below the data directory.
-	keptDir = "kept"
 	// whereEvery is how often a host that does not know the record asks the others for it.
 	whereEvery = 2 * time.Second
 	// aroundEvery is how often a host asks the others whether they keep the same record.

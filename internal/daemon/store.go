@@ -13,7 +13,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
-	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/durable"
@@ -56,7 +55,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 
 // openKept opens the store that the hosts are. It asks nobody yet.
 func (d *daemon) openKept(ctx context.Context) error {
-	own, err := file.Open(ctx, filepath.Join(d.cfg.DataDir, keptDir), file.Options{Create: true})
+	own, err := kept.Own(ctx, d.cfg.DataDir)
 	if err != nil {
 		return &Error{Problem: "the directory for this host's copies of backups", Err: err, Advice: "--data-dir names a directory that this user can write"}
 	}
@@ -75,7 +74,7 @@ func (d *daemon) openKept(ctx context.Context) error {
 		},
 		wentBack: func() bool { return d.host.WentBack() },
 		serves:   func(ctx context.Context) bool { return d.served(ctx).Cluster != 0 },
-		log:      d.log, keeper: k, own: own, dir: filepath.Join(d.cfg.DataDir, keptDir),
+		log:      d.log, keeper: k, own: own, dir: kept.OwnDir(d.cfg.DataDir),
 	}
 	d.store, d.folder = d.keeping.stores(d.cfg.ClusterName)
 	return nil

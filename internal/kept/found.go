@@ -8,6 +8,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/keeper"
@@ -21,6 +22,17 @@ const maxFirst = 128 << 10
 // writes. A host that keeps a record already is not changed, and the error is keeper.ErrOther. No daemon runs on the data
 // directory.
 func Found(ctx context.Context, dataDir string, host cluster.HostID, mint func() string, fill func(context.Context, blob.Store) error) error {
+	dir := filepath.Join(dataDir, "etcdadm")
+	if err := durable.MakeDir(dir, 0o700); err != nil {
+		return err
+	}
+	k, err := keeper.Open(dir, durable.OS())
+	if err != nil {
+		return err
+	}
+	if name := k.Record(); name != "" { // before fill, which may be long
+		return fmt.Errorf("%w: %s", keeper.ErrOther, name)
+	}
 	store := memory.New()
 	if err := fill(ctx, store); err != nil {
 		return err
@@ -37,17 +49,20 @@ func Found(ctx context.Context, dataDir string, host cluster.HostID, mint func()
 		}
 		objects[i.Key] = register.Object{Tag: mint(), Data: data, Modified: time.Now().UnixNano()}
 	}
-	dir := filepath.Join(dataDir, "etcdadm")
-	if err := durable.MakeDir(dir, 0o700); err != nil {
-		return err
-	}
-	k, err := keeper.Open(dir, durable.OS())
-	if err != nil {
-		return err
-	}
 	_, err = k.Found(ctx, host, mint, objects)
 	return err
 }
+
+// ownDir is where a host has its copies of backups, below the data directory.
+const ownDir = "kept"
+
+// Own is what the host with this data directory has on its own disk: its copies of backups. The directory is made.
+func Own(ctx context.Context, dataDir string) (blob.Store, error) {
+	return file.Open(ctx, OwnDir(dataDir), file.Options{Create: true})
+}
+
+// OwnDir is the directory of [Own].
+func OwnDir(dataDir string) string { return filepath.Join(dataDir, ownDir) }
 
 // Founder reads from the record that this host keeps, before its daemon runs, who founded it: what ask finds in the objects
 // that this host accepted last.

@@ -29,6 +29,7 @@ type Init struct {
 	HostID      string          // of this host
 	Members     int             // how many are wanted once as many hosts have joined
 	Version     cluster.Version // of etcd
+	FromBackup  string          // a snapshot in a file, or a backup in the store by its name; empty: the cluster begins empty
 	Life        time.Duration   // of the token that is made at the end
 	Wait        time.Duration   // for etcd to serve
 	More        Settings        // flags of the agent beyond these, by variable
@@ -151,6 +152,9 @@ func (m *Machine) CheckInit(ctx context.Context, o Init) (Report, error) {
 	running, _ := m.Service.Active(ctx) // where systemd does not answer, another check says so
 	r := Report{Checks: m.machineChecks(ctx, s, running)}
 	r.Checks = append(r.Checks, m.checkAuthorities(), m.checkStore(ctx, o, s))
+	if _, err := ReadSettings(m.Paths); o.FromBackup != "" && err != nil { // a cluster that runs has begun
+		r.Checks = append(r.Checks, m.checkSource(ctx, o, s))
+	}
 	r.Steps = whats(m.initSteps(o, s, new(Initialised)))
 	return r, nil
 }
@@ -214,9 +218,13 @@ func (m *Machine) Init(ctx context.Context, o Init) (Initialised, error) {
 
 // initSteps are the work, in its order: what the settings name comes before them, and who has the settings is set up.
 func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
+	begin := "begin the cluster's record: one member of etcd " + o.Version.String()
+	if o.FromBackup != "" {
+		begin += ", restored from " + o.FromBackup
+	}
 	steps := []step{
 		{"make the three authorities in " + m.Paths.PKI(), func(context.Context) error { return m.makeAuthorities(done) }},
-		{"begin the cluster's record: one member of etcd " + o.Version.String(), func(ctx context.Context) error { return m.seed(ctx, o, s, done) }},
+		{begin, func(ctx context.Context) error { return m.seed(ctx, o, s, done) }},
 	}
 	steps = append(steps, m.agentSteps(s)...)
 	return append(steps,

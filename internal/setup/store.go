@@ -113,7 +113,11 @@ func OpenFolder(ctx context.Context, s Settings) (*control.Folder, error) {
 
 // seed marks the store as this founder's, and asks for the first member. Where the cluster runs nothing is left to do.
 func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialised) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	bound := storeTimeout
+	if o.FromBackup != "" {
+		bound += takeInTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	if dir, ok := kept.DataDir(s.Store()); ok {
 		return m.foundRecord(ctx, dir, o, s, done)
@@ -140,6 +144,15 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 	if err != nil || read.Spec != nil { // an earlier run wrote it
 		return err
 	}
+	if o.FromBackup != "" { // before the spec, by which an agent may begin
+		store, err := open.Open(ctx, s.Store(), open.Options{})
+		if err != nil {
+			return err
+		}
+		if err := m.beginWith(ctx, folder, store, o); err != nil {
+			return err
+		}
+	}
 	_, _, err = folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version, Shown: &read})
 	return err
 }
@@ -151,6 +164,15 @@ func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Set
 		folder := control.New(store, s.Cluster()).Known()
 		if err := folder.Tokens().Found(ctx, done.CAHash, time.Now()); err != nil {
 			return err
+		}
+		if o.FromBackup != "" {
+			own, err := kept.Own(ctx, dataDir)
+			if err != nil {
+				return err
+			}
+			if err := m.beginWith(ctx, folder, own, o); err != nil {
+				return err
+			}
 		}
 		_, _, err := folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version})
 		return err
