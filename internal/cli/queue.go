@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// remadeTimeout bounds the wait for a record that was made again: hosts go over within two seconds of hearing of it.
+const remadeTimeout = 15 * time.Second
+
 // queue is how a command finds the store's queue, and the daemons that take
 // from it: a command is written into the store, and the leading daemon runs it.
 type queue struct {
@@ -108,6 +111,9 @@ func (q *queue) folder(ctx context.Context, o *cluster.Observation, p purpose) (
 	return control.New(store, ""), nil
 }
 
+// membersOf tells whether a cluster may have so many.
+func membersOf(n int) bool { return n >= 1 && n <= 9 && n%2 == 1 }
+
 // remake has the daemon make the record of a cluster without a store again, if a majority of the hosts that keep it is gone: the
 // queue lies in it. With dryRun it tells whether the daemon would.
 func (q *queue) remake(ctx context.Context, o *cluster.Observation, say io.Writer, dryRun bool) error {
@@ -133,8 +139,28 @@ func (q *queue) remake(ctx context.Context, o *cluster.Observation, say io.Write
 		fmt.Fprintf(say, "the hosts that keep the record of the cluster have no majority: host %s would make it again\n", made.Host)
 	case made.Host != "":
 		fmt.Fprintf(say, "the record of the cluster was made again: host %s keeps it alone until others do\n", made.Host)
+		return recordAnswers(ctx, conn.Kept())
 	}
 	return nil
+}
+
+// recordAnswers waits until the record answers: the daemon that is asked may have to go over to the one that was made first.
+func recordAnswers(ctx context.Context, store blob.Store) error {
+	ctx, cancel := context.WithTimeout(ctx, remadeTimeout)
+	defer cancel()
+	t := time.NewTicker(queueEvery)
+	defer t.Stop()
+	for {
+		_, err := control.New(store, "").ReadSpec(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the record does not answer %s after it was made again: %w; run the command again", remadeTimeout, err)
+		}
+	}
 }
 
 // askForMembers is a member count for the command to carry; nothing is changed

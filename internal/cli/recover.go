@@ -34,7 +34,7 @@ lost hosts had are lost. Name hosts that are gone with --lost; never name one th
 still runs.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if c.Flags().Changed("members") && r.members < 1 {
+			if c.Flags().Changed("members") && !membersOf(r.members) {
 				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", r.members)
 			}
 			if r.from != "" && slices.Contains(r.lost, r.from) {

@@ -40,7 +40,7 @@ The replaced data is set aside, and "restore --undo" goes back to it.`,
 			if r.back == (len(args) == 1) || r.back && (r.from == "" || r.dir == "") {
 				return usage("etcdadm backup list prints the names of backups, etcdadm status what was set aside", "name a backup, or what to go back to: --undo --from HOST --dir DIRECTORY")
 			}
-			if c.Flags().Changed("members") && r.members < 1 {
+			if c.Flags().Changed("members") && !membersOf(r.members) {
 				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", r.members)
 			}
 			return r.run(c.Context(), firstOf(args), c.OutOrStdout(), c.ErrOrStderr())
@@ -72,15 +72,24 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 			return err
 		}
 	}
-	if err := r.remake(ctx, o, say, asks); err != nil {
-		return err
-	}
 	what := toWrite
 	if asks {
 		what = toRead
 	}
 	store, err := r.openStore(ctx, o, what)
 	if err != nil {
+		return err
+	}
+	var b backupstore.Backup
+	if !r.back {
+		if b, err = r.find(ctx, store, name, say); err != nil {
+			return err
+		}
+	}
+	if _, err := r.flags(); err != nil {
+		return err
+	}
+	if err := r.remake(ctx, o, say, asks); err != nil { // after all that a slip in the command would end
 		return err
 	}
 	f := control.New(store, "")
@@ -90,7 +99,7 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 	if r.back {
 		aside, drops.what, err = r.setAside(ctx, o, say)
 	} else {
-		spec, drops, err = r.backup(ctx, store, f, name, say)
+		spec, drops, err = r.backup(ctx, store, f, b, say)
 	}
 	if err != nil {
 		return err
@@ -129,22 +138,24 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 	return r.restore(ctx, f, asked, out, say)
 }
 
-// backup looks the backup up, and warns of what comes with it.
-func (r *restoration) backup(ctx context.Context, store blob.Store, f *control.Folder, name string, say io.Writer) (spec cluster.Spec, drops givenUp, err error) {
+// find looks the backup up, and refuses one that cannot be restored.
+func (r *restoration) find(ctx context.Context, store blob.Store, name string, say io.Writer) (backupstore.Backup, error) {
 	b, err := findBackup(ctx, backupstore.New(store), name)
-	if err != nil {
-		return spec, drops, err
+	if err == nil {
+		err = doubts(say, b, r.acceptDamage)
 	}
-	if err := doubts(say, b, r.acceptDamage); err != nil {
-		return spec, drops, err
+	if err == nil {
+		err = restorable(b, r.version)
 	}
-	if err := restorable(b, r.version); err != nil {
-		return spec, drops, err
-	}
+	return b, err
+}
+
+// backup says what a restore of the backup comes to, and warns of what comes with it.
+func (r *restoration) backup(ctx context.Context, store blob.Store, f *control.Folder, b backupstore.Backup, say io.Writer) (spec cluster.Spec, drops givenUp, err error) {
 	if !r.yes || r.dryRun {
 		drops = ofBackup(ctx, backupstore.New(store), b)
 	}
-	drops.what = "the backup " + name
+	drops.what = "the backup " + b.Name.String()
 	warnOther(ctx, say, f, b)
 	if spec, err = restoredSpec(ctx, f, b); err != nil {
 		return spec, drops, err

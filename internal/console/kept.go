@@ -27,17 +27,34 @@ func OpenKept(dataDir string) (blob.Store, error) {
 // Kept is the store of a cluster that has no shared one, through the first of its daemons that answers.
 func (c *Console) Kept() blob.Store { return kept.Remote{Client: anyDaemon{c}} }
 
-// Again has the first daemon that answers make the record of the cluster again, after a majority of the hosts that kept it is
-// gone for good: see docs/adr/031. Where a majority answers, nothing is made.
+// Again has one of the daemons that keep the record of the cluster make it again, after a majority of the hosts that kept it is
+// gone for good: see docs/adr/031. Where a majority answers, nothing is made. What one daemon may have done, none is asked again.
 func (c *Console) Again(ctx context.Context, lost []cluster.HostID, dryRun bool) (peer.AgainReply, error) {
-	reply, err := anyDaemon{c}.Keep(ctx, peer.KeepRequest{Again: &peer.AgainRequest{Lost: lost, DryRun: dryRun}})
-	if err != nil {
-		return peer.AgainReply{}, err
+	var refused *peer.AgainReply
+	var all []error
+	for _, endpoint := range c.access.Endpoints {
+		client, err := c.pool.To(cluster.Contact{Endpoint: endpoint})
+		var reply peer.KeepReply
+		if err == nil {
+			reply, err = client.Keep(ctx, peer.KeepRequest{Again: &peer.AgainRequest{Lost: lost, DryRun: dryRun}})
+		}
+		switch told, ok := errors.AsType[*peer.Error](err); {
+		case err != nil && (ok && told.Delivered || ctx.Err() != nil):
+			return peer.AgainReply{}, err
+		case err != nil:
+			all = append(all, err)
+		case reply.Again == nil:
+			all = append(all, errors.New("the daemon answered something else"))
+		case reply.Again.NotKeeper:
+			refused = reply.Again
+		default:
+			return *reply.Again, nil
+		}
 	}
-	if reply.Again == nil {
-		return peer.AgainReply{}, errors.New("the daemon answered something else")
+	if refused != nil {
+		return *refused, nil
 	}
-	return *reply.Again, nil
+	return peer.AgainReply{}, errors.Join(all...)
 }
 
 // anyDaemon asks the daemons in turn, until one answers.

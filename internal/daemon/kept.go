@@ -35,6 +35,10 @@ const (
 	keepersEvery = 3 * time.Second
 	// sayEvery is how often it is said that they are not.
 	sayEvery = time.Minute
+	// decideEvery is how often the leading daemon has the record decided anew while a keeper is missing.
+	decideEvery = time.Minute
+	// maxAsked bounds how many answers are gathered before the record is made again.
+	maxAsked = 100
 	// keeperTimeout bounds a question to another host about the record.
 	keeperTimeout = 2 * time.Second
 	// roomTimeout bounds a look at the disk.
@@ -61,12 +65,15 @@ type keeping struct {
 	own    blob.Store
 	store  *kept.Store
 	folder *control.Folder
+	name   string // of the cluster
 
-	// serves tells whether this host's member reads through raft: its cluster has a quorum.
-	serves func(context.Context) bool
+	// serves tells whether this host's member reads through raft, so that its cluster has a quorum; an error: that is not known.
+	serves func(context.Context) (bool, error)
+	runs   func() bool // the process of this host's member runs
 	making atomic.Bool // the record is being made again here
 
-	around time.Time // when all others were asked last which record they keep; of run
+	around  time.Time // when all others were asked last which record they keep; of run
+	decided time.Time // when the record was decided anew last while a keeper is missing; of run
 
 	mu    sync.Mutex
 	heard []register.Seat // whom others named as keepers; guarded by mu
@@ -75,6 +82,7 @@ type keeping struct {
 
 // stores makes the store, and the control folder in it.
 func (k *keeping) stores(name string) (blob.Store, *control.Folder) {
+	k.name = name
 	k.record = hosts.New(hosts.Options{Known: k.knownKeepers, Say: k.sayToKeeper, Learned: k.learned, Mint: host.Mint, Now: time.Now})
 	k.store = kept.New(kept.Options{
 		Self: k.id, Record: k.record, Own: k.own,
@@ -157,9 +165,17 @@ func (k *keeping) learned(e register.Entry) {
 	}()
 }
 
+func person(c peer.Caller) bool { return c.Identity.Role != pki.RoleHost }
+
+// other tells whether a record is another one than this host's: what either has of backups is nothing to the other.
+func (k *keeping) other(record string) bool {
+	ours := k.keeper.Record()
+	return record != "" && ours != "" && record != ours
+}
+
 // answer answers another host, or a person, for what this host keeps.
 func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
-	switch person := c.Identity.Role != pki.RoleHost; {
+	switch person := person(c); {
 	case person && r.Again == nil && (r.Object == nil || r.Object.Own):
 		return peer.KeepReply{}, fmt.Errorf("%w: the record of the cluster is for its hosts", peer.ErrRole)
 	case !person && r.Again != nil:
@@ -172,6 +188,8 @@ func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest)
 	case r.Enrol != "":
 		seat, err := k.keeper.Enrol(ctx, k.id(), r.Enrol, host.Mint)
 		return peer.KeepReply{Seat: &seat}, err
+	case r.Object != nil && !person(c) && k.other(c.Record):
+		return peer.KeepReply{}, fmt.Errorf("host %s keeps another record of the cluster than the caller", k.id())
 	case r.Object != nil:
 		return peer.KeepReply{Object: k.keptObject(ctx, c, *r.Object)}, nil
 	case r.Where:
@@ -221,7 +239,7 @@ func (k *keeping) run(ctx context.Context) error {
 		led = leads
 		if err == nil && leads && time.Since(looked) >= keepersEvery {
 			looked = time.Now()
-			err = k.lookAfterKeepers(look)
+			err = k.lookAfterRecord(look)
 		}
 		cancel()
 		if err != nil && ctx.Err() == nil && time.Since(said) >= sayEvery {
@@ -236,11 +254,26 @@ func (k *keeping) run(ctx context.Context) error {
 	}
 }
 
-// lookAfterKeepers makes at most one change of who keeps the record.
-func (k *keeping) lookAfterKeepers(ctx context.Context) error {
+// lookAfterRecord has the right hosts keep it, and decides it anew while one of them is missing: what is decided without a keeper
+// is above all that it knows, so should somebody make the record again from that, the others stay with theirs.
+func (k *keeping) lookAfterRecord(ctx context.Context) error {
+	missing, err := k.lookAfterKeepers(ctx)
+	switch {
+	case !missing:
+		k.decided = time.Time{}
+	case time.Since(k.decided) >= decideEvery:
+		k.decided = time.Now()
+		_, failed := k.record.Decide(ctx)
+		err = cmp.Or(err, failed)
+	}
+	return err
+}
+
+// lookAfterKeepers makes at most one change of who keeps the record, and tells whether one of them is missing.
+func (k *keeping) lookAfterKeepers(ctx context.Context) (missing bool, err error) {
 	in, _, _, err := k.folder.ReadIntent(ctx)
 	if err != nil || in == nil || in.State != cluster.IntentFounded {
-		return err
+		return false, err
 	}
 	var voters []cluster.HostID
 	for _, v := range in.Voters {
@@ -250,23 +283,24 @@ func (k *keeping) lookAfterKeepers(ctx context.Context) error {
 	}
 	doc, err := k.record.Document(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	ready, refused := k.readyKeepers(ctx, doc, voters)
+	missing = slices.ContainsFunc(doc.Keepers, func(s register.Seat) bool { return !slices.Contains(ready, s) })
 	change := register.Wanted(doc, voters, ready)
 	if change == nil {
-		return refused
+		return missing, refused
 	}
 	next, err := k.record.ChangeKeepers(ctx, change)
 	if err != nil {
-		return err
+		return missing, err
 	}
 	var names []cluster.HostID
 	for _, s := range next.Keepers {
 		names = append(names, s.Host)
 	}
 	k.log.Info("the hosts that keep the cluster's record changed", "keepers", names)
-	return nil
+	return missing, nil
 }
 
 // readyKeepers asks the hosts of voters and keepers for their seats.

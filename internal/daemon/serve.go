@@ -115,6 +115,21 @@ func (d *daemon) served(ctx context.Context) console.Served {
 	return out
 }
 
+// hasQuorum tells whether the own member reads through raft. An error says that it is not known; a host without a member, and
+// one whose process does not run, has none.
+func (d *daemon) hasQuorum(ctx context.Context) (bool, error) {
+	reply := d.host.Observe(ctx, cluster.ObserveRequest{})
+	switch s := reply.State; {
+	case s == nil:
+		return false, unseen(reply)
+	case s.Status != nil:
+		return s.Status.Healthy, nil
+	case s.Process.State == cluster.ProcessStopped || s.Process.State == cluster.ProcessBackoff:
+		return false, nil
+	}
+	return false, errors.New("the member does not answer")
+}
+
 // ready: the daemon is ready when the own member serves, or carries none.
 func (d *daemon) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)

@@ -73,7 +73,8 @@ func (d *daemon) openKept(ctx context.Context) error {
 			return d.pool.To(c)
 		},
 		wentBack: func() bool { return d.host.WentBack() },
-		serves:   func(ctx context.Context) bool { return d.served(ctx).Cluster != 0 },
+		serves:   d.hasQuorum,
+		runs:     func() bool { return d.process != nil && d.process.Status().State == cluster.ProcessRunning },
 		log:      d.log, keeper: k, own: own, dir: kept.OwnDir(d.cfg.DataDir),
 	}
 	d.store, d.folder = d.keeping.stores(d.cfg.ClusterName)

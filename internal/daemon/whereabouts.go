@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/keeper"
@@ -18,35 +20,44 @@ import (
 
 // Which record there is, and who keeps it: what this host knows of it, finds out, and goes over to.
 
-// knownKeepers names the record and whom to ask for it: by the documents of this host, and by what others said while no majority
-// of these answered.
-func (k *keeping) knownKeepers() (string, []register.Seat) {
-	ctx, cancel := context.WithTimeout(context.Background(), keeperTimeout)
-	defer cancel()
-	record, seats, err := k.keeper.Known(ctx)
-	if err != nil {
-		return record, seats
-	}
+// seats are whom to ask for the record: by this host's documents, and by what others said while no majority of these answered.
+func (k *keeping) seats(state register.Keeper) []register.Seat {
+	out := state.Keepers()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, s := range k.heard {
-		if !slices.Contains(seats, s) {
-			seats = append(seats, s)
+		if !slices.Contains(out, s) {
+			out = append(out, s)
 		}
 	}
-	return record, seats
+	return out
 }
 
-// whereIs is what this host tells another one of the record.
+// knownKeepers names the record and whom to ask for it.
+func (k *keeping) knownKeepers() (string, []register.Seat) {
+	ctx, cancel := context.WithTimeout(context.Background(), keeperTimeout)
+	defer cancel()
+	state, err := k.keeper.State(ctx)
+	if err != nil {
+		return "", nil
+	}
+	return state.Record, k.seats(state)
+}
+
+// whereIs is what this host tells another one of the record. That it is being made again is looked at first, and the rest in one
+// look: of two hosts that make it at once and ask each other, one hears of the other.
 func (k *keeping) whereIs(ctx context.Context) (peer.KeepReply, error) {
-	record, keepers := k.knownKeepers()
-	out := peer.KeepReply{Record: record, Keepers: keepers, Making: k.making.Load()}
+	out := peer.KeepReply{Making: k.making.Load(), Runs: k.runs()}
 	state, err := k.keeper.State(ctx)
 	switch {
 	case errors.Is(err, keeper.ErrNone):
 		return out, nil
 	case err != nil:
 		return out, err
+	}
+	out.Record, out.Keepers = state.Record, k.seats(state)
+	if !k.wentBack() {
+		out.Seat = &state.Seat
 	}
 	if e := state.Newest(); e.Doc != nil {
 		out.Newest = &e
@@ -62,6 +73,36 @@ type told struct {
 	peer.KeepReply
 	host cluster.HostID
 	err  error
+}
+
+// madeFrom tells whether the record of this host was made again from another one.
+func (t told) madeFrom(record string) bool {
+	for _, e := range []*register.Entry{t.Chosen, t.Newest} {
+		if e != nil && e.Doc != nil {
+			_, ok := e.Doc.From(record)
+			return ok
+		}
+	}
+	return false
+}
+
+// answer is what it says before a record is made again.
+func (t told) answer() register.Answer {
+	a := register.Answer{Host: t.host, Record: t.Record, Making: t.Making}
+	switch {
+	case t.err == nil:
+	case peer.IsThere(t.err):
+		a.There = t.err
+	default:
+		a.Silent = t.err
+	}
+	if t.Seat != nil {
+		a.Seat = *t.Seat
+	}
+	if t.Newest != nil {
+		a.Newest = *t.Newest
+	}
+	return a
 }
 
 // askWhere asks these hosts at once.
@@ -102,40 +143,83 @@ func (k *keeping) others() (out []cluster.HostID) {
 // made another record in the back of this one.
 func (k *keeping) findRecord(ctx context.Context) error {
 	ours, seats := k.knownKeepers()
-	knows := ours != "" && len(seats) > 0
-	if knows && !k.record.Silent() && time.Since(k.around) < aroundEvery {
+	if ours != "" && len(seats) > 0 && !k.record.Silent() && time.Since(k.around) < aroundEvery {
 		return nil
 	}
 	k.around = time.Now()
-	var newer []register.Seat
-	stays := ""
-	for _, t := range k.askWhere(ctx, k.others()) {
-		switch {
-		case t.err != nil || t.Record == "" || len(t.Keepers) == 0:
-		case !knows:
-			if _, err := k.keeper.Enrol(ctx, k.id(), t.Record, host.Mint); err != nil {
-				return fmt.Errorf("host %s keeps record %s: %w", t.host, t.Record, err)
-			}
-			ours, knows, newer = t.Record, true, t.Keepers
-		case t.Record == ours:
-			newer = append(newer, t.Keepers...)
-		default:
-			why, err := k.goOver(ctx, t)
-			if err != nil {
-				return err
-			}
-			if why == "" {
-				k.remember(t.Keepers, "")
-				return nil
-			}
-			stays = why
+	found, err := k.weigh(ctx, k.askWhere(ctx, k.others()))
+	if err != nil {
+		return err
+	}
+	stays := found.stays
+	if found.other != nil {
+		if stays, err = k.staysRunning(ctx, *found.other); err == nil && stays == "" {
+			found.keepers, err = found.other.Keepers, k.goOver(ctx, *found.other)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	k.remember(newer, stays)
-	if !knows {
+	k.remember(found.keepers, stays)
+	if found.record == "" {
 		return errors.New("no other daemon tells this host where the record of the cluster is")
 	}
 	return nil
+}
+
+// found is what the other hosts' answers come to.
+type found struct {
+	record  string          // the one that this host keeps; empty: none
+	keepers []register.Seat // who keeps it, as others say
+	other   *told           // another record, which this host may go over to
+	runs    bool            // the member of another host of this record runs
+	stays   string          // why it is not known which record is the one
+}
+
+// weigh has a host that keeps no record yet be ready to keep the one that the others keep. A record that this host's was made
+// from is theirs to leave, and among several it is the one that was made from all others.
+func (k *keeping) weigh(ctx context.Context, answers []told) (found, error) {
+	state, err := k.keeper.State(ctx)
+	if err != nil && !errors.Is(err, keeper.ErrNone) {
+		return found{}, err
+	}
+	out := found{record: state.Record}
+	var foreign []told
+	for _, t := range answers {
+		switch {
+		case t.err != nil || t.Record == "":
+		case t.Record == state.Record:
+			out.keepers, out.runs = append(out.keepers, t.Keepers...), out.runs || t.Runs
+		case state.Newest().Doc != nil && made(state, t.Record):
+		case !slices.ContainsFunc(foreign, func(f told) bool { return f.Record == t.Record }):
+			foreign = append(foreign, t)
+		}
+	}
+	if len(foreign) == 0 {
+		return out, nil
+	}
+	last := slices.IndexFunc(foreign, func(t told) bool {
+		return !slices.ContainsFunc(foreign, func(o told) bool { return o.Record != t.Record && !t.madeFrom(o.Record) })
+	})
+	switch {
+	case last < 0:
+		out.stays = fmt.Sprintf("hosts %s and %s keep two records of the cluster, %s and %s, and neither was made from the other", foreign[0].host, foreign[1].host, foreign[0].Record, foreign[1].Record)
+	case out.record != "":
+		out.other = &foreign[last]
+	case len(foreign[last].Keepers) > 0:
+		t := foreign[last]
+		if _, err := k.keeper.Enrol(ctx, k.id(), t.Record, host.Mint); err != nil {
+			return out, fmt.Errorf("host %s keeps record %s: %w", t.host, t.Record, err)
+		}
+		out.record, out.keepers = t.Record, t.Keepers
+	}
+	return out, nil
+}
+
+// made tells whether what this host keeps was made again from another record.
+func made(state register.Keeper, record string) bool {
+	_, ok := state.Newest().Doc.From(record)
+	return ok
 }
 
 func (k *keeping) remember(heard []register.Seat, stays string) {
@@ -160,32 +244,96 @@ func (k *keeping) problems() []cluster.Problem {
 	return []cluster.Problem{{Code: "other-record", Sentence: k.stays}}
 }
 
-// goOver has this host keep the record that another one keeps, which was made again from this host's, unless this host knows more
-// or its member serves: then both go on, a person decides, and what is given says why.
-func (k *keeping) goOver(ctx context.Context, t told) (stays string, err error) {
-	because := func(why string) string {
-		return fmt.Sprintf("host %s keeps another record of the cluster, %s, and this host stays with its own: %s", t.host, t.Record, why)
-	}
+// stays is why this host does not go over to the record of another one by itself, as far as the two records say; "" if it does.
+func (k *keeping) staysWith(ctx context.Context, t told) (why string, err error) {
 	if t.Chosen == nil || t.Chosen.Doc == nil {
-		return because("host " + string(t.host) + " does not know yet what that record says"), nil
+		return fmt.Sprintf("host %s does not know yet what that record says", t.host), nil
 	}
 	state, err := k.keeper.State(ctx)
 	if err != nil {
 		return "", err
 	}
-	switch why := state.Follows(t.Chosen.Doc); {
-	case why != "":
-		return because(why), nil
-	case !k.record.Silent():
-		return because("a majority of the hosts that keep it answers"), nil
-	case k.serves(ctx):
-		return because("the member of this host reads through a quorum"), nil
-	}
-	if err := k.keeper.Follow(ctx, host.Mint, *t.Chosen); err != nil {
+	return state.Follows(t.Chosen.Doc), nil
+}
+
+// staysRunning is the same while the member may run. That it has no quorum has to be seen: what is not known keeps the host.
+func (k *keeping) staysRunning(ctx context.Context, t told) (string, error) {
+	why, err := k.staysWith(ctx, t)
+	switch {
+	case err != nil:
 		return "", err
+	case why == "" && !k.record.Silent():
+		why = "a majority of the hosts that keep it answers"
 	}
-	k.log.Warn("this host went over to the record that was made again after it was lost", "host", t.host, "record", t.Record, "before", state.Record)
-	return "", nil
+	if why == "" {
+		switch serves, err := k.serves(ctx); {
+		case err != nil:
+			why = fmt.Sprintf("whether its member has a quorum is not known (%v)", err)
+		case serves:
+			why = "its member reads through a quorum"
+		}
+	}
+	if why == "" {
+		return "", nil
+	}
+	return stayed(t, why), nil
+}
+
+func stayed(t told, why string) string {
+	return fmt.Sprintf("host %s keeps another record of the cluster, %s, and this host stays with its own: %s", t.host, t.Record, why)
+}
+
+// goOver has this host keep the record of another one.
+func (k *keeping) goOver(ctx context.Context, t told) error {
+	if err := k.keeper.Follow(ctx, host.Mint, *t.Chosen); err != nil {
+		return err
+	}
+	k.log.Warn("this host went over to the record that was made again after it was lost", "host", t.host, "record", t.Record)
+	return nil
+}
+
+// mayStart tells, after a boot and before the member is started, whether another host keeps a record that was made again without
+// this host: the cluster may go on there. This host then goes over, and gives that record's intent. One that knows more does not
+// start its member beside that cluster, unless the member of another host of its own record runs, which shows that its cluster
+// never ended. Silence is consent.
+func (k *keeping) mayStart(ctx context.Context) (*cluster.Intent, error) {
+	if k == nil {
+		return nil, nil
+	}
+	found, err := k.weigh(ctx, k.askWhere(ctx, k.others()))
+	switch {
+	case err != nil:
+		return nil, err
+	case found.other == nil:
+		return nil, nil
+	}
+	t := *found.other
+	why, err := k.staysWith(ctx, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case why == "":
+		if err := k.goOver(ctx, t); err != nil {
+			return nil, err
+		}
+		k.remember(t.Keepers, "")
+		return k.intentIn(ctx, t.Chosen.Doc)
+	case found.runs || !t.madeFrom(found.record):
+		return nil, nil
+	}
+	return nil, errors.New(stayed(t, why))
+}
+
+// intentIn is the intent that a document holds, nil for none.
+func (k *keeping) intentIn(ctx context.Context, d *register.Document) (*cluster.Intent, error) {
+	store := memory.New()
+	for key, o := range d.Objects {
+		if _, err := blob.PutBytes(ctx, store, key, o.Data, blob.Any); err != nil {
+			return nil, err
+		}
+	}
+	in, _, _, err := control.New(store, k.name).Known().ReadIntent(ctx)
+	return in, err
 }
 
 // again makes the record again on this host, if a majority of its keepers is gone, as a person says who names the lost.
@@ -193,32 +341,57 @@ func (k *keeping) again(ctx context.Context, r peer.AgainRequest) (peer.AgainRep
 	if _, err := k.record.Decide(ctx); err == nil {
 		return peer.AgainReply{}, nil
 	}
-	if !k.making.CompareAndSwap(false, true) {
-		return peer.AgainReply{Refused: "this host is making the record again already"}, nil
-	}
-	defer k.making.Store(false)
 	state, err := k.keeper.State(ctx)
 	if err != nil {
-		return peer.AgainReply{}, err
+		return peer.AgainReply{Refused: err.Error(), NotKeeper: errors.Is(err, keeper.ErrNone)}, nil
 	}
-	of := append(k.others(), r.Lost...)
-	slices.Sort(of)
-	var answers []register.Answer
-	for _, t := range k.askWhere(ctx, slices.Compact(of)) {
-		a := register.Answer{Host: t.host, Silent: t.err, Record: t.Record, Making: t.Making}
-		if t.Newest != nil {
-			a.Newest = *t.Newest
+	if k.wentBack() {
+		return peer.AgainReply{NotKeeper: true, Refused: "the disk of this host is older than what others remember of it: run the command on another host"}, nil
+	}
+	if !state.Kept() {
+		return peer.AgainReply{NotKeeper: true, Refused: "host " + string(k.id()) + " does not keep the record"}, nil
+	}
+	switch serves, err := k.serves(ctx); {
+	case err != nil:
+		return peer.AgainReply{Refused: fmt.Sprintf("whether the member of host %s has a quorum is not known: %v", k.id(), err)}, nil
+	case serves:
+		return peer.AgainReply{Refused: fmt.Sprintf("the member of host %s has a quorum: etcd serves, and its other hosts are there. Start their agents", k.id())}, nil
+	}
+	if !r.DryRun {
+		if !k.making.CompareAndSwap(false, true) {
+			return peer.AgainReply{Refused: "this host is making the record again already"}, nil
 		}
-		answers = append(answers, a)
+		defer k.making.Store(false)
 	}
-	base, refused := state.Base(answers, r.Lost)
+	looked := time.Now()
+	base, refused := k.base(ctx, r.Lost)
 	if refused != "" || r.DryRun {
 		return peer.AgainReply{Host: k.id(), Refused: refused}, nil
 	}
-	doc, err := k.keeper.Again(ctx, host.Mint, base, r.Lost, control.OfCommand)
+	doc, err := k.keeper.Again(ctx, host.Mint, looked, base, r.Lost, control.OfCommand)
 	if err != nil {
 		return peer.AgainReply{}, err
 	}
+	k.remember(nil, "") // who kept the one before
 	k.log.Warn("the record of the cluster was made again: this host keeps it alone until others do", "record", doc.Record, "before", state.Record, "lost", r.Lost)
 	return peer.AgainReply{Host: k.id()}, nil
+}
+
+// base asks all hosts, and those that their answers name too.
+func (k *keeping) base(ctx context.Context, lost []cluster.HostID) (base register.Entry, refused string) {
+	of := append(k.others(), lost...)
+	var answers []register.Answer
+	for {
+		slices.Sort(of)
+		for _, t := range k.askWhere(ctx, slices.Compact(of)) {
+			answers = append(answers, t.answer())
+		}
+		state, err := k.keeper.State(ctx)
+		if err != nil {
+			return base, err.Error()
+		}
+		if of = state.Unheard(answers, lost); len(of) == 0 || len(answers) > maxAsked {
+			return state.Base(answers, lost)
+		}
+	}
 }

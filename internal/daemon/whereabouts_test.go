@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +25,10 @@ import (
 
 // keepers are the hosts of a cluster without a store, in one process.
 type keepers struct {
-	t    *testing.T
-	of   map[cluster.HostID]*keeping
-	away map[cluster.HostID]bool
+	t                        *testing.T
+	of                       map[cluster.HostID]*keeping
+	away, back, serves, runs map[cluster.HostID]bool
+	fails                    map[cluster.HostID]error
 }
 
 // caller asks a host as another host does.
@@ -39,36 +41,52 @@ func (c caller) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, e
 	if c.s.away[c.at] || c.s.away[c.from] {
 		return peer.KeepReply{}, errors.New("unreachable")
 	}
-	return c.s.of[c.at].answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}}, r)
+	if err := c.s.fails[c.at]; err != nil {
+		return peer.KeepReply{}, err
+	}
+	return c.s.of[c.at].answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}, Record: c.s.of[c.from].keeper.Record()}, r)
 }
 
 // threeKeepers have a record that all three keep.
 func threeKeepers(t *testing.T) *keepers {
-	s := &keepers{t, map[cluster.HostID]*keeping{}, map[cluster.HostID]bool{}}
-	hosts := []cluster.HostID{"a", "b", "c"}
-	for _, h := range hosts {
-		k, err := keeper.Open(t.TempDir(), durable.OS())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.of[h] = &keeping{
-			id: func() cluster.HostID { return h }, contacts: func() (out []cluster.Contact) {
-				for _, h := range hosts {
-					out = append(out, cluster.Contact{Host: h})
-				}
-				return out
-			},
-			to:       func(to cluster.Contact) (kept.Client, error) { return caller{s, h, to.Host}, nil },
-			wentBack: func() bool { return false }, serves: func(context.Context) bool { return false },
-			log: slog.New(slog.DiscardHandler), keeper: k, own: memory.New(),
-		}
-		s.of[h].stores("c")
+	s := &keepers{
+		t: t, of: map[cluster.HostID]*keeping{}, away: map[cluster.HostID]bool{}, back: map[cluster.HostID]bool{},
+		serves: map[cluster.HostID]bool{}, runs: map[cluster.HostID]bool{}, fails: map[cluster.HostID]error{},
+	}
+	for _, h := range []cluster.HostID{"a", "b", "c"} {
+		s.host(h)
 	}
 	if _, err := s.of["a"].keeper.Found(t.Context(), "a", rand.Text, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.join("b", "c")
 	return s
+}
+
+// host is one more, which keeps nothing. A host that is there already has lost its file.
+func (s *keepers) host(h cluster.HostID) {
+	s.t.Helper()
+	dir, err := os.MkdirTemp("", "keeper") // what is learned is written beside the test
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	k, err := keeper.Open(dir, durable.OS())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.of[h] = &keeping{
+		id: func() cluster.HostID { return h }, contacts: func() (out []cluster.Contact) {
+			for h := range s.of { // any order: who asks them sorts
+				out = append(out, cluster.Contact{Host: h})
+			}
+			return out
+		},
+		to:       func(to cluster.Contact) (kept.Client, error) { return caller{s, h, to.Host}, nil },
+		wentBack: func() bool { return s.back[h] }, serves: func(context.Context) (bool, error) { return s.serves[h], nil }, runs: func() bool { return s.runs[h] },
+		log: slog.New(slog.DiscardHandler), keeper: k, own: memory.New(), dir: dir,
+	}
+	s.of[h].stores("c")
 }
 
 // join has hosts keep the record that the first host keeps.
@@ -86,7 +104,7 @@ func (s *keepers) join(hosts ...cluster.HostID) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, err := s.of["a"].record.ChangeKeepers(s.t.Context(), register.Wanted(doc, []cluster.HostID{"a", "b", "c"}, []register.Seat{doc.Keepers[0], seat})); err != nil {
+		if _, err := s.of["a"].record.ChangeKeepers(s.t.Context(), func(base *register.Document) (*register.Document, error) { return base.WithKeeper(seat) }); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -191,8 +209,6 @@ func TestWhoStaysWithRecord(t *testing.T) {
 	if r := s.again("c", false, "a", "b"); r.Host != "c" {
 		t.Fatalf("%+v", r)
 	}
-	serves := false
-	s.of["a"].serves = func(context.Context) bool { return serves }
 	says := func(want string) {
 		t.Helper()
 		_, err := s.of["a"].store.List(t.Context(), "control/")
@@ -209,13 +225,253 @@ func TestWhoStaysWithRecord(t *testing.T) {
 	}
 	s.away["a"], s.away["b"] = false, false
 	says("a majority of the hosts that keep it answers")
-	s.away["b"], serves = true, true
+	s.away["b"], s.serves["a"] = true, true
 	says("reads through a quorum")
-	serves = false
+	s.serves["a"] = false
 	if err := s.of["a"].findRecord(t.Context()); err != nil || len(s.of["a"].problems()) > 0 {
 		t.Errorf("it says %v, %v", s.of["a"].problems(), err)
 	}
 	if s.of["a"].keeper.Record() != s.of["c"].keeper.Record() {
 		t.Error("it stayed")
+	}
+}
+
+func (s *keepers) looks(h cluster.HostID) {
+	s.t.Helper()
+	s.of[h].around = time.Time{}
+	if err := s.of[h].findRecord(s.t.Context()); err != nil {
+		s.t.Fatalf("host %s: %v", h, err)
+	}
+}
+
+// reads has a host read the record, and hear that it is lost where it is.
+func (s *keepers) reads(h cluster.HostID) error {
+	_, err := s.of[h].store.List(s.t.Context(), "control/")
+	return err
+}
+
+// cut has these hosts reach nobody, and nobody reach them.
+func (s *keepers) cut(away bool, hosts ...cluster.HostID) {
+	for _, h := range hosts {
+		s.away[h] = away
+	}
+}
+
+func (s *keepers) same(a, b cluster.HostID) bool {
+	return s.of[a].keeper.Record() == s.of[b].keeper.Record()
+}
+
+func (s *keepers) intent(at cluster.HostID) {
+	s.t.Helper()
+	in := &cluster.Intent{Name: "c", Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 7}
+	for i, h := range []cluster.HostID{"a", "b", "c"} {
+		in.Voters = append(in.Voters, cluster.Voter{Host: h, Member: cluster.MemberID(i + 1)})
+	}
+	if _, err := s.of[at].folder.CreateIntent(s.t.Context(), in); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A majority that lives on without a third host stays with its record for ever, though nothing is written to it and a moment comes
+// in which none of its hosts sees another.
+func TestQuietMajorityStays(t *testing.T) {
+	s := threeKeepers(t)
+	s.intent("a")
+	s.cut(true, "c")
+	for range 2 {
+		if err := s.of["a"].lookAfterRecord(t.Context()); err == nil {
+			t.Error("a voter cannot keep the record, and that is not told")
+		}
+	}
+	s.cut(true, "a", "b")
+	s.cut(false, "c")
+	if r := s.again("c", false, "a", "b"); r.Host != "c" {
+		t.Fatalf("%+v", r)
+	}
+	s.cut(false, "a")
+	if err := s.reads("a"); err == nil {
+		t.Fatal("one of three has a majority")
+	}
+	s.looks("a")
+	s.cut(true, "a")
+	s.cut(false, "b")
+	if err := s.reads("b"); err == nil {
+		t.Fatal("one of three has a majority")
+	}
+	s.looks("b")
+	if s.same("a", "c") || s.same("b", "c") {
+		t.Error("hosts of a cluster that served left it in a moment of silence")
+	}
+}
+
+// Two hosts that were lost come back at the same time: they could serve as the cluster before, and see first that it goes on
+// without them.
+func TestLostHostsComeBackTogether(t *testing.T) {
+	s := threeKeepers(t)
+	s.intent("a")
+	s.cut(true, "a", "b")
+	if r := s.again("c", false, "a", "b"); r.Host != "c" {
+		t.Fatalf("%+v", r)
+	}
+	s.cut(false, "a", "b")
+	for _, h := range []cluster.HostID{"a", "b"} {
+		if in, err := s.of[h].mayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
+			t.Errorf("host %s: %+v, %v", h, in, err)
+		}
+		if !s.same(h, "c") {
+			t.Errorf("host %s stays", h)
+		}
+	}
+
+	// Those that know more do not start a member beside it, unless one runs that was never lost.
+	s = threeKeepers(t)
+	s.cut(true, "c")
+	s.put("a", "control/spec", "5")
+	s.cut(true, "a", "b")
+	s.cut(false, "c")
+	if r := s.again("c", false, "a", "b"); r.Host != "c" {
+		t.Fatalf("%+v", r)
+	}
+	s.cut(false, "a", "b")
+	if _, err := s.of["a"].mayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "knows more of the record") {
+		t.Errorf("it may start: %v", err)
+	}
+	s.runs["b"] = true
+	if _, err := s.of["a"].mayStart(t.Context()); err != nil {
+		t.Errorf("beside a member that runs: %v", err)
+	}
+	if in, err := s.of["c"].mayStart(t.Context()); err != nil || in != nil || s.same("a", "c") {
+		t.Errorf("the founder of the new record: %+v, %v", in, err)
+	}
+	s.cut(true, "c")
+	if _, err := s.of["a"].mayStart(t.Context()); err != nil {
+		t.Errorf("while the other record is silent: %v", err)
+	}
+}
+
+// A host that is ready to keep the record, and never saw it, goes over as any other.
+func TestReadyHostGoesOver(t *testing.T) {
+	s := threeKeepers(t)
+	s.host("d")
+	s.cut(true, "a", "b")
+	s.looks("d")
+	if err := s.reads("d"); err == nil {
+		t.Fatal("one of three has a majority")
+	}
+	if r := s.again("c", false, "a", "b"); r.Host != "c" {
+		t.Fatalf("%+v", r)
+	}
+	s.of["d"].heard = nil // it started anew
+	_ = s.reads("d")
+	s.looks("d")
+	if !s.same("d", "c") {
+		t.Error("it stays")
+	}
+}
+
+// Who is asked before the record is made again, and what speaks against it.
+func TestRecordIsNotMadeAgain(t *testing.T) {
+	for name, x := range map[string]struct {
+		world func(*keepers)
+		lost  []cluster.HostID
+		want  string // in the refusal; empty: it is made
+	}{
+		"its own member has a quorum": {func(s *keepers) { s.serves["c"] = true }, []cluster.HostID{"a", "b"}, "etcd serves"},
+		"a host is there and says nothing": {func(s *keepers) {
+			s.cut(false, "b")
+			s.fails["b"] = peer.ErrOverload
+		}, []cluster.HostID{"a", "b"}, "host b answers, and is named lost"},
+		"one lost its file": {func(s *keepers) {
+			s.cut(false, "b")
+			s.host("b")
+		}, []cluster.HostID{"a"}, ""},
+		"the disk of one went back": {func(s *keepers) {
+			s.cut(false, "b")
+			s.back["b"] = true
+		}, []cluster.HostID{"a"}, ""},
+		"its own disk went back": {func(s *keepers) { s.back["c"] = true }, []cluster.HostID{"a", "b"}, "older than what others remember"},
+		"a keeper that it never heard of": {func(s *keepers) {
+			s.cut(false, "a", "b")
+			s.cut(true, "c")
+			s.host("f")
+			s.join("f")
+			s.host("d")
+			s.looks("d")
+			s.cut(true, "a", "b", "f")
+			s.cut(false, "c")
+			f := s.of["f"]
+			delete(s.of, "f") // nobody but d has heard of it
+			s.of["d"].heard = []register.Seat{}
+			_ = s.of["d"].keeper.Learned(s.t.Context(), newest(s.t, f))
+		}, []cluster.HostID{"a", "b"}, "host f"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := threeKeepers(t)
+			s.cut(true, "a", "b")
+			x.world(s)
+			r := s.again("c", false, x.lost...)
+			if x.want == "" && (r.Refused != "" || r.Host != "c") || x.want != "" && !strings.Contains(r.Refused, x.want) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func newest(t *testing.T, k *keeping) register.Entry {
+	t.Helper()
+	state, err := k.keeper.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Newest()
+}
+
+// Of two records that were made from one, a host that comes back takes neither; one that was made from the other it takes.
+func TestForks(t *testing.T) {
+	s := threeKeepers(t)
+	s.cut(true, "a", "b")
+	if r := s.again("c", false, "a", "b"); r.Host != "c" {
+		t.Fatalf("%+v", r)
+	}
+	s.cut(true, "c")
+	s.cut(false, "b")
+	if r := s.again("b", false, "a", "c"); r.Host != "b" {
+		t.Fatalf("%+v", r)
+	}
+	s.cut(false, "a", "c")
+	before := s.of["a"].keeper.Record()
+	s.of["a"].record.Decide(t.Context())
+	s.looks("a")
+	if p := s.of["a"].problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, "two records of the cluster") || s.of["a"].keeper.Record() != before {
+		t.Errorf("it says %v", p)
+	}
+	s.host("d")
+	if err := s.of["d"].findRecord(t.Context()); err == nil || s.of["d"].keeper.Record() != "" {
+		t.Errorf("a new host takes one of three: %v", err)
+	}
+	s.cut(true, "c")
+	s.looks("d")
+	if !s.same("d", "b") {
+		t.Error("a new host does not take the record that was made from the other")
+	}
+}
+
+// Each host deals with the backups of its own record only.
+func TestBackupsOfOtherRecord(t *testing.T) {
+	s := threeKeepers(t)
+	s.cut(true, "a", "b")
+	if r := s.again("c", false, "a", "b"); r.Host != "c" {
+		t.Fatalf("%+v", r)
+	}
+	s.put("c", "backup/etcd.gz", "x")
+	s.cut(false, "a", "b")
+	if list, err := s.of["a"].store.List(t.Context(), "backup/"); err != nil || len(list) != 0 {
+		t.Errorf("host a lists %v, %v", list, err)
+	}
+	if err := s.of["a"].store.Delete(t.Context(), "backup/etcd.gz"); err != nil {
+		t.Error(err)
+	}
+	if list, err := s.of["c"].store.List(t.Context(), "backup/"); err != nil || len(list) != 1 {
+		t.Errorf("host c has %v, %v", list, err)
 	}
 }

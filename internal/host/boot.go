@@ -48,6 +48,10 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 		h.advance(ctx)
 		return
 	}
+	if !found && !fresh && !h.mayStart(ctx, s) {
+		h.advance(ctx)
+		return
+	}
 	h.work.Awaits("the other daemons' record of its disk")
 	if !found && !fresh && h.wentBack(ctx, s) {
 		h.forgetDisk(ctx, "disk went back in time")
@@ -128,8 +132,9 @@ func (h *Host) adopt(ctx context.Context, s record.State) (found, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
 	found, err := h.o.Process.Adopt(ctx, *s.Launch)
-	h.block(err)
+	h.block(obstacle{})
 	if err != nil {
+		h.block(obstacle{"an unknown process is in the way: " + err.Error(), "stop that process"})
 		h.notes.Note(cluster.Problem{
 			Code:     "process-foreign",
 			Sentence: fmt.Sprintf("host %s does not start its member: an unknown process is in the way: %v", s.Host, err),
@@ -142,14 +147,39 @@ func (h *Host) adopt(ctx context.Context, s record.State) (found, ok bool) {
 	return found, true
 }
 
-// block keeps ops from starting anything while a foreign process is in the way.
-func (h *Host) block(err error) {
+// mayStart asks whether the member may be started, which was not found running.
+func (h *Host) mayStart(ctx context.Context, s record.State) bool {
+	if h.o.MayStart == nil || s.Launch == nil {
+		return true
+	}
+	h.work.Awaits("the other hosts' word on the record that they keep")
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	in, err := h.o.MayStart(ctx)
+	if err != nil {
+		o := obstacle{err.Error(), hintOf(err, "see docs/operations/other-record.md")}
+		h.block(o)
+		h.notes.Note(cluster.Problem{
+			Code:     "other-record",
+			Sentence: fmt.Sprintf("host %s does not start its member: %s", s.Host, o.why),
+			Hint:     o.hint,
+			Unfit:    true,
+		})
+		return false
+	}
+	h.notes.Clear("other-record")
+	if in = h.acceptable(in); in != nil {
+		h.work.Awaits("its state to be written")
+		_ = h.keeper.Change(ctx, func(s *record.State) { keep(s, in) }) // reported by the keeper itself
+	}
+	return true
+}
+
+// block keeps ops from starting anything while something is in the way.
+func (h *Host) block(o obstacle) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.blocked = ""
-	if err != nil {
-		h.blocked = err.Error()
-	}
+	h.blocked = o
 }
 
 // wentBack asks the peers whether one of them remembers a later epoch of this

@@ -62,6 +62,11 @@ type Options struct {
 	// no more are to be expected. Nil: there is nobody to ask.
 	AskPeers func(context.Context) []cluster.Ping
 
+	// MayStart is asked before the member is started for the first time after a boot, when none was found running: an error says
+	// why it must not be started yet, and is asked again every 10 s. An intent that is given is kept first: it may supersede
+	// the member. It answers by the end of the context. Nil: nobody is asked.
+	MayStart func(context.Context) (*cluster.Intent, error)
+
 	// Promoted reads from the store whether a member that joined a cluster which
 	// something else runs was, or is about to be, made a voter; nil: it cannot be told.
 	Promoted func(context.Context, cluster.MemberID) (bool, error)
@@ -94,8 +99,8 @@ type Host struct {
 
 	mu       sync.Mutex // guards what follows; never held across a call to a port
 	changeNo uint64
-	blocked  string // why nothing is started beside what was found at the start
-	answered int    // PID of the process whose member answered with its ID
+	blocked  obstacle // why nothing is started beside what was found at the start
+	answered int      // PID of the process whose member answered with its ID
 	// answeredRestarts is how often it had been restarted then.
 	answeredRestarts int
 }

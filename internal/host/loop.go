@@ -133,7 +133,7 @@ func (h *Host) tryTakeOver(ctx context.Context) {
 // tick is what happens every ten seconds, whoever leads.
 func (h *Host) tick(ctx context.Context) {
 	h.mu.Lock()
-	blocked := h.blocked != ""
+	blocked := h.blocked.why != ""
 	h.mu.Unlock()
 	h.work.LooksFor("the listing of its data directory")
 	h.inventory.Refresh()

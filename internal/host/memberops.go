@@ -14,14 +14,17 @@ import (
 	"etcdadm.io/internal/host/record"
 )
 
+// obstacle is why the host starts nothing at its boot, and what is done about it. The zero value is none.
+type obstacle struct{ why, hint string }
+
 // obstacle says what keeps this host from running a member, "" when nothing
 // does.
 func (h *Host) obstacle(s record.State) (reason, hint string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.blocked != "":
-		return "an unknown process is in the way: " + h.blocked, "stop that process"
+	case h.blocked.why != "":
+		return h.blocked.why, h.blocked.hint
 	case s.Journal != nil:
 		return "the data of a former member is still being moved aside", ""
 	case h.WentBack():

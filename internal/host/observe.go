@@ -114,14 +114,7 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 			s.Promised = req.Fence
 		}
 		if intent != nil {
-			s.Intent = intent
-			s.Unhalt()
-			switch {
-			case intent.Adopts(s.Host, s.Disk, s.Local):
-				s.Local.Generation, s.Local.Nonce = intent.Generation, intent.Nonce
-			case s.Local.State != cluster.MemberNone && s.Local.Generation < intent.Generation:
-				s.Local.Run = false
-			}
+			keep(s, intent)
 		}
 	})
 	if err != nil {
@@ -132,6 +125,18 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 	}
 	h.followIntent(before)
 	return fenced, nil
+}
+
+// keep has the state hold an acceptable intent. A member of an earlier generation is not to run any more.
+func keep(s *record.State, in *cluster.Intent) {
+	s.Intent = in
+	s.Unhalt()
+	switch {
+	case in.Adopts(s.Host, s.Disk, s.Local):
+		s.Local.Generation, s.Local.Nonce = in.Generation, in.Nonce
+	case s.Local.State != cluster.MemberNone && s.Local.Generation < in.Generation:
+		s.Local.Run = false
+	}
 }
 
 // acceptable returns the intent if it is to be kept: it names this cluster and

@@ -29,6 +29,8 @@ const (
 	// maxFile bounds the file, in bytes: up to two documents, and what is around them.
 	maxFile = 3 * register.MaxDocument
 	mode    = 0o600
+	// maxLook is how old a look at the other hosts may be when the record is made again.
+	maxLook = 5 * time.Second
 	// turnTimeout bounds the wait for the change before, which may wait for a disk.
 	turnTimeout = time.Second
 )
@@ -212,10 +214,11 @@ func (k *Keeper) State(ctx context.Context) (register.Keeper, error) {
 }
 
 // Again makes a record that this host keeps alone, in the place of the one of base, which it keeps now: see [register.Again].
-// Base is the newest that any host has. What this host kept is set aside.
+// Base is the newest that any host has, by a look that began at the given time: an old one is refused, since another host may
+// have made the record again meanwhile. What this host kept is set aside.
 //
-// Errors: [ErrOther], [register.ErrRemoved].
-func (k *Keeper) Again(ctx context.Context, mint func() string, base register.Entry, lost []cluster.HostID, leave func(key string) bool) (*register.Document, error) {
+// Errors: [ErrOther].
+func (k *Keeper) Again(ctx context.Context, mint func() string, looked time.Time, base register.Entry, lost []cluster.HostID, leave func(key string) bool) (*register.Document, error) {
 	done, err := k.take(ctx)
 	if err != nil {
 		return nil, err
@@ -227,9 +230,11 @@ func (k *Keeper) Again(ctx context.Context, mint func() string, base register.En
 	case base.Doc == nil || base.Doc.Record != k.state.Record:
 		return nil, fmt.Errorf("%w: %s", ErrOther, k.state.Record)
 	case k.state.Newest().Compare(base) > 0:
-		return nil, errors.New("the record was changed meanwhile: look again")
+		return nil, errors.New("the record was changed meanwhile: run the command again")
+	case lookedLongAgo(looked):
+		return nil, fmt.Errorf("more than %s passed since the other hosts were asked: run the command again", maxLook)
 	}
-	doc, err := register.Again(mint(), register.Seat{Host: k.state.Seat.Host, Keeper: mint()}, base, lost, leave)
+	doc, err := register.Again(mint(), register.Seat{Host: k.state.Seat.Host, Keeper: mint()}, base, lost, mint, leave)
 	if err != nil {
 		return nil, err
 	}
@@ -238,6 +243,11 @@ func (k *Keeper) Again(ctx context.Context, mint func() string, base register.En
 		return nil, err
 	}
 	return doc, k.instead(founder)
+}
+
+// lookedLongAgo tells by both clocks: one that stands still while the machine sleeps, and one that may be set.
+func lookedLongAgo(at time.Time) bool {
+	return time.Since(at) > maxLook || time.Now().Round(0).Sub(at.Round(0)) > maxLook
 }
 
 // Follow has this host go over to the record of a document that is known to be chosen there: see [register.Keeper.Follows].
@@ -355,27 +365,4 @@ func (k *Keeper) Objects(ctx context.Context) (map[string]register.Object, error
 		return nil, ErrNone
 	}
 	return k.state.Accepted.Doc.Objects, nil
-}
-
-// Known names the record, and its keepers by the documents that this host has. Without a record it is [ErrNone].
-func (k *Keeper) Known(ctx context.Context) (record string, keepers []register.Seat, err error) {
-	done, err := k.take(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	defer done()
-	if k.state == nil {
-		return "", nil, ErrNone
-	}
-	for _, e := range []register.Entry{k.state.Chosen, k.state.Accepted} { // whom to ask is no secret of what was chosen
-		if e.Doc == nil {
-			continue
-		}
-		for _, seat := range e.Doc.Keepers {
-			if !slices.Contains(keepers, seat) {
-				keepers = append(keepers, seat)
-			}
-		}
-	}
-	return k.state.Record, keepers, nil
 }

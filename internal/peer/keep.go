@@ -28,9 +28,11 @@ type KeepReply struct {
 	// Newest is the highest document that the host has; Chosen the newest of which it knows that it is chosen.
 	Newest *register.Entry `json:"newest,omitempty"`
 	Chosen *register.Entry `json:"chosen,omitempty"`
-	// Making says that the host is making the record again just now.
-	Making bool            `json:"making,omitempty"`
-	Again  *AgainReply     `json:"again,omitempty"`
+	// Making says that the host is making the record again just now, Runs that its member's process runs.
+	Making bool        `json:"making,omitempty"`
+	Runs   bool        `json:"runs,omitempty"`
+	Again  *AgainReply `json:"again,omitempty"`
+	// Seat is what the host keeps the record as, nil if it forgot what it promised.
 	Seat   *register.Seat  `json:"seat,omitempty"`
 	Reply  *register.Reply `json:"reply,omitempty"`
 	Object *ObjectReply    `json:"object,omitempty"`
@@ -46,8 +48,9 @@ type AgainRequest struct {
 type AgainReply struct {
 	// Host keeps the new record alone. Empty: nothing was made, since a majority of the keepers answers.
 	Host cluster.HostID `json:"host,omitempty"`
-	// Refused says why the record is not made again, "" if it is, or would be.
-	Refused string `json:"refused,omitempty"`
+	// Refused says why the record is not made again, "" if it is, or would be. NotKeeper says that another host may.
+	Refused   string `json:"refused,omitempty"`
+	NotKeeper bool   `json:"notKeeper,omitempty"`
 }
 
 // What is done with an object.

@@ -32,6 +32,8 @@ type Caller struct {
 	Remote   string // the address that it came from
 	// Verified says that a certificate proves the identity. Without TLS it is what the caller claims.
 	Verified bool
+	// Record is the control record that a host keeps which calls, "" for none.
+	Record string
 }
 
 // Handler answers the calls that the server let through. It is called from many goroutines at once. An error
@@ -327,6 +329,7 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 	if err := s.sameRecord(m, h.GetRecord()); err != nil {
 		return from, err
 	}
+	from.Record = h.GetRecord()
 	if !from.Verified {
 		from.Identity = claimed
 	}

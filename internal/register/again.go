@@ -24,16 +24,11 @@ type Origin struct {
 }
 
 // Again is the first document of a record that takes the place of the one of base, whose keepers have no majority any more: with
-// its objects, but for those that leave names, and kept by the founder alone. It may hold what was never chosen, as any round may
-// complete it, and lacks what only the lost keepers had.
-//
-// Errors: [ErrRemoved].
-func Again(record string, founder Seat, base Entry, lost []cluster.HostID, leave func(key string) bool) (*Document, error) {
+// its objects under new tags, but for those that leave names, and kept by the founder alone. It may hold what was never chosen,
+// as any round may complete it, and lacks what only the lost keepers had.
+func Again(record string, founder Seat, base Entry, lost []cluster.HostID, mint func() string, leave func(key string) bool) (*Document, error) {
 	if base.Doc == nil {
 		return nil, errors.New("none of the hosts that answer has a document of the record")
-	}
-	if _, ok := base.Doc.seatOf(founder.Host); !ok {
-		return nil, ErrRemoved
 	}
 	next := base.Doc.after([]Seat{founder})
 	next.Record = record
@@ -44,19 +39,25 @@ func Again(record string, founder Seat, base Entry, lost []cluster.HostID, leave
 	next.Objects = map[string]Object{}
 	for key, o := range base.Doc.Objects { // any order: it fills another map
 		if !leave(key) {
+			o.Tag = mint() // who read the other record may not write over this one
 			next.Objects[key] = o
 		}
 	}
 	return next.sealed(MaxDocument)
 }
 
-// from is how a record came from another one.
-func (d *Document) from(record string) (Origin, bool) {
+// From is how a record came from another one.
+func (d *Document) From(record string) (Origin, bool) {
 	i := slices.IndexFunc(d.Before, func(o Origin) bool { return o.Record == record })
 	if i < 0 {
 		return Origin{}, false
 	}
 	return d.Before[i], true
+}
+
+// Kept tells whether a document that this keeper has names its host as one that keeps the record.
+func (k Keeper) Kept() bool {
+	return slices.ContainsFunc(k.Keepers(), func(s Seat) bool { return s.Host == k.Seat.Host })
 }
 
 // Newest is the highest that this keeper accepted, or knows to be chosen.
@@ -71,7 +72,7 @@ func (k Keeper) Newest() Entry {
 // again from this keeper's, and this keeper knows nothing that was not known then. Where anything more was chosen, a majority
 // accepted it and stays, so a record that lives is never left by enough of its keepers to end it.
 func (k Keeper) Follows(d *Document) string {
-	o, ok := d.from(k.Record)
+	o, ok := d.From(k.Record)
 	switch {
 	case !ok:
 		return "that record was not made from this host's"
@@ -94,52 +95,101 @@ func (k Keeper) Follow(seat Seat, shown Entry) (Keeper, error) {
 type Answer struct {
 	Host   cluster.HostID
 	Silent error // why it does not answer; nil if it does
+	// There is why a host that is there does not say what it keeps; nil if it does, or is silent.
+	There error
+	// Seat is what it keeps the record as; zero if it keeps none, or forgot what it promised.
+	Seat   Seat
 	Record string
 	Newest Entry
 	// Making says that it is making the record again itself.
 	Making bool
 }
 
+// Unheard are hosts that keep the record by some document, and are not among those that were asked: what they accepted, nobody
+// knows yet.
+func (k Keeper) Unheard(answers []Answer, lost []cluster.HostID) (out []cluster.HostID) {
+	known := append([]cluster.HostID{k.Seat.Host}, lost...)
+	named := []*Document{k.Accepted.Doc, k.Chosen.Doc}
+	for _, a := range answers {
+		known = append(known, a.Host)
+		named = append(named, a.Newest.Doc)
+	}
+	for _, d := range named {
+		if d == nil || d.Record != k.Record {
+			continue
+		}
+		for _, s := range d.Keepers {
+			if !slices.Contains(known, s.Host) && !slices.Contains(out, s.Host) {
+				out = append(out, s.Host)
+			}
+		}
+	}
+	return out
+}
+
 // Base is what a record is made again from: the newest that this keeper or any host has that answers. Refused says why it must
-// not be made again now, "" if it may. Every host that was ever heard of has to answer or be named lost, and none that answers
-// may be named: what a silent one accepted, nobody knows.
+// not be made again now, "" if it may. Every host that was ever heard of, or that keeps the record by any document, has to
+// answer or be named lost, and none that is there may be named: what a silent one accepted, nobody knows.
 func (k Keeper) Base(answers []Answer, lost []cluster.HostID) (base Entry, refused string) {
 	base = k.Newest()
-	there := map[cluster.HostID]bool{k.Seat.Host: true}
+	there := map[Seat]bool{k.Seat: true}
 	for _, a := range answers {
-		named := slices.Contains(lost, a.Host)
-		switch {
-		case a.Silent != nil && !named:
-			return base, fmt.Sprintf("host %s does not answer (%v): bring it back, or name it with --lost if it is gone for good", a.Host, a.Silent)
-		case a.Silent != nil:
-			continue
-		case named:
-			return base, fmt.Sprintf("host %s answers, and is named lost", a.Host)
-		case a.Making:
-			return base, fmt.Sprintf("host %s is making the record again at this moment: run the command on one host only", a.Host)
-		case a.Record != "" && a.Record != k.Record:
-			return base, fmt.Sprintf("host %s keeps another record, %s: %s", a.Host, a.Record, wayToOther(a, k.Record))
+		if why := k.against(a, slices.Contains(lost, a.Host)); why != "" {
+			return base, why
 		}
-		there[a.Host] = a.Record != ""
-		if a.Newest.Doc != nil && a.Newest.Compare(base) > 0 {
+		there[a.Seat] = a.Record != ""
+		if a.Silent == nil && a.Newest.Doc != nil && a.Newest.Compare(base) > 0 {
 			base = a.Newest
 		}
 	}
+	unheard := k.Unheard(answers, lost)
 	switch {
+	case len(unheard) > 0:
+		return base, fmt.Sprintf("host %s keeps the record, and was not asked: bring it back, or name it with --lost if it is gone for good", unheard[0])
 	case base.Doc == nil:
 		return base, "this host does not know yet what the record says"
-	case majority(base.Doc.Keepers, func(s Seat) bool { return there[s.Host] }):
+	case majority(base.Doc.Keepers, func(s Seat) bool { return there[s] }):
 		return base, "a majority of the hosts that keep the record answers: nothing has to be made again"
 	}
-	if _, ok := base.Doc.seatOf(k.Seat.Host); !ok {
-		return base, ErrRemoved.Error()
+	if _, keeps := base.Doc.seatOf(k.Seat.Host); keeps {
+		return base, ""
 	}
-	return base, ""
+	// One that the newest document drops may go on where nobody else can: that drop was never chosen, or all others are gone.
+	for _, a := range answers {
+		if _, keeps := base.Doc.seatOf(a.Host); keeps && a.Silent == nil {
+			return base, fmt.Sprintf("%v: run the command on host %s", ErrRemoved, a.Host)
+		}
+	}
+	if k.Chosen.Doc != nil {
+		if _, kept := k.Chosen.Doc.seatOf(k.Seat.Host); kept {
+			return base, ""
+		}
+	}
+	return base, ErrRemoved.Error()
+}
+
+// against is why one answer speaks against it, "" if it does not.
+func (k Keeper) against(a Answer, named bool) string {
+	switch {
+	case a.Silent != nil && named:
+		return ""
+	case a.Silent != nil:
+		return fmt.Sprintf("host %s does not answer (%v): bring it back, or name it with --lost if it is gone for good", a.Host, a.Silent)
+	case named:
+		return fmt.Sprintf("host %s answers, and is named lost", a.Host)
+	case a.There != nil:
+		return fmt.Sprintf("host %s is there and does not say what it keeps (%v): mend that first", a.Host, a.There)
+	case a.Making:
+		return fmt.Sprintf("host %s is making the record again at this moment: run the command on one host only", a.Host)
+	case a.Record != "" && a.Record != k.Record:
+		return fmt.Sprintf("host %s keeps another record, %s: %s", a.Host, a.Record, wayToOther(a, k.Record))
+	}
+	return ""
 }
 
 func wayToOther(a Answer, ours string) string {
 	if a.Newest.Doc != nil {
-		if _, ok := a.Newest.Doc.from(ours); ok {
+		if _, ok := a.Newest.Doc.From(ours); ok {
 			return "it was made again from this host's, and this host goes over to it by itself within seconds, or says why not"
 		}
 	}

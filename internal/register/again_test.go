@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"etcdadm.io/cluster"
 )
 
 func none(string) bool { return false }
+
+func mint(tag string) func() string { return func() string { return tag } }
 
 // write has the keepers that are there accept one more document, or some of them.
 func (n *net) write(seats []Seat, b Ballot, tag string, drop func(Message) bool) (Entry, error) {
@@ -42,11 +45,11 @@ func TestMadeAgain(t *testing.T) {
 	if refused != "" {
 		t.Fatal(refused)
 	}
-	made, err := Again("r2", Seat{"C", "c2"}, base, lost, func(key string) bool { return key == "queue" })
+	made, err := Again("r2", Seat{"C", "c2"}, base, lost, mint("new"), func(key string) bool { return key == "queue" })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := made.Objects["k"]; o.Tag != "1" || len(made.Keepers) != 1 {
+	if o := made.Objects["k"]; o.Tag != "new" || len(made.Keepers) != 1 {
 		t.Errorf("it says %+v", made)
 	}
 	founder, err := Founder(made)
@@ -81,7 +84,7 @@ func TestNotMadeAgain(t *testing.T) {
 		lost    []cluster.HostID
 		want    string
 	}{
-		"a majority is there": {[]Answer{{Host: "A", Record: "r", Newest: d}, {Host: "B", Silent: gone}}, []cluster.HostID{"B"},
+		"a majority is there": {[]Answer{{Host: "A", Seat: seats[0], Record: "r", Newest: d}, {Host: "B", Silent: gone}}, []cluster.HostID{"B"},
 			"a majority of the hosts that keep the record answers: nothing has to be made again"},
 		"a lost one answers": {[]Answer{{Host: "A", Record: "r", Newest: d}, {Host: "B", Silent: gone}}, []cluster.HostID{"A", "B"},
 			"host A answers, and is named lost"},
@@ -92,18 +95,45 @@ func TestNotMadeAgain(t *testing.T) {
 			t.Errorf("%s: %q", name, refused)
 		}
 	}
-	// The newest that anybody has counts, and a host that it does not name was removed.
+	// A host that lost its file has nothing to say, and does not count among those that keep the record.
+	answers := []Answer{{Host: "A", Record: "r", Seat: Seat{"A", "a2"}}, {Host: "B", Silent: gone}}
+	if _, refused := c.Base(answers, []cluster.HostID{"B"}); refused != "" {
+		t.Errorf("one lost its file: %q", refused)
+	}
+	// Whom any document names is asked.
+	four, err := d.Doc.WithKeeper(Seat{"F", "f1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers = []Answer{{Host: "D", Record: "r", Newest: Entry{Ballot: Ballot{7, "x"}, Part: Next, Doc: four}}, {Host: "A", Silent: gone}, {Host: "B", Silent: gone}}
+	if _, refused := c.Base(answers, []cluster.HostID{"A", "B"}); refused != "host F keeps the record, and was not asked: bring it back, or name it with --lost if it is gone for good" {
+		t.Errorf("a keeper that this host never heard of: %q", refused)
+	}
+	answers = []Answer{{Host: "A", Silent: gone}, {Host: "B", There: gone}}
+	if _, refused := c.Base(answers, []cluster.HostID{"A", "B"}); refused != "host B answers, and is named lost" {
+		t.Errorf("one that is there and says nothing is named: %q", refused)
+	}
+	if _, refused := c.Base(answers, []cluster.HostID{"A"}); refused != "host B is there and does not say what it keeps (gone): mend that first" {
+		t.Errorf("one is there and says nothing: %q", refused)
+	}
+	// The newest that anybody has counts. A host that it drops goes on only where nobody else can.
 	without, err := d.Doc.WithoutKeeper(seats[2])
 	if err != nil {
 		t.Fatal(err)
 	}
 	newer := Entry{Ballot: Ballot{7, "x"}, Part: Next, Doc: without}
-	answers := []Answer{{Host: "D", Record: "r", Newest: newer}, {Host: "A", Silent: gone}, {Host: "B", Silent: gone}}
-	if base, refused := c.Base(answers, []cluster.HostID{"A", "B"}); refused != ErrRemoved.Error() || base.Compare(newer) != 0 {
+	answers = []Answer{{Host: "A", Record: "r", Seat: seats[0], Newest: newer}, {Host: "B", Silent: gone}}
+	c.Chosen = d
+	if base, refused := c.Base(answers, []cluster.HostID{"B"}); !strings.HasSuffix(refused, ": run the command on host A") || base.Compare(newer) != 0 {
 		t.Errorf("removed: %q", refused)
 	}
-	if _, err := Again("r2", Seat{"C", "c2"}, newer, nil, none); !errors.Is(err, ErrRemoved) {
-		t.Errorf("removed: %v", err)
+	answers = []Answer{{Host: "D", Record: "r", Newest: newer}, {Host: "A", Silent: gone}, {Host: "B", Silent: gone}}
+	if base, refused := c.Base(answers, []cluster.HostID{"A", "B"}); refused != "" || base.Compare(newer) != 0 {
+		t.Errorf("dropped by a document that may not be chosen: %q", refused)
+	}
+	c.Chosen = newer
+	if _, refused := c.Base(answers, []cluster.HostID{"A", "B"}); refused != ErrRemoved.Error() {
+		t.Errorf("removed, and the others are lost: %q", refused)
 	}
 }
 
@@ -125,7 +155,7 @@ func TestWhatLivesIsNotLeft(t *testing.T) {
 			step()
 		}
 		survivor := n.k[seats[r.IntN(3)]]
-		made, err := Again("r2", Seat{survivor.Seat.Host, "new"}, survivor.Newest(), nil, none)
+		made, err := Again("r2", Seat{survivor.Seat.Host, "new"}, survivor.Newest(), nil, mint("t"), none)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +168,7 @@ func TestWhatLivesIsNotLeft(t *testing.T) {
 				stay++
 			}
 		}
-		origin, _ := made.from("r")
+		origin, _ := made.From("r")
 		if n := len(chosen); n > 0 && chosen[n-1].Compare(Entry{Ballot: origin.Ballot, Part: origin.Part}) > 0 && stay < 2 {
 			t.Fatalf("seed %d: %d of 3 stay with a record that goes on", seed, stay)
 		}

@@ -3,6 +3,7 @@ package register
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // Ballot names one proposal.
@@ -62,6 +63,21 @@ func Founder(d *Document) (Keeper, error) {
 	}
 	e := Entry{Ballot: Ballot{Number: 1}, Part: Next, Doc: d}
 	return Keeper{Seat: d.Keepers[0], Record: d.Record, Promised: e.Ballot, Accepted: e, Chosen: e}, nil
+}
+
+// Keepers are those that the documents of this keeper name: whom to ask is no secret of what was chosen.
+func (k Keeper) Keepers() (out []Seat) {
+	for _, e := range []Entry{k.Chosen, k.Accepted} {
+		if e.Doc == nil {
+			continue
+		}
+		for _, seat := range e.Doc.Keepers {
+			if !slices.Contains(out, seat) {
+				out = append(out, seat)
+			}
+		}
+	}
+	return out
 }
 
 // Kind is what is asked of a keeper.

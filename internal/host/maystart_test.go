@@ -1,0 +1,63 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
+)
+
+// Before a member is started for the first time after a boot the host asks whether it may be: it waits while it may not, and does
+// not start a member that a shown intent supersedes. A member that runs is not asked about.
+func TestMayStartIsAskedAtBoot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		d.end()
+		asked := 0
+		var why error
+		var shown *cluster.Intent
+		ask := func(_ *session, o *host.Options) {
+			o.MayStart = func(ctx context.Context) (*cluster.Intent, error) {
+				asked++
+				if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
+					t.Error("it is asked without a bound")
+				}
+				return shown, why
+			}
+		}
+		d = m.boot(ask)
+		synctest.Wait()
+		if asked != 0 || m.running == nil {
+			t.Errorf("a running member: asked %d times", asked)
+		}
+		d.end()
+
+		m.running, why = nil, errors.New("host c keeps another record")
+		d = m.boot(ask)
+		if st := d.look(1); m.running != nil || !hasProblem(st, "other-record") {
+			t.Fatalf("it was started: %+v", st.Problems)
+		}
+		d.mustRefuse(1, joinOp(9))
+		why = nil
+		later(11 * time.Second)
+		if st := d.look(1); m.running == nil || hasProblem(st, "other-record") || asked != 2 {
+			t.Fatalf("asked %d times, and it does not run: %+v", asked, st.Problems)
+		}
+		d.end()
+
+		m.running = nil
+		shown = &cluster.Intent{
+			Name: "test", Generation: 2, Nonce: "n2", Write: 1,
+			History: []cluster.PastGeneration{{Generation: 1, Cluster: 0xc, Closed: true}},
+		}
+		d = m.boot(ask)
+		defer d.end()
+		if st := d.look(1); m.running != nil || st.Intent == nil || st.Intent.Generation != 2 {
+			t.Fatalf("a superseded member was started: %+v %+v", st.Intent, st.Problems)
+		}
+	})
+}
