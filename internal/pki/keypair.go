@@ -122,6 +122,9 @@ func (a *Authority) whyIssue(had *Keypair, r Request, now time.Time) string {
 	if why := r.differs(had.leaf); why != "" && !r.Kept {
 		return why
 	}
+	if r.Anew {
+		return "a person asked for a new one"
+	}
 	if now.Before(r.Lifetime.RenewAt(had.leaf)) {
 		return ""
 	}

@@ -90,6 +90,8 @@ type Request struct {
 	// Kept: a pair that another program issued stays as it is while it serves and is
 	// not due, whatever it names.
 	Kept bool
+	// Anew: a person asked for a new certificate, whether one is due or not.
+	Anew bool
 }
 
 // HostRequest is for a daemon: its identity, and the addresses it is reached at (IPs or DNS names).
@@ -168,11 +170,15 @@ func (r *Request) addHosts(hosts []string) error {
 			r.DNS = append(r.DNS, strings.ToLower(strings.TrimSuffix(host, ".")))
 		}
 	}
+	r.sortHosts()
+	return nil
+}
+
+func (r *Request) sortHosts() {
 	slices.Sort(r.DNS)
 	r.DNS = slices.Compact(r.DNS)
 	slices.SortFunc(r.IPs, func(a, b net.IP) int { return slices.Compare(a, b) })
 	r.IPs = slices.CompactFunc(r.IPs, net.IP.Equal)
-	return nil
 }
 
 // differs says in words what of a certificate is not as requested; empty when all is.
