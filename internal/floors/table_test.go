@@ -315,6 +315,7 @@ var table = []room{
 		"internal/control": "it makes the store ready for that",
 	}},
 
+	{path: "internal/certs", floor: service, never: filesOnly},
 	{path: "internal/kept", floor: service, never: knowsNoPolicy, beside: map[string]string{
 		"internal/peer": "other hosts are asked for what they keep",
 	}},

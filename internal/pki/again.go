@@ -59,3 +59,11 @@ func WhyRenew(dir string, names Names, a *Authority, r Request, now time.Time) s
 	had, _, _ := p.read() // what cannot be read is missing, and whyIssue says that
 	return a.whyIssue(had, r, now)
 }
+
+// Fingerprints are those of the bundle, in its order.
+func (a *Authority) Fingerprints() (all []string) {
+	for _, c := range a.bundle {
+		all = append(all, Fingerprint(c))
+	}
+	return all
+}
