@@ -20,6 +20,7 @@ const (
 	ExitNotLeader   = 11
 	ExitUnsafe      = 12 // refused, or a person did not confirm it
 	ExitWaiting     = 13 // it goes on; the time that the caller gave it to end is up
+	ExitExpiring    = 20 // a certificate is damaged, has expired, or ends soon
 	ExitInterrupted = 130
 )
 
