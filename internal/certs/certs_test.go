@@ -454,3 +454,27 @@ func TestRenewAfterRotation(t *testing.T) {
 		t.Errorf("the CA file is the old one: %v", err)
 	}
 }
+
+// A member that this host has no more keeps its files, and nobody is asked to do anything about them.
+func TestFormerMember(t *testing.T) {
+	h, all := host(t)
+	request, err := pki.PeerRequest("a", []string{"https://192.0.2.1:2380"}, nil, h.Life)
+	must(t, err)
+	_, err = pki.Ensure(filepath.Join(h.Data, "pki/old/peers"), pki.PeerNames, all.Peers, request, t0)
+	must(t, err)
+	late := t0.Add(h.Life.Duration + day)
+	if c := listed(t, h, "old/peers/me.crt", late); c.State != Unused || c.State.Attention() || !strings.Contains(c.For, "former") {
+		t.Errorf("%+v", c)
+	}
+	if all, err := h.Renew(Renewal{All: true}, late); err != nil || len(all) != 2 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	// Where it is not known which member is the host's, none is called a former one.
+	write(t, filepath.Join(h.Data, "etcdadm/state.json"), "x")
+	if c := listed(t, h, "old/peers/me.crt", late); c.State != Expired {
+		t.Errorf("%+v", c)
+	}
+	if all, err := h.Renew(Renewal{}, late); err != nil || len(all) != 3 || all[2].Renewed == "" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

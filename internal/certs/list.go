@@ -42,17 +42,21 @@ func (h Host) leaves() ([]leaf, error) {
 		{own("etcdctl"), pki.ClientNames, "etcdctl of root", pki.ClientsCA, false},
 	}
 	token := ""
-	if state, err := datadir.KnownState(h.Data); err == nil && state.Launch != nil {
-		token = state.Launch.Token
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	state, err := datadir.KnownState(h.Data)
+	// What cannot be read does not say that a member is gone: then none is.
+	known := err == nil || errors.Is(err, fs.ErrNotExist)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return nil, &Error{Problem: "find the member of this host", Err: err, Advice: "run it as root"}
+	case err == nil && state.Launch != nil:
+		token = state.Launch.Token
 	}
 	members, err := os.ReadDir(filepath.Join(h.Data, "pki"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, &Error{Problem: "find the members' certificates", Err: err, Advice: "run it as root"}
 	}
 	for _, m := range members {
-		dir, unused := filepath.Join(h.Data, "pki", m.Name()), m.Name() != token
+		dir, unused := filepath.Join(h.Data, "pki", m.Name()), known && m.Name() != token
 		all = append(all,
 			leaf{filepath.Join(dir, "peers"), pki.PeerNames, "etcd to its peers", pki.PeersCA, unused},
 			leaf{filepath.Join(dir, "clients"), pki.ServerNames, "etcd to its clients", pki.ClientsCA, unused},
