@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -27,7 +28,7 @@ func clientURLs(s Settings) string {
 // agentSteps install and start the agent.
 func (m *Machine) agentSteps(s Settings) []step {
 	return []step{
-		{"write for etcdctl: " + m.Paths.Etcdctl(), func(context.Context) error { return m.writeEtcdctl(s) }},
+		{"write for etcdctl: " + m.Paths.Etcdctl() + ", " + m.Paths.EtcdctlScript(), func(context.Context) error { return m.writeEtcdctl(s) }},
 		{"make the data directory " + s.Flag("data-dir"), func(context.Context) error {
 			return durable.MakeDir(s.Flag("data-dir"), modeData)
 		}},
@@ -76,9 +77,19 @@ func (m *Machine) writeEtcdctl(s Settings) error {
 	} {
 		fmt.Fprintf(&b, "export %s=%s\n", pair[0], cluster.ShellWord(pair[1]))
 	}
-	err := put(m.Paths.Etcdctl(), []byte(b.String()), modePublic, func(had []byte) bool { return strings.HasPrefix(string(had), etcdctlMark) })
-	if told, ok := errors.AsType[*Error](err); ok && told.Err == nil { // nothing of ours hangs on it
-		m.say("left as it is: %s exists and was not made by etcdadm", m.Paths.Etcdctl())
+	script := "#!/bin/sh\n" + etcdctlMark + ": etcdctl with the certificate of this host\n" +
+		"PATH=$PATH:" + filepath.Dir(m.Paths.EtcdctlScript()) + "\n. " + m.Paths.Etcdctl() + "\nexec etcdctl \"$@\"\n"
+	if err := m.putEtcdctl(m.Paths.Etcdctl(), b.String(), modePublic); err != nil {
+		return err
+	}
+	return m.putEtcdctl(m.Paths.EtcdctlScript(), script, modeScript)
+}
+
+// putEtcdctl leaves a file that somebody else made: nothing of ours hangs on it.
+func (m *Machine) putEtcdctl(path, text string, mode fs.FileMode) error {
+	err := put(path, []byte(text), mode, func(had []byte) bool { return strings.Contains(string(had), etcdctlMark) })
+	if told, ok := errors.AsType[*Error](err); ok && told.Err == nil {
+		m.say("left as it is: %s exists and was not made by etcdadm", path)
 		return nil
 	}
 	return err

@@ -5,6 +5,7 @@
 //	/etc/etcdadm/agent.env                 the agent's settings, which systemd gives it as its environment
 //	/etc/systemd/system/etcdadm.service    the unit (package unit)
 //	/etc/etcd/etcdctl.env                  how etcdctl reaches etcd
+//	/opt/bin/etcdctl.sh                    etcdctl with that
 //	/var/lib/etcdadm/                      the data directory, which is the agent's from then on
 //
 // What must always hold:
@@ -57,6 +58,9 @@ func (p Paths) Unit() string { return p.at("etc/systemd/system", unit.Name) }
 
 // Etcdctl is the file that a shell reads before etcdctl.
 func (p Paths) Etcdctl() string { return p.at("etc/etcd/etcdctl.env") }
+
+// EtcdctlScript is etcdctl with that file, where etcdadm of kubernetes-sigs had it.
+func (p Paths) EtcdctlScript() string { return p.at("opt/bin/etcdctl.sh") }
 
 // begun says that this machine has begun the cluster, and that its member count is a person's from then on.
 func (p Paths) begun() string { return p.at("etc/etcdadm/cluster-begun") }
@@ -207,6 +211,7 @@ const (
 	modeDir    = 0o755
 	modeSecret = 0o600
 	modePublic = 0o644
+	modeScript = 0o755
 	modeData   = 0o700
 )
 

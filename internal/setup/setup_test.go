@@ -303,6 +303,9 @@ func TestEtcdctlFileOfSomebodyElse(t *testing.T) {
 	if err != nil || !strings.Contains(string(data), "export ETCDCTL_ENDPOINTS=https://192.0.2.1:2379\n") {
 		t.Errorf("%v\n%s", err, data)
 	}
+	if info, err := os.Stat(m.Paths.EtcdctlScript()); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v, %v", info, err)
+	}
 	if err := os.WriteFile(m.Paths.Etcdctl(), []byte("theirs"), 0o600); err != nil {
 		t.Fatal(err)
 	}
