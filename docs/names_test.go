@@ -131,7 +131,8 @@ var (
 
 // foreign are flags of other programs that the documents name.
 var foreign = []string{
-	"force-new-cluster", "max-learners", "no-password", // etcd, etcdctl
+	"force-new-cluster", "max-learners", "no-password", "limit", // etcd, etcdctl
+	"config", "upload-certs", "etcd-servers", "raw", // kubeadm, kube-apiserver, kubectl
 	"x",                                         // how flags are written
 	"logtostderr", "alsologtostderr", "vmodule", // klog's, defined in a loop
 }

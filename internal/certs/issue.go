@@ -91,6 +91,12 @@ func (h Host) planned(o Order) (record, error) {
 	return record{For: o.For, CommonName: p.commonName, Dir: dir, Files: files(p.names), Duration: o.Life.Duration, MinTimeLeft: o.Life.MinTimeLeft}, nil
 }
 
+// Files are where the certificate of a purpose lies below a directory that takes the place of its own.
+func Files(purpose, dir string) (ca, cert, key string) {
+	n := purposes[purpose].names
+	return filepath.Join(dir, n.CA), filepath.Join(dir, n.Cert), filepath.Join(dir, n.Key)
+}
+
 // NamesPlace tells whether a purpose has a place of its own.
 func NamesPlace(purpose string) bool { _, ok := purposes[purpose]; return ok }
 

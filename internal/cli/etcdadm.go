@@ -50,7 +50,7 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flagMistake(c, err)
 	})
-	root.AddCommand(initCommand(program), joinCommand(program), tokenCommand(), certsCommand())
+	root.AddCommand(initCommand(program), joinCommand(program), tokenCommand(), certsCommand(), kubeadmCommand())
 	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), defragCommand(), alarmCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand())
 	return root
 }

@@ -206,8 +206,12 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 		fmt.Fprintf(w, "%s wanted; to join a host, run there until %s:\n\n  %s\n\n", counted(done.Members, "member"), untilWords(done.Expires, time.Now()), out.Join)
 		fmt.Fprintf(w, "whoever has this line and reaches this host gets the keys of the cluster (etcdadm token revoke %s)\n", tokenID(done.Token))
 		fmt.Fprintf(w, "etcdctl: . %s\n", done.Etcdctl)
+		fmt.Fprintln(w, externalEtcd)
 	})
 }
+
+// externalEtcd is how kubeadm is given the etcd of this cluster.
+const externalEtcd = "kubeadm: etcdadm certs issue --for kube-apiserver; etcdadm kubeadm print"
 
 func tokenID(secret string) string {
 	t, err := token.Parse(secret)
@@ -292,5 +296,6 @@ func (u *setUp) join(c *cobra.Command, o setup.Join) error {
 			fmt.Fprintf(w, "host %s joined cluster %s, and its member votes: %s\n", done.Host, done.Cluster, done.Etcd)
 		}
 		fmt.Fprintf(w, "etcdctl: . %s\n", done.Etcdctl)
+		fmt.Fprintln(w, externalEtcd)
 	})
 }
