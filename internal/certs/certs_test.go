@@ -434,6 +434,24 @@ func TestRenewAfterRotation(t *testing.T) {
 	must(t, err)
 	files, err := next.Clients.Files()
 	must(t, err)
+	// Both are trusted before any leaf changes.
+	bundle := filepath.Join(h.PKI, pki.ClientsCA+".crt")
+	both, err := os.ReadFile(bundle)
+	must(t, err)
+	both = append(both, files[pki.ClientsCA+".crt"]...)
+	must(t, os.WriteFile(bundle, both, 0o600))
+	for n := range 2 {
+		all, err := h.Renew(Renewal{}, t0.Add(day))
+		must(t, err)
+		for _, r := range all {
+			if r.Failed != "" || r.Renewed != "" || r.Trust != (n == 0 && r.File == issued.Cert) {
+				t.Errorf("%d: %+v", n, r)
+			}
+		}
+	}
+	if ca, err := os.ReadFile(issued.CA); err != nil || string(ca) != string(both) {
+		t.Errorf("the CA file does not have both: %v", err)
+	}
 	for name, data := range files {
 		must(t, os.WriteFile(filepath.Join(h.PKI, name), data, 0o600))
 	}

@@ -23,12 +23,14 @@ type Renewed struct {
 	NotAfter time.Time `json:"notAfter,omitzero"` // of the one that lies there now
 	// Renewed is why there is a new one, or would be; empty: the one that is there is good.
 	Renewed string `json:"renewed,omitempty"`
+	// Trust says that the authority's certificates beside it were written anew, as a rotation needs it.
+	Trust bool `json:"trust,omitempty"`
 	// Failed is why there is none although one is due.
 	Failed string `json:"failed,omitempty"`
 }
 
 // Renew issues anew what is due: the leaves of the agent and its member, at two thirds of their life as the agent does, and
-// what Issue made. Each keeps its key and its names, so that who reads the files takes the new certificate without
+// what Issue made, whose CA files then have what the authority's bundle has. Each keeps its key and its names, so that who reads the files takes the new certificate without
 // a restart: etcd at its next handshake, the agent within ten minutes. Certificates of former members and those whose files were moved
 // to another place are left out.
 //
@@ -115,6 +117,6 @@ func (h Host) renew(one renewal, a *pki.Authority, o Renewal, now time.Time, don
 	if err != nil {
 		return err
 	}
-	done.Renewed, done.NotAfter = kept.Issued, kept.Pair.Leaf().NotAfter
+	done.Renewed, done.Trust, done.NotAfter = kept.Issued, kept.TrustChanged, kept.Pair.Leaf().NotAfter
 	return nil
 }

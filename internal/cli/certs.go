@@ -310,6 +310,10 @@ Authorities are not renewed.`,
 func printRenewed(w io.Writer, all []certs.Renewed, dryRun bool) {
 	n := 0
 	for _, r := range all {
+		if r.Trust {
+			fmt.Fprintf(w, "wrote the authority's certificates beside %s\n", r.File)
+			n++
+		}
 		switch {
 		case r.Failed != "" || r.Renewed == "":
 			continue
