@@ -66,6 +66,21 @@ func TestMachines(t *testing.T) {
 		return strings.Contains(out, "3 of 3 voters are up")
 	}
 
+	t.Run("kubeadm's external etcd", func(t *testing.T) {
+		b.must("etcdadm", "certs", "issue", "--for", "kube-apiserver")
+		b.must("etcdadm", "certs", "issue", "--for", "healthcheck")
+		_, printed, notes := b.command("etcdadm", "kubeadm", "print")
+		if strings.Count(printed, ":2379\n") != 3 || !strings.Contains(printed, "keyFile: /etc/kubernetes/pki/apiserver-etcd-client.key") || notes != "" {
+			t.Errorf("%s%s", printed, notes)
+		}
+		if mode := strings.Fields(b.must("stat", "-c", "%a %U", "/etc/kubernetes/pki/etcd/healthcheck-client.key")); !slices.Equal(mode, []string{"600", "root"}) {
+			t.Errorf("the key's mode and owner: %q", mode)
+		}
+		b.must("etcdadm", "certs", "renew", "--all")
+		t.Logf("\n%s", b.must("etcdadm", "certs", "list"))
+		b.until("3 of 3 voters are up with new certificates", serves)
+	})
+
 	t.Run("the agent is killed", func(t *testing.T) {
 		agent, etcd := b.agent(), b.etcd()
 		if agent == 0 || etcd == "" {
