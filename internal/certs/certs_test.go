@@ -496,3 +496,25 @@ func TestFormerMember(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
+
+// A record that cannot be read is one row, and hides no other certificate.
+func TestDamagedRecord(t *testing.T) {
+	h, _ := host(t)
+	issued, err := h.Issue(order(ForEtcdctl), t0)
+	must(t, err)
+	write(t, filepath.Join(h.recordDir(), "x.json"), "{")
+	if c := listed(t, h, "x.json", t0); c.State != Damaged || c.Why == "" {
+		t.Errorf("%+v", c)
+	}
+	if c := listed(t, h, issued.Cert, t0); c.State != Good {
+		t.Errorf("%+v", c)
+	}
+	all, err := h.Renew(Renewal{All: true}, t0)
+	if err != nil || len(all) != 4 || all[0].Failed == "" || all[3].Renewed == "" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	write(t, h.recordFile(issued.Cert), `{"format": 2}`)
+	if _, err := h.Issue(order(ForEtcdctl), t0); err == nil || !strings.Contains(err.Error(), "has format 2") {
+		t.Errorf("a record of a newer release: %v", err)
+	}
+}

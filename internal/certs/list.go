@@ -19,6 +19,9 @@ var names = []struct{ name, use string }{
 	{pki.ClientsCA, "authority of etcd and its clients"},
 }
 
+// unknownUse is what a certificate is for whose record cannot be read.
+const unknownUse = "record of an issued certificate"
+
 // leaf is a key pair that the agent keeps.
 type leaf struct {
 	dir       string
@@ -107,9 +110,12 @@ func (h Host) List(now time.Time) ([]Certificate, error) {
 		}
 		out = append(out, one)
 	}
-	issued, err := h.records()
+	issued, damaged, err := h.records()
 	if err != nil {
 		return nil, err
+	}
+	for _, b := range damaged {
+		out = append(out, Certificate{File: b.path, For: unknownUse, Renews: ByPerson, State: Damaged, Why: b.err.Error()})
 	}
 	for _, r := range issued {
 		if one, ok := known.issued(r, now); ok {

@@ -63,24 +63,34 @@ func (h Host) recordFile(certFile string) string {
 	return filepath.Join(h.recordDir(), strings.TrimSuffix(filepath.Base(certFile), ".crt")+"-"+hex.EncodeToString(sum[:4])+".json")
 }
 
+// broken is a record that cannot be read: the certificate that it is about is not known.
+type broken struct {
+	path string
+	err  error
+}
+
 // records are those of everything that was issued here, by the names of their files.
-func (h Host) records() ([]record, error) {
+func (h Host) records() (out []record, damaged []broken, err error) {
 	entries, err := os.ReadDir(h.recordDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &Error{Problem: "read what was issued here", Err: err, Advice: "run it as root"}
+		return nil, nil, &Error{Problem: "read what was issued here", Err: err, Advice: "run it as root"}
 	}
-	var out []record
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".json" {
 			continue
 		}
-		r, err := readRecord(filepath.Join(h.recordDir(), e.Name()))
-		if err != nil {
-			return nil, err
+		path := filepath.Join(h.recordDir(), e.Name())
+		r, err := readRecord(path)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return nil, nil, err
+		case err != nil:
+			damaged = append(damaged, broken{path, err})
+		default:
+			out = append(out, r)
 		}
-		out = append(out, r)
 	}
-	return out, nil
+	return out, damaged, nil
 }
 
 // readRecord fails with fs.ErrNotExist where nothing was recorded.

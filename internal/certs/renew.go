@@ -36,11 +36,14 @@ type Renewed struct {
 //
 // One certificate that fails keeps no other from being renewed, and stands in the result. The error is what keeps all from it.
 func (h Host) Renew(o Renewal, now time.Time) ([]Renewed, error) {
-	all, err := h.renewals()
+	all, damaged, err := h.renewals()
 	if err != nil {
 		return nil, err
 	}
 	out := []Renewed{}
+	for _, b := range damaged {
+		out = append(out, Renewed{File: b.path, For: unknownUse, Failed: b.err.Error()})
+	}
 	for _, one := range all {
 		done := Renewed{File: one.file(), For: one.use}
 		authority, err := pki.LoadAuthority(h.PKI, one.authority, now)
@@ -62,14 +65,14 @@ type renewal struct {
 	life   pki.Lifetime
 }
 
-func (h Host) renewals() ([]renewal, error) {
+func (h Host) renewals() ([]renewal, []broken, error) {
 	leaves, err := h.leaves()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	issued, err := h.records()
+	issued, damaged, err := h.records()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var all []renewal
 	for _, l := range leaves {
@@ -83,7 +86,7 @@ func (h Host) renewals() ([]renewal, error) {
 		}
 		all = append(all, renewal{leaf{r.Dir, r.names(), r.For, pki.ClientsCA, false}, &r, r.lifetime()})
 	}
-	return all, nil
+	return all, damaged, nil
 }
 
 func (h Host) renew(one renewal, a *pki.Authority, o Renewal, now time.Time, done *Renewed) error {
