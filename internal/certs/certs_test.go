@@ -131,8 +131,27 @@ func TestIssueForAName(t *testing.T) {
 			t.Errorf("%q was taken for a common name", odd)
 		}
 	}
-	if _, err := h.Issue(Order{For: "x", Dir: o.Dir}, t0); err == nil {
-		t.Error("a certificate without a life was issued")
+	if _, err := h.Issue(Order{For: "x", Dir: o.Dir, Life: pki.Lifetime{Duration: time.Second}}, t0); err == nil {
+		t.Error("a certificate of a second was issued")
+	}
+	// Its life is said once, and a certificate of another name does not take its place.
+	short := Order{For: "short", Dir: o.Dir, Life: pki.Lifetime{Duration: 90 * day, MinTimeLeft: 30 * day}}
+	for range 2 {
+		done, err := h.Issue(short, t0)
+		if err != nil || !done.NotAfter.Equal(t0.Add(90*day)) {
+			t.Errorf("%+v, %v", done, err)
+		}
+		short.Life = pki.Lifetime{}
+	}
+	if done, err := h.Issue(short, t0.Add(70*day)); err != nil || !done.NotAfter.Equal(t0.Add(160*day)) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	tool := Order{For: ForEtcdctl, Dir: o.Dir}
+	_, err = h.Issue(tool, t0)
+	must(t, err)
+	tool.For = "etcdctl-etcd-client"
+	if _, err := h.Issue(tool, t0); !errors.Is(err, ErrForeign) {
+		t.Errorf("another name in the same files: %v", err)
 	}
 	must(t, os.Remove(filepath.Join(h.PKI, pki.ClientsCA+".key")))
 	if _, err := h.Issue(o, t0); !errors.Is(err, ErrNoAuthority) {

@@ -41,7 +41,7 @@ var purposes = map[string]purpose{
 type Order struct {
 	For      string       // one of the purposes, or a common name
 	Dir      string       // instead of the purpose's own directory; a common name has none
-	Life     pki.Lifetime // of the certificate
+	Life     pki.Lifetime // of the certificate; zero: as it was issued before, or pki.DefaultLifetime
 	SetAside bool         // move what somebody else made to a name beside it
 	DryRun   bool         // change nothing
 }
@@ -65,9 +65,6 @@ const maxName = 64
 
 // planned is the record that an order would leave.
 func (h Host) planned(o Order) (record, error) {
-	if err := o.Life.Validate(); err != nil {
-		return record{}, &Error{Problem: "the certificate's life", Err: err}
-	}
 	p, known := purposes[o.For]
 	if !known {
 		odd := func(r rune) bool {
@@ -88,7 +85,7 @@ func (h Host) planned(o Order) (record, error) {
 			return record{}, &Error{Problem: "find " + o.Dir, Err: err}
 		}
 	}
-	return record{For: o.For, CommonName: p.commonName, Dir: dir, Files: files(p.names), Duration: o.Life.Duration, MinTimeLeft: o.Life.MinTimeLeft}, nil
+	return record{For: o.For, CommonName: p.commonName, Dir: dir, Files: files(p.names)}, nil
 }
 
 // Files are where the certificate of a purpose lies below a directory that takes the place of its own.
@@ -116,7 +113,18 @@ func (h Host) Issue(o Order, now time.Time) (Issued, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Issued{}, err
 	}
-	request, err := pki.ClientRequest(want.CommonName, o.Life)
+	life := o.Life
+	if life == (pki.Lifetime{}) {
+		life = had.lifetime()
+	}
+	if life == (pki.Lifetime{}) {
+		life = pki.DefaultLifetime()
+	}
+	if err := life.Validate(); err != nil {
+		return Issued{}, &Error{Problem: "the certificate's life", Err: err}
+	}
+	want.Duration, want.MinTimeLeft = life.Duration, life.MinTimeLeft
+	request, err := pki.ClientRequest(want.CommonName, life)
 	if err != nil {
 		return Issued{}, &Error{Problem: "issue a certificate", Err: err}
 	}
@@ -216,7 +224,7 @@ func strangers(want, had record, a *pki.Authority) (foreign []string, err error)
 	case certErr != nil:
 		foreign = append(foreign, want.certFile())
 	default:
-		ours = pki.Fingerprint(certs[0]) == had.Fingerprint || a.Signed(certs[0]) && certs[0].Subject.CommonName == want.CommonName
+		ours = certs[0].Subject.CommonName == want.CommonName && (pki.Fingerprint(certs[0]) == had.Fingerprint || a.Signed(certs[0]))
 		if !ours {
 			foreign = append(foreign, want.certFile())
 		}

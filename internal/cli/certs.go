@@ -192,8 +192,8 @@ func attention(all []certs.Certificate) error {
 }
 
 func (h *certsHost) issueCommand() *cobra.Command {
-	o := certs.Order{Life: pki.DefaultLifetime()}
-	life := o.Life.Duration
+	o := certs.Order{}
+	life := pki.DefaultLifetime().Duration
 	c := &cobra.Command{
 		Use: "issue --for kube-apiserver|healthcheck|etcdctl|NAME [--out DIR]", Short: "Make a certificate for a client of etcd",
 		Long: `issue makes a certificate and key with which a client reaches etcd, and puts them with
@@ -227,11 +227,11 @@ name beside them.`,
 			if err != nil {
 				return err
 			}
-			if life != o.Life.Duration {
-				o.Life = pki.Lifetime{Duration: life, MinTimeLeft: life / 3}
-			}
-			if err := o.Life.Validate(); err != nil {
-				return usage("such as --lifetime 90d", "%w", err)
+			if c.Flags().Changed("lifetime") { // else it stays as it was issued before
+				o.Life = pki.Lifetime{Duration: life, MinTimeLeft: min(life/3, pki.DefaultLifetime().MinTimeLeft)}
+				if err := o.Life.Validate(); err != nil {
+					return usage("such as --lifetime 90d", "%w", err)
+				}
 			}
 			done, err := host.Issue(o, time.Now())
 			if err != nil {
