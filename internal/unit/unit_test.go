@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,30 @@ func TestText(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in it:\n%s", want, text)
 		}
+	}
+}
+
+var rewrite = flag.Bool("rewrite", false, "write the unit of the packages anew")
+
+// The packages have the unit that init would write, for agents that are set up by hand.
+func TestUnitOfThePackages(t *testing.T) {
+	s := Spec{Binary: "/usr/bin/etcdadm", Environment: "/etc/etcdadm/agent.env", Writes: []string{"/var/lib/etcdadm"}}
+	want, err := s.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("..", "..", "tools", "release", "files", Name)
+	if *rewrite {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s is not what Text makes: go test ./internal/unit -run TestUnitOfThePackages -rewrite", path)
 	}
 }
 

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// programs are what a release has of cmd/.
+var programs = []string{"etcdadm", "etcd-manager", "etcd-manager-ctl", "etcd-backup", "etcd-backup-ctl", "etcd-dump"}
+
+// buildWithin bounds the build of everything for one architecture, from nothing, on a busy machine.
+const buildWithin = 30 * time.Minute
+
+// bin is where the programs for an architecture lie.
+func (r *release) bin(arch string) string { return filepath.Join(r.out, "bin", "linux-"+arch) }
+
+// runner is the program of the image that keeps a log file of another one.
+func (r *release) runner(arch string) string {
+	return filepath.Join(r.work, "linux-"+arch, "go-runner")
+}
+
+func (r *release) build(ctx context.Context) error {
+	var packages []string
+	for _, p := range programs {
+		packages = append(packages, "./cmd/"+p)
+	}
+	for _, arch := range r.arches {
+		if err := os.MkdirAll(r.bin(arch), 0o755); err != nil {
+			return err
+		}
+		if err := r.goBuild(ctx, r.root, arch, r.bin(arch)+"/", packages...); err != nil {
+			return err
+		}
+		if err := r.goBuild(ctx, filepath.Join(r.root, "tools", "release"), arch, r.runner(arch), "./go-runner"); err != nil {
+			return err
+		}
+		info, err := os.Stat(filepath.Join(r.bin(arch), "etcdadm"))
+		if err != nil {
+			return err
+		}
+		say("etcdadm for %s has %.1f MB", arch, float64(info.Size())/1e6)
+	}
+	return nil
+}
+
+// goBuild makes static programs whose bytes hang on nothing of this machine but its Go.
+func (r *release) goBuild(ctx context.Context, dir, arch, out string, packages ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, buildWithin)
+	defer cancel()
+	args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w -X etcdadm.io/internal/version.Release=" + r.version, "-o", out}
+	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "PWD="+dir)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build for %s: %w\n%s", arch, err, strings.TrimSpace(string(said)))
+	}
+	return nil
+}
+
+// runnable is an etcdadm that runs on this machine.
+func (r *release) runnable(ctx context.Context) (string, error) {
+	if runtime.GOOS == "linux" && slices.Contains(r.arches, runtime.GOARCH) {
+		return filepath.Join(r.bin(runtime.GOARCH), "etcdadm"), nil
+	}
+	path := filepath.Join(r.work, "etcdadm")
+	ctx, cancel := context.WithTimeout(ctx, buildWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/etcdadm")
+	cmd.Dir = r.root
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build for this machine: %w\n%s", err, strings.TrimSpace(string(said)))
+	}
+	return path, nil
+}
