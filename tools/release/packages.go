@@ -8,12 +8,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
 	_ "github.com/goreleaser/nfpm/v2/deb" // registers itself
 	"github.com/goreleaser/nfpm/v2/files"
 	_ "github.com/goreleaser/nfpm/v2/rpm" // registers itself
+	"golang.org/x/sync/errgroup"
 )
 
 // ours are the unit, which is the one that internal/unit makes, and the scripts of the packages.
@@ -52,16 +54,21 @@ func (r *release) pack(context.Context) error {
 	if err := os.CopyFS(r.work, ours); err != nil {
 		return err
 	}
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0)) // what takes long is to compress
 	for _, arch := range r.arches {
 		for _, p := range products {
 			for _, packager := range []string{"deb", "rpm"} {
-				if err := r.packOne(p, arch, packager, scripts); err != nil {
-					return fmt.Errorf("%s as %s for %s: %w", p.name, packager, arch, err)
-				}
+				all.Go(func() error {
+					if err := r.packOne(p, arch, packager, scripts); err != nil {
+						return fmt.Errorf("%s as %s for %s: %w", p.name, packager, arch, err)
+					}
+					return nil
+				})
 			}
 		}
 	}
-	return nil
+	return all.Wait()
 }
 
 func (r *release) packOne(p product, arch, packager, scripts string) error {
