@@ -50,11 +50,14 @@ func (r *release) build(ctx context.Context) error {
 	return nil
 }
 
+// linked is what the linker writes into the programs.
+func (r *release) linked() string { return "-X etcdadm.io/internal/version.Release=" + r.version }
+
 // goBuild makes static programs whose bytes hang on nothing of this machine but its Go.
 func (r *release) goBuild(ctx context.Context, dir, arch, out string, packages ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildWithin)
 	defer cancel()
-	args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w -X etcdadm.io/internal/version.Release=" + r.version, "-o", out}
+	args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w " + r.linked(), "-o", out}
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0",

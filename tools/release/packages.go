@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -125,6 +126,14 @@ func (r *release) contents(p product, arch, packager, scripts string) (files.Con
 		if c.packager == "" || c.packager == packager {
 			add(r.completion(c.shell), c.path, 0o644)
 		}
+	}
+	manual, err := os.ReadDir(r.manual())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, page := range manual { // such as etcdadm-init.8.gz
+		section := strings.TrimPrefix(path.Ext(strings.TrimSuffix(page.Name(), ".gz")), ".")
+		add(filepath.Join(r.manual(), page.Name()), "/usr/share/man/man"+section+"/"+page.Name(), 0o644)
 	}
 	// The unit lets the agent write there, which takes that it is there.
 	all = append(all, &files.Content{

@@ -53,6 +53,11 @@ func small(t *testing.T) *release {
 	for _, c := range completions {
 		write(t, r.completion(c.shell), []byte("completion for "+c.shell+"\n"))
 	}
+	pages := filepath.Join(r.work, "pages")
+	write(t, filepath.Join(pages, "etcdadm-init.8"), []byte(".TH ETCDADM-INIT 8\n"))
+	if err := packManual(pages, r.manual()); err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 
@@ -205,7 +210,7 @@ func TestDebian(t *testing.T) {
 		"/usr/bin/etcdadm": 0o755, "/usr/lib/systemd/system/etcdadm.service": 0o644, "/var/lib/etcdadm/": 0o700,
 		"/usr/share/bash-completion/completions/etcdadm": 0o644, "/usr/share/zsh/vendor-completions/_etcdadm": 0o644,
 		"/usr/share/fish/vendor_completions.d/etcdadm.fish": 0o644, "/usr/share/doc/etcdadm/copyright": 0o644,
-		"/usr/share/doc/etcdadm/docs/operations/member-down.md": 0o644,
+		"/usr/share/doc/etcdadm/docs/operations/member-down.md": 0o644, "/usr/share/man/man8/etcdadm-init.8.gz": 0o644,
 	} {
 		if h := data[name]; h == nil || h.Mode&0o7777 != mode {
 			t.Errorf("%s: %+v", name, h)
@@ -221,6 +226,13 @@ func TestDebian(t *testing.T) {
 	}
 	if want := string(read(t, filepath.Join("files", "etcdadm.service"))); text["/usr/lib/systemd/system/etcdadm.service"] != want {
 		t.Error("the unit is another one")
+	}
+	page, err := gzip.NewReader(strings.NewReader(text["/usr/share/man/man8/etcdadm-init.8.gz"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := io.ReadAll(page); err != nil || string(plain) != ".TH ETCDADM-INIT 8\n" {
+		t.Errorf("the manual page has %q, %v", plain, err)
 	}
 	for _, want := range []string{"Package: etcdadm\n", "Version: 1.2.3~rc.1-1\n", "Architecture: arm64\n"} {
 		if !strings.Contains(text["/control"], want) {
