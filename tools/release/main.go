@@ -142,6 +142,11 @@ func (r *release) identify(ctx context.Context) error {
 	}
 	slices.Sort(r.arches)
 	r.arches = slices.Compact(r.arches)
+	for _, a := range r.arches { // before anything is built
+		if _, err := etcdReleases(r.etcd, a); err != nil {
+			return fmt.Errorf("-etcd: %w", err)
+		}
+	}
 	var err error
 	if r.commit, err = git(ctx, r.root, "rev-parse", "HEAD"); err != nil {
 		return err

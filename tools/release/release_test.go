@@ -451,14 +451,15 @@ func TestMaterials(t *testing.T) {
 func TestRefused(t *testing.T) {
 	full := t.TempDir()
 	write(t, filepath.Join(full, "mine"), nil)
-	for _, test := range []struct{ out, version, arch, want string }{
-		{"", "1.2.3", "amd64", "-o DIR"},
-		{full, "1.2.3", "amd64", "not empty"},
-		{t.TempDir(), "1.2", "amd64", "1.2.3-rc.1"},
-		{t.TempDir(), "1.2.3+x", "amd64", "1.2.3-rc.1"},
-		{t.TempDir(), "1.2.3", "riscv64", "amd64 and arm64"},
+	for _, test := range []struct{ out, version, arch, etcd, want string }{
+		{"", "1.2.3", "amd64", "", "-o DIR"},
+		{full, "1.2.3", "amd64", "", "not empty"},
+		{t.TempDir(), "1.2", "amd64", "", "1.2.3-rc.1"},
+		{t.TempDir(), "1.2.3+x", "amd64", "", "1.2.3-rc.1"},
+		{t.TempDir(), "1.2.3", "riscv64", "", "amd64 and arm64"},
+		{t.TempDir(), "1.2.3", "arm64", full, "no release of etcd for arm64"},
 	} {
-		err := run(t.Context(), root, test.out, test.version, test.arch, "")
+		err := run(t.Context(), root, test.out, test.version, test.arch, test.etcd)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v", test, err)
 		}
