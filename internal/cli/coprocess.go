@@ -43,6 +43,9 @@ func coprocessFlags(fs *flag.FlagSet, c *daemon.Coprocess) {
 
 // BackupMain is etcd-backup. It returns the exit code.
 func BackupMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if askedVersion("etcd-backup", args, daemon.Program{}, stdout) {
+		return ExitOK
+	}
 	return runCoprocess(ctx, "etcd-backup", args, stdout, stderr)
 }
 
@@ -111,6 +114,9 @@ Flags:
 // BackupCtlMain is etcd-backup-ctl. It returns the exit code.
 func BackupCtlMain(ctx context.Context, args []string, program daemon.Program, stdout, stderr io.Writer) int {
 	const name = "etcd-backup-ctl"
+	if askedVersion(name, args, program, stdout) {
+		return ExitOK
+	}
 	var b backups
 	b.output = "table"
 	var dirs []string

@@ -44,6 +44,9 @@ Flags:
 
 // CtlMain is etcd-manager-ctl. It returns the exit code.
 func CtlMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if askedVersion("etcd-manager-ctl", args, daemon.Program{}, stdout) {
+		return ExitOK
+	}
 	c, words, err := parseCtl(args, stdout, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return ExitOK

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"etcdadm.io/backup"
+	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/snapshot"
 	"github.com/spf13/cobra"
 )
@@ -66,6 +67,9 @@ Flags:
 // DumpMain is etcd-dump. It returns the exit code.
 func DumpMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	const name = "etcd-dump"
+	if askedVersion(name, args, daemon.Program{}, stdout) {
+		return ExitOK
+	}
 	var d dump
 	var b backups
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)

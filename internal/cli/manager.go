@@ -13,22 +13,23 @@ import (
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/version"
 	"github.com/spf13/cobra"
 )
 
-// Build is this release, for people.
-const Build = "0.1.0-dev"
-
 // Program describes the program that we are in: the etcd that it carries, and
 // how to start it.
-func Program(version string, etcd, etcdutl func() (string, []string)) daemon.Program {
+func Program(etcdVersion string, etcd, etcdutl func() (string, []string)) daemon.Program {
 	path, args := etcd()
 	_, utl := etcdutl() // the same program
-	return daemon.Program{Build: Build, Builtin: &release.Builtin{Version: version, Path: path, Args: args, UtlArgs: utl}}
+	return daemon.Program{Build: version.Release, Builtin: &release.Builtin{Version: etcdVersion, Path: path, Args: args, UtlArgs: utl}}
 }
 
 // ManagerMain is etcd-manager. It returns the exit code.
 func ManagerMain(args []string, program daemon.Program, stdout, stderr io.Writer) int {
+	if askedVersion("etcd-manager", args, program, stdout) {
+		return ExitOK
+	}
 	return runDaemon("etcd-manager", args, nil, program, stdout, stderr)
 }
 
