@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"etcdadm.io/internal/cli"
 )
 
 // cutShort kills a command that sets a machine up, ever later.
@@ -51,7 +53,8 @@ func TestMachines(t *testing.T) {
 	}
 	for _, b := range all {
 		b.until("3 of 3 voters are up", func() bool {
-			return strings.Contains(b.must("etcdadm", "status"), "3 of 3 voters are up")
+			code, out, _ := b.command("etcdadm", "status")
+			return code == cli.ExitOK && strings.Contains(out, "3 of 3 voters are up")
 		})
 	}
 	t.Logf("\n%s\n%s", all[2].must("etcdadm", "status"), all[0].must("etcdadm", "token", "list"))

@@ -11,19 +11,6 @@ import (
 	"io"
 )
 
-// Exit codes. They are the same for all commands and part of the interface.
-const (
-	ExitOK          = 0
-	ExitError       = 1
-	ExitUsage       = 2
-	ExitNoCluster   = 10
-	ExitNotLeader   = 11
-	ExitUnsafe      = 12 // refused, or a person did not confirm it
-	ExitWaiting     = 13 // it goes on; the time that the caller gave it to end is up
-	ExitExpiring    = 20 // a certificate is damaged, has expired, or ends soon
-	ExitInterrupted = 130
-)
-
 // Failure is an error for people: a sentence, what to do, and the exit code.
 type Failure struct {
 	Code   int

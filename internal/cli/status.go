@@ -24,7 +24,8 @@ const askTimeout = 10 * time.Second
 
 // statusJSON is a status for programs, which ask first whether anything has to be looked at.
 type statusJSON struct {
-	Healthy bool `json:"healthy"`
+	Healthy bool           `json:"healthy"`
+	Health  console.Health `json:"health"`
 	console.Report
 }
 
@@ -33,7 +34,16 @@ func statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show hosts, members, the leader and what is being done",
-		Args:  words(cobra.NoArgs),
+		Long: `status shows what the leading daemon sees of the cluster: its members, what is being
+done, what blocks it and the command that helps, the newest backup and the queue.
+
+It ends with 0 when the cluster is well, 14 when clients are served and something
+needs a look (a voter is down or missing, an alarm is raised, a blocker waits for a
+person), 15 when no quorum is up or clients are kept out, 11 when no leading daemon is
+in reach and 10 when no daemon answers: "etcdadm exit-codes" lists all codes.`,
+		Example: `  etcdadm status
+  etcdadm status -o json --endpoint 192.0.2.1:8000 --cluster-name etcd --credentials ./operator`,
+		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			report, err := r.status(c.Context())
 			if err != nil {
@@ -45,7 +55,7 @@ func statusCommand() *cobra.Command {
 					fmt.Fprintf(c.ErrOrStderr(), "  hint: %s\n", refused.Hint)
 				}
 			}
-			return r.print(c.OutOrStdout(), statusJSON{report.Healthy(), report}, func(w io.Writer) {
+			err = r.print(c.OutOrStdout(), statusJSON{report.Healthy(), report.Health(), report}, func(w io.Writer) {
 				if report.Decision != nil {
 					d := r.pasteable(*report.Decision)
 					report.Decision = &d
@@ -56,10 +66,19 @@ func statusCommand() *cobra.Command {
 				}
 				printReport(w, report)
 			})
+			if code := healthCodes[report.Health()]; err == nil && code != ExitOK {
+				return exitCode(code)
+			}
+			return err
 		},
 	}
 	r.flags(c)
 	return c
+}
+
+// healthCodes are the exit codes of status.
+var healthCodes = map[console.Health]int{
+	console.Well: ExitOK, console.Degraded: ExitDegraded, console.NoQuorum: ExitNoQuorum, console.Unknown: ExitNotLeader,
 }
 
 func printReport(w io.Writer, r console.Report) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/cli"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/duration"
 )
@@ -41,10 +42,19 @@ func (c *Cluster) reportByTool(ctx context.Context, h *Host) (console.Report, er
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := c.RunHere(cmd); err != nil {
+	// A cluster that is not well is told of all the same, with an exit code of its own.
+	if err := c.RunHere(cmd); err != nil && !slices.Contains([]int{cli.ExitNotLeader, cli.ExitDegraded, cli.ExitNoQuorum}, exitOf(err)) {
 		return report, fmt.Errorf("etcdadm status: %w: %s", err, stderr.String())
 	}
 	return report, duration.FromJSON(stdout.Bytes(), &report)
+}
+
+// exitOf is a program's exit code; -1: there is none.
+func exitOf(err error) int {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	return -1
 }
 
 // Leader waits until a daemon other than the excluded ones leads and answers,
