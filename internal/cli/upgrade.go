@@ -21,6 +21,8 @@ type upgrade struct {
 	queue
 	dryRun, pause, resume, rollback, outage, noBackup bool
 
+	line *cluster.Line // was named in place of a version: its newest patch is meant
+
 	loss string // the digest of the list of losses, or lastList
 	word string // that was written for the outage
 
@@ -31,7 +33,7 @@ type upgrade struct {
 func upgradeCommand() *cobra.Command {
 	var u upgrade
 	c := &cobra.Command{
-		Use:   "upgrade VERSION | upgrade --resume | upgrade --rollback",
+		Use:   "upgrade VERSION|LINE | upgrade --resume | upgrade --rollback",
 		Short: "Change the etcd version of a running cluster, up or down",
 		Long: `upgrade changes the etcd version. The daemons restart one member after the other,
 followers first, each only while every other member is up: to another patch, up one
@@ -43,6 +45,9 @@ installed, or a downgrade from 3.5), all members stop, a new cluster of the othe
 release is made from their data, and clients are let in again. That needs
 --accept-outage; --dry-run estimates how long it takes.
 
+LINE, such as 3.7, is the newest patch of that release line that this etcdadm or a host
+of the cluster knows; which one it is, is printed.
+
 Between versions 2 and 3, and to a release that cannot read the data, the keys are
 copied one by one. The copy is tested first, with nothing stopped, and lists what
 cannot be carried over. If anything would be lost, the change waits until you accept
@@ -51,6 +56,9 @@ the final copy gives another list, the members go on as they were.
 
 --pause-before-last keeps one voter on the old release line as a way back: --resume
 continues, --rollback returns to the lowest version that a member runs.`,
+		Example: `  etcdadm upgrade 3.7 --dry-run
+  etcdadm upgrade 3.7.3 --pause-before-last --wait 30m
+  etcdadm upgrade --rollback`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			asked := 0
@@ -71,11 +79,13 @@ continues, --rollback returns to the lowest version that a member runs.`,
 			var to cluster.Version
 			if len(args) == 1 {
 				var err error
-				if to, err = cluster.ParseVersion(args[0]); err != nil {
+				if l, ok := cluster.ParseLine(args[0]); ok {
+					u.line = &l
+				} else if to, err = cluster.ParseVersion(args[0]); err != nil {
 					return usage(upgradeExample, "%w", err)
 				}
 			}
-			return u.run(c.Context(), to, c.OutOrStdout())
+			return u.run(c.Context(), to, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	u.queueFlags(c)
@@ -91,7 +101,7 @@ continues, --rollback returns to the lowest version that a member runs.`,
 	return c
 }
 
-func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) error {
+func (u *upgrade) run(ctx context.Context, to cluster.Version, out, say io.Writer) error {
 	o, err := u.look(ctx)
 	if err != nil && (u.store == "" || !u.resume) {
 		return err
@@ -103,6 +113,9 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 		if to, err = rollbackTo(o); err != nil {
 			return err
 		}
+	}
+	if u.line != nil {
+		to = newestPatch(o, *u.line, say)
 	}
 	var f *control.Folder
 	var unopened error // is told after what the way lacks
@@ -140,6 +153,16 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out io.Writer) er
 		return nil
 	}
 	return u.follow(ctx, to, out)
+}
+
+// newestPatch is the release that a line stands for, which is said.
+func newestPatch(o *cluster.Observation, l cluster.Line, say io.Writer) cluster.Version {
+	newest, common := o.NewestPatch(l)
+	fmt.Fprintf(say, "%s means etcd %s, the newest patch that is known here\n", l, newest)
+	if !common.IsZero() && common != newest {
+		fmt.Fprintf(say, "  the newest that every host has is %s: to run that, name it\n", common)
+	}
+	return newest
 }
 
 // rollbackTo is the lowest version that a member runs, where several run.
@@ -312,7 +335,7 @@ func (u *upgrade) follow(ctx context.Context, to cluster.Version, out io.Writer)
 }
 
 // upgradeExample names no version, as [seedExample] does not.
-const upgradeExample = "such as etcdadm upgrade VERSION, with a release that etcdadm versions lists"
+const upgradeExample = "such as etcdadm upgrade VERSION, with a release that etcdadm versions lists, or a line of releases, such as 3.7"
 
 // strengthSettles is how long nothing more has to be done before a wait ends below
 // full strength: a host that could join may be away for a look or two.

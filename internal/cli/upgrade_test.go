@@ -14,7 +14,7 @@ import (
 func TestUpgradeWords(t *testing.T) {
 	for _, args := range [][]string{
 		{"upgrade"}, {"upgrade", "3.7.3", "--resume"}, {"upgrade", "--resume", "--rollback"}, {"upgrade", "--rollback", "--pause-before-last"},
-		{"upgrade", "three"}, {"upgrade", "3.7"}, {"upgrade", "3.7.3", "3.6.16"}, {"upgrade", "--resume", "--dry-run"},
+		{"upgrade", "three"}, {"upgrade", "3.8"}, {"upgrade", "3"}, {"upgrade", "3.7", "--resume"}, {"upgrade", "3.7.3", "3.6.16"}, {"upgrade", "--resume", "--dry-run"},
 	} {
 		if s := etcdadm(t, args...); s.code != ExitUsage || !strings.Contains(s.errs, "hint") {
 			t.Errorf("%v: exit %d, %s", args, s.code, s.errs)
@@ -24,6 +24,24 @@ func TestUpgradeWords(t *testing.T) {
 		if s := etcdadm(t, append([]string{"upgrade", "--store", "file://" + t.TempDir(), "--endpoint=127.0.0.1:1"}, args...)...); s.code == ExitOK || strings.Contains(s.errs, "say one thing") {
 			t.Errorf("%v: exit %d, %s", args, s.code, s.errs)
 		}
+	}
+}
+
+// A line is its newest patch, and people are told which that is.
+func TestUpgradeToALine(t *testing.T) {
+	a := &answering{report: healthyReport()}
+	for i := range a.report.Observation.Hosts {
+		a.report.Observation.Hosts[i].Releases = []cluster.Version{cluster.MustVersion("3.6.15"), cluster.MustVersion("3.6.16")}
+	}
+	a.report.Observation.Hosts[1].Releases = append(a.report.Observation.Hosts[1].Releases, cluster.MustVersion("3.6.99"))
+	s := etcdadm(t, "upgrade", "3.6", "--dry-run", "--endpoint="+a.serve(t, "test", "a"), "--cluster-name=test")
+	for _, want := range []string{"3.6 means etcd 3.6.99", "every host has is 3.6.16"} {
+		if !strings.Contains(s.errs, want) {
+			t.Errorf("without %q: %d %s%s", want, s.code, s.out, s.errs)
+		}
+	}
+	if s.code != ExitUnsafe || !strings.Contains(s.out, "3.6.99") {
+		t.Errorf("%d %s%s", s.code, s.out, s.errs)
 	}
 }
 

@@ -119,10 +119,8 @@ func toDownload(args []string) ([]cluster.Version, error) {
 }
 
 func oneToDownload(arg string) (cluster.Version, error) {
-	for _, l := range cluster.Lines() {
-		if strings.TrimPrefix(arg, "v") == l.String() {
-			return l.Release(l.Newest), nil
-		}
+	if l, ok := cluster.ParseLine(arg); ok {
+		return l.Release(l.Newest), nil
 	}
 	v, err := cluster.ParseVersion(arg)
 	if err != nil {
