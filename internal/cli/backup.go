@@ -144,7 +144,7 @@ func (b *backups) create() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.wish(cmd.Context(), f, control.Wish{Kind: cluster.CommandBackup}, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return b.wish(cmd.Context(), f, control.Wish{Kind: cluster.CommandBackup, By: whoTypes()}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	c.Flags().DurationVar(&b.wait, "wait", 0, "wait so long for the backup; --wait alone waits five minutes")

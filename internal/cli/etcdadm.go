@@ -46,7 +46,7 @@ continuously with "etcdadm auto".
 
 Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	}
-	root.AddCommand(restoreCommand(), recoverCommand(), backupCommand(program), snapshotCommand(program))
+	root.AddCommand(restoreCommand(), recoverCommand(), queueCommand(), backupCommand(program), snapshotCommand(program))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flagMistake(c, err)
 	})

@@ -82,10 +82,18 @@ func (q *queue) lostHosts() []cluster.HostID {
 	return out
 }
 
-// look is the leader's observation, nil when no daemon is named.
+// look is the leader's observation, nil when no daemon is named, and this machine's agent
+// does not have to be asked for the store.
 func (q *queue) look(ctx context.Context) (*cluster.Observation, error) {
 	if q.dataDir == "" && len(q.endpoints) == 0 {
-		return nil, nil
+		if q.store != "" {
+			return nil, nil
+		}
+		dir, err := agentsDir()
+		if dir == "" || err != nil {
+			return nil, err
+		}
+		q.dataDir = dir
 	}
 	return q.observation(ctx, "")
 }

@@ -71,12 +71,12 @@ func (r *reach) open() (*console.Console, error) {
 		}
 		return c, err
 	}
-	if r.dataDir == "" { // that of the agent which init or join has set up here
-		s, err := setup.ReadSettings(setup.Paths{})
-		if err != nil && !errors.Is(err, setup.ErrNotSetUp) {
+	if r.dataDir == "" {
+		dir, err := agentsDir()
+		if err != nil {
 			return nil, err
 		}
-		r.dataDir = s.Flag("data-dir")
+		r.dataDir = dir
 	}
 	if r.dataDir == "" {
 		return nil, usage("--data-dir names a daemon's data directory on this host, --endpoint a daemon anywhere", "say which cluster: --data-dir or --endpoint")
@@ -106,6 +106,16 @@ func (r *reach) open() (*console.Console, error) {
 		return nil, err
 	}
 	return console.Open(a)
+}
+
+// agentsDir is the data directory of the agent that init or join has set up here; empty:
+// there is none.
+func agentsDir() (string, error) {
+	s, err := setup.ReadSettings(setup.Paths{})
+	if err != nil && !errors.Is(err, setup.ErrNotSetUp) {
+		return "", err
+	}
+	return s.Flag("data-dir"), nil
 }
 
 // refusedStart is the failure of a command on a host whose daemon did not start.

@@ -129,7 +129,7 @@ func (r *recovery) run(ctx context.Context, out, say io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return r.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(r.from), Lost: r.lostHosts(), Count: count}, out, say)
+	return r.wish(ctx, f, control.Wish{Kind: cluster.CommandRecover, Host: cluster.HostID(r.from), Lost: r.lostHosts(), Count: count, By: whoTypes()}, out, say)
 }
 
 // judge refuses a recovery that would be rejected, by the same look as --dry-run, and

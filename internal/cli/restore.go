@@ -129,9 +129,9 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 		}
 		return r.print(out, would, would.print)
 	case r.back:
-		return r.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(r.from), Dir: r.dir, Lost: r.lostHosts(), Count: count, Seen: aside.seen(o, r.acceptOlder)}, out, say)
+		return r.wish(ctx, f, control.Wish{Kind: cluster.CommandUndo, Host: cluster.HostID(r.from), Dir: r.dir, Lost: r.lostHosts(), Count: count, Seen: aside.seen(o, r.acceptOlder), By: whoTypes()}, out, say)
 	}
-	asked := control.RestoreBackup{Backup: name, Spec: spec, Lost: r.lostHosts(), Count: count}
+	asked := control.RestoreBackup{Backup: name, Spec: spec, Lost: r.lostHosts(), Count: count, By: whoTypes()}
 	if asked.Flags, err = r.flags(); err != nil {
 		return err
 	}

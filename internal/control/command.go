@@ -41,6 +41,8 @@ type RestoreBackup struct {
 	Flags []string
 	// Count, when given, is the member count that is wanted from then on.
 	Count *cluster.CountChange
+	// By is who asked, as others may know them. It is told, and nothing hangs on it.
+	By string
 }
 
 // Command is an entry of the queue.
@@ -65,6 +67,7 @@ type extra struct {
 	Lost  []cluster.HostID     `json:"lost,omitempty"`
 	Flags []string             `json:"flags,omitempty"`
 	Count *cluster.CountChange `json:"count,omitempty"`
+	By    string               `json:"by,omitempty"`
 }
 
 // commandName is the shape of a command's folder. Other writers' suffixes
@@ -190,6 +193,7 @@ func (f *Folder) command(ctx context.Context, name string, mayHaveExtra bool) (C
 		return c, nil // its own command came second to this one, which has nothing beside it
 	}
 	c.Restore.Lost, c.Restore.Flags, c.Restore.Count = x.Lost, x.Flags, x.Count
+	c.Restore.By = x.By
 	return c, nil
 }
 
@@ -287,9 +291,9 @@ func (f *Folder) addCommand(ctx context.Context, at time.Time, put func(dir stri
 // putRestore writes a restore command into a folder; false: it was taken. The
 // command itself comes last, because it is what a reader looks for.
 func (f *Folder) putRestore(ctx context.Context, dir string, data []byte, r RestoreBackup) (bool, error) {
-	extended := len(r.Lost) > 0 || len(r.Flags) > 0 || r.Count != nil
+	extended := len(r.Lost) > 0 || len(r.Flags) > 0 || r.Count != nil || r.By != ""
 	if extended {
-		more, err := json.Marshal(extra{Of: digest(data), Lost: r.Lost, Flags: r.Flags, Count: r.Count})
+		more, err := json.Marshal(extra{Of: digest(data), Lost: r.Lost, Flags: r.Flags, Count: r.Count, By: r.By})
 		if err != nil {
 			return false, fmt.Errorf("add command: %w", err)
 		}

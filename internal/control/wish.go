@@ -27,6 +27,8 @@ type Wish struct {
 	Count *cluster.CountChange `json:"count,omitempty"`
 	// Seen is what a person saw who asks for an undo; nil: nobody looked.
 	Seen *cluster.Seen `json:"seen,omitempty"`
+	// By is who asked, as others may know them. It is told, and nothing hangs on it.
+	By string `json:"by,omitempty"`
 }
 
 type wishFile struct {

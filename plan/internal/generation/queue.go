@@ -49,7 +49,7 @@ func Queue(o *cluster.Observation, d decision.Decision) []Waiting {
 				w.For = d.Reason.String()
 			}
 		case before != "":
-			w.For = fmt.Sprintf("command %s comes first (etcd-manager-ctl delete-command %s takes that out of the queue)", before, before)
+			w.For = fmt.Sprintf("command %s comes first (etcdadm queue cancel %s takes that out of the queue)", before, before)
 		default:
 			w.Running, w.For = generationWaits(o, d, c)
 			w.For += behind(o, o.Commands[i+1:])

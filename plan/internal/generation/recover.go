@@ -67,7 +67,7 @@ func Unopposed(v *step.View, c *cluster.Command) *decision.Decision {
 		return decision.Stuck("recovering", "", "host {host} leads too and wrote the record later: it may serve with the others. The member of host {host2} is not stopped until that leader has been silent for a while", v.Intent.By.Host, c.Host)
 	}
 	if since := v.Obs.Memory.AskedSince(c.Name); since.IsZero() || v.Obs.At.Sub(since) < OpposedWithin {
-		return decision.Stuck("recovering", "", "the member of host {host} stops once the command was queued for {opposedWithin} and no other leader rejected it; etcd-manager-ctl delete-command {name} cancels it", c.Host, OpposedWithin, c.Name)
+		return decision.Stuck("recovering", "", "the member of host {host} stops once the command was queued for {opposedWithin} and no other leader rejected it; etcdadm queue cancel {name} withdraws it", c.Host, OpposedWithin, c.Name)
 	}
 	return nil
 }

@@ -1,0 +1,115 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/control"
+)
+
+// runs notes in the record that a command was run, as the leader does.
+func runs(t *testing.T, s *memory.Store, name string) {
+	t.Helper()
+	f := control.New(s, "etcd")
+	in, _, tag, err := f.ReadIntent(t.Context())
+	if err == nil {
+		in.CommandsRun, in.CommandID = []string{name}, name
+		_, err = f.ReplaceIntent(t.Context(), tag, in)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What has begun stays, whenever that was noted; what has not is never run after.
+func TestWithdraw(t *testing.T) {
+	for what, c := range map[string]struct {
+		before func(t *testing.T, s *memory.Store, name string)
+		begun  bool
+		other  bool // another error: what is not known is not taken for not begun
+	}{
+		"a command that waits": {func(*testing.T, *memory.Store, string) {}, false, false},
+		"one that was run":     {runs, true, false},
+		"run while it is withdrawn": {func(t *testing.T, s *memory.Store, name string) {
+			written := false
+			s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+				if c.Op == memory.Put && c.Key == created && !written {
+					written = true
+					runs(t, s, name)
+				}
+				return memory.Fault{}
+			})
+		}, true, false},
+		"a record that is not understood": {func(t *testing.T, s *memory.Store, _ string) {
+			put(t, s, created, `{"generation":1,"nonce":"n","x":1}`)
+		}, false, true},
+	} {
+		s := memory.New()
+		f, name := queued(t, s)
+		c.before(t, s, name)
+		_, err := f.Withdraw(t.Context(), name)
+		_, begun := errors.AsType[*control.BegunError](err)
+		if begun != c.begun || (err != nil) != (c.begun || c.other) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if left := len(queueOf(t, s)); (left == 0) != (err == nil) {
+			t.Errorf("%s: %v, and %d commands are left", what, err, left)
+		}
+		if err == nil {
+			if end, ok := record(t, s).EndOf(name); !ok || end.Result != control.ResultCancelled {
+				t.Errorf("%s: the record does not say that it was cancelled", what)
+			}
+		}
+	}
+	if _, err := control.New(memory.New(), "etcd").Withdraw(t.Context(), "2026-11-20T23:17:07Z-000000"); !errors.Is(err, control.ErrNoCommand) {
+		t.Error(err)
+	}
+}
+
+// The queue tells who asked, and until when a command may begin.
+func TestQueueTellsWhoAskedAndUntilWhen(t *testing.T) {
+	s := memory.New()
+	f, recover := queued(t, s)
+	restore, err := f.AddRestore(t.Context(), control.RestoreBackup{Backup: "2026-11-20T22:00:00Z-000001", By: "me@here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wish, err := f.AddWish(t.Context(), control.Wish{Kind: cluster.CommandBackup, By: "you@there"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs(t, s, recover)
+	all, err := f.Queue(t.Context())
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for _, q := range all {
+		want := map[string]struct {
+			by      string
+			begun   bool
+			expires bool
+		}{recover: {"", true, true}, restore: {"me@here", false, true}, wish: {"you@there", false, false}}[q.Name]
+		if q.By() != want.by || q.Begun != want.begun || q.Until.IsZero() == want.expires || want.expires && q.Until.Sub(q.Timestamp) != cluster.ConsentLasts {
+			t.Errorf("%s: by %q, begun %t, until %s", q.Name, q.By(), q.Begun, q.Until)
+		}
+	}
+	if _, err := f.Withdraw(t.Context(), restore); err != nil {
+		t.Fatal(err)
+	}
+	if past, err := f.Past(t.Context()); err != nil || len(past) != 1 || past[0].Name != restore || past[0].At.IsZero() {
+		t.Errorf("%+v, %v", past, err)
+	}
+	s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+		if c.Op == memory.List {
+			return memory.Fault{Err: blob.ErrUnsupported}
+		}
+		return memory.Fault{}
+	})
+	if _, err := f.Queue(t.Context()); err == nil {
+		t.Error("a queue that cannot be listed is no empty one")
+	}
+}
