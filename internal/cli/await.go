@@ -45,7 +45,7 @@ func (q *queue) await(ctx context.Context, f *control.Folder, name string, out, 
 	case failed != nil && ctx.Err() == nil:
 		return failed
 	case failed != nil:
-		return a.failure(ctx, fmt.Errorf("command %s was not run within %s", name, q.wait), "etcdadm status says what it waits for; it stays in the queue")
+		return a.failure(ctx, fmt.Errorf("command %s was not run within %s", name, q.wait), "it stays in the queue: etcdadm queue list says what it waits for and when it expires, etcdadm queue cancel "+name+" withdraws it")
 	case end.Result != "done":
 		fmt.Fprintf(out, "%s: %s\n", end.Result, end.Reason)
 		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("command %s was %s", name, end.Result)}

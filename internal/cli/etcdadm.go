@@ -28,9 +28,6 @@ func Main(args []string, program daemon.Program, stdout, stderr io.Writer) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
-	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
-		err = usage("see etcdadm --help", "%w", err)
-	}
 	return Report(stderr, "etcdadm", err)
 }
 
@@ -45,6 +42,7 @@ func tree(program daemon.Program) *cobra.Command {
 continuously with "etcdadm auto".
 
 Try it: "etcdadm playground" runs a cluster of three on this machine.`,
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddCommand(restoreCommand(), recoverCommand(), queueCommand(), backupCommand(program), snapshotCommand(program))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -53,6 +51,7 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	root.AddCommand(initCommand(program), joinCommand(program), tokenCommand(), certsCommand(), kubeadmCommand())
 	root.AddCommand(playgroundCommand(program), statusCommand(), planCommand(), memberCommand(), defragCommand(), alarmCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand(), versionCommand(program), exitCodesHelp())
 	tellVersion(root, program)
+	explain(root)
 	return root
 }
 

@@ -18,7 +18,11 @@ func words(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case err == nil:
 			return nil
 		case len(args) > 0 && c.HasAvailableSubCommands():
-			return usage(meantCommand(c, args[0]), "%s: unknown command %q", c.CommandPath(), args[0])
+			path := c.CommandPath() + ": "
+			if !c.HasParent() {
+				path = "" // every error begins with it
+			}
+			return usage(meantCommand(c, args[0]), "%sunknown command %q", path, args[0])
 		}
 		return usage("it is called as: "+c.UseLine(), "%s: %w", c.CommandPath(), err)
 	}
@@ -33,11 +37,20 @@ func meantCommand(c *cobra.Command, typed string) string {
 	if near := c.SuggestionsFor(typed); len(near) > 0 {
 		return "is " + c.CommandPath() + " " + strings.Join(near, ", or "+c.CommandPath()+" ") + " meant?"
 	}
-	var all []string
+	var all, below []string
 	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			all = append(all, sub.Name())
+		if !sub.IsAvailableCommand() {
+			continue
 		}
+		all = append(all, sub.Name())
+		for _, s := range sub.Commands() {
+			if s.IsAvailableCommand() && s.Name() == typed {
+				below = append(below, s.CommandPath())
+			}
+		}
+	}
+	if len(below) > 0 {
+		return "is " + strings.Join(below, ", or ") + " meant?"
 	}
 	return "its commands are " + strings.Join(all, ", ")
 }
