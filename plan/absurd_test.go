@@ -222,7 +222,7 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 })
 
 var anyGoal = rapid.Custom(func(t *rapid.T) decision.Goal {
-	g := decision.Goal{Kind: rapid.SampledFrom([]decision.GoalKind{decision.Converge, decision.Converge, decision.Converge, decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.MoveLeader, decision.Defragment, decision.Disarm, decision.Restart, decision.Pause, decision.Resume, "absurd"}).Draw(t, "goal")}
+	g := decision.Goal{Kind: rapid.SampledFrom([]decision.GoalKind{decision.Converge, decision.Converge, decision.Converge, decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.MoveLeader, decision.Defragment, decision.Disarm, decision.Restart, decision.RestartAnyway, decision.Pause, decision.Resume, "absurd"}).Draw(t, "goal")}
 	if g.Kind == decision.Converge {
 		return g
 	}

@@ -78,6 +78,8 @@ const (
 	Pause      = decision.Pause
 	Resume     = decision.Resume
 	Restart    = decision.Restart
+	// RestartAnyway has a member restarted whatever its settings are.
+	RestartAnyway = decision.RestartAnyway
 )
 
 // Who carries an action out, and how a command of the queue ends.

@@ -58,7 +58,7 @@ func rulesFor(v *step.View) []rule {
 		switch v.Goal.Kind {
 		case decision.Converge, "":
 			return downgradeRules
-		case decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.Defragment, decision.Restart:
+		case decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.Defragment, decision.Restart, decision.RestartAnyway:
 			return notMeanwhileRules
 		case decision.MoveLeader, decision.Disarm, decision.Pause, decision.Resume: // these change no member
 		}
@@ -84,6 +84,8 @@ func rulesFor(v *step.View) []rule {
 		return resumeRules
 	case decision.Restart:
 		return restartRules
+	case decision.RestartAnyway:
+		return restartAnywayRules
 	case decision.Converge, "":
 		return convergeRules
 	}
@@ -117,6 +119,8 @@ var (
 	pauseRules   = []rule{{"identity", record.Identity}, {"pause", pauses.Asked}}
 	resumeRules  = []rule{{"identity", record.Identity}, {"resume", pauses.ResumeAsked}}
 	restartRules = after(baseRules, rule{"restart", members.RestartAsked})
+
+	restartAnywayRules = after(baseRules, rule{"restart", members.RestartAnyway})
 	// What keeps a defragmentation from being made is mended while a person waits.
 	defragmentRules = after(baseRules,
 		rule{"defragment", upkeep.DefragmentAsked},

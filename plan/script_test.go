@@ -25,6 +25,7 @@ import (
 //	run [N] [goal…] [handover]                     decide and act until nothing happens any more, or N actions;
 //	                                               handover: another leader takes over after every action
 //	goal=pause host=H for=D [reason=WORD] [force], goal=resume host=H
+//	goal=restart-anyway host=H [reason=WORD]
 //	slow                                           decide on an action that is under way until: lands
 //	waits                                          what each command of the queue waits for
 //	asides                                         what becomes of everything that is set aside
@@ -212,6 +213,9 @@ func goalOf(t *testing.T, d *datadriven.TestData) decision.Goal {
 	g.AcceptDifference = d.HasArg("accept-difference")
 	if g.Kind == decision.Pause {
 		g.Pause = pauseOf(t, d)
+	}
+	if g.Kind == decision.RestartAnyway {
+		d.MaybeScanArgs(t, "reason", &g.Reason)
 	}
 	return g
 }

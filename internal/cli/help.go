@@ -21,7 +21,7 @@ var helpGroups = []struct {
 }{
 	{groupStart, "Start a cluster:", []string{"init", "join", "token", "adopt", "pki", "download", "auto", "playground"}},
 	{groupLook, "Look at it:", []string{"status", "plan", "queue", "versions", "version"}},
-	{groupChange, "Change it:", []string{"seed", "member", "host", "upgrade", "config"}},
+	{groupChange, "Change it:", []string{"seed", "member", "host", "restart", "upgrade", "config"}},
 	{groupBackUp, "Back it up:", []string{"backup", "snapshot"}},
 	{groupRepair, "Repair it:", []string{"restore", "recover", "defrag", "alarm"}},
 }

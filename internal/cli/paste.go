@@ -10,7 +10,7 @@ import (
 )
 
 // asDaemons are the commands that ask a daemon, and so take the flags that say which.
-var asDaemons = []string{"alarm", "backup", "config", "defrag", "host", "member", "plan", "queue", "recover", "restore", "status", "upgrade"}
+var asDaemons = []string{"alarm", "backup", "config", "defrag", "host", "member", "plan", "queue", "recover", "restart", "restore", "status", "upgrade"}
 
 // again is a command with the flags by which the person reached the daemon that said it,
 // so that it can be pasted as it stands. What is no such command stays what it is.

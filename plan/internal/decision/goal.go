@@ -34,6 +34,9 @@ const (
 	Resume GoalKind = "resume"
 	// Restart has the settings of a member's host take effect that wait for a start of etcd.
 	Restart GoalKind = "restart"
+	// RestartAnyway has a member restarted whatever its settings are. It is a kind of its
+	// own so that an earlier release refuses it, and does not take it for done.
+	RestartAnyway GoalKind = "restart-anyway"
 )
 
 // Goal is what the decision works towards. Everything but Converge is a
@@ -70,6 +73,11 @@ type Goal struct {
 	AcceptDifference bool `json:"acceptDifference,omitempty"`
 	// Pause is what a person wants of a pause.
 	Pause *PauseAsked `json:"pause,omitempty"`
+	// Reason is what a member is restarted for; it is told, and nothing hangs on it.
+	Reason string `json:"reason,omitempty"`
+	// Ran is the process of the member that is restarted anyway, as the leader saw it first
+	// (see [Goal.Noted]).
+	Ran *Ran `json:"ran,omitempty"`
 }
 
 func (g Goal) String() string {
@@ -103,6 +111,12 @@ type Replaced struct {
 	Voters int              `json:"voters"`         // that there were, and are to be again
 }
 
+// Ran is a process of a member, by which a later one is told from it.
+type Ran struct {
+	Member cluster.MemberID `json:"member"`
+	PID    int              `json:"pid,omitempty"` // zero: none ran
+}
+
 // PauseAsked is what a person wants of a pause.
 type PauseAsked struct {
 	For    time.Duration `json:"for"`
@@ -123,6 +137,8 @@ func (g Goal) Noted(o *cluster.Observation) Goal {
 		return g.notedReplaced(o)
 	case Pause:
 		return g.notedPause(o)
+	case RestartAnyway:
+		return g.notedRan(o)
 	}
 	if g.Kind != Defragment {
 		return g
@@ -153,6 +169,18 @@ func (g Goal) notedReplaced(o *cluster.Observation) Goal {
 			if in := o.Intent(); in != nil && in.Replacing != nil && in.Replacing.Member == s.ID {
 				g.Replaced.Voters = in.Replacing.Voters // it was asked for before, and its successor may have a vote already
 			}
+		}
+	}
+	return g
+}
+
+// notedRan is the goal with the process that is to end. What runs on a host that is not
+// seen is not known, and is noted once it is.
+func (g Goal) notedRan(o *cluster.Observation) Goal {
+	r, _ := o.Roster()
+	for _, s := range r.Seats {
+		if g.Ran == nil && g.Names(s) && s.Host != nil && s.Host.UnderFence {
+			g.Ran = &Ran{Member: s.ID, PID: s.Host.Process.PID}
 		}
 	}
 	return g

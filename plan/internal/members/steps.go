@@ -158,6 +158,42 @@ func RestartAsked(v *step.View) *decision.Decision {
 	return step.RestartOne(v, s, why)
 }
 
+// RestartAnyway restarts a member as a person asks, whatever its settings are: once, which
+// its process tells, and while every other voter is up.
+func RestartAnyway(v *step.View) *decision.Decision {
+	s, d := step.Target(v)
+	if d != nil {
+		return d
+	}
+	ran := v.Goal.Ran
+	if s.Host == nil || !s.Host.UnderFence || ran == nil {
+		return decision.WaitLater("member-silent", "", "the member of {member} cannot restart while its host is unreachable", words.SeatName(s))
+	}
+	switch p := s.Host.Process; {
+	case ran.Member != s.ID:
+		return decision.Refuse("no-such-member", "etcdadm member list", "the member of host {host} that was to be restarted is not listed any more", s.HostID)
+	case (ran.PID == 0 || p.PID != ran.PID) && s.Up:
+		return &decision.Decision{Reason: words.F("the member of {member} was restarted, and is up", words.SeatName(s)), Done: true}
+	case ran.PID == 0 || p.PID != ran.PID:
+		return &decision.Decision{Reason: words.F("the member of {member} was restarted, and is not up yet: {why}", words.SeatName(s), s.Why), Again: decision.Soon}
+	case sight.WithoutTLS(v.Sight, s.Host):
+		return decision.Refuse("members-tls", "", "the member of {member} would come back without TLS, which the others use; give its daemon https in --peer-urls first", words.SeatName(s))
+	}
+	if d := staysDown(v, s); d != nil {
+		return d
+	}
+	why := "as asked"
+	if v.Goal.Reason != "" {
+		why += " (" + v.Goal.Reason + ")"
+	}
+	if !s.Learner {
+		if d := step.AwaitAway(v, s, words.F("restart the member of {member}: {why}", words.SeatName(s), why)); d != nil {
+			return d
+		}
+	}
+	return step.RestartOne(v, s, why)
+}
+
 // staysDown refuses to restart a member that would not come back from it; nil: nothing
 // says so.
 func staysDown(v *step.View, s cluster.Seat) *decision.Decision {
