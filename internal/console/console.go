@@ -144,6 +144,10 @@ func (c *Console) Status(ctx context.Context) (Report, error) {
 	return report, nil // what a daemon knows that does not lead
 }
 
+// First is the report of whoever answers first: with the access of a data directory that is
+// this host's own daemon, which tells of itself, whoever leads.
+func (c *Console) First(ctx context.Context) (Report, error) { return c.first(ctx) }
+
 // first is the report of whoever answers first. The daemons are asked in their order, the
 // next one when one before has failed or has not answered for a while.
 func (c *Console) first(ctx context.Context) (Report, error) {

@@ -7,8 +7,8 @@ import (
 
 // Expiry is when something stops being valid, for metrics and status.
 type Expiry struct {
-	Name     string // "etcd-peers-ca", or a bundle's further certificates "etcd-peers-ca[1]"; a leaf as its owner calls it
-	NotAfter time.Time
+	Name     string    `json:"name"` // "etcd-peers-ca", or a bundle's further certificates "etcd-peers-ca[1]"; a leaf as its owner calls it
+	NotAfter time.Time `json:"notAfter"`
 }
 
 // Expiries lists the certificates of the three authorities, the signing (or, without a key, the first) one of each under the plain name.
