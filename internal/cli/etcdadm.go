@@ -52,6 +52,7 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	root.AddCommand(playgroundCommand(program), statusCommand(), infoCommand(), planCommand(), memberCommand(), restartCommand(), defragCommand(), alarmCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand(), versionCommand(program), exitCodesHelp())
 	tellVersion(root, program)
 	explain(root)
+	complete(root)
 	return root
 }
 
