@@ -31,6 +31,9 @@ func Main(args []string, program daemon.Program, stdout, stderr io.Writer) int {
 	return Report(stderr, "etcdadm", err)
 }
 
+// Commands is etcdadm's command tree, to be looked at and not to be run.
+func Commands() *cobra.Command { return tree(daemon.Program{}) }
+
 // tree is etcdadm with all its commands.
 func tree(program daemon.Program) *cobra.Command {
 	root := &cobra.Command{

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,12 +23,17 @@ const (
 	ExitInterrupted = 130
 )
 
-// exitCodes is what each exit code means: help and manual take their words from here, and
-// a test holds docs/operations/install-and-run.md to them.
-var exitCodes = []struct {
-	code  int
-	means string
-}{
+// ExitCode is an exit code, and what it means.
+type ExitCode struct {
+	Code  int
+	Means string
+}
+
+// ExitCodes are all exit codes: help and manual take their words from here, and a test holds
+// docs/operations/install-and-run.md to them.
+func ExitCodes() []ExitCode { return slices.Clone(exitCodes) }
+
+var exitCodes = []ExitCode{
 	{ExitOK, "done; of status: the cluster is well"},
 	{ExitError, "error"},
 	{ExitUsage, "wrong usage"},
@@ -45,7 +51,7 @@ var exitCodes = []struct {
 func exitCodesHelp() *cobra.Command {
 	var all strings.Builder
 	for _, e := range exitCodes {
-		fmt.Fprintf(&all, "  %-4d %s\n", e.code, e.means)
+		fmt.Fprintf(&all, "  %-4d %s\n", e.Code, e.Means)
 	}
 	return &cobra.Command{
 		Use:   "exit-codes",

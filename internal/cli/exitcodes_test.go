@@ -18,12 +18,12 @@ func TestExitCodesAreListed(t *testing.T) {
 		t.Fatal(code, errs)
 	}
 	for _, e := range exitCodes {
-		if !strings.Contains(help, fmt.Sprintf("  %-4d %s\n", e.code, e.means)) {
-			t.Errorf("the help does not say what %d means: %s", e.code, help)
+		if !strings.Contains(help, fmt.Sprintf("  %-4d %s\n", e.Code, e.Means)) {
+			t.Errorf("the help does not say what %d means: %s", e.Code, help)
 		}
-		means := strings.ReplaceAll(e.means, "--wait", "`--wait`")
-		if !strings.Contains(string(page), fmt.Sprintf("| %d | %s |\n", e.code, means)) {
-			t.Errorf("docs/operations/install-and-run.md does not have the row of %d: %s", e.code, means)
+		means := strings.ReplaceAll(e.Means, "--wait", "`--wait`")
+		if !strings.Contains(string(page), fmt.Sprintf("| %d | %s |\n", e.Code, means)) {
+			t.Errorf("docs/operations/install-and-run.md does not have the row of %d: %s", e.Code, means)
 		}
 	}
 }
