@@ -31,6 +31,7 @@ type statusJSON struct {
 
 func statusCommand() *cobra.Command {
 	var r reach
+	var watch bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show hosts, members, the leader and what is being done",
@@ -40,11 +41,18 @@ done, what blocks it and the command that helps, the newest backup and the queue
 It ends with 0 when the cluster is well, 14 when clients are served and something
 needs a look (a voter is down or missing, an alarm is raised, a blocker waits for a
 person), 15 when no quorum is up or clients are kept out, 11 when no leading daemon is
-in reach and 10 when no daemon answers: "etcdadm exit-codes" lists all codes.`,
+in reach and 10 when no daemon answers: "etcdadm exit-codes" lists all codes.
+
+--watch shows it every second, with the last decisions, until q or Ctrl-C; where the
+output is no terminal, a line for each decision.`,
 		Example: `  etcdadm status
+  etcdadm status --watch
   etcdadm status -o json --endpoint 192.0.2.1:8000 --cluster-name etcd --credentials ./operator`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if watch {
+				return r.watch(c.Context(), os.Stdin, c.OutOrStdout())
+			}
 			report, err := r.status(c.Context())
 			if err != nil {
 				return err
@@ -55,17 +63,7 @@ in reach and 10 when no daemon answers: "etcdadm exit-codes" lists all codes.`,
 					fmt.Fprintf(c.ErrOrStderr(), "  hint: %s\n", refused.Hint)
 				}
 			}
-			err = r.print(c.OutOrStdout(), statusJSON{report.Healthy(), report.Health(), report}, func(w io.Writer) {
-				if report.Decision != nil {
-					d := r.pasteable(*report.Decision)
-					report.Decision = &d
-				}
-				report.Aside = slices.Clone(report.Aside)
-				for i, a := range report.Aside {
-					report.Aside[i].Undo, report.Aside[i].Command = r.again(a.Undo), r.again(a.Command)
-				}
-				printReport(w, report)
-			})
+			err = r.print(c.OutOrStdout(), statusJSON{report.Healthy(), report.Health(), report}, func(w io.Writer) { printReport(w, r.pasteableReport(report)) })
 			if code := healthCodes[report.Health()]; err == nil && code != ExitOK {
 				return exitCode(code)
 			}
@@ -73,7 +71,21 @@ in reach and 10 when no daemon answers: "etcdadm exit-codes" lists all codes.`,
 		},
 	}
 	r.flags(c)
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until q or Ctrl-C")
 	return c
+}
+
+// pasteableReport is a report whose commands can be pasted.
+func (r *reach) pasteableReport(report console.Report) console.Report {
+	if report.Decision != nil {
+		d := r.pasteable(*report.Decision)
+		report.Decision = &d
+	}
+	report.Aside = slices.Clone(report.Aside)
+	for i, a := range report.Aside {
+		report.Aside[i].Undo, report.Aside[i].Command = r.again(a.Undo), r.again(a.Command)
+	}
+	return report
 }
 
 // healthCodes are the exit codes of status.

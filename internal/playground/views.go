@@ -16,36 +16,8 @@ import (
 // facts is what both views follow: which decisions are new, and whether the
 // cluster is complete for the first time.
 type facts struct {
-	leader cluster.HostID
-	number int
-	at     time.Time
-	ready  bool
-}
-
-// news are the decisions that were not shown yet. They are counted by the
-// daemon that leads, so another leader counts anew.
-func (f *facts) news(r *console.Report) []console.Said {
-	if r == nil || !r.Leading {
-		return nil
-	}
-	if r.Host != f.leader {
-		f.leader, f.number = r.Host, 0
-	}
-	var out []console.Said
-	for _, s := range r.Recent {
-		if s.Number > f.number && (s.At.After(f.at) || f.number > 0) {
-			out = append(out, s)
-		}
-		f.number, f.at = max(f.number, s.Number), later(f.at, s.At)
-	}
-	return out
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+	news  console.News
+	ready bool
 }
 
 // complete reports, once, that every wanted voter is up.
@@ -99,7 +71,7 @@ func (v *JSON) Begin(s Scene) {
 func (v *JSON) Show(s Scene) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, d := range v.f.news(s.Report) {
+	for _, d := range v.f.news.Of(s.Report) {
 		v.write(line{Event: "decision", Leader: string(s.Report.Leader), Text: d.Decision.Reason.String(), Decision: &d})
 	}
 	if v.f.complete(s.Report) {
@@ -150,7 +122,7 @@ func (v *Screen) Begin(s Scene) {
 func (v *Screen) Show(s Scene) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, d := range v.f.news(s.Report) {
+	for _, d := range v.f.news.Of(s.Report) {
 		v.note(d.At, d.Decision.Rule, d.Decision.Reason.String())
 		if a := d.Decision.Action; a != nil && a.Command != "" {
 			v.note(d.At, "", "as by: "+a.Command) // it is done: nobody has to type it
