@@ -25,12 +25,14 @@ type config struct {
 func configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "Set options of etcd for every member, one restart after the other",
+		Short: "Set options of etcd for every member, and look at the agent's own settings",
 		Long: `config changes etcd's options in the spec. The daemons restart one member after
 the other, followers first, each only while every other member is up. A member
 that does not start with the new options gets its former ones back, and the roll
 stops. Write options as etcd's flags without dashes; each member gets them as its
-own release spells them.`,
+own release spells them.
+
+print and validate are about something else: the settings of this host's own agent.`,
 	}
 	change := func(use, short string, read func([]string) (optionChange, error)) *cobra.Command {
 		var x config
@@ -59,7 +61,7 @@ own release spells them.`,
 		return list.list(c.Context(), c.OutOrStdout())
 	}}
 	list.readFlags(l)
-	c.AddCommand(g, l)
+	c.AddCommand(g, l, configPrintCommand(), configValidateCommand())
 	return c
 }
 
