@@ -366,6 +366,12 @@ var table = []room{
 	}, beside: map[string]string{
 		"internal/console": "waits by it until etcd serves",
 	}},
+	{path: "internal/support", floor: face, never: map[string]string{
+		"github.com/spf13/cobra": "a program may call it",
+	}, beside: map[string]string{
+		"internal/console": "asks the daemons",
+		"internal/setup":   "what this host is",
+	}},
 	{path: "internal/playground", floor: face, beside: map[string]string{
 		"internal/console": "asks them",
 		"internal/daemon":  "runs several of them on this machine",
@@ -377,6 +383,7 @@ var table = []room{
 		"internal/manager":    "a step by hand is its loop, run once",
 		"internal/playground": "etcdadm playground",
 		"internal/setup":      "init, join and token",
+		"internal/support":    "etcdadm support-bundle",
 	}},
 
 	// Commands.

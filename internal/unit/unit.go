@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -167,6 +168,18 @@ func (Systemd) Active(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	return false, &Error{Command: "systemctl is-active " + Name, Err: err}
+}
+
+// Journal is the last lines that the agent has logged.
+func (Systemd) Journal(ctx context.Context, lines int) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
+	defer cancel()
+	args := []string{"-u", Name, "-n", strconv.Itoa(lines), "--no-pager", "-o", "short-iso"}
+	out, err := exec.CommandContext(ctx, "journalctl", args...).Output()
+	if err != nil {
+		return nil, &Error{Command: "journalctl " + strings.Join(args, " "), Err: err}
+	}
+	return out, nil
 }
 
 // Start has systemd read its units again, and starts the agent, now and with the machine. It waits for neither the
