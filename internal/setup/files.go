@@ -30,6 +30,9 @@ func (m *Machine) agentSteps(s Settings) []step {
 	return []step{
 		{"write for etcdctl: " + m.Paths.Etcdctl() + ", " + m.Paths.EtcdctlScript(), func(context.Context) error { return m.writeEtcdctl(s) }},
 		{"make the data directory " + s.Flag("data-dir"), func(context.Context) error {
+			if err := m.noteOurs(KindData, s.Flag("data-dir")); err != nil {
+				return err
+			}
 			return durable.MakeDir(s.Flag("data-dir"), modeData)
 		}},
 		{"write the unit " + m.Paths.Unit(), func(context.Context) error { return m.writeUnit(s) }},
@@ -46,6 +49,9 @@ func (m *Machine) writeSettings(s Settings) error {
 	if _, err := ReadSettings(m.Paths); err == nil { // a person may have changed them since
 		return nil
 	}
+	if err := m.noteOurs(KindSettings, m.Paths.Settings()); err != nil {
+		return err
+	}
 	return put(m.Paths.Settings(), data, modeSecret, func([]byte) bool { return false })
 }
 
@@ -59,10 +65,16 @@ func (m *Machine) writeUnit(s Settings) error {
 	if err != nil {
 		return err
 	}
-	return put(m.Paths.Unit(), data, modePublic, unit.Ours)
+	if err := put(m.Paths.Unit(), data, modePublic, unit.Ours); err != nil {
+		return err
+	}
+	return m.noteOurs(KindUnit, m.Paths.Unit())
 }
 
 const etcdctlMark = "# Made by etcdadm"
+
+// OwnEtcdctl tells whether a file for etcdctl was made here.
+func OwnEtcdctl(text []byte) bool { return strings.Contains(string(text), etcdctlMark) }
 
 func (m *Machine) writeEtcdctl(s Settings) error {
 	dir := filepath.Join(s.Flag("data-dir"), "etcdadm", "pki", "etcdctl")
@@ -87,10 +99,16 @@ func (m *Machine) writeEtcdctl(s Settings) error {
 
 // putEtcdctl leaves a file that somebody else made: nothing of ours hangs on it.
 func (m *Machine) putEtcdctl(path, text string, mode fs.FileMode) error {
-	err := put(path, []byte(text), mode, func(had []byte) bool { return strings.Contains(string(had), etcdctlMark) })
+	if err := m.note(KindDirectory, filepath.Dir(path)); err != nil {
+		return err
+	}
+	err := put(path, []byte(text), mode, OwnEtcdctl)
 	if told, ok := errors.AsType[*Error](err); ok && told.Err == nil {
 		m.say("left as it is: %s exists and was not made by etcdadm", path)
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return m.noteOurs(KindEtcdctl, path)
 }

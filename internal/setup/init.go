@@ -159,8 +159,8 @@ func (m *Machine) CheckInit(ctx context.Context, o Init) (Report, error) {
 	return r, nil
 }
 
-// authorityFiles are in the order in which pki.Create makes them.
-func authorityFiles() (names []string) {
+// AuthorityFiles are the files of the authorities, by their names, in the order in which pki.Create makes them.
+func AuthorityFiles() (names []string) {
 	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {
 		names = append(names, name+".key", name+".crt")
 	}
@@ -173,7 +173,7 @@ func (m *Machine) checkAuthorities() Check {
 	dir := m.Paths.PKI()
 	var missing, there []string
 	gap := false
-	for _, file := range authorityFiles() {
+	for _, file := range AuthorityFiles() {
 		if _, err := os.Lstat(filepath.Join(dir, file)); errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, file)
 			continue
@@ -237,6 +237,9 @@ func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
 func (m *Machine) makeAuthorities(done *Initialised) error {
 	if c := m.checkAuthorities(); c.Standing == Refused {
 		return &Error{Problem: c.Found, Advice: c.Remedy}
+	}
+	if err := m.noteAuthorities(); err != nil {
+		return err
 	}
 	all, err := pki.Create(m.Paths.PKI(), time.Now())
 	if err != nil {

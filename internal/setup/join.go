@@ -294,13 +294,16 @@ func (m *Machine) settingsOf(o Join, reply peer.JoinReply) (Settings, error) {
 // known by is written last.
 func (m *Machine) keepAuthorities(files map[string][]byte, caHash string) error {
 	dir := m.Paths.PKI()
-	names := authorityFiles()
+	names := AuthorityFiles()
 	slices.Reverse(names)
 	slices.SortStableFunc(names, func(a, b string) int { // keys first
 		return strings.Compare(filepath.Ext(b), filepath.Ext(a))
 	})
 	if len(files) != len(names) {
 		return &Error{Problem: fmt.Sprintf("the cluster gave %d files of its authorities, and %d are needed", len(files), len(names)), Advice: "install the same release of etcdadm on both hosts"}
+	}
+	if err := m.noteAuthorities(); err != nil {
+		return err
 	}
 	if err := durable.MakeDir(dir, modeData); err != nil {
 		return &Error{Problem: "make " + dir, Err: err}

@@ -7,6 +7,7 @@
 //	/etc/etcd/etcdctl.env                  how etcdctl reaches etcd
 //	/opt/bin/etcdctl.sh                    etcdctl with that
 //	/var/lib/etcdadm/                      the data directory, which is the agent's from then on
+//	/etc/etcdadm/installed.json            what of all this was made here, for who takes it away again
 //
 // What must always hold:
 //
