@@ -158,16 +158,20 @@ func systemctl(ctx context.Context, args ...string) error {
 
 // Active tells whether the agent runs, or is being started.
 func (Systemd) Active(ctx context.Context) (bool, error) {
+	state, err := activity(ctx)
+	return state == "active" || state == "activating" || state == "reloading", err
+}
+
+// activity is what systemd says of the agent, as "active" or "deactivating".
+func activity(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "systemctl", "is-active", Name).Output()
 	switch state := strings.TrimSpace(string(out)); state {
-	case "active", "activating", "reloading":
-		return true, nil
-	case "inactive", "failed", "deactivating", "unknown":
-		return false, nil
+	case "active", "activating", "reloading", "inactive", "failed", "deactivating", "unknown":
+		return state, nil
 	}
-	return false, &Error{Command: "systemctl is-active " + Name, Err: err}
+	return "", &Error{Command: "systemctl is-active " + Name, Err: err}
 }
 
 // Journal is the last lines that the agent has logged.
@@ -191,4 +195,62 @@ func (Systemd) Start(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+const (
+	// stopTimeout is longer than the unit's TimeoutStopSec.
+	stopTimeout = 5 * time.Minute
+	// stopLook is how often it is looked, by a program that is started each time.
+	stopLook = 200 * time.Millisecond
+)
+
+// Stop ends the agent, and has it not start with the machine any more. The agent ends its etcd. It waits until the
+// agent is gone, for five minutes at most. What does not run, or is not there, is stopped.
+func (Systemd) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	state, err := state(ctx)
+	if err != nil {
+		return err
+	}
+	if state != "not-found" {
+		for _, args := range [][]string{{"disable", "--quiet", Name}, {"stop", "--no-block", Name}} {
+			if err := systemctl(ctx, args...); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		switch state, err := activity(ctx); {
+		case err != nil:
+			return err
+		case state == "inactive" || state == "failed" || state == "unknown":
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return &Error{Command: "systemctl stop " + Name, Said: "the agent has not ended yet", Err: ctx.Err()}
+		case <-time.After(stopLook):
+		}
+	}
+}
+
+// Reload has systemd read its units again, after one was taken away, and forget that it failed.
+func (Systemd) Reload(ctx context.Context) error {
+	if err := systemctl(ctx, "daemon-reload"); err != nil {
+		return err
+	}
+	_ = systemctl(ctx, "reset-failed", Name) // it is an error where there is nothing to forget
+	return nil
+}
+
+// state is whether systemd has loaded the unit: "loaded", "not-found" and the like.
+func state(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState", "--value", Name).Output()
+	if err != nil {
+		return "", &Error{Command: "systemctl show " + Name, Err: err}
+	}
+	return strings.TrimSpace(string(out)), nil
 }
