@@ -123,8 +123,11 @@ type Report struct {
 	// Aside is what becomes of everything that is set aside.
 	Aside []plan.Aside `json:"aside,omitempty"`
 	// Recent are the last decisions that were said, oldest first.
-	Recent       []Said        `json:"recent,omitempty"`
-	Certificates []Certificate `json:"certificates,omitempty"`
+	Recent []Said `json:"recent,omitempty"`
+	// Keepers are the hosts that keep the record of a cluster without a shared store, as the daemon that answers has
+	// heard last. Empty: there is a store, or it is not known.
+	Keepers      []cluster.HostID `json:"keepers,omitempty"`
+	Certificates []Certificate    `json:"certificates,omitempty"`
 }
 
 // Now is the time that ages are told by: that of the answer, or of the leader's look

@@ -76,8 +76,9 @@ type keeping struct {
 	decided time.Time // when the record was decided anew last while a keeper is missing; of run
 
 	mu    sync.Mutex
-	heard []register.Seat // whom others named as keepers; guarded by mu
-	stays string          // why this host does not go over to another host's record, "" if there is none; guarded by mu
+	heard []register.Seat  // whom others named as keepers; guarded by mu
+	stays string           // why this host does not go over to another host's record, "" if there is none; guarded by mu
+	shown []cluster.HostID // who keeps the record, for people; guarded by mu, and never changed in place
 }
 
 // stores makes the store, and the control folder in it.
@@ -115,6 +116,31 @@ func (k *keeping) clientOf(h cluster.HostID) (kept.Client, error) {
 		return nil, fmt.Errorf("the address of host %s is not known yet", h)
 	}
 	return k.to(contacts[i])
+}
+
+// keepers are the hosts that keep the record, as this one knew some seconds ago at most: the disk is not waited for.
+func (k *keeping) keepers() []cluster.HostID {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.shown
+}
+
+// show notes for people who keeps the record.
+func (k *keeping) show(ctx context.Context) {
+	state, err := k.keeper.State(ctx)
+	if err != nil {
+		return // none yet, or the disk does not answer
+	}
+	var shown []cluster.HostID
+	for _, s := range state.MayKeep() {
+		shown = append(shown, s.Host)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.shown = shown
 }
 
 func (k *keeping) sayToKeeper(ctx context.Context, m register.Message) (register.Reply, error) {
@@ -241,6 +267,7 @@ func (k *keeping) run(ctx context.Context) error {
 			looked = time.Now()
 			err = k.lookAfterRecord(look)
 		}
+		k.show(look)
 		cancel()
 		if err != nil && ctx.Err() == nil && time.Since(said) >= sayEvery {
 			k.log.Warn("the hosts that keep the cluster's record are not as they should be", "err", err)

@@ -91,7 +91,7 @@ func (d *daemon) report() console.Report {
 	r := console.Report{
 		Cluster: s.Cluster, Host: s.Self, Build: d.program.Build, Leader: s.Leader, Leading: s.Leading, Unfit: s.Unfit,
 		Contacts: d.contacts(), Observation: s.Observation, Decision: s.Decision, Certificates: d.certs.list(),
-		Recent: d.watch.recent(), At: time.Now().UTC().Round(0),
+		Recent: d.watch.recent(), At: time.Now().UTC().Round(0), Keepers: d.keeping.keepers(),
 	}
 	if o := s.Observation; o != nil && s.Decision != nil {
 		r.Backups, r.Queue, r.Steps = console.BackupsOf(o, r.At), plan.Queue(o, *s.Decision), plan.Progress(o)

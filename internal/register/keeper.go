@@ -197,3 +197,20 @@ func (k Keeper) Check() string {
 	}
 	return ""
 }
+
+// MayKeep are the seats that may keep the record now, as far as this keeper knows: those of the document that it knows to
+// be chosen, and of one that it accepted after it, which may be chosen too.
+func (k Keeper) MayKeep() (out []Seat) {
+	if k.Chosen.Doc != nil {
+		out = slices.Clone(k.Chosen.Doc.Keepers)
+	}
+	if k.Accepted.Doc == nil || k.Accepted.Compare(k.Chosen) <= 0 {
+		return out
+	}
+	for _, s := range k.Accepted.Doc.Keepers {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
