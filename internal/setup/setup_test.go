@@ -117,7 +117,9 @@ func TestChecks(t *testing.T) {
 	want("authorities", Good, "will be made")
 	want("store", Good, "will be made")
 	want("service manager", Good, "")
-	want("disk", Good, "syncs")
+	if c, _ := standing("disk"); c.Standing == Refused || !strings.Contains(c.Found, "syncs") { // a slow one is a warning
+		t.Errorf("disk: %s %q", c.Standing, c.Found)
+	}
 	service.active = true // so that the disk is measured once
 	if left, err := os.ReadDir(m.Paths.Root); err != nil || len(left) > 0 {
 		t.Errorf("something was made: %v", left)
