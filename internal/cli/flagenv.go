@@ -49,6 +49,16 @@ func flagsFromEnvironment(fs *flag.FlagSet, env []string) (warnings []string, er
 	return warnings, err
 }
 
+// InEffect are the flags that are not only accepted, by name.
+func InEffect(fs *flag.FlagSet) (out []*flag.Flag) {
+	fs.VisitAll(func(f *flag.Flag) {
+		if !without(f) {
+			out = append(out, f)
+		}
+	})
+	return out
+}
+
 // without tells whether a flag is accepted only, and has no effect.
 func without(f *flag.Flag) bool {
 	switch f.Value.(type) {

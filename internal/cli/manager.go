@@ -68,8 +68,12 @@ func runDaemon(name string, args, env []string, program daemon.Program, stdout, 
 // autoCommand is the daemon under its new name.
 func autoCommand(program daemon.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:                "auto [STORE] [flags of etcd-manager]",
-		Short:              "Run the daemon that forms and keeps a cluster",
+		Use:   "auto [STORE] [flags of etcd-manager]",
+		Short: "Run the daemon that forms and keeps a cluster",
+		Long: `auto runs the daemon (the agent) of this host: it forms the cluster with the daemons of
+the other hosts, runs one etcd member and keeps it running. It is etcd-manager
+--backup-store=STORE, and takes its flags, each also from the environment, such as
+ETCDADM_GRPC_PORT for --grpc-port. SIGUSR1 ends it and leaves etcd running.`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if slices.ContainsFunc(args, asksHelp) {

@@ -11,12 +11,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"etcdadm.io/internal/cli"
+	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/version"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -92,6 +94,10 @@ func (p page) roff() ([]byte, error) {
 	if !p.command.HasParent() {
 		more = environment + files + more
 	}
+	if p.command.DisableFlagParsing { // it takes the flags of etcd-manager
+		more = agentFlags() + more
+	}
+	more = commands(p.command) + more
 	text := b.String()
 	if i := strings.Index(text, ".SH SEE ALSO\n"); i >= 0 {
 		return []byte(text[:i] + more + text[i:]), nil
@@ -108,6 +114,48 @@ func escape(c *cobra.Command) (back func()) {
 	long, short := c.Long, c.Short
 	c.Long, c.Short = markdown.Replace(long), markdown.Replace(short)
 	return func() { c.Long, c.Short = long, short }
+}
+
+// commands are those below a command, in their groups.
+func commands(c *cobra.Command) string {
+	var b strings.Builder
+	list := func(title, group string) {
+		for _, sub := range c.Commands() {
+			if !sub.IsAvailableCommand() || sub.Name() == "help" || sub.GroupID != group {
+				continue
+			}
+			if title != "" {
+				fmt.Fprintf(&b, ".SS %s\n", literal(strings.TrimSuffix(title, ":")))
+				title = ""
+			}
+			fmt.Fprintf(&b, ".TP\n\\fB%s\\fP\n%s.\n", literal(sub.CommandPath()), literal(sub.Short))
+		}
+	}
+	for _, g := range c.Groups() {
+		list(g.Title, g.ID)
+	}
+	list("", "")
+	if b.Len() == 0 {
+		return ""
+	}
+	return ".SH COMMANDS\n" + b.String()
+}
+
+// agentFlags are the flags of the daemon that have an effect.
+func agentFlags() string {
+	var b strings.Builder
+	b.WriteString(".SH FLAGS\n")
+	c := daemon.Default()
+	fs := flag.NewFlagSet("etcdadm auto", flag.ContinueOnError)
+	cli.ManagerFlags(fs, &c)
+	for _, f := range cli.InEffect(fs) {
+		usual := ""
+		if f.DefValue != "" && !strings.Contains(f.Usage, "(default") {
+			usual = " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(&b, ".TP\n\\fB%s\\fP\n%s%s.\n", literal("--"+f.Name), literal(f.Usage), literal(usual))
+	}
+	return b.String()
 }
 
 // exitStatus is the table of exit codes, which are the same for all commands.

@@ -56,6 +56,33 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// The first page names every command, that of the daemon every flag.
+func TestCommandsAndFlagsAreListed(t *testing.T) {
+	for _, p := range pages() {
+		raw, err := p.roff()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(string(raw), `\-`, "-")
+		switch p.file {
+		case "etcdadm.8":
+			for _, want := range []string{".SS Start a cluster\n.TP\n\\fBetcdadm adopt\\fP\n", "\\fBetcdadm status\\fP\nShow hosts", ".SS Repair it\n"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s: without %q", p.file, want)
+				}
+			}
+		case "etcdadm-member.8":
+			if !strings.Contains(text, "\\fBetcdadm member move-leader\\fP\n") {
+				t.Errorf("%s: %s", p.file, text)
+			}
+		case "etcdadm-auto.8":
+			if !strings.Contains(text, "\\fB--grpc-port\\fP\n") || !strings.Contains(text, "(default 8000)") || strings.Contains(text, "logtostderr") {
+				t.Errorf("%s: %s", p.file, text)
+			}
+		}
+	}
+}
+
 // The same twice, byte for byte.
 func TestPagesAreTheSameEachTime(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1767225600")
