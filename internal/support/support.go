@@ -222,7 +222,11 @@ func tail(path string, most int64) ([]byte, error) {
 // readme says what a bundle is.
 func readme(b version.Info, m Made, at time.Time) []byte {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Made by etcdadm %s (commit %s) at %s.\nIt holds no keys, passwords or tokens; it holds names, addresses and log lines of this cluster.\n\n", b.Release, b.Commit, at.UTC().Format(time.RFC3339))
+	from := ""
+	if b.Commit != "" {
+		from = " (commit " + b.Commit + ")"
+	}
+	fmt.Fprintf(&out, "Made by etcdadm %s%s at %s.\nIt holds no keys, passwords or tokens; it holds names, addresses and log lines of this cluster.\n\n", b.Release, from, at.UTC().Format(time.RFC3339))
 	for _, f := range m.Files {
 		fmt.Fprintf(&out, "%s  %d bytes\n", f.Name, f.Bytes)
 	}
