@@ -74,6 +74,8 @@ func TestMajorityIsLost(t *testing.T) {
 	}
 	c.Host(1).Crash()
 	c.Host(2).Crash()
+	c.Host(3).Crash() // the power failed for all, and it alone comes back
+	c.Start(3)
 
 	survivor := c.Host(3)
 	one := []string{"--from", "host-3", "--lost", "host-1"}

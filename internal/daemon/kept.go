@@ -39,6 +39,9 @@ const (
 	decideEvery = time.Minute
 	// maxAsked bounds how many answers are gathered before the record is made again.
 	maxAsked = 100
+	// bootAsks bounds the question, before a member is started, which record there is; hosts that boot at the same moment are
+	// asked again for as long.
+	bootAsks, bootAsksAgain = 1500 * time.Millisecond, 250 * time.Millisecond
 	// keeperTimeout bounds a question to another host about the record.
 	keeperTimeout = 2 * time.Second
 	// roomTimeout bounds a look at the disk.
@@ -69,8 +72,10 @@ type keeping struct {
 
 	// serves tells whether this host's member reads through raft, so that its cluster has a quorum; an error: that is not known.
 	serves func(context.Context) (bool, error)
-	runs   func() bool // the process of this host's member runs
-	making atomic.Bool // the record is being made again here
+	runs   func() bool // this host's member has answered a read through a quorum since its process was started
+	// keepIntent has this host keep an intent.
+	keepIntent func(context.Context, *cluster.Intent)
+	making     atomic.Bool // the record is being made again here
 
 	around  time.Time // when all others were asked last which record they keep; of run
 	decided time.Time // when the record was decided anew last while a keeper is missing; of run
@@ -167,6 +172,16 @@ func (k *keeping) handle(ctx context.Context, m register.Message) (register.Repl
 		return register.Reply{}, errors.New("the disk of this host is older than what others remember of it: it keeps no record. Set its data directory aside, and join it as a new host")
 	}
 	return k.keeper.Handle(ctx, m)
+}
+
+// forget sets aside what this host keeps, on a disk that has forgotten what it promised.
+func (k *keeping) forget(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
+	defer cancel()
+	return k.keeper.Forget(ctx)
 }
 
 // room leaves the last of the disk to etcd: backups would fill the disks of all hosts at the same pace.
@@ -299,7 +314,7 @@ func (k *keeping) lookAfterRecord(ctx context.Context) error {
 // lookAfterKeepers makes at most one change of who keeps the record, and tells whether one of them is missing.
 func (k *keeping) lookAfterKeepers(ctx context.Context) (missing bool, err error) {
 	in, _, _, err := k.folder.ReadIntent(ctx)
-	if err != nil || in == nil || in.State != cluster.IntentFounded {
+	if err != nil || in == nil {
 		return false, err
 	}
 	var voters []cluster.HostID
@@ -314,6 +329,9 @@ func (k *keeping) lookAfterKeepers(ctx context.Context) (missing bool, err error
 	}
 	ready, refused := k.readyKeepers(ctx, doc, voters)
 	missing = slices.ContainsFunc(doc.Keepers, func(s register.Seat) bool { return !slices.Contains(ready, s) })
+	if in.State != cluster.IntentFounded {
+		return missing, nil
+	}
 	change := register.Wanted(doc, voters, ready)
 	if change == nil {
 		return missing, refused

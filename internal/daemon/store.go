@@ -74,8 +74,11 @@ func (d *daemon) openKept(ctx context.Context) error {
 		},
 		wentBack: func() bool { return d.host.WentBack() },
 		serves:   d.hasQuorum,
-		runs:     func() bool { return d.process != nil && d.process.Status().State == cluster.ProcessRunning },
-		log:      d.log, keeper: k, own: own, dir: kept.OwnDir(d.cfg.DataDir),
+		runs:     func() bool { return d.host.Served() },
+		keepIntent: func(ctx context.Context, in *cluster.Intent) {
+			d.host.Observe(ctx, cluster.ObserveRequest{Intent: in})
+		},
+		log: d.log, keeper: k, own: own, dir: kept.OwnDir(d.cfg.DataDir),
 	}
 	d.store, d.folder = d.keeping.stores(d.cfg.ClusterName)
 	return nil

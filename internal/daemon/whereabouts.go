@@ -153,8 +153,11 @@ func (k *keeping) findRecord(ctx context.Context) error {
 	}
 	stays := found.stays
 	if found.other != nil {
-		if stays, err = k.staysRunning(ctx, *found.other); err == nil && stays == "" {
+		if stays, err = k.staysRunning(ctx, found); err == nil && stays == "" {
 			found.keepers, err = found.other.Keepers, k.goOver(ctx, *found.other)
+			if err == nil {
+				k.obey(ctx)
+			}
 		}
 		if err != nil {
 			return err
@@ -171,13 +174,16 @@ func (k *keeping) findRecord(ctx context.Context) error {
 type found struct {
 	record  string          // the one that this host keeps; empty: none
 	keepers []register.Seat // who keeps it, as others say
+	newest  register.Entry  // the newest document of it that another host has
+	runs    bool            // the member of another host of this record has a quorum, or had one since it was started
 	other   *told           // another record, which this host may go over to
-	runs    bool            // the member of another host of this record runs
+	made    bool            // another record was made again from this host's
 	stays   string          // why it is not known which record is the one
 }
 
 // weigh has a host that keeps no record yet be ready to keep the one that the others keep. A record that this host's was made
-// from is theirs to leave, and among several it is the one that was made from all others.
+// from is theirs to leave, and among several it is the one that was made from all others. Of each record the host counts that
+// knows most of it.
 func (k *keeping) weigh(ctx context.Context, answers []told) (found, error) {
 	state, err := k.keeper.State(ctx)
 	if err != nil && !errors.Is(err, keeper.ErrNone) {
@@ -190,9 +196,13 @@ func (k *keeping) weigh(ctx context.Context, answers []told) (found, error) {
 		case t.err != nil || t.Record == "":
 		case t.Record == state.Record:
 			out.keepers, out.runs = append(out.keepers, t.Keepers...), out.runs || t.Runs
+			if t.Newest != nil && t.Newest.Compare(out.newest) > 0 {
+				out.newest = *t.Newest
+			}
 		case state.Newest().Doc != nil && made(state, t.Record):
-		case !slices.ContainsFunc(foreign, func(f told) bool { return f.Record == t.Record }):
-			foreign = append(foreign, t)
+		default:
+			out.made = out.made || state.Record != "" && t.madeFrom(state.Record)
+			foreign = best(foreign, t)
 		}
 	}
 	if len(foreign) == 0 {
@@ -214,6 +224,18 @@ func (k *keeping) weigh(ctx context.Context, answers []told) (found, error) {
 		out.record, out.keepers = t.Record, t.Keepers
 	}
 	return out, nil
+}
+
+// best has one answer of each record: of the host that knows most of it.
+func best(all []told, t told) []told {
+	i := slices.IndexFunc(all, func(o told) bool { return o.Record == t.Record })
+	switch {
+	case i < 0:
+		return append(all, t)
+	case t.Chosen != nil && (all[i].Chosen == nil || t.Chosen.Compare(*all[i].Chosen) > 0):
+		all[i] = t
+	}
+	return all
 }
 
 // made tells whether what this host keeps was made again from another record.
@@ -244,8 +266,9 @@ func (k *keeping) problems() []cluster.Problem {
 	return []cluster.Problem{{Code: "other-record", Sentence: k.stays}}
 }
 
-// stays is why this host does not go over to the record of another one by itself, as far as the two records say; "" if it does.
-func (k *keeping) staysWith(ctx context.Context, t told) (why string, err error) {
+// staysWith is why this host does not go over to another record by itself, as far as the two records say; "" if it does.
+func (k *keeping) staysWith(ctx context.Context, f found) (why string, err error) {
+	t := *f.other
 	if t.Chosen == nil || t.Chosen.Doc == nil {
 		return fmt.Sprintf("host %s does not know yet what that record says", t.host), nil
 	}
@@ -253,12 +276,16 @@ func (k *keeping) staysWith(ctx context.Context, t told) (why string, err error)
 	if err != nil {
 		return "", err
 	}
-	return state.Follows(t.Chosen.Doc), nil
+	why = state.Follows(t.Chosen.Doc)
+	if o, ok := t.Chosen.Doc.From(f.record); why == "" && ok && o.Lacks(f.newest) {
+		why = "another host of this record knows more than was known when that one was made from it"
+	}
+	return why, nil
 }
 
 // staysRunning is the same while the member may run. That it has no quorum has to be seen: what is not known keeps the host.
-func (k *keeping) staysRunning(ctx context.Context, t told) (string, error) {
-	why, err := k.staysWith(ctx, t)
+func (k *keeping) staysRunning(ctx context.Context, f found) (string, error) {
+	why, err := k.staysWith(ctx, f)
 	switch {
 	case err != nil:
 		return "", err
@@ -276,7 +303,7 @@ func (k *keeping) staysRunning(ctx context.Context, t told) (string, error) {
 	if why == "" {
 		return "", nil
 	}
-	return stayed(t, why), nil
+	return stayed(*f.other, why), nil
 }
 
 func stayed(t told, why string) string {
@@ -293,23 +320,32 @@ func (k *keeping) goOver(ctx context.Context, t told) error {
 }
 
 // mayStart tells, after a boot and before the member is started, whether another host keeps a record that was made again without
-// this host: the cluster may go on there. This host then goes over, and gives that record's intent. One that knows more does not
-// start its member beside that cluster, unless the member of another host of its own record runs, which shows that its cluster
-// never ended. Silence is consent.
+// this host: the cluster may go on there. This host then goes over. One that knows more does not start its member beside that
+// cluster, unless the member of another host of its own record has a quorum, which shows that its cluster never ended. Silence is
+// consent, and so is a disk that takes its time: only what was heard of another record keeps a member from its start. The intent
+// is that of the record which this host keeps in the end, nil where it does not know it.
 func (k *keeping) mayStart(ctx context.Context) (*cluster.Intent, error) {
 	if k == nil {
 		return nil, nil
 	}
-	found, err := k.weigh(ctx, k.askWhere(ctx, k.others()))
+	answers := k.askUntil(ctx, bootAsks)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keeperTimeout)
+	defer cancel()
+	ours := k.keeper.Record()
+	if !slices.ContainsFunc(answers, func(t told) bool { return t.err == nil && t.Record != "" && t.Record != ours }) {
+		return k.intent(ctx), nil
+	}
+	found, err := k.weigh(ctx, answers)
 	switch {
 	case err != nil:
 		return nil, err
+	case found.other == nil && found.made && !found.runs:
+		return nil, errors.New(found.stays)
 	case found.other == nil:
-		return nil, nil
+		return k.intent(ctx), nil
 	}
 	t := *found.other
-	why, err := k.staysWith(ctx, t)
-	switch {
+	switch why, err := k.staysWith(ctx, found); {
 	case err != nil:
 		return nil, err
 	case why == "":
@@ -317,23 +353,63 @@ func (k *keeping) mayStart(ctx context.Context) (*cluster.Intent, error) {
 			return nil, err
 		}
 		k.remember(t.Keepers, "")
-		return k.intentIn(ctx, t.Chosen.Doc)
-	case found.runs || !t.madeFrom(found.record):
-		return nil, nil
+		return k.intent(ctx), nil
+	case found.made && !found.runs:
+		return nil, errors.New(stayed(t, why))
 	}
-	return nil, errors.New(stayed(t, why))
+	return k.intent(ctx), nil
 }
 
-// intentIn is the intent that a document holds, nil for none.
-func (k *keeping) intentIn(ctx context.Context, d *register.Document) (*cluster.Intent, error) {
+// askUntil asks all others, and those that are silent again until the time is up.
+func (k *keeping) askUntil(ctx context.Context, bound time.Duration) []told {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var answers []told
+	for of := k.others(); ; {
+		var silent []cluster.HostID
+		for _, t := range k.askWhere(ctx, of) {
+			if t.err != nil {
+				silent = append(silent, t.host)
+			} else {
+				answers = append(answers, t)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return answers
+		case <-time.After(bootAsksAgain):
+		}
+		if of = silent; len(of) == 0 {
+			return answers
+		}
+	}
+}
+
+// intent is what the newest document says that this host knows to be chosen, nil where it knows none.
+func (k *keeping) intent(ctx context.Context) *cluster.Intent {
+	state, err := k.keeper.State(ctx)
+	if err != nil || state.Chosen.Doc == nil {
+		return nil
+	}
 	store := memory.New()
-	for key, o := range d.Objects {
+	for key, o := range state.Chosen.Doc.Objects {
 		if _, err := blob.PutBytes(ctx, store, key, o.Data, blob.Any); err != nil {
-			return nil, err
+			return nil
 		}
 	}
 	in, _, _, err := control.New(store, k.name).Known().ReadIntent(ctx)
-	return in, err
+	if err != nil {
+		k.log.Warn("the intent in the record that this host keeps cannot be read", "err", err)
+		return nil
+	}
+	return in
+}
+
+// obey has the host keep the intent of the record that it went over to: the member of an earlier generation is stopped.
+func (k *keeping) obey(ctx context.Context) {
+	if in := k.intent(ctx); in != nil {
+		k.keepIntent(ctx, in)
+	}
 }
 
 // again makes the record again on this host, if a majority of its keepers is gone, as a person says who names the lost.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,10 +26,30 @@ import (
 
 // keepers are the hosts of a cluster without a store, in one process.
 type keepers struct {
-	t                        *testing.T
+	t *testing.T
+
+	mu                       sync.Mutex // guards what follows: what is late asks beside the test
 	of                       map[cluster.HostID]*keeping
 	away, back, serves, runs map[cluster.HostID]bool
 	fails                    map[cluster.HostID]error
+}
+
+func (s *keepers) at(h cluster.HostID) *keeping {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[h]
+}
+
+func (s *keepers) is(marks map[cluster.HostID]bool, h cluster.HostID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return marks[h]
+}
+
+func (s *keepers) mark(marks map[cluster.HostID]bool, h cluster.HostID, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	marks[h] = is
 }
 
 // caller asks a host as another host does.
@@ -38,13 +59,17 @@ type caller struct {
 }
 
 func (c caller) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, error) {
-	if c.s.away[c.at] || c.s.away[c.from] {
+	c.s.mu.Lock()
+	away, err := c.s.away[c.at] || c.s.away[c.from], c.s.fails[c.at]
+	at, from := c.s.of[c.at], c.s.of[c.from]
+	c.s.mu.Unlock()
+	switch {
+	case away || at == nil || from == nil:
 		return peer.KeepReply{}, errors.New("unreachable")
-	}
-	if err := c.s.fails[c.at]; err != nil {
+	case err != nil:
 		return peer.KeepReply{}, err
 	}
-	return c.s.of[c.at].answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}, Record: c.s.of[c.from].keeper.Record()}, r)
+	return at.answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}, Record: from.keeper.Record()}, r)
 }
 
 // threeKeepers have a record that all three keep.
@@ -56,7 +81,7 @@ func threeKeepers(t *testing.T) *keepers {
 	for _, h := range []cluster.HostID{"a", "b", "c"} {
 		s.host(h)
 	}
-	if _, err := s.of["a"].keeper.Found(t.Context(), "a", rand.Text, nil); err != nil {
+	if _, err := s.at("a").keeper.Found(t.Context(), "a", rand.Text, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.join("b", "c")
@@ -75,36 +100,41 @@ func (s *keepers) host(h cluster.HostID) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.of[h] = &keeping{
+	one := &keeping{
 		id: func() cluster.HostID { return h }, contacts: func() (out []cluster.Contact) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			for h := range s.of { // any order: who asks them sorts
 				out = append(out, cluster.Contact{Host: h})
 			}
 			return out
 		},
 		to:       func(to cluster.Contact) (kept.Client, error) { return caller{s, h, to.Host}, nil },
-		wentBack: func() bool { return s.back[h] }, serves: func(context.Context) (bool, error) { return s.serves[h], nil }, runs: func() bool { return s.runs[h] },
-		log: slog.New(slog.DiscardHandler), keeper: k, own: memory.New(), dir: dir,
+		wentBack: func() bool { return s.is(s.back, h) }, serves: func(context.Context) (bool, error) { return s.is(s.serves, h), nil }, runs: func() bool { return s.is(s.runs, h) },
+		keepIntent: func(context.Context, *cluster.Intent) {}, log: slog.New(slog.DiscardHandler), keeper: k, own: memory.New(), dir: dir,
 	}
-	s.of[h].stores("c")
+	one.stores("c")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[h] = one
 }
 
 // join has hosts keep the record that the first host keeps.
 func (s *keepers) join(hosts ...cluster.HostID) {
 	s.t.Helper()
 	for _, h := range hosts {
-		if err := s.of[h].findRecord(s.t.Context()); err != nil {
+		if err := s.at(h).findRecord(s.t.Context()); err != nil {
 			s.t.Fatal(err)
 		}
-		doc, err := s.of["a"].record.Document(s.t.Context())
+		doc, err := s.at("a").record.Document(s.t.Context())
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		seat, err := s.of[h].keeper.Enrol(s.t.Context(), h, doc.Record, rand.Text)
+		seat, err := s.at(h).keeper.Enrol(s.t.Context(), h, doc.Record, rand.Text)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, err := s.of["a"].record.ChangeKeepers(s.t.Context(), func(base *register.Document) (*register.Document, error) { return base.WithKeeper(seat) }); err != nil {
+		if _, err := s.at("a").record.ChangeKeepers(s.t.Context(), func(base *register.Document) (*register.Document, error) { return base.WithKeeper(seat) }); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -112,14 +142,14 @@ func (s *keepers) join(hosts ...cluster.HostID) {
 
 func (s *keepers) put(at cluster.HostID, key, text string) {
 	s.t.Helper()
-	if _, err := s.of[at].store.Put(s.t.Context(), key, bytes.NewReader([]byte(text)), blob.Any); err != nil {
+	if _, err := s.at(at).store.Put(s.t.Context(), key, bytes.NewReader([]byte(text)), blob.Any); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 func (s *keepers) keys(at cluster.HostID) (out []string) {
 	s.t.Helper()
-	list, err := s.of[at].store.List(s.t.Context(), "control/")
+	list, err := s.at(at).store.List(s.t.Context(), "control/")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -131,7 +161,7 @@ func (s *keepers) keys(at cluster.HostID) (out []string) {
 
 func (s *keepers) again(at cluster.HostID, dryRun bool, lost ...cluster.HostID) peer.AgainReply {
 	s.t.Helper()
-	r, err := s.of[at].answer(s.t.Context(), peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleOperator, ID: "ann"}},
+	r, err := s.at(at).answer(s.t.Context(), peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleOperator, ID: "ann"}},
 		peer.KeepRequest{Again: &peer.AgainRequest{Lost: lost, DryRun: dryRun}})
 	if err != nil {
 		s.t.Fatal(err)
@@ -146,15 +176,15 @@ func TestRecordIsMadeAgain(t *testing.T) {
 	s := threeKeepers(t)
 	s.put("a", "control/spec", "3")
 	s.put("a", queued, "{}")
-	old := s.of["c"].keeper.Record()
+	old := s.at("c").keeper.Record()
 	if r := s.again("c", false, "a", "b"); r.Host != "" || r.Refused != "" {
 		t.Errorf("while all answer: %+v", r)
 	}
-	s.away["a"], s.away["b"] = true, true
+	s.cut(true, "a", "b")
 	if r := s.again("c", false, "a"); !strings.Contains(r.Refused, "host b does not answer") {
 		t.Errorf("one of two is named: %+v", r)
 	}
-	if r := s.again("c", true, "a", "b"); r.Host != "c" || r.Refused != "" || s.of["c"].keeper.Record() != old {
+	if r := s.again("c", true, "a", "b"); r.Host != "c" || r.Refused != "" || s.at("c").keeper.Record() != old {
 		t.Errorf("a trial: %+v", r)
 	}
 	if r := s.again("c", false, "a", "b"); r.Host != "c" || r.Refused != "" {
@@ -165,14 +195,14 @@ func TestRecordIsMadeAgain(t *testing.T) {
 	}
 	s.put("c", "control/spec", "1")
 
-	s.away["a"] = false
-	if _, err := s.of["a"].store.List(t.Context(), "control/"); err == nil {
+	s.mark(s.away, "a", false)
+	if _, err := s.at("a").store.List(t.Context(), "control/"); err == nil {
 		t.Fatal("one host of three has a majority")
 	}
-	if err := s.of["a"].findRecord(t.Context()); err != nil {
+	if err := s.at("a").findRecord(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if ours, theirs := s.of["a"].keeper.Record(), s.of["c"].keeper.Record(); ours != theirs || ours == old {
+	if ours, theirs := s.at("a").keeper.Record(), s.at("c").keeper.Record(); ours != theirs || ours == old {
 		t.Errorf("host a keeps %s, host c %s", ours, theirs)
 	}
 	if got := s.keys("a"); !slices.Equal(got, []string{"control/spec"}) {
@@ -184,19 +214,20 @@ func TestRecordIsMadeAgain(t *testing.T) {
 // keeps it: it says so, and does as soon as that is no longer so.
 func TestWhoStaysWithRecord(t *testing.T) {
 	s := threeKeepers(t)
-	s.away["c"] = true
+	s.mark(s.away, "c", true)
 	s.put("a", "control/spec", "5") // c does not hear of it
-	s.away["a"], s.away["b"], s.away["c"] = true, true, false
+	s.cut(true, "a", "b")
+	s.cut(false, "c")
 	if r := s.again("c", false, "a", "b"); r.Host != "c" {
 		t.Fatalf("%+v", r)
 	}
-	s.away["a"], s.away["b"] = false, false
+	s.cut(false, "a", "b")
 	for _, h := range []cluster.HostID{"a", "b"} {
-		s.of[h].around = time.Time{}
-		if err := s.of[h].findRecord(t.Context()); err != nil {
+		s.at(h).around = time.Time{}
+		if err := s.at(h).findRecord(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if p := s.of[h].problems(); len(p) != 1 || p[0].Code != "other-record" || !strings.Contains(p[0].Sentence, "host c keeps another record") {
+		if p := s.at(h).problems(); len(p) != 1 || p[0].Code != "other-record" || !strings.Contains(p[0].Sentence, "host c keeps another record") {
 			t.Errorf("host %s says %v", h, p)
 		}
 	}
@@ -205,60 +236,61 @@ func TestWhoStaysWithRecord(t *testing.T) {
 	}
 
 	s = threeKeepers(t)
-	s.away["a"], s.away["b"] = true, true
+	s.cut(true, "a", "b")
 	if r := s.again("c", false, "a", "b"); r.Host != "c" {
 		t.Fatalf("%+v", r)
 	}
 	says := func(want string) {
 		t.Helper()
-		_, err := s.of["a"].store.List(t.Context(), "control/")
-		if silent := err != nil; silent != s.away["b"] {
+		_, err := s.at("a").store.List(t.Context(), "control/")
+		if silent := err != nil; silent != s.is(s.away, "b") {
 			t.Fatalf("host a reads its record: %v", err)
 		}
-		s.of["a"].around = time.Time{}
-		if err := s.of["a"].findRecord(t.Context()); err != nil {
+		s.at("a").around = time.Time{}
+		if err := s.at("a").findRecord(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if p := s.of["a"].problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, want) {
+		if p := s.at("a").problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, want) {
 			t.Errorf("it says %v, not %q", p, want)
 		}
 	}
-	s.away["a"], s.away["b"] = false, false
+	s.cut(false, "a", "b")
 	says("a majority of the hosts that keep it answers")
-	s.away["b"], s.serves["a"] = true, true
+	s.mark(s.away, "b", true)
+	s.mark(s.serves, "a", true)
 	says("reads through a quorum")
-	s.serves["a"] = false
-	if err := s.of["a"].findRecord(t.Context()); err != nil || len(s.of["a"].problems()) > 0 {
-		t.Errorf("it says %v, %v", s.of["a"].problems(), err)
+	s.mark(s.serves, "a", false)
+	if err := s.at("a").findRecord(t.Context()); err != nil || len(s.at("a").problems()) > 0 {
+		t.Errorf("it says %v, %v", s.at("a").problems(), err)
 	}
-	if s.of["a"].keeper.Record() != s.of["c"].keeper.Record() {
+	if s.at("a").keeper.Record() != s.at("c").keeper.Record() {
 		t.Error("it stayed")
 	}
 }
 
 func (s *keepers) looks(h cluster.HostID) {
 	s.t.Helper()
-	s.of[h].around = time.Time{}
-	if err := s.of[h].findRecord(s.t.Context()); err != nil {
+	s.at(h).around = time.Time{}
+	if err := s.at(h).findRecord(s.t.Context()); err != nil {
 		s.t.Fatalf("host %s: %v", h, err)
 	}
 }
 
 // reads has a host read the record, and hear that it is lost where it is.
 func (s *keepers) reads(h cluster.HostID) error {
-	_, err := s.of[h].store.List(s.t.Context(), "control/")
+	_, err := s.at(h).store.List(s.t.Context(), "control/")
 	return err
 }
 
 // cut has these hosts reach nobody, and nobody reach them.
 func (s *keepers) cut(away bool, hosts ...cluster.HostID) {
 	for _, h := range hosts {
-		s.away[h] = away
+		s.mark(s.away, h, away)
 	}
 }
 
 func (s *keepers) same(a, b cluster.HostID) bool {
-	return s.of[a].keeper.Record() == s.of[b].keeper.Record()
+	return s.at(a).keeper.Record() == s.at(b).keeper.Record()
 }
 
 func (s *keepers) intent(at cluster.HostID) {
@@ -267,7 +299,7 @@ func (s *keepers) intent(at cluster.HostID) {
 	for i, h := range []cluster.HostID{"a", "b", "c"} {
 		in.Voters = append(in.Voters, cluster.Voter{Host: h, Member: cluster.MemberID(i + 1)})
 	}
-	if _, err := s.of[at].folder.CreateIntent(s.t.Context(), in); err != nil {
+	if _, err := s.at(at).folder.CreateIntent(s.t.Context(), in); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -279,7 +311,7 @@ func TestQuietMajorityStays(t *testing.T) {
 	s.intent("a")
 	s.cut(true, "c")
 	for range 2 {
-		if err := s.of["a"].lookAfterRecord(t.Context()); err == nil {
+		if err := s.at("a").lookAfterRecord(t.Context()); err == nil {
 			t.Error("a voter cannot keep the record, and that is not told")
 		}
 	}
@@ -315,11 +347,17 @@ func TestLostHostsComeBackTogether(t *testing.T) {
 	}
 	s.cut(false, "a", "b")
 	for _, h := range []cluster.HostID{"a", "b"} {
-		if in, err := s.of[h].mayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
+		if in, err := s.at(h).mayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
 			t.Errorf("host %s: %+v, %v", h, in, err)
 		}
 		if !s.same(h, "c") {
 			t.Errorf("host %s stays", h)
+		}
+	}
+
+	for range 2 { // asked again, as after an agent that ended in between
+		if in, err := s.at("a").mayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
+			t.Errorf("once more: %+v, %v", in, err)
 		}
 	}
 
@@ -333,18 +371,18 @@ func TestLostHostsComeBackTogether(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	s.cut(false, "a", "b")
-	if _, err := s.of["a"].mayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "knows more of the record") {
+	if _, err := s.at("a").mayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "knows more of the record") {
 		t.Errorf("it may start: %v", err)
 	}
-	s.runs["b"] = true
-	if _, err := s.of["a"].mayStart(t.Context()); err != nil {
+	s.mark(s.runs, "b", true)
+	if _, err := s.at("a").mayStart(t.Context()); err != nil {
 		t.Errorf("beside a member that runs: %v", err)
 	}
-	if in, err := s.of["c"].mayStart(t.Context()); err != nil || in != nil || s.same("a", "c") {
+	if in, err := s.at("c").mayStart(t.Context()); err != nil || in != nil || s.same("a", "c") {
 		t.Errorf("the founder of the new record: %+v, %v", in, err)
 	}
 	s.cut(true, "c")
-	if _, err := s.of["a"].mayStart(t.Context()); err != nil {
+	if _, err := s.at("a").mayStart(t.Context()); err != nil {
 		t.Errorf("while the other record is silent: %v", err)
 	}
 }
@@ -361,7 +399,7 @@ func TestReadyHostGoesOver(t *testing.T) {
 	if r := s.again("c", false, "a", "b"); r.Host != "c" {
 		t.Fatalf("%+v", r)
 	}
-	s.of["d"].heard = nil // it started anew
+	s.at("d").heard = nil // it started anew
 	_ = s.reads("d")
 	s.looks("d")
 	if !s.same("d", "c") {
@@ -376,10 +414,12 @@ func TestRecordIsNotMadeAgain(t *testing.T) {
 		lost  []cluster.HostID
 		want  string // in the refusal; empty: it is made
 	}{
-		"its own member has a quorum": {func(s *keepers) { s.serves["c"] = true }, []cluster.HostID{"a", "b"}, "etcd serves"},
+		"its own member has a quorum": {func(s *keepers) { s.mark(s.serves, "c", true) }, []cluster.HostID{"a", "b"}, "etcd serves"},
 		"a host is there and says nothing": {func(s *keepers) {
 			s.cut(false, "b")
+			s.mu.Lock()
 			s.fails["b"] = peer.ErrOverload
+			s.mu.Unlock()
 		}, []cluster.HostID{"a", "b"}, "host b answers, and is named lost"},
 		"one lost its file": {func(s *keepers) {
 			s.cut(false, "b")
@@ -387,9 +427,9 @@ func TestRecordIsNotMadeAgain(t *testing.T) {
 		}, []cluster.HostID{"a"}, ""},
 		"the disk of one went back": {func(s *keepers) {
 			s.cut(false, "b")
-			s.back["b"] = true
+			s.mark(s.back, "b", true)
 		}, []cluster.HostID{"a"}, ""},
-		"its own disk went back": {func(s *keepers) { s.back["c"] = true }, []cluster.HostID{"a", "b"}, "older than what others remember"},
+		"its own disk went back": {func(s *keepers) { s.mark(s.back, "c", true) }, []cluster.HostID{"a", "b"}, "older than what others remember"},
 		"a keeper that it never heard of": {func(s *keepers) {
 			s.cut(false, "a", "b")
 			s.cut(true, "c")
@@ -399,10 +439,12 @@ func TestRecordIsNotMadeAgain(t *testing.T) {
 			s.looks("d")
 			s.cut(true, "a", "b", "f")
 			s.cut(false, "c")
-			f := s.of["f"]
+			f := s.at("f")
+			s.mu.Lock()
 			delete(s.of, "f") // nobody but d has heard of it
-			s.of["d"].heard = []register.Seat{}
-			_ = s.of["d"].keeper.Learned(s.t.Context(), newest(s.t, f))
+			s.mu.Unlock()
+			s.at("d").heard = []register.Seat{}
+			_ = s.at("d").keeper.Learned(s.t.Context(), newest(s.t, f))
 		}, []cluster.HostID{"a", "b"}, "host f"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -439,14 +481,14 @@ func TestForks(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	s.cut(false, "a", "c")
-	before := s.of["a"].keeper.Record()
-	s.of["a"].record.Decide(t.Context())
+	before := s.at("a").keeper.Record()
+	s.at("a").record.Decide(t.Context())
 	s.looks("a")
-	if p := s.of["a"].problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, "two records of the cluster") || s.of["a"].keeper.Record() != before {
+	if p := s.at("a").problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, "two records of the cluster") || s.at("a").keeper.Record() != before {
 		t.Errorf("it says %v", p)
 	}
 	s.host("d")
-	if err := s.of["d"].findRecord(t.Context()); err == nil || s.of["d"].keeper.Record() != "" {
+	if err := s.at("d").findRecord(t.Context()); err == nil || s.at("d").keeper.Record() != "" {
 		t.Errorf("a new host takes one of three: %v", err)
 	}
 	s.cut(true, "c")
@@ -465,13 +507,109 @@ func TestBackupsOfOtherRecord(t *testing.T) {
 	}
 	s.put("c", "backup/etcd.gz", "x")
 	s.cut(false, "a", "b")
-	if list, err := s.of["a"].store.List(t.Context(), "backup/"); err != nil || len(list) != 0 {
+	if list, err := s.at("a").store.List(t.Context(), "backup/"); err != nil || len(list) != 0 {
 		t.Errorf("host a lists %v, %v", list, err)
 	}
-	if err := s.of["a"].store.Delete(t.Context(), "backup/etcd.gz"); err != nil {
+	if err := s.at("a").store.Delete(t.Context(), "backup/etcd.gz"); err != nil {
 		t.Error(err)
 	}
-	if list, err := s.of["c"].store.List(t.Context(), "backup/"); err != nil || len(list) != 1 {
+	if list, err := s.at("c").store.List(t.Context(), "backup/"); err != nil || len(list) != 1 {
 		t.Errorf("host c has %v, %v", list, err)
+	}
+}
+
+// A boot never depends on others, nor on how fast the own disk is: only what was heard of another record keeps a member from its
+// start.
+func TestBootDependsOnNobody(t *testing.T) {
+	s := threeKeepers(t)
+	s.intent("a")
+	s.cut(true, "b", "c")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := s.at("a").mayStart(ctx); err != nil {
+		t.Error(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s.cut(false, "b", "c")
+	for range 20 {
+		if _, err := s.at("a").mayStart(ended); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What keeps a host that just booted from starting its member beside a record that was made again.
+func TestWhoDoesNotStart(t *testing.T) {
+	// A new host that has no document yet does not hide what another one has.
+	s := threeKeepers(t)
+	s.intent("a")
+	s.cut(true, "a", "b")
+	if r := s.again("c", false, "a", "b"); r.Host != "c" {
+		t.Fatalf("%+v", r)
+	}
+	s.host("aa")
+	s.looks("aa")
+	s.cut(false, "a")
+	if in, err := s.at("a").mayStart(t.Context()); err != nil || in == nil || !s.same("a", "c") {
+		t.Errorf("beside a new host: %+v, %v", in, err)
+	}
+
+	// Two records that were made from its own are no silence.
+	s = threeKeepers(t)
+	s.cut(true, "a", "b")
+	if r := s.again("c", false, "a", "b"); r.Host != "c" {
+		t.Fatalf("%+v", r)
+	}
+	s.cut(true, "c")
+	s.cut(false, "b")
+	if r := s.again("b", false, "a", "c"); r.Host != "b" {
+		t.Fatalf("%+v", r)
+	}
+	s.cut(false, "a", "c")
+	if _, err := s.at("a").mayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "two records") {
+		t.Errorf("beside two records: %v", err)
+	}
+
+	// A host that was off leaves nobody behind who knows more than it does.
+	s = threeKeepers(t)
+	s.cut(true, "a")
+	s.put("b", "control/spec", "3")
+	s.cut(true, "b")
+	s.cut(false, "a")
+	s.cut(true, "c")
+	if r := s.again("a", false, "b", "c"); r.Host != "a" {
+		t.Fatalf("%+v", r)
+	}
+	s.cut(false, "b", "c")
+	s.mark(s.runs, "b", true)
+	s.at("c").heard = nil
+	if _, err := s.at("c").mayStart(t.Context()); err != nil || s.same("c", "a") {
+		t.Errorf("beside a host that knows more: %v", err)
+	}
+}
+
+// A disk that went back forgets what it kept, and is another keeper from then on.
+func TestOldDiskForgetsItsPromises(t *testing.T) {
+	s := threeKeepers(t)
+	before, err := s.at("b").keeper.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.at("b").forget(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.at("b").keeper.Record() != "" {
+		t.Error("it keeps a record")
+	}
+	s.looks("b")
+	after, err := s.at("b").keeper.State(t.Context())
+	if err != nil || after.Seat == before.Seat || after.Record != before.Record {
+		t.Errorf("it keeps it as %+v, before as %+v: %v", after.Seat, before.Seat, err)
+	}
+	if err := (*keeping)(nil).forget(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

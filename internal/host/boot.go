@@ -54,7 +54,7 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	}
 	h.work.Awaits("the other daemons' record of its disk")
 	if !found && !fresh && h.wentBack(ctx, s) {
-		h.forgetDisk(ctx, "disk went back in time")
+		h.forgetOldDisk(ctx)
 		h.advance(ctx)
 		return
 	}
@@ -153,26 +153,31 @@ func (h *Host) mayStart(ctx context.Context, s record.State) bool {
 		return true
 	}
 	h.work.Awaits("the other hosts' word on the record that they keep")
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	in, err := h.o.MayStart(ctx)
-	if err != nil {
-		o := obstacle{err.Error(), hintOf(err, "see docs/operations/other-record.md")}
-		h.block(o)
-		h.notes.Note(cluster.Problem{
-			Code:     "other-record",
-			Sentence: fmt.Sprintf("host %s does not start its member: %s", s.Host, o.why),
-			Hint:     o.hint,
-			Unfit:    true,
-		})
-		return false
+	in, err := h.o.MayStart(asking)
+	if err == nil && in.Order(s.Intent) > 0 { // it may supersede the member
+		switch known := h.acceptable(in); {
+		case known != nil:
+			h.work.Awaits("its state to be written")
+			err = h.keeper.Change(ctx, func(s *record.State) { keep(s, known) })
+		case in.Generation > s.Local.Generation:
+			err = fmt.Errorf("generation %d was founded, and its history does not have what this host knows", in.Generation)
+		}
 	}
-	h.notes.Clear("other-record")
-	if in = h.acceptable(in); in != nil {
-		h.work.Awaits("its state to be written")
-		_ = h.keeper.Change(ctx, func(s *record.State) { keep(s, in) }) // reported by the keeper itself
+	if err == nil {
+		h.notes.Clear("other-record")
+		return true
 	}
-	return true
+	o := obstacle{err.Error(), hintOf(err, "see docs/operations/other-record.md")}
+	h.block(o)
+	h.notes.Note(cluster.Problem{
+		Code:     "other-record",
+		Sentence: fmt.Sprintf("host %s does not start its member: %s", s.Host, o.why),
+		Hint:     o.hint,
+		Unfit:    true,
+	})
+	return false
 }
 
 // block keeps ops from starting anything while something is in the way.

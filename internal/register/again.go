@@ -76,11 +76,14 @@ func (k Keeper) Follows(d *Document) string {
 	switch {
 	case !ok:
 		return "that record was not made from this host's"
-	case k.Newest().Compare(Entry{Ballot: o.Ballot, Part: o.Part}) > 0:
+	case o.Lacks(k.Newest()):
 		return "this host knows more of the record than was known when that one was made from it"
 	}
 	return ""
 }
+
+// Lacks tells whether what a host has of the record before was not known when this one was made from it.
+func (o Origin) Lacks(e Entry) bool { return e.Compare(Entry{Ballot: o.Ballot, Part: o.Part}) > 0 }
 
 // Follow is the keeper that this host becomes when it goes over to the record that a chosen document shows: a new seat, of which
 // nothing was ever promised.
@@ -182,16 +185,21 @@ func (k Keeper) against(a Answer, named bool) string {
 	case a.Making:
 		return fmt.Sprintf("host %s is making the record again at this moment: run the command on one host only", a.Host)
 	case a.Record != "" && a.Record != k.Record:
-		return fmt.Sprintf("host %s keeps another record, %s: %s", a.Host, a.Record, wayToOther(a, k.Record))
+		return fmt.Sprintf("host %s keeps another record, %s: %s", a.Host, a.Record, k.wayToOther(a))
 	}
 	return ""
 }
 
-func wayToOther(a Answer, ours string) string {
+func (k Keeper) wayToOther(a Answer) string {
 	if a.Newest.Doc != nil {
-		if _, ok := a.Newest.Doc.From(ours); ok {
+		if _, ok := a.Newest.Doc.From(k.Record); ok {
 			return "it was made again from this host's, and this host goes over to it by itself within seconds, or says why not"
 		}
 	}
-	return "the two have nothing in common; see docs/operations/other-record.md"
+	if d := k.Newest().Doc; d != nil {
+		if _, ok := d.From(a.Record); ok {
+			return "this host's was made again from it, and that host goes over by itself within seconds, or says why not"
+		}
+	}
+	return "neither was made from the other; see docs/operations/other-record.md"
 }

@@ -132,3 +132,35 @@ func (m *Machine) beginWith(ctx context.Context, folder *control.Folder, backups
 	_, err = folder.AddRestore(ctx, control.RestoreBackup{Spec: cluster.Spec{MemberCount: 1, EtcdVersion: o.Version}, Backup: name})
 	return err
 }
+
+// servesBackup holds what the cluster was founded from against what was asked: a restore that is rejected leaves an empty one,
+// and an earlier run may have begun without a backup or with another one.
+func (m *Machine) servesBackup(ctx context.Context, o Init, s Settings) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	folder, err := openStore(ctx, s, false)
+	if err != nil {
+		return err
+	}
+	in, _, _, err := folder.ReadIntent(ctx)
+	if err != nil {
+		return err
+	}
+	const advice = "if nothing in it is needed: etcdadm reset --force, then run the command again"
+	name, named := o.named()
+	switch {
+	case in == nil || in.Source.Kind == cluster.SourceBackup && (!named || in.Source.Backup == name.String()):
+		return nil
+	case in.Source.Kind == cluster.SourceBackup:
+		return &Error{Problem: fmt.Sprintf("the cluster was begun from backup %s, not from %s", in.Source.Backup, name), Err: ErrOther, Advice: advice}
+	case in.Generation > 1:
+		return nil // it has lived since
+	}
+	problem := "the cluster was begun without the data of " + o.FromBackup
+	ended, err := folder.EndedCommands(ctx)
+	if err == nil && len(ended) > 0 {
+		last := ended[len(ended)-1]
+		problem += fmt.Sprintf(": the restore was %s: %s", last.Result, last.Reason)
+	}
+	return &Error{Problem: problem, Err: ErrOther, Advice: advice}
+}

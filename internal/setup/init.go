@@ -227,8 +227,11 @@ func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
 		{begin, func(ctx context.Context) error { return m.seed(ctx, o, s, done) }},
 	}
 	steps = append(steps, m.agentSteps(s)...)
+	steps = append(steps, step{"wait until etcd serves", func(ctx context.Context) error { return m.awaitServing(ctx, s, o.Wait) }})
+	if o.FromBackup != "" {
+		steps = append(steps, step{"see that it serves the data of " + o.FromBackup, func(ctx context.Context) error { return m.servesBackup(ctx, o, s) }})
+	}
 	return append(steps,
-		step{"wait until etcd serves", func(ctx context.Context) error { return m.awaitServing(ctx, s, o.Wait) }},
 		step{fmt.Sprintf("ask for %d members, which hosts that join will carry", o.Members), func(ctx context.Context) error { return m.grow(ctx, o, s, done) }},
 		step{"make a join token", func(ctx context.Context) error { return m.firstToken(ctx, o, s, done) }},
 	)
