@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +20,18 @@ import (
 // releaseWithin bounds the making of a release for one architecture, on a busy machine.
 const releaseWithin = 15 * time.Minute
 
-// packages makes a release and gives its deb of etcdadm.
-func packages(t *testing.T, version string) string {
+// formats are how packages are installed, over an older one too, and removed. rpm is Debian's, whose database knows
+// nothing of this machine.
+var formats = []struct {
+	name                   string
+	install, remove, purge []string
+}{
+	{"deb", []string{"dpkg", "-i"}, []string{"dpkg", "-r", "etcdadm"}, []string{"dpkg", "-P", "etcdadm"}},
+	{"rpm", []string{"rpm", "--force-debian", "--nodeps", "--nosignature", "-U"}, []string{"rpm", "--force-debian", "--nodeps", "-e", "etcdadm"}, nil},
+}
+
+// packages makes a release and gives its packages of etcdadm, by their format.
+func packages(t *testing.T, version string) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), releaseWithin)
 	defer cancel()
@@ -29,11 +41,15 @@ func packages(t *testing.T, version string) string {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make release %s: %v\n%s", version, err, said)
 	}
-	found, err := filepath.Glob(filepath.Join(out, "etcdadm_*.deb"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%q, %v", found, err)
+	all := make(map[string]string)
+	for _, f := range formats {
+		found, err := filepath.Glob(filepath.Join(out, "etcdadm[-_]*."+f.name))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%q, %v", found, err)
+		}
+		all[f.name] = found[0]
 	}
-	return found[0]
+	return all
 }
 
 // A machine has etcdadm by its package: installed, set up, upgraded, removed, installed again. Nothing is started by
@@ -43,28 +59,37 @@ func TestPackages(t *testing.T) {
 	if why := missingForMachines(); why != "" {
 		t.Skip("no machines can be booted: " + why)
 	}
-	if _, err := exec.LookPath("dpkg"); err != nil {
-		t.Skip("dpkg is not on this machine")
-	}
-	debs := map[string]string{}
+	made := make(map[string]map[string]string)
 	for _, version := range []string{"0.1.0", "0.2.0"} {
-		debs[version] = packages(t, version)
+		made[version] = packages(t, version)
 	}
+	for _, f := range formats {
+		t.Run(f.name, func(t *testing.T) {
+			if _, err := exec.LookPath(f.install[0]); err != nil {
+				t.Skipf("%s is not on this machine (Debian: %[1]s)", f.install[0])
+			}
+			life(t, f.install, f.remove, f.purge, map[string]string{"0.1.0": made["0.1.0"][f.name], "0.2.0": made["0.2.0"][f.name]})
+		})
+	}
+}
+
+// life is that of a machine, by the commands of a package manager and with a package of two releases.
+func life(t *testing.T, installer, remover, purger []string, made map[string]string) {
 	b := boot(t, 1)[0]
 	if err := os.Remove(filepath.Join(b.root, "usr/local/bin/etcdadm")); err != nil { // the package's is to be found
 		t.Fatal(err)
 	}
 	install := func(version string) string {
 		t.Helper()
-		name := filepath.Base(debs[version])
-		data, err := os.ReadFile(debs[version])
+		name := filepath.Base(made[version])
+		data, err := os.ReadFile(made[version])
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(b.root, "var/tmp", name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		said := b.must("dpkg", "-i", "/var/tmp/"+name)
+		said := b.must(append(slices.Clone(installer), "/var/tmp/"+name)...)
 		t.Logf("\n%s", said)
 		return said
 	}
@@ -84,15 +109,14 @@ func TestPackages(t *testing.T) {
 	b.must("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/etcdadm.service")
 	b.must("etcdadm", "init", "--host-id", "m1")
 	b.until("the voter is up", serves)
-	member := func() string {
-		return strings.TrimSpace(b.must("etcdadm", "member", "list"))
+	member := func() string { // its ID, which comes with its data
+		return regexp.MustCompile(`(?m)^m1 +([0-9a-f]+) `).FindString(b.must("etcdadm", "member", "list"))
 	}
 	had := member()
-	t.Logf("\n%s", had)
 
 	agent, etcd := b.agent(), b.etcd()
-	if agent == 0 || etcd == "" {
-		t.Fatalf("agent %d, etcd %q", agent, etcd)
+	if agent == 0 || etcd == "" || had == "" {
+		t.Fatalf("agent %d, etcd %q, member %q", agent, etcd, had)
 	}
 	if said := install("0.2.0"); !strings.Contains(said, "the agent is replaced, etcd runs on") {
 		t.Error("the upgrade does not say what it did")
@@ -105,7 +129,7 @@ func TestPackages(t *testing.T) {
 		t.Errorf("the agent runs %s", program)
 	}
 
-	said := b.must("dpkg", "-r", "etcdadm")
+	said := b.must(remover...)
 	t.Logf("\n%s", said)
 	for _, kept := range []string{"/etc/etcdadm", "/var/lib/etcdadm", "/etc/systemd/system/etcdadm.service"} {
 		if !strings.Contains(said, "kept "+kept+"\n") {
@@ -130,8 +154,11 @@ func TestPackages(t *testing.T) {
 	b.must("systemctl", "enable", "--now", "etcdadm")
 	b.until("the voter is up again", serves)
 	if now := member(); now != had {
-		t.Errorf("the members were\n%s\nand are\n%s", had, now)
+		t.Errorf("the member was %q and is %q", had, now)
 	}
-	b.must("dpkg", "-P", "etcdadm")
+	if purger == nil {
+		return
+	}
+	b.must(purger...)
 	b.must("test", "-d", "/var/lib/etcdadm/etcdadm")
 }
