@@ -43,7 +43,7 @@ func packages(t *testing.T, version string) map[string]string {
 	}
 	all := make(map[string]string)
 	for _, f := range formats {
-		found, err := filepath.Glob(filepath.Join(out, "etcdadm[-_]*."+f.name))
+		found, err := filepath.Glob(filepath.Join(out, "etcdadm?[0-9]*."+f.name))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%q, %v", found, err)
 		}
