@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ func (r *release) image(i image, arch string, roots []byte) (v1.Image, error) {
 			}
 			layers = append(layers, layer)
 		}
+		if links := olderPatches(etcds); len(links) > 0 {
+			layers = append(layers, links)
+		}
 	}
 	var ours []entry
 	for at, program := range i.programs {
@@ -179,6 +183,7 @@ type entry struct {
 	mode int64
 	data []byte
 	from string // the file with its content, in place of data
+	link string // where it leads to; then it has no content
 }
 
 func writeLayer(path string, entries []entry, at time.Time) error {
@@ -228,6 +233,8 @@ func writeEntry(t *tar.Writer, e entry, at time.Time) error {
 	switch {
 	case strings.HasSuffix(e.name, "/"):
 		h.Typeflag = tar.TypeDir
+	case e.link != "":
+		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, e.link, 0o777
 	case e.from != "":
 		f, err := os.Open(e.from)
 		if err != nil {
@@ -304,6 +311,32 @@ func etcdReleases(dir, arch string) ([]etcdRelease, error) {
 		return nil, fmt.Errorf("no release of etcd for %s is in %s: it takes directories such as etcd-v3.6.16-linux-%[1]s", arch, dir)
 	}
 	return all, nil
+}
+
+// olderPatches are the names of releases that kops may ask for and that are not there: each leads to the newest patch of
+// its line.
+func olderPatches(etcds []etcdRelease) (links []entry) {
+	newest := make(map[string]int) // by line
+	for _, e := range etcds {
+		line, patch := e.line()
+		newest[line] = max(newest[line], patch)
+	}
+	for line, last := range newest {
+		for patch := range last {
+			version := fmt.Sprintf("%s.%d", line, patch)
+			if !slices.ContainsFunc(etcds, func(e etcdRelease) bool { return e.version == version }) {
+				links = append(links, entry{name: "opt/etcd-v" + version, link: fmt.Sprintf("etcd-v%s.%d", line, last)})
+			}
+		}
+	}
+	return links
+}
+
+// line is that of the release, such as 3.6, and its patch.
+func (e etcdRelease) line() (string, int) {
+	at := strings.LastIndex(e.version, ".")
+	patch, _ := strconv.Atoi(e.version[at+1:]) // digits, by etcdDirectory
+	return e.version[:at], patch
 }
 
 // isFor is an error where a program is not one for the architecture.

@@ -373,6 +373,9 @@ func TestImages(t *testing.T) {
 					t.Errorf("%s for %s: %s: %+v", test.name, arch, name, h)
 				}
 			}
+			if h := files["opt/etcd-v3.4.24"]; test.name == "etcd-manager" && (h == nil || h.Typeflag != tar.TypeSymlink || h.Linkname != "etcd-v3.4.25") {
+				t.Errorf("%s: the name of an older patch: %+v", test.name, h)
+			}
 			if _, has := files["opt/etcd-v3.4.25/etcd"]; has != (test.name == "etcd-manager") {
 				t.Errorf("%s has etcd: %t", test.name, has)
 			}
@@ -396,6 +399,17 @@ func contents(t *testing.T, from io.ReadCloser) map[string]*tar.Header {
 			t.Fatal(err)
 		}
 		found[h.Name] = h
+	}
+}
+
+func TestOlderPatches(t *testing.T) {
+	var got []string
+	for _, link := range olderPatches([]etcdRelease{{version: "3.6.1"}, {version: "3.6.3"}, {version: "3.5.1"}, {version: "3.7.0"}}) {
+		got = append(got, link.name+" "+link.link)
+	}
+	slices.Sort(got)
+	if want := []string{"opt/etcd-v3.5.0 etcd-v3.5.1", "opt/etcd-v3.6.0 etcd-v3.6.3", "opt/etcd-v3.6.2 etcd-v3.6.3"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 
