@@ -209,23 +209,29 @@ const (
 func (Systemd) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	state, err := state(ctx)
+	if err := systemctl(ctx, "daemon-reload"); err != nil { // its file may be gone
+		return err
+	}
+	loaded, err := loadState(ctx)
 	if err != nil {
 		return err
 	}
-	if state != "not-found" {
-		for _, args := range [][]string{{"disable", "--quiet", Name}, {"stop", "--no-block", Name}} {
-			if err := systemctl(ctx, args...); err != nil {
-				return err
-			}
+	if loaded != "not-found" {
+		if err := systemctl(ctx, "disable", "--quiet", Name); err != nil {
+			return err
 		}
 	}
-	for {
+	for asked := false; ; {
 		switch state, err := activity(ctx); {
 		case err != nil:
 			return err
 		case state == "inactive" || state == "failed" || state == "unknown":
 			return nil
+		case !asked:
+			if err := systemctl(ctx, "stop", "--no-block", Name); err != nil {
+				return err
+			}
+			asked = true
 		}
 		select {
 		case <-ctx.Done():
@@ -244,8 +250,8 @@ func (Systemd) Reload(ctx context.Context) error {
 	return nil
 }
 
-// state is whether systemd has loaded the unit: "loaded", "not-found" and the like.
-func state(ctx context.Context) (string, error) {
+// loadState is whether systemd has loaded the unit: "loaded", "not-found" and the like.
+func loadState(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState", "--value", Name).Output()
