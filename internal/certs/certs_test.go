@@ -521,7 +521,7 @@ func TestDamagedRecord(t *testing.T) {
 	h, _ := host(t)
 	issued, err := h.Issue(order(ForEtcdctl), t0)
 	must(t, err)
-	write(t, filepath.Join(h.recordDir(), "x.json"), "{")
+	write(t, filepath.Join(h.RecordDir(), "x.json"), "{")
 	if c := listed(t, h, "x.json", t0); c.State != Damaged || c.Why == "" {
 		t.Errorf("%+v", c)
 	}

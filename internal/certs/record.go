@@ -54,13 +54,13 @@ func (r record) lifetime() pki.Lifetime {
 	return pki.Lifetime{Duration: r.Duration, MinTimeLeft: r.MinTimeLeft}
 }
 
-// recordDir has a file for each certificate that was issued, so that two commands never write the same one for
+// RecordDir has a file for each certificate that was issued, so that two commands never write the same one for
 // different certificates.
-func (h Host) recordDir() string { return h.at("etc/etcdadm/issued") }
+func (h Host) RecordDir() string { return h.at("etc/etcdadm/issued") }
 
 func (h Host) recordFile(certFile string) string {
 	sum := sha256.Sum256([]byte(certFile))
-	return filepath.Join(h.recordDir(), strings.TrimSuffix(filepath.Base(certFile), ".crt")+"-"+hex.EncodeToString(sum[:4])+".json")
+	return filepath.Join(h.RecordDir(), strings.TrimSuffix(filepath.Base(certFile), ".crt")+"-"+hex.EncodeToString(sum[:4])+".json")
 }
 
 // broken is a record that cannot be read: the certificate that it is about is not known.
@@ -71,7 +71,7 @@ type broken struct {
 
 // records are those of everything that was issued here, by the names of their files.
 func (h Host) records() (out []record, damaged []broken, err error) {
-	entries, err := os.ReadDir(h.recordDir())
+	entries, err := os.ReadDir(h.RecordDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, &Error{Problem: "read what was issued here", Err: err, Advice: "run it as root"}
 	}
@@ -79,7 +79,7 @@ func (h Host) records() (out []record, damaged []broken, err error) {
 		if filepath.Ext(e.Name()) != ".json" {
 			continue
 		}
-		path := filepath.Join(h.recordDir(), e.Name())
+		path := filepath.Join(h.RecordDir(), e.Name())
 		r, err := readRecord(path)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
@@ -118,8 +118,8 @@ func (h Host) keep(r record) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.MakeDir(h.recordDir(), 0o755); err != nil {
-		return &Error{Problem: "make " + h.recordDir(), Err: err, Advice: "run it as root"}
+	if err := durable.MakeDir(h.RecordDir(), 0o755); err != nil {
+		return &Error{Problem: "make " + h.RecordDir(), Err: err, Advice: "run it as root"}
 	}
 	path := h.recordFile(r.certFile())
 	if err := durable.Replace(path, append(data, '\n'), 0o600); err != nil {

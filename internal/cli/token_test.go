@@ -104,7 +104,7 @@ func TestInitAndJoinMistakes(t *testing.T) {
 		"init --store=file:///x --etcd-version=x --root=" + fresh:                          {ExitUsage, []string{"such as --etcd-version"}},
 		"init --store=file:///x --wait=0 --root=" + fresh:                                  {ExitUsage, []string{"--wait=0s is no time to wait"}},
 		"init --stor=file:///x --root=" + fresh:                                            {ExitUsage, []string{"is --store meant?"}},
-		"init --cluster-name=other --store=file:///x --root=" + root:                       {ExitUnsafe, []string{"host of cluster etcd, and cluster other was named", "move"}},
+		"init --cluster-name=other --store=file:///x --root=" + root:                       {ExitUnsafe, []string{"host of cluster etcd, and cluster other was named", "etcdadm reset"}},
 		"init --store=file:///x --address=127.0.0.1 --host-id=h --root=" + fresh:           {ExitUnsafe, []string{"nothing was changed", "CHECK", "→"}},
 		"init --store=file:///x --address=127.0.0.1 --host-id=h --dry-run --root=" + fresh: {ExitUnsafe, []string{"make the three authorities in"}},
 		"join --root=" + fresh:                                                                       {ExitUsage, []string{"etcdadm join ADDRESS:PORT"}},

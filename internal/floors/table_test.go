@@ -372,6 +372,15 @@ var table = []room{
 		"internal/console": "asks the daemons",
 		"internal/setup":   "what this host is",
 	}},
+	{path: "internal/removal", floor: face, never: map[string]string{
+		"election":               "it asks who leads, and decides nothing about a cluster",
+		"os/exec":                "processes are a matter of internal/unit and internal/runtime",
+		"github.com/spf13/cobra": "a program may call it",
+	}, beside: map[string]string{
+		"internal/console": "asks the daemons to let a member go",
+		"internal/manager": "a person's goals, in its types",
+		"internal/setup":   "undoes what it made",
+	}},
 	{path: "internal/playground", floor: face, beside: map[string]string{
 		"internal/console": "asks them",
 		"internal/daemon":  "runs several of them on this machine",
@@ -382,6 +391,7 @@ var table = []room{
 		"internal/daemon":     "etcd-manager's flags become its configuration",
 		"internal/manager":    "a step by hand is its loop, run once",
 		"internal/playground": "etcdadm playground",
+		"internal/removal":    "reset",
 		"internal/setup":      "init, join and token",
 		"internal/support":    "etcdadm support-bundle",
 	}},

@@ -24,6 +24,7 @@ var unended = map[string]string{
 	"internal/blob/probe.go":           "tidying up after a caller that gave up, within cleanUpTimeout",
 	"internal/blob/hosts/hosts.go":     "messageTimeout for a message, readTimeout for a read that several wait for",
 	"internal/kept/store.go":           "otherTimeout",
+	"internal/removal/reset.go":        "callOffTimeout, after a caller that gave up",
 	"internal/blob/open/open.go":       "reading files that configure a store, which a disk ends; callers wait for it until their own contexts end",
 	"internal/blob/s3/upload.go":       "tidying up after a caller that gave up, within cleanUpTimeout",
 	"internal/blob/gs/config.go":       "looking for credentials, which the SDK bounds; callers wait for it until their own contexts end",

@@ -181,7 +181,9 @@ func (m *Machine) checkData(s Settings) Check {
 	case err != nil:
 		return refuse(name, "look at that directory and its disk", "%v", err)
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "lost+found" })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return e.Name() == "lost+found" || strings.HasPrefix(e.Name(), AsidePrefix)
+	})
 	if len(entries) == 0 {
 		return good(name, "%s is empty", dir)
 	}

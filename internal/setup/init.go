@@ -58,13 +58,16 @@ type Initialised struct {
 
 // Settle fills in what a person left out, from what an earlier run has kept and from the machine.
 func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
+	if err := m.notHalfReset(); err != nil {
+		return o, nil, err
+	}
 	had, err := ReadSettings(m.Paths)
 	again := err == nil
 	if err != nil && !errors.Is(err, ErrNotSetUp) {
 		return o, nil, err
 	}
 	if again {
-		if err := sameCluster(m.Paths, had, o.Cluster, o.Store); err != nil {
+		if err := sameCluster(had, o.Cluster, o.Store); err != nil {
 			return o, nil, err
 		}
 		if err := sameHost(m.Paths, had, o.Address, o.HostID); err != nil {
@@ -120,9 +123,8 @@ func (m *Machine) hostSettings(address, id string) Settings {
 }
 
 // sameCluster refuses a machine that is a host of another cluster than is named.
-func sameCluster(p Paths, had Settings, name, store string) error {
-	const advice = "use another machine, or take this one out: systemctl disable --now etcdadm, then move %s, %s and %s away"
-	way := fmt.Sprintf(advice, p.Settings(), p.PKI(), p.Data())
+func sameCluster(had Settings, name, store string) error {
+	const way = "use another machine, or take this one out of its cluster: etcdadm reset"
 	switch {
 	case name != "" && name != had.Cluster():
 		return &Error{Problem: fmt.Sprintf("this machine is a host of cluster %s, and cluster %s was named", had.Cluster(), name), Err: ErrOther, Advice: way}

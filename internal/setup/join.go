@@ -66,13 +66,16 @@ func (m *Machine) own(caHash string) (Settings, error) {
 	}
 	if all.Hash() != caHash {
 		return nil, &Error{Problem: fmt.Sprintf("this machine is a host of cluster %s, whose authority has the hash %s", s.Cluster(), all.Hash()), Err: ErrOther,
-			Advice: fmt.Sprintf("use another machine, or take this one out: systemctl disable --now etcdadm, then move %s, %s and %s away", m.Paths.Settings(), m.Paths.PKI(), m.Paths.Data())}
+			Advice: "use another machine, or take this one out of its cluster: etcdadm reset"}
 	}
 	return s, nil
 }
 
 // SettleJoin fills in what a person left out.
 func (m *Machine) SettleJoin(ctx context.Context, o Join) (Join, Settings, error) {
+	if err := m.notHalfReset(); err != nil {
+		return o, nil, err
+	}
 	had, err := m.own(o.CAHash)
 	if err != nil {
 		return o, nil, err

@@ -69,6 +69,18 @@ func (p Paths) begun() string { return p.at("etc/etcdadm/cluster-begun") }
 // try is the number by which a join that was interrupted is known again.
 func (p Paths) try() string { return p.at("etc/etcdadm/join-try") }
 
+// Notes are small files that init and join keep for themselves.
+func (p Paths) Notes() []string { return []string{p.begun(), p.try()} }
+
+// Reset is the file that says how far a reset of this machine has come. While it is there nothing is set up.
+func (p Paths) Reset() string { return p.at("etc/etcdadm/reset.json") }
+
+// Aside is the directory for the settings and keys of what was reset, by the time of that.
+func (p Paths) Aside(stamp string) string { return p.at("etc/etcdadm", AsidePrefix+stamp) }
+
+// AsidePrefix begins the names of directories with what a reset has set aside.
+const AsidePrefix = "reset-"
+
 // Service starts the agent. systemd's is [unit.Systemd].
 type Service interface {
 	// Check is an error where the service manager does not run.
@@ -123,6 +135,8 @@ var (
 	ErrSetUp = errors.New("it is a host already")
 	// ErrNotSetUp says that the machine is no host of a cluster.
 	ErrNotSetUp = errors.New("this machine is no host of a cluster")
+	// ErrHalfReset says that a reset of the machine was interrupted.
+	ErrHalfReset = errors.New("a reset of this machine was interrupted")
 	// ErrWaiting says that the machine is set up, and that its member is not there within the time that was given.
 	ErrWaiting = errors.New("the time to wait is up")
 )
@@ -155,6 +169,17 @@ func (s Settings) Environment() error {
 		}
 	}
 	return nil
+}
+
+// notHalfReset refuses a machine whose reset was interrupted: what it still is, is not decided.
+func (m *Machine) notHalfReset() error {
+	switch _, err := os.Lstat(m.Paths.Reset()); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return &Error{Problem: "look for " + m.Paths.Reset(), Err: err, Advice: "run it as root"}
+	}
+	return &Error{Problem: m.Paths.Reset() + " exists", Err: ErrHalfReset, Advice: "finish it with etcdadm reset, and run the command again"}
 }
 
 // ReadSettings are those of this machine. Where there are none the error is ErrNotSetUp.
