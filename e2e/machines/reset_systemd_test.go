@@ -111,6 +111,8 @@ func TestResetOfMachines(t *testing.T) {
 	if code != 10 {
 		t.Errorf("exit code %d", code)
 	}
+	rest[0].must("systemctl", "disable", "etcdadm") // as where an earlier run was killed when the unit was away
+	rest[0].must("mv", "/etc/systemd/system/etcdadm.service", "/root")
 	code, out, errs = rest[0].command("etcdadm", "reset", "--yes", "--force", "--purge")
 	t.Logf("%d\n%s%s", code, errs, out)
 	if code != 0 || rest[0].tree() != "" || rest[0].etcd() != "" || !strings.Contains(out, "etcdadm host forget") {
@@ -127,4 +129,23 @@ func TestResetOfMachines(t *testing.T) {
 	join = initAgain(rest[0], "n1")
 	lead.must(append(join, "--host-id", "n2")...)
 	says(lead, "2 of 2 voters are up, and the spec asks for 3")
+
+	// Which is destroyed.
+	last, other := rest[0], lead
+	if code, _, errs := last.command("etcdadm", "destroy", "--yes-destroy", "other"); code != 12 || !strings.Contains(errs, "nothing was changed") {
+		t.Errorf("another name: exit code %d, %s", code, errs)
+	}
+	last.command("timeout", "-s", "KILL", "2", "etcdadm", "destroy", "--yes-destroy", "etcd")
+	code, out, errs = last.command("etcdadm", "destroy", "--yes-destroy", "etcd")
+	t.Logf("%d\n%s%s", code, errs, out)
+	backup := regexp.MustCompile(`the last backup is \S+, in (\S+)`).FindStringSubmatch(out)
+	if code != 0 || last.tree() != "" || last.etcd() != "" || other.etcd() != "" || backup == nil {
+		t.Fatalf("exit code %d; left are %q, etcd %q and %q", code, last.tree(), last.etcd(), other.etcd())
+	}
+	last.must("test", "-s", backup[1]+"/etcd.backup.gz")
+	code, out, errs = other.command("etcdadm", "reset", "--force", "--yes")
+	t.Logf("%d\n%s%s", code, errs, out)
+	if code != 0 || other.tree() != "" || other.agent() != 0 {
+		t.Errorf("exit code %d; left are %q", code, other.tree())
+	}
 }

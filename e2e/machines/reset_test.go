@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/e2e/internal/rig"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/removal"
 	"etcdadm.io/internal/setup"
 )
@@ -220,5 +222,65 @@ func resets(t *testing.T, all []*machine, store string) {
 	second := lead.begin(t, store)
 	if second.CAHash == first.CAHash || second.Again {
 		t.Errorf("%+v", second)
+	}
+}
+
+// A whole cluster ends: its last backup lies where it is said, and no etcd runs any more.
+func TestDestroy(t *testing.T) {
+	t.Parallel()
+	if !*rig.Long {
+		t.Skip("TestResetOfTheLastHost is enough for every day: -e2e.long")
+	}
+	for name, shared := range map[string]bool{"a shared store": true, "no store": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, store := newMachines(t, 3)
+			if !shared {
+				store = ""
+			}
+			first := all[0].begin(t, store)
+			for _, m := range all[1:] {
+				if _, err := m.tryJoin(t, first, first.Token); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all[1].voters(t, 3)
+			h := all[1].removal()
+			d, err := h.LookToDestroy(t.Context())
+			if err != nil || len(d.Others) != 2 || d.Hindrance != nil {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			// Interrupted once.
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			if _, err := h.Destroy(ctx, d, removal.Options{Wait: time.Minute}); err == nil {
+				t.Error("it was done in a moment")
+			}
+			if d, err = h.LookToDestroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			done, err := h.Destroy(t.Context(), d, removal.Options{Wait: time.Minute})
+			if err != nil || done.Backup == "" || len(done.Left) != 2 || len(done.Aside) != 2 {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			t.Logf("%+v", done)
+			if !shared {
+				if _, err := os.Stat(done.At); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, m := range []*machine{all[0], all[2]} {
+				state, err := datadir.KnownState(m.Paths.Data())
+				if err != nil || state.Local.State != cluster.MemberNone {
+					t.Errorf("%s: %+v, %v", m.id, state.Local, err)
+				}
+				if _, _, err := m.tryReset(t, removal.Options{Force: true}); err != nil {
+					t.Error(err)
+				}
+				if files := m.left(t); len(files) > 0 {
+					t.Errorf("%s: left are %v", m.id, files)
+				}
+			}
+		})
 	}
 }

@@ -51,7 +51,7 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flagMistake(c, err)
 	})
-	root.AddCommand(initCommand(program), joinCommand(program), resetCommand(), tokenCommand(), certsCommand(), kubeadmCommand())
+	root.AddCommand(initCommand(program), joinCommand(program), resetCommand(), destroyCommand(), tokenCommand(), certsCommand(), kubeadmCommand())
 	root.AddCommand(playgroundCommand(program), statusCommand(), infoCommand(), supportBundleCommand(program), planCommand(), memberCommand(), restartCommand(), defragCommand(), alarmCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand(), versionCommand(program), exitCodesHelp())
 	tellVersion(root, program)
 	explain(root)

@@ -19,9 +19,9 @@ var helpGroups = []struct {
 	id, title string
 	commands  []string // of the root
 }{
-	{groupStart, "Start a cluster:", []string{"init", "join", "token", "kubeadm", "reset", "adopt", "pki", "download", "auto", "playground"}},
+	{groupStart, "Start a cluster:", []string{"init", "join", "token", "kubeadm", "adopt", "pki", "download", "auto", "playground"}},
 	{groupLook, "Look at it:", []string{"status", "info", "plan", "queue", "versions", "version", "support-bundle"}},
-	{groupChange, "Change it:", []string{"seed", "member", "host", "restart", "upgrade", "config", "certs"}},
+	{groupChange, "Change it:", []string{"seed", "member", "host", "restart", "upgrade", "config", "certs", "reset", "destroy"}},
 	{groupBackUp, "Back it up:", []string{"backup", "snapshot"}},
 	{groupRepair, "Repair it:", []string{"restore", "recover", "defrag", "alarm"}},
 }

@@ -42,11 +42,7 @@ behind in the cluster and which command ends that on another host.`,
 			if err := errors.Join(r.checkOutput(), someTime("--wait", o.Wait)); err != nil {
 				return err
 			}
-			h := &removal.Host{Paths: p, Service: unit.Systemd{}, Say: func(sentence string) { fmt.Fprintln(c.ErrOrStderr(), sentence) }}
-			if p.Root != "/" { // whose agent is not this machine's
-				h.Service = removal.Nowhere{}
-			}
-			return r.reset(c, h, o, dryRun, yes)
+			return r.reset(c, resetHost(c, p), o, dryRun, yes)
 		},
 	}
 	f := c.Flags()
@@ -59,6 +55,15 @@ behind in the cluster and which command ends that on another host.`,
 	r.outputFlag(c)
 	rootFlag(c, &p)
 	return c
+}
+
+// resetHost is this machine, or a tree of files of a test, whose agent is not this machine's.
+func resetHost(c *cobra.Command, p setup.Paths) *removal.Host {
+	h := &removal.Host{Paths: p, Service: unit.Systemd{}, Say: func(sentence string) { fmt.Fprintln(c.ErrOrStderr(), sentence) }}
+	if p.Root != "/" {
+		h.Service = removal.Nowhere{}
+	}
+	return h
 }
 
 func (r *reach) reset(c *cobra.Command, h *removal.Host, o removal.Options, dryRun, yes bool) error {
@@ -110,7 +115,7 @@ func resetFailure(err error) error {
 		return err
 	case errors.Is(err, removal.ErrUnsafe), errors.Is(err, removal.ErrRuns):
 		return &Failure{Code: ExitUnsafe, Err: err, Advice: hintOf(err)}
-	case errors.Is(err, removal.ErrUnreachable):
+	case errors.Is(err, removal.ErrUnreachable), errors.Is(err, setup.ErrNotSetUp):
 		return &Failure{Code: ExitNoCluster, Err: err, Advice: hintOf(err)}
 	}
 	return err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,12 @@ func TestResetCommand(t *testing.T) {
 			t.Errorf("%s: a secret is told\n%s%s", line, out, errs)
 		}
 	}
+	if code, _, errs := runEtcdadm("destroy", "--yes-destroy=etcd", "--root="+root); code != ExitNoCluster || !strings.Contains(errs, "nothing was changed") || !strings.Contains(errs, "etcdadm reset --force on each") {
+		t.Errorf("destroy: %d, %s", code, errs)
+	}
+	if code, _, errs := runEtcdadm("destroy", "--root="+t.TempDir()); code != ExitNoCluster || !strings.Contains(errs, "run it on a host of the cluster") {
+		t.Errorf("destroy on a fresh machine: %d, %s", code, errs)
+	}
 	code, out, errs := runEtcdadm("reset", "--dry-run", "--force", "-o", "json", "--root="+root)
 	var plan removal.Plan
 	if err := json.Unmarshal([]byte(out), &plan); code != ExitOK || err != nil || plan.Hindrance == nil || plan.Hindrance.Kind != removal.Unreachable || len(plan.Items) == 0 || len(plan.Left) == 0 {
@@ -63,5 +70,18 @@ func TestResetCommand(t *testing.T) {
 	}
 	if code, out, _ := runEtcdadm("reset", "--root="+root); code != ExitOK || !strings.Contains(out, "nothing to reset") {
 		t.Errorf("again: %d, %s", code, out)
+	}
+}
+
+// Only the name itself destroys a cluster.
+func TestConfirmName(t *testing.T) {
+	for typed, want := range map[string]bool{"etcd\n": true, "y\n": false, "yes\n": false, "\n": false, "": false, "etcd2\n": false} {
+		c := destroyCommand()
+		c.SetIn(strings.NewReader(typed))
+		c.SetErr(io.Discard)
+		c.SetContext(t.Context())
+		if err := confirmName(c, "name:", "etcd"); (err == nil) != want {
+			t.Errorf("%q: %v", typed, err)
+		}
 	}
 }

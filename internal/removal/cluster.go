@@ -89,6 +89,7 @@ func (h *Host) lookAtCluster(ctx context.Context, p *Plan) {
 		p.Left = j.behind(nil)
 		return
 	}
+	p.observation = report.Observation
 	j.Others = nil
 	for _, at := range report.Contacts {
 		if at.Host != j.Host {
@@ -151,7 +152,7 @@ func (h *Host) judge(ctx context.Context, c Cluster, r console.Report, p *Plan) 
 		return
 	case !p.Member.Learner && voters == 1:
 		p.Hindrance = &Hindrance{LastMember, "this is the last voter: without it cluster " + p.Cluster + " ends, and all its data is on this machine",
-			"take a backup first: etcdadm backup; " + byForce + ", and the cluster ends"}
+			"take a backup first: etcdadm backup create; " + byForce + ", and the cluster ends"}
 		return
 	}
 	if r.Observation.Wanted() == nil { // the step puts it on hold, and nobody could say what it was before

@@ -31,6 +31,9 @@ type job struct {
 	Forced bool `json:"forced,omitempty"`
 	// Told: the other hosts know.
 	Told bool `json:"told,omitempty"`
+	// Backup is the last one, of a cluster that is destroyed, and Store the URL of where it lies, without credentials.
+	Backup string `json:"backup,omitempty"`
+	Store  string `json:"store,omitempty"`
 	// Left is what stays behind in the cluster.
 	Left []Left `json:"left,omitempty"`
 	// Unreadable is why the settings say nothing.

@@ -97,8 +97,9 @@ type Plan struct {
 	// Left is what stays behind in the cluster.
 	Left []Left `json:"left,omitempty"`
 
-	job  *job
-	wait bool // the leader has to be asked
+	job         *job
+	wait        bool                 // the leader has to be asked
+	observation *cluster.Observation // the leader's; nil: it was not asked, or not reached
 }
 
 // Leaves tells whether the member is removed from the cluster.

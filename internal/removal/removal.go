@@ -1,4 +1,5 @@
-// Package removal takes a machine out of its cluster again, as `etcdadm reset` does: it undoes what package setup did.
+// Package removal takes a machine out of its cluster again, as `etcdadm reset` does: it undoes what package setup did. And
+// it ends a whole cluster, as `etcdadm destroy` does, by the same steps.
 //
 //	look      →  Plan   what the cluster says of the member here, and what lies on this machine
 //	a person agrees
