@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/keeping"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/release"
@@ -30,7 +31,7 @@ type daemon struct {
 	certs    *certs
 	store    blob.Store
 	folder   *control.Folder
-	keeping  *keeping // nil: there is a shared store
+	keeping  *keeping.Part // nil: there is a shared store
 	releases *inventory
 	etcdEnv  []string
 	env      *follower // nil: there is no environment file

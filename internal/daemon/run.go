@@ -266,7 +266,7 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
 		Disk:     memberDisk{d.disk, d.certs}, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
-		Reacher: reacher{}, AskPeers: d.askPeers, MayStart: d.keeping.mayStart, WentBack: d.keeping.forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), Problems: d.problems, PeerTLS: d.peerTLS, Log: d.log,
+		Reacher: reacher{}, AskPeers: d.askPeers, MayStart: d.keeping.MayStart, WentBack: d.keeping.Forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), Problems: d.problems, PeerTLS: d.peerTLS, Log: d.log,
 	})
 	d.releases.changed = d.host.Noticed // nothing looks beside this yet
 	return nil
@@ -280,7 +280,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	}
 	var record func() string
 	if d.keeping != nil {
-		record = d.keeping.keeper.Record
+		record = d.keeping.Record
 	}
 	d.pool.Record = record
 	seeds, err := d.seeds(static, seedDir)
@@ -319,7 +319,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "host", d.host.Run)
 	g.start(ctx, "hosts file", d.keepHostsFile)
 	g.start(ctx, "announcement", d.announce)
-	g.start(ctx, "record", d.keeping.run)
+	g.start(ctx, "record", d.keeping.Run)
 	g.start(ctx, "manager", d.manager.Run)
 	g.start(ctx, "state", d.watchState)
 	g.start(ctx, "etcd's log", d.followLog)

@@ -55,7 +55,7 @@ func (h handler) Keep(ctx context.Context, c peer.Caller, r peer.KeepRequest) (p
 	if h.d.keeping == nil {
 		return peer.KeepReply{}, errors.New("this cluster has a shared store, and its hosts keep nothing of it")
 	}
-	return h.d.keeping.answer(ctx, c, r)
+	return h.d.keeping.Answer(ctx, c, r)
 }
 
 func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMessage) (json.RawMessage, error) {
@@ -93,7 +93,7 @@ func (d *daemon) report() console.Report {
 	r := console.Report{
 		Cluster: s.Cluster, Host: s.Self, Build: d.program.Build, Leader: s.Leader, Leading: s.Leading, Unfit: s.Unfit,
 		Contacts: d.contacts(), Observation: s.Observation, Decision: s.Decision, Certificates: d.certs.list(),
-		Recent: d.watch.recent(), At: time.Now().UTC().Round(0), Keepers: d.keeping.keepers(),
+		Recent: d.watch.recent(), At: time.Now().UTC().Round(0), Keepers: d.keeping.Keepers(),
 	}
 	if o := s.Observation; o != nil && s.Decision != nil {
 		r.Backups, r.Queue, r.Steps = console.BackupsOf(o, r.At), plan.Queue(o, *s.Decision), plan.Progress(o)
@@ -140,9 +140,12 @@ func (d *daemon) hasQuorum(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("the member does not answer, and the peer ports of %d other voters do", open)
 }
 
+// reachTimeout bounds the attempts to reach the peer ports of other voters.
+const reachTimeout = 2 * time.Second
+
 // reachable is how many of the other voters' peer ports answer.
 func (d *daemon) reachable(ctx context.Context, voters []cluster.Voter) (n int) {
-	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	var all sync.WaitGroup
 	var open atomic.Int64

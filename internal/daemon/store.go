@@ -16,7 +16,9 @@ import (
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/keeper"
+	"etcdadm.io/internal/keeping"
 	"etcdadm.io/internal/kept"
 )
 
@@ -64,23 +66,26 @@ func (d *daemon) openKept(ctx context.Context) error {
 		return &Error{Problem: "this host's part of the cluster's record", Err: err, Advice: "nothing is guessed in its place. If the disk is sound, move " +
 			filepath.Join(d.disk.StateDir(), keeper.FileName) + " away: the host then becomes a new keeper, as long as most of the others are there"}
 	}
-	d.keeping = &keeping{
-		id: func() cluster.HostID { return d.id }, contacts: d.contacts, leading: func() bool { return d.manager.Status().Leading },
-		to: func(c cluster.Contact) (kept.Client, error) {
+	dir := kept.OwnDir(d.cfg.DataDir)
+	d.keeping = keeping.New(keeping.Options{
+		Self: func() cluster.HostID { return d.id }, Cluster: d.cfg.ClusterName,
+		Contacts: d.contacts, Leading: func() bool { return d.manager.Status().Leading },
+		To: func(c cluster.Contact) (kept.Client, error) {
 			if d.pool == nil {
 				return nil, errors.New("this daemon is starting")
 			}
 			return d.pool.To(c)
 		},
-		wentBack: func() bool { return d.host.WentBack() },
-		serves:   d.hasQuorum,
-		runs:     func() bool { return d.host.Served() },
-		keepIntent: func(ctx context.Context, in *cluster.Intent) {
+		WentBack: func() bool { return d.host.WentBack() },
+		Serves:   d.hasQuorum,
+		Runs:     func() bool { return d.host.Served() },
+		KeepIntent: func(ctx context.Context, in *cluster.Intent) {
 			d.host.Observe(ctx, cluster.ObserveRequest{Intent: in})
 		},
-		log: d.log, keeper: k, own: own, dir: kept.OwnDir(d.cfg.DataDir),
-	}
-	d.store, d.folder = d.keeping.stores(d.cfg.ClusterName)
+		Room:   func(ctx context.Context) error { return roomFor(ctx, d.id, dir) },
+		Keeper: k, Own: own, Mint: host.Mint, Log: d.log,
+	})
+	d.store, d.folder = d.keeping.Store(), d.keeping.Folder()
 	return nil
 }
 

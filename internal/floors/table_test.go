@@ -321,6 +321,11 @@ var table = []room{
 	{path: "internal/kept", floor: service, never: knowsNoPolicy, beside: map[string]string{
 		"internal/peer": "other hosts are asked for what they keep",
 	}},
+	{path: "internal/keeping", floor: service, never: knowsNoPolicy, beside: map[string]string{
+		"internal/control": "who is to keep the record is in the intent",
+		"internal/kept":    "what the hosts keep, of which it is one host's part",
+		"internal/peer":    "other hosts are asked, and answered",
+	}},
 	{path: "internal/say", floor: service, never: knowsNoPolicy},
 	{path: "internal/sources", floor: service, never: map[string]string{
 		"plan":          noPolicy,

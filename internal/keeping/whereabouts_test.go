@@ -1,4 +1,4 @@
-package daemon
+package keeping
 
 import (
 	"bytes"
@@ -29,12 +29,12 @@ type keepers struct {
 	t *testing.T
 
 	mu                       sync.Mutex // guards what follows: what is late asks beside the test
-	of                       map[cluster.HostID]*keeping
+	of                       map[cluster.HostID]*Part
 	away, back, serves, runs map[cluster.HostID]bool
 	fails                    map[cluster.HostID]error
 }
 
-func (s *keepers) at(h cluster.HostID) *keeping {
+func (s *keepers) at(h cluster.HostID) *Part {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[h]
@@ -69,19 +69,19 @@ func (c caller) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, e
 	case err != nil:
 		return peer.KeepReply{}, err
 	}
-	return at.answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}, Record: from.keeper.Record()}, r)
+	return at.Answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}, Record: from.opt.Keeper.Record()}, r)
 }
 
 // threeKeepers have a record that all three keep.
 func threeKeepers(t *testing.T) *keepers {
 	s := &keepers{
-		t: t, of: map[cluster.HostID]*keeping{}, away: map[cluster.HostID]bool{}, back: map[cluster.HostID]bool{},
+		t: t, of: map[cluster.HostID]*Part{}, away: map[cluster.HostID]bool{}, back: map[cluster.HostID]bool{},
 		serves: map[cluster.HostID]bool{}, runs: map[cluster.HostID]bool{}, fails: map[cluster.HostID]error{},
 	}
 	for _, h := range []cluster.HostID{"a", "b", "c"} {
 		s.host(h)
 	}
-	if _, err := s.at("a").keeper.Found(t.Context(), "a", rand.Text, nil); err != nil {
+	if _, err := s.at("a").opt.Keeper.Found(t.Context(), "a", rand.Text, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.join("b", "c")
@@ -100,8 +100,8 @@ func (s *keepers) host(h cluster.HostID) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	one := &keeping{
-		id: func() cluster.HostID { return h }, contacts: func() (out []cluster.Contact) {
+	one := New(Options{
+		Self: func() cluster.HostID { return h }, Cluster: "c", Contacts: func() (out []cluster.Contact) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			for h := range s.of { // any order: who asks them sorts
@@ -109,11 +109,11 @@ func (s *keepers) host(h cluster.HostID) {
 			}
 			return out
 		},
-		to:       func(to cluster.Contact) (kept.Client, error) { return caller{s, h, to.Host}, nil },
-		wentBack: func() bool { return s.is(s.back, h) }, serves: func(context.Context) (bool, error) { return s.is(s.serves, h), nil }, runs: func() bool { return s.is(s.runs, h) },
-		keepIntent: func(context.Context, *cluster.Intent) {}, log: slog.New(slog.DiscardHandler), keeper: k, own: memory.New(), dir: dir,
-	}
-	one.stores("c")
+		To:       func(to cluster.Contact) (kept.Client, error) { return caller{s, h, to.Host}, nil },
+		WentBack: func() bool { return s.is(s.back, h) }, Serves: func(context.Context) (bool, error) { return s.is(s.serves, h), nil }, Runs: func() bool { return s.is(s.runs, h) },
+		KeepIntent: func(context.Context, *cluster.Intent) {}, Room: func(context.Context) error { return nil },
+		Log: slog.New(slog.DiscardHandler), Keeper: k, Own: memory.New(), Mint: rand.Text,
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[h] = one
@@ -130,7 +130,7 @@ func (s *keepers) join(hosts ...cluster.HostID) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		seat, err := s.at(h).keeper.Enrol(s.t.Context(), h, doc.Record, rand.Text)
+		seat, err := s.at(h).opt.Keeper.Enrol(s.t.Context(), h, doc.Record, rand.Text)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func (s *keepers) keys(at cluster.HostID) (out []string) {
 
 func (s *keepers) again(at cluster.HostID, dryRun bool, lost ...cluster.HostID) peer.AgainReply {
 	s.t.Helper()
-	r, err := s.at(at).answer(s.t.Context(), peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleOperator, ID: "ann"}},
+	r, err := s.at(at).Answer(s.t.Context(), peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleOperator, ID: "ann"}},
 		peer.KeepRequest{Again: &peer.AgainRequest{Lost: lost, DryRun: dryRun}})
 	if err != nil {
 		s.t.Fatal(err)
@@ -176,7 +176,7 @@ func TestRecordIsMadeAgain(t *testing.T) {
 	s := threeKeepers(t)
 	s.put("a", "control/spec", "3")
 	s.put("a", queued, "{}")
-	old := s.at("c").keeper.Record()
+	old := s.at("c").opt.Keeper.Record()
 	if r := s.again("c", false, "a", "b"); r.Host != "" || r.Refused != "" {
 		t.Errorf("while all answer: %+v", r)
 	}
@@ -184,7 +184,7 @@ func TestRecordIsMadeAgain(t *testing.T) {
 	if r := s.again("c", false, "a"); !strings.Contains(r.Refused, "host b does not answer") {
 		t.Errorf("one of two is named: %+v", r)
 	}
-	if r := s.again("c", true, "a", "b"); r.Host != "c" || r.Refused != "" || s.at("c").keeper.Record() != old {
+	if r := s.again("c", true, "a", "b"); r.Host != "c" || r.Refused != "" || s.at("c").opt.Keeper.Record() != old {
 		t.Errorf("a trial: %+v", r)
 	}
 	if r := s.again("c", false, "a", "b"); r.Host != "c" || r.Refused != "" {
@@ -202,7 +202,7 @@ func TestRecordIsMadeAgain(t *testing.T) {
 	if err := s.at("a").findRecord(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if ours, theirs := s.at("a").keeper.Record(), s.at("c").keeper.Record(); ours != theirs || ours == old {
+	if ours, theirs := s.at("a").opt.Keeper.Record(), s.at("c").opt.Keeper.Record(); ours != theirs || ours == old {
 		t.Errorf("host a keeps %s, host c %s", ours, theirs)
 	}
 	if got := s.keys("a"); !slices.Equal(got, []string{"control/spec"}) {
@@ -227,7 +227,7 @@ func TestWhoStaysWithRecord(t *testing.T) {
 		if err := s.at(h).findRecord(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if p := s.at(h).problems(); len(p) != 1 || p[0].Code != "other-record" || !strings.Contains(p[0].Sentence, "host c keeps another record") {
+		if p := s.at(h).Problems(); len(p) != 1 || p[0].Code != "other-record" || !strings.Contains(p[0].Sentence, "host c keeps another record") {
 			t.Errorf("host %s says %v", h, p)
 		}
 	}
@@ -250,7 +250,7 @@ func TestWhoStaysWithRecord(t *testing.T) {
 		if err := s.at("a").findRecord(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if p := s.at("a").problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, want) {
+		if p := s.at("a").Problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, want) {
 			t.Errorf("it says %v, not %q", p, want)
 		}
 	}
@@ -260,10 +260,10 @@ func TestWhoStaysWithRecord(t *testing.T) {
 	s.mark(s.serves, "a", true)
 	says("reads through a quorum")
 	s.mark(s.serves, "a", false)
-	if err := s.at("a").findRecord(t.Context()); err != nil || len(s.at("a").problems()) > 0 {
-		t.Errorf("it says %v, %v", s.at("a").problems(), err)
+	if err := s.at("a").findRecord(t.Context()); err != nil || len(s.at("a").Problems()) > 0 {
+		t.Errorf("it says %v, %v", s.at("a").Problems(), err)
 	}
-	if s.at("a").keeper.Record() != s.at("c").keeper.Record() {
+	if s.at("a").opt.Keeper.Record() != s.at("c").opt.Keeper.Record() {
 		t.Error("it stayed")
 	}
 }
@@ -290,7 +290,7 @@ func (s *keepers) cut(away bool, hosts ...cluster.HostID) {
 }
 
 func (s *keepers) same(a, b cluster.HostID) bool {
-	return s.at(a).keeper.Record() == s.at(b).keeper.Record()
+	return s.at(a).opt.Keeper.Record() == s.at(b).opt.Keeper.Record()
 }
 
 func (s *keepers) intent(at cluster.HostID) {
@@ -347,7 +347,7 @@ func TestLostHostsComeBackTogether(t *testing.T) {
 	}
 	s.cut(false, "a", "b")
 	for _, h := range []cluster.HostID{"a", "b"} {
-		if in, err := s.at(h).mayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
+		if in, err := s.at(h).MayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
 			t.Errorf("host %s: %+v, %v", h, in, err)
 		}
 		if !s.same(h, "c") {
@@ -356,7 +356,7 @@ func TestLostHostsComeBackTogether(t *testing.T) {
 	}
 
 	for range 2 { // asked again, as after an agent that ended in between
-		if in, err := s.at("a").mayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
+		if in, err := s.at("a").MayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
 			t.Errorf("once more: %+v, %v", in, err)
 		}
 	}
@@ -371,18 +371,18 @@ func TestLostHostsComeBackTogether(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	s.cut(false, "a", "b")
-	if _, err := s.at("a").mayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "knows more of the record") {
+	if _, err := s.at("a").MayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "knows more of the record") {
 		t.Errorf("it may start: %v", err)
 	}
 	s.mark(s.runs, "b", true)
-	if _, err := s.at("a").mayStart(t.Context()); err != nil {
+	if _, err := s.at("a").MayStart(t.Context()); err != nil {
 		t.Errorf("beside a member that runs: %v", err)
 	}
-	if in, err := s.at("c").mayStart(t.Context()); err != nil || in != nil || s.same("a", "c") {
+	if in, err := s.at("c").MayStart(t.Context()); err != nil || in != nil || s.same("a", "c") {
 		t.Errorf("the founder of the new record: %+v, %v", in, err)
 	}
 	s.cut(true, "c")
-	if _, err := s.at("a").mayStart(t.Context()); err != nil {
+	if _, err := s.at("a").MayStart(t.Context()); err != nil {
 		t.Errorf("while the other record is silent: %v", err)
 	}
 }
@@ -444,7 +444,7 @@ func TestRecordIsNotMadeAgain(t *testing.T) {
 			delete(s.of, "f") // nobody but d has heard of it
 			s.mu.Unlock()
 			s.at("d").heard = []register.Seat{}
-			_ = s.at("d").keeper.Learned(s.t.Context(), newest(s.t, f))
+			_ = s.at("d").opt.Keeper.Learned(s.t.Context(), newest(s.t, f))
 		}, []cluster.HostID{"a", "b"}, "host f"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -459,9 +459,9 @@ func TestRecordIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-func newest(t *testing.T, k *keeping) register.Entry {
+func newest(t *testing.T, k *Part) register.Entry {
 	t.Helper()
-	state, err := k.keeper.State(t.Context())
+	state, err := k.opt.Keeper.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -481,14 +481,14 @@ func TestForks(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	s.cut(false, "a", "c")
-	before := s.at("a").keeper.Record()
+	before := s.at("a").opt.Keeper.Record()
 	s.at("a").record.Decide(t.Context())
 	s.looks("a")
-	if p := s.at("a").problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, "two records of the cluster") || s.at("a").keeper.Record() != before {
+	if p := s.at("a").Problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, "two records of the cluster") || s.at("a").opt.Keeper.Record() != before {
 		t.Errorf("it says %v", p)
 	}
 	s.host("d")
-	if err := s.at("d").findRecord(t.Context()); err == nil || s.at("d").keeper.Record() != "" {
+	if err := s.at("d").findRecord(t.Context()); err == nil || s.at("d").opt.Keeper.Record() != "" {
 		t.Errorf("a new host takes one of three: %v", err)
 	}
 	s.cut(true, "c")
@@ -526,14 +526,14 @@ func TestBootDependsOnNobody(t *testing.T) {
 	s.cut(true, "b", "c")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := s.at("a").mayStart(ctx); err != nil {
+	if _, err := s.at("a").MayStart(ctx); err != nil {
 		t.Error(err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	s.cut(false, "b", "c")
 	for range 20 {
-		if _, err := s.at("a").mayStart(ended); err != nil {
+		if _, err := s.at("a").MayStart(ended); err != nil {
 			t.Error(err)
 		}
 	}
@@ -551,7 +551,7 @@ func TestWhoDoesNotStart(t *testing.T) {
 	s.host("aa")
 	s.looks("aa")
 	s.cut(false, "a")
-	if in, err := s.at("a").mayStart(t.Context()); err != nil || in == nil || !s.same("a", "c") {
+	if in, err := s.at("a").MayStart(t.Context()); err != nil || in == nil || !s.same("a", "c") {
 		t.Errorf("beside a new host: %+v, %v", in, err)
 	}
 
@@ -567,7 +567,7 @@ func TestWhoDoesNotStart(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	s.cut(false, "a", "c")
-	if _, err := s.at("a").mayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "two records") {
+	if _, err := s.at("a").MayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "two records") {
 		t.Errorf("beside two records: %v", err)
 	}
 
@@ -584,7 +584,7 @@ func TestWhoDoesNotStart(t *testing.T) {
 	s.cut(false, "b", "c")
 	s.mark(s.runs, "b", true)
 	s.at("c").heard = nil
-	if _, err := s.at("c").mayStart(t.Context()); err != nil || s.same("c", "a") {
+	if _, err := s.at("c").MayStart(t.Context()); err != nil || s.same("c", "a") {
 		t.Errorf("beside a host that knows more: %v", err)
 	}
 }
@@ -592,24 +592,24 @@ func TestWhoDoesNotStart(t *testing.T) {
 // A disk that went back forgets what it kept, and is another keeper from then on.
 func TestOldDiskForgetsItsPromises(t *testing.T) {
 	s := threeKeepers(t)
-	before, err := s.at("b").keeper.State(t.Context())
+	before, err := s.at("b").opt.Keeper.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.at("b").forget(t.Context()); err != nil {
+		if err := s.at("b").Forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.at("b").keeper.Record() != "" {
+	if s.at("b").opt.Keeper.Record() != "" {
 		t.Error("it keeps a record")
 	}
 	s.looks("b")
-	after, err := s.at("b").keeper.State(t.Context())
+	after, err := s.at("b").opt.Keeper.State(t.Context())
 	if err != nil || after.Seat == before.Seat || after.Record != before.Record {
 		t.Errorf("it keeps it as %+v, before as %+v: %v", after.Seat, before.Seat, err)
 	}
-	if err := (*keeping)(nil).forget(t.Context()); err != nil {
+	if err := (*Part)(nil).Forget(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,6 @@
-package daemon
+// Package keeping is one host's part in keeping what a cluster without a shared store has: it answers other hosts for what this
+// one keeps, finds the record and goes over to another, and, where its daemon leads, has the right hosts keep it.
+package keeping
 
 import (
 	"cmp"
@@ -12,18 +14,14 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/hosts"
-	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/register"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -44,41 +42,46 @@ const (
 	bootAsks, bootAsksAgain = 1500 * time.Millisecond, 250 * time.Millisecond
 	// keeperTimeout bounds a question to another host about the record.
 	keeperTimeout = 2 * time.Second
-	// roomTimeout bounds a look at the disk.
-	roomTimeout = 2 * time.Second
-	// leftToEtcd is how much of the disk backups leave free, in bytes: twice etcd's usual quota. Of a small disk it is a tenth.
-	leftToEtcd = 4 << 30
 	// keepersTimeout bounds a look, and the change that comes of it.
 	keepersTimeout = 15 * time.Second
 )
 
-// keeping is this host's part in keeping what a cluster without a shared store has.
-type keeping struct {
-	id       func() cluster.HostID
-	contacts func() []cluster.Contact
-	to       func(cluster.Contact) (kept.Client, error)
-	leading  func() bool
-	// wentBack tells whether this disk is known to be older than what others remember of it: it has forgotten promises.
-	wentBack func() bool
-	log      *slog.Logger
-	dir      string // of own
+// Options say what a host's part is made of. All are required.
+type Options struct {
+	Self    func() cluster.HostID
+	Cluster string // its name
+	// Contacts are all daemons that this one knows, itself too.
+	Contacts func() []cluster.Contact
+	// To is the client for a daemon.
+	To func(cluster.Contact) (kept.Client, error)
+	// Leading tells whether this daemon leads.
+	Leading func() bool
+	// WentBack tells whether this disk is known to be older than what others remember of it: it has forgotten promises.
+	WentBack func() bool
+	// Serves tells whether this host's member reads through raft, so that its cluster has a quorum; an error: that is not known.
+	Serves func(context.Context) (bool, error)
+	// Runs tells whether this host's member has answered a read through a quorum since its process was started.
+	Runs func() bool
+	// KeepIntent has this host keep an intent.
+	KeepIntent func(context.Context, *cluster.Intent)
+	// Room tells why no backup is to be written to this host's disk, nil if it may.
+	Room   func(context.Context) error
+	Keeper *keeper.Keeper
+	Own    blob.Store // this host's own disk: its copies of backups
+	Mint   func() string
+	Log    *slog.Logger
+}
 
-	keeper *keeper.Keeper
+// Part is this host's part. A nil one is of a host whose cluster has a shared store.
+type Part struct {
+	opt    Options
 	record *hosts.Store
-	own    blob.Store
 	store  *kept.Store
 	folder *control.Folder
-	name   string // of the cluster
+	making atomic.Bool // the record is being made again here
 
-	// serves tells whether this host's member reads through raft, so that its cluster has a quorum; an error: that is not known.
-	serves func(context.Context) (bool, error)
-	runs   func() bool // this host's member has answered a read through a quorum since its process was started
-	// keepIntent has this host keep an intent.
-	keepIntent func(context.Context, *cluster.Intent)
-	making     atomic.Bool // the record is being made again here
-
-	around  time.Time // when all others were asked last which record they keep; of run
-	decided time.Time // when the record was decided anew last while a keeper is missing; of run
+	around  time.Time // when all others were asked last which record they keep; of Run
+	decided time.Time // when the record was decided anew last while a keeper is missing; of Run
 
 	mu    sync.Mutex
 	heard []register.Seat  // whom others named as keepers; guarded by mu
@@ -86,14 +89,14 @@ type keeping struct {
 	shown []cluster.HostID // who keeps the record, for people; guarded by mu, and never changed in place
 }
 
-// stores makes the store, and the control folder in it.
-func (k *keeping) stores(name string) (blob.Store, *control.Folder) {
-	k.name = name
-	k.record = hosts.New(hosts.Options{Known: k.knownKeepers, Say: k.sayToKeeper, Learned: k.learned, Mint: host.Mint, Now: time.Now})
+// New makes a host's part. It asks nobody yet.
+func New(o Options) *Part {
+	k := &Part{opt: o}
+	k.record = hosts.New(hosts.Options{Known: k.knownKeepers, Say: k.sayToKeeper, Learned: k.learned, Mint: o.Mint, Now: time.Now})
 	k.store = kept.New(kept.Options{
-		Self: k.id, Record: k.record, Own: k.own,
+		Self: o.Self, Record: k.record, Own: o.Own,
 		Hosts: func() (out []cluster.HostID) {
-			for _, c := range k.contacts() {
+			for _, c := range o.Contacts() {
 				out = append(out, c.Host)
 			}
 			return out
@@ -107,24 +110,33 @@ func (k *keeping) stores(name string) (blob.Store, *control.Folder) {
 			}
 			return out
 		},
-		Room: k.room,
+		Room: o.Room,
 		To:   k.clientOf,
 	})
-	k.folder = control.New(k.store, name).Known()
-	return k.store, k.folder
+	k.folder = control.New(k.store, o.Cluster).Known()
+	return k
 }
 
-func (k *keeping) clientOf(h cluster.HostID) (kept.Client, error) {
-	contacts := k.contacts()
+// Store is all that the hosts keep.
+func (k *Part) Store() blob.Store { return k.store }
+
+// Folder is the control folder in it.
+func (k *Part) Folder() *control.Folder { return k.folder }
+
+// Record names the record that this host keeps, "" for none. It waits for nothing.
+func (k *Part) Record() string { return k.opt.Keeper.Record() }
+
+func (k *Part) clientOf(h cluster.HostID) (kept.Client, error) {
+	contacts := k.opt.Contacts()
 	i := slices.IndexFunc(contacts, func(c cluster.Contact) bool { return c.Host == h })
 	if i < 0 {
 		return nil, fmt.Errorf("the address of host %s is not known yet", h)
 	}
-	return k.to(contacts[i])
+	return k.opt.To(contacts[i])
 }
 
-// keepers are the hosts that keep the record, as this one knew some seconds ago at most: the disk is not waited for.
-func (k *keeping) keepers() []cluster.HostID {
+// Keepers are the hosts that keep the record, as this one knew some seconds ago at most: the disk is not waited for.
+func (k *Part) Keepers() []cluster.HostID {
 	if k == nil {
 		return nil
 	}
@@ -134,8 +146,8 @@ func (k *keeping) keepers() []cluster.HostID {
 }
 
 // show notes for people who keeps the record.
-func (k *keeping) show(ctx context.Context) {
-	state, err := k.keeper.State(ctx)
+func (k *Part) show(ctx context.Context) {
+	state, err := k.opt.Keeper.State(ctx)
 	if err != nil {
 		return // none yet, or the disk does not answer
 	}
@@ -148,8 +160,8 @@ func (k *keeping) show(ctx context.Context) {
 	k.shown = shown
 }
 
-func (k *keeping) sayToKeeper(ctx context.Context, m register.Message) (register.Reply, error) {
-	if m.To.Host == k.id() {
+func (k *Part) sayToKeeper(ctx context.Context, m register.Message) (register.Reply, error) {
+	if m.To.Host == k.opt.Self() {
 		return k.handle(ctx, m)
 	}
 	c, err := k.clientOf(m.To.Host)
@@ -167,55 +179,42 @@ func (k *keeping) sayToKeeper(ctx context.Context, m register.Message) (register
 }
 
 // handle answers as this host's keeper, unless it has forgotten what it promised.
-func (k *keeping) handle(ctx context.Context, m register.Message) (register.Reply, error) {
-	if k.wentBack() {
+func (k *Part) handle(ctx context.Context, m register.Message) (register.Reply, error) {
+	if k.opt.WentBack() {
 		return register.Reply{}, errors.New("the disk of this host is older than what others remember of it: it keeps no record. Set its data directory aside, and join it as a new host")
 	}
-	return k.keeper.Handle(ctx, m)
+	return k.opt.Keeper.Handle(ctx, m)
 }
 
-// forget sets aside what this host keeps, on a disk that has forgotten what it promised.
-func (k *keeping) forget(ctx context.Context) error {
+// Forget sets aside what this host keeps, on a disk that has forgotten what it promised.
+func (k *Part) Forget(ctx context.Context) error {
 	if k == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
 	defer cancel()
-	return k.keeper.Forget(ctx)
-}
-
-// room leaves the last of the disk to etcd: backups would fill the disks of all hosts at the same pace.
-func (k *keeping) room(ctx context.Context) error {
-	st, err := bounded.Do(ctx, k.dir, roomTimeout, func() (st unix.Statfs_t, err error) { return st, unix.Statfs(k.dir, &st) })
-	if err != nil {
-		return fmt.Errorf("look how much room the disk has: %w", err)
-	}
-	free, left := float64(st.Bavail)*float64(st.Bsize), min(leftToEtcd, float64(st.Blocks)*float64(st.Bsize)/10)
-	if free < left {
-		return fmt.Errorf("the disk of host %s has %.1f GiB free, and backups leave %.1f GiB to etcd: remove old backups (etcdadm backup prune), or give it a larger disk", k.id(), free/(1<<30), left/(1<<30))
-	}
-	return nil
+	return k.opt.Keeper.Forget(ctx)
 }
 
 // learned keeps what is chosen, beside whoever waits for it.
-func (k *keeping) learned(e register.Entry) {
+func (k *Part) learned(e register.Entry) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), keeperTimeout)
 		defer cancel()
-		_ = k.keeper.Learned(ctx, e) // it is only where to ask next time
+		_ = k.opt.Keeper.Learned(ctx, e) // it is only where to ask next time
 	}()
 }
 
 func person(c peer.Caller) bool { return c.Identity.Role != pki.RoleHost }
 
 // other tells whether a record is another one than this host's: what either has of backups is nothing to the other.
-func (k *keeping) other(record string) bool {
-	ours := k.keeper.Record()
+func (k *Part) other(record string) bool {
+	ours := k.Record()
 	return record != "" && ours != "" && record != ours
 }
 
-// answer answers another host, or a person, for what this host keeps.
-func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
+// Answer answers another host, or a person, for what this host keeps.
+func (k *Part) Answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
 	switch person := person(c); {
 	case person && r.Again == nil && (r.Object == nil || r.Object.Own):
 		return peer.KeepReply{}, fmt.Errorf("%w: the record of the cluster is for its hosts", peer.ErrRole)
@@ -227,10 +226,10 @@ func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest)
 		reply, err := k.handle(ctx, *r.Message)
 		return peer.KeepReply{Reply: &reply}, err
 	case r.Enrol != "":
-		seat, err := k.keeper.Enrol(ctx, k.id(), r.Enrol, host.Mint)
+		seat, err := k.opt.Keeper.Enrol(ctx, k.opt.Self(), r.Enrol, k.opt.Mint)
 		return peer.KeepReply{Seat: &seat}, err
 	case r.Object != nil && !person(c) && k.other(c.Record):
-		return peer.KeepReply{}, fmt.Errorf("host %s keeps another record of the cluster than the caller", k.id())
+		return peer.KeepReply{}, fmt.Errorf("host %s keeps another record of the cluster than the caller", k.opt.Self())
 	case r.Object != nil:
 		return peer.KeepReply{Object: k.keptObject(ctx, c, *r.Object)}, nil
 	case r.Where:
@@ -242,7 +241,7 @@ func (k *keeping) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest)
 	return peer.KeepReply{}, errors.New("nothing was asked")
 }
 
-func (k *keeping) keptObject(ctx context.Context, c peer.Caller, q peer.ObjectRequest) *peer.ObjectReply {
+func (k *Part) keptObject(ctx context.Context, c peer.Caller, q peer.ObjectRequest) *peer.ObjectReply {
 	switch {
 	case q.Op == peer.ObjectFetch && c.Identity.Role == pki.RoleHost:
 		from, err := k.clientOf(cluster.HostID(c.Identity.ID))
@@ -254,13 +253,13 @@ func (k *keeping) keptObject(ctx context.Context, c peer.Caller, q peer.ObjectRe
 		}
 		return new(peer.ObjectReply)
 	case q.Own:
-		return kept.Serve(ctx, k.own, q)
+		return kept.Serve(ctx, k.opt.Own, q)
 	}
 	return kept.Serve(ctx, kept.People{Store: k.store}, q)
 }
 
-// run has this host know where the record is and, while it leads, the right hosts keep it. Nil: there is a shared store.
-func (k *keeping) run(ctx context.Context) error {
+// Run has this host know where the record is and, while it leads, the right hosts keep it. Nil: there is a shared store.
+func (k *Part) Run(ctx context.Context) error {
 	if k == nil {
 		<-ctx.Done()
 		return ctx.Err()
@@ -272,7 +271,7 @@ func (k *keeping) run(ctx context.Context) error {
 	for {
 		look, cancel := context.WithTimeout(ctx, keepersTimeout)
 		err := k.findRecord(look)
-		leads := k.leading()
+		leads := k.opt.Leading()
 		if err == nil && leads && !led { // what a leader before left undecided does not come true later
 			_, err = k.record.Decide(look)
 			leads = err == nil
@@ -285,7 +284,7 @@ func (k *keeping) run(ctx context.Context) error {
 		k.show(look)
 		cancel()
 		if err != nil && ctx.Err() == nil && time.Since(said) >= sayEvery {
-			k.log.Warn("the hosts that keep the cluster's record are not as they should be", "err", err)
+			k.opt.Log.Warn("the hosts that keep the cluster's record are not as they should be", "err", err)
 			said = time.Now()
 		}
 		select {
@@ -298,7 +297,7 @@ func (k *keeping) run(ctx context.Context) error {
 
 // lookAfterRecord has the right hosts keep it, and decides it anew while one of them is missing: what is decided without a keeper
 // is above all that it knows, so should somebody make the record again from that, the others stay with theirs.
-func (k *keeping) lookAfterRecord(ctx context.Context) error {
+func (k *Part) lookAfterRecord(ctx context.Context) error {
 	missing, err := k.lookAfterKeepers(ctx)
 	switch {
 	case !missing:
@@ -312,7 +311,7 @@ func (k *keeping) lookAfterRecord(ctx context.Context) error {
 }
 
 // lookAfterKeepers makes at most one change of who keeps the record, and tells whether one of them is missing.
-func (k *keeping) lookAfterKeepers(ctx context.Context) (missing bool, err error) {
+func (k *Part) lookAfterKeepers(ctx context.Context) (missing bool, err error) {
 	in, _, _, err := k.folder.ReadIntent(ctx)
 	if err != nil || in == nil {
 		return false, err
@@ -344,12 +343,12 @@ func (k *keeping) lookAfterKeepers(ctx context.Context) (missing bool, err error
 	for _, s := range next.Keepers {
 		names = append(names, s.Host)
 	}
-	k.log.Info("the hosts that keep the cluster's record changed", "keepers", names)
+	k.opt.Log.Info("the hosts that keep the cluster's record changed", "keepers", names)
 	return missing, nil
 }
 
 // readyKeepers asks the hosts of voters and keepers for their seats.
-func (k *keeping) readyKeepers(ctx context.Context, doc *register.Document, voters []cluster.HostID) (ready []register.Seat, refused error) {
+func (k *Part) readyKeepers(ctx context.Context, doc *register.Document, voters []cluster.HostID) (ready []register.Seat, refused error) {
 	ask := slices.Clone(voters)
 	for _, s := range doc.Keepers {
 		ask = append(ask, s.Host)
@@ -375,11 +374,11 @@ func (k *keeping) readyKeepers(ctx context.Context, doc *register.Document, vote
 	return ready, refused
 }
 
-func (k *keeping) enrol(ctx context.Context, h cluster.HostID, record string) (register.Seat, error) {
+func (k *Part) enrol(ctx context.Context, h cluster.HostID, record string) (register.Seat, error) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
 	defer cancel()
-	if h == k.id() {
-		return k.keeper.Enrol(ctx, k.id(), record, host.Mint)
+	if h == k.opt.Self() {
+		return k.opt.Keeper.Enrol(ctx, k.opt.Self(), record, k.opt.Mint)
 	}
 	c, err := k.clientOf(h)
 	if err != nil {
@@ -393,18 +392,4 @@ func (k *keeping) enrol(ctx context.Context, h cluster.HostID, record string) (r
 		return register.Seat{}, errors.New("the daemon answered something else")
 	}
 	return *reply.Seat, nil
-}
-
-// keptFor is the environment in which backups are kept for a shorter time where nobody says how long: they lie on etcd's disk.
-func keptFor(getenv func(string) string) func(string) string {
-	return func(name string) string {
-		switch value := getenv(name); {
-		case value == "" && name == backupstore.EnvHourly:
-			return "24h"
-		case value == "" && name == backupstore.EnvDaily:
-			return "7d"
-		default:
-			return value
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package keeping
 
 import (
 	"crypto/rand"
@@ -28,33 +28,32 @@ func TestWhoIsAnsweredByAKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	wentBack := false
-	k := &keeping{
-		id: func() cluster.HostID { return "a" }, contacts: func() []cluster.Contact { return nil },
-		to:       func(cluster.Contact) (kept.Client, error) { return nil, errors.New("nobody") },
-		wentBack: func() bool { return wentBack }, keeper: file, own: memory.New(),
-	}
-	k.stores("c")
+	k := New(Options{
+		Self: func() cluster.HostID { return "a" }, Cluster: "c", Contacts: func() []cluster.Contact { return nil },
+		To:       func(cluster.Contact) (kept.Client, error) { return nil, errors.New("nobody") },
+		WentBack: func() bool { return wentBack }, Keeper: file, Own: memory.New(), Mint: rand.Text,
+	})
 	host := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "b"}}
 	person := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleOperator, ID: "b"}}
 	ask := peer.KeepRequest{Message: &register.Message{Kind: register.Ask, Record: doc.Record, To: doc.Keepers[0]}}
-	if r, err := k.answer(ctx, host, ask); err != nil || r.Reply.Refused != "" || !r.Reply.Accepted.Doc.Same(doc) {
+	if r, err := k.Answer(ctx, host, ask); err != nil || r.Reply.Refused != "" || !r.Reply.Accepted.Doc.Same(doc) {
 		t.Errorf("a host: %+v, %v", r.Reply, err)
 	}
 	for name, r := range map[string]peer.KeepRequest{
 		"a message": ask, "enrolment": {Enrol: doc.Record}, "where": {Where: true},
 		"a host's own part": {Object: &peer.ObjectRequest{Op: peer.ObjectList, Own: true}},
 	} {
-		if _, err := k.answer(ctx, person, r); !errors.Is(err, peer.ErrRole) {
+		if _, err := k.Answer(ctx, person, r); !errors.Is(err, peer.ErrRole) {
 			t.Errorf("%s by a person: %v", name, err)
 		}
 	}
 	// A person's name may be that of a host.
-	r, err := k.answer(ctx, person, peer.KeepRequest{Object: &peer.ObjectRequest{Op: peer.ObjectFetch, Key: "backup/x"}})
+	r, err := k.Answer(ctx, person, peer.KeepRequest{Object: &peer.ObjectRequest{Op: peer.ObjectFetch, Key: "backup/x"}})
 	if err != nil || !strings.Contains(r.Object.Error, "is not done with objects") {
 		t.Errorf("a fetch by a person: %+v, %v", r.Object, err)
 	}
 	wentBack = true
-	if _, err := k.answer(ctx, host, ask); err == nil || !strings.Contains(err.Error(), "older than what others remember") {
+	if _, err := k.Answer(ctx, host, ask); err == nil || !strings.Contains(err.Error(), "older than what others remember") {
 		t.Errorf("a disk that went back answers: %v", err)
 	}
 	if _, err := k.sayToKeeper(ctx, *ask.Message); err == nil {

@@ -1,4 +1,4 @@
-package daemon
+package keeping
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/register"
@@ -21,7 +20,7 @@ import (
 // Which record there is, and who keeps it: what this host knows of it, finds out, and goes over to.
 
 // seats are whom to ask for the record: by this host's documents, and by what others said while no majority of these answered.
-func (k *keeping) seats(state register.Keeper) []register.Seat {
+func (k *Part) seats(state register.Keeper) []register.Seat {
 	out := state.Keepers()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,10 +33,10 @@ func (k *keeping) seats(state register.Keeper) []register.Seat {
 }
 
 // knownKeepers names the record and whom to ask for it.
-func (k *keeping) knownKeepers() (string, []register.Seat) {
+func (k *Part) knownKeepers() (string, []register.Seat) {
 	ctx, cancel := context.WithTimeout(context.Background(), keeperTimeout)
 	defer cancel()
-	state, err := k.keeper.State(ctx)
+	state, err := k.opt.Keeper.State(ctx)
 	if err != nil {
 		return "", nil
 	}
@@ -46,9 +45,9 @@ func (k *keeping) knownKeepers() (string, []register.Seat) {
 
 // whereIs is what this host tells another one of the record. That it is being made again is looked at first, and the rest in one
 // look: of two hosts that make it at once and ask each other, one hears of the other.
-func (k *keeping) whereIs(ctx context.Context) (peer.KeepReply, error) {
-	out := peer.KeepReply{Making: k.making.Load(), Runs: k.runs()}
-	state, err := k.keeper.State(ctx)
+func (k *Part) whereIs(ctx context.Context) (peer.KeepReply, error) {
+	out := peer.KeepReply{Making: k.making.Load(), Runs: k.opt.Runs()}
+	state, err := k.opt.Keeper.State(ctx)
 	switch {
 	case errors.Is(err, keeper.ErrNone):
 		return out, nil
@@ -56,7 +55,7 @@ func (k *keeping) whereIs(ctx context.Context) (peer.KeepReply, error) {
 		return out, err
 	}
 	out.Record, out.Keepers = state.Record, k.seats(state)
-	if !k.wentBack() {
+	if !k.opt.WentBack() {
 		out.Seat = &state.Seat
 	}
 	if e := state.Newest(); e.Doc != nil {
@@ -106,7 +105,7 @@ func (t told) answer() register.Answer {
 }
 
 // askWhere asks these hosts at once.
-func (k *keeping) askWhere(ctx context.Context, of []cluster.HostID) []told {
+func (k *Part) askWhere(ctx context.Context, of []cluster.HostID) []told {
 	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
 	defer cancel()
 	out := make([]told, len(of))
@@ -126,8 +125,8 @@ func (k *keeping) askWhere(ctx context.Context, of []cluster.HostID) []told {
 }
 
 // others are all hosts that this one ever heard of: by their daemons, and as keepers.
-func (k *keeping) others() (out []cluster.HostID) {
-	for _, c := range k.contacts() {
+func (k *Part) others() (out []cluster.HostID) {
+	for _, c := range k.opt.Contacts() {
 		out = append(out, c.Host)
 	}
 	_, seats := k.knownKeepers()
@@ -135,13 +134,13 @@ func (k *keeping) others() (out []cluster.HostID) {
 		out = append(out, s.Host)
 	}
 	slices.Sort(out)
-	return slices.DeleteFunc(slices.Compact(out), func(h cluster.HostID) bool { return h == k.id() })
+	return slices.DeleteFunc(slices.Compact(out), func(h cluster.HostID) bool { return h == k.opt.Self() })
 }
 
 // findRecord asks the other daemons where the record is, on a host that knows none, or whose keepers have no majority: they may
 // have changed while this host was away, or the record was made again without it. Now and then it asks anyway: somebody may have
 // made another record in the back of this one.
-func (k *keeping) findRecord(ctx context.Context) error {
+func (k *Part) findRecord(ctx context.Context) error {
 	ours, seats := k.knownKeepers()
 	if ours != "" && len(seats) > 0 && !k.record.Silent() && time.Since(k.around) < aroundEvery {
 		return nil
@@ -184,8 +183,8 @@ type found struct {
 // weigh has a host that keeps no record yet be ready to keep the one that the others keep. A record that this host's was made
 // from is theirs to leave, and among several it is the one that was made from all others. Of each record the host counts that
 // knows most of it.
-func (k *keeping) weigh(ctx context.Context, answers []told) (found, error) {
-	state, err := k.keeper.State(ctx)
+func (k *Part) weigh(ctx context.Context, answers []told) (found, error) {
+	state, err := k.opt.Keeper.State(ctx)
 	if err != nil && !errors.Is(err, keeper.ErrNone) {
 		return found{}, err
 	}
@@ -218,7 +217,7 @@ func (k *keeping) weigh(ctx context.Context, answers []told) (found, error) {
 		out.other = &foreign[last]
 	case len(foreign[last].Keepers) > 0:
 		t := foreign[last]
-		if _, err := k.keeper.Enrol(ctx, k.id(), t.Record, host.Mint); err != nil {
+		if _, err := k.opt.Keeper.Enrol(ctx, k.opt.Self(), t.Record, k.opt.Mint); err != nil {
 			return out, fmt.Errorf("host %s keeps record %s: %w", t.host, t.Record, err)
 		}
 		out.record, out.keepers = t.Record, t.Keepers
@@ -244,17 +243,17 @@ func made(state register.Keeper, record string) bool {
 	return ok
 }
 
-func (k *keeping) remember(heard []register.Seat, stays string) {
+func (k *Part) remember(heard []register.Seat, stays string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if stays != "" && stays != k.stays {
-		k.log.Warn(stays, "see", "docs/operations/other-record.md")
+		k.opt.Log.Warn(stays, "see", "docs/operations/other-record.md")
 	}
 	k.heard, k.stays = heard, stays
 }
 
-// problems are what this host has to say of the record that it keeps.
-func (k *keeping) problems() []cluster.Problem {
+// Problems are what this host has to say of the record that it keeps.
+func (k *Part) Problems() []cluster.Problem {
 	if k == nil {
 		return nil
 	}
@@ -267,12 +266,12 @@ func (k *keeping) problems() []cluster.Problem {
 }
 
 // staysWith is why this host does not go over to another record by itself, as far as the two records say; "" if it does.
-func (k *keeping) staysWith(ctx context.Context, f found) (why string, err error) {
+func (k *Part) staysWith(ctx context.Context, f found) (why string, err error) {
 	t := *f.other
 	if t.Chosen == nil || t.Chosen.Doc == nil {
 		return fmt.Sprintf("host %s does not know yet what that record says", t.host), nil
 	}
-	state, err := k.keeper.State(ctx)
+	state, err := k.opt.Keeper.State(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -284,7 +283,7 @@ func (k *keeping) staysWith(ctx context.Context, f found) (why string, err error
 }
 
 // staysRunning is the same while the member may run. That it has no quorum has to be seen: what is not known keeps the host.
-func (k *keeping) staysRunning(ctx context.Context, f found) (string, error) {
+func (k *Part) staysRunning(ctx context.Context, f found) (string, error) {
 	why, err := k.staysWith(ctx, f)
 	switch {
 	case err != nil:
@@ -293,7 +292,7 @@ func (k *keeping) staysRunning(ctx context.Context, f found) (string, error) {
 		why = "a majority of the hosts that keep it answers"
 	}
 	if why == "" {
-		switch serves, err := k.serves(ctx); {
+		switch serves, err := k.opt.Serves(ctx); {
 		case err != nil:
 			why = fmt.Sprintf("whether its member has a quorum is not known (%v)", err)
 		case serves:
@@ -311,27 +310,27 @@ func stayed(t told, why string) string {
 }
 
 // goOver has this host keep the record of another one.
-func (k *keeping) goOver(ctx context.Context, t told) error {
-	if err := k.keeper.Follow(ctx, host.Mint, *t.Chosen); err != nil {
+func (k *Part) goOver(ctx context.Context, t told) error {
+	if err := k.opt.Keeper.Follow(ctx, k.opt.Mint, *t.Chosen); err != nil {
 		return err
 	}
-	k.log.Warn("this host went over to the record that was made again after it was lost", "host", t.host, "record", t.Record)
+	k.opt.Log.Warn("this host went over to the record that was made again after it was lost", "host", t.host, "record", t.Record)
 	return nil
 }
 
-// mayStart tells, after a boot and before the member is started, whether another host keeps a record that was made again without
+// MayStart tells, after a boot and before the member is started, whether another host keeps a record that was made again without
 // this host: the cluster may go on there. This host then goes over. One that knows more does not start its member beside that
 // cluster, unless the member of another host of its own record has a quorum, which shows that its cluster never ended. Silence is
 // consent, and so is a disk that takes its time: only what was heard of another record keeps a member from its start. The intent
 // is that of the record which this host keeps in the end, nil where it does not know it.
-func (k *keeping) mayStart(ctx context.Context) (*cluster.Intent, error) {
+func (k *Part) MayStart(ctx context.Context) (*cluster.Intent, error) {
 	if k == nil {
 		return nil, nil
 	}
 	answers := k.askUntil(ctx, bootAsks)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keeperTimeout)
 	defer cancel()
-	ours := k.keeper.Record()
+	ours := k.opt.Keeper.Record()
 	if !slices.ContainsFunc(answers, func(t told) bool { return t.err == nil && t.Record != "" && t.Record != ours }) {
 		return k.intent(ctx), nil
 	}
@@ -361,7 +360,7 @@ func (k *keeping) mayStart(ctx context.Context) (*cluster.Intent, error) {
 }
 
 // askUntil asks all others, and those that are silent again until the time is up.
-func (k *keeping) askUntil(ctx context.Context, bound time.Duration) []told {
+func (k *Part) askUntil(ctx context.Context, bound time.Duration) []told {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	var answers []told
@@ -386,8 +385,8 @@ func (k *keeping) askUntil(ctx context.Context, bound time.Duration) []told {
 }
 
 // intent is what the newest document says that this host knows to be chosen, nil where it knows none.
-func (k *keeping) intent(ctx context.Context) *cluster.Intent {
-	state, err := k.keeper.State(ctx)
+func (k *Part) intent(ctx context.Context) *cluster.Intent {
+	state, err := k.opt.Keeper.State(ctx)
 	if err != nil || state.Chosen.Doc == nil {
 		return nil
 	}
@@ -397,41 +396,41 @@ func (k *keeping) intent(ctx context.Context) *cluster.Intent {
 			return nil
 		}
 	}
-	in, _, _, err := control.New(store, k.name).Known().ReadIntent(ctx)
+	in, _, _, err := control.New(store, k.opt.Cluster).Known().ReadIntent(ctx)
 	if err != nil {
-		k.log.Warn("the intent in the record that this host keeps cannot be read", "err", err)
+		k.opt.Log.Warn("the intent in the record that this host keeps cannot be read", "err", err)
 		return nil
 	}
 	return in
 }
 
 // obey has the host keep the intent of the record that it went over to: the member of an earlier generation is stopped.
-func (k *keeping) obey(ctx context.Context) {
+func (k *Part) obey(ctx context.Context) {
 	if in := k.intent(ctx); in != nil {
-		k.keepIntent(ctx, in)
+		k.opt.KeepIntent(ctx, in)
 	}
 }
 
 // again makes the record again on this host, if a majority of its keepers is gone, as a person says who names the lost.
-func (k *keeping) again(ctx context.Context, r peer.AgainRequest) (peer.AgainReply, error) {
+func (k *Part) again(ctx context.Context, r peer.AgainRequest) (peer.AgainReply, error) {
 	if _, err := k.record.Decide(ctx); err == nil {
 		return peer.AgainReply{}, nil
 	}
-	state, err := k.keeper.State(ctx)
+	state, err := k.opt.Keeper.State(ctx)
 	if err != nil {
 		return peer.AgainReply{Refused: err.Error(), NotKeeper: errors.Is(err, keeper.ErrNone)}, nil
 	}
-	if k.wentBack() {
+	if k.opt.WentBack() {
 		return peer.AgainReply{NotKeeper: true, Refused: "the disk of this host is older than what others remember of it: run the command on another host"}, nil
 	}
 	if !state.Kept() {
-		return peer.AgainReply{NotKeeper: true, Refused: "host " + string(k.id()) + " does not keep the record"}, nil
+		return peer.AgainReply{NotKeeper: true, Refused: "host " + string(k.opt.Self()) + " does not keep the record"}, nil
 	}
-	switch serves, err := k.serves(ctx); {
+	switch serves, err := k.opt.Serves(ctx); {
 	case err != nil:
-		return peer.AgainReply{Refused: fmt.Sprintf("whether the member of host %s has a quorum is not known: %v", k.id(), err)}, nil
+		return peer.AgainReply{Refused: fmt.Sprintf("whether the member of host %s has a quorum is not known: %v", k.opt.Self(), err)}, nil
 	case serves:
-		return peer.AgainReply{Refused: fmt.Sprintf("the member of host %s has a quorum: etcd serves, and its other hosts are there. Start their agents", k.id())}, nil
+		return peer.AgainReply{Refused: fmt.Sprintf("the member of host %s has a quorum: etcd serves, and its other hosts are there. Start their agents", k.opt.Self())}, nil
 	}
 	if !r.DryRun {
 		if !k.making.CompareAndSwap(false, true) {
@@ -442,19 +441,19 @@ func (k *keeping) again(ctx context.Context, r peer.AgainRequest) (peer.AgainRep
 	looked := time.Now()
 	base, refused := k.base(ctx, r.Lost)
 	if refused != "" || r.DryRun {
-		return peer.AgainReply{Host: k.id(), Refused: refused}, nil
+		return peer.AgainReply{Host: k.opt.Self(), Refused: refused}, nil
 	}
-	doc, err := k.keeper.Again(ctx, host.Mint, looked, base, r.Lost, control.OfCommand)
+	doc, err := k.opt.Keeper.Again(ctx, k.opt.Mint, looked, base, r.Lost, control.OfCommand)
 	if err != nil {
 		return peer.AgainReply{}, err
 	}
 	k.remember(nil, "") // who kept the one before
-	k.log.Warn("the record of the cluster was made again: this host keeps it alone until others do", "record", doc.Record, "before", state.Record, "lost", r.Lost)
-	return peer.AgainReply{Host: k.id()}, nil
+	k.opt.Log.Warn("the record of the cluster was made again: this host keeps it alone until others do", "record", doc.Record, "before", state.Record, "lost", r.Lost)
+	return peer.AgainReply{Host: k.opt.Self()}, nil
 }
 
 // base asks all hosts, and those that their answers name too.
-func (k *keeping) base(ctx context.Context, lost []cluster.HostID) (base register.Entry, refused string) {
+func (k *Part) base(ctx context.Context, lost []cluster.HostID) (base register.Entry, refused string) {
 	of := append(k.others(), lost...)
 	var answers []register.Answer
 	for {
@@ -462,7 +461,7 @@ func (k *keeping) base(ctx context.Context, lost []cluster.HostID) (base registe
 		for _, t := range k.askWhere(ctx, slices.Compact(of)) {
 			answers = append(answers, t.answer())
 		}
-		state, err := k.keeper.State(ctx)
+		state, err := k.opt.Keeper.State(ctx)
 		if err != nil {
 			return base, err.Error()
 		}
