@@ -50,11 +50,25 @@ type file struct {
 	Keeper json.RawMessage `json:"keeper"`
 }
 
+// Medium is what the files of a keeper lie on.
+type Medium interface {
+	// Read gives a file. One that is not there is fs.ErrNotExist, and no other error is.
+	Read(path string) ([]byte, error)
+	// Replace replaces a file as a whole, and makes it durable. After an error the former content may be there, or the new one.
+	Replace(path string, data []byte) error
+}
+
+// onDisk is the file system of the host.
+type onDisk struct{ disk durable.Disk }
+
+func (d onDisk) Read(path string) ([]byte, error)       { return regular.Read(path, maxFile) }
+func (d onDisk) Replace(path string, data []byte) error { return d.disk.Replace(path, data, mode) }
+
 // Keeper is this host's part. One process has it: the lock of the data directory is held. Its methods may be called from
 // several goroutines; they wait for each other, and for the disk.
 type Keeper struct {
 	path string
-	disk durable.Disk
+	on   Medium
 	turn chan struct{} // held by who reads or changes what follows
 	// state is what the file holds. Nil: there is none.
 	state *register.Keeper
@@ -66,8 +80,11 @@ type Keeper struct {
 
 // Open reads the file of a state directory. One that is missing is a host without a record; one that cannot be read is an
 // error, and never taken for a missing one.
-func Open(dir string, disk durable.Disk) (*Keeper, error) {
-	k := &Keeper{path: filepath.Join(dir, FileName), disk: disk, turn: make(chan struct{}, 1)}
+func Open(dir string, disk durable.Disk) (*Keeper, error) { return OpenOn(dir, onDisk{disk}) }
+
+// OpenOn is [Open] on another medium.
+func OpenOn(dir string, on Medium) (*Keeper, error) {
+	k := &Keeper{path: filepath.Join(dir, FileName), on: on, turn: make(chan struct{}, 1)}
 	if err := k.read(); err != nil {
 		return nil, err
 	}
@@ -75,7 +92,7 @@ func Open(dir string, disk durable.Disk) (*Keeper, error) {
 }
 
 func (k *Keeper) read() error {
-	data, err := regular.Read(k.path, maxFile)
+	data, err := k.on.Read(k.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		k.have(nil)
 		return nil
@@ -83,28 +100,33 @@ func (k *Keeper) read() error {
 	if err != nil {
 		return fmt.Errorf("read the part of the record that this host keeps: %w", err)
 	}
-	damaged := func(why any) error {
-		return fmt.Errorf("the part of the record that this host keeps, %s, cannot be understood: %v", k.path, why)
-	}
-	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
-		return damaged(err)
-	}
-	if f.Format != format {
-		return damaged(fmt.Sprintf("it is of format %d, and this release reads %d", f.Format, format))
-	}
-	if sum(f.Keeper) != f.Sum {
-		return damaged("it is not what was written")
-	}
-	var state register.Keeper
-	if err := json.Unmarshal(f.Keeper, &state); err != nil {
-		return damaged(err)
-	}
-	if why := state.Check(); why != "" {
-		return damaged(why)
+	state, err := Decode(data)
+	if err != nil {
+		return fmt.Errorf("the part of the record that this host keeps, %s, cannot be understood: %w", k.path, err)
 	}
 	k.have(&state)
 	return nil
+}
+
+// Decode is what a keeper's file says.
+func Decode(data []byte) (state register.Keeper, err error) {
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		return state, err
+	}
+	if f.Format != format {
+		return state, fmt.Errorf("it is of format %d, and this release reads %d", f.Format, format)
+	}
+	if sum(f.Keeper) != f.Sum {
+		return state, errors.New("it is not what was written")
+	}
+	if err := json.Unmarshal(f.Keeper, &state); err != nil {
+		return state, err
+	}
+	if why := state.Check(); why != "" {
+		return state, errors.New(why)
+	}
+	return state, nil
 }
 
 // have takes over what the file holds.
@@ -168,7 +190,7 @@ func (k *Keeper) write(next register.Keeper) error {
 	if err != nil {
 		return err
 	}
-	if err := k.disk.Replace(k.path, data, mode); err != nil {
+	if err := k.on.Replace(k.path, data); err != nil {
 		k.doubt = true // the new content may be there, or the old one
 		return fmt.Errorf("write the part of the record that this host keeps: %w", err)
 	}
@@ -295,7 +317,7 @@ func (k *Keeper) Forget(ctx context.Context) error {
 func (k *Keeper) instead(next register.Keeper) error {
 	data, err := encode(*k.state)
 	if err == nil {
-		err = k.disk.Replace(k.path+"."+k.state.Record, data, mode)
+		err = k.on.Replace(k.path+"."+k.state.Record, data)
 	}
 	if err != nil {
 		return fmt.Errorf("set the part of the record that this host kept aside: %w", err)

@@ -46,7 +46,7 @@ const (
 	keepersTimeout = 15 * time.Second
 )
 
-// Options say what a host's part is made of. All are required.
+// Options say what a host's part is made of. All but Rand are required.
 type Options struct {
 	Self    func() cluster.HostID
 	Cluster string // its name
@@ -69,6 +69,7 @@ type Options struct {
 	Keeper *keeper.Keeper
 	Own    blob.Store // this host's own disk: its copies of backups
 	Mint   func() string
+	Rand   func(time.Duration) time.Duration // as hosts.Options have it
 	Log    *slog.Logger
 }
 
@@ -92,7 +93,7 @@ type Part struct {
 // New makes a host's part. It asks nobody yet.
 func New(o Options) *Part {
 	k := &Part{opt: o}
-	k.record = hosts.New(hosts.Options{Known: k.knownKeepers, Say: k.sayToKeeper, Learned: k.learned, Mint: o.Mint, Now: time.Now})
+	k.record = hosts.New(hosts.Options{Known: k.knownKeepers, Say: k.sayToKeeper, Learned: k.learned, Mint: o.Mint, Now: time.Now, Rand: o.Rand})
 	k.store = kept.New(kept.Options{
 		Self: o.Self, Record: k.record, Own: o.Own,
 		Hosts: func() (out []cluster.HostID) {

@@ -36,7 +36,7 @@ const (
 // ErrUnknown says that this host does not know yet who keeps the record.
 var ErrUnknown = errors.New("this host does not know yet which hosts keep the cluster's record")
 
-// Options say who keeps the record. All are required.
+// Options say who keeps the record. All but Rand are required.
 type Options struct {
 	// Known names the record, and those who keep it by the newest document that this host knows.
 	Known func() (record string, keepers []register.Seat)
@@ -48,6 +48,8 @@ type Options struct {
 	Mint func() string
 	// Now is this host's clock, for Modified.
 	Now func() time.Time
+	// Rand gives a time below the one that it is given: how long a writer that was overtaken waits. Nil: any, by chance.
+	Rand func(time.Duration) time.Duration
 }
 
 // Store implements blob.Store. A daemon has one: proposals of one host that pass each other only hinder each other.
@@ -66,7 +68,12 @@ type Store struct {
 }
 
 // New makes a store. Nothing is asked before the first call.
-func New(o Options) *Store { return &Store{opt: o, writes: make(chan struct{}, 1)} }
+func New(o Options) *Store {
+	if o.Rand == nil {
+		o.Rand = func(most time.Duration) time.Duration { return rand.N(most) }
+	}
+	return &Store{opt: o, writes: make(chan struct{}, 1)}
+}
 
 // Get implements blob.Store.
 func (s *Store) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
@@ -232,7 +239,7 @@ func (s *Store) try(ctx context.Context, begin func(string, []register.Seat, reg
 		}
 		if errors.Is(err, register.ErrOvertaken) {
 			// The one that overtook it is given time to end.
-			if wait(ctx, rand.N(pause)+pause/4) {
+			if wait(ctx, s.opt.Rand(pause)+pause/4) {
 				continue
 			}
 			err = fmt.Errorf("%w, and the time is up: %w", err, ctx.Err())
