@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"path"
 	"slices"
 	"time"
@@ -22,9 +23,7 @@ func (w *World) Spec(s cluster.Spec) {
 		w.asked, w.askedBy = s.MemberCount, ""
 	}
 	w.mu.Unlock()
-	if err := control.New(w.store, clusterName).WriteSpec(w.ctx, s); err != nil {
-		w.violate("write spec: %v", err)
-	}
+	w.atDesk("write the spec", func(ctx context.Context, f *control.Folder) error { return f.WriteSpec(ctx, s) })
 }
 
 // personWroteSpec notes what a command of a person wrote into the spec.

@@ -23,7 +23,7 @@ var _ manager.Catalogue = simCatalogue{}
 
 // List implements manager.Catalogue.
 func (c simCatalogue) List(ctx context.Context) ([]cluster.Backup, error) {
-	infos, err := storeView(c).List(ctx, backupPrefix)
+	infos, err := c.d.store().List(ctx, backupPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (c simCatalogue) Listed(ctx context.Context, name string) (cluster.Backup, 
 
 // Find implements manager.Catalogue.
 func (c simCatalogue) Find(ctx context.Context, name string) (b cluster.Backup, ok bool, err error) {
-	o, err := storeView(c).Get(ctx, backupPrefix+name, blob.GetOptions{})
+	o, err := c.d.store().Get(ctx, backupPrefix+name, blob.GetOptions{})
 	switch {
 	case errors.Is(err, blob.ErrNotFound):
 		return b, false, nil

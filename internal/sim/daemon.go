@@ -17,6 +17,7 @@ import (
 	"etcdadm.io/internal/host/etcdargs"
 	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/host/record"
+	"etcdadm.io/internal/keeping"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/plan"
 )
@@ -48,6 +49,8 @@ const (
 	kindExtract    kind = "extract"     // a database, from data
 	kindInstall    kind = "install"     // what was built
 	kindDropStaged kind = "drop-staged" // what was built
+	kindKeep       kind = "keep"        // a question to another host about what it keeps
+	kindKeeper     kind = "keeper"      // the file of what this host keeps of the record
 )
 
 // writes tells the calls that change the world, or begin something that does:
@@ -55,7 +58,7 @@ const (
 func (k kind) writes() bool {
 	switch k {
 	case kindSave, kindCreateData, kindSetAside, kindSpawn, kindStop, kindMember, kindStorePut, kindObserve, kindApply,
-		kindPrune, kindBuild, kindInstall, kindDropStaged:
+		kindPrune, kindBuild, kindInstall, kindDropStaged, kindKeeper:
 		return true
 	}
 	return false
@@ -64,7 +67,7 @@ func (k kind) writes() bool {
 // disk tells the calls that go to the host's disk.
 func (k kind) disk() bool {
 	switch k {
-	case kindLoad, kindSave, kindCreateData, kindData, kindSetAside, kindInventory, kindPrune, kindBuild, kindExtract, kindInstall, kindDropStaged:
+	case kindLoad, kindSave, kindCreateData, kindData, kindSetAside, kindInventory, kindPrune, kindBuild, kindExtract, kindInstall, kindDropStaged, kindKeeper:
 		return true
 	}
 	return false
@@ -116,6 +119,7 @@ type daemon struct {
 	host    *host.Host
 	manager *manager.Manager
 	process *process
+	keeping *keeping.Part // nil: there is a shared store
 	done    chan struct{} // closed when Run of everything has returned
 
 	mu       sync.Mutex // guards what follows
@@ -138,20 +142,23 @@ func (w *World) start(m *machine) *daemon {
 	m.mu.Unlock()
 	d := &daemon{w: w, m: m, id: m.ID(), n: n, link: fmt.Sprintf("%s#%d", m.name, n), trusts: !m.plain.Load(), began: time.Now(), done: make(chan struct{})}
 	d.ctx, d.end = context.WithCancel(w.ctx)
-	log := slog.New(&logHandler{d: d})
+	log := d.log()
 	d.process = newProcess(d)
-	folder := control.New(storeView{d}, clusterName)
+	if w.hostsKeep {
+		d.keep()
+	}
+	folder := d.folder()
 	d.host = host.New(host.Options{
 		ID: m.ID(), ClusterName: clusterName, Address: m.address, URLs: m.urls(),
 		Releases: m.installed,
 		Options:  d.options,
 		Disk:     simDisk{d}, Process: d.process,
 		Member:  func(record.Launch) (member.Member, error) { return simMember{d}, nil },
-		Intents: control.Intents{Folder: control.New(storeView{d}, clusterName)}, Promoted: folder.Promoted,
+		Intents: control.Intents{Folder: d.folder()}, Promoted: folder.Promoted,
 		Reacher: simReacher{d},
 		Sources: simSources{d}, PruneAfter: w.pruning.after,
 		AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },
-		Mint:     d.mint, Log: log,
+		MayStart: d.keeping.MayStart, Mint: d.mint, Log: log,
 	})
 	var err error
 	d.manager, err = manager.New(manager.Options{
@@ -176,6 +183,9 @@ func (w *World) start(m *machine) *daemon {
 	loops.Go(func() { d.process.run(d.ctx) })
 	loops.Go(func() { _ = d.host.Run(d.ctx) })
 	loops.Go(func() { _ = d.manager.Run(d.ctx) })
+	if d.keeping != nil {
+		loops.Go(func() { _ = d.keeping.Run(d.ctx) })
+	}
 	w.loops.Go(func() {
 		loops.Wait()
 		close(d.done)
@@ -383,5 +393,7 @@ func (d *daemon) do(k kind, detail string, f func() error) error {
 	}
 	return err
 }
+
+func (d *daemon) log() *slog.Logger { return slog.New(&logHandler{d: d}) }
 
 func (d *daemon) tracef(format string, args ...any) { d.w.tracef(d.id, format, args...) }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
@@ -22,6 +25,9 @@ type disk struct {
 	dirs  map[string]*dir
 	aside []*dir
 	moved int // counts what was set aside
+	// keeper are the files of what the host keeps of the record, and own its copies of backups.
+	keeper map[string][]byte
+	own    *memory.Store
 	// staged is what was made ready for generations to come, by token. None of
 	// it ever ran.
 	staged map[string]*dir
@@ -40,12 +46,17 @@ type dir struct {
 	stale bool             // a fault put an older content here
 }
 
-func newDisk() *disk { return &disk{dirs: map[string]*dir{}, staged: map[string]*dir{}} }
+func newDisk() *disk {
+	return &disk{dirs: map[string]*dir{}, staged: map[string]*dir{}, keeper: map[string][]byte{}, own: memory.New()}
+}
 
 // snapshot copies the disk as a file-system snapshot would; m.mu is held.
 func (m *machine) snapshot() *disk {
 	d := m.disk
-	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside), moved: d.moved, staged: map[string]*dir{}, left: d.left, admission: d.admission}
+	c := &disk{state: slices.Clone(d.state), dirs: map[string]*dir{}, aside: slices.Clone(d.aside), moved: d.moved, staged: map[string]*dir{}, left: d.left, admission: d.admission, keeper: maps.Clone(d.keeper), own: memory.New()}
+	for key, data := range objectsOf(d.own) {
+		_, _ = blob.PutBytes(m.w.ctx, c.own, key, data, blob.Any) // it is in memory
+	}
 	for token, x := range d.staged {
 		y := *x
 		y.data = m.w.etcd.CloneData(x.data)
@@ -57,6 +68,16 @@ func (m *machine) snapshot() *disk {
 		c.dirs[token] = &y
 	}
 	return c
+}
+
+// objectsOf is all that a store in memory has.
+func objectsOf(s *memory.Store) map[string][]byte {
+	out := map[string][]byte{}
+	infos, _ := s.List(context.Background(), "")
+	for _, i := range infos {
+		out[i.Key], _, _ = blob.ReadAll(context.Background(), s, i.Key, 1<<20)
+	}
+	return out
 }
 
 // decoded is the state on the disk.

@@ -122,7 +122,7 @@ func (w *World) Rename(m *machine, id cluster.HostID) {
 func (w *World) Snapshot(m *machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept = append(m.kept, kept{time.Now(), m.snapshot()})
+	m.kept = append(m.kept, image{time.Now(), m.snapshot()})
 }
 
 // RollBack puts the newest snapshot that is at least so old onto the disk, and

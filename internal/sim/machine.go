@@ -42,15 +42,15 @@ type machine struct {
 	procTheirs bool
 	trusts     bool // it has the certificates of its peers
 	pids       int
-	kept       []kept
+	kept       []image
 	// releases are installed, and those in broken end when they are started.
 	releases []cluster.Version
 	broken   []cluster.Version
 	failing  []cluster.Version // were in broken at some time
 }
 
-// kept is a snapshot of a disk.
-type kept struct {
+// image is a snapshot of a disk.
+type image struct {
 	at   time.Time
 	disk *disk
 }

@@ -212,7 +212,7 @@ func (d *daemon) backUp(ctx context.Context, of cluster.HostID, version cluster.
 	}
 	ctx, cancel := context.WithTimeout(ctx, stalled)
 	defer cancel()
-	if _, err := (storeView{d}).Put(ctx, backupPrefix+b.Name, bytes.NewReader(data), blob.IfAbsent); err != nil {
+	if _, err := d.store().Put(ctx, backupPrefix+b.Name, bytes.NewReader(data), blob.IfAbsent); err != nil {
 		return cluster.Backup{}, fmt.Errorf("write backup %s: %w", b.Name, err)
 	}
 	d.tracef("backup %s of cluster %s at revision %d, %d keys", b.Name, snap.Cluster, snap.Revision, len(snap.Keys()))
@@ -237,7 +237,7 @@ func (x simSources) Drill(ctx context.Context, name string, with cluster.Version
 	w.mu.Lock()
 	w.drilled = time.Now()
 	w.mu.Unlock()
-	return w.prove(ctx, storeView(x), b)
+	return w.prove(ctx, x.d.store(), b)
 }
 
 // Survey implements bulk.Sources: the fake etcds have one kind of keys.

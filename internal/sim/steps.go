@@ -74,10 +74,10 @@ func (g *generator) setOption() {
 	g.w.count("config set")
 	g.w.tracef("", "config: %s=%q", name, value)
 	g.spec.Options = amend(g.spec.Options) // the next spec that the person writes has it too
-	_, err := control.New(g.w.store, clusterName).AmendOptions(g.w.ctx, func(now map[string]string) (map[string]string, error) { return amend(now), nil })
-	if err != nil {
-		g.w.violate("set %s: %v", name, err)
-	}
+	g.w.atDesk("set "+name, func(ctx context.Context, f *control.Folder) error {
+		_, err := f.AmendOptions(ctx, func(now map[string]string) (map[string]string, error) { return amend(now), nil })
+		return err
+	})
 }
 
 // goOn continues a change of version that is paused, goes back to what a
@@ -91,9 +91,7 @@ func (g *generator) goOn() {
 	case 0:
 		g.w.count("upgrade --resume")
 		g.spec.PauseBeforeLast = false
-		if err := control.New(g.w.store, clusterName).PauseBeforeLast(g.w.ctx, false); err != nil {
-			g.w.violate("resume: %v", err)
-		}
+		g.w.atDesk("resume", func(ctx context.Context, f *control.Folder) error { return f.PauseBeforeLast(ctx, false) })
 	case 1:
 		low := cluster.Version{}
 		for _, s := range g.w.etcd.Look() {
@@ -124,9 +122,7 @@ func (g *generator) liftHold() {
 		return
 	}
 	g.w.tracef("", "the hold is lifted")
-	if err := control.New(g.w.store, clusterName).Hold(g.w.ctx, false); err != nil {
-		g.w.violate("lift the hold: %v", err)
-	}
+	g.w.atDesk("lift the hold", func(ctx context.Context, f *control.Folder) error { return f.Hold(ctx, false) })
 }
 
 // typed hands a step to a machine's daemon, as the CLI does, and looks at what it

@@ -138,18 +138,8 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 	}
 	put := func(ctx context.Context) (blob.ETag, error) {
 		t, err := s.store().Put(ctx, key, bytes.NewReader(data), cond)
-		switch {
-		case err != nil:
-		case key == intentKey:
-			s.d.w.wrote(s.d, data, sent)
-		case key == specKey && s.d.person:
-			s.d.w.personWroteSpec()
-		case key == specKey:
-			s.d.w.wroteSpec(s.d)
-		case key == endedKey:
-			s.d.w.wroteEnds(data)
-		case strings.HasSuffix(key, wishFile):
-			s.d.w.queuedByItself(s.d, key)
+		if err == nil {
+			s.d.w.tookEffect(s.d, key, data, sent)
 		}
 		return t, err
 	}
@@ -159,6 +149,22 @@ func (s storeView) Put(ctx context.Context, key string, body io.Reader, cond blo
 		return err
 	}, func() { _, _ = put(s.d.w.ctx) })
 	return tag, err
+}
+
+// tookEffect notes what a daemon wrote, or a person through one, and when that was sent.
+func (w *World) tookEffect(d *daemon, key string, data []byte, sent time.Time) {
+	switch {
+	case key == intentKey:
+		w.wrote(d, data, sent)
+	case key == specKey && d.person:
+		w.personWroteSpec()
+	case key == specKey:
+		w.wroteSpec(d)
+	case key == endedKey:
+		w.wroteEnds(data)
+	case strings.HasSuffix(key, wishFile):
+		w.queuedByItself(d, key)
+	}
 }
 
 // List implements blob.Store.

@@ -57,6 +57,8 @@ type Options struct {
 	PruneAfter time.Duration
 	// Upkeep is what the daemons are told about etcd's own ills.
 	Upkeep cluster.Upkeep
+	// HostsKeep: there is no shared store, and the hosts keep the record.
+	HostsKeep bool
 	// Full makes the timeline show the whole trace.
 	Full bool
 }
@@ -86,6 +88,9 @@ type World struct {
 	storeTakes atomic.Int64
 	// unkept counts the steps with --no-store that are under way.
 	unkept atomic.Int32
+
+	// hostsKeep: the hosts keep the record, and store is what an onlooker sees of it.
+	hostsKeep bool
 
 	moments moments
 
@@ -120,6 +125,9 @@ type World struct {
 	check checker
 	load  *load
 
+	register keptRecord
+	desk     []deskWork // what persons are still to write
+
 	foreign  foreign            // never changed once daemons run
 	gaveUp   []cluster.MemberID // by a person, before the cluster was ours
 	pruning  pruning
@@ -139,6 +147,8 @@ func New(o Options) *World {
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.lines.full = o.Full
+	w.hostsKeep = o.HostsKeep
+	w.register.begin()
 	w.pruning = pruning{after: o.PruneAfter, proven: map[string]bool{}}
 	w.check.init()
 	w.etcd = fakeetcd.New(fakeetcd.Options{
@@ -174,7 +184,13 @@ func (w *World) Close() {
 	}
 	w.end()
 	w.loops.Wait()
+	if w.hostsKeep {
+		time.Sleep(keptEnds)
+	}
 }
+
+// keptEnds is longer than what reads the record or tells of it goes on for nobody: a bubble ends when all in it has.
+const keptEnds = time.Minute
 
 // Add puts up a machine with the releases given, and starts its daemon.
 func (w *World) Add(name string) *machine {

@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"testing"
+	"time"
+)
+
+// keptBy is a world without a shared store, with a cluster of three on these hosts and spare ones, whose record the first founded.
+func (w *World) keptBy(names ...string) {
+	for i, name := range names {
+		m := w.Place(name)
+		if i == 0 {
+			w.FoundRecord(m, spec(3))
+		}
+		w.start(m)
+		w.apart()
+	}
+	w.Load(100 * time.Millisecond)
+	w.Await(3, soonEnough)
+	w.Until("the voters keep the record", time.Minute, func() bool { return w.keepers() == 3 })
+}
+
+// keepers counts those who keep the record.
+func (w *World) keepers() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.register.newest == nil {
+		return 0
+	}
+	return len(w.register.newest.Keepers)
+}
+
+// TestHostsKeepTheRecord: three hosts without a shared store form a cluster. Each may be lost, also the one that founded the record
+// and the one that leads: another takes its place, as a voter and as a keeper, and no write is lost.
+func TestHostsKeepTheRecord(t *testing.T) {
+	for _, name := range []string{"a", "b", "c"} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, Options{HostsKeep: true}, func(w *World) {
+				w.keptBy("a", "b", "c")
+				m := w.Host(name)
+				if !w.keptWithout(m) {
+					w.violate("without %s nobody keeps the record", name)
+				}
+				w.Leave(m)
+				w.Add("d")
+				w.Await(3, soonEnough)
+				w.Until("the voters keep the record", time.Minute, func() bool {
+					return w.keepers() == 3 && w.keptWithout(m)
+				})
+			})
+		})
+	}
+}
+
+// TestWipedKeeperIsAnother: a host whose disk was wiped comes back as another keeper, under its name.
+func TestWipedKeeperIsAnother(t *testing.T) {
+	inWorld(t, Options{HostsKeep: true}, func(w *World) {
+		w.keptBy("a", "b", "c")
+		for _, name := range []string{"a", "b"} {
+			m := w.Host(name)
+			w.Halt(m)
+			w.Wipe(m)
+			if w.keptWithout(w.Host("c")) {
+				w.violate("with one of three disks wiped another may be lost")
+			}
+			w.run(5 * time.Second)
+			w.Start(m)
+			w.Await(3, soonEnough)
+			w.Until("all keep the record", time.Minute, func() bool {
+				return w.keepers() == 3 && w.keptWithout(w.Host("a")) && w.keptWithout(w.Host("c"))
+			})
+		}
+	})
+}
+
+// TestRecordOutlivesItsDaemons: every daemon is killed, and two of three come back: what was written is there, and the spec can
+// be written. One of three writes nothing.
+func TestRecordOutlivesItsDaemons(t *testing.T) {
+	inWorld(t, Options{HostsKeep: true}, func(w *World) {
+		w.keptBy("a", "b", "c")
+		for _, m := range w.hosts() {
+			w.Halt(m)
+		}
+		w.Start(w.Host("a"))
+		w.run(10 * time.Second)
+		w.Spec(spec(1))
+		w.run(30 * time.Second)
+		if w.deskDone() {
+			w.violate("one of three hosts wrote the record")
+		}
+		w.Start(w.Host("b"))
+		w.Until("the spec is written", time.Minute, w.deskDone)
+		w.Start(w.Host("c"))
+		w.Await(1, soonEnough)
+		w.Until("one host keeps the record", time.Minute, func() bool { return w.keepers() == 1 })
+	})
+}
