@@ -37,6 +37,9 @@ func (g *generator) calm() {
 		g.liftHold()
 	}
 	g.secureAll()
+	if !w.Until("what persons want is written", deskWithin, w.deskDone) {
+		return
+	}
 	began := time.Now()
 	bound := ConvergeWithin
 	if g.generations || g.foreign.on {

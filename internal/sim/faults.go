@@ -201,8 +201,11 @@ func (w *World) Split(a, b []*machine, planes ...plane) {
 	}
 }
 
-// CutStore cuts a machine from the backup store.
+// CutStore cuts a machine from the backup store, where there is one.
 func (w *World) CutStore(m *machine) {
+	if w.hostsKeep {
+		return
+	}
 	w.tracef(m.ID(), "cannot reach the store")
 	w.cuts.set(true, way{stores, m.ID(), ""})
 }

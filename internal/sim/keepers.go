@@ -23,6 +23,20 @@ import (
 // Worlds without a shared store: the hosts keep the record, each on its disk, by the code that ships (internal/keeping), and
 // their messages go over the network of the daemons. The world's store is then what an onlooker sees: what is chosen.
 
+const (
+	// withHostsKeep is the share of the seeds without a shared store, among those that make no generations and adopt nothing: about
+	// one in four of all.
+	withHostsKeep = 0.45
+	// hostsKeepBegins is where the numbers of a seed for that begin.
+	hostsKeepBegins = 1 << 51
+)
+
+// HostsKeep tells whether the world of a seed has no shared store.
+func HostsKeep(seed uint64) bool {
+	d := dice(mix(seed))
+	return !d.roll(luckBegins).chance(withGenerations) && !Adopts(seed) && d.roll(hostsKeepBegins).chance(withHostsKeep)
+}
+
 // medium is a machine's disk as a keeper's.
 type medium struct{ m *machine }
 

@@ -13,7 +13,7 @@ import (
 func (g *generator) mayLose(m *machine) bool {
 	w := g.w
 	w.step()
-	if w.awaitsStore() {
+	if w.awaitsStore() || !w.keptWithout(m) {
 		return false
 	}
 	in := w.recorded()
@@ -61,7 +61,7 @@ func (g *generator) lose(m *machine, short time.Duration) {
 // silence would be consent.
 func (g *generator) goBack(m *machine, short time.Duration) {
 	w := g.w
-	if !g.mayLose(m) {
+	if w.hostsKeep || !g.mayLose(m) { // see docs/adr/031: a keeper that is not known yet to have gone back answers
 		return
 	}
 	w.Heal()

@@ -56,6 +56,7 @@ func RunSeed(seed uint64, full bool) Report {
 	}
 	g := &generator{seed: dice(mix(seed)), generations: generations, lucky: luckBegins}
 	o.Upkeep = g.beginOdds(g.seed)
+	o.HostsKeep = HostsKeep(seed)
 	w := New(o)
 	g.w = w
 	most := 4000
@@ -66,11 +67,15 @@ func RunSeed(seed uint64, full bool) Report {
 	g.steps.begin(g.seed, stepsBegin, withSteps)
 	g.secures.begin(g.seed, secureBegins, withTLS)
 	g.defragments.begin(g.seed, defragmentsBegin, withDefragments)
-	g.storeless.begin(g.seed, storelessBegin, withStoreless)
+	if g.storeless.begin(g.seed, storelessBegin, withStoreless); o.HostsKeep {
+		g.storeless.on = false // --no-store is refused there
+	}
 	g.networks.begin(g.seed, networksBegin, withNetworks)
 	g.pauses.begin(g.seed, pausesBegin, withPauses)
 	g.foreign.begin(g.seed, foreignBegins, withForeign)
-	g.recorders.begin(g.seed, generations)
+	if g.recorders.begin(g.seed, generations); o.HostsKeep {
+		g.goneBack.on, g.kinds.on, g.tardy.on = false, false, false
+	}
 	g.beginFills(g.seed)
 	if generations && luck.roll(5).chance(0.35) {
 		g.spec.AutoRecoverAfter = autoRecoverAfter
@@ -161,6 +166,9 @@ func (g *generator) beginEmpty(hosts int) {
 		m := g.place(string(rune('a' + i)))
 		if g.next().chance(0.2) {
 			m.clock.set(time.Time{}, g.next().within(-time.Hour, time.Hour))
+		}
+		if i == 0 && w.hostsKeep {
+			w.FoundRecord(m, g.spec)
 		}
 		w.later(g.next().within(0, 3*time.Second), func() { w.Start(m) })
 	}

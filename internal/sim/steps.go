@@ -43,6 +43,9 @@ func (g *generator) takeStep() {
 		}
 		g.w.later(wait, func() { g.w.typed(at, manager.GoalRequest{Goal: goal, Within: within}) })
 	case n == 6:
+		if g.w.hostsKeep {
+			return
+		}
 		g.w.count("backup create")
 		g.w.Queue(order{kind: cluster.CommandBackup})
 	case n == 7, n == 8:

@@ -62,7 +62,7 @@ func inProcesses(t *testing.T, first uint64, count int, done func(sim.Report)) {
 		})
 	}
 	for seed := first; count > 0; seed++ {
-		if *adopting && !sim.Adopts(seed) {
+		if *adopting && !sim.Adopts(seed) || *hostsKeep && !sim.HostsKeep(seed) {
 			continue
 		}
 		seeds <- seed

@@ -23,6 +23,7 @@ var (
 	whole     = flag.Bool("whole", false, "show the whole trace of the one seed in its timeline")
 	manySeeds = flag.Int("seeds", sim.Ordinary, "how many seeds to run")
 	adopting  = flag.Bool("adopting", false, "run only seeds that begin with a cluster which something else runs")
+	hostsKeep = flag.Bool("hosts-keep", false, "run only seeds without a shared store, whose hosts keep the record")
 	firstSeed = flag.Uint64("first-seed", 1, "the first of them")
 )
 
