@@ -67,10 +67,6 @@ type Options struct {
 	// the member. It answers by the end of the context. Nil: nobody is asked.
 	MayStart func(context.Context) (*cluster.Intent, error)
 
-	// WentBack is told that this disk has forgotten what it promised, before the host goes on as a new disk: what else relies
-	// on promises forgets them too. An error: it could not, and is told again. Nil: nothing else does.
-	WentBack func(context.Context) error
-
 	// Promoted reads from the store whether a member that joined a cluster which
 	// something else runs was, or is about to be, made a voter; nil: it cannot be told.
 	Promoted func(context.Context, cluster.MemberID) (bool, error)

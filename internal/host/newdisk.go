@@ -42,17 +42,6 @@ func (h *Host) becomeNewDisk(ctx context.Context) {
 	h.forgetDisk(ctx, "its data was gone")
 }
 
-// forgetOldDisk is for a disk that went back in time.
-func (h *Host) forgetOldDisk(ctx context.Context) {
-	if h.o.WentBack != nil {
-		if err := h.o.WentBack(ctx); err != nil {
-			h.o.Log.Error("the disk went back in time, and the host cannot go on as a new disk yet", "err", err)
-			return
-		}
-	}
-	h.forgetDisk(ctx, "disk went back in time")
-}
-
 // forgetDisk makes this a new disk: the host ID stays, the disk ID is new, no
 // member is recorded, and what is left of its data is set aside. The caller
 // runs a task, and no process runs that could be kept.

@@ -290,29 +290,6 @@ func (k *Keeper) Follow(ctx context.Context, mint func() string, shown register.
 	return k.instead(next)
 }
 
-// Forget sets aside what this host keeps, on a disk that has forgotten what it promised: it can be a keeper again as another
-// seat. Without a record nothing is done.
-func (k *Keeper) Forget(ctx context.Context) error {
-	done, err := k.take(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if k.state == nil {
-		return nil
-	}
-	err = k.disk.Rename(k.path, k.path+"."+k.state.Seat.Keeper)
-	if err == nil {
-		err = k.disk.SyncDir(filepath.Dir(k.path))
-	}
-	if err != nil {
-		k.doubt = true
-		return fmt.Errorf("set the part of the record that this host kept aside: %w", err)
-	}
-	k.have(nil)
-	return nil
-}
-
 // instead has another record's keeper in the place of the one that is. A copy of that stays beside it.
 func (k *Keeper) instead(next register.Keeper) error {
 	data, err := encode(*k.state)

@@ -187,16 +187,6 @@ func (k *Part) handle(ctx context.Context, m register.Message) (register.Reply, 
 	return k.opt.Keeper.Handle(ctx, m)
 }
 
-// Forget sets aside what this host keeps, on a disk that has forgotten what it promised.
-func (k *Part) Forget(ctx context.Context) error {
-	if k == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
-	defer cancel()
-	return k.opt.Keeper.Forget(ctx)
-}
-
 // learned keeps what is chosen, beside whoever waits for it.
 func (k *Part) learned(e register.Entry) {
 	go func() {

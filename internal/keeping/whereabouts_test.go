@@ -588,28 +588,3 @@ func TestWhoDoesNotStart(t *testing.T) {
 		t.Errorf("beside a host that knows more: %v", err)
 	}
 }
-
-// A disk that went back forgets what it kept, and is another keeper from then on.
-func TestOldDiskForgetsItsPromises(t *testing.T) {
-	s := threeKeepers(t)
-	before, err := s.at("b").opt.Keeper.State(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := s.at("b").Forget(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s.at("b").opt.Keeper.Record() != "" {
-		t.Error("it keeps a record")
-	}
-	s.looks("b")
-	after, err := s.at("b").opt.Keeper.State(t.Context())
-	if err != nil || after.Seat == before.Seat || after.Record != before.Record {
-		t.Errorf("it keeps it as %+v, before as %+v: %v", after.Seat, before.Seat, err)
-	}
-	if err := (*Part)(nil).Forget(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
