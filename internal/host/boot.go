@@ -54,7 +54,7 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	}
 	h.work.Awaits("the other daemons' record of its disk")
 	if !found && !fresh && h.wentBack(ctx, s) {
-		h.forgetDisk(ctx, "disk went back in time")
+		h.forgetDisk(ctx, wentBack)
 		h.advance(ctx)
 		return
 	}

@@ -67,6 +67,10 @@ type Options struct {
 	// the member. It answers by the end of the context. Nil: nobody is asked.
 	MayStart func(context.Context) (*cluster.Intent, error)
 
+	// Forgets is asked before a host whose disk went back goes on as a new disk: what else on it rests on promises is to forget
+	// them for good. After an error the host does not go on, and asks again later. Nil: nothing else does.
+	Forgets func(context.Context) error
+
 	// Promoted reads from the store whether a member that joined a cluster which
 	// something else runs was, or is about to be, made a voter; nil: it cannot be told.
 	Promoted func(context.Context, cluster.MemberID) (bool, error)

@@ -172,7 +172,7 @@ func (h *Host) tick(ctx context.Context) {
 		return
 	}
 	if stale { // nothing of it ran since: it can be a new disk at once
-		h.forgetDisk(ctx, "disk went back in time")
+		h.forgetDisk(ctx, wentBack)
 		return
 	}
 	if h.resume(ctx) == nil {

@@ -42,26 +42,22 @@ func (h *Host) becomeNewDisk(ctx context.Context) {
 	h.forgetDisk(ctx, "its data was gone")
 }
 
+// wentBack is the reason of a new disk whose content is older than what others remember of it.
+const wentBack = "disk went back in time"
+
 // forgetDisk makes this a new disk: the host ID stays, the disk ID is new, no
 // member is recorded, and what is left of its data is set aside. The caller
 // runs a task, and no process runs that could be kept.
 func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	fresh, before := cluster.DiskID(h.o.Mint()), h.keeper.Now()
-	err := h.keeper.Change(ctx, func(s *record.State) {
-		if l := s.Local; l.Token != "" {
-			s.Journal = &record.Entry{
-				Op:   cluster.Op{Kind: cluster.OpSetAside, Token: l.Token, Cluster: l.Cluster, Member: l.Member, Generation: l.Generation, Reason: reason},
-				Step: record.MoveData,
-			}
-			if l.Member != 0 {
-				s.Carried = append(s.Carried, l.Member)
-				s.Voted = record.Without(s.Voted, l.Member)
-			}
-		}
-		s.PastDisks = append(s.PastDisks, s.Disk)
-		s.Disk, s.Epoch = fresh, 0
-		s.Local, s.Staged = cluster.LocalMember{}, nil
-	})
+	var err error
+	if h.o.Forgets != nil && reason == wentBack {
+		h.work.Awaits("its part in keeping the record to be given up")
+		err = h.o.Forgets(ctx)
+	}
+	if err == nil {
+		err = h.saveNewDisk(ctx, fresh, reason)
+	}
 	if err != nil {
 		h.notes.Note(cluster.Problem{
 			Code:     "disk-forgot",
@@ -77,6 +73,25 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	h.staging.DropUnstaged(before)
 	_ = h.resume(ctx) // noted, and tried again by tick
 	h.changed()
+}
+
+// saveNewDisk writes down that this is a new disk.
+func (h *Host) saveNewDisk(ctx context.Context, fresh cluster.DiskID, reason string) error {
+	return h.keeper.Change(ctx, func(s *record.State) {
+		if l := s.Local; l.Token != "" {
+			s.Journal = &record.Entry{
+				Op:   cluster.Op{Kind: cluster.OpSetAside, Token: l.Token, Cluster: l.Cluster, Member: l.Member, Generation: l.Generation, Reason: reason},
+				Step: record.MoveData,
+			}
+			if l.Member != 0 {
+				s.Carried = append(s.Carried, l.Member)
+				s.Voted = record.Without(s.Voted, l.Member)
+			}
+		}
+		s.PastDisks = append(s.PastDisks, s.Disk)
+		s.Disk, s.Epoch = fresh, 0
+		s.Local, s.Staged = cluster.LocalMember{}, nil
+	})
 }
 
 // resume finishes setting data aside; the caller runs a task. Every step may

@@ -290,7 +290,23 @@ func (k *Keeper) Follow(ctx context.Context, mint func() string, shown register.
 	return k.instead(next)
 }
 
-// instead has another record's keeper in the place of the one that is. A copy of that stays beside it.
+// Renew makes this host another keeper of the same record, which promised nothing: what it promised before, its disk may have
+// forgotten. What it kept is set aside. Errors: [ErrNone].
+func (k *Keeper) Renew(ctx context.Context, mint func() string) error {
+	done, err := k.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if k.state == nil {
+		return ErrNone
+	}
+	next := register.NewKeeper(register.Seat{Host: k.state.Seat.Host, Keeper: mint()}, k.state.Record)
+	next.Chosen = k.state.Chosen // it was chosen, and says whom to ask
+	return k.instead(next)
+}
+
+// instead has another keeper in the place of the one that is. A copy of that stays beside it.
 func (k *Keeper) instead(next register.Keeper) error {
 	data, err := encode(*k.state)
 	if err == nil {

@@ -78,6 +78,32 @@ func TestWhatWasAnsweredIsDurable(t *testing.T) {
 	}
 }
 
+// A keeper whose disk went back is another one, which knows what was chosen and promised nothing.
+func TestRenewed(t *testing.T) {
+	dir := t.TempDir()
+	k := open(t, dir)
+	if err := k.Renew(t.Context(), rand.Text); !errors.Is(err, ErrNone) {
+		t.Errorf("without a record: %v", err)
+	}
+	doc, err := k.Found(t.Context(), "a", rand.Text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Renew(t.Context(), rand.Text); err != nil {
+		t.Fatal(err)
+	}
+	state, err := open(t, dir).State(t.Context())
+	if err != nil || state.Record != doc.Record || state.Seat.Host != "a" || state.Seat == doc.Keepers[0] {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	if state.Promised != (register.Ballot{}) || state.Accepted.Doc != nil || !state.Chosen.Doc.Same(doc) {
+		t.Errorf("it has %+v", state)
+	}
+	if _, err := os.Stat(filepath.Join(dir, FileName+"."+doc.Record)); err != nil {
+		t.Errorf("what it kept: %v", err)
+	}
+}
+
 // A file that cannot be read is no missing one.
 func TestDamagedFile(t *testing.T) {
 	for name, content := range map[string]string{

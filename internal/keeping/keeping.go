@@ -187,6 +187,22 @@ func (k *Part) handle(ctx context.Context, m register.Message) (register.Reply, 
 	return k.opt.Keeper.Handle(ctx, m)
 }
 
+// Forget has this host go on as another keeper, when its disk has gone back and it is about to go on as a new disk: with the old
+// one's file it would keep a record of which it has forgotten what it promised.
+func (k *Part) Forget(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
+	switch err := k.opt.Keeper.Renew(ctx, k.opt.Mint); {
+	case errors.Is(err, keeper.ErrNone):
+		return nil
+	case err != nil:
+		return err
+	}
+	k.opt.Log.Warn("the disk of this host went back: it keeps the cluster's record as a new keeper")
+	return nil
+}
+
 // learned keeps what is chosen, beside whoever waits for it.
 func (k *Part) learned(e register.Entry) {
 	go func() {

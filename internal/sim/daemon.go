@@ -158,7 +158,7 @@ func (w *World) start(m *machine) *daemon {
 		Reacher: simReacher{d},
 		Sources: simSources{d}, PruneAfter: w.pruning.after,
 		AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },
-		MayStart: d.keeping.MayStart, Mint: d.mint, Log: log,
+		MayStart: d.keeping.MayStart, Forgets: d.keeping.Forget, Mint: d.mint, Log: log,
 	})
 	var err error
 	d.manager, err = manager.New(manager.Options{

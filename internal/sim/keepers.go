@@ -207,7 +207,10 @@ func (w *World) keptWithout(m *machine) bool {
 		if err != nil {
 			continue
 		}
-		if x != m {
+		w.mu.Lock()
+		forgot := state.Promised.Compare(w.register.promised[state.Seat]) < 0 // its disk went back
+		w.mu.Unlock()
+		if x != m && !forgot {
 			whole = append(whole, state.Seat)
 		}
 		if d := state.Accepted.Doc; d != nil {

@@ -16,6 +16,8 @@ type keptRecord struct {
 	chosen  map[uint64]*register.Document // by their version
 	newest  *register.Document
 	senders map[string]sender
+	// promised are the highest ballots that keepers promised.
+	promised map[register.Seat]register.Ballot
 }
 
 type ballot struct {
@@ -30,6 +32,7 @@ type sender struct {
 }
 
 func (k *keptRecord) begin() {
+	k.promised = map[register.Seat]register.Ballot{}
 	k.votes, k.chosen, k.senders = map[ballot][]register.Seat{}, map[uint64]*register.Document{}, map[string]sender{}
 }
 
@@ -48,6 +51,7 @@ func (w *World) accepted(m *machine, data []byte) {
 		w.violate("%s wrote a keeper's file that cannot be read: %v", m.name, err)
 		return
 	}
+	w.promised(m, state)
 	doc := state.Accepted.Doc
 	if doc == nil {
 		return
@@ -82,6 +86,19 @@ func (w *World) accepted(m *machine, data []byte) {
 	}
 	if newer {
 		w.chose(before, doc)
+	}
+}
+
+// promised looks at a promise that a keeper has just made durable: it forgets none that it made before.
+func (w *World) promised(m *machine, state register.Keeper) {
+	w.mu.Lock()
+	top := w.register.promised[state.Seat]
+	if state.Promised.Compare(top) > 0 {
+		w.register.promised[state.Seat] = state.Promised
+	}
+	w.mu.Unlock()
+	if state.Promised.Compare(top) < 0 && state.Promised.Number > 0 {
+		w.violate("the keeper of %s has promised ballot %d, and goes on from ballot %d", m.name, top.Number, state.Promised.Number)
 	}
 }
 

@@ -3,6 +3,9 @@ package sim
 import (
 	"testing"
 	"time"
+
+	"etcdadm.io/internal/keeper"
+	"etcdadm.io/internal/register"
 )
 
 // keptBy is a world without a shared store, with a cluster of three on these hosts and spare ones, whose record the first founded.
@@ -93,5 +96,41 @@ func TestRecordOutlivesItsDaemons(t *testing.T) {
 		w.Start(w.Host("c"))
 		w.Await(1, soonEnough)
 		w.Until("one host keeps the record", time.Minute, func() bool { return w.keepers() == 1 })
+	})
+}
+
+// TestKeeperGoesBack: a keeper whose disk went back has forgotten promises. It goes on as another keeper, which promised nothing.
+func TestKeeperGoesBack(t *testing.T) {
+	inWorld(t, Options{HostsKeep: true}, func(w *World) {
+		w.keptBy("a", "b", "c")
+		m := w.Host("c")
+		seat := func() register.Seat {
+			data, err := medium{m}.Read(keeper.FileName)
+			if err != nil {
+				return register.Seat{}
+			}
+			state, err := keeper.Decode(data)
+			if err != nil {
+				w.violate("the keeper of c: %v", err)
+			}
+			return state.Seat
+		}
+		w.Snapshot(m)
+		before := seat()
+		for _, n := range []int{1, 3} { // the record goes on
+			w.Spec(spec(n))
+			w.run(5 * time.Second)
+			w.Await(n, soonEnough)
+		}
+		w.Halt(m)
+		w.RollBack(m, 5*time.Second)
+		w.Start(m)
+		w.Await(3, soonEnough)
+		w.Until("the voters keep the record", time.Minute, func() bool {
+			return w.keepers() == 3 && w.keptWithout(w.Host("a"))
+		})
+		if now := seat(); now == before {
+			w.violate("c goes on as keeper %s, which forgot what it promised", now.Keeper)
+		}
 	})
 }
