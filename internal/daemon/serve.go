@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/keeping"
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
@@ -117,50 +116,13 @@ func (d *daemon) served(ctx context.Context) console.Served {
 	return out
 }
 
-// hasQuorum tells whether the own member reads through raft. An error says that it is not known; a host without a member, and
-// one whose process does not run, has none. An etcd that was started again without a quorum answers nothing: it has none where
-// too few of the other voters' peer ports answer.
+// hasQuorum tells whether the own member reads through raft; an error says that it is not known.
 func (d *daemon) hasQuorum(ctx context.Context) (bool, error) {
 	reply := d.host.Observe(ctx, cluster.ObserveRequest{})
-	s := reply.State
-	switch {
-	case s == nil:
+	if reply.State == nil {
 		return false, unseen(reply)
-	case s.Status != nil:
-		return s.Status.Healthy, nil
-	case s.Process.State == cluster.ProcessStopped || s.Process.State == cluster.ProcessBackoff:
-		return false, nil
-	case s.Intent == nil || len(s.Intent.Voters) == 0:
-		return false, errors.New("the member does not answer, and its host does not know the other voters")
 	}
-	open := d.reachable(ctx, s.Intent.Voters)
-	if open+1 < cluster.Quorum(len(s.Intent.Voters)) {
-		return false, nil
-	}
-	return false, fmt.Errorf("the member does not answer, and the peer ports of %d other voters do", open)
-}
-
-// reachTimeout bounds the attempts to reach the peer ports of other voters.
-const reachTimeout = 2 * time.Second
-
-// reachable is how many of the other voters' peer ports answer.
-func (d *daemon) reachable(ctx context.Context, voters []cluster.Voter) (n int) {
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
-	var all sync.WaitGroup
-	var open atomic.Int64
-	for _, v := range voters {
-		if v.Host == d.id {
-			continue
-		}
-		all.Go(func() {
-			if is, _ := (reacher{}).Reach(ctx, v.PeerURLs); is {
-				open.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	return int(open.Load())
+	return keeping.HasQuorum(ctx, reply.State, reacher{})
 }
 
 // ready: the daemon is ready when the own member serves, or carries none.

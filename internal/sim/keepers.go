@@ -87,9 +87,12 @@ func (d *daemon) keep() {
 		Leading:  func() bool { return d.manager.Status().Leading },
 		WentBack: func() bool { return d.host.WentBack() },
 		Serves:   d.hasQuorum,
-		Runs:     func() bool { return d.m.running() != nil },
-		Room:     func(context.Context) error { return nil },
-		Keeper:   file, Own: own, Mint: d.mint, Rand: d.rand, Log: d.log(),
+		Runs:     func() bool { return d.host.Served() },
+		KeepIntent: func(ctx context.Context, in *cluster.Intent) {
+			d.host.Observe(ctx, cluster.ObserveRequest{Intent: in})
+		},
+		Room:   func(context.Context) error { return nil },
+		Keeper: file, Own: own, Mint: d.mint, Rand: d.rand, Log: d.log(),
 	})
 }
 
@@ -107,15 +110,11 @@ func (d *daemon) contacts() []cluster.Contact {
 
 // hasQuorum tells whether the own member reads through raft.
 func (d *daemon) hasQuorum(ctx context.Context) (bool, error) {
-	switch s := d.host.Observe(ctx, cluster.ObserveRequest{}).State; {
-	case s == nil:
+	s := d.host.Observe(ctx, cluster.ObserveRequest{}).State
+	if s == nil {
 		return false, fmt.Errorf("host %s cannot be observed", d.id)
-	case s.Status != nil:
-		return s.Status.Healthy, nil
-	case s.Process.State == cluster.ProcessStopped || s.Process.State == cluster.ProcessBackoff:
-		return false, nil
 	}
-	return false, fmt.Errorf("the member of %s does not answer", d.id)
+	return keeping.HasQuorum(ctx, s, simReacher{d})
 }
 
 // keepClient asks another daemon for what it keeps.
