@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func tellPeers(ctx context.Context, cfg Config, r console.Refusal) {
 	if err != nil || cfg.ClusterName != "" && a.Cluster != cfg.ClusterName || len(a.Endpoints) == 0 {
 		return
 	}
-	if own, known := OnThisMachine(a.Endpoints[0]); !own || !known {
+	if own, known := console.OnThisMachine(a.Endpoints[0]); !own || !known {
 		return
 	}
 	state, err := datadir.KnownState(cfg.DataDir)
@@ -85,29 +84,6 @@ func speaksOf(cfg Config) (id cluster.HostID, known bool) {
 		return "", false
 	}
 	return kept, true
-}
-
-// OnThisMachine reports whether an endpoint is at an address of this machine. Known is false
-// where that cannot be said, as of a name.
-func OnThisMachine(endpoint string) (own, known bool) {
-	at, _, err := net.SplitHostPort(endpoint)
-	ip := net.ParseIP(at)
-	if err != nil || ip == nil || ip.IsUnspecified() {
-		return false, false
-	}
-	if ip.IsLoopback() {
-		return true, true
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return false, false
-	}
-	for _, a := range addresses {
-		if n, is := a.(*net.IPNet); is && n.IP.Equal(ip) {
-			return true, true
-		}
-	}
-	return false, true
 }
 
 // lastWords are what daemons of other hosts said last of themselves, until they are heard
