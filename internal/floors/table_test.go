@@ -391,6 +391,16 @@ var table = []room{
 		"internal/daemon":  "runs several of them on this machine",
 		"internal/manager": "looks at what they decide",
 	}},
+	{path: module, floor: face, never: map[string]string{
+		"os/exec":                "it starts nothing but through internal/setup",
+		"github.com/spf13/cobra": "flags are the cli's matter",
+		"internal/daemon":        "it asks daemons, and is none",
+		"internal/cli":           "what both do is below both",
+	}, beside: map[string]string{
+		"internal/console": "asks the daemons",
+		"internal/manager": "a step by hand is handed to it, in its own types",
+		"internal/setup":   "init and join",
+	}},
 	{path: "internal/cli/...", floor: face, beside: map[string]string{
 		"internal/console":    "asks the daemons",
 		"internal/daemon":     "etcd-manager's flags become its configuration",

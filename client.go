@@ -1,0 +1,80 @@
+package etcdadm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"etcdadm.io/internal/console"
+)
+
+// Access is how a cluster's daemons are reached: by the data directory of one on this machine, or by name.
+type Access struct {
+	// DataDir is the data directory of a daemon on this machine, which leaves there how the daemons are reached. It is
+	// read with the rights of the daemon's user, mostly root's.
+	DataDir string
+
+	// Cluster is its name. With DataDir it may be empty: whichever it is.
+	Cluster string
+	// Endpoints are daemons, host:port, asked in this order. They are in place of DataDir.
+	Endpoints []string
+	// Credentials is the directory with the operator's me.crt, me.key and ca.crt, with Endpoints; empty: no TLS.
+	Credentials string
+}
+
+// Client asks the daemons of a cluster. Several goroutines may use it at the same time.
+type Client struct{ console *console.Console }
+
+// Connect finds the daemons of a cluster, and asks one of them, so that a wrong name, a wrong certificate or a cluster
+// that is down are told here. Close the client.
+//
+// Errors: ErrNoDaemon; ErrOtherCluster; ErrOtherDisk; what the files say.
+func Connect(ctx context.Context, a Access) (*Client, error) {
+	at, err := a.find()
+	if err != nil {
+		return nil, err
+	}
+	opened, err := console.Open(at)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{opened}
+	if _, err := c.ask(ctx); err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return c, nil
+}
+
+func (a Access) find() (console.Access, error) {
+	switch {
+	case len(a.Endpoints) > 0 && (a.Cluster == "" || a.DataDir != ""):
+		return console.Access{}, errors.New("endpoints need the cluster's name, and no data directory")
+	case len(a.Endpoints) > 0:
+		return console.Access{Cluster: a.Cluster, Endpoints: a.Endpoints, Credentials: a.Credentials}, nil
+	case a.DataDir == "":
+		return console.Access{}, errors.New("neither a data directory nor endpoints say which cluster")
+	}
+	at, err := console.ReadAccess(a.DataDir)
+	if err != nil {
+		return at, err
+	}
+	return at, console.CheckDisk(a.DataDir, at, a.Cluster)
+}
+
+// Close ends the connections.
+func (c *Client) Close() error { return c.console.Close() }
+
+func (c *Client) ask(ctx context.Context) (console.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return c.console.Status(ctx)
+}
+
+// led is the leading daemon's report, whose observation is not nil.
+func (c *Client) led(ctx context.Context) (console.Report, error) {
+	r, err := c.ask(ctx)
+	if err == nil && r.Observation == nil {
+		err = fmt.Errorf("host %s does not lead, and does not reach the daemon that does: %w", r.Host, ErrNoLeader)
+	}
+	return r, err
+}

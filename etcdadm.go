@@ -1,0 +1,52 @@
+// Package etcdadm is etcdadm for Go programs: what the commands status and plan do.
+//
+//	c, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: "/var/lib/etcdadm"})
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//	s, err := c.Status(ctx)
+//
+// The daemons do the work. A [Client] asks them, hands them a person's step, or puts a command into their queue; all
+// that holds for the commands of etcdadm holds here, and nothing is decided in this package. What is seen and decided
+// are values of packages that compute on them alone: [etcdadm.io/cluster], [etcdadm.io/plan] and [etcdadm.io/backup].
+//
+// Every function takes a context, and returns within a second or so of its end. Questions have a bound of their own,
+// ten seconds; what is waited for longer says so. The package keeps nothing between calls but a client's connections, and
+// prints nothing.
+//
+// Errors are told apart by [errors.Is] and the variables below. [Hint] is what a person does next.
+package etcdadm
+
+import (
+	"errors"
+	"time"
+
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/manager"
+)
+
+// askTimeout bounds a question to the daemons.
+const askTimeout = 10 * time.Second
+
+// Errors that callers decide by.
+var (
+	// ErrNoDaemon says that no daemon of the cluster answered in time.
+	ErrNoDaemon = console.ErrNoDaemon
+	// ErrNoLeader says that no daemon leads, or that the one that does cannot be reached: nothing is decided now.
+	ErrNoLeader = manager.ErrNoLeader
+	// ErrOtherCluster says that the credentials are not for the cluster that was named.
+	ErrOtherCluster = console.ErrOtherCluster
+	// ErrOtherDisk says that a data directory is that of another machine, or of another cluster than was named. Nobody
+	// was asked.
+	ErrOtherDisk = console.ErrOtherDisk
+)
+
+// Hint is what a person does about an error; empty: nothing is known beyond what it says.
+func Hint(err error) string {
+	var told interface{ Hint() string }
+	if errors.As(err, &told) {
+		return told.Hint()
+	}
+	return ""
+}
