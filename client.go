@@ -35,6 +35,9 @@ func Connect(ctx context.Context, a Access) (*Client, error) {
 		return nil, err
 	}
 	opened, err := console.Open(at)
+	if errors.Is(err, console.ErrOtherCluster) {
+		err = sorted(ErrOtherCluster, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package etcdadm is etcdadm for Go programs: what the commands status and plan do.
+// Package etcdadm is etcdadm for Go programs: what the commands status, plan, init and join do.
 //
 //	c, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: "/var/lib/etcdadm"})
 //	if err != nil {
@@ -35,12 +35,24 @@ var (
 	ErrNoDaemon = console.ErrNoDaemon
 	// ErrNoLeader says that no daemon leads, or that the one that does cannot be reached: nothing is decided now.
 	ErrNoLeader = manager.ErrNoLeader
-	// ErrOtherCluster says that the credentials are not for the cluster that was named.
-	ErrOtherCluster = console.ErrOtherCluster
+	// ErrOtherCluster says that credentials, a machine or a store are not of the cluster that was named.
+	ErrOtherCluster = errors.New("it belongs to another cluster")
 	// ErrOtherDisk says that a data directory is that of another machine, or of another cluster than was named. Nobody
 	// was asked.
 	ErrOtherDisk = console.ErrOtherDisk
+	// ErrRefused says that what was asked for is not safe or not possible now, that nothing was changed, and why.
+	ErrRefused = errors.New("refused")
+	// ErrWaiting says that the time to wait is up. What was begun goes on, and the same call waits on.
+	ErrWaiting = errors.New("the time to wait is up")
 )
+
+// sortedError is an error with its kind, which it does not repeat.
+type sortedError struct{ err, kind error }
+
+func sorted(kind, err error) error { return &sortedError{err, kind} }
+
+func (e *sortedError) Error() string   { return e.err.Error() }
+func (e *sortedError) Unwrap() []error { return []error{e.err, e.kind} }
 
 // Hint is what a person does about an error; empty: nothing is known beyond what it says.
 func Hint(err error) string {

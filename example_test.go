@@ -74,3 +74,43 @@ func ExampleClient_Plan() {
 	}
 	_ = next
 }
+
+// The first host of a cluster, as root on a fresh machine with systemd. The invitation goes to the others by a way that
+// keeps it secret.
+func ExampleInit() {
+	first := func(ctx context.Context, program string) (etcdadm.Invitation, error) {
+		m := etcdadm.Machine{Program: program, Say: func(s string) { log.Print(s) }}
+		host, invitation, err := etcdadm.Init(ctx, m, etcdadm.NewCluster{Members: 3})
+		switch {
+		case errors.Is(err, etcdadm.ErrRefused):
+			return invitation, fmt.Errorf("%w; nothing was changed; %s", err, etcdadm.Hint(err))
+		case errors.Is(err, etcdadm.ErrWaiting):
+			return invitation, fmt.Errorf("%w; call Init again to wait on", err)
+		case err != nil:
+			return invitation, err
+		}
+		fmt.Println("etcd serves at", host.Etcd)
+		return invitation, nil
+	}
+	_ = first
+}
+
+// The second and the third one.
+func ExampleJoin() {
+	next := func(ctx context.Context, program string, i etcdadm.Invitation) error {
+		host, err := etcdadm.Join(ctx, etcdadm.Machine{Program: program}, i, etcdadm.Joining{})
+		if err != nil {
+			return err
+		}
+		fmt.Println(host.Host, "votes, or stands by:", host.Spare)
+		return nil
+	}
+	_ = next
+}
+
+// An invitation shows its secret to nobody who prints it.
+func ExampleInvitation() {
+	i := etcdadm.Invitation{Endpoint: "192.0.2.1:8000", Token: "k3v9qd.secret", CAHash: "sha256:…"}
+	fmt.Printf("%v, %+v, %#v\n", i, i, i)
+	// Output: invitation to 192.0.2.1:8000, invitation to 192.0.2.1:8000, invitation to 192.0.2.1:8000
+}

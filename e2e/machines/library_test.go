@@ -1,0 +1,120 @@
+package machines
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"etcdadm.io"
+	"etcdadm.io/cluster"
+	"etcdadm.io/e2e/internal/rig"
+)
+
+// program is a program of somebody else, which knows etcdadm by its library alone.
+type program struct {
+	*testing.T
+	machines []etcdadm.Machine
+	hosts    []etcdadm.Joining // where each is reached, and what it is called
+}
+
+func newProgram(t *testing.T, n int) *program {
+	t.Helper()
+	p := &program{T: t}
+	all, _ := newMachines(t, n)
+	for _, m := range all {
+		p.machines = append(p.machines, etcdadm.Machine{
+			Program: filepath.Join(rig.Programs, "etcdadm"), Service: m.direct, Root: m.Paths.Root,
+			Say: func(s string) { t.Logf("%s: %s", m.id, s) },
+		})
+		p.hosts = append(p.hosts, etcdadm.Joining{Address: m.address, Host: cluster.HostID(m.id), Wait: time.Minute})
+	}
+	return p
+}
+
+// begin makes a cluster of all machines.
+func (p *program) begin(ctx context.Context) (etcdadm.Invitation, *etcdadm.Client) {
+	p.Helper()
+	host, invitation, err := etcdadm.Init(ctx, p.machines[0], etcdadm.NewCluster{Address: p.hosts[0].Address, Host: p.hosts[0].Host, Members: len(p.machines)})
+	if err != nil || host.Again || host.Host != p.hosts[0].Host || host.Etcd == "" {
+		p.Fatalf("%+v, %v", host, err)
+	}
+	for i := range p.machines[1:] {
+		host, err := etcdadm.Join(ctx, p.machines[i+1], invitation, p.hosts[i+1])
+		if err != nil || host.Again || host.Spare || host.Cluster != "etcd" {
+			p.Fatalf("%+v, %v", host, err)
+		}
+	}
+	c, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: p.machines[0].DataDir()})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			p.Error(err)
+		}
+	})
+	return invitation, c
+}
+
+// healthy waits until the cluster is, and nothing is to be done.
+func (p *program) healthy(ctx context.Context, c *etcdadm.Client) etcdadm.Status {
+	p.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		s, err := c.Status(ctx)
+		d, planned := c.Plan(ctx)
+		switch {
+		case err == nil && planned == nil && s.Healthy && d.Done:
+			return s
+		case time.Now().After(deadline):
+			p.Fatalf("not healthy: %+v, %v; %s, %v", s, err, d.Reason, planned)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// A cluster from three fresh machines, by the library alone.
+func TestLibrary(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	p := newProgram(t, 3)
+	invitation, c := p.begin(ctx)
+	s := p.healthy(ctx, c)
+	if s.Cluster != "etcd" || len(s.Daemons) < 3 || s.At.IsZero() || s.Leader == "" {
+		t.Errorf("%+v", s)
+	}
+
+	// Again, and wrongly.
+	if host, _, err := etcdadm.Init(ctx, p.machines[0], etcdadm.NewCluster{}); err != nil || !host.Again || host.Host != p.hosts[0].Host {
+		t.Errorf("again: %+v, %v", host, err)
+	}
+	if host, err := etcdadm.Join(ctx, p.machines[1], invitation, etcdadm.Joining{}); err != nil || !host.Again {
+		t.Errorf("again: %+v, %v", host, err)
+	}
+	if _, _, err := etcdadm.Init(ctx, p.machines[0], etcdadm.NewCluster{Name: "other"}); !errors.Is(err, etcdadm.ErrOtherCluster) || etcdadm.Hint(err) == "" {
+		t.Errorf("a host of another cluster: %v", err)
+	}
+	if _, _, err := etcdadm.Init(ctx, p.machines[0], etcdadm.NewCluster{Members: 2, Host: "other"}); !errors.Is(err, etcdadm.ErrRefused) {
+		t.Errorf("under another name: %v", err)
+	}
+	wrong := invitation
+	wrong.Token = "aaaaaa." + invitation.Token[len("aaaaaa."):]
+	fresh := newProgram(t, 1)
+	if _, err := etcdadm.Join(ctx, fresh.machines[0], wrong, fresh.hosts[0]); !errors.Is(err, etcdadm.ErrRefused) {
+		t.Errorf("with a wrong token: %v", err)
+	}
+	wrong.CAHash = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	if _, err := etcdadm.Join(ctx, fresh.machines[0], wrong, fresh.hosts[0]); !errors.Is(err, etcdadm.ErrOtherCluster) {
+		t.Errorf("with another cluster's hash: %v", err)
+	}
+	wrong.Endpoint = "127.0.0.1:1"
+	if _, err := etcdadm.Join(ctx, fresh.machines[0], wrong, fresh.hosts[0]); !errors.Is(err, etcdadm.ErrNoDaemon) {
+		t.Errorf("where nobody is: %v", err)
+	}
+	if _, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: p.machines[0].DataDir(), Cluster: "other"}); !errors.Is(err, etcdadm.ErrOtherDisk) {
+		t.Errorf("another cluster's directory: %v", err)
+	}
+}
