@@ -1,4 +1,5 @@
-// Package etcdadm is etcdadm for Go programs: what the commands status, plan, init and join do.
+// Package etcdadm is etcdadm for Go programs: what the commands status, plan, member, init and
+// join do.
 //
 //	c, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: "/var/lib/etcdadm"})
 //	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"etcdadm.io"
+	"etcdadm.io/cluster"
+	"etcdadm.io/plan"
 )
 
 // How a program on a host asks the cluster of that host.
@@ -73,6 +75,41 @@ func ExampleClient_Plan() {
 		return nil
 	}
 	_ = next
+}
+
+// A member is replaced by hand, as before its host is taken down for good.
+func ExampleClient_Apply() {
+	var c *etcdadm.Client // of Connect
+	replace := func(host cluster.HostID) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		done, err := c.Apply(ctx, plan.Goal{Kind: plan.Replace, Host: host})
+		for _, s := range done.Steps {
+			fmt.Println(s.Reason)
+		}
+		switch {
+		case errors.Is(err, etcdadm.ErrRefused):
+			return fmt.Errorf("%w; %s", err, etcdadm.Hint(err))
+		case errors.Is(err, etcdadm.ErrWaiting) && len(done.Steps) == 0:
+			return fmt.Errorf("%w; nothing was begun, and nothing will be", err)
+		}
+		return err
+	}
+	_ = replace
+}
+
+// What the step would begin with, and whether it would be refused.
+func ExampleClient_PlanStep() {
+	var c *etcdadm.Client // of Connect
+	first := func(ctx context.Context, host cluster.HostID) (bool, error) {
+		d, err := c.PlanStep(ctx, plan.Goal{Kind: plan.Leave, Host: host, Hold: true})
+		if errors.Is(err, etcdadm.ErrRefused) {
+			return false, nil
+		}
+		fmt.Println(d.Reason, d.Action)
+		return err == nil, err
+	}
+	_ = first
 }
 
 // The first host of a cluster, as root on a fresh machine with systemd. The invitation goes to the others by a way that

@@ -10,6 +10,7 @@ import (
 	"etcdadm.io"
 	"etcdadm.io/cluster"
 	"etcdadm.io/e2e/internal/rig"
+	"etcdadm.io/plan"
 )
 
 // program is a program of somebody else, which knows etcdadm by its library alone.
@@ -75,6 +76,19 @@ func (p *program) healthy(ctx context.Context, c *etcdadm.Client) etcdadm.Status
 	}
 }
 
+// follower is a host whose member raft does not lead by.
+func (p *program) follower(o *cluster.Observation) cluster.HostID {
+	p.Helper()
+	roster, _ := o.Roster()
+	for _, s := range roster.Seats {
+		if !s.RaftLeader {
+			return s.HostID
+		}
+	}
+	p.Fatal("raft has no follower")
+	return ""
+}
+
 // A cluster from three fresh machines, by the library alone.
 func TestLibrary(t *testing.T) {
 	t.Parallel()
@@ -85,6 +99,24 @@ func TestLibrary(t *testing.T) {
 	s := p.healthy(ctx, c)
 	if s.Cluster != "etcd" || len(s.Daemons) < 3 || s.At.IsZero() || s.Leader == "" {
 		t.Errorf("%+v", s)
+	}
+
+	// Steps by hand.
+	to := p.follower(s.Observation)
+	if d, err := c.PlanStep(ctx, plan.Goal{Kind: plan.MoveLeader, Host: to}); err != nil || d.Action == nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if done, err := c.Apply(ctx, plan.Goal{Kind: plan.MoveLeader, Host: to}); err != nil || len(done.Steps) == 0 || done.By == "" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if d, err := c.PlanStep(ctx, plan.Goal{Kind: plan.Leave, Host: to}); !errors.Is(err, etcdadm.ErrRefused) || !d.Refused {
+		t.Errorf("below what the spec asks for: %+v, %v", d, err)
+	}
+	if done, err := c.Apply(ctx, plan.Goal{Kind: plan.MoveLeader, Host: "nobody"}); !errors.Is(err, etcdadm.ErrRefused) || len(done.Steps) > 0 {
+		t.Errorf("to nobody: %+v, %v", done, err)
+	}
+	if _, err := c.Apply(ctx, plan.Goal{}); !errors.Is(err, etcdadm.ErrRefused) {
+		t.Errorf("no step: %v", err)
 	}
 
 	// Again, and wrongly.

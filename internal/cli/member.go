@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -280,15 +281,13 @@ func (r *reach) printResult(w io.Writer, result manager.GoalResult) {
 }
 
 func outcome(r manager.GoalResult) error {
-	switch {
-	case r.Outcome == manager.GoalRefused, r.Decision.Refused:
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("refused: %s", r.Decision.Reason)}
-	case r.Outcome == manager.GoalExpired:
-		f := &Failure{Code: ExitWaiting, Err: fmt.Errorf("not done in time: %s", r.Decision.Reason), Advice: "steps already begun continue, but the replacement itself does not: run the command again; see etcdadm status"}
-		if len(r.Steps) == 0 {
-			f.Code, f.Advice = ExitError, "nothing was begun and nothing will be; see etcdadm status, then run the command again, with a longer --timeout if it only needs more time"
-		}
-		return f
+	switch err := r.Err(); {
+	case errors.Is(err, manager.ErrRefused):
+		return &Failure{Code: ExitUnsafe, Err: err}
+	case errors.Is(err, manager.ErrExpired) && len(r.Steps) == 0:
+		return &Failure{Code: ExitError, Err: err, Advice: "nothing was begun and nothing will be; see etcdadm status, then run the command again, with a longer --timeout if it only needs more time"}
+	case errors.Is(err, manager.ErrExpired):
+		return &Failure{Code: ExitWaiting, Err: err, Advice: "steps already begun continue, but the replacement itself does not: run the command again; see etcdadm status"}
 	}
 	return nil
 }

@@ -61,6 +61,25 @@ type GoalResult struct {
 	Goal *plan.Goal `json:"goal,omitempty"`
 }
 
+// How a step ended that was not done.
+var (
+	// ErrRefused says that waiting would not help. Steps that were taken before stay.
+	ErrRefused = errors.New("refused")
+	// ErrExpired says that the time was up. What was begun goes on as the spec asks.
+	ErrExpired = errors.New("not done in time")
+)
+
+// Err is nil for a step that was done, or planned and not refused; else ErrRefused or ErrExpired with why.
+func (r GoalResult) Err() error {
+	switch {
+	case r.Outcome == GoalRefused, r.Decision.Refused:
+		return fmt.Errorf("%w: %s", ErrRefused, r.Decision.Reason)
+	case r.Outcome == GoalExpired:
+		return fmt.Errorf("%w: %s", ErrExpired, r.Decision.Reason)
+	}
+	return nil
+}
+
 // request is a person's step in the leader's loop.
 type request struct {
 	asked    GoalRequest
