@@ -85,7 +85,7 @@ func TestAwaitUntilClientsAreLetIn(t *testing.T) {
 		if want := "done: generation 2 serves\nopened: ordinary clients are let in\n"; out != want {
 			t.Errorf("it said %q, want %q", out, want)
 		}
-		if want := "waiting: the leading daemon has not begun it\nwaiting up to 1m0s; Ctrl-C is safe, the command stays in the queue\nwaiting: host a makes it ready\nwaiting: 2 members are needed and 1 is up\n"; say != want {
+		if want := "waiting up to 1m0s; Ctrl-C is safe, the command stays in the queue\nwaiting: the leading daemon has not begun it\nwaiting: host a makes it ready\nwaiting: 2 members are needed and 1 is up\n"; say != want {
 			t.Errorf("it waited for %q, want %q", say, want)
 		}
 	})
