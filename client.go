@@ -1,6 +1,7 @@
 package etcdadm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,17 @@ type Access struct {
 	Endpoints []string
 	// Credentials is the directory with the operator's me.crt, me.key and ca.crt, with Endpoints; empty: no TLS.
 	Credentials string
+
+	// By is who asks, as others may know them, such as root@host-1: it is told with commands of the queue, and nothing
+	// hangs on it. Empty: a program.
+	By string
 }
 
 // Client asks the daemons of a cluster. Several goroutines may use it at the same time.
-type Client struct{ console *console.Console }
+type Client struct {
+	console *console.Console
+	by      string
+}
 
 // Connect finds the daemons of a cluster, and asks one of them, so that a wrong name, a wrong certificate or a cluster
 // that is down are told here. Close the client.
@@ -41,7 +49,7 @@ func Connect(ctx context.Context, a Access) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{opened}
+	c := &Client{console: opened, by: cmp.Or(a.By, "a program")}
 	if _, err := c.ask(ctx); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}

@@ -1,5 +1,5 @@
-// Package etcdadm is etcdadm for Go programs: what the commands status, plan, member, init and
-// join do.
+// Package etcdadm is etcdadm for Go programs: what the commands status, plan, member, backup,
+// init and join do.
 //
 //	c, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: "/var/lib/etcdadm"})
 //	if err != nil {
@@ -23,6 +23,7 @@ import (
 	"errors"
 	"time"
 
+	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/manager"
 )
@@ -45,6 +46,10 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrWaiting says that the time to wait is up. What was begun goes on, and the same call waits on.
 	ErrWaiting = errors.New("the time to wait is up")
+	// ErrFailed says that a command of the queue was not carried out, and why.
+	ErrFailed = errors.New("failed")
+	// ErrNoBackup says that the store has no such backup.
+	ErrNoBackup = backupstore.ErrNoBackup
 )
 
 // sortedError is an error with its kind, which it does not repeat.

@@ -77,6 +77,38 @@ func ExampleClient_Plan() {
 	_ = next
 }
 
+// A backup before something is tried.
+func ExampleClient_Backup() {
+	var c *etcdadm.Client // of Connect
+	before := func() (string, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		b, err := c.Backup(ctx)
+		if err != nil {
+			return "", fmt.Errorf("%w; %s", err, etcdadm.Hint(err))
+		}
+		return b.Name, nil
+	}
+	_ = before
+}
+
+func ExampleClient_Backups() {
+	var c *etcdadm.Client // of Connect
+	newest := func(ctx context.Context) (string, error) {
+		all, err := c.Backups(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, b := range all { // the newest first
+			if b.Proven {
+				return b.Name, nil
+			}
+		}
+		return "", etcdadm.ErrNoBackup
+	}
+	_ = newest
+}
+
 // A member is replaced by hand, as before its host is taken down for good.
 func ExampleClient_Apply() {
 	var c *etcdadm.Client // of Connect

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,20 @@ func TestLibrary(t *testing.T) {
 	}
 	if _, err := c.Apply(ctx, plan.Goal{}); !errors.Is(err, etcdadm.ErrRefused) {
 		t.Errorf("no step: %v", err)
+	}
+
+	// A backup, which the hosts keep.
+	taken, err := c.Backup(ctx)
+	if err != nil || taken.Name == "" || taken.Reason != "requested" {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	if all, err := c.Backups(ctx); err != nil || !slices.ContainsFunc(all, func(b cluster.Backup) bool { return b.Name == taken.Name }) {
+		t.Errorf("%s is not among %+v, %v", taken.Name, all, err)
+	}
+	hurried, cancelled := context.WithTimeout(ctx, time.Nanosecond)
+	defer cancelled()
+	if _, err := c.Backup(hurried); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("in no time: %v", err)
 	}
 
 	// Again, and wrongly.

@@ -334,10 +334,12 @@ func moreWords(flags []string, lost []cluster.HostID, count *cluster.CountChange
 // endedWords is a command that ended. What was written by an earlier release
 // names no host and no directory.
 func endedWords(e control.Ended) string {
-	if e.Backup != "" {
+	switch {
+	case e.Backup != "" && e.Kind == cluster.CommandBackup:
+		return "backup, which is " + e.Backup
+	case e.Backup != "":
 		return fmt.Sprintf("%s-backup %s", e.Kind, e.Backup)
-	}
-	if e.Kind == "" {
+	case e.Kind == "":
 		return "a command that could not be read"
 	}
 	return wishWords(&control.Wish{Kind: e.Kind, Host: e.Host, Dir: e.Dir})

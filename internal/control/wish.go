@@ -104,9 +104,9 @@ func (f *Folder) wish(ctx context.Context, name string) (Command, error) {
 type Ended struct {
 	Name   string              `json:"name"`
 	Kind   cluster.CommandKind `json:"kind,omitempty"`
-	Backup string              `json:"backup,omitempty"`
-	Host   cluster.HostID      `json:"host,omitempty"` // whose data it was about
-	Dir    string              `json:"dir,omitempty"`  // likewise, as the host calls it
+	Backup string              `json:"backup,omitempty"` // that was restored, or taken
+	Host   cluster.HostID      `json:"host,omitempty"`   // whose data it was about
+	Dir    string              `json:"dir,omitempty"`    // likewise, as the host calls it
 	Result string              `json:"result"`
 	Reason string              `json:"reason,omitempty"`
 	At     time.Time           `json:"at"`

@@ -36,6 +36,9 @@ func (t *term) endCommand(ctx context.Context, e *plan.CommandEnd) bool {
 				end.Kind, end.Backup, end.Host, end.Dir = c.Kind, c.Backup, c.Host, c.Dir
 			}
 		}
+		if end.Kind == cluster.CommandBackup {
+			end.Backup = takenFor(t.last, e.Name)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
 	defer cancel()
@@ -43,6 +46,16 @@ func (t *term) endCommand(ctx context.Context, e *plan.CommandEnd) bool {
 	m.said.Say("end "+e.Name, "cannot take a command out of the queue", err)
 	m.watch.Changed(true) // a backup may have come
 	return err == nil
+}
+
+// takenFor names the backup that a host has taken for a command; empty: none has.
+func takenFor(o *cluster.Observation, command string) string {
+	for i := range o.Hosts {
+		if t := o.Hosts[i].Taken; t != nil && t.Command == command && t.Backup != nil {
+			return t.Backup.Name
+		}
+	}
+	return ""
 }
 
 // writePauses writes down which hosts are paused.

@@ -384,12 +384,20 @@ func TestEndOfACommandSaysWhatItWas(t *testing.T) {
 	tm := &term{m: m, last: &cluster.Observation{Commands: []cluster.Command{
 		{Name: "n", Kind: cluster.CommandRestore, Backup: "b"},
 		{Name: "o", Kind: cluster.CommandUndo, Host: "h", Dir: "d"},
+		{Name: "p", Kind: cluster.CommandBackup},
 	}}}
-	if !tm.endCommand(t.Context(), &plan.CommandEnd{Name: "n", Result: "done", Reason: "r"}) {
-		t.Fatal("it was not ended")
+	for command, name := range map[string]string{"": "periodic", "p": "taken"} {
+		var h cluster.HostReport
+		h.Taken = &cluster.Taken{Command: command, Backup: &cluster.Backup{Name: name}}
+		tm.last.Hosts = append(tm.last.Hosts, h)
+	}
+	for _, name := range []string{"n", "p"} {
+		if !tm.endCommand(t.Context(), &plan.CommandEnd{Name: name, Result: "done", Reason: "r"}) {
+			t.Fatal("it was not ended")
+		}
 	}
 	all, err := folder.EndedCommands(t.Context())
-	if err != nil || len(all) != 1 || all[0].Kind != cluster.CommandRestore || all[0].Backup != "b" || all[0].Host != "" || all[0].Dir != "" || all[0].Reason != "r" {
+	if err != nil || len(all) != 2 || all[1].Backup != "taken" || all[0].Kind != cluster.CommandRestore || all[0].Backup != "b" || all[0].Host != "" || all[0].Dir != "" || all[0].Reason != "r" {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
