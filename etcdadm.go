@@ -1,5 +1,5 @@
 // Package etcdadm is etcdadm for Go programs: what the commands status, plan, member, backup,
-// init and join do.
+// restore, init and join do.
 //
 //	c, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: "/var/lib/etcdadm"})
 //	if err != nil {

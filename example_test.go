@@ -92,6 +92,24 @@ func ExampleClient_Backup() {
 	_ = before
 }
 
+// The cluster goes back to a backup.
+func ExampleClient_Restore() {
+	var c *etcdadm.Client // of Connect
+	back := func(name string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+		defer cancel()
+		err := c.Restore(ctx, name, etcdadm.Restoring{Say: func(s string) { log.Print("waiting: ", s) }})
+		switch {
+		case errors.Is(err, etcdadm.ErrNoBackup), errors.Is(err, etcdadm.ErrRefused):
+			return fmt.Errorf("%w; nothing was changed", err)
+		case errors.Is(err, etcdadm.ErrWaiting):
+			return fmt.Errorf("%w; %s", err, etcdadm.Hint(err))
+		}
+		return err
+	}
+	_ = back
+}
+
 func ExampleClient_Backups() {
 	var c *etcdadm.Client // of Connect
 	newest := func(ctx context.Context) (string, error) {

@@ -12,11 +12,13 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/e2e/internal/rig"
 	"etcdadm.io/plan"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // program is a program of somebody else, which knows etcdadm by its library alone.
 type program struct {
 	*testing.T
+	made     []*machine
 	machines []etcdadm.Machine
 	hosts    []etcdadm.Joining // where each is reached, and what it is called
 }
@@ -25,6 +27,7 @@ func newProgram(t *testing.T, n int) *program {
 	t.Helper()
 	p := &program{T: t}
 	all, _ := newMachines(t, n)
+	p.made = all
 	for _, m := range all {
 		p.machines = append(p.machines, etcdadm.Machine{
 			Program: filepath.Join(rig.Programs, "etcdadm"), Service: m.direct, Root: m.Paths.Root,
@@ -88,6 +91,66 @@ func (p *program) follower(o *cluster.Observation) cluster.HostID {
 	}
 	p.Fatal("raft has no follower")
 	return ""
+}
+
+func (p *program) put(ctx context.Context, keys *clientv3.Client, key string) {
+	p.Helper()
+	if _, err := keys.Put(ctx, key, "x"); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *program) has(ctx context.Context, keys *clientv3.Client, key string) bool {
+	p.Helper()
+	got, err := keys.Get(ctx, key)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return len(got.Kvs) > 0
+}
+
+// There and back: what was written after a backup is not there after its restore.
+func TestLibraryRestores(t *testing.T) {
+	rig.TakesLong(t, "half a minute")
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	p := newProgram(t, 3)
+	_, c := p.begin(ctx)
+	keys := p.made[0].client(t)
+	before := p.healthy(ctx, c).Observation.Store.Intent.Generation
+	p.put(ctx, keys, "kept")
+	taken, err := c.Backup(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.put(ctx, keys, "lost")
+
+	if err := c.Restore(ctx, "2026-01-02T03:04:05Z-000000", etcdadm.Restoring{}); !errors.Is(err, etcdadm.ErrNoBackup) {
+		t.Errorf("no such backup: %v", err)
+	}
+	if err := c.Restore(ctx, "nonsense", etcdadm.Restoring{}); !errors.Is(err, etcdadm.ErrNoBackup) {
+		t.Errorf("no name: %v", err)
+	}
+	if err := c.Restore(ctx, taken.Name, etcdadm.Restoring{Members: 4}); !errors.Is(err, etcdadm.ErrRefused) {
+		t.Errorf("four members: %v", err)
+	}
+	if err := c.Restore(ctx, taken.Name, etcdadm.Restoring{Version: cluster.MustVersion("3.4.30")}); !errors.Is(err, etcdadm.ErrRefused) {
+		t.Errorf("an etcd that cannot read it: %v", err)
+	}
+	var said []string
+	if err := c.Restore(ctx, taken.Name, etcdadm.Restoring{Say: func(s string) { said = append(said, s) }}); err != nil {
+		t.Fatal(err)
+	}
+	if len(said) == 0 {
+		t.Error("nothing was said of what it waited for")
+	}
+	if in := p.healthy(ctx, c).Observation.Store.Intent; in.Generation != before+1 || in.Source.Backup != taken.Name {
+		t.Errorf("generation %d, of %+v", in.Generation, in.Source)
+	}
+	if kept, lost := p.has(ctx, keys, "kept"), p.has(ctx, keys, "lost"); !kept || lost {
+		t.Errorf("kept: %t, lost: %t", kept, lost)
+	}
 }
 
 // A cluster from three fresh machines, by the library alone.

@@ -106,26 +106,11 @@ func commandsOf(ctx context.Context, f *control.Folder, word string) (names []st
 	return names, nil
 }
 
-// restoredSpec is what a command says of the cluster that it makes: what the
-// store asks for, as the predecessor's ctl writes it, since its daemon puts
-// that in force and does nothing any more with a command that has none. Where
-// the store asks for nothing that can be followed, it is what the backup was of.
-// Our daemons go by the store.
+// restoredSpec is what a restore says of the cluster that it makes.
 func restoredSpec(ctx context.Context, f *control.Folder, b backupstore.Backup) (cluster.Spec, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	read, err := f.ReadSpec(ctx)
-	switch {
-	case err == nil && read.Spec != nil:
-		return cluster.Spec{MemberCount: read.Spec.MemberCount, EtcdVersion: read.Spec.EtcdVersion}, nil
-	case err != nil && !errors.Is(err, control.ErrMalformed) && !errors.Is(err, cluster.ErrSpec):
-		return cluster.Spec{}, err
-	}
-	spec := cluster.Spec{MemberCount: b.Meta.MemberCount, EtcdVersion: b.Meta.SpecVersion}
-	if spec.EtcdVersion.IsZero() {
-		spec.EtcdVersion = b.Meta.EtcdVersion
-	}
-	return spec, nil
+	return f.RestoredSpec(ctx, b.Meta)
 }
 
 // insteadOfPath says which name somebody means who wrote a path or a URL.
