@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"os"
 	"strconv"
-	"time"
 
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/duration"
@@ -81,29 +78,14 @@ func (r *reach) open() (*console.Console, error) {
 	if r.dataDir == "" {
 		return nil, usage("--data-dir names a daemon's data directory on this host, --endpoint a daemon anywhere", "say which cluster: --data-dir or --endpoint")
 	}
-	a, err := console.ReadAccess(r.dataDir)
-	if errors.Is(err, fs.ErrPermission) {
+	a, err := console.Here(r.dataDir, r.clusterName)
+	switch {
+	case errors.As(err, new(*console.StartError)), errors.Is(err, console.ErrOtherDisk):
+		return nil, &Failure{Code: ExitNoCluster, Err: err, Advice: hintOf(err)}
+	case errors.Is(err, fs.ErrPermission):
 		return nil, &Failure{Code: ExitError, Err: err, Advice: "run it as the daemon's user, which is mostly root; or give --endpoint, --cluster-name and --credentials of your own"}
-	}
-	if refused := console.ReadRefusal(r.dataDir); err != nil && refused != nil {
-		return nil, refusedStart(refused, nil)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, &Failure{Code: ExitNoCluster, Err: err, Advice: "is it the --data-dir of a daemon that has run?"}
-	}
-	refused := console.ReadRefusal(r.dataDir)
-	if refused != nil && refused.Cluster != "" && refused.Cluster != a.Cluster {
-		// Whose data lies there is not whom this host's daemon was started for: an image of
-		// another cluster's machine. That cluster is not asked, much less told anything.
-		return nil, refusedStart(refused, nil)
-	}
-	if err := r.otherDisk(a); err != nil {
-		if refused != nil && refused.Cluster != "" && (r.clusterName == "" || r.clusterName == a.Cluster) {
-			// A daemon was started for that very cluster here: the address is one that the
-			// machine had, or has behind a NAT, and why it does not run is what counts.
-			return nil, refusedStart(refused, nil)
-		}
-		return nil, err
 	}
 	return console.Open(a)
 }
@@ -116,15 +98,6 @@ func agentsDir() (string, error) {
 		return "", err
 	}
 	return s.Flag("data-dir"), nil
-}
-
-// refusedStart is the failure of a command on a host whose daemon did not start.
-func refusedStart(r *console.Refusal, err error) error {
-	told := fmt.Errorf("the daemon of this host does not run; it ended at %s: %s", r.At.Format(time.RFC3339), r.Why)
-	if err != nil {
-		told = fmt.Errorf("%w; %w", told, err)
-	}
-	return &Failure{Code: ExitNoCluster, Err: told, Advice: cmp.Or(r.Hint, "mend that, and start the daemon again")}
 }
 
 // refused is why the daemon of the data directory that was named did not start last; nil:

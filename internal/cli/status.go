@@ -328,7 +328,8 @@ func (r *reach) status(ctx context.Context) (console.Report, error) {
 	defer cancel()
 	report, err := noCluster(c.Status(ctx))
 	if refused := r.refused(); err != nil && refused != nil {
-		return report, refusedStart(refused, err)
+		told := &console.StartError{Refusal: *refused, Err: err}
+		return report, &Failure{Code: ExitNoCluster, Err: told, Advice: told.Hint()}
 	}
 	return report, err
 }
