@@ -7,12 +7,14 @@ import (
 	"fmt"
 
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/setup"
 )
 
-// Access is how a cluster's daemons are reached: by the data directory of one on this machine, or by name.
+// Access is how a cluster's daemons are reached: by the data directory of one on this machine, or by name. The zero
+// value is the agent that init or join has set up on this machine.
 type Access struct {
 	// DataDir is the data directory of a daemon on this machine, which leaves there how the daemons are reached. It is
-	// read with the rights of the daemon's user, mostly root's.
+	// read with the rights of the daemon's user, mostly root's. Empty, without Endpoints: the agent's.
 	DataDir string
 
 	// Cluster is its name. With DataDir it may be empty: whichever it is.
@@ -50,10 +52,15 @@ func Connect(ctx context.Context, a Access) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{console: opened, by: cmp.Or(a.By, "a program")}
-	if _, err := c.ask(ctx); err != nil {
-		return nil, errors.Join(err, opened.Close())
+	if _, err = c.ask(ctx); err == nil {
+		return c, nil
 	}
-	return c, nil
+	if dir, _ := a.dataDir(); len(a.Endpoints) == 0 { // it was read above
+		if refused := console.ReadRefusal(dir); refused != nil {
+			err = &console.StartError{Refusal: *refused, Err: err}
+		}
+	}
+	return nil, errors.Join(err, opened.Close())
 }
 
 func (a Access) find() (console.Access, error) {
@@ -62,14 +69,27 @@ func (a Access) find() (console.Access, error) {
 		return console.Access{}, errors.New("endpoints need the cluster's name, and no data directory")
 	case len(a.Endpoints) > 0:
 		return console.Access{Cluster: a.Cluster, Endpoints: a.Endpoints, Credentials: a.Credentials}, nil
-	case a.DataDir == "":
-		return console.Access{}, errors.New("neither a data directory nor endpoints say which cluster")
 	}
-	at, err := console.ReadAccess(a.DataDir)
+	dir, err := a.dataDir()
 	if err != nil {
-		return at, err
+		return console.Access{}, err
 	}
-	return at, console.CheckDisk(a.DataDir, at, a.Cluster)
+	at, err := console.Here(dir, a.Cluster)
+	if errors.As(err, new(*console.StartError)) {
+		err = sorted(ErrNoDaemon, err)
+	}
+	return at, err
+}
+
+func (a Access) dataDir() (string, error) {
+	if a.DataDir != "" {
+		return a.DataDir, nil
+	}
+	s, err := setup.ReadSettings(setup.Paths{})
+	if errors.Is(err, setup.ErrNotSetUp) {
+		err = sorted(ErrNoDaemon, err)
+	}
+	return s.Flag("data-dir"), err
 }
 
 // Close ends the connections.

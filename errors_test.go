@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/setup"
@@ -32,6 +33,15 @@ func TestErrorsOfSetupAreSorted(t *testing.T) {
 		}
 		if got.Error() != c.err.Error() || Hint(got) != Hint(c.err) || !errors.Is(got, c.err) {
 			t.Errorf("%v became %v with the hint %q", c.err, got, Hint(got))
+		}
+	}
+}
+
+// The health is one of the words that there are here.
+func TestHealthIsKnown(t *testing.T) {
+	for here, there := range map[Health]console.Health{Well: console.Well, Degraded: console.Degraded, NoQuorum: console.NoQuorum, Unknown: console.Unknown} {
+		if string(here) != string(there) {
+			t.Errorf("%q is %q", here, there)
 		}
 	}
 }

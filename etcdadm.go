@@ -1,7 +1,7 @@
 // Package etcdadm is etcdadm for Go programs: what the commands status, plan, member, backup,
 // restore, init and join do.
 //
-//	c, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: "/var/lib/etcdadm"})
+//	c, err := etcdadm.Connect(ctx, etcdadm.Access{}) // the agent of this machine
 //	if err != nil {
 //		return err
 //	}
@@ -12,8 +12,8 @@
 // that holds for the commands of etcdadm holds here, and nothing is decided in this package. What is seen and decided
 // are values of packages that compute on them alone: [etcdadm.io/cluster], [etcdadm.io/plan] and [etcdadm.io/backup].
 //
-// Every function takes a context, and returns within a second or so of its end. Questions have a bound of their own,
-// ten seconds; what is waited for longer says so. The package keeps nothing between calls but a client's connections, and
+// Every function takes a context, and returns soon after its end. Questions to daemons have a bound of their own, ten
+// seconds; what is waited for longer says so. The package keeps nothing between calls but a client's connections, and
 // prints nothing.
 //
 // Errors are told apart by [errors.Is] and the variables below. [Hint] is what a person does next.

@@ -16,7 +16,7 @@ import (
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	c, err := etcdadm.Connect(ctx, etcdadm.Access{DataDir: "/var/lib/etcdadm"})
+	c, err := etcdadm.Connect(ctx, etcdadm.Access{})
 	if err != nil {
 		log.Fatal(err, "; ", etcdadm.Hint(err))
 	}
@@ -25,7 +25,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(s.Cluster, s.Healthy)
+	fmt.Println(s.Cluster, s.Health)
 }
 
 // Whoever asks from elsewhere names daemons, and has the operator's certificate.
@@ -56,7 +56,7 @@ func ExampleClient_Status() {
 		for _, seat := range roster.Seats {
 			fmt.Println(seat.HostID, seat.Up, seat.Why)
 		}
-		return listed && s.Healthy
+		return listed && s.Health == etcdadm.Well
 	}
 	_ = healthy
 }

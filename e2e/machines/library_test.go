@@ -71,7 +71,7 @@ func (p *program) healthy(ctx context.Context, c *etcdadm.Client) etcdadm.Status
 		s, err := c.Status(ctx)
 		d, planned := c.Plan(ctx)
 		switch {
-		case err == nil && planned == nil && s.Healthy && d.Done:
+		case err == nil && planned == nil && s.Health == etcdadm.Well && d.Done:
 			return s
 		case time.Now().After(deadline):
 			p.Fatalf("not healthy: %+v, %v; %s, %v", s, err, d.Reason, planned)
