@@ -287,7 +287,7 @@ func (m *Machine) checkDisk(ctx context.Context, running bool) Check {
 		return good(name, "not measured: etcd runs on it")
 	}
 	dir := existing(m.Paths.Data())
-	took, err := bounded.Do(ctx, dir, probeFor+diskAnswers, func() ([]time.Duration, error) { return syncs(dir) })
+	took, err := bounded.Do(ctx, dir, probeFor+diskAnswers, func() ([]time.Duration, error) { return syncs(ctx, dir) })
 	if err != nil || len(took) == 0 {
 		return warn(name, "", "its speed could not be measured: %v", err)
 	}
@@ -300,7 +300,8 @@ func (m *Machine) checkDisk(ctx context.Context, running bool) Check {
 	return good(name, "%s", words)
 }
 
-func syncs(dir string) ([]time.Duration, error) {
+// syncs ends with the context: nobody waits for it any more, and its file is not to be left.
+func syncs(ctx context.Context, dir string) ([]time.Duration, error) {
 	f, err := os.CreateTemp(dir, ".etcdadm-probe-")
 	if err != nil {
 		return nil, err
@@ -309,7 +310,7 @@ func syncs(dir string) ([]time.Duration, error) {
 	defer f.Close()
 	data := make([]byte, probeBytes)
 	var took []time.Duration
-	for began := time.Now(); time.Since(began) < probeFor && len(took) < probeMost; {
+	for began := time.Now(); time.Since(began) < probeFor && len(took) < probeMost && ctx.Err() == nil; {
 		if _, err := f.Write(data); err != nil {
 			return nil, err
 		}
