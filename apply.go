@@ -7,6 +7,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/manager"
+	"etcdadm.io/internal/peer"
 	"etcdadm.io/plan"
 )
 
@@ -64,7 +65,7 @@ func (c *Client) hand(ctx context.Context, r manager.GoalRequest) (Applied, erro
 	defer cancel()
 	got, err := c.console.Goal(ctx, r)
 	if err != nil {
-		return Applied{}, err
+		return Applied{}, answered(err)
 	}
 	out := Applied{By: got.Leader, Decision: got.Decision}
 	for _, s := range got.Steps {
@@ -77,4 +78,12 @@ func (c *Client) hand(ctx context.Context, r manager.GoalRequest) (Applied, erro
 		return out, sorted(ErrWaiting, err)
 	}
 	return out, nil
+}
+
+// answered tells a daemon that answered, and found none that leads, from no daemon.
+func answered(err error) error {
+	if errors.Is(err, peer.ErrRemote) {
+		return sorted(ErrNoLeader, errors.New(err.Error())) // whose chain says that no daemon answered
+	}
+	return err
 }

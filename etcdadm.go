@@ -42,9 +42,11 @@ var (
 	// ErrOtherDisk says that a data directory is that of another machine, or of another cluster than was named. Nobody
 	// was asked.
 	ErrOtherDisk = console.ErrOtherDisk
-	// ErrRefused says that what was asked for is not safe or not possible now, that nothing was changed, and why.
+	// ErrRefused says that what was asked for is not safe or not possible now, and why. Nothing was changed, where the
+	// function does not say otherwise.
 	ErrRefused = errors.New("refused")
-	// ErrWaiting says that the time to wait is up. What was begun goes on, and the same call waits on.
+	// ErrWaiting says that the time to wait is up. What was begun goes on. Init and Join wait on when they are called
+	// again; Backup, Restore and Apply ask for the same once more.
 	ErrWaiting = errors.New("the time to wait is up")
 	// ErrFailed says that a command of the queue was not carried out, and why.
 	ErrFailed = errors.New("failed")

@@ -26,7 +26,9 @@ type Machine struct {
 	Service Service
 	// Root is the directory below which everything is written; empty: /.
 	Root string
-	// Environ is NAME=VALUE, from which the credentials of a bucket are taken; nil: there are none.
+	// Environ is NAME=VALUE, from which the credentials of a bucket are taken; nil: there are none. Those that the
+	// agent's settings have are put into this program's environment, where they are not set: the buckets' libraries
+	// read them there.
 	Environ []string
 	// Say is told what is done and waited for, a sentence at a time; nil: nobody is.
 	Say func(sentence string)
@@ -130,11 +132,8 @@ func Init(ctx context.Context, m Machine, c NewCluster) (Host, Invitation, error
 		return Host{}, Invitation{}, sorted(ErrRefused, err)
 	}
 	report, err := on.CheckInit(ctx, o)
-	if err == nil {
-		err = report.Err()
-	}
-	if err != nil {
-		return Host{}, Invitation{}, sortSetup(err)
+	if err := looked(ctx, report, err); err != nil {
+		return Host{}, Invitation{}, err
 	}
 	done, err := on.Init(ctx, o)
 	if err != nil {
@@ -170,17 +169,25 @@ func Join(ctx context.Context, m Machine, i Invitation, j Joining) (Host, error)
 		return Host{}, sorted(ErrRefused, fmt.Errorf("the invitation's token %w", err))
 	}
 	report, err := on.CheckJoin(ctx, o)
-	if err == nil {
-		err = report.Err()
-	}
-	if err != nil {
-		return Host{}, sortSetup(err)
+	if err := looked(ctx, report, err); err != nil {
+		return Host{}, err
 	}
 	done, err := on.Join(ctx, o)
 	if err != nil {
 		return Host{}, sortSetup(err)
 	}
 	return Host{Cluster: done.Cluster, Host: done.Host, Address: done.Address, Etcd: done.Etcd, Again: done.Again, Spare: done.Spare}, nil
+}
+
+// looked is what comes of the checks, which changed nothing. One that was cut short says nothing about the machine.
+func looked(ctx context.Context, report setup.Report, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("look at the machine: %w; nothing was changed", ctx.Err())
+	case err != nil:
+		return sortSetup(err)
+	}
+	return sortSetup(report.Err())
 }
 
 // sortSetup says of which kind an error of setup is.
