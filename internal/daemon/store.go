@@ -77,6 +77,7 @@ func (d *daemon) openKept(ctx context.Context) error {
 			return d.pool.To(c)
 		},
 		WentBack: func() bool { return d.host.WentBack() },
+		Asked:    func() bool { return d.host.Asked() },
 		Serves:   d.hasQuorum,
 		Runs:     func() bool { return d.host.Served() },
 		KeepIntent: func(ctx context.Context, in *cluster.Intent) {

@@ -37,6 +37,7 @@ func (h *Host) start(ctx context.Context) {
 // bring brings process and data in line with the record for the first time; the
 // caller runs a task. It is repeated while something foreign is in the way.
 func (h *Host) bring(ctx context.Context, fresh bool) {
+	defer h.asked.Store(true)
 	h.work.Awaits("the data of a former member to be moved aside")
 	_ = h.resume(ctx) // noted, and tried again by tick
 	h.work.Awaits("unfinished prepared data to be removed")
@@ -58,6 +59,7 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 		h.advance(ctx)
 		return
 	}
+	h.asked.Store(true)
 	h.work.Awaits("its state to be written")
 	h.advance(ctx)
 	if !found {
@@ -204,6 +206,10 @@ func (h *Host) wentBack(ctx context.Context, s record.State) bool {
 	}
 	return false
 }
+
+// Asked reports whether this host has asked the others, since it began, what they remember of its disk. It does so once, before
+// it starts a member.
+func (h *Host) Asked() bool { return h.asked.Load() }
 
 // advance advances the epoch, and writes the memory along with it. An epoch that
 // could not be written is not told: the old one is.

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -94,6 +95,7 @@ type Host struct {
 	logs           *bulk.Logs
 	takeover       *takeover.TakeOver
 	settings       *settings.Settings
+	asked          atomic.Bool // what the others remember of its disk
 	evidence       *evidence.Evidence
 	fences         *Fences
 

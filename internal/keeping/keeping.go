@@ -58,6 +58,8 @@ type Options struct {
 	Leading func() bool
 	// WentBack tells whether this disk is known to be older than what others remember of it: it has forgotten promises.
 	WentBack func() bool
+	// Asked tells whether the others have been asked, since the daemon began, what they remember of this disk.
+	Asked func() bool
 	// Serves tells whether this host's member reads through raft, so that its cluster has a quorum; an error: that is not known.
 	Serves func(context.Context) (bool, error)
 	// Runs tells whether this host's member has answered a read through a quorum since its process was started.
@@ -179,8 +181,11 @@ func (k *Part) sayToKeeper(ctx context.Context, m register.Message) (register.Re
 	return *reply.Reply, nil
 }
 
-// handle answers as this host's keeper, unless it has forgotten what it promised.
+// handle answers as this host's keeper, unless it has forgotten what it promised, or does not know yet whether it has.
 func (k *Part) handle(ctx context.Context, m register.Message) (register.Reply, error) {
+	if !k.opt.Asked() {
+		return register.Reply{}, errors.New("this host asks the others what they remember of its disk, before it answers for the record: within seconds")
+	}
 	if k.opt.WentBack() {
 		return register.Reply{}, errors.New("the disk of this host is older than what others remember of it: it keeps no record. Set its data directory aside, and join it as a new host")
 	}

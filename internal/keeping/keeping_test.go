@@ -27,11 +27,11 @@ func TestWhoIsAnsweredByAKeeper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wentBack := false
+	wentBack, asked := false, true
 	k := New(Options{
 		Self: func() cluster.HostID { return "a" }, Cluster: "c", Contacts: func() []cluster.Contact { return nil },
 		To:       func(cluster.Contact) (kept.Client, error) { return nil, errors.New("nobody") },
-		WentBack: func() bool { return wentBack }, Keeper: file, Own: memory.New(), Mint: rand.Text,
+		WentBack: func() bool { return wentBack }, Asked: func() bool { return asked }, Keeper: file, Own: memory.New(), Mint: rand.Text,
 	})
 	host := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "b"}}
 	person := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleOperator, ID: "b"}}
@@ -52,7 +52,11 @@ func TestWhoIsAnsweredByAKeeper(t *testing.T) {
 	if err != nil || !strings.Contains(r.Object.Error, "is not done with objects") {
 		t.Errorf("a fetch by a person: %+v, %v", r.Object, err)
 	}
-	wentBack = true
+	asked = false
+	if _, err := k.Answer(ctx, host, ask); err == nil || !strings.Contains(err.Error(), "asks the others") {
+		t.Errorf("before the others were asked about the disk: %v", err)
+	}
+	asked, wentBack = true, true
 	if _, err := k.Answer(ctx, host, ask); err == nil || !strings.Contains(err.Error(), "older than what others remember") {
 		t.Errorf("a disk that went back answers: %v", err)
 	}

@@ -54,10 +54,11 @@ func (x medium) Read(path string) ([]byte, error) {
 // Replace implements keeper.Medium.
 func (x medium) Replace(path string, data []byte) error {
 	x.m.mu.Lock()
+	before := x.m.disk.keeper[path]
 	x.m.disk.keeper[path] = data
 	x.m.mu.Unlock()
 	if path == keeper.FileName {
-		x.m.w.accepted(x.m, data)
+		x.m.w.accepted(x.m, before, data)
 	}
 	return nil
 }
@@ -86,6 +87,7 @@ func (d *daemon) keep() {
 		To:       func(c cluster.Contact) (kept.Client, error) { return keepClient{d, c}, nil },
 		Leading:  func() bool { return d.manager.Status().Leading },
 		WentBack: func() bool { return d.host.WentBack() },
+		Asked:    func() bool { return d.host.Asked() },
 		Serves:   d.hasQuorum,
 		Runs:     func() bool { return d.host.Served() },
 		KeepIntent: func(ctx context.Context, in *cluster.Intent) {

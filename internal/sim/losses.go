@@ -61,7 +61,7 @@ func (g *generator) lose(m *machine, short time.Duration) {
 // silence would be consent.
 func (g *generator) goBack(m *machine, short time.Duration) {
 	w := g.w
-	if w.hostsKeep || !g.mayLose(m) { // see docs/adr/031: a keeper that is not known yet to have gone back answers
+	if !g.mayLose(m) {
 		return
 	}
 	w.Heal()

@@ -45,13 +45,15 @@ func (k *keptRecord) sends(key string, data []byte, d *daemon) {
 
 // accepted looks at what a keeper has just made durable: once a majority of its keepers has accepted a document it is chosen, and
 // of each version only one ever is.
-func (w *World) accepted(m *machine, data []byte) {
+func (w *World) accepted(m *machine, had, data []byte) {
 	state, err := keeper.Decode(data)
 	if err != nil {
 		w.violate("%s wrote a keeper's file that cannot be read: %v", m.name, err)
 		return
 	}
-	w.promised(m, state)
+	if was, err := keeper.Decode(had); err != nil || was.Promised != state.Promised {
+		w.promised(m, state)
+	}
 	doc := state.Accepted.Doc
 	if doc == nil {
 		return
