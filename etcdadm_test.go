@@ -32,7 +32,7 @@ func TestErrorsOfSetupAreSorted(t *testing.T) {
 	} {
 		got := sortSetup(c.err)
 		for _, kind := range kinds {
-			if errors.Is(got, kind) != (kind == c.want) {
+			if errors.Is(got, kind) != errors.Is(kind, c.want) {
 				t.Errorf("%v is %v: %t", c.err, kind, errors.Is(got, kind))
 			}
 		}
@@ -104,7 +104,7 @@ func TestNoLeaderIsNotNoDaemon(t *testing.T) {
 	for cause, want := range map[error]error{peer.ErrRemote: ErrNoLeader, peer.ErrUnreachable: ErrNoDaemon} {
 		err := answered(fmt.Errorf("%w: %w", console.ErrNoDaemon, &peer.Error{Op: "goal", Endpoint: "e", Err: cause}))
 		for _, kind := range []error{ErrNoLeader, ErrNoDaemon} {
-			if errors.Is(err, kind) != (kind == want) {
+			if errors.Is(err, kind) != errors.Is(kind, want) {
 				t.Errorf("%v is %v: %t", err, kind, errors.Is(err, kind))
 			}
 		}
@@ -119,3 +119,26 @@ func TestHealthIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is to be undone on a machine that is no host of a cluster.
+func TestResetOfNothing(t *testing.T) {
+	former, err := Reset(t.Context(), Machine{Root: t.TempDir(), Service: stopped{}}, Resetting{})
+	if err != nil || !former.Nothing || former.Removed {
+		t.Errorf("%+v, %v", former, err)
+	}
+	if _, err := Reset(t.Context(), Machine{Root: t.TempDir(), Service: unstoppable{}}, Resetting{}); err == nil {
+		t.Error("a service that cannot stop its agent is asked to")
+	}
+}
+
+// unstoppable is a service without a way to stop it.
+type unstoppable struct{}
+
+func (unstoppable) Check(context.Context) error          { return nil }
+func (unstoppable) Active(context.Context) (bool, error) { return false, nil }
+func (unstoppable) Start(context.Context) error          { return nil }
+
+type stopped struct{ unstoppable }
+
+func (stopped) Stop(context.Context) error   { return nil }
+func (stopped) Reload(context.Context) error { return nil }

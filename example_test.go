@@ -195,6 +195,22 @@ func ExampleJoin() {
 	_ = next
 }
 
+// A machine is taken out of its cluster again; what it had is set aside.
+func ExampleReset() {
+	leave := func(ctx context.Context, program string) error {
+		former, err := etcdadm.Reset(ctx, etcdadm.Machine{Program: program}, etcdadm.Resetting{})
+		if errors.Is(err, etcdadm.ErrRefused) {
+			return fmt.Errorf("the cluster needs this machine: %w", err)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(former.Host, "left cluster", former.Cluster)
+		return nil
+	}
+	_ = leave
+}
+
 // An invitation shows its secret to nobody who prints it.
 func ExampleInvitation() {
 	i := etcdadm.Invitation{Endpoint: "192.0.2.1:8000", Token: "k3v9qd.secret", CAHash: "sha256:…"}

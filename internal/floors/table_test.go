@@ -400,6 +400,7 @@ var table = []room{
 		"internal/console": "asks the daemons",
 		"internal/manager": "a step by hand is handed to it, in its own types",
 		"internal/setup":   "init and join",
+		"internal/removal": "reset",
 	}},
 	{path: "internal/cli/...", floor: face, beside: map[string]string{
 		"internal/console":    "asks the daemons",

@@ -33,6 +33,8 @@ const (
 	keepersEvery = 3 * time.Second
 	// sayEvery is how often it is said that they are not.
 	sayEvery = time.Minute
+	// startGrace is how long after its start a daemon says nothing of that.
+	startGrace = 5 * time.Second
 	// decideEvery is how often the leading daemon has the record decided anew while a keeper is missing.
 	decideEvery = time.Minute
 	// maxAsked bounds how many answers are gathered before the record is made again.
@@ -278,7 +280,8 @@ func (k *Part) Run(ctx context.Context) error {
 	}
 	t := time.NewTicker(whereEvery)
 	defer t.Stop()
-	var looked, said time.Time
+	var looked time.Time
+	said := time.Now().Add(startGrace - sayEvery) // nobody has been heard at first
 	led := false
 	for {
 		look, cancel := context.WithTimeout(ctx, keepersTimeout)
