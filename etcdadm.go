@@ -1,5 +1,5 @@
 // Package etcdadm is etcdadm for Go programs: what the commands status, plan, member, backup,
-// restore, init and join do.
+// restore, init, join and reset do.
 //
 //	c, err := etcdadm.Connect(ctx, etcdadm.Access{}) // the agent of this machine
 //	if err != nil {

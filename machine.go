@@ -195,7 +195,7 @@ func sortSetup(err error) error {
 	switch {
 	case errors.Is(err, setup.ErrOther), errors.Is(err, pki.ErrOtherAuthority):
 		return sorted(ErrOtherCluster, err)
-	case errors.Is(err, setup.ErrSetUp), errors.Is(err, peer.ErrJoin), errors.Is(err, pki.ErrClock), errors.As(err, new(*setup.RefusedError)):
+	case errors.Is(err, setup.ErrSetUp), errors.Is(err, setup.ErrHalfReset), errors.Is(err, peer.ErrJoin), errors.Is(err, pki.ErrClock), errors.As(err, new(*setup.RefusedError)):
 		return sorted(ErrRefused, err)
 	case errors.Is(err, setup.ErrWaiting):
 		return sorted(ErrWaiting, err)

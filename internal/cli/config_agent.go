@@ -228,7 +228,14 @@ func settingsFrom(args []string, shell, file map[string]string, all bool) (out [
 
 // shownURLs is a comma list of URLs as people may see it.
 func shownURLs(list string) string {
-	parts := strings.Split(list, ",")
+	var parts []string
+	for _, p := range strings.Split(list, ",") {
+		if n := len(parts); n > 0 && strings.Contains(parts[n-1], "://") && !strings.Contains(p, "://") {
+			parts[n-1] += "," + p // of its password, say
+			continue
+		}
+		parts = append(parts, p)
+	}
 	for i, p := range parts {
 		if strings.Contains(p, "://") {
 			parts[i] = cmp.Or(daemon.ShownURL(p), "…")

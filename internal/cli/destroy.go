@@ -82,7 +82,7 @@ func (r *reach) destroy(c *cobra.Command, h *removal.Host, o removal.Options, dr
 }
 
 func printDestruction(w io.Writer, d removal.Destruction, backup bool) {
-	fmt.Fprintf(w, "cluster %s is destroyed, in this order\n", d.Cluster)
+	fmt.Fprintf(w, "cluster %s would be destroyed in this order\n", d.Cluster)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WHAT\tWHERE\tTHEN")
 	if backup {

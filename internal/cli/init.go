@@ -117,7 +117,7 @@ func setUpFailure(err error) error {
 		return err
 	case errors.Is(err, setup.ErrWaiting):
 		return &Failure{Code: ExitWaiting, Err: err, Advice: hintOf(err)}
-	case errors.Is(err, setup.ErrOther), errors.Is(err, setup.ErrSetUp), errors.Is(err, peer.ErrJoin), errors.Is(err, pki.ErrOtherAuthority), errors.Is(err, pki.ErrClock):
+	case errors.Is(err, setup.ErrOther), errors.Is(err, setup.ErrSetUp), errors.Is(err, setup.ErrHalfReset), errors.Is(err, peer.ErrJoin), errors.Is(err, pki.ErrOtherAuthority), errors.Is(err, pki.ErrClock):
 		return &Failure{Code: ExitUnsafe, Err: err, Advice: hintOf(err)}
 	case errors.Is(err, peer.ErrUnreachable), errors.Is(err, peer.ErrClearText):
 		return &Failure{Code: ExitNoCluster, Err: err, Advice: hintOf(err)}

@@ -129,6 +129,9 @@ func (r *restart) ended(hosts []cluster.HostID, all []console.Rolled, failed err
 			restarted++
 		}
 	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	code := ExitError
 	if f, ok := errors.AsType[*Failure](err); ok {
 		code = f.Code

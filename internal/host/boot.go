@@ -37,7 +37,6 @@ func (h *Host) start(ctx context.Context) {
 // bring brings process and data in line with the record for the first time; the
 // caller runs a task. It is repeated while something foreign is in the way.
 func (h *Host) bring(ctx context.Context, fresh bool) {
-	defer h.asked.Store(true)
 	h.work.Awaits("the data of a former member to be moved aside")
 	_ = h.resume(ctx) // noted, and tried again by tick
 	h.work.Awaits("unfinished prepared data to be removed")
@@ -46,10 +45,12 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	h.work.Awaits("a check for an etcd left running by an earlier daemon")
 	found, ok := h.adopt(ctx, s)
 	if !ok || s.Journal != nil {
+		h.askOfDisk(ctx, s, fresh)
 		h.advance(ctx)
 		return
 	}
 	if !found && !fresh && !h.mayStart(ctx, s) {
+		h.askOfDisk(ctx, s, fresh)
 		h.advance(ctx)
 		return
 	}
@@ -205,6 +206,15 @@ func (h *Host) wentBack(ctx context.Context, s record.State) bool {
 		}
 	}
 	return false
+}
+
+// askOfDisk asks what the others remember of the disk on a boot that does not come to a start: the host may be a keeper of the
+// record, which answers once it is known not to have forgotten promises.
+func (h *Host) askOfDisk(ctx context.Context, s record.State, fresh bool) {
+	h.work.Awaits("the other daemons' record of its disk")
+	if fresh || !h.wentBack(ctx, s) {
+		h.asked.Store(true)
+	}
 }
 
 // Asked reports whether this host has asked the others, since it began, what they remember of its disk. It does so once, before

@@ -28,7 +28,7 @@ type KeepReply struct {
 	// Newest is the highest document that the host has; Chosen the newest of which it knows that it is chosen.
 	Newest *register.Entry `json:"newest,omitempty"`
 	Chosen *register.Entry `json:"chosen,omitempty"`
-	// Making says that the host is making the record again just now, Runs that its member's process runs.
+	// Making says that the host is making the record again just now, Runs that its member has had a quorum since it was started.
 	Making bool        `json:"making,omitempty"`
 	Runs   bool        `json:"runs,omitempty"`
 	Again  *AgainReply `json:"again,omitempty"`

@@ -68,7 +68,14 @@ func (h *Host) lookAtCluster(ctx context.Context, p *Plan) {
 	case j.Unreadable != "":
 		p.Hindrance = &Hindrance{Unknown, j.Unreadable, "mend that file; " + byForce}
 		return
-	case j.Host == "" || j.DataDir == "": // init or join did not come as far as a host
+	case j.Host == "": // init or join did not come as far as a host
+		return
+	case j.DataDir == "":
+		p.Hindrance = &Hindrance{
+			Unknown, fmt.Sprintf("the data directory of host %s is not there, or nothing in it is an agent's: whether cluster %s lists the host is not known", j.Host, j.Cluster),
+			"mount it, or mend its disk, and run it again; " + byForce,
+		}
+		p.Left = j.behind(nil)
 		return
 	}
 	c, err := h.open(j, false)

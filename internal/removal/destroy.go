@@ -68,6 +68,9 @@ func (h *Host) LookToDestroy(ctx context.Context) (Destruction, error) {
 	if p.Host == "" {
 		return Destruction{}, &Error{Problem: "nothing can be destroyed from here", Err: setup.ErrNotSetUp, Advice: "run it on a host of the cluster"}
 	}
+	if p.Again && !p.job.Destroys {
+		return Destruction{}, &Error{Problem: fmt.Sprintf("a reset of host %s was begun and is not finished", p.Host), Err: ErrUnsafe, Advice: "finish it: etcdadm reset; then run this on a host of the cluster"}
+	}
 	d := Destruction{Cluster: p.Cluster, Host: p.Host, Last: p}
 	switch {
 	case p.job.Gone:
@@ -118,6 +121,7 @@ func (h *Host) Destroy(ctx context.Context, d Destruction, o Options) (Destroyed
 		return out, err
 	}
 	j := d.Last.job
+	j.Destroys = true
 	if !j.Gone {
 		if err := h.saveJob(j); err != nil {
 			return out, err

@@ -25,6 +25,8 @@ type job struct {
 	Others []cluster.Contact `json:"others,omitempty"`
 	// Lift: the spec is put on hold for this reset, and has to be let go. Else a person had put it on hold before.
 	Lift bool `json:"lift,omitempty"`
+	// Destroys: destroy began it, of the whole cluster.
+	Destroys bool `json:"destroys,omitempty"`
 	// Gone: the cluster has no member here any more, or a person has forced the rest.
 	Gone bool `json:"gone,omitempty"`
 	// Forced: the cluster did not let the member go.

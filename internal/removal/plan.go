@@ -198,7 +198,16 @@ func (h *Host) survey() (*job, []Stays, error) {
 		stays = append(stays, Stays{dir, "drop-ins of yours"})
 	}
 	if dir := (certs.Host{Root: h.Paths.Root}).RecordDir(); there(dir) {
-		stays = append(stays, Stays{dir, "certificates that certs issue made stay, and are good for the cluster until they end"})
+		// Without their record no renewal hands them to the next cluster of this machine.
+		records, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, r := range records {
+			j.Items = append(j.Items, Item{Kind: setup.KindSettings, Path: filepath.Join(dir, r.Name()), To: filepath.Join(h.Paths.Aside(j.Stamp), filepath.Base(dir), r.Name())})
+		}
+		j.Items = append(j.Items, Item{Kind: setup.KindDirectory, Path: dir})
+		stays = append(stays, Stays{"certificates of etcdadm certs issue", "they are good for the cluster until they end, and are not renewed any more"})
 	}
 	if _, ok := kept.DataDir(s.Store()); s.Store() != "" && !ok {
 		stays = append(stays, Stays{"the backup store", "it is the cluster's"})

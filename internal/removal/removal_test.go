@@ -248,7 +248,8 @@ func TestReset(t *testing.T) {
 func TestOnlyWhatWasMade(t *testing.T) {
 	w := newWorld(t)
 	h, _ := installed(t, w)
-	own := []string{h.Paths.Etcdctl(), h.Paths.Unit() + ".d/own.conf", filepath.Join(h.Paths.Root, "etc/etcdadm/issued/x.json"), filepath.Join(h.Paths.PKI(), "mine.crt"), filepath.Join(h.Paths.PKI(), setup.AuthorityFiles()[0])}
+	put(t, filepath.Join(h.Paths.Root, "etc/etcdadm/issued/x.json"), "the record of a certificate, which is renewed by it")
+	own := []string{h.Paths.Etcdctl(), h.Paths.Unit() + ".d/own.conf", filepath.Join(h.Paths.PKI(), "mine.crt"), filepath.Join(h.Paths.PKI(), setup.AuthorityFiles()[0])}
 	for _, path := range own {
 		put(t, path, "somebody's")
 	}
@@ -553,5 +554,39 @@ func TestAnAgentThatRuns(t *testing.T) {
 	}
 	if _, done, err := reset(t, h, Options{}); err != nil || !done.Removed || there(h.Paths.Data()) {
 		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// A host whose data is not in sight is not out of its cluster for that: nobody was asked.
+func TestResetWithoutData(t *testing.T) {
+	w := newWorld(t)
+	h, s := installed(t, w)
+	data := h.Paths.Data()
+	if err := os.Rename(data, data+".elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := reset(t, h, Options{})
+	if !errors.Is(err, ErrUnsafe) || p.Hindrance == nil || p.Hindrance.Kind != Unknown || s.stopped > 0 || len(w.removed) > 0 {
+		t.Errorf("%+v, %v", p.Hindrance, err)
+	}
+	if _, done, err := reset(t, h, Options{Force: true}); err != nil || done.Removed || len(done.Left) == 0 {
+		t.Errorf("by force: %+v, %v", done, err)
+	}
+}
+
+// A reset that was begun is no destruction that has come far.
+func TestDestroyDoesNotEndAReset(t *testing.T) {
+	w := newWorld(t)
+	h, _ := installed(t, w)
+	p, err := h.Look(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.job.Gone = true
+	if err := h.saveJob(p.job); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := h.LookToDestroy(t.Context()); !errors.Is(err, ErrUnsafe) {
+		t.Errorf("%+v, %v", d, err)
 	}
 }

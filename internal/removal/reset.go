@@ -82,7 +82,7 @@ func (h *Host) part(ctx context.Context, p Plan, o Options) error {
 		if err != nil {
 			return h.unread(ctx, p, o, err)
 		}
-		j.Lift = !held
+		j.Lift = !held || j.Destroys // a destruction that was given up held it
 	}
 	if err := h.saveJob(j); err != nil {
 		return err
