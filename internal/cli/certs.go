@@ -86,8 +86,8 @@ start of its SHA-256 fingerprint), when it ends, and what renews it:
   command  etcdadm certs renew renews it
   rotate   an authority, which a person rotates (docs/operations/tls.md)
 
-The exit code is %d when one is damaged, has expired, or ends within 30 days (or within
-the last quarter of a shorter life).`, ExitExpiring),
+The exit code is %d when one needs a look: damaged, not trusted, replaced, not valid yet,
+expired, or ends within 30 days (or within the last quarter of a shorter life).`, ExitExpiring),
 		Example: `  etcdadm certs list
   etcdadm certs list -o json`,
 		Args: words(cobra.NoArgs),

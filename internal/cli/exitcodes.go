@@ -43,7 +43,7 @@ var exitCodes = []ExitCode{
 	{ExitWaiting, "it goes on, and the time that --wait gave it is up"},
 	{ExitDegraded, "of status: clients are served, and something needs a look: a voter is down or missing, an alarm is raised, or a blocker waits for a person"},
 	{ExitNoQuorum, "of status: no quorum is up, or ordinary clients are kept out"},
-	{ExitExpiring, "of certs list: a certificate is damaged, has expired, or ends soon"},
+	{ExitExpiring, "of certs list: a certificate needs a look: damaged, not trusted, replaced, not valid yet, expired, or ends soon"},
 	{ExitInterrupted, "interrupted"},
 }
 

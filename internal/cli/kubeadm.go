@@ -57,7 +57,7 @@ kube-apiserver" makes the certificate.`,
 			config, seen, err := kubeadm.Await(ctx, look, f, func(sentence string) { fmt.Fprintf(c.ErrOrStderr(), "waiting up to %s: %s\n", wait, sentence) })
 			switch {
 			case errors.Is(err, kubeadm.ErrUnknown):
-				return &Failure{Code: ExitWaiting, Err: err, Advice: hintOf(err)}
+				return &Failure{Code: ExitNotLeader, Err: err, Advice: hintOf(err)}
 			case errors.Is(err, kubeadm.ErrQuarantine):
 				return &Failure{Code: ExitUnsafe, Err: err, Advice: hintOf(err)}
 			case err != nil:

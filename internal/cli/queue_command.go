@@ -222,16 +222,18 @@ func (q *queue) cancel(c *cobra.Command, word string) error {
 	if q.dryRun {
 		verb = "would be withdrawn, if it has not begun by then"
 	}
+	waiting := 0
 	for _, one := range found {
 		if one.State == queueRuns {
 			fmt.Fprintf(c.ErrOrStderr(), "%s (%s) has begun already\n", one.Command, one.What)
 			continue
 		}
+		waiting++
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s%s\n", one.Command, orNone(one.What), byWords(one))
 	}
 	if !q.dryRun {
-		if !q.yes {
-			if err := confirm(c, "Withdraw "+counted(len(found), "command")+"?"); err != nil {
+		if !q.yes && waiting > 0 {
+			if err := confirm(c, "Withdraw "+counted(waiting, "command")+"?"); err != nil {
 				return err
 			}
 		}

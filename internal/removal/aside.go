@@ -58,6 +58,10 @@ func takeData(one Item, purge bool) error {
 		err = moveInside(one.Path, one.To)
 	} else if there(one.Path) {
 		err = gone(os.Rename(one.Path, one.To), filepath.Dir(one.To))
+		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EXDEV) { // a mount of the same file system
+			one.To = filepath.Join(one.Path, strings.TrimPrefix(filepath.Base(one.To), filepath.Base(one.Path)+"."))
+			err = moveInside(one.Path, one.To)
+		}
 	}
 	if err != nil || !purge {
 		return err

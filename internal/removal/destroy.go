@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/setup"
 )
 
@@ -152,7 +154,47 @@ func (h *Host) backupAt(j *job) string {
 			return at
 		}
 	}
+	if _, without := kept.DataDir(j.Store); without {
+		return filepath.Join(kept.OwnDir(j.DataDir), j.Backup) + " on other hosts"
+	}
 	return j.Store
+}
+
+// copyHere has this host's disk hold the last backup of a cluster without a store: it may have been written to a majority of
+// other hosts.
+func (h *Host) copyHere(ctx context.Context, j *job, c Cluster, most time.Duration) error {
+	if _, without := kept.DataDir(j.Store); !without {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	own, err := kept.Own(ctx, j.DataDir)
+	if err != nil {
+		return err
+	}
+	objects, err := c.Kept().List(ctx, j.Backup+"/")
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := copyObject(ctx, c.Kept(), own, o.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyObject(ctx context.Context, from, to blob.Store, key string) error {
+	object, err := from.Get(ctx, key, blob.GetOptions{})
+	if err != nil {
+		return err
+	}
+	defer object.Body.Close()
+	_, err = to.Put(ctx, key, object.Body, blob.IfAbsent)
+	if errors.Is(err, blob.ErrPreconditionFailed) {
+		return nil // it has it
+	}
+	return err
 }
 
 // endOthers takes the last backup and removes every other member.
@@ -172,6 +214,9 @@ func (h *Host) endOthers(ctx context.Context, d Destruction, o Options) error {
 			return err
 		}
 		h.say("the last backup is %s", j.Backup)
+		if err := h.copyHere(ctx, j, c, orElse(o.Wait, DefaultWait)); err != nil {
+			h.say("it was not copied to this host, and stays on others: %s", oneLine(err))
+		}
 	}
 	for _, m := range d.Others {
 		p := d.Last

@@ -146,7 +146,10 @@ func (m *Machine) servesBackup(ctx context.Context, o Init, s Settings) error {
 	if err != nil {
 		return err
 	}
-	const advice = "if nothing in it is needed: etcdadm reset --force, then run the command again"
+	advice := "if nothing in it is needed: etcdadm reset --force, then run the command again"
+	if _, without := kept.DataDir(s.Store()); !without {
+		advice += ", with another folder of the store"
+	}
 	name, named := o.named()
 	switch {
 	case in == nil || in.Source.Kind == cluster.SourceBackup && (!named || in.Source.Backup == name.String()):

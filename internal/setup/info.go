@@ -153,7 +153,7 @@ func portsOf(s Settings) (ports []Port) {
 func (l Look) installed(s Settings) []Installed {
 	all := []Installed{
 		{What: "settings", Path: l.Paths.Settings()}, {What: "authorities", Path: s.PKI(l.Paths)},
-		{What: "unit", Path: l.Paths.Unit()}, {What: "etcdctl's settings", Path: l.Paths.Etcdctl()},
+		{What: "unit", Path: l.Paths.Unit()}, {What: "etcdctl's settings", Path: l.Paths.Etcdctl()}, {What: "etcdctl's script", Path: l.Paths.EtcdctlScript()},
 	}
 	for n := range all {
 		one := &all[n]
