@@ -271,9 +271,7 @@ func notOurData(dir string) string {
 			return ""
 		}
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
-		return e.Name() == "lost+found" || strings.HasPrefix(e.Name(), setup.AsidePrefix)
-	})
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return setup.IsNothing(e.Name()) })
 	if len(entries) == 0 {
 		return empty
 	}

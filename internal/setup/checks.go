@@ -181,9 +181,7 @@ func (m *Machine) checkData(s Settings) Check {
 	case err != nil:
 		return refuse(name, "look at that directory and its disk", "%v", err)
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
-		return e.Name() == "lost+found" || strings.HasPrefix(e.Name(), AsidePrefix)
-	})
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return IsNothing(e.Name()) })
 	if len(entries) == 0 {
 		return good(name, "%s is empty", dir)
 	}
@@ -205,6 +203,12 @@ func (m *Machine) checkData(s Settings) Check {
 func (m *Machine) hasMember(s Settings) bool {
 	state, err := datadir.KnownState(s.Flag("data-dir"))
 	return err == nil && state.Cluster == s.Cluster() && state.Local.State != cluster.MemberNone
+}
+
+// IsNothing tells whether an entry of a data directory does not count as data: what the file system made, what earlier resets have
+// set aside, and a probe of the disk that was killed.
+func IsNothing(name string) bool {
+	return name == "lost+found" || strings.HasPrefix(name, AsidePrefix) || strings.HasPrefix(name, probePrefix)
 }
 
 // agentsOnly tells whether there is nothing but what an agent makes before it has a state.
@@ -272,6 +276,8 @@ func (m *Machine) checkRoom(ctx context.Context) Check {
 const (
 	// probeFor is how long the disk is written to: long enough to see its slow moments.
 	probeFor = 2 * time.Second
+	// probePrefix begins the name of the file.
+	probePrefix = ".etcdadm-probe-"
 	// probeMost bounds the writes on a disk that is fast.
 	probeMost = 1000
 	// probeSlow is what etcd's documentation asks of a disk: 99 of 100 syncs within 10 ms.
@@ -302,7 +308,12 @@ func (m *Machine) checkDisk(ctx context.Context, running bool) Check {
 
 // syncs ends with the context: nobody waits for it any more, and its file is not to be left.
 func syncs(ctx context.Context, dir string) ([]time.Duration, error) {
-	f, err := os.CreateTemp(dir, ".etcdadm-probe-")
+	if left, err := filepath.Glob(filepath.Join(dir, probePrefix+"*")); err == nil { // of probes that were killed
+		for _, path := range left {
+			_ = os.Remove(path)
+		}
+	}
+	f, err := os.CreateTemp(dir, probePrefix)
 	if err != nil {
 		return nil, err
 	}

@@ -124,6 +124,16 @@ func TestChecks(t *testing.T) {
 	if left, err := os.ReadDir(m.Paths.Root); err != nil || len(left) > 0 {
 		t.Errorf("something was made: %v", left)
 	}
+	if err := os.MkdirAll(m.Paths.Data(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.Paths.Data(), probePrefix+"1"), nil, 0o600); err != nil { // of one that was killed
+		t.Fatal(err)
+	}
+	want("data directory", Good, "is empty")
+	if err := os.RemoveAll(filepath.Join(m.Paths.Root, "var")); err != nil {
+		t.Fatal(err)
+	}
 
 	service.missing = unit.ErrNoSystemd
 	want("service manager", Refused, "systemd does not run")
