@@ -77,7 +77,7 @@ func (r Restoring) check(b backupstore.Backup) error {
 }
 
 func (c *Client) queueRestore(ctx context.Context, f *control.Folder, b backupstore.Backup, r Restoring) (string, error) {
-	spec, err := f.RestoredSpec(ctx, b.Meta)
+	spec, err := control.RestoredSpec(ctx, f, b.Meta)
 	if err != nil {
 		return "", err
 	}

@@ -110,7 +110,7 @@ func commandsOf(ctx context.Context, f *control.Folder, word string) (names []st
 func restoredSpec(ctx context.Context, f *control.Folder, b backupstore.Backup) (cluster.Spec, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return f.RestoredSpec(ctx, b.Meta)
+	return control.RestoredSpec(ctx, f, b.Meta)
 }
 
 // insteadOfPath says which name somebody means who wrote a path or a URL.

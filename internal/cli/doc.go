@@ -51,3 +51,11 @@ func Report(w io.Writer, program string, err error) int {
 	}
 	return ExitError
 }
+
+func hintOf(err error) string {
+	var h hinted
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}

@@ -90,14 +90,6 @@ func (u *setUp) checked(c *cobra.Command, report setup.Report) error {
 	return nil
 }
 
-func hintOf(err error) string {
-	var h hinted
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
-}
-
 func printChecks(w io.Writer, checks []setup.Check) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CHECK\t\tFOUND")

@@ -107,7 +107,7 @@ func (q *queue) list(ctx context.Context, all bool, say io.Writer) (list listedQ
 	if err != nil {
 		return list, err
 	}
-	commands, err := f.Queue(ctx)
+	commands, err := control.Queue(ctx, f)
 	if err != nil {
 		return list, err
 	}
@@ -115,7 +115,7 @@ func (q *queue) list(ctx context.Context, all bool, say io.Writer) (list listedQ
 		list.Queue = append(list.Queue, queuedAs(c, waits))
 	}
 	if all {
-		list.Ended, err = f.Past(ctx)
+		list.Ended, err = control.Past(ctx, f)
 	}
 	return list, err
 }
@@ -253,7 +253,7 @@ func withdraw(ctx context.Context, f *control.Folder, found []queuedCommand) err
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	for _, one := range found {
-		_, err := f.Withdraw(ctx, one.Command)
+		_, err := control.Withdraw(ctx, f, one.Command)
 		if begun, ok := errors.AsType[*control.BegunError](err); ok {
 			return &Failure{Code: ExitUnsafe, Err: err, Advice: begun.Hint()}
 		}
@@ -272,7 +272,7 @@ func find(ctx context.Context, f *control.Folder, word string) (found []queuedCo
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.Queue(ctx)
+	all, err := control.Queue(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func find(ctx context.Context, f *control.Folder, word string) (found []queuedCo
 	if len(found) > 0 {
 		return found, nil
 	}
-	if past, err := f.Past(ctx); err == nil {
+	if past, err := control.Past(ctx, f); err == nil {
 		for _, e := range past {
 			if e.Name == word {
 				return nil, &Failure{Code: ExitUnsafe, Err: fmt.Errorf("command %s has ended already: %s: %s", e.Name, e.Result, e.Reason), Advice: "etcdadm queue list --all has those that ended"}

@@ -46,7 +46,7 @@ func (c Command) By() string {
 // understood none is taken for begun.
 //
 // Errors: what the store says.
-func (f *Folder) Queue(ctx context.Context) ([]Queued, error) {
+func Queue(ctx context.Context, f *Folder) ([]Queued, error) {
 	all, err := f.Commands(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (f *Folder) Queue(ctx context.Context) ([]Queued, error) {
 // those that only the record has yet, of which the time is that of their queueing.
 //
 // Errors: what the store says.
-func (f *Folder) Past(ctx context.Context) ([]Ended, error) {
+func Past(ctx context.Context, f *Folder) ([]Ended, error) {
 	all, err := f.EndedCommands(ctx)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // Our daemons go by the store.
 //
 // Errors: what the store says.
-func (f *Folder) RestoredSpec(ctx context.Context, m backup.Meta) (cluster.Spec, error) {
+func RestoredSpec(ctx context.Context, f *Folder, m backup.Meta) (cluster.Spec, error) {
 	read, err := f.ReadSpec(ctx)
 	switch {
 	case err == nil && read.Spec != nil:

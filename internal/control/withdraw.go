@@ -35,12 +35,12 @@ func (e *BegunError) Hint() string {
 // Errors: ErrNoCommand when it is not in the queue; [*BegunError]; ErrConflict when the
 // record was written again and again meanwhile; ErrMalformed when the record cannot be
 // understood; what the store says.
-func (f *Folder) Withdraw(ctx context.Context, name string) (Command, error) {
+func Withdraw(ctx context.Context, f *Folder, name string) (Command, error) {
 	c, err := f.known(ctx, name)
 	if err != nil {
 		return c, err
 	}
-	if err := f.begun(ctx, name); err != nil {
+	if err := begun(ctx, f, name); err != nil {
 		return c, err
 	}
 	if c.Wish == nil || c.Wish.Kind != cluster.CommandBackup {
@@ -49,7 +49,7 @@ func (f *Folder) Withdraw(ctx context.Context, name string) (Command, error) {
 		}
 		// The leader may have written its generation between the look and the cancellation,
 		// which notes nothing then.
-		if err := f.begun(ctx, name); err != nil {
+		if err := begun(ctx, f, name); err != nil {
 			return c, err
 		}
 	}
@@ -57,7 +57,7 @@ func (f *Folder) Withdraw(ctx context.Context, name string) (Command, error) {
 }
 
 // begun says whether the record has it that a command was run, or why that is not known.
-func (f *Folder) begun(ctx context.Context, name string) error {
+func begun(ctx context.Context, f *Folder, name string) error {
 	in, _, _, err := f.ReadIntent(ctx)
 	switch {
 	case err != nil && !errors.Is(err, ErrOtherCluster):

@@ -51,7 +51,7 @@ func TestWithdraw(t *testing.T) {
 		s := memory.New()
 		f, name := queued(t, s)
 		c.before(t, s, name)
-		_, err := f.Withdraw(t.Context(), name)
+		_, err := control.Withdraw(t.Context(), f, name)
 		_, begun := errors.AsType[*control.BegunError](err)
 		if begun != c.begun || (err != nil) != (c.begun || c.other) {
 			t.Errorf("%s: %v", what, err)
@@ -65,7 +65,7 @@ func TestWithdraw(t *testing.T) {
 			}
 		}
 	}
-	if _, err := control.New(memory.New(), "etcd").Withdraw(t.Context(), "2026-11-20T23:17:07Z-000000"); !errors.Is(err, control.ErrNoCommand) {
+	if _, err := control.Withdraw(t.Context(), control.New(memory.New(), "etcd"), "2026-11-20T23:17:07Z-000000"); !errors.Is(err, control.ErrNoCommand) {
 		t.Error(err)
 	}
 }
@@ -83,7 +83,7 @@ func TestQueueTellsWhoAskedAndUntilWhen(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs(t, s, recover)
-	all, err := f.Queue(t.Context())
+	all, err := control.Queue(t.Context(), f)
 	if err != nil || len(all) != 3 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -97,10 +97,10 @@ func TestQueueTellsWhoAskedAndUntilWhen(t *testing.T) {
 			t.Errorf("%s: by %q, begun %t, until %s", q.Name, q.By(), q.Begun, q.Until)
 		}
 	}
-	if _, err := f.Withdraw(t.Context(), restore); err != nil {
+	if _, err := control.Withdraw(t.Context(), f, restore); err != nil {
 		t.Fatal(err)
 	}
-	if past, err := f.Past(t.Context()); err != nil || len(past) != 1 || past[0].Name != restore || past[0].At.IsZero() {
+	if past, err := control.Past(t.Context(), f); err != nil || len(past) != 1 || past[0].Name != restore || past[0].At.IsZero() {
 		t.Errorf("%+v, %v", past, err)
 	}
 	s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
@@ -109,7 +109,7 @@ func TestQueueTellsWhoAskedAndUntilWhen(t *testing.T) {
 		}
 		return memory.Fault{}
 	})
-	if _, err := f.Queue(t.Context()); err == nil {
+	if _, err := control.Queue(t.Context(), f); err == nil {
 		t.Error("a queue that cannot be listed is no empty one")
 	}
 }

@@ -190,8 +190,4 @@ func (n network) Goal(ctx context.Context, to cluster.Contact, wish json.RawMess
 	return c.Goal(ctx, wish)
 }
 
-// askPeers asks the other daemons what they remember of this host, before its
-// member is started for the first time after a boot.
-func (d *daemon) askPeers(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }
-
 var _ host.Disk = (*datadir.Dir)(nil)

@@ -44,23 +44,21 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	s := h.keeper.Now()
 	h.work.Awaits("a check for an etcd left running by an earlier daemon")
 	found, ok := h.adopt(ctx, s)
-	if !ok || s.Journal != nil {
-		h.askOfDisk(ctx, s, fresh)
-		h.advance(ctx)
-		return
-	}
-	if !found && !fresh && !h.mayStart(ctx, s) {
-		h.askOfDisk(ctx, s, fresh)
-		h.advance(ctx)
-		return
-	}
+	starts := ok && s.Journal == nil && (found || fresh || h.mayStart(ctx, s))
 	h.work.Awaits("the other daemons' record of its disk")
-	if !found && !fresh && h.wentBack(ctx, s) {
+	back := !found && !fresh && (starts || h.o.Forgets != nil) && h.wentBack(ctx, s)
+	if !back { // a keeper of the record answers once its host is known not to have forgotten what it promised
+		h.asked.Store(true)
+	}
+	if !starts {
+		h.advance(ctx)
+		return
+	}
+	if back {
 		h.forgetDisk(ctx, wentBack)
 		h.advance(ctx)
 		return
 	}
-	h.asked.Store(true)
 	h.work.Awaits("its state to be written")
 	h.advance(ctx)
 	if !found {
@@ -207,19 +205,6 @@ func (h *Host) wentBack(ctx context.Context, s record.State) bool {
 	}
 	return false
 }
-
-// askOfDisk asks what the others remember of the disk on a boot that does not come to a start: the host may be a keeper of the
-// record, which answers once it is known not to have forgotten promises.
-func (h *Host) askOfDisk(ctx context.Context, s record.State, fresh bool) {
-	h.work.Awaits("the other daemons' record of its disk")
-	if fresh || !h.wentBack(ctx, s) {
-		h.asked.Store(true)
-	}
-}
-
-// Asked reports whether this host has asked the others, since it began, what they remember of its disk. It does so once, before
-// it starts a member.
-func (h *Host) Asked() bool { return h.asked.Load() }
 
 // advance advances the epoch, and writes the memory along with it. An epoch that
 // could not be written is not told: the old one is.

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -80,9 +79,13 @@ type Options struct {
 	Log  *slog.Logger  // nil: slog.Default
 }
 
+// obstacle is why the host starts nothing at its boot, and what is done about it. The zero value is none.
+type obstacle struct{ why, hint string }
+
 // Host is this machine. Make one with New, run it with Run; every method may
 // be called at any time and from any goroutine.
 type Host struct {
+	*sinceStart
 	*record.Memory // of other hosts, the spec, and how far the member got
 	keeper         *record.Keeper
 	notes          *record.Notes
@@ -95,7 +98,6 @@ type Host struct {
 	logs           *bulk.Logs
 	takeover       *takeover.TakeOver
 	settings       *settings.Settings
-	asked          atomic.Bool // what the others remember of its disk
 	evidence       *evidence.Evidence
 	fences         *Fences
 
@@ -107,7 +109,6 @@ type Host struct {
 	changeNo uint64
 	blocked  obstacle // why nothing is started beside what was found at the start
 	answered int      // PID of the process whose member answered with its ID
-	served   int      // PID of the process whose member answered a read through a quorum
 	// answeredRestarts is how often it had been restarted then.
 	answeredRestarts int
 }

@@ -14,9 +14,6 @@ import (
 	"etcdadm.io/internal/host/record"
 )
 
-// obstacle is why the host starts nothing at its boot, and what is done about it. The zero value is none.
-type obstacle struct{ why, hint string }
-
 // obstacle says what keeps this host from running a member, "" when nothing
 // does.
 func (h *Host) obstacle(s record.State) (reason, hint string) {

@@ -56,7 +56,7 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 		err = h.o.Forgets(ctx)
 	}
 	if err == nil {
-		err = h.saveNewDisk(ctx, fresh, reason)
+		err = h.keeper.Change(ctx, func(s *record.State) { newDisk(s, fresh, reason) })
 	}
 	if err != nil {
 		h.notes.Note(cluster.Problem{
@@ -76,23 +76,21 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	h.changed()
 }
 
-// saveNewDisk writes down that this is a new disk.
-func (h *Host) saveNewDisk(ctx context.Context, fresh cluster.DiskID, reason string) error {
-	return h.keeper.Change(ctx, func(s *record.State) {
-		if l := s.Local; l.Token != "" {
-			s.Journal = &record.Entry{
-				Op:   cluster.Op{Kind: cluster.OpSetAside, Token: l.Token, Cluster: l.Cluster, Member: l.Member, Generation: l.Generation, Reason: reason},
-				Step: record.MoveData,
-			}
-			if l.Member != 0 {
-				s.Carried = append(s.Carried, l.Member)
-				s.Voted = record.Without(s.Voted, l.Member)
-			}
+// newDisk makes this a new disk.
+func newDisk(s *record.State, fresh cluster.DiskID, reason string) {
+	if l := s.Local; l.Token != "" {
+		s.Journal = &record.Entry{
+			Op:   cluster.Op{Kind: cluster.OpSetAside, Token: l.Token, Cluster: l.Cluster, Member: l.Member, Generation: l.Generation, Reason: reason},
+			Step: record.MoveData,
 		}
-		s.PastDisks = append(s.PastDisks, s.Disk)
-		s.Disk, s.Epoch = fresh, 0
-		s.Local, s.Staged = cluster.LocalMember{}, nil
-	})
+		if l.Member != 0 {
+			s.Carried = append(s.Carried, l.Member)
+			s.Voted = record.Without(s.Voted, l.Member)
+		}
+	}
+	s.PastDisks = append(s.PastDisks, s.Disk)
+	s.Disk, s.Epoch = fresh, 0
+	s.Local, s.Staged = cluster.LocalMember{}, nil
 }
 
 // resume finishes setting data aside; the caller runs a task. Every step may

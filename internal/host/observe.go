@@ -277,14 +277,6 @@ func (h *Host) lookAtData(s record.State) (marked, wal bool, err error) {
 // errDiskStalls: unlike an error of the disk, it may be over at any time.
 var errDiskStalls = errors.New("the disk does not answer")
 
-// Served tells whether the member has answered a read through a quorum since its process was started.
-func (h *Host) Served() bool {
-	p := h.o.Process.Status()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return p.PID != 0 && p.State == cluster.ProcessRunning && h.served == p.PID
-}
-
 // identify holds what answers against the record. An adopted process whose
 // member has not answered with the recorded ID yet is silent; one that answers
 // with another is not ours, and its list says nothing about our cluster.
@@ -295,11 +287,11 @@ func (h *Host) identify(s record.State, p cluster.Process, f *seen) cluster.Proc
 	case own:
 		h.notes.Clear("wrong-member")
 		h.Reached(*f.status)
+		if f.status.Healthy {
+			h.served.Store(int64(p.PID))
+		}
 		h.mu.Lock()
 		h.answered, h.answeredRestarts = p.PID, p.Restarts
-		if f.status.Healthy {
-			h.served = p.PID
-		}
 		h.mu.Unlock()
 		if s.Local.Cluster == 0 && f.status.Cluster != 0 {
 			h.keeper.LearnCluster(s.Local.Member, f.status.Cluster)

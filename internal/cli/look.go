@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/regular"
+)
+
+// led is the leading daemon's report.
+func (r *reach) led(ctx context.Context) (console.Report, error) {
+	report, err := r.status(ctx)
+	if err == nil && report.Observation == nil {
+		err = &Failure{Code: ExitNotLeader, Err: fmt.Errorf("host %s does not lead, and the daemon that does is not in reach", report.Host)}
+	}
+	return report, err
+}
+
+// observation is the leader's newest, or the one in a file.
+func (r *reach) observation(ctx context.Context, from string) (*cluster.Observation, error) {
+	if from == "" {
+		report, err := r.led(ctx)
+		return report.Observation, err
+	}
+	if err := r.checkOutput(); err != nil {
+		return nil, err
+	}
+	data, err := readInput(ctx, from)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the observation: %w", err)
+	}
+	if err != nil {
+		return nil, usage("save one with etcdadm status -o json", "read the observation: %w", err)
+	}
+	return parseObservation(data, from)
+}
+
+// parseObservation reads an observation, or the one in a status.
+func parseObservation(data []byte, from string) (*cluster.Observation, error) {
+	var report struct {
+		Observation *cluster.Observation `json:"observation"`
+	}
+	if err := duration.FromJSON(data, &report); err != nil {
+		return nil, unreadObservation(from, err)
+	}
+	if report.Observation != nil {
+		return report.Observation, nil
+	}
+	var o cluster.Observation
+	if err := duration.FromJSON(data, &o); err != nil {
+		return nil, unreadObservation(from, err)
+	}
+	if o.Cluster == "" {
+		return nil, usage("save one with etcdadm status -o json", "%s holds no observation", from)
+	}
+	o.Sort()
+	return &o, nil
+}
+
+func unreadObservation(from string, err error) error {
+	hint := "save one with etcdadm status -o json"
+	if newer, ok := errors.AsType[*cluster.NewerError](err); ok {
+		hint = newer.Hint()
+	}
+	return usage(hint, "read the observation in %s: %w", from, err)
+}
+
+// readInput reads a file, a pipe that the shell made, or standard input, which is - and
+// may be a terminal.
+func readInput(ctx context.Context, name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(os.Stdin, maxInput))
+	}
+	data, _, err := regular.ReadOrPipe(ctx, name, maxInput)
+	return data, err
+}
+
+// status asks the daemons.
+func (r *reach) status(ctx context.Context) (console.Report, error) {
+	c, err := r.open()
+	if err != nil {
+		return console.Report{}, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	report, err := noCluster(c.Status(ctx))
+	if refused := r.refused(); err != nil && refused != nil {
+		told := &console.StartError{Refusal: *refused, Err: err}
+		return report, &Failure{Code: ExitNoCluster, Err: told, Advice: told.Hint()}
+	}
+	return report, err
+}

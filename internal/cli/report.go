@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/console"
+	"etcdadm.io/plan"
+)
+
+func printReport(w io.Writer, r console.Report) {
+	fmt.Fprintf(w, "cluster %s, its daemons led by host %s\n", r.Cluster, orNone(string(r.Leader)))
+	if r.Observation == nil {
+		if r.Unfit != "" {
+			fmt.Fprintf(w, "host %s must not lead: %s\n", r.Host, r.Unfit)
+		}
+		fmt.Fprintf(w, "host %s does not lead and cannot reach the daemon that does; it knows of:\n", r.Host)
+		for _, c := range r.Contacts {
+			fmt.Fprintf(w, "  %s at %s\n", c.Host, c.Endpoint)
+		}
+		return
+	}
+	o := r.Observation
+	if spec := o.Wanted(); spec != nil {
+		hold := ""
+		if spec.Hold {
+			hold = fmt.Sprintf(" (on hold; etcdadm seed %s --nodes N, or configure-cluster, lifts it)", cluster.ShellWord(cmp.Or(o.Store.URL, "STORE")))
+		}
+		fmt.Fprintf(w, "wanted: %s of etcd %s%s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion, hold)
+	}
+	fmt.Fprintln(w)
+	printMembers(w, o, r.Now())
+	if d := r.Decision; d != nil {
+		fmt.Fprintf(w, "\n%s\n", d.Reason)
+		printBlockers(w, *d)
+	}
+	printData(w, r)
+}
+
+func printMembers(w io.Writer, o *cluster.Observation, now time.Time) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "HOST\tMEMBER\tROLE\tSTATE\tVERSION\tDB\tCLIENT URL")
+	roster, _ := o.Roster()
+	seen := map[cluster.HostID]bool{}
+	type row struct {
+		host cluster.HostID
+		text string
+	}
+	var rows []row
+	add := func(host cluster.HostID, format string, args ...any) {
+		rows = append(rows, row{host, fmt.Sprintf(format, args...)})
+	}
+	for _, s := range roster.Seats {
+		seen[s.HostID] = true
+		role := "voter"
+		switch {
+		case s.Learner:
+			role = "learner"
+		case s.RaftLeader:
+			role = "voter, raft leader"
+		}
+		state, version, size := "healthy", "", ""
+		if !s.Up {
+			state = s.State()
+		}
+		if s.Host != nil && s.Host.Status != nil {
+			version, size = s.Host.Status.Version.String(), sizeWords(s.Host.Status.DBSize)
+		}
+		add(s.HostID, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orNone(string(s.HostID)), s.ID, role, state, version, size, first(s.ClientURLs))
+	}
+	for _, h := range o.Hosts {
+		if !seen[h.Host] {
+			state := "free"
+			if !h.Free() {
+				state = "not free"
+			}
+			add(h.Host, "%s\t-\t-\t%s\t\t\t%s\n", h.Host, state, first(h.URLs.Client))
+		}
+	}
+	for _, g := range o.Gaps {
+		if g.Host != "" && !seen[g.Host] {
+			add(g.Host, "%s\t-\t-\t%s: %s\t\t\t\n", g.Host, g.Kind, g.Detail)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.host, b.host) })
+	for _, r := range rows {
+		fmt.Fprint(t, r.text)
+	}
+	t.Flush()
+	printPauses(w, o, now)
+}
+
+func printBlockers(w io.Writer, d plan.Decision) {
+	for _, b := range d.Blockers {
+		sentence := ""
+		if b.Sentence.String() != d.Reason.String() {
+			sentence = ": " + b.Sentence.String()
+		}
+		fmt.Fprintf(w, "  ! %s%s (docs/operations/%s.md)\n", b.Code, sentence, b.Code)
+		if b.Advice != "" {
+			fmt.Fprintf(w, "    %s\n", b.Advice)
+		}
+		if b.Command != "" {
+			fmt.Fprintf(w, "    → %s\n", b.Command)
+		}
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func first(s []string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0]
+}
+
+func printDecision(w io.Writer, d plan.Decision) {
+	fmt.Fprintf(w, "%s  (rule %s)\n", d.Reason, d.Rule)
+	if a := d.Action; a != nil {
+		fmt.Fprintf(w, "  step: %s\n", a)
+		if a.Projection != nil {
+			fmt.Fprintf(w, "  voters: %s\n", a.Projection)
+		}
+		if a.Command != "" {
+			fmt.Fprintf(w, "  command: %s\n", a.Command)
+		}
+	}
+	printBlockers(w, d)
+}
