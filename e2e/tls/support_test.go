@@ -10,7 +10,7 @@ import (
 	"etcdadm.io/internal/cli"
 )
 
-// What a person hands on for help has the status and the logs of a host, and none of its secrets.
+// A support bundle has the status and the logs of a host, and none of its secrets.
 func TestSupportBundle(t *testing.T) {
 	t.Parallel()
 	var env []string

@@ -25,6 +25,7 @@ var unended = map[string]string{
 	"internal/blob/hosts/hosts.go":     "messageTimeout for a message, readTimeout for a read that several wait for",
 	"internal/keeping/keeping.go":      "keeperTimeout",
 	"internal/keeping/whereabouts.go":  "keeperTimeout",
+	"internal/keeping/maystart.go":     "keeperTimeout",
 	"internal/kept/store.go":           "otherTimeout",
 	"internal/removal/reset.go":        "callOffTimeout, after a caller that gave up",
 	"internal/blob/open/open.go":       "reading files that configure a store, which a disk ends; callers wait for it until their own contexts end",

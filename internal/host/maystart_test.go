@@ -61,3 +61,30 @@ func TestMayStartIsAskedAtBoot(t *testing.T) {
 		}
 	})
 }
+
+// A host that does not start its member asks about its disk all the same: as a keeper of the record it answers only once nobody
+// remembers more of the disk than the disk itself.
+func TestDiskIsAskedAboutWithoutAStart(t *testing.T) {
+	for name, remembered := range map[string]uint64{"it went back": 1000, "it did not": 1} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				m, d := started(t)
+				disk := d.look(1).Disk
+				d.end()
+				m.running = nil
+				d = m.boot(func(_ *session, o *host.Options) {
+					o.MayStart = func(context.Context) (*cluster.Intent, error) { return nil, errors.New("not now") }
+					o.Forgets = func(context.Context) error { return nil }
+					o.AskPeers = func(context.Context) []cluster.Ping {
+						return []cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: disk, Remembered: remembered}}
+					}
+				})
+				defer d.end()
+				synctest.Wait()
+				if want := remembered == 1; d.Asked() != want || m.running != nil {
+					t.Errorf("it answers: %v, want %v", d.Asked(), want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package keeping
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/control"
+)
+
+// What is asked of the other hosts between a boot and the first start of the member.
+
+// MayStart tells, after a boot and before the member is started, whether another host keeps a record that was made again without
+// this host: the cluster may go on there. This host then goes over. One that knows more does not start its member beside that
+// cluster, unless the member of another host of its own record has a quorum, which shows that its cluster never ended. Silence is
+// consent, and so is a disk that takes its time: only what was heard of another record keeps a member from its start. The intent
+// is that of the record which this host keeps in the end, nil where it does not know it.
+func (k *Part) MayStart(ctx context.Context) (*cluster.Intent, error) {
+	if k == nil {
+		return nil, nil
+	}
+	answers := k.askUntil(ctx, bootAsks)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keeperTimeout)
+	defer cancel()
+	ours := k.opt.Keeper.Record()
+	if !slices.ContainsFunc(answers, func(t told) bool { return t.err == nil && t.Record != "" && t.Record != ours }) {
+		return k.intent(ctx), nil
+	}
+	found, err := k.weigh(ctx, answers)
+	switch {
+	case err != nil:
+		return nil, err
+	case found.other == nil && found.made && !found.runs:
+		return nil, errors.New(found.stays)
+	case found.other == nil:
+		return k.intent(ctx), nil
+	}
+	t := *found.other
+	switch why, err := k.staysWith(ctx, found); {
+	case err != nil:
+		return nil, err
+	case why == "":
+		if err := k.goOver(ctx, t); err != nil {
+			return nil, err
+		}
+		k.remember(t.Keepers, "")
+		return k.intent(ctx), nil
+	case found.made && !found.runs:
+		return nil, errors.New(stayed(t, why))
+	}
+	return k.intent(ctx), nil
+}
+
+// askUntil asks all others, and those that are silent again until the time is up.
+func (k *Part) askUntil(ctx context.Context, bound time.Duration) []told {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var answers []told
+	for of := k.others(); ; {
+		var silent []cluster.HostID
+		for _, t := range k.askWhere(ctx, of) {
+			if t.err != nil {
+				silent = append(silent, t.host)
+			} else {
+				answers = append(answers, t)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return answers
+		case <-time.After(bootAsksAgain):
+		}
+		if of = silent; len(of) == 0 {
+			return answers
+		}
+	}
+}
+
+// intent is what the newest document says that this host knows to be chosen, nil where it knows none.
+func (k *Part) intent(ctx context.Context) *cluster.Intent {
+	state, err := k.opt.Keeper.State(ctx)
+	if err != nil || state.Chosen.Doc == nil {
+		return nil
+	}
+	store := memory.New()
+	for key, o := range state.Chosen.Doc.Objects {
+		if _, err := blob.PutBytes(ctx, store, key, o.Data, blob.Any); err != nil {
+			return nil
+		}
+	}
+	in, _, _, err := control.New(store, k.opt.Cluster).Known().ReadIntent(ctx)
+	if err != nil {
+		k.opt.Log.Warn("the intent in the record that this host keeps cannot be read", "err", err)
+		return nil
+	}
+	return in
+}
+
+// obey has the host keep the intent of the record that it went over to: the member of an earlier generation is stopped.
+func (k *Part) obey(ctx context.Context) {
+	if in := k.intent(ctx); in != nil {
+		k.opt.KeepIntent(ctx, in)
+	}
+}
