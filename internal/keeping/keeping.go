@@ -25,8 +25,9 @@ import (
 )
 
 const (
-	// whereEvery is how often a host that does not know the record asks the others for it.
-	whereEvery = 2 * time.Second
+	// whereEvery is how often a host that does not know the record asks the others for it. In its first seconds it asks every
+	// whereSoon, for soonFor at most: it joins a cluster, and somebody waits for that.
+	whereEvery, whereSoon, soonFor = 2 * time.Second, 200 * time.Millisecond, 10 * time.Second
 	// aroundEvery is how often a host asks the others whether they keep the same record.
 	aroundEvery = time.Minute
 	// keepersEvery is how often the leading daemon looks whether the right hosts keep the record.
@@ -278,14 +279,17 @@ func (k *Part) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	t := time.NewTicker(whereEvery)
-	defer t.Stop()
 	var looked time.Time
+	began := time.Now()
 	said := time.Now().Add(startGrace - sayEvery) // nobody has been heard at first
 	led := false
 	for {
 		look, cancel := context.WithTimeout(ctx, keepersTimeout)
 		err := k.findRecord(look)
+		every := whereEvery
+		if err != nil && time.Since(began) < soonFor {
+			every = whereSoon
+		}
 		leads := k.opt.Leading()
 		if err == nil && leads && !led { // what a leader before left undecided does not come true later
 			_, err = k.record.Decide(look)
@@ -303,7 +307,7 @@ func (k *Part) Run(ctx context.Context) error {
 			said = time.Now()
 		}
 		select {
-		case <-t.C:
+		case <-time.After(every):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -1,10 +1,13 @@
 package keeping
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob/memory"
@@ -62,5 +65,33 @@ func TestWhoIsAnsweredByAKeeper(t *testing.T) {
 	}
 	if _, err := k.sayToKeeper(ctx, *ask.Message); err == nil {
 		t.Error("… its own daemon")
+	}
+}
+
+// Who joins a cluster learns within moments where its record is, and who finds none asks seldom in the end.
+func TestWhoJoinsAsksSoon(t *testing.T) {
+	for _, c := range []struct {
+		silent, within time.Duration
+		knows          bool
+	}{
+		{100 * time.Millisecond, whereSoon, true},
+		{soonFor + whereEvery + whereSoon, whereSoon, false},
+		{soonFor + whereEvery + whereSoon, whereEvery, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := threeKeepers(t)
+			s.host("d")
+			s.cut(true, "d")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go s.at("d").Run(ctx) //nolint:errcheck // it ends by ctx
+			time.Sleep(c.silent)
+			s.cut(false, "d")
+			time.Sleep(c.within)
+			synctest.Wait()
+			if knows := s.at("d").Record() != ""; knows != c.knows {
+				t.Errorf("%s after %s of silence, the record is known: %t", c.within, c.silent, knows)
+			}
+		})
 	}
 }

@@ -69,13 +69,13 @@ func (k *Part) askUntil(ctx context.Context, bound time.Duration) []told {
 				answers = append(answers, t)
 			}
 		}
+		if of = silent; len(of) == 0 {
+			return answers
+		}
 		select {
 		case <-ctx.Done():
 			return answers
 		case <-time.After(bootAsksAgain):
-		}
-		if of = silent; len(of) == 0 {
-			return answers
 		}
 	}
 }

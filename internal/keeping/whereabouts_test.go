@@ -113,7 +113,7 @@ func (s *keepers) host(h cluster.HostID) {
 		WentBack: func() bool { return s.is(s.back, h) }, Serves: func(context.Context) (bool, error) { return s.is(s.serves, h), nil }, Runs: func() bool { return s.is(s.runs, h) },
 		KeepIntent: func(context.Context, *cluster.Intent) {}, Room: func(context.Context) error { return nil },
 		Log: slog.New(slog.DiscardHandler), Keeper: k, Own: memory.New(), Mint: rand.Text,
-		Asked: func() bool { return true },
+		Asked: func() bool { return true }, Leading: func() bool { return false },
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
