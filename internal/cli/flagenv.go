@@ -49,6 +49,40 @@ func flagsFromEnvironment(fs *flag.FlagSet, env []string) (warnings []string, er
 	return warnings, err
 }
 
+// withEnvFile adds the variables of an environment file to an environment: of the last one that was named, or of the
+// one that the environment names. What the environment has goes before them. The daemon reads the file again, for what
+// is no flag's.
+func withEnvFile(env, named []string) ([]string, error) {
+	path := valueIn(env, envfile.OfFlag("env-file"))
+	if len(named) > 0 {
+		path = named[len(named)-1]
+	}
+	if path == "" {
+		return env, nil
+	}
+	vars, err := envfile.Read(path)
+	if err != nil {
+		return nil, usage("name a file of NAME=VALUE lines that this user can read", "--env-file: %w", err)
+	}
+	out := slices.Clone(env)
+	for _, v := range vars {
+		if envfile.IsFlag(v.Name) && valueIn(env, v.Name) == "" {
+			out = append(out, v.String())
+		}
+	}
+	return out, nil
+}
+
+// valueIn is the value of a variable; empty: it has none. The last of several counts, as for os.Getenv's callers.
+func valueIn(env []string, name string) (value string) {
+	for _, pair := range env {
+		if is, has, _ := strings.Cut(pair, "="); is == name {
+			value = has
+		}
+	}
+	return value
+}
+
 // InEffect are the flags that are not only accepted, by name.
 func InEffect(fs *flag.FlagSet) (out []*flag.Flag) {
 	fs.VisitAll(func(f *flag.Flag) {

@@ -73,7 +73,7 @@ func autoCommand(program daemon.Program) *cobra.Command {
 		Long: `auto runs the daemon (the agent) of this host: it forms the cluster with the daemons of
 the other hosts, runs one etcd member and keeps it running. It is etcd-manager
 --backup-store=STORE, and takes its flags, each also from the environment, such as
-ETCDADM_GRPC_PORT for --grpc-port. SIGUSR1 ends it and leaves etcd running.`,
+ETCDADM_GRPC_PORT for --grpc-port, or from the file of --env-file. SIGUSR1 ends it and leaves etcd running.`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if slices.ContainsFunc(args, asksHelp) {
@@ -81,16 +81,19 @@ ETCDADM_GRPC_PORT for --grpc-port. SIGUSR1 ends it and leaves etcd running.`,
 				fmt.Fprintf(c.OutOrStdout(), "\nEach flag can also be given in the environment, as %s for --foo-bar; a flag goes before it.\n", envfile.OfFlag("foo-bar"))
 				return nil
 			}
-			env := os.Environ()
+			known, cfg := flag.NewFlagSet("etcdadm auto", flag.ContinueOnError), daemon.Default()
+			ManagerFlags(known, &cfg)
+			env, err := withEnvFile(os.Environ(), rawFlags(known, args)["env-file"])
+			if err != nil {
+				return err
+			}
 			flags := args
 			switch {
 			case len(args) > 0 && !strings.HasPrefix(args[0], "-"):
 				flags = append([]string{"--backup-store=" + args[0]}, args[1:]...)
-			case os.Getenv(envfile.OfFlag("backup-store")) == "":
+			case valueIn(env, envfile.OfFlag("backup-store")) == "":
 				return usage("such as etcdadm auto file:///var/backups/etcd --cluster-name=etcd --data-dir=/var/lib/etcdadm; see etcdadm auto --help", "etcdadm auto: name the STORE first")
 			}
-			known, cfg := flag.NewFlagSet("etcdadm auto", flag.ContinueOnError), daemon.Default()
-			ManagerFlags(known, &cfg)
 			if err := knownFlags(known, flags); err != nil {
 				cfg, _, _ := ParseManager(flags, env) // as far as it goes
 				_ = daemon.KeepRefusal(cfg, err)

@@ -70,7 +70,8 @@ type Config struct {
 	VolumeTags     []string
 	VolumeNameTag  string
 
-	MetricsPort    int // 0: off
+	MetricsPort    int    // 0: off
+	MetricsAddress string // where it listens; empty: on Address
 	BackupInterval time.Duration
 	DrillInterval  time.Duration // between tries of the newest backup; 0: none by itself
 	Backups        backupstore.Choices

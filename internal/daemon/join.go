@@ -200,6 +200,7 @@ func (c *Config) Shared() map[string]string {
 		text("etcd-address", c.EtcdAddress, def.EtcdAddress)
 	}
 	number("etcd-manager-metrics-port", c.MetricsPort, def.MetricsPort)
+	text("metrics-address", c.MetricsAddress, def.MetricsAddress)
 	text("log-format", c.LogFormat, def.LogFormat)
 	flag("etcd-insecure", c.EtcdInsecure, def.EtcdInsecure)
 	text("key-algorithm", c.KeyAlgorithm, def.KeyAlgorithm)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -13,7 +14,7 @@ import (
 // etcd's own may be held by the etcd that is to be adopted.
 func (d *daemon) checkPorts(ctx context.Context) error {
 	if err := d.showMetrics(ctx, namesTimeout); isInUse(err) {
-		return inUse("--etcd-manager-metrics-port", d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort))
+		return inUse("--etcd-manager-metrics-port", cmp.Or(d.cfg.MetricsAddress, d.cfg.Address), strconv.Itoa(d.cfg.MetricsPort))
 	}
 	if d.experienced || d.besidePredecessor() {
 		return nil

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -383,7 +384,7 @@ func (d *daemon) showMetrics(ctx context.Context, within time.Duration) error {
 	}
 	look, cancel := context.WithTimeout(ctx, within) // --address may be a name
 	defer cancel()
-	l, err := new(net.ListenConfig).Listen(look, "tcp", net.JoinHostPort(d.cfg.Address, strconv.Itoa(d.cfg.MetricsPort)))
+	l, err := new(net.ListenConfig).Listen(look, "tcp", net.JoinHostPort(cmp.Or(d.cfg.MetricsAddress, d.cfg.Address), strconv.Itoa(d.cfg.MetricsPort)))
 	if err != nil {
 		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
 	}
