@@ -20,12 +20,16 @@ func SignalContext() (context.Context, func()) {
 // daemonContext is SignalContext for a daemon; its cause says whether etcd is to go on. SIGUSR1 ends the daemon for
 // the next one to take its place, whatever SIGTERM does: it is how a supervisor replaces the program.
 func daemonContext(onSigterm daemon.SigtermAction) (context.Context, func()) {
-	return untilSignal(func(s os.Signal) error {
-		if s == syscall.SIGUSR1 || s != os.Interrupt && onSigterm == daemon.SigtermLeave {
-			return daemon.ErrLeaveEtcd
-		}
-		return context.Canceled
-	}, interrupted, syscall.SIGUSR1)
+	return untilSignal(func(s os.Signal) error { return endBy(s, onSigterm, os.Getpid()) }, interrupted, syscall.SIGUSR1)
+}
+
+// endBy is the end of a daemon that a signal asks for. The first process of a container takes all others with it: an
+// etcd that it left running would be killed, where it can be stopped.
+func endBy(s os.Signal, onSigterm daemon.SigtermAction, pid int) error {
+	if leave := s == syscall.SIGUSR1 || s != os.Interrupt && onSigterm == daemon.SigtermLeave; leave && pid != 1 {
+		return daemon.ErrLeaveEtcd
+	}
+	return context.Canceled
 }
 
 // endsWhole marks a command whose end takes its time, is bounded and must not be cut

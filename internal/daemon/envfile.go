@@ -254,6 +254,9 @@ func (d *daemon) problems() []cluster.Problem {
 
 // restartWords are how this daemon is restarted while its etcd goes on.
 func (c *Config) restartWords() string {
+	if os.Getpid() == 1 {
+		return "restart the container: etcd restarts with it, so take one host after the other"
+	}
 	if c.OnSigterm == SigtermLeave {
 		return "restart the daemon: SIGTERM leaves etcd running (--on-sigterm=leave), and the next daemon adopts it"
 	}
