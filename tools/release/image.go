@@ -142,7 +142,8 @@ func (r *release) image(i image, arch string, roots []byte) (v1.Image, error) {
 	return one, nil
 }
 
-// writeImage writes the image with its name, by which it is known where it is imported.
+// writeImage writes the image with its name, by which it is known where it is imported: with a host, since a kubelet takes
+// a name without one for docker.io's.
 func (r *release) writeImage(name string, index v1.ImageIndex) error {
 	dir := filepath.Join(r.work, name+"-oci")
 	at, err := layout.Write(dir, empty.Index)
@@ -150,7 +151,7 @@ func (r *release) writeImage(name string, index v1.ImageIndex) error {
 		return err
 	}
 	if err := at.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": name + ":" + r.version,
+		"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": "localhost/" + name + ":" + r.version,
 	})); err != nil {
 		return err
 	}

@@ -341,7 +341,7 @@ func TestImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := named.Manifests[0].Annotations["io.containerd.image.name"]; got != test.name+":1.2.3-rc.1" {
+		if got := named.Manifests[0].Annotations["io.containerd.image.name"]; got != "localhost/"+test.name+":1.2.3-rc.1" {
 			t.Errorf("the image is called %q", got)
 		}
 		index, err := outer.ImageIndex(named.Manifests[0].Digest)
