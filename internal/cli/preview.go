@@ -68,6 +68,9 @@ func (g givenUp) print(w io.Writer, o *cluster.Observation, now console.Served) 
 	case len(g.rows) > 0:
 		fmt.Fprintln(w, "no backup is newer")
 	}
+	if words := serves(o); words != "" {
+		fmt.Fprintln(w, words)
+	}
 	switch {
 	case now.Revision > 0 && g.revision > 0:
 		least := ""
@@ -84,6 +87,34 @@ func (g givenUp) print(w io.Writer, o *cluster.Observation, now console.Served) 
 			fmt.Fprintf(w, "no voter could be read through raft just now; at %s the cluster served, at revision %d or later\n", o.At.UTC().Format(time.RFC3339), served(o))
 		}
 	}
+}
+
+// serves warns of a restore where the cluster has its quorum; empty: it has none, or that is not known.
+func serves(o *cluster.Observation) string {
+	if o == nil {
+		return ""
+	}
+	roster, listed := o.Roster()
+	if !listed || !roster.HasQuorum() {
+		return ""
+	}
+	voters, up := roster.Count()
+	words := "THE CLUSTER HAS ITS QUORUM"
+	if up == voters {
+		words = "THE CLUSTER IS HEALTHY"
+	}
+	return fmt.Sprintf("%s: %d of %d voters are up. A restore undoes writes; a member that is down is mended without one", words, up, voters)
+}
+
+// remindOfAPIServer says what of a Kubernetes API server has to fit data of an earlier time. Nothing of it is restarted:
+// revisions go on above what it has seen, so that its watches end and it lists anew.
+func remindOfAPIServer(w io.Writer) {
+	fmt.Fprint(w, `if kube-apiserver runs on this cluster: it lists anew by itself, and etcdadm restarts nothing of it. Look at
+  - its encryption keys (--encryption-provider-config): they still have those of that time, on each control-plane host,
+    or it cannot read secrets
+  - its release: not older than the one that ran at that time, or it cannot read all objects
+  - what was made since outside of etcd (volumes, load balancers, nodes, containers): it knows nothing of it any more
+`)
 }
 
 // servedNow asks the daemons for the newest revision that the present generation serves,

@@ -37,6 +37,7 @@ func TestRestorePreview(t *testing.T) {
 	said := preview(oldest.Name)
 	for _, want := range []string{
 		"REVISION", "KEYS", oldest.Name, newest.Name, fmt.Sprintf("NEWER BACKUPS: %d", len(all)-1), "revision 5004, read through raft just now on host b",
+		"if kube-apiserver runs on this cluster", "--encryption-provider-config",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in:\n%s", want, said)
@@ -54,5 +55,23 @@ func TestRestorePreview(t *testing.T) {
 	givenUp{what: "x", revision: 4711, atLeast: true}.print(&out, a.report.Observation, console.Served{Host: "a", Revision: 4811})
 	if said := out.String(); !strings.Contains(said, "is 100 after the backup's\n") || !strings.Contains(said, "is 100 after the backup's at most\n") {
 		t.Errorf("it says:\n%s", said)
+	}
+}
+
+// A restore of a cluster that serves is warned of: by its voters, as the leading daemon saw them.
+func TestRestoreOfAClusterThatServes(t *testing.T) {
+	for want, change := range map[string]func(*cluster.Observation){
+		"THE CLUSTER IS HEALTHY: 3 of 3 voters are up.":     func(*cluster.Observation) {},
+		"THE CLUSTER HAS ITS QUORUM: 2 of 3 voters are up.": func(o *cluster.Observation) { sick(o, 1) },
+		"": func(o *cluster.Observation) { sick(o, 1, 2) },
+	} {
+		o := healthyReport().Observation
+		change(o)
+		if said := serves(o); !strings.HasPrefix(said, want) || (want == "") != (said == "") {
+			t.Errorf("%q, want %q", said, want)
+		}
+	}
+	if said := serves(nil); said != "" {
+		t.Errorf("of a cluster that was not asked: %q", said)
 	}
 }

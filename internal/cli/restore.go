@@ -107,6 +107,7 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 	if asks {
 		drops.print(say, o, r.servedNow(ctx, o))
 	}
+	remindOfAPIServer(say)
 	if asks && !r.dryRun {
 		return &Failure{Code: ExitUnsafe, Err: errors.New("nothing was queued"), Advice: "add --yes to go on"}
 	}
