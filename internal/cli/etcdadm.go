@@ -47,7 +47,7 @@ continuously with "etcdadm auto".
 Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(restoreCommand(), recoverCommand(), queueCommand(), backupCommand(program), snapshotCommand(program))
+	root.AddCommand(restoreCommand(), recoverCommand(), queueCommand(), storeCommand(), backupCommand(program), snapshotCommand(program))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flagMistake(c, err)
 	})

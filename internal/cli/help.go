@@ -20,7 +20,7 @@ var helpGroups = []struct {
 	commands  []string // of the root
 }{
 	{groupStart, "Start a cluster:", []string{"init", "join", "token", "kubeadm", "adopt", "pki", "download", "auto", "playground"}},
-	{groupLook, "Look at it:", []string{"status", "info", "plan", "queue", "versions", "version", "support-bundle"}},
+	{groupLook, "Look at it:", []string{"status", "info", "plan", "queue", "store", "versions", "version", "support-bundle"}},
 	{groupChange, "Change it:", []string{"seed", "member", "host", "restart", "upgrade", "config", "certs", "reset", "destroy"}},
 	{groupBackUp, "Back it up:", []string{"backup", "snapshot"}},
 	{groupRepair, "Repair it:", []string{"restore", "recover", "defrag", "alarm"}},
