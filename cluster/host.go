@@ -94,6 +94,9 @@ type Process struct {
 	// Damaged is the line of etcd's log that says that the member's data is damaged: it
 	// was the last word of the process before, and the member has not answered since.
 	Damaged string `json:"damaged,omitempty"`
+	// Trusts are the certificates of the authorities that it was started with, by their
+	// SHA-256, sorted; nil: not known. Etcd reads them at its start only.
+	Trusts []string `json:"trusts,omitempty"`
 	// Differs names the settings, by flag or environment variable, with which
 	// it runs and would not be started now; their values may be secrets.
 	Differs []string `json:"differs,omitempty"`
@@ -224,6 +227,8 @@ type HostState struct {
 	// PeerTLS is how its member and the others take each other's certificates; nil: not
 	// known, or they speak without.
 	PeerTLS *PeerTLS `json:"peerTLS,omitempty"`
+	// Authorities are whom it trusts; nil: it has no TLS, or is of a release that does not tell.
+	Authorities *HostAuthorities `json:"authorities,omitempty"`
 
 	// Staged is a source that the host has made ready, or tries to.
 	Staged *Staged `json:"staged,omitempty"`

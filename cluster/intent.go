@@ -154,9 +154,12 @@ type Intent struct {
 	Replacing *Replacing `json:"replacing,omitempty"`
 	// Halt is a change of version that needs every member stopped. It is replaced,
 	// never changed in place.
-	Halt        *Halt    `json:"halt,omitempty"`
-	Lost        []HostID `json:"lost,omitempty"`
-	CommandsRun []string `json:"commandsRun,omitempty"`
+	Halt *Halt `json:"halt,omitempty"`
+	// Rotation is the last replacement of the authorities, over or not. It goes on through
+	// generations, and is replaced, never changed in place.
+	Rotation    *Rotation `json:"rotation,omitempty"`
+	Lost        []HostID  `json:"lost,omitempty"`
+	CommandsRun []string  `json:"commandsRun,omitempty"`
 	// Ended are commands for a generation that ended without one, the last one last.
 	// They are never run, whatever the queue says (SAFETY.md, rule 17).
 	Ended   []EndedCommand   `json:"ended,omitempty"`

@@ -62,6 +62,10 @@ import (
 //	balks-at H OPTION             the member ends at its start with the option; the host goes back by itself
 //	daemon-restarts H             the host's daemon is another one, which does not remember what failed
 //	installed H V…                the releases that the host has
+//	authorities H…                the host has the cluster's first authorities
+//	slow-authorities H…           the host follows no rotation of them until it is mended
+//	stale-leaves H…, keyless H…   it follows, and its leaves stay as they are, or no key comes to it
+//	old-etcd-trust H…             nobody knows what the member was started with
 //	disagree|agree                the members do not agree on another release line for now
 func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
@@ -294,12 +298,26 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 			h.why = a.Vals[0]
 		}
 	case "up":
+		if h.down {
+			h.readAuthorities()
+		}
 		h.down = false
+	case "authorities":
+		h.giveAuthorities()
+	case "slow-authorities":
+		h.slowCA = true
+	case "stale-leaves":
+		h.staleCA = true
+	case "keyless":
+		h.keylessCA = true
+	case "old-etcd-trust":
+		h.Process.Trusts = nil
 	case "unpromised":
 		h.unpromised = true
 	case "mend":
 		h.gap, h.unpromised, h.dead, h.stuck, h.auth, h.Problems, h.skew, h.jammed = "", false, false, false, false, nil, 0, false
-		h.deaf, h.strange = false, ""
+		h.deaf, h.strange, h.slowCA = false, "", false
+		h.staleCA, h.keylessCA = false, false
 		h.reading = false
 		if c := w.clusterOf(h); c != nil {
 			c.alarms = nil

@@ -51,6 +51,7 @@ type (
 	Goal        = decision.Goal
 	GoalKind    = decision.GoalKind
 	PauseAsked  = decision.PauseAsked
+	RotateAsked = decision.RotateAsked
 	Decision    = decision.Decision
 	Blocker     = decision.Blocker
 	Action      = decision.Action
@@ -80,6 +81,8 @@ const (
 	Restart    = decision.Restart
 	// RestartAnyway has a member restarted whatever its settings are.
 	RestartAnyway = decision.RestartAnyway
+	// RotateAuthorities writes down what a person wants of a rotation.
+	RotateAuthorities = decision.RotateAuthorities
 )
 
 // Who carries an action out, and how a command of the queue ends.
@@ -144,6 +147,12 @@ const (
 // Progress lists the steps of the generation that is being made, or that the
 // first command of the queue asks for; nothing when there is none.
 func Progress(o *cluster.Observation) []Step { return generation.Progress(o) }
+
+// Rotation is how far a rotation of the authorities is, for people.
+type Rotation = roll.Rotation
+
+// RotationOf is the rotation on record, over or not; nil: there never was one.
+func RotationOf(o *cluster.Observation) *Rotation { return roll.RotationOf(o) }
 
 // What is known before a recovery, and what speaks against it.
 type (

@@ -60,7 +60,7 @@ func rulesFor(v *step.View) []rule {
 			return downgradeRules
 		case decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.Defragment, decision.Restart, decision.RestartAnyway:
 			return notMeanwhileRules
-		case decision.MoveLeader, decision.Disarm, decision.Pause, decision.Resume: // these change no member
+		case decision.MoveLeader, decision.Disarm, decision.Pause, decision.Resume, decision.RotateAuthorities: // these change no member
 		}
 	}
 	switch v.Goal.Kind {
@@ -82,6 +82,8 @@ func rulesFor(v *step.View) []rule {
 		return pauseRules
 	case decision.Resume:
 		return resumeRules
+	case decision.RotateAuthorities:
+		return rotateRules
 	case decision.Restart:
 		return restartRules
 	case decision.RestartAnyway:
@@ -116,8 +118,10 @@ var (
 	disarmRules     = after(baseRules, rule{"disarm", upkeep.DisarmAsked})
 	// A pause touches nobody, so that it waits for nothing, and for what a
 	// silent store knows it is refused.
-	pauseRules   = []rule{{"identity", record.Identity}, {"pause", pauses.Asked}}
-	resumeRules  = []rule{{"identity", record.Identity}, {"resume", pauses.ResumeAsked}}
+	pauseRules  = []rule{{"identity", record.Identity}, {"pause", pauses.Asked}}
+	resumeRules = []rule{{"identity", record.Identity}, {"resume", pauses.ResumeAsked}}
+	// A rotation is written down only, and what it needs of the members the loop does.
+	rotateRules  = []rule{{"identity", record.Identity}, {"rotate", roll.RotateAsked}}
 	restartRules = after(baseRules, rule{"restart", members.RestartAsked})
 
 	restartAnywayRules = after(baseRules, rule{"restart", members.RestartAnyway})
@@ -162,6 +166,7 @@ var (
 		rule{"grow", members.Grow},
 		rule{"open-up", generation.OpenUp},
 		rule{"shrink", members.Shrink},
+		rule{"rotate", roll.Rotate},
 		rule{"converge-version", roll.Version},
 		rule{"converge-options", roll.Options},
 		rule{"tidy", record.Tidy},

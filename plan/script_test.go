@@ -168,6 +168,8 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "asides":
 		return w.asides()
+	case "show-authorities":
+		return w.showAuthorities()
 	case "ended":
 		return strings.Join(w.queue.ended, "\n") + "\n"
 	}
@@ -213,6 +215,14 @@ func goalOf(t *testing.T, d *datadriven.TestData) decision.Goal {
 	g.AcceptDifference = d.HasArg("accept-difference")
 	if g.Kind == decision.Pause {
 		g.Pause = pauseOf(t, d)
+	}
+	if g.Kind == decision.RotateAuthorities {
+		g.Rotate = &decision.RotateAsked{Until: cluster.RotateTrust, Undo: d.HasArg("undo"), Begin: d.HasArg("begin")}
+		for _, until := range []cluster.RotationPhase{cluster.RotateSign, cluster.RotateDrop} {
+			if d.HasArg(string(until)) {
+				g.Rotate.Until = until
+			}
+		}
 	}
 	if g.Kind == decision.RestartAnyway {
 		d.MaybeScanArgs(t, "reason", &g.Reason)
@@ -308,6 +318,15 @@ func describeIntent(in *cluster.Intent) string {
 	if in.Next != nil {
 		fmt.Fprintf(&b, " next [%s]", voterNames(in.Next))
 	}
+	if r := in.Rotation; r != nil {
+		fmt.Fprintf(&b, " rotation %s %s", r.ID, r.Phase)
+		if r.Undo {
+			b.WriteString(" undo")
+		}
+		if !r.Over() {
+			fmt.Fprintf(&b, " until %s", r.Until)
+		}
+	}
 	if r := in.Replacing; r != nil {
 		fmt.Fprintf(&b, " replacing %s=%s of %d", r.Host, r.Member, r.Voters)
 	}
@@ -349,6 +368,9 @@ func (w *world) script(t *testing.T, d *datadriven.TestData) string {
 			return
 		}
 		fmt.Fprintf(&b, "%-16s %s\n", dec.Rule, describeAction(dec.Action))
+		if odd := w.mistrust(); odd != "" {
+			t.Errorf("%s: after %s: %s", d.Pos, describeAction(dec.Action), odd)
+		}
 		if err != nil {
 			fmt.Fprintf(&b, "  FAILED %v\n", err)
 		}

@@ -56,6 +56,7 @@ func (w *world) writeIntent(ch *decision.IntentChange) error {
 	case ch.Replace != nil && !w.store.marker:
 		return fmt.Errorf("the marker is gone")
 	}
+	w.mintRotation(in)
 	if in.Nonce == "" {
 		w.minted++
 		in.Nonce, in.Token, in.Timestamp = fmt.Sprintf("nonce-%d", w.minted), cmp.Or(in.Token, fmt.Sprintf("token-%d", w.minted)), w.clock(w.leader).UnixNano()
@@ -124,6 +125,7 @@ func (w *world) apply(o decision.HostOp) error {
 			h.Local.URLs.Peer = was
 		}
 		h.Process.Differs = nil
+		h.readAuthorities()
 	case cluster.OpRefuse:
 		h.LowestGeneration = max(h.LowestGeneration, o.Op.Generation)
 		h.Local.Run = h.Local.Run && h.Local.Generation >= h.LowestGeneration
@@ -225,6 +227,7 @@ func (w *world) start(h *worldHost, op cluster.Op) error {
 		Run: true, Version: op.Version, URLs: h.URLs, Options: h.Options, HasData: true, Quarantined: op.Quarantined, Doubt: cluster.DoubtNone,
 	}
 	h.Process = cluster.Process{State: cluster.ProcessRunning, PID: h.Process.PID + 1}
+	h.readAuthorities()
 	h.quiet, h.behind, h.dead, h.keys = 1, 2, false, 0
 	h.Hash, h.Database = nil, nil
 	if op.Founding {

@@ -82,7 +82,10 @@ type worldHost struct {
 	before     *[]string        // the options before, until the member served with the new ones
 	given      time.Time        // when it got these
 	skew       time.Duration
-	address    int // how often it moved
+	address    int  // how often it moved
+	slowCA     bool // it does not follow a rotation of the authorities for now
+	staleCA    bool // it follows, and goes on with the leaves that it has
+	keylessCA  bool // it follows, and gets no key of a next authority
 }
 
 // peerTLS is whom the member of a host rejects, once any of them has another authority.
@@ -353,6 +356,7 @@ func (w *world) report(h *worldHost, o *cluster.Observation, r *cluster.HostRepo
 		}
 	}
 	h.keep(o.Store.Intent)
+	h.follow()
 	h.supersede()
 	r.HostState, r.UnderFence = h.HostState, !h.unpromised
 	r.PeerTLS = w.peerTLS(h)

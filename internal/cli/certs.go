@@ -17,10 +17,11 @@ import (
 func certsCommand() *cobra.Command {
 	h := certsHost{}
 	c := &cobra.Command{
-		Use: "certs", Short: "List, issue and renew the certificates of this host",
+		Use: "certs", Short: "List, issue and renew certificates, and rotate the authorities",
 		Long: `certs is about the certificates on this host: the authorities, those of the agent and its
 member, and those that "certs issue" made for clients of etcd. Run it as root. The agent
-renews its own; what "certs issue" made is renewed by "certs renew".`,
+renews its own; what "certs issue" made is renewed by "certs renew". "certs rotate-ca"
+replaces the authorities of the whole cluster while it serves.`,
 		Example: `  etcdadm certs list
   etcdadm certs issue --for kube-apiserver
   etcdadm certs renew`,
@@ -31,7 +32,7 @@ renews its own; what "certs issue" made is renewed by "certs renew".`,
 	f.StringVar(&h.dataDir, "data-dir", "", "data directory of the agent; default: that of etcdadm init or join")
 	h.outputFlag(c)
 	rootFlag(c, &h.paths)
-	c.AddCommand(h.listCommand(), h.issueCommand(), h.renewCommand())
+	c.AddCommand(h.listCommand(), h.issueCommand(), h.renewCommand(), h.rotateCommand())
 	return c
 }
 
@@ -84,7 +85,7 @@ start of its SHA-256 fingerprint), when it ends, and what renews it:
 
   agent    the agent renews it by itself, at two thirds of its life
   command  etcdadm certs renew renews it
-  rotate   an authority, which a person rotates (docs/operations/tls.md)
+  rotate   an authority, which etcdadm certs rotate-ca replaces
 
 The exit code is %d when one needs a look: damaged, not trusted, replaced, not valid yet,
 expired, or ends within 30 days (or within the last quarter of a shorter life).`, ExitExpiring),
@@ -174,7 +175,7 @@ func attention(all []certs.Certificate) error {
 	advice := "see why the agent does not renew it: journalctl -u etcdadm; or renew it now: etcdadm certs renew"
 	switch {
 	case first.Renews == certs.ByNobody:
-		advice = "rotate the authority (docs/operations/tls.md), or put back its file"
+		advice = "rotate the authorities: etcdadm certs rotate-ca; or put back its file"
 	case first.State == certs.Replaced:
 		advice = "to take its place: etcdadm certs issue --set-aside"
 	case first.Renews == certs.ByPerson && first.State == certs.Damaged:

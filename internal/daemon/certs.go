@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -56,7 +57,11 @@ type certs struct {
 	cas      *pki.Authorities // nil: neither side uses TLS
 	expiries map[string]time.Time
 	leaves   map[string]*x509.Certificate // those that this host keeps, as they are
-	told     map[string]time.Time         // what went wrong, and when that was said last
+	said     map[string]time.Time         // what went wrong, and when that was said last
+	facts    *cluster.HostAuthorities     // replaced, never changed
+
+	follows rotation      // set before run
+	epoch   atomic.Uint64 // grows with each change of whom this host trusts
 }
 
 func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) (*certs, error) {
@@ -70,7 +75,7 @@ func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) 
 	}
 	k := &certs{
 		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
-		pkiDir: c.PKIDir, keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, told: map[string]time.Time{},
+		pkiDir: c.PKIDir, keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, said: map[string]time.Time{},
 		addresses: []string{c.Address, c.HostName(id)},
 	}
 	if net.ParseIP(string(id)) == nil && c.DNSSuffix == "" {
@@ -125,6 +130,7 @@ func (k *certs) renew() error {
 	}
 	k.writing.Lock()
 	defer k.writing.Unlock()
+	defer k.tell()
 	for _, a := range cas.Expiries() {
 		k.ends(a.Name, a.NotAfter)
 	}
@@ -223,10 +229,10 @@ func (k *certs) ensure(name, dir string, names pki.Names, a *pki.Authority, r pk
 func (k *certs) failed(what string, err error, about ...any) {
 	key, now := fmt.Sprint(what, about, err), time.Now()
 	k.mu.Lock()
-	maps.DeleteFunc(k.told, func(_ string, at time.Time) bool { return now.Sub(at) >= renewEvery })
-	_, known := k.told[key]
+	maps.DeleteFunc(k.said, func(_ string, at time.Time) bool { return now.Sub(at) >= renewEvery })
+	_, known := k.said[key]
 	if !known {
-		k.told[key] = now
+		k.said[key] = now
 	}
 	k.mu.Unlock()
 	if !known {
@@ -254,6 +260,7 @@ func (k *certs) forLaunch(l record.Launch) error {
 	}
 	k.writing.Lock()
 	defer k.writing.Unlock()
+	defer k.tell()
 	if k.launch.Token != l.Token {
 		k.dropEtcd()
 	}
@@ -275,6 +282,7 @@ func (k *certs) forLaunch(l record.Launch) error {
 func (k *certs) over(token string) {
 	k.writing.Lock()
 	defer k.writing.Unlock()
+	defer k.tell()
 	if token == "" || k.launch.Token != token {
 		return
 	}
@@ -384,30 +392,51 @@ func inTheNameOf(dir string, names pki.Names, a *pki.Authority) *tls.Config {
 // run looks after the certificates until ctx ends.
 func (k *certs) run(ctx context.Context) error {
 	every := max(min(renewEvery, k.life.Duration/12), renewLeast)
-	t := time.NewTicker(min(every, untimelyEvery))
+	t := time.NewTicker(min(every, followEvery))
 	defer t.Stop()
+	untimely := time.Now()
 	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-t.C:
 		}
-		if k.authorities() == nil || time.Since(last) < every && !k.untimely(time.Now()) {
+		if k.authorities() == nil {
 			continue
 		}
-		last = time.Now()
-		// The authorities may have been rotated on disk.
-		if cas, err := pki.Load(k.pkiDir, time.Now()); err != nil {
-			k.failed("could not read the authorities again; those that are known stay in use", err)
-		} else {
-			k.mu.Lock()
-			k.cas = cas
-			k.mu.Unlock()
+		k.follow(ctx)
+		now := time.Now()
+		due := now.Sub(last) >= every
+		if !due && now.Sub(untimely) >= untimelyEvery {
+			untimely = now
+			due = k.untimely(now)
 		}
-		if err := k.renew(); err != nil {
-			k.failed("could not renew certificates", err)
+		if due {
+			last = now
+			k.again()
 		}
 	}
+}
+
+// again reads the authorities, which may have been rotated on disk, and renews what is due.
+func (k *certs) again() {
+	if err := k.reread(); err != nil {
+		k.failed("could not read the authorities again; those that are known stay in use", err)
+	}
+	if err := k.renew(); err != nil {
+		k.failed("could not renew certificates", err)
+	}
+}
+
+func (k *certs) reread() error {
+	cas, err := pki.Load(k.pkiDir, time.Now())
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.cas = cas
+	k.mu.Unlock()
+	return nil
 }
 
 // list is every certificate that this host knows of, with its end.

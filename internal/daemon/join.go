@@ -54,6 +54,9 @@ func (a admitter) Join(ctx context.Context, remote string, r peer.JoinRequest) (
 	if err := a.fits(r, now); err != nil {
 		return peer.JoinReply{}, err
 	}
+	if err := a.hasFollowed(looking); err != nil {
+		return peer.JoinReply{}, err
+	}
 	reply, err := a.reply()
 	if err != nil {
 		return peer.JoinReply{}, err

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,10 @@ type processRecord struct {
 	Launch  record.Launch         `json:"launch"`
 	Spec    runtime.Spec          `json:"spec"`
 	Process runtime.ProcessRecord `json:"process"`
+	// Trusts are the certificates in the files of trusted authorities right before the process was started, by their
+	// SHA-256, sorted: etcd reads them at its start only. What those files lose later it still trusts; what they get
+	// later it does not. None: not known.
+	Trusts []string `json:"trusts,omitempty"`
 }
 
 // NewProcess reads the record of an earlier daemon, if there is one. The
@@ -108,6 +113,10 @@ func (p *Process) permitted(spec runtime.Spec) error {
 	if err := permit(); err != nil {
 		return err
 	}
+	trusts := trustedBy(spec.Args)
+	p.mu.Lock()
+	p.record.Trusts = trusts // which is written with the new process's ID, before it begins
+	p.mu.Unlock()
 	// What ended by itself is started from the same path, where something else may be by now.
 	if err := p.genuine(spec.Path); err != nil {
 		advice := ""
@@ -277,6 +286,9 @@ func (p *Process) Status() cluster.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := cluster.Process{PID: st.PID, Adopted: st.Adopted, Restarts: max(0, p.starts-1), Differs: p.differs}
+	if st.PID > 0 {
+		out.Trusts = slices.Clone(p.record.Trusts)
+	}
 	if st.PID > 0 && !st.Since.IsZero() {
 		out.Uptime = max(time.Since(st.Since), 1)
 	}

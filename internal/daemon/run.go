@@ -267,8 +267,9 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
 		Disk:     memberDisk{d.disk, d.certs}, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
-		Reacher: reacher{}, AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }, MayStart: d.keeping.MayStart, Forgets: d.keeping.Forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), Problems: d.problems, PeerTLS: d.peerTLS, Log: d.log,
+		Reacher: reacher{}, AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }, MayStart: d.keeping.MayStart, Forgets: d.keeping.Forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), Problems: d.problems, PeerTLS: d.peerTLS, Authorities: d.certs.told, Trusts: d.certs.epoch.Load, Log: d.log,
 	})
+	d.certs.follows = rotationOf(d)
 	d.releases.changed = d.host.Noticed // nothing looks beside this yet
 	return nil
 }
@@ -293,7 +294,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
 		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: ShownURL(d.cfg.BackupStore),
 		LastWord:  d.words.of,
-		Catalogue: &sources.View{Catalogue: d.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs,
+		Catalogue: &sources.View{Catalogue: d.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs, NextAuthorities: d.certs.makeNext,
 		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.pollEvery()},
 	}
 	if static != nil {

@@ -39,6 +39,9 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	if h.o.PeerTLS != nil {
 		out.PeerTLS = h.o.PeerTLS(s.Local.Token)
 	}
+	if h.o.Authorities != nil {
+		out.Authorities = h.o.Authorities()
+	}
 	out.Staged = h.staging.Staged(s)
 	h.backups.Report(&out)
 	h.upkeep.Report(&out)

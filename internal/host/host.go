@@ -52,6 +52,11 @@ type Options struct {
 	// PeerTLS is how the member of a token and the others take each other's certificates;
 	// it never waits. Nil, or nil from it: that is not known, or they speak without.
 	PeerTLS func(token string) *cluster.PeerTLS
+	// Authorities are whom this host trusts; it never waits, and its value is not changed any more. Nil, or nil from
+	// it: there is no TLS.
+	Authorities func() *cluster.HostAuthorities
+	// Trusts grows with each change of whom this host trusts: the own member is connected to anew. Nil: it never changes.
+	Trusts func() uint64
 	// PruneAfter is how long what was set aside of a removed member is kept at
 	// least, before a leader may have it pruned (SAFETY.md, rule 22); zero: for ever.
 	PruneAfter time.Duration

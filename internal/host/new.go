@@ -27,7 +27,7 @@ func New(o Options) *Host {
 	h := &Host{
 		o: o, keeper: keeper, notes: notes, sinceStart: &sinceStart{process: o.Process}, Memory: record.NewMemory(keeper, notes),
 		looking: make(chan struct{}, 1), changes: make(chan struct{}, 1),
-		member: member.NewClient(o.ID, keeper, func() cluster.Process { return o.Process.Status() }, o.Member),
+		member: member.NewClient(o.ID, keeper, func() cluster.Process { return o.Process.Status() }, o.Member, o.Trusts),
 	}
 	h.work = work.NewSupervisor(o.ID, keeper, h.changed, o.Log)
 	h.inventory = inventory.New(inventory.Options{

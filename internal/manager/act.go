@@ -171,6 +171,11 @@ func (m *Manager) prepareIntent(c *plan.IntentChange, l look) (*cluster.Intent, 
 	if c.Create == nil && base != nil { // what was noted in either is not forgotten, whichever is the newer one
 		in.CommandsRun, in.Ended = union(base.CommandsRun, in.CommandsRun), union(base.Ended, in.Ended)
 	}
+	if in.Rotation != nil && in.Rotation.ID == "" {
+		if err := m.mintRotation(in); err != nil {
+			return nil, err
+		}
+	}
 	if in.Nonce == "" {
 		return in, m.mintGeneration(in)
 	}
@@ -197,6 +202,21 @@ func union[T comparable](a, b []T) []T {
 		}
 	}
 	return out
+}
+
+// mintRotation makes what the planner leaves to the executor of a rotation that begins.
+func (m *Manager) mintRotation(in *cluster.Intent) error {
+	if m.o.NextAuthorities == nil {
+		return errors.New("nobody here can make authorities")
+	}
+	r := *in.Rotation
+	r.ID = m.o.Mint()
+	next, err := m.o.NextAuthorities(r.ID, r.Authorities)
+	if err != nil {
+		return fmt.Errorf("make the next authorities: %w", err)
+	}
+	r.Authorities, in.Rotation = next, &r
+	return nil
 }
 
 func (m *Manager) mintGeneration(in *cluster.Intent) error {

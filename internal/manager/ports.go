@@ -108,9 +108,12 @@ type Options struct {
 	AutoRecoverAfter time.Duration
 	Planner          Planner // nil: plan.Next
 	MemberIDs        MemberIDs
-	Mint             func() string                     // nil: host.Mint
-	Rand             func(time.Duration) time.Duration // uniform in [0, d); nil: math/rand
-	Log              *slog.Logger                      // nil: slog.Default
+	// NextAuthorities makes the next authorities of a rotation of this ID on this machine, their keys durably, and
+	// gives the certificates; nil: there is no TLS.
+	NextAuthorities func(id string, of []cluster.AuthorityChange) ([]cluster.AuthorityChange, error)
+	Mint            func() string                     // nil: host.Mint
+	Rand            func(time.Duration) time.Duration // uniform in [0, d); nil: math/rand
+	Log             *slog.Logger                      // nil: slog.Default
 	// LastWord is why the daemon of a host that is not in sight does not run, as it said
 	// itself; empty: nobody said. It must not block. nil: nobody does.
 	LastWord func(cluster.HostID) string

@@ -45,6 +45,11 @@ func (a *asked) Goal(_ context.Context, c Caller, wish json.RawMessage) (json.Ra
 	return wish, nil
 }
 
+func (a *asked) Authority(_ context.Context, c Caller, _ AuthorityRequest) (AuthorityReply, error) {
+	a.callers = append(a.callers, c)
+	return AuthorityReply{}, nil
+}
+
 func (a *asked) Keep(_ context.Context, c Caller, _ KeepRequest) (KeepReply, error) {
 	a.callers = append(a.callers, c)
 	return KeepReply{}, nil
@@ -104,6 +109,7 @@ func FuzzCall(f *testing.F) {
 			"goal":    {s.Goal, []pki.Role{pki.RoleHost, pki.RoleOperator}},
 			"report":  {s.Report, []pki.Role{pki.RoleHost, pki.RoleOperator, pki.RoleReader}},
 			"keep":    {s.Keep, []pki.Role{pki.RoleHost, pki.RoleOperator}},
+			"key":     {s.Authority, []pki.Role{pki.RoleHost}},
 		} {
 			a.callers = nil
 			answer, err := call.do(ctx, &c)

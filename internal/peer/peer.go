@@ -88,4 +88,6 @@ var (
 	report  = method{name: "Report", roles: everybody, timeout: 10 * time.Second}
 	// Strict: a keeper must not answer for a part of a message that it does not know.
 	keep = method{name: "Keep", roles: []pki.Role{pki.RoleHost, pki.RoleOperator}, timeout: 10 * time.Second, strict: true}
+	// Whoever is a host has the key of every authority, and nobody else has one.
+	authority = method{name: "Authority", roles: []pki.Role{pki.RoleHost}, timeout: 10 * time.Second, strict: true}
 )

@@ -65,6 +65,11 @@ func (h *handler) Report(_ context.Context, c Caller, question json.RawMessage) 
 	return question, nil
 }
 
+func (h *handler) Authority(_ context.Context, c Caller, r AuthorityRequest) (AuthorityReply, error) {
+	h.saw(c)
+	return AuthorityReply{Key: []byte("key of " + r.Name)}, nil
+}
+
 func (h *handler) Keep(_ context.Context, c Caller, _ KeepRequest) (KeepReply, error) {
 	h.saw(c)
 	return KeepReply{}, nil

@@ -3,8 +3,11 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/peer/peerpb"
@@ -24,8 +27,9 @@ type Pool struct {
 	// first call.
 	Record func() string
 
-	mu      sync.Mutex
-	clients map[cluster.Contact]*Client // guarded by mu; nil once closed
+	mu      sync.Mutex                  // guards what follows
+	clients map[cluster.Contact]*Client // nil once closed
+	retired []*Client                   // that calls may still run on
 }
 
 // NewPool makes calls as self, which live's certificate has to say too. A nil live means no TLS (--insecure).
@@ -77,9 +81,34 @@ func (p *Pool) Retain(keep func(cluster.Contact) bool) error {
 	return errors.Join(errs...)
 }
 
+// Renew has later calls connect anew, and so show the certificate of by then: a server judges that of a connection
+// again for each call, and an authority may be trusted no more. Calls that run end on their connections, within the
+// time that the longest of them may take.
+func (p *Pool) Renew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.clients) == 0 {
+		return
+	}
+	p.retired = slices.AppendSeq(p.retired, maps.Values(p.clients))
+	clear(p.clients)
+	time.AfterFunc(apply.timeout, func() { _ = p.closeRetired() })
+}
+
+func (p *Pool) closeRetired() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, c := range p.retired {
+		errs = append(errs, c.Close())
+	}
+	p.retired = nil
+	return errors.Join(errs...)
+}
+
 // Close closes every client, and To fails from then on.
 func (p *Pool) Close() error {
-	err := p.Retain(func(cluster.Contact) bool { return false })
+	err := errors.Join(p.Retain(func(cluster.Contact) bool { return false }), p.closeRetired())
 	p.mu.Lock()
 	p.clients = nil
 	p.mu.Unlock()

@@ -46,6 +46,8 @@ type Handler interface {
 	Goal(context.Context, Caller, json.RawMessage) (json.RawMessage, error)
 	Report(context.Context, Caller, json.RawMessage) (json.RawMessage, error)
 	Keep(context.Context, Caller, KeepRequest) (KeepReply, error)
+	// Authority gives the key of a next authority.
+	Authority(context.Context, Caller, AuthorityRequest) (AuthorityReply, error)
 }
 
 // ServerOptions say whom a server answers for. All but Log, Live, Record and Admitter are required.

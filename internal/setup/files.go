@@ -56,7 +56,8 @@ func (m *Machine) writeSettings(s Settings) error {
 }
 
 func (m *Machine) writeUnit(s Settings) error {
-	u := unit.Spec{Binary: m.Binary, Environment: m.Paths.Settings(), Writes: []string{s.Flag("data-dir")}}
+	// The authorities are rotated by the agent.
+	u := unit.Spec{Binary: m.Binary, Environment: m.Paths.Settings(), Writes: []string{s.Flag("data-dir"), s.PKI(m.Paths)}}
 	if at, err := url.Parse(s.Store()); err == nil && at.Scheme == "file" {
 		u.Writes = append(u.Writes, at.Path)
 		u.Mounts = append(u.Mounts, at.Path)

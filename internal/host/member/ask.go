@@ -24,7 +24,8 @@ func (c *Client) now() (Member, error) {
 		if l == nil {
 			return nil, errNoMember
 		}
-		if have != nil && of == l.Nonce {
+		want := c.reaches(l)
+		if have != nil && of == want {
 			return have, nil
 		}
 		fresh, err := c.dial(*l)
@@ -38,14 +39,14 @@ func (c *Client) now() (Member, error) {
 			c.mu.Unlock()
 			closeMember(fresh)
 			continue
-		case c.have != nil && c.of == l.Nonce: // somebody else was faster
+		case c.have != nil && c.of == want: // somebody else was faster
 			have = c.have
 			c.mu.Unlock()
 			closeMember(fresh)
 			return have, nil
 		}
 		old := c.have
-		c.have, c.of = fresh, l.Nonce
+		c.have, c.of = fresh, want
 		c.mu.Unlock()
 		closeMember(old)
 		return fresh, nil

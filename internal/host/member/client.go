@@ -21,22 +21,37 @@ type Client struct {
 	keeper  *record.Keeper
 	process func() cluster.Process
 	dial    func(record.Launch) (Member, error)
+	trusts  func() uint64 // grows when a connection has to be made anew; nil: never
 
 	mu     sync.Mutex // guards what follows; never held across a call
 	have   Member
-	of     string // the nonce of the launch that it is for
+	of     reached // what it is for
 	asking map[*asking]struct{}
 }
 
-func NewClient(host cluster.HostID, keeper *record.Keeper, process func() cluster.Process, dial func(record.Launch) (Member, error)) *Client {
-	return &Client{host: host, keeper: keeper, process: process, dial: dial, asking: map[*asking]struct{}{}}
+// reached is what a connection is for: a launch by its nonce, and whom this host trusts.
+type reached struct {
+	nonce  string
+	trusts uint64
+}
+
+func (c *Client) reaches(l *record.Launch) reached {
+	r := reached{nonce: l.Nonce}
+	if c.trusts != nil {
+		r.trusts = c.trusts()
+	}
+	return r
+}
+
+func NewClient(host cluster.HostID, keeper *record.Keeper, process func() cluster.Process, dial func(record.Launch) (Member, error), trusts func() uint64) *Client {
+	return &Client{host: host, keeper: keeper, process: process, dial: dial, trusts: trusts, asking: map[*asking]struct{}{}}
 }
 
 // Close gives up the connection.
 func (c *Client) Close() {
 	c.mu.Lock()
 	m := c.have
-	c.have, c.of = nil, ""
+	c.have, c.of = nil, reached{}
 	c.mu.Unlock()
 	closeMember(m)
 }

@@ -19,14 +19,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Peer_Hello_FullMethodName   = "/etcdadm.peer.v1.Peer/Hello"
-	Peer_Ping_FullMethodName    = "/etcdadm.peer.v1.Peer/Ping"
-	Peer_Observe_FullMethodName = "/etcdadm.peer.v1.Peer/Observe"
-	Peer_Apply_FullMethodName   = "/etcdadm.peer.v1.Peer/Apply"
-	Peer_Goal_FullMethodName    = "/etcdadm.peer.v1.Peer/Goal"
-	Peer_Report_FullMethodName  = "/etcdadm.peer.v1.Peer/Report"
-	Peer_Keep_FullMethodName    = "/etcdadm.peer.v1.Peer/Keep"
-	Peer_Join_FullMethodName    = "/etcdadm.peer.v1.Peer/Join"
+	Peer_Hello_FullMethodName     = "/etcdadm.peer.v1.Peer/Hello"
+	Peer_Ping_FullMethodName      = "/etcdadm.peer.v1.Peer/Ping"
+	Peer_Observe_FullMethodName   = "/etcdadm.peer.v1.Peer/Observe"
+	Peer_Apply_FullMethodName     = "/etcdadm.peer.v1.Peer/Apply"
+	Peer_Goal_FullMethodName      = "/etcdadm.peer.v1.Peer/Goal"
+	Peer_Report_FullMethodName    = "/etcdadm.peer.v1.Peer/Report"
+	Peer_Keep_FullMethodName      = "/etcdadm.peer.v1.Peer/Keep"
+	Peer_Authority_FullMethodName = "/etcdadm.peer.v1.Peer/Authority"
+	Peer_Join_FullMethodName      = "/etcdadm.peer.v1.Peer/Join"
 )
 
 // PeerClient is the client API for Peer service.
@@ -51,6 +52,9 @@ type PeerClient interface {
 	// Keep asks for what the hosts keep of a cluster that has no shared store: its record and its backups. Hosts and
 	// operators. Body: KeepRequest, KeepReply of package peer.
 	Keep(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
+	// Authority asks another host for the key of an authority that the cluster is being rotated to. Hosts with a
+	// certificate only. Body: AuthorityRequest, AuthorityReply of package peer.
+	Authority(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
 	// Join gives a fresh host, which has no certificate, what it needs to be a host of the cluster. It is answered
 	// on connections for joining only, where nothing else is. Of its header the protocol is read.
 	Join(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
@@ -134,6 +138,16 @@ func (c *peerClient) Keep(ctx context.Context, in *Call, opts ...grpc.CallOption
 	return out, nil
 }
 
+func (c *peerClient) Authority(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Answer)
+	err := c.cc.Invoke(ctx, Peer_Authority_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerClient) Join(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Answer)
@@ -166,6 +180,9 @@ type PeerServer interface {
 	// Keep asks for what the hosts keep of a cluster that has no shared store: its record and its backups. Hosts and
 	// operators. Body: KeepRequest, KeepReply of package peer.
 	Keep(context.Context, *Call) (*Answer, error)
+	// Authority asks another host for the key of an authority that the cluster is being rotated to. Hosts with a
+	// certificate only. Body: AuthorityRequest, AuthorityReply of package peer.
+	Authority(context.Context, *Call) (*Answer, error)
 	// Join gives a fresh host, which has no certificate, what it needs to be a host of the cluster. It is answered
 	// on connections for joining only, where nothing else is. Of its header the protocol is read.
 	Join(context.Context, *Call) (*Answer, error)
@@ -199,6 +216,9 @@ func (UnimplementedPeerServer) Report(context.Context, *Call) (*Answer, error) {
 }
 func (UnimplementedPeerServer) Keep(context.Context, *Call) (*Answer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Keep not implemented")
+}
+func (UnimplementedPeerServer) Authority(context.Context, *Call) (*Answer, error) {
+	return nil, status.Error(codes.Unimplemented, "method Authority not implemented")
 }
 func (UnimplementedPeerServer) Join(context.Context, *Call) (*Answer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
@@ -350,6 +370,24 @@ func _Peer_Keep_Handler(srv interface{}, ctx context.Context, dec func(interface
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Peer_Authority_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Call)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).Authority(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_Authority_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).Authority(ctx, req.(*Call))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Peer_Join_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(Call)
 	if err := dec(in); err != nil {
@@ -402,6 +440,10 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Keep",
 			Handler:    _Peer_Keep_Handler,
+		},
+		{
+			MethodName: "Authority",
+			Handler:    _Peer_Authority_Handler,
 		},
 		{
 			MethodName: "Join",

@@ -37,6 +37,8 @@ const (
 	// RestartAnyway has a member restarted whatever its settings are. It is a kind of its
 	// own so that an earlier release refuses it, and does not take it for done.
 	RestartAnyway GoalKind = "restart-anyway"
+	// RotateAuthorities writes down what a person wants of a rotation of the authorities.
+	RotateAuthorities GoalKind = "rotate-authorities"
 )
 
 // Goal is what the decision works towards. Everything but Converge is a
@@ -78,6 +80,8 @@ type Goal struct {
 	// Ran is the process of the member that is restarted anyway, as the leader saw it first
 	// (see [Goal.Noted]).
 	Ran *Ran `json:"ran,omitempty"`
+	// Rotate is what a person wants of a rotation.
+	Rotate *RotateAsked `json:"rotate,omitempty"`
 }
 
 func (g Goal) String() string {
@@ -117,6 +121,19 @@ type Ran struct {
 	PID    int              `json:"pid,omitempty"` // zero: none ran
 }
 
+// RotateAsked is what a person wants of a rotation of the authorities.
+type RotateAsked struct {
+	// Until is how far it may go without asking again: trust, sign or drop.
+	Until cluster.RotationPhase `json:"until"`
+	// Begin: a new one is begun where none is under way. Else one that is goes on.
+	Begin bool `json:"begin,omitempty"`
+	Undo  bool `json:"undo,omitempty"`
+	// Noted: the leader has taken it up, and Was is the rotation on record by then, in which one that is over is told
+	// from the one that was asked for (see [Goal.Noted]).
+	Noted bool   `json:"noted,omitempty"`
+	Was   string `json:"was,omitempty"`
+}
+
 // PauseAsked is what a person wants of a pause.
 type PauseAsked struct {
 	For    time.Duration `json:"for"`
@@ -139,6 +156,8 @@ func (g Goal) Noted(o *cluster.Observation) Goal {
 		return g.notedPause(o)
 	case RestartAnyway:
 		return g.notedRan(o)
+	case RotateAuthorities:
+		return g.notedRotation(o)
 	}
 	if g.Kind != Defragment {
 		return g
@@ -194,6 +213,21 @@ func (g Goal) notedPause(o *cluster.Observation) Goal {
 	p := *g.Pause
 	p.From = o.Clock().UTC().Truncate(time.Second)
 	g.Pause = &p
+	return g
+}
+
+// notedRotation is the goal with the rotation that was on record before.
+func (g Goal) notedRotation(o *cluster.Observation) Goal {
+	in := o.Intent()
+	if g.Rotate == nil || g.Rotate.Noted || in == nil {
+		return g
+	}
+	r := *g.Rotate
+	r.Noted = true
+	if in.Rotation != nil {
+		r.Was = in.Rotation.ID
+	}
+	g.Rotate = &r
 	return g
 }
 

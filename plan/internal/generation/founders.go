@@ -173,6 +173,7 @@ func refound(v *step.View) *decision.Decision {
 		History: append(slices.Clone(v.Intent.History), cluster.PastGeneration{
 			Generation: v.Intent.Generation, Cluster: v.Intent.Cluster, Voters: [][]cluster.Voter{sight.FounderVoters(v.Intent)}, Closed: true,
 		}),
+		Rotation: v.Intent.Rotation,
 	}
 	return &decision.Decision{
 		Reason: words.F("generation {generation} never served, and {promised} of its {number} founders fenced it off: found generation {generation2} on {fresh}", v.Intent.Generation, promised, n, next, words.HostNames(fresh)),

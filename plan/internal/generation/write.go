@@ -24,7 +24,7 @@ func WriteGeneration(v *step.View, c *cluster.Command, h *cluster.HostReport) *d
 	}
 	change := &decision.IntentChange{Create: in}
 	if v.Intent != nil {
-		in.Halt = haltAfter(v, c)
+		in.Halt, in.Rotation = haltAfter(v, c), v.Intent.Rotation
 		in.CommandsRun = append(slices.DeleteFunc(slices.Clone(v.Intent.CommandsRun), func(n string) bool { return n == c.Name }), c.Name)
 		in.Ended = slices.Clone(v.Intent.Ended)
 		in.History = slices.Concat(v.Intent.History, sight.Forgotten(v.Sight), []cluster.PastGeneration{v.Past()})
