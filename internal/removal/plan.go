@@ -15,6 +15,7 @@ import (
 	"etcdadm.io/internal/certs"
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/kept"
+	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/setup"
 	"etcdadm.io/internal/unit"
@@ -316,6 +317,9 @@ func (h *Host) files(s setup.Settings, manifest setup.Manifest, listed bool, j *
 		case there(path):
 			stays = append(stays, Stays{path, "it was there before, or somebody else's"})
 		}
+	}
+	for _, path := range pki.RotationFiles(pkiDir) { // the agent made them
+		add(setup.KindAuthority, path, "pki")
 	}
 	for _, path := range h.Paths.Notes() {
 		add(KindNote, path, "")
