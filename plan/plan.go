@@ -18,7 +18,7 @@
 //
 //	plan          the lists of rules, and what a program asks for
 //	  record      is this our cluster, and is what is written down true
-//	  roll        another release, other options, TLS: one member after the other
+//	  roll        another release, other options, TLS, other authorities: one member after the other
 //	  upkeep      backups, full databases, differing keys, what was set aside
 //	  members     who votes: the table of remedies, joining, growing, shrinking
 //	  recovery    who a cluster can go on from, as a person asks before

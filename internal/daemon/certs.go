@@ -131,6 +131,9 @@ func (k *certs) renew() error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	defer k.tell()
+	k.mu.Lock()
+	maps.DeleteFunc(k.expiries, func(name string, _ time.Time) bool { return strings.HasSuffix(name, "]") }) // of a bundle, which may have lost some
+	k.mu.Unlock()
 	for _, a := range cas.Expiries() {
 		k.ends(a.Name, a.NotAfter)
 	}

@@ -134,6 +134,11 @@ func TestFollowsARotation(t *testing.T) {
 		x.is("a", step.trusts, step.leaves)
 		x.is("b", step.trusts, step.leaves)
 	}
+	for _, one := range x.hosts["a"].list() {
+		if strings.Contains(one.Name, "[") {
+			t.Errorf("%s is still told of", one.Name)
+		}
+	}
 	// A daemon that starts anew finds everything on the disk.
 	k := x.hosts["b"]
 	again, err := newCerts(&Config{ClusterName: "c", DataDir: k.dataDir, PKIDir: k.pkiDir, Address: "192.0.2.1"}, "b", nil, k.log)
