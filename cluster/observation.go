@@ -185,8 +185,14 @@ type Observation struct {
 	// was read before goes on.
 	PausesDamaged string `json:"pausesDamaged,omitempty"`
 	// PausesLost: the object was read, and is gone. What was in it goes on.
-	PausesLost bool        `json:"pausesLost,omitempty"`
-	Backups    BackupsView `json:"backups,omitzero"`
+	PausesLost bool `json:"pausesLost,omitempty"`
+	// Manual is there while a person has turned self-management off; see
+	// [Observation.SelfManaged].
+	Manual *Manual `json:"manual,omitempty"`
+	// ManualUnknown says why it is not known whether somebody has; empty: it is, if only by
+	// an earlier look of this leader.
+	ManualUnknown string      `json:"manualUnknown,omitempty"`
+	Backups       BackupsView `json:"backups,omitzero"`
 	// Upkeep is what the leader was told about etcd's own ills.
 	Upkeep Upkeep `json:"upkeep,omitzero"`
 	// Recorded is the highest progress that the store's record has: a lower

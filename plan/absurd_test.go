@@ -211,6 +211,7 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 	if seldom.Draw(t, "pauses unread") {
 		o.PausesUnread = "no answer"
 	}
+	drawManual(t, o)
 	for _, id := range rapid.SliceOfDistinct(anyHost, rapid.ID).Draw(t, "paused") {
 		o.Paused = append(o.Paused, cluster.Pause{Host: id, From: anyTime(t, "paused from"), Until: anyTime(t, "paused until"), Reason: "r"})
 	}
@@ -222,7 +223,7 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 })
 
 var anyGoal = rapid.Custom(func(t *rapid.T) decision.Goal {
-	g := decision.Goal{Kind: rapid.SampledFrom([]decision.GoalKind{decision.Converge, decision.Converge, decision.Converge, decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.MoveLeader, decision.Defragment, decision.Disarm, decision.Restart, decision.RestartAnyway, decision.Pause, decision.Resume, "absurd"}).Draw(t, "goal")}
+	g := decision.Goal{Kind: rapid.SampledFrom([]decision.GoalKind{decision.Converge, decision.Converge, decision.Converge, decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.MoveLeader, decision.Defragment, decision.Disarm, decision.Restart, decision.RestartAnyway, decision.Pause, decision.Resume, decision.AutoManage, decision.Apply, "absurd"}).Draw(t, "goal")}
 	if g.Kind == decision.Converge {
 		return g
 	}
@@ -237,6 +238,12 @@ var anyGoal = rapid.Custom(func(t *rapid.T) decision.Goal {
 	if g.Kind == decision.Disarm {
 		g.Alarm = rapid.SampledFrom([]string{"", cluster.AlarmNoSpace, cluster.AlarmCorrupt}).Draw(t, "alarm")
 		g.AcceptDifference = seldom.Draw(t, "accept difference")
+	}
+	if g.Kind == decision.AutoManage {
+		g.Manage = &decision.ManageAsked{On: rapid.Bool().Draw(t, "on")}
+	}
+	if g.Kind == decision.Apply {
+		g.Rule = rapid.SampledFrom([]string{"backup", "quorum", "replace-dead", "revive", "space", "fragmentation", "generation", "prune", "downgrading", "absurd"}).Draw(t, "rule")
 	}
 	if g.Kind == decision.Pause && often.Draw(t, "pause") {
 		g.Pause = &decision.PauseAsked{For: time.Duration(rapid.IntRange(-1, 30).Draw(t, "hours")) * time.Hour, Reason: rapid.SampledFrom([]string{"", "r"}).Draw(t, "reason"), Force: seldom.Draw(t, "force")}

@@ -218,6 +218,7 @@ func TestLawsHoldForTwistedWorlds(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "twists") {
 			twist(t, o)
 		}
+		drawManual(t, o)
 		g := anyGoal.Draw(t, "goal")
 		d := Next(g, o)
 		for _, broken := range brokenLaws(g, o, d) {

@@ -241,7 +241,13 @@ func (s *smallWorld) look() (dec decision.Decision, broken []string) {
 	if l := s.host(s.leader); l.down || l.gap != "" {
 		s.handover() // a host that is not there does not lead
 	}
-	return s.decide(decision.Goal{Kind: decision.Converge})
+	dec, broken = s.decide(decision.Goal{Kind: decision.Converge})
+	if goal, is := offered(dec); is { // a person types it
+		var more []string
+		dec, more = s.decide(goal)
+		broken = append(broken, more...)
+	}
+	return dec, broken
 }
 
 func (s *smallWorld) decide(goal decision.Goal) (dec decision.Decision, broken []string) {

@@ -49,6 +49,12 @@ var smallWorlds = []struct {
 		w.wipe(w.host("b"), "")
 		return w
 	}},
+	{"manual", func(t testing.TB) *world { // self-management is off, and a person types what is offered
+		w := formedOf(t, "3.6.16", "a", "b", "c")
+		w.manual.stored = &cluster.Manual{Since: w.now}
+		w.wipe(w.host("b"), "")
+		return w
+	}},
 	{"upgrading", func(t testing.TB) *world {
 		w := formedOf(t, "3.5.35", "a", "b", "c")
 		w.ask(3, "3.6.16")

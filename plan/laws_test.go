@@ -22,11 +22,12 @@ func brokenLaws(g decision.Goal, o *cluster.Observation, d decision.Decision) []
 		l.spec = s
 	}
 	l.words()
+	l.manual()
 	if d.Action == nil {
 		return l.broken
 	}
 	l.shape()
-	if d.Action.Kind == decision.ActPause { // it touches no host and no record
+	if d.Action.Kind == decision.ActPause || d.Action.Kind == decision.ActManual { // it touches no host and no record
 		return l.broken
 	}
 	l.calm()
@@ -95,6 +96,8 @@ func (l *laws) shape() {
 		l.putCount(a)
 	case decision.ActPause:
 		l.pause(a)
+	case decision.ActManual:
+		l.must(a.Manual != nil && a.Intent == nil && len(a.Ops) == 0 && l.goal.Kind == decision.AutoManage && (a.Manual.Now == nil) == l.goal.Manage.On, "a change of self-management that nobody asked for")
 	case decision.ActQueue:
 		l.must(a.Queue != nil && a.Intent == nil && len(a.Ops) == 0 && l.spec.AutoRecoverAfter > 0 && (!l.seen || !l.roster.HasQuorum()), "a recovery by itself that nobody asked for")
 		l.must(!l.seen || !l.roster.Linearizable || l.roster.Cluster != l.in.Cluster, "a recovery by itself beside a quorum that serves")

@@ -24,6 +24,7 @@
 //	  recovery    who a cluster can go on from, as a person asks before
 //	  generation  a cluster from nothing, from a backup, from a survivor
 //	  pauses      hosts that are off on purpose
+//	  manual      self-management off and on, and work that a person has done while it is off
 //	  step        what decisions are made of: a membership call, a restart, a backup
 //	  sight       what is known, and the one gate before a member is taken away
 //	  decision    goals, actions, blockers: values
@@ -58,6 +59,9 @@ type (
 	HostOp      = decision.HostOp
 	CommandEnd  = decision.CommandEnd
 	PauseChange = decision.PauseChange
+	ManageAsked = decision.ManageAsked
+
+	ManualChange = decision.ManualChange
 
 	IntentChange = decision.IntentChange
 	Text         = words.Text
@@ -83,6 +87,9 @@ const (
 	RestartAnyway = decision.RestartAnyway
 	// RotateAuthorities writes down what a person wants of a rotation.
 	RotateAuthorities = decision.RotateAuthorities
+	// AutoManage turns self-management off or on; Apply has one rule do its work while it is off.
+	AutoManage = decision.AutoManage
+	Apply      = decision.Apply
 )
 
 // Who carries an action out, and how a command of the queue ends.
@@ -93,6 +100,7 @@ const (
 	ActQueue   = decision.ActQueue
 	ActSpec    = decision.ActSpec
 	ActPause   = decision.ActPause
+	ActManual  = decision.ActManual
 
 	CommandExpired = decision.CommandExpired
 )
@@ -102,11 +110,12 @@ func Next(goal Goal, o *cluster.Observation) Decision {
 	v := step.Look(goal, o)
 	rules := rulesFor(v)
 	for i, r := range rules {
+		v.Rule = r.name
 		d := r.decide(v)
 		if d == nil {
 			continue
 		}
-		if r.beside() && d.Action != nil && goal.Kind == Converge {
+		if r.beside() && d.Action != nil && v.Goal.Kind == Converge {
 			d.Blockers = append(d.Blockers, blockers(v, rules[i+1:])...)
 		}
 		d = generation.NoteFirst(v, d)

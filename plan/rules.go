@@ -5,6 +5,7 @@ import (
 
 	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/generation"
+	"etcdadm.io/plan/internal/manual"
 	"etcdadm.io/plan/internal/members"
 	"etcdadm.io/plan/internal/pauses"
 	"etcdadm.io/plan/internal/record"
@@ -29,6 +30,7 @@ func (r rule) beside() bool { return r.name == ruleBackup }
 // blockers are those of the first of the rules that has something to say.
 func blockers(v *step.View, of []rule) []decision.Blocker {
 	for _, r := range of {
+		v.Rule = r.name
 		if d := r.decide(v); d != nil {
 			return d.Blockers
 		}
@@ -54,13 +56,27 @@ func blockers(v *step.View, of []rule) []decision.Blocker {
 //  7. what only makes the cluster nicer comes last, and what nobody needs any
 //     more goes when nothing else is to be done.
 func rulesFor(v *step.View) []rule {
+	rules := rulesOf(v)
+	if v.Applies == "" {
+		return rules
+	}
+	for i := len(rules) - 1; i >= 0; i-- {
+		if rules[i].name == v.Applies {
+			return after(rules[:i+1], rule{"apply", manual.Applied}) // what comes after it is not asked for
+		}
+	}
+	return []rule{{"apply", manual.NoSuchRule}}
+}
+
+func rulesOf(v *step.View) []rule {
 	if v.Roster.Running().Downgrade {
 		switch v.Goal.Kind {
 		case decision.Converge, "":
 			return downgradeRules
 		case decision.Join, decision.Leave, decision.Replace, decision.Promote, decision.Defragment, decision.Restart, decision.RestartAnyway:
 			return notMeanwhileRules
-		case decision.MoveLeader, decision.Disarm, decision.Pause, decision.Resume, decision.RotateAuthorities: // these change no member
+		case decision.MoveLeader, decision.Disarm, decision.Pause, decision.Resume, decision.RotateAuthorities, decision.AutoManage: // these change no member
+		case decision.Apply: // it converges
 		}
 	}
 	switch v.Goal.Kind {
@@ -88,7 +104,9 @@ func rulesFor(v *step.View) []rule {
 		return restartRules
 	case decision.RestartAnyway:
 		return restartAnywayRules
-	case decision.Converge, "":
+	case decision.AutoManage:
+		return manageRules
+	case decision.Converge, decision.Apply, "":
 		return convergeRules
 	}
 	return unknownRules
@@ -120,6 +138,7 @@ var (
 	// silent store knows it is refused.
 	pauseRules  = []rule{{"identity", record.Identity}, {"pause", pauses.Asked}}
 	resumeRules = []rule{{"identity", record.Identity}, {"resume", pauses.ResumeAsked}}
+	manageRules = []rule{{"identity", record.Identity}, {"auto-manage", manual.Asked}} // likewise
 	// A rotation is written down only, and what it needs of the members the loop does.
 	rotateRules  = []rule{{"identity", record.Identity}, {"rotate", roll.RotateAsked}}
 	restartRules = after(baseRules, rule{"restart", members.RestartAsked})

@@ -26,6 +26,7 @@ import (
 //	                                               handover: another leader takes over after every action
 //	goal=pause host=H for=D [reason=WORD] [force], goal=resume host=H
 //	goal=restart-anyway host=H [reason=WORD]
+//	goal=auto-manage [on], goal=apply rule=R [shown=WORD]
 //	slow                                           decide on an action that is under way until: lands
 //	waits                                          what each command of the queue waits for
 //	asides                                         what becomes of everything that is set aside
@@ -106,6 +107,12 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		w.pauses.unread, w.pauses.damaged = what == "unread", what == "damaged"
 		if what == "lost" {
 			w.pauses.lost, w.pauses.stored = true, nil
+		}
+		return ""
+	case "manual":
+		w.manual.stored, w.manual.unread = &cluster.Manual{Since: w.now, By: "root@shell"}, d.HasArg("unread")
+		if w.manual.unread {
+			w.manual = worldManual{unread: true}
 		}
 		return ""
 	case "waits":
@@ -224,6 +231,11 @@ func goalOf(t *testing.T, d *datadriven.TestData) decision.Goal {
 			}
 		}
 	}
+	if g.Kind == decision.AutoManage {
+		g.Manage = manageOf(t, d)
+	}
+	d.MaybeScanArgs(t, "rule", &g.Rule)
+	d.MaybeScanArgs(t, "shown", &g.Shown)
 	if g.Kind == decision.RestartAnyway {
 		d.MaybeScanArgs(t, "reason", &g.Reason)
 	}

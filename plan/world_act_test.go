@@ -23,6 +23,8 @@ func (w *world) act(a *decision.Action) error {
 		return w.putCount(a.Count)
 	case decision.ActPause:
 		return w.writePauses(a.Pauses)
+	case decision.ActManual:
+		return w.writeManual(a.Manual)
 	case decision.ActQueue:
 		w.minted++
 		c := *a.Queue

@@ -33,6 +33,7 @@ type world struct {
 	minted   int
 	queue    worldQueue
 	pauses   worldPauses
+	manual   worldManual
 	underWay *decision.Action // decided on, and not carried out yet
 	told     cluster.Upkeep
 }
@@ -336,6 +337,7 @@ func (w *world) observe() *cluster.Observation {
 	}
 	w.see(o)
 	w.seePauses(o)
+	w.seeManual(o)
 	o.Sort()
 	w.reach(o)
 	o.Upkeep = w.told

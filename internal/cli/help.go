@@ -21,9 +21,9 @@ var helpGroups = []struct {
 }{
 	{groupStart, "Start a cluster:", []string{"init", "join", "token", "kubeadm", "adopt", "pki", "download", "auto", "playground"}},
 	{groupLook, "Look at it:", []string{"status", "info", "plan", "queue", "store", "versions", "version", "support-bundle"}},
-	{groupChange, "Change it:", []string{"seed", "member", "host", "restart", "upgrade", "config", "certs", "reset", "destroy"}},
+	{groupChange, "Change it:", []string{"seed", "member", "host", "restart", "upgrade", "config", "auto-manage", "certs", "reset", "destroy"}},
 	{groupBackUp, "Back it up:", []string{"backup", "snapshot"}},
-	{groupRepair, "Repair it:", []string{"restore", "recover", "defrag", "alarm"}},
+	{groupRepair, "Repair it:", []string{"restore", "recover", "defrag", "alarm", "apply"}},
 }
 
 // examples are those of the commands that have none of their own, by their path without

@@ -133,7 +133,8 @@ overwritten or deleted.`,
 		Example: `  etcdadm init
   etcdadm init --store s3://BUCKET/FOLDER
   etcdadm init --store file:///mnt/etcd-store --address 192.0.2.1 --dry-run
-  etcdadm init --from-backup snapshot.db`,
+  etcdadm init --from-backup snapshot.db
+  etcdadm init --manual`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := u.checkOutput(); err != nil {
@@ -159,6 +160,7 @@ overwritten or deleted.`,
 	f := c.Flags()
 	f.StringVar(&o.Store, "store", "", "URL of a backup store that all hosts reach: a bucket or a shared directory; none: the hosts keep the record and the backups")
 	f.StringVar(&o.FromBackup, "from-backup", "", "begin with the data of a snapshot in a FILE, or of the backup NAME in the store")
+	f.BoolVar(&o.Manual, "manual", false, "begin with self-management off: etcdadm tells what it would do and begins nothing by itself (etcdadm auto-manage)")
 	f.BoolVar(&o.CreateStore, "create-store", false, "make the directory of a file:// store that does not exist")
 	f.StringVar(&o.Cluster, "cluster-name", "", "name of the cluster (default "+setup.DefaultCluster+")")
 	f.StringVar(&u.address, "address", "", "how the other hosts reach this one; default: the address of the default route")
@@ -196,6 +198,12 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 		}
 		fmt.Fprintf(w, "cluster %s %s: etcd %s at %s\n", done.Cluster, verb, done.Version, done.Etcd)
 		fmt.Fprintf(w, "%s wanted; to join a host, run there until %s:\n\n  %s\n\n", counted(done.Members, "member"), untilWords(done.Expires, time.Now()), out.Join)
+		switch {
+		case o.Manual && done.Again:
+			fmt.Fprintln(w, "--manual changed nothing, because the cluster was begun before: etcdadm auto-manage off")
+		case o.Manual:
+			fmt.Fprintln(w, "self-management is off: etcdadm status has what etcdadm would do, and the command for it")
+		}
 		fmt.Fprintf(w, "whoever has this line and reaches this host gets the keys of the cluster (etcdadm token revoke %s)\n", tokenID(done.Token))
 		fmt.Fprintf(w, "etcdctl: . %s\n", done.Etcdctl)
 		fmt.Fprintln(w, externalEtcd)

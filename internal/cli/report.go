@@ -33,6 +33,7 @@ func printReport(w io.Writer, r console.Report) {
 		}
 		fmt.Fprintf(w, "wanted: %s of etcd %s%s\n", counted(spec.MemberCount, "member"), spec.EtcdVersion, hold)
 	}
+	printManual(w, o, r.Now())
 	fmt.Fprintln(w)
 	printMembers(w, o, r.Now())
 	if d := r.Decision; d != nil {
@@ -40,6 +41,20 @@ func printReport(w io.Writer, r console.Report) {
 		printBlockers(w, *d)
 	}
 	printData(w, r)
+}
+
+// printManual says that self-management is off, since when and by whom; nothing where it is on.
+func printManual(w io.Writer, o *cluster.Observation, now time.Time) {
+	if m := o.Manual; m != nil {
+		by := ""
+		if m.By != "" {
+			by = ", by " + m.By
+		}
+		fmt.Fprintf(w, "self-management: off since %s%s\n", untilWords(m.Since, now), by)
+	}
+	if o.ManualUnknown != "" {
+		fmt.Fprintf(w, "self-management: whether it is off is not known, and nothing is begun by itself: %s\n", o.ManualUnknown)
+	}
 }
 
 func printMembers(w io.Writer, o *cluster.Observation, now time.Time) {

@@ -36,6 +36,7 @@ const (
 	keyStatus   = Prefix + "etcdadm-status.json"
 	keyEnded    = Prefix + "etcdadm-commands-ended.json"
 	keyPaused   = Prefix + "etcdadm-paused.json"
+	keyManual   = Prefix + "etcdadm-manual.json"
 	keyJoining  = Prefix + "etcdadm-joining.json"
 	keyTokens   = Prefix + "etcdadm-tokens.json"
 )
@@ -88,6 +89,7 @@ type Folder struct {
 	spec     cached
 	settings cached
 	paused   cached
+	manual   cached
 	tokens   cached
 }
 

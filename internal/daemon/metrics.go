@@ -144,6 +144,7 @@ var (
 	drillDesc      = prometheus.NewDesc("etcdadm_backup_drill_age_seconds", "How long ago a backup was last tried out.", nil, nil)
 	drillOKDesc    = prometheus.NewDesc("etcdadm_backup_drill_ok", "1 if the last drill found the backup good, 0 if not.", nil, nil)
 	pausedDesc     = prometheus.NewDesc("etcdadm_host_paused_until_timestamp_seconds", "When the pause of a host ends, in seconds since 1970; missing for one that is not paused.", []string{"host"}, nil)
+	managedDesc    = prometheus.NewDesc("etcdadm_self_managed", "1 while the daemons look after the cluster by themselves, 0 while that is off or not known.", nil, nil)
 	asideDesc      = prometheus.NewDesc("etcdadm_set_aside_bytes", "Size of the data directories that a host has set aside.", []string{"host"}, nil)
 
 	fileDesc     = prometheus.NewDesc("etcdadm_database_file_bytes", "Size of a member's database file.", []string{"host"}, nil)
@@ -157,7 +158,7 @@ var (
 
 func (g gauges) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{startingDesc, leadingDesc, votersDesc, wantedDesc, blockedDesc, expiryDesc, generationDesc, quarantineDesc, queueDesc,
-		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc, pausedDesc, buildDesc, memberDesc, fileDesc, inUseDesc, quotaDesc, alarmsDesc, comparedDesc} {
+		lastBackupDesc, ageDesc, sizeDesc, tookDesc, provenDesc, drillDesc, drillOKDesc, asideDesc, pausedDesc, managedDesc, buildDesc, memberDesc, fileDesc, inUseDesc, quotaDesc, alarmsDesc, comparedDesc} {
 		c <- d
 	}
 }
@@ -237,6 +238,7 @@ func collectData(gauge func(*prometheus.Desc, float64, ...string), o *cluster.Ob
 		}
 		gauge(asideDesc, float64(bytes), string(o.Hosts[i].Host))
 	}
+	truth(managedDesc, o.SelfManaged())
 	for _, p := range o.Pauses() {
 		gauge(pausedDesc, float64(p.Until.Unix()), string(p.Host))
 	}

@@ -82,6 +82,7 @@ func TestMetricsOfBackups(t *testing.T) {
 		"etcdadm_commands_queued":                       1,
 		"etcdadm_set_aside_bytes/a":                     11,
 		"etcdadm_host_paused_until_timestamp_seconds/b": float64(now.Add(time.Hour).Unix()),
+		"etcdadm_self_managed":                          1,
 	} {
 		if is, ok := got[name]; !ok || is != want {
 			t.Errorf("%s is %v (there: %t), want %v", name, is, ok, want)

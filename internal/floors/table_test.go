@@ -101,6 +101,12 @@ var table = []room{
 		"plan/internal/step":     "what decisions are made of",
 		"plan/internal/words":    "names and numbers in sentences",
 	}},
+	{path: "plan/internal/manual", floor: pure, beside: map[string]string{
+		"cluster":                "about its nouns",
+		"plan/internal/decision": "what is wanted and decided",
+		"plan/internal/step":     "what decisions are made of",
+		"plan/internal/words":    "names and numbers in sentences",
+	}},
 	{path: "plan/internal/generation", floor: pure, beside: map[string]string{
 		"cluster":                "about its nouns",
 		"plan/internal/decision": "what is wanted and decided",
@@ -158,6 +164,7 @@ var table = []room{
 		"cluster":                  "about its nouns",
 		"plan/internal/decision":   "what is wanted and decided",
 		"plan/internal/generation": "its rules",
+		"plan/internal/manual":     "its rules",
 		"plan/internal/members":    "its rules",
 		"plan/internal/pauses":     "its rules",
 		"plan/internal/record":     "its rules",

@@ -78,6 +78,8 @@ func (t *term) act(ctx context.Context, a *plan.Action, l look) (took bool) {
 		return t.putCount(ctx, a.Count)
 	case a.Kind == plan.ActPause && a.Pauses != nil:
 		return t.writePauses(ctx, a.Pauses, l)
+	case a.Kind == plan.ActManual && a.Manual != nil:
+		return t.writeManual(ctx, a.Manual, l)
 	case a.Kind == plan.ActQueue && a.Queue != nil:
 		return t.queueCommand(ctx, a.Queue)
 	case a.Kind == plan.ActCommand && a.End != nil:

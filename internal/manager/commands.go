@@ -77,6 +77,25 @@ func (t *term) writePauses(ctx context.Context, c *plan.PauseChange, l look) boo
 	return err == nil
 }
 
+// writeManual writes down whether self-management is off.
+func (t *term) writeManual(ctx context.Context, c *plan.ManualChange, l look) bool {
+	m := t.m
+	if m.o.Control == nil {
+		return false
+	}
+	err := t.mayWrite(l)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
+		defer cancel()
+		err = m.o.Control.WriteManual(ctx, c.Was, c.Now)
+	}
+	m.said.Say("self-management", "cannot write down whether self-management is off", err)
+	if err == nil {
+		m.log.Info("written down by a person's step", "what", c.String())
+	}
+	return err == nil
+}
+
 // putCount writes a member count that a command asked for into the spec.
 func (t *term) putCount(ctx context.Context, n *cluster.CountChange) bool {
 	m := t.m

@@ -61,6 +61,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Store.URL = m.o.StoreURL
 	o.Upkeep = m.o.Upkeep
 	o.Paused, o.PausesUnread, o.PausesDamaged, o.PausesLost = l.paused, l.pausesUnread, l.pausesDamaged, l.pausesLost
+	o.Manual, o.ManualUnknown = l.manual, l.manualUnknown
 	o.Commands, o.Unlisted, o.Backups, o.Recorded = l.queue.commands, l.queue.unlisted, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) || !request.Standing.Equal(l.left) {

@@ -49,12 +49,15 @@ type look struct {
 	// pausesDamaged is what is wrong with the object that has them; pausesLost: it is gone.
 	pausesDamaged string
 	pausesLost    bool
+	// manual is whether self-management is off; manualUnknown why that is not known, empty: it is.
+	manual        *cluster.Manual
+	manualUnknown string
 }
 
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && l.left.Equal(o.left) && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.pausesDamaged == o.pausesDamaged && l.pausesLost == o.pausesLost && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
+	return specs && l.left.Equal(o.left) && l.manual.Equal(o.manual) && l.manualUnknown == o.manualUnknown && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.pausesDamaged == o.pausesDamaged && l.pausesLost == o.pausesLost && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -208,7 +211,7 @@ func (w *Watcher) look(ctx context.Context, told bool) look {
 	last := w.last
 	w.mu.Unlock()
 	l := look{at: time.Now()}
-	if w.Control == nil { // nobody can have paused a host
+	if w.Control == nil { // nobody can have paused a host, or turned self-management off
 		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "no backup store is configured"})
 		l.spec = w.Spec
 		return l
@@ -225,7 +228,7 @@ func (w *Watcher) look(ctx context.Context, told bool) look {
 		defer cancel()
 		ctx = all
 	}
-	var intent, spec, list, pauses look
+	var intent, spec, list, pauses, manual look
 	intent.at, spec.at, list.at = l.at, l.at, l.at
 	listing, giveUp := context.WithTimeout(ctx, queued)
 	defer giveUp()
@@ -237,6 +240,9 @@ func (w *Watcher) look(ctx context.Context, told bool) look {
 	single.Go(func() {
 		within(ctx, patience, func(ctx context.Context) { pauses.readPauses(ctx, w.Control, last) })
 	})
+	single.Go(func() {
+		within(ctx, patience, func(ctx context.Context) { manual.readManual(ctx, w.Control, last) })
+	})
 	all.Go(func() { list.readCommands(listing, w, last, told) })
 	single.Wait()
 	l.failed = intent.failed || spec.failed
@@ -247,6 +253,7 @@ func (w *Watcher) look(ctx context.Context, told bool) look {
 	l.tag, l.view, l.foreign, l.spec = intent.tag, intent.view, intent.foreign, spec.spec
 	l.left, l.paused, l.pausesUnread = spec.left, pauses.paused, pauses.pausesUnread
 	l.pausesDamaged, l.pausesLost = pauses.pausesDamaged, pauses.pausesLost
+	l.manual, l.manualUnknown = manual.manual, manual.manualUnknown
 	if !spec.failed {
 		l.view.Specified = spec.view.Specified
 	}

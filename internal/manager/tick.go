@@ -49,6 +49,7 @@ func (m *Manager) leadership(ctx context.Context) {
 	defer m.report.Ended()
 	defer m.gossip.Led(false, nil)
 	m.watch.ForgetPauses()
+	m.watch.ForgetManual()
 	m.watch.Now()
 	wake.Ready(m.wake) // by what the first look sees as well
 	timer := time.NewTimer(0)

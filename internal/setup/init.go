@@ -30,6 +30,7 @@ type Init struct {
 	Members     int             // how many are wanted once as many hosts have joined
 	Version     cluster.Version // of etcd
 	FromBackup  string          // a snapshot in a file, or a backup in the store by its name; empty: the cluster begins empty
+	Manual      bool            // self-management is off from the beginning
 	Life        time.Duration   // of the token that is made at the end
 	Wait        time.Duration   // for etcd to serve
 	More        Settings        // flags of the agent beyond these, by variable

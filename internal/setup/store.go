@@ -153,8 +153,22 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 			return err
 		}
 	}
+	if err := m.manual(ctx, folder, o); err != nil {
+		return err
+	}
 	_, _, err = folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version, Shown: &read})
 	return err
+}
+
+// manual turns self-management off where that is asked for, unless an earlier run did.
+func (m *Machine) manual(ctx context.Context, folder *control.Folder, o Init) error {
+	if !o.Manual {
+		return nil
+	}
+	if was, err := folder.ReadManual(ctx); was != nil || err != nil && !errors.Is(err, control.ErrNoManual) {
+		return err
+	}
+	return folder.WriteManual(ctx, nil, &cluster.Manual{Since: time.Now().UTC().Truncate(time.Second), By: "etcdadm init on " + o.HostID})
 }
 
 // foundRecord makes the record of a cluster without a store, on this machine's disk and before its agent runs: whoever has the
@@ -173,6 +187,9 @@ func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Set
 			if err := m.beginWith(ctx, folder, own, o); err != nil {
 				return err
 			}
+		}
+		if err := m.manual(ctx, folder, o); err != nil {
+			return err
 		}
 		_, _, err := folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version})
 		return err

@@ -28,6 +28,8 @@ const (
 	ActSpec ActionKind = "spec"
 	// ActPause writes down which hosts are paused.
 	ActPause ActionKind = "pause"
+	// ActManual writes down whether self-management is off.
+	ActManual ActionKind = "manual"
 )
 
 // CommandResult is how a command of the queue ended.
@@ -92,6 +94,8 @@ type Action struct {
 	Count *cluster.CountChange `json:"count,omitempty"`
 	// Pauses is what is written down of pauses.
 	Pauses *PauseChange `json:"pauses,omitempty"`
+	// Manual is what is written down of self-management.
+	Manual *ManualChange `json:"manual,omitempty"`
 	// Projection is what the step does to the voters; every membership or
 	// stop action has one.
 	Projection *cluster.Projection `json:"projection,omitempty"`
@@ -119,6 +123,9 @@ func (a *Action) String() string {
 	if a.Kind == ActPause {
 		return "write down " + a.Pauses.String()
 	}
+	if a.Kind == ActManual {
+		return "write down " + a.Manual.String()
+	}
 	if a.Kind == ActCommand {
 		return fmt.Sprintf("end command %s as %s", a.End.Name, a.End.Result)
 	}
@@ -144,6 +151,20 @@ func (c *PauseChange) String() string {
 		return "that no host is paused"
 	}
 	return "which hosts are paused: " + strings.Join(hosts, ", ")
+}
+
+// ManualChange is one write of whether self-management is off; nil: it is on. It is made if
+// it is as it was seen.
+type ManualChange struct {
+	Was *cluster.Manual `json:"was"`
+	Now *cluster.Manual `json:"now"`
+}
+
+func (c *ManualChange) String() string {
+	if c.Now == nil {
+		return "that self-management is on"
+	}
+	return "that self-management is off"
 }
 
 // OnHost is an op for one host, with the stamp of its observation.

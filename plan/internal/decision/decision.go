@@ -18,6 +18,8 @@ type Blocker struct {
 	// Advice is what a person does about it that no command of this name does, in words;
 	// with a command, before it.
 	Advice string
+	// Rule is whose work waits for a person, since self-management is off; else empty.
+	Rule string
 }
 
 // blockerJSON is a blocker as it is written. Facts and subject are for programs: the
@@ -29,6 +31,7 @@ type blockerJSON struct {
 	Sentence words.Text      `json:"sentence"`
 	Command  string          `json:"command,omitempty"`
 	Advice   string          `json:"advice,omitempty"`
+	Rule     string          `json:"rule,omitempty"`
 }
 
 // Subject is the host or member that the blocker is about; empty: the cluster.
@@ -36,7 +39,7 @@ func (b Blocker) Subject() string { return b.Sentence.Subject() }
 
 // MarshalJSON has the facts of the sentence beside it.
 func (b Blocker) MarshalJSON() ([]byte, error) {
-	return json.Marshal(blockerJSON{b.Code, b.Subject(), b.Sentence.RawFacts(), b.Sentence, b.Command, b.Advice})
+	return json.Marshal(blockerJSON{b.Code, b.Subject(), b.Sentence.RawFacts(), b.Sentence, b.Command, b.Advice, b.Rule})
 }
 
 // UnmarshalJSON reads a blocker that another program wrote, with its facts.
@@ -45,7 +48,7 @@ func (b *Blocker) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	*b = Blocker{Code: in.Code, Sentence: words.Told(in.Sentence.String(), in.Subject, in.Facts), Command: in.Command, Advice: in.Advice}
+	*b = Blocker{Code: in.Code, Sentence: words.Told(in.Sentence.String(), in.Subject, in.Facts), Command: in.Command, Advice: in.Advice, Rule: in.Rule}
 	return nil
 }
 

@@ -39,6 +39,11 @@ const (
 	RestartAnyway GoalKind = "restart-anyway"
 	// RotateAuthorities writes down what a person wants of a rotation of the authorities.
 	RotateAuthorities GoalKind = "rotate-authorities"
+	// AutoManage turns self-management off or on.
+	AutoManage GoalKind = "auto-manage"
+	// Apply has the daemons do one piece of work that they would do by themselves, while
+	// self-management is off.
+	Apply GoalKind = "apply"
 )
 
 // Goal is what the decision works towards. Everything but Converge is a
@@ -82,10 +87,18 @@ type Goal struct {
 	Ran *Ran `json:"ran,omitempty"`
 	// Rotate is what a person wants of a rotation.
 	Rotate *RotateAsked `json:"rotate,omitempty"`
+	// Manage is what a person wants of self-management.
+	Manage *ManageAsked `json:"manage,omitempty"`
+	// Rule is whose work is done, and Shown the step that the person was shown: it is begun
+	// with that one, or with none. Empty: with any.
+	Rule  string `json:"rule,omitempty"`
+	Shown string `json:"shown,omitempty"`
 }
 
 func (g Goal) String() string {
 	switch {
+	case g.Rule != "":
+		return fmt.Sprintf("%s %s", g.Kind, g.Rule)
 	case g.Host != "":
 		return fmt.Sprintf("%s %s", g.Kind, g.Host)
 	case g.Member != 0:
@@ -145,6 +158,14 @@ type PauseAsked struct {
 	From time.Time `json:"from,omitzero"`
 }
 
+// ManageAsked is what a person wants of self-management.
+type ManageAsked struct {
+	On bool   `json:"on"`
+	By string `json:"by,omitempty"`
+	// From is when the leader took it up first, by the clock of most hosts (see [Goal.Noted]).
+	From time.Time `json:"from,omitzero"`
+}
+
 // Noted is the goal with what an observation shows for the first time and what later
 // ones are judged by: the voter that is to be replaced, and how voters were
 // defragmented before it was handed over.
@@ -154,6 +175,8 @@ func (g Goal) Noted(o *cluster.Observation) Goal {
 		return g.notedReplaced(o)
 	case Pause:
 		return g.notedPause(o)
+	case AutoManage:
+		return g.notedManage(o)
 	case RestartAnyway:
 		return g.notedRan(o)
 	case RotateAuthorities:
@@ -228,6 +251,17 @@ func (g Goal) notedRotation(o *cluster.Observation) Goal {
 		r.Was = in.Rotation.ID
 	}
 	g.Rotate = &r
+	return g
+}
+
+// notedManage is the goal with the time at which it was heard first.
+func (g Goal) notedManage(o *cluster.Observation) Goal {
+	if g.Manage == nil || !g.Manage.From.IsZero() {
+		return g
+	}
+	m := *g.Manage
+	m.From = o.Clock().UTC().Truncate(time.Second)
+	g.Manage = &m
 	return g
 }
 

@@ -64,11 +64,11 @@ func AutoRecover(v *step.View) *decision.Decision {
 		return nil
 	}
 	c.Lost = slices.Sorted(slices.Values(sight.Union(c.Lost, missing))) // wiped disks too
-	return &decision.Decision{
+	return v.Unasked(&decision.Decision{
 		Reason: words.F("quorum lost for {lasted}: recover from host {host}, the furthest survivor (--auto-recover-after)", v.Obs.At.Sub(gone).Round(time.Second), best.Host),
 		Again:  decision.Soon,
 		Action: &decision.Action{Kind: decision.ActQueue, Queue: &c, Command: GenerationCommand(v, &c)},
-	}
+	})
 }
 
 // OutOfSight are the recorded voters' hosts that cannot be asked, sorted.

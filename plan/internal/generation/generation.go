@@ -174,7 +174,7 @@ func WhileWaiting(v *step.View, d *decision.Decision) *decision.Decision {
 	switch {
 	case v.Meanwhile == nil || d.Action != nil:
 		return d
-	case d.Done && v.Goal.Kind == decision.Converge:
+	case d.Done && v.Goal.Kind == decision.Converge && v.Applies == "":
 		v.Meanwhile.Rule = "generation"
 		return v.Meanwhile
 	case d.Again == 0 || d.Again > v.Meanwhile.Again:

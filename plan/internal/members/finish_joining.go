@@ -31,7 +31,9 @@ func FinishJoining(v *step.View) *decision.Decision {
 			return step.RemoveLearner(v, s, why)
 		}
 		if due, why := Needs(v, s, remedyRestart); due {
-			return step.RestartHung(v, s.Host, why)
+			if d := step.RestartHung(v, s.Host, why); d != nil {
+				return d
+			}
 		}
 		switch {
 		case s.Host != nil:
@@ -101,7 +103,7 @@ func oldListAt(v *step.View, h *cluster.HostReport, joiner cluster.Seat) *decisi
 			// Its own host may not be able to take its place, and then the joiner
 			// is the one that will, which cannot begin before it is gone.
 			if v.Repairs() && !v.Held() && !s.Learner {
-				if d := step.RemoveDead(v, s, words.F("voter {voter} has to be replaced ({gone}), and {host}, which was added, cannot start beside its old list: remove it", words.SeatName(s), gone, h.Host)); d.Action != nil {
+				if d := v.Unasked(step.RemoveDead(v, s, words.F("voter {voter} has to be replaced ({gone}), and {host}, which was added, cannot start beside its old list: remove it", words.SeatName(s), gone, h.Host))); d != nil && d.Action != nil {
 					return d
 				}
 			}

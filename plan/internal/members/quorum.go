@@ -39,7 +39,7 @@ func Quorum(v *step.View) *decision.Decision {
 	if d := step.NewLead(v, cluster.Quorum(voters)); d != nil {
 		return d
 	}
-	if d := outOfMemory(v); d != nil && (d.Action != nil || v.BackingUp()) { // what it waits for else is told below
+	if d := v.Unasked(outOfMemory(v)); d != nil && (d.Action != nil || v.BackingUp()) { // what it waits for else is told below
 		return d
 	}
 	if d := step.Revive(v); d != nil {
@@ -215,7 +215,9 @@ func noMembers(v *step.View) *decision.Decision {
 func ReviveHung(v *step.View) *decision.Decision {
 	for _, s := range v.Roster.Voters() {
 		if due, why := Needs(v, s, remedyRestart); due {
-			return step.RestartHung(v, s.Host, why)
+			if d := step.RestartHung(v, s.Host, why); d != nil {
+				return d
+			}
 		}
 	}
 	return nil

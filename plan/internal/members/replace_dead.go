@@ -40,6 +40,9 @@ func replaceFirst(v *step.View) *decision.Decision {
 			continue
 		}
 		d := replace(v, s, why)
+		if len(v.Roster.Voters()) <= v.Wanted() { // else the spec asks for one less
+			d = v.Unasked(d)
+		}
 		if d != nil && d.Action != nil {
 			return d
 		}

@@ -16,12 +16,14 @@ func Leaderless(v *View, h *cluster.HostReport) bool {
 	return !since.IsZero() && v.Obs.At.Sub(since) >= sight.Patience(v.Obs.Memory.Member(h.Local.Member).Revived) && !v.Barred(h.Local.Member)
 }
 
+// RestartHung restarts a member in place that runs and does not get on; nil: nobody asked
+// for that, and self-management is off.
 func RestartHung(v *View, h *cluster.HostReport, why words.Text) *decision.Decision {
 	p := v.Projection(0, 0)
-	return &decision.Decision{
+	return v.Unasked(&decision.Decision{
 		Reason: words.F("{why}: restart it in place", why),
 		Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Ops: []decision.HostOp{decision.OnHost(h, cluster.Guard{Leaderless: true}, Restart(v, h, "it saw no raft leader"))}},
-	}
+	})
 }
 
 func SeesNoLeader(_ *View, s cluster.Seat, lasted time.Duration) words.Text {
@@ -36,7 +38,9 @@ func Revive(v *View) *decision.Decision {
 	}
 	for i := range v.Obs.Hosts {
 		if h := &v.Obs.Hosts[i]; Leaderless(v, h) && !sight.ReadLately(v.Sight, h) {
-			return RestartHung(v, h, SeesNoLeader(v, cluster.Seat{Host: h}, v.Obs.At.Sub(sight.LeaderlessSince(v.Sight, h)).Round(time.Second)))
+			if d := RestartHung(v, h, SeesNoLeader(v, cluster.Seat{Host: h}, v.Obs.At.Sub(sight.LeaderlessSince(v.Sight, h)).Round(time.Second))); d != nil {
+				return d
+			}
 		}
 	}
 	return nil

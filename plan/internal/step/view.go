@@ -19,11 +19,18 @@ type View struct {
 	Notices []decision.Blocker
 	// Meanwhile is what is being done beside everything else; nil: nothing.
 	Meanwhile *decision.Decision
+	// Rule is the name of the rule that looks, and Applies of the one whose work a person
+	// has done while self-management is off.
+	Rule, Applies string
 }
 
 // Look makes an observation ready for the rules.
 func Look(goal decision.Goal, o *cluster.Observation) *View {
-	v := &View{Sight: sight.New(goal, o)}
+	applies := ""
+	if goal.Kind == decision.Apply { // to converge, with that rule let go
+		applies, goal.Kind = goal.Rule, decision.Converge
+	}
+	v := &View{Sight: sight.New(goal, o), Applies: applies}
 	if v.Strange != 0 {
 		v.Notice("foreign-cluster", "", "the reachable members belong to cluster {cluster}, which lists no founder of generation {generation}; etcdadm leaves them alone", v.Strange, v.Intent.Generation)
 	}

@@ -54,9 +54,21 @@ func BackUp(v *step.View) *decision.Decision {
 		}
 	}
 	if age := v.Obs.At.Sub(last); age < every && (age < sight.BackupFresh || !sight.Unsaved(v.Sight)) {
-		return TryOut(v)
+		return v.Unasked(TryOut(v))
 	}
-	return step.TakeBackup(v, "", step.BackupPeriodic)
+	d := step.TakeBackup(v, "", step.BackupPeriodic)
+	if d != nil && !v.Obs.SelfManaged() {
+		d.Reason = words.F("{last}: {backup}", lastWords(v, last), d.Reason)
+	}
+	return v.Unasked(d)
+}
+
+// lastWords is how old the newest backup is, for who has to take the next one.
+func lastWords(v *step.View, last time.Time) words.Text {
+	if last.IsZero() {
+		return words.F("no backup was taken yet")
+	}
+	return words.F("the last backup is {age} old", v.Obs.At.Sub(last).Round(time.Second))
 }
 
 // TryOut has the newest backup restored into an etcd that is thrown away, when

@@ -56,7 +56,7 @@ func Corruption(v *step.View) *decision.Decision {
 	for _, a := range alarms {
 		if _, listed := v.Roster.Seat(a.Member); a.Member != 0 && !listed && len(v.DownVoters()) == 0 {
 			op := cluster.Op{Kind: cluster.OpDisarm, Alarm: a.Kind, Member: a.Member}
-			return step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("member {member}, which raised CORRUPT, was removed, and the voters' keys are equal: disarm the alarm", a.Member))
+			return v.Unasked(step.Membership(v, v.Projection(0, 0), op, 0, "", words.F("member {member}, which raised CORRUPT, was removed, and the voters' keys are equal: disarm the alarm", a.Member)))
 		}
 	}
 	v.Notice("corrupt", "etcdadm alarm disarm CORRUPT", "etcd reports that members differ (CORRUPT, raised by {alarm}), and comparing their keys does not show which; nothing is replaced. If they are fine, disarm the alarm", words.AlarmWords(alarms))

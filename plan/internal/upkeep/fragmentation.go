@@ -40,7 +40,7 @@ func Defragment(v *step.View) *decision.Decision {
 				return nil
 			}
 			st := s.Host.Status
-			return defragmentSeat(v, s, words.F("the database of {member} has {free} of its {size} free", words.SeatName(s), words.BytesWords(st.DBSize-st.DBInUse), words.BytesWords(st.DBSize)))
+			return v.Unasked(defragmentSeat(v, s, words.F("the database of {member} has {free} of its {size} free", words.SeatName(s), words.BytesWords(st.DBSize-st.DBInUse), words.BytesWords(st.DBSize))))
 		}
 	}
 	return nil

@@ -37,14 +37,14 @@ func Prune(v *step.View) *decision.Decision {
 			if h.Local.State == cluster.MemberStarted {
 				g = v.Roster.Guard()
 			}
-			return &decision.Decision{
+			return v.Unasked(&decision.Decision{
 				Reason: words.F("delete what host {host} set aside of member {member}, removed by a quorum {ageOf} ago: every voter and proven backup {backup} are past its log",
 					h.Host, a.Member, ageOf(v, h, a).Round(time.Second), b.Name),
 				Again: decision.Soon,
 				Action: &decision.Action{Kind: decision.ActHosts, Projection: &p, Command: pruneCommand(h, a), Ops: []decision.HostOp{decision.OnHost(h, g, cluster.Op{
 					Kind: cluster.OpPrune, Host: h.Host, Member: a.Member, Cluster: a.Cluster, Generation: a.Generation, Dir: a.Name(), Backup: b.Name,
 				})}},
-			}
+			})
 		}
 	}
 	return nil

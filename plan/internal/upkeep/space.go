@@ -33,7 +33,9 @@ const (
 // limit are defragmented one at a time, and the alarm is taken back once all of
 // them are below it. What cannot be cured so is said, and left to the other rules:
 // more space needs a higher quota, and only a person raises that.
-func Space(v *step.View) *decision.Decision {
+func Space(v *step.View) *decision.Decision { return v.Unasked(cure(v)) }
+
+func cure(v *step.View) *decision.Decision {
 	alarms := v.Roster.Alarms(cluster.AlarmNoSpace)
 	if len(alarms) == 0 {
 		return nil
