@@ -49,7 +49,15 @@ func (s *steps) next(g plan.Goal, o *cluster.Observation) plan.Decision {
 func TestGoal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := (&steps{w: w}).wants(3)
-		a, b, c := w.three(func(o *Options) { o.Planner = s.next })
+		var joins atomic.Int64 // decisions
+		a, b, c := w.three(func(o *Options) {
+			o.Planner = s.next
+			o.Decided = func(_ *cluster.Observation, d plan.Decision) {
+				if d.Rule == "join" {
+					joins.Add(1)
+				}
+			}
+		})
 		w.untilLeads(time.Second, "a")
 		for _, n := range []*node{a, b, c} {
 			s.want.Add(3)
@@ -84,9 +92,13 @@ func TestGoal(t *testing.T) {
 		if n := strings.Count(a.logs.String(), "blocked"); n != told {
 			t.Errorf("what is only planned is told as what blocks the cluster:\n%s", a.logs.String())
 		}
+		decided := joins.Load()
 		r, err = b.Goal(t.Context(), GoalRequest{Goal: plan.Goal{Kind: plan.Join, Host: "c"}, DryRun: true})
 		if err != nil || r.Outcome != GoalPlanned || r.Decision.Action == nil || get(c.host, func() int { return len(c.host.applied) }) != before {
 			t.Errorf("dry run: %+v, %v", r, err)
+		}
+		if n := joins.Load(); n != decided || decided == 0 {
+			t.Errorf("what is only planned counts as decided: %d, and %d before", n, decided)
 		}
 	})
 }

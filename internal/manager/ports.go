@@ -118,7 +118,7 @@ type Options struct {
 	// itself; empty: nobody said. It must not block. nil: nobody does.
 	LastWord func(cluster.HostID) string
 	// Decided is told every decision, said or not, with what it was made from
-	// (metrics, recordings). It must not block. Neither value may be changed.
+	// (metrics, recordings), but for what was only planned for a person. It must not block. Neither value may be changed.
 	Decided   func(*cluster.Observation, plan.Decision)
 	Intervals Intervals
 }

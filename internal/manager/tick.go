@@ -138,7 +138,6 @@ func (t *term) tick(ctx context.Context) time.Duration {
 	if t.request != nil && t.request.asked.DryRun {
 		// What only might be done is no state of the cluster: who asked is told.
 		m.log.Info("planned for a person, and not done", "goal", goal, "rule", d.Rule, "reason", d.Reason)
-		m.o.Decided(o, d)
 		t.serve(d)
 		return m.o.Intervals.Tick // it wakes the loop to converge again
 	}
