@@ -76,6 +76,7 @@ type NewCluster struct {
 	Members     int             // how many are wanted once as many hosts have joined: 1, 3, 5, 7 or 9; zero: 3
 	Version     cluster.Version // of etcd; zero: the one that is built into the etcdadm of this release
 	FromBackup  string          // a snapshot in a file, or a backup in the store by its name; empty: the cluster begins empty
+	Empty       bool            // it begins empty after all, where it was to begin from a backup and none could be restored
 	Manual      bool            // self-management is off from the beginning
 	Wait        time.Duration   // for etcd to serve, within the context's time; zero: two minutes
 }
@@ -119,7 +120,7 @@ func Init(ctx context.Context, m Machine, c NewCluster) (Host, Invitation, error
 	}
 	o := setup.Init{
 		Cluster: c.Name, Store: c.Store, CreateStore: c.CreateStore, Address: c.Address, HostID: string(c.Host),
-		Members: c.Members, Version: c.Version, FromBackup: c.FromBackup, Manual: c.Manual, Wait: c.Wait,
+		Members: c.Members, Version: c.Version, FromBackup: c.FromBackup, Empty: c.Empty, Manual: c.Manual, Wait: c.Wait,
 	}
 	if o.Members == 0 {
 		o.Members = 3

@@ -72,6 +72,9 @@ type StoreView struct {
 	// Joining: it says that hosts of ours join a cluster that something else runs
 	// (`etcdadm adopt --join`). Looked for only where there is no intent of ours.
 	Joining bool `json:"joining,omitempty"`
+	// Origin is what the first generation is to be made from; nil: nothing. Looked for only
+	// where there is no intent.
+	Origin *Origin `json:"origin,omitempty"`
 	// Conditional: the store can write on a condition (SAFETY.md, rule 19).
 	Conditional bool `json:"conditional"`
 	// Untried: it could be read, and does not count as read, since nobody knows yet

@@ -178,6 +178,7 @@ func (l *laws) keep(in *cluster.Intent) {
 func (l *laws) founding(in *cluster.Intent) {
 	l.must(l.in == nil && !l.o.Store.Marker, "a founding with an intent in sight")
 	l.must(!l.seen, "a founding with members in sight")
+	l.must(l.o.Store.Origin == nil, "an empty founding of a cluster that is to begin with data")
 	for _, h := range l.o.Hosts {
 		l.must(!h.Carries(), "a founding while host %s carries a member", h.Host)
 	}

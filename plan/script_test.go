@@ -109,6 +109,12 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 			w.pauses.lost, w.pauses.stored = true, nil
 		}
 		return ""
+	case "origin":
+		if w.store.origin = nil; d.CmdArgs[0].Key != "none" {
+			w.store.origin = &cluster.Origin{Backup: d.CmdArgs[0].Key}
+			d.MaybeScanArgs(t, "ended", &w.store.origin.Ended)
+		}
+		return ""
 	case "manual":
 		w.manual.stored, w.manual.unread = &cluster.Manual{Since: w.now, By: "root@shell"}, d.HasArg("unread")
 		if w.manual.unread {

@@ -44,6 +44,7 @@ type worldStore struct {
 	joining       bool
 	marker        bool
 	intent        *cluster.Intent
+	origin        *cluster.Origin
 }
 
 // worldHost is a host as it is. The embedded state holds what is durable; the
@@ -304,6 +305,9 @@ func (w *world) observe() *cluster.Observation {
 	if w.store.silent {
 		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "connection refused"})
 	} else {
+		if w.store.intent == nil {
+			o.Store.Origin = w.store.origin
+		}
 		o.Store.Intent, o.Store.Marker, o.Store.Joining = w.store.intent, w.store.marker, w.store.joining
 	}
 	if w.specGap != "" {

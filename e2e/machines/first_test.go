@@ -31,8 +31,9 @@ type direct struct {
 	t     *testing.T
 	paths setup.Paths
 
-	mu  sync.Mutex // guards cmd
-	cmd *exec.Cmd
+	mu     sync.Mutex // guards cmd
+	cmd    *exec.Cmd
+	before func() // the first start; nil: nothing
 }
 
 func (d *direct) Check(context.Context) error { return nil }
@@ -48,6 +49,10 @@ func (d *direct) Start(context.Context) error {
 	defer d.mu.Unlock()
 	if d.cmd != nil {
 		return nil
+	}
+	if d.before != nil {
+		d.before()
+		d.before = nil
 	}
 	settings, err := setup.ReadSettings(d.paths)
 	if err != nil {

@@ -140,6 +140,9 @@ overwritten or deleted.`,
 			if err := u.checkOutput(); err != nil {
 				return err
 			}
+			if o.Empty && o.FromBackup != "" {
+				return usage("one of them", "--empty and --from-backup were both given")
+			}
 			if version == "" {
 				version = program.Builtin.Version
 			}
@@ -160,6 +163,7 @@ overwritten or deleted.`,
 	f := c.Flags()
 	f.StringVar(&o.Store, "store", "", "URL of a backup store that all hosts reach: a bucket or a shared directory; none: the hosts keep the record and the backups")
 	f.StringVar(&o.FromBackup, "from-backup", "", "begin with the data of a snapshot in a FILE, or of the backup NAME in the store")
+	f.BoolVar(&o.Empty, "empty", false, "begin empty after all, where an earlier init named a backup that could not be restored")
 	f.BoolVar(&o.Manual, "manual", false, "begin with self-management off: etcdadm tells what it would do and begins nothing by itself (etcdadm auto-manage)")
 	f.BoolVar(&o.CreateStore, "create-store", false, "make the directory of a file:// store that does not exist")
 	f.StringVar(&o.Cluster, "cluster-name", "", "name of the cluster (default "+setup.DefaultCluster+")")

@@ -36,6 +36,7 @@ const (
 	keyStatus   = Prefix + "etcdadm-status.json"
 	keyEnded    = Prefix + "etcdadm-commands-ended.json"
 	keyPaused   = Prefix + "etcdadm-paused.json"
+	keyOrigin   = Prefix + "etcdadm-origin.json"
 	keyManual   = Prefix + "etcdadm-manual.json"
 	keyJoining  = Prefix + "etcdadm-joining.json"
 	keyTokens   = Prefix + "etcdadm-tokens.json"
@@ -90,6 +91,7 @@ type Folder struct {
 	settings cached
 	paused   cached
 	manual   cached
+	origin   cached
 	tokens   cached
 }
 

@@ -57,7 +57,7 @@ type look struct {
 // same reports whether both looks saw the same, whenever that was.
 func (l look) same(o look) bool {
 	specs := l.spec == nil && o.spec == nil || l.spec != nil && o.spec != nil && l.spec.Equal(*o.spec)
-	return specs && l.left.Equal(o.left) && l.manual.Equal(o.manual) && l.manualUnknown == o.manualUnknown && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.pausesDamaged == o.pausesDamaged && l.pausesLost == o.pausesLost && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining &&
+	return specs && l.left.Equal(o.left) && l.manual.Equal(o.manual) && l.manualUnknown == o.manualUnknown && cluster.SamePauses(l.paused, o.paused) && l.pausesUnread == o.pausesUnread && l.pausesDamaged == o.pausesDamaged && l.pausesLost == o.pausesLost && l.queue.same(o.queue) && l.tag == o.tag && l.failed == o.failed && l.view.Read == o.view.Read && l.view.Untried == o.view.Untried && l.view.Unwritten == o.view.Unwritten && l.view.Marker == o.view.Marker && l.view.Joining == o.view.Joining && l.view.Origin.Equal(o.view.Origin) &&
 		l.view.Conditional == o.view.Conditional && slices.Equal(l.gaps, o.gaps)
 }
 
@@ -294,6 +294,9 @@ func (l *look) readIntent(ctx context.Context, w *Watcher, last look) {
 		if marker && in.Adopted() {
 			l.readJoining(ctx, f, last)
 		}
+		if in == nil && !marker && !l.foreign {
+			l.readOrigin(ctx, w)
+		}
 		return
 	}
 	l.failed = !errors.Is(err, control.ErrMalformed)
@@ -301,6 +304,27 @@ func (l *look) readIntent(ctx context.Context, w *Watcher, last look) {
 	l.view.Read, l.view.Untried = false, false
 	l.view.Marker = l.view.Marker || marker
 	l.gaps = append(l.gaps, w.gap(err))
+}
+
+// readOrigin looks what the cluster is to begin with. Without that the store does not count
+// as read: nothing says then that the cluster may begin empty.
+func (l *look) readOrigin(ctx context.Context, w *Watcher) {
+	o, err := w.Control.ReadOrigin(ctx)
+	var ended []control.Ended
+	if o != nil {
+		ended, err = w.Control.EndedCommands(ctx)
+	}
+	if err != nil {
+		l.failed, l.view.Read = !errors.Is(err, control.ErrMalformed), false
+		l.gaps = append(l.gaps, w.gap(err))
+		return
+	}
+	for _, e := range ended { // the last one last
+		if e.Kind == cluster.CommandRestore {
+			o.Ended = e.Result + ": " + e.Reason
+		}
+	}
+	l.view.Origin = o
 }
 
 // readJoining changes what people are told, and nothing else: where it cannot be read,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"etcdadm.io/backup"
@@ -12,7 +11,6 @@ import (
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
-	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/snapshot"
@@ -116,54 +114,4 @@ func (m *Machine) takeIn(ctx context.Context, o Init, store blob.Store) (string,
 		return "", fmt.Errorf("take %s into the store: %w", o.FromBackup, err)
 	}
 	return b.Name.String(), nil
-}
-
-// beginWith has the store hold what the cluster begins with, and queues the restore by which the leading agent makes the
-// cluster of it, unless an earlier run did.
-func (m *Machine) beginWith(ctx context.Context, folder *control.Folder, backups blob.Store, o Init) error {
-	queued, err := folder.Commands(ctx)
-	if err != nil || slices.ContainsFunc(queued, func(c control.Command) bool { return c.Restore != nil }) {
-		return err
-	}
-	name, err := m.takeIn(ctx, o, backups)
-	if err != nil {
-		return err
-	}
-	_, err = folder.AddRestore(ctx, control.RestoreBackup{Spec: cluster.Spec{MemberCount: 1, EtcdVersion: o.Version}, Backup: name})
-	return err
-}
-
-// servesBackup holds what the cluster was founded from against what was asked: a restore that is rejected leaves an empty one,
-// and an earlier run may have begun without a backup or with another one.
-func (m *Machine) servesBackup(ctx context.Context, o Init, s Settings) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	folder, err := openStore(ctx, s, false)
-	if err != nil {
-		return err
-	}
-	in, _, _, err := folder.ReadIntent(ctx)
-	if err != nil {
-		return err
-	}
-	advice := "if nothing in it is needed: etcdadm reset --force, then run the command again"
-	if _, without := kept.DataDir(s.Store()); !without {
-		advice += ", with another folder of the store"
-	}
-	name, named := o.named()
-	switch {
-	case in == nil || in.Source.Kind == cluster.SourceBackup && (!named || in.Source.Backup == name.String()):
-		return nil
-	case in.Source.Kind == cluster.SourceBackup:
-		return &Error{Problem: fmt.Sprintf("the cluster was begun from backup %s, not from %s", in.Source.Backup, name), Err: ErrOther, Advice: advice}
-	case in.Generation > 1:
-		return nil // it has lived since
-	}
-	problem := "the cluster was begun without the data of " + o.FromBackup
-	ended, err := folder.EndedCommands(ctx)
-	if err == nil && len(ended) > 0 {
-		last := ended[len(ended)-1]
-		problem += fmt.Sprintf(": the restore was %s: %s", last.Result, last.Reason)
-	}
-	return &Error{Problem: problem, Err: ErrOther, Advice: advice}
 }

@@ -30,6 +30,7 @@ type Init struct {
 	Members     int             // how many are wanted once as many hosts have joined
 	Version     cluster.Version // of etcd
 	FromBackup  string          // a snapshot in a file, or a backup in the store by its name; empty: the cluster begins empty
+	Empty       bool            // the cluster begins empty after all, where it was to begin from a backup and none could be restored
 	Manual      bool            // self-management is off from the beginning
 	Life        time.Duration   // of the token that is made at the end
 	Wait        time.Duration   // for etcd to serve
@@ -55,6 +56,8 @@ type Initialised struct {
 	Etcdctl string    `json:"etcdctl"` // the file that a shell reads
 	// Again: the cluster had been begun here before.
 	Again bool `json:"again,omitempty"`
+
+	begun bool // what it begins with was queued just now
 }
 
 // Settle fills in what a person left out, from what an earlier run has kept and from the machine.
@@ -230,6 +233,9 @@ func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
 		{begin, func(ctx context.Context) error { return m.seed(ctx, o, s, done) }},
 	}
 	steps = append(steps, m.agentSteps(s)...)
+	if o.FromBackup != "" || o.Empty {
+		steps = append(steps, step{"see whether the cluster is to begin otherwise than an earlier run asked", func(ctx context.Context) error { return m.beginOtherwise(ctx, o, s, done) }})
+	}
 	steps = append(steps, step{"wait until etcd serves", func(ctx context.Context) error { return m.awaitServing(ctx, s, o.Wait) }})
 	if o.FromBackup != "" {
 		steps = append(steps, step{"see that it serves the data of " + o.FromBackup, func(ctx context.Context) error { return m.servesBackup(ctx, o, s) }})

@@ -152,6 +152,7 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 		if err := m.beginWith(ctx, folder, store, o); err != nil {
 			return err
 		}
+		done.begun = true
 	}
 	if err := m.manual(ctx, folder, o); err != nil {
 		return err
@@ -187,6 +188,7 @@ func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Set
 			if err := m.beginWith(ctx, folder, own, o); err != nil {
 				return err
 			}
+			done.begun = true
 		}
 		if err := m.manual(ctx, folder, o); err != nil {
 			return err

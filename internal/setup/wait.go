@@ -38,7 +38,7 @@ func (m *Machine) awaitMember(ctx context.Context, s Settings, most time.Duratio
 	defer cancel()
 	tick := time.NewTicker(waitLook)
 	defer tick.Stop()
-	w := waiter{m: m, s: s, next: time.Now().Add(waitSays)}
+	w := waiter{m: m, s: s, next: time.Now().Add(waitSays), since: time.Now()}
 	defer w.close()
 	for {
 		if w.served(waiting) {
@@ -48,6 +48,9 @@ func (m *Machine) awaitMember(ctx context.Context, s Settings, most time.Duratio
 			w.next = time.Now().Add(waitSays)
 			if w.look(waiting) {
 				return true, nil
+			}
+			if w.refused != nil {
+				return false, w.refused
 			}
 		}
 		select {
@@ -72,6 +75,9 @@ type waiter struct {
 	c    *console.Console
 	said string
 	next time.Time
+	// refused: the cluster does not begin as it was to, by a look since then.
+	since   time.Time
+	refused error
 }
 
 func (w *waiter) close() {
@@ -126,6 +132,11 @@ func (w *waiter) look(ctx context.Context) (spare bool) {
 		w.tell("no agent leads yet")
 	default:
 		w.tell(report.Decision.Reason.String())
+		for _, b := range report.Decision.Blockers {
+			if b.Code == "origin" && report.Observation.At.After(w.since) {
+				w.refused = &Error{Problem: b.Sentence.String(), Err: ErrOther, Advice: b.Advice}
+			}
+		}
 		roster, listed := report.Observation.Roster()
 		_, seen := report.Observation.Host(w.s.HostID())
 		spec := report.Observation.Wanted()

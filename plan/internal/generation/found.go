@@ -37,6 +37,9 @@ func Found(v *step.View) *decision.Decision {
 	if d := carried(v); d != nil {
 		return d
 	}
+	if d := toRestore(v); d != nil {
+		return d
+	}
 	if d := step.NeedSpec(v); d != nil {
 		return d
 	}
@@ -56,6 +59,22 @@ func Found(v *step.View) *decision.Decision {
 		Reason: words.F("no cluster exists and {count} ready ({hosts}): write the intent to found one with etcd {release}", words.Are(len(hosts), "host"), words.HostNames(hosts), in.Version),
 		Action: &decision.Action{Kind: decision.ActIntent, Intent: &decision.IntentChange{Create: in}, Command: step.SeedCommand(v)},
 	}
+}
+
+// toRestore keeps a cluster from beginning empty that is to begin with data, where no command
+// asks for that any more: a person says with what instead.
+func toRestore(v *step.View) *decision.Decision {
+	o := v.Obs.Store.Origin
+	if o == nil {
+		return nil
+	}
+	why := words.F("no restore of it is queued")
+	if o.Ended != "" {
+		why = words.F("its restore was {ended}", o.Ended)
+	}
+	d := decision.Wait(false, "origin", "", "the cluster is to begin with {origin}, and {why}; no empty one is founded in its place", o.String(), why)
+	d.Blockers[0].Advice = "begin it on the host where etcdadm init was run, with another backup (etcdadm init --from-backup FILE or NAME) or empty (etcdadm init --empty)"
+	return d
 }
 
 // mayFound blocks a founding that the store cannot keep unique.
