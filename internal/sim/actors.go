@@ -46,6 +46,7 @@ func (g *generator) act() {
 		{&g.tardy, 0.25, g.answerLate},
 		{&g.stops, 0.15, g.stop},
 		{&g.pauses, 0.3, g.askPause},
+		{&g.manual, 0.2, g.askManual},
 	} {
 		if a.on && a.next().chance(a.often) && len(g.w.Broken()) == 0 {
 			a.do()

@@ -80,6 +80,7 @@ func RunSeed(seed uint64, full bool) Report {
 	if generations && luck.roll(5).chance(0.35) {
 		g.spec.AutoRecoverAfter = autoRecoverAfter
 	}
+	g.beginManual()
 	g.prunes = o.DrillEvery > 0 && luck.roll(7).chance(0.7)
 	g.wishes.begin(dice(mix(seed)))
 	g.run()
@@ -113,7 +114,8 @@ type generator struct {
 	// What else happens, each with numbers of its own.
 	jumps, steps, fills, odds, secures actor
 	defragments, storeless, networks   actor
-	pauses                             actor
+	pauses, manual                     actor
+	types                              bool // a person types what is offered while self-management is off
 	fillsAll                           bool // every database is small
 	foreign                            adopter
 	recorders
