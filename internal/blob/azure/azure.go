@@ -33,33 +33,17 @@ import (
 
 // Store is an object store in one folder of a container. Use Open.
 type Store struct {
-	place  remote.Location
-	url    string // for people
+	remote.Bucket
 	client *container.Client
 	// credential is where tokens come from; nil: nothing is asked for one.
 	credential *named
 }
 
-// String gives the store's URL, without parameters.
-func (s *Store) String() string { return s.url }
-
-// Get implements blob.Store. A transfer that breaks off is taken up again, of the same version.
-func (s *Store) Get(ctx context.Context, key string, opts blob.GetOptions) (*blob.Object, error) {
-	object, err := s.get(ctx, key, opts)
-	if err != nil {
-		return nil, fmt.Errorf("get %q: %w", key, err)
-	}
-	return object, nil
-}
-
-func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blob.Object, error) {
-	name, err := s.name(key)
-	if err != nil {
-		return nil, err
-	}
+// Fetch implements remote.Driver.
+func (s *Store) Fetch(ctx context.Context, name string, known blob.ETag) (*blob.Object, error) {
 	var unless *azcore.ETag
-	if valid(opts.IfNoneMatch) {
-		unless = to.Ptr(azcore.ETag(opts.IfNoneMatch))
+	if valid(known) {
+		unless = to.Ptr(azcore.ETag(known))
 	}
 	out, err := s.open(ctx, name, &sdk.DownloadStreamOptions{AccessConditions: access(nil, unless)})
 	if err != nil {
@@ -71,7 +55,7 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 	}
 	if out.ETag == nil || out.ContentLength == nil || out.LastModified == nil {
 		out.Body.Close()
-		return nil, s.failed(errors.New("the store tells no ETag, size or time"))
+		return nil, s.Failed(errors.New("the store tells no ETag, size or time"))
 	}
 	body := remote.NewBody(ctx, out.Body, *out.ContentLength, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
 		rest, err := s.open(ctx, name, &sdk.DownloadStreamOptions{AccessConditions: access(out.ETag, nil), Range: sdk.HTTPRange{Offset: offset}})
@@ -80,7 +64,7 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 		}
 		if rest.ContentRange == nil || !strings.HasPrefix(*rest.ContentRange, fmt.Sprintf("bytes %d-", offset)) {
 			rest.Body.Close()
-			return nil, s.failed(errors.New("the store sends another part than the one that was asked for"))
+			return nil, s.Failed(remote.ErrOtherPart)
 		}
 		return rest.Body, nil
 	})
@@ -95,13 +79,13 @@ func (s *Store) open(ctx context.Context, name string, opts *sdk.DownloadStreamO
 	return out, err
 }
 
-// name is a blob's name. The service makes a slash of a backslash and may drop a dot before a slash or at the end, so that two
-// keys would be one.
-func (s *Store) name(key string) (string, error) {
+// refuse: the service makes a slash of a backslash and may drop a dot before a slash or at the end, so that two keys would be
+// one.
+func refuse(key string) error {
 	if strings.Contains(key, `\`) || strings.Contains(key+"/", "./") {
-		return "", fmt.Errorf("%w %q: Azure keeps no backslash, and no dot at the end of a segment", blob.ErrInvalidKey, key)
+		return fmt.Errorf("%w %q: Azure keeps no backslash, and no dot at the end of a segment", blob.ErrInvalidKey, key)
 	}
-	return s.place.Key(key)
+	return nil
 }
 
 // valid tells whether an ETag can be one of this store: the service refuses others as malformed.
@@ -130,34 +114,18 @@ func conditionOf(cond blob.Condition) (*sdk.AccessConditions, error) {
 	return nil, blob.ErrPreconditionFailed // as Condition.Holds has it
 }
 
-// Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
-	tag, err := s.put(ctx, key, body, cond)
-	if err != nil {
-		return "", fmt.Errorf("put %q: %w", key, err)
-	}
-	return tag, nil
-}
-
-func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
-	name, err := s.name(key)
-	if err != nil {
-		return "", err
-	}
+// Write implements remote.Driver.
+func (s *Store) Write(ctx context.Context, name string, body io.Reader, cond blob.Condition) (_ blob.ETag, unsure bool, err error) {
 	on, err := conditionOf(cond)
 	if err != nil {
-		return "", err
-	}
-	if err := ctx.Err(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	data, whole, err := remote.First(ctx, body)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	client := s.client.NewBlockBlobClient(name)
 	var tag *azcore.ETag
-	var unsure bool
 	if whole {
 		unsure, err = s.try(ctx, func(ctx context.Context) error {
 			out, err := client.Upload(ctx, streaming.NopCloser(bytes.NewReader(data)), &blockblob.UploadOptions{AccessConditions: on})
@@ -167,18 +135,15 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.C
 	} else {
 		tag, unsure, err = s.upload(ctx, client, data, body, on)
 	}
-	if _, match := cond.Match(); match && errors.Is(err, blob.ErrNotFound) {
-		err = fmt.Errorf("%w: there is no object", blob.ErrPreconditionFailed)
-	}
 	switch {
-	case unsure && (errors.Is(err, blob.ErrPreconditionFailed) || superseded(err)):
-		return "", s.failed(errors.New("the answer to the write was lost, and it may have taken effect: read the object to find out"))
+	case unsure && superseded(err): // perhaps by the attempt before
+		return "", true, fmt.Errorf("%w: %w", blob.ErrPreconditionFailed, err)
 	case err != nil:
-		return "", err
+		return "", unsure, err
 	case tag == nil:
-		return "", s.failed(errors.New("the store confirms the write, but tells no ETag"))
+		return "", unsure, s.Failed(errors.New("the store confirms the write, but tells no ETag"))
 	}
-	return blob.ETag(*tag), nil
+	return blob.ETag(*tag), unsure, nil
 }
 
 // upload writes a body that is longer than one block. unsure is that of the last request, the only one that makes a blob.
@@ -212,69 +177,49 @@ func (s *Store) upload(ctx context.Context, client *blockblob.Client, first []by
 	return tag, unsure, err
 }
 
-// List implements blob.Store.
-func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
-	infos, err := s.list(ctx, prefix)
-	if err != nil {
-		return nil, blob.ListError(s, prefix, err)
+// Page implements remote.Driver.
+func (s *Store) Page(ctx context.Context, whole, token string) (found []blob.Info, next string, err error) {
+	opts := container.ListBlobsFlatOptions{Prefix: &whole}
+	if token != "" {
+		opts.Marker = &token
 	}
-	return infos, nil
+	var page container.ListBlobsFlatResponse
+	if _, err := s.try(ctx, func(ctx context.Context) error {
+		page, err = s.client.NewListBlobsFlatPager(&opts).NextPage(ctx)
+		return err
+	}); err != nil {
+		return nil, "", err
+	}
+	if page.Segment == nil {
+		return nil, "", s.Failed(errors.New("the store's listing is not one"))
+	}
+	for _, b := range page.Segment.BlobItems {
+		if b.Name == nil || b.Properties == nil || b.Properties.ContentLength == nil || b.Properties.LastModified == nil {
+			continue
+		}
+		found = append(found, blob.Info{Key: *b.Name, Size: *b.Properties.ContentLength, Modified: *b.Properties.LastModified})
+	}
+	if page.NextMarker != nil {
+		next = *page.NextMarker
+	}
+	return found, next, nil
 }
 
-func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
-	return s.place.List(ctx, prefix, func(whole, token string) (found []blob.Info, next string, err error) {
-		opts := container.ListBlobsFlatOptions{Prefix: &whole}
-		if token != "" {
-			opts.Marker = &token
-		}
-		var page container.ListBlobsFlatResponse
-		if _, err := s.try(ctx, func(ctx context.Context) error {
-			page, err = s.client.NewListBlobsFlatPager(&opts).NextPage(ctx)
-			return err
-		}); err != nil {
-			return nil, "", err
-		}
-		if page.Segment == nil {
-			return nil, "", s.failed(errors.New("the store's listing is not one"))
-		}
-		for _, b := range page.Segment.BlobItems {
-			if b.Name == nil || b.Properties == nil || b.Properties.ContentLength == nil || b.Properties.LastModified == nil {
-				continue
-			}
-			found = append(found, blob.Info{Key: *b.Name, Size: *b.Properties.ContentLength, Modified: *b.Properties.LastModified})
-		}
-		if page.NextMarker != nil {
-			next = *page.NextMarker
-		}
-		return found, next, nil
+// Remove implements remote.Driver.
+func (s *Store) Remove(ctx context.Context, name string) error {
+	_, err := s.try(ctx, func(ctx context.Context) error {
+		_, err := s.client.NewBlobClient(name).Delete(ctx, nil)
+		return err
 	})
-}
-
-// Delete implements blob.Store. Where the account keeps versions or deleted blobs, those stay.
-func (s *Store) Delete(ctx context.Context, key string) error {
-	name, err := s.name(key)
-	if err == nil {
-		_, err = s.try(ctx, func(ctx context.Context) error {
-			_, err := s.client.NewBlobClient(name).Delete(ctx, nil)
-			return err
-		})
-	}
-	if err != nil && !errors.Is(err, blob.ErrNotFound) {
-		return fmt.Errorf("delete %q: %w", key, err)
-	}
-	return nil
+	return err
 }
 
 // try makes one request, and again as long as that can help. Errors are explained.
 func (s *Store) try(ctx context.Context, do func(context.Context) error) (unsure bool, err error) {
-	unsure, err = remote.Try(ctx, judge, func(ctx context.Context) error {
+	return s.Bucket.Try(ctx, judge, s.explain, func(ctx context.Context) error {
 		if err := s.credential.ready(ctx); err != nil {
 			return err
 		}
 		return do(ctx)
 	})
-	if err != nil {
-		err = remote.Ended(ctx, s.explain(err))
-	}
-	return unsure, err
 }

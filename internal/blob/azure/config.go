@@ -34,11 +34,8 @@ var Credentials = []string{
 	"AZURE_CLIENT_SEND_CERTIFICATE_CHAIN", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS",
 }
 
-// Options say how a store is used. The zero value is right outside of tests.
-type Options struct {
-	// Stall is the time after which a connection on which nothing moves is cut; 0: remote.Stall.
-	Stall time.Duration
-}
+// Options say how a store is used.
+type Options = remote.Options
 
 // config is what URL and environment say.
 type config struct {
@@ -72,9 +69,10 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	shown, _ := remote.Parse(storeURL, parameters...)
-	s := &Store{place: c.place, url: shown.String()}
+	s := &Store{Bucket: remote.Bucket{Place: c.place, URL: shown.String(), Refuse: refuse}}
+	s.Driver = s
 	if s.client, s.credential, err = connect(c, opts); err != nil {
-		return nil, &blob.Error{Op: "open", Object: "store " + s.url, Err: err, Advice: "check the AZURE_ variables"}
+		return nil, &blob.Error{Op: "open", Object: "store " + s.URL, Err: err, Advice: "check the AZURE_ variables"}
 	}
 	return s, nil
 }
@@ -146,15 +144,12 @@ func connect(c config, opts Options) (*container.Client, *named, error) {
 		ClientOptions: azcore.ClientOptions{Transport: options.Transport, Telemetry: options.Telemetry},
 	})
 	if err != nil {
-		return nil, nil, errCredentials
+		return nil, nil, remote.ErrCredentials
 	}
 	credential := &named{TokenCredential: chain, turn: make(chan struct{}, 1)}
 	client, err := container.NewClient(url, credential, &container.ClientOptions{ClientOptions: options})
 	return client, credential, err
 }
-
-// errCredentials says that nothing was sent because there is nothing to authenticate with.
-var errCredentials = errors.New("there are no usable credentials")
 
 // tokenTimeout bounds the wait for an access token that the SDK asks for in the middle of a call: it has all of its calls wait for
 // the one that asks, whatever their own contexts say. Before a call it is that which bounds the wait.
@@ -206,7 +201,7 @@ func (n *named) GetToken(ctx context.Context, options policy.TokenRequestOptions
 	defer cancel()
 	token, err := n.ask(within, options)
 	if err != nil && ctx.Err() == nil {
-		return azcore.AccessToken{}, fmt.Errorf("%w: %w", errCredentials, err)
+		return azcore.AccessToken{}, fmt.Errorf("%w: %w", remote.ErrCredentials, err)
 	}
 	if err == nil {
 		n.mu.Lock()

@@ -26,13 +26,11 @@ const (
 
 // judge tells whether another attempt can help, and whether this one may have taken effect.
 func judge(err error) remote.Verdict {
-	if errors.Is(err, errCredentials) {
-		return remote.Final
-	}
+	status := 0
 	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		return remote.JudgeStatus(answer.StatusCode)
+		status = answer.StatusCode
 	}
-	return remote.JudgeSilence(err)
+	return remote.Judge(err, status)
 }
 
 // explain makes a sentinel or an error for people of an SDK's error.
@@ -55,32 +53,32 @@ func (s *Store) explain(err error) error {
 		bloberror.LeaseIDMissing, bloberror.LeaseIDMismatchWithBlobOperation:
 		return fmt.Errorf("%w: %w", blob.ErrRetained, f)
 	case bloberror.ContainerNotFound, bloberror.ContainerBeingDeleted:
-		return s.error(f, "create the container, or correct its name in the store's URL")
+		return s.Advised(f, "create the container, or correct its name in the store's URL")
 	case bloberror.InvalidBlockList:
-		return s.error(f, "another upload to the same object ended this one")
+		return s.Advised(f, "another upload to the same object ended this one")
 	case bloberror.AuthenticationFailed, bloberror.InvalidAuthenticationInfo:
-		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), adviceWrong)
+		return s.Forbidden(f, adviceWrong)
 	}
 	switch answer.StatusCode {
 	case http.StatusNotModified:
 		return blob.ErrNotModified
 	case http.StatusForbidden, http.StatusUnauthorized:
-		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), adviceForbidden)
+		return s.Forbidden(f, adviceForbidden)
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		f.Advice = "the store is overloaded, and is asked again later; if that lasts, see what else asks it so much, or have its limit raised"
+		f.Advice = remote.AdviceBusy
 	}
-	return s.error(f, f.Advice)
+	return s.Advised(f, f.Advice)
 }
 
 func (s *Store) unanswered(err error) error {
 	switch {
-	case errors.Is(err, errCredentials):
-		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, errCredentials), adviceCredentials)
+	case errors.Is(err, remote.ErrCredentials):
+		return s.Forbidden(remote.ErrCredentials, adviceCredentials)
 	case remote.Silent(err), errors.Is(err, io.ErrUnexpectedEOF):
 		f := remote.Network(err, caHow)
-		return s.error(f, f.Advice)
+		return s.Advised(f, f.Advice)
 	}
-	return s.error(&remote.Failure{Words: "the request failed", Cause: err}, "")
+	return s.Failed(&remote.Failure{Words: "the request failed", Cause: err})
 }
 
 // messageOf takes the service's sentence out of an answer; the lines after it are IDs and times.
@@ -106,10 +104,4 @@ func messageOf(answer *azcore.ResponseError) string {
 func superseded(err error) bool {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	return ok && answer.ErrorCode == string(bloberror.InvalidBlockList)
-}
-
-func (s *Store) failed(err error) error { return s.error(err, "") }
-
-func (s *Store) error(err error, advice string) error {
-	return &blob.Error{Op: "use", Object: "store " + s.String(), Err: err, Advice: advice}
 }

@@ -2,14 +2,12 @@ package gs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/api/option"
@@ -27,11 +25,8 @@ const envEmulator = "STORAGE_EMULATOR_HOST"
 // Credentials are the variables that say who asks.
 var Credentials = []string{"GOOGLE_APPLICATION_CREDENTIALS"}
 
-// Options say how a store is used. The zero value is right outside of tests.
-type Options struct {
-	// Stall is the time after which a connection on which nothing moves is cut; 0: remote.Stall.
-	Stall time.Duration
-}
+// Options say how a store is used.
+type Options = remote.Options
 
 // config is what URL and environment say.
 type config struct {
@@ -74,7 +69,9 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, untrusted(place, err)
 	}
-	return &Store{place: place, config: c, stall: opts.Stall, base: base}, nil
+	s := &Store{Bucket: remote.Bucket{Place: place, URL: place.String()}, config: c, stall: opts.Stall, base: base}
+	s.Driver = s
+	return s, nil
 }
 
 func untrusted(place remote.Location, err error) error {
@@ -107,9 +104,6 @@ func configure(place remote.Location) (config, error) {
 	}
 	return c, nil
 }
-
-// errCredentials says that nothing was sent because there is nothing to authenticate with.
-var errCredentials = errors.New("there are no usable credentials")
 
 // opening is a client that is made when it is first needed: looking for credentials can mean asking the machine's metadata
 // service, which takes seconds where there is none, and no context ends it.
@@ -172,13 +166,13 @@ func (s *Store) connect(ctx context.Context) (*storage.ObjectsService, *tokens, 
 		scopes := option.WithScopes(storage.DevstorageReadWriteScope)
 		found, err := api.Creds(ctx, scopes)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", errCredentials, err)
+			return nil, nil, fmt.Errorf("%w: %w", remote.ErrCredentials, err)
 		}
 		given = &tokens{source: found.TokenSource}
 		found.TokenSource = given
 		carrier, err = transport.NewTransport(ctx, carrier, scopes, option.WithCredentials(found), option.WithTelemetryDisabled())
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", errCredentials, err)
+			return nil, nil, fmt.Errorf("%w: %w", remote.ErrCredentials, err)
 		}
 	}
 	service, err := storage.NewService(ctx, append(options, option.WithHTTPClient(&http.Client{Transport: remote.Gate(carrier)}))...)

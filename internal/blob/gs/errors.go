@@ -22,13 +22,11 @@ const (
 
 // judge tells whether another attempt can help, and whether this one may have taken effect.
 func judge(err error) remote.Verdict {
-	if errors.Is(err, errCredentials) {
-		return remote.Final
-	}
+	status := 0
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
-		return remote.JudgeStatus(answer.Code)
+		status = answer.Code
 	}
-	return remote.JudgeSilence(err)
+	return remote.Judge(err, status)
 }
 
 // explain makes a sentinel or an error for people of an SDK's error.
@@ -51,7 +49,7 @@ func (s *Store) explain(err error) error {
 	case answer.Code == http.StatusNotModified:
 		return blob.ErrNotModified
 	case answer.Code == http.StatusNotFound && noBucket:
-		f.Advice = "create the bucket, or correct its name in the store's URL"
+		f.Advice = remote.AdviceBucket
 	case answer.Code == http.StatusNotFound:
 		return blob.ErrNotFound
 	case answer.Code == http.StatusPreconditionFailed:
@@ -59,27 +57,27 @@ func (s *Store) explain(err error) error {
 	case answer.Code == http.StatusForbidden && retained(reason, message):
 		return fmt.Errorf("%w: %w", blob.ErrRetained, f)
 	case answer.Code == http.StatusForbidden:
-		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), adviceForbidden)
+		return s.Forbidden(f, adviceForbidden)
 	case answer.Code == http.StatusUnauthorized:
-		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), "check the credentials, and this host's clock; "+adviceCredentials)
+		return s.Forbidden(f, "check the credentials, and this host's clock; "+adviceCredentials)
 	case answer.Code == http.StatusServiceUnavailable || answer.Code == http.StatusTooManyRequests:
-		f.Advice = "the store is overloaded, and is asked again later; if that lasts, see what else asks it so much, or have its limit raised"
+		f.Advice = remote.AdviceBusy
 	}
-	return s.error(f, f.Advice)
+	return s.Advised(f, f.Advice)
 }
 
 func (s *Store) unanswered(err error) error {
 	switch {
-	case errors.Is(err, errCredentials):
-		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, errCredentials), adviceCredentials)
+	case errors.Is(err, remote.ErrCredentials):
+		return s.Forbidden(remote.ErrCredentials, adviceCredentials)
 	case strings.Contains(err.Error(), "cannot fetch token"), strings.Contains(err.Error(), "auth: "):
 		f := &remote.Failure{Words: "no access token was given for the credentials", Cause: err}
-		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, f), "check the credentials, that this host reaches Google's token service, and its clock; "+adviceCredentials)
+		return s.Forbidden(f, "check the credentials, that this host reaches Google's token service, and its clock; "+adviceCredentials)
 	case remote.Silent(err), errors.Is(err, io.ErrUnexpectedEOF):
 		f := remote.Network(err, caHow)
-		return s.error(f, f.Advice)
+		return s.Advised(f, f.Advice)
 	}
-	return s.failed(err)
+	return s.Failed(err)
 }
 
 // retained tells whether a refusal is about a hold, a lock or a retention period.
@@ -89,10 +87,4 @@ func retained(reason, message string) bool {
 	}
 	message = strings.ToLower(message)
 	return strings.Contains(message, "retention") || strings.Contains(message, "active temporary hold") || strings.Contains(message, "event-based hold")
-}
-
-func (s *Store) failed(err error) error { return s.error(err, "") }
-
-func (s *Store) error(err error, advice string) error {
-	return &blob.Error{Op: "use", Object: "store " + s.String(), Err: err, Advice: advice}
 }

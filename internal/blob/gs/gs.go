@@ -31,33 +31,18 @@ const pageSize = 1000
 
 // Store is an object store in one folder of a bucket. Use Open.
 type Store struct {
-	place  remote.Location
+	remote.Bucket
 	config config
 	stall  time.Duration
 	base   *http.Transport // trusts what the URL named when the store was opened
 	client opening
 }
 
-// String gives the store's URL, without parameters.
-func (s *Store) String() string { return s.place.String() }
-
-// Get implements blob.Store. A transfer that breaks off is taken up again, of the same generation.
-func (s *Store) Get(ctx context.Context, key string, opts blob.GetOptions) (*blob.Object, error) {
-	object, err := s.get(ctx, key, opts)
-	if err != nil {
-		return nil, fmt.Errorf("get %q: %w", key, err)
-	}
-	return object, nil
-}
-
-func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blob.Object, error) {
-	name, err := s.place.Key(key)
-	if err != nil {
-		return nil, err
-	}
-	seen, _ := generation(opts.IfNoneMatch)
+// Fetch implements remote.Driver.
+func (s *Store) Fetch(ctx context.Context, name string, unless blob.ETag) (*blob.Object, error) {
+	seen, _ := generation(unless)
 	answer, err := s.open(ctx, func(objects *storage.ObjectsService) *storage.ObjectsGetCall {
-		call := objects.Get(s.place.Bucket, name)
+		call := objects.Get(s.Place.Bucket, name)
 		if seen != 0 {
 			call.IfGenerationNotMatch(seen)
 		}
@@ -69,7 +54,7 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 	current, err := strconv.ParseInt(answer.Header.Get("X-Goog-Generation"), 10, 64)
 	if err != nil || answer.ContentLength < 0 {
 		answer.Body.Close()
-		return nil, s.failed(errors.New("the store tells no generation or no size"))
+		return nil, s.Failed(errors.New("the store tells no generation or no size"))
 	}
 	if current == seen { // a server that does not keep the condition
 		answer.Body.Close()
@@ -78,7 +63,7 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 	size := answer.ContentLength
 	body := remote.NewBody(ctx, answer.Body, size, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
 		rest, err := s.open(ctx, func(objects *storage.ObjectsService) *storage.ObjectsGetCall {
-			call := objects.Get(s.place.Bucket, name).Generation(current)
+			call := objects.Get(s.Place.Bucket, name).Generation(current)
 			call.Header().Set("Range", fmt.Sprintf("bytes=%d-", offset))
 			return call
 		})
@@ -87,7 +72,7 @@ func (s *Store) get(ctx context.Context, key string, opts blob.GetOptions) (*blo
 		}
 		if !strings.HasPrefix(rest.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", offset)) {
 			rest.Body.Close()
-			return nil, s.failed(errors.New("the store sends another part than the one that was asked for"))
+			return nil, s.Failed(remote.ErrOtherPart)
 		}
 		return rest.Body, nil
 	})
@@ -111,33 +96,17 @@ func generation(tag blob.ETag) (int64, bool) {
 	return g, err == nil && g > 0 && tagOf(g) == tag
 }
 
-// Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
-	tag, err := s.put(ctx, key, body, cond)
-	if err != nil {
-		return "", fmt.Errorf("put %q: %w", key, err)
-	}
-	return tag, nil
-}
-
-func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
-	name, err := s.place.Key(key)
-	if err != nil {
-		return "", err
-	}
+// Write implements remote.Driver.
+func (s *Store) Write(ctx context.Context, name string, body io.Reader, cond blob.Condition) (tag blob.ETag, unsure bool, err error) {
 	on, err := conditionOf(cond)
 	if err != nil {
-		return "", err
-	}
-	if err := ctx.Err(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	data, whole, err := remote.First(ctx, body)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	var g int64
-	var unsure bool
 	if whole {
 		unsure, err = s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
 			call := s.insert(objects, name, on, checksum(data))
@@ -150,16 +119,10 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, cond blob.C
 	} else {
 		g, unsure, err = s.upload(ctx, name, on, io.MultiReader(bytes.NewReader(data), body))
 	}
-	if _, match := cond.Match(); match && errors.Is(err, blob.ErrNotFound) {
-		err = fmt.Errorf("%w: there is no object", blob.ErrPreconditionFailed)
-	}
-	if unsure && (errors.Is(err, blob.ErrPreconditionFailed) || errors.Is(err, blob.ErrNotFound)) {
-		return "", s.failed(errors.New("the answer to the write was lost, and it may have taken effect: read the object to find out"))
-	}
 	if err != nil {
-		return "", err
+		return "", unsure, err
 	}
-	return tagOf(g), nil
+	return tagOf(g), unsure, nil
 }
 
 // conditionOf gives the generation that an object must have: 0 for none, nil for any.
@@ -181,7 +144,7 @@ func conditionOf(cond blob.Condition) (*int64, error) {
 const contentType = "application/octet-stream"
 
 func (s *Store) insert(objects *storage.ObjectsService, name string, on *int64, crc32c string) *storage.ObjectsInsertCall {
-	call := objects.Insert(s.place.Bucket, &storage.Object{Name: name, ContentType: contentType, Crc32c: crc32c}).Fields("generation")
+	call := objects.Insert(s.Place.Bucket, &storage.Object{Name: name, ContentType: contentType, Crc32c: crc32c}).Fields("generation")
 	if on != nil {
 		call.IfGenerationMatch(*on)
 	}
@@ -237,58 +200,38 @@ func (r *remembering) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// List implements blob.Store.
-func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
-	infos, err := s.list(ctx, prefix)
-	if err != nil {
-		return nil, blob.ListError(s, prefix, err)
+// Page implements remote.Driver.
+func (s *Store) Page(ctx context.Context, whole, token string) (found []blob.Info, next string, err error) {
+	var page *storage.Objects
+	if _, err := s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
+		page, err = objects.List(s.Place.Bucket).Prefix(whole).PageToken(token).MaxResults(pageSize).
+			Fields("items(name,size,updated)", "nextPageToken").Context(ctx).Do()
+		return err
+	}); err != nil {
+		return nil, "", err
 	}
-	return infos, nil
+	for _, o := range page.Items {
+		modified, _ := time.Parse(time.RFC3339, o.Updated)
+		found = append(found, blob.Info{Key: o.Name, Size: int64(o.Size), Modified: modified})
+	}
+	return found, page.NextPageToken, nil
 }
 
-func (s *Store) list(ctx context.Context, prefix string) ([]blob.Info, error) {
-	return s.place.List(ctx, prefix, func(whole, token string) (found []blob.Info, next string, err error) {
-		var page *storage.Objects
-		if _, err := s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
-			page, err = objects.List(s.place.Bucket).Prefix(whole).PageToken(token).MaxResults(pageSize).
-				Fields("items(name,size,updated)", "nextPageToken").Context(ctx).Do()
-			return err
-		}); err != nil {
-			return nil, "", err
-		}
-		for _, o := range page.Items {
-			modified, _ := time.Parse(time.RFC3339, o.Updated)
-			found = append(found, blob.Info{Key: o.Name, Size: int64(o.Size), Modified: modified})
-		}
-		return found, page.NextPageToken, nil
+// Remove implements remote.Driver.
+func (s *Store) Remove(ctx context.Context, name string) error {
+	_, err := s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
+		return objects.Delete(s.Place.Bucket, name).Context(ctx).Do()
 	})
-}
-
-// Delete implements blob.Store. In a bucket with versions or soft deletion, the older ones stay.
-func (s *Store) Delete(ctx context.Context, key string) error {
-	name, err := s.place.Key(key)
-	if err == nil {
-		_, err = s.try(ctx, func(ctx context.Context, objects *storage.ObjectsService) error {
-			return objects.Delete(s.place.Bucket, name).Context(ctx).Do()
-		})
-	}
-	if err != nil && !errors.Is(err, blob.ErrNotFound) {
-		return fmt.Errorf("delete %q: %w", key, err)
-	}
-	return nil
+	return err
 }
 
 // try makes one request, and again as long as that can help. Errors are explained.
 func (s *Store) try(ctx context.Context, do func(context.Context, *storage.ObjectsService) error) (unsure bool, err error) {
-	unsure, err = remote.Try(ctx, judge, func(ctx context.Context) error {
+	return s.Bucket.Try(ctx, judge, s.explain, func(ctx context.Context) error {
 		objects, err := s.objects(ctx)
 		if err != nil {
 			return err
 		}
 		return do(ctx, objects)
 	})
-	if err != nil {
-		err = remote.Ended(ctx, s.explain(err))
-	}
-	return unsure, err
 }

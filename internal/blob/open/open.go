@@ -100,33 +100,25 @@ func openNow(ctx context.Context, storeURL string, opts Options) (blob.Store, er
 	}
 	switch l.scheme {
 	case "file":
-		store, err := file.Open(ctx, l.path, file.Options{Create: opts.Create, ReadOnly: opts.ReadOnly})
-		if err != nil {
-			return nil, err
-		}
-		return store, nil
+		return opened(file.Open(ctx, l.path, file.Options{Create: opts.Create, ReadOnly: opts.ReadOnly}))
 	case "mem":
 		return memory.New(), nil
 	case "azureblob":
-		store, err := azure.Open(ctx, storeURL, azure.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return store, nil
+		return opened(azure.Open(ctx, storeURL, azure.Options{}))
 	case "gs":
-		store, err := gs.Open(ctx, storeURL, gs.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return store, nil
+		return opened(gs.Open(ctx, storeURL, gs.Options{}))
 	case "s3":
-		store, err := s3.Open(ctx, storeURL, s3.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return store, nil
+		return opened(s3.Open(ctx, storeURL, s3.Options{}))
 	}
 	return nil, refuse(l.scheme+"://…", errors.New("no driver"), "")
+}
+
+// opened makes no store of a pointer that is nil.
+func opened[S blob.Store](store S, err error) (blob.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
 }
 
 // Credentialed tells whether a store of this URL asks who wants something of it.

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,11 +60,8 @@ var Services = map[string]Service{
 	"scw":    {"Scaleway Object Storage", "https://s3.%s.scw.cloud"},
 }
 
-// Options say how a store is used. The zero value is right outside of tests.
-type Options struct {
-	// Stall is the time after which a connection on which nothing moves is cut; 0: remote.Stall.
-	Stall time.Duration
-}
+// Options say how a store is used.
+type Options = remote.Options
 
 // config is what URL and environment say.
 type config struct {
@@ -101,7 +99,8 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{place: place, config: c}
+	s := &Store{Bucket: remote.Bucket{Place: place, URL: place.String()}, config: c}
+	s.Driver = s
 	if opts.Stall <= 0 {
 		opts.Stall = remote.Stall
 	}
@@ -124,8 +123,8 @@ func configure(place remote.Location) (config, error) {
 		return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: advice}
 	}
 	c := config{
-		endpoint: first(place.Params["endpoint"], os.Getenv(envEndpoint)),
-		region:   first(place.Params["region"], os.Getenv(envRegion)),
+		endpoint: cmp.Or(place.Params["endpoint"], os.Getenv(envEndpoint)),
+		region:   cmp.Or(place.Params["region"], os.Getenv(envRegion)),
 		ca:       place.Params["ca"],
 		key:      os.Getenv(envKey),
 		secret:   os.Getenv(envSecret),
@@ -165,21 +164,12 @@ func configure(place remote.Location) (config, error) {
 	return c, nil
 }
 
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 // checkFiles refuses what is no file where the SDK opens one by itself: its open of a pipe waits until somebody writes there, and its
 // read of a device may have no end. Whether it needs one that is not there, or that cannot be read, is for the SDK to say.
 func checkFiles() error {
 	for _, path := range []string{
-		first(os.Getenv("AWS_CONFIG_FILE"), awsconfig.DefaultSharedConfigFilename()),
-		first(os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), awsconfig.DefaultSharedCredentialsFilename()),
+		cmp.Or(os.Getenv("AWS_CONFIG_FILE"), awsconfig.DefaultSharedConfigFilename()),
+		cmp.Or(os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), awsconfig.DefaultSharedCredentialsFilename()),
 		os.Getenv("AWS_CA_BUNDLE"),
 	} {
 		if path == "" {
@@ -239,11 +229,11 @@ type named struct{ aws.CredentialsProvider }
 // Retrieve implements aws.CredentialsProvider.
 func (n named) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	if n.CredentialsProvider == nil {
-		return aws.Credentials{}, errCredentials
+		return aws.Credentials{}, remote.ErrCredentials
 	}
 	c, err := n.CredentialsProvider.Retrieve(ctx)
 	if err != nil && ctx.Err() == nil {
-		return aws.Credentials{}, fmt.Errorf("%w: %w", errCredentials, err)
+		return aws.Credentials{}, fmt.Errorf("%w: %w", remote.ErrCredentials, err)
 	}
 	return c, err
 }
@@ -256,7 +246,7 @@ func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	if client != nil {
 		return client, nil
 	}
-	probe := s.newClient(first(s.config.region, s.aws.Region, defaultRegion))
+	probe := s.newClient(cmp.Or(s.config.region, s.aws.Region, defaultRegion))
 	if s.config.region == "" && !custom(probe) {
 		region, err := s.findRegion(ctx, probe.Options().HTTPClient)
 		if err != nil {

@@ -29,9 +29,6 @@ var (
 	errNoListing = errors.New("the store answers a listing with something else")
 )
 
-// errCredentials says that nothing was sent because there is nothing to sign it with.
-var errCredentials = errors.New("there are no usable credentials")
-
 // reply is what a server said about a request that failed.
 type reply struct {
 	status        int
@@ -57,10 +54,8 @@ func replyOf(err error) (reply, bool) {
 // judge tells whether another attempt can help. What may have been carried out by the server, although it said otherwise or
 // nothing, is unsure.
 func judge(err error) remote.Verdict {
-	if errors.Is(err, errCredentials) {
-		return remote.Final
-	}
-	if r, ok := replyOf(err); ok {
+	r, answered := replyOf(err)
+	if answered && !errors.Is(err, remote.ErrCredentials) {
 		switch {
 		case r.code == "ConditionalRequestConflict" || r.code == "OperationAborted":
 			return remote.Again // another write was under way, and this one was not made
@@ -73,9 +68,8 @@ func judge(err error) remote.Verdict {
 		case r.code == "RequestTimeout", r.code == "SlowDown", r.status/100 == 2: // the last is an answer that broke off
 			return remote.Unsure
 		}
-		return remote.JudgeStatus(r.status)
 	}
-	return remote.JudgeSilence(err)
+	return remote.Judge(err, r.status)
 }
 
 // explain makes a sentinel or an error for people of an SDK's error.
@@ -102,7 +96,7 @@ func (s *Store) explain(err error) error {
 	case r.status == http.StatusInsufficientStorage || strings.Contains(r.code, "Quota"): // Ceph's and MinIO's, the former with 403
 		f.Advice = adviceFull
 	case r.code == "NoSuchBucket":
-		f.Advice = "create the bucket, or correct its name in the store's URL"
+		f.Advice = remote.AdviceBucket
 	case r.code == "RequestTimeTooSkewed":
 		f.Advice = "set this host's clock: it differs from the store's by more than 15 minutes"
 	case r.code == "SignatureDoesNotMatch" || r.code == "InvalidAccessKeyId" || r.code == "XAdminUserNotFound": // the last is versitygw's
@@ -119,27 +113,27 @@ func (s *Store) explain(err error) error {
 	case r.status == http.StatusForbidden || r.status == http.StatusUnauthorized:
 		sentinel, f.Advice = blob.ErrForbidden, adviceForbidden
 	case r.status == http.StatusServiceUnavailable || r.status == http.StatusTooManyRequests:
-		f.Advice = "the store is overloaded, and is asked again later; if that lasts, see what else asks it so much, or have its limit raised"
+		f.Advice = remote.AdviceBusy
 	}
 	if sentinel != nil {
-		return s.error(fmt.Errorf("%w: %w", sentinel, f), f.Advice)
+		return s.Advised(fmt.Errorf("%w: %w", sentinel, f), f.Advice)
 	}
-	return s.error(f, f.Advice)
+	return s.Advised(f, f.Advice)
 }
 
 func (s *Store) unanswered(err error) error {
 	switch {
-	case errors.Is(err, errCredentials):
-		return s.error(fmt.Errorf("%w: %w", blob.ErrForbidden, errCredentials), adviceCredentials)
+	case errors.Is(err, remote.ErrCredentials):
+		return s.Forbidden(remote.ErrCredentials, adviceCredentials)
 	case remote.Silent(err):
 		f := remote.Network(err, caHow)
-		return s.error(f, f.Advice)
+		return s.Advised(f, f.Advice)
 	}
 	var told *blob.Error
 	if errors.As(err, &told) {
 		return err
 	}
-	return s.failed(err)
+	return s.Failed(err)
 }
 
 // retained tells whether an answer says that a lock or a hold keeps the object. S3 has no code of its own for it.
@@ -168,10 +162,4 @@ func codeOf(err error) string {
 func unsupported(err error) bool {
 	r, ok := replyOf(err)
 	return ok && (r.status == http.StatusNotImplemented || r.code == "NotImplemented")
-}
-
-func (s *Store) failed(err error) error { return s.error(err, "") }
-
-func (s *Store) error(err error, advice string) error {
-	return &blob.Error{Op: "use", Object: "store " + s.String(), Err: err, Advice: advice}
 }

@@ -27,7 +27,7 @@ func (s *Store) findRegion(ctx context.Context, client interface {
 		domain = "s3." + base + ".amazonaws.com"
 	}
 	// Path style, since a name with dots is not in Amazon's certificate.
-	request, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://"+domain+"/"+s.place.Bucket, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://"+domain+"/"+s.Place.Bucket, nil)
 	if err != nil {
 		return "", fmt.Errorf("find the bucket's region: %w", err)
 	}
@@ -42,12 +42,12 @@ func (s *Store) findRegion(ctx context.Context, client interface {
 	}
 	switch {
 	case response.StatusCode == http.StatusNotFound:
-		return "", s.error(remote.Answer(response.StatusCode, "NoSuchBucket", "there is no bucket "+s.place.Bucket, nil),
-			"create the bucket, or correct its name in the store's URL")
+		return "", s.Advised(remote.Answer(response.StatusCode, "NoSuchBucket", "there is no bucket "+s.Place.Bucket, nil),
+			remote.AdviceBucket)
 	case s.aws.Region != "":
 		return s.aws.Region, nil
 	}
-	return "", s.error(errors.New("S3 does not tell the bucket's region"), "write region=REGION in the store's URL, or set "+envRegion)
+	return "", s.Advised(errors.New("S3 does not tell the bucket's region"), "write region=REGION in the store's URL, or set "+envRegion)
 }
 
 var _ aws.CredentialsProvider = named{}

@@ -22,7 +22,7 @@ func (s *Store) upload(ctx context.Context, name string, first []byte, body io.R
 	// Should the answer to this be lost, an upload without parts stays behind, which costs nothing.
 	var id *string
 	if _, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
-		out, err := client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &s.place.Bucket, Key: &name})
+		out, err := client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &s.Place.Bucket, Key: &name})
 		if err == nil {
 			id = out.UploadId
 		}
@@ -31,7 +31,7 @@ func (s *Store) upload(ctx context.Context, name string, first []byte, body io.R
 		return nil, false, err
 	}
 	if aws.ToString(id) == "" {
-		return nil, false, s.failed(errors.New("the store begins an upload without an ID"))
+		return nil, false, s.Failed(errors.New("the store begins an upload without an ID"))
 	}
 	done := false
 	defer func() {
@@ -46,7 +46,7 @@ func (s *Store) upload(ctx context.Context, name string, first []byte, body io.R
 	}
 	unsure, err = s.try(ctx, func(ctx context.Context, client *s3.Client) error {
 		out, err := client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
-			Bucket: &s.place.Bucket, Key: &name, UploadId: id, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
+			Bucket: &s.Place.Bucket, Key: &name, UploadId: id, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
 			IfMatch: ifMatch, IfNoneMatch: ifNoneMatch,
 		}, func(o *s3.Options) { o.HTTPClient = s.patient })
 		if err == nil {
@@ -65,7 +65,7 @@ func (s *Store) sendParts(ctx context.Context, name string, id *string, first []
 		n := aws.Int32(int32(number))
 		_, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
 			out, err := client.UploadPart(ctx, &s3.UploadPartInput{
-				Bucket: &s.place.Bucket, Key: &name, UploadId: id, PartNumber: n,
+				Bucket: &s.Place.Bucket, Key: &name, UploadId: id, PartNumber: n,
 				Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data))),
 			})
 			if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) abort(ctx context.Context, name string, id *string) {
 	for try := 0; try < aborts && gone < 2; try++ {
 		if gone == 0 {
 			if _, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
-				_, err := client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
+				_, err := client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.Place.Bucket, Key: &name, UploadId: id})
 				return err
 			}); err != nil && !errors.Is(err, blob.ErrNotFound) {
 				return
@@ -116,7 +116,7 @@ func (s *Store) abort(ctx context.Context, name string, id *string) {
 			}
 		}
 		switch _, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
-			_, err := client.ListParts(ctx, &s3.ListPartsInput{Bucket: &s.place.Bucket, Key: &name, UploadId: id})
+			_, err := client.ListParts(ctx, &s3.ListPartsInput{Bucket: &s.Place.Bucket, Key: &name, UploadId: id})
 			return err
 		}); {
 		case err == nil:
