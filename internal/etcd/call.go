@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 )
@@ -20,15 +21,18 @@ const (
 	mutates kind = true
 )
 
-// call makes one call under a deadline and says how it ended. fn gets the
-// context to call with and is run a second time only after a refusal for the
-// auth token, which etcd gives before it does anything.
-func (c *Client) call(ctx context.Context, op string, k kind, fn func(ctx context.Context) error) error {
-	return c.callWithin(ctx, CallTimeout, op, k, fn)
+// rpc makes one call under a deadline and says how it ended.
+func rpc[Q, R any](ctx context.Context, c *Client, d time.Duration, op string, k kind, method func(context.Context, *Q, ...grpc.CallOption) (*R, error), request *Q) (reply *R, err error) {
+	err = c.call(ctx, d, op, k, func(ctx context.Context) error {
+		reply, err = method(ctx, request)
+		return err
+	})
+	return reply, err
 }
 
-// callWithin is call with another deadline.
-func (c *Client) callWithin(ctx context.Context, d time.Duration, op string, k kind, fn func(ctx context.Context) error) error {
+// call has fn make one call. fn gets the context to call with and is run a second time
+// only after a refusal for the auth token, which etcd gives before it does anything.
+func (c *Client) call(ctx context.Context, d time.Duration, op string, k kind, fn func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	token := c.currentToken()

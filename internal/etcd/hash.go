@@ -22,12 +22,7 @@ const HashTimeout = 2 * time.Minute
 // ErrFutureRevision.
 func (c *Client) CountKeys(ctx context.Context, revision int64) (int64, error) {
 	all := []byte{0}
-	var reply *pb.RangeResponse
-	err := c.callWithin(ctx, HashTimeout, "count keys", reads, func(ctx context.Context) error {
-		var err error
-		reply, err = c.kv.Range(ctx, &pb.RangeRequest{Key: all, RangeEnd: all, Revision: revision, CountOnly: true, Serializable: true})
-		return err
-	})
+	reply, err := rpc(ctx, c, HashTimeout, "count keys", reads, c.kv.Range, &pb.RangeRequest{Key: all, RangeEnd: all, Revision: revision, CountOnly: true, Serializable: true})
 	return reply.GetCount(), err
 }
 
@@ -43,20 +38,15 @@ func DefragTimeout(inUse int64) time.Duration {
 // waits for whoever reads a snapshot of it. Source: defrag in storage/backend of
 // 3.7.3. With auth on it needs the root role.
 func (c *Client) Defragment(ctx context.Context, limit time.Duration) error {
-	return c.callWithin(ctx, limit, "defragment", mutates, func(ctx context.Context) error {
-		_, err := c.maintenance.Defragment(ctx, &pb.DefragmentRequest{})
-		return err
-	})
+	_, err := rpc(ctx, c, limit, "defragment", mutates, c.maintenance.Defragment, &pb.DefragmentRequest{})
+	return err
 }
 
 // Compact has the members forget what was before a revision; what keys are at it
 // stays. It returns when that is decided; members take their time to carry it out.
 // One that was compacted up to there already is no error. Errors: ErrFutureRevision.
 func (c *Client) Compact(ctx context.Context, revision int64) error {
-	err := c.call(ctx, "compact", mutates, func(ctx context.Context) error {
-		_, err := c.kv.Compact(ctx, &pb.CompactionRequest{Revision: revision})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "compact", mutates, c.kv.Compact, &pb.CompactionRequest{Revision: revision})
 	if errors.Is(err, ErrCompacted) {
 		return nil
 	}
@@ -70,10 +60,8 @@ func (c *Client) Disarm(ctx context.Context, alarm string, member cluster.Member
 	if !known || kind == int32(pb.AlarmType_NONE) { // with NONE, etcd disarms nothing
 		return fmt.Errorf("disarm: etcd has no alarm %q", alarm)
 	}
-	return c.call(ctx, "disarm "+alarm, mutates, func(ctx context.Context) error {
-		_, err := c.maintenance.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType(kind), MemberID: uint64(member)})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "disarm "+alarm, mutates, c.maintenance.Alarm, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType(kind), MemberID: uint64(member)})
+	return err
 }
 
 // KVHash is a hash over all keys and their revisions, up to Revision.
@@ -112,12 +100,7 @@ func (c *Client) HashKV(ctx context.Context, revision int64) (KVHash, error) {
 }
 
 func (c *Client) hashKV(ctx context.Context, revision int64) (KVHash, error) {
-	var reply *pb.HashKVResponse
-	err := c.callWithin(ctx, HashTimeout, "hash keys", reads, func(ctx context.Context) error {
-		var err error
-		reply, err = c.maintenance.HashKV(ctx, &pb.HashKVRequest{Revision: revision})
-		return err
-	})
+	reply, err := rpc(ctx, c, HashTimeout, "hash keys", reads, c.maintenance.HashKV, &pb.HashKVRequest{Revision: revision})
 	if err != nil {
 		return KVHash{}, err
 	}

@@ -29,12 +29,7 @@ func (c *Client) View(ctx context.Context, linearizable bool) (cluster.MemberVie
 			}
 		}
 	}
-	var reply *pb.MemberListResponse
-	err := c.call(ctx, "list members", reads, func(ctx context.Context) error {
-		var err error
-		reply, err = c.cluster.MemberList(ctx, &pb.MemberListRequest{Linearizable: linearizable})
-		return err
-	})
+	reply, err := rpc(ctx, c, CallTimeout, "list members", reads, c.cluster.MemberList, &pb.MemberListRequest{Linearizable: linearizable})
 	if err != nil {
 		return cluster.MemberView{}, err
 	}
@@ -52,12 +47,7 @@ func (c *Client) AddMember(ctx context.Context, peerURLs []string, learner bool)
 	if learner {
 		op = "add learner"
 	}
-	var reply *pb.MemberAddResponse
-	err := c.call(ctx, op, mutates, func(ctx context.Context) error {
-		var err error
-		reply, err = c.cluster.MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: peerURLs, IsLearner: learner})
-		return err
-	})
+	reply, err := rpc(ctx, c, CallTimeout, op, mutates, c.cluster.MemberAdd, &pb.MemberAddRequest{PeerURLs: peerURLs, IsLearner: learner})
 	if err != nil {
 		return cluster.Member{}, err
 	}
@@ -66,27 +56,21 @@ func (c *Client) AddMember(ctx context.Context, peerURLs []string, learner bool)
 
 // Promote makes a learner a voter. A follower passes the call on to the leader.
 func (c *Client) Promote(ctx context.Context, id cluster.MemberID) error {
-	return c.call(ctx, "promote member", mutates, func(ctx context.Context) error {
-		_, err := c.cluster.MemberPromote(ctx, &pb.MemberPromoteRequest{ID: uint64(id)})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "promote member", mutates, c.cluster.MemberPromote, &pb.MemberPromoteRequest{ID: uint64(id)})
+	return err
 }
 
 // Remove removes a member for ever: its ID is never accepted again.
 func (c *Client) Remove(ctx context.Context, id cluster.MemberID) error {
-	return c.call(ctx, "remove member", mutates, func(ctx context.Context) error {
-		_, err := c.cluster.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: uint64(id)})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "remove member", mutates, c.cluster.MemberRemove, &pb.MemberRemoveRequest{ID: uint64(id)})
+	return err
 }
 
 // UpdatePeerURLs changes where a voter is reached by its peers. It must not be
 // used on a learner: releases before 3.5.31 and 3.6.12 silently promote it.
 func (c *Client) UpdatePeerURLs(ctx context.Context, id cluster.MemberID, peerURLs []string) error {
-	return c.call(ctx, "update peer URLs", mutates, func(ctx context.Context) error {
-		_, err := c.cluster.MemberUpdate(ctx, &pb.MemberUpdateRequest{ID: uint64(id), PeerURLs: peerURLs})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "update peer URLs", mutates, c.cluster.MemberUpdate, &pb.MemberUpdateRequest{ID: uint64(id), PeerURLs: peerURLs})
+	return err
 }
 
 // MayChange is nil where the credential is of a user with the role root, which changes
@@ -94,18 +78,14 @@ func (c *Client) UpdatePeerURLs(ctx context.Context, id cluster.MemberID, peerUR
 // that role may list the users (source: needAdminPermission of 3.4.25, 3.5.35, 3.6.16
 // and 3.7.3).
 func (c *Client) MayChange(ctx context.Context) error {
-	return c.call(ctx, "list users", reads, func(ctx context.Context) error {
-		_, err := c.auth.UserList(ctx, &pb.AuthUserListRequest{})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "list users", reads, c.auth.UserList, &pb.AuthUserListRequest{})
+	return err
 }
 
 // MoveLeader hands raft leadership to a voter. Only the leader takes the call.
 func (c *Client) MoveLeader(ctx context.Context, to cluster.MemberID) error {
-	return c.call(ctx, "move leader", mutates, func(ctx context.Context) error {
-		_, err := c.maintenance.MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: uint64(to)})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "move leader", mutates, c.maintenance.MoveLeader, &pb.MoveLeaderRequest{TargetID: uint64(to)})
+	return err
 }
 
 func members(listed []*pb.Member) []cluster.Member {

@@ -53,12 +53,7 @@ func (c *Client) Status(ctx context.Context) (cluster.MemberStatus, error) {
 // LocalStatus is Status without the quorum read: the member's own word, which a
 // member without a quorum gives too. Healthy stays false.
 func (c *Client) LocalStatus(ctx context.Context) (cluster.MemberStatus, error) {
-	var reply *pb.StatusResponse
-	err := c.call(ctx, "get status", reads, func(ctx context.Context) error {
-		var err error
-		reply, err = c.maintenance.Status(ctx, &pb.StatusRequest{})
-		return err
-	})
+	reply, err := rpc(ctx, c, CallTimeout, "get status", reads, c.maintenance.Status, &pb.StatusRequest{})
 	if errors.Is(err, ErrAuthRequired) {
 		return cluster.MemberStatus{Auth: true}, nil
 	}
@@ -99,12 +94,7 @@ func (c *Client) LocalStatus(ctx context.Context) (cluster.MemberStatus, error) 
 
 // quorumRead makes a linearizable read and returns the store's revision.
 func (c *Client) quorumRead(ctx context.Context) (int64, error) {
-	var reply *pb.RangeResponse
-	err := c.call(ctx, "read through a quorum", reads, func(ctx context.Context) error {
-		var err error
-		reply, err = c.kv.Range(ctx, &pb.RangeRequest{Key: []byte(healthKey), KeysOnly: true, Limit: 1})
-		return err
-	})
+	reply, err := rpc(ctx, c, CallTimeout, "read through a quorum", reads, c.kv.Range, &pb.RangeRequest{Key: []byte(healthKey), KeysOnly: true, Limit: 1})
 	if err != nil {
 		return 0, err
 	}

@@ -103,15 +103,9 @@ func line(s string) cluster.Version {
 // became of it, [Client.Agreed] tells.
 func (c *Client) Downgrade(ctx context.Context, to cluster.Version) error {
 	version := fmt.Sprintf("%d.%d", to.Major, to.Minor)
-	err := c.call(ctx, "look whether etcd can be downgraded to "+version, reads, func(ctx context.Context) error {
-		_, err := c.maintenance.Downgrade(ctx, &pb.DowngradeRequest{Action: pb.DowngradeRequest_VALIDATE, Version: version})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "look whether etcd can be downgraded to "+version, reads, c.maintenance.Downgrade, &pb.DowngradeRequest{Action: pb.DowngradeRequest_VALIDATE, Version: version})
 	if err == nil {
-		err = c.call(ctx, "enable the downgrade to "+version, mutates, func(ctx context.Context) error {
-			_, err := c.maintenance.Downgrade(ctx, &pb.DowngradeRequest{Action: pb.DowngradeRequest_ENABLE, Version: version})
-			return err
-		})
+		_, err = rpc(ctx, c, CallTimeout, "enable the downgrade to "+version, mutates, c.maintenance.Downgrade, &pb.DowngradeRequest{Action: pb.DowngradeRequest_ENABLE, Version: version})
 	}
 	return err
 }
@@ -119,10 +113,8 @@ func (c *Client) Downgrade(ctx context.Context, to cluster.Version) error {
 // CancelDowngrade takes a downgrade back. Its answer says as little as that of
 // [Client.Downgrade].
 func (c *Client) CancelDowngrade(ctx context.Context) error {
-	return c.call(ctx, "cancel the downgrade", mutates, func(ctx context.Context) error {
-		_, err := c.maintenance.Downgrade(ctx, &pb.DowngradeRequest{Action: pb.DowngradeRequest_CANCEL})
-		return err
-	})
+	_, err := rpc(ctx, c, CallTimeout, "cancel the downgrade", mutates, c.maintenance.Downgrade, &pb.DowngradeRequest{Action: pb.DowngradeRequest_CANCEL})
+	return err
 }
 
 // plainHTTP is the client for what etcd tells by HTTP only. Connections are not
