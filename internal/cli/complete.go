@@ -154,7 +154,7 @@ func described(word, what string) string {
 // askedReport is the leading daemon's report, by the flags that were typed; without an
 // observation where there is none.
 func askedReport(ctx context.Context, c *cobra.Command) console.Report {
-	r := reach{output: "table"}
+	var r reach
 	flags := c.Flags()
 	r.dataDir, _ = flags.GetString("data-dir") // an empty one is as good as none
 	r.endpoints, _ = flags.GetStringSlice("endpoint")

@@ -37,9 +37,6 @@ print and validate are about something else: the settings of this host's own age
 	change := func(use, short string, read func([]string) (optionChange, error)) *cobra.Command {
 		var x config
 		c := &cobra.Command{Use: use, Short: short, Args: words(cobra.MinimumNArgs(1)), RunE: func(c *cobra.Command, args []string) error {
-			if err := x.checkOutput(); err != nil {
-				return err
-			}
 			asked, err := read(args)
 			if err != nil {
 				return err
@@ -238,9 +235,6 @@ func (x *config) get(ctx context.Context, name string, out io.Writer) error {
 
 // options are those of the spec in the store.
 func (x *config) options(ctx context.Context) (map[string]string, error) {
-	if err := x.checkOutput(); err != nil {
-		return nil, err
-	}
 	o, err := x.look(ctx)
 	if err != nil && x.store == "" {
 		return nil, err

@@ -125,9 +125,6 @@ func configValidateCommand() *cobra.Command {
 // read takes the settings together, as a daemon does.
 func (a *agentConfig) read(args []string) (agentSettings, error) {
 	var s agentSettings
-	if err := a.checkOutput(); err != nil {
-		return s, err
-	}
 	file, err := a.fileSettings()
 	if err != nil {
 		return s, err

@@ -46,6 +46,7 @@ continuously with "etcdadm auto".
 
 Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: knownOutput,
 	}
 	root.AddCommand(restoreCommand(), recoverCommand(), queueCommand(), storeCommand(), backupCommand(program), snapshotCommand(program))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -87,9 +88,6 @@ the same.`,
 				default:
 					return usage("such as etcdadm seed STORE version=3.6.16 nodes=3", "do not know what %q means", word)
 				}
-			}
-			if err := r.checkOutput(); err != nil {
-				return err
 			}
 			want, err := seed(c, args[0], version, nodes, create, dryRun, yes)
 			if err != nil {

@@ -28,9 +28,6 @@ certificate ends. What does not answer within 5 seconds is named below the rest.
   etcdadm info -o json --data-dir /var/lib/etcdadm`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			i, err := l.Info(c.Context())
 			if errors.Is(err, setup.ErrNotSetUp) {
 				return &Failure{Code: ExitNoCluster, Err: err, Advice: hintOf(err) + "; --data-dir names that of a daemon which you start yourself"}

@@ -28,9 +28,6 @@ func (r *reach) observation(ctx context.Context, from string) (*cluster.Observat
 		report, err := r.led(ctx)
 		return report.Observation, err
 	}
-	if err := r.checkOutput(); err != nil {
-		return nil, err
-	}
 	data, err := readInput(ctx, from)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the observation: %w", err)

@@ -50,9 +50,6 @@ for example after an interrupted init; copy the key of an existing certificate f
 another host. No existing file is overwritten.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			if err := wholeAuthorities(dir, addMissing); err != nil {
 				return err
 			}
@@ -167,9 +164,6 @@ Certificates cannot be revoked one by one: each ends with its life, and all of t
 when the authority is rotated.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			p.name = args[0]
 			done, err := p.issue(dryRun, time.Now())
 			if err != nil {

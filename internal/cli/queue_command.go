@@ -86,9 +86,6 @@ word: with --store alone it is not known. With --all also the commands that ende
 // list reads the queue in the store, and asks the leading daemon what each command waits for.
 func (q *queue) list(ctx context.Context, all bool, say io.Writer) (list listedQueue, err error) {
 	list.Queue = []queuedCommand{}
-	if err := q.checkOutput(); err != nil {
-		return list, err
-	}
 	var o *cluster.Observation
 	var waits []plan.Waiting
 	if q.store == "" || q.dataDir != "" || len(q.endpoints) > 0 {
@@ -199,9 +196,6 @@ command of its own, "etcdadm restore --undo". A backup that a host takes already
 }
 
 func (q *queue) cancel(c *cobra.Command, word string) error {
-	if err := q.checkOutput(); err != nil {
-		return err
-	}
 	o, err := q.look(c.Context())
 	if err != nil && q.store == "" {
 		return err

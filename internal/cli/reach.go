@@ -36,7 +36,19 @@ func (r *reach) flags(c *cobra.Command) {
 }
 
 func (r *reach) outputFlag(c *cobra.Command) {
-	c.PersistentFlags().StringVarP(&r.output, "output", "o", "table", "table, json or yaml")
+	c.PersistentFlags().StringVarP(&r.output, "output", "o", outputTable, "table, json or yaml")
+}
+
+// outputTable is the default of the commands that can write JSON and YAML, too.
+const outputTable = "table"
+
+// knownOutput refuses a form of output that there is not, before a command does anything.
+func knownOutput(c *cobra.Command, _ []string) error {
+	f := c.Flags().Lookup("output")
+	if f == nil || f.DefValue != outputTable {
+		return nil
+	}
+	return (&reach{output: f.Value.String()}).checkOutput()
 }
 
 func (r *reach) checkOutput() error {
@@ -48,9 +60,6 @@ func (r *reach) checkOutput() error {
 }
 
 func (r *reach) open() (*console.Console, error) {
-	if err := r.checkOutput(); err != nil {
-		return nil, err
-	}
 	if len(r.endpoints) > 0 {
 		if r.clusterName == "" {
 			return nil, usage("a daemon answers only to its cluster's name", "--endpoint needs --cluster-name")

@@ -38,9 +38,6 @@ etcd's own tools can read. The file appears once it is complete and checked. Nam
 member by a daemon's --data-dir or by --etcd-endpoints.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			var saved savedSnapshot
 			err := tells(c, func(ctx context.Context) (err error) {
 				saved, err = e.save(ctx, args[0])
@@ -128,9 +125,6 @@ func snapshotStatusCommand(r *reach) *cobra.Command {
 		Use: "status FILE", Short: "Check a snapshot, and show what is in it",
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			var info snapshot.Info
 			err := tells(c, func(ctx context.Context) (err error) {
 				info, err = lookInto(ctx, args[0])

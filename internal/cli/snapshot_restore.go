@@ -47,9 +47,6 @@ learners. Revisions continue 1000000000 (or --bump-revision) above the snapshot'
 that clients which have seen higher ones notice.`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			var done restoredFile
 			err := tells(c, func(ctx context.Context) (err error) {
 				done, err = o.runWithin(ctx, workTimeout, args[0], finderOf(program, o.releases))

@@ -34,9 +34,6 @@ not exist.`,
   etcdadm support-bundle /tmp/etcd.tar.gz --data-dir /var/lib/etcdadm`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			now := time.Now()
 			host, err := os.Hostname()
 			if err != nil {

@@ -73,9 +73,6 @@ continues, --rollback returns to the lowest version that a member runs.`,
 			if c.Flags().Changed("accept-loss") && u.loss == "" {
 				return usage("the digest stands above the list; --accept-loss alone takes the one that was made last", "--accept-loss= names no list")
 			}
-			if err := u.checkOutput(); err != nil {
-				return err
-			}
 			var to cluster.Version
 			if len(args) == 1 {
 				var err error

@@ -24,9 +24,6 @@ another one: "etcdadm versions" and the column VERSION of "etcdadm status" tell 
   etcdadm version -o json`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			v := versionOf(program)
 			return r.print(c.OutOrStdout(), v, func(w io.Writer) { printVersion(w, "etcdadm", v) })
 		},

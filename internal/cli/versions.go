@@ -60,9 +60,6 @@ SHA256SUMS from a directory instead, without any network.`,
 			case d.SHA256 != "" && d.SumsURL != "":
 				return usage("leave one of them out", "--sha256 takes the place of SHA256SUMS")
 			}
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			d.Client = release.NewClient(connect)
 			d.Waits = func(v string) {
 				fmt.Fprintf(c.ErrOrStderr(), "another process downloads etcd %s into %s: waiting for it, %s in all at most\n", v, d.Cache, timeout)
@@ -235,9 +232,6 @@ directories. With --all also the newest patch that this etcdadm knows of each
 release line.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			told, err := r.releases(c)
 			if err != nil {
 				return err
