@@ -28,21 +28,6 @@ func (u *upkeepFlags) add(c *cobra.Command, wait time.Duration) {
 	c.PreRunE = func(*cobra.Command, []string) error { return someTime("--wait", u.wait) }
 }
 
-// take hands the goal to the leading daemon and prints what became of it.
-func (u *upkeepFlags) take(c *cobra.Command, r *reach, goal plan.Goal) error {
-	if !u.dryRun {
-		fmt.Fprintf(c.ErrOrStderr(), "waiting: the leading daemon takes the step; this waits %s at most\n", u.wait)
-	}
-	result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: u.dryRun, Within: u.wait}, c.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { r.printResult(w, result) }); err != nil {
-		return err
-	}
-	return outcome(result)
-}
-
 // defragCommand has members write their databases anew, by the leading daemon and
 // with all its guards.
 func defragCommand() *cobra.Command {
@@ -81,7 +66,7 @@ for. It refuses during a version change.`,
 					return err
 				}
 			}
-			return u.take(c, &r, goal)
+			return r.take(c, manager.GoalRequest{Goal: goal, DryRun: u.dryRun, Within: u.wait})
 		},
 	}
 	r.flags(c)
@@ -150,7 +135,7 @@ each member has.`,
 					return usage("NOSPACE or CORRUPT", "no alarm %q is known", args[0])
 				}
 			}
-			return u.take(c, r, goal)
+			return r.take(c, manager.GoalRequest{Goal: goal, DryRun: u.dryRun, Within: u.wait})
 		},
 	}
 	u.add(c, time.Minute)

@@ -109,17 +109,7 @@ func (r *reach) step(use, short string, kind plan.GoalKind, holdable bool) *cobr
 					return err
 				}
 			}
-			if !dryRun {
-				fmt.Fprintf(c.ErrOrStderr(), "waiting: the leading daemon takes the step; this waits %s at most\n", within)
-			}
-			result, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within}, c.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { r.printResult(w, result) }); err != nil {
-				return err
-			}
-			return outcome(result)
+			return r.take(c, manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within})
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the first step, and change nothing")
@@ -162,10 +152,7 @@ func (r *reach) wouldBeRefused(c *cobra.Command, goal plan.Goal) error {
 	case err != nil:
 		return err
 	case planned.Decision.Refused:
-		if err := r.print(c.OutOrStdout(), planned, func(w io.Writer) { r.printResult(w, planned) }); err != nil {
-			return err
-		}
-		return outcome(planned)
+		return r.tell(c, planned)
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "first: %s\n", planned.Decision.Reason)
 	return nil
@@ -236,6 +223,26 @@ func (r *reach) carryOut(ctx context.Context, request manager.GoalRequest, say i
 		defer beside(ctx, func(ctx context.Context) { retell(ctx, say, r.status) })()
 	}
 	return noCluster(c.Goal(ctx, request))
+}
+
+// take has the leading daemon take a step, and prints what became of it.
+func (r *reach) take(c *cobra.Command, request manager.GoalRequest) error {
+	if !request.DryRun {
+		fmt.Fprintf(c.ErrOrStderr(), "waiting: the leading daemon takes the step; this waits %s at most\n", request.Within)
+	}
+	result, err := r.carryOut(c.Context(), request, c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return r.tell(c, result)
+}
+
+// tell prints what became of a step.
+func (r *reach) tell(c *cobra.Command, result manager.GoalResult) error {
+	if err := r.print(c.OutOrStdout(), result, func(w io.Writer) { r.printResult(w, result) }); err != nil {
+		return err
+	}
+	return outcome(result)
 }
 
 // beside runs something until what it returns is called, which waits for its end.

@@ -116,10 +116,7 @@ func (r *reach) askAboutPause(c *cobra.Command, goal plan.Goal) error {
 	}
 	d := planned.Decision
 	if d.Refused {
-		if err := r.print(c.OutOrStdout(), planned, func(w io.Writer) { r.printResult(w, planned) }); err != nil {
-			return err
-		}
-		return outcome(planned)
+		return r.tell(c, planned)
 	}
 	fmt.Fprintln(c.ErrOrStderr(), d.Reason)
 	p := (*cluster.Projection)(nil)
