@@ -41,20 +41,17 @@ func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error)
 
 // open opens the store that was named, or that the daemons have.
 func (b *backups) open(ctx context.Context, p purpose) (blob.Store, error) {
-	url := b.store
-	if url == "" {
-		o, err := b.look(ctx)
-		if err != nil {
+	var o *cluster.Observation
+	if b.store == "" {
+		var err error
+		if o, err = b.look(ctx); err != nil {
 			return nil, err
 		}
 		if o != nil {
-			url, b.told = o.Store.URL, o.Store.URL
+			b.told = o.Store.URL
 		}
 	}
-	if url == "" {
-		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
-	}
-	store, err := openForWords(ctx, url, p)
+	store, err := b.openStore(ctx, o, p)
 	return store, b.elsewhere(err)
 }
 
@@ -136,11 +133,7 @@ func (b *backups) create() *cobra.Command {
 					return usage("such as --wait=5m", "%w", err)
 				}
 			}
-			o, err := b.look(cmd.Context())
-			if err != nil && b.store == "" {
-				return err
-			}
-			f, err := b.folder(cmd.Context(), o, toWrite)
+			f, _, err := b.storeFolder(cmd.Context(), toWrite)
 			if err != nil {
 				return err
 			}

@@ -235,11 +235,7 @@ func (x *config) get(ctx context.Context, name string, out io.Writer) error {
 
 // options are those of the spec in the store.
 func (x *config) options(ctx context.Context) (map[string]string, error) {
-	o, err := x.look(ctx)
-	if err != nil && x.store == "" {
-		return nil, err
-	}
-	f, err := x.folder(ctx, o, toRead)
+	f, _, err := x.storeFolder(ctx, toRead)
 	if err != nil {
 		return nil, err
 	}

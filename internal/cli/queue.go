@@ -119,6 +119,17 @@ func (q *queue) folder(ctx context.Context, o *cluster.Observation, p purpose) (
 	return control.New(store, ""), nil
 }
 
+// storeFolder is the control folder of the store that was named, or that the leader's
+// observation, which is told as well, names.
+func (q *queue) storeFolder(ctx context.Context, p purpose) (*control.Folder, *cluster.Observation, error) {
+	o, err := q.look(ctx)
+	if err != nil && q.store == "" {
+		return nil, nil, err
+	}
+	f, err := q.folder(ctx, o, p)
+	return f, o, err
+}
+
 // membersOf tells whether a cluster may have so many.
 func membersOf(n int) bool { return n >= 1 && n <= 9 && n%2 == 1 }
 

@@ -196,15 +196,11 @@ command of its own, "etcdadm restore --undo". A backup that a host takes already
 }
 
 func (q *queue) cancel(c *cobra.Command, word string) error {
-	o, err := q.look(c.Context())
-	if err != nil && q.store == "" {
-		return err
-	}
 	purpose := toWrite
 	if q.dryRun {
 		purpose = toRead
 	}
-	f, err := q.folder(c.Context(), o, purpose)
+	f, _, err := q.storeFolder(c.Context(), purpose)
 	if err != nil {
 		return err
 	}

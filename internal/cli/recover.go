@@ -97,11 +97,7 @@ func (r *recovery) tryMembers(ctx context.Context) error {
 	if r.members == 0 {
 		return nil
 	}
-	o, err := r.look(ctx)
-	if err != nil && r.store == "" {
-		return err
-	}
-	f, err := r.folder(ctx, o, toRead)
+	f, _, err := r.storeFolder(ctx, toRead)
 	if err != nil {
 		return err
 	}
@@ -111,11 +107,7 @@ func (r *recovery) tryMembers(ctx context.Context) error {
 
 // run queues the command.
 func (r *recovery) run(ctx context.Context, out, say io.Writer) error {
-	o, err := r.look(ctx)
-	if err != nil && r.store == "" {
-		return err
-	}
-	f, err := r.folder(ctx, o, toWrite)
+	f, o, err := r.storeFolder(ctx, toWrite)
 	if err != nil {
 		return err
 	}
