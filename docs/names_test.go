@@ -202,7 +202,7 @@ func TestCommandsExist(t *testing.T) {
 					use = x.Value
 				}
 			case *ast.CallExpr:
-				if called(x) == "step" {
+				if called(x) == "step" || called(x) == "group" {
 					use = x.Args[0]
 				}
 			}

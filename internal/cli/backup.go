@@ -99,10 +99,7 @@ func (b *backups) named(use, short string, do func(ctx context.Context, c *backu
 // backupCommand is about the backups in a store.
 func backupCommand(program daemon.Program) *cobra.Command {
 	var b backups
-	c := &cobra.Command{
-		Use: "backup", Short: "Take, list, prove and prune backups",
-		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := group("backup", "Take, list, prove and prune backups")
 	b.flags(c)
 	f := c.PersistentFlags()
 	storeFlag(f, &b.store, "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")

@@ -96,10 +96,7 @@ type raised struct {
 // alarmCommand lists etcd's alarms, and takes them back.
 func alarmCommand() *cobra.Command {
 	var r reach
-	c := &cobra.Command{
-		Use: "alarm", Short: "List and clear etcd's alarms",
-		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := group("alarm", "List and clear etcd's alarms")
 	r.flags(c)
 	c.AddCommand(&cobra.Command{
 		Use: "list", Short: "List the alarms that are raised", Args: words(cobra.NoArgs),

@@ -215,10 +215,7 @@ func seedIn(c *cobra.Command, folder *control.Folder, url string, said control.A
 // snapshotCommand is about a snapshot in a file, without a store.
 func snapshotCommand(program daemon.Program) *cobra.Command {
 	var r reach
-	c := &cobra.Command{
-		Use: "snapshot", Short: "Save, look into and restore a snapshot in a file",
-		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := group("snapshot", "Save, look into and restore a snapshot in a file")
 	r.outputFlag(c)
 	c.AddCommand(saveCommand(&r), snapshotStatusCommand(&r), snapshotRestoreCommand(&r, program), dumpCommand())
 	return c

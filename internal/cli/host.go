@@ -16,10 +16,7 @@ import (
 // hostCommand is a person's ways out of what hosts remember.
 func hostCommand() *cobra.Command {
 	var r reach
-	c := &cobra.Command{
-		Use: "host", Short: "Pause a host for its maintenance, forget one that is gone, remove what it set aside, or reset a damaged promise",
-		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := group("host", "Pause a host for its maintenance, forget one that is gone, remove what it set aside, or reset a damaged promise")
 	r.flags(c)
 	c.AddCommand(r.pauseCommand(), r.resumeCommand(), r.forgetCommand(), r.pruneCommand(), r.resetFenceCommand())
 	return c

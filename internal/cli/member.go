@@ -20,10 +20,7 @@ import (
 // leading daemon, which takes it by the same rules as its own.
 func memberCommand() *cobra.Command {
 	var r reach
-	c := &cobra.Command{
-		Use: "member", Short: "List, add, remove, promote and restart members, and move raft's leadership",
-		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := group("member", "List, add, remove, promote and restart members, and move raft's leadership")
 	r.flags(c)
 	c.AddCommand(
 		&cobra.Command{

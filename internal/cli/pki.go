@@ -22,10 +22,7 @@ const personLifetime = 90 * duration.Day
 
 // pkiCommand makes authorities and the certificates of people.
 func pkiCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "pki", Short: "Make the authorities of a cluster, or a certificate for a person",
-		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := group("pki", "Make the authorities of a cluster, or a certificate for a person")
 	c.AddCommand(pkiInitCommand(), pkiIssueCommand())
 	return c
 }

@@ -6,7 +6,13 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"github.com/spf13/cobra"
 )
+
+// group is a command that only holds others.
+func group(use, short string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+}
 
 // counted is a number of things whose plural is regular.
 func counted[N int | int64](n N, what string) string {
