@@ -226,13 +226,9 @@ func (b *backups) prune() *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove the backups that need not be kept any longer, with the reason for each", Args: words(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			what := toWrite
-			if dryRun {
-				what = toRead
-			}
 			var verdicts []backup.Verdict
 			err := tells(cmd, func(ctx context.Context) error {
-				store, err := b.open(ctx, what)
+				store, err := b.open(ctx, readIf(dryRun))
 				if err != nil {
 					return err
 				}

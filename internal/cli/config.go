@@ -128,11 +128,7 @@ func (x *config) change(ctx context.Context, asked optionChange, out io.Writer) 
 	if o == nil && x.wait > 0 {
 		return usage("--data-dir or --endpoint name a daemon", "only a daemon knows what the members run")
 	}
-	what := toWrite
-	if x.dryRun {
-		what = toRead
-	}
-	f, err := x.folder(ctx, o, what)
+	f, err := x.folder(ctx, o, readIf(x.dryRun))
 	if err != nil {
 		return err
 	}

@@ -164,6 +164,14 @@ func openWithin(ctx context.Context, bound time.Duration, url string, p purpose)
 	return open.Open(ctx, url, open.Options{Create: p == toBegin, ReadOnly: p == toRead})
 }
 
+// readIf is for what writes unless it is a dry run.
+func readIf(dryRun bool) purpose {
+	if dryRun {
+		return toRead
+	}
+	return toWrite
+}
+
 // beginIf is for what only looks until it is told to do it.
 func beginIf(do bool) purpose {
 	if do {

@@ -196,11 +196,7 @@ command of its own, "etcdadm restore --undo". A backup that a host takes already
 }
 
 func (q *queue) cancel(c *cobra.Command, word string) error {
-	purpose := toWrite
-	if q.dryRun {
-		purpose = toRead
-	}
-	f, _, err := q.storeFolder(c.Context(), purpose)
+	f, _, err := q.storeFolder(c.Context(), readIf(q.dryRun))
 	if err != nil {
 		return err
 	}

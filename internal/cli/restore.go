@@ -72,11 +72,7 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 			return err
 		}
 	}
-	what := toWrite
-	if asks {
-		what = toRead
-	}
-	store, err := r.openStore(ctx, o, what)
+	store, err := r.openStore(ctx, o, readIf(asks))
 	if err != nil {
 		return err
 	}
