@@ -274,23 +274,6 @@ func usedBackups(ctx context.Context, store blob.Store) (map[backup.Name]string,
 	return sources.UsedBackups(ctx, control.New(store, ""))
 }
 
-// dayDuration is a flag's duration with days and years.
-type dayDuration struct{ to *time.Duration }
-
-func (d dayDuration) String() string {
-	if d.to == nil {
-		return ""
-	}
-	return duration.Format(*d.to)
-}
-
-func (d dayDuration) Set(s string) (err error) {
-	*d.to, err = duration.Parse(s)
-	return err
-}
-
-func (dayDuration) Type() string { return "duration" }
-
 // drill restores a backup into an etcd that is thrown away.
 func (b *backups) drill(program daemon.Program) *cobra.Command {
 	var dirs []string

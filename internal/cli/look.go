@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/regular"
 )
+
+// askTimeout bounds a question to the daemons.
+const askTimeout = 10 * time.Second
 
 // led is the leading daemon's report.
 func (r *reach) led(ctx context.Context) (console.Report, error) {
@@ -67,6 +71,9 @@ func unreadObservation(from string, err error) error {
 	}
 	return usage(hint, "read the observation in %s: %w", from, err)
 }
+
+// maxInput bounds, in bytes, what is read of an observation: one of ours has a few kilobytes a host.
+const maxInput = 64 << 20
 
 // readInput reads a file, a pipe that the shell made, or standard input, which is - and
 // may be a terminal.

@@ -5,11 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
-	"etcdadm.io/internal/duration"
 )
 
 // anything is a flag that takes any value, or none, and does nothing.
@@ -86,13 +84,6 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	fs.StringVar(&c.HostsFile, "hosts-file", c.HostsFile, "the hosts file that --dns-suffix manages a block in")
 	fs.IntVar(&c.LogLevel, "v", c.LogLevel, "how much is logged; 8 and more is for debugging")
 	ignoreKlog(fs)
-}
-
-func durationInto(d *time.Duration) func(string) error {
-	return func(s string) (err error) {
-		*d, err = duration.Parse(s)
-		return err
-	}
 }
 
 // ParseManager reads etcd-manager's command line and, for what that does not say, an environment of NAME=VALUE. The

@@ -39,15 +39,6 @@ func memberCommand() *cobra.Command {
 	return c
 }
 
-// someTime refuses a time to wait in which nothing could come: the leading daemon would
-// go on with what nobody waits for.
-func someTime(flag string, d time.Duration) error {
-	if d <= 0 {
-		return usage("such as "+flag+"=2m", "%s=%s is no time to wait", flag, d)
-	}
-	return nil
-}
-
 // listedMember is a member as member list prints it for programs.
 type listedMember struct {
 	ID         cluster.MemberID  `json:"id"`
@@ -82,6 +73,16 @@ func listed(roster cluster.Roster, paused ...cluster.Pause) []listedMember {
 	}
 	slices.SortStableFunc(out, func(a, b listedMember) int { return cmp.Compare(a.Host, b.Host) })
 	return out
+}
+
+// members prints the list of the leading daemon's newest look.
+func (r *reach) members(ctx context.Context, w io.Writer) error {
+	report, err := r.led(ctx)
+	if err != nil {
+		return err
+	}
+	roster, _ := report.Observation.Roster()
+	return r.print(w, listed(roster, report.Observation.Pauses()...), func(w io.Writer) { printMembers(w, report.Observation, report.Now()) })
 }
 
 // step is one command that hands a goal over.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -145,49 +144,4 @@ func (r *reach) takeQuietly(c *cobra.Command, request manager.GoalRequest) error
 		return err
 	}
 	return outcome(result)
-}
-
-// printPauses tells which hosts are paused, for how long from now on.
-func printPauses(w io.Writer, o *cluster.Observation, now time.Time) {
-	for _, p := range o.Pauses() {
-		left := p.Until.Sub(now)
-		if left <= 0 {
-			continue
-		}
-		by := ""
-		if p.By != "" {
-			by = ", by " + p.By
-		}
-		fmt.Fprintf(w, "host %s is paused until %s (in %s): %s%s\n", p.Host, untilWords(p.Until, now), leftWords(left), p.Reason, by)
-	}
-	if o.PausesUnread != "" {
-		fmt.Fprintf(w, "which hosts are paused is not known: %s\n", o.PausesUnread)
-	}
-}
-
-// leftWords is what is left of a pause, to the minute where it is some minutes.
-func leftWords(d time.Duration) string {
-	if d < 2*time.Minute {
-		return d.Round(time.Second).String()
-	}
-	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-}
-
-// untilWords is a time of today by its hour, and another one with its date.
-func untilWords(t, now time.Time) string {
-	t, now = t.UTC(), now.UTC()
-	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
-		return t.Format("15:04 UTC")
-	}
-	return t.Format("2006-01-02 15:04 UTC")
-}
-
-// members prints the list of the leading daemon's newest look.
-func (r *reach) members(ctx context.Context, w io.Writer) error {
-	report, err := r.led(ctx)
-	if err != nil {
-		return err
-	}
-	roster, _ := report.Observation.Roster()
-	return r.print(w, listed(roster, report.Observation.Pauses()...), func(w io.Writer) { printMembers(w, report.Observation, report.Now()) })
 }

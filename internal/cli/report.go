@@ -110,6 +110,24 @@ func printMembers(w io.Writer, o *cluster.Observation, now time.Time) {
 	printPauses(w, o, now)
 }
 
+// printPauses tells which hosts are paused, for how long from now on.
+func printPauses(w io.Writer, o *cluster.Observation, now time.Time) {
+	for _, p := range o.Pauses() {
+		left := p.Until.Sub(now)
+		if left <= 0 {
+			continue
+		}
+		by := ""
+		if p.By != "" {
+			by = ", by " + p.By
+		}
+		fmt.Fprintf(w, "host %s is paused until %s (in %s): %s%s\n", p.Host, untilWords(p.Until, now), leftWords(left), p.Reason, by)
+	}
+	if o.PausesUnread != "" {
+		fmt.Fprintf(w, "which hosts are paused is not known: %s\n", o.PausesUnread)
+	}
+}
+
 func printBlockers(w io.Writer, d plan.Decision) {
 	for _, b := range d.Blockers {
 		sentence := ""

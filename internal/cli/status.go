@@ -12,9 +12,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// askTimeout bounds a question to the daemons.
-const askTimeout = 10 * time.Second
-
 // statusJSON is a status for programs, which ask first whether anything has to be looked at.
 type statusJSON struct {
 	Healthy bool           `json:"healthy"`
@@ -112,6 +109,3 @@ type for it. With --from it decides on a saved observation, for example from
 	c.Flags().StringVar(&from, "from", "", "file with an observation or a status as JSON, - for standard input")
 	return c
 }
-
-// maxInput bounds, in bytes, what is read of an observation: one of ours has a few kilobytes a host.
-const maxInput = 64 << 20
