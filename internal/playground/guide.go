@@ -27,29 +27,17 @@ func writeEnvironment(s Scene) error {
 // export is a KEY=VALUE as a shell takes it.
 func export(e string) string {
 	key, value, _ := strings.Cut(e, "=")
-	return "export " + key + "=" + quote(value)
-}
-
-// quote makes one word of a shell out of a text, and leaves it as it is where
-// it is one already.
-func quote(text string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./-_", r)
-	}
-	if text != "" && strings.TrimFunc(text, plain) == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return "export " + key + "=" + cluster.ShellWord(value)
 }
 
 // reachIt are the lines that a person pastes to reach the cluster: all of
 // them, or only the one that reads them from a file.
 func reachIt(s Scene, whole bool) []string {
-	lines := []string{"reach it:", "  . " + quote(filepath.Join(s.Dir, environmentFile)) + "   # then etcdctl, or " + s.Shown + " status"}
+	lines := []string{"reach it:", "  . " + cluster.ShellWord(filepath.Join(s.Dir, environmentFile)) + "   # then etcdctl, or " + s.Shown + " status"}
 	if !whole {
 		return lines
 	}
-	lines[1] = "  . " + quote(filepath.Join(s.Dir, environmentFile)) + "   # the same as these lines; then etcdctl, or " + s.Shown + " status"
+	lines[1] = "  . " + cluster.ShellWord(filepath.Join(s.Dir, environmentFile)) + "   # the same as these lines; then etcdctl, or " + s.Shown + " status"
 	for _, e := range s.Environment() {
 		lines = append(lines, "  "+export(e))
 	}
@@ -59,7 +47,7 @@ func reachIt(s Scene, whole bool) []string {
 // whereIs says where things are.
 func whereIs(s Scene) []string {
 	return []string{
-		"find it in " + quote(s.Dir) + ":",
+		"find it in " + cluster.ShellWord(s.Dir) + ":",
 		"  store/, hosts/N.log (daemons), hosts/N/logs/etcd.log, hosts/N/data",
 	}
 }
@@ -92,8 +80,8 @@ func hurtIt(s Scene) []string {
 		"hurt it:",
 		fmt.Sprintf("  kill -9 %s   # etcd of %s dies", pid, h.Name),
 		fmt.Sprintf("  kill -9 %d   # its daemon dies; etcd goes on and is adopted", h.PID()),
-		fmt.Sprintf("  rm -rf %s; kill -9 %s   # its disk is wiped", quote(filepath.Join(h.Dir, "data")), pid),
-		fmt.Sprintf("  %s seed %s --member-count %d   # %s", s.Shown, quote(s.Store), nodes, change),
+		fmt.Sprintf("  rm -rf %s; kill -9 %s   # its disk is wiped", cluster.ShellWord(filepath.Join(h.Dir, "data")), pid),
+		fmt.Sprintf("  %s seed %s --member-count %d   # %s", s.Shown, cluster.ShellWord(s.Store), nodes, change),
 	}
 }
 
@@ -161,11 +149,11 @@ func ShownName() string {
 	}
 	if strings.Contains(exe, "go-build") {
 		if dir, err := os.Getwd(); err == nil {
-			return "go -C " + quote(dir) + " run etcdadm.io/cmd/etcdadm"
+			return "go -C " + cluster.ShellWord(dir) + " run etcdadm.io/cmd/etcdadm"
 		}
 	}
 	if found, err := exec.LookPath("etcdadm"); err == nil && found == exe {
 		return "etcdadm"
 	}
-	return quote(exe)
+	return cluster.ShellWord(exe)
 }
