@@ -196,8 +196,7 @@ func (a *adoptFlags) missingRelease(ctx context.Context, p *adoption.Plan) strin
 	if err == nil {
 		return ""
 	}
-	var none *release.NotFoundError
-	if errors.As(err, &none) {
+	if none, ok := errors.AsType[*release.NotFoundError](err); ok {
 		return fmt.Sprintf("the release that the member runs, with which our daemon starts it again: %v (%s)", none, none.Hint())
 	}
 	return fmt.Sprintf("the release that the member runs, with which our daemon starts it again: %v", err)

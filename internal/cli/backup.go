@@ -61,9 +61,9 @@ func (b *backups) elsewhere(err error) error {
 	if err == nil || b.told == "" || strings.HasPrefix(b.told, "file:") || errors.As(err, new(*Failure)) {
 		return err
 	}
-	advice := ""
-	if told := interface{ Hint() string }(nil); errors.As(err, &told) && told.Hint() != "" {
-		advice = told.Hint() + "; "
+	advice := hintOf(err)
+	if advice != "" {
+		advice += "; "
 	}
 	return &Failure{Code: ExitError, Err: err, Advice: advice + "the URL is the daemon's, and its other settings of the store are not known to this shell (endpoint, region and credentials, such as AWS_*): give this command those of the daemon's environment or --env-file, too, or run it on a host with them"}
 }

@@ -29,18 +29,14 @@ func usage(hint, format string, args ...any) error {
 	return &Failure{Code: ExitUsage, Err: fmt.Errorf(format, args...), Advice: hint}
 }
 
-// hinted is implemented by the errors of packages that know a way out.
-type hinted interface{ Hint() string }
-
 // Report prints an error for people and returns the exit code.
 func Report(w io.Writer, program string, err error) int {
 	if err == nil {
 		return ExitOK
 	}
 	fmt.Fprintf(w, "%s: %v\n", program, err)
-	var h hinted
-	if errors.As(err, &h) && h.Hint() != "" {
-		fmt.Fprintf(w, "  hint: %s\n", h.Hint())
+	if hint := hintOf(err); hint != "" {
+		fmt.Fprintf(w, "  hint: %s\n", hint)
 	}
 	var f *Failure
 	switch {
@@ -52,8 +48,9 @@ func Report(w io.Writer, program string, err error) int {
 	return ExitError
 }
 
+// hintOf is the way out, where an error of ours knows one.
 func hintOf(err error) string {
-	var h hinted
+	var h interface{ Hint() string }
 	if errors.As(err, &h) {
 		return h.Hint()
 	}

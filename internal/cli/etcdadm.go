@@ -24,8 +24,7 @@ func Main(args []string, program daemon.Program, stdout, stderr io.Writer) int {
 	ctx, stop := commandContext(root, args)
 	defer stop()
 	err := root.ExecuteContext(ctx)
-	var code exitCode
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
 	return Report(stderr, "etcdadm", err)

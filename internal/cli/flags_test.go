@@ -74,7 +74,7 @@ func TestSlipsInFlagsAreRefused(t *testing.T) {
 		"--backup-keep-lsat=5 --x=1": "is --backup-keep-last meant?",
 	} {
 		_, _, err := parse(t, line)
-		var said hinted
+		var said interface{ Hint() string }
 		if err == nil || !errors.As(err, &said) || !strings.Contains(said.Hint(), want) {
 			t.Errorf("%s: %v, want the hint %q", line, err, want)
 		}

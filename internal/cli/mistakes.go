@@ -72,8 +72,7 @@ func flagMistake(c *cobra.Command, err error) error {
 	for _, n := range numbers {
 		said = n.said.ReplaceAllString(said, n.want)
 	}
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
 		if near := meantFlags(c, unknown.GetSpecifiedName()); len(near) > 0 {
 			hint = "is " + strings.Join(near, " or ") + " meant? " + hint
 		}

@@ -89,7 +89,7 @@ func FuzzObservation(f *testing.F) {
 func TestObservationOfALaterRelease(t *testing.T) {
 	for at, data := range testlater.Forms(t, map[string]any{"observation": seenCluster()}, "/intent/") {
 		o, err := parseObservation(data, "a file")
-		var said hinted
+		var said interface{ Hint() string }
 		if o != nil || !errors.As(err, &said) || !strings.Contains(said.Hint(), "update etcdadm") {
 			t.Errorf("with a field more at %s: %v, %v", at, o, err)
 		}

@@ -33,8 +33,7 @@ func etcdEnvironment(file string) (passed envfile.Passed, read, own map[string]s
 		return passed, nil, nil, err
 	}
 	vars, err := envfile.Read(file)
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return passed, nil, nil, &Error{Problem: "--env-file", Err: err, Advice: "name a file of NAME=VALUE lines that this user can read"}
 	}
 	if err != nil {

@@ -249,8 +249,7 @@ func (p *Process) takeUp(ctx context.Context) error {
 		return err
 	}
 	err := p.child.Adopt(ctx, record, record.DataDir)
-	var refused *runtime.RefusedError
-	if errors.As(err, &refused) && refused.Gone() {
+	if refused, ok := errors.AsType[*runtime.RefusedError](err); ok && refused.Gone() {
 		return nil
 	}
 	return err

@@ -126,8 +126,7 @@ func (d Disk) publish(path string, data []byte, mode fs.FileMode, expose func(fr
 // named says the error of the file that is to be written: the name of the new
 // one is another each time, and would make one and the same trouble look new.
 func named(err error, path string) error {
-	var failed *fs.PathError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: "write", Path: path, Err: failed.Err}
 	}
 	return err

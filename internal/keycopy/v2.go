@@ -134,8 +134,7 @@ func (s *v2) one(ctx context.Context, method, key, query string, form io.Reader)
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	body, _, err := s.ask(ctx, method, key, query, form)
-	var refused *v2Error
-	if errors.As(err, &refused) && refused.Code == codeKeyNotFound {
+	if refused, ok := errors.AsType[*v2Error](err); ok && refused.Code == codeKeyNotFound {
 		return nil, nil
 	}
 	if err != nil {

@@ -67,8 +67,7 @@ var errGone = errors.New("there is no such key")
 
 func (s *v2) list(list *listing, root string, above int64, visit v2Visitor) (int64, error) {
 	body, index, err := s.ask(list.ctx, http.MethodGet, root, "recursive=true&sorted=true&quorum=true", nil)
-	var refused *v2Error
-	if errors.As(err, &refused) && refused.Code == codeKeyNotFound {
+	if refused, ok := errors.AsType[*v2Error](err); ok && refused.Code == codeKeyNotFound {
 		return 0, errGone
 	}
 	if err != nil {

@@ -255,8 +255,7 @@ func (e *SpaceError) NeedsRoom() int64 { return e.Need + e.Used }
 // cannot hold; used is what is there of it, and goes with it, and what will be made later.
 func NeedSpace(dir string, bytes, used int64) error {
 	err := needSpace(dir, bytes)
-	var no *SpaceError
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*SpaceError](err); ok {
 		no.Used = used
 	}
 	return err

@@ -84,8 +84,7 @@ func Ended(ctx context.Context, err error) error {
 
 // NotSent tells whether a request can not have reached the other end, since no connection came about.
 func NotSent(err error) bool {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true
 	}
 	var op *net.OpError

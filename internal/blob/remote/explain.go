@@ -102,8 +102,7 @@ func Network(err error, caHow string) *Failure {
 // by net/http, which names the step. Its address is not repeated: it may have a
 // password in it.
 func proxyError(err error) (cause error, failed bool) {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "proxyconnect" && op.Err != nil {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" && op.Err != nil {
 		return op.Err, true
 	}
 	return nil, false
@@ -120,8 +119,7 @@ func Silent(err error) bool {
 }
 
 func address(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Addr != nil {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
 		return " " + op.Addr.String()
 	}
 	return ""

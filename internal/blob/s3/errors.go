@@ -39,13 +39,11 @@ type reply struct {
 // replyOf takes the server's words out of an SDK's error; false if there was no answer.
 func replyOf(err error) (reply, bool) {
 	var r reply
-	var response *awshttp.ResponseError
-	if errors.As(err, &response) && response.Response != nil {
+	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok && response.Response != nil {
 		r.status = response.HTTPStatusCode()
 		r.header = response.Response.Header
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		r.code, r.message = api.ErrorCode(), api.ErrorMessage()
 	}
 	return r, r.status != 0
@@ -129,8 +127,7 @@ func (s *Store) unanswered(err error) error {
 		f := remote.Network(err, caHow)
 		return s.Advised(f, f.Advice)
 	}
-	var told *blob.Error
-	if errors.As(err, &told) {
+	if _, ok := errors.AsType[*blob.Error](err); ok {
 		return err
 	}
 	return s.Failed(err)
