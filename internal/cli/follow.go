@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/wake"
 	"etcdadm.io/plan"
 )
 
@@ -47,10 +47,8 @@ func (q *queue) follow(ctx context.Context, out io.Writer, what func() string, l
 				return t.err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, queueEvery) {
 			return over(ctx, fmt.Errorf("%s after %s: %s", what(), q.wait, why), "it continues without you; run etcdadm status to see how far it is")
-		case <-time.After(queueEvery):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/manager"
+	"etcdadm.io/internal/wake"
 	"etcdadm.io/plan"
 	"github.com/spf13/cobra"
 )
@@ -262,10 +263,8 @@ func beside(ctx context.Context, run func(context.Context)) (end func()) {
 func retell(ctx context.Context, say io.Writer, look func(context.Context) (console.Report, error)) {
 	said := ""
 	for {
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, queueEvery) {
 			return
-		case <-time.After(queueEvery):
 		}
 		r, err := look(ctx)
 		if err != nil || r.Decision == nil || r.Decision.Done || ctx.Err() != nil {

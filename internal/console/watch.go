@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/wake"
 )
 
 // News tells which decisions were not told before. The zero value has told none.
@@ -47,10 +48,8 @@ func Watch(ctx context.Context, pause, within time.Duration, look func(context.C
 			return
 		}
 		show(r, err)
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/say"
 	"etcdadm.io/internal/sources"
+	"etcdadm.io/internal/wake"
 )
 
 // Coprocess takes backups of an etcd that somebody else runs. One stands beside
@@ -102,13 +103,7 @@ func (c Coprocess) Run(ctx context.Context, log *slog.Logger) error {
 	}
 	log.Info("backups are taken while this member leads raft", "cluster", c.ClusterName, "member", c.ClientURLs[0], "store", ShownURL(c.BackupStore), "interval", c.Interval)
 	for ctx.Err() == nil {
-		wait := p.step(ctx, time.Now())
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		wake.After(ctx, p.step(ctx, time.Now()))
 	}
 	log.Info("no more backups are taken")
 	return nil

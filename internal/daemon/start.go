@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"etcdadm.io/internal/wake"
 )
 
 // A start goes through files on disks and mounts of which any may stand still, and
@@ -97,10 +99,8 @@ func (d *daemon) take(ctx context.Context, s step) error {
 			d.log.Warn("the start of this daemon waits for room on a full disk, however long", "for", s.what, "at", s.where(), "err", err,
 				"hint", "free space there; the start then continues, and a signal ends the wait")
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, roomLook) {
 			return ctx.Err()
-		case <-time.After(roomLook):
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"etcdadm.io/internal/wake"
 )
 
 const (
@@ -123,7 +125,7 @@ func (m *Merged) Watch(ctx context.Context) <-chan struct{} {
 		changes := watcher.Watch(ctx)
 		watching.Go(func() {
 			for range changes {
-				notify(out)
+				wake.Up(out)
 			}
 		})
 	}
@@ -133,12 +135,4 @@ func (m *Merged) Watch(ctx context.Context) <-chan struct{} {
 		close(out)
 	}()
 	return out
-}
-
-// notify leaves a note in a channel of capacity one. One that lies there unread says it already.
-func notify(changes chan<- struct{}) {
-	select {
-	case changes <- struct{}{}:
-	default:
-	}
 }

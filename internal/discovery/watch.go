@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"etcdadm.io/internal/wake"
 )
 
 // DefaultPoll is how often a watched directory is looked at beside the events, which some file systems do not give, and none gives
@@ -39,7 +41,7 @@ func forward(ctx context.Context, changes <-chan struct{}, ended <-chan struct{}
 	for ctx.Err() == nil {
 		select {
 		case <-changes:
-			notify(out)
+			wake.Up(out)
 		case <-ctx.Done():
 		}
 	}
@@ -75,7 +77,7 @@ func (w *directoryWatch) run(ctx context.Context, poll time.Duration) {
 	defer ticker.Stop()
 	w.attach()
 	w.print = w.fingerprint()
-	notify(w.changes) // for whatever changed since the caller last looked
+	wake.Up(w.changes) // for whatever changed since the caller last looked
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,19 +88,19 @@ func (w *directoryWatch) run(ctx context.Context, poll time.Duration) {
 				continue
 			}
 			if w.matters(event) {
-				notify(w.changes)
+				wake.Up(w.changes)
 			}
 		case _, ok := <-errors:
 			if !ok {
 				errors = nil
 				continue
 			}
-			notify(w.changes) // events may have been dropped
+			wake.Up(w.changes) // events may have been dropped
 		case <-ticker.C:
 			w.attach()
 			if print := w.fingerprint(); print != w.print {
 				w.print = print
-				notify(w.changes)
+				wake.Up(w.changes)
 			}
 		}
 	}
@@ -149,7 +151,7 @@ func (w *directoryWatch) attachTo(now os.FileInfo, err error) bool {
 		_ = w.events.Remove(filepath.Dir(w.path))
 		w.parent = false
 	}
-	notify(w.changes)
+	wake.Up(w.changes)
 	return true
 }
 

@@ -142,7 +142,8 @@ func (s source) callOf(call *ast.CallExpr) (pkg, name string) {
 var bounds = map[string]int{
 	"context.WithTimeout": 1, "context.WithTimeoutCause": 1,
 	"time.NewTimer": 0, "time.NewTicker": 0, "time.After": 0, "time.AfterFunc": 0,
-	".InBackground": 0, ".End": 2, // methods of a host
+	"etcdadm.io/internal/wake.After": 1,
+	".InBackground":                  0, ".End": 2, // methods of a host
 }
 
 // Blocking calls of the standard library that nobody can end.

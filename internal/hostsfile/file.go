@@ -16,6 +16,7 @@ import (
 
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/wake"
 )
 
 // lockPoll is how often a lock that another daemon holds is asked for again.
@@ -122,10 +123,8 @@ func lock(ctx context.Context, f *os.File) error {
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, lockPoll) {
 			return fmt.Errorf("wait for another writer of %s: %w", f.Name(), ctx.Err())
-		case <-time.After(lockPoll):
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/wake"
 )
 
 // Downloader fetches releases into a cache, from which a [Finder] takes them.
@@ -317,10 +318,8 @@ func (d *Downloader) again(ctx context.Context, version string, try func() (int6
 		if d.Again != nil {
 			d.Again(version, n, pause, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, pause) {
 			return ctx.Err()
-		case <-time.After(pause):
 		}
 	}
 }

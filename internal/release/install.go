@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/wake"
 )
 
 // install unpacks a checked archive and puts it in its place.
@@ -112,11 +113,9 @@ func lockFile(ctx context.Context, path string, held func()) (unlock func(), err
 		if !told {
 			held()
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, lockPoll) {
 			f.Close()
 			return nil, ctx.Err()
-		case <-time.After(lockPoll):
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"etcdadm.io/internal/wake"
 )
 
 // procStat is what is needed of /proc/PID/stat.
@@ -93,10 +95,8 @@ func arguments(ctx context.Context, pid int) ([]string, error) {
 		if stat.kernel || stat.ended() {
 			return nil, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, execPoll) {
 			return nil, nil
-		case <-time.After(execPoll):
 		}
 	}
 }

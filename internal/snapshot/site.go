@@ -14,6 +14,7 @@ import (
 
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/progress"
+	"etcdadm.io/internal/wake"
 )
 
 // A site is a directory in which something is built, beside the place where it
@@ -62,13 +63,11 @@ func openSite(ctx context.Context, dir string) (*site, error) {
 			until, _ := patient.Deadline()
 			progress.Waits(ctx, "%s builds in %s; this waits %s at most", signed(dir), dir, time.Until(until).Round(time.Second))
 		}
-		select {
-		case <-patient.Done():
+		if !wake.After(patient, lockPoll) {
 			if ctx.Err() == nil {
 				return nil, fmt.Errorf("open building site %s, which %s has held for %s: let it go on or end it, and try again: %w", dir, signed(dir), sitePatience, patient.Err())
 			}
 			return nil, fmt.Errorf("open building site %s, which %s holds: %w", dir, signed(dir), ctx.Err())
-		case <-time.After(lockPoll):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/wake"
 )
 
 // backupTries is how often the log of a running member is read anew: until what it
@@ -63,10 +64,8 @@ func BackupV2(ctx context.Context, dataDir, to string, committed uint64, push fu
 				return fail(fmt.Errorf("have the member write its log: %w", e))
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, backupPause) {
 			return fail(errors.Join(ctx.Err(), err))
-		case <-time.After(backupPause):
 		}
 	}
 	return fail(err)

@@ -1,5 +1,10 @@
-// Package wake has loops woken by channels that hold one value.
+// Package wake has loops woken: by channels that hold one value, and by time.
 package wake
+
+import (
+	"context"
+	"time"
+)
 
 // Up leaves a value in a channel that holds one, unless it is there already.
 func Up(c chan<- struct{}) {
@@ -17,6 +22,18 @@ func Ready[T any](c <-chan T) bool {
 	case <-c:
 		return true
 	default:
+		return false
+	}
+}
+
+// After waits, and tells whether it waited that long: false, the context ended.
+func After(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
 		return false
 	}
 }

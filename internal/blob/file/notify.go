@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"etcdadm.io/internal/wake"
 )
 
 // watcherTimeout is how long the making of a watcher may take, which is one look at
@@ -75,10 +77,7 @@ func follow(ctx context.Context, w *fsnotify.Watcher, root, folder string, told 
 				continue
 			}
 		}
-		select {
-		case told <- struct{}{}:
-		default:
-		}
+		wake.Up(told)
 	}
 }
 

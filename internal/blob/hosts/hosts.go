@@ -17,6 +17,7 @@ import (
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/register"
+	"etcdadm.io/internal/wake"
 )
 
 const (
@@ -239,7 +240,7 @@ func (s *Store) try(ctx context.Context, begin func(string, []register.Seat, reg
 		}
 		if errors.Is(err, register.ErrOvertaken) {
 			// The one that overtook it is given time to end.
-			if wait(ctx, s.opt.Rand(pause)+pause/4) {
+			if wake.After(ctx, s.opt.Rand(pause)+pause/4) {
 				continue
 			}
 			err = fmt.Errorf("%w, and the time is up: %w", err, ctx.Err())
@@ -302,17 +303,6 @@ func names(seats []register.Seat) string {
 		out = append(out, string(seat.Host))
 	}
 	return "not among them: " + strings.Join(out, ", ")
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // carry brings a proposer's messages to the keepers and their answers back, until it ended.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/wake"
 )
 
 // Op names a method of blob.Store in a Call.
@@ -194,12 +195,7 @@ func (s *Store) call(ctx context.Context, c Call, do func() error) error {
 		fault = hook(ctx, c)
 	}
 	if fault.Delay > 0 {
-		timer := time.NewTimer(fault.Delay)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
+		wake.After(ctx, fault.Delay)
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"etcdadm.io/internal/wake"
 )
 
 // Verdict is what a driver makes of the error of one attempt.
@@ -55,21 +57,10 @@ func Try(ctx context.Context, judge func(error) Verdict, do func(context.Context
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < pause {
 			return unsure, err
 		}
-		if !sleep(ctx, pause) {
+		if !wake.After(ctx, pause) {
 			return unsure, Ended(ctx, err)
 		}
 		wait = min(2*wait, longWait)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

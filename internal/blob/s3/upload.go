@@ -15,6 +15,7 @@ import (
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/remote"
+	"etcdadm.io/internal/wake"
 )
 
 // upload writes a body that is longer than one part. unsure is that of the last request, the only one that makes an object.
@@ -109,10 +110,8 @@ func (s *Store) abort(ctx context.Context, name string, id *string) {
 				return
 			}
 		} else {
-			select {
-			case <-ctx.Done():
+			if !wake.After(ctx, partsLand) {
 				return
-			case <-time.After(partsLand):
 			}
 		}
 		switch _, err := s.try(ctx, func(ctx context.Context, client *s3.Client) error {
