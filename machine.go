@@ -1,6 +1,7 @@
 package etcdadm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,9 +123,7 @@ func Init(ctx context.Context, m Machine, c NewCluster) (Host, Invitation, error
 		Cluster: c.Name, Store: c.Store, CreateStore: c.CreateStore, Address: c.Address, HostID: string(c.Host),
 		Members: c.Members, Version: c.Version, FromBackup: c.FromBackup, Empty: c.Empty, Manual: c.Manual, Wait: c.Wait,
 	}
-	if o.Members == 0 {
-		o.Members = 3
-	}
+	o.Members = cmp.Or(o.Members, 3)
 	if o.Version.IsZero() {
 		if o.Version, err = cluster.ParseVersion(version.Version); err != nil {
 			return Host{}, Invitation{}, err

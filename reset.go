@@ -1,6 +1,7 @@
 package etcdadm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -56,9 +57,7 @@ func Reset(ctx context.Context, m Machine, r Resetting) (Former, error) {
 	}
 	h := &removal.Host{Paths: setup.Paths{Root: m.Root}, Service: service, Say: m.Say}
 	o := removal.Options{Force: r.Force, Purge: r.Purge, NoBackup: r.NoBackup, Wait: r.Wait}
-	if o.Wait == 0 {
-		o.Wait = removal.DefaultWait
-	}
+	o.Wait = cmp.Or(o.Wait, removal.DefaultWait)
 	p, err := h.Look(ctx, o)
 	if err != nil {
 		return Former{}, sortReset(err)

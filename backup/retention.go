@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -72,9 +73,7 @@ func Expire(p Policy, backups []Candidate, now time.Time) []Verdict {
 		if at := c.Name.Time(); at.IsZero() || at.After(now) {
 			continue
 		}
-		if newest == "" {
-			newest = c.Name
-		}
+		newest = cmp.Or(newest, c.Name)
 		if c.Proven && newestProven == "" {
 			newestProven = c.Name
 		}
@@ -150,12 +149,8 @@ func merge(backups []Candidate) []Candidate {
 		if n := len(out); n > 0 && out[n-1].Name == c.Name {
 			last := &out[n-1]
 			last.Proven = last.Proven || c.Proven
-			if last.Pinned == "" {
-				last.Pinned = c.Pinned
-			}
-			if last.Used == "" {
-				last.Used = c.Used
-			}
+			last.Pinned = cmp.Or(last.Pinned, c.Pinned)
+			last.Used = cmp.Or(last.Used, c.Used)
 			last.Retained = last.Retained || c.Retained
 			continue
 		}

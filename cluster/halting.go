@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -68,9 +69,7 @@ func (o *Observation) HaltedHost(w Voter, halt *Halt) (*HostReport, string) {
 	})
 	if i < 0 {
 		name := w.Host
-		if name == "" {
-			name = HostID(w.Member.String())
-		}
+		name = cmp.Or(name, HostID(w.Member.String()))
 		return nil, fmt.Sprintf("%s is unreachable", name)
 	}
 	h := &o.Hosts[i]

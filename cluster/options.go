@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,9 +87,7 @@ func (o Option) Lines() string {
 	first, last := 0, 0
 	for minor := oldestMinor; minor <= newestMinor; minor++ {
 		if _, known := o.Flag(Version{3, minor, 0}); known {
-			if first == 0 {
-				first = minor
-			}
+			first = cmp.Or(first, minor)
 			last = minor
 		}
 	}

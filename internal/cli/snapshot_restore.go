@@ -101,9 +101,7 @@ func (o *fileRestore) run(ctx context.Context, file string, finder *release.Find
 	if err != nil {
 		return out, err
 	}
-	if o.token == "" {
-		o.token = "etcdadm-" + host.Mint()
-	}
+	o.token = cmp.Or(o.token, "etcdadm-"+host.Mint())
 	out = restoredFile{DataDir: o.dir, Name: o.name, PeerURLs: o.peers, Token: o.token, Tool: tool.Version, DryRun: o.dryRun}
 	if o.dryRun {
 		out.From, out.Revision = info.Revision, info.Revision+o.bump

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,9 +52,7 @@ func parseEntry(name string, data []byte, defaultPort int) (seeds []Seed, at tim
 	if err != nil {
 		return nil, at, err
 	}
-	if e.ID == "" {
-		e.ID = want
-	}
+	e.ID = cmp.Or(e.ID, want)
 	if e.ID != want {
 		return nil, at, fmt.Errorf("it says that it is host %.100q, whose entry would be named %.300q", e.ID, nameOf(e.ID))
 	}
@@ -69,9 +68,7 @@ func parseEntry(name string, data []byte, defaultPort int) (seeds []Seed, at tim
 		e.Endpoints = e.Endpoints[:maxEndpoints]
 	}
 	for _, ep := range e.Endpoints {
-		if ep.Port == 0 {
-			ep.Port = defaultPort
-		}
+		ep.Port = cmp.Or(ep.Port, defaultPort)
 		joined, err := endpoint(ep.IP, ep.Port)
 		if err != nil {
 			errs = append(errs, err)

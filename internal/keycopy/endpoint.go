@@ -1,6 +1,7 @@
 package keycopy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -106,9 +107,7 @@ func open(ctx context.Context, e Endpoint) (side, error) {
 		}
 	}
 	api := e.API
-	if api == 0 {
-		api = apiOf(version)
-	}
+	api = cmp.Or(api, apiOf(version))
 	switch api {
 	case V2:
 		return &v2{web: w, version: version, hidden: e.Hidden}, nil

@@ -306,9 +306,7 @@ func (g *Gossip) learnLocked(endpoint string, h cluster.HostID, seed bool) {
 		wake.Up(g.pingNow)
 	}
 	t.seed = t.seed || seed
-	if t.host == "" {
-		t.host = h
-	}
+	t.host = cmp.Or(t.host, h)
 }
 
 // Leave hands leadership over, and tells everybody who listens.

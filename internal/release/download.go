@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -149,10 +150,7 @@ func (d *Downloader) source(template string) source {
 	if d.Dir != "" {
 		return offline{d.Dir}
 	}
-	w := web{template: template, client: d.Client, stall: d.Stall}
-	if w.template == "" {
-		w.template = OfficialURL
-	}
+	w := web{template: cmp.Or(template, OfficialURL), client: d.Client, stall: d.Stall}
 	if w.client == nil {
 		w.client = NewClient(connectTimeout)
 	}
@@ -170,11 +168,7 @@ func (d *Downloader) published(ctx context.Context, version string) (string, err
 		}
 		return strings.ToLower(d.SHA256), nil
 	}
-	template := d.SumsURL
-	if template == "" {
-		template = d.URL
-	}
-	from := d.source(template)
+	from := d.source(cmp.Or(d.SumsURL, d.URL))
 	if w, is := from.(web); is {
 		if u, err := url.Parse(expand(w.template, version, SumsName)); err != nil || !secure(u) {
 			return "", fmt.Errorf("%w: %s does not come over TLS, and no SHA-256 was given", ErrTrust, from.where(version, SumsName))

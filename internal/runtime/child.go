@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,7 @@ func NewChild(opts Options) *Child {
 	if len(opts.Backoff.Delays) == 0 {
 		opts.Backoff = DefaultBackoff
 	}
-	if opts.LogLimit == 0 {
-		opts.LogLimit = DefaultLogLimit
-	}
+	opts.LogLimit = cmp.Or(opts.LogLimit, DefaultLogLimit)
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,13 +99,7 @@ func configure(storeURL string) (config, error) {
 				"set AZURE_STORAGE_ACCOUNT, or write azureblob://account/container/folder")
 		}
 	}
-	endpoint := place.Params["endpoint"]
-	if endpoint == "" {
-		endpoint = os.Getenv(envEndpoint)
-	}
-	if endpoint == "" {
-		endpoint = "https://" + c.account + ".blob.core.windows.net"
-	}
+	endpoint := cmp.Or(place.Params["endpoint"], os.Getenv(envEndpoint), "https://"+c.account+".blob.core.windows.net")
 	u, err := remote.Endpoint(endpoint)
 	if err != nil {
 		return refuse(err, "write it like AZURE_STORAGE_ENDPOINT=https://account.blob.core.windows.net")

@@ -1,6 +1,7 @@
 package gs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -39,10 +40,7 @@ func (s *Store) explain(err error) error {
 	if len(answer.Errors) > 0 {
 		reason = answer.Errors[0].Reason
 	}
-	message := answer.Message
-	if message == "" {
-		message = answer.Body
-	}
+	message := cmp.Or(answer.Message, answer.Body)
 	f := remote.Answer(answer.Code, reason, message, err)
 	noBucket := strings.Contains(message, "bucket does not exist") // else the name is a bucket's, in a sentence about an object
 	switch {

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -183,9 +184,7 @@ func HashRevision(v *step.View) (int64, bool) {
 		}
 		at = 0 // what was asked for may have been compacted since
 	}
-	if at == 0 {
-		at = least
-	}
+	at = cmp.Or(at, least)
 	return at, at > 0
 }
 
