@@ -9,10 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
@@ -80,9 +81,8 @@ type Client struct {
 	peer        string // a peer URL of the member; empty: not known
 	http        *http.Client
 
-	mu     sync.Mutex // guards what follows
-	token  string     // empty: none yet
-	asking *asking    // a question for a token that is under way; nil: none
+	token  atomic.Pointer[string] // nil: none yet
+	asking singleflight.Group     // a question for a token
 }
 
 // New prepares the driver. It connects at the first call, so a member that is
@@ -171,32 +171,6 @@ func parseEndpoints(endpoints []string) (addresses []resolver.Address, secure bo
 		addresses = append(addresses, resolver.Address{Addr: u.Host, ServerName: host})
 	}
 	return addresses, secure, nil
-}
-
-// readyPause is the time between two questions to a member that answers with an error.
-const readyPause = 20 * time.Millisecond
-
-// WaitReady returns once the member answers, or with ErrUnreachable when ctx
-// ends before. It is woken by the connection and polls nothing. A member that
-// was restarted answers only once it has seen a quorum; it may be alive and
-// silent long before.
-func (c *Client) WaitReady(ctx context.Context) error {
-	for {
-		if err := c.waitConnection(ctx); err != nil {
-			return fmt.Errorf("wait for member: %w", err)
-		}
-		// The connection may be that of a process that has just died, whose end
-		// has not been read yet: an answer is what counts.
-		if _, err := c.LocalStatus(ctx); err == nil {
-			return nil
-		} else if ctx.Err() != nil {
-			return fmt.Errorf("wait for member: %w", err)
-		}
-		select { // a refusal comes at once, and would come as often as it is asked for
-		case <-ctx.Done():
-		case <-time.After(readyPause):
-		}
-	}
 }
 
 // waitConnection returns once there is a connection.

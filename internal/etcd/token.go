@@ -24,10 +24,12 @@ const voterTimeout = 1500 * time.Millisecond
 // At its highest --bcrypt-cost, 31, etcd would take days; 17 takes some ten seconds.
 const tokenTimeout = 30 * time.Second
 
+// currentToken is empty where there is none yet.
 func (c *Client) currentToken() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.token
+	if token := c.token.Load(); token != nil {
+		return *token
+	}
+	return ""
 }
 
 // authenticate gets a token in place of a refused one, unless another call
@@ -46,43 +48,28 @@ func (c *Client) currentToken() string {
 // busy machine longer than a look at the member may take. So one call asks for all
 // that wait, and goes on when they have given up: the next look has its token.
 func (c *Client) authenticate(ctx context.Context, refused string) (string, error) {
-	c.mu.Lock()
-	if c.token != refused {
-		defer c.mu.Unlock()
-		return c.token, nil
+	if token := c.currentToken(); token != refused {
+		return token, nil
 	}
-	asked := c.asking
-	if asked == nil {
-		asked = &asking{done: make(chan struct{})}
-		c.asking = asked
-		go c.ask(context.WithoutCancel(ctx), asked)
-	}
-	c.mu.Unlock()
+	asked := c.asking.DoChan("", func() (any, error) {
+		if token := c.currentToken(); token != refused {
+			return token, nil // of a question that ended just now
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenTimeout)
+		defer cancel()
+		token, err := c.anyToken(ctx)
+		if err == nil {
+			c.token.Store(&token)
+		}
+		return token, err
+	})
 	select {
-	case <-asked.done:
-		return asked.token, asked.err
+	case a := <-asked:
+		token, _ := a.Val.(string)
+		return token, a.Err
 	case <-ctx.Done():
 		return "", fmt.Errorf("%w: the member checks the password: %w", ErrNoAnswer, ctx.Err())
 	}
-}
-
-// asking is one question for a token. What it came to is set when done is closed.
-type asking struct {
-	done  chan struct{}
-	token string
-	err   error
-}
-
-func (c *Client) ask(ctx context.Context, a *asking) {
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
-	defer cancel()
-	a.token, a.err = c.anyToken(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.asking = nil; a.err == nil {
-		c.token = a.token
-	}
-	close(a.done)
 }
 
 func (c *Client) anyToken(ctx context.Context) (string, error) {
