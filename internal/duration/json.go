@@ -181,30 +181,32 @@ func rename(data []byte, t reflect.Type, d direction) ([]byte, error) {
 	}
 	switch kind := t.Kind(); {
 	case kind == reflect.Struct && text[0] == '{':
-		return object(text, func(key string) (reflect.Type, string) {
+		return each(text, func(key string) (reflect.Type, string) {
 			f, as, _ := d.field(t, key)
 			return f, as
 		}, d)
-	case kind == reflect.Map && text[0] == '{':
-		return object(text, func(key string) (reflect.Type, string) { return t.Elem(), key }, d)
-	case (kind == reflect.Slice || kind == reflect.Array) && text[0] == '[':
-		return list(text, t.Elem(), d)
+	case kind == reflect.Map && text[0] == '{', (kind == reflect.Slice || kind == reflect.Array) && text[0] == '[':
+		return each(text, func(key string) (reflect.Type, string) { return t.Elem(), key }, d)
 	}
 	return text, nil
 }
 
-func object(text []byte, field func(key string) (reflect.Type, string), d direction) ([]byte, error) {
+// each goes through an object or a list. field is the type of what is in it, and its key.
+func each(text []byte, field func(key string) (reflect.Type, string), d direction) ([]byte, error) {
 	in := json.NewDecoder(bytes.NewReader(text))
 	if _, err := in.Token(); err != nil {
 		return nil, err
 	}
-	out := []byte{'{'}
+	out := []byte{text[0]}
 	for in.More() {
-		token, err := in.Token()
-		if err != nil {
-			return nil, err
+		key := ""
+		if text[0] == '{' {
+			token, err := in.Token()
+			if err != nil {
+				return nil, err
+			}
+			key, _ = token.(string)
 		}
-		key, _ := token.(string)
 		var value json.RawMessage
 		if err := in.Decode(&value); err != nil {
 			return nil, err
@@ -214,37 +216,17 @@ func object(text []byte, field func(key string) (reflect.Type, string), d direct
 		if err != nil {
 			return nil, err
 		}
-		name, err := json.Marshal(as)
-		if err != nil {
-			return nil, err
-		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, name...), ':'), changed...)
-	}
-	return append(out, '}'), nil
-}
-
-func list(text []byte, t reflect.Type, d direction) ([]byte, error) {
-	in := json.NewDecoder(bytes.NewReader(text))
-	if _, err := in.Token(); err != nil {
-		return nil, err
-	}
-	out := []byte{'['}
-	for in.More() {
-		var value json.RawMessage
-		if err := in.Decode(&value); err != nil {
-			return nil, err
-		}
-		changed, err := rename(value, t, d)
-		if err != nil {
-			return nil, err
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
+		if text[0] == '{' {
+			name, err := json.Marshal(as)
+			if err != nil {
+				return nil, err
+			}
+			out = append(append(out, name...), ':')
 		}
 		out = append(out, changed...)
 	}
-	return append(out, ']'), nil
+	return append(out, text[len(text)-1]), nil
 }
