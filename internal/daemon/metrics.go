@@ -172,20 +172,17 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 		carried = b.Version
 	}
 	gauge(buildDesc, 1, g.w.program.Build, carried)
-	if g.w.starting() != "" {
-		gauge(startingDesc, 1)
+	starts := g.w.starting() != ""
+	if gauge(startingDesc, truth(starts)); starts {
 		return
 	}
-	gauge(startingDesc, 0)
 	r := g.w.report()
 	for _, k := range r.Certificates {
 		gauge(expiryDesc, float64(k.NotAfter.Unix()), k.Name)
 	}
-	if !r.Leading {
-		gauge(leadingDesc, 0)
+	if gauge(leadingDesc, truth(r.Leading)); !r.Leading {
 		return
 	}
-	gauge(leadingDesc, 1)
 	if o := r.Observation; o != nil {
 		if roster, ok := o.Roster(); ok {
 			up := len(roster.Up())
@@ -193,11 +190,7 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 			gauge(votersDesc, float64(len(roster.Voters())-up), "false")
 			for i := range roster.Seats {
 				s := &roster.Seats[i]
-				v := 0.0
-				if s.Up {
-					v = 1
-				}
-				gauge(memberDesc, v, string(s.HostID), s.ID.String(), strconv.FormatBool(s.Learner))
+				gauge(memberDesc, truth(s.Up), string(s.HostID), s.ID.String(), strconv.FormatBool(s.Learner))
 			}
 		}
 		if spec := o.Wanted(); spec != nil {
@@ -217,18 +210,19 @@ func (g gauges) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
+// truth is how a gauge says yes and no.
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // collectData tells of backups, generations, and what lies beside them.
 func collectData(gauge func(*prometheus.Desc, float64, ...string), o *cluster.Observation, b *console.Backups) {
-	truth := func(d *prometheus.Desc, is bool) {
-		v := 0.0
-		if is {
-			v = 1
-		}
-		gauge(d, v)
-	}
 	if in := o.Intent(); in != nil {
 		gauge(generationDesc, float64(in.Generation))
-		truth(quarantineDesc, in.Quarantined)
+		gauge(quarantineDesc, truth(in.Quarantined))
 	}
 	gauge(queueDesc, float64(len(o.Commands)))
 	for i := range o.Hosts {
@@ -263,7 +257,7 @@ func collectData(gauge func(*prometheus.Desc, float64, ...string), o *cluster.Ob
 	}
 	if !b.Drilled.IsZero() {
 		gauge(drillDesc, time.Since(b.Drilled).Seconds())
-		truth(drillOKDesc, b.DrillFailed == "")
+		gauge(drillOKDesc, truth(b.DrillFailed == ""))
 	}
 }
 

@@ -158,36 +158,30 @@ func unseen(r cluster.ObserveReply) error {
 // network reaches the other daemons.
 type network struct{ pool *peer.Pool }
 
-func (n network) Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error) {
-	c, err := n.pool.To(cluster.Contact{Endpoint: endpoint})
+// ask makes one call of the daemon at a contact.
+func ask[Q, A any](ctx context.Context, n network, to cluster.Contact, call func(*peer.Client, context.Context, Q) (A, error), q Q) (A, error) {
+	c, err := n.pool.To(to)
 	if err != nil {
-		return cluster.Ping{}, err
+		var none A
+		return none, err
 	}
-	return c.Ping(ctx, p)
+	return call(c, ctx, q)
+}
+
+func (n network) Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error) {
+	return ask(ctx, n, cluster.Contact{Endpoint: endpoint}, (*peer.Client).Ping, p)
 }
 
 func (n network) Observe(ctx context.Context, to cluster.Contact, r cluster.ObserveRequest) (cluster.ObserveReply, error) {
-	c, err := n.pool.To(to)
-	if err != nil {
-		return cluster.ObserveReply{}, err
-	}
-	return c.Observe(ctx, r)
+	return ask(ctx, n, to, (*peer.Client).Observe, r)
 }
 
 func (n network) Apply(ctx context.Context, to cluster.Contact, r cluster.ApplyRequest) (cluster.ApplyReply, error) {
-	c, err := n.pool.To(to)
-	if err != nil {
-		return cluster.ApplyReply{}, err
-	}
-	return c.Apply(ctx, r)
+	return ask(ctx, n, to, (*peer.Client).Apply, r)
 }
 
 func (n network) Goal(ctx context.Context, to cluster.Contact, wish json.RawMessage) (json.RawMessage, error) {
-	c, err := n.pool.To(to)
-	if err != nil {
-		return nil, err
-	}
-	return c.Goal(ctx, wish)
+	return ask(ctx, n, to, (*peer.Client).Goal, wish)
 }
 
 var _ host.Disk = (*datadir.Dir)(nil)
