@@ -51,7 +51,7 @@ print and validate are about something else: the settings of this host's own age
 	c.AddCommand(change("set OPTION=VALUE…", "Set options", readSet), change("unset OPTION…", "Go back to etcd's default", readUnset))
 	var get, list config
 	g := &cobra.Command{Use: "get [OPTION]", Short: "Print what is set", Args: words(cobra.MaximumNArgs(1)), RunE: func(c *cobra.Command, args []string) error {
-		return get.get(c.Context(), firstOf(args), c.OutOrStdout())
+		return get.get(c.Context(), first(args), c.OutOrStdout())
 	}}
 	get.readFlags(g)
 	l := &cobra.Command{Use: "list", Short: "Print what can be set, and in which releases", Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error {

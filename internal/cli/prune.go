@@ -36,7 +36,7 @@ shows what is given up, and asks: "etcdadm restore --undo" can no longer go back
 data. The only way back is kept unless you add --force.`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			return r.prune(c, cluster.HostID(firstOf(args)), dir, dryRun, yes, force)
+			return r.prune(c, cluster.HostID(first(args)), dir, dryRun, yes, force)
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "", "name of the directory, as the list and etcdadm status show it")

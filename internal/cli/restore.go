@@ -43,7 +43,7 @@ The replaced data is set aside, and "restore --undo" goes back to it.`,
 			if c.Flags().Changed("members") && !membersOf(r.members) {
 				return usage("a cluster has 1, 3, 5, 7 or 9 members", "--members %d is no number of members", r.members)
 			}
-			return r.run(c.Context(), firstOf(args), c.OutOrStdout(), c.ErrOrStderr())
+			return r.run(c.Context(), first(args), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	r.queueFlags(c)
@@ -256,13 +256,6 @@ func warnOther(ctx context.Context, w io.Writer, f *control.Folder, b backupstor
 		return
 	}
 	fmt.Fprintf(w, "warning: backup %s is of cluster %s, named %q, which this store's record does not list: it is another cluster's, or older than the record. It would replace the keys of this cluster\n", b.Name, m.ClusterID, m.Cluster)
-}
-
-func firstOf(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return args[0]
 }
 
 // warnIndexes says what no tool can spare clients of version 2. A backup of it begins one

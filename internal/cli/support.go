@@ -39,7 +39,7 @@ not exist.`,
 			if err != nil {
 				host = "host"
 			}
-			path := cmp.Or(firstOf(args), fmt.Sprintf("etcdadm-support-%s-%s.tar.gz", host, now.UTC().Format("20060102T150405Z")))
+			path := cmp.Or(first(args), fmt.Sprintf("etcdadm-support-%s-%s.tar.gz", host, now.UTC().Format("20060102T150405Z")))
 			l.DataDir = r.dataDir
 			s := support.Source{Look: l, Journal: unit.Systemd{}.Journal, Build: versionOf(program), More: bundled(&r, l.Paths)}
 			if s.Console, s.Unasked = r.open(); s.Unasked == nil {
