@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -28,34 +29,19 @@ const (
 
 // Host is one daemon of the playground.
 type Host struct {
-	Number  int
-	Name    string
-	Address string
-	Dir     string // data directory
-	Log     string
-	Client  string // URL
-	Daemon  string // host:port
-	Metrics string // URL
+	Name   string
+	Dir    string // data directory
+	Log    string
+	Client string // URL
+	Daemon string // host:port
 
 	path string
 	args []string
-
-	mu  sync.Mutex // guards what follows
-	pid int
+	pid  atomic.Int64
 }
 
 // PID is the daemon's; 0 while it does not run.
-func (h *Host) PID() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.pid
-}
-
-func (h *Host) setPID(pid int) {
-	h.mu.Lock()
-	h.pid = pid
-	h.mu.Unlock()
-}
+func (h *Host) PID() int { return int(h.pid.Load()) }
 
 func (p *playground) newHost(n int) *Host {
 	address := fmt.Sprintf("127.0.0.%d", n)
@@ -66,8 +52,8 @@ func (p *playground) newHost(n int) *Host {
 	}
 	dir := filepath.Join(p.dir, "hosts", strconv.Itoa(n))
 	h := &Host{
-		Number: n, Name: fmt.Sprintf("host-%d", n), Address: address, Dir: dir,
-		Log: filepath.Join(p.dir, "hosts", fmt.Sprintf("%d.log", n)), Client: scheme + at(portClient), Daemon: at(portDaemon), Metrics: "http://" + at(portMetrics),
+		Name: fmt.Sprintf("host-%d", n), Dir: dir,
+		Log: filepath.Join(p.dir, "hosts", fmt.Sprintf("%d.log", n)), Client: scheme + at(portClient), Daemon: at(portDaemon),
 		path: p.o.Path,
 	}
 	h.args = append(append([]string{}, p.o.Args...), p.store,
@@ -165,7 +151,7 @@ func (k *keeper) keep(h *Host, started chan<- error) {
 			started <- fmt.Errorf("start the daemon of %s: %w", h.Name, err)
 			return
 		}
-		h.setPID(0)
+		h.pid.Store(0)
 		select {
 		case <-k.quit:
 			return
@@ -198,7 +184,7 @@ func (k *keeper) run(h *Host, up func()) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	h.setPID(cmd.Process.Pid)
+	h.pid.Store(int64(cmd.Process.Pid))
 	select {
 	case <-k.quit: // stopAll may have looked for it before it was there
 		_ = cmd.Process.Signal(syscall.SIGINT)

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,7 +41,6 @@ type Options struct {
 	// Shown is how people call etcdadm here.
 	Shown string
 	View  View
-	Log   io.Writer // trouble of the playground itself
 }
 
 // MaxHosts is how many daemons a playground starts at most.
