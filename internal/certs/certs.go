@@ -15,10 +15,10 @@ package certs
 import (
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
+	"etcdadm.io/internal/advice"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/pki"
 )
@@ -100,24 +100,7 @@ type authorities struct {
 }
 
 // Error is what was not done with a file, for people.
-type Error struct {
-	Problem string
-	Err     error
-	Advice  string
-}
-
-func (e *Error) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("%s: %v", e.Problem, e.Err)
-	}
-	return e.Problem
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint is the way out, or empty.
-func (e *Error) Hint() string { return e.Advice }
+type Error = advice.Error
 
 // Errors that callers decide by.
 var (

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/advice"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/kept"
@@ -108,24 +109,7 @@ func Default() Config {
 }
 
 // Error is a mistake in the configuration or the surroundings, for people.
-type Error struct {
-	Problem string
-	Advice  string
-	Err     error
-}
-
-func (e *Error) Error() string {
-	s := e.Problem
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint is the way out, or empty.
-func (e *Error) Hint() string { return e.Advice }
+type Error = advice.Error
 
 func mistake(hint, format string, args ...any) error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Advice: hint}

@@ -240,6 +240,7 @@ var table = []room{
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/cores", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/wake", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/advice", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/version", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/bounded", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
 		"internal/regular": "programs are read as regular files",

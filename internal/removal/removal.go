@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/advice"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/manager"
@@ -136,24 +137,7 @@ var (
 )
 
 // Error is what keeps a machine from being reset, for people.
-type Error struct {
-	Problem string
-	Err     error
-	Advice  string
-}
-
-func (e *Error) Error() string {
-	if e.Err != nil {
-		return e.Problem + ": " + e.Err.Error()
-	}
-	return e.Problem
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint is the way out, or empty.
-func (e *Error) Hint() string { return e.Advice }
+type Error = advice.Error
 
 // mayWrite refuses a user that could do half of it.
 func (h *Host) mayWrite() error {

@@ -32,6 +32,7 @@ import (
 	"strings"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/advice"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/regular"
@@ -108,24 +109,7 @@ func (m *Machine) say(format string, args ...any) {
 }
 
 // Error is what keeps a machine from being set up, for people.
-type Error struct {
-	Problem string
-	Err     error
-	Advice  string
-}
-
-func (e *Error) Error() string {
-	if e.Err != nil {
-		return e.Problem + ": " + e.Err.Error()
-	}
-	return e.Problem
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint is the way out, or empty.
-func (e *Error) Hint() string { return e.Advice }
+type Error = advice.Error
 
 // Errors that callers decide by.
 var (
