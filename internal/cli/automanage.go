@@ -143,7 +143,7 @@ func (r *reach) oneWaiting(c *cobra.Command) (string, error) {
 // apply shows the first step and asks, and hands the work over.
 func (r *reach) apply(c *cobra.Command, u *upkeepFlags, goal plan.Goal) error {
 	if u.dryRun || u.yes {
-		return u.take(c, r, goal)
+		return r.take(c, manager.GoalRequest{Goal: goal, DryRun: u.dryRun, Within: u.wait})
 	}
 	planned, err := r.carryOut(c.Context(), manager.GoalRequest{Goal: goal, DryRun: true, Within: askTimeout}, c.ErrOrStderr())
 	if err != nil {
@@ -151,10 +151,7 @@ func (r *reach) apply(c *cobra.Command, u *upkeepFlags, goal plan.Goal) error {
 	}
 	d := planned.Decision
 	if d.Refused || d.Action == nil {
-		if err := r.print(c.OutOrStdout(), planned, func(w io.Writer) { r.printResult(w, planned) }); err != nil {
-			return err
-		}
-		if err := outcome(planned); err != nil || d.Done {
+		if err := r.tell(c, planned); err != nil || d.Done {
 			return err
 		}
 		return &Failure{Code: ExitWaiting, Err: errors.New("nothing was begun: " + d.Reason.String()), Advice: "run it again once that is over"}
@@ -164,5 +161,5 @@ func (r *reach) apply(c *cobra.Command, u *upkeepFlags, goal plan.Goal) error {
 	if err := confirm(c, "Have it done, by rule "+goal.Rule+"?"); err != nil {
 		return err
 	}
-	return u.take(c, r, goal)
+	return r.take(c, manager.GoalRequest{Goal: goal, DryRun: u.dryRun, Within: u.wait})
 }

@@ -232,7 +232,7 @@ func collectData(gauge func(*prometheus.Desc, float64, ...string), o *cluster.Ob
 		}
 		gauge(asideDesc, float64(bytes), string(o.Hosts[i].Host))
 	}
-	truth(managedDesc, o.SelfManaged())
+	gauge(managedDesc, truth(o.SelfManaged()))
 	for _, p := range o.Pauses() {
 		gauge(pausedDesc, float64(p.Until.Unix()), string(p.Host))
 	}

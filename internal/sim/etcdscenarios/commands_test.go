@@ -9,6 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host/member"
 )
 
 const token = "scenario"
@@ -54,12 +55,26 @@ func foundCluster(c *command) string {
 	return "serves"
 }
 
+// answers returns once a member answers.
+func answers(ctx context.Context, m member.Member) error {
+	for {
+		_, err := m.LocalStatus(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
 // comesUp waits until a host's member serves or its process ends.
 func (c *command) comesUp(h string, within time.Duration) string {
 	ctx, cancel := context.WithTimeout(c.ctx, within)
 	defer cancel()
 	ready := make(chan error, 1)
-	go func() { ready <- c.w.member(h).WaitReady(ctx) }()
+	go func() { ready <- answers(ctx, c.w.member(h)) }()
 	for {
 		select {
 		case err := <-ready:

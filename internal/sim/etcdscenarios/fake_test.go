@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/sim/fakeetcd"
 )
@@ -85,7 +86,7 @@ func (w *fakeWorld) wipe(h string) { w.disks[h] = &fakeetcd.Data{} }
 
 func (w *fakeWorld) cut(h string, on bool) { w.away[cluster.HostID(h)] = on }
 
-func (w *fakeWorld) member(h string) etcdMember { return w.net.Member(cluster.HostID(h)) }
+func (w *fakeWorld) member(h string) member.Member { return w.net.Member(cluster.HostID(h)) }
 
 func (w *fakeWorld) clusterVersion(h string) string { return w.last[h].ClusterVersion().String() }
 

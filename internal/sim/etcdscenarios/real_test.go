@@ -21,6 +21,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/etcd"
+	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/sim/fakeetcd"
 	"etcdadm.io/internal/testetcd"
 )
@@ -246,7 +247,7 @@ func (w *realWorld) wipe(name string) {
 
 func (w *realWorld) cut(h string, on bool) { w.net.cut(h, on) }
 
-func (w *realWorld) member(name string) etcdMember {
+func (w *realWorld) member(name string) member.Member {
 	h := w.hosts[name]
 	if h.driver == nil {
 		d, err := etcd.New(etcd.Config{Endpoints: []string{h.clientURL}})

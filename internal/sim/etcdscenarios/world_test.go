@@ -31,14 +31,9 @@ type world interface {
 	pause(h string, on bool)
 	wipe(h string)
 	cut(h string, on bool) // h from all others
-	member(h string) etcdMember
+	member(h string) member.Member
 	kv(h string) kv
 	clusterVersion(h string) string
-}
-
-type etcdMember interface {
-	member.Member
-	WaitReady(ctx context.Context) error
 }
 
 type kv interface {
