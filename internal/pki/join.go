@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,6 +45,11 @@ func (a *Authority) Hash() string {
 		return HashOf(a.signing)
 	}
 	return HashOf(a.bundle[0])
+}
+
+// HasHash says whether a certificate of the bundle has the hash.
+func (a *Authority) HasHash(hash string) bool {
+	return slices.ContainsFunc(a.bundle, func(c *x509.Certificate) bool { return HashOf(c) == hash })
 }
 
 // signer is the certificate of the bundle that signed a leaf; nil: none did.

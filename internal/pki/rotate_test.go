@@ -88,6 +88,9 @@ func TestRotate(t *testing.T) {
 			t.Errorf("%s: the leaf is of %s, want %s", step.name, by, step.leaf)
 		}
 	}
+	if a, err := LoadAuthority(dir, PeersCA, t0); err != nil || a.HasHash(HashOf(c.Old)) || !a.HasHash(HashOf(c.Next)) {
+		t.Errorf("its hashes are not those of its bundle: %v", err)
+	}
 	for _, file := range []string{"etcd-peers-ca.before-r1.key", "etcd-peers-ca.next-r1.key", "etcd-peers-ca.key"} {
 		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v", file, err)

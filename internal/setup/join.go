@@ -64,7 +64,7 @@ func (m *Machine) own(caHash string) (Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if all.Hash() != caHash {
+	if !all.HasHash(caHash) { // of a rotation under way either will do
 		return nil, &Error{Problem: fmt.Sprintf("this machine is a host of cluster %s, whose authority has the hash %s", s.Cluster(), all.Hash()), Err: ErrOther,
 			Advice: "use another machine, or take this one out of its cluster: etcdadm reset"}
 	}
