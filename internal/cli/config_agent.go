@@ -241,33 +241,6 @@ func shownURLs(list string) string {
 	return strings.Join(parts, ",")
 }
 
-// rawFlags are the values of the flags that were given, as they were typed.
-func rawFlags(known *flag.FlagSet, args []string) map[string][]string {
-	out := map[string][]string{}
-	for i := 0; i < len(args) && args[i] != "--"; i++ {
-		if len(args[i]) < 2 || args[i][0] != '-' {
-			continue
-		}
-		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[i], "-"), "-"), "=")
-		f := known.Lookup(name)
-		switch {
-		case f == nil:
-			continue
-		case hasValue:
-		case isBool(f):
-			value = "true"
-		case i+1 < len(args):
-			i++
-			value = args[i]
-		}
-		if _, list := f.Value.(*listFlag); !list {
-			out[name] = nil // the last one counts
-		}
-		out[name] = append(out[name], value)
-	}
-	return out
-}
-
 func printAgentSettings(w io.Writer, s agentSettings) {
 	if s.File != "" {
 		fmt.Fprintf(w, "file: %s\n", s.File)

@@ -175,3 +175,30 @@ func ignoreLogging(fs *flag.FlagSet) {
 func alsoNamed(f *pflag.FlagSet, name, also string) {
 	f.AddFlag(&pflag.Flag{Name: also, Usage: "the same as --" + name, Value: f.Lookup(name).Value, Hidden: true})
 }
+
+// rawFlags are the values of the flags that were given, as they were typed.
+func rawFlags(known *flag.FlagSet, args []string) map[string][]string {
+	out := map[string][]string{}
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		if len(args[i]) < 2 || args[i][0] != '-' {
+			continue
+		}
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[i], "-"), "-"), "=")
+		f := known.Lookup(name)
+		switch {
+		case f == nil:
+			continue
+		case hasValue:
+		case isBool(f):
+			value = "true"
+		case i+1 < len(args):
+			i++
+			value = args[i]
+		}
+		if _, list := f.Value.(*listFlag); !list {
+			out[name] = nil // the last one counts
+		}
+		out[name] = append(out[name], value)
+	}
+	return out
+}

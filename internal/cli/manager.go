@@ -73,7 +73,8 @@ func autoCommand(program daemon.Program) *cobra.Command {
 		Long: `auto runs the daemon (the agent) of this host: it forms the cluster with the daemons of
 the other hosts, runs one etcd member and keeps it running. It is etcd-manager
 --backup-store=STORE, and takes its flags, each also from the environment, such as
-ETCDADM_GRPC_PORT for --grpc-port, or from the file of --env-file. SIGUSR1 ends it and leaves etcd running.`,
+ETCDADM_GRPC_PORT for --grpc-port, or from the file of --env-file. SIGUSR1 ends it and
+leaves etcd running.`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if slices.ContainsFunc(args, asksHelp) {
