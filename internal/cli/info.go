@@ -11,13 +11,12 @@ import (
 
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/setup"
-	"etcdadm.io/internal/unit"
 	"github.com/spf13/cobra"
 )
 
 func infoCommand() *cobra.Command {
 	var r reach
-	l := setup.Look{Service: unit.Systemd{}, ShowURL: daemon.ShownURL}
+	l := setup.Look{ShowURL: daemon.ShownURL}
 	c := &cobra.Command{
 		Use:   "info",
 		Short: "Show this host in one screen: what is installed, its etcd, data, ports and certificates",
@@ -28,6 +27,7 @@ certificate ends. What does not answer within 5 seconds is named below the rest.
   etcdadm info -o json --data-dir /var/lib/etcdadm`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			l.Service, _ = setup.RunnerOf(l.Paths)
 			i, err := l.Info(c.Context())
 			if errors.Is(err, setup.ErrNotSetUp) {
 				return &Failure{Code: ExitNoCluster, Err: err, Advice: hintOf(err) + "; --data-dir names that of a daemon which you start yourself"}
@@ -96,7 +96,7 @@ func agentWords(a setup.AgentInfo) string {
 		}
 	}
 	if a.Unit != "" {
-		words += "; " + unit.Name + " is " + a.Unit
+		words += "; " + a.Service + " is " + a.Unit
 	}
 	return words
 }

@@ -18,7 +18,6 @@ import (
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/setup"
 	"etcdadm.io/internal/token"
-	"etcdadm.io/internal/unit"
 	"github.com/spf13/cobra"
 )
 
@@ -37,6 +36,8 @@ type setUp struct {
 	hostID  string
 	wait    time.Duration
 	program daemon.Program
+	pod     bool // the agent runs as a static pod
+	how     setup.Pod
 }
 
 func (u *setUp) flags(c *cobra.Command) {
@@ -44,6 +45,9 @@ func (u *setUp) flags(c *cobra.Command) {
 	f.StringVar(&u.hostID, "host-id", "", "ID of this host and name of its member; default: the machine's name")
 	f.DurationVar(&u.wait, "wait", setup.DefaultWait, "how long to wait for etcd to serve")
 	f.BoolVar(&u.dryRun, "dry-run", false, "print the checks and the steps, and change nothing")
+	f.BoolVar(&u.pod, "static-pod", false, "run the agent as a static pod of the kubelet, and not as a systemd unit")
+	f.StringVar(&u.how.Manifests, "manifests-dir", "", "with --static-pod: the kubelet's directory of static pods (default "+setup.DefaultManifests+")")
+	f.StringVar(&u.how.Image, "image", "", "with --static-pod: the image with etcdadm; default: that of the manifest which is there, else "+setup.DefaultImage("RELEASE"))
 	u.outputFlag(c)
 	rootFlag(c, &u.paths)
 }
@@ -57,10 +61,18 @@ func (u *setUp) machine(c *cobra.Command) (*setup.Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return &setup.Machine{
-		Paths: u.paths, Service: unit.Systemd{}, Binary: binary, Build: u.program.Build, Environ: os.Environ(),
+	m := &setup.Machine{
+		Paths: u.paths, Binary: binary, Build: u.program.Build, Environ: os.Environ(),
 		Say: func(sentence string) { fmt.Fprintln(c.ErrOrStderr(), sentence) },
-	}, nil
+	}
+	var pod *setup.Pod
+	switch {
+	case u.pod:
+		pod = &u.how
+	case u.how != (setup.Pod{}):
+		return nil, usage("add --static-pod, or leave them out", "--manifests-dir and --image are about a static pod")
+	}
+	return m, setUpFailure(m.RunBy(pod))
 }
 
 // checked prints what was found where somebody has to know, and fails where a check refuses.
@@ -127,14 +139,16 @@ func initCommand(program daemon.Program) *cobra.Command {
 		Long: `init begins a cluster: it checks this machine, makes the three authorities, writes the
 agent's settings to /etc/etcdadm/agent.env, installs and starts the systemd unit
 etcdadm.service, waits until etcd serves on port 2379, and prints the command that joins
-the other hosts. Without --store the hosts keep the cluster's record and its backups
-themselves, each on its own disk. Interrupted, it is run again and goes on. Nothing that exists is
-overwritten or deleted.`,
+the other hosts. With --static-pod the kubelet of this machine runs the agent, by a
+manifest in its directory. Without --store the hosts keep the cluster's record and its
+backups themselves, each on its own disk. Interrupted, it is run again and goes on.
+Nothing that exists is overwritten or deleted.`,
 		Example: `  etcdadm init
   etcdadm init --store s3://BUCKET/FOLDER
   etcdadm init --store file:///mnt/etcd-store --address 192.0.2.1 --dry-run
   etcdadm init --from-backup snapshot.db
-  etcdadm init --manual`,
+  etcdadm init --manual
+  etcdadm init --static-pod --image REGISTRY/etcdadm:1.2.3`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := u.checkOutput(); err != nil {
@@ -234,14 +248,15 @@ func joinCommand(program daemon.Program) *cobra.Command {
 		Short: "Make this machine a host of a cluster",
 		Long: `join makes this machine a host of a cluster: "etcdadm token create" on one of its hosts
 prints the whole command. It checks this machine, asks that host for the cluster's
-authorities and settings, installs and starts the systemd unit etcdadm.service, and
-waits until its member votes. Nothing is sent before that host has shown that it holds
+authorities and settings, installs and starts the systemd unit etcdadm.service (with
+--static-pod a static pod of the kubelet), and waits until its member votes. Nothing is sent before that host has shown that it holds
 the authority of the hash. Interrupted, it is run again and goes on.
 
 A token on the command line is seen by everybody on this machine (ps): it may also be in
 $ETCDADM_TOKEN, or in a file.`,
 		Example: `  etcdadm join 192.0.2.1:8000 --token k3v9qd.SECRET --ca-hash sha256:HASH
-  etcdadm join 192.0.2.1:8000 --token-file /run/token --ca-hash sha256:HASH --address 192.0.2.2`,
+  etcdadm join 192.0.2.1:8000 --token-file /run/token --ca-hash sha256:HASH --address 192.0.2.2
+  etcdadm join 192.0.2.1:8000 --token-file /run/token --ca-hash sha256:HASH --static-pod`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := u.checkOutput(); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"etcdadm.io/internal/removal"
 	"etcdadm.io/internal/setup"
-	"etcdadm.io/internal/unit"
 	"github.com/spf13/cobra"
 )
 
@@ -26,10 +25,11 @@ func resetCommand() *cobra.Command {
 		Use:   "reset",
 		Short: "Take this machine out of its cluster, and undo what init or join did",
 		Long: `reset removes this host's member from the cluster, stops the agent and its etcd, has the
-other hosts forget this one, and takes away what init or join made here: the unit, the
-settings, the authorities, the file for etcdctl. The data directory and the settings are
-set aside under names with the time; --purge deletes them instead. It shows all this first,
-and asks. Interrupted at any moment, it is run again and goes on.
+other hosts forget this one, and takes away what init or join made here: the unit or the
+static pod's manifest, the settings, the authorities, the file for etcdctl. The data
+directory and the settings are set aside under names with the time; --purge deletes them
+instead. It shows all this first, and asks. Interrupted at any moment, it is run again and
+goes on.
 
 It is refused where the cluster would lose its quorum or its last member, and where no
 daemon of the cluster answers. --force resets this machine alone then, and says what stays
@@ -59,7 +59,8 @@ behind in the cluster and which command ends that on another host.`,
 
 // resetHost is this machine, or a tree of files of a test, whose agent is not this machine's.
 func resetHost(c *cobra.Command, p setup.Paths) *removal.Host {
-	h := &removal.Host{Paths: p, Service: unit.Systemd{}, Say: func(sentence string) { fmt.Fprintln(c.ErrOrStderr(), sentence) }}
+	runner, _ := setup.RunnerOf(p)
+	h := &removal.Host{Paths: p, Service: runner, Say: func(sentence string) { fmt.Fprintln(c.ErrOrStderr(), sentence) }}
 	if p.Root != "/" {
 		h.Service = removal.Nowhere{}
 	}
@@ -123,7 +124,7 @@ func resetFailure(err error) error {
 
 // thingWords are what is taken away, for people.
 var thingWords = map[setup.Kind]string{
-	setup.KindData: "data directory", setup.KindSettings: "settings", setup.KindUnit: "unit", setup.KindEtcdctl: "file for etcdctl",
+	setup.KindData: "data directory", setup.KindSettings: "settings", setup.KindUnit: "unit", setup.KindPod: "static pod", setup.KindEtcdctl: "file for etcdctl",
 	setup.KindAuthority: "authorities", removal.KindNote: "note", removal.KindHosts: "hosts file",
 }
 
@@ -141,7 +142,7 @@ func printResetPlan(w io.Writer, p removal.Plan, force bool) {
 		fmt.Fprintf(t, "member\t%s\t%s\n", m.ID, memberThen(p))
 	}
 	if p.Host != "" {
-		fmt.Fprintf(t, "agent and etcd\t%s\tstopped, and not started with the machine any more\n", unit.Name)
+		fmt.Fprintf(t, "agent and etcd\t%s\tstopped, and not started with the machine any more\n", p.Service)
 	}
 	for _, one := range grouped(p.Items) {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", thingWords[one.Kind], one.Path, itemThen(one))

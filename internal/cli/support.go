@@ -15,13 +15,12 @@ import (
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/setup"
 	"etcdadm.io/internal/support"
-	"etcdadm.io/internal/unit"
 	"github.com/spf13/cobra"
 )
 
 func supportBundleCommand(program daemon.Program) *cobra.Command {
 	var r reach
-	l := setup.Look{Service: unit.Systemd{}, ShowURL: daemon.ShownURL}
+	l := setup.Look{ShowURL: daemon.ShownURL}
 	c := &cobra.Command{
 		Use:   "support-bundle [FILE]",
 		Short: "Put status, observation, logs and versions into one file for who helps",
@@ -41,7 +40,9 @@ not exist.`,
 			}
 			path := cmp.Or(first(args), fmt.Sprintf("etcdadm-support-%s-%s.tar.gz", host, now.UTC().Format("20060102T150405Z")))
 			l.DataDir = r.dataDir
-			s := support.Source{Look: l, Journal: unit.Systemd{}.Journal, Build: versionOf(program), More: bundled(&r, l.Paths)}
+			runner, _ := setup.RunnerOf(l.Paths)
+			l.Service = runner
+			s := support.Source{Look: l, Journal: runner.Journal, Build: versionOf(program), More: bundled(&r, l.Paths)}
 			if s.Console, s.Unasked = r.open(); s.Unasked == nil {
 				defer s.Console.Close()
 			}

@@ -233,6 +233,7 @@ var table = []room{
 	{path: "internal/envfile", floor: driver, never: filesOnly},
 	{path: "internal/token", floor: driver, never: filesOnly},
 	{path: "internal/unit", floor: driver, never: knowsNoCluster},
+	{path: "internal/staticpod", floor: driver, never: knowsNoCluster},
 	{path: "internal/kubeadm", floor: driver, never: knowsNoPolicy},
 	{path: "internal/duration", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/progress", floor: driver, ground: true, never: filesOnly},

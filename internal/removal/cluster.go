@@ -62,7 +62,8 @@ const byForce = "with --force this machine is reset alone"
 func (h *Host) lookAtCluster(ctx context.Context, p *Plan) {
 	j := p.job
 	unreachable := func(why string) {
-		p.Hindrance = &Hindrance{Unreachable, why, "look at systemctl status etcdadm, and run it again once the cluster answers; if it is gone for good: " + byForce}
+		_, words := setup.RunnerOf(h.Paths)
+		p.Hindrance = &Hindrance{Unreachable, why, "look at " + words.State + ", and run it again once the cluster answers; if it is gone for good: " + byForce}
 	}
 	switch {
 	case j.Unreadable != "":

@@ -18,6 +18,7 @@ import (
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/setup"
+	"etcdadm.io/internal/staticpod"
 	"etcdadm.io/internal/unit"
 	"golang.org/x/sys/unix"
 )
@@ -84,6 +85,8 @@ type Left struct {
 type Plan struct {
 	Cluster string         `json:"cluster,omitempty"`
 	Host    cluster.HostID `json:"host,omitempty"`
+	// Service is what runs the agent, such as etcdadm.service.
+	Service string `json:"service,omitempty"`
 	// Nothing: there is nothing on this machine that init or join made.
 	Nothing bool `json:"nothing,omitempty"`
 	// Again: a reset was interrupted, and goes on.
@@ -130,13 +133,14 @@ func (h *Host) Look(ctx context.Context, o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	p := Plan{Again: j != nil}
+	_, words := setup.RunnerOf(h.Paths)
 	if j == nil {
 		if j, p.Stays, err = h.survey(); err != nil {
 			return Plan{}, err
 		}
 	}
 	j.Purge = j.Purge || o.Purge
-	p.job, p.Cluster, p.Host, p.Purge = j, j.Cluster, j.Host, j.Purge
+	p.job, p.Cluster, p.Host, p.Purge, p.Service = j, j.Cluster, j.Host, j.Purge, words.Name
 	for _, one := range j.Items {
 		if one.Kind == setup.KindDirectory {
 			continue
@@ -328,7 +332,7 @@ func (h *Host) files(s setup.Settings, manifest setup.Manifest, listed bool, j *
 		kind  setup.Kind
 		usual []string
 		ours  func([]byte) bool
-	}{{setup.KindEtcdctl, []string{h.Paths.Etcdctl(), h.Paths.EtcdctlScript()}, setup.OwnEtcdctl}, {setup.KindUnit, []string{h.Paths.Unit()}, unit.Ours}} {
+	}{{setup.KindEtcdctl, []string{h.Paths.Etcdctl(), h.Paths.EtcdctlScript()}, setup.OwnEtcdctl}, {setup.KindUnit, []string{h.Paths.Unit()}, unit.Ours}, {setup.KindPod, []string{h.Paths.PodFile("")}, staticpod.Ours}} {
 		paths := one.usual
 		for _, m := range manifest.Made {
 			if m.Kind == one.kind && !slices.Contains(paths, m.Path) {

@@ -25,7 +25,7 @@ func lockData(dataDir string) (*runtime.DirLock, error) {
 	}
 	lock, err := runtime.LockStateDir(state)
 	if held, ok := errors.AsType[*runtime.LockedError](err); ok {
-		return nil, &Error{Problem: fmt.Sprintf("an agent runs on %s (process %d), and is not systemd's", dataDir, held.PID), Err: ErrRuns, Advice: "stop it, and run the command again to go on"}
+		return nil, &Error{Problem: fmt.Sprintf("an agent runs on %s (process %d), and no service manager of this machine ends it", dataDir, held.PID), Err: ErrRuns, Advice: "stop it, and run the command again to go on"}
 	}
 	return lock, err
 }

@@ -32,7 +32,7 @@ import (
 	"etcdadm.io/internal/setup"
 )
 
-// Service stops the agent. systemd's is unit.Systemd.
+// Service stops the agent: unit.Systemd, or a staticpod.Kubelet, whose manifest was moved away before.
 type Service interface {
 	// Check is an error where the service manager does not run. Then nothing is asked of it.
 	Check(context.Context) error

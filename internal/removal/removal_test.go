@@ -2,6 +2,7 @@ package removal
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/internal/setup"
+	"etcdadm.io/internal/staticpod"
 	_ "etcdadm.io/internal/testenv" // no test goes by the environment of who runs it
 	"etcdadm.io/internal/unit"
 	"etcdadm.io/plan"
@@ -588,5 +590,54 @@ func TestDestroyDoesNotEndAReset(t *testing.T) {
 	}
 	if d, err := h.LookToDestroy(t.Context()); !errors.Is(err, ErrUnsafe) {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// podService is a kubelet.
+type podService struct {
+	service
+	manifest string
+	early    bool
+}
+
+func (s *podService) Stop(ctx context.Context) error {
+	s.early = s.early || there(s.manifest)
+	return s.service.Stop(ctx)
+}
+
+// The manifest of a static pod is set aside before the pod's end is waited for. Other manifests stay.
+func TestResetOfAStaticPod(t *testing.T) {
+	w := newWorld(t)
+	h, _ := installed(t, w)
+	s := &podService{manifest: h.Paths.PodFile("")}
+	h.Service = s
+	if err := os.MkdirAll(filepath.Dir(s.manifest), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(filepath.Dir(s.manifest), "kube-apiserver.yaml")
+	for _, path := range []string{s.manifest, other} {
+		if err := os.WriteFile(path, []byte(staticpod.Mark+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := setup.Manifest{Format: 1, Made: []setup.Made{{Kind: setup.KindPod, Path: s.manifest}}}
+	data, err := json.Marshal(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.Paths.Manifest(), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, done, err := reset(t, h, Options{})
+	if err != nil || !done.Removed || p.Service != "static pod "+s.manifest {
+		t.Fatalf("%+v, %+v, %v", p, done, err)
+	}
+	if s.early || s.stopped != 1 || there(s.manifest) || !there(other) {
+		t.Errorf("the pod's end was waited for %d times; before its manifest was gone: %v; it is there: %v", s.stopped, s.early, there(s.manifest))
+	}
+	if !slices.ContainsFunc(files(t, h.Paths.Root), func(path string) bool {
+		return strings.Contains(path, setup.AsidePrefix) && filepath.Base(path) == staticpod.File
+	}) {
+		t.Error("it is not set aside")
 	}
 }

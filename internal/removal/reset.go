@@ -157,8 +157,15 @@ func (h *Host) callOff(ctx context.Context, j *job, why error) error {
 	return errors.Join(why, h.endJob())
 }
 
-// stop ends the agent and its etcd.
+// stop ends the agent and its etcd. A kubelet does by itself, once the manifest lies there no more.
 func (h *Host) stop(ctx context.Context, j *job) error {
+	for _, one := range j.Items {
+		if one.Kind == setup.KindPod {
+			if err := h.take(ctx, j, one); err != nil {
+				return err
+			}
+		}
+	}
 	if err := h.Service.Check(ctx); err == nil {
 		h.say("stopping the agent and its etcd")
 		if err := h.Service.Stop(ctx); err != nil {

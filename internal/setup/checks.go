@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/staticpod"
 	"etcdadm.io/internal/unit"
 	"golang.org/x/sys/unix"
 )
@@ -92,7 +94,8 @@ func warn(name, remedy, format string, args ...any) Check {
 func (m *Machine) machineChecks(ctx context.Context, s Settings, running bool) []Check {
 	checks := []Check{m.checkUser(), m.checkService(ctx), checkAddress(ctx, s.Flag("address"))}
 	checks = append(checks, checkPorts(ctx, s, running, m.hasMember(s))...)
-	return append(checks, m.checkData(s), m.checkUnit(), m.checkRoom(ctx), m.checkDisk(ctx, running))
+	checks = append(append(checks, m.checkData(s)), m.checkDescription()...)
+	return append(checks, m.checkRoom(ctx), m.checkDisk(ctx, running))
 }
 
 func (m *Machine) checkUser() Check {
@@ -104,7 +107,11 @@ func (m *Machine) checkUser() Check {
 
 func (m *Machine) checkService(ctx context.Context) Check {
 	if err := m.Service.Check(ctx); err != nil {
-		return refuse("service manager", "run it on a machine that systemd has booted, or start etcdadm auto by hand", "%v", err)
+		remedy := "run it on a machine that systemd has booted, or start etcdadm auto by hand"
+		if m.pod != nil {
+			remedy = "start the kubelet first (kubeadm init phase kubelet-start), or leave --static-pod out"
+		}
+		return refuse("service manager", remedy, "%v", err)
 	}
 	return good("service manager", "runs")
 }
@@ -126,9 +133,9 @@ func checkPorts(ctx context.Context, s Settings, running, left bool) (checks []C
 	for _, l := range listeners {
 		bind, ports := s.Flag("etcd-address"), []string{}
 		if l.flag == "" {
-			bind, ports = s.Flag("address"), []string{orElse(s.Flag("grpc-port"), usualPort)}
+			bind, ports = s.Flag("address"), []string{cmp.Or(s.Flag("grpc-port"), usualPort)}
 		} else {
-			for _, raw := range strings.Split(orElse(s.Flag(l.flag), l.usual), ",") {
+			for _, raw := range strings.Split(cmp.Or(s.Flag(l.flag), l.usual), ",") {
 				if u, err := url.Parse(raw); err == nil {
 					ports = append(ports, u.Port())
 				}
@@ -142,14 +149,10 @@ func checkPorts(ctx context.Context, s Settings, running, left bool) (checks []C
 			checks = append(checks, c)
 		}
 	}
-	return checks
-}
-
-func orElse(value, usual string) string {
-	if value == "" {
-		return usual
+	if port := s.Flag("etcd-manager-metrics-port"); port != "" {
+		checks = append(checks, checkPort(ctx, "port of the agent's metrics", cmp.Or(s.Flag("metrics-address"), s.Flag("address")), port, running))
 	}
-	return value
+	return checks
 }
 
 func checkPort(ctx context.Context, name, bind, port string, running bool) Check {
@@ -218,19 +221,45 @@ func agentsOnly(entries []fs.DirEntry) bool {
 	})
 }
 
-func (m *Machine) checkUnit() Check {
-	const name = "unit"
-	path := m.Paths.Unit()
+// checkDescription: what the service manager is to read is not there, or is ours.
+func (m *Machine) checkDescription() []Check {
+	name, remedy := "unit", "move it away, or keep what you need of it in a drop-in: systemctl edit etcdadm"
+	ours := unit.Ours
+	if m.pod != nil {
+		name, remedy, ours = "static pod", "move it away: the kubelet ends that pod", staticpod.Ours
+	}
+	path := m.file()
 	data, err := regular.Read(path, regular.SmallSize)
+	var c Check
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return good(name, "%s, which will be made", path)
+		c = good(name, "%s, which will be made", path)
 	case err != nil:
-		return refuse(name, "look at that file", "%v", err)
-	case !unit.Ours(data):
-		return refuse(name, "move it away, or keep what you need of it in a drop-in: systemctl edit etcdadm", "%s was not made by etcdadm", path)
+		c = refuse(name, "look at that file", "%v", err)
+	case !ours(data):
+		c = refuse(name, remedy, "%s was not made by etcdadm", path)
+	default:
+		c = good(name, "%s is etcdadm's", path)
 	}
-	return good(name, "%s is etcdadm's", path)
+	if m.pod == nil {
+		return []Check{c}
+	}
+	return []Check{c, m.checkPods()}
+}
+
+// checkPods: the kubelet has its directory of static pods, and runs no other etcd by it.
+func (m *Machine) checkPods() Check {
+	const name = "other static pods"
+	dir := filepath.Dir(m.file())
+	switch found, err := staticpod.Etcds(dir); {
+	case err != nil:
+		return refuse(name, "look at that directory", "%v", err)
+	case !exists(dir):
+		return refuse(name, "name the kubelet's directory (staticPodPath in its configuration): --manifests-dir", "%s does not exist", dir)
+	case len(found) > 0:
+		return refuse(name, "take its data over with etcdadm adopt; if nobody needs it: mv "+found[0]+" "+filepath.Dir(dir)+"/", "%s runs another etcd on this host", found[0])
+	}
+	return good(name, "none in %s runs etcd", dir)
 }
 
 // existing is the nearest directory above path that is there.

@@ -1,12 +1,12 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
-	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -14,7 +14,6 @@ import (
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/pki"
-	"etcdadm.io/internal/unit"
 )
 
 func clientURLs(s Settings) string {
@@ -22,27 +21,41 @@ func clientURLs(s Settings) string {
 	if ip := net.ParseIP(address); ip != nil && ip.To4() == nil {
 		address = "[" + address + "]"
 	}
-	return strings.ReplaceAll(orElse(s.Flag("client-urls"), listeners[1].usual), "__address__", address)
+	return strings.ReplaceAll(cmp.Or(s.Flag("client-urls"), listeners[1].usual), "__address__", address)
 }
 
 // agentSteps install and start the agent.
 func (m *Machine) agentSteps(s Settings) []step {
-	return []step{
+	steps := []step{
 		{"write for etcdctl: " + m.Paths.Etcdctl() + ", " + m.Paths.EtcdctlScript(), func(context.Context) error { return m.writeEtcdctl(s) }},
 		{"make the data directory " + s.Flag("data-dir"), func(context.Context) error {
-			if err := m.noteOurs(KindData, s.Flag("data-dir")); err != nil {
+			if err := errors.Join(m.notePod(), m.noteOurs(KindData, s.Flag("data-dir"))); err != nil {
 				return err
 			}
 			return durable.MakeDir(s.Flag("data-dir"), modeData)
 		}},
-		{"write the unit " + m.Paths.Unit(), func(context.Context) error { return m.writeUnit(s) }},
-		{"write the agent's settings to " + m.Paths.Settings(), func(context.Context) error { return m.writeSettings(s) }},
-		{"start the agent", func(ctx context.Context) error { return m.Service.Start(ctx) }},
 	}
+	settings := step{"write the agent's settings to " + m.Paths.Settings(), func(context.Context) error { return m.writeSettings(s) }}
+	if m.pod != nil { // the kubelet starts it at once
+		return append(steps, settings,
+			step{"write the static pod's manifest " + m.file() + ", by which the kubelet starts the agent", func(ctx context.Context) error {
+				if err := m.makeCache(); err != nil {
+					return err
+				}
+				if err := m.writeDescription(s); err != nil {
+					return err
+				}
+				return m.Service.Start(ctx)
+			}})
+	}
+	return append(steps,
+		step{"write the unit " + m.file(), func(context.Context) error { return m.writeDescription(s) }},
+		settings,
+		step{"start the agent", func(ctx context.Context) error { return m.Service.Start(ctx) }})
 }
 
 func (m *Machine) writeSettings(s Settings) error {
-	data, err := s.text()
+	data, err := s.text(m.speak().Reload)
 	if err != nil {
 		return err
 	}
@@ -53,23 +66,6 @@ func (m *Machine) writeSettings(s Settings) error {
 		return err
 	}
 	return put(m.Paths.Settings(), data, modeSecret, func([]byte) bool { return false })
-}
-
-func (m *Machine) writeUnit(s Settings) error {
-	// The authorities are rotated by the agent.
-	u := unit.Spec{Binary: m.Binary, Environment: m.Paths.Settings(), Writes: []string{s.Flag("data-dir"), s.PKI(m.Paths)}}
-	if at, err := url.Parse(s.Store()); err == nil && at.Scheme == "file" {
-		u.Writes = append(u.Writes, at.Path)
-		u.Mounts = append(u.Mounts, at.Path)
-	}
-	data, err := u.Text()
-	if err != nil {
-		return err
-	}
-	if err := put(m.Paths.Unit(), data, modePublic, unit.Ours); err != nil {
-		return err
-	}
-	return m.noteOurs(KindUnit, m.Paths.Unit())
 }
 
 const etcdctlMark = "# Made by etcdadm"

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
+	"etcdadm.io/internal/staticpod"
 	"etcdadm.io/internal/unit"
 	"golang.org/x/sys/unix"
 )
@@ -51,6 +53,7 @@ type Info struct {
 // AgentInfo is about the daemon of this host.
 type AgentInfo struct {
 	Unit    string `json:"unit,omitempty"` // running, not running; empty: no unit, or not known
+	Service string `json:"service"`        // what runs it, such as etcdadm.service or static pod FILE
 	Answers bool   `json:"answers"`
 	Release string `json:"release,omitempty"`
 	Leads   bool   `json:"leads,omitempty"`
@@ -118,6 +121,8 @@ func (l Look) Info(ctx context.Context) (Info, error) {
 	if made {
 		i.Ports = portsOf(s)
 		i.Installed = l.installed(s)
+		_, words := RunnerOf(l.Paths)
+		i.Agent.Service = words.Name
 		i.lookAtUnit(ctx, l.Service)
 	}
 	i.lookAtData(ctx)
@@ -137,30 +142,37 @@ func (i *Info) unknown(format string, args ...any) {
 func portsOf(s Settings) (ports []Port) {
 	for _, l := range listeners {
 		if l.flag == "" {
-			ports = append(ports, Port{l.name, orElse(s.Flag("grpc-port"), usualPort)})
+			ports = append(ports, Port{l.name, cmp.Or(s.Flag("grpc-port"), usualPort)})
 			continue
 		}
-		for _, raw := range strings.Split(orElse(s.Flag(l.flag), l.usual), ",") {
+		for _, raw := range strings.Split(cmp.Or(s.Flag(l.flag), l.usual), ",") {
 			if u, err := url.Parse(raw); err == nil && u.Port() != "" {
 				ports = append(ports, Port{l.name, u.Port()})
 			}
 		}
+	}
+	if port := s.Flag("etcd-manager-metrics-port"); port != "" {
+		ports = append(ports, Port{"port of the agent's metrics", port})
 	}
 	return ports
 }
 
 // installed are the files of init and join.
 func (l Look) installed(s Settings) []Installed {
+	service, ours := Installed{What: "unit", Path: l.Paths.Unit()}, unit.Ours
+	if file, err := l.Paths.podFile(); err == nil && file != "" {
+		service, ours = Installed{What: "static pod", Path: file}, staticpod.Ours
+	}
 	all := []Installed{
 		{What: "settings", Path: l.Paths.Settings()}, {What: "authorities", Path: s.PKI(l.Paths)},
-		{What: "unit", Path: l.Paths.Unit()}, {What: "etcdctl's settings", Path: l.Paths.Etcdctl()}, {What: "etcdctl's script", Path: l.Paths.EtcdctlScript()},
+		service, {What: "etcdctl's settings", Path: l.Paths.Etcdctl()}, {What: "etcdctl's script", Path: l.Paths.EtcdctlScript()},
 	}
 	for n := range all {
 		one := &all[n]
 		found := existing(one.Path) == one.Path
 		if data, err := regular.Read(one.Path, regular.SmallSize); err == nil {
 			found = true
-			if one.Path == l.Paths.Unit() && !unit.Ours(data) {
+			if one.Path == service.Path && !ours(data) {
 				one.State = "not etcdadm's"
 				continue
 			}
@@ -188,7 +200,7 @@ func (i *Info) lookAtUnit(ctx context.Context, service Service) {
 	}
 	switch {
 	case err != nil:
-		i.unknown("the unit: %v", err)
+		i.unknown("%s: %v", i.Agent.Service, err)
 	case active:
 		i.Agent.Unit = "running"
 	default:

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 		if err := sameCluster(had, o.Cluster, o.Store); err != nil {
 			return o, nil, err
 		}
-		if err := sameHost(m.Paths, had, o.Address, o.HostID); err != nil {
+		if err := m.sameHost(had, o.Address, o.HostID); err != nil {
 			return o, nil, err
 		}
 		o.Cluster, o.Store = had.Cluster(), had.Store()
@@ -84,7 +85,7 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 	if o.Store == "" { // the hosts keep what a store would have
 		o.Store = kept.URL(m.Paths.Data())
 	}
-	o.Cluster = orElse(o.Cluster, DefaultCluster)
+	o.Cluster = cmp.Or(o.Cluster, DefaultCluster)
 	if o.Address == "" {
 		if o.Address, err = DefaultAddress(ctx, ""); err != nil {
 			return o, nil, err
@@ -105,6 +106,7 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 	for name, value := range o.More {
 		s[name] = value
 	}
+	m.forPod(s)
 	for _, pair := range m.Environ {
 		if name, value, _ := strings.Cut(pair, "="); value != "" && open.Credentialed(o.Store) && open.Variable(name) {
 			s[name] = value
@@ -139,11 +141,11 @@ func sameCluster(had Settings, name, store string) error {
 }
 
 // sameHost refuses to set a machine up under another address or ID than it has.
-func sameHost(p Paths, had Settings, address, id string) error {
+func (m *Machine) sameHost(had Settings, address, id string) error {
 	for _, one := range [][3]string{{"address", address, had.Flag("address")}, {"host-id", id, string(had.HostID())}} {
 		if name, asked, has := one[0], one[1], one[2]; asked != "" && asked != has {
 			return &Error{Problem: fmt.Sprintf("this machine is set up with --%s=%s, and %s was given", name, has, asked), Err: ErrSetUp,
-				Advice: fmt.Sprintf("leave --%s out; an address that has changed is changed in %s, and systemctl reload etcdadm takes it", name, p.Settings())}
+				Advice: fmt.Sprintf("leave --%s out; an address that has changed is changed in %s, and %s takes it", name, m.Paths.Settings(), m.speak().Reload)}
 		}
 	}
 	return nil
@@ -163,14 +165,6 @@ func (m *Machine) CheckInit(ctx context.Context, o Init) (Report, error) {
 	}
 	r.Steps = whats(m.initSteps(o, s, new(Initialised)))
 	return r, nil
-}
-
-// AuthorityFiles are the files of the authorities, by their names, in the order in which pki.Create makes them.
-func AuthorityFiles() (names []string) {
-	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {
-		names = append(names, name+".key", name+".crt")
-	}
-	return names
 }
 
 // checkAuthorities: there are none, all, or those that an interrupted init has made.

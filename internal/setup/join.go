@@ -81,7 +81,7 @@ func (m *Machine) SettleJoin(ctx context.Context, o Join) (Join, Settings, error
 		return o, nil, err
 	}
 	if had != nil {
-		if err := sameHost(m.Paths, had, o.Address, o.HostID); err != nil {
+		if err := m.sameHost(had, o.Address, o.HostID); err != nil {
 			return o, nil, err
 		}
 		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
@@ -110,6 +110,7 @@ func (m *Machine) CheckJoin(ctx context.Context, o Join) (Report, error) {
 	if s == nil {
 		s = m.hostSettings(o.Address, o.HostID)
 		s.setFlag("client-urls", ClientURL)
+		m.forPod(s)
 	}
 	running, _ := m.Service.Active(ctx)
 	r := Report{Checks: m.machineChecks(ctx, s, running)}
@@ -193,7 +194,7 @@ func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.text(); err != nil { // before anything is written
+	if _, err := s.text(m.speak().Reload); err != nil { // before anything is written
 		return nil, err
 	}
 	if err := sameStore(ctx, s, o.Token.ID); err != nil {
@@ -287,6 +288,7 @@ func (m *Machine) settingsOf(o Join, reply peer.JoinReply) (Settings, error) {
 		}
 		s[name] = value
 	}
+	m.forPod(s)
 	if s.Cluster() != reply.Cluster || s.Store() == "" {
 		return nil, &Error{Problem: "the cluster gave no settings that make sense", Advice: "install the same release of etcdadm on both hosts"}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
 )
 
@@ -20,6 +21,7 @@ type Kind string
 const (
 	KindSettings  Kind = "settings"  // the agent's
 	KindUnit      Kind = "unit"      // of systemd
+	KindPod       Kind = "pod"       // the manifest of a static pod
 	KindEtcdctl   Kind = "etcdctl"   // what a shell reads before etcdctl
 	KindAuthority Kind = "authority" // one file of the cluster's authorities
 	KindData      Kind = "data"      // the data directory
@@ -120,4 +122,12 @@ func (m *Machine) noteAuthorities() error {
 		}
 	}
 	return nil
+}
+
+// AuthorityFiles are the files of the authorities, by their names, in the order in which pki.Create makes them.
+func AuthorityFiles() (names []string) {
+	for _, name := range []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA} {
+		names = append(names, name+".key", name+".crt")
+	}
+	return names
 }

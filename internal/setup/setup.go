@@ -3,7 +3,8 @@
 //
 //	/etc/etcdadm/pki/                      the three authorities
 //	/etc/etcdadm/agent.env                 the agent's settings, which systemd gives it as its environment
-//	/etc/systemd/system/etcdadm.service    the unit (package unit)
+//	/etc/systemd/system/etcdadm.service    the unit (package unit); or
+//	/etc/kubernetes/manifests/etcdadm.yaml the static pod (package staticpod)
 //	/etc/etcd/etcdctl.env                  how etcdctl reaches etcd
 //	/opt/bin/etcdctl.sh                    etcdctl with that
 //	/var/lib/etcdadm/                      the data directory, which is the agent's from then on
@@ -20,6 +21,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,16 +84,6 @@ func (p Paths) Aside(stamp string) string { return p.at("etc/etcdadm", AsidePref
 // AsidePrefix begins the names of directories with what a reset has set aside.
 const AsidePrefix = "reset-"
 
-// Service starts the agent. systemd's is [unit.Systemd].
-type Service interface {
-	// Check is an error where the service manager does not run.
-	Check(context.Context) error
-	// Active tells whether the agent runs.
-	Active(context.Context) (bool, error)
-	// Start starts the agent if it does not run, now and with the machine.
-	Start(context.Context) error
-}
-
 // Machine is the one that is set up.
 type Machine struct {
 	Paths   Paths
@@ -100,6 +92,17 @@ type Machine struct {
 	Build   string       // its release
 	Environ []string     // NAME=VALUE; what the store is asked with is taken from it
 	Say     func(string) // told what is done and waited for; nil: nobody
+
+	pod   *Pod  // nil: the agent runs by a unit
+	words Words // empty: those of the unit; see speak
+}
+
+// speak is how people speak of the agent's service.
+func (m *Machine) speak() Words {
+	if m.words == (Words{}) {
+		return unitWords
+	}
+	return m.words
 }
 
 func (m *Machine) say(format string, args ...any) {
@@ -202,11 +205,11 @@ func unwritable(value string) string {
 	return ""
 }
 
-// text is the file of the settings. Errors show no value.
-func (s Settings) text() ([]byte, error) {
+// text is the file of the settings, which the agent takes by a command. Errors show no value.
+func (s Settings) text(reload string) ([]byte, error) {
 	var b strings.Builder
 	b.WriteString("# Settings of etcdadm's agent, as its flags: ETCDADM_FOO_BAR for --foo-bar; see etcdadm auto --help.\n" +
-		"# The agent reads them when it starts: systemctl reload etcdadm takes a change, and etcd goes on.\n")
+		"# The agent reads them when it starts: " + reload + " takes a change.\n")
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		if why := unwritable(s[name]); why != "" {
 			return nil, fmt.Errorf("the value of %s cannot be kept in a file for systemd: %s", name, why)
@@ -276,11 +279,11 @@ func run(ctx context.Context, steps []step) error {
 
 // Endpoint is where the agent of this host is reached.
 func (s Settings) Endpoint() string {
-	return net.JoinHostPort(s.Flag("address"), orElse(s.Flag("grpc-port"), usualPort))
+	return net.JoinHostPort(s.Flag("address"), cmp.Or(s.Flag("grpc-port"), usualPort))
 }
 
 // usualPort is the agents' where nothing is said.
 const usualPort = "8000"
 
 // PKI is the directory of the authorities.
-func (s Settings) PKI(p Paths) string { return orElse(s.Flag("pki-dir"), p.PKI()) }
+func (s Settings) PKI(p Paths) string { return cmp.Or(s.Flag("pki-dir"), p.PKI()) }

@@ -72,7 +72,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []string{"a\nb", `a\b`, `"a"`, `'a`, " a", "a ", "a\x00"} {
-		_, err := Settings{"X": bad}.text()
+		_, err := Settings{"X": bad}.text("x")
 		if err == nil || len(bad) > 2 && strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: %v", bad, err)
 		}

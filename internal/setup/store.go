@@ -91,7 +91,7 @@ func openStore(ctx context.Context, s Settings, create bool) (*control.Folder, e
 	if dir, ok := kept.DataDir(s.Store()); ok {
 		store, err := console.OpenKept(dir)
 		if err != nil {
-			return nil, &Error{Problem: "ask this machine's agent for the cluster's record", Err: err, Advice: "systemctl status etcdadm"}
+			return nil, &Error{Problem: "ask this machine's agent for the cluster's record", Err: err, Advice: "etcdadm info says whether it runs"}
 		}
 		return control.New(store, s.Cluster()).Known(), nil
 	}

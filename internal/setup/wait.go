@@ -62,7 +62,7 @@ func (m *Machine) awaitMember(ctx context.Context, s Settings, most time.Duratio
 			if w.said != "" {
 				problem += ": " + w.said
 			}
-			return false, &Error{Problem: problem, Err: ErrWaiting, Advice: "the agent goes on: look at etcdadm status and journalctl -u etcdadm; run the command again to wait on"}
+			return false, &Error{Problem: problem, Err: ErrWaiting, Advice: "the agent goes on: look at etcdadm status and " + w.m.speak().Log + "; run the command again to wait on"}
 		case <-tick.C:
 		}
 	}

@@ -196,6 +196,9 @@ Settings of the agent, as etcdadm init and etcdadm join write them.
 \fI/etc/systemd/system/etcdadm.service\fP
 The agent's unit. Keep changes in a drop\-in.
 .TP
+\fI/etc/kubernetes/manifests/etcdadm.yaml\fP
+With \-\-static\-pod: the manifest by which the kubelet runs the agent.
+.TP
 \fI/etc/etcd/etcdctl.env\fP
 What a shell reads before etcdctl.
 .TP
