@@ -12,7 +12,6 @@ import (
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/setup"
 	"etcdadm.io/internal/token"
-	"etcdadm.io/internal/unit"
 	"go.etcd.io/etcd/api/v3/version"
 )
 
@@ -23,8 +22,10 @@ type Machine struct {
 	Program string
 	// Release is that of Program, as the cluster is told it; empty: "library".
 	Release string
-	// Service starts the agent; nil: systemd, as etcdadm.service.
+	// Service starts the agent; nil: what has it already, on a fresh machine systemd, as etcdadm.service.
 	Service Service
+	// StaticPod has the machine's kubelet start the agent, where Service is nil; nil: that was not asked for.
+	StaticPod *StaticPod
 	// Root is the directory below which everything is written; empty: /.
 	Root string
 	// Environ is NAME=VALUE, from which the credentials of a bucket are taken; nil: there are none. Those that the
@@ -46,6 +47,12 @@ type Service interface {
 	Start(context.Context) error
 }
 
+// StaticPod says how a kubelet runs the agent. The zero value is good for most.
+type StaticPod struct {
+	Manifests string // the kubelet's directory of static pods; empty: /etc/kubernetes/manifests
+	Image     string // with /usr/bin/etcdadm; empty: that of the manifest which is there, else localhost/etcdadm:RELEASE
+}
+
 // DataDir is the data directory of the machine's agent, for [Access].
 func (m Machine) DataDir() string { return setup.Paths{Root: m.Root}.Data() }
 
@@ -56,15 +63,20 @@ func (m Machine) setup() (*setup.Machine, error) {
 	if m.Program == "" {
 		return nil, errors.New("the machine names no etcdadm to run")
 	}
-	if m.Service == nil {
-		m.Service = unit.Systemd{}
-	}
 	if m.Release == "" {
 		m.Release = "library"
 	}
-	return &setup.Machine{
+	on := &setup.Machine{
 		Paths: setup.Paths{Root: m.Root}, Service: m.Service, Binary: m.Program, Build: m.Release, Environ: m.Environ, Say: m.Say,
-	}, nil
+	}
+	if m.Service != nil {
+		return on, nil
+	}
+	var pod *setup.Pod
+	if m.StaticPod != nil {
+		pod = &setup.Pod{Manifests: m.StaticPod.Manifests, Image: m.StaticPod.Image}
+	}
+	return on, sortSetup(on.RunBy(pod))
 }
 
 // NewCluster is what [Init] makes. The zero value is good for most.

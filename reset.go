@@ -9,7 +9,6 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/removal"
 	"etcdadm.io/internal/setup"
-	"etcdadm.io/internal/unit"
 )
 
 // Stopper is the service of a machine that [Reset] is asked of.
@@ -51,7 +50,7 @@ func Reset(ctx context.Context, m Machine, r Resetting) (Former, error) {
 	service, ok := m.Service.(Stopper)
 	switch {
 	case m.Service == nil:
-		service = unit.Systemd{}
+		service, _ = setup.RunnerOf(setup.Paths{Root: m.Root})
 	case !ok:
 		return Former{}, errors.New("the machine's service cannot stop its agent")
 	}
