@@ -1,4 +1,5 @@
-// Package testkube gives tests a real kube-apiserver on loopback, on an etcd that they bring along.
+// Package testkube gives tests a real kube-apiserver on loopback, on an etcd that they bring along, and machines with a real
+// kubelet.
 //
 // As with testetcd, the program is built at most once per machine, into a cache that lies outside of the checkout and changes
 // only by rename; and the server never outlives its test.
@@ -21,7 +22,7 @@ import (
 	"etcdadm.io/internal/testetcd"
 )
 
-// Version of kube-apiserver.
+// Version of Kubernetes.
 const Version = "v1.36.3"
 
 const (
@@ -31,18 +32,36 @@ const (
 	startDeadline = 3 * time.Minute
 )
 
-// path is where the program is, once it is built.
-func path() (string, error) {
+// The programs that can be built. Each is pinned by a module of its own.
+const (
+	APIServer = "kube-apiserver"
+	Kubelet   = "kubelet"
+)
+
+// path is where a program is, once it is built.
+func path(name string) (string, error) {
 	releases, err := testetcd.CacheDir()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(filepath.Dir(releases), "test-kube", fmt.Sprintf("kube-apiserver-%s-%s-%s", Version, runtime.GOOS, runtime.GOARCH), "kube-apiserver"), nil
+	return filepath.Join(filepath.Dir(releases), "test-kube", fmt.Sprintf("%s-%s-%s-%s", name, Version, runtime.GOOS, runtime.GOARCH), name), nil
 }
 
-// Fetch returns the path of kube-apiserver, building it when this machine does not have it yet.
-func Fetch(ctx context.Context) (string, error) {
-	program, err := path()
+// Built is the path of a program where this machine has it; empty: it has to be built first.
+func Built(name string) string {
+	program, err := path(name)
+	if err != nil {
+		return ""
+	}
+	if _, err := os.Stat(program); err != nil {
+		return ""
+	}
+	return program
+}
+
+// Fetch returns the path of a program, building it when this machine does not have it yet.
+func Fetch(ctx context.Context, name string) (string, error) {
+	program, err := path(name)
 	if err != nil {
 		return "", err
 	}
@@ -50,7 +69,7 @@ func Fetch(ctx context.Context) (string, error) {
 		return program, nil
 	}
 	if err := fetch(ctx, program); err != nil {
-		return "", fmt.Errorf("build kube-apiserver %s: %w", Version, err)
+		return "", fmt.Errorf("build %s %s: %w", name, Version, err)
 	}
 	return program, nil
 }
@@ -70,7 +89,7 @@ func fetch(ctx context.Context, program string) error {
 	if _, err := os.Stat(program); err == nil { // built by whoever held the lock
 		return nil
 	}
-	source, err := moduleDir(ctx)
+	source, err := moduleDir(ctx, filepath.Base(program))
 	if err != nil {
 		return err
 	}
@@ -83,7 +102,7 @@ func fetch(ctx context.Context, program string) error {
 	const in = " -X k8s.io/component-base/version."
 	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false",
 		"-ldflags", "-s -w"+in+"gitVersion="+Version+in+"gitMajor="+parts[0]+in+"gitMinor="+parts[1],
-		"-o", filepath.Join(fresh, filepath.Base(program)), "k8s.io/kubernetes/cmd/kube-apiserver")
+		"-o", filepath.Join(fresh, filepath.Base(program)), "k8s.io/kubernetes/cmd/"+filepath.Base(program))
 	cmd.Dir = source
 	cmd.Env = append(testenv.Outside(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	cmd.WaitDelay = 5 * time.Second
@@ -95,8 +114,8 @@ func fetch(ctx context.Context, program string) error {
 
 // moduleDir finds the directory that pins the program. The path that the compiler recorded is right except under -trimpath; then
 // the go command knows.
-func moduleDir(ctx context.Context) (string, error) {
-	below := filepath.Join("modules", "kube-apiserver")
+func moduleDir(ctx context.Context, name string) (string, error) {
+	below := filepath.Join("modules", name)
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
 		dir := filepath.Join(filepath.Dir(file), below)
 		if _, err := os.Stat(dir); err == nil {
@@ -130,7 +149,7 @@ type Server struct {
 
 // Start runs a server until Close, and returns when it is ready.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	program, err := Fetch(ctx)
+	program, err := Fetch(ctx, APIServer)
 	if err != nil {
 		return nil, err
 	}
