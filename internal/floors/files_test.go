@@ -37,6 +37,7 @@ var plainOpens = map[string]string{
 	"internal/release/download.go:fetch":               "its own cache, under a lock",
 	"internal/release/install.go:install":              "its own cache, under a lock",
 	"internal/release/install.go:lockFile":             "its own cache, under a lock",
+	"internal/runtime/locks.go:lockHolderByFiles":      "/proc",
 	"internal/runtime/dirlock.go:LockStateDir":         "the daemon's own state directory",
 	"internal/runtime/exit.go:readTail":                "the log that it began",
 	"internal/runtime/follow.go:grown":                 "the log that it began",

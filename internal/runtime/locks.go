@@ -121,7 +121,9 @@ func flock(f *os.File, how int) error {
 
 // lockHolder finds the process that holds a lock on path in /proc/locks, or 0.
 // The list leaves out processes of other pid namespaces, and gives no pid for
-// locks that belong to an open file.
+// locks that belong to an open file. It numbers files as the disk does, which on
+// btrfs and overlayfs is not what stat tells: then the open files of all processes
+// are looked through.
 func lockHolder(path string) int {
 	node, err := inodeOf(path)
 	if err != nil {
@@ -140,6 +142,40 @@ func lockHolder(path string) int {
 		}
 		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 {
 			return pid
+		}
+	}
+	return lockHolderByFiles(path, node)
+}
+
+// lockHolderByFiles finds the process with an open file that is node, has the name of
+// path, and is locked; 0: none can be seen, as those of other users by who is not root.
+// Files of other names are not touched: they may lie on a disk that hangs.
+func lockHolderByFiles(path string, node inode) int {
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, p := range processes {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join("/proc", p.Name(), "fd"))
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			at := filepath.Join("/proc", p.Name(), "fd", f.Name())
+			if name, err := os.Readlink(at); err != nil || filepath.Base(name) != filepath.Base(path) {
+				continue
+			}
+			if got, err := inodeOf(at); err != nil || got != node {
+				continue
+			}
+			info, err := os.ReadFile(filepath.Join("/proc", p.Name(), "fdinfo", f.Name()))
+			if err == nil && strings.Contains(string(info), "\nlock:") {
+				return pid
+			}
 		}
 	}
 	return 0
