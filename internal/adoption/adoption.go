@@ -33,8 +33,10 @@ type Request struct {
 	// CertsDir holds ca.crt, server.{crt,key} and peer.{crt,key}, as kubeadm and
 	// etcdadm of kubernetes-sigs have them; empty: no TLS.
 	CertsDir string
-	// PKIDir is where the daemons' authorities are to lie.
-	PKIDir string
+	// PKIDir is where the daemons' authorities are to lie. PKIGiven: they come from a
+	// host of the cluster, and etcd's authority is not needed for them.
+	PKIDir   string
+	PKIGiven bool
 
 	// Members is a member list that went through raft; nil: none could be had, and
 	// an earlier run has written down what is needed.
@@ -50,8 +52,10 @@ type Request struct {
 	// for the reason of FlagsUnknown, or it does not run.
 	Flags        []Flag
 	FlagsUnknown error
-	// Manifest is the static pod that runs etcd on From; empty: none.
+	// Manifest is the static pod that runs etcd on From; empty: none. Unit is the service
+	// of systemd that does.
 	Manifest string
+	Unit     string
 
 	// Held is an error when a process holds etcd's locks in a data directory.
 	Held func(dataDir string) error
@@ -234,4 +238,14 @@ func (p *Plan) listSteps() {
 
 func (p *Plan) memberDir() string {
 	return filepath.Join(p.request.DataDir, "data", p.Token, "member")
+}
+
+// Peers are the peer URLs of the other members.
+func (p *Plan) Peers() (out []string) {
+	for _, n := range p.state.Nodes {
+		if n.Name != string(p.Host) {
+			out = append(out, n.URLs.Peer...)
+		}
+	}
+	return out
 }

@@ -73,7 +73,7 @@ func (p *Plan) lookAtCertificates() {
 			p.missing("a certificate cannot be read: %v", err)
 		}
 	}
-	if _, err := pki.Load(r.PKIDir, time.Now()); err == nil {
+	if _, err := pki.Load(r.PKIDir, time.Now()); err == nil || r.PKIGiven {
 		return
 	}
 	if _, err := pki.LoadAuthorityFiles("etcd's authority", filepath.Join(r.CertsDir, "ca.crt"), filepath.Join(r.CertsDir, "ca.key"), time.Now()); err != nil {
@@ -86,20 +86,47 @@ func (p *Plan) lookAtCertificates() {
 // Prepare takes every step that may be taken while etcd runs. The store comes
 // first: without a marker no daemon takes anything over.
 func (p *Plan) Prepare(ctx context.Context, f *control.Folder) error {
+	if err := p.Mark(ctx, f); err != nil {
+		return err
+	}
+	return p.PrepareHost()
+}
+
+// Mark makes the store one of a cluster that something else founded, with a spec that
+// says what is there.
+func (p *Plan) Mark(ctx context.Context, f *control.Folder) error {
 	if len(p.Missing) > 0 {
 		return errors.New("prepare adoption: something is missing")
 	}
-	version, err := cluster.ParseVersion(p.state.Version)
+	spec, err := p.Spec()
 	if err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}
-	if err := markForeign(ctx, f, cluster.Spec{MemberCount: len(p.state.Nodes), EtcdVersion: version}); err != nil {
+	if err := markForeign(ctx, f, spec); err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
+	}
+	if err := KeepQuota(ctx, f, p.request.Quota); err != nil {
+		return fmt.Errorf("prepare adoption: %w", err)
+	}
+	return nil
+}
+
+// Spec is what is there. Errors: there is no such spec, as with an even number of members.
+func (p *Plan) Spec() (cluster.Spec, error) {
+	version, err := cluster.ParseVersion(p.state.Version)
+	if err != nil {
+		return cluster.Spec{}, err
+	}
+	spec := cluster.Spec{MemberCount: len(p.state.Nodes), EtcdVersion: version}
+	return spec, spec.Validate()
+}
+
+// PrepareHost writes what the daemon needs beside the data.
+func (p *Plan) PrepareHost() error {
+	if len(p.Missing) > 0 {
+		return errors.New("prepare adoption: something is missing")
 	}
 	r := p.request
-	if err := KeepQuota(ctx, f, r.Quota); err != nil {
-		return fmt.Errorf("prepare adoption: %w", err)
-	}
 	if err := os.MkdirAll(filepath.Join(r.DataDir, "data", p.Token), 0o700); err != nil {
 		return fmt.Errorf("prepare adoption: %w", err)
 	}

@@ -98,6 +98,10 @@ func isSetting(name string) bool {
 type Kept struct {
 	MetricsURLs string   `json:"listenMetricsURLs,omitempty"`
 	LeftOut     []string `json:"leftOut,omitempty"` // the settings that are not carried over
+	Quota       int64    `json:"quota,omitempty"`   // of the database, in bytes, where it is not etcd's default
+	// Unit and Manifest are what ran it: the one, the other, or neither.
+	Unit     string `json:"unit,omitempty"`
+	Manifest string `json:"manifest,omitempty"`
 }
 
 // keptFile lies in the daemon's data directory, which the daemon does not read it from.
@@ -122,6 +126,7 @@ func (p *Plan) readFlags() {
 		}
 		p.Kept = Kept{LeftOut: []string{"with which flags etcd was run is not known (" + why + "): compare them with the daemon's command line by hand, --listen-metrics-urls first"}}
 	default:
+		p.Kept.Quota, p.Kept.Unit, p.Kept.Manifest = r.Quota, r.Unit, r.Manifest
 		for _, f := range r.Flags {
 			if f.Name == "listen-metrics-urls" && !f.secret() {
 				p.Kept.MetricsURLs = f.Value

@@ -114,10 +114,10 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	default: // a directory is made only when something is done
 		fmt.Fprintf(out, "The store cannot be checked in a dry run: %v\n", err)
 	}
-	if r.Manifest, err = manifestOf(a.manifests, r.From); err != nil {
+	if r.Manifest, err = adoption.ManifestOf(a.manifests, r.From); err != nil {
 		return err
 	}
-	r.Flags, r.FlagsUnknown = flagsOf(r.Held(r.From))
+	r.Flags, r.FlagsUnknown = adoption.FlagsOf(r.Held(r.From))
 	p, err := adoption.Look(ctx, *r, folder)
 	if err != nil {
 		return err

@@ -3,14 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 
 	"etcdadm.io/internal/adoption"
-	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -21,11 +16,8 @@ func stopLines(held error, manifest string) []string {
 	}
 	var locked *runtime.LockedError
 	if errors.As(held, &locked) && locked.PID != 0 {
-		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", locked.PID))
-		if i := strings.LastIndex(string(group), "/"); i >= 0 {
-			if unit := strings.TrimSpace(string(group)[i+1:]); strings.HasSuffix(unit, ".service") {
-				return []string{"systemctl disable --now " + unit}
-			}
+		if unit := adoption.UnitOf(locked.PID); unit != "" {
+			return []string{"systemctl disable --now " + unit}
 		}
 	}
 	if locked != nil && locked.PID != 0 {
@@ -34,71 +26,8 @@ func stopLines(held error, manifest string) []string {
 	return []string{"end the etcd that runs on it, and whatever would start it again"}
 }
 
-// flagsOf are the settings of the etcd that holds the data; nil without an error: none does.
-func flagsOf(held error) ([]adoption.Flag, error) {
-	var locked *runtime.LockedError
-	if held == nil || !errors.As(held, &locked) {
-		return nil, nil
-	}
-	if locked.PID == 0 {
-		return nil, errors.New("its process cannot be seen from here")
-	}
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", locked.PID))
-	if err != nil {
-		return nil, err
-	}
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", locked.PID))
-	if err != nil {
-		return nil, err
-	}
-	words := func(b []byte) []string { return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00") }
-	return adoption.ParseFlags(words(line), words(environ)), nil
-}
-
 // moveManifest is how a person ends a static pod for good. Source: kubelet takes every
 // file of the directory whose name does not begin with a dot for a pod.
 func moveManifest(path string) string {
 	return fmt.Sprintf("mv %s %s   # the kubelet ends the pod", path, filepath.Dir(filepath.Dir(path))+"/")
-}
-
-// maxManifest is the size in bytes beyond which a file is no static pod. Source: kubelet
-// refuses to read a larger one.
-const maxManifest = 10 << 20
-
-// manifestOf is the static pod that runs etcd on a data directory: the first file of
-// the kubelet's directory that names it, and etcd. Empty: none.
-func manifestOf(dir, dataDir string) (string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("look for static pods: %w", err)
-	}
-	// Whatever stands around the path in YAML, JSON or a shell's line, but no longer path.
-	named := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(filepath.Clean(dataDir)) + `(/member)?/*([^\w./-]|$)`)
-	for _, e := range entries {
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		content, err := readManifest(path)
-		if err != nil {
-			return "", fmt.Errorf("look for static pods: %w", err)
-		}
-		if named.Match(content) && strings.Contains(string(content), "etcd") {
-			return path, nil
-		}
-	}
-	return "", nil
-}
-
-// readManifest reads what can be a manifest: a regular file of its size, by a link too.
-// Of anything else it gives nothing.
-func readManifest(path string) ([]byte, error) {
-	content, err := regular.Read(path, maxManifest)
-	if errors.Is(err, regular.ErrNotRegular) || errors.Is(err, regular.ErrTooLarge) {
-		return nil, nil
-	}
-	return content, err
 }

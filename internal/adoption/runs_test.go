@@ -1,4 +1,4 @@
-package cli
+package adoption
 
 import (
 	"os"
@@ -36,7 +36,7 @@ func TestManifestIsARegularFile(t *testing.T) {
 	}
 	told := make(chan answer, 1)
 	go func() {
-		path, err := manifestOf(dir, "/var/lib/etcd")
+		path, err := ManifestOf(dir, "/var/lib/etcd")
 		told <- answer{path, err}
 	}()
 	select {
@@ -77,7 +77,7 @@ func TestManifestNamesItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, of := range []string{dir, dir + "/"} {
-			got, err := manifestOf(at, of)
+			got, err := ManifestOf(at, of)
 			if err != nil || (got == path) != want {
 				t.Errorf("%s: %q, %v, want it found: %t", content, got, err, want)
 			}
