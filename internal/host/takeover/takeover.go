@@ -17,7 +17,7 @@ import (
 // member as lost after a minute.
 const (
 	heldEvery  = 500 * time.Millisecond // another program's etcd runs on it: once that ends, the member is out of service
-	waitsEvery = 5 * time.Second        // something that a person has to change first
+	waitsEvery = time.Second            // something that a person has to change first, or that the store says in a moment
 )
 
 // Try begins to run the member that etcd-manager left on this host, as it
