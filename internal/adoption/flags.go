@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -107,6 +108,12 @@ type Kept struct {
 // keptFile lies in the daemon's data directory, which the daemon does not read it from.
 const keptFile = "adopted-settings.json"
 
+// Begun tells whether a member was prepared to be taken over into a data directory.
+func Begun(dataDir string) bool {
+	_, err := os.Lstat(filepath.Join(dataDir, keptFile))
+	return err == nil
+}
+
 // readFlags sorts the old etcd's settings into those that our daemon keeps, and the rest,
 // each with how a person keeps it.
 func (p *Plan) readFlags() {
@@ -127,6 +134,10 @@ func (p *Plan) readFlags() {
 		p.Kept = Kept{LeftOut: []string{"with which flags etcd was run is not known (" + why + "): compare them with the daemon's command line by hand, --listen-metrics-urls first"}}
 	default:
 		p.Kept.Quota, p.Kept.Unit, p.Kept.Manifest = r.Quota, r.Unit, r.Manifest
+		var before Kept
+		if had, err := regular.Read(filepath.Join(r.DataDir, keptFile), regular.SmallSize); err == nil && r.Manifest == "" && json.Unmarshal(had, &before) == nil {
+			p.Kept.Manifest = before.Manifest // which an earlier run had moved away when it was interrupted
+		}
 		for _, f := range r.Flags {
 			if f.Name == "listen-metrics-urls" && !f.secret() {
 				p.Kept.MetricsURLs = f.Value

@@ -13,6 +13,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/handover"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
@@ -38,6 +39,8 @@ type setUp struct {
 	program daemon.Program
 	pod     bool // the agent runs as a static pod
 	how     setup.Pod
+	in      takeIn
+	former  former
 }
 
 func (u *setUp) flags(c *cobra.Command) {
@@ -46,10 +49,34 @@ func (u *setUp) flags(c *cobra.Command) {
 	f.DurationVar(&u.wait, "wait", setup.DefaultWait, "how long to wait for etcd to serve")
 	f.BoolVar(&u.dryRun, "dry-run", false, "print the checks and the steps, and change nothing")
 	f.BoolVar(&u.pod, "static-pod", false, "run the agent as a static pod of the kubelet, and not as a systemd unit")
-	f.StringVar(&u.how.Manifests, "manifests-dir", "", "with --static-pod: the kubelet's directory of static pods (default "+setup.DefaultManifests+")")
+	f.StringVar(&u.how.Manifests, "manifests-dir", "", "with --static-pod or --adopt: the kubelet's directory of static pods (default "+setup.DefaultManifests+")")
 	f.StringVar(&u.how.Image, "image", "", "with --static-pod: the image with etcdadm; default: that of the manifest which is there, else "+setup.DefaultImage("RELEASE"))
 	u.outputFlag(c)
 	rootFlag(c, &u.paths)
+	u.in.flags(c)
+}
+
+// mistakes are what is wrong with the flags that both have.
+func (u *setUp) mistakes(c *cobra.Command) error {
+	for _, err := range []error{u.checkOutput(), someTime("--wait", u.wait), u.in.check(c), u.former.check(c)} {
+		if err != nil {
+			return err
+		}
+	}
+	if err := u.former.kubelet(u); err != nil {
+		return err
+	}
+	switch {
+	case u.pod && u.in.adopt:
+		return usage("take it over without --static-pod, under systemd", "--adopt and --static-pod were both given")
+	case u.pod && len(u.former.priorities) > 0:
+		return usage("leave it out: the pod has the priority class system-node-critical", "--disk-priorities is about a systemd unit, and --static-pod was given")
+	case !u.pod && u.how.Image != "":
+		return usage("add --static-pod, or leave it out", "--image is about a static pod")
+	case !u.pod && !u.in.adopt && u.how.Manifests != "":
+		return usage("add --static-pod or --adopt, or leave it out", "--manifests-dir is about a static pod, of the agent or of an etcd that is taken over")
+	}
+	return nil
 }
 
 // machine is this one.
@@ -66,11 +93,8 @@ func (u *setUp) machine(c *cobra.Command) (*setup.Machine, error) {
 		Say: func(sentence string) { fmt.Fprintln(c.ErrOrStderr(), sentence) },
 	}
 	var pod *setup.Pod
-	switch {
-	case u.pod:
+	if u.pod {
 		pod = &u.how
-	case u.how != (setup.Pod{}):
-		return nil, usage("add --static-pod, or leave them out", "--manifests-dir and --image are about a static pod")
 	}
 	return m, setUpFailure(m.RunBy(pod))
 }
@@ -121,7 +145,7 @@ func setUpFailure(err error) error {
 		return err
 	case errors.Is(err, setup.ErrWaiting):
 		return &Failure{Code: ExitWaiting, Err: err, Advice: hintOf(err)}
-	case errors.Is(err, setup.ErrOther), errors.Is(err, setup.ErrSetUp), errors.Is(err, setup.ErrHalfReset), errors.Is(err, peer.ErrJoin), errors.Is(err, pki.ErrOtherAuthority), errors.Is(err, pki.ErrClock):
+	case errors.Is(err, setup.ErrOther), errors.Is(err, setup.ErrSetUp), errors.Is(err, handover.ErrNone), errors.Is(err, handover.ErrBusy), errors.Is(err, setup.ErrHalfReset), errors.Is(err, peer.ErrJoin), errors.Is(err, pki.ErrOtherAuthority), errors.Is(err, pki.ErrClock):
 		return &Failure{Code: ExitUnsafe, Err: err, Advice: hintOf(err)}
 	case errors.Is(err, peer.ErrUnreachable), errors.Is(err, peer.ErrClearText):
 		return &Failure{Code: ExitNoCluster, Err: err, Advice: hintOf(err)}
@@ -142,20 +166,28 @@ etcdadm.service, waits until etcd serves on port 2379, and prints the command th
 the other hosts. With --static-pod the kubelet of this machine runs the agent, by a
 manifest in its directory. Without --store the hosts keep the cluster's record and its
 backups themselves, each on its own disk. Interrupted, it is run again and goes on.
-Nothing that exists is overwritten or deleted.`,
+Nothing that exists is overwritten or deleted.
+
+With --adopt an etcd that runs on this machine already, by a unit, as a static pod or by
+hand, goes on as this host's member, with its data, IDs and certificates: run it on one
+host, and the join that it prints, with --adopt, on one after the other of the rest.`,
 		Example: `  etcdadm init
   etcdadm init --store s3://BUCKET/FOLDER
   etcdadm init --store file:///mnt/etcd-store --address 192.0.2.1 --dry-run
   etcdadm init --from-backup snapshot.db
   etcdadm init --manual
-  etcdadm init --static-pod --image REGISTRY/etcdadm:1.2.3`,
+  etcdadm init --static-pod --image REGISTRY/etcdadm:1.2.3
+  etcdadm init --adopt --dry-run`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := u.checkOutput(); err != nil {
+			if err := u.mistakes(c); err != nil {
 				return err
 			}
 			if o.Empty && o.FromBackup != "" {
 				return usage("one of them", "--empty and --from-backup were both given")
+			}
+			if u.in.adopt && (o.Empty || o.FromBackup != "") {
+				return usage("leave them out: an etcd that is taken over keeps its data", "--adopt and --empty or --from-backup were given")
 			}
 			if version == "" {
 				version = program.Builtin.Version
@@ -167,10 +199,13 @@ Nothing that exists is overwritten or deleted.`,
 			if err := (cluster.Spec{MemberCount: o.Members, EtcdVersion: o.Version}).Validate(); err != nil {
 				return usage("such as --members 3", "%w", err)
 			}
-			if err := someTime("--wait", u.wait); err != nil {
-				return err
+			o.HostID, o.Wait, o.DataDir, o.SetAside, o.Priorities = u.hostID, u.wait, u.in.dataDir, u.in.setAside, u.former.priorities
+			o.More, o.Address = u.former.bound(u.address)
+			if !u.in.adopt {
+				if o.Authority, err = ownAuthority(u.in.certsDir); err != nil {
+					return err
+				}
 			}
-			o.Address, o.HostID, o.Wait = u.address, u.hostID, u.wait
 			return u.init(c, o)
 		},
 	}
@@ -185,6 +220,8 @@ Nothing that exists is overwritten or deleted.`,
 	f.IntVar(&o.Members, "members", 3, "how many members are wanted, once as many hosts have joined")
 	f.StringVar(&version, "etcd-version", "", "etcd version; default: the built-in one")
 	u.flags(c)
+	u.former.flags(c, false)
+	c.AddCommand(phaseCommand("init"))
 	return c
 }
 
@@ -193,6 +230,9 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 	if err != nil {
 		return err
 	}
+	if o.Existing, err = u.in.existing(c.Context(), u, m, false, o.Store != ""); err != nil {
+		return setUpFailure(err)
+	}
 	report, err := m.CheckInit(c.Context(), o)
 	if err != nil {
 		return setUpFailure(err)
@@ -200,6 +240,13 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 	if err := u.checked(c, report); err != nil || u.dryRun {
 		return err
 	}
+	if err := u.in.agreed(c, report, o.Existing); err != nil {
+		return err
+	}
+	if err := u.former.fetch(c.Context(), c, u, o.Version); err != nil {
+		return err
+	}
+	o.Aside = report.Aside
 	done, err := m.Init(c.Context(), o)
 	if err != nil {
 		return setUpFailure(err)
@@ -209,13 +256,21 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 		Join string `json:"join"`
 	}
 	out := printed{done, joinLine(done.Endpoint, done.Token, done.CAHash)}
+	if u.in.adopt && done.Members > 1 {
+		out.Join += " --adopt"
+	}
 	return u.print(c.OutOrStdout(), out, func(w io.Writer) {
 		verb := "serves"
 		if done.Again {
 			verb = "was begun before, and serves"
 		}
 		fmt.Fprintf(w, "cluster %s %s: etcd %s at %s\n", done.Cluster, verb, done.Version, done.Etcd)
-		fmt.Fprintf(w, "%s wanted; to join a host, run there until %s:\n\n  %s\n\n", counted(done.Members, "member"), untilWords(done.Expires, time.Now()), out.Join)
+		printTakenOver(w, done.TakenOver, done.Host)
+		what := counted(done.Members, "member") + " wanted; to join a host, run there"
+		if u.in.adopt {
+			what = "on the other hosts that run a member, one after the other, run"
+		}
+		fmt.Fprintf(w, "%s until %s:\n\n  %s\n\n", what, untilWords(done.Expires, time.Now()), out.Join)
 		switch {
 		case o.Manual && done.Again:
 			fmt.Fprintln(w, "--manual changed nothing, because the cluster was begun before: etcdadm auto-manage off")
@@ -256,26 +311,31 @@ A token on the command line is seen by everybody on this machine (ps): it may al
 $ETCDADM_TOKEN, or in a file.`,
 		Example: `  etcdadm join 192.0.2.1:8000 --token k3v9qd.SECRET --ca-hash sha256:HASH
   etcdadm join 192.0.2.1:8000 --token-file /run/token --ca-hash sha256:HASH --address 192.0.2.2
-  etcdadm join 192.0.2.1:8000 --token-file /run/token --ca-hash sha256:HASH --static-pod`,
+  etcdadm join 192.0.2.1:8000 --token-file /run/token --ca-hash sha256:HASH --static-pod
+  etcdadm join 192.0.2.1:8000 --token-file /run/token --ca-hash sha256:HASH --adopt`,
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := u.checkOutput(); err != nil {
+			if err := u.mistakes(c); err != nil {
 				return err
 			}
 			if host, port, err := net.SplitHostPort(args[0]); err != nil || host == "" || port == "" {
 				return usage("such as 192.0.2.1:8000", "%s is no address with a port", args[0])
 			}
+			if o.CAHash == "" && u.in.certsDir != "" && !u.in.adopt {
+				var err error
+				if o.CAHash, err = hashOf(u.in.certsDir); err != nil {
+					return usage("give --ca-hash, as etcdadm token create printed it", "--certs-dir: %w", err)
+				}
+			}
 			if !pki.ValidHash(o.CAHash) {
 				return usage("copy the line that etcdadm token create printed", "--ca-hash is not sha256: and 64 hexadecimal digits")
-			}
-			if err := someTime("--wait", u.wait); err != nil {
-				return err
 			}
 			var err error
 			if o.Token, err = secretOf(secret, file); err != nil {
 				return err
 			}
-			o.Endpoint, o.Address, o.HostID, o.Wait = args[0], u.address, u.hostID, u.wait
+			o.Endpoint, o.HostID, o.Wait, o.DataDir, o.SetAside, o.Priorities = args[0], u.hostID, u.wait, u.in.dataDir, u.in.setAside, u.former.priorities
+			o.More, o.Address = u.former.bound(u.address)
 			return u.join(c, o)
 		},
 	}
@@ -285,6 +345,8 @@ $ETCDADM_TOKEN, or in a file.`,
 	f.StringVar(&o.CAHash, "ca-hash", "", "hash of the cluster's authority, as token create and init print it")
 	f.StringVar(&u.address, "address", "", "how the other hosts reach this one; default: the address of the route to ADDRESS")
 	u.flags(c)
+	u.former.flags(c, true)
+	c.AddCommand(phaseCommand("join"))
 	return c
 }
 
@@ -293,6 +355,15 @@ func (u *setUp) join(c *cobra.Command, o setup.Join) error {
 	if err != nil {
 		return err
 	}
+	var atHand cluster.Version
+	if u.former.version != "" {
+		if atHand, err = cluster.ParseVersion(u.former.version); err != nil {
+			return usage("such as --version 3.6.16", "%w", err)
+		}
+	}
+	if o.Existing, err = u.in.existing(c.Context(), u, m, true, false); err != nil {
+		return setUpFailure(err)
+	}
 	report, err := m.CheckJoin(c.Context(), o)
 	if err != nil {
 		return setUpFailure(err)
@@ -300,6 +371,13 @@ func (u *setUp) join(c *cobra.Command, o setup.Join) error {
 	if err := u.checked(c, report); err != nil || u.dryRun {
 		return err
 	}
+	if err := u.in.agreed(c, report, o.Existing); err != nil {
+		return err
+	}
+	if err := u.former.fetch(c.Context(), c, u, atHand); err != nil {
+		return err
+	}
+	o.Aside = report.Aside
 	done, err := m.Join(c.Context(), o)
 	if err != nil {
 		return setUpFailure(err)
@@ -314,6 +392,7 @@ func (u *setUp) join(c *cobra.Command, o setup.Join) error {
 		default:
 			fmt.Fprintf(w, "host %s joined cluster %s, and its member votes: %s\n", done.Host, done.Cluster, done.Etcd)
 		}
+		printTakenOver(w, done.TakenOver, done.Host)
 		fmt.Fprintf(w, "etcdctl: . %s\n", done.Etcdctl)
 		fmt.Fprintln(w, externalEtcd)
 	})

@@ -49,6 +49,7 @@ behind in the cluster and which command ends that on another host.`,
 	f.BoolVar(&o.Force, "force", false, "go on also where the cluster cannot or must not let the member go")
 	f.BoolVar(&o.Purge, "purge", false, "delete data, settings and keys instead of setting them aside")
 	f.BoolVar(&o.NoBackup, "no-backup", false, "do not wait for a backup before the member is removed")
+	formerReset(f, &o)
 	f.DurationVar(&o.Wait, "wait", removal.DefaultWait, "how long to wait for the member to be removed")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be done, and change nothing")
 	f.BoolVar(&yes, "yes", false, "do not ask")
@@ -151,7 +152,12 @@ func printResetPlan(w io.Writer, p removal.Plan, force bool) {
 		fmt.Fprintf(t, "\t%s\tstays: %s\n", one.Path, one.Why)
 	}
 	t.Flush()
-	if p.Hindrance != nil && force {
+	switch {
+	case p.Hindrance == nil:
+	case p.Hindrance.Kind == removal.Asked:
+		fmt.Fprintf(w, "\n%s\n", p.Hindrance.Why)
+		printLeft(w, p.Left)
+	case force:
 		fmt.Fprintf(w, "\nby force, though %s\n", p.Hindrance.Why)
 		printLeft(w, p.Left)
 	}

@@ -87,6 +87,7 @@ SHA256SUMS from a directory instead, without any network.`,
 	f.DurationVar(&timeout, "timeout", downloadTimeout, "how long all of it may take")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be downloaded, and download nothing")
 	r.outputFlag(c)
+	formerDownload(c)
 	return c
 }
 

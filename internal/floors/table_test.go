@@ -386,6 +386,15 @@ var table = []room{
 		"internal/console": "asks the daemons",
 		"internal/setup":   "what this host is",
 	}},
+	{path: "internal/handover", floor: face, never: map[string]string{
+		"plan":                   "it hands a member over, and decides nothing about a cluster",
+		"election":               "it hands a member over, and decides nothing about a cluster",
+		"os/exec":                "processes are a matter of internal/unit",
+		"github.com/spf13/cobra": "a program may call it",
+	}, beside: map[string]string{
+		"internal/console": "how an etcd is asked",
+		"internal/setup":   "is what its checks and steps are for",
+	}},
 	{path: "internal/removal", floor: face, never: map[string]string{
 		"election":               "it asks who leads, and decides nothing about a cluster",
 		"os/exec":                "processes are a matter of internal/unit and internal/runtime",
@@ -414,6 +423,7 @@ var table = []room{
 	{path: "internal/cli/...", floor: face, beside: map[string]string{
 		"internal/console":    "asks the daemons",
 		"internal/daemon":     "etcd-manager's flags become its configuration",
+		"internal/handover":   "init and join with --adopt",
 		"internal/manager":    "a step by hand is its loop, run once",
 		"internal/playground": "etcdadm playground",
 		"internal/removal":    "reset",
@@ -477,7 +487,7 @@ var guarded = []struct {
 	// The wing: what few clusters need once. The rest reads without it, since each part has one door.
 	{module + "/internal/keycopy", []string{"internal/conversion", "internal/sources"}, "keys are carried over one by one in a conversion"},
 	{module + "/internal/conversion", []string{"internal/sources"}, "data that no tool restores are a matter of a host's sources"},
-	{module + "/internal/adoption", []string{"internal/cli"}, "a person has a cluster of another program adopted"},
+	{module + "/internal/adoption", []string{"internal/cli", "internal/handover"}, "a person has a cluster of another program adopted"},
 	{module + "/internal/host/takeover", []string{"internal/host"}, "a host takes a member of another program over"},
 	{"testing", nil, "product code does not know that it is tested"},
 }

@@ -55,41 +55,18 @@ func carry(from, to string) error {
 func takeData(one Item, purge bool) error {
 	var err error
 	if one.Inside {
-		err = moveInside(one.Path, one.To)
+		err = setup.MoveInside(one.Path, one.To)
 	} else if there(one.Path) {
 		err = gone(os.Rename(one.Path, one.To), filepath.Dir(one.To))
 		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EXDEV) { // a mount of the same file system
 			one.To = filepath.Join(one.Path, strings.TrimPrefix(filepath.Base(one.To), filepath.Base(one.Path)+"."))
-			err = moveInside(one.Path, one.To)
+			err = setup.MoveInside(one.Path, one.To)
 		}
 	}
 	if err != nil || !purge {
 		return err
 	}
 	return gone(os.RemoveAll(one.To), filepath.Dir(one.To))
-}
-
-// moveInside moves all that is in a directory into one below it. What earlier resets have set aside stays.
-func moveInside(dir, to string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() == "lost+found" || strings.HasPrefix(e.Name(), setup.AsidePrefix) {
-			continue
-		}
-		if err := durable.MakeDir(to, modeAside); err != nil {
-			return err
-		}
-		if err := os.Rename(filepath.Join(dir, e.Name()), filepath.Join(to, e.Name())); err != nil {
-			return err
-		}
-	}
-	if !there(to) {
-		return nil
-	}
-	return errors.Join(durable.SyncDir(to), durable.SyncDir(dir))
 }
 
 func removed(err error) error {

@@ -20,7 +20,6 @@ import (
 	"etcdadm.io/internal/setup"
 	"etcdadm.io/internal/staticpod"
 	"etcdadm.io/internal/unit"
-	"golang.org/x/sys/unix"
 )
 
 // Kinds of what is taken away, beside those that setup makes.
@@ -57,6 +56,7 @@ const (
 	LastMember  HindranceKind = "last-member" // the cluster would end
 	Refused     HindranceKind = "refused"     // the leading daemon refuses
 	Unknown     HindranceKind = "unknown"     // which cluster it is cannot be read
+	Asked       HindranceKind = "asked"       // a person wants it to stay listed
 )
 
 // Hindrance is why the member is not removed from the cluster first. Only force goes on.
@@ -111,7 +111,7 @@ func (p Plan) Leaves() bool { return p.wait && p.Hindrance == nil && p.Member !=
 
 // Refused is an error where only force goes on. Nothing was changed.
 func (p Plan) Refused(o Options) error {
-	if p.Hindrance == nil || o.Force {
+	if p.Hindrance == nil || o.Force || p.Hindrance.Kind == Asked {
 		return nil
 	}
 	err := ErrUnsafe
@@ -155,6 +155,10 @@ func (h *Host) Look(ctx context.Context, o Options) (Plan, error) {
 		return p, nil
 	}
 	h.lookAtCluster(ctx, &p)
+	if o.KeepMember && j.Host != "" && (p.Hindrance == nil || p.Hindrance.Kind == Unreachable) {
+		p.Hindrance = &Hindrance{Kind: Asked, Why: "the member stays in the cluster's list, as it was asked"}
+		p.Left = j.behind(p.Member)
+	}
 	if err := ctx.Err(); err != nil {
 		return Plan{}, fmt.Errorf("interrupted, and nothing was changed: %w", err)
 	}
@@ -163,7 +167,7 @@ func (h *Host) Look(ctx context.Context, o Options) (Plan, error) {
 
 // survey is what lies on this machine, as a job that nothing is done of.
 func (h *Host) survey() (*job, []Stays, error) {
-	j := &job{Format: jobFormat, Stamp: h.now().UTC().Format("20060102T150405Z")}
+	j := &job{Format: jobFormat, Stamp: setup.Stamp(h.now())}
 	s, err := setup.ReadSettings(h.Paths)
 	if errors.Is(err, setup.ErrNotSetUp) {
 		s, err = nil, nil
@@ -199,7 +203,7 @@ func (h *Host) survey() (*job, []Stays, error) {
 		return nil, nil, err
 	}
 	j.Items, stays = append(j.Items, files...), append(stays, left...)
-	if dir := h.Paths.Unit() + ".d"; there(dir) {
+	if dir := h.Paths.Unit() + ".d"; dropIns(dir, h.Paths.Priority()) {
 		stays = append(stays, Stays{dir, "drop-ins of yours"})
 	}
 	if dir := (certs.Host{Root: h.Paths.Root}).RecordDir(); there(dir) {
@@ -223,6 +227,12 @@ func (h *Host) survey() (*job, []Stays, error) {
 		}
 	}
 	return j, stays, nil
+}
+
+// dropIns tells whether there are drop-ins beside the one that init or join may have written.
+func dropIns(dir, ours string) bool {
+	entries, err := os.ReadDir(dir)
+	return err != nil && there(dir) || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Join(dir, e.Name()) != ours })
 }
 
 func orElseString(s, usual string) string {
@@ -285,23 +295,8 @@ func notOurData(dir string) string {
 
 // dataItem is a data directory that is renamed as a whole, or whose content is moved where that cannot be.
 func (h *Host) dataItem(dir, stamp string) Item {
-	if stuck(dir) {
-		return Item{Kind: setup.KindData, Path: dir, To: filepath.Join(dir, setup.AsidePrefix+stamp), Inside: true}
-	}
-	return Item{Kind: setup.KindData, Path: dir, To: dir + "." + setup.AsidePrefix + stamp}
-}
-
-// stuck tells whether a directory cannot be renamed, or should not be: a mount, a link.
-func stuck(dir string) bool {
-	info, err := os.Lstat(dir)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return true
-	}
-	var here, above unix.Stat_t
-	if unix.Stat(dir, &here) != nil || unix.Stat(filepath.Dir(dir), &above) != nil {
-		return true
-	}
-	return here.Dev != above.Dev
+	to, inside := setup.AsideOf(dir, stamp)
+	return Item{Kind: setup.KindData, Path: dir, To: to, Inside: inside}
 }
 
 // files are the small ones.

@@ -75,10 +75,12 @@ type Host struct {
 
 // Options are a person's wishes.
 type Options struct {
-	Force    bool          // go on where the cluster cannot or must not let the member go
-	Purge    bool          // delete what would be set aside
-	NoBackup bool          // do not wait for a backup before the member is removed
-	Wait     time.Duration // for the member to be removed
+	Force    bool // go on where the cluster cannot or must not let the member go
+	Purge    bool // delete what would be set aside
+	NoBackup bool // do not wait for a backup before the member is removed
+	// KeepMember leaves the member in the cluster's list, and resets this machine alone. It is no leave to lose the quorum.
+	KeepMember bool
+	Wait       time.Duration // for the member to be removed
 }
 
 // DefaultWait is how long the removal is waited for: a backup may come first.

@@ -641,3 +641,19 @@ func TestResetOfAStaticPod(t *testing.T) {
 		t.Error("it is not set aside")
 	}
 }
+
+// A person may have the member stay listed, but not lose the quorum or the last member by that.
+func TestKeepMember(t *testing.T) {
+	w := newWorld(t)
+	h, s := installed(t, w)
+	p, done, err := reset(t, h, Options{KeepMember: true})
+	if err != nil || p.Hindrance == nil || p.Hindrance.Kind != Asked || done.Removed || len(done.Left) == 0 || len(w.removed) > 0 || s.stopped != 1 || there(h.Paths.Data()) {
+		t.Errorf("%v: %+v, %+v, removed %v", err, p.Hindrance, done, w.removed)
+	}
+	w = newWorld(t)
+	w.up = []cluster.HostID{"a"}
+	h, s = installed(t, w)
+	if _, _, err := reset(t, h, Options{KeepMember: true}); !errors.Is(err, ErrUnsafe) || s.stopped > 0 {
+		t.Errorf("without a quorum afterwards: %v", err)
+	}
+}

@@ -15,10 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"etcdadm.io/cluster"
 	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/duration"
-	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/staticpod"
 	"etcdadm.io/internal/unit"
@@ -47,6 +45,8 @@ type Check struct {
 type Report struct {
 	Checks []Check  `json:"checks"`
 	Steps  []string `json:"steps"`
+	// Aside is what would be set aside.
+	Aside []Aside `json:"aside,omitempty"`
 }
 
 // Err is nil unless a check refuses: then it is a sentence with the first of them, and how many more there are.
@@ -90,12 +90,14 @@ func warn(name, remedy, format string, args ...any) Check {
 	return Check{Name: name, Standing: Warned, Found: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// machineChecks are about this machine alone. running says that the agent runs here: then its ports are its own.
-func (m *Machine) machineChecks(ctx context.Context, s Settings, running bool) []Check {
+// machineChecks are about this machine alone. running says that the agent runs here: then its ports are its own. left says that
+// an etcd has the ports, and is to go on as the agent's.
+func (m *Machine) machineChecks(ctx context.Context, s Settings, data Check, running, left bool) []Check {
 	checks := []Check{m.checkUser(), m.checkService(ctx), checkAddress(ctx, s.Flag("address"))}
-	checks = append(checks, checkPorts(ctx, s, running, m.hasMember(s))...)
-	checks = append(append(checks, m.checkData(s)), m.checkDescription()...)
-	return append(checks, m.checkRoom(ctx), m.checkDisk(ctx, running))
+	checks = append(checks, checkPorts(ctx, s, running, left)...)
+	checks = append(append(checks, data), m.checkDescription()...)
+	dir := existing(s.Flag("data-dir"))
+	return append(checks, checkRoom(ctx, dir), checkDisk(ctx, dir, running))
 }
 
 func (m *Machine) checkUser() Check {
@@ -144,7 +146,7 @@ func checkPorts(ctx context.Context, s Settings, running, left bool) (checks []C
 		for _, port := range ports {
 			c := checkPort(ctx, l.name, bind, port, running)
 			if c.Standing == Refused && left && l.flag != "" {
-				c = good(l.name, "%s is taken, as by the etcd that an agent has left here", port)
+				c = good(l.name, "%s is taken, as by the etcd here that goes on as the agent's", port)
 			}
 			checks = append(checks, c)
 		}
@@ -165,60 +167,12 @@ func checkPort(ctx context.Context, name, bind, port string, running bool) Check
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(bind, port))
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return refuse(name, "stop the program that listens there (ss -ltnp sport = :"+port+")", "%s is taken", port)
+		return refuse(name, "stop the program that listens there (ss -ltnp sport = :"+port+"); an etcd that is to go on here is taken over with --adopt", "%s is taken", port)
 	case err != nil:
 		return warn(name, "", "%s could not be tried: %v", port, err)
 	}
 	l.Close()
 	return good(name, "%s is free", port)
-}
-
-// checkData: the data directory is empty, or of the cluster that is set up.
-func (m *Machine) checkData(s Settings) Check {
-	const name = "data directory"
-	dir := s.Flag("data-dir")
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return good(name, "%s, which will be made", dir)
-	case err != nil:
-		return refuse(name, "look at that directory and its disk", "%v", err)
-	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return IsNothing(e.Name()) })
-	if len(entries) == 0 {
-		return good(name, "%s is empty", dir)
-	}
-	state, err := datadir.KnownState(dir)
-	switch {
-	case err == nil && state.Cluster == s.Cluster():
-		return good(name, "%s has data of cluster %s", dir, state.Cluster)
-	case err == nil:
-		return refuse(name, "use another machine; if nobody needs that data: mv "+dir+" "+dir+".aside", "%s has data of cluster %s", dir, state.Cluster)
-	case !errors.Is(err, fs.ErrNotExist):
-		return refuse(name, "look at that directory and its disk; if nobody needs the data: mv "+dir+" "+dir+".aside", "%v", err)
-	case agentsOnly(entries): // a first start that was cut short
-		return good(name, "%s has what an agent made that did not come far", dir)
-	}
-	return refuse(name, "an etcd of another program is taken over by etcdadm adopt; if nobody needs the data: mv "+dir+" "+dir+".aside", "%s is not empty, and nothing in it is of etcdadm", dir)
-}
-
-// hasMember tells whether an agent of this cluster has had a member here.
-func (m *Machine) hasMember(s Settings) bool {
-	state, err := datadir.KnownState(s.Flag("data-dir"))
-	return err == nil && state.Cluster == s.Cluster() && state.Local.State != cluster.MemberNone
-}
-
-// IsNothing tells whether an entry of a data directory does not count as data: what the file system made, what earlier resets have
-// set aside, and a probe of the disk that was killed.
-func IsNothing(name string) bool {
-	return name == "lost+found" || strings.HasPrefix(name, AsidePrefix) || strings.HasPrefix(name, probePrefix)
-}
-
-// agentsOnly tells whether there is nothing but what an agent makes before it has a state.
-func agentsOnly(entries []fs.DirEntry) bool {
-	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		return !slices.Contains([]string{"etcdadm", "kept", "myid", "logs", "pki", "refused.json"}, e.Name())
-	})
 }
 
 // checkDescription: what the service manager is to read is not there, or is ours.
@@ -281,9 +235,8 @@ const (
 	diskAnswers = 5 * time.Second
 )
 
-func (m *Machine) checkRoom(ctx context.Context) Check {
+func checkRoom(ctx context.Context, dir string) Check {
 	const name = "room"
-	dir := existing(m.Paths.Data())
 	st, err := bounded.Do(ctx, dir, diskAnswers, func() (unix.Statfs_t, error) {
 		var st unix.Statfs_t
 		return st, unix.Statfs(dir, &st)
@@ -295,7 +248,7 @@ func (m *Machine) checkRoom(ctx context.Context) Check {
 	words := fmt.Sprintf("%.1f GiB are free in %s", float64(free)/(1<<30), dir)
 	switch {
 	case free < roomLeast:
-		return warn(name, "put "+m.Paths.Data()+" on a larger disk: etcd's database alone may have 2 GiB", "%s", words)
+		return warn(name, "use a larger disk: etcd's database alone may have 2 GiB", "%s", words)
 	case free < roomWanted:
 		return warn(name, "8 GiB leave room for a restore beside the data", "%s", words)
 	}
@@ -316,12 +269,11 @@ const (
 )
 
 // checkDisk measures how long the disk takes to sync a small write, as etcd does before it acknowledges one.
-func (m *Machine) checkDisk(ctx context.Context, running bool) Check {
+func checkDisk(ctx context.Context, dir string, running bool) Check {
 	const name = "disk"
 	if running {
 		return good(name, "not measured: etcd runs on it")
 	}
-	dir := existing(m.Paths.Data())
 	took, err := bounded.Do(ctx, dir, probeFor+diskAnswers, func() ([]time.Duration, error) { return syncs(ctx, dir) })
 	if err != nil || len(took) == 0 {
 		return warn(name, "", "its speed could not be measured: %v", err)

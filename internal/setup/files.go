@@ -24,8 +24,8 @@ func clientURLs(s Settings) string {
 	return strings.ReplaceAll(cmp.Or(s.Flag("client-urls"), listeners[1].usual), "__address__", address)
 }
 
-// agentSteps install and start the agent.
-func (m *Machine) agentSteps(s Settings) []step {
+// agentSteps install and start the agent. What is handed over to it is, right before the settings are written.
+func (m *Machine) agentSteps(s Settings, handover []step) []step {
 	steps := []step{
 		{"write for etcdctl: " + m.Paths.Etcdctl() + ", " + m.Paths.EtcdctlScript(), func(context.Context) error { return m.writeEtcdctl(s) }},
 		{"make the data directory " + s.Flag("data-dir"), func(context.Context) error {
@@ -48,10 +48,8 @@ func (m *Machine) agentSteps(s Settings) []step {
 				return m.Service.Start(ctx)
 			}})
 	}
-	return append(steps,
-		step{"write the unit " + m.file(), func(context.Context) error { return m.writeDescription(s) }},
-		settings,
-		step{"start the agent", func(ctx context.Context) error { return m.Service.Start(ctx) }})
+	steps = append(steps, step{"write the unit " + m.file(), func(context.Context) error { return m.writeDescription(s) }})
+	return append(append(steps, handover...), settings, step{"start the agent", func(ctx context.Context) error { return m.Service.Start(ctx) }})
 }
 
 func (m *Machine) writeSettings(s Settings) error {

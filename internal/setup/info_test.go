@@ -20,7 +20,7 @@ func TestInfo(t *testing.T) {
 	if _, err := l.Info(t.Context()); !errors.Is(err, ErrNotSetUp) {
 		t.Fatalf("of a machine that is no host: %v", err)
 	}
-	s := m.hostSettings("192.0.2.1", "a")
+	s := m.hostSettings("192.0.2.1", "a", "")
 	s.setFlag("cluster-name", "etcd")
 	s.setFlag("backup-store", "s3://user:planted-word@bucket/folder")
 	s.setFlag("client-urls", "https://__address__:2379")

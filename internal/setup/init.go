@@ -23,23 +23,26 @@ const ClientURL = "https://__address__:2379"
 
 // Init is what a new cluster is to be. Everything has a value that is good for most.
 type Init struct {
-	Cluster     string          // its name
-	Store       string          // URL; empty: the hosts keep the record and the backups themselves
-	CreateStore bool            // make the directory of a file:// store
-	Address     string          // of this host, as the others reach it
-	HostID      string          // of this host
-	Members     int             // how many are wanted once as many hosts have joined
-	Version     cluster.Version // of etcd
-	FromBackup  string          // a snapshot in a file, or a backup in the store by its name; empty: the cluster begins empty
-	Empty       bool            // the cluster begins empty after all, where it was to begin from a backup and none could be restored
-	Manual      bool            // self-management is off from the beginning
-	Life        time.Duration   // of the token that is made at the end
-	Wait        time.Duration   // for etcd to serve
-	More        Settings        // flags of the agent beyond these, by variable
+	Cluster     string                 // its name
+	Store       string                 // URL; empty: the hosts keep the record and the backups themselves
+	CreateStore bool                   // make the directory of a file:// store
+	Address     string                 // of this host, as the others reach it
+	HostID      string                 // of this host
+	Members     int                    // how many are wanted once as many hosts have joined
+	Version     cluster.Version        // of etcd
+	FromBackup  string                 // a snapshot in a file, or a backup in the store by its name; empty: the cluster begins empty
+	Empty       bool                   // the cluster begins empty after all, where it was to begin from a backup and none could be restored
+	Manual      bool                   // self-management is off from the beginning
+	Life        time.Duration          // of the token that is made at the end
+	Wait        time.Duration          // for etcd to serve
+	More        Settings               // flags of the agent beyond these, by variable
+	Authority   func(dir string) error // copies a person's own authority into that directory; nil: they are made
+	Priorities  map[string]string      // directives of the unit for CPU and disk, as "Nice"
+	DataDir     string                 // of the agent; empty: the usual one
+	Existing    Existing               // an etcd that runs here and becomes the member of this host; nil: none
+	SetAside    bool                   // have the check say what would be set aside: data of other clusters, and of nobody knows whom
+	Aside       []Aside                // what a person agreed to set aside: the check's
 }
-
-// DefaultCluster is the name where nothing is said.
-const DefaultCluster = "etcd"
 
 // Initialised is what came of it.
 type Initialised struct {
@@ -57,6 +60,8 @@ type Initialised struct {
 	Etcdctl string    `json:"etcdctl"` // the file that a shell reads
 	// Again: the cluster had been begun here before.
 	Again bool `json:"again,omitempty"`
+	// TakenOver is the etcd that ran here before; nil: none did, or an earlier run took it over.
+	TakenOver *TakenOver `json:"takenOver,omitempty"`
 
 	begun bool // what it begins with was queued just now
 }
@@ -75,15 +80,24 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 		if err := sameCluster(had, o.Cluster, o.Store); err != nil {
 			return o, nil, err
 		}
-		if err := m.sameHost(had, o.Address, o.HostID); err != nil {
+		if err := m.sameHost(had, o.Address, o.HostID, o.DataDir); err != nil {
 			return o, nil, err
 		}
 		o.Cluster, o.Store = had.Cluster(), had.Store()
 		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
 		return o, had, nil
 	}
+	existing := Settings{}
+	if o.Existing != nil {
+		if existing, err = settleExisting(o.Existing, o.Address, o.HostID); err != nil {
+			return o, nil, err
+		}
+		o.Address, o.HostID, o.Version = existing.Flag("address"), string(existing.HostID()), o.Existing.Release()
+		o.DataDir = existing.Flag("data-dir")
+	}
+	o.DataDir = cmp.Or(o.DataDir, m.Paths.Data())
 	if o.Store == "" { // the hosts keep what a store would have
-		o.Store = kept.URL(m.Paths.Data())
+		o.Store = kept.URL(o.DataDir)
 	}
 	o.Cluster = cmp.Or(o.Cluster, DefaultCluster)
 	if o.Address == "" {
@@ -99,12 +113,14 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 	if err := (pki.Identity{Cluster: o.Cluster, Role: pki.RoleHost, ID: o.HostID}).Validate(); err != nil {
 		return o, nil, &Error{Problem: "the names of cluster and host", Err: err, Advice: "give others: --cluster-name, --host-id"}
 	}
-	s := m.hostSettings(o.Address, o.HostID)
+	s := m.hostSettings(o.Address, o.HostID, o.DataDir)
 	s.setFlag("cluster-name", o.Cluster)
 	s.setFlag("backup-store", o.Store)
 	s.setFlag("client-urls", ClientURL)
-	for name, value := range o.More {
-		s[name] = value
+	for _, more := range []Settings{existing, o.More} {
+		for name, value := range more {
+			s[name] = value
+		}
 	}
 	m.forPod(s)
 	for _, pair := range m.Environ {
@@ -116,11 +132,11 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 }
 
 // hostSettings are those that each host has of its own.
-func (m *Machine) hostSettings(address, id string) Settings {
+func (m *Machine) hostSettings(address, id, dataDir string) Settings {
 	s := Settings{}
 	s.setFlag("address", address)
 	s.setFlag("host-id", id)
-	s.setFlag("data-dir", m.Paths.Data())
+	s.setFlag("data-dir", cmp.Or(dataDir, m.Paths.Data()))
 	s.setFlag("pki-dir", m.Paths.PKI())
 	if ip := net.ParseIP(address); ip != nil && ip.IsLoopback() { // several hosts of one machine
 		s.setFlag("etcd-address", address)
@@ -141,8 +157,8 @@ func sameCluster(had Settings, name, store string) error {
 }
 
 // sameHost refuses to set a machine up under another address or ID than it has.
-func (m *Machine) sameHost(had Settings, address, id string) error {
-	for _, one := range [][3]string{{"address", address, had.Flag("address")}, {"host-id", id, string(had.HostID())}} {
+func (m *Machine) sameHost(had Settings, address, id, dataDir string) error {
+	for _, one := range [][3]string{{"address", address, had.Flag("address")}, {"host-id", id, string(had.HostID())}, {"data-dir", dataDir, had.Flag("data-dir")}} {
 		if name, asked, has := one[0], one[1], one[2]; asked != "" && asked != has {
 			return &Error{Problem: fmt.Sprintf("this machine is set up with --%s=%s, and %s was given", name, has, asked), Err: ErrSetUp,
 				Advice: fmt.Sprintf("leave --%s out; an address that has changed is changed in %s, and %s takes it", name, m.Paths.Settings(), m.speak().Reload)}
@@ -158,13 +174,42 @@ func (m *Machine) CheckInit(ctx context.Context, o Init) (Report, error) {
 		return Report{}, err
 	}
 	running, _ := m.Service.Active(ctx) // where systemd does not answer, another check says so
-	r := Report{Checks: m.machineChecks(ctx, s, running)}
+	mine := ""
+	if all, err := pki.Load(m.Paths.PKI(), time.Now()); err == nil {
+		mine = all.Manager.Hash()
+	}
+	var r Report
+	r.Checks = m.lookAround(ctx, s, lookFor{existing: o.Existing, mine: mine, setAside: o.SetAside, running: running}, &r)
 	r.Checks = append(r.Checks, m.checkAuthorities(), m.checkStore(ctx, o, s))
 	if _, err := ReadSettings(m.Paths); o.FromBackup != "" && err != nil { // a cluster that runs has begun
 		r.Checks = append(r.Checks, m.checkSource(ctx, o, s))
 	}
-	r.Steps = whats(m.initSteps(o, s, new(Initialised)))
+	r.Steps = whats(append(asideSteps(r.Aside), m.initSteps(o, s, new(Initialised))...))
 	return r, nil
+}
+
+// lookFor is what a look at this machine goes by.
+type lookFor struct {
+	existing          Existing
+	mine, joins       string // hashes: of the authority that is here, and of the cluster that is joined
+	setAside, running bool
+	others            bool // authorities of another cluster than is joined are here
+}
+
+// lookAround makes the checks of this machine alone, and fills in what is to be set aside.
+func (m *Machine) lookAround(ctx context.Context, s Settings, l lookFor, r *Report) []Check {
+	found := m.findData(ctx, s, cmp.Or(l.joins, l.mine))
+	if l.existing != nil && l.existing.Prepared() {
+		found = foundData{dataSame, s.Flag("data-dir") + " has what was prepared of the etcd that runs here"}
+	}
+	if l.setAside && !l.running {
+		r.Aside = m.inTheWay(s, found, l.others)
+	}
+	checks := m.machineChecks(ctx, s, m.checkData(s, found, r.Aside), l.running, l.existing != nil || m.hasMember(s))
+	if l.existing != nil {
+		checks = append(checks, l.existing.Checks()...)
+	}
+	return checks
 }
 
 // checkAuthorities: there are none, all, or those that an interrupted init has made.
@@ -211,9 +256,9 @@ func (m *Machine) Init(ctx context.Context, o Init) (Initialised, error) {
 	done := Initialised{
 		Cluster: o.Cluster, Host: cluster.HostID(o.HostID), Address: o.Address, Members: o.Members, Version: o.Version,
 		Endpoint: s.Endpoint(), Etcdctl: m.Paths.Etcdctl(),
-		Etcd: clientURLs(s),
+		Etcd: clientURLs(s), TakenOver: takenOver(o.Existing),
 	}
-	return done, run(ctx, m.initSteps(o, s, &done))
+	return done, run(ctx, append(asideSteps(o.Aside), m.initSteps(o, s, &done)...))
 }
 
 // initSteps are the work, in its order: what the settings name comes before them, and who has the settings is set up.
@@ -222,11 +267,19 @@ func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
 	if o.FromBackup != "" {
 		begin += ", restored from " + o.FromBackup
 	}
-	steps := []step{
-		{"make the three authorities in " + m.Paths.PKI(), func(context.Context) error { return m.makeAuthorities(done) }},
-		{begin, func(ctx context.Context) error { return m.seed(ctx, o, s, done) }},
+	authorities := step{"make the three authorities in " + m.Paths.PKI(), func(context.Context) error { return m.makeAuthorities(o.Authority, done) }}
+	if o.Existing != nil {
+		authorities = step{"copy the authority of the etcd that runs here to " + m.Paths.PKI(), func(context.Context) error { return m.makeAuthorities(o.Existing.Authorities, done) }}
+		begin = fmt.Sprintf("begin the cluster's record, of a cluster that something else founded: %d members of etcd %s", o.Existing.Members(), o.Version)
 	}
-	steps = append(steps, m.agentSteps(s)...)
+	steps := []step{authorities, {begin, func(ctx context.Context) error {
+		if err := m.seed(ctx, o, s, done); err != nil || o.Existing == nil {
+			return err
+		}
+		done.Members, done.Version = o.Existing.Members(), o.Version
+		return m.counted()
+	}}}
+	steps = append(steps, m.agentSteps(s, append(m.prioritySteps(o.Priorities), m.handoverSteps(o.Existing)...))...)
 	if o.FromBackup != "" || o.Empty {
 		steps = append(steps, step{"see whether the cluster is to begin otherwise than an earlier run asked", func(ctx context.Context) error { return m.beginOtherwise(ctx, o, s, done) }})
 	}
@@ -234,18 +287,27 @@ func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
 	if o.FromBackup != "" {
 		steps = append(steps, step{"see that it serves the data of " + o.FromBackup, func(ctx context.Context) error { return m.servesBackup(ctx, o, s) }})
 	}
+	if o.Existing != nil {
+		return append(steps, step{"make a join token", func(ctx context.Context) error { return m.firstToken(ctx, o, s, done) }})
+	}
 	return append(steps,
 		step{fmt.Sprintf("ask for %d members, which hosts that join will carry", o.Members), func(ctx context.Context) error { return m.grow(ctx, o, s, done) }},
 		step{"make a join token", func(ctx context.Context) error { return m.firstToken(ctx, o, s, done) }},
 	)
 }
 
-func (m *Machine) makeAuthorities(done *Initialised) error {
+// makeAuthorities makes what is missing, after copies of somebody's authority were made; copies may be nil.
+func (m *Machine) makeAuthorities(copies func(dir string) error, done *Initialised) error {
 	if c := m.checkAuthorities(); c.Standing == Refused {
 		return &Error{Problem: c.Found, Advice: c.Remedy}
 	}
 	if err := m.noteAuthorities(); err != nil {
 		return err
+	}
+	if copies != nil {
+		if err := copies(m.Paths.PKI()); err != nil {
+			return err
+		}
 	}
 	all, err := pki.Create(m.Paths.PKI(), time.Now())
 	if err != nil {

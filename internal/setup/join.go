@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,12 +31,18 @@ import (
 
 // Join is how a machine becomes a host of a cluster that exists.
 type Join struct {
-	Endpoint string // of an agent of the cluster, host:port
-	Token    token.Token
-	CAHash   string
-	Address  string        // of this machine; empty: that of the way to the endpoint
-	HostID   string        // empty: the machine's name
-	Wait     time.Duration // for the member to vote
+	Endpoint   string // of an agent of the cluster, host:port
+	Token      token.Token
+	CAHash     string
+	Address    string            // of this machine; empty: that of the way to the endpoint
+	HostID     string            // empty: the machine's name
+	Wait       time.Duration     // for the member to vote
+	More       Settings          // flags of the agent of this host, by variable
+	Priorities map[string]string // directives of the unit for CPU and disk, as "Nice"
+	DataDir    string            // of the agent; empty: the usual one
+	Existing   Existing          // an etcd that runs here and becomes the member of this host; nil: none
+	SetAside   bool              // have the check say what would be set aside: data and authorities of other clusters
+	Aside      []Aside           // what a person agreed to set aside: the check's
 }
 
 // Joined is what came of it.
@@ -49,6 +56,8 @@ type Joined struct {
 	Again bool `json:"again,omitempty"`
 	// Spare: all members are wanted from other hosts, and this one stands by.
 	Spare bool `json:"spare,omitempty"`
+	// TakenOver is the etcd that ran here before; nil: none did, or an earlier run took it over.
+	TakenOver *TakenOver `json:"takenOver,omitempty"`
 }
 
 // own says whether this machine is a host of the cluster of that hash already. Settings of another one are refused.
@@ -81,12 +90,20 @@ func (m *Machine) SettleJoin(ctx context.Context, o Join) (Join, Settings, error
 		return o, nil, err
 	}
 	if had != nil {
-		if err := m.sameHost(had, o.Address, o.HostID); err != nil {
+		if err := m.sameHost(had, o.Address, o.HostID, o.DataDir); err != nil {
 			return o, nil, err
 		}
 		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
 		return o, had, nil
 	}
+	if o.Existing != nil {
+		existing, err := settleExisting(o.Existing, o.Address, o.HostID)
+		if err != nil {
+			return o, nil, err
+		}
+		o.Address, o.HostID, o.DataDir = existing.Flag("address"), string(existing.HostID()), existing.Flag("data-dir")
+	}
+	o.DataDir = cmp.Or(o.DataDir, m.Paths.Data())
 	if o.Address == "" {
 		if o.Address, err = DefaultAddress(ctx, o.Endpoint); err != nil {
 			return o, nil, err
@@ -108,20 +125,42 @@ func (m *Machine) CheckJoin(ctx context.Context, o Join) (Report, error) {
 	}
 	s := had
 	if s == nil {
-		s = m.hostSettings(o.Address, o.HostID)
+		s = m.hostSettings(o.Address, o.HostID, o.DataDir)
 		s.setFlag("client-urls", ClientURL)
 		m.forPod(s)
+		for name, value := range o.existing() {
+			s[name] = value
+		}
 	}
 	running, _ := m.Service.Active(ctx)
-	r := Report{Checks: m.machineChecks(ctx, s, running)}
+	var r Report
+	r.Checks = m.lookAround(ctx, s, lookFor{existing: o.Existing, joins: o.CAHash, setAside: o.SetAside && had == nil, running: running, others: m.checkPrivate(o.CAHash).Standing == Refused}, &r)
 	if had == nil {
-		r.Checks = append(r.Checks, m.checkPrivate(o.CAHash))
+		r.Checks = append(r.Checks, m.checkPrivateOr(o.CAHash, r.Aside))
 	}
+	r.Steps = whats(asideSteps(r.Aside))
 	if had == nil {
 		r.Steps = append(r.Steps, "ask "+o.Endpoint+" to take this host in, with the token", "write the authorities of the cluster to "+m.Paths.PKI())
 	}
-	r.Steps = append(append(r.Steps, whats(m.agentSteps(s))...), "wait until etcd serves")
+	r.Steps = append(append(r.Steps, whats(m.agentSteps(s, append(m.prioritySteps(o.Priorities), m.handoverSteps(o.Existing)...)))...), "wait until etcd serves")
 	return r, nil
+}
+
+// existing are the settings that follow from the etcd that runs here.
+func (o Join) existing() Settings {
+	if o.Existing == nil {
+		return nil
+	}
+	return o.Existing.Settings()
+}
+
+// checkPrivateOr is checkPrivate, unless those that are there are set aside.
+func (m *Machine) checkPrivateOr(caHash string, aside []Aside) Check {
+	c := m.checkPrivate(caHash)
+	if i := slices.IndexFunc(aside, func(a Aside) bool { return a.From == m.Paths.PKI() }); i >= 0 {
+		return warn(c.Name, "", "%s; they will be set aside: %s", c.Found, aside[i].To)
+	}
+	return c
 }
 
 // checkPrivate: authorities that are there are those of the cluster.
@@ -137,10 +176,10 @@ func (m *Machine) checkPrivate(caHash string) Check {
 	}
 	a, err := pki.LoadAuthorityFiles(pki.ManagerCA, file, "", time.Now())
 	if err != nil {
-		return refuse(name, "move "+dir+" away", "%v", err)
+		return refuse(name, setAsideHint, "%v", err)
 	}
 	if a.Hash() != caHash {
-		return refuse(name, "move "+dir+" away, if no etcd of this machine needs it", "%s has those of another cluster, with the hash %s", dir, a.Hash())
+		return refuse(name, setAsideHint, "%s has those of another cluster, with the hash %s", dir, a.Hash())
 	}
 	return good(name, "%s has those of the cluster", dir)
 }
@@ -153,14 +192,17 @@ func (m *Machine) Join(ctx context.Context, o Join) (Joined, error) {
 	if err != nil {
 		return Joined{}, err
 	}
-	done := Joined{Host: cluster.HostID(o.HostID), Address: o.Address, Etcdctl: m.Paths.Etcdctl(), Again: s != nil}
+	done := Joined{Host: cluster.HostID(o.HostID), Address: o.Address, Etcdctl: m.Paths.Etcdctl(), Again: s != nil, TakenOver: takenOver(o.Existing)}
 	if s == nil {
+		if err := run(ctx, asideSteps(o.Aside)); err != nil {
+			return done, err
+		}
 		if s, err = m.askToJoin(ctx, o); err != nil {
 			return done, err
 		}
 	}
 	done.Cluster, done.Etcd = s.Cluster(), clientURLs(s)
-	steps := append(m.agentSteps(s), step{"wait until etcd serves", func(ctx context.Context) (err error) {
+	steps := append(m.agentSteps(s, append(m.prioritySteps(o.Priorities), m.handoverSteps(o.Existing)...)), step{"wait until etcd serves", func(ctx context.Context) (err error) {
 		done.Spare, err = m.awaitMember(ctx, s, o.Wait)
 		return err
 	}})
@@ -173,9 +215,9 @@ func (m *Machine) Join(ctx context.Context, o Join) (Joined, error) {
 
 // askToJoin has the cluster take this host in, and keeps the authorities that it gives.
 func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
-	data := m.Paths.Data()
+	data := cmp.Or(o.DataDir, m.Paths.Data())
 	if _, err := os.Lstat(filepath.Join(data, "etcdadm", keeper.FileName)); !errors.Is(err, fs.ErrNotExist) {
-		return nil, &Error{Problem: "this machine has begun a cluster of its own, or was a host of one: " + data + " holds its record", Err: ErrOther, Advice: "if nobody needs it: mv " + data + " " + data + ".aside"}
+		return nil, &Error{Problem: "this machine has begun a cluster of its own, or was a host of one: " + data + " holds its record", Err: ErrOther, Advice: setAsideHint}
 	}
 	if err := m.Service.Check(ctx); err != nil {
 		return nil, &Error{Problem: "the agent could not be started here", Err: err}
@@ -193,6 +235,11 @@ func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
 	s, err := m.settingsOf(o, reply)
 	if err != nil {
 		return nil, err
+	}
+	if o.Existing != nil {
+		if err := o.Existing.Among(ctx, append(reply.Endpoints(), o.Endpoint)); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := s.text(m.speak().Reload); err != nil { // before anything is written
 		return nil, err
@@ -265,11 +312,13 @@ func (m *Machine) settingsOf(o Join, reply peer.JoinReply) (Settings, error) {
 		}
 		s.setFlag(name, value)
 	}
-	for name, value := range m.hostSettings(o.Address, o.HostID) {
-		s[name] = value
+	for _, own := range []Settings{m.hostSettings(o.Address, o.HostID, o.DataDir), o.existing(), o.More} {
+		for name, value := range own {
+			s[name] = value
+		}
 	}
 	if _, ok := kept.DataDir(s.Store()); ok { // each host has its own part
-		s.setFlag("backup-store", kept.URL(m.Paths.Data()))
+		s.setFlag("backup-store", kept.URL(s.Flag("data-dir")))
 	}
 	if reply.Settings["etcd-address"] == "__address__" {
 		s.setFlag("etcd-address", o.Address)

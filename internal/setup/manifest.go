@@ -106,11 +106,6 @@ func (m *Machine) noteOurs(kind Kind, path string) error {
 	return nil
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 // noteAuthorities lists the files of the authorities that are about to be made.
 func (m *Machine) noteAuthorities() error {
 	if err := m.note(KindDirectory, m.Paths.PKI()); err != nil {

@@ -29,12 +29,12 @@ func TestManifest(t *testing.T) {
 	if err := m.noteAuthorities(); err != nil {
 		t.Fatal(err)
 	}
-	s := m.hostSettings("192.0.2.1", "a")
+	s := m.hostSettings("192.0.2.1", "a", "")
 	s.setFlag("cluster-name", "etcd")
 	s.setFlag("backup-store", "s3://bucket/folder")
 	var first []Made
 	for range 2 { // as after an interruption
-		if err := run(context.Background(), m.agentSteps(s)); err != nil {
+		if err := run(context.Background(), m.agentSteps(s, nil)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := ReadManifest(m.Paths)

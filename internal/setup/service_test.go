@@ -28,7 +28,7 @@ func freshPod(t *testing.T) (*Machine, string) {
 }
 
 func podSettings(m *Machine) Settings {
-	s := m.hostSettings("192.0.2.1", "a")
+	s := m.hostSettings("192.0.2.1", "a", "")
 	s.setFlag("cluster-name", "etcd")
 	s.setFlag("backup-store", "s3://bucket/folder")
 	s["S3_SECRET_ACCESS_KEY"] = "planted-word"
@@ -40,7 +40,7 @@ func podSettings(m *Machine) Settings {
 func TestStaticPodSteps(t *testing.T) {
 	m, file := freshPod(t)
 	s := podSettings(m)
-	if err := run(t.Context(), m.agentSteps(s)); err != nil {
+	if err := run(t.Context(), m.agentSteps(s, nil)); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(file)
@@ -80,7 +80,7 @@ func TestStaticPodSteps(t *testing.T) {
 	if err := again.RunBy(&Pod{Image: "r/etcdadm:newer"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), again.agentSteps(s)); err != nil {
+	if err := run(t.Context(), again.agentSteps(s, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := os.ReadFile(file); err != nil || staticpod.Image(data) != "r/etcdadm:newer" {
@@ -111,7 +111,7 @@ func TestStaticPodSteps(t *testing.T) {
 // An init that is killed after its first step goes on as a static pod, whoever forgets to say so.
 func TestStaticPodIsRemembered(t *testing.T) {
 	m, file := freshPod(t)
-	if err := run(t.Context(), m.agentSteps(podSettings(m))[:2]); err != nil {
+	if err := run(t.Context(), m.agentSteps(podSettings(m), nil)[:2]); err != nil {
 		t.Fatal(err)
 	}
 	again := &Machine{Paths: m.Paths}
@@ -126,7 +126,7 @@ func TestUnitAndStaticPod(t *testing.T) {
 	if err := m.RunBy(nil); err != nil || m.pod != nil || m.Service != (unit.Systemd{}) {
 		t.Errorf("%v, %v", m.Service, err)
 	}
-	s := m.hostSettings("192.0.2.1", "a")
+	s := m.hostSettings("192.0.2.1", "a", "")
 	s.setFlag("cluster-name", "etcd")
 	s.setFlag("backup-store", "s3://bucket/folder")
 	if err := m.writeSettings(s); err != nil {

@@ -81,7 +81,7 @@ func (p Paths) Reset() string { return p.at("etc/etcdadm/reset.json") }
 // Aside is the directory for the settings and keys of what was reset, by the time of that.
 func (p Paths) Aside(stamp string) string { return p.at("etc/etcdadm", AsidePrefix+stamp) }
 
-// AsidePrefix begins the names of directories with what a reset has set aside.
+// AsidePrefix begins the names of directories with what was set aside, by a reset or to make room for a new cluster.
 const AsidePrefix = "reset-"
 
 // Machine is the one that is set up.
@@ -148,7 +148,7 @@ func (s Settings) HostID() cluster.HostID { return cluster.HostID(s.Flag("host-i
 // Environment sets the variables that the store is reached by, for this process, where they are not set.
 func (s Settings) Environment() error {
 	for name, value := range s {
-		if envfile.IsFlag(name) || os.Getenv(name) != "" {
+		if envfile.IsFlag(name) || strings.HasPrefix(name, "ETCD_") || os.Getenv(name) != "" { // the latter are etcd's
 			continue
 		}
 		if err := os.Setenv(name, value); err != nil {
@@ -282,8 +282,16 @@ func (s Settings) Endpoint() string {
 	return net.JoinHostPort(s.Flag("address"), cmp.Or(s.Flag("grpc-port"), usualPort))
 }
 
+// DefaultCluster is the name where nothing is said.
+const DefaultCluster = "etcd"
+
 // usualPort is the agents' where nothing is said.
 const usualPort = "8000"
 
 // PKI is the directory of the authorities.
 func (s Settings) PKI(p Paths) string { return cmp.Or(s.Flag("pki-dir"), p.PKI()) }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 	if _, err := ReadSettings(m.Paths); !errors.Is(err, ErrNotSetUp) {
 		t.Fatalf("%v", err)
 	}
-	s := m.hostSettings("192.0.2.1", "a")
+	s := m.hostSettings("192.0.2.1", "a", "")
 	s.setFlag("cluster-name", "etcd")
 	s.setFlag("backup-store", "s3://bucket/folder?x=1#y")
 	s["S3_SECRET_ACCESS_KEY"] = `a/b+c=d"e'f`
@@ -304,7 +304,7 @@ func TestEtcdctlFileOfSomebodyElse(t *testing.T) {
 	m, _ := fresh(t)
 	said := ""
 	m.Say = func(s string) { said = s }
-	s := m.hostSettings("192.0.2.1", "a")
+	s := m.hostSettings("192.0.2.1", "a", "")
 	s.setFlag("client-urls", ClientURL)
 	for range 2 {
 		if err := m.writeEtcdctl(s); err != nil {
@@ -334,7 +334,7 @@ func TestEtcdctlFileOfSomebodyElse(t *testing.T) {
 func TestLeftRecord(t *testing.T) {
 	m, _ := fresh(t)
 	o := Init{HostID: "a", Version: cluster.MustVersion("3.6.16")}
-	s := m.hostSettings("192.0.2.1", "a")
+	s := m.hostSettings("192.0.2.1", "a", "")
 	s.setFlag("cluster-name", "etcd")
 	s.setFlag("backup-store", kept.URL(m.Paths.Data()))
 	done := &Initialised{CAHash: "sha256:one"}

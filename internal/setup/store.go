@@ -140,6 +140,9 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 	case err != nil:
 		return err
 	}
+	if o.Existing != nil {
+		return o.Existing.Mark(ctx, folder)
+	}
 	read, err := folder.ReadSpec(ctx)
 	if err != nil || read.Spec != nil { // an earlier run wrote it
 		return err
@@ -180,6 +183,9 @@ func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Set
 		if err := folder.Tokens().Found(ctx, done.CAHash, time.Now()); err != nil {
 			return err
 		}
+		if o.Existing != nil {
+			return o.Existing.Mark(ctx, folder)
+		}
 		if o.FromBackup != "" {
 			own, err := kept.Own(ctx, dataDir)
 			if err != nil {
@@ -210,7 +216,7 @@ func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Set
 		return err
 	}
 	if founder != done.CAHash {
-		return &Error{Problem: fmt.Sprintf("%s holds the record of a cluster with other authorities", dataDir), Err: ErrOther, Advice: "if nobody needs it: mv " + dataDir + " " + dataDir + ".aside"}
+		return &Error{Problem: fmt.Sprintf("%s holds the record of a cluster with other authorities", dataDir), Err: ErrOther, Advice: setAsideHint}
 	}
 	return nil
 }

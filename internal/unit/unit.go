@@ -10,9 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -259,4 +261,39 @@ func loadState(ctx context.Context) (string, error) {
 		return "", &Error{Command: "systemctl show " + Name, Err: err}
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// endTimeout is longer than what systemd gives a unit by its default.
+const endTimeout = 2 * time.Minute
+
+// End stops a unit that is not ours, and has it not start with the machine any more. One that cannot be disabled, as it has no
+// [Install] section or is made anew at each boot, is stopped only.
+func End(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	_ = systemctl(ctx, "disable", "--quiet", name) // before its end, after which an interrupted caller would not find it
+	said, err := exec.CommandContext(ctx, "systemctl", "stop", name).CombinedOutput()
+	if err != nil {
+		return &Error{Command: "systemctl stop " + name, Said: strings.Join(strings.Fields(string(said)), " "), Err: err}
+	}
+	return nil
+}
+
+// priorities are the directives of systemd.exec(5) and systemd.resource-control(5) that say how much of CPU and disk etcd gets.
+var priorities = []string{"Nice", "CPUWeight", "IOWeight", "IOSchedulingClass", "IOSchedulingPriority"}
+
+// Priorities is a drop-in with such directives.
+func Priorities(of map[string]string) ([]byte, error) {
+	var b strings.Builder
+	b.WriteString(Mark + ", as init or join was asked\n[Service]\n")
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		switch {
+		case !slices.Contains(priorities, name):
+			return nil, fmt.Errorf("%s is no priority: they are %s", name, strings.Join(priorities, ", "))
+		case strings.ContainsFunc(of[name], func(r rune) bool { return r <= ' ' || r == 0x7f || r == '%' || r == '\\' }):
+			return nil, fmt.Errorf("the value of %s cannot be in a unit", name)
+		}
+		fmt.Fprintf(&b, "%s=%s\n", name, of[name])
+	}
+	return []byte(b.String()), nil
 }
