@@ -143,7 +143,7 @@ func TestEnsureKilledAnywhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			crashes(t, begin, func(disk durable.Disk, dir string) ([]byte, error) {
-				done, err := ensureOn(disk, dir, PeerNames, all.Peers, hostRequest(t, "h1"), t0)
+				done, err := ensureOn(disk, dir, PeerNames, all.Peers, hostRequest(t, "h1"), t0, nil)
 				if err != nil {
 					return nil, err
 				}

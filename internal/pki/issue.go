@@ -20,7 +20,7 @@ type Keypair struct {
 	key  crypto.Signer
 }
 
-// Leaf is the certificate. It must not be changed.
+// Leaf is the certificate; nil: there is none yet, see Candidate. It must not be changed.
 func (k *Keypair) Leaf() *x509.Certificate { return k.leaf }
 
 // TLS is the pair as crypto/tls wants it.
@@ -30,6 +30,9 @@ func (k *Keypair) TLS() *tls.Certificate {
 
 // String tells the certificate and never the key, whatever the verb.
 func (k *Keypair) String() string {
+	if k.leaf == nil {
+		return "a key without a certificate"
+	}
 	return fmt.Sprintf("certificate of %q, serial %x, valid until %s", k.leaf.Subject, k.leaf.SerialNumber, stamp(k.leaf.NotAfter))
 }
 func (k *Keypair) GoString() string { return k.String() }
@@ -47,9 +50,19 @@ func (a *Authority) Issue(r Request, now time.Time) (*Keypair, error) {
 	return a.issueFor(key, r, now)
 }
 
-// issueFor makes a leaf for a key that exists. What it returns was verified against the authority's own bundle.
+// issueFor makes a leaf for a key that exists.
 func (a *Authority) issueFor(key crypto.Signer, r Request, now time.Time) (*Keypair, error) {
-	failed := func(err error, advice string) (*Keypair, error) {
+	leaf, err := a.Certify(key.Public(), r, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Keypair{leaf: leaf, key: key}, nil
+}
+
+// Certify makes a leaf for a public key, whose private key may be on another host. What it returns was verified
+// against the authority's own bundle. Errors: as of Issue.
+func (a *Authority) Certify(public crypto.PublicKey, r Request, now time.Time) (*x509.Certificate, error) {
+	failed := func(err error, advice string) (*x509.Certificate, error) {
 		return nil, &Error{Op: "issue certificate of " + r.CommonName, File: a.file, Err: err, Advice: advice}
 	}
 	if a.key == nil {
@@ -77,7 +90,7 @@ func (a *Authority) issueFor(key crypto.Signer, r Request, now time.Time) (*Keyp
 		DNSNames:              r.DNS,
 		IPAddresses:           r.IPs,
 	}
-	if _, isRSA := key.(*rsa.PrivateKey); isRSA {
+	if _, isRSA := public.(*rsa.PublicKey); isRSA {
 		template.KeyUsage |= x509.KeyUsageKeyEncipherment // for TLS_RSA_ suites
 	}
 	if r.Identity != (Identity{}) {
@@ -87,7 +100,7 @@ func (a *Authority) issueFor(key crypto.Signer, r Request, now time.Time) (*Keyp
 		}
 		template.URIs = []*url.URL{uri}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.signing, key.Public(), a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.signing, public, a.key)
 	if err != nil {
 		return failed(err, "")
 	}
@@ -100,7 +113,7 @@ func (a *Authority) issueFor(key crypto.Signer, r Request, now time.Time) (*Keyp
 			return failed(err, "the authority does not allow such a certificate")
 		}
 	}
-	return &Keypair{leaf: leaf, key: key}, nil
+	return leaf, nil
 }
 
 // lastDay is when a leaf issued now ends: never after its authority. Certificates count whole seconds.

@@ -50,10 +50,19 @@ type Ensured struct {
 //
 // One caller at a time for each dir and names; readers need no care.
 func Ensure(dir string, names Names, a *Authority, r Request, now time.Time) (Ensured, error) {
-	return ensureOn(durable.OS(), dir, names, a, r, now)
+	return EnsureBy(dir, names, a, r, now, nil)
 }
 
-func ensureOn(disk durable.Disk, dir string, names Names, a *Authority, r Request, now time.Time) (Ensured, error) {
+// EnsureBy is Ensure with another issuer than the authority here, which still says what is trusted: what the issuer
+// gives is looked at as if a stranger had made it. A nil one is the authority.
+func EnsureBy(dir string, names Names, a *Authority, r Request, now time.Time, by Issuer) (Ensured, error) {
+	return ensureOn(durable.OS(), dir, names, a, r, now, by)
+}
+
+func ensureOn(disk durable.Disk, dir string, names Names, a *Authority, r Request, now time.Time, by Issuer) (Ensured, error) {
+	if by == nil {
+		by = func(key crypto.Signer, r Request) (*x509.Certificate, error) { return a.Certify(key.Public(), r, now) }
+	}
 	p := pairFiles{disk: disk, dir: dir, names: names}
 	var done Ensured
 	if err := r.Lifetime.Validate(); err != nil {
@@ -78,7 +87,7 @@ func ensureOn(disk durable.Disk, dir string, names Names, a *Authority, r Reques
 		done.Pair = had
 		return done, p.tightenKey()
 	}
-	done.Pair, err = p.issue(a, r, had, why, keyErr, now)
+	done.Pair, err = p.issue(a, r, had, keyErr, now, by)
 	switch {
 	case err == nil:
 		done.Issued = why
@@ -125,11 +134,14 @@ func (a *Authority) whyIssue(had *Keypair, r Request, now time.Time) string {
 	if r.Anew {
 		return "a person asked for a new one"
 	}
-	if now.Before(r.Lifetime.RenewAt(had.leaf)) {
+	if now.Before(r.renewAt(had.leaf)) {
 		return ""
 	}
 	if a.key != nil && !a.lastDay(r, now).After(had.leaf.NotAfter) {
 		return "" // the authority's own end is the limit: a new one would gain nothing
+	}
+	if a.key == nil && r.OnRequest && !a.end().After(had.leaf.NotAfter) {
+		return "" // likewise
 	}
 	return "the certificate is due for renewal"
 }
@@ -199,18 +211,25 @@ func (p pairFiles) trust(a *Authority) (changed bool, err error) {
 }
 
 // issue writes a certificate for the key that is there, or for a new one that is written first.
-func (p pairFiles) issue(a *Authority, r Request, had *Keypair, why string, keyErr error, now time.Time) (*Keypair, error) {
+func (p pairFiles) issue(a *Authority, r Request, had *Keypair, keyErr error, now time.Time, by Issuer) (*Keypair, error) {
 	key := had.key
+	if key == nil {
+		key = r.first
+	}
 	if key == nil {
 		var err error
 		if key, err = newKey(r.Key); err != nil {
 			return nil, p.failed(p.key(), err, "")
 		}
 	}
-	pair, err := a.issueFor(key, r, now) // before anything is touched: it may not be possible at all
+	leaf, err := by(key, r) // before anything is touched: it may not be possible at all
+	if err == nil {
+		err = a.accepts(leaf, key, r, now)
+	}
 	if err != nil {
 		return nil, err
 	}
+	pair := &Keypair{leaf: leaf, key: key}
 	if had.key == nil {
 		if err := p.writeKey(key, keyErr, now); err != nil {
 			return nil, p.failed(p.key(), err, "")

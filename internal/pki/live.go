@@ -57,6 +57,9 @@ func (l *Live) Swap(pair *Keypair, a *Authority) {
 	l.cur.Store(&credentials{pair: pair.TLS(), chain: chain, roots: a.Pool()})
 }
 
+// Loaded says whether there was a Swap.
+func (l *Live) Loaded() bool { return l.cur.Load() != nil }
+
 // ServerConfig is for a server that asks every caller for a certificate of the trusted authorities that
 // carries an identity. Whether that identity may do what it asks is for the server to judge call by call (see
 // CheckCaller): a refusal in words reaches the caller, a refused handshake only as an alert. Who calls it by JoinName

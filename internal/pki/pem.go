@@ -104,3 +104,6 @@ func sameKey(a, b crypto.PublicKey) bool {
 	k, ok := a.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && k.Equal(b)
 }
+
+// SameKey says whether two public keys are one.
+func SameKey(a, b crypto.PublicKey) bool { return sameKey(a, b) }

@@ -1,6 +1,8 @@
 package pki
 
 import (
+	"crypto"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -77,6 +79,22 @@ func (l Lifetime) RenewAt(leaf *x509.Certificate) time.Time {
 	return twoThirds
 }
 
+// renewAt is when a leaf is due.
+func (r Request) renewAt(leaf *x509.Certificate) time.Time {
+	if !r.OnRequest {
+		return r.Lifetime.RenewAt(leaf)
+	}
+	issued, life := Life(leaf)
+	spread := sha256.Sum256(leaf.Raw)
+	return issued.Add(life/3 + life/12*time.Duration(spread[0])/256)
+}
+
+// Life is when a leaf of ours was issued, which is not where its validity begins, and for how long.
+func Life(leaf *x509.Certificate) (issued time.Time, life time.Duration) {
+	issued = leaf.NotBefore.Add(clockSlack)
+	return issued, max(leaf.NotAfter.Sub(issued), 0)
+}
+
 // Request says what a leaf shall certify. Every leaf may act as a client; Server adds the server's usage.
 type Request struct {
 	CommonName string
@@ -92,6 +110,11 @@ type Request struct {
 	Kept bool
 	// Anew: a person asked for a new certificate, whether one is due or not.
 	Anew bool
+	// OnRequest: another host signs, which may be out of reach for a while. Such a leaf is due from a third of its own
+	// life on, each one at its own time within the next twelfth.
+	OnRequest bool
+	// first is the key that is taken where there is none; nil: a new one.
+	first crypto.Signer
 }
 
 // HostRequest is for a daemon: its identity, and the addresses it is reached at (IPs or DNS names).
