@@ -220,6 +220,9 @@ var table = []room{
 		"internal/blob": "seeds may lie in the backup store",
 	}},
 	{path: "internal/pki", floor: driver, never: knowsNoPolicy},
+	{path: "internal/signing", floor: driver, never: knowsNoPolicy, beside: map[string]string{
+		"internal/pki": "what is signed is its request",
+	}},
 	{path: "internal/release", floor: driver, never: knowsNoPolicy, beside: map[string]string{
 		"internal/builtin": "the built-in release is one of the places",
 	}},
