@@ -246,6 +246,9 @@ type HostState struct {
 	FreeSpace int64 `json:"room,omitempty"`
 	// Decrypts: the host has a secret key for encrypted backups.
 	Decrypts bool `json:"decrypts,omitempty"`
+	// AuthorityKeys tells whether the host holds the keys of the cluster's authorities, so that it can sign certificates;
+	// nil: not known, or nobody uses TLS.
+	AuthorityKeys *bool `json:"authorityKeys,omitempty"`
 	// Received is how long ago the member finished receiving a snapshot from
 	// raft's leader; only while it runs and does not answer.
 	Received time.Duration `json:"received,omitempty"`

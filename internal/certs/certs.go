@@ -21,6 +21,7 @@ import (
 	"etcdadm.io/internal/advice"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/signing"
 )
 
 // Host is where the certificates of a host lie.
@@ -29,6 +30,8 @@ type Host struct {
 	PKI  string       // the directory of the authorities
 	Data string       // the agent's data directory; empty: none is known
 	Life pki.Lifetime // of what the agent issues
+	// Ask has another host sign a certificate of the agent's, where this one does not hold the authorities' keys; nil: none is asked.
+	Ask func(kind signing.Kind, request []byte) ([]byte, error)
 }
 
 func (h Host) at(path string) string { return filepath.Join("/", h.Root, path) }
@@ -64,6 +67,7 @@ const (
 	ByAgent  Renewer = "agent"   // by itself
 	ByPerson Renewer = "command" // etcdadm certs renew
 	ByNobody Renewer = "rotate"  // an authority: a person rotates it
+	ByOthers Renewer = "holder"  // by itself: the agent asks a host that holds the authorities' keys
 )
 
 // Certificate is one on this host.
@@ -76,8 +80,10 @@ type Certificate struct {
 	NotBefore  time.Time `json:"notBefore,omitzero"`
 	NotAfter   time.Time `json:"notAfter,omitzero"`
 	Renews     Renewer   `json:"renews"`
-	State      State     `json:"state"`
-	Why        string    `json:"why,omitempty"` // what is wrong with it
+	// Key tells of an authority whether its key is on this host.
+	Key   bool   `json:"key,omitempty"`
+	State State  `json:"state"`
+	Why   string `json:"why,omitempty"` // what is wrong with it
 }
 
 // judge says what the dates of a certificate make of it.

@@ -171,7 +171,7 @@ func (h Host) clientsAuthority(now time.Time) (*pki.Authority, error) {
 	}
 	if !a.CanIssue() {
 		return nil, &Error{Problem: fmt.Sprintf("%s.key is not in %s", pki.ClientsCA, h.PKI), Err: ErrNoAuthority,
-			Advice: "run it on a host that has it, as each one that etcdadm init or join has set up, with --out DIR, and copy the files here"}
+			Advice: "run it on a host that has it, which etcdadm status names, with --out DIR, and copy the files here"}
 	}
 	return a, nil
 }

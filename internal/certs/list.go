@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/signing"
 )
 
 // names are what the authorities are for.
@@ -29,6 +30,7 @@ type leaf struct {
 	use       string
 	authority string
 	unused    bool
+	kind      signing.Kind
 }
 
 func (l leaf) file() string { return filepath.Join(l.dir, l.names.Cert) }
@@ -40,9 +42,9 @@ func (h Host) leaves() ([]leaf, error) {
 	}
 	own := func(name string) string { return filepath.Join(h.Data, "etcdadm", "pki", name) }
 	all := []leaf{
-		{own("daemon"), pki.PeerNames, "the agent", pki.ManagerCA, false},
-		{own("operator"), pki.PeerNames, "etcdadm of root", pki.ManagerCA, false},
-		{own("etcdctl"), pki.ClientNames, "etcdctl of root", pki.ClientsCA, false},
+		{own("daemon"), pki.PeerNames, "the agent", pki.ManagerCA, false, signing.Daemon},
+		{own("operator"), pki.PeerNames, "etcdadm of root", pki.ManagerCA, false, signing.Operator},
+		{own("etcdctl"), pki.ClientNames, "etcdctl of root", pki.ClientsCA, false, signing.Etcdctl},
 	}
 	token := ""
 	state, err := datadir.KnownState(h.Data)
@@ -61,9 +63,9 @@ func (h Host) leaves() ([]leaf, error) {
 	for _, m := range members {
 		dir, unused := filepath.Join(h.Data, "pki", m.Name()), known && m.Name() != token
 		all = append(all,
-			leaf{filepath.Join(dir, "peers"), pki.PeerNames, "etcd to its peers", pki.PeersCA, unused},
-			leaf{filepath.Join(dir, "clients"), pki.ServerNames, "etcd to its clients", pki.ClientsCA, unused},
-			leaf{filepath.Join(dir, "clients"), pki.ClientNames, "the agent to etcd", pki.ClientsCA, unused})
+			leaf{filepath.Join(dir, "peers"), pki.PeerNames, "etcd to its peers", pki.PeersCA, unused, signing.Peer},
+			leaf{filepath.Join(dir, "clients"), pki.ServerNames, "etcd to its clients", pki.ClientsCA, unused, signing.Server},
+			leaf{filepath.Join(dir, "clients"), pki.ClientNames, "the agent to etcd", pki.ClientsCA, unused, signing.Client})
 	}
 	there := all[:0]
 	for _, l := range all {
@@ -92,7 +94,7 @@ func (h Host) List(now time.Time) ([]Certificate, error) {
 		}
 		known.bundles[n.name] = bundle
 		for _, c := range bundle {
-			one := known.describe(Certificate{File: file, For: n.use, Renews: ByNobody}, c, now)
+			one := known.describe(Certificate{File: file, For: n.use, Renews: ByNobody, Key: h.holds(n.name)}, c, now)
 			if one.State == Untrusted { // it may be an authority below another one
 				one.State, one.Why = judge(c.NotBefore, c.NotAfter, now), ""
 			}
@@ -104,7 +106,11 @@ func (h Host) List(now time.Time) ([]Certificate, error) {
 		return nil, err
 	}
 	for _, l := range leaves {
-		one := known.pair(Certificate{File: l.file(), For: l.use, Renews: ByAgent}, l.dir, l.names, now)
+		by := ByAgent
+		if !h.holds(l.authority) {
+			by = ByOthers
+		}
+		one := known.pair(Certificate{File: l.file(), For: l.use, Renews: by}, l.dir, l.names, now)
 		if l.unused {
 			one.For, one.State, one.Why = one.For+" (former member)", Unused, ""
 		}
@@ -123,6 +129,12 @@ func (h Host) List(now time.Time) ([]Certificate, error) {
 		}
 	}
 	return out, nil
+}
+
+// holds tells whether the key of an authority lies on this host.
+func (h Host) holds(authority string) bool {
+	_, err := os.Lstat(filepath.Join(h.PKI, authority+".key"))
+	return err == nil
 }
 
 // reason is an error without the name of the file, which stands beside it.

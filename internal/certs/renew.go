@@ -1,6 +1,8 @@
 package certs
 
 import (
+	"crypto"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,7 +86,7 @@ func (h Host) renewals() ([]renewal, []broken, error) {
 		if _, err := os.Lstat(r.certFile()); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		all = append(all, renewal{leaf{r.Dir, r.names(), r.For, pki.ClientsCA, false}, &r, r.lifetime()})
+		all = append(all, renewal{leaf{r.Dir, r.names(), r.For, pki.ClientsCA, false, ""}, &r, r.lifetime()})
 	}
 	return all, damaged, nil
 }
@@ -106,6 +108,11 @@ func (h Host) renew(one renewal, a *pki.Authority, o Renewal, now time.Time, don
 	}
 	request := pki.RequestAgain(certs[0], one.life)
 	request.Anew = o.All
+	by, err := h.issuer(one, a)
+	if err != nil {
+		return err
+	}
+	request.OnRequest = by != nil
 	why := pki.WhyRenew(one.dir, one.names, a, request, now)
 	if o.DryRun || why == "" && one.issued == nil {
 		done.Renewed = why
@@ -114,7 +121,7 @@ func (h Host) renew(one renewal, a *pki.Authority, o Renewal, now time.Time, don
 	var kept pki.Ensured
 	if one.issued != nil {
 		kept, err = h.ensure(*one.issued, *one.issued, a, request, now)
-	} else if kept, err = pki.Ensure(one.dir, one.names, a, request, now); err == nil {
+	} else if kept, err = pki.EnsureBy(one.dir, one.names, a, request, now, by); err == nil {
 		err = kept.Overdue
 	}
 	if err != nil {
@@ -122,4 +129,27 @@ func (h Host) renew(one renewal, a *pki.Authority, o Renewal, now time.Time, don
 	}
 	done.Renewed, done.Trust, done.NotAfter = kept.Issued, kept.TrustChanged, kept.Pair.Leaf().NotAfter
 	return nil
+}
+
+// issuer is another host, where this one does not hold the key of the authority; nil: the authority here.
+func (h Host) issuer(one renewal, a *pki.Authority) (pki.Issuer, error) {
+	switch {
+	case a.CanIssue():
+		return nil, nil //nolint:nilnil // no other issuer is an answer
+	case one.issued != nil:
+		return nil, fmt.Errorf("%w: issue it anew on a host that holds it, with --out, and copy it here", ErrNoAuthority)
+	case h.Ask == nil:
+		return nil, nil //nolint:nilnil // the authority says that it has no key
+	}
+	return func(key crypto.Signer, r pki.Request) (*x509.Certificate, error) {
+		request, err := pki.SigningRequest(key, r)
+		if err != nil {
+			return nil, err
+		}
+		der, err := h.Ask(one.kind, request)
+		if err != nil {
+			return nil, err
+		}
+		return x509.ParseCertificate(der)
+	}, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"etcdadm.io/internal/certs"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/setup"
+	"etcdadm.io/internal/signing"
 	"github.com/spf13/cobra"
 )
 
@@ -44,7 +46,7 @@ type certsHost struct {
 }
 
 // host is what was said, and what init or join has set up here.
-func (h *certsHost) host() (certs.Host, error) {
+func (h *certsHost) host(ctx context.Context) (certs.Host, error) {
 	if err := h.checkOutput(); err != nil {
 		return certs.Host{}, err
 	}
@@ -66,6 +68,11 @@ func (h *certsHost) host() (certs.Host, error) {
 	if out.Data == "" {
 		out.Data = s.Flag("data-dir")
 	}
+	if s != nil {
+		out.Ask = func(kind signing.Kind, request []byte) ([]byte, error) {
+			return s.Sign(ctx, h.paths, kind, request)
+		}
+	}
 	return out, nil
 }
 
@@ -84,8 +91,11 @@ func (h *certsHost) listCommand() *cobra.Command {
 start of its SHA-256 fingerprint), when it ends, and what renews it:
 
   agent    the agent renews it by itself, at two thirds of its life
+  holder   the agent has it renewed by a host that holds the authorities' keys, from a
+           third of its life on; this host holds none
   command  etcdadm certs renew renews it
-  rotate   an authority, which etcdadm certs rotate-ca replaces
+  rotate   an authority, which etcdadm certs rotate-ca replaces; "(key)" says that this
+           host holds its key
 
 The exit code is %d when one needs a look: damaged, not trusted, replaced, not valid yet,
 expired, or ends within 30 days (or within the last quarter of a shorter life).`, ExitExpiring),
@@ -93,7 +103,7 @@ expired, or ends within 30 days (or within the last quarter of a shorter life).`
   etcdadm certs list -o json`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			host, err := h.host()
+			host, err := h.host(c.Context())
 			if err != nil {
 				return err
 			}
@@ -118,7 +128,11 @@ func printCertificates(w io.Writer, all []certs.Certificate, now time.Time) {
 		if one.Why != "" {
 			state += ": " + one.Why
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", one.File, one.For, issuerWords(one), endWords(one.NotAfter, now), one.Renews, state)
+		renews := string(one.Renews)
+		if one.Key {
+			renews += " (key)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", one.File, one.For, issuerWords(one), endWords(one.NotAfter, now), renews, state)
 	}
 	t.Flush()
 }
@@ -207,7 +221,8 @@ the authority's certificate where that client looks for them:
 
 --out puts the same files below another directory, to be copied to another machine. NAME
 is the common name, which is etcd's user when authentication is on. It needs the key of
-the clients' authority, which every host has that etcdadm init or join has set up.
+the clients' authority, which every host has that etcdadm init or join has set up, but
+for leaf-only hosts.
 
 Run again it changes nothing while the certificate is good, and renews it when it is due.
 Files that etcdadm did not make stay where they are, unless --set-aside moves them to a
@@ -224,7 +239,7 @@ name beside them.`,
 			case o.Dir == "" && !certs.NamesPlace(o.For):
 				return usage("such as --out ./"+o.For, "the certificate of %s has no place of its own: say where it is to lie with --out", o.For)
 			}
-			host, err := h.host()
+			host, err := h.host(c.Context())
 			if err != nil {
 				return err
 			}
@@ -289,7 +304,7 @@ Authorities are not renewed.`,
   etcdadm certs renew`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			host, err := h.host()
+			host, err := h.host(c.Context())
 			if err != nil {
 				return err
 			}

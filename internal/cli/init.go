@@ -307,6 +307,11 @@ authorities and settings, installs and starts the systemd unit etcdadm.service (
 --static-pod a static pod of the kubelet), and waits until its member votes. Nothing is sent before that host has shown that it holds
 the authority of the hash. Interrupted, it is run again and goes on.
 
+A token of "token create --leaf-only" gives no authority's key: the key of this host's
+certificate is made here, and the cluster signs it. Run again on such a host after its
+certificate has ended, join asks for a new one and keeps data and name; with --again it
+asks in any case, as by a token that gives the keys.
+
 A token on the command line is seen by everybody on this machine (ps): it may also be in
 $ETCDADM_TOKEN, or in a file.`,
 		Example: `  etcdadm join 192.0.2.1:8000 --token k3v9qd.SECRET --ca-hash sha256:HASH
@@ -344,6 +349,7 @@ $ETCDADM_TOKEN, or in a file.`,
 	f.StringVar(&file, "token-file", "", "file with the join token")
 	f.StringVar(&o.CAHash, "ca-hash", "", "hash of the cluster's authority, as token create and init print it")
 	f.StringVar(&u.address, "address", "", "how the other hosts reach this one; default: the address of the route to ADDRESS")
+	f.BoolVar(&o.Again, "again", false, "on a host without the authorities' keys: ask the cluster once more")
 	u.flags(c)
 	u.former.flags(c, true)
 	c.AddCommand(phaseCommand("join"))
@@ -393,6 +399,9 @@ func (u *setUp) join(c *cobra.Command, o setup.Join) error {
 			fmt.Fprintf(w, "host %s joined cluster %s, and its member votes: %s\n", done.Host, done.Cluster, done.Etcd)
 		}
 		printTakenOver(w, done.TakenOver, done.Host)
+		if done.LeafOnly {
+			fmt.Fprintln(w, "it holds no authority's key: others sign its certificates")
+		}
 		fmt.Fprintf(w, "etcdctl: . %s\n", done.Etcdctl)
 		fmt.Fprintln(w, externalEtcd)
 	})

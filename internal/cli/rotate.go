@@ -125,7 +125,7 @@ func (h *certsHost) askAboutRotation(c *cobra.Command, goal plan.Goal, o *cluste
 		what = append(what, "Clients with certificates of the authorities that go cannot connect any more. There is no way back.")
 	}
 	if goal.Rotate.Until == cluster.RotateDrop {
-		what = append(what, h.stillOld()...)
+		what = append(what, h.stillOld(c.Context())...)
 	}
 	fmt.Fprintln(c.ErrOrStderr(), strings.Join(what, "\n"))
 	return confirm(c, "Go on?")
@@ -133,8 +133,8 @@ func (h *certsHost) askAboutRotation(c *cobra.Command, goal plan.Goal, o *cluste
 
 // stillOld names what certs issue made on this host and another authority signed than the one that signs now. Of other
 // hosts nobody knows it here.
-func (h *certsHost) stillOld() (lines []string) {
-	host, err := h.host()
+func (h *certsHost) stillOld(ctx context.Context) (lines []string) {
+	host, err := h.host(ctx)
 	if err != nil {
 		return nil
 	}

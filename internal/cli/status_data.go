@@ -25,6 +25,7 @@ func printData(w io.Writer, r console.Report) {
 	}
 	printQuarantine(w, o)
 	printEnds(w, r)
+	printHolders(w, o)
 	if len(r.Queue) > 0 {
 		fmt.Fprintln(w, "queue:")
 		for _, q := range r.Queue {

@@ -33,8 +33,9 @@ func tokenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "token", Short: "Make, list and revoke the tokens by which hosts join",
 		Long: `token is about join tokens. Whoever has a valid one and reaches a daemon gets the keys
-of the cluster's three authorities: treat it as you treat those. Run it as root on a host
-of the cluster.`,
+of the cluster's three authorities, unless it was made with --leaf-only: treat it as you
+treat those. Run it as root on a host of the cluster; tokens are made where the
+authorities' keys are.`,
 		Example: `  etcdadm token create --uses 2 --ttl 1h
   etcdadm token list
   etcdadm token revoke k3v9qd`,
@@ -54,6 +55,8 @@ type tokenMade struct {
 	Join        string    `json:"join"` // the command
 	Expires     time.Time `json:"expires"`
 	Uses        int       `json:"uses,omitempty"` // 0: any number
+	LeafOnly    bool      `json:"leafOnly,omitempty"`
+	For         string    `json:"host,omitempty"` // the only host that may join by it
 	Description string    `json:"description,omitempty"`
 }
 
@@ -61,11 +64,16 @@ func tokenCreateCommand(r *reach, p *setup.Paths) *cobra.Command {
 	n := setup.NewToken{Life: token.DefaultLife}
 	var dryRun bool
 	c := &cobra.Command{
-		Use: "create [--uses N] [--ttl TIME]", Short: "Make a join token, and print the command that joins by it",
+		Use: "create [--uses N] [--ttl TIME] [--leaf-only] [--host ID]", Short: "Make a join token, and print the command that joins by it",
 		Long: `create makes a join token and prints it once, with the command to run on the host that
-is to join. By default any number of hosts may join by it within 24 hours.`,
-		Example: `  etcdadm token create --uses 1 --ttl 1h --description "replacement of host c"`,
-		Args:    words(cobra.NoArgs),
+is to join. By default any number of hosts may join by it within 24 hours.
+
+A host that joins gets the keys of the authorities, so that the loss of another one loses
+nothing. With --leaf-only it gets certificates of its own names and no key: hosts that
+hold the keys sign and renew them. Let two hosts at least hold the keys.`,
+		Example: `  etcdadm token create --uses 1 --ttl 1h --description "replacement of host c"
+  etcdadm token create --leaf-only --host d`,
+		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := r.checkOutput(); err != nil {
 				return err
@@ -87,16 +95,22 @@ is to join. By default any number of hosts may join by it within 24 hours.`,
 			}
 			out := tokenMade{
 				ID: made.Record.ID, Token: made.Token.Reveal(), CAHash: hash, Join: joinLine(s.Endpoint(), made.Token.Reveal(), hash),
-				Expires: made.Record.Expires, Uses: made.Record.Uses, Description: made.Record.Description,
+				Expires: made.Record.Expires, Uses: made.Record.Uses, LeafOnly: n.LeafOnly, For: n.Host, Description: made.Record.Description,
 			}
 			return r.print(c.OutOrStdout(), out, func(w io.Writer) {
 				fmt.Fprintf(w, "join token %s for %s, valid until %s; run on the host that is to join:\n\n  %s\n\n", out.ID, usesWords(out.Uses), untilWords(out.Expires, time.Now()), out.Join)
-				fmt.Fprintf(w, "whoever has this line and reaches a daemon gets the keys of the cluster; to take it back: etcdadm token revoke %s\n", out.ID)
+				gets := "gets the keys of the cluster"
+				if out.LeafOnly {
+					gets = "becomes a host of the cluster, without the authorities' keys"
+				}
+				fmt.Fprintf(w, "whoever has this line and reaches a daemon %s; to take it back: etcdadm token revoke %s\n", gets, out.ID)
 			})
 		},
 	}
 	c.Flags().IntVar(&n.Uses, "uses", 0, "how many hosts may join by it; 0: any number until it expires")
 	c.Flags().Var(dayDuration{&n.Life}, "ttl", "how long it is valid, such as 30m, 24h or 7d; 30d at most")
+	c.Flags().BoolVar(&n.LeafOnly, "leaf-only", false, "who joins by it gets no authority's key")
+	c.Flags().StringVar(&n.Host, "host", "", "the only host that may join by it, by its ID")
 	c.Flags().StringVar(&n.Description, "description", "", "what it is for; the list shows it")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be made, and make nothing")
 	return c
@@ -109,6 +123,8 @@ func tokenMistake(n *setup.NewToken) error {
 		return usage("such as --uses 2; leave it out for any number", "--uses=%d is no number from 1 to %d", n.Uses, token.MaxUses)
 	case n.Life < time.Minute || n.Life > token.MaxLife:
 		return usage("such as --ttl 24h", "--ttl=%s is not between 1m and %s", duration.Format(n.Life), duration.Format(token.MaxLife))
+	case n.Host != "" && (pki.Identity{Cluster: "any", Role: pki.RoleHost, ID: n.Host}).Validate() != nil:
+		return usage("such as --host host-4", "--host=%q is no host's ID", n.Host)
 	case len([]rune(n.Description)) > token.MaxDescription || strings.ContainsFunc(n.Description, unicode.IsControl):
 		return usage(fmt.Sprintf("use one line of %d characters at most", token.MaxDescription), "--description is too long, or has more than one line")
 	}
@@ -145,6 +161,8 @@ func thisHost(p setup.Paths) (setup.Settings, string, error) {
 
 func tokenFailure(err error) error {
 	switch {
+	case errors.Is(err, pki.ErrNoKey):
+		return &Failure{Code: ExitUnsafe, Err: err, Advice: hintOf(err)}
 	case errors.Is(err, control.ErrTokensFull):
 		return &Failure{Code: ExitError, Err: err, Advice: "revoke those that nobody needs: etcdadm token list, etcdadm token revoke ID"}
 	case errors.Is(err, token.ErrUnknown):
@@ -161,6 +179,8 @@ type tokenListed struct {
 	Expires     time.Time   `json:"expires"`
 	Revoked     time.Time   `json:"revoked,omitzero"`
 	Uses        int         `json:"uses,omitempty"` // 0: any number
+	LeafOnly    bool        `json:"leafOnly,omitempty"`
+	Host        string      `json:"host,omitempty"` // the only one that may join by it
 	Joined      []joinedBy  `json:"joined,omitempty"`
 	Description string      `json:"description,omitempty"`
 }
@@ -172,7 +192,7 @@ type joinedBy struct {
 }
 
 func listedToken(r token.Record, now time.Time) tokenListed {
-	out := tokenListed{ID: r.ID, State: r.State(now), Created: r.Created, Expires: r.Expires, Revoked: r.Revoked, Uses: r.Uses, Description: r.Description}
+	out := tokenListed{ID: r.ID, State: r.State(now), Created: r.Created, Expires: r.Expires, Revoked: r.Revoked, Uses: r.Uses, LeafOnly: r.LeafOnly, Host: r.Host, Description: r.Description}
 	for _, u := range r.Used {
 		out.Joined = append(out.Joined, joinedBy{cluster.HostID(u.Host), u.At})
 	}
@@ -223,7 +243,7 @@ func printTokens(w io.Writer, all []tokenListed, now time.Time) {
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tSTATE\tEXPIRES\tUSED\tBY\tDESCRIPTION")
+	fmt.Fprintln(t, "ID\tSTATE\tEXPIRES\tGIVES\tUSED\tBY\tDESCRIPTION")
 	for _, one := range all {
 		used, by := fmt.Sprint(len(one.Joined)), []string{}
 		if one.Uses > 0 {
@@ -232,7 +252,11 @@ func printTokens(w io.Writer, all []tokenListed, now time.Time) {
 		for _, j := range one.Joined {
 			by = append(by, string(j.Host))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", one.ID, one.State, untilWords(one.Expires, now), used, orNone(strings.Join(by, ", ")), one.Description)
+		gives := "keys"
+		if one.LeafOnly {
+			gives = "leaves"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", one.ID, one.State, untilWords(one.Expires, now), gives, used, orNone(strings.Join(by, ", ")), one.Description)
 	}
 	t.Flush()
 }
@@ -242,7 +266,8 @@ func tokenRevokeCommand(r *reach, p *setup.Paths) *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke ID", Short: "Have a join token refused from now on",
 		Long: `revoke has a join token refused from now on. Hosts that have joined by it stay. Whoever
-joined by a stolen token has the authorities' keys: rotate those (docs/operations/tls.md).`,
+joined by a stolen token has the authorities' keys, unless it was made with --leaf-only:
+rotate those (docs/operations/tls.md).`,
 		Example: "  etcdadm token revoke k3v9qd",
 		Args:    words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {

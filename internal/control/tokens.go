@@ -119,16 +119,19 @@ func (f Tokens) Revoke(ctx context.Context, id string, now time.Time) (token.Rec
 	return was, err
 }
 
-// Check judges a token and uses nothing of it.
+// Check judges a token and uses nothing of it. The record is the one that it was judged by.
 //
 // Errors: those of token.Check; ErrMalformed; what the store says.
-func (f Tokens) Check(ctx context.Context, t token.Token, try string, now time.Time) error {
+func (f Tokens) Check(ctx context.Context, t token.Token, try string, now time.Time) (token.Record, error) {
 	all, _, err := f.readTokens(ctx)
 	if err != nil {
-		return err
+		return token.Record{}, err
 	}
-	_, err = token.Check(find(all.Tokens, t.ID), t, try, now)
-	return err
+	r := find(all.Tokens, t.ID)
+	if _, err := token.Check(r, t, try, now); err != nil {
+		return token.Record{}, err
+	}
+	return *r, nil
 }
 
 func find(all []token.Record, id string) *token.Record {

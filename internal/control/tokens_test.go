@@ -50,7 +50,7 @@ func TestTokens(t *testing.T) {
 	if text := content(t, s, keyTokens); strings.Contains(text, strings.TrimPrefix(tok.Reveal(), tok.ID+".")) {
 		t.Error("the secret is in the store")
 	}
-	if err := other.Tokens().Check(ctx, tok, "1", tokenTime); err != nil {
+	if _, err := other.Tokens().Check(ctx, tok, "1", tokenTime); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.Tokens().Use(ctx, tok, use("b", "1")); err != nil {

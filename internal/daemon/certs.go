@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,6 +22,7 @@ import (
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/signing"
 )
 
 // renewEvery is how often certificates are looked at, at least; short-lived
@@ -50,8 +51,9 @@ type certs struct {
 	etcdEnv   []string         // what is passed on to etcd
 	log       *slog.Logger
 
-	writing sync.Mutex // held to issue and write; guards launch
+	writing sync.Mutex // held to issue and write; guards launch and asking
 	launch  record.Launch
+	asking  asking
 
 	mu       sync.Mutex       // guards what follows; never held over a write, since reports and observations ask for it
 	cas      *pki.Authorities // nil: neither side uses TLS
@@ -62,6 +64,7 @@ type certs struct {
 
 	follows rotation      // set before run
 	epoch   atomic.Uint64 // grows with each change of whom this host trusts
+	overdue error         // why the last certificate that was due could not be renewed; nil: it could
 }
 
 func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) (*certs, error) {
@@ -76,10 +79,7 @@ func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) 
 	k := &certs{
 		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
 		pkiDir: c.PKIDir, keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, said: map[string]time.Time{},
-		addresses: []string{c.Address, c.HostName(id)},
-	}
-	if net.ParseIP(string(id)) == nil && c.DNSSuffix == "" {
-		k.addresses = []string{c.Address}
+		addresses: signing.Names(string(id), c.Address, c.DNSSuffix),
 	}
 	if c.Insecure && c.EtcdInsecure {
 		return k, nil
@@ -95,7 +95,12 @@ func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) 
 	if !c.Insecure {
 		k.daemons = pki.NewLive(nil)
 	}
-	return k, k.renew()
+	err = k.renew(context.Background()) // nobody is asked yet
+	if err != nil && k.cas != nil && !k.cas.CanIssue() && k.daemons != nil && k.daemons.Loaded() {
+		log.Info("this host holds no authorities' keys: it asks others for certificates once it has found them", "lacking", err)
+		return k, nil // a member that is there is started without asking anybody
+	}
+	return k, err
 }
 
 func (k *certs) stateDir(name string) string { return filepath.Join(k.dataDir, "etcdadm", "pki", name) }
@@ -123,7 +128,7 @@ func (k *certs) ends(name string, at time.Time) {
 }
 
 // renew makes what is missing and renews what is due.
-func (k *certs) renew() error {
+func (k *certs) renew(ctx context.Context) error {
 	cas := k.authorities()
 	if cas == nil {
 		return nil
@@ -138,7 +143,7 @@ func (k *certs) renew() error {
 		k.ends(a.Name, a.NotAfter)
 	}
 	if k.daemons != nil {
-		if err := k.renewDaemons(); err != nil {
+		if err := k.renewDaemons(ctx); err != nil {
 			return err
 		}
 	}
@@ -149,22 +154,27 @@ func (k *certs) renew() error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.ensure("etcdctl", k.stateDir("etcdctl"), pki.ClientNames, k.authorities().Clients, person); err != nil {
+	if _, err := k.ensure(ctx, "etcdctl", k.stateDir("etcdctl"), pki.ClientNames, k.authorities().Clients, person); err != nil {
 		return err
 	}
 	if k.launch.Token == "" {
 		return nil
 	}
-	return k.renewEtcd(k.launch)
+	return k.renewEtcd(ctx, k.launch)
 }
 
-func (k *certs) renewDaemons() error {
+func (k *certs) renewDaemons(ctx context.Context) error {
 	self, err := pki.HostRequest(pki.Identity{Cluster: k.cluster, Role: pki.RoleHost, ID: string(k.host)}, k.addresses, k.life)
 	if err != nil {
 		return err
 	}
-	pair, err := k.ensure("daemon", k.stateDir("daemon"), pki.PeerNames, k.authorities().Manager, self)
+	pair, err := k.ensure(ctx, "daemon", k.stateDir("daemon"), pki.PeerNames, k.authorities().Manager, self)
 	if err != nil {
+		// One that has ended is shown all the same: others say then why they do not take it.
+		if had, _ := pki.LoadKeypair(k.stateDir("daemon"), pki.PeerNames); had != nil && !k.authorities().Manager.CanIssue() {
+			k.daemons.Swap(had, k.authorities().Manager)
+			k.keeps("daemon", had)
+		}
 		return err
 	}
 	k.daemons.Swap(pair, k.authorities().Manager)
@@ -172,12 +182,12 @@ func (k *certs) renewDaemons() error {
 	if err != nil {
 		return err
 	}
-	_, err = k.ensure("operator", k.stateDir("operator"), pki.PeerNames, k.authorities().Manager, operator)
+	_, err = k.ensure(ctx, "operator", k.stateDir("operator"), pki.PeerNames, k.authorities().Manager, operator)
 	return err
 }
 
 // renewEtcd is about the files that the member reads at each handshake.
-func (k *certs) renewEtcd(l record.Launch) error {
+func (k *certs) renewEtcd(ctx context.Context, l record.Launch) error {
 	kind, err := k.keyKind(l.Options)
 	if err != nil {
 		return err
@@ -189,7 +199,7 @@ func (k *certs) renewEtcd(l record.Launch) error {
 		return err
 	}
 	peer.Kept, peer.Key = l.Adopted, kind
-	if _, err := k.ensure("etcd-peer", k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers, peer); err != nil {
+	if err := k.member(ctx, "etcd-peer", k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers, peer); err != nil {
 		return err
 	}
 	urls := append(append([]string{}, l.URLs.Client...), l.URLs.Quarantine...)
@@ -198,19 +208,30 @@ func (k *certs) renewEtcd(l record.Launch) error {
 		return err
 	}
 	server.Kept, server.Key = l.Adopted, kind
-	if _, err := k.ensure("etcd-server", k.clientsDir(l.Token), pki.ServerNames, k.authorities().Clients, server); err != nil {
+	if err := k.member(ctx, "etcd-server", k.clientsDir(l.Token), pki.ServerNames, k.authorities().Clients, server); err != nil {
 		return err
 	}
 	client, err := pki.ClientRequest("root", k.life)
 	if err != nil {
 		return err
 	}
-	_, err = k.ensure("etcd-client", k.clientsDir(l.Token), pki.ClientNames, k.authorities().Clients, client)
-	return err
+	return k.member(ctx, "etcd-client", k.clientsDir(l.Token), pki.ClientNames, k.authorities().Clients, client)
 }
 
-func (k *certs) ensure(name, dir string, names pki.Names, a *pki.Authority, r pki.Request) (*pki.Keypair, error) {
-	done, err := pki.Ensure(dir, names, a, r, time.Now())
+// ensure has a certificate issued here, or by another host where this one does not have the key.
+func (k *certs) ensure(ctx context.Context, name, dir string, names pki.Names, a *pki.Authority, r pki.Request) (*pki.Keypair, error) {
+	if a.CanIssue() {
+		return k.ensureBy(name, dir, names, a, r, nil)
+	}
+	return k.ensureBy(name, dir, names, a, r, k.signs(ctx, name))
+}
+
+func (k *certs) ensureBy(name, dir string, names pki.Names, a *pki.Authority, r pki.Request, by pki.Issuer) (*pki.Keypair, error) {
+	r.OnRequest = by != nil
+	done, err := pki.EnsureBy(dir, names, a, r, time.Now(), by)
+	k.mu.Lock()
+	k.overdue = errors.Join(err, done.Overdue)
+	k.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -220,11 +241,15 @@ func (k *certs) ensure(name, dir string, names pki.Names, a *pki.Authority, r pk
 	case done.Issued != "":
 		k.log.Info("issued a certificate", "certificate", name, "because", done.Issued)
 	}
-	k.ends(name, done.Pair.Leaf().NotAfter)
+	k.keeps(name, done.Pair)
+	return done.Pair, nil
+}
+
+// keeps notes which leaf is kept under a name.
+func (k *certs) keeps(name string, pair *pki.Keypair) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.leaves[name] = done.Pair.Leaf()
-	return done.Pair, nil
+	k.expiries[name], k.leaves[name] = pair.Leaf().NotAfter, pair.Leaf()
 }
 
 // failed says what went wrong, unless the same was said within renewEvery: looks are
@@ -268,7 +293,9 @@ func (k *certs) forLaunch(l record.Launch) error {
 		k.dropEtcd()
 	}
 	k.launch = l
-	if err := k.renewEtcd(l); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), askTotal)
+	defer cancel()
+	if err := k.renewEtcd(ctx, l); err != nil {
 		return err
 	}
 	if err := k.keysServe(l.Options, k.peersDir(l.Token), pki.PeerNames); err != nil {
@@ -394,7 +421,10 @@ func inTheNameOf(dir string, names pki.Names, a *pki.Authority) *tls.Config {
 
 // run looks after the certificates until ctx ends.
 func (k *certs) run(ctx context.Context) error {
-	every := max(min(renewEvery, k.life.Duration/12), renewLeast)
+	if err := k.lacks(ctx); err != nil {
+		return err
+	}
+	every := k.every()
 	t := time.NewTicker(min(every, followEvery))
 	defer t.Stop()
 	untimely := time.Now()
@@ -416,19 +446,28 @@ func (k *certs) run(ctx context.Context) error {
 		}
 		if due {
 			last = now
-			k.again()
+			k.again(ctx)
+		}
+		if now := k.every(); now != every {
+			every = now
+			t.Reset(min(every, untimelyEvery))
 		}
 	}
 }
 
 // again reads the authorities, which may have been rotated on disk, and renews what is due.
-func (k *certs) again() {
+func (k *certs) again(ctx context.Context) {
+	if err := k.look(ctx); err != nil {
+		k.failed("could not renew certificates", err)
+	}
+}
+
+// look is again, and tells why something could not be renewed.
+func (k *certs) look(ctx context.Context) error {
 	if err := k.reread(); err != nil {
 		k.failed("could not read the authorities again; those that are known stay in use", err)
 	}
-	if err := k.renew(); err != nil {
-		k.failed("could not renew certificates", err)
-	}
+	return k.renew(ctx)
 }
 
 func (k *certs) reread() error {

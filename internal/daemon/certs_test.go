@@ -141,7 +141,7 @@ func TestCertificatesOfDataThatWasSetAsideAreForgotten(t *testing.T) {
 	k.mu.Lock()
 	k.cas, err = pki.Load(filepath.Join(authorities, "new"), time.Now()) // everything is due
 	k.mu.Unlock()
-	if err != nil || k.renew() != nil {
+	if err != nil || k.renew(t.Context()) != nil {
 		t.Fatal(err)
 	}
 	if now, err := os.ReadFile(filepath.Join(k.peersDir("one"), pki.PeerNames.Cert)); err != nil || string(now) != string(was) || told() {

@@ -250,7 +250,7 @@ func (k *certs) use() error {
 	if err := k.reread(); err != nil {
 		return err
 	}
-	if err := k.renew(); err != nil {
+	if err := k.renew(context.Background()); err != nil {
 		return err
 	}
 	k.epoch.Add(1)

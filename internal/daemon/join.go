@@ -48,16 +48,24 @@ func (a admitter) Join(ctx context.Context, remote string, r peer.JoinRequest) (
 	use := token.Use{Host: string(r.Host), At: now.UTC().Truncate(time.Second), Try: tryOf(r.Try)}
 	looking, cancel := context.WithTimeout(ctx, joinLook)
 	defer cancel()
-	if err := d.folder.Tokens().Check(looking, tok, use.Try, now); err != nil {
+	rec, err := d.folder.Tokens().Check(looking, tok, use.Try, now)
+	if err == nil {
+		err = a.genuine(rec, r)
+	}
+	if err != nil {
 		return peer.JoinReply{}, tokenRefused(err)
 	}
-	if err := a.fits(r, now); err != nil {
+	known := a.provesItself(r)
+	if err := a.fits(r, now, known); err != nil {
 		return peer.JoinReply{}, err
 	}
 	if err := a.hasFollowed(looking); err != nil {
 		return peer.JoinReply{}, err
 	}
-	reply, err := a.reply()
+	reply, err := a.reply(rec.LeafOnly)
+	if err == nil && rec.LeafOnly {
+		reply.Leaf, err = a.leaf(r, known, now)
+	}
 	if err != nil {
 		return peer.JoinReply{}, err
 	}
@@ -66,7 +74,7 @@ func (a admitter) Join(ctx context.Context, remote string, r peer.JoinRequest) (
 	if err := d.folder.Tokens().Use(writing, tok, use); err != nil {
 		return peer.JoinReply{}, tokenRefused(err)
 	}
-	d.log.Info("a host joins: it was given the authorities and the settings of the cluster", "joiner", r.Host, "address", r.Address, "remote", remote, "token", tok.ID, "release", r.Build)
+	d.log.Info("a host joins: it was given certificates and the settings of the cluster", "authorities' keys", !rec.LeafOnly, "joiner", r.Host, "address", r.Address, "remote", remote, "token", tok.ID, "release", r.Build)
 	return reply, nil
 }
 
@@ -86,7 +94,7 @@ func tokenRefused(err error) error {
 	switch {
 	case errors.Is(err, token.ErrWrong):
 		return &Error{Problem: "it was not let in", Err: err, Advice: "copy the whole line that etcdadm token create printed; or " + newToken}
-	case errors.Is(err, token.ErrUnknown), errors.Is(err, token.ErrExpired), errors.Is(err, token.ErrUsedUp), errors.Is(err, token.ErrRevoked):
+	case errors.Is(err, token.ErrUnknown), errors.Is(err, token.ErrExpired), errors.Is(err, token.ErrUsedUp), errors.Is(err, token.ErrRevoked), errors.Is(err, token.ErrUnsealed), errors.Is(err, token.ErrOtherHost):
 		return &Error{Problem: "it was not let in", Err: err, Advice: newToken}
 	case errors.Is(err, control.ErrMalformed):
 		return err
@@ -105,8 +113,8 @@ func adviceOf(err error) string {
 	return "look at etcdadm status on a host of the cluster, and run the command again when the store answers"
 }
 
-// fits refuses a joiner that could not become a host as it is.
-func (a admitter) fits(r peer.JoinRequest, now time.Time) error {
+// fits refuses a joiner that could not become a host as it is. A host that is known to come back is not held against itself.
+func (a admitter) fits(r peer.JoinRequest, now time.Time, known bool) error {
 	d := a.d
 	if skew := now.Sub(r.Clock); skew.Abs() > joinSkew {
 		how := "behind"
@@ -125,7 +133,7 @@ func (a admitter) fits(r peer.JoinRequest, now time.Time) error {
 	at := net.JoinHostPort(r.Address, strconv.Itoa(d.cfg.GRPCPort))
 	for _, c := range d.contacts() {
 		switch {
-		case c.Host == r.Host && c.Endpoint != at:
+		case c.Host == r.Host && c.Endpoint != at && !known:
 			return mistake("give the joiner another ID, such as --host-id="+string(r.Host)+"-2; if it is to take the place of a host that is gone for good: etcdadm host forget "+cluster.ShellWord(string(r.Host)),
 				"the cluster has a host %s already, at %s", c.Host, c.Endpoint)
 		case c.Host != r.Host && c.Endpoint == at:
@@ -136,7 +144,8 @@ func (a admitter) fits(r peer.JoinRequest, now time.Time) error {
 	return nil
 }
 
-func (a admitter) reply() (peer.JoinReply, error) {
+// reply is what a joiner is given; a leaf-only one gets the authorities' certificates without the keys.
+func (a admitter) reply(leafOnly bool) (peer.JoinReply, error) {
 	d := a.d
 	cas := d.certs.authorities()
 	if cas == nil {
@@ -147,11 +156,13 @@ func (a admitter) reply() (peer.JoinReply, error) {
 	}
 	for _, one := range cas.All() {
 		files, err := one.Files()
-		if err != nil {
-			return peer.JoinReply{}, &Error{Problem: fmt.Sprintf("host %s cannot hand on its authorities", d.id), Err: err, Advice: "join by the address of a host that has all three keys, or copy the keys to " + d.cfg.PKIDir + " of host " + string(d.id)}
+		if err != nil { // also for a leaf-only one, for which nothing could be signed here
+			return peer.JoinReply{}, &Error{Problem: fmt.Sprintf("host %s does not hold the authorities' keys", d.id), Err: err, Advice: "join by the address of a host that holds them: etcdadm status names them"}
 		}
 		for name, data := range files {
-			reply.Authorities[name] = data
+			if !leafOnly || !strings.HasSuffix(name, ".key") {
+				reply.Authorities[name] = data
+			}
 		}
 	}
 	for _, c := range d.contacts() {

@@ -267,7 +267,7 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
 		Disk:     memberDisk{d.disk, d.certs}, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
-		Reacher: reacher{}, AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }, MayStart: d.keeping.MayStart, Forgets: d.keeping.Forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), Problems: d.problems, PeerTLS: d.peerTLS, Authorities: d.certs.told, Trusts: d.certs.epoch.Load, Log: d.log,
+		Reacher: reacher{}, AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }, MayStart: d.keeping.MayStart, Forgets: d.keeping.Forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), AuthorityKeys: d.certs.holdsKeys, Problems: d.problems, PeerTLS: d.peerTLS, Authorities: d.certs.told, Trusts: d.certs.epoch.Load, Log: d.log,
 	})
 	d.certs.follows = rotationOf(d)
 	d.releases.changed = d.host.Noticed // nothing looks beside this yet
@@ -280,6 +280,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if d.pool, err = peer.NewPool(self, d.certs.daemons); err != nil {
 		return nil, err
 	}
+	d.certs.mayAsk(d.askHolders)
 	var record func() string
 	if d.keeping != nil {
 		record = d.keeping.Record
@@ -308,7 +309,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if d.manager, err = manager.New(opts); err != nil {
 		return nil, err
 	}
-	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Live: d.certs.daemons, Record: record, Log: d.log})
+	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Signer: &signer{d: d}, Live: d.certs.daemons, Record: record, Log: d.log})
 }
 
 // serve runs the parts, and takes them down in the reverse order: first

@@ -36,6 +36,9 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	if h.o.Problems != nil {
 		out.Problems = append(out.Problems, h.o.Problems()...)
 	}
+	if h.o.AuthorityKeys != nil {
+		out.AuthorityKeys = h.o.AuthorityKeys()
+	}
 	if h.o.PeerTLS != nil {
 		out.PeerTLS = h.o.PeerTLS(s.Local.Token)
 	}

@@ -43,6 +43,8 @@ type Options struct {
 	// Sources makes sources of generations ready and takes backups; nil: this
 	// host does neither.
 	Sources bulk.Sources
+	// AuthorityKeys reports whether this host holds the keys of the authorities; nil: not known.
+	AuthorityKeys func() *bool
 	// Decrypts reports whether this host has a secret key for encrypted backups
 	// now; nil: it has none.
 	Decrypts func() bool

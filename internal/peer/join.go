@@ -28,7 +28,7 @@ const (
 	joinDial = 2500 * time.Millisecond
 	// maxJoins are answered at once, of all addresses: whoever reaches the port may ask, and each asks the store.
 	maxJoins = 8
-	// maxJoinBody is of a request. A token, two names and a time are less than one kilobyte.
+	// maxJoinBody is of a request: a token, two names, a time, a certificate and a request for one.
 	maxJoinBody = 16 << 10
 )
 
@@ -52,6 +52,10 @@ type JoinRequest struct {
 	Clock   time.Time `json:"clock"`
 	// Try is a random number of the joiner's, the same one whenever it asks again for the same join.
 	Try string `json:"try"`
+	// Leaf is a request in PKCS 10 for the certificate of the joiner's daemon, for a token that gives no authority's key.
+	Leaf []byte `json:"leaf,omitempty"`
+	// Former is the certificate that the key of Leaf had before, in DER, of a host that comes back.
+	Former []byte `json:"former,omitempty"`
 }
 
 // JoinReply is what makes a fresh host one of the cluster's. It holds secrets: the keys of the authorities, and what
@@ -59,8 +63,10 @@ type JoinRequest struct {
 type JoinReply struct {
 	Cluster string         `json:"cluster"`
 	Host    cluster.HostID `json:"host"` // who answered
-	// Authorities are the files of the PKI directory, by name: three certificates and three keys.
+	// Authorities are the files of the PKI directory, by name: three certificates and three keys, or the certificates only.
 	Authorities map[string][]byte `json:"authorities"`
+	// Leaf is the certificate that was asked for, in DER, where no keys are given.
+	Leaf []byte `json:"leaf,omitempty"`
 	// Settings are flags of the daemon that are the same on every host, by their names without dashes;
 	// __address__ in a value stands for the host's own.
 	Settings map[string]string `json:"settings"`

@@ -239,6 +239,7 @@ func TestOnlyJoinIsAnsweredToJoiners(t *testing.T) {
 			"report":  func() error { return second(c.Report(ctx, call(`1`))) },
 			"keep":    func() error { return second(c.Keep(ctx, call(`{"where":true}`))) },
 			"key":     func() error { return second(c.Authority(ctx, call(`{}`))) },
+			"sign":    func() error { return second(c.Sign(ctx, call(`{"kind":"daemon"}`))) },
 		} {
 			if err := do(); status.Code(err) != codes.Unauthenticated {
 				t.Errorf("%s %s: %v", rpcName, name, err)
@@ -246,7 +247,7 @@ func TestOnlyJoinIsAnsweredToJoiners(t *testing.T) {
 		}
 	}
 	// Every call of the service is in that list, or is Join.
-	if n := len(peerpb.Peer_ServiceDesc.Methods); n != 9 {
+	if n := len(peerpb.Peer_ServiceDesc.Methods); n != 10 {
 		t.Errorf("the service has %d calls: say here what a joiner is answered", n)
 	}
 	if len(srv.handler.callers) > 0 {

@@ -32,6 +32,8 @@ type Caller struct {
 	Remote   string // the address that it came from
 	// Verified says that a certificate proves the identity. Without TLS it is what the caller claims.
 	Verified bool
+	// Leaf is the certificate that proves it; nil without TLS.
+	Leaf *x509.Certificate
 	// Record is the control record that a host keeps which calls, "" for none.
 	Record string
 }
@@ -50,12 +52,13 @@ type Handler interface {
 	Authority(context.Context, Caller, AuthorityRequest) (AuthorityReply, error)
 }
 
-// ServerOptions say whom a server answers for. All but Log, Live, Record and Admitter are required.
+// ServerOptions say whom a server answers for. All but Log, Live, Record, Admitter and Signer are required.
 type ServerOptions struct {
 	Cluster  string
 	Host     cluster.HostID
 	Handler  Handler
 	Admitter Admitter     // nil: no host is taken in
+	Signer   Signer       // nil: nothing is signed for other hosts
 	Live     *pki.Live    // nil: no TLS, and callers are believed (--insecure)
 	Log      *slog.Logger // nil: slog.Default
 	// Record names the control record that this host keeps, "" for none. Nil: there is a shared store.
@@ -345,9 +348,9 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 }
 
 // sameRecord refuses the calls of a host that keeps another control record, but for questions about what each keeps: of two
-// records each has an intent of its own, and neither host may obey the other's.
+// records each has an intent of its own, and neither host may obey the other's. A certificate is no order.
 func (s *Server) sameRecord(m method, theirs string) error {
-	if s.opt.Record == nil || theirs == "" || m.name == keep.name {
+	if s.opt.Record == nil || theirs == "" || m.name == keep.name || m.name == sign.name {
 		return nil
 	}
 	if ours := s.opt.Record(); ours != "" && ours != theirs {
@@ -383,6 +386,6 @@ func (s *Server) certified(ctx context.Context) (Caller, error) {
 		}
 		return from, refuse(codes.Unauthenticated, peerpb.Refusal_KIND_IDENTITY, advice, "%v", err)
 	}
-	from.Identity, from.Verified = id, true
+	from.Identity, from.Verified, from.Leaf = id, true, info.State.PeerCertificates[0]
 	return from, nil
 }

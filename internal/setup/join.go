@@ -36,6 +36,7 @@ type Join struct {
 	CAHash     string
 	Address    string            // of this machine; empty: that of the way to the endpoint
 	HostID     string            // empty: the machine's name
+	Again      bool              // ask the cluster once more, on a host without the authorities' keys
 	Wait       time.Duration     // for the member to vote
 	More       Settings          // flags of the agent of this host, by variable
 	Priorities map[string]string // directives of the unit for CPU and disk, as "Nice"
@@ -54,6 +55,8 @@ type Joined struct {
 	Etcdctl string         `json:"etcdctl"`
 	// Again: this machine had been a host of the cluster before.
 	Again bool `json:"again,omitempty"`
+	// LeafOnly: this host holds no authority's key, and has others sign its certificates.
+	LeafOnly bool `json:"leafOnly,omitempty"`
 	// Spare: all members are wanted from other hosts, and this one stands by.
 	Spare bool `json:"spare,omitempty"`
 	// TakenOver is the etcd that ran here before; nil: none did, or an earlier run took it over.
@@ -139,7 +142,13 @@ func (m *Machine) CheckJoin(ctx context.Context, o Join) (Report, error) {
 		r.Checks = append(r.Checks, m.checkPrivateOr(o.CAHash, r.Aside))
 	}
 	r.Steps = whats(asideSteps(r.Aside))
-	if had == nil {
+	ask := had == nil
+	if had != nil {
+		if ask, err = m.asksAgain(had, o.Again); err != nil {
+			return Report{}, err
+		}
+	}
+	if ask {
 		r.Steps = append(r.Steps, "ask "+o.Endpoint+" to take this host in, with the token", "write the authorities of the cluster to "+m.Paths.PKI())
 	}
 	r.Steps = append(append(r.Steps, whats(m.agentSteps(s, append(m.prioritySteps(o.Priorities), m.handoverSteps(o.Existing)...)))...), "wait until etcd serves")
@@ -193,13 +202,22 @@ func (m *Machine) Join(ctx context.Context, o Join) (Joined, error) {
 		return Joined{}, err
 	}
 	done := Joined{Host: cluster.HostID(o.HostID), Address: o.Address, Etcdctl: m.Paths.Etcdctl(), Again: s != nil, TakenOver: takenOver(o.Existing)}
-	if s == nil {
-		if err := run(ctx, asideSteps(o.Aside)); err != nil {
+	ask := s == nil
+	if s != nil {
+		ask, err = m.asksAgain(s, o.Again)
+	} else {
+		err = run(ctx, asideSteps(o.Aside))
+	}
+	if err != nil {
+		return done, err
+	}
+	if ask {
+		if s, err = m.askToJoin(ctx, o, s); err != nil {
 			return done, err
 		}
-		if s, err = m.askToJoin(ctx, o); err != nil {
-			return done, err
-		}
+	}
+	if all, err := pki.Load(s.PKI(m.Paths), time.Now()); err == nil {
+		done.LeafOnly = !all.CanIssue()
 	}
 	done.Cluster, done.Etcd = s.Cluster(), clientURLs(s)
 	steps := append(m.agentSteps(s, append(m.prioritySteps(o.Priorities), m.handoverSteps(o.Existing)...)), step{"wait until etcd serves", func(ctx context.Context) (err error) {
@@ -213,10 +231,13 @@ func (m *Machine) Join(ctx context.Context, o Join) (Joined, error) {
 	return done, nil
 }
 
-// askToJoin has the cluster take this host in, and keeps the authorities that it gives.
-func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
+// askToJoin has the cluster take this host in, and keeps the authorities that it gives. A host that is one already, with
+// the settings had, keeps these, its data and its name.
+func (m *Machine) askToJoin(ctx context.Context, o Join, had Settings) (Settings, error) {
 	data := cmp.Or(o.DataDir, m.Paths.Data())
-	if _, err := os.Lstat(filepath.Join(data, "etcdadm", keeper.FileName)); !errors.Is(err, fs.ErrNotExist) {
+	if had != nil {
+		data = had.Flag("data-dir")
+	} else if _, err := os.Lstat(filepath.Join(data, "etcdadm", keeper.FileName)); !errors.Is(err, fs.ErrNotExist) {
 		return nil, &Error{Problem: "this machine has begun a cluster of its own, or was a host of one: " + data + " holds its record", Err: ErrOther, Advice: setAsideHint}
 	}
 	if err := m.Service.Check(ctx); err != nil {
@@ -226,12 +247,35 @@ func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := peer.Join(ctx, o.Endpoint, o.CAHash, peer.JoinRequest{
-		Token: o.Token.Reveal(), Host: cluster.HostID(o.HostID), Address: o.Address, Build: m.Build, Clock: time.Now(), Try: try,
-	})
+	request, key, err := m.ask(o, data, try)
 	if err != nil {
 		return nil, err
 	}
+	reply, _, err := peer.Join(ctx, o.Endpoint, o.CAHash, request)
+	if err != nil {
+		return nil, err
+	}
+	s := had
+	switch {
+	case had == nil:
+		s, err = m.newSettings(ctx, o, reply)
+	case had.Cluster() != reply.Cluster:
+		err = &Error{Problem: fmt.Sprintf("this machine is a host of cluster %s, and cluster %s answered", had.Cluster(), reply.Cluster), Err: ErrOther, Advice: "give the address of a host of its own cluster"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := m.keepAuthorities(s.PKI(m.Paths), reply.Authorities, o.CAHash); err != nil {
+		return nil, err
+	}
+	if len(reply.Authorities) == len(AuthorityFiles()) { // it issues for itself
+		return s, nil
+	}
+	return s, m.keepLeaf(s, key, reply.Leaf)
+}
+
+// newSettings are those of a machine that is no host yet. Nothing is written.
+func (m *Machine) newSettings(ctx context.Context, o Join, reply peer.JoinReply) (Settings, error) {
 	s, err := m.settingsOf(o, reply)
 	if err != nil {
 		return nil, err
@@ -244,11 +288,10 @@ func (m *Machine) askToJoin(ctx context.Context, o Join) (Settings, error) {
 	if _, err := s.text(m.speak().Reload); err != nil { // before anything is written
 		return nil, err
 	}
-	if err := sameStore(ctx, s, o.Token.ID); err != nil {
-		return nil, err
-	}
-	return s, m.keepAuthorities(reply.Authorities, o.CAHash)
+	return s, sameStore(ctx, s, o.Token.ID)
 }
+
+func hostID(o Join) cluster.HostID { return cluster.HostID(o.HostID) }
 
 // sameStore makes sure that this machine sees the store of the cluster under its URL. A directory that is not mounted
 // here would be made anew by the agent, and be another store.
@@ -344,18 +387,17 @@ func (m *Machine) settingsOf(o Join, reply peer.JoinReply) (Settings, error) {
 	return s, nil
 }
 
-// keepAuthorities writes the six files. Those that are there have to be the same; the certificate that others are
-// known by is written last.
-func (m *Machine) keepAuthorities(files map[string][]byte, caHash string) error {
-	dir := m.Paths.PKI()
-	names := AuthorityFiles()
+// keepAuthorities writes the six files, or the three without keys. Those that are there have to be the same; the
+// certificate that others are known by is written last.
+func (m *Machine) keepAuthorities(dir string, files map[string][]byte, caHash string) error {
+	names, err := given(files)
+	if err != nil {
+		return err
+	}
 	slices.Reverse(names)
 	slices.SortStableFunc(names, func(a, b string) int { // keys first
 		return strings.Compare(filepath.Ext(b), filepath.Ext(a))
 	})
-	if len(files) != len(names) {
-		return &Error{Problem: fmt.Sprintf("the cluster gave %d files of its authorities, and %d are needed", len(files), len(names)), Advice: "install the same release of etcdadm on both hosts"}
-	}
 	if err := m.noteAuthorities(); err != nil {
 		return err
 	}

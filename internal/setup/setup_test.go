@@ -248,11 +248,11 @@ func TestRepliesThatAreRefused(t *testing.T) {
 			t.Errorf("%s was taken", name)
 		}
 	}
-	if err := m.keepAuthorities(map[string][]byte{"../../x": nil}, all.Manager.Hash()); err == nil {
+	if err := m.keepAuthorities(m.Paths.PKI(), map[string][]byte{"../../x": nil}, all.Manager.Hash()); err == nil {
 		t.Error("files of other names were taken")
 	}
 	for range 2 { // a second time after an interruption
-		if err := m.keepAuthorities(files, all.Manager.Hash()); err != nil {
+		if err := m.keepAuthorities(m.Paths.PKI(), files, all.Manager.Hash()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,7 +263,7 @@ func TestRepliesThatAreRefused(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	files["etcd-peers-ca.key"] = []byte("another")
-	if err := m.keepAuthorities(files, all.Manager.Hash()); !errors.Is(err, ErrOther) {
+	if err := m.keepAuthorities(m.Paths.PKI(), files, all.Manager.Hash()); !errors.Is(err, ErrOther) {
 		t.Errorf("%v", err)
 	}
 }
@@ -346,7 +346,7 @@ func TestLeftRecord(t *testing.T) {
 	if err := m.seed(t.Context(), o, s, &Initialised{CAHash: "sha256:two"}); !errors.Is(err, ErrOther) {
 		t.Errorf("with other authorities: %v", err)
 	}
-	if _, err := m.askToJoin(t.Context(), Join{}); !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), "has begun a cluster of its own") {
+	if _, err := m.askToJoin(t.Context(), Join{}, nil); !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), "has begun a cluster of its own") {
 		t.Errorf("join: %v", err)
 	}
 }

@@ -264,6 +264,8 @@ type NewToken struct {
 	Life        time.Duration // 0: token.DefaultLife
 	Uses        int           // 0: any number
 	Description string
+	LeafOnly    bool   // who joins gets no authority's key
+	Host        string // the only host that may join by it; empty: any
 }
 
 // MadeToken is a join token and its record.
@@ -274,8 +276,13 @@ type MadeToken struct {
 
 // MakeToken makes a join token and keeps its record in the store.
 //
-// Errors: control.ErrTokensFull; control.ErrConflict; what the store says.
+// Errors: pki.ErrNoKey where this host holds no authorities' keys; control.ErrTokensFull; control.ErrConflict; what the
+// store says.
 func MakeToken(ctx context.Context, s Settings, n NewToken) (MadeToken, error) {
+	authority, err := pki.LoadAuthority(s.PKI(Paths{}), pki.ManagerCA, time.Now())
+	if err != nil {
+		return MadeToken{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	folder, err := openStore(ctx, s, false)
@@ -290,6 +297,12 @@ func MakeToken(ctx context.Context, s Settings, n NewToken) (MadeToken, error) {
 		n.Life = token.DefaultLife
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	r := token.Record{ID: made.ID, Hash: made.Hash(), Created: now, Expires: now.Add(n.Life), Uses: n.Uses, Description: n.Description}
+	r := token.Record{
+		ID: made.ID, Hash: made.Hash(), Created: now, Expires: now.Add(n.Life), Uses: n.Uses, Description: n.Description,
+		LeafOnly: n.LeafOnly, Host: n.Host,
+	}
+	if r.Seal, err = authority.Seal(r.Statement(s.Cluster())); err != nil {
+		return MadeToken{}, &Error{Problem: "this host cannot make join tokens", Err: err, Advice: "run it on a host that holds the authorities' keys: etcdadm status names them"}
+	}
 	return MadeToken{made, r}, folder.Tokens().Add(ctx, r)
 }

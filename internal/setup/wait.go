@@ -126,6 +126,8 @@ func (w *waiter) look(ctx context.Context) (spare bool) {
 	switch {
 	case errors.Is(err, console.ErrNoDaemon):
 		w.tell("the agent does not answer yet")
+		w.close() // the certificate that it was asked by may have ended, and another one be there
+		w.c = nil
 	case err != nil:
 		w.tell(err.Error())
 	case report.Observation == nil || report.Decision == nil:

@@ -6,6 +6,8 @@
 //   - A record holds the SHA-256 of a secret and never the secret, which is shown once, to who made it.
 //   - Secrets are compared in constant time. Whether a token is known, its ID says, which is no secret.
 //   - No error shows a secret.
+//   - What a token lets its bearer have is sealed by who made it: whoever writes where records lie can end a token, and
+//     make none.
 //
 // The package reads no clock and no randomness but what it is given.
 package token
@@ -46,6 +48,10 @@ var (
 	ErrExpired   = errors.New("has expired")
 	ErrUsedUp    = errors.New("is used up")
 	ErrRevoked   = errors.New("was revoked")
+	// ErrUnsealed: its record was written by somebody without the authorities' keys, or changed by them.
+	ErrUnsealed = errors.New("was not made on a host that holds the authorities' keys")
+	// ErrOtherHost: it is for one host, and another one came with it.
+	ErrOtherHost = errors.New("is for another host")
 )
 
 const (
@@ -125,6 +131,19 @@ type Record struct {
 	Used        []Use     `json:"used,omitempty"` // the first one first; with any number of uses the last MaxKeptUses
 	Revoked     time.Time `json:"revoked,omitzero"`
 	Description string    `json:"description,omitempty"`
+	// LeafOnly: who joins by it gets certificates of its own, and no authority's key.
+	LeafOnly bool `json:"leafOnly,omitempty"`
+	// Host is the only host that may join by it; empty: any.
+	Host string `json:"host,omitempty"`
+	// Seal is the signature of the authority's key over Statement.
+	Seal []byte `json:"seal,omitempty"`
+}
+
+// Statement is what of a record is sealed: all that does not change while it is used. It begins as nothing else does that
+// the authority's key signs.
+func (r Record) Statement(cluster string) []byte {
+	return fmt.Appendf(nil, "etcdadm join token, 1\ncluster %q\nid %q\nsha256 %q\ncreated %d\nexpires %d\nuses %d\nleaf-only %t\nhost %q\n",
+		cluster, r.ID, r.Hash, r.Created.Unix(), r.Expires.Unix(), r.Uses, r.LeafOnly, r.Host)
 }
 
 // Use is one host that joined.

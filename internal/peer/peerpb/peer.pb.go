@@ -489,7 +489,7 @@ const file_peer_proto_rawDesc = "" +
 	"\rKIND_PROTOCOL\x10\x05\x12\r\n" +
 	"\tKIND_BODY\x10\x06\x12\x11\n" +
 	"\rKIND_OVERLOAD\x10\a\x12\x10\n" +
-	"\fKIND_HANDLER\x10\b2\x96\x04\n" +
+	"\fKIND_HANDLER\x10\b2\xce\x04\n" +
 	"\x04Peer\x12C\n" +
 	"\x05Hello\x12\x1d.etcdadm.peer.v1.HelloRequest\x1a\x1b.etcdadm.peer.v1.HelloReply\x126\n" +
 	"\x04Ping\x12\x15.etcdadm.peer.v1.Call\x1a\x17.etcdadm.peer.v1.Answer\x129\n" +
@@ -499,6 +499,7 @@ const file_peer_proto_rawDesc = "" +
 	"\x06Report\x12\x15.etcdadm.peer.v1.Call\x1a\x17.etcdadm.peer.v1.Answer\x126\n" +
 	"\x04Keep\x12\x15.etcdadm.peer.v1.Call\x1a\x17.etcdadm.peer.v1.Answer\x12;\n" +
 	"\tAuthority\x12\x15.etcdadm.peer.v1.Call\x1a\x17.etcdadm.peer.v1.Answer\x126\n" +
+	"\x04Sign\x12\x15.etcdadm.peer.v1.Call\x1a\x17.etcdadm.peer.v1.Answer\x126\n" +
 	"\x04Join\x12\x15.etcdadm.peer.v1.Call\x1a\x17.etcdadm.peer.v1.AnswerB!Z\x1fetcdadm.io/internal/peer/peerpbb\x06proto3"
 
 var (
@@ -535,18 +536,20 @@ var file_peer_proto_depIdxs = []int32{
 	2,  // 7: etcdadm.peer.v1.Peer.Report:input_type -> etcdadm.peer.v1.Call
 	2,  // 8: etcdadm.peer.v1.Peer.Keep:input_type -> etcdadm.peer.v1.Call
 	2,  // 9: etcdadm.peer.v1.Peer.Authority:input_type -> etcdadm.peer.v1.Call
-	2,  // 10: etcdadm.peer.v1.Peer.Join:input_type -> etcdadm.peer.v1.Call
-	5,  // 11: etcdadm.peer.v1.Peer.Hello:output_type -> etcdadm.peer.v1.HelloReply
-	3,  // 12: etcdadm.peer.v1.Peer.Ping:output_type -> etcdadm.peer.v1.Answer
-	3,  // 13: etcdadm.peer.v1.Peer.Observe:output_type -> etcdadm.peer.v1.Answer
-	3,  // 14: etcdadm.peer.v1.Peer.Apply:output_type -> etcdadm.peer.v1.Answer
-	3,  // 15: etcdadm.peer.v1.Peer.Goal:output_type -> etcdadm.peer.v1.Answer
-	3,  // 16: etcdadm.peer.v1.Peer.Report:output_type -> etcdadm.peer.v1.Answer
-	3,  // 17: etcdadm.peer.v1.Peer.Keep:output_type -> etcdadm.peer.v1.Answer
-	3,  // 18: etcdadm.peer.v1.Peer.Authority:output_type -> etcdadm.peer.v1.Answer
-	3,  // 19: etcdadm.peer.v1.Peer.Join:output_type -> etcdadm.peer.v1.Answer
-	11, // [11:20] is the sub-list for method output_type
-	2,  // [2:11] is the sub-list for method input_type
+	2,  // 10: etcdadm.peer.v1.Peer.Sign:input_type -> etcdadm.peer.v1.Call
+	2,  // 11: etcdadm.peer.v1.Peer.Join:input_type -> etcdadm.peer.v1.Call
+	5,  // 12: etcdadm.peer.v1.Peer.Hello:output_type -> etcdadm.peer.v1.HelloReply
+	3,  // 13: etcdadm.peer.v1.Peer.Ping:output_type -> etcdadm.peer.v1.Answer
+	3,  // 14: etcdadm.peer.v1.Peer.Observe:output_type -> etcdadm.peer.v1.Answer
+	3,  // 15: etcdadm.peer.v1.Peer.Apply:output_type -> etcdadm.peer.v1.Answer
+	3,  // 16: etcdadm.peer.v1.Peer.Goal:output_type -> etcdadm.peer.v1.Answer
+	3,  // 17: etcdadm.peer.v1.Peer.Report:output_type -> etcdadm.peer.v1.Answer
+	3,  // 18: etcdadm.peer.v1.Peer.Keep:output_type -> etcdadm.peer.v1.Answer
+	3,  // 19: etcdadm.peer.v1.Peer.Authority:output_type -> etcdadm.peer.v1.Answer
+	3,  // 20: etcdadm.peer.v1.Peer.Sign:output_type -> etcdadm.peer.v1.Answer
+	3,  // 21: etcdadm.peer.v1.Peer.Join:output_type -> etcdadm.peer.v1.Answer
+	12, // [12:22] is the sub-list for method output_type
+	2,  // [2:12] is the sub-list for method input_type
 	2,  // [2:2] is the sub-list for extension type_name
 	2,  // [2:2] is the sub-list for extension extendee
 	0,  // [0:2] is the sub-list for field type_name

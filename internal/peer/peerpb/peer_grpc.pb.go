@@ -27,6 +27,7 @@ const (
 	Peer_Report_FullMethodName    = "/etcdadm.peer.v1.Peer/Report"
 	Peer_Keep_FullMethodName      = "/etcdadm.peer.v1.Peer/Keep"
 	Peer_Authority_FullMethodName = "/etcdadm.peer.v1.Peer/Authority"
+	Peer_Sign_FullMethodName      = "/etcdadm.peer.v1.Peer/Sign"
 	Peer_Join_FullMethodName      = "/etcdadm.peer.v1.Peer/Join"
 )
 
@@ -55,6 +56,9 @@ type PeerClient interface {
 	// Authority asks another host for the key of an authority that the cluster is being rotated to. Hosts with a
 	// certificate only. Body: AuthorityRequest, AuthorityReply of package peer.
 	Authority(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
+	// Sign asks for a certificate that this host's caller may have, where it holds no authority's key itself. Hosts only, with
+	// TLS only. Body: SignRequest, SignReply of package peer.
+	Sign(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
 	// Join gives a fresh host, which has no certificate, what it needs to be a host of the cluster. It is answered
 	// on connections for joining only, where nothing else is. Of its header the protocol is read.
 	Join(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error)
@@ -148,6 +152,16 @@ func (c *peerClient) Authority(ctx context.Context, in *Call, opts ...grpc.CallO
 	return out, nil
 }
 
+func (c *peerClient) Sign(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Answer)
+	err := c.cc.Invoke(ctx, Peer_Sign_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerClient) Join(ctx context.Context, in *Call, opts ...grpc.CallOption) (*Answer, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Answer)
@@ -183,6 +197,9 @@ type PeerServer interface {
 	// Authority asks another host for the key of an authority that the cluster is being rotated to. Hosts with a
 	// certificate only. Body: AuthorityRequest, AuthorityReply of package peer.
 	Authority(context.Context, *Call) (*Answer, error)
+	// Sign asks for a certificate that this host's caller may have, where it holds no authority's key itself. Hosts only, with
+	// TLS only. Body: SignRequest, SignReply of package peer.
+	Sign(context.Context, *Call) (*Answer, error)
 	// Join gives a fresh host, which has no certificate, what it needs to be a host of the cluster. It is answered
 	// on connections for joining only, where nothing else is. Of its header the protocol is read.
 	Join(context.Context, *Call) (*Answer, error)
@@ -219,6 +236,9 @@ func (UnimplementedPeerServer) Keep(context.Context, *Call) (*Answer, error) {
 }
 func (UnimplementedPeerServer) Authority(context.Context, *Call) (*Answer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Authority not implemented")
+}
+func (UnimplementedPeerServer) Sign(context.Context, *Call) (*Answer, error) {
+	return nil, status.Error(codes.Unimplemented, "method Sign not implemented")
 }
 func (UnimplementedPeerServer) Join(context.Context, *Call) (*Answer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
@@ -388,6 +408,24 @@ func _Peer_Authority_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Peer_Sign_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Call)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).Sign(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_Sign_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).Sign(ctx, req.(*Call))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Peer_Join_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(Call)
 	if err := dec(in); err != nil {
@@ -444,6 +482,10 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Authority",
 			Handler:    _Peer_Authority_Handler,
+		},
+		{
+			MethodName: "Sign",
+			Handler:    _Peer_Sign_Handler,
 		},
 		{
 			MethodName: "Join",
