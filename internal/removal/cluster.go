@@ -151,6 +151,10 @@ func (h *Host) judge(ctx context.Context, c Cluster, r console.Report, p *Plan) 
 			return
 		}
 	}
+	if keep := lastHolder(r.Observation, p.Host); keep != nil {
+		p.Hindrance = keep
+		return
+	}
 	switch {
 	case !seen || !roster.Linearizable:
 		p.Hindrance = &Hindrance{NoQuorum, "the cluster has no quorum, so no member can be removed: " + r.Decision.Reason.String(), "etcdadm status says what to do; " + byForce}
@@ -175,6 +179,20 @@ func (h *Host) judge(ctx context.Context, c Cluster, r console.Report, p *Plan) 
 		p.Hindrance = &Hindrance{Refused, "the leading daemon refuses: " + planned.Decision.Reason.String(), "etcdadm status says what to do; " + byForce}
 	default:
 		p.wait = true
+	}
+}
+
+// lastHolder is why a host stays that no other one in sight could take the place of: who holds no authorities' keys cannot
+// have its certificates renewed without it, and nobody could join any more.
+func lastHolder(o *cluster.Observation, host cluster.HostID) *Hindrance {
+	holders, without := o.KeyHolders()
+	if len(without) == 0 || len(holders) != 1 || holders[0] != host {
+		return nil
+	}
+	other := cluster.ShellWord(string(without[0]))
+	return &Hindrance{
+		LastHolder, fmt.Sprintf("no other host in sight holds the authorities' keys: host %s could not renew its certificates, and nobody could join", without[0]),
+		"give them to another host first: etcdadm token create --uses 1 --host " + other + " here, and its line there with --again; " + byForce,
 	}
 }
 

@@ -57,6 +57,7 @@ const (
 	Refused     HindranceKind = "refused"     // the leading daemon refuses
 	Unknown     HindranceKind = "unknown"     // which cluster it is cannot be read
 	Asked       HindranceKind = "asked"       // a person wants it to stay listed
+	LastHolder  HindranceKind = "last-holder" // the authorities' keys would be lost
 )
 
 // Hindrance is why the member is not removed from the cluster first. Only force goes on.

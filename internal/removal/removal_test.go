@@ -58,6 +58,7 @@ type world struct {
 	deaf    bool // the others count this host as there for ever
 	late    bool // the leader puts it on hold again after the step was called off
 	keepers []cluster.HostID
+	keys    map[cluster.HostID]bool // who says whether it holds the authorities' keys
 	record  *control.Folder
 	store   blob.Store
 	// What was asked.
@@ -104,6 +105,9 @@ func (w *world) Status(context.Context) (console.Report, error) {
 	}
 	for _, h := range []cluster.HostID{"a", "b", "c"} {
 		r := cluster.HostReport{UnderFence: true}
+		if holds, known := w.keys[h]; known {
+			r.AuthorityKeys = &holds
+		}
 		r.View = view
 		r.Host = h
 		r.URLs.Peer = []string{"https://" + string(h) + ":2380"}
@@ -355,6 +359,10 @@ func TestHindrances(t *testing.T) {
 		"of two one is down":   {func(w *world) { w.voters, w.up = []cluster.HostID{"a", "b"}, []cluster.HostID{"b"} }, NoQuorum, ErrUnsafe},
 		"the last one":         {func(w *world) { w.voters, w.up = []cluster.HostID{"b"}, []cluster.HostID{"b"} }, LastMember, ErrUnsafe},
 		"the leader refuses":   {func(w *world) { w.refuses = "no" }, Refused, ErrUnsafe},
+		"the last holder":      {func(w *world) { w.keys = map[cluster.HostID]bool{"a": false, "b": true} }, LastHolder, ErrUnsafe},
+		"one of two holders":   {func(w *world) { w.keys = map[cluster.HostID]bool{"a": false, "b": true, "c": true} }, "", nil},
+		"all hold the keys":    {func(w *world) { w.keys = map[cluster.HostID]bool{"b": true} }, "", nil},
+		"it holds none":        {func(w *world) { w.keys = map[cluster.HostID]bool{"a": false, "b": false} }, "", nil},
 		"none":                 {func(*world) {}, "", nil},
 		"of two":               {func(w *world) { w.voters, w.up = []cluster.HostID{"a", "b"}, []cluster.HostID{"a", "b"} }, "", nil},
 		"it is down itself":    {func(w *world) { w.up = []cluster.HostID{"a", "c"} }, "", nil},
