@@ -9,6 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/certs"
 	"etcdadm.io/internal/console"
 	"etcdadm.io/internal/setup"
 	"github.com/spf13/cobra"
@@ -59,6 +60,7 @@ var completed = map[string]struct {
 
 // completedFlags are the flags whose values are completed, by the command's path.
 var completedFlags = map[string]map[string]candidates{
+	"certs issue":    {"for": issuePurposes},
 	"member replace": {"by": freeHosts},
 	"recover":        {"from": knownHosts, "lost": knownHosts},
 	"restore":        {"from": knownHosts, "lost": knownHosts, "to-version": knownVersions},
@@ -327,3 +329,10 @@ func alarmKinds(context.Context, *cobra.Command) []string {
 func textOrJSON(context.Context, *cobra.Command) []string { return []string{"text", "json"} }
 
 func outputs(context.Context, *cobra.Command) []string { return []string{"table", "json", "yaml"} }
+
+// issuePurposes are whom certificates are issued for into places of their own.
+func issuePurposes(context.Context, *cobra.Command) []string {
+	return []string{
+		certs.ForAPIServer + "\tkubeadm's external etcd", certs.ForHealthcheck + "\tkubeadm's probe", certs.ForEtcdctl + "\tetcd's user root",
+	}
+}

@@ -73,6 +73,9 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q offers %q, want %q", line, got, want)
 		}
 	}
+	if got := shellAsks(t, "certs", "issue", "--for", ""); len(got) != 3 || !strings.HasPrefix(got[0], "kube-apiserver\t") {
+		t.Errorf("%q", got)
+	}
 	if got := shellAsks(t, "download", "3.7"); len(got) < 2 || !strings.HasPrefix(got[0], "3.7.") {
 		t.Errorf("%q", got)
 	}
