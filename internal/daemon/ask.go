@@ -184,7 +184,7 @@ func (k *certs) problems() []cluster.Problem {
 	}
 	return []cluster.Problem{{
 		Code:     "not-renewed",
-		Sentence: fmt.Sprintf("the certificate %s %s, and no host that holds the authorities' keys has signed a new one: %s", first, left, orNever(k.overdue)),
+		Sentence: fmt.Sprintf("the certificate %s %s, and no host that holds the authorities' keys has signed a new one: %s", first, left, orNever(k.overdue[first])),
 		Hint:     "start the daemon of a host that holds the keys; docs/operations/certs.md says how this host comes back after the end",
 	}}
 }

@@ -61,10 +61,10 @@ type certs struct {
 	leaves   map[string]*x509.Certificate // those that this host keeps, as they are
 	said     map[string]time.Time         // what went wrong, and when that was said last
 	facts    *cluster.HostAuthorities     // replaced, never changed
+	overdue  map[string]error             // why a certificate that is due could not be renewed
 
 	follows rotation      // set before run
 	epoch   atomic.Uint64 // grows with each change of whom this host trusts
-	overdue error         // why the last certificate that was due could not be renewed; nil: it could
 }
 
 func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) (*certs, error) {
@@ -78,7 +78,7 @@ func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) 
 	}
 	k := &certs{
 		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
-		pkiDir: c.PKIDir, keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, said: map[string]time.Time{},
+		pkiDir: c.PKIDir, keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, said: map[string]time.Time{}, overdue: map[string]error{},
 		addresses: signing.Names(string(id), c.Address, c.DNSSuffix),
 	}
 	if c.Insecure && c.EtcdInsecure {
@@ -230,7 +230,7 @@ func (k *certs) ensureBy(name, dir string, names pki.Names, a *pki.Authority, r 
 	r.OnRequest = by != nil
 	done, err := pki.EnsureBy(dir, names, a, r, time.Now(), by)
 	k.mu.Lock()
-	k.overdue = errors.Join(err, done.Overdue)
+	k.overdue[name] = errors.Join(err, done.Overdue)
 	k.mu.Unlock()
 	if err != nil {
 		return nil, err
