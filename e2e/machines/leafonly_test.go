@@ -55,12 +55,12 @@ func (m *machine) leaf(t *testing.T, name string) *pki.Keypair {
 	return pair
 }
 
-// A host joins without the authorities' keys, votes, and goes on while nobody can sign: restarted, and without the hosts
-// that hold the keys.
+// A host joins without the authorities' keys, votes, and goes on while nobody can sign: restarted, without the hosts that
+// hold the keys, and as the one survivor that the cluster is recovered from.
 func TestLeafOnlyHosts(t *testing.T) {
 	t.Parallel()
-	all, _ := newMachines(t, 3)
-	first := all[0].begin(t, "")
+	all, store := newMachines(t, 3)
+	first := all[0].begin(t, store)
 	for _, m := range all[1:] {
 		began := time.Now()
 		done, err := m.tryJoin(t, first, all[0].leafToken(t, setup.NewToken{Uses: 1, Host: m.id}))
@@ -85,6 +85,12 @@ func TestLeafOnlyHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	all[2].up(t, 2)
+	if out, _, _ := ran(t, filepath.Join(rig.Programs, "etcdadm"), "status", "--data-dir="+all[2].Paths.Data()); !strings.Contains(out, "no host in sight holds the authorities' keys") {
+		t.Errorf("status does not tell who holds the keys:\n%s", out)
+	}
+	all[2].direct.stop(syscall.SIGTERM)
+	all[1].etcdadm(t, "recover", "--from="+all[1].id, "--lost="+all[0].id, "--lost="+all[2].id, "--members=1", "--yes", "--store="+store, "--data-dir="+all[1].Paths.Data(), "--cluster-name="+first.Cluster)
+	all[1].voters(t, 1)
 }
 
 // up waits until so many voters are up, of however many.
