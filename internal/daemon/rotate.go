@@ -21,6 +21,10 @@ func rotationOf(d *daemon) rotation {
 
 // askForKey asks the other hosts one after the other.
 func askForKey(ctx context.Context, d *daemon, first cluster.HostID, r peer.AuthorityRequest, take func(key []byte) error) error {
+	var err error
+	if r.Seal, err = d.certs.authorities().Manager.Seal(r.Statement(d.cfg.ClusterName, string(d.id))); err != nil {
+		return fmt.Errorf("only a host that holds the keys now is given the key of the next %s: %w", r.Name, err)
+	}
 	others := slices.DeleteFunc(d.contacts(), func(c cluster.Contact) bool { return c.Host == d.id })
 	slices.SortStableFunc(others, func(a, b cluster.Contact) int {
 		return cmp.Compare(rank(a.Host != first), rank(b.Host != first))
@@ -60,7 +64,10 @@ func askOne(ctx context.Context, c *peer.Client, r peer.AuthorityRequest, take f
 }
 
 // Authority gives another host the key of a next authority, of the rotation that this host's record has.
-func (h handler) Authority(_ context.Context, _ peer.Caller, r peer.AuthorityRequest) (peer.AuthorityReply, error) {
+func (h handler) Authority(_ context.Context, from peer.Caller, r peer.AuthorityRequest) (peer.AuthorityReply, error) {
+	if cas := h.d.certs.authorities(); cas == nil || !cas.Manager.Sealed(r.Statement(h.d.cfg.ClusterName, from.Identity.ID), r.Seal) {
+		return peer.AuthorityReply{}, fmt.Errorf("host %s does not hold the authorities' keys, and is given none of the next ones", from.Identity.ID)
+	}
 	now := h.d.host.Rotation()
 	if now.Over() || now.ID != r.Rotation {
 		return peer.AuthorityReply{}, nil

@@ -350,3 +350,28 @@ func TestAHostWithoutKeysAsks(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// During a rotation a host without the keys is given none of the next ones: its certificate is a host's all the same.
+func TestNextKeysAreForHolders(t *testing.T) {
+	d, _ := keyHolder(t)
+	h := handler{d}
+	from := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "b"}, Verified: true}
+	r := peer.AuthorityRequest{Rotation: "r", Name: pki.PeersCA}
+	seal := func(statement []byte) []byte {
+		s, err := d.certs.cas.Manager.Seal(statement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, s := range map[string][]byte{"none": nil, "another host's": seal(r.Statement("c", "a")), "a token's": seal(token.Record{}.Statement("c"))} {
+		r.Seal = s
+		if reply, err := h.Authority(t.Context(), from, r); err == nil || len(reply.Key) > 0 {
+			t.Errorf("a seal that is %s: %v", name, err)
+		}
+	}
+	r.Seal = seal(r.Statement("c", "b"))
+	if _, err := h.Authority(t.Context(), from, r); err != nil && strings.Contains(err.Error(), "does not hold") {
+		t.Errorf("%v", err)
+	}
+}

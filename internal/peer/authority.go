@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"fmt"
 
 	"etcdadm.io/internal/peer/peerpb"
 	"google.golang.org/grpc/codes"
@@ -11,6 +12,13 @@ import (
 type AuthorityRequest struct {
 	Rotation string `json:"rotation"` // its ID
 	Name     string `json:"name"`     // such as etcd-peers-ca
+	// Seal is over Statement, by the key of etcd-manager-ca: who holds no keys now gets none of the next ones.
+	Seal []byte `json:"seal"`
+}
+
+// Statement is what a host seals that asks. It begins as nothing else does that the authority's key signs.
+func (r AuthorityRequest) Statement(cluster, host string) []byte {
+	return fmt.Appendf(nil, "etcdadm authority request, 1\ncluster %q\nhost %q\nrotation %q\nname %q\n", cluster, host, r.Rotation, r.Name)
 }
 
 // AuthorityReply has the key, as PEM; none: it is not on that host. No format verb shows it.
