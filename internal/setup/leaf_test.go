@@ -22,7 +22,7 @@ func TestALeafOfItsOwn(t *testing.T) {
 	}
 	m := &Machine{Paths: Paths{Root: t.TempDir()}, Build: "test"}
 	o := Join{Address: "192.0.2.2", HostID: "b"}
-	s := m.hostSettings(o.Address, o.HostID)
+	s := m.hostSettings(o.Address, o.HostID, "")
 	s.setFlag("cluster-name", "etcd")
 	files := map[string][]byte{}
 	for _, one := range all.All() {
