@@ -18,10 +18,11 @@
 // The tests that take long run with -e2e.long only; see .ci/tiers. What is random
 // is printed as a seed, and -e2e.seed repeats it.
 //
-// Kubernetes' API server on a cluster that changes its version is a test that
-// is run when asked for, since that program takes six minutes of processor time
-// to build, once for each machine:
+// Kubernetes' API server on a cluster that changes its version, and the agent under
+// a kubelet beside that API server, are tests that are run when asked for, since
+// those programs take nine minutes of processor time to build, once for each machine:
 //
 //	go run ./internal/testkube/cmd/fetch
 //	go test ./e2e/versions -run TestAPIServerAcrossVersions -v -e2e.apiserver
+//	go test ./e2e/pods -v -e2e.kubelet
 package e2e

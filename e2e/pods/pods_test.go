@@ -59,6 +59,8 @@ func TestControlPlane(t *testing.T) {
 	step := func(what string) {
 		t.Logf("%3.0f s: %s", time.Since(began).Seconds(), what)
 	}
+	step("another image")
+	replaced(t, all[1], append(strings.Fields(join[1]), "--static-pod", "--host-id", "m2"))
 	manifests := map[string]string{}
 	for _, m := range all {
 		manifests[m.name] = m.must("cat", manifest)
@@ -113,6 +115,28 @@ func refusals(t *testing.T, m *machine) {
 	}
 	if _, err := os.Stat(filepath.Join(m.root, "etc/etcdadm")); err == nil {
 		t.Error("something was made")
+	}
+}
+
+// replaced: the same line with another image has the kubelet end the pod, which stops its etcd in time, and start another.
+func replaced(t *testing.T, m *machine, line []string) {
+	const image = "localhost/etcdadm:other"
+	m.must("ctr", "-n", "k8s.io", "images", "tag", "localhost/etcdadm:"+imageRelease, image)
+	agent := m.agents()
+	t.Logf("\n%s", m.must(append(line, "--image", image)...))
+	m.within(servesWithin, "another agent", func() bool { now := m.agents(); return now != "" && now != agent })
+	m.healthy(3)
+	if now := m.must("cat", manifest); !strings.Contains(now, image) {
+		t.Errorf("the manifest has another image:\n%s", now)
+	}
+	// The kubelet has removed the log of the first pod; etcd's is on the host.
+	if log := m.must("cat", "/var/lib/etcdadm/logs/etcd.log"); !strings.Contains(log, "received signal; shutting down") {
+		t.Errorf("etcd was not stopped:\n%s", log)
+	}
+	// What helps others to help has the log of the pod.
+	m.must("etcdadm", "support-bundle", "/root/bundle.tar.gz")
+	if log := m.must("sh", "-c", "tar -xzOf /root/bundle.tar.gz --wildcards '*agent.log'"); !strings.Contains(log, "daemon is up") {
+		t.Errorf("the bundle has no log of the agent:\n%s", log)
 	}
 }
 
