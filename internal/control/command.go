@@ -74,6 +74,9 @@ type extra struct {
 // are accepted as long as they cannot lead out of the folder.
 var commandName = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z-[0-9A-Za-z]{1,64}$`)
 
+// queue is the inner work of the folder's queue of commands.
+type queue struct{ *Folder }
+
 // Commands lists the queue, oldest first by the time in the command, then by
 // name. Those that are malformed or cannot be read are listed last, with their Err or
 // Unread; only a list that the store does not give is an error. A command that hangs
@@ -93,10 +96,10 @@ func (f *Folder) Commands(ctx context.Context) ([]Command, error) {
 		if !ours && !theirs || strings.Contains(name, "/") {
 			continue
 		}
-		read := f.wish
+		read := queue{f}.wish
 		if theirs {
 			read = func(ctx context.Context, name string) (Command, error) {
-				return f.command(ctx, name, has(Prefix+name+"/"+fileExtra))
+				return queue{f}.command(ctx, name, has(Prefix+name+"/"+fileExtra))
 			}
 		}
 		part, cancel := half(ctx)
@@ -145,9 +148,9 @@ func (c Command) rank() int {
 //
 // Errors: ErrNoCommand when it is not in the queue; what the store says.
 func (f *Folder) ReadCommand(ctx context.Context, name string) (Command, error) {
-	c, err := f.command(ctx, name, true)
+	c, err := queue{f}.command(ctx, name, true)
 	if errors.Is(err, blob.ErrNotFound) {
-		c, err = f.wish(ctx, name)
+		c, err = queue{f}.wish(ctx, name)
 	}
 	switch {
 	case errors.Is(err, blob.ErrNotFound):
@@ -160,7 +163,7 @@ func (f *Folder) ReadCommand(ctx context.Context, name string) (Command, error) 
 
 // command reads one command. Its error is the store's; what is wrong with the
 // command is in it.
-func (f *Folder) command(ctx context.Context, name string, mayHaveExtra bool) (Command, error) {
+func (f queue) command(ctx context.Context, name string, mayHaveExtra bool) (Command, error) {
 	c := Command{Name: name}
 	data, _, err := blob.ReadAll(ctx, f.store, Prefix+name+"/"+fileCommand, maxObject)
 	switch {
@@ -253,8 +256,8 @@ func (f *Folder) AddRestore(ctx context.Context, r RestoreBackup) (string, error
 		return "", fmt.Errorf("add command: %w", err)
 	}
 	at := time.Now().UTC()
-	return f.addCommand(ctx, at, func(dir string) (bool, error) {
-		return f.putRestore(ctx, dir, formatRestore(at, r), r)
+	return queue{f}.addCommand(ctx, at, func(dir string) (bool, error) {
+		return queue{f}.putRestore(ctx, dir, formatRestore(at, r), r)
 	})
 }
 
@@ -263,7 +266,7 @@ func (f *Folder) AddRestore(ctx context.Context, r RestoreBackup) (string, error
 // the intent and the hosts know what they do it for (SAFETY.md, rule 17), and
 // one that ended leaves its folder free: so the digits tell the moment, and
 // what has ended is looked at.
-func (f *Folder) addCommand(ctx context.Context, at time.Time, put func(dir string) (bool, error)) (string, error) {
+func (f queue) addCommand(ctx context.Context, at time.Time, put func(dir string) (bool, error)) (string, error) {
 	ended, err := f.EndedCommands(ctx)
 	if err != nil {
 		return "", fmt.Errorf("add command: %w", err)
@@ -290,7 +293,7 @@ func (f *Folder) addCommand(ctx context.Context, at time.Time, put func(dir stri
 
 // putRestore writes a restore command into a folder; false: it was taken. The
 // command itself comes last, because it is what a reader looks for.
-func (f *Folder) putRestore(ctx context.Context, dir string, data []byte, r RestoreBackup) (bool, error) {
+func (f queue) putRestore(ctx context.Context, dir string, data []byte, r RestoreBackup) (bool, error) {
 	extended := len(r.Lost) > 0 || len(r.Flags) > 0 || r.Count != nil || r.By != ""
 	if extended {
 		more, err := json.Marshal(extra{Of: digest(data), Lost: r.Lost, Flags: r.Flags, Count: r.Count, By: r.By})
@@ -356,20 +359,20 @@ func formatRestore(at time.Time, r RestoreBackup) []byte {
 // Errors: ErrNoCommand when it is not in the queue; ErrConflict when the record was written
 // again and again meanwhile, and then nothing was deleted; what the store says.
 func (f *Folder) DeleteCommand(ctx context.Context, name string) error {
-	c, err := f.known(ctx, name)
+	c, err := queue{f}.known(ctx, name)
 	if err != nil {
 		return err
 	}
 	if c.Wish == nil || c.Wish.Kind != cluster.CommandBackup {
-		if err := f.cancel(ctx, name); err != nil {
+		if err := (queue{f}).cancel(ctx, name); err != nil {
 			return fmt.Errorf("delete command %q: cancel it in the record of the cluster: %w", name, err)
 		}
 	}
-	return f.remove(ctx, name)
+	return queue{f}.remove(ctx, name)
 }
 
 // known is a command that is in the queue, whatever is wrong with it.
-func (f *Folder) known(ctx context.Context, name string) (Command, error) {
+func (f queue) known(ctx context.Context, name string) (Command, error) {
 	if !commandName.MatchString(name) {
 		return Command{}, fmt.Errorf("delete command %q: %w: names look like 2026-11-20T23:17:07Z-000000, see list-commands", name, ErrNoCommand)
 	}
@@ -381,7 +384,7 @@ func (f *Folder) known(ctx context.Context, name string) (Command, error) {
 }
 
 // remove deletes the objects of a command. One that is not there is no error.
-func (f *Folder) remove(ctx context.Context, name string) error {
+func (f queue) remove(ctx context.Context, name string) error {
 	for _, file := range []string{fileCommand, fileWish, fileExtra} {
 		if err := f.store.Delete(ctx, Prefix+name+"/"+file); err != nil {
 			return fmt.Errorf("delete command %q: %w", name, err)
@@ -395,7 +398,7 @@ const cancelTries = 10
 
 // cancel notes in the record that a command is not to be run. Where there is no record
 // of ours, or one that this release does not understand, there is nothing to note it in.
-func (f *Folder) cancel(ctx context.Context, name string) error {
+func (f queue) cancel(ctx context.Context, name string) error {
 	if can, err := f.Probe(ctx); err == nil && !can.Conditional {
 		return nil // a write that is not conditional could undo a leader's
 	}

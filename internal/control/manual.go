@@ -2,15 +2,11 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 )
-
-const adviceManual = "move control/etcdadm-manual.json away in the store; then say again what is wanted: etcdadm auto-manage on, or off"
 
 // ErrNoManual is returned where the object is missing that tells whether self-management is
 // off: nobody ever turned it off, or it is lost. Who knew tells.
@@ -21,30 +17,21 @@ type manualFile struct {
 	Manual *cluster.Manual `json:"manual"` // null: self-management is on
 }
 
+var manualObject = object[manualFile]{
+	key: keyManual, what: "whether self-management is off", cache: func(f *Folder) *cached { return &f.manual }, lost: true,
+	advice: "move control/etcdadm-manual.json away in the store; then say again what is wanted: etcdadm auto-manage on, or off",
+	same:   func(a, b manualFile) bool { return a.Manual.Equal(b.Manual) },
+}
+
 // ReadManual reads whether a person has turned self-management off; nil: it is on.
 //
 // Errors: ErrNoManual; ErrMalformed; what the store says.
 func (f *Folder) ReadManual(ctx context.Context) (*cluster.Manual, error) {
-	m, cond, err := f.readManual(ctx)
-	if err == nil && cond == blob.IfAbsent {
+	m, on, err := manualObject.read(ctx, f)
+	if err == nil && on == blob.IfAbsent {
 		err = ErrNoManual
 	}
-	return m, err
-}
-
-func (f *Folder) readManual(ctx context.Context) (*cluster.Manual, blob.Condition, error) {
-	c, err := f.read(ctx, keyManual, &f.manual)
-	switch {
-	case errors.Is(err, blob.ErrNotFound):
-		return nil, blob.IfAbsent, nil
-	case err != nil:
-		return nil, "", fmt.Errorf("read whether self-management is off: %w", err)
-	}
-	var m manualFile
-	if err := json.Unmarshal(c.data, &m); err != nil {
-		return nil, "", malformed(keyManual, adviceManual, err)
-	}
-	return m.Manual, blob.IfMatch(c.tag), nil
+	return m.Manual, err
 }
 
 // WriteManual turns self-management off, or on with nil, if it is as it was seen, or if the
@@ -53,25 +40,5 @@ func (f *Folder) readManual(ctx context.Context) (*cluster.Manual, blob.Conditio
 // Errors: ErrConflict when it is not; ErrMalformed; what a gate of ctx says (see
 // blob.While); what the store says.
 func (f *Folder) WriteManual(ctx context.Context, was, now *cluster.Manual) error {
-	const what = "write whether self-management is off"
-	is, cond, err := f.readManual(ctx)
-	if err != nil {
-		return err
-	}
-	if cond != blob.IfAbsent && !is.Equal(was) {
-		return fmt.Errorf("%s: %w", what, ErrConflict)
-	}
-	data, err := json.MarshalIndent(manualFile{now}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	tag, err := f.putOnCondition(ctx, keyManual, data, cond)
-	switch {
-	case errors.Is(err, blob.ErrPreconditionFailed):
-		return fmt.Errorf("%s: %w: %w", what, ErrConflict, err)
-	case err != nil:
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	f.remember(&f.manual, data, tag)
-	return nil
+	return manualObject.write(ctx, f, manualFile{was}, manualFile{now})
 }

@@ -63,7 +63,7 @@ func (f *Folder) AddWish(ctx context.Context, w Wish) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("add command: %w", err)
 	}
-	return f.addCommand(ctx, at, func(dir string) (bool, error) {
+	return queue{f}.addCommand(ctx, at, func(dir string) (bool, error) {
 		if _, err := f.putOnCondition(ctx, dir+fileWish, data, blob.IfAbsent); err != nil {
 			return taken(err)
 		}
@@ -72,7 +72,7 @@ func (f *Folder) AddWish(ctx context.Context, w Wish) (string, error) {
 }
 
 // wish reads a command of ours. Its error is the store's.
-func (f *Folder) wish(ctx context.Context, name string) (Command, error) {
+func (f queue) wish(ctx context.Context, name string) (Command, error) {
 	c := Command{Name: name}
 	data, _, err := blob.ReadAll(ctx, f.store, Prefix+name+"/"+fileWish, maxObject)
 	switch {
@@ -119,7 +119,7 @@ const keptEnded = 200
 // twice it is no error.
 func (f *Folder) EndCommand(ctx context.Context, e Ended) error {
 	for range 3 {
-		all, cond, err := f.readEnded(ctx)
+		all, cond, err := queue{f}.readEnded(ctx)
 		if err != nil {
 			return err
 		}
@@ -139,18 +139,18 @@ func (f *Folder) EndCommand(ctx context.Context, e Ended) error {
 				return fmt.Errorf("keep the end of a command: %w", err)
 			}
 		}
-		return f.remove(ctx, e.Name)
+		return queue{f}.remove(ctx, e.Name)
 	}
 	return fmt.Errorf("keep the end of a command: %w", ErrConflict)
 }
 
 // EndedCommands lists how commands ended, the last one last.
 func (f *Folder) EndedCommands(ctx context.Context) ([]Ended, error) {
-	all, _, err := f.readEnded(ctx)
+	all, _, err := queue{f}.readEnded(ctx)
 	return all, err
 }
 
-func (f *Folder) readEnded(ctx context.Context) ([]Ended, blob.Condition, error) {
+func (f queue) readEnded(ctx context.Context) ([]Ended, blob.Condition, error) {
 	data, tag, err := blob.ReadAll(ctx, f.store, keyEnded, maxObject)
 	switch {
 	case errors.Is(err, blob.ErrNotFound):

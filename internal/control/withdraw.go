@@ -36,7 +36,7 @@ func (e *BegunError) Hint() string {
 // record was written again and again meanwhile; ErrMalformed when the record cannot be
 // understood; what the store says.
 func Withdraw(ctx context.Context, f *Folder, name string) (Command, error) {
-	c, err := f.known(ctx, name)
+	c, err := queue{f}.known(ctx, name)
 	if err != nil {
 		return c, err
 	}
@@ -44,7 +44,7 @@ func Withdraw(ctx context.Context, f *Folder, name string) (Command, error) {
 		return c, err
 	}
 	if c.Wish == nil || c.Wish.Kind != cluster.CommandBackup {
-		if err := f.cancel(ctx, name); err != nil {
+		if err := (queue{f}).cancel(ctx, name); err != nil {
 			return c, fmt.Errorf("withdraw command %q: cancel it in the record of the cluster: %w", name, err)
 		}
 		// The leader may have written its generation between the look and the cancellation,
@@ -53,7 +53,7 @@ func Withdraw(ctx context.Context, f *Folder, name string) (Command, error) {
 			return c, err
 		}
 	}
-	return c, f.remove(ctx, name)
+	return c, queue{f}.remove(ctx, name)
 }
 
 // begun says whether the record has it that a command was run, or why that is not known.

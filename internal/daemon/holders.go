@@ -26,7 +26,7 @@ func (d *daemon) askHolders(ctx context.Context, kind signing.Kind, request []by
 	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
 	var failed []error
 	for _, c := range known {
-		der, err := d.askHolder(ctx, c, kind, request)
+		der, err := askHolder(d, ctx, c, kind, request)
 		if err == nil {
 			return der, nil
 		}
@@ -38,7 +38,7 @@ func (d *daemon) askHolders(ctx context.Context, kind signing.Kind, request []by
 	return nil, errors.Join(failed...)
 }
 
-func (d *daemon) askHolder(ctx context.Context, to cluster.Contact, kind signing.Kind, request []byte) ([]byte, error) {
+func askHolder(d *daemon, ctx context.Context, to cluster.Contact, kind signing.Kind, request []byte) ([]byte, error) {
 	client, err := d.pool.To(to)
 	if err != nil {
 		return nil, err

@@ -125,7 +125,7 @@ func (d *daemon) announceAt(ctx context.Context, places []place) error {
 			err := p.at.Announce(callCtx, self)
 			cancel()
 			if err == nil && !replaced {
-				replaced = d.retractFormer(ctx, self)
+				replaced = retractFormer(d, ctx, self)
 			}
 			if err != nil && !p.said && ctx.Err() == nil {
 				d.log.Warn("could not tell other daemons where this one is; they find it by other ways if there are any", "place", p.name, "err", err)

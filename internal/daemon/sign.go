@@ -60,7 +60,7 @@ func (a admitter) leaf(r peer.JoinRequest, known bool, now time.Time) ([]byte, e
 		return nil, err
 	}
 	who := signing.Who{Cluster: d.cfg.ClusterName, Host: string(r.Host), Names: signing.Names(string(r.Host), r.Address, d.cfg.DNSSuffix)}
-	der, err := d.certify(signing.Daemon, r.Leaf, who, now)
+	der, err := certify(d, signing.Daemon, r.Leaf, who, now)
 	if err != nil {
 		return nil, &Error{Problem: "no certificate was signed for the joiner", Err: err, Advice: "install the same release of etcdadm on both hosts, and give the joiner's own address: --address"}
 	}
@@ -86,7 +86,7 @@ func (a admitter) nobodyElses(r peer.JoinRequest, known bool) error {
 			continue
 		}
 		for _, name := range names {
-			if d.names(c, name) {
+			if isNamed(d, c, name) {
 				return mistake(forget(string(c.Host)), "%s is a name of host %s of the cluster", name, c.Host)
 			}
 		}
@@ -95,7 +95,7 @@ func (a admitter) nobodyElses(r peer.JoinRequest, known bool) error {
 }
 
 // names tells whether a name or an address is that of a host.
-func (d *daemon) names(c cluster.Contact, name string) bool {
+func isNamed(d *daemon, c cluster.Contact, name string) bool {
 	return signing.Same(name, hostOf(c.Endpoint)) || signing.Same(name, string(c.Host)) || signing.Same(name, d.cfg.HostName(c.Host))
 }
 
@@ -112,7 +112,7 @@ func hostOf(endpoint string) string {
 var errNoKeys = errors.New("this host does not hold the authorities' keys")
 
 // certify signs for another host what that may have.
-func (d *daemon) certify(kind signing.Kind, request []byte, who signing.Who, now time.Time) ([]byte, error) {
+func certify(d *daemon, kind signing.Kind, request []byte, who signing.Who, now time.Time) ([]byte, error) {
 	cas := d.certs.authorities()
 	if cas == nil {
 		return nil, errNoKeys
@@ -157,8 +157,8 @@ func (s *signer) Sign(_ context.Context, from peer.Caller, r peer.SignRequest) (
 	if !s.another(from.Identity.ID, now) {
 		return peer.SignReply{}, mistake("look at its log, why it asks so often", "%d certificates were signed for host %s within this hour, and no more are", s.most(), from.Identity.ID)
 	}
-	who := signing.Who{Cluster: s.d.cfg.ClusterName, Host: from.Identity.ID, Names: signing.NamesOf(from.Leaf), Shared: s.d.sharedNames()}
-	der, err := s.d.certify(signing.Kind(r.Kind), r.Request, who, now)
+	who := signing.Who{Cluster: s.d.cfg.ClusterName, Host: from.Identity.ID, Names: signing.NamesOf(from.Leaf), Shared: sharedNames(s.d)}
+	der, err := certify(s.d, signing.Kind(r.Kind), r.Request, who, now)
 	switch {
 	case errors.Is(err, errNoKeys):
 		return peer.SignReply{}, &Error{Problem: fmt.Sprintf("host %s signs no certificates", s.d.id), Err: err, Advice: "ask a host that holds them"}
@@ -191,7 +191,7 @@ func (s *signer) most() int {
 
 // sharedNames are those under which each host may serve clients: what is written out in the URLs that all hosts have,
 // and is no host's own.
-func (d *daemon) sharedNames() (out []string) {
+func sharedNames(d *daemon) (out []string) {
 	shared := d.cfg.Shared()
 	known := d.contacts()
 	for _, flag := range []string{"client-urls", "quarantine-client-urls"} {
@@ -201,7 +201,7 @@ func (d *daemon) sharedNames() (out []string) {
 				continue
 			}
 			name := u.Hostname()
-			if !slices.ContainsFunc(known, func(c cluster.Contact) bool { return d.names(c, name) }) {
+			if !slices.ContainsFunc(known, func(c cluster.Contact) bool { return isNamed(d, c, name) }) {
 				out = append(out, name)
 			}
 		}

@@ -310,7 +310,7 @@ func TestAHostWithoutKeysAsks(t *testing.T) {
 	}
 	k.mayAsk(holder)
 	foreign, _ := aRequest(t, signing.OperatorName)
-	strangers, err := d.certify(signing.Operator, foreign, signing.Who{Cluster: "c", Host: "b"}, time.Now())
+	strangers, err := certify(d, signing.Operator, foreign, signing.Who{Cluster: "c", Host: "b"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

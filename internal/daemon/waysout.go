@@ -35,7 +35,7 @@ func (d *daemon) forget(ctx context.Context, id cluster.HostID) console.Forgot {
 // retractFormer takes back what another identity announced at the very endpoint
 // that this daemon listens on: that one is gone, as after a wipe. It reports
 // whether the announcements were looked through.
-func (d *daemon) retractFormer(ctx context.Context, self discovery.Seed) bool {
+func retractFormer(d *daemon, ctx context.Context, self discovery.Seed) bool {
 	ctx, cancel := context.WithTimeout(ctx, formerTimeout)
 	defer cancel()
 	store := discovery.NewStore(d.store, d.cfg.GRPCPort)

@@ -119,12 +119,12 @@ func (m *Machine) findData(ctx context.Context, s Settings, mine string) foundDa
 		return foundData{dataOther, fmt.Sprintf("%s has data of cluster %s", dir, state.Cluster)}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return foundData{dataUnknown, err.Error()}
-	case err != nil && m.handedOver(s):
+	case err != nil && m.Paths.handedOver(s):
 		return foundData{dataSame, dir + " has the data that the agent takes over"}
 	case err != nil && !agentsOnly(entries):
 		return foundData{dataUnknown, dir + " is not empty, and nothing in it is of etcdadm"}
 	}
-	if other := m.otherRecord(ctx, s, mine); other != "" {
+	if other := m.Paths.otherRecord(ctx, s, mine); other != "" {
 		return foundData{dataOther, other}
 	}
 	if err == nil {
@@ -134,8 +134,8 @@ func (m *Machine) findData(ctx context.Context, s Settings, mine string) foundDa
 }
 
 // handedOver tells whether the data are those that this host's settings were written for, and that no agent has taken over yet.
-func (m *Machine) handedOver(s Settings) bool {
-	if _, err := ReadSettings(m.Paths); err != nil {
+func (p Paths) handedOver(s Settings) bool {
+	if _, err := ReadSettings(p); err != nil {
 		return false
 	}
 	dir := s.Flag("data-dir")
@@ -144,9 +144,9 @@ func (m *Machine) handedOver(s Settings) bool {
 }
 
 // otherRecord says that the record which this host keeps is of a cluster with other authorities; "": it is not, or there is none.
-func (m *Machine) otherRecord(ctx context.Context, s Settings, mine string) string {
+func (p Paths) otherRecord(ctx context.Context, s Settings, mine string) string {
 	dir := s.Flag("data-dir")
-	if _, err := ReadSettings(m.Paths); err == nil || !exists(filepath.Join(dir, "etcdadm", keeper.FileName)) {
+	if _, err := ReadSettings(p); err == nil || !exists(filepath.Join(dir, "etcdadm", keeper.FileName)) {
 		return "" // a host of it
 	}
 	founder, err := kept.Founder(ctx, dir, func(ctx context.Context, store blob.Store) (string, error) {
@@ -210,14 +210,14 @@ func runsOn(dir string) error {
 
 // inTheWay is what a person has set aside: data that are not of the cluster that is set up, and authorities of another one than
 // is joined.
-func (m *Machine) inTheWay(s Settings, found foundData, otherAuthorities bool) (out []Aside) {
+func (p Paths) inTheWay(s Settings, found foundData, otherAuthorities bool) (out []Aside) {
 	stamp := Stamp(time.Now())
 	if dir := s.Flag("data-dir"); found.standing == dataOther || found.standing == dataUnknown {
 		to, inside := AsideOf(dir, stamp)
 		out = append(out, Aside{"data directory", dir, to, inside})
 	}
 	if otherAuthorities {
-		out = append(out, Aside{"authorities", m.Paths.PKI(), filepath.Join(m.Paths.Aside(stamp), filepath.Base(m.Paths.PKI())), false})
+		out = append(out, Aside{"authorities", p.PKI(), filepath.Join(p.Aside(stamp), filepath.Base(p.PKI())), false})
 	}
 	return out
 }

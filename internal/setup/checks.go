@@ -93,18 +93,18 @@ func warn(name, remedy, format string, args ...any) Check {
 // machineChecks are about this machine alone. running says that the agent runs here: then its ports are its own. left says that
 // an etcd has the ports, and is to go on as the agent's.
 func (m *Machine) machineChecks(ctx context.Context, s Settings, data Check, running, left bool) []Check {
-	checks := []Check{m.checkUser(), m.checkService(ctx), checkAddress(ctx, s.Flag("address"))}
+	checks := []Check{m.Paths.checkUser(), m.checkService(ctx), checkAddress(ctx, s.Flag("address"))}
 	checks = append(checks, checkPorts(ctx, s, running, left)...)
 	checks = append(append(checks, data), m.checkDescription()...)
 	dir := existing(s.Flag("data-dir"))
 	return append(checks, checkRoom(ctx, dir), checkDisk(ctx, dir, running))
 }
 
-func (m *Machine) checkUser() Check {
-	if m.Paths.at() == "/" && os.Geteuid() != 0 {
+func (p Paths) checkUser() Check {
+	if p.at() == "/" && os.Geteuid() != 0 {
 		return refuse("user", "run it as root", "not root")
 	}
-	return good("user", "may write below %s", m.Paths.at())
+	return good("user", "may write below %s", p.at())
 }
 
 func (m *Machine) checkService(ctx context.Context) Check {

@@ -83,6 +83,6 @@ func (m *Machine) handoverSteps(e Existing) []step {
 }
 
 // counted notes that the member count is what the cluster has, and is changed by a person only.
-func (m *Machine) counted() error {
-	return durable.Replace(m.Paths.begun(), []byte("etcdadm init --adopt has taken over a cluster here; its member count is changed by etcdadm seed\n"), modePublic)
+func (p Paths) counted() error {
+	return durable.Replace(p.begun(), []byte("etcdadm init --adopt has taken over a cluster here; its member count is changed by etcdadm seed\n"), modePublic)
 }

@@ -29,7 +29,7 @@ func (m *Machine) agentSteps(s Settings, handover []step) []step {
 	steps := []step{
 		{"write for etcdctl: " + m.Paths.Etcdctl() + ", " + m.Paths.EtcdctlScript(), func(context.Context) error { return m.writeEtcdctl(s) }},
 		{"make the data directory " + s.Flag("data-dir"), func(context.Context) error {
-			if err := errors.Join(m.notePod(), m.noteOurs(KindData, s.Flag("data-dir"))); err != nil {
+			if err := errors.Join(m.notePod(), m.Paths.noteOurs(KindData, s.Flag("data-dir"))); err != nil {
 				return err
 			}
 			return durable.MakeDir(s.Flag("data-dir"), modeData)
@@ -60,7 +60,7 @@ func (m *Machine) writeSettings(s Settings) error {
 	if _, err := ReadSettings(m.Paths); err == nil { // a person may have changed them since
 		return nil
 	}
-	if err := m.noteOurs(KindSettings, m.Paths.Settings()); err != nil {
+	if err := m.Paths.noteOurs(KindSettings, m.Paths.Settings()); err != nil {
 		return err
 	}
 	return put(m.Paths.Settings(), data, modeSecret, func([]byte) bool { return false })
@@ -105,5 +105,5 @@ func (m *Machine) putEtcdctl(path, text string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return m.noteOurs(KindEtcdctl, path)
+	return m.Paths.noteOurs(KindEtcdctl, path)
 }

@@ -68,7 +68,7 @@ type Initialised struct {
 
 // Settle fills in what a person left out, from what an earlier run has kept and from the machine.
 func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
-	if err := m.notHalfReset(); err != nil {
+	if err := m.Paths.notHalfReset(); err != nil {
 		return o, nil, err
 	}
 	had, err := ReadSettings(m.Paths)
@@ -180,7 +180,7 @@ func (m *Machine) CheckInit(ctx context.Context, o Init) (Report, error) {
 	}
 	var r Report
 	r.Checks = m.lookAround(ctx, s, lookFor{existing: o.Existing, mine: mine, setAside: o.SetAside, running: running}, &r)
-	r.Checks = append(r.Checks, m.checkAuthorities(), m.checkStore(ctx, o, s))
+	r.Checks = append(r.Checks, m.Paths.checkAuthorities(), m.checkStore(ctx, o, s))
 	if _, err := ReadSettings(m.Paths); o.FromBackup != "" && err != nil { // a cluster that runs has begun
 		r.Checks = append(r.Checks, m.checkSource(ctx, o, s))
 	}
@@ -203,7 +203,7 @@ func (m *Machine) lookAround(ctx context.Context, s Settings, l lookFor, r *Repo
 		found = foundData{dataSame, s.Flag("data-dir") + " has what was prepared of the etcd that runs here"}
 	}
 	if l.setAside && !l.running {
-		r.Aside = m.inTheWay(s, found, l.others)
+		r.Aside = m.Paths.inTheWay(s, found, l.others)
 	}
 	checks := m.machineChecks(ctx, s, m.checkData(s, found, r.Aside), l.running, l.existing != nil || m.hasMember(s))
 	if l.existing != nil {
@@ -213,9 +213,9 @@ func (m *Machine) lookAround(ctx context.Context, s Settings, l lookFor, r *Repo
 }
 
 // checkAuthorities: there are none, all, or those that an interrupted init has made.
-func (m *Machine) checkAuthorities() Check {
+func (p Paths) checkAuthorities() Check {
 	const name = "authorities"
-	dir := m.Paths.PKI()
+	dir := p.PKI()
 	var missing, there []string
 	gap := false
 	for _, file := range AuthorityFiles() {
@@ -277,7 +277,7 @@ func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
 			return err
 		}
 		done.Members, done.Version = o.Existing.Members(), o.Version
-		return m.counted()
+		return m.Paths.counted()
 	}}}
 	steps = append(steps, m.agentSteps(s, append(m.prioritySteps(o.Priorities), m.handoverSteps(o.Existing)...))...)
 	if o.FromBackup != "" || o.Empty {
@@ -298,7 +298,7 @@ func (m *Machine) initSteps(o Init, s Settings, done *Initialised) []step {
 
 // makeAuthorities makes what is missing, after copies of somebody's authority were made; copies may be nil.
 func (m *Machine) makeAuthorities(copies func(dir string) error, done *Initialised) error {
-	if c := m.checkAuthorities(); c.Standing == Refused {
+	if c := m.Paths.checkAuthorities(); c.Standing == Refused {
 		return &Error{Problem: c.Found, Advice: c.Remedy}
 	}
 	if err := m.noteAuthorities(); err != nil {

@@ -64,15 +64,15 @@ type Joined struct {
 }
 
 // own says whether this machine is a host of the cluster of that hash already. Settings of another one are refused.
-func (m *Machine) own(caHash string) (Settings, error) {
-	s, err := ReadSettings(m.Paths)
+func (p Paths) own(caHash string) (Settings, error) {
+	s, err := ReadSettings(p)
 	if errors.Is(err, ErrNotSetUp) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	all, err := pki.LoadAuthority(s.PKI(m.Paths), pki.ManagerCA, time.Now())
+	all, err := pki.LoadAuthority(s.PKI(p), pki.ManagerCA, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +85,10 @@ func (m *Machine) own(caHash string) (Settings, error) {
 
 // SettleJoin fills in what a person left out.
 func (m *Machine) SettleJoin(ctx context.Context, o Join) (Join, Settings, error) {
-	if err := m.notHalfReset(); err != nil {
+	if err := m.Paths.notHalfReset(); err != nil {
 		return o, nil, err
 	}
-	had, err := m.own(o.CAHash)
+	had, err := m.Paths.own(o.CAHash)
 	if err != nil {
 		return o, nil, err
 	}
@@ -137,14 +137,14 @@ func (m *Machine) CheckJoin(ctx context.Context, o Join) (Report, error) {
 	}
 	running, _ := m.Service.Active(ctx)
 	var r Report
-	r.Checks = m.lookAround(ctx, s, lookFor{existing: o.Existing, joins: o.CAHash, setAside: o.SetAside && had == nil, running: running, others: m.checkPrivate(o.CAHash).Standing == Refused}, &r)
+	r.Checks = m.lookAround(ctx, s, lookFor{existing: o.Existing, joins: o.CAHash, setAside: o.SetAside && had == nil, running: running, others: m.Paths.checkPrivate(o.CAHash).Standing == Refused}, &r)
 	if had == nil {
 		r.Checks = append(r.Checks, m.checkPrivateOr(o.CAHash, r.Aside))
 	}
 	r.Steps = whats(asideSteps(r.Aside))
 	ask := had == nil
 	if had != nil {
-		if ask, err = m.asksAgain(had, o.Again); err != nil {
+		if ask, err = m.Paths.asksAgain(had, o.Again); err != nil {
 			return Report{}, err
 		}
 	}
@@ -165,7 +165,7 @@ func (o Join) existing() Settings {
 
 // checkPrivateOr is checkPrivate, unless those that are there are set aside.
 func (m *Machine) checkPrivateOr(caHash string, aside []Aside) Check {
-	c := m.checkPrivate(caHash)
+	c := m.Paths.checkPrivate(caHash)
 	if i := slices.IndexFunc(aside, func(a Aside) bool { return a.From == m.Paths.PKI() }); i >= 0 {
 		return warn(c.Name, "", "%s; they will be set aside: %s", c.Found, aside[i].To)
 	}
@@ -173,9 +173,9 @@ func (m *Machine) checkPrivateOr(caHash string, aside []Aside) Check {
 }
 
 // checkPrivate: authorities that are there are those of the cluster.
-func (m *Machine) checkPrivate(caHash string) Check {
+func (p Paths) checkPrivate(caHash string) Check {
 	const name = "authorities"
-	dir := m.Paths.PKI()
+	dir := p.PKI()
 	file := filepath.Join(dir, pki.ManagerCA+".crt")
 	switch _, err := os.Lstat(file); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -204,7 +204,7 @@ func (m *Machine) Join(ctx context.Context, o Join) (Joined, error) {
 	done := Joined{Host: cluster.HostID(o.HostID), Address: o.Address, Etcdctl: m.Paths.Etcdctl(), Again: s != nil, TakenOver: takenOver(o.Existing)}
 	ask := s == nil
 	if s != nil {
-		ask, err = m.asksAgain(s, o.Again)
+		ask, err = m.Paths.asksAgain(s, o.Again)
 	} else {
 		err = run(ctx, asideSteps(o.Aside))
 	}
@@ -243,7 +243,7 @@ func (m *Machine) askToJoin(ctx context.Context, o Join, had Settings) (Settings
 	if err := m.Service.Check(ctx); err != nil {
 		return nil, &Error{Problem: "the agent could not be started here", Err: err}
 	}
-	try, err := m.number()
+	try, err := m.Paths.number()
 	if err != nil {
 		return nil, err
 	}
@@ -323,8 +323,8 @@ func sameStore(ctx context.Context, s Settings, id string) error {
 }
 
 // number is this machine's number for this join: the same one after an interruption.
-func (m *Machine) number() (string, error) {
-	path := m.Paths.try()
+func (p Paths) number() (string, error) {
+	path := p.try()
 	if err := durable.MakeDir(filepath.Dir(path), modeDir); err != nil {
 		return "", &Error{Problem: "make " + filepath.Dir(path), Err: err, Advice: "run it as root"}
 	}

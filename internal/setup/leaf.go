@@ -21,8 +21,8 @@ func daemonPair(data string) string { return filepath.Join(data, "etcdadm", "pki
 
 // asksAgain tells whether a machine that is a host already asks the cluster once more: it holds no authorities' keys,
 // and its certificate does not serve any more, or a person wants it to ask.
-func (m *Machine) asksAgain(s Settings, again bool) (bool, error) {
-	all, err := pki.Load(s.PKI(m.Paths), time.Now())
+func (p Paths) asksAgain(s Settings, again bool) (bool, error) {
+	all, err := pki.Load(s.PKI(p), time.Now())
 	switch {
 	case err != nil:
 		return false, err
@@ -74,7 +74,7 @@ func (m *Machine) keepLeaf(s Settings, key *pki.Keypair, der []byte) error {
 		return err
 	}
 	data := s.Flag("data-dir")
-	if err := m.noteOurs(KindData, data); err != nil {
+	if err := m.Paths.noteOurs(KindData, data); err != nil {
 		return err
 	}
 	if err := durable.MakeDir(data, modeData); err != nil {

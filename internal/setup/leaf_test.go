@@ -69,10 +69,10 @@ func TestALeafOfItsOwn(t *testing.T) {
 	if err := m.keepLeaf(s, key, sign(request.Leaf, o.Address, time.Minute+4*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := m.asksAgain(s, false); err != nil || again {
+	if again, err := m.Paths.asksAgain(s, false); err != nil || again {
 		t.Errorf("a host whose certificate is good asks again: %v", err)
 	}
-	if again, err := m.asksAgain(s, true); err != nil || !again {
+	if again, err := m.Paths.asksAgain(s, true); err != nil || !again {
 		t.Errorf("a person's word is not heard: %v", err)
 	}
 	info, err := os.Stat(filepath.Join(daemonPair(data), pki.PeerNames.Key))
@@ -80,7 +80,7 @@ func TestALeafOfItsOwn(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	for ended := false; !ended; time.Sleep(50 * time.Millisecond) {
-		if ended, err = m.asksAgain(s, false); err != nil {
+		if ended, err = m.Paths.asksAgain(s, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestALeafOfItsOwn(t *testing.T) {
 	if err := m.keepAuthorities(s.PKI(m.Paths), files, all.Manager.Hash()); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := m.asksAgain(s, true); err != nil || again {
+	if again, err := m.Paths.asksAgain(s, true); err != nil || again {
 		t.Errorf("a host that holds the keys asks: %v", err)
 	}
 	delete(files, pki.PeersCA+".crt")

@@ -73,13 +73,13 @@ func (m *Machine) note(kind Kind, path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return m.noteOurs(kind, path)
+	return m.Paths.noteOurs(kind, path)
 }
 
 // noteOurs has the manifest list a thing whether or not it is there: by its content it is ours.
-func (m *Machine) noteOurs(kind Kind, path string) error {
-	file := m.Paths.Manifest()
-	had, err := ReadManifest(m.Paths)
+func (p Paths) noteOurs(kind Kind, path string) error {
+	file := p.Manifest()
+	had, err := ReadManifest(p)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &Error{Problem: "note what is installed", Err: err, Advice: "look at that file; without it reset goes by the usual places"}
 	}

@@ -29,6 +29,6 @@ func (m *Machine) prioritySteps(priorities map[string]string) []step {
 		if err := put(path, data, modePublic, unit.Ours); err != nil {
 			return err
 		}
-		return m.noteOurs(KindUnit, path)
+		return m.Paths.noteOurs(KindUnit, path)
 	}}}
 }

@@ -164,7 +164,7 @@ func (m *Machine) writeDescription(s Settings) error {
 	if err := put(d.path, d.text, d.mode, d.ours); err != nil {
 		return err
 	}
-	return m.noteOurs(d.kind, d.path)
+	return m.Paths.noteOurs(d.kind, d.path)
 }
 
 // notePod has the machine remember that a static pod was chosen, before anything is made.
@@ -172,7 +172,7 @@ func (m *Machine) notePod() error {
 	if m.pod == nil {
 		return nil
 	}
-	return m.noteOurs(KindPod, m.file())
+	return m.Paths.noteOurs(KindPod, m.file())
 }
 
 // forPod adds what the agent of a static pod needs beyond: a place where the kubelet's probes are answered, that only

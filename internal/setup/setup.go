@@ -159,14 +159,14 @@ func (s Settings) Environment() error {
 }
 
 // notHalfReset refuses a machine whose reset was interrupted: what it still is, is not decided.
-func (m *Machine) notHalfReset() error {
-	switch _, err := os.Lstat(m.Paths.Reset()); {
+func (p Paths) notHalfReset() error {
+	switch _, err := os.Lstat(p.Reset()); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return &Error{Problem: "look for " + m.Paths.Reset(), Err: err, Advice: "run it as root"}
+		return &Error{Problem: "look for " + p.Reset(), Err: err, Advice: "run it as root"}
 	}
-	return &Error{Problem: m.Paths.Reset() + " exists", Err: ErrHalfReset, Advice: "finish it with etcdadm reset, and run the command again"}
+	return &Error{Problem: p.Reset() + " exists", Err: ErrHalfReset, Advice: "finish it with etcdadm reset, and run the command again"}
 }
 
 // ReadSettings are those of this machine. Where there are none the error is ErrNotSetUp.

@@ -256,10 +256,10 @@ func TestRepliesThatAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c := m.checkPrivate(all.Manager.Hash()); c.Standing != Good {
+	if c := m.Paths.checkPrivate(all.Manager.Hash()); c.Standing != Good {
 		t.Errorf("%+v", c)
 	}
-	if c := m.checkPrivate("sha256:x"); c.Standing != Refused || c.Remedy == "" {
+	if c := m.Paths.checkPrivate("sha256:x"); c.Standing != Refused || c.Remedy == "" {
 		t.Errorf("%+v", c)
 	}
 	files["etcd-peers-ca.key"] = []byte("another")
