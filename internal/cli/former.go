@@ -110,7 +110,9 @@ func (o *former) kubelet(u *setUp) error {
 		return usage("give one of them", "--init-system systemd and --static-pod were both given")
 	case o.repository != "" && !u.pod:
 		return usage("add --static-pod, or leave it out", "--image-repository is about a static pod")
-	case o.repository != "" && u.how.Image == "":
+	case o.repository != "" && u.how.Image != "":
+		return usage("give one of them", "--image-repository and --image were both given")
+	case o.repository != "":
 		u.how.Image = strings.TrimSuffix(o.repository, "/") + "/" + path.Base(setup.DefaultImage(u.program.Build))
 	}
 	return nil

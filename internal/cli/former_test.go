@@ -92,7 +92,7 @@ func TestImageRepository(t *testing.T) {
 	for _, one := range []struct{ repository, image, want string }{
 		{"registry.example/etcd", "", "registry.example/etcd/etcdadm:1.2.3"},
 		{"registry.example/", "", "registry.example/etcdadm:1.2.3"},
-		{"registry.example", "other/etcdadm:9", "other/etcdadm:9"},
+		{"", "other/etcdadm:9", "other/etcdadm:9"},
 	} {
 		u := &setUp{program: daemon.Program{Build: "1.2.3"}, how: setup.Pod{Image: one.image}}
 		o := former{initSystem: "kubelet", repository: one.repository}

@@ -8,12 +8,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/handover"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
@@ -186,6 +188,9 @@ host, and the join that it prints, with --adopt, on one after the other of the r
 			if o.Empty && o.FromBackup != "" {
 				return usage("one of them", "--empty and --from-backup were both given")
 			}
+			if name := slices.IndexFunc(ofNew, c.Flags().Changed); u.in.adopt && name >= 0 {
+				return usage("leave it out: an etcd that is taken over keeps its release and its members", "--adopt and --%s were both given", ofNew[name])
+			}
 			if u.in.adopt && (o.Empty || o.FromBackup != "") {
 				return usage("leave them out: an etcd that is taken over keeps its data", "--adopt and --empty or --from-backup were given")
 			}
@@ -230,7 +235,8 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 	if err != nil {
 		return err
 	}
-	if o.Existing, err = u.in.existing(c.Context(), u, m, false, o.Store != ""); err != nil {
+	_, own := kept.DataDir(o.Store) // the hosts keep the record
+	if o.Existing, err = u.in.existing(c.Context(), u, m, false, o.Store != "" && !own); err != nil {
 		return setUpFailure(err)
 	}
 	report, err := m.CheckInit(c.Context(), o)
@@ -272,7 +278,7 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 		}
 		fmt.Fprintf(w, "%s until %s:\n\n  %s\n\n", what, untilWords(done.Expires, time.Now()), out.Join)
 		switch {
-		case o.Manual && done.Again:
+		case o.Manual && !done.SelfManagementOff:
 			fmt.Fprintln(w, "--manual changed nothing, because the cluster was begun before: etcdadm auto-manage off")
 		case o.Manual:
 			fmt.Fprintln(w, "self-management is off: etcdadm status has what etcdadm would do, and the command for it")
@@ -282,6 +288,9 @@ func (u *setUp) init(c *cobra.Command, o setup.Init) error {
 		fmt.Fprintln(w, externalEtcd)
 	})
 }
+
+// ofNew are flags of init that are about a cluster that begins.
+var ofNew = []string{"etcd-version", "version", "members"}
 
 // externalEtcd is how kubeadm is given the etcd of this cluster.
 const externalEtcd = "kubeadm: etcdadm certs issue --for kube-apiserver; etcdadm kubeadm print"

@@ -43,6 +43,7 @@ type rotation struct {
 	tried *cluster.Rotation
 	at    time.Time // of that
 	again time.Duration
+	owes  bool // files were changed on the disk that are not in use yet
 
 	// done is what was followed wholly, problem why it was not; guarded by the mutex of the certificates.
 	done    *cluster.Rotation
@@ -161,9 +162,8 @@ func (k *certs) followTo(ctx context.Context, r *cluster.Rotation) error {
 		changes = append(changes, change)
 	}
 	if r.Phase == cluster.RotateDone {
-		return k.drop(r, changes)
+		return k.drop(ctx, r, changes)
 	}
-	wrote := false
 	for _, c := range changes {
 		if now := time.Now(); now.Before(c.Next.NotBefore) && !r.Undo {
 			return fmt.Errorf("the next %s is valid from %s, and this host's clock says %s: set the clock by NTP", c.Name, c.Next.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
@@ -172,10 +172,10 @@ func (k *certs) followTo(ctx context.Context, r *cluster.Rotation) error {
 		if err != nil {
 			return err
 		}
-		wrote = wrote || changed
+		k.follows.owes = k.follows.owes || changed
 	}
-	if wrote { // before anything is signed by what others trust by now
-		if err := k.use(); err != nil {
+	if k.follows.owes { // before anything is signed by what others trust by now
+		if err := k.use(ctx); err != nil {
 			return err
 		}
 	}
@@ -183,18 +183,22 @@ func (k *certs) followTo(ctx context.Context, r *cluster.Rotation) error {
 		return err
 	}
 	if r.Drops() {
-		return k.drop(r, changes)
+		return k.drop(ctx, r, changes)
 	}
 	return nil
 }
 
-// sign gets the keys of the next authorities, and signs with those that the phase signs with.
+// sign gets the keys that the phase needs, and signs with those that it signs with. In an undo that is the old one, which a host
+// that joined after the exchange never had.
 func (k *certs) sign(ctx context.Context, r *cluster.Rotation, changes []pki.Change) error {
-	wrote := false
 	for _, c := range changes {
-		if !r.Undo && !c.HasNextKey(k.pkiDir) {
+		need := c.Next
+		if r.Undo {
+			need = c.Old
+		}
+		if !c.HasKey(k.pkiDir, need) {
 			request := peer.AuthorityRequest{Rotation: r.ID, Name: c.Name}
-			if err := k.follows.ask(ctx, r.By, request, func(key []byte) error { return c.PutNextKey(k.pkiDir, key) }); err != nil {
+			if err := k.follows.ask(ctx, r.By, request, func(key []byte) error { return c.PutKey(k.pkiDir, need, key) }); err != nil {
 				return err
 			}
 		}
@@ -202,33 +206,32 @@ func (k *certs) sign(ctx context.Context, r *cluster.Rotation, changes []pki.Cha
 		if err != nil {
 			return err
 		}
-		wrote = wrote || changed
+		k.follows.owes = k.follows.owes || changed
 	}
-	if wrote || !k.allOf(r) {
-		return k.use()
+	if k.follows.owes || !k.allOf(r) {
+		return k.use(ctx)
 	}
 	return nil
 }
 
 // drop takes out whom nobody is to trust any more, once no leaf of this host is of it.
-func (k *certs) drop(r *cluster.Rotation, changes []pki.Change) error {
+func (k *certs) drop(ctx context.Context, r *cluster.Rotation, changes []pki.Change) error {
 	if !k.allOf(r) {
 		if r.Phase == cluster.RotateDone { // somebody has put other authorities here since, which is a person's to know
 			return nil
 		}
 		return errors.New("not all certificates of this host are renewed yet")
 	}
-	wrote := false
 	for _, c := range changes {
 		c.TrustNext, c.Drop = false, true
 		changed, err := c.Trust(k.pkiDir)
 		if err != nil {
 			return err
 		}
-		wrote = wrote || changed
+		k.follows.owes = k.follows.owes || changed
 	}
-	if wrote {
-		return k.use()
+	if k.follows.owes {
+		return k.use(ctx)
 	}
 	return nil
 }
@@ -246,15 +249,17 @@ func (k *certs) allOf(r *cluster.Rotation) bool {
 }
 
 // use takes the authorities as they lie on the disk now, and issues what is to be issued anew.
-func (k *certs) use() error {
+func (k *certs) use(ctx context.Context) error {
+	k.follows.owes = true
 	if err := k.reread(); err != nil {
 		return err
 	}
-	if err := k.renew(context.Background()); err != nil {
+	if err := k.renew(ctx); err != nil {
 		return err
 	}
 	k.epoch.Add(1)
 	k.follows.redial()
+	k.follows.owes = false
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (a admitter) Join(ctx context.Context, remote string, r peer.JoinRequest) (
 	if err := a.fits(r, now, known); err != nil {
 		return peer.JoinReply{}, err
 	}
-	if err := a.hasFollowed(looking); err != nil {
+	if err := a.hasFollowed(looking, rec.LeafOnly); err != nil {
 		return peer.JoinReply{}, err
 	}
 	reply, err := a.reply(rec.LeafOnly)

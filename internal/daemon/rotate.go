@@ -78,7 +78,11 @@ func (h handler) Authority(_ context.Context, from peer.Caller, r peer.Authority
 			if err != nil {
 				return peer.AuthorityReply{}, err
 			}
-			key, err := change.KeyOf(h.d.cfg.PKIDir, change.Next)
+			want := change.Next
+			if now.Undo { // for a host that joined after the exchange
+				want = change.Old
+			}
+			key, err := change.KeyOf(h.d.cfg.PKIDir, want)
 			return peer.AuthorityReply{Key: key}, err
 		}
 	}
@@ -86,14 +90,20 @@ func (h handler) Authority(_ context.Context, from peer.Caller, r peer.Authority
 }
 
 // hasFollowed refuses to hand on the authorities while this host has not followed a rotation that the record tells of:
-// who gets those of before could come when nobody trusts them any more.
-func (a admitter) hasFollowed(ctx context.Context) error {
+// who gets those of before could come when nobody trusts them any more. A host without the keys cannot follow one, so that
+// none joins meanwhile.
+func (a admitter) hasFollowed(ctx context.Context, leafOnly bool) error {
 	d := a.d
 	in, _, _, err := d.folder.ReadIntent(ctx)
 	if err != nil {
 		return tokenRefused(err)
 	}
-	if in == nil || in.Rotation.Over() || d.certs.told().Followed(in.Rotation) {
+	switch {
+	case in == nil || in.Rotation.Over():
+		return nil
+	case leafOnly:
+		return &Error{Problem: "the authorities of the cluster are being rotated, and a host without their keys cannot join meanwhile", Advice: "run the command again once etcdadm certs rotate-ca is done, or with a token that gives the keys"}
+	case d.certs.told().Followed(in.Rotation):
 		return nil
 	}
 	return &Error{Problem: fmt.Sprintf("the authorities of the cluster are being rotated, and host %s has not followed yet", d.id), Advice: "run the command again in a minute; etcdadm status shows the rotation"}

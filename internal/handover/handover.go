@@ -82,6 +82,9 @@ func Look(ctx context.Context, o Options) (*Etcd, error) {
 	if errors.Is(held, unix.ENOTDIR) { // the file that keeps it from starting
 		held = nil
 	}
+	if _, runs := errors.AsType[*runtime.LockedError](held); held != nil && !runs {
+		return nil, e.nothing("whether it runs cannot be seen: "+held.Error(), "look at that directory and its disk")
+	}
 	r.Flags, r.FlagsUnknown = adoption.FlagsOf(held)
 	e.runs = e.runner(held)
 	if r.CertsDir == "" {

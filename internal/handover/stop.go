@@ -46,6 +46,11 @@ func (e *Etcd) Stop(ctx context.Context) error {
 		if why := e.obstacle(ctx); why != "" {
 			return &setup.Error{Problem: why, Err: ErrBusy, Advice: "bring every member up, and run the command again"}
 		}
+		if e.opt.First { // asked once more, since a person may have begun on two hosts
+			if where := e.takenOver(ctx); where != "" {
+				return &setup.Error{Problem: where, Err: ErrBusy, Advice: "etcdadm token create there, then join with --adopt here; what this run has begun: etcdadm reset"}
+			}
+		}
 		e.moveLeader(ctx)
 	}
 	switch {

@@ -44,7 +44,8 @@ type fakeHost struct {
 	local    cluster.LocalMember
 	stamp    int
 	memory   map[cluster.HostID]cluster.Ping
-	peers    []record.Peer    // from an earlier run
+	peers    []record.Peer // from an earlier run
+	rotation *cluster.Rotation
 	askedOf  []cluster.DiskID // what others showed when they asked
 	forgot   []cluster.HostID
 	hang     bool          // does not answer until the context ends
@@ -154,6 +155,10 @@ func (h *fakeHost) Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.D
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.memory[id].Disk, h.memory[id].Epoch
+}
+
+func (h *fakeHost) Rotation() *cluster.Rotation {
+	return get(h, func() *cluster.Rotation { return h.rotation })
 }
 
 func (h *fakeHost) Peers() []record.Peer { return get(h, func() []record.Peer { return h.peers }) }

@@ -59,7 +59,8 @@ func (g *Gossip) Forget(id cluster.HostID) error {
 
 // forgetUnseen forgets hosts that nothing counts on and that were not heard
 // for cluster.MaxUnseen while this daemon ran, or whose address another host
-// has, until ctx ends.
+// has, until ctx ends. While the authorities are rotated nobody is forgotten for mere silence: each host is waited for, since
+// one that comes back afterwards is let in by nobody.
 func (g *Gossip) forgetUnseen(ctx context.Context) {
 	began := time.Now()
 	ticker := time.NewTicker(unseenLook)
@@ -96,10 +97,11 @@ func (g *Gossip) unseen(began time.Time) []cluster.HostID {
 		heard[id], at[id] = p.heard, p.contact.Endpoint
 		taken[p.contact.Endpoint] = taken[p.contact.Endpoint] || g.election.Live(id, now)
 	}
+	rotates := !g.Local.Rotation().Over()
 	var out []cluster.HostID
 	for id, last := range heard {
 		gone := now.Sub(last)
-		if id != g.self && !g.election.Live(id, now) && (gone >= cluster.MaxUnseen || gone >= replacedAfter && taken[at[id]]) {
+		if id != g.self && !g.election.Live(id, now) && (gone >= cluster.MaxUnseen && !rotates || gone >= replacedAfter && taken[at[id]]) {
 			out = append(out, id)
 		}
 	}

@@ -39,7 +39,16 @@ func TestForget(t *testing.T) {
 		if !gap() {
 			t.Fatal("forgotten too soon")
 		}
+		rotates := func(r *cluster.Rotation) {
+			get(a.host, func() bool { a.host.rotation = r; return true })
+		}
+		rotates(&cluster.Rotation{Phase: cluster.RotateTrust})
 		time.Sleep(2 * time.Hour)
+		if !gap() {
+			t.Fatal("forgotten while the authorities are rotated, which waits for each host")
+		}
+		rotates(&cluster.Rotation{Phase: cluster.RotateDone})
+		time.Sleep(2 * time.Minute)
 		if gap() || !slices.Contains(get(a.host, func() []cluster.HostID { return a.host.forgot }), "b") {
 			t.Fatal("not forgotten after a day")
 		}

@@ -31,6 +31,8 @@ type gossipLocal interface {
 	Remember(pings []cluster.Ping)
 	Remembered(id cluster.HostID, disk cluster.DiskID) (cluster.DiskID, uint64)
 	Peers() []record.Peer
+	// Rotation is the one of the authorities on record; nil: none ever was.
+	Rotation() *cluster.Rotation
 	// Forget drops what is remembered of a host that nothing counts on.
 	Forget(id cluster.HostID) error
 }

@@ -54,6 +54,9 @@ func (a *Authority) HasHash(hash string) bool {
 
 // signer is the certificate of the bundle that signed a leaf; nil: none did.
 func (a *Authority) signer(leaf *x509.Certificate) *x509.Certificate {
+	if a.signing != nil && leaf.CheckSignatureFrom(a.signing) == nil {
+		return a.signing // and not another certificate of the same key
+	}
 	for _, c := range a.bundle {
 		if leaf.CheckSignatureFrom(c) == nil {
 			return c

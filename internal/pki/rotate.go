@@ -111,21 +111,24 @@ func (c Change) KeyOf(dir string, cert *x509.Certificate) ([]byte, error) {
 	return nil, nil
 }
 
-// HasNextKey says whether the key of the next authority lies here.
-func (c Change) HasNextKey(dir string) bool {
-	data, err := c.KeyOf(dir, c.Next)
+// HasKey says whether the key of Next or Old lies here.
+func (c Change) HasKey(dir string, of *x509.Certificate) bool {
+	data, err := c.KeyOf(dir, of)
 	return err == nil && data != nil
 }
 
-// PutNextKey keeps the key of the next authority that another host gave. One of another certificate is ErrMismatch.
-func (c Change) PutNextKey(dir string, data []byte) error {
+// PutKey keeps the key of Next or Old that another host gave. One of another certificate is ErrMismatch.
+func (c Change) PutKey(dir string, of *x509.Certificate, data []byte) error {
 	file := c.nextKeyFile(dir)
-	failed := func(err error) error { return &Error{Op: "keep the key of the next " + c.Name, File: file, Err: err} }
+	if of.Equal(c.Old) {
+		file = c.oldKeyFile(dir)
+	}
+	failed := func(err error) error { return &Error{Op: "keep a key of " + c.Name, File: file, Err: err} }
 	key, err := parseKey(data)
 	if err != nil {
 		return failed(err)
 	}
-	if !sameKey(key.Public(), c.Next.PublicKey) {
+	if !sameKey(key.Public(), of.PublicKey) {
 		return failed(ErrMismatch)
 	}
 	if data, err = encodeKey(key); err != nil {
@@ -150,6 +153,9 @@ func (c Change) trustOn(disk durable.Disk, dir string) (changed bool, err error)
 	if err != nil {
 		return false, err
 	}
+	if !slices.ContainsFunc(bundle, c.Old.Equal) && !slices.ContainsFunc(bundle, c.Next.Equal) {
+		return false, &Error{Op: "rotate authority " + c.Name, File: file, Err: fmt.Errorf("it has neither certificate of the rotation: %w", ErrMismatch), Advice: "this host has other authorities than its cluster: etcdadm reset, then join"}
+	}
 	want := slices.Clone(bundle)
 	signs, goes := c.Old, c.Next
 	if c.SignNext {
@@ -165,7 +171,7 @@ func (c Change) trustOn(disk durable.Disk, dir string) (changed bool, err error)
 		}
 	}
 	if c.Drop {
-		want = slices.DeleteFunc(want, goes.Equal)
+		want = slices.DeleteFunc(want, func(x *x509.Certificate) bool { return sameKey(x.PublicKey, goes.PublicKey) }) // a renewed one has the same key
 	}
 	if slices.EqualFunc(bundle, want, (*x509.Certificate).Equal) {
 		return false, nil

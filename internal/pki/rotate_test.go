@@ -125,7 +125,7 @@ func TestRotateOnAnotherHost(t *testing.T) {
 	there := filepath.Join(t.TempDir(), "pki")
 	must(t, os.CopyFS(there, os.DirFS(dir)))
 	must(t, os.Remove(c.nextKeyFile(there)))
-	if c.HasNextKey(there) {
+	if c.HasKey(there, c.Next) {
 		t.Error("it has a key that is not there")
 	}
 	sign := c.in(true, true, false)
@@ -136,17 +136,17 @@ func TestRotateOnAnotherHost(t *testing.T) {
 	}
 	wrong, err := encodeKey(ecKey(t))
 	must(t, err)
-	if err := c.PutNextKey(there, wrong); !errors.Is(err, ErrMismatch) || c.HasNextKey(there) {
+	if err := c.PutKey(there, c.Next, wrong); !errors.Is(err, ErrMismatch) || c.HasKey(there, c.Next) {
 		t.Errorf("the key of another one: %v", err)
 	}
 	key, err := c.KeyOf(dir, c.Next)
 	must(t, err)
-	must(t, c.PutNextKey(there, key))
-	must(t, c.PutNextKey(there, key))
+	must(t, c.PutKey(there, c.Next, key))
+	must(t, c.PutKey(there, c.Next, key))
 	_, err = sign.Sign(there)
 	must(t, err)
 	// A rotation of another ID knows nothing of it.
-	if other := (Change{ID: "r2", Name: PeersCA, Old: c.Old, Next: c.Old}); other.HasNextKey(filepath.Join(there, "none")) {
+	if other := (Change{ID: "r2", Name: PeersCA, Old: c.Old, Next: c.Old}); other.HasKey(filepath.Join(there, "none"), c.Old) {
 		t.Error("a key from nowhere")
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v", err, c, sign), "PRIVATE") {

@@ -216,6 +216,9 @@ func (p Paths) inTheWay(s Settings, found foundData, otherAuthorities bool) (out
 		to, inside := AsideOf(dir, stamp)
 		out = append(out, Aside{"data directory", dir, to, inside})
 	}
+	if len(out) > 0 && exists(p.begun()) { // else the next cluster would not grow
+		out = append(out, Aside{"note of the cluster that was begun", p.begun(), filepath.Join(p.Aside(stamp), filepath.Base(p.begun())), false})
+	}
 	if otherAuthorities {
 		out = append(out, Aside{"authorities", p.PKI(), filepath.Join(p.Aside(stamp), filepath.Base(p.PKI())), false})
 	}
@@ -272,6 +275,15 @@ func asideSteps(all []Aside) (steps []step) {
 		steps = append(steps, step{fmt.Sprintf("set the %s %s aside: %s", a.What, a.From, a.To), func(ctx context.Context) error { return setAside(ctx, a) }})
 	}
 	return steps
+}
+
+// holdsMember tells whether a member's own directory lies in a data directory: etcd's, or one that is being taken over.
+func holdsMember(dir string) bool {
+	found, _ := filepath.Glob(filepath.Join(dir, "data", "adopted-*", "member")) // the pattern is a good one
+	return slices.ContainsFunc(append(found, filepath.Join(dir, "member")), func(path string) bool {
+		info, err := os.Lstat(path)
+		return err == nil && info.IsDir()
+	})
 }
 
 // hasMember tells whether an agent of this cluster has had a member here.

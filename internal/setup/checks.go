@@ -211,7 +211,7 @@ func (m *Machine) checkPods() Check {
 	case !exists(dir):
 		return refuse(name, "name the kubelet's directory (staticPodPath in its configuration): --manifests-dir", "%s does not exist", dir)
 	case len(found) > 0:
-		return refuse(name, "take its data over with etcdadm adopt; if nobody needs it: mv "+found[0]+" "+filepath.Dir(dir)+"/", "%s runs another etcd on this host", found[0])
+		return refuse(name, "take it over with etcdadm init --adopt, or join --adopt, without --static-pod; if nobody needs it: mv "+found[0]+" "+filepath.Dir(dir)+"/", "%s runs another etcd on this host", found[0])
 	}
 	return good(name, "none in %s runs etcd", dir)
 }

@@ -86,3 +86,15 @@ func (m *Machine) handoverSteps(e Existing) []step {
 func (p Paths) counted() error {
 	return durable.Replace(p.begun(), []byte("etcdadm init --adopt has taken over a cluster here; its member count is changed by etcdadm seed\n"), modePublic)
 }
+
+// unitOnly refuses what is only done under systemd on a machine where an earlier run has begun a static pod.
+func (m *Machine) unitOnly(e Existing, priorities map[string]string) error {
+	switch {
+	case m.pod == nil:
+	case e != nil:
+		return &Error{Problem: "an etcd that runs here is taken over under systemd, and a static pod is set up here: " + m.file(), Err: ErrSetUp, Advice: "etcdadm reset, then run the command again without --static-pod"}
+	case len(priorities) > 0:
+		return &Error{Problem: "priorities are those of a systemd unit, and a static pod is set up here: " + m.file(), Err: ErrSetUp, Advice: "leave them out"}
+	}
+	return nil
+}

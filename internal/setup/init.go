@@ -60,6 +60,8 @@ type Initialised struct {
 	Etcdctl string    `json:"etcdctl"` // the file that a shell reads
 	// Again: the cluster had been begun here before.
 	Again bool `json:"again,omitempty"`
+	// SelfManagementOff: it is off as was asked for, by this run or an earlier one.
+	SelfManagementOff bool `json:"selfManagementOff,omitempty"`
 	// TakenOver is the etcd that ran here before; nil: none did, or an earlier run took it over.
 	TakenOver *TakenOver `json:"takenOver,omitempty"`
 
@@ -85,7 +87,13 @@ func (m *Machine) Settle(ctx context.Context, o Init) (Init, Settings, error) {
 		}
 		o.Cluster, o.Store = had.Cluster(), had.Store()
 		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
+		if o.Existing != nil {
+			o.Version = o.Existing.Release()
+		}
 		return o, had, nil
+	}
+	if err := m.unitOnly(o.Existing, o.Priorities); err != nil {
+		return o, nil, err
 	}
 	existing := Settings{}
 	if o.Existing != nil {
@@ -178,10 +186,11 @@ func (m *Machine) CheckInit(ctx context.Context, o Init) (Report, error) {
 	if all, err := pki.Load(m.Paths.PKI(), time.Now()); err == nil {
 		mine = all.Manager.Hash()
 	}
+	_, notSetUp := ReadSettings(m.Paths) // what a host of a cluster has is never in the way of that cluster
 	var r Report
-	r.Checks = m.lookAround(ctx, s, lookFor{existing: o.Existing, mine: mine, setAside: o.SetAside, running: running}, &r)
+	r.Checks = m.lookAround(ctx, s, lookFor{existing: o.Existing, mine: mine, setAside: o.SetAside && notSetUp != nil, running: running}, &r)
 	r.Checks = append(r.Checks, m.Paths.checkAuthorities(), m.checkStore(ctx, o, s))
-	if _, err := ReadSettings(m.Paths); o.FromBackup != "" && err != nil { // a cluster that runs has begun
+	if o.FromBackup != "" && notSetUp != nil { // a cluster that runs has begun
 		r.Checks = append(r.Checks, m.checkSource(ctx, o, s))
 	}
 	r.Steps = whats(append(asideSteps(r.Aside), m.initSteps(o, s, new(Initialised))...))
@@ -202,7 +211,7 @@ func (m *Machine) lookAround(ctx context.Context, s Settings, l lookFor, r *Repo
 	if l.existing != nil && l.existing.Prepared() {
 		found = foundData{dataSame, s.Flag("data-dir") + " has what was prepared of the etcd that runs here"}
 	}
-	if l.setAside && !l.running {
+	if l.setAside && !l.running && (l.existing == nil || !holdsMember(s.Flag("data-dir"))) { // what is to be taken over stays
 		r.Aside = m.Paths.inTheWay(s, found, l.others)
 	}
 	checks := m.machineChecks(ctx, s, m.checkData(s, found, r.Aside), l.running, l.existing != nil || m.hasMember(s))

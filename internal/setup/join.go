@@ -99,6 +99,9 @@ func (m *Machine) SettleJoin(ctx context.Context, o Join) (Join, Settings, error
 		o.Address, o.HostID = had.Flag("address"), string(had.HostID())
 		return o, had, nil
 	}
+	if err := m.unitOnly(o.Existing, o.Priorities); err != nil {
+		return o, nil, err
+	}
 	if o.Existing != nil {
 		existing, err := settleExisting(o.Existing, o.Address, o.HostID)
 		if err != nil {

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -140,6 +142,9 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 	case err != nil:
 		return err
 	}
+	if err := m.manual(ctx, folder, o, done); err != nil { // before anything by which an agent may begin
+		return err
+	}
 	if o.Existing != nil {
 		return o.Existing.Mark(ctx, folder)
 	}
@@ -157,19 +162,18 @@ func (m *Machine) seed(ctx context.Context, o Init, s Settings, done *Initialise
 		}
 		done.begun = true
 	}
-	if err := m.manual(ctx, folder, o); err != nil {
-		return err
-	}
 	_, _, err = folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version, Shown: &read})
 	return err
 }
 
 // manual turns self-management off where that is asked for, unless an earlier run did.
-func (m *Machine) manual(ctx context.Context, folder *control.Folder, o Init) error {
+func (m *Machine) manual(ctx context.Context, folder *control.Folder, o Init, done *Initialised) error {
 	if !o.Manual {
 		return nil
 	}
-	if was, err := folder.ReadManual(ctx); was != nil || err != nil && !errors.Is(err, control.ErrNoManual) {
+	was, err := folder.ReadManual(ctx)
+	done.SelfManagementOff = err == nil || errors.Is(err, control.ErrNoManual)
+	if was != nil || !done.SelfManagementOff {
 		return err
 	}
 	return folder.WriteManual(ctx, nil, &cluster.Manual{Since: time.Now().UTC().Truncate(time.Second), By: "etcdadm init on " + o.HostID})
@@ -178,9 +182,17 @@ func (m *Machine) manual(ctx context.Context, folder *control.Folder, o Init) er
 // foundRecord makes the record of a cluster without a store, on this machine's disk and before its agent runs: whoever has the
 // record has all of it. Where it is there, an earlier run made it, or this machine has joined.
 func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Settings, done *Initialised) error {
+	if _, err := ReadSettings(m.Paths); err == nil {
+		if _, err := os.Lstat(filepath.Join(dataDir, "etcdadm", keeper.FileName)); errors.Is(err, fs.ErrNotExist) {
+			return &Error{Problem: "this machine is a host of a cluster already, and " + dataDir + " has no record of it", Err: ErrSetUp, Advice: "mount its disk; where the data are lost: etcdadm reset --force, then join"}
+		}
+	}
 	err := kept.Found(ctx, dataDir, cluster.HostID(o.HostID), rand.Text, func(ctx context.Context, store blob.Store) error {
 		folder := control.New(store, s.Cluster()).Known()
 		if err := folder.Tokens().Found(ctx, done.CAHash, time.Now()); err != nil {
+			return err
+		}
+		if err := m.manual(ctx, folder, o, done); err != nil {
 			return err
 		}
 		if o.Existing != nil {
@@ -195,9 +207,6 @@ func (m *Machine) foundRecord(ctx context.Context, dataDir string, o Init, s Set
 				return err
 			}
 			done.begun = true
-		}
-		if err := m.manual(ctx, folder, o); err != nil {
-			return err
 		}
 		_, _, err := folder.AmendSpec(ctx, control.Amend{MemberCount: 1, EtcdVersion: o.Version})
 		return err
