@@ -186,3 +186,49 @@ func TestTakeOverGoesOn(t *testing.T) {
 		t.Errorf("%v, %v", s, err)
 	}
 }
+
+// What a host of a cluster has is never in the way of that cluster, and a host whose disk is not there begins no second one.
+func TestHostKeepsItsData(t *testing.T) {
+	m, _ := fresh(t)
+	o := Init{Address: "127.0.0.1", HostID: "a", Members: 1, Version: v}
+	settled, s, err := m.Settle(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.writeSettings(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(m.Paths.Data(), "member", "snap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o.SetAside = true
+	if r, err := m.CheckInit(t.Context(), o); err != nil || len(r.Aside) > 0 {
+		t.Errorf("%+v, %v", r.Aside, err)
+	}
+	if err := m.foundRecord(t.Context(), m.Paths.Data(), settled, s, &Initialised{CAHash: "sha256:x"}); !errors.Is(err, ErrSetUp) {
+		t.Errorf("without its record: %v", err)
+	}
+}
+
+// Self-management is off from the beginning of a cluster that is taken over, too.
+func TestManualTakeOver(t *testing.T) {
+	m, _ := fresh(t)
+	dir := t.TempDir()
+	o := Init{HostID: "a", Manual: true, Existing: &ran{failed: map[string]bool{"mark": true}}}
+	done := Initialised{CAHash: "sha256:x"}
+	s := Settings{}
+	s.setFlag("cluster-name", DefaultCluster)
+	if err := m.foundRecord(t.Context(), dir, o, s, &done); err != nil || !done.SelfManagementOff {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	by, err := kept.Founder(t.Context(), dir, func(ctx context.Context, store blob.Store) (string, error) {
+		manual, err := control.New(store, DefaultCluster).Known().ReadManual(ctx)
+		if err != nil {
+			return "", err
+		}
+		return manual.By, nil
+	})
+	if err != nil || by != "etcdadm init on a" {
+		t.Errorf("%q, %v", by, err)
+	}
+}
