@@ -70,6 +70,13 @@ func (h *Host) lookAtCluster(ctx context.Context, p *Plan) {
 		p.Hindrance = &Hindrance{Unknown, j.Unreadable, "mend that file; " + byForce}
 		return
 	case j.Host == "": // init or join did not come as far as a host
+		if dir := j.holder(); dir != "" {
+			p.Hindrance = &Hindrance{
+				Unknown, dir + " has the data of a member, and no settings say which cluster lists it: init or join was interrupted, or the settings are gone",
+				"run that init or join again, with --adopt where an etcd is taken over, or go back to that etcd; " + byForce,
+			}
+			p.Left = []Left{{What: "the member that has its data in " + dir + ", if a cluster lists it"}}
+		}
 		return
 	case j.DataDir == "":
 		p.Hindrance = &Hindrance{
@@ -110,8 +117,21 @@ func (h *Host) lookAtCluster(ctx context.Context, p *Plan) {
 	}
 }
 
-// never tells whether an agent of this data directory was never a part of a cluster.
+// holder is a directory that would be taken away, and has a member's data; empty: none.
+func (j *job) holder() string {
+	for _, one := range j.Items {
+		if one.Kind == setup.KindData && holdsMember(one.Path) {
+			return one.Path
+		}
+	}
+	return ""
+}
+
+// never tells whether an agent of this data directory was never a part of a cluster, and has no member to take over either.
 func never(dataDir string) bool {
+	if holdsMember(dataDir) {
+		return false
+	}
 	state, err := datadir.KnownState(dataDir)
 	return err != nil && !there(filepath.Join(dataDir, "etcdadm", "state.json")) || err == nil && state.Local.State == cluster.MemberNone && state.Intent == nil
 }

@@ -75,6 +75,11 @@ func (h *Host) part(ctx context.Context, p Plan, o Options) error {
 		return nil
 	}
 	if p.Hindrance != nil {
+		if dir := j.holder(); dir != "" && j.Host == "" { // no agent of ours has begun what runs there
+			if err := unlocked(dir); err != nil {
+				return err
+			}
+		}
 		return h.force(j, p.Left)
 	}
 	if p.Leaves() && !j.Lift {
@@ -248,6 +253,9 @@ func (h *Host) take(ctx context.Context, j *job, one Item) error {
 	}
 	if lock != nil {
 		defer func() { _ = lock.Unlock() }()
+	}
+	if err := unlocked(one.Path); err != nil {
+		return err
 	}
 	return takeData(one, j.Purge)
 }
