@@ -58,8 +58,8 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 const byForce = "with --force this machine is reset alone"
 
-// lookAtCluster fills in what the cluster says.
-func (h *Host) lookAtCluster(ctx context.Context, p *Plan) {
+// lookAtCluster fills in what the cluster says; keep: the member is to stay listed.
+func (h *Host) lookAtCluster(ctx context.Context, p *Plan, keep bool) {
 	j := p.job
 	unreachable := func(why string) {
 		_, words := setup.RunnerOf(h.Paths)
@@ -111,7 +111,7 @@ func (h *Host) lookAtCluster(ctx context.Context, p *Plan) {
 			j.Others = append(j.Others, at)
 		}
 	}
-	h.judge(ctx, c, report, p)
+	h.judge(ctx, c, report, p, keep)
 	if p.Hindrance != nil {
 		p.Left = j.behind(p.Member)
 	}
@@ -152,8 +152,8 @@ func observed(ctx context.Context, c Cluster) (console.Report, error) {
 	}
 }
 
-// judge finds the member of this host, and what its removal would do.
-func (h *Host) judge(ctx context.Context, c Cluster, r console.Report, p *Plan) {
+// judge finds the member of this host, and what its removal would do, or its end where it stays listed.
+func (h *Host) judge(ctx context.Context, c Cluster, r console.Report, p *Plan, keep bool) {
 	roster, seen := r.Observation.Roster()
 	voters, up := roster.Count()
 	if i := slices.IndexFunc(roster.Seats, func(s cluster.Seat) bool {
@@ -165,14 +165,18 @@ func (h *Host) judge(ctx context.Context, c Cluster, r console.Report, p *Plan) 
 		if s.Up && !s.Learner {
 			others--
 		}
-		if seen && roster.Linearizable && !s.Learner && voters > 1 && others < cluster.Quorum(voters-1) {
-			p.Hindrance = &Hindrance{NoQuorum, fmt.Sprintf("without this host too few voters would be up: %d of %d, and %d are needed", others, voters-1, cluster.Quorum(voters-1)),
+		left := voters - 1
+		if keep { // a voter that is listed counts, though it is down for good
+			left = voters
+		}
+		if seen && roster.Linearizable && !s.Learner && voters > 1 && others < cluster.Quorum(left) {
+			p.Hindrance = &Hindrance{NoQuorum, fmt.Sprintf("without this host too few voters would be up: %d of %d, and %d are needed", others, left, cluster.Quorum(left)),
 				"bring the other voters up first: etcdadm status; " + byForce}
 			return
 		}
 	}
-	if keep := lastHolder(r.Observation, p.Host); keep != nil {
-		p.Hindrance = keep
+	if last := lastHolder(r.Observation, p.Host); last != nil {
+		p.Hindrance = last
 		return
 	}
 	switch {

@@ -155,8 +155,8 @@ func (h *Host) Look(ctx context.Context, o Options) (Plan, error) {
 		p.Left = j.Left
 		return p, nil
 	}
-	h.lookAtCluster(ctx, &p)
-	if o.KeepMember && j.Host != "" && (p.Hindrance == nil || p.Hindrance.Kind == Unreachable) {
+	h.lookAtCluster(ctx, &p, o.KeepMember)
+	if o.KeepMember && j.Host != "" && p.Hindrance == nil {
 		p.Hindrance = &Hindrance{Kind: Asked, Why: "the member stays in the cluster's list, as it was asked"}
 		p.Left = j.behind(p.Member)
 	}

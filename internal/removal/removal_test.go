@@ -658,10 +658,26 @@ func TestKeepMember(t *testing.T) {
 	if err != nil || p.Hindrance == nil || p.Hindrance.Kind != Asked || done.Removed || len(done.Left) == 0 || len(w.removed) > 0 || s.stopped != 1 || there(h.Paths.Data()) {
 		t.Errorf("%v: %+v, %+v, removed %v", err, p.Hindrance, done, w.removed)
 	}
-	w = newWorld(t)
-	w.up = []cluster.HostID{"a"}
-	h, s = installed(t, w)
-	if _, _, err := reset(t, h, Options{KeepMember: true}); !errors.Is(err, ErrUnsafe) || s.stopped > 0 {
-		t.Errorf("without a quorum afterwards: %v", err)
+	for name, c := range map[string]struct {
+		change func(*world)
+		kind   HindranceKind
+		is     error
+	}{
+		"without a quorum afterwards": {func(w *world) { w.up = []cluster.HostID{"a"} }, NoQuorum, ErrUnsafe},
+		"one of three is down":        {func(w *world) { w.up = []cluster.HostID{"a", "b"} }, NoQuorum, ErrUnsafe},
+		"of two": {func(w *world) { // the other one alone is no quorum of two
+			w.voters, w.up = []cluster.HostID{"a", "b"}, []cluster.HostID{"a", "b"}
+		}, NoQuorum, ErrUnsafe},
+		"the last one":   {func(w *world) { w.voters, w.up = []cluster.HostID{"b"}, []cluster.HostID{"b"} }, LastMember, ErrUnsafe},
+		"nobody answers": {func(w *world) { w.away = console.ErrNoDaemon }, Unreachable, ErrUnreachable},
+	} {
+		w := newWorld(t)
+		c.change(w)
+		h, s := installed(t, w)
+		before := files(t, h.Paths.Root)
+		p, _, err := reset(t, h, Options{KeepMember: true, Purge: true})
+		if p.Hindrance == nil || p.Hindrance.Kind != c.kind || !errors.Is(err, c.is) || s.stopped > 0 || !slices.Equal(before, files(t, h.Paths.Root)) {
+			t.Errorf("%s: %+v, %v", name, p.Hindrance, err)
+		}
 	}
 }
