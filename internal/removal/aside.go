@@ -54,13 +54,17 @@ func carry(from, to string) error {
 // lie where a daemon could take it for data.
 func takeData(one Item, purge bool) error {
 	var err error
+	move, whole := setup.MoveInside, func(from, to string) error { return gone(os.Rename(from, to), filepath.Dir(to)) }
+	if guarded(one.Path) {
+		move, whole = moveFromGuard, moveFromGuard
+	}
 	if one.Inside {
-		err = setup.MoveInside(one.Path, one.To)
+		err = move(one.Path, one.To)
 	} else if there(one.Path) {
-		err = gone(os.Rename(one.Path, one.To), filepath.Dir(one.To))
+		err = whole(one.Path, one.To)
 		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EXDEV) { // a mount of the same file system
 			one.To = filepath.Join(one.Path, strings.TrimPrefix(filepath.Base(one.To), filepath.Base(one.Path)+"."))
-			err = setup.MoveInside(one.Path, one.To)
+			err = move(one.Path, one.To)
 		}
 	}
 	if err != nil || !purge {

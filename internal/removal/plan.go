@@ -197,6 +197,7 @@ func (h *Host) survey() (*job, []Stays, error) {
 			continue
 		}
 		j.Items = append(j.Items, h.dataItem(dir, j.Stamp))
+		stays = append(stays, h.ofTakeover(dir)...)
 		j.DataDir = orElseString(j.DataDir, dir)
 	}
 	files, left, err := h.files(s, manifest, listed, j)

@@ -26,7 +26,8 @@ func takeover(t *testing.T, same bool, step string) (h *Host, data, from string)
 	put(t, filepath.Join(from, "member", "wal", "0.wal"), "data")
 	put(t, filepath.Join(data, "myid"), "b")
 	put(t, filepath.Join(data, "state"), "{}")
-	put(t, filepath.Join(data, "adopted-settings.json"), `{"unit":"etcd.service","manifest":"/etc/kubernetes/manifests/etcd.yaml"}`)
+	put(t, filepath.Join(data, "adopted-settings.json"), `{"unit":"etcd.service","manifest":"`+filepath.Join(p.Root, "etc/kubernetes/manifests/etcd.yaml")+`"}`)
+	put(t, filepath.Join(p.Root, "etc/kubernetes/etcd.before-etcdadm.yaml"), "kind: Pod")
 	put(t, filepath.Join(data, "data", "adopted-1", "member"), "guard")
 	if step == "move" || step == "settings" {
 		if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(from, "member"), unix.AT_FDCWD, filepath.Join(data, "data", "adopted-1", "member"), unix.RENAME_EXCHANGE); err != nil {
@@ -94,7 +95,13 @@ func TestResetOfATakeover(t *testing.T) {
 				t.Error("something was changed")
 			}
 			etcd()
-			_, done, err := reset(t, h, Options{Force: true})
+			p, done, err := reset(t, h, Options{Force: true})
+			if want := c.step == "move" || c.step == "settings"; want != guarded(from) || want != slices.ContainsFunc(p.Stays, func(s Stays) bool { return s.Path == filepath.Join(from, guardName) }) {
+				t.Errorf("the guard: there %v, stays %v", guarded(from), p.Stays)
+			}
+			if n := len(p.Stays); n < 2 || p.Stays[n-2].Path != "etcd.service" || p.Stays[n-1].Path != filepath.Join(h.Paths.Root, "etc/kubernetes/etcd.before-etcdadm.yaml") {
+				t.Errorf("stays: %v", p.Stays)
+			}
 			if err != nil || done.Removed || len(done.Left) == 0 || !slices.ContainsFunc(done.Aside, holdsMember) {
 				t.Errorf("by force: %+v, %v", done, err)
 			}
@@ -117,6 +124,25 @@ func TestTakesNothingThatRuns(t *testing.T) {
 		j := &job{Purge: purge}
 		if err := h.take(t.Context(), j, h.dataItem(data, "x")); !errors.Is(err, ErrRuns) || !holdsMember(data) {
 			t.Errorf("purge %v: %v", purge, err)
+		}
+	}
+}
+
+// The guard lies in place all the while, also where the reset is run again, and where the data directory is a link.
+func TestTheGuardStays(t *testing.T) {
+	for _, link := range []bool{false, true} {
+		h, data, from := takeover(t, true, "settings")
+		if link {
+			disk := filepath.Join(t.TempDir(), "disk")
+			if err := errors.Join(os.Rename(data, disk), os.Symlink(disk, data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		one := h.dataItem(data, "x")
+		for _, purge := range []bool{false, false, true} {
+			if err := takeData(one, purge); err != nil || !guarded(from) || there(filepath.Join(from, "data")) || there(filepath.Join(one.To, "data")) == purge {
+				t.Errorf("link %v, purge %v: %v", link, purge, err)
+			}
 		}
 	}
 }
