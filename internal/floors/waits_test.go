@@ -34,7 +34,6 @@ var unended = map[string]string{
 	"internal/blob/gs/token.go":        "tokenTimeout",
 	"internal/daemon/certs.go":         "askTotal; at the start nobody is asked",
 	"internal/daemon/etcd.go":          "releasesTimeout",
-	"internal/daemon/follow.go":        "askTotal, of each certificate that another host signs",
 	"internal/daemon/inventory.go":     "releasesTimeout, and releasesAsked for a person",
 	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
