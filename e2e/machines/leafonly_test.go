@@ -89,6 +89,7 @@ func TestLeafOnlyHosts(t *testing.T) {
 		t.Errorf("status does not tell who holds the keys:\n%s", out)
 	}
 	all[2].direct.stop(syscall.SIGTERM)
+	all[1].up(t, 0) // else the recovery is refused: the cluster has a quorum
 	all[1].etcdadm(t, "recover", "--from="+all[1].id, "--lost="+all[0].id, "--lost="+all[2].id, "--members=1", "--yes", "--store="+store, "--data-dir="+all[1].Paths.Data(), "--cluster-name="+first.Cluster)
 	all[1].voters(t, 1)
 }

@@ -3,6 +3,7 @@ package rig
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,25 +48,27 @@ func (h *Host) name() cluster.HostID { return cluster.HostID(fmt.Sprintf("host-%
 // KeptBy waits until just these hosts keep the record, by what the first of them accepted last.
 func (c *Cluster) KeptBy(within time.Duration, hosts ...int) {
 	c.T.Helper()
-	var want []cluster.HostID
-	for _, n := range hosts {
-		want = append(want, c.Host(n).name())
-	}
-	Eventually(c.T, within, fmt.Sprintf("the record kept by %v", want), func(context.Context) error {
-		data, err := os.ReadFile(filepath.Join(c.Host(hosts[0]).Dir, "etcdadm", keeper.FileName))
-		if err != nil {
-			return err
+	Eventually(c.T, within, fmt.Sprintf("the record kept by %v", hosts), func(context.Context) error {
+		var want []register.Seat // a host that lost its disk is another keeper
+		var known register.Keeper
+		for i, n := range hosts {
+			data, err := os.ReadFile(filepath.Join(c.Host(n).Dir, "etcdadm", keeper.FileName))
+			if err != nil {
+				return err
+			}
+			var file struct{ Keeper register.Keeper }
+			if err := json.Unmarshal(data, &file); err != nil {
+				return err
+			}
+			if want = append(want, file.Keeper.Seat); i == 0 {
+				known = file.Keeper
+			}
 		}
-		var file struct{ Keeper register.Keeper }
-		if err := json.Unmarshal(data, &file); err != nil || file.Keeper.Accepted.Doc == nil {
-			return fmt.Errorf("nothing was accepted yet: %w", err)
+		if known.Accepted.Doc == nil {
+			return errors.New("nothing was accepted yet")
 		}
-		var are []cluster.HostID
-		for _, s := range file.Keeper.Accepted.Doc.Keepers {
-			are = append(are, s.Host)
-		}
-		if !slices.Equal(are, want) {
-			return fmt.Errorf("it is kept by %v", are)
+		if are := known.Accepted.Doc.Keepers; !slices.Equal(are, want) {
+			return fmt.Errorf("it is kept by %v, and the hosts are %v", are, want)
 		}
 		return nil
 	})
