@@ -137,12 +137,21 @@ func (b *booted) files() {
 // install puts the program in its place, as a package does: beside the one that may run, and over it by a rename.
 func (b *booted) install(path string, more []byte) {
 	b.t.Helper()
-	from, err := os.Open(filepath.Join(rig.Programs, "etcdadm"))
+	b.put(filepath.Join(rig.Programs, "etcdadm"), path, more)
+}
+
+// put copies a program of this machine, which the booted one may not see: it has a /tmp of its own.
+func (b *booted) put(program, path string, more []byte) {
+	b.t.Helper()
+	from, err := os.Open(program)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer from.Close()
 	at := filepath.Join(b.root, path)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
 	to, err := os.OpenFile(at+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
 	if err != nil {
 		b.t.Fatal(err)

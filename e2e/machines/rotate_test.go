@@ -32,7 +32,8 @@ func TestRotateOnMachines(t *testing.T) {
 	all[0].must("etcdadm", "certs", "issue", "--for", "etcdctl")
 	all[0].must("etcdadm", "certs", "issue", "--for", "kube-apiserver")
 
-	etcdctl := testetcd.Binary(t, testetcd.V37).Etcdctl
+	const etcdctl = "/usr/local/bin/etcdctl"
+	all[0].put(testetcd.Binary(t, testetcd.V37).Etcdctl, etcdctl, nil)
 	endpoints := "https://" + all[0].address + ":2379,https://" + all[1].address + ":2379,https://" + all[2].address + ":2379"
 	ctx, cancel := context.WithCancel(t.Context())
 	var writing sync.WaitGroup

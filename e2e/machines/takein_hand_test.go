@@ -33,10 +33,6 @@ type byHand struct {
 // startByHand starts a cluster of the release that the agent has built in, without TLS, a process on each machine.
 func startByHand(t *testing.T, all []*machine) (hands []*byHand) {
 	t.Helper()
-	cache, err := testetcd.CacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var initial []string
 	for _, m := range all {
 		initial = append(initial, fmt.Sprintf("%s=http://%s:2380", m.id, m.address))
@@ -45,7 +41,7 @@ func startByHand(t *testing.T, all []*machine) (hands []*byHand) {
 		h := &byHand{m: m, dir: filepath.Join(m.Paths.Root, "var/lib/etcd")}
 		client, peers := "http://"+m.address+":2379", "http://"+m.address+":2380"
 		h.line = []string{
-			filepath.Join(cache, "etcd-v"+builtin.Version+"-linux-amd64", "etcd"), "--name=" + m.id, "--data-dir=" + h.dir,
+			testetcd.Binary(t, builtin.Version).Etcd, "--name=" + m.id, "--data-dir=" + h.dir,
 			"--listen-client-urls=" + client, "--advertise-client-urls=" + client, "--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers,
 			"--initial-cluster=" + strings.Join(initial, ","), "--quota-backend-bytes=4294967296", "--snapshot-count=20000",
 		}

@@ -99,15 +99,11 @@ const noReleases = "/nonexistent"
 // release puts a release of etcd where the agent finds it, or a program of it elsewhere.
 func (b *booted) release(version string) {
 	b.t.Helper()
-	cache, err := testetcd.CacheDir()
-	if err != nil {
-		b.t.Fatal(err)
+	r := testetcd.Binary(b.t, version)
+	for _, dir := range []string{filepath.Join(noReleases, "opt/etcd-v"+version), "/opt/bin"} {
+		b.put(r.Etcd, filepath.Join(dir, "etcd"), nil)
+		b.put(r.Etcdctl, filepath.Join(dir, "etcdctl"), nil)
 	}
-	from := filepath.Join(cache, "etcd-v"+version+"-linux-amd64")
-	to := filepath.Join(noReleases, "opt/etcd-v"+version)
-	b.must("mkdir", "-p", to, "/opt/bin")
-	b.must("cp", filepath.Join(from, "etcd"), filepath.Join(from, "etcdctl"), to)
-	b.must("cp", filepath.Join(from, "etcd"), filepath.Join(from, "etcdctl"), "/opt/bin/")
 }
 
 const (
