@@ -122,6 +122,7 @@ func TestKeeperGoesBack(t *testing.T) {
 			w.run(5 * time.Second)
 			w.Await(n, soonEnough)
 		}
+		w.run(15 * time.Second) // the others hear of a later epoch of its disk, which is how they know
 		w.Halt(m)
 		w.RollBack(m, 5*time.Second)
 		w.Start(m)
