@@ -2,10 +2,9 @@ package cluster
 
 import "time"
 
-// Manual is a person's word that the daemons begin nothing by themselves: what they would do
-// because of what they see (a dead voter, a full database, the age of the last backup) is
-// told, with the command that does it. What a person asked for goes on: the spec, commands,
-// what they began, and a process that crashed starts again.
+// Manual turns self-management off. The daemons begin nothing because of what they see (a dead
+// voter, a full database, an old backup): they name the command for it. The spec, commands and
+// what these began go on, and a process that crashed starts again.
 type Manual struct {
 	Since time.Time `json:"since"` // by the clock of most hosts
 	By    string    `json:"by,omitempty"`

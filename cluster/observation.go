@@ -72,8 +72,7 @@ type StoreView struct {
 	// Joining: it says that hosts of ours join a cluster that something else runs
 	// (`etcdadm adopt --join`). Looked for only where there is no intent of ours.
 	Joining bool `json:"joining,omitempty"`
-	// Origin is what the first generation is to be made from; nil: nothing. Looked for only
-	// where there is no intent.
+	// Origin is the backup that the cluster begins with; nil: none. Read only without an intent.
 	Origin *Origin `json:"origin,omitempty"`
 	// Conditional: the store can write on a condition (SAFETY.md, rule 19).
 	Conditional bool `json:"conditional"`
@@ -189,8 +188,7 @@ type Observation struct {
 	PausesDamaged string `json:"pausesDamaged,omitempty"`
 	// PausesLost: the object was read, and is gone. What was in it goes on.
 	PausesLost bool `json:"pausesLost,omitempty"`
-	// Manual is there while a person has turned self-management off; see
-	// [Observation.SelfManaged].
+	// Manual is set while self-management is off; see [Observation.SelfManaged].
 	Manual *Manual `json:"manual,omitempty"`
 	// ManualUnknown says why it is not known whether somebody has; empty: it is, if only by
 	// an earlier look of this leader.

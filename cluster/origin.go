@@ -1,7 +1,7 @@
 package cluster
 
-// Origin is what the first generation of a cluster is to be made from, as who began the
-// cluster asked. Until it is made, or the origin is taken back, no empty one is founded.
+// Origin is the backup that a new cluster begins with. No empty cluster is founded until that
+// is restored, or a person takes it back.
 type Origin struct {
 	Backup string `json:"backup,omitempty"` // its name in the store; empty: it is not there yet
 	File   string `json:"file,omitempty"`   // that it was taken from; empty: it was in the store

@@ -47,9 +47,6 @@ type certsHost struct {
 
 // host is what was said, and what init or join has set up here.
 func (h *certsHost) host(ctx context.Context) (certs.Host, error) {
-	if err := h.checkOutput(); err != nil {
-		return certs.Host{}, err
-	}
 	s, err := setup.ReadSettings(h.paths)
 	if err != nil && (h.pkiDir == "" || !errors.Is(err, setup.ErrNotSetUp)) {
 		if errors.Is(err, setup.ErrNotSetUp) {

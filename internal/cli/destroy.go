@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,7 +32,7 @@ goes on. What clients write after the last backup is in the data that is set asi
   etcdadm destroy --yes-destroy etcd`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(r.checkOutput(), someTime("--wait", o.Wait)); err != nil {
+			if err := someTime("--wait", o.Wait); err != nil {
 				return err
 			}
 			return r.destroy(c, resetHost(c, p), o, dryRun, named)

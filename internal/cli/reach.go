@@ -48,15 +48,12 @@ func knownOutput(c *cobra.Command, _ []string) error {
 	if f == nil || f.DefValue != outputTable {
 		return nil
 	}
-	return (&reach{output: f.Value.String()}).checkOutput()
-}
-
-func (r *reach) checkOutput() error {
-	switch r.output {
+	switch output := f.Value.String(); output {
 	case "table", "json", "yaml":
 		return nil
+	default:
+		return usage("table, json or yaml", "--output=%s is unknown", output)
 	}
-	return usage("table, json or yaml", "--output=%s is unknown", r.output)
 }
 
 func (r *reach) open() (*console.Console, error) {

@@ -39,7 +39,7 @@ behind in the cluster and which command ends that on another host.`,
   etcdadm reset --force --purge`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(r.checkOutput(), someTime("--wait", o.Wait)); err != nil {
+			if err := someTime("--wait", o.Wait); err != nil {
 				return err
 			}
 			return r.reset(c, resetHost(c, p), o, dryRun, yes)

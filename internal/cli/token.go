@@ -75,9 +75,6 @@ hold the keys sign and renew them. Let two hosts at least hold the keys.`,
   etcdadm token create --leaf-only --host d`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			if err := tokenMistake(&n); err != nil {
 				return err
 			}
@@ -214,9 +211,6 @@ func tokenListCommand(r *reach, p *setup.Paths) *cobra.Command {
 		Example: "  etcdadm token list -o json",
 		Args:    words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			ctx, cancel := context.WithTimeout(c.Context(), storeTimeout)
 			defer cancel()
 			folder, err := tokenFolder(ctx, *p)
@@ -271,9 +265,6 @@ rotate those (docs/operations/tls.md).`,
 		Example: "  etcdadm token revoke k3v9qd",
 		Args:    words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := r.checkOutput(); err != nil {
-				return err
-			}
 			id, _, _ := strings.Cut(args[0], ".") // who pastes a whole token means it
 			if !token.ValidID(id) {
 				return usage("etcdadm token list has the IDs", "%q is no token's ID", id)

@@ -2,13 +2,11 @@ package daemon
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -353,79 +351,12 @@ func (k *certs) adopted(l record.Launch) {
 	}
 }
 
-// etcdClient is the daemon's own way to its member.
-func (k *certs) etcdClient(token string) *tls.Config {
-	if !k.etcdTLS {
-		return nil
-	}
-	return inTheNameOf(k.clientsDir(token), pki.ClientNames, k.authorities().Clients)
-}
-
-// etcdPeer is the way to the member's peer port, where it is a member that asks.
-func (k *certs) etcdPeer(l record.Launch) *tls.Config {
-	if !k.etcdTLS {
-		return nil
-	}
-	config := inTheNameOf(k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers)
-	config.ServerName = nameIn(k.peersDir(l.Token), pki.PeerNames, l.URLs.Peer)
-	return config
-}
-
-// serverName is whom the own member's certificate for clients names.
-func (k *certs) serverName(token string, urls []string) string {
-	if !k.etcdTLS {
-		return ""
-	}
-	return nameIn(k.clientsDir(token), pki.ServerNames, urls)
-}
-
-// nameIn is the name by which the own member is believed, wherever its listener is
-// reached: the host of its URLs, which every certificate of ours has. One that was kept
-// from another program may name loopback only; empty: neither, so that it has to be the
-// address that is called.
-func nameIn(dir string, names pki.Names, urls []string) string {
-	var known []string
-	for _, raw := range urls {
-		if u, err := url.Parse(raw); err == nil && u.Hostname() != "" {
-			known = append(known, u.Hostname())
-		}
-	}
-	pair, err := pki.LoadKeypair(dir, names)
-	if err != nil && len(known) > 0 { // it is issued with the URLs before the member starts
-		return known[0]
-	} else if err != nil {
-		return ""
-	}
-	for _, name := range append(known, "127.0.0.1") {
-		if pair.Leaf().VerifyHostname(name) == nil {
-			return name
-		}
-	}
-	return ""
-}
-
-// inTheNameOf shows the certificate that is in a directory by then.
-func inTheNameOf(dir string, names pki.Names, a *pki.Authority) *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		RootCAs:    a.Pool(),
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := pki.LoadKeypair(dir, names)
-			if err != nil {
-				return nil, err
-			}
-			return pair.TLS(), nil
-		},
-	}
-}
-
 // run looks after the certificates until ctx ends.
 func (k *certs) run(ctx context.Context) error {
 	if err := k.lacks(ctx); err != nil {
 		return err
 	}
-	every := k.every()
-	t := time.NewTicker(min(every, followEvery))
+	t := time.NewTicker(followEvery)
 	defer t.Stop()
 	untimely := time.Now()
 	for last := time.Now(); ; {
@@ -439,30 +370,21 @@ func (k *certs) run(ctx context.Context) error {
 		}
 		k.follow(ctx)
 		now := time.Now()
-		due := now.Sub(last) >= every
+		due := now.Sub(last) >= k.every()
 		if !due && now.Sub(untimely) >= untimelyEvery {
 			untimely = now
 			due = k.untimely(now)
 		}
 		if due {
 			last = now
-			k.again(ctx)
-		}
-		if now := k.every(); now != every {
-			every = now
-			t.Reset(min(every, untimelyEvery))
+			if err := k.look(ctx); err != nil {
+				k.failed("could not renew certificates", err)
+			}
 		}
 	}
 }
 
-// again reads the authorities, which may have been rotated on disk, and renews what is due.
-func (k *certs) again(ctx context.Context) {
-	if err := k.look(ctx); err != nil {
-		k.failed("could not renew certificates", err)
-	}
-}
-
-// look is again, and tells why something could not be renewed.
+// look reads the authorities, which may have been rotated on disk, and renews what is due.
 func (k *certs) look(ctx context.Context) error {
 	if err := k.reread(); err != nil {
 		k.failed("could not read the authorities again; those that are known stay in use", err)

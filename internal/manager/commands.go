@@ -60,25 +60,20 @@ func takenFor(o *cluster.Observation, command string) string {
 
 // writePauses writes down which hosts are paused.
 func (t *term) writePauses(ctx context.Context, c *plan.PauseChange, l look) bool {
-	m := t.m
-	if m.o.Control == nil {
-		return false
-	}
-	err := t.mayWrite(l)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
-		defer cancel()
-		err = m.o.Control.WritePauses(ctx, c.Was, c.Now)
-	}
-	m.said.Say("pauses", "cannot write down which hosts are paused", err)
-	if err == nil {
-		m.log.Info("written down by a person's step", "what", c.String())
-	}
-	return err == nil
+	return t.writeDown(ctx, l, "pauses", "cannot write down which hosts are paused", c.String(), func(ctx context.Context) error {
+		return t.m.o.Control.WritePauses(ctx, c.Was, c.Now)
+	})
 }
 
 // writeManual writes down whether self-management is off.
 func (t *term) writeManual(ctx context.Context, c *plan.ManualChange, l look) bool {
+	return t.writeDown(ctx, l, "self-management", "cannot write down whether self-management is off", c.String(), func(ctx context.Context) error {
+		return t.m.o.Control.WriteManual(ctx, c.Was, c.Now)
+	})
+}
+
+// writeDown writes what a person's step says into the record, if this daemon may, and tells whether it is there.
+func (t *term) writeDown(ctx context.Context, l look, topic, cannot, what string, write func(context.Context) error) bool {
 	m := t.m
 	if m.o.Control == nil {
 		return false
@@ -87,11 +82,11 @@ func (t *term) writeManual(ctx context.Context, c *plan.ManualChange, l look) bo
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, m.o.Intervals.WriteTimeout)
 		defer cancel()
-		err = m.o.Control.WriteManual(ctx, c.Was, c.Now)
+		err = write(ctx)
 	}
-	m.said.Say("self-management", "cannot write down whether self-management is off", err)
+	m.said.Say(topic, cannot, err)
 	if err == nil {
-		m.log.Info("written down by a person's step", "what", c.String())
+		m.log.Info("written down by a person's step", "what", what)
 	}
 	return err == nil
 }

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/runtime"
-	"golang.org/x/sys/unix"
+	"etcdadm.io/internal/setup"
 )
 
 // etcdGrace is what etcd has to end in, before it is killed.
@@ -83,7 +82,7 @@ func adopt(ctx context.Context, child *runtime.Child, r runtime.ProcessRecord, d
 
 // unlocked is an error where an etcd holds data of this directory.
 func unlocked(dataDir string) error {
-	dirs, err := withMember(dataDir)
+	dirs, err := setup.MembersIn(dataDir)
 	if err != nil {
 		return err
 	}
@@ -97,33 +96,4 @@ func unlocked(dataDir string) error {
 		}
 	}
 	return nil
-}
-
-// withMember are the directories here that an etcd has its data in: that of an agent's member, and the data directory itself
-// where it is one of an etcd that is being taken over. A file in the place of the data is a guard, and no member.
-func withMember(dataDir string) (dirs []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(dataDir, "data"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	all := []string{dataDir}
-	for _, e := range entries {
-		all = append(all, filepath.Join(dataDir, "data", e.Name()))
-	}
-	for _, dir := range all {
-		info, err := os.Stat(filepath.Join(dir, "member"))
-		switch {
-		case err == nil && info.IsDir():
-			dirs = append(dirs, dir)
-		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
-			return nil, err
-		}
-	}
-	return dirs, nil
-}
-
-// holdsMember tells whether a member's data lies in a data directory, or may: it cannot be looked at.
-func holdsMember(dataDir string) bool {
-	dirs, err := withMember(dataDir)
-	return err != nil || len(dirs) > 0
 }

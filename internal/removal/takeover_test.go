@@ -102,7 +102,7 @@ func TestResetOfATakeover(t *testing.T) {
 			if n := len(p.Stays); n < 2 || p.Stays[n-2].Path != "etcd.service" || p.Stays[n-1].Path != filepath.Join(h.Paths.Root, "etc/kubernetes/etcd.before-etcdadm.yaml") {
 				t.Errorf("stays: %v", p.Stays)
 			}
-			if err != nil || done.Removed || len(done.Left) == 0 || !slices.ContainsFunc(done.Aside, holdsMember) {
+			if err != nil || done.Removed || len(done.Left) == 0 || !slices.ContainsFunc(done.Aside, setup.HoldsMember) {
 				t.Errorf("by force: %+v, %v", done, err)
 			}
 		})
@@ -122,7 +122,7 @@ func TestTakesNothingThatRuns(t *testing.T) {
 	}
 	for _, purge := range []bool{false, true} {
 		j := &job{Purge: purge}
-		if err := h.take(t.Context(), j, h.dataItem(data, "x")); !errors.Is(err, ErrRuns) || !holdsMember(data) {
+		if err := h.take(t.Context(), j, h.dataItem(data, "x")); !errors.Is(err, ErrRuns) || !setup.HoldsMember(data) {
 			t.Errorf("purge %v: %v", purge, err)
 		}
 	}

@@ -277,13 +277,33 @@ func asideSteps(all []Aside) (steps []step) {
 	return steps
 }
 
-// holdsMember tells whether a member's own directory lies in a data directory: etcd's, or one that is being taken over.
-func holdsMember(dir string) bool {
-	found, _ := filepath.Glob(filepath.Join(dir, "data", "adopted-*", "member")) // the pattern is a good one
-	return slices.ContainsFunc(append(found, filepath.Join(dir, "member")), func(path string) bool {
-		info, err := os.Lstat(path)
-		return err == nil && info.IsDir()
-	})
+// MembersIn are the directories here that an etcd has its data in: that of an agent's member, and the data directory itself
+// where it is one of an etcd that is being taken over. A file in the place of the data is a guard, and no member.
+func MembersIn(dataDir string) (dirs []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(dataDir, "data"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	all := []string{dataDir}
+	for _, e := range entries {
+		all = append(all, filepath.Join(dataDir, "data", e.Name()))
+	}
+	for _, dir := range all {
+		info, err := os.Stat(filepath.Join(dir, "member"))
+		switch {
+		case err == nil && info.IsDir():
+			dirs = append(dirs, dir)
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
+			return nil, err
+		}
+	}
+	return dirs, nil
+}
+
+// HoldsMember tells whether a member's data lies in a data directory, or may: it cannot be looked at.
+func HoldsMember(dataDir string) bool {
+	dirs, err := MembersIn(dataDir)
+	return err != nil || len(dirs) > 0
 }
 
 // hasMember tells whether an agent of this cluster has had a member here.

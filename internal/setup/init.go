@@ -211,7 +211,7 @@ func (m *Machine) lookAround(ctx context.Context, s Settings, l lookFor, r *Repo
 	if l.existing != nil && l.existing.Prepared() {
 		found = foundData{dataSame, s.Flag("data-dir") + " has what was prepared of the etcd that runs here"}
 	}
-	if l.setAside && !l.running && (l.existing == nil || !holdsMember(s.Flag("data-dir"))) { // what is to be taken over stays
+	if l.setAside && !l.running && (l.existing == nil || !HoldsMember(s.Flag("data-dir"))) { // what is to be taken over stays
 		r.Aside = m.Paths.inTheWay(s, found, l.others)
 	}
 	checks := m.machineChecks(ctx, s, m.checkData(s, found, r.Aside), l.running, l.existing != nil || m.hasMember(s))
