@@ -52,11 +52,11 @@ func TestSlicesAreEverything(t *testing.T) {
 	whole["schedules"] = tests(t, "../../internal/sim", "AtEveryPoint|TestRecord")
 	whole["old-releases"] = tests(t, "../../e2e/old", "TestOld")
 
-	const most = 4 // slices of any step
+	most := 1 // slices of any step
 	of := regexp.MustCompile(`(\d+) of (\d+)(?:: (.*))?$`)
 	had := map[string][]string{}
 	turns, seeds := 0, ""
-	for number := range most {
+	for number := 0; number < most; number++ {
 		for step, part := range plan(t, number, "", "race", "e2e", "schedules", "old-releases", "faults", "simulator", "scenarios") {
 			m := of.FindStringSubmatch(part)
 			switch {
@@ -71,6 +71,7 @@ func TestSlicesAreEverything(t *testing.T) {
 			var at, n int
 			fmt.Sscan(m[1], &at)
 			fmt.Sscan(m[2], &n)
+			most = max(most, n)
 			if at != number%n+1 {
 				t.Errorf("commit %d: %s has slice %d of %d", number, step, at, n)
 			}
