@@ -49,6 +49,12 @@ var smallWorlds = []struct {
 		w.wipe(w.host("b"), "")
 		return w
 	}},
+	{"moving", func(t testing.TB) *world { // b is to make way for d
+		w := formedOf(t, "3.6.16", "a", "b", "c")
+		w.addHost("d", cluster.MustVersion("3.6.16"))
+		w.spec.Hosts = []cluster.HostID{"a", "c", "d"}
+		return w
+	}},
 	{"manual", func(t testing.TB) *world { // self-management is off, and a person types what is offered
 		w := formedOf(t, "3.6.16", "a", "b", "c")
 		w.manual.stored = &cluster.Manual{Since: w.now}

@@ -184,6 +184,7 @@ var (
 		rule{"promote", members.Promote},
 		rule{"grow", members.Grow},
 		rule{"open-up", generation.OpenUp},
+		rule{"move", members.Move},
 		rule{"shrink", members.Shrink},
 		rule{"rotate", roll.Rotate},
 		rule{"converge-version", roll.Version},

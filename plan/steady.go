@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/members"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
 	"etcdadm.io/plan/internal/words"
@@ -45,6 +46,9 @@ func steady(v *step.View) *decision.Decision {
 	if run := v.Roster.Running(); run.Low != v.Spec.EtcdVersion || run.High != v.Spec.EtcdVersion {
 		d.Done, d.Reason = false, words.F("{up} of {number} voters are up; they run etcd {release}, and the spec asks for {etcdVersion}", up, n, v.RunningWords(), v.Spec.EtcdVersion)
 		d.Again = decision.Later
+	}
+	if s := members.MakesWay(v); s.ID != 0 {
+		d.Done, d.Reason = false, words.F("{up} of {number} voters are up; {voter} waits to make way, since the spec names other hosts", up, n, words.SeatName(s))
 	}
 	if v.Spec.Hold && n != v.Spec.MemberCount {
 		d.Reason = words.F("{up} of {number} voters are up; the spec asks for {memberCount} and is on hold (etcdadm seed {store} --nodes N lifts it)", up, n, v.Spec.MemberCount, v.Store())

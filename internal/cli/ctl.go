@@ -241,7 +241,7 @@ func (c *ctl) configureAs(ctx context.Context, f *control.Folder, a control.Amen
 	}
 	c.warn(warnings...)
 	if before != nil {
-		spec.Hold = before.spec.Hold && a.MemberCount == 0
+		spec.Hold, spec.Hosts = before.spec.Hold && a.MemberCount == 0, before.spec.Hosts
 		before.describe(c.say, spec, fmt.Sprintf("etcd-manager-ctl --backup-store=%s --member-count=%d --etcd-version=%s configure-cluster", cluster.ShellWord(daemon.ShownURL(c.store)), before.spec.MemberCount, before.spec.EtcdVersion))
 	}
 	if a.MemberCount != 0 { // who asks for a count means it

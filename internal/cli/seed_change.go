@@ -10,6 +10,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/daemon"
 	"etcdadm.io/plan"
 )
 
@@ -129,8 +130,12 @@ func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
 	if r.spec.Hold && !to.Hold {
 		from = r.count
 	}
-	if from == to.MemberCount && r.spec.EtcdVersion == to.EtcdVersion {
+	moves := !slices.Equal(r.spec.Hosts, to.Hosts)
+	if from == to.MemberCount && r.spec.EtcdVersion == to.EtcdVersion && !moves {
 		return false
+	}
+	if moves {
+		fmt.Fprintf(w, "hosts: %s → %s%s\n", namedHosts(r.spec.Hosts), namedHosts(to.Hosts), r.makeWay(to))
 	}
 	if from != to.MemberCount {
 		fmt.Fprintf(w, "members: %d → %d%s; survives %s (now %d)\n", from, to.MemberCount, r.goes(to), counted(cluster.Tolerance(to.MemberCount), "failure"), cluster.Tolerance(from))
@@ -144,6 +149,42 @@ func (r *running) describe(w io.Writer, to cluster.Spec, undo string) bool {
 	}
 	fmt.Fprintf(w, "the spec until now: %s of etcd %s%s; to go back: %s%s\n", counted(r.spec.MemberCount, "member"), r.spec.EtcdVersion, hold, undo, lifts)
 	return true
+}
+
+// makeWay says whose voters are moved, as far as the leading daemon told who votes.
+func (r *running) makeWay(to cluster.Spec) string {
+	var names []string
+	for _, s := range r.voters {
+		if len(to.Hosts) > 0 && s.HostID != "" && !slices.Contains(to.Hosts, s.HostID) {
+			names = append(names, string(s.HostID))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return ": voters are moved away, one at a time: " + strings.Join(names, ", ")
+}
+
+// namedHosts are the hosts that may carry members, in words.
+func namedHosts(hosts []cluster.HostID) string {
+	if len(hosts) == 0 {
+		return "any"
+	}
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = string(h)
+	}
+	return strings.Join(names, ",")
+}
+
+// undo is the command that takes a change back.
+func (r *running) undo(url string, to cluster.Spec) string {
+	command := fmt.Sprintf("etcdadm seed %s --version %s --nodes %d", cluster.ShellWord(daemon.ShownURL(url)), r.spec.EtcdVersion, r.spec.MemberCount)
+	if !slices.Equal(r.spec.Hosts, to.Hosts) {
+		command += " --hosts " + cluster.ShellWord(namedHosts(r.spec.Hosts))
+	}
+	return command
 }
 
 // describeUnjudged is for a spec that could not be followed, or that there was none of: what
@@ -183,6 +224,7 @@ func (r *running) goes(to cluster.Spec) string {
 		return ": removes " + counted(less, "member")
 	}
 	spec, left := r.spec, slices.Clone(r.voters)
+	spec.Hosts = to.Hosts
 	var names []string
 	for range less {
 		s := plan.LeastWanted(spec, left)

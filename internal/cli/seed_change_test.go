@@ -50,6 +50,12 @@ func TestSeedOfARunningClusterAsks(t *testing.T) {
 		{"--version=3.7.3", ExitUnsafe, []string{"etcd: 3.6.16 → 3.7.3", back}, true},
 		{"--nodes=3", ExitOK, nil, false}, // nothing changes
 		{"--nodes=5 --yes", ExitOK, []string{"members: 3 → 5: adds 2 members; survives 2 failures (now 1)", "the spec until now: 3 members of etcd 3.6.16; "}, false},
+		{"--nodes=5 --hosts=host-1,host-2,host-4", ExitUsage, []string{"5 members on 3 named hosts"}, false},
+		{"--hosts=any,host-1", ExitUsage, []string{"--hosts names hosts, or any"}, false},
+		{"--nodes=3 --hosts=host-1,host-2,host-4 --yes", ExitOK, []string{"hosts: any → host-1,host-2,host-4: voters are moved away, one at a time: host-3", " --nodes 5 --hosts any"}, false},
+		{"--nodes=5 --dry-run", ExitUsage, []string{"5 members on 3 named hosts"}, false},
+		{"--version=3.7.3 --dry-run", ExitOK, []string{"etcd: 3.6.16 → 3.7.3"}, false},
+		{"--nodes=5 --hosts=any --yes", ExitOK, []string{"hosts: host-1,host-2,host-4 → any", " --nodes 3 --hosts host-1,host-2,host-4"}, false},
 		{"--nodes=3 --yes", ExitOK, []string{"members: 5 → 3; survives 1 failure (now 2)"}, false}, // the two had not come
 	} {
 		code, _, errs := seed(strings.Fields(c.line)...)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -214,6 +215,20 @@ func formatSpec(spec cluster.Spec) []byte {
 // of the settings as they are, also what a later release may have written.
 func (f *Folder) Hold(ctx context.Context, hold bool) error {
 	return f.setSwitch(ctx, "hold", hold, func(s settings) bool { return s.Hold })
+}
+
+// Name has the spec name the hosts that may carry members, and leaves the rest of the settings
+// as they are. Nil: it names none, so that any may.
+func (f *Folder) Name(ctx context.Context, hosts []cluster.HostID) error {
+	return f.amendSettings(ctx, "hosts", func(s settings) (any, error) {
+		switch {
+		case slices.Equal(s.Hosts, hosts):
+			return nil, errUnchanged
+		case len(hosts) == 0:
+			return nil, nil
+		}
+		return hosts, nil
+	})
 }
 
 // PauseBeforeLast sets or lifts the pause before the last voter of a change of

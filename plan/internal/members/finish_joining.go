@@ -169,6 +169,9 @@ func superfluous(v *step.View) *decision.Decision {
 			room++ // it may be dead, and the learner its successor
 		}
 	}
+	if MakesWay(v).ID != 0 {
+		room++ // for the successor of one at a time
+	}
 	learners := v.Roster.Learners()
 	if v.Goal.Kind != decision.Converge || !v.Repairs() || v.Held() || len(learners) <= max(room, 0) {
 		return nil

@@ -28,17 +28,18 @@ func Shrink(v *step.View) *decision.Decision {
 	return step.TakeOut(v, s, reason)
 }
 
-// LeastWanted picks who goes when fewer voters are wanted: a member that is down and does not
-// lead raft, then one on a host that the spec does not name, then one that does not lead raft,
-// then the last by name. There is one voter at least.
+// LeastWanted picks who goes when fewer voters are wanted: a member on a host that the spec does
+// not name, then one that is down and does not lead raft, then one that does not lead raft, then
+// the last by name. There is one voter at least. One on a named host that is down for a moment
+// is no reason to keep one that is to make way.
 func LeastWanted(spec cluster.Spec, voters []cluster.Seat) cluster.Seat {
 	rank := func(s cluster.Seat) int {
 		r := 0
 		if !s.Up && !s.RaftLeader {
-			r += 4 // one that leads raft cannot be asked to hand over
+			r += 2 // one that leads raft cannot be asked to hand over
 		}
 		if len(spec.Hosts) > 0 && !slices.Contains(spec.Hosts, s.HostID) {
-			r += 2
+			r += 4
 		}
 		if !s.RaftLeader {
 			r++

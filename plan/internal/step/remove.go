@@ -36,7 +36,7 @@ func TakeOut(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 	case s.RaftLeader && !s.Up:
 		return decision.WaitLater("waiting-for-voters", "", "{reason}; it leads raft and cannot be asked to hand over: {why}", reason, s.Why)
 	case s.RaftLeader && sight.HandsOver(s):
-		return HandOver(v, s, reason, nil)
+		return HandOver(v, s, reason, func(to cluster.Seat) bool { return v.Named(to.Host) }) // who is to make way would hand over again
 	}
 	return removeVoter(v, s, p, reason)
 }
