@@ -105,6 +105,13 @@ func (w *writer) Count() int {
 	return len(w.Acked)
 }
 
+// Failed is how many writes failed. None is tried again.
+func (w *writer) Failed() int {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	return w.failed
+}
+
 // WaitFor waits for more writes to be acknowledged.
 func (w *writer) WaitFor(more int) {
 	w.t.Helper()
