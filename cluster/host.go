@@ -291,6 +291,12 @@ type HostState struct {
 	// which this host does not run yet; nil: none.
 	Predecessor *Predecessor `json:"predecessor,omitempty"`
 	Problems    []Problem    `json:"problems,omitempty"`
+	// TakesPauses: its daemon knows the op that grants a pause, and counts with those of others.
+	TakesPauses bool `json:"takesPauses,omitempty"`
+	// Paused are the pauses that it was granted, and that are not over: it may go at any moment.
+	Paused []Pause `json:"paused,omitempty"`
+	// PauseRefused is the last pause that it could not take, for a while after that.
+	PauseRefused *PauseRefused `json:"pauseRefused,omitempty"`
 }
 
 // clockStep is how far ahead of a host's clock a time may lie that it wrote down

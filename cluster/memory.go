@@ -79,15 +79,6 @@ type UpkeepMemory struct {
 	Undecided    int       `json:"undecided,omitempty"`
 }
 
-// Pause is one host's.
-type Pause struct {
-	Host   HostID    `json:"host"`
-	From   time.Time `json:"from"`
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason"`
-	By     string    `json:"by,omitempty"` // who asked for it, as they are called where they typed
-}
-
 // Missing is a voter of a halt of which a look did not show that it has stopped
 // with the end of its log in sight.
 type Missing struct {

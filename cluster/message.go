@@ -82,6 +82,9 @@ type ObserveRequest struct {
 	Spec *Spec `json:"spec,omitempty"`
 	// Standing is likewise what is left of a spec that is refused.
 	Standing *Standing `json:"standing,omitempty"`
+	// Ended are the IDs of pauses that were ended. No pause has the ID of another, so that
+	// whoever tells of it, and however late, is right.
+	Ended []string `json:"ended,omitempty"`
 }
 
 // Busy says that a host is carrying out an op and gives no promise.

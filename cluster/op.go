@@ -25,6 +25,9 @@ const (
 	// OpPrune removes what was set aside of a member that a quorum removed
 	// (SAFETY.md, rule 22). It returns when the directory is out of its place.
 	OpPrune OpKind = "prune"
+	// OpPause grants a pause: the host writes down that it may go at any moment, and says so
+	// from then on (docs/adr/039-a-pause-is-a-permission.md).
+	OpPause OpKind = "pause"
 	// OpForget drops a preparation that was never started.
 	OpForget OpKind = "forget"
 
@@ -107,6 +110,7 @@ type Op struct {
 	Doubt       Doubt    `json:"doubt,omitempty"`       // hash: whether the member's keys are doubted
 	Alarm       string   `json:"alarm,omitempty"`       // disarm: its kind
 	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one
+	Pause       *Pause   `json:"pause,omitempty"`       // pause
 }
 
 func (o Op) String() string {

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// A pause records that a person took a host down on purpose: its silence makes
-// nobody dead before the pause is over (SAFETY.md, rule 4). Everything else goes on: who
-// votes and what a quorum is stay as they are, and what a host says itself, such as that
+// A pause records that somebody takes a host down on purpose. From the word that it may go,
+// its silence makes nobody dead before the pause is over (SAFETY.md, rule 4), and while the
+// host itself reports the pause nobody else is taken away (rule 1; docs/adr/039-a-pause-is-a-permission.md).
+// Who votes and what a quorum is stay as they are, and what a host says itself, such as that
 // its disk is empty, counts as ever.
 
 // MaxPause is how long a host may be paused at a time.
@@ -23,12 +24,29 @@ const pauseSkew = time.Minute
 // was written by a clock that was off, or by hand, and is none.
 func (p Pause) InForce(now time.Time) bool {
 	left := p.Until.Sub(now)
-	return p.Host != "" && left > 0 && left <= MaxPause+pauseSkew
+	return p.Host != "" && !p.Ended && left > 0 && left <= MaxPause+pauseSkew
+}
+
+// Asked reports whether somebody waits for the word that the host may go, or for it to be
+// granted again after its host came back. Its time may be up all the same.
+func (p Pause) Asked(now time.Time) bool {
+	return p.ID != "" && p.Host != "" && !p.Ended && p.For > 0 && p.For <= MaxPause && (p.Until.IsZero() || p.InForce(now))
+}
+
+// Over reports whether nothing of the pause is left to be known: an ended one is, as long as
+// its host may not have heard of it.
+func (p Pause) Over(now time.Time) bool {
+	if p.Ended {
+		return now.Sub(p.Until) > MaxPause
+	}
+	return !p.Asked(now) && !p.InForce(now)
 }
 
 // Equal reports whether both are the same word.
 func (p Pause) Equal(o Pause) bool {
-	return p.Host == o.Host && p.From.Equal(o.From) && p.Until.Equal(o.Until) && p.Reason == o.Reason && p.By == o.By
+	times := p.From.Equal(o.From) && p.Until.Equal(o.Until)
+	p.From, p.Until = o.From, o.Until
+	return times && p == o
 }
 
 // SamePauses reports whether both lists say the same.
@@ -60,6 +78,21 @@ func (o *Observation) Pauses() (out []Pause) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Pause) int { return strings.Compare(string(a.Host), string(b.Host)) })
+	return out
+}
+
+// Granted reports whether the host itself says that it may go by this pause.
+func (h *HostReport) Granted(id string) bool {
+	return id != "" && slices.ContainsFunc(h.Paused, func(p Pause) bool { return p.ID == id })
+}
+
+// EndedPauses are the IDs of those that were ended, for their hosts to hear.
+func EndedPauses(all []Pause) (out []string) {
+	for _, p := range all {
+		if p.Ended && p.ID != "" {
+			out = append(out, p.ID)
+		}
+	}
 	return out
 }
 

@@ -18,6 +18,36 @@ func TestPauseInForce(t *testing.T) {
 	if (Pause{Until: now.Add(time.Hour)}).InForce(now) {
 		t.Error("of no host")
 	}
+	if (Pause{Host: "a", Until: now.Add(time.Hour), Ended: true}).InForce(now) {
+		t.Error("one that was ended")
+	}
+}
+
+// Who asks is given a word once; what was asked for and not granted excuses nothing.
+func TestPauseAsked(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	asked := Pause{ID: "p", Host: "a", For: time.Hour}
+	for name, c := range map[string]struct {
+		change               func(*Pause)
+		asked, inForce, over bool
+	}{
+		"asked":          {func(*Pause) {}, true, false, false},
+		"granted":        {func(p *Pause) { p.Until = now.Add(time.Hour) }, true, true, false},
+		"its time is up": {func(p *Pause) { p.Until = now.Add(-time.Second) }, false, false, true},
+		"ended just now": {func(p *Pause) { p.Ended, p.Until = true, now }, false, false, false},
+		"ended long ago": {func(p *Pause) { p.Ended, p.Until = true, now.Add(-MaxPause-time.Second) }, false, false, true},
+		"for nobody":     {func(p *Pause) { p.ID = "" }, false, false, true},
+		"for too long":   {func(p *Pause) { p.For = MaxPause + time.Second }, false, false, true},
+		"for no time":    {func(p *Pause) { p.For = 0 }, false, false, true},
+	} {
+		p := asked
+		if c.change(&p); p.Asked(now) != c.asked || p.InForce(now) != c.inForce || p.Over(now) != c.over {
+			t.Errorf("%s: asked %t, in force %t, over %t", name, p.Asked(now), p.InForce(now), p.Over(now))
+		}
+	}
+	if got := EndedPauses([]Pause{asked, {ID: "q", Ended: true}, {Ended: true}}); len(got) != 1 || got[0] != "q" {
+		t.Errorf("ended: %v", got)
+	}
 }
 
 // The pause goes by the clock of most hosts, whatever the leader's says.

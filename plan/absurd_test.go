@@ -139,6 +139,13 @@ func anyReport(t *rapid.T, id cluster.HostID, shared *cluster.MemberView, kept *
 	}
 	own := cluster.MemberID(slices.Index([]cluster.HostID{"a", "b", "c", "d", "e"}, id) + 1)
 	anyLocal(t, &h, own)
+	h.TakesPauses = often.Draw(t, "takes pauses")
+	if seldom.Draw(t, "may go") {
+		h.Paused = []cluster.Pause{{ID: "p-" + string(id), Host: id, For: time.Minute, Reason: "r"}}
+	}
+	if seldom.Draw(t, "could not be paused") {
+		h.PauseRefused = &cluster.PauseRefused{ID: "p-" + string(id), Why: "no space"}
+	}
 	if seldom.Draw(t, "foreign data") {
 		h.Foreign = []cluster.SetAside{{Dir: "/x", Reason: "?"}}
 	}
@@ -213,7 +220,11 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 	}
 	drawManual(t, o)
 	for _, id := range rapid.SliceOfDistinct(anyHost, rapid.ID).Draw(t, "paused") {
-		o.Paused = append(o.Paused, cluster.Pause{Host: id, From: anyTime(t, "paused from"), Until: anyTime(t, "paused until"), Reason: "r"})
+		p := cluster.Pause{Host: id, From: anyTime(t, "paused from"), Until: anyTime(t, "paused until"), Reason: "r"}
+		if rapid.Bool().Draw(t, "asked") {
+			p.ID, p.For, p.Ended, p.Outage = "p-"+string(id), time.Minute, seldom.Draw(t, "ended"), seldom.Draw(t, "outage")
+		}
+		o.Paused = append(o.Paused, p)
 	}
 	if rapid.Bool().Draw(t, "fold") {
 		o.Memory = cluster.Fold(o.Memory, o)

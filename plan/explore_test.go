@@ -418,6 +418,9 @@ func (s *smallWorld) callNow() []string {
 
 // unsound says what must not be in any state.
 func (s *smallWorld) unsound() (broken []string) {
+	if s.wrong != "" {
+		broken = append(broken, s.wrong)
+	}
 	seen := map[birth]cluster.HostID{}
 	for _, h := range s.hosts {
 		if h.Local.Member == 0 || !h.Local.HasData || h.Local.State != cluster.MemberStarted {

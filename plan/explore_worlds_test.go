@@ -55,6 +55,16 @@ var smallWorlds = []struct {
 		w.spec.Hosts = []cluster.HostID{"a", "c", "d"}
 		return w
 	}},
+	{"pausing", func(t testing.TB) *world { // two hosts are asked for beside a roll, and one of them is away at times
+		w := formedOf(t, "3.6.16", "a", "b", "c")
+		w.pauses.stored = []cluster.Pause{
+			{ID: "p1", Host: "b", For: 4 * time.Second, Reason: "kernel"}, {ID: "p2", Host: "a", For: 4 * time.Second, Reason: "disk"},
+		}
+		for _, h := range w.hosts {
+			h.Options = []string{"--snapshot-count=20000"}
+		}
+		return w
+	}},
 	{"manual", func(t testing.TB) *world { // self-management is off, and a person types what is offered
 		w := formedOf(t, "3.6.16", "a", "b", "c")
 		w.manual.stored = &cluster.Manual{Since: w.now}

@@ -322,6 +322,10 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		if c := w.clusterOf(h); c != nil {
 			c.alarms = nil
 		}
+	case "takes-no-pauses":
+		h.TakesPauses = false
+	case "pause-fails":
+		h.PauseRefused = &cluster.PauseRefused{ID: rest[0], Why: "no space left on device"}
 	case "dead":
 		h.dead = true
 	case "hung":
@@ -426,7 +430,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 func (w *world) wipe(h *worldHost, as cluster.HostID) {
 	w.minted++
 	fresh := cluster.HostState{
-		Host: h.Host, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: h.Cluster, Releases: h.Releases, URLs: h.URLs, Address: h.Address, PruneAfter: h.PruneAfter,
+		Host: h.Host, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: h.Cluster, Releases: h.Releases, URLs: h.URLs, Address: h.Address, PruneAfter: h.PruneAfter, TakesPauses: h.TakesPauses,
 	}
 	if as != "" {
 		fresh.Host = as

@@ -238,6 +238,7 @@ func (l *laws) op(x decision.HostOp) {
 	}
 	l.must(h.UnderFence, "an op for host %s, which promised nothing", h.Host)
 	l.must(x.Disk == h.Disk && x.Stamp == h.Stamp, "an op that names another disk or look of host %s", h.Host)
+	l.stays(x)
 	if x.Op.Kind.Membership() {
 		l.membership(x, h)
 		return
@@ -257,6 +258,8 @@ func (l *laws) op(x decision.HostOp) {
 		l.must(l.in.Source.FromData() && x.Op.Generation == l.in.Generation || !h.Carries() && l.in.State == cluster.IntentFounding, "host %s is to refuse a generation that it may have started", h.Host)
 	case cluster.OpSetAside:
 		l.setAside(h)
+	case cluster.OpPause:
+		l.granted(x, h)
 	default:
 		l.must(false, "an op of kind %q", x.Op.Kind)
 	}

@@ -109,11 +109,21 @@ const (
 func Next(goal Goal, o *cluster.Observation) Decision {
 	v := step.Look(goal, o)
 	rules := rulesFor(v)
+	var passed *decision.Decision
 	for i, r := range rules {
 		v.Rule = r.name
 		d := r.decide(v)
-		if d == nil {
+		switch {
+		case d == nil:
 			continue
+		case d.Passes && i < len(rules)-1:
+			if passed == nil {
+				d.Rule = r.name
+				passed = d
+			}
+			continue
+		case passed != nil && i == len(rules)-1 && d.Action == nil && len(d.Blockers) == 0: // nothing else is to be done
+			d, r = passed, rule{name: passed.Rule}
 		}
 		if r.beside() && d.Action != nil && v.Goal.Kind == Converge {
 			d.Blockers = append(d.Blockers, blockers(v, rules[i+1:])...)
@@ -123,6 +133,10 @@ func Next(goal Goal, o *cluster.Observation) Decision {
 		d = generation.WhileWaiting(v, d)
 		d.Blockers = append(d.Blockers, v.Notices...)
 		return *d
+	}
+	if passed != nil {
+		passed.Blockers = append(passed.Blockers, v.Notices...)
+		return *passed
 	}
 	return Decision{Rule: "none", Reason: words.F("nothing to do"), Done: true, Blockers: v.Notices}
 }

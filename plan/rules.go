@@ -120,6 +120,7 @@ var (
 		{"start-second", members.StartSecond},
 		{"quorum", members.Quorum},
 		{"settle", record.Settle},
+		{"pause", pauses.Grant},
 		{"count", generation.PutCount},
 		{ruleBackup, upkeep.BackUp},
 		{"set-aside", record.SetAside},

@@ -90,6 +90,9 @@ func (w *world) apply(o decision.HostOp) error {
 	if err := w.guarded(h, o.Guard); err != nil {
 		return err
 	}
+	if two := w.twoAway(h, o); two != "" {
+		w.wrong = two
+	}
 	if o.Op.Kind.Membership() {
 		return w.member(h, o)
 	}
@@ -101,6 +104,8 @@ func (w *world) apply(o decision.HostOp) error {
 		h.Local = cluster.LocalMember{State: cluster.MemberPrepared, Generation: o.Op.Generation, Nonce: o.Op.Nonce, Token: o.Op.Token, Cluster: o.Op.Cluster, Known: o.Op.Known}
 	case cluster.OpStart:
 		return w.start(h, o.Op)
+	case cluster.OpPause:
+		h.Paused = append(slices.Clone(h.Paused), *o.Op.Pause)
 	case cluster.OpRestart:
 		if err := w.mayRun(h, o.Op.Version); err != nil {
 			return err

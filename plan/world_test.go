@@ -33,6 +33,7 @@ type world struct {
 	minted   int
 	queue    worldQueue
 	pauses   worldPauses
+	wrong    string // two voters may be away by what was done; empty: no
 	manual   worldManual
 	underWay *decision.Action // decided on, and not carried out yet
 	told     cluster.Upkeep
@@ -145,7 +146,7 @@ func (w *world) host(id cluster.HostID) *worldHost {
 func (w *world) addHost(id cluster.HostID, releases ...cluster.Version) *worldHost {
 	w.minted++
 	h := &worldHost{HostState: cluster.HostState{
-		Host: id, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: "test", Releases: releases, PruneAfter: 24 * time.Hour,
+		Host: id, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: "test", Releases: releases, PruneAfter: 24 * time.Hour, TakesPauses: true,
 	}}
 	h.setURLs()
 	w.hosts = append(w.hosts, h)
@@ -336,6 +337,7 @@ func (w *world) observe() *cluster.Observation {
 		}
 		o.Hosts = append(o.Hosts, cluster.HostReport{})
 		r := &o.Hosts[len(o.Hosts)-1]
+		w.hearPauses(h)
 		w.report(h, o, r)
 		r.Stamp = string(h.Host) + stamp
 	}

@@ -1,11 +1,14 @@
 package members
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/e2e/internal/rig"
 	"etcdadm.io/internal/cli"
 )
@@ -33,11 +36,14 @@ func TestPausedHostIsNotReplaced(t *testing.T) {
 	if r := run(pause, "--reason", "new kernel"); r.Code != 12 || !strings.Contains(r.Stderr, "does not survive one more failure") {
 		t.Fatalf("nobody said yes: %s", r)
 	}
-	if r := run(pause, "--reason", "new kernel", "--yes"); r.Code != 0 || !strings.Contains(r.Stdout, "is paused until") {
+	if r := run(pause, "--reason", "new kernel", "--yes"); r.Code != 0 || !strings.Contains(r.Stderr, "may be taken down now") {
 		t.Fatal(r)
 	}
-	if r := run("host pause " + string(c.Host(others[1]).ID()) + " --for 1m --reason too --yes"); r.Code != 12 || !strings.Contains(r.Stderr, "clients could neither read nor write") {
-		t.Errorf("the second of three was paused: %s", r)
+	if r := run("host pause " + string(c.Host(others[1]).ID()) + " --for 1m --reason too --yes --timeout 3s"); r.Code != cli.ExitWaiting || !strings.Contains(r.Stderr, "may not be taken down yet") {
+		t.Errorf("the second of three may go: %s", r)
+	}
+	if r := run("host resume " + string(c.Host(others[1]).ID())); r.Code != 0 {
+		t.Error(r)
 	}
 	off.Crash()
 	c.Leader(rig.Soon, c.Host(others[0]), off)
@@ -64,4 +70,69 @@ func TestPausedHostIsNotReplaced(t *testing.T) {
 	off.Start()
 	c.Free(rig.Soon, off, c.Host(others[0]))
 	w.Check()
+}
+
+// A host is let go, its daemon is killed and starts again, and it stays let go: a change of
+// the settings restarts nobody else, and the next host waits, until a person ends it.
+func TestPausedHostMayGoUntilItIsResumed(t *testing.T) {
+	rig.TakesLong(t, "25 s")
+	t.Parallel()
+	c := rig.Formed(t, 3, rig.Options{Hosts: 3})
+	w := c.Write()
+	goes := c.Host(2)
+	run := func(words string) rig.Result {
+		return c.Etcdadm(append(strings.Fields(words), "--data-dir", c.Host(1).Dir)...)
+	}
+	c.Voters(rig.Soon, 1, 2, 3)
+	if r := run("host pause " + string(goes.ID()) + " --for 10m --reason kernel --yes"); r.Code != 0 || !strings.Contains(r.Stderr, "may be taken down now") {
+		t.Fatal(r)
+	}
+	before := pids(c)
+	goes.Kill()
+	goes.Start()
+	c.Voters(rig.Soon, 1, 2, 3)
+	if r := run("status"); !strings.Contains(r.Stdout, "host "+string(goes.ID())+" may be taken down by that pause") {
+		t.Errorf("the daemon started, and the pause is forgotten: %s", r)
+	}
+	if r := c.Etcdadm("config", "set", "--store", c.StoreURL(), "snapshot-count=20000"); r.Code != 0 {
+		t.Fatal(r)
+	}
+	if r := run("host pause " + string(c.Host(3).ID()) + " --for 10m --reason too --yes --timeout 8s"); r.Code != cli.ExitWaiting || !strings.Contains(r.Stderr, "may not be taken down yet") {
+		t.Errorf("the next one may go beside it: %s", r)
+	}
+	if r := run("host resume " + string(c.Host(3).ID())); r.Code != 0 {
+		t.Error(r)
+	}
+	for id, pid := range pids(c) {
+		if id != goes.ID() && pid != before[id] {
+			t.Errorf("the member of host %s was restarted while host %s may go", id, goes.ID())
+		}
+	}
+	goes.Crash()
+	goes.Start()
+	c.Voters(rig.Soon, 1, 2, 3)
+	if r := run("host resume " + string(goes.ID())); r.Code != 0 {
+		t.Fatal(r)
+	}
+	if r := run("host pause " + string(c.Host(3).ID()) + " --for 1m --reason next --yes --timeout 2m"); r.Code != 0 {
+		t.Errorf("the next one may not go after it: %s", r)
+	}
+	w.Check()
+}
+
+// pids are the processes of the members, as the leading daemon sees them.
+func pids(c *rig.Cluster) map[cluster.HostID]int {
+	c.T.Helper()
+	out := map[cluster.HostID]int{}
+	rig.Eventually(c.T, rig.Soon, "the members' processes", func(ctx context.Context) error {
+		r, err := c.Report(ctx, c.Host(1))
+		if err != nil || r.Observation == nil {
+			return fmt.Errorf("nobody tells: %w", err)
+		}
+		for _, h := range r.Observation.Hosts {
+			out[h.Host] = h.Process.PID
+		}
+		return nil
+	})
+	return out
 }

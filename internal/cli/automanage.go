@@ -57,7 +57,7 @@ whole cluster and outlives every daemon.`,
 		},
 	}
 	r.flags(c)
-	pauseFlags(c, &dryRun, &within)
+	pauseFlags(c, &dryRun, &within, time.Minute)
 	return c
 }
 

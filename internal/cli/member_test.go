@@ -30,6 +30,11 @@ func (l *leading) Goal(_ context.Context, _ peer.Caller, wish json.RawMessage) (
 	}
 	l.mu.Lock()
 	l.wishes = append(l.wishes, r)
+	if p := r.Goal.Pause; p != nil && !r.DryRun && l.report.Observation != nil { // its host carries nothing
+		o := *l.report.Observation
+		o.Paused = append(o.Paused, cluster.Pause{ID: p.ID, Host: r.Goal.Host})
+		l.report.Observation = &o
+	}
 	l.mu.Unlock()
 	outcome := manager.GoalDone
 	switch {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,7 +12,9 @@ import (
 	"unicode"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/manager"
+	"etcdadm.io/internal/wake"
 	"etcdadm.io/plan"
 	"github.com/spf13/cobra"
 )
@@ -24,14 +28,18 @@ func (r *reach) pauseCommand() *cobra.Command {
 	var dryRun, yes bool
 	var within time.Duration
 	c := &cobra.Command{
-		Use: "pause HOST --for TIME --reason REASON", Short: "Take a host down for a while without having its member replaced",
-		Long: `pause tells the daemons that a host goes down on purpose: its voter is not replaced for
-silence until the pause ends, after 24 hours at most; then --dead-after starts to count.
-host resume ends the pause earlier. Nothing else changes: the voter still counts for the
+		Use: "pause HOST --for TIME --reason REASON", Short: "Wait until a host may be taken down, and have it neither replaced nor another one restarted",
+		Long: `pause asks the daemons to let a host go, and waits until they do: every other voter is
+up, raft's leadership has moved away, and the host's own daemon has written the pause
+down. From then on, for the time that --for says, 24 hours at most, no other voter is
+restarted or removed on purpose, whoever leads, and the host's silence makes nobody
+replace its member; then --dead-after starts to count. host resume ends it earlier: do
+that once the host is back, since changes wait for it. The voter still counts for the
 quorum, and a learner is removed after 20 seconds of silence. The command prints how many
-voters remain, asks if the cluster would not survive one more failure, and needs --force
-if too few voters would remain to serve. A host that returns with an empty disk is
-replaced at once, paused or not.`,
+voters remain, and asks if the cluster would not survive one more failure. --force waits
+for nothing, and keeps nobody from being restarted; it is needed where too few voters
+would remain to serve. A host that returns with an empty disk is replaced at once, paused
+or not. Exit code 0: the host may be taken down; 13: not yet.`,
 		Args: words(cobra.ExactArgs(1)),
 		PreRunE: func(*cobra.Command, []string) error {
 			if err := someTime("--timeout", within); err != nil {
@@ -41,20 +49,26 @@ replaced at once, paused or not.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			asked.By = whoTypes()
+			if !asked.Force {
+				asked.ID = host.Mint()
+			}
 			goal := plan.Goal{Kind: plan.Pause, Host: cluster.HostID(args[0]), Pause: &asked}
 			if !dryRun && !yes {
 				if err := r.askAboutPause(c, goal); err != nil {
 					return err
 				}
 			}
-			return r.takeQuietly(c, manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within})
+			if err := r.takeQuietly(c, manager.GoalRequest{Goal: goal, DryRun: dryRun, Within: within}); err != nil || dryRun || asked.Force {
+				return err
+			}
+			return r.awaitPause(c, goal.Host, asked.ID, within)
 		},
 	}
 	c.Flags().Var(dayDuration{&asked.For}, "for", "how long, such as 30m or 2h; 24h at most")
 	c.Flags().StringVar(&asked.Reason, "reason", "", "what for; status shows it to others")
-	c.Flags().BoolVar(&asked.Force, "force", false, "pause it also where too few voters would be left to serve")
+	c.Flags().BoolVar(&asked.Force, "force", false, "wait for nothing, also where too few voters would be left to serve; others may be restarted meanwhile")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	pauseFlags(c, &dryRun, &within)
+	pauseFlags(c, &dryRun, &within, pauseWait)
 	return c
 }
 
@@ -69,13 +83,17 @@ func (r *reach) resumeCommand() *cobra.Command {
 			return r.takeQuietly(c, manager.GoalRequest{Goal: plan.Goal{Kind: plan.Resume, Host: cluster.HostID(args[0])}, DryRun: dryRun, Within: within})
 		},
 	}
-	pauseFlags(c, &dryRun, &within)
+	pauseFlags(c, &dryRun, &within, time.Minute)
 	return c
 }
 
-func pauseFlags(c *cobra.Command, dryRun *bool, within *time.Duration) {
+// pauseWait is how long the word that a host may go is waited for: a member that is being
+// restarted or joins comes first.
+const pauseWait = 5 * time.Minute
+
+func pauseFlags(c *cobra.Command, dryRun *bool, within *time.Duration, most time.Duration) {
 	c.Flags().BoolVar(dryRun, "dry-run", false, "print what would be done, and change nothing")
-	c.Flags().DurationVar(within, "timeout", time.Minute, "how long to wait for the end")
+	c.Flags().DurationVar(within, "timeout", most, "how long to wait for the end")
 }
 
 // pauseMistake refuses what no daemon would take.
@@ -144,4 +162,74 @@ func (r *reach) takeQuietly(c *cobra.Command, request manager.GoalRequest) error
 		return err
 	}
 	return outcome(result)
+}
+
+// awaitPause waits for the word that a host may be taken down, and says what it waits for.
+func (r *reach) awaitPause(c *cobra.Command, on cluster.HostID, id string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(c.Context(), within)
+	defer cancel()
+	said, seen := "", false
+	for {
+		report, err := r.led(ctx)
+		if err == nil {
+			p, there := pauseByID(report.Observation, id)
+			if seen && !there {
+				return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("the pause of host %s was ended, or is over", on)}
+			}
+			seen = there
+			goes, why, off := false, "the daemons hear of the pause", false
+			if there {
+				goes, why, off = mayGo(report.Observation, p)
+			}
+			switch {
+			case off:
+				return &Failure{Code: ExitWaiting, Err: fmt.Errorf("host %s does not answer, so it was not asked: its silence does not count until %s", on, p.Until.UTC().Format(time.RFC3339)),
+					Advice: "where it is off already that is all; once it is back it may be taken down again only when status says that it may"}
+			case goes:
+				fmt.Fprintf(c.ErrOrStderr(), "host %s may be taken down now; once it is back: etcdadm host resume %s\n", on, cluster.ShellWord(string(on)))
+				return nil
+			case why != said:
+				said = why
+				fmt.Fprintf(c.ErrOrStderr(), "waiting: %s\n", why)
+			}
+		}
+		if !wake.After(ctx, queueEvery) {
+			return &Failure{Code: ExitWaiting, Err: fmt.Errorf("host %s may not be taken down yet: %s", on, cmp.Or(said, "the leading daemon does not say that it may")),
+				Advice: "the pause is still asked for, and status shows when it begins; etcdadm host resume " + cluster.ShellWord(string(on)) + " takes it back"}
+		}
+	}
+}
+
+func pauseByID(o *cluster.Observation, id string) (cluster.Pause, bool) {
+	for _, p := range o.Paused {
+		if p.ID == id && !p.Ended {
+			return p, true
+		}
+	}
+	return cluster.Pause{}, false
+}
+
+// mayGo reports whether a host may be taken down by a pause; else why not yet. off: it carries
+// a voter and does not answer, so that nobody can ask it.
+func mayGo(o *cluster.Observation, p cluster.Pause) (goes bool, why string, off bool) {
+	roster, _ := o.Roster()
+	h, there := o.Host(p.Host)
+	votes := false
+	for _, s := range roster.Voters() {
+		switch {
+		case s.HostID == p.Host:
+			votes = true
+		case !s.Up && why == "":
+			why = fmt.Sprintf("voter %s is not up: %s", s.HostID, s.Why)
+		}
+	}
+	switch {
+	case !there && votes:
+		return false, "", true
+	case !votes && !roster.Seated(p.Host):
+		return true, "", false
+	case !there || !h.Granted(p.ID):
+		return false, cmp.Or(why, "every other voter has to be up for some seconds, and nothing under way; see etcdadm status"), false
+	}
+	return why == "", why, false
 }

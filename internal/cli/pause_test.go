@@ -89,6 +89,11 @@ func TestPausesAreTold(t *testing.T) {
 	if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "host d") || strings.Contains(got, "host e") {
 		t.Errorf("%q is not in, or more is in:\n%s", want, got)
 	}
+	for _, s := range []string{"may be taken down", "is to be paused"} {
+		if strings.Contains(out.String(), s) {
+			t.Errorf("nobody waits for a word, and it says %q:\n%s", s, out.String())
+		}
+	}
 	members := listed(cluster.Roster{Seats: []cluster.Seat{{HostID: "a"}, {HostID: "b"}}}, o.Pauses()...)
 	if members[0].Paused != nil || members[1].Paused == nil || members[1].Paused.Reason != "new kernel" {
 		t.Errorf("%+v", members)
@@ -97,5 +102,50 @@ func TestPausesAreTold(t *testing.T) {
 	printPauses(&out, &cluster.Observation{At: looked, PausesUnread: "no answer"}, looked)
 	if !strings.Contains(out.String(), "is not known: no answer") {
 		t.Error(out.String())
+	}
+}
+
+// Whether a host may go is the host's own word, beside voters that are up.
+func TestWhetherAHostMayGo(t *testing.T) {
+	p := cluster.Pause{ID: "p1", Host: "b", For: time.Hour, Reason: "kernel"}
+	see := func(change func(*cluster.Observation)) *cluster.Observation {
+		o := &cluster.Observation{At: time.Now(), Fence: cluster.Fence{Number: 1, Host: "a"}, Paused: []cluster.Pause{p}}
+		view := &cluster.MemberView{Cluster: 7, Linearizable: true}
+		for i, id := range []cluster.HostID{"a", "b", "c"} {
+			m := cluster.MemberID(i + 1)
+			view.Members = append(view.Members, cluster.Member{ID: m, Name: string(id)})
+			h := cluster.HostReport{UnderFence: true}
+			h.Host, h.Promised, h.View = id, o.Fence, view
+			h.Local = cluster.LocalMember{State: cluster.MemberStarted, Cluster: 7, Member: m, HasData: true}
+			h.Process = cluster.Process{State: cluster.ProcessRunning, PID: 1}
+			h.Status = &cluster.MemberStatus{Member: m, Cluster: 7, Leader: 1, Healthy: true}
+			o.Hosts = append(o.Hosts, h)
+		}
+		if change != nil {
+			change(o)
+		}
+		return o
+	}
+	grant := func(o *cluster.Observation) { o.Hosts[1].Paused = []cluster.Pause{p} }
+	for name, c := range map[string]struct {
+		change func(*cluster.Observation)
+		goes   bool
+		why    string
+		off    bool
+	}{
+		"asked":                {nil, false, "under way", false},
+		"granted":              {grant, true, "", false},
+		"by another pause":     {func(o *cluster.Observation) { o.Hosts[1].Paused = []cluster.Pause{{ID: "p2"}} }, false, "under way", false},
+		"beside one that fell": {func(o *cluster.Observation) { grant(o); o.Hosts[2].Status.Healthy = false }, false, "voter c is not up", false},
+		"it does not answer":   {func(o *cluster.Observation) { o.Hosts = append(o.Hosts[:1:1], o.Hosts[2]) }, false, "", true},
+		"it carries no member": {func(o *cluster.Observation) {
+			o.Hosts[0].View.Members = o.Hosts[0].View.Members[:1]
+			o.Hosts[1].Local = cluster.LocalMember{}
+		}, true, "", false},
+	} {
+		o := see(c.change)
+		if goes, why, off := mayGo(o, p); goes != c.goes || off != c.off || !strings.Contains(why, c.why) || c.why == "" && why != "" {
+			t.Errorf("%s: %t %q %t", name, goes, why, off)
+		}
 	}
 }

@@ -123,6 +123,15 @@ func printPauses(w io.Writer, o *cluster.Observation, now time.Time) {
 		}
 		fmt.Fprintf(w, "host %s is paused until %s (in %s): %s%s\n", p.Host, untilWords(p.Until, now), leftWords(left), p.Reason, by)
 	}
+	for _, p := range o.Paused {
+		h, there := o.Host(p.Host)
+		switch {
+		case there && h.Granted(p.ID):
+			fmt.Fprintf(w, "host %s may be taken down by that pause: no other voter is restarted or removed meanwhile\n", p.Host)
+		case p.Asked(o.Clock()) && p.Until.IsZero():
+			fmt.Fprintf(w, "host %s is to be paused for %s and has to stay yet: %s\n", p.Host, tookWords(p.For), p.Reason)
+		}
+	}
 	if o.PausesUnread != "" {
 		fmt.Fprintf(w, "which hosts are paused is not known: %s\n", o.PausesUnread)
 	}

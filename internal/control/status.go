@@ -29,6 +29,19 @@ type Status struct {
 	Backup *cluster.Backup `json:"backup,omitempty"`
 	// Commands are those in the queue, and what each waits for.
 	Commands []CommandStatus `json:"commands,omitempty"`
+	// Pauses are those that were asked for and are not over. While there are any the status
+	// is written every ten seconds: who stops a host goes by a status that has just come.
+	Pauses []PauseStatus `json:"pauses,omitempty"`
+}
+
+// PauseStatus is a pause of a host.
+type PauseStatus struct {
+	ID   string         `json:"id,omitempty"`
+	Host cluster.HostID `json:"host"`
+	By   string         `json:"by,omitempty"`
+	// MayGo: the host said in the leader's last look that it was granted this pause. It may
+	// be stopped while every other voter is up.
+	MayGo bool `json:"mayGo"`
 }
 
 // Voters counts the voters, and those of them that are up.

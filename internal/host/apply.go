@@ -107,8 +107,9 @@ func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest, begun fun
 		return r
 	}
 	switch op.Kind {
-	case cluster.OpRestart, cluster.OpStop, cluster.OpDefragment, cluster.OpHash:
+	case cluster.OpRestart, cluster.OpStop, cluster.OpDefragment, cluster.OpHash, cluster.OpPause:
 		if r := h.member.CheckOwnGuard(ctx, req.Guard); r != nil {
+			h.pauses.Refuse(op, r.Reason)
 			return *r
 		}
 	}
@@ -129,6 +130,11 @@ func (h *Host) carryOut(ctx context.Context, req cluster.ApplyRequest, begun fun
 		return h.inventory.PruneRemoved(ctx, req)
 	case cluster.OpForget:
 		return h.forget(ctx)
+	case cluster.OpPause:
+		if err := h.pauses.Take(op, h.keeper.Now().Newest()); err != nil {
+			return answer.Failed("%v", err)
+		}
+		return answer.Done("host %s is paused", h.o.ID)
 	case cluster.OpStage:
 		return h.staging.Stage(ctx, op)
 	case cluster.OpBackup:

@@ -19,6 +19,7 @@ func (h *Host) start(ctx context.Context) {
 	h.work.WatchStart(up)
 	h.work.Awaits("its state to be read from disk")
 	fresh := h.load(ctx)
+	h.pauses.Load()
 	h.work.Awaits("the listing of its data directory")
 	h.fences.Use() // unknown when it was; as late as it can have been
 	h.inventory.Refresh()

@@ -45,6 +45,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	if h.o.Authorities != nil {
 		out.Authorities = h.o.Authorities()
 	}
+	out.TakesPauses, out.Paused, out.PauseRefused = h.pauses.Takes(), h.pauses.Now(s.Newest()), h.pauses.Refused()
 	out.Staged = h.staging.Staged(s)
 	h.backups.Report(&out)
 	h.upkeep.Report(&out)

@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -10,22 +9,22 @@ import (
 	"etcdadm.io/internal/host/record"
 )
 
-// Fences has the observations that an op may still quote, and when the promised fence was
-// used last.
+// Fences has the observation that an op may still quote, the newest one, and when the promised
+// fence was used last. An op of an earlier one, late on its way, would act beside what a
+// later one has shown, and what was done for that.
 type Fences struct {
 	keeper *record.Keeper
 
 	mu     sync.Mutex
 	used   time.Time
-	stamps []stamp
+	newest stamp
 }
 
 // observed keeps an observation under a fence.
 func (f *Fences) observed(st stamp) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stamps = append(f.stamps, st)
-	f.stamps = slices.Clone(f.stamps[max(0, len(f.stamps)-keptStamps):])
+	f.newest = st
 }
 
 // admitted is for an op that begins. One observation is good for one op: a second copy of
@@ -34,13 +33,15 @@ func (f *Fences) admitted(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.used = time.Now()
-	f.stamps = slices.DeleteFunc(slices.Clone(f.stamps), func(st stamp) bool { return st.id == id })
+	if f.newest.id == id {
+		f.newest = stamp{}
+	}
 }
 
 // drop has no op quote an observation from before.
 func (f *Fences) drop() {
 	f.mu.Lock()
-	f.stamps = nil
+	f.newest = stamp{}
 	f.mu.Unlock()
 }
 
@@ -49,11 +50,10 @@ func (f *Fences) drop() {
 func (f *Fences) stale(req cluster.ApplyRequest) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i := slices.IndexFunc(f.stamps, func(st stamp) bool { return st.id == req.Stamp && st.fence == req.Fence })
-	if i < 0 || req.Stamp == "" {
-		return "the op quotes no observation that this host remembers; observe it again"
+	if req.Stamp == "" || f.newest.id != req.Stamp || f.newest.fence != req.Fence {
+		return "the op does not quote the newest observation of this host; observe it again"
 	}
-	age := cluster.Age(f.stamps[i].at, time.Now())
+	age := cluster.Age(f.newest.at, time.Now())
 	if age > cluster.MaxStampAge {
 		return fmt.Sprintf("the op relies on an observation that is %s old, more than %s; observe again", age.Round(time.Millisecond), cluster.MaxStampAge)
 	}
@@ -66,9 +66,6 @@ type stamp struct {
 	fence cluster.Fence
 	at    time.Time // with the monotonic clock; taken before anything was looked at
 }
-
-// keptStamps is how many observations an op may still quote.
-const keptStamps = 8
 
 func (f *Fences) Use() {
 	f.mu.Lock()

@@ -82,6 +82,9 @@ type Options struct {
 	// something else runs was, or is about to be, made a voter; nil: it cannot be told.
 	Promoted func(context.Context, cluster.MemberID) (bool, error)
 
+	// Files keep what this host was granted of pauses; nil: it takes none.
+	Files record.Files
+
 	Mint func() string // random and never the same; nil: 128 bits from crypto/rand
 	Log  *slog.Logger  // nil: slog.Default
 }
@@ -107,6 +110,7 @@ type Host struct {
 	settings       *settings.Settings
 	evidence       *evidence.Evidence
 	fences         *Fences
+	pauses         *record.Pauses
 
 	o       Options
 	looking chan struct{} // held to look at the data directory for an observation
@@ -169,7 +173,7 @@ func (h *Host) Identity() record.Identity {
 	h.mu.Unlock()
 	id := record.Identity{
 		Host: h.o.ID, Disk: s.Disk, Epoch: s.Epoch, Promised: s.Promised, Changes: changes,
-		Generation: max(s.Floor(), s.Local.Generation),
+		Generation: s.Newest(),
 	}
 	if broken := h.keeper.Broken(); broken != nil {
 		id.Unfit = broken.Sentence

@@ -39,7 +39,7 @@ func New(o Options) *Host {
 		Disk: o.Disk, Inventory: h.inventory, URLs: o.URLs, Releases: o.Releases, Obstacle: h.obstacle, Mint: o.Mint,
 		Stopped: func() bool { return o.Process.Status().State == cluster.ProcessStopped },
 	}
-	h.fences = &Fences{keeper: keeper}
+	h.fences, h.pauses = &Fences{keeper: keeper}, record.NewPauses(o.ID, o.Files, o.Log)
 	h.evidence = evidence.New(o.Disk, keeper, notes, o.Log)
 	h.settings = settings.New(o.ID, o.URLs, o.Options, h.Memory, keeper)
 	h.takeover = takeover.New(takeover.Options{

@@ -60,6 +60,7 @@ func (h *Host) observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 	if !req.Fence.IsZero() {
 		h.RememberStanding(req.Standing)
 	}
+	h.pauses.End(req.Ended)
 	var st stamp
 	if h.keeper.Broken() == nil {
 		promised, reply := h.promise(ctx, req)
@@ -122,6 +123,7 @@ func (h *Host) promise(ctx context.Context, req cluster.ObserveRequest) (promise
 	}
 	if fenced {
 		h.fences.Use()
+		h.fences.drop() // an op that comes late does not act on the look before this one
 	}
 	h.followIntent(before)
 	return fenced, nil

@@ -52,6 +52,9 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o := &cluster.Observation{At: began.UTC().Round(0), Cluster: m.o.ClusterName, Leader: m.self, Fence: t.fence.mine}
 	request := cluster.ObserveRequest{Fence: t.fence.mine, Intent: t.intent, Reach: t.last.Suspects(), Log: m.watch.Recovering() || t.intent.Halted() != nil || t.intent.Recovers(), Versions: t.last.VersionsWanted()}
 	request.Spec, request.Standing = m.watch.Known()
+	if t.last != nil {
+		request.Ended = cluster.EndedPauses(t.last.Paused)
+	}
 	var l look
 	var both sync.WaitGroup
 	both.Go(func() { l = m.watch.NowOrLately(ctx) })

@@ -50,7 +50,7 @@ func (r *Writer) Publish(o *cluster.Observation, d plan.Decision, since time.Tim
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = Status{At: o.At, Observation: o, Decision: &d, Since: since.Round(0)}
-	r.recording = recording{news: r.recording.news || news, cluster: id, progress: p}
+	r.recording = recording{news: r.pauses.news(o, time.Now()) || r.recording.news || news, cluster: id, progress: p}
 	if r.recording.news {
 		wake.Up(r.now)
 	}
@@ -199,6 +199,7 @@ func storeStatus(s Status) control.Status {
 	if n := o.Backups.Newest; len(n) > 0 {
 		out.Backup = &n[0]
 	}
+	out.Pauses = pauseStatus(o)
 	for _, q := range plan.Queue(o, *d) {
 		out.Commands = append(out.Commands, control.CommandStatus(q))
 	}

@@ -26,6 +26,7 @@ type Writer struct {
 	mu        sync.Mutex // guards what follows; never held across a call outside
 	status    Status
 	recording recording
+	pauses    toldPauses
 	unwritten map[string]unwritten
 }
 

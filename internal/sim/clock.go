@@ -119,6 +119,11 @@ func (l simLocal) Observe(ctx context.Context, q cluster.ObserveRequest) cluster
 	return r
 }
 
+// Apply implements manager.Local.
+func (l simLocal) Apply(ctx context.Context, q cluster.ApplyRequest) cluster.ApplyReply {
+	return l.m.w.carriedOut(l.m, q, func() cluster.ApplyReply { return l.Host.Apply(ctx, q) })
+}
+
 const (
 	// withJumps is the share of the seeds in which clocks jump.
 	withJumps = 0.35

@@ -152,7 +152,7 @@ func (w *World) start(m *machine) *daemon {
 		ID: m.ID(), ClusterName: clusterName, Address: m.address, URLs: m.urls(),
 		Releases: m.installed,
 		Options:  d.options,
-		Disk:     simDisk{d}, Process: d.process,
+		Disk:     simDisk{d}, Files: simDisk{d}, Process: d.process,
 		Member:  func(record.Launch) (member.Member, error) { return simMember{d}, nil },
 		Intents: control.Intents{Folder: d.folder()}, Promoted: folder.Promoted,
 		Reacher: simReacher{d},

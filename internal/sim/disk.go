@@ -242,6 +242,23 @@ func (x simDisk) Predecessor(h cluster.HostID, disk cluster.DiskID) (p *record.P
 	return p, err
 }
 
+// ReadRecord implements record.Files.
+func (x simDisk) ReadRecord(name string) (data []byte, err error) {
+	err = x.d.do(kindLoad, name, func() error {
+		data, err = medium{x.d.m}.Read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err
+	})
+	return data, err
+}
+
+// WriteRecord implements record.Files.
+func (x simDisk) WriteRecord(name string, data []byte) error {
+	return x.d.do(kindSave, name, func() error { return medium{x.d.m}.Replace(name, data) })
+}
+
 // Admission implements host.Disk.
 func (x simDisk) Admission() (a *record.Admission, err error) {
 	if x.d.w.foreign.id == 0 {

@@ -182,7 +182,7 @@ func (n network) Observe(ctx context.Context, to cluster.Contact, q cluster.Obse
 func (n network) Apply(ctx context.Context, to cluster.Contact, q cluster.ApplyRequest) (cluster.ApplyReply, error) {
 	l := Letter{Kind: kindApply, From: n.d.id, To: to.Host, Apply: &q}
 	return exchange(ctx, n.d, l, to.Endpoint, string(to.Host)+": "+q.Op.String(), func(ctx context.Context, t *daemon) (cluster.ApplyReply, error) {
-		return t.host.Apply(ctx, q), nil
+		return t.w.carriedOut(t.m, q, func() cluster.ApplyReply { return t.host.Apply(ctx, q) }), nil
 	})
 }
 

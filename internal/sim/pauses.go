@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"etcdadm.io/internal/manager"
@@ -27,6 +28,9 @@ func (g *generator) askPause() {
 	if x.next().chance(0.7) {
 		long := x.next().within(5*time.Second, 2*time.Minute).Round(time.Second)
 		goal.Kind, goal.Pause = plan.Pause, &plan.PauseAsked{For: long, Reason: "maintenance", Force: x.next().chance(0.3)}
+		if !goal.Pause.Force {
+			goal.Pause.ID = fmt.Sprintf("pause-%d", x.n)
+		}
 	}
 	g.w.later(wait, func() { g.w.typed(at, manager.GoalRequest{Goal: goal, Within: within}) })
 }

@@ -71,5 +71,9 @@ func CopyOp(op cluster.Op) cluster.Op {
 		src := *op.Source
 		op.Source = &src
 	}
+	if op.Pause != nil {
+		p := *op.Pause
+		op.Pause = &p
+	}
 	return op
 }

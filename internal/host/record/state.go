@@ -136,6 +136,9 @@ func (s State) Floor() uint64 {
 	return max(s.LowestGeneration, s.Intent.Generation)
 }
 
+// Newest is the highest generation that the host runs, keeps or promised.
+func (s State) Newest() uint64 { return max(s.Floor(), s.Local.Generation) }
+
 // WantsRun reports whether the record says that the member is to run.
 func (s State) WantsRun() bool {
 	l := s.Local

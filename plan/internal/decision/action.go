@@ -145,7 +145,13 @@ type PauseChange struct {
 func (c *PauseChange) String() string {
 	var hosts []string
 	for _, p := range c.Now {
-		hosts = append(hosts, fmt.Sprintf("%s until %s", p.Host, words.ClockWords(p.Until)))
+		switch {
+		case p.Ended:
+		case p.Until.IsZero():
+			hosts = append(hosts, fmt.Sprintf("%s for %s once it may go", p.Host, words.Shortly(p.For)))
+		default:
+			hosts = append(hosts, fmt.Sprintf("%s until %s", p.Host, words.ClockWords(p.Until)))
+		}
 	}
 	if len(hosts) == 0 {
 		return "that no host is paused"

@@ -75,6 +75,9 @@ type Decision struct {
 	Refused bool `json:"refused,omitempty"`
 	// Stuck: what it waits for may never come by itself.
 	Stuck bool `json:"-"`
+	// Passes: it waits for the end of a pause, which may take hours, and keeps no later rule
+	// from its work.
+	Passes bool `json:"-"`
 }
 
 // Soon is when to look again at something that is on its way, such as a

@@ -152,6 +152,9 @@ type PauseAsked struct {
 	For    time.Duration `json:"for"`
 	Reason string        `json:"reason"`
 	By     string        `json:"by,omitempty"`
+	// ID is the pause's, made by who asks for the word that the host may go; empty: nobody
+	// waits for one.
+	ID string `json:"id,omitempty"`
 	// Force: the host is paused also where no quorum would be left with all paused hosts off.
 	Force bool `json:"force,omitempty"`
 	// From is when the leader took it up first, by the clock of most hosts (see [Goal.Noted]).

@@ -120,7 +120,10 @@ func soundVotersUp(v *step.View, s cluster.Seat) string {
 func answers(s cluster.Seat) bool { return s.Host != nil && s.Host.Status != nil }
 
 // quorumWithout: those that are up are a quorum, of which this one is not.
-func quorumWithout(v *step.View, _ cluster.Seat) string {
+func quorumWithout(v *step.View, s cluster.Seat) string {
+	if h := v.PausedBeside(s); h != nil && !s.Learner {
+		return h.Why.String()
+	}
 	if v.Seen && v.Roster.Linearizable && v.Roster.HasQuorum() {
 		return ""
 	}

@@ -25,23 +25,43 @@ func Asked(v *step.View) *decision.Decision {
 	case !sight.Known(v.Sight, id):
 		return decision.Refuse("no-such-host", "etcdadm status", "no host {host} is known", id)
 	}
-	p := cluster.Pause{Host: id, From: asked.From, Until: asked.From.Add(asked.For), Reason: asked.Reason, By: asked.By}
-	if slices.ContainsFunc(v.Obs.Paused, p.Equal) {
-		return &decision.Decision{Reason: words.F("host {host} is paused until {until}", id, words.ClockWords(p.Until)), Done: true}
+	p := cluster.Pause{ID: asked.ID, Host: id, From: asked.From, For: asked.For, Reason: asked.Reason, By: asked.By}
+	_, carries := seatOf(v, id)
+	if waits := p.ID != "" && carries; !waits { // nobody has to let it go
+		p.Until = asked.From.Add(asked.For)
+	}
+	if asked.ID == "" {
+		p.For = 0
+	}
+	if slices.ContainsFunc(v.Obs.Paused, func(o cluster.Pause) bool { return p.Equal(o) || p.ID != "" && p.ID == o.ID }) {
+		return &decision.Decision{Reason: saysPaused(p), Done: true}
 	}
 	if d := pausesUnknown(v); d != nil {
 		return d
 	}
-	after, says, d := whileOff(v, id, asked.Force)
+	after, says, d := whileOff(v, id, asked.Force, p.Until.IsZero())
 	if d != nil {
 		return d
 	}
-	command := fmt.Sprintf("etcdadm host pause %s --for %s --reason %s", cluster.ShellWord(string(id)), words.Shortly(asked.For), cluster.ShellWord(asked.Reason))
+	command := commandOf(cluster.Pause{Host: id, For: asked.For, Reason: asked.Reason})
 	if asked.Force {
 		command += " --force"
 	}
-	now := slices.DeleteFunc(v.Obs.Pauses(), func(o cluster.Pause) bool { return o.Host == id })
-	return writePauses(v, append(now, p), after, command, words.F("pause host {host} until {until}: its silence does not count until then; {says}", id, words.ClockWords(p.Until), says))
+	// Who asks again means another time.
+	now := ended(v, kept(v), func(o cluster.Pause) bool { return o.Host == id && (o.By == p.By || o.ID == "") })
+	p.Outage = asked.Force && p.ID != ""
+	reason := words.F("pause host {host} until {until}: its silence does not count until then; {says}", id, words.ClockWords(p.Until), says)
+	if p.Until.IsZero() {
+		reason = words.F("pause host {host} for {for}, once it may go; {says}", id, words.Shortly(p.For), says)
+	}
+	return writePauses(v, append(now, p), after, command, reason)
+}
+
+func saysPaused(p cluster.Pause) words.Text {
+	if p.Until.IsZero() {
+		return words.F("host {host} is to be paused for {for}, once it may go", p.Host, words.Shortly(p.For))
+	}
+	return words.F("host {host} is paused until {until}", p.Host, words.ClockWords(p.Until))
 }
 
 // ResumeAsked ends a pause before its time.
@@ -50,11 +70,15 @@ func ResumeAsked(v *step.View) *decision.Decision {
 	if d := pausesUnknown(v); d != nil {
 		return d
 	}
-	_, paused := v.Obs.PauseOf(id)
+	here := func(p cluster.Pause) bool { return p.Host == id && !p.Ended }
+	all := append(kept(v), heldBy(v, id)...)
 	switch {
-	case paused:
-		now := slices.DeleteFunc(v.Obs.Pauses(), func(o cluster.Pause) bool { return o.Host == id })
-		return writePauses(v, now, v.Projection(0, 0), "etcdadm host resume "+cluster.ShellWord(string(id)), words.F("resume host {host}: its silence counts from now", id))
+	case slices.ContainsFunc(all, here):
+		by := ""
+		if names := whose(slices.DeleteFunc(slices.Clone(all), func(p cluster.Pause) bool { return !here(p) })); names != "" {
+			by = fmt.Sprintf(" (asked for by %s)", names)
+		}
+		return writePauses(v, ended(v, all, here), v.Projection(0, 0), "etcdadm host resume "+cluster.ShellWord(string(id)), words.F("resume host {host}{by}: its silence counts from now", id, by))
 	case v.Goal.Acted:
 		return &decision.Decision{Reason: words.F("host {host} is not paused any more; its silence counts from now", id), Done: true}
 	case !sight.Known(v.Sight, id):
@@ -91,12 +115,17 @@ func pausesUnknown(v *step.View) *decision.Decision {
 
 // whileOff is what is left of the voters while a host is off together with all that are
 // paused, in numbers and in words; or why the host is not paused.
-func whileOff(v *step.View, id cluster.HostID, force bool) (cluster.Projection, string, *decision.Decision) {
+//
+// Who waits for the word that the host may go is asked nothing about others that are paused:
+// it does not come beside them.
+func whileOff(v *step.View, id cluster.HostID, force, waits bool) (cluster.Projection, string, *decision.Decision) {
 	var left, with, back, down []string
 	votes := false
 	for _, s := range v.Roster.Voters() {
 		_, paused := v.Obs.PauseOf(s.HostID)
 		switch {
+		case waits && s.HostID != id:
+			left = append(left, words.SeatName(s))
 		case s.HostID == id:
 			votes = true
 		case paused:

@@ -22,6 +22,7 @@ func Identity(v *step.View) *decision.Decision {
 	leftBehind(v)
 	generation.Remembered(v)
 	pauses.NotePauses(v)
+	pauses.NoteAsked(v)
 	for _, g := range v.Obs.Gaps {
 		if g.Promised.OutOfReach() {
 			v.Notice("fence-out-of-reach", "etcdadm host reset-fence "+string(g.Host), "host {host} accepted fence {fence}, which no leader can reach, so it refuses all of them: its state is damaged; reset its fence", g.Host, g.Promised)

@@ -22,6 +22,7 @@ type Hindrance struct {
 	Again  time.Duration // when to look again
 	Blocks bool          // it may last, and whoever is on call has to know
 	Settle bool          // a process has run for less than [Settled], which is over soon
+	Paused bool          // another host may go at any moment; the rules that do not take anybody away go on
 }
 
 // MayBeAway says what keeps a member from being taken away, for a moment or for good:
@@ -36,6 +37,9 @@ func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
 			return &Hindrance{Why: words.F("every other voter has to be up ({member}: {why})", words.SeatName(o), o.Why), Again: decision.Later, Blocks: true}
 		}
 	}
+	if h := v.PausedBeside(s); h != nil {
+		return h
+	}
 	top := v.Furthest()
 	for _, o := range v.Roster.Voters() {
 		if o.ID == s.ID {
@@ -49,6 +53,19 @@ func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
 		}
 	}
 	return readThrough(v, s)
+}
+
+// PausedBeside is the hindrance that another voter's host says that it may go at any moment;
+// nil: none does. It is asked also for what does not count as up and may still run: raft's
+// quorum may hang on it by then.
+func (v *Sight) PausedBeside(s cluster.Seat) *Hindrance {
+	for _, o := range v.Roster.Voters() {
+		if o.ID != s.ID && o.Host != nil && len(o.Host.Paused) > 0 {
+			p := o.Host.Paused[0]
+			return &Hindrance{Why: words.F("host {host} is paused and may go at any moment ({reason}; {command} ends that)", p.Host, p.Reason, "etcdadm host resume "+cluster.ShellWord(string(p.Host))), Again: decision.Later, Paused: true}
+		}
+	}
+	return nil
 }
 
 // unsettled is how long the voter's process still has to run before the voter is counted

@@ -61,6 +61,8 @@ func (v *Sight) Unfit(h *cluster.HostReport) string {
 		return "has not accepted this leader's fence"
 	case !v.Named(h):
 		return "is not among the hosts that the spec names"
+	case len(h.Paused) > 0:
+		return "is paused and may go at any moment"
 	case len(h.Foreign) > 0:
 		return HoldsForeign(h)
 	case h.Predecessor != nil:

@@ -44,11 +44,11 @@ func KeepsUp(v *Sight, s cluster.Seat) bool {
 	return s.Host.Status.Applied >= top-min(top/100, 1000)
 }
 
-// CaughtUp reports whether the learner answers, and what it has itself applied is as near to the
+// CaughtUp reports whether the learner's host stays, it answers, and what it has itself applied is as near to the
 // furthest log in sight as mayLag says.
 func (v *Sight) CaughtUp(s cluster.Seat) bool {
 	top := v.Furthest()
-	return s.Up && s.Host.Status.Learner && s.Host.Status.Applied >= top-min(top, mayLag(v))
+	return s.Up && len(s.Host.Paused) == 0 && s.Host.Status.Learner && s.Host.Status.Applied >= top-min(top, mayLag(v))
 }
 
 // mayLag is how many entries a learner may be behind and become a voter: a tenth of the

@@ -9,7 +9,11 @@ import (
 // HandOver moves raft's leadership away from a member that is about to be
 // touched, to the voter that is furthest, of those that are preferred if any is.
 func HandOver(v *View, from cluster.Seat, reason words.Text, prefer func(cluster.Seat) bool) *decision.Decision {
+	goes := func(s cluster.Seat) bool { return len(s.Host.Paused) > 0 }
 	better := func(s, to cluster.Seat) bool {
+		if goes(s) != goes(to) {
+			return goes(to)
+		}
 		if prefer != nil && prefer(s) != prefer(to) {
 			return prefer(s)
 		}

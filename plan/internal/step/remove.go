@@ -45,6 +45,9 @@ func TakeOut(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 // quorum of the remaining.
 func RemoveDead(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 	p := v.Projection(-1, 0)
+	if h := v.PausedBeside(s); h != nil && s.Host != nil && s.Host.Process.Runs() { // raft may count on it
+		return &decision.Decision{Reason: words.F("{what}; {why}", reason, h.Why), Again: h.Again, Passes: true}
+	}
 	serves := s.Condition == cluster.ConditionVanished || s.Condition == cluster.ConditionDiffering && s.Host != nil && s.Host.Status != nil && s.Host.Status.Healthy
 	if serves && s.RaftLeader && s.Host.UnderFence && s.Host.Status != nil && sight.HandsOver(s) {
 		return HandOver(v, s, reason, nil) // it still leads raft, from memory or with other keys

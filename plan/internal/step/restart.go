@@ -54,7 +54,7 @@ func AwaitAway(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 	case h == nil:
 		return nil
 	case !h.Blocks:
-		return &decision.Decision{Reason: words.F("{what}; {why}", reason, h.Why), Again: h.Again}
+		return &decision.Decision{Reason: words.F("{what}; {why}", reason, h.Why), Again: h.Again, Passes: h.Paused}
 	default:
 		d := decision.Wait(false, "waiting-for-voters", "", "{reason}; {why}", reason, h.Why)
 		d.Again = h.Again
