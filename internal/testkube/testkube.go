@@ -1,5 +1,5 @@
-// Package testkube gives tests a real kube-apiserver on loopback, on an etcd that they bring along, and machines with a real
-// kubelet.
+// Package testkube gives tests a real kube-apiserver on loopback, on an etcd that they bring along or one of its own (Run), and machines
+// with a real kubelet.
 //
 // As with testetcd, the program is built at most once per machine, into a cache that lies outside of the checkout and changes
 // only by rename; and the server never outlives its test.
@@ -134,6 +134,8 @@ type Config struct {
 	Endpoints []string        // client URLs
 	Certs     *testetcd.Certs // for etcd; nil: no TLS
 	Dir       string          // for certificates and the log
+	// RBAC has it go by roles; the server's own client may do everything. Else everybody may who shows a certificate.
+	RBAC bool
 }
 
 // Server is a kube-apiserver that trusts whoever shows a certificate of its own authority.
@@ -141,10 +143,13 @@ type Server struct {
 	URL    string
 	Client *http.Client // without a deadline: requests have contexts
 	Log    string
+	CA     string // file with the authority of its certificate
 
-	cmd   *exec.Cmd
-	ended chan struct{}
-	port  *testetcd.Port
+	program string
+	args    []string
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	port    *testetcd.Port
 }
 
 // Start runs a server until Close, and returns when it is ready.
@@ -161,17 +166,32 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{URL: fmt.Sprintf("https://127.0.0.1:%d", port.Number), Log: filepath.Join(cfg.Dir, "kube-apiserver.log"), port: port, ended: make(chan struct{}),
+	s := &Server{URL: fmt.Sprintf("https://127.0.0.1:%d", port.Number), Log: filepath.Join(cfg.Dir, "kube-apiserver.log"), CA: own.CA, port: port,
+		program: program, args: arguments(cfg, own, port.Number),
 		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: own.Config(), ForceAttemptHTTP2: true}}}
-	if err := s.run(program, arguments(cfg, own, port.Number)); err != nil {
-		port.Release()
-		return nil, fmt.Errorf("start kube-apiserver: %w", err)
+	if cfg.RBAC {
+		if err := s.roles(cfg, own); err != nil {
+			port.Release()
+			return nil, err
+		}
 	}
-	if err := s.ready(ctx); err != nil {
+	if err := s.Restart(ctx); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("start kube-apiserver: %w; its log is %s", err, s.Log)
+		return nil, err
 	}
 	return s, nil
+}
+
+// Restart runs a server again that was killed, at the same address, and returns when it is ready.
+func (s *Server) Restart(ctx context.Context) error {
+	if err := s.run(s.program, s.args); err != nil {
+		return fmt.Errorf("start kube-apiserver: %w", err)
+	}
+	if err := s.ready(ctx); err != nil {
+		s.Kill()
+		return fmt.Errorf("start kube-apiserver: %w; its log is %s", err, s.Log)
+	}
+	return nil
 }
 
 func arguments(cfg Config, own *testetcd.Certs, port int) []string {
@@ -180,10 +200,15 @@ func arguments(cfg Config, own *testetcd.Certs, port int) []string {
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + own.Cert, "--tls-private-key-file=" + own.Key, "--client-ca-file=" + own.CA,
 		"--cert-dir=" + filepath.Dir(own.Cert),
-		"--authorization-mode=AlwaysAllow", "--disable-admission-plugins=ServiceAccount",
+		"--disable-admission-plugins=ServiceAccount",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + own.Cert, "--service-account-signing-key-file=" + own.Key,
 		"--service-cluster-ip-range=10.96.0.0/24",
+	}
+	if cfg.RBAC {
+		args = append(args, "--authorization-mode=RBAC", "--token-auth-file="+tokensFile(cfg))
+	} else {
+		args = append(args, "--authorization-mode=AlwaysAllow")
 	}
 	if c := cfg.Certs; c != nil {
 		args = append(args, "--etcd-cafile="+c.CA, "--etcd-certfile="+c.Cert, "--etcd-keyfile="+c.Key)
@@ -197,15 +222,16 @@ func (s *Server) run(program string, args []string) error {
 		return err
 	}
 	defer log.Close()
-	s.cmd = exec.Command(program, args...)
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.SysProcAttr = dieWithTest()
-	if err := s.cmd.Start(); err != nil {
+	cmd, ended := exec.Command(program, args...), make(chan struct{})
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = dieWithTest()
+	if err := cmd.Start(); err != nil {
 		return err
 	}
+	s.cmd, s.ended = cmd, ended
 	go func() {
-		defer close(s.ended)
-		_ = s.cmd.Wait() // how it ended stays in cmd.ProcessState
+		defer close(ended)
+		_ = cmd.Wait() // how it ended stays in cmd.ProcessState
 	}()
 	return nil
 }
@@ -247,10 +273,18 @@ func (s *Server) ask(ctx context.Context, path string) error {
 	return nil
 }
 
-// Close ends the server.
-func (s *Server) Close() {
+// Kill ends the server's process.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
 	_ = s.cmd.Process.Kill() // it has nothing to finish, and may have ended
 	<-s.ended
+}
+
+// Close ends the server.
+func (s *Server) Close() {
+	s.Kill()
 	s.Client.CloseIdleConnections()
 	s.port.Release()
 }
