@@ -36,11 +36,19 @@ func (c *Capabilities) problem(format string, args ...any) {
 	c.Problems = append(c.Problems, fmt.Sprintf(format, args...))
 }
 
+// Sure is a store whose service promises what Probe tries out, so that nobody has to write into it for that.
+type Sure interface {
+	Capabilities() Capabilities
+}
+
 // Probe finds out what the store can do by trying it on one object below prefix (empty, or ending with a slash), which it
 // removes again. A store that cannot be reached, read or written is an error, and says nothing about what it could do.
 //
 // It tries one thing after the other: that the store also keeps conditions when several write at once is not probed.
 func Probe(ctx context.Context, store Store, prefix string) (caps Capabilities, err error) {
+	if s, ok := store.(Sure); ok {
+		return s.Capabilities(), nil
+	}
 	key := prefix + ProbePrefix + strings.ToLower(rand.Text()[:16])
 	if err := ValidateKey(key); err != nil {
 		return Capabilities{}, err

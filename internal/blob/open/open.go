@@ -17,13 +17,14 @@ import (
 	"etcdadm.io/internal/blob/azure"
 	"etcdadm.io/internal/blob/file"
 	"etcdadm.io/internal/blob/gs"
+	"etcdadm.io/internal/blob/kubernetes"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/blob/s3"
 )
 
 // Options say how a store is opened.
 type Options struct {
-	// Create makes the directory of a file store that is not there. See file.Options.
+	// Create makes the directory of a file store, or the ConfigMaps of one in Kubernetes, that is not there. See file.Options.
 	Create bool
 	// ReadOnly accepts a store that can only be read.
 	ReadOnly bool
@@ -33,7 +34,7 @@ type Options struct {
 }
 
 // known names all schemes, for an error about one that is not among them.
-const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, hos:// and scw://"
+const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, hos://, scw:// and kubernetes://"
 
 // Open opens the store of a URL:
 //
@@ -42,6 +43,7 @@ const known = "file://, mem://, s3://, gs://, azureblob://, do://, linode://, ho
 //	azureblob://…           Azure Blob Storage: container/folder, or account/container/folder (package azure)
 //	gs://bucket/folder      Google Cloud Storage (package gs)
 //	s3://bucket/folder      Amazon S3, or an S3-compatible server; also do://, linode://, hos:// and scw:// (package s3)
+//	kubernetes://ns/name    two ConfigMaps, for a control record (package kubernetes)
 //
 // Errors are *blob.Error, with a hint where there is one, and repeat nothing of a URL that could be a secret. Open ends with ctx.
 func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error) {
@@ -109,6 +111,8 @@ func openNow(ctx context.Context, storeURL string, opts Options) (blob.Store, er
 		return opened(gs.Open(ctx, storeURL, gs.Options{}))
 	case "s3":
 		return opened(s3.Open(ctx, storeURL, s3.Options{}))
+	case kubernetes.Scheme:
+		return opened(kubernetes.Open(ctx, storeURL, kubernetes.Options{Create: opts.Create}))
 	}
 	return nil, refuse(l.scheme+"://…", errors.New("no driver"), "")
 }
@@ -121,11 +125,14 @@ func opened[S blob.Store](store S, err error) (blob.Store, error) {
 	return store, nil
 }
 
-// Credentialed tells whether a store of this URL asks who wants something of it.
+// Credentialed tells whether a store of this URL asks who wants something of it, and the environment says.
 func Credentialed(storeURL string) bool {
 	l, err := parse(storeURL)
-	return err == nil && l.scheme != "file" && l.scheme != "mem"
+	return err == nil && l.scheme != "file" && l.scheme != "mem" && l.scheme != kubernetes.Scheme // whose files are read each time
 }
+
+// InKubernetes tells whether a URL is of a store in ConfigMaps: small, without the hosts' announcements, and read by many.
+func InKubernetes(storeURL string) bool { return kubernetes.Is(storeURL) }
 
 // Credential tells whether a variable says who asks a store, and not where that is: one
 // that is opened anew with another value is the same store.
@@ -175,6 +182,8 @@ func parse(storeURL string) (location, error) {
 		return location{scheme: scheme}, azure.Check(storeURL)
 	case scheme == "gs":
 		return location{scheme: scheme}, gs.Check(storeURL)
+	case scheme == kubernetes.Scheme:
+		return location{scheme: scheme}, kubernetes.Check(storeURL)
 	case scheme == "swift":
 		return location{}, refuse("swift://…", errors.New("OpenStack Swift is not supported by its own protocol"),
 			"use the S3 API of the same object store: s3:// with S3_ENDPOINT, and EC2 credentials of the project")
