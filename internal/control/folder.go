@@ -148,6 +148,12 @@ func (f *Folder) Probed() bool {
 	return f.probed
 }
 
+// Notifies tells whether the store can tell of changes.
+func (f *Folder) Notifies() bool {
+	_, ok := f.store.(Notifier)
+	return ok
+}
+
 // Notify tells of changes in the folder, where the store can do that; the
 // error wraps blob.ErrUnsupported where it cannot.
 func (f *Folder) Notify(ctx context.Context) (<-chan struct{}, error) {

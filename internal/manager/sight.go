@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
 )
 
@@ -35,6 +36,7 @@ func (w *Watcher) lookAside(ctx context.Context) {
 		return
 	}
 	w.probe(ctx) // one that failed when the daemon started is tried again
+	ctx = blob.Together(ctx)
 	var l look
 	within(ctx, w.Intervals.StoreTimeout, func(ctx context.Context) { l.readIntent(ctx, w, last) })
 	if !l.failed && w.Spec == nil {

@@ -9,6 +9,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/say"
 	"etcdadm.io/internal/wake"
 )
@@ -67,16 +68,15 @@ func (w *Watcher) Run(ctx context.Context) {
 	if w.Control == nil {
 		return
 	}
-	notified, err := w.Control.Notify(ctx)
-	if err != nil {
-		notified = nil // not every store can; it is polled anyway
-	}
-	defer drain(notified)
+	var tells news
+	defer tells.end()
 	timer := time.NewTimer(w.Intervals.Store)
 	defer timer.Stop()
 	w.probe(ctx)
 	again := false // look once more soon
 	for {
+		cares := w.caresForStore()
+		tells.wanted(ctx, w.Control, cares)
 		told := true
 		select {
 		case <-ctx.Done():
@@ -84,10 +84,11 @@ func (w *Watcher) Run(ctx context.Context) {
 			told = wake.Ready(w.now) || again // one look is for both
 			again = false
 		case <-w.now:
-		case _, ok := <-notified:
+		case _, ok := <-tells.told:
 			again = ok // a command is a folder first, and what is in it comes after
 			if !ok {
-				notified = nil
+				tells.end()
+				tells.rests = time.Now().Add(w.Intervals.Store)
 			}
 		}
 		if ctx.Err() != nil {
@@ -97,7 +98,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		switch {
 		case again:
 			pause = notifiedAgain
-		case notified != nil:
+		case tells.told != nil, !cares && w.Control.Notifies():
 			pause = w.Intervals.StoreNotified
 		}
 		timer.Reset(pause)
@@ -121,6 +122,40 @@ func (w *Watcher) Run(ctx context.Context) {
 		}
 		w.judge()
 	}
+}
+
+// news are what a store tells by itself of changes, as long as somebody cares: a watch costs some stores more than a look now and then.
+type news struct {
+	told  <-chan struct{} // nil: it tells nothing now, and is polled
+	stop  context.CancelFunc
+	rests time.Time // until when none are begun, since the last ones ended by themselves
+}
+
+// wanted begins or ends them.
+func (n *news) wanted(ctx context.Context, f *control.Folder, cares bool) {
+	switch {
+	case cares == (n.told != nil):
+	case !cares:
+		n.end()
+	case time.Now().Before(n.rests):
+	default:
+		inner, stop := context.WithCancel(ctx)
+		told, err := f.Notify(inner)
+		if err != nil { // not every store can
+			stop()
+			return
+		}
+		n.told, n.stop = told, stop
+	}
+}
+
+func (n *news) end() {
+	if n.told == nil {
+		return
+	}
+	n.stop()
+	drain(n.told)
+	*n = news{}
 }
 
 // sinceLook is how long ago the control folder was looked at last.
@@ -210,6 +245,7 @@ func (w *Watcher) look(ctx context.Context, told bool) look {
 	last := w.last
 	w.mu.Unlock()
 	l := look{at: time.Now()}
+	ctx = blob.Together(ctx)
 	if w.Control == nil { // nobody can have paused a host, or turned self-management off
 		l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: "no backup store is configured"})
 		l.spec = w.Spec
