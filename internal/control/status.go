@@ -15,18 +15,27 @@ import (
 // status --store`, a person, a dashboard. It is advisory; nothing is decided
 // by it.
 type Status struct {
-	Cluster  string          `json:"cluster"`
-	Leader   cluster.HostID  `json:"leader"` // of the daemons
-	At       time.Time       `json:"at"`     // when it was written, by the leader's clock
-	Since    time.Time       `json:"since"`  // since when the decision has been this one
-	Rule     string          `json:"rule"`
-	Reason   string          `json:"reason"`
-	Command  string          `json:"command,omitempty"`
-	Spec     *cluster.Spec   `json:"spec,omitempty"`
-	Members  []MemberStatus  `json:"members,omitempty"`
+	Cluster string         `json:"cluster"`
+	Leader  cluster.HostID `json:"leader"` // of the daemons
+	At      time.Time      `json:"at"`     // when it was written, by the leader's clock
+	Since   time.Time      `json:"since"`  // since when the decision has been this one
+	Rule    string         `json:"rule"`
+	Reason  string         `json:"reason"`
+	Command string         `json:"command,omitempty"`
+	Spec    *cluster.Spec  `json:"spec,omitempty"`
+	// Generation and ClusterID are the record's; zero: there is none, or it is not founded.
+	Generation uint64            `json:"generation,omitempty"`
+	ClusterID  cluster.ClusterID `json:"clusterID,omitempty"`
+	// Version is the lowest that a voter runs; zero: none is known.
+	Version cluster.Version `json:"version,omitzero"`
+	Members []MemberStatus  `json:"members,omitempty"`
+	// Hosts are those that the leader heard at its last look, sorted. One with a member that
+	// is not among them was not heard.
+	Hosts    []HostStatus    `json:"hosts,omitempty"`
 	Blockers []BlockerStatus `json:"blockers,omitempty"`
-	// Backup is the newest backup that the leader knows of.
+	// Backup is the newest backup that the leader knows of, and Proven the newest that was found good.
 	Backup *cluster.Backup `json:"backup,omitempty"`
+	Proven *cluster.Backup `json:"proven,omitempty"`
 	// Commands are those in the queue, and what each waits for.
 	Commands []CommandStatus `json:"commands,omitempty"`
 	// Pauses are those that were asked for and are not over. While there are any the status
@@ -64,6 +73,13 @@ type CommandStatus struct {
 	What    string              `json:"what"`
 	Running bool                `json:"running"`
 	For     string              `json:"for"`
+}
+
+// HostStatus is a host that was heard.
+type HostStatus struct {
+	Host cluster.HostID   `json:"host"`
+	Disk cluster.DiskID   `json:"disk"`
+	Data cluster.DiskData `json:"data"` // what its daemon said lies on the disk
 }
 
 // MemberStatus is a member as the leader sees it.

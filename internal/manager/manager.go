@@ -45,7 +45,7 @@ func New(o Options) (*Manager, error) {
 		Intervals: GossipIntervals{Quick: i.Quick, Idle: i.Idle, Silent: i.Silent, Discovery: i.Discovery, PingTimeout: i.PingTimeout},
 	})
 	m.report = NewWriter(ReportOptions{
-		Control: o.Control, Record: i.Record, WriteTimeout: i.WriteTimeout, Say: m.said.Say,
+		Control: o.Control, Record: i.Record, RecordCalm: i.RecordCalm, Status: i.Status, Heartbeat: i.Heartbeat, WriteTimeout: i.WriteTimeout, Say: m.said.Say,
 		Foreign: func() bool { return m.watch.Foreign() },
 	})
 	m.watch = NewWatcher(WatchOptions{

@@ -75,6 +75,9 @@ type Intervals struct {
 	StoreNotified time.Duration
 	Alarms        time.Duration // 1 s: between looks of a leader at its own member's alarms
 	Record        time.Duration // 10 s: between writes of the record
+	RecordCalm    time.Duration // the same while no recovery by itself goes by it; Record
+	Status        time.Duration // 2 s: between writes of the status, at least
+	Heartbeat     time.Duration // 5 min: between them, at most
 	Discovery     time.Duration // 60 s: between looks for seeds
 
 	PingTimeout    time.Duration // 1 s
@@ -150,7 +153,7 @@ func (o Options) withDefaults() Options {
 		value time.Duration
 	}{
 		{&i.Quick, 100 * time.Millisecond}, {&i.Idle, 2 * time.Second}, {&i.Silent, 5 * time.Second},
-		{&i.Tick, 7 * time.Second}, {&i.Store, 2 * time.Second}, {&i.StoreNotified, 10 * time.Second}, {&i.Alarms, time.Second}, {&i.Record, 10 * time.Second}, {&i.Discovery, time.Minute},
+		{&i.Tick, 7 * time.Second}, {&i.Store, 2 * time.Second}, {&i.StoreNotified, 10 * time.Second}, {&i.Alarms, time.Second}, {&i.Record, 10 * time.Second}, {&i.Status, 2 * time.Second}, {&i.Heartbeat, 5 * time.Minute}, {&i.Discovery, time.Minute},
 		{&i.PingTimeout, time.Second}, {&i.ObserveTimeout, 2 * time.Second}, {&i.StoreTimeout, 2 * time.Second},
 		{&i.WriteTimeout, 5 * time.Second}, {&i.ApplyTimeout, 15 * time.Second}, {&i.GoalTimeout, time.Minute},
 	} {

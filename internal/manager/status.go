@@ -85,8 +85,9 @@ func progress(o *cluster.Observation) (cluster.ClusterID, cluster.Progress) {
 }
 
 // Run writes status and record into the store while this host leads: the
-// status when the decision changed, the record when something grew. Neither
-// holds up the loop, and both are advisory.
+// status when the decision changed, and now and then so that who reads it knows
+// that it is of now; the record when something grew. Neither holds up the loop, and
+// both are advisory.
 func (r *Writer) Run(ctx context.Context) {
 	if r.Control == nil {
 		return
@@ -97,6 +98,7 @@ func (r *Writer) Run(ctx context.Context) {
 	defer quiet.Stop()
 	resting := true
 	var written recording
+	var toldAt, recordedAt time.Time
 	for {
 		news := r.now
 		if resting {
@@ -116,19 +118,41 @@ func (r *Writer) Run(ctx context.Context) {
 			return
 		}
 		resting = resting && !wake.Ready(quiet.C)
+		due = due || wake.Ready(ticker.C)
+		if due && time.Since(toldAt) >= r.Heartbeat {
+			told = r.beat() && !resting || told
+		}
 		if told || !resting && wake.Ready(r.now) {
 			r.writeStatus(ctx)
-			quiet.Reset(statusEvery)
-			resting = true
+			quiet.Reset(r.Status)
+			resting, toldAt = true, time.Now()
 		}
-		if due || wake.Ready(ticker.C) {
+		if due && (r.recovers() || time.Since(recordedAt) >= r.RecordCalm) {
 			r.writeRecord(ctx, &written)
+			recordedAt = time.Now()
 		}
 	}
 }
 
-// statusEvery is the shortest time between two writes of the status.
-const statusEvery = 2 * time.Second
+// beat has the status written though it says nothing else; false: this host leads nothing.
+func (r *Writer) beat() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status.Decision == nil {
+		return false
+	}
+	r.recording.news = true
+	wake.Up(r.now)
+	return true
+}
+
+// recovers tells whether the spec has the cluster recover by itself, which goes by the record.
+func (r *Writer) recovers() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.status.Observation
+	return o != nil && o.Wanted() != nil && o.Wanted().AutoRecoverAfter > 0
+}
 
 func (r *Writer) writeStatus(ctx context.Context) {
 	r.mu.Lock()
@@ -186,7 +210,10 @@ func storeStatus(s Status) control.Status {
 	o, d := s.Observation, s.Decision
 	out := control.Status{
 		Cluster: o.Cluster, Leader: o.Leader, At: o.At, Since: s.Since,
-		Rule: d.Rule, Reason: d.Reason.String(), Spec: o.Wanted(),
+		Rule: d.Rule, Reason: d.Reason.String(), Spec: o.Wanted(), Proven: o.Backups.Proven,
+	}
+	if in := o.Intent(); in != nil {
+		out.Generation, out.ClusterID = in.Generation, in.Cluster
 	}
 	if d.Action != nil {
 		out.Command = d.Action.Command
@@ -195,6 +222,13 @@ func storeStatus(s Status) control.Status {
 	for _, seat := range roster.Seats {
 		out.Members = append(out.Members, control.MemberStatus{Member: seat.ID, Host: seat.HostID, Version: seat.Release(), Learner: seat.Learner, Leads: seat.RaftLeader, Up: seat.Up, Condition: seat.Condition, Why: seat.Why,
 			Quarantined: seat.Host != nil && seat.Host.Local.Quarantined && seat.Host.Process.Runs()})
+		if v := seat.Release(); !seat.Learner && !v.IsZero() && (out.Version.IsZero() || v.Compare(out.Version) < 0) {
+			out.Version = v
+		}
+	}
+	for i := range o.Hosts {
+		h := &o.Hosts[i]
+		out.Hosts = append(out.Hosts, control.HostStatus{Host: h.Host, Disk: h.Disk, Data: h.Data()})
 	}
 	if n := o.Backups.Newest; len(n) > 0 {
 		out.Backup = &n[0]

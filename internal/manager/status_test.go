@@ -47,9 +47,23 @@ func TestStatusIsWrittenAtOnce(t *testing.T) {
 		})
 		rule.Store("third")
 		a.host.change()
-		w.until(3*statusEvery, "the third decision is in the store", func() bool { return written() == "third" })
+		w.until(6*time.Second, "the third decision is in the store", func() bool { return written() == "third" })
 		if n := puts.Load(); n != 2 {
 			t.Errorf("it took %d writes", n)
 		}
+		last, _, err := a.o.Control.ReadStatus(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Nothing changes, and who reads it is to know that somebody leads: at most five minutes later, and not before.
+		puts.Store(1)
+		time.Sleep(4 * time.Minute)
+		if n := puts.Load(); n != 1 {
+			t.Errorf("%d writes with nothing to say", n-1)
+		}
+		w.until(2*time.Minute, "it is written again", func() bool {
+			s, _, err := a.o.Control.ReadStatus(t.Context())
+			return err == nil && s.At.After(last.At) && s.Rule == "third"
+		})
 	})
 }

@@ -12,6 +12,9 @@ type ReportOptions struct {
 	Control      *control.Folder // nil: there is no store
 	Foreign      func() bool     // the store is another cluster's
 	Record       time.Duration   // between writes of the record
+	RecordCalm   time.Duration   // the same while no recovery by itself goes by it
+	Status       time.Duration   // between writes of the status, at least
+	Heartbeat    time.Duration   // between them, at most
 	WriteTimeout time.Duration
 	Say          func(topic, what string, err error)
 }
