@@ -41,10 +41,14 @@ func TestMetricsPort(t *testing.T) {
 	}
 	h.Start()
 	page("/healthz", has("ok"))
+	page("/voterz", func(code int, body string) bool {
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "carries no member")
+	})
 	page("/metrics", has(`etcdadm_leading{cluster="test"} 1`, `etcdadm_blocked{cluster="test",code="no-spec"} 1`))
 	c.Configure(1)
 	c.Voters(rig.Soon, 1)
 	page("/readyz", has("ok"))
+	page("/voterz", has("ok"))
 	page("/metrics", has(`etcdadm_voters{cluster="test",up="true"} 1`, `etcdadm_voters{cluster="test",up="false"} 0`, `etcdadm_voters_wanted{cluster="test"} 1`, "etcdadm_decisions_total", "etcdadm_actions_total", "go_goroutines"))
 	page("/metrics", func(code int, body string) bool {
 		return code == http.StatusOK && !strings.Contains(body, "etcdadm_blocked{")
@@ -58,11 +62,13 @@ func TestMetricsPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	page("/readyz", func(code int, _ string) bool { return code == http.StatusServiceUnavailable })
+	page("/voterz", func(code int, _ string) bool { return code == http.StatusServiceUnavailable })
 	page("/healthz", has("ok"))
 	if err := rig.ContinueProcess(h.EtcdPID()); err != nil {
 		t.Fatal(err)
 	}
 	page("/readyz", has("ok"))
+	page("/voterz", has("ok"))
 
 	c.Start(2) // without the flag
 	c.Leader(rig.Soon, c.Host(2))

@@ -40,7 +40,7 @@ type daemon struct {
 	experienced bool
 	process     *Process
 	host        *host.Host
-	own         atomic.Pointer[etcd.Client] // of the own member, as it was launched last
+	own         atomic.Pointer[ownMember] // as it was launched last
 	pool        *peer.Pool
 	manager     *manager.Manager
 	watch       *watch
@@ -51,6 +51,12 @@ type daemon struct {
 	words       lastWords
 	begun       beginning
 	parts       group
+}
+
+// ownMember is the own member, as it was launched last.
+type ownMember struct {
+	*etcd.Client
+	quarantined bool
 }
 
 // Program is what the daemon needs to know of the program that it is in.

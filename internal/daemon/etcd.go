@@ -125,7 +125,7 @@ func (d *daemon) member(l record.Launch) (member.Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.own.Store(c)
+	d.own.Store(&ownMember{c, l.Quarantined})
 	return c, nil
 }
 

@@ -296,7 +296,7 @@ const partMetrics = "metrics"
 
 // serve answers on the metrics port until ctx ends. While the daemon starts it is alive,
 // and says what it waits for: its end would not bring a disk back.
-func (w *watch) serve(ctx context.Context, log *slog.Logger, l net.Listener, ready func() error) error {
+func (w *watch) serve(ctx context.Context, log *slog.Logger, l net.Listener, ready func() error, voter func(context.Context) error) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) {
@@ -306,13 +306,15 @@ func (w *watch) serve(ctx context.Context, log *slog.Logger, l net.Listener, rea
 		}
 		_, _ = rw.Write([]byte("ok\n"))
 	})
-	mux.HandleFunc("GET /readyz", w.started(func(rw http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
-			http.Error(rw, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = rw.Write([]byte("ok\n"))
-	}))
+	for path, ask := range map[string]func(context.Context) error{"/readyz": func(context.Context) error { return ready() }, "/voterz": voter} {
+		mux.HandleFunc("GET "+path, w.started(func(rw http.ResponseWriter, r *http.Request) {
+			if err := ask(r.Context()); err != nil {
+				http.Error(rw, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			_, _ = rw.Write([]byte("ok\n"))
+		}))
+	}
 	mux.HandleFunc("GET /status", w.started(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		_ = duration.WriteJSON(rw, w.report()) // a reader that went away is no error of ours

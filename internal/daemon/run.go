@@ -390,6 +390,8 @@ func (d *daemon) showMetrics(ctx context.Context, within time.Duration) error {
 	if err != nil {
 		return &Error{Problem: "listen for metrics", Err: err, Advice: "choose another --etcd-manager-metrics-port, or 0 for none"}
 	}
-	d.parts.start(ctx, partMetrics, func(ctx context.Context) error { return d.watch.serve(ctx, d.log, l, d.ready) })
+	d.parts.start(ctx, partMetrics, func(ctx context.Context) error {
+		return d.watch.serve(ctx, d.log, l, d.ready, func(ctx context.Context) error { return voter(ctx, d) })
+	})
 	return nil
 }
