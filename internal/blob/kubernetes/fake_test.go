@@ -127,17 +127,39 @@ func TestAnswersToAWrite(t *testing.T) {
 	}
 }
 
+// A write that may not be made any more is not sent.
+func TestCalledOff(t *testing.T) {
+	f := &fake{}
+	s := fakeStore(t, f)
+	over := errors.New("it is over")
+	ctx := blob.While(t.Context(), func() error { return over })
+	if _, err := blob.PutBytes(ctx, s, "control/a", []byte("after"), blob.Any); !errors.Is(err, over) || f.writes != 0 {
+		t.Errorf("%v, and %d writes", err, f.writes)
+	}
+}
+
+// A server that has no such ConfigMap says nothing of the objects that were in it.
+func TestMissing(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	s := open(t, "kubernetes://ns/c?server="+server.URL)
+	_, _, err := blob.ReadAll(t.Context(), s, "control/a", 100)
+	if !errors.Is(err, kubernetes.ErrMissing) || errors.Is(err, blob.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
 // A look at many objects asks once for each ConfigMap, and one after it asks anew.
 func TestTogether(t *testing.T) {
 	f := &fake{}
 	asked := 0
-	s := fakeStore(t, f)
+	fakeStore(t, f)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		f.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	s = open(t, "kubernetes://ns/c?server="+server.URL)
+	s := open(t, "kubernetes://ns/c?server="+server.URL)
 	for range 2 {
 		ctx := blob.Together(t.Context())
 		for _, key := range []string{"control/a", "control/b", "control/c"} {
