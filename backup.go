@@ -28,7 +28,7 @@ const (
 //
 // Errors: ErrNoDaemon; ErrNoLeader; the context's; what the store says.
 func (c *Client) Backups(ctx context.Context) ([]cluster.Backup, error) {
-	store, err := c.store(ctx)
+	store, err := c.store(ctx, cluster.StoreView.BackupsURL)
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +53,15 @@ func (c *Client) Backups(ctx context.Context) ([]cluster.Backup, error) {
 //
 // Errors: ErrFailed, with why; ErrWaiting, and the command stays in the queue; as for [Client.Backups].
 func (c *Client) Backup(ctx context.Context) (cluster.Backup, error) {
-	store, err := c.store(ctx)
+	store, err := c.store(ctx, cluster.StoreView.BackupsURL)
 	if err != nil {
 		return cluster.Backup{}, err
 	}
-	f := control.New(store, "")
+	record, err := c.store(ctx, recordURL)
+	if err != nil {
+		return cluster.Backup{}, err
+	}
+	f := control.New(record, "")
 	name, err := within(ctx, func(ctx context.Context) (string, error) {
 		return f.AddWish(ctx, control.Wish{Kind: cluster.CommandBackup, By: c.by})
 	})
@@ -77,13 +81,15 @@ func (c *Client) Backup(ctx context.Context) (cluster.Backup, error) {
 	return sources.AsBackup(b), nil
 }
 
-// store is the one that the daemons have. What the hosts keep themselves is reached through them.
-func (c *Client) store(ctx context.Context) (blob.Store, error) {
+func recordURL(v cluster.StoreView) string { return v.URL }
+
+// store is one that the daemons have. What the hosts keep themselves is reached through them.
+func (c *Client) store(ctx context.Context, which func(cluster.StoreView) string) (blob.Store, error) {
 	r, err := c.led(ctx)
 	if err != nil {
 		return nil, err
 	}
-	url := r.Observation.Store.URL
+	url := which(r.Observation.Store)
 	if _, without := kept.DataDir(url); without {
 		return c.console.Kept(), nil
 	}

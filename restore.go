@@ -33,7 +33,7 @@ type Restoring struct {
 // Errors: ErrNoBackup and ErrRefused, and nothing was changed; ErrFailed, with why; ErrWaiting, and the command goes on,
 // or stays in the queue; as for [Client.Backups].
 func (c *Client) Restore(ctx context.Context, name string, r Restoring) error {
-	store, err := c.store(ctx)
+	store, err := c.store(ctx, cluster.StoreView.BackupsURL)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,11 @@ func (c *Client) Restore(ctx context.Context, name string, r Restoring) error {
 	if err := r.check(b); err != nil {
 		return err
 	}
-	f := control.New(store, "")
+	record, err := c.store(ctx, recordURL)
+	if err != nil {
+		return err
+	}
+	f := control.New(record, "")
 	command, err := within(ctx, func(ctx context.Context) (string, error) { return c.queueRestore(ctx, f, b, r) })
 	if err != nil {
 		return err

@@ -63,6 +63,8 @@ type StoreView struct {
 	// URL is the store's, for the commands that people are shown; it holds no
 	// secret. It may be empty.
 	URL string `json:"url,omitempty"`
+	// Backups is the same of the store that has the backups, where that is another one.
+	Backups string `json:"backups,omitempty"`
 	// Read: the control objects were read just now. When it is false, Intent
 	// is the last one seen and nothing may be concluded from its absence.
 	Read   bool    `json:"read"`
@@ -85,6 +87,9 @@ type StoreView struct {
 	// Specified: there is a spec.
 	Specified bool `json:"specified,omitempty"`
 }
+
+// BackupsURL is the URL of the store that has the backups, as far as it is known.
+func (v StoreView) BackupsURL() string { return cmp.Or(v.Backups, v.URL) }
 
 // Founding is a generation that is being founded.
 type Founding struct {

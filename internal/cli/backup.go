@@ -32,27 +32,27 @@ type backups struct {
 }
 
 func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error) {
-	store, err := b.open(ctx, toRead) // what writes, such as a pin, is told when it does
+	store, _, err := b.open(ctx, toRead) // what writes, such as a pin, is told when it does
 	if err != nil {
 		return nil, err
 	}
 	return backupstore.New(store), nil
 }
 
-// open opens the store that was named, or that the daemons have.
-func (b *backups) open(ctx context.Context, p purpose) (blob.Store, error) {
+// open opens the store of the backups that was named, or that the daemons have; these were asked only then.
+func (b *backups) open(ctx context.Context, p purpose) (blob.Store, *cluster.Observation, error) {
 	var o *cluster.Observation
 	if b.store == "" {
 		var err error
 		if o, err = b.look(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if o != nil {
-			b.told = o.Store.URL
+			b.told = o.Store.BackupsURL()
 		}
 	}
-	store, err := b.openStore(ctx, o, p)
-	return store, b.elsewhere(err)
+	store, err := b.openBackups(ctx, o, p)
+	return store, o, b.elsewhere(err)
 }
 
 // elsewhere says of a store whose URL a daemon told, and that cannot be reached, that the
@@ -102,7 +102,7 @@ func backupCommand(program daemon.Program) *cobra.Command {
 	c := group("backup", "Take, list, prove and prune backups")
 	b.flags(c)
 	f := c.PersistentFlags()
-	storeFlag(f, &b.store, "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
+	b.storeFlags(f)
 	f.StringVar(&b.identity, "identity", "", "file with the secret keys of encrypted backups")
 	c.AddCommand(
 		b.create(), b.run(), b.list(),
@@ -228,11 +228,15 @@ func (b *backups) prune() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var verdicts []backup.Verdict
 			err := tells(cmd, func(ctx context.Context) error {
-				store, err := b.open(ctx, readIf(dryRun))
+				store, o, err := b.open(ctx, readIf(dryRun))
 				if err != nil {
 					return err
 				}
-				used, err := usedBackups(ctx, store)
+				record, err := b.openRecord(ctx, o, toRead)
+				if err != nil {
+					return err
+				}
+				used, err := usedBackups(ctx, record)
 				if err != nil && !errors.Is(err, control.ErrOtherCluster) { // a person's command names no cluster
 					return fmt.Errorf("see which backups are used: %w", err)
 				}

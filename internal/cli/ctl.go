@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -64,6 +65,7 @@ func parseCtl(args []string, stdout, stderr io.Writer) (c *ctl, words []string, 
 	c = new(ctl)
 	fs := flag.NewFlagSet("etcd-manager-ctl", flag.ContinueOnError)
 	fs.StringVar(&c.store, "backup-store", "", "URL of the backup store")
+	fs.StringVar(&c.control, "control-store", "", "URL of the store of the spec and the queue, if the backup store does not have them")
 	fs.IntVar(&c.members, "member-count", 0, "number of members wanted")
 	fs.StringVar(&c.version, "etcd-version", "", "etcd version wanted, such as 3.6.16")
 	fs.BoolVar(&c.all, "all", false, "with list-commands: their names, and also those that ended, and how")
@@ -89,6 +91,7 @@ func parseCtl(args []string, stdout, stderr io.Writer) (c *ctl, words []string, 
 
 type ctl struct {
 	store   string
+	control string
 	members int
 	version string
 	all     bool
@@ -104,8 +107,11 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 	if len(words) > 0 {
 		command, words = words[0], words[1:]
 	}
-	if c.store == "" {
+	if c.store == "" && c.control == "" {
 		return usage("name the store, such as --backup-store=file:///var/backups/etcd", "--backup-store is required")
+	}
+	if c.store == "" && slices.Contains(ofBackups, command) {
+		return usage("name the store of the backups, too: --control-store has none", "%s needs --backup-store", command)
 	}
 	run, ok := map[string]func(context.Context, *control.Folder, []string, io.Writer) error{
 		"get": c.get, "configure-cluster": c.configure, "list-commands": c.listCommands, "delete-command": c.deleteCommand,
@@ -114,7 +120,7 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 	if !ok {
 		return usage("see --help", "unknown command %q", command)
 	}
-	fmt.Fprintf(out, "Backup Store: %s\n", daemon.ShownURL(c.store))
+	fmt.Fprintf(out, "Backup Store: %s\n", daemon.ShownURL(cmp.Or(c.store, c.control)))
 	what := toWrite
 	switch {
 	case slices.Contains(readsOnly, command):
@@ -122,11 +128,17 @@ func (c *ctl) run(ctx context.Context, words []string, out io.Writer) error {
 	case command == "configure-cluster":
 		what = toBegin
 	}
-	store, err := openForWords(ctx, c.store, what)
+	store, err := openForWords(ctx, cmp.Or(c.control, c.store), what)
 	if err != nil {
 		return err
 	}
-	c.catalogue = backupstore.New(store)
+	backups := store
+	if c.control != "" && c.store != "" {
+		if backups, err = openForWords(ctx, c.store, toRead); err != nil {
+			return err
+		}
+	}
+	c.catalogue = backupstore.New(backups)
 	if command != "list-backups" { // that has the catalogue's bounds, and as long as the store's answers come on
 		work, cancel := context.WithTimeout(ctx, storeTimeout)
 		defer cancel()
@@ -179,6 +191,9 @@ func beginIf(do bool) purpose {
 	}
 	return toRead
 }
+
+// ofBackups are the commands that look at backups.
+var ofBackups = []string{"list-backups", "restore-backup"}
 
 // readsOnly are the commands that write nothing.
 var readsOnly = []string{"get", "list-commands", "list-backups"}

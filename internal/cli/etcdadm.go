@@ -117,7 +117,7 @@ to them, one at a time, the new one first. --hosts any lets every host carry one
 	c.Flags().IntVar(&nodes, "member-count", 0, "the same as --nodes")
 	c.Flags().StringSliceVar(&hosts, "hosts", nil, "the hosts that are to carry members, by their IDs; any: every host may")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be written, and write nothing")
-	c.Flags().BoolVar(&create, "create-store", false, "make the directory of a file:// store that does not exist")
+	c.Flags().BoolVar(&create, "create-store", false, "make the directory of a file:// store, or the ConfigMaps of a kubernetes:// one, that does not exist")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask before a running cluster is changed")
 	r.outputFlag(c)
 	return c

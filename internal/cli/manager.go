@@ -92,7 +92,7 @@ leaves etcd running.`,
 			switch {
 			case len(args) > 0 && !strings.HasPrefix(args[0], "-"):
 				flags = append([]string{"--backup-store=" + args[0]}, args[1:]...)
-			case valueIn(env, envfile.OfFlag("backup-store")) == "":
+			case valueIn(env, envfile.OfFlag("backup-store")) == "" && valueIn(env, envfile.OfFlag("control-store")) == "" && len(rawFlags(known, args)["control-store"]) == 0:
 				return usage("such as etcdadm auto file:///var/backups/etcd --cluster-name=etcd --data-dir=/var/lib/etcdadm; see etcdadm auto --help", "etcdadm auto: name the STORE first")
 			}
 			if err := knownFlags(known, flags); err != nil {

@@ -28,6 +28,7 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	fs.IntVar(&c.Backups.KeepLast, "backup-keep-last", c.Backups.KeepLast, "keep the newest so many backups, however old")
 	fs.StringVar(&c.Backups.IdentityFile, "backup-identity-file", c.Backups.IdentityFile, "file with the secret keys of encrypted backups, needed on one host while such a one is restored or tried out; it may be put there just then")
 	fs.StringVar(&c.BackupStore, "backup-store", c.BackupStore, "URL of the store that holds backups and the cluster's spec")
+	fs.StringVar(&c.ControlStore, "control-store", c.ControlStore, "URL of another store that holds the cluster's spec, queue and record, such as kubernetes://NAMESPACE/CLUSTER; then --backup-store holds backups only, and may be left out")
 	list(&c.ClientURLs, "client-urls", "where clients reach the member")
 	list(&c.QuarantineURLs, "quarantine-client-urls", "where clients reach the member in quarantine")
 	list(&c.PeerURLs, "peer-urls", "where other members reach the member")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/kept"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,10 +25,11 @@ const remadeTimeout = 15 * time.Second
 // from it: a command is written into the store, and the leading daemon runs it.
 type queue struct {
 	reach
-	store string
-	lost  []string
-	yes   bool
-	wait  time.Duration
+	store   string
+	control string
+	lost    []string
+	yes     bool
+	wait    time.Duration
 
 	dryRun bool
 }
@@ -57,8 +60,21 @@ const queueEvery = 500 * time.Millisecond
 func (q *queue) queueFlags(c *cobra.Command) {
 	q.flags(c)
 	f := c.Flags()
-	storeFlag(f, &q.store, "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
+	q.storeFlags(f)
 	f.DurationVar(&q.wait, "wait", 0, "wait so long for the command to be run, and for clients to be let in")
+}
+
+// storeFlags name the stores of a cluster.
+func (q *queue) storeFlags(f *pflag.FlagSet) {
+	storeFlag(f, &q.store, "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
+	controlFlag(f, &q.control)
+}
+
+// controlFlag is --control-store, or its variable, which is the daemon's, too.
+func controlFlag(f *pflag.FlagSet, store *string) {
+	name := envfile.OfFlag("control-store")
+	f.StringVar(store, "control-store", os.Getenv(name), "URL of the store of the control record, if the backup store does not have it ($"+name+")")
+	f.Lookup("control-store").DefValue = ""
 }
 
 // storeFlag is --store, or $ETCDADM_STORE. A help text shows defaults, and there
@@ -86,7 +102,7 @@ func (q *queue) lostHosts() []cluster.HostID {
 // does not have to be asked for the store.
 func (q *queue) look(ctx context.Context) (*cluster.Observation, error) {
 	if q.dataDir == "" && len(q.endpoints) == 0 {
-		if q.store != "" {
+		if q.store != "" || q.control != "" {
 			return nil, nil
 		}
 		dir, err := agentsDir()
@@ -98,21 +114,35 @@ func (q *queue) look(ctx context.Context) (*cluster.Observation, error) {
 	return q.observation(ctx, "")
 }
 
-// openStore opens the store that was named, or that the daemons have.
-func (q *queue) openStore(ctx context.Context, o *cluster.Observation, p purpose) (blob.Store, error) {
-	url := q.store
-	if url == "" && o != nil {
+// openRecord opens the store with the control record that was named, or that the daemons have. Where these have the record and the
+// backups in two stores, a --store that was named is that of the backups.
+func (q *queue) openRecord(ctx context.Context, o *cluster.Observation, p purpose) (blob.Store, error) {
+	url := cmp.Or(q.control, q.store)
+	if o != nil && (url == "" || q.control == "" && o.Store.Backups != "") {
 		url = o.Store.URL
 	}
+	return openNamed(ctx, url, p)
+}
+
+// openBackups opens the store with the backups.
+func (q *queue) openBackups(ctx context.Context, o *cluster.Observation, p purpose) (blob.Store, error) {
+	url := q.store
+	if url == "" && o != nil {
+		url = o.Store.BackupsURL()
+	}
+	return openNamed(ctx, url, p)
+}
+
+func openNamed(ctx context.Context, url string, p purpose) (blob.Store, error) {
 	if url == "" {
 		return nil, usage("--store names it, or --data-dir a daemon that knows", "say which store")
 	}
 	return openForWords(ctx, url, p)
 }
 
-// folder is the control folder of that store.
+// folder is the control folder of the store with the record.
 func (q *queue) folder(ctx context.Context, o *cluster.Observation, p purpose) (*control.Folder, error) {
-	store, err := q.openStore(ctx, o, p)
+	store, err := q.openRecord(ctx, o, p)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +153,7 @@ func (q *queue) folder(ctx context.Context, o *cluster.Observation, p purpose) (
 // observation, which is told as well, names.
 func (q *queue) storeFolder(ctx context.Context, p purpose) (*control.Folder, *cluster.Observation, error) {
 	o, err := q.look(ctx)
-	if err != nil && q.store == "" {
+	if err != nil && q.store == "" && q.control == "" {
 		return nil, nil, err
 	}
 	f, err := q.folder(ctx, o, p)

@@ -29,7 +29,7 @@ ended. A restore, recovery or undo that does not begin within 10 minutes expires
 		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	q.flags(c)
-	storeFlag(c.PersistentFlags(), &q.store, "URL of the backup store; else it is asked of a daemon ($ETCDADM_STORE)")
+	q.storeFlags(c.PersistentFlags())
 	c.AddCommand(queueListCommand(&q), queueCancelCommand(&q))
 	return c
 }

@@ -63,7 +63,7 @@ The replaced data is set aside, and "restore --undo" goes back to it.`,
 // run says what the command gives up, and queues it with --yes.
 func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) error {
 	o, err := r.look(ctx)
-	if err != nil && r.store == "" {
+	if err != nil && r.store == "" && r.control == "" {
 		return err
 	}
 	asks := !r.yes || r.dryRun
@@ -72,7 +72,11 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 			return err
 		}
 	}
-	store, err := r.openStore(ctx, o, readIf(asks))
+	f, err := r.folder(ctx, o, readIf(asks))
+	if err != nil {
+		return err
+	}
+	store, err := r.openBackups(ctx, o, toRead)
 	if err != nil {
 		return err
 	}
@@ -88,7 +92,6 @@ func (r *restoration) run(ctx context.Context, name string, out, say io.Writer) 
 	if err := r.remake(ctx, o, say, asks); err != nil { // after all that a slip in the command would end
 		return err
 	}
-	f := control.New(store, "")
 	var spec cluster.Spec
 	var drops givenUp
 	var aside undoing

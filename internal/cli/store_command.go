@@ -61,6 +61,9 @@ another one; else with 14.`,
 
 func printWhereabouts(w io.Writer, at console.Whereabouts) {
 	fmt.Fprintln(w, at)
+	if at.Backups != "" {
+		fmt.Fprintln(w, "the backups are kept in", at.Backups)
+	}
 	if at.Why != "" && at.In != "" {
 		fmt.Fprintf(w, "! the leading daemon does not read it: %s\n", at.Why)
 	}

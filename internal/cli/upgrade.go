@@ -100,7 +100,7 @@ continues, --rollback returns to the lowest version that a member runs.`,
 
 func (u *upgrade) run(ctx context.Context, to cluster.Version, out, say io.Writer) error {
 	o, err := u.look(ctx)
-	if err != nil && (u.store == "" || !u.resume) {
+	if err != nil && (u.store == "" && u.control == "" || !u.resume) {
 		return err
 	}
 	if o == nil && !u.resume {

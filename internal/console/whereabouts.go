@@ -14,6 +14,8 @@ type Whereabouts struct {
 	In string `json:"in,omitempty"`
 	// Store is the URL of the shared store, without secrets; empty: there is none.
 	Store string `json:"store,omitempty"`
+	// Backups is the URL of the store that has the backups, where it is another one.
+	Backups string `json:"backups,omitempty"`
 	// Read says that the leading daemon has read the record just now; Why is why not.
 	Read  bool       `json:"read"`
 	Why   string     `json:"why,omitempty"`
@@ -51,7 +53,7 @@ func (r Report) Whereabouts() Whereabouts {
 	if _, ok := kept.DataDir(o.Store.URL); ok {
 		out.In = KeptByHosts
 	} else {
-		out.Store = o.Store.URL
+		out.Store, out.Backups = o.Store.URL, o.Store.Backups
 	}
 	for _, g := range o.Gaps {
 		if g.Kind == cluster.GapStore && out.Why == "" && !out.Read {

@@ -5,6 +5,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -17,8 +18,10 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/advice"
 	"etcdadm.io/internal/backupstore"
+	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/kept"
+	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/pki"
 )
 
@@ -39,7 +42,9 @@ type Config struct {
 	Address     string         // own address, as the other daemons reach it
 	GRPCPort    int
 	DataDir     string
-	BackupStore string // URL
+	BackupStore string // URL; empty: there are no backups
+	// ControlStore is the URL of the store that has the control record; empty: the backup store has it.
+	ControlStore string
 
 	EtcdAddress       string // bind address of etcd's listeners
 	PeerURLs          []string
@@ -115,6 +120,20 @@ func mistake(hint, format string, args ...any) error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Advice: hint}
 }
 
+// RecordStore is the URL of the store that has the control record.
+func (c *Config) RecordStore() string { return cmp.Or(c.ControlStore, c.BackupStore) }
+
+// backupsElsewhere is the URL of a store that has the backups and not the record; empty: there is none.
+func (c *Config) backupsElsewhere() string {
+	if c.BackupStore == c.RecordStore() {
+		return ""
+	}
+	return c.BackupStore
+}
+
+// announces tells whether the hosts say in the store where they are: not in Kubernetes, which has names for that.
+func (c *Config) announces() bool { return !open.InKubernetes(c.RecordStore()) }
+
 // keptElsewhere tells whether the store is what the hosts keep, of another data directory than this daemon's.
 func (c *Config) keptElsewhere() bool {
 	dir, ok := kept.DataDir(c.BackupStore)
@@ -126,13 +145,17 @@ func (c *Config) Validate() error {
 	switch {
 	case c.ClusterName == "":
 		return mistake("it names the cluster in every call between daemons, such as --cluster-name=etcd", "--cluster-name is required")
-	case c.BackupStore == "" && c.StaticConfig == "":
+	case c.RecordStore() == "" && c.StaticConfig == "":
 		return mistake("name a directory or object store, such as --backup-store=file:///var/backups/etcd", "--backup-store is required")
+	case c.ControlStore != "" && (strings.HasPrefix(c.ControlStore, kept.Scheme+":") || strings.HasPrefix(c.BackupStore, kept.Scheme+":")):
+		return mistake("leave --control-store out: hosts without a store keep the record and the backups", "--control-store names a shared store, and so has --backup-store to")
+	case open.InKubernetes(c.BackupStore):
+		return mistake("give it as --control-store, and an object store for the backups as --backup-store, or none", "--backup-store=%s: a ConfigMap has no room for backups", c.BackupStore)
 	case c.keptElsewhere():
 		return mistake("give --backup-store="+kept.URL(c.DataDir), "--backup-store=%s names another data directory than --data-dir=%s", c.BackupStore, c.DataDir)
 	case c.AutoRecoverAfter > 0 && strings.HasPrefix(c.BackupStore, kept.Scheme+":"):
 		return mistake("leave --auto-recover-after out, and recover by hand: etcdadm recover", "--auto-recover-after needs a shared store: without one two halves of a cluster could each recover")
-	case c.BackupStore == "":
+	case c.RecordStore() == "":
 		return mistake("the record of the cluster's founding is kept in it, with a static configuration too", "--backup-store is required")
 	case c.DataDir == "" && c.VolumeProvider == "":
 		return mistake("name a directory of this host's own disk, such as --data-dir=/var/lib/etcdadm", "--data-dir is required")
@@ -238,6 +261,16 @@ func (c *Config) pollEvery() time.Duration {
 		return Default().DiscoveryPollInterval
 	}
 	return max(c.DiscoveryPollInterval, announceLeast)
+}
+
+// intervals are how often the manager does things, which the kind of the store decides: a Kubernetes cluster has an API server for
+// thousands of ours, and its etcd keeps each write.
+func (c *Config) intervals() manager.Intervals {
+	i := manager.Intervals{Discovery: c.pollEvery()}
+	if open.InKubernetes(c.RecordStore()) {
+		i.Status, i.RecordCalm = 10*time.Second, time.Minute
+	}
+	return i
 }
 
 // HostName is the host's name in URLs: its ID with the DNS suffix.

@@ -29,8 +29,9 @@ type daemon struct {
 	id       cluster.HostID
 	urls     cluster.URLs
 	certs    *certs
-	store    blob.Store
+	store    blob.Store // of the control record
 	folder   *control.Folder
+	backups  blob.Store    // may be the same, or noBackups
 	keeping  *keeping.Part // nil: there is a shared store
 	releases *inventory
 	etcdEnv  []string

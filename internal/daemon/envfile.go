@@ -263,13 +263,34 @@ func (c *Config) restartWords() string {
 	return "restart the daemon; this one ends etcd with itself on SIGTERM: start it with --on-sigterm=leave, and later restarts keep etcd running"
 }
 
-// renewStore opens the store anew with other credentials.
+// renewStore opens the store anew with other credentials, and that of the backups where it is another: with both, or with none.
 func (d *daemon) renewStore(ctx context.Context, set func() (undo func())) error {
-	late, is := d.store.(*lateStore)
-	if !is {
-		return errors.New("this store cannot be reopened")
-	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	return late.renew(ctx, set, d.answers)
+	record, renewed := credentialed(d.store)
+	backups, apart := credentialed(d.backups)
+	apart = apart && d.backups != d.store
+	listed := func(ctx context.Context, s blob.Store) error {
+		_, err := s.List(ctx, control.Prefix) // which is empty there, or small
+		return err
+	}
+	switch {
+	case renewed && apart:
+		return record.renew(ctx, set, func(ctx context.Context, s blob.Store) error {
+			if err := d.answers(ctx, s); err != nil {
+				return err
+			}
+			return backups.renew(ctx, func() func() { return func() {} }, listed)
+		})
+	case renewed:
+		return record.renew(ctx, set, d.answers)
+	case apart:
+		return backups.renew(ctx, set, listed)
+	}
+	return errors.New("this store cannot be reopened")
+}
+
+func credentialed(s blob.Store) (*lateStore, bool) {
+	late, is := s.(*lateStore)
+	return late, is && open.Credentialed(late.url)
 }

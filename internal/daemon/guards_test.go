@@ -220,6 +220,8 @@ func TestConfigOneByOne(t *testing.T) {
 		"TLS, with a slash":     func(c *Config) { c.PeerURLs = []string{"https://127.0.0.1:7/"} },
 		"seeds":                 func(c *Config) { c.Discovery = []string{"file:///seeds", "dns://x", "10.0.0.1:8000"} },
 		"no metrics":            func(c *Config) { c.MetricsPort = 0 },
+		"the record elsewhere":  func(c *Config) { c.ControlStore = "kubernetes://etcd/main" },
+		"and no backups":        func(c *Config) { c.BackupStore, c.ControlStore = "", file.URL("/c") },
 	} {
 		c := good
 		vary(&c)
@@ -232,6 +234,9 @@ func TestConfigOneByOne(t *testing.T) {
 		"no name":               func(c *Config) { c.ClusterName = "" },
 		"no store":              func(c *Config) { c.BackupStore = "" },
 		"static, and no store":  func(c *Config) { c.BackupStore, c.StaticConfig = "", "{}" },
+		"a record of hosts":     func(c *Config) { c.ControlStore = "hosts:///d" },
+		"backups of hosts":      func(c *Config) { c.BackupStore, c.ControlStore = "hosts:///d", file.URL("/c") },
+		"backups in ConfigMaps": func(c *Config) { c.BackupStore = "kubernetes://etcd/main" },
 		"no directory":          func(c *Config) { c.DataDir = "" },
 		"a relative one":        func(c *Config) { c.DataDir = "d" },
 		"another end":           func(c *Config) { c.OnSigterm = "kill" },

@@ -204,6 +204,7 @@ func (c *Config) Shared() map[string]string {
 	number := func(name string, n, usual int) { text(name, strconv.Itoa(n), strconv.Itoa(usual)) }
 	flag := func(name string, on, usual bool) { text(name, strconv.FormatBool(on), strconv.FormatBool(usual)) }
 
+	text("control-store", c.ControlStore, def.ControlStore)
 	number("grpc-port", c.GRPCPort, def.GRPCPort)
 	list("peer-urls", c.PeerURLs, def.PeerURLs)
 	list("client-urls", c.ClientURLs, def.ClientURLs)

@@ -133,7 +133,7 @@ func (d *daemon) beginnings(data []string) []step {
 		{"the state of this host to be read", data, d.openDisk},
 		{"a look at what runs on the data directory", data, d.checkPorts},
 		{"the certificate authorities to be read", []string{d.cfg.PKIDir}, d.checkAuthorities},
-		{"the backup store", []string{ShownURL(d.cfg.BackupStore)}, d.openStore},
+		{"the store", []string{ShownURL(d.cfg.RecordStore()), ShownURL(d.cfg.backupsElsewhere())}, d.openStore},
 		{"this host's ID to be read", data, d.identify},
 		{"certificates to be issued", []string{d.cfg.PKIDir, d.cfg.DataDir}, d.trust},
 		{"the releases of etcd to be found", append(slices.Clone(d.cfg.ReleaseDirs), filepath.Join(release.SystemRoot, "opt"), release.CacheDir), d.findReleases},
@@ -152,7 +152,7 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 	}
 	if d.cfg.EnvFile != "" {
 		d.env = &follower{path: d.cfg.EnvFile, log: d.log, kept: d.cfg.restartWords(), started: read, own: own, taken: read, last: read}
-		if open.Credentialed(d.cfg.BackupStore) {
+		if open.Credentialed(d.cfg.RecordStore()) || open.Credentialed(d.cfg.BackupStore) {
 			d.env.renew = d.renewStore
 		}
 	}
@@ -253,7 +253,7 @@ func (d *daemon) makeHost(context.Context) error {
 	if err != nil {
 		return &Error{Problem: "how long backups are kept", Err: err, Advice: "a duration such as 7d or 2y"}
 	}
-	d.catalogue = backupstore.New(d.store)
+	d.catalogue = backupstore.New(d.backups)
 	d.sources = sources.New(sources.Options{
 		Host: d.id, Cluster: d.cfg.ClusterName, DataDir: d.cfg.DataDir, Disk: d.disk,
 		Catalogue: d.catalogue, Folder: d.folder, Packing: packing, Policy: policy, Choices: d.cfg.Backups,
@@ -290,14 +290,13 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	opts := manager.Options{
+	opts := withBackups(d, manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
-		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: ShownURL(d.cfg.BackupStore),
-		LastWord:  d.words.of,
-		Catalogue: &sources.View{Catalogue: d.catalogue}, BackupInterval: d.cfg.BackupInterval, DrillInterval: d.cfg.DrillInterval, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs, NextAuthorities: d.certs.makeNext,
-		Log: d.log, Decided: d.watch.decided, Intervals: manager.Intervals{Discovery: d.cfg.pollEvery()},
-	}
+		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: ShownURL(d.cfg.RecordStore()), BackupsURL: ShownURL(d.cfg.backupsElsewhere()),
+		LastWord: d.words.of, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs, NextAuthorities: d.certs.makeNext,
+		Log: d.log, Decided: d.watch.decided, Intervals: d.cfg.intervals(),
+	})
 	if static != nil {
 		spec, err := static.Spec()
 		if err != nil {
@@ -335,7 +334,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	if err := d.showMetrics(ctx, ownNameTimeout); err != nil {
 		g.start(ctx, partMetrics, func(context.Context) error { return err })
 	}
-	d.log.Info("daemon is up", "host", d.id, "cluster", d.cfg.ClusterName, "address", d.cfg.Endpoint(), "data", d.cfg.DataDir, "store", ShownURL(d.cfg.BackupStore))
+	d.log.Info("daemon is up", "host", d.id, "cluster", d.cfg.ClusterName, "address", d.cfg.Endpoint(), "data", d.cfg.DataDir, "store", ShownURL(d.cfg.RecordStore()), "backups", ShownURL(d.cfg.BackupStore))
 	var failure error
 	select {
 	case <-ctx.Done():

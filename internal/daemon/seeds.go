@@ -55,10 +55,10 @@ func (d *daemon) seeds(static *Static, seedDir string) (discovery.Seeds, error) 
 		}
 		add("--discovery", s)
 	}
-	if dir, ok := strings.CutPrefix(d.cfg.BackupStore, "file://"); ok {
+	if dir, ok := strings.CutPrefix(d.cfg.RecordStore(), "file://"); ok {
 		// A directory can be watched, so newcomers are seen at once.
 		add("backup store", storeDirectory{discovery.Directory{Path: strings.TrimSuffix(dir, "/") + "/" + strings.TrimSuffix(discovery.StoreFolder, "/"), DefaultPort: d.cfg.GRPCPort}})
-	} else {
+	} else if d.cfg.announces() {
 		add("backup store", discovery.NewStore(d.store, d.cfg.GRPCPort))
 	}
 	return discovery.Merge(d.seedTrouble, sources...), nil
@@ -99,7 +99,10 @@ type place struct {
 
 // announce puts this host where the others look.
 func (d *daemon) announce(ctx context.Context) error {
-	places := []place{{name: "backup store", at: discovery.NewStore(d.store, d.cfg.GRPCPort)}}
+	var places []place
+	if d.cfg.announces() {
+		places = append(places, place{name: "backup store", at: discovery.NewStore(d.store, d.cfg.GRPCPort)})
+	}
 	for _, text := range d.cfg.Discovery {
 		if u, err := url.Parse(text); err == nil && u.Scheme == "file" {
 			places = append(places, place{name: text, at: discovery.Directory{Path: u.Path}})

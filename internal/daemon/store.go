@@ -22,7 +22,7 @@ import (
 	"etcdadm.io/internal/kept"
 )
 
-// openStore opens the backup store and looks whether it belongs to us. On a
+// openStore opens the store of the control record and looks whether it belongs to us, and that of the backups where it is another. On a
 // host that was never part of a cluster a store that cannot be opened is a
 // mistake, and a missing one is made. On any other it may be a disk that is
 // not mounted or a network that is away: nothing is made in its place, and it
@@ -32,17 +32,19 @@ func (d *daemon) openStore(ctx context.Context) error {
 	if _, ok := kept.DataDir(d.cfg.BackupStore); ok {
 		return d.openKept(ctx)
 	}
-	var store blob.Store
+	var store, backups blob.Store
 	var folder *control.Folder
 	ended := make(chan error, 1)
 	go func() {
 		var err error
-		store, folder, err = d.lookAtStore(ctx)
+		if store, folder, err = d.lookAtStore(ctx); err == nil {
+			backups, err = backupsBeside(ctx, d, store)
+		}
 		ended <- err
 	}()
 	select {
 	case err := <-ended:
-		d.store, d.folder = store, folder
+		d.store, d.folder, d.backups = store, folder, backups
 		return err
 	case <-ctx.Done():
 	}
@@ -50,8 +52,11 @@ func (d *daemon) openStore(ctx context.Context) error {
 		return <-ended // which take bounds
 	}
 	// The look goes on with the store alone: what its trial wrote it takes away again.
-	d.store = newLateStore(d.cfg.BackupStore)
-	d.folder = control.New(d.store, d.cfg.ClusterName)
+	d.store = newLateStore(d.cfg.RecordStore())
+	d.folder, d.backups = control.New(d.store, d.cfg.ClusterName), d.store
+	if d.cfg.backupsElsewhere() != "" {
+		d.backups = newLateStore(d.cfg.BackupStore)
+	}
 	return nil
 }
 
@@ -87,33 +92,59 @@ func (d *daemon) openKept(ctx context.Context) error {
 		Keeper: k, Own: own, Mint: host.Mint, Log: d.log,
 	})
 	d.store, d.folder = d.keeping.Store(), d.keeping.Folder()
+	d.backups = d.store
 	return nil
 }
 
-func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, error) {
+// backupsBeside is the store of the backups: that of the record, another one, or none.
+func backupsBeside(ctx context.Context, d *daemon, record blob.Store) (blob.Store, error) {
+	switch {
+	case d.cfg.BackupStore == "":
+		return noBackups{}, nil
+	case d.cfg.backupsElsewhere() == "":
+		return record, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	store, err := open.Open(ctx, d.cfg.BackupStore, open.Options{Create: !d.experienced})
+	store, _, err := openOrLate(ctx, d, d.cfg.BackupStore)
+	return store, err
+}
+
+// openOrLate opens a store; absent: it could not be opened, and is tried again with each call.
+func openOrLate(ctx context.Context, d *daemon, url string) (store blob.Store, absent bool, err error) {
+	// The ConfigMaps of a cluster in Kubernetes are made by who makes its hosts: see package kubernetes.
+	store, err = open.Open(ctx, url, open.Options{Create: !d.experienced && !open.InKubernetes(url)})
 	switch {
 	case err == nil:
 	case !d.experienced:
-		return nil, nil, err
+		return nil, false, err
 	default:
-		d.log.Warn("the backup store cannot be opened; going on without it until it can", "store", ShownURL(d.cfg.BackupStore), "err", err)
+		d.log.Warn("a store cannot be opened; going on without it until it can", "store", ShownURL(url), "err", err)
 	}
-	absent := err != nil
-	if absent || d.env != nil && d.env.renew != nil {
-		late := newLateStore(d.cfg.BackupStore)
+	absent = err != nil
+	if absent || d.env != nil && d.env.renew != nil && open.Credentialed(url) {
+		late := newLateStore(url)
 		if opened := store; !absent {
 			late.real.Store(&opened)
 		}
 		store = late
 	}
+	return store, absent, nil
+}
+
+func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	url := d.cfg.RecordStore()
+	store, absent, err := openOrLate(ctx, d, url)
+	if err != nil {
+		return nil, nil, err
+	}
 	folder := control.New(store, d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
 	if in, _, _, err := folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
-		return nil, nil, &Error{Problem: "the backup store " + ShownURL(d.cfg.BackupStore), Err: err, Advice: fmt.Sprintf(
-			"give cluster %s its own empty --backup-store. Only to make this host part of cluster %s: move the data directory away (mv %s %s.aside), so that it is a new host, and start it with --cluster-name=%s. A copy of another host's disk, as in a machine image, is never run",
+		return nil, nil, &Error{Problem: "the store " + ShownURL(url), Err: err, Advice: fmt.Sprintf(
+			"give cluster %s its own empty store. Only to make this host part of cluster %s: move the data directory away (mv %s %s.aside), so that it is a new host, and start it with --cluster-name=%s. A copy of another host's disk, as in a machine image, is never run",
 			d.cfg.ClusterName, in.Name, cluster.ShellWord(d.cfg.DataDir), cluster.ShellWord(filepath.Clean(d.cfg.DataDir)), cluster.ShellWord(in.Name))}
 	}
 	if absent {
@@ -124,7 +155,7 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	}
 	caps, err := folder.Probe(ctx)
 	if err != nil {
-		d.log.Warn("the backup store could not be tried out; going on without it until it can be", "store", ShownURL(d.cfg.BackupStore), "err", err)
+		d.log.Warn("the backup store could not be tried out; going on without it until it can be", "store", ShownURL(url), "err", err)
 		return store, folder, nil
 	}
 	for _, p := range caps.Problems {

@@ -24,6 +24,9 @@ func (d *daemon) forget(ctx context.Context, id cluster.HostID) console.Forgot {
 		return out
 	}
 	d.log.Info("a person had a host forgotten", "host", id)
+	if !d.cfg.announces() {
+		return out
+	}
 	ctx, cancel := context.WithTimeout(ctx, retractTimeout)
 	defer cancel()
 	if err := discovery.NewStore(d.store, d.cfg.GRPCPort).Retract(ctx, string(id)); err != nil {
@@ -36,6 +39,9 @@ func (d *daemon) forget(ctx context.Context, id cluster.HostID) console.Forgot {
 // that this daemon listens on: that one is gone, as after a wipe. It reports
 // whether the announcements were looked through.
 func retractFormer(d *daemon, ctx context.Context, self discovery.Seed) bool {
+	if !d.cfg.announces() {
+		return true
+	}
 	ctx, cancel := context.WithTimeout(ctx, formerTimeout)
 	defer cancel()
 	store := discovery.NewStore(d.store, d.cfg.GRPCPort)

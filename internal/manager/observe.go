@@ -61,7 +61,7 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	t.observeHosts(ctx, o, request)
 	both.Wait()
 	o.Store, o.Spec, o.Standing = l.view, m.completed(l.spec), m.completedStanding(l.left)
-	o.Store.URL = m.o.StoreURL
+	o.Store.URL, o.Store.Backups = m.o.StoreURL, m.o.BackupsURL
 	o.Upkeep = m.o.Upkeep
 	o.Paused, o.PausesUnread, o.PausesDamaged, o.PausesLost = l.paused, l.pausesUnread, l.pausesDamaged, l.pausesLost
 	o.Manual, o.ManualUnknown = l.manual, l.manualUnknown

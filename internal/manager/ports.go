@@ -98,6 +98,7 @@ type Options struct {
 	Seeds       discovery.Seeds // nil: others have to come to us
 	Control     *control.Folder // nil: there is no store
 	StoreURL    string          // as people are shown it; without secrets
+	BackupsURL  string          // of the store of the backups, where that is another one
 	Catalogue   Catalogue       // nil: nothing is known of backups
 	// BackupInterval is how often a backup is taken by itself; zero: never.
 	BackupInterval time.Duration

@@ -37,6 +37,7 @@ type Options struct {
 	Network bool     // each host in a network namespace of its own
 	Fixture bool     // all hosts in one network namespace, at 127.0.0.1 and on
 	Store   string   // URL of the backup store; empty: a directory
+	Control string   // URL of the store of the control record; empty: the backup store has it
 	Kept    bool     // there is no shared store: the hosts keep what it would have
 	Env     []string // of every program
 	Umask   string   // of every program; empty: the test's
@@ -175,7 +176,11 @@ func (c *Cluster) Start(hosts ...int) {
 // Configure writes the spec as a person would.
 func (c *Cluster) Configure(members int) {
 	c.T.Helper()
-	r := c.Ctl(fmt.Sprintf("-member-count=%d", members), "--backup-store="+c.StoreURL(), "-etcd-version="+c.Options.Version, "configure-cluster")
+	store := "--backup-store=" + c.StoreURL()
+	if c.Options.Control != "" {
+		store = "--control-store=" + c.Options.Control
+	}
+	r := c.Ctl(fmt.Sprintf("-member-count=%d", members), store, "-etcd-version="+c.Options.Version, "configure-cluster")
 	if r.Code != 0 {
 		c.T.Fatalf("configure-cluster: %s", r)
 	}

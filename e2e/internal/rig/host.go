@@ -74,6 +74,9 @@ func (h *Host) Arguments() []string {
 		"--quarantine-client-urls="+h.Scheme()+"://"+c.Block.At(h.Place, portQuarantine),
 		"--peer-urls="+h.Scheme()+"://"+c.Block.At(h.Place, PortPeer),
 		"--release-dir="+cache)
+	if c.Options.Control != "" {
+		args = append(args, "--control-store="+c.Options.Control)
+	}
 	if c.Block.Shift != 0 {
 		args = append(args, fmt.Sprintf("--grpc-port=%d", portGRPC+c.Block.Shift))
 	}
