@@ -61,6 +61,7 @@ func into(ctx context.Context, api *testkube.Server, name, key string, v any) er
 // heals; members serve and start again while the API server is dead; and a record that somebody deleted is written back into the empty
 // ConfigMap that its owner makes, and into none that is missing.
 func TestRecordInConfigMaps(t *testing.T) {
+	rig.TakesLong(t, "most of a minute")
 	t.Parallel()
 	api := testkube.Run(t)
 	ctx := t.Context()
