@@ -22,12 +22,12 @@ import (
 	"etcdadm.io/internal/kept"
 )
 
-// openStore opens the store of the control record and looks whether it belongs to us, and that of the backups where it is another. On a
-// host that was never part of a cluster a store that cannot be opened is a
-// mistake, and a missing one is made. On any other it may be a disk that is
-// not mounted or a network that is away: nothing is made in its place, and it
-// is no reason to keep the own member down, nor to leave one running that is
-// to end with the start.
+// openStore opens the store of the control record and looks whether it belongs
+// to us, and that of the backups where it is another. On a host that was never
+// part of a cluster a store that cannot be opened is a mistake, and a missing one
+// is made. On any other it may be a disk that is not mounted or a network that is
+// away: nothing is made in its place, and it is no reason to keep the own member
+// down, nor to leave one running that is to end with the start.
 func (d *daemon) openStore(ctx context.Context) error {
 	if _, ok := kept.DataDir(d.cfg.BackupStore); ok {
 		return d.openKept(ctx)
@@ -38,7 +38,12 @@ func (d *daemon) openStore(ctx context.Context) error {
 	go func() {
 		var err error
 		if store, folder, err = d.lookAtStore(ctx); err == nil {
-			backups, err = backupsBeside(ctx, d, store)
+			backups, err = d.cfg.backupsBeside(store, func(url string) (blob.Store, error) {
+				ctx, cancel := context.WithTimeout(ctx, openTimeout)
+				defer cancel()
+				s, _, err := openOrLate(ctx, d, url)
+				return s, err
+			})
 		}
 		ended <- err
 	}()
@@ -53,11 +58,10 @@ func (d *daemon) openStore(ctx context.Context) error {
 	}
 	// The look goes on with the store alone: what its trial wrote it takes away again.
 	d.store = newLateStore(d.cfg.RecordStore())
-	d.folder, d.backups = control.New(d.store, d.cfg.ClusterName), d.store
-	if d.cfg.backupsElsewhere() != "" {
-		d.backups = newLateStore(d.cfg.BackupStore)
-	}
-	return nil
+	d.folder = control.New(d.store, d.cfg.ClusterName)
+	var err error
+	d.backups, err = d.cfg.backupsBeside(d.store, func(url string) (blob.Store, error) { return newLateStore(url), nil })
+	return err
 }
 
 // openKept opens the store that the hosts are. It asks nobody yet.
@@ -96,18 +100,15 @@ func (d *daemon) openKept(ctx context.Context) error {
 	return nil
 }
 
-// backupsBeside is the store of the backups: that of the record, another one, or none.
-func backupsBeside(ctx context.Context, d *daemon, record blob.Store) (blob.Store, error) {
+// backupsBeside is the store of the backups: that of the record, another one, which is opened, or none.
+func (c *Config) backupsBeside(record blob.Store, open func(url string) (blob.Store, error)) (blob.Store, error) {
 	switch {
-	case d.cfg.BackupStore == "":
+	case c.BackupStore == "":
 		return noBackups{}, nil
-	case d.cfg.backupsElsewhere() == "":
+	case c.backupsElsewhere() == "":
 		return record, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	store, _, err := openOrLate(ctx, d, d.cfg.BackupStore)
-	return store, err
+	return open(c.BackupStore)
 }
 
 // openOrLate opens a store; absent: it could not be opened, and is tried again with each call.
