@@ -53,7 +53,7 @@ Try it: "etcdadm playground" runs a cluster of three on this machine.`,
 		return flagMistake(c, err)
 	})
 	root.AddCommand(initCommand(program), joinCommand(program), resetCommand(), destroyCommand(), tokenCommand(), certsCommand(), kubeadmCommand())
-	root.AddCommand(playgroundCommand(program), statusCommand(), infoCommand(), supportBundleCommand(program), planCommand(), memberCommand(), restartCommand(), defragCommand(), alarmCommand(), autoManageCommand(), applyCommand(), hostCommand(), seedCommand(), autoCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand(), versionCommand(program), exitCodesHelp())
+	root.AddCommand(playgroundCommand(program), statusCommand(), infoCommand(), supportBundleCommand(program), planCommand(), memberCommand(), restartCommand(), defragCommand(), alarmCommand(), autoManageCommand(), applyCommand(), hostCommand(), seedCommand(), autoCommand(program), podCommand(program), upgradeCommand(), configCommand(), downloadCommand(), versionsCommand(program), adoptCommand(program), pkiCommand(), versionCommand(program), exitCodesHelp())
 	tellVersion(root, program)
 	explain(root)
 	complete(root)

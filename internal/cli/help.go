@@ -19,7 +19,7 @@ var helpGroups = []struct {
 	id, title string
 	commands  []string // of the root
 }{
-	{groupStart, "Start a cluster:", []string{"init", "join", "token", "kubeadm", "adopt", "pki", "download", "auto", "playground"}},
+	{groupStart, "Start a cluster:", []string{"init", "join", "token", "kubeadm", "adopt", "pki", "download", "auto", "pod", "playground"}},
 	{groupLook, "Look at it:", []string{"status", "info", "plan", "queue", "store", "versions", "version", "support-bundle"}},
 	{groupChange, "Change it:", []string{"seed", "member", "host", "restart", "upgrade", "config", "auto-manage", "certs", "reset", "destroy"}},
 	{groupBackUp, "Back it up:", []string{"backup", "snapshot"}},
@@ -63,6 +63,7 @@ ETCDADM_BACKUP_STORE=s3://BUCKET/FOLDER etcdadm auto --cluster-name=etcd --data-
 	"member remove":      `etcdadm member remove HOST --dry-run`,
 	"member replace":     `etcdadm member replace HOST`,
 	"member restart":     `etcdadm member restart HOST`,
+	"pod":                `etcdadm pod s3://BUCKET/FOLDER --cluster-name=etcd --data-dir=/data --address=$(POD_IP)`,
 	"pki init":           `etcdadm pki init --pki-dir /etc/etcdadm/pki`,
 	"pki issue":          `etcdadm pki issue alice --role reader --cluster-name etcd --out ./alice`,
 	"plan":               "etcdadm plan\netcdadm plan --from status.json",

@@ -8,10 +8,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"etcdadm.io/internal/cores"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/logqueue"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/version"
 	"github.com/spf13/cobra"
@@ -53,6 +55,13 @@ func runDaemon(name string, args, env []string, program daemon.Program, stdout, 
 	log, queue := openLog(cfg, stderr)
 	defer queue.Flush(logFlush)
 	program.LogDropped = queue.Dropped
+	if cfg.EtcdLog == daemon.EtcdLogStdout {
+		lines := logqueue.New(stdout, func(lines uint64, _ time.Duration) []byte {
+			return fmt.Appendf(nil, "%d lines of etcd's log were not copied, since what reads them did not keep up\n", lines)
+		})
+		defer lines.Flush(logFlush)
+		program.EtcdLog = lines
+	}
 	for _, w := range warnings {
 		log.Warn(w)
 	}

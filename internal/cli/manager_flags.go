@@ -75,6 +75,7 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 		c.Upkeep.KeepHistory = !on
 		return err
 	})
+	fs.StringVar(&c.EtcdLog, "etcd-log", c.EtcdLog, "file: etcd's log is logs/etcd.log in the data directory; stdout: its lines go to the daemon's standard output as well")
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 	fs.Func("host-id", "this host's ID; the default is kept in the data directory", func(s string) error {
 		c.HostID = cluster.HostID(s)

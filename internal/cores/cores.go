@@ -1,5 +1,5 @@
-// Package cores says how many cores the program uses: a daemon waits nearly all the time,
-// and work that compresses or hashes takes them all.
+// Package cores says how many cores the program uses, a daemon waits nearly all the time, and work that compresses or
+// hashes takes all that the machine or the container has; and what etcd may use of them and of the memory.
 package cores
 
 import (
@@ -13,6 +13,7 @@ var use struct {
 	mu   sync.Mutex
 	kept bool // to one
 	busy int  // how many are at work that is worth more
+	most int  // that Go would use by itself; 0: it was never asked
 }
 
 // KeepToOne lets Go run this program's goroutines on one core at a time,
@@ -29,7 +30,7 @@ func KeepToOne() {
 	use.mu.Lock()
 	defer use.mu.Unlock()
 	use.kept = true
-	runtime.GOMAXPROCS(1)
+	use.most = runtime.GOMAXPROCS(1)
 }
 
 // TakeAll is for work that compresses or hashes; the function that it
@@ -38,7 +39,7 @@ func TakeAll() (done func()) {
 	use.mu.Lock()
 	defer use.mu.Unlock()
 	if use.busy++; use.kept && use.busy == 1 {
-		runtime.GOMAXPROCS(runtime.NumCPU())
+		runtime.SetDefaultGOMAXPROCS() // the limit of a container may be another one by now
 	}
 	return sync.OnceFunc(func() {
 		use.mu.Lock()
@@ -47,4 +48,14 @@ func TakeAll() (done func()) {
 			runtime.GOMAXPROCS(1)
 		}
 	})
+}
+
+// limit is how many cores a container lets its programs use, as Go tells; 0: as many as the machine has.
+func limit() int {
+	use.mu.Lock()
+	defer use.mu.Unlock()
+	if use.most > 0 && use.most < runtime.NumCPU() {
+		return use.most
+	}
+	return 0
 }

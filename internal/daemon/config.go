@@ -35,6 +35,12 @@ const (
 	SigtermLeave SigtermAction = "leave"
 )
 
+// Where etcd's log goes.
+const (
+	EtcdLogFile   = "file"
+	EtcdLogStdout = "stdout"
+)
+
 // Config is a daemon's configuration, as its flags give it.
 type Config struct {
 	ClusterName string
@@ -92,7 +98,9 @@ type Config struct {
 	// Upkeep is what is done about etcd's own ills.
 	Upkeep    cluster.Upkeep
 	LogFormat string // text, json
-	LogLevel  int    // klog's -v; 0 says decisions and changes
+	// EtcdLog is where etcd's log goes: file, which is logs/etcd.log in DataDir, or stdout, where its lines go as well.
+	EtcdLog  string
+	LogLevel int // klog's -v; 0 says decisions and changes
 }
 
 // Default is the configuration that the flags start from.
@@ -110,6 +118,7 @@ func Default() Config {
 		Upkeep:                cluster.Upkeep{DefragThreshold: 50, HashInterval: 6 * time.Hour},
 		OnSigterm:             SigtermStop,
 		LogFormat:             "text",
+		EtcdLog:               EtcdLogFile,
 	}
 }
 
@@ -161,6 +170,8 @@ func (c *Config) Validate() error {
 		return mistake("name a directory of this host's own disk, such as --data-dir=/var/lib/etcdadm", "--data-dir is required")
 	case c.DataDir != "" && !filepath.IsAbs(c.DataDir):
 		return mistake("a daemon outlives the directory that it was started in", "--data-dir=%s is not an absolute path", c.DataDir)
+	case c.EtcdLog != EtcdLogFile && c.EtcdLog != EtcdLogStdout:
+		return mistake("file keeps etcd's log in logs/etcd.log of the data directory, stdout copies it to standard output too", "--etcd-log=%s: want file or stdout", c.EtcdLog)
 	case c.OnSigterm != SigtermStop && c.OnSigterm != SigtermLeave:
 		return mistake("stop ends etcd with the daemon, leave lets it run on for the next daemon", "--on-sigterm=%s: want stop or leave", c.OnSigterm)
 	case c.Upkeep.DefragThreshold < 0 || c.Upkeep.DefragThreshold > 99:

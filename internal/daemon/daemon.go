@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -66,6 +67,8 @@ type Program struct {
 	Builtin *release.Builtin // the etcd that it carries; nil: none
 	// LogDropped counts the lines of the daemon's log that were dropped; nil: none ever is.
 	LogDropped func() uint64
+	// EtcdLog gets the lines of etcd's log; it never blocks. Nil: they stay in the file alone.
+	EtcdLog io.Writer
 }
 
 // follower follows the environment file while the daemon runs. The credentials of the store

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/cores"
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host/etcdargs"
@@ -80,7 +81,7 @@ func (d *daemon) spec(l record.Launch) (runtime.Spec, error) {
 	}
 	return runtime.Spec{
 		Path: r.Etcd, Args: append(append([]string{}, r.Args...), args...), DataDir: dataDir,
-		Env:     append([]string{"PATH=" + os.Getenv("PATH")}, unshadowed(d.etcdEnv, l.Options)...),
+		Env:     slices.Concat([]string{"PATH=" + os.Getenv("PATH")}, cores.Environment(), unshadowed(d.etcdEnv, l.Options)),
 		LogFile: filepath.Join(logs, "etcd.log"), Dir: d.cfg.DataDir,
 	}, nil
 }

@@ -217,6 +217,7 @@ func (c *Config) Shared() map[string]string {
 	number("etcd-manager-metrics-port", c.MetricsPort, def.MetricsPort)
 	text("metrics-address", c.MetricsAddress, def.MetricsAddress)
 	text("log-format", c.LogFormat, def.LogFormat)
+	text("etcd-log", c.EtcdLog, def.EtcdLog)
 	flag("etcd-insecure", c.EtcdInsecure, def.EtcdInsecure)
 	text("key-algorithm", c.KeyAlgorithm, def.KeyAlgorithm)
 	text("dns-suffix", c.DNSSuffix, def.DNSSuffix)

@@ -67,6 +67,10 @@ const logLook = 2 * time.Second
 // followLog tells what etcd warns of, until ctx ends.
 func (d *daemon) followLog(ctx context.Context) error {
 	follower := runtime.Follow(d.logFile())
+	var copied *runtime.LogCopy
+	if d.program.EtcdLog != nil {
+		copied = runtime.CopyLog(d.logFile(), d.program.EtcdLog)
+	}
 	ticker := time.NewTicker(logLook)
 	defer ticker.Stop()
 	for {
@@ -77,6 +81,9 @@ func (d *daemon) followLog(ctx context.Context) error {
 			if d.logRoom.look(ctx, d.logFile()) != nil {
 				d.rejects.set(follower.Rejects(now)) // what was read ages all the same
 				continue
+			}
+			if copied != nil {
+				_ = copied.Next() // a writer that is gone is told of by nobody else either
 			}
 			told := follower.Next(now)
 			d.rejects.set(follower.Rejects(now))

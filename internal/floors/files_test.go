@@ -40,6 +40,7 @@ var plainOpens = map[string]string{
 	"internal/runtime/locks.go:lockHolderByFiles":      "/proc",
 	"internal/runtime/dirlock.go:LockStateDir":         "the daemon's own state directory",
 	"internal/runtime/exit.go:readTail":                "the log that it began",
+	"internal/runtime/copylog.go:Next":                 "the log that it began",
 	"internal/runtime/follow.go:grown":                 "the log that it began",
 	"internal/runtime/locks.go:checkFlock":             "etcd's own files in the data directory",
 	"internal/runtime/locks.go:checkOFD":               "etcd's own files in the data directory",

@@ -244,7 +244,10 @@ var table = []room{
 	{path: "internal/progress", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/logqueue", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/regular", floor: driver, ground: true, never: filesOnly},
-	{path: "internal/cores", floor: driver, ground: true, never: filesOnly},
+	{path: "internal/cores", floor: driver, ground: true, never: filesOnly, beside: map[string]string{
+		"internal/regular": "limits are read as regular files",
+	}},
+	{path: "internal/firstprocess", floor: driver, never: knowsNoCluster},
 	{path: "internal/wake", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/advice", floor: driver, ground: true, never: filesOnly},
 	{path: "internal/version", floor: driver, ground: true, never: filesOnly},
